@@ -1,0 +1,221 @@
+package node
+
+import (
+	"fmt"
+	"time"
+)
+
+// Route says where the messages of one input topic go.
+type Route struct {
+	// Input is the topic that submissions are consumed from. No two routes have the same one.
+	Input string
+
+	// Output is the topic that they fire on. Routes may share it; they then share one space of ids.
+	Output string
+
+	// DeadLetter is the topic that gets a copy of what was rejected; empty for none. Routes that share an
+	// Output share its dead-letter topic too.
+	DeadLetter string
+}
+
+// EpochUnit says how a deadline that is a bare number is read.
+type EpochUnit int
+
+// The ways to read a deadline that is a bare number.
+const (
+	// EpochRejected: a bare number is no deadline. The default, because a number does not tell its unit.
+	EpochRejected EpochUnit = iota
+
+	// EpochSeconds: seconds since 1970-01-01T00:00:00Z.
+	EpochSeconds
+
+	// EpochMilliseconds: milliseconds since 1970-01-01T00:00:00Z.
+	EpochMilliseconds
+)
+
+// Config is what a node is told. Default gives the values of the original description; Validate says what
+// is allowed.
+type Config struct {
+	// Routes are the topics that the node serves; at least one.
+	Routes []Route
+
+	// Seed is the source of all randomness of the node: its node id, the incarnations it draws, its jitter.
+	// Two nodes must never have the same one. Production fills it from crypto/rand at every start.
+	Seed [32]byte
+
+	// TimingAdvance is how long before its deadline a message is published, to make up for the time that
+	// publishing takes. 0 to 10 s. A message is due when its deadline <= now + TimingAdvance (deviation D1).
+	TimingAdvance time.Duration
+
+	// AdaptiveAdvance replaces TimingAdvance, once enough publishes have been measured, by the median latency
+	// of recent acknowledgements, at most Lookahead.
+	AdaptiveAdvance bool
+
+	// HoldTime is the age at which a claim is taken for that of a failed node. At least MinHoldTime. The time
+	// limits of all calls are derived from it (StoreTimeout, PublishTimeout, Margin), so that a claim that is
+	// taken, published and deleted within its limits is never suspected (deviation D10).
+	HoldTime time.Duration
+
+	// PollInterval is the time between two looks for messages that fall due. 1 ms to a fifth of HoldTime.
+	// It does not bound precision: messages are claimed Lookahead ahead and fired each at its own instant.
+	PollInterval time.Duration
+
+	// DetectionInterval is the time between two looks for stuck claims. 10 ms or more.
+	DetectionInterval time.Duration
+
+	// Lookahead is how long before it falls due a message is claimed. 0 up to, not including, a fifth of
+	// HoldTime. Best more than twice PollInterval, so that a message is claimed before it falls due.
+	Lookahead time.Duration
+
+	// LeaveAfter is how long a node that cannot reach the store stays in its consumer group. Then it leaves, so
+	// that a peer that can reach the store takes its partitions. 1 s or more.
+	LeaveAfter time.Duration
+
+	// RelayHeaders are the Chronos headers that are relayed to the output topic, in their place among
+	// the others. Empty by default: they are stripped.
+	RelayHeaders []string
+
+	// EpochDeadlines says how a deadline that is a bare number is read.
+	EpochDeadlines EpochUnit
+}
+
+// MinHoldTime is the smallest hold time: below it the publish timeout would fall under the one second that
+// franz-go allows at least for the delivery of a record.
+const MinHoldTime = 2500 * time.Millisecond
+
+// Default returns the configuration of the original description, without routes and seed.
+func Default() Config {
+	return Config{
+		TimingAdvance:     50 * time.Millisecond,
+		HoldTime:          5 * time.Second,
+		PollInterval:      100 * time.Millisecond,
+		DetectionInterval: 500 * time.Millisecond,
+		Lookahead:         250 * time.Millisecond,
+		LeaveAfter:        10 * time.Second,
+	}
+}
+
+// The hold time is shared out among what happens to a claim, in tenths:
+//
+//	|--- claim, 3 ---|- lookahead, < 2 -|----- publish, 4 -----|- margin, 1 -|
+//	0            StoreTimeout       PublishableAge         H - Margin    HoldTime
+//
+// A claim whose reply came within StoreTimeout is at most Lookahead away from its due time, and so can always
+// begin its publish before PublishableAge and have its result before any detector counts it as stuck. Margin
+// is for clocks that run at different rates and for the way of the delete to the store.
+
+// StoreTimeout returns the time limit of one call to the store: three tenths of HoldTime.
+func (c *Config) StoreTimeout() time.Duration { return c.HoldTime * 3 / 10 }
+
+// PublishTimeout returns the time limit of one Publish: four tenths of HoldTime.
+func (c *Config) PublishTimeout() time.Duration { return c.HoldTime * 4 / 10 }
+
+// Margin returns the part of HoldTime that is kept in reserve: one tenth.
+func (c *Config) Margin() time.Duration { return c.HoldTime / 10 }
+
+// PublishableAge returns the greatest age, by the node's monotonic clock and counted from before the claim was
+// requested, at which a claim may still be published (deviation D3): HoldTime less PublishTimeout and Margin.
+func (c *Config) PublishableAge() time.Duration {
+	return c.HoldTime - c.PublishTimeout() - c.Margin()
+}
+
+// A ConfigError says that one setting is not allowed: which, what it is, and what it may be.
+type ConfigError struct {
+	Setting string // the name of the field of Config
+	Value   string
+	Allowed string
+}
+
+// Error returns the sentence for a person.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("%s is %s: %s", e.Setting, e.Value, e.Allowed)
+}
+
+// Validate returns a *ConfigError for the first setting that is not allowed, or nil. It changes nothing.
+func (c *Config) Validate() error {
+	if c.HoldTime < MinHoldTime {
+		return &ConfigError{
+			"HoldTime", c.HoldTime.String(),
+			fmt.Sprintf("it must be %v or more, because four tenths of it limit a publish", MinHoldTime),
+		}
+	}
+	bounds := []struct {
+		setting  string
+		value    time.Duration
+		min, max time.Duration // max 0: no upper bound
+		why      string
+	}{
+		{"TimingAdvance", c.TimingAdvance, 0, 10 * time.Second, ""},
+		{
+			"PollInterval", c.PollInterval, time.Millisecond, c.HoldTime / 5,
+			", a fifth of the hold time",
+		},
+		{"DetectionInterval", c.DetectionInterval, 10 * time.Millisecond, time.Hour, ""},
+		{
+			"Lookahead", c.Lookahead, 0, c.HoldTime/5 - time.Microsecond,
+			", less than a fifth of the hold time, because claims are held for that long before they are published",
+		},
+		{"LeaveAfter", c.LeaveAfter, time.Second, time.Hour, ""},
+	}
+	for _, b := range bounds {
+		if b.value < b.min || b.value > b.max {
+			return &ConfigError{
+				b.setting, b.value.String(),
+				fmt.Sprintf("it must be from %v to %v%s", b.min, b.max, b.why),
+			}
+		}
+	}
+	if c.EpochDeadlines < EpochRejected || c.EpochDeadlines > EpochMilliseconds {
+		return &ConfigError{
+			"EpochDeadlines", fmt.Sprint(int(c.EpochDeadlines)), "it must be one of the declared units",
+		}
+	}
+	if c.Seed == [32]byte{} {
+		return &ConfigError{"Seed", "all zero", "it must be random and different for every node"}
+	}
+	return validateRoutes(c.Routes)
+}
+
+func validateRoutes(routes []Route) error {
+	if len(routes) == 0 {
+		return &ConfigError{"Routes", "empty", "there must be at least one route"}
+	}
+	deadLetter := map[string]string{}
+	inputs := map[string]bool{}
+	for _, r := range routes {
+		switch dlq, known := deadLetter[r.Output]; {
+		case r.Input == "":
+			return &ConfigError{"Routes", "a route without an input topic", "every route needs one"}
+		case r.Output == "":
+			return &ConfigError{"Routes", "input topic " + r.Input + " without an output topic", "every route needs one"}
+		case inputs[r.Input]:
+			return &ConfigError{"Routes", "input topic " + r.Input + " twice", "an input topic has one route"}
+		case known && dlq != r.DeadLetter:
+			return &ConfigError{
+				"Routes", "output topic " + r.Output + " with two dead-letter topics",
+				"routes that share an output topic share its dead-letter topic",
+			}
+		}
+		inputs[r.Input] = true
+		deadLetter[r.Output] = r.DeadLetter
+	}
+	for _, r := range routes {
+		for _, target := range []string{r.Output, r.DeadLetter} {
+			if inputs[target] {
+				return &ConfigError{
+					"Routes", "topic " + target + " both an input and a target",
+					"a message must not be submitted again by being delivered",
+				}
+			}
+		}
+	}
+	for _, r := range routes {
+		if _, isOutput := deadLetter[r.DeadLetter]; isOutput && r.DeadLetter != "" {
+			return &ConfigError{
+				"Routes", "topic " + r.DeadLetter + " both an output and a dead-letter topic",
+				"rejected records need a topic of their own",
+			}
+		}
+	}
+	return nil
+}

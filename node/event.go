@@ -1,0 +1,173 @@
+package node
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Event is something that happened in the engine, as data: one of the types below. The engine does not log or
+// count; whoever runs it gets every event, in the order of each operation, and decides what a person should
+// see. An observer is called in the middle of an operation: it must be quick, safe for concurrent use, and
+// must neither keep nor change what an event holds.
+type Event interface{ event() }
+
+// Operation names one of the three operations of a node.
+type Operation string
+
+// The operations of a node.
+const (
+	Enqueue Operation = "enqueue"
+	Fire    Operation = "fire"
+	Recover Operation = "recover"
+)
+
+// Port names one of the two ports that can fail.
+type Port string
+
+// The ports that can fail.
+const (
+	PortStore  Port = "store"
+	PortBroker Port = "broker"
+)
+
+// Started is the first event of a node.
+type Started struct {
+	NodeID uuid.UUID
+}
+
+// Failed says that a call to a port failed and will be tried again. Attempt counts the failures in a row of
+// this operation on this port, from 1.
+type Failed struct {
+	Operation Operation
+	Port      Port
+	Call      string
+	Err       error
+	Attempt   int
+}
+
+// Resumed says that an operation's call to a port succeeded after it had failed, and how long that took.
+type Resumed struct {
+	Operation Operation
+	Port      Port
+	Attempts  int
+	Outage    time.Duration
+}
+
+// Polled says that records came from the input topics.
+type Polled struct {
+	Records int
+}
+
+// Committed says that the offsets of a batch are stored.
+type Committed struct {
+	Records int
+}
+
+// LeftGroup says that the node could not reach the store for Outage and gave its partitions up.
+type LeftGroup struct {
+	Outage time.Duration
+}
+
+// Rejected says that a record is not a valid submission, or that the store can never keep it.
+type Rejected struct {
+	Record Record
+	Reason Reason
+	Detail string // one sentence
+
+	// DeadLetter is the topic that got a copy; empty when there is none or it would not take it.
+	DeadLetter string
+
+	// Err is why the dead-letter topic did not take the copy; nil otherwise.
+	Err error
+}
+
+// Enqueued says that messages were stored. Those with Readied set were stored as claimed by this node.
+type Enqueued struct {
+	Messages []Insertion
+}
+
+// Ignored says that submissions were duplicates of messages that wait or are ready.
+type Ignored struct {
+	IDs []MessageID
+}
+
+// Claimed says that messages became ready for this node.
+type Claimed struct {
+	Messages []Readied
+}
+
+// Fired says that messages were published and acknowledged. At is the node's wall clock after the
+// acknowledgement. Direct messages had lapsed when they arrived and were never stored.
+type Fired struct {
+	Messages []Message
+	At       time.Time
+	Direct   bool
+}
+
+// Unpublished says that messages could not be published. They have been given back to the store, or are given
+// back as soon as it answers, to fall due again at Retry.
+type Unpublished struct {
+	Messages []Message
+	Err      error // the first one's
+	Retry    time.Time
+	Direct   bool
+
+	// Permanent says that trying again soon is of little use, because the broker rejects the record or the
+	// topic is missing: somebody has to act.
+	Permanent bool
+}
+
+// DeadLettered says that a message that its output topic rejects for good was copied to the dead-letter topic,
+// from where it can be submitted again; it is then deleted.
+type DeadLettered struct {
+	Message Message
+	Topic   string
+	Err     error // why the output topic rejects it
+}
+
+// Deleted says that fired messages are gone from the store.
+type Deleted struct {
+	Refs []Ref
+}
+
+// Missing says that fired messages were gone from the store already. After a Repeated delete that is
+// normal; otherwise a peer took over in the meantime and has fired them too.
+type Missing struct {
+	Refs     []Ref
+	Repeated bool
+}
+
+// Abandoned says that claims had become too old to be published safely; they are given back.
+type Abandoned struct {
+	Claims []Claim
+}
+
+// Released says that claims were given back to the store.
+type Released struct {
+	Claims []Claim
+}
+
+// Suspected says that claims of a node that seems to have failed were reset, one event for each look.
+type Suspected struct {
+	Claims []Claim
+}
+
+func (Started) event()      {}
+func (Failed) event()       {}
+func (Resumed) event()      {}
+func (Polled) event()       {}
+func (Committed) event()    {}
+func (LeftGroup) event()    {}
+func (Rejected) event()     {}
+func (Enqueued) event()     {}
+func (Ignored) event()      {}
+func (Claimed) event()      {}
+func (Fired) event()        {}
+func (Unpublished) event()  {}
+func (DeadLettered) event() {}
+func (Deleted) event()      {}
+func (Missing) event()      {}
+func (Abandoned) event()    {}
+func (Released) event()     {}
+func (Suspected) event()    {}

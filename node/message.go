@@ -1,0 +1,99 @@
+package node
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Header is one Kafka record header. Headers are an ordered list in which names repeat; a nil Value is a null,
+// which differs from an empty one. The name is kept as the bytes that came, whether they are UTF-8 or not.
+type Header struct {
+	Name  string
+	Value []byte
+}
+
+// Record is a Kafka record as the Broker port hands it over or takes it. A nil Key or Value is a null, which
+// differs from an empty one. Partition, Offset and LeaderEpoch describe a polled record; Publish ignores them.
+type Record struct {
+	Topic       string
+	Partition   int32
+	Offset      int64
+	LeaderEpoch int32
+	Key         []byte
+	Value       []byte
+	Headers     []Header
+}
+
+// Message is a submission on its way through the store. ID and Topic together name it: while one waits or is
+// ready, another submission of the same id for the same topic is a duplicate and is ignored.
+type Message struct {
+	// ID is the application's name for the message: 1 to 128 bytes of UTF-8 without NUL.
+	ID string
+
+	// Topic is the output topic that the message fires on.
+	Topic string
+
+	// Incarnation is drawn by the engine for every insert and never again. It tells this message from every
+	// other that bears the same id before or after it, which is what makes a delete safe (deviation D2).
+	Incarnation uuid.UUID
+
+	// Deadline is when the message is to appear on Topic: UTC, whole microseconds, years 1 to 9999.
+	Deadline time.Time
+
+	// Key, Value and Headers are relayed byte for byte. The Chronos headers are already gone, but for those
+	// that the configuration relays.
+	Key     []byte
+	Value   []byte
+	Headers []Header
+}
+
+// Size returns the number of payload bytes that m holds in memory or on the wire: key, value and headers.
+func (m *Message) Size() int {
+	size := len(m.Key) + len(m.Value)
+	for _, h := range m.Headers {
+		size += len(h.Name) + len(h.Value)
+	}
+	return size
+}
+
+// Ref names one incarnation of a message. Nothing else justifies a delete.
+type Ref struct {
+	ID          string
+	Topic       string
+	Incarnation uuid.UUID
+}
+
+// Ref returns the reference that names m and no other message.
+func (m *Message) Ref() Ref {
+	return Ref{ID: m.ID, Topic: m.Topic, Incarnation: m.Incarnation}
+}
+
+// Claim is the responsibility of one node for one message: what the store wrote when the message became ready.
+// A claim is still held as long as the stored ReadiedAt and ReadiedBy equal these.
+type Claim struct {
+	Ref
+
+	// ReadiedAt is the store's clock when the claim was made: UTC, whole microseconds, exactly as stored.
+	ReadiedAt time.Time
+
+	// ReadiedBy is the node id of the claim's owner.
+	ReadiedBy uuid.UUID
+}
+
+// Reason says, as a stable code, why a record was rejected.
+type Reason string
+
+// The reasons for rejecting a record.
+const (
+	MissingID        Reason = "missing_id"
+	RepeatedID       Reason = "repeated_id"
+	EmptyID          Reason = "empty_id"
+	IDTooLong        Reason = "id_too_long"
+	InvalidID        Reason = "invalid_id"
+	MissingDeadline  Reason = "missing_deadline"
+	RepeatedDeadline Reason = "repeated_deadline"
+	InvalidDeadline  Reason = "invalid_deadline"
+	StoreRefused     Reason = "store_refused"
+	PublishRejected  Reason = "publish_rejected"
+)
