@@ -75,11 +75,9 @@ type Rejected struct {
 	Reason Reason
 	Detail string // one sentence
 
-	// DeadLetter is the topic that got a copy; empty when there is none or it would not take it.
+	// DeadLetter is the topic that a copy goes to; empty when the route has none. The copy is on its way:
+	// DeadLettered tells when it has arrived.
 	DeadLetter string
-
-	// Err is why the dead-letter topic did not take the copy; nil otherwise.
-	Err error
 }
 
 // Enqueued says that messages were stored. Those with Readied set were stored as claimed by this node.
@@ -97,7 +95,7 @@ type Claimed struct {
 	Messages []Readied
 }
 
-// Fired says that messages were published and acknowledged. At is the node's wall clock after the
+// Fired says that messages were published on their output topics and acknowledged. At is the node's wall clock after the
 // acknowledgement. Direct messages had lapsed when they arrived and were never stored.
 type Fired struct {
 	Messages []Message
@@ -118,12 +116,10 @@ type Unpublished struct {
 	Permanent bool
 }
 
-// DeadLettered says that a message that its output topic rejects for good was copied to the dead-letter topic,
-// from where it can be submitted again; it is then deleted.
+// DeadLettered says that messages were copied to their dead-letter topics and acknowledged: submissions that
+// were rejected, whose Topic is the dead-letter topic, and messages that their output Topic rejects for good.
 type DeadLettered struct {
-	Message Message
-	Topic   string
-	Err     error // why the output topic rejects it
+	Messages []Message
 }
 
 // Deleted says that fired messages are gone from the store.

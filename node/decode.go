@@ -1,0 +1,165 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// The headers that make a record a submission. Their names are compared byte for byte.
+const (
+	HeaderID       = "chronosMessageId"
+	HeaderDeadline = "chronosDeadline"
+)
+
+// The headers that are added to a copy on a dead-letter topic, after all that the record had. Their values are
+// text. The last three are there when the record came from an input topic just then.
+const (
+	HeaderReason          = "chronosReason" // a Reason
+	HeaderError           = "chronosError"  // a sentence
+	HeaderSourceTopic     = "chronosSourceTopic"
+	HeaderSourcePartition = "chronosSourcePartition"
+	HeaderSourceOffset    = "chronosSourceOffset"
+)
+
+// MaxIDLength is the greatest length of a message id in bytes.
+const MaxIDLength = 128
+
+// rejection says why a record is no valid submission.
+type rejection struct {
+	reason Reason
+	detail string
+}
+
+// decode turns a record of the input topic of route into a message, without an incarnation. It returns a
+// rejection, and no message, for a record that is not a valid submission. The message shares the record's bytes.
+func (c *Config) decode(r Record, route Route) (Message, *rejection) {
+	var ids, deadlines [][]byte
+	for _, h := range r.Headers {
+		switch h.Name {
+		case HeaderID:
+			ids = append(ids, h.Value)
+		case HeaderDeadline:
+			deadlines = append(deadlines, h.Value)
+		}
+	}
+	if rejected := checkID(ids); rejected != nil {
+		return Message{}, rejected
+	}
+	deadline, rejected := c.checkDeadline(deadlines)
+	if rejected != nil {
+		return Message{}, rejected
+	}
+	return Message{
+		ID:       string(ids[0]),
+		Topic:    route.Output,
+		Deadline: deadline,
+		Key:      r.Key,
+		Value:    r.Value,
+		Headers:  c.relayed(r.Headers),
+	}, nil
+}
+
+func checkID(values [][]byte) *rejection {
+	switch {
+	case len(values) == 0:
+		return &rejection{MissingID, "there is no header " + HeaderID}
+	case len(values) > 1:
+		return &rejection{RepeatedID, fmt.Sprintf("there are %d headers %s", len(values), HeaderID)}
+	case len(values[0]) == 0:
+		return &rejection{EmptyID, "the header " + HeaderID + " is empty"}
+	case len(values[0]) > MaxIDLength:
+		return &rejection{IDTooLong, fmt.Sprintf(
+			"the header %s has %d bytes, more than %d", HeaderID, len(values[0]), MaxIDLength)}
+	case !utf8.Valid(values[0]):
+		return &rejection{InvalidID, "the header " + HeaderID + " is not UTF-8"}
+	case slices.Contains(values[0], 0):
+		return &rejection{InvalidID, "the header " + HeaderID + " has a NUL byte"}
+	}
+	return nil
+}
+
+func (c *Config) checkDeadline(values [][]byte) (time.Time, *rejection) {
+	switch len(values) {
+	case 0:
+		return time.Time{}, &rejection{MissingDeadline, "there is no header " + HeaderDeadline}
+	case 1:
+	default:
+		return time.Time{}, &rejection{
+			RepeatedDeadline, fmt.Sprintf("there are %d headers %s", len(values), HeaderDeadline),
+		}
+	}
+	deadline, err := ParseDeadline(values[0], c.EpochDeadlines)
+	if err != nil {
+		return time.Time{}, &rejection{InvalidDeadline, fmt.Sprintf(
+			"the header %s is %s: %v", HeaderDeadline, quoted(values[0]), err)}
+	}
+	return deadline, nil
+}
+
+// quoted shows at most 40 bytes of a value to a person.
+func quoted(value []byte) string {
+	const limit = 40
+	if len(value) > limit {
+		return strconv.QuoteToASCII(string(value[:limit])) + " and more"
+	}
+	return strconv.QuoteToASCII(string(value))
+}
+
+// relayed returns the headers without those of Chronos, but for those that the configuration relays. Order,
+// repetition, nulls and bytes stay as they are.
+func (c *Config) relayed(headers []Header) []Header {
+	kept := make([]Header, 0, len(headers))
+	for _, h := range headers {
+		own := h.Name == HeaderID || h.Name == HeaderDeadline
+		if !own || slices.Contains(c.RelayHeaders, h.Name) {
+			kept = append(kept, h)
+		}
+	}
+	return kept
+}
+
+// deadLetterID gives the copy of a rejected record an id of its own, the same at each redelivery.
+func deadLetterID(r Record) string {
+	name := fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("chronos:rejected/"+name)).String()
+}
+
+// deadLetterOfRecord returns the copy of a rejected record as a message that has lapsed: it takes the same way
+// to its topic as any other message, through the store if it cannot be published at once.
+func deadLetterOfRecord(r Record, rejected *rejection, topic string, now time.Time) Message {
+	headers := append(slices.Clip(r.Headers),
+		Header{HeaderReason, []byte(rejected.reason)},
+		Header{HeaderError, []byte(rejected.detail)},
+		Header{HeaderSourceTopic, []byte(r.Topic)},
+		Header{HeaderSourcePartition, strconv.AppendInt(nil, int64(r.Partition), 10)},
+		Header{HeaderSourceOffset, strconv.AppendInt(nil, r.Offset, 10)},
+	)
+	return Message{
+		ID:       deadLetterID(r),
+		Topic:    topic,
+		Deadline: now.UTC().Truncate(time.Microsecond),
+		Key:      r.Key,
+		Value:    r.Value,
+		Headers:  headers,
+	}
+}
+
+// deadLetterOfMessage returns the copy of a message that its output topic rejects for good. The headers that made
+// it a submission are there again, so that it can be submitted anew once the cause is gone.
+func deadLetterOfMessage(m *Message, cause error, topic string) Record {
+	headers := slices.DeleteFunc(slices.Clone(m.Headers), func(h Header) bool {
+		return h.Name == HeaderID || h.Name == HeaderDeadline
+	})
+	headers = append(headers,
+		Header{HeaderID, []byte(m.ID)},
+		Header{HeaderDeadline, []byte(m.Deadline.Format("2006-01-02T15:04:05.000000Z07:00"))},
+		Header{HeaderReason, []byte(PublishRejected)},
+		Header{HeaderError, []byte(cause.Error())},
+	)
+	return Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: headers}
+}
