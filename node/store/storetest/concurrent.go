@@ -1,0 +1,373 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// callers is how many callers race with each other.
+const callers = 8
+
+func concurrentCases() []testCase {
+	return []testCase{
+		{"claimers share nothing and take all", raceReady},
+		{"inserts of the same ids have one winner each", raceInsert},
+		{"repeated inserts of one incarnation", raceRepeatedInsert},
+		{"deletes have one winner each", raceDelete},
+		{"resets have one winner each", raceReset},
+		{"a reset against a delete", raceResetDelete},
+		{"an insert against a delete", raceInsertDelete},
+		{"many nodes from insert to delete", raceLives},
+	}
+}
+
+// race is one of several callers: a node with its own order of things.
+type race struct {
+	store  node.Store
+	owner  uuid.UUID
+	random *rand.Rand
+}
+
+// race runs the callers at once.
+func (s *subject) race(call func(ctx context.Context, caller int, r race) error) {
+	s.Helper()
+	s.parallel(callers, func(caller int) error {
+		store := s.Store
+		if caller%2 == 1 {
+			store = s.Peer
+		}
+		return call(s.Context(), caller, race{
+			store: store, owner: uuid.UUID{0: byte(caller + 1), 6: 0x40, 8: 0x80},
+			random: rand.New(rand.NewPCG(uint64(caller), 0)),
+		})
+	})
+}
+
+// shuffled returns list in an order of the caller's own.
+func shuffled[T any](r race, list []T) []T {
+	list = slices.Clone(list)
+	r.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
+func raceReady(s *subject) {
+	const size = 1000
+	list := s.messages(size)
+	s.insert(list...)
+	var claimed [callers][]node.Readied
+	var taken atomic.Int64
+	s.race(func(ctx context.Context, caller int, r race) error {
+		// A call that finds nothing may have met rows that another caller is claiming.
+		for taken.Load() < size {
+			readied, err := r.store.Ready(ctx, node.ReadyRequest{
+				Node: r.owner, Until: latest(), Limit: 7 + caller, Bytes: math.MaxInt,
+			})
+			if err != nil {
+				return err
+			}
+			if len(readied) > 7+caller {
+				return fmt.Errorf("%d messages for a limit of %d", len(readied), 7+caller)
+			}
+			if !slices.IsSortedFunc(readied, func(a, b node.Readied) int {
+				return a.Deadline.Compare(b.Deadline)
+			}) {
+				return fmt.Errorf("messages are out of order: %s", brief(idsOf(readied)))
+			}
+			claimed[caller] = append(claimed[caller], readied...)
+			taken.Add(int64(len(readied)))
+		}
+		return nil
+	})
+	var all []node.Readied
+	for caller, readied := range claimed {
+		for _, r := range readied {
+			s.check("owner", r.Claim.ReadiedBy[0], byte(caller+1))
+		}
+		all = append(all, readied...)
+	}
+	s.checkSet(all, list)
+	s.check("reset by all claims", s.reset(claimsOf(all)...), many(size, true))
+}
+
+// raceInsert has every caller insert the same ids in another order, which deadlocks where rows are locked in
+// the order of the arguments (hazard H30).
+func raceInsert(s *subject) {
+	const size = 100
+	var batches [callers][]node.Insertion
+	for caller := range callers {
+		batches[caller] = insertions(s.messages(size), caller%3 == 0)
+	}
+	var results [callers][]node.InsertResult
+	s.race(func(ctx context.Context, caller int, r race) (err error) {
+		batches[caller] = shuffled(r, batches[caller])
+		results[caller], err = r.store.Insert(ctx, node.InsertRequest{
+			Node: r.owner, Messages: batches[caller],
+		})
+		return err
+	})
+	winners := map[string]node.Ref{}
+	for caller, batch := range batches {
+		s.checkCall("Insert", nil, len(results[caller]), size)
+		for i, m := range batch {
+			switch result := results[caller][i]; result.Outcome {
+			case node.Inserted:
+				if other, found := winners[m.ID]; found {
+					s.Fatalf("%s: both %v and %v were inserted", m.ID, other.Incarnation, m.Incarnation)
+				}
+				winners[m.ID] = m.Ref()
+			default:
+				s.check("result of a loser", result, node.InsertResult{Outcome: node.Duplicate})
+			}
+		}
+	}
+	s.check("ids that have a winner", len(winners), size)
+	refs := make([]node.Ref, 0, size)
+	for _, ref := range winners {
+		refs = append(refs, ref)
+	}
+	s.check("delete of the winners", s.delete(refs...), many(size, true))
+}
+
+func raceRepeatedInsert(s *subject) {
+	const size = 100
+	list := s.messages(size)
+	claims := make([]atomic.Int64, size)
+	s.race(func(ctx context.Context, caller int, r race) error {
+		order := shuffled(r, list)
+		results, err := r.store.Insert(ctx, node.InsertRequest{
+			Node: r.owner, Messages: insertions(order, true),
+		})
+		if err != nil {
+			return err
+		}
+		for i, result := range results {
+			if result.Outcome != node.Inserted {
+				return fmt.Errorf("an incarnation is in its own way: %+v", result)
+			}
+			if result.Claim != (node.Claim{}) {
+				at := slices.IndexFunc(list, func(m node.Message) bool { return m.ID == order[i].ID })
+				claims[at].Add(1)
+			}
+		}
+		return nil
+	})
+	for i := range claims {
+		s.check("callers that hold the claim", claims[i].Load(), int64(1))
+	}
+	s.check("claims", len(s.stuck(0)), size)
+	s.check("delete", s.delete(refsOf(list)...), many(size, true))
+}
+
+// winners counts for each argument how many callers were told that it took effect.
+func winners[T any](
+	s *subject, list []T, call func(context.Context, race, []T) ([]bool, error),
+) []int64 {
+	s.Helper()
+	type numbered struct {
+		at    int
+		value T
+	}
+	all := make([]numbered, len(list))
+	for i, value := range list {
+		all[i] = numbered{i, value}
+	}
+	counts := make([]atomic.Int64, len(list))
+	s.race(func(ctx context.Context, caller int, r race) error {
+		order := shuffled(r, all)
+		values := make([]T, len(order))
+		for i, n := range order {
+			values[i] = n.value
+		}
+		done, err := call(ctx, r, values)
+		if err == nil && len(done) != len(values) {
+			err = fmt.Errorf("%d results for %d arguments", len(done), len(values))
+		}
+		for i, did := range done {
+			if did {
+				counts[order[i].at].Add(1)
+			}
+		}
+		return err
+	})
+	result := make([]int64, len(list))
+	for i := range counts {
+		result[i] = counts[i].Load()
+	}
+	return result
+}
+
+func raceDelete(s *subject) {
+	const size = 200
+	list := s.messages(size)
+	s.insert(list[:size/2]...)
+	s.insertReadied(alice(), list[size/2:]...)
+	counts := winners(s, refsOf(list), func(ctx context.Context, r race, refs []node.Ref) ([]bool, error) {
+		return r.store.Delete(ctx, refs)
+	})
+	s.check("how often each was deleted", counts, many(size, int64(1)))
+	s.checkMessages(s.ready(bob(), latest()))
+}
+
+func raceReset(s *subject) {
+	const size = 200
+	claims := s.insertReadied(alice(), s.messages(size)...)
+	counts := winners(s, claims, func(ctx context.Context, r race, claims []node.Claim) ([]bool, error) {
+		releases := make([]node.Release, len(claims))
+		for i, claim := range claims {
+			releases[i].Claim = claim
+		}
+		return r.store.Reset(ctx, releases)
+	})
+	s.check("how often each was reset", counts, many(size, int64(1)))
+	s.check("waiting messages", len(s.ready(bob(), latest())), size)
+}
+
+// raceResetDelete has some callers give claims up that others delete: a delete wins always, before a reset or
+// after it.
+func raceResetDelete(s *subject) {
+	const size = 200
+	list := s.messages(size)
+	claims := s.insertReadied(alice(), list...)
+	var deleted atomic.Int64
+	s.race(func(ctx context.Context, caller int, r race) error {
+		if caller%4 < 2 {
+			var releases []node.Release
+			for _, claim := range shuffled(r, claims) {
+				releases = append(releases, node.Release{Claim: claim, Due: noon()})
+			}
+			_, err := r.store.Reset(ctx, releases)
+			return err
+		}
+		gone, err := r.store.Delete(ctx, shuffled(r, refsOf(list)))
+		for _, did := range gone {
+			if did {
+				deleted.Add(1)
+			}
+		}
+		return err
+	})
+	s.check("deletes that took effect", deleted.Load(), int64(size))
+	s.checkMessages(s.ready(bob(), latest()))
+	s.check("claims", len(s.stuck(0)), 0)
+}
+
+// raceInsertDelete has two callers, one of which deletes what is in the way of the other's inserts. Whatever comes
+// first, the answers agree with what is stored then: no new message is both confirmed and gone, and none is
+// called a duplicate of what was not there.
+func raceInsertDelete(s *subject) {
+	const size = 200
+	old, next := s.messages(size), s.messages(size)
+	s.insert(old...)
+	results := make([]node.InsertResult, 0, size)
+	s.parallel(2, func(caller int) error {
+		for from := 0; from < size; from += 20 {
+			to := from + 20
+			if caller == 0 {
+				deleted, err := s.Store.Delete(s.Context(), refsOf(old[from:to]))
+				if err != nil || slices.Contains(deleted, false) {
+					return fmt.Errorf("deleted %v, error %w", deleted, err)
+				}
+				continue
+			}
+			inserted, err := s.Peer.Insert(s.Context(), node.InsertRequest{
+				Node: alice(), Messages: insertions(next[from:to], false),
+			})
+			if err != nil {
+				return err
+			}
+			results = append(results, inserted...)
+		}
+		return nil
+	})
+	s.checkCall("Insert", nil, len(results), size)
+	var want []node.Message
+	for i, result := range results {
+		switch result.Outcome {
+		case node.Inserted:
+			want = append(want, next[i])
+		default:
+			s.check("result", result, node.InsertResult{Outcome: node.Duplicate})
+		}
+	}
+	s.checkMessages(s.ready(bob(), latest()), want...)
+}
+
+// raceLives runs small nodes side by side: each inserts its own messages, claims whatever is due, gives some back,
+// and deletes what it holds. In the end every message has been deleted by exactly one of them.
+func raceLives(s *subject) {
+	const each = 60
+	batches := make([][]node.Insertion, callers)
+	for caller := range batches {
+		batches[caller] = insertions(s.messages(each), false)
+		for i := range batches[caller] {
+			m := &batches[caller][i]
+			m.ID = fmt.Sprint(m.ID, " of ", caller)
+			m.Readied = i%5 == 0
+		}
+	}
+	var deleted atomic.Int64
+	s.race(func(ctx context.Context, caller int, r race) error {
+		own := batches[caller]
+		for deleted.Load() < callers*each {
+			n := min(len(own), 11)
+			gone, err := r.live(ctx, own[:n])
+			if err != nil {
+				return err
+			}
+			own = own[n:]
+			deleted.Add(gone)
+		}
+		return nil
+	})
+	s.check("deletes that took effect", deleted.Load(), int64(callers*each))
+	s.checkMessages(s.ready(alice(), latest()))
+	s.check("claims", len(s.stuck(0)), 0)
+}
+
+// live inserts messages, claims some, gives one of these back, deletes the others, and returns how many.
+func (r race) live(ctx context.Context, messages []node.Insertion) (deleted int64, err error) {
+	results, err := r.store.Insert(ctx, node.InsertRequest{Node: r.owner, Messages: messages})
+	if err != nil {
+		return 0, err
+	}
+	var held []node.Claim
+	for i, result := range results {
+		if result.Outcome != node.Inserted || (result.Claim != node.Claim{}) != messages[i].Readied {
+			return 0, fmt.Errorf("inserting %+v: %+v", messages[i], result)
+		}
+		if messages[i].Readied {
+			held = append(held, result.Claim)
+		}
+	}
+	readied, err := r.store.Ready(ctx, node.ReadyRequest{
+		Node: r.owner, Until: latest(), Limit: 1 + r.random.IntN(20), Bytes: math.MaxInt,
+	})
+	if err != nil {
+		return 0, err
+	}
+	held = append(held, claimsOf(readied)...)
+	if len(held) > 1 {
+		reset, err := r.store.Reset(ctx, []node.Release{{Claim: held[0]}})
+		if err != nil || !reset[0] {
+			return 0, fmt.Errorf("giving %+v back: %v, error %w", held[0], reset, err)
+		}
+		held = held[1:]
+	}
+	refs := make([]node.Ref, len(held))
+	for i, claim := range shuffled(r, held) {
+		refs[i] = claim.Ref
+	}
+	gone, err := r.store.Delete(ctx, refs)
+	if err != nil || slices.Contains(gone, false) {
+		return 0, fmt.Errorf("deleting what this node holds: %v, error %w", gone, err)
+	}
+	return int64(len(gone)), nil
+}

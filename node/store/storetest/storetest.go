@@ -1,0 +1,153 @@
+// Package storetest is the one conformance suite for node.Store. Run it from the tests of an adapter:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Instance {
+//			clock := storetest.NewClock()
+//			return storetest.Instance{Store: memory.New(clock.Now), Clock: clock}
+//		})
+//	}
+//
+// It has four parts, which are subtests:
+//
+//   - contract: a named case for every sentence of the contract in node/store.go, and for every byte that a
+//     Kafka record may hold and a database may not;
+//   - session: what a call does while another session has changed the same rows and not committed yet, where the
+//     adapter can open one (hazards H12, H21, H23, H30 of the simulation research);
+//   - concurrent: callers that race, of which each row may have one winner only;
+//   - random: rapid's state machine, random calls on the store and on the memory model at once, whose results and
+//     rows must be equal after each call.
+//
+// The package's own tests run the suite on stores that are broken on purpose, each in one way, and check that it
+// fails.
+package storetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/store/memory"
+)
+
+// Instance is a store under test and what the suite may do to it from outside.
+type Instance struct {
+	// Store is the store. It is empty, and nobody else uses its rows.
+	Store node.Store
+
+	// Peer is another store on the same rows, as a second node has it, with connections of its own. Nil: the
+	// races are between callers of Store.
+	Peer node.Store
+
+	// Clock is the clock that the store was given. Nil: the store has a clock of its own that nobody can
+	// set, as a database server has. A store that is given a clock is deterministic: it must return the same
+	// as the memory model also where the contract leaves a choice, in the order of claims of one age.
+	Clock *Clock
+
+	// Dump returns all rows in the order of their ids, then topics, both compared as bytes. Nil: the suite
+	// looks at the rows through the port only.
+	Dump func(t testing.TB) []memory.Row
+
+	// Begin opens a transaction on the store's database. Nil where there can be no second session; then there
+	// are no session cases.
+	Begin func(t testing.TB) Session
+}
+
+// Session is a transaction of another client on the same database, open until Commit or Rollback. Its methods
+// act at once, make the test fail on an error, and are called by one goroutine. The adapter rolls back what is
+// still open when the test ends.
+type Session interface {
+	// Insert stores m as a waiting message.
+	Insert(m node.Message)
+
+	// Delete removes the message of that incarnation.
+	Delete(ref node.Ref)
+
+	// Claim makes node the owner of the message, from now on and whoever holds it.
+	Claim(ref node.Ref, owner uuid.UUID)
+
+	// AwaitWaiter returns when a call to the store waits for this transaction. It asks the database; it does
+	// not guess from the time that has passed.
+	AwaitWaiter()
+
+	// Commit ends the transaction, and its changes take effect.
+	Commit()
+
+	// Rollback ends the transaction without effect.
+	Rollback()
+}
+
+// Clock is a clock that moves only when it is told to. It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that shows an ordinary instant, in no whole microsecond and not in UTC: a store has
+// to cut and convert what it reads.
+func NewClock() *Clock {
+	zone := time.FixedZone("somewhere", 5*60*60+45*60)
+	return &Clock{now: time.Date(2025, 6, 1, 12, 0, 0, 123456789, zone)}
+}
+
+// Now returns the instant that the clock shows.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance moves the clock by d, back when d is negative.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Run runs the suite. It calls open for an empty store at the start of every case, one case at a time; open
+// leaves closing to t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) Instance) {
+	t.Helper()
+	t.Run("contract", func(t *testing.T) {
+		runCases(t, open, contractCases())
+	})
+	t.Run("session", func(t *testing.T) {
+		if open(t).Begin != nil {
+			runCases(t, open, sessionCases())
+		}
+	})
+	t.Run("concurrent", func(t *testing.T) {
+		runCases(t, open, concurrentCases())
+	})
+	t.Run("random", func(t *testing.T) {
+		runRandom(t, open(t))
+	})
+}
+
+// A testCase is one property of a store, named by what must be so.
+type testCase struct {
+	name string
+	run  func(*subject)
+}
+
+func contractCases() []testCase {
+	var cases []testCase
+	for _, group := range [][]testCase{
+		insertCases(), payloadCases(), presentCases(), readyCases(), deleteCases(), stuckCases(),
+		resetCases(), generalCases(),
+	} {
+		cases = append(cases, group...)
+	}
+	return cases
+}
+
+func runCases(t *testing.T, open func(t *testing.T) Instance, cases []testCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.run(newSubject(t, open(t)))
+		})
+	}
+}

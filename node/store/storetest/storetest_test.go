@@ -1,0 +1,29 @@
+package storetest_test
+
+import (
+	"testing"
+	"time"
+
+	"chronos/node/store/memory"
+	"chronos/node/store/storetest"
+)
+
+// TestMemory runs the suite on the model itself, once as it is and once as a store that shows nothing but its port
+// and keeps its clock to itself.
+func TestMemory(t *testing.T) {
+	t.Run("with clock and dump", func(t *testing.T) {
+		storetest.Run(t, func(*testing.T) storetest.Instance {
+			clock := storetest.NewClock()
+			store := memory.New(clock.Now)
+			return storetest.Instance{
+				Store: store, Clock: clock,
+				Dump: func(testing.TB) []memory.Row { return store.Dump() },
+			}
+		})
+	})
+	t.Run("through the port only", func(t *testing.T) {
+		storetest.Run(t, func(*testing.T) storetest.Instance {
+			return storetest.Instance{Store: memory.New(time.Now)}
+		})
+	})
+}

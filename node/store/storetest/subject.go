@@ -1,0 +1,397 @@
+package storetest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/store/memory"
+)
+
+// noon is when messages fall due whose deadline does not matter.
+func noon() time.Time { return time.Date(2025, 6, 1, 12, 0, 0, 0, time.UTC) }
+
+// earliest and latest are the ends of what a deadline may be.
+func earliest() time.Time { return time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC) }
+func latest() time.Time   { return time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC) }
+
+// alice and bob are the nodes that use the store.
+func alice() uuid.UUID { return uuid.UUID{0: 0xa1, 6: 0x40, 8: 0x80, 15: 1} }
+func bob() uuid.UUID   { return uuid.UUID{0: 0xb0, 6: 0x40, 8: 0x80, 15: 2} }
+
+// output is the topic of messages whose topic does not matter.
+const output = "output"
+
+// subject is a store in one case, with calls that end the case when the store returns an error or not as many
+// results as it was asked for. They are for the goroutine of the case.
+type subject struct {
+	testing.TB
+	Instance
+
+	drawn uint32 // incarnations
+}
+
+func newSubject(t testing.TB, instance Instance) *subject {
+	if instance.Peer == nil {
+		instance.Peer = instance.Store
+	}
+	return &subject{TB: t, Instance: instance}
+}
+
+// incarnation returns one that the case has not used yet.
+func (s *subject) incarnation() uuid.UUID {
+	s.drawn++
+	drawn := uuid.UUID{6: 0x40, 8: 0x80}
+	binary.BigEndian.PutUint32(drawn[12:], s.drawn)
+	return drawn
+}
+
+// message returns a new incarnation of a message that is due at noon.
+func (s *subject) message(id string) node.Message {
+	return node.Message{
+		ID: id, Topic: output, Incarnation: s.incarnation(), Deadline: noon(),
+		Key: []byte("key of " + id), Value: []byte("value of " + id),
+	}
+}
+
+// messages returns n new messages, whose ids are in ascending order, due at noon and each a millisecond later
+// than the one before.
+func (s *subject) messages(n int) []node.Message {
+	list := make([]node.Message, n)
+	for i := range list {
+		list[i] = s.message(fmt.Sprintf("message-%05d", i))
+		list[i].Deadline = noon().Add(time.Duration(i) * time.Millisecond)
+	}
+	return list
+}
+
+// insert stores messages as waiting. All must be new.
+func (s *subject) insert(messages ...node.Message) {
+	s.Helper()
+	for i, result := range s.insertAll(alice(), insertions(messages, false)...) {
+		if result.Outcome != node.Inserted || result.Claim != (node.Claim{}) {
+			s.Fatalf("inserting %q as waiting: %+v", messages[i].ID, result)
+		}
+	}
+}
+
+// insertReadied stores messages as claimed by owner. All must be new.
+func (s *subject) insertReadied(owner uuid.UUID, messages ...node.Message) []node.Claim {
+	s.Helper()
+	claims := make([]node.Claim, len(messages))
+	for i, result := range s.insertAll(owner, insertions(messages, true)...) {
+		if result.Outcome != node.Inserted {
+			s.Fatalf("inserting %q as readied: %+v", messages[i].ID, result)
+		}
+		s.checkClaim(result.Claim, messages[i].Ref(), owner)
+		claims[i] = result.Claim
+	}
+	return claims
+}
+
+// insertAll stores messages whatever comes of it.
+func (s *subject) insertAll(owner uuid.UUID, messages ...node.Insertion) []node.InsertResult {
+	s.Helper()
+	results, err := s.Store.Insert(s.Context(), node.InsertRequest{Node: owner, Messages: messages})
+	s.checkCall("Insert", err, len(results), len(messages))
+	return results
+}
+
+func (s *subject) present(ids ...node.MessageID) []bool {
+	s.Helper()
+	present, err := s.Store.Present(s.Context(), ids)
+	s.checkCall("Present", err, len(present), len(ids))
+	return present
+}
+
+// ready claims all messages that fall due until then, and checks the claims.
+func (s *subject) ready(owner uuid.UUID, until time.Time) []node.Readied {
+	s.Helper()
+	return s.readyWithin(node.ReadyRequest{
+		Node: owner, Until: until, Limit: math.MaxInt, Bytes: math.MaxInt,
+	})
+}
+
+func (s *subject) readyWithin(request node.ReadyRequest) []node.Readied {
+	s.Helper()
+	readied, err := s.Store.Ready(s.Context(), request)
+	s.checkCall("Ready", err, 0, 0)
+	for _, r := range readied {
+		s.checkClaim(r.Claim, r.Ref(), request.Node)
+	}
+	return readied
+}
+
+func (s *subject) delete(refs ...node.Ref) []bool {
+	s.Helper()
+	deleted, err := s.Store.Delete(s.Context(), refs)
+	s.checkCall("Delete", err, len(deleted), len(refs))
+	return deleted
+}
+
+// stuck returns all claims that are at least hold old.
+func (s *subject) stuck(hold time.Duration) []node.Claim {
+	s.Helper()
+	return s.stuckWithin(node.StuckRequest{Hold: hold, Limit: math.MaxInt})
+}
+
+func (s *subject) stuckWithin(request node.StuckRequest) []node.Claim {
+	s.Helper()
+	stuck, err := s.Store.Stuck(s.Context(), request)
+	s.checkCall("Stuck", err, 0, 0)
+	return stuck
+}
+
+// reset gives claims up without putting anything off.
+func (s *subject) reset(claims ...node.Claim) []bool {
+	s.Helper()
+	releases := make([]node.Release, len(claims))
+	for i, claim := range claims {
+		releases[i].Claim = claim
+	}
+	return s.release(releases...)
+}
+
+func (s *subject) release(releases ...node.Release) []bool {
+	s.Helper()
+	reset, err := s.Store.Reset(s.Context(), releases)
+	s.checkCall("Reset", err, len(reset), len(releases))
+	return reset
+}
+
+// pass makes the store's clock show a later instant than now.
+func (s *subject) pass() {
+	s.Helper()
+	if s.Clock != nil {
+		s.Clock.Advance(time.Second)
+		return
+	}
+	// A clock that goes by itself is asked for the time through a claim.
+	probe := s.message("probe of the clock")
+	probe.Topic = "probe"
+	first := s.insertReadied(alice(), probe)[0]
+	s.delete(first.Ref)
+	for range 100_000 {
+		again := s.insertReadied(alice(), probe)[0]
+		s.delete(again.Ref)
+		if again.ReadiedAt.After(first.ReadiedAt) {
+			return
+		}
+	}
+	s.Fatal("the store's clock stands still")
+}
+
+// rows returns what the store holds, or nil when it cannot be seen.
+func (s *subject) rows() []memory.Row {
+	s.Helper()
+	if s.Dump == nil {
+		return nil
+	}
+	return s.Dump(s)
+}
+
+// checkRows ends the case when the rows are not what they were.
+func (s *subject) checkRows(before []memory.Row, after string) {
+	s.Helper()
+	if why := diffRows(s.rows(), before); why != "" {
+		s.Fatalf("the rows have changed after %s: %s", after, why)
+	}
+}
+
+func (s *subject) checkCall(call string, err error, got, want int) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", call, err)
+	}
+	if got != want {
+		s.Fatalf("%s returned %d results for %d arguments", call, got, want)
+	}
+}
+
+// checkClaim ends the case when claim is not one that owner has just been given on ref.
+func (s *subject) checkClaim(claim node.Claim, ref node.Ref, owner uuid.UUID) {
+	s.Helper()
+	if claim.Ref != ref || claim.ReadiedBy != owner {
+		s.Fatalf("claim %+v: want one of %v on %+v", claim, owner, ref)
+	}
+	s.checkInstant("the claim's ReadiedAt", claim.ReadiedAt)
+	if s.Clock != nil {
+		if now := s.Clock.Now().UTC().Truncate(time.Microsecond); claim.ReadiedAt != now {
+			s.Fatalf("the claim's ReadiedAt is %v, but the store's clock is at %v", claim.ReadiedAt, now)
+		}
+	}
+}
+
+// checkInstant ends the case when t is not as every instant of a store is.
+func (s *subject) checkInstant(what string, t time.Time) {
+	s.Helper()
+	if t.Location() != time.UTC || t != t.Truncate(time.Microsecond) {
+		s.Fatalf("%s is %#v: want UTC and whole microseconds", what, t)
+	}
+}
+
+// checkMessages ends the case when the messages in readied are not those wanted, in order and byte for byte.
+func (s *subject) checkMessages(readied []node.Readied, want ...node.Message) {
+	s.Helper()
+	for i, r := range readied {
+		s.checkInstant("Deadline", r.Deadline)
+		if i < len(want) {
+			if why := diffMessage(r.Message, want[i]); why != "" {
+				s.Fatalf("message %d of %d: %s", i, len(readied), why)
+			}
+		}
+	}
+	if len(readied) != len(want) {
+		s.Fatalf("%d messages, want %d: got %s, want %s",
+			len(readied), len(want), brief(idsOf(readied)), brief(idsOfMessages(want)))
+	}
+}
+
+// check ends the case when got is not want.
+func (s *subject) check(what string, got, want any) {
+	s.Helper()
+	if !reflect.DeepEqual(got, want) {
+		s.Fatalf("%s: got %s, want %s", what, brief(got), brief(want))
+	}
+}
+
+// parallel runs n calls at once and ends the case when one returns an error.
+func (s *subject) parallel(n int, call func(caller int) error) {
+	s.Helper()
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	start := make(chan struct{})
+	for caller := range n {
+		group.Go(func() {
+			<-start
+			if err := call(caller); err != nil {
+				errs[caller] = fmt.Errorf("caller %d: %w", caller, err)
+			}
+		})
+	}
+	close(start)
+	group.Wait()
+	if err := errors.Join(errs...); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func insertions(messages []node.Message, readied bool) []node.Insertion {
+	list := make([]node.Insertion, len(messages))
+	for i, m := range messages {
+		list[i] = node.Insertion{Message: m, Readied: readied}
+	}
+	return list
+}
+
+func refsOf(messages []node.Message) []node.Ref {
+	refs := make([]node.Ref, len(messages))
+	for i, m := range messages {
+		refs[i] = m.Ref()
+	}
+	return refs
+}
+
+func claimsOf(readied []node.Readied) []node.Claim {
+	claims := make([]node.Claim, len(readied))
+	for i, r := range readied {
+		claims[i] = r.Claim
+	}
+	return claims
+}
+
+func idsOf(readied []node.Readied) []string {
+	ids := make([]string, len(readied))
+	for i, r := range readied {
+		ids[i] = r.ID
+	}
+	return ids
+}
+
+func idsOfMessages(messages []node.Message) []string {
+	ids := make([]string, len(messages))
+	for i, m := range messages {
+		ids[i] = m.ID
+	}
+	return ids
+}
+
+func messageID(m node.Message) node.MessageID { return node.MessageID{ID: m.ID, Topic: m.Topic} }
+
+// many returns n times value.
+func many[T any](n int, value T) []T { return slices.Repeat([]T{value}, n) }
+
+// diffMessage returns what differs between two messages, empty for nothing. Null and empty differ, but not for a
+// list of headers.
+func diffMessage(got, want node.Message) string {
+	switch {
+	case got.ID != want.ID:
+		return fmt.Sprintf("id: got %s, want %s", brief(got.ID), brief(want.ID))
+	case got.Topic != want.Topic:
+		return fmt.Sprintf("topic: got %s, want %s", brief(got.Topic), brief(want.Topic))
+	case got.Incarnation != want.Incarnation:
+		return fmt.Sprintf("incarnation: got %v, want %v", got.Incarnation, want.Incarnation)
+	case !got.Deadline.Equal(want.Deadline):
+		return fmt.Sprintf("deadline: got %v, want %v", got.Deadline, want.Deadline)
+	case !equalBytes(got.Key, want.Key):
+		return fmt.Sprintf("key: got %s, want %s", brief(got.Key), brief(want.Key))
+	case !equalBytes(got.Value, want.Value):
+		return fmt.Sprintf("value: got %s, want %s", brief(got.Value), brief(want.Value))
+	case len(got.Headers) != len(want.Headers):
+		return fmt.Sprintf("headers: got %s, want %s", brief(got.Headers), brief(want.Headers))
+	}
+	for i, h := range got.Headers {
+		if w := want.Headers[i]; h.Name != w.Name || !equalBytes(h.Value, w.Value) {
+			return fmt.Sprintf("header %d: got %s, want %s", i, brief(h), brief(w))
+		}
+	}
+	return ""
+}
+
+// diffRows returns what differs between two dumps, empty for nothing.
+func diffRows(got, want []memory.Row) string {
+	for i := range min(len(got), len(want)) {
+		g, w := got[i], want[i]
+		if why := diffMessage(g.Message, w.Message); why != "" {
+			return fmt.Sprintf("row %d: %s", i, why)
+		}
+		if g.Due != w.Due || g.ReadiedAt != w.ReadiedAt || g.ReadiedBy != w.ReadiedBy {
+			return fmt.Sprintf("row %d (%s): got due %v, readied at %v by %v, want due %v, readied at %v by %v",
+				i, brief(g.ID), g.Due, g.ReadiedAt, g.ReadiedBy, w.Due, w.ReadiedAt, w.ReadiedBy)
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Sprintf("got %d rows, want %d", len(got), len(want))
+	}
+	return ""
+}
+
+// equalBytes tells null from empty.
+func equalBytes(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
+
+// brief returns v for a person, cut when it is long. Null and empty bytes look different.
+func brief(v any) string {
+	if data, ok := v.([]byte); ok && data == nil {
+		return "null"
+	}
+	format := "%+v"
+	switch v.(type) {
+	case string, []string, []byte, node.Header, []node.Header:
+		format = "%q"
+	}
+	text := fmt.Sprintf(format, v)
+	if len(text) > 400 {
+		return fmt.Sprintf("%s... (%d bytes in all)", text[:400], len(text))
+	}
+	return text
+}
