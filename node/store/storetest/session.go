@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 
 	"chronos/node"
 )
@@ -56,28 +57,30 @@ func start[T any](call func() (T, error)) <-chan reply[T] {
 	return done
 }
 
-// finish returns the result of a call that has been waiting.
-func finish[T any](s *subject, done <-chan reply[T]) T {
+// awaitWaiting returns when the call waits for the session, and ends the case when it returns instead.
+func awaitWaiting[T any](s *subject, session Session, done <-chan reply[T]) {
 	s.Helper()
-	r := <-done
-	if r.err != nil {
-		s.Fatalf("the call that waited: %v", r.err)
+	for !session.Waiting() {
+		select {
+		case r := <-done:
+			s.Fatalf("the call did not wait: it returned %s, error %v", brief(r.value), r.err)
+		default:
+			runtime.Gosched()
+		}
 	}
-	return r.value
 }
 
 // whileWaiting makes a call, ends the session when the call waits for it, and returns the call's result.
 func whileWaiting[T any](s *subject, session Session, end func(Session), call func() (T, error)) T {
 	s.Helper()
 	done := start(call)
-	session.AwaitWaiter()
-	select {
-	case r := <-done:
-		s.Fatalf("the call did not wait: it returned %s, %v", brief(r.value), r.err)
-	default:
-	}
+	awaitWaiting(s, session, done)
 	end(session)
-	return finish(s, done)
+	r := <-done
+	if r.err != nil {
+		s.Fatalf("the call that waited: %v", r.err)
+	}
+	return r.value
 }
 
 func insertAwaitsDelete(s *subject) {
@@ -319,7 +322,7 @@ func waitingCallEnds(s *subject) {
 		session.Delete(claim.Ref)
 		ctx, cancel := context.WithCancel(s.Context())
 		done := start(func() (bool, error) { return true, wait(ctx, claim) })
-		session.AwaitWaiter()
+		awaitWaiting(s, session, done)
 		cancel()
 		if r := <-done; !errors.Is(r.err, context.Canceled) {
 			s.Fatalf("%s: error %v when its context was done, want one that wraps %v",

@@ -68,9 +68,9 @@ type Session interface {
 	// Claim makes node the owner of the message, from now on and whoever holds it.
 	Claim(ref node.Ref, owner uuid.UUID)
 
-	// AwaitWaiter returns when a call to the store waits for this transaction. It asks the database; it does
-	// not guess from the time that has passed.
-	AwaitWaiter()
+	// Waiting says whether a call to the store is waiting for this transaction at this moment. It asks the
+	// database; it does not guess from the time that has passed. It may be called while the transaction is open.
+	Waiting() bool
 
 	// Commit ends the transaction, and its changes take effect.
 	Commit()

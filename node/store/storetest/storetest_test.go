@@ -8,8 +8,8 @@ import (
 	"chronos/node/store/storetest"
 )
 
-// TestMemory runs the suite on the model itself, once as it is and once as a store that shows nothing but its port
-// and keeps its clock to itself.
+// TestMemory runs the suite on the model itself: as it is, as a store that shows nothing but its port and keeps its
+// clock to itself, and with transactions beside it.
 func TestMemory(t *testing.T) {
 	t.Run("with clock and dump", func(t *testing.T) {
 		storetest.Run(t, func(*testing.T) storetest.Instance {
@@ -24,6 +24,13 @@ func TestMemory(t *testing.T) {
 	t.Run("through the port only", func(t *testing.T) {
 		storetest.Run(t, func(*testing.T) storetest.Instance {
 			return storetest.Instance{Store: memory.New(time.Now)}
+		})
+	})
+	t.Run("with sessions", func(t *testing.T) {
+		storetest.Run(t, func(*testing.T) storetest.Instance {
+			clock := storetest.NewClock()
+			store := newLocking(clock)
+			return storetest.Instance{Store: store, Clock: clock, Begin: store.begin}
 		})
 	})
 }
