@@ -1,0 +1,69 @@
+# The commands of the project. `make` alone lists them.
+
+GOLANGCI_LINT_VERSION := v2.15.0
+GOVULNCHECK_VERSION := v1.9.0
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LINT := .cache/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+VULNCHECK := .cache/bin/govulncheck-$(GOVULNCHECK_VERSION)
+
+# The packages that tests run for, and how long each fuzz target runs.
+PKG ?= ./...
+FUZZTIME ?= 30s
+
+.DEFAULT_GOAL := help
+.PHONY: help build unit test race vet lint fmt scripts-lint fuzz tidy vuln cover ci clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+
+build: ## Build the binary, bin/chronos
+	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/chronos ./cmd/chronos
+
+unit: ## Run the tests that need no servers and no network
+	scripts/setup compiler
+	go test -short -race $(PKG)
+
+test: vet lint race ## Check and test everything, on a real Kafka and a real Postgres; sets up what it needs
+
+race: ## Run all tests with the race detector, on a real Kafka and a real Postgres
+	scripts/setup compiler
+	scripts/with-servers go test -race -shuffle=on $(PKG)
+
+vet: ## Run go vet
+	go vet ./...
+
+lint: $(LINT) ## Run golangci-lint
+	$(LINT) run ./...
+
+fmt: $(LINT) ## Format the code
+	$(LINT) fmt
+
+scripts-lint: ## Check the scripts with shellcheck, where it is installed
+	shellcheck -x -a .ci/run scripts/fuzz scripts/kafka/archive scripts/servers scripts/setup scripts/with-servers
+
+fuzz: ## Run each fuzz target for FUZZTIME (30s)
+	scripts/fuzz $(FUZZTIME) $(PKG)
+
+tidy: ## See whether go.mod and go.sum are tidy
+	go mod tidy -diff
+
+vuln: $(VULNCHECK) ## Look for known vulnerabilities in what the code calls
+	$(VULNCHECK) ./...
+
+cover: ## Run all tests and show how much of the code they reach
+	scripts/with-servers go test -coverpkg=./... -coverprofile=cover.out $(PKG)
+	go tool cover -func=cover.out | tail -n 1
+
+ci: test ## Run what continuous integration runs
+
+clean: ## Remove what was built and downloaded here
+	rm -rf bin .cache cover.out
+
+$(LINT):
+	GOBIN='$(CURDIR)/.cache/bin' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv .cache/bin/golangci-lint $@
+
+$(VULNCHECK):
+	GOBIN='$(CURDIR)/.cache/bin' go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	mv .cache/bin/govulncheck $@
