@@ -1,0 +1,60 @@
+package tidy_test
+
+import (
+	"testing"
+
+	"chronos/scripts/tidy"
+)
+
+// root is the folder of the repository, from here.
+const root = "../.."
+
+// TestEngineIsReplayable applies the rules of replayed code to the engine.
+func TestEngineIsReplayable(t *testing.T) {
+	code, err := tidy.Load(t.Context(), root+"/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(code.Trees) < 10 {
+		t.Fatalf("the engine has %d files only: this looks in the wrong place", len(code.Trees))
+	}
+	for _, finding := range tidy.Replayed(code) {
+		t.Error("node/" + finding)
+	}
+}
+
+// TestImports holds the arrows of the tree for the packages that import nothing of ours, indirect imports included.
+func TestImports(t *testing.T) {
+	for pkg, allowed := range map[string][]string{
+		"chronos/node":       {"github.com/google/uuid"},
+		"chronos/migrations": nil,
+	} {
+		findings, err := tidy.Foreign(t.Context(), root, pkg, allowed...)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, finding := range findings {
+			t.Error(finding)
+		}
+	}
+}
+
+// TestTree applies the rules on files and folders to everything in the repository.
+func TestTree(t *testing.T) {
+	files, err := tidy.Tracked(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 30 {
+		t.Fatalf("the repository has %d files only: this looks in the wrong place", len(files))
+	}
+	for _, file := range files {
+		for _, guard := range []func(tidy.File) []string{
+			tidy.Long, tidy.Leftover, tidy.MachinePath, tidy.Misplaced,
+		} {
+			for _, finding := range guard(file) {
+				t.Error(finding)
+			}
+		}
+	}
+}
