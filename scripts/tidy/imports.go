@@ -68,7 +68,7 @@ func Load(ctx context.Context, dir string) (Code, error) {
 		return Code{}, err
 	}
 	sources := map[string]string{}
-	for _, name := range strings.FieldsSeq(list) {
+	for name := range strings.FieldsSeq(list) {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return Code{}, fmt.Errorf("read the package: %w", err)
