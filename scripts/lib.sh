@@ -45,7 +45,7 @@ find_java() {
 find_postgres() {
   local bin best="" best_major=$((postgres_oldest - 1)) major
   for bin in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/local/pgsql/bin \
-    "$(dirname "$(command -v postgres || echo /none/postgres)")" "$postgres_home/bin"; do
+    "$(dirname "$(readlink -f "$(command -v postgres || echo /none/postgres)")")" "$postgres_home/bin"; do
     [[ -x $bin/postgres && -x $bin/initdb ]] || continue
     major=$("$bin/postgres" --version | sed 's/[^0-9]*\([0-9]*\).*/\1/')
     if ((major > best_major)); then

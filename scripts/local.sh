@@ -83,8 +83,8 @@ start_postgres() {
     as+=(--reuid "$user" --regid "$(id -g "$user")" --init-groups)
     chown "$user" "$run/postgres" "$run/postgres/password"
     # The repository may be in a folder that only root can enter.
-    if ! "${as[@]}" test -x "$bin/postgres"; then
-      cp -R "$(dirname "$bin")" "$run/postgres-binaries"
+    if [[ $bin == "$postgres_home/bin" ]]; then
+      cp -R "$postgres_home" "$run/postgres-binaries"
       bin=$run/postgres-binaries/bin
     fi
   fi
