@@ -301,9 +301,7 @@ func (s *subject) checkStrange(strange []node.Message, results []node.InsertResu
 func insertArguments(s *subject) {
 	m := s.message("a")
 	m.Headers = []node.Header{{Name: "name", Value: []byte("header")}, {Name: "null"}}
-	want := m
-	want.Key, want.Value = slices.Clone(m.Key), slices.Clone(m.Value)
-	want.Headers = []node.Header{{Name: "name", Value: []byte("header")}, {Name: "null"}}
+	want := copyMessage(m)
 	batch := []node.Insertion{{Message: s.message("c")}, {Message: m}, {Message: s.message("b")}}
 	s.insertAll(alice(), batch...)
 	if why := diffMessage(batch[1].Message, want); why != "" {

@@ -72,7 +72,12 @@ func awkward() [][]byte {
 		every[i] = byte(i)
 	}
 	return [][]byte{
-		nil, {}, {0}, {0, 0}, {0xff}, []byte("text"), []byte("a\x00b"), []byte("é𐍈\ufffd\u2028"), every,
+		nil,
+		{},
+		{0},
+		{0, 0},
+		{0xff},
+		[]byte("text"), []byte("a\x00b"), []byte("é𐍈\ufffd\u2028"), every,
 		[]byte("\xed\xa0\x80"), []byte(" \t\r\n"), []byte("null"), []byte("NULL"), []byte(`\N`), []byte(`\x00`),
 		[]byte(`\u0000`), []byte(`"`), []byte(`'`), []byte(`{"base64":"AA=="}`), []byte("{}"), []byte(`{a,"b"}`),
 		[]byte(`{"b": 1.0, "a": 1e2, "b": 2}`), []byte("12345678901234567890.10"), []byte("<&>"), []byte("%s$1?1"),
@@ -133,8 +138,12 @@ func payloadHeaderLists(s *subject) {
 	none.Headers = nil
 	empty.Headers = []node.Header{}
 	repeated.Headers = []node.Header{
-		{Name: "b", Value: []byte("1")}, {Name: "a", Value: []byte("2")}, {Name: "b", Value: nil},
-		{Name: "B", Value: []byte("3")}, {Name: "b", Value: []byte("1")}, {Name: "b", Value: []byte("1")},
+		{Name: "b", Value: []byte("1")},
+		{Name: "a", Value: []byte("2")},
+		{Name: "b", Value: nil},
+		{Name: "B", Value: []byte("3")},
+		{Name: "b", Value: []byte("1")},
+		{Name: "b", Value: []byte("1")},
 	}
 	for i := range 1000 {
 		many.Headers = append(many.Headers, node.Header{

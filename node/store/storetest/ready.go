@@ -233,10 +233,11 @@ func readyDue(s *subject) {
 func readyResults(s *subject) {
 	m := s.message("a")
 	m.Headers = []node.Header{{Name: "name", Value: []byte("header")}}
+	want := copyMessage(m)
 	s.insert(m)
 	for range 2 {
 		readied := s.ready(alice(), noon())
-		s.checkMessages(readied, m)
+		s.checkMessages(readied, want)
 		r := &readied[0]
 		r.Key[0], r.Value[0], r.Headers[0].Value[0] = 'X', 'X', 'X'
 		r.Headers[0].Name = "X"

@@ -42,6 +42,7 @@ type subject struct {
 }
 
 func newSubject(t testing.TB, instance Instance) *subject {
+	t.Helper()
 	if instance.Peer == nil {
 		instance.Peer = instance.Store
 	}
@@ -327,6 +328,15 @@ func idsOfMessages(messages []node.Message) []string {
 }
 
 func messageID(m node.Message) node.MessageID { return node.MessageID{ID: m.ID, Topic: m.Topic} }
+
+// copyMessage returns a copy of m that shares no memory with it.
+func copyMessage(m node.Message) node.Message {
+	m.Key, m.Value, m.Headers = slices.Clone(m.Key), slices.Clone(m.Value), slices.Clone(m.Headers)
+	for i := range m.Headers {
+		m.Headers[i].Value = slices.Clone(m.Headers[i].Value)
+	}
+	return m
+}
 
 // many returns n times value.
 func many[T any](n int, value T) []T { return slices.Repeat([]T{value}, n) }
