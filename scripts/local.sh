@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 # Test servers as processes of this machine. The other kind is in docker.sh; scripts/servers runs either.
 #
-# Both kinds define, for kafka and postgres: start_X, which begins to start the server; X_ready, which says
-# whether it answers; X_alive, which says whether it still may; and stop_servers. They use the variables run,
-# the folder of this run, and kafka_port and postgres_port, and set kafka_address and postgres_url.
+# Both kinds define, for kafka and postgres: start_X, which begins to start the server; X_alive, which says whether
+# it may still get ready; X_ready, which says whether it is; and stop_servers. They use the variables run, the
+# folder of this run, and kafka_port and postgres_port, and set kafka_address and postgres_url. The log
+# of X is X.log in the folder of the run.
 # It is sourced after lib.sh, never run.
 #
 # The variables are those of the script that sources this file:
@@ -11,6 +12,12 @@
 
 kafka_pid=""
 postgres_pid=""
+
+# start_timeout is how long the servers may take to start, in seconds. A busy machine is slow.
+start_timeout=180
+
+# cluster_id is the identity of every Kafka cluster here.
+cluster_id=MkU3OEVBNTcwNTJENDM2Qg
 
 # kafka_server_options is for options of the server's JVM alone.
 kafka_server_options=()
@@ -30,6 +37,10 @@ free_port() {
 # listens says whether something accepts connections on a port of 127.0.0.1.
 listens() {
   (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
+}
+
+random_password() {
+  od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
 }
 
 # start_kafka formats a data folder and starts the server on it.
@@ -52,7 +63,7 @@ start_kafka() {
   } >"$run/kafka/server.properties"
   {
     "$java" "${kafka_jvm[@]}" -cp "$kafka_home/libs/*" kafka.tools.StorageTool \
-      format -t MkU3OEVBNTcwNTJENDM2Qg -c "$run/kafka/server.properties" &&
+      format -t "$cluster_id" -c "$run/kafka/server.properties" &&
       exec setpriv --pdeathsig KILL "$java" "${kafka_jvm[@]}" "${kafka_server_options[@]}" \
         -cp "$kafka_home/libs/*" kafka.Kafka "$run/kafka/server.properties"
   } </dev/null >"$run/kafka.log" 2>&1 &
@@ -75,7 +86,7 @@ start_postgres() {
   local bin user="" password
   local -a as=(setpriv --pdeathsig KILL)
   bin=$(find_postgres)
-  password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  password=$(random_password)
   mkdir -p "$run/postgres"
   (umask 077 && printf '%s' "$password" >"$run/postgres/password")
   if ((EUID == 0)); then
