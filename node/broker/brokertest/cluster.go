@@ -1,0 +1,239 @@
+package brokertest
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
+)
+
+// Cluster is a Kafka cluster seen by a plain franz-go client with default settings.
+type Cluster struct {
+	options []kgo.Opt
+	client  *kgo.Client
+	admin   *kadm.Client
+}
+
+// NewCluster returns the cluster that options connect to, until the test ends.
+func NewCluster(t testing.TB, options ...kgo.Opt) *Cluster {
+	t.Helper()
+	client, err := kgo.NewClient(append(options[:len(options):len(options)],
+		// Large records are a matter between the topic and the adapter, not one of this client.
+		kgo.ProducerBatchMaxBytes(16<<20), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatalf("plain client: %v", err)
+	}
+	t.Cleanup(client.Close)
+	return &Cluster{options, client, kadm.NewClient(client)}
+}
+
+// unique returns a name that nobody else uses.
+func unique(prefix string) string {
+	var b [8]byte
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return prefix + "-" + hex.EncodeToString(b[:])
+}
+
+// Topic creates a topic with a name of its own and returns the name. Settings are pairs of a name and a value.
+func (c *Cluster) Topic(t testing.TB, partitions int32, settings ...string) string {
+	t.Helper()
+	topic := unique("topic")
+	c.CreateTopic(t, topic, partitions, settings...)
+	return topic
+}
+
+// CreateTopic creates a topic.
+func (c *Cluster) CreateTopic(t testing.TB, topic string, partitions int32, settings ...string) {
+	t.Helper()
+	configs := make(map[string]*string)
+	for i := 0; i+1 < len(settings); i += 2 {
+		configs[settings[i]] = &settings[i+1]
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := c.admin.CreateTopic(ctx, partitions, -1, configs, topic); err != nil {
+		t.Fatalf("create topic %s: %v", topic, err)
+	}
+	for { // until it has leaders
+		details, err := c.admin.ListTopics(ctx, topic)
+		ready := err == nil && details[topic].Err == nil && len(details[topic].Partitions) == int(partitions)
+		for _, p := range details[topic].Partitions {
+			ready = ready && p.Err == nil && p.Leader >= 0
+		}
+		if ready {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("topic %s has no leaders: %v", topic, err)
+		}
+	}
+}
+
+// Produce appends records, each to the partition that it names, and fills in their offsets.
+func (c *Cluster) Produce(t testing.TB, records ...node.Record) []node.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	batch := make([]*kgo.Record, len(records))
+	for i, r := range records {
+		batch[i] = plain(r)
+	}
+	if err := c.client.ProduceSync(ctx, batch...).FirstErr(); err != nil {
+		t.Fatalf("plain produce: %v", err)
+	}
+	produced := make([]node.Record, len(records))
+	for i, r := range records {
+		produced[i] = r
+		produced[i].Offset, produced[i].Partition = batch[i].Offset, batch[i].Partition
+	}
+	return produced
+}
+
+// Transact appends records in a transaction, which it commits or aborts.
+func (c *Cluster) Transact(t testing.TB, commit bool, records ...node.Record) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	client, err := kgo.NewClient(append(c.options[:len(c.options):len(c.options)],
+		kgo.TransactionalID(unique("transaction")), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatalf("transactional client: %v", err)
+	}
+	defer client.Close()
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatalf("begin transaction: %v", err)
+	}
+	for _, r := range records {
+		if err := client.ProduceSync(ctx, plain(r)).FirstErr(); err != nil {
+			t.Fatalf("produce in a transaction: %v", err)
+		}
+	}
+	if err := client.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
+		t.Fatalf("end transaction: %v", err)
+	}
+}
+
+// Read returns all records of a topic that have been appended, in order within each partition, whatever became of the
+// transactions that they are in.
+func (c *Cluster) Read(t testing.TB, topic string) []node.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	ends, err := c.admin.ListEndOffsets(ctx, topic)
+	for err != nil || ends.Error() != nil { // until it has found a leader that moves
+		if ctx.Err() != nil {
+			t.Fatalf("end offsets of %s: %v, %v", topic, err, ends.Error())
+		}
+		c.client.ForceMetadataRefresh()
+		ends, err = c.admin.ListEndOffsets(ctx, topic)
+	}
+	from := make(map[int32]kgo.Offset)
+	left := make(map[int32]int64)
+	ends.Each(func(end kadm.ListedOffset) {
+		if end.Offset > 0 {
+			from[end.Partition] = kgo.NewOffset().AtStart()
+			left[end.Partition] = end.Offset
+		}
+	})
+	if len(from) == 0 {
+		return nil
+	}
+	client, err := kgo.NewClient(append(c.options[:len(c.options):len(c.options)],
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+		kgo.KeepControlRecords())...)
+	if err != nil {
+		t.Fatalf("plain client: %v", err)
+	}
+	defer client.Close()
+	var records []node.Record
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("plain fetch of %s: %v", topic, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if !r.Attrs.IsControl() {
+				records = append(records, polled(r))
+			}
+			if r.Offset+1 >= left[r.Partition] {
+				delete(left, r.Partition)
+			}
+		})
+	}
+	return records
+}
+
+// Committed returns the committed offsets of a group on a topic, by partition.
+func (c *Cluster) Committed(t testing.TB, group, topic string) map[int32]int64 {
+	t.Helper()
+	offsets := make(map[int32]int64)
+	for _, o := range c.committed(t, group) {
+		if o.Topic == topic {
+			offsets[o.Partition] = o.At
+		}
+	}
+	return offsets
+}
+
+func (c *Cluster) committed(t testing.TB, group string) []kadm.Offset {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	responses, err := c.admin.FetchOffsets(ctx, group)
+	if err != nil {
+		t.Fatalf("offsets of group %s: %v", group, err)
+	}
+	var offsets []kadm.Offset
+	responses.Each(func(r kadm.OffsetResponse) {
+		if r.Err != nil {
+			t.Fatalf("offset of group %s: %v", group, r.Err)
+		}
+		offsets = append(offsets, r.Offset)
+	})
+	return offsets
+}
+
+// GroupState returns the state of a group as Kafka calls it, and how many members it has.
+func (c *Cluster) GroupState(t testing.TB, group string) (state string, members int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	groups, err := c.admin.DescribeGroups(ctx, group)
+	if err != nil {
+		t.Fatalf("describe group %s: %v", group, err)
+	}
+	return groups[group].State, len(groups[group].Members)
+}
+
+func plain(r node.Record) *kgo.Record {
+	record := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Name, Value: h.Value})
+	}
+	return record
+}
+
+func polled(r *kgo.Record) node.Record {
+	record := node.Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch,
+		Key: r.Key, Value: r.Value,
+	}
+	for _, h := range r.Headers {
+		record.Headers = append(record.Headers, node.Header{Name: h.Key, Value: h.Value})
+	}
+	return record
+}
+
+// position names a record for a person.
+func position(r node.Record) string { return fmt.Sprintf("%s/%d@%d", r.Topic, r.Partition, r.Offset) }
+
+// ForgetTopic has Produce learn a topic anew, that was deleted and created again.
+func (c *Cluster) ForgetTopic(topic string) { c.client.PurgeTopicsFromClient(topic) }

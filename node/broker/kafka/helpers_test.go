@@ -1,0 +1,175 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
+	"chronos/node/broker/brokertest"
+	"chronos/node/broker/kafka"
+)
+
+const defaultPublishTimeout = 10 * time.Second
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// newFake returns a fake cluster and the plain view of it, until the test ends.
+func newFake(t testing.TB, options ...kfake.Opt) (*kfake.Cluster, *brokertest.Cluster) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append([]kfake.Opt{
+		kfake.NumBrokers(3), kfake.GroupMinSessionTimeout(time.Second),
+	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return cluster, brokertest.NewCluster(t, kgo.SeedBrokers(cluster.ListenAddrs()...))
+}
+
+// configFor returns a configuration that consumes one topic or more from a fake cluster.
+func configFor(cluster *kfake.Cluster, group string, inputs ...string) kafka.Config {
+	return kafka.Config{
+		Brokers:        cluster.ListenAddrs(),
+		Group:          group,
+		Inputs:         inputs,
+		PublishTimeout: defaultPublishTimeout,
+		SessionTimeout: fakeSession,
+	}
+}
+
+// open opens a Broker until the test ends.
+func open(t testing.TB, config kafka.Config) *kafka.Broker {
+	t.Helper()
+	b, err := kafka.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close(context.Background()) })
+	return b
+}
+
+// await waits until done is true.
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for !done() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("still not after %v: %s", patience, what)
+		}
+	}
+}
+
+// pollValues polls until there are n records, ignoring errors, and returns their values.
+func pollValues(t *testing.T, b node.Broker, n int) []string {
+	t.Helper()
+	var got []string
+	var last error
+	for deadline := time.Now().Add(patience); len(got) < n; {
+		records, err := b.Poll(t.Context())
+		if err != nil {
+			last = err
+		}
+		for _, r := range records {
+			got = append(got, string(r.Value))
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("polled %q within %v, want %d records; the last error was: %v", got, patience, n, last)
+		}
+	}
+	return got
+}
+
+// pollBatch polls until a poll returns records.
+func pollBatch(t *testing.T, b node.Broker) []node.Record {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		records, err := b.Poll(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(records) > 0 {
+			return records
+		}
+	}
+	t.Fatalf("no records within %v", patience)
+	return nil
+}
+
+// pollError polls until an error comes.
+func pollError(t *testing.T, b node.Broker) error {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if _, err := b.Poll(t.Context()); err != nil {
+			return err
+		}
+	}
+	t.Fatalf("no error within %v", patience)
+	return nil
+}
+
+// texts returns n records on a topic with the values "prefix-0" and so on.
+func texts(topic, prefix string, n int) []node.Record {
+	records := make([]node.Record, n)
+	for i := range records {
+		records[i] = node.Record{Topic: topic, Value: fmt.Appendf(nil, "%s-%d", prefix, i)}
+	}
+	return records
+}
+
+// values returns the values of records, in order of the alphabet.
+func values(records []node.Record) []string {
+	list := make([]string, len(records))
+	for i, r := range records {
+		list[i] = string(r.Value)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// publishOne publishes a record with this value.
+func publishOne(t *testing.T, b node.Broker, topic, value string) error {
+	t.Helper()
+	return b.Publish(t.Context(), []node.Record{{Topic: topic, Value: []byte(value)}})[0]
+}
+
+// memoryLog is a slog.Handler that keeps what is logged at level info and above.
+type memoryLog struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (m *memoryLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (m *memoryLog) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	m.mu.Lock()
+	m.lines = append(m.lines, line)
+	m.mu.Unlock()
+	return nil
+}
+
+func (m *memoryLog) WithAttrs([]slog.Attr) slog.Handler { return m }
+func (m *memoryLog) WithGroup(string) slog.Handler      { return m }
+
+func (m *memoryLog) all() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.lines)
+}

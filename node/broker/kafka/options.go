@@ -1,0 +1,164 @@
+package kafka
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	// dialTimeout bounds the opening of a connection, without the handshakes that follow.
+	dialTimeout = 2 * time.Second
+
+	// requestOverhead is how long a broker may be silent about a request that it should answer at once. It is
+	// short, so that a connection on which nothing moves any more is replaced soon after the network heals.
+	requestOverhead = 3 * time.Second
+
+	// idleTimeout is when a connection that is not used is closed: before the ten minutes at which a broker
+	// does it. The default of franz-go, 30 s, would have a message that comes alone wait for two handshakes.
+	idleTimeout = 9 * time.Minute
+
+	// metadataAge is how often leaders and partitions are looked up without a reason.
+	metadataAge = time.Minute
+
+	// metadataPause is the least time between two looks that have a reason, such as a leader that is gone. It
+	// bounds how fast clients find their way after an outage; the default of franz-go is 5 s.
+	metadataPause = 100 * time.Millisecond
+
+	// consumerMetadataPause is the same for the consumer, which keeps on looking while an input topic is missing.
+	consumerMetadataPause = 250 * time.Millisecond
+
+	// backoffMax is the longest wait between two tries of a request.
+	backoffMax = 250 * time.Millisecond
+
+	// bulkBytes is the size of the largest batch of the bulk client before compression. A topic with default
+	// settings accepts 1,048,588 bytes, and did 1,000,012 before Kafka 2.5.
+	bulkBytes = 1_000_012
+
+	// carefulBytes is the largest record that the careful client sends: a little less than the largest
+	// request that a broker with default settings takes, 100 MiB, beyond which it closes the connection.
+	carefulBytes = 96 << 20
+
+	// linger is how long a record may wait for others in its batch. It is waited for only at the first record
+	// of a topic: otherwise every Publish sends off what it has put together. Without it, franz-go would
+	// send the first record of a call alone, and the rest of the call after it.
+	linger = 5 * time.Millisecond
+)
+
+// ConnectionOptions returns the options of a franz-go client that connects to the cluster of c as a Broker does.
+// Of c it reads Brokers, ClientID, Logger, TLS, SASL and Dialer only. The tools that produce and consume
+// by themselves use it, so that they reach what the node reaches.
+func ConnectionOptions(c Config) ([]kgo.Opt, error) {
+	c = c.withDefaults()
+	if err := c.validateConnection(); err != nil {
+		return nil, err
+	}
+	return c.connectionOptions(), nil
+}
+
+// ProducerOptions returns the options by which a franz-go client produces as a Java client does with its default
+// settings: into the partition that the murmur2 hash of the key says, an empty key being a key like any
+// other; records without a key go to one partition until a batch is full; acknowledged by all in-sync replicas.
+func ProducerOptions() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.RecordPartitioner(kgo.UniformBytesPartitioner(64<<10, true, true, nil)),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+	}
+}
+
+// connectionOptions returns the options that all clients share.
+func (c *Config) connectionOptions() []kgo.Opt {
+	options := []kgo.Opt{
+		kgo.SeedBrokers(c.Brokers...),
+		kgo.ClientID(c.ClientID),
+		kgo.WithLogger(quiet(c.Logger)),
+		kgo.DialTimeout(dialTimeout),
+		kgo.RequestTimeoutOverhead(requestOverhead),
+		kgo.ConnIdleTimeout(idleTimeout),
+		kgo.MetadataMaxAge(metadataAge),
+		kgo.MetadataMinAge(metadataPause),
+		kgo.RetryBackoffFn(backoff),
+		// A connection that is closed before its first answer means a wrong configuration, or a broker that
+		// is just restarting behind a proxy. The second must not end a group session or fail a publish.
+		kgo.AlwaysRetryEOF(),
+		kgo.DisableClientMetrics(),
+	}
+	if c.TLS != nil {
+		options = append(options, kgo.DialTLSConfig(c.TLS))
+	}
+	if c.SASL != nil {
+		options = append(options, kgo.SASL(c.SASL))
+	}
+	if c.Dialer != nil {
+		options = append(options, kgo.Dialer(c.Dialer))
+	}
+	return options
+}
+
+// consumerOptions returns the options of the consumer, without its hooks.
+func (c *Config) consumerOptions() []kgo.Opt {
+	return append(c.connectionOptions(),
+		kgo.ConsumerGroup(c.Group),
+		kgo.ConsumeTopics(c.Inputs...),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.DisableAutoCommit(),
+		kgo.SessionTimeout(c.SessionTimeout),
+		kgo.HeartbeatInterval(c.heartbeat()),
+		kgo.RebalanceTimeout(c.LeaveAfter+20*time.Second),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(pollWait/2),
+		kgo.FetchMaxBytes(c.FetchMaxBytes),
+		kgo.FetchMaxPartitionBytes(min(c.FetchMaxBytes, 1<<20)),
+		kgo.MaxDecompressBatchBytes(256<<20),
+		kgo.MetadataMinAge(consumerMetadataPause),
+	)
+}
+
+// heartbeat returns the interval of heartbeats: several of them fit into a session, and a rebalance is noticed that
+// soon.
+func (c *Config) heartbeat() time.Duration { return c.SessionTimeout / 4 }
+
+// bulkOptions returns the options of the client that publishes nearly everything.
+func (c *Config) bulkOptions() []kgo.Opt {
+	return append(c.producerOptions(),
+		kgo.ProducerLinger(linger),
+		kgo.ProducerBatchMaxBytes(bulkBytes),
+		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		kgo.MaxBufferedRecords(20_000),
+		kgo.MaxBufferedBytes(64<<20),
+	)
+}
+
+// carefulOptions returns the options of the client that publishes what is large or was rejected. It compresses as
+// well as it can: what its sender got into a topic by compressing it should not fail for being expanded.
+func (c *Config) carefulOptions() []kgo.Opt {
+	return append(c.producerOptions(),
+		kgo.ProducerLinger(0),
+		kgo.ProducerBatchMaxBytes(carefulBytes),
+		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.Lz4Compression(), kgo.NoCompression()),
+	)
+}
+
+// producerOptions returns the options that both producers share. Both are idempotent: a try of franz-go that is
+// repeated within the time limit appends once. What is given up at the time limit may be appended, though, and
+// a caller that publishes it again may append it twice.
+func (c *Config) producerOptions() []kgo.Opt {
+	options := append(c.connectionOptions(), ProducerOptions()...)
+	return append(options,
+		kgo.AllowIdempotentProduceCancellation(),
+		kgo.RecordDeliveryTimeout(c.PublishTimeout),
+		kgo.ProduceRequestTimeout(c.PublishTimeout),
+	)
+}
+
+// backoff returns how long to wait after so many failures: 50 ms, 100 ms, then backoffMax, give or take a fifth.
+func backoff(failures int) time.Duration {
+	wait := backoffMax
+	if failures <= 2 {
+		wait = 50 * time.Millisecond << max(failures-1, 0)
+	}
+	return wait*4/5 + rand.N(wait*2/5)
+}

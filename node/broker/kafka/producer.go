@@ -1,0 +1,205 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// producer is a franz-go client for producing that is made when it is needed first, and replaced when it is beyond
+// repair.
+type producer struct {
+	options []kgo.Opt
+
+	mu     sync.Mutex
+	client *kgo.Client
+	pulse  *pulse
+	closed bool
+}
+
+// get returns the client and its pulse.
+func (p *producer) get() (*kgo.Client, *pulse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, errClosed
+	}
+	if p.client == nil {
+		beat := new(pulse)
+		client, err := kgo.NewClient(append(p.options[:len(p.options):len(p.options)], kgo.WithHooks(beat))...)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.client, p.pulse = client, beat
+	}
+	return p.client, p.pulse, nil
+}
+
+// renew replaces client, if that has not been done yet, and closes it once it has given its records up.
+//
+// franz-go keeps a refusal to be given a producer id for ever: without it, a permission that was missing
+// for a moment would stop all publishing until the process is restarted.
+func (p *producer) renew(ctx context.Context, client *kgo.Client) {
+	p.mu.Lock()
+	current := p.client == client
+	if current {
+		p.client = nil
+	}
+	p.mu.Unlock()
+	if current {
+		_ = client.Flush(ctx) // whatever the outcome, it is reported to those who wait for it
+		client.Close()
+	}
+}
+
+// close ends the client. What it was asked to publish fails.
+func (p *producer) close() {
+	p.mu.Lock()
+	client := p.client
+	p.client, p.closed = nil, true
+	p.mu.Unlock()
+	if client != nil {
+		client.Close()
+	}
+}
+
+// verdict is what an error of franz-go says about a record.
+type verdict int
+
+const (
+	// unknown: the record may be there, or may still appear.
+	unknown verdict = iota
+
+	// refused: the broker does not like the batch that the record was in.
+	refused
+
+	// noTopic: the topic does not exist, or is not ours to write to.
+	noTopic
+)
+
+// judge returns what err says. What is not listed is not known to say that the record was not appended; a wrong
+// timestamp, for example, is the fault of a clock, not of the record.
+func judge(err error) verdict {
+	for _, e := range []error{
+		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.UnsupportedForMessageFormat,
+	} {
+		if errors.Is(err, e) {
+			return refused
+		}
+	}
+	for _, e := range []error{
+		kerr.UnknownTopicOrPartition, kerr.InvalidTopicException, kerr.TopicAuthorizationFailed,
+		kerr.ClusterAuthorizationFailed,
+	} {
+		if errors.Is(err, e) {
+			return noTopic
+		}
+	}
+	return unknown
+}
+
+// spoils reports whether a client that has failed with err goes on doing so for all topics.
+func spoils(err error) bool {
+	var kafka *kerr.Error
+	if !errors.As(err, &kafka) || kafka.Retriable {
+		return false
+	}
+	return errors.Is(err, kerr.ClusterAuthorizationFailed) || judge(err) == unknown
+}
+
+// missingTopics are the topics that were found not to exist. While one is listed, nothing is published on it: franz-go
+// takes half a second to be sure, for which everything in the same call would have to wait, each time.
+type missingTopics struct {
+	mu      sync.Mutex
+	topics  map[string]error
+	watched bool
+}
+
+// missingCheck is how often missing topics are looked for.
+const missingCheck = time.Second
+
+// get returns the error of a topic that is missing, nil if it is not known to be.
+func (m *missingTopics) get(topic string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.topics[topic]
+}
+
+// add lists a topic, and reports whether the caller has to watch from now on.
+func (m *missingTopics) add(topic string, err error) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.topics == nil {
+		m.topics = make(map[string]error)
+	}
+	m.topics[topic] = err
+	watch := !m.watched
+	m.watched = true
+	return watch
+}
+
+// list returns the topics that are missing.
+func (m *missingTopics) list() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	topics := make([]string, 0, len(m.topics))
+	for topic := range m.topics {
+		topics = append(topics, topic)
+	}
+	return topics
+}
+
+// remove takes topics off the list, and reports whether there is nothing left to watch.
+func (m *missingTopics) remove(topics []string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, topic := range topics {
+		delete(m.topics, topic)
+	}
+	if len(m.topics) == 0 {
+		m.watched = false
+	}
+	return !m.watched
+}
+
+// watchMissing looks for the missing topics until all of them are there, or Close begins.
+func (b *Broker) watchMissing() {
+	ticker := time.NewTicker(missingCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-b.stop:
+			return
+		case <-ticker.C:
+		}
+		if b.missing.remove(b.found(b.missing.list())) {
+			return
+		}
+	}
+}
+
+// found returns those of the topics that exist.
+func (b *Broker) found(topics []string) []string {
+	client, _, err := b.bulk.get()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), missingCheck)
+	defer cancel()
+	details, err := kadm.NewClient(client).ListTopics(ctx, topics...)
+	if err != nil {
+		return nil
+	}
+	var found []string
+	for _, topic := range topics {
+		if detail, listed := details[topic]; listed && detail.Err == nil {
+			found = append(found, topic)
+		}
+	}
+	return found
+}

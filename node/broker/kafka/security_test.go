@@ -1,0 +1,176 @@
+package kafka_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"chronos/node"
+	"chronos/node/broker/brokertest"
+	"chronos/node/broker/kafka"
+)
+
+// A node publishes and consumes over TLS, with each way to give a password.
+func TestTLSAndSASL(t *testing.T) {
+	t.Parallel()
+	server, client := certificates(t)
+	for method, credentials := range map[string]func(user, password string) sasl.Mechanism{
+		"PLAIN": func(user, password string) sasl.Mechanism {
+			return plain.Auth{User: user, Pass: password}.AsMechanism()
+		},
+		"SCRAM-SHA-256": func(user, password string) sasl.Mechanism {
+			return scram.Auth{User: user, Pass: password}.AsSha256Mechanism()
+		},
+		"SCRAM-SHA-512": func(user, password string) sasl.Mechanism {
+			return scram.Auth{User: user, Pass: password}.AsSha512Mechanism()
+		},
+	} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.TLS(server), kfake.EnableSASL(),
+				kfake.Superuser(method, "chronos", "secret"), kfake.SeedTopics(1, "topic"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(cluster.Close)
+			config := configFor(cluster, "group", "topic")
+			config.SessionTimeout = 0
+			config.TLS, config.SASL = client, credentials("chronos", "secret")
+			b := open(t, config)
+			if err := publishOne(t, b, "topic", "text"); err != nil {
+				t.Fatalf("publish: %v", err)
+			}
+			batch := pollBatch(t, b)
+			if err := b.Commit(t.Context(), batch); err != nil || string(batch[0].Value) != "text" {
+				t.Fatalf("polled %q; commit: %v", values(batch), err)
+			}
+
+			config.PublishTimeout = time.Second
+			config.SASL = credentials("chronos", "wrong")
+			expectTrouble(t, "a wrong password", config, "SASL")
+			config.SASL = nil
+			expectTrouble(t, "no password", config, "SASL")
+			config.TLS = nil
+			expectTrouble(t, "no TLS", config, "")
+			config.TLS = new(tls.Config) // which does not know who has signed the certificate
+			expectTrouble(t, "an unknown authority", config, "certificate")
+		})
+	}
+}
+
+// expectTrouble expects that Poll and Publish fail, both for the reason.
+func expectTrouble(t *testing.T, what string, config kafka.Config, reason string) {
+	t.Helper()
+	b := open(t, config)
+	if err := pollError(t, b); !strings.Contains(err.Error(), reason) {
+		t.Errorf("%s: poll: %v, want %q", what, err, reason)
+	}
+	err := publishOne(t, b, "topic", "text")
+	if err == nil || errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrRejected) {
+		t.Errorf("%s: publish: %v, want an unknown outcome", what, err)
+	} else if !strings.Contains(err.Error(), reason) {
+		t.Errorf("%s: publish: %v, want %q", what, err, reason)
+	}
+}
+
+// certificates returns what a broker on 127.0.0.1 needs to be trusted, and what a client needs to trust it.
+func certificates(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:         true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(certificate)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+		&tls.Config{RootCAs: roots}
+}
+
+// What a node is not allowed to do is named, and hinders nothing else.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	allow := func(kind kmsg.ACLResourceType, name string, operation kmsg.ACLOperation) kfake.ACL {
+		return kfake.ACL{
+			Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: operation, Allow: true,
+		}
+	}
+	cluster, err := kfake.NewCluster(
+		kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.SeedTopics(1, "in", "hidden-in", "out", "described", "hidden"),
+		kfake.Superuser("PLAIN", "admin", "admin"),
+		kfake.User("PLAIN", "chronos", "secret",
+			allow(kmsg.ACLResourceTypeTopic, "in", kmsg.ACLOperationRead),
+			allow(kmsg.ACLResourceTypeTopic, "in", kmsg.ACLOperationDescribe),
+			allow(kmsg.ACLResourceTypeTopic, "out", kmsg.ACLOperationWrite),
+			allow(kmsg.ACLResourceTypeTopic, "out", kmsg.ACLOperationDescribe),
+			allow(kmsg.ACLResourceTypeTopic, "described", kmsg.ACLOperationDescribe),
+			allow(kmsg.ACLResourceTypeGroup, "group", kmsg.ACLOperationRead),
+		))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	config := configFor(cluster, "group", "in", "hidden-in")
+	config.SessionTimeout = 0
+	config.SASL = plain.Auth{User: "chronos", Pass: "secret"}.AsMechanism()
+	b := open(t, config)
+	admin := brokertest.NewCluster(t, kgo.SeedBrokers(cluster.ListenAddrs()...),
+		kgo.SASL(plain.Auth{User: "admin", Pass: "admin"}.AsMechanism()))
+
+	records := append(texts("out", "text", 1), texts("described", "text", 1)...)
+	records = append(records, texts("hidden", "text", 1)...)
+	for range 2 {
+		errs := b.Publish(t.Context(), records)
+		if errs[0] != nil {
+			t.Errorf("publish where it is allowed: %v", errs[0])
+		}
+		for i, err := range errs[1:] {
+			if !errors.Is(err, node.ErrNoTopic) {
+				t.Errorf("publish on topic %s: %v, want that it is forbidden", records[i+1].Topic, err)
+			}
+		}
+	}
+	if err := pollError(t, b); !strings.Contains(err.Error(), "hidden-in") {
+		t.Errorf("poll: %v, want the topic that is forbidden", err)
+	}
+	admin.Produce(t, texts("in", "text", 1)...)
+	if got := pollValues(t, b, 1); got[0] != "text-0" {
+		t.Errorf("polled %q", got)
+	}
+
+	config.Group = "forbidden"
+	if err := pollError(t, open(t, config)); !strings.Contains(err.Error(), "GROUP_AUTHORIZATION_FAILED") {
+		t.Errorf("poll: %v, want that the group is forbidden", err)
+	}
+}
