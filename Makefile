@@ -1,7 +1,7 @@
 # The commands of the project. `make` alone lists them.
 
 GOLANGCI_LINT_VERSION := v2.15.0
-GOVULNCHECK_VERSION := v1.9.0
+GOVULNCHECK_VERSION := v1.8.0
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LINT := .cache/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
