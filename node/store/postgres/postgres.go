@@ -1,0 +1,360 @@
+// Package postgres is the store that nodes share: one table, hanger, in a PostgreSQL server of version 14 or later.
+// The schema is in the package migrations.
+//
+// # Statements
+//
+// Every call is one statement for each batch, in a transaction of its own under READ COMMITTED: no transaction is
+// ever held open while something else happens, so a node that stops for any reason holds up nobody. Three things
+// make the statements right, and statements.go says of each how:
+//
+//   - Where two sessions want the same row, the later one waits for the earlier one and then looks again at what that
+//     has left, or skips the row, which is for Ready only.
+//   - Rows are locked in the order of their ids, then topics, so that batches cannot deadlock.
+//   - Each statement can be executed by one plan only, whatever the server believes about the size of the table. A
+//     queue is empty at one moment and holds a million rows at the next, and a plan for an empty table that is
+//     kept for the full one brings everything to a halt.
+//
+// # Time limits
+//
+// A call ends within Options.Timeout. The server is told to give up a little earlier, so that it, not the network,
+// decides, and the call ends with an error that says what happened. When the server doesn't answer, the client
+// gives up: what it has asked for may then have happened or not.
+//
+// # Outages
+//
+// Open succeeds without a server, and connections are made when they are needed. When one of them turns out
+// to be dead, all the idle ones are closed as well, so that the next call does not have to find that out again:
+// after a restart or a failover the second call works. Only a primary server is used, because a replica lags.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"chronos/node"
+)
+
+// Store is a node.Store in a PostgreSQL database. It is safe for concurrent use.
+type Store struct {
+	pool    *pgxpool.Pool
+	options Options
+
+	// preamble, with its arguments, is what makes the settings for one transaction; empty where a connection
+	// carries them.
+	preamble string
+	values   []any
+}
+
+var _ node.Store = (*Store)(nil)
+
+// Options says how the store uses the server. The zero value is a good one.
+type Options struct {
+	// Timeout is the time limit of a call: Config.StoreTimeout of the node. 10 ms or more; 0 means 1.5 s, that of
+	// the default hold time.
+	Timeout time.Duration
+
+	// MaxConns is the greatest number of connections. A node makes three calls at once, and needs a few more when
+	// connections are being replaced. 0 means what the URL says with pool_max_conns, or else 8.
+	MaxConns int
+
+	// ApplicationName is what pg_stat_activity shows; empty means what the URL says, or else "chronos".
+	ApplicationName string
+
+	// PgBouncer says that the URL leads to a PgBouncer that pools transactions, or to another pooler of that kind.
+	// Then no prepared statements and no settings of a session are used: every call sends its settings along, in
+	// the same message, and has its statement planned anew, which costs a tenth of the throughput.
+	PgBouncer bool
+
+	// Report is told of a row that cannot be read, because somebody has changed it by hand. The row is skipped: it
+	// stays claimed until the hold time has passed, and then comes up again. Nil: nobody is told.
+	Report func(error)
+}
+
+const (
+	defaultTimeout  = 1500 * time.Millisecond
+	minTimeout      = 10 * time.Millisecond
+	defaultMaxConns = 8
+)
+
+// Open returns the store in the database at url, a URL or a list of settings as libpq has them. Nothing is
+// connected yet: the error is about the URL or the options. ctx gives values to the making of
+// connections; that it ends does not matter.
+func Open(ctx context.Context, url string, options Options) (*Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read the store's URL: %w", err)
+	}
+	connection, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read the store's URL: %w", err)
+	}
+	if options.Timeout == 0 {
+		options.Timeout = defaultTimeout
+	}
+	if options.Timeout < minTimeout {
+		return nil, fmt.Errorf("the store's time limit is %v: it must be %v or more", options.Timeout, minTimeout)
+	}
+	_, inURL := connection.RuntimeParams["pool_max_conns"]
+	switch {
+	case options.MaxConns > 0:
+		config.MaxConns = int32(min(options.MaxConns, 1000))
+	case !inURL:
+		config.MaxConns = defaultMaxConns
+	}
+
+	config.MinConns, config.MinIdleConns = 0, 0 // or the pool would knock at an absent server by itself
+	config.MaxConnLifetime = 30 * time.Minute   // so that nodes spread over what a load balancer offers
+	config.MaxConnLifetimeJitter = 5 * time.Minute
+	config.MaxConnIdleTime = 5 * time.Minute
+	config.PingTimeout = options.Timeout / 4 // of a connection that has been idle for a second
+
+	s := &Store{options: options}
+	s.connect(config.ConnConfig)
+	s.pool, err = pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	return s, nil
+}
+
+// OpenDB returns the database at url for package migrations: no time limits but those of the context, no
+// settings that a pooler would refuse. Nothing is connected yet. The caller closes it.
+func OpenDB(url string, options Options) (*sql.DB, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("read the store's URL: %w", err)
+	}
+	common(config, options)
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(2)
+	return db, nil
+}
+
+// Close closes the connections, when the calls that are under way have ended.
+func (s *Store) Close() {
+	s.pool.Close()
+}
+
+// Pool returns the connections of the store, for metrics.
+func (s *Store) Pool() *pgxpool.Pool {
+	return s.pool
+}
+
+// connect says how to make a connection.
+func (s *Store) connect(config *pgx.ConnConfig) {
+	common(config, s.options)
+	if config.ConnectTimeout <= 0 || config.ConnectTimeout > s.options.Timeout {
+		config.ConnectTimeout = s.options.Timeout
+	}
+	milliseconds := func(percent time.Duration) string {
+		return strconv.FormatInt(max(1, (s.options.Timeout*percent/100).Milliseconds()), 10)
+	}
+	settings := append(planSettings(),
+		setting{"statement_timeout", milliseconds(80)}, setting{"lock_timeout", milliseconds(70)},
+		// A role or a database may have defaults of its own, but what was acknowledged has to be on the disk.
+		setting{"synchronous_commit", "on"},
+	)
+	if s.options.PgBouncer {
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+		s.preamble = "SELECT "
+		for i, one := range settings {
+			if i > 0 {
+				s.preamble += ", "
+			}
+			s.preamble += fmt.Sprintf("set_config('%s', $%d, true)", one.name, i+1)
+			s.values = append(s.values, one.value)
+		}
+		return
+	}
+	settings = append(settings,
+		setting{"plan_cache_mode", "force_generic_plan"},
+		setting{"default_transaction_isolation", "read committed"},
+		setting{"default_transaction_read_only", "off"},
+		setting{"default_transaction_deferrable", "off"},
+		// A node that is stopped in the middle of an answer keeps its rows locked until its connection breaks: the
+		// server's network would wait for it for ever.
+		setting{"tcp_user_timeout", milliseconds(200)},
+		setting{"tcp_keepalives_idle", "10"},
+		setting{"tcp_keepalives_interval", "5"},
+		setting{"tcp_keepalives_count", "3"},
+	)
+	for _, one := range settings {
+		config.RuntimeParams[one.name] = one.value
+	}
+	if config.ValidateConnect == nil {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+}
+
+// setting is a configuration parameter of the server, for a session or a transaction.
+type setting struct{ name, value string }
+
+// planSettings are the settings that leave one plan to each statement, see statements.go.
+func planSettings() []setting {
+	return []setting{
+		{"enable_seqscan", "off"},
+		{"enable_bitmapscan", "off"},
+		{"random_page_cost", "1.1"},
+		{"jit", "off"},
+		{"max_parallel_workers_per_gather", "0"},
+	}
+}
+
+// common is what the connections of the store and of the migrations have in common.
+func common(config *pgx.ConnConfig, options Options) {
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}}
+	config.DialFunc = dialer.DialContext
+	if config.ConnectTimeout <= 0 {
+		config.ConnectTimeout = 10 * time.Second
+	}
+	for name := range config.RuntimeParams {
+		if len(name) > 5 && name[:5] == "pool_" {
+			delete(config.RuntimeParams, name)
+		}
+	}
+	config.RuntimeParams["timezone"] = "UTC"
+	switch {
+	case options.ApplicationName != "":
+		config.RuntimeParams["application_name"] = options.ApplicationName
+	case config.RuntimeParams["application_name"] == "":
+		config.RuntimeParams["application_name"] = "chronos"
+	}
+}
+
+// limit returns ctx with the time limit of one call. It keeps a twentieth in reserve for coming back.
+func (s *Store) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.options.Timeout-s.options.Timeout/20)
+}
+
+// tries is how often a statement is sent that had no effect for a reason that passes.
+const tries = 4
+
+// collect executes a statement and returns its rows as scan reads them.
+func collect[T any](
+	ctx context.Context, s *Store, scan func(pgx.Rows, *T) error, statement string, arguments ...any,
+) ([]T, error) {
+	for try := 1; ; try++ {
+		list, err := collectOnce(ctx, s, scan, statement, arguments)
+		if err == nil {
+			return list, nil
+		}
+		if isDead(ctx, err) {
+			s.pool.Reset()
+		}
+		if try == tries || ctx.Err() != nil || !hadNoEffect(err) {
+			return nil, err
+		}
+	}
+}
+
+func collectOnce[T any](
+	ctx context.Context, s *Store, scan func(pgx.Rows, *T) error, statement string, arguments []any,
+) ([]T, error) {
+	if !s.options.PgBouncer {
+		rows, err := s.pool.Query(ctx, statement, arguments...)
+		if err != nil {
+			return nil, err
+		}
+		return read(rows, scan)
+	}
+
+	// One message to the server and one back. If it fails half-way, the transaction is left open and failed, and the
+	// pool closes the connection, which ends it.
+	batch := &pgx.Batch{}
+	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	batch.Queue(s.preamble, s.values...)
+	batch.Queue(statement, arguments...)
+	batch.Queue("COMMIT")
+	results := s.pool.SendBatch(ctx, batch)
+	list, err := func() ([]T, error) {
+		for range 2 {
+			if _, err := results.Exec(); err != nil {
+				return nil, err
+			}
+		}
+		rows, err := results.Query()
+		if err != nil {
+			return nil, err
+		}
+		list, err := read(rows, scan)
+		if err != nil {
+			return nil, err
+		}
+		_, err = results.Exec()
+		return list, err
+	}()
+	if closeErr := results.Close(); err == nil {
+		err = closeErr
+	}
+	return list, err
+}
+
+// read reads rows to their end and closes them.
+func read[T any](rows pgx.Rows, scan func(pgx.Rows, *T) error) ([]T, error) {
+	defer rows.Close()
+	var list []T
+	for rows.Next() {
+		var one T
+		if err := scan(rows, &one); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, rows.Err()
+}
+
+// isDead says whether err shows that the server has gone, is going, or is no longer the primary. A server that
+// says anything else is alive, and a caller that does not want to wait proves nothing.
+func isDead(ctx context.Context, err error) bool {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return false
+	}
+	var answer *pgconn.PgError
+	if !errors.As(err, &answer) {
+		return true
+	}
+	switch answer.Code {
+	case "57P01", "57P02", "57P03", "57P05", // shutdown, crash, start, idle session ended
+		"25006": // read-only: a primary has become a replica
+		return true
+	}
+	return answer.Code[:2] == "08" // connection exception
+}
+
+// hadNoEffect says whether err is of a statement that has surely done nothing, and that is worth sending again
+// at once.
+func hadNoEffect(err error) bool {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) {
+		return answer.Code == "40P01" || answer.Code == "40001" // deadlock, serialization
+	}
+	var connect *pgconn.ConnectError
+	return !errors.As(err, &connect) && pgconn.SafeToRetry(err)
+}
+
+// isRefusal says whether err is about the data of a statement, so that sending the same again is of no use.
+func isRefusal(err error) bool {
+	var answer *pgconn.PgError
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch answer.Code[:2] {
+	case "22", // data exception
+		"54": // program limit exceeded
+		return true
+	}
+	return answer.Code == "23514" // a check of the table
+}

@@ -1,0 +1,249 @@
+package postgres_test
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"chronos/migrations"
+	"chronos/node"
+	"chronos/node/store/headers"
+	"chronos/node/store/memory"
+	"chronos/node/store/postgres"
+)
+
+// patience is the time limit of calls that are to succeed, however busy the machine is.
+const patience = 30 * time.Second
+
+// newDatabase makes an empty database on the test server and returns its URL.
+func newDatabase(t testing.TB) string {
+	t.Helper()
+	server := os.Getenv("CHRONOS_TEST_POSTGRES")
+	switch {
+	case server != "":
+	case testing.Short():
+		t.Skip("without CHRONOS_TEST_POSTGRES there is no server to test on")
+	default:
+		t.Fatal("set CHRONOS_TEST_POSTGRES or run make test")
+	}
+	name := "chronos_test_" + strings.ToLower(rand.Text())
+	exec(t, server, "CREATE DATABASE "+name+" TEMPLATE template0 ENCODING 'UTF8'")
+	t.Cleanup(func() { exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	at, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("CHRONOS_TEST_POSTGRES is not a URL: %v", err)
+	}
+	at.Path = "/" + name
+	return at.String()
+}
+
+// newSchema makes a schema with the tables of Chronos in the database and returns the URL that leads to it.
+func newSchema(t testing.TB, database string) string {
+	t.Helper()
+	name := "s" + strings.ToLower(rand.Text())
+	exec(t, database, "CREATE SCHEMA "+name)
+	address := with(t, database, "search_path", name)
+	migrate(t, address)
+	return address
+}
+
+func migrate(t testing.TB, address string) {
+	t.Helper()
+	db, err := postgres.OpenDB(address, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := migrations.Up(context.Background(), db, migrations.Postgres); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// with returns the URL with another parameter.
+func with(t testing.TB, address, name, value string) string {
+	t.Helper()
+	at, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := at.Query()
+	query.Set(name, value)
+	at.RawQuery = query.Encode()
+	return at.String()
+}
+
+// open opens a store that is closed when the test ends.
+func open(t testing.TB, address string, options postgres.Options) *postgres.Store {
+	t.Helper()
+	if options.Timeout == 0 {
+		options.Timeout = patience
+	}
+	s, err := postgres.Open(t.Context(), address, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// connect opens a connection beside the store.
+func connect(t testing.TB, address string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+// exec executes statements on a connection of their own, outside of a transaction if it is one.
+func exec(t testing.TB, address, statements string) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(context.Background(), statements, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatalf("%s: %v", statements, err)
+	}
+}
+
+// dump returns all rows in the order of their ids, then topics.
+func dump(t testing.TB, conn *pgx.Conn) []memory.Row {
+	t.Helper()
+	rows, err := conn.Query(context.Background(), `
+SELECT id, topic, incarnation, deadline, due_at, readied_at, readied_by, message_size, message_headers::text,
+  message_key, message_value FROM hanger ORDER BY id, topic`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := pgx.CollectRows(rows, func(rows pgx.CollectableRow) (memory.Row, error) {
+		var r memory.Row
+		var readiedAt pgtype.Timestamptz
+		var readiedBy pgtype.UUID
+		var size int
+		var text []byte
+		err := rows.Scan(&r.ID, &r.Topic, &r.Incarnation, &r.Deadline, &r.Due, &readiedAt, &readiedBy,
+			&size, &text, &r.Key, &r.Value)
+		if err != nil {
+			return r, err
+		}
+		r.Deadline, r.Due = r.Deadline.UTC(), r.Due.UTC()
+		if readiedAt.Valid {
+			r.ReadiedAt, r.ReadiedBy = readiedAt.Time.UTC(), readiedBy.Bytes
+		}
+		r.Headers, err = headers.Decode(text)
+		if size != r.Size() {
+			t.Errorf("message_size of %q is %d, want %d", r.ID, size, r.Size())
+		}
+		return r, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// session is a transaction of another client, for the conformance suite.
+type session struct {
+	t     testing.TB
+	tx    pgx.Tx
+	watch *pgx.Conn
+}
+
+func begin(t testing.TB, address string) *session {
+	t.Helper()
+	tx, err := connect(t, address).Begin(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &session{t, tx, connect(t, address)}
+}
+
+// Insert implements storetest.Session.
+func (s *session) Insert(m node.Message) {
+	s.t.Helper()
+	s.exec(`INSERT INTO hanger (id, topic, incarnation, deadline, due_at, message_size, message_headers,
+  message_key, message_value) VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8)`,
+		m.ID, m.Topic, m.Incarnation, m.Deadline, m.Size(), string(headers.Encode(m.Headers)), m.Key, m.Value)
+}
+
+// Delete implements storetest.Session.
+func (s *session) Delete(ref node.Ref) {
+	s.t.Helper()
+	s.exec(`DELETE FROM hanger WHERE id = $1 AND topic = $2 AND incarnation = $3`,
+		ref.ID, ref.Topic, ref.Incarnation)
+}
+
+// Claim implements storetest.Session.
+func (s *session) Claim(ref node.Ref, owner uuid.UUID) {
+	s.t.Helper()
+	s.exec(`UPDATE hanger SET readied_at = clock_timestamp(), readied_by = $4
+WHERE id = $1 AND topic = $2 AND incarnation = $3`, ref.ID, ref.Topic, ref.Incarnation, owner)
+}
+
+// Waiting implements storetest.Session.
+func (s *session) Waiting() bool {
+	s.t.Helper()
+	return waiting(s.t, s.watch, s.tx.Conn())
+}
+
+// waiting says whether a session waits for one of holder, as watch sees it.
+func waiting(t testing.TB, watch, holder *pgx.Conn) (waits bool) {
+	t.Helper()
+	err := watch.QueryRow(context.Background(), `SELECT EXISTS (
+  SELECT FROM pg_stat_activity WHERE $1::integer = ANY (pg_blocking_pids(pid))
+) OR pg_sleep(0.002) IS NULL`, holder.PgConn().PID()).Scan(&waits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return waits
+}
+
+// awaitWaiter returns when a session waits for one of holder.
+func awaitWaiter(t testing.TB, watch, holder *pgx.Conn) {
+	t.Helper()
+	for end := time.Now().Add(patience); !waiting(t, watch, holder); {
+		if time.Now().After(end) {
+			t.Fatal("no session waits")
+		}
+	}
+}
+
+// Commit implements storetest.Session.
+func (s *session) Commit() {
+	s.t.Helper()
+	if err := s.tx.Commit(context.Background()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Rollback implements storetest.Session.
+func (s *session) Rollback() {
+	s.t.Helper()
+	if err := s.tx.Rollback(context.Background()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// exec changes one row.
+func (s *session) exec(statement string, arguments ...any) {
+	s.t.Helper()
+	tag, err := s.tx.Exec(context.Background(), statement, arguments...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if tag.RowsAffected() != 1 {
+		s.t.Fatalf("%d rows changed, want 1: %s", tag.RowsAffected(), statement)
+	}
+}
