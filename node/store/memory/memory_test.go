@@ -15,13 +15,25 @@ import (
 
 	"chronos/node"
 	"chronos/node/store/memory"
+	"chronos/node/store/storetest"
 )
+
+// TestStore runs the conformance suite.
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(*testing.T) storetest.Instance {
+		clock := storetest.NewClock()
+		store := memory.New(clock.Now)
+		return storetest.Instance{
+			Store: store, Clock: clock, Dump: func(testing.TB) []memory.Row { return store.Dump() },
+		}
+	})
+}
 
 // TestOrder checks what the other stores cannot be asked to check: that Ready and Stuck of the model itself take
 // the right rows in the right order however many there are. It compares every call with a scan and a sort of a
 // dump made just before. There are enough rows for the indexes to split and empty their chunks often.
 func TestOrder(t *testing.T) {
-	const rows, steps = 1500, 500
+	const rows, steps = 1200, 250
 	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
 	store := memory.New(func() time.Time { return now })

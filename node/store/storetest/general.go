@@ -37,9 +37,9 @@ func emptyBatches(s *subject) {
 	s.checkMessages(s.ready(alice(), noon()))
 }
 
-// largeBatches exceeds what databases bind to one statement: 32,766 or 65,535 values.
+// largeBatches exceeds what databases bind to one statement, 32,766 or 65,535 values, at ten values for each message.
 func largeBatches(s *subject) {
-	const size = 5000
+	const size = 6600
 	list := s.messages(size)
 	batch := insertions(list, false)
 	for i := range batch {

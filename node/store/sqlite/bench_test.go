@@ -1,0 +1,137 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/store/sqlite"
+)
+
+// batch is how many messages go into one call of a benchmark.
+const batch = 500
+
+// BenchmarkInsert stores messages with 500 bytes and three headers each, beside others that wait.
+func BenchmarkInsert(b *testing.B) {
+	for _, waiting := range []int{0, 100_000} {
+		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
+			f := newFeed(b, waiting)
+			for b.Loop() {
+				f.insert(b, batch, false)
+			}
+			b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "messages/s")
+		})
+	}
+}
+
+// BenchmarkFire claims messages and deletes them.
+func BenchmarkFire(b *testing.B) {
+	for _, waiting := range []int{0, 100_000} {
+		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
+			f := newFeed(b, waiting)
+			for b.Loop() {
+				b.StopTimer()
+				f.insert(b, batch, false)
+				b.StartTimer()
+				f.fire(b)
+			}
+			b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "messages/s")
+		})
+	}
+}
+
+// BenchmarkCycle does what a node does with messages that are due at once: it inserts them as readied, and deletes
+// them.
+func BenchmarkCycle(b *testing.B) {
+	f := newFeed(b, 0)
+	for b.Loop() {
+		f.delete(b, f.insert(b, batch, true))
+	}
+	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "messages/s")
+}
+
+// feed is a store and the messages that a benchmark puts into it.
+type feed struct {
+	store *sqlite.Store
+	next  int
+}
+
+func newFeed(b *testing.B, waiting int) *feed {
+	b.Helper()
+	f := &feed{store: open(b, filepath.Join(b.TempDir(), "chronos.db"), sqlite.Options{Timeout: time.Minute})}
+	for range waiting / 10_000 {
+		f.insert(b, 10_000, false)
+	}
+	// The others fall due long after those of the benchmark.
+	later := `UPDATE hanger SET due_at = due_at + 1000000000000`
+	if _, err := f.store.DB().ExecContext(b.Context(), later); err != nil {
+		b.Fatal(err)
+	}
+	return f
+}
+
+// insert stores n messages, due in an order that is not that of their ids, and returns their names.
+func (f *feed) insert(b *testing.B, n int, readied bool) []node.Ref {
+	b.Helper()
+	request := node.InsertRequest{Node: uuid.UUID{1}, Messages: make([]node.Insertion, n)}
+	refs := make([]node.Ref, n)
+	for i := range request.Messages {
+		f.next++
+		random := uuid.New()
+		request.Messages[i] = node.Insertion{Readied: readied, Message: node.Message{
+			ID: random.String(), Topic: "output", Incarnation: random,
+			Deadline: time.UnixMicro(int64(f.next*7919%1_000_003) * 1000),
+			Key:      random[:], Value: make([]byte, 500),
+			Headers: []node.Header{
+				{Name: "content-type", Value: []byte("application/json")},
+				{Name: "source", Value: []byte("orders")},
+				{Name: "attempt", Value: []byte("1")},
+			},
+		}}
+		refs[i] = request.Messages[i].Ref()
+	}
+	results, err := f.store.Insert(b.Context(), request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, result := range results {
+		if result.Outcome != node.Inserted {
+			b.Fatalf("%+v", result)
+		}
+	}
+	return refs
+}
+
+// fire claims a batch and deletes it.
+func (f *feed) fire(b *testing.B) {
+	b.Helper()
+	readied, err := f.store.Ready(b.Context(), node.ReadyRequest{
+		Node: uuid.UUID{1}, Until: time.UnixMicro(1_000_000_000_000 - 1), Limit: batch, Bytes: math.MaxInt,
+	})
+	if err != nil || len(readied) != batch {
+		b.Fatalf("%d messages, error %v", len(readied), err)
+	}
+	refs := make([]node.Ref, len(readied))
+	for i, r := range readied {
+		refs[i] = r.Ref()
+	}
+	f.delete(b, refs)
+}
+
+func (f *feed) delete(b *testing.B, refs []node.Ref) {
+	b.Helper()
+	deleted, err := f.store.Delete(b.Context(), refs)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i, did := range deleted {
+		if !did {
+			b.Fatalf("%+v was not there", refs[i])
+		}
+	}
+}

@@ -1,0 +1,588 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"chronos/migrations"
+	"chronos/node"
+	"chronos/node/store/headers"
+	"chronos/node/store/memory"
+	"chronos/node/store/sqlite"
+	"chronos/node/store/storetest"
+)
+
+// childVariable names, in the environment of a test process, the file that it is to fill instead of running tests.
+const childVariable = "SQLITE_TEST_FILE"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childVariable); path != "" {
+		fmt.Fprintln(os.Stderr, fill(context.Background(), path))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// TestStore runs the conformance suite.
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Instance {
+		clock := storetest.NewClock()
+		store := open(t, file(t), sqlite.Options{Now: clock.Now, Timeout: time.Minute})
+		return storetest.Instance{
+			Store: store, Clock: clock, Dump: func(t testing.TB) []memory.Row { return dump(t, store.DB()) },
+		}
+	})
+}
+
+// TestSettings checks what the guarantees rest on.
+func TestSettings(t *testing.T) {
+	store := open(t, file(t), sqlite.Options{})
+	for pragma, want := range map[string]string{
+		"journal_mode": "wal", "synchronous": "2", "locking_mode": "exclusive", "busy_timeout": "1000",
+	} {
+		var got string
+		if err := store.DB().QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %q, error %v, want %q", pragma, got, err, want)
+		}
+	}
+}
+
+// TestPlans checks that every call finds its rows through an index, in order, and reads no others.
+func TestPlans(t *testing.T) {
+	db := open(t, file(t), sqlite.Options{}).DB()
+	for name, query := range sqlite.Queries() {
+		t.Run(name, func(t *testing.T) {
+			arguments := make([]any, strings.Count(query.Text, "?"))
+			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query.Text, arguments...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closing(t, rows)
+			var plan []string
+			for rows.Next() {
+				var id, parent, unused int
+				var step string
+				if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(step, "hanger") || strings.Contains(step, "TEMP") {
+					plan = append(plan, step)
+				}
+			}
+			if err := rows.Err(); err != nil {
+				t.Fatal(err)
+			}
+			if want := "SEARCH hanger " + query.Plan; !slices.Equal(plan, []string{want}) {
+				t.Errorf("the plan is\n%s\nwant\n%s", strings.Join(plan, "\n"), want)
+			}
+		})
+	}
+}
+
+// TestReopen checks that a store that was closed in good order is the same when it is opened again.
+func TestReopen(t *testing.T) {
+	path := file(t)
+	store := open(t, path, sqlite.Options{})
+	messages := []node.Insertion{{Message: message("waiting")}, {Message: message("held"), Readied: true}}
+	messages[0].Headers = []node.Header{{Name: "name", Value: []byte{0xff}}}
+	insert(t, store, messages...)
+	want := dump(t, store.DB())
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Present(t.Context(), []node.MessageID{{ID: "held", Topic: "output"}}); err == nil {
+		t.Error("a closed store answers")
+	}
+	if left, err := filepath.Glob(path + "-*"); err != nil || len(left) > 0 {
+		t.Errorf("closing left %q, error %v", left, err)
+	}
+	if got := dump(t, open(t, path, sqlite.Options{}).DB()); len(got) != 2 || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the rows are\n%v\nand were\n%v", got, want)
+	}
+}
+
+// TestKill lets another process fill a file and kills it in the middle. While it lives this process cannot have the
+// file; afterwards it can, and finds all that the other one was told is stored.
+func TestKill(t *testing.T) {
+	path := file(t)
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"="+path)
+	child.Stderr = os.Stderr
+	output, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var confirmed []node.MessageID
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		confirmed = append(confirmed, node.MessageID{ID: lines.Text(), Topic: "output"})
+		if len(confirmed) == 20 {
+			checkInUse(t, path)
+		}
+		if len(confirmed) == 200 {
+			if err := child.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := child.Wait(); err == nil || child.ProcessState.Exited() || len(confirmed) < 200 {
+		t.Fatalf("the other process ended with %v after %d messages", err, len(confirmed))
+	}
+	store := open(t, path, sqlite.Options{})
+	present, err := store.Present(t.Context(), confirmed)
+	if err != nil || slices.Contains(present, false) {
+		t.Errorf("confirmed messages are present: %v, error %v", present, err)
+	}
+}
+
+// fill stores one message after another, and prints the name of each when it is stored.
+func fill(ctx context.Context, path string) error {
+	store, err := sqlite.Open(ctx, path, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	if _, err := migrations.Up(ctx, store.DB(), migrations.SQLite); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		request := node.InsertRequest{Messages: []node.Insertion{{Message: message(fmt.Sprint(i))}}}
+		if _, err := store.Insert(ctx, request); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(os.Stdout, i); err != nil {
+			return err
+		}
+	}
+}
+
+func checkInUse(t *testing.T, path string) {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err == nil {
+		t.Fatal("two stores have the same file", store.Close())
+	}
+	if want := fmt.Sprintf("the file %s is in use by another process", path); err.Error() != want {
+		t.Errorf("got the error\n%v\nwant\n%s", err, want)
+	}
+}
+
+// TestOpenTwice checks that one process cannot open a file twice either.
+func TestOpenTwice(t *testing.T) {
+	path := file(t)
+	open(t, path, sqlite.Options{})
+	checkInUse(t, path)
+}
+
+// TestTaken has another store take the file while this one is between two connections. That is no outcome to
+// guess: the call says what has happened.
+func TestTaken(t *testing.T) {
+	path := file(t)
+	store := open(t, path, sqlite.Options{})
+	connection, err := store.DB().Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := connection.Raw(func(any) error { return sqldriver.ErrBadConn }); !errors.Is(err, sqldriver.ErrBadConn) {
+		t.Fatal(err)
+	}
+	thief := open(t, path, sqlite.Options{})
+	_, err = store.Stuck(t.Context(), node.StuckRequest{Limit: 1})
+	if want := fmt.Sprintf("the file %s is in use by another process: ", path); err == nil ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("error %v does not say %q", err, want)
+	}
+	if err := thief.Close(); err != nil {
+		t.Fatal(err)
+	}
+	insert(t, store, node.Insertion{Message: message("a")})
+}
+
+// TestOpenFails checks the sentences for files that cannot be had.
+func TestOpenFails(t *testing.T) {
+	folder := t.TempDir()
+	text := filepath.Join(folder, "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("not a database\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"":     `open SQLite file "": there is no such path`,
+		text:   "the file " + text + " is not a SQLite database",
+		folder: "open SQLite file " + folder + ": unable to open database file (14)",
+		filepath.Join(folder, "no", "file"): "open SQLite file " + filepath.Join(folder, "no", "file") +
+			": unable to open database file (14)",
+	} {
+		store, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if err == nil {
+			t.Fatalf("%q was opened: %v", path, store.Close())
+		}
+		if err.Error() != want {
+			t.Errorf("%q: got the error\n%v\nwant\n%s", path, err, want)
+		}
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := sqlite.Open(done, file(t), sqlite.Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v when the context is done", err)
+	}
+}
+
+// TestPath checks that a path is taken for what it is, not for a URL or for options of the driver.
+func TestPath(t *testing.T) {
+	for _, name := range []string{"a b", "a?mode=memory", "a#b", "a%41", "file:a", "a&b;c=d", ":memory:", "é"} {
+		path := filepath.Join(t.TempDir(), name)
+		open(t, path, sqlite.Options{})
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	t.Chdir(t.TempDir())
+	open(t, "relative.db", sqlite.Options{})
+	if _, err := os.Stat("relative.db"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnmigrated checks that calls fail before there is a table, and work as soon as there is one.
+func TestUnmigrated(t *testing.T) {
+	store, err := sqlite.Open(t.Context(), file(t), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := store.Stuck(t.Context(), node.StuckRequest{Limit: 1}); err == nil ||
+		!strings.Contains(err.Error(), "no such table: hanger") {
+		t.Errorf("error %v before the migration", err)
+	}
+	migrate(t, store.DB())
+	insert(t, store, node.Insertion{Message: message("a")})
+}
+
+// TestFull lets the disk be full in the middle of a batch. The call fails and has done nothing, other calls go on,
+// and the repeated call works when there is room.
+func TestFull(t *testing.T) {
+	store := open(t, file(t), sqlite.Options{})
+	insert(t, store, node.Insertion{Message: message("before")})
+	before := dump(t, store.DB())
+	limit := func(pages int) {
+		t.Helper()
+		if _, err := store.DB().ExecContext(t.Context(), fmt.Sprint("PRAGMA max_page_count = ", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(50)
+	request := node.InsertRequest{}
+	for i := range 100 {
+		m := message(fmt.Sprint(i))
+		m.Value = make([]byte, 10_000)
+		request.Messages = append(request.Messages, node.Insertion{Message: m})
+	}
+	results, err := store.Insert(t.Context(), request)
+	if failure := (*driver.Error)(nil); !errors.As(err, &failure) || failure.Code() != codes.SQLITE_FULL {
+		t.Fatalf("results %v, error %v, want one for a full disk", results, err)
+	}
+	if want := "insert 100 messages: "; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %q does not begin with %q", err, want)
+	}
+	if got := dump(t, store.DB()); fmt.Sprint(got) != fmt.Sprint(before) {
+		t.Errorf("the rows are\n%v\nand were\n%v", got, before)
+	}
+	deleted, err := store.Delete(t.Context(), []node.Ref{before[0].Ref()})
+	if err != nil || !deleted[0] {
+		t.Errorf("delete on the full disk: %v, %v", deleted, err)
+	}
+	limit(100_000)
+	insert(t, store, request.Messages...)
+}
+
+// TestRefused checks the reasons for which a message is refused.
+func TestRefused(t *testing.T) {
+	store := open(t, file(t), sqlite.Options{})
+	year := func(m *node.Message, year int) { m.Deadline = time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC) }
+	for want, change := range map[string]func(*node.Message){
+		"its id has 0 bytes, not 1 to 128":                 func(m *node.Message) { m.ID = "" },
+		"its id has 129 bytes, not 1 to 128":               func(m *node.Message) { m.ID = strings.Repeat("x", 129) },
+		"its id has 132 bytes, not 1 to 128":               func(m *node.Message) { m.ID = strings.Repeat("𐍈", 33) },
+		"its id is not UTF-8 without NUL":                  func(m *node.Message) { m.ID = "a\x00b" },
+		"its topic is not UTF-8 without NUL":               func(m *node.Message) { m.Topic = "\xff" },
+		"its deadline is in the year 0, not 1 to 9999":     func(m *node.Message) { year(m, 0) },
+		"its deadline is in the year 10000, not 1 to 9999": func(m *node.Message) { year(m, 10_000) },
+	} {
+		m := message("a")
+		change(&m)
+		results, err := store.Insert(t.Context(), node.InsertRequest{Messages: []node.Insertion{{Message: m}}})
+		if err != nil || results[0] != (node.InsertResult{Outcome: node.Refused, Reason: want}) {
+			t.Errorf("got %+v, error %v, want %q", results, err, want)
+		}
+	}
+}
+
+// TestTooLarge makes SQLite's limit on the size of a value small. What is over it is refused, alone.
+func TestTooLarge(t *testing.T) {
+	store := open(t, file(t), sqlite.Options{})
+	connection, err := store.DB().Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := driver.Limit(connection, codes.SQLITE_LIMIT_LENGTH, 10_000); err != nil {
+		t.Fatal(err)
+	}
+	if err := connection.Close(); err != nil {
+		t.Fatal(err)
+	}
+	large, small := message("large"), message("small")
+	large.Value = make([]byte, 20_000)
+	results, err := store.Insert(t.Context(), node.InsertRequest{
+		Messages: []node.Insertion{{Message: large}, {Message: small}},
+	})
+	want := []node.InsertResult{
+		{Outcome: node.Refused, Reason: "it is larger than SQLite allows"}, {Outcome: node.Inserted},
+	}
+	if err != nil || !slices.Equal(results, want) {
+		t.Errorf("got %+v, error %v, want %+v", results, err, want)
+	}
+}
+
+// TestTimeout holds the connection. A call gives up when its time is over, and earlier when its context is done.
+func TestTimeout(t *testing.T) {
+	store := open(t, file(t), sqlite.Options{Timeout: 20 * time.Millisecond})
+	insert(t, store, node.Insertion{Message: message("a")})
+	connection, err := store.DB().Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck := node.StuckRequest{Limit: 1}
+	if _, err := store.Stuck(t.Context(), stuck); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v when the time is over", err)
+	}
+	if err := connection.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Stuck(t.Context(), stuck); err != nil {
+		t.Errorf("error %v when the connection is free again", err)
+	}
+}
+
+// TestCancel cancels large calls at all sorts of moments. Whatever the call answers, its batch is there as a whole or
+// not at all, and the next call finds the store in order.
+func TestCancel(t *testing.T) {
+	store := open(t, file(t), sqlite.Options{Timeout: time.Minute})
+	failed, finished := 0, 0
+	limit := time.Millisecond // wanders to where about half of the calls are done in time
+	for try := 0; failed < 5 || finished < 5; try++ {
+		request := node.InsertRequest{}
+		var ids []node.MessageID
+		for i := range 300 {
+			m := message(fmt.Sprint(try, "/", i))
+			request.Messages = append(request.Messages, node.Insertion{Message: m})
+			ids = append(ids, node.MessageID{ID: m.ID, Topic: m.Topic})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		_, err := store.Insert(ctx, request)
+		cancel()
+		switch {
+		case err == nil:
+			finished++
+			limit = limit * 2 / 3
+		case errors.Is(err, context.DeadlineExceeded):
+			failed++
+			limit = limit * 3 / 2
+		default:
+			t.Fatal(err)
+		}
+		present, lookErr := store.Present(t.Context(), ids)
+		if lookErr != nil {
+			t.Fatal(lookErr)
+		}
+		some, all := slices.Contains(present, true), !slices.Contains(present, false)
+		if some != all || err == nil && !all {
+			t.Fatalf("try %d: the call returned %v, and present are %v", try, err, present)
+		}
+	}
+}
+
+// TestClose closes a store that is busy. The calls that run then end properly, or fail.
+func TestClose(t *testing.T) {
+	path := file(t)
+	store := open(t, path, sqlite.Options{})
+	var group sync.WaitGroup
+	var confirmed [4]int
+	var running sync.WaitGroup
+	running.Add(len(confirmed))
+	for caller := range confirmed {
+		group.Go(func() {
+			for i := 0; ; i++ {
+				m := message(fmt.Sprint(caller, "/", i))
+				_, err := store.Insert(context.Background(), node.InsertRequest{
+					Messages: []node.Insertion{{Message: m}},
+				})
+				if i == 3 {
+					running.Done()
+				}
+				if err != nil {
+					return
+				}
+				confirmed[caller]++
+			}
+		})
+	}
+	running.Wait()
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+	group.Wait()
+	want := 0
+	for _, n := range confirmed {
+		want += n
+	}
+	if got := len(dump(t, open(t, path, sqlite.Options{}).DB())); got != want {
+		t.Errorf("%d messages are stored, %d were confirmed", got, want)
+	}
+}
+
+// TestSpoiledHeaders spoils a row as a person might. The error says which one.
+func TestSpoiledHeaders(t *testing.T) {
+	store := open(t, file(t), sqlite.Options{})
+	insert(t, store, node.Insertion{Message: message("a")})
+	if _, err := store.DB().ExecContext(t.Context(), `UPDATE hanger SET message_headers = '{}'`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := store.Ready(t.Context(), node.ReadyRequest{
+		Until: time.Unix(1<<40, 0), Limit: math.MaxInt, Bytes: math.MaxInt,
+	})
+	want := `message "a" for topic "output": decode headers: not a JSON array`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v does not say %q", err, want)
+	}
+}
+
+// TestWallClock checks that claims are stamped by the wall clock when no other clock is given.
+func TestWallClock(t *testing.T) {
+	store := open(t, file(t), sqlite.Options{})
+	from := time.Now().Truncate(time.Microsecond)
+	results := insert(t, store, node.Insertion{Message: message("a"), Readied: true})
+	if at := results[0].Claim.ReadiedAt; at.Before(from) || at.After(time.Now()) {
+		t.Errorf("the claim is stamped %v, but it was made from %v to %v", at, from, time.Now())
+	}
+}
+
+func file(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "chronos.db")
+}
+
+// open opens a store, brings its schema up to date, and closes it when the test ends.
+func open(t testing.TB, path string, options sqlite.Options) *sqlite.Store {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), path, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	migrate(t, store.DB())
+	return store
+}
+
+func migrate(t testing.TB, db *sql.DB) {
+	t.Helper()
+	if _, err := migrations.Up(t.Context(), db, migrations.SQLite); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// message returns a message that is long due.
+func message(id string) node.Message {
+	return node.Message{
+		ID: id, Topic: "output", Incarnation: uuid.New(), Deadline: time.Unix(0, 0).UTC(), Value: []byte(id),
+	}
+}
+
+// insert stores messages, all of which are new.
+func insert(t *testing.T, store *sqlite.Store, messages ...node.Insertion) []node.InsertResult {
+	t.Helper()
+	results, err := store.Insert(t.Context(), node.InsertRequest{Node: uuid.UUID{1}, Messages: messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, result := range results {
+		if result.Outcome != node.Inserted {
+			t.Fatalf("inserting %q: %+v", messages[i].ID, result)
+		}
+	}
+	return results
+}
+
+func closing(t testing.TB, rows *sql.Rows) {
+	t.Helper()
+	if err := rows.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// dump reads all rows.
+func dump(t testing.TB, db *sql.DB) []memory.Row {
+	t.Helper()
+	result, err := db.QueryContext(context.Background(), `SELECT id, topic, incarnation, deadline, due_at,
+		readied_at, readied_by, message_key, message_key IS NULL, message_value, message_value IS NULL,
+		message_headers FROM hanger ORDER BY id, topic`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(t, result)
+	var rows []memory.Row
+	for result.Next() {
+		var r memory.Row
+		var deadline, due int64
+		var readiedAt sql.NullInt64
+		var noKey, noValue bool
+		var list []byte
+		if err := result.Scan(&r.ID, &r.Topic, &r.Incarnation, &deadline, &due, &readiedAt, &r.ReadiedBy,
+			&r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
+			t.Fatal(err)
+		}
+		r.Deadline, r.Due = time.UnixMicro(deadline).UTC(), time.UnixMicro(due).UTC()
+		if readiedAt.Valid {
+			r.ReadiedAt = time.UnixMicro(readiedAt.Int64).UTC()
+		}
+		if r.Key == nil && !noKey {
+			r.Key = []byte{}
+		}
+		if r.Value == nil && !noValue {
+			r.Value = []byte{}
+		}
+		if r.Headers, err = headers.Decode(list); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, r)
+	}
+	if err := result.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
