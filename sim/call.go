@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The errors that calls return. Their texts say what the world knows; the engine must not care.
+var (
+	errTimeout      = errors.New("no reply in time")
+	errRefused      = errors.New("refused, nothing happened")
+	errDisconnected = errors.New("connection lost")
+)
+
+// call is one request on its way: sent, applied, replied. Each of the three can fail on its own, which is all that there
+// is to unknown outcomes. The caller is parked meanwhile.
+type call struct {
+	task *task
+	link *link
+	op   numberedOp
+	nth  int
+	turn uint64
+
+	// apply makes the effect, at the server. It says whether it is done: it may have to wait for a lock.
+	apply func() bool
+
+	deadline int64
+	replied  bool // the task knows the outcome: err, and what apply has left to it
+	err      error
+	answer   error // what the server has answered
+
+	// What is to go wrong.
+	lost, unanswered, refused, disconnected bool
+	late, slow, locked, pauseSent           time.Duration
+	partial                                 int // how many items take effect; -1 for all
+	duplicated, rolledBack                  bool
+	crash                                   FaultKind
+	restart                                 time.Duration
+}
+
+// What happens to a call, as the argument that it is queued with.
+const (
+	callArrives = iota
+	callReturns
+	callExpires
+)
+
+// begin counts a call and lets happen what the plan or chance has for it.
+func (l *life) begin(op numberedOp, link *link) *call {
+	t := l.enter()
+	h := l.host
+	w := h.world
+	h.calls[op]++
+	w.stats.Calls++
+	c := &call{task: t, link: link, op: op, nth: h.calls[op], partial: -1}
+	w.digest.number(uint64(h.number)<<40 | uint64(op)<<32 | uint64(c.nth))
+	if w.plan == nil {
+		if f, struck := w.drawFault(h, op); struck {
+			c.strike(f)
+		}
+		return c
+	}
+	for len(h.plan[op]) > 0 && h.plan[op][0].Nth <= c.nth {
+		f := h.plan[op][0]
+		h.plan[op] = h.plan[op][1:]
+		if f.Nth == c.nth && !w.faultsOver {
+			c.strike(f)
+		}
+	}
+	return c
+}
+
+// perform sends the request and parks the caller until it has the outcome or its time is up.
+func (c *call) perform(ctx context.Context, limit time.Duration, apply func() bool) error {
+	t := c.task
+	h := t.life.host
+	w := h.world
+	c.apply = apply
+	c.deadline = w.now + h.clock.trueFor(limit)
+	c.turn = t.parking()
+	switch {
+	case c.refused:
+		c.answer = errRefused
+		w.at(w.now+c.link.latency(), c, callReturns)
+	case c.lost || w.now < c.link.requestsCut:
+		w.at(c.deadline, c, callExpires)
+	default:
+		w.at(w.now+c.link.latency()+int64(c.late), c, callArrives)
+		if c.late > 0 {
+			w.at(c.deadline, c, callExpires)
+		}
+	}
+	if c.crash == CrashSent {
+		c.crashNow()
+		panic(unwound{})
+	}
+	if c.pauseSent > 0 {
+		t.life.pause(c.pauseSent)
+	}
+	t.interruptible = ctx.Done() != nil
+	t.park()
+	if c.crash == CrashReplied {
+		c.crashNow()
+		panic(unwound{})
+	}
+	switch {
+	case !c.replied:
+		return ctx.Err()
+	case c.err != nil:
+		return fmt.Errorf("%s: %w", ops()[c.op], c.err)
+	}
+	return nil
+}
+
+// do is what happens to the call at an instant.
+func (c *call) do(what uint64) {
+	w := c.task.life.host.world
+	switch what {
+	case callArrives:
+		if c.apply() {
+			c.answered()
+		}
+	case callReturns:
+		if w.now < c.link.repliesCut {
+			w.at(c.deadline, c, callExpires)
+			return
+		}
+		c.finish(c.answer)
+	case callExpires:
+		c.finish(errTimeout)
+	}
+}
+
+// answered sends the reply on its way when the request has taken effect.
+func (c *call) answered() {
+	w := c.task.life.host.world
+	if c.crash == CrashApplied {
+		c.crashNow()
+		return
+	}
+	if c.disconnected || c.partial >= 0 {
+		c.answer = errDisconnected
+	}
+	returns := w.now + c.link.latency() + int64(c.slow)
+	if c.unanswered || returns > c.deadline {
+		w.at(c.deadline, c, callExpires)
+		return
+	}
+	w.at(returns, c, callReturns)
+}
+
+// finish gives the outcome to the caller, the first one that there is.
+func (c *call) finish(err error) {
+	if c.replied {
+		return
+	}
+	c.replied, c.err = true, err
+	life := c.task.life
+	if life.dead {
+		return
+	}
+	w := life.host.world
+	if err == nil {
+		w.digest.number(1)
+	} else {
+		w.digest.text(err.Error())
+	}
+	c.task.do(c.turn)
+}
+
+// crashNow ends the process of the caller, if it still lives.
+func (c *call) crashNow() {
+	l := c.task.life
+	h := l.host
+	if l.dead {
+		return
+	}
+	l.crash()
+	h.startIn(c.restart)
+}
+
+// items returns how many of n items take effect.
+func (c *call) items(n int) int {
+	if c.partial >= 0 {
+		return min(c.partial, n)
+	}
+	return n
+}

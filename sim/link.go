@@ -1,0 +1,37 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// link is the way between one node and the store, or one node and the brokers. Each direction can be cut.
+type link struct {
+	random *rand.Rand
+	usual  int64 // the usual time of a call, there and back
+
+	requestsCut, repliesCut int64 // until when nothing passes
+}
+
+func newLink(w *world, p purpose, number int, usual time.Duration) link {
+	return link{random: stream(w.options.Seed, p, number, 0), usual: int64(usual)}
+}
+
+// latency draws the time of one way.
+func (l *link) latency() int64 {
+	one := l.usual/4 + l.random.Int64N(l.usual/2+1)
+	if oneIn(l.random, 128) {
+		one *= 10
+	}
+	return one
+}
+
+// cut lets nothing pass to the node until an instant, and nothing from it either if both.
+func (l *link) cut(until int64, both bool) {
+	l.repliesCut = max(l.repliesCut, until)
+	if both {
+		l.requestsCut = max(l.requestsCut, until)
+	}
+}
+
+func (l *link) heal(now int64) { l.requestsCut, l.repliesCut = now, now }

@@ -1,0 +1,303 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"chronos/node"
+)
+
+// Options are everything that a run depends on. Two runs with equal options, plans and code give the same trace.
+// Swarm draws them from a seed; a plan file sets them by the names that String prints.
+type Options struct {
+	// Seed is the source of everything that is drawn in the run itself: latencies, payloads, node ids.
+	Seed uint64
+
+	// Nodes is the number of virtual nodes, from 1. Node 1 is the first.
+	Nodes int
+
+	// Routes is the number of input topics. Every second route shares its output topic with the one before.
+	Routes int
+
+	// Partitions is the number of partitions of each topic.
+	Partitions int
+
+	// Messages is how many submissions are drawn for the time of the faults.
+	Messages int
+
+	// Faulty is how long faults happen. Then the world heals.
+	Faulty time.Duration
+
+	// Healed is how long the run goes on after that, at most: it ends when everything is drained, or at a
+	// bound that the judge computes.
+	Healed time.Duration
+
+	// FaultRate is the chance of a fault at a call of a port that moves messages, in 1 of 10,000. Calls that
+	// nodes make all the time although there is nothing to do get an eighth of it.
+	FaultRate int
+
+	// Mix are the kinds of faults that are drawn. None means all of those that no promise excludes.
+	Mix []FaultKind
+
+	// Fates says what becomes of each node when the world heals, a letter for each.
+	Fates string
+
+	// Engine configuration, under the names of node.Config.
+	HoldTime, PollInterval, DetectionInterval time.Duration
+	Lookahead, TimingAdvance, LeaveAfter      time.Duration
+	AdaptiveAdvance                           bool
+
+	// DeadLetter gives every route a dead-letter topic.
+	DeadLetter bool
+
+	// Skew bounds the error of each node's wall clock at its start, and Drift the error of its rate, in parts per
+	// million. StoreSkew is the error of the store's clock at the start.
+	Skew, StoreSkew time.Duration
+	Drift           int
+
+	// StoreLatency and BrokerLatency are the usual time of a call. One call in 64 takes ten times as long.
+	StoreLatency, BrokerLatency time.Duration
+
+	// Session is the time without a heartbeat after which the group gives a member up for dead. Rebalance is how
+	// long the group waits for a member that holds a batch.
+	Session, Rebalance time.Duration
+
+	// The workload in percent of the submissions: those that reuse an id, those that have lapsed, those that
+	// are no valid submissions, those that their output topic rejects. Horizon is the longest delay.
+	Reuse, Lapsed, Malformed, Poison int
+	Horizon                          time.Duration
+
+	// Bursts groups the submissions into so many instants; 0 spreads them evenly.
+	Bursts int
+
+	// Lossy says that the store runs without a synchronous standby, so that a failover may lose commits. It is for
+	// showing what happens then: no promise holds.
+	Lossy bool
+
+	// Drain ends the run as soon as everything is drained, instead of at the end of Healed.
+	Drain bool
+}
+
+// The fates of a node when the world heals.
+const (
+	FateHealed    = 'h' // it runs, and reaches store and broker
+	FateDead      = 'd' // it is down and stays down
+	FateNoStore   = 's' // it runs, and never reaches the store again
+	FateNoBroker  = 'b' // it runs, and never reaches the broker again
+	FateNoNetwork = 'n' // it runs, and reaches neither
+)
+
+// DefaultOptions are a cluster of three nodes under the defaults of the engine and without faults.
+func DefaultOptions() Options {
+	config := node.Default()
+	return Options{
+		Seed:              1,
+		Nodes:             3,
+		Routes:            1,
+		Partitions:        4,
+		Messages:          100,
+		Faulty:            30 * time.Second,
+		Healed:            40 * time.Second,
+		HoldTime:          config.HoldTime,
+		PollInterval:      config.PollInterval,
+		DetectionInterval: config.DetectionInterval,
+		Lookahead:         config.Lookahead,
+		TimingAdvance:     config.TimingAdvance,
+		LeaveAfter:        config.LeaveAfter,
+		StoreLatency:      2 * time.Millisecond,
+		BrokerLatency:     4 * time.Millisecond,
+		Session:           10 * time.Second,
+		Rebalance:         30 * time.Second,
+		Horizon:           20 * time.Second,
+		Lapsed:            10,
+		Drain:             true,
+	}
+}
+
+// fate returns what becomes of the node with that index, from 0, when the world heals.
+func (o *Options) fate(index int) byte {
+	if index < len(o.Fates) {
+		return o.Fates[index]
+	}
+	return FateHealed
+}
+
+// config returns the configuration of one life of a node.
+func (o *Options) config(seed [32]byte) node.Config {
+	c := node.Config{
+		Seed:              seed,
+		TimingAdvance:     o.TimingAdvance,
+		AdaptiveAdvance:   o.AdaptiveAdvance,
+		HoldTime:          o.HoldTime,
+		PollInterval:      o.PollInterval,
+		DetectionInterval: o.DetectionInterval,
+		Lookahead:         o.Lookahead,
+		LeaveAfter:        o.LeaveAfter,
+	}
+	for i := range o.Routes {
+		c.Routes = append(c.Routes, o.route(i))
+	}
+	return c
+}
+
+// route returns the route with that index, from 0.
+func (o *Options) route(index int) node.Route {
+	r := node.Route{
+		Input:  "in" + strconv.Itoa(index),
+		Output: "out" + strconv.Itoa(index/2),
+	}
+	if o.DeadLetter {
+		r.DeadLetter = "dead" + strconv.Itoa(index/2)
+	}
+	return r
+}
+
+// Validate returns an error for the first option that makes no sense.
+func (o *Options) Validate() error {
+	for _, b := range []struct {
+		name     string
+		n        int
+		min, max int
+	}{
+		{"nodes", o.Nodes, 1, 100_000},
+		{"routes", o.Routes, 1, 100},
+		{"partitions", o.Partitions, 1, 100_000},
+		{"messages", o.Messages, 0, 100_000_000},
+		{"fault-rate", o.FaultRate, 0, 10_000},
+		{"drift", o.Drift, 0, 100_000},
+		{"reuse", o.Reuse, 0, 100},
+		{"lapsed", o.Lapsed, 0, 100},
+		{"malformed", o.Malformed, 0, 100},
+		{"poison", o.Poison, 0, 100},
+	} {
+		if b.n < b.min || b.n > b.max {
+			return fmt.Errorf("%s is %d: it must be from %d to %d", b.name, b.n, b.min, b.max)
+		}
+	}
+	if o.Faulty <= 0 || o.Healed <= 0 || o.StoreLatency <= 0 || o.BrokerLatency <= 0 || o.Session <= 0 {
+		return fmt.Errorf("faulty, healed, store-latency, broker-latency and session must be positive")
+	}
+	for _, fate := range o.Fates {
+		if !strings.ContainsRune("hdsbn", fate) {
+			return fmt.Errorf("fates is %q: it must consist of the letters h, d, s, b and n", o.Fates)
+		}
+	}
+	c := o.config([32]byte{1})
+	return c.Validate()
+}
+
+// setting is an option by its name.
+type setting struct {
+	name string
+	get  func() string
+	set  func(string) error
+}
+
+// settings returns all options by their names, in the order in which they are printed.
+func (o *Options) settings() []setting {
+	return []setting{
+		settingOf("seed", &o.Seed, parseUint),
+		settingOf("nodes", &o.Nodes, strconv.Atoi),
+		settingOf("routes", &o.Routes, strconv.Atoi),
+		settingOf("partitions", &o.Partitions, strconv.Atoi),
+		settingOf("messages", &o.Messages, strconv.Atoi),
+		settingOf("faulty", &o.Faulty, time.ParseDuration),
+		settingOf("healed", &o.Healed, time.ParseDuration),
+		settingOf("fault-rate", &o.FaultRate, strconv.Atoi),
+		{
+			"mix",
+			func() string { return joinKinds(o.Mix) },
+			func(s string) (err error) { o.Mix, err = splitKinds(s); return err },
+		},
+		settingOf("fates", &o.Fates, parseString),
+		settingOf("hold", &o.HoldTime, time.ParseDuration),
+		settingOf("poll", &o.PollInterval, time.ParseDuration),
+		settingOf("detection", &o.DetectionInterval, time.ParseDuration),
+		settingOf("lookahead", &o.Lookahead, time.ParseDuration),
+		settingOf("advance", &o.TimingAdvance, time.ParseDuration),
+		settingOf("leave-after", &o.LeaveAfter, time.ParseDuration),
+		settingOf("adaptive", &o.AdaptiveAdvance, strconv.ParseBool),
+		settingOf("dead-letter", &o.DeadLetter, strconv.ParseBool),
+		settingOf("skew", &o.Skew, time.ParseDuration),
+		settingOf("store-skew", &o.StoreSkew, time.ParseDuration),
+		settingOf("drift", &o.Drift, strconv.Atoi),
+		settingOf("store-latency", &o.StoreLatency, time.ParseDuration),
+		settingOf("broker-latency", &o.BrokerLatency, time.ParseDuration),
+		settingOf("session", &o.Session, time.ParseDuration),
+		settingOf("rebalance", &o.Rebalance, time.ParseDuration),
+		settingOf("reuse", &o.Reuse, strconv.Atoi),
+		settingOf("lapsed", &o.Lapsed, strconv.Atoi),
+		settingOf("malformed", &o.Malformed, strconv.Atoi),
+		settingOf("poison", &o.Poison, strconv.Atoi),
+		settingOf("horizon", &o.Horizon, time.ParseDuration),
+		settingOf("bursts", &o.Bursts, strconv.Atoi),
+		settingOf("lossy", &o.Lossy, strconv.ParseBool),
+		settingOf("drain", &o.Drain, strconv.ParseBool),
+	}
+}
+
+func settingOf[T any](name string, value *T, parse func(string) (T, error)) setting {
+	return setting{
+		name,
+		func() string { return fmt.Sprint(*value) },
+		func(s string) (err error) { *value, err = parse(s); return err },
+	}
+}
+
+func parseString(s string) (string, error) { return s, nil }
+
+func parseUint(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }
+
+// Set sets the option of that name.
+func (o *Options) Set(name, value string) error {
+	for _, s := range o.settings() {
+		if s.name == name {
+			if err := s.set(value); err != nil {
+				return fmt.Errorf("set %s to %q: %w", name, value, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no option %q", name)
+}
+
+// String returns the options that differ from DefaultOptions, one "name value" to a line, and always the seed.
+func (o *Options) String() string {
+	usual := DefaultOptions()
+	settings, defaults := o.settings(), usual.settings()
+	var text strings.Builder
+	for i, s := range settings {
+		if value := s.get(); i == 0 || value != defaults[i].get() {
+			fmt.Fprintf(&text, "%s %s\n", s.name, cmp.Or(value, "-"))
+		}
+	}
+	return text.String()
+}
+
+func joinKinds(kinds []FaultKind) string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	return strings.Join(names, ",")
+}
+
+func splitKinds(s string) ([]FaultKind, error) {
+	var kinds []FaultKind
+	for name := range strings.SplitSeq(s, ",") {
+		if name == "" || name == "-" {
+			continue
+		}
+		if !slices.ContainsFunc(faultKinds(), func(d faultDescription) bool {
+			return d.kind == FaultKind(name)
+		}) {
+			return nil, fmt.Errorf("there is no fault %q", name)
+		}
+		kinds = append(kinds, FaultKind(name))
+	}
+	return kinds, nil
+}

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"context"
+
+	"chronos/node"
+)
+
+// publishing is one publish on its way. The producer tries again, within its time limit, what a leader does not
+// take; each record has a result of its own.
+type publishing struct {
+	*call
+
+	life    *life
+	records []node.Record
+	results []error
+	open    []int // the records without a result
+	tries   int
+}
+
+// Publish implements node.Broker.
+func (p *brokerPort) Publish(ctx context.Context, records []node.Record) []error {
+	l := p.life
+	w := l.host.world
+	b := &publishing{
+		call: l.begin(opPublish, &l.host.brokerLink), life: l, records: records,
+		results: make([]error, len(records)), open: make([]int, len(records)),
+	}
+	for i := range records {
+		b.results[i] = errTimeout
+		b.open[i] = i
+	}
+	if b.partial >= 0 { // some of the records are lost: their results stay what they are
+		b.open, b.partial = b.open[:min(b.partial, len(records))], -1
+	}
+	w.judge.publishing(l, records)
+	err := b.perform(ctx, w.options.publishTimeout(), b.arrive)
+	results := b.results
+	b.results = make([]error, len(records)) // what is appended later has no reader
+	if err != nil {
+		for i := range results {
+			results[i] = err
+		}
+	}
+	return results
+}
+
+// arrive offers the open records to their leaders.
+func (b *publishing) arrive() bool {
+	w := b.life.host.world
+	again := int64(0)
+	var left []int
+	for _, i := range b.open {
+		if wait := b.append(i); wait > 0 {
+			left = append(left, i)
+			again = max(again, wait)
+		}
+	}
+	b.open = left
+	b.tries++
+	switch {
+	case len(left) == 0:
+		return true
+	case again < b.deadline:
+		w.count("publish-retried")
+		w.at(again+b.link.latency(), b.call, callArrives)
+	case b.unanswered || b.disconnected:
+		w.at(b.deadline, b.call, callExpires)
+	default:
+		w.at(b.deadline, b.call, callReturns)
+	}
+	return false
+}
+
+// append appends one record, or returns when to try again.
+func (b *publishing) append(i int) (again int64) {
+	w := b.life.host.world
+	broker := w.broker
+	r := b.records[i]
+	t := broker.topic(r.Topic)
+	cut := b.link.requestsCut
+	switch {
+	case w.now < broker.away:
+		return broker.away
+	case w.now < cut && b.tries > 0:
+		return cut
+	case t == nil || w.now < t.missing:
+		b.results[i] = node.ErrNoTopic
+		return 0
+	case len(r.Value) > maxRecordBytes:
+		b.results[i] = node.ErrRejected
+		return 0
+	}
+	p := t.choose(r.Key)
+	if w.now < p.absent {
+		return p.absent
+	}
+	for range 1 + number(b.duplicated) {
+		appended := p.append(r)
+		w.app.published(b.life, appended)
+	}
+	b.results[i] = nil
+	return 0
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

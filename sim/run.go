@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"time"
+
+	"chronos/node"
+)
+
+// Setup is what Run needs.
+type Setup struct {
+	Options Options
+
+	// Plan is what happens. Without one, the submissions and the faults are drawn from the seed.
+	Plan *Plan
+
+	// Break is the mutant to run instead of the engine as it is; nil for none.
+	Break *Mutant
+
+	// Observe is shown every step; nil for nobody.
+	Observe func(*Step)
+
+	// Store opens the store that keeps the rows; nil for the memory store. It must need no time and no luck.
+	Store func(now func() time.Time) node.Store
+}
+
+// Result is what a run has shown.
+type Result struct {
+	// Hash is the digest of all that has happened. Equal setups give equal hashes, on every machine.
+	Hash uint64
+
+	// Violation is the invariant that was broken; nil if none was.
+	Violation *Violation
+
+	// Plan is what has happened: the submissions, and the faults that have struck. Run with it, the same options
+	// give the same hash.
+	Plan *Plan
+
+	Coverage Coverage
+	Stats    Stats
+}
+
+// Stats are the figures of a run.
+type Stats struct {
+	Events    uint64        // occurrences in the queue
+	Calls     uint64        // calls of ports
+	Submitted int           // records on input topics
+	Appended  int           // records on output topics
+	Virtual   time.Duration // true time in the world
+	Drained   time.Duration // how long after the healing everything was drained; -1 if it was not
+}
+
+// Run runs a world from its beginning to its end. It panics if the options are not valid.
+func Run(setup Setup) Result {
+	if err := setup.Options.Validate(); err != nil {
+		panic("sim: " + err.Error())
+	}
+	w := newWorld(setup)
+	defer w.close()
+	o := &w.options
+	for _, h := range w.hosts[1:] {
+		// Machines do not boot all at the same instant.
+		boot := stream(o.Seed, forProcesses, h.number, 0)
+		w.after(between(boot, 0, 2*o.PollInterval), h.startWhenDown)
+	}
+	w.run(int64(o.Faulty))
+	if w.violation == nil {
+		w.heal()
+		w.finish()
+	}
+	if w.violation == nil {
+		w.judge.finish()
+	}
+	if v := w.violation; v != nil {
+		w.step(&Step{Kind: StepBroken, Text: v.Invariant + ": " + v.Detail})
+	}
+	w.stats.Virtual = time.Duration(w.now)
+	return Result{
+		Hash:      uint64(w.digest),
+		Violation: w.violation,
+		Plan:      &Plan{Messages: w.messages, Faults: w.fired},
+		Coverage:  w.coverage,
+		Stats:     w.stats,
+	}
+}
+
+// newWorld builds the world of a setup, at its first instant.
+func newWorld(setup Setup) *world {
+	w := &world{
+		options:  setup.Options,
+		plan:     setup.Plan,
+		mutant:   setup.Break,
+		observe:  setup.Observe,
+		coverage: Coverage{},
+	}
+	w.stats.Drained = -1
+	w.judge = newJudge(w)
+	for number := range w.options.Nodes + 1 {
+		w.hosts = append(w.hosts, newHost(w, number))
+	}
+	w.store = newStoreServer(w, setup.Store)
+	w.broker = newBrokerServer(w)
+	if w.plan == nil {
+		w.messages = Workload(w.options)
+		w.mixFaults()
+	} else {
+		w.messages = w.plan.Messages
+		w.planFaults()
+	}
+	w.app = newApplication(w, w.messages)
+	return w
+}
+
+// mixFaults sorts the kinds of faults that are drawn by the calls that they can strike.
+func (w *world) mixFaults() {
+	for _, d := range faultKinds() {
+		if len(w.options.Mix) == 0 && d.weight == 0 || !w.options.mixes(d.kind) {
+			continue
+		}
+		for op := range opCount {
+			if d.at(op) {
+				w.mix[op] = append(w.mix[op], d)
+			}
+		}
+	}
+}
+
+// mixes tells whether faults of that kind are drawn.
+func (o *Options) mixes(kind FaultKind) bool {
+	for _, k := range o.Mix {
+		if k == kind {
+			return true
+		}
+	}
+	return len(o.Mix) == 0
+}
+
+// planFaults gives each host the faults that are planned for its calls, in their order.
+func (w *world) planFaults() {
+	for _, f := range w.plan.Faults {
+		op, known := numberOf(f.Op)
+		if !known || f.Node >= len(w.hosts) {
+			continue // a plan that was made for more nodes
+		}
+		plan := &w.hosts[f.Node].plan[op]
+		i := len(*plan)
+		for i > 0 && (*plan)[i-1].Nth > f.Nth {
+			i--
+		}
+		*plan = append(*plan, Fault{})
+		copy((*plan)[i+1:], (*plan)[i:])
+		(*plan)[i] = f
+	}
+}
+
+// finish lets the healed world run until everything is drained, or time is up.
+func (w *world) finish() {
+	const look = 250 * time.Millisecond
+	healed := w.now
+	end := healed + int64(w.options.Healed)
+	for w.now < end && w.violation == nil {
+		w.run(min(w.now+int64(look), end))
+		if w.stats.Drained < 0 && w.drained() {
+			w.stats.Drained = time.Duration(w.now - healed)
+			if w.options.Drain {
+				return
+			}
+		}
+	}
+}
+
+// drained tells whether nothing is left to do: all is submitted, consumed and committed, and the store is empty.
+func (w *world) drained() bool {
+	if w.app.left > 0 || len(w.store.truth.stored) > 0 {
+		return false
+	}
+	for _, p := range w.broker.group.partitions {
+		if p.committed < p.end {
+			return false
+		}
+	}
+	return true
+}

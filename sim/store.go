@@ -1,0 +1,344 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/store/memory"
+)
+
+// storeServer is the database: the rows, a clock, row locks of transactions that take long, and its outages. What
+// it keeps is kept by a real store of one process (the memory store unless the setup says otherwise), which
+// makes each call atomic at the instant at which it is applied.
+type storeServer struct {
+	world *world
+	rows  node.Store // the mutant's view of truth
+	truth *truth
+	clock clock
+
+	refuses, silent int64 // until when
+	locks           map[node.MessageID]int64
+	frozen          *time.Time // what the clock says while the journal is replayed
+	journal         []journaled
+}
+
+// journaled is one committed call, kept where a failover may lose the last ones.
+type journaled struct {
+	at    time.Time
+	apply func(node.Store)
+}
+
+func newStoreServer(w *world, open func(now func() time.Time) node.Store) *storeServer {
+	s := &storeServer{world: w, locks: map[node.MessageID]int64{}}
+	s.clock.offset = int64(w.options.StoreSkew)
+	s.truth = &truth{server: s, stored: map[node.MessageID]uuid.UUID{}}
+	s.open(open)
+	return s
+}
+
+// open begins with an empty store.
+func (s *storeServer) open(open func(now func() time.Time) node.Store) {
+	if open == nil {
+		open = func(now func() time.Time) node.Store { return memory.New(now) }
+	}
+	s.truth.rows = open(s.now)
+	s.rows = s.world.mutant.rows(s.truth)
+}
+
+// now is the store's clock.
+func (s *storeServer) now() time.Time {
+	if s.frozen != nil {
+		return *s.frozen
+	}
+	return s.clock.wall(s.world.now)
+}
+
+func (s *storeServer) heal() {
+	s.refuses, s.silent = s.world.now, s.world.now
+	clear(s.locks)
+}
+
+// failover takes the store away for a while. The standby that takes over has another clock, and where commits are
+// not waited for, it lacks the last ones.
+func (s *storeServer) failover(away time.Duration, lost int) {
+	w := s.world
+	s.silent = max(s.silent, w.now+int64(away))
+	step := time.Duration(stream(w.options.Seed, forClocks, -1, len(w.fired)).Int64N(int64(time.Second))) -
+		500*time.Millisecond
+	s.clock.offset += int64(step)
+	w.judge.storeStepped(step)
+	if !w.options.Lossy || lost == 0 {
+		return
+	}
+	s.journal = s.journal[:len(s.journal)-min(lost, len(s.journal))]
+	s.truth.muted = true
+	clear(s.truth.stored)
+	s.open(nil)
+	for _, entry := range s.journal {
+		s.frozen = &entry.at
+		entry.apply(s.rows)
+	}
+	s.frozen = nil
+	s.truth.muted = false
+	w.judge.rolledBack(s.truth.rows)
+}
+
+// blocked returns when the locks of others on ids are released, or false when there are none.
+func (s *storeServer) blocked(ids []node.MessageID) (int64, bool) {
+	if len(s.locks) == 0 {
+		return 0, false
+	}
+	var until int64
+	for _, id := range ids {
+		until = max(until, s.locks[id])
+	}
+	return until, until > s.world.now
+}
+
+func (s *storeServer) lock(ids []node.MessageID, until int64) {
+	w := s.world
+	for _, id := range ids {
+		s.locks[id] = until
+	}
+	w.at(until, action(func() {
+		for _, id := range ids {
+			if s.locks[id] <= w.now {
+				delete(s.locks, id)
+			}
+		}
+	}), 0)
+}
+
+// storePort is the Store port of one life.
+type storePort struct{ life *life }
+
+var _ node.Store = (*storePort)(nil)
+
+// request is one call of the store.
+type request struct {
+	*call
+
+	port *storePort
+	name []node.MessageID      // what it locks; nil for nothing
+	do   func(rows node.Store) // the effect
+	undo func(rows node.Store) // what takes it back, where it locks only what it finds
+}
+
+// perform sends the request to the server.
+func (r *request) perform(ctx context.Context) error {
+	w := r.port.life.host.world
+	return r.call.perform(ctx, w.options.storeTimeout(), r.arrive)
+}
+
+// arrive applies the request at the server, unless it has to wait or the server is away.
+func (r *request) arrive() bool {
+	w := r.port.life.host.world
+	s := w.store
+	switch {
+	case w.now < s.silent:
+		r.unanswered = true
+		return true
+	case w.now < s.refuses:
+		r.answer = errRefused
+		return true
+	}
+	if until, blocked := s.blocked(r.name); blocked {
+		w.count("lock-wait")
+		w.at(until, r.call, callArrives)
+		return false
+	}
+	if r.locked == 0 {
+		s.apply(r)
+		return true
+	}
+	// The transaction takes its locks now and commits later.
+	until := w.now + int64(r.locked)
+	r.locked = 0
+	if r.undo == nil {
+		s.lock(r.name, until)
+		r.apply = func() bool { return s.commit(r) }
+	} else {
+		s.truth.hold()
+		s.apply(r)
+		changes := s.truth.release()
+		s.lock(r.name, until)
+		r.apply = func() bool { return s.settle(r, changes) }
+	}
+	w.at(until+1, r.call, callArrives)
+	return false
+}
+
+// apply makes the effect of a request.
+func (s *storeServer) apply(r *request) {
+	w := s.world
+	s.truth.caller = r.port.life
+	r.do(s.rows)
+	if w.options.Lossy {
+		s.journal = append(s.journal, journaled{s.now(), r.do})
+	}
+	w.step(&Step{
+		Kind: StepApplied, Node: r.port.life.host.number, Life: r.port.life.number,
+		Op: ops()[r.op], Nth: r.nth,
+	})
+}
+
+// commit ends a transaction that has held its locks for long.
+func (s *storeServer) commit(r *request) bool {
+	if r.rolledBack {
+		r.answer = errDisconnected
+		return true
+	}
+	s.apply(r)
+	return true
+}
+
+// settle ends a transaction whose effect nobody has seen yet: it becomes true, or is undone.
+func (s *storeServer) settle(r *request, changes []func()) bool {
+	if r.rolledBack {
+		s.truth.hold()
+		r.undo(s.rows)
+		s.truth.release()
+		r.answer = errDisconnected
+		return true
+	}
+	for _, change := range changes {
+		change()
+	}
+	return true
+}
+
+// Insert implements node.Store.
+func (p *storePort) Insert(ctx context.Context, in node.InsertRequest) ([]node.InsertResult, error) {
+	r := &request{call: p.life.begin(opInsert, &p.life.host.storeLink), port: p}
+	for i := range in.Messages {
+		m := &in.Messages[i]
+		r.name = append(r.name, node.MessageID{ID: m.ID, Topic: m.Topic})
+		p.life.host.world.digest.text(m.ID)
+	}
+	var results []node.InsertResult
+	r.do = func(rows node.Store) {
+		part := in
+		part.Messages = in.Messages[:r.items(len(in.Messages))]
+		results, _ = rows.Insert(context.Background(), part)
+	}
+	err := r.perform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// Present implements node.Store.
+func (p *storePort) Present(ctx context.Context, ids []node.MessageID) ([]bool, error) {
+	r := &request{call: p.life.begin(opPresent, &p.life.host.storeLink), port: p}
+	var present []bool
+	r.do = func(rows node.Store) { present, _ = rows.Present(context.Background(), ids) }
+	err := r.perform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return present, nil
+}
+
+// Ready implements node.Store.
+func (p *storePort) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
+	r := &request{call: p.life.begin(opReady, &p.life.host.storeLink), port: p}
+	var claimed []node.Readied
+	r.do = func(rows node.Store) {
+		part := in
+		part.Limit = max(r.items(in.Limit), 1)
+		claimed, _ = rows.Ready(context.Background(), part)
+		r.name = nil
+		for i := range claimed {
+			m := &claimed[i]
+			p.life.host.world.digest.text(m.ID)
+			if r.undo != nil {
+				r.name = append(r.name, node.MessageID{ID: m.ID, Topic: m.Topic})
+			}
+		}
+	}
+	if r.locked > 0 {
+		r.undo = func(rows node.Store) {
+			releases := make([]node.Release, len(claimed))
+			for i, c := range claimed {
+				releases[i].Claim = c.Claim
+			}
+			_, _ = rows.Reset(context.Background(), releases)
+		}
+	}
+	err := r.perform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return claimed, nil
+}
+
+// Delete implements node.Store.
+func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+	r := &request{call: p.life.begin(opDelete, &p.life.host.storeLink), port: p, name: idsOf(refs)}
+	var deleted []bool
+	r.do = func(rows node.Store) {
+		part := refs[:r.items(len(refs))]
+		deleted, _ = rows.Delete(context.Background(), part)
+		p.life.host.world.judge.deleteDone(p.life, part)
+	}
+	err := r.perform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return deleted, nil
+}
+
+func idsOf(refs []node.Ref) []node.MessageID {
+	ids := make([]node.MessageID, len(refs))
+	for i, ref := range refs {
+		ids[i] = node.MessageID{ID: ref.ID, Topic: ref.Topic}
+	}
+	return ids
+}
+
+// Stuck implements node.Store.
+func (p *storePort) Stuck(ctx context.Context, in node.StuckRequest) ([]node.Claim, error) {
+	r := &request{call: p.life.begin(opStuck, &p.life.host.storeLink), port: p}
+	var stuck []node.Claim
+	r.do = func(rows node.Store) {
+		stuck, _ = rows.Stuck(context.Background(), in)
+		p.life.host.world.digest.number(uint64(len(stuck)))
+	}
+	err := r.perform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return stuck, nil
+}
+
+// Reset implements node.Store.
+func (p *storePort) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+	r := &request{call: p.life.begin(opReset, &p.life.host.storeLink), port: p}
+	for _, release := range releases {
+		r.name = append(r.name, node.MessageID{ID: release.ID, Topic: release.Topic})
+		p.life.host.world.digest.text(release.ID)
+	}
+	var reset []bool
+	r.do = func(rows node.Store) {
+		reset, _ = rows.Reset(context.Background(), releases[:r.items(len(releases))])
+	}
+	err := r.perform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return reset, nil
+}
+
+// storeTimeout is the time limit that node.Config sets to a call of the store.
+func (o *Options) storeTimeout() time.Duration {
+	return (&node.Config{HoldTime: o.HoldTime}).StoreTimeout()
+}
+
+// publishTimeout is the time limit that node.Config sets to a publish.
+func (o *Options) publishTimeout() time.Duration {
+	return (&node.Config{HoldTime: o.HoldTime}).PublishTimeout()
+}

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"time"
+)
+
+// strike lets a fault happen at a call that is about to be sent. Some spoil the call itself; others
+// change the world at that moment.
+func (c *call) strike(f Fault) {
+	l := c.task.life
+	h := l.host
+	w := h.world
+	w.struck(f, l)
+	switch f.Kind {
+	case CrashBefore:
+		c.restart = f.For
+		c.crashNow()
+		panic(unwound{})
+	case CrashSent, CrashApplied, CrashReplied:
+		c.crash, c.restart = f.Kind, f.For
+	case Pause:
+		l.pause(f.For)
+		turn := c.task.parking()
+		w.at(w.now, c.task, turn)
+		c.task.park()
+	case PauseSent:
+		c.pauseSent = f.For
+	case RequestLost:
+		c.lost = true
+	case ReplyLost:
+		c.unanswered = true
+	case Refused:
+		c.refused = true
+	case Disconnected:
+		c.disconnected = true
+	case Late:
+		c.late = f.For
+	case Slow:
+		c.slow = f.For
+	case Partial:
+		c.partial = f.Count
+	case Locked:
+		c.locked = f.For
+	case RolledBack:
+		c.locked, c.rolledBack = f.For, true
+	case Duplicate:
+		c.duplicated = true
+	default:
+		w.disturb(f, h)
+	}
+}
+
+// disturb lets a fault happen that is not about one call.
+func (w *world) disturb(f Fault, h *host) {
+	until := w.now + int64(f.For)
+	switch f.Kind {
+	case StoreDown:
+		w.store.refuses = max(w.store.refuses, until)
+	case StoreSilent:
+		w.store.silent = max(w.store.silent, until)
+	case Failover:
+		w.store.failover(f.For, f.Count)
+	case StoreStep:
+		w.store.clock.offset += int64(f.For)
+		w.judge.storeStepped(f.For)
+	case BrokerDown:
+		w.broker.goAway(until)
+	case LeaderChange:
+		w.broker.changeLeader(f.Count, until)
+	case TopicMissing:
+		w.broker.missTopic(f.Count, until)
+	case CutStore, CutStoreReplies:
+		h.storeLink.cut(until, f.Kind == CutStore)
+	case CutBroker, CutBrokerAcks:
+		h.brokerLink.cut(until, f.Kind == CutBroker)
+		w.broker.linkChanged(h)
+		w.after(f.For, func() { w.broker.linkChanged(h) })
+	case WallStep:
+		h.clock.offset += int64(f.For)
+		w.judge.stepped(h, f.For)
+	case RateChange:
+		h.clock.rate(w.now, int64(f.Count))
+	case Rebalanced:
+		w.broker.group.shuffle()
+	case Expelled:
+		if h.life != nil && h.life.member != nil {
+			w.broker.group.expel(h.life.member, f.For)
+		}
+	case Rewound:
+		w.broker.group.rewind(f.Count)
+	case Stopped:
+		if l := h.life; l != nil {
+			// Not from within the call: the process hears of it a moment later.
+			w.after(time.Microsecond, func() {
+				if !l.dead {
+					l.stop()
+					h.startIn(f.For)
+				}
+			})
+		}
+	default:
+		panic("sim: nothing lets " + string(f.Kind) + " happen")
+	}
+}

@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// truth stands in front of the rows and tells the judge every change that really happens to them, whoever asked for it
+// and however broken the way there was.
+type truth struct {
+	server *storeServer
+	rows   node.Store
+	caller *life // whose request is being applied
+	muted  bool
+
+	// stored are the incarnations that are in the store, to tell a first insert from a repeated one.
+	stored map[node.MessageID]uuid.UUID
+
+	holding bool
+	held    []func()
+}
+
+var _ node.Store = (*truth)(nil)
+
+// hold keeps the changes back until they are released: nobody sees them yet.
+func (t *truth) hold() { t.holding, t.held = true, nil }
+
+func (t *truth) release() []func() {
+	held := t.held
+	t.holding, t.held = false, nil
+	return held
+}
+
+// tell hands a change to the judge, now or once it is committed.
+func (t *truth) tell(change func()) {
+	switch {
+	case t.muted:
+	case t.holding:
+		t.held = append(t.held, change)
+	default:
+		change()
+	}
+}
+
+// Insert implements node.Store.
+func (t *truth) Insert(ctx context.Context, in node.InsertRequest) ([]node.InsertResult, error) {
+	results, err := t.rows.Insert(ctx, in)
+	t.must(err)
+	judge, caller := t.server.world.judge, t.caller
+	for i := range results {
+		m := &in.Messages[i].Message
+		id := node.MessageID{ID: m.ID, Topic: m.Topic}
+		switch {
+		case results[i].Outcome == node.Duplicate:
+			t.tell(func() { judge.duplicate(caller, m, t.stored[id]) })
+		case results[i].Outcome == node.Inserted && t.stored[id] != m.Incarnation:
+			t.stored[id] = m.Incarnation
+			t.tell(func() { judge.inserted(caller, m, results[i].Claim) })
+		}
+	}
+	return results, nil
+}
+
+// Present implements node.Store.
+func (t *truth) Present(ctx context.Context, ids []node.MessageID) ([]bool, error) {
+	present, err := t.rows.Present(ctx, ids)
+	t.must(err)
+	judge, caller := t.server.world.judge, t.caller
+	for i, id := range ids {
+		t.tell(func() { judge.present(caller, id, present[i], t.stored[id]) })
+	}
+	return present, nil
+}
+
+// Ready implements node.Store.
+func (t *truth) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
+	claimed, err := t.rows.Ready(ctx, in)
+	t.must(err)
+	if len(claimed) > 0 {
+		judge, caller := t.server.world.judge, t.caller
+		t.tell(func() { judge.claimed(caller, in, claimed) })
+	}
+	return claimed, nil
+}
+
+// Delete implements node.Store.
+func (t *truth) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+	deleted, err := t.rows.Delete(ctx, refs)
+	t.must(err)
+	judge, caller := t.server.world.judge, t.caller
+	for i, ref := range refs {
+		if deleted[i] {
+			delete(t.stored, node.MessageID{ID: ref.ID, Topic: ref.Topic})
+			t.tell(func() { judge.deleted(caller, ref) })
+		}
+	}
+	return deleted, nil
+}
+
+// Stuck implements node.Store.
+func (t *truth) Stuck(ctx context.Context, in node.StuckRequest) ([]node.Claim, error) {
+	stuck, err := t.rows.Stuck(ctx, in)
+	t.must(err)
+	return stuck, nil
+}
+
+// Reset implements node.Store.
+func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+	reset, err := t.rows.Reset(ctx, releases)
+	t.must(err)
+	judge, caller := t.server.world.judge, t.caller
+	for i, release := range releases {
+		if reset[i] {
+			t.tell(func() { judge.reset(caller, release) })
+		}
+	}
+	return reset, nil
+}
+
+// must panics on an error of a store in this process: it has no reason to fail.
+func (t *truth) must(err error) {
+	if err != nil {
+		panic("sim: the store of the simulation fails: " + err.Error())
+	}
+}

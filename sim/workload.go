@@ -1,0 +1,357 @@
+package sim
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"chronos/node"
+)
+
+// Submission is one record that the application publishes on an input topic.
+type Submission struct {
+	// Number names the submission in the whole run, from 1. It travels along as the header "n", by which the
+	// world knows the record again.
+	Number int
+
+	// At is when it is submitted, from the start of the run, or, if After is a submission, from the moment at
+	// which that one appears on its output topic.
+	At    time.Duration
+	After int
+
+	ID    string
+	In    time.Duration // from the submission to the deadline; negative if it has lapsed
+	Route int
+	Key   string // "" for none
+
+	// Flaw is what is wrong with it: "", Poison, or one of the malformations.
+	Flaw string
+}
+
+// Poison marks a submission that its output topic rejects, because it is too large.
+const Poison = "poison"
+
+// malformations returns the ways in which a record can be no valid submission.
+func malformations() []string {
+	return []string{
+		"no-id", "empty-id", "two-ids", "long-id", "binary-id", "nul-id",
+		"no-deadline", "two-deadlines", "bad-deadline", "bare-deadline",
+	}
+}
+
+// String returns the submission as a line of a plan.
+func (s Submission) String() string {
+	var line strings.Builder
+	if s.After > 0 {
+		fmt.Fprintf(&line, "after %d %v", s.After, s.At)
+	} else {
+		fmt.Fprintf(&line, "at %v", s.At)
+	}
+	fmt.Fprintf(&line, " submit %d id %s in %v", s.Number, s.ID, s.In)
+	if s.Route != 0 {
+		fmt.Fprintf(&line, " route %d", s.Route)
+	}
+	if s.Key != "" {
+		fmt.Fprintf(&line, " key %s", s.Key)
+	}
+	if s.Flaw != "" {
+		fmt.Fprintf(&line, " flaw %s", s.Flaw)
+	}
+	return line.String()
+}
+
+// ParseSubmission reads a line of a plan.
+func ParseSubmission(line string) (Submission, error) {
+	var s Submission
+	words := strings.Fields(line)
+	if len(words)%2 == 1 && len(words) > 3 && words[0] == "after" {
+		n, err := strconv.Atoi(words[1])
+		if err != nil || n < 1 {
+			return s, fmt.Errorf("%q is no submission", words[1])
+		}
+		s.After = n
+		words = append([]string{"at"}, words[2:]...)
+	}
+	if len(words)%2 == 1 || len(words) < 8 {
+		return s, fmt.Errorf("%q is not of the form at 1s submit 7 id x in 2s", line)
+	}
+	for ; len(words) > 0; words = words[2:] {
+		var err error
+		switch word := words[1]; words[0] {
+		case "at":
+			s.At, err = time.ParseDuration(word)
+		case "submit":
+			s.Number, err = strconv.Atoi(word)
+		case "id":
+			s.ID = word
+		case "in":
+			s.In, err = time.ParseDuration(word)
+		case "route":
+			s.Route, err = strconv.Atoi(word)
+		case "key":
+			s.Key = word
+		case "flaw":
+			s.Flaw = word
+			if word != Poison && !slices.Contains(malformations(), word) {
+				err = fmt.Errorf("there is no flaw %q", word)
+			}
+		default:
+			err = fmt.Errorf("%q is not known", words[0])
+		}
+		if err != nil {
+			return s, fmt.Errorf("%q: %w", line, err)
+		}
+	}
+	if s.Number < 1 || s.ID == "" || s.Route < 0 {
+		return s, fmt.Errorf("%q: the number must be from 1, the route from 0, and the id not empty", line)
+	}
+	return s, nil
+}
+
+// Workload draws the submissions of a run.
+func Workload(o Options) []Submission {
+	submissions := make([]Submission, o.Messages)
+	var bursts []time.Duration
+	random := stream(o.Seed, forWorkload, 0, 0)
+	for range o.Bursts {
+		bursts = append(bursts, between(random, 0, o.Faulty))
+	}
+	for i := range submissions {
+		submissions[i] = drawSubmission(o, i, bursts, submissions)
+	}
+	return submissions
+}
+
+// drawSubmission draws the submission with that index. Each has a stream of its own, so that the others do not change
+// when one is taken away.
+func drawSubmission(o Options, i int, bursts []time.Duration, before []Submission) Submission {
+	r := stream(o.Seed, forWorkload, i+1, 0)
+	s := Submission{Number: i + 1, ID: "m" + strconv.Itoa(i+1), Route: r.IntN(o.Routes)}
+	if len(bursts) > 0 {
+		s.At = bursts[r.IntN(len(bursts))]
+	} else {
+		s.At = between(r, 0, o.Faulty)
+	}
+	s.At = s.At.Round(time.Millisecond)
+	if oneIn(r, 3) {
+		s.Key = "k" + strconv.Itoa(r.IntN(8))
+	}
+	s.In = drawDelay(r, o)
+	switch chance := r.IntN(100); {
+	case chance < o.Reuse && i > 0:
+		// An id once more: while it waits, right after it fires, or at some time.
+		other := before[r.IntN(i)]
+		s.ID, s.Route = other.ID, other.Route
+		switch r.IntN(3) {
+		case 0:
+			s.At = min(other.At+between(r, 0, max(other.In, time.Second)), o.Faulty).Round(time.Millisecond)
+		case 1:
+			s.After, s.At = other.Number, between(r, 0, 20*time.Millisecond).Round(10*time.Microsecond)
+		}
+	case chance < o.Reuse+o.Malformed:
+		s.Flaw = pick(r, malformations()...)
+	case chance < o.Reuse+o.Malformed+o.Poison:
+		s.Flaw = Poison
+	}
+	return s
+}
+
+func drawDelay(r *rand.Rand, o Options) time.Duration {
+	if r.IntN(100) < o.Lapsed {
+		return -between(r, 0, 10*time.Second).Round(time.Microsecond)
+	}
+	switch r.IntN(4) {
+	case 0:
+		return between(r, 0, 2*(o.Lookahead+o.PollInterval)).Round(time.Microsecond)
+	case 1:
+		return between(r, 0, min(o.Horizon, 3*time.Second)).Round(time.Microsecond)
+	default:
+		return between(r, 0, o.Horizon).Round(time.Millisecond)
+	}
+}
+
+// application submits, and sees what appears on the output topics.
+type application struct {
+	world   *world
+	host    *host // number 0: its calls are counted for the faults
+	seen    map[int]bool
+	waiting map[int][]Submission // by the submission whose appearance they wait for
+	left    int                  // submissions to come at an instant of their own
+}
+
+func newApplication(w *world, submissions []Submission) *application {
+	a := &application{world: w, host: w.hosts[0], seen: map[int]bool{}, waiting: map[int][]Submission{}}
+	for _, s := range submissions {
+		if s.After > 0 {
+			a.waiting[s.After] = append(a.waiting[s.After], s)
+			continue
+		}
+		a.left++
+		w.at(int64(s.At), action(func() {
+			a.left--
+			a.submit(s)
+		}), 0)
+	}
+	return a
+}
+
+// submit appends a submission to its input topic, which acknowledges it.
+func (a *application) submit(s Submission) {
+	w := a.world
+	if w.now < w.broker.away {
+		w.at(w.broker.away, action(func() { a.submit(s) }), 0)
+		return
+	}
+	times := 1
+	for _, f := range a.strikes() {
+		if f.Kind == Duplicate {
+			times = 2
+		} else {
+			w.disturb(f, a.host)
+		}
+	}
+	r := payload(w.options, s, w.instant())
+	t := w.broker.input[s.Route%len(w.broker.input)]
+	for range times {
+		p := t.choose(r.Key)
+		appended := p.append(r)
+		w.digest.number(uint64(s.Number))
+		w.judge.submitted(s, &appended)
+		w.step(&Step{
+			Kind: StepSubmit, Messages: []int{s.Number},
+			Text: fmt.Sprintf("submits %s to %v, offset %d, in %v", s.ID, p, appended.Offset, s.In),
+		})
+	}
+}
+
+// strikes returns the faults that are due at this submission.
+func (a *application) strikes() []Fault {
+	w, h := a.world, a.host
+	h.calls[opSubmit]++
+	if w.plan == nil {
+		f, struck := w.drawFault(h, opSubmit)
+		if !struck {
+			return nil
+		}
+		w.struck(f, nil)
+		return []Fault{f}
+	}
+	var faults []Fault
+	for len(h.plan[opSubmit]) > 0 && h.plan[opSubmit][0].Nth <= h.calls[opSubmit] {
+		f := h.plan[opSubmit][0]
+		h.plan[opSubmit] = h.plan[opSubmit][1:]
+		if f.Nth == h.calls[opSubmit] && !w.faultsOver {
+			w.struck(f, nil)
+			faults = append(faults, f)
+		}
+	}
+	return faults
+}
+
+// published is called when a record appears on an output or dead-letter topic.
+func (a *application) published(l *life, r node.Record) {
+	w := a.world
+	n := numberIn(r.Headers)
+	w.digest.number(uint64(n)<<32 | uint64(r.Offset))
+	w.judge.published(l, n, &r)
+	w.step(&Step{
+		Kind: StepAppend, Node: l.host.number, Life: l.number, Messages: []int{n},
+		Text: fmt.Sprintf("appends to %s/%d, offset %d", r.Topic, r.Partition, r.Offset),
+	})
+	if a.seen[n] {
+		return
+	}
+	a.seen[n] = true
+	for _, s := range a.waiting[n] {
+		if !w.faultsOver {
+			w.after(s.At, func() { a.submit(s) })
+		}
+	}
+	delete(a.waiting, n)
+}
+
+// numberIn returns the number of the submission that the headers belong to.
+func numberIn(headers []node.Header) int {
+	for _, h := range headers {
+		if h.Name == "n" {
+			n, err := strconv.Atoi(string(h.Value))
+			if err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// payload returns the record of a submission: keys, values and headers of all sorts, nulls and bytes that are no text
+// included.
+func payload(o Options, s Submission, now time.Time) node.Record {
+	r := stream(o.Seed, forPayloads, s.Number, 0)
+	record := node.Record{Value: junk(r, 64)}
+	if s.Key != "" {
+		record.Key = []byte(s.Key)
+	} else if oneIn(r, 8) {
+		record.Key = []byte{}
+	}
+	if s.Flaw == Poison {
+		record.Value = bytes.Repeat([]byte{'p'}, maxRecordBytes+1)
+	}
+	headers := []node.Header{{Name: "n", Value: strconv.AppendInt(nil, int64(s.Number), 10)}}
+	for range r.IntN(3) {
+		headers = append(headers, node.Header{Name: pick(r, "a", "b", "\xff"), Value: junk(r, 12)})
+	}
+	for _, h := range chronosHeaders(r, s, now.Add(s.In)) {
+		headers = slices.Insert(headers, r.IntN(len(headers)+1), h)
+	}
+	record.Headers = headers
+	return record
+}
+
+// junk returns null, nothing, or some bytes.
+func junk(r *rand.Rand, most int) []byte {
+	switch r.IntN(8) {
+	case 0:
+		return nil
+	case 1:
+		return []byte{}
+	}
+	b := make([]byte, 1+r.IntN(most))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+// chronosHeaders returns the headers that make the record a submission, or nearly one.
+func chronosHeaders(r *rand.Rand, s Submission, deadline time.Time) []node.Header {
+	layout := pick(r, "2006-01-02T15:04:05.000000Z", "2006-01-02T15:04:05.000000", "2006-01-02 15:04:05.999999Z07:00")
+	id := node.Header{Name: node.HeaderID, Value: []byte(s.ID)}
+	at := node.Header{Name: node.HeaderDeadline, Value: []byte(deadline.UTC().Format(layout))}
+	switch s.Flaw {
+	case "no-id":
+		return []node.Header{at}
+	case "empty-id":
+		id.Value = nil
+	case "two-ids":
+		return []node.Header{id, id, at}
+	case "long-id":
+		id.Value = bytes.Repeat([]byte{'x'}, node.MaxIDLength+1)
+	case "binary-id":
+		id.Value = []byte("\xff")
+	case "nul-id":
+		id.Value = []byte("a\x00b")
+	case "no-deadline":
+		return []node.Header{id}
+	case "two-deadlines":
+		return []node.Header{id, at, at}
+	case "bad-deadline":
+		at.Value = []byte("2025-02-30T00:00:00Z")
+	case "bare-deadline":
+		at.Value = []byte("1735689600")
+	}
+	return []node.Header{id, at}
+}
