@@ -126,12 +126,13 @@ func (g *group) commit(m *member, records []node.Record) {
 		if !last || r.Offset+1 == p.committed {
 			continue
 		}
-		back := r.Offset+1 < p.committed
+		from := p.committed
+		back := r.Offset+1 < from
 		p.committed = r.Offset + 1
 		if back {
 			g.world.judge.rewound(p) // an older commit has come late
 		} else {
-			g.world.judge.committed(m.life, p)
+			g.world.judge.committed(m.life, p, from)
 			p.trim()
 		}
 	}

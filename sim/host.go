@@ -20,6 +20,8 @@ type host struct {
 	lives  int
 	fate   byte
 
+	stepped int64 // when the wall clock last jumped
+
 	calls  [opCount]int     // over all lives
 	plan   [opCount][]Fault // what is planned for the calls to come, in their order
 	faults *rand.Rand

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,76 +16,301 @@ type Violation struct {
 	Invariant string
 	Detail    string
 	At        time.Duration
+	Messages  []int // the submissions concerned
 }
 
-// judge sees everything that an outsider sees, and the store.
+// judge sees everything that an outsider sees, and the store. It checks each invariant at the event that can break it.
 type judge struct {
 	world *world
-	fires map[int]int
-	valid map[int]bool
-	cover map[int]bool
-	of    map[uuid.UUID]int
+
+	submissions  map[int]*submitted
+	rows         map[node.MessageID]*row
+	incarnations map[uuid.UUID]*incarnation
+	lives        map[*life]*process
+
+	healedAt  int64
+	storeJump int64 // when the store's clock last jumped
+}
+
+// submitted is what the judge knows of a submission.
+type submitted struct {
+	Submission
+
+	record   node.Record // as it is on the input topic
+	deadline time.Time
+	output   string
+
+	appended, polled        int // how often on its input topic, and delivered to a node
+	rejected, covered       bool
+	inserts, claims         int
+	attempts, direct, fires int // publishes begun: claimed ones and direct ones; and records on the output topic
+	copies                  int // records on a dead-letter topic
+	firesHealed             int
+	excuse                  string // why it may fire more than once; "" for no reason
+	firstFire               int64
+}
+
+// row is a message in the store.
+type row struct {
+	*incarnation
+
+	due       time.Time
+	readiedAt time.Time
+	owner     uuid.UUID
+}
+
+// incarnation is one insert of a submission.
+type incarnation struct {
+	*submitted
+
+	id    uuid.UUID
+	fires int // appended by a holder of a claim on it
+}
+
+// process is what the judge knows of a life.
+type process struct {
+	batch   map[node.MessageID][]int // what it has polled last
+	checked map[node.MessageID]bool  // which ids were absent when it looked, since then
+	held    map[int]holding          // its claims
+}
+
+// holding is a claim of a life: on what, and since when at least, by its monotonic clock.
+type holding struct {
+	*incarnation
+
+	since int64
 }
 
 func newJudge(w *world) *judge {
 	return &judge{
-		world: w, fires: map[int]int{}, valid: map[int]bool{}, cover: map[int]bool{}, of: map[uuid.UUID]int{},
+		world:        w,
+		submissions:  map[int]*submitted{},
+		rows:         map[node.MessageID]*row{},
+		incarnations: map[uuid.UUID]*incarnation{},
+		lives:        map[*life]*process{},
 	}
 }
 
-func (j *judge) started(*life)                   {}
-func (j *judge) stopped(*life)                   {}
-func (j *judge) crashed(*life)                   {}
-func (j *judge) paused(*life, time.Duration)     {}
-func (j *judge) storeStepped(time.Duration)      {}
-func (j *judge) stepped(*host, time.Duration)    {}
-func (j *judge) healed()                         {}
-func (j *judge) rolledBack(node.Store)           {}
-func (j *judge) rewound(*partition)              {}
-func (j *judge) committed(*life, *partition)     {}
-func (j *judge) polled(*life, []node.Record)     {}
-func (j *judge) struck(Fault, *life)             {}
-func (j *judge) event(*life, node.Event)         {}
-func (j *judge) deleteDone(*life, []node.Ref)    {}
-func (j *judge) reset(*life, node.Release)       {}
-func (j *judge) publishing(*life, []node.Record) {}
-
-func (j *judge) submitted(s Submission, r *node.Record) {
-	j.valid[s.Number] = s.Flaw == ""
+func (j *judge) broken(invariant string, s *submitted, format string, args ...any) {
+	w := j.world
+	if w.violation != nil {
+		return
+	}
+	w.broken(invariant, fmt.Sprintf(format, args...))
+	if s != nil {
+		w.violation.Messages = []int{s.Number}
+		w.violation.Detail = fmt.Sprintf("submission %d, id %s: ", s.Number, s.ID) + w.violation.Detail
+	}
 }
 
-func (j *judge) inserted(l *life, m *node.Message, c node.Claim) {
-	j.of[m.Incarnation] = numberIn(m.Headers)
+func (j *judge) excuse(s *submitted, reason string) {
+	if s.excuse == "" {
+		s.excuse = reason
+	}
 }
 
-func (j *judge) duplicate(l *life, m *node.Message, by uuid.UUID) {
-	j.cover[numberIn(m.Headers)] = true
+func (j *judge) started(l *life) {
+	j.lives[l] = &process{
+		batch: map[node.MessageID][]int{}, checked: map[node.MessageID]bool{}, held: map[int]holding{},
+	}
 }
 
-func (j *judge) present(l *life, id node.MessageID, present bool, by uuid.UUID) {
-	if present {
-		for n := range 10000 {
-			if "m"+fmt.Sprint(n) == id.ID {
-				j.cover[n] = true
+func (j *judge) stopped(l *life) { delete(j.lives, l) }
+func (j *judge) crashed(l *life) { delete(j.lives, l) }
+
+// process returns what is known of a life; of one that is gone, nothing.
+func (j *judge) process(l *life) *process {
+	if p := j.lives[l]; p != nil {
+		return p
+	}
+	return &process{held: map[int]holding{}, checked: map[node.MessageID]bool{}}
+}
+
+func (j *judge) paused(*life, time.Duration) {}
+func (j *judge) stepped(h *host)             { h.stepped = j.world.now }
+func (j *judge) storeStepped()               { j.storeJump = j.world.now }
+func (j *judge) healed()                     { j.healedAt = j.world.now }
+func (j *judge) rewound(*partition)          {}
+func (j *judge) struck(Fault, *life)         {}
+
+// submitted notes a record on an input topic.
+func (j *judge) submitted(s Submission, r *node.Record, deadline time.Time) {
+	known := j.submissions[s.Number]
+	if known == nil {
+		output := j.world.options.route(s.Route % j.world.options.Routes).Output
+		known = &submitted{Submission: s, record: *r, deadline: deadline, output: output}
+		j.submissions[s.Number] = known
+	}
+	known.appended++
+	if known.appended > 1 {
+		j.excuse(known, "submitted twice")
+	}
+}
+
+// polled notes that records were delivered to a node.
+func (j *judge) polled(l *life, records []node.Record) {
+	p := j.process(l)
+	p.batch = make(map[node.MessageID][]int, len(records))
+	clear(p.checked)
+	for i := range records {
+		s := j.submissions[numberIn(records[i].Headers)]
+		s.polled++
+		if s.polled > s.appended {
+			j.excuse(s, "delivered again")
+		}
+		id := node.MessageID{ID: s.ID, Topic: s.output}
+		p.batch[id] = append(p.batch[id], s.Number)
+	}
+}
+
+// event takes what the engine says of itself. Only rejections are taken from there: nothing else tells them.
+func (j *judge) event(_ *life, e node.Event) {
+	r, is := e.(node.Rejected)
+	if !is {
+		return
+	}
+	s := j.submissions[numberIn(r.Record.Headers)]
+	s.rejected = true
+	if s.Flaw == "" || s.Flaw == Poison {
+		j.broken("S1", s, "a valid submission was rejected: %s", r.Detail)
+	}
+}
+
+// committed checks S10 and S1: what a committed offset leaves behind is taken care of.
+func (j *judge) committed(_ *life, p *partition, from int64) {
+	for offset := from; offset < p.committed; offset++ {
+		s := j.submissions[numberIn(p.log[offset-p.base].Headers)]
+		if !s.rejected && !s.covered && s.inserts == 0 && s.fires == 0 && s.copies == 0 {
+			j.broken("S10", s, "its offset was committed, and it is neither stored nor fired nor rejected")
+		}
+	}
+}
+
+// publishing checks what must hold when a publish begins. It returns for each record the incarnation that the
+// node holds a claim on; nil for a direct one.
+func (j *judge) publishing(l *life, records []node.Record) []*incarnation {
+	p := j.process(l)
+	direct := l.running.operation == node.Enqueue
+	under := make([]*incarnation, len(records))
+	w := j.world
+	config := node.Config{HoldTime: w.options.HoldTime}
+	for i := range records {
+		s := j.submissions[numberIn(records[i].Headers)]
+		if s == nil {
+			j.broken("S6", nil, "a record that nobody submitted is published")
+			return under
+		}
+		if records[i].Topic != s.output {
+			if h, held := p.held[s.Number]; held && !direct {
+				under[i] = h.incarnation
 			}
+			continue // a copy for a dead-letter topic
+		}
+		advance := w.options.TimingAdvance
+		if w.options.AdaptiveAdvance {
+			advance = max(advance, w.options.Lookahead)
+		}
+		if wall := l.host.clock.wall(w.now); s.deadline.After(wall.Add(advance)) && w.now-l.host.stepped > int64(w.options.storeTimeout()) {
+			j.broken("S8", s, "it is published %v too early", s.deadline.Sub(wall.Add(advance)))
+		}
+		if direct {
+			s.direct++
+			j.checkAbsent(p, s)
+			continue
+		}
+		s.attempts++
+		h, held := p.held[s.Number]
+		switch {
+		case !held:
+			j.broken("S3", s, "it is published without a claim")
+		case l.host.clock.mono(w.now)-h.since > int64(config.PublishableAge()):
+			j.broken("S13", s, "it is published under a claim that is %v old",
+				time.Duration(l.host.clock.mono(w.now)-h.since))
+		case s.attempts > s.claims:
+			j.broken("S5", s, "it is published %d times under %d claims", s.attempts, s.claims)
+		}
+		under[i] = h.incarnation
+	}
+	return under
+}
+
+// checkAbsent checks S9: a node publishes at once only what it has looked for and not found.
+func (j *judge) checkAbsent(p *process, s *submitted) {
+	id := node.MessageID{ID: s.ID, Topic: s.output}
+	if !p.checked[id] {
+		j.broken("S9", s, "it is published at once, and nobody has looked whether its id is stored")
+	}
+	delete(p.checked, id)
+}
+
+// outcome notes the results that the engine gets for its publishes.
+func (j *judge) outcome(l *life, records []node.Record, results []error) {
+	p := j.process(l)
+	for i := range records {
+		s := j.submissions[numberIn(records[i].Headers)]
+		if s == nil {
+			continue
+		}
+		if results[i] == nil {
+			delete(p.held, s.Number)
+		} else if !rejected(results[i]) {
+			j.excuse(s, "a publish of unknown outcome")
 		}
 	}
 }
 
-func (j *judge) claimed(*life, node.ReadyRequest, []node.Readied) {}
-
-func (j *judge) deleted(l *life, ref node.Ref) {
-	if n := j.of[ref.Incarnation]; j.fires[n] == 0 {
-		j.world.broken("S2", fmt.Sprint("deleted without a fire: ", n))
+// published checks a record on an output or dead-letter topic.
+func (j *judge) published(_ *life, r *node.Record, under *incarnation, duplicated bool) {
+	s := j.submissions[numberIn(r.Headers)]
+	if under != nil {
+		under.fires++
 	}
+	if r.Topic != s.output {
+		s.copies++
+		return
+	}
+	w := j.world
+	s.fires++
+	if duplicated {
+		j.excuse(s, "appended twice by the broker")
+	}
+	if j.healedAt > 0 {
+		s.firesHealed++
+	}
+	if s.fires == 1 {
+		s.firstFire = w.now
+		if under == nil {
+			w.count("fired-direct")
+		}
+		if s.After > 0 {
+			w.count("reused-id-fired")
+		}
+	} else {
+		w.count("fired-twice")
+		if s.excuse == "" {
+			j.broken("S5", s, "it fires %d times without an excuse", s.fires)
+		}
+	}
+	j.checkFidelity(s, r)
 }
 
-func (j *judge) published(l *life, n int, r *node.Record) { j.fires[n]++ }
-
-func (j *judge) finish() {
-	for n := range 100000 {
-		if j.valid[n] && j.fires[n] == 0 && !j.cover[n] {
-			j.world.broken("S1", fmt.Sprint("lost: ", n))
+// checkFidelity checks S6: key, value and the other headers are what was submitted, byte for byte.
+func (j *judge) checkFidelity(s *submitted, r *node.Record) {
+	want := make([]node.Header, 0, len(s.record.Headers))
+	for _, h := range s.record.Headers {
+		if h.Name != node.HeaderID && h.Name != node.HeaderDeadline {
+			want = append(want, h)
 		}
+	}
+	same := func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
+	switch {
+	case !same(s.record.Key, r.Key):
+		j.broken("S6", s, "its key %q has become %q", s.record.Key, r.Key)
+	case !same(s.record.Value, r.Value):
+		j.broken("S6", s, "its value has changed")
+	case !slices.EqualFunc(want, r.Headers, func(a, b node.Header) bool {
+		return a.Name == b.Name && same(a.Value, b.Value)
+	}):
+		j.broken("S6", s, "its headers have changed")
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 
 	"chronos/node"
 )
@@ -14,6 +15,7 @@ type publishing struct {
 	life    *life
 	records []node.Record
 	results []error
+	under   []*incarnation
 	open    []int // the records without a result
 	tries   int
 }
@@ -22,8 +24,9 @@ type publishing struct {
 func (p *brokerPort) Publish(ctx context.Context, records []node.Record) []error {
 	l := p.life
 	w := l.host.world
+	under := w.judge.publishing(l, records)
 	b := &publishing{
-		call: l.begin(opPublish, &l.host.brokerLink), life: l, records: records,
+		call: l.begin(opPublish, &l.host.brokerLink), life: l, records: records, under: under,
 		results: make([]error, len(records)), open: make([]int, len(records)),
 	}
 	for i := range records {
@@ -33,7 +36,6 @@ func (p *brokerPort) Publish(ctx context.Context, records []node.Record) []error
 	if b.partial >= 0 { // some of the records are lost: their results stay what they are
 		b.open, b.partial = b.open[:min(b.partial, len(records))], -1
 	}
-	w.judge.publishing(l, records)
 	err := b.perform(ctx, w.options.publishTimeout(), b.arrive)
 	results := b.results
 	b.results = make([]error, len(records)) // what is appended later has no reader
@@ -42,6 +44,7 @@ func (p *brokerPort) Publish(ctx context.Context, records []node.Record) []error
 			results[i] = err
 		}
 	}
+	w.judge.outcome(l, records, results)
 	return results
 }
 
@@ -97,7 +100,7 @@ func (b *publishing) append(i int) (again int64) {
 	}
 	for range 1 + number(b.duplicated) {
 		appended := p.append(r)
-		w.app.published(b.life, appended)
+		w.app.published(b.life, appended, b.under[i], b.duplicated)
 	}
 	b.results[i] = nil
 	return 0
@@ -108,4 +111,9 @@ func number(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// rejected tells whether a publish that failed so has certainly appended nothing.
+func rejected(err error) bool {
+	return errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic)
 }

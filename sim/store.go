@@ -69,7 +69,7 @@ func (s *storeServer) failover(away time.Duration, lost int) {
 	step := time.Duration(stream(w.options.Seed, forClocks, -1, len(w.fired)).Int64N(int64(time.Second))) -
 		500*time.Millisecond
 	s.clock.offset += int64(step)
-	w.judge.storeStepped(step)
+	w.judge.storeStepped()
 	if !w.options.Lossy || lost == 0 {
 		return
 	}
@@ -83,7 +83,7 @@ func (s *storeServer) failover(away time.Duration, lost int) {
 	}
 	s.frozen = nil
 	s.truth.muted = false
-	w.judge.rolledBack(s.truth.rows)
+	w.judge.rolledBack(s.truth.kept())
 }
 
 // blocked returns when the locks of others on ids are released, or false when there are none.
@@ -179,10 +179,12 @@ func (s *storeServer) apply(r *request) {
 	if w.options.Lossy {
 		s.journal = append(s.journal, journaled{s.now(), r.do})
 	}
-	w.step(&Step{
-		Kind: StepApplied, Node: r.port.life.host.number, Life: r.port.life.number,
-		Op: ops()[r.op], Nth: r.nth,
-	})
+	if w.observe != nil {
+		w.step(&Step{
+			Kind: StepApplied, Node: r.port.life.host.number, Life: r.port.life.number,
+			Op: ops()[r.op], Nth: r.nth,
+		})
+	}
 }
 
 // commit ends a transaction that has held its locks for long.
@@ -283,7 +285,9 @@ func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 	r.do = func(rows node.Store) {
 		part := refs[:r.items(len(refs))]
 		deleted, _ = rows.Delete(context.Background(), part)
-		p.life.host.world.judge.deleteDone(p.life, part)
+		if s := p.life.host.world.store; !s.truth.muted {
+			s.world.judge.deleteDone(part)
+		}
 	}
 	err := r.perform(ctx)
 	if err != nil {

@@ -62,7 +62,7 @@ func (w *world) disturb(f Fault, h *host) {
 		w.store.failover(f.For, f.Count)
 	case StoreStep:
 		w.store.clock.offset += int64(f.For)
-		w.judge.storeStepped(f.For)
+		w.judge.storeStepped()
 	case BrokerDown:
 		w.broker.goAway(until)
 	case LeaderChange:
@@ -77,7 +77,7 @@ func (w *world) disturb(f Fault, h *host) {
 		w.after(f.For, func() { w.broker.linkChanged(h) })
 	case WallStep:
 		h.clock.offset += int64(f.For)
-		w.judge.stepped(h, f.For)
+		w.judge.stepped(h)
 	case RateChange:
 		h.clock.rate(w.now, int64(f.Count))
 	case Rebalanced:

@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"bytes"
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -55,7 +58,7 @@ func (t *truth) Insert(ctx context.Context, in node.InsertRequest) ([]node.Inser
 		id := node.MessageID{ID: m.ID, Topic: m.Topic}
 		switch {
 		case results[i].Outcome == node.Duplicate:
-			t.tell(func() { judge.duplicate(caller, m, t.stored[id]) })
+			t.tell(func() { judge.duplicate(caller, m) })
 		case results[i].Outcome == node.Inserted && t.stored[id] != m.Incarnation:
 			t.stored[id] = m.Incarnation
 			t.tell(func() { judge.inserted(caller, m, results[i].Claim) })
@@ -70,7 +73,7 @@ func (t *truth) Present(ctx context.Context, ids []node.MessageID) ([]bool, erro
 	t.must(err)
 	judge, caller := t.server.world.judge, t.caller
 	for i, id := range ids {
-		t.tell(func() { judge.present(caller, id, present[i], t.stored[id]) })
+		t.tell(func() { judge.present(caller, id, present[i]) })
 	}
 	return present, nil
 }
@@ -125,4 +128,11 @@ func (t *truth) must(err error) {
 	if err != nil {
 		panic("sim: the store of the simulation fails: " + err.Error())
 	}
+}
+
+// kept returns the incarnations that are in the store.
+func (t *truth) kept() []uuid.UUID {
+	return slices.SortedFunc(maps.Values(t.stored), func(a, b uuid.UUID) int {
+		return bytes.Compare(a[:], b[:])
+	})
 }

@@ -214,17 +214,20 @@ func (a *application) submit(s Submission) {
 			w.disturb(f, a.host)
 		}
 	}
-	r := payload(w.options, s, w.instant())
+	deadline := w.instant().Add(s.In).Truncate(time.Microsecond)
+	r := payload(w.options, s, deadline)
 	t := w.broker.input[s.Route%len(w.broker.input)]
 	for range times {
 		p := t.choose(r.Key)
 		appended := p.append(r)
 		w.digest.number(uint64(s.Number))
-		w.judge.submitted(s, &appended)
-		w.step(&Step{
-			Kind: StepSubmit, Messages: []int{s.Number},
-			Text: fmt.Sprintf("submits %s to %v, offset %d, in %v", s.ID, p, appended.Offset, s.In),
-		})
+		w.judge.submitted(s, &appended, deadline)
+		if w.observe != nil {
+			w.step(&Step{
+				Kind: StepSubmit, Messages: []int{s.Number},
+				Text: fmt.Sprintf("submits %s to %v, offset %d, in %v", s.ID, p, appended.Offset, s.In),
+			})
+		}
 	}
 }
 
@@ -253,15 +256,17 @@ func (a *application) strikes() []Fault {
 }
 
 // published is called when a record appears on an output or dead-letter topic.
-func (a *application) published(l *life, r node.Record) {
+func (a *application) published(l *life, r node.Record, under *incarnation, duplicated bool) {
 	w := a.world
 	n := numberIn(r.Headers)
 	w.digest.number(uint64(n)<<32 | uint64(r.Offset))
-	w.judge.published(l, n, &r)
-	w.step(&Step{
-		Kind: StepAppend, Node: l.host.number, Life: l.number, Messages: []int{n},
-		Text: fmt.Sprintf("appends to %s/%d, offset %d", r.Topic, r.Partition, r.Offset),
-	})
+	w.judge.published(l, &r, under, duplicated)
+	if w.observe != nil {
+		w.step(&Step{
+			Kind: StepAppend, Node: l.host.number, Life: l.number, Messages: []int{n},
+			Text: fmt.Sprintf("appends to %s/%d, offset %d", r.Topic, r.Partition, r.Offset),
+		})
+	}
 	if a.seen[n] {
 		return
 	}
@@ -289,7 +294,7 @@ func numberIn(headers []node.Header) int {
 
 // payload returns the record of a submission: keys, values and headers of all sorts, nulls and bytes that are no text
 // included.
-func payload(o Options, s Submission, now time.Time) node.Record {
+func payload(o Options, s Submission, deadline time.Time) node.Record {
 	r := stream(o.Seed, forPayloads, s.Number, 0)
 	record := node.Record{Value: junk(r, 64)}
 	if s.Key != "" {
@@ -304,7 +309,7 @@ func payload(o Options, s Submission, now time.Time) node.Record {
 	for range r.IntN(3) {
 		headers = append(headers, node.Header{Name: pick(r, "a", "b", "\xff"), Value: junk(r, 12)})
 	}
-	for _, h := range chronosHeaders(r, s, now.Add(s.In)) {
+	for _, h := range chronosHeaders(r, s, deadline) {
 		headers = slices.Insert(headers, r.IntN(len(headers)+1), h)
 	}
 	record.Headers = headers

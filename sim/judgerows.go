@@ -1,0 +1,192 @@
+package sim
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// inserted checks a new row.
+func (j *judge) inserted(l *life, m *node.Message, claim node.Claim) {
+	s := j.submissions[numberIn(m.Headers)]
+	id := node.MessageID{ID: m.ID, Topic: m.Topic}
+	if j.rows[id] != nil {
+		j.broken("S11", s, "there are two rows of its id")
+	}
+	i := j.incarnations[m.Incarnation]
+	switch {
+	case i == nil:
+		i = &incarnation{submitted: s, id: m.Incarnation}
+		j.incarnations[i.id] = i
+	case i.submitted != s:
+		j.broken("S2", s, "it has the incarnation of another")
+	default:
+		j.excuse(s, "inserted again, after it was deleted") // a repeated insert whose reply was lost
+	}
+	s.inserts++
+	if l.member == nil || l.member.zombie {
+		j.world.count("zombie-insert")
+	}
+	r := &row{incarnation: i, due: m.Deadline}
+	j.rows[id] = r
+	if claim.ReadiedBy != uuid.Nil {
+		j.claim(l, r, claim)
+	}
+}
+
+// duplicate notes that a submission was found to be a duplicate of what is stored.
+func (j *judge) duplicate(_ *life, m *node.Message) {
+	j.submissions[numberIn(m.Headers)].covered = true
+}
+
+// present notes that a node has looked for an id.
+func (j *judge) present(l *life, id node.MessageID, present bool) {
+	p := j.process(l)
+	p.checked[id] = !present
+	if present {
+		for _, n := range p.batch[id] {
+			j.submissions[n].covered = true
+		}
+	}
+}
+
+// claimed checks S3 and S15.
+func (j *judge) claimed(l *life, in node.ReadyRequest, claimed []node.Readied) {
+	if len(claimed) > in.Limit {
+		j.broken("S15", nil, "%d messages were claimed for a limit of %d", len(claimed), in.Limit)
+	}
+	var last time.Time
+	for i := range claimed {
+		m := &claimed[i]
+		r := j.rows[node.MessageID{ID: m.ID, Topic: m.Topic}]
+		switch {
+		case r == nil || r.id != m.Incarnation:
+			j.broken("S3", nil, "a claim was made on %s, which is not stored", m.ID)
+			return
+		case r.due.Before(last) || r.due.After(in.Until):
+			j.broken("S15", r.submitted, "it was not its turn to be claimed")
+		}
+		last = r.due
+		j.claim(l, r, m.Claim)
+	}
+}
+
+func (j *judge) claim(l *life, r *row, claim node.Claim) {
+	if r.owner != uuid.Nil {
+		j.broken("S3", r.submitted, "it is claimed by %v, and %v has a claim on it", claim.ReadiedBy, r.owner)
+	}
+	r.owner, r.readiedAt = claim.ReadiedBy, claim.ReadiedAt
+	r.claims++
+	if p := j.lives[l]; p != nil {
+		p.held[r.Number] = holding{r.incarnation, l.host.clock.mono(j.world.now)}
+	}
+}
+
+// deleted checks S2: a delete is justified by a publish of what it removes.
+func (j *judge) deleted(_ *life, ref node.Ref) {
+	id := node.MessageID{ID: ref.ID, Topic: ref.Topic}
+	r := j.rows[id]
+	if r == nil || r.id != ref.Incarnation {
+		j.broken("S2", nil, "%s was deleted, which was not stored", ref.ID)
+		return
+	}
+	if r.incarnation.fires == 0 {
+		j.broken("S2", r.submitted, "it is deleted and has not been published")
+	}
+	delete(j.rows, id)
+}
+
+// deleteDone checks S14: what a node has deleted after its acknowledgement is gone.
+func (j *judge) deleteDone(refs []node.Ref) {
+	for _, ref := range refs {
+		r := j.rows[node.MessageID{ID: ref.ID, Topic: ref.Topic}]
+		if r != nil && r.id == ref.Incarnation {
+			j.broken("S14", r.submitted, "it was published and deleted, and is still stored")
+		}
+	}
+}
+
+// reset checks S4: a claim is reset by its owner, or when it is as old as the hold time.
+func (j *judge) reset(l *life, release node.Release) {
+	r := j.rows[node.MessageID{ID: release.ID, Topic: release.Topic}]
+	w := j.world
+	if r == nil || r.id != release.Incarnation || r.owner != release.ReadiedBy ||
+		!r.readiedAt.Equal(release.ReadiedAt) {
+		j.broken("S4", nil, "a claim on %s was reset that was not held", release.ID)
+		return
+	}
+	if r.owner.String() != l.name {
+		age := w.store.now().Sub(r.readiedAt)
+		made := w.now - int64(age)
+		if age < w.options.HoldTime && made > j.storeJump {
+			j.broken("S4", r.submitted, "a claim of another node was reset that is %v old", age)
+		}
+		j.excuse(r.submitted, "suspected")
+	} else {
+		j.excuse(r.submitted, "reset by its owner")
+	}
+	r.owner, r.readiedAt = uuid.Nil, time.Time{}
+	if !release.Due.IsZero() {
+		r.due = release.Due
+	}
+}
+
+// rolledBack takes over what a failover has left.
+func (j *judge) rolledBack(kept []uuid.UUID) {
+	for _, s := range j.submissionsInOrder() {
+		j.excuse(s, "the store was rolled back")
+	}
+	rows := map[node.MessageID]*row{}
+	for _, id := range kept {
+		i := j.incarnations[id]
+		rows[node.MessageID{ID: i.ID, Topic: i.output}] = &row{incarnation: i, due: i.deadline}
+	}
+	j.rows = rows
+}
+
+func (j *judge) submissionsInOrder() []*submitted {
+	return slices.SortedFunc(maps.Values(j.submissions), func(a, b *submitted) int {
+		return cmp.Compare(a.Number, b.Number)
+	})
+}
+
+// finish checks what must hold in the end: nothing is lost, and nothing is left.
+func (j *judge) finish() {
+	w := j.world
+	for _, s := range j.submissionsInOrder() {
+		switch {
+		case s.fires > 0 || s.copies > 0 || s.rejected || s.covered:
+		case s.Flaw == Poison:
+		case s.inserts > 0 && j.stored(s):
+			j.broken("L2", s, "it is still stored %v after its deadline", w.instant().Sub(s.deadline))
+		case s.inserts > 0:
+			j.broken("S1", s, "it was stored, has not fired, and is gone")
+		case s.polled > 0:
+			j.broken("L3", s, "it was consumed, and is neither stored nor fired")
+		default:
+			j.broken("L3", s, "it was never consumed")
+		}
+	}
+	if w.stats.Drained >= 0 {
+		return
+	}
+	left := slices.SortedFunc(maps.Values(j.rows), func(a, b *row) int {
+		return cmp.Or(a.deadline.Compare(b.deadline), strings.Compare(a.ID, b.ID))
+	})
+	for _, r := range left {
+		if r.Flaw != Poison {
+			j.broken("L2", r.submitted, "it is still stored %v after its deadline", w.instant().Sub(r.deadline))
+		}
+	}
+}
+
+func (j *judge) stored(s *submitted) bool {
+	r := j.rows[node.MessageID{ID: s.ID, Topic: s.output}]
+	return r != nil && r.submitted == s
+}

@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// Shrinking is what Shrink has found.
+type Shrinking struct {
+	// Setup is the smallest setup found that breaks the same invariant, and Result what it gives.
+	Setup  Setup
+	Result Result
+
+	// Runs is how many runs it took.
+	Runs int
+}
+
+// Shrink looks for a smaller plan that breaks the same invariant as a setup does: fewer faults, then fewer messages, then
+// fewer nodes and simpler numbers, over and over until nothing can be left out. What counts is the name of the
+// invariant: a smaller run may break it in another way. It gives up, with what it has, after so many runs.
+func Shrink(setup Setup, most int) (Shrinking, bool) {
+	first := Run(setup)
+	if first.Violation == nil {
+		return Shrinking{}, false
+	}
+	s := &shrinker{invariant: first.Violation.Invariant, most: most, runs: 1}
+	setup.Observe = nil
+	setup.Plan = first.Plan.Clone()
+	s.best, s.result = setup, first
+	// The plan replays the run that drew it. If it does not, there is nothing to shrink.
+	if !s.try(setup) {
+		return Shrinking{}, false
+	}
+	s.shrink()
+	return Shrinking{s.best, s.result, s.runs}, true
+}
+
+type shrinker struct {
+	invariant  string
+	best       Setup
+	result     Result
+	runs, most int
+}
+
+// try runs a candidate, and keeps it if it breaks the invariant.
+func (s *shrinker) try(candidate Setup) bool {
+	if s.runs >= s.most || candidate.Options.Validate() != nil {
+		return false
+	}
+	s.runs++
+	result := Run(candidate)
+	if result.Violation == nil || result.Violation.Invariant != s.invariant {
+		return false
+	}
+	// What has not struck is of no use.
+	candidate.Plan = &Plan{Messages: candidate.Plan.Messages, Faults: slices.Clone(result.Plan.Faults)}
+	s.best, s.result = candidate, result
+	return true
+}
+
+// shrink repeats all passes until a round changes nothing.
+func (s *shrinker) shrink() {
+	for s.runs < s.most {
+		before := s.size()
+		s.faults()
+		s.messages()
+		s.faults()
+		s.earlier()
+		s.nodes()
+		s.numbers()
+		if s.size() == before {
+			return
+		}
+	}
+}
+
+// size tells setups apart: a round that leaves it as it is has changed nothing.
+func (s *shrinker) size() [5]int64 {
+	p, o := s.best.Plan, &s.best.Options
+	var sum int64
+	for _, f := range p.Faults {
+		sum += int64(max(f.For, -f.For)) + int64(max(f.Count, -f.Count)) + int64(f.Nth)
+	}
+	for _, m := range p.Messages {
+		sum += int64(max(m.In, -m.In)) + int64(m.At) + int64(len(m.Key)+m.Route)
+	}
+	return [5]int64{
+		int64(len(p.Faults)), int64(len(p.Messages)), int64(o.Nodes + o.Partitions + o.Routes), sum, int64(o.Faulty),
+	}
+}
+
+func (s *shrinker) faults() {
+	shorten(len(s.best.Plan.Faults), func() int { return len(s.best.Plan.Faults) },
+		func(from, to int) bool {
+			candidate := s.best
+			candidate.Plan = s.best.Plan.Clone()
+			candidate.Plan.Faults = slices.Delete(candidate.Plan.Faults, from, to)
+			return s.try(candidate)
+		})
+}
+
+func (s *shrinker) messages() {
+	shorten(len(s.best.Plan.Messages), func() int { return len(s.best.Plan.Messages) },
+		func(from, to int) bool {
+			candidate := s.best
+			candidate.Plan = s.best.Plan.Clone()
+			candidate.Plan.Messages = slices.Delete(candidate.Plan.Messages, from, to)
+			return s.try(candidate)
+		})
+}
+
+// earlier lets faults strike earlier calls, so that what only served to count up to theirs can go.
+func (s *shrinker) earlier() {
+	for i := 0; i < len(s.best.Plan.Faults); i++ {
+		for _, divisor := range []int{s.best.Plan.Faults[i].Nth, 4, 2} {
+			nth := max(s.best.Plan.Faults[i].Nth/divisor, 1)
+			if i < len(s.best.Plan.Faults) && s.with(func(p *Plan) { p.Faults[i].Nth = nth }) {
+				break
+			}
+		}
+		for i < len(s.best.Plan.Faults) && s.best.Plan.Faults[i].Nth > 1 &&
+			s.with(func(p *Plan) { p.Faults[i].Nth-- }) {
+		}
+	}
+}
+
+// shorten takes parts out of a list of n, large parts first (delta debugging). without says whether the list
+// can do without the part [from, to), which is then gone.
+func shorten(n int, length func() int, without func(from, to int) bool) {
+	for part := n; part > 0; part /= 2 {
+		// From the end, so that what came first stays where it is.
+		for to := length(); to > 0; {
+			from := max(to-part, 0)
+			without(from, to)
+			to = min(from, length())
+		}
+	}
+}
+
+// nodes tries with fewer nodes, partitions and routes, with all nodes healed, and with clocks that are right.
+func (s *shrinker) nodes() {
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Fates = "" },
+		func(o *Options) { o.Nodes = 1 },
+		func(o *Options) { o.Nodes = 2 },
+		func(o *Options) { o.Nodes-- },
+		func(o *Options) { o.Partitions = 1 },
+		func(o *Options) { o.Partitions-- },
+		func(o *Options) { o.Routes = 1 },
+		func(o *Options) { o.Skew, o.Drift, o.StoreSkew = 0, 0, 0 },
+		func(o *Options) { o.DeadLetter, o.AdaptiveAdvance = false, false },
+	} {
+		candidate := s.best
+		change(&candidate.Options)
+		if candidate.Options.String() != s.best.Options.String() {
+			s.try(candidate)
+		}
+	}
+}
+
+// numbers tries rounder numbers: each once a round, one simplification after the other.
+func (s *shrinker) numbers() {
+	for i := 0; i < len(s.best.Plan.Faults); i++ {
+		for _, simpler := range simpler(s.best.Plan.Faults[i].For) {
+			if i < len(s.best.Plan.Faults) && s.with(func(p *Plan) { p.Faults[i].For = simpler }) {
+				break
+			}
+		}
+	}
+	for i := range s.best.Plan.Messages {
+		m := s.best.Plan.Messages[i]
+		s.with(func(p *Plan) { p.Messages[i].Key, p.Messages[i].Route = "", 0 })
+		for _, simpler := range simpler(m.In) {
+			if s.with(func(p *Plan) { p.Messages[i].In = simpler }) {
+				break
+			}
+		}
+		for _, simpler := range simpler(m.At) {
+			if s.with(func(p *Plan) { p.Messages[i].At = simpler }) {
+				break
+			}
+		}
+	}
+}
+
+// with tries the plan with a change, unless that changes nothing.
+func (s *shrinker) with(change func(*Plan)) bool {
+	candidate := s.best
+	candidate.Plan = s.best.Plan.Clone()
+	change(candidate.Plan)
+	if slices.Equal(candidate.Plan.Faults, s.best.Plan.Faults) &&
+		slices.Equal(candidate.Plan.Messages, s.best.Plan.Messages) {
+		return false
+	}
+	return s.try(candidate)
+}
+
+// simpler returns simpler times than d, the simplest first.
+func simpler(d time.Duration) []time.Duration {
+	var times []time.Duration
+	for _, unit := range []time.Duration{10 * time.Second, time.Second, 100 * time.Millisecond, time.Millisecond} {
+		if rounded := d.Round(unit); rounded != 0 && rounded != d {
+			times = append(times, rounded)
+		}
+	}
+	return times
+}
