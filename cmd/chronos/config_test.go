@@ -1,0 +1,465 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	chronos "chronos/cmd/chronos"
+)
+
+// aStore is a store that needs not be there.
+const aStore = "postgres://u@127.0.0.1:1/db"
+
+// settings runs "chronos run" just long enough for it to log its settings, and returns them.
+func settings(t *testing.T, args ...string) map[string]any {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	got := runUntil(ctx, "", append([]string{"run"}, args...)...)
+	if got.code != 0 {
+		t.Fatalf("chronos run %q exits with %d: %s", args, got.code, got.stderr)
+	}
+	first, _, _ := strings.Cut(got.stderr, "\n")
+	var line map[string]any
+	if err := json.Unmarshal([]byte(first), &line); err != nil || line["msg"] != "starting" {
+		t.Fatalf("the first line of the log is %q (%v)", first, err)
+	}
+	return line
+}
+
+func TestDefaults(t *testing.T) {
+	got := settings(t, "--store", aStore)
+	for key, want := range map[string]any{
+		"brokers":            "localhost:9092",
+		"tls":                false,
+		"group":              "chronos",
+		"routes":             "chronos.in -> chronos.out",
+		"store":              aStore,
+		"timing_advance":     "50ms",
+		"hold_time":          "5s",
+		"poll_interval":      "100ms",
+		"detection_interval": "500ms",
+		"lookahead":          "250ms",
+		"leave_after":        "10s",
+	} {
+		if got[key] != want {
+			t.Errorf("%s is %v by default, want %v", key, got[key], want)
+		}
+	}
+}
+
+// TestPrecedence sets one setting in all combinations of the three places.
+func TestPrecedence(t *testing.T) {
+	file := writeFile(t, "c.yaml", "hold-time: 7s\nstore: "+aStore+"\n")
+	other := writeFile(t, "other.yaml", "store: "+aStore+"\n")
+	for _, c := range []struct {
+		flag, env, file, want string
+	}{
+		{"", "", other, "5s"},
+		{"", "", file, "7s"},
+		{"", "8s", other, "8s"},
+		{"", "8s", file, "8s"},
+		{"9s", "", other, "9s"},
+		{"9s", "", file, "9s"},
+		{"9s", "8s", other, "9s"},
+		{"9s", "8s", file, "9s"},
+	} {
+		t.Setenv("CHRONOS_HOLD_TIME", c.env) // An empty variable counts as not set.
+		args := []string{"--config", c.file}
+		if c.flag != "" {
+			args = append(args, "--hold-time", c.flag)
+		}
+		if got := settings(t, args...)["hold_time"]; got != c.want {
+			t.Errorf("flag %q, variable %q, file %s: hold time is %v, want %s", c.flag, c.env, c.file, got, c.want)
+		}
+	}
+}
+
+func TestConfigFileByEnvironment(t *testing.T) {
+	file := writeFile(t, "c.yaml", "group: orders\nstore: "+aStore+"\n")
+	t.Setenv("CHRONOS_CONFIG", file)
+	if got := settings(t); got["group"] != "orders" || got["config"] != file {
+		t.Errorf("group is %v, config is %v", got["group"], got["config"])
+	}
+}
+
+func TestConfigFileForms(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want map[string]any
+	}{
+		"empty":    {"", map[string]any{"group": "chronos"}},
+		"comments": {"# nothing\n---\n# here\n", map[string]any{"group": "chronos"}},
+		"lists": {
+			"brokers: [a:1, b:2]\nrelay-headers:\n  - chronosDeadline\n  - chronosMessageId\n",
+			map[string]any{"brokers": "a:1,b:2", "relay_headers": "chronosDeadline,chronosMessageId"},
+		},
+		"list as text": {"brokers: a:1, b:2\n", map[string]any{"brokers": "a:1,b:2"}},
+		"alias":        {"input-topic: &t x.in\ngroup: *t\n", map[string]any{"group": "x.in"}},
+		"numbers and booleans": {
+			"group: 17\ncreate-topics: true\nmigrate: false\n",
+			map[string]any{"group": "17", "create_topics": "true", "migrate": "false"},
+		},
+		"routes": {
+			"routes:\n- {input: a.in, output: a.out, dead-letter: dead}\n- input: b.in\n  output: b.out\n",
+			map[string]any{"routes": "a.in -> a.out, rejected -> dead; b.in -> b.out"},
+		},
+		"auto": {"timing-advance: auto\n", map[string]any{"timing_advance": "auto"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := settings(t, "--store", aStore, "--config", writeFile(t, "c.yaml", c.text))
+			for key, want := range c.want {
+				if got[key] != want {
+					t.Errorf("%s is %v, want %v", key, got[key], want)
+				}
+			}
+		})
+	}
+}
+
+// wrongValues are values that each setting cannot have, for those that cannot have every value.
+func wrongValues() map[string]string {
+	return map[string]string{
+		"brokers": "localhost", "tls": "maybe", "tls-ca": "/no/such", "tls-cert": "/no/such", "tls-key": "/no/such",
+		"sasl-mechanism": "NONE", "sasl-username": "u", "sasl-password": "p", "sasl-password-file": "/no/such",
+		"store": "nowhere", "store-password-file": "/no/such", "pgbouncer": "maybe",
+		"input-topic": "a b", "output-topic": "a b", "dead-letter-topic": "a b", "relay-headers": "x",
+		"epoch-deadlines": "days", "create-topics": "maybe", "create-partitions": "many", "migrate": "maybe",
+		"timing-advance": "soon", "hold-time": "soon", "poll-interval": "soon", "detection-interval": "soon",
+		"lookahead": "soon", "leave-after": "soon", "log-level": "loud", "log-format": "xml",
+		"config": "/no/such",
+		"group":  "", // every name is good
+	}
+}
+
+// TestEverySettingInAllPlaces gives each setting a wrong value as a flag, a variable and a key of the file, and asks
+// that the sentence names it as it was written there.
+func TestEverySettingInAllPlaces(t *testing.T) {
+	wrong := wrongValues()
+	for name := range chronos.SettingNames() {
+		value, known := wrong[name]
+		if !known {
+			t.Errorf("--%s is a setting that this test does not know", name)
+		}
+		if value == "" {
+			continue
+		}
+		args := []string{"run"}
+		if name != "store" {
+			args = append(args, "--store", aStore)
+		}
+		expect := func(place, origin string, args ...string) {
+			t.Helper()
+			got := run(t, "", args...)
+			if got.code != 2 || !strings.HasPrefix(got.stderr, "chronos: "+origin+" is ") ||
+				strings.Count(got.stderr, "\n") != 1 || got.stdout != "" {
+				t.Errorf("%s of %s: exit code %d, %q", place, name, got.code, got.stderr)
+			}
+		}
+		expect("flag", "--"+name, append(args, "--"+name+"="+value)...)
+
+		variable := "CHRONOS_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		t.Setenv(variable, value)
+		expect("variable", variable, args...)
+		if err := os.Unsetenv(variable); err != nil { // Setenv puts back what was there.
+			t.Fatal(err)
+		}
+
+		if name != "config" {
+			file := writeFile(t, "c.yaml", "# one line\n"+name+": "+value+"\n")
+			expect("key", file+":2: "+name, append(args, "--config", file)...)
+		}
+	}
+}
+
+// TestSentences holds every sentence about a wrong configuration. FILE stands for a file with the text given.
+func TestSentences(t *testing.T) {
+	secret := writeFile(t, "secret", "s3cret\n")
+	empty := writeFile(t, "empty", "\n")
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, c := range []struct {
+		args string // of "chronos run --store URL", unless it sets a store itself; separated by blanks
+		env  string
+		file string
+		want string
+	}{
+		{args: "--hold-time 1s", want: "--hold-time is 1s: it must be 2.5s or more, " +
+			"because four tenths of it limit a publish"},
+		{args: "--hold-time 5", want: "--hold-time is 5: it must be a time such as 100ms, 5s or 1m30s"},
+		{args: "--hold-time=", want: `--hold-time is "": it must be a time such as 100ms, 5s or 1m30s`},
+		{args: "--timing-advance never", want: "--timing-advance is never: it must be a time such as 50ms, or auto"},
+		{args: "--timing-advance=-1ms", want: "--timing-advance is -1ms: it must be from 0s to 10s"},
+		{env: "CHRONOS_POLL_INTERVAL=2s", want: "CHRONOS_POLL_INTERVAL is 2s: it must be from 1ms to 1s, " +
+			"a fifth of the hold time"},
+		{file: "group: g\nlookahead: 1s\n", want: "FILE:2: lookahead is 1s: it must be from 0s to 999.999ms, " +
+			"less than a fifth of the hold time, because claims are held for that long before they are published"},
+		{args: "--detection-interval 1ms", want: "--detection-interval is 1ms: it must be from 10ms to 1h0m0s"},
+		{args: "--leave-after 0s", want: "--leave-after is 0s: it must be from 1s to 1h0m0s"},
+
+		{args: "--brokers a:1,b", want: `--brokers is "b": it must be host:port: there is no port`},
+		{args: "--brokers=", want: `--brokers is empty: it must hold one address, host:port, or more`},
+		{args: "--brokers a:99999", want: `--brokers is "a:99999": it must be host:port: ` +
+			`the port is not a number from 1 to 65535`},
+		{args: "--group=", want: `--group is "": it must name a consumer group`},
+		{args: "--input-topic chronos.out", want: "--input-topic is chronos.out: the input and the output topic " +
+			"must differ, because a message must not be submitted again by being delivered"},
+		{args: "--input-topic a --output-topic a", want: "--output-topic is a: the input and the output topic " +
+			"must differ, because a message must not be submitted again by being delivered"},
+		{args: "--dead-letter-topic chronos.in", want: "--dead-letter-topic is chronos.in: it must not be the " +
+			"input topic, because a rejected record must not be submitted again"},
+		{args: "--dead-letter-topic chronos.out", want: "--dead-letter-topic is chronos.out: it must not be the " +
+			"output topic, because rejected records need a topic of their own"},
+		{args: "--output-topic a/b", want: "--output-topic is a/b: the name of a topic has 1 to 249 letters, digits, " +
+			"dots, underscores and hyphens"},
+		{args: "--output-topic=..", want: "--output-topic is ..: the name of a topic has 1 to 249 letters, digits, " +
+			"dots, underscores and hyphens"},
+		{args: "--input-topic=", want: `--input-topic is "": the name of a topic has 1 to 249 letters, digits, ` +
+			"dots, underscores and hyphens"},
+		{args: "--relay-headers chronosDeadline,x", want: "--relay-headers is chronosDeadline,x: it may name " +
+			"chronosMessageId and chronosDeadline; all other headers are relayed anyway"},
+		{args: "--epoch-deadlines days", want: "--epoch-deadlines is days: it must be reject, seconds or milliseconds"},
+		{args: "--create-partitions 0", want: "--create-partitions is 0: it must be a number from 1 to 10000"},
+		{args: "--create-topics=perhaps", want: "--create-topics is perhaps: it must be true or false"},
+		{args: "--log-level loud", want: "--log-level is loud: it must be debug, info, warn or error"},
+		{args: "--log-format xml", want: "--log-format is xml: it must be text, json or auto"},
+
+		{args: "--tls-ca " + missing, want: "--tls-ca is MISSING: it must be a file that can be read: " +
+			"no such file or directory"},
+		{args: "--tls-ca " + secret, want: "--tls-ca is SECRET: it must be a file with a certificate in PEM form"},
+		{args: "--tls-cert " + secret, want: "--tls-cert is set, but --tls-key is not: a certificate needs its key"},
+		{args: "--tls-key " + secret, want: "--tls-key is set, but --tls-cert is not: a key needs its certificate"},
+		{args: "--tls-cert " + secret + " --tls-key " + secret, want: "--tls-cert is SECRET: it must be a PEM file " +
+			"with the certificate to the key in SECRET: tls: failed to find any PEM data in certificate input"},
+		{args: "--tls=false --tls-ca " + secret, want: "--tls-ca is set, but --tls is false: it needs TLS"},
+		{args: "--sasl-mechanism GSSAPI", want: "--sasl-mechanism is GSSAPI: it must be PLAIN, SCRAM-SHA-256 or " +
+			"SCRAM-SHA-512"},
+		{args: "--sasl-mechanism PLAIN", want: "--sasl-mechanism is PLAIN, but --sasl-username is not set"},
+		{args: "--sasl-mechanism PLAIN --sasl-username u", want: "--sasl-mechanism is PLAIN, but neither " +
+			"--sasl-password nor --sasl-password-file is set"},
+		{
+			args: "--sasl-mechanism PLAIN --sasl-username u --sasl-password-file " + secret,
+			env:  "CHRONOS_SASL_PASSWORD=x",
+			want: "CHRONOS_SASL_PASSWORD and --sasl-password-file exclude each other: only one of them may be set",
+		},
+		{
+			args: "--sasl-mechanism PLAIN --sasl-username u --sasl-password-file " + empty,
+			want: "--sasl-password-file is EMPTY: it must be a file with a password, and it is empty",
+		},
+		{env: "CHRONOS_SASL_PASSWORD=x", want: "CHRONOS_SASL_PASSWORD is set, but --sasl-mechanism is not: " +
+			"it must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"},
+
+		{
+			args: "--store=",
+			want: `--store is "": it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE`,
+		},
+		{args: "--store chronos.db", want: "--store is chronos.db: " +
+			"it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE"},
+		{args: "--store sqlite:", want: "--store is sqlite:: " +
+			"it must be sqlite:FILE, such as sqlite:chronos.db or sqlite:/var/lib/chronos.db"},
+		{args: "--store sqlite::memory:", want: "--store is sqlite::memory:: " +
+			"it must be sqlite:FILE, such as sqlite:chronos.db or sqlite:/var/lib/chronos.db"},
+		{
+			args: "--store mysql://u:hunter2@h/db",
+			want: "--store is not the URL of a store (it is not shown, there may be " +
+				"a password in it): it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE",
+		},
+		{
+			args: "--store host=h;password=hunter2",
+			want: "--store is not the URL of a store (it is not shown, there may " +
+				"be a password in it): it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE",
+		},
+		{
+			args: "--store postgres://u:hun/ter2@h/db",
+			want: "--store is not a well-formed URL (it is not shown, there may " +
+				"be a password in it): it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE, " +
+				"with special characters in the password written as %XX",
+		},
+		{
+			args: "--store sqlite:x.db --store-password-file " + secret,
+			want: "--store-password-file is set, but --store " +
+				"is a SQLite file, which has no password",
+		},
+		{args: "--store postgres://u:p@h/db --store-password-file " + secret, want: "--store-password-file is set, " +
+			"but there is a password in --store: only one of them may be set"},
+
+		{
+			env: "CHRONOS_HOLD_TMIE=5s",
+			want: "CHRONOS_HOLD_TMIE is set in the environment, but there is no such setting; " +
+				"did you mean CHRONOS_HOLD_TIME?",
+		},
+		{env: "CHRONOS_NONSENSE=1", want: "CHRONOS_NONSENSE is set in the environment, but there is no such setting; " +
+			`"chronos run --help" lists them`},
+
+		{file: "group: a\nhold-tmie: 5s\n", want: `FILE:2: there is no setting "hold-tmie"; did you mean hold-time?`},
+		{file: "nonsense: 5s\n", want: `FILE:1: there is no setting "nonsense"; "chronos run --help" lists them`},
+		{file: "config: x\n", want: `FILE:1: there is no setting "config"; "chronos run --help" lists them`},
+		{file: "group: a\n\ngroup: b\n", want: "FILE:3: group is there twice, first on line 1"},
+		{file: "group:\n", want: "FILE:1: group has no value: give it one, or leave the line out"},
+		{file: "group: {a: b}\n", want: "FILE:1: group is not a plain value or a list of them"},
+		{file: "brokers: [a, [b]]\n", want: "FILE:1: brokers has an element that is not a plain value"},
+		{file: "- group\n", want: `FILE:1: there must be settings, such as "group: chronos"`},
+		{file: "group: a\n---\ngroup: b\n", want: "FILE has more than one YAML document: it may have one"},
+		{file: "group: a\n b: [\n", want: "FILE:2: it is not YAML: mapping values are not allowed in this context"},
+		{args: "--config " + missing, want: "--config is MISSING: no such file or directory"},
+
+		{
+			file: "routes: x\n",
+			want: "FILE:1: routes is not a list: it must have an entry with the keys input, output and " +
+				"dead-letter for each route",
+		},
+		{file: "routes:\n- a\n", want: "FILE:2: there must be the keys input, output and dead-letter"},
+		{file: "routes:\n- {input: a}\n", want: "FILE:2: output is not set: every route needs it"},
+		{file: "routes:\n- {output: a}\n", want: "FILE:2: input is not set: every route needs it"},
+		{file: "routes:\n- {inputs: a}\n", want: `FILE:2: there is no setting "inputs"; did you mean input?`},
+		{
+			file: "routes:\n- {input: a, output: b c}\n",
+			want: `FILE:2: output is "b c": the name of a topic has 1 to 249 ` +
+				"letters, digits, dots, underscores and hyphens",
+		},
+		{
+			file: "routes:\n- {input: a, output: b}\n- {input: a, output: c}\n",
+			want: "FILE:1: routes has input topic a " +
+				"twice: an input topic has one route",
+		},
+		{
+			file: "routes:\n- {input: a, output: b}\n- {input: b, output: c}\n",
+			want: "FILE:1: routes has topic b both an " +
+				"input and a target: a message must not be submitted again by being delivered",
+		},
+		{
+			args: "--input-topic x",
+			file: "routes:\n- {input: a, output: b}\n",
+			want: "--input-topic and FILE:1: routes " +
+				"exclude each other: only one of them may be set",
+		},
+		{
+			env:  "CHRONOS_DEAD_LETTER_TOPIC=x",
+			file: "routes:\n- {input: a, output: b}\n",
+			want: "CHRONOS_DEAD_LETTER_TOPIC " +
+				"and FILE:1: routes exclude each other: only one of them may be set",
+		},
+
+		{
+			args: "--hold-tmie 5s",
+			want: `unknown flag --hold-tmie, did you mean "--hold-time"?; "chronos run --help" explains`,
+		},
+		{args: "now", want: `unexpected argument now; "chronos run --help" explains`},
+		{args: "--group", want: `--group: it needs a value, such as --group=NAME; "chronos run --help" explains`},
+		{args: "--store postgres://u@h/db?sslmode=x", want: "--store: read the store's URL: cannot parse " +
+			"`postgres://u@h/db?sslmode=x`: failed to configure TLS (sslmode is invalid)"},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			args := append([]string{"run"}, strings.Fields(c.args)...)
+			if !strings.Contains(c.args, "--store=") && !strings.Contains(c.args, "--store ") {
+				args = append(args, "--store", aStore)
+			}
+			replace := []string{missing, "MISSING", secret, "SECRET", empty, "EMPTY"}
+			if c.file != "" {
+				file := writeFile(t, "c.yaml", c.file)
+				args = append(args, "--config", file)
+				replace = append(replace, file, "FILE")
+			}
+			if name, value, ok := strings.Cut(c.env, "="); ok {
+				t.Setenv(name, value)
+			}
+			got := run(t, "", args...)
+			sentence := strings.NewReplacer(replace...).Replace(got.stderr)
+			if want := "chronos: " + c.want + "\n"; sentence != want || got.code != 2 || got.stdout != "" {
+				t.Errorf("exit code %d, stdout %q, sentence\n%swant\n%s", got.code, got.stdout, sentence, want)
+			}
+		})
+	}
+}
+
+func TestStoreIsNeeded(t *testing.T) {
+	got := run(t, "", "run")
+	want := "chronos: --store is not set: it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE\n"
+	if got.code != 2 || got.stderr != want {
+		t.Errorf("exit code %d, %q, want 2 and %q", got.code, got.stderr, want)
+	}
+}
+
+// TestForeignVariables asks that what Kubernetes puts into every pod beside a service named chronos is no error.
+func TestForeignVariables(t *testing.T) {
+	for _, name := range []string{
+		"CHRONOS_SERVICE_HOST", "CHRONOS_SERVICE_PORT", "CHRONOS_SERVICE_PORT_HTTP", "CHRONOS_PORT",
+		"CHRONOS_PORT_8080_TCP", "CHRONOS_PORT_8080_TCP_PROTO", "CHRONOS_PORT_8080_TCP_PORT",
+		"CHRONOS_PORT_8080_TCP_ADDR", "CHRONOS_METRICS_SERVICE_HOST", "CHRONOS_METRICS_PORT_9090_TCP_ADDR",
+		"CHRONOS_TEST_KAFKA",
+	} {
+		t.Setenv(name, "x")
+	}
+	settings(t, "--store", aStore)
+}
+
+// TestSecretsStaySecret gives passwords in all ways, and looks for them in everything that is said, also by a node that
+// cannot reach its store.
+func TestSecretsStaySecret(t *testing.T) {
+	const secret = "hunter2secret"
+	file := writeFile(t, "password", secret+"\n")
+	for _, args := range [][]string{
+		{"--store", "postgres://u:" + secret + "@127.0.0.1:1/db"},
+		{"--store", "postgres://u@127.0.0.1:1/db?password=" + secret},
+		{"--store", "postgres://u@127.0.0.1:1/db?sslpassword=" + secret},
+		{"--store", "postgres://u@127.0.0.1:1/db", "--store-password-file", file},
+		{"--store", "postgres://u:" + secret + "@127.0.0.1:1/db?sslmode=wrong"},
+		{"--store", "postgres://u:" + secret + "@127.0.0.1:port/db"},
+		{"--store", "postgres://u:" + secret + "%zz@127.0.0.1/db"},
+		{"--store", "u:" + secret + "@127.0.0.1/db"},
+		{"--store", aStore, "--sasl-mechanism", "PLAIN", "--sasl-username", "u", "--sasl-password", secret},
+		{"--store", aStore, "--sasl-mechanism", "SCRAM-SHA-512", "--sasl-username", "u", "--sasl-password-file", file},
+		{"--store", aStore, "--sasl-password", secret},
+	} {
+		for _, stops := range []bool{true, false} {
+			t.Run(fmt.Sprint(args, stops), func(t *testing.T) {
+				args := append([]string{"run", "--brokers", "127.0.0.1:1", "--log-level", "debug"}, args...)
+				if stops {
+					ctx, cancel := context.WithCancel(t.Context())
+					cancel()
+					got := runUntil(ctx, "", args...)
+					assertSecret(t, secret, got.stderr+got.stdout)
+					return
+				}
+				p := start(t, args...)
+				p.stderr.await(t, `store unavailable|chronos: `, 1)
+				p.stop()
+				p.code(t)
+				assertSecret(t, secret, p.stderr.String()+p.stdout.String())
+			})
+		}
+	}
+}
+
+func assertSecret(t *testing.T, secret, said string) {
+	t.Helper()
+	if said == "" || strings.Contains(said, secret) {
+		t.Errorf("this was said:\n%s", said)
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"a", "", 1},
+		{"", "ab", 2},
+		{"abc", "abc", 0},
+		{"abc", "axc", 1},
+		{"abc", "ac", 1},
+		{"ac", "abc", 1},
+		{"abcd", "acbd", 2},
+		{"hold-tmie", "hold-time", 2},
+		{"kitten", "sitting", 3},
+	} {
+		if got := chronos.EditDistance(c.a, c.b); got != c.want {
+			t.Errorf("the distance from %q to %q is %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"chronos/node"
+	"chronos/node/broker/kafka"
+	"chronos/node/clock/system"
+)
+
+// devCommand runs everything in one process.
+type devCommand struct {
+	Listen   string  `default:"127.0.0.1:9092" help:"Address of the broker; port 0 takes a free one."`
+	DataDir  string  `placeholder:"FOLDER" help:"Keep all messages there, over restarts. Default nowhere."`
+	LogLevel setting `placeholder:"LEVEL" help:"debug, info, warn or error. Default warn."`
+}
+
+// Help says what is not as in production.
+func (c *devCommand) Help() string {
+	return `The broker speaks the Kafka protocol, and has the topics chronos.in, chronos.out and
+chronos.dead, where rejected records go. The headers chronosMessageId and chronosDeadline stay on the
+message, so that "chronos tail" can tell how late it is.
+It is for trying and testing, not for messages that you need.`
+}
+
+// devDead is the dead-letter topic of the embedded node.
+const devDead = "chronos.dead"
+
+// Run runs a broker, a store and a node until ctx is done.
+func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
+	level, err := (&logSettings{LogLevel: c.LogLevel}).level("warn")
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(w.stderr, &slog.HandlerOptions{Level: level}))
+	listener, err := c.listen(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }() // The broker may have closed it already.
+	folder := c.DataDir
+	if folder == "" {
+		if folder, err = os.MkdirTemp("", "chronos-dev-"); err != nil {
+			return fmt.Errorf("make a folder for the store: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	} else if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("make the folder %s: %w", folder, err)
+	}
+	config, err := devConfig()
+	if err != nil {
+		return err
+	}
+	s := &service{log: log, clock: system.New(), config: config}
+	// The store comes first: it holds its file exclusively, which keeps a second process out of the folder.
+	target := storeTarget{sqlite: filepath.Join(folder, "chronos.db")}
+	if s.store, err = target.open(context.WithoutCancel(ctx), config.StoreTimeout()); err != nil {
+		return err
+	}
+	if _, err := s.store.migrate(context.WithoutCancel(ctx)); err != nil {
+		return errors.Join(err, s.store.close())
+	}
+	cluster, err := c.startBroker(listener, filepath.Join(folder, "kafka"))
+	if err != nil {
+		return errors.Join(err, s.store.close())
+	}
+	defer cluster.Close()
+	address := cluster.ListenAddrs()[0]
+	if s.broker, err = s.openBroker(kafka.Config{Brokers: []string{address}}, defaultGroup); err != nil {
+		return errors.Join(err, s.store.close())
+	}
+	screen := &screen{out: w.stdout}
+	s.report = newReporter(log, &s.config)
+	s.observe = func(event node.Event) {
+		s.report.observe(event)
+		screen.observe(event)
+	}
+	screen.print(c.banner(address))
+	return s.run(ctx)
+}
+
+// devConfig returns the configuration of the embedded node. The way to its broker is short, so it measures how much
+// earlier it has to publish, beginning with little.
+func devConfig() (node.Config, error) {
+	config := node.Default()
+	if _, err := rand.Read(config.Seed[:]); err != nil {
+		return config, fmt.Errorf("draw a seed: %w", err)
+	}
+	config.Routes = []node.Route{{Input: defaultInput, Output: defaultOutput, DeadLetter: devDead}}
+	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
+	config.TimingAdvance = 2 * time.Millisecond
+	config.AdaptiveAdvance = true
+	return config, nil
+}
+
+// listen takes the address of the broker.
+func (c *devCommand) listen(ctx context.Context) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(c.Listen)
+	ip := net.ParseIP(host)
+	if err != nil || host == "" || port == "" || ip != nil && ip.IsUnspecified() {
+		return nil, usagef(
+			"--listen is %s: it must be HOST:PORT, the address that clients reach the broker at", shown(c.Listen))
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is in use, by another Kafka perhaps: choose another address with --listen, "+
+			"such as --listen 127.0.0.1:9093", c.Listen)
+	case err != nil:
+		return nil, fmt.Errorf("listen on %s: %w", c.Listen, err)
+	}
+	return listener, nil
+}
+
+// startBroker starts the broker on listener. With a data folder, all it has acknowledged is on the disk.
+func (c *devCommand) startBroker(listener net.Listener, folder string) (*kfake.Cluster, error) {
+	topics := []string{defaultInput, defaultOutput, devDead}
+	options := []kfake.Opt{
+		kfake.NumBrokers(1),
+		kfake.ListenFn(func(string, string) (net.Listener, error) { return listener, nil }),
+		kfake.SeedTopics(1, topics...),
+		kfake.DefaultNumPartitions(1),
+	}
+	if c.DataDir != "" {
+		options = append(options, kfake.DataDir(folder), kfake.SyncWrites())
+	}
+	cluster, err := kfake.NewCluster(options...)
+	if err != nil {
+		return nil, fmt.Errorf("start the embedded broker: %w", err)
+	}
+	return cluster, nil
+}
+
+// banner tells how to send a first message and see it arrive, in lines that work when they are copied.
+func (c *devCommand) banner(address string) string {
+	self := ownName()
+	brokers := ""
+	if address != "127.0.0.1:9092" {
+		brokers = " --brokers " + address
+	}
+	id, deadline := "$(cat /proc/sys/kernel/random/uuid)", "$(date -u -d '+5 sec' +%FT%T.%3NZ)"
+	if runtime.GOOS != "linux" {
+		id, deadline = "$(uuidgen)", "$(date -u -v+5S +%FT%TZ)"
+	}
+	kept := "in memory, gone when it stops: keep it with --data-dir"
+	if c.DataDir != "" {
+		kept = "kept in " + c.DataDir
+	}
+	lines := []string{
+		"Chronos runs, with a Kafka broker on " + address + " (" + kept + ").",
+		"",
+		"In another terminal, send a message that is due in five seconds, and see what arrives:",
+		"",
+		"  " + self + " send" + brokers + ` --in 5s --key order-1 '{"order":1}'`,
+		"  " + self + " tail" + brokers,
+		"",
+		"The same with kcat:",
+		"",
+		`  echo '{"order":1}' | kcat -P -b ` + address + ` -t chronos.in -k order-1 -H chronosMessageId=` + id +
+			` -H chronosDeadline=` + deadline,
+		`  kcat -C -u -b ` + address + ` -t chronos.out -o end -f '%T key=%k headers=[%h] %s\n'`,
+		"",
+		"Every message that fires is a line here. Ctrl-C stops.",
+		"",
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ownName returns what a person types to run this program.
+func ownName() string {
+	path, err := os.Executable()
+	if err != nil {
+		return "chronos"
+	}
+	found, err := exec.LookPath("chronos")
+	if err == nil {
+		if found, err = filepath.EvalSymlinks(found); err == nil && found == path {
+			return "chronos"
+		}
+	}
+	if strings.ContainsAny(path, " '\"$\\") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}
+
+// screen is where a person who tries Chronos looks.
+type screen struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// print prints text and ends the line.
+func (s *screen) print(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = fmt.Fprintln(s.out, text) // Messages are delivered whether somebody looks or not.
+}
+
+// observe prints a line for each message that fired.
+func (s *screen) observe(event node.Event) {
+	e, ok := event.(node.Fired)
+	if !ok {
+		return
+	}
+	for _, m := range e.Messages {
+		s.print(fmt.Sprintf("%s  fired  %s  %s",
+			e.At.UTC().Format("15:04:05.000Z"), readable([]byte(m.ID)), lateness(e.At.Sub(m.Deadline))))
+	}
+}

@@ -1,0 +1,158 @@
+// Chronos is a delay service between Kafka topics: what an application publishes on an input topic with an id
+// and a deadline in its headers appears on the output topic at that deadline.
+//
+// This is its one binary. Everything that is wired together is wired here: the engine of package node knows
+// neither Kafka nor a database, nor how to log.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit codes. They are part of the interface.
+const (
+	exitOK      = 0
+	exitFailure = 1 // something went wrong that is not the fault of the command line
+	exitUsage   = 2 // the command line or the configuration is wrong
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks to stop in order. From then on signals do what they do by default, so that a second
+	// one ends the process at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// commands is the command line.
+type commands struct {
+	Dev  devCommand  `cmd:"" help:"Try Chronos without any services: everything in one process." group:"try"`
+	Send sendCommand `cmd:"" help:"Send one message that is to appear later." group:"try"`
+	Tail tailCommand `cmd:"" help:"Print the messages of a topic as they arrive." group:"try"`
+
+	Run     runCommand     `cmd:"" help:"Run a node: the service, against your Kafka and your store." group:"service"`
+	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
+	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
+}
+
+// description is the first thing that a newcomer reads.
+const description = `Chronos delays Kafka messages: publish a record on the topic chronos.in with the headers
+chronosMessageId and chronosDeadline, and it appears on the topic chronos.out at that time.
+
+First steps, in two terminals:
+
+  chronos dev
+  chronos send --in 5s 'hello from the past'
+
+On your own Kafka and Postgres:
+
+  chronos migrate up --store postgres://user@db/chronos
+  chronos run --store postgres://user@db/chronos --brokers kafka:9092 --create-topics
+  chronos tail --brokers kafka:9092`
+
+// world is what a command sees of the process that it runs in.
+type world struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	env    []string    // NAME=value
+	file   *configFile // nil if there is none
+}
+
+// note says something to the person at the terminal that is not the output of the command.
+func (w *world) note(format string, args ...any) {
+	// There is nobody to tell if this fails.
+	_, _ = fmt.Fprintf(w.stderr, "chronos: "+format+"\n", args...)
+}
+
+// run runs the command that args name until it is done or ctx is, and returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	w := &world{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Environ()}
+	err := execute(ctx, args, w)
+	var parse *kong.ParseError
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		w.note("%v", usage)
+		return exitUsage
+	case errors.As(err, &parse):
+		w.note("%v; %q explains", parse, helpCommand(parse))
+		return exitUsage
+	default:
+		w.note("%v", err)
+		return exitFailure
+	}
+}
+
+// execute parses args and runs the command.
+func execute(ctx context.Context, args []string, w *world) error {
+	helped := false
+	parser, err := newParser(new(commands),
+		kong.Writers(w.stdout, w.stderr), kong.Exit(func(int) { helped = true }))
+	if err != nil {
+		return fmt.Errorf("build the command line: %w", err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	switch {
+	case helped: // Help is printed while parsing; what else is wrong with the line does not matter then.
+		return nil
+	case err != nil:
+		return err
+	}
+	if w.file, err = resolve(parsed, w.env); err != nil {
+		return err
+	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	return parsed.Run(w)
+}
+
+// newParser returns the parser of the command line.
+func newParser(line *commands, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(line, append(options,
+		kong.Name("chronos"),
+		kong.Description(description),
+		kong.ConfigureHelp(kong.HelpOptions{NoAppDescFormat: true, Compact: true, FlagsLast: true}),
+		kong.PostBuild(addHelp),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "try", Title: "Try it:"},
+			{Key: "service", Title: "Run it:"},
+			{Key: "kafka", Title: "Kafka:"},
+			{Key: "topics", Title: "Topics:"},
+			{Key: "store", Title: "Store:"},
+			{Key: "timing", Title: "Timing:"},
+			{Key: "logging", Title: "Logging:"},
+			{Key: "message", Title: "Message:"},
+		}))...)
+}
+
+// helpCommand returns the command that explains the part of the command line where it went wrong.
+func helpCommand(err *kong.ParseError) string {
+	if err.Context != nil && err.Context.Selected() != nil {
+		return err.Context.Selected().FullPath() + " --help"
+	}
+	return "chronos --help"
+}
+
+// usageError is a mistake in the command line or the configuration, as one sentence for the person who made it.
+type usageError struct{ sentence string }
+
+// Error returns the sentence.
+func (e *usageError) Error() string { return e.sentence }
+
+// usagef returns a usageError.
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"text/tabwriter"
+
+	"chronos/migrations"
+)
+
+// migrateCommand creates or updates the schema of a store.
+type migrateCommand struct {
+	Up     migrateUp     `cmd:"" help:"Create the schema, or bring it up to date. Safe to repeat."`
+	Status migrateStatus `cmd:"" help:"List the migrations, and whether the store has them. Changes nothing."`
+	Print  migratePrint  `cmd:"" help:"Print the SQL, for somebody who runs it by hand."`
+}
+
+// migrateUp is the command that migrates.
+type migrateUp struct {
+	storeSettings
+	fileSetting
+}
+
+// Run applies what is missing, and says what that was.
+func (c *migrateUp) Run(ctx context.Context, w *world) (err error) {
+	store, err := openForMigration(ctx, &c.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.close()) }()
+	applied, err := store.migrate(ctx)
+	if err == nil && len(applied) == 0 {
+		_, err = fmt.Fprintln(w.stdout, "up to date already")
+	}
+	for _, m := range applied {
+		_, printErr := fmt.Fprintf(w.stdout, "applied %d %s\n", m.Version, m.Name)
+		err = errors.Join(err, printErr)
+	}
+	return err
+}
+
+// migrateStatus is the command that looks.
+type migrateStatus struct {
+	storeSettings
+	fileSetting
+}
+
+// Run prints a line for each migration. A schema that is not what this program needs is an error.
+func (c *migrateStatus) Run(ctx context.Context, w *world) (err error) {
+	target, err := c.target()
+	if err != nil {
+		return err
+	}
+	if target.postgres == nil {
+		if _, err := os.Stat(target.sqlite); err != nil {
+			return fmt.Errorf("look at %v: %w", target, errors.Unwrap(err))
+		}
+	}
+	store, err := openForMigration(ctx, &c.storeSettings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.close()) }()
+	status, err := migrations.Status(ctx, store.db, store.dialect)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
+	for _, m := range status {
+		name, since := m.Name, "not applied"
+		if name == "" {
+			name = "(of a newer release)"
+		}
+		if m.Applied {
+			since = "applied " + m.AppliedAt.UTC().Format("2006-01-02T15:04:05Z")
+		}
+		_, _ = fmt.Fprintf(table, "%d\t%s\t%s\n", m.Version, name, since) // Flush tells of errors.
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err = store.check(ctx)
+	return err
+}
+
+// migratePrint is the command that prints.
+type migratePrint struct {
+	storeSettings
+	fileSetting
+}
+
+// Run prints the script for the kind of database that the store is, Postgres if there is none.
+func (c *migratePrint) Run(w *world) error {
+	if !c.Store.isSet {
+		return migrations.Print(w.stdout, migrations.Postgres)
+	}
+	target, err := c.target()
+	if err != nil {
+		return err
+	}
+	if target.postgres == nil {
+		return migrations.Print(w.stdout, migrations.SQLite)
+	}
+	return migrations.Print(w.stdout, migrations.Postgres)
+}
+
+// openForMigration opens a store that must answer now.
+func openForMigration(ctx context.Context, settings *storeSettings) (*openStore, error) {
+	target, err := settings.target()
+	if err != nil {
+		return nil, err
+	}
+	store, err := target.open(ctx, answerTimeout)
+	if err != nil {
+		return nil, err
+	}
+	if answered, err := store.check(ctx); !answered {
+		return nil, errors.Join(fmt.Errorf("reach the store %v: %w", target, err), store.close())
+	}
+	return store, nil
+}

@@ -1,0 +1,88 @@
+package main_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	chronos "chronos/cmd/chronos"
+)
+
+func TestReadable(t *testing.T) {
+	for _, c := range []struct {
+		in         []byte
+		want, word string
+	}{
+		{nil, `<null>`, `<null>`},
+		{[]byte{}, `""`, `""`},
+		{[]byte("<null>"), `"<null>"`, `"<null>"`},
+		{[]byte("plain"), `plain`, `plain`},
+		{[]byte("schön 日本"), `schön 日本`, `"schön 日本"`},
+		{[]byte(`{"a":1}`), `{"a":1}`, `"{\"a\":1}"`},
+		{[]byte("a\nb"), `"a\nb"`, `"a\nb"`},
+		{[]byte{0, 0xff}, `"\x00\xff"`, `"\x00\xff"`},
+		{[]byte("a=b"), `a=b`, `"a=b"`},
+		{[]byte("\x1b[31m"), `"\x1b[31m"`, `"\x1b[31m"`},
+	} {
+		if got := chronos.Readable(c.in); got != c.want {
+			t.Errorf("%q is shown as %s, want %s", c.in, got, c.want)
+		}
+		if got := chronos.ReadableWord(c.in); got != c.word {
+			t.Errorf("%q is shown as the word %s, want %s", c.in, got, c.word)
+		}
+	}
+}
+
+func TestLateness(t *testing.T) {
+	for _, c := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "0.0 ms late"},
+		{1234 * time.Microsecond, "1.2 ms late"},
+		{-1250 * time.Microsecond, "1.2 ms early"},
+		{9999 * time.Millisecond, "9999.0 ms late"},
+		{10 * time.Second, "10s late"},
+		{-26*time.Hour - 300*time.Millisecond, "26h0m0s early"},
+	} {
+		if got := chronos.Lateness(c.d); got != c.want {
+			t.Errorf("%v is %q, want %q", c.d, got, c.want)
+		}
+	}
+}
+
+func TestPrintRecord(t *testing.T) {
+	at := time.Date(2030, 1, 2, 3, 4, 5, 678e6, time.FixedZone("", 3600))
+	for _, c := range []struct {
+		record kgo.Record
+		want   string
+	}{
+		{
+			kgo.Record{Value: []byte("hello")},
+			"2030-01-02T02:04:05.678Z  -  key=<null>  headers=[]  hello\n",
+		},
+		{
+			kgo.Record{Key: []byte("k"), Headers: []kgo.RecordHeader{
+				{Key: "a b", Value: []byte("c")},
+				{Key: "null"},
+				{Key: "a", Value: []byte{}},
+				{Key: "a", Value: []byte{1}},
+				{Key: "chronosDeadline", Value: []byte("2030-01-02T02:04:05.6755Z")},
+			}},
+			"2030-01-02T02:04:05.678Z  2.5 ms late  key=k  headers=[\"a b\"=c null=<null> a=\"\" a=\"\\x01\" " +
+				"chronosDeadline=2030-01-02T02:04:05.6755Z]  <null>\n",
+		},
+		{
+			kgo.Record{Value: []byte{}, Headers: []kgo.RecordHeader{{Key: "chronosDeadline", Value: []byte("soon")}}},
+			"2030-01-02T02:04:05.678Z  -  key=<null>  headers=[chronosDeadline=soon]  \"\"\n",
+		},
+	} {
+		var out strings.Builder
+		c.record.Timestamp = at
+		if err := chronos.PrintRecord(&out, &c.record); err != nil || out.String() != c.want {
+			t.Errorf("printed (%v)\n%swant\n%s", err, out.String(), c.want)
+		}
+	}
+}

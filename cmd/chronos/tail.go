@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
+)
+
+// tailCommand prints what arrives on a topic.
+type tailCommand struct {
+	Topic     string `default:"chronos.out" help:"Topic to follow."`
+	FromStart bool   `help:"Begin with what is there already. Without it, with what comes from now on."`
+	Count     int    `placeholder:"N" help:"Stop after that many messages."`
+
+	kafkaSettings
+	fileSetting
+}
+
+// Help says what the output means.
+func (c *tailCommand) Help() string {
+	return `Each message is one line: its timestamp, how much later than its deadline that is, key, headers and
+value. What is not printable is quoted and escaped; a null is <null>.
+
+The lateness can be told only of messages that carry their deadline. A node takes the header
+chronosDeadline off unless it is told --relay-headers chronosDeadline; "chronos dev" is.`
+}
+
+// Run prints messages until there have been enough, or ctx is done.
+func (c *tailCommand) Run(ctx context.Context, w *world) error {
+	if c.Count < 0 {
+		return usagef("--count is %d: it must be 1 or more", c.Count)
+	}
+	client, err := connect(ctx, &c.kafkaSettings)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	offsets, err := c.offsets(ctx, client)
+	if err != nil {
+		return err
+	}
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{c.Topic: offsets})
+	where := "from now on"
+	if c.FromStart {
+		where = "from its start"
+	}
+	w.note("following %s %s; Ctrl-C stops", c.Topic, where)
+	return c.follow(ctx, client, w)
+}
+
+// offsets returns where to begin in each partition. They are looked up before anything is said to be followed, so that
+// whatever is sent from then on is seen.
+func (c *tailCommand) offsets(ctx context.Context, client *kgo.Client) (map[int32]kgo.Offset, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*answerTimeout)
+	defer cancel()
+	list := kadm.NewClient(client).ListEndOffsets
+	if c.FromStart {
+		list = kadm.NewClient(client).ListStartOffsets
+	}
+	listed, err := list(ctx, c.Topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition) || err == nil && len(listed[c.Topic]) == 0:
+		return nil, fmt.Errorf("topic %s does not exist; --topic names another one, and "+
+			"\"chronos run --create-topics\" creates those that it uses", c.Topic)
+	case err != nil:
+		return nil, fmt.Errorf("look up where topic %s ends: %w", c.Topic, err)
+	}
+	offsets := map[int32]kgo.Offset{}
+	for partition, offset := range listed[c.Topic] {
+		offsets[partition] = kgo.NewOffset().At(offset.Offset)
+	}
+	return offsets, nil
+}
+
+// follow prints messages.
+func (c *tailCommand) follow(ctx context.Context, client *kgo.Client, w *world) error {
+	printed := 0
+	for ctx.Err() == nil {
+		fetches := client.PollFetches(ctx)
+		for _, failed := range fetches.Errors() {
+			if ctx.Err() == nil {
+				w.note("topic %s: %s", c.Topic, oneLine(failed.Err))
+			}
+		}
+		for records := fetches.RecordIter(); !records.Done(); {
+			if err := printRecord(w.stdout, records.Next()); err != nil {
+				return err
+			}
+			if printed++; printed == c.Count {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// printRecord prints a record as one line.
+func printRecord(out io.Writer, r *kgo.Record) error {
+	headers := make([]string, len(r.Headers))
+	late := "-"
+	for i, h := range r.Headers {
+		headers[i] = readableWord([]byte(h.Key)) + "=" + readableWord(h.Value)
+		if h.Key != node.HeaderDeadline {
+			continue
+		}
+		if deadline, err := node.ParseDeadline(h.Value, node.EpochRejected); err == nil {
+			late = lateness(r.Timestamp.Sub(deadline))
+		}
+	}
+	_, err := fmt.Fprintf(out, "%s  %s  key=%s  headers=[%s]  %s\n",
+		r.Timestamp.UTC().Format("2006-01-02T15:04:05.000Z"), late,
+		readableWord(r.Key), strings.Join(headers, " "), readable(r.Value))
+	return err
+}
+
+// lateness says how late something was.
+func lateness(d time.Duration) string {
+	word := "late"
+	if d < 0 {
+		d, word = -d, "early"
+	}
+	if d >= 10*time.Second {
+		return fmt.Sprintf("%v %s", d.Round(time.Second), word)
+	}
+	return fmt.Sprintf("%.1f ms %s", float64(d)/float64(time.Millisecond), word)
+}
