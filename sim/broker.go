@@ -184,20 +184,23 @@ func (b *brokerServer) silent(l *life) {
 // audible notes that a member sends heartbeats again.
 func (b *brokerServer) audible(l *life) {
 	if l.member != nil {
+		b.listen(l)
+	}
+}
+
+// listen begins or ends the wait for heartbeats, by whether they arrive now.
+func (b *brokerServer) listen(l *life) {
+	if b.attends(l) {
 		b.group.heard(l.member)
+	} else {
+		b.group.expect(l.member)
 	}
 }
 
 // linkChanged notes that a node may have lost its way to the brokers, or found it again.
 func (b *brokerServer) linkChanged(h *host) {
-	l := h.life
-	if l == nil || l.member == nil {
-		return
-	}
-	if b.reaches(h) {
-		b.group.heard(l.member)
-	} else {
-		b.group.expect(l.member)
+	if l := h.life; l != nil && l.member != nil {
+		b.listen(l)
 	}
 }
 

@@ -186,6 +186,13 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("fates is %q: it must consist of the letters h, d, s, b and n", o.Fates)
 		}
 	}
+	healed := false
+	for i := range min(o.Nodes, 1+len(o.Fates)) {
+		healed = healed || o.fate(i) == FateHealed
+	}
+	if !healed {
+		return fmt.Errorf("fates is %q: somebody has to be healed", o.Fates)
+	}
 	c := o.config([32]byte{1})
 	return c.Validate()
 }
