@@ -209,8 +209,7 @@ func up(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
 		return nil, err
 	}
 	results, err := provider.Up(ctx)
-	var partial *goose.PartialError
-	if errors.As(err, &partial) {
+	if partial, failed := errors.AsType[*goose.PartialError](err); failed {
 		results = partial.Applied
 	}
 	applied := make([]Migration, len(results))
@@ -243,12 +242,12 @@ func newProvider(db *sql.DB, d Dialect) (*goose.Provider, error) {
 }
 
 // read returns the versions that db has and since when. Goose could tell too, but would create its table.
-func read(ctx context.Context, db *sql.DB, d Dialect) (map[int64]time.Time, error) {
+func read(ctx context.Context, db *sql.DB, d Dialect) (applied map[int64]time.Time, err error) {
 	exists := `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)`
 	if d == Postgres {
 		exists = `SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1)`
 	}
-	applied := map[int64]time.Time{}
+	applied = map[int64]time.Time{}
 	var found bool
 	if err := db.QueryRowContext(ctx, exists, table).Scan(&found); err != nil || !found {
 		return applied, err
@@ -258,7 +257,7 @@ func read(ctx context.Context, db *sql.DB, d Dialect) (map[int64]time.Time, erro
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var version int64
 		var isApplied bool
@@ -327,8 +326,8 @@ func compare(status []Migration) error {
 }
 
 func isOutOfDate(err error) bool {
-	var outOfDate *OutOfDateError
-	return errors.As(err, &outOfDate)
+	_, is := errors.AsType[*OutOfDateError](err)
+	return is
 }
 
 // count returns how many migrations have been applied.

@@ -95,7 +95,7 @@ func openPostgres(t *testing.T, address string) *sql.DB {
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // whole scripts, as psql sends them
 	db := stdlib.OpenDB(*config)
-	t.Cleanup(func() { db.Close() })
+	closeAtEnd(t, db)
 	return db
 }
 
@@ -107,9 +107,18 @@ func createSQLite(t *testing.T) func() *sql.DB {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { db.Close() })
+		closeAtEnd(t, db)
 		return db
 	}
+}
+
+func closeAtEnd(t *testing.T, db *sql.DB) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // each runs a test on every kind of database.
@@ -241,7 +250,8 @@ func TestPrint(t *testing.T) {
 		if on.dialect != migrations.Postgres {
 			return
 		}
-		if _, err := db.Exec(script.String()); err == nil || !strings.Contains(err.Error(), "already") {
+		_, err := db.ExecContext(t.Context(), script.String())
+		if err == nil || !strings.Contains(err.Error(), "already") {
 			t.Errorf("the script a second time: error %v, want one that says what is there already", err)
 		}
 		if again := texts(t, open(), on.catalogue); !slices.Equal(again, got) {
@@ -289,12 +299,14 @@ func TestTooNew(t *testing.T) {
 
 // A server that does not answer says nothing about its schema.
 func TestNoServer(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := "postgres://nobody@" + listener.Addr().String() + "/none?sslmode=disable"
-	listener.Close()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
 	db := openPostgres(t, address)
 	_, upErr := migrations.Up(t.Context(), db, migrations.Postgres)
 	for _, err := range []error{migrations.Check(t.Context(), db, migrations.Postgres), upErr} {
@@ -326,7 +338,7 @@ func execute(t *testing.T, db *sql.DB, script string) {
 
 func number(t *testing.T, db *sql.DB, query string) (n int) {
 	t.Helper()
-	if err := db.QueryRow(query).Scan(&n); err != nil {
+	if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -334,11 +346,15 @@ func number(t *testing.T, db *sql.DB, query string) (n int) {
 
 func texts(t *testing.T, db *sql.DB, query string) (list []string) {
 	t.Helper()
-	rows, err := db.Query(query)
+	rows, err := db.QueryContext(t.Context(), query)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
+	defer func() {
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	for rows.Next() {
 		var text string
 		if err := rows.Scan(&text); err != nil {

@@ -101,9 +101,7 @@ func (in *insert) batch(ctx context.Context, places []int) error {
 
 // isolate stores the messages of a batch that the server has refused, but for those that it refuses alone.
 func (in *insert) isolate(ctx context.Context, places []int, err error) error {
-	if len(places) == 1 {
-		var answer *pgconn.PgError
-		errors.As(err, &answer)
+	if answer, is := errors.AsType[*pgconn.PgError](err); is && len(places) == 1 {
 		in.refuse(places[0], fmt.Sprintf("PostgreSQL refuses it: %s (SQLSTATE %s)", answer.Message, answer.Code))
 		return nil
 	}

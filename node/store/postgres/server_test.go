@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/url"
 	"os"
 	"strings"
@@ -61,8 +62,8 @@ func migrate(t testing.TB, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := migrations.Up(context.Background(), db, migrations.Postgres); err != nil {
+	_, err = migrations.Up(context.Background(), db, migrations.Postgres)
+	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -101,7 +102,11 @@ func connect(t testing.TB, address string) *pgx.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close(context.Background()) })
+	t.Cleanup(func() {
+		if err := conn.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	return conn
 }
 
@@ -112,8 +117,8 @@ func exec(t testing.TB, address, statements string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.Background())
-	if _, err := conn.Exec(context.Background(), statements, pgx.QueryExecModeSimpleProtocol); err != nil {
+	_, err = conn.Exec(context.Background(), statements, pgx.QueryExecModeSimpleProtocol)
+	if err := errors.Join(err, conn.Close(context.Background())); err != nil {
 		t.Fatalf("%s: %v", statements, err)
 	}
 }

@@ -1,0 +1,275 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/store/postgres"
+)
+
+// The benchmarks that decided about the schema are these:
+//
+//	go test -run NONE -bench Cycle/b=500 -benchtime 10x ./node/store/postgres -backlog 1000000
+//	go test -run NONE -bench Layouts -benchtime 10x ./node/store/postgres -backlog 1000000
+//
+// A server's settings, its disk, and who else uses the machine change every figure: compare ratios, made in turns.
+var (
+	backlog   = flag.Int("backlog", 0, "messages that wait all the time, due tomorrow")
+	valueSize = flag.Int("value", 200, "bytes of a value")
+)
+
+// batchSizes are the numbers of messages in a call.
+func batchSizes() []int { return []int{100, 500, 1000} }
+
+// newBench returns a store with the backlog.
+func newBench(b *testing.B, options postgres.Options, changes string) *postgres.Store {
+	b.Helper()
+	address := newSchema(b, newDatabase(b))
+	if changes != "" {
+		exec(b, address, changes)
+	}
+	if *backlog > 0 {
+		exec(b, address, fmt.Sprintf(`
+INSERT INTO hanger (id, topic, incarnation, deadline, due_at, message_size, message_headers, message_key, message_value)
+SELECT gen_random_uuid(), 'output', gen_random_uuid(), due, due, %[1]d, '[{"trace": "0123456789abcdef"}]', 'key',
+  convert_to(repeat('x', %[1]d), 'UTF8')
+FROM (SELECT now() + interval '1 day' + i * interval '10 ms' AS due FROM generate_series(1, %[2]d) AS i
+  ORDER BY random()) AS s`, *valueSize, *backlog))
+	}
+	exec(b, address, "VACUUM ANALYZE hanger")
+	exec(b, address, "CHECKPOINT") // so that none falls into the measurement for what happened before
+	return open(b, address, options)
+}
+
+// newBatch returns n messages that are due, with ids at random.
+func newBatch(n int, value []byte) []node.Insertion {
+	list := make([]node.Insertion, n)
+	for i := range list {
+		list[i].Message = node.Message{
+			ID: uuid.NewString(), Topic: "output", Incarnation: uuid.New(), Deadline: time.Now(),
+			Key: []byte("key of it"), Value: value,
+			Headers: []node.Header{{Name: "trace", Value: []byte("0123456789abcdef")}},
+		}
+	}
+	return list
+}
+
+// value returns bytes that compress to about a half, as JSON does.
+func value(n int) []byte {
+	text := ""
+	for i := 0; len(text) < n; i++ {
+		text += fmt.Sprintf(`{"order":%d,"customer":%d},`, i*7919%100_000, i*104_729%1_000_000)
+	}
+	return []byte(text[:n])
+}
+
+// BenchmarkCalls makes every call alone, one after another, on rows of its own, and tells the rows a second of each.
+func BenchmarkCalls(b *testing.B) {
+	for _, size := range batchSizes() {
+		b.Run(fmt.Sprint("b=", size), func(b *testing.B) {
+			s := newBench(b, postgres.Options{}, "")
+			took := map[string]time.Duration{}
+			timed := func(name string, call func() error) {
+				start := time.Now()
+				if err := call(); err != nil {
+					b.Fatal(err)
+				}
+				took[name] += time.Since(start)
+			}
+			ctx, payload := b.Context(), value(*valueSize)
+			for b.Loop() {
+				list := newBatch(size, payload)
+				request := node.InsertRequest{Node: owner(), Messages: list}
+				var readied []node.Readied
+				releases, refs := make([]node.Release, size), make([]node.Ref, size)
+				ids := make([]node.MessageID, size)
+				timed("insert", func() error { _, err := s.Insert(ctx, request); return err })
+				timed("duplicate", func() error { _, err := s.Insert(ctx, request); return err })
+				timed("ready", func() (err error) { readied, err = s.Ready(ctx, due(size)); return err })
+				for i, r := range readied {
+					releases[i].Claim, refs[i] = r.Claim, r.Ref()
+					ids[i] = node.MessageID{ID: r.ID, Topic: r.Topic}
+				}
+				timed("present", func() error { _, err := s.Present(ctx, ids); return err })
+				timed("stuck", func() error { _, err := s.Stuck(ctx, node.StuckRequest{Limit: size}); return err })
+				timed("reset", func() error { _, err := s.Reset(ctx, releases); return err })
+				timed("delete", func() error { _, err := s.Delete(ctx, refs); return err })
+				for i := range list {
+					list[i].Readied = true
+				}
+				timed("insert-readied", func() error { _, err := s.Insert(ctx, request); return err })
+				if _, err := s.Delete(ctx, refs); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for name, d := range took {
+				b.ReportMetric(float64(b.N*size)/d.Seconds(), name+"-rows/s")
+			}
+		})
+	}
+}
+
+// BenchmarkCycle takes messages from insert to delete, with two producers and two firers at once.
+func BenchmarkCycle(b *testing.B) {
+	for _, size := range batchSizes() {
+		b.Run(fmt.Sprint("b=", size), func(b *testing.B) {
+			runCycles(b, newBench(b, postgres.Options{}, ""), size, false)
+		})
+	}
+	b.Run("b=500,as readied", func(b *testing.B) {
+		runCycles(b, newBench(b, postgres.Options{}, ""), 500, true)
+	})
+	b.Run("b=500,as through PgBouncer", func(b *testing.B) {
+		runCycles(b, newBench(b, postgres.Options{PgBouncer: true}, ""), 500, false)
+	})
+}
+
+// BenchmarkLayouts compares the schema with others, on which the same statements work.
+func BenchmarkLayouts(b *testing.B) {
+	const drop = "DROP INDEX hanger_waiting; DROP INDEX hanger_ready;"
+	for _, layout := range []struct{ name, changes string }{
+		{"as it is", ""},
+		{"shorter index", `DROP INDEX hanger_waiting;
+CREATE INDEX hanger_waiting ON hanger (due_at) WHERE readied_at IS NULL`},
+		{"updates in place", drop + `CREATE INDEX hanger_waiting ON hanger (due_at, id, topic);
+ALTER TABLE hanger SET (fillfactor = 50)`},
+		{"fillfactor 85", "ALTER TABLE hanger SET (fillfactor = 85)"},
+		{"without checks", `ALTER TABLE hanger DROP CONSTRAINT hanger_instants_are_finite;
+ALTER TABLE hanger DROP CONSTRAINT hanger_claim_is_whole`},
+		{"pglz", "ALTER TABLE hanger ALTER COLUMN message_value SET COMPRESSION pglz"},
+		{"external", "ALTER TABLE hanger ALTER COLUMN message_value SET STORAGE EXTERNAL"},
+	} {
+		b.Run(layout.name, func(b *testing.B) {
+			runCycles(b, newBench(b, postgres.Options{}, layout.changes), 500, false)
+		})
+	}
+}
+
+// BenchmarkTies claims seventy thousand messages that fall due at one instant, in batches, and deletes them. This
+// is what the long index for waiting messages is for.
+func BenchmarkTies(b *testing.B) {
+	const size, batch = 70_000, 500
+	for _, layout := range []struct{ name, changes string }{
+		{"as it is", ""},
+		{"shorter index", `DROP INDEX hanger_waiting;
+CREATE INDEX hanger_waiting ON hanger (due_at) WHERE readied_at IS NULL`},
+	} {
+		b.Run(layout.name, func(b *testing.B) {
+			s := newBench(b, postgres.Options{}, layout.changes)
+			payload, deadline := value(*valueSize), time.Now()
+			var worst time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				for range size / batch {
+					list := newBatch(batch, payload)
+					for i := range list {
+						list[i].Deadline = deadline
+					}
+					insert(b, s, list)
+				}
+				b.StartTimer()
+				for left := size; left > 0; {
+					n, took, err := fire(b.Context(), s, batch)
+					if err != nil {
+						b.Fatal(err)
+					}
+					left -= n
+					worst = max(worst, took)
+				}
+			}
+			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "messages/s")
+			b.ReportMetric(worst.Seconds()*1000, "ms/worst-claim")
+		})
+	}
+}
+
+// runCycles takes some thousands of messages from insert to delete in each iteration.
+func runCycles(b *testing.B, s *postgres.Store, size int, asReadied bool) {
+	b.Helper()
+	const workers = 2
+	each := 10_000 / size // batches of a producer
+	payload := value(*valueSize)
+	var calls, claimed atomic.Int64
+	for b.Loop() {
+		var all sync.WaitGroup
+		var left atomic.Int64
+		left.Store(int64(workers * each * size))
+		errs := make([]error, 2*workers)
+		for w := range workers {
+			all.Go(func() {
+				for range each {
+					if err := produce(b.Context(), s, newBatch(size, payload), asReadied, &left); err != nil {
+						errs[w] = err
+						left.Store(0)
+						return
+					}
+				}
+			})
+			all.Go(func() {
+				for left.Load() > 0 && !asReadied {
+					n, took, err := fire(b.Context(), s, size)
+					left.Add(-int64(n))
+					if n > 0 {
+						calls.Add(1)
+						claimed.Add(int64(took))
+					}
+					if err != nil {
+						errs[workers+w] = err
+						left.Store(0)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*workers*each*size)/b.Elapsed().Seconds(), "messages/s")
+	if n := calls.Load(); n > 0 {
+		b.ReportMetric(float64(claimed.Load())/float64(n)/1e6, "ms/claim")
+	}
+}
+
+// produce inserts a batch. What was inserted as readied it deletes at once, as a node that publishes it does.
+func produce(
+	ctx context.Context, s *postgres.Store, list []node.Insertion, asReadied bool, left *atomic.Int64,
+) error {
+	refs := make([]node.Ref, len(list))
+	for i := range list {
+		list[i].Readied = asReadied
+		refs[i] = list[i].Ref()
+	}
+	_, err := s.Insert(ctx, node.InsertRequest{Node: owner(), Messages: list})
+	if err != nil || !asReadied {
+		return err
+	}
+	left.Add(-int64(len(list)))
+	_, err = s.Delete(ctx, refs)
+	return err
+}
+
+// fire claims a batch and deletes it.
+func fire(ctx context.Context, s *postgres.Store, size int) (n int, took time.Duration, err error) {
+	start := time.Now()
+	readied, err := s.Ready(ctx, due(size))
+	took = time.Since(start)
+	if err != nil || len(readied) == 0 {
+		return 0, took, err
+	}
+	refs := make([]node.Ref, len(readied))
+	for i := range readied {
+		refs[i] = readied[i].Ref()
+	}
+	_, err = s.Delete(ctx, refs)
+	return len(refs), took, err
+}

@@ -1,0 +1,21 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Statements are the texts of all statements.
+func Statements() map[string]string {
+	return map[string]string{
+		"insert": insertStatement, "lookup": lookupStatement, "present": presentStatement,
+		"ready": readyStatement, "delete": deleteStatement, "stuck": stuckStatement, "reset": resetStatement,
+	}
+}
+
+// Run executes a statement as the calls of s do, and returns its rows, of one text each.
+func Run(ctx context.Context, s *Store, statement string, arguments ...any) ([]string, error) {
+	return collect(ctx, s, func(rows pgx.Rows, text *string) error { return rows.Scan(text) },
+		statement, arguments...)
+}
