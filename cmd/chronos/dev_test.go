@@ -88,6 +88,8 @@ func produce(t *testing.T, address string, records ...*kgo.Record) {
 
 // TestDev sends messages with a plain client and looks at the screen and the output topic.
 func TestDev(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
 	p, address := dev(t)
 	deadline := time.Now().Add(300 * time.Millisecond)
 	record := submission("m-1", deadline, []byte{0, 0xff},
@@ -110,21 +112,26 @@ func TestDev(t *testing.T) {
 		t.Errorf("the dead letter is %q", got.Value)
 	}
 
-	folders := func() []string {
-		found, err := filepath.Glob(filepath.Join(os.TempDir(), "chronos-dev-*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
+	if left := files(t, temporary); len(left) != 1 {
+		t.Errorf("it keeps %q in the folder for temporary files, want one folder", left)
 	}
-	before := folders()
 	p.stop()
 	if code := p.code(t); code != 0 {
 		t.Errorf("exit code %d: %s", code, p.stderr)
 	}
-	if after := folders(); len(after) >= len(before) && len(before) > 0 {
-		t.Errorf("of the folders %q, none is gone", before)
+	if left := files(t, temporary); len(left) != 0 {
+		t.Errorf("it leaves %q behind", left)
 	}
+}
+
+// files returns what is in a folder.
+func files(t *testing.T, folder string) []os.DirEntry {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
 }
 
 // TestDevBanner asks that the lines it prints are commands that name this program and this broker.

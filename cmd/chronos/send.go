@@ -40,12 +40,9 @@ type text string
 
 // Decode takes the argument.
 func (t *text) Decode(line *kong.DecodeContext) error {
-	token, err := line.Scan.PopValue("value")
-	if err != nil {
-		return err
-	}
-	*t = text(token.String())
-	return nil
+	value, err := popValue(line)
+	*t = text(value)
+	return err
 }
 
 // Help shows what a command line looks like.

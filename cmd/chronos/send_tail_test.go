@@ -160,6 +160,7 @@ func TestClientSentences(t *testing.T) {
 		code int
 		want string
 	}{
+		{send("--in"), 2, `--in: it needs a value, such as --in=TIME; "chronos send --help" explains`},
 		{send("x"), 2, "neither --in nor --at is set: one of them must say when the message is to appear"},
 		{soon("--at", "2030-01-01T00:00Z", "x"), 2, "--in and --at exclude each other: " +
 			"only one of them may be set"},

@@ -78,12 +78,21 @@ type setting struct {
 
 // Decode takes the value of a flag.
 func (s *setting) Decode(line *kong.DecodeContext) error {
-	token, err := line.Scan.PopValue("value")
+	value, err := popValue(line)
 	if err != nil {
-		return fmt.Errorf("it needs a value, such as --%s=%s", line.Value.Name, line.Value.Flag.PlaceHolder)
+		return err
 	}
-	*s = setting{text: token.String(), origin: "--" + line.Value.Name, isSet: true}
+	*s = setting{text: value, origin: "--" + line.Value.Name, isSet: true}
 	return nil
+}
+
+// popValue returns the value of a flag or an argument, byte for byte.
+func popValue(line *kong.DecodeContext) (string, error) {
+	token, err := line.Scan.PopValue("value")
+	if err != nil && line.Value.Flag != nil {
+		return "", fmt.Errorf("it needs a value, such as --%s=%s", line.Value.Name, line.Value.Flag.PlaceHolder)
+	}
+	return token.String(), err
 }
 
 // get returns s. It makes toggle and setting alike.

@@ -1,0 +1,200 @@
+package main_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+)
+
+// database creates an empty database on the test server and returns its URL.
+func database(t *testing.T) *url.URL {
+	t.Helper()
+	server := os.Getenv("CHRONOS_TEST_POSTGRES")
+	switch {
+	case server != "":
+	case testing.Short():
+		t.Skip("without CHRONOS_TEST_POSTGRES there is no server to test on")
+	default:
+		t.Fatal("set CHRONOS_TEST_POSTGRES or run make test")
+	}
+	db, err := sql.Open("pgx", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "chronos_test_" + strings.ToLower(rand.Text())
+	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		over := context.WithoutCancel(t.Context())
+		if _, err := db.ExecContext(over, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	address, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("CHRONOS_TEST_POSTGRES is not a URL: %v", err)
+	}
+	address.Path = "/" + name
+	return address
+}
+
+// gate is a way to a server that can be closed: then connections are refused, and those that were there end.
+type gate struct {
+	address, server string
+
+	mu       sync.Mutex
+	listener net.Listener
+	open     map[net.Conn]bool
+}
+
+// newGate returns a closed gate.
+func newGate(t *testing.T, server string) *gate {
+	t.Helper()
+	g := &gate{address: freeAddress(t), server: server, open: map[net.Conn]bool{}}
+	t.Cleanup(g.shut)
+	return g
+}
+
+// unlock opens the gate.
+func (g *gate) unlock(t *testing.T) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", g.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.mu.Lock()
+	g.listener = listener
+	g.mu.Unlock()
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return // shut
+			}
+			server, err := net.Dial("tcp", g.server) //nolint:noctx // shut closes it.
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			g.mu.Lock()
+			g.open[client], g.open[server] = true, true
+			g.mu.Unlock()
+			pipe := func(to, from net.Conn) {
+				_, _ = io.Copy(to, from) // until one of them is closed
+				_ = to.Close()
+			}
+			go pipe(client, server)
+			go pipe(server, client)
+		}
+	}()
+}
+
+// shut closes the gate.
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.listener != nil {
+		_ = g.listener.Close() // It may be closed already, like the connections.
+	}
+	for connection := range g.open {
+		_ = connection.Close()
+	}
+	clear(g.open)
+}
+
+// through returns the URL of the database by way of the gate, without its password, and a file with that.
+func through(t *testing.T, g *gate, database *url.URL) (store, password string) {
+	t.Helper()
+	gated := *database
+	secret, _ := database.User.Password()
+	gated.User, gated.Host = url.User(database.User.Username()), g.address
+	return gated.String(), writeFile(t, "password", secret+"\n")
+}
+
+// TestRunOnPostgres starts a node before its database, migrates it when it is there, takes it away for a while and
+// brings it back: every message arrives, and every outage is said once.
+func TestRunOnPostgres(t *testing.T) {
+	database := database(t)
+	g := newGate(t, database.Host)
+	store, password := through(t, g, database)
+	_, address := cluster(t, "")
+	p := start(t, "run", "--brokers", address, "--create-topics", "--migrate", "--store", store,
+		"--store-password-file", password)
+	p.stderr.await(t, logged("WARN", "store unavailable; retrying")+`,"call":"check the schema"`, 1)
+	g.unlock(t)
+	p.stderr.await(t, logged("INFO", "migrated the store")+`,"version":1,`, 1)
+	p.stderr.await(t, logged("INFO", "started"), 1)
+	p.stderr.await(t, logged("INFO", "store available again"), 1)
+
+	produce(t, address, submission("1", time.Now().Add(time.Second), []byte("first")))
+	if got := consume(t, address, "chronos.out", 1)[0]; string(got.Value) != "first" {
+		t.Errorf("%q arrived", got.Value)
+	}
+
+	g.shut()
+	p.stderr.await(t, logged("WARN", "store unavailable; retrying"), 2)
+	produce(t, address, submission("2", time.Now().Add(time.Second), []byte("second")))
+	g.unlock(t)
+	if got := consume(t, address, "chronos.out", 2)[1]; string(got.Value) != "second" {
+		t.Errorf("%q arrived", got.Value)
+	}
+	p.stderr.await(t, logged("INFO", "store available again"), 2)
+	p.stop()
+	if code := p.code(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if n := strings.Count(p.stderr.String(), "unavailable"); n != 2 {
+		t.Errorf("it says %d times that the store is unavailable, want twice:\n%s", n, p.stderr)
+	}
+}
+
+// TestRunRefusesOldPostgres starts a node before its database, which then turns out to have no schema.
+func TestRunRefusesOldPostgres(t *testing.T) {
+	database := database(t)
+	g := newGate(t, database.Host)
+	store, password := through(t, g, database)
+	_, address := cluster(t, "")
+	p := start(t, "run", "--brokers", address, "--create-topics", "--store", store, "--store-password-file", password)
+	p.stderr.await(t, logged("WARN", "store unavailable; retrying"), 1)
+	g.unlock(t)
+	if code := p.code(t); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	p.stderr.await(t, `(?m)^chronos: the database schema is empty, but this chronos needs version \d+: `+
+		`run "chronos migrate up", or start with --migrate$`, 1)
+}
+
+// TestMigratePostgres migrates a real database by the commands.
+func TestMigratePostgres(t *testing.T) {
+	store := database(t).String()
+	for _, c := range []struct {
+		args, stdout, stderr string
+		code                 int
+	}{
+		{"status", `^1  hanger  not applied\n`, `^chronos: the database schema is empty`, 1},
+		{"up", `^applied 1 hanger\n`, `^$`, 0},
+		{"up", `^up to date already\n$`, `^$`, 0},
+		{"status", `^1  hanger  applied \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n`, `^$`, 0},
+	} {
+		got := run(t, "", "migrate", c.args, "--store", store)
+		if got.code != c.code || !regexp.MustCompile(c.stdout).MatchString(got.stdout) ||
+			!regexp.MustCompile(c.stderr).MatchString(got.stderr) {
+			t.Errorf("migrate %s: exit code %d, stdout %q, stderr %q", c.args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
