@@ -22,6 +22,9 @@ const (
 	defaultOutput  = "chronos.out"
 )
 
+// maxHoldTime is far beyond what makes sense, and keeps what is derived from it within the bounds of the adapters.
+const maxHoldTime = time.Hour
+
 // wrong returns the error for a setting whose value is not allowed.
 func (s *setting) wrong(allowed string) error {
 	return usagef("%s is %s: %s", s.origin, shown(s.text), allowed)
@@ -180,6 +183,9 @@ func (s *nodeSettings) nodeConfig(file *configFile) (node.Config, error) {
 			return config, s.RelayHeaders.wrong("it may name " + node.HeaderID + " and " + node.HeaderDeadline +
 				"; all other headers are relayed anyway")
 		}
+	}
+	if config.HoldTime > maxHoldTime {
+		return config, s.HoldTime.wrong(fmt.Sprintf("it must be %v or less", maxHoldTime))
 	}
 	return config, explain(config.Validate(), map[string]*setting{
 		"TimingAdvance": &s.TimingAdvance, "HoldTime": &s.HoldTime, "PollInterval": &s.PollInterval,

@@ -190,6 +190,7 @@ func TestSentences(t *testing.T) {
 	}{
 		{args: "--hold-time 1s", want: "--hold-time is 1s: it must be 2.5s or more, " +
 			"because four tenths of it limit a publish"},
+		{args: "--hold-time 61m", want: "--hold-time is 61m: it must be 1h0m0s or less"},
 		{args: "--hold-time 5", want: "--hold-time is 5: it must be a time such as 100ms, 5s or 1m30s"},
 		{args: "--hold-time=", want: `--hold-time is "": it must be a time such as 100ms, 5s or 1m30s`},
 		{args: "--timing-advance never", want: "--timing-advance is never: it must be a time such as 50ms, or auto"},

@@ -63,6 +63,9 @@ const (
 
 	// maxSettle bounds how late a port is said to be back.
 	maxSettle = 3 * time.Second
+
+	// minQuiet is longer than any pause between two calls of a port that is away, the waits of the calls included.
+	minQuiet = 30 * time.Second
 )
 
 // newReporter returns a reporter for a node of that configuration.
@@ -70,7 +73,7 @@ func newReporter(log *slog.Logger, config *node.Config) *reporter {
 	r := &reporter{
 		log:         log,
 		settle:      min(config.PublishTimeout(), maxSettle),
-		quiet:       3 * config.HoldTime,
+		quiet:       max(3*config.HoldTime, minQuiet),
 		deadLetters: map[string]bool{},
 		outages:     map[node.Port]*outage{},
 		tallies:     map[string]*tally{},
@@ -198,15 +201,17 @@ func (r *reporter) unpublished(e node.Unpublished) {
 	for _, m := range e.Messages {
 		topics[m.Topic]++
 	}
+	level, sentence := slog.LevelWarn, "could not publish messages; they wait in the store"
+	if e.Permanent {
+		level = slog.LevelError
+		sentence = "could not publish messages, and cannot until somebody acts; they wait in the store"
+	}
+	cause := oneLine(e.Err)
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {
+		// What is said later must not hold on to the event, which has all the payloads.
 		r.tally(fmt.Sprint("unpublished ", topic, e.Permanent), topics[topic], func(count int) {
-			level, sentence := slog.LevelWarn, "could not publish messages; they wait in the store"
-			if e.Permanent {
-				level = slog.LevelError
-				sentence = "could not publish messages, and cannot until somebody acts; they wait in the store"
-			}
 			r.say(level, sentence,
-				slog.String("topic", topic), slog.Int("messages", count), slog.String("error", oneLine(e.Err)))
+				slog.String("topic", topic), slog.Int("messages", count), slog.String("error", cause))
 		})
 	}
 }

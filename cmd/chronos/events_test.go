@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
 
@@ -301,6 +303,31 @@ func TestDailyBusinessIsQuiet(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReporterKeepsNothing asks that no event, and so no payload, outlives its line.
+func TestReporterKeepsNothing(t *testing.T) {
+	report(t, slog.LevelDebug, func(t *testing.T, j *journal) {
+		kept := func() weak.Pointer[node.Message] {
+			m := []node.Message{{ID: "1", Topic: "out", Value: make([]byte, 1<<20)}}
+			claims := []node.Claim{{Ref: m[0].Ref()}}
+			for _, event := range []node.Event{
+				node.Unpublished{Messages: m, Err: io.EOF},
+				node.Unpublished{Messages: m, Err: io.EOF, Permanent: true},
+				node.Fired{Messages: m},
+				node.DeadLettered{Messages: m},
+				node.Abandoned{Claims: claims},
+			} {
+				j.Observe(event)
+				j.Observe(event)
+			}
+			return weak.Make(&m[0])
+		}()
+		runtime.GC()
+		if kept.Value() != nil {
+			t.Error("the reporter holds on to messages")
+		}
+	})
 }
 
 func TestSummary(t *testing.T) {
