@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -32,8 +35,21 @@ func connect(ctx context.Context, settings *kafkaSettings, options ...kgo.Opt) (
 	defer cancel()
 	if err := client.Ping(limited); err != nil {
 		client.Close()
-		return nil, fmt.Errorf("no Kafka broker answers at %s (%s); is it, or \"chronos dev\", running there?",
-			strings.Join(config.Brokers, ", "), oneLine(err))
+		return nil, connectError(strings.Join(config.Brokers, ", "), err)
 	}
 	return client, nil
+}
+
+// connectError tells what is wrong with a connection, as far as that can be told: a broker that is asked for TLS or
+// SASL that it does not have, or has it and is not asked for it, may just hang up.
+func connectError(brokers string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no Kafka broker answers at %s (%s); is it, or \"chronos dev\", running there?",
+			brokers, oneLine(err))
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("the Kafka broker at %s closes the connection: it may want other TLS or SASL settings", brokers)
+	default:
+		return fmt.Errorf("connect to Kafka at %s: %s", brokers, oneLine(err))
+	}
 }
