@@ -4,7 +4,8 @@
 // # Statements
 //
 // Every call is one statement for each batch, in a transaction of its own under READ COMMITTED: no transaction is
-// ever held open while something else happens, so a node that stops for any reason holds up nobody. Three things
+// ever held open while something else happens. A node that stops holds up nobody, but for one that stops while an
+// answer is on its way, whose session the server's network gives up after twice the time limit. Three things
 // make the statements right, and statements.go says of each how:
 //
 //   - Where two sessions want the same row, the later one waits for the earlier one and then looks again at what that
