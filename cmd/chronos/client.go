@@ -48,7 +48,8 @@ func connectError(brokers string, err error) error {
 		return fmt.Errorf("no Kafka broker answers at %s (%s); is it, or \"chronos dev\", running there?",
 			brokers, oneLine(err))
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("the Kafka broker at %s closes the connection: it may want other TLS or SASL settings", brokers)
+		return fmt.Errorf("the Kafka broker at %s closes the connection: it may want other TLS or SASL settings",
+			brokers)
 	default:
 		return fmt.Errorf("connect to Kafka at %s: %s", brokers, oneLine(err))
 	}

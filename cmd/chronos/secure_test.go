@@ -113,7 +113,9 @@ func TestSecureConnections(t *testing.T) {
 		"TLS, not used": {[]kfake.Opt{kfake.TLS(oneWay)}, trust, nil, hangUp},
 		"mutual TLS":    {[]kfake.Opt{kfake.TLS(mutual)}, identity, trust, "certificate required"},
 		"PLAIN":         {password("PLAIN"), login("PLAIN", "right"), login("PLAIN", "wrong"), hangUp},
-		"SCRAM-SHA-256": {password("SCRAM-SHA-256"), login("SCRAM-SHA-256", "right"), login("SCRAM-SHA-256", "wrong"), hangUp},
+		"SCRAM-SHA-256": {
+			password("SCRAM-SHA-256"), login("SCRAM-SHA-256", "right"), login("SCRAM-SHA-256", "wrong"), hangUp,
+		},
 		"SCRAM-SHA-512": {password("SCRAM-SHA-512"), byFile, login("SCRAM-SHA-512", "wrong"), hangUp},
 		"both": {
 			append(password("PLAIN"), kfake.TLS(oneWay)), append(login("PLAIN", "right"), trust...),
@@ -121,7 +123,8 @@ func TestSecureConnections(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster, err := kfake.NewCluster(append(c.broker, kfake.NumBrokers(1), kfake.SeedTopics(1, "chronos.in"))...)
+			options := append(c.broker, kfake.NumBrokers(1), kfake.SeedTopics(1, "chronos.in"))
+			cluster, err := kfake.NewCluster(options...)
 			if err != nil {
 				t.Fatal(err)
 			}
