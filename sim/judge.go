@@ -36,18 +36,17 @@ type judge struct {
 type submitted struct {
 	Submission
 
-	record   node.Record // as it is on the input topic
-	deadline time.Time
-	output   string
+	record      node.Record // as it is on the input topic
+	submittedAt int64
+	deadline    time.Time
+	output      string
 
 	appended, polled        int // how often on its input topic, and delivered to a node
 	rejected, covered       bool
 	inserts, claims         int
-	attempts, direct, fires int // publishes begun: claimed ones and direct ones; and records on the output topic
-	copies                  int // records on a dead-letter topic
-	firesHealed             int
+	attempts, direct, fires int    // publishes begun: claimed ones and direct ones; and records on the output topic
+	copies                  int    // records on a dead-letter topic
 	excuse                  string // why it may fire more than once; "" for no reason
-	firstFire               int64
 }
 
 // row is a message in the store.
@@ -71,7 +70,23 @@ type incarnation struct {
 type process struct {
 	batch   map[node.MessageID][]int // what it has polled last
 	checked map[node.MessageID]bool  // which ids were absent when it looked, since then
-	held    map[int]holding          // its claims
+	held    map[heldKey]holding      // its claims
+}
+
+// heldKey names a message among the claims of a life: a submission, or the copy of a rejected record of it, of which
+// there is one for each offset.
+type heldKey struct {
+	number int
+	source string
+}
+
+func keyOf(s *submitted, headers []node.Header) heldKey {
+	for _, h := range headers {
+		if h.Name == node.HeaderSourceOffset {
+			return heldKey{s.Number, string(h.Value)}
+		}
+	}
+	return heldKey{number: s.Number}
 }
 
 // holding is a claim of a life: on what, and since when at least, by its monotonic clock.
@@ -111,7 +126,7 @@ func (j *judge) excuse(s *submitted, reason string) {
 
 func (j *judge) started(l *life) {
 	j.lives[l] = &process{
-		batch: map[node.MessageID][]int{}, checked: map[node.MessageID]bool{}, held: map[int]holding{},
+		batch: map[node.MessageID][]int{}, checked: map[node.MessageID]bool{}, held: map[heldKey]holding{},
 	}
 }
 
@@ -123,7 +138,7 @@ func (j *judge) process(l *life) *process {
 	if p := j.lives[l]; p != nil {
 		return p
 	}
-	return &process{held: map[int]holding{}, checked: map[node.MessageID]bool{}}
+	return &process{held: map[heldKey]holding{}, checked: map[node.MessageID]bool{}}
 }
 
 func (j *judge) paused(*life, time.Duration) {}
@@ -138,7 +153,9 @@ func (j *judge) submitted(s Submission, r *node.Record, deadline time.Time) {
 	known := j.submissions[s.Number]
 	if known == nil {
 		output := j.world.options.route(s.Route % j.world.options.Routes).Output
-		known = &submitted{Submission: s, record: *r, deadline: deadline, output: output}
+		known = &submitted{
+			Submission: s, record: *r, submittedAt: j.world.now, deadline: deadline, output: output,
+		}
 		j.submissions[s.Number] = known
 	}
 	known.appended++
@@ -178,6 +195,10 @@ func (j *judge) event(_ *life, e node.Event) {
 
 // committed checks S10 and S1: what a committed offset leaves behind is taken care of.
 func (j *judge) committed(_ *life, p *partition, from int64) {
+	if p.committed > p.end {
+		j.broken("S10", nil, "the offset %d of %v was committed, which ends at %d", p.committed, p, p.end)
+		return
+	}
 	for offset := from; offset < p.committed; offset++ {
 		s := j.submissions[numberIn(p.log[offset-p.base].Headers)]
 		if !s.rejected && !s.covered && s.inserts == 0 && s.fires == 0 && s.copies == 0 {
@@ -201,7 +222,7 @@ func (j *judge) publishing(l *life, records []node.Record) []*incarnation {
 			return under
 		}
 		if records[i].Topic != s.output {
-			if h, held := p.held[s.Number]; held && !direct {
+			if h, held := p.held[keyOf(s, records[i].Headers)]; held && !direct {
 				under[i] = h.incarnation
 			}
 			continue // a copy for a dead-letter topic
@@ -219,7 +240,7 @@ func (j *judge) publishing(l *life, records []node.Record) []*incarnation {
 			continue
 		}
 		s.attempts++
-		h, held := p.held[s.Number]
+		h, held := p.held[keyOf(s, records[i].Headers)]
 		switch {
 		case !held:
 			j.broken("S3", s, "it is published without a claim")
@@ -252,7 +273,7 @@ func (j *judge) outcome(l *life, records []node.Record, results []error) {
 			continue
 		}
 		if results[i] == nil {
-			delete(p.held, s.Number)
+			delete(p.held, keyOf(s, records[i].Headers))
 		} else if !rejected(results[i]) {
 			j.excuse(s, "a publish of unknown outcome")
 		}
@@ -274,11 +295,8 @@ func (j *judge) published(_ *life, r *node.Record, under *incarnation, duplicate
 	if duplicated {
 		j.excuse(s, "appended twice by the broker")
 	}
-	if j.healedAt > 0 {
-		s.firesHealed++
-	}
 	if s.fires == 1 {
-		s.firstFire = w.now
+		j.checkPunctual(s)
 		if under == nil {
 			w.count("fired-direct")
 		}
@@ -292,6 +310,26 @@ func (j *judge) published(_ *life, r *node.Record, under *incarnation, duplicate
 		}
 	}
 	j.checkFidelity(s, r)
+}
+
+// checkPunctual checks L5: as long as nothing has gone wrong, a message is late by one poll at most.
+func (j *judge) checkPunctual(s *submitted) {
+	const joined = 6 * time.Second // when the group has settled at the latest
+	w := j.world
+	o := &w.options
+	if len(w.fired) > 0 || s.submittedAt < int64(joined) || j.healedAt > 0 {
+		return
+	}
+	due := s.deadline.Sub(epoch())
+	if !o.AdaptiveAdvance {
+		due -= o.TimingAdvance
+	}
+	due = max(due, time.Duration(s.submittedAt))
+	drift := time.Duration(w.now / 1_000_000 * int64(o.Drift))
+	bound := o.PollInterval*11/10 + 20*(o.StoreLatency+o.BrokerLatency) + 2*o.Skew + drift
+	if late := time.Duration(w.now) - due; late > bound {
+		j.broken("L5", s, "it fires %v late, more than %v, and nothing has gone wrong", late, bound)
+	}
 }
 
 // checkFidelity checks S6: key, value and the other headers are what was submitted, byte for byte.

@@ -16,6 +16,9 @@ import (
 func (j *judge) inserted(l *life, m *node.Message, claim node.Claim) {
 	s := j.submissions[numberIn(m.Headers)]
 	id := node.MessageID{ID: m.ID, Topic: m.Topic}
+	if m.Topic == s.output && (m.ID != s.ID || !m.Deadline.Equal(s.deadline)) {
+		j.broken("S6", s, "it is stored as %s with the deadline %v instead of %v", m.ID, m.Deadline, s.deadline)
+	}
 	if j.rows[id] != nil {
 		j.broken("S11", s, "there are two rows of its id")
 	}
@@ -36,7 +39,7 @@ func (j *judge) inserted(l *life, m *node.Message, claim node.Claim) {
 	r := &row{incarnation: i, due: m.Deadline}
 	j.rows[id] = r
 	if claim.ReadiedBy != uuid.Nil {
-		j.claim(l, r, claim)
+		j.claim(l, r, m, claim)
 	}
 }
 
@@ -56,8 +59,8 @@ func (j *judge) present(l *life, id node.MessageID, present bool) {
 	}
 }
 
-// claimed checks S3 and S15.
-func (j *judge) claimed(l *life, in node.ReadyRequest, claimed []node.Readied) {
+// readied checks S15: what is claimed is not more than was asked for, and in its turn.
+func (j *judge) readied(in node.ReadyRequest, claimed []node.Readied) {
 	if len(claimed) > in.Limit {
 		j.broken("S15", nil, "%d messages were claimed for a limit of %d", len(claimed), in.Limit)
 	}
@@ -65,26 +68,36 @@ func (j *judge) claimed(l *life, in node.ReadyRequest, claimed []node.Readied) {
 	for i := range claimed {
 		m := &claimed[i]
 		r := j.rows[node.MessageID{ID: m.ID, Topic: m.Topic}]
-		switch {
-		case r == nil || r.id != m.Incarnation:
-			j.broken("S3", nil, "a claim was made on %s, which is not stored", m.ID)
-			return
-		case r.due.Before(last) || r.due.After(in.Until):
+		if r != nil && (r.due.Before(last) || r.due.After(in.Until)) {
 			j.broken("S15", r.submitted, "it was not its turn to be claimed")
 		}
-		last = r.due
-		j.claim(l, r, m.Claim)
+		if r != nil {
+			last = r.due
+		}
 	}
 }
 
-func (j *judge) claim(l *life, r *row, claim node.Claim) {
+// claimed checks S3.
+func (j *judge) claimed(l *life, claimed []node.Readied) {
+	for i := range claimed {
+		m := &claimed[i]
+		r := j.rows[node.MessageID{ID: m.ID, Topic: m.Topic}]
+		if r == nil || r.id != m.Incarnation {
+			j.broken("S3", nil, "a claim was made on %s, which is not stored", m.ID)
+			return
+		}
+		j.claim(l, r, &m.Message, m.Claim)
+	}
+}
+
+func (j *judge) claim(l *life, r *row, m *node.Message, claim node.Claim) {
 	if r.owner != uuid.Nil {
 		j.broken("S3", r.submitted, "it is claimed by %v, and %v has a claim on it", claim.ReadiedBy, r.owner)
 	}
 	r.owner, r.readiedAt = claim.ReadiedBy, claim.ReadiedAt
 	r.claims++
 	if p := j.lives[l]; p != nil {
-		p.held[r.Number] = holding{r.incarnation, l.host.clock.mono(j.world.now)}
+		p.held[keyOf(r.submitted, m.Headers)] = holding{r.incarnation, l.host.clock.mono(j.world.now)}
 	}
 }
 
@@ -122,7 +135,7 @@ func (j *judge) reset(l *life, release node.Release) {
 		return
 	}
 	if r.owner.String() != l.name {
-		age := w.store.now().Sub(r.readiedAt)
+		age := w.store.clock.wall(w.now).Sub(r.readiedAt)
 		made := w.now - int64(age)
 		if age < w.options.HoldTime && made > j.storeJump {
 			j.broken("S4", r.submitted, "a claim of another node was reset that is %v old", age)

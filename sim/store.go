@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
-
 	"chronos/node"
 	"chronos/node/store/memory"
 )
@@ -34,7 +32,7 @@ type journaled struct {
 func newStoreServer(w *world, open func(now func() time.Time) node.Store) *storeServer {
 	s := &storeServer{world: w, locks: map[node.MessageID]int64{}}
 	s.clock.offset = int64(w.options.StoreSkew)
-	s.truth = &truth{server: s, stored: map[node.MessageID]uuid.UUID{}}
+	s.truth = &truth{server: s, stored: map[node.MessageID]node.Claim{}}
 	s.open(open)
 	return s
 }
@@ -52,6 +50,9 @@ func (s *storeServer) open(open func(now func() time.Time) node.Store) {
 func (s *storeServer) now() time.Time {
 	if s.frozen != nil {
 		return *s.frozen
+	}
+	if m := s.world.mutant; m != nil && m.NodeStamps && s.truth.caller != nil {
+		return s.truth.caller.host.clock.wall(s.world.now)
 	}
 	return s.clock.wall(s.world.now)
 }
@@ -253,6 +254,7 @@ func (p *storePort) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Rea
 		part := in
 		part.Limit = max(r.items(in.Limit), 1)
 		claimed, _ = rows.Ready(context.Background(), part)
+		p.life.host.world.judge.readied(in, claimed)
 		r.name = nil
 		for i := range claimed {
 			m := &claimed[i]

@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -19,8 +19,9 @@ type truth struct {
 	caller *life // whose request is being applied
 	muted  bool
 
-	// stored are the incarnations that are in the store, to tell a first insert from a repeated one.
-	stored map[node.MessageID]uuid.UUID
+	// stored are the messages in the store with the claims on them, those without one having a zero time and
+	// owner. They tell a first insert from a repeated one, and mutants what they would know in SQL.
+	stored map[node.MessageID]node.Claim
 
 	holding bool
 	held    []func()
@@ -59,8 +60,11 @@ func (t *truth) Insert(ctx context.Context, in node.InsertRequest) ([]node.Inser
 		switch {
 		case results[i].Outcome == node.Duplicate:
 			t.tell(func() { judge.duplicate(caller, m) })
-		case results[i].Outcome == node.Inserted && t.stored[id] != m.Incarnation:
-			t.stored[id] = m.Incarnation
+		case results[i].Outcome == node.Inserted && t.stored[id].Incarnation != m.Incarnation:
+			t.stored[id] = node.Claim{Ref: m.Ref()}
+			if results[i].Claim.ReadiedBy != uuid.Nil {
+				t.stored[id] = results[i].Claim
+			}
 			t.tell(func() { judge.inserted(caller, m, results[i].Claim) })
 		}
 	}
@@ -82,9 +86,12 @@ func (t *truth) Present(ctx context.Context, ids []node.MessageID) ([]bool, erro
 func (t *truth) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
 	claimed, err := t.rows.Ready(ctx, in)
 	t.must(err)
+	for i := range claimed {
+		t.stored[node.MessageID{ID: claimed[i].ID, Topic: claimed[i].Topic}] = claimed[i].Claim
+	}
 	if len(claimed) > 0 {
 		judge, caller := t.server.world.judge, t.caller
-		t.tell(func() { judge.claimed(caller, in, claimed) })
+		t.tell(func() { judge.claimed(caller, claimed) })
 	}
 	return claimed, nil
 }
@@ -117,6 +124,7 @@ func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 	judge, caller := t.server.world.judge, t.caller
 	for i, release := range releases {
 		if reset[i] {
+			t.stored[node.MessageID{ID: release.ID, Topic: release.Topic}] = node.Claim{Ref: release.Ref}
 			t.tell(func() { judge.reset(caller, release) })
 		}
 	}
@@ -132,7 +140,16 @@ func (t *truth) must(err error) {
 
 // kept returns the incarnations that are in the store.
 func (t *truth) kept() []uuid.UUID {
-	return slices.SortedFunc(maps.Values(t.stored), func(a, b uuid.UUID) int {
-		return bytes.Compare(a[:], b[:])
+	var kept []uuid.UUID
+	for _, c := range t.claims() {
+		kept = append(kept, c.Incarnation)
+	}
+	return kept
+}
+
+// claims returns what is in the store, in the order of ids and topics.
+func (t *truth) claims() []node.Claim {
+	return slices.SortedFunc(maps.Values(t.stored), func(a, b node.Claim) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
 	})
 }
