@@ -38,7 +38,6 @@ var (
 	EditDistance = editDistance
 	SettingHelp  = settingHelp
 	PrintRecord  = printRecord
-	OwnName      = ownName
 )
 
 // SettingNames returns the names of all settings.
