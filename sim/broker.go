@@ -8,7 +8,7 @@ import (
 	"chronos/node"
 )
 
-// maxRecordBytes is the largest value that a topic accepts in this world.
+// maxRecordBytes is the largest value that an output topic accepts in this world.
 const maxRecordBytes = 2048
 
 // brokerServer is a Kafka cluster: topics with partitions that have leaders, and one consumer group.
@@ -25,6 +25,7 @@ type brokerServer struct {
 type topic struct {
 	name       string
 	input      bool
+	dead       bool // a dead-letter topic, which takes records of any size
 	partitions []*partition
 	missing    int64 // until when it does not exist
 	next       int   // the partition of the next record without a key
@@ -41,6 +42,7 @@ type partition struct {
 	absent int64 // until when it has no leader
 
 	committed     int64
+	reached       int64 // the highest that was committed: a late commit of old cannot take that back
 	owner, target *member
 }
 
@@ -54,7 +56,9 @@ func newBrokerServer(w *world) *brokerServer {
 			b.other = append(b.other, b.newTopic(r.Output, false))
 		}
 		if r.DeadLetter != "" && b.topic(r.DeadLetter) == nil {
-			b.other = append(b.other, b.newTopic(r.DeadLetter, false))
+			dead := b.newTopic(r.DeadLetter, false)
+			dead.dead = true
+			b.other = append(b.other, dead)
 		}
 	}
 	for _, t := range b.input {

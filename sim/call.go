@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"chronos/node"
 )
 
 // The errors that calls return. Their texts say what the world knows; the engine must not care.
@@ -48,7 +51,9 @@ const (
 )
 
 // begin counts a call and lets happen what the plan or chance has for it.
-func (l *life) begin(op numberedOp, link *link) *call {
+//
+// concerns says which submissions the call is about; nil for none.
+func (l *life) begin(op numberedOp, link *link, concerns func() []int) *call {
 	t := l.enter()
 	h := l.host
 	w := h.world
@@ -56,20 +61,55 @@ func (l *life) begin(op numberedOp, link *link) *call {
 	w.stats.Calls++
 	c := &call{task: t, link: link, op: op, nth: h.calls[op], partial: -1}
 	w.digest.number(uint64(h.number)<<40 | uint64(op)<<32 | uint64(c.nth))
+	var about []int
+	if concerns != nil && (w.rekey || len(h.planOf[op]) > 0) {
+		about = h.counted(op, concerns())
+	}
 	if w.plan == nil {
 		if f, struck := w.drawFault(h, op); struck {
 			c.strike(f)
 		}
 		return c
 	}
+	for i := 0; i < len(h.planOf[op]); i++ {
+		f := h.planOf[op][i]
+		if slices.Contains(about, f.Of) && h.callsOf[callOf{op, f.Of}] == f.Nth && !w.faultsOver {
+			h.planOf[op] = slices.Delete(h.planOf[op], i, i+1)
+			i--
+			c.strike(f)
+		}
+	}
 	for len(h.plan[op]) > 0 && h.plan[op][0].Nth <= c.nth {
 		f := h.plan[op][0]
 		h.plan[op] = h.plan[op][1:]
 		if f.Nth == c.nth && !w.faultsOver {
+			if w.rekey && len(about) > 0 {
+				f.Of = about[0]
+				f.Nth = h.callsOf[callOf{op, f.Of}]
+			}
 			c.strike(f)
 		}
 	}
 	return c
+}
+
+// callOf is what calls are counted by, where a plan asks for it: an operation on a submission.
+type callOf struct {
+	op numberedOp
+	of int
+}
+
+// counted counts a call for each submission that it is about.
+func (h *host) counted(op numberedOp, about []int) []int {
+	for _, n := range about {
+		h.callsOf[callOf{op, n}]++
+	}
+	return about
+}
+
+// numbersOf returns the submissions that records belong to.
+func numbersOf(records []node.Record) []int {
+	return mapped(records, func(r node.Record) int { return numberIn(r.Headers) })
 }
 
 // perform sends the request and parks the caller until it has the outcome or its time is up.

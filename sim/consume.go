@@ -21,7 +21,7 @@ func (p *brokerPort) Poll(ctx context.Context) ([]node.Record, error) {
 	if l.member != nil {
 		w.broker.group.polls(l.member)
 	}
-	c := l.begin(opPoll, &l.host.brokerLink)
+	c := l.begin(opPoll, &l.host.brokerLink, nil)
 	if c.refused {
 		p.wait(ctx, c, c.link.latency())
 		return nil, errRefused
@@ -96,7 +96,7 @@ func (p *brokerPort) Commit(ctx context.Context, records []node.Record) error {
 	l := p.life
 	w := l.host.world
 	m := l.member
-	c := l.begin(opCommit, &l.host.brokerLink)
+	c := l.begin(opCommit, &l.host.brokerLink, func() []int { return numbersOf(records) })
 	return c.perform(ctx, w.options.publishTimeout(), func() bool {
 		if w.now < w.broker.away {
 			c.unanswered = true
@@ -129,6 +129,7 @@ func (g *group) commit(m *member, records []node.Record) {
 		from := p.committed
 		back := r.Offset+1 < from
 		p.committed = r.Offset + 1
+		p.reached = max(p.reached, p.committed)
 		if back {
 			g.world.judge.rewound(p) // an older commit has come late
 		} else {
@@ -157,7 +158,7 @@ func (p *brokerPort) Leave(ctx context.Context) error {
 		l.member = nil
 		m.holding, m.zombie, m.view = false, false, nil
 	}
-	c := l.begin(opLeave, &l.host.brokerLink)
+	c := l.begin(opLeave, &l.host.brokerLink, nil)
 	err := c.perform(ctx, w.options.publishTimeout(), func() bool {
 		if w.now < w.broker.away {
 			c.unanswered = true

@@ -106,6 +106,11 @@ type Fault struct {
 	Node int
 	Op   Op
 	Nth  int
+
+	// Of counts only the calls that are about that submission; 0 counts all. Such a fault stays where it is when
+	// other submissions are taken away.
+	Of int
+
 	Kind FaultKind
 
 	// For is how long it lasts, how late it is, by how much a clock jumps, or when a process is started again.
@@ -123,7 +128,11 @@ func (f Fault) String() string {
 	} else {
 		fmt.Fprintf(&s, "node %d", f.Node)
 	}
-	fmt.Fprintf(&s, " %s %d: %s", f.Op, f.Nth, f.Kind)
+	fmt.Fprintf(&s, " %s %d", f.Op, f.Nth)
+	if f.Of != 0 {
+		fmt.Fprintf(&s, " of %d", f.Of)
+	}
+	fmt.Fprintf(&s, ": %s", f.Kind)
 	if f.For != 0 {
 		fmt.Fprintf(&s, " %v", f.For)
 	}
@@ -141,10 +150,16 @@ func ParseFault(line string) (Fault, error) {
 	if found && len(words) > 0 && words[0] == "app" {
 		words = append([]string{"node", "0"}, words[1:]...)
 	}
+	var err error
+	if len(words) == 6 && words[4] == "of" {
+		if f.Of, err = strconv.Atoi(words[5]); err != nil || f.Of < 1 {
+			return Fault{}, fmt.Errorf("%q is no submission", words[5])
+		}
+		words = words[:4]
+	}
 	if !found || len(words) != 4 || words[0] != "node" {
 		return Fault{}, fmt.Errorf("%q is not of the form node 3 delete 2: reply-lost", line)
 	}
-	var err error
 	if f.Node, err = strconv.Atoi(words[1]); err != nil || f.Node < 0 {
 		return Fault{}, fmt.Errorf("%q is no node", words[1])
 	}
@@ -242,8 +257,8 @@ func faultKinds() []faultDescription {
 		{Late, "the request takes effect late, often after the timeout", requests, 6, 50 * ms, 20 * s, 0, false},
 		{Slow, "the reply takes long", requests, 6, 10 * ms, 5 * s, 0, false},
 		{Partial, "an error, after some items have taken effect", writes | commits | publish, 6, 0, 0, 8, false},
-		{Locked, "the transaction holds its row locks for long", writes, 4, 10 * ms, 2 * s, 0, false},
-		{RolledBack, "the transaction holds its row locks for long and is undone", writes, 4, 10 * ms, 2 * s, 0, false},
+		{Locked, "the transaction holds its row locks for long", writes, 8, 10 * ms, 2 * s, 0, false},
+		{RolledBack, "the transaction holds its row locks for long and is undone", writes, 8, 10 * ms, 2 * s, 0, false},
 		{Duplicate, "the records are appended twice", publish | submit, 4, 0, 0, 0, false},
 		{StoreDown, "the store refuses everybody", any, 1, 10 * ms, 20 * s, 0, false},
 		{StoreSilent, "the store answers nobody", any, 1, 10 * ms, 20 * s, 0, false},
@@ -314,4 +329,27 @@ func (d *faultDescription) draw(r *rand.Rand, f *Fault) {
 			f.Count = -f.Count
 		}
 	}
+}
+
+// FaultKinds returns all kinds of faults.
+func FaultKinds() []FaultKind {
+	return mapped(faultKinds(), func(d faultDescription) FaultKind { return d.kind })
+}
+
+// About returns what a kind of fault does, in a few words.
+func (k FaultKind) About() string {
+	d, _ := describe(k)
+	return d.text
+}
+
+// OpsOf returns the operations that a fault of a kind can strike.
+func OpsOf(kind FaultKind) []Op {
+	var at []Op
+	d, _ := describe(kind)
+	for i, op := range ops() {
+		if d.at(numberedOp(i)) {
+			at = append(at, op)
+		}
+	}
+	return at
 }

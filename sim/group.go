@@ -124,6 +124,11 @@ func (g *group) heard(m *member) {
 		g.world.after(between(g.random, time.Millisecond, 3*time.Second), func() { g.notice(m) })
 		return
 	}
+	if !m.holding && m.hurried {
+		m.hurried = false
+		m.overdue++
+		g.settle()
+	}
 	m.wake()
 }
 
@@ -213,7 +218,7 @@ func (g *group) settle() {
 			continue
 		}
 		if p.owner != nil {
-			if p.owner.holding {
+			if p.owner.holding || !g.world.broker.attends(p.owner.life) {
 				g.hurry(p.owner)
 				continue
 			}
@@ -237,7 +242,7 @@ func (g *group) hurry(m *member) {
 	m.hurried = true
 	overdue := m.overdue
 	g.world.after(g.world.options.Rebalance, func() {
-		if m.overdue == overdue && m.holding && !m.gone {
+		if m.overdue == overdue && !m.gone {
 			g.expel(m, 0)
 		}
 	})
@@ -264,7 +269,7 @@ func (g *group) rewind(records int) {
 	}
 	for _, p := range g.partitions {
 		if to := max(p.committed-int64(records), p.base); to != p.committed {
-			p.committed = to
+			p.committed, p.reached = to, to
 			g.world.judge.rewound(p)
 		}
 	}

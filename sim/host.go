@@ -22,8 +22,12 @@ type host struct {
 
 	stepped int64 // when the wall clock last jumped
 
-	calls  [opCount]int     // over all lives
-	plan   [opCount][]Fault // what is planned for the calls to come, in their order
+	calls [opCount]int     // over all lives
+	plan  [opCount][]Fault // what is planned for the calls to come, in their order
+
+	callsOf map[callOf]int   // where faults are keyed to submissions
+	planOf  [opCount][]Fault // those faults
+
 	faults *rand.Rand
 
 	storeLink, brokerLink link
@@ -59,10 +63,11 @@ type life struct {
 
 func newHost(w *world, number int) *host {
 	h := &host{
-		world:  w,
-		number: number,
-		fate:   FateHealed,
-		faults: stream(w.options.Seed, forFaults, number, 0),
+		world:   w,
+		number:  number,
+		fate:    FateHealed,
+		callsOf: map[callOf]int{},
+		faults:  stream(w.options.Seed, forFaults, number, 0),
 	}
 	clocks := stream(w.options.Seed, forClocks, number, 0)
 	h.clock.reading = clocks.Int64N(int64(time.Hour))

@@ -55,6 +55,7 @@ type row struct {
 
 	due       time.Time
 	readiedAt time.Time
+	stamp     time.Time // what the store's clock really was at the claim
 	owner     uuid.UUID
 }
 

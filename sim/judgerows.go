@@ -13,7 +13,7 @@ import (
 )
 
 // inserted checks a new row.
-func (j *judge) inserted(l *life, m *node.Message, claim node.Claim) {
+func (j *judge) inserted(l *life, m *node.Message, claim node.Claim, stamp time.Time) {
 	s := j.submissions[numberIn(m.Headers)]
 	id := node.MessageID{ID: m.ID, Topic: m.Topic}
 	if m.Topic == s.output && (m.ID != s.ID || !m.Deadline.Equal(s.deadline)) {
@@ -39,7 +39,7 @@ func (j *judge) inserted(l *life, m *node.Message, claim node.Claim) {
 	r := &row{incarnation: i, due: m.Deadline}
 	j.rows[id] = r
 	if claim.ReadiedBy != uuid.Nil {
-		j.claim(l, r, m, claim)
+		j.claim(l, r, m, claim, stamp)
 	}
 }
 
@@ -78,7 +78,7 @@ func (j *judge) readied(in node.ReadyRequest, claimed []node.Readied) {
 }
 
 // claimed checks S3.
-func (j *judge) claimed(l *life, claimed []node.Readied) {
+func (j *judge) claimed(l *life, claimed []node.Readied, stamp time.Time) {
 	for i := range claimed {
 		m := &claimed[i]
 		r := j.rows[node.MessageID{ID: m.ID, Topic: m.Topic}]
@@ -86,15 +86,15 @@ func (j *judge) claimed(l *life, claimed []node.Readied) {
 			j.broken("S3", nil, "a claim was made on %s, which is not stored", m.ID)
 			return
 		}
-		j.claim(l, r, &m.Message, m.Claim)
+		j.claim(l, r, &m.Message, m.Claim, stamp)
 	}
 }
 
-func (j *judge) claim(l *life, r *row, m *node.Message, claim node.Claim) {
+func (j *judge) claim(l *life, r *row, m *node.Message, claim node.Claim, stamp time.Time) {
 	if r.owner != uuid.Nil {
 		j.broken("S3", r.submitted, "it is claimed by %v, and %v has a claim on it", claim.ReadiedBy, r.owner)
 	}
-	r.owner, r.readiedAt = claim.ReadiedBy, claim.ReadiedAt
+	r.owner, r.readiedAt, r.stamp = claim.ReadiedBy, claim.ReadiedAt, stamp
 	r.claims++
 	if p := j.lives[l]; p != nil {
 		p.held[keyOf(r.submitted, m.Headers)] = holding{r.incarnation, l.host.clock.mono(j.world.now)}
@@ -135,7 +135,7 @@ func (j *judge) reset(l *life, release node.Release) {
 		return
 	}
 	if r.owner.String() != l.name {
-		age := w.store.clock.wall(w.now).Sub(r.readiedAt)
+		age := w.store.instant().Sub(r.stamp)
 		made := w.now - int64(age)
 		if age < w.options.HoldTime && made > j.storeJump {
 			j.broken("S4", r.submitted, "a claim of another node was reset that is %v old", age)
@@ -189,6 +189,11 @@ func (j *judge) finish() {
 	if w.stats.Drained >= 0 {
 		return
 	}
+	for _, p := range w.broker.group.partitions {
+		if p.reached < p.end {
+			j.broken("L3", nil, "%v is committed up to %d, and ends at %d", p, p.reached, p.end)
+		}
+	}
 	left := slices.SortedFunc(maps.Values(j.rows), func(a, b *row) int {
 		return cmp.Or(a.deadline.Compare(b.deadline), strings.Compare(a.ID, b.ID))
 	})
@@ -202,4 +207,12 @@ func (j *judge) finish() {
 func (j *judge) stored(s *submitted) bool {
 	r := j.rows[node.MessageID{ID: s.ID, Topic: s.output}]
 	return r != nil && r.submitted == s
+}
+
+// numberOf returns the submission that a row belongs to; 0 if there is no such row.
+func (j *judge) numberOf(ref node.Ref) int {
+	if i := j.incarnations[ref.Incarnation]; i != nil {
+		return i.Number
+	}
+	return 0
 }

@@ -33,7 +33,7 @@ func storeMutants() []*Mutant {
 		},
 		{
 			Name: "delete-if-owner", About: "a delete is fenced by the owner of the claim (H3)",
-			Kills: []string{"S14"},
+			Kills: []string{"S14"}, Options: suspicious,
 			Rows: func(rows node.Store, table Table) node.Store {
 				return fencedDelete(rows, func(ref node.Ref) bool {
 					c, _ := table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
@@ -43,7 +43,7 @@ func storeMutants() []*Mutant {
 		},
 		{
 			Name: "delete-if-claimed", About: "a delete is fenced by the claim that the node had (H4)",
-			Kills: []string{"S14"}, Rows: claimFence,
+			Kills: []string{"S14"}, Rows: claimFence, Options: suspicious,
 		},
 		{
 			Name: "delete-ignored", About: "a delete reports success and does nothing",
@@ -54,7 +54,7 @@ func storeMutants() []*Mutant {
 		},
 		{
 			Name: "delete-waiting-only", About: "a delete spares what has been claimed by a peer meanwhile",
-			Kills: []string{"S14"},
+			Kills: []string{"S14"}, Options: suspicious,
 			Rows: func(rows node.Store, table Table) node.Store {
 				return fencedDelete(rows, func(ref node.Ref) bool {
 					c, _ := table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
@@ -197,7 +197,7 @@ func claimMutants() []*Mutant {
 		},
 		{
 			Name: "reset-by-id", About: "a reset does not look whose claim it is (H18)",
-			Kills: []string{"S4"}, Options: reusing,
+			Kills: []string{"S4"}, Options: lateResets,
 			Rows: func(rows node.Store, table Table) node.Store {
 				return looseReset(rows, table, func(node.Release, node.Claim) bool { return true })
 			},
@@ -210,7 +210,7 @@ func claimMutants() []*Mutant {
 					return r.ReadiedBy == c.ReadiedBy && table.Caller() != c.ReadiedBy
 				})
 			},
-			Options: func(o *Options) { o.Nodes = max(o.Nodes, 2) },
+			Options: lateResets,
 		},
 		{
 			Name: "reset-ignored", About: "a reset reports success and does nothing",
@@ -264,6 +264,20 @@ func claimMutants() []*Mutant {
 			},
 		},
 	}
+}
+
+// lateResets makes it likely that what a detector has seen is not so any more when its reset takes effect.
+func lateResets(o *Options) {
+	reusing(o)
+	o.Nodes, o.Fates, o.Lapsed, o.FaultRate = 2, "", 0, 1000
+	o.Mix = []FaultKind{Late, Slow, Pause, PauseSent, RequestLost, Disconnected}
+}
+
+// suspicious makes it likely that a node is slow and a peer takes over.
+func suspicious(o *Options) {
+	o.Nodes, o.Fates, o.Lapsed, o.FaultRate = 3, "", 0, 300
+	o.HoldTime, o.PollInterval, o.Lookahead = 2500*time.Millisecond, 50*time.Millisecond, 250*time.Millisecond
+	o.Mix = []FaultKind{Slow, Pause, PauseSent, CutStore}
 }
 
 func reusing(o *Options) { o.Reuse, o.Horizon = 40, 5*time.Second }

@@ -255,7 +255,7 @@ func settingOf[T any](name string, value *T, parse func(string) (T, error)) sett
 	}
 }
 
-func parseString(s string) (string, error) { return s, nil }
+func parseString(s string) (string, error) { return strings.TrimPrefix(s, "-"), nil }
 
 func parseUint(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }
 

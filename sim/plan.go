@@ -23,6 +23,9 @@ func (p *Plan) Clone() *Plan {
 // Script is a run as text: lines of the form "name value" set options, lines that begin with "at" or "after" are
 // submissions, lines that begin with "node" or "app" are faults. What follows # is a comment.
 type Script struct {
+	// Name is the name of the file that it comes from, without its ending.
+	Name string
+
 	// About is the comment at the top of the file, which tells a person what the run shows.
 	About string
 
@@ -35,7 +38,13 @@ type Script struct {
 
 	// Sometimes are the points that the run must come by: names that Coverage counts.
 	Sometimes []string
+
+	// Against are the mutants that the script must catch, and by which invariant.
+	Against []Against
 }
+
+// Against says that a run with a mutant must break an invariant.
+type Against struct{ Mutant, Invariant string }
 
 // WriteTo writes the script as ReadScript reads it.
 func (s *Script) WriteTo(out io.Writer) (int64, error) {
@@ -51,6 +60,9 @@ func (s *Script) WriteTo(out io.Writer) (int64, error) {
 	}
 	for _, point := range s.Sometimes {
 		text.WriteString("sometimes " + point + "\n")
+	}
+	for _, a := range s.Against {
+		text.WriteString("against " + a.Mutant + " " + a.Invariant + "\n")
 	}
 	text.WriteString(s.Options.String())
 	for _, m := range s.Plan.Messages {
@@ -110,6 +122,10 @@ func (s *Script) line(line string) error {
 	case "expect":
 		s.Expect = value
 		return nil
+	case "against":
+		mutant, invariant, _ := strings.Cut(value, " ")
+		s.Against = append(s.Against, Against{mutant, strings.TrimSpace(invariant)})
+		return nil
 	case "sometimes":
 		s.Sometimes = append(s.Sometimes, value)
 		return nil
@@ -117,9 +133,12 @@ func (s *Script) line(line string) error {
 	return s.Options.Set(name, value)
 }
 
-// Setup returns the setup that runs the script.
+// Setup returns the setup that runs the script. A script without submissions has those that its options draw.
 func (s *Script) Setup() (Setup, error) {
-	setup := Setup{Options: s.Options, Plan: &s.Plan}
+	setup := Setup{Options: s.Options, Plan: s.Plan.Clone()}
+	if len(setup.Plan.Messages) == 0 {
+		setup.Plan.Messages = Workload(s.Options)
+	}
 	if s.Break != "" {
 		mutant, err := MutantByName(s.Break)
 		if err != nil {

@@ -26,7 +26,7 @@ func (p *brokerPort) Publish(ctx context.Context, records []node.Record) []error
 	w := l.host.world
 	under := w.judge.publishing(l, records)
 	b := &publishing{
-		call: l.begin(opPublish, &l.host.brokerLink), life: l, records: records, under: under,
+		call: l.begin(opPublish, &l.host.brokerLink, func() []int { return numbersOf(records) }), life: l, records: records, under: under,
 		results: make([]error, len(records)), open: make([]int, len(records)),
 	}
 	for i := range records {
@@ -90,7 +90,7 @@ func (b *publishing) append(i int) (again int64) {
 	case t == nil || w.now < t.missing:
 		b.results[i] = node.ErrNoTopic
 		return 0
-	case len(r.Value) > maxRecordBytes:
+	case len(r.Value) > maxRecordBytes && !t.dead:
 		b.results[i] = node.ErrRejected
 		return 0
 	}

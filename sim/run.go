@@ -19,6 +19,9 @@ type Setup struct {
 	// Observe is shown every step; nil for nobody.
 	Observe func(*Step)
 
+	// rekey lets the plan of the result key its faults to submissions, where it can.
+	rekey bool
+
 	// Store opens the store that keeps the rows; nil for the memory store. It must need no time and no luck.
 	Store func(now func() time.Time) node.Store
 }
@@ -90,6 +93,7 @@ func newWorld(setup Setup) *world {
 		plan:     setup.Plan,
 		mutant:   setup.Break,
 		observe:  setup.Observe,
+		rekey:    setup.rekey,
 		coverage: Coverage{},
 	}
 	w.stats.Drained = -1
@@ -141,6 +145,10 @@ func (w *world) planFaults() {
 		if !known || f.Node >= len(w.hosts) {
 			continue // a plan that was made for more nodes
 		}
+		if f.Of > 0 {
+			w.hosts[f.Node].planOf[op] = append(w.hosts[f.Node].planOf[op], f)
+			continue
+		}
 		plan := &w.hosts[f.Node].plan[op]
 		i := len(*plan)
 		for i > 0 && (*plan)[i-1].Nth > f.Nth {
@@ -174,7 +182,7 @@ func (w *world) drained() bool {
 		return false
 	}
 	for _, p := range w.broker.group.partitions {
-		if p.committed < p.end {
+		if p.reached < p.end {
 			return false
 		}
 	}

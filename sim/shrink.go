@@ -26,13 +26,23 @@ func Shrink(setup Setup, most int) (Shrinking, bool) {
 	s := &shrinker{invariant: first.Violation.Invariant, most: most, runs: 1}
 	setup.Observe = nil
 	setup.Plan = first.Plan.Clone()
+	setup.Options = withoutChance(setup.Options)
 	s.best, s.result = setup, first
 	// The plan replays the run that drew it. If it does not, there is nothing to shrink.
 	if !s.try(setup) {
 		return Shrinking{}, false
 	}
+	s.submissions()
 	s.shrink()
 	return Shrinking{s.best, s.result, s.runs}, true
+}
+
+// withoutChance sets back the options that say what is drawn, of which a plan is the outcome.
+func withoutChance(o Options) Options {
+	usual := DefaultOptions()
+	o.Mix, o.FaultRate, o.Messages, o.Bursts, o.Horizon = nil, 0, usual.Messages, 0, usual.Horizon
+	o.Reuse, o.Lapsed, o.Malformed, o.Poison = usual.Reuse, usual.Lapsed, usual.Malformed, usual.Poison
+	return o
 }
 
 type shrinker struct {
@@ -58,6 +68,46 @@ func (s *shrinker) try(candidate Setup) bool {
 	return true
 }
 
+// submissions keys the faults to submissions where it can: they then stay where they are when others go.
+func (s *shrinker) submissions() {
+	keyed := s.best
+	keyed.rekey = true
+	candidate := s.best
+	candidate.Plan = Run(keyed).Plan.Clone()
+	s.try(candidate)
+}
+
+// focus keeps only the submissions of the id that the violation is about, and tries other seeds until it happens to
+// them alone: where a race decides, the others may have served for nothing but its timing.
+func (s *shrinker) focus() {
+	const seeds = 50
+	plan := s.best.Plan
+	if len(s.result.Violation.Messages) == 0 || len(plan.Messages) <= 3 {
+		return
+	}
+	concerned := s.result.Violation.Messages[0]
+	id := ""
+	for _, m := range plan.Messages {
+		if m.Number == concerned {
+			id = m.ID
+		}
+	}
+	focused := &Plan{Faults: slices.Clone(plan.Faults)}
+	for _, m := range plan.Messages {
+		if m.ID == id {
+			focused.Messages = append(focused.Messages, m)
+		}
+	}
+	for n := range uint64(seeds) {
+		candidate := s.best
+		candidate.Options.Seed += n
+		candidate.Plan = focused.Clone()
+		if s.try(candidate) {
+			return
+		}
+	}
+}
+
 // shrink repeats all passes until a round changes nothing.
 func (s *shrinker) shrink() {
 	for s.runs < s.most {
@@ -66,6 +116,8 @@ func (s *shrinker) shrink() {
 		s.messages()
 		s.faults()
 		s.earlier()
+		s.collapse()
+		s.focus()
 		s.nodes()
 		s.numbers()
 		if s.size() == before {
@@ -107,6 +159,34 @@ func (s *shrinker) messages() {
 			candidate.Plan.Messages = slices.Delete(candidate.Plan.Messages, from, to)
 			return s.try(candidate)
 		})
+}
+
+// collapse tries with one node, on which every call of a kind is the next one: with few faults left, their numbers can
+// be guessed.
+func (s *shrinker) collapse() {
+	const most = 8
+	faults := len(s.best.Plan.Faults)
+	if faults > 2 || s.best.Options.Nodes == 1 {
+		return
+	}
+	combinations := 1
+	for range faults {
+		combinations *= most
+	}
+	for n := range combinations {
+		candidate := s.best
+		candidate.Plan = s.best.Plan.Clone()
+		candidate.Options.Nodes, candidate.Options.Fates = 1, ""
+		for i := range candidate.Plan.Faults {
+			f := &candidate.Plan.Faults[i]
+			f.Node = min(f.Node, 1)
+			f.Nth = 1 + n%most
+			n /= most
+		}
+		if s.try(candidate) {
+			return
+		}
+	}
 }
 
 // earlier lets faults strike earlier calls, so that what only served to count up to theirs can go.

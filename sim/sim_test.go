@@ -1,38 +1,154 @@
 package sim_test
 
 import (
-	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"testing"
-	"time"
 
+	"chronos/scripts/tidy"
 	"chronos/sim"
 )
 
-func TestTry(t *testing.T) {
-	o := sim.DefaultOptions()
-	o.FaultRate = 0
-	start := time.Now()
-	for seed := range 20 {
-		o.Seed = uint64(seed + 1)
-		r := sim.Run(sim.Setup{Options: o})
-		if seed == 0 || r.Violation != nil {
-			fmt.Println(seed, r.Hash, r.Violation, r.Stats, r.Coverage)
+// TestSameSeedSameTrace runs seeds twice, and once more from the plan that the first run has recorded: without the random
+// source the same faults must strike at the same calls.
+func TestSameSeedSameTrace(t *testing.T) {
+	for seed := range uint64(60) {
+		setup := sim.Setup{Options: sim.Swarm(seed)}
+		first := sim.Run(setup)
+		if again := sim.Run(setup); again.Hash != first.Hash {
+			t.Fatalf("seed %d: two runs have the hashes %x and %x: %s", seed, first.Hash, again.Hash, difference(setup, setup))
 		}
-		if r2 := sim.Run(sim.Setup{Options: o}); r2.Hash != r.Hash {
-			t.Error("hash", seed)
+		planned := setup
+		planned.Plan = first.Plan
+		replayed := sim.Run(planned)
+		if replayed.Hash != first.Hash {
+			t.Fatalf("seed %d: the plan gives another trace: %s", seed, difference(setup, planned))
 		}
-	}
-	fmt.Println(time.Since(start))
-	o.FaultRate = 100
-	start = time.Now()
-	total := sim.Coverage{}
-	for seed := range 100 {
-		o.Seed = uint64(seed + 1)
-		r := sim.Run(sim.Setup{Options: o})
-		total.Add(r.Coverage)
-		if r.Violation != nil || r.Stats.Drained < 0 {
-			fmt.Println(o.Seed, r.Hash, r.Violation, r.Stats)
+		if !slices.Equal(replayed.Plan.Faults, first.Plan.Faults) {
+			t.Fatalf("seed %d: of the faults\n%v\nonly these strike in the replay\n%v",
+				seed, first.Plan.Faults, replayed.Plan.Faults)
 		}
 	}
-	fmt.Println(time.Since(start), total, total.Missing())
+}
+
+// difference returns the first steps in which two runs differ.
+func difference(a, b sim.Setup) string {
+	x, y := trace(a), trace(b)
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return x[i] + " | " + y[i]
+		}
+	}
+	return "one trace is longer"
+}
+
+func trace(setup sim.Setup) []string {
+	var lines []string
+	setup.Observe = func(s *sim.Step) { lines = append(lines, s.String()) }
+	sim.Run(setup)
+	return lines
+}
+
+// TestObserverChangesNothing compares a run that is watched with one that is not.
+func TestObserverChangesNothing(t *testing.T) {
+	setup := sim.Setup{Options: sim.Swarm(5)}
+	want := sim.Run(setup).Hash
+	steps := 0
+	setup.Observe = func(*sim.Step) { steps++ }
+	if got := sim.Run(setup).Hash; got != want || steps == 0 {
+		t.Fatalf("watched with %d steps, the hash is %x instead of %x", steps, got, want)
+	}
+}
+
+// TestHashDependsOnNothingElse folds the hashes of a hundred seeds under other numbers of processors and another garbage
+// collector.
+func TestHashDependsOnNothingElse(t *testing.T) {
+	fold := func() (sum uint64) {
+		for seed := range uint64(100) {
+			sum = sum*31 + sim.Run(sim.Setup{Options: sim.Swarm(seed)}).Hash
+		}
+		return sum
+	}
+	want := fold()
+	t.Logf("the fold of 100 seeds is %x", want)
+	processors := runtime.GOMAXPROCS(1)
+	one := fold()
+	runtime.GOMAXPROCS(2)
+	two := fold()
+	runtime.GOMAXPROCS(processors)
+	collect := debug.SetGCPercent(5)
+	eager := fold()
+	debug.SetGCPercent(collect)
+	if one != want || two != want || eager != want {
+		t.Fatalf("the fold is %x, with 1 processor %x, with 2 %x, and with an eager collector %x", want, one, two, eager)
+	}
+}
+
+// TestSwarm runs a batch of seeds. All invariants hold, and in the whole batch everything occurs that must occur sometimes.
+func TestSwarm(t *testing.T) {
+	seeds := uint64(400)
+	if testing.Short() {
+		seeds = 100
+	}
+	coverage := sim.Coverage{}
+	for seed := range seeds {
+		result := sim.Run(sim.Setup{Options: sim.Swarm(seed)})
+		coverage.Add(result.Coverage)
+		if v := result.Violation; v != nil {
+			t.Errorf("chronos sim --seed %d: %s at %v: %s", seed, v.Invariant, v.At, v.Detail)
+		}
+	}
+	if missing := coverage.Missing(); len(missing) > 0 && !testing.Short() {
+		t.Errorf("%d seeds never came by %v", seeds, missing)
+	}
+}
+
+// TestNothingLeft checks that a run leaves no coroutine behind, however it ends.
+func TestNothingLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for seed := range uint64(30) {
+		sim.Run(sim.Setup{Options: sim.Swarm(seed)})
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Fatalf("%d coroutines are left", after-before)
+	}
+}
+
+// TestReplayable applies the rules of replayed code to the simulator: no goroutine, channel, wall clock, global
+// randomness, map order or floating point.
+func TestReplayable(t *testing.T) {
+	code, err := tidy.Load(t.Context(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(code.Trees) < 20 {
+		t.Fatalf("there are %d files only: this looks in the wrong place", len(code.Trees))
+	}
+	for _, finding := range tidy.Replayed(code) {
+		t.Error(finding)
+	}
+}
+
+// TestNames checks that everything which is named can be found by its name.
+func TestNames(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range sim.Mutants() {
+		if names[m.Name] || len(m.Kills) == 0 || m.About == "" {
+			t.Errorf("mutant %q is there twice, or lacks a text or an invariant", m.Name)
+		}
+		names[m.Name] = true
+		if found, err := sim.MutantByName(m.Name); err != nil || found.Name != m.Name {
+			t.Errorf("mutant %q is not found: %v", m.Name, err)
+		}
+	}
+	if _, err := sim.MutantByName("nobody"); err == nil {
+		t.Error("a mutant is found that is not there")
+	}
+	if _, err := sim.ScenarioByName("nowhere"); err == nil {
+		t.Error("a scenario is found that is not there")
+	}
+	if s, err := sim.ScenarioByName("no-fault"); err != nil || s.About == "" {
+		t.Errorf("the scenario no-fault is not found, or says nothing: %v", err)
+	}
 }

@@ -54,8 +54,11 @@ func (s *storeServer) now() time.Time {
 	if m := s.world.mutant; m != nil && m.NodeStamps && s.truth.caller != nil {
 		return s.truth.caller.host.clock.wall(s.world.now)
 	}
-	return s.clock.wall(s.world.now)
+	return s.instant()
 }
+
+// instant is what the clock really says.
+func (s *storeServer) instant() time.Time { return s.clock.wall(s.world.now) }
 
 func (s *storeServer) heal() {
 	s.refuses, s.silent = s.world.now, s.world.now
@@ -148,7 +151,7 @@ func (r *request) arrive() bool {
 	}
 	if until, blocked := s.blocked(r.name); blocked {
 		w.count("lock-wait")
-		w.at(until, r.call, callArrives)
+		w.at(until+1, r.call, callArrives) // after the commit
 		return false
 	}
 	if r.locked == 0 {
@@ -168,7 +171,7 @@ func (r *request) arrive() bool {
 		s.lock(r.name, until)
 		r.apply = func() bool { return s.settle(r, changes) }
 	}
-	w.at(until+1, r.call, callArrives)
+	w.at(until, r.call, callArrives)
 	return false
 }
 
@@ -215,7 +218,9 @@ func (s *storeServer) settle(r *request, changes []func()) bool {
 
 // Insert implements node.Store.
 func (p *storePort) Insert(ctx context.Context, in node.InsertRequest) ([]node.InsertResult, error) {
-	r := &request{call: p.life.begin(opInsert, &p.life.host.storeLink), port: p}
+	r := &request{call: p.life.begin(opInsert, &p.life.host.storeLink, func() []int {
+		return mapped(in.Messages, func(m node.Insertion) int { return numberIn(m.Headers) })
+	}), port: p}
 	for i := range in.Messages {
 		m := &in.Messages[i]
 		r.name = append(r.name, node.MessageID{ID: m.ID, Topic: m.Topic})
@@ -236,7 +241,7 @@ func (p *storePort) Insert(ctx context.Context, in node.InsertRequest) ([]node.I
 
 // Present implements node.Store.
 func (p *storePort) Present(ctx context.Context, ids []node.MessageID) ([]bool, error) {
-	r := &request{call: p.life.begin(opPresent, &p.life.host.storeLink), port: p}
+	r := &request{call: p.life.begin(opPresent, &p.life.host.storeLink, nil), port: p}
 	var present []bool
 	r.do = func(rows node.Store) { present, _ = rows.Present(context.Background(), ids) }
 	err := r.perform(ctx)
@@ -248,7 +253,7 @@ func (p *storePort) Present(ctx context.Context, ids []node.MessageID) ([]bool, 
 
 // Ready implements node.Store.
 func (p *storePort) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
-	r := &request{call: p.life.begin(opReady, &p.life.host.storeLink), port: p}
+	r := &request{call: p.life.begin(opReady, &p.life.host.storeLink, nil), port: p}
 	var claimed []node.Readied
 	r.do = func(rows node.Store) {
 		part := in
@@ -282,7 +287,9 @@ func (p *storePort) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Rea
 
 // Delete implements node.Store.
 func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	r := &request{call: p.life.begin(opDelete, &p.life.host.storeLink), port: p, name: idsOf(refs)}
+	r := &request{call: p.life.begin(opDelete, &p.life.host.storeLink, func() []int {
+		return mapped(refs, p.life.host.world.judge.numberOf)
+	}), port: p, name: idsOf(refs)}
 	var deleted []bool
 	r.do = func(rows node.Store) {
 		part := refs[:r.items(len(refs))]
@@ -308,7 +315,7 @@ func idsOf(refs []node.Ref) []node.MessageID {
 
 // Stuck implements node.Store.
 func (p *storePort) Stuck(ctx context.Context, in node.StuckRequest) ([]node.Claim, error) {
-	r := &request{call: p.life.begin(opStuck, &p.life.host.storeLink), port: p}
+	r := &request{call: p.life.begin(opStuck, &p.life.host.storeLink, nil), port: p}
 	var stuck []node.Claim
 	r.do = func(rows node.Store) {
 		stuck, _ = rows.Stuck(context.Background(), in)
@@ -323,7 +330,9 @@ func (p *storePort) Stuck(ctx context.Context, in node.StuckRequest) ([]node.Cla
 
 // Reset implements node.Store.
 func (p *storePort) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
-	r := &request{call: p.life.begin(opReset, &p.life.host.storeLink), port: p}
+	r := &request{call: p.life.begin(opReset, &p.life.host.storeLink, func() []int {
+		return mapped(releases, func(r node.Release) int { return p.life.host.world.judge.numberOf(r.Ref) })
+	}), port: p}
 	for _, release := range releases {
 		r.name = append(r.name, node.MessageID{ID: release.ID, Topic: release.Topic})
 		p.life.host.world.digest.text(release.ID)

@@ -65,7 +65,8 @@ func (t *truth) Insert(ctx context.Context, in node.InsertRequest) ([]node.Inser
 			if results[i].Claim.ReadiedBy != uuid.Nil {
 				t.stored[id] = results[i].Claim
 			}
-			t.tell(func() { judge.inserted(caller, m, results[i].Claim) })
+			stamp := t.server.instant()
+			t.tell(func() { judge.inserted(caller, m, results[i].Claim, stamp) })
 		}
 	}
 	return results, nil
@@ -91,7 +92,8 @@ func (t *truth) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied
 	}
 	if len(claimed) > 0 {
 		judge, caller := t.server.world.judge, t.caller
-		t.tell(func() { judge.claimed(caller, claimed) })
+		stamp := t.server.instant()
+		t.tell(func() { judge.claimed(caller, claimed, stamp) })
 	}
 	return claimed, nil
 }

@@ -33,6 +33,7 @@ type world struct {
 	mix        [opCount][]faultDescription
 	messages   []Submission
 	faultsOver bool
+	rekey      bool
 	fired      []Fault
 	violation  *Violation
 
