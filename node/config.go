@@ -187,7 +187,9 @@ func validateRoutes(routes []Route) error {
 		case r.Input == "":
 			return &ConfigError{"Routes", "a route without an input topic", "every route needs one"}
 		case r.Output == "":
-			return &ConfigError{"Routes", "input topic " + r.Input + " without an output topic", "every route needs one"}
+			return &ConfigError{
+				"Routes", "input topic " + r.Input + " without an output topic", "every route needs one",
+			}
 		case inputs[r.Input]:
 			return &ConfigError{"Routes", "input topic " + r.Input + " twice", "an input topic has one route"}
 		case known && dlq != r.DeadLetter:

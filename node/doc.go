@@ -9,19 +9,19 @@
 //
 // A message is in one of four states:
 //
-//	            insert               ready               publish, acknowledged
-//	submitted ----------> waiting ----------> ready ------------------------> fired
-//	    |                    ^                  |                               ^
-//	    |                    +------------------+                               |
-//	    |                        reset (hold time passed, or given back)        |
-//	    +-----------------------------------------------------------------------+
-//	                          lapsed on arrival, and not in the store
+//		            insert               ready               publish, acknowledged
+//		submitted ----------> waiting ----------> ready ------------------------> fired
+//		    |                    ^                  |                               ^
+//		    |                    +------------------+                               |
+//		    |                        reset (hold time passed, or given back)        |
+//		    +-----------------------------------------------------------------------+
+//		                          lapsed on arrival, and not in the store
 //
-//   - submitted: only on the input topic.
-//   - waiting: in the store, claimed by nobody.
-//   - ready: exactly one node has claimed it, and with that the responsibility to publish it. The claim is
-//     the pair (readied_at, readied_by) in the store.
-//   - fired: on the output topic, and deleted from the store after Kafka's acknowledgement.
+//	  - submitted: only on the input topic.
+//	  - waiting: in the store, claimed by nobody.
+//	  - ready: exactly one node has claimed it, and with that the responsibility to publish it. The claim is
+//	    the pair (readied_at, readied_by) in the store.
+//	  - fired: on the output topic, and deleted from the store after Kafka's acknowledgement.
 //
 // # Operations
 //

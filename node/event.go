@@ -95,8 +95,8 @@ type Claimed struct {
 	Messages []Readied
 }
 
-// Fired says that messages were published on their output topics and acknowledged. At is the node's wall clock after the
-// acknowledgement. Direct messages had lapsed when they arrived and were never stored.
+// Fired says that messages were published on their output topics and acknowledged. At is the node's wall clock
+// after the acknowledgement. Direct messages had lapsed when they arrived and were never stored.
 type Fired struct {
 	Messages []Message
 	At       time.Time

@@ -328,7 +328,7 @@ func (n *Node) idle() time.Duration {
 	if len(n.fire.fired) > 0 {
 		wake = min(wake, n.fire.storeRetry)
 	}
-	if next, any := n.schedule.next(); any && len(n.fire.fired) < undeletedMessages {
+	if next, some := n.schedule.next(); some && len(n.fire.fired) < undeletedMessages {
 		due := now + next.Sub(n.lapsed())
 		wake = min(wake, max(due, n.fire.brokerRetry))
 	}

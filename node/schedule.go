@@ -90,11 +90,11 @@ func (s *schedule) clear() []holding {
 // scheduled is a heap by deadline; ties by id and topic, so that one seed gives one order.
 type scheduled []holding
 
-func (s scheduled) Len() int      { return len(s) }
-func (s scheduled) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
+func (s *scheduled) Len() int      { return len(*s) }
+func (s *scheduled) Swap(i, j int) { (*s)[i], (*s)[j] = (*s)[j], (*s)[i] }
 
-func (s scheduled) Less(i, j int) bool {
-	a, b := &s[i].Message, &s[j].Message
+func (s *scheduled) Less(i, j int) bool {
+	a, b := &(*s)[i].Message, &(*s)[j].Message
 	return cmp.Or(a.Deadline.Compare(b.Deadline), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic)) < 0
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -23,7 +24,7 @@ type Cluster struct {
 // NewCluster returns the cluster that options connect to, until the test ends.
 func NewCluster(t testing.TB, options ...kgo.Opt) *Cluster {
 	t.Helper()
-	client, err := kgo.NewClient(append(options[:len(options):len(options)],
+	client, err := kgo.NewClient(append(slices.Clip(options),
 		// Large records are a matter between the topic and the adapter, not one of this client.
 		kgo.ProducerBatchMaxBytes(16<<20), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
@@ -102,7 +103,7 @@ func (c *Cluster) Transact(t testing.TB, commit bool, records ...node.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	client, err := kgo.NewClient(append(c.options[:len(c.options):len(c.options)],
+	client, err := kgo.NewClient(append(slices.Clip(c.options),
 		kgo.TransactionalID(unique("transaction")), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		t.Fatalf("transactional client: %v", err)
@@ -146,7 +147,7 @@ func (c *Cluster) Read(t testing.TB, topic string) []node.Record {
 	if len(from) == 0 {
 		return nil
 	}
-	client, err := kgo.NewClient(append(c.options[:len(c.options):len(c.options)],
+	client, err := kgo.NewClient(append(slices.Clip(c.options),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
 		kgo.KeepControlRecords())...)
 	if err != nil {

@@ -15,6 +15,7 @@ func groupCases() []testCase {
 		{"group/shares partitions, and a member that closes leaves its own to others", groupShares},
 		{"group/keeps the partitions of a batch until the next poll", groupHolds},
 		{"group/goes on while one member holds a batch", groupCommitsWhileWaiting},
+		{"group/does not wait for a member that polled nothing", groupDoesNotWait},
 		{"leave/gives the partitions to a peer at once", leaveHandsOver},
 		{"leave/commits nothing, and the next poll joins again", leavePollsAgain},
 		{"leave/lets a commit that comes too late pass", leaveCommit},
@@ -200,6 +201,20 @@ func groupCommitsWhileWaiting(t *testing.T, env Environment) {
 	if got := env.Cluster.Committed(t, group, topic); got[0] != 20 {
 		t.Fatalf("committed %v, want 20", got)
 	}
+}
+
+// A member that has polled nothing, and is busy elsewhere, is in nobody's way: a second one gets a partition.
+func groupDoesNotWait(t *testing.T, env Environment) {
+	topic := env.Cluster.Topic(t, 2)
+	options := Options{Group: unique("group"), Inputs: []string{topic}}
+	first := env.open(t, options)
+	for range 2 { // which joins it to the group
+		if records := poll(t, first); len(records) > 0 {
+			t.Fatalf("polled %d records of an empty topic", len(records))
+		}
+	}
+	second := newMember(t, env, options)
+	await(t, "the second member gets records", func() bool { return feedOne(t, env, topic, second) })
 }
 
 // watch calls check for a while, because there is no event to wait for: something must not happen.

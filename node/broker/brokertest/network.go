@@ -64,7 +64,7 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 	n.mu.Lock()
 	mode := n.mode
 	n.mu.Unlock()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,8 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 	if !n.add(accepted) {
 		return conn, nil // which is closed at once
 	}
-	n.wg.Go(func() { n.serve(accepted, network, address) })
+	serving := context.WithoutCancel(ctx) // which is about dialing only
+	n.wg.Go(func() { n.serve(serving, accepted, network, address) })
 	return conn, nil
 }
 
@@ -109,12 +110,12 @@ func (n *Network) remove(conn net.Conn) {
 }
 
 // serve joins a connection of the node to one of the broker.
-func (n *Network) serve(near net.Conn, network, address string) {
+func (n *Network) serve(ctx context.Context, near net.Conn, network, address string) {
 	defer n.remove(near)
 	if !n.pass() {
 		return
 	}
-	far, err := net.DialTimeout(network, address, time.Second)
+	far, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, address)
 	if err != nil || !n.add(far) {
 		return
 	}
@@ -127,8 +128,10 @@ func (n *Network) serve(near net.Conn, network, address string) {
 
 // pump moves bytes from one connection to another.
 func (n *Network) pump(to, from net.Conn) {
-	defer to.Close()
-	defer from.Close()
+	defer func() {
+		_ = to.Close()
+		_ = from.Close()
+	}()
 	buffer := make([]byte, 64<<10)
 	for {
 		length, err := from.Read(buffer)

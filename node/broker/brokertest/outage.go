@@ -42,9 +42,11 @@ func publishFrozen(t *testing.T, env Environment) {
 	network.Freeze()
 	for range 2 {
 		start := time.Now()
-		errs := b.Publish(t.Context(), append(texts(topic, "lost", 100), texts(fresh, "lost", 100)...))
+		records := append(texts(topic, "lost", 100), texts(fresh, "lost", 100)...)
+		records = append(records, node.Record{Topic: topic, Value: noise(2 << 20)}) // too large, by the way
+		errs := b.Publish(t.Context(), records)
 		expectInTime(t, start)
-		expectUnknown(t, errs, 200)
+		expectUnknown(t, errs, 201)
 	}
 	network.Heal()
 	await(t, "publishing works again", func() bool {
@@ -80,8 +82,8 @@ func publishBroken(t *testing.T, env Environment) {
 	}
 }
 
-// resumption is how soon a node is to be at work again after an outage, on a machine that is busy with other cases. Alone
-// it takes half a second or so; the case logs it.
+// resumption is how soon a node is to be at work again after an outage, on a machine that is busy with other cases.
+// Alone it takes half a second or so; the case logs it.
 const resumption = 5 * time.Second
 
 func outageOver(t *testing.T, env Environment) {

@@ -317,7 +317,8 @@ func publishConcurrently(t *testing.T, env Environment) {
 				var records []node.Record
 				for i := range each {
 					records = append(records, node.Record{
-						Topic: topic, Key: fmt.Append(nil, caller), Value: fmt.Appendf(nil, "%d-%d-%06d", caller, call, i),
+						Topic: topic, Key: fmt.Append(nil, caller),
+						Value: fmt.Appendf(nil, "%d-%d-%06d", caller, call, i),
 					})
 				}
 				large := -1

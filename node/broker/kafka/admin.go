@@ -38,7 +38,7 @@ func (e *MissingTopicsError) Error() string {
 // they can be used; otherwise it returns a *MissingTopicsError that names them. It tries until ctx is done
 // while no broker answers.
 func (b *Broker) EnsureTopics(ctx context.Context, create bool, topics ...TopicSpec) error {
-	client, beat, err := b.bulk.get()
+	client, beat, err := b.admin.get()
 	if err != nil {
 		return fmt.Errorf("look up topics: %w", err)
 	}

@@ -23,9 +23,8 @@ type Broker struct {
 	turn     sync.Mutex
 	consumer *consumer
 
-	bulk    *producer
-	careful *producer
-	lanes   lanes
+	slots   *slots
+	admin   *producer
 	missing missingTopics
 
 	// mu guards what follows: whether Close has begun, and how to end a Poll that waits.
@@ -44,7 +43,7 @@ var errClosed = errors.New("the connection to Kafka is closed")
 // New returns a Broker for config. It connects to nothing yet, so that it succeeds while all brokers are away; a
 // configuration that can never work is an error, a *node.ConfigError wherever one setting is to blame.
 func New(config Config) (*Broker, error) {
-	config = config.withDefaults()
+	config = withDefaults(config)
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
@@ -56,11 +55,19 @@ func New(config Config) (*Broker, error) {
 		}
 	}
 	return &Broker{
-		config:  config,
-		log:     config.Logger,
-		bulk:    &producer{options: config.bulkOptions()},
-		careful: &producer{options: config.carefulOptions()},
-		stop:    make(chan struct{}),
+		config: config,
+		log:    config.Logger,
+		slots: &slots{
+			taken: make(chan struct{}, maxSlots),
+			make: func() *slot {
+				return &slot{
+					bulk:    &producer{options: config.bulkOptions()},
+					careful: &producer{options: config.carefulOptions()},
+				}
+			},
+		},
+		admin: &producer{options: config.connectionOptions()},
+		stop:  make(chan struct{}),
 	}, nil
 }
 
@@ -83,8 +90,8 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.turn.Lock()
 	defer b.turn.Unlock()
 	err := b.leave(ctx)
-	b.bulk.close()
-	b.careful.close()
+	b.slots.close()
+	b.admin.close()
 	b.background.Wait()
 	return err
 }

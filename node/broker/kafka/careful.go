@@ -5,109 +5,95 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"chronos/node"
 )
 
-// lanes let one publication at a time use the careful client for a topic. Only then does the failure of a single
-// record say something about that record.
-type lanes struct {
-	mu     sync.Mutex
-	topics map[string]chan struct{}
-}
-
-// enter waits for the lane of topic, and returns a function that leaves it; nil when ctx was done first.
-func (l *lanes) enter(ctx context.Context, topic string) (leave func()) {
-	l.mu.Lock()
-	lane := l.topics[topic]
-	if lane == nil {
-		if l.topics == nil {
-			l.topics = make(map[string]chan struct{})
-		}
-		lane = make(chan struct{}, 1)
-		l.topics[topic] = lane
-	}
-	l.mu.Unlock()
-	select {
-	case lane <- struct{}{}:
-		return func() { <-lane }
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// publishCarefully settles records one topic at a time, each topic in a goroutine of wg.
-func (b *Broker) publishCarefully(ctx context.Context, wg *sync.WaitGroup, p *publication, indexes []int) {
-	topics := make(map[string][]int)
+// publishCarefully settles records by a client that sends few at a time: of each topic as many as fit into a batch, and
+// when those of a partition are refused, the halves of these, one after the other, until the culprits are alone.
+// One that is refused alone is rejected. Nobody else uses the client, or a failure would say nothing about the
+// record.
+func (b *Broker) publishCarefully(ctx context.Context, through *producer, p *publication, indexes []int) {
+	queues := make(map[string][][]int) // for each topic the groups that are left to send, in order
 	for _, i := range indexes {
 		topic := p.records[i].Topic
-		topics[topic] = append(topics[topic], i)
+		queues[topic] = append(queues[topic], []int{i})
 	}
-	for topic, indexes := range topics {
-		wg.Go(func() {
-			leave := b.lanes.enter(ctx, topic)
-			if leave == nil {
-				for _, i := range indexes {
-					p.settle(i, notTried(topic, ctx))
-				}
-				return
+	for topic, singles := range queues {
+		queues[topic] = p.batches(singles)
+	}
+	for len(queues) > 0 {
+		topics := slices.Sorted(maps.Keys(queues))
+		var group []int
+		for _, topic := range topics {
+			group = append(group, queues[topic][0]...)
+		}
+		if ctx.Err() != nil {
+			for _, i := range slices.Concat(slices.Concat(slices.Collect(maps.Values(queues))...)...) {
+				p.settle(i, p.unfinished(ctx.Err()))
 			}
-			defer leave()
-			for len(indexes) > 0 {
-				n := p.chunk(indexes)
-				b.narrow(ctx, p, indexes[:n])
-				indexes = indexes[n:]
+			return
+		}
+		again := b.narrow(p, group, b.produce(ctx, through, p, group))
+		for _, topic := range topics {
+			queues[topic] = append(again[topic], queues[topic][1:]...)
+			if len(queues[topic]) == 0 {
+				delete(queues, topic)
 			}
-		})
+		}
 	}
 }
 
-// chunk returns how many of the first records to send together: what may fit into a batch, and at least one.
-func (p *publication) chunk(indexes []int) int {
+// batches joins groups that fit together into a batch.
+func (p *publication) batches(groups [][]int) [][]int {
+	var joined [][]int
 	size := 0
-	for n, i := range indexes {
-		size += wireSize(&p.records[i])
-		if size > bulkBytes {
-			return max(n, 1)
+	for _, group := range groups {
+		length := 0
+		for _, i := range group {
+			length += wireSize(&p.records[i])
+		}
+		if size += length; len(joined) > 0 && size <= bulkBytes {
+			joined[len(joined)-1] = append(joined[len(joined)-1], group...)
+		} else {
+			joined, size = append(joined, group), length
 		}
 	}
-	return len(indexes)
+	return joined
 }
 
-// narrow publishes records of one topic in order. Those of a partition that are refused together are tried again in
-// halves; one that is refused alone is rejected.
-func (b *Broker) narrow(ctx context.Context, p *publication, indexes []int) {
-	if ctx.Err() != nil {
-		for _, i := range indexes {
-			p.settle(i, notTried(p.records[i].Topic, ctx))
-		}
-		return
+// narrow rejects records that were refused alone, and returns what is to be tried again, for each topic: the halves of
+// what was refused together.
+func (b *Broker) narrow(p *publication, indexes []int, results []result) map[string][][]int {
+	type target struct {
+		topic     string
+		partition int32
 	}
-	results := b.produce(ctx, b.careful, p, indexes)
-	refusals := make(map[int32][]int) // partition to positions in indexes
-	for n := range indexes {
-		if r := results[n]; judge(r.err) == refused {
-			refusals[r.partition] = append(refusals[r.partition], n)
-		}
-	}
-	for _, partition := range slices.Sorted(maps.Keys(refusals)) {
-		positions := refusals[partition]
-		if len(positions) == 1 {
-			i, err := indexes[positions[0]], results[positions[0]].err
-			p.settle(i, fmt.Errorf("publish on topic %s: %w: %w", p.records[i].Topic, node.ErrRejected, err))
+	var order []target
+	refusals := make(map[target][]int) // positions in indexes
+	for n, i := range indexes {
+		if judge(results[n].err) != refused {
 			continue
 		}
-		again := make([]int, len(positions))
-		for n, position := range positions {
-			again[n] = indexes[position]
+		t := target{p.records[i].Topic, results[n].partition}
+		if len(refusals[t]) == 0 {
+			order = append(order, t)
 		}
-		b.narrow(ctx, p, again[:len(again)/2])
-		b.narrow(ctx, p, again[len(again)/2:])
+		refusals[t] = append(refusals[t], n)
 	}
-}
-
-// notTried is the result of a record that there was no time for any more. It may have been tried in bulk before.
-func notTried(topic string, ctx context.Context) error {
-	return fmt.Errorf("publish on topic %s: outcome unknown: %w", topic, context.Cause(ctx))
+	again := make(map[string][][]int)
+	for _, t := range order {
+		positions := refusals[t]
+		if len(positions) == 1 {
+			i, err := indexes[positions[0]], results[positions[0]].err
+			p.settle(i, fmt.Errorf("publish on topic %s: %w: %w", t.topic, node.ErrRejected, err))
+			continue
+		}
+		group := make([]int, len(positions))
+		for n, position := range positions {
+			group[n] = indexes[position]
+		}
+		again[t.topic] = append(again[t.topic], group[:len(group)/2], group[len(group)/2:])
+	}
+	return again
 }

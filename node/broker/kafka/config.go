@@ -78,7 +78,7 @@ const (
 )
 
 // withDefaults returns c with every field set.
-func (c Config) withDefaults() Config {
+func withDefaults(c Config) Config {
 	c.Brokers = slices.Clone(c.Brokers)
 	c.Inputs = slices.Clone(c.Inputs)
 	if c.ClientID == "" {

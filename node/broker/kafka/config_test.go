@@ -18,7 +18,8 @@ func TestNewChecksSettings(t *testing.T) {
 	t.Parallel()
 	valid := func() kafka.Config {
 		return kafka.Config{
-			Brokers: []string{"localhost:9092"}, Group: "group", Inputs: []string{"in"}, PublishTimeout: 2 * time.Second,
+			Brokers: []string{"localhost:9092"}, Group: "group", Inputs: []string{"in"},
+			PublishTimeout: 2 * time.Second,
 		}
 	}
 	if _, err := kafka.New(valid()); err != nil {

@@ -57,7 +57,8 @@ func (b *Broker) Poll(ctx context.Context) ([]node.Record, error) {
 	}
 }
 
-// Commit stores the offsets after records; see node.Broker. It is over within five seconds.
+// Commit stores the offsets after records; see node.Broker. It is over within five seconds. While the group rebalances,
+// a commit has to wait for the slowest member: it may fail for that long, and can be repeated.
 func (b *Broker) Commit(ctx context.Context, records []node.Record) error {
 	b.turn.Lock()
 	defer b.turn.Unlock()

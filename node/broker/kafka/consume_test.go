@@ -261,7 +261,8 @@ func TestCommitFails(t *testing.T) {
 	b := open(t, configFor(cluster, "group", input))
 	batch := pollBatch(t, b)
 	for _, cause := range []*kerr.Error{
-		kerr.RebalanceInProgress, kerr.GroupAuthorizationFailed, kerr.UnknownTopicOrPartition, kerr.InvalidCommitOffsetSize,
+		kerr.RebalanceInProgress, kerr.GroupAuthorizationFailed, kerr.UnknownTopicOrPartition,
+		kerr.InvalidCommitOffsetSize,
 	} {
 		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: cause})
 		if err := b.Commit(t.Context(), batch); !errors.Is(err, cause) {

@@ -139,6 +139,12 @@ func (c *consumer) examine(fetches kgo.Fetches) error {
 			return // onLost has said so, and we are joining again
 		case errors.As(err, &session):
 			problem = fmt.Errorf("join group: %w", session.Err)
+			// That no broker answers is not said here: Poll does.
+			if refusal := new(kerr.Error); errors.As(err, &refusal) && c.repeats.due("group") {
+				c.log.LogAttrs(context.Background(), slog.LevelError, "cannot join the consumer group",
+					slog.Any("error", session.Err))
+			}
+			return
 		case errors.As(err, &loss):
 			c.log.LogAttrs(context.Background(), slog.LevelError,
 				"Kafka has lost records of an input topic, consuming goes on from an earlier offset",
@@ -332,7 +338,7 @@ func (c *consumer) onLost(ctx context.Context, _ *kgo.Client, lost map[string][]
 	c.member = ""
 	c.mu.Unlock()
 	if len(lost) > 0 {
-		c.log.LogAttrs(ctx, slog.LevelWarn, "partitions lost: the group has taken this node for dead",
+		c.log.LogAttrs(ctx, slog.LevelWarn, "partitions lost: this node has lost touch with its group",
 			slog.String("partitions", partitionNames(lost)))
 	}
 }

@@ -21,14 +21,16 @@
 //
 // Publish has two ways to the broker, because of how records fail. franz-go sends records of one partition in
 // batches. A broker that rejects a batch does not say which record it does not like, and franz-go then fails
-// everything that waits for that partition, also what other callers put there. Yet node.ErrRejected must be true
-// of the one record that bears it: the engine moves it to the dead-letter topic.
+// everything that waits for that partition. Yet node.ErrRejected must be true of the one record that bears it: the
+// engine moves it to the dead-letter topic.
 //
 //   - The bulk client takes nearly everything, in batches that every topic with default settings accepts.
 //   - The careful client takes records that alone are larger than such a batch, and all records of a batch that
-//     was rejected. It sends for one topic at a time, split in halves until the culprits are alone.
+//     was rejected. It sends few at a time, and in halves what is rejected, until the culprits are alone.
 //
-// Records of one key stay in order: those of one call go the same way.
+// A call of Publish has a pair of these for itself, from a few that take turns. Shared clients would make a call fail
+// for the records of another, and take records of one key out of order, when some of them were refused for that
+// and others were not handed over yet. For the same reason a client sends nothing before it has the whole call.
 //
 // A call of Publish is over when its time limit is, whatever the network does. The clients give the records up
 // shortly before, which closes the connection that a request hangs on, and send none of them later. What Kafka

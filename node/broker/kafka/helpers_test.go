@@ -2,8 +2,10 @@ package kafka_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +20,14 @@ import (
 )
 
 const defaultPublishTimeout = 10 * time.Second
+
+// These tests wait for time limits and hardly compute: more of them fit into a machine than it has processors.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil { // unless the command line says otherwise
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second

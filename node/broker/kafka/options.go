@@ -39,18 +39,13 @@ const (
 	// carefulBytes is the largest record that the careful client sends: a little less than the largest
 	// request that a broker with default settings takes, 100 MiB, beyond which it closes the connection.
 	carefulBytes = 96 << 20
-
-	// linger is how long a record may wait for others in its batch. It is waited for only at the first record
-	// of a topic: otherwise every Publish sends off what it has put together. Without it, franz-go would
-	// send the first record of a call alone, and the rest of the call after it.
-	linger = 5 * time.Millisecond
 )
 
 // ConnectionOptions returns the options of a franz-go client that connects to the cluster of c as a Broker does.
 // Of c it reads Brokers, ClientID, Logger, TLS, SASL and Dialer only. The tools that produce and consume
 // by themselves use it, so that they reach what the node reaches.
 func ConnectionOptions(c Config) ([]kgo.Opt, error) {
-	c = c.withDefaults()
+	c = withDefaults(c)
 	if err := c.validateConnection(); err != nil {
 		return nil, err
 	}
@@ -111,7 +106,8 @@ func (c *Config) consumerOptions() []kgo.Opt {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(pollWait/2),
 		kgo.FetchMaxBytes(c.FetchMaxBytes),
-		kgo.FetchMaxPartitionBytes(min(c.FetchMaxBytes, 1<<20)),
+		// With less, a fetch of records of 1 MiB returns one of them.
+		kgo.FetchMaxPartitionBytes(c.FetchMaxBytes),
 		kgo.MaxDecompressBatchBytes(256<<20),
 		kgo.MetadataMinAge(consumerMetadataPause),
 	)
@@ -124,11 +120,8 @@ func (c *Config) heartbeat() time.Duration { return c.SessionTimeout / 4 }
 // bulkOptions returns the options of the client that publishes nearly everything.
 func (c *Config) bulkOptions() []kgo.Opt {
 	return append(c.producerOptions(),
-		kgo.ProducerLinger(linger),
 		kgo.ProducerBatchMaxBytes(bulkBytes),
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
-		kgo.MaxBufferedRecords(20_000),
-		kgo.MaxBufferedBytes(64<<20),
 	)
 }
 
@@ -136,7 +129,6 @@ func (c *Config) bulkOptions() []kgo.Opt {
 // well as it can: what its sender got into a topic by compressing it should not fail for being expanded.
 func (c *Config) carefulOptions() []kgo.Opt {
 	return append(c.producerOptions(),
-		kgo.ProducerLinger(0),
 		kgo.ProducerBatchMaxBytes(carefulBytes),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.Lz4Compression(), kgo.NoCompression()),
 	)
@@ -148,6 +140,8 @@ func (c *Config) carefulOptions() []kgo.Opt {
 func (c *Config) producerOptions() []kgo.Opt {
 	options := append(c.connectionOptions(), ProducerOptions()...)
 	return append(options,
+		kgo.ManualFlushing(),
+		kgo.MaxBufferedRecords(2*maxAttempt),
 		kgo.AllowIdempotentProduceCancellation(),
 		kgo.RecordDeliveryTimeout(c.PublishTimeout),
 		kgo.ProduceRequestTimeout(c.PublishTimeout),

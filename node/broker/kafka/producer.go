@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,8 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// producer is a franz-go client for producing that is made when it is needed first, and replaced when it is beyond
-// repair.
+// producer is a franz-go client that is made when it is needed first, and replaced when it is beyond repair.
 type producer struct {
 	options []kgo.Opt
 
@@ -31,7 +31,7 @@ func (p *producer) get() (*kgo.Client, *pulse, error) {
 	}
 	if p.client == nil {
 		beat := new(pulse)
-		client, err := kgo.NewClient(append(p.options[:len(p.options):len(p.options)], kgo.WithHooks(beat))...)
+		client, err := kgo.NewClient(append(slices.Clip(p.options), kgo.WithHooks(beat))...)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -40,21 +40,14 @@ func (p *producer) get() (*kgo.Client, *pulse, error) {
 	return p.client, p.pulse, nil
 }
 
-// renew replaces client, if that has not been done yet, and closes it once it has given its records up.
-//
-// franz-go keeps a refusal to be given a producer id for ever: without it, a permission that was missing
-// for a moment would stop all publishing until the process is restarted.
-func (p *producer) renew(ctx context.Context, client *kgo.Client) {
+// discard closes client, and has get make a new one.
+func (p *producer) discard(client *kgo.Client) {
 	p.mu.Lock()
-	current := p.client == client
-	if current {
+	if p.client == client {
 		p.client = nil
 	}
 	p.mu.Unlock()
-	if current {
-		_ = client.Flush(ctx) // whatever the outcome, it is reported to those who wait for it
-		client.Close()
-	}
+	client.Close()
 }
 
 // close ends the client. What it was asked to publish fails.
@@ -65,6 +58,62 @@ func (p *producer) close() {
 	p.mu.Unlock()
 	if client != nil {
 		client.Close()
+	}
+}
+
+// slot is a pair of clients that one publication at a time uses. They are not shared because everything that waits for
+// a partition shares the fate of the first batch: a call could fail, or be given up, for what another one did.
+type slot struct {
+	bulk, careful *producer
+}
+
+// slots are as many slots as there were calls of Publish at the same time, up to maxSlots.
+type slots struct {
+	make func() *slot
+
+	mu    sync.Mutex
+	all   []*slot
+	free  []*slot       // the one that was used last is at the end: its clients know the topics
+	taken chan struct{} // holds one element for each slot that is taken
+}
+
+// maxSlots bounds the slots: further calls of Publish wait. The engine makes two at a time.
+const maxSlots = 4
+
+// take returns a slot; nil when ctx was done before there was one.
+func (s *slots) take(ctx context.Context) *slot {
+	select {
+	case s.taken <- struct{}{}:
+	case <-ctx.Done():
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.free) - 1; last >= 0 {
+		taken := s.free[last]
+		s.free = s.free[:last]
+		return taken
+	}
+	made := s.make()
+	s.all = append(s.all, made)
+	return made
+}
+
+// give takes a slot back.
+func (s *slots) give(given *slot) {
+	s.mu.Lock()
+	s.free = append(s.free, given)
+	s.mu.Unlock()
+	<-s.taken
+}
+
+// close ends all clients.
+func (s *slots) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.all {
+		one.bulk.close()
+		one.careful.close()
 	}
 }
 
@@ -185,7 +234,7 @@ func (b *Broker) watchMissing() {
 
 // found returns those of the topics that exist.
 func (b *Broker) found(topics []string) []string {
-	client, _, err := b.bulk.get()
+	client, _, err := b.admin.get()
 	if err != nil {
 		return nil
 	}

@@ -80,8 +80,9 @@ func TestPublishErrors(t *testing.T) {
 			})
 			records := append(texts(topic, "failing", 1), texts(other, "good", 1)...)
 			errs := b.Publish(t.Context(), records)
-			if got := errs[0]; got == nil || !errors.Is(got, node.ErrRejected) != (c.want != node.ErrRejected) ||
-				!errors.Is(got, node.ErrNoTopic) != (c.want != node.ErrNoTopic) {
+			if got := errs[0]; got == nil ||
+				errors.Is(got, node.ErrRejected) != errors.Is(c.want, node.ErrRejected) ||
+				errors.Is(got, node.ErrNoTopic) != errors.Is(c.want, node.ErrNoTopic) {
 				t.Errorf("publish: %v, want %v", got, c.want)
 			}
 			if fault.Hits() == 0 {
@@ -105,7 +106,9 @@ func TestPublishRetriesOnce(t *testing.T) {
 	cluster, plain := newFake(t)
 	topic := plain.Topic(t, 1)
 	b := open(t, configFor(cluster, "group", "in"))
-	for _, cause := range []*kerr.Error{kerr.RequestTimedOut, kerr.NotEnoughReplicasAfterAppend, kerr.NotLeaderForPartition} {
+	for _, cause := range []*kerr.Error{
+		kerr.RequestTimedOut, kerr.NotEnoughReplicasAfterAppend, kerr.NotLeaderForPartition,
+	} {
 		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: cause, Count: 2})
 		if err := publishOne(t, b, topic, cause.Message); err != nil {
 			t.Fatalf("%v: %v", cause, err)
@@ -125,7 +128,9 @@ func TestPublishAfterProducerIDRefused(t *testing.T) {
 	for _, cause := range []*kerr.Error{kerr.ClusterAuthorizationFailed, kerr.UnknownServerError} {
 		cluster, plain := newFake(t)
 		topic := plain.Topic(t, 1)
-		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Err: cause, Count: -1})
+		fault := cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Err: cause, Count: -1,
+		})
 		b := open(t, configFor(cluster, "group", "in"))
 		for range 2 {
 			err := publishOne(t, b, topic, "during")

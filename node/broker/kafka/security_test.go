@@ -169,7 +169,7 @@ func TestPermissions(t *testing.T) {
 		t.Errorf("polled %q", got)
 	}
 
-	config.Group = "forbidden"
+	config.Group, config.Inputs = "forbidden", []string{"in"}
 	if err := pollError(t, open(t, config)); !strings.Contains(err.Error(), "GROUP_AUTHORIZATION_FAILED") {
 		t.Errorf("poll: %v, want that the group is forbidden", err)
 	}

@@ -1,0 +1,128 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"chronos/node"
+)
+
+// The grammar, by example: what is read as what, and what is not read.
+func TestParseDeadline(t *testing.T) {
+	const layout = "2006-01-02T15:04:05.000000"
+	for value, want := range map[string]string{
+		"2022-12-01T11:09:01.123":             "2022-12-01T11:09:01.123000",
+		"2022-12-01T11:09:01.123Z":            "2022-12-01T11:09:01.123000",
+		"2022-12-01t11:09:01z":                "2022-12-01T11:09:01.000000",
+		"2022-12-01 11:09:01":                 "2022-12-01T11:09:01.000000",
+		"2022-12-01T11:09":                    "2022-12-01T11:09:00.000000",
+		"2022-12-01T11:09Z":                   "2022-12-01T11:09:00.000000",
+		"2022-12-01T11:09:01+05:45":           "2022-12-01T05:24:01.000000",
+		"2022-12-01T11:09:01-0330":            "2022-12-01T14:39:01.000000",
+		"2022-12-01T11:09:01+11":              "2022-12-01T00:09:01.000000",
+		"2022-12-01T11:09:01-00:00":           "2022-12-01T11:09:01.000000",
+		"2022-12-01T11:09:01.1234561Z":        "2022-12-01T11:09:01.123457",
+		"2022-12-01T11:09:01.999999999Z":      "2022-12-01T11:09:02.000000",
+		"2016-12-31T23:59:60Z":                "2017-01-01T00:00:00.000000",
+		"2017-01-01T08:59:60+09:00":           "2017-01-01T00:00:00.000000",
+		"2024-02-29T00:00:00Z":                "2024-02-29T00:00:00.000000",
+		"0001-01-01T00:00:00Z":                "0001-01-01T00:00:00.000000",
+		"9999-12-31T23:59:59.999999Z":         "9999-12-31T23:59:59.999999",
+		"":                                    "",
+		" 2022-12-01T11:09:01Z":               "",
+		"2022-12-01T11:09:01Z ":               "",
+		"2022-12-01":                          "",
+		"2022-12-01T11":                       "",
+		"20221201T110901Z":                    "",
+		"2022-12-01T11:09:01,5Z":              "",
+		"2022-12-01T11:09:01.Z":               "",
+		"2022-12-01T11:09:01.1234567890Z":     "",
+		"2022-12-01T1:09:01Z":                 "",
+		"2022-13-01T11:09:01Z":                "",
+		"2022-02-29T11:09:01Z":                "",
+		"2022-12-00T11:09:01Z":                "",
+		"2022-12-01T24:00:00Z":                "",
+		"2022-12-01T11:60:01Z":                "",
+		"2022-12-01T11:09:61Z":                "",
+		"2022-12-01T11:09:60Z":                "",
+		"2022-12-01T11:09:01+24:00":           "",
+		"2022-12-01T11:09:01+05:60":           "",
+		"2022-12-01T11:09:01Europe/Paris":     "",
+		"2022-12-01T11:09:01[Z]":              "",
+		"0000-12-31T23:59:59Z":                "",
+		"0001-01-01T00:00:00+00:01":           "",
+		"9999-12-31T23:59:59-00:01":           "",
+		"9999-12-31T23:59:59.9999999Z":        "",
+		"12022-12-01T11:09:01Z":               "",
+		"+12022-12-01T11:09:01Z":              "",
+		"1669892941":                          "",
+		"infinity":                            "",
+		"2022-12-01T11:09:01\x00":             "",
+		"２０２２-12-01T11:09:01Z":                "",
+		"Thu, 01 Dec 2022 11:09:01 GMT":       "",
+		"2022-12-01T11:09:01Z\n":              "",
+		"2022-12-01T11:09:01.123 +0000 UTC":   "",
+		"2022-12-01T11:09:01+00:00:00":        "",
+		"2022-W48-4T11:09:01Z":                "",
+		"2022-335T11:09:01Z":                  "",
+		"2022-12-01T11:09:01.123Z2022":        "",
+		"\xff\xfe2022-12-01T11:09:01":         "",
+		"99999999999999999999999999999999999": "",
+	} {
+		got, err := node.ParseDeadline([]byte(value), node.EpochRejected)
+		switch {
+		case want == "" && err == nil:
+			t.Errorf("%q is read as %v", value, got)
+		case want != "" && err != nil:
+			t.Errorf("%q is not read: %v", value, err)
+		case want != "" && got.Format(layout) != want:
+			t.Errorf("%q is read as %s, want %s", value, got.Format(layout), want)
+		}
+	}
+}
+
+// Bare numbers are read in the unit that is configured, or not at all.
+func TestParseEpoch(t *testing.T) {
+	for _, c := range []struct {
+		value string
+		unit  node.EpochUnit
+		want  string
+	}{
+		{"1669892941", node.EpochSeconds, "2022-12-01T11:09:01Z"},
+		{"1669892941123", node.EpochMilliseconds, "2022-12-01T11:09:01.123Z"},
+		{"-1", node.EpochSeconds, "1969-12-31T23:59:59Z"},
+		{"1669892941123", node.EpochSeconds, ""}, // milliseconds taken for seconds: a year far away
+		{"999999999999999999", node.EpochMilliseconds, ""},
+		{"1e9", node.EpochSeconds, ""},
+		{"1669892941.5", node.EpochSeconds, ""},
+	} {
+		got, err := node.ParseDeadline([]byte(c.value), c.unit)
+		if (err == nil) != (c.want != "") || err == nil && got.Format(time.RFC3339Nano) != c.want {
+			t.Errorf("%s: %v, %v; want %q", c.value, got, err, c.want)
+		}
+	}
+}
+
+// Whatever comes, the result is an instant in range, in whole microseconds, not before what RFC 3339 says.
+func FuzzParseDeadline(f *testing.F) {
+	for _, seed := range []string{
+		"2022-12-01T11:09:01.123", "2016-12-31T23:59:60Z", "9999-12-31T23:59:59.999999999-23:59", "1669892941",
+	} {
+		f.Add([]byte(seed), 0)
+		f.Add([]byte(seed), 2)
+	}
+	f.Fuzz(func(t *testing.T, value []byte, unit int) {
+		got, err := node.ParseDeadline(value, node.EpochUnit(uint(unit)%3))
+		if err != nil {
+			return
+		}
+		if got.Year() < 1 || got.Year() > 9999 || got.Nanosecond()%1000 != 0 || got.Location() != time.UTC {
+			t.Fatalf("%q is read as %v", value, got)
+		}
+		if want, err := time.Parse(time.RFC3339Nano, string(value)); err == nil {
+			if got.Before(want) || got.Sub(want) >= time.Microsecond {
+				t.Fatalf("%q is read as %v, not %v", value, got, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,560 @@
+package node_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/node"
+)
+
+// Messages with mixed delays, two nodes, no failure: each fires once, not early, punctually, with every byte.
+func TestFiresOnceAndOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		want := map[string]time.Time{}
+		for i := range 200 {
+			in := time.Duration(i*37%5000) * time.Millisecond
+			want["value "+id(i)] = time.Now().Add(in)
+			w.submit(id(i), in)
+		}
+		w.run(config(0), nil)
+		pass(6 * time.Second)
+		w.empty()
+		got := w.on("out")
+		if len(got) != len(want) {
+			t.Errorf("%d deliveries of %d messages", len(got), len(want))
+		}
+		for _, d := range got {
+			deadline := want[string(d.Value)]
+			early := deadline.Sub(d.at)
+			if early > 50*time.Millisecond {
+				t.Errorf("%s is early by %v", d.Value, early)
+			}
+			// The first messages come in faster than a node takes them, seven at a time.
+			if late := -early; late > 300*time.Millisecond {
+				t.Errorf("%s is late by %v", d.Value, late)
+			}
+			checkBytes(t, d)
+		}
+		if events := seen[node.Suspected](w); len(events) > 0 {
+			t.Errorf("suspicions without a failure: %v", events)
+		}
+	})
+}
+
+func checkBytes(t *testing.T, d delivery) {
+	t.Helper()
+	if want := bytes.Replace(d.Value, []byte("value"), []byte("key"), 1); !bytes.Equal(d.Key, want) {
+		t.Errorf("key of %s is %q", d.Value, d.Key)
+	}
+	want := []node.Header{{Name: "before"}, {Name: "after", Value: []byte{}}, {Name: "after", Value: []byte{0, 0xff}}}
+	if !slices.EqualFunc(d.Headers, want, func(a, b node.Header) bool {
+		return a.Name == b.Name && bytes.Equal(a.Value, b.Value) && (a.Value == nil) == (b.Value == nil)
+	}) {
+		t.Errorf("headers of %s are %q", d.Value, d.Headers)
+	}
+}
+
+// A message that waits in the store fires at its own instant, not at a poll's.
+func TestPrecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		start := time.Now()
+		for i := range 50 {
+			w.submit(id(i), 2*time.Second+time.Duration(i)*13*time.Millisecond)
+		}
+		w.run(config(0), nil)
+		pass(4 * time.Second)
+		got := w.on("out")
+		if len(got) != 50 {
+			t.Fatalf("%d deliveries", len(got))
+		}
+		for i, d := range got {
+			due := start.Add(2*time.Second + time.Duration(i)*13*time.Millisecond - 50*time.Millisecond)
+			// One turn of the loop: a delete, a claim and a publish may be under way.
+			if late := d.at.Sub(due); late < 0 || late > 10*time.Millisecond {
+				t.Errorf("%s came %v after it was due", d.Value, late)
+			}
+		}
+	})
+}
+
+// A message that arrives closer to its deadline than the poll interval is not late for that.
+func TestShortDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(config(0), nil)
+		pass(time.Second)
+		due := time.Now().Add(130*time.Millisecond - 50*time.Millisecond)
+		w.submit("x", 130*time.Millisecond)
+		pass(time.Second)
+		got := w.on("out")
+		if len(got) != 1 || got[0].at.Before(due) || got[0].at.After(due.Add(10*time.Millisecond)) {
+			t.Errorf("deliveries %v, due at %v", got, due)
+		}
+		w.empty()
+	})
+}
+
+// The same id is ignored while it waits, whether the second one has lapsed or not and whichever batch it is in;
+// after it fired it is a new message.
+func TestDuplicates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("x", time.Hour)
+		w.submit("x", time.Hour)
+		w.submit("x", -time.Hour)
+		w.submit("y", -time.Hour) // fires at once
+		w.submit("y", time.Second)
+		w.run(config(0), nil)
+		pass(500 * time.Millisecond)
+		if got := w.values("out"); len(got) != 1 || got["value y"] != 1 {
+			t.Errorf("delivered at first: %v", got)
+		}
+		pass(time.Second)
+		w.submit("y", time.Second)
+		pass(2 * time.Second)
+		if got := w.values("out"); len(got) != 1 || got["value y"] != 3 {
+			t.Errorf("delivered then: %v", got)
+		}
+		pass(time.Hour)
+		if got := w.values("out"); got["value x"] != 1 {
+			t.Errorf("delivered at last: %v", got)
+		}
+		ignored := 0
+		for _, e := range seen[node.Ignored](w) {
+			ignored += len(e.IDs)
+		}
+		if ignored != 2 {
+			t.Errorf("%d ignored, want 2", ignored)
+		}
+		w.empty()
+	})
+}
+
+// Two routes with the same id do not disturb each other.
+func TestRoutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Routes = []node.Route{{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}}
+		r := w.submit("x", time.Second)
+		r.Topic = "in2"
+		w.mu.Lock()
+		r.Offset = int64(len(w.input))
+		w.input = append(w.input, r)
+		w.mu.Unlock()
+		w.run(c, nil)
+		pass(2 * time.Second)
+		if len(w.on("out")) != 1 || len(w.on("out2")) != 1 {
+			t.Errorf("delivered %v and %v", w.on("out"), w.on("out2"))
+		}
+	})
+}
+
+// Every port call fails once, in turn, before it takes effect and after: nothing is lost or early, and everything
+// is cleared up. The first line of a failure says which.
+func TestEveryCallFails(t *testing.T) {
+	everyCall(t, func(fail int, effect bool) (decide func(int, string) (error, bool)) {
+		return func(n int, _ string) (error, bool) {
+			if n == fail {
+				return errInjected, effect
+			}
+			return nil, true
+		}
+	})
+}
+
+// The node is killed at every port call, in turn, before it takes effect and after, and another starts.
+func TestEveryCallCrashes(t *testing.T) {
+	everyCall(t, func(fail int, effect bool) (decide func(int, string) (error, bool)) {
+		return func(n int, _ string) (error, bool) {
+			if n == fail {
+				return errCrash, effect
+			}
+			return nil, true
+		}
+	})
+}
+
+func everyCall(t *testing.T, decide func(fail int, effect bool) func(int, string) (error, bool)) {
+	const messages = 12
+	for _, effect := range []bool{false, true} {
+		for fail := 1; ; fail++ {
+			last := false
+			name := fmt.Sprintf("call %d, effect %v", fail, effect)
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				start := time.Now()
+				for i := range messages {
+					w.submit(id(i), time.Duration(i)*100*time.Millisecond)
+				}
+				first := w.run(config(0), decide(fail, effect))
+				pass(2 * time.Second)
+				calls, dead := first.gate.state()
+				last = calls < fail
+				if dead {
+					w.run(config(1), nil)
+				}
+				pass(10 * time.Second)
+				w.empty()
+				counts := w.values("out")
+				for i := range messages {
+					if counts["value "+id(i)] == 0 {
+						t.Errorf("%s: message %d is lost", name, i)
+					}
+				}
+				for _, d := range w.on("out") {
+					var i int
+					if _, err := fmt.Sscanf(string(d.Value), "value m%d", &i); err != nil {
+						t.Fatal(err)
+					}
+					due := start.Add(time.Duration(i)*100*time.Millisecond - 50*time.Millisecond)
+					if d.at.Before(due) {
+						t.Errorf("%s: message %d is early", name, i)
+					}
+				}
+				if t.Failed() {
+					t.Fatalf("%s: %v", name, w.events)
+				}
+			})
+			if last || t.Failed() {
+				break
+			}
+		}
+	}
+}
+
+// SIGTERM: a node that stops gives back the claims that it has not used, so that a peer fires them in time.
+func TestStopGivesClaimsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 20 {
+			w.submit(id(i), 1200*time.Millisecond)
+		}
+		first := w.run(config(0), nil)
+		pass(1050 * time.Millisecond)
+		if w.claimedBy(first.node.ID()) == 0 {
+			t.Fatal("the node has claimed nothing yet: this tests nothing")
+		}
+		first.stop()
+		if left := w.claimedBy(first.node.ID()); left != 0 {
+			t.Errorf("%d claims are left behind", left)
+		}
+		w.run(config(1), nil)
+		pass(time.Second)
+		if got := w.on("out"); len(got) != 20 {
+			t.Errorf("%d deliveries within a second", len(got))
+		}
+		w.empty()
+	})
+}
+
+// A claim that was held for longer than is safe is not published, but given back.
+func TestAbandonsOldClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("x", time.Second)
+		var slow atomic.Bool
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if call == "ready" && !slow.Load() {
+				// The reply to the claim that takes x comes after 3 s: too late to publish it.
+				for _, row := range w.store.Dump() {
+					slow.Store(time.Until(row.Due) < 300*time.Millisecond)
+				}
+				if slow.Load() {
+					<-time.After(3 * time.Second)
+				}
+			}
+			return nil, true
+		})
+		pass(5 * time.Second)
+		if len(w.on("out")) != 1 {
+			t.Errorf("deliveries: %v", w.on("out"))
+		}
+		if !slow.Load() || len(seen[node.Abandoned](w)) != 1 {
+			t.Errorf("slow %v, abandoned %v", slow.Load(), seen[node.Abandoned](w))
+		}
+		w.empty()
+	})
+}
+
+// A claim of a node that died is suspected after the hold time, and its message fires within a detection interval.
+func TestRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("x", time.Second)
+		var died atomic.Int64
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if call == "publish" {
+				died.Store(time.Now().UnixNano())
+				return errCrash, false
+			}
+			return nil, true
+		})
+		w.run(config(1), nil)
+		pass(10 * time.Second)
+		got := w.on("out")
+		bound := 5*time.Second + 550*time.Millisecond + 150*time.Millisecond // hold, detection, poll
+		if len(got) != 1 || got[0].at.Sub(time.Unix(0, died.Load())) > bound {
+			t.Errorf("died at %v, delivered %v", time.Unix(0, died.Load()), got)
+		}
+		if s := seen[node.Suspected](w); len(s) != 1 || s[0].Claims[0].ID != "x" {
+			t.Errorf("suspected: %v", s)
+		}
+		w.empty()
+	})
+}
+
+// A record that its topic rejects goes to the dead-letter topic, in the way of nobody, and can be submitted again
+// from there.
+func TestDeadLettersWhatIsRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "out" && string(r.Key) == "key poison" {
+				return fmt.Errorf("too large: %w", node.ErrRejected)
+			}
+			return nil
+		}
+		w.submit("poison", time.Second)
+		w.submit("lapsed", -time.Second)
+		w.submit("good", time.Second)
+		w.run(config(0), nil)
+		pass(2 * time.Second)
+		if got := w.values("out"); len(got) != 2 {
+			t.Errorf("delivered %v", got)
+		}
+		dead := w.on("dead")
+		if len(dead) != 1 || string(dead[0].Value) != "value poison" {
+			t.Fatalf("dead letters: %v", dead)
+		}
+		if got := header(dead[0].Record, node.HeaderID); got != "poison" {
+			t.Errorf("its id is %q", got)
+		}
+		if _, err := node.ParseDeadline([]byte(header(dead[0].Record, node.HeaderDeadline)), 0); err != nil {
+			t.Errorf("its deadline: %v", err)
+		}
+		if got := header(dead[0].Record, node.HeaderReason); got != string(node.PublishRejected) {
+			t.Errorf("its reason is %q", got)
+		}
+		w.empty()
+	})
+}
+
+// Without a dead-letter topic it is kept and tried again, less and less often, and does not delay others, however
+// many there are of it.
+func TestPutsOffWhatIsRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		tries := 0
+		w.refuse = func(r node.Record) error {
+			if bytes.HasPrefix(r.Value, []byte("value p")) {
+				if string(r.Value) == "value p1" {
+					tries++
+				}
+				return node.ErrNoTopic
+			}
+			return nil
+		}
+		c := config(0)
+		c.Routes[0].DeadLetter = ""
+		for i := range 1500 {
+			w.submit(fmt.Sprintf("p%d", i), time.Second)
+		}
+		w.run(c, nil)
+		pass(time.Minute)
+		due := time.Now().Add(time.Second)
+		w.submit("good", time.Second)
+		pass(10 * time.Minute)
+		got := w.on("out")
+		if len(got) != 1 || got[0].at.After(due.Add(100*time.Millisecond)) {
+			t.Errorf("due at %v, delivered %v", due, got)
+		}
+		if tries < 5 || tries > 15 {
+			t.Errorf("%d tries in eleven minutes", tries)
+		}
+		if w.store.Len() != 1500 {
+			t.Errorf("%d are kept", w.store.Len())
+		}
+		if e := seen[node.Unpublished](w); len(e) == 0 || !e[0].Permanent {
+			t.Error("nobody was told")
+		}
+	})
+}
+
+// While the store is away nothing is committed or lost; after a while the node leaves its group; when the store is
+// back it takes up its work.
+func TestStoreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("before", 3*time.Second)
+		var away atomic.Bool
+		var calls atomic.Int64
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			switch call {
+			case "sleep", "poll", "commit", "publish", "leave":
+				return nil, true
+			}
+			if !away.Load() {
+				return nil, true
+			}
+			calls.Add(1)
+			return errInjected, false
+		})
+		pass(time.Second)
+		away.Store(true)
+		w.submit("during", 3*time.Second)
+		w.submit("lapsed", -time.Second)
+		pass(time.Minute)
+		if w.commits() != 1 {
+			t.Errorf("committed %d", w.commits())
+		}
+		if len(seen[node.LeftGroup](w)) != 1 {
+			t.Errorf("left the group %d times", len(seen[node.LeftGroup](w)))
+		}
+		if calls.Load() > 60*5 {
+			t.Errorf("%d calls in a minute", calls.Load())
+		}
+		away.Store(false)
+		pass(4 * time.Second)
+		if got := w.values("out"); got["value before"] != 1 || got["value during"] != 1 || got["value lapsed"] != 1 {
+			t.Errorf("delivered %v", got)
+		}
+		w.empty()
+	})
+}
+
+// While the broker is away nothing is lost, and firing resumes soon after it is back.
+func TestBrokerAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 100 {
+			w.submit(id(i), 3*time.Second)
+		}
+		var away atomic.Bool
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if away.Load() && slices.Contains([]string{"poll", "commit", "publish"}, call) {
+				return errInjected, false
+			}
+			return nil, true
+		})
+		pass(2 * time.Second)
+		away.Store(true)
+		pass(30 * time.Second)
+		away.Store(false)
+		pass(3 * time.Second)
+		if got := w.values("out"); len(got) != 100 {
+			t.Errorf("delivered %d of 100 within three seconds", len(got))
+		}
+		w.empty()
+	})
+}
+
+// A claim whose publish succeeded is deleted even after a peer has reset it.
+func TestDeletesAfterReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("x", time.Second)
+		first := true
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if call == "publish" && first {
+				first = false
+				<-time.After(6 * time.Second) // longer than the hold time
+			}
+			return nil, true
+		})
+		pass(20 * time.Second)
+		if got := len(w.on("out")); got != 1 {
+			t.Errorf("%d deliveries", got)
+		}
+		if len(seen[node.Suspected](w)) != 1 {
+			t.Error("the claim was not reset: this tests nothing")
+		}
+		w.empty()
+	})
+}
+
+// The adaptive advance follows the acknowledgements: a slow broker is given its records earlier.
+func TestAdaptiveAdvance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.AdaptiveAdvance = true
+		start := time.Now()
+		for i := range 40 {
+			w.submit(id(i), time.Second+time.Duration(i)*500*time.Millisecond)
+		}
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "publish" {
+				<-time.After(118 * time.Millisecond) // and the two that each takes
+			}
+			return nil, true
+		})
+		pass(25 * time.Second)
+		got := w.on("out")
+		for i, d := range got[20:] {
+			deadline := start.Add(time.Second + time.Duration(20+i)*500*time.Millisecond)
+			if off := d.at.Sub(deadline).Abs(); off > 10*time.Millisecond {
+				t.Errorf("%s is off by %v", d.Value, off)
+			}
+		}
+		w.empty()
+	})
+}
+
+// A wrong configuration names the setting.
+func TestConfigErrors(t *testing.T) {
+	for want, change := range map[string]func(*node.Config){
+		"Routes":            func(c *node.Config) { c.Routes = nil },
+		"HoldTime":          func(c *node.Config) { c.HoldTime = 2 * time.Second },
+		"TimingAdvance":     func(c *node.Config) { c.TimingAdvance = -1 },
+		"PollInterval":      func(c *node.Config) { c.PollInterval = 0 },
+		"DetectionInterval": func(c *node.Config) { c.DetectionInterval = 0 },
+		"Lookahead":         func(c *node.Config) { c.Lookahead = time.Second },
+		"LeaveAfter":        func(c *node.Config) { c.LeaveAfter = 0 },
+		"EpochDeadlines":    func(c *node.Config) { c.EpochDeadlines = 7 },
+		"Seed":              func(c *node.Config) { c.Seed = [32]byte{} },
+	} {
+		c := config(0)
+		change(&c)
+		var wrong *node.ConfigError
+		if err := c.Validate(); !errors.As(err, &wrong) || wrong.Setting != want {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	for name, routes := range map[string][]node.Route{
+		"no input":            {{Output: "a"}},
+		"no output":           {{Input: "a"}},
+		"input twice":         {{Input: "a", Output: "b"}, {Input: "a", Output: "c"}},
+		"loop":                {{Input: "a", Output: "a"}},
+		"loop by dead letter": {{Input: "a", Output: "b", DeadLetter: "a"}},
+		"two dead letters":    {{Input: "a", Output: "b", DeadLetter: "c"}, {Input: "d", Output: "b"}},
+		"dead letter output":  {{Input: "a", Output: "b", DeadLetter: "b"}},
+	} {
+		c := config(0)
+		c.Routes = routes
+		if c.Validate() == nil {
+			t.Errorf("%s: allowed", name)
+		}
+	}
+	c := config(0)
+	if err := c.Validate(); err != nil {
+		t.Errorf("the default: %v", err)
+	}
+}
+
+func header(r node.Record, name string) string {
+	for _, h := range r.Headers {
+		if h.Name == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
