@@ -4,7 +4,7 @@
 //   - Replayed: the simulator runs the engine twice with one seed and expects one trace. So the engine starts no
 //     goroutine, uses no channel, reads no clock, draws no randomness of its own, never goes through a map in
 //     its order, and computes nothing in floating point.
-//   - Foreign: packages at the root of the tree import, directly or not, only what is allowed.
+//   - Foreign: the packages that others stand on import, directly or not, only what is allowed.
 //   - Long, Leftover, MachinePath, Misplaced: rules on files and folders.
 //
 // A guard returns its findings, one line for each; nothing found is an empty list. Every guard is shown by a test

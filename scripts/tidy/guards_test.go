@@ -126,14 +126,15 @@ func TestForeignRejects(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, name), text)
 	}
-	findings, err := tidy.Foreign(t.Context(), dir, "bad/node", "bad/through")
+	allowed := func(path string) bool { return path == "bad/through" }
+	findings, err := tidy.Foreign(t.Context(), dir, "bad/node", allowed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"bad/node: imports bad/other"}; !slices.Equal(findings, want) {
 		t.Errorf("found %q, want %q", findings, want)
 	}
-	if findings, err := tidy.Foreign(t.Context(), dir, "bad/absent"); err == nil {
+	if findings, err := tidy.Foreign(t.Context(), dir, "bad/absent", allowed); err == nil {
 		t.Errorf("found %q in a package that does not exist, want an error", findings)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"strings"
 )
 
-// Foreign finds what a package imports, directly or not, beyond the standard library, itself and what is allowed.
-// Dir is a folder of the package's module.
-func Foreign(ctx context.Context, dir, pkg string, allowed ...string) ([]string, error) {
+// Foreign finds what a package imports, directly or not, that is neither of the standard library nor allowed. Dir is
+// a folder of the package's module.
+func Foreign(ctx context.Context, dir, pkg string, allowed func(path string) bool) ([]string, error) {
 	list, err := run(ctx, dir, "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", pkg)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func Foreign(ctx context.Context, dir, pkg string, allowed ...string) ([]string,
 	}
 	var findings []string
 	for _, path := range imported {
-		if path != pkg && !slices.Contains(allowed, path) {
+		if path != pkg && !allowed(path) {
 			findings = append(findings, pkg+": imports "+path)
 		}
 	}
