@@ -50,6 +50,8 @@ start_kafka() {
   archive=$(class_archive "$java")
   controller_port=$(free_port)
   while ((controller_port == kafka_port)); do controller_port=$(free_port); done
+  # Native libraries are unpacked there, and stay when the server is killed.
+  kafka_jvm+=(-Djava.io.tmpdir="$run/kafka")
   if [[ -f $archive ]]; then
     kafka_jvm+=(-XX:SharedArchiveFile="$archive" -Xshare:auto)
   fi
