@@ -17,14 +17,16 @@ var (
 	errDisconnected = errors.New("connection lost")
 )
 
-// call is one request on its way: sent, applied, replied. Each of the three can fail on its own, which is all that there
-// is to unknown outcomes. The caller is parked meanwhile.
+// call is one request on its way: sent, applied, replied. Each of the three can fail on its own, which is all that
+// there is to unknown outcomes. The caller is parked meanwhile.
 type call struct {
 	task *task
 	link *link
 	op   numberedOp
 	nth  int
 	turn uint64
+
+	about []int // the submissions that it is about, where somebody observes
 
 	// apply makes the effect, at the server. It says whether it is done: it may have to wait for a lock.
 	apply func() bool
@@ -61,6 +63,9 @@ func (l *life) begin(op numberedOp, link *link, concerns func() []int) *call {
 	w.stats.Calls++
 	c := &call{task: t, link: link, op: op, nth: h.calls[op], partial: -1}
 	w.digest.number(uint64(h.number)<<40 | uint64(op)<<32 | uint64(c.nth))
+	if w.observe != nil && concerns != nil {
+		c.about = concerns()
+	}
 	var about []int
 	if concerns != nil && (w.rekey || len(h.planOf[op]) > 0) {
 		about = h.counted(op, concerns())
@@ -206,8 +211,19 @@ func (c *call) finish(err error) {
 		w.digest.number(1)
 	} else {
 		w.digest.text(err.Error())
+		if w.observe != nil {
+			w.step(c.stepOf(StepFailed, err.Error()))
+		}
 	}
 	c.task.do(c.turn)
+}
+
+// stepOf returns a step of the call.
+func (c *call) stepOf(kind StepKind, text string) *Step {
+	l := c.task.life
+	return &Step{
+		Kind: kind, Node: l.host.number, Life: l.number, Op: ops()[c.op], Nth: c.nth, Messages: c.about, Text: text,
+	}
 }
 
 // crashNow ends the process of the caller, if it still lives.

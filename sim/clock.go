@@ -7,8 +7,8 @@ import (
 	"chronos/node"
 )
 
-// clock is a pair of clocks driven by one oscillator of a wrong rate. The monotonic one only ever goes on; the wall clock
-// has an offset besides, which jumps.
+// clock is a pair of clocks driven by one oscillator of a wrong rate. The monotonic one only ever goes on; the
+// wall clock has an offset besides, which jumps.
 type clock struct {
 	base    int64 // the true time since when the rate is what it is
 	reading int64 // the monotonic reading at that time

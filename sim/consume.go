@@ -70,8 +70,8 @@ func (p *brokerPort) wait(ctx context.Context, c *call, nanos int64) {
 	c.task.park()
 }
 
-// fetch reads on in the partitions that the member believes are its own. The brokers let anybody read: a zombie reads on
-// until it hears that it is one.
+// fetch reads on in the partitions that the member believes are its own. The brokers let anybody read: a zombie
+// reads on until it hears that it is one.
 func (m *member) fetch() []node.Record {
 	w := m.life.host.world
 	var records []node.Record

@@ -55,8 +55,6 @@ const (
 // idle tells whether nodes make such calls all the time, also when there is nothing to do.
 func (n numberedOp) idle() bool { return n == opReady || n == opStuck || n == opPoll }
 
-func (n numberedOp) store() bool { return n <= opReset }
-
 // FaultKind names a kind of fault.
 type FaultKind string
 
@@ -97,8 +95,8 @@ const (
 	Stopped         FaultKind = "stopped"
 )
 
-// Fault is one entry of a plan: something that goes wrong at the Nth call of an operation by a node, counted from 1 over
-// all lives of that node. Node 0 is the application.
+// Fault is one entry of a plan: something that goes wrong at the Nth call of an operation by a node, counted from
+// 1 over all lives of that node. Node 0 is the application.
 //
 // Faults are keyed to calls rather than to instants because a call is where a distributed algorithm breaks: the reply
 // to one particular delete is lost. A random instant almost never meets it.
@@ -241,18 +239,18 @@ func faultKinds() []faultDescription {
 		writes   = inserts | readies | deletes | resets
 		store    = writes | 1<<opPresent | 1<<opStuck
 		requests = store | commits | publish | 1<<opLeave
-		any      = requests | polls
+		calls    = requests | polls
 	)
 	return []faultDescription{
-		{CrashBefore, "the process dies before it sends the request", any, 3, ms, 20 * s, 0, false},
+		{CrashBefore, "the process dies before it sends the request", calls, 3, ms, 20 * s, 0, false},
 		{CrashSent, "the process dies when the request is on its way", requests, 3, ms, 20 * s, 0, false},
 		{CrashApplied, "the process dies when the request has taken effect", requests, 3, ms, 20 * s, 0, false},
-		{CrashReplied, "the process dies right after the reply", any, 3, ms, 20 * s, 0, false},
-		{Pause, "the process is stopped before it sends the request, and goes on", any, 6, 10 * ms, 30 * s, 0, false},
+		{CrashReplied, "the process dies right after the reply", calls, 3, ms, 20 * s, 0, false},
+		{Pause, "the process is stopped before it sends the request, and goes on", calls, 6, 10 * ms, 30 * s, 0, false},
 		{PauseSent, "the process is stopped while it waits, and goes on", requests, 6, 10 * ms, 30 * s, 0, false},
 		{RequestLost, "the request is lost: a timeout, and no effect", requests, 6, 0, 0, 0, false},
 		{ReplyLost, "the reply is lost: a timeout, and an effect", requests, 12, 0, 0, 0, false},
-		{Refused, "an error at once, and no effect", any, 6, 0, 0, 0, false},
+		{Refused, "an error at once, and no effect", calls, 6, 0, 0, 0, false},
 		{Disconnected, "an error at once, and an effect", requests, 12, 0, 0, 0, false},
 		{Late, "the request takes effect late, often after the timeout", requests, 6, 50 * ms, 20 * s, 0, false},
 		{Slow, "the reply takes long", requests, 6, 10 * ms, 5 * s, 0, false},
@@ -260,23 +258,23 @@ func faultKinds() []faultDescription {
 		{Locked, "the transaction holds its row locks for long", writes, 8, 10 * ms, 2 * s, 0, false},
 		{RolledBack, "the transaction holds its row locks for long and is undone", writes, 8, 10 * ms, 2 * s, 0, false},
 		{Duplicate, "the records are appended twice", publish | submit, 4, 0, 0, 0, false},
-		{StoreDown, "the store refuses everybody", any, 1, 10 * ms, 20 * s, 0, false},
-		{StoreSilent, "the store answers nobody", any, 1, 10 * ms, 20 * s, 0, false},
-		{Failover, "the store is away, and comes back with another clock", any, 1, 10 * ms, 5 * s, 0, false},
-		{StoreStep, "the store's clock jumps", any, 1, ms, 20 * s, 0, true},
-		{BrokerDown, "the brokers answer nobody", any, 1, 10 * ms, 20 * s, 0, false},
-		{LeaderChange, "a partition has no leader for a while", any, 2, 10 * ms, 10 * s, 64, false},
+		{StoreDown, "the store refuses everybody", calls, 1, 10 * ms, 20 * s, 0, false},
+		{StoreSilent, "the store answers nobody", calls, 1, 10 * ms, 20 * s, 0, false},
+		{Failover, "the store is away, and comes back with another clock", calls, 1, 10 * ms, 5 * s, 0, false},
+		{StoreStep, "the store's clock jumps", calls, 1, ms, 20 * s, 0, true},
+		{BrokerDown, "the brokers answer nobody", calls, 1, 10 * ms, 20 * s, 0, false},
+		{LeaderChange, "a partition has no leader for a while", calls, 2, 10 * ms, 10 * s, 64, false},
 		{TopicMissing, "an output topic is missing for a while", publish, 1, 10 * ms, 10 * s, 8, false},
-		{CutStore, "the node and the store do not reach each other", any, 2, 10 * ms, 30 * s, 0, false},
-		{CutStoreReplies, "what the store sends does not reach the node", any, 2, 10 * ms, 30 * s, 0, false},
-		{CutBroker, "the node and the brokers do not reach each other", any, 2, 10 * ms, 30 * s, 0, false},
-		{CutBrokerAcks, "what the brokers send does not reach the node", any, 2, 10 * ms, 30 * s, 0, false},
-		{WallStep, "the node's wall clock jumps", any, 2, ms, 20 * s, 0, true},
-		{RateChange, "the node's clocks go at another rate, in ppm", any, 1, 0, 0, 500, false},
-		{Rebalanced, "the group shares its partitions out anew", any, 3, 0, 0, 0, false},
-		{Expelled, "the group gives the node up for dead, though it lives", any, 3, 10 * ms, 5 * s, 0, false},
-		{Rewound, "the offsets of the group go back", any, 1, 0, 0, 50, false},
-		{Stopped, "the node is told to stop, and is started again", any, 2, ms, 10 * s, 0, false},
+		{CutStore, "the node and the store do not reach each other", calls, 2, 10 * ms, 30 * s, 0, false},
+		{CutStoreReplies, "what the store sends does not reach the node", calls, 2, 10 * ms, 30 * s, 0, false},
+		{CutBroker, "the node and the brokers do not reach each other", calls, 2, 10 * ms, 30 * s, 0, false},
+		{CutBrokerAcks, "what the brokers send does not reach the node", calls, 2, 10 * ms, 30 * s, 0, false},
+		{WallStep, "the node's wall clock jumps", calls, 2, ms, 20 * s, 0, true},
+		{RateChange, "the node's clocks go at another rate, in ppm", calls, 1, 0, 0, 500, false},
+		{Rebalanced, "the group shares its partitions out anew", calls, 3, 0, 0, 0, false},
+		{Expelled, "the group gives the node up for dead, though it lives", calls, 3, 10 * ms, 5 * s, 0, false},
+		{Rewound, "the offsets of the group go back", calls, 1, 0, 0, 50, false},
+		{Stopped, "the node is told to stop, and is started again", calls, 2, ms, 10 * s, 0, false},
 	}
 }
 

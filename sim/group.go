@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// group is the consumer group. Its members share the partitions of all input topics among them. When members come or go,
-// a rebalance moves as few partitions as it can, each when its owner lets go of it: a member that holds a
-// batch keeps its partitions until its next poll. A member that is not heard of for the time of a session
-// is given up for dead, and may not know it: a zombie, whose commits the group ignores.
+// group is the consumer group. Its members share the partitions of all input topics among them. When members come
+// or go, a rebalance moves as few partitions as it can, each when its owner lets go of it: a member that holds a
+// batch keeps its partitions until its next poll. A member that is not heard of for the time of a session is given
+// up for dead, and may not know it: a zombie, whose commits the group ignores.
 type group struct {
 	world      *world
 	random     *rand.Rand

@@ -16,7 +16,7 @@ type Violation struct {
 	Invariant string
 	Detail    string
 	At        time.Duration
-	Messages  []int // the submissions concerned
+	Messages  []int // the submissions of the id concerned
 }
 
 // judge sees everything that an outsider sees, and the store. It checks each invariant at the event that can break it.
@@ -54,6 +54,7 @@ type row struct {
 	*incarnation
 
 	due       time.Time
+	lasting   bool // it was put off for long
 	readiedAt time.Time
 	stamp     time.Time // what the store's clock really was at the claim
 	owner     uuid.UUID
@@ -63,8 +64,8 @@ type row struct {
 type incarnation struct {
 	*submitted
 
-	id    uuid.UUID
-	fires int // appended by a holder of a claim on it
+	id        uuid.UUID
+	published int // appended by a holder of a claim on it
 }
 
 // process is what the judge knows of a life.
@@ -114,7 +115,11 @@ func (j *judge) broken(invariant string, s *submitted, format string, args ...an
 	}
 	w.broken(invariant, fmt.Sprintf(format, args...))
 	if s != nil {
-		w.violation.Messages = []int{s.Number}
+		for _, other := range j.submissionsInOrder() {
+			if other.ID == s.ID && other.output == s.output {
+				w.violation.Messages = append(w.violation.Messages, other.Number)
+			}
+		}
 		w.violation.Detail = fmt.Sprintf("submission %d, id %s: ", s.Number, s.ID) + w.violation.Detail
 	}
 }
@@ -195,7 +200,12 @@ func (j *judge) event(_ *life, e node.Event) {
 }
 
 // committed checks S10 and S1: what a committed offset leaves behind is taken care of.
-func (j *judge) committed(_ *life, p *partition, from int64) {
+func (j *judge) committed(l *life, p *partition, from int64) {
+	if w := j.world; w.observe != nil {
+		w.step(&Step{
+			Kind: StepCommit, Node: l.host.number, Life: l.number, Text: fmt.Sprintf("%v up to %d", p, p.committed),
+		})
+	}
 	if p.committed > p.end {
 		j.broken("S10", nil, "the offset %d of %v was committed, which ends at %d", p.committed, p, p.end)
 		return
@@ -232,8 +242,10 @@ func (j *judge) publishing(l *life, records []node.Record) []*incarnation {
 		if w.options.AdaptiveAdvance {
 			advance = max(advance, w.options.Lookahead)
 		}
-		if wall := l.host.clock.wall(w.now); s.deadline.After(wall.Add(advance)) && w.now-l.host.stepped > int64(w.options.storeTimeout()) {
-			j.broken("S8", s, "it is published %v too early", s.deadline.Sub(wall.Add(advance)))
+		due := l.host.clock.wall(w.now).Add(advance)
+		jumped := w.now-l.host.stepped <= int64(w.options.storeTimeout())
+		if s.deadline.After(due) && !jumped {
+			j.broken("S8", s, "it is published %v too early", s.deadline.Sub(due))
 		}
 		if direct {
 			s.direct++
@@ -266,16 +278,16 @@ func (j *judge) checkAbsent(p *process, s *submitted) {
 }
 
 // outcome notes the results that the engine gets for its publishes.
-func (j *judge) outcome(l *life, records []node.Record, results []error) {
+func (j *judge) outcome(l *life, records []node.Record, results []error, under []*incarnation) {
 	p := j.process(l)
 	for i := range records {
 		s := j.submissions[numberIn(records[i].Headers)]
 		if s == nil {
 			continue
 		}
-		if results[i] == nil {
+		if results[i] == nil && under[i] != nil {
 			delete(p.held, keyOf(s, records[i].Headers))
-		} else if !rejected(results[i]) {
+		} else if results[i] != nil && !rejected(results[i]) {
 			j.excuse(s, "a publish of unknown outcome")
 		}
 	}
@@ -285,7 +297,7 @@ func (j *judge) outcome(l *life, records []node.Record, results []error) {
 func (j *judge) published(_ *life, r *node.Record, under *incarnation, duplicated bool) {
 	s := j.submissions[numberIn(r.Headers)]
 	if under != nil {
-		under.fires++
+		under.published++
 	}
 	if r.Topic != s.output {
 		s.copies++

@@ -40,6 +40,17 @@ func (j *judge) inserted(l *life, m *node.Message, claim node.Claim, stamp time.
 	j.rows[id] = r
 	if claim.ReadiedBy != uuid.Nil {
 		j.claim(l, r, m, claim, stamp)
+	} else {
+		j.rowStep(l, r, "waiting")
+	}
+}
+
+// rowStep shows what has become of a row.
+func (j *judge) rowStep(l *life, r *row, state string) {
+	if w := j.world; w.observe != nil {
+		w.step(&Step{
+			Kind: StepRow, Node: l.host.number, Life: l.number, Messages: []int{r.Number}, Text: r.ID + " is " + state,
+		})
 	}
 }
 
@@ -96,23 +107,25 @@ func (j *judge) claim(l *life, r *row, m *node.Message, claim node.Claim, stamp 
 	}
 	r.owner, r.readiedAt, r.stamp = claim.ReadiedBy, claim.ReadiedAt, stamp
 	r.claims++
+	j.rowStep(l, r, "ready")
 	if p := j.lives[l]; p != nil {
 		p.held[keyOf(r.submitted, m.Headers)] = holding{r.incarnation, l.host.clock.mono(j.world.now)}
 	}
 }
 
 // deleted checks S2: a delete is justified by a publish of what it removes.
-func (j *judge) deleted(_ *life, ref node.Ref) {
+func (j *judge) deleted(l *life, ref node.Ref) {
 	id := node.MessageID{ID: ref.ID, Topic: ref.Topic}
 	r := j.rows[id]
 	if r == nil || r.id != ref.Incarnation {
 		j.broken("S2", nil, "%s was deleted, which was not stored", ref.ID)
 		return
 	}
-	if r.incarnation.fires == 0 {
+	if r.published == 0 {
 		j.broken("S2", r.submitted, "it is deleted and has not been published")
 	}
 	delete(j.rows, id)
+	j.rowStep(l, r, "deleted")
 }
 
 // deleteDone checks S14: what a node has deleted after its acknowledgement is gone.
@@ -145,8 +158,10 @@ func (j *judge) reset(l *life, release node.Release) {
 		j.excuse(r.submitted, "reset by its owner")
 	}
 	r.owner, r.readiedAt = uuid.Nil, time.Time{}
+	j.rowStep(l, r, "waiting again")
 	if !release.Due.IsZero() {
 		r.due = release.Due
+		r.lasting = r.due.Sub(w.instant())-w.options.Skew > 1500*time.Millisecond
 	}
 }
 
@@ -176,6 +191,7 @@ func (j *judge) finish() {
 		switch {
 		case s.fires > 0 || s.copies > 0 || s.rejected || s.covered:
 		case s.Flaw == Poison:
+		case s.inserts > 0 && j.stored(s) && j.putOff(s):
 		case s.inserts > 0 && j.stored(s):
 			j.broken("L2", s, "it is still stored %v after its deadline", w.instant().Sub(s.deadline))
 		case s.inserts > 0:
@@ -198,10 +214,19 @@ func (j *judge) finish() {
 		return cmp.Or(a.deadline.Compare(b.deadline), strings.Compare(a.ID, b.ID))
 	})
 	for _, r := range left {
-		if r.Flaw != Poison {
+		if r.Flaw != Poison && !j.putOff(r.submitted) {
 			j.broken("L2", r.submitted, "it is still stored %v after its deadline", w.instant().Sub(r.deadline))
 		}
 	}
+}
+
+// putOff tells whether the message waits for longer than a failure of the brokers has it wait: its topic was
+// missing, and it is tried again after twice the time.
+func (j *judge) putOff(s *submitted) bool {
+	w := j.world
+	r := j.rows[node.MessageID{ID: s.ID, Topic: s.output}]
+	turn := 2*w.options.PollInterval + time.Second
+	return r.owner == uuid.Nil && r.lasting && r.due.After(w.instant().Add(-turn))
 }
 
 func (j *judge) stored(s *submitted) bool {

@@ -17,7 +17,7 @@ func Mutants() []*Mutant {
 }
 
 // storeMutants write and delete rows wrongly.
-func storeMutants() []*Mutant {
+func storeMutants() []*Mutant { //nolint:funlen // a table
 	return []*Mutant{
 		{
 			Name: "delete-by-id", About: "D2 read literally: a delete names the id only (H1, H2)",
@@ -80,7 +80,7 @@ func storeMutants() []*Mutant {
 			},
 		},
 		{
-			Name: "incarnation-of-id", About: "the incarnation repeats when the id does, as that of a sequence can (H5)",
+			Name: "incarnation-of-id", About: "the incarnation repeats when the id does, like a sequence (H5)",
 			Kills: []string{"S2"}, Options: reusing, Rows: repeatedIncarnation,
 		},
 		{
@@ -139,7 +139,7 @@ func storeMutants() []*Mutant {
 }
 
 // claimMutants make and give up claims wrongly.
-func claimMutants() []*Mutant {
+func claimMutants() []*Mutant { //nolint:funlen // a table
 	return []*Mutant{
 		{
 			Name: "ready-ignores-claims", About: "what is ready already is claimed again (H21)",

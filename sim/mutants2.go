@@ -11,7 +11,7 @@ import (
 )
 
 // intakeMutants lose or repeat what comes in.
-func intakeMutants() []*Mutant {
+func intakeMutants() []*Mutant { //nolint:funlen // a table
 	return []*Mutant{
 		{
 			Name: "commit-first", About: "offsets are committed when records are polled (H8)",
@@ -36,13 +36,12 @@ func intakeMutants() []*Mutant {
 				p.Store = brokenStore{Store: store, insert: func(
 					ctx context.Context, in node.InsertRequest,
 				) ([]node.InsertResult, error) {
-					results, err := store.Insert(ctx, in)
-					if err != nil {
-						return mapped(in.Messages, func(node.Insertion) node.InsertResult {
-							return node.InsertResult{Outcome: node.Inserted}
-						}), nil
+					if results, err := store.Insert(ctx, in); err == nil {
+						return results, nil
 					}
-					return results, nil
+					return mapped(in.Messages, func(node.Insertion) node.InsertResult {
+						return node.InsertResult{Outcome: node.Inserted}
+					}), nil
 				}}
 				return p
 			},
@@ -225,7 +224,8 @@ func clockMutants() []*Mutant {
 			Name: "late", About: "the timing advance is subtracted (D1, H26)", Kills: []string{"L5"},
 			Options: func(o *Options) {
 				o.FaultRate, o.TimingAdvance, o.AdaptiveAdvance, o.Skew = 0, 200*time.Millisecond, false, 0
-				o.PollInterval, o.StoreLatency, o.BrokerLatency = 50*time.Millisecond, time.Millisecond, time.Millisecond
+				o.PollInterval = 50 * time.Millisecond
+				o.StoreLatency, o.BrokerLatency = time.Millisecond, time.Millisecond
 			},
 			Ports: func(p Ports) Ports {
 				clock := p.Clock
@@ -398,7 +398,7 @@ func hastyDelete(p Ports) Ports {
 	) ([]node.Readied, error) {
 		list, err := store.Ready(ctx, in)
 		for _, c := range list {
-			claimed[headersAsText(c.Headers)] = c.Message.Ref()
+			claimed[headersAsText(c.Headers)] = c.Claim.Ref
 		}
 		return list, err
 	}}

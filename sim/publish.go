@@ -26,7 +26,8 @@ func (p *brokerPort) Publish(ctx context.Context, records []node.Record) []error
 	w := l.host.world
 	under := w.judge.publishing(l, records)
 	b := &publishing{
-		call: l.begin(opPublish, &l.host.brokerLink, func() []int { return numbersOf(records) }), life: l, records: records, under: under,
+		call: l.begin(opPublish, &l.host.brokerLink, func() []int { return numbersOf(records) }),
+		life: l, records: records, under: under,
 		results: make([]error, len(records)), open: make([]int, len(records)),
 	}
 	for i := range records {
@@ -44,7 +45,7 @@ func (p *brokerPort) Publish(ctx context.Context, records []node.Record) []error
 			results[i] = err
 		}
 	}
-	w.judge.outcome(l, records, results)
+	w.judge.outcome(l, records, results, under)
 	return results
 }
 

@@ -52,29 +52,30 @@ func (q *queue) pop() occurrence {
 	heap = heap[:len(heap)-1]
 	*q = heap
 	if len(heap) > 0 {
-		heap.sink(last)
+		q.sink(last)
 	}
 	return first
 }
 
 // sink puts o in the place of the first entry, and down from there.
-func (q queue) sink(o occurrence) {
+func (q *queue) sink(o occurrence) {
+	heap := *q
 	i := 0
 	for {
 		least := 4*i + 1
-		if least >= len(q) {
+		if least >= len(heap) {
 			break
 		}
-		for child := least + 1; child < min(4*i+5, len(q)); child++ {
-			if q[child].before(&q[least]) {
+		for child := least + 1; child < min(4*i+5, len(heap)); child++ {
+			if heap[child].before(&heap[least]) {
 				least = child
 			}
 		}
-		if !q[least].before(&o) {
+		if !heap[least].before(&o) {
 			break
 		}
-		q[i] = q[least]
+		heap[i] = heap[least]
 		i = least
 	}
-	q[i] = o
+	heap[i] = o
 }

@@ -10,8 +10,8 @@ import (
 	"chronos/sim"
 )
 
-// TestAnyPlanHolds lets rapid draw the cluster, the submissions and the faults, rather than the seed. What it finds, our
-// own shrinker makes smaller.
+// TestAnyPlanHolds lets rapid draw the cluster, the submissions and the faults, rather than the seed. What it
+// finds, our own shrinker makes smaller.
 func TestAnyPlanHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := sim.DefaultOptions()

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"chronos/node"
@@ -74,7 +75,7 @@ func Run(setup Setup) Result {
 		w.judge.finish()
 	}
 	if v := w.violation; v != nil {
-		w.step(&Step{Kind: StepBroken, Text: v.Invariant + ": " + v.Detail})
+		w.step(&Step{Kind: StepBroken, Messages: v.Messages, Text: v.Invariant + ": " + v.Detail})
 	}
 	w.stats.Virtual = time.Duration(w.now)
 	return Result{
@@ -130,12 +131,7 @@ func (w *world) mixFaults() {
 
 // mixes tells whether faults of that kind are drawn.
 func (o *Options) mixes(kind FaultKind) bool {
-	for _, k := range o.Mix {
-		if k == kind {
-			return true
-		}
-	}
-	return len(o.Mix) == 0
+	return len(o.Mix) == 0 || slices.Contains(o.Mix, kind)
 }
 
 // planFaults gives each host the faults that are planned for its calls, in their order.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -8,7 +9,7 @@ import (
 )
 
 //go:embed testdata/scenarios
-var scenarios embed.FS //nolint:gochecknoglobals // the only way to embed a folder
+var scenarios embed.FS
 
 // Scenarios returns the named scenarios, in the order of their names: one for each hazard that can occur, and one for
 // each class of faults.
@@ -37,12 +38,11 @@ func Scripts(files fs.FS) ([]*Script, error) {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".txt") {
 			return err
 		}
-		file, err := files.Open(path)
+		text, err := fs.ReadFile(files, path)
 		if err != nil {
 			return err
 		}
-		defer file.Close()
-		script, err := ReadScript(file)
+		script, err := ReadScript(bytes.NewReader(text))
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}

@@ -15,9 +15,10 @@ type Shrinking struct {
 	Runs int
 }
 
-// Shrink looks for a smaller plan that breaks the same invariant as a setup does: fewer faults, then fewer messages, then
-// fewer nodes and simpler numbers, over and over until nothing can be left out. What counts is the name of the
-// invariant: a smaller run may break it in another way. It gives up, with what it has, after so many runs.
+// Shrink looks for a smaller plan that breaks the same invariant as a setup does: fewer faults, then fewer
+// messages, then fewer nodes and simpler numbers, over and over until nothing can be left out. What counts is the
+// name of the invariant: a smaller run may break it in another way. It gives up, with what it has, after so many
+// runs.
 func Shrink(setup Setup, most int) (Shrinking, bool) {
 	first := Run(setup)
 	if first.Violation == nil {
@@ -191,7 +192,10 @@ func (s *shrinker) collapse() {
 
 // earlier lets faults strike earlier calls, so that what only served to count up to theirs can go.
 func (s *shrinker) earlier() {
-	for i := 0; i < len(s.best.Plan.Faults); i++ {
+	for i := range s.best.Plan.Faults {
+		if i >= len(s.best.Plan.Faults) {
+			break // a candidate has lost some
+		}
 		for _, divisor := range []int{s.best.Plan.Faults[i].Nth, 4, 2} {
 			nth := max(s.best.Plan.Faults[i].Nth/divisor, 1)
 			if i < len(s.best.Plan.Faults) && s.with(func(p *Plan) { p.Faults[i].Nth = nth }) {
@@ -240,7 +244,10 @@ func (s *shrinker) nodes() {
 
 // numbers tries rounder numbers: each once a round, one simplification after the other.
 func (s *shrinker) numbers() {
-	for i := 0; i < len(s.best.Plan.Faults); i++ {
+	for i := range s.best.Plan.Faults {
+		if i >= len(s.best.Plan.Faults) {
+			break // a candidate has lost some
+		}
 		for _, simpler := range simpler(s.best.Plan.Faults[i].For) {
 			if i < len(s.best.Plan.Faults) && s.with(func(p *Plan) { p.Faults[i].For = simpler }) {
 				break

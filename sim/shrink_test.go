@@ -9,7 +9,9 @@ import (
 // TestShrinkFindsSmallPlans breaks the simulation on purpose, and expects that of dozens of faults and messages only a
 // few are left. The smaller setup breaks the same invariant, again and again.
 func TestShrinkFindsSmallPlans(t *testing.T) {
-	for _, name := range []string{"delete-by-id", "upsert", "publish-timeout-is-success", "delete-if-owner", "stuck-not-own", "commit-first"} {
+	for _, name := range []string{
+		"delete-by-id", "upsert", "publish-timeout-is-success", "delete-if-owner", "stuck-not-own", "commit-first",
+	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := sim.MutantByName(name)
 			if err != nil {
@@ -27,8 +29,9 @@ func TestShrinkFindsSmallPlans(t *testing.T) {
 				t.Errorf("the small plan breaks %s instead of %s", got, want)
 			}
 			faults, messages := len(small.Setup.Plan.Faults), len(small.Setup.Plan.Messages)
-			t.Logf("%d faults, %d messages, %d nodes after %d runs, from %d faults and %d messages: %v", faults, messages,
-				small.Setup.Options.Nodes, small.Runs, len(result.Plan.Faults), len(result.Plan.Messages), small.Setup.Plan.Faults)
+			t.Logf("%d faults, %d messages, %d nodes after %d runs, from %d faults and %d messages: %v",
+				faults, messages, small.Setup.Options.Nodes, small.Runs,
+				len(result.Plan.Faults), len(result.Plan.Messages), small.Setup.Plan.Faults)
 			if faults > 3 || messages > 3 {
 				t.Errorf("%d faults and %d messages are left: %v", faults, messages, small.Setup.Plan)
 			}

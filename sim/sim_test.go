@@ -10,14 +10,15 @@ import (
 	"chronos/sim"
 )
 
-// TestSameSeedSameTrace runs seeds twice, and once more from the plan that the first run has recorded: without the random
-// source the same faults must strike at the same calls.
+// TestSameSeedSameTrace runs seeds twice, and once more from the plan that the first run has recorded: without the
+// random source the same faults must strike at the same calls.
 func TestSameSeedSameTrace(t *testing.T) {
 	for seed := range uint64(60) {
 		setup := sim.Setup{Options: sim.Swarm(seed)}
 		first := sim.Run(setup)
 		if again := sim.Run(setup); again.Hash != first.Hash {
-			t.Fatalf("seed %d: two runs have the hashes %x and %x: %s", seed, first.Hash, again.Hash, difference(setup, setup))
+			t.Fatalf("seed %d: two runs have the hashes %x and %x: %s",
+				seed, first.Hash, again.Hash, difference(setup, setup))
 		}
 		planned := setup
 		planned.Plan = first.Plan
@@ -61,8 +62,8 @@ func TestObserverChangesNothing(t *testing.T) {
 	}
 }
 
-// TestHashDependsOnNothingElse folds the hashes of a hundred seeds under other numbers of processors and another garbage
-// collector.
+// TestHashDependsOnNothingElse folds the hashes of a hundred seeds under other numbers of processors and another
+// garbage collector.
 func TestHashDependsOnNothingElse(t *testing.T) {
 	fold := func() (sum uint64) {
 		for seed := range uint64(100) {
@@ -81,11 +82,12 @@ func TestHashDependsOnNothingElse(t *testing.T) {
 	eager := fold()
 	debug.SetGCPercent(collect)
 	if one != want || two != want || eager != want {
-		t.Fatalf("the fold is %x, with 1 processor %x, with 2 %x, and with an eager collector %x", want, one, two, eager)
+		t.Fatalf("the fold is %x, with 1 processor %x, with 2 %x, with an eager collector %x", want, one, two, eager)
 	}
 }
 
-// TestSwarm runs a batch of seeds. All invariants hold, and in the whole batch everything occurs that must occur sometimes.
+// TestSwarm runs a batch of seeds. All invariants hold, and in the whole batch everything occurs that must occur
+// sometimes.
 func TestSwarm(t *testing.T) {
 	seeds := uint64(400)
 	if testing.Short() {

@@ -23,6 +23,7 @@ const (
 	StepResume   StepKind = "resume"   // and goes on
 	StepFault    StepKind = "fault"    // a fault of the plan happens
 	StepApplied  StepKind = "applied"  // a request takes effect at the store
+	StepFailed   StepKind = "failed"   // a call returns an error
 	StepRow      StepKind = "row"      // a row of the table changes
 	StepAppend   StepKind = "append"   // a record appears on an output or dead-letter topic
 	StepCommit   StepKind = "commit"   // the group's offset of a partition moves
@@ -152,7 +153,8 @@ func (l *life) observe(e node.Event) {
 	w.judge.event(l, e)
 	if w.observe != nil {
 		w.step(&Step{
-			Kind: StepEngine, Node: l.host.number, Life: l.number, Text: fmt.Sprintf("%s %+v", strings.TrimPrefix(name, "event:"), e),
+			Kind: StepEngine, Node: l.host.number, Life: l.number,
+			Messages: eventMessages(w, e), Text: eventText(name, e),
 		})
 	}
 }

@@ -184,10 +184,7 @@ func (s *storeServer) apply(r *request) {
 		s.journal = append(s.journal, journaled{s.now(), r.do})
 	}
 	if w.observe != nil {
-		w.step(&Step{
-			Kind: StepApplied, Node: r.port.life.host.number, Life: r.port.life.number,
-			Op: ops()[r.op], Nth: r.nth,
-		})
+		w.step(r.stepOf(StepApplied, ""))
 	}
 }
 
