@@ -166,14 +166,16 @@ func (j *judge) reset(l *life, release node.Release) {
 }
 
 // rolledBack takes over what a failover has left.
-func (j *judge) rolledBack(kept []uuid.UUID) {
+func (j *judge) rolledBack(kept []node.Claim) {
 	for _, s := range j.submissionsInOrder() {
 		j.excuse(s, "the store was rolled back")
 	}
 	rows := map[node.MessageID]*row{}
-	for _, id := range kept {
-		i := j.incarnations[id]
-		rows[node.MessageID{ID: i.ID, Topic: i.output}] = &row{incarnation: i, due: i.deadline}
+	for _, c := range kept {
+		i := j.incarnations[c.Incarnation]
+		rows[node.MessageID{ID: c.ID, Topic: c.Topic}] = &row{
+			incarnation: i, due: i.deadline, owner: c.ReadiedBy, readiedAt: c.ReadiedAt, stamp: c.ReadiedAt,
+		}
 	}
 	j.rows = rows
 }

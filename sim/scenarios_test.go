@@ -21,10 +21,14 @@ func TestScenarios(t *testing.T) {
 	for _, s := range scripts {
 		t.Run(s.Name, func(t *testing.T) {
 			result := runScript(t, s)
-			if v := result.Violation; v != nil {
+			v := result.Violation
+			switch {
+			case v != nil && v.Invariant != s.Expect:
 				t.Errorf("breaks %s at %v: %s", v.Invariant, v.At, v.Detail)
+			case v == nil && s.Expect != "":
+				t.Errorf("does not break %s", s.Expect)
 			}
-			if result.Stats.Drained < 0 && !strings.Contains(s.Name, "poison") {
+			if v == nil && result.Stats.Drained < 0 && !strings.Contains(s.Name, "poison") {
 				t.Error("is not drained in the end")
 			}
 			if len(result.Plan.Faults) == 0 && len(s.Plan.Faults) > 0 {

@@ -87,7 +87,7 @@ func (s *storeServer) failover(away time.Duration, lost int) {
 	}
 	s.frozen = nil
 	s.truth.muted = false
-	w.judge.rolledBack(s.truth.kept())
+	w.judge.rolledBack(s.truth.claims())
 }
 
 // blocked returns when the locks of others on ids are released, or false when there are none.
@@ -179,8 +179,9 @@ func (r *request) arrive() bool {
 func (s *storeServer) apply(r *request) {
 	w := s.world
 	s.truth.caller = r.port.life
+	before := s.truth.changes
 	r.do(s.rows)
-	if w.options.Lossy {
+	if w.options.Lossy && s.truth.changes > before {
 		s.journal = append(s.journal, journaled{s.now(), r.do})
 	}
 	if w.observe != nil {

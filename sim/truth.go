@@ -23,6 +23,8 @@ type truth struct {
 	// owner. They tell a first insert from a repeated one, and mutants what they would know in SQL.
 	stored map[node.MessageID]node.Claim
 
+	changes int // how many there have been: a call that changes nothing commits nothing
+
 	holding bool
 	held    []func()
 }
@@ -61,6 +63,7 @@ func (t *truth) Insert(ctx context.Context, in node.InsertRequest) ([]node.Inser
 		case results[i].Outcome == node.Duplicate:
 			t.tell(func() { judge.duplicate(caller, m) })
 		case results[i].Outcome == node.Inserted && t.stored[id].Incarnation != m.Incarnation:
+			t.changes++
 			t.stored[id] = node.Claim{Ref: m.Ref()}
 			if results[i].Claim.ReadiedBy != uuid.Nil {
 				t.stored[id] = results[i].Claim
@@ -87,6 +90,7 @@ func (t *truth) Present(ctx context.Context, ids []node.MessageID) ([]bool, erro
 func (t *truth) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
 	claimed, err := t.rows.Ready(ctx, in)
 	t.must(err)
+	t.changes += len(claimed)
 	for i := range claimed {
 		t.stored[node.MessageID{ID: claimed[i].ID, Topic: claimed[i].Topic}] = claimed[i].Claim
 	}
@@ -105,6 +109,7 @@ func (t *truth) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	judge, caller := t.server.world.judge, t.caller
 	for i, ref := range refs {
 		if deleted[i] {
+			t.changes++
 			delete(t.stored, node.MessageID{ID: ref.ID, Topic: ref.Topic})
 			t.tell(func() { judge.deleted(caller, ref) })
 		}
@@ -126,6 +131,7 @@ func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 	judge, caller := t.server.world.judge, t.caller
 	for i, release := range releases {
 		if reset[i] {
+			t.changes++
 			t.stored[node.MessageID{ID: release.ID, Topic: release.Topic}] = node.Claim{Ref: release.Ref}
 			t.tell(func() { judge.reset(caller, release) })
 		}
@@ -138,15 +144,6 @@ func (t *truth) must(err error) {
 	if err != nil {
 		panic("sim: the store of the simulation fails: " + err.Error())
 	}
-}
-
-// kept returns the incarnations that are in the store.
-func (t *truth) kept() []uuid.UUID {
-	var kept []uuid.UUID
-	for _, c := range t.claims() {
-		kept = append(kept, c.Incarnation)
-	}
-	return kept
 }
 
 // claims returns what is in the store, in the order of ids and topics.
