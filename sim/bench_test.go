@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -38,15 +39,26 @@ func BenchmarkChaos(b *testing.B) {
 func BenchmarkCluster(b *testing.B) {
 	for _, nodes := range []int{3, 10, 100, 1000, 5000} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			var virtual time.Duration
+			var events uint64
 			for b.Loop() {
 				o := sim.DefaultOptions()
 				o.Nodes, o.Partitions = nodes, max(nodes, 4)
-				o.Faulty, o.Healed = 10*time.Second, time.Second
-				o.Messages, o.Horizon = 10_000, 2*time.Second
+				o.Faulty, o.Healed = 60*time.Second, 10*time.Second
+				o.Messages, o.Horizon = 60_000, 2*time.Second
 				r := sim.Run(sim.Setup{Options: o})
-				b.ReportMetric(r.Stats.Virtual.Seconds()/(b.Elapsed().Seconds()/float64(1)), "virtual-s/s")
-				b.ReportMetric(float64(r.Stats.Events)/b.Elapsed().Seconds(), "events/s")
+				if r.Violation != nil {
+					b.Fatal(r.Violation)
+				}
+				virtual += r.Stats.Virtual
+				events += r.Stats.Events
 			}
+			seconds := b.Elapsed().Seconds()
+			b.ReportMetric(virtual.Seconds()/seconds, "virtual-s/s")
+			b.ReportMetric(float64(events)/seconds, "events/s")
+			var memory runtime.MemStats
+			runtime.ReadMemStats(&memory)
+			b.ReportMetric(float64(memory.Sys)/1e6, "MB")
 		})
 	}
 }

@@ -150,7 +150,7 @@ func (p *partition) append(r node.Record) node.Record {
 
 // trim forgets what was committed long ago, so that a long run fits in memory.
 func (p *partition) trim() {
-	const keep = 4096
+	const keep = 128
 	if drop := p.committed - p.base - keep; drop >= keep {
 		p.log = slices.Clone(p.log[drop:])
 		p.base += drop

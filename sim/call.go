@@ -36,7 +36,11 @@ type call struct {
 	err      error
 	answer   error // what the server has answered
 
-	// What is to go wrong.
+	*spoil // what is to go wrong
+}
+
+// spoil is what is to go wrong with a call.
+type spoil struct {
 	lost, unanswered, refused, disconnected bool
 	late, slow, locked, pauseSent           time.Duration
 	partial                                 int // how many items take effect; -1 for all
@@ -61,7 +65,7 @@ func (l *life) begin(op numberedOp, link *link, concerns func() []int) *call {
 	w := h.world
 	h.calls[op]++
 	w.stats.Calls++
-	c := &call{task: t, link: link, op: op, nth: h.calls[op], partial: -1}
+	c := &call{task: t, link: link, op: op, nth: h.calls[op], spoil: &w.unspoilt}
 	w.digest.number(uint64(h.number)<<40 | uint64(op)<<32 | uint64(c.nth))
 	if w.observe != nil && concerns != nil {
 		c.about = concerns()
@@ -216,6 +220,14 @@ func (c *call) finish(err error) {
 		}
 	}
 	c.task.do(c.turn)
+}
+
+// spoilt returns what is to go wrong, to be added to.
+func (c *call) spoilt() *spoil {
+	if w := c.task.life.host.world; c.spoil == &w.unspoilt {
+		c.spoil = &spoil{partial: -1}
+	}
+	return c.spoil
 }
 
 // stepOf returns a step of the call.

@@ -99,7 +99,7 @@ func (p *brokerPort) Commit(ctx context.Context, records []node.Record) error {
 	c := l.begin(opCommit, &l.host.brokerLink, func() []int { return numbersOf(records) })
 	return c.perform(ctx, w.options.publishTimeout(), func() bool {
 		if w.now < w.broker.away {
-			c.unanswered = true
+			c.spoilt().unanswered = true
 			return true
 		}
 		w.broker.group.commit(m, records[:c.items(len(records))])
@@ -161,7 +161,7 @@ func (p *brokerPort) Leave(ctx context.Context) error {
 	c := l.begin(opLeave, &l.host.brokerLink, nil)
 	err := c.perform(ctx, w.options.publishTimeout(), func() bool {
 		if w.now < w.broker.away {
-			c.unanswered = true
+			c.spoilt().unanswered = true
 			return true
 		}
 		if m != nil {

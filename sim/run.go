@@ -98,6 +98,7 @@ func newWorld(setup Setup) *world {
 		coverage: Coverage{},
 	}
 	w.stats.Drained = -1
+	w.unspoilt.partial = -1
 	w.judge = newJudge(w)
 	for number := range w.options.Nodes + 1 {
 		w.hosts = append(w.hosts, newHost(w, number))

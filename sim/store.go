@@ -143,7 +143,7 @@ func (r *request) arrive() bool {
 	s := w.store
 	switch {
 	case w.now < s.silent:
-		r.unanswered = true
+		r.spoilt().unanswered = true
 		return true
 	case w.now < s.refuses:
 		r.answer = errRefused

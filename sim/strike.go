@@ -11,6 +11,7 @@ func (c *call) strike(f Fault) {
 	h := l.host
 	w := h.world
 	w.struck(f, l)
+	c.spoilt()
 	switch f.Kind {
 	case CrashBefore:
 		c.restart = f.For

@@ -179,28 +179,32 @@ type application struct {
 	world   *world
 	host    *host // number 0: its calls are counted for the faults
 	seen    map[int]bool
-	waiting map[int][]Submission // by the submission whose appearance they wait for
-	left    int                  // submissions to come at an instant of their own
+	waiting map[int][]*Submission // by the submission whose appearance they wait for
+	left    int                   // submissions to come at an instant of their own
 }
 
 func newApplication(w *world, submissions []Submission) *application {
-	a := &application{world: w, host: w.hosts[0], seen: map[int]bool{}, waiting: map[int][]Submission{}}
-	for _, s := range submissions {
+	a := &application{world: w, host: w.hosts[0], seen: map[int]bool{}, waiting: map[int][]*Submission{}}
+	for i := range submissions {
+		s := &submissions[i]
 		if s.After > 0 {
 			a.waiting[s.After] = append(a.waiting[s.After], s)
 			continue
 		}
 		a.left++
-		w.at(int64(s.At), action(func() {
-			a.left--
-			a.submit(s)
-		}), 0)
+		w.at(int64(s.At), a, uint64(i))
 	}
 	return a
 }
 
+// do makes the submission with that index.
+func (a *application) do(index uint64) {
+	a.left--
+	a.submit(&a.world.messages[index])
+}
+
 // submit appends a submission to its input topic, which acknowledges it.
-func (a *application) submit(s Submission) {
+func (a *application) submit(s *Submission) {
 	w := a.world
 	if w.now < w.broker.away {
 		w.at(w.broker.away, action(func() { a.submit(s) }), 0)
@@ -215,7 +219,7 @@ func (a *application) submit(s Submission) {
 		}
 	}
 	deadline := w.instant().Add(s.In).Truncate(time.Microsecond)
-	r := payload(w.options, s, deadline)
+	r := payload(&w.options, s, deadline)
 	t := w.broker.input[s.Route%len(w.broker.input)]
 	for range times {
 		p := t.choose(r.Key)
@@ -294,7 +298,7 @@ func numberIn(headers []node.Header) int {
 
 // payload returns the record of a submission: keys, values and headers of all sorts, nulls and bytes that are no text
 // included.
-func payload(o Options, s Submission, deadline time.Time) node.Record {
+func payload(o *Options, s *Submission, deadline time.Time) node.Record {
 	r := stream(o.Seed, forPayloads, s.Number, 0)
 	record := node.Record{Value: junk(r, 64)}
 	if s.Key != "" {
@@ -332,7 +336,7 @@ func junk(r *rand.Rand, most int) []byte {
 }
 
 // chronosHeaders returns the headers that make the record a submission, or nearly one.
-func chronosHeaders(r *rand.Rand, s Submission, deadline time.Time) []node.Header {
+func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Header {
 	layout := pick(r, "2006-01-02T15:04:05.000000Z", "2006-01-02T15:04:05.000000", "2006-01-02 15:04:05.999999Z07:00")
 	id := node.Header{Name: node.HeaderID, Value: []byte(s.ID)}
 	at := node.Header{Name: node.HeaderDeadline, Value: []byte(deadline.UTC().Format(layout))}

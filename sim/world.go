@@ -30,6 +30,7 @@ type world struct {
 	app    *application
 	judge  *judge
 
+	unspoilt   spoil // of all calls with which nothing goes wrong
 	mix        [opCount][]faultDescription
 	messages   []Submission
 	faultsOver bool
