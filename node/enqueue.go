@@ -277,7 +277,7 @@ func (n *Node) insert(ctx context.Context, submissions []*submission) *callError
 		switch results[i].Outcome {
 		case Inserted:
 			inserted = append(inserted, request.Messages[i])
-			if claim := results[i].Claim; claim.ReadiedBy != uuid.Nil {
+			if claim := results[i].Claim; claim.ReadiedBy != uuid.Nil && n.ours(s) {
 				claims = append(claims, holding{Readied{s.Message, claim}, s.since})
 			}
 		case Duplicate:
@@ -302,27 +302,36 @@ func (n *Node) insert(ctx context.Context, submissions []*submission) *callError
 	return nil
 }
 
-// insertRequest decides which submissions are inserted as ready. One that was before, in an attempt whose outcome is
-// unknown, is again only while a claim of that time could still be published: after that a fresh row
-// would wait for the hold time, where a waiting one is claimed at the next poll.
+// insertRequest decides which submissions are inserted as ready. Whether one is, is decided at its first insert.
+// When that is repeated, because its outcome is unknown, the claim is asked for again only while it could still be
+// published: after that a fresh row would wait for the hold time, where a waiting one is claimed at the next poll.
 func (n *Node) insertRequest(submissions []*submission) InsertRequest {
 	request := InsertRequest{Node: n.id, Messages: make([]Insertion, len(submissions))}
 	messages, bytes := n.schedule.room()
 	now := n.clock.Mono()
 	soon := n.lapsed().Add(n.config.Lookahead)
 	for i, s := range submissions {
-		readied := !s.Deadline.After(soon) && messages > 0 && bytes > 0 &&
-			(!s.claimed || now-s.since < n.config.PublishableAge())
-		if readied {
+		readied := n.ours(s)
+		if !s.stored && !s.Deadline.After(soon) && messages > 0 && bytes > 0 {
+			readied, s.claimed, s.since = true, true, now
 			messages--
 			bytes -= s.Size()
-			if !s.claimed {
-				s.claimed, s.since = true, now
-			}
 		}
 		request.Messages[i] = Insertion{Message: s.Message, Readied: readied}
 	}
 	return request
+}
+
+// ours says whether a claim of this node on s can only be the one that enqueue has asked for. It cannot when
+// enqueue never asked:
+//
+//	enqueue inserts x as waiting, the reply is lost
+//	                              fire claims x, and puts it on the schedule
+//	enqueue inserts x again, and is told of the claim of fire: x would be published twice
+//
+// nor when it asked so long ago that the claim may have been reset, and the row claimed again by fire, since.
+func (n *Node) ours(s *submission) bool {
+	return s.claimed && n.clock.Mono()-s.since < n.config.PublishableAge()
 }
 
 // refused rejects a submission that the store can never keep, and returns the copy for its dead-letter topic, to be
