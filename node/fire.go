@@ -110,44 +110,23 @@ func (n *Node) ready(ctx context.Context) {
 	}
 }
 
-// publishDue publishes a batch of what is due on the schedule. What Kafka acknowledges is to be deleted; what it
-// does not is given back to the store.
+// publishDue publishes a batch of what is due on the schedule, and gives back what is too old for that. The old ones
+// come second: giving them back takes as long as the store likes, and would make the young ones old.
 func (n *Node) publishDue(ctx context.Context) {
 	if n.clock.Mono() < n.fire.brokerRetry || len(n.fire.fired) >= undeletedMessages {
 		return
 	}
-	batch := n.fresh(ctx, n.schedule.due(n.lapsed()))
-	if len(batch) == 0 {
-		return
+	young, old := n.byAge(n.schedule.due(n.lapsed()))
+	if len(young) > 0 {
+		n.publishBatch(ctx, young)
 	}
-	records := make([]Record, len(batch))
-	for i := range batch {
-		records[i] = record(&batch[i].Message)
-	}
-	errs := n.publish(ctx, records)
-	var fired []Message
-	var failed []failure
-	for i, h := range batch {
-		if errs[i] == nil {
-			fired = append(fired, h.Message)
-			n.fire.fired = append(n.fire.fired, h.Ref())
-		} else {
-			failed = append(failed, failure{h, errs[i]})
-		}
-	}
-	n.fired(fired, false)
-	failed = n.deadLetter(ctx, failed)
-	if len(failed) == 0 {
-		n.fire.publish.succeeded()
-		return
-	}
-	n.putOff(ctx, failed)
-	if len(failed) == len(batch) {
-		n.fire.brokerRetry = n.clock.Mono() + n.fire.publish.failed("publish", failed[0].err)
+	if len(old) > 0 {
+		n.observe(Abandoned{Claims: claims(old)})
+		n.release(ctx, old)
 	}
 }
 
-// fresh returns the holdings that are young enough to be published, and gives the others back (deviation D3).
+// byAge parts the holdings that are young enough to be published from the others (deviation D3).
 //
 //	A claims x, and is stopped            (a pause, a slow store)
 //	                  hold time passes; B resets A's claim, claims x, publishes x
@@ -155,9 +134,8 @@ func (n *Node) publishDue(ctx context.Context) {
 //
 // The age is measured by the node's own monotonic clock, which no step of a wall clock moves. A stop between
 // this look and the publish cannot be excluded: then x fires twice.
-func (n *Node) fresh(ctx context.Context, due []holding) []holding {
+func (n *Node) byAge(due []holding) (young, old []holding) {
 	now := n.clock.Mono()
-	var young, old []holding
 	for _, h := range due {
 		if now-h.since <= n.config.PublishableAge() {
 			young = append(young, h)
@@ -165,11 +143,49 @@ func (n *Node) fresh(ctx context.Context, due []holding) []holding {
 			old = append(old, h)
 		}
 	}
-	if len(old) > 0 {
-		n.observe(Abandoned{Claims: claims(old)})
-		n.release(ctx, old)
+	return young, old
+}
+
+// publishBatch publishes messages. What Kafka acknowledges is to be deleted; what it does not is given back.
+func (n *Node) publishBatch(ctx context.Context, batch []holding) {
+	records := make([]Record, len(batch))
+	for i := range batch {
+		records[i] = record(&batch[i].Message)
 	}
-	return young
+	errs := n.publish(ctx, records)
+	var fired []Message
+	var failed []failure
+	unknown := 0
+	for i, h := range batch {
+		if errs[i] == nil {
+			fired = append(fired, h.Message)
+			n.fire.fired = append(n.fire.fired, h.Ref())
+			continue
+		}
+		failed = append(failed, failure{h, errs[i]})
+		if !permanent(errs[i]) {
+			unknown++
+		}
+	}
+	n.fired(fired, false)
+	if failed = n.deadLetter(ctx, failed); len(failed) > 0 {
+		n.putOff(ctx, failed)
+	}
+	if unknown == len(batch) {
+		n.standBack(ctx, failed[0].err)
+	} else {
+		n.fire.publish.succeeded()
+	}
+}
+
+// standBack is for a node that cannot publish at all. It gives back all that it holds, and for a while claims
+// nothing: for longer than it has put its messages off, so that a peer that reaches Kafka comes first.
+// Otherwise it could claim the same messages each time they fall due, and keep them from its peers for ever.
+func (n *Node) standBack(ctx context.Context, cause error) {
+	wait := retryMax + n.fire.publish.failed("publish", cause)
+	n.release(ctx, n.schedule.clear())
+	n.fire.brokerRetry = n.clock.Mono() + wait
+	n.fire.nextPoll = n.fire.brokerRetry
 }
 
 // failure is a claimed message that could not be published, and why.
