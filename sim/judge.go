@@ -346,7 +346,8 @@ func (j *judge) checkPunctual(s *submitted) {
 // checkFidelity checks S6: key, value and the other headers are what was submitted, byte for byte.
 func (j *judge) checkFidelity(s *submitted, r *node.Record) {
 	if relayed(r) != s.payload {
-		j.broken("S6", s, "its key, value or headers have changed: key %q, value %q, headers %q", r.Key, r.Value, r.Headers)
+		j.broken("S6", s, "its key, value or headers have changed: key %q, value %q, headers %q",
+			r.Key, r.Value, r.Headers)
 	}
 }
 
