@@ -81,12 +81,13 @@ type heldKey struct {
 }
 
 func keyOf(s *submitted, headers []node.Header) heldKey {
+	key := heldKey{number: s.Number}
 	for _, h := range headers {
-		if h.Name == node.HeaderSourceOffset {
-			return heldKey{s.Number, string(h.Value)}
+		if h.Name == node.HeaderSourceOffset || h.Name == node.HeaderSourcePartition {
+			key.source += string(h.Value) + " "
 		}
 	}
-	return heldKey{number: s.Number}
+	return key
 }
 
 // holding is a claim of a life: on what, and since when at least, by its monotonic clock.
