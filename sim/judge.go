@@ -209,7 +209,7 @@ func (j *judge) committed(l *life, p *partition, from int64) {
 		j.broken("S10", nil, "the offset %d of %v was committed, which ends at %d", p.committed, p, p.end)
 		return
 	}
-	for offset := from; offset < p.committed; offset++ {
+	for offset := max(from, p.base); offset < p.committed; offset++ {
 		s := j.submissions[numberIn(p.log[offset-p.base].Headers)]
 		if !s.rejected && !s.covered && s.inserts == 0 && s.fires == 0 && s.copies == 0 {
 			j.broken("S10", s, "its offset was committed, and it is neither stored nor fired nor rejected")
