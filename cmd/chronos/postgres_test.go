@@ -18,36 +18,36 @@ import (
 )
 
 // database creates an empty database on the test server and returns its URL.
-func database(t *testing.T) *url.URL {
-	t.Helper()
+func database(tb testing.TB) *url.URL {
+	tb.Helper()
 	server := os.Getenv("CHRONOS_TEST_POSTGRES")
 	switch {
 	case server != "":
 	case testing.Short():
-		t.Skip("without CHRONOS_TEST_POSTGRES there is no server to test on")
+		tb.Skip("without CHRONOS_TEST_POSTGRES there is no server to test on")
 	default:
-		t.Fatal("set CHRONOS_TEST_POSTGRES or run make test")
+		tb.Fatal("set CHRONOS_TEST_POSTGRES or run make test")
 	}
 	db, err := sql.Open("pgx", server)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	name := "chronos_test_" + strings.ToLower(rand.Text())
-	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
+	if _, err := db.ExecContext(tb.Context(), "CREATE DATABASE "+name); err != nil {
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
-		over := context.WithoutCancel(t.Context())
+	tb.Cleanup(func() {
+		over := context.WithoutCancel(tb.Context())
 		if _, err := db.ExecContext(over, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 		if err := db.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	address, err := url.Parse(server)
 	if err != nil {
-		t.Fatalf("CHRONOS_TEST_POSTGRES is not a URL: %v", err)
+		tb.Fatalf("CHRONOS_TEST_POSTGRES is not a URL: %v", err)
 	}
 	address.Path = "/" + name
 	return address
