@@ -12,7 +12,7 @@ PKG ?= ./...
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test race vet lint fmt scripts-lint fuzz tidy vuln cover ci clean
+.PHONY: help build unit test race vet lint fmt scripts-lint bench fuzz tidy vuln cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ fmt: $(LINT) ## Format the code
 
 scripts-lint: ## Check the scripts with shellcheck, where it is installed
 	shellcheck -x -a .ci/run scripts/fuzz scripts/kafka/archive scripts/servers scripts/setup scripts/with-servers
+
+bench: ## Measure intake, firing, lateness and memory on a real Kafka and a real Postgres (2 minutes)
+	scripts/with-servers go test -run '^$$' -bench BenchmarkService -benchtime 1x -timeout 15m -v ./cmd/chronos
 
 fuzz: ## Run each fuzz target for FUZZTIME (30s)
 	scripts/fuzz $(FUZZTIME) $(PKG)
