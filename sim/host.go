@@ -251,6 +251,7 @@ func (h *host) heal(fate byte) {
 	w := h.world
 	h.fate = fate
 	h.correctWall()
+	h.stepped = w.now
 	h.storeLink.heal(w.now)
 	h.brokerLink.heal(w.now)
 	if l := h.life; l != nil && w.now < l.pausedUntil {

@@ -68,9 +68,10 @@ type incarnation struct {
 
 // process is what the judge knows of a life.
 type process struct {
-	batch   map[node.MessageID][]int // what it has polled last
-	checked map[node.MessageID]bool  // which ids were absent when it looked, since then
-	held    map[heldKey]holding      // its claims
+	batch    map[node.MessageID][]int // what it has polled last
+	polledAt int64
+	checked  map[node.MessageID]bool // which ids were absent when it looked, since then
+	held     map[heldKey]holding     // its claims
 }
 
 // heldKey names a message among the claims of a life: a submission, or the copy of a rejected record of it, of which
@@ -172,7 +173,7 @@ func (j *judge) submitted(s *Submission, r *node.Record, deadline time.Time) {
 // polled notes that records were delivered to a node.
 func (j *judge) polled(l *life, records []node.Record) {
 	p := j.process(l)
-	p.batch = make(map[node.MessageID][]int, len(records))
+	p.batch, p.polledAt = make(map[node.MessageID][]int, len(records)), j.world.now
 	clear(p.checked)
 	for i := range records {
 		s := j.submissions[numberIn(records[i].Headers)]
@@ -242,7 +243,8 @@ func (j *judge) publishing(l *life, records []node.Record) []*incarnation {
 			advance = max(advance, w.options.Lookahead)
 		}
 		due := l.host.clock.wall(w.now).Add(advance)
-		jumped := w.now-l.host.stepped <= int64(w.options.storeTimeout())
+		// A direct publish was decided on before the look into the store.
+		jumped := w.now-l.host.stepped <= int64(w.options.storeTimeout()) || direct && l.host.stepped >= p.polledAt
 		if s.deadline.After(due) && !jumped {
 			j.broken("S8", s, "it is published %v too early", s.deadline.Sub(due))
 		}
