@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// BenchmarkService measures one node of the built binary on a real Kafka and a real Postgres that share the machine with
-// it and with this load generator: `make bench`. Each part does its work once, whatever b.N.
+// BenchmarkService measures one node of the built binary on a real Kafka and a real Postgres that share the machine
+// with it and with this load generator: `make bench`. Each part does its work once, whatever b.N.
 func BenchmarkService(b *testing.B) {
 	b.Run("intake", benchmarkIntake)
 	b.Run("firing", benchmarkFiring)
