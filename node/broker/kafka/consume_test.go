@@ -341,22 +341,7 @@ func TestCommitAfterChangeOfMember(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	joining, forgotten := make(chan struct{}), make(chan struct{})
-	member := ""
-	cluster.ControlKey(int16(kmsg.JoinGroup), func(request kmsg.Request) (kmsg.Response, error, bool) {
-		join := request.(*kmsg.JoinGroupRequest)
-		if join.MemberID == "" || member != "" && join.MemberID != member ||
-			!isMember(cluster, "group", join.MemberID) {
-			cluster.KeepControl()
-			return nil, nil, false // the second member, or the first as a new one
-		}
-		member = join.MemberID
-		close(joining)
-		cluster.SleepControl(func() { <-forgotten })
-		response := join.ResponseKind().(*kmsg.JoinGroupResponse)
-		response.ErrorCode = kerr.UnknownMemberID.Code
-		return response, nil, true
-	})
+	joining, forget := forgetMember(cluster, "group")
 	second := open(t, config)
 	go func() { _, _ = second.Poll(t.Context()) }()
 	var batch []node.Record
@@ -375,7 +360,7 @@ func TestCommitAfterChangeOfMember(t *testing.T) {
 	if len(batch) != 1 || string(batch[0].Value) != "two-0" {
 		t.Fatalf("polled %q, want two-0", values(batch))
 	}
-	close(forgotten)
+	forget()
 	for {
 		err := first.Commit(t.Context(), batch)
 		if err == nil {
@@ -401,13 +386,65 @@ func TestCommitAfterChangeOfMember(t *testing.T) {
 	}
 }
 
-// isMember reports whether a group has a member of this id. It may be called from a control function.
-func isMember(cluster *kfake.Cluster, group, id string) bool {
-	info := cluster.GroupInfo(group)
-	if info == nil {
-		return false
+// As above, but nothing is in hand, and the second member has had the partition for a while. franz-go would go on from
+// where it was in memory; it is to begin where the group is.
+func TestPollAfterChangeOfMember(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	input := plain.Topic(t, 1)
+	config := configFor(cluster, "group", input)
+	log := new(memoryLog)
+	config.Logger = slog.New(log)
+	first := open(t, config)
+	config.Logger = nil
+	plain.Produce(t, texts(input, "one", 1)...)
+	if err := first.Commit(t.Context(), pollBatch(t, first)); err != nil {
+		t.Fatal(err)
 	}
-	return slices.ContainsFunc(info.Members, func(m kfake.GroupMember) bool { return m.MemberID == id })
+	if records, err := first.Poll(t.Context()); len(records) > 0 || err != nil {
+		t.Fatalf("polled %q: %v", values(records), err)
+	}
+	_, forget := forgetMember(cluster, "group")
+	second := open(t, config)
+	if _, err := second.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The first member hears of it, and asks to join again, in vain, until its session ends.
+	plain.Produce(t, texts(input, "two", 1)...)
+	if err := second.Commit(t.Context(), pollBatch(t, second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	forget()
+	await(t, "the first member finds out", func() bool {
+		return slices.ContainsFunc(log.all(), func(line string) bool { return strings.Contains(line, "anew") })
+	})
+	plain.Produce(t, texts(input, "three", 1)...)
+	if got := pollValues(t, first, 1); !slices.Equal(got, []string{"three-0"}) {
+		t.Fatalf("polled %q, want what the group has not committed: three-0", got)
+	}
+}
+
+// forgetMember has the group delay the next request of its only member to join again, closing joining when it comes,
+// until forget is called, and then say that it does not know the member.
+func forgetMember(cluster *kfake.Cluster, group string) (joining <-chan struct{}, forget func()) {
+	member := cluster.GroupInfo(group).Members[0].MemberID
+	came, forgotten := make(chan struct{}), make(chan struct{})
+	cluster.ControlKey(int16(kmsg.JoinGroup), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		join := request.(*kmsg.JoinGroupRequest)
+		if join.MemberID != member {
+			cluster.KeepControl()
+			return nil, nil, false // somebody else, or the member as a new one
+		}
+		close(came)
+		cluster.SleepControl(func() { <-forgotten })
+		response := join.ResponseKind().(*kmsg.JoinGroupResponse)
+		response.ErrorCode = kerr.UnknownMemberID.Code
+		return response, nil, true
+	})
+	return came, func() { close(forgotten) }
 }
 
 // Close ends a Poll that waits, and everything after it is an error.

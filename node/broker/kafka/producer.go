@@ -20,6 +20,8 @@ type producer struct {
 	client *kgo.Client
 	pulse  *pulse
 	closed bool
+
+	gate gate
 }
 
 // get returns the client and its pulse.
@@ -31,7 +33,7 @@ func (p *producer) get() (*kgo.Client, *pulse, error) {
 	}
 	if p.client == nil {
 		beat := new(pulse)
-		client, err := kgo.NewClient(append(slices.Clip(p.options), kgo.WithHooks(beat))...)
+		client, err := kgo.NewClient(append(slices.Clip(p.options), kgo.WithHooks(beat, &p.gate))...)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -116,6 +118,37 @@ func (s *slots) close() {
 		one.careful.close()
 	}
 }
+
+// gate is a hook that knows when a client has found the partitions of all records that it was given. A topic that is
+// new to it has to be looked up first, and then its records come one by one.
+type gate struct {
+	mu   sync.Mutex
+	left int
+	open chan struct{}
+}
+
+var _ kgo.HookProduceRecordPartitioned = (*gate)(nil)
+
+// shut has the gate wait for so many records, and returns a channel that is closed once they have arrived.
+func (g *gate) shut(records int) <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left, g.open = records, make(chan struct{})
+	return g.open
+}
+
+// arrive takes note of a record that has a partition, or that has failed without.
+func (g *gate) arrive() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left--
+	if g.left == 0 {
+		close(g.open)
+	}
+}
+
+// OnProduceRecordPartitioned is called by franz-go.
+func (g *gate) OnProduceRecordPartitioned(*kgo.Record, int32) { g.arrive() }
 
 // verdict is what an error of franz-go says about a record.
 type verdict int

@@ -207,7 +207,7 @@ const giveUpAfter = dialTimeout + 2*requestOverhead
 // produce gives records to a client that nobody else uses meanwhile, and waits until it has let go of them. It settles
 // them as it goes, but for those that are refused, which it leaves open.
 //
-// The client sends nothing before it has all of them, because of their order:
+// The client sends nothing before it has all of them in their partitions, because of their order:
 //
 //	records 1 and 2 have the same key
 //	record 1 is sent with others, and all of them are refused because of one of these
@@ -231,6 +231,7 @@ func (b *Broker) produce(ctx context.Context, through *producer, p *publication,
 		results[n].err = errNoResult
 	}
 	var mu sync.Mutex // guards results: a client that is broken may report on a record at any time
+	together := through.gate.shut(len(indexes))
 	for n, i := range indexes {
 		client.Produce(ctx, p.record(i), func(r *kgo.Record, err error) {
 			if judge(err) != refused {
@@ -239,7 +240,12 @@ func (b *Broker) produce(ctx context.Context, through *producer, p *publication,
 			mu.Lock()
 			results[n] = result{r.Partition, err}
 			mu.Unlock()
+			through.gate.arrive()
 		})
+	}
+	select {
+	case <-together:
+	case <-ctx.Done():
 	}
 	letGo := flush(ctx, client)
 	mu.Lock()

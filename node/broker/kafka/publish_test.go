@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/node"
+	"chronos/node/broker/brokertest"
 	"chronos/node/broker/kafka"
 )
 
@@ -36,6 +40,45 @@ func TestPublishWithoutBrokers(t *testing.T) {
 		if errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrRejected) {
 			t.Errorf("publish: %v, want an unknown outcome", err)
 		}
+	}
+}
+
+// A broker that accepts connections and closes them, as one does that restarts behind a proxy, is tried again.
+func TestPublishWhenConnectionsAreClosed(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 1)
+	closing, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = closing.Close() })
+	go func() {
+		for {
+			conn, err := closing.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	var dials atomic.Int32
+	config := configFor(cluster, "group", topic)
+	config.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1)%3 != 0 {
+			address = closing.Addr().String()
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	b := open(t, config)
+	if err := publishOne(t, b, topic, "text"); err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+	if got := pollValues(t, b, 1); got[0] != "text" {
+		t.Fatalf("polled %q", got)
+	}
+	if dials.Load() < 3 {
+		t.Fatalf("there were %d connections", dials.Load())
 	}
 }
 
@@ -198,6 +241,94 @@ func TestPublishOnMissingTopicIsQuick(t *testing.T) {
 	}
 }
 
+// The first of many records with one key is refused, and then some of the others with it, which have to be sent again.
+// None may overtake them, also not on a topic that is new to the client, whose records wait elsewhere at first.
+func TestPublishKeepsOrderAroundRefused(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	other := plain.Topic(t, 1)
+	b := open(t, configFor(cluster, "group", "in"))
+	if err := publishOne(t, b, other, "text"); err != nil { // so that the client is ready to send
+		t.Fatal(err)
+	}
+	for range 5 {
+		topic := plain.Topic(t, 1, "max.message.bytes", "100000")
+		var want []string
+		for call := range 2 {
+			records := make([]node.Record, 9000)
+			for i := range records {
+				records[i] = node.Record{Topic: topic, Key: []byte("key"), Value: fmt.Appendf(nil, "%d-%04d", call, i)}
+			}
+			records[0].Value = make([]byte, 200_000)
+			for i := range records[0].Value {
+				records[0].Value[i] = byte(rand.Uint32())
+			}
+			for i, err := range b.Publish(t.Context(), records) {
+				if (i == 0) != errors.Is(err, node.ErrRejected) || i > 0 && err != nil {
+					t.Fatalf("call %d, record %d: %v", call, i, err)
+				}
+				if i > 0 {
+					want = append(want, string(records[i].Value))
+				}
+			}
+		}
+		var got []string
+		for _, r := range plain.Read(t, topic) {
+			got = append(got, string(r.Value))
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("the topic holds %d records, want %d in order", len(got), len(want))
+		}
+	}
+}
+
+// A client sends nothing before it has the whole call: what overtakes in the test above can only do so then. It is seen
+// by the first batch, which holds all records, whether the topic is new to the client or not.
+func TestPublishSendsTheWholeCallAtOnce(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	b := open(t, configFor(cluster, "group", "in"))
+	if err := publishOne(t, b, plain.Topic(t, 1), "text"); err != nil { // so that the client is ready to send
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var batches []int32
+	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, topic := range request.(*kmsg.ProduceRequest).Topics {
+			for _, partition := range topic.Partitions {
+				var batch kmsg.RecordBatch
+				if err := batch.ReadFrom(partition.Records); err != nil {
+					t.Error(err)
+				}
+				batches = append(batches, batch.NumRecords)
+			}
+		}
+		return nil, nil, false
+	})
+	const size = 10_000
+	for range 5 {
+		topic := plain.Topic(t, 1)
+		for call := range 2 {
+			mu.Lock()
+			batches = nil
+			mu.Unlock()
+			for i, err := range b.Publish(t.Context(), texts(topic, strings.Repeat("long", 10), size)) {
+				if err != nil {
+					t.Fatalf("call %d, record %d: %v", call, i, err)
+				}
+			}
+			mu.Lock()
+			if !slices.Equal(batches, []int32{size}) {
+				t.Errorf("call %d was sent in batches of %d, want one of %d", call, batches, size)
+			}
+			mu.Unlock()
+		}
+	}
+}
+
 // Leaders that move while publishing cost nothing: every record is acknowledged, and there once.
 func TestPublishWhileLeadersMove(t *testing.T) {
 	t.Parallel()
@@ -236,6 +367,71 @@ func TestPublishWhileLeadersMove(t *testing.T) {
 	moving.Wait()
 	if got := values(plain.Read(t, topic)); !slices.Equal(got, want) {
 		t.Errorf("the topic holds %d records, want %d, each once", len(got), len(want))
+	}
+}
+
+// One broker of three is frozen. What the others lead goes on, in both directions: its results are not withheld, and
+// not taken for unknown because of those that are.
+func TestOneBrokerFrozen(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 3)
+	coordinator := cluster.CoordinatorFor("group")
+	frozen := (coordinator + 1) % 3
+	for p := range int32(3) {
+		if err := cluster.MoveTopicPartition(topic, p, (coordinator+p)%3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	network := brokertest.NewNetwork(t)
+	config := configFor(cluster, "group", topic)
+	config.PublishTimeout = 1500 * time.Millisecond
+	config.Dialer = func(ctx context.Context, proto, address string) (net.Conn, error) {
+		if address == cluster.ListenAddrs()[frozen] {
+			return network.Dial(ctx, proto, address)
+		}
+		return new(net.Dialer).DialContext(ctx, proto, address)
+	}
+	b := open(t, config)
+	var records []node.Record
+	for i := range 60 {
+		records = append(records, node.Record{Topic: topic, Key: fmt.Append(nil, i), Value: fmt.Append(nil, i)})
+	}
+	for i, err := range b.Publish(t.Context(), records) {
+		if err != nil {
+			t.Fatalf("record %d: %v", i, err)
+		}
+	}
+	isFrozen := make(map[string]bool)
+	for _, r := range plain.Read(t, topic) {
+		isFrozen[string(r.Key)] = cluster.LeaderFor(topic, r.Partition) == frozen
+	}
+	for n := 0; n < len(records); {
+		batch := pollBatch(t, b)
+		n += len(batch)
+		if err := b.Commit(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	network.Freeze()
+	start := time.Now()
+	for i, err := range b.Publish(t.Context(), records) {
+		if (err != nil) != isFrozen[string(records[i].Key)] || errors.Is(err, node.ErrNoTopic) {
+			t.Errorf("record %d: %v, with its broker frozen: %v", i, err, isFrozen[string(records[i].Key)])
+		}
+	}
+	if took := time.Since(start); took > config.PublishTimeout+500*time.Millisecond {
+		t.Errorf("publish took %v with a limit of %v", took, config.PublishTimeout)
+	}
+	want := 0
+	for _, r := range records {
+		if !isFrozen[string(r.Key)] {
+			want++
+		}
+	}
+	if got := pollValues(t, b, want); len(got) != want {
+		t.Errorf("polled %d records of the other brokers, want %d", len(got), want)
 	}
 }
 
