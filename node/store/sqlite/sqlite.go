@@ -99,10 +99,14 @@ func dataSource(absolute string) string {
 	return file.String()
 }
 
-// takeHold opens the connection, which takes the lock, and makes sure that it is as asked.
+// takeHold opens the connection, makes sure that it is as asked, and takes the lock. A file that has nothing in it yet
+// is not locked by being opened: only reading a page does that, and a first page has to be written before.
 func (s *Store) takeHold(ctx context.Context) error {
 	var mode string
 	err := s.db.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, "BEGIN IMMEDIATE; PRAGMA application_id = 0x43487231; COMMIT")
+	}
 	switch {
 	case isCode(err, codes.SQLITE_BUSY):
 		return fmt.Errorf("the file %s is in use by another process", s.path)
