@@ -13,7 +13,7 @@ import (
 // TestSameSeedSameTrace runs seeds twice, and once more from the plan that the first run has recorded: without the
 // random source the same faults must strike at the same calls.
 func TestSameSeedSameTrace(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds(60) {
 		setup := sim.Setup{Options: sim.Swarm(seed)}
 		first := sim.Run(setup)
 		if again := sim.Run(setup); again.Hash != first.Hash {
@@ -31,6 +31,14 @@ func TestSameSeedSameTrace(t *testing.T) {
 				seed, first.Plan.Faults, replayed.Plan.Faults)
 		}
 	}
+}
+
+// seeds returns how many seeds a test runs: a quarter of all when it is to be short.
+func seeds(all uint64) uint64 {
+	if testing.Short() {
+		return all / 4
+	}
+	return all
 }
 
 // difference returns the first steps in which two runs differ.
@@ -62,17 +70,17 @@ func TestObserverChangesNothing(t *testing.T) {
 	}
 }
 
-// TestHashDependsOnNothingElse folds the hashes of a hundred seeds under other numbers of processors and another
+// TestHashDependsOnNothingElse folds the hashes of many seeds under other numbers of processors and another
 // garbage collector.
 func TestHashDependsOnNothingElse(t *testing.T) {
 	fold := func() (sum uint64) {
-		for seed := range uint64(100) {
+		for seed := range seeds(100) {
 			sum = sum*31 + sim.Run(sim.Setup{Options: sim.Swarm(seed)}).Hash
 		}
 		return sum
 	}
 	want := fold()
-	t.Logf("the fold of 100 seeds is %x", want)
+	t.Logf("the fold of %d seeds is %x", seeds(100), want)
 	processors := runtime.GOMAXPROCS(1)
 	one := fold()
 	runtime.GOMAXPROCS(2)
@@ -89,12 +97,8 @@ func TestHashDependsOnNothingElse(t *testing.T) {
 // TestSwarm runs a batch of seeds. All invariants hold, and in the whole batch everything occurs that must occur
 // sometimes.
 func TestSwarm(t *testing.T) {
-	seeds := uint64(400)
-	if testing.Short() {
-		seeds = 100
-	}
 	coverage := sim.Coverage{}
-	for seed := range seeds {
+	for seed := range seeds(400) {
 		result := sim.Run(sim.Setup{Options: sim.Swarm(seed)})
 		coverage.Add(result.Coverage)
 		if v := result.Violation; v != nil {
@@ -102,7 +106,7 @@ func TestSwarm(t *testing.T) {
 		}
 	}
 	if missing := coverage.Missing(); len(missing) > 0 && !testing.Short() {
-		t.Errorf("%d seeds never came by %v", seeds, missing)
+		t.Errorf("%d seeds never came by %v", seeds(400), missing)
 	}
 }
 
