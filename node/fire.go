@@ -168,21 +168,30 @@ func (n *Node) publishBatch(ctx context.Context, batch []holding) {
 		}
 	}
 	n.fired(fired, false)
-	if failed = n.deadLetter(ctx, failed); len(failed) > 0 {
-		n.putOff(ctx, failed)
-	}
+	failed = n.deadLetter(ctx, failed)
 	if unknown == len(batch) {
-		n.standBack(ctx, failed[0].err)
-	} else {
-		n.fire.publish.succeeded()
+		n.standBack(ctx, batch, failed)
+		return
 	}
+	n.putOff(ctx, failed)
+	n.fire.publish.succeeded()
 }
 
 // standBack is for a node that cannot publish at all. It gives back all that it holds, and for a while claims
 // nothing: for longer than it has put its messages off, so that a peer that reaches Kafka comes first.
 // Otherwise it could claim the same messages each time they fall due, and keep them from its peers for ever.
-func (n *Node) standBack(ctx context.Context, cause error) {
-	wait := retryMax + n.fire.publish.failed("publish", cause)
+//
+// From the second failure in a row on, it does not put them off at all. How long a message is put off is told by this
+// node's clock, and compared with that of whoever claims it next: nodes that are cut off, and whose clocks are
+// ahead, would otherwise pass it to each other, and a healthy one that is behind come too late each time.
+func (n *Node) standBack(ctx context.Context, batch []holding, failed []failure) {
+	if n.fire.publish.attempts == 0 {
+		n.putOff(ctx, failed)
+	} else {
+		n.observe(Unpublished{Messages: messages(batch), Err: failed[0].err, Retry: n.clock.Now()})
+		n.release(ctx, batch)
+	}
+	wait := retryMax + n.fire.publish.failed("publish", failed[0].err)
 	n.release(ctx, n.schedule.clear())
 	n.fire.brokerRetry = n.clock.Mono() + wait
 	n.fire.nextPoll = n.fire.brokerRetry
@@ -397,6 +406,14 @@ func claims(held []holding) []Claim {
 	list := make([]Claim, len(held))
 	for i, h := range held {
 		list[i] = h.Claim
+	}
+	return list
+}
+
+func messages(held []holding) []Message {
+	list := make([]Message, len(held))
+	for i, h := range held {
+		list[i] = h.Message
 	}
 	return list
 }
