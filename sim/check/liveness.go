@@ -1,0 +1,129 @@
+package check
+
+import "time"
+
+// l1 is the invariant L1, recovery.
+func l1(s *state, e *Event) finding {
+	if s.healed < 0 || s.divided() {
+		return holds()
+	}
+	late := func(r *row) time.Duration {
+		return e.At - max(s.healed, r.due-s.config.TimingAdvance) - s.config.Recovery()
+	}
+	if e.Kind == Fire {
+		i := s.incarnations[e.Incarnation]
+		if i == nil {
+			return holds()
+		}
+		if r := s.stored(i.submission); r != nil && r.orphan && !r.lasting && late(r) > 0 {
+			return brokenBy(r.submission, "its node was dead, and it fires %v too late", late(r))
+		}
+		return holds()
+	}
+	for _, r := range s.left() {
+		if r.orphan && r.flaw == "" && late(r) > 0 {
+			return brokenBy(r.submission, "its node was dead, and it is still claimed by it, %v too late", late(r))
+		}
+	}
+	return holds()
+}
+
+// divided tells whether somebody reaches the store and not the brokers.
+func (s *state) divided() bool {
+	for _, name := range s.processNames() {
+		p := s.processes[name]
+		if !p.dead && p.cutOff && p.cut < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// l2 is the invariant L2, drain. A message is put off when its topic is missing, each time for twice as long.
+func l2(s *state, e *Event) finding {
+	turn := 2*s.config.PollInterval + time.Second
+	for _, r := range s.left() {
+		putOff := !r.ready() && r.lasting && r.due > e.At-turn
+		if r.flaw != Poison && !putOff && r.deadline < e.At && s.healed >= 0 {
+			return brokenBy(r.submission, "it is still stored %v after its deadline", e.At-r.deadline)
+		}
+	}
+	return holds()
+}
+
+// l3 is the invariant L3, consumed.
+func l3(s *state, _ *Event) finding {
+	for _, sub := range s.inOrder() {
+		switch {
+		case sub.finished() || sub.flaw == Poison && sub.delivered > 0 || sub.flaw == Unacknowledged:
+		case sub.delivered > 0:
+			return brokenBy(sub, "it was consumed, and is neither stored nor fired")
+		default:
+			return brokenBy(sub, "it was never consumed")
+		}
+	}
+	for _, name := range s.partitionNames() {
+		if p := s.partitions[name]; p.reached < p.end() {
+			return brokenBy(nil, "%s is committed up to %d, and ends at %d", name, p.reached, p.end())
+		}
+	}
+	return holds()
+}
+
+// l4 is the invariant L4, no livelock.
+func l4(s *state, e *Event) finding {
+	i := s.incarnations[e.Incarnation]
+	if i != nil && s.healed >= 0 && !e.Twice && i.after > i.before {
+		return brokenBy(i.submission, "it fires %d times after the healing, and was claimed %d times before",
+			i.after+1, i.before)
+	}
+	return holds()
+}
+
+// l5 is the invariant L5, punctual.
+func l5(s *state, e *Event) finding {
+	return s.late(e, s.config.Punctual(), s.rejected == 0)
+}
+
+// l6 is the invariant L6, poison delays nobody.
+func l6(s *state, e *Event) finding {
+	return s.late(e, s.config.Punctual()+s.config.PollInterval, s.rejected > 0)
+}
+
+// late judges the first record of a submission while nothing has gone wrong.
+func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
+	sub := s.submissions[e.Message]
+	if sub == nil || !applies || sub.fires > 0 || s.faults > 0 || s.healed >= 0 || sub.at < s.config.Settle {
+		return holds()
+	}
+	due := max(sub.deadline-s.config.TimingAdvance, sub.at)
+	if late := e.At - due; late > bound {
+		return brokenBy(sub, "it fires %v late, more than %v, and nothing has gone wrong", late, bound)
+	}
+	return holds()
+}
+
+// l7 is the invariant L7, cut off and gone.
+func l7(s *state, e *Event) finding {
+	if e.Kind == End {
+		for _, name := range s.processNames() {
+			if f := s.overstays(s.processes[name], e); f.detail != "" {
+				return f
+			}
+		}
+		return holds()
+	}
+	if e.Kind == Mend && e.Port != "store" {
+		return holds()
+	}
+	return s.overstays(s.process(e.Node), e)
+}
+
+// overstays finds a member that has not reached the store for too long, up to now.
+func (s *state) overstays(p *process, e *Event) finding {
+	if p.member && !p.dead && !p.cutOff && p.cut >= 0 && e.At-p.cut > s.config.Leaves() {
+		return brokenBy(nil, "the process %s has not reached the store for %v and is still in the consumer group",
+			p.name, e.At-p.cut)
+	}
+	return holds()
+}

@@ -1,0 +1,281 @@
+package check
+
+import (
+	"fmt"
+)
+
+// holds is what an invariant finds when it is not broken.
+func holds() finding { return finding{} }
+
+func brokenBy(sub *submission, format string, args ...any) finding {
+	return finding{fmt.Sprintf(format, args...), sub}
+}
+
+// s1 is the invariant S1, no loss. A submission is lost when it was stored and is gone, or, where nobody has
+// recorded the deliveries, when nothing has come of it in the end. What is still stored is left to L2, and what was not
+// consumed to L3.
+func s1(s *state, e *Event) finding {
+	if e.Kind == Reject {
+		sub := s.submissions[e.Message]
+		if sub != nil && sub.flaw != Invalid {
+			return brokenBy(sub, "a valid submission was rejected: %s", e.Text)
+		}
+		return holds()
+	}
+	for _, sub := range s.inOrder() {
+		switch {
+		case sub.fires > 0 || sub.copies > 0 || sub.rejected || sub.covered || sub.flaw != "":
+		case s.stored(sub) != nil:
+		case sub.inserts > 0:
+			return brokenBy(sub, "it was stored, has not fired, and is gone")
+		case s.recorded[Deliver] || s.coveredByOthers(sub):
+		default:
+			return brokenBy(sub, "it was acknowledged, and nothing has come of it")
+		}
+	}
+	return holds()
+}
+
+// coveredByOthers tells whether a submission may have met another one of its id: where nobody has recorded what
+// inserts and looks have found, one that fired later than this was submitted is taken for it.
+func (s *state) coveredByOthers(sub *submission) bool {
+	if s.recorded[Duplicate] && s.recorded[Present] {
+		return false
+	}
+	for _, other := range s.inOrder() {
+		if other != sub && other.key == sub.key && other.fires > 0 && other.at <= sub.at &&
+			other.first+s.config.Recovery() >= sub.at {
+			return true
+		}
+	}
+	return false
+}
+
+// s2 is the invariant S2, justified delete.
+func s2(s *state, e *Event) finding {
+	if e.Kind == Insert {
+		i, sub := s.incarnations[e.Incarnation], s.submissions[e.Message]
+		if i != nil && i.submission != sub {
+			return brokenBy(sub, "it has the incarnation of another")
+		}
+		return holds()
+	}
+	switch r := s.rowOf(e); {
+	case r == nil:
+		return brokenBy(nil, "%s was deleted, which was not stored", e.ID)
+	case r.published == 0 && r.loose == 0:
+		return brokenBy(r.submission, "it is deleted and has not been published")
+	}
+	return holds()
+}
+
+// s3 is the invariant S3, exclusive claim.
+func s3(s *state, e *Event) finding {
+	if e.Kind == Publish {
+		sub := s.submissions[e.Message]
+		if sub != nil && e.Topic == sub.key.topic && !e.Direct && e.Incarnation == (UUID{}) {
+			return brokenBy(sub, "it is published without a claim")
+		}
+		return holds()
+	}
+	switch r := s.rowOf(e); {
+	case r == nil:
+		return brokenBy(nil, "a claim was made on %s, which is not stored", e.ID)
+	case r.ready():
+		return brokenBy(r.submission, "it is claimed by %v, and %v has a claim on it", e.Owner, r.owner)
+	}
+	return holds()
+}
+
+// s4 is the invariant S4, justified reset. A claim that was made before the store's clock was set has no age that
+// means anything.
+func s4(s *state, e *Event) finding {
+	r := s.rowOf(e)
+	if r == nil || r.owner != e.Owner || r.stamp != e.Stamp {
+		return brokenBy(nil, "a claim on %s was reset that was not held", e.ID)
+	}
+	if e.Node != "" && !s.own(e) && e.Age < s.config.HoldTime && e.At-e.Age > s.jumped {
+		return brokenBy(r.submission, "a claim of another node was reset that is %v old", e.Age)
+	}
+	return holds()
+}
+
+// s5 is the invariant S5, excused duplicates. Where unknown outcomes and deliveries are not recorded, anything that
+// went wrong since the submission excuses.
+func s5(s *state, e *Event) finding {
+	sub := s.submissions[e.Message]
+	if sub == nil {
+		return holds()
+	}
+	if e.Kind == Publish {
+		if !e.Direct && e.Topic == sub.key.topic && sub.attempts >= sub.claims {
+			return brokenBy(sub, "it is published %d times under %d claims", sub.attempts+1, sub.claims)
+		}
+		return holds()
+	}
+	if sub.fires > 0 && s.excuseOf(sub, e) == "" {
+		return brokenBy(sub, "it fires %d times without an excuse", sub.fires+1)
+	}
+	return holds()
+}
+
+// excuseOf returns why a submission may fire again; "" for no reason.
+func (s *state) excuseOf(sub *submission, e *Event) string {
+	switch {
+	case sub.excuse != "":
+		return sub.excuse
+	case e.Twice:
+		return "appended twice by the brokers"
+	case (!s.recorded[Unknown] || !s.recorded[Deliver]) && s.faults > 0 && s.fault >= sub.at:
+		return "a fault since it was submitted"
+	}
+	return ""
+}
+
+// s6 is the invariant S6, fidelity.
+func s6(s *state, e *Event) finding {
+	sub := s.submissions[e.Message]
+	switch {
+	case sub == nil:
+		return brokenBy(nil, "a record that nobody submitted is %s", map[Kind]string{Insert: "stored", Fire: "fired"}[e.Kind])
+	case e.Kind == Fire && e.Payload != sub.payload:
+		return brokenBy(sub, "its key, value or headers have changed: %s", e.Text)
+	case e.Kind == Insert && e.Topic == sub.key.topic && (e.ID != sub.key.id || e.Deadline != sub.deadline):
+		return brokenBy(sub, "it is stored as %s with the deadline %v instead of %v", e.ID, e.Deadline, sub.deadline)
+	}
+	return holds()
+}
+
+// s7 is the invariant S7, same key, same partition.
+func s7(s *state, e *Event) finding {
+	sub := s.submissions[e.Message]
+	if sub == nil || e.Key == 0 || e.Partition == "" {
+		return holds()
+	}
+	if before, known := s.placed[placedKey{sub.key.topic, e.Key}]; known && before != e.Partition {
+		return brokenBy(sub, "it appears in %s, and another record of its key in %s", e.Partition, before)
+	}
+	return holds()
+}
+
+// s8 is the invariant S8, not early. The clock that a node has looked at may have been set since: a publish that
+// begins within a store timeout of that, or that was decided on before, is not judged.
+func s8(s *state, e *Event) finding {
+	sub := s.submissions[e.Message]
+	if sub == nil {
+		return holds()
+	}
+	if e.Kind == Fire {
+		if early := sub.deadline - s.config.TimingAdvance - s.config.ClockError - e.At; early > 0 && !s.recorded[Publish] {
+			return brokenBy(sub, "it fires %v too early", early)
+		}
+		return holds()
+	}
+	p := s.process(e.Node)
+	set := p.jumped >= 0 && (e.At-p.jumped <= s.config.StoreTimeout || e.Direct && p.jumped >= p.polled)
+	if early := sub.deadline - s.config.TimingAdvance - e.Wall; early > 0 && e.Topic == sub.key.topic && !set {
+		return brokenBy(sub, "it is published %v too early", early)
+	}
+	return holds()
+}
+
+// s9 is the invariant S9, look before you publish.
+func s9(s *state, e *Event) finding {
+	sub := s.submissions[e.Message]
+	if sub != nil && e.Direct && e.Topic == sub.key.topic && !s.process(e.Node).checked[sub.key] {
+		return brokenBy(sub, "it is published at once, and nobody has looked whether its id is stored")
+	}
+	return holds()
+}
+
+// s10 is the invariant S10, offsets.
+func s10(s *state, e *Event) finding {
+	p := s.partitions[e.Partition]
+	switch {
+	case p == nil:
+		if e.Offset == 0 {
+			return holds()
+		}
+		return brokenBy(nil, "the offset %d of %s was committed, which is empty", e.Offset, e.Partition)
+	case e.Offset > p.end():
+		return brokenBy(nil, "the offset %d of %s was committed, which ends at %d", e.Offset, e.Partition, p.end())
+	case e.Offset < p.committed:
+		return brokenBy(nil, "the offset of %s went back from %d to %d", e.Partition, p.committed, e.Offset)
+	}
+	for _, sub := range p.log[max(p.committed-p.base, 0):max(e.Offset-p.base, 0)] {
+		if !sub.finished() {
+			return brokenBy(sub, "its offset was committed, and it is neither stored nor fired nor rejected")
+		}
+	}
+	return holds()
+}
+
+// s11 is the invariant S11, one row.
+func s11(s *state, e *Event) finding {
+	if s.rows[e.row()] != nil {
+		return brokenBy(s.submissions[e.Message], "there are two rows of its id")
+	}
+	return holds()
+}
+
+// s12 is the invariant S12, dead is dead.
+func s12(s *state, e *Event) finding {
+	switch p := s.process(e.Node); e.Kind {
+	case Start:
+		if s.ids[e.Owner] != nil || p.id != (UUID{}) {
+			return brokenBy(nil, "the process %s starts as %v, which was there before", e.Node, e.Owner)
+		}
+	case Claim:
+		if s.ids[e.Owner] == nil {
+			return brokenBy(nil, "a claim on %s belongs to %v, which has never started", e.ID, e.Owner)
+		}
+	default:
+		if p.dead {
+			return brokenBy(s.submissions[e.Message], "the process %s has ended, and begins to %s", e.Node, e.Kind)
+		}
+	}
+	return holds()
+}
+
+// s13 is the invariant S13, self-suspicion.
+func s13(s *state, e *Event) finding {
+	if e.Age > s.config.PublishableAge && e.Incarnation != (UUID{}) {
+		return brokenBy(s.submissions[e.Message], "it is published under a claim that is %v old", e.Age)
+	}
+	return holds()
+}
+
+// s14 is the invariant S14, acknowledged and deleted is gone.
+func s14(s *state, e *Event) finding {
+	if r := s.rowOf(e); r != nil {
+		return brokenBy(r.submission, "it was published and deleted, and is still stored")
+	}
+	return holds()
+}
+
+// s15 is the invariant S15, bounded claims in order.
+func s15(s *state, e *Event) finding {
+	r := s.rowOf(e)
+	switch {
+	case e.Nth >= e.Limit:
+		return brokenBy(nil, "%d messages were claimed for a limit of %d", e.Nth+1, e.Limit)
+	case r != nil && (r.due > e.Until || e.Nth > 0 && r.due < s.process(e.Node).due):
+		return brokenBy(r.submission, "it was not its turn to be claimed")
+	}
+	return holds()
+}
+
+// s16 is the invariant S16, sound configuration.
+func s16(_ *state, e *Event) finding {
+	c := e.Config
+	switch {
+	case c.HoldTime == 0:
+	case c.HoldTime <= c.StoreTimeout+c.PublishTimeout:
+		return brokenBy(nil, "the hold time %v leaves no margin over a claim of %v and a publish of %v",
+			c.HoldTime, c.StoreTimeout, c.PublishTimeout)
+	case c.PublishableAge > c.HoldTime-c.PublishTimeout:
+		return brokenBy(nil, "a claim is publishable for %v, which is longer than the hold time %v less the publish timeout %v",
+			c.PublishableAge, c.HoldTime, c.PublishTimeout)
+	}
+	return holds()
+}
