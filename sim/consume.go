@@ -18,6 +18,7 @@ const pollRecords = 500
 func (p *brokerPort) Poll(ctx context.Context) ([]node.Record, error) {
 	l := p.life
 	w := l.host.world
+	w.judge.polls(l)
 	if l.member != nil {
 		w.broker.group.polls(l.member)
 	}
@@ -126,14 +127,13 @@ func (g *group) commit(m *member, records []node.Record) {
 		if !last || r.Offset+1 == p.committed {
 			continue
 		}
-		from := p.committed
-		back := r.Offset+1 < from
+		back := r.Offset+1 < p.committed
 		p.committed = r.Offset + 1
 		p.reached = max(p.reached, p.committed)
 		if back {
 			g.world.judge.rewound(p) // an older commit has come late
 		} else {
-			g.world.judge.committed(m.life, p, from)
+			g.world.judge.committed(m.life, p)
 			p.trim()
 		}
 	}

@@ -54,6 +54,7 @@ func (g *group) join(l *life) *member {
 	m := &member{life: l, number: g.joined}
 	l.member = m
 	g.members = append(g.members, m)
+	g.world.judge.joined(m)
 	g.rebalanceSoon()
 	return m
 }
@@ -64,6 +65,7 @@ func (g *group) remove(m *member) {
 		return
 	}
 	m.gone = true
+	g.world.judge.gone(m)
 	m.session++
 	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
 	for _, p := range g.partitions {

@@ -20,8 +20,6 @@ type host struct {
 	lives  int
 	fate   byte
 
-	stepped int64 // when the wall clock last jumped
-
 	calls [opCount]int     // over all lives
 	plan  [opCount][]Fault // what is planned for the calls to come, in their order
 
@@ -42,7 +40,9 @@ type life struct {
 	number int
 	node   *node.Node
 	name   string // the node id as text
+	label  string // for people: the numbers of the host and the life
 	member *member
+	batch  bool // the last poll has returned records
 
 	tasks       []*task
 	running     *task
@@ -91,6 +91,7 @@ func (h *host) start() {
 	h.restart++
 	h.lives++
 	l := &life{host: h, number: h.lives, mono: h.clock.mono(w.now)}
+	l.label = fmt.Sprintf("%d.%d", h.number, l.number)
 	h.life = l
 	random := stream(w.options.Seed, forProcesses, h.number, h.lives)
 	var seed [32]byte
@@ -207,7 +208,6 @@ func (l *life) pause(d time.Duration) {
 		return
 	}
 	l.pausedUntil = until
-	w.judge.paused(l, d)
 	w.step(&Step{Kind: StepPause, Node: h.number, Life: l.number, Text: fmt.Sprintf("is stopped for %v", d)})
 	w.broker.silent(l)
 	w.after(d, func() {
@@ -251,7 +251,7 @@ func (h *host) heal(fate byte) {
 	w := h.world
 	h.fate = fate
 	h.correctWall()
-	h.stepped = w.now
+	w.judge.stepped(h)
 	h.storeLink.heal(w.now)
 	h.brokerLink.heal(w.now)
 	if l := h.life; l != nil && w.now < l.pausedUntil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/sim/check"
 )
 
 // Violation says which invariant was broken, when, and how.
@@ -17,62 +18,21 @@ type Violation struct {
 	Messages  []int // the submissions of the id concerned
 }
 
-// judge sees everything that an outsider sees, and the store. It checks each invariant at the event that can break it.
+// judge tells package check what happens, as events of a history. It sees everything that an outsider sees, and the
+// store; from the engine it takes one thing, what it rejects, because nothing else tells that.
 type judge struct {
 	world *world
+	check *check.Judge
+	event check.Event // reused: nobody keeps it
 
-	submissions  map[int]*submitted
-	rows         map[node.MessageID]*row
-	incarnations map[uuid.UUID]*incarnation
-	lives        map[*life]*process
-
-	healedAt  int64
-	storeJump int64 // when the store's clock last jumped
+	outputs map[int]string      // where each submission is to fire
+	numbers map[uuid.UUID]int   // the submission of each incarnation
+	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
+	held    map[*life]holdings  // the claims that each life was given
 }
 
-// submitted is what the judge knows of a submission.
-type submitted struct {
-	*Submission
-
-	payload     digest // of what is to be relayed
-	submittedAt int64
-	deadline    time.Time
-	output      string
-
-	appended, polled        int // how often on its input topic, and delivered to a node
-	rejected, covered       bool
-	inserts, claims         int
-	attempts, direct, fires int    // publishes begun: claimed ones and direct ones; and records on the output topic
-	copies                  int    // records on a dead-letter topic
-	excuse                  string // why it may fire more than once; "" for no reason
-}
-
-// row is a message in the store.
-type row struct {
-	*incarnation
-
-	due       time.Time
-	lasting   bool // it was put off for long
-	readiedAt time.Time
-	stamp     time.Time // what the store's clock really was at the claim
-	owner     uuid.UUID
-}
-
-// incarnation is one insert of a submission.
-type incarnation struct {
-	*submitted
-
-	id        uuid.UUID
-	published int // appended by a holder of a claim on it
-}
-
-// process is what the judge knows of a life.
-type process struct {
-	batch    map[node.MessageID][]int // what it has polled last
-	polledAt int64
-	checked  map[node.MessageID]bool // which ids were absent when it looked, since then
-	held     map[heldKey]holding     // its claims
-}
+// holdings are the claims of a life.
+type holdings map[heldKey]held
 
 // heldKey names a message among the claims of a life: a submission, or the copy of a rejected record of it, of which
 // there is one for each offset.
@@ -81,8 +41,14 @@ type heldKey struct {
 	source string
 }
 
-func keyOf(s *submitted, headers []node.Header) heldKey {
-	key := heldKey{number: s.Number}
+// held is a claim of a life: on what, and since when at least, by its monotonic clock.
+type held struct {
+	incarnation uuid.UUID
+	since       int64
+}
+
+func heldKeyOf(headers []node.Header) heldKey {
+	key := heldKey{number: numberIn(headers)}
 	for _, h := range headers {
 		if h.Name == node.HeaderSourceOffset || h.Name == node.HeaderSourcePartition {
 			key.source += string(h.Value) + " "
@@ -91,267 +57,241 @@ func keyOf(s *submitted, headers []node.Header) heldKey {
 	return key
 }
 
-// holding is a claim of a life: on what, and since when at least, by its monotonic clock.
-type holding struct {
-	*incarnation
-
-	since int64
-}
-
+// newJudge begins a history.
 func newJudge(w *world) *judge {
-	return &judge{
-		world:        w,
-		submissions:  map[int]*submitted{},
-		rows:         map[node.MessageID]*row{},
-		incarnations: map[uuid.UUID]*incarnation{},
-		lives:        map[*life]*process{},
+	j := &judge{
+		world:   w,
+		check:   check.New(),
+		outputs: map[int]string{},
+		numbers: map[uuid.UUID]int{},
+		stamps:  map[uuid.UUID]int64{},
+		held:    map[*life]holdings{},
 	}
+	config := w.options.judged()
+	j.add(check.Event{Kind: check.Configure, Config: &config})
+	return j
 }
 
-func (j *judge) broken(invariant string, s *submitted, format string, args ...any) {
+// add takes an event at this instant. The first invariant that it breaks ends the run.
+func (j *judge) add(e check.Event) {
 	w := j.world
 	if w.violation != nil {
 		return
 	}
-	w.broken(invariant, fmt.Sprintf(format, args...))
-	if s != nil {
-		for _, other := range j.submissionsInOrder() {
-			if other.ID == s.ID && other.output == s.output {
-				w.violation.Messages = append(w.violation.Messages, other.Number)
-			}
-		}
-		w.violation.Detail = fmt.Sprintf("submission %d, id %s: ", s.Number, s.ID) + w.violation.Detail
+	j.event = e
+	j.event.At = time.Duration(w.now)
+	if w.history != nil {
+		w.history(&j.event)
+	}
+	for _, v := range j.check.Add(&j.event) {
+		w.broken(v.Invariant, v.Detail)
+		w.violation.Messages = v.Messages
+		return
 	}
 }
 
-func (j *judge) excuse(s *submitted, reason string) {
-	if s.excuse == "" {
-		s.excuse = reason
+// judged is what the judge is told of the options. The judge knows the usual time of a call at its worst.
+func (o *Options) judged() check.Config {
+	engine := node.Config{HoldTime: o.HoldTime}
+	c := check.Config{
+		Recorded: check.Kinds(),
+		HoldTime: o.HoldTime, TimingAdvance: o.TimingAdvance, PollInterval: o.PollInterval,
+		DetectionInterval: o.DetectionInterval, Lookahead: o.Lookahead, LeaveAfter: o.LeaveAfter,
+		StoreTimeout: engine.StoreTimeout(), PublishTimeout: engine.PublishTimeout(),
+		PublishableAge: engine.PublishableAge(), Retry: 1500 * time.Millisecond,
+		StoreLatency: 10 * o.StoreLatency, BrokerLatency: 10 * o.BrokerLatency,
+		ClockError: o.Skew + (o.Faulty+o.Healed)/1_000_000*time.Duration(o.Drift),
+		Session:    o.Session, Rebalance: o.Rebalance, Settle: 6 * time.Second,
+		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages,
 	}
+	if o.AdaptiveAdvance {
+		c.Adaptive = true
+		c.TimingAdvance = max(c.TimingAdvance, c.Lookahead)
+	}
+	for i := range o.Nodes {
+		c.Hops += number(o.fate(i) == FateNoStore)
+	}
+	return c
+}
+
+// sinceEpoch returns an instant as a history has it; the zero time is zero.
+func sinceEpoch(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Sub(epoch())
 }
 
 func (j *judge) started(l *life) {
-	j.lives[l] = &process{
-		batch: map[node.MessageID][]int{}, checked: map[node.MessageID]bool{}, held: map[heldKey]holding{},
+	j.held[l] = holdings{}
+	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())})
+	j.fated(l)
+}
+
+// fated tells that a life is cut off for good.
+func (j *judge) fated(l *life) {
+	fate := l.host.fate
+	if fate == FateNoStore || fate == FateNoNetwork {
+		j.add(check.Event{Kind: check.Cut, Node: l.label, Port: "store"})
+	}
+	if fate == FateNoBroker || fate == FateNoNetwork {
+		j.add(check.Event{Kind: check.Cut, Node: l.label, Port: "broker"})
 	}
 }
 
-func (j *judge) stopped(l *life) { delete(j.lives, l) }
-func (j *judge) crashed(l *life) { delete(j.lives, l) }
+func (j *judge) stopped(l *life) { j.ended(l, check.Stop) }
+func (j *judge) crashed(l *life) { j.ended(l, check.Crash) }
 
-// process returns what is known of a life; of one that is gone, nothing.
-func (j *judge) process(l *life) *process {
-	if p := j.lives[l]; p != nil {
-		return p
-	}
-	return &process{held: map[heldKey]holding{}, checked: map[node.MessageID]bool{}}
+func (j *judge) ended(l *life, kind check.Kind) {
+	delete(j.held, l)
+	j.add(check.Event{Kind: kind, Node: l.label})
 }
 
-func (j *judge) paused(*life, time.Duration) {}
-func (j *judge) stepped(h *host)             { h.stepped = j.world.now }
-func (j *judge) storeStepped()               { j.storeJump = j.world.now }
-func (j *judge) healed()                     { j.healedAt = j.world.now }
-func (j *judge) rewound(*partition)          {}
-func (j *judge) struck(Fault, *life)         {}
+// joined and gone tell who is a member of the group. Nobody tells what a zombie believes.
+func (j *judge) joined(m *member) { j.add(check.Event{Kind: check.Join, Node: m.life.label}) }
+func (j *judge) gone(m *member)   { j.add(check.Event{Kind: check.Leave, Node: m.life.label}) }
 
-// submitted notes a record on an input topic.
+// stepped tells that the wall clock of a host was set.
+func (j *judge) stepped(h *host) {
+	if h.life != nil {
+		j.add(check.Event{Kind: check.Jump, Node: h.life.label})
+	}
+}
+
+func (j *judge) storeStepped() { j.add(check.Event{Kind: check.Jump}) }
+
+func (j *judge) healed() {
+	j.add(check.Event{Kind: check.Heal})
+	for _, h := range j.world.hosts[1:] {
+		if h.life != nil {
+			j.fated(h.life)
+		}
+	}
+}
+
+func (j *judge) struck(f Fault, l *life) {
+	e := check.Event{Kind: check.Fault, Text: f.String()}
+	if l != nil {
+		e.Node = l.label
+	}
+	j.add(e)
+}
+
+// submitted tells of a record on an input topic.
 func (j *judge) submitted(s *Submission, r *node.Record, deadline time.Time) {
-	known := j.submissions[s.Number]
-	if known == nil {
-		output := j.world.options.route(s.Route % j.world.options.Routes).Output
-		known = &submitted{
-			Submission: s, payload: relayed(r), submittedAt: j.world.now, deadline: deadline, output: output,
-		}
-		j.submissions[s.Number] = known
+	o := &j.world.options
+	j.outputs[s.Number] = o.route(s.Route % o.Routes).Output
+	e := check.Event{
+		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.outputs[s.Number], Deadline: sinceEpoch(deadline),
+		Payload: uint64(relayed(r)), Key: keyDigest(r.Key), Partition: partitionOf(r), Offset: r.Offset,
 	}
-	known.appended++
-	if known.appended > 1 {
-		j.excuse(known, "submitted twice")
+	switch s.Flaw {
+	case "":
+	case Poison:
+		e.Flaw = check.Poison
+	default:
+		e.Flaw = check.Invalid
+	}
+	j.add(e)
+}
+
+func partitionOf(r *node.Record) string { return fmt.Sprintf("%s/%d", r.Topic, r.Partition) }
+
+// polls tells that a node asks for more records, if it had any.
+func (j *judge) polls(l *life) {
+	if l.batch {
+		l.batch = false
+		j.add(check.Event{Kind: check.Poll, Node: l.label})
 	}
 }
 
-// polled notes that records were delivered to a node.
+// polled tells that records were delivered to a node.
 func (j *judge) polled(l *life, records []node.Record) {
-	p := j.process(l)
-	p.batch, p.polledAt = make(map[node.MessageID][]int, len(records)), j.world.now
-	clear(p.checked)
+	l.batch = true
 	for i := range records {
-		s := j.submissions[numberIn(records[i].Headers)]
-		s.polled++
-		if s.polled > s.appended {
-			j.excuse(s, "delivered again")
-		}
-		id := node.MessageID{ID: s.ID, Topic: s.output}
-		p.batch[id] = append(p.batch[id], s.Number)
+		j.add(check.Event{Kind: check.Deliver, Node: l.label, Message: numberIn(records[i].Headers)})
 	}
 }
 
-// event takes what the engine says of itself. Only rejections are taken from there: nothing else tells them.
-func (j *judge) event(_ *life, e node.Event) {
-	r, is := e.(node.Rejected)
-	if !is {
-		return
-	}
-	s := j.submissions[numberIn(r.Record.Headers)]
-	s.rejected = true
-	if s.Flaw == "" || s.Flaw == Poison {
-		j.broken("S1", s, "a valid submission was rejected: %s", r.Detail)
+// told takes what the engine says of itself.
+func (j *judge) told(l *life, e node.Event) {
+	if r, is := e.(node.Rejected); is {
+		j.add(check.Event{Kind: check.Reject, Node: l.label, Message: numberIn(r.Record.Headers), Text: r.Detail})
 	}
 }
 
-// committed checks S10 and S1: what a committed offset leaves behind is taken care of.
-func (j *judge) committed(l *life, p *partition, from int64) {
-	if w := j.world; w.observe != nil {
+// committed tells that the offset of a partition moves.
+func (j *judge) committed(l *life, p *partition) {
+	w := j.world
+	if w.observe != nil {
 		w.step(&Step{
 			Kind: StepCommit, Node: l.host.number, Life: l.number, Text: fmt.Sprintf("%v up to %d", p, p.committed),
 		})
 	}
-	if p.committed > p.end {
-		j.broken("S10", nil, "the offset %d of %v was committed, which ends at %d", p.committed, p, p.end)
-		return
-	}
-	for offset := max(from, p.base); offset < p.committed; offset++ {
-		s := j.submissions[numberIn(p.log[offset-p.base].Headers)]
-		if !s.rejected && !s.covered && s.inserts == 0 && s.fires == 0 && s.copies == 0 {
-			j.broken("S10", s, "its offset was committed, and it is neither stored nor fired nor rejected")
-		}
-	}
+	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed})
 }
 
-// publishing checks what must hold when a publish begins. It returns for each record the incarnation that the
-// node holds a claim on; nil for a direct one.
-func (j *judge) publishing(l *life, records []node.Record) []*incarnation {
-	p := j.process(l)
-	direct := l.running.operation == node.Enqueue
-	under := make([]*incarnation, len(records))
+func (j *judge) rewound(p *partition) {
+	j.add(check.Event{Kind: check.Rewind, Partition: p.String(), Offset: p.committed})
+}
+
+// finish ends the history.
+func (j *judge) finish() { j.add(check.Event{Kind: check.End}) }
+
+// publishing tells that publishes begin. It returns for each record the incarnation that the node holds a claim on,
+// or nothing.
+func (j *judge) publishing(l *life, records []node.Record) []uuid.UUID {
 	w := j.world
-	config := node.Config{HoldTime: w.options.HoldTime}
+	under := make([]uuid.UUID, len(records))
+	direct := l.running.operation == node.Enqueue
+	mono := l.host.clock.mono(w.now)
+	wall := sinceEpoch(l.host.clock.wall(w.now))
 	for i := range records {
-		s := j.submissions[numberIn(records[i].Headers)]
-		if s == nil {
-			j.broken("S6", nil, "a record that nobody submitted is published")
-			return under
+		e := check.Event{
+			Kind: check.Publish, Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
+			Wall: wall, Direct: direct,
 		}
-		if records[i].Topic != s.output {
-			if h, held := p.held[keyOf(s, records[i].Headers)]; held && !direct {
-				under[i] = h.incarnation
-			}
-			continue // a copy for a dead-letter topic
+		if h, held := j.held[l][heldKeyOf(records[i].Headers)]; held && !direct {
+			under[i] = h.incarnation
+			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 		}
-		advance := w.options.TimingAdvance
-		if w.options.AdaptiveAdvance {
-			advance = max(advance, w.options.Lookahead)
-		}
-		due := l.host.clock.wall(w.now).Add(advance)
-		// A direct publish was decided on before the look into the store.
-		jumped := w.now-l.host.stepped <= int64(w.options.storeTimeout()) || direct && l.host.stepped >= p.polledAt
-		if s.deadline.After(due) && !jumped {
-			j.broken("S8", s, "it is published %v too early", s.deadline.Sub(due))
-		}
-		if direct {
-			s.direct++
-			j.checkAbsent(p, s)
-			continue
-		}
-		s.attempts++
-		h, held := p.held[keyOf(s, records[i].Headers)]
-		switch {
-		case !held:
-			j.broken("S3", s, "it is published without a claim")
-		case l.host.clock.mono(w.now)-h.since > int64(config.PublishableAge()):
-			j.broken("S13", s, "it is published under a claim that is %v old",
-				time.Duration(l.host.clock.mono(w.now)-h.since))
-		case s.attempts > s.claims:
-			j.broken("S5", s, "it is published %d times under %d claims", s.attempts, s.claims)
-		}
-		under[i] = h.incarnation
+		j.add(e)
 	}
 	return under
 }
 
-// checkAbsent checks S9: a node publishes at once only what it has looked for and not found.
-func (j *judge) checkAbsent(p *process, s *submitted) {
-	id := node.MessageID{ID: s.ID, Topic: s.output}
-	if !p.checked[id] {
-		j.broken("S9", s, "it is published at once, and nobody has looked whether its id is stored")
-	}
-	delete(p.checked, id)
-}
-
-// outcome notes the results that the engine gets for its publishes.
-func (j *judge) outcome(l *life, records []node.Record, results []error, under []*incarnation) {
-	p := j.process(l)
+// outcome takes note of the results that the engine gets for its publishes.
+func (j *judge) outcome(l *life, records []node.Record, results []error, under []uuid.UUID) {
 	for i := range records {
-		s := j.submissions[numberIn(records[i].Headers)]
-		if s == nil {
-			continue
-		}
-		if results[i] == nil && under[i] != nil {
-			delete(p.held, keyOf(s, records[i].Headers))
-		} else if results[i] != nil && !rejected(results[i]) {
-			j.excuse(s, "a publish of unknown outcome")
+		switch {
+		case results[i] == nil && under[i] != uuid.Nil:
+			delete(j.held[l], heldKeyOf(records[i].Headers))
+		case results[i] != nil && !rejected(results[i]):
+			j.add(check.Event{Kind: check.Unknown, Node: l.label, Message: numberIn(records[i].Headers)})
 		}
 	}
 }
 
-// published checks a record on an output or dead-letter topic.
-func (j *judge) published(_ *life, r *node.Record, under *incarnation, duplicated bool) {
-	s := j.submissions[numberIn(r.Headers)]
-	if under != nil {
-		under.published++
-	}
-	if r.Topic != s.output {
-		s.copies++
-		return
-	}
-	w := j.world
-	s.fires++
-	if duplicated {
-		j.excuse(s, "appended twice by the broker")
-	}
-	if s.fires == 1 {
-		j.checkPunctual(s)
-		if under == nil {
-			w.count("fired-direct")
-		}
-		if s.After > 0 {
-			w.count("reused-id-fired")
-		}
-	} else {
-		w.count("fired-twice")
-		if s.excuse == "" {
-			j.broken("S5", s, "it fires %d times without an excuse", s.fires)
-		}
-	}
-	j.checkFidelity(s, r)
+// appending is where a record of a publish comes from.
+type appending struct {
+	life   *life
+	under  uuid.UUID // the incarnation, if there was a claim
+	direct bool
+	twice  bool
 }
 
-// checkPunctual checks L5: as long as nothing has gone wrong, a message is late by one poll at most.
-func (j *judge) checkPunctual(s *submitted) {
-	const joined = 6 * time.Second // when the group has settled at the latest
-	w := j.world
-	o := &w.options
-	if len(w.fired) > 0 || s.submittedAt < int64(joined) || j.healedAt > 0 {
-		return
+// published tells of a record on an output or dead-letter topic.
+func (j *judge) published(from appending, r *node.Record) {
+	n := numberIn(r.Headers)
+	e := check.Event{
+		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r)),
+		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Direct: from.direct,
+		Twice: from.twice,
 	}
-	due := s.deadline.Sub(epoch())
-	if !o.AdaptiveAdvance {
-		due -= o.TimingAdvance
+	if output, known := j.outputs[n]; known && output != r.Topic {
+		e.Kind = check.Copy
 	}
-	due = max(due, time.Duration(s.submittedAt))
-	drift := time.Duration(w.now / 1_000_000 * int64(o.Drift))
-	bound := o.PollInterval*11/10 + 20*(o.StoreLatency+o.BrokerLatency) + 2*o.Skew + drift
-	if late := time.Duration(w.now) - due; late > bound {
-		j.broken("L5", s, "it fires %v late, more than %v, and nothing has gone wrong", late, bound)
-	}
-}
-
-// checkFidelity checks S6: key, value and the other headers are what was submitted, byte for byte.
-func (j *judge) checkFidelity(s *submitted, r *node.Record) {
-	if relayed(r) != s.payload {
-		j.broken("S6", s, "its key, value or headers have changed: key %q, value %q, headers %q",
-			r.Key, r.Value, r.Headers)
-	}
+	j.add(e)
 }
 
 // relayed digests what a record of an input topic and that of its output topic must have in common.
@@ -370,4 +310,14 @@ func relayed(r *node.Record) digest {
 		}
 	}
 	return d
+}
+
+// keyDigest digests a key; 0 is for none.
+func keyDigest(key []byte) uint64 {
+	if key == nil {
+		return 0
+	}
+	var d digest
+	d.bytes(key)
+	return max(uint64(d), 1)
 }

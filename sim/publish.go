@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 )
 
@@ -15,7 +17,8 @@ type publishing struct {
 	life    *life
 	records []node.Record
 	results []error
-	under   []*incarnation
+	under   []uuid.UUID // the incarnation that each is about, if there is a claim
+	direct  bool
 	open    []int // the records without a result
 	tries   int
 }
@@ -27,7 +30,7 @@ func (p *brokerPort) Publish(ctx context.Context, records []node.Record) []error
 	under := w.judge.publishing(l, records)
 	b := &publishing{
 		call: l.begin(opPublish, &l.host.brokerLink, func() []int { return numbersOf(records) }),
-		life: l, records: records, under: under,
+		life: l, records: records, under: under, direct: l.running.operation == node.Enqueue,
 		results: make([]error, len(records)), open: make([]int, len(records)),
 	}
 	for i := range records {
@@ -101,7 +104,7 @@ func (b *publishing) append(i int) (again int64) {
 	}
 	for range 1 + number(b.duplicated) {
 		appended := p.append(r)
-		w.app.published(b.life, appended, b.under[i], b.duplicated)
+		w.app.published(appending{b.life, b.under[i], b.direct, b.duplicated}, appended)
 	}
 	b.results[i] = nil
 	return 0

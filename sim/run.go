@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/sim/check"
 )
 
 // Setup is what Run needs.
@@ -19,6 +20,9 @@ type Setup struct {
 
 	// Observe is shown every step; nil for nobody.
 	Observe func(*Step)
+
+	// History is shown every event that the judge sees, in order; nil for nobody. The event is not to be kept.
+	History func(*check.Event)
 
 	// rekey lets the plan of the result key its faults to submissions, where it can.
 	rekey bool
@@ -94,6 +98,7 @@ func newWorld(setup Setup) *world {
 		plan:     setup.Plan,
 		mutant:   setup.Break,
 		observe:  setup.Observe,
+		history:  setup.History,
 		rekey:    setup.rekey,
 		coverage: Coverage{},
 	}
@@ -161,7 +166,7 @@ func (w *world) planFaults() {
 func (w *world) finish() {
 	const look = 250 * time.Millisecond
 	healed := w.now
-	end := healed + int64(w.options.Healed)
+	end := healed + int64(max(w.options.Healed, w.options.drainBound()))
 	for w.now < end && w.violation == nil {
 		w.run(min(w.now+int64(look), end))
 		if w.stats.Drained < 0 && w.drained() {

@@ -150,7 +150,7 @@ func (l *life) observe(e node.Event) {
 	name := eventName(e)
 	w.coverage[name]++
 	w.digest.text(name)
-	w.judge.event(l, e)
+	w.judge.told(l, e)
 	if w.observe != nil {
 		w.step(&Step{
 			Kind: StepEngine, Node: l.host.number, Life: l.number,

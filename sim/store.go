@@ -257,7 +257,7 @@ func (p *storePort) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Rea
 		part := in
 		part.Limit = max(r.items(in.Limit), 1)
 		claimed, _ = rows.Ready(context.Background(), part)
-		p.life.host.world.judge.readied(in, claimed)
+		p.life.host.world.judge.readied(p.life, in, claimed)
 		r.name = nil
 		for i := range claimed {
 			m := &claimed[i]
@@ -293,7 +293,7 @@ func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 		part := refs[:r.items(len(refs))]
 		deleted, _ = rows.Delete(context.Background(), part)
 		if s := p.life.host.world.store; !s.truth.muted {
-			s.world.judge.deleteDone(part)
+			s.world.judge.deleteDone(p.life, part)
 		}
 	}
 	err := r.perform(ctx)

@@ -44,17 +44,11 @@ func Swarm(seed uint64) Options {
 	return o
 }
 
-// drainBound is how long it may take after the healing until everything is drained: the partitions may go from one
-// node without the store to the next, each of which gives them up after LeaveAfter, before one gets them that
-// has it; then the last messages fall due; and one of them may have been claimed by a node that failed.
+// drainBound is how long it may take after the healing until everything is drained: the last messages fall due, and then
+// what the judge allows.
 func (o *Options) drainBound() time.Duration {
-	hops := time.Duration(0)
-	for i := range o.Nodes {
-		if o.fate(i) == FateNoStore {
-			hops += o.LeaveAfter + 2*o.storeTimeout() + 3*time.Second
-		}
-	}
-	return hops + o.Session + o.Rebalance + o.Horizon + o.HoldTime + o.DetectionInterval + 10*time.Second
+	c := o.judged()
+	return o.Horizon + c.Drained()
 }
 
 // drawMix leaves out half of the kinds of faults, on average.

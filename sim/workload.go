@@ -179,12 +179,15 @@ type application struct {
 	world   *world
 	host    *host // number 0: its calls are counted for the faults
 	seen    map[int]bool
+	sent    map[int]*Submission
+	fires   map[int]int           // records on output topics
 	waiting map[int][]*Submission // by the submission whose appearance they wait for
 	left    int                   // submissions to come at an instant of their own
 }
 
 func newApplication(w *world, submissions []Submission) *application {
-	a := &application{world: w, host: w.hosts[0], seen: map[int]bool{}, waiting: map[int][]*Submission{}}
+	a := &application{world: w, host: w.hosts[0], seen: map[int]bool{}, sent: map[int]*Submission{},
+		fires: map[int]int{}, waiting: map[int][]*Submission{}}
 	for i := range submissions {
 		s := &submissions[i]
 		if s.After > 0 {
@@ -221,6 +224,7 @@ func (a *application) submit(s *Submission) {
 	deadline := w.instant().Add(s.In).Truncate(time.Microsecond)
 	r := payload(&w.options, s, deadline)
 	t := w.broker.input[s.Route%len(w.broker.input)]
+	a.sent[s.Number] = s
 	for range times {
 		p := t.choose(r.Key)
 		appended := p.append(r)
@@ -260,14 +264,15 @@ func (a *application) strikes() []Fault {
 }
 
 // published is called when a record appears on an output or dead-letter topic.
-func (a *application) published(l *life, r node.Record, under *incarnation, duplicated bool) {
+func (a *application) published(from appending, r node.Record) {
 	w := a.world
 	n := numberIn(r.Headers)
 	w.digest.number(uint64(n)<<32 | uint64(r.Offset))
-	w.judge.published(l, &r, under, duplicated)
+	w.judge.published(from, &r)
+	a.count(n, &r, from)
 	if w.observe != nil {
 		w.step(&Step{
-			Kind: StepAppend, Node: l.host.number, Life: l.number, Messages: []int{n},
+			Kind: StepAppend, Node: from.life.host.number, Life: from.life.number, Messages: []int{n},
 			Text: fmt.Sprintf("appends to %s/%d, offset %d", r.Topic, r.Partition, r.Offset),
 		})
 	}
@@ -281,6 +286,26 @@ func (a *application) published(l *life, r node.Record, under *incarnation, dupl
 		}
 	}
 	delete(a.waiting, n)
+}
+
+// count counts what must occur sometimes.
+func (a *application) count(n int, r *node.Record, from appending) {
+	w := a.world
+	s := a.sent[n]
+	if s == nil || r.Topic != w.judge.outputs[n] {
+		return
+	}
+	a.fires[n]++
+	switch {
+	case a.fires[n] > 1:
+		w.count("fired-twice")
+		return
+	case from.direct:
+		w.count("fired-direct")
+	}
+	if s.After > 0 {
+		w.count("reused-id-fired")
+	}
 }
 
 // numberIn returns the number of the submission that the headers belong to.

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"time"
+
+	"chronos/sim/check"
 )
 
 // epoch is the true time at which every world begins.
@@ -18,6 +20,7 @@ type world struct {
 	plan    *Plan // nil: faults are drawn
 	mutant  *Mutant
 	observe func(*Step)
+	history func(*check.Event)
 
 	now    int64
 	seq    uint64

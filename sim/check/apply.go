@@ -1,5 +1,7 @@
 package check
 
+import "slices"
+
 // apply takes over what an event says. The invariants have looked at it before.
 func (s *state) apply(e *Event) {
 	switch e.Kind {
@@ -64,7 +66,7 @@ func (s *state) published(e *Event) {
 	}
 	switch e.Kind {
 	case Publish:
-		if e.Direct {
+		if e.Direct && e.Topic == sub.key.topic {
 			delete(s.process(e.Node).checked, sub.key)
 		} else if e.Topic == sub.key.topic {
 			sub.attempts++
@@ -126,7 +128,7 @@ func (s *state) changed(e *Event) {
 		}
 	case Present:
 		p := s.process(e.Node)
-		if e.Absent && p.checked != nil {
+		if e.Absent {
 			p.checked[e.row()] = true
 			return
 		}
@@ -158,6 +160,7 @@ func (s *state) insert(e *Event) {
 		}
 	}
 	sub.inserts++
+	i.rows++
 	r := &row{incarnation: i, key: e.row(), due: e.Deadline}
 	s.rows[r.key] = r
 	if e.Owner != (UUID{}) {
@@ -195,7 +198,7 @@ func (s *state) consumed(e *Event) {
 	switch e.Kind {
 	case Poll:
 		p := s.process(e.Node)
-		p.polled = e.At
+		p.holding = false
 		p.batch, p.checked = map[rowKey][]*submission{}, map[rowKey]bool{}
 	case Deliver:
 		sub := s.submissions[e.Message]
@@ -206,9 +209,9 @@ func (s *state) consumed(e *Event) {
 		if sub.delivered > sub.appended {
 			sub.excused("delivered again")
 		}
-		if p := s.process(e.Node); p.batch != nil {
-			p.batch[sub.key] = append(p.batch[sub.key], sub)
-		}
+		p := s.process(e.Node)
+		p.polled, p.holding = e.At, true
+		p.batch[sub.key] = append(p.batch[sub.key], sub)
 	case Reject:
 		if sub := s.submissions[e.Message]; sub != nil {
 			sub.rejected = true
@@ -219,6 +222,9 @@ func (s *state) consumed(e *Event) {
 		p := s.partition(e.Partition, e.Offset)
 		p.committed = e.Offset
 		p.reached = max(p.reached, e.Offset)
+		if done := p.committed - p.base; done >= 1000 {
+			p.base, p.log = p.committed, slices.Clone(p.log[done:])
+		}
 	}
 }
 
@@ -250,7 +256,7 @@ func (s *state) lived(e *Event) {
 	case Join:
 		p.member = true
 	default: // Leave
-		p.member = false
+		p.member, p.holding = false, false
 	}
 }
 

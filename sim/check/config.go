@@ -13,6 +13,9 @@ type Config struct {
 	HoldTime, TimingAdvance, PollInterval, DetectionInterval time.Duration
 	Lookahead, LeaveAfter                                    time.Duration
 
+	// Adaptive says that TimingAdvance is the most by which a message may be early: it is measured.
+	Adaptive bool
+
 	// StoreTimeout and PublishTimeout limit one call. A claim is not published when it is older than PublishableAge.
 	StoreTimeout, PublishTimeout, PublishableAge time.Duration
 
@@ -55,14 +58,14 @@ func (c *Config) Backlog() time.Duration {
 // Punctual bounds the lateness of a message while nothing goes wrong (L5): a poll with its jitter, the calls on
 // the way, and the error of the clocks.
 func (c *Config) Punctual() time.Duration {
-	return c.PollInterval*11/10 + 2*(c.StoreLatency+c.BrokerLatency) + c.ClockError
+	return c.PollInterval*11/10 + 2*(c.StoreLatency+c.BrokerLatency) + 2*c.ClockError
 }
 
 // Recovery bounds the time from the healing, or from its due time, to the fire of a message whose claim belongs to
 // a dead process (L1): the claim reaches the hold time, a detector that may be waiting to try again looks, a
 // fire operation that may be waiting to try again claims, and publishes.
 func (c *Config) Recovery() time.Duration {
-	return c.HoldTime + c.DetectionInterval*12/10 + c.PollInterval*11/10 + c.Lookahead + 2*c.Retry +
+	return c.HoldTime + c.DetectionInterval*12/10 + c.PollInterval*11/10 + c.Lookahead + 3*c.Retry +
 		4*c.StoreLatency + c.BrokerLatency + c.ClockError + c.Backlog()
 }
 
@@ -82,5 +85,5 @@ func (c *Config) Drained() time.Duration {
 // Leaves bounds the time in which a node that has lost the store leaves the consumer group (L7): the call that
 // was under way ends, the time to leave passes, and the last try ends.
 func (c *Config) Leaves() time.Duration {
-	return c.LeaveAfter + 2*c.StoreTimeout + c.Retry + 2*c.BrokerLatency + c.ClockError
+	return c.LeaveAfter + 3*c.StoreTimeout + c.PublishTimeout + c.Retry + 2*c.BrokerLatency + c.ClockError
 }

@@ -53,7 +53,7 @@ const (
 	// Leave: the process is a member no more, whether it knows or not.
 	Leave Kind = "leave"
 
-	// Poll: a batch of records is delivered to the process, the Deliver events that follow.
+	// Poll: the process asks for records; it holds no batch any more. The Deliver events that follow are the next one.
 	Poll Kind = "poll"
 
 	// Deliver: one record of the batch: Message.

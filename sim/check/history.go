@@ -212,6 +212,7 @@ func (c *Config) fields() []field {
 		recorded,
 		fieldOf("hold_time", &c.HoldTime, time.ParseDuration),
 		fieldOf("timing_advance", &c.TimingAdvance, time.ParseDuration),
+		fieldOf("adaptive", &c.Adaptive, strconv.ParseBool),
 		fieldOf("poll_interval", &c.PollInterval, time.ParseDuration),
 		fieldOf("detection_interval", &c.DetectionInterval, time.ParseDuration),
 		fieldOf("lookahead", &c.Lookahead, time.ParseDuration),

@@ -73,9 +73,9 @@ func l3(s *state, _ *Event) finding {
 // l4 is the invariant L4, no livelock.
 func l4(s *state, e *Event) finding {
 	i := s.incarnations[e.Incarnation]
-	if i != nil && s.healed >= 0 && !e.Twice && i.after > i.before {
-		return brokenBy(i.submission, "it fires %d times after the healing, and was claimed %d times before",
-			i.after+1, i.before)
+	if i != nil && s.healed >= 0 && !e.Twice && i.after >= i.rows+i.before {
+		return brokenBy(i.submission, "it fires %d times after the healing, was inserted %d times, and claimed %d times before",
+			i.after+1, i.rows, i.before)
 	}
 	return holds()
 }
@@ -96,7 +96,11 @@ func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
 	if sub == nil || !applies || sub.fires > 0 || s.faults > 0 || s.healed >= 0 || sub.at < s.config.Settle {
 		return holds()
 	}
-	due := max(sub.deadline-s.config.TimingAdvance, sub.at)
+	due := sub.deadline
+	if !s.config.Adaptive {
+		due -= s.config.TimingAdvance
+	}
+	due = max(due, sub.at)
 	if late := e.At - due; late > bound {
 		return brokenBy(sub, "it fires %v late, more than %v, and nothing has gone wrong", late, bound)
 	}
@@ -121,9 +125,10 @@ func l7(s *state, e *Event) finding {
 
 // overstays finds a member that has not reached the store for too long, up to now.
 func (s *state) overstays(p *process, e *Event) finding {
-	if p.member && !p.dead && !p.cutOff && p.cut >= 0 && e.At-p.cut > s.config.Leaves() {
-		return brokenBy(nil, "the process %s has not reached the store for %v and is still in the consumer group",
-			p.name, e.At-p.cut)
+	since := max(p.cut, p.polled, s.healed)
+	if p.member && p.holding && !p.dead && !p.cutOff && p.cut >= 0 && e.At-since > s.config.Leaves() {
+		return brokenBy(nil, "the process %s holds a batch, has not reached the store for %v, and is still in the group",
+			p.name, e.At-since)
 	}
 	return holds()
 }

@@ -137,7 +137,7 @@ func s6(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	switch {
 	case sub == nil:
-		return brokenBy(nil, "a record that nobody submitted is %s", map[Kind]string{Insert: "stored", Fire: "fired"}[e.Kind])
+		return brokenBy(nil, "a record that nobody submitted is %s", map[Kind]string{Insert: "stored", Publish: "published", Fire: "fired"}[e.Kind])
 	case e.Kind == Fire && e.Payload != sub.payload:
 		return brokenBy(sub, "its key, value or headers have changed: %s", e.Text)
 	case e.Kind == Insert && e.Topic == sub.key.topic && (e.ID != sub.key.id || e.Deadline != sub.deadline):
@@ -239,8 +239,9 @@ func s12(s *state, e *Event) finding {
 
 // s13 is the invariant S13, self-suspicion.
 func s13(s *state, e *Event) finding {
-	if e.Age > s.config.PublishableAge && e.Incarnation != (UUID{}) {
-		return brokenBy(s.submissions[e.Message], "it is published under a claim that is %v old", e.Age)
+	sub := s.submissions[e.Message]
+	if sub != nil && e.Topic == sub.key.topic && e.Age > s.config.PublishableAge && e.Incarnation != (UUID{}) {
+		return brokenBy(sub, "it is published under a claim that is %v old", e.Age)
 	}
 	return holds()
 }

@@ -52,6 +52,7 @@ type incarnation struct {
 
 	id        UUID
 	published int // records that appeared by a claim on it
+	rows      int // how often it was inserted
 	before    int // claims on it before the healing
 	after     int // records after the healing
 }
@@ -82,6 +83,7 @@ type process struct {
 	checked map[rowKey]bool // the ids that it has looked for and not found, since then
 	due     time.Duration   // of the last row that it was given a claim on
 	member  bool            // of the consumer group
+	holding bool            // it has been given a batch and has not committed it
 	cut     time.Duration   // since when it does not reach the store; -1 when it does
 	cutOff  bool            // it does not reach the brokers
 }
@@ -120,7 +122,9 @@ func newState() *state {
 func (s *state) process(name string) *process {
 	p := s.processes[name]
 	if p == nil {
-		p = &process{name: name, jumped: -1, cut: -1}
+		p = &process{
+			name: name, jumped: -1, cut: -1, batch: map[rowKey][]*submission{}, checked: map[rowKey]bool{},
+		}
 		s.processes[name] = p
 	}
 	return p
