@@ -43,9 +43,10 @@
 //
 // # A run
 //
-// Run has three phases: faults strike; the world heals: a core of nodes is as good as new, and the others
-// stay dead or cut off (Options.Fates); everything drains. The judge (judge.go, judgerows.go, package check) checks the safety
-// invariants at the event that can break them, and in the end that nothing is left. A run ends at the first violation.
+// Run has three phases: faults strike; the world heals: a core of nodes is as good as new, and the others stay dead
+// or cut off (Options.Fates); everything drains. The judge (judge.go, judgerows.go, package check) checks the safety
+// invariants at the event that can break them, and in the end that nothing is left. A run ends at the first
+// violation.
 //
 // Swarm draws Options from a seed. Scenarios returns the runs with a name, one for each hazard and class of faults.
 // Mutants returns broken variants of nodes and stores; Hunt looks for the seed that catches one. Coverage counts

@@ -44,8 +44,8 @@ func Swarm(seed uint64) Options {
 	return o
 }
 
-// drainBound is how long it may take after the healing until everything is drained: the last messages fall due, and then
-// what the judge allows.
+// drainBound is how long it may take after the healing until everything is drained: the last messages fall due, and
+// then what the judge allows.
 func (o *Options) drainBound() time.Duration {
 	c := o.judged()
 	return o.Horizon + c.Drained()

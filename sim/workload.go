@@ -186,8 +186,10 @@ type application struct {
 }
 
 func newApplication(w *world, submissions []Submission) *application {
-	a := &application{world: w, host: w.hosts[0], seen: map[int]bool{}, sent: map[int]*Submission{},
-		fires: map[int]int{}, waiting: map[int][]*Submission{}}
+	a := &application{
+		world: w, host: w.hosts[0], seen: map[int]bool{}, sent: map[int]*Submission{},
+		fires: map[int]int{}, waiting: map[int][]*Submission{},
+	}
 	for i := range submissions {
 		s := &submissions[i]
 		if s.After > 0 {

@@ -25,6 +25,7 @@ func (s *state) apply(e *Event) {
 		s.fault = e.At
 	case Heal:
 		s.heal(e)
+	case DeleteDone, End: // they only say what must hold
 	}
 }
 

@@ -51,8 +51,8 @@ func (c *Config) Backlog() time.Duration {
 	if c.Batch == 0 {
 		return 0
 	}
-	batches := time.Duration(c.Messages/c.Batch + 1)
-	return batches * (3*c.StoreLatency + c.BrokerLatency)
+	one := 3*c.StoreLatency + c.BrokerLatency
+	return one + one*time.Duration(c.Messages/c.Batch)
 }
 
 // Punctual bounds the lateness of a message while nothing goes wrong (L5): a poll with its jitter, the calls on

@@ -17,7 +17,8 @@ const (
 	// [Key, Partition, Offset, Flaw]. The same Message may be appended twice, by a producer that tries again.
 	Submit Kind = "submit"
 
-	// Fire: a record appeared on an output topic: Message, Payload, [Topic, Key, Partition, Incarnation, Direct, Twice].
+	// Fire: a record appeared on an output topic: Message, Payload, [Topic, Key, Partition, Incarnation, Direct,
+	// Twice].
 	Fire Kind = "fire"
 
 	// Copy: a record appeared on a dead-letter topic: Message, [Incarnation].

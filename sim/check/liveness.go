@@ -74,8 +74,8 @@ func l3(s *state, _ *Event) finding {
 func l4(s *state, e *Event) finding {
 	i := s.incarnations[e.Incarnation]
 	if i != nil && s.healed >= 0 && !e.Twice && i.after >= i.rows+i.before {
-		return brokenBy(i.submission, "it fires %d times after the healing, was inserted %d times, and claimed %d times before",
-			i.after+1, i.rows, i.before)
+		return brokenBy(i.submission,
+			"it fires %d times after the healing, after %d inserts and %d claims before", i.after+1, i.rows, i.before)
 	}
 	return holds()
 }
@@ -127,8 +127,8 @@ func l7(s *state, e *Event) finding {
 func (s *state) overstays(p *process, e *Event) finding {
 	since := max(p.cut, p.polled, s.healed)
 	if p.member && p.holding && !p.dead && !p.cutOff && p.cut >= 0 && e.At-since > s.config.Leaves() {
-		return brokenBy(nil, "the process %s holds a batch, has not reached the store for %v, and is still in the group",
-			p.name, e.At-since)
+		return brokenBy(nil,
+			"the process %s, with a batch and without the store for %v, is still in the group", p.name, e.At-since)
 	}
 	return holds()
 }

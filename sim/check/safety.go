@@ -137,7 +137,7 @@ func s6(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	switch {
 	case sub == nil:
-		return brokenBy(nil, "a record that nobody submitted is %s", map[Kind]string{Insert: "stored", Publish: "published", Fire: "fired"}[e.Kind])
+		return brokenBy(nil, "a record is there that nobody submitted: %s", e.Kind)
 	case e.Kind == Fire && e.Payload != sub.payload:
 		return brokenBy(sub, "its key, value or headers have changed: %s", e.Text)
 	case e.Kind == Insert && e.Topic == sub.key.topic && (e.ID != sub.key.id || e.Deadline != sub.deadline):
@@ -166,7 +166,8 @@ func s8(s *state, e *Event) finding {
 		return holds()
 	}
 	if e.Kind == Fire {
-		if early := sub.deadline - s.config.TimingAdvance - s.config.ClockError - e.At; early > 0 && !s.recorded[Publish] {
+		early := sub.deadline - s.config.TimingAdvance - s.config.ClockError - e.At
+		if early > 0 && !s.recorded[Publish] {
 			return brokenBy(sub, "it fires %v too early", early)
 		}
 		return holds()
@@ -275,8 +276,8 @@ func s16(_ *state, e *Event) finding {
 		return brokenBy(nil, "the hold time %v leaves no margin over a claim of %v and a publish of %v",
 			c.HoldTime, c.StoreTimeout, c.PublishTimeout)
 	case c.PublishableAge > c.HoldTime-c.PublishTimeout:
-		return brokenBy(nil, "a claim is publishable for %v, which is longer than the hold time %v less the publish timeout %v",
-			c.PublishableAge, c.HoldTime, c.PublishTimeout)
+		return brokenBy(nil,
+			"a claim is publishable for %v, longer than the hold time %v less the publish timeout %v", c.PublishableAge, c.HoldTime, c.PublishTimeout)
 	}
 	return holds()
 }
