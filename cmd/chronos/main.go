@@ -41,6 +41,8 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Run a node: the service, against your Kafka and your store." group:"service"`
 	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
+
+	Check checkCommand `cmd:"" help:"Judge a history of what a delay service did." group:"prove"`
 }
 
 // description is the first thing that a newcomer reads.
@@ -129,6 +131,7 @@ func newParser(line *commands, options ...kong.Option) (*kong.Kong, error) {
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "try", Title: "Try it:"},
 			{Key: "service", Title: "Run it:"},
+			{Key: "prove", Title: "Prove it:"},
 			{Key: "kafka", Title: "Kafka:"},
 			{Key: "topics", Title: "Topics:"},
 			{Key: "store", Title: "Store:"},

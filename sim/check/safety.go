@@ -276,8 +276,8 @@ func s16(_ *state, e *Event) finding {
 		return brokenBy(nil, "the hold time %v leaves no margin over a claim of %v and a publish of %v",
 			c.HoldTime, c.StoreTimeout, c.PublishTimeout)
 	case c.PublishableAge > c.HoldTime-c.PublishTimeout:
-		return brokenBy(nil,
-			"a claim is publishable for %v, longer than the hold time %v less the publish timeout %v", c.PublishableAge, c.HoldTime, c.PublishTimeout)
+		return brokenBy(nil, "a claim is publishable for %v, longer than the hold time %v less the publish timeout %v",
+			c.PublishableAge, c.HoldTime, c.PublishTimeout)
 	}
 	return holds()
 }
