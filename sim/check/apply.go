@@ -121,7 +121,7 @@ func (s *state) changed(e *Event) {
 		}
 	case Keep:
 		if i := s.incarnations[e.Incarnation]; i != nil {
-			s.rows[e.row()] = &row{incarnation: i, key: e.row(), due: i.deadline, owner: e.Owner, stamp: e.Stamp}
+			s.rows[e.row()] = &row{incarnation: i, key: e.row(), due: i.deadline, owner: e.Owner, stamp: e.Stamp, since: e.At}
 		}
 	case Duplicate:
 		if sub := s.submissions[e.Message]; sub != nil {
@@ -170,7 +170,7 @@ func (s *state) insert(e *Event) {
 }
 
 func (s *state) claim(r *row, e *Event) {
-	r.owner, r.stamp, r.orphan = e.Owner, e.Stamp, false
+	r.owner, r.stamp, r.since, r.orphan = e.Owner, e.Stamp, e.At, false
 	r.claims++
 	if s.healed < 0 {
 		r.before++

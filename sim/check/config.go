@@ -82,8 +82,8 @@ func (c *Config) Drained() time.Duration {
 	return c.Consumed() + c.Recovery() + c.PublishTimeout + 2*c.StoreTimeout
 }
 
-// Leaves bounds the time in which a node that has lost the store leaves the consumer group (L7): the call that
-// was under way ends, the time to leave passes, and the last try ends.
+// Leaves bounds the time in which a node that has lost the store leaves the consumer group (L7): the calls that were
+// under way end, the time to leave passes, the last try ends, and where its word of leaving is lost, its session ends.
 func (c *Config) Leaves() time.Duration {
-	return c.LeaveAfter + 3*c.StoreTimeout + c.PublishTimeout + c.Retry + 2*c.BrokerLatency + c.ClockError
+	return c.LeaveAfter + 3*c.StoreTimeout + c.PublishTimeout + c.Session + c.Retry + 2*c.BrokerLatency + c.ClockError
 }

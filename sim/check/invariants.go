@@ -230,7 +230,8 @@ func liveness() []Invariant {
 		{
 			"L7", "Cut off and gone",
 			`A node that holds a batch and has lost the store, but not the brokers, leaves the consumer group within
-			the time to leave, the time limit of a publish, and three of the store.`,
+			the time to leave, the time limit of a publish, and three of the store; and a session more when its word of
+			leaving is lost.`,
 			[]Kind{Poll, Leave, Stop, Crash, Mend, End},
 			[]Kind{Cut, Join},
 			l7,

@@ -94,7 +94,8 @@ func s4(s *state, e *Event) finding {
 	if r == nil || r.owner != e.Owner || r.stamp != e.Stamp {
 		return brokenBy(nil, "a claim on %s was reset that was not held", e.ID)
 	}
-	if e.Node != "" && !s.own(e) && e.Age < s.config.HoldTime && e.At-e.Age > s.jumped {
+	set := r.since <= s.jumped || e.At-e.Age <= s.jumped
+	if e.Node != "" && !s.own(e) && e.Age < s.config.HoldTime && !set {
 		return brokenBy(r.submission, "a claim of another node was reset that is %v old", e.Age)
 	}
 	return holds()

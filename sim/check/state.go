@@ -66,7 +66,8 @@ type row struct {
 	lasting bool // it was put off for longer than a failure of the brokers puts off
 	owner   UUID
 	stamp   time.Duration
-	orphan  bool // its owner was dead when the world healed
+	since   time.Duration // when it was claimed
+	orphan  bool          // its owner was dead when the world healed
 }
 
 // ready tells whether somebody holds a claim.
