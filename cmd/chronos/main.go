@@ -42,6 +42,7 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
 
+	Sim   simCommand   `cmd:"" help:"Run the engine in a simulated world, and judge it." group:"prove"`
 	Check checkCommand `cmd:"" help:"Judge a history of what a delay service did." group:"prove"`
 }
 
@@ -81,9 +82,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	err := execute(ctx, args, w)
 	var parse *kong.ParseError
 	var usage *usageError
+	var exit *exitError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &exit):
+		w.note("%v", exit)
+		return exit.code
 	case errors.As(err, &usage):
 		w.note("%v", usage)
 		return exitUsage
@@ -132,6 +137,10 @@ func newParser(line *commands, options ...kong.Option) (*kong.Kong, error) {
 			{Key: "try", Title: "Try it:"},
 			{Key: "service", Title: "Run it:"},
 			{Key: "prove", Title: "Prove it:"},
+			{Key: "run", Title: "One run:"},
+			{Key: "what", Title: "In place of what a seed draws:"},
+			{Key: "batch", Title: "Many runs:"},
+			{Key: "output", Title: "Output:"},
 			{Key: "kafka", Title: "Kafka:"},
 			{Key: "topics", Title: "Topics:"},
 			{Key: "store", Title: "Store:"},
