@@ -138,3 +138,22 @@ func raw(t *testing.T, name string) string {
 	}
 	return string(text)
 }
+
+// TestBounds compares the bounds under the defaults with the table in docs/CORRECTNESS.md.
+func TestBounds(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	c := check.Config{
+		HoldTime: 5 * s, TimingAdvance: 50 * ms, PollInterval: 100 * ms, DetectionInterval: 500 * ms,
+		Lookahead: 250 * ms, LeaveAfter: 10 * s, StoreTimeout: 1500 * ms, PublishTimeout: 2 * s, Retry: 1500 * ms,
+		StoreLatency: 20 * ms, BrokerLatency: 40 * ms, Session: 10 * s, Rebalance: 30 * s, Batch: 500, Messages: 100,
+	}
+	correctness := document(t, "CORRECTNESS.md")
+	for name, bound := range map[string]time.Duration{
+		"L1 recovery": c.Recovery(), "L2 drain": c.Drained(), "L3 consumed": c.Consumed(),
+		"L5 punctual": c.Punctual(), "L6 beside poison": c.Punctual() + c.PollInterval, "L7 cut off and gone": c.Leaves(),
+	} {
+		if want := "| " + name + " | " + bound.String() + " |"; !strings.Contains(correctness, want) {
+			t.Errorf("docs/CORRECTNESS.md does not say %s", want)
+		}
+	}
+}

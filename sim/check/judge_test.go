@@ -146,7 +146,7 @@ func TestBroken(t *testing.T) {
 		"L3": {
 			preamble + well[:strings.Index(well, "1.01s")] + "2s heal\n" + end,
 			preamble + well[:strings.Index(well, "1.02s")] + "2s heal\n" + end,
-			preamble + strings.Replace(well, "1.03s commit node=1.1 partition=in/0 offset=1\n", "", 1) + gone + end,
+			preamble + strings.Replace(well, "1.03s commit node=1.1 partition=in/0 offset=1\n", "", 1) + gone + "2s heal\n" + end,
 		},
 		"L4": {
 			preamble + "0.5s heal\n" + well + "1.965s unknown message=1\n" +

@@ -44,17 +44,24 @@ func l2(s *state, e *Event) finding {
 	turn := 2*s.config.PollInterval + time.Second
 	for _, r := range s.left() {
 		putOff := !r.ready() && r.lasting && r.due > e.At-turn
-		if r.flaw != Poison && !putOff && r.deadline < e.At && s.healed >= 0 {
+		if r.flaw != Poison && !putOff && s.healed >= 0 && s.drained(r.submission, e) {
 			return brokenBy(r.submission, "it is still stored %v after its deadline", e.At-r.deadline)
 		}
 	}
 	return holds()
 }
 
+// drained tells whether everything about a submission must have been done by now.
+func (s *state) drained(sub *submission, e *Event) bool {
+	return e.At >= max(s.healed, sub.at, sub.deadline)+s.config.Drained()
+}
+
 // l3 is the invariant L3, consumed.
-func l3(s *state, _ *Event) finding {
+func l3(s *state, e *Event) finding {
 	for _, sub := range s.inOrder() {
 		switch {
+		case s.healed < 0 || !s.drained(sub, e):
+			return holds() // the history ends too early
 		case sub.finished() || sub.flaw == Poison && sub.delivered > 0 || sub.flaw == Unacknowledged:
 		case sub.delivered > 0:
 			return brokenBy(sub, "it was consumed, and is neither stored nor fired")

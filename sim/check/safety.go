@@ -28,7 +28,7 @@ func s1(s *state, e *Event) finding {
 		case s.stored(sub) != nil:
 		case sub.inserts > 0:
 			return brokenBy(sub, "it was stored, has not fired, and is gone")
-		case s.recorded[Deliver] || s.coveredByOthers(sub):
+		case s.recorded[Deliver] || s.coveredByOthers(sub) || !s.drained(sub, e):
 		default:
 			return brokenBy(sub, "it was acknowledged, and nothing has come of it")
 		}
