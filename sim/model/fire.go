@@ -1,0 +1,174 @@
+package model
+
+// fire makes the steps of node/fire.go.
+func (m *machine) fire(s *state, n uint8) {
+	if free := m.freeSlot(s, n); free >= 0 && s.row.inc != none && s.row.claim == none {
+		if m.rules.BlindClaim {
+			t := *s
+			t.slots[n][free] = slot{stage: slotSelected, src: s.row.src, inc: s.row.inc}
+			m.add(t, action{kind: actSelect, node: n}, 0)
+		} else {
+			m.tryClaim(s, n, free)
+		}
+	}
+	for i := range uint8(m.scope.Batches) { //nolint:gosec // 1 or 2
+		m.fireSlot(s, n, i)
+	}
+}
+
+// fireSlot takes a claimed message one step on.
+func (m *machine) fireSlot(s *state, n, i uint8) {
+	switch s.slots[n][i].stage {
+	case slotSelected:
+		m.blindClaim(s, n, i)
+	case slotHeld:
+		m.begin(s, n, i)
+		m.giveBack(s, n, i)
+	case slotPublishing, slotDeleted:
+		m.tryPublish(s, n, i)
+	case slotFailed:
+		m.giveBack(s, n, i)
+	case slotAcked:
+		m.tryDelete(s, n, i)
+	}
+}
+
+// freeSlot returns a slot that is free, or -1.
+func (m *machine) freeSlot(s *state, n uint8) int {
+	for i := range m.scope.Batches {
+		if s.slots[n][i].stage == slotFree {
+			return i
+		}
+	}
+	return -1
+}
+
+// hold puts the row, as it is claimed, in a slot.
+func (s *state) hold(n uint8, i int, old uint8) {
+	s.slots[n][i] = slot{stage: slotHeld, src: s.row.src, inc: s.row.inc, claim: s.row.claim, old: old}
+}
+
+// tryClaim claims the row. A claim whose reply is lost is nobody's.
+func (m *machine) tryClaim(s *state, n uint8, free int) {
+	a := action{kind: actClaim, node: n}
+	t := *s
+	t.claim(n)
+	if left := t; left.unknown(false) {
+		a.outcome = outcomeReplyLost
+		m.add(left, a, 0)
+	}
+	t.hold(n, free, 0)
+	a.outcome = outcomeReplied
+	m.add(t, a, 0)
+	if t := *s; t.unknown(true) {
+		t.late = request{kind: lateClaim, node: n}
+		a.outcome = outcomeLate
+		m.add(t, a, 0)
+	}
+}
+
+// blindClaim is the second half of a claim that does not look again.
+func (m *machine) blindClaim(s *state, n, i uint8) {
+	t := *s
+	var broken Property
+	if t.row.inc == none {
+		t.slots[n][i] = slot{}
+	} else {
+		if t.row.claim != none {
+			broken = S3
+		}
+		t.row.claim, t.row.owner = fresh, n
+		t.hold(n, int(i), 0)
+	}
+	m.add(t, action{kind: actClaim, node: n, slot: i}, broken)
+}
+
+// begin sends the publish of a claim that is young enough (deviation D3). What happens to it after that look is
+// beyond the node's control.
+func (m *machine) begin(s *state, n, i uint8) {
+	var broken Property
+	if s.slots[n][i].old == 1 {
+		if !m.rules.PublishOld {
+			return
+		}
+		broken = S13
+	}
+	t := *s
+	l := &t.slots[n][i]
+	if m.rules.DeleteFirst {
+		broken |= m.delete(&t, deletion{inc: l.inc, claim: l.claim, node: n})
+		l.stage, l.old = slotDeleted, 0
+		m.add(t, action{kind: actDelete, node: n, slot: i}, broken)
+		return
+	}
+	l.stage, l.old = slotPublishing, 0
+	m.add(t, action{kind: actBegin, node: n, slot: i}, broken)
+}
+
+// tryPublish ends a publish: acknowledged, appended without anybody knowing, or neither yet.
+func (m *machine) tryPublish(s *state, n, i uint8) {
+	for _, end := range []outcome{outcomeReplied, outcomeReplyLost, outcomeLate} {
+		t := *s
+		l := &t.slots[n][i]
+		var broken Property
+		if end != outcomeReplied && !t.unknown(end == outcomeLate) {
+			continue
+		}
+		if end != outcomeReplied {
+			t.excuse(l.src)
+		}
+		if end == outcomeLate {
+			t.late = request{kind: latePublish, src: l.src, node: n}
+		} else {
+			broken = t.publish(l.src)
+		}
+		switch {
+		case l.stage == slotDeleted:
+			*l = slot{}
+		case end == outcomeReplied || m.rules.UnknownIsSuccess:
+			l.stage = slotAcked
+			if !m.rules.DeleteByClaim {
+				l.claim = none // nobody asks for it any more
+			}
+		default:
+			l.stage = slotFailed
+		}
+		m.add(t, action{kind: actPublish, node: n, slot: i, outcome: end}, broken)
+	}
+}
+
+// giveBack releases a claim that was not published. If the reply is lost, it is left at that.
+func (m *machine) giveBack(s *state, n, i uint8) {
+	a := action{kind: actGiveBack, node: n, slot: i}
+	t := *s
+	_, broken := t.reset(t.slots[n][i].claim, m.rules.ReleaseByID)
+	t.slots[n][i] = slot{}
+	m.add(t, a, broken)
+	if t := *s; t.unknown(true) {
+		t.late = request{kind: lateRelease, claim: t.slots[n][i].claim, node: n}
+		t.slots[n][i] = slot{}
+		a.outcome = outcomeLate
+		m.add(t, a, 0)
+	}
+}
+
+// tryDelete deletes what was acknowledged, and does so again until it gets a reply.
+func (m *machine) tryDelete(s *state, n, i uint8) {
+	a := action{kind: actDelete, node: n, slot: i}
+	l := &s.slots[n][i]
+	d := deletion{inc: l.inc, claim: l.claim, node: n}
+	t := *s
+	broken := m.delete(&t, d)
+	if left := t; left.unknown(false) {
+		a.outcome = outcomeReplyLost
+		m.add(left, a, broken)
+	}
+	t.slots[n][i] = slot{}
+	a.outcome = outcomeReplied
+	m.add(t, a, broken)
+	if t := *s; t.unknown(true) {
+		t.late = request{kind: lateDelete, inc: d.inc, claim: d.claim, node: n}
+		a.outcome = outcomeLate
+		m.add(t, a, 0)
+	}
+}
