@@ -52,7 +52,7 @@ type Stats struct {
 	Events    uint64        // occurrences in the queue
 	Calls     uint64        // calls of ports
 	Submitted int           // records on input topics
-	Appended  int           // records on output topics
+	Appended  int           // records on output and dead-letter topics
 	Virtual   time.Duration // true time in the world
 	Drained   time.Duration // how long after the healing everything was drained; -1 if it was not
 }

@@ -231,6 +231,7 @@ func (a *application) submit(s *Submission) {
 		p := t.choose(r.Key)
 		appended := p.append(r)
 		w.digest.number(uint64(s.Number))
+		w.stats.Submitted++
 		w.judge.submitted(s, &appended, deadline)
 		if w.observe != nil {
 			w.step(&Step{
@@ -270,6 +271,7 @@ func (a *application) published(from appending, r node.Record) {
 	w := a.world
 	n := numberIn(r.Headers)
 	w.digest.number(uint64(n)<<32 | uint64(r.Offset))
+	w.stats.Appended++
 	w.judge.published(from, &r)
 	a.count(n, &r, from)
 	if w.observe != nil {
