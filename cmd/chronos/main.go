@@ -44,6 +44,7 @@ type commands struct {
 
 	Sim   simCommand   `cmd:"" help:"Run the engine in a simulated world, and judge it." group:"prove"`
 	Check checkCommand `cmd:"" help:"Judge a history of what a delay service did." group:"prove"`
+	Model modelCommand `cmd:"" help:"Go through every state of the algorithm in a small world." group:"prove"`
 }
 
 // description is the first thing that a newcomer reads.
@@ -79,7 +80,11 @@ func (w *world) note(format string, args ...any) {
 // run runs the command that args name until it is done or ctx is, and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	w := &world{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Environ()}
-	err := execute(ctx, args, w)
+	return w.exitCode(execute(ctx, args, w))
+}
+
+// exitCode says what went wrong, if anything did, and returns the exit code for it.
+func (w *world) exitCode(err error) int {
 	var parse *kong.ParseError
 	var usage *usageError
 	var exit *exitError

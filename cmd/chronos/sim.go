@@ -23,7 +23,7 @@ type simCommand struct {
 	Plan     string `group:"what" placeholder:"FILE" help:"Run the plan in a file, such as one of a failure."`
 	Break    string `group:"what" placeholder:"NAME" help:"Run a mutant, an engine broken on purpose; or all, or list."`
 
-	Seeds    uint64        `group:"batch" placeholder:"N" help:"Run so many seeds, from --seed on, on all cores."`
+	Seeds    *uint64       `group:"batch" placeholder:"N" help:"Run so many seeds, from --seed on, on all cores."`
 	Duration time.Duration `group:"batch" placeholder:"TIME" help:"Run seeds for so long, by the clock on the wall."`
 	Twice    bool          `group:"batch" help:"Run everything twice: one seed must give one trace."`
 	Bench    bool          `group:"batch" help:"Measure speed and memory, in a few minutes."`
@@ -102,7 +102,7 @@ func (c *simCommand) dispatch(ctx context.Context, w *world) error {
 		return c.hunt(ctx, w)
 	case c.Scenario == "all":
 		return c.allScenarios(ctx, w)
-	case c.Seeds > 0 || c.Duration > 0:
+	case c.Seeds != nil || c.Duration > 0:
 		return c.batch(ctx, w)
 	}
 	s, err := c.subject()
@@ -116,10 +116,13 @@ func (c *simCommand) dispatch(ctx context.Context, w *world) error {
 func (c *simCommand) check() error {
 	given := map[string]bool{
 		"seed": c.Seed != nil, "nodes": c.Nodes != nil, "messages": c.Messages != nil, "for": c.For != nil,
-		"scenario": c.Scenario != "", "plan": c.Plan != "", "break": c.Break != "", "seeds": c.Seeds > 0,
+		"scenario": c.Scenario != "", "plan": c.Plan != "", "break": c.Break != "", "seeds": c.Seeds != nil,
 		"duration": c.Duration > 0, "twice": c.Twice, "trace": c.Trace != "", "bench": c.Bench,
 	}
-	if c.Duration < 0 {
+	switch {
+	case c.Seeds != nil && *c.Seeds == 0:
+		return usagef("--seeds is 0: it must be 1 or more")
+	case c.Duration < 0:
 		return usagef("--duration is %v: it must be positive", c.Duration)
 	}
 	drawn := []string{"seed", "nodes", "messages", "for"}
@@ -134,7 +137,7 @@ func (c *simCommand) check() error {
 		{c.Scenario == "all", []string{"scenario"}, []string{"twice"}},
 		{c.Scenario != "", []string{"scenario"}, []string{"break", "twice", "trace"}},
 		{c.Plan != "", []string{"plan"}, []string{"break", "twice", "trace"}},
-		{c.Seeds > 0 || c.Duration > 0, []string{"seeds", "duration"}, append(drawn, "break", "twice")},
+		{c.Seeds != nil || c.Duration > 0, []string{"seeds", "duration"}, append(drawn, "break", "twice")},
 		{true, nil, append(drawn, "break", "twice", "trace")},
 	} {
 		if !mode.is {

@@ -88,8 +88,8 @@ func (c *simCommand) batch(ctx context.Context, w *world) error {
 // announcement says what a batch is about to do.
 func (c *simCommand) announcement(first uint64, mutant *sim.Mutant) string {
 	text := fmt.Sprintf("seeds from %d on", first)
-	if c.Seeds > 0 {
-		text = fmt.Sprintf("%s from %d on", plural(c.Seeds, "seed"), first)
+	if c.Seeds != nil {
+		text = fmt.Sprintf("%s from %d on", plural(*c.Seeds, "seed"), first)
 	}
 	if c.Duration > 0 {
 		text += " for " + c.Duration.String()
@@ -115,7 +115,7 @@ func (c *simCommand) announcement(first uint64, mutant *sim.Mutant) string {
 
 // numbered returns the nth run of a batch, from 0; nil if there are no more.
 func (c *simCommand) numbered(first, n uint64, mutant *sim.Mutant) *subject {
-	if c.Seeds > 0 && n >= c.Seeds || n > math.MaxUint64-first {
+	if n >= c.mostSeeds() || n > math.MaxUint64-first {
 		return nil
 	}
 	s, err := c.drawn(first+n, mutant)
@@ -125,6 +125,15 @@ func (c *simCommand) numbered(first, n uint64, mutant *sim.Mutant) *subject {
 	return s
 }
 
+// mostSeeds is how many seeds a batch has at most.
+func (c *simCommand) mostSeeds() uint64 {
+	if c.Seeds != nil {
+		return *c.Seeds
+	}
+	return math.MaxUint64
+}
+
+// workers is how many runs there are at a time.
 func workers() int { return runtime.GOMAXPROCS(0) }
 
 // runAll runs subjects on all cores until there are no more or ctx is done. What has begun is brought to an end.
@@ -133,7 +142,7 @@ func (c *simCommand) runAll(ctx context.Context, w *world, next func(n uint64) *
 	var mu sync.Mutex
 	var begun, counted uint64
 	early := map[uint64]*outcome{} // that ended before one that began earlier
-	shown := newProgress(w.stderr, c.Seeds)
+	shown := newProgress(w.stderr, c.mostSeeds())
 	begin := func() (uint64, *subject) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -204,7 +213,7 @@ func (c *simCommand) report(ctx context.Context, p *paper, first uint64, t *tota
 	whole := c.Break == "" && c.Nodes == nil && c.Messages == nil && c.For == nil
 	missing := t.coverage.Missing()
 	switch {
-	case ctx.Err() != nil && (c.Seeds == 0 || uint64(t.runs) < c.Seeds):
+	case ctx.Err() != nil && uint64(t.runs) < c.mostSeeds():
 		p.line("INTERRUPTED: what has run has passed")
 		return &exitError{exitCouldNotRun, fmt.Errorf("interrupted after %s", plural(t.runs, "seed"))}
 	case len(missing) > 0 && whole && t.runs >= coverageSeeds:
@@ -282,7 +291,8 @@ func (c *simCommand) allScenarios(ctx context.Context, w *world) error {
 		if strings.HasPrefix(verdict, "FAILED") {
 			failed = append(failed, script.Name)
 		}
-		p.line("  %-30s  %016x  %s", script.Name, o.result.Hash, verdict)
+		label := fmt.Sprintf("%-28s  %016x", script.Name, o.result.Hash)
+		p.words(len(label)+4, label, strings.Fields(verdict)...)
 	}
 	p.line("")
 	if len(failed) > 0 {

@@ -36,9 +36,9 @@ func (c *simCommand) hunt(ctx context.Context, w *world) error {
 		return fmt.Errorf("interrupted after %s", span(time.Since(began)))
 	}
 	p := &paper{out: w.stdout}
-	p.line("Each mutant in %d disjoint series of seeds (from 1, from %s, and so on): least / median / most to the",
-		huntSeries, thousands(huntSpacing+1))
-	p.line("seed that catches it. Virtual and wall time are those of all seeds up to then.")
+	p.paragraph(fmt.Sprintf("Each mutant in %d disjoint series of seeds, from 1, from %s and so on: least / median / "+
+		"most to the seed that catches it. Virtual and wall time are those of all seeds up to then.",
+		huntSeries, thousands(huntSpacing+1)))
 	p.line("")
 	p.line("| mutant | what is wrong with it | caught by | seeds | virtual time | wall time |")
 	p.line("|---|---|---|---|---|---|")

@@ -3,13 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"time"
 )
 
 // progress shows a person at a terminal how far a batch is, on a line that is written over and over.
 type progress struct {
 	out   io.Writer // nil if nobody looks
-	of    uint64    // 0 if nobody knows
+	of    uint64    // the largest number if nobody knows
 	began time.Time
 	last  time.Time
 }
@@ -31,7 +32,7 @@ func (p *progress) update(t *total) {
 	}
 	p.last = now
 	of := ""
-	if p.of > 0 {
+	if p.of < math.MaxUint64 {
 		of = " of " + thousands(p.of)
 	}
 	_, _ = fmt.Fprintf(p.out, "\r\x1b[K%s%s seeds, %.0f a second, %s of virtual time, %d broken",
