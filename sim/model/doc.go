@@ -18,17 +18,17 @@
 //   - Calls of unknown outcome: a call takes effect and its reply is lost, or its caller gives up (or dies) while it is
 //     still on its way; then it takes effect at any later moment, or never.
 //   - Crashes at any moment, and new processes in place of the dead.
-//   - Pauses, and slow nodes, networks and servers: any number. Between any two steps of a node the rest of the world may
-//     do as much as it likes.
+//   - Pauses, and slow nodes, networks and servers: any number. Between any two steps of a node the rest of the world
+//     may do as much as it likes.
 //
 // Time is not a number here. A claim may be found too old at any moment; from then on its holder knows it too. That
 // covers every choice of the hold time, also wrong ones.
 //
 // # What is not
 //
-// Clocks and deadlines (whether a message is due, and early); values, keys and headers; batches of different ids; several
-// partitions; brokers that lose what they have acknowledged; a poll, look or search for stuck claims that fails,
-// because it changes nothing; more than one call that is late at a time; commits that overtake each other. The
+// Clocks and deadlines (whether a message is due, and early); values, keys and headers; batches of different ids;
+// several partitions; brokers that lose what they have acknowledged; a poll, look or search for stuck claims that
+// fails, because it changes nothing; more than one call that is late at a time; commits that overtake each other. The
 // engine's loops are taken to be less orderly than they are: a node may publish, delete and claim in any order.
 //
 // # Bounds
@@ -45,8 +45,8 @@
 //
 // # Variants
 //
-// A Variant deviates from our algorithm by one field of Rules, and is expected to break certain properties in a scope. To
-// add one: add a field to Rules, use it in the one place where it makes the difference, and add the variant with
+// A Variant deviates from our algorithm by one field of Rules, and is expected to break certain properties in a scope.
+// To add one: add a field to Rules, use it in the one place where it makes the difference, and add the variant with
 // its scope to variant.go and the lengths of its counter-examples to the table in model_test.go. If it makes calls
 // matter that have no effect in ours, simplify in state.go must leave them alone.
 //

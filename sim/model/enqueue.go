@@ -61,7 +61,7 @@ func (m *machine) tryInsert(s *state, n uint8, ready bool) {
 	inserted, broken := m.insert(&t, i)
 	made := inserted && t.row != before
 	if made && ready {
-		t.hold(n, m.freeSlot(&t, n), 0)
+		t.hold(n, m.freeSlot(&t, n))
 	}
 	t.done(n)
 	m.add(t, a, broken)
@@ -118,7 +118,7 @@ func (m *machine) takeUp(s *state, n uint8) {
 			broken = S3
 		}
 	}
-	t.hold(n, free, 0)
+	t.hold(n, free)
 	t.done(n)
 	m.add(t, action{kind: actInsert, node: n, option: insertTakeUp}, broken)
 }

@@ -44,8 +44,8 @@ func (m *machine) freeSlot(s *state, n uint8) int {
 }
 
 // hold puts the row, as it is claimed, in a slot.
-func (s *state) hold(n uint8, i int, old uint8) {
-	s.slots[n][i] = slot{stage: slotHeld, src: s.row.src, inc: s.row.inc, claim: s.row.claim, old: old}
+func (s *state) hold(n uint8, i int) {
+	s.slots[n][i] = slot{stage: slotHeld, src: s.row.src, inc: s.row.inc, claim: s.row.claim}
 }
 
 // tryClaim claims the row. A claim whose reply is lost is nobody's.
@@ -57,7 +57,7 @@ func (m *machine) tryClaim(s *state, n uint8, free int) {
 		a.outcome = outcomeReplyLost
 		m.add(left, a, 0)
 	}
-	t.hold(n, free, 0)
+	t.hold(n, free)
 	a.outcome = outcomeReplied
 	m.add(t, a, 0)
 	if t := *s; t.unknown(true) {
@@ -78,7 +78,7 @@ func (m *machine) blindClaim(s *state, n, i uint8) {
 			broken = S3
 		}
 		t.row.claim, t.row.owner = fresh, n
-		t.hold(n, int(i), 0)
+		t.hold(n, int(i))
 	}
 	m.add(t, action{kind: actClaim, node: n, slot: i}, broken)
 }

@@ -158,13 +158,11 @@ func (m *machine) insert(s *state, i insertion) (inserted bool, broken Property)
 	return true, 0
 }
 
-// claim is the statement; it claims a waiting row. Nothing is broken by it.
-func (s *state) claim(node uint8) bool {
-	if s.row.inc == none || s.row.claim != none {
-		return false
+// claim is the statement; it claims the row if it waits.
+func (s *state) claim(node uint8) {
+	if s.row.inc != none && s.row.claim == none {
+		s.row.claim, s.row.owner = fresh, node
 	}
-	s.row.claim, s.row.owner = fresh, node
-	return true
 }
 
 // deletion is what a delete asks for.

@@ -55,9 +55,9 @@ func TestVariants(t *testing.T) {
 
 // TestOurs goes through all states of our algorithm in the worlds in which the variants fail.
 func TestOurs(t *testing.T) {
-	for _, v := range model.Variants() {
-		if r := model.Explore(v.Scope); r.Broken != 0 {
-			t.Errorf("%s: ours breaks %v:\n%v", v.Scope.Name, r.Broken, r.Story)
+	for _, scope := range model.SmallScopes() {
+		if r := model.Explore(scope); r.Broken != 0 {
+			t.Errorf("%s: ours breaks %v:\n%v", scope.Name, r.Broken, r.Story)
 		}
 	}
 }

@@ -98,11 +98,11 @@ func partitionText(s *state) string {
 // rowText is what the row has become, where it has changed, or was to change. Rows have numbers in the order of
 // their inserts.
 func (t *teller) rowText(before, after *state, a action) string {
-	switch a.kind {
-	case actLag:
+	if a.kind == actLag {
 		t.standby = t.row
 		return ""
-	case actFailover:
+	}
+	if a.kind == actFailover {
 		t.row = t.standby
 		return t.describe(after.row)
 	}

@@ -39,8 +39,8 @@ func (s *search) walk() found {
 	first := initial(&s.machine.scope)
 	s.number(first.pack(), 0, 0)
 	drain := s.want&L2 != 0
-	last := 0 // the last state of this depth
-	for i := 0; i < len(s.keys); i++ {
+	last := 0                          // the last state of this depth
+	for i := 0; i < len(s.keys); i++ { //nolint:intrange // the loop adds keys
 		at := unpack(s.keys[i])
 		if drain {
 			s.starts = append(s.starts, uint32(len(s.links))) //nolint:gosec // far fewer than 2^32
