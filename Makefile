@@ -11,8 +11,13 @@ VULNCHECK := .cache/bin/govulncheck-$(GOVULNCHECK_VERSION)
 PKG ?= ./...
 FUZZTIME ?= 30s
 
+# The simulator: how many seeds `make sim` runs, with which one it begins, and how long `make sim-long` runs.
+SEEDS ?= 10000
+SEED ?= 1
+DURATION ?= 1h
+
 .DEFAULT_GOAL := help
-.PHONY: help build unit test race vet lint fmt scripts-lint bench fuzz tidy vuln cover ci clean
+.PHONY: help build unit test race sim sim-long replay mutants model vet lint fmt scripts-lint bench fuzz tidy vuln cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -24,11 +29,27 @@ unit: ## Run the tests that need no servers and no network
 	scripts/setup compiler
 	go test -short -race $(PKG)
 
-test: vet lint race ## Check and test everything, on a real Kafka and a real Postgres; sets up what it needs
+test: vet lint race sim ## Check and test everything, on a real Kafka and a real Postgres; sets up what it needs
 
 race: ## Run all tests with the race detector, on a real Kafka and a real Postgres
 	scripts/setup compiler
 	scripts/with-servers go test -race -shuffle=on $(PKG)
+
+sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (1 minute)
+	bin/chronos sim --scenario all --twice
+	bin/chronos sim --seed $(SEED) --seeds $(SEEDS) --twice
+
+sim-long: build ## Simulate worlds from SEED on for DURATION (1h)
+	bin/chronos sim --seed $(SEED) --duration $(DURATION)
+
+replay: build ## Simulate one world again: SEED=7, or the plan that a failure has left: PLAN=chronos-sim-7.txt
+	bin/chronos sim $(if $(PLAN),--plan '$(PLAN)',--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
+
+mutants: build ## Hunt every mutant in five series of seeds, and print how soon each is caught (1 minute)
+	bin/chronos sim --break all
+
+model: build ## Search all interleavings of a small cluster for broken promises
+	bin/chronos model
 
 vet: ## Run go vet
 	go vet ./...
