@@ -80,9 +80,7 @@ func (w *world) heal() {
 		h.heal(w.options.fate(h.number - 1))
 	}
 	w.judge.healed()
-	if w.observe != nil {
-		w.observe(&Step{Kind: StepWorld, Text: "the world heals"})
-	}
+	w.step(&Step{Kind: StepWorld, Text: "the world heals"})
 }
 
 // close unwinds all coroutines, so that a finished world leaves nothing behind.
