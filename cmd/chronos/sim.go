@@ -29,6 +29,7 @@ type simCommand struct {
 	Bench    bool          `group:"batch" help:"Measure speed and memory, in a few minutes."`
 
 	Trace string `group:"output" placeholder:"FILE" help:"Write each step as a line; - is standard output."`
+	HTML  string `group:"output" name:"html" placeholder:"FILE" help:"Draw the run, or a failure, as a page."`
 
 	run func(sim.Setup) sim.Result // nil for sim.Run; tests put something else here
 }
@@ -117,7 +118,8 @@ func (c *simCommand) check() error {
 	given := map[string]bool{
 		"seed": c.Seed != nil, "nodes": c.Nodes != nil, "messages": c.Messages != nil, "for": c.For != nil,
 		"scenario": c.Scenario != "", "plan": c.Plan != "", "break": c.Break != "", "seeds": c.Seeds != nil,
-		"duration": c.Duration > 0, "twice": c.Twice, "trace": c.Trace != "", "bench": c.Bench,
+		"duration": c.Duration > 0, "twice": c.Twice, "trace": c.Trace != "", "html": c.HTML != "",
+		"bench": c.Bench,
 	}
 	switch {
 	case c.Seeds != nil && *c.Seeds == 0:
@@ -135,16 +137,16 @@ func (c *simCommand) check() error {
 		{c.Scenario == "list", []string{"scenario"}, nil},
 		{c.Break == "list" || c.Break == "all", []string{"break"}, nil},
 		{c.Scenario == "all", []string{"scenario"}, []string{"twice"}},
-		{c.Scenario != "", []string{"scenario"}, []string{"break", "twice", "trace"}},
-		{c.Plan != "", []string{"plan"}, []string{"break", "twice", "trace"}},
-		{c.Seeds != nil || c.Duration > 0, []string{"seeds", "duration"}, append(drawn, "break", "twice")},
-		{true, nil, append(drawn, "break", "twice", "trace")},
+		{c.Scenario != "", []string{"scenario"}, []string{"break", "twice", "trace", "html"}},
+		{c.Plan != "", []string{"plan"}, []string{"break", "twice", "trace", "html"}},
+		{c.Seeds != nil || c.Duration > 0, []string{"seeds", "duration"}, append(drawn, "break", "twice", "html")},
+		{true, nil, append(drawn, "break", "twice", "trace", "html")},
 	} {
 		if !mode.is {
 			continue
 		}
 		for _, name := range slices.Concat(drawn, []string{
-			"scenario", "plan", "break", "seeds", "duration", "twice", "trace", "bench",
+			"scenario", "plan", "break", "seeds", "duration", "twice", "trace", "html", "bench",
 		}) {
 			if given[name] && !slices.Contains(mode.names, name) && !slices.Contains(mode.with, name) {
 				first := mode.names[0]

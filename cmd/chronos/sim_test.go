@@ -111,7 +111,7 @@ func TestSimCouldNotRun(t *testing.T) {
 		"--seeds 3 --break nobody",
 		"--seeds 3 --trace x", "--seeds 3 --plan x", "--scenario h01-lost-delete-reply --plan x", "--plan x --seed 3",
 		"--scenario all --trace x", "--scenario list --twice", "--break list --seeds 2", "--break all --twice",
-		"--bench --seed 3", "--trace /nowhere/trace",
+		"--bench --seed 3", "--trace /nowhere/trace", "--html /nowhere/page", "--scenario all --html x",
 	} {
 		got := run(t, "", append([]string{"sim"}, strings.Fields(args)...)...)
 		if got.code != 2 || !strings.HasPrefix(got.stderr, "chronos: ") || strings.Count(got.stderr, "\n") != 1 {
@@ -178,6 +178,23 @@ func TestSimTrace(t *testing.T) {
 	if strings.Count(traces[0], "\n") < 100 || traces[0] != traces[1] || traces[0] != traces[2] {
 		t.Errorf("the traces have %d, %d and %d bytes, and are not the same", len(traces[0]), len(traces[1]),
 			len(traces[2]))
+	}
+}
+
+// TestSimPage draws a run that passes and one that fails.
+func TestSimPage(t *testing.T) {
+	t.Chdir(t.TempDir())
+	got := run(t, "", "sim", "--seed", "8", "--html", "passed.html")
+	wantOutput(t, got, 0, "The picture is in passed.html.", "PASSED")
+	got = run(t, "", "sim", "--seed", "1", "--seeds", "2", "--break", "upsert", "--html", "failed.html")
+	wantOutput(t, got, 1, "The story of", "The picture is in failed.html.", "Replay it:")
+	for name, text := range map[string]string{
+		"passed.html": "chronos sim --seed 8", "failed.html": "chronos sim --plan chronos-sim-1.txt",
+	} {
+		page, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(page), "</html>") || !strings.Contains(string(page), text) {
+			t.Errorf("%s has %d bytes and lacks %q: %v", name, len(page), text, err)
+		}
 	}
 }
 

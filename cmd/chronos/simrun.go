@@ -10,6 +10,7 @@ import (
 
 	"chronos/sim"
 	"chronos/sim/check"
+	"chronos/sim/page"
 )
 
 // single runs one run and reports on it.
@@ -38,7 +39,7 @@ func (c *simCommand) single(w *world, s *subject) error {
 			return c.nondeterministic(p, s, result.Hash, again.Hash)
 		}
 	}
-	p.summary(&result, wall)
+	p.summary(&s.setup.Options, &result, wall)
 	p.line("")
 	if err := c.verdict(p, s, &result, wall); err != nil || p.err != nil {
 		return errors.Join(err, p.err)
@@ -74,7 +75,7 @@ func (c *simCommand) traced(w *world, setup sim.Setup) (result sim.Result, wall 
 }
 
 // summary writes the figures of a run.
-func (p *paper) summary(r *sim.Result, wall time.Duration) {
+func (p *paper) summary(o *sim.Options, r *sim.Result, wall time.Duration) {
 	p.figure("virtual time", "%s", span(r.Stats.Virtual))
 	p.figure("wall time", "%s, %s times faster", span(wall),
 		thousands(int64(r.Stats.Virtual.Seconds()/max(wall.Seconds(), 1e-6))))
@@ -86,6 +87,8 @@ func (p *paper) summary(r *sim.Result, wall time.Duration) {
 	switch {
 	case r.Stats.Drained >= 0:
 		p.figure("drained", "%s after the world has healed", span(r.Stats.Drained))
+	case r.Violation == nil && o.Poison > 0 && !o.DeadLetter:
+		p.figure("drained", "no: what its topic rejects stays, without a dead-letter topic")
 	default:
 		p.figure("drained", "no")
 	}
@@ -97,6 +100,11 @@ func (c *simCommand) verdict(p *paper, s *subject, r *sim.Result, wall time.Dura
 	v, expected := r.Violation, ""
 	if s.script != nil {
 		expected = s.script.Expect
+	}
+	if v == nil || v.Invariant == expected {
+		if err := c.draw(p, s.name, s.replay, s.setup, r); err != nil {
+			return err
+		}
 	}
 	switch {
 	case v != nil && v.Invariant == expected:
@@ -141,36 +149,60 @@ func (c *simCommand) broken(p *paper, s *subject, r *sim.Result, wall time.Durat
 			p.line("")
 		}
 	}
-	setup, violation, file := s.setup, v, ""
+	setup, result, file := s.setup, r, ""
 	if s.script == nil {
 		if small, found := c.shrink(p, s, wall); found {
-			setup, violation = small.Setup, small.Result.Violation
+			setup, result = small.Setup, &small.Result
 			var err error
 			if file, err = keep(s, v, &small); err != nil {
 				return err
 			}
 		}
 	}
-	if len(violation.Messages) > 0 {
-		p.line("The story of %s:", submissions(violation.Messages))
+	if about := result.Violation.Messages; len(about) > 0 {
+		p.line("The story of %s:", submissions(about))
 		p.line("")
-		p.story(sim.Story(setup, violation.Messages...))
+		p.story(sim.Story(setup, about...))
 		p.line("")
+	}
+	command := s.replay
+	if file != "" {
+		command = "chronos sim --plan " + file
+	}
+	if err := c.draw(p, s.name, command, setup, result); err != nil {
+		return err
 	}
 	p.line("Replay it:")
 	p.line("")
 	if file == "" {
 		p.line("  %s", s.replay)
 	} else {
-		again := "chronos sim --plan " + file
-		p.line("  %-*s   the small run above", len(s.replay), again)
-		p.line("  %-*s   the run in which it was found", len(again), s.replay)
+		p.line("  %-*s   the small run above", len(s.replay), command)
+		p.line("  %-*s   the run in which it was found", len(command), s.replay)
 		if s.setup.Break == nil {
 			p.line("")
 			p.line("When it is mended, move %s to sim/testdata/kept: it is run first, for ever.", file)
 		}
 	}
 	return brokenf("%s breaks %s", s.name, v.Invariant)
+}
+
+// draw writes a run as a page, if that was asked for.
+func (c *simCommand) draw(p *paper, name, command string, setup sim.Setup, r *sim.Result) (err error) {
+	if c.HTML == "" {
+		return nil
+	}
+	file, err := os.Create(c.HTML)
+	if err != nil {
+		return usagef("--html is %s: %v", c.HTML, errors.Unwrap(err))
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := page.Write(file, page.Page{Title: name, Command: command, Setup: setup, Result: *r}); err != nil {
+		return err
+	}
+	p.line("The picture is in %s.", c.HTML)
+	p.line("")
+	return nil
 }
 
 // submissions names some submissions.
