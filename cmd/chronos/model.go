@@ -20,8 +20,8 @@ type modelCommand struct {
 
 // Help says what the table is.
 func (c *modelCommand) Help() string {
-	return `Two nodes, one partition and one id that is submitted twice make a world so small that one can go through all
-of its states. The model does that with broken variants of the algorithm, each of which must be found to break
+	return `Two nodes, one partition and one id that is submitted twice make a world so small that one can go through
+all of its states. The model does that with broken variants of the algorithm, each of which must be found to break
 what it is expected to, in the smallest number of steps; and with the algorithm as it is, in the same worlds and
 in much larger ones, where nothing may be found. It takes less than two minutes.
 

@@ -62,6 +62,9 @@ const (
 	crashReset
 )
 
+// rebalanceLeave is the option of a rebalance that the owner of the partition has asked for.
+const rebalanceLeave = 1
+
 // fault tells whether a step is one that need not happen.
 func (a action) fault() bool {
 	return a.outcome != outcomeReplied || a.kind >= actCrash

@@ -41,12 +41,7 @@ func (m *machine) strike(s *state) {
 		}
 	}
 	if s.rebalances > 0 {
-		t := *s
-		t.rebalances--
-		t.consumers[t.owner].revoke()
-		t.owner = 1 - t.owner
-		t.position = t.committed
-		m.add(t, action{kind: actRebalance}, 0)
+		m.rebalance(s)
 	}
 	switch s.failover {
 	case failoverLeft:
@@ -55,6 +50,23 @@ func (m *machine) strike(s *state) {
 		m.add(t, action{kind: actLag}, 0)
 	case failoverLags:
 		m.failOver(s)
+	}
+}
+
+// rebalance gives the partition to the other node: because the group has given its owner up for dead, or because that
+// one cannot reach the store, drops its batch and leaves.
+func (m *machine) rebalance(s *state) {
+	t := *s
+	t.rebalances--
+	t.owner = 1 - t.owner
+	t.position = t.committed
+	left := t
+	c := &t.consumers[s.owner]
+	c.revoke()
+	m.add(t, action{kind: actRebalance, node: s.owner}, 0)
+	if c.phase == phaseStored {
+		left.consumers[s.owner] = consumer{}
+		m.add(left, action{kind: actRebalance, node: s.owner, option: rebalanceLeave}, 0)
 	}
 }
 

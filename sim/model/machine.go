@@ -65,6 +65,7 @@ type step struct {
 type machine struct {
 	rules Rules
 	scope Scope
+	plain bool // states are not simplified: for the test that this makes no difference
 
 	steps []step // of the state at hand
 }

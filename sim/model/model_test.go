@@ -1,6 +1,8 @@
 package model_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"chronos/sim/model"
@@ -58,6 +60,88 @@ func TestOurs(t *testing.T) {
 	for _, scope := range model.SmallScopes() {
 		if r := model.Explore(scope); r.Broken != 0 {
 			t.Errorf("%s: ours breaks %v:\n%v", scope.Name, r.Broken, r.Story)
+		}
+	}
+}
+
+// TestSimplification walks with and without what makes the walk short: they meet the same states, but for what was
+// simplified.
+func TestSimplification(t *testing.T) {
+	for _, scope := range []model.Scope{
+		{Name: "crash, rebalance", Crashes: 1, Rebalances: 1, Suspicions: 1, Batches: 1, Fired: true},
+		{Name: "lost reply", Unknowns: 1, Suspicions: model.Unbounded, Batches: 1, Early: true},
+		{Name: "two batches", Unknowns: 1, Suspicions: 1, Batches: 2, Fired: true},
+		{Name: "failover", Failover: true, Suspicions: 1, Batches: 1, Lapsed: true, Fired: true},
+	} {
+		plain, simplified, usual, odd := model.Plain(model.Rules{}, scope)
+		if odd != "" || plain <= usual || simplified != usual {
+			t.Errorf("%s: %d states, %d simplified, and %d in the usual walk; %s",
+				scope.Name, plain, simplified, usual, odd)
+		}
+	}
+}
+
+// TestPacking checks that states fit into their keys, and have one canonical form.
+func TestPacking(t *testing.T) {
+	scope := model.Scope{
+		Crashes: 1, Unknowns: 1, Failover: true, Suspicions: 1, Batches: 2, Lapsed: true, Early: true, Fired: true,
+	}
+	if !model.Packs(scope) {
+		t.Error("a state is another one after it was packed and unpacked")
+	}
+}
+
+// TestNothingIsVacuous checks that everything that the model can do does happen in our algorithm: that it breaks nothing
+// is of no worth where nothing happens.
+func TestNothingIsVacuous(t *testing.T) {
+	count := map[string]int{}
+	for _, scope := range []model.Scope{
+		{Crashes: 1, Unknowns: 1, Suspicions: 1, Batches: 1, Early: true, Lapsed: true, Fired: true},
+		{Unknowns: 1, Rebalances: 1, Suspicions: 1, Batches: 2, Fired: true},
+		{Failover: true, Batches: 1},
+	} {
+		for name, n := range model.Steps(scope) {
+			count[name] += n
+		}
+	}
+	for _, name := range []string{
+		"drained", "submit", "poll 1", "poll 2", "look", "commit", "commit reply lost", "begin", "suspect", "drop",
+		"insert", "insert 1", "insert 2", "insert reply lost", "insert reply lost 1", "insert late", "insert late 1",
+		"direct", "direct reply lost", "direct late", "claim", "claim reply lost", "claim late", "publish",
+		"publish reply lost", "publish late", "give back", "give back late", "delete", "delete reply lost", "delete late",
+		"reset", "reset late", "late insert", "late claim", "late publish", "late delete", "late reset", "late release",
+		"crash", "crash 1", "crash 2", "crash 3", "crash 4", "crash 6", "rebalance", "rebalance 1", "lag", "failover",
+	} {
+		if count[name] == 0 {
+			t.Errorf("%q never happens", name)
+		}
+		delete(count, name)
+	}
+	for name := range count {
+		t.Errorf("%q happens, and is not in the list", name)
+	}
+}
+
+// TestDocument checks that the page in docs/ is what the code writes; the numbers of states of the large scopes are
+// left to "chronos model".
+func TestDocument(t *testing.T) {
+	page, err := os.ReadFile("../../docs/COUNTEREXAMPLES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written strings.Builder
+	if err := model.Document(&written, make([]model.Result, len(model.Scopes()))); err != nil {
+		t.Fatal(err)
+	}
+	const from = "in large worlds"
+	want, _, _ := strings.Cut(written.String(), from)
+	got, large, ok := strings.Cut(string(page), from)
+	if !ok || got != want {
+		t.Error(`docs/COUNTEREXAMPLES.md is out of date: run "chronos model --docs docs/COUNTEREXAMPLES.md"`)
+	}
+	for _, scope := range model.Scopes() {
+		if _, row, ok := strings.Cut(large, "| "+scope.Name+" | "); !ok || !strings.Contains(row, "| nothing |") {
+			t.Errorf("docs/COUNTEREXAMPLES.md does not say that nothing was found in %q", scope.Name)
 		}
 	}
 }

@@ -178,6 +178,9 @@ func (t *teller) what(before, after *state, a action) string {
 	case actCrash:
 		return crashText(a)
 	case actRebalance:
+		if a.option == rebalanceLeave {
+			return nodeName(before.owner) + " leaves, given to " + nodeName(after.owner)
+		}
 		return "taken from " + nodeName(before.owner) + ", given to " + nodeName(after.owner)
 	case actLag:
 		return "the standby falls behind"

@@ -81,7 +81,11 @@ All states of our own algorithm, with all promised properties, in the worlds of 
 `
 
 const documentLarge = `
-And in the large ones, which "chronos model" goes through each time:
+## The algorithm as it is, in large worlds
+
+"chronos model" goes through all of these states each time. A reply can be lost after the call took effect, before, and
+with the call still on its way. Claims and false suspicions are not counted, but for "two batches a node, a
+rebalance", which has one false suspicion.
 
 `
 

@@ -258,7 +258,9 @@ func (l *labels) find(v *uint8) {
 // claims, sorts slots, and ends what can have no effect any more.
 func (m *machine) canonical(s *state) {
 	m.rename(s)
-	m.simplify(s)
+	if !m.plain {
+		m.simplify(s)
+	}
 	for n := range s.slots {
 		if s.slots[n][0].order() < s.slots[n][1].order() {
 			s.slots[n][0], s.slots[n][1] = s.slots[n][1], s.slots[n][0]

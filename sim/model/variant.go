@@ -42,20 +42,36 @@ func VariantByName(name string) (Variant, bool) {
 func Scopes() []Scope {
 	return []Scope{
 		{
-			Name:    "crash, lost reply, rebalance",
+			Name:    "a crash, a lost reply, a rebalance",
 			Crashes: 1, Unknowns: 1, Rebalances: 1, Suspicions: Unbounded, Batches: 1, Early: true,
+		},
+		{
+			Name:     "two lost replies, a rebalance",
+			Unknowns: 2, Rebalances: 1, Suspicions: Unbounded, Batches: 1, Early: true,
+		},
+		{
+			Name:    "two crashes, a lost reply",
+			Crashes: 2, Unknowns: 1, Suspicions: Unbounded, Batches: 1, Early: true,
 		},
 		{
 			Name:    "two batches a node",
 			Crashes: 1, Unknowns: 1, Suspicions: Unbounded, Batches: 2, Early: true,
 		},
 		{
+			Name:    "two batches a node, a rebalance",
+			Crashes: 1, Unknowns: 1, Rebalances: 1, Suspicions: 1, Batches: 2, Early: true,
+		},
+		{
 			Name:    "lapsed on arrival",
 			Crashes: 1, Unknowns: 1, Rebalances: 1, Suspicions: Unbounded, Batches: 1, Lapsed: true, Early: true,
 		},
 		{
-			Name:    "lossy failover, offsets rewound",
+			Name:    "a lossy failover, a crash",
 			Crashes: 1, Unknowns: 1, Suspicions: Unbounded, Batches: 1, Failover: true,
+		},
+		{
+			Name:     "a lossy failover, lapsed on arrival",
+			Unknowns: 1, Rebalances: 1, Suspicions: Unbounded, Batches: 1, Failover: true, Lapsed: true, Early: true,
 		},
 	}
 }

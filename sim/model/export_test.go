@@ -1,0 +1,83 @@
+package model
+
+import "fmt"
+
+// Plain goes through a scope without the simplifications of canonical, renaming apart, and returns how many states that
+// are, how many they become when simplified, how many the usual walk meets, and the first one that only one of the two
+// walks has.
+func Plain(rules Rules, scope Scope) (plain, simplified, usual int, odd string) {
+	unreduced := search{machine: machine{rules: rules, scope: scope, plain: true}}
+	unreduced.walk()
+	reduced := search{machine: machine{rules: rules, scope: scope}}
+	reduced.walk()
+	met := map[key]bool{}
+	for _, k := range reduced.keys {
+		met[k] = true
+	}
+	image := map[key]bool{}
+	for _, k := range unreduced.keys {
+		s := unpack(k)
+		reduced.machine.canonical(&s)
+		image[s.pack()] = true
+		if !met[s.pack()] && odd == "" {
+			odd = fmt.Sprintf("only without simplification: %+v", s)
+		}
+	}
+	for _, k := range reduced.keys {
+		if !image[k] && odd == "" {
+			odd = fmt.Sprintf("only with simplification: %+v", unpack(k))
+		}
+	}
+	return len(unreduced.keys), len(image), len(reduced.keys), odd
+}
+
+// Packs tells whether each state of a scope is the same after it was packed and unpacked, and brought into its
+// canonical form once more.
+func Packs(scope Scope) bool {
+	s := search{machine: machine{scope: scope}}
+	s.walk()
+	for _, k := range s.keys {
+		at := unpack(k)
+		if at.pack() != k {
+			return false
+		}
+		if s.machine.canonical(&at); at.pack() != k {
+			return false
+		}
+	}
+	return true
+}
+
+// Kinds are the names of the steps, in their order.
+func kinds() []string {
+	return []string{
+		"submit", "poll", "insert", "look", "direct", "commit", "select", "claim", "begin", "publish", "give back",
+		"delete", "suspect", "reset", "late", "drop", "crash", "rebalance", "lag", "failover",
+	}
+}
+
+// Steps counts the steps of our algorithm in a scope, by their kind, outcome and option, and how often the world drains
+// after both submissions were published.
+func Steps(scope Scope) map[string]int {
+	s := search{machine: machine{scope: scope}}
+	s.walk()
+	count := map[string]int{}
+	for _, k := range s.keys {
+		at := unpack(k)
+		if at.drained() && at.fired == 3 {
+			count["drained"]++
+		}
+		for _, step := range s.machine.next(&at) {
+			a := step.action
+			name := kinds()[a.kind] + [...]string{"", " reply lost", " late"}[a.outcome]
+			switch {
+			case a.kind == actLate:
+				name += " " + lateText(at.late)
+			case a.option != 0:
+				name += fmt.Sprint(" ", a.option)
+			}
+			count[name]++
+		}
+	}
+	return count
+}
