@@ -1,0 +1,26 @@
+// Package chaos shows on real servers what the simulator shows of the algorithm: that adapters, drivers, servers and
+// processes keep the same promise. It starts Apache Kafka and Postgres, runs nodes of the built binary against them,
+// each through proxies of its own, lets faults strike after a schedule that is drawn from a seed, submits messages all
+// the while, writes down what an outsider can see as a history, and has it judged by package check.
+//
+//	client ----------------------------------------------> brokers ----> consumer, into the history
+//	                                                        ^   |
+//	node 1 --- proxy 1.1, 1.2, 1.3 --- listener P1 ---------+   |
+//	       \-- proxy 1.p --- cutter 1 --------------------------|--> Postgres ----> replication slot, into the history
+//	node 2 --- proxies 2.1 ... and so on                        |
+//	nemesis: toxics, cuts, signals to nodes, brokers and Postgres
+//
+// # How to read it
+//
+//   - backend.go: servers that can be killed, frozen and started again: processes of this machine (local.go) or
+//     containers (docker.go). kafka.go and postgres.go: what is started. cluster.go: all of it together.
+//   - link.go, stall.go, cutter.go: the ways of a node, and what can be done to them. A broker tells each node
+//     the address of that node's proxy, by a listener for each node: nobody can go around.
+//   - node.go: node processes.
+//   - workload.go, history.go, rows.go: the client, and what is written down. Row changes come from a logical
+//     replication slot, in commit order: what really happened, whatever a node was told.
+//   - nemesis.go, scenarios.go: faults, and when they strike. run.go: one scenario from beginning to end.
+//   - report.go: tables and pages for people. cmd/chaos is the command behind `make chaos`.
+//
+// Servers listen on 127.0.0.1, are started by the suite itself, and end with it: also when it is killed.
+package chaos

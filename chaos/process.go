@@ -1,0 +1,205 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is a program that the suite has started, with all the processes that it has started itself. Its output is
+// appended to a file.
+type process struct {
+	command []string
+	env     []string
+	dir     string
+	log     string              // the file
+	user    *syscall.Credential // nil for the user of the suite
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{}
+	code int
+}
+
+// start starts the program. It ends when the suite ends, whatever the suite ends by.
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open the log of %s: %w", p.command[0], err)
+	}
+	defer out.Close() //nolint:errcheck // the program has it
+	cmd := exec.CommandContext(context.Background(), p.command[0], p.command[1:]...)
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: p.user}
+	if err := startOnThread(cmd); err != nil {
+		return fmt.Errorf("start %s: %w", p.command[0], err)
+	}
+	done := make(chan struct{})
+	p.cmd, p.done = cmd, done
+	go func() {
+		_ = cmd.Wait() // the exit code says it all
+		p.mu.Lock()
+		p.code = cmd.ProcessState.ExitCode()
+		p.mu.Unlock()
+		close(done)
+	}()
+	return nil
+}
+
+// running tells whether the program runs.
+func (p *process) running() bool {
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	if done == nil {
+		return false
+	}
+	select {
+	case <-done:
+		return false
+	default:
+		return true
+	}
+}
+
+// ended waits until the program has ended, for some time at most, and tells whether it has.
+func (p *process) ended(within time.Duration) bool {
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	if done == nil {
+		return true
+	}
+	select {
+	case <-done:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// signal sends a signal to the program alone.
+func (p *process) signal(s syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return errors.New("it was never started")
+	}
+	return p.cmd.Process.Signal(s)
+}
+
+// signalTree sends a signal to the program and to all that it has started. A server of Postgres has sessions of its
+// own for its processes, so that a signal to the group would miss them.
+func (p *process) signalTree(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return
+	}
+	for _, pid := range tree(p.cmd.Process.Pid) {
+		_ = syscall.Kill(pid, s) // it may have ended meanwhile
+	}
+}
+
+// kill ends the program and all that it has started, and waits until they are gone.
+func (p *process) kill() error {
+	p.mu.Lock()
+	if p.cmd == nil {
+		p.mu.Unlock()
+		return nil
+	}
+	all := tree(p.cmd.Process.Pid)
+	p.mu.Unlock()
+	for _, pid := range all {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended meanwhile
+	}
+	limit := time.Now().Add(10 * time.Second)
+	for !p.ended(time.Millisecond) || slices.ContainsFunc(all, alive) {
+		if time.Now().After(limit) {
+			return fmt.Errorf("kill %s: it is still there after 10 s", p.command[0])
+		}
+	}
+	return nil
+}
+
+// stop asks the program to end, and kills it when it does not within some time.
+func (p *process) stop(s syscall.Signal, within time.Duration) error {
+	if !p.running() {
+		return nil
+	}
+	if err := p.signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", p.command[0], err)
+	}
+	if p.ended(within) {
+		return nil
+	}
+	return p.kill()
+}
+
+// alive tells whether a process is there and is no zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+// tree returns a process and its descendants, the parents first.
+func tree(root int) []int {
+	children := map[int][]int{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range stats {
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		pid, _, _ := strings.Cut(string(stat), " ")
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			continue
+		}
+		child, _ := strconv.Atoi(pid)
+		parent, _ := strconv.Atoi(fields[1])
+		children[parent] = append(children[parent], child)
+	}
+	all := []int{root}
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
+// startOnThread starts a program from a thread that stays until the program has ended: Linux takes the end of the
+// thread that has started a process for that of its parent, and Pdeathsig would kill it.
+func startOnThread(cmd *exec.Cmd) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		err := cmd.Start()
+		result <- err
+		if err == nil {
+			// The thread must not end before the program does; a locked one ends with its goroutine.
+			for alive(cmd.Process.Pid) {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		runtime.UnlockOSThread()
+	}()
+	return <-result
+}
