@@ -198,6 +198,17 @@ func TestSimPage(t *testing.T) {
 	}
 }
 
+// TestSimBrokenWithoutFiles asks that a broken invariant is told although the plan cannot be kept.
+func TestSimBrokenWithoutFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("chronos-sim-1.txt", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, "", "sim", "--break", "upsert", "--html", "/nowhere/page")
+	wantOutput(t, got, 1, "FAILED: S2 is broken", "keep the plan: ", "The story of", "--html is /nowhere/page",
+		"Replay it:", "  chronos sim --seed 1 --break upsert\n")
+}
+
 func TestSimScenarios(t *testing.T) {
 	got := run(t, "", "sim", "--scenario", "list")
 	wantOutput(t, got, 0, "h01-lost-delete-reply", "H1. The reply to a delete is lost", "no-fault", "store-down")

@@ -17,7 +17,8 @@ type progress struct {
 
 // newProgress returns a progress that is shown on a terminal only.
 func newProgress(out io.Writer, of uint64) *progress {
-	p := &progress{of: of, began: time.Now()}
+	now := time.Now()
+	p := &progress{of: of, began: now, last: now}
 	if isTerminal(out) {
 		p.out = out
 	}

@@ -138,7 +138,7 @@ func absent(names []string, coverage sim.Coverage) []string {
 }
 
 // broken tells how an invariant was broken: a run that was drawn from a seed is made as small as it gets, and
-// kept in a file.
+// kept in a file. That an invariant is broken is what counts: files that cannot be written do not hide it.
 func (c *simCommand) broken(p *paper, s *subject, r *sim.Result, wall time.Duration) error {
 	v := r.Violation
 	p.paragraph(fmt.Sprintf("FAILED: %s is broken after %s: %s", v.Invariant, span(v.At), v.Detail))
@@ -155,7 +155,8 @@ func (c *simCommand) broken(p *paper, s *subject, r *sim.Result, wall time.Durat
 			setup, result = small.Setup, &small.Result
 			var err error
 			if file, err = keep(s, v, &small); err != nil {
-				return err
+				p.paragraph(err.Error())
+				p.line("")
 			}
 		}
 	}
@@ -170,7 +171,8 @@ func (c *simCommand) broken(p *paper, s *subject, r *sim.Result, wall time.Durat
 		command = "chronos sim --plan " + file
 	}
 	if err := c.draw(p, s.name, command, setup, result); err != nil {
-		return err
+		p.paragraph(err.Error())
+		p.line("")
 	}
 	p.line("Replay it:")
 	p.line("")
@@ -234,17 +236,17 @@ func (c *simCommand) shrink(p *paper, s *subject, wall time.Duration) (sim.Shrin
 		plural(len(plan.Messages), "submission"), plural(small.Setup.Options.Nodes, "node"),
 		plural(small.Runs, "run"), span(time.Since(began)))
 	p.line("")
-	const most2 = 10
+	const shown = 10
 	for i, m := range plan.Messages {
-		if i == most2 {
-			p.line("  ... %s more", thousands(len(plan.Messages)-most2))
+		if i == shown {
+			p.line("  ... %s more", thousands(len(plan.Messages)-shown))
 			break
 		}
 		p.line("  %v", m)
 	}
 	for i, f := range plan.Faults {
-		if i == most2 {
-			p.line("  ... %s more", thousands(len(plan.Faults)-most2))
+		if i == shown {
+			p.line("  ... %s more", thousands(len(plan.Faults)-shown))
 			break
 		}
 		p.line("  %-40s # %s", f.String(), f.Kind.About())
