@@ -15,6 +15,7 @@ import (
 // modelCommand explores the model of the algorithm.
 type modelCommand struct {
 	Variant string `placeholder:"NAME" help:"Only show how this variant goes wrong."`
+	Small   bool   `help:"Leave the large worlds out: this takes no time."`
 	Docs    string `placeholder:"FILE" help:"Also write the counter-examples, as docs/COUNTEREXAMPLES.md has them."`
 }
 
@@ -33,10 +34,10 @@ const modelRow = "%-22s  %-3s  %-41s  %-10s  %-22s  %9s  %7s\n"
 
 // Run prints the table, or one counter-example.
 func (c *modelCommand) Run(ctx context.Context, w *world) error {
-	if c.Variant != "" {
-		if c.Docs != "" {
-			return usagef("--docs is about all variants, not about one")
-		}
+	switch {
+	case c.Docs != "" && (c.Variant != "" || c.Small):
+		return usagef("--docs is about all variants and worlds")
+	case c.Variant != "":
 		return c.show(w)
 	}
 	t := modelTable{world: w}
@@ -47,6 +48,9 @@ func (c *modelCommand) Run(ctx context.Context, w *world) error {
 	for _, scope := range model.SmallScopes() {
 		t.explore(scope)
 	}
+	if c.Small {
+		return t.verdict()
+	}
 	var explored []model.Result
 	for _, scope := range model.Scopes() {
 		if err := ctx.Err(); err != nil {
@@ -54,13 +58,10 @@ func (c *modelCommand) Run(ctx context.Context, w *world) error {
 		}
 		explored = append(explored, t.explore(scope))
 	}
-	if c.Docs != "" && t.err == nil {
-		t.err = writeDocument(c.Docs, explored)
+	if err := t.verdict(); err != nil || c.Docs == "" {
+		return err
 	}
-	if t.err == nil && t.unexpected > 0 {
-		return fmt.Errorf("%d of these are not as expected", t.unexpected)
-	}
-	return t.err
+	return writeDocument(c.Docs, explored)
 }
 
 // show prints the picture of a counter-example.
@@ -73,13 +74,7 @@ func (c *modelCommand) show(w *world) error {
 		}
 		return usagef("there is no variant %q, but there are %s", c.Variant, strings.Join(names, ", "))
 	}
-	r := v.Search(v.Worst())
-	if r.Broken == 0 {
-		return fmt.Errorf("%s breaks nothing in all %d states", v.Name, r.States)
-	}
-	_, err := fmt.Fprintf(w.stdout, "%s, %s: %s\n\n%s\n%v\nBroken: %v after %d steps.\n\n%s\n",
-		v.Hazard, v.Name, v.Title, folded("What goes wrong: "+v.Story), r.Story, r.Broken, len(r.Story.Lines),
-		folded("Ours: "+v.Ours))
+	_, err := fmt.Fprint(w.stdout, v.Section())
 	return err
 }
 
@@ -133,6 +128,14 @@ func (t *modelTable) explore(scope model.Scope) model.Result {
 	return r
 }
 
+// verdict returns an error if anything was not as expected.
+func (t *modelTable) verdict() error {
+	if t.err == nil && t.unexpected > 0 {
+		return fmt.Errorf("%d of these are not as expected", t.unexpected)
+	}
+	return t.err
+}
+
 func seconds(began time.Time) string { return fmt.Sprintf("%.2f", time.Since(began).Seconds()) }
 
 // writeDocument replaces a page of the documentation.
@@ -143,24 +146,4 @@ func writeDocument(name string, explored []model.Result) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	return model.Document(file, explored)
-}
-
-// folded breaks a paragraph into lines for a terminal.
-func folded(text string) string {
-	var b strings.Builder
-	width := 0
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case width == 0:
-		case width+len(word) >= 100:
-			b.WriteString("\n")
-			width = 0
-		default:
-			b.WriteString(" ")
-			width++
-		}
-		b.WriteString(word)
-		width += len(word)
-	}
-	return b.String() + "\n"
 }

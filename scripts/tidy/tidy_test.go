@@ -29,6 +29,7 @@ func TestImports(t *testing.T) {
 	for pkg, allowed := range map[string]func(path string) bool{
 		"chronos/node":       func(path string) bool { return path == "github.com/google/uuid" },
 		"chronos/migrations": func(path string) bool { return !strings.HasPrefix(path, "chronos") },
+		"chronos/sim/model":  func(string) bool { return false },
 	} {
 		findings, err := tidy.Foreign(t.Context(), root, pkg, allowed)
 		if err != nil {

@@ -83,11 +83,13 @@ func TestSimplification(t *testing.T) {
 
 // TestPacking checks that states fit into their keys, and have one canonical form.
 func TestPacking(t *testing.T) {
-	scope := model.Scope{
-		Crashes: 1, Unknowns: 1, Failover: true, Suspicions: 1, Batches: 2, Lapsed: true, Early: true, Fired: true,
-	}
-	if !model.Packs(scope) {
-		t.Error("a state is another one after it was packed and unpacked")
+	for _, scope := range []model.Scope{
+		{Name: "failover", Unknowns: 1, Failover: true, Batches: 1, Lapsed: true, Early: true, Fired: true},
+		{Name: "crash", Crashes: 1, Rebalances: 1, Suspicions: 1, Batches: 2, Fired: true},
+	} {
+		if !model.Packs(scope) {
+			t.Errorf("%s: a state is another one after it was packed and unpacked", scope.Name)
+		}
 	}
 }
 
