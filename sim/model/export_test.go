@@ -48,7 +48,7 @@ func Packs(scope Scope) bool {
 	return true
 }
 
-// Kinds are the names of the steps, in their order.
+// kinds are the names of the steps, in their order.
 func kinds() []string {
 	return []string{
 		"submit", "poll", "insert", "look", "direct", "commit", "select", "claim", "begin", "publish", "give back",
@@ -61,6 +61,11 @@ func kinds() []string {
 func Steps(scope Scope) map[string]int {
 	s := search{machine: machine{scope: scope}}
 	s.walk()
+	type what struct {
+		action action
+		late   uint8
+	}
+	steps := map[what]int{}
 	count := map[string]int{}
 	for _, k := range s.keys {
 		at := unpack(k)
@@ -68,16 +73,19 @@ func Steps(scope Scope) map[string]int {
 			count["drained"]++
 		}
 		for _, step := range s.machine.next(&at) {
-			a := step.action
-			name := kinds()[a.kind] + [...]string{"", " reply lost", " late"}[a.outcome]
-			switch {
-			case a.kind == actLate:
-				name += " " + lateText(at.late)
-			case a.option != 0:
-				name += fmt.Sprint(" ", a.option)
-			}
-			count[name]++
+			steps[what{step.action, at.late.kind}]++
 		}
+	}
+	for w, n := range steps {
+		a := w.action
+		name := kinds()[a.kind] + [...]string{"", " reply lost", " late"}[a.outcome]
+		switch {
+		case a.kind == actLate:
+			name += " " + lateText(request{kind: w.late})
+		case a.option != 0:
+			name += fmt.Sprint(" ", a.option)
+		}
+		count[name] += n
 	}
 	return count
 }

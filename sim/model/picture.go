@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -32,12 +33,12 @@ func (m *machine) tell(f found) Story {
 	story := Story{Broken: f.broken}
 	at := initial(&m.scope)
 	for i, a := range f.path {
-		after := at
-		for _, step := range t.machine.next(&at) {
-			if step.action == a {
-				after = step.state
-			}
+		steps := t.machine.next(&at)
+		taken := slices.IndexFunc(steps, func(s step) bool { return s.action == a })
+		if taken < 0 {
+			panic(fmt.Sprintf("model: step %d of a path cannot be taken: %+v", i+1, a))
 		}
+		after := steps[taken].state
 		line := t.line(&at, &after, a)
 		line.Step = i + 1
 		story.Lines = append(story.Lines, line)
