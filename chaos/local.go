@@ -85,9 +85,11 @@ type localServer struct {
 	stopSignal syscall.Signal
 }
 
-func (s *localServer) start(context.Context) error  { return s.process.start() }
-func (s *localServer) kill(context.Context) error   { return s.process.kill() }
-func (s *localServer) stop(context.Context) error   { return s.process.stop(s.stopSignal, 20*time.Second) }
+func (s *localServer) start(context.Context) error { return s.process.start() }
+func (s *localServer) kill(context.Context) error  { return s.process.kill() }
+func (s *localServer) stop(context.Context) error {
+	return s.process.stop(s.stopSignal, 20*time.Second)
+}
 func (s *localServer) freeze(context.Context) error { s.signalTree(syscall.SIGSTOP); return nil }
 func (s *localServer) thaw(context.Context) error   { s.signalTree(syscall.SIGCONT); return nil }
 

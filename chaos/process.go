@@ -27,8 +27,7 @@ type process struct {
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
-	done chan struct{}
-	code int
+	done chan struct{} // closed when it has ended
 }
 
 // start starts the program. It ends when the suite ends, whatever the suite ends by.
@@ -44,18 +43,23 @@ func (p *process) start() error {
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: p.user}
-	if err := startOnThread(cmd); err != nil {
+	done, started := make(chan struct{}), make(chan error, 1)
+	go func() {
+		// Linux takes the end of the thread that has started a process for that of its parent, and Pdeathsig would
+		// kill it: this thread stays until the program has ended.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // the exit code says it all
+			close(done)
+		}
+	}()
+	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", p.command[0], err)
 	}
-	done := make(chan struct{})
 	p.cmd, p.done = cmd, done
-	go func() {
-		_ = cmd.Wait() // the exit code says it all
-		p.mu.Lock()
-		p.code = cmd.ProcessState.ExitCode()
-		p.mu.Unlock()
-		close(done)
-	}()
 	return nil
 }
 
@@ -183,23 +187,4 @@ func tree(root int) []int {
 		all = append(all, children[all[i]]...)
 	}
 	return all
-}
-
-// startOnThread starts a program from a thread that stays until the program has ended: Linux takes the end of the
-// thread that has started a process for that of its parent, and Pdeathsig would kill it.
-func startOnThread(cmd *exec.Cmd) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		err := cmd.Start()
-		result <- err
-		if err == nil {
-			// The thread must not end before the program does; a locked one ends with its goroutine.
-			for alive(cmd.Process.Pid) {
-				time.Sleep(100 * time.Millisecond)
-			}
-		}
-		runtime.UnlockOSThread()
-	}()
-	return <-result
 }

@@ -1,0 +1,215 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Config is what a run of the suite depends on, besides the scenario.
+type Config struct {
+	// Seed is what everything is drawn from: the workload, the faults, and when they strike.
+	Seed uint64
+
+	// Backend is Processes, Containers, or "" for what there is.
+	Backend string
+
+	// Dir is where logs and histories go. It must exist.
+	Dir string
+
+	// Binary is the node to run. Without one it is built.
+	Binary string
+
+	// Start is the command of another implementation to run in place of a node; "" for none.
+	Start string
+
+	// Mutant is the broken variant to run, of a binary that was built with the tag chaosmutant; "" for none.
+	Mutant string
+
+	// HoldTime is that of the nodes.
+	HoldTime time.Duration
+
+	// Say is told what happens, for people.
+	Say io.Writer
+}
+
+// cluster is everything that a scenario runs on.
+type cluster struct {
+	config   Config
+	binary   string
+	dir      string // the data of the servers
+	logs     func(string) string
+	backend  backend
+	kafka    *kafka
+	postgres *postgres
+	links    *links
+	nodes    []*chronosNode
+	tell     func(event string, node string, id string)
+}
+
+// newCluster starts servers for so many brokers and nodes. The nodes are not started yet. Whoever has it closes it.
+func newCluster(ctx context.Context, config Config, brokers, nodes int) (*cluster, error) {
+	c := &cluster{config: config, binary: config.Binary, logs: logIn(config.Dir), links: newLinks()}
+	c.tell = func(string, string, string) {}
+	// Not in a file system in memory, where fsync is worth nothing; and where another user may enter.
+	var err error
+	if c.dir, err = os.MkdirTemp("/var/tmp", "chronos-chaos-"); err != nil {
+		return nil, fmt.Errorf("make a folder for the servers: %w", err)
+	}
+	if err := c.open(ctx, brokers, nodes); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+func (c *cluster) open(ctx context.Context, brokers, nodes int) error {
+	if err := os.Chmod(c.dir, 0o711); err != nil {
+		return fmt.Errorf("let the servers into their folder: %w", err)
+	}
+	var err error
+	if c.backend, err = openBackend(ctx, c.config.Backend, c.dir, c.config.Say); err != nil {
+		return err
+	}
+	if c.kafka, err = newKafka(ctx, c.backend, brokers, nodes, c.logs); err != nil {
+		return err
+	}
+	if c.postgres, err = newPostgres(ctx, c.backend, c.logs); err != nil {
+		return err
+	}
+	if err := c.postgres.start(ctx); err != nil {
+		return fmt.Errorf("start Postgres: %w", err)
+	}
+	if err := c.kafka.start(ctx); err != nil {
+		return err
+	}
+	if err := c.postgres.ready(ctx, time.Minute); err != nil {
+		return err
+	}
+	if err := c.kafka.create(ctx, partitions, inputTopic, outputTopic, deadTopic); err != nil {
+		return err
+	}
+	if err := c.prepareDatabase(ctx); err != nil {
+		return err
+	}
+	for n := range nodes {
+		if err := c.addNode(ctx, n+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodeRole is whom the nodes connect as: no superuser, so that the limit of connections is one for them.
+const nodeRole = "node"
+
+// prepareDatabase makes the schema, and has every change of the table written into a replication slot, with the whole
+// row as it was. Another implementation makes its own table, of which nothing is known.
+func (c *cluster) prepareDatabase(ctx context.Context) error {
+	statements := []string{
+		fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", nodeRole, c.postgres.password),
+		"GRANT ALL ON SCHEMA public TO " + nodeRole,
+	}
+	if c.config.Start == "" {
+		if err := c.build(ctx); err != nil {
+			return err
+		}
+		migrate := exec.CommandContext(ctx, c.binary, "migrate", "up", "--store",
+			c.postgres.url("chronos", c.postgres.password, c.postgres.port))
+		if out, err := migrate.CombinedOutput(); err != nil {
+			return fmt.Errorf("migrate: %w: %s", err, out)
+		}
+		statements = append(statements,
+			"GRANT ALL ON ALL TABLES IN SCHEMA public TO "+nodeRole,
+			"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO "+nodeRole,
+			"ALTER TABLE hanger REPLICA IDENTITY FULL",
+			"CREATE PUBLICATION "+slot+" FOR TABLE hanger",
+			"SELECT pg_create_logical_replication_slot('"+slot+"', 'pgoutput')",
+		)
+	}
+	return c.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		for _, s := range statements {
+			if _, err := conn.Exec(ctx, s); err != nil {
+				return fmt.Errorf("prepare the database: %s: %w", s, err)
+			}
+		}
+		return nil
+	})
+}
+
+// build builds the node, unless there is one. A mutant is in no binary but one that is built for it.
+func (c *cluster) build(ctx context.Context) error {
+	if c.binary != "" {
+		return nil
+	}
+	c.binary = filepath.Join(c.dir, "chronos")
+	root, err := repository()
+	if err != nil {
+		return err
+	}
+	arguments := []string{"build", "-o", c.binary}
+	if c.config.Mutant != "" {
+		arguments = append(arguments, "-tags", "chaosmutant")
+	}
+	build := exec.CommandContext(ctx, "go", append(arguments, "./cmd/chronos")...)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the node: %w: %s", err, out)
+	}
+	return nil
+}
+
+// addNode opens the links of a node.
+func (c *cluster) addNode(ctx context.Context, number int) error {
+	n := &chronosNode{number: number, log: c.logs}
+	n.tell = func(event string, l *life) { c.tell(event, l.name, l.id) }
+	var a addresses
+	for _, br := range c.kafka.brokers {
+		ports := br.nodes[number-1]
+		l, err := c.links.open(fmt.Sprintf("%d-kafka-%d", number, br.number), ports.proxy, ports.listener)
+		if err != nil {
+			return err
+		}
+		n.brokers = append(n.brokers, l)
+		a.brokers = append(a.brokers, local(ports.proxy))
+	}
+	var err error
+	if n.cutter, err = newCutter(ctx, c.postgres.port); err != nil {
+		return err
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	if n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", ports[0], n.cutter.port()); err != nil {
+		return err
+	}
+	a.postgres = c.postgres.url(nodeRole, c.postgres.password, ports[0])
+	n.command, n.env = c.command(a)
+	c.nodes = append(c.nodes, n)
+	return nil
+}
+
+// close ends everything that was started, and removes the data of the servers.
+func (c *cluster) close() error {
+	var errs []error
+	for _, n := range c.nodes {
+		n.thaw()
+		errs = append(errs, n.kill())
+		if n.cutter != nil {
+			n.cutter.close()
+		}
+	}
+	c.links.close()
+	if c.backend != nil {
+		errs = append(errs, c.backend.close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+}

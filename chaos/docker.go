@@ -1,0 +1,146 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+)
+
+// dockerBackend runs servers as containers, on the network of the machine that the engine runs on: a broker tells its
+// address to others, and so needs the same one inside and outside.
+type dockerBackend struct {
+	client          *testcontainers.DockerClient
+	kafka, postgres string // the images
+	servers         []*dockerServer
+}
+
+// openDocker finds an engine that answers and has the images. They can be others: CHRONOS_TEST_KAFKA_IMAGE (with the
+// conventions of apache/kafka) and CHRONOS_TEST_POSTGRES_IMAGE (with those of postgres). They are the same as those of
+// scripts/with-servers.
+func openDocker(ctx context.Context, _ string) (backend, error) {
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := testcontainers.NewDockerClientWithOpts(limited)
+	if err != nil {
+		return nil, fmt.Errorf("find a container engine: %w", err)
+	}
+	b := &dockerBackend{client: c, kafka: "apache/kafka:4.3.1", postgres: "postgres:17"}
+	for image, variable := range map[*string]string{
+		&b.kafka: "CHRONOS_TEST_KAFKA_IMAGE", &b.postgres: "CHRONOS_TEST_POSTGRES_IMAGE",
+	} {
+		if given := os.Getenv(variable); given != "" {
+			*image = given
+		}
+		if _, err := c.ImageInspect(limited, *image); err != nil {
+			return nil, fmt.Errorf("look for the image %s: %w", *image, err)
+		}
+	}
+	return b, nil
+}
+
+func (b *dockerBackend) name() string { return Containers }
+
+// dockerServer is a server that is a container.
+type dockerServer struct {
+	client     *testcontainers.DockerClient
+	container  testcontainers.Container
+	id, log    string
+	stopSignal string
+}
+
+func (s *dockerServer) start(ctx context.Context) error {
+	_, err := s.client.ContainerStart(ctx, s.id, client.ContainerStartOptions{})
+	return err
+}
+
+func (s *dockerServer) kill(ctx context.Context) error {
+	_, err := s.client.ContainerKill(ctx, s.id, client.ContainerKillOptions{Signal: "SIGKILL"})
+	return err
+}
+
+func (s *dockerServer) stop(ctx context.Context) error {
+	seconds := 20
+	_, err := s.client.ContainerStop(ctx, s.id, client.ContainerStopOptions{Signal: s.stopSignal, Timeout: &seconds})
+	return err
+}
+
+func (s *dockerServer) freeze(ctx context.Context) error {
+	_, err := s.client.ContainerPause(ctx, s.id, client.ContainerPauseOptions{})
+	return err
+}
+
+func (s *dockerServer) thaw(ctx context.Context) error {
+	_, err := s.client.ContainerUnpause(ctx, s.id, client.ContainerUnpauseOptions{})
+	return err
+}
+
+func (b *dockerBackend) broker(ctx context.Context, spec brokerSpec) (server, error) {
+	env := map[string]string{"CLUSTER_ID": clusterID, "KAFKA_HEAP_OPTS": "-Xms128m -Xmx384m"}
+	for _, key := range slices.Sorted(maps.Keys(spec.properties)) {
+		env["KAFKA_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))] = spec.properties[key]
+	}
+	return b.create(ctx, testcontainers.ContainerRequest{Image: b.kafka, Env: env}, spec.log, "SIGTERM")
+}
+
+func (b *dockerBackend) database(ctx context.Context, spec databaseSpec) (server, error) {
+	command := []string{"postgres", "-c", "listen_addresses=127.0.0.1", "-c", "port=" + strconv.Itoa(spec.port)}
+	for _, key := range slices.Sorted(maps.Keys(spec.settings)) {
+		command = append(command, "-c", key+"="+spec.settings[key])
+	}
+	return b.create(ctx, testcontainers.ContainerRequest{
+		Image: b.postgres, Cmd: command,
+		Env: map[string]string{
+			"POSTGRES_USER": "chronos", "POSTGRES_PASSWORD": spec.password, "POSTGRES_DB": "postgres",
+		},
+	}, spec.log, "SIGQUIT")
+}
+
+// create makes a container and does not start it.
+func (b *dockerBackend) create(
+	ctx context.Context, r testcontainers.ContainerRequest, log, stopSignal string,
+) (server, error) {
+	r.HostConfigModifier = func(h *container.HostConfig) { h.NetworkMode = "host" }
+	c, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{ContainerRequest: r})
+	if err != nil {
+		return nil, fmt.Errorf("create a container of %s: %w", r.Image, err)
+	}
+	s := &dockerServer{client: b.client, container: c, id: c.GetContainerID(), log: log, stopSignal: stopSignal}
+	b.servers = append(b.servers, s)
+	return s, nil
+}
+
+// close removes the containers, and keeps their logs.
+func (b *dockerBackend) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var errs []error
+	for _, s := range b.servers {
+		errs = append(errs, s.keepLog(ctx), s.container.Terminate(ctx, testcontainers.StopTimeout(0)))
+	}
+	return errors.Join(append(errs, b.client.Close())...)
+}
+
+func (s *dockerServer) keepLog(ctx context.Context) error {
+	in, err := s.container.Logs(ctx)
+	if err != nil {
+		return fmt.Errorf("read the log of a container: %w", err)
+	}
+	defer in.Close() //nolint:errcheck // it is only read
+	out, err := os.Create(s.log)
+	if err != nil {
+		return fmt.Errorf("keep the log of a container: %w", err)
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

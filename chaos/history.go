@@ -1,0 +1,244 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/sim/check"
+)
+
+// history collects what an outsider sees: what the client has submitted, what appeared on the topics, what happened to
+// the rows, which processes there were, and what went wrong. Each event has the time of the clock of this machine,
+// which all servers share:
+//
+//   - a submission, the moment before it was sent: it can't have been appended earlier;
+//   - a record that fires, the time at which the broker appended it, in whole milliseconds, rounded down;
+//   - a change of a row, the time of its commit.
+//
+// Two events of different sources whose times differ by less than a millisecond may have happened in the other order. Only
+// one such pair matters, the record that justifies a delete: rounding down puts the record first, as it must have been.
+type history struct {
+	since time.Time
+
+	mu     sync.Mutex
+	events []check.Event
+	err    error
+
+	rows     rows
+	fired    map[int]int // records of each submission on the output topic
+	copied   map[int]int
+	stop     context.CancelFunc
+	waits    sync.WaitGroup
+	consumer *kgo.Client
+}
+
+func newHistory() *history {
+	return &history{
+		since: time.Now(), rows: rows{columns: map[uint32][]string{}}, fired: map[int]int{}, copied: map[int]int{},
+	}
+}
+
+// now is the time that an event of this moment has.
+func (h *history) now() time.Duration { return time.Since(h.since) }
+
+// add adds an event. One without a time happens now.
+func (h *history) add(e check.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e.At == 0 {
+		e.At = h.now()
+	}
+	h.events = append(h.events, e)
+}
+
+// fail notes that the history is incomplete.
+func (h *history) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.err = err
+	}
+}
+
+// collect begins to read the topics and the slot.
+func (h *history) collect(ctx context.Context, c *cluster) error {
+	ctx, h.stop = context.WithCancel(ctx)
+	var err error
+	h.consumer, err = c.kafka.connect(kgo.ConsumeTopics(outputTopic, deadTopic), kgo.FetchMaxWait(200*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
+	if err != nil {
+		return err
+	}
+	h.waits.Go(func() { h.consume(ctx) })
+	if c.config.Start == "" {
+		h.waits.Go(func() { h.follow(ctx, c) })
+	}
+	return nil
+}
+
+// consume takes the records of the output and the dead-letter topic.
+func (h *history) consume(ctx context.Context) {
+	for ctx.Err() == nil {
+		h.consumer.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			if r.Attrs.IsControl() {
+				return
+			}
+			e := check.Event{
+				Kind: check.Fire, At: r.Timestamp.Sub(h.since), Message: numberOf(r.Headers), Topic: r.Topic,
+				Payload: payloadOf(r), Key: keyOf(r.Key), Partition: fmt.Sprintf("%s/%d", r.Topic, r.Partition),
+			}
+			seen := h.fired
+			if r.Topic == deadTopic {
+				e.Kind, seen = check.Copy, h.copied
+			}
+			h.add(e)
+			h.mu.Lock()
+			seen[e.Message]++
+			h.mu.Unlock()
+		})
+	}
+}
+
+// follow reads the slot again and again. While Postgres is away it tries again.
+func (h *history) follow(ctx context.Context, c *cluster) {
+	again := time.NewTicker(300 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_ = h.drainSlot(ctx, c) // the server may be away; the last read of all counts
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// drainSlot takes what is in the slot.
+func (h *history) drainSlot(ctx context.Context, c *cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return c.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "SET timezone TO 'UTC'"); err != nil {
+			return fmt.Errorf("read the replication slot: %w", err)
+		}
+		for {
+			changes, err := h.rows.read(ctx, conn)
+			if err != nil {
+				return err
+			}
+			for _, change := range changes {
+				events, err := change.events(h.since)
+				if err != nil {
+					h.fail(err)
+				}
+				for _, e := range events {
+					h.add(e)
+				}
+			}
+			if len(changes) == 0 {
+				return nil
+			}
+		}
+	})
+}
+
+// hasFired tells whether a record of the submission was seen on the output topic.
+func (h *history) hasFired(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fired[n] > 0
+}
+
+// outcomes returns how many records of each submission were seen: on the output topic, and on the dead-letter topic.
+func (h *history) outcomes(n int) (fired, copied int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fired[n], h.copied[n]
+}
+
+// close ends the collection. What is in the slot by then is in the history.
+func (h *history) close(ctx context.Context, c *cluster) {
+	if h.stop == nil {
+		return
+	}
+	h.stop()
+	h.waits.Wait()
+	h.stop = nil
+	h.consumer.Close()
+	if c.config.Start == "" {
+		if err := h.drainSlot(ctx, c); err != nil {
+			h.fail(err)
+		}
+	}
+}
+
+// rank orders events of one instant: what is a cause comes before what it is the cause of.
+func rank(k check.Kind) int {
+	order := []check.Kind{
+		check.Configure, check.Submit, check.Start, check.Cut, check.Fault, check.Insert, check.Claim, check.Fire,
+		check.Copy, check.Reset, check.Delete, check.Mend, check.Stop, check.Crash, check.Heal, check.End,
+	}
+	return slices.Index(order, k)
+}
+
+// verdict orders the history, writes it to a file, and judges it. Row changes keep the order of their commits: a server
+// commits one transaction after the other, and their times can't tell which of two was first.
+func (h *history) verdict(config check.Config, file string) (check.Verdict, []check.Event, error) {
+	h.mu.Lock()
+	events := slices.Clone(h.events)
+	err := h.err
+	h.mu.Unlock()
+	if err != nil {
+		return check.Verdict{}, nil, fmt.Errorf("collect the history: %w", err)
+	}
+	for _, e := range events {
+		config.Messages = max(config.Messages, e.Message)
+	}
+	events = append(events, check.Event{Kind: check.Configure, Config: &config})
+	inCommitOrder(events)
+	slices.SortStableFunc(events, func(a, b check.Event) int {
+		return cmp.Or(cmp.Compare(max(a.At, 0), max(b.At, 0)), cmp.Compare(rank(a.Kind), rank(b.Kind)))
+	})
+	for i := range events {
+		events[i].At = max(events[i].At, 0)
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return check.Verdict{}, nil, fmt.Errorf("write the history: %w", err)
+	}
+	w := check.NewWriter(out)
+	judge := check.New()
+	for i := range events {
+		w.Add(&events[i])
+		judge.Add(&events[i])
+	}
+	if err := w.Flush(); err != nil {
+		return check.Verdict{}, nil, err
+	}
+	if err := out.Close(); err != nil {
+		return check.Verdict{}, nil, fmt.Errorf("write the history: %w", err)
+	}
+	return judge.Verdict(), events, nil
+}
+
+// inCommitOrder lets no change of a row have an earlier time than the one before it in the log, so that sorting by time
+// keeps their order.
+func inCommitOrder(events []check.Event) {
+	var last time.Duration
+	for i := range events {
+		switch events[i].Kind {
+		case check.Insert, check.Claim, check.Reset, check.Delete:
+			last = max(last, events[i].At)
+			events[i].At = last
+		default:
+		}
+	}
+}

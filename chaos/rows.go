@@ -1,0 +1,245 @@
+package chaos
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"chronos/sim/check"
+)
+
+// slot is the name of the replication slot and of the publication.
+const slot = "chaos"
+
+// rows reads what has happened to the table from the logical replication slot, in the order of the commits.
+type rows struct {
+	columns map[uint32][]string // of each relation, by its oid
+	lsn     uint64              // the end of the last transaction that was taken
+}
+
+// change is one change of a row. old is nil for an insert, now for a delete.
+type change struct {
+	at       time.Time // of the commit
+	old, now tuple
+}
+
+// tuple is a row: the text of each column. A column that is null is missing.
+type tuple map[string]string
+
+// read takes all changes since the last time. After a crash the server may offer some of them again: what ends
+// no later than what was taken is left out.
+func (r *rows) read(ctx context.Context, conn *pgx.Conn) ([]change, error) {
+	const query = `SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, 10000,
+		'proto_version', '1', 'publication_names', $1)`
+	result, err := conn.Query(ctx, query, slot)
+	if err != nil {
+		return nil, fmt.Errorf("read the replication slot: %w", err)
+	}
+	messages, err := pgx.CollectRows(result, pgx.RowTo[[]byte])
+	if err != nil {
+		return nil, fmt.Errorf("read the replication slot: %w", err)
+	}
+	var all, transaction []change
+	for _, m := range messages {
+		d := decoder{rest: m[1:]}
+		switch m[0] {
+		case 'B':
+			transaction = transaction[:0]
+		case 'R':
+			r.relation(&d)
+		case 'I', 'U', 'D':
+			transaction = append(transaction, r.change(&d))
+		case 'C':
+			end, at := r.commit(&d)
+			if end <= r.lsn {
+				continue
+			}
+			r.lsn = end
+			for _, c := range transaction {
+				c.at = at
+				all = append(all, c)
+			}
+		}
+		if d.broken {
+			return nil, fmt.Errorf("read the replication slot: the message %x is too short", m)
+		}
+	}
+	return all, nil
+}
+
+// decoder takes a message of the protocol pgoutput apart (Postgres documentation, "Logical Replication Message
+// Formats").
+type decoder struct {
+	rest   []byte
+	broken bool
+}
+
+func (d *decoder) take(n int) []byte {
+	if n < 0 || n > len(d.rest) {
+		d.broken = true
+		d.rest = nil
+		return make([]byte, max(n, 0))
+	}
+	part := d.rest[:n]
+	d.rest = d.rest[n:]
+	return part
+}
+
+func (d *decoder) byte() byte     { return d.take(1)[0] }
+func (d *decoder) uint16() int    { return int(binary.BigEndian.Uint16(d.take(2))) }
+func (d *decoder) uint32() uint32 { return binary.BigEndian.Uint32(d.take(4)) }
+func (d *decoder) uint64() uint64 { return binary.BigEndian.Uint64(d.take(8)) }
+
+func (d *decoder) text() string {
+	for i, b := range d.rest {
+		if b == 0 {
+			return string(d.take(i + 1)[:i])
+		}
+	}
+	d.broken = true
+	return ""
+}
+
+// relation learns the names of the columns.
+func (r *rows) relation(d *decoder) {
+	oid := d.uint32()
+	d.text() // the schema
+	d.text() // the table
+	d.byte() // what identifies a row
+	columns := make([]string, d.uint16())
+	for i := range columns {
+		d.byte() // whether it is a part of the key
+		columns[i] = d.text()
+		d.take(8) // the type
+	}
+	r.columns[oid] = columns
+}
+
+// change reads an insert, an update or a delete: they differ by which tuples there are.
+func (r *rows) change(d *decoder) change {
+	columns := r.columns[d.uint32()]
+	var c change
+	for len(d.rest) > 0 {
+		switch kind := d.byte(); kind {
+		case 'N':
+			c.now = d.tuple(columns, c.old)
+		case 'O', 'K':
+			c.old = d.tuple(columns, nil)
+		default:
+			d.broken = true
+			return c
+		}
+	}
+	return c
+}
+
+// tuple reads a row. A large value that has not changed is not sent again.
+func (d *decoder) tuple(columns []string, before tuple) tuple {
+	t := tuple{}
+	for i := range d.uint16() {
+		name := strconv.Itoa(i)
+		if i < len(columns) {
+			name = columns[i]
+		}
+		switch d.byte() {
+		case 'n':
+		case 'u':
+			if value, was := before[name]; was {
+				t[name] = value
+			}
+		default:
+			t[name] = string(d.take(int(d.uint32())))
+		}
+		if d.broken {
+			return t
+		}
+	}
+	return t
+}
+
+// commit reads the end of a transaction: where it ends in the log, and when it was committed.
+func (r *rows) commit(d *decoder) (end uint64, at time.Time) {
+	d.byte()   // flags
+	d.uint64() // where the commit is
+	end = d.uint64()
+	since := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	return end, since.Add(time.Duration(d.uint64()) * time.Microsecond)
+}
+
+// events returns what a change means. since is when the history begins.
+func (c *change) events(since time.Time) ([]check.Event, error) {
+	row := c.now
+	if row == nil {
+		row = c.old
+	}
+	e := check.Event{At: c.at.Sub(since), ID: row["id"], Topic: row["topic"]}
+	var err error
+	if e.Incarnation, err = check.ParseUUID(row["incarnation"]); err != nil {
+		return nil, fmt.Errorf("read the row of %s: %w", e.ID, err)
+	}
+	before, now := c.old["readied_by"], c.now["readied_by"]
+	switch {
+	case c.old == nil:
+		e.Kind, e.Message = check.Insert, numberInJSON(row["message_headers"])
+		if e.Deadline, err = instant(row["deadline"], since); err == nil && now != "" {
+			err = claimed(&e, row, since)
+		}
+	case c.now == nil:
+		e.Kind = check.Delete
+	case now != "" && (before == "" || c.old["readied_at"] != c.now["readied_at"] || before != now):
+		e.Kind = check.Claim
+		err = claimed(&e, c.now, since)
+	case before != "" && now == "":
+		e.Kind = check.Reset
+		if err = claimed(&e, c.old, since); err == nil {
+			e.Age = e.At - e.Stamp
+		}
+		if c.old["due_at"] != c.now["due_at"] && err == nil {
+			e.Due, err = instant(c.now["due_at"], since)
+		}
+	default:
+		return nil, nil // nothing that matters
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the row of %s: %w", e.ID, err)
+	}
+	return []check.Event{e}, nil
+}
+
+// claimed reads the claim on a row.
+func claimed(e *check.Event, row tuple, since time.Time) error {
+	var err1, err2 error
+	e.Owner, err1 = check.ParseUUID(row["readied_by"])
+	e.Stamp, err2 = instant(row["readied_at"], since)
+	return errors.Join(err1, err2)
+}
+
+// instant reads a timestamptz as a session in UTC writes it.
+func instant(text string, since time.Time) (time.Duration, error) {
+	t, err := time.Parse("2006-01-02 15:04:05.999999-07", text)
+	if err != nil {
+		return 0, fmt.Errorf("read an instant: %w", err)
+	}
+	return t.Sub(since), nil
+}
+
+// numberInJSON returns the number of a submission from the headers of a row, an array of objects with one pair each.
+func numberInJSON(headers string) int {
+	var list []map[string]any
+	if json.Unmarshal([]byte(headers), &list) != nil {
+		return 0
+	}
+	for _, h := range list {
+		if text, is := h[numberHeader].(string); is {
+			n, _ := strconv.Atoi(text)
+			return n
+		}
+	}
+	return 0
+}

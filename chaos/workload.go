@@ -1,0 +1,226 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/sim/check"
+)
+
+// The headers of a submission. numberHeader tells which one a record belongs to.
+const (
+	idHeader       = "chronosMessageId"
+	deadlineHeader = "chronosDeadline"
+	numberHeader   = "n"
+)
+
+// client submits messages: known bytes of all kinds, delays of all lengths, ids that are used while their message waits
+// and after it has fired, and records that are no submissions. It knows nothing of the engine.
+type client struct {
+	random  *rand.Rand
+	history *history
+	kafka   *kgo.Client
+	rate    int // submissions a second
+
+	mu        sync.Mutex
+	submitted []submission // those that were acknowledged
+	unknown   int          // those that were not
+	waits     sync.WaitGroup
+}
+
+// submission is a record that Kafka has acknowledged.
+type submission struct {
+	number   int
+	id       string
+	deadline time.Time
+	invalid  bool
+	reused   bool // somebody had used the id before
+}
+
+// newClient returns a client. Its producer keeps trying while the brokers are away, and appends each record once.
+func newClient(c *cluster, h *history, seed uint64, rate int) (*client, error) {
+	k, err := c.kafka.connect(kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(2*time.Millisecond),
+		kgo.RecordDeliveryTimeout(2*time.Minute), kgo.MaxBufferedRecords(100_000))
+	if err != nil {
+		return nil, err
+	}
+	return &client{random: rand.New(rand.NewPCG(seed, 1)), history: h, kafka: k, rate: rate}, nil
+}
+
+// run submits until ctx is done, and then waits for the acknowledgements.
+func (c *client) run(ctx context.Context) {
+	tick := time.NewTicker(time.Second / time.Duration(c.rate))
+	defer tick.Stop()
+	for number := 1; ctx.Err() == nil; number++ {
+		c.submit(ctx, number)
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	c.waits.Wait()
+}
+
+// submit sends one record and does not wait.
+func (c *client) submit(ctx context.Context, number int) {
+	s := submission{number: number, id: fmt.Sprintf("m-%d", number)}
+	now := time.Now()
+	r := &kgo.Record{Topic: inputTopic, Key: junk(c.random, 16), Value: junk(c.random, 300)}
+	s.deadline = now.Add(c.delay()).UTC().Truncate(time.Millisecond)
+	c.reuse(&s)
+	headers := []kgo.RecordHeader{{Key: numberHeader, Value: []byte(strconv.Itoa(number))}}
+	for range c.random.IntN(3) {
+		headers = append(headers, kgo.RecordHeader{Key: []string{"a", "b", "ü"}[c.random.IntN(3)], Value: junk(c.random, 20)})
+	}
+	at := kgo.RecordHeader{Key: deadlineHeader, Value: []byte(s.deadline.Format("2006-01-02T15:04:05.000Z"))}
+	if c.random.IntN(50) == 0 {
+		s.invalid = true
+		at.Value = []byte("in a while")
+	}
+	headers = append(headers, kgo.RecordHeader{Key: idHeader, Value: []byte(s.id)}, at)
+	c.random.Shuffle(len(headers), func(i, j int) { headers[i], headers[j] = headers[j], headers[i] })
+	r.Headers = headers
+	e := check.Event{
+		Kind: check.Submit, At: c.history.now(), Message: number, ID: s.id, Topic: outputTopic,
+		Deadline: s.deadline.Sub(c.history.since), Payload: payloadOf(r), Key: keyOf(r.Key),
+	}
+	if s.invalid {
+		e.Flaw = check.Invalid
+	}
+	c.waits.Add(1)
+	c.kafka.Produce(context.WithoutCancel(ctx), r, func(_ *kgo.Record, err error) {
+		defer c.waits.Done()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err != nil {
+			c.unknown++
+			e.Flaw = check.Unacknowledged
+		} else {
+			c.submitted = append(c.submitted, s)
+		}
+		c.history.add(e)
+	})
+}
+
+// delay draws how long a message is to wait: some have lapsed, some are due at once, most wait for seconds.
+func (c *client) delay() time.Duration {
+	switch c.random.IntN(10) {
+	case 0:
+		return -time.Duration(c.random.IntN(5000)) * time.Millisecond
+	case 1, 2:
+		return time.Duration(c.random.IntN(300)) * time.Millisecond
+	case 3, 4, 5:
+		return time.Duration(c.random.IntN(2000)) * time.Millisecond
+	}
+	return time.Duration(c.random.IntN(8000)) * time.Millisecond
+}
+
+// reuse gives a submission an id that was used before: of one that may still wait, or of one that was seen to fire.
+func (c *client) reuse(s *submission) {
+	kind := c.random.IntN(20)
+	back := 1 + c.random.IntN(200)
+	if kind > 1 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.submitted) < back {
+		return
+	}
+	before := c.submitted[len(c.submitted)-back]
+	if before.invalid || kind == 0 && !c.history.hasFired(before.number) {
+		return
+	}
+	s.id, s.reused = before.id, true
+}
+
+// open returns the acknowledged submissions of which nothing has come yet. One that uses an id again may be covered
+// by another submission of that id, so that it is not waited for.
+func (c *client) open() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var open []int
+	for _, s := range c.submitted {
+		fired, copied := c.history.outcomes(s.number)
+		if fired == 0 && copied == 0 && !s.reused {
+			open = append(open, s.number)
+		}
+	}
+	return open
+}
+
+// counts returns how many were acknowledged and how many were not.
+func (c *client) counts() (acknowledged, unknown int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.submitted), c.unknown
+}
+
+// junk returns null, nothing, or some bytes that are hardly ever text.
+func junk(random *rand.Rand, most int) []byte {
+	switch random.IntN(8) {
+	case 0:
+		return nil
+	case 1:
+		return []byte{}
+	}
+	b := make([]byte, 1+random.IntN(most))
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	return b
+}
+
+// numberOf returns the number of the submission that a record belongs to; 0 for none.
+func numberOf(headers []kgo.RecordHeader) int {
+	for _, h := range headers {
+		if h.Key == numberHeader {
+			n, _ := strconv.Atoi(string(h.Value))
+			return n
+		}
+	}
+	return 0
+}
+
+// payloadOf digests what a submission and what fires of it must have in common: key, value and the headers but those of
+// Chronos, in their order, with null and empty told apart.
+func payloadOf(r *kgo.Record) uint64 {
+	digest := fnv.New64a()
+	part := func(b []byte) {
+		var length [9]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(b)))
+		if b == nil {
+			length[8] = 1
+		}
+		_, _ = digest.Write(slices.Concat(length[:], b)) // never fails
+	}
+	part(r.Key)
+	part(r.Value)
+	for _, h := range r.Headers {
+		if h.Key != idHeader && h.Key != deadlineHeader {
+			part([]byte(h.Key))
+			part(h.Value)
+		}
+	}
+	return digest.Sum64()
+}
+
+// keyOf digests a key; 0 is for none.
+func keyOf(key []byte) uint64 {
+	if key == nil {
+		return 0
+	}
+	digest := fnv.New64a()
+	_, _ = digest.Write(bytes.Clone(key)) // never fails
+	return max(digest.Sum64(), 1)
+}
