@@ -56,7 +56,7 @@ func cluster(nodes int) sim.Options {
 
 // benchCluster runs a large cluster with a garbage collector that saves memory.
 func (c *simCommand) benchCluster(nodes int) (sim.Result, time.Duration, float64, error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(15))
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	debug.FreeOSMemory()
 	resetPeak()
 	began := time.Now()
