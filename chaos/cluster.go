@@ -53,6 +53,7 @@ type cluster struct {
 	links    *links
 	nodes    []*chronosNode
 	tell     func(event string, node string, id string)
+	cleanUp  []func() error // what has to be undone in the end, besides
 }
 
 // newCluster starts servers for so many brokers and nodes. The nodes are not started yet. Whoever has it closes it.
@@ -210,6 +211,9 @@ func (c *cluster) close() error {
 	c.links.close()
 	if c.backend != nil {
 		errs = append(errs, c.backend.close())
+	}
+	for _, undo := range c.cleanUp {
+		errs = append(errs, undo())
 	}
 	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
 }

@@ -211,13 +211,9 @@ func (k *kafka) coordinator(ctx context.Context, group string) (*broker, error) 
 		return nil, err
 	}
 	defer client.Close()
-	found := kadm.NewClient(client).FindGroupCoordinators(ctx, group)
-	c, err := found.On(group, nil)
-	if err == nil {
-		err = c.Err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("find the coordinator of %s: %w", group, err)
+	c := kadm.NewClient(client).FindGroupCoordinators(ctx, group)[group]
+	if c.Err != nil {
+		return nil, fmt.Errorf("find the coordinator of %s: %w", group, c.Err)
 	}
 	for _, br := range k.brokers {
 		if int32(br.number) == c.NodeID {

@@ -24,9 +24,9 @@ const (
 	numberHeader   = "n"
 )
 
-// client submits messages: known bytes of all kinds, delays of all lengths, ids that are used while their message waits
+// submitter submits messages: known bytes of all kinds, delays of all lengths, ids that are used while their message waits
 // and after it has fired, and records that are no submissions. It knows nothing of the engine.
-type client struct {
+type submitter struct {
 	random  *rand.Rand
 	history *history
 	kafka   *kgo.Client
@@ -47,18 +47,18 @@ type submission struct {
 	reused   bool // somebody had used the id before
 }
 
-// newClient returns a client. Its producer keeps trying while the brokers are away, and appends each record once.
-func newClient(c *cluster, h *history, seed uint64, rate int) (*client, error) {
+// newSubmitter returns a submitter. Its producer keeps trying while the brokers are away, and appends each record once.
+func newSubmitter(c *cluster, h *history, seed uint64, rate int) (*submitter, error) {
 	k, err := c.kafka.connect(kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(2*time.Millisecond),
 		kgo.RecordDeliveryTimeout(2*time.Minute), kgo.MaxBufferedRecords(100_000))
 	if err != nil {
 		return nil, err
 	}
-	return &client{random: rand.New(rand.NewPCG(seed, 1)), history: h, kafka: k, rate: rate}, nil
+	return &submitter{random: rand.New(rand.NewPCG(seed, 1)), history: h, kafka: k, rate: rate}, nil
 }
 
 // run submits until ctx is done, and then waits for the acknowledgements.
-func (c *client) run(ctx context.Context) {
+func (c *submitter) run(ctx context.Context) {
 	tick := time.NewTicker(time.Second / time.Duration(c.rate))
 	defer tick.Stop()
 	for number := 1; ctx.Err() == nil; number++ {
@@ -72,7 +72,7 @@ func (c *client) run(ctx context.Context) {
 }
 
 // submit sends one record and does not wait.
-func (c *client) submit(ctx context.Context, number int) {
+func (c *submitter) submit(ctx context.Context, number int) {
 	s := submission{number: number, id: fmt.Sprintf("m-%d", number)}
 	now := time.Now()
 	r := &kgo.Record{Topic: inputTopic, Key: junk(c.random, 16), Value: junk(c.random, 300)}
@@ -113,7 +113,7 @@ func (c *client) submit(ctx context.Context, number int) {
 }
 
 // delay draws how long a message is to wait: some have lapsed, some are due at once, most wait for seconds.
-func (c *client) delay() time.Duration {
+func (c *submitter) delay() time.Duration {
 	switch c.random.IntN(10) {
 	case 0:
 		return -time.Duration(c.random.IntN(5000)) * time.Millisecond
@@ -126,7 +126,7 @@ func (c *client) delay() time.Duration {
 }
 
 // reuse gives a submission an id that was used before: of one that may still wait, or of one that was seen to fire.
-func (c *client) reuse(s *submission) {
+func (c *submitter) reuse(s *submission) {
 	kind := c.random.IntN(20)
 	back := 1 + c.random.IntN(200)
 	if kind > 1 {
@@ -146,7 +146,7 @@ func (c *client) reuse(s *submission) {
 
 // open returns the acknowledged submissions of which nothing has come yet. One that uses an id again may be covered
 // by another submission of that id, so that it is not waited for.
-func (c *client) open() []int {
+func (c *submitter) open() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var open []int
@@ -160,7 +160,7 @@ func (c *client) open() []int {
 }
 
 // counts returns how many were acknowledged and how many were not.
-func (c *client) counts() (acknowledged, unknown int) {
+func (c *submitter) counts() (acknowledged, unknown int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.submitted), c.unknown

@@ -1,0 +1,75 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// smallDisk moves the table to a file system of its own in memory, which is so small that it can be filled. Only the
+// table is there: a Postgres whose log has no room left does not run at all.
+func smallDisk(ctx context.Context, r *run) error {
+	if r.backend.name() != Processes {
+		return fmt.Errorf("give the table a small disk: %w: the servers are %s", errImpossible, r.backend.name())
+	}
+	dir := filepath.Join(r.dir, "postgres", "small")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("give the table a small disk: %w", err)
+	}
+	if out, err := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("give the table a small disk: %w: %s", errImpossible, out)
+	}
+	r.cleanUp = append(r.cleanUp, func() error {
+		return exec.CommandContext(context.WithoutCancel(ctx), "umount", "-l", dir).Run()
+	})
+	who, err := postgresUser()
+	if err == nil && who != nil {
+		err = os.Chown(dir, int(who.Uid), int(who.Gid))
+	}
+	if err != nil {
+		return fmt.Errorf("give the table a small disk: %w", err)
+	}
+	return r.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		for _, s := range []string{
+			"CREATE TABLESPACE small LOCATION '" + dir + "'",
+			"ALTER TABLE hanger SET TABLESPACE small",
+			"CREATE TABLE filler (bytes text) TABLESPACE small",
+			"ALTER TABLE filler ALTER COLUMN bytes SET STORAGE EXTERNAL",
+		} {
+			if _, err := conn.Exec(ctx, s); err != nil {
+				return fmt.Errorf("give the table a small disk: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// fillDisk leaves no room on the small disk.
+func (n *nemesis) fillDisk(at, lasts time.Duration) {
+	use := n.cluster.postgres.do
+	n.add(fault{
+		at: at, lasts: lasts, text: "the disk of the table is full",
+		strike: func(ctx context.Context) error {
+			return use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+				var err error
+				for size := 1 << 20; size > 64; {
+					if _, err = conn.Exec(ctx, "INSERT INTO filler VALUES (repeat('x', $1))", size); err != nil {
+						size /= 2 // what is left is smaller
+					}
+				}
+				return nil
+			})
+		},
+		mend: func(ctx context.Context) error {
+			return use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+				_, err := conn.Exec(ctx, "TRUNCATE filler")
+				return err
+			})
+		},
+	})
+}

@@ -1,0 +1,403 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/sim/check"
+)
+
+// fault is one entry of a schedule: when it strikes, for how long, and how.
+type fault struct {
+	at, lasts time.Duration
+	text      string // for people, and for the history
+	strike    func(ctx context.Context) error
+	mend      func(ctx context.Context) error // nil where nothing is left to mend
+}
+
+// nemesis draws faults from the seed and lets them strike. Every choice comes from its random source, in an order that
+// depends on the scenario alone: one seed gives one schedule.
+type nemesis struct {
+	random  *rand.Rand
+	cluster *cluster
+	history *history
+	faults  []fault
+	struck  int
+	mu      sync.Mutex
+	failed  error
+}
+
+func newNemesis(c *cluster, h *history, seed uint64) *nemesis {
+	return &nemesis{random: rand.New(rand.NewPCG(seed, 2)), cluster: c, history: h}
+}
+
+// schedule returns the faults as lines, for people.
+func (n *nemesis) schedule() string {
+	var text strings.Builder
+	for _, f := range n.faults {
+		fmt.Fprintf(&text, "%8s  %s", f.at.Round(time.Millisecond), f.text)
+		if f.lasts > 0 {
+			fmt.Fprintf(&text, ", for %s", f.lasts.Round(time.Millisecond))
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
+}
+
+// add puts a fault on the schedule.
+func (n *nemesis) add(f fault) {
+	n.faults = append(n.faults, f)
+	slices.SortStableFunc(n.faults, func(a, b fault) int { return cmp.Compare(a.at, b.at) })
+}
+
+// between draws a duration in whole milliseconds.
+func (n *nemesis) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(n.random.Int64N(int64(high-low)/1e6+1))*time.Millisecond
+}
+
+// node draws one of the nodes.
+func (n *nemesis) node() *chronosNode { return n.cluster.nodes[n.random.IntN(len(n.cluster.nodes))] }
+
+// run lets all faults strike, and returns when the last one is mended. begin is when the schedule begins.
+func (n *nemesis) run(ctx context.Context, begin time.Time) error {
+	var waits sync.WaitGroup
+	for _, f := range n.faults {
+		if !sleepUntil(ctx, begin.Add(f.at)) {
+			break
+		}
+		waits.Go(func() { n.let(ctx, f) })
+	}
+	waits.Wait()
+	return n.failed
+}
+
+// let lets one fault strike, and mends it.
+func (n *nemesis) let(ctx context.Context, f fault) {
+	n.history.add(check.Event{Kind: check.Fault, Text: f.text})
+	n.mu.Lock()
+	n.struck++
+	n.mu.Unlock()
+	err := f.strike(ctx)
+	if f.mend != nil {
+		sleepUntil(ctx, time.Now().Add(f.lasts))
+		if mendErr := f.mend(context.WithoutCancel(ctx)); err == nil {
+			err = mendErr
+		}
+		// What it has left behind may show until now.
+		n.history.add(check.Event{Kind: check.Fault, Text: f.text + ", mended"})
+	}
+	if err != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.failed = cmp.Or(n.failed, fmt.Errorf("%s: %w", f.text, err))
+	}
+}
+
+// sleepUntil waits for an instant, and tells whether it has come.
+func sleepUntil(ctx context.Context, t time.Time) bool {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// toxic lets one toxic act on links of a node, in one direction or both.
+func (n *nemesis) toxic(
+	at, lasts time.Duration, text string, on []*link, kind string, attributes map[string]any, ways ...direction,
+) {
+	n.add(fault{
+		at: at, lasts: lasts, text: text,
+		strike: func(ctx context.Context) error {
+			for _, l := range on {
+				for _, d := range ways {
+					if err := l.poison(ctx, kind, d, attributes); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+		mend: func(ctx context.Context) error { return mendAll(ctx, on) },
+	})
+}
+
+func mendAll(ctx context.Context, links []*link) error {
+	for _, l := range links {
+		if err := l.mend(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waysOf names a group of links of a node: those to the brokers, that to Postgres, or all.
+func (n *nemesis) waysOf(node *chronosNode) (text string, on []*link) {
+	switch n.random.IntN(3) {
+	case 0:
+		return "Postgres", []*link{node.postgres}
+	case 1:
+		return "the brokers", node.brokers
+	}
+	return "everything", node.links()
+}
+
+// disturb draws one of the faults of links for a node.
+func (n *nemesis) disturb(at time.Duration, kind string) {
+	node := n.node()
+	to, on := n.waysOf(node)
+	from := nodeName(node.number)
+	lasts := n.between(time.Second, 8*time.Second)
+	switch kind {
+	case "latency":
+		ms := 20 + n.random.IntN(800)
+		n.toxic(at, lasts, fmt.Sprintf("%s to %s takes %d ms longer", from, to, ms), on, "latency",
+			map[string]any{"latency": ms}, replies)
+	case "bandwidth":
+		rate := 2 + n.random.IntN(30)
+		n.toxic(at, lasts, fmt.Sprintf("%s to %s has %d kB/s", from, to, rate), on, "bandwidth",
+			map[string]any{"rate": rate}, requests, replies)
+	case "slice":
+		n.toxic(at, lasts, fmt.Sprintf("%s to %s in slices of 40 bytes", from, to), on, "slicer",
+			map[string]any{"average_size": 40, "size_variation": 30, "delay": 100}, requests, replies)
+	case "black-hole":
+		n.toxic(at, lasts, fmt.Sprintf("%s to %s is a black hole", from, to), on, "timeout",
+			map[string]any{"timeout": 0}, requests, replies)
+	case "replies-lost":
+		n.toxic(at, lasts, fmt.Sprintf("%s gets no reply from %s", from, to), on, "timeout",
+			map[string]any{"timeout": 0}, replies)
+	case "requests-lost":
+		n.toxic(at, lasts, fmt.Sprintf("%s does not reach %s", from, to), on, "timeout",
+			map[string]any{"timeout": 0}, requests)
+	case "stall":
+		n.toxic(at, lasts, fmt.Sprintf("%s to %s is held back", from, to), on, "stall", nil, requests, replies)
+	case "reset":
+		n.add(fault{at: at, text: from + " to " + to + " is reset", strike: func(context.Context) error {
+			for _, l := range on {
+				if err := l.reset(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	case "cut":
+		n.add(fault{
+			at: at, lasts: lasts, text: from + " to " + to + " is cut",
+			strike: func(context.Context) error {
+				for _, l := range on {
+					l.cut()
+				}
+				return nil
+			},
+			mend: func(ctx context.Context) error { return mendAll(ctx, on) },
+		})
+	}
+}
+
+// loseReply loses the reply to the next statement of a kind, of a node.
+func (n *nemesis) loseReply(at time.Duration, what, statement string) {
+	node := n.node()
+	lasts := 5 * time.Second
+	n.add(fault{
+		at: at, lasts: lasts, text: fmt.Sprintf("%s loses the reply to its next %s", nodeName(node.number), what),
+		strike: func(context.Context) error {
+			node.cutter.cut(statement)
+			return nil
+		},
+		mend: func(context.Context) error {
+			node.cutter.spare()
+			return nil
+		},
+	})
+}
+
+// killNode kills a node and starts it again.
+func (n *nemesis) killNode(at, lasts time.Duration, node *chronosNode) {
+	n.add(fault{
+		at: at, lasts: lasts, text: nodeName(node.number) + " is killed",
+		strike: func(context.Context) error { return node.kill() },
+		mend:   func(ctx context.Context) error { return node.start(ctx, false) },
+	})
+}
+
+// restartNode stops a node in order and starts it again.
+func (n *nemesis) restartNode(at, lasts time.Duration, node *chronosNode) {
+	n.add(fault{
+		at: at, lasts: lasts, text: nodeName(node.number) + " is stopped",
+		strike: func(context.Context) error { return node.stop() },
+		mend:   func(ctx context.Context) error { return node.start(ctx, false) },
+	})
+}
+
+// freezeNode stops a process where it is, for longer than the hold time or not.
+func (n *nemesis) freezeNode(at, lasts time.Duration, node *chronosNode) {
+	n.add(fault{
+		at: at, lasts: lasts, text: nodeName(node.number) + " is frozen",
+		strike: func(context.Context) error {
+			node.freeze()
+			return nil
+		},
+		mend: func(context.Context) error {
+			node.thaw()
+			return nil
+		},
+	})
+}
+
+// The ways to take a server away.
+const (
+	byKill   = "killed"
+	byFreeze = "frozen"
+	byStop   = "stopped"
+)
+
+// takeAway takes a server away for a while.
+func (n *nemesis) takeAway(at, lasts time.Duration, name, how string, which func(context.Context) (server, error)) {
+	var taken server
+	n.add(fault{
+		at: at, lasts: lasts, text: name + " is " + how,
+		strike: func(ctx context.Context) error {
+			var err error
+			if taken, err = which(ctx); err != nil {
+				return err
+			}
+			switch how {
+			case byKill:
+				return taken.kill(ctx)
+			case byFreeze:
+				return taken.freeze(ctx)
+			}
+			return taken.stop(ctx)
+		},
+		mend: func(ctx context.Context) error {
+			if taken == nil {
+				return nil
+			}
+			if how == byFreeze {
+				return taken.thaw(ctx)
+			}
+			return taken.start(ctx)
+		},
+	})
+}
+
+// broker returns the broker of that number, from 1.
+func (n *nemesis) broker(number int) func(context.Context) (server, error) {
+	return func(context.Context) (server, error) { return n.cluster.kafka.brokers[number-1], nil }
+}
+
+// coordinator returns whoever keeps the offsets of the group when the fault strikes.
+func (n *nemesis) coordinator(ctx context.Context) (server, error) {
+	return n.cluster.kafka.coordinator(ctx, group)
+}
+
+func (n *nemesis) database(context.Context) (server, error) { return n.cluster.postgres, nil }
+
+// terminate ends all sessions of the nodes.
+func (n *nemesis) terminate(at time.Duration) {
+	n.add(fault{at: at, text: "Postgres ends everybody's session", strike: func(ctx context.Context) error {
+		return n.cluster.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", nodeRole)
+			return err
+		})
+	}})
+}
+
+// hold keeps a transaction open that has done something, as a person at a terminal does.
+func (n *nemesis) hold(at, lasts time.Duration, text, statement string) {
+	var conn *pgx.Conn
+	n.add(fault{
+		at: at, lasts: lasts, text: text,
+		strike: func(ctx context.Context) error {
+			var err error
+			if conn, err = n.cluster.postgres.connect(ctx); err != nil {
+				return err
+			}
+			if _, err = conn.Exec(ctx, "BEGIN"); err == nil {
+				_, err = conn.Exec(ctx, statement)
+			}
+			return err
+		},
+		mend: func(ctx context.Context) error {
+			if conn == nil {
+				return nil
+			}
+			return conn.Close(ctx) // which rolls it back
+		},
+	})
+}
+
+// crowd takes all connections that the server has for nodes.
+func (n *nemesis) crowd(at, lasts time.Duration) {
+	var conns []*pgx.Conn
+	n.add(fault{
+		at: at, lasts: lasts, text: "all connections of Postgres are taken",
+		strike: func(ctx context.Context) error {
+			c := n.cluster.postgres
+			err := c.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+				_, err := conn.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", nodeRole)
+				return err
+			})
+			for err == nil {
+				var conn *pgx.Conn
+				if conn, err = pgx.Connect(ctx, c.url(nodeRole, c.password, c.port)); err == nil {
+					conns = append(conns, conn)
+				}
+			}
+			if len(conns) == 0 {
+				return err
+			}
+			return nil // there are no more
+		},
+		mend: func(ctx context.Context) error {
+			for _, conn := range conns {
+				_ = conn.Close(ctx) // it may have been ended by another fault
+			}
+			return nil
+		},
+	})
+}
+
+// storm lets strangers join and leave the consumer group, each of which makes everybody share the partitions anew.
+func (n *nemesis) storm(at, lasts time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var waits sync.WaitGroup
+	n.add(fault{
+		at: at, lasts: lasts, text: "strangers join and leave the consumer group",
+		strike: func(context.Context) error {
+			waits.Go(func() { n.comeAndGo(ctx) })
+			return nil
+		},
+		mend: func(context.Context) error {
+			cancel()
+			waits.Wait()
+			return nil
+		},
+	})
+}
+
+func (n *nemesis) comeAndGo(ctx context.Context) {
+	for ctx.Err() == nil {
+		stranger, err := n.cluster.kafka.connect(kgo.ConsumerGroup(group), kgo.ConsumeTopics(inputTopic),
+			kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit())
+		if err != nil {
+			return
+		}
+		short, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
+		stranger.PollFetches(short) // it commits nothing, so that what it has polled is delivered again
+		cancel()
+		stranger.Close()
+	}
+}

@@ -1,0 +1,272 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"chronos/sim/check"
+)
+
+// Result is what one scenario has shown.
+type Result struct {
+	Scenario string
+	Seed     uint64
+	Backend  string
+	Faults   int
+	Schedule string
+
+	// Submitted were acknowledged, Unknown were not.
+	Submitted, Unknown int
+
+	// Verdict is the judge's; Broken lists what the scenario itself demands and was not met.
+	Verdict check.Verdict
+	Broken  []string
+
+	// Resumed is how long after the healing something fired for the first time; -1 if nothing did.
+	Resumed time.Duration
+
+	History string // the file
+	Took    time.Duration
+
+	events []check.Event
+}
+
+// Passed tells whether nothing was broken.
+func (r *Result) Passed() bool { return len(r.Verdict.Violations) == 0 && len(r.Broken) == 0 }
+
+// Lost counts the violations of S1.
+func (r *Result) Lost() int {
+	lost := 0
+	for _, v := range r.Verdict.Violations {
+		lost += len(slices.DeleteFunc([]string{v.Invariant}, func(name string) bool { return name != "S1" }))
+	}
+	return lost
+}
+
+// errImpossible marks a scenario that can't be run here, such as one that needs to mount a file system.
+var errImpossible = errors.New("not possible here") //nolint:gochecknoglobals // an error
+
+// run is one scenario on its cluster.
+type run struct {
+	*cluster
+
+	scenario  *Scenario
+	history   *history
+	submitter *submitter
+	nemesis   *nemesis
+}
+
+// Run runs a scenario from beginning to end: servers, nodes, workload, faults, healing, draining, verdict. The result is
+// complete where the error is nil, which says nothing about whether it has passed.
+func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err error) {
+	begin := time.Now()
+	c, err := newCluster(ctx, config, s.Brokers, s.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	h := newHistory()
+	r := &run{cluster: c, scenario: s, history: h, nemesis: newNemesis(c, h, config.Seed)}
+	if r.submitter, err = newSubmitter(c, h, config.Seed, s.Rate); err != nil {
+		return nil, err
+	}
+	defer r.submitter.kafka.Close()
+	if err := r.play(ctx); err != nil {
+		return nil, err
+	}
+	result = &Result{
+		Scenario: s.Name, Seed: config.Seed, Backend: c.backend.name(), Faults: r.nemesis.struck,
+		Schedule: r.nemesis.schedule(), History: filepath.Join(config.Dir, "history.txt"), Resumed: -1,
+	}
+	result.Submitted, result.Unknown = r.submitter.counts()
+	if result.Verdict, result.events, err = h.verdict(r.judged(), result.History); err != nil {
+		return nil, err
+	}
+	r.measure(result)
+	for _, d := range s.demands {
+		if broken := d(r, result); broken != "" {
+			result.Broken = append(result.Broken, broken)
+		}
+	}
+	result.Took = time.Since(begin)
+	return result, nil
+}
+
+// play lets everything happen.
+func (r *run) play(ctx context.Context) error {
+	defer r.history.close(context.WithoutCancel(ctx), r.cluster)
+	r.cluster.tell = r.told
+	if r.scenario.prepare != nil {
+		if err := r.scenario.prepare(ctx, r); err != nil {
+			return err
+		}
+	}
+	if err := r.history.collect(ctx, r.cluster); err != nil {
+		return err
+	}
+	r.scenario.draw(r.nemesis)
+	r.say("the schedule, drawn from seed %d:\n%s", r.config.Seed, r.nemesis.schedule())
+	first := r.nodes
+	if r.scenario.First > 0 {
+		first = r.nodes[:r.scenario.First]
+	}
+	for _, n := range first {
+		if err := n.start(ctx, r.config.Start == ""); err != nil {
+			return err
+		}
+	}
+	submitting, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.submitter.run(submitting)
+	}()
+	begin := time.Now()
+	err := r.nemesis.run(ctx, begin)
+	sleepUntil(ctx, begin.Add(r.scenario.Lasts))
+	if err != nil {
+		return err
+	}
+	if err := r.heal(ctx); err != nil {
+		return err
+	}
+	healed := time.Now()
+	r.say("healed; submitting for %v more", afterwards)
+	sleepUntil(ctx, healed.Add(afterwards))
+	stop()
+	<-done
+	return r.drain(ctx, healed)
+}
+
+// afterwards is how long the client goes on after the healing.
+const afterwards = 4 * time.Second
+
+// told takes what the nodes' processes do into the history. Of a node that has never said its id, nothing is known.
+func (r *run) told(event, name, id string) {
+	kind := map[string]check.Kind{"start": check.Start, "stop": check.Stop, "crash": check.Crash}[event]
+	e := check.Event{Kind: kind, Node: name, At: r.history.now()}
+	if kind == check.Start {
+		return // its id is not known yet: introduce tells of it later
+	}
+	r.introduce(name, id)
+	r.history.add(e)
+}
+
+// introduce tells of the start of a process, once its id is known.
+func (r *run) introduce(name, id string) {
+	owner, err := check.ParseUUID(id)
+	if err != nil {
+		return
+	}
+	r.history.mu.Lock()
+	defer r.history.mu.Unlock()
+	known := slices.ContainsFunc(r.history.events, func(e check.Event) bool {
+		return e.Kind == check.Start && e.Node == name
+	})
+	if !known {
+		r.history.events = append(r.history.events, check.Event{Kind: check.Start, Node: name, Owner: owner, At: 1})
+	}
+}
+
+// heal mends what is left, starts what is down, and waits until the servers are whole.
+func (r *run) heal(ctx context.Context) error {
+	for _, n := range r.nodes {
+		n.thaw()
+		n.cutter.spare()
+		if err := mendAll(ctx, n.links()); err != nil {
+			return err
+		}
+	}
+	if err := r.postgres.ready(ctx, time.Minute); err != nil {
+		return err
+	}
+	if err := r.kafka.whole(ctx, 2*time.Minute); err != nil {
+		return err
+	}
+	r.history.add(check.Event{Kind: check.Heal})
+	if r.nodes[0].life == nil {
+		return r.nodes[0].start(ctx, false)
+	}
+	return nil
+}
+
+// drain waits until everything has come out and the table is empty, or the bound has passed.
+func (r *run) drain(ctx context.Context, healed time.Time) error {
+	const longest = 10 * time.Second // the delays of the workload
+	config := r.judged()
+	limit := healed.Add(afterwards + longest + config.Drained())
+	for time.Now().Before(limit) && ctx.Err() == nil {
+		open, left := r.submitter.open(), r.left(ctx)
+		if len(open) == 0 && left == 0 {
+			break
+		}
+		sleepUntil(ctx, time.Now().Add(200*time.Millisecond))
+	}
+	r.say("drained %v after the healing; %d submissions are open, %d rows are left",
+		time.Since(healed).Round(time.Millisecond), len(r.submitter.open()), r.left(ctx))
+	for _, n := range r.nodes {
+		if n.life != nil && n.life.learn() == nil {
+			r.introduce(n.life.name, n.life.id)
+		}
+	}
+	r.history.close(ctx, r.cluster)
+	r.history.add(check.Event{Kind: check.End})
+	return ctx.Err()
+}
+
+// left counts the rows of the table; 1 while nobody can tell. Of another implementation nothing is known.
+func (r *run) left(ctx context.Context) int {
+	if r.config.Start != "" {
+		return 0
+	}
+	count := 1
+	_ = r.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT count(*) FROM hanger").Scan(&count)
+	}) // nobody can tell
+	return count
+}
+
+// judged is what the judge is told: the configuration of the nodes, and what a busy small machine takes at the worst for
+// a call with which nothing goes wrong.
+func (r *run) judged() check.Config {
+	hold := r.config.HoldTime
+	c := check.Config{
+		Recorded: []check.Kind{check.Submit, check.Fire, check.Copy, check.Fault, check.Heal},
+		HoldTime: hold, TimingAdvance: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond,
+		DetectionInterval: 500 * time.Millisecond, Lookahead: 250 * time.Millisecond, LeaveAfter: 10 * time.Second,
+		StoreTimeout: hold * 3 / 10, PublishTimeout: hold * 4 / 10, PublishableAge: hold / 2, Retry: 2 * time.Second,
+		StoreLatency: 300 * time.Millisecond, BrokerLatency: 500 * time.Millisecond,
+		ClockError: 2 * time.Millisecond, Session: 10 * time.Second, Rebalance: 30 * time.Second,
+		Settle: 10 * time.Second, Nodes: len(r.nodes), Batch: 500,
+	}
+	if r.config.Start == "" {
+		c.Recorded = append(c.Recorded, check.Insert, check.Claim, check.Reset, check.Delete, check.Start, check.Stop,
+			check.Crash, check.Cut)
+	}
+	return c
+}
+
+// measure finds out how soon something fired again.
+func (r *run) measure(result *Result) {
+	healed := time.Duration(-1)
+	for i := range result.events {
+		switch e := &result.events[i]; {
+		case e.Kind == check.Heal:
+			healed = e.At
+		case e.Kind == check.Fire && healed >= 0:
+			result.Resumed = e.At - healed
+			return
+		}
+	}
+}
+
+func (r *run) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.config.Say, "  "+format+"\n", args...) // nobody minds a line less
+}
