@@ -49,6 +49,9 @@ type partition struct {
 func newBrokerServer(w *world) *brokerServer {
 	b := &brokerServer{world: w}
 	b.group = &group{world: w, random: stream(w.options.Seed, forGroup, 0, 0)}
+	if w.options.FaultRate > 0 || w.plan != nil && len(w.plan.Faults) > 0 {
+		b.group.keep = 128
+	}
 	for i := range w.options.Routes {
 		r := w.options.route(i)
 		b.input = append(b.input, b.newTopic(r.Input, true))
@@ -148,10 +151,11 @@ func (p *partition) append(r node.Record) node.Record {
 	return r
 }
 
-// trim forgets what was committed long ago, so that a long run fits in memory.
-func (p *partition) trim() {
-	const keep = 128
-	if drop := p.committed - p.base - keep; drop >= keep {
+// trim forgets what was committed long ago, so that a long run fits in memory. Where nothing goes wrong, nothing that was
+// committed is read again.
+func (p *partition) trim(keep int64) {
+	const part = 16
+	if drop := p.committed - p.base - keep; drop >= max(keep, part) {
 		p.log = slices.Clone(p.log[drop:])
 		p.base += drop
 	}

@@ -134,7 +134,7 @@ func (g *group) commit(m *member, records []node.Record) {
 			g.world.judge.rewound(p) // an older commit has come late
 		} else {
 			g.world.judge.committed(m.life, p)
-			p.trim()
+			p.trim(g.keep)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 // batch keeps its partitions until its next poll. A member that is not heard of for the time of a session is given
 // up for dead, and may not know it: a zombie, whose commits the group ignores.
 type group struct {
+	keep int64 // how many records that were committed may be read again
+
 	world      *world
 	random     *rand.Rand
 	partitions []*partition

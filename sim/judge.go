@@ -25,7 +25,7 @@ type judge struct {
 	check *check.Judge
 	event check.Event // reused: nobody keeps it
 
-	outputs map[int]string      // where each submission is to fire
+	outputs []string            // where what is submitted on each route is to fire
 	numbers map[uuid.UUID]int   // the submission of each incarnation
 	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
 	held    map[*life]holdings  // the claims that each life was given
@@ -62,10 +62,12 @@ func newJudge(w *world) *judge {
 	j := &judge{
 		world:   w,
 		check:   check.New(),
-		outputs: map[int]string{},
 		numbers: map[uuid.UUID]int{},
 		stamps:  map[uuid.UUID]int64{},
 		held:    map[*life]holdings{},
+	}
+	for i := range w.options.Routes {
+		j.outputs = append(j.outputs, w.options.route(i).Output)
 	}
 	config := w.options.judged()
 	j.add(check.Event{Kind: check.Configure, Config: &config})
@@ -179,10 +181,8 @@ func (j *judge) struck(f Fault, l *life) {
 
 // submitted tells of a record on an input topic.
 func (j *judge) submitted(s *Submission, r *node.Record, deadline time.Time) {
-	o := &j.world.options
-	j.outputs[s.Number] = o.route(s.Route % o.Routes).Output
 	e := check.Event{
-		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.outputs[s.Number], Deadline: sinceEpoch(deadline),
+		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
 		Payload: uint64(relayed(r)), Key: keyDigest(r.Key), Partition: partitionOf(r), Offset: r.Offset,
 	}
 	switch s.Flaw {
@@ -194,6 +194,9 @@ func (j *judge) submitted(s *Submission, r *node.Record, deadline time.Time) {
 	}
 	j.add(e)
 }
+
+// output returns the topic on which a submission is to fire.
+func (j *judge) output(s *Submission) string { return j.outputs[s.Route%len(j.outputs)] }
 
 func partitionOf(r *node.Record) string { return fmt.Sprintf("%s/%d", r.Topic, r.Partition) }
 
@@ -288,7 +291,7 @@ func (j *judge) published(from appending, r *node.Record) {
 		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Direct: from.direct,
 		Twice: from.twice,
 	}
-	if output, known := j.outputs[n]; known && output != r.Topic {
+	if sent := j.world.app.sent[n]; sent != nil && j.output(sent.submission) != r.Topic {
 		e.Kind = check.Copy
 	}
 	j.add(e)

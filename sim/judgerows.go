@@ -85,6 +85,7 @@ func (j *judge) claimed(l *life, claimed []node.Readied, stamp time.Time) {
 
 // deleted tells that a row is gone.
 func (j *judge) deleted(l *life, ref node.Ref) {
+	delete(j.stamps, ref.Incarnation)
 	j.rowStep(l, ref, "deleted")
 	j.add(rowEvent(check.Delete, l, ref))
 }

@@ -177,18 +177,22 @@ func drawDelay(r *rand.Rand, o Options) time.Duration {
 // application submits, and sees what appears on the output topics.
 type application struct {
 	world   *world
-	host    *host // number 0: its calls are counted for the faults
-	seen    map[int]bool
-	sent    map[int]*Submission
-	fires   map[int]int           // records on output topics
+	host    *host                 // number 0: its calls are counted for the faults
+	sent    map[int]*sent         // by the number of the submission
 	waiting map[int][]*Submission // by the submission whose appearance they wait for
 	left    int                   // submissions to come at an instant of their own
 }
 
+// sent is what the application knows of a submission that it has made.
+type sent struct {
+	submission *Submission
+	seen       bool // on an output or dead-letter topic
+	fires      int  // records on its output topic
+}
+
 func newApplication(w *world, submissions []Submission) *application {
 	a := &application{
-		world: w, host: w.hosts[0], seen: map[int]bool{}, sent: map[int]*Submission{},
-		fires: map[int]int{}, waiting: map[int][]*Submission{},
+		world: w, host: w.hosts[0], sent: map[int]*sent{}, waiting: map[int][]*Submission{},
 	}
 	for i := range submissions {
 		s := &submissions[i]
@@ -226,7 +230,9 @@ func (a *application) submit(s *Submission) {
 	deadline := w.instant().Add(s.In).Truncate(time.Microsecond)
 	r := payload(&w.options, s, deadline)
 	t := w.broker.input[s.Route%len(w.broker.input)]
-	a.sent[s.Number] = s
+	if a.sent[s.Number] == nil {
+		a.sent[s.Number] = &sent{submission: s}
+	}
 	for range times {
 		p := t.choose(r.Key)
 		appended := p.append(r)
@@ -280,10 +286,11 @@ func (a *application) published(from appending, r node.Record) {
 			Text: fmt.Sprintf("appends to %s/%d, offset %d", r.Topic, r.Partition, r.Offset),
 		})
 	}
-	if a.seen[n] {
+	s := a.sent[n]
+	if s == nil || s.seen {
 		return
 	}
-	a.seen[n] = true
+	s.seen = true
 	for _, s := range a.waiting[n] {
 		if !w.faultsOver {
 			w.after(s.At, func() { a.submit(s) })
@@ -296,18 +303,18 @@ func (a *application) published(from appending, r node.Record) {
 func (a *application) count(n int, r *node.Record, from appending) {
 	w := a.world
 	s := a.sent[n]
-	if s == nil || r.Topic != w.judge.outputs[n] {
+	if s == nil || r.Topic != w.judge.output(s.submission) {
 		return
 	}
-	a.fires[n]++
+	s.fires++
 	switch {
-	case a.fires[n] > 1:
+	case s.fires > 1:
 		w.count("fired-twice")
 		return
 	case from.direct:
 		w.count("fired-direct")
 	}
-	if s.After > 0 {
+	if s.submission.After > 0 {
 		w.count("reused-id-fired")
 	}
 }
@@ -338,8 +345,10 @@ func payload(o *Options, s *Submission, deadline time.Time) node.Record {
 	if s.Flaw == Poison {
 		record.Value = bytes.Repeat([]byte{'p'}, maxRecordBytes+1)
 	}
-	headers := []node.Header{{Name: "n", Value: strconv.AppendInt(nil, int64(s.Number), 10)}}
-	for range r.IntN(3) {
+	others := r.IntN(3)
+	headers := make([]node.Header, 0, 1+others+2) // two are ours, unless something is wrong with them
+	headers = append(headers, node.Header{Name: "n", Value: strconv.AppendInt(nil, int64(s.Number), 10)})
+	for range others {
 		headers = append(headers, node.Header{Name: pick(r, "a", "b", "\xff"), Value: junk(r, 12)})
 	}
 	for _, h := range chronosHeaders(r, s, deadline) {

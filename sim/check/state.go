@@ -36,12 +36,12 @@ type submission struct {
 	flaw     string
 	at       time.Duration // when it was appended first
 
-	appended, delivered int // to its input topic, and to nodes
+	appended, delivered int32 // to its input topic, and to nodes
 	rejected, covered   bool
-	inserts, claims     int
-	attempts            int // publishes begun under a claim
-	fires, copies       int // records on the output and on a dead-letter topic
-	loose               int // of which nobody knows which incarnation they are of
+	inserts, claims     int32
+	attempts            int32 // publishes begun under a claim
+	fires, copies       int32 // records on the output and on a dead-letter topic
+	loose               int32 // of which nobody knows which incarnation they are of
 	first               time.Duration
 	excuse              string // why it may fire more than once; "" for no reason
 }
@@ -51,10 +51,10 @@ type incarnation struct {
 	*submission
 
 	id        UUID
-	published int // records that appeared by a claim on it
-	rows      int // how often it was inserted
-	before    int // claims on it before the healing
-	after     int // records after the healing
+	published int32 // records that appeared by a claim on it
+	rows      int32 // how often it was inserted
+	before    int32 // claims on it before the healing
+	after     int32 // records after the healing
 }
 
 // row is a message in the store.

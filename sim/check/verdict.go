@@ -100,8 +100,8 @@ func (t *tally) summary(s *state) Summary {
 	}
 	for _, sub := range s.inOrder() {
 		sum.Submitted++
-		sum.Records += sub.fires
-		sum.Duplicates += max(sub.fires-1, 0)
+		sum.Records += int(sub.fires)
+		sum.Duplicates += max(int(sub.fires)-1, 0)
 		sum.Fired += count(sub.fires > 0)
 		sum.Rejected += count(sub.rejected)
 		sum.Copied += count(sub.copies > 0)
