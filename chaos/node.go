@@ -54,7 +54,15 @@ func (n *chronosNode) start(ctx context.Context, wait bool) error {
 	if !wait {
 		return nil
 	}
-	err := await(ctx, ready, func(context.Context) error { return l.learn() })
+	err := await(ctx, ready, func(context.Context) error {
+		if err := l.learn(); err != nil && l.running() {
+			return err
+		}
+		return nil
+	})
+	if err == nil {
+		err = l.learn()
+	}
 	if err != nil {
 		return fmt.Errorf("start node %s: %w\n%s", l.name, err, tail(l.log))
 	}
@@ -162,7 +170,9 @@ func (c *cluster) command(a addresses) (command, env []string) {
 		{"CHRONOS_DEAD_LETTER_TOPIC", deadTopic},
 		{"CHRONOS_LOG_FORMAT", "json"},
 		{"CHRONOS_HOLD_TIME", c.config.HoldTime.String()},
-		{"CHRONOS_MUTANT", c.config.Mutant},
+	}
+	if c.config.Mutant != "" {
+		settings = append(settings, [2]string{"CHAOS_MUTANT", c.config.Mutant})
 	}
 	for _, s := range settings {
 		env = append(env, s[0]+"="+s[1])

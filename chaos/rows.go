@@ -35,8 +35,8 @@ type tuple map[string]string
 // read takes all changes since the last time. After a crash the server may offer some of them again: what ends
 // no later than what was taken is left out.
 func (r *rows) read(ctx context.Context, conn *pgx.Conn) ([]change, error) {
-	const query = `SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, 10000,
-		'proto_version', '1', 'publication_names', $1)`
+	const query = `SELECT data FROM pg_logical_slot_get_binary_changes($1::text, NULL, 10000,
+		'proto_version', '1', 'publication_names', $1::text)`
 	result, err := conn.Query(ctx, query, slot)
 	if err != nil {
 		return nil, fmt.Errorf("read the replication slot: %w", err)

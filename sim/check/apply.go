@@ -36,6 +36,9 @@ func (s *state) submit(e *Event) {
 			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
 		}
 		s.submissions[e.Message] = sub
+		if !s.recorded[Duplicate] {
+			s.namesakes[sub.key] = append(s.namesakes[sub.key], sub)
+		}
 	}
 	sub.appended++
 	if sub.appended > 1 {
@@ -113,6 +116,7 @@ func (s *state) changed(e *Event) {
 	case Delete:
 		if r != nil {
 			delete(s.rows, r.key)
+			r.gone = e.At
 		}
 	case Rollback:
 		clear(s.rows)

@@ -233,3 +233,33 @@ func TestUnreadable(t *testing.T) {
 		}
 	}
 }
+
+// TestCovered gives histories in which an id is used twice and the second submission never fires, as somebody sees it
+// who does not know what inserts have found.
+func TestCovered(t *testing.T) {
+	const seen = "submit,fire,copy,heal,fault,insert,claim,reset,delete"
+	const again = "submit message=2 id=x topic=out payload=b deadline=9s\n"
+	history := func(recorded, at string) string {
+		return strings.Replace(preamble, "ALL", recorded, 1) + well + gone + at + " " + again + end
+	}
+	early := strings.Replace(preamble, "ALL", seen, 1) + well[:strings.Index(well, "1.9s")] + "1.5s " + again +
+		well[strings.Index(well, "1.9s"):] + gone + end
+	for name, c := range map[string]struct {
+		text string
+		lost bool
+	}{
+		"while the row was there":          {early, false},
+		"after the row was gone":           {history(seen, "5s"), true},
+		"soon after, and no rows are seen": {history("submit,fire,copy", "5s"), false},
+		"long after, and no rows are seen": {history("submit,fire,copy", "1m"), true},
+	} {
+		v := judge(t, c.text)
+		lost := len(v.Violations) > 0 && (v.Violations[0].Invariant == "S1" || v.Violations[0].Invariant == "L3")
+		if lost != c.lost {
+			t.Errorf("%s: %v", name, v.Violations)
+		}
+		if !c.lost && v.Summary.Covered != 1 {
+			t.Errorf("%s: %d are covered", name, v.Summary.Covered)
+		}
+	}
+}

@@ -36,15 +36,17 @@ func s1(s *state, e *Event) finding {
 	return holds()
 }
 
-// coveredByOthers tells whether a submission may have met another one of its id: where nobody has recorded what
-// inserts and looks have found, one that fired later than this was submitted is taken for it.
+// coveredByOthers tells whether a submission may have met another one of its id, where nobody has recorded what inserts
+// and looks have found. If rows are recorded, that is one whose row was there since; otherwise one that fired no
+// longer before than the recovery bound, which is how long its row may have stayed.
 func (s *state) coveredByOthers(sub *submission) bool {
-	if s.recorded[Duplicate] && s.recorded[Present] {
-		return false
-	}
-	for _, other := range s.inOrder() {
-		if other != sub && other.key == sub.key && other.fires > 0 && other.at <= sub.at &&
-			other.first+s.config.Recovery() >= sub.at {
+	rows := s.recorded[Insert] && s.recorded[Delete]
+	for _, other := range s.namesakes[sub.key] {
+		switch {
+		case other == sub || other.fires == 0:
+		case rows && other.inserts > 0 && (s.stored(other) != nil || other.gone >= sub.at):
+			return true
+		case !rows && other.at <= sub.at && other.first+s.config.Recovery() >= sub.at:
 			return true
 		}
 	}

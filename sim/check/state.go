@@ -13,6 +13,7 @@ type state struct {
 	recorded map[Kind]bool
 
 	submissions  map[int]*submission
+	namesakes    map[rowKey][]*submission // by id, where nobody records what is covered
 	rows         map[rowKey]*row
 	incarnations map[UUID]*incarnation
 	processes    map[string]*process
@@ -43,7 +44,8 @@ type submission struct {
 	fires, copies       int32 // records on the output and on a dead-letter topic
 	loose               int32 // of which nobody knows which incarnation they are of
 	first               time.Duration
-	excuse              string // why it may fire more than once; "" for no reason
+	gone                time.Duration // when its row was deleted last
+	excuse              string        // why it may fire more than once; "" for no reason
 }
 
 // incarnation is one insert of a submission.
@@ -108,6 +110,7 @@ func newState() *state {
 	return &state{
 		recorded:     map[Kind]bool{},
 		submissions:  map[int]*submission{},
+		namesakes:    map[rowKey][]*submission{},
 		rows:         map[rowKey]*row{},
 		incarnations: map[UUID]*incarnation{},
 		processes:    map[string]*process{},

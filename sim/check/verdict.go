@@ -105,7 +105,8 @@ func (t *tally) summary(s *state) Summary {
 		sum.Fired += count(sub.fires > 0)
 		sum.Rejected += count(sub.rejected)
 		sum.Copied += count(sub.copies > 0)
-		sum.Covered += count(sub.covered && sub.fires == 0)
+		nothing := sub.fires == 0 && sub.copies == 0 && !sub.rejected && sub.flaw == ""
+		sum.Covered += count(nothing && (sub.covered || s.coveredByOthers(sub)))
 	}
 	return sum
 }
