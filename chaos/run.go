@@ -52,6 +52,9 @@ func (r *Result) Lost() int {
 // errImpossible marks a scenario that can't be run here, such as one that needs to mount a file system.
 var errImpossible = errors.New("not possible here") //nolint:gochecknoglobals // an error
 
+// Impossible tells whether a scenario could not be run here, because of what this machine or the backend can't do.
+func Impossible(err error) bool { return errors.Is(err, errImpossible) }
+
 // run is one scenario on its cluster.
 type run struct {
 	*cluster

@@ -44,7 +44,7 @@ type submission struct {
 	id       string
 	deadline time.Time
 	invalid  bool
-	reused   bool // somebody had used the id before
+	reused   bool // another one has the same id
 }
 
 // newSubmitter returns a submitter. Its producer keeps trying while the brokers are away, and appends each record once.
@@ -137,15 +137,16 @@ func (c *submitter) reuse(s *submission) {
 	if len(c.submitted) < back {
 		return
 	}
-	before := c.submitted[len(c.submitted)-back]
+	before := &c.submitted[len(c.submitted)-back]
 	if before.invalid || kind == 0 && !c.history.hasFired(before.number) {
 		return
 	}
-	s.id, s.reused = before.id, true
+	// Either may be covered by the other: the second may overtake the first on its way through another partition.
+	s.id, s.reused, before.reused = before.id, true, true
 }
 
-// open returns the acknowledged submissions of which nothing has come yet. One that uses an id again may be covered
-// by another submission of that id, so that it is not waited for.
+// open returns the acknowledged submissions of which nothing has come yet, but for those whose id was used twice: they
+// may be covered, and the judge sees to that.
 func (c *submitter) open() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
