@@ -3,8 +3,10 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
@@ -24,6 +26,8 @@ func newLinks() *links {
 type link struct {
 	name  string
 	proxy *toxiproxy.Proxy
+
+	toxics atomic.Int64 // so many have been added: each has a name of its own
 }
 
 // open opens a way: what connects to the port is connected to the upstream port.
@@ -32,7 +36,7 @@ func (l *links) open(name string, port, upstream int) (*link, error) {
 	if err := l.server.Collection.Add(proxy, true); err != nil {
 		return nil, fmt.Errorf("open the link %s: %w", name, err)
 	}
-	return &link{name, proxy}, nil
+	return &link{name: name, proxy: proxy}, nil
 }
 
 // close ends all of them.
@@ -50,18 +54,28 @@ const (
 	replies  direction = "downstream" // from the server to the node
 )
 
-// poison adds a toxic, under its own name and direction. It is certain: chance belongs to the suite's seed.
-func (l *link) poison(ctx context.Context, kind string, d direction, attributes map[string]any) error {
+// poison adds a toxic and returns its name. It is certain: chance belongs to the suite's seed.
+func (l *link) poison(ctx context.Context, kind string, d direction, attributes map[string]any) (string, error) {
+	name := fmt.Sprintf("%s-%d", kind, l.toxics.Add(1))
 	toxic, err := json.Marshal(map[string]any{
-		"name": kind + "-" + string(d), "type": kind, "stream": string(d), "toxicity": 1, "attributes": attributes,
+		"name": name, "type": kind, "stream": string(d), "toxicity": 1, "attributes": attributes,
 	})
 	if err != nil {
-		return fmt.Errorf("describe the toxic %s: %w", kind, err)
+		return "", fmt.Errorf("describe the toxic %s: %w", kind, err)
 	}
-	return l.bounded(ctx, "add the toxic "+kind, func() error {
+	return name, l.bounded(ctx, "add the toxic "+kind, func() error {
 		_, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(string(toxic)))
 		return err
 	})
+}
+
+// cure takes a toxic away.
+func (l *link) cure(ctx context.Context, name string) error {
+	err := l.bounded(ctx, "remove the toxic "+name, func() error { return l.proxy.Toxics.RemoveToxic(ctx, name) })
+	if err == nil || errors.Is(err, toxiproxy.ErrToxicNotFound) {
+		return nil // another fault has ended it with the link
+	}
+	return l.reset() // a peer does not read: its connections are of no more use
 }
 
 // cut ends all connections and refuses new ones.

@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -118,19 +119,28 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 func (n *nemesis) toxic(
 	at, lasts time.Duration, text string, on []*link, kind string, attributes map[string]any, ways ...direction,
 ) {
+	var cures []func(context.Context) error
 	n.add(fault{
 		at: at, lasts: lasts, text: text,
 		strike: func(ctx context.Context) error {
 			for _, l := range on {
 				for _, d := range ways {
-					if err := l.poison(ctx, kind, d, attributes); err != nil {
+					name, err := l.poison(ctx, kind, d, attributes)
+					if err != nil {
 						return err
 					}
+					cures = append(cures, func(ctx context.Context) error { return l.cure(ctx, name) })
 				}
 			}
 			return nil
 		},
-		mend: func(ctx context.Context) error { return mendAll(ctx, on) },
+		mend: func(ctx context.Context) error {
+			var errs []error
+			for _, cure := range cures {
+				errs = append(errs, cure(ctx))
+			}
+			return errors.Join(errs...)
+		},
 	})
 }
 

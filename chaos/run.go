@@ -88,6 +88,9 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		Schedule: r.nemesis.schedule(), History: filepath.Join(config.Dir, "history.txt"), Resumed: -1,
 	}
 	result.Submitted, result.Unknown = r.submitter.counts()
+	if err := r.blame(); err != nil {
+		return nil, err
+	}
 	if result.Verdict, result.events, err = h.verdict(r.judged(), result.History); err != nil {
 		return nil, err
 	}

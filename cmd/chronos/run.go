@@ -206,10 +206,7 @@ func (s *service) run(ctx context.Context) error {
 
 	err := s.prepare(ctx)
 	if err == nil && ctx.Err() == nil {
-		var n *node.Node
-		if n, err = node.New(s.config, s.clock, s.store, s.broker, s.observe); err == nil {
-			n.Run(ctx)
-		}
+		err = s.runNode(ctx)
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
@@ -224,6 +221,20 @@ func (s *service) run(ctx context.Context) error {
 		s.report.summary()
 	}
 	return err
+}
+
+// runNode runs the engine until ctx is done.
+func (s *service) runNode(ctx context.Context) error {
+	store, broker, err := mutated(s.config, s.store, s.broker)
+	if err != nil {
+		return err
+	}
+	n, err := node.New(s.config, s.clock, store, broker, s.observe)
+	if err != nil {
+		return err
+	}
+	n.Run(ctx)
+	return nil
 }
 
 // prepare waits until the store answers and has the right schema, and until all topics are there.
