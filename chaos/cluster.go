@@ -52,7 +52,7 @@ type cluster struct {
 	postgres *postgres
 	links    *links
 	nodes    []*chronosNode
-	tell     func(event string, node string, id string)
+	tell     func(event, node, id string)
 	cleanUp  []func() error // what has to be undone in the end, besides
 }
 

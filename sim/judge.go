@@ -176,6 +176,9 @@ func (j *judge) struck(f Fault, l *life) {
 	if l != nil {
 		e.Node = l.label
 	}
+	if f.Kind == Stopped {
+		e.Kind = check.Term
+	}
 	j.add(e)
 }
 
@@ -183,7 +186,7 @@ func (j *judge) struck(f Fault, l *life) {
 func (j *judge) submitted(s *Submission, r *node.Record, deadline time.Time) {
 	e := check.Event{
 		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
-		Payload: uint64(relayed(r)), Key: keyDigest(r.Key), Partition: partitionOf(r), Offset: r.Offset,
+		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: partitionOf(r), Offset: r.Offset,
 	}
 	switch s.Flaw {
 	case "":
@@ -287,7 +290,7 @@ type appending struct {
 func (j *judge) published(from appending, r *node.Record) {
 	n := numberIn(r.Headers)
 	e := check.Event{
-		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r)),
+		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r, false)),
 		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Direct: from.direct,
 		Twice: from.twice,
 	}
@@ -297,8 +300,9 @@ func (j *judge) published(from appending, r *node.Record) {
 	j.add(e)
 }
 
-// relayed digests what a record of an input topic and that of its output topic must have in common.
-func relayed(r *node.Record) digest {
+// relayed digests what a record of an input topic and that of its output topic must have in common: all but the Chronos
+// headers, which are taken off on the way.
+func relayed(r *node.Record, input bool) digest {
 	var d digest
 	part := func(b []byte) {
 		d.bytes(b)
@@ -307,7 +311,7 @@ func relayed(r *node.Record) digest {
 	part(r.Key)
 	part(r.Value)
 	for _, h := range r.Headers {
-		if h.Name != node.HeaderID && h.Name != node.HeaderDeadline {
+		if !input || h.Name != node.HeaderID && h.Name != node.HeaderDeadline {
 			d.text(h.Name)
 			part(h.Value)
 		}

@@ -28,6 +28,9 @@ type Mutant struct {
 	// NodeStamps lets claims be stamped, and their age be measured, by the clock of whoever calls.
 	NodeStamps bool
 
+	// Scatters lets the producer choose any partition, whatever the key.
+	Scatters bool
+
 	// Options are what a run needs to have a chance; nil for nothing.
 	Options func(*Options)
 }

@@ -13,7 +13,8 @@ import (
 
 // Mutants returns all mutants, in the order in which they are reported.
 func Mutants() []*Mutant {
-	return slices.Concat(storeMutants(), claimMutants(), intakeMutants(), publishMutants(), clockMutants())
+	return slices.Concat(storeMutants(), claimMutants(), intakeMutants(), publishMutants(), clockMutants(),
+		originalMutants(), delayMutants())
 }
 
 // storeMutants write and delete rows wrongly.

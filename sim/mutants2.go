@@ -135,7 +135,7 @@ func intakeMutants() []*Mutant { //nolint:funlen // a table
 		},
 		{
 			Name: "never-leaves", About: "a node without the store keeps its partitions",
-			Kills: []string{"L3"},
+			Kills: []string{"L7"},
 			Options: func(o *Options) {
 				o.Nodes, o.Fates, o.Partitions, o.Messages = 3, "shs", 6, 300
 			},

@@ -98,7 +98,11 @@ func (b *publishing) append(i int) (again int64) {
 		b.results[i] = node.ErrRejected
 		return 0
 	}
-	p := t.choose(r.Key)
+	key := r.Key
+	if w.mutant != nil && w.mutant.Scatters {
+		key = nil
+	}
+	p := t.choose(key)
 	if w.now < p.absent {
 		return p.absent
 	}

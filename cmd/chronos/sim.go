@@ -28,8 +28,9 @@ type simCommand struct {
 	Twice    bool          `group:"batch" help:"Run everything twice: one seed must give one trace."`
 	Bench    bool          `group:"batch" help:"Measure speed and memory, in a few minutes."`
 
-	Trace string `group:"output" placeholder:"FILE" help:"Write each step as a line; - is standard output."`
-	HTML  string `group:"output" name:"html" placeholder:"FILE" help:"Draw the run, or a failure, as a page."`
+	Trace   string `group:"output" placeholder:"FILE" help:"Write each step as a line; - is standard output."`
+	History string `group:"output" placeholder:"FILE" help:"Write what the judge sees, for chronos check."`
+	HTML    string `group:"output" name:"html" placeholder:"FILE" help:"Draw the run, or a failure, as a page."`
 
 	run func(sim.Setup) sim.Result // nil for sim.Run; tests put something else here
 }
@@ -119,7 +120,7 @@ func (c *simCommand) check() error {
 		"seed": c.Seed != nil, "nodes": c.Nodes != nil, "messages": c.Messages != nil, "for": c.For != nil,
 		"scenario": c.Scenario != "", "plan": c.Plan != "", "break": c.Break != "", "seeds": c.Seeds != nil,
 		"duration": c.Duration > 0, "twice": c.Twice, "trace": c.Trace != "", "html": c.HTML != "",
-		"bench": c.Bench,
+		"history": c.History != "", "bench": c.Bench,
 	}
 	switch {
 	case c.Seeds != nil && *c.Seeds == 0:
@@ -137,16 +138,16 @@ func (c *simCommand) check() error {
 		{c.Scenario == "list", []string{"scenario"}, nil},
 		{c.Break == "list" || c.Break == "all", []string{"break"}, nil},
 		{c.Scenario == "all", []string{"scenario"}, []string{"twice"}},
-		{c.Scenario != "", []string{"scenario"}, []string{"break", "twice", "trace", "html"}},
-		{c.Plan != "", []string{"plan"}, []string{"break", "twice", "trace", "html"}},
+		{c.Scenario != "", []string{"scenario"}, []string{"break", "twice", "trace", "html", "history"}},
+		{c.Plan != "", []string{"plan"}, []string{"break", "twice", "trace", "html", "history"}},
 		{c.Seeds != nil || c.Duration > 0, []string{"seeds", "duration"}, append(drawn, "break", "twice", "html")},
-		{true, nil, append(drawn, "break", "twice", "trace", "html")},
+		{true, nil, append(drawn, "break", "twice", "trace", "html", "history")},
 	} {
 		if !mode.is {
 			continue
 		}
 		for _, name := range slices.Concat(drawn, []string{
-			"scenario", "plan", "break", "seeds", "duration", "twice", "trace", "html", "bench",
+			"scenario", "plan", "break", "seeds", "duration", "twice", "trace", "html", "history", "bench",
 		}) {
 			if given[name] && !slices.Contains(mode.names, name) && !slices.Contains(mode.with, name) {
 				first := mode.names[0]

@@ -181,6 +181,18 @@ func TestSimTrace(t *testing.T) {
 	}
 }
 
+// TestSimHistory writes a history of a run that passes and of one that fails, and has them judged again.
+func TestSimHistory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	wantOutput(t, run(t, "", "sim", "--seed", "8", "--history", "passed.txt"), 0, "PASSED")
+	wantOutput(t, run(t, "", "check", "passed.txt"), 0, "all that was judged holds", "judged     S1 S2")
+	got := run(t, "", "sim", "--scenario", "h33-upsert", "--break", "upsert", "--history", "failed.txt")
+	wantOutput(t, got, 1, "FAILED: S2 is broken")
+	wantOutput(t, run(t, "", "check", "failed.txt"), 1, "BROKEN S2 at")
+	wantOutput(t, run(t, "not a history\n", "check", "-"), 2, "")
+	wantOutput(t, run(t, "", "check", "nowhere.txt"), 2, "")
+}
+
 // TestSimPage draws a run that passes and one that fails.
 func TestSimPage(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -30,7 +30,7 @@ func (c *simCommand) single(w *world, s *subject) error {
 		p.words(labelled, "broken", strings.Fields(b.Name+": "+b.About)...)
 	}
 	p.line("")
-	result, wall, err := c.traced(w, s.setup)
+	result, wall, err := c.recorded(w, s.setup)
 	if err != nil {
 		return err
 	}
@@ -45,6 +45,25 @@ func (c *simCommand) single(w *world, s *subject) error {
 		return errors.Join(err, p.err)
 	}
 	return nil
+}
+
+// recorded runs a setup, and writes a history of it if that was asked for.
+func (c *simCommand) recorded(w *world, setup sim.Setup) (sim.Result, time.Duration, error) {
+	if c.History == "" {
+		return c.traced(w, setup)
+	}
+	file, err := os.Create(c.History)
+	if err != nil {
+		return sim.Result{}, 0, usagef("--history is %s: %v", c.History, errors.Unwrap(err))
+	}
+	history := check.NewWriter(file)
+	setup.History = history.Add
+	result, wall, err := c.traced(w, setup)
+	if v := result.Violation; v != nil {
+		// The run has ended there. The history has its end too, so that it can be judged.
+		history.Add(&check.Event{At: v.At, Kind: check.End})
+	}
+	return result, wall, errors.Join(err, history.Flush(), file.Close())
 }
 
 // traced runs a setup, and writes a trace of it if that was asked for.

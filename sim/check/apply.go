@@ -18,7 +18,7 @@ func (s *state) apply(e *Event) {
 		s.changed(e)
 	case Poll, Deliver, Commit, Rewind, Reject:
 		s.consumed(e)
-	case Start, Stop, Crash, Jump, Cut, Mend, Join, Leave:
+	case Start, Term, Stop, Crash, Jump, Cut, Mend, Join, Leave:
 		s.lived(e)
 	case Fault:
 		s.faults++
@@ -34,6 +34,7 @@ func (s *state) submit(e *Event) {
 	if sub == nil {
 		sub = &submission{
 			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
+			partition: e.Partition,
 		}
 		s.submissions[e.Message] = sub
 		if !s.recorded[Duplicate] {
@@ -174,7 +175,7 @@ func (s *state) insert(e *Event) {
 }
 
 func (s *state) claim(r *row, e *Event) {
-	r.owner, r.stamp, r.since, r.orphan = e.Owner, e.Stamp, e.At, false
+	r.owner, r.stamp, r.since = e.Owner, e.Stamp, e.At
 	r.claims++
 	if s.healed < 0 {
 		r.before++
@@ -243,17 +244,24 @@ func (s *state) lived(e *Event) {
 	case Start:
 		p.id = e.Owner
 		s.ids[p.id] = p
+	case Term:
+		s.faults++
+		s.terms++
+		s.fault = e.At
 	case Stop, Crash:
 		p.dead, p.member = true, false
+		s.cuts -= count(p.cut >= 0)
 	case Jump:
 		p.jumped = e.At
 	case Cut:
 		if e.Port == "store" && p.cut < 0 {
 			p.cut = e.At
+			s.cuts++
 		}
 		p.cutOff = p.cutOff || e.Port == "broker"
 	case Mend:
 		if e.Port == "store" {
+			s.cuts -= count(p.cut >= 0)
 			p.cut = -1
 		} else {
 			p.cutOff = false

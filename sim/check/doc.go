@@ -7,7 +7,7 @@
 // # How to read it
 //
 //   - event.go: the kinds of events and their fields; history.go: the same as text.
-//   - invariants.go: the promises, S1 to S16 about safety and L1 to L7 about liveness, each in words; safety.go and
+//   - invariants.go: the promises, S1 to S16 about safety and L1 to L8 about liveness, each in words; safety.go and
 //     liveness.go: one function for each.
 //   - state.go and apply.go: what has become of everything so far. An invariant looks at the state before an event,
 //     and at the event. Only apply changes the state.

@@ -30,6 +30,9 @@ const (
 	// Start: a process begins: Owner (its node id).
 	Start Kind = "start"
 
+	// Term: a process is asked to end in order. It counts as something that goes wrong: others take over.
+	Term Kind = "term"
+
 	// Stop: a process has ended in order.
 	Stop Kind = "stop"
 

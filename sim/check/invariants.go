@@ -6,7 +6,7 @@ import (
 )
 
 // Invariant is one promise, by its number. S1 to S16 are about safety and are checked at every event that can break
-// them; L1 to L7 are about liveness, with bounds that Config computes. They were stated for Chronos first in the
+// them; L1 to L8 are about liveness, with bounds that Config computes. They were stated for Chronos first in the
 // research that its design rests on; docs/CORRECTNESS.md has the same words.
 type Invariant struct {
 	Name, Title string
@@ -115,7 +115,8 @@ func conduct() []Invariant {
 	return []Invariant{
 		{
 			"S9", "Look before you publish",
-			`A message that has lapsed is published at once only after a look into the store has not found its id.`,
+			`A message that has lapsed is published at once only after a look into the store has not found its id; and
+			records of one id that come in one batch from one partition act in the order of their offsets.`,
 			[]Kind{Publish},
 			[]Kind{Present, Poll},
 			s9,
@@ -232,9 +233,16 @@ func liveness() []Invariant {
 			`A node that holds a batch and has lost the store, but not the brokers, leaves the consumer group within
 			the time to leave, the time limit of a publish, and three of the store; and a session more when its word of
 			leaving is lost.`,
-			[]Kind{Poll, Leave, Stop, Crash, Mend, End},
+			[]Kind{Deliver, Leave, Mend, End},
 			[]Kind{Cut, Join},
 			l7,
+		},
+		{
+			"L8", "Orderly stop",
+			`As long as nothing else has gone wrong, a process that was asked to end leaves no claim behind.`,
+			[]Kind{Stop},
+			[]Kind{Term, Insert, Claim, Reset, Delete, Start, Fault},
+			l8,
 		},
 	}
 }

@@ -159,6 +159,15 @@ func TestBroken(t *testing.T) {
 		},
 		"L7": {preamble + "1s join node=1.1\n" + well[:strings.Index(well, "1.02s")] + "2s cut node=1.1 port=store\n30s mend node=1.1 port=store\n" + end},
 	}
+	broken["S9"] = append(broken["S9"], preamble+
+		"1s submit message=1 id=x topic=out partition=in/0 payload=a deadline=9s\n"+
+		"1s submit message=2 id=x topic=out partition=in/0 offset=1 payload=b deadline=0.5s\n"+
+		"1.1s deliver node=1.1 message=1\n1.1s deliver node=1.1 message=2\n"+
+		"1.2s present node=1.1 id=x topic=out absent=true\n"+
+		"1.3s publish node=1.1 message=2 topic=out direct=true wall=2s\n"+end)
+	broken["L8"] = []string{
+		preamble + well[:strings.Index(well, "1.95s")] + "1.95s term node=1.1\n1.96s stop node=1.1\n" + end,
+	}
 	for _, i := range check.Invariants() {
 		histories := broken[i.Name]
 		if len(histories) == 0 {

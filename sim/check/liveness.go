@@ -21,8 +21,8 @@ func l1(s *state, e *Event) finding {
 		return holds()
 	}
 	for _, r := range s.left() {
-		if r.orphan && r.flaw == "" && late(r) > 0 {
-			return brokenBy(r.submission, "its node was dead, and it is still claimed by it, %v too late", late(r))
+		if r.orphan && !r.lasting && r.flaw == "" && late(r) > 0 {
+			return brokenBy(r.submission, "its node was dead, and it has not fired, %v too late", late(r))
 		}
 	}
 	return holds()
@@ -114,20 +114,17 @@ func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
 	return holds()
 }
 
-// l7 is the invariant L7, cut off and gone.
+// l7 is the invariant L7, cut off and gone. Whatever happens to others is an occasion to look.
 func l7(s *state, e *Event) finding {
-	if e.Kind == End {
-		for _, name := range s.processNames() {
-			if f := s.overstays(s.processes[name], e); f.detail != "" {
-				return f
-			}
+	if s.cuts == 0 {
+		return holds()
+	}
+	for _, name := range s.processNames() {
+		if f := s.overstays(s.processes[name], e); f.detail != "" {
+			return f
 		}
-		return holds()
 	}
-	if e.Kind == Mend && e.Port != "store" {
-		return holds()
-	}
-	return s.overstays(s.process(e.Node), e)
+	return holds()
 }
 
 // overstays finds a member that has not reached the store for too long, up to now.
@@ -136,6 +133,20 @@ func (s *state) overstays(p *process, e *Event) finding {
 	if p.member && p.holding && !p.dead && !p.cutOff && p.cut >= 0 && e.At-since > s.config.Leaves() {
 		return brokenBy(nil,
 			"the process %s, with a batch and without the store for %v, is still in the group", p.name, e.At-since)
+	}
+	return holds()
+}
+
+// l8 is the invariant L8, orderly stop.
+func l8(s *state, e *Event) finding {
+	p := s.process(e.Node)
+	if s.faults > s.terms || p.id == (UUID{}) {
+		return holds()
+	}
+	for _, r := range s.left() {
+		if r.owner == p.id {
+			return brokenBy(r.submission, "the process %s has ended in order, and still has a claim on it", e.Node)
+		}
 	}
 	return holds()
 }

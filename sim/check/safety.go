@@ -186,8 +186,20 @@ func s8(s *state, e *Event) finding {
 // s9 is the invariant S9, look before you publish.
 func s9(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
-	if sub != nil && e.Direct && e.Topic == sub.key.topic && !s.process(e.Node).checked[sub.key] {
+	if sub == nil || !e.Direct || e.Topic != sub.key.topic {
+		return holds()
+	}
+	p := s.process(e.Node)
+	if !p.checked[sub.key] {
 		return brokenBy(sub, "it is published at once, and nobody has looked whether its id is stored")
+	}
+	for _, before := range p.batch[sub.key] {
+		switch {
+		case before == sub:
+			return holds()
+		case before.partition == sub.partition && !before.finished():
+			return brokenBy(sub, "it is published at once, before submission %d of its id and batch", before.number)
+		}
 	}
 	return holds()
 }

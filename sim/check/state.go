@@ -21,7 +21,9 @@ type state struct {
 	partitions   map[string]*partition
 	placed       map[placedKey]string // the partition of each key of each topic
 
-	faults   int           // so far
+	faults   int           // so far, terms included
+	terms    int           // of them, processes that were asked to end
+	cuts     int           // processes that do not reach the store
 	fault    time.Duration // when the last one was
 	healed   time.Duration // -1 before
 	jumped   time.Duration // when the store's clock was set last; -1 for never
@@ -30,12 +32,13 @@ type state struct {
 
 // submission is one record on an input topic, appended once or more often.
 type submission struct {
-	number   int
-	key      rowKey
-	deadline time.Duration
-	payload  uint64
-	flaw     string
-	at       time.Duration // when it was appended first
+	number    int
+	key       rowKey
+	deadline  time.Duration
+	payload   uint64
+	flaw      string
+	at        time.Duration // when it was appended first
+	partition string        // of its input topic
 
 	appended, delivered int32 // to its input topic, and to nodes
 	rejected, covered   bool
