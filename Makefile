@@ -17,7 +17,7 @@ SEED ?= 1
 DURATION ?= 1h
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test race sim sim-long replay mutants model vet lint fmt scripts-lint bench fuzz tidy vuln cover ci clean
+.PHONY: help build unit test race sim sim-long replay mutants model chaos chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz tidy vuln cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,15 @@ mutants: build ## Hunt every mutant in five series of seeds, and print how soon 
 
 model: build ## Search all interleavings of a small cluster for broken promises
 	bin/chronos model
+
+chaos: ## Run all scenarios on real servers, with faults drawn from SEED (13 minutes)
+	go run ./chaos/cmd/chaos --seed $(SEED) --report .cache/chaos.html
+
+chaos-long: ## The same from SEED on, one seed after the other, for DURATION (1h)
+	go run ./chaos/cmd/chaos --seed $(SEED) --duration $(DURATION) --report .cache/chaos.html
+
+chaos-mutants: ## Run broken nodes on real servers, and see that the suite notices
+	go run ./chaos/cmd/chaos --seed $(SEED) --mutants
 
 vet: ## Run go vet
 	go vet ./...

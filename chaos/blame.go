@@ -20,8 +20,8 @@ type suspicion struct {
 	used      bool
 }
 
-// blame finds out who has taken each claim off: the replication slot does not tell. A node that suspects another says so
-// in its log, for each message; whoever is left is the owner itself, which gave it back. So the judge can tell a
+// blame finds out who has taken each claim off: the replication slot does not tell. A node that suspects another says
+// so in its log, for each message; whoever is left is the owner itself, which gave it back. So the judge can tell a
 // suspicion that was too early from a release (S4).
 func (r *run) blame() error {
 	if r.config.Start != "" {
@@ -59,7 +59,8 @@ func (r *run) blame() error {
 func match(suspicions []*suspicion, e *check.Event) *suspicion {
 	const longest = 30 * time.Second
 	for _, s := range suspicions {
-		if !s.used && s.id == e.ID && s.owner == e.Owner.String() && s.at > e.At-5*time.Millisecond && s.at < e.At+longest {
+		about := !s.used && s.id == e.ID && s.owner == e.Owner.String()
+		if about && s.at > e.At-5*time.Millisecond && s.at < e.At+longest {
 			return s
 		}
 	}

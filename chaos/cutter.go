@@ -59,7 +59,7 @@ func newCutter(ctx context.Context, upstream int) (*cutter, error) {
 	return c, nil
 }
 
-func (c *cutter) port() int { return c.listener.Addr().(*net.TCPAddr).Port } //nolint:errcheck // it is one
+func (c *cutter) port() int { return c.listener.Addr().(*net.TCPAddr).Port }
 
 // cut loses the reply to the next statement that begins so. The channel is closed when that has happened.
 func (c *cutter) cut(statement string) <-chan struct{} {

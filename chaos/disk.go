@@ -21,7 +21,8 @@ func smallDisk(ctx context.Context, r *run) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("give the table a small disk: %w", err)
 	}
-	if out, err := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", dir).CombinedOutput(); err != nil {
+	mount := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", dir)
+	if out, err := mount.CombinedOutput(); err != nil {
 		return fmt.Errorf("give the table a small disk: %w: %s", errImpossible, out)
 	}
 	r.cleanUp = append(r.cleanUp, func() error {

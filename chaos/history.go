@@ -23,8 +23,9 @@ import (
 //   - a record that fires, the time at which the broker appended it, in whole milliseconds, rounded down;
 //   - a change of a row, the time of its commit.
 //
-// Two events of different sources whose times differ by less than a millisecond may have happened in the other order. Only
-// one such pair matters, the record that justifies a delete: rounding down puts the record first, as it must have been.
+// Two events of different sources whose times differ by less than a millisecond may have happened in the other order.
+// Only one such pair matters, the record that justifies a delete: rounding down puts the record first, as it must
+// have been.
 type history struct {
 	since time.Time
 

@@ -36,8 +36,8 @@ type broker struct {
 // that of the node's proxy.
 type nodePorts struct{ listener, proxy int }
 
-// newKafka prepares a cluster for so many nodes. Its ports are chosen before anything starts, because each broker has to
-// know those of the others and of the proxies.
+// newKafka prepares a cluster for so many nodes. Its ports are chosen before anything starts, because each broker has
+// to know those of the others and of the proxies.
 func newKafka(ctx context.Context, b backend, brokers, nodes int, log func(string) string) (*kafka, error) {
 	ports, err := freePorts(brokers * (3 + 2*nodes))
 	if err != nil {

@@ -318,11 +318,15 @@ func (n *nemesis) database(context.Context) (server, error) { return n.cluster.p
 // terminate ends all sessions of the nodes.
 func (n *nemesis) terminate(at time.Duration) {
 	n.add(fault{at: at, text: "Postgres ends everybody's session", strike: func(ctx context.Context) error {
-		return n.cluster.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", nodeRole)
-			return err
-		})
+		return n.cluster.postgres.do(ctx, endSessions)
 	}})
+}
+
+// endSessions ends the sessions of the nodes.
+func endSessions(ctx context.Context, conn *pgx.Conn) error {
+	const statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1"
+	_, err := conn.Exec(ctx, statement, nodeRole)
+	return err
 }
 
 // hold keeps a transaction open that has done something, as a person at a terminal does.
@@ -356,10 +360,7 @@ func (n *nemesis) crowd(at, lasts time.Duration) {
 		at: at, lasts: lasts, text: "all connections of Postgres are taken",
 		strike: func(ctx context.Context) error {
 			c := n.cluster.postgres
-			err := c.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-				_, err := conn.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", nodeRole)
-				return err
-			})
+			err := c.do(ctx, endSessions)
 			for err == nil {
 				var conn *pgx.Conn
 				if conn, err = pgx.Connect(ctx, c.url(nodeRole, c.password, c.port)); err == nil {

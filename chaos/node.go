@@ -46,7 +46,7 @@ func (n *chronosNode) start(ctx context.Context, wait bool) error {
 	n.lives++
 	l := &life{name: fmt.Sprintf("%d.%d", n.number, n.lives)}
 	l.process = &process{command: n.command, env: n.env, log: n.log("node-" + l.name + ".log")}
-	if err := l.process.start(); err != nil {
+	if err := l.start(); err != nil {
 		return err
 	}
 	n.life = l
@@ -102,7 +102,7 @@ func (n *chronosNode) kill() error {
 		return nil
 	}
 	_ = n.life.learn() // while it is there; nobody minds if it has not come so far
-	if err := n.life.process.kill(); err != nil {
+	if err := n.life.kill(); err != nil {
 		return err
 	}
 	n.tell("crash", n.life)
@@ -122,7 +122,7 @@ func (n *chronosNode) stop() error {
 	}
 	if !n.life.ended(20 * time.Second) {
 		event = "crash"
-		if err := n.life.process.kill(); err != nil {
+		if err := n.life.kill(); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func (r *Result) Lost() int {
 }
 
 // errImpossible marks a scenario that can't be run here, such as one that needs to mount a file system.
-var errImpossible = errors.New("not possible here") //nolint:gochecknoglobals // an error
+var errImpossible = errors.New("not possible here")
 
 // Impossible tells whether a scenario could not be run here, because of what this machine or the backend can't do.
 func Impossible(err error) bool { return errors.Is(err, errImpossible) }
@@ -65,8 +65,8 @@ type run struct {
 	nemesis   *nemesis
 }
 
-// Run runs a scenario from beginning to end: servers, nodes, workload, faults, healing, draining, verdict. The result is
-// complete where the error is nil, which says nothing about whether it has passed.
+// Run runs a scenario from beginning to end: servers, nodes, workload, faults, healing, draining, verdict. The result
+// is complete where the error is nil, which says nothing about whether it has passed.
 func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err error) {
 	begin := time.Now()
 	c, err := newCluster(ctx, config, s.Brokers, s.Nodes)
@@ -107,7 +107,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 // play lets everything happen.
 func (r *run) play(ctx context.Context) error {
 	defer r.history.close(context.WithoutCancel(ctx), r.cluster)
-	r.cluster.tell = r.told
+	r.tell = r.told
 	if r.scenario.prepare != nil {
 		if err := r.scenario.prepare(ctx, r); err != nil {
 			return err
@@ -239,8 +239,8 @@ func (r *run) left(ctx context.Context) int {
 	return count
 }
 
-// judged is what the judge is told: the configuration of the nodes, and what a busy small machine takes at the worst for
-// a call with which nothing goes wrong.
+// judged is what the judge is told: the configuration of the nodes, and what a busy small machine takes at the worst
+// for a call with which nothing goes wrong.
 func (r *run) judged() check.Config {
 	hold := r.config.HoldTime
 	c := check.Config{

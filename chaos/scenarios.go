@@ -82,7 +82,8 @@ func linkScenarios() []*Scenario {
 				statements := [][2]string{
 					{"delete", deleteReply}, {"insert", insertReply}, {"claim", claimReply}, {"look", lookReply},
 				}
-				for at := time.Second; at < 13*time.Second; at += n.between(300*time.Millisecond, 900*time.Millisecond) {
+				const ms = time.Millisecond
+				for at := time.Second; at < 13*time.Second; at += n.between(300*ms, 900*ms) {
 					s := statements[n.random.IntN(len(statements))]
 					n.loseReply(at, s[0], s[1])
 				}
@@ -129,9 +130,10 @@ func nodeScenarios() []*Scenario {
 			draw: func(n *nemesis) {
 				for i, node := range n.cluster.nodes[1:] {
 					grow := time.Duration(2+i) * time.Second
-					n.add(fault{at: grow, text: nodeName(node.number) + " joins", strike: func(ctx context.Context) error {
-						return node.start(ctx, false)
-					}})
+					n.add(fault{
+						at: grow, text: nodeName(node.number) + " joins",
+						strike: func(ctx context.Context) error { return node.start(ctx, false) },
+					})
 					n.add(fault{
 						at: grow + 8*time.Second, text: nodeName(node.number) + " goes",
 						strike: func(context.Context) error { return node.stop() },
@@ -155,8 +157,9 @@ func kafkaScenarios() []*Scenario {
 		},
 		{
 			Name: "long-broker-outage", About: "Kafka is away for 30 s. Firing resumes within 3 s of its return.",
-			draw: func(n *nemesis) { n.takeAway(3*s, 30*s, "the broker", byStop, n.broker(1)) }, demands: []demand{resumed},
-			Lasts: 33 * s, Rate: 40,
+			draw:    func(n *nemesis) { n.takeAway(3*s, 30*s, "the broker", byStop, n.broker(1)) },
+			demands: []demand{resumed},
+			Lasts:   33 * s, Rate: 40,
 		},
 		{
 			Name: "frozen-broker", About: "The only broker is frozen: its connections are open, and it says nothing.",
@@ -167,7 +170,8 @@ func kafkaScenarios() []*Scenario {
 			Brokers: 3, Lasts: 30 * s, Rate: 40,
 			draw: func(n *nemesis) {
 				for i, b := range n.random.Perm(3) {
-					n.takeAway(time.Duration(3+9*i)*s, n.between(1*s, 3*s), fmt.Sprintf("broker %d", b+1), byKill, n.broker(b+1))
+					name := fmt.Sprintf("broker %d", b+1)
+					n.takeAway(time.Duration(3+9*i)*s, n.between(1*s, 3*s), name, byKill, n.broker(b+1))
 				}
 			},
 		},
@@ -195,7 +199,8 @@ func postgresScenarios() []*Scenario {
 	const s = time.Second
 	return []*Scenario{
 		{
-			Name: "killed-postgres", About: "Postgres is killed, and recovers from its log; and is stopped at once.", Smoke: true,
+			Name: "killed-postgres", About: "Postgres is killed, and recovers from its log; and is stopped at once.",
+			Smoke: true,
 			draw: func(n *nemesis) {
 				n.takeAway(3*s, n.between(1*s, 3*s), "Postgres", byKill, n.database)
 				n.takeAway(9*s, n.between(1*s, 3*s), "Postgres", byStop, n.database)
@@ -203,8 +208,9 @@ func postgresScenarios() []*Scenario {
 		},
 		{
 			Name: "long-postgres-outage", About: "Postgres is away for 30 s. Firing resumes within 3 s of its return.",
-			draw: func(n *nemesis) { n.takeAway(3*s, 30*s, "Postgres", byStop, n.database) }, demands: []demand{resumed},
-			Lasts: 33 * s, Rate: 40,
+			draw:    func(n *nemesis) { n.takeAway(3*s, 30*s, "Postgres", byStop, n.database) },
+			demands: []demand{resumed},
+			Lasts:   33 * s, Rate: 40,
 		},
 		{
 			Name: "frozen-postgres", About: "Postgres is frozen: its connections are open, and it says nothing.",
@@ -221,7 +227,8 @@ func postgresScenarios() []*Scenario {
 		{
 			Name: "locked-table", About: "Somebody locks the whole table for seconds.",
 			draw: func(n *nemesis) {
-				n.hold(3*s, n.between(3*s, 8*s), "somebody locks the table", "LOCK TABLE hanger IN ACCESS EXCLUSIVE MODE")
+				n.hold(3*s, n.between(3*s, 8*s), "somebody locks the table",
+					"LOCK TABLE hanger IN ACCESS EXCLUSIVE MODE")
 			},
 		},
 		{
@@ -305,7 +312,8 @@ func recovered(run *run, r *Result) string {
 		case check.Fire:
 			since, waits := orphans[e.Message]
 			if late := e.At - since; waits && late > within {
-				return fmt.Sprintf("submission %d of a killed node fired after %v, and not within %v", e.Message, late, within)
+				return fmt.Sprintf("submission %d of a killed node fired after %v, and not within %v",
+					e.Message, late, within)
 			}
 			delete(orphans, e.Message)
 		default:

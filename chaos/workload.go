@@ -24,8 +24,8 @@ const (
 	numberHeader   = "n"
 )
 
-// submitter submits messages: known bytes of all kinds, delays of all lengths, ids that are used while their message waits
-// and after it has fired, and records that are no submissions. It knows nothing of the engine.
+// submitter submits messages: known bytes of all kinds, delays of all lengths, ids that are used while their message
+// waits and after it has fired, and records that are no submissions. It knows nothing of the engine.
 type submitter struct {
 	random  *rand.Rand
 	history *history
@@ -80,7 +80,8 @@ func (c *submitter) submit(ctx context.Context, number int) {
 	c.reuse(&s)
 	headers := []kgo.RecordHeader{{Key: numberHeader, Value: []byte(strconv.Itoa(number))}}
 	for range c.random.IntN(3) {
-		headers = append(headers, kgo.RecordHeader{Key: []string{"a", "b", "ü"}[c.random.IntN(3)], Value: junk(c.random, 20)})
+		name := []string{"a", "b", "ü"}[c.random.IntN(3)]
+		headers = append(headers, kgo.RecordHeader{Key: name, Value: junk(c.random, 20)})
 	}
 	at := kgo.RecordHeader{Key: deadlineHeader, Value: []byte(s.deadline.Format("2006-01-02T15:04:05.000Z"))}
 	if c.random.IntN(50) == 0 {

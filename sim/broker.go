@@ -151,8 +151,8 @@ func (p *partition) append(r node.Record) node.Record {
 	return r
 }
 
-// trim forgets what was committed long ago, so that a long run fits in memory. Where nothing goes wrong, nothing that was
-// committed is read again.
+// trim forgets what was committed long ago, so that a long run fits in memory. Where nothing goes wrong, nothing that
+// was committed is read again.
 func (p *partition) trim(keep int64) {
 	const part = 16
 	if drop := p.committed - p.base - keep; drop >= max(keep, part) {

@@ -11,10 +11,10 @@ import (
 )
 
 // originalMutants are bugs of the published original that the others do not have.
-func originalMutants() []*Mutant { //nolint:funlen // a table
+func originalMutants() []*Mutant {
 	return []*Mutant{
 		{
-			Name: "node-id-fixed", About: "the node id does not change with the process, as when it comes from the environment",
+			Name: "node-id-fixed", About: "the node id does not change with the process",
 			Kills: []string{"S12"}, Config: func(c *node.Config) { c.Seed = [32]byte{1} },
 		},
 		{
@@ -41,7 +41,7 @@ func originalMutants() []*Mutant { //nolint:funlen // a table
 			},
 		},
 		{
-			Name: "bad-deadline-ignored", About: "a record with a deadline that can't be read is skipped without a word (H27)",
+			Name: "bad-deadline-ignored", About: "a deadline that can't be read is skipped without a word (H27)",
 			Kills: []string{"S10", "L3"}, Options: func(o *Options) { o.Malformed = 20 },
 			Ports: changedPoll(func(records []node.Record) []node.Record {
 				return slices.DeleteFunc(records, func(r node.Record) bool {
@@ -71,12 +71,13 @@ func originalMutants() []*Mutant { //nolint:funlen // a table
 }
 
 // delayMutants are right in the end, but too late, in the wrong order, or again and again.
-func delayMutants() []*Mutant { //nolint:funlen // a table
+func delayMutants() []*Mutant {
 	return []*Mutant{
 		{
 			Name: "lapsed-first", About: "of a batch, what has lapsed is published before anything is stored (D5, H12)",
-			Kills: []string{"S9"}, Options: func(o *Options) { o.Reuse, o.Lapsed, o.Bursts, o.Partitions = 40, 50, 3, 1 },
-			Ports: lapsedFirst,
+			Kills:   []string{"S9"},
+			Options: func(o *Options) { o.Reuse, o.Lapsed, o.Bursts, o.Partitions = 40, 50, 3, 1 },
+			Ports:   lapsedFirst,
 		},
 		{
 			Name: "partitions-at-random", About: "records of one key go to any partition",

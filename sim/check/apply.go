@@ -126,7 +126,9 @@ func (s *state) changed(e *Event) {
 		}
 	case Keep:
 		if i := s.incarnations[e.Incarnation]; i != nil {
-			s.rows[e.row()] = &row{incarnation: i, key: e.row(), due: i.deadline, owner: e.Owner, stamp: e.Stamp, since: e.At}
+			s.rows[e.row()] = &row{
+				incarnation: i, key: e.row(), due: i.deadline, owner: e.Owner, stamp: e.Stamp, since: e.At,
+			}
 		}
 	case Duplicate:
 		if sub := s.submissions[e.Message]; sub != nil {

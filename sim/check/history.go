@@ -160,7 +160,8 @@ func cutField(line string) (name, value, rest string, err error) {
 // Kinds returns all kinds of events.
 func Kinds() []Kind {
 	return []Kind{
-		Submit, Fire, Copy, Start, Term, Stop, Crash, Jump, Cut, Mend, Join, Leave, Poll, Deliver, Commit, Rewind, Reject,
+		Submit, Fire, Copy, Start, Term, Stop, Crash, Jump, Cut, Mend, Join, Leave, Poll, Deliver, Commit, Rewind,
+		Reject,
 		Insert, Duplicate, Present, Ready, Claim, Reset, Delete, DeleteDone, Rollback, Keep, Publish, Unknown,
 		Configure, Fault, Heal, End,
 	}

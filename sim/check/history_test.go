@@ -24,7 +24,8 @@ func TestRoundTrip(t *testing.T) {
 		e := &check.Event{
 			At: duration.Draw(t, "at"), Node: text.Draw(t, "node"), ID: text.Draw(t, "id"), Text: text.Draw(t, "text"),
 			Topic: text.Draw(t, "topic"), Partition: text.Draw(t, "partition"), Offset: rapid.Int64().Draw(t, "offset"),
-			Message: rapid.Int().Draw(t, "message"), Deadline: duration.Draw(t, "deadline"), Age: duration.Draw(t, "age"),
+			Message: rapid.Int().Draw(t, "message"), Deadline: duration.Draw(t, "deadline"),
+			Age:     duration.Draw(t, "age"),
 			Payload: rapid.Uint64().Draw(t, "payload"), Absent: rapid.Bool().Draw(t, "absent"),
 			Flaw: rapid.SampledFrom([]string{"", check.Invalid, check.Poison, check.Unacknowledged}).Draw(t, "flaw"),
 		}
@@ -150,7 +151,8 @@ func TestBounds(t *testing.T) {
 	correctness := document(t, "CORRECTNESS.md")
 	for name, bound := range map[string]time.Duration{
 		"L1 recovery": c.Recovery(), "L2 drain": c.Drained(), "L3 consumed": c.Consumed(),
-		"L5 punctual": c.Punctual(), "L6 beside poison": c.Punctual() + c.PollInterval, "L7 cut off and gone": c.Leaves(),
+		"L5 punctual": c.Punctual(), "L6 beside poison": c.Punctual() + c.PollInterval,
+		"L7 cut off and gone": c.Leaves(),
 	} {
 		if want := "| " + name + " | " + bound.String() + " |"; !strings.Contains(correctness, want) {
 			t.Errorf("docs/CORRECTNESS.md does not say %s", want)

@@ -33,7 +33,10 @@ const gone = `1.97s delete node=1.1 id=x topic=out incarnation=10000000-0000-000
 1.97s delete-done node=1.1 id=x topic=out incarnation=10000000-0000-0000-0000-000000000000
 `
 
-const end = "10m end\n"
+const (
+	end = "10m end\n"
+	x1  = "10000000-0000-0000-0000-000000000000"
+)
 
 // goneLater is the same at a later time.
 func goneLater() string { return strings.ReplaceAll(gone, "1.97s", "10s") }
@@ -74,7 +77,7 @@ func TestBroken(t *testing.T) {
 	second := strings.ReplaceAll(strings.ReplaceAll(well, "message=1", "message=2"), "payload=a", "payload=b")
 	broken := map[string][]string{
 		"S1": {
-			preamble + "1s reject node=1.1 message=1\n" + end, // nobody has submitted it: nothing is broken by this line
+			preamble + "1s reject node=1.1 message=1\n" + end, // nobody has submitted it
 			preamble + well[:strings.Index(well, "1.01s")] + "1.01s reject node=1.1 message=1 text=why\n" + end,
 			strings.Replace(preamble, "ALL", "submit,fire,copy", 1) + well[:strings.Index(well, "1.01s")] + end,
 			preamble + well[:strings.Index(well, "1.9s")] + "1.9s rollback\n" + end,
@@ -85,7 +88,7 @@ func TestBroken(t *testing.T) {
 		},
 		"S3": {
 			preamble + well + "2s claim node=2.1 " + row + peer + "stamp=2s\n" + goneLater() + end,
-			preamble + strings.Replace(well, "incarnation=10000000-0000-0000-0000-000000000000 age=50ms", "", 1) + gone + end,
+			preamble + strings.Replace(well, "incarnation="+x1+" age=50ms", "", 1) + gone + end,
 			preamble + gone[:0] + "1s claim node=1.1 " + row + me + "\n" + end,
 		},
 		"S4": {
@@ -103,8 +106,9 @@ func TestBroken(t *testing.T) {
 			preamble + "1s fire message=7 payload=a\n" + end,
 		},
 		"S7": {
-			preamble + well + gone + strings.NewReplacer("id=x", "id=y", "out/3", "out/4", "incarnation=1", "incarnation=2",
-				"offset=1", "offset=2", "in/0", "in/0 offset=1", "in/0 offset=2", "in/0 offset=2").Replace(later(second)) + end,
+			preamble + well + gone + strings.NewReplacer("id=x", "id=y", "out/3", "out/4", "incarnation=1",
+				"incarnation=2", "offset=1", "offset=2", "in/0", "in/0 offset=1", "in/0 offset=2",
+				"in/0 offset=2").Replace(later(second)) + end,
 		},
 		"S8": {
 			preamble + strings.Replace(well, "wall=1.95s", "wall=1.9s", 1) + gone + end,
@@ -146,18 +150,25 @@ func TestBroken(t *testing.T) {
 		"L3": {
 			preamble + well[:strings.Index(well, "1.01s")] + "2s heal\n" + end,
 			preamble + well[:strings.Index(well, "1.02s")] + "2s heal\n" + end,
-			preamble + strings.Replace(well, "1.03s commit node=1.1 partition=in/0 offset=1\n", "", 1) + gone + "2s heal\n" + end,
+			preamble + strings.Replace(well, "1.03s commit node=1.1 partition=in/0 offset=1\n", "", 1) + gone +
+				"2s heal\n" + end,
 		},
 		"L4": {
 			preamble + "0.5s heal\n" + well + "1.965s unknown message=1\n" +
 				"1.966s fire message=1 incarnation=10000000-0000-0000-0000-000000000000 payload=a\n" + gone + end,
 		},
-		"L5": {preamble + strings.NewReplacer("1.95s publish", "2.2s publish", "1.96s fire", "2.21s fire").Replace(well) + end},
+		"L5": {
+			preamble + strings.NewReplacer("1.95s publish", "2.2s publish", "1.96s fire", "2.21s fire").Replace(well) +
+				end,
+		},
 		"L6": {
 			preamble + "0.5s submit message=9 flaw=invalid\n" +
 				strings.NewReplacer("1.95s publish", "2.3s publish", "1.96s fire", "2.4s fire").Replace(well) + end,
 		},
-		"L7": {preamble + "1s join node=1.1\n" + well[:strings.Index(well, "1.02s")] + "2s cut node=1.1 port=store\n30s mend node=1.1 port=store\n" + end},
+		"L7": {
+			preamble + "1s join node=1.1\n" + well[:strings.Index(well, "1.02s")] +
+				"2s cut node=1.1 port=store\n30s mend node=1.1 port=store\n" + end,
+		},
 	}
 	broken["S9"] = append(broken["S9"], preamble+
 		"1s submit message=1 id=x topic=out partition=in/0 payload=a deadline=9s\n"+

@@ -34,12 +34,12 @@ type commandLine struct {
 	Scenario []string      `placeholder:"NAME,..." help:"Run these only; or list."`
 	Repeat   int           `default:"1" placeholder:"N" help:"Run everything so often, each time with the next seed."`
 	Duration time.Duration `placeholder:"TIME" help:"Go on with the next seed until so much time has passed."`
-	Backend  string        `enum:",processes,containers" default:"" placeholder:"NAME" help:"processes or containers. Default what there is."`
+	Backend  string        `enum:",processes,containers" default:"" placeholder:"NAME" help:"processes or containers."`
 	Report   string        `placeholder:"FILE" help:"Write a page with a timeline of each scenario."`
 	Markdown string        `placeholder:"FILE" help:"Write the table as Markdown."`
 	Dir      string        `default:".cache/chaos" placeholder:"DIR" help:"Where logs and histories go."`
 	HoldTime time.Duration `default:"5s" placeholder:"TIME" help:"The hold time of the nodes."`
-	Start    string        `placeholder:"COMMAND" help:"Judge another implementation, by the command that starts a node of it."`
+	Start    string        `placeholder:"COMMAND" help:"Judge another implementation, by its start command."`
 	Mutants  bool          `help:"Run every mutant, and see that it is caught."`
 }
 

@@ -1,0 +1,87 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Schedule draws the faults of a scenario, without servers.
+func Schedule(s *Scenario, seed uint64) string {
+	c := &cluster{config: Config{HoldTime: 5 * time.Second}, kafka: &kafka{}, postgres: &postgres{}}
+	for range s.Brokers {
+		c.kafka.brokers = append(c.kafka.brokers, &broker{})
+	}
+	for i := range s.Nodes {
+		c.nodes = append(c.nodes, &chronosNode{number: i + 1, postgres: &link{}})
+	}
+	n := newNemesis(c, newHistory(), seed)
+	s.draw(n)
+	return n.schedule()
+}
+
+// Link is a way through a proxy, for tests of the toxics.
+type Link struct {
+	*link
+
+	all *links
+}
+
+// NewLink opens a way to an address of this machine, and returns the address that leads there.
+func NewLink(upstream int) (*Link, string, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, "", err
+	}
+	all := newLinks()
+	l, err := all.open("test", ports[0], upstream)
+	return &Link{l, all}, local(ports[0]), err
+}
+
+// Stall holds everything back until the link is mended.
+func (l *Link) Stall(ctx context.Context) error {
+	_, err := l.poison(ctx, "stall", requests, nil)
+	return err
+}
+
+// Mend lets everything pass.
+func (l *Link) Mend(ctx context.Context) error { return l.mend(ctx) }
+
+// Cut refuses everything.
+func (l *Link) Cut() { l.cut() }
+
+// Close ends the proxy.
+func (l *Link) Close() { l.all.close() }
+
+// Cutter is a proxy that loses replies.
+type Cutter struct{ c *cutter }
+
+// NewCutter stands before a Postgres and returns its own address.
+func NewCutter(ctx context.Context, upstream string) (*Cutter, string, error) {
+	address, err := net.ResolveTCPAddr("tcp", upstream)
+	if err != nil {
+		return nil, "", fmt.Errorf("find Postgres: %w", err)
+	}
+	c, err := newCutter(ctx, address.Port)
+	if err != nil {
+		return nil, "", err
+	}
+	return &Cutter{c}, local(c.port()), nil
+}
+
+// CutInsert loses the reply to the next insert; the channel is closed when that has happened.
+func (c *Cutter) CutInsert() <-chan struct{} { return c.c.cut(insertReply) }
+
+// Close ends the proxy.
+func (c *Cutter) Close() { c.c.close() }
+
+// DecodeSlot reads messages of the protocol pgoutput and returns how many changes there are.
+func DecodeSlot(message []byte) (broken bool) {
+	r := rows{columns: map[uint32][]string{}}
+	d := decoder{rest: message}
+	r.relation(&d)
+	d = decoder{rest: message}
+	r.change(&d)
+	return d.broken
+}

@@ -1,0 +1,73 @@
+package chaos_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/chaos"
+)
+
+// TestSmoke runs the scenarios that are quick and find the most: replies that are lost, nodes that are killed, and a
+// Postgres that is. `make chaos` runs all of them. The servers are the suite's own.
+func TestSmoke(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the chaos suite starts Kafka and Postgres: not in a short test")
+	}
+	ran := 0
+	for _, s := range chaos.Scenarios() {
+		if !s.Smoke {
+			continue
+		}
+		ran++
+		t.Run(s.Name, func(t *testing.T) {
+			var said strings.Builder
+			r, err := chaos.Run(t.Context(), s, chaos.Config{
+				Seed: 1, Dir: t.TempDir(), HoldTime: 5 * time.Second, Say: &said,
+			})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, said.String())
+			}
+			t.Logf("%d submitted, %d fired, %d duplicates %v, judged %v", r.Submitted, r.Verdict.Summary.Fired,
+				r.Verdict.Summary.Duplicates, r.Verdict.Summary.Excuses, r.Verdict.Judged)
+			if !r.Passed() {
+				t.Errorf("go run ./chaos/cmd/chaos --scenario %s --seed %d\n%v\n%v\n%s",
+					s.Name, r.Seed, r.Verdict.Violations, r.Broken, said.String())
+			}
+			if r.Faults == 0 || r.Verdict.Summary.Fired < r.Submitted/2 || len(r.Verdict.Judged) < 14 {
+				t.Errorf("%d faults, %d of %d fired, judged %v: that shows nothing",
+					r.Faults, r.Verdict.Summary.Fired, r.Submitted, r.Verdict.Judged)
+			}
+		})
+	}
+	if ran != 3 {
+		t.Errorf("%d scenarios are smoke tests", ran)
+	}
+}
+
+// TestSchedules draws the faults of each scenario twice: one seed gives one schedule, another gives another one where
+// something is drawn at all.
+func TestSchedules(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range chaos.Scenarios() {
+		if names[s.Name] || s.About == "" {
+			t.Errorf("the scenario %q is there twice, or says nothing", s.Name)
+		}
+		names[s.Name] = true
+		first, again, other := chaos.Schedule(s, 1), chaos.Schedule(s, 1), chaos.Schedule(s, 2)
+		if first != again {
+			t.Errorf("%s: seed 1 gives\n%s\nand\n%s", s.Name, first, again)
+		}
+		if s.Name == "broken-links" && first == other {
+			t.Errorf("%s: two seeds give one schedule", s.Name)
+		}
+		if s.Name != "no-fault" && strings.Count(first, "\n") == 0 {
+			t.Errorf("%s has no faults", s.Name)
+		}
+	}
+	for _, m := range chaos.Mutants() {
+		if m.Scenario == nil || m.About == "" {
+			t.Errorf("the mutant %s has no scenario, or says nothing", m.Name)
+		}
+	}
+}
