@@ -35,6 +35,7 @@ type history struct {
 
 	rows     rows
 	fired    map[int]int // records of each submission on the output topic
+	seen     chan int    // submissions that have just fired, for whoever wants to know
 	copied   map[int]int
 	stop     context.CancelFunc
 	waits    sync.WaitGroup
@@ -44,6 +45,7 @@ type history struct {
 func newHistory() *history {
 	return &history{
 		since: time.Now(), rows: rows{columns: map[uint32][]string{}}, fired: map[int]int{}, copied: map[int]int{},
+		seen: make(chan int, 1000),
 	}
 }
 
@@ -96,14 +98,18 @@ func (h *history) consume(ctx context.Context) {
 				Kind: check.Fire, At: r.Timestamp.Sub(h.since), Message: numberOf(r.Headers), Topic: r.Topic,
 				Payload: payloadOf(r), Key: keyOf(r.Key), Partition: fmt.Sprintf("%s/%d", r.Topic, r.Partition),
 			}
-			seen := h.fired
+			counts := h.fired
 			if r.Topic == deadTopic {
-				e.Kind, seen = check.Copy, h.copied
+				e.Kind, counts = check.Copy, h.copied
 			}
 			h.add(e)
 			h.mu.Lock()
-			seen[e.Message]++
+			counts[e.Message]++
 			h.mu.Unlock()
+			select {
+			case h.seen <- e.Message:
+			default: // nobody looks
+			}
 		})
 	}
 }

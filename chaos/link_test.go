@@ -20,14 +20,14 @@ func TestStall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer l.Close() //nolint:errcheck // it only listens
 	received := make(chan string, 10)
 	go func() {
 		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
-		defer conn.Close()
+		defer conn.Close() //nolint:errcheck // it is only read
 		lines := bufio.NewScanner(conn)
 		for lines.Scan() {
 			received <- lines.Text()
@@ -76,7 +76,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestCutter loses the reply to an insert: the client gets an error, and the row is there. The statements around it pass.
+// TestCutter loses the reply to an insert: the client gets an error, and the row is there. Statements around it pass.
 func TestCutter(t *testing.T) {
 	given := os.Getenv("CHRONOS_TEST_POSTGRES")
 	switch {
@@ -99,7 +99,7 @@ func TestCutter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer direct.Close(t.Context())
+	defer direct.Close(t.Context()) //nolint:errcheck // the test is over
 	if _, err := direct.Exec(t.Context(), "CREATE SCHEMA cutter; CREATE TABLE cutter.hanger (id int)"); err != nil {
 		t.Fatal(err)
 	}
@@ -133,13 +133,14 @@ func TestCutter(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("nothing was cut")
 	}
-	if err := direct.QueryRow(t.Context(), "SELECT count(*) FROM cutter.hanger").Scan(&count); err != nil || count != 2 {
+	err = direct.QueryRow(t.Context(), "SELECT count(*) FROM cutter.hanger").Scan(&count)
+	if err != nil || count != 2 {
 		t.Errorf("there are %d rows: the insert whose reply was lost has no effect: %v", count, err)
 	}
 	if conn, err = pgx.Connect(t.Context(), through.String()); err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context())
+	defer conn.Close(t.Context()) //nolint:errcheck // the test is over
 	if err := insert(3); err != nil {
 		t.Errorf("the next insert is cut too: %v", err)
 	}

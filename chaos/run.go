@@ -79,6 +79,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 	if r.submitter, err = newSubmitter(c, h, config.Seed, s.Rate); err != nil {
 		return nil, err
 	}
+	r.submitter.resubmit = s.Resubmit
 	defer r.submitter.kafka.Close()
 	if err := r.play(ctx); err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func (r *run) play(ctx context.Context) error {
 }
 
 // afterwards is how long the client goes on after the healing.
-const afterwards = 4 * time.Second
+const afterwards = 3 * time.Second
 
 // told takes what the nodes' processes do into the history. Of a node that has never said its id, nothing is known.
 func (r *run) told(event, name, id string) {

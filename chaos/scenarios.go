@@ -22,6 +22,9 @@ type Scenario struct {
 	Rate  int
 	Lasts time.Duration
 
+	// Resubmit has every so manieth message submitted again the moment it is seen; 0 for none.
+	Resubmit int
+
 	// Smoke says that it is a part of the normal tests.
 	Smoke bool
 
@@ -78,12 +81,18 @@ func linkScenarios() []*Scenario {
 		},
 		{
 			Name: "lost-replies", About: "Postgres commits, and the node never hears of it.", Smoke: true,
+			Resubmit: 2,
 			draw: func(n *nemesis) {
 				statements := [][2]string{
-					{"delete", deleteReply}, {"insert", insertReply}, {"claim", claimReply}, {"look", lookReply},
+					{"delete", deleteReply},
+					{"delete", deleteReply},
+					{"delete", deleteReply},
+					{"insert", insertReply},
+					{"claim", claimReply},
+					{"look", lookReply},
 				}
 				const ms = time.Millisecond
-				for at := time.Second; at < 13*time.Second; at += n.between(300*ms, 900*ms) {
+				for at := time.Second; at < 13*time.Second; at += n.between(100*ms, 500*ms) {
 					s := statements[n.random.IntN(len(statements))]
 					n.loseReply(at, s[0], s[1])
 				}

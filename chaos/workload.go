@@ -32,6 +32,10 @@ type submitter struct {
 	kafka   *kgo.Client
 	rate    int // submissions a second
 
+	// resubmit is how many of the messages that fire are submitted again the moment they are seen: every so manieth,
+	// 0 for none. That is the moment at which a delete by id would hit the wrong message.
+	resubmit int
+
 	mu        sync.Mutex
 	submitted []submission // those that were acknowledged
 	unknown   int          // those that were not
@@ -61,22 +65,42 @@ func newSubmitter(c *cluster, h *history, seed uint64, rate int) (*submitter, er
 func (c *submitter) run(ctx context.Context) {
 	tick := time.NewTicker(time.Second / time.Duration(c.rate))
 	defer tick.Stop()
-	for number := 1; ctx.Err() == nil; number++ {
-		c.submit(ctx, number)
+	for number := 1; ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
+		case n := <-c.history.seen:
+			if c.resubmit > 0 && n%c.resubmit == 0 {
+				c.again(ctx, number, n)
+				number++
+			}
 		case <-tick.C:
+			c.submit(ctx, submission{number: number, id: fmt.Sprintf("m-%d", number)}, c.delay())
+			number++
 		}
 	}
 	c.waits.Wait()
 }
 
-// submit sends one record and does not wait.
-func (c *submitter) submit(ctx context.Context, number int) {
-	s := submission{number: number, id: fmt.Sprintf("m-%d", number)}
+// again submits the id of a message that has just been seen to fire.
+func (c *submitter) again(ctx context.Context, number, fired int) {
+	c.mu.Lock()
+	i := slices.IndexFunc(c.submitted, func(s submission) bool { return s.number == fired })
+	if i < 0 || c.submitted[i].reused {
+		c.mu.Unlock()
+		return
+	}
+	c.submitted[i].reused = true
+	s := submission{number: number, id: c.submitted[i].id, reused: true}
+	c.mu.Unlock()
+	c.submit(ctx, s, 3*time.Second)
+}
+
+// submit sends one record, due after a delay, and does not wait.
+func (c *submitter) submit(ctx context.Context, s submission, delay time.Duration) {
+	number := s.number
 	now := time.Now()
 	r := &kgo.Record{Topic: inputTopic, Key: junk(c.random, 16), Value: junk(c.random, 300)}
-	s.deadline = now.Add(c.delay()).UTC().Truncate(time.Millisecond)
+	s.deadline = now.Add(delay).UTC().Truncate(time.Millisecond)
 	c.reuse(&s)
 	headers := []kgo.RecordHeader{{Key: numberHeader, Value: []byte(strconv.Itoa(number))}}
 	for range c.random.IntN(3) {
@@ -84,7 +108,7 @@ func (c *submitter) submit(ctx context.Context, number int) {
 		headers = append(headers, kgo.RecordHeader{Key: name, Value: junk(c.random, 20)})
 	}
 	at := kgo.RecordHeader{Key: deadlineHeader, Value: []byte(s.deadline.Format("2006-01-02T15:04:05.000Z"))}
-	if c.random.IntN(50) == 0 {
+	if !s.reused && c.random.IntN(50) == 0 {
 		s.invalid = true
 		at.Value = []byte("in a while")
 	}
@@ -123,14 +147,14 @@ func (c *submitter) delay() time.Duration {
 	case 3, 4, 5:
 		return time.Duration(c.random.IntN(2000)) * time.Millisecond
 	}
-	return time.Duration(c.random.IntN(8000)) * time.Millisecond
+	return time.Duration(c.random.IntN(6000)) * time.Millisecond
 }
 
 // reuse gives a submission an id that was used before: of one that may still wait, or of one that was seen to fire.
 func (c *submitter) reuse(s *submission) {
 	kind := c.random.IntN(20)
 	back := 1 + c.random.IntN(200)
-	if kind > 1 {
+	if kind > 1 || s.reused {
 		return
 	}
 	c.mu.Lock()
