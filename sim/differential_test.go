@@ -1,13 +1,21 @@
 package sim_test
 
 import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"chronos/migrations"
 	"chronos/node"
+	"chronos/node/store/postgres"
 	"chronos/node/store/sqlite"
 	"chronos/sim"
 )
@@ -47,4 +55,147 @@ func openSQLite(t *testing.T, path string, now func() time.Time) node.Store {
 		t.Fatal(err)
 	}
 	return store
+}
+
+// TestSameTraceOnPostgres runs seeds on the store of production: its statements, on a real server, have the results
+// that the specification has. The one thing that is replaced is the server's clock: a function of the same name stands
+// before it in the search path, and says what the simulated clock says. CHRONOS_DIFFERENTIAL_SEEDS is how many
+// seeds to run, 3 unless it is set.
+func TestSameTraceOnPostgres(t *testing.T) {
+	server := os.Getenv("CHRONOS_TEST_POSTGRES")
+	switch {
+	case server != "":
+	case testing.Short():
+		t.Skip("without CHRONOS_TEST_POSTGRES there is no server to test on")
+	default:
+		t.Fatal("set CHRONOS_TEST_POSTGRES or run make test")
+	}
+	seeds := 3
+	if given := os.Getenv("CHRONOS_DIFFERENTIAL_SEEDS"); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil {
+			t.Fatalf("CHRONOS_DIFFERENTIAL_SEEDS: %v", err)
+		}
+		seeds = n
+	}
+	calls := 0
+	for seed := range uint64(seeds) {
+		o := sim.Swarm(seed)
+		o.Messages, o.Faulty, o.Healed, o.Horizon = 30, 10*time.Second, 20*time.Second, 4*time.Second
+		o.PollInterval, o.DetectionInterval = 500*time.Millisecond, time.Second
+		setup := sim.Setup{Options: o}
+		want := sim.Run(setup)
+		setup.Store = func(now func() time.Time) node.Store { return openPostgres(t, server, now, &calls) }
+		if got := sim.Run(setup); got.Hash != want.Hash {
+			t.Errorf("seed %d: the hash is %x on Postgres, and %x in memory: %s",
+				seed, got.Hash, want.Hash, difference(sim.Setup{Options: o}, setup))
+		}
+	}
+	if calls < 100*seeds {
+		t.Errorf("there were %d calls only", calls)
+	}
+}
+
+// simulatedClock makes the clock of a database say what a table says.
+const simulatedClock = `
+CREATE SCHEMA IF NOT EXISTS sim;
+CREATE TABLE sim.clock (now timestamptz);
+INSERT INTO sim.clock VALUES (now());
+CREATE FUNCTION sim.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS 'SELECT now FROM sim.clock';`
+
+// openPostgres makes an empty database whose clock is the one given.
+func openPostgres(t *testing.T, server string, now func() time.Time, calls *int) node.Store {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	admin, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "sim_" + strings.ToLower(rand.Text())
+	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	address, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.Path = "/" + name
+	db, err := postgres.OpenDB(address.String(), postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := migrations.Up(ctx, db, migrations.Postgres); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clock, err := pgx.Connect(ctx, address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clock.Exec(ctx, simulatedClock); err != nil {
+		t.Fatal(err)
+	}
+	query := address.Query()
+	query.Set("search_path", "sim,pg_catalog,public")
+	address.RawQuery = query.Encode()
+	store, err := postgres.Open(ctx, address.String(), postgres.Options{Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		store.Close()
+		if err := clock.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+		if err := admin.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return &clockedStore{Store: store, t: t, clock: clock, now: now, calls: calls}
+}
+
+// clockedStore sets the clock of the database before every call that reads it.
+type clockedStore struct {
+	node.Store
+
+	t     *testing.T
+	clock *pgx.Conn
+	now   func() time.Time
+	calls *int
+}
+
+func (s *clockedStore) set() {
+	*s.calls++
+	if _, err := s.clock.Exec(context.Background(), "UPDATE sim.clock SET now = $1", s.now()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Insert implements node.Store.
+func (s *clockedStore) Insert(ctx context.Context, in node.InsertRequest) ([]node.InsertResult, error) {
+	s.set()
+	return s.Store.Insert(ctx, in)
+}
+
+// Ready implements node.Store.
+func (s *clockedStore) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
+	s.set()
+	claimed, err := s.Store.Ready(ctx, in)
+	for i := range claimed {
+		if got, want := claimed[i].Claim.ReadiedAt, s.now().Truncate(time.Microsecond); !got.Equal(want) {
+			s.t.Fatalf("a claim is stamped %v, and the simulated clock says %v", got, want)
+		}
+	}
+	return claimed, err
+}
+
+// Stuck implements node.Store.
+func (s *clockedStore) Stuck(ctx context.Context, in node.StuckRequest) ([]node.Claim, error) {
+	s.set()
+	return s.Store.Stuck(ctx, in)
 }
