@@ -22,7 +22,7 @@ type Scenario struct {
 	Rate  int
 	Lasts time.Duration
 
-	// Resubmit has every so manieth message submitted again the moment it is seen; 0 for none.
+	// Resubmit is n when every n-th message is submitted again the moment it is seen to fire; 0 for none.
 	Resubmit int
 
 	// Smoke says that it is a part of the normal tests.

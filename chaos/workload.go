@@ -32,8 +32,8 @@ type submitter struct {
 	kafka   *kgo.Client
 	rate    int // submissions a second
 
-	// resubmit is how many of the messages that fire are submitted again the moment they are seen: every so manieth,
-	// 0 for none. That is the moment at which a delete by id would hit the wrong message.
+	// resubmit is n when every n-th message that fires is submitted again the moment it is seen, and
+	// 0 for none of them. That is the moment at which a delete by id would hit the wrong message.
 	resubmit int
 
 	mu        sync.Mutex
