@@ -21,6 +21,7 @@ import (
 type fault struct {
 	at, lasts time.Duration
 	text      string // for people, and for the history
+	told      bool   // the history hears of it by other events
 	strike    func(ctx context.Context) error
 	mend      func(ctx context.Context) error // nil where nothing is left to mend
 }
@@ -83,7 +84,12 @@ func (n *nemesis) run(ctx context.Context, begin time.Time) error {
 
 // let lets one fault strike, and mends it.
 func (n *nemesis) let(ctx context.Context, f fault) {
-	n.history.add(check.Event{Kind: check.Fault, Text: f.text})
+	tell := func(text string) {
+		if !f.told {
+			n.history.add(check.Event{Kind: check.Fault, Text: text})
+		}
+	}
+	tell(f.text)
 	n.mu.Lock()
 	n.struck++
 	n.mu.Unlock()
@@ -94,7 +100,7 @@ func (n *nemesis) let(ctx context.Context, f fault) {
 			err = mendErr
 		}
 		// What it has left behind may show until now.
-		n.history.add(check.Event{Kind: check.Fault, Text: f.text + ", mended"})
+		tell(f.text + ", mended")
 	}
 	if err != nil {
 		n.mu.Lock()
@@ -245,7 +251,7 @@ func (n *nemesis) killNode(at, lasts time.Duration, node *chronosNode) {
 // restartNode stops a node in order and starts it again.
 func (n *nemesis) restartNode(at, lasts time.Duration, node *chronosNode) {
 	n.add(fault{
-		at: at, lasts: lasts, text: nodeName(node.number) + " is stopped",
+		at: at, lasts: lasts, text: nodeName(node.number) + " is stopped", told: true,
 		strike: func(context.Context) error { return node.stop() },
 		mend:   func(ctx context.Context) error { return node.start(ctx, false) },
 	})
@@ -295,10 +301,19 @@ func (n *nemesis) takeAway(at, lasts time.Duration, name, how string, which func
 			if taken == nil {
 				return nil
 			}
+			back := taken.start
 			if how == byFreeze {
-				return taken.thaw(ctx)
+				back = taken.thaw
 			}
-			return taken.start(ctx)
+			if err := back(ctx); err != nil {
+				return err
+			}
+			// It is mended when the servers are whole again, or some other fault has its turn.
+			if name == "Postgres" {
+				return n.cluster.postgres.ready(ctx, time.Minute)
+			}
+			_ = n.cluster.kafka.whole(ctx, 20*time.Second) // heal waits for longer
+			return nil
 		},
 	})
 }

@@ -116,6 +116,7 @@ func (n *chronosNode) stop() error {
 		return nil
 	}
 	_ = n.life.learn() // while it is there
+	n.tell("term", n.life)
 	event := "stop"
 	if err := n.life.signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop node %s: %w", n.life.name, err)

@@ -157,7 +157,9 @@ const afterwards = 3 * time.Second
 
 // told takes what the nodes' processes do into the history. Of a node that has never said its id, nothing is known.
 func (r *run) told(event, name, id string) {
-	kind := map[string]check.Kind{"start": check.Start, "stop": check.Stop, "crash": check.Crash}[event]
+	kind := map[string]check.Kind{
+		"start": check.Start, "term": check.Term, "stop": check.Stop, "crash": check.Crash,
+	}[event]
 	e := check.Event{Kind: kind, Node: name, At: r.history.now()}
 	if kind == check.Start {
 		return // its id is not known yet: introduce tells of it later
@@ -254,8 +256,8 @@ func (r *run) judged() check.Config {
 		Settle: 10 * time.Second, Nodes: len(r.nodes), Batch: 500,
 	}
 	if r.config.Start == "" {
-		c.Recorded = append(c.Recorded, check.Insert, check.Claim, check.Reset, check.Delete, check.Start, check.Stop,
-			check.Crash, check.Cut)
+		c.Recorded = append(c.Recorded, check.Insert, check.Claim, check.Reset, check.Delete, check.Start, check.Term,
+			check.Stop, check.Crash, check.Cut)
 	}
 	return c
 }
