@@ -1,6 +1,12 @@
 package sim
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"chronos/node"
+	"chronos/sim/check"
+)
 
 // Clock shows the clocks of a host to tests.
 type Clock struct{ clock clock }
@@ -34,4 +40,63 @@ func Order(instants []int64) []uint64 {
 		order = append(order, q.pop().seq)
 	}
 	return order
+}
+
+// LockedCall is one call of the store by one of several sessions.
+type LockedCall struct {
+	Session int // from 1
+	At      time.Duration
+	Op      Op
+	Held    time.Duration // how long its transaction stays open; 0 for not at all
+	Undone  bool          // it is rolled back then
+	Do      func(node.Store)
+}
+
+// RunSessions makes calls at the simulated store, each session its own in their order, and returns what is stored in
+// the end.
+func RunSessions(calls []LockedCall) []node.Claim {
+	o := DefaultOptions()
+	o.Messages, o.Nodes, o.HoldTime = 0, 3, time.Minute
+	o.StoreLatency, o.Drain = time.Microsecond, false
+	var plan Plan
+	counts := map[int]map[Op]int{}
+	bySession := map[int][]LockedCall{}
+	for _, c := range calls {
+		if counts[c.Session] == nil {
+			counts[c.Session] = map[Op]int{}
+		}
+		counts[c.Session][c.Op]++
+		if c.Held > 0 {
+			kind := Locked
+			if c.Undone {
+				kind = RolledBack
+			}
+			plan.Faults = append(plan.Faults, Fault{
+				Node: c.Session, Op: c.Op, Nth: counts[c.Session][c.Op], Kind: kind, For: c.Held,
+			})
+		}
+		bySession[c.Session] = append(bySession[c.Session], c)
+	}
+	w := newWorld(Setup{Options: o, Plan: &plan})
+	w.judge.check = check.New() // nobody judges
+	for _, h := range w.hosts[1:] {
+		session := bySession[h.number]
+		l := &life{host: h, number: 1, label: "session", cancel: func() {}, cancelRest: func() {}}
+		h.life = l
+		t := newTask(l, node.Enqueue, func() {
+			clock := nodeClock{l}
+			for _, c := range session {
+				clock.Sleep(context.Background(), c.At-time.Duration(w.now))
+				c.Do(&storePort{life: l})
+			}
+			clock.Sleep(context.Background(), time.Duration(forever))
+		})
+		l.tasks = []*task{t}
+		turn := t.parking()
+		t.parked = true
+		w.at(0, t, turn)
+	}
+	w.run(int64(calls[len(calls)-1].At + time.Minute))
+	defer w.close()
+	return w.store.truth.claims()
 }

@@ -90,16 +90,35 @@ func (s *storeServer) failover(away time.Duration, lost int) {
 	w.judge.rolledBack(s.truth.claims())
 }
 
-// blocked returns when the locks of others on ids are released, or false when there are none.
-func (s *storeServer) blocked(ids []node.MessageID) (int64, bool) {
+// blocked returns when the locks of others on what a request needs are released, or false when there are none.
+func (s *storeServer) blocked(r *request) (int64, bool) {
 	if len(s.locks) == 0 {
 		return 0, false
 	}
 	var until int64
-	for _, id := range ids {
+	for _, id := range r.found() {
 		until = max(until, s.locks[id])
 	}
 	return until, until > s.world.now
+}
+
+// found returns the ids of the rows that a request waits for and locks.
+func (r *request) found() []node.MessageID {
+	if r.finds == nil {
+		return r.name
+	}
+	var found []node.MessageID
+	for i, id := range r.name {
+		if r.finds(i) {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// locked tells whether a transaction that is open has a lock on a row: a claim skips it.
+func (s *storeServer) locked(m *node.Message) bool {
+	return s.locks[node.MessageID{ID: m.ID, Topic: m.Topic}] > s.world.now
 }
 
 func (s *storeServer) lock(ids []node.MessageID, until int64) {
@@ -126,9 +145,16 @@ type request struct {
 	*call
 
 	port *storePort
-	name []node.MessageID      // what it locks; nil for nothing
+	name []node.MessageID      // what it locks, or waits for; nil for nothing
 	do   func(rows node.Store) // the effect
 	undo func(rows node.Store) // what takes it back, where it locks only what it finds
+
+	// finds tells whether a delete or a reset finds the row that it means, as far as it is committed: it waits for
+	// and locks no other. nil for an insert, which waits for whoever has its id.
+	finds func(i int) bool
+
+	// begin is called when the transaction of an insert takes its locks; nil for others.
+	begin func()
 }
 
 // perform sends the request to the server.
@@ -149,7 +175,7 @@ func (r *request) arrive() bool {
 		r.answer = errRefused
 		return true
 	}
-	if until, blocked := s.blocked(r.name); blocked {
+	if until, blocked := s.blocked(r); blocked {
 		w.count("lock-wait")
 		w.at(until+1, r.call, callArrives) // after the commit
 		return false
@@ -161,8 +187,11 @@ func (r *request) arrive() bool {
 	// The transaction takes its locks now and commits later.
 	until := w.now + int64(r.locked)
 	r.locked = 0
+	if r.begin != nil {
+		r.begin()
+	}
 	if r.undo == nil {
-		s.lock(r.name, until)
+		s.lock(r.found(), until)
 		r.apply = func() bool { return s.commit(r) }
 	} else {
 		s.truth.hold()
@@ -224,11 +253,22 @@ func (p *storePort) Insert(ctx context.Context, in node.InsertRequest) ([]node.I
 		r.name = append(r.name, node.MessageID{ID: m.ID, Topic: m.Topic})
 		p.life.host.world.digest.text(m.ID)
 	}
-	var results []node.InsertResult
+	results := make([]node.InsertResult, len(in.Messages))
+	r.begin = func() { r.name = p.life.host.world.store.duplicates(p.life, r.name, in.Messages, results) }
 	r.do = func(rows node.Store) {
 		part := in
-		part.Messages = in.Messages[:r.items(len(in.Messages))]
-		results, _ = rows.Insert(context.Background(), part)
+		part.Messages = nil
+		var places []int
+		for i := range in.Messages[:r.items(len(in.Messages))] {
+			if results[i].Outcome == 0 { // it is not known to be a duplicate yet
+				part.Messages = append(part.Messages, in.Messages[i])
+				places = append(places, i)
+			}
+		}
+		inserted, _ := rows.Insert(context.Background(), part)
+		for n, i := range places {
+			results[i] = inserted[n]
+		}
 	}
 	err := r.perform(ctx)
 	if err != nil {
@@ -288,6 +328,8 @@ func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 	r := &request{call: p.life.begin(opDelete, &p.life.host.storeLink, func() []int {
 		return mapped(refs, p.life.host.world.judge.numberOf)
 	}), port: p, name: idsOf(refs)}
+	stored := p.life.host.world.store.truth.stored
+	r.finds = func(i int) bool { return stored[r.name[i]].Incarnation == refs[i].Incarnation }
 	var deleted []bool
 	r.do = func(rows node.Store) {
 		part := refs[:r.items(len(refs))]
@@ -301,6 +343,23 @@ func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 		return nil, err
 	}
 	return deleted, nil
+}
+
+// duplicates finds out which messages of an insert whose transaction stays open are duplicates: it is decided now, and
+// takes no lock. It returns the ids of the others.
+func (s *storeServer) duplicates(
+	l *life, ids []node.MessageID, messages []node.Insertion, results []node.InsertResult,
+) []node.MessageID {
+	var others []node.MessageID
+	for i, id := range ids {
+		if claim, stored := s.truth.stored[id]; stored && claim.Incarnation != messages[i].Incarnation {
+			results[i].Outcome = node.Duplicate
+			s.world.judge.duplicate(l, &messages[i].Message)
+			continue
+		}
+		others = append(others, id)
+	}
+	return others
 }
 
 func idsOf(refs []node.Ref) []node.MessageID {
@@ -331,6 +390,8 @@ func (p *storePort) Reset(ctx context.Context, releases []node.Release) ([]bool,
 	r := &request{call: p.life.begin(opReset, &p.life.host.storeLink, func() []int {
 		return mapped(releases, func(r node.Release) int { return p.life.host.world.judge.numberOf(r.Ref) })
 	}), port: p}
+	stored := p.life.host.world.store.truth.stored
+	r.finds = func(i int) bool { return stored[r.name[i]] == releases[i].Claim }
 	for _, release := range releases {
 		r.name = append(r.name, node.MessageID{ID: release.ID, Topic: release.Topic})
 		p.life.host.world.digest.text(release.ID)

@@ -90,6 +90,7 @@ func (t *truth) Present(ctx context.Context, ids []node.MessageID) ([]bool, erro
 func (t *truth) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
 	claimed, err := t.rows.Ready(ctx, in)
 	t.must(err)
+	claimed = t.skipLocked(claimed)
 	t.changes += len(claimed)
 	for i := range claimed {
 		t.stored[node.MessageID{ID: claimed[i].ID, Topic: claimed[i].Topic}] = claimed[i].Claim
@@ -100,6 +101,22 @@ func (t *truth) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied
 		t.tell(func() { judge.claimed(caller, claimed, stamp) })
 	}
 	return claimed, nil
+}
+
+// skipLocked takes the claims back that a database would not have made, because a transaction that is open has locked
+// the row: to delete it, say, and the delete may yet be undone.
+func (t *truth) skipLocked(claimed []node.Readied) []node.Readied {
+	if len(t.server.locks) == 0 {
+		return claimed
+	}
+	return slices.DeleteFunc(claimed, func(m node.Readied) bool {
+		if !t.server.locked(&m.Message) {
+			return false
+		}
+		_, err := t.rows.Reset(context.Background(), []node.Release{{Claim: m.Claim}})
+		t.must(err)
+		return true
+	})
 }
 
 // Delete implements node.Store.
