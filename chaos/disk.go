@@ -68,7 +68,7 @@ func (n *nemesis) fillDisk(at, lasts time.Duration) {
 		},
 		mend: func(ctx context.Context) error {
 			return use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-				_, err := conn.Exec(ctx, "TRUNCATE filler")
+				_, err := conn.Exec(ctx, "DROP TABLE filler")
 				return err
 			})
 		},

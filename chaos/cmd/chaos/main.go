@@ -94,6 +94,7 @@ func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (bool, 
 	begin := time.Now()
 	var results []*chaos.Result
 	passed := true
+	var failed error
 	for round := 0; round < c.Repeat || time.Since(begin) < c.Duration; round++ {
 		for i, s := range scenarios {
 			seed := c.Seed + uint64(round)
@@ -106,14 +107,16 @@ func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (bool, 
 				_, _ = fmt.Fprintf(stderr, "  not run: %v\n", err)
 				continue
 			case err != nil:
-				return false, fmt.Errorf("scenario %s, seed %d: %w", s.Name, seed, err)
+				failed = fmt.Errorf("scenario %s, seed %d: %w", s.Name, seed, err)
+				_, _ = fmt.Fprintf(stderr, "  could not run: %v\n", err)
+				continue
 			}
 			results = append(results, r)
 			passed = passed && r.Passed()
 			c.tell(r, stderr)
 		}
 	}
-	return passed, c.write(stdout, results)
+	return passed, errors.Join(failed, c.write(stdout, results))
 }
 
 // chosen returns the scenarios that were named, or all.
