@@ -16,7 +16,7 @@ func Mutants() []*Mutant {
 		scenarios[s.Name] = s
 	}
 	return []*Mutant{
-		{"commit-first", "offsets are committed when records are polled", scenarios["killed-nodes"]},
+		{"commit-first", "offsets are committed when records are polled", scenarios["killed-without-store"]},
 		{"delete-before-ack", "the row is deleted before the publish is acknowledged", scenarios["killed-nodes"]},
 		{"delete-by-id", "a delete names the id only", scenarios["lost-replies"]},
 		{"delete-if-claimed", "a delete is fenced by the claim that the node had", scenarios["frozen-nodes"]},

@@ -115,6 +115,15 @@ func nodeScenarios() []*Scenario {
 			demands: []demand{recovered},
 		},
 		{
+			Name: "killed-without-store", About: "Nodes are killed while Postgres is frozen.",
+			draw: func(n *nemesis) {
+				n.takeAway(3*time.Second, n.between(7*time.Second, 8*time.Second), "Postgres", byFreeze, n.database)
+				for i, node := range n.cluster.nodes {
+					n.killNode(time.Duration(5+i)*time.Second, n.between(2*time.Second, 4*time.Second), node)
+				}
+			},
+		},
+		{
 			Name: "frozen-nodes", About: "Nodes are frozen for longer than the hold time, and go on.",
 			draw: func(n *nemesis) {
 				for i, at := range []time.Duration{2 * time.Second, 9 * time.Second} {
