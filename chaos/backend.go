@@ -84,27 +84,47 @@ func openBackend(ctx context.Context, name, dir string, say io.Writer) (backend,
 	return nil, fmt.Errorf("there is no backend %q: it can be %s or %s", name, Processes, Containers)
 }
 
-// freePorts returns ports of 127.0.0.1 on which nobody listens, below those that the kernel gives out by itself. It
-// draws them from the operating system's randomness, so that two suites hardly meet.
-func freePorts(n int) ([]int, error) {
+// ports are the ports of 127.0.0.1 that one cluster uses: a block of a hundred, below those that the kernel gives out
+// by itself. The first one is listened on as long as the block is in use, so that another suite on this machine takes
+// another block: all ports of a cluster are chosen long before anybody listens on them.
+type ports struct {
+	lease net.Listener
+	next  int
+	end   int
+}
+
+// leasePorts finds a block. It begins to look at a place of the operating system's randomness.
+func leasePorts() (*ports, error) {
+	const first, size, blocks = 10_000, 100, 220
 	var seed [32]byte
 	_, _ = rand.Read(seed[:]) // never fails
-	random := mathrand.New(mathrand.NewChaCha8(seed))
-	var ports []int
-	for tries := 0; len(ports) < n; tries++ {
-		if tries > 100*n {
-			return nil, errors.New("find free ports: there seem to be none")
+	start := mathrand.New(mathrand.NewChaCha8(seed)).IntN(blocks)
+	for i := range blocks {
+		base := first + size*((start+i)%blocks)
+		l, err := net.Listen("tcp", local(base)) //nolint:noctx // it is there at once, or not at all
+		if err == nil {
+			return &ports{l, base + 1, base + size}, nil
 		}
-		port := 10_000 + random.IntN(22_000)
-		l, err := net.Listen("tcp", local(port)) //nolint:noctx // it is closed at once
+	}
+	return nil, errors.New("find free ports: there are none from 10,000 to 32,000")
+}
+
+// take returns a port on which nobody listens.
+func (p *ports) take() (int, error) {
+	for ; p.next < p.end; p.next++ {
+		l, err := net.Listen("tcp", local(p.next)) //nolint:noctx // it is closed at once
 		if err != nil {
 			continue
 		}
 		_ = l.Close() // it was only a look
-		ports = append(ports, port)
+		p.next++
+		return p.next - 1, nil
 	}
-	return ports, nil
+	return 0, errors.New("find free ports: a hundred are not enough")
 }
+
+// close gives the block back.
+func (p *ports) close() { _ = p.lease.Close() } // nobody has ever connected
 
 // local is the address of a port of this machine.
 func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

@@ -48,6 +48,7 @@ type cluster struct {
 	dir      string // the data of the servers
 	logs     func(string) string
 	backend  backend
+	ports    *ports
 	kafka    *kafka
 	postgres *postgres
 	links    *links
@@ -76,13 +77,16 @@ func (c *cluster) open(ctx context.Context, brokers, nodes int) error {
 		return fmt.Errorf("let the servers into their folder: %w", err)
 	}
 	var err error
+	if c.ports, err = leasePorts(); err != nil {
+		return err
+	}
 	if c.backend, err = openBackend(ctx, c.config.Backend, c.dir, c.config.Say); err != nil {
 		return err
 	}
-	if c.kafka, err = newKafka(ctx, c.backend, brokers, nodes, c.logs); err != nil {
+	if c.kafka, err = newKafka(ctx, c.backend, c.ports, brokers, nodes, c.logs); err != nil {
 		return err
 	}
-	if c.postgres, err = newPostgres(ctx, c.backend, c.logs); err != nil {
+	if c.postgres, err = newPostgres(ctx, c.backend, c.ports, c.logs); err != nil {
 		return err
 	}
 	if err := c.postgres.start(ctx); err != nil {
@@ -185,14 +189,14 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 	if n.cutter, err = newCutter(ctx, c.postgres.port); err != nil {
 		return err
 	}
-	ports, err := freePorts(1)
+	port, err := c.ports.take()
 	if err != nil {
 		return err
 	}
-	if n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", ports[0], n.cutter.port()); err != nil {
+	if n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", port, n.cutter.port()); err != nil {
 		return err
 	}
-	a.postgres = c.postgres.url(nodeRole, c.postgres.password, ports[0])
+	a.postgres = c.postgres.url(nodeRole, c.postgres.password, port)
 	n.command, n.env = c.command(a)
 	c.nodes = append(c.nodes, n)
 	return nil
@@ -211,6 +215,9 @@ func (c *cluster) close() error {
 	c.links.close()
 	if c.backend != nil {
 		errs = append(errs, c.backend.close())
+	}
+	if c.ports != nil {
+		c.ports.close()
 	}
 	for _, undo := range c.cleanUp {
 		errs = append(errs, undo())

@@ -25,18 +25,23 @@ func Schedule(s *Scenario, seed uint64) string {
 type Link struct {
 	*link
 
-	all *links
+	all   *links
+	ports *ports
 }
 
 // NewLink opens a way to an address of this machine, and returns the address that leads there.
 func NewLink(upstream int) (*Link, string, error) {
-	ports, err := freePorts(1)
+	p, err := leasePorts()
+	if err != nil {
+		return nil, "", err
+	}
+	port, err := p.take()
 	if err != nil {
 		return nil, "", err
 	}
 	all := newLinks()
-	l, err := all.open("test", ports[0], upstream)
-	return &Link{l, all}, local(ports[0]), err
+	l, err := all.open("test", port, upstream)
+	return &Link{l, all, p}, local(port), err
 }
 
 // Stall holds everything back until the link is mended.
@@ -52,7 +57,10 @@ func (l *Link) Mend(ctx context.Context) error { return l.mend(ctx) }
 func (l *Link) Cut() { l.cut() }
 
 // Close ends the proxy.
-func (l *Link) Close() { l.all.close() }
+func (l *Link) Close() {
+	l.all.close()
+	l.ports.close()
+}
 
 // Cutter is a proxy that loses replies.
 type Cutter struct{ c *cutter }

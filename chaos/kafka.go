@@ -38,14 +38,13 @@ type nodePorts struct{ listener, proxy int }
 
 // newKafka prepares a cluster for so many nodes. Its ports are chosen before anything starts, because each broker has
 // to know those of the others and of the proxies.
-func newKafka(ctx context.Context, b backend, brokers, nodes int, log func(string) string) (*kafka, error) {
-	ports, err := freePorts(brokers * (3 + 2*nodes))
-	if err != nil {
-		return nil, err
-	}
+func newKafka(
+	ctx context.Context, b backend, p *ports, brokers, nodes int, log func(string) string,
+) (*kafka, error) {
+	var err error
 	next := func() int {
-		port := ports[0]
-		ports = ports[1:]
+		port, takeErr := p.take()
+		err = errors.Join(err, takeErr)
 		return port
 	}
 	k := &kafka{}
@@ -57,6 +56,9 @@ func newKafka(ctx context.Context, b backend, brokers, nodes int, log func(strin
 		}
 		k.brokers = append(k.brokers, br)
 		k.direct = append(k.direct, local(br.client))
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, br := range k.brokers {
 		if br.server, err = b.broker(ctx, brokerSpec{br.number, k.properties(br), br.log}); err != nil {

@@ -19,14 +19,14 @@ type postgres struct {
 }
 
 // newPostgres prepares a server whose commits survive a crash, and which keeps a log for a replication slot.
-func newPostgres(ctx context.Context, b backend, log func(string) string) (*postgres, error) {
-	ports, err := freePorts(1)
+func newPostgres(ctx context.Context, b backend, p *ports, log func(string) string) (*postgres, error) {
+	port, err := p.take()
 	if err != nil {
 		return nil, err
 	}
-	p := &postgres{port: ports[0], password: rand.Text(), log: log("postgres.log")}
-	p.server, err = b.database(ctx, databaseSpec{
-		port: p.port, password: p.password, log: p.log,
+	db := &postgres{port: port, password: rand.Text(), log: log("postgres.log")}
+	db.server, err = b.database(ctx, databaseSpec{
+		port: db.port, password: db.password, log: db.log,
 		settings: map[string]string{
 			"fsync":                          "on",
 			"synchronous_commit":             "on",
@@ -41,7 +41,7 @@ func newPostgres(ctx context.Context, b backend, log func(string) string) (*post
 			"tcp_keepalives_count":           "3",
 		},
 	})
-	return p, err
+	return db, err
 }
 
 // url returns where the server is found by way of a port: its own, or that of a proxy.

@@ -27,15 +27,15 @@ func unreached() map[string]string {
 	}
 }
 
-// TestEnginePaths runs the swarm and the scenarios once more, in a process of their own, and looks at which statements of
-// the engine's operations they have reached: a path that is never taken is not simulated.
+// TestEnginePaths runs the swarm and the scenarios once more, in a process of their own, and looks at which
+// statements of the engine's operations they have reached: a path that is never taken is not simulated.
 func TestEnginePaths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and runs the tests once more: not in a short test")
 	}
 	profile := filepath.Join(t.TempDir(), "profile")
-	run := exec.CommandContext(t.Context(), "go", "test", "-run", "^(TestSwarm|TestScenarios)$", "-coverpkg", "chronos/node",
-		"-coverprofile", profile, "chronos/sim")
+	run := exec.CommandContext(t.Context(), "go", "test", "-run", "^(TestSwarm|TestScenarios)$",
+		"-coverpkg", "chronos/node", "-coverprofile", profile, "chronos/sim")
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -72,9 +72,10 @@ func TestObserverChangesNothing(t *testing.T) {
 	}
 }
 
-// TestHashDependsOnNothingElse folds the hashes of a hundred seeds under other numbers of processors and another garbage
-// collector, and compares the fold with the one in testdata: it is the same with the race detector and without, and on
-// every machine. A change of the engine or of the simulator changes it; CHRONOS_UPDATE=1 writes it anew.
+// TestHashDependsOnNothingElse folds the hashes of a hundred seeds under other numbers of processors and another
+// garbage collector, and compares the fold with the one in testdata: it is the same with the race detector and
+// without, and on every machine. A change of the engine or of the simulator changes it; CHRONOS_UPDATE=1 writes it
+// anew.
 func TestHashDependsOnNothingElse(t *testing.T) {
 	const golden = "testdata/fold.txt"
 	fold := func() (sum uint64) {
