@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -9,9 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Config is what a run of the suite depends on, besides the scenario.
@@ -21,6 +21,11 @@ type Config struct {
 
 	// Backend is Processes, Containers, or "" for what there is.
 	Backend string
+
+	// Kafka and Postgres are servers that somebody else runs: addresses of brokers with commas between them, and the
+	// postgres:// URL of a superuser. The suite makes topics and a database of its own there, and removes them. Then
+	// servers and the links to the brokers can't go wrong. Both, or neither.
+	Kafka, Postgres string
 
 	// Dir is where logs and histories go. It must exist.
 	Dir string
@@ -52,6 +57,7 @@ type cluster struct {
 	kafka    *kafka
 	postgres *postgres
 	links    *links
+	topics   topics
 	nodes    []*chronosNode
 	tell     func(event, node, id string)
 	cleanUp  []func() error // what has to be undone in the end, besides
@@ -59,7 +65,9 @@ type cluster struct {
 
 // newCluster starts servers for so many brokers and nodes. The nodes are not started yet. Whoever has it closes it.
 func newCluster(ctx context.Context, config Config, brokers, nodes int) (*cluster, error) {
-	c := &cluster{config: config, binary: config.Binary, logs: logIn(config.Dir), links: newLinks()}
+	c := &cluster{
+		config: config, binary: config.Binary, logs: logIn(config.Dir), links: newLinks(), topics: newTopics("chaos"),
+	}
 	c.tell = func(string, string, string) {}
 	// Not in a file system in memory, where fsync is worth nothing; and where another user may enter.
 	var err error
@@ -80,25 +88,18 @@ func (c *cluster) open(ctx context.Context, brokers, nodes int) error {
 	if c.ports, err = leasePorts(); err != nil {
 		return err
 	}
-	if c.backend, err = openBackend(ctx, c.config.Backend, c.dir, c.config.Say); err != nil {
-		return err
+	if c.config.Kafka != "" {
+		err = c.use(ctx)
+	} else {
+		err = c.start(ctx, brokers, nodes)
 	}
-	if c.kafka, err = newKafka(ctx, c.backend, c.ports, brokers, nodes, c.logs); err != nil {
-		return err
-	}
-	if c.postgres, err = newPostgres(ctx, c.backend, c.ports, c.logs); err != nil {
-		return err
-	}
-	if err := c.postgres.start(ctx); err != nil {
-		return fmt.Errorf("start Postgres: %w", err)
-	}
-	if err := c.kafka.start(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := c.postgres.ready(ctx, time.Minute); err != nil {
 		return err
 	}
-	if err := c.kafka.create(ctx, partitions, inputTopic, outputTopic, deadTopic); err != nil {
+	if err := c.kafka.create(ctx, partitions, c.topics.in, c.topics.out, c.topics.dead); err != nil {
 		return err
 	}
 	if err := c.prepareDatabase(ctx); err != nil {
@@ -112,41 +113,75 @@ func (c *cluster) open(ctx context.Context, brokers, nodes int) error {
 	return nil
 }
 
-// nodeRole is whom the nodes connect as: no superuser, so that the limit of connections is one for them.
-const nodeRole = "node"
+// start starts servers.
+func (c *cluster) start(ctx context.Context, brokers, nodes int) error {
+	var err error
+	if c.backend, err = openBackend(ctx, c.config.Backend, c.dir, c.config.Say); err != nil {
+		return err
+	}
+	if c.kafka, err = newKafka(ctx, c.backend, c.ports, brokers, nodes, c.logs); err != nil {
+		return err
+	}
+	if c.postgres, err = newPostgres(ctx, c.backend, c.ports, c.logs); err != nil {
+		return err
+	}
+	if err := c.postgres.start(ctx); err != nil {
+		return fmt.Errorf("start Postgres: %w", err)
+	}
+	return c.kafka.start(ctx)
+}
+
+// use takes the servers that were given.
+func (c *cluster) use(ctx context.Context) error {
+	var undo func() error
+	var err error
+	if c.postgres, undo, err = givenPostgres(ctx, c.config.Postgres); err != nil {
+		return err
+	}
+	c.cleanUp = append(c.cleanUp, undo)
+	c.topics = newTopics("chaos-" + strings.ToLower(rand.Text()[:10]))
+	c.kafka = &kafka{direct: strings.Split(c.config.Kafka, ",")}
+	c.cleanUp = append(c.cleanUp, func() error {
+		return c.kafka.remove(c.topics.group, c.topics.in, c.topics.out, c.topics.dead)
+	})
+	return nil
+}
+
+// serves is what the backend is called in front of people.
+func (c *cluster) serves() string {
+	if c.backend == nil {
+		return "given"
+	}
+	return c.backend.name()
+}
 
 // prepareDatabase makes the schema, and has every change of the table written into a replication slot, with the whole
 // row as it was. Another implementation makes its own table, of which nothing is known.
 func (c *cluster) prepareDatabase(ctx context.Context) error {
 	statements := []string{
-		fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", nodeRole, c.postgres.password),
-		"GRANT ALL ON SCHEMA public TO " + nodeRole,
+		fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", c.postgres.role, c.postgres.password),
+		"GRANT ALL ON SCHEMA public TO " + c.postgres.role,
 	}
 	if c.config.Start == "" {
 		if err := c.build(ctx); err != nil {
 			return err
 		}
-		migrate := exec.CommandContext(ctx, c.binary, "migrate", "up", "--store",
-			c.postgres.url("chronos", c.postgres.password, c.postgres.port))
+		migrate := exec.CommandContext(ctx, c.binary, "migrate", "up", "--store", c.postgres.admin.String())
 		if out, err := migrate.CombinedOutput(); err != nil {
 			return fmt.Errorf("migrate: %w: %s", err, out)
 		}
 		statements = append(statements,
-			"GRANT ALL ON ALL TABLES IN SCHEMA public TO "+nodeRole,
-			"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO "+nodeRole,
+			"GRANT ALL ON ALL TABLES IN SCHEMA public TO "+c.postgres.role,
+			"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO "+c.postgres.role,
 			"ALTER TABLE hanger REPLICA IDENTITY FULL",
-			"CREATE PUBLICATION "+slot+" FOR TABLE hanger",
-			"SELECT pg_create_logical_replication_slot('"+slot+"', 'pgoutput')",
+			"CREATE PUBLICATION "+c.postgres.slot+" FOR TABLE hanger",
+			"SELECT pg_create_logical_replication_slot('"+c.postgres.slot+"', 'pgoutput')",
 		)
 	}
-	return c.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		for _, s := range statements {
-			if _, err := conn.Exec(ctx, s); err != nil {
-				return fmt.Errorf("prepare the database: %s: %w", s, err)
-			}
-		}
-		return nil
-	})
+	if err := c.postgres.exec(ctx, statements...); err != nil {
+		return fmt.Errorf("prepare the database: %w", err)
+	}
+	return nil
 }
 
 // build builds the node, unless there is one. A mutant is in no binary but one that is built for it.
@@ -178,25 +213,28 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 	var a addresses
 	for _, br := range c.kafka.brokers {
 		ports := br.nodes[number-1]
-		l, err := c.links.open(fmt.Sprintf("%d-kafka-%d", number, br.number), ports.proxy, ports.listener)
+		l, err := c.links.open(fmt.Sprintf("%d-kafka-%d", number, br.number), ports.proxy, local(ports.listener))
 		if err != nil {
 			return err
 		}
 		n.brokers = append(n.brokers, l)
 		a.brokers = append(a.brokers, local(ports.proxy))
 	}
+	if len(n.brokers) == 0 {
+		a.brokers = c.kafka.direct // those of somebody else advertise what they like
+	}
 	var err error
-	if n.cutter, err = newCutter(ctx, c.postgres.port); err != nil {
+	if n.cutter, err = newCutter(ctx, c.postgres.address); err != nil {
 		return err
 	}
 	port, err := c.ports.take()
 	if err != nil {
 		return err
 	}
-	if n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", port, n.cutter.port()); err != nil {
+	if n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", port, local(n.cutter.port())); err != nil {
 		return err
 	}
-	a.postgres = c.postgres.url(nodeRole, c.postgres.password, port)
+	a.postgres = c.postgres.url(local(port))
 	n.command, n.env = c.command(a)
 	c.nodes = append(c.nodes, n)
 	return nil

@@ -48,13 +48,13 @@ const (
 )
 
 // newCutter listens on a port of its own.
-func newCutter(ctx context.Context, upstream int) (*cutter, error) {
+func newCutter(ctx context.Context, upstream string) (*cutter, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for Postgres: %w", err)
 	}
-	c := &cutter{listener: l, upstream: local(upstream), conns: map[net.Conn]struct{}{}}
+	c := &cutter{listener: l, upstream: upstream, conns: map[net.Conn]struct{}{}}
 	c.waits.Go(c.accept)
 	return c, nil
 }

@@ -14,8 +14,8 @@ import (
 // smallDisk moves the table to a file system of its own in memory, which is so small that it can be filled. Only the
 // table is there: a Postgres whose log has no room left does not run at all.
 func smallDisk(ctx context.Context, r *run) error {
-	if r.backend.name() != Processes {
-		return fmt.Errorf("give the table a small disk: %w: the servers are %s", errImpossible, r.backend.name())
+	if r.serves() != Processes {
+		return fmt.Errorf("give the table a small disk: %w: the servers are %s", errImpossible, r.serves())
 	}
 	dir := filepath.Join(r.dir, "postgres", "small")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -35,19 +35,16 @@ func smallDisk(ctx context.Context, r *run) error {
 	if err != nil {
 		return fmt.Errorf("give the table a small disk: %w", err)
 	}
-	return r.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		for _, s := range []string{
-			"CREATE TABLESPACE small LOCATION '" + dir + "'",
-			"ALTER TABLE hanger SET TABLESPACE small",
-			"CREATE TABLE filler (bytes text) TABLESPACE small",
-			"ALTER TABLE filler ALTER COLUMN bytes SET STORAGE EXTERNAL",
-		} {
-			if _, err := conn.Exec(ctx, s); err != nil {
-				return fmt.Errorf("give the table a small disk: %w", err)
-			}
-		}
-		return nil
-	})
+	err = r.postgres.exec(ctx,
+		"CREATE TABLESPACE small LOCATION '"+dir+"'",
+		"ALTER TABLE hanger SET TABLESPACE small",
+		"CREATE TABLE filler (bytes text) TABLESPACE small",
+		"ALTER TABLE filler ALTER COLUMN bytes SET STORAGE EXTERNAL",
+	)
+	if err != nil {
+		return fmt.Errorf("give the table a small disk: %w", err)
+	}
+	return nil
 }
 
 // fillDisk leaves no room on the small disk.
@@ -67,10 +64,7 @@ func (n *nemesis) fillDisk(at, lasts time.Duration) {
 			})
 		},
 		mend: func(ctx context.Context) error {
-			return use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-				_, err := conn.Exec(ctx, "DROP TABLE filler")
-				return err
-			})
+			return n.cluster.postgres.exec(ctx, "DROP TABLE filler")
 		},
 	})
 }

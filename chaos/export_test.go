@@ -2,8 +2,6 @@ package chaos
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"time"
 )
 
@@ -40,7 +38,7 @@ func NewLink(upstream int) (*Link, string, error) {
 		return nil, "", err
 	}
 	all := newLinks()
-	l, err := all.open("test", port, upstream)
+	l, err := all.open("test", port, local(upstream))
 	return &Link{l, all, p}, local(port), err
 }
 
@@ -67,11 +65,7 @@ type Cutter struct{ c *cutter }
 
 // NewCutter stands before a Postgres and returns its own address.
 func NewCutter(ctx context.Context, upstream string) (*Cutter, string, error) {
-	address, err := net.ResolveTCPAddr("tcp", upstream)
-	if err != nil {
-		return nil, "", fmt.Errorf("find Postgres: %w", err)
-	}
-	c, err := newCutter(ctx, address.Port)
+	c, err := newCutter(ctx, upstream)
 	if err != nil {
 		return nil, "", err
 	}

@@ -34,6 +34,7 @@ type history struct {
 	err    error
 
 	rows     rows
+	dead     string      // the dead-letter topic
 	fired    map[int]int // records of each submission on the output topic
 	seen     chan int    // submissions that have just fired, for whoever wants to know
 	copied   map[int]int
@@ -74,8 +75,10 @@ func (h *history) fail(err error) {
 // collect begins to read the topics and the slot.
 func (h *history) collect(ctx context.Context, c *cluster) error {
 	ctx, h.stop = context.WithCancel(ctx)
+	h.dead, h.rows.slot = c.topics.dead, c.postgres.slot
 	var err error
-	h.consumer, err = c.kafka.connect(kgo.ConsumeTopics(outputTopic, deadTopic), kgo.FetchMaxWait(200*time.Millisecond),
+	h.consumer, err = c.kafka.connect(kgo.ConsumeTopics(c.topics.out, c.topics.dead),
+		kgo.FetchMaxWait(200*time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
 	if err != nil {
 		return err
@@ -99,7 +102,7 @@ func (h *history) consume(ctx context.Context) {
 				Payload: payloadOf(r), Key: keyOf(r.Key), Partition: fmt.Sprintf("%s/%d", r.Topic, r.Partition),
 			}
 			counts := h.fired
-			if r.Topic == deadTopic {
+			if r.Topic == h.dead {
 				e.Kind, counts = check.Copy, h.copied
 			}
 			h.add(e)

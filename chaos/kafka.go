@@ -166,7 +166,7 @@ func (k *kafka) whole(ctx context.Context, within time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if n := len(metadata.Brokers); n != len(k.brokers) || metadata.Controller < 0 {
+		if n := len(metadata.Brokers); len(k.brokers) > 0 && (n != len(k.brokers) || metadata.Controller < 0) {
 			return fmt.Errorf("there are %d of %d brokers", n, len(k.brokers))
 		}
 		var missing error
@@ -196,12 +196,35 @@ func (k *kafka) create(ctx context.Context, partitions int32, topics ...string) 
 	}
 	defer client.Close()
 	created, err := kadm.NewClient(client).CreateTopics(ctx, partitions, -1,
-		map[string]*string{"max.message.bytes": new("100000")}, topics...)
+		map[string]*string{
+			"max.message.bytes": new("100000"), "message.timestamp.type": new("LogAppendTime"),
+		}, topics...)
 	if err == nil {
 		err = created.Error()
 	}
 	if err != nil {
 		return fmt.Errorf("create topics: %w", err)
+	}
+	return nil
+}
+
+// remove removes topics and a consumer group.
+func (k *kafka) remove(group string, topics ...string) error {
+	client, err := k.connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	admin := kadm.NewClient(client)
+	_, _ = admin.DeleteGroup(ctx, group) // nobody may have joined it
+	deleted, err := admin.DeleteTopics(ctx, topics...)
+	if err == nil {
+		err = deleted.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("remove topics: %w", err)
 	}
 	return nil
 }

@@ -30,9 +30,9 @@ type link struct {
 	toxics atomic.Int64 // so many have been added: each has a name of its own
 }
 
-// open opens a way: what connects to the port is connected to the upstream port.
-func (l *links) open(name string, port, upstream int) (*link, error) {
-	proxy := toxiproxy.NewProxy(l.server, name, local(port), local(upstream))
+// open opens a way: what connects to the port is connected to the upstream address.
+func (l *links) open(name string, port int, upstream string) (*link, error) {
+	proxy := toxiproxy.NewProxy(l.server, name, local(port), upstream)
 	if err := l.server.Collection.Add(proxy, true); err != nil {
 		return nil, fmt.Errorf("open the link %s: %w", name, err)
 	}

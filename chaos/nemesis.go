@@ -325,7 +325,7 @@ func (n *nemesis) broker(number int) func(context.Context) (server, error) {
 
 // coordinator returns whoever keeps the offsets of the group when the fault strikes.
 func (n *nemesis) coordinator(ctx context.Context) (server, error) {
-	return n.cluster.kafka.coordinator(ctx, group)
+	return n.cluster.kafka.coordinator(ctx, n.cluster.topics.group)
 }
 
 func (n *nemesis) database(context.Context) (server, error) { return n.cluster.postgres, nil }
@@ -333,15 +333,8 @@ func (n *nemesis) database(context.Context) (server, error) { return n.cluster.p
 // terminate ends all sessions of the nodes.
 func (n *nemesis) terminate(at time.Duration) {
 	n.add(fault{at: at, text: "Postgres ends everybody's session", strike: func(ctx context.Context) error {
-		return n.cluster.postgres.do(ctx, endSessions)
+		return n.cluster.postgres.endSessions(ctx)
 	}})
-}
-
-// endSessions ends the sessions of the nodes.
-func endSessions(ctx context.Context, conn *pgx.Conn) error {
-	const statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1"
-	_, err := conn.Exec(ctx, statement, nodeRole)
-	return err
 }
 
 // hold keeps a transaction open that has done something, as a person at a terminal does.
@@ -375,10 +368,10 @@ func (n *nemesis) crowd(at, lasts time.Duration) {
 		at: at, lasts: lasts, text: "all connections of Postgres are taken",
 		strike: func(ctx context.Context) error {
 			c := n.cluster.postgres
-			err := c.do(ctx, endSessions)
+			err := c.endSessions(ctx)
 			for err == nil {
 				var conn *pgx.Conn
-				if conn, err = pgx.Connect(ctx, c.url(nodeRole, c.password, c.port)); err == nil {
+				if conn, err = pgx.Connect(ctx, c.url(c.address)); err == nil {
 					conns = append(conns, conn)
 				}
 			}
@@ -416,7 +409,8 @@ func (n *nemesis) storm(at, lasts time.Duration) {
 
 func (n *nemesis) comeAndGo(ctx context.Context) {
 	for ctx.Err() == nil {
-		stranger, err := n.cluster.kafka.connect(kgo.ConsumerGroup(group), kgo.ConsumeTopics(inputTopic),
+		t := n.cluster.topics
+		stranger, err := n.cluster.kafka.connect(kgo.ConsumerGroup(t.group), kgo.ConsumeTopics(t.in),
 			kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit())
 		if err != nil {
 			return

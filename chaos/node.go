@@ -165,10 +165,10 @@ func (c *cluster) command(a addresses) (command, env []string) {
 	settings := [][2]string{
 		{"CHRONOS_BROKERS", strings.Join(a.brokers, ",")},
 		{"CHRONOS_STORE", a.postgres},
-		{"CHRONOS_GROUP", group},
-		{"CHRONOS_INPUT_TOPIC", inputTopic},
-		{"CHRONOS_OUTPUT_TOPIC", outputTopic},
-		{"CHRONOS_DEAD_LETTER_TOPIC", deadTopic},
+		{"CHRONOS_GROUP", c.topics.group},
+		{"CHRONOS_INPUT_TOPIC", c.topics.in},
+		{"CHRONOS_OUTPUT_TOPIC", c.topics.out},
+		{"CHRONOS_DEAD_LETTER_TOPIC", c.topics.dead},
 		{"CHRONOS_LOG_FORMAT", "json"},
 		{"CHRONOS_HOLD_TIME", c.config.HoldTime.String()},
 	}
@@ -184,14 +184,15 @@ func (c *cluster) command(a addresses) (command, env []string) {
 	return []string{c.binary, "run"}, env
 }
 
-// The topics and the consumer group of the suite.
-const (
-	inputTopic  = "chaos.in"
-	outputTopic = "chaos.out"
-	deadTopic   = "chaos.dead"
-	group       = "chaos"
-	partitions  = 6
-)
+// partitions is how many each topic has.
+const partitions = 6
+
+// topics are the topics and the consumer group of a run.
+type topics struct{ in, out, dead, group string }
+
+func newTopics(prefix string) topics {
+	return topics{prefix + ".in", prefix + ".out", prefix + ".dead", prefix}
+}
 
 // logIn returns where logs of a run go.
 func logIn(dir string) func(string) string {

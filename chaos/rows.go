@@ -14,11 +14,9 @@ import (
 	"chronos/sim/check"
 )
 
-// slot is the name of the replication slot and of the publication.
-const slot = "chaos"
-
 // rows reads what has happened to the table from the logical replication slot, in the order of the commits.
 type rows struct {
+	slot    string              // its name, and that of the publication
 	columns map[uint32][]string // of each relation, by its oid
 	lsn     uint64              // the end of the last transaction that was taken
 }
@@ -37,7 +35,7 @@ type tuple map[string]string
 func (r *rows) read(ctx context.Context, conn *pgx.Conn) ([]change, error) {
 	const query = `SELECT data FROM pg_logical_slot_get_binary_changes($1::text, NULL, 10000,
 		'proto_version', '1', 'publication_names', $1::text)`
-	result, err := conn.Query(ctx, query, slot)
+	result, err := conn.Query(ctx, query, r.slot)
 	if err != nil {
 		return nil, fmt.Errorf("read the replication slot: %w", err)
 	}

@@ -69,6 +69,9 @@ type run struct {
 // is complete where the error is nil, which says nothing about whether it has passed.
 func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err error) {
 	begin := time.Now()
+	if config.Kafka != "" && s.Servers {
+		return nil, errGiven()
+	}
 	c, err := newCluster(ctx, config, s.Brokers, s.Nodes)
 	if err != nil {
 		return nil, err
@@ -85,7 +88,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		return nil, err
 	}
 	result = &Result{
-		Scenario: s.Name, Seed: config.Seed, Backend: c.backend.name(), Faults: r.nemesis.struck,
+		Scenario: s.Name, Seed: config.Seed, Backend: c.serves(), Faults: r.nemesis.struck,
 		Schedule: r.nemesis.schedule(), History: filepath.Join(config.Dir, "history.txt"), Resumed: -1,
 	}
 	result.Submitted, result.Unknown = r.submitter.counts()

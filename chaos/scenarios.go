@@ -25,6 +25,9 @@ type Scenario struct {
 	// Resubmit is n when every n-th message is submitted again the moment it is seen to fire; 0 for none.
 	Resubmit int
 
+	// Servers says that the servers have to be the suite's own: it kills them, or cuts the links to the brokers.
+	Servers bool
+
 	// Smoke says that it is a part of the normal tests.
 	Smoke bool
 
@@ -69,15 +72,18 @@ func linkScenarios() []*Scenario {
 	return []*Scenario{
 		{
 			Name: "slow-links", About: "Links are slow, narrow, and deliver in slices.",
-			draw: mix("latency", "bandwidth", "slice"),
+			Servers: true,
+			draw:    mix("latency", "bandwidth", "slice"),
 		},
 		{
 			Name: "broken-links", About: "Links are reset, cut, black holes, or lose one direction.",
-			draw: mix("reset", "cut", "black-hole", "replies-lost", "requests-lost"),
+			Servers: true,
+			draw:    mix("reset", "cut", "black-hole", "replies-lost", "requests-lost"),
 		},
 		{
 			Name: "late-bytes", About: "Links hold all bytes back and deliver them late.",
-			draw: mix("stall"),
+			Servers: true,
+			draw:    mix("stall"),
 		},
 		{
 			Name: "lost-replies", About: "Postgres commits, and the node never hears of it.", Smoke: true,
@@ -116,6 +122,7 @@ func nodeScenarios() []*Scenario {
 		},
 		{
 			Name: "killed-without-store", About: "Nodes are killed while Postgres is frozen.",
+			Servers: true,
 			draw: func(n *nemesis) {
 				n.takeAway(3*time.Second, n.between(7*time.Second, 8*time.Second), "Postgres", byFreeze, n.database)
 				for i, node := range n.cluster.nodes {
@@ -171,20 +178,24 @@ func kafkaScenarios() []*Scenario {
 	return []*Scenario{
 		{
 			Name: "broker-outage", About: "The only broker is killed, and back after a while.",
-			draw: func(n *nemesis) { n.takeAway(4*s, n.between(8*s, 10*s), "the broker", byKill, n.broker(1)) },
+			Servers: true,
+			draw:    func(n *nemesis) { n.takeAway(4*s, n.between(8*s, 10*s), "the broker", byKill, n.broker(1)) },
 		},
 		{
 			Name: "long-broker-outage", About: "Kafka is away for 30 s. Firing resumes within 3 s of its return.",
+			Servers: true,
 			draw:    func(n *nemesis) { n.takeAway(3*s, 30*s, "the broker", byStop, n.broker(1)) },
 			demands: []demand{resumed},
 			Lasts:   33 * s, Rate: 40,
 		},
 		{
 			Name: "frozen-broker", About: "The only broker is frozen: its connections are open, and it says nothing.",
-			draw: func(n *nemesis) { n.takeAway(4*s, n.between(6*s, 9*s), "the broker", byFreeze, n.broker(1)) },
+			Servers: true,
+			draw:    func(n *nemesis) { n.takeAway(4*s, n.between(6*s, 9*s), "the broker", byFreeze, n.broker(1)) },
 		},
 		{
 			Name: "killed-brokers", About: "Of three brokers one after the other is killed and started again.",
+			Servers: true,
 			Brokers: 3, Lasts: 30 * s, Rate: 40,
 			draw: func(n *nemesis) {
 				for i, b := range n.random.Perm(3) {
@@ -195,6 +206,7 @@ func kafkaScenarios() []*Scenario {
 		},
 		{
 			Name: "rolling-brokers", About: "Of three brokers one after the other is restarted in order.",
+			Servers: true,
 			Brokers: 3, Lasts: 28 * s, Rate: 40,
 			draw: func(n *nemesis) {
 				for i := range 3 {
@@ -204,6 +216,7 @@ func kafkaScenarios() []*Scenario {
 		},
 		{
 			Name: "lost-coordinator", About: "The broker that keeps the group's offsets is killed, then frozen.",
+			Servers: true,
 			Brokers: 3, Lasts: 26 * s, Rate: 40,
 			draw: func(n *nemesis) {
 				n.takeAway(3*s, n.between(3*s, 5*s), "the coordinator", byKill, n.coordinator)
@@ -218,7 +231,8 @@ func postgresScenarios() []*Scenario {
 	return []*Scenario{
 		{
 			Name: "killed-postgres", About: "Postgres is killed, and recovers from its log; and is stopped at once.",
-			Smoke: true,
+			Servers: true,
+			Smoke:   true,
 			draw: func(n *nemesis) {
 				n.takeAway(3*s, n.between(1*s, 3*s), "Postgres", byKill, n.database)
 				n.takeAway(9*s, n.between(1*s, 3*s), "Postgres", byStop, n.database)
@@ -226,13 +240,15 @@ func postgresScenarios() []*Scenario {
 		},
 		{
 			Name: "long-postgres-outage", About: "Postgres is away for 30 s. Firing resumes within 3 s of its return.",
+			Servers: true,
 			draw:    func(n *nemesis) { n.takeAway(3*s, 30*s, "Postgres", byStop, n.database) },
 			demands: []demand{resumed},
 			Lasts:   33 * s, Rate: 40,
 		},
 		{
 			Name: "frozen-postgres", About: "Postgres is frozen: its connections are open, and it says nothing.",
-			draw: func(n *nemesis) { n.takeAway(3*s, n.between(7*s, 9*s), "Postgres", byFreeze, n.database) },
+			Servers: true,
+			draw:    func(n *nemesis) { n.takeAway(3*s, n.between(7*s, 9*s), "Postgres", byFreeze, n.database) },
 		},
 		{
 			Name: "ended-sessions", About: "Everybody's session is ended, again and again.",
@@ -263,6 +279,7 @@ func postgresScenarios() []*Scenario {
 		},
 		{
 			Name: "full-disk", About: "The disk of the table is full for a while.",
+			Servers: true,
 			prepare: smallDisk,
 			draw:    func(n *nemesis) { n.fillDisk(4*s, n.between(5*s, 8*s)) },
 		},

@@ -29,6 +29,7 @@ const (
 type submitter struct {
 	random  *rand.Rand
 	history *history
+	topics  topics
 	kafka   *kgo.Client
 	rate    int // submissions a second
 
@@ -58,7 +59,7 @@ func newSubmitter(c *cluster, h *history, seed uint64, rate int) (*submitter, er
 	if err != nil {
 		return nil, err
 	}
-	return &submitter{random: rand.New(rand.NewPCG(seed, 1)), history: h, kafka: k, rate: rate}, nil
+	return &submitter{random: rand.New(rand.NewPCG(seed, 1)), history: h, topics: c.topics, kafka: k, rate: rate}, nil
 }
 
 // run submits until ctx is done, and then waits for the acknowledgements.
@@ -99,7 +100,7 @@ func (c *submitter) again(ctx context.Context, number, fired int) {
 func (c *submitter) submit(ctx context.Context, s submission, delay time.Duration) {
 	number := s.number
 	now := time.Now()
-	r := &kgo.Record{Topic: inputTopic, Key: junk(c.random, 16), Value: junk(c.random, 300)}
+	r := &kgo.Record{Topic: c.topics.in, Key: junk(c.random, 16), Value: junk(c.random, 300)}
 	s.deadline = now.Add(delay).UTC().Truncate(time.Millisecond)
 	c.reuse(&s)
 	headers := []kgo.RecordHeader{{Key: numberHeader, Value: []byte(strconv.Itoa(number))}}
@@ -116,7 +117,7 @@ func (c *submitter) submit(ctx context.Context, s submission, delay time.Duratio
 	c.random.Shuffle(len(headers), func(i, j int) { headers[i], headers[j] = headers[j], headers[i] })
 	r.Headers = headers
 	e := check.Event{
-		Kind: check.Submit, At: c.history.now(), Message: number, ID: s.id, Topic: outputTopic,
+		Kind: check.Submit, At: c.history.now(), Message: number, ID: s.id, Topic: c.topics.out,
 		Deadline: s.deadline.Sub(c.history.since), Payload: payloadOf(r), Key: keyOf(r.Key),
 	}
 	if s.invalid {

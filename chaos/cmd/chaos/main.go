@@ -35,6 +35,8 @@ type commandLine struct {
 	Repeat   int           `default:"1" placeholder:"N" help:"Run everything so often, each time with the next seed."`
 	Duration time.Duration `placeholder:"TIME" help:"Go on with the next seed until so much time has passed."`
 	Backend  string        `enum:",processes,containers" default:"" placeholder:"NAME" help:"processes or containers."`
+	Kafka    string        `placeholder:"HOST:PORT,..." help:"Use this Kafka, which is left running. With --postgres."`
+	Postgres string        `placeholder:"URL" help:"Use this Postgres, as superuser; wal_level has to be logical."`
 	Report   string        `placeholder:"FILE" help:"Write a page with a timeline of each scenario."`
 	Markdown string        `placeholder:"FILE" help:"Write the table as Markdown."`
 	Dir      string        `default:".cache/chaos" placeholder:"DIR" help:"Where logs and histories go."`
@@ -84,6 +86,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // run runs what was asked for, prints the tables, and tells whether everything has passed.
 func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (bool, error) {
+	if (c.Kafka == "") != (c.Postgres == "") {
+		return false, errors.New("--kafka and --postgres go together")
+	}
 	scenarios, err := c.chosen()
 	if err != nil {
 		return false, err
@@ -153,7 +158,8 @@ func (c *commandLine) one(
 		return nil, fmt.Errorf("make a folder for the logs: %w", err)
 	}
 	return chaos.Run(ctx, s, chaos.Config{
-		Seed: seed, Backend: c.Backend, Dir: dir, Start: c.Start, Mutant: mutant, HoldTime: c.HoldTime, Say: say,
+		Seed: seed, Backend: c.Backend, Kafka: c.Kafka, Postgres: c.Postgres, Dir: dir,
+		Start: c.Start, Mutant: mutant, HoldTime: c.HoldTime, Say: say,
 	})
 }
 
