@@ -121,7 +121,7 @@ func nodeScenarios() []*Scenario {
 			demands: []demand{recovered},
 		},
 		{
-			Name: "killed-without-store", About: "Nodes are killed while Postgres is frozen.",
+			Name: "killed-without-store", About: "Nodes are killed while Postgres is frozen.", Rate: 200,
 			Servers: true,
 			draw: func(n *nemesis) {
 				n.takeAway(3*time.Second, n.between(7*time.Second, 8*time.Second), "Postgres", byFreeze, n.database)
