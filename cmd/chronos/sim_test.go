@@ -185,7 +185,7 @@ func TestSimTrace(t *testing.T) {
 func TestSimHistory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	wantOutput(t, run(t, "", "sim", "--seed", "8", "--history", "passed.txt"), 0, "PASSED")
-	wantOutput(t, run(t, "", "check", "passed.txt"), 0, "all that was judged holds", "judged     S1 S2")
+	wantOutput(t, run(t, "", "check", "passed.txt"), 0, "judged     S1 S2", "all that was judged holds")
 	got := run(t, "", "sim", "--scenario", "h33-upsert", "--break", "upsert", "--history", "failed.txt")
 	wantOutput(t, got, 1, "FAILED: S2 is broken")
 	wantOutput(t, run(t, "", "check", "failed.txt"), 1, "BROKEN S2 at")
