@@ -274,7 +274,7 @@ func postgresScenarios() []*Scenario {
 			},
 		},
 		{
-			Name: "no-connections", About: "All connections are taken by others.",
+			Name: "no-connections", About: "All connections are taken by others.", Servers: true,
 			draw: func(n *nemesis) { n.crowd(3*s, n.between(4*s, 8*s)) },
 		},
 		{
