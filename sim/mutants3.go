@@ -56,6 +56,22 @@ func originalMutants() []*Mutant {
 			}),
 		},
 		{
+			Name: "zone-required", About: "a deadline without a zone is rejected, as by a strict parser (H27)",
+			Kills: []string{"S1"},
+			Ports: changedPoll(func(records []node.Record) []node.Record {
+				for i := range records {
+					headers := slices.Clone(records[i].Headers)
+					for j, h := range headers {
+						if h.Name == node.HeaderDeadline && !bytes.ContainsAny(h.Value, "Z+") {
+							headers[j].Value = []byte("rejected")
+						}
+					}
+					records[i].Headers = headers
+				}
+				return records
+			}),
+		},
+		{
 			Name: "lossy-text", About: "keys and values are made valid UTF-8",
 			Kills: []string{"S6"}, Ports: changedPublish(func(r *node.Record) {
 				r.Key = bytes.ToValidUTF8(r.Key, []byte("\ufffd"))
