@@ -19,7 +19,9 @@
 //   - node.go: node processes.
 //   - workload.go, history.go, rows.go: the client, and what is written down. Row changes come from a logical
 //     replication slot, in commit order: what really happened, whatever a node was told.
-//   - nemesis.go, scenarios.go: faults, and when they strike. run.go: one scenario from beginning to end.
+//     blame.go finds in the nodes' logs who has taken a claim off, which the slot does not tell.
+//   - nemesis.go, disk.go, scenarios.go: faults, and when they strike. run.go: one scenario from beginning to end.
+//   - mutants.go: the broken nodes that the suite has to notice, and where.
 //   - report.go: tables and pages for people. cmd/chaos is the command behind `make chaos`.
 //
 // Servers listen on 127.0.0.1, are started by the suite itself, and end with it: also when it is killed.
