@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"chronos/node/store/postgres"
 	"chronos/node/store/sqlite"
 	"chronos/sim"
+	"chronos/sim/check"
 )
 
 // TestSameTraceOnSQLite runs seeds on a store of another kind: one seed gives one trace, whatever keeps the rows.
@@ -64,22 +66,7 @@ func openSQLite(t *testing.T, path string, now func() time.Time) node.Store {
 // before it in the search path, and says what the simulated clock says. CHRONOS_DIFFERENTIAL_SEEDS is how many
 // seeds to run, 3 unless it is set.
 func TestSameTraceOnPostgres(t *testing.T) {
-	server := os.Getenv("CHRONOS_TEST_POSTGRES")
-	switch {
-	case server != "":
-	case testing.Short():
-		t.Skip("without CHRONOS_TEST_POSTGRES there is no server to test on")
-	default:
-		t.Fatal("set CHRONOS_TEST_POSTGRES or run make test")
-	}
-	seeds := 3
-	if given := os.Getenv("CHRONOS_DIFFERENTIAL_SEEDS"); given != "" {
-		n, err := strconv.Atoi(given)
-		if err != nil {
-			t.Fatalf("CHRONOS_DIFFERENTIAL_SEEDS: %v", err)
-		}
-		seeds = n
-	}
+	server, seeds := postgresOf(t), seedsOf(t, 3)
 	calls := 0
 	for seed := range uint64(seeds) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -100,6 +87,34 @@ func TestSameTraceOnPostgres(t *testing.T) {
 	}
 }
 
+// postgresOf returns the URL of the server to test on.
+func postgresOf(t *testing.T) string {
+	t.Helper()
+	server := os.Getenv("CHRONOS_TEST_POSTGRES")
+	switch {
+	case server != "":
+	case testing.Short():
+		t.Skip("without CHRONOS_TEST_POSTGRES there is no server to test on")
+	default:
+		t.Fatal("set CHRONOS_TEST_POSTGRES or run make test")
+	}
+	return server
+}
+
+// seedsOf returns how many seeds CHRONOS_DIFFERENTIAL_SEEDS asks for, or else the usual number.
+func seedsOf(t *testing.T, usual int) int {
+	t.Helper()
+	given := os.Getenv("CHRONOS_DIFFERENTIAL_SEEDS")
+	if given == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(given)
+	if err != nil || n < 1 {
+		t.Fatalf("CHRONOS_DIFFERENTIAL_SEEDS is %q: %v", given, err)
+	}
+	return n
+}
+
 // simulatedClock makes the clock of a database say what a table says.
 const simulatedClock = `
 CREATE SCHEMA IF NOT EXISTS sim;
@@ -107,8 +122,8 @@ CREATE TABLE sim.clock (now timestamptz);
 INSERT INTO sim.clock VALUES (now());
 CREATE FUNCTION sim.clock_timestamp() RETURNS timestamptz VOLATILE LANGUAGE sql AS 'SELECT now FROM sim.clock';`
 
-// openPostgres makes an empty database whose clock is the one given.
-func openPostgres(t *testing.T, server string, now func() time.Time, calls *int) node.Store {
+// newPostgres makes an empty database that lasts as long as the test, and returns its URL.
+func newPostgres(t *testing.T, server string) *url.URL {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	admin, err := pgx.Connect(ctx, server)
@@ -119,6 +134,14 @@ func openPostgres(t *testing.T, server string, now func() time.Time, calls *int)
 	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+		if err := admin.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 	address, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +157,14 @@ func openPostgres(t *testing.T, server string, now func() time.Time, calls *int)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return address
+}
+
+// openPostgres makes an empty database whose clock is the one given.
+func openPostgres(t *testing.T, server string, now func() time.Time, calls *int) node.Store {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	address := newPostgres(t, server)
 	clock, err := pgx.Connect(ctx, address.String())
 	if err != nil {
 		t.Fatal(err)
@@ -151,12 +182,6 @@ func openPostgres(t *testing.T, server string, now func() time.Time, calls *int)
 	t.Cleanup(func() {
 		store.Close()
 		if err := clock.Close(ctx); err != nil {
-			t.Error(err)
-		}
-		if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Error(err)
-		}
-		if err := admin.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	})
@@ -208,4 +233,32 @@ func (s *clockedStore) Stuck(ctx context.Context, in node.StuckRequest) ([]node.
 		return cmp.Or(a.ReadiedAt.Compare(b.ReadiedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
 	})
 	return stuck, err
+}
+
+// TestLossyFailover loses the last commit of the store, an insert. The standby that takes over has all those before it.
+func TestLossyFailover(t *testing.T) {
+	o := sim.DefaultOptions()
+	o.Lossy, o.Nodes = true, 1
+	plan := sim.Plan{Faults: []sim.Fault{
+		{Node: 1, Op: sim.OpReady, Nth: 60, Kind: sim.Failover, Count: 1, For: time.Second},
+	}}
+	for i := range 30 {
+		plan.Messages = append(plan.Messages, sim.Submission{
+			Number: i + 1, At: time.Duration(i+1) * 500 * time.Millisecond, ID: fmt.Sprint(i), In: time.Hour,
+		})
+	}
+	inserted, kept, lost := 0, 0, false
+	sim.Run(sim.Setup{Options: o, Plan: &plan, History: func(e *check.Event) {
+		switch {
+		case e.Kind == check.Insert && !lost:
+			inserted++
+		case e.Kind == check.Rollback:
+			lost = true
+		case e.Kind == check.Keep:
+			kept++
+		}
+	}})
+	if inserted < 5 || kept != inserted-1 {
+		t.Errorf("of %d rows, the standby has %d, want 1 less", inserted, kept)
+	}
 }

@@ -52,42 +52,67 @@ type LockedCall struct {
 	Do      func(node.Store)
 }
 
-// RunSessions makes calls at the simulated store, each session its own in their order, and returns what is stored in
-// the end.
-func RunSessions(calls []LockedCall) []node.Claim {
+// LockedSpan tells when a call has got its locks and when it has returned.
+type LockedSpan struct{ Locked, Returned time.Duration }
+
+// RunSessions makes calls at the simulated store, each session its own in their order, and returns when they happened
+// and what is stored in the end.
+func RunSessions(calls []LockedCall) ([]LockedSpan, []node.Claim) {
 	o := DefaultOptions()
 	o.Messages, o.Nodes, o.HoldTime = 0, 3, time.Minute
 	o.StoreLatency, o.Drain = time.Microsecond, false
+	type nth struct {
+		session int
+		op      Op
+		n       int
+	}
 	var plan Plan
-	counts := map[int]map[Op]int{}
-	bySession := map[int][]LockedCall{}
-	for _, c := range calls {
-		if counts[c.Session] == nil {
-			counts[c.Session] = map[Op]int{}
-		}
-		counts[c.Session][c.Op]++
+	counts := map[nth]int{}
+	applied := map[nth]time.Duration{} // when each call had its first effect
+	names := make([]nth, len(calls))
+	bySession := map[int][]int{}
+	for i, c := range calls {
+		counts[nth{c.Session, c.Op, 0}]++
+		names[i] = nth{c.Session, c.Op, counts[nth{c.Session, c.Op, 0}]}
 		if c.Held > 0 {
 			kind := Locked
 			if c.Undone {
 				kind = RolledBack
 			}
 			plan.Faults = append(plan.Faults, Fault{
-				Node: c.Session, Op: c.Op, Nth: counts[c.Session][c.Op], Kind: kind, For: c.Held,
+				Node: c.Session, Op: c.Op, Nth: names[i].n, Kind: kind, For: c.Held,
 			})
 		}
-		bySession[c.Session] = append(bySession[c.Session], c)
+		bySession[c.Session] = append(bySession[c.Session], i)
 	}
-	w := newWorld(Setup{Options: o, Plan: &plan})
+	w := newWorld(Setup{Options: o, Plan: &plan, Observe: func(s *Step) {
+		name := nth{s.Node, s.Op, s.Nth}
+		if _, again := applied[name]; s.Kind == StepApplied && !again {
+			applied[name] = s.At
+		}
+	}})
 	w.judge.check = check.New() // nobody judges
+	spans := make([]LockedSpan, len(calls))
 	for _, h := range w.hosts[1:] {
 		session := bySession[h.number]
 		l := &life{host: h, number: 1, label: "session", cancel: func() {}, cancelRest: func() {}}
 		h.life = l
 		t := newTask(l, node.Enqueue, func() {
 			clock := nodeClock{l}
-			for _, c := range session {
+			for _, i := range session {
+				c := &calls[i]
 				clock.Sleep(context.Background(), c.At-time.Duration(w.now))
 				c.Do(&storePort{life: l})
+				span := &spans[i]
+				span.Returned = time.Duration(w.now)
+				took, is := applied[names[i]]
+				switch {
+				case !is: // it was rolled back without an effect
+					took = span.Returned - c.Held
+				case c.Op != OpReady: // whose claims are made at once, and only not seen
+					took -= c.Held
+				}
+				span.Locked = took
 			}
 			clock.Sleep(context.Background(), time.Duration(forever))
 		})
@@ -98,5 +123,5 @@ func RunSessions(calls []LockedCall) []node.Claim {
 	}
 	w.run(int64(calls[len(calls)-1].At + time.Minute))
 	defer w.close()
-	return w.store.truth.claims()
+	return spans, w.store.truth.claims()
 }

@@ -1,358 +1,484 @@
 package sim_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
-	"chronos/migrations"
 	"chronos/node"
-	"chronos/node/store/postgres"
 	"chronos/sim"
 )
 
-// round is what two or three sessions do at once: the first leaves its transaction open, while the others call; then it
-// commits or is rolled back, and all calls return.
+// round is what up to three sessions do at once. They begin one after another, each when the ones before wait, hold
+// their locks, or have returned. Then the transactions that are held end one after another. It is written
+//
+//	+delete x, insert x, -reset x/y
+//
+// where + holds a transaction open and commits it, - holds it open and rolls it back, and what has no sign commits at
+// once. After a ~, which of the sessions that wait goes first is nobody's promise, and results are compared as a set.
 type round struct {
-	calls  []lockedOp // by session
-	undone bool
+	calls []lockedOp // by session
+	race  bool
 }
 
-// lockedOp is a call on one id: insert (a new incarnation each time), ready (whatever is there), delete (the
-// incarnation that was inserted last), reset (the claim that was made last), or present.
+// lockedOp is a call:
+//
+//	insert   inserts ids, under a new incarnation each time
+//	readied  the same, readied for the session
+//	again    the same as the last insert of the ids that succeeded, as a node repeats what had no answer
+//	ready    claims whatever is due; ready1 one at most
+//	delete   deletes the incarnations that were inserted last
+//	reset    takes back the claims that were made last
+//	present  looks for ids
+//	stuck    looks for claims of any age
 type lockedOp struct {
-	op sim.Op
-	id string
+	op           string
+	ids          []string
+	held, undone bool
+}
+
+// parseRound reads a round.
+func parseRound(text string) round {
+	text, race := strings.CutPrefix(text, "~")
+	r := round{race: race}
+	for call := range strings.SplitSeq(text, ", ") {
+		c := lockedOp{held: strings.ContainsAny(call[:1], "+-"), undone: call[0] == '-'}
+		op, ids, _ := strings.Cut(strings.TrimLeft(call, "+-"), " ")
+		c.op = op
+		if ids != "" {
+			c.ids = strings.Split(ids, "/")
+		}
+		r.calls = append(r.calls, c)
+	}
+	return r
+}
+
+// String returns the round as it is written.
+func (r round) String() string {
+	var calls []string
+	for _, c := range r.calls {
+		sign := ""
+		switch {
+		case c.undone:
+			sign = "-"
+		case c.held:
+			sign = "+"
+		}
+		calls = append(calls, strings.TrimSpace(sign+c.op+" "+strings.Join(c.ids, "/")))
+	}
+	return strings.Join(calls, ", ")
+}
+
+// kind is the operation of the port.
+func (c *lockedOp) kind() sim.Op {
+	switch c.op {
+	case "readied", "again":
+		return sim.OpInsert
+	case "ready1":
+		return sim.OpReady
+	}
+	return sim.Op(c.op)
 }
 
 // lockedSide is one of the two stores, with what its sessions know.
 type lockedSide struct {
-	inserted int
-	last     map[string]uuid.UUID  // the incarnation that was inserted last
-	claims   map[string]node.Claim // the claim that was made last
+	mu     sync.Mutex
+	last   map[string]uuid.UUID  // the incarnation that was inserted last
+	claims map[string]node.Claim // the claim that was made last
 }
-
-// do makes a call and returns its result as text.
-func (s *lockedSide) do(store node.Store, session int, c lockedOp) string {
-	ctx := context.Background()
-	id := node.MessageID{ID: c.id, Topic: "out"}
-	switch c.op {
-	case sim.OpInsert:
-		s.inserted++
-		var incarnation uuid.UUID
-		binary.BigEndian.PutUint64(incarnation[:], uint64(s.inserted))
-		in := node.Insertion{Message: node.Message{
-			ID: id.ID, Topic: id.Topic, Incarnation: incarnation, Deadline: time.Date(2025, 1, 2, 0, 0, 0, 0, time.UTC),
-		}}
-		results, err := store.Insert(ctx, node.InsertRequest{Node: sessionID(session), Messages: []node.Insertion{in}})
-		if err != nil {
-			return "error"
-		}
-		if results[0].Outcome == node.Inserted {
-			s.last[c.id] = incarnation
-		}
-		return fmt.Sprint("outcome ", results[0].Outcome)
-	case sim.OpReady:
-		claimed, err := store.Ready(ctx, node.ReadyRequest{
-			Node: sessionID(session), Until: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Limit: 10, Bytes: 1 << 20,
-		})
-		if err != nil {
-			return "error"
-		}
-		var ids []string
-		for i := range claimed {
-			s.claims[claimed[i].ID] = claimed[i].Claim
-			ids = append(ids, claimed[i].ID)
-		}
-		return fmt.Sprint("claims ", ids)
-	case sim.OpDelete:
-		done, err := store.Delete(ctx, []node.Ref{{ID: c.id, Topic: id.Topic, Incarnation: s.last[c.id]}})
-		if err != nil {
-			return "error"
-		}
-		return fmt.Sprint("deletes ", done)
-	case sim.OpReset:
-		claim := s.claims[c.id]
-		claim.ID, claim.Topic = c.id, id.Topic
-		done, err := store.Reset(ctx, []node.Release{{Claim: claim}})
-		if err != nil {
-			return "error"
-		}
-		return fmt.Sprint("resets ", done)
-	default:
-		present, err := store.Present(ctx, []node.MessageID{id})
-		if err != nil {
-			return "error"
-		}
-		return fmt.Sprint("present ", present)
-	}
-}
-
-func sessionID(session int) uuid.UUID { return uuid.UUID{15: byte(session)} }
 
 func newLockedSide() *lockedSide {
 	return &lockedSide{last: map[string]uuid.UUID{}, claims: map[string]node.Claim{}}
 }
 
-// simulated runs the rounds on the store of the simulator.
-func simulated(rounds []round) []string {
+// do makes a call and returns its result as text.
+func (s *lockedSide) do(store node.Store, number, session int, c lockedOp) string {
+	ctx, name := context.Background(), callID(number, session)
+	var err error
+	var text string
+	switch c.kind() {
+	case sim.OpInsert:
+		text, err = s.insert(ctx, store, name, c)
+	case sim.OpReady:
+		until := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		in := node.ReadyRequest{Node: name, Until: until, Limit: 10, Bytes: 1 << 20}
+		if c.op == "ready1" {
+			in.Limit = 1
+		}
+		var claimed []node.Readied
+		claimed, err = store.Ready(ctx, in)
+		for i := range claimed {
+			s.note(claimed[i].Claim)
+			text += claimed[i].ID + " "
+		}
+	case sim.OpDelete:
+		var refs []node.Ref
+		for _, id := range c.ids {
+			refs = append(refs, node.Ref{ID: id, Topic: "out", Incarnation: s.incarnation(id)})
+		}
+		var done []bool
+		done, err = store.Delete(ctx, refs)
+		text = fmt.Sprint(done)
+	case sim.OpReset:
+		var releases []node.Release
+		for _, id := range c.ids {
+			releases = append(releases, node.Release{Claim: s.claim(id)})
+		}
+		var done []bool
+		done, err = store.Reset(ctx, releases)
+		text = fmt.Sprint(done)
+	case sim.OpStuck:
+		var claims []node.Claim
+		claims, err = store.Stuck(ctx, node.StuckRequest{Limit: 10})
+		text = stuckText(claims)
+	default:
+		var ids []node.MessageID
+		for _, id := range c.ids {
+			ids = append(ids, node.MessageID{ID: id, Topic: "out"})
+		}
+		var present []bool
+		present, err = store.Present(ctx, ids)
+		text = fmt.Sprint(present)
+	}
+	if err != nil {
+		return "error"
+	}
+	return text
+}
+
+// insert makes an insert.
+func (s *lockedSide) insert(ctx context.Context, store node.Store, name uuid.UUID, c lockedOp) (string, error) {
+	in := node.InsertRequest{Node: name}
+	for _, id := range c.ids {
+		m := node.Insertion{Readied: c.op == "readied", Message: node.Message{
+			ID: id, Topic: "out", Incarnation: name, Deadline: time.Date(2025, 1, 2, 0, 0, 0, 0, time.UTC),
+		}}
+		if c.op == "again" {
+			m.Incarnation = s.incarnation(id)
+		}
+		in.Messages = append(in.Messages, m)
+	}
+	results, err := store.Insert(ctx, in)
+	text := ""
+	for i, result := range results {
+		text += fmt.Sprint(result.Outcome, " ")
+		if result.Outcome != node.Inserted {
+			continue
+		}
+		s.mu.Lock()
+		s.last[in.Messages[i].ID] = in.Messages[i].Incarnation
+		s.mu.Unlock()
+		if result.Claim.ReadiedBy != uuid.Nil {
+			text += "claimed "
+			s.note(result.Claim)
+		}
+	}
+	return text, err
+}
+
+func (s *lockedSide) note(c node.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims[c.ID] = c
+}
+
+// incarnation returns the one that was inserted last under id, or one that nobody has inserted.
+func (s *lockedSide) incarnation(id string) uuid.UUID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, inserted := s.last[id]; inserted {
+		return last
+	}
+	return uuid.UUID{15: 0xff}
+}
+
+// claim returns the claim that was made last on id, or one that nobody has made.
+func (s *lockedSide) claim(id string) node.Claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	claim := s.claims[id]
+	claim.ID, claim.Topic = id, "out"
+	return claim
+}
+
+// callID names a call: it is the owner of its claims and the incarnation of what it inserts.
+func callID(number, session int) (id uuid.UUID) {
+	binary.BigEndian.PutUint64(id[:], uint64(number+1))
+	id[15] = byte(session)
+	return id
+}
+
+// stuckText returns claims in their order. That of the claims of one call is left open.
+func stuckText(claims []node.Claim) string {
+	text := ""
+	for len(claims) > 0 {
+		n := 1
+		for n < len(claims) && claims[n].ReadiedBy == claims[0].ReadiedBy {
+			n++
+		}
+		slices.SortFunc(claims[:n], func(a, b node.Claim) int { return cmp.Compare(a.ID, b.ID) })
+		for _, c := range claims[:n] {
+			text += c.ID + " "
+		}
+		claims = claims[n:]
+	}
+	return text
+}
+
+// lockedEvent is what a test does next in a round: it lets a session begin, or end what it holds.
+type lockedEvent struct {
+	at      time.Duration
+	session int // from 0
+	ends    bool
+}
+
+// lockedRun is what has happened in a script: per round the events, after each of them what every session does, and the
+// results; and in the end the rows.
+type lockedRun struct {
+	events  [][]lockedEvent
+	states  [][]string
+	results [][]string
+	rows    []string
+}
+
+// The times of a simulated round. The last transaction of three that wait for each other ends before 2 s.
+const (
+	roundTime = 3 * time.Second
+	startTime = 100 * time.Millisecond
+	heldTime  = 500 * time.Millisecond
+	spread    = 20 * time.Millisecond // between ends that would be at one instant
+)
+
+// simulated runs the rounds on the store of the simulator. Its times tell in which order the events of each round are.
+func simulated(rounds []round) lockedRun {
+	var run lockedRun
 	side := newLockedSide()
-	results := make([]string, 3*len(rounds))
 	var calls []sim.LockedCall
-	for r, round := range rounds {
-		for i, c := range round.calls {
+	for n, r := range rounds {
+		results := make([]string, len(r.calls))
+		run.results = append(run.results, results)
+		for i, c := range r.calls {
 			call := sim.LockedCall{
-				Session: i + 1, At: time.Duration(r)*time.Second + time.Duration(i)*100*time.Millisecond, Op: c.op,
-				Do: func(store node.Store) { results[3*r+i] = side.do(store, i+1, c) },
+				Session: i + 1, At: time.Duration(n)*roundTime + time.Duration(i)*startTime, Op: c.kind(),
+				Do: func(store node.Store) { results[i] = side.do(store, n, i+1, c) },
 			}
-			if i == 0 {
-				call.Held, call.Undone = 500*time.Millisecond, round.undone
+			if c.held {
+				call.Held, call.Undone = heldTime+time.Duration(i)*spread, c.undone
 			}
 			calls = append(calls, call)
 		}
 	}
-	var stored []string
-	for _, claim := range sim.RunSessions(calls) {
-		stored = append(stored, fmt.Sprint(claim.ID, " ", claim.Incarnation, " ", claim.ReadiedBy))
+	spans, stored := sim.RunSessions(calls)
+	for _, r := range rounds {
+		events, states := roundOf(calls[:len(r.calls)], spans[:len(r.calls)])
+		calls, spans = calls[len(r.calls):], spans[len(r.calls):]
+		run.events, run.states = append(run.events, events), append(run.states, states)
 	}
-	return slices.Concat(results, stored)
+	for _, c := range stored {
+		run.rows = append(run.rows, fmt.Sprint(c.ID, " ", c.Incarnation, " ", c.ReadiedBy))
+	}
+	return run
 }
 
-// holdTransactions makes the statements of the first session wait for an advisory lock once they have had their effect,
-// and fail then if they are to be rolled back.
-const holdTransactions = `
-CREATE TABLE held (undone boolean);
-INSERT INTO held VALUES (false);
-CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF current_setting('application_name') = 'session 1' THEN
-    PERFORM pg_advisory_xact_lock(1);
-    IF (SELECT undone FROM held) THEN
-      RAISE EXCEPTION 'rolled back';
-    END IF;
-  END IF;
-  RETURN NULL;
-END $$;
-CREATE TRIGGER hold AFTER INSERT OR UPDATE OR DELETE ON hanger FOR EACH STATEMENT EXECUTE FUNCTION hold();`
-
-// realSessions are three sessions of the store of production, and one beside them.
-type realSessions struct {
-	t      *testing.T
-	stores []*postgres.Store
-	beside *pgx.Conn
+// roundOf returns the events of a simulated round, and what the sessions do after each.
+func roundOf(calls []sim.LockedCall, spans []sim.LockedSpan) (events []lockedEvent, states []string) {
+	for i, c := range calls {
+		events = append(events, lockedEvent{at: c.At, session: i})
+		if c.Held > 0 {
+			events = append(events, lockedEvent{at: spans[i].Locked + c.Held, session: i, ends: true})
+		}
+	}
+	slices.SortFunc(events, func(a, b lockedEvent) int { return cmp.Compare(a.at, b.at) })
+	for _, e := range events {
+		now := e.at + spread/2 // everything that follows from the event has happened
+		var state []string
+		for i, c := range calls {
+			switch span := spans[i]; {
+			case now < c.At:
+			case now >= span.Returned:
+				state = append(state, "returns")
+			case c.Held > 0 && now >= span.Locked && now < span.Locked+c.Held:
+				state = append(state, "holds")
+			default:
+				state = append(state, "waits")
+			}
+		}
+		states = append(states, strings.Join(state, " "))
+	}
+	return events, states
 }
 
-func openSessions(t *testing.T, server string) *realSessions {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	admin, err := pgx.Connect(ctx, server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := "locks_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
-	}
-	address, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address.Path = "/" + name
-	db, err := postgres.OpenDB(address.String(), postgres.Options{})
-	if err == nil {
-		_, err = migrations.Up(ctx, db, migrations.Postgres)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s := &realSessions{t: t}
-	if s.beside, err = pgx.Connect(ctx, address.String()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.beside.Exec(ctx, holdTransactions); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		store, err := postgres.Open(ctx, address.String(), postgres.Options{
-			Timeout: time.Minute, MaxConns: 1, ApplicationName: fmt.Sprint("session ", i+1),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.stores = append(s.stores, store)
-	}
-	t.Cleanup(func() {
-		for _, store := range s.stores {
-			store.Close()
-		}
-		_ = s.beside.Close(ctx) // the server is of this test run
-		if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Error(err)
-		}
-		_ = admin.Close(ctx)
-	})
-	return s
-}
-
-// run runs the rounds on Postgres.
-func (s *realSessions) run(rounds []round) []string {
-	side := newLockedSide()
-	results := make([]string, 3*len(rounds))
-	for r, round := range rounds {
-		s.exec("UPDATE held SET undone = $1", round.undone)
-		s.exec("SELECT pg_advisory_lock(1)")
-		var returned []chan struct{}
-		for i, c := range round.calls {
-			done := make(chan struct{})
-			returned = append(returned, done)
-			go func() {
-				defer close(done)
-				results[3*r+i] = side.do(s.stores[i], i+1, c)
-			}()
-			s.settled(i+1, done)
-		}
-		s.exec("SELECT pg_advisory_unlock(1)")
-		for _, done := range returned {
-			<-done
-		}
-	}
-	rows, err := s.beside.Query(context.Background(),
-		"SELECT id, incarnation, coalesce(readied_by, '00000000-0000-0000-0000-000000000000') FROM hanger ORDER BY id")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	var stored []string
-	var id string
-	var incarnation, owner uuid.UUID
-	if _, err := pgx.ForEachRow(rows, []any{&id, &incarnation, &owner}, func() error {
-		stored = append(stored, fmt.Sprint(id, " ", incarnation, " ", owner))
-		return nil
-	}); err != nil {
-		s.t.Fatal(err)
-	}
-	return slices.Concat(results, stored)
-}
-
-func (s *realSessions) exec(statement string, arguments ...any) {
-	if _, err := s.beside.Exec(context.Background(), statement, arguments...); err != nil {
-		s.t.Fatal(err)
+// lockScripts are the cases that have a name.
+func lockScripts() map[string][]string {
+	return map[string][]string{
+		"insert waits for delete":           {"insert x", "+delete x, insert x, present x", "delete x"},
+		"insert waits for delete, undone":   {"insert x", "-delete x, insert x, present x", "delete x"},
+		"insert waits for insert":           {"+insert x, insert x, present x", "ready"},
+		"insert waits for insert, undone":   {"-insert x, insert x, present x", "ready"},
+		"insert waits for claim":            {"insert x", "+ready, insert x, present x"},
+		"insert waits for reset":            {"insert x", "ready", "-reset x, insert x"},
+		"insert again waits for itself":     {"insert x", "delete x", "+again x, again x", "delete x"},
+		"insert again, undone":              {"insert x", "delete x", "-again x, again x", "delete x"},
+		"ready skips ready":                 {"insert x/y", "+ready, ready, present x/y", "reset x/y"},
+		"ready skips ready, undone":         {"insert x/y", "-ready, ready", "ready"},
+		"ready skips delete":                {"insert x/y", "+delete x, ready", "ready"},
+		"ready skips delete, undone":        {"insert x/y", "-delete x, ready", "ready"},
+		"ready skips reset":                 {"insert x", "ready", "+reset x, ready", "ready"},
+		"ready goes past what it skips":     {"insert x/y/z", "+ready1, +ready1, ready1", "stuck"},
+		"ready goes past a delete":          {"insert x/y", "+delete x, ready1", "ready"},
+		"ready does not see insert":         {"+insert x, ready, present x", "ready"},
+		"reset waits for delete":            {"readied x", "+delete x, reset x", "present x"},
+		"reset waits for delete, undone":    {"readied x", "-delete x, reset x", "ready"},
+		"reset waits for reset":             {"readied x", "+reset x, reset x", "ready"},
+		"reset of a claim that is old":      {"readied x", "reset x", "+ready, present x, stuck", "reset x"},
+		"delete waits for reset":            {"readied x", "+reset x, delete x", "present x"},
+		"delete waits for reset, undone":    {"readied x", "-reset x, delete x", "present x"},
+		"delete waits for claim":            {"insert x", "+ready, delete x", "present x"},
+		"delete waits for claim, undone":    {"insert x", "-ready, delete x", "present x"},
+		"delete waits for delete":           {"insert x", "+delete x, delete x"},
+		"delete waits for delete, undone":   {"insert x", "-delete x, delete x"},
+		"delete does not see insert":        {"insert x", "delete x", "+insert x, delete x", "present x"},
+		"delete does not see what comes":    {"insert x", "delete x", "+delete x, again x", "present x"},
+		"reset does not see what comes":     {"readied x", "reset x", "insert y", "+reset x/y, ready, stuck", "stuck"},
+		"delete of another incarnation":     {"insert x", "delete x", "insert x", "+delete y, insert x, delete x"},
+		"stuck does not see claim":          {"insert x", "+ready, stuck", "stuck"},
+		"stuck does not see claim, undone":  {"insert x", "-ready, stuck", "stuck"},
+		"stuck does not see insert":         {"+readied x, stuck", "stuck"},
+		"stuck sees what is being deleted":  {"readied x", "+delete x, stuck", "stuck"},
+		"stuck sees what is being reset":    {"readied x", "+reset x, stuck", "stuck"},
+		"claims are stamped when made":      {"+readied x, readied y", "stuck"},
+		"claims are stamped, committed":     {"insert x", "+ready, readied y", "stuck"},
+		"duplicate takes no lock":           {"insert x", "+insert x, delete x, insert x", "present x"},
+		"duplicate is looked up afterwards": {"insert x", "+insert x, delete x", "present x", "delete x"},
+		"duplicate, and the row goes later": {"insert x", "+insert x, +delete x", "present x"},
+		"duplicate, and another inserts":    {"insert x", "+insert x, delete x, +insert x", "delete x"},
+		"duplicate, and another is undone":  {"insert x", "+insert x, delete x, -insert x", "delete x"},
+		"again takes no lock":               {"insert x", "+again x, delete x, insert x", "delete x"},
+		"part of a batch is a duplicate":    {"insert x", "+insert x/y, delete x, insert y", "delete x/y"},
+		"part of a batch, undone":           {"insert x", "-insert x/y, delete x, insert y", "delete x/y"},
+		"batch waits for a part":            {"insert x/y", "+delete y, delete x/y", "present x/y"},
+		"batch waits for a part, undone":    {"insert x/y", "-delete y, insert x/y/z", "present x/y/z"},
+		"one of a batch waits":              {"readied x/y/z", "+delete x/y, reset y/z", "ready"},
+		"two wait for one":                  {"insert x/y", "ready", "+delete x/y, insert x, reset y", "ready"},
+		"queue of inserts":                  {"+insert x, +insert y, insert x/y", "delete x/y"},
+		"queue: delete, undone":             {"insert x", "-delete x, delete x, delete x"},
+		"queue: delete, undone twice":       {"insert x", "-delete x, -delete x, delete x"},
+		"queue: delete, undone, committed":  {"insert x", "-delete x, +delete x, delete x"},
+		"queue: delete, reset, undone":      {"readied x", "-delete x, +reset x, delete x", "present x"},
+		"queue: reset, delete, undone":      {"readied x", "-reset x, -delete x, reset x", "ready"},
+		"queue: delete, delete, reset":      {"readied x", "+delete x, delete x, reset x", "present x"},
+		"race: insert after delete":         {"insert x", "~+delete x, insert x, insert x", "delete x", "present x"},
+		"race: insert after insert":         {"~+insert x, insert x, insert x", "delete x", "present x"},
+		"race: insert after undone":         {"~-insert x, insert x, insert x", "delete x", "present x"},
+		"race: insert after undone delete":  {"insert x", "~-delete x, insert x, insert x", "delete x"},
+		"race: delete after reset":          {"readied x", "~+reset x, delete x, delete x", "present x"},
+		"race: delete after claim":          {"insert x", "~+ready, delete x, delete x", "present x"},
+		"race: reset after reset":           {"readied x", "~-reset x, reset x, reset x", "ready"},
 	}
 }
 
-// settled waits until the call of a session has returned, or waits for a lock.
-func (s *realSessions) settled(session int, done chan struct{}) {
-	limit := time.Now().Add(time.Minute)
-	for time.Now().Before(limit) {
-		select {
-		case <-done:
-			return
-		default:
-		}
-		var waits bool
-		err := s.beside.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE application_name = $1 AND datname = current_database() AND state = 'active'
-			AND wait_event_type = 'Lock')`, fmt.Sprint("session ", session)).Scan(&waits)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if waits {
-			return
-		}
-	}
-	s.t.Fatalf("session %d neither returns nor waits", session)
-}
-
-// TestRowLocks compares the row locks of the simulated store with those of Postgres, in rounds of two and three
-// sessions: first the cases that have a name, then drawn ones. The results of all calls must be equal, and what is
-// stored.
+// TestRowLocks compares the row locks of the simulated store with those of Postgres, in rounds of up to three sessions:
+// first the cases that have a name, then drawn ones. After every step it must be the same sessions that wait, that hold
+// locks, and that have returned; and the results of all calls must be equal, and the rows in the end.
+// CHRONOS_DIFFERENTIAL_SEEDS is how many scripts of twenty rounds to draw, 12 unless it is set.
 func TestRowLocks(t *testing.T) {
-	server := os.Getenv("CHRONOS_TEST_POSTGRES")
-	switch {
-	case server != "":
-	case testing.Short():
-		t.Skip("without CHRONOS_TEST_POSTGRES there is no server to test on")
-	default:
-		t.Fatal("set CHRONOS_TEST_POSTGRES or run make test")
-	}
-	ops := func(text string) (calls []lockedOp) {
-		for call := range strings.SplitSeq(text, ", ") {
-			op, id, _ := strings.Cut(call, " ")
-			calls = append(calls, lockedOp{sim.Op(op), id})
-		}
-		return calls
-	}
-	scripts := map[string][]string{ // each round is what the sessions do; "-" before it rolls the first one back
-		"an insert waits for a delete":          {"insert x", "ready", "delete x, insert x", "present x"},
-		"an insert waits for a delete, undone":  {"insert x", "ready", "-delete x, insert x, present x", "ready"},
-		"an insert waits for an insert":         {"insert x, insert x", "ready"},
-		"an insert waits for an insert, undone": {"-insert x, insert x", "ready"},
-		"a claim skips what is claimed":         {"insert x", "insert y", "ready, ready", "ready"},
-		"a claim skips what is claimed, undone": {"insert x", "insert y", "-ready, ready", "ready"},
-		"a claim skips what is being deleted":   {"insert x", "insert y", "delete x, ready", "ready"},
-		"a claim skips a delete that is undone": {"insert x", "insert y", "-delete x, ready", "ready"},
-		"a claim does not see an insert":        {"insert x, ready, present x", "ready"},
-		"a reset waits for a delete":            {"insert x", "ready", "delete x, reset x", "present x"},
-		"a reset waits for a delete, undone":    {"insert x", "ready", "-delete x, reset x", "ready"},
-		"a delete waits for a reset":            {"insert x", "ready", "reset x, delete x", "present x"},
-		"a delete waits for a reset, undone":    {"insert x", "ready", "-reset x, delete x", "present x"},
-		"a delete waits for a claim":            {"insert x", "ready, delete x", "present x"},
-		"a delete does not see an insert":       {"insert x", "delete x", "insert x, delete x", "present x"},
-		"two wait for one, about different things": {
-			"insert x", "insert y", "ready", "delete x, insert x, reset y", "ready",
-		},
-	}
-	check := func(t *testing.T, rounds []round) {
+	server := postgresOf(t)
+	sessions := openSessions(t, server)
+	seen := map[string]int{}
+	compare := func(t *testing.T, rounds []round) {
 		t.Helper()
-		want, got := openSessions(t, server).run(rounds), simulated(rounds)
-		if !slices.Equal(want, got) {
-			t.Errorf("%+v\nPostgres:  %q\nsimulated: %q", rounds, want, got)
+		sessions.t = t
+		want := simulated(rounds)
+		got := sessions.run(rounds, want.events)
+		for n, r := range rounds {
+			if r.race {
+				slices.Sort(want.results[n])
+				slices.Sort(got.results[n])
+			}
+			for _, state := range got.states[n] {
+				for word := range strings.FieldsSeq(state) {
+					seen[word]++
+				}
+			}
+			if !slices.Equal(got.states[n], want.states[n]) || !slices.Equal(got.results[n], want.results[n]) {
+				t.Fatalf("round %d of %v: %v\nPostgres:  %q, results %q\nsimulated: %q, results %q",
+					n, rounds, r, got.states[n], got.results[n], want.states[n], want.results[n])
+			}
+		}
+		if !slices.Equal(got.rows, want.rows) {
+			t.Errorf("%v\nPostgres:  %q\nsimulated: %q", rounds, got.rows, want.rows)
 		}
 	}
-	for name, script := range scripts {
+	for name, script := range lockScripts() {
 		t.Run(name, func(t *testing.T) {
 			var rounds []round
-			for _, line := range script {
-				line, undone := strings.CutPrefix(line, "-")
-				rounds = append(rounds, round{ops(line), undone})
+			for _, text := range script {
+				rounds = append(rounds, parseRound(text))
 			}
-			check(t, rounds)
+			compare(t, rounds)
 		})
 	}
-	for seed := range uint64(12) {
-		t.Run(fmt.Sprint("drawn ", seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			var rounds []round
-			for range 20 {
-				rounds = append(rounds, drawRound(random))
-			}
-			check(t, rounds)
-		})
+	for seed := range uint64(seedsOf(t, 12)) {
+		t.Run(fmt.Sprint("drawn ", seed), func(t *testing.T) { compare(t, drawScript(seed)) })
+	}
+	for _, state := range []string{"waits", "holds", "returns"} {
+		if seen[state] < 20 {
+			t.Errorf("a session %s %d times only", state, seen[state])
+		}
 	}
 }
 
-// drawRound draws what two or three sessions do. No two of those that may have to wait are about one id: which of them
-// goes first when the lock is released is nobody's promise.
-func drawRound(random *rand.Rand) round {
-	ids := []string{"x", "y", "z"}
-	random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	kinds := []sim.Op{sim.OpInsert, sim.OpInsert, sim.OpReady, sim.OpDelete, sim.OpReset, sim.OpPresent}
-	held := lockedOp{kinds[random.IntN(5)], ids[random.IntN(3)]}
-	r := round{calls: []lockedOp{held}, undone: random.IntN(3) == 0}
-	for i := range 1 + random.IntN(2) {
-		r.calls = append(r.calls, lockedOp{kinds[random.IntN(len(kinds))], ids[i]})
+// drawScript draws twenty rounds.
+func drawScript(seed uint64) (rounds []round) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 20 {
+		r := drawRound(random)
+		// Which of two goes first that wait for the same id is nobody's promise, so there is one only.
+		if len(r.calls) == 3 && r.calls[1].ids[0] == r.calls[2].ids[0] && bothWait(append(rounds, r)) {
+			r.calls = r.calls[:2]
+		}
+		rounds = append(rounds, r)
+	}
+	return rounds
+}
+
+// bothWait tells whether two sessions wait at once in the last round.
+func bothWait(rounds []round) bool {
+	run := simulated(rounds)
+	return slices.ContainsFunc(run.states[len(rounds)-1], func(state string) bool {
+		return strings.Count(state, "waits") > 1
+	})
+}
+
+// drawRound draws what two or three sessions do. Batches are for those who do not wait with a part of their locks while
+// others want it: such a wait is not simulated, in which a batch takes all its locks at once.
+func drawRound(random *rand.Rand) (r round) {
+	ops := strings.Fields("insert insert insert readied again ready ready1 delete delete reset present stuck")
+	sessions := 2 + random.IntN(2)
+	for i := range sessions {
+		c := lockedOp{op: ops[random.IntN(len(ops))]}
+		all := []string{"x", "y", "z"}
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		c.ids = all[:1]
+		if i == 0 || sessions == 2 {
+			c.ids = all[:1+random.IntN(2)]
+		}
+		switch {
+		case c.op == "present" || c.op == "stuck": // they have nothing to hold
+		case i == 0 || random.IntN(3) == 0:
+			c.held = true
+			c.undone = random.IntN(3) == 0
+		}
+		r.calls = append(r.calls, c)
 	}
 	return r
 }

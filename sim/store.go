@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"chronos/node"
@@ -19,7 +20,9 @@ type storeServer struct {
 
 	refuses, silent int64 // until when
 	locks           map[node.MessageID]int64
-	frozen          *time.Time // what the clock says while the journal is replayed
+	unseen          map[node.MessageID]bool // the rows whose claims are not committed
+	frozen          *time.Time              // what the clock says while the journal is replayed
+	began           *time.Time              // what it said at the statement whose transaction ends now
 	journal         []journaled
 }
 
@@ -30,7 +33,7 @@ type journaled struct {
 }
 
 func newStoreServer(w *world, open func(now func() time.Time) node.Store) *storeServer {
-	s := &storeServer{world: w, locks: map[node.MessageID]int64{}}
+	s := &storeServer{world: w, locks: map[node.MessageID]int64{}, unseen: map[node.MessageID]bool{}}
 	s.clock.offset = int64(w.options.StoreSkew)
 	s.truth = &truth{server: s, stored: map[node.MessageID]node.Claim{}}
 	s.open(open)
@@ -58,7 +61,12 @@ func (s *storeServer) now() time.Time {
 }
 
 // instant is what the clock really says.
-func (s *storeServer) instant() time.Time { return s.clock.wall(s.world.now) }
+func (s *storeServer) instant() time.Time {
+	if s.began != nil {
+		return *s.began
+	}
+	return s.clock.wall(s.world.now)
+}
 
 func (s *storeServer) heal() {
 	s.refuses, s.silent = s.world.now, s.world.now
@@ -116,6 +124,36 @@ func (r *request) found() []node.MessageID {
 	return found
 }
 
+// see takes note of the rows that a delete or a reset has found: it does nothing to one that comes later.
+func (r *request) see() {
+	if r.finds == nil {
+		return
+	}
+	r.sees = make([]bool, len(r.name))
+	for i := range r.name {
+		r.sees[i] = r.finds(i)
+	}
+}
+
+// seen returns the places, of the first n, of what a delete or a reset may do something to.
+func (r *request) seen(n int) (places []int) {
+	for i := range n {
+		if r.sees == nil || r.sees[i] {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// at returns what is at places.
+func at[E any](list []E, places []int) []E {
+	there := make([]E, len(places))
+	for n, i := range places {
+		there[n] = list[i]
+	}
+	return there
+}
+
 // locked tells whether a transaction that is open has a lock on a row: a claim skips it.
 func (s *storeServer) locked(m *node.Message) bool {
 	return s.locks[node.MessageID{ID: m.ID, Topic: m.Topic}] > s.world.now
@@ -149,12 +187,16 @@ type request struct {
 	do   func(rows node.Store) // the effect
 	undo func(rows node.Store) // what takes it back, where it locks only what it finds
 
+	sees []bool // which rows a delete or a reset that stays open has seen when it began; nil for all
+
 	// finds tells whether a delete or a reset finds the row that it means, as far as it is committed: it waits for
 	// and locks no other. nil for an insert, which waits for whoever has its id.
 	finds func(i int) bool
 
-	// begin is called when the transaction of an insert takes its locks; nil for others.
+	// begin is called when a transaction that stays open takes its locks: its statement sees what there is now. after
+	// is called once that of an insert has committed, and says whether all is done then; nil for others.
 	begin func()
+	after func() bool
 }
 
 // perform sends the request to the server.
@@ -190,14 +232,19 @@ func (r *request) arrive() bool {
 	if r.begin != nil {
 		r.begin()
 	}
+	r.see()
 	if r.undo == nil {
 		s.lock(r.found(), until)
-		r.apply = func() bool { return s.commit(r) }
+		began := s.instant()
+		r.apply = func() bool { return s.commit(r, began) }
 	} else {
 		s.truth.hold()
 		s.apply(r)
 		changes := s.truth.release()
 		s.lock(r.name, until)
+		for _, id := range r.name {
+			s.unseen[id] = true
+		}
 		r.apply = func() bool { return s.settle(r, changes) }
 	}
 	w.at(until, r.call, callArrives)
@@ -218,18 +265,23 @@ func (s *storeServer) apply(r *request) {
 	}
 }
 
-// commit ends a transaction that has held its locks for long.
-func (s *storeServer) commit(r *request) bool {
+// commit ends a transaction that has held its locks for long. A claim that it makes is as old as its statement.
+func (s *storeServer) commit(r *request, began time.Time) bool {
 	if r.rolledBack {
 		r.answer = errDisconnected
 		return true
 	}
+	s.began = &began
 	s.apply(r)
-	return true
+	s.began = nil
+	return r.after == nil || r.after()
 }
 
 // settle ends a transaction whose effect nobody has seen yet: it becomes true, or is undone.
 func (s *storeServer) settle(r *request, changes []func()) bool {
+	for _, id := range r.name {
+		delete(s.unseen, id)
+	}
 	if r.rolledBack {
 		s.truth.hold()
 		r.undo(s.rows)
@@ -249,32 +301,66 @@ func (p *storePort) Insert(ctx context.Context, in node.InsertRequest) ([]node.I
 		return mapped(in.Messages, func(m node.Insertion) int { return numberIn(m.Headers) })
 	}), port: p}
 	for i := range in.Messages {
-		m := &in.Messages[i]
-		r.name = append(r.name, node.MessageID{ID: m.ID, Topic: m.Topic})
-		p.life.host.world.digest.text(m.ID)
+		p.life.host.world.digest.text(in.Messages[i].ID)
 	}
 	results := make([]node.InsertResult, len(in.Messages))
-	r.begin = func() { r.name = p.life.host.world.store.duplicates(p.life, r.name, in.Messages, results) }
-	r.do = func(rows node.Store) {
-		part := in
-		part.Messages = nil
-		var places []int
-		for i := range in.Messages[:r.items(len(in.Messages))] {
-			if results[i].Outcome == 0 { // it is not known to be a duplicate yet
-				part.Messages = append(part.Messages, in.Messages[i])
-				places = append(places, i)
-			}
-		}
-		inserted, _ := rows.Insert(context.Background(), part)
-		for n, i := range places {
-			results[i] = inserted[n]
-		}
+	all := make([]int, r.items(len(in.Messages)))
+	for i := range all {
+		all[i] = i
+	}
+	r.insert(in, results, all)
+	var met []int
+	r.begin = func() {
+		var free []int
+		free, met = r.met(in, all)
+		r.insert(in, results, free)
+	}
+	r.after = func() bool {
+		gone, there := r.met(in, met)
+		r.insert(in, results, there)
+		p.life.host.world.store.apply(r)
+		r.insert(in, results, gone)
+		r.apply = r.arrive
+		return len(gone) == 0 || r.arrive()
 	}
 	err := r.perform(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return results, nil
+}
+
+// insert makes a request one to insert the messages of in at places.
+func (r *request) insert(in node.InsertRequest, results []node.InsertResult, places []int) {
+	part := in
+	part.Messages = nil
+	r.name = nil
+	for _, i := range places {
+		m := &in.Messages[i]
+		part.Messages = append(part.Messages, *m)
+		r.name = append(r.name, node.MessageID{ID: m.ID, Topic: m.Topic})
+	}
+	r.do = func(rows node.Store) {
+		inserted, _ := rows.Insert(context.Background(), part)
+		for n, i := range places {
+			results[i] = inserted[n]
+		}
+	}
+}
+
+// met divides the messages of an insert into those with no row in their way and the others. A statement does nothing
+// about the others and takes no locks for them. When its transaction has ended they are looked up, and where the row is
+// gone by then, inserted after all.
+func (r *request) met(in node.InsertRequest, places []int) (free, met []int) {
+	stored := r.port.life.host.world.store.truth.stored
+	for _, i := range places {
+		if _, is := stored[node.MessageID{ID: in.Messages[i].ID, Topic: in.Messages[i].Topic}]; is {
+			met = append(met, i)
+		} else {
+			free = append(free, i)
+		}
+	}
+	return free, met
 }
 
 // Present implements node.Store.
@@ -332,8 +418,13 @@ func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 	r.finds = func(i int) bool { return stored[r.name[i]].Incarnation == refs[i].Incarnation }
 	var deleted []bool
 	r.do = func(rows node.Store) {
-		part := refs[:r.items(len(refs))]
-		deleted, _ = rows.Delete(context.Background(), part)
+		deleted = make([]bool, len(refs))
+		seen := r.seen(r.items(len(refs)))
+		part := at(refs, seen)
+		done, _ := rows.Delete(context.Background(), part)
+		for n, i := range seen {
+			deleted[i] = done[n]
+		}
 		if s := p.life.host.world.store; !s.truth.muted {
 			s.world.judge.deleteDone(p.life, part)
 		}
@@ -343,23 +434,6 @@ func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 		return nil, err
 	}
 	return deleted, nil
-}
-
-// duplicates finds out which messages of an insert whose transaction stays open are duplicates: it is decided now, and
-// takes no lock. It returns the ids of the others.
-func (s *storeServer) duplicates(
-	l *life, ids []node.MessageID, messages []node.Insertion, results []node.InsertResult,
-) []node.MessageID {
-	var others []node.MessageID
-	for i, id := range ids {
-		if claim, stored := s.truth.stored[id]; stored && claim.Incarnation != messages[i].Incarnation {
-			results[i].Outcome = node.Duplicate
-			s.world.judge.duplicate(l, &messages[i].Message)
-			continue
-		}
-		others = append(others, id)
-	}
-	return others
 }
 
 func idsOf(refs []node.Ref) []node.MessageID {
@@ -376,6 +450,9 @@ func (p *storePort) Stuck(ctx context.Context, in node.StuckRequest) ([]node.Cla
 	var stuck []node.Claim
 	r.do = func(rows node.Store) {
 		stuck, _ = rows.Stuck(context.Background(), in)
+		stuck = slices.DeleteFunc(stuck, func(c node.Claim) bool {
+			return p.life.host.world.store.unseen[node.MessageID{ID: c.ID, Topic: c.Topic}]
+		})
 		p.life.host.world.digest.number(uint64(len(stuck)))
 	}
 	err := r.perform(ctx)
@@ -398,7 +475,12 @@ func (p *storePort) Reset(ctx context.Context, releases []node.Release) ([]bool,
 	}
 	var reset []bool
 	r.do = func(rows node.Store) {
-		reset, _ = rows.Reset(context.Background(), releases[:r.items(len(releases))])
+		reset = make([]bool, len(releases))
+		seen := r.seen(r.items(len(releases)))
+		done, _ := rows.Reset(context.Background(), at(releases, seen))
+		for n, i := range seen {
+			reset[i] = done[n]
+		}
 	}
 	err := r.perform(ctx)
 	if err != nil {

@@ -88,9 +88,7 @@ func (t *truth) Present(ctx context.Context, ids []node.MessageID) ([]bool, erro
 
 // Ready implements node.Store.
 func (t *truth) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
-	claimed, err := t.rows.Ready(ctx, in)
-	t.must(err)
-	claimed = t.skipLocked(claimed)
+	claimed := t.claim(ctx, in)
 	t.changes += len(claimed)
 	for i := range claimed {
 		t.stored[node.MessageID{ID: claimed[i].ID, Topic: claimed[i].Topic}] = claimed[i].Claim
@@ -103,20 +101,32 @@ func (t *truth) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied
 	return claimed, nil
 }
 
-// skipLocked takes the claims back that a database would not have made, because a transaction that is open has locked
-// the row: to delete it, say, and the delete may yet be undone.
-func (t *truth) skipLocked(claimed []node.Readied) []node.Readied {
-	if len(t.server.locks) == 0 {
-		return claimed
-	}
-	return slices.DeleteFunc(claimed, func(m node.Readied) bool {
-		if !t.server.locked(&m.Message) {
-			return false
-		}
-		_, err := t.rows.Reset(context.Background(), []node.Release{{Claim: m.Claim}})
+// claim claims what a database would claim: it goes past the rows that an open transaction has locked, to delete them,
+// say, and the delete may yet be undone. Such claims are taken back.
+func (t *truth) claim(ctx context.Context, in node.ReadyRequest) (claimed []node.Readied) {
+	var skipped []node.Release
+	for in.Limit > 0 && in.Bytes > 0 {
+		more, err := t.rows.Ready(ctx, in)
 		t.must(err)
-		return true
-	})
+		before := len(skipped)
+		for i := range more {
+			if t.server.locked(&more[i].Message) {
+				skipped = append(skipped, node.Release{Claim: more[i].Claim})
+				continue
+			}
+			claimed = append(claimed, more[i])
+			in.Limit--
+			in.Bytes -= more[i].Size()
+		}
+		if len(skipped) == before {
+			break
+		}
+	}
+	if len(skipped) > 0 {
+		_, err := t.rows.Reset(ctx, skipped)
+		t.must(err)
+	}
+	return claimed
 }
 
 // Delete implements node.Store.
