@@ -18,7 +18,7 @@ import (
 func WriteTable(out io.Writer, results []*Result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, err := fmt.Fprintln(w, "scenario\tfaults\tsubmitted\tfired\tduplicates\tlost\tp50\tp99.9\t"+
-		"p99.9 in trouble\tresumed\tdrained\tverdict")
+		"p50 in trouble\tp99.9 in trouble\tresumed\tdrained\tverdict")
 	for _, r := range results {
 		if err != nil {
 			break
@@ -37,8 +37,9 @@ func WriteTable(out io.Writer, results []*Result) error {
 // WriteMarkdown writes the same as Markdown, for docs/CHAOS.md.
 func WriteMarkdown(out io.Writer, results []*Result) error {
 	var text strings.Builder
-	text.WriteString("| scenario | faults | submitted | fired | duplicates | lost | p50 | p99.9 | p99.9 in trouble | " +
-		"resumed | drained | verdict |\n|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|---|\n")
+	text.WriteString("| scenario | faults | submitted | fired | duplicates | lost | p50 | p99.9 | p50 in trouble | " +
+		"p99.9 in trouble | resumed | drained | verdict |\n" +
+		"|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|---|\n")
 	for _, r := range results {
 		text.WriteString("| " + strings.Join(r.cells(), " | ") + " |\n")
 	}
@@ -54,7 +55,7 @@ func (r *Result) cells() []string {
 	return []string{
 		r.Scenario, fmt.Sprint(r.Faults), fmt.Sprint(r.Submitted), fmt.Sprint(s.Fired), r.duplicates(),
 		fmt.Sprint(r.Lost()), latency(s.Quiet.Median, s.Quiet.Count), latency(s.Quiet.P999, s.Quiet.Count),
-		latency(s.Rough.P999, s.Rough.Count), seconds(r.Resumed), seconds(s.Drained), r.verdict(),
+		latency(s.Rough.Median, s.Rough.Count), latency(s.Rough.P999, s.Rough.Count), seconds(r.Resumed), seconds(s.Drained), r.verdict(),
 	}
 }
 

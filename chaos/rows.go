@@ -30,11 +30,19 @@ type change struct {
 // tuple is a row: the text of each column. A column that is null is missing.
 type tuple map[string]string
 
-// read takes all changes since the last time. After a crash the server may offer some of them again: what ends
-// no later than what was taken is left out.
+// read takes all changes since the last time. It looks first and takes only what it has seen before: what a server
+// sends to a connection that has died in between would be lost. So some changes are offered again, and after a crash
+// more of them: what ends no later than what was taken is left out.
 func (r *rows) read(ctx context.Context, conn *pgx.Conn) ([]change, error) {
-	const query = `SELECT data FROM pg_logical_slot_get_binary_changes($1::text, NULL, 10000,
+	const query = `SELECT data FROM pg_logical_slot_peek_binary_changes($1::text, NULL, 10000,
 		'proto_version', '1', 'publication_names', $1::text)`
+	if r.lsn > 0 { // a server that has crashed may be behind that again
+		const advance = "SELECT pg_replication_slot_advance($1, $2::text::pg_lsn)"
+		lsn := fmt.Sprintf("%X/%X", r.lsn>>32, uint32(r.lsn))
+		if _, err := conn.Exec(ctx, advance, r.slot, lsn); err != nil {
+			return nil, fmt.Errorf("advance the replication slot: %w", err)
+		}
+	}
 	result, err := conn.Query(ctx, query, r.slot)
 	if err != nil {
 		return nil, fmt.Errorf("read the replication slot: %w", err)

@@ -99,7 +99,11 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		return nil, err
 	}
 	r.measure(result)
-	for _, d := range s.demands {
+	if open := r.submitter.open(); len(open) > 0 && result.Passed() {
+		result.Broken = append(result.Broken, fmt.Sprintf("nothing has come of %d submissions, such as %d",
+			len(open), open[0]))
+	}
+	for _, d := range append([]demand{sorted}, s.demands...) {
 		if broken := d(r, result); broken != "" {
 			result.Broken = append(result.Broken, broken)
 		}
@@ -213,6 +217,9 @@ func (r *run) heal(ctx context.Context) error {
 func (r *run) drain(ctx context.Context, healed time.Time) error {
 	const longest = 10 * time.Second // the delays of the workload
 	config := r.judged()
+	// The judge's bound grows with the number of submissions: what ends before it loses without being told.
+	acknowledged, unknown := r.submitter.counts()
+	config.Messages = acknowledged + unknown
 	limit := healed.Add(afterwards + longest + config.Drained())
 	for time.Now().Before(limit) && ctx.Err() == nil {
 		open, left := r.submitter.open(), r.left(ctx)

@@ -56,7 +56,7 @@ func Scenarios() []*Scenario {
 func quietScenarios() []*Scenario {
 	return []*Scenario{{
 		Name: "no-fault", About: "Nothing goes wrong: every message fires once, and in time.",
-		Rate: 150, Lasts: 10 * time.Second, draw: func(*nemesis) {},
+		Rate: 100, Lasts: 20 * time.Second, draw: func(*nemesis) {},
 		demands: []demand{noDuplicates},
 	}}
 }
@@ -121,10 +121,10 @@ func nodeScenarios() []*Scenario {
 			demands: []demand{recovered},
 		},
 		{
-			Name: "killed-without-store", About: "Nodes are killed while Postgres is frozen.", Rate: 200,
+			Name: "killed-without-store", About: "Nodes are killed while Postgres is away.",
 			Servers: true,
 			draw: func(n *nemesis) {
-				n.takeAway(3*time.Second, n.between(7*time.Second, 8*time.Second), "Postgres", byFreeze, n.database)
+				n.takeAway(3*time.Second, n.between(7*time.Second, 8*time.Second), "Postgres", byStop, n.database)
 				for i, node := range n.cluster.nodes {
 					n.killNode(time.Duration(5+i)*time.Second, n.between(2*time.Second, 4*time.Second), node)
 				}
@@ -284,6 +284,22 @@ func postgresScenarios() []*Scenario {
 			draw:    func(n *nemesis) { n.fillDisk(4*s, n.between(5*s, 8*s)) },
 		},
 	}
+}
+
+// sorted demands that what is no submission is rejected, and nothing else is.
+func sorted(_ *run, r *Result) string {
+	flaws := map[int]string{}
+	for i := range r.events {
+		switch e := &r.events[i]; {
+		case e.Kind == check.Submit:
+			flaws[e.Message] = e.Flaw
+		case e.Kind == check.Copy && flaws[e.Message] != check.Invalid:
+			return fmt.Sprintf("submission %d is valid, and is on the dead-letter topic", e.Message)
+		case e.Kind == check.Fire && flaws[e.Message] == check.Invalid:
+			return fmt.Sprintf("submission %d is none, and has fired", e.Message)
+		}
+	}
+	return ""
 }
 
 // noDuplicates demands that every message fires once: nothing has gone wrong.

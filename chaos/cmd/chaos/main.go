@@ -70,13 +70,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
-	var passed bool
+	passed := true
 	if err == nil {
 		passed, err = line.run(ctx, stdout, stderr)
 	}
 	switch {
 	case err != nil:
 		_, _ = fmt.Fprintf(stderr, "chaos: %v\n", err)
+		if !passed {
+			return exitBroken // which is what matters more
+		}
 		return exitCouldNotRun
 	case !passed:
 		return exitBroken
@@ -87,11 +90,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // run runs what was asked for, prints the tables, and tells whether everything has passed.
 func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (bool, error) {
 	if (c.Kafka == "") != (c.Postgres == "") {
-		return false, errors.New("--kafka and --postgres go together")
+		return true, errors.New("--kafka and --postgres go together")
 	}
 	scenarios, err := c.chosen()
 	if err != nil {
-		return false, err
+		return true, err
 	}
 	if c.Mutants {
 		return c.hunt(ctx, stdout, stderr)
@@ -100,6 +103,7 @@ func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (bool, 
 	var results []*chaos.Result
 	passed := true
 	var failed error
+	var absent []string
 	for round := 0; round < c.Repeat || time.Since(begin) < c.Duration; round++ {
 		for i, s := range scenarios {
 			seed := c.Seed + uint64(round)
@@ -107,9 +111,10 @@ func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (bool, 
 			r, err := c.one(ctx, s, seed, "", stderr)
 			switch {
 			case ctx.Err() != nil:
-				return false, errors.Join(errors.New("interrupted"), c.write(stdout, results))
+				return passed, errors.Join(errors.New("interrupted"), c.write(stdout, results))
 			case chaos.Impossible(err):
 				_, _ = fmt.Fprintf(stderr, "  not run: %v\n", err)
+				absent = append(absent, s.Name)
 				continue
 			case err != nil:
 				failed = fmt.Errorf("scenario %s, seed %d: %w", s.Name, seed, err)
@@ -121,7 +126,16 @@ func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (bool, 
 			c.tell(r, stderr)
 		}
 	}
-	return passed, errors.Join(failed, c.write(stdout, results))
+	if err := errors.Join(failed, c.write(stdout, results)); err != nil {
+		return passed, err
+	}
+	if len(absent) > 0 {
+		_, _ = fmt.Fprintf(stdout, "not run, because it is not possible here: %s\n", strings.Join(absent, ", "))
+	}
+	if len(results) == 0 {
+		return true, errors.New("nothing could be run")
+	}
+	return passed, nil
 }
 
 // chosen returns the scenarios that were named, or all.
@@ -184,7 +198,19 @@ func (c *commandLine) tell(r *chaos.Result, out io.Writer) {
 	}
 	say("logs and history: %s", filepath.Dir(r.History))
 	say("judge it again:   go run ./cmd/chronos check %s", r.History)
-	say("run it again:     go run ./chaos/cmd/chaos --scenario %s --seed %d", r.Scenario, r.Seed)
+	again := []string{fmt.Sprintf("go run ./chaos/cmd/chaos --scenario %s --seed %d", r.Scenario, r.Seed)}
+	for _, f := range [][2]string{
+		{"hold-time", c.HoldTime.String()},
+		{"backend", c.Backend},
+		{"start", c.Start},
+		{"kafka", c.Kafka},
+		{"postgres", c.Postgres},
+	} {
+		if f[1] != "" {
+			again = append(again, fmt.Sprintf("--%s '%s'", f[0], f[1]))
+		}
+	}
+	say("run it again:     %s", strings.Join(again, " "))
 }
 
 // write prints the table and writes the files that were asked for.
@@ -223,23 +249,38 @@ func (c *commandLine) hunt(ctx context.Context, stdout, stderr io.Writer) (bool,
 	passed := true
 	for _, m := range chaos.Mutants() {
 		_, _ = fmt.Fprintf(stderr, "mutant %s: %s\n", m.Name, m.About)
-		caught := ""
-		for try := range uint64(3) {
-			r, err := c.one(ctx, m.Scenario, c.Seed+try, m.Name, stderr)
-			if err != nil {
-				return false, fmt.Errorf("mutant %s: %w", m.Name, err)
-			}
-			if len(r.Verdict.Violations) > 0 {
-				caught = fmt.Sprintf("by %s in %s, seed %d: %s",
-					r.Verdict.Violations[0].Invariant, m.Scenario.Name, r.Seed, r.Verdict.Violations[0].Detail)
-				break
-			}
+		caught, err := c.catch(ctx, m, stderr)
+		if err != nil {
+			return true, err
 		}
-		passed = passed && caught != ""
-		if caught == "" {
+		passed = passed && (caught != "") != m.Passes
+		switch {
+		case m.Passes && caught == "":
+			caught = "passes, as it should"
+		case m.Passes:
+			caught = "SHOULD PASS, and is caught " + caught
+		case caught == "":
 			caught = "NOT CAUGHT in " + m.Scenario.Name
 		}
 		_, _ = fmt.Fprintf(stdout, "%-28s %s\n", m.Name, strings.TrimSpace(caught))
 	}
 	return passed, nil
+}
+
+// catch runs a mutant with up to three seeds, and says what has caught it; "" for nothing.
+func (c *commandLine) catch(ctx context.Context, m *chaos.Mutant, stderr io.Writer) (string, error) {
+	for try := range uint64(3) {
+		r, err := c.one(ctx, m.Scenario, c.Seed+try, m.Name, stderr)
+		if err != nil {
+			return "", fmt.Errorf("mutant %s: %w", m.Name, err)
+		}
+		if len(r.Verdict.Violations) > 0 {
+			return fmt.Sprintf("by %s in %s, seed %d: %s", r.Verdict.Violations[0].Invariant, m.Scenario.Name, r.Seed,
+				r.Verdict.Violations[0].Detail), nil
+		}
+		if m.Passes {
+			break
+		}
+	}
+	return "", nil
 }
