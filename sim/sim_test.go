@@ -135,8 +135,8 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestReplayable applies the rules of replayed code to the simulator, the judge and the model: no goroutine, channel, wall
-// clock, global randomness, map order or floating point. A page is only drawn from what they say.
+// TestReplayable applies the rules of replayed code to the simulator, the judge and the model: no goroutine, channel,
+// wall clock, global randomness, map order or floating point. A page is only drawn from what they say.
 func TestReplayable(t *testing.T) {
 	for dir, files := range map[string]int{".": 20, "check": 10, "model": 10} {
 		code, err := tidy.Load(t.Context(), dir)
