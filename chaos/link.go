@@ -19,6 +19,7 @@ type links struct{ server *toxiproxy.ApiServer }
 
 func newLinks() *links {
 	toxics.Register("stall", new(stall))
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics log to the terminal otherwise
 	return &links{toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())}
 }
 
