@@ -275,11 +275,12 @@ func (s *state) lived(e *Event) {
 	}
 }
 
-// heal notes which claims belong to nobody who lives.
+// heal notes which claims belong to nobody who lives. The age of a claim that was made before the store's clock was set
+// back is anybody's guess.
 func (s *state) heal(e *Event) {
 	s.healed = e.At
 	for _, r := range s.left() {
-		if p := s.ids[r.owner]; r.ready() && (p == nil || p.dead) {
+		if p := s.ids[r.owner]; r.ready() && r.since > s.jumped && (p == nil || p.dead) {
 			r.orphan = true
 		}
 	}

@@ -183,7 +183,8 @@ func liveness() []Invariant {
 			"L1", "Recovery",
 			`When the world has healed, a message whose claim belongs to a dead process fires within hold time +
 			detection interval + poll interval + lookahead + three retries + the calls on the way, counted from the
-			healing or from its deadline; as long as every node that reaches the store reaches the brokers.`,
+			healing or from its deadline; as long as every node that reaches the store reaches the brokers, and
+			unless the clock of the store was set since the claim was made.`,
 			[]Kind{Fire, End},
 			[]Kind{Insert, Claim, Reset, Delete, Start, Crash, Stop, Heal, Cut},
 			l1,
