@@ -77,7 +77,7 @@ type testCase struct {
 const patience = 30 * time.Second
 
 // defaultPublishTimeout is that of the cases that do not care.
-const defaultPublishTimeout = 10 * time.Second
+const defaultPublishTimeout = patience
 
 // open opens a Broker for a case and closes it at the end.
 func (env Environment) open(t testing.TB, options Options) Broker {

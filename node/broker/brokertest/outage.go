@@ -22,12 +22,12 @@ func networkCases() []testCase {
 
 const shortPublishTimeout = 1500 * time.Millisecond
 
-// expectInTime expects that a Publish that began at start has kept its limit, but not by giving up at once.
+// expectInTime expects that a Publish that began at start has kept its limit, but not by giving up at once. A client
+// without a limit waits for 30 s and longer; a machine that is busy with other tests wakes a client some seconds late.
 func expectInTime(t *testing.T, start time.Time) {
 	t.Helper()
 	took := time.Since(start)
-	// Half a second is for a machine that is busy with the other cases.
-	if took > shortPublishTimeout+500*time.Millisecond || took < shortPublishTimeout/2 {
+	if took > 5*shortPublishTimeout || took < shortPublishTimeout/2 {
 		t.Errorf("publish took %v with a limit of %v", took, shortPublishTimeout)
 	}
 }
