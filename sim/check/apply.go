@@ -13,7 +13,7 @@ func (s *state) apply(e *Event) {
 	case Submit:
 		s.submit(e)
 	case Fire, Copy, Publish, Unknown:
-		s.published(e)
+		s.appeared(e)
 	case Insert, Claim, Reset, Delete, Rollback, Keep, Duplicate, Present, Ready:
 		s.changed(e)
 	case Poll, Deliver, Commit, Rewind, Reject:
@@ -34,7 +34,7 @@ func (s *state) submit(e *Event) {
 	if sub == nil {
 		sub = &submission{
 			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
-			partition: e.Partition,
+			partition: e.Partition, faults: s.faults,
 		}
 		s.submissions[e.Message] = sub
 		if !s.recorded[Duplicate] {
@@ -64,7 +64,7 @@ func (s *state) partition(name string, base int64) *partition {
 	return p
 }
 
-func (s *state) published(e *Event) {
+func (s *state) appeared(e *Event) {
 	sub := s.submissions[e.Message]
 	if sub == nil {
 		return
@@ -91,12 +91,14 @@ func (s *state) published(e *Event) {
 			s.placed[placedKey{sub.key.topic, e.Key}] = e.Partition
 		}
 	}
-	if i := s.incarnations[e.Incarnation]; i != nil {
+	i, known := s.published(e)
+	if i != nil && s.healed >= 0 && !e.Twice {
+		i.after++
+	}
+	switch {
+	case known:
 		i.published++
-		if s.healed >= 0 && !e.Twice {
-			i.after++
-		}
-	} else if !e.Direct {
+	case !e.Direct:
 		sub.loose++
 	}
 }

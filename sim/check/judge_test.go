@@ -283,3 +283,33 @@ func TestCovered(t *testing.T) {
 		}
 	}
 }
+
+// TestBounded lets a submission fire again and again, as somebody sees it who reads the table and the topics only: what
+// may excuse it is used up in the end.
+func TestBounded(t *testing.T) {
+	const seen = "submit,fire,copy,heal,fault,insert,claim,reset,delete"
+	stored := well[:strings.Index(well, "1.95s")]
+	for name, c := range map[string]struct {
+		before, broken string
+		most           int // so often it may fire
+	}{
+		"in trouble":        {"0.5s fault\n", "S5", 3},
+		"in more trouble":   {"0.5s fault\n", "S5", 4},
+		"after the healing": {"0.5s fault\n0.6s heal\n", "L4", 2},
+	} {
+		text := strings.Replace(preamble, "ALL", seen, 1) + c.before + stored
+		if c.most == 4 {
+			text += "1.91s fault\n"
+		}
+		for range c.most {
+			text += "1.96s fire message=1 topic=out payload=a key=1 partition=out/3\n"
+		}
+		if v := judge(t, text+gone+end); len(v.Violations) > 0 {
+			t.Errorf("%s: it fires %d times: %v", name, c.most, v.Violations)
+		}
+		text += "1.96s fire message=1 topic=out payload=a key=1 partition=out/3\n"
+		if v := judge(t, text+gone+end); len(v.Violations) == 0 || v.Violations[0].Invariant != c.broken {
+			t.Errorf("%s: it fires %d times, and what is broken is %v", name, c.most+1, v.Violations)
+		}
+	}
+}

@@ -120,7 +120,20 @@ func s5(s *state, e *Event) finding {
 	if sub.fires > 0 && s.excuseOf(sub, e) == "" {
 		return brokenBy(sub, "it fires %d times without an excuse", sub.fires+1)
 	}
+	if most := s.mostFires(sub, e); most > 0 && int(sub.fires) >= most {
+		return brokenBy(sub, "it fires %d times, and %d are excused", sub.fires+1, most)
+	}
 	return holds()
+}
+
+// mostFires returns how often a submission may have fired by now, where claims are recorded and deliveries are not;
+// 0 where nobody can tell. It is published once for each claim; and at once for each delivery, of which there is one
+// more for each fault, the last one before it included, and for each publish that may have timed out.
+func (s *state) mostFires(sub *submission, e *Event) int {
+	if s.recorded[Deliver] || !s.recorded[Claim] || !s.recorded[Insert] || s.config.PublishTimeout == 0 {
+		return 0
+	}
+	return int(sub.claims) + 2 + s.faults - sub.faults + int((e.At-sub.at)/s.config.PublishTimeout)
 }
 
 // excuseOf returns why a submission may fire again; "" for no reason.

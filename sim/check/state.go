@@ -39,6 +39,7 @@ type submission struct {
 	flaw      string
 	at        time.Duration // when it was appended first
 	partition string        // of its input topic
+	faults    int           // that were before
 
 	appended, delivered int32 // to its input topic, and to nodes
 	rejected, covered   bool
@@ -151,6 +152,20 @@ func (s *state) stored(sub *submission) *row {
 		return r
 	}
 	return nil
+}
+
+// published returns the incarnation that a record is of, and whether that is known or follows from what is stored. nil
+// if it is of none.
+func (s *state) published(e *Event) (i *incarnation, known bool) {
+	if i := s.incarnations[e.Incarnation]; i != nil {
+		return i, true
+	}
+	if sub := s.submissions[e.Message]; sub != nil && !e.Direct && e.Incarnation == (UUID{}) {
+		if r := s.stored(sub); r != nil {
+			return r.incarnation, false
+		}
+	}
+	return nil, false
 }
 
 // inOrder returns the submissions by their numbers.
