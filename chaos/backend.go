@@ -64,22 +64,26 @@ const (
 	Containers = "containers"
 )
 
-// openBackend returns the backend of that name. Without a name it is containers if an engine answers and has the
-// images, and processes otherwise; say is told which and why. A backend that was asked for and can't be had is an
-// error.
+// chooseBackend returns the name of the backend that there is: containers if an engine answers and has the images,
+// processes otherwise. say is told which, and why.
+func chooseBackend(ctx context.Context, say io.Writer) string {
+	docker, err := openDocker(ctx, "")
+	if err == nil {
+		_ = docker.close() // it was only a look
+		_, _ = fmt.Fprintln(say, "Kafka and Postgres are containers")
+		return Containers
+	}
+	_, _ = fmt.Fprintf(say, "Kafka and Postgres are processes, because there are no containers: %v\n", err)
+	return Processes
+}
+
+// openBackend returns the backend of that name.
 func openBackend(ctx context.Context, name, dir string, say io.Writer) (backend, error) {
 	switch name {
 	case Processes:
 		return openLocal(ctx, dir, say)
 	case Containers:
 		return openDocker(ctx, dir)
-	case "":
-		docker, err := openDocker(ctx, dir)
-		if err == nil {
-			return docker, nil
-		}
-		_, _ = fmt.Fprintf(say, "servers are processes of this machine, since there are no containers: %v\n", err)
-		return openLocal(ctx, dir, say)
 	}
 	return nil, fmt.Errorf("there is no backend %q: it can be %s or %s", name, Processes, Containers)
 }

@@ -19,7 +19,7 @@ type Config struct {
 	// Seed is what everything is drawn from: the workload, the faults, and when they strike.
 	Seed uint64
 
-	// Backend is Processes, Containers, or "" for what there is.
+	// Backend is Processes, Containers, or "" for what there is, which Prepare finds out.
 	Backend string
 
 	// Kafka and Postgres are servers that somebody else runs: addresses of brokers with commas between them, and the
@@ -30,7 +30,7 @@ type Config struct {
 	// Dir is where logs and histories go. It must exist.
 	Dir string
 
-	// Binary is the node to run. Without one it is built.
+	// Binary is the node to run. Prepare builds it where it is "".
 	Binary string
 
 	// Start is the command of another implementation to run in place of a node; "" for none.
@@ -46,10 +46,45 @@ type Config struct {
 	Say io.Writer
 }
 
+// Prepare completes a configuration, once for many runs: it decides for a backend, which is said, and builds the node,
+// unless there is one. undo removes what it has built.
+func Prepare(ctx context.Context, config *Config) (undo func() error, err error) {
+	undo = func() error { return nil }
+	if config.Backend == "" && config.Kafka == "" {
+		config.Backend = chooseBackend(ctx, config.Say)
+	}
+	if config.Binary != "" || config.Start != "" {
+		return undo, nil
+	}
+	dir, err := os.MkdirTemp("", "chronos-chaos-")
+	if err != nil {
+		return undo, fmt.Errorf("make a folder for the node: %w", err)
+	}
+	config.Binary = filepath.Join(dir, "chronos")
+	return func() error { return os.RemoveAll(dir) }, build(ctx, config.Binary, config.Mutant != "")
+}
+
+// build builds the node. Mutants are in no binary but one that is built for them.
+func build(ctx context.Context, binary string, mutants bool) error {
+	root, err := repository()
+	if err != nil {
+		return err
+	}
+	arguments := []string{"build", "-o", binary}
+	if mutants {
+		arguments = append(arguments, "-tags", "chaosmutant")
+	}
+	build := exec.CommandContext(ctx, "go", append(arguments, "./cmd/chronos")...)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the node: %w: %s", err, out)
+	}
+	return nil
+}
+
 // cluster is everything that a scenario runs on.
 type cluster struct {
 	config   Config
-	binary   string
 	dir      string // the data of the servers
 	logs     func(string) string
 	backend  backend
@@ -60,15 +95,17 @@ type cluster struct {
 	topics   topics
 	nodes    []*chronosNode
 	tell     func(event, node, id string)
+	deleted  func(deletion)
 	cleanUp  []func() error // what has to be undone in the end, besides
 }
 
 // newCluster starts servers for so many brokers and nodes. The nodes are not started yet. Whoever has it closes it.
 func newCluster(ctx context.Context, config Config, brokers, nodes int) (*cluster, error) {
 	c := &cluster{
-		config: config, binary: config.Binary, logs: logIn(config.Dir), links: newLinks(), topics: newTopics("chaos"),
+		config: config, logs: logIn(config.Dir), links: newLinks(), topics: newTopics("chaos"),
 	}
 	c.tell = func(string, string, string) {}
+	c.deleted = func(deletion) {}
 	// Not in a file system in memory, where fsync is worth nothing; and where another user may enter.
 	var err error
 	if c.dir, err = os.MkdirTemp("/var/tmp", "chronos-chaos-"); err != nil {
@@ -163,10 +200,7 @@ func (c *cluster) prepareDatabase(ctx context.Context) error {
 		"GRANT ALL ON SCHEMA public TO " + c.postgres.role,
 	}
 	if c.config.Start == "" {
-		if err := c.build(ctx); err != nil {
-			return err
-		}
-		migrate := exec.CommandContext(ctx, c.binary, "migrate", "up", "--store", c.postgres.admin.String())
+		migrate := exec.CommandContext(ctx, c.config.Binary, "migrate", "up", "--store", c.postgres.admin.String())
 		if out, err := migrate.CombinedOutput(); err != nil {
 			return fmt.Errorf("migrate: %w: %s", err, out)
 		}
@@ -180,28 +214,6 @@ func (c *cluster) prepareDatabase(ctx context.Context) error {
 	}
 	if err := c.postgres.exec(ctx, statements...); err != nil {
 		return fmt.Errorf("prepare the database: %w", err)
-	}
-	return nil
-}
-
-// build builds the node, unless there is one. A mutant is in no binary but one that is built for it.
-func (c *cluster) build(ctx context.Context) error {
-	if c.binary != "" {
-		return nil
-	}
-	c.binary = filepath.Join(c.dir, "chronos")
-	root, err := repository()
-	if err != nil {
-		return err
-	}
-	arguments := []string{"build", "-o", c.binary}
-	if c.config.Mutant != "" {
-		arguments = append(arguments, "-tags", "chaosmutant")
-	}
-	build := exec.CommandContext(ctx, "go", append(arguments, "./cmd/chronos")...)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the node: %w: %s", err, out)
 	}
 	return nil
 }
@@ -224,7 +236,7 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 		a.brokers = c.kafka.direct // those of somebody else advertise what they like
 	}
 	var err error
-	if n.cutter, err = newCutter(ctx, c.postgres.address); err != nil {
+	if n.cutter, err = newCutter(ctx, c.postgres.address, func(d deletion) { c.deleted(d) }); err != nil {
 		return err
 	}
 	port, err := c.ports.take()

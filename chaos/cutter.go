@@ -10,13 +10,16 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // cutter stands between a node and Postgres and understands enough of what they say to lose exactly one reply: that to
 // the next statement of a kind. The server executes and commits it; the node sees its connection die, and can't know.
-// A proxy that acts on bytes, such as toxiproxy, can't do that.
+// A proxy that acts on bytes, such as toxiproxy, can't do that. It also tells which rows the node has asked to delete,
+// once the server has done so, which nobody else can: a delete that finds nothing leaves no trace in the log.
 //
 //	node    Bind, Execute, Sync ------------------>
 //	cutter          sees that it is the statement  ------------------> Postgres
@@ -25,6 +28,7 @@ import (
 type cutter struct {
 	listener net.Listener
 	upstream string
+	deleted  func(deletion) // is told of deletes that were executed
 
 	mu        sync.Mutex
 	incisions []*incision
@@ -38,6 +42,14 @@ type incision struct {
 	made      chan struct{}
 }
 
+// deletion is a delete that the server has executed: what was to go, when the server was asked, and when it had
+// committed.
+type deletion struct {
+	ids, topics  []string
+	incarnations [][16]byte
+	asked, done  time.Time
+}
+
 // The statements of the store's adapter whose replies can be lost.
 const (
 	insertReply = "INSERT INTO hanger"
@@ -47,14 +59,14 @@ const (
 	lookReply   = "SELECT u.place FROM unnest"
 )
 
-// newCutter listens on a port of its own.
-func newCutter(ctx context.Context, upstream string) (*cutter, error) {
+// newCutter listens on a port of its own. deleted is told of each delete, by one goroutine for each connection.
+func newCutter(ctx context.Context, upstream string, deleted func(deletion)) (*cutter, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for Postgres: %w", err)
 	}
-	c := &cutter{listener: l, upstream: upstream, conns: map[net.Conn]struct{}{}}
+	c := &cutter{listener: l, upstream: upstream, deleted: deleted, conns: map[net.Conn]struct{}{}}
 	c.waits.Go(c.accept)
 	return c, nil
 }
@@ -102,7 +114,7 @@ func (c *cutter) accept() {
 		c.mu.Lock()
 		c.conns[node], c.conns[server] = struct{}{}, struct{}{}
 		c.mu.Unlock()
-		s := &session{cutter: c, node: node, server: server, statements: map[string]string{}}
+		s := &session{cutter: c, node: node, server: server, statements: map[string]string{}, types: pgtype.NewMap()}
 		c.waits.Go(s.requests)
 		c.waits.Go(s.replies)
 	}
@@ -113,9 +125,12 @@ type session struct {
 	cutter       *cutter
 	node, server net.Conn
 
+	types      *pgtype.Map
 	statements map[string]string // the text of each prepared statement
 	bound      string            // the text of the statement that is about to be executed
+	deletes    *deletion         // what it deletes, if it does
 	severed    atomic.Pointer[incision]
+	deleting   atomic.Pointer[deletion]
 }
 
 // end closes both sides.
@@ -162,8 +177,13 @@ func (s *session) look(message []byte) {
 		var bind pgproto3.Bind
 		if bind.Decode(body) == nil {
 			s.bound = s.statements[bind.PreparedStatement]
+			s.deletes = nil
+			if strings.HasPrefix(s.bound, deleteReply) {
+				s.deletes = s.deletion(&bind)
+			}
 		}
 	case 'E':
+		s.deleting.Store(s.deletes)
 		s.cutter.mu.Lock()
 		defer s.cutter.mu.Unlock()
 		for i, incision := range s.cutter.incisions {
@@ -173,6 +193,47 @@ func (s *session) look(message []byte) {
 				return
 			}
 		}
+	}
+}
+
+// deletion reads what a delete of the store's adapter is to delete: its first three arguments are arrays of ids,
+// topics and incarnations. nil if it is another statement.
+func (s *session) deletion(bind *pgproto3.Bind) *deletion {
+	d := &deletion{asked: time.Now()}
+	for i, argument := range []struct {
+		oid  uint32
+		into any
+	}{{pgtype.TextArrayOID, &d.ids}, {pgtype.TextArrayOID, &d.topics}, {pgtype.UUIDArrayOID, &d.incarnations}} {
+		format := int16(pgtype.TextFormatCode)
+		switch formats := bind.ParameterFormatCodes; {
+		case len(formats) == 1:
+			format = formats[0] // of all arguments
+		case i < len(formats):
+			format = formats[i]
+		}
+		if i >= len(bind.Parameters) ||
+			s.types.Scan(argument.oid, format, bind.Parameters[i], argument.into) != nil {
+			return nil
+		}
+	}
+	if len(d.topics) != len(d.ids) || len(d.incarnations) != len(d.ids) {
+		return nil
+	}
+	return d
+}
+
+// executed follows what the server says about a delete: that it is complete, and after the commit that it is ready for
+// the next statement; or that it has failed.
+func (s *session) executed(message []byte) {
+	d := s.deleting.Load()
+	switch {
+	case d == nil:
+	case message[0] == 'E':
+		s.deleting.Store(nil)
+	case message[0] == 'Z':
+		s.deleting.Store(nil)
+		d.done = time.Now()
+		s.cutter.deleted(*d)
 	}
 }
 
@@ -186,6 +247,7 @@ func (s *session) replies() {
 		if err != nil {
 			return
 		}
+		s.executed(message)
 		if incision := s.severed.Load(); incision != nil {
 			if message[0] == 'Z' {
 				close(incision.made)

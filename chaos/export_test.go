@@ -61,15 +61,27 @@ func (l *Link) Close() {
 }
 
 // Cutter is a proxy that loses replies.
-type Cutter struct{ c *cutter }
+type Cutter struct {
+	c *cutter
+
+	// Deleted are the ids and incarnations of the deletes that were executed.
+	Deleted chan map[string][16]byte
+}
 
 // NewCutter stands before a Postgres and returns its own address.
 func NewCutter(ctx context.Context, upstream string) (*Cutter, string, error) {
-	c, err := newCutter(ctx, upstream)
+	deleted := make(chan map[string][16]byte, 10)
+	c, err := newCutter(ctx, upstream, func(d deletion) {
+		refs := map[string][16]byte{}
+		for i, id := range d.ids {
+			refs[id+" "+d.topics[i]] = d.incarnations[i]
+		}
+		deleted <- refs
+	})
 	if err != nil {
 		return nil, "", err
 	}
-	return &Cutter{c}, local(c.port()), nil
+	return &Cutter{c, deleted}, local(c.port()), nil
 }
 
 // CutInsert loses the reply to the next insert; the channel is closed when that has happened.

@@ -38,6 +38,7 @@ type history struct {
 	fired    map[int]int // records of each submission on the output topic
 	seen     chan int    // submissions that have just fired, for whoever wants to know
 	copied   map[int]int
+	deletes  []deletion // that were executed, as the nodes' own connections show
 	stop     context.CancelFunc
 	waits    sync.WaitGroup
 	consumer *kgo.Client
@@ -160,6 +161,39 @@ func (h *history) drainSlot(ctx context.Context, c *cluster) error {
 	})
 }
 
+// delete takes a delete that was executed.
+func (h *history) delete(d deletion) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.deletes = append(h.deletes, d)
+}
+
+// deletions returns the deletes that were executed, each at the time at which the server said so. One whose incarnation
+// was inserted since shortly before the server was asked says nothing: the insert may have come after it.
+func (h *history) deletions(events []check.Event) []check.Event {
+	const shortly = 100 * time.Millisecond
+	inserts := map[check.UUID][]time.Duration{}
+	for i := range events {
+		if e := &events[i]; e.Kind == check.Insert {
+			inserts[e.Incarnation] = append(inserts[e.Incarnation], e.At)
+		}
+	}
+	var all []check.Event
+	for _, d := range h.deletes {
+		asked, done := d.asked.Sub(h.since), d.done.Sub(h.since)
+		for i, incarnation := range d.incarnations {
+			if !slices.ContainsFunc(inserts[incarnation], func(at time.Duration) bool {
+				return at > asked-shortly && at <= done
+			}) {
+				all = append(all, check.Event{
+					Kind: check.DeleteDone, At: done, ID: d.ids[i], Topic: d.topics[i], Incarnation: incarnation,
+				})
+			}
+		}
+	}
+	return all
+}
+
 // hasFired tells whether a record of the submission was seen on the output topic.
 func (h *history) hasFired(n int) bool {
 	h.mu.Lock()
@@ -194,7 +228,8 @@ func (h *history) close(ctx context.Context, c *cluster) {
 func rank(k check.Kind) int {
 	order := []check.Kind{
 		check.Configure, check.Submit, check.Start, check.Cut, check.Fault, check.Insert, check.Claim, check.Fire,
-		check.Copy, check.Reset, check.Delete, check.Mend, check.Term, check.Stop, check.Crash, check.Heal, check.End,
+		check.Copy, check.Reset, check.Delete, check.DeleteDone, check.Mend, check.Term, check.Stop, check.Crash,
+		check.Heal, check.End,
 	}
 	return slices.Index(order, k)
 }
@@ -203,7 +238,7 @@ func rank(k check.Kind) int {
 // commits one transaction after the other, and their times can't tell which of two was first.
 func (h *history) verdict(config check.Config, file string) (check.Verdict, []check.Event, error) {
 	h.mu.Lock()
-	events := slices.Clone(h.events)
+	events := append(slices.Clone(h.events), h.deletions(h.events)...)
 	err := h.err
 	h.mu.Unlock()
 	if err != nil {

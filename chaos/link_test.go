@@ -76,7 +76,8 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestCutter loses the reply to an insert: the client gets an error, and the row is there. Statements around it pass.
+// TestCutter loses the reply to an insert: the client gets an error, and the row is there. Statements around it pass. A
+// delete is told with what it was about.
 func TestCutter(t *testing.T) {
 	given := os.Getenv("CHRONOS_TEST_POSTGRES")
 	switch {
@@ -143,6 +144,19 @@ func TestCutter(t *testing.T) {
 	defer conn.Close(t.Context()) //nolint:errcheck // the test is over
 	if err := insert(3); err != nil {
 		t.Errorf("the next insert is cut too: %v", err)
+	}
+	incarnation := [16]byte{7}
+	const erase = `DELETE FROM hanger WHERE id::text = ANY ($1::text[]) AND $2::text[] <> $1 AND $3::uuid[] IS NOT NULL`
+	if _, err := conn.Exec(t.Context(), erase, []string{"3"}, []string{"out"}, [][16]byte{incarnation}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case deleted := <-cutter.Deleted:
+		if len(deleted) != 1 || deleted["3 out"] != incarnation {
+			t.Errorf("the delete is taken for %v", deleted)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody is told of the delete")
 	}
 }
 

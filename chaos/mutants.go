@@ -1,5 +1,11 @@
 package chaos
 
+import (
+	"strings"
+
+	"chronos/sim/check"
+)
+
 // Mutant is a broken variant of a node, to show that the suite has teeth. It is in no binary but one that is built with
 // the tag chaosmutant: cmd/chronos/mutant.go.
 type Mutant struct {
@@ -8,8 +14,20 @@ type Mutant struct {
 	// Scenario is the one that is to catch it.
 	Scenario *Scenario
 
-	// Passes says that it is no mistake, but what a mutant stands on: it must not be caught.
+	// Passes says that it is no mistake, but what a mutant stands on: it may be slow, and breaks no invariant of
+	// safety.
 	Passes bool
+}
+
+// Caught returns what a run of it has broken that shows the mistake; nil for nothing.
+func (m *Mutant) Caught(r *Result) *check.Violation {
+	for i := range r.Verdict.Violations {
+		v := &r.Verdict.Violations[i]
+		if !m.Passes || strings.HasPrefix(v.Invariant, "S") {
+			return v
+		}
+	}
+	return nil
 }
 
 // Mutants returns all of them.

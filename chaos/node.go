@@ -181,7 +181,7 @@ func (c *cluster) command(a addresses) (command, env []string) {
 	if c.config.Start != "" {
 		return []string{"sh", "-c", "exec " + c.config.Start}, env
 	}
-	return []string{c.binary, "run"}, env
+	return []string{c.config.Binary, "run"}, env
 }
 
 // partitions is how many each topic has.

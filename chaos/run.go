@@ -66,7 +66,8 @@ type run struct {
 }
 
 // Run runs a scenario from beginning to end: servers, nodes, workload, faults, healing, draining, verdict. The result
-// is complete where the error is nil, which says nothing about whether it has passed.
+// is complete where the error is nil, which says nothing about whether it has passed. Prepare has completed the
+// configuration. Several may run at once.
 func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err error) {
 	begin := time.Now()
 	if config.Kafka != "" && s.Servers {
@@ -115,7 +116,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 // play lets everything happen.
 func (r *run) play(ctx context.Context) error {
 	defer r.history.close(context.WithoutCancel(ctx), r.cluster)
-	r.tell = r.told
+	r.tell, r.deleted = r.told, r.history.delete
 	if r.scenario.prepare != nil {
 		if err := r.scenario.prepare(ctx, r); err != nil {
 			return err
@@ -266,8 +267,8 @@ func (r *run) judged() check.Config {
 		Settle: 10 * time.Second, Nodes: len(r.nodes), Batch: 500,
 	}
 	if r.config.Start == "" {
-		c.Recorded = append(c.Recorded, check.Insert, check.Claim, check.Reset, check.Delete, check.Start, check.Term,
-			check.Stop, check.Crash, check.Cut)
+		c.Recorded = append(c.Recorded, check.Insert, check.Claim, check.Reset, check.Delete, check.DeleteDone,
+			check.Start, check.Term, check.Stop, check.Crash, check.Cut)
 	}
 	return c
 }
@@ -287,5 +288,5 @@ func (r *run) measure(result *Result) {
 }
 
 func (r *run) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.config.Say, "  "+format+"\n", args...) // nobody minds a line less
+	_, _ = fmt.Fprintf(r.config.Say, format+"\n", args...) // nobody minds a line less
 }

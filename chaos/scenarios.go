@@ -267,9 +267,9 @@ func postgresScenarios() []*Scenario {
 		},
 		{
 			Name: "idle-transaction", About: "Somebody forgets an open transaction, which keeps all dead rows.",
-			Rate: 150, Lasts: 40 * s,
+			Rate: 150, Lasts: 125 * s,
 			draw: func(n *nemesis) {
-				n.hold(2*s, 37*s, "somebody forgets an open transaction",
+				n.hold(3*s, 2*time.Minute, "somebody forgets an open transaction",
 					"DECLARE forgotten CURSOR FOR SELECT * FROM hanger; FETCH 1 FROM forgotten")
 			},
 		},

@@ -14,6 +14,14 @@ func TestSmoke(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the chaos suite starts Kafka and Postgres: not in a short test")
 	}
+	var chosen strings.Builder
+	config := chaos.Config{Seed: 1, HoldTime: 5 * time.Second, Say: &chosen}
+	undo, err := chaos.Prepare(t.Context(), &config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer undo() //nolint:errcheck // a temporary folder
+	t.Log(chosen.String())
 	ran := 0
 	for _, s := range chaos.Scenarios() {
 		if !s.Smoke {
@@ -22,9 +30,9 @@ func TestSmoke(t *testing.T) {
 		ran++
 		t.Run(s.Name, func(t *testing.T) {
 			var said strings.Builder
-			r, err := chaos.Run(t.Context(), s, chaos.Config{
-				Seed: 1, Dir: t.TempDir(), HoldTime: 5 * time.Second, Say: &said,
-			})
+			config := config
+			config.Dir, config.Say = t.TempDir(), &said
+			r, err := chaos.Run(t.Context(), s, config)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, said.String())
 			}

@@ -156,8 +156,12 @@ func (s deleteIfClaimed) Delete(ctx context.Context, refs []node.Ref) ([]bool, e
 			if claim.Ref != ref {
 				continue
 			}
-			tag, err := conn.Exec(ctx, `DELETE FROM hanger WHERE id = $1 AND topic = $2 AND readied_by = $3 AND readied_at = $4`,
-				ref.ID, ref.Topic, claim.ReadiedBy, claim.ReadiedAt)
+			// The first three arguments are those of a delete as it should be.
+			tag, err := conn.Exec(ctx, `
+DELETE FROM hanger WHERE (id, topic, incarnation, readied_by, readied_at) IN (
+  SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::timestamptz[])
+)`, []string{ref.ID}, []string{ref.Topic}, [][16]byte{ref.Incarnation}, [][16]byte{claim.ReadiedBy},
+				[]time.Time{claim.ReadiedAt})
 			if err != nil {
 				return nil, err
 			}

@@ -34,6 +34,7 @@ type commandLine struct {
 	Scenario []string      `placeholder:"NAME,..." help:"Run these only; or list."`
 	Repeat   int           `default:"1" placeholder:"N" help:"Run everything so often, each time with the next seed."`
 	Duration time.Duration `placeholder:"TIME" help:"Go on with the next seed until so much time has passed."`
+	AtOnce   int           `default:"2" placeholder:"N" help:"So many scenarios run at once, on servers of their own."`
 	Backend  string        `enum:",processes,containers" default:"" placeholder:"NAME" help:"processes or containers."`
 	Kafka    string        `placeholder:"HOST:PORT,..." help:"Use this Kafka, which is left running. With --postgres."`
 	Postgres string        `placeholder:"URL" help:"Use this Postgres, as superuser; wal_level has to be logical."`
@@ -88,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // run runs what was asked for, prints the tables, and tells whether everything has passed.
-func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (bool, error) {
+func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (passed bool, err error) {
 	if (c.Kafka == "") != (c.Postgres == "") {
 		return true, errors.New("--kafka and --postgres go together")
 	}
@@ -96,46 +97,55 @@ func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (bool, 
 	if err != nil {
 		return true, err
 	}
+	say := &screen{out: stderr}
+	config := chaos.Config{
+		Backend: c.Backend, Kafka: c.Kafka, Postgres: c.Postgres, Start: c.Start, HoldTime: c.HoldTime, Say: say,
+	}
+	mutants := chaos.Mutants()
 	if c.Mutants {
-		return c.hunt(ctx, stdout, stderr)
+		config.Mutant = mutants[0].Name
 	}
+	undo, err := chaos.Prepare(ctx, &config)
+	defer func() { err = errors.Join(err, undo()) }()
+	switch {
+	case err != nil:
+		return true, err
+	case c.Mutants:
+		return c.hunt(ctx, mutants, config, stdout, say)
+	}
+	return c.all(ctx, scenarios, config, stdout, say)
+}
+
+// all runs the scenarios, some at once, and prints the table.
+func (c *commandLine) all(
+	ctx context.Context, scenarios []*chaos.Scenario, config chaos.Config, stdout io.Writer, say *screen,
+) (bool, error) {
 	begin := time.Now()
-	var results []*chaos.Result
-	passed := true
-	var failed error
-	var absent []string
-	for round := 0; round < c.Repeat || time.Since(begin) < c.Duration; round++ {
-		for i, s := range scenarios {
-			seed := c.Seed + uint64(round)
-			_, _ = fmt.Fprintf(stderr, "[%d/%d] %s, seed %d: %s\n", i+1, len(scenarios), s.Name, seed, s.About)
-			r, err := c.one(ctx, s, seed, "", stderr)
-			switch {
-			case ctx.Err() != nil:
-				return passed, errors.Join(errors.New("interrupted"), c.write(stdout, results))
-			case chaos.Impossible(err):
-				_, _ = fmt.Fprintf(stderr, "  not run: %v\n", err)
-				absent = append(absent, s.Name)
-				continue
-			case err != nil:
-				failed = fmt.Errorf("scenario %s, seed %d: %w", s.Name, seed, err)
-				_, _ = fmt.Fprintf(stderr, "  could not run: %v\n", err)
-				continue
-			}
-			results = append(results, r)
-			passed = passed && r.Passed()
-			c.tell(r, stderr)
+	var tries []*try
+	next := func() *try {
+		round := len(tries) / len(scenarios)
+		if round >= c.Repeat && time.Since(begin) >= c.Duration {
+			return nil
 		}
+		t := &try{scenario: scenarios[len(tries)%len(scenarios)], seed: c.Seed + uint64(round)}
+		tries = append(tries, t)
+		return t
 	}
-	if err := errors.Join(failed, c.write(stdout, results)); err != nil {
-		return passed, err
+	c.atOnce(ctx, next, config, say)
+	results, absent, err := outcome(tries)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	if len(results) > 0 {
+		err = errors.Join(err, c.write(stdout, results))
 	}
 	if len(absent) > 0 {
 		_, _ = fmt.Fprintf(stdout, "not run, because it is not possible here: %s\n", strings.Join(absent, ", "))
 	}
-	if len(results) == 0 {
-		return true, errors.New("nothing could be run")
+	if len(results) == 0 && err == nil {
+		err = errors.New("nothing could be run")
 	}
-	return passed, nil
+	return !slices.ContainsFunc(results, func(r *chaos.Result) bool { return !r.Passed() }), err
 }
 
 // chosen returns the scenarios that were named, or all.
@@ -159,27 +169,9 @@ func (c *commandLine) chosen() ([]*chaos.Scenario, error) {
 	return chosen, nil
 }
 
-// one runs one scenario, in a folder of its own.
-func (c *commandLine) one(
-	ctx context.Context, s *chaos.Scenario, seed uint64, mutant string, say io.Writer,
-) (*chaos.Result, error) {
-	name := fmt.Sprintf("%s-%d", s.Name, seed)
-	if mutant != "" {
-		name += "-" + mutant
-	}
-	dir := filepath.Join(c.Dir, name)
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
-		return nil, fmt.Errorf("make a folder for the logs: %w", err)
-	}
-	return chaos.Run(ctx, s, chaos.Config{
-		Seed: seed, Backend: c.Backend, Kafka: c.Kafka, Postgres: c.Postgres, Dir: dir,
-		Start: c.Start, Mutant: mutant, HoldTime: c.HoldTime, Say: say,
-	})
-}
-
 // tell says what a scenario has shown; of a failure, all that is needed to look into it.
 func (c *commandLine) tell(r *chaos.Result, out io.Writer) {
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, "  "+format+"\n", args...) }
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	s := &r.Verdict.Summary
 	if r.Passed() {
 		say("passed in %v: %d submitted, %d fired, %d duplicates, nothing lost",
@@ -245,42 +237,27 @@ func (c *commandLine) write(stdout io.Writer, results []*chaos.Result) error {
 }
 
 // hunt runs every mutant in the scenario that is to catch it.
-func (c *commandLine) hunt(ctx context.Context, stdout, stderr io.Writer) (bool, error) {
+func (c *commandLine) hunt(
+	ctx context.Context, mutants []*chaos.Mutant, config chaos.Config, stdout io.Writer, say *screen,
+) (bool, error) {
+	var tries []*try
+	next := func() *try {
+		if len(tries) == len(mutants) {
+			return nil
+		}
+		m := mutants[len(tries)]
+		t := &try{scenario: m.Scenario, seed: c.Seed, mutant: m}
+		tries = append(tries, t)
+		return t
+	}
+	c.atOnce(ctx, next, config, say)
 	passed := true
-	for _, m := range chaos.Mutants() {
-		_, _ = fmt.Fprintf(stderr, "mutant %s: %s\n", m.Name, m.About)
-		caught, err := c.catch(ctx, m, stderr)
-		if err != nil {
-			return true, err
+	for _, t := range tries {
+		if t.err != nil {
+			return passed, fmt.Errorf("mutant %s: %w", t.mutant.Name, t.err)
 		}
-		passed = passed && (caught != "") != m.Passes
-		switch {
-		case m.Passes && caught == "":
-			caught = "passes, as it should"
-		case m.Passes:
-			caught = "SHOULD PASS, and is caught " + caught
-		case caught == "":
-			caught = "NOT CAUGHT in " + m.Scenario.Name
-		}
-		_, _ = fmt.Fprintf(stdout, "%-28s %s\n", m.Name, strings.TrimSpace(caught))
+		passed = passed && (t.mutant.Caught(t.result) != nil) != t.mutant.Passes
+		_, _ = fmt.Fprintf(stdout, "%-20s %s\n", t.mutant.Name, t.verdict())
 	}
 	return passed, nil
-}
-
-// catch runs a mutant with up to three seeds, and says what has caught it; "" for nothing.
-func (c *commandLine) catch(ctx context.Context, m *chaos.Mutant, stderr io.Writer) (string, error) {
-	for try := range uint64(3) {
-		r, err := c.one(ctx, m.Scenario, c.Seed+try, m.Name, stderr)
-		if err != nil {
-			return "", fmt.Errorf("mutant %s: %w", m.Name, err)
-		}
-		if len(r.Verdict.Violations) > 0 {
-			return fmt.Sprintf("by %s in %s, seed %d: %s", r.Verdict.Violations[0].Invariant, m.Scenario.Name, r.Seed,
-				r.Verdict.Violations[0].Detail), nil
-		}
-		if m.Passes {
-			break
-		}
-	}
-	return "", nil
 }
