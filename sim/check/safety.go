@@ -104,8 +104,8 @@ func s4(s *state, e *Event) finding {
 }
 
 // s5 is the invariant S5, excused duplicates. Where unknown outcomes and deliveries are not recorded, anything that
-// went wrong since the submission excuses, or before it by no more than a publish and a retry: what they have found
-// out about the brokers is as old as that.
+// went wrong since the submission excuses, or before it by no more than a publish, a retry and a session: what nodes
+// have found out about the brokers, and about being members of their group, is as old as that.
 func s5(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	if sub == nil {
@@ -144,7 +144,7 @@ func (s *state) excuseOf(sub *submission, e *Event) string {
 	case e.Twice:
 		return "appended twice by the brokers"
 	case (!s.recorded[Unknown] || !s.recorded[Deliver]) && s.faults > 0 &&
-		s.fault+s.config.PublishTimeout+s.config.Retry >= sub.at:
+		s.fault+s.config.PublishTimeout+s.config.Retry+s.config.Session >= sub.at:
 		return "a fault shortly before it was submitted, or since"
 	}
 	return ""
