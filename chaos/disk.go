@@ -15,7 +15,7 @@ import (
 // table is there: a Postgres whose log has no room left does not run at all.
 func smallDisk(ctx context.Context, r *run) error {
 	if r.serves() != Processes {
-		return fmt.Errorf("give the table a small disk: %w: the servers are %s", errImpossible, r.serves())
+		return fmt.Errorf("give the table a small disk: %w: the servers are %s", ErrImpossible, r.serves())
 	}
 	dir := filepath.Join(r.dir, "postgres", "small")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -23,7 +23,7 @@ func smallDisk(ctx context.Context, r *run) error {
 	}
 	mount := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", dir)
 	if out, err := mount.CombinedOutput(); err != nil {
-		return fmt.Errorf("give the table a small disk: %w: %s", errImpossible, out)
+		return fmt.Errorf("give the table a small disk: %w: %s", ErrImpossible, out)
 	}
 	r.cleanUp = append(r.cleanUp, func() error {
 		return exec.CommandContext(context.WithoutCancel(ctx), "umount", "-l", dir).Run()

@@ -38,7 +38,11 @@ type history struct {
 	fired    map[int]int // records of each submission on the output topic
 	seen     chan int    // submissions that have just fired, for whoever wants to know
 	copied   map[int]int
-	deletes  []deletion // that were executed, as the nodes' own connections show
+	deletes  []deletion    // that were executed, as the nodes' own connections show
+	faults   int           // of the schedule, that are there now
+	calm     time.Time     // when one of them has begun or ended last
+	busy     time.Duration // the longest that a server has taken to answer without one
+	told     time.Time     // the last time that a long one is in the history
 	stop     context.CancelFunc
 	waits    sync.WaitGroup
 	consumer *kgo.Client
@@ -85,6 +89,7 @@ func (h *history) collect(ctx context.Context, c *cluster) error {
 		return err
 	}
 	h.waits.Go(func() { h.consume(ctx) })
+	h.waits.Go(func() { h.ask(ctx, c) })
 	if c.config.Start == "" {
 		h.waits.Go(func() { h.follow(ctx, c) })
 	}
@@ -218,7 +223,8 @@ func (h *history) close(ctx context.Context, c *cluster) {
 	h.stop = nil
 	h.consumer.Close()
 	if c.config.Start == "" {
-		if err := h.drainSlot(ctx, c); err != nil {
+		// A server that has been slow may still be busy with a look that was given up.
+		if err := await(ctx, time.Minute, func(ctx context.Context) error { return h.drainSlot(ctx, c) }); err != nil {
 			h.fail(err)
 		}
 	}

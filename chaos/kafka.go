@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -199,8 +200,11 @@ func (k *kafka) create(ctx context.Context, partitions int32, topics ...string) 
 		map[string]*string{
 			"max.message.bytes": new("100000"), "message.timestamp.type": new("LogAppendTime"),
 		}, topics...)
-	if err == nil {
-		err = created.Error()
+	for _, topic := range created {
+		// One may be there by a call whose reply came too late: nobody else uses such names.
+		if err == nil && !errors.Is(topic.Err, kerr.TopicAlreadyExists) {
+			err = topic.Err
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("create topics: %w", err)

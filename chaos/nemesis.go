@@ -89,6 +89,8 @@ func (n *nemesis) let(ctx context.Context, f fault) {
 			n.history.add(check.Event{Kind: check.Fault, Text: text})
 		}
 	}
+	n.history.troubled(1)
+	defer n.history.troubled(-1)
 	tell(f.text)
 	n.mu.Lock()
 	n.struck++

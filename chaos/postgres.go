@@ -126,7 +126,7 @@ func (givenServer) freeze(context.Context) error { return errGiven() }
 func (givenServer) thaw(context.Context) error   { return errGiven() }
 
 func errGiven() error {
-	return fmt.Errorf("%w: the servers were given, and are not the suite's own", errImpossible)
+	return fmt.Errorf("%w: the servers were given, and are not the suite's own", ErrImpossible)
 }
 
 // givenPostgres makes a database of its own on a server that somebody else runs, and removes it in the end. It needs a

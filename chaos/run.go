@@ -31,6 +31,10 @@ type Result struct {
 	// Resumed is how long after the healing something fired for the first time; -1 if nothing did.
 	Resumed time.Duration
 
+	// Busy is the longest that a server has taken to answer the suite while no fault was there, where that was longer
+	// than usual: what the machine itself has added to times.
+	Busy time.Duration
+
 	History string // the file
 	Took    time.Duration
 
@@ -49,11 +53,9 @@ func (r *Result) Lost() int {
 	return lost
 }
 
-// errImpossible marks a scenario that can't be run here, such as one that needs to mount a file system.
-var errImpossible = errors.New("not possible here")
-
-// Impossible tells whether a scenario could not be run here, because of what this machine or the backend can't do.
-func Impossible(err error) bool { return errors.Is(err, errImpossible) }
+// ErrImpossible is what Run returns where this machine or the backend can't do what the scenario needs, such as to
+// mount a file system.
+var ErrImpossible = errors.New("not possible here")
 
 // run is one scenario on its cluster.
 type run struct {
@@ -93,6 +95,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		Schedule: r.nemesis.schedule(), History: filepath.Join(config.Dir, "history.txt"), Resumed: -1,
 	}
 	result.Submitted, result.Unknown = r.submitter.counts()
+	result.Busy = h.busy
 	if err := r.blame(); err != nil {
 		return nil, err
 	}
@@ -262,7 +265,7 @@ func (r *run) judged() check.Config {
 		HoldTime: hold, TimingAdvance: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond,
 		DetectionInterval: 500 * time.Millisecond, Lookahead: 250 * time.Millisecond, LeaveAfter: 10 * time.Second,
 		StoreTimeout: hold * 3 / 10, PublishTimeout: hold * 4 / 10, PublishableAge: hold / 2, Retry: 2 * time.Second,
-		StoreLatency: 300 * time.Millisecond, BrokerLatency: 500 * time.Millisecond,
+		StoreLatency: storeLatency, BrokerLatency: brokerLatency,
 		ClockError: 2 * time.Millisecond, Session: 10 * time.Second, Rebalance: 30 * time.Second,
 		Settle: 10 * time.Second, Nodes: len(r.nodes), Batch: 500,
 	}

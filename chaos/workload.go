@@ -40,6 +40,7 @@ type submitter struct {
 	mu        sync.Mutex
 	submitted []submission // those that were acknowledged
 	unknown   int          // those that were not
+	warm      time.Time    // when the first acknowledgement came: before, the client gets to know the brokers
 	waits     sync.WaitGroup
 }
 
@@ -124,6 +125,7 @@ func (c *submitter) submit(ctx context.Context, s submission, delay time.Duratio
 		e.Flaw = check.Invalid
 	}
 	c.waits.Add(1)
+	asked := time.Now()
 	c.kafka.Produce(context.WithoutCancel(ctx), r, func(_ *kgo.Record, err error) {
 		defer c.waits.Done()
 		c.mu.Lock()
@@ -133,6 +135,12 @@ func (c *submitter) submit(ctx context.Context, s submission, delay time.Duratio
 			e.Flaw = check.Unacknowledged
 		} else {
 			c.submitted = append(c.submitted, s)
+			if c.warm.IsZero() {
+				c.warm = time.Now()
+			}
+			if asked.After(c.warm) {
+				c.history.answered("Kafka", asked, brokerLatency)
+			}
 		}
 		c.history.add(e)
 	})

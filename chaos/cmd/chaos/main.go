@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -173,8 +174,12 @@ func (c *commandLine) chosen() ([]*chaos.Scenario, error) {
 func (c *commandLine) tell(r *chaos.Result, out io.Writer) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	s := &r.Verdict.Summary
+	if r.Busy > 0 {
+		say("the machine was busy: an answer took %v without a fault, and bounds are wider by that",
+			r.Busy.Round(time.Millisecond))
+	}
 	if r.Passed() {
-		say("passed in %v: %d submitted, %d fired, %d duplicates, nothing lost",
+		say("passed in %v: submitted %d, fired %d, duplicates %d, nothing lost",
 			r.Took.Round(time.Second), r.Submitted, s.Fired, s.Duplicates)
 		return
 	}
@@ -215,7 +220,7 @@ func (c *commandLine) write(stdout io.Writer, results []*chaos.Result) error {
 		return err
 	}
 	report := &chaos.Report{
-		Title:   fmt.Sprintf("Chaos: %d scenarios", len(results)),
+		Title:   "Chaos, from seed " + strconv.FormatUint(c.Seed, 10),
 		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
 		Results: results,
 	}

@@ -64,15 +64,15 @@ func (c *commandLine) atOnce(ctx context.Context, next func() *try, config chaos
 				if t == nil {
 					return
 				}
-				c.run1(ctx, t, config, say)
+				c.play(ctx, t, config, say)
 			}
 		})
 	}
 	workers.Wait()
 }
 
-// run1 runs one try, a mutant with more seeds until it is caught.
-func (c *commandLine) run1(ctx context.Context, t *try, config chaos.Config, say *screen) {
+// play runs one try, a mutant with more seeds until it is caught.
+func (c *commandLine) play(ctx context.Context, t *try, config chaos.Config, say *screen) {
 	lines := &lines{screen: say, prefix: t.name()}
 	_, _ = fmt.Fprintln(lines, t.scenario.About)
 	for {
@@ -95,7 +95,7 @@ func (c *commandLine) run1(ctx context.Context, t *try, config chaos.Config, say
 	switch {
 	case ctx.Err() != nil:
 		_, _ = fmt.Fprintln(lines, "interrupted")
-	case chaos.Impossible(t.err):
+	case errors.Is(t.err, chaos.ErrImpossible):
 		_, _ = fmt.Fprintf(lines, "not run: %v\n", t.err)
 	case t.err != nil:
 		_, _ = fmt.Fprintf(lines, "could not run: %v\n", t.err)
@@ -111,7 +111,7 @@ func (c *commandLine) run1(ctx context.Context, t *try, config chaos.Config, say
 func outcome(tries []*try) (results []*chaos.Result, absent []string, err error) {
 	for _, t := range tries {
 		switch {
-		case chaos.Impossible(t.err):
+		case errors.Is(t.err, chaos.ErrImpossible):
 			absent = append(absent, t.scenario.Name)
 		case t.err != nil:
 			err = fmt.Errorf("scenario %s, seed %d: %w", t.scenario.Name, t.seed, t.err)

@@ -1,0 +1,76 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"chronos/sim/check"
+)
+
+// What a call to a server takes at the worst on a small and busy machine, when nothing goes wrong. The judge's bounds
+// are made of it.
+const (
+	storeLatency  = 300 * time.Millisecond
+	brokerLatency = 500 * time.Millisecond
+)
+
+// troubled notes that a fault begins, or with -1 that it is over: what servers do meanwhile says nothing about the
+// machine.
+func (h *history) troubled(faults int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults += faults
+	h.calm = time.Now()
+}
+
+// answered takes note that a server has answered the suite itself. If that took longer than the judge believes, and no
+// fault of the schedule explains it, the machine is too busy for its bounds: that is a fault too, since the moment of
+// the question.
+func (h *history) answered(server string, asked time.Time, usual time.Duration) {
+	took := time.Since(asked)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if took <= usual || h.faults > 0 || asked.Before(h.calm) {
+		return
+	}
+	h.busy = max(h.busy, took)
+	if asked.Sub(h.told) < time.Second {
+		return // who asks often need not be told each time
+	}
+	h.told = asked
+	h.events = append(h.events, check.Event{
+		Kind: check.Fault, At: asked.Sub(h.since),
+		Text: fmt.Sprintf("the machine is busy: %s answers after %v", server, took.Round(time.Millisecond)),
+	})
+}
+
+// ask makes Postgres commit something again and again. The submitter does the same with Kafka.
+func (h *history) ask(ctx context.Context, c *cluster) {
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	var conn *pgx.Conn
+	for {
+		var err error
+		if conn == nil || conn.IsClosed() {
+			conn, err = c.postgres.connect(ctx)
+		}
+		if err == nil {
+			asked := time.Now()
+			_, err = conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'probe', '')")
+			if err == nil {
+				h.answered("Postgres", asked, storeLatency)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			if conn != nil {
+				_ = conn.Close(context.WithoutCancel(ctx)) // it may have been ended by a fault
+			}
+			return
+		case <-again.C:
+		}
+	}
+}
