@@ -43,6 +43,8 @@ type history struct {
 	calm     time.Time     // when one of them has begun or ended last
 	busy     time.Duration // the longest that a server has taken to answer without one
 	told     time.Time     // the last time that a long one is in the history
+	mended   time.Time     // when the schedule was over and everything was whole
+	quiet    time.Time     // the end of the last trouble since, if the machine was busy
 	stop     context.CancelFunc
 	waits    sync.WaitGroup
 	consumer *kgo.Client
@@ -253,7 +255,8 @@ func (h *history) verdict(config check.Config, file string) (check.Verdict, []ch
 	for _, e := range events {
 		config.Messages = max(config.Messages, e.Message)
 	}
-	events = append(events, check.Event{Kind: check.Configure, Config: &config})
+	events = append(events, check.Event{Kind: check.Configure, Config: &config},
+		check.Event{Kind: check.Heal, At: h.healed().Sub(h.since)})
 	inCommitOrder(events)
 	slices.SortStableFunc(events, func(a, b check.Event) int {
 		return cmp.Or(cmp.Compare(max(a.At, 0), max(b.At, 0)), cmp.Compare(rank(a.Kind), rank(b.Kind)))

@@ -36,7 +36,7 @@ func (h *history) answered(server string, asked time.Time, usual time.Duration) 
 	if took <= usual || h.faults > 0 || asked.Before(h.calm) {
 		return
 	}
-	h.busy = max(h.busy, took)
+	h.busy, h.quiet = max(h.busy, took), time.Now()
 	if asked.Sub(h.told) < time.Second {
 		return // who asks often need not be told each time
 	}
@@ -45,6 +45,29 @@ func (h *history) answered(server string, asked time.Time, usual time.Duration) 
 		Kind: check.Fault, At: asked.Sub(h.since),
 		Text: fmt.Sprintf("the machine is busy: %s answers after %v", server, took.Round(time.Millisecond)),
 	})
+}
+
+// heal notes that the schedule is over and everything is whole. The world has healed then, or later, when the machine
+// is not too busy any more: nothing goes wrong from that time on.
+func (h *history) heal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mended = time.Now()
+	h.quiet = h.mended
+}
+
+// healed returns since when nothing goes wrong.
+func (h *history) healed() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.quiet
+}
+
+// slowest returns the longest that a server has taken to answer without a fault, if that was longer than usual.
+func (h *history) slowest() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.busy
 }
 
 // ask makes Postgres commit something again and again. The submitter does the same with Kafka.

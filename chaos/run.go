@@ -95,7 +95,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		Schedule: r.nemesis.schedule(), History: filepath.Join(config.Dir, "history.txt"), Resumed: -1,
 	}
 	result.Submitted, result.Unknown = r.submitter.counts()
-	result.Busy = h.busy
+	result.Busy = h.slowest()
 	if err := r.blame(); err != nil {
 		return nil, err
 	}
@@ -155,12 +155,11 @@ func (r *run) play(ctx context.Context) error {
 	if err := r.heal(ctx); err != nil {
 		return err
 	}
-	healed := time.Now()
 	r.say("healed; submitting for %v more", afterwards)
-	sleepUntil(ctx, healed.Add(afterwards))
+	sleepUntil(ctx, r.history.healed().Add(afterwards))
 	stop()
 	<-done
-	return r.drain(ctx, healed)
+	return r.drain(ctx)
 }
 
 // afterwards is how long the client goes on after the healing.
@@ -210,30 +209,37 @@ func (r *run) heal(ctx context.Context) error {
 	if err := r.kafka.whole(ctx, 2*time.Minute); err != nil {
 		return err
 	}
-	r.history.add(check.Event{Kind: check.Heal})
+	r.history.heal()
 	if r.nodes[0].life == nil {
 		return r.nodes[0].start(ctx, false)
 	}
 	return nil
 }
 
-// drain waits until everything has come out and the table is empty, or the bound has passed.
-func (r *run) drain(ctx context.Context, healed time.Time) error {
-	const longest = 10 * time.Second // the delays of the workload
+// drain waits until everything has come out and the table is empty, or the bound has passed. On a machine that is busy
+// all the time no bound means anything: that is an error.
+func (r *run) drain(ctx context.Context) error {
+	const (
+		longest = 10 * time.Second // the delays of the workload
+		most    = 10 * time.Minute
+	)
 	config := r.judged()
 	// The judge's bound grows with the number of submissions: what ends before it loses without being told.
 	acknowledged, unknown := r.submitter.counts()
 	config.Messages = acknowledged + unknown
-	limit := healed.Add(afterwards + longest + config.Drained())
-	for time.Now().Before(limit) && ctx.Err() == nil {
+	bound := afterwards + longest + config.Drained()
+	for time.Since(r.history.healed()) < bound && ctx.Err() == nil {
 		open, left := r.submitter.open(), r.left(ctx)
 		if len(open) == 0 && left == 0 {
 			break
 		}
+		if time.Since(r.history.mended) > most {
+			return fmt.Errorf("the machine is too busy: for %v answers have taken up to %v", most, r.history.slowest())
+		}
 		sleepUntil(ctx, time.Now().Add(200*time.Millisecond))
 	}
 	r.say("drained %v after the healing; %d submissions are open, %d rows are left",
-		time.Since(healed).Round(time.Millisecond), len(r.submitter.open()), r.left(ctx))
+		time.Since(r.history.healed()).Round(time.Millisecond), len(r.submitter.open()), r.left(ctx))
 	for _, n := range r.nodes {
 		if n.life != nil && n.life.learn() == nil {
 			r.introduce(n.life.name, n.life.id)
@@ -276,15 +282,12 @@ func (r *run) judged() check.Config {
 	return c
 }
 
-// measure finds out how soon something fired again.
+// measure finds out how soon something fired again when everything was mended.
 func (r *run) measure(result *Result) {
-	healed := time.Duration(-1)
+	mended := r.history.mended.Sub(r.history.since)
 	for i := range result.events {
-		switch e := &result.events[i]; {
-		case e.Kind == check.Heal:
-			healed = e.At
-		case e.Kind == check.Fire && healed >= 0:
-			result.Resumed = e.At - healed
+		if e := &result.events[i]; e.Kind == check.Fire && e.At >= mended {
+			result.Resumed = e.At - mended
 			return
 		}
 	}
