@@ -53,10 +53,9 @@ func (b *dockerBackend) name() string { return Containers }
 
 // dockerServer is a server that is a container.
 type dockerServer struct {
-	client     *testcontainers.DockerClient
-	container  testcontainers.Container
-	id, log    string
-	stopSignal string
+	client    *testcontainers.DockerClient
+	container testcontainers.Container
+	id, log   string
 }
 
 func (s *dockerServer) start(ctx context.Context) error {
@@ -71,7 +70,7 @@ func (s *dockerServer) kill(ctx context.Context) error {
 
 func (s *dockerServer) stop(ctx context.Context) error {
 	seconds := 20
-	_, err := s.client.ContainerStop(ctx, s.id, client.ContainerStopOptions{Signal: s.stopSignal, Timeout: &seconds})
+	_, err := s.client.ContainerStop(ctx, s.id, client.ContainerStopOptions{Timeout: &seconds})
 	return err
 }
 
@@ -106,16 +105,18 @@ func (b *dockerBackend) database(ctx context.Context, spec databaseSpec) (server
 	}, spec.log, "SIGQUIT")
 }
 
-// create makes a container and does not start it.
+// create makes a container and does not start it. The signal that stops it is its own: an engine older than 23 takes
+// none with the request.
 func (b *dockerBackend) create(
 	ctx context.Context, r testcontainers.ContainerRequest, log, stopSignal string,
 ) (server, error) {
+	r.ConfigModifier = func(c *container.Config) { c.StopSignal = stopSignal }
 	r.HostConfigModifier = func(h *container.HostConfig) { h.NetworkMode = "host" }
 	c, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{ContainerRequest: r})
 	if err != nil {
 		return nil, fmt.Errorf("create a container of %s: %w", r.Image, err)
 	}
-	s := &dockerServer{client: b.client, container: c, id: c.GetContainerID(), log: log, stopSignal: stopSignal}
+	s := &dockerServer{client: b.client, container: c, id: c.GetContainerID(), log: log}
 	b.servers = append(b.servers, s)
 	return s, nil
 }
