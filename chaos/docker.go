@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
@@ -55,12 +56,33 @@ func (b *dockerBackend) name() string { return Containers }
 type dockerServer struct {
 	client    *testcontainers.DockerClient
 	container testcontainers.Container
-	id, log   string
+	id        string
+	log       string         // the file
+	output    sync.WaitGroup // those who write to it
 }
 
+// start starts the container. What it prints is in the log while it runs, for whoever waits for it in vain.
 func (s *dockerServer) start(ctx context.Context) error {
-	_, err := s.client.ContainerStart(ctx, s.id, client.ContainerStartOptions{})
-	return err
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open the log of a container: %w", err)
+	}
+	from, err := s.client.ContainerAttach(ctx, s.id, client.ContainerAttachOptions{
+		Stream: true, Stdout: true, Stderr: true,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("read what a container prints: %w", err), log.Close())
+	}
+	if _, err := s.client.ContainerStart(ctx, s.id, client.ContainerStartOptions{}); err != nil {
+		from.Close()
+		return errors.Join(fmt.Errorf("start a container: %w", err), log.Close())
+	}
+	s.output.Go(func() {
+		defer log.Close() //nolint:errcheck // a line less is no failure
+		defer from.Close()
+		_, _ = stdcopy.StdCopy(log, log, from.Reader) // it ends when the container does
+	})
+	return nil
 }
 
 func (s *dockerServer) kill(ctx context.Context) error {
@@ -121,27 +143,17 @@ func (b *dockerBackend) create(
 	return s, nil
 }
 
-// close removes the containers, and keeps their logs.
+// close removes the containers with their data.
 func (b *dockerBackend) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var errs []error
 	for _, s := range b.servers {
-		errs = append(errs, s.keepLog(ctx), s.container.Terminate(ctx, testcontainers.StopTimeout(0)))
+		err := s.container.Terminate(ctx, testcontainers.StopTimeout(0))
+		if err == nil {
+			s.output.Wait() // it ends with the container
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, b.client.Close())...)
-}
-
-func (s *dockerServer) keepLog(ctx context.Context) error {
-	in, err := s.container.Logs(ctx)
-	if err != nil {
-		return fmt.Errorf("read the log of a container: %w", err)
-	}
-	defer in.Close() //nolint:errcheck // it is only read
-	out, err := os.Create(s.log)
-	if err != nil {
-		return fmt.Errorf("keep the log of a container: %w", err)
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
