@@ -128,15 +128,19 @@ func (b *dockerBackend) database(ctx context.Context, spec databaseSpec) (server
 }
 
 // create makes a container and does not start it. The signal that stops it is its own: an engine older than 23 takes
-// none with the request.
+// none with the request. The label is for people, who may have to remove what a killed suite has left.
 func (b *dockerBackend) create(
 	ctx context.Context, r testcontainers.ContainerRequest, log, stopSignal string,
-) (server, error) {
+) (*dockerServer, error) {
+	r.Labels = map[string]string{"chronos-chaos": ""}
 	r.ConfigModifier = func(c *container.Config) { c.StopSignal = stopSignal }
 	r.HostConfigModifier = func(h *container.HostConfig) { h.NetworkMode = "host" }
+	// Nobody would remove a container that the engine makes for a request that was given up.
+	ctx = context.WithoutCancel(ctx)
 	c, err := testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{ContainerRequest: r})
 	if err != nil {
-		return nil, fmt.Errorf("create a container of %s: %w", r.Image, err)
+		return nil, errors.Join(fmt.Errorf("create a container of %s: %w", r.Image, err),
+			testcontainers.TerminateContainer(c))
 	}
 	s := &dockerServer{client: b.client, container: c, id: c.GetContainerID(), log: log}
 	b.servers = append(b.servers, s)
