@@ -64,17 +64,23 @@ const (
 	Containers = "containers"
 )
 
-// chooseBackend returns the name of the backend that there is: containers if an engine answers and has the images,
-// processes otherwise. say is told which, and why.
-func chooseBackend(ctx context.Context, say io.Writer) string {
-	docker, err := openDocker(ctx, "")
-	if err == nil {
-		_ = docker.close() // it was only a look
-		_, _ = fmt.Fprintln(say, "Kafka and Postgres are containers")
-		return Containers
+// chooseBackend returns the name of the backend to use. Without a name it is containers if an engine answers, has the
+// images and can be reached, and processes otherwise; say is told which, and why. Containers that were asked for and
+// can't be had are an error.
+func chooseBackend(ctx context.Context, name string, say io.Writer) (string, error) {
+	if name != Containers && name != "" {
+		return name, nil
 	}
-	_, _ = fmt.Fprintf(say, "Kafka and Postgres are processes, because there are no containers: %v\n", err)
-	return Processes
+	err := tryDocker(ctx)
+	switch {
+	case name == Containers:
+		return name, err
+	case err != nil:
+		_, _ = fmt.Fprintf(say, "Kafka and Postgres are processes, because there are no containers: %v\n", err)
+		return Processes, nil
+	}
+	_, _ = fmt.Fprintln(say, "Kafka and Postgres are containers")
+	return Containers, nil
 }
 
 // openBackend returns the backend of that name.
@@ -83,7 +89,11 @@ func openBackend(ctx context.Context, name, dir string, say io.Writer) (backend,
 	case Processes:
 		return openLocal(ctx, dir, say)
 	case Containers:
-		return openDocker(ctx, dir)
+		docker, err := openDocker(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return docker, nil
 	}
 	return nil, fmt.Errorf("there is no backend %q: it can be %s or %s", name, Processes, Containers)
 }

@@ -50,8 +50,10 @@ type Config struct {
 // unless there is one. undo removes what it has built.
 func Prepare(ctx context.Context, config *Config) (undo func() error, err error) {
 	undo = func() error { return nil }
-	if config.Backend == "" && config.Kafka == "" {
-		config.Backend = chooseBackend(ctx, config.Say)
+	if config.Kafka == "" {
+		if config.Backend, err = chooseBackend(ctx, config.Backend, config.Say); err != nil {
+			return undo, err
+		}
 	}
 	if config.Binary != "" || config.Start != "" {
 		return undo, nil

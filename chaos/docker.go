@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
+	tclog "github.com/testcontainers/testcontainers-go/log"
 )
 
 // dockerBackend runs servers as containers, on the network of the machine that the engine runs on: a broker tells its
@@ -26,28 +29,91 @@ type dockerBackend struct {
 	servers         []*dockerServer
 }
 
+// tryDocker sees that containers can be used. It is called once, before anything else is done with them.
+func tryDocker(ctx context.Context) error {
+	tclog.SetDefault(tclog.NewNoopLogger()) // it would tell of every step of every container
+	b, err := openDocker(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.reach(ctx), b.close())
+}
+
 // openDocker finds an engine that answers and has the images. They can be others: CHRONOS_TEST_KAFKA_IMAGE (with the
 // conventions of apache/kafka) and CHRONOS_TEST_POSTGRES_IMAGE (with those of postgres). They are the same as those of
 // scripts/with-servers.
-func openDocker(ctx context.Context, _ string) (backend, error) {
-	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+func openDocker(ctx context.Context) (*dockerBackend, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	c, err := testcontainers.NewDockerClientWithOpts(limited)
+	c, err := testcontainers.NewDockerClientWithOpts(ctx)
+	if err == nil {
+		_, err = c.Ping(ctx, client.PingOptions{})
+	}
 	if err != nil {
-		return nil, fmt.Errorf("find a container engine: %w", err)
+		return nil, fmt.Errorf("find a container engine: none answers at DOCKER_HOST or at the usual places: %s",
+			strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	b := &dockerBackend{client: c, kafka: "apache/kafka:4.3.1", postgres: "postgres:17"}
-	for image, variable := range map[*string]string{
-		&b.kafka: "CHRONOS_TEST_KAFKA_IMAGE", &b.postgres: "CHRONOS_TEST_POSTGRES_IMAGE",
-	} {
-		if given := os.Getenv(variable); given != "" {
-			*image = given
+	for _, i := range []struct {
+		image    *string
+		variable string
+	}{{&b.kafka, "CHRONOS_TEST_KAFKA_IMAGE"}, {&b.postgres, "CHRONOS_TEST_POSTGRES_IMAGE"}} {
+		if given := os.Getenv(i.variable); given != "" {
+			*i.image = given
 		}
-		if _, err := c.ImageInspect(limited, *image); err != nil {
-			return nil, fmt.Errorf("look for the image %s: %w", *image, err)
+		if _, err := c.ImageInspect(ctx, *i.image); err != nil {
+			_ = c.Close() // nothing was done with it
+			return nil, fmt.Errorf("look for the image %s, which docker pull fetches and %s replaces: %w",
+				*i.image, i.variable, err)
 		}
 	}
 	return b, nil
+}
+
+// reach sees that a container on the network of the engine's machine is on the network of the suite. The engine may be
+// on another machine, or in a network of its own: then servers would wait on a loopback that nobody here can reach. It
+// compares the kernel and the network, as a container sees them.
+func (b *dockerBackend) reach(ctx context.Context) error {
+	const kernel, network = "/proc/sys/kernel/random/boot_id", "/proc/self/ns/net"
+	const inquiry = "cat " + kernel + " && readlink " + network
+	here, err := exec.CommandContext(ctx, "sh", "-c", inquiry).Output()
+	if err != nil {
+		return fmt.Errorf("look at the network of the suite: %w", err)
+	}
+	there, err := b.output(ctx, testcontainers.ContainerRequest{
+		Image: b.kafka, Entrypoint: []string{"sh", "-c", inquiry},
+	})
+	if err != nil {
+		return fmt.Errorf("look at the network of the container engine: %w", err)
+	}
+	if there != string(here) {
+		return errors.New("use the container engine: its containers are on another network than the suite, which " +
+			"could not reach their ports; docs/CHAOS.md says how to run it there")
+	}
+	return nil
+}
+
+// output returns what a container prints that ends by itself.
+func (b *dockerBackend) output(ctx context.Context, r testcontainers.ContainerRequest) (string, error) {
+	file, err := os.CreateTemp("", "chronos-chaos-")
+	if err != nil {
+		return "", fmt.Errorf("make a file for what a container prints: %w", err)
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // it is a temporary file
+	defer file.Close()           //nolint:errcheck // it is only read
+	s, err := b.create(ctx, r, file.Name(), "SIGKILL")
+	if err != nil {
+		return "", err
+	}
+	if err := s.start(ctx); err != nil {
+		return "", err
+	}
+	s.output.Wait()
+	text, err := io.ReadAll(file)
+	if err != nil {
+		return "", fmt.Errorf("read what a container has printed: %w", err)
+	}
+	return string(text), nil
 }
 
 func (b *dockerBackend) name() string { return Containers }
