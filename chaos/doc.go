@@ -24,5 +24,6 @@
 //   - mutants.go: the broken nodes that the suite has to notice, and where.
 //   - report.go: tables and pages for people. cmd/chaos is the command behind `make chaos`.
 //
-// Servers listen on 127.0.0.1, are started by the suite itself, and end with it: also when it is killed.
+// Servers listen on 127.0.0.1, are started by the suite itself, and end with it: also when it is killed, where
+// testcontainers' reaper sees to the containers.
 package chaos
