@@ -109,6 +109,8 @@ func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (passed
 	undo, err := chaos.Prepare(ctx, &config)
 	defer func() { err = errors.Join(err, undo()) }()
 	switch {
+	case ctx.Err() != nil:
+		return true, errors.New("interrupted")
 	case err != nil:
 		return true, err
 	case c.Mutants:
