@@ -19,7 +19,8 @@
 //   - node.go: node processes.
 //   - workload.go, history.go, rows.go: the client, and what is written down. Row changes come from a logical
 //     replication slot, in commit order: what really happened, whatever a node was told.
-//     blame.go finds in the nodes' logs who has taken a claim off, which the slot does not tell.
+//     blame.go finds in the nodes' logs who has taken a claim off, which the slot does not tell. probe.go tells a
+//     machine that is too busy from nodes that are slow.
 //   - nemesis.go, disk.go, scenarios.go: faults, and when they strike. run.go: one scenario from beginning to end.
 //   - mutants.go: the broken nodes that the suite has to notice, and where.
 //   - report.go: tables and pages for people. cmd/chaos is the command behind `make chaos`.
