@@ -110,14 +110,19 @@ type Report struct {
 	Results []*Result
 }
 
-// picture is the timeline of one result.
-type picture struct {
-	*Result
-
-	Cells  []string
+// timeline is what a picture of a result is made of: each message as a point, where it fired and how late it was.
+type timeline struct {
 	End    float64
 	Points []point
-	Faults []mark
+	Marks  []mark
+}
+
+// entry is a result on the page.
+type entry struct {
+	*Result
+	timeline
+
+	Cells  []string
 	Broken []string
 }
 
@@ -136,45 +141,53 @@ func (r *Report) WriteHTML(out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read the template of the report: %w", err)
 	}
-	var pictures []*picture
-	for _, result := range r.Results {
-		pictures = append(pictures, draw(result))
+	var rows, pictures []entry
+	for i, result := range r.Results {
+		one := entry{result, result.timeline, result.cells(), slices.Clone(result.Broken)}
+		for i := range result.Verdict.Violations {
+			one.Broken = append(one.Broken, result.Verdict.Violations[i].String())
+		}
+		rows = append(rows, one)
+		if !result.Passed() || i >= len(r.Results)-mostPictures {
+			pictures = append(pictures, one)
+		}
 	}
 	data := struct {
 		*Report
 
-		Pictures []*picture
-	}{r, pictures}
+		Rows, Pictures []entry
+	}{r, rows, pictures}
 	if err := t.Execute(out, data); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
 }
 
-// draw makes the timeline of a result: each message as a point, where it fired and how late it was.
-func draw(r *Result) *picture {
-	p := &picture{Result: r, Cells: r.cells(), Broken: slices.Clone(r.Broken)}
-	for i := range r.Verdict.Violations {
-		p.Broken = append(p.Broken, r.Verdict.Violations[i].String())
-	}
+// mostPictures is how many results the page has pictures of, the last ones, besides those that are broken: it has to
+// open in a browser after a night, too.
+const mostPictures = 50
+
+// draw makes the timeline of a history.
+func draw(events []check.Event) timeline {
+	var t timeline
 	due := map[int]time.Duration{}
-	for i := range r.events {
-		e := &r.events[i]
-		p.End = max(p.End, e.At.Seconds())
+	for i := range events {
+		e := &events[i]
+		t.End = max(t.End, e.At.Seconds())
 		switch e.Kind {
 		case check.Submit:
 			due[e.Message] = max(e.Deadline, e.At)
 		case check.Fire:
 			if d, first := due[e.Message]; first {
-				p.Points = append(p.Points, point{e.At.Seconds(), (e.At - d).Seconds()})
+				t.Points = append(t.Points, point{e.At.Seconds(), (e.At - d).Seconds()})
 				delete(due, e.Message)
 			}
 		case check.Fault:
-			p.Faults = append(p.Faults, mark{e.At.Seconds(), e.Text})
+			t.Marks = append(t.Marks, mark{e.At.Seconds(), e.Text})
 		case check.Heal:
-			p.Faults = append(p.Faults, mark{e.At.Seconds(), "healed"})
+			t.Marks = append(t.Marks, mark{e.At.Seconds(), "healed"})
 		default:
 		}
 	}
-	return p
+	return t
 }

@@ -38,7 +38,7 @@ type Result struct {
 	History string // the file
 	Took    time.Duration
 
-	events []check.Event
+	timeline timeline
 }
 
 // Passed tells whether nothing was broken.
@@ -65,6 +65,7 @@ type run struct {
 	history   *history
 	submitter *submitter
 	nemesis   *nemesis
+	events    []check.Event // in the end, in their order
 }
 
 // Run runs a scenario from beginning to end: servers, nodes, workload, faults, healing, draining, verdict. The result
@@ -99,7 +100,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 	if err := r.blame(); err != nil {
 		return nil, err
 	}
-	if result.Verdict, result.events, err = h.verdict(r.judged(), result.History); err != nil {
+	if result.Verdict, r.events, err = h.verdict(r.judged(), result.History); err != nil {
 		return nil, err
 	}
 	r.measure(result)
@@ -112,6 +113,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 			result.Broken = append(result.Broken, broken)
 		}
 	}
+	result.timeline = draw(r.events)
 	result.Took = time.Since(begin)
 	return result, nil
 }
@@ -285,8 +287,8 @@ func (r *run) judged() check.Config {
 // measure finds out how soon something fired again when everything was mended.
 func (r *run) measure(result *Result) {
 	mended := r.history.mended.Sub(r.history.since)
-	for i := range result.events {
-		if e := &result.events[i]; e.Kind == check.Fire && e.At >= mended {
+	for i := range r.events {
+		if e := &r.events[i]; e.Kind == check.Fire && e.At >= mended {
 			result.Resumed = e.At - mended
 			return
 		}

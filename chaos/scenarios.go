@@ -287,10 +287,10 @@ func postgresScenarios() []*Scenario {
 }
 
 // sorted demands that what is no submission is rejected, and nothing else is.
-func sorted(_ *run, r *Result) string {
+func sorted(run *run, _ *Result) string {
 	flaws := map[int]string{}
-	for i := range r.events {
-		switch e := &r.events[i]; {
+	for i := range run.events {
+		switch e := &run.events[i]; {
 		case e.Kind == check.Submit:
 			flaws[e.Message] = e.Flaw
 		case e.Kind == check.Copy && flaws[e.Message] != check.Invalid:
@@ -311,9 +311,9 @@ func noDuplicates(_ *run, r *Result) string {
 }
 
 // noSuspicion demands that nobody waits for the hold time: a node that is stopped gives its claims back.
-func noSuspicion(run *run, r *Result) string {
-	for i := range r.events {
-		if e := &r.events[i]; e.Kind == check.Reset && e.Age >= run.config.HoldTime {
+func noSuspicion(run *run, _ *Result) string {
+	for i := range run.events {
+		if e := &run.events[i]; e.Kind == check.Reset && e.Age >= run.config.HoldTime {
 			return fmt.Sprintf("the claim on %s waited for the hold time, and nobody was killed", e.ID)
 		}
 	}
@@ -335,16 +335,16 @@ func resumed(_ *run, r *Result) string {
 func recovered(run *run, r *Result) string {
 	within := run.config.HoldTime + 500*time.Millisecond + time.Second + r.Busy
 	names := map[check.UUID]string{}
-	for i := range r.events {
-		if e := &r.events[i]; e.Kind == check.Start {
+	for i := range run.events {
+		if e := &run.events[i]; e.Kind == check.Start {
 			names[e.Owner] = e.Node
 		}
 	}
 	claims := map[string]*check.Event{} // by incarnation
 	messages := map[string]int{}
 	orphans := map[int]time.Duration{} // since when a submission waits for somebody else
-	for i := range r.events {
-		e := &r.events[i]
+	for i := range run.events {
+		e := &run.events[i]
 		row := e.Incarnation.String()
 		switch e.Kind {
 		case check.Insert:
