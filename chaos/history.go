@@ -53,8 +53,8 @@ type history struct {
 func newHistory() *history {
 	return &history{
 		// Without its monotonic part, so that all events are dated by one clock: the servers know no other.
-		since: time.Now().Round(0), rows: rows{columns: map[uint32][]string{}}, fired: map[int]int{}, copied: map[int]int{},
-		seen: make(chan int, 1000),
+		since: time.Now().Round(0), rows: rows{columns: map[uint32][]string{}},
+		fired: map[int]int{}, copied: map[int]int{}, seen: make(chan int, 1000),
 	}
 }
 
