@@ -54,7 +54,7 @@ func (r *Result) cells() []string {
 	s := &r.Verdict.Summary
 	return []string{
 		r.Scenario, fmt.Sprint(r.Faults), fmt.Sprint(r.Submitted), fmt.Sprint(s.Fired), r.duplicates(),
-		fmt.Sprint(r.Lost()), latency(s.Quiet.Median, s.Quiet.Count), latency(s.Quiet.P999, s.Quiet.Count),
+		fmt.Sprint(s.Lost), latency(s.Quiet.Median, s.Quiet.Count), latency(s.Quiet.P999, s.Quiet.Count),
 		latency(s.Rough.Median, s.Rough.Count), latency(s.Rough.P999, s.Rough.Count),
 		seconds(r.Resumed), seconds(s.Drained), r.verdict(),
 	}

@@ -44,15 +44,6 @@ type Result struct {
 // Passed tells whether nothing was broken.
 func (r *Result) Passed() bool { return len(r.Verdict.Violations) == 0 && len(r.Broken) == 0 }
 
-// Lost counts the violations of S1.
-func (r *Result) Lost() int {
-	lost := 0
-	for _, v := range r.Verdict.Violations {
-		lost += len(slices.DeleteFunc([]string{v.Invariant}, func(name string) bool { return name != "S1" }))
-	}
-	return lost
-}
-
 // ErrImpossible is what Run returns where this machine or the backend can't do what the scenario needs, such as to
 // mount a file system.
 var ErrImpossible = errors.New("not possible here")

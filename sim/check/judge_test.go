@@ -313,3 +313,16 @@ func TestBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestLost loses two submissions of three. One violation is enough to fail, and the summary counts both.
+func TestLost(t *testing.T) {
+	v := judge(t, strings.Replace(preamble, "ALL", "submit,fire,copy", 1)+
+		"1s submit message=1 id=x topic=out payload=a deadline=2s\n"+
+		"1s submit message=2 id=y topic=out payload=b deadline=2s\n"+
+		"1s submit message=3 id=z topic=out payload=c deadline=2s\n2s fire message=2 payload=b\n"+end)
+	var text strings.Builder
+	_, err := v.WriteTo(&text)
+	if v.Summary.Lost != 2 || err != nil || !strings.Contains(text.String(), "covered by another 0, LOST 2\n") {
+		t.Errorf("%d are lost: %v\n%s", v.Summary.Lost, err, text.String())
+	}
+}

@@ -23,17 +23,25 @@ func s1(s *state, e *Event) finding {
 		return holds()
 	}
 	for _, sub := range s.inOrder() {
-		switch {
-		case sub.fires > 0 || sub.copies > 0 || sub.rejected || sub.covered || sub.flaw != "":
-		case s.stored(sub) != nil:
-		case sub.inserts > 0:
-			return brokenBy(sub, "it was stored, has not fired, and is gone")
-		case s.recorded[Deliver] || s.coveredByOthers(sub) || !s.drained(sub, e):
-		default:
-			return brokenBy(sub, "it was acknowledged, and nothing has come of it")
+		if how := s.lost(sub, e); how != "" {
+			return brokenBy(sub, "%s", how)
 		}
 	}
 	return holds()
+}
+
+// lost tells how a submission was lost, at the end of a history; "" if it was not.
+func (s *state) lost(sub *submission, end *Event) string {
+	switch {
+	case sub.fires > 0 || sub.copies > 0 || sub.rejected || sub.covered || sub.flaw != "":
+	case s.stored(sub) != nil:
+	case sub.inserts > 0:
+		return "it was stored, has not fired, and is gone"
+	case s.recorded[Deliver] || s.coveredByOthers(sub) || !s.drained(sub, end):
+	default:
+		return "it was acknowledged, and nothing has come of it"
+	}
+	return ""
 }
 
 // coveredByOthers tells whether a submission may have met another one of its id, where nobody has recorded what inserts

@@ -41,6 +41,7 @@ type Summary struct {
 	Rejected   int
 	Copied     int // to a dead-letter topic
 	Covered    int // duplicates of what was stored
+	Lost       int // as S1 understands it, at the end of the history
 	Faults     int
 
 	// Quiet is the lateness after the deadline while nothing had gone wrong, or a recovery bound after the healing;
@@ -64,6 +65,7 @@ type tally struct {
 	quiet, rough []time.Duration
 	excuses      map[string]int
 	drained      time.Duration
+	end          *Event
 }
 
 func newTally() tally { return tally{excuses: map[string]int{}, drained: -1} }
@@ -71,8 +73,13 @@ func newTally() tally { return tally{excuses: map[string]int{}, drained: -1} }
 // add counts an event, before it is applied.
 func (t *tally) add(s *state, e *Event) {
 	t.events++
-	if e.Kind == Heal {
+	switch e.Kind {
+	case Heal:
 		t.drained = 0
+	case End:
+		end := *e
+		t.end = &end
+	default:
 	}
 	sub := s.submissions[e.Message]
 	if e.Kind != Fire || sub == nil {
@@ -107,6 +114,7 @@ func (t *tally) summary(s *state) Summary {
 		sum.Copied += count(sub.copies > 0)
 		nothing := sub.fires == 0 && sub.copies == 0 && !sub.rejected && sub.flaw == ""
 		sum.Covered += count(nothing && (sub.covered || s.coveredByOthers(sub)))
+		sum.Lost += count(t.end != nil && s.recorded[Fire] && s.recorded[Copy] && s.lost(sub, t.end) != "")
 	}
 	return sum
 }
@@ -133,8 +141,12 @@ func (v *Verdict) WriteTo(out io.Writer) (int64, error) {
 	var text strings.Builder
 	s := &v.Summary
 	fmt.Fprintf(&text, "%d events, %d faults\n", s.Events, s.Faults)
-	fmt.Fprintf(&text, "submitted  %d: fired %d, rejected %d, dead-lettered %d, covered by another %d\n",
+	fmt.Fprintf(&text, "submitted  %d: fired %d, rejected %d, dead-lettered %d, covered by another %d",
 		s.Submitted, s.Fired, s.Rejected, s.Copied, s.Covered)
+	if s.Lost > 0 {
+		fmt.Fprintf(&text, ", LOST %d", s.Lost)
+	}
+	text.WriteString("\n")
 	fmt.Fprintf(&text, "duplicates %d\n", s.Duplicates)
 	for _, reason := range slices.Sorted(maps.Keys(s.Excuses)) {
 		fmt.Fprintf(&text, "  %6d   %s\n", s.Excuses[reason], reason)

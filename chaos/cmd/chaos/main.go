@@ -185,6 +185,9 @@ func (c *commandLine) tell(r *chaos.Result, out io.Writer) {
 			r.Took.Round(time.Second), r.Submitted, s.Fired, s.Duplicates)
 		return
 	}
+	if s.Lost > 0 {
+		say("LOST %d of %d submissions", s.Lost, r.Submitted)
+	}
 	for i := range r.Verdict.Violations {
 		if i == 5 {
 			say("and %d more", len(r.Verdict.Violations)-i)
