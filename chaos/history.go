@@ -38,13 +38,8 @@ type history struct {
 	fired    map[int]int // records of each submission on the output topic
 	seen     chan int    // submissions that have just fired, for whoever wants to know
 	copied   map[int]int
-	deletes  []deletion    // that were executed, as the nodes' own connections show
-	faults   int           // of the schedule, that are there now
-	calm     time.Time     // when one of them has begun or ended last
-	busy     time.Duration // the longest that a server has taken to answer without one
-	told     time.Time     // the last time that a long one is in the history
-	mended   time.Time     // when the schedule was over and everything was whole
-	quiet    time.Time     // the end of the last trouble since, if the machine was busy
+	deletes  []deletion // that were executed, as the nodes' own connections show
+	machine  machine
 	stop     context.CancelFunc
 	waits    sync.WaitGroup
 	consumer *kgo.Client

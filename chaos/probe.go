@@ -17,13 +17,23 @@ const (
 	brokerLatency = 500 * time.Millisecond
 )
 
+// machine is how well the machine has kept up, as far as the faults of the schedule let anybody tell.
+type machine struct {
+	faults int           // of the schedule, that are there now
+	calm   time.Time     // when one of them has begun or ended last
+	busy   time.Duration // the longest that a server has taken to answer without one
+	told   time.Time     // the last question with a long answer that is in the history
+	mended time.Time     // when the schedule was over and everything was whole
+	quiet  time.Time     // the same, or later the end of the last long answer
+}
+
 // troubled notes that a fault begins, or with -1 that it is over: what servers do meanwhile says nothing about the
 // machine.
 func (h *history) troubled(faults int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.faults += faults
-	h.calm = time.Now()
+	h.machine.faults += faults
+	h.machine.calm = time.Now()
 }
 
 // answered takes note that a server has answered the suite itself. If that took longer than the judge believes, and no
@@ -33,14 +43,15 @@ func (h *history) answered(server string, asked time.Time, usual time.Duration) 
 	took := time.Since(asked)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if took <= usual || h.faults > 0 || asked.Before(h.calm) {
+	m := &h.machine
+	if took <= usual || m.faults > 0 || asked.Before(m.calm) {
 		return
 	}
-	h.busy, h.quiet = max(h.busy, took), time.Now()
-	if asked.Sub(h.told) < time.Second {
+	m.busy, m.quiet = max(m.busy, took), time.Now()
+	if asked.Sub(m.told) < time.Second {
 		return // who asks often need not be told each time
 	}
-	h.told = asked
+	m.told = asked
 	h.events = append(h.events, check.Event{
 		Kind: check.Fault, At: asked.Sub(h.since),
 		Text: fmt.Sprintf("the machine is busy: %s answers after %v", server, took.Round(time.Millisecond)),
@@ -52,22 +63,22 @@ func (h *history) answered(server string, asked time.Time, usual time.Duration) 
 func (h *history) heal() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mended = time.Now()
-	h.quiet = h.mended
+	h.machine.mended = time.Now()
+	h.machine.quiet = h.machine.mended
 }
 
 // healed returns since when nothing goes wrong.
 func (h *history) healed() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.quiet
+	return h.machine.quiet
 }
 
 // slowest returns the longest that a server has taken to answer without a fault, if that was longer than usual.
 func (h *history) slowest() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.busy
+	return h.machine.busy
 }
 
 // ask makes Postgres commit something again and again. The submitter does the same with Kafka.

@@ -226,7 +226,7 @@ func (r *run) drain(ctx context.Context) error {
 		if len(open) == 0 && left == 0 {
 			break
 		}
-		if time.Since(r.history.mended) > most {
+		if time.Since(r.history.machine.mended) > most {
 			return fmt.Errorf("the machine is too busy: for %v answers have taken up to %v", most, r.history.slowest())
 		}
 		sleepUntil(ctx, time.Now().Add(200*time.Millisecond))
@@ -277,7 +277,7 @@ func (r *run) judged() check.Config {
 
 // measure finds out how soon something fired again when everything was mended.
 func (r *run) measure(result *Result) {
-	mended := r.history.mended.Sub(r.history.since)
+	mended := r.history.machine.mended.Sub(r.history.since)
 	for i := range r.events {
 		if e := &r.events[i]; e.Kind == check.Fire && e.At >= mended {
 			result.Resumed = e.At - mended

@@ -80,9 +80,9 @@ func fates() []Invariant {
 			"S5", "Excused duplicates",
 			`A submission is published under claims no more often than it was claimed; and it fires more than once
 			only with an excuse: a claim was reset, a publish had no known outcome, its record was delivered or
-			submitted again, or the store or the brokers have repeated something. Where a history
-			records claims and no deliveries, it fires at most once for each claim, once for each fault since, once for
-			each publish timeout since, and twice more.`,
+			submitted again, or the store or the brokers have repeated something. Where a history records claims and
+			no deliveries, it fires at most once for each claim, once for each fault since, once for each publish
+			timeout since, and twice more.`,
 			[]Kind{Publish, Fire},
 			[]Kind{Submit},
 			s5,

@@ -92,6 +92,9 @@ func (j *Judge) Verdict() Verdict {
 	v := j.verdict
 	v.Violations = slices.Clone(j.verdict.Violations)
 	v.Summary = j.tally.summary(j.state)
+	if !slices.Contains(v.Judged, "S1") {
+		v.Summary.Lost = 0 // nobody can tell
+	}
 	return v
 }
 

@@ -44,7 +44,7 @@ func l2(s *state, e *Event) finding {
 	turn := 2*s.config.PollInterval + time.Second
 	for _, r := range s.left() {
 		putOff := !r.ready() && r.lasting && r.due > e.At-turn
-		if r.flaw != Poison && !putOff && s.healed >= 0 && s.drained(r.submission, e) {
+		if r.flaw != Poison && !putOff && s.healed >= 0 && s.drained(r.submission, e.At) {
 			return brokenBy(r.submission, "it is still stored %v after its deadline", e.At-r.deadline)
 		}
 	}
@@ -52,15 +52,15 @@ func l2(s *state, e *Event) finding {
 }
 
 // drained tells whether everything about a submission must have been done by now.
-func (s *state) drained(sub *submission, e *Event) bool {
-	return e.At >= max(s.healed, sub.at, sub.deadline)+s.config.Drained()
+func (s *state) drained(sub *submission, now time.Duration) bool {
+	return now >= max(s.healed, sub.at, sub.deadline)+s.config.Drained()
 }
 
 // l3 is the invariant L3, consumed.
 func l3(s *state, e *Event) finding {
 	for _, sub := range s.inOrder() {
 		switch {
-		case s.healed < 0 || !s.drained(sub, e):
+		case s.healed < 0 || !s.drained(sub, e.At):
 			return holds() // the history ends too early
 		case sub.finished() || sub.flaw == Poison && sub.delivered > 0 || sub.flaw == Unacknowledged:
 		case sub.delivered > 0:

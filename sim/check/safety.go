@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 )
 
 // holds is what an invariant finds when it is not broken.
@@ -23,7 +24,7 @@ func s1(s *state, e *Event) finding {
 		return holds()
 	}
 	for _, sub := range s.inOrder() {
-		if how := s.lost(sub, e); how != "" {
+		if how := s.lost(sub, e.At); how != "" {
 			return brokenBy(sub, "%s", how)
 		}
 	}
@@ -31,7 +32,7 @@ func s1(s *state, e *Event) finding {
 }
 
 // lost tells how a submission was lost, at the end of a history; "" if it was not.
-func (s *state) lost(sub *submission, end *Event) string {
+func (s *state) lost(sub *submission, end time.Duration) string {
 	switch {
 	case sub.fires > 0 || sub.copies > 0 || sub.rejected || sub.covered || sub.flaw != "":
 	case s.stored(sub) != nil:

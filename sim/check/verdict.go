@@ -41,7 +41,7 @@ type Summary struct {
 	Rejected   int
 	Copied     int // to a dead-letter topic
 	Covered    int // duplicates of what was stored
-	Lost       int // as S1 understands it, at the end of the history
+	Lost       int // at the end of the history, where S1 is judged
 	Faults     int
 
 	// Quiet is the lateness after the deadline while nothing had gone wrong, or a recovery bound after the healing;
@@ -65,10 +65,10 @@ type tally struct {
 	quiet, rough []time.Duration
 	excuses      map[string]int
 	drained      time.Duration
-	end          *Event
+	end          time.Duration // -1 before
 }
 
-func newTally() tally { return tally{excuses: map[string]int{}, drained: -1} }
+func newTally() tally { return tally{excuses: map[string]int{}, drained: -1, end: -1} }
 
 // add counts an event, before it is applied.
 func (t *tally) add(s *state, e *Event) {
@@ -77,8 +77,7 @@ func (t *tally) add(s *state, e *Event) {
 	case Heal:
 		t.drained = 0
 	case End:
-		end := *e
-		t.end = &end
+		t.end = e.At
 	default:
 	}
 	sub := s.submissions[e.Message]
@@ -114,7 +113,7 @@ func (t *tally) summary(s *state) Summary {
 		sum.Copied += count(sub.copies > 0)
 		nothing := sub.fires == 0 && sub.copies == 0 && !sub.rejected && sub.flaw == ""
 		sum.Covered += count(nothing && (sub.covered || s.coveredByOthers(sub)))
-		sum.Lost += count(t.end != nil && s.recorded[Fire] && s.recorded[Copy] && s.lost(sub, t.end) != "")
+		sum.Lost += count(t.end >= 0 && s.lost(sub, t.end) != "")
 	}
 	return sum
 }

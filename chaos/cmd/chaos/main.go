@@ -104,7 +104,7 @@ func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (passed
 	}
 	mutants := chaos.Mutants()
 	if c.Mutants {
-		config.Mutant = mutants[0].Name
+		config.Mutant = mutants[0].Name // one binary has them all
 	}
 	undo, err := chaos.Prepare(ctx, &config)
 	defer func() { err = errors.Join(err, undo()) }()
