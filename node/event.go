@@ -82,7 +82,7 @@ type Rejected struct {
 
 // Enqueued says that messages were stored. Those with Readied set were stored as claimed by this node.
 type Enqueued struct {
-	Messages []Insertion
+	Messages []Message
 }
 
 // Ignored says that submissions were duplicates of messages that wait or are ready.
@@ -92,7 +92,7 @@ type Ignored struct {
 
 // Claimed says that messages became ready for this node.
 type Claimed struct {
-	Messages []Readied
+	Messages []Ready
 }
 
 // Fired says that messages were published on their output topics and acknowledged. At is the node's wall clock
