@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type world struct {
 	committed map[string]int64
 	output    []delivery
 	refuse    func(node.Record) error
+	hangs     func(node.Record) bool // whether a publish runs into its time limit, and nothing appears
 	events    []node.Event
 }
 
@@ -44,6 +46,7 @@ func newWorld(t *testing.T) *world {
 		input:     map[string][]node.Record{},
 		committed: map[string]int64{},
 		refuse:    func(node.Record) error { return nil },
+		hangs:     func(node.Record) bool { return false },
 	}
 }
 
@@ -302,11 +305,16 @@ type gatedSink struct {
 
 func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
 	<-time.After(2 * time.Millisecond)
+	late := slices.ContainsFunc(records, b.world.hangs)
 	errs := make([]error, len(records))
 	err := b.gate.pass("publish", func() {
 		b.world.mu.Lock()
 		defer b.world.mu.Unlock()
 		for i, r := range records {
+			if b.world.hangs(r) {
+				errs[i] = errInjected
+				continue
+			}
 			if errs[i] = b.world.refuse(r); errs[i] == nil {
 				b.world.output = append(b.world.output, delivery{r, time.Now()})
 			}
@@ -316,6 +324,9 @@ func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
 		for i := range errs {
 			errs[i] = err
 		}
+	}
+	if late {
+		<-time.After(2 * time.Second)
 	}
 	return errs
 }
