@@ -69,7 +69,8 @@ func checkRequest(request []byte, served *kversion.Versions) error {
 	}
 	// Clients begin with ApiVersions in their own newest version, and are told which one to use.
 	if version < 0 || version > newest && kind != int16(kmsg.ApiVersions) {
-		return fmt.Errorf("%s in version %d: the embedded broker serves versions up to %d", nameOf(kind), version, newest)
+		return fmt.Errorf("%s in version %d: the embedded broker serves versions up to %d",
+			nameOf(kind), version, newest)
 	}
 	decoded.SetVersion(version)
 	body, err := skipHeader(request, decoded.IsFlexible())

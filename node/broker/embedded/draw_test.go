@@ -102,7 +102,8 @@ func (d *drawer) number(bits int) int64 {
 func (d *drawer) text() string {
 	texts := []string{
 		"in", "in", "in", "in", "out", "g", "g", "g", "m", "consumer", "range", "", "none", "0", "-1", "x\x00\xff",
-		"cleanup.policy", "compact", "delete", "retention.ms", "max.message.bytes", "group.consumer.assignors", "uniform",
+		"cleanup.policy", "compact", "delete", "retention.ms", "max.message.bytes", "group.consumer.assignors",
+		"uniform",
 		"offsets.retention.minutes", "offsets.retention.check.interval.ms", "log.cleaner.backoff.ms",
 		"group.share.record.lock.duration.ms", "segment.bytes", "1",
 	}

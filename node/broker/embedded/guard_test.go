@@ -139,12 +139,13 @@ func TestGuardRefuses(t *testing.T) {
 				"it does not decode: response did not contain enough data to be valid",
 		},
 		{
-			"topics", whole(header(0, 3) + "\xff\xff\x00\x01\x00\x00\x00\x00\x00\x01\x00\x00" + strings.Repeat("\x00", 1<<17)),
+			"topics", whole(header(0, 3) + "\xff\xff\x00\x01\x00\x00\x00\x00\x00\x01\x00\x00" +
+				strings.Repeat("\x00", 1<<17)),
 			"a request Produce: it names 65536 topics: it may name 10000",
 		},
 		{
-			"partitions", whole(header(0, 3) + "\xff\xff\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01x\x00\x01\x00\x00" +
-				strings.Repeat("\x00", 1<<17)),
+			"partitions", whole(header(0, 3) + "\xff\xff\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01x" +
+				"\x00\x01\x00\x00" + strings.Repeat("\x00", 1<<17)),
 			"a request Produce: it names 65536 partitions or more: it may name 10000",
 		},
 		{
@@ -313,7 +314,8 @@ func TestGuardBoundsConnections(t *testing.T) {
 	_, plain = net.Pipe()
 	listener <- plain
 	<-accepted
-	if want := fmt.Sprintf("there are %d connections already", embedded.MaxConnections); strings.Count(said.String(), want) != 1 {
+	want := fmt.Sprintf("there are %d connections already", embedded.MaxConnections)
+	if strings.Count(said.String(), want) != 1 {
 		t.Errorf("the log says %q, want %s", said.String(), want)
 	}
 }

@@ -1,8 +1,8 @@
 // Package system is node.Clock on the clocks of the machine, by way of github.com/benbjohnson/clock.
 //
 // A machine can be suspended: a laptop whose lid is shut, a virtual machine that is stopped and moved. The monotonic
-// clock that Go reads stands still in the meantime, and a node that measured the age of its claims with it would believe,
-// once it wakes up, that no time has passed since, and publish what other nodes have long published. So Mono adds, on
+// clock that Go reads stands still in the meantime, and a node that measured the age of its claims with it would
+// believe, once it wakes up, that no time has passed since, and publish what other nodes have long published. So Mono adds, on
 // Linux, for how long the machine was suspended. Waits do not count it: one that a suspension falls into goes on
 // for what was left of it, and an operation of the engine never waits for longer than its poll interval.
 package system
