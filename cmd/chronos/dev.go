@@ -17,9 +17,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"chronos/node"
+	"chronos/node/broker/embedded"
 	"chronos/node/broker/kafka"
 	"chronos/node/clock/system"
 )
@@ -27,7 +26,7 @@ import (
 // devCommand runs everything in one process.
 type devCommand struct {
 	Listen   string  `default:"127.0.0.1:9092" help:"Address of the broker; port 0 takes a free one."`
-	DataDir  string  `placeholder:"FOLDER" help:"Keep all messages there, over restarts. Default nowhere."`
+	DataDir  *text   `placeholder:"FOLDER" help:"Keep all messages there, over restarts. Default nowhere."`
 	LogLevel setting `placeholder:"LEVEL" help:"debug, info, warn or error. Default warn."`
 }
 
@@ -49,12 +48,15 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(w.stderr, &slog.HandlerOptions{Level: level}))
+	folder, err := c.folder()
+	if err != nil {
+		return err
+	}
 	listener, err := c.listen(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = listener.Close() }() // The broker may have closed it already.
-	folder := c.DataDir
 	if folder == "" {
 		if folder, err = os.MkdirTemp("", "chronos-dev-"); err != nil {
 			return fmt.Errorf("make a folder for the store: %w", err)
@@ -76,12 +78,16 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	if _, err := s.store.migrate(context.WithoutCancel(ctx)); err != nil {
 		return errors.Join(err, s.store.close())
 	}
-	cluster, err := c.startBroker(listener, filepath.Join(folder, "kafka"))
+	broker := embedded.Config{Listener: listener, Topics: []string{defaultInput, defaultOutput, devDead}, Log: log}
+	if c.DataDir != nil {
+		broker.Folder = filepath.Join(folder, "kafka")
+	}
+	cluster, err := embedded.Start(broker)
 	if err != nil {
 		return errors.Join(err, s.store.close())
 	}
 	defer cluster.Close()
-	address := cluster.ListenAddrs()[0]
+	address := cluster.Address()
 	if s.broker, err = s.openBroker(kafka.Config{Brokers: []string{address}}, defaultGroup); err != nil {
 		return errors.Join(err, s.store.close())
 	}
@@ -128,23 +134,16 @@ func (c *devCommand) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// startBroker starts the broker on listener. With a data folder, all it has acknowledged is on the disk.
-func (c *devCommand) startBroker(listener net.Listener, folder string) (*kfake.Cluster, error) {
-	topics := []string{defaultInput, defaultOutput, devDead}
-	options := []kfake.Opt{
-		kfake.NumBrokers(1),
-		kfake.ListenFn(func(string, string) (net.Listener, error) { return listener, nil }),
-		kfake.SeedTopics(1, topics...),
-		kfake.DefaultNumPartitions(1),
+// folder returns where to keep all messages; "" for nowhere.
+func (c *devCommand) folder() (string, error) {
+	switch {
+	case c.DataDir == nil:
+		return "", nil
+	case *c.DataDir == "":
+		return "", usagef(`--data-dir is "": it must name a folder; without --data-dir, messages are kept nowhere`)
+	default:
+		return string(*c.DataDir), nil
 	}
-	if c.DataDir != "" {
-		options = append(options, kfake.DataDir(folder), kfake.SyncWrites())
-	}
-	cluster, err := kfake.NewCluster(options...)
-	if err != nil {
-		return nil, fmt.Errorf("start the embedded broker: %w", err)
-	}
-	return cluster, nil
 }
 
 // banner tells how to send a first message and see it arrive, in lines that work when they are copied.
@@ -159,8 +158,8 @@ func (c *devCommand) banner(address string) string {
 		id, deadline = "$(uuidgen)", "$(date -u -v+5S +%FT%TZ)"
 	}
 	kept := "in memory, gone when it stops: keep it with --data-dir"
-	if c.DataDir != "" {
-		kept = "kept in " + c.DataDir
+	if c.DataDir != nil {
+		kept = "kept in " + string(*c.DataDir)
 	}
 	lines := []string{
 		"Chronos runs, with a Kafka broker on " + address + " (" + kept + ").",
@@ -193,6 +192,16 @@ func ownName() string {
 		if found, err = filepath.EvalSymlinks(found); err == nil && found == path {
 			return "chronos"
 		}
+	}
+	return typed(path)
+}
+
+// typed returns what a person types to run the program at path. What "go run" has built lies in a folder of the build
+// cache, under a name that nobody can type and that does not last.
+func typed(path string) string {
+	slashed := filepath.ToSlash(path)
+	if strings.Contains(slashed, "/go-build") && strings.TrimSuffix(filepath.Base(slashed), ".exe") == "chronos" {
+		return "go run ./cmd/chronos"
 	}
 	if strings.ContainsAny(path, " '\"$\\") {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"

@@ -15,6 +15,7 @@ type Reporter = reporter
 const (
 	ReminderInterval = reminderInterval
 	AnswerTimeout    = answerTimeout
+	LongestField     = longestField
 )
 
 func (r *reporter) Observe(event node.Event)  { r.observe(event) }
@@ -38,6 +39,8 @@ var (
 	EditDistance = editDistance
 	SettingHelp  = settingHelp
 	PrintRecord  = printRecord
+	BuildVersion = buildVersion
+	Typed        = typed
 )
 
 // SettingNames returns the names of all settings.

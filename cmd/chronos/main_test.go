@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -261,6 +262,27 @@ func TestVersion(t *testing.T) {
 	defer chronos.SetVersion(before)
 	if got := run(t, "", "version"); !strings.HasPrefix(got.stdout, "chronos v1.2.3 (go") {
 		t.Errorf("with a version of the linker, chronos version prints %q", got.stdout)
+	}
+}
+
+// TestBuildVersion asks what a plain build calls itself.
+func TestBuildVersion(t *testing.T) {
+	commit := debug.BuildSetting{Key: "vcs.revision", Value: "0123abcd"}
+	clean := debug.BuildSetting{Key: "vcs.modified", Value: "false"}
+	dirty := debug.BuildSetting{Key: "vcs.modified", Value: "true"}
+	for _, c := range []struct {
+		info debug.BuildInfo
+		want string
+	}{
+		{debug.BuildInfo{}, "devel"},
+		{debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "devel"},
+		{debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{commit}}, "v1.2.3"},
+		{debug.BuildInfo{Settings: []debug.BuildSetting{commit, clean}}, "0123abcd"},
+		{debug.BuildInfo{Settings: []debug.BuildSetting{commit, dirty}}, "0123abcd-dirty"},
+	} {
+		if got := chronos.BuildVersion(&c.info); got != c.want {
+			t.Errorf("%v: %s, want %s", c.info, got, c.want)
+		}
 	}
 }
 

@@ -16,11 +16,12 @@ import (
 
 	"chronos/node"
 	"chronos/node/broker/kafka"
+	"chronos/node/calendar"
 )
 
 // sendCommand sends one message.
 type sendCommand struct {
-	In *text `group:"message" placeholder:"TIME" help:"In how long it is to appear, such as 5s or 1h30m."`
+	In *text `group:"message" placeholder:"TIME" help:"In how long it is to appear, such as 5s, 1h30m or 7d."`
 	At *text `group:"message" placeholder:"INSTANT" help:"When it is to appear. Without a zone it is UTC."`
 
 	ID        *text  `group:"message" name:"id" placeholder:"ID" help:"Its id, to 128 bytes. Default a random UUID."`
@@ -51,7 +52,7 @@ func (c *sendCommand) Help() string {
 
     chronos send --in 5s 'hello'
     chronos send --at 2030-01-31T09:00:00Z --key order-1 --header kind=reminder <message.json
-    chronos send --in 1m --id reminder-17 --key user-9 --null-value`
+    chronos send --in 1d12h --id reminder-17 --key user-9 --null-value`
 }
 
 // deadlineForm is how a deadline is written: UTC, in microseconds, which is what a store keeps.
@@ -123,10 +124,11 @@ func (c *sendCommand) deadline(now time.Time) (time.Time, error) {
 	case c.In != nil && c.At != nil:
 		return time.Time{}, usagef("--in and --at exclude each other: only one of them may be set")
 	case c.In != nil:
-		in := setting{text: string(*c.In), origin: "--in", isSet: true}
-		var d time.Duration
-		err := in.duration(&d)
-		return now.Add(d).UTC(), err
+		in, err := calendar.ParseDuration(string(*c.In))
+		if err != nil {
+			return time.Time{}, usagef("--in is %s: %v", shown(string(*c.In)), err)
+		}
+		return now.Add(in).UTC(), nil
 	case c.At != nil:
 		at, err := node.ParseDeadline([]byte(*c.At), node.EpochRejected)
 		if err != nil {
