@@ -26,7 +26,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks to stop in order. From then on signals do what they do by default, so that a second
+	// The first signal asks to stop cleanly. From then on signals do what they do by default, so that a second
 	// one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -41,10 +41,6 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Run a node: the service, against your Kafka and your store." group:"service"`
 	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
-
-	Sim   simCommand   `cmd:"" help:"Run the engine in a simulated world, and judge it." group:"prove"`
-	Check checkCommand `cmd:"" help:"Judge a history of what a delay service did." group:"prove"`
-	Model modelCommand `cmd:"" help:"Go through every state of the algorithm in a small world." group:"prove"`
 }
 
 // description is the first thing that a newcomer reads.
@@ -87,13 +83,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func (w *world) exitCode(err error) int {
 	var parse *kong.ParseError
 	var usage *usageError
-	var exit *exitError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &exit):
-		w.note("%v", exit)
-		return exit.code
 	case errors.As(err, &usage):
 		w.note("%v", usage)
 		return exitUsage
@@ -141,11 +133,6 @@ func newParser(line *commands, options ...kong.Option) (*kong.Kong, error) {
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "try", Title: "Try it:"},
 			{Key: "service", Title: "Run it:"},
-			{Key: "prove", Title: "Prove it:"},
-			{Key: "run", Title: "One run:"},
-			{Key: "what", Title: "In place of what a seed draws:"},
-			{Key: "batch", Title: "Many runs:"},
-			{Key: "output", Title: "Output:"},
 			{Key: "kafka", Title: "Kafka:"},
 			{Key: "topics", Title: "Topics:"},
 			{Key: "store", Title: "Store:"},
