@@ -21,8 +21,7 @@ type tailCommand struct {
 	FromStart bool   `help:"Begin with what is there already. Without it, with what comes from now on."`
 	Count     int    `placeholder:"N" help:"Stop after that many messages."`
 
-	kafkaSettings
-	fileSetting
+	clientSettings
 }
 
 // Help says what the output means.
@@ -39,7 +38,7 @@ func (c *tailCommand) Run(ctx context.Context, w *world) error {
 	if c.Count < 0 {
 		return usagef("--count is %d: it must be 1 or more", c.Count)
 	}
-	client, err := connect(ctx, &c.kafkaSettings)
+	client, err := connect(ctx, c.values)
 	if err != nil {
 		return err
 	}

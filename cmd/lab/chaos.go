@@ -16,22 +16,22 @@ import (
 	"chronos/chaos"
 )
 
-// chaosCommand runs the chaos suite: it starts Kafka and Postgres, lets nodes of the built binary deliver messages while
-// faults strike, and judges what came of it. `make chaos` is its usual call.
+// chaosCommand runs the chaos suite: it starts Kafka and Postgres, lets nodes of the built binary deliver messages
+// while faults strike, and judges what came of it. `make chaos` is its usual call.
 type chaosCommand struct {
 	Seed     uint64        `group:"run" default:"1" placeholder:"N" help:"What workload and faults are drawn from."`
 	Scenario []string      `group:"run" placeholder:"NAME,..." help:"Run these only; or list."`
 	HoldTime time.Duration `group:"run" default:"5s" placeholder:"TIME" help:"The hold time of the nodes."`
-	Start    string        `group:"run" placeholder:"COMMAND" help:"Judge another implementation, by its start command."`
+	Start    string        `group:"run" placeholder:"COMMAND" help:"Judge another implementation, started like this."`
 	Mutants  bool          `group:"run" help:"Run every mutant, and see that it is caught."`
 
-	Repeat   int           `group:"batch" default:"1" placeholder:"N" help:"Run all so often, each time with the next seed."`
+	Repeat   int           `group:"batch" default:"1" placeholder:"N" help:"Run all N times, each with the next seed."`
 	Duration time.Duration `group:"batch" placeholder:"TIME" help:"Go on with the next seed until that has passed."`
-	AtOnce   int           `group:"batch" default:"2" placeholder:"N" help:"Run that many scenarios at once, each on its servers."`
+	AtOnce   int           `group:"batch" default:"2" placeholder:"N" help:"Scenarios at once, each on own servers."`
 
-	Backend  string `group:"where" enum:",processes,containers" default:"" placeholder:"NAME" help:"processes or containers."`
-	Kafka    string `group:"where" placeholder:"HOST:PORT,..." help:"Use this Kafka, which is left running. With --postgres."`
-	Postgres string `group:"where" placeholder:"URL" help:"Use this Postgres, as superuser; wal_level has to be logical."`
+	Backend  string `group:"where" enum:",processes,containers" default:"" help:"processes or containers."`
+	Kafka    string `group:"where" placeholder:"HOST:PORT,..." help:"Use this Kafka, and leave it running."`
+	Postgres string `group:"where" placeholder:"URL" help:"Use this Postgres, as superuser, with wal_level logical."`
 
 	Report   string `group:"output" placeholder:"FILE" help:"Write a page with a timeline of each scenario."`
 	Markdown string `group:"output" placeholder:"FILE" help:"Write the table as Markdown."`
@@ -46,7 +46,7 @@ Exit codes: 0 passed; 1 a promise is broken; 2 could not run.`
 }
 
 // errBroken says that a promise is broken, which the tables have told already.
-var errBroken = errors.New("not everything has passed") //nolint:gochecknoglobals // a sentinel
+var errBroken = errors.New("not everything has passed")
 
 // Run runs what was asked for.
 func (c *chaosCommand) Run(ctx context.Context, w *world) error {

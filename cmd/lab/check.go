@@ -29,14 +29,14 @@ func (c *checkCommand) Run(w *world) error {
 	if c.File != "-" {
 		file, err := os.Open(c.File)
 		if err != nil {
-			return fmt.Errorf("open the history: %v", err)
+			return fmt.Errorf("open the history: %w", err)
 		}
 		defer file.Close() //nolint:errcheck // it is only read
 		in = file
 	}
 	verdict, err := check.Check(in)
 	if err != nil {
-		return fmt.Errorf("judge %s: %v", c.File, err)
+		return fmt.Errorf("judge %s: %w", c.File, err)
 	}
 	if _, err := verdict.WriteTo(w.stdout); err != nil {
 		return err

@@ -165,7 +165,7 @@ func (c *simCommand) subject() (*subject, error) {
 		s.replay += " --break " + c.Break
 	}
 	if s.setup, err = s.script.Setup(); err != nil {
-		return nil, fmt.Errorf("%s: %v", s.name, err)
+		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	return s, nil
 }
@@ -175,18 +175,18 @@ func (c *simCommand) script() (*sim.Script, error) {
 	if c.Scenario != "" {
 		script, err := sim.ScenarioByName(c.Scenario)
 		if err != nil {
-			return nil, fmt.Errorf("%v; \"lab sim --scenario list\" lists them", err)
+			return nil, fmt.Errorf("%w; \"lab sim --scenario list\" lists them", err)
 		}
 		return script, nil
 	}
 	file, err := os.Open(c.Plan)
 	if err != nil {
-		return nil, fmt.Errorf("--plan is %s: %v", c.Plan, errors.Unwrap(err))
+		return nil, fmt.Errorf("--plan is %s: %w", c.Plan, errors.Unwrap(err))
 	}
 	defer func() { _ = file.Close() }() // It was only read.
 	script, err := sim.ReadScript(file)
 	if err != nil {
-		return nil, fmt.Errorf("--plan is %s: %v", c.Plan, err)
+		return nil, fmt.Errorf("--plan is %s: %w", c.Plan, err)
 	}
 	return script, nil
 }
@@ -198,7 +198,7 @@ func (c *simCommand) mutant() (*sim.Mutant, error) {
 	}
 	m, err := sim.MutantByName(c.Break)
 	if err != nil {
-		return nil, fmt.Errorf("%v; \"lab sim --break list\" lists them", err)
+		return nil, fmt.Errorf("%w; \"lab sim --break list\" lists them", err)
 	}
 	return m, nil
 }
@@ -236,7 +236,7 @@ func (c *simCommand) drawn(seed uint64, mutant *sim.Mutant) (*subject, error) {
 		s.replay += " --break " + mutant.Name
 	}
 	if err := o.Validate(); err != nil {
-		return nil, fmt.Errorf("%s: %v", s.name, err)
+		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	return s, nil
 }
