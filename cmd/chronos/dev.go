@@ -20,14 +20,15 @@ import (
 	"chronos/node"
 	"chronos/node/broker/embedded"
 	"chronos/node/broker/kafka"
-	"chronos/node/clock/system"
+	"chronos/node/service"
 )
 
 // devCommand runs everything in one process.
 type devCommand struct {
-	Listen   string  `default:"127.0.0.1:9092" help:"Address of the broker; port 0 takes a free one."`
-	DataDir  *text   `placeholder:"FOLDER" help:"Keep all messages there, over restarts. Default nowhere."`
-	LogLevel setting `placeholder:"LEVEL" help:"debug, info, warn or error. Default warn."`
+	Listen  string `default:"127.0.0.1:9092" help:"Address of the broker; port 0 takes a free one."`
+	DataDir *text  `placeholder:"FOLDER" help:"Keep all messages there, over restarts. Default nowhere."`
+
+	sandboxSettings
 }
 
 // Help says what is not as in production.
@@ -38,15 +39,15 @@ message, so that "chronos tail" can tell how late it is.
 It is for trying and testing, not for messages that you need.`
 }
 
-// devDead is the dead-letter topic of the embedded node.
-const devDead = "chronos.dead"
+// The dead-letter topic and the consumer group of the embedded node.
+const (
+	devDead  = "chronos.dead"
+	devGroup = "chronos"
+)
 
 // Run runs a broker, a store and a node until ctx is done.
 func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
-	level, err := (&logSettings{LogLevel: c.LogLevel}).level("warn")
-	if err != nil {
-		return err
-	}
+	level := c.values.LogLevel(slog.LevelWarn)
 	log := slog.New(slog.NewTextHandler(w.stderr, &slog.HandlerOptions{Level: level}))
 	folder, err := c.folder()
 	if err != nil {
@@ -69,36 +70,34 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &service{log: log, clock: system.New(), config: config}
 	// The store comes first: it holds its file exclusively, which keeps a second process out of the folder.
-	target := storeTarget{sqlite: filepath.Join(folder, "chronos.db")}
-	if s.store, err = target.open(context.WithoutCancel(ctx), config.StoreTimeout()); err != nil {
+	target := service.InFile(filepath.Join(folder, "chronos.db"))
+	store, err := target.Open(context.WithoutCancel(ctx), config.StoreTimeout())
+	if err != nil {
 		return err
 	}
-	if _, err := s.store.migrate(context.WithoutCancel(ctx)); err != nil {
-		return errors.Join(err, s.store.close())
+	if _, err := store.Migrate(context.WithoutCancel(ctx)); err != nil {
+		return errors.Join(err, store.Close())
 	}
-	broker := embedded.Config{Listener: listener, Topics: []string{defaultInput, defaultOutput, devDead}, Log: log}
+	broker := embedded.Config{Listener: listener, Topics: []string{service.DefaultInput, service.DefaultOutput, devDead}, Log: log}
 	if c.DataDir != nil {
 		broker.Folder = filepath.Join(folder, "kafka")
 	}
 	cluster, err := embedded.Start(broker)
 	if err != nil {
-		return errors.Join(err, s.store.close())
+		return errors.Join(err, store.Close())
 	}
 	defer cluster.Close()
 	address := cluster.Address()
-	if s.broker, err = s.openBroker(kafka.Config{Brokers: []string{address}}, defaultGroup); err != nil {
-		return errors.Join(err, s.store.close())
-	}
 	screen := &screen{out: w.stdout}
-	s.report = newReporter(log, &s.config)
-	s.observe = func(event node.Event) {
-		s.report.observe(event)
-		screen.observe(event)
+	s, err := service.With(
+		service.Config{Node: config, Kafka: kafka.Config{Brokers: []string{address}, Group: devGroup}}, store,
+		service.Options{Log: log, Observe: screen.observe})
+	if err != nil {
+		return errors.Join(err, store.Close())
 	}
 	screen.print(c.banner(address))
-	return s.run(ctx)
+	return s.Run(ctx)
 }
 
 // devConfig returns the configuration of the embedded node. The way to its broker is short, so it measures how much
@@ -108,7 +107,7 @@ func devConfig() (node.Config, error) {
 	if _, err := rand.Read(config.Seed[:]); err != nil {
 		return config, fmt.Errorf("draw a seed: %w", err)
 	}
-	config.Routes = []node.Route{{Input: defaultInput, Output: defaultOutput, DeadLetter: devDead}}
+	config.Routes = []node.Route{{Input: service.DefaultInput, Output: service.DefaultOutput, DeadLetter: devDead}}
 	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
 	config.TimingAdvance = 2 * time.Millisecond
 	config.AdaptiveAdvance = true

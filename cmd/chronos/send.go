@@ -16,7 +16,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/broker/kafka"
-	"chronos/node/calendar"
+	"chronos/node/service"
 )
 
 // sendCommand sends one message.
@@ -32,8 +32,7 @@ type sendCommand struct {
 
 	Value *text `arg:"" optional:"" help:"Its value. Without it, or with -, standard input, byte for byte."`
 
-	kafkaSettings
-	fileSetting
+	clientSettings
 }
 
 // text is an argument, byte for byte: kong itself would replace what is not UTF-8.
@@ -66,7 +65,7 @@ func (c *sendCommand) Run(ctx context.Context, w *world) error {
 	}
 	options := append(kafka.ProducerOptions(),
 		kgo.UnknownTopicRetries(1), kgo.RecordDeliveryTimeout(2*answerTimeout), kgo.ProducerBatchMaxBytes(64<<20))
-	client, err := connect(ctx, &c.kafkaSettings, options...)
+	client, err := connect(ctx, c.values, options...)
 	if err != nil {
 		return err
 	}
@@ -124,11 +123,10 @@ func (c *sendCommand) deadline(now time.Time) (time.Time, error) {
 	case c.In != nil && c.At != nil:
 		return time.Time{}, usagef("--in and --at exclude each other: only one of them may be set")
 	case c.In != nil:
-		in, err := calendar.ParseDuration(string(*c.In))
-		if err != nil {
-			return time.Time{}, usagef("--in is %s: %v", shown(string(*c.In)), err)
-		}
-		return now.Add(in).UTC(), nil
+		in := service.FlagValue("in", string(*c.In))
+		var d time.Duration
+		err := in.Duration(&d)
+		return now.Add(d).UTC(), err
 	case c.At != nil:
 		at, err := node.ParseDeadline([]byte(*c.At), node.EpochRejected)
 		if err != nil {

@@ -24,8 +24,7 @@ type tailCommand struct {
 	Count     int    `placeholder:"N" help:"Stop after that many messages."`
 	Whole     bool   `help:"Print long values whole. Without it, what is beyond 4 KiB is left out."`
 
-	kafkaSettings
-	fileSetting
+	clientSettings
 }
 
 // Help says what the output means.
@@ -43,7 +42,7 @@ func (c *tailCommand) Run(ctx context.Context, w *world) error {
 	if c.Count < 0 {
 		return usagef("--count is %d: it must be 1 or more", c.Count)
 	}
-	client, err := connect(ctx, &c.kafkaSettings)
+	client, err := connect(ctx, c.values)
 	if err != nil {
 		return err
 	}

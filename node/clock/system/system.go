@@ -4,7 +4,7 @@
 // clock that Go reads stands still in the meantime, and a node that measured the age of its claims with it would
 // believe, once it wakes up, that no time has passed since, and publish what other nodes have long published. So Mono adds, on
 // Linux, for how long the machine was suspended. Waits do not count it: one that a suspension falls into goes on
-// for what was left of it, and an operation of the engine never waits for longer than its poll interval.
+// for what was left of it; while the engine holds claims, none of its waits is longer than the poll interval.
 package system
 
 import (
@@ -32,9 +32,6 @@ type Clock struct {
 
 	// slept is what Mono adds: it has grown with each suspension that was seen.
 	slept atomic.Int64
-
-	// rung holds the one ring that is remembered.
-	rung chan struct{}
 }
 
 var _ node.Clock = (*Clock)(nil)
@@ -45,7 +42,7 @@ func New() *Clock { return newClock(suspended) }
 // newClock returns a Clock of a machine that was suspended for as long as suspended says.
 func newClock(suspended func() time.Duration) *Clock {
 	machine := clock.New()
-	c := &Clock{clock: machine, start: machine.Now(), suspended: suspended, rung: make(chan struct{}, 1)}
+	c := &Clock{clock: machine, start: machine.Now(), suspended: suspended}
 	// What is measured too small here would be added later.
 	for range 10 {
 		c.asleep = max(c.asleep, suspended())
@@ -77,13 +74,22 @@ func (c *Clock) Mono() time.Duration {
 // Sleep returns when d has passed or ctx is done.
 func (c *Clock) Sleep(ctx context.Context, d time.Duration) { c.wait(ctx, d, nil) }
 
-// SleepUntilRung returns when d has passed, ctx is done, or Ring was called since the ring that ended another call.
-func (c *Clock) SleepUntilRung(ctx context.Context, d time.Duration) { c.wait(ctx, d, c.rung) }
+// Bell returns a new bell.
+func (c *Clock) Bell() node.Bell { return &bell{clock: c, rung: make(chan struct{}, 1)} }
 
-// Ring ends the SleepUntilRung that goes on, or the next one.
-func (c *Clock) Ring() {
+// bell is node.Bell on a Clock. rung holds the one ring that is remembered.
+type bell struct {
+	clock *Clock
+	rung  chan struct{}
+}
+
+// Sleep returns when d has passed, ctx is done, or a ring is pending.
+func (b *bell) Sleep(ctx context.Context, d time.Duration) { b.clock.wait(ctx, d, b.rung) }
+
+// Ring ends the Sleep that goes on, or the next one.
+func (b *bell) Ring() {
 	select {
-	case c.rung <- struct{}{}:
+	case b.rung <- struct{}{}:
 	default: // One ring is remembered already.
 	}
 }

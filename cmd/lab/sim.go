@@ -29,18 +29,11 @@ type simCommand struct {
 	Bench    bool          `group:"batch" help:"Measure speed and memory, in a few minutes."`
 
 	Trace   string `group:"output" placeholder:"FILE" help:"Write each step as a line; - is standard output."`
-	History string `group:"output" placeholder:"FILE" help:"Write what the judge sees, for chronos check."`
+	History string `group:"output" placeholder:"FILE" help:"Write what the judge sees, for lab check."`
 	HTML    string `group:"output" name:"html" placeholder:"FILE" help:"Draw the run, or a failure, as a page."`
 
 	run func(sim.Setup) sim.Result // nil for sim.Run; tests put something else here
 }
-
-// The exit codes of the simulator. They are part of the interface.
-const (
-	exitBroken           = 1 // an invariant is broken, or something never occurred that must
-	exitCouldNotRun      = 2
-	exitNondeterministic = 3 // two runs with one seed differ
-)
 
 // Help tells what the output means.
 func (c *simCommand) Help() string {
@@ -49,43 +42,19 @@ faults that strike all of them. One seed gives one run, to the last bit, on ever
 says which invariant is broken, if one is. The plan of a failure is made as small as it gets, its story is told,
 and the command that replays it is printed.
 
-    chronos sim                                   one run
-    chronos sim --seed 7 --nodes 100 --for 5m     one run, of another size
-    chronos sim --seeds 10000                     many runs
-    chronos sim --break all                       how soon each mutant is caught, as a table
-    chronos sim --scenario h01-lost-delete-reply --break delete-by-id
-                                                  what goes wrong with another algorithm
+    lab sim                                   one run
+    lab sim --seed 7 --nodes 100 --for 5m     one run, of another size
+    lab sim --seeds 10000                     many runs
+    lab sim --break all                       how soon each mutant is caught, as a table
+    lab sim --scenario h01-lost-delete-reply --break delete-by-id
+                                              what goes wrong with another algorithm
 
 Exit codes: 0 passed; 1 an invariant is broken, or a batch has never come by something that it must; 2 could not
 run; 3 two runs with one seed differ.`
 }
 
-// exitError ends a command with an exit code of its own.
-type exitError struct {
-	code int
-	error
-}
-
-// Unwrap returns the error without the code.
-func (e *exitError) Unwrap() error { return e.error }
-
-// brokenf returns the error for a run that has not passed.
-func brokenf(format string, args ...any) error {
-	return &exitError{exitBroken, fmt.Errorf(format, args...)}
-}
-
-// Run runs what the flags say. Whatever is not a finding of the simulator is an exit code 2.
+// Run runs what the flags say.
 func (c *simCommand) Run(ctx context.Context, w *world) error {
-	err := c.dispatch(ctx, w)
-	var exit *exitError
-	var usage *usageError
-	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
-		return err
-	}
-	return &exitError{exitCouldNotRun, err}
-}
-
-func (c *simCommand) dispatch(ctx context.Context, w *world) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -124,9 +93,9 @@ func (c *simCommand) check() error {
 	}
 	switch {
 	case c.Seeds != nil && *c.Seeds == 0:
-		return usagef("--seeds is 0: it must be 1 or more")
+		return fmt.Errorf("--seeds is 0: it must be 1 or more")
 	case c.Duration < 0:
-		return usagef("--duration is %v: it must be positive", c.Duration)
+		return fmt.Errorf("--duration is %v: it must be positive", c.Duration)
 	}
 	drawn := []string{"seed", "nodes", "messages", "for"}
 	for _, mode := range []struct {
@@ -156,7 +125,7 @@ func (c *simCommand) check() error {
 						first = n
 					}
 				}
-				return usagef("--%s and --%s do not go together; \"chronos sim --help\" explains", first, name)
+				return fmt.Errorf("--%s and --%s do not go together; \"lab sim --help\" explains", first, name)
 			}
 		}
 		return nil
@@ -187,16 +156,16 @@ func (c *simCommand) subject() (*subject, error) {
 		return nil, err
 	}
 	s.about = s.script.About
-	s.name, s.replay = "scenario "+c.Scenario, "chronos sim --scenario "+c.Scenario
+	s.name, s.replay = "scenario "+c.Scenario, self+" sim --scenario "+c.Scenario
 	if c.Plan != "" {
-		s.name, s.replay = "plan "+c.Plan, "chronos sim --plan "+quoted(c.Plan)
+		s.name, s.replay = "plan "+c.Plan, self+" sim --plan "+quoted(c.Plan)
 	}
 	if mutant != nil {
 		s.script.Break, s.script.Expect = c.Break, ""
 		s.replay += " --break " + c.Break
 	}
 	if s.setup, err = s.script.Setup(); err != nil {
-		return nil, usagef("%s: %v", s.name, err)
+		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	return s, nil
 }
@@ -206,18 +175,18 @@ func (c *simCommand) script() (*sim.Script, error) {
 	if c.Scenario != "" {
 		script, err := sim.ScenarioByName(c.Scenario)
 		if err != nil {
-			return nil, usagef("%v; \"chronos sim --scenario list\" lists them", err)
+			return nil, fmt.Errorf("%w; \"lab sim --scenario list\" lists them", err)
 		}
 		return script, nil
 	}
 	file, err := os.Open(c.Plan)
 	if err != nil {
-		return nil, usagef("--plan is %s: %v", c.Plan, errors.Unwrap(err))
+		return nil, fmt.Errorf("--plan is %s: %w", c.Plan, errors.Unwrap(err))
 	}
 	defer func() { _ = file.Close() }() // It was only read.
 	script, err := sim.ReadScript(file)
 	if err != nil {
-		return nil, usagef("--plan is %s: %v", c.Plan, err)
+		return nil, fmt.Errorf("--plan is %s: %w", c.Plan, err)
 	}
 	return script, nil
 }
@@ -229,7 +198,7 @@ func (c *simCommand) mutant() (*sim.Mutant, error) {
 	}
 	m, err := sim.MutantByName(c.Break)
 	if err != nil {
-		return nil, usagef("%v; \"chronos sim --break list\" lists them", err)
+		return nil, fmt.Errorf("%w; \"lab sim --break list\" lists them", err)
 	}
 	return m, nil
 }
@@ -247,7 +216,7 @@ func (c *simCommand) drawn(seed uint64, mutant *sim.Mutant) (*subject, error) {
 	s := &subject{
 		name:   fmt.Sprintf("seed %d", seed),
 		setup:  swarm(seed, mutant),
-		replay: fmt.Sprintf("chronos sim --seed %d", seed),
+		replay: fmt.Sprintf("%s sim --seed %d", self, seed),
 	}
 	o := &s.setup.Options
 	if c.Nodes != nil {
@@ -267,7 +236,7 @@ func (c *simCommand) drawn(seed uint64, mutant *sim.Mutant) (*subject, error) {
 		s.replay += " --break " + mutant.Name
 	}
 	if err := o.Validate(); err != nil {
-		return nil, usagef("%s: %v", s.name, err)
+		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	return s, nil
 }

@@ -1,6 +1,7 @@
-package main_test
+package service_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,13 +17,42 @@ import (
 
 	"github.com/google/uuid"
 
-	chronos "chronos/cmd/chronos"
 	"chronos/node"
+	"chronos/node/service"
 )
+
+// stream is an output that is written and read at the same time.
+type stream struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func newStream() *stream { return &stream{} }
+
+// Write appends to the output.
+func (s *stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+// String returns the output so far.
+func (s *stream) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// reset forgets the output so far.
+func (s *stream) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Reset()
+}
 
 // journal is a reporter and the lines that it has written, without their time. Time is that of a synctest bubble.
 type journal struct {
-	*chronos.Reporter
+	*service.Reporter
 
 	text *stream
 }
@@ -33,7 +64,7 @@ func report(t *testing.T, level slog.Level, test func(t *testing.T, j *journal))
 		j := &journal{text: newStream()}
 		config := node.Default()
 		config.Routes = []node.Route{{Input: "in", Output: "out", DeadLetter: "dead"}}
-		j.Reporter = chronos.NewReporter(slog.New(slog.NewTextHandler(j.text, &slog.HandlerOptions{
+		j.Reporter = service.NewReporter(slog.New(slog.NewTextHandler(j.text, &slog.HandlerOptions{
 			Level: level,
 			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 				if a.Key == slog.TimeKey {
@@ -266,7 +297,7 @@ func TestOtherTrouble(t *testing.T) {
 			`level=WARN msg="gave up messages that this node had held for too long to publish them safely" messages=4`,
 			`level=ERROR msg="messages in the store cannot be read: somebody has changed them by hand" `+
 				`messages=1 error="column is odd"`)
-		pass(chronos.ReminderInterval + time.Second)
+		pass(service.ReminderInterval + time.Second)
 		j.expect(t,
 			`level=WARN msg="gave up messages that this node had held for too long to publish them safely" messages=3`)
 		pass(time.Hour)

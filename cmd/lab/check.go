@@ -15,7 +15,7 @@ type checkCommand struct {
 // Help says what a history is.
 func (c *checkCommand) Help() string {
 	return `A history says what happened to a delay service, one event to a line: docs/HISTORY.md describes the
-format, so that any implementation can be judged. The simulator writes one with "chronos sim --history", and
+format, so that any implementation can be judged. The simulator writes one with "lab sim --history", and
 the chaos suite leaves one when a scenario fails.
 
 Invariants that need events which the history does not record are listed as not judged.
@@ -29,20 +29,20 @@ func (c *checkCommand) Run(w *world) error {
 	if c.File != "-" {
 		file, err := os.Open(c.File)
 		if err != nil {
-			return usagef("open the history: %v", err)
+			return fmt.Errorf("open the history: %w", err)
 		}
 		defer file.Close() //nolint:errcheck // it is only read
 		in = file
 	}
 	verdict, err := check.Check(in)
 	if err != nil {
-		return usagef("judge %s: %v", c.File, err)
+		return fmt.Errorf("judge %s: %w", c.File, err)
 	}
 	if _, err := verdict.WriteTo(w.stdout); err != nil {
 		return err
 	}
 	if n := len(verdict.Violations); n > 0 {
-		return fmt.Errorf("%s breaks %s", c.File, verdict.Violations[0].Invariant)
+		return brokenf("%s breaks %s", c.File, verdict.Violations[0].Invariant)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"chronos/node"
 )
 
-// reporter turns the events of a node into log lines and counts. What a person has to know is said once: a port that
+// Reporter turns the events of a node into log lines and counts. What a person has to know is said once: a port that
 // is away is one line when it goes, one when it is back, and one every reminderInterval meanwhile, however many
 // calls fail. No line has a key or a payload in it.
-type reporter struct {
+type Reporter struct {
 	log *slog.Logger
 
 	// settle is how long a port must answer before it counts as back. It covers a call that was under way
@@ -68,9 +68,9 @@ const (
 	minQuiet = 30 * time.Second
 )
 
-// newReporter returns a reporter for a node of that configuration.
-func newReporter(log *slog.Logger, config *node.Config) *reporter {
-	r := &reporter{
+// NewReporter returns a reporter for a node of that configuration.
+func NewReporter(log *slog.Logger, config *node.Config) *Reporter {
+	r := &Reporter{
 		log:         log,
 		settle:      min(config.PublishTimeout(), maxSettle),
 		quiet:       max(3*config.HoldTime, minQuiet),
@@ -86,8 +86,8 @@ func newReporter(log *slog.Logger, config *node.Config) *reporter {
 	return r
 }
 
-// watch says what is due to be said although no event comes, until ctx is done.
-func (r *reporter) watch(ctx context.Context) {
+// Watch says what is due to be said although no event comes, until ctx is done.
+func (r *Reporter) Watch(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -100,8 +100,8 @@ func (r *reporter) watch(ctx context.Context) {
 	}
 }
 
-// observe takes an event of the node.
-func (r *reporter) observe(event node.Event) {
+// Observe takes an event of the node.
+func (r *Reporter) Observe(event node.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch e := event.(type) {
@@ -130,7 +130,7 @@ func (r *reporter) observe(event node.Event) {
 }
 
 // trouble takes the events that are not as usual.
-func (r *reporter) trouble(event node.Event) {
+func (r *Reporter) trouble(event node.Event) {
 	switch e := event.(type) {
 	case node.Rejected:
 		r.rejected(e)
@@ -160,7 +160,7 @@ func (r *reporter) trouble(event node.Event) {
 }
 
 // fired counts messages that were published.
-func (r *reporter) fired(e node.Fired) {
+func (r *Reporter) fired(e node.Fired) {
 	r.counts.fired += int64(len(e.Messages))
 	if e.Direct {
 		r.counts.direct += int64(len(e.Messages))
@@ -169,7 +169,7 @@ func (r *reporter) fired(e node.Fired) {
 }
 
 // rejected says which record was rejected and why: one line for each.
-func (r *reporter) rejected(e node.Rejected) {
+func (r *Reporter) rejected(e node.Rejected) {
 	r.counts.rejected++
 	to := e.DeadLetter
 	if to == "" {
@@ -183,7 +183,7 @@ func (r *reporter) rejected(e node.Rejected) {
 
 // deadLettered says which messages their topic rejects for good: one line for each. The copies of records that
 // were rejected as submissions have had their line.
-func (r *reporter) deadLettered(e node.DeadLettered) {
+func (r *Reporter) deadLettered(e node.DeadLettered) {
 	r.counts.deadLettered += int64(len(e.Messages))
 	for i := range e.Messages {
 		if m := &e.Messages[i]; !r.deadLetters[m.Topic] {
@@ -195,7 +195,7 @@ func (r *reporter) deadLettered(e node.DeadLettered) {
 
 // unpublished says which topic messages could not be published on: one line for each topic and kind of failure, and
 // a reminder while it goes on.
-func (r *reporter) unpublished(e node.Unpublished) {
+func (r *Reporter) unpublished(e node.Unpublished) {
 	r.counts.unpublished += int64(len(e.Messages))
 	topics := map[string]int{}
 	for _, m := range e.Messages {
@@ -217,7 +217,7 @@ func (r *reporter) unpublished(e node.Unpublished) {
 }
 
 // unreadable says that a row of the store cannot be read.
-func (r *reporter) unreadable(err error) {
+func (r *Reporter) unreadable(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tally("unreadable", 1, func(count int) {
@@ -226,22 +226,22 @@ func (r *reporter) unreadable(err error) {
 	})
 }
 
-// unavailable says that a call to a port failed, if that is news. It is for what is done before the node runs.
-func (r *reporter) unavailable(port node.Port, call string, err error) {
+// Unavailable says that a call to a port failed, if that is news. It is for what is done before the node runs.
+func (r *Reporter) Unavailable(port node.Port, call string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed(port, call, err)
 }
 
-// available says that a call to a port that may have failed before went well.
-func (r *reporter) available(port node.Port) {
+// Available says that a call to a port that may have failed before went well.
+func (r *Reporter) Available(port node.Port) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.resumed(port)
 }
 
 // failed takes note of a call that failed.
-func (r *reporter) failed(port node.Port, call string, err error) {
+func (r *Reporter) failed(port node.Port, call string, err error) {
 	now := time.Now()
 	o := r.outages[port]
 	switch {
@@ -260,14 +260,14 @@ func (r *reporter) failed(port node.Port, call string, err error) {
 }
 
 // resumed takes note of a call that went well after it had failed.
-func (r *reporter) resumed(port node.Port) {
+func (r *Reporter) resumed(port node.Port) {
 	if o := r.outages[port]; o != nil && o.resumed.IsZero() {
 		o.resumed = time.Now()
 	}
 }
 
 // tick says which ports are back, and what has been added up for reminderInterval.
-func (r *reporter) tick() {
+func (r *Reporter) tick() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -297,7 +297,7 @@ func (r *reporter) tick() {
 }
 
 // tally adds count to what say is to be called with: now, if it was not within the last reminderInterval.
-func (r *reporter) tally(key string, count int, say func(count int)) {
+func (r *Reporter) tally(key string, count int, say func(count int)) {
 	now := time.Now()
 	t := r.tallies[key]
 	if t == nil {
@@ -312,8 +312,8 @@ func (r *reporter) tally(key string, count int, say func(count int)) {
 	}
 }
 
-// summary says what the node has done, as its last line.
-func (r *reporter) summary() {
+// Summary says what the node has done, as its last line.
+func (r *Reporter) Summary() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := &r.counts
@@ -327,7 +327,7 @@ func (r *reporter) summary() {
 }
 
 // say logs a sentence that names what it is about.
-func (r *reporter) say(level slog.Level, sentence string, attrs ...slog.Attr) {
+func (r *Reporter) say(level slog.Level, sentence string, attrs ...slog.Attr) {
 	r.log.LogAttrs(context.Background(), level, sentence, attrs...) //nolint:sloglint // Some begin with the port.
 }
 

@@ -1,6 +1,3 @@
-// Chaos runs the chaos suite: it starts Kafka and Postgres, lets nodes of the built binary deliver messages while
-// faults strike, and judges what came of it. `make chaos` is its usual call; docs/CHAOS.md says how to read what it
-// prints.
 package main
 
 import (
@@ -9,88 +6,69 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"github.com/alecthomas/kong"
 
 	"chronos/chaos"
 )
 
-// The exit codes, the same as those of chronos sim.
-const (
-	exitBroken      = 1
-	exitCouldNotRun = 2
-)
+// chaosCommand runs the chaos suite: it starts Kafka and Postgres, lets nodes of the built binary deliver messages
+// while faults strike, and judges what came of it. `make chaos` is its usual call.
+type chaosCommand struct {
+	Seed     uint64        `group:"run" default:"1" placeholder:"N" help:"What workload and faults are drawn from."`
+	Scenario []string      `group:"run" placeholder:"NAME,..." help:"Run these only; or list."`
+	HoldTime time.Duration `group:"run" default:"5s" placeholder:"TIME" help:"The hold time of the nodes."`
+	Start    string        `group:"run" placeholder:"COMMAND" help:"Judge another implementation, started like this."`
+	Mutants  bool          `group:"run" help:"Run every mutant, and see that it is caught."`
 
-// commandLine is what can be asked for.
-type commandLine struct {
-	Seed     uint64        `default:"1" placeholder:"N" help:"What workload and faults are drawn from."`
-	Scenario []string      `placeholder:"NAME,..." help:"Run these only; or list."`
-	Repeat   int           `default:"1" placeholder:"N" help:"Run everything so often, each time with the next seed."`
-	Duration time.Duration `placeholder:"TIME" help:"Go on with the next seed until so much time has passed."`
-	AtOnce   int           `default:"2" placeholder:"N" help:"So many scenarios run at once, on servers of their own."`
-	Backend  string        `enum:",processes,containers" default:"" placeholder:"NAME" help:"processes or containers."`
-	Kafka    string        `placeholder:"HOST:PORT,..." help:"Use this Kafka, which is left running. With --postgres."`
-	Postgres string        `placeholder:"URL" help:"Use this Postgres, as superuser; wal_level has to be logical."`
-	Report   string        `placeholder:"FILE" help:"Write a page with a timeline of each scenario."`
-	Markdown string        `placeholder:"FILE" help:"Write the table as Markdown."`
-	Dir      string        `default:".cache/chaos" placeholder:"DIR" help:"Where logs and histories go."`
-	HoldTime time.Duration `default:"5s" placeholder:"TIME" help:"The hold time of the nodes."`
-	Start    string        `placeholder:"COMMAND" help:"Judge another implementation, by its start command."`
-	Mutants  bool          `help:"Run every mutant, and see that it is caught."`
+	Repeat   int           `group:"batch" default:"1" placeholder:"N" help:"Run all N times, each with the next seed."`
+	Duration time.Duration `group:"batch" placeholder:"TIME" help:"Go on with the next seed until that has passed."`
+	AtOnce   int           `group:"batch" default:"2" placeholder:"N" help:"Scenarios at once, each on own servers."`
+
+	Backend  string `group:"where" enum:",processes,containers" default:"" help:"processes or containers."`
+	Kafka    string `group:"where" placeholder:"HOST:PORT,..." help:"Use this Kafka, and leave it running."`
+	Postgres string `group:"where" placeholder:"URL" help:"Use this Postgres, as superuser, with wal_level logical."`
+
+	Report   string `group:"output" placeholder:"FILE" help:"Write a page with a timeline of each scenario."`
+	Markdown string `group:"output" placeholder:"FILE" help:"Write the table as Markdown."`
+	Dir      string `group:"output" default:".cache/chaos" placeholder:"DIR" help:"Where logs and histories go."`
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+// Help says where to read on.
+func (c *chaosCommand) Help() string {
+	return `docs/CHAOS.md says what the scenarios are, and how to read what this prints.
+
+Exit codes: 0 passed; 1 a promise is broken; 2 could not run.`
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var line commandLine
-	helped := false
-	parser, err := kong.New(&line, kong.Name("chaos"), kong.Writers(stdout, stderr),
-		kong.Description("Run nodes on real servers while faults strike, and judge what comes of it.\n\n"+
-			"Exit codes: 0 passed; 1 a promise is broken; 2 could not run."),
-		kong.Exit(func(int) { helped = true }))
-	if err == nil {
-		_, err = parser.Parse(args)
-	}
-	if helped {
-		return 0
-	}
-	if err == nil && slices.Contains(line.Scenario, "list") {
+// errBroken says that a promise is broken, which the tables have told already.
+var errBroken = errors.New("not everything has passed")
+
+// Run runs what was asked for.
+func (c *chaosCommand) Run(ctx context.Context, w *world) error {
+	if slices.Contains(c.Scenario, "list") {
+		p := &paper{out: w.stdout}
 		for _, s := range chaos.Scenarios() {
-			_, _ = fmt.Fprintf(stdout, "%-22s %s\n", s.Name, s.About)
+			p.line("%-22s %s", s.Name, s.About)
 		}
-		return 0
+		return p.err
 	}
-	passed := true
-	if err == nil {
-		passed, err = line.run(ctx, stdout, stderr)
-	}
+	passed, err := c.run(ctx, w.stdout, w.stderr)
 	switch {
-	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "chaos: %v\n", err)
-		if !passed {
-			return exitBroken // which is what matters more
-		}
-		return exitCouldNotRun
+	case !passed && err != nil: // that a promise is broken is what matters more
+		return &exitError{exitBroken, err}
 	case !passed:
-		return exitBroken
+		return &exitError{exitBroken, errBroken}
 	}
-	return 0
+	return err
 }
 
-// run runs what was asked for, prints the tables, and tells whether everything has passed.
-func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (passed bool, err error) {
+// run runs what was asked for, prints the tables, and reports whether everything has passed.
+func (c *chaosCommand) run(ctx context.Context, stdout, stderr io.Writer) (passed bool, err error) {
 	if (c.Kafka == "") != (c.Postgres == "") {
 		return true, errors.New("--kafka and --postgres go together")
 	}
@@ -120,7 +98,7 @@ func (c *commandLine) run(ctx context.Context, stdout, stderr io.Writer) (passed
 }
 
 // all runs the scenarios, some at once, and prints the table.
-func (c *commandLine) all(
+func (c *chaosCommand) all(
 	ctx context.Context, scenarios []*chaos.Scenario, config chaos.Config, stdout io.Writer, say *screen,
 ) (bool, error) {
 	begin := time.Now()
@@ -135,7 +113,7 @@ func (c *commandLine) all(
 		return t
 	}
 	c.atOnce(ctx, next, config, say)
-	results, absent, err := outcome(tries)
+	results, absent, err := sortOut(tries)
 	if ctx.Err() != nil {
 		err = errors.New("interrupted")
 	}
@@ -152,7 +130,7 @@ func (c *commandLine) all(
 }
 
 // chosen returns the scenarios that were named, or all.
-func (c *commandLine) chosen() ([]*chaos.Scenario, error) {
+func (c *chaosCommand) chosen() ([]*chaos.Scenario, error) {
 	all := chaos.Scenarios()
 	if len(c.Scenario) == 0 {
 		return all, nil
@@ -173,7 +151,7 @@ func (c *commandLine) chosen() ([]*chaos.Scenario, error) {
 }
 
 // tell says what a scenario has shown; of a failure, all that is needed to look into it.
-func (c *commandLine) tell(r *chaos.Result, out io.Writer) {
+func (c *chaosCommand) tell(r *chaos.Result, out io.Writer) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	s := &r.Verdict.Summary
 	if r.Busy > 0 {
@@ -199,8 +177,8 @@ func (c *commandLine) tell(r *chaos.Result, out io.Writer) {
 		say("BROKEN %s", b)
 	}
 	say("logs and history: %s", filepath.Dir(r.History))
-	say("judge it again:   go run ./cmd/chronos check %s", r.History)
-	again := []string{fmt.Sprintf("go run ./chaos/cmd/chaos --scenario %s --seed %d", r.Scenario, r.Seed)}
+	say("judge it again:   %s check %s", self, r.History)
+	again := []string{fmt.Sprintf("%s chaos --scenario %s --seed %d", self, r.Scenario, r.Seed)}
 	for _, f := range [][2]string{
 		{"hold-time", c.HoldTime.String()},
 		{"backend", c.Backend},
@@ -216,7 +194,7 @@ func (c *commandLine) tell(r *chaos.Result, out io.Writer) {
 }
 
 // write prints the table and writes the files that were asked for.
-func (c *commandLine) write(stdout io.Writer, results []*chaos.Result) error {
+func (c *chaosCommand) write(stdout io.Writer, results []*chaos.Result) error {
 	if len(results) == 0 {
 		return nil
 	}
@@ -247,7 +225,7 @@ func (c *commandLine) write(stdout io.Writer, results []*chaos.Result) error {
 }
 
 // hunt runs every mutant in the scenario that is to catch it.
-func (c *commandLine) hunt(
+func (c *chaosCommand) hunt(
 	ctx context.Context, mutants []*chaos.Mutant, config chaos.Config, stdout io.Writer, say *screen,
 ) (bool, error) {
 	var tries []*try

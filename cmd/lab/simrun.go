@@ -54,7 +54,7 @@ func (c *simCommand) recorded(w *world, setup sim.Setup) (sim.Result, time.Durat
 	}
 	file, err := os.Create(c.History)
 	if err != nil {
-		return sim.Result{}, 0, usagef("--history is %s: %v", c.History, errors.Unwrap(err))
+		return sim.Result{}, 0, fmt.Errorf("--history is %s: %w", c.History, errors.Unwrap(err))
 	}
 	history := check.NewWriter(file)
 	setup.History = history.Add
@@ -76,7 +76,7 @@ func (c *simCommand) traced(w *world, setup sim.Setup) (result sim.Result, wall 
 	if c.Trace != "-" {
 		file, err := os.Create(c.Trace)
 		if err != nil {
-			return result, 0, usagef("--trace is %s: %v", c.Trace, errors.Unwrap(err))
+			return result, 0, fmt.Errorf("--trace is %s: %w", c.Trace, errors.Unwrap(err))
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		out = file
@@ -187,7 +187,7 @@ func (c *simCommand) broken(p *paper, s *subject, r *sim.Result, wall time.Durat
 	}
 	command := s.replay
 	if file != "" {
-		command = "chronos sim --plan " + file
+		command = self + " sim --plan " + file
 	}
 	if err := c.draw(p, s.name, command, setup, result); err != nil {
 		p.paragraph(err.Error())
@@ -215,7 +215,7 @@ func (c *simCommand) draw(p *paper, name, command string, setup sim.Setup, r *si
 	}
 	file, err := os.Create(c.HTML)
 	if err != nil {
-		return usagef("--html is %s: %v", c.HTML, errors.Unwrap(err))
+		return fmt.Errorf("--html is %s: %w", c.HTML, errors.Unwrap(err))
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if err := page.Write(file, page.Page{Title: name, Command: command, Setup: setup, Result: *r}); err != nil {

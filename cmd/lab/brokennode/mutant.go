@@ -1,5 +1,3 @@
-//go:build chaosmutant
-
 package main
 
 import (
@@ -93,7 +91,7 @@ type commitFirst struct{ node.Broker }
 func (b commitFirst) Poll(ctx context.Context) ([]node.Record, error) {
 	records, err := b.Broker.Poll(ctx)
 	if err == nil && len(records) > 0 {
-		_ = b.Broker.Commit(ctx, records) // broken on purpose
+		_ = b.Commit(ctx, records) // broken on purpose
 	}
 	return records, err
 }
@@ -111,7 +109,7 @@ func (b deleteBeforeAck) Publish(ctx context.Context, records []node.Record) []e
 	}
 	b.mu.Unlock()
 	if len(refs) > 0 {
-		_, _ = b.Store.Delete(ctx, refs) // broken on purpose
+		_, _ = b.Delete(ctx, refs) // broken on purpose
 	}
 	return b.Broker.Publish(ctx, records)
 }
@@ -128,7 +126,7 @@ func (s deleteByID) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(ctx)
+	defer conn.Close(ctx) //nolint:errcheck // nothing is left to be said
 	if _, err := conn.Exec(ctx, "DELETE FROM hanger WHERE id = ANY ($1)", ids); err != nil {
 		return nil, err
 	}
@@ -147,7 +145,7 @@ func (s deleteIfClaimed) Delete(ctx context.Context, refs []node.Ref) ([]bool, e
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(ctx)
+	defer conn.Close(ctx) //nolint:errcheck // nothing is left to be said
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	deleted := make([]bool, len(refs))

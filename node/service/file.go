@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // configFile is what a configuration file says.
 type configFile struct {
 	// settings are its keys by name.
-	settings map[string]setting
+	settings map[string]Value
 
 	// routes are the entries of the key routes, and routesOrigin is where that key is: empty if it is not.
 	routes       []fileRoute
@@ -24,21 +24,21 @@ type configFile struct {
 
 // fileRoute is one entry of routes.
 type fileRoute struct {
-	Input      setting
-	Output     setting
-	DeadLetter setting
+	Input      Value
+	Output     Value
+	DeadLetter Value
 }
 
 // readConfigFile reads the file that config names. It is strict: a key that is not known, or is there twice, or has
 // no value is an error that names the line.
-func readConfigFile(config *setting, known map[string]bool) (*configFile, error) {
-	path := config.text
+func readConfigFile(config *Value, known map[string]bool) (*configFile, error) {
+	path := config.Text
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, usagef("%s is %s: %v", config.origin, path, errors.Unwrap(err))
+		return nil, Usagef("%s is %s: %v", config.Origin, path, errors.Unwrap(err))
 	}
 	defer func() { _ = file.Close() }() // It was only read.
-	parsed := &configFile{settings: map[string]setting{}}
+	parsed := &configFile{settings: map[string]Value{}}
 	decoder := yaml.NewDecoder(file)
 	var document yaml.Node
 	switch err := decoder.Decode(&document); {
@@ -52,7 +52,7 @@ func readConfigFile(config *setting, known map[string]bool) (*configFile, error)
 	case err != nil:
 		return nil, yamlError(path, err)
 	default:
-		return nil, usagef("%s has more than one YAML document: it may have one", path)
+		return nil, Usagef("%s has more than one YAML document: it may have one", path)
 	}
 	top := document.Content[0]
 	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
@@ -79,7 +79,7 @@ func (f *configFile) read(path string, top *yaml.Node, known map[string]bool) er
 		if err != nil {
 			return err
 		}
-		f.settings[key.Value] = setting{text: text, origin: origin, isSet: true}
+		f.settings[key.Value] = Value{Text: text, Origin: origin, IsSet: true}
 		return nil
 	})
 }
@@ -88,20 +88,20 @@ func (f *configFile) read(path string, top *yaml.Node, known map[string]bool) er
 func (f *configFile) readRoutes(path, origin string, list *yaml.Node) error {
 	list = dereference(list)
 	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
-		return usagef("%s is not a list: it must have an entry with the keys input, output and dead-letter "+
+		return Usagef("%s is not a list: it must have an entry with the keys input, output and dead-letter "+
 			"for each route", origin)
 	}
 	names := map[string]bool{"input": true, "output": true, "dead-letter": true}
 	for _, entry := range list.Content {
 		var r fileRoute
-		fields := map[string]*setting{"input": &r.Input, "output": &r.Output, "dead-letter": &r.DeadLetter}
+		fields := map[string]*Value{"input": &r.Input, "output": &r.Output, "dead-letter": &r.DeadLetter}
 		for name, s := range fields {
-			s.origin = fmt.Sprintf("%s:%d: %s", path, entry.Line, name)
+			s.Origin = fmt.Sprintf("%s:%d: %s", path, entry.Line, name)
 		}
 		err := eachKey(path, entry, "the keys input, output and dead-letter", names, func(key, value *yaml.Node) error {
 			origin := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
 			text, err := textOf(origin, value)
-			*fields[key.Value] = setting{text: text, origin: origin, isSet: true}
+			*fields[key.Value] = Value{Text: text, Origin: origin, IsSet: true}
 			return err
 		})
 		if err != nil {
@@ -119,16 +119,16 @@ func eachKey(
 ) error {
 	mapping = dereference(mapping)
 	if mapping.Kind != yaml.MappingNode {
-		return usagef("%s:%d: there must be %s", path, mapping.Line, form)
+		return Usagef("%s:%d: there must be %s", path, mapping.Line, form)
 	}
 	lines := map[string]int{}
 	for i := 0; i < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
 		switch line, twice := lines[key.Value], lines[key.Value] > 0; {
 		case key.Kind != yaml.ScalarNode || !names[key.Value]:
-			return usagef("%s:%d: there is no setting %q%s", path, key.Line, key.Value, didYouMean(key.Value, names))
+			return Usagef("%s:%d: there is no setting %q%s", path, key.Line, key.Value, didYouMean(key.Value, names))
 		case twice:
-			return usagef("%s:%d: %s is there twice, first on line %d", path, key.Line, key.Value, line)
+			return Usagef("%s:%d: %s is there twice, first on line %d", path, key.Line, key.Value, line)
 		}
 		lines[key.Value] = key.Line
 		if err := take(key, value); err != nil {
@@ -149,15 +149,15 @@ func textOf(origin string, value *yaml.Node) (string, error) {
 		for i, element := range value.Content {
 			element = dereference(element)
 			if element.Kind != yaml.ScalarNode || element.Tag == "!!null" {
-				return "", usagef("%s has an element that is not a plain value", origin)
+				return "", Usagef("%s has an element that is not a plain value", origin)
 			}
 			elements[i] = element.Value
 		}
 		return strings.Join(elements, ","), nil
 	case value.Kind == yaml.ScalarNode:
-		return "", usagef("%s has no value: give it one, or leave the line out", origin)
+		return "", Usagef("%s has no value: give it one, or leave the line out", origin)
 	default:
-		return "", usagef("%s is not a plain value or a list of them", origin)
+		return "", Usagef("%s is not a plain value or a list of them", origin)
 	}
 }
 
@@ -173,7 +173,7 @@ func dereference(value *yaml.Node) *yaml.Node {
 func yamlError(path string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if match := regexp.MustCompile(`^line (\d+): (.*)`).FindStringSubmatch(text); match != nil {
-		return usagef("%s:%s: it is not YAML: %s", path, match[1], match[2])
+		return Usagef("%s:%s: it is not YAML: %s", path, match[1], match[2])
 	}
-	return usagef("%s is not YAML: %s", path, text)
+	return Usagef("%s is not YAML: %s", path, text)
 }

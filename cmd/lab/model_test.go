@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	chronos "chronos/cmd/chronos"
+	lab "chronos/cmd/lab"
 	"chronos/sim/model"
 )
 
@@ -43,7 +43,7 @@ func TestModelTableFails(t *testing.T) {
 		want    int
 	}{{broken, 0}, {ours, 1}} {
 		var stdout, stderr bytes.Buffer
-		code := chronos.ModelTable([]model.Variant{c.variant}, &stdout, &stderr)
+		code := lab.ModelTable([]model.Variant{c.variant}, &stdout, &stderr)
 		if code != c.want || strings.Contains(stdout.String(), "no S2, no S1, no loss") != (c.want == 1) {
 			t.Errorf("exit code %d, want %d: %s%s", code, c.want, stdout.String(), stderr.String())
 		}

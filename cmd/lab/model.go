@@ -36,7 +36,7 @@ const modelRow = "%-22s  %-3s  %-41s  %-10s  %-22s  %9s  %7s\n"
 func (c *modelCommand) Run(ctx context.Context, w *world) error {
 	switch {
 	case c.Docs != "" && (c.Variant != "" || c.Small):
-		return usagef("--docs is about all variants and worlds")
+		return fmt.Errorf("--docs is about all variants and worlds")
 	case c.Variant != "":
 		return c.show(w)
 	}
@@ -72,7 +72,7 @@ func (c *modelCommand) show(w *world) error {
 		for _, v := range model.Variants() {
 			names = append(names, v.Name)
 		}
-		return usagef("there is no variant %q, but there are %s", c.Variant, strings.Join(names, ", "))
+		return fmt.Errorf("there is no variant %q, but there are %s", c.Variant, strings.Join(names, ", "))
 	}
 	_, err := fmt.Fprint(w.stdout, v.Section())
 	return err
@@ -131,7 +131,7 @@ func (t *modelTable) explore(scope model.Scope) model.Result {
 // verdict returns an error if anything was not as expected.
 func (t *modelTable) verdict() error {
 	if t.err == nil && t.unexpected > 0 {
-		return fmt.Errorf("%d of these are not as expected", t.unexpected)
+		return brokenf("%d of these are not as expected", t.unexpected)
 	}
 	return t.err
 }

@@ -52,7 +52,7 @@ func (t *try) verdict() string {
 }
 
 // atOnce runs tries until there is no next one, so many at once.
-func (c *commandLine) atOnce(ctx context.Context, next func() *try, config chaos.Config, say *screen) {
+func (c *chaosCommand) atOnce(ctx context.Context, next func() *try, config chaos.Config, say *screen) {
 	var mu sync.Mutex
 	var workers sync.WaitGroup
 	for range max(c.AtOnce, 1) {
@@ -72,7 +72,7 @@ func (c *commandLine) atOnce(ctx context.Context, next func() *try, config chaos
 }
 
 // play runs one try, a mutant with more seeds until it is caught.
-func (c *commandLine) play(ctx context.Context, t *try, config chaos.Config, say *screen) {
+func (c *chaosCommand) play(ctx context.Context, t *try, config chaos.Config, say *screen) {
 	lines := &lines{screen: say, prefix: t.name()}
 	_, _ = fmt.Fprintln(lines, t.scenario.About)
 	for {
@@ -106,9 +106,9 @@ func (c *commandLine) play(ctx context.Context, t *try, config chaos.Config, say
 	}
 }
 
-// outcome sorts out what has come of the tries: results, in their order, and what could not be run here at all. The
+// sortOut sorts out what has come of the tries: results, in their order, and what could not be run here at all. The
 // error is about those that should have run and could not.
-func outcome(tries []*try) (results []*chaos.Result, absent []string, err error) {
+func sortOut(tries []*try) (results []*chaos.Result, absent []string, err error) {
 	for _, t := range tries {
 		switch {
 		case errors.Is(t.err, chaos.ErrImpossible):

@@ -282,7 +282,7 @@ func (c *simCommand) allScenarios(ctx context.Context, w *world) error {
 		}
 		name := "scenario " + script.Name
 		o := c.outcome(&subject{
-			name: name, setup: setup, script: script, replay: "chronos sim --scenario " + script.Name,
+			name: name, setup: setup, script: script, replay: self + " sim --scenario " + script.Name,
 		})
 		if o.different {
 			return c.nondeterministic(p, o.subject, o.result.Hash, o.again)
@@ -299,7 +299,7 @@ func (c *simCommand) allScenarios(ctx context.Context, w *world) error {
 		p.line("FAILED: %d of %s", len(failed), plural(len(scripts), "scenario"))
 		p.line("")
 		for _, name := range failed {
-			p.line("  chronos sim --scenario %s", name)
+			p.line("  %s sim --scenario %s", self, name)
 		}
 		return brokenf("scenarios fail: %s", strings.Join(failed, ", "))
 	}

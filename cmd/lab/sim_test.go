@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	chronos "chronos/cmd/chronos"
+	lab "chronos/cmd/lab"
 	"chronos/sim"
 )
 
@@ -40,16 +40,16 @@ func wantOutput(t *testing.T, got result, code int, texts ...string) {
 	}
 }
 
-// simulated runs "chronos sim" with something else in place of the simulator.
+// simulated runs "lab sim" with something else in place of the simulator.
 func simulated(t *testing.T, simulate func(sim.Setup) sim.Result, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := chronos.RunSim(t.Context(), simulate, args, &stdout, &stderr)
+	code := lab.RunSim(t.Context(), simulate, args, &stdout, &stderr)
 	return result{code, stdout.String(), stderr.String()}
 }
 
 func TestSimRunsOneSeed(t *testing.T) {
-	wantOutput(t, run(t, "", "sim", "--help"), 0, "Usage: chronos sim", "Exit codes: 0 passed; 1 ", "--seed=N")
+	wantOutput(t, run(t, "", "sim", "--help"), 0, "Usage: lab sim", "Exit codes: 0 passed; 1 ", "--seed=N")
 	want := sim.Run(sim.Setup{Options: sim.Swarm(3)})
 	got := run(t, "", "sim", "--seed", "3", "--twice")
 	wantOutput(t, got, 0, "seed 3\n\n  options      seed 3; nodes ", "virtual time", "wall time", "events",
@@ -71,10 +71,10 @@ func TestSimBroken(t *testing.T) {
 		"Made smaller: 1 fault and 2 submissions",
 		"node 1 delete 1 of", "reply-lost", "The story of submissions", "submits", "is deleted", "broken    S2: ",
 		"Replay it:")
-	if want := "chronos: seed 108 breaks S2\n"; got.stderr != want {
+	if want := "lab: seed 108 breaks S2\n"; got.stderr != want {
 		t.Errorf("stderr is %q, want %q", got.stderr, want)
 	}
-	commands := regexp.MustCompile(`(?m)^  chronos (sim .*?)   `).FindAllStringSubmatch(got.stdout, -1)
+	commands := regexp.MustCompile(`(?m)^  go run ./cmd/lab (sim .*?)   `).FindAllStringSubmatch(got.stdout, -1)
 	if len(commands) != 2 {
 		t.Fatalf("%d commands replay it: %q", len(commands), commands)
 	}
@@ -114,8 +114,8 @@ func TestSimCouldNotRun(t *testing.T) {
 		"--bench --seed 3", "--trace /nowhere/trace", "--html /nowhere/page", "--scenario all --html x",
 	} {
 		got := run(t, "", append([]string{"sim"}, strings.Fields(args)...)...)
-		if got.code != 2 || !strings.HasPrefix(got.stderr, "chronos: ") || strings.Count(got.stderr, "\n") != 1 {
-			t.Errorf("chronos sim %s exits with %d and says\n%s", args, got.code, got.stderr)
+		if got.code != 2 || !strings.HasPrefix(got.stderr, "lab: ") || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("lab sim %s exits with %d and says\n%s", args, got.code, got.stderr)
 		}
 	}
 	for _, args := range [][]string{
@@ -126,7 +126,7 @@ func TestSimCouldNotRun(t *testing.T) {
 		{"sim", "--break", "list"},
 	} {
 		var stderr bytes.Buffer
-		if code := chronos.Run(t.Context(), args, nil, failingWriter{}, &stderr); code != 2 {
+		if code := lab.Run(t.Context(), args, nil, failingWriter{}, &stderr); code != 2 {
 			t.Errorf("%q whose output cannot be written exits with %d: %s", args, code, stderr.String())
 		}
 	}
@@ -145,7 +145,7 @@ func TestSimNondeterministic(t *testing.T) {
 		got := simulated(t, moody, append(args, "--twice")...)
 		wantOutput(t, got, 3, "NONDETERMINISM: seed 4 has given the hash ",
 			"The first step in which two runs differ:\n\n  ",
-			"Run it again:\n\n  chronos sim --seed 4 --twice\n")
+			"Run it again:\n\n  go run ./cmd/lab sim --seed 4 --twice\n")
 		lines := regexp.MustCompile(`runs differ:\n\n  (.*)\n  (.*)\n`).FindStringSubmatch(got.stdout)
 		if len(lines) != 3 || lines[1] == lines[2] {
 			t.Errorf("the steps that differ are %q", lines)
@@ -201,7 +201,7 @@ func TestSimPage(t *testing.T) {
 	got = run(t, "", "sim", "--seed", "1", "--seeds", "2", "--break", "upsert", "--html", "failed.html")
 	wantOutput(t, got, 1, "The story of", "The picture is in failed.html.", "Replay it:")
 	for name, text := range map[string]string{
-		"passed.html": "chronos sim --seed 8", "failed.html": "chronos sim --plan chronos-sim-1.txt",
+		"passed.html": "go run ./cmd/lab sim --seed 8", "failed.html": "go run ./cmd/lab sim --plan chronos-sim-1.txt",
 	} {
 		page, err := os.ReadFile(name)
 		if err != nil || !strings.Contains(string(page), "</html>") || !strings.Contains(string(page), text) {
@@ -218,7 +218,7 @@ func TestSimBrokenWithoutFiles(t *testing.T) {
 	}
 	got := run(t, "", "sim", "--break", "upsert", "--html", "/nowhere/page")
 	wantOutput(t, got, 1, "FAILED: S2 is broken", "keep the plan: ", "The story of", "--html is /nowhere/page",
-		"Replay it:", "  chronos sim --seed 1 --break upsert\n")
+		"Replay it:", "  go run ./cmd/lab sim --seed 1 --break upsert\n")
 }
 
 func TestSimScenarios(t *testing.T) {
@@ -228,7 +228,7 @@ func TestSimScenarios(t *testing.T) {
 	wantOutput(t, got, 0, "scenario no-fault", "options", "PASSED: no invariant is broken")
 	got = run(t, "", "sim", "--scenario", "h01-lost-delete-reply", "--break", "delete-by-id")
 	wantOutput(t, got, 1, "FAILED: S2", "The story of submissions #1 and #2:",
-		"chronos sim --scenario h01-lost-delete-reply --break delete-by-id\n")
+		"go run ./cmd/lab sim --scenario h01-lost-delete-reply --break delete-by-id\n")
 	got = run(t, "", "sim", "--scenario", "all")
 	wantOutput(t, got, 0, "h01-lost-delete-reply", "passed\n", "PASSED: all of")
 
@@ -243,7 +243,7 @@ func TestSimScenarios(t *testing.T) {
 		return result
 	}
 	wantOutput(t, simulated(t, blind, "--scenario", "all"), 1, "FAILED: never occurred: ", "FAILED: ",
-		"chronos sim --scenario ")
+		"go run ./cmd/lab sim --scenario ")
 }
 
 // TestSimBatch runs a batch twice: what it prints depends on nothing else.
@@ -265,7 +265,7 @@ func TestSimBatch(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	var stdout, stderr bytes.Buffer
-	code := chronos.Run(stopped, []string{"sim", "--seeds", "30"}, nil, &stdout, &stderr)
+	code := lab.Run(stopped, []string{"sim", "--seeds", "30"}, nil, &stdout, &stderr)
 	wantOutput(t, result{code, stdout.String(), stderr.String()}, 2, "broken       0 seeds", "INTERRUPTED: ")
 }
 

@@ -19,8 +19,8 @@ import (
 // bench measures speed and size, and writes each figure with the goal beside it.
 func (c *simCommand) bench(ctx context.Context, w *world) error {
 	p := &paper{out: w.stdout}
-	p.line("%s, %s, %s/%s, chronos %s", plural(runtime.NumCPU(), "core"), runtime.Version(), runtime.GOOS,
-		runtime.GOARCH, currentVersion())
+	p.line("%s, %s, %s/%s, %s", plural(runtime.NumCPU(), "core"), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH, commit())
 	if model := processor(); model != "" {
 		p.line("%s", model)
 	}
@@ -163,6 +163,18 @@ func (c *simCommand) benchShrink(ctx context.Context, p *paper) error {
 	p.measured("", plural(messages, "message"), "at most 3")
 	p.measured("  the slowest", fmt.Sprintf("%s, %s", span(longest), plural(runs, "run")), "at most 5 s")
 	return nil
+}
+
+// commit returns the commit that this program was built from, where the build knows it.
+func commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				return setting.Value
+			}
+		}
+	}
+	return "of an unknown commit"
 }
 
 // processor returns the name of the processor, where Linux tells it.
