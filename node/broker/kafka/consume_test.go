@@ -22,9 +22,11 @@ import (
 func TestPollWithoutBrokers(t *testing.T) {
 	t.Parallel()
 	log := new(memoryLog)
-	b := open(t, kafka.Config{
-		Brokers: []string{"127.0.0.1:1"}, Group: "group", Inputs: []string{"in"},
-		PublishTimeout: time.Second, Logger: slog.New(log),
+	b := open(t, config{
+		SourceConfig: kafka.SourceConfig{
+			Connection: kafka.Connection{Brokers: []string{"127.0.0.1:1"}, Logger: slog.New(log)}, Group: "group", Inputs: []string{"in"},
+		},
+		PublishTimeout: time.Second,
 	})
 	for range 3 {
 		if err := pollError(t, b); !strings.Contains(err.Error(), "connection refused") {
@@ -375,7 +377,7 @@ func TestCommitAfterChangeOfMember(t *testing.T) {
 	}
 	var again []string
 	await(t, "the record comes again", func() bool {
-		for _, b := range []*kafka.Broker{first, second} {
+		for _, b := range []*broker{first, second} {
 			records, _ := b.Poll(t.Context())
 			again = append(again, values(records)...)
 		}
@@ -480,7 +482,7 @@ func TestClose(t *testing.T) {
 	if errs := b.Publish(t.Context(), texts(input, "text", 2)); errs[0] == nil || errs[1] == nil {
 		t.Error("publish after Close succeeds")
 	}
-	if err := b.EnsureTopics(t.Context(), false); err == nil {
+	if err := b.admin.EnsureTopics(t.Context(), false); err == nil {
 		t.Error("a look-up after Close succeeds")
 	}
 	if err := b.Commit(t.Context(), texts(input, "text", 1)); err != nil {
