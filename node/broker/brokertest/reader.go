@@ -116,14 +116,20 @@ func (r *Reader) Poll(ctx context.Context) ([]node.Record, error) {
 
 // Commit takes records in, and tells the group.
 func (r *Reader) Commit(ctx context.Context, records []node.Record) error {
+	for i := range records {
+		if partition, owned := r.owned[topicPartition{records[i].Topic, records[i].Partition}]; owned {
+			r.positions.Take(partition, &records[i])
+		}
+	}
+	return r.Tell(ctx, records)
+}
+
+// Tell tells the group that records were taken in.
+func (r *Reader) Tell(ctx context.Context, records []node.Record) error {
 	ends := make(map[node.Partition]node.Position)
 	for i := range records {
 		partition, owned := r.owned[topicPartition{records[i].Topic, records[i].Partition}]
-		if !owned {
-			continue
-		}
-		r.positions.Take(partition, &records[i])
-		if end := records[i].Offset + 1; end > ends[partition].Offset {
+		if end := records[i].Offset + 1; owned && end > ends[partition].Offset {
 			ends[partition] = node.Position{Epoch: records[i].LeaderEpoch, Offset: end}
 		}
 	}

@@ -205,7 +205,7 @@ func (a *Admin) EnsureTopics(ctx context.Context, create bool, topics ...TopicSp
 		return fmt.Errorf("look up topics: %w", err)
 	}
 	admin := kadm.NewClient(client)
-	missing, err := lookUp(ctx, admin, topics, beat)
+	missing, err := lookUp(ctx, client, topics, beat)
 	switch {
 	case err != nil:
 		return err
@@ -224,7 +224,7 @@ func (a *Admin) EnsureTopics(ctx context.Context, create bool, topics ...TopicSp
 			return fmt.Errorf("wait for topics that were created: %w: %w", missingError(missing), ctx.Err())
 		}
 		pause(ctx, pollPause)
-		if missing, err = lookUp(ctx, admin, topics, beat); err != nil {
+		if missing, err = lookUp(ctx, client, topics, beat); err != nil {
 			return err
 		}
 	}
@@ -233,10 +233,10 @@ func (a *Admin) EnsureTopics(ctx context.Context, create bool, topics ...TopicSp
 
 // lookUp returns the topics that do not exist. It tries until ctx is done while no broker answers.
 func lookUp(
-	ctx context.Context, admin *kadm.Client, topics []TopicSpec, beat *pulse,
+	ctx context.Context, client *kgo.Client, topics []TopicSpec, beat *pulse,
 ) ([]TopicSpec, error) {
 	for {
-		missing, err := missingOf(ctx, admin, topics)
+		missing, err := missingOf(ctx, client, topics)
 		if err == nil {
 			return missing, nil
 		}
@@ -254,12 +254,12 @@ func lookUp(
 }
 
 // missingOf returns the topics that do not exist, or are not ready yet.
-func missingOf(ctx context.Context, admin *kadm.Client, topics []TopicSpec) ([]TopicSpec, error) {
+func missingOf(ctx context.Context, client *kgo.Client, topics []TopicSpec) ([]TopicSpec, error) {
 	names := make([]string, len(topics))
 	for i, topic := range topics {
 		names[i] = topic.Name
 	}
-	details, err := admin.ListTopics(ctx, names...)
+	details, err := listTopics(ctx, client, names...)
 	if err != nil {
 		return nil, err
 	}

@@ -42,9 +42,42 @@ func sortedPartitions[V any](m map[topicPartition]V) []topicPartition {
 	return list
 }
 
+// listTopics returns what the cluster says about topics, each for itself. (That of kadm says nothing about any topic if
+// one is forbidden.)
+func listTopics(ctx context.Context, client *kgo.Client, topics ...string) (kadm.TopicDetails, error) {
+	request := kmsg.NewPtrMetadataRequest()
+	for _, topic := range topics {
+		asked := kmsg.NewMetadataRequestTopic()
+		asked.Topic = kmsg.StringPtr(topic)
+		request.Topics = append(request.Topics, asked)
+	}
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	details := make(kadm.TopicDetails, len(topics))
+	for _, topic := range response.Topics {
+		if topic.Topic == nil {
+			continue
+		}
+		detail := kadm.TopicDetail{
+			Topic: *topic.Topic, ID: kadm.TopicID(topic.TopicID), Err: kerr.ErrorForCode(topic.ErrorCode),
+			Partitions: make(kadm.PartitionDetails, len(topic.Partitions)),
+		}
+		for _, p := range topic.Partitions {
+			detail.Partitions[p.Partition] = kadm.PartitionDetail{
+				Topic: *topic.Topic, Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch,
+				Replicas: p.Replicas, ISR: p.ISR, OfflineReplicas: p.OfflineReplicas, Err: kerr.ErrorForCode(p.ErrorCode),
+			}
+		}
+		details[*topic.Topic] = detail
+	}
+	return details, nil
+}
+
 // topicIDs returns the ids of topics, of which all have to exist.
 func topicIDs(ctx context.Context, client *kgo.Client, topics []string) (map[string]uuid.UUID, error) {
-	details, err := kadm.NewClient(client).ListTopics(ctx, topics...)
+	details, err := listTopics(ctx, client, topics...)
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +105,11 @@ func topicID(topic string, details kadm.TopicDetails) (uuid.UUID, error) {
 }
 
 // describe returns what partitions of the topics hold, in order: those that wanted names, or all if it is nil; and of
-// which of them that is not known, and why.
+// which of them that is not known, and why. Where all are wanted, all topics have to exist.
 func describe(
 	ctx context.Context, client *kgo.Client, topics []string, wanted map[topicPartition]bool,
 ) (extents []node.Extent, unknown map[topicPartition]error, err error) {
-	details, err := kadm.NewClient(client).ListTopics(ctx, topics...)
+	details, err := listTopics(ctx, client, topics...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,7 +118,15 @@ func describe(
 	var led []topicPartition
 	for _, topic := range topics {
 		if ids[topic], err = topicID(topic, details); err != nil {
-			return nil, nil, err
+			if wanted == nil {
+				return nil, nil, err
+			}
+			for name := range wanted {
+				if name.topic == topic {
+					unknown[name] = err
+				}
+			}
+			continue
 		}
 		for _, p := range details[topic].Partitions.Sorted() {
 			name := topicPartition{topic, p.Partition}

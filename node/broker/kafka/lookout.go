@@ -40,7 +40,7 @@ func (m *member) lookOut(ctx context.Context) {
 
 // look finds out what is wrong with the inputs, and says so.
 func (m *member) look(ctx context.Context) {
-	details, err := kadm.NewClient(m.client).ListTopics(ctx, m.config.Inputs...)
+	details, err := listTopics(ctx, m.client, m.config.Inputs...)
 	if err != nil {
 		if _, permanent := Permanent(err); permanent {
 			m.see(err)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -308,7 +307,7 @@ func (s *Sink) found(topics []string) []string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), missingCheck)
 	defer cancel()
-	details, err := kadm.NewClient(client).ListTopics(ctx, topics...)
+	details, err := listTopics(ctx, client, topics...)
 	if err != nil {
 		return nil
 	}

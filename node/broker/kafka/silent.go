@@ -265,7 +265,7 @@ func (s *Sink) ask(ctx context.Context, client *kgo.Client, names []topicPartiti
 			topics = append(topics, name.topic)
 		}
 	}
-	details, err := admin.ListTopics(ctx, topics...)
+	details, err := listTopics(ctx, client, topics...)
 	if err != nil {
 		for _, name := range names {
 			s.hear(name, err)
