@@ -333,10 +333,10 @@ func (r *Reporter) say(level slog.Level, sentence string, attrs ...slog.Attr) {
 
 // title names a port to a person.
 func title(port node.Port) string {
-	if port == node.PortBroker {
-		return "Kafka"
+	if port == node.PortStore {
+		return "store"
 	}
-	return "store"
+	return "Kafka"
 }
 
 // away is how long something was away.
