@@ -10,7 +10,20 @@ import (
 // count; whoever runs it gets every event, in the order of each operation, and decides what a person should
 // see. An observer is called in the middle of an operation: it must be quick, safe for concurrent use, and
 // must neither keep nor change what an event holds.
-type Event interface{ event() }
+type Event interface {
+	// Name is what the event is called wherever it is shown or counted: that of its type.
+	Name() string
+
+	// Fields are what is to be known of the event, for people and for counts: sizes in place of messages, and never
+	// a key, a header or a value.
+	Fields() []Field
+}
+
+// Field is one fact about an event. Its Value is a string, an int, a bool, a time.Time, a time.Duration or an error.
+type Field struct {
+	Name  string // words joined by underscores
+	Value any
+}
 
 // Operation names one of the three operations of a node.
 type Operation string
@@ -149,21 +162,185 @@ type Suspected struct {
 	Claims []Claim
 }
 
-func (Started) event()      {}
-func (Failed) event()       {}
-func (Resumed) event()      {}
-func (Polled) event()       {}
-func (Committed) event()    {}
-func (LeftGroup) event()    {}
-func (Rejected) event()     {}
-func (Enqueued) event()     {}
-func (Ignored) event()      {}
-func (Claimed) event()      {}
-func (Fired) event()        {}
-func (Unpublished) event()  {}
-func (DeadLettered) event() {}
-func (Deleted) event()      {}
-func (Missing) event()      {}
-func (Abandoned) event()    {}
-func (Released) event()     {}
-func (Suspected) event()    {}
+// LeftBehind says, at the end of a run, what the store could not be told any more: claims that were not given back, which
+// others take over after the hold time, and fired messages that were not deleted, which they fire again.
+type LeftBehind struct {
+	Claims int
+	Fired  int
+}
+
+// Name returns the name.
+func (Started) Name() string { return "Started" }
+
+// Name returns the name.
+func (Failed) Name() string { return "Failed" }
+
+// Name returns the name.
+func (Resumed) Name() string { return "Resumed" }
+
+// Name returns the name.
+func (Polled) Name() string { return "Polled" }
+
+// Name returns the name.
+func (Committed) Name() string { return "Committed" }
+
+// Name returns the name.
+func (LeftGroup) Name() string { return "LeftGroup" }
+
+// Name returns the name.
+func (Rejected) Name() string { return "Rejected" }
+
+// Name returns the name.
+func (Enqueued) Name() string { return "Enqueued" }
+
+// Name returns the name.
+func (Ignored) Name() string { return "Ignored" }
+
+// Name returns the name.
+func (Claimed) Name() string { return "Claimed" }
+
+// Name returns the name.
+func (Fired) Name() string { return "Fired" }
+
+// Name returns the name.
+func (Unpublished) Name() string { return "Unpublished" }
+
+// Name returns the name.
+func (DeadLettered) Name() string { return "DeadLettered" }
+
+// Name returns the name.
+func (Deleted) Name() string { return "Deleted" }
+
+// Name returns the name.
+func (Missing) Name() string { return "Missing" }
+
+// Name returns the name.
+func (Abandoned) Name() string { return "Abandoned" }
+
+// Name returns the name.
+func (Released) Name() string { return "Released" }
+
+// Name returns the name.
+func (Suspected) Name() string { return "Suspected" }
+
+// Name returns the name.
+func (LeftBehind) Name() string { return "LeftBehind" }
+
+// Fields returns what is to be known.
+func (e LeftBehind) Fields() []Field {
+	return []Field{{"claims", e.Claims}, {"fired", e.Fired}}
+}
+
+// Fields returns what is to be known.
+func (e Started) Fields() []Field {
+	return []Field{{"node_id", e.NodeID.String()}}
+}
+
+// Fields returns what is to be known.
+func (e Failed) Fields() []Field {
+	return []Field{
+		{"operation", string(e.Operation)},
+		{"port", string(e.Port)},
+		{"call", e.Call},
+		{"error", e.Err},
+		{"attempt", e.Attempt},
+	}
+}
+
+// Fields returns what is to be known.
+func (e Resumed) Fields() []Field {
+	return []Field{
+		{"operation", string(e.Operation)},
+		{"port", string(e.Port)},
+		{"attempts", e.Attempts},
+		{"outage", e.Outage},
+	}
+}
+
+// Fields returns what is to be known.
+func (e Polled) Fields() []Field {
+	return []Field{{"records", e.Records}}
+}
+
+// Fields returns what is to be known.
+func (e Committed) Fields() []Field {
+	return []Field{{"records", e.Records}}
+}
+
+// Fields returns what is to be known.
+func (e LeftGroup) Fields() []Field {
+	return []Field{{"outage", e.Outage}}
+}
+
+// Fields returns what is to be known.
+func (e Rejected) Fields() []Field {
+	return []Field{
+		{"topic", e.Record.Topic},
+		{"partition", int(e.Record.Partition)},
+		{"offset", int(e.Record.Offset)},
+		{"reason", string(e.Reason)},
+		{"detail", e.Detail},
+		{"copied_to", e.DeadLetter},
+	}
+}
+
+// Fields returns what is to be known.
+func (e Enqueued) Fields() []Field {
+	return []Field{{"messages", len(e.Messages)}}
+}
+
+// Fields returns what is to be known.
+func (e Ignored) Fields() []Field {
+	return []Field{{"messages", len(e.IDs)}}
+}
+
+// Fields returns what is to be known.
+func (e Claimed) Fields() []Field {
+	return []Field{{"messages", len(e.Messages)}}
+}
+
+// Fields returns what is to be known.
+func (e Fired) Fields() []Field {
+	return []Field{{"messages", len(e.Messages)}, {"at", e.At}, {"direct", e.Direct}}
+}
+
+// Fields returns what is to be known.
+func (e Unpublished) Fields() []Field {
+	return []Field{
+		{"messages", len(e.Messages)},
+		{"error", e.Err},
+		{"retry", e.Retry},
+		{"direct", e.Direct},
+		{"permanent", e.Permanent},
+	}
+}
+
+// Fields returns what is to be known.
+func (e DeadLettered) Fields() []Field {
+	return []Field{{"messages", len(e.Messages)}}
+}
+
+// Fields returns what is to be known.
+func (e Deleted) Fields() []Field {
+	return []Field{{"messages", len(e.Refs)}}
+}
+
+// Fields returns what is to be known.
+func (e Missing) Fields() []Field {
+	return []Field{{"messages", len(e.Refs)}, {"repeated", e.Repeated}}
+}
+
+// Fields returns what is to be known.
+func (e Abandoned) Fields() []Field {
+	return []Field{{"messages", len(e.Claims)}}
+}
+
+// Fields returns what is to be known.
+func (e Released) Fields() []Field {
+	return []Field{{"messages", len(e.Claims)}}
+}
+
+// Fields returns what is to be known.
+func (e Suspected) Fields() []Field {
+	return []Field{{"messages", len(e.Claims)}}
+}
