@@ -11,6 +11,8 @@ import (
 // see. An observer is called in the middle of an operation: it must be quick, safe for concurrent use, and
 // must neither keep nor change what an event holds.
 type Event interface {
+	event()
+
 	// Name is what the event is called wherever it is shown or counted: that of its type.
 	Name() string
 
@@ -162,12 +164,32 @@ type Suspected struct {
 	Claims []Claim
 }
 
-// LeftBehind says, at the end of a run, what the store could not be told any more: claims that were not given back, which
-// others take over after the hold time, and fired messages that were not deleted, which they fire again.
+// LeftBehind says, at the end of a run, what the store could not be told any more: claims that were not given back,
+// which others take over after the hold time, and fired messages that were not deleted, which they fire again.
 type LeftBehind struct {
 	Claims int
 	Fired  int
 }
+
+func (Started) event()      {}
+func (Failed) event()       {}
+func (Resumed) event()      {}
+func (Polled) event()       {}
+func (Committed) event()    {}
+func (LeftGroup) event()    {}
+func (Rejected) event()     {}
+func (Enqueued) event()     {}
+func (Ignored) event()      {}
+func (Claimed) event()      {}
+func (Fired) event()        {}
+func (Unpublished) event()  {}
+func (DeadLettered) event() {}
+func (Deleted) event()      {}
+func (Missing) event()      {}
+func (Abandoned) event()    {}
+func (Released) event()     {}
+func (Suspected) event()    {}
+func (LeftBehind) event()   {}
 
 // Name returns the name.
 func (Started) Name() string { return "Started" }

@@ -95,7 +95,7 @@ func (w *world) ofClaims(claims []node.Claim) []int {
 	return mapped(claims, func(c node.Claim) int { return w.judge.numberOf(c.Ref) })
 }
 
-// eventText says what an event of the engine is, in a few words: its name, and its fields except those that say nothing.
+// eventText says what an event of the engine is, in a few words: its name, and the fields that say something.
 func eventText(e node.Event) string {
 	text := e.Name()
 	for _, f := range e.Fields() {

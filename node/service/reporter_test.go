@@ -261,8 +261,8 @@ func TestFloodIsSummedUp(t *testing.T) {
 	})
 }
 
-// TestRefusalIsSaidAsOne lets calls fail for what somebody has to mend: the line is the sentence about that, at once also
-// when it follows an outage.
+// TestRefusalIsSaidAsOne lets calls fail for what somebody has to mend: the line is the sentence about that, at once
+// also when it follows an outage.
 func TestRefusalIsSaidAsOne(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
 		j.Observe(storeFailed)
@@ -276,11 +276,12 @@ func TestRefusalIsSaidAsOne(t *testing.T) {
 		refused.Err = fmt.Errorf("poll: %w", kerr.GroupAuthorizationFailed)
 		j.Observe(refused)
 		j.expect(t, downLine,
-			`level=ERROR msg="Postgres says \"permission denied for table hanger\": grant that to the user of --store, `+
-				`or migrate as the owner of the table" call="fire: ready" `+
+			`level=ERROR msg="Postgres says \"permission denied for table hanger\": grant that to the user of `+
+				`--store, or migrate as the owner of the table" call="fire: ready" `+
 				`error="claim: ERROR: permission denied for table hanger (SQLSTATE 42501)"`,
 			`level=ERROR msg="Kafka denies the consumer group: grant Read on the group that --group names" `+
-				`call="enqueue: poll" error="poll: GROUP_AUTHORIZATION_FAILED: Not authorized to access group: Group authorization failed."`)
+				`call="enqueue: poll" error="poll: GROUP_AUTHORIZATION_FAILED: Not authorized to access group: `+
+				`Group authorization failed."`)
 	})
 }
 
