@@ -32,6 +32,7 @@ type Reporter struct {
 	mu      sync.Mutex
 	outages map[node.Port]*outage
 	tallies map[string]*tally
+	bursts  map[string]*burst
 
 	counts counts
 }
@@ -42,6 +43,7 @@ type outage struct {
 	failedLast time.Time
 	saidLast   time.Time
 	resumed    time.Time // the first success after the last failure; zero if there was none
+	remedy     string    // what somebody has to do about it; "" if nothing is known
 }
 
 // tally adds up what is said at most every reminderInterval.
@@ -49,6 +51,15 @@ type tally struct {
 	count    int
 	saidLast time.Time
 	say      func(count int)
+}
+
+// burst is what is a line each, as long as there are few.
+type burst struct {
+	began  time.Time
+	lines  int
+	summed map[string]int // how many of each kind were beyond
+	level  slog.Level
+	more   string // what to say of those
 }
 
 // counts are what a node has done since it started.
@@ -60,6 +71,10 @@ type counts struct {
 const (
 	// reminderInterval is how often a thing that goes on is said again.
 	reminderInterval = 30 * time.Second
+
+	// linesPerSecond is how many lines of one sort there are in a second at most. What is beyond is one more line, with
+	// counts: a topic full of rubbish, or a large node that dies, must neither fill a disk nor hold the engine up.
+	linesPerSecond = 5
 
 	// maxSettle bounds how late a port is said to be back.
 	maxSettle = 3 * time.Second
@@ -77,6 +92,7 @@ func NewReporter(log *slog.Logger, config *node.Config) *Reporter {
 		deadLetters: map[string]bool{},
 		outages:     map[node.Port]*outage{},
 		tallies:     map[string]*tally{},
+		bursts:      map[string]*burst{},
 	}
 	for _, route := range config.Routes {
 		if route.DeadLetter != "" {
@@ -104,6 +120,7 @@ func (r *Reporter) Watch(ctx context.Context) {
 func (r *Reporter) Observe(event node.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.debug(event)
 	switch e := event.(type) {
 	case node.Started:
 		r.log.Info("started", slog.String("node_id", e.NodeID.String()))
@@ -118,10 +135,8 @@ func (r *Reporter) Observe(event node.Event) {
 		r.counts.submitted += int64(e.Records)
 	case node.Enqueued:
 		r.counts.enqueued += int64(len(e.Messages))
-		r.log.Debug("enqueued", slog.Int("messages", len(e.Messages)))
 	case node.Ignored:
 		r.counts.duplicates += int64(len(e.IDs))
-		r.log.Debug("ignored duplicates", slog.Int("messages", len(e.IDs)))
 	case node.Fired:
 		r.fired(e)
 	default:
@@ -154,8 +169,13 @@ func (r *Reporter) trouble(event node.Event) {
 	case node.Suspected:
 		r.counts.suspected += int64(len(e.Claims))
 		for _, claim := range e.Claims {
-			r.say(slog.LevelWarn, fmt.Sprintf("suspected failure of %s for message %s", claim.ReadiedBy, claim.ID))
+			if r.burst("suspected", claim.ReadiedBy.String(), slog.LevelWarn, "suspected failures for more messages") {
+				r.say(slog.LevelWarn, fmt.Sprintf("suspected failure of %s for message %s", claim.ReadiedBy, claim.ID))
+			}
 		}
+	case node.LeftBehind:
+		r.log.Warn("the store could not be told what this node leaves behind; others take the claims over after the "+
+			"hold time, and fire again what has fired", slog.Int("claims", e.Claims), slog.Int("fired", e.Fired))
 	}
 }
 
@@ -165,12 +185,67 @@ func (r *Reporter) fired(e node.Fired) {
 	if e.Direct {
 		r.counts.direct += int64(len(e.Messages))
 	}
-	r.log.Debug("fired", slog.Int("messages", len(e.Messages)), slog.Bool("direct", e.Direct))
 }
 
-// rejected says which record was rejected and why: one line for each.
+// debug logs any event, as it describes itself.
+func (r *Reporter) debug(event node.Event) {
+	if !r.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	fields := event.Fields()
+	attrs := make([]slog.Attr, len(fields))
+	for i, f := range fields {
+		attrs[i] = slog.Any(f.Name, f.Value)
+		if err, ok := f.Value.(error); ok {
+			attrs[i] = slog.String(f.Name, oneLine(err))
+		}
+	}
+	r.say(slog.LevelDebug, event.Name(), attrs...)
+}
+
+// burst reports whether a thing of some sort gets a line of its own. If not, it is counted by its kind, for one line
+// that says how many more there were.
+func (r *Reporter) burst(sort, kind string, level slog.Level, more string) bool {
+	now := time.Now()
+	b := r.bursts[sort]
+	if b == nil {
+		b = &burst{began: now, summed: map[string]int{}}
+		r.bursts[sort] = b
+	}
+	if now.Sub(b.began) >= time.Second {
+		r.sumUp(b)
+		b.began, b.lines = now, 0
+	}
+	if b.lines < linesPerSecond {
+		b.lines++
+		return true
+	}
+	b.level, b.more = level, more
+	b.summed[kind]++
+	return false
+}
+
+// sumUp says what had no line of its own.
+func (r *Reporter) sumUp(b *burst) {
+	if len(b.summed) == 0 {
+		return
+	}
+	total := 0
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(b.summed)) {
+		total += b.summed[kind]
+		kinds = append(kinds, fmt.Sprintf("%s: %d", kind, b.summed[kind]))
+	}
+	clear(b.summed)
+	r.say(b.level, b.more, slog.Int("count", total), slog.String("of_which", strings.Join(kinds, ", ")))
+}
+
+// rejected says which record was rejected and why.
 func (r *Reporter) rejected(e node.Rejected) {
 	r.counts.rejected++
+	if !r.burst("rejected", string(e.Reason), slog.LevelWarn, "rejected more records") {
+		return
+	}
 	to := e.DeadLetter
 	if to == "" {
 		to = "nowhere"
@@ -181,12 +256,14 @@ func (r *Reporter) rejected(e node.Rejected) {
 		slog.String("detail", e.Detail), slog.String("copied_to", to))
 }
 
-// deadLettered says which messages their topic rejects for good: one line for each. The copies of records that
+// deadLettered says which messages their topic rejects for good. The copies of records that
 // were rejected as submissions have had their line.
 func (r *Reporter) deadLettered(e node.DeadLettered) {
 	r.counts.deadLettered += int64(len(e.Messages))
 	for i := range e.Messages {
-		if m := &e.Messages[i]; !r.deadLetters[m.Topic] {
+		m := &e.Messages[i]
+		if !r.deadLetters[m.Topic] && r.burst("dead-lettered", m.Topic, slog.LevelError,
+			"more messages went to the dead-letter topic, because Kafka rejects them") {
 			r.log.Error("a message went to the dead-letter topic, because Kafka rejects it",
 				slog.String("id", m.ID), slog.String("topic", m.Topic), slog.Time("deadline", m.Deadline))
 		}
@@ -244,7 +321,16 @@ func (r *Reporter) Available(port node.Port) {
 func (r *Reporter) failed(port node.Port, call string, err error) {
 	now := time.Now()
 	o := r.outages[port]
+	remedy := remedy(err)
 	switch {
+	case remedy != "" && (o == nil || o.remedy != remedy || now.Sub(o.saidLast) >= reminderInterval):
+		if o == nil {
+			r.counts.outages++
+			o = &outage{since: now}
+			r.outages[port] = o
+		}
+		o.saidLast, o.remedy = now, remedy
+		r.say(slog.LevelError, remedy, slog.String("call", call), slog.String("error", oneLine(err)))
 	case o == nil:
 		r.counts.outages++
 		o = &outage{since: now, saidLast: now}
@@ -294,6 +380,17 @@ func (r *Reporter) tick() {
 			t.count, t.saidLast = 0, now
 		}
 	}
+	r.sumUpAll(now)
+}
+
+// sumUpAll sums up the bursts whose second is over, or all if now is zero.
+func (r *Reporter) sumUpAll(now time.Time) {
+	for _, sort := range slices.Sorted(maps.Keys(r.bursts)) {
+		if b := r.bursts[sort]; now.IsZero() || now.Sub(b.began) >= time.Second {
+			r.sumUp(b)
+			delete(r.bursts, sort)
+		}
+	}
 }
 
 // tally adds count to what say is to be called with: now, if it was not within the last reminderInterval.
@@ -316,6 +413,7 @@ func (r *Reporter) tally(key string, count int, say func(count int)) {
 func (r *Reporter) Summary() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.sumUpAll(time.Time{})
 	c := &r.counts
 	r.say(slog.LevelInfo, "stopped",
 		slog.Int64("submitted", c.submitted), slog.Int64("enqueued", c.enqueued),
