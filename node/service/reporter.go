@@ -30,7 +30,7 @@ type Reporter struct {
 	deadLetters map[string]bool // the dead-letter topics
 
 	mu      sync.Mutex
-	outages map[node.Port]*outage
+	outages map[string]*outage // by what is out, see title
 	tallies map[string]*tally
 	bursts  map[string]*burst
 
@@ -64,8 +64,8 @@ type burst struct {
 
 // counts are what a node has done since it started.
 type counts struct {
-	submitted, enqueued, fired, direct, duplicates, rejected, deadLettered, unpublished,
-	suspected, abandoned, missing, outages int64
+	submitted, enqueued, fired, duplicates, rejected, deadLettered, unpublished,
+	suspected, abandoned, missing, outages, lost, skipped int64
 }
 
 const (
@@ -90,7 +90,7 @@ func NewReporter(log *slog.Logger, config *node.Config) *Reporter {
 		settle:      min(config.PublishTimeout(), maxSettle),
 		quiet:       max(3*config.HoldTime, minQuiet),
 		deadLetters: map[string]bool{},
-		outages:     map[node.Port]*outage{},
+		outages:     map[string]*outage{},
 		tallies:     map[string]*tally{},
 		bursts:      map[string]*burst{},
 	}
@@ -125,9 +125,9 @@ func (r *Reporter) Observe(event node.Event) {
 	case node.Started:
 		r.log.Info("started", slog.String("node_id", e.NodeID.String()))
 	case node.Failed:
-		r.failed(e.Port, string(e.Operation)+": "+e.Call, e.Err)
+		r.failed(title(e.Port, e.Lane), string(e.Operation)+": "+e.Call, e.Err)
 	case node.Resumed:
-		r.resumed(e.Port)
+		r.resumed(title(e.Port, e.Lane))
 	case node.LeftGroup:
 		r.log.Warn("left the consumer group, because the store has been unavailable for too long; "+
 			"this node consumes again when it is back", away(e.Outage))
@@ -176,15 +176,14 @@ func (r *Reporter) trouble(event node.Event) {
 	case node.LeftBehind:
 		r.log.Warn("the store could not be told what this node leaves behind; others take the claims over after the "+
 			"hold time, and fire again what has fired", slog.Int("claims", e.Claims), slog.Int("fired", e.Fired))
+	default:
+		r.intake(event)
 	}
 }
 
 // fired counts messages that were published.
 func (r *Reporter) fired(e node.Fired) {
 	r.counts.fired += int64(len(e.Messages))
-	if e.Direct {
-		r.counts.direct += int64(len(e.Messages))
-	}
 }
 
 // debug logs any event, as it describes itself.
@@ -307,47 +306,47 @@ func (r *Reporter) unreadable(err error) {
 func (r *Reporter) Unavailable(port node.Port, call string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed(port, call, err)
+	r.failed(title(port, ""), call, err)
 }
 
 // Available says that a call to a port that may have failed before went well.
 func (r *Reporter) Available(port node.Port) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.resumed(port)
+	r.resumed(title(port, ""))
 }
 
 // failed takes note of a call that failed.
-func (r *Reporter) failed(port node.Port, call string, err error) {
+func (r *Reporter) failed(what, call string, err error) {
 	now := time.Now()
-	o := r.outages[port]
+	o := r.outages[what]
 	remedy := remedy(err)
 	switch {
 	case remedy != "" && (o == nil || o.remedy != remedy || now.Sub(o.saidLast) >= reminderInterval):
 		if o == nil {
 			r.counts.outages++
 			o = &outage{since: now}
-			r.outages[port] = o
+			r.outages[what] = o
 		}
 		o.saidLast, o.remedy = now, remedy
 		r.say(slog.LevelError, remedy, slog.String("call", call), slog.String("error", oneLine(err)))
 	case o == nil:
 		r.counts.outages++
 		o = &outage{since: now, saidLast: now}
-		r.outages[port] = o
-		r.say(slog.LevelWarn, title(port)+" unavailable; retrying",
+		r.outages[what] = o
+		r.say(slog.LevelWarn, what+" unavailable; retrying",
 			slog.String("call", call), slog.String("error", oneLine(err)))
 	case now.Sub(o.saidLast) >= reminderInterval:
 		o.saidLast = now
-		r.say(slog.LevelWarn, title(port)+" still unavailable; retrying", away(now.Sub(o.since)),
+		r.say(slog.LevelWarn, what+" still unavailable; retrying", away(now.Sub(o.since)),
 			slog.String("call", call), slog.String("error", oneLine(err)))
 	}
 	o.failedLast, o.resumed = now, time.Time{}
 }
 
 // resumed takes note of a call that went well after it had failed.
-func (r *Reporter) resumed(port node.Port) {
-	if o := r.outages[port]; o != nil && o.resumed.IsZero() {
+func (r *Reporter) resumed(what string) {
+	if o := r.outages[what]; o != nil && o.resumed.IsZero() {
 		o.resumed = time.Now()
 	}
 }
@@ -357,8 +356,8 @@ func (r *Reporter) tick() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	for _, port := range slices.Sorted(maps.Keys(r.outages)) {
-		o := r.outages[port]
+	for _, what := range slices.Sorted(maps.Keys(r.outages)) {
+		o := r.outages[what]
 		end := o.resumed
 		switch {
 		case !o.resumed.IsZero() && now.Sub(o.resumed) >= r.settle:
@@ -367,8 +366,8 @@ func (r *Reporter) tick() {
 		default:
 			continue
 		}
-		delete(r.outages, port)
-		r.say(slog.LevelInfo, title(port)+" available again", away(end.Sub(o.since)))
+		delete(r.outages, what)
+		r.say(slog.LevelInfo, what+" available again", away(end.Sub(o.since)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.tallies)) {
 		switch t := r.tallies[key]; {
@@ -417,11 +416,12 @@ func (r *Reporter) Summary() {
 	c := &r.counts
 	r.say(slog.LevelInfo, "stopped",
 		slog.Int64("submitted", c.submitted), slog.Int64("enqueued", c.enqueued),
-		slog.Int64("fired", c.fired), slog.Int64("fired_on_arrival", c.direct),
+		slog.Int64("fired", c.fired),
 		slog.Int64("duplicates_ignored", c.duplicates), slog.Int64("rejected", c.rejected),
 		slog.Int64("dead_lettered", c.deadLettered), slog.Int64("not_published", c.unpublished),
 		slog.Int64("suspected", c.suspected), slog.Int64("given_up_as_too_old", c.abandoned),
-		slog.Int64("gone_already", c.missing), slog.Int64("outages", c.outages))
+		slog.Int64("gone_already", c.missing), slog.Int64("outages", c.outages),
+		slog.Int64("taken_in_before", c.skipped), slog.Int64("lost_to_retention_at_most", c.lost))
 }
 
 // say logs a sentence that names what it is about.
@@ -429,12 +429,16 @@ func (r *Reporter) say(level slog.Level, sentence string, attrs ...slog.Attr) {
 	r.log.LogAttrs(context.Background(), level, sentence, attrs...) //nolint:sloglint // Some begin with the port.
 }
 
-// title names a port to a person.
-func title(port node.Port) string {
-	if port == node.PortStore {
+// title names what is out to a person: a port, or a topic that can't be published on.
+func title(port node.Port, lane string) string {
+	switch {
+	case port == node.PortStore:
 		return "store"
+	case lane != "":
+		return "topic " + lane
+	default:
+		return "Kafka"
 	}
-	return "Kafka"
 }
 
 // away is how long something was away.

@@ -183,15 +183,15 @@ func TestOutageEndsByItself(t *testing.T) {
 
 func TestPortsAreApart(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
-		j.Unavailable(node.PortBroker, "look up topics", io.EOF)
+		j.Unavailable(node.PortSource, "look up topics", io.EOF)
 		j.Observe(storeFailed)
 		j.expect(t, `level=WARN msg="Kafka unavailable; retrying" call="look up topics" error=EOF`, downLine)
 		pass(time.Second)
-		j.Available(node.PortBroker)
+		j.Available(node.PortSource)
 		pass(5 * time.Second)
 		j.expect(t, `level=INFO msg="Kafka available again" away=1s`)
-		j.Available(node.PortBroker)
-		j.Observe(node.Resumed{Port: node.PortBroker})
+		j.Available(node.PortSource)
+		j.Observe(node.Resumed{Port: node.PortSource})
 		pass(5 * time.Second)
 		j.expect(t)
 	})
@@ -272,7 +272,7 @@ func TestRefusalIsSaidAsOne(t *testing.T) {
 		})
 		j.Observe(denied)
 		j.Observe(denied)
-		refused := node.Failed{Operation: node.Enqueue, Port: node.PortBroker, Call: "poll"}
+		refused := node.Failed{Operation: node.Enqueue, Port: node.PortSource, Call: "poll"}
 		refused.Err = fmt.Errorf("poll: %w", kerr.GroupAuthorizationFailed)
 		j.Observe(refused)
 		j.expect(t, downLine,
@@ -445,7 +445,7 @@ func TestSummary(t *testing.T) {
 			node.Polled{Records: 100},
 			node.Enqueued{Messages: make([]node.Insertion, 90)},
 			node.Fired{Messages: make([]node.Message, 80)},
-			node.Fired{Messages: make([]node.Message, 7), Direct: true},
+			node.Fired{Messages: make([]node.Message, 7)},
 			node.Ignored{IDs: make([]node.MessageID, 6)},
 			node.Rejected{},
 			node.DeadLettered{Messages: []node.Message{{Topic: "dead"}}},
