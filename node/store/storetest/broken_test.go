@@ -282,7 +282,9 @@ func expiredOf(choose func(all []node.Claim, limit int) []node.Claim) func(*stor
 }
 
 // catchUpOf breaks CatchUp by asking for something else.
-func catchUpOf(ask func(ctx context.Context, b *broken, r *node.CatchUpRequest)) func(*storetest.Clock) storetest.Instance {
+func catchUpOf(
+	ask func(ctx context.Context, b *broken, r *node.CatchUpRequest),
+) func(*storetest.Clock) storetest.Instance {
 	return breakIt(func(b *broken, _ *storetest.Clock) {
 		b.catchUp = func(ctx context.Context, r node.CatchUpRequest) (node.State, error) {
 			r.Marks = slices.Clone(r.Marks)

@@ -127,8 +127,8 @@ func positionMutants() []mutant {
 			}),
 		},
 		{
-			"each record moves what decides on the next", "contract/positions/decided by what was before the call", true,
-			oneByOne(),
+			"each record moves what decides on the next",
+			"contract/positions/decided by what was before the call", true, oneByOne(),
 		},
 		{
 			"a late take stores", "contract/positions/a late take changes nothing", true,
@@ -151,8 +151,9 @@ func positionMutants() []mutant {
 			}),
 		},
 		{
-			"a repeated take forgets its claims", "contract/positions/a repeated take changes nothing and returns its claims",
-			true, eachResult(func(_ *broken, before []memory.Row, r node.TakeRequest, i int, result *node.ItemResult) {
+			"a repeated take forgets its claims",
+			"contract/positions/a repeated take changes nothing and returns its claims", true,
+			eachResult(func(_ *broken, before []memory.Row, r node.TakeRequest, i int, result *node.ItemResult) {
 				if stores(before, r.Items[i].Ref()) {
 					result.Claim = node.Claim{}
 				}
@@ -166,7 +167,8 @@ func positionMutants() []mutant {
 					skipped := make([]bool, len(r.Items))
 					for i, item := range r.Items {
 						position, found := b.position(ctx, r.From[item.From])
-						skipped[i] = found && !r.From[item.From].Above(position) && !position.Takes(item.Epoch, item.Offset)
+						skipped[i] = found && !r.From[item.From].Above(position) &&
+							!position.Takes(item.Epoch, item.Offset)
 					}
 					result, err := b.Store.Take(ctx, r)
 					for i := range result.Results {

@@ -87,7 +87,9 @@ func takeMutants() []mutant {
 						for i := range order {
 							order[i] = i
 						}
-						slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(r.Items[x].ID, r.Items[y].ID) })
+						slices.SortStableFunc(order, func(x, y int) int {
+							return cmp.Compare(r.Items[x].ID, r.Items[y].ID)
+						})
 						sorted := make([]node.ItemResult, len(order))
 						for i, at := range order {
 							sorted[i] = result.Results[at]
@@ -130,7 +132,7 @@ func takeMutants() []mutant {
 							empty := r
 							empty.Items = nil
 							result, err := b.Store.Take(ctx, empty)
-							result.Refusal = item.Message.Refusal()
+							result.Refusal = item.Refusal()
 							return result, err
 						}
 					}
