@@ -221,10 +221,7 @@ func lineageGate(s *subject) {
 		s.checkGate("at that moment", s.state(), false)
 		return
 	}
-	for {
-		if len(s.claim(alice(), latest())) > 0 {
-			break
-		}
+	for len(s.claim(alice(), latest())) == 0 {
 		if time.Since(start) > time.Minute {
 			s.Fatal("nothing is claimed a minute after a hold time of 50 ms")
 		}
@@ -287,7 +284,8 @@ func lineageCreates(s *subject) {
 	want := []node.Position{
 		{Epoch: node.UnknownEpoch, Offset: 40}, {Epoch: node.UnknownEpoch, Offset: 7},
 	}
-	s.check("positions", s.positions(node.Place{Partition: added.Partition}, node.Place{Partition: empty.Partition}), want)
+	places := []node.Place{{Partition: added.Partition}, {Partition: empty.Partition}}
+	s.check("positions", s.positions(places...), want)
 	s.checkGate("taken in", s.takeTo(node.Place{Partition: added.Partition}, 1, 42), false)
 	later := node.Extent{Partition: s.partition(), First: 3, End: 9}
 	s.checkGate("update", s.update(later), false)
