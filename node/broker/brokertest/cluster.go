@@ -94,6 +94,37 @@ func (c *Cluster) CreateTopic(t testing.TB, topic string, partitions int32, sett
 	}
 }
 
+// DeleteRecords deletes the records of a partition before an offset, as retention does.
+func (c *Cluster) DeleteRecords(t testing.TB, topic string, partition int32, before int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var offsets kadm.Offsets
+	offsets.Add(kadm.Offset{Topic: topic, Partition: partition, At: before})
+	responses, err := c.admin.DeleteRecords(ctx, offsets)
+	if err == nil {
+		err = responses.Error()
+	}
+	if err != nil {
+		t.Fatalf("delete records of %s/%d: %v", topic, partition, err)
+	}
+}
+
+// AddPartitions gives a topic more partitions, up to a total.
+func (c *Cluster) AddPartitions(t testing.TB, topic string, total int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	responses, err := c.admin.UpdatePartitions(ctx, total, topic)
+	if err == nil {
+		err = responses.Error()
+	}
+	if err != nil {
+		t.Fatalf("add partitions to %s: %v", topic, err)
+	}
+	c.ForgetTopic(topic)
+}
+
 // Produce appends records, each to the partition that it names, and fills in their offsets.
 func (c *Cluster) Produce(t testing.TB, records ...node.Record) []node.Record {
 	t.Helper()

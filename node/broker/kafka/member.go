@@ -61,7 +61,8 @@ type member struct {
 
 	joining error // why the group does not let us in; nil as soon as it does
 	trouble error // what the look-out has seen last
-	ids     map[string]int
+	others  map[string]int // how many looks in a row have seen another id of a topic
+	counts  map[string]int // how many partitions topics had at the last look
 }
 
 // part is a partition that is ours.
@@ -102,7 +103,8 @@ func newMember(s *Source) (*member, error) {
 		memory:  newMemory(s.config.FetchMemory, s.config.BatchMemory),
 		parts:   make(map[topicPartition]*part),
 		started: make(chan struct{}),
-		ids:     make(map[string]int),
+		others:  make(map[string]int),
+		counts:  make(map[string]int),
 	}
 	client, err := kgo.NewClient(append(s.config.options(),
 		kgo.WithContext(ctx),
