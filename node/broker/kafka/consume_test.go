@@ -233,7 +233,7 @@ func TestPollRecreatedInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain.CreateTopic(t, "again", 1)
-	plain.ForgetTopic("again")
+	plain = plain.Fresh(t)
 	plain.Produce(t, texts("again", "second", 2)...)
 	plain.Produce(t, texts(other, "other", 1)...)
 	var got []string

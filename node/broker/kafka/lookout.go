@@ -27,14 +27,14 @@ func (m *member) lookOut(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
+		look, cancel := context.WithTimeout(ctx, lookTimeout)
+		m.look(look)
+		cancel()
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		look, cancel := context.WithTimeout(ctx, lookTimeout)
-		m.look(look)
-		cancel()
 	}
 }
 

@@ -56,11 +56,14 @@ type member struct {
 	moved   []node.Place
 	lost    []node.Loss
 
+	asking  bool                      // settle has asked for targets
+	answers map[topicPartition]target // those that were found
+
 	started chan struct{}      // closed, and replaced, by start
 	wakeUp  context.CancelFunc // ends a poll that waits
 
-	joining error // why the group does not let us in; nil as soon as it does
-	trouble error // what the look-out has seen last
+	joining error          // why the group does not let us in; nil as soon as it does
+	trouble error          // what the look-out has seen last
 	others  map[string]int // how many looks in a row have seen another id of a topic
 	counts  map[string]int // how many partitions topics had at the last look
 }
