@@ -231,7 +231,8 @@ func startLost(t *testing.T, env Environment) {
 			lost = append(lost, b.Lost...)
 			return len(b.Records) > 0
 		})
-		if want := (node.Loss{Partition: partition.Partition, From: from, To: 4}); !slices.Equal(lost, []node.Loss{want}) {
+		want := node.Loss{Partition: partition.Partition, From: from, To: 4}
+		if !slices.Equal(lost, []node.Loss{want}) {
 			t.Fatalf("lost %+v, want %+v", lost, want)
 		}
 		if batch.Records[0].Offset != 4 {

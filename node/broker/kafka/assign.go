@@ -11,9 +11,9 @@ import (
 	"chronos/node"
 )
 
-// adjust is called by franz-go in a goroutine of its own, once it knows what the group has committed for partitions that
-// were assigned. It waits until start says from where to read them. Heartbeats go on meanwhile; ctx is done when the
-// group rebalances again, and then franz-go repeats the call in the next session.
+// adjust is called by franz-go in a goroutine of its own, once it knows what the group has committed for partitions
+// that were assigned. It waits until start says from where to read them. Heartbeats go on meanwhile; ctx is done when
+// the group rebalances again, and then franz-go repeats the call in the next session.
 //
 // The places go to franz-go with their epochs, so that it asks Kafka first whether the log still has what came before.
 //
@@ -263,11 +263,12 @@ func (m *member) doubt(name topicPartition, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.trouble = fmt.Errorf("input topic %s partition %d: look where its log has ended: %w", name.topic, name.number, err)
+	m.trouble = fmt.Errorf("input topic %s partition %d: look where its log has ended: %w",
+		name.topic, name.number, err)
 }
 
-// recover adds targets for partitions whose log does not have the place where they are read: behind what retention took,
-// or where the log ends. Those for which Kafka does not answer are left out.
+// recover adds targets for partitions whose log does not have the place where they are read: behind what retention
+// took, or where the log ends. Those for which Kafka does not answer are left out.
 func (m *member) recover(ctx context.Context, astray map[topicPartition]bool, targets map[topicPartition]target) {
 	extents, unknown, err := describe(ctx, m.client, m.config.Inputs, astray)
 	for name := range unknown {
@@ -325,7 +326,7 @@ func (m *member) seek(targets map[topicPartition]target) {
 		}
 		if t.lostFrom >= 0 {
 			m.log.LogAttrs(context.Background(), slog.LevelError,
-				"retention took records of an input partition before they were read, reading goes on with the first there is",
+				"retention took records of an input partition before they were read, reading goes on with the first",
 				slog.String("topic", name.topic), slog.Int("partition", int(name.number)),
 				slog.Int64("from", t.lostFrom), slog.Int64("to", t.position.Offset),
 				slog.Int64("at_most", t.position.Offset-t.lostFrom))

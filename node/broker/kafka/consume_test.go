@@ -24,7 +24,8 @@ func TestPollWithoutBrokers(t *testing.T) {
 	log := new(memoryLog)
 	b := open(t, config{
 		SourceConfig: kafka.SourceConfig{
-			Connection: kafka.Connection{Brokers: []string{"127.0.0.1:1"}, Logger: slog.New(log)}, Group: "group", Inputs: []string{"in"},
+			Connection: kafka.Connection{Brokers: []string{"127.0.0.1:1"}, Logger: slog.New(log)},
+			Group:      "group", Inputs: []string{"in"},
 		},
 		PublishTimeout: time.Second,
 	})

@@ -96,7 +96,8 @@ func TestRetentionOvertakesReading(t *testing.T) {
 	if got := pollValues(t, b, 2); got[0] != "more-3" {
 		t.Fatalf("polled %q, want what is left", got)
 	}
-	if len(b.Events) != 1 || len(b.Events[0].Lost) != 1 || b.Events[0].Lost[0].From != 3 || b.Events[0].Lost[0].To != 6 {
+	if len(b.Events) != 1 || len(b.Events[0].Lost) != 1 ||
+		b.Events[0].Lost[0].From != 3 || b.Events[0].Lost[0].To != 6 {
 		t.Fatalf("told %+v, want that 3 to 6 are lost", b.Events)
 	}
 	said := 0
@@ -222,8 +223,8 @@ func TestLeaderlessInput(t *testing.T) {
 	}
 }
 
-// Batches that decompress to far more than they were sent as are held within the bound, and all of them come through, in
-// polls that are bounded too.
+// Batches that decompress to far more than they were sent as are held within the bound, and all of them come through,
+// in polls that are bounded too.
 func TestFetchMemory(t *testing.T) {
 	t.Parallel()
 	cluster, plain := newFake(t)

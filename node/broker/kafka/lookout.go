@@ -84,7 +84,7 @@ func (m *member) lookAt(topic string, details kadm.TopicDetails) error {
 	m.count(topic, len(details[topic].Partitions))
 	for _, p := range details[topic].Partitions.Sorted() {
 		if p.Leader < 0 || errors.Is(p.Err, kerr.LeaderNotAvailable) {
-			return fmt.Errorf("input topic %s partition %d has no leader: its messages wait until one of its brokers is back",
+			return fmt.Errorf("input topic %s partition %d has no leader: its messages wait until a broker is back",
 				topic, p.Partition)
 		}
 	}

@@ -170,7 +170,7 @@ func (m *member) poll(ctx context.Context) (node.Batch, error) {
 		if ctx.Err() != nil {
 			break
 		}
-		pause(ctx, pollPause)
+		pause(ctx)
 	}
 	if problem != nil {
 		return node.Batch{}, problem
@@ -383,9 +383,9 @@ func (m *member) leave(ctx context.Context) error {
 	return err
 }
 
-// pause returns after d, or when ctx is done.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
+// pause returns after pollPause, or when ctx is done.
+func pause(ctx context.Context) {
+	timer := time.NewTimer(pollPause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

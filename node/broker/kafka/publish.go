@@ -132,8 +132,8 @@ func (s *Sink) publishWithin(ctx context.Context, limit time.Duration, records [
 	return p.results
 }
 
-// learn takes note of what has let a publish run into its time limit: partitions from which nothing has come, and so much
-// that a slow connection could not carry it.
+// learn takes note of what has let a publish run into its time limit: partitions from which nothing has come, and so
+// much that a slow connection could not carry it.
 func (s *Sink) learn(p *publication) {
 	p.mu.Lock()
 	unacknowledged := 0
