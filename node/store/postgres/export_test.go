@@ -14,6 +14,14 @@ func Statements() map[string]string {
 	}
 }
 
+// Looks are the texts of the statements that look from a mark on, and those that move positions.
+func Looks() map[string]string {
+	return map[string]string{
+		"claim": claimStatement, "look": lookStatement, "expired": expiredStatement,
+		"lock": lockPartitionsStatement, "positions": positionsStatement, "move": moveStatement, "forget": forgetStatement,
+	}
+}
+
 // Run executes a statement as the calls of s do, and returns its rows, of one text each.
 func Run(ctx context.Context, s *Store, statement string, arguments ...any) ([]string, error) {
 	return collect(ctx, s, func(rows pgx.Rows, text *string) error { return rows.Scan(text) },
