@@ -10,7 +10,7 @@ import (
 // never goes back. The engine takes every reading and every wait from here, so that the simulator can skew,
 // drift, step and pause each node on its own.
 //
-// A Clock is safe for concurrent use. It belongs to one node: its alarm wakes that node's fire operation.
+// A Clock is safe for concurrent use. It belongs to one node.
 type Clock interface {
 	// Now returns the wall clock in UTC. Successive readings may go backwards.
 	Now() time.Time
@@ -23,11 +23,17 @@ type Clock interface {
 	// at once when d is not positive.
 	Sleep(ctx context.Context, d time.Duration)
 
-	// SleepUntilRung is a Sleep that Ring ends early. One ring that came while nobody slept is remembered and
-	// ends the next call at once, so that a ring between looking at the schedule and falling asleep is not
-	// lost. At most one caller sleeps here at a time: the fire operation.
-	SleepUntilRung(ctx context.Context, d time.Duration)
+	// Bell returns a new bell on this clock.
+	Bell() Bell
+}
 
-	// Ring wakes the sleeper of SleepUntilRung, or the next one. It never blocks; rings do not add up.
+// Bell is an alarm clock for one sleeper, whom others can wake.
+type Bell interface {
+	// Sleep is Clock.Sleep, except that Ring ends it early. One ring that came while nobody slept is remembered and
+	// ends the next Sleep at once, so that a ring between looking for work and falling asleep is not lost. At most
+	// one caller sleeps here at a time.
+	Sleep(ctx context.Context, d time.Duration)
+
+	// Ring wakes the sleeper, or the next one. It never blocks; rings do not add up. It is safe for concurrent use.
 	Ring()
 }

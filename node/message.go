@@ -13,13 +13,16 @@ type Header struct {
 	Value []byte
 }
 
-// Record is a Kafka record as the Broker port hands it over or takes it. A nil Key or Value is a null, which
-// differs from an empty one. Partition, Offset and LeaderEpoch describe a polled record; Publish ignores them.
+// Record is a Kafka record as Source hands it over or Sink takes it. A nil Key or Value is a null, which
+// differs from an empty one. Partition, Offset and LeaderEpoch describe a polled record (LeaderEpoch is UnknownEpoch where the broker does not
+// tell it); Publish ignores them. A polled record with Control set is none that an application wrote: it marks the end
+// of a transaction, say. It has an offset, and nothing else.
 type Record struct {
 	Topic       string
 	Partition   int32
 	Offset      int64
 	LeaderEpoch int32
+	Control     bool
 	Key         []byte
 	Value       []byte
 	Headers     []Header
@@ -41,11 +44,22 @@ type Message struct {
 	// Deadline is when the message is to appear on Topic: UTC, whole microseconds, years 1 to 9999.
 	Deadline time.Time
 
+	// Origin is the record that the message was submitted by, for people who look for it; the zero value if it is
+	// not known.
+	Origin Origin
+
 	// Key, Value and Headers are relayed byte for byte. The Chronos headers are already gone, but for those
 	// that the configuration relays.
 	Key     []byte
 	Value   []byte
 	Headers []Header
+}
+
+// Origin names a record of an input topic.
+type Origin struct {
+	Topic     string
+	Partition int32
+	Offset    int64
 }
 
 // Size returns the number of payload bytes that m holds in memory or on the wire: key, value and headers.
@@ -79,6 +93,10 @@ type Claim struct {
 
 	// ReadiedBy is the node id of the claim's owner.
 	ReadiedBy uuid.UUID
+
+	// Expires is the store's clock from which on the claim counts as that of a failed node: ReadiedAt plus the hold
+	// time of its owner, so that nodes with different settings do not suspect each other.
+	Expires time.Time
 }
 
 // Reason says, as a stable code, why a record was rejected.
@@ -94,6 +112,7 @@ const (
 	MissingDeadline  Reason = "missing_deadline"
 	RepeatedDeadline Reason = "repeated_deadline"
 	InvalidDeadline  Reason = "invalid_deadline"
+	TooLarge         Reason = "too_large"
 	StoreRefused     Reason = "store_refused"
 	PublishRejected  Reason = "publish_rejected"
 )

@@ -7,46 +7,53 @@ import (
 	"github.com/google/uuid"
 )
 
-// Store keeps the messages that wait and the claims on those that are ready. It is shared by all nodes and is the
-// only place where they meet.
+// Store keeps the messages that wait, the claims on those that are ready, and the positions up to which the input
+// topics have been taken in. It is shared by all nodes and is the only place where they meet.
 //
-// Every call is atomic per message: another caller sees a message before it or after it, never half-way. A
-// batch as a whole need not be atomic. An error means that the outcome is unknown: any subset of the call's
-// effects may have happened, or may still happen; every call may be repeated with the same arguments. A call
+// Take and CatchUp are one transaction each: all of a call, or nothing of it. The other calls are atomic per
+// message: another caller sees a message before the call or after it, never half-way; a batch as a whole need not
+// be. An error means that the outcome is unknown: the effects may have happened, or may still happen (of the calls
+// that are atomic per message, any subset of them). Every call may be repeated with the same arguments. A call
 // returns within the store timeout of Config, whatever the server does, and ends early when ctx is done.
 //
-// The store has one clock (for a database, the server's) and uses it for one thing, the age of claims. Every
-// other instant is an argument. It draws no randomness. All instants are UTC in whole microseconds.
+// What a call has answered is durable: a store that waits for a synchronous standby waits before each answer that
+// rests on a commit, its own or an earlier one of unknown outcome.
+//
+// The store has one clock (for a database, the server's) and uses it for the expiry of claims and for the gate of a
+// catch-up. Every other instant is an argument. It draws no randomness. All instants are UTC in whole microseconds.
 //
 // Arguments belong to the caller and are not kept or changed; results belong to the caller too, and share no
 // memory with the store.
-//
-// Two messages of one batch that have the same id and topic act in the order of the batch. Adapters order rows
-// by id within a statement, so that concurrent batches cannot deadlock.
 type Store interface {
-	// Insert stores messages, those with Readied set as already claimed by request.Node. It returns one result
-	// for each message, in order. The store decides about each id by its committed state at the moment of the
-	// insert: it waits for a concurrent insert or delete of that id and then goes by its outcome.
-	Insert(ctx context.Context, request InsertRequest) ([]InsertResult, error)
+	// Bind says which Kafka cluster and consumer group the store belongs to, see BindRequest, and returns what it
+	// belongs to after the call.
+	Bind(ctx context.Context, request BindRequest) (Bound, error)
 
-	// Present tells for each of ids, in order, whether a message of that id and topic waits or is ready. It
-	// reads the primary, never a replica that lags (a stale yes would swallow a message, hazard H12). It does
-	// not wait for uncommitted inserts.
-	Present(ctx context.Context, ids []MessageID) ([]bool, error)
+	// Positions returns the position of each place's partition, in order, and the state of the store. A
+	// partition that has no position is given that of its place: nothing else creates one. No partition comes
+	// twice.
+	Positions(ctx context.Context, places []Place) ([]Position, State, error)
 
-	// Ready claims waiting messages that fall due at or before request.Until for request.Node, the earliest
-	// first, skipping those that another caller is claiming at this moment, and returns them in the order
-	// of their due times (ties by id, then topic). It claims at most request.Limit messages, and stops after
-	// the one whose size reaches request.Bytes in total.
-	Ready(ctx context.Context, request ReadyRequest) ([]Readied, error)
+	// Take takes in records, see TakeRequest: it moves positions and stores messages, in one transaction.
+	Take(ctx context.Context, request TakeRequest) (TakeResult, error)
+
+	// CatchUp begins a new lineage, or brings the marks of one that catches up to date, see CatchUpRequest. It
+	// returns the state after the call.
+	CatchUp(ctx context.Context, request CatchUpRequest) (State, error)
+
+	// Claim claims, on each lane of request.Lanes, waiting messages that fall due at or before request.Until for
+	// request.Node, the earliest of the lane first (ties by id), skipping those that another caller is claiming at
+	// this moment. It returns them in the order of their due times (ties by id, then topic). While the store
+	// catches up, or is suspect, it claims nothing.
+	Claim(ctx context.Context, request ClaimRequest) (ClaimResult, error)
 
 	// Delete removes each message whose id, topic and incarnation match, whoever holds its claim now, or nobody.
 	// It returns for each ref, in order, whether there was one to remove.
 	Delete(ctx context.Context, refs []Ref) ([]bool, error)
 
-	// Stuck returns at most request.Limit claims that are at least request.Hold old by the store's clock, the
-	// oldest first. It changes nothing and locks nothing.
-	Stuck(ctx context.Context, request StuckRequest) ([]Claim, error)
+	// Expired returns at most limit claims that have expired by the store's clock, the longest expired first. It
+	// changes nothing and locks nothing. limit is at least 1.
+	Expired(ctx context.Context, limit int) ([]Claim, error)
 
 	// Reset turns ready messages back into waiting ones, each only if it is still held by exactly the claim
 	// given (id, topic, incarnation, ReadiedAt and ReadiedBy). It returns for each release, in order, whether
@@ -60,57 +67,241 @@ type MessageID struct {
 	Topic string
 }
 
-// InsertRequest is the argument of Store.Insert.
-type InsertRequest struct {
-	// Node is the node id that the messages with Readied set are claimed by.
-	Node uuid.UUID
-
-	Messages []Insertion
+// Partition names a partition of one topic. A topic that was deleted and created again under its name has another
+// TopicID, and is another topic.
+type Partition struct {
+	Topic   string
+	TopicID uuid.UUID
+	Number  int32
 }
 
-// Insertion is a message to insert. Its due time is its deadline.
-type Insertion struct {
+// Position is how far a partition has been taken in: all records before Offset. Epoch is the leader epoch of the
+// record before Offset, and tells apart what two leaders have written at one offset when Kafka has lost the end of
+// a log (a truncation). It is UnknownEpoch where nobody knows it; then offsets alone count.
+type Position struct {
+	Epoch  int32
+	Offset int64
+}
+
+// UnknownEpoch is the Epoch of a Position that does not know it.
+const UnknownEpoch = -1
+
+// Takes reports whether a record at that epoch and offset is still to be taken in where p is the position: its
+// epoch is higher, or equal and its offset not lower. A record of a lower epoch is of an end of the log that Kafka
+// has lost. Where either epoch is unknown, the offsets decide.
+func (p Position) Takes(epoch int32, offset int64) bool {
+	if p.Epoch == UnknownEpoch || epoch == UnknownEpoch || epoch == p.Epoch {
+		return offset >= p.Offset
+	}
+	return epoch > p.Epoch
+}
+
+// Above reports whether p lies above q in its epoch or in its offset: a batch that starts at p would leave a gap
+// where q is the position. An epoch that is unknown lies above none.
+func (p Position) Above(q Position) bool {
+	return p.Offset > q.Offset || p.Epoch != UnknownEpoch && q.Epoch != UnknownEpoch && p.Epoch > q.Epoch
+}
+
+// before reports whether p is where a position would be that was q and was lowered. A position that has moved to a
+// lower offset under a higher epoch was not: Kafka has lost the end of the log.
+func (p Position) before(q Position) bool {
+	if p.Epoch == UnknownEpoch || q.Epoch == UnknownEpoch || p.Epoch == q.Epoch {
+		return p.Offset < q.Offset
+	}
+	return p.Epoch < q.Epoch
+}
+
+// Place is a position in a partition.
+type Place struct {
+	Partition
+	Position
+}
+
+// State is what a store says of itself.
+type State struct {
+	// Lineage numbers the histories of the store, from 1. It goes up when the store was set back, or a position was
+	// lowered: what was true of an earlier lineage need not be true of this one.
+	Lineage int64
+
+	// CatchingUp says that the lineage has just begun: some partition has not been taken in again up to its mark, or
+	// claims from before may still be held. Nothing is claimed until then.
+	CatchingUp bool
+
+	// Suspect says that the server may have been set back, because its history is not the one that it had when the
+	// lineage began (of a Postgres server: another timeline). Nothing is claimed until a new lineage has begun.
+	Suspect bool
+}
+
+// Claims reports whether messages may be claimed.
+func (s State) Claims() bool { return !s.CatchingUp && !s.Suspect }
+
+// BindRequest is the argument of Store.Bind. A store belongs to one cluster and one group from its first Bind on: a
+// second one would cover the messages of the first with its ids, and move its positions.
+type BindRequest struct {
+	// Cluster is the id of the Kafka cluster, and Group the name of the consumer group.
+	Cluster, Group string
+
+	// Force binds a store anew that belongs to others. Somebody has decided that.
+	Force bool
+
+	// Adopt are the positions to begin with, which are stored together with the adoption if Bound.Adopting was true:
+	// what the consumer group of an older deployment, which kept no positions in its store, has committed. Partitions
+	// that have a position keep it. nil adopts nothing; an empty slice adopts that nothing was committed.
+	Adopt []Place
+}
+
+// Bound is what a store belongs to. Its Cluster and Group are those of the request, unless it belongs to others.
+type Bound struct {
+	Cluster, Group string
+
+	// Adopting says that the store comes from an older deployment and waits for the one adoption of its positions.
+	Adopting bool
+
+	// Partitions is how many positions there are.
+	Partitions int
+}
+
+// TakeRequest is the argument of Store.Take.
+type TakeRequest struct {
+	// Node is the node id that claims are made for, and Hold the time after which they expire.
+	Node uuid.UUID
+	Hold time.Duration
+
+	// From says where the caller's reading of each partition has started: where its last accepted take, or the
+	// assignment, left off. No partition comes twice. A partition whose position is below that start is refused
+	// whole, since something before it has not been taken in; so is one without a position.
+	From []Place
+
+	// Items are records, in offset order within each partition. Each is decided on by the position that its
+	// partition had before the call: what is below it was taken in before, and is skipped.
+	Items []Item
+}
+
+// Item is one record of a take.
+type Item struct {
+	// From is the index of its partition in TakeRequest.From, and Epoch and Offset its place there.
+	From   int
+	Epoch  int32
+	Offset int64
+
+	// Action says what to do for the record.
+	Action Action
+
+	// Message is the message of the action; the zero value for Pass. Its due time is its deadline.
 	Message
 
-	// Readied says that the message is stored as claimed by the inserting node from the start, the claim
-	// being stamped by the store's clock.
-	Readied bool
+	// Claim asks that the message is stored as claimed by TakeRequest.Node from the start. If the store catches up, or
+	// is suspect, when the call begins, it is stored as waiting.
+	Claim bool
 }
 
-// InsertOutcome says what became of one message of an insert.
-type InsertOutcome int
+// Action is what a record asks for.
+type Action int
 
-// The outcomes of an insert.
+// The actions.
 const (
-	// Inserted: the message is stored, by this call or by an earlier one with the same incarnation.
-	Inserted InsertOutcome = iota + 1
+	// Pass: nothing; the record was dealt with otherwise, or is none of ours. The position moves behind it.
+	Pass Action = iota
 
-	// Duplicate: another incarnation of the same id and topic waits or is ready. Nothing was changed.
-	Duplicate
-
-	// Refused: this message can never be stored, now or later; others are not affected.
-	Refused
+	// Schedule: store the message, unless one of its id and topic waits or is ready.
+	Schedule
 )
 
-// InsertResult is what became of one message of an insert.
-type InsertResult struct {
-	Outcome InsertOutcome
+// TakeResult is what became of a take.
+type TakeResult struct {
+	State State
 
-	// Claim is the claim that request.Node holds on this incarnation after the call, zero when it holds
-	// none. So a repeated insert returns the claim that the first one made, if it is still held.
-	Claim Claim
+	// Positions are those of the partitions of TakeRequest.From after the call, in order, and Refused tells for
+	// each whether it was refused. A partition without a position is refused, and its Position is the zero value.
+	Positions []Position
+	Refused   []bool
 
-	// Reason says why, in one sentence, when Outcome is Refused.
-	Reason string
+	// Taken is how many of the items were dealt with: all of them, unless the store can never keep the message at
+	// that index, and says in Refusal, in one sentence, why. The items before it are taken in, and that one and
+	// those after it are not.
+	Taken   int
+	Refusal string
+
+	// Results has one element for each of the first Taken items.
+	Results []ItemResult
 }
 
-// ReadyRequest is the argument of Store.Ready.
-type ReadyRequest struct {
-	// Node is the node id that takes the claims.
+// ItemResult is what became of one item of a take.
+type ItemResult struct {
+	Outcome Outcome
+
+	// Claim is the claim that TakeRequest.Node holds on this incarnation after the call, zero when it holds
+	// none. So a repeated take returns the claims that the first one made, if they are still held.
+	Claim Claim
+}
+
+// Outcome is what became of a record.
+type Outcome int
+
+// The outcomes of a take.
+const (
+	// Skipped: the record was taken in before, and its message is not in the store (any more) under the
+	// incarnation of the request.
+	Skipped Outcome = iota + 1
+
+	// Passed: the action was Pass.
+	Passed
+
+	// Scheduled: the message is stored, by this call or by an earlier one with the same incarnation.
+	Scheduled
+
+	// Duplicate: another incarnation of the same id and topic waits or is ready, or came earlier in the request.
+	Duplicate
+
+	// Untaken: its partition was refused.
+	Untaken
+)
+
+// CatchUpRequest is the argument of Store.CatchUp.
+//
+// A store that is set back, to a backup or to a standby that lacks the last commits, has its positions set back with
+// it, and so everything that Kafka still has is taken in again. Until that is done a message could fire whose
+// cancel is yet to come in again. So a new lineage catches up first: nothing is claimed until every partition has
+// been taken in up to its mark, the end of its log when the lineage began, and until the claims of before, of which
+// the store may know nothing, have expired.
+type CatchUpRequest struct {
+	// Lineage is the lineage that the caller has seen. If the store is in another, the call does nothing.
+	Lineage int64
+
+	// Begin begins a new lineage, with a number above Lineage and Floor, that of the highest lineage that the caller
+	// knows of: a store that was set back has forgotten some. Without Begin the marks of partitions that are not in
+	// Marks are given up, and none of the others is raised.
+	Begin bool
+	Floor int64
+
+	// Hold is how long after the beginning nothing is claimed.
+	Hold time.Duration
+
+	// Marks are the ends of the logs of all partitions of all input topics. A partition that has no position is given
+	// one at Extent.First.
+	Marks []Extent
+
+	// Rewind are positions to set, whatever they are; only with Begin. They are the only way in which a position
+	// is lowered on purpose.
+	Rewind []Place
+}
+
+// ClaimRequest is the argument of Store.Claim.
+type ClaimRequest struct {
+	// Node is the node id that takes the claims, and Hold the time after which they expire.
 	Node uuid.UUID
+	Hold time.Duration
 
 	// Until is the latest due time that is claimed.
 	Until time.Time
+
+	// Lanes are the lanes to claim on, none of them twice, and what may be claimed on each.
+	Lanes []Share
+}
+
+// Share is how much may be claimed on a lane.
+type Share struct {
+	Lane string
 
 	// Limit is the largest number of messages to claim, at least 1.
 	Limit int
@@ -120,20 +311,21 @@ type ReadyRequest struct {
 	Bytes int
 }
 
-// Readied is a message that has become ready, with the claim on it.
-type Readied struct {
+// ClaimResult is what Store.Claim has claimed.
+type ClaimResult struct {
+	State    State
+	Messages []Ready
+}
+
+// Ready is a message that has become ready, with the claim on it.
+type Ready struct {
 	Message
 
 	Claim Claim
-}
 
-// StuckRequest is the argument of Store.Stuck.
-type StuckRequest struct {
-	// Hold is the age from which a claim counts as stuck.
-	Hold time.Duration
-
-	// Limit is the largest number of claims to return, at least 1.
-	Limit int
+	// Attempts is how many claims on this incarnation may have led to a publish, this one included: each claim counts
+	// one, and a release that knows that nothing was appended takes it back.
+	Attempts int
 }
 
 // Release gives a claim up.
@@ -143,4 +335,7 @@ type Release struct {
 	// Due is when the message falls due next; the zero time leaves it as it is. A message that could not be
 	// published is put off by it, so that it is not in the way of others. The deadline does not change.
 	Due time.Time
+
+	// Unsent says that nothing was appended under this claim, for certain: it does not count as an attempt.
+	Unsent bool
 }

@@ -1,0 +1,32 @@
+package node
+
+import (
+	"context"
+	"errors"
+)
+
+// Sink is where the messages of lanes come out: the producing half of Kafka. It is safe for concurrent use.
+type Sink interface {
+	// Publish appends records to their topics, each in the partition that a Java producer would choose for its
+	// key, and returns when each has a result, at the latest after the publish timeout of Config. The results
+	// are in order: nil says that all in-sync replicas have the record. ErrRejected, ErrNoTopic and ErrUnsent say
+	// that it was not appended and never will be by this call. Any other error says that the outcome is unknown:
+	// the record may be there, or may still appear later.
+	//
+	// A partition that has just let a publish run into its time limit does not hold up the next ones: its records
+	// fail at once, with ErrUnsent, except for some that are sent now and then to find out whether it is back.
+	//
+	// Records of one topic and key that are in one call are appended in the order of the call.
+	Publish(ctx context.Context, records []Record) []error
+}
+
+// ErrRejected marks an error of Sink.Publish: the topic will never accept this record, for example because it
+// is too large. It was not appended.
+var ErrRejected = errors.New("rejected by the broker")
+
+// ErrNoTopic marks an error of Sink.Publish: the topic does not exist, or the node may not write to it.
+// The record was not appended. Somebody has to act; trying again soon is of little use.
+var ErrNoTopic = errors.New("topic missing or forbidden")
+
+// ErrUnsent marks an error of Sink.Publish: the record was not sent, because where it belongs does not answer.
+var ErrUnsent = errors.New("not sent")
