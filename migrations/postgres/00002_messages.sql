@@ -1,5 +1,42 @@
 -- +goose Up
 
+-- What the store knows of itself: one row.
+CREATE TABLE store (
+  single         boolean     NOT NULL DEFAULT true,
+  cluster        text        NOT NULL DEFAULT '',
+  consumer_group text        NOT NULL DEFAULT '',
+  adopting       boolean     NOT NULL,
+  lineage        bigint      NOT NULL DEFAULT 1,
+  timeline       text        NOT NULL,
+  gate           timestamptz NOT NULL DEFAULT '-infinity',
+  CONSTRAINT store_pkey PRIMARY KEY (single),
+  CONSTRAINT store_has_one_row CHECK (single)
+);
+
+COMMENT ON TABLE store IS 'What the store of Chronos belongs to, and which of its histories this is. It has one row.';
+COMMENT ON COLUMN store.cluster IS 'The id of the Kafka cluster; empty before a node has started.';
+COMMENT ON COLUMN store.adopting IS
+  'Whether this was the database of a release that kept no positions: the committed offsets are adopted, once.';
+COMMENT ON COLUMN store.lineage IS 'Goes up when the store was set back or a position was lowered.';
+COMMENT ON COLUMN store.timeline IS
+  'The timeline that the server was on when the lineage began; on another one it may have lost what was committed.';
+COMMENT ON COLUMN store.gate IS 'When the claims from before the lineage have expired.';
+
+-- This comes first, because the table and its indexes are written anew below. A database that a deployment has used adopts what its consumer group has committed. One that is made by this very run
+-- must not: if its group has commits, then the database that belonged to them is lost, and a node has to refuse to start
+-- rather than pass over all that Kafka still has. Two things tell them apart. The index of the ids has grown beyond its
+-- first page, which it never gives back, so it has had rows, even if all of them have fired. Or version 1 has not been
+-- applied just now: that deployment may never have had to store anything, because all it got was due already.
+INSERT INTO store (adopting, timeline)
+SELECT
+  EXISTS (SELECT FROM hanger)
+    OR pg_relation_size('hanger_pkey') > current_setting('block_size')::bigint
+    OR EXISTS (
+      SELECT FROM chronos_migrations
+      WHERE version_id = 1 AND tstamp < (now() AT TIME ZONE 'UTC') - interval '1 minute'
+    ),
+  substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8);
+
 -- The table gets another name, so that a node of an earlier release, which would neither move positions nor count
 -- attempts nor write down when its claims expire, fails at its next statement and leaves. hanger_pkey and the checks
 -- follow. Stop the nodes first all the same: until then a claim of theirs may be published twice.
@@ -25,6 +62,11 @@ ALTER TABLE messages
   ADD CONSTRAINT messages_claim_is_whole
     CHECK ((readied_at IS NULL) = (readied_by IS NULL) AND (readied_at IS NULL) = (expires_at IS NULL));
 
+ALTER TABLE messages
+  ADD COLUMN source_topic text COLLATE "C", ADD COLUMN source_partition integer, ADD COLUMN source_offset bigint;
+
+COMMENT ON COLUMN messages.source_topic IS
+  'The record that the message was submitted by, for people who look for it; null if it is not known.';
 COMMENT ON COLUMN messages.expires_at IS
   'When the claim counts as that of a failed node, by the clock of this server; null while the message waits.';
 COMMENT ON COLUMN messages.attempts IS 'How many claims on this incarnation may have led to a publish.';
@@ -36,16 +78,21 @@ CREATE INDEX messages_waiting ON messages (topic, due_at, id) WHERE readied_at I
 -- Which claims expire first.
 CREATE INDEX messages_claimed ON messages (expires_at) WHERE readied_at IS NOT NULL;
 
--- The input partitions. A row is never changed after it was made, only locked: FOR UPDATE of it is what puts the takes
--- of one partition in a row. A row that is locked leaves no dead row behind, one that is updated does.
+-- The input partitions. FOR UPDATE of a row is what puts the takes of one partition in a row. A row that is locked leaves
+-- no dead row behind, one that is updated does; so only a catch-up changes rows, which sets marks and passes them.
 CREATE TABLE partitions (
   topic_id  uuid    NOT NULL,
   partition integer NOT NULL,
-  topic     varchar(249) COLLATE "C" NOT NULL,
+  topic     text    COLLATE "C" NOT NULL,
+  mark      bigint,
   CONSTRAINT partitions_pkey PRIMARY KEY (topic_id, partition)
 );
 
-COMMENT ON TABLE partitions IS 'The partitions that messages come from. Rows are locked, not changed.';
+COMMENT ON TABLE partitions IS 'The partitions that messages come from. Takes lock these rows and do not change them.';
+COMMENT ON COLUMN partitions.mark IS
+  'The offset up to which the partition has to be taken in before messages are claimed again; null when it was.';
+
+CREATE INDEX partitions_marked ON partitions (topic_id, partition) WHERE mark IS NOT NULL;
 
 -- How far each partition has been taken in. Every take adds a row and deletes the one before it. Of a row that was
 -- updated in place the server keeps all versions while some transaction has an old snapshot, under one key, and wades

@@ -9,21 +9,26 @@ import (
 // Statements are the texts of all statements.
 func Statements() map[string]string {
 	return map[string]string{
-		"insert": insertStatement, "lookup": lookupStatement, "present": presentStatement,
-		"ready": readyStatement, "delete": deleteStatement, "stuck": stuckStatement, "reset": resetStatement,
-	}
-}
-
-// Looks are the texts of the statements that look from a mark on, and those that move positions.
-func Looks() map[string]string {
-	return map[string]string{
-		"claim": claimStatement, "look": lookStatement, "expired": expiredStatement,
-		"lock": lockPartitionsStatement, "positions": positionsStatement, "move": moveStatement, "forget": forgetStatement,
+		"lock_partitions": lockPartitionsStatement, "positions": positionsStatement,
+		"lock_messages": lockMessagesStatement, "state": stateStatement, "insert": insertStatement,
+		"move": moveStatement, "forget": forgetStatement, "mark": markStatement,
+		"lock_store": lockStoreStatement, "bind": bindStatement, "begin_lineage": beginStatement,
+		"add_partitions": addPartitionsStatement, "add_positions": addPositionsStatement,
+		"lock_all": lockAllStatement, "count": countStatement,
+		"claim": claimStatement, "look": lookStatement, "delete": deleteStatement, "expired": expiredStatement,
+		"reset": resetStatement,
 	}
 }
 
 // Run executes a statement as the calls of s do, and returns its rows, of one text each.
-func Run(ctx context.Context, s *Store, statement string, arguments ...any) ([]string, error) {
-	return collect(ctx, s, func(rows pgx.Rows, text *string) error { return rows.Scan(text) },
-		statement, arguments...)
+func Run(ctx context.Context, s *Store, statement string, arguments ...any) (list []string, err error) {
+	err = s.once(ctx, func() { list = nil }, step{
+		statement: statement, arguments: arguments, read: func(rows pgx.Rows) error {
+			var text string
+			err := rows.Scan(&text)
+			list = append(list, text)
+			return err
+		},
+	})
+	return list, err
 }

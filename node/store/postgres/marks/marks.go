@@ -48,7 +48,8 @@ type Place struct {
 	ID  string
 }
 
-func (p Place) before(q Place) bool {
+// Before reports whether p comes before q.
+func (p Place) Before(q Place) bool {
 	return p.Due.Before(q.Due) || p.Due.Equal(q.Due) && p.ID < q.ID
 }
 
@@ -67,12 +68,15 @@ const (
 	summitWidth = 5 * time.Second
 	summitEvery = time.Second
 
-	// sliceCost is what a slice is to take, and sweepShare how many times as long as it took the sweep rests after it.
+	// SweepShare is how many times as long as a slice took the sweep rests after it, and sliceCost what one is to take.
+	SweepShare = 9
 	sliceCost  = 20 * time.Millisecond
-	sweepShare = 9
 
 	minWidth, firstWidth, maxWidth = time.Millisecond, time.Second, 100 * 365 * 24 * time.Hour
 )
+
+// Used reports whether marks are used.
+func (m *Set) Used() bool { return m.used }
 
 // From returns where to start the look at a lane.
 func (m *Set) From(lane string) Place {
@@ -88,7 +92,7 @@ func (m *Set) Use(lanes []string, firsts map[string]Place, until, now time.Time)
 	*m = Set{used: true, lanes: map[string]Place{}, summit: now}
 	for _, lane := range lanes {
 		m.lanes[lane] = Place{Due: instant(until.Add(-nearMark))}
-		if first, found := firsts[lane]; found && first.before(m.lanes[lane]) {
+		if first, found := firsts[lane]; found && first.Before(m.lanes[lane]) {
 			m.lanes[lane] = first
 		}
 	}
@@ -101,10 +105,10 @@ func (m *Set) Claimed(lane string, first Place, found bool, until time.Time) {
 		return
 	}
 	next := Place{Due: instant(until.Add(-nearMark))}
-	if found && first.before(next) {
+	if found && first.Before(next) {
 		next = first
 	}
-	if now, marked := m.lanes[lane]; !marked || now.before(next) {
+	if now, marked := m.lanes[lane]; !marked || now.Before(next) {
 		m.lanes[lane] = next
 	}
 }
@@ -153,7 +157,7 @@ func (s *Slice) add(lane string, from, until time.Time) {
 // Swept notes what became of the look at a slice: how long it took, whether the server gave it up, and whether what was
 // found there is perhaps not all that is there, so that the next look is at the same slice.
 func (m *Set) Swept(s Slice, took time.Duration, gaveUp, again bool, now time.Time) {
-	m.rest = now.Add(sweepShare * took)
+	m.rest = now.Add(SweepShare * took)
 	switch {
 	case again:
 		m.rest = now // this is what the sweep is for
