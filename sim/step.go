@@ -154,50 +154,10 @@ func (l *life) observe(e node.Event) {
 	if w.observe != nil {
 		w.step(&Step{
 			Kind: StepEngine, Node: l.host.number, Life: l.number,
-			Messages: eventMessages(w, e), Text: eventText(name, e),
+			Messages: eventMessages(w, e), Text: eventText(e),
 		})
 	}
 }
 
-// eventName returns the name of an event's type.
-func eventName(e node.Event) string {
-	switch e.(type) {
-	case node.Started:
-		return "event:Started"
-	case node.Failed:
-		return "event:Failed"
-	case node.Resumed:
-		return "event:Resumed"
-	case node.Polled:
-		return "event:Polled"
-	case node.Committed:
-		return "event:Committed"
-	case node.LeftGroup:
-		return "event:LeftGroup"
-	case node.Rejected:
-		return "event:Rejected"
-	case node.Enqueued:
-		return "event:Enqueued"
-	case node.Ignored:
-		return "event:Ignored"
-	case node.Claimed:
-		return "event:Claimed"
-	case node.Fired:
-		return "event:Fired"
-	case node.Unpublished:
-		return "event:Unpublished"
-	case node.DeadLettered:
-		return "event:DeadLettered"
-	case node.Deleted:
-		return "event:Deleted"
-	case node.Missing:
-		return "event:Missing"
-	case node.Abandoned:
-		return "event:Abandoned"
-	case node.Released:
-		return "event:Released"
-	case node.Suspected:
-		return "event:Suspected"
-	}
-	panic("sim: an event of an unknown type")
-}
+// eventName returns what an event of the engine is called in a trace, among other things that are counted.
+func eventName(e node.Event) string { return "event:" + e.Name() }

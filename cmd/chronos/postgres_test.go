@@ -175,8 +175,8 @@ func TestRunRefusesOldPostgres(t *testing.T) {
 	if code := p.code(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	p.stderr.await(t, `(?m)^chronos: the database schema is empty, but this chronos needs version \d+: `+
-		`run "chronos migrate up", or start with --migrate$`, 1)
+	p.stderr.await(t, `"error":"the database schema is empty, but this chronos needs version \d+: `+
+		`run \\"chronos migrate up\\", or start with --migrate"}\n`, 1)
 }
 
 // TestMigratePostgres migrates a real database by the commands.
@@ -195,6 +195,27 @@ func TestMigratePostgres(t *testing.T) {
 		if got.code != c.code || !regexp.MustCompile(c.stdout).MatchString(got.stdout) ||
 			!regexp.MustCompile(c.stderr).MatchString(got.stderr) {
 			t.Errorf("migrate %s: exit code %d, stdout %q, stderr %q", c.args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
+
+// TestRunRefusedByPostgres starts nodes that the server will never let in as they are: each ends by itself, with exit
+// code 1 and a sentence that says what to do.
+func TestRunRefusedByPostgres(t *testing.T) {
+	right := database(t)
+	_, address := cluster(t, "")
+	nowhere, nobody := *right, *right
+	nowhere.Path = "/there_is_no_such_database"
+	nobody.User = url.UserPassword("there_is_no_such_user", "x")
+	for sentence, store := range map[string]*url.URL{
+		"create the database, or set the right one in --store": &nowhere,
+		"set the right (user|password)":                        &nobody,
+	} {
+		got := run(t, "", "run", "--brokers", address, "--create-topics", "--store", store.String())
+		last := got.stderr[strings.LastIndex(strings.TrimSpace(got.stderr), "\n")+1:]
+		if got.code != 1 || !regexp.MustCompile(
+			`"msg":"the node can't go on","error":"check the schema: Postgres says .*: `+sentence).MatchString(last) {
+			t.Errorf("exit code %d, and the last line is %s", got.code, last)
 		}
 	}
 }

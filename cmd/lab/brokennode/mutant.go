@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"chronos/node"
+)
+
+// mutated puts something broken between the engine and its ports: what CHAOS_MUTANT names. chaos/mutants.go tells what
+// each is, and which scenario catches it.
+func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
+	m := &mutant{Store: ports.Store, claims: map[string]node.Claim{}}
+	switch name := os.Getenv("CHAOS_MUTANT"); name {
+	case "":
+	case "last-passed-over":
+		ports.Store = lastPassedOver{ports.Store}
+	case "delete-before-ack":
+		ports.Store, ports.Sink = m, deleteBeforeAck{ports.Sink, m}
+	case "delete-by-id":
+		ports.Store = deleteByID{ports.Store}
+	case "delete-if-claimed":
+		ports.Store, ports.Sink = deleteIfClaimed{m}, slowPublish{ports.Sink, config.HoldTime}
+	case "slow-publish": // what delete-if-claimed stands on, to be seen to pass
+		ports.Sink = slowPublish{ports.Sink, config.HoldTime}
+	case "expired-inverted":
+		ports.Store = expiredInverted{ports.Store}
+	case "timeout-is-success":
+		ports.Sink = timeoutIsSuccess{ports.Sink}
+	default:
+		return ports, fmt.Errorf("there is no mutant %q", name)
+	}
+	return ports, nil
+}
+
+// mutant remembers the claims that the node was given, by what only the message has: its headers.
+type mutant struct {
+	node.Store
+
+	mu     sync.Mutex
+	claims map[string]node.Claim
+}
+
+// name names a message by the header in which the suite numbers its submissions.
+func name(headers []node.Header) string {
+	for _, h := range headers {
+		if h.Name == "n" {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+func (m *mutant) remember(headers []node.Header, claim node.Claim) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if claim.Incarnation != [16]byte{} {
+		m.claims[name(headers)] = claim
+	}
+}
+
+// Take remembers what is claimed from the start.
+func (m *mutant) Take(ctx context.Context, in node.TakeRequest) (node.TakeResult, error) {
+	result, err := m.Store.Take(ctx, in)
+	for i, one := range result.Results {
+		m.remember(in.Items[i].Headers, one.Claim)
+	}
+	return result, err
+}
+
+// Claim remembers the claims.
+func (m *mutant) Claim(ctx context.Context, in node.ClaimRequest) (node.ClaimResult, error) {
+	result, err := m.Store.Claim(ctx, in)
+	for i := range result.Messages {
+		m.remember(result.Messages[i].Headers, result.Messages[i].Claim)
+	}
+	return result, err
+}
+
+// lastPassedOver moves the position behind the last record of each take, and stores the others.
+type lastPassedOver struct{ node.Store }
+
+func (s lastPassedOver) Take(ctx context.Context, in node.TakeRequest) (node.TakeResult, error) {
+	in.Items = slices.Clone(in.Items)
+	if last := len(in.Items) - 1; last >= 0 {
+		in.Items[last].Action = node.Pass
+	}
+	return s.Store.Take(ctx, in)
+}
+
+// deleteBeforeAck deletes what it is about to publish.
+type deleteBeforeAck struct {
+	node.Sink
+
+	*mutant
+}
+
+func (b deleteBeforeAck) Publish(ctx context.Context, records []node.Record) []error {
+	var refs []node.Ref
+	b.mu.Lock()
+	for i := range records {
+		if claim, known := b.claims[name(records[i].Headers)]; known {
+			refs = append(refs, claim.Ref)
+		}
+	}
+	b.mu.Unlock()
+	if len(refs) > 0 {
+		_, _ = b.Delete(ctx, refs) // broken on purpose
+	}
+	return b.Sink.Publish(ctx, records)
+}
+
+// deleteByID deletes whatever has the id now.
+type deleteByID struct{ node.Store }
+
+func (s deleteByID) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+	ids := make([]string, len(refs))
+	for i, ref := range refs {
+		ids[i] = ref.ID
+	}
+	conn, err := pgx.Connect(ctx, os.Getenv("CHRONOS_STORE"))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // nothing is left to be said
+	if _, err := conn.Exec(ctx, "DELETE FROM messages WHERE id = ANY ($1)", ids); err != nil {
+		return nil, err
+	}
+	deleted := make([]bool, len(refs))
+	for i := range deleted {
+		deleted[i] = true
+	}
+	return deleted, nil
+}
+
+// deleteIfClaimed deletes only under the claim that the node was given.
+type deleteIfClaimed struct{ *mutant }
+
+func (s deleteIfClaimed) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+	conn, err := pgx.Connect(ctx, os.Getenv("CHRONOS_STORE"))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // nothing is left to be said
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	deleted := make([]bool, len(refs))
+	for i, ref := range refs {
+		for _, claim := range s.claims {
+			if claim.Ref != ref {
+				continue
+			}
+			// The first three arguments are those of a delete as it should be.
+			tag, err := conn.Exec(ctx, `
+DELETE FROM messages WHERE (id, topic, incarnation, readied_by, readied_at) IN (
+  SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::timestamptz[])
+)`, []string{ref.ID}, []string{ref.Topic}, [][16]byte{ref.Incarnation}, [][16]byte{claim.ReadiedBy},
+				[]time.Time{claim.ReadiedAt})
+			if err != nil {
+				return nil, err
+			}
+			deleted[i] = tag.RowsAffected() > 0
+		}
+	}
+	return deleted, nil
+}
+
+// slowPublish hears of every acknowledgement after the hold time.
+type slowPublish struct {
+	node.Sink
+
+	hold time.Duration
+}
+
+func (b slowPublish) Publish(ctx context.Context, records []node.Record) []error {
+	errs := b.Sink.Publish(ctx, records)
+	time.Sleep(b.hold + time.Second)
+	return errs
+}
+
+// expiredInverted suspects claims that are younger than the hold time, as the published original does.
+type expiredInverted struct{ node.Store }
+
+func (expiredInverted) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	conn, err := pgx.Connect(ctx, os.Getenv("CHRONOS_STORE"))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // nothing is left to be said
+	rows, err := conn.Query(ctx, `
+SELECT id, topic, incarnation, readied_at, readied_by, expires_at FROM messages
+WHERE readied_at IS NOT NULL AND expires_at > clock_timestamp() LIMIT $1`, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c node.Claim, err error) {
+		err = row.Scan(&c.ID, &c.Topic, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
+		return c, err
+	})
+}
+
+// timeoutIsSuccess takes a publish of unknown outcome for done.
+type timeoutIsSuccess struct{ node.Sink }
+
+func (b timeoutIsSuccess) Publish(ctx context.Context, records []node.Record) []error {
+	errs := b.Sink.Publish(ctx, records)
+	for i, err := range errs {
+		if err != nil && !errors.Is(err, node.ErrRejected) && !errors.Is(err, node.ErrNoTopic) && !errors.Is(err, node.ErrUnsent) {
+			errs[i] = nil
+		}
+	}
+	return errs
+}

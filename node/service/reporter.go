@@ -1,0 +1,448 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"chronos/node"
+)
+
+// Reporter turns the events of a node into log lines and counts. What a person has to know is said once: a port that
+// is away is one line when it goes, one when it is back, and one every reminderInterval meanwhile, however many
+// calls fail. No line has a key or a payload in it.
+type Reporter struct {
+	log *slog.Logger
+
+	// settle is how long a port must answer before it counts as back. It covers a call that was under way
+	// when another one got its answer, and fails later.
+	settle time.Duration
+
+	// quiet is how long after its last failure a port counts as back although no call says so: what failed
+	// may have no reason to be called again.
+	quiet time.Duration
+
+	deadLetters map[string]bool // the dead-letter topics
+
+	mu      sync.Mutex
+	outages map[string]*outage // by what is out, see title
+	tallies map[string]*tally
+	bursts  map[string]*burst
+
+	counts counts
+}
+
+// outage is a time for which a port fails.
+type outage struct {
+	since      time.Time
+	failedLast time.Time
+	saidLast   time.Time
+	resumed    time.Time // the first success after the last failure; zero if there was none
+	remedy     string    // what somebody has to do about it; "" if nothing is known
+}
+
+// tally adds up what is said at most every reminderInterval.
+type tally struct {
+	count    int
+	saidLast time.Time
+	say      func(count int)
+}
+
+// burst is what is a line each, as long as there are few.
+type burst struct {
+	began  time.Time
+	lines  int
+	summed map[string]int // how many of each kind were beyond
+	level  slog.Level
+	more   string // what to say of those
+}
+
+// counts are what a node has done since it started.
+type counts struct {
+	submitted, enqueued, fired, duplicates, rejected, deadLettered, unpublished,
+	suspected, abandoned, missing, outages, lost, skipped int64
+}
+
+const (
+	// reminderInterval is how often a thing that goes on is said again.
+	reminderInterval = 30 * time.Second
+
+	// linesPerSecond is how many lines of one sort there are in a second at most. What is beyond is one more line, with
+	// counts: a topic full of rubbish, or a large node that dies, must neither fill a disk nor hold the engine up.
+	linesPerSecond = 5
+
+	// maxSettle bounds how late a port is said to be back.
+	maxSettle = 3 * time.Second
+
+	// minQuiet is longer than any pause between two calls of a port that is away, the waits of the calls included.
+	minQuiet = 30 * time.Second
+)
+
+// NewReporter returns a reporter for a node of that configuration.
+func NewReporter(log *slog.Logger, config *node.Config) *Reporter {
+	r := &Reporter{
+		log:         log,
+		settle:      min(config.PublishTimeout(), maxSettle),
+		quiet:       max(3*config.HoldTime, minQuiet),
+		deadLetters: map[string]bool{},
+		outages:     map[string]*outage{},
+		tallies:     map[string]*tally{},
+		bursts:      map[string]*burst{},
+	}
+	for _, route := range config.Routes {
+		if route.DeadLetter != "" {
+			r.deadLetters[route.DeadLetter] = true
+		}
+	}
+	return r
+}
+
+// Watch says what is due to be said although no event comes, until ctx is done.
+func (r *Reporter) Watch(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			r.tick()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Observe takes an event of the node.
+func (r *Reporter) Observe(event node.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.debug(event)
+	switch e := event.(type) {
+	case node.Started:
+		r.log.Info("started", slog.String("node_id", e.NodeID.String()))
+	case node.Failed:
+		r.failed(title(e.Port, e.Lane), string(e.Operation)+": "+e.Call, e.Err)
+	case node.Resumed:
+		r.resumed(title(e.Port, e.Lane))
+	case node.LeftGroup:
+		r.log.Warn("left the consumer group, because the store has been unavailable for too long; "+
+			"this node consumes again when it is back", away(e.Outage))
+	case node.Polled:
+		r.counts.submitted += int64(e.Records)
+	case node.Enqueued:
+		r.counts.enqueued += int64(len(e.Messages))
+	case node.Ignored:
+		r.counts.duplicates += int64(len(e.IDs))
+	case node.Fired:
+		r.fired(e)
+	default:
+		r.trouble(event)
+	}
+}
+
+// trouble takes the events that are not as usual.
+func (r *Reporter) trouble(event node.Event) {
+	switch e := event.(type) {
+	case node.Rejected:
+		r.rejected(e)
+	case node.DeadLettered:
+		r.deadLettered(e)
+	case node.Unpublished:
+		r.unpublished(e)
+	case node.Abandoned:
+		r.counts.abandoned += int64(len(e.Claims))
+		r.tally("abandoned", len(e.Claims), func(count int) {
+			r.log.Warn("gave up messages that this node had held for too long to publish them safely",
+				slog.Int("messages", count))
+		})
+	case node.Missing:
+		if e.Repeated {
+			return
+		}
+		r.counts.missing += int64(len(e.Refs))
+		r.log.Warn("fired messages were gone from the store already: a peer has fired them as well",
+			slog.Int("messages", len(e.Refs)), slog.String("first_id", e.Refs[0].ID))
+	case node.Suspected:
+		r.counts.suspected += int64(len(e.Claims))
+		for _, claim := range e.Claims {
+			if r.burst("suspected", claim.ReadiedBy.String(), slog.LevelWarn, "suspected failures for more messages") {
+				r.say(slog.LevelWarn, fmt.Sprintf("suspected failure of %s for message %s", claim.ReadiedBy, claim.ID))
+			}
+		}
+	case node.LeftBehind:
+		r.log.Warn("the store could not be told what this node leaves behind; others take the claims over after the "+
+			"hold time, and fire again what has fired", slog.Int("claims", e.Claims), slog.Int("fired", e.Fired))
+	default:
+		r.intake(event)
+	}
+}
+
+// fired counts messages that were published.
+func (r *Reporter) fired(e node.Fired) {
+	r.counts.fired += int64(len(e.Messages))
+}
+
+// debug logs any event, as it describes itself.
+func (r *Reporter) debug(event node.Event) {
+	if !r.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	fields := event.Fields()
+	attrs := make([]slog.Attr, len(fields))
+	for i, f := range fields {
+		attrs[i] = slog.Any(f.Name, f.Value)
+		if err, ok := f.Value.(error); ok {
+			attrs[i] = slog.String(f.Name, oneLine(err))
+		}
+	}
+	r.say(slog.LevelDebug, event.Name(), attrs...)
+}
+
+// burst reports whether a thing of some sort gets a line of its own. If not, it is counted by its kind, for one line
+// that says how many more there were.
+func (r *Reporter) burst(sort, kind string, level slog.Level, more string) bool {
+	now := time.Now()
+	b := r.bursts[sort]
+	if b == nil {
+		b = &burst{began: now, summed: map[string]int{}}
+		r.bursts[sort] = b
+	}
+	if now.Sub(b.began) >= time.Second {
+		r.sumUp(b)
+		b.began, b.lines = now, 0
+	}
+	if b.lines < linesPerSecond {
+		b.lines++
+		return true
+	}
+	b.level, b.more = level, more
+	b.summed[kind]++
+	return false
+}
+
+// sumUp says what had no line of its own.
+func (r *Reporter) sumUp(b *burst) {
+	if len(b.summed) == 0 {
+		return
+	}
+	total := 0
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(b.summed)) {
+		total += b.summed[kind]
+		kinds = append(kinds, fmt.Sprintf("%s: %d", kind, b.summed[kind]))
+	}
+	clear(b.summed)
+	r.say(b.level, b.more, slog.Int("count", total), slog.String("of_which", strings.Join(kinds, ", ")))
+}
+
+// rejected says which record was rejected and why.
+func (r *Reporter) rejected(e node.Rejected) {
+	r.counts.rejected++
+	if !r.burst("rejected", string(e.Reason), slog.LevelWarn, "rejected more records") {
+		return
+	}
+	to := e.DeadLetter
+	if to == "" {
+		to = "nowhere"
+	}
+	r.log.Warn("rejected a record",
+		slog.String("topic", e.Record.Topic), slog.Int("partition", int(e.Record.Partition)),
+		slog.Int64("offset", e.Record.Offset), slog.String("reason", string(e.Reason)),
+		slog.String("detail", e.Detail), slog.String("copied_to", to))
+}
+
+// deadLettered says which messages their topic rejects for good. The copies of records that
+// were rejected as submissions have had their line.
+func (r *Reporter) deadLettered(e node.DeadLettered) {
+	r.counts.deadLettered += int64(len(e.Messages))
+	for i := range e.Messages {
+		m := &e.Messages[i]
+		if !r.deadLetters[m.Topic] && r.burst("dead-lettered", m.Topic, slog.LevelError,
+			"more messages went to the dead-letter topic, because Kafka rejects them") {
+			r.log.Error("a message went to the dead-letter topic, because Kafka rejects it",
+				slog.String("id", m.ID), slog.String("topic", m.Topic), slog.Time("deadline", m.Deadline))
+		}
+	}
+}
+
+// unpublished says which topic messages could not be published on: one line for each topic and kind of failure, and
+// a reminder while it goes on.
+func (r *Reporter) unpublished(e node.Unpublished) {
+	r.counts.unpublished += int64(len(e.Messages))
+	topics := map[string]int{}
+	for _, m := range e.Messages {
+		topics[m.Topic]++
+	}
+	level, sentence := slog.LevelWarn, "could not publish messages; they wait in the store"
+	if e.Permanent {
+		level = slog.LevelError
+		sentence = "could not publish messages, and cannot until somebody acts; they wait in the store"
+	}
+	cause := oneLine(e.Err)
+	for _, topic := range slices.Sorted(maps.Keys(topics)) {
+		// What is said later must not hold on to the event, which has all the payloads.
+		r.tally(fmt.Sprint("unpublished ", topic, e.Permanent), topics[topic], func(count int) {
+			r.say(level, sentence,
+				slog.String("topic", topic), slog.Int("messages", count), slog.String("error", cause))
+		})
+	}
+}
+
+// unreadable says that a row of the store cannot be read.
+func (r *Reporter) unreadable(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally("unreadable", 1, func(count int) {
+		r.log.Error("messages in the store cannot be read: somebody has changed them by hand",
+			slog.Int("messages", count), slog.String("error", oneLine(err)))
+	})
+}
+
+// Unavailable says that a call to a port failed, if that is news. It is for what is done before the node runs.
+func (r *Reporter) Unavailable(port node.Port, call string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed(title(port, ""), call, err)
+}
+
+// Available says that a call to a port that may have failed before went well.
+func (r *Reporter) Available(port node.Port) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resumed(title(port, ""))
+}
+
+// failed takes note of a call that failed.
+func (r *Reporter) failed(what, call string, err error) {
+	now := time.Now()
+	o := r.outages[what]
+	remedy := remedy(err)
+	switch {
+	case remedy != "" && (o == nil || o.remedy != remedy || now.Sub(o.saidLast) >= reminderInterval):
+		if o == nil {
+			r.counts.outages++
+			o = &outage{since: now}
+			r.outages[what] = o
+		}
+		o.saidLast, o.remedy = now, remedy
+		r.say(slog.LevelError, remedy, slog.String("call", call), slog.String("error", oneLine(err)))
+	case o == nil:
+		r.counts.outages++
+		o = &outage{since: now, saidLast: now}
+		r.outages[what] = o
+		r.say(slog.LevelWarn, what+" unavailable; retrying",
+			slog.String("call", call), slog.String("error", oneLine(err)))
+	case now.Sub(o.saidLast) >= reminderInterval:
+		o.saidLast = now
+		r.say(slog.LevelWarn, what+" still unavailable; retrying", away(now.Sub(o.since)),
+			slog.String("call", call), slog.String("error", oneLine(err)))
+	}
+	o.failedLast, o.resumed = now, time.Time{}
+}
+
+// resumed takes note of a call that went well after it had failed.
+func (r *Reporter) resumed(what string) {
+	if o := r.outages[what]; o != nil && o.resumed.IsZero() {
+		o.resumed = time.Now()
+	}
+}
+
+// tick says which ports are back, and what has been added up for reminderInterval.
+func (r *Reporter) tick() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for _, what := range slices.Sorted(maps.Keys(r.outages)) {
+		o := r.outages[what]
+		end := o.resumed
+		switch {
+		case !o.resumed.IsZero() && now.Sub(o.resumed) >= r.settle:
+		case now.Sub(o.failedLast) >= r.quiet:
+			end = o.failedLast
+		default:
+			continue
+		}
+		delete(r.outages, what)
+		r.say(slog.LevelInfo, what+" available again", away(end.Sub(o.since)))
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.tallies)) {
+		switch t := r.tallies[key]; {
+		case now.Sub(t.saidLast) < reminderInterval:
+		case t.count == 0:
+			delete(r.tallies, key)
+		default:
+			t.say(t.count)
+			t.count, t.saidLast = 0, now
+		}
+	}
+	r.sumUpAll(now)
+}
+
+// sumUpAll sums up the bursts whose second is over, or all if now is zero.
+func (r *Reporter) sumUpAll(now time.Time) {
+	for _, sort := range slices.Sorted(maps.Keys(r.bursts)) {
+		if b := r.bursts[sort]; now.IsZero() || now.Sub(b.began) >= time.Second {
+			r.sumUp(b)
+			delete(r.bursts, sort)
+		}
+	}
+}
+
+// tally adds count to what say is to be called with: now, if it was not within the last reminderInterval.
+func (r *Reporter) tally(key string, count int, say func(count int)) {
+	now := time.Now()
+	t := r.tallies[key]
+	if t == nil {
+		t = &tally{}
+		r.tallies[key] = t
+	}
+	t.count += count
+	t.say = say
+	if now.Sub(t.saidLast) >= reminderInterval {
+		say(t.count)
+		t.count, t.saidLast = 0, now
+	}
+}
+
+// Summary says what the node has done, as its last line.
+func (r *Reporter) Summary() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sumUpAll(time.Time{})
+	c := &r.counts
+	r.say(slog.LevelInfo, "stopped",
+		slog.Int64("submitted", c.submitted), slog.Int64("enqueued", c.enqueued),
+		slog.Int64("fired", c.fired),
+		slog.Int64("duplicates_ignored", c.duplicates), slog.Int64("rejected", c.rejected),
+		slog.Int64("dead_lettered", c.deadLettered), slog.Int64("not_published", c.unpublished),
+		slog.Int64("suspected", c.suspected), slog.Int64("given_up_as_too_old", c.abandoned),
+		slog.Int64("gone_already", c.missing), slog.Int64("outages", c.outages),
+		slog.Int64("taken_in_before", c.skipped), slog.Int64("lost_to_retention_at_most", c.lost))
+}
+
+// say logs a sentence that names what it is about.
+func (r *Reporter) say(level slog.Level, sentence string, attrs ...slog.Attr) {
+	r.log.LogAttrs(context.Background(), level, sentence, attrs...) //nolint:sloglint // Some begin with the port.
+}
+
+// title names what is out to a person: a port, or a topic that can't be published on.
+func title(port node.Port, lane string) string {
+	switch {
+	case port == node.PortStore:
+		return "store"
+	case lane != "":
+		return "topic " + lane
+	default:
+		return "Kafka"
+	}
+}
+
+// away is how long something was away.
+func away(d time.Duration) slog.Attr { return slog.String("away", d.Round(time.Millisecond).String()) }
+
+// oneLine returns what err says, on one line.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
