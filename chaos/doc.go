@@ -12,8 +12,8 @@
 //
 // # How to read it
 //
-//   - backend.go: servers that can be killed, frozen and started again: processes of this machine (local.go) or
-//     containers (docker.go). kafka.go and postgres.go: what is started. cluster.go: all of it together.
+//   - servers: a package of its own: Kafka and Postgres as processes or containers, which can be killed, frozen, copied
+//     and set back. cluster.go, database.go: what one scenario runs on.
 //   - link.go, stall.go, cutter.go: the ways of a node, and what can be done to them. A broker tells each node
 //     the address of that node's proxy, by a listener for each node: nobody can go around.
 //   - node.go: node processes.
