@@ -95,6 +95,9 @@ type cluster struct {
 	servers  *servers.Servers
 	kafka    *servers.Kafka
 	postgres *database
+	standby  *servers.Postgres // of a scenario that has one
+	backup   *servers.Backup
+	other    *servers.Kafka // another cluster, that is none of the nodes' business
 	links    *links
 	topics   topics
 	nodes    []*chronosNode
@@ -206,7 +209,8 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 	var a addresses
 	for _, br := range c.kafka.Brokers {
 		ports := br.Nodes[number-1]
-		l, err := c.links.open(fmt.Sprintf("%d-kafka-%d", number, br.Number), ports.Proxy, servers.Local(ports.Listener))
+		name := fmt.Sprintf("%d-kafka-%d", number, br.Number)
+		l, err := c.links.open(name, ports.Proxy, servers.Local(ports.Listener))
 		if err != nil {
 			return err
 		}
@@ -217,14 +221,16 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 		a.brokers = c.kafka.Addresses // those of somebody else advertise what they like
 	}
 	var err error
-	if n.cutter, err = newCutter(ctx, func() string { return c.postgres.now().Address }, func(d deletion) { c.deleted(d) }); err != nil {
+	upstream := func() string { return c.postgres.now().Address }
+	if n.cutter, err = newCutter(ctx, upstream, func(d deletion) { c.deleted(d) }); err != nil {
 		return err
 	}
 	port, err := c.servers.Port()
 	if err != nil {
 		return err
 	}
-	if n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", port, servers.Local(n.cutter.port())); err != nil {
+	n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", port, servers.Local(n.cutter.port()))
+	if err != nil {
 		return err
 	}
 	a.postgres = c.postgres.url(servers.Local(port))

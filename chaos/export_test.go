@@ -9,7 +9,9 @@ import (
 
 // Schedule draws the faults of a scenario, without servers.
 func Schedule(s *Scenario, seed uint64) string {
-	c := &cluster{config: Config{HoldTime: 5 * time.Second}, scenario: s, kafka: &servers.Kafka{}, postgres: &database{}}
+	c := &cluster{
+		config: Config{HoldTime: 5 * time.Second}, scenario: s, kafka: &servers.Kafka{}, postgres: &database{},
+	}
 	for range s.Brokers {
 		c.kafka.Brokers = append(c.kafka.Brokers, &servers.Broker{})
 	}

@@ -223,7 +223,8 @@ func (h *history) close(ctx context.Context, c *cluster) {
 	h.consumer.Close()
 	if c.follows() {
 		// A server that has been slow may still be busy with a look that was given up.
-		if err := servers.Await(ctx, time.Minute, func(ctx context.Context) error { return h.drainSlot(ctx, c) }); err != nil {
+		err := servers.Await(ctx, time.Minute, func(ctx context.Context) error { return h.drainSlot(ctx, c) })
+		if err != nil {
 			h.fail(err)
 		}
 	}

@@ -33,14 +33,21 @@ type nemesis struct {
 	random  *rand.Rand
 	cluster *cluster
 	history *history
+	flood   func(ctx context.Context, many int, due time.Time) // into the second route
 	faults  []fault
 	struck  int
-	mu      sync.Mutex
-	failed  error
+
+	mu     sync.Mutex
+	failed error
+	marks  map[string]time.Duration // when something happened that a demand asks for, in the time of the history
+	counts map[string]int           // what was counted
 }
 
 func newNemesis(c *cluster, h *history, seed uint64) *nemesis {
-	return &nemesis{random: rand.New(rand.NewPCG(seed, 2)), cluster: c, history: h}
+	return &nemesis{
+		random: rand.New(rand.NewPCG(seed, 2)), cluster: c, history: h,
+		marks: map[string]time.Duration{}, counts: map[string]int{},
+	}
 }
 
 // schedule returns the faults as lines, for people.
@@ -98,7 +105,7 @@ func (n *nemesis) let(ctx context.Context, f fault) {
 	n.mu.Unlock()
 	err := f.strike(ctx)
 	if f.mend != nil {
-		sleepUntil(ctx, time.Now().Add(f.lasts))
+		n.last(ctx, f, tell)
 		if mendErr := f.mend(context.WithoutCancel(ctx)); err == nil {
 			err = mendErr
 		}
@@ -110,6 +117,32 @@ func (n *nemesis) let(ctx context.Context, f fault) {
 		defer n.mu.Unlock()
 		n.failed = cmp.Or(n.failed, fmt.Errorf("%s: %w", f.text, err))
 	}
+}
+
+// last waits for as long as a fault lasts. Where the rows are not followed, nobody sees what becomes of claims meanwhile,
+// and the history is told again that it is there: the judge excuses what happens shortly after it was told.
+func (n *nemesis) last(ctx context.Context, f fault, tell func(text string)) {
+	const again = 5 * time.Second
+	until := time.Now().Add(f.lasts)
+	for !n.cluster.follows() && time.Until(until) > again && sleepUntil(ctx, time.Now().Add(again)) {
+		tell(f.text + ", still")
+	}
+	sleepUntil(ctx, until)
+}
+
+// mark notes that something happens now that the scenario has to know of in the end.
+func (n *nemesis) mark(what string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.marks[what] = n.history.now()
+}
+
+// count notes a number, for the scenario in the end, and says it.
+func (n *nemesis) count(what string, many int) {
+	_, _ = fmt.Fprintf(n.cluster.config.Say, "%s: %d\n", what, many) // nobody minds a line less
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.counts[what] = many
 }
 
 // sleepUntil waits for an instant, and tells whether it has come.
@@ -283,7 +316,9 @@ const (
 )
 
 // takeAway takes a server away for a while.
-func (n *nemesis) takeAway(at, lasts time.Duration, name, how string, which func(context.Context) (servers.Server, error)) {
+func (n *nemesis) takeAway(
+	at, lasts time.Duration, name, how string, which func(context.Context) (servers.Server, error),
+) {
 	var taken servers.Server
 	n.add(fault{
 		at: at, lasts: lasts, text: name + " is " + how,

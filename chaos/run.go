@@ -78,6 +78,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		return nil, err
 	}
 	r.submitter.resubmit, r.submitter.second = s.Resubmit, s.SecondRoute
+	r.nemesis.flood = r.submitter.flood
 	defer r.submitter.kafka.Close()
 	if err := r.play(ctx); err != nil {
 		return nil, err

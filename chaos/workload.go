@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -40,6 +41,7 @@ type submitter struct {
 	// 0 for none of them. That is the moment at which a delete by id would hit the wrong message.
 	resubmit int
 
+	last      atomic.Int64 // the number that was given last
 	mu        sync.Mutex
 	submitted []submission // those that were acknowledged
 	unknown   int          // those that were not
@@ -71,17 +73,17 @@ func newSubmitter(c *cluster, h *history, seed uint64, rate int) (*submitter, er
 func (c *submitter) run(ctx context.Context) {
 	tick := time.NewTicker(time.Second / time.Duration(c.rate))
 	defer tick.Stop()
-	for number := 1; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case n := <-c.history.seen:
 			if c.resubmit > 0 && n%c.resubmit == 0 {
-				c.again(ctx, number, n)
-				number++
+				c.again(ctx, c.number(), n)
 			}
 		case <-tick.C:
-			c.submit(ctx, submission{number: number, id: fmt.Sprintf("m-%d", number), route: c.route(number)}, c.delay())
-			number++
+			number := c.number()
+			s := submission{number: number, id: fmt.Sprintf("m-%d", number), route: c.route(number)}
+			c.submit(ctx, s, c.delay())
 		}
 	}
 	c.waits.Wait()
@@ -121,8 +123,33 @@ func (c *submitter) submit(ctx context.Context, s submission, delay time.Duratio
 	headers = append(headers, kgo.RecordHeader{Key: idHeader, Value: []byte(s.id)}, at)
 	c.random.Shuffle(len(headers), func(i, j int) { headers[i], headers[j] = headers[j], headers[i] })
 	r.Headers = headers
+	c.send(ctx, s, r)
+}
+
+// flood submits many messages to the second route, all of them due at one instant.
+func (c *submitter) flood(ctx context.Context, many int, due time.Time) {
+	due = due.UTC().Truncate(time.Millisecond)
+	for range many {
+		number := c.number()
+		s := submission{number: number, id: fmt.Sprintf("b-%d", number), deadline: due, route: 1}
+		c.send(ctx, s, &kgo.Record{
+			Topic: c.topics.routes[1].in, Key: []byte(s.id), Value: []byte("one of many"),
+			Headers: []kgo.RecordHeader{
+				{Key: numberHeader, Value: []byte(strconv.Itoa(number))},
+				{Key: idHeader, Value: []byte(s.id)},
+				{Key: deadlineHeader, Value: []byte(due.Format("2006-01-02T15:04:05.000Z"))},
+			},
+		})
+	}
+}
+
+// number gives a submission its number.
+func (c *submitter) number() int { return int(c.last.Add(1)) }
+
+// send sends a record, and takes note of it when it is acknowledged.
+func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record) {
 	e := check.Event{
-		Kind: check.Submit, At: c.history.now(), Message: number, ID: s.id, Topic: to.out,
+		Kind: check.Submit, At: c.history.now(), Message: s.number, ID: s.id, Topic: c.topics.routes[s.route].out,
 		Deadline: s.deadline.Sub(c.history.since), Payload: payloadOf(r), Key: keyOf(r.Key),
 	}
 	if s.invalid {

@@ -6,7 +6,7 @@
 //	defer s.Close()
 //	kafka, err := s.Kafka(ctx, servers.KafkaConfig{Brokers: 3})       // prepared: ports are chosen, data is formatted
 //	postgres, err := s.Postgres(ctx, servers.PostgresConfig{})
-//	err = kafka.Start(ctx)                                            // starts all brokers, waits until they are whole
+//	err = kafka.Start(ctx)                                            // all brokers, until the cluster is whole
 //	err = postgres.Start(ctx); err = postgres.Ready(ctx, time.Minute)
 //	standby, err := s.Standby(ctx, postgres, "standby")               // streams, and is waited for by every commit
 //	backup, err := postgres.Backup(ctx)                               // while it runs

@@ -201,7 +201,8 @@ func initialize(ctx context.Context, binaries, dir string, who *syscall.Credenti
 		}
 	}
 	initdb := exec.CommandContext(ctx, filepath.Join(binaries, "initdb"), "--pgdata="+filepath.Join(dir, "data"),
-		"--username=chronos", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256", "--pwfile="+password, "--no-sync")
+		"--username=chronos", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256",
+		"--pwfile="+password, "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("make a database: %w: %s", err, out)

@@ -138,7 +138,7 @@ func (p *Postgres) Ready(ctx context.Context, within time.Duration) error {
 	return nil
 }
 
-// GivenPostgres is a server that somebody else runs, by the URL of its superuser. It can't be started, killed or frozen.
+// GivenPostgres is a server that somebody else runs, by the URL of its superuser. It can't be killed or frozen.
 func GivenPostgres(address string) (*Postgres, error) {
 	admin, err := url.Parse(address)
 	if err != nil {

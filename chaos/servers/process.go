@@ -79,6 +79,19 @@ func (p *Process) Running() bool {
 	}
 }
 
+// ExitCode returns how the program has ended; -1 while it runs, and where a signal has ended it.
+func (p *Process) ExitCode() int {
+	if p.Running() {
+		return -1
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return -1
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
 // Ended waits until the program has ended, for some time at most, and tells whether it has.
 func (p *Process) Ended(within time.Duration) bool {
 	p.mu.Lock()
