@@ -70,7 +70,7 @@ fmt: $(LINT) ## Format the code
 	$(LINT) fmt
 
 scripts-lint: ## Check the scripts with shellcheck, where it is installed
-	shellcheck -x -a .ci/run scripts/fuzz scripts/kafka/archive scripts/servers scripts/setup scripts/with-servers
+	shellcheck -x -a .ci/run scripts/fuzz scripts/kafka/archive scripts/setup scripts/with-servers
 
 bench: ## Measure intake, firing, lateness and memory on a real Kafka and a real Postgres (2 minutes)
 	scripts/with-servers go test -run '^$$' -bench BenchmarkService -benchtime 1x -timeout 15m -v ./cmd/chronos
