@@ -18,8 +18,8 @@ func copyScenarios() []*Scenario {
 	return []*Scenario{
 		{
 			Name: "frozen-standby",
-			About: "The synchronous standby is frozen for longer than a call may take; then the primary is killed, and " +
-				"the standby takes over.",
+			About: "The synchronous standby is frozen for longer than a call may take; then the primary is killed, " +
+				"and the standby takes over.",
 			Servers: true, Outside: true,
 			prepare: withStandby,
 			draw:    func(n *nemesis) { n.failOver(3*s, n.between(5*s, 7*s)) },
@@ -38,8 +38,8 @@ func copyScenarios() []*Scenario {
 		},
 		{
 			Name: "restored-copy",
-			About: "Postgres is stopped and copied; later, with all nodes stopped, it is set back to the copy. What Kafka " +
-				"still has comes out.",
+			About: "Postgres is stopped and copied; later, with all nodes stopped, it is set back to the copy. " +
+				"What Kafka still has comes out.",
 			Servers: true, Outside: true,
 			Lasts: 24 * s,
 			draw: func(n *nemesis) {
@@ -128,7 +128,8 @@ func (n *nemesis) backUp(at time.Duration) {
 // stopAndCopy stops everything, copies the data, and starts everything.
 func (n *nemesis) stopAndCopy(at time.Duration) {
 	c := n.cluster
-	n.add(fault{at: at, text: "nodes and Postgres are stopped, and its data is copied", strike: func(ctx context.Context) error {
+	const text = "nodes and Postgres are stopped, and its data is copied"
+	n.add(fault{at: at, text: text, strike: func(ctx context.Context) error {
 		if err := n.allNodes((*chronosNode).stop); err != nil {
 			return err
 		}

@@ -23,8 +23,8 @@ func laneScenarios() []*Scenario {
 	return []*Scenario{
 		{
 			Name: "lost-leader",
-			About: "One output topic, and one partition of another, have no leader for 20 s. What goes elsewhere is not " +
-				"late by more than one turn.",
+			About: "One output topic, and one partition of another, have no leader for 20 s. What goes elsewhere is " +
+				"late by one turn at most.",
 			Servers: true, Outside: true,
 			Brokers: lastBroker, Routes: 2, SecondRoute: 10, Lasts: 26 * s,
 			place: func(t topics, topic string) map[int][]int32 {
@@ -63,7 +63,8 @@ const (
 func (n *nemesis) loseLeader(at, lasts time.Duration) {
 	b := n.cluster.kafka.Brokers[lastBroker-1]
 	n.add(fault{
-		at: at, lasts: lasts, text: fmt.Sprintf("broker %d is stopped, and with it the only replica of partitions", lastBroker),
+		at: at, lasts: lasts,
+		text: fmt.Sprintf("broker %d is stopped, and with it the only replica of partitions", lastBroker),
 		strike: func(ctx context.Context) error {
 			n.mark(theLoss)
 			return b.Stop(ctx)
@@ -100,7 +101,7 @@ func othersInTime(r *run, result *Result) string {
 		}
 	}
 	return inTime(r.lateness(since, until, func(e *check.Event) bool { return !lost[e.Partition] }),
-		within, config.PublishTimeout/2+result.Busy)
+		within, config.PublishTimeout/2)
 }
 
 // pileUp submits the backlog, all of it due after a while, and lasts for some time then.
@@ -158,7 +159,7 @@ func punctualBeside(r *run, result *Result) string {
 	}
 	first := r.topics.routes[0].out
 	return inTime(r.lateness(since, until, func(e *check.Event) bool { return e.Topic == first }),
-		2*config.Punctual()+result.Busy, config.Punctual()+result.Busy)
+		2*config.Punctual()+result.Busy, config.Punctual())
 }
 
 // lateness returns how late messages have fired that came due in some time, in ascending order: those whose record
@@ -184,7 +185,7 @@ func (r *run) lateness(since, until time.Duration, wanted func(fired *check.Even
 }
 
 // inTime says what is broken where a message is later than the worst that is allowed, or half of them are later than is
-// usual.
+// usual. One long answer of a busy machine makes some messages late, but not half of them.
 func inTime(late []time.Duration, worst, usual time.Duration) string {
 	const few = 50
 	if len(late) < few {

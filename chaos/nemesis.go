@@ -119,8 +119,8 @@ func (n *nemesis) let(ctx context.Context, f fault) {
 	}
 }
 
-// last waits for as long as a fault lasts. Where the rows are not followed, nobody sees what becomes of claims meanwhile,
-// and the history is told again that it is there: the judge excuses what happens shortly after it was told.
+// last waits for as long as a fault lasts. Where the rows are not followed, nobody sees what becomes of claims
+// meanwhile, and the history is told again that it is there: the judge excuses what happens shortly after it was told.
 func (n *nemesis) last(ctx context.Context, f fault, tell func(text string)) {
 	const again = 5 * time.Second
 	until := time.Now().Add(f.lasts)

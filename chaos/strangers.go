@@ -15,8 +15,8 @@ func strangerScenarios() []*Scenario {
 	const s = time.Second
 	return []*Scenario{{
 		Name: "strangers",
-		About: "A node of another Kafka cluster, and one of another group, are pointed at this database by mistake. They " +
-			"refuse, and nothing happens.",
+		About: "A node of another Kafka cluster, and one of another group, are pointed at this database by mistake. " +
+			"They refuse, and nothing happens.",
 		Servers: true,
 		prepare: withOtherCluster,
 		draw: func(n *nemesis) {

@@ -71,8 +71,8 @@ func openDocker(ctx context.Context) (*dockerBackend, error) {
 }
 
 // reach sees that a container on the network of the engine's machine is on the network of this program. The engine may
-// be on another machine, or in a network of its own: then servers would wait on a loopback that nobody here can reach. It
-// compares the kernel and the network, as a container sees them.
+// be on another machine, or in a network of its own: then servers would wait on a loopback that nobody here can reach.
+// It compares the kernel and the network, as a container sees them.
 func (b *dockerBackend) reach(ctx context.Context) error {
 	const kernel, network = "/proc/sys/kernel/random/boot_id", "/proc/self/ns/net"
 	const inquiry = "cat " + kernel + " && readlink " + network

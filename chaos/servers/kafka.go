@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -264,15 +265,27 @@ func (k *Kafka) Create(ctx context.Context, topics ...Topic) error {
 	}
 	if err == nil {
 		err = Await(ctx, time.Minute, func(ctx context.Context) error {
-			left, err := admin.ListPartitionReassignments(ctx, nil)
-			if err == nil && len(left) > 0 {
-				err = errors.New("it is still moved")
+			metadata, err := admin.Metadata(ctx)
+			if err != nil {
+				return err
 			}
-			return err
+			return inPlace(metadata.Topics, topics)
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("move partitions: %w", err)
+	}
+	return nil
+}
+
+// inPlace sees whether partitions are where they are to be.
+func inPlace(there kadm.TopicDetails, topics []Topic) error {
+	for _, t := range topics {
+		for p, brokers := range t.On {
+			if is := there[t.Name].Partitions[int32(p)].Replicas; !slices.Equal(is, brokers) {
+				return fmt.Errorf("%s/%d is on %v, and not on %v", t.Name, p, is, brokers)
+			}
+		}
 	}
 	return nil
 }

@@ -3,10 +3,10 @@
 //	keep BACKEND RUN SERVER...
 //
 // It starts each SERVER (kafka, postgres) as BACKEND says (processes or containers), with its data and its log in the
-// folder RUN, writes the addresses to RUN/addresses, and stays until its standard input ends. Then it stops the servers and
-// removes RUN. The other end of the input is held by with-servers alone, so it ends in whatever way with-servers ends,
-// kill -9 included. A line on the input is the process group of the command that uses the servers: what is left of it then
-// is ended first.
+// folder RUN, writes the addresses to RUN/addresses, and stays until its standard input ends. Then it stops the servers
+// and removes RUN. The other end of the input is held by with-servers alone, so it ends in whatever way with-servers
+// ends, kill -9 included. A line on the input is the process group of the command that uses the servers: what is left
+// of it then is ended first.
 package main
 
 import (
@@ -156,10 +156,10 @@ func end(group int) {
 		return
 	}
 	_ = servers.Await(context.Background(), 5*time.Second, func(context.Context) error {
-		if syscall.Kill(-group, syscall.SIGTERM) != nil {
-			return nil // nobody is left
+		if err := syscall.Kill(-group, syscall.SIGTERM); !errors.Is(err, syscall.ESRCH) {
+			return errors.New("somebody is left")
 		}
-		return errors.New("somebody is left")
+		return nil
 	})
 	_ = syscall.Kill(-group, syscall.SIGKILL) // usually nobody is left
 }
