@@ -51,7 +51,7 @@ mutants: build ## Hunt every mutant in five series of seeds, and print how soon 
 model: build ## Search all interleavings of a small cluster for broken promises
 	bin/chronos model
 
-chaos: ## Run all scenarios on real servers, with faults drawn from SEED (10 minutes)
+chaos: ## Run all scenarios on real servers, with faults drawn from SEED (14 minutes)
 	go run ./chaos/cmd/chaos --seed $(SEED) --report .cache/chaos.html
 
 chaos-long: ## The same from SEED on, one seed after the other, for DURATION (1h)

@@ -22,6 +22,8 @@
 //     blame.go finds in the nodes' logs who has taken a claim off, which the slot does not tell. probe.go tells a
 //     machine that is too busy from nodes that are slow.
 //   - nemesis.go, disk.go, scenarios.go: faults, and when they strike. run.go: one scenario from beginning to end.
+//   - copies.go: a standby that takes over, and an old state that comes back. lanes.go: outputs that must not hold each
+//     other up. snapshot.go: dead rows. strangers.go: nodes that have no business with this database.
 //   - mutants.go: the broken nodes that the suite has to notice, and where.
 //   - report.go: tables and pages for people. cmd/chaos is the command behind `make chaos`.
 //

@@ -23,6 +23,14 @@ func Schedule(s *Scenario, seed uint64) string {
 	return n.schedule()
 }
 
+// Said is what a node has said of its end.
+func Said(text string) string { return said(text) }
+
+// InTime says what is broken about a distribution of lateness.
+func InTime(late []time.Duration, worst, usual time.Duration) string {
+	return inTime(late, worst, usual)
+}
+
 // Link is a way through a proxy, for tests of the toxics.
 type Link struct {
 	*link

@@ -13,7 +13,7 @@ import (
 	"chronos/sim/check"
 )
 
-// deadRows is how many rows a held snapshot keeps that nobody else sees, where the machine makes them within a minute:
+// deadRows is how many rows a held snapshot keeps that nobody else sees, where the machine makes them within 40 s:
 // as many as an hour at 250 a second leaves behind, or a quarter of an hour at 1,000. With fewer than fewRows a run
 // shows nothing.
 const (
@@ -47,7 +47,7 @@ const (
 func (n *nemesis) holdSnapshot(at, lasts time.Duration) {
 	const (
 		batch   = 100_000
-		longest = time.Minute // then there are fewer dead rows, as the count says
+		longest = 40 * time.Second // then there are fewer dead rows, as the count says
 	)
 	var conn *pgx.Conn
 	n.add(fault{

@@ -24,7 +24,7 @@ func strangerScenarios() []*Scenario {
 			n.stranger(3*s, "cluster", func() addresses {
 				return addresses{c.other.Addresses, c.postgres.url(c.postgres.now().Address)}
 			}, c.topics.group)
-			n.stranger(10*s, "group", func() addresses {
+			n.stranger(14*s, "group", func() addresses {
 				return addresses{c.kafka.Addresses, c.postgres.url(c.postgres.now().Address)}
 			}, "others")
 		},
@@ -47,7 +47,7 @@ func withOtherCluster(ctx context.Context, r *run) error {
 // stranger starts a node that differs from the others by its cluster or by its group, and takes note of how it ends. It
 // is not a fault: a node that refuses disturbs nobody.
 func (n *nemesis) stranger(at time.Duration, what string, to func() addresses, group string) {
-	const patience = 5 * time.Second
+	const patience = 10 * time.Second
 	n.add(fault{
 		at: at, lasts: patience, text: "a node of another " + what + " is pointed at the database", told: true,
 		strike: func(ctx context.Context) error {
@@ -83,15 +83,22 @@ func refused(r *run, _ *Result) string {
 			return fmt.Sprintf("a node of another %s runs, and takes part", what)
 		case code == 0:
 			return fmt.Sprintf("a node of another %s has ended without an error", what)
-		case !strings.Contains(last(string(text)), what):
-			return fmt.Sprintf("a node of another %s has ended, and does not say why: %s", what, last(string(text)))
+		case !strings.Contains(said(string(text)), what):
+			return fmt.Sprintf("a node of another %s has ended, and does not say why: %s", what, said(string(text)))
 		}
 	}
 	return ""
 }
 
-// last is the last line of a log.
-func last(text string) string {
+// said returns what a node has said of its end: the errors in its log, and whatever else its last line is. The settings
+// that it names at its start don't count.
+func said(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
+	var errs []string
+	for i, line := range lines {
+		if i == len(lines)-1 || strings.Contains(line, `"level":"ERROR"`) {
+			errs = append(errs, line)
+		}
+	}
+	return strings.Join(errs, "\n")
 }
