@@ -89,6 +89,9 @@ func (m *machine) rename(s *state) {
 // simplify ends calls that can have no effect any more, as if they had been made at once, and forgets what nothing
 // depends on.
 func (m *machine) simplify(s *state) {
+	if !m.rules.OutcomesApart {
+		s.answered = 0 // nobody asks
+	}
 	s.store.covered &^= s.fired
 	s.standby.covered &^= s.fired
 	if !m.asksOffsets() {

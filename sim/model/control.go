@@ -2,8 +2,8 @@ package model
 
 // instruct does what one record says, in the transaction that takes it in.
 //
-// Where the row waits and nobody has claimed it since its insert, an instruction takes effect. Otherwise its content may
-// have come out, or may do so at any moment: that is too late. Only a replacement works then, too, and its
+// Where the row waits and nobody has claimed it since its insert, an instruction takes effect. Otherwise its content
+// may have come out, or may do so at any moment: that is too late. Only a replacement works then, too, and its
 // outcome says that the former content may come out.
 func (m *machine) instruct(s *state, q taking, r uint8) Property {
 	there := &s.store.row
@@ -68,8 +68,8 @@ func (m *machine) insert(s *state, q taking, r uint8) {
 	}
 }
 
-// replace puts new content in the place of the old, under a new incarnation. It works on any row; where the old content
-// may come out all the same, the row remembers that, and every later outcome on it says so.
+// replace puts new content in the place of the old, under a new incarnation. It works on any row; where the old
+// content may come out all the same, the row remembers that, and every later outcome on it says so.
 func (m *machine) replace(s *state, q taking, r uint8) Property {
 	old := s.store.row
 	var broken Property

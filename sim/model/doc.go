@@ -41,8 +41,8 @@
 //     that is a lower offset. If it skips all, the position stays.
 //   - Only an assignment makes a position, at the earliest record; at the committed offset once, if that was committed
 //     by a deployment that kept no positions.
-//   - After a set back or a rewind the log end is marked. Nothing is taken in for one hold time, and nothing is claimed,
-//     also not by a take, until the position has passed the mark, or a node stands at the log end with it.
+//   - After a set back or a rewind the log end is marked. Nothing is taken in for one hold time, and nothing is
+//     claimed, also not by a take, until the position has passed the mark, or a node stands at the log end with it.
 //
 // # What is not
 //
@@ -51,8 +51,8 @@
 // retention, and gaps between offsets; a poll or search for stuck claims that fails, because it changes nothing;
 // more than one call that is late at a time; calls that reach a store that has been set back since they were sent, as
 // a proxy between node and server could bring about. The engine's loops are taken to be less orderly than they are: a
-// node may publish, delete and claim in any order. Outcomes are taken to be stored by the transaction that decides
-// them, so that S21 is S17 here.
+// node may publish, delete and claim in any order. Outcomes are stored by the transaction that
+// decides them, so that S21 can be broken by a variant only.
 //
 // # Bounds
 //

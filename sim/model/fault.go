@@ -15,10 +15,10 @@ func (m *machine) late(s *state) {
 		if s.store.phase == phaseHold {
 			return
 		}
-		_, _, broken = m.take(&t, taking{
+		broken = m.take(&t, taking{
 			ver: r.ver, from: r.from, to: r.to, epoch: r.epoch, inc: r.inc, node: r.node,
 			ready: r.asked == 1 && s.store.phase == phaseSound,
-		})
+		}).broken
 	case lateClaim:
 		t.claim(r.node)
 	case latePublish:
@@ -95,8 +95,8 @@ func (m *machine) strikeLog(s *state) {
 	}
 }
 
-// crash ends a process and starts another one in its place, which joins the group like the other node. A call that is on
-// its way at that moment has an unknown outcome.
+// crash ends a process and starts another one in its place, which joins the group like the other node. A call that
+// is on its way at that moment has an unknown outcome.
 func (m *machine) crash(s *state, n, option uint8) {
 	t := *s
 	if option != crashNothing && (!t.unknown(true) || !m.leaveBehind(&t, n, option)) {

@@ -52,10 +52,10 @@ func (s *state) beginLineage() {
 	}
 }
 
-// connect is what a node does first on a new connection: it looks at the timeline of the server. A new one means that
-// the store may have been set back. The node lets go of what it holds, and the first one to see it marks the log end:
-// nothing may be claimed before that is passed. What it has sent to Kafka can't be called back; it goes on with that, and
-// with the batch in its hand, which is refused if it lies above the position.
+// connect is what a node does first on a new connection: it looks at the timeline of the server. A new one means
+// that the store may have been set back. The node lets go of what it holds, and the first one to see it marks the
+// log end: nothing may be claimed before that is passed. What it has sent to Kafka can't be called back; it goes on
+// with that, and with the batch in its hand, which is refused if it lies above the position.
 func (m *machine) connect(s *state, n uint8) {
 	t := *s
 	t.consumers[n].apart = 0
@@ -132,8 +132,8 @@ func (m *machine) newer(p, mark position) bool {
 	return p.has == 1 && p.epoch != epochUnknown && mark.epoch != epochUnknown && p.epoch > mark.epoch
 }
 
-// rewind is what an operator does to have records taken in again. Nothing else lowers a position. It takes the epoch of
-// the record before the target, and marks the log end.
+// rewind is what an operator does to have records taken in again. Nothing else lowers a position. It takes the epoch
+// of the record before the target, and marks the log end.
 func (m *machine) rewind(s *state) {
 	version := s.log.version()
 	topic := s.log.topic(version)

@@ -94,6 +94,7 @@ type Rules struct {
 	NoHoldTime       bool // records are taken in at once
 	RewindKeepsEpoch bool // a rewind changes the offset only
 
+	OutcomesApart   bool // outcomes are sent when the take has replied
 	CancelAny       bool // an instruction takes effect on a row that is claimed
 	CancelWaiting   bool // an instruction takes effect on whatever waits
 	UntryAll        bool // a claim that is given back unsent makes the row as if it had never been claimed

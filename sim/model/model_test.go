@@ -56,6 +56,7 @@ var steps = map[string]map[model.Property]int{
 	"untry-all":              {model.S19: 13},
 	"untry-sent":             {model.S19: 11},
 	"untry-reset":            {model.S19: 12},
+	"outcomes-apart":         {model.S21: 6},
 	"late-unbound":           {model.S20: 12},
 	"fire-unbound":           {model.S20: 8},
 	"forget-former":          {model.S19: 11},

@@ -103,8 +103,8 @@ func (t *teller) names(s *state, version, from, to uint8) string {
 	return strings.Join(names, " ")
 }
 
-// partitionText is the input partition as the broker has it: the records from the first on, each one that a later leader
-// has written with a mark.
+// partitionText is the input partition as the broker has it: the records from the first on, each one that a later
+// leader has written with a mark.
 func (t *teller) partitionText(s *state) string {
 	version := s.log.version()
 	var names []string
@@ -211,11 +211,7 @@ func (t *teller) what(before, after *state, a action) string {
 		}
 		return "compares, begins at " + fmt.Sprint(after.consumers[a.node].next)
 	case actDirect:
-		name := t.names(before, c.ver, c.next, c.last)
-		if c.phase == batchAbsent {
-			return name + " is published past the store"
-		}
-		return name + " has lapsed; no row is there"
+		return t.directText(before, c)
 	case actSelect:
 		return "finds " + row + " waiting"
 	case actClaim:
@@ -261,6 +257,14 @@ func (t *teller) what(before, after *state, a action) string {
 	return ""
 }
 
+func (t *teller) directText(before *state, c consumer) string {
+	name := t.names(before, c.ver, c.next, c.last)
+	if c.phase == batchAbsent {
+		return name + " is published past the store"
+	}
+	return name + " has lapsed; no row is there"
+}
+
 func (t *teller) submitText(before *state) string {
 	sent := before.log.sent
 	if t.machine.scope.Fired && sent > 0 {
@@ -293,13 +297,13 @@ func (t *teller) takeText(before, after *state, a action) string {
 	case a.option == takeUp:
 		text += ": there already, and takes up the claim"
 	default:
-		text += t.outcomes(before, after, c)
+		text += t.outcomes(before, c)
 	}
 	return text + ending(a.outcome)
 }
 
 // outcomes tells what became of the instructions of a batch.
-func (t *teller) outcomes(before, after *state, c consumer) string {
+func (t *teller) outcomes(before *state, c consumer) string {
 	q := c.taking(0, false)
 	at := *before
 	seen := *t.machine.position(before, before.log.topic(c.ver))

@@ -49,6 +49,10 @@ const (
 	// has, or until it is replaced.
 	S20
 
+	// S21, one outcome: an instruction that was taken in has got its outcome, or somebody has it in hand. That it has
+	// no second one in the lineage is S17.
+	S21
+
 	// Undone: what a former lineage has cancelled comes out, although Kafka still has the cancel and the store is back
 	// in a world in which it was not claimed yet.
 	Undone
@@ -72,13 +76,13 @@ const (
 )
 
 // Promised are the properties that our algorithm has.
-const Promised = S1 | S2 | S3 | S4 | S5 | S9 | S13 | S14 | S17 | S18 | S19 | S20 | Undone | Loss | L2 | L9 | U2
+const Promised = S1 | S2 | S3 | S4 | S5 | S9 | S13 | S14 | S17 | S18 | S19 | S20 | S21 | Undone | Loss | L2 | L9 | U2
 
 // String names the properties of the set, in order.
 func (p Property) String() string {
 	names := []string{
-		"S1", "S2", "S3", "S4", "S5", "S9", "S13", "S14", "S17", "S18", "S19", "S20", "undone", "loss", "L2", "L9",
-		"U1", "U2",
+		"S1", "S2", "S3", "S4", "S5", "S9", "S13", "S14", "S17", "S18", "S19", "S20", "S21", "undone", "loss",
+		"L2", "L9", "U1", "U2",
 	}
 	text := ""
 	for ; p != 0; p &= p - 1 {
@@ -90,7 +94,7 @@ func (p Property) String() string {
 	return text
 }
 
-// lost tells which of S1, S18, S20 and Loss a state breaks.
+// lost tells which of S1, S18, S20, S21 and Loss a state breaks.
 func (m *machine) lost(s *state) Property {
 	var broken Property
 	gone := m.skipped(s)
@@ -98,6 +102,10 @@ func (m *machine) lost(s *state) Property {
 		broken |= S18
 	}
 	for src := range min(s.log.sent, records) {
+		if m.rules.OutcomesApart && (s.store.taken&^s.answered)>>src&1 == 1 && !s.inHand(src) &&
+			!schedules(m.scope.kind(src)) {
+			broken |= S21
+		}
 		if s.safe(src) || !schedules(m.scope.kind(src)) {
 			continue
 		}

@@ -28,18 +28,19 @@ func (m *machine) recover(s *state) {
 	m.add(t, action{kind: actSuspect, node: t.detector.node}, 0)
 }
 
-// inUse tells whether somebody alive is working on the claimed row, slow as he may be.
+// inUse reports whether somebody alive is working on the claimed row, slow as he may be.
 func (s *state) inUse() bool {
 	if s.store.row.owner == dead {
 		return false
 	}
-	for _, l := range s.slots[s.store.row.owner] {
-		if l.stage != slotFree && s.store.row.is(l.inc, l.by) && (l.claim == s.store.row.claim || l.stage == slotAcked) {
+	there := s.store.row
+	for _, l := range s.slots[there.owner] {
+		if l.stage != slotFree && there.is(l.inc, l.by) && (l.claim == there.claim || l.stage == slotAcked) {
 			return true
 		}
 	}
-	c := &s.consumers[s.store.row.owner]
-	return c.asked == 1 && c.inc == s.store.row.inc
+	c := &s.consumers[there.owner]
+	return c.asked == 1 && c.inc == there.inc
 }
 
 // age tells the holders of a claim that it is too old, as their own clocks do.

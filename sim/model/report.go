@@ -72,19 +72,20 @@ not. Time goes down; what stands between two steps of a node is a pause, as long
 The records of the partition are called s0, s1 and so on where they schedule a message, and c1, r1, m1, f1 where they
 cancel, replace, reschedule (move) or fire what is there. A record with a mark, s1', was written by a later leader,
 after Kafka had lost its tail. The position is how far the store says that the partition has been taken in; 1' is one
-behind such a record, and "mark 2" says that nothing is claimed before the position gets there. #1, #2 count the rows
-inserted. The model command of the laboratory shows one section with "--variant NAME".
+behind such a record, 1? one of which the epoch is not known; and "mark 2" says that nothing is claimed before the
+position gets there. #1, #2 count the rows inserted. The model command of the laboratory shows one section with
+"--variant NAME".
 
 S1, no loss: what was taken in came out, or has a row, or was ignored for one, or was cancelled or replaced. S2,
 justified delete: nothing is deleted before it came out. S3, exclusive claim. S4, justified reset: only the claim that
 was found too old, or is given back. S5: nothing comes out twice without an excuse. S9: nothing is published past the
 store. S13: no publish starts with a claim that is too old. S14: what was acknowledged and deleted is gone. S17: a
 record is taken in once. S18: behind the position there is no gap. S19: what was cancelled does not come out. S20:
-what was too late to cancel, or was fired, comes out. "undone" is a cancel that a set back of the store has undone.
-"loss" is S1 or S18 broken for good: nobody has the message any more. L2: everything drains, once there are no more
-faults. L9: also after the store was set back or rewound. U1, that a message whose id was seen to fire before is not
-ignored for the row that fired, is not promised by anybody; U2, that it is not ignored for a row that a second
-delivery has put there, is.
+what was too late to cancel, or was fired, comes out. S21: what was taken in has its outcome. "undone" is a cancel
+that a set back of the store has undone. "loss" is S1 or S18 broken for good: nobody has the message any more. L2:
+everything drains, once there are no more faults. L9: also after the store was set back or rewound. U1, that a message
+whose id was seen to fire before is not ignored for the row that fired, is not promised by anybody; U2, that it is not
+ignored for a row that a second delivery has put there, is.
 
 In the same worlds, and in much larger ones, the walk through all states of the algorithm as it is finds
 nothing: see the end.

@@ -27,6 +27,7 @@ type state struct {
 	cancelled uint8 // an outcome of this lineage said that it does not come out
 	kept      uint8 // an outcome of a former lineage said so, and nothing has happened since that excuses it
 	bound     uint8 // an outcome of this lineage said that it comes out
+	answered  uint8 // rules.OutcomesApart: the records of which the outcome was sent
 
 	// What of the faults of the scope is left.
 	crashes, unknowns, rebalances, suspicions, rewinds uint8
@@ -298,7 +299,7 @@ func (s *state) fields(b *packer) {
 		b.field(&s.behind, 3)
 	}
 	for _, set := range []*uint8{
-		&s.fired, &s.came, &s.excused, &s.cancelled, &s.kept, &s.bound,
+		&s.fired, &s.came, &s.excused, &s.cancelled, &s.kept, &s.bound, &s.answered,
 	} {
 		b.field(set, records)
 	}

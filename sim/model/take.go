@@ -39,8 +39,8 @@ func (m *machine) assign(s *state, n uint8) {
 	m.add(t, action{kind: actAssign, node: n}, 0)
 }
 
-// start lets a consumer begin at the position of the store, and makes that where there is none: at the earliest record,
-// or at what an older deployment has committed, once.
+// start lets a consumer begin at the position of the store, and makes that where there is none: at the earliest
+// record, or at what an older deployment has committed, once.
 func (m *machine) start(s *state, n uint8) {
 	topic := s.log.topic(s.log.version())
 	p := m.position(s, topic)
@@ -100,9 +100,9 @@ func (m *machine) poll(s *state, n uint8) {
 	}
 }
 
-// compare is what a node does every second, and what an idle partition needs: it looks whether the store's position has
-// fallen below its own, and then begins again from there. And it finds out that all is caught up with at the
-// end of the log, also where that has come down since it was marked, or is that of another topic.
+// compare is what a node does every second, and what an idle partition needs: it looks whether the store's position
+// has fallen below its own, and then begins again from there. And it finds out that all is caught up with at the end
+// of the log, also where that has come down since it was marked, or is that of another topic.
 func (m *machine) compare(s *state, n uint8) {
 	c := &s.consumers[n]
 	if c.apart == 1 || m.rules.NoPositions || s.log.topic(s.log.version()) != c.topic {
@@ -155,48 +155,56 @@ func (c *consumer) taking(n uint8, ready bool) taking {
 	return t
 }
 
-// take is the transaction. It refuses a batch that begins above the position, skips what lies behind that, does what the
-// other records say, and moves the position behind them.
-func (m *machine) take(s *state, q taking) (refused, inserted bool, broken Property) {
+// taken is what a take has done.
+type taken struct {
+	refused  bool
+	inserted bool  // a row that was not there before
+	records  uint8 // the set of those that it has not skipped
+	broken   Property
+}
+
+// take is the transaction. It refuses a batch that begins above the position, skips what lies behind that, does what
+// the other records say, and moves the position behind them.
+func (m *machine) take(s *state, q taking) taken {
 	p := m.position(s, s.log.topic(q.ver))
 	if m.rules.NoPositions {
-		inserted, _, broken = m.apply(s, q, position{})
-		return false, inserted, broken
+		return m.apply(s, q, position{})
 	}
 	if p.has == 0 && m.rules.TakeCreates {
 		*p = position{has: 1, offset: q.from, epoch: q.epoch}
 	}
 	if p.has == 0 || m.below(*p, q.from, q.epoch) && !m.rules.NoGapCheck {
-		return true, false, 0
+		return taken{refused: true}
 	}
-	inserted, any, broken := m.apply(s, q, *p)
-	m.move(s, p, q, any)
-	return false, inserted, broken
+	done := m.apply(s, q, *p)
+	m.move(s, p, q, done.records != 0)
+	return done
 }
 
 // apply does what the records of a batch say that lie not behind a position.
-func (m *machine) apply(s *state, q taking, p position) (inserted, any bool, broken Property) {
+func (m *machine) apply(s *state, q taking, p position) taken {
+	var done taken
 	before := s.store.row
 	for offset := q.from; offset < q.to; offset++ {
 		r := s.log.at(q.ver, offset)
 		if m.skips(p, offset, s.log.epoch(r)) {
 			continue
 		}
-		any = true
+		done.records |= 1 << r
 		if s.store.taken>>r&1 == 1 {
-			broken |= S17
+			done.broken |= S17
 		}
 		s.store.taken |= 1 << r
 		if !q.past {
-			broken |= m.instruct(s, q, r)
+			done.broken |= m.instruct(s, q, r)
 		}
 	}
 	row := &s.store.row
-	inserted = row.inc != none && *row != before && row.claim == none
-	if inserted && q.ready {
+	done.inserted = row.inc != none && *row != before && row.claim == none
+	if done.inserted && q.ready {
 		row.claim, row.owner = fresh, q.node
 	}
-	return inserted, any, broken
+	return done
 }
 
 // skips reports whether a record has been taken already.
@@ -214,8 +222,8 @@ func (m *machine) skips(p position, offset, epoch uint8) bool {
 }
 
 // move sets the position to where the take has got: also downwards, after a truncation.
-func (m *machine) move(s *state, p *position, q taking, any bool) {
-	if m.rules.MoveUpOnly && q.to <= p.offset || !any && !m.rules.MoveAlways {
+func (m *machine) move(s *state, p *position, q taking, some bool) {
+	if m.rules.MoveUpOnly && q.to <= p.offset || !some && !m.rules.MoveAlways {
 		return
 	}
 	*p = position{has: 1, offset: q.to, epoch: s.log.epochBefore(q.ver, q.to)}
@@ -234,24 +242,24 @@ func (m *machine) tryTake(s *state, n uint8, ready bool) {
 		a.option = takeReady
 	}
 	t := *s
-	refused, inserted, broken := m.take(&t, q)
+	done := m.take(&t, q)
 	switch {
-	case refused && ready:
+	case done.refused && ready:
 		return
-	case refused:
+	case done.refused:
 		m.startOver(&t, n)
 		a.option = takeRefused
-		m.add(t, a, broken)
+		m.add(t, a, done.broken)
 		return
-	case ready && !inserted:
+	case ready && !done.inserted:
 		return // the same as without
 	}
 	if ready {
 		t.hold(n, m.freeSlot(&t, n))
 	}
-	t.accept(n, q)
-	m.add(t, a, broken)
-	if !inserted {
+	t.accept(n, q, done)
+	m.add(t, a, done.broken)
+	if !done.inserted {
 		m.takeUp(s, &t, n)
 	}
 	for _, a.outcome = range []outcome{outcomeReplyLost, outcomeLate} {
@@ -263,7 +271,7 @@ func (m *machine) tryTake(s *state, n uint8, ready bool) {
 		if a.outcome == outcomeLate {
 			t.late = q.request()
 		} else {
-			_, _, broken = m.take(&t, q)
+			broken = m.take(&t, q).broken
 		}
 		m.repeatTake(&t, n, q)
 		m.add(t, a, broken)
@@ -271,7 +279,8 @@ func (m *machine) tryTake(s *state, n uint8, ready bool) {
 }
 
 // accept leaves a consumer with a batch that was taken in.
-func (s *state) accept(n uint8, q taking) {
+func (s *state) accept(n uint8, q taking, done taken) {
+	s.answered |= done.records
 	c := &s.consumers[n]
 	c.release()
 	c.next, c.epoch, c.last, c.ver, c.phase = q.to, s.log.epochBefore(q.ver, q.to), q.to, q.ver, batchTaken
@@ -356,22 +365,22 @@ func (m *machine) takeHalves(s *state, n uint8) {
 		case m.rules.MoveFirst:
 			m.move(&t, m.position(&t, c.topic), q, true)
 		case m.rules.MoveLast:
-			_, _, broken = m.apply(&t, q, *p)
+			broken = m.apply(&t, q, *p).broken
 			next.seen = position{}
 		}
 		m.add(t, a, broken)
 		return
 	}
-	var broken Property
+	var done taken
 	if !m.rules.MoveLast {
-		_, _, broken = m.apply(&t, q, c.seen)
+		done = m.apply(&t, q, c.seen)
 	}
 	if !m.rules.MoveFirst {
 		m.move(&t, m.position(&t, c.topic), q, true)
 	}
-	t.accept(n, q)
+	t.accept(n, q, done)
 	a.option = takeWaiting
-	m.add(t, a, broken)
+	m.add(t, a, done.broken)
 }
 
 // lookPast looks whether the id of a message that has lapsed is in the store: if not, it is published past it.

@@ -27,8 +27,8 @@ type Variant struct {
 // Variants returns all variants that are expected to break something: first those of today's hazards, then those of
 // positions, of a store that is set back, and of control.
 func Variants() []Variant {
-	return slices.Concat(deleting(), consuming(), claiming(), unpromised(), positioning(), comparing(), restoring(),
-		controlling())
+	return slices.Concat(deleting(), consuming(), claiming(), unpromised(),
+		positioning(), transacting(), refusing(), comparing(), restoring(), marking(), controlling(), binding())
 }
 
 // VariantByName finds a variant.
@@ -101,7 +101,7 @@ func positionScopes() []Scope {
 			Unknowns: 1, Rebalances: 1, Truncate: true, Batches: 1,
 		},
 		{
-			Name: "a truncation, a rebalance, a lossy failover", Script: "sss",
+			Name: "truncation, rebalance, lossy failover", Script: "sss",
 			Rebalances: 1, Truncate: true, Failover: true, Batches: 1,
 		},
 		{
@@ -109,15 +109,15 @@ func positionScopes() []Scope {
 			Unknowns: 1, Rewinds: 1, Truncate: true, Batches: 1,
 		},
 		{
-			Name: "a topic created again, a lossy failover, a lost reply", Script: "ss",
+			Name: "created again, a failover, a lost reply", Script: "ss",
 			Unknowns: 1, Recreate: true, Failover: true, Batches: 1,
 		},
 		{
-			Name: "a topic created again, a rebalance, a lost reply", Script: "sss",
+			Name: "created again, a rebalance, a lost reply", Script: "sss",
 			Unknowns: 1, Rebalances: 1, Recreate: true, Batches: 1,
 		},
 		{
-			Name: "an adoption, a rebalance, a lossy failover", Script: "sss",
+			Name: "adoption, a rebalance, a lossy failover", Script: "sss",
 			Rebalances: 1, Adopt: true, Failover: true, Batches: 1,
 		},
 	}
@@ -131,19 +131,19 @@ func controlScopes() []Scope {
 			Crashes: 1, Unknowns: 1, Suspicions: 1, Batches: 1,
 		},
 		{
-			Name: "replace, fire, cancel, a crash, a lost reply", Script: "srfc",
+			Name: "replace, fire, cancel, a crash", Script: "srfc",
 			Crashes: 1, Unknowns: 1, Suspicions: 1, Batches: 1,
 		},
 		{
-			Name: "reschedule, replace, cancel, a rebalance, a lost reply", Script: "smrc",
+			Name: "reschedule, replace, cancel, a rebalance", Script: "smrc",
 			Unknowns: 1, Rebalances: 1, Suspicions: 1, Batches: 1,
 		},
 		{
-			Name: "a cancel, a lossy failover, a crash, a lost reply", Script: "scs",
+			Name: "a cancel, a lossy failover, a crash", Script: "scs",
 			Crashes: 1, Unknowns: 1, Failover: true, Batches: 1,
 		},
 		{
-			Name: "replace and cancel, a lossy failover, a lost reply", Script: "src",
+			Name: "replace, cancel, a lossy failover", Script: "src",
 			Unknowns: 1, Failover: true, Batches: 1,
 		},
 		{

@@ -52,6 +52,23 @@ func controlling() []Variant {
 				"although it came out.",
 			Ours: "Nobody knows how far the owner of such a claim has got, and so its attempt counts.",
 		},
+	}
+}
+
+// binding returns deviations in where outcomes are stored, and in what they bind.
+func binding() []Variant {
+	return []Variant{
+		{
+			Name: "outcomes-apart", Hazard: "S21",
+			Title:    "Outcomes are sent when the take has replied.",
+			Rules:    Rules{OutcomesApart: true},
+			Scope:    Scope{Name: "one lost reply, a cancel", Script: "sc", Unknowns: 1, Batches: 1},
+			Expected: []Property{S21},
+			Story: "The reply to the take of a cancel is lost. The take is repeated, finds the cancel behind the " +
+				"position, and skips it: nobody knows any more what became of it.",
+			Ours: "The outcome is a message that the transaction of the instruction inserts, and comes out like " +
+				"any other.",
+		},
 		{
 			Name: "late-unbound", Hazard: "S20",
 			Title:    "That it was too late binds nobody.",

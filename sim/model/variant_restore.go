@@ -52,14 +52,20 @@ func comparing() []Variant {
 			Title: "A node's place and the store's position are compared by their offsets alone.",
 			Rules: Rules{OffsetsAlone: true},
 			Scope: Scope{
-				Name: "a truncation, one lossy failover", Script: "sss", Truncate: true, Failover: true, Batches: 1,
+				Name: "cancels, a truncation, one lossy failover", Script: "csc",
+				Truncate: true, Failover: true, Batches: 1,
 			},
 			Expected: []Property{S18, Loss},
-			Story: "Kafka has lost its tail, and then the store its last commit. Both the node and the store " +
-				"stand at the same offset, but in different epochs, and what lies between them is " +
-				"skipped.",
+			Story: "Kafka has lost its tail, and the store its last commit. The node and the store stand at " +
+				"the same offset, but in different epochs, and what lies between them is skipped.",
 			Ours: "Both parts of the pair are compared, where both epochs are known.",
 		},
+	}
+}
+
+// restoring returns deviations in how the store is rewound, and in how a set back is noticed.
+func restoring() []Variant {
+	return []Variant{
 		{
 			Name: "rewind-keeps-epoch", Hazard: "S18",
 			Title: "A rewind sets the offset, and leaves the epoch.",
@@ -73,12 +79,6 @@ func comparing() []Variant {
 			Ours: "A rewind writes the epoch of the record before its target, or -1 where that is not " +
 				"known.",
 		},
-	}
-}
-
-// restoring returns deviations in what happens before anything is claimed on a store that was set back.
-func restoring() []Variant {
-	return []Variant{
 		{
 			Name: "offsets-only", Hazard: "E1",
 			Title:    "That the store was set back is found out from the committed offset alone.",
@@ -90,6 +90,12 @@ func restoring() []Variant {
 			Ours: "A node looks at the timeline of the server on each new connection, before it does " +
 				"anything else there. The committed offset is only a second sign.",
 		},
+	}
+}
+
+// marking returns deviations in what has to be done before anything is claimed on a store that was set back.
+func marking() []Variant {
+	return []Variant{
 		{
 			Name: "no-mark", Hazard: "E1",
 			Title:    "Claims go on one hold time after the store was set back.",
@@ -116,7 +122,7 @@ func restoring() []Variant {
 			Title: "The mark stays where it is when the log end comes down.",
 			Rules: Rules{StrictMark: true},
 			Scope: Scope{
-				Name: "two records, a truncation, one lossy failover", Script: "ss", Truncate: true, Failover: true, Batches: 1,
+				Name: "a truncation, one lossy failover", Script: "ss", Truncate: true, Failover: true, Batches: 1,
 			},
 			Expected: []Property{L9},
 			Story: "The log end is marked, and then Kafka loses its tail. The position never gets to the " +

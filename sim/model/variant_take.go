@@ -5,8 +5,7 @@ func consuming() []Variant {
 	return []Variant{
 		{
 			Name: "redelivered", Hazard: "H11",
-			Title: "Today's rules: the store has no positions, and a record is taken in as often as it " +
-				"comes.",
+			Title:    "Without positions, a record is taken in as often as it comes.",
 			Rules:    Rules{NoPositions: true},
 			Scope:    Scope{Name: "one crash", Crashes: 1, Fired: true, Batches: 1},
 			Expected: []Property{S17, S5},
@@ -17,7 +16,7 @@ func consuming() []Variant {
 		},
 		{
 			Name: "reuse-shadowed", Hazard: "H7",
-			Title:    "Today's rules: an id is used again, and the first submission is delivered again.",
+			Title:    "Without positions: an id is used again, and the first submission is delivered again.",
 			Rules:    Rules{NoPositions: true},
 			Scope:    Scope{Name: "one crash", Crashes: 1, Fired: true, Batches: 1},
 			Expected: []Property{S17, U2},
@@ -28,14 +27,13 @@ func consuming() []Variant {
 		},
 		{
 			Name: "publish-past", Hazard: "D5",
-			Title: "Today's rules: what has lapsed and is not in the store is published at once, and not " +
-				"stored.",
+			Title:    "What has lapsed and is not in the store is published at once, and not stored.",
 			Rules:    Rules{PublishPast: true},
 			Scope:    Scope{Name: "a rebalance, a cancel", Script: "sc", Rebalances: 1, Batches: 1},
 			Expected: []Property{S9, S19},
-			Story: "A node looks for s0, which has lapsed, and stops. Its partition is given to a peer, " +
-				"which takes in s0 and its cancel, and answers that s0 does not come out. The first node " +
-				"goes on, and publishes it.",
+			Story: "A node finds that s0 has lapsed, and publishes it. Its partition is given to a peer " +
+				"before the store knows of that. The peer takes in s0 and its cancel, and answers that s0 " +
+				"does not come out.",
 			Ours: "Nothing is published past the store. What has lapsed is stored as claimed by the node " +
 				"that takes it in, published from the schedule, and deleted like the rest.",
 		},
@@ -85,7 +83,8 @@ func positioning() []Variant {
 			Title: "A record of a lower epoch is skipped only if its offset is lower, too.",
 			Rules: Rules{SkipLowOffsets: true},
 			Scope: Scope{
-				Name: "a truncation, a rebalance", Script: "ssss", Truncate: true, Rebalances: 1, Batches: 1,
+				Name: "cancels, a truncation, a rebalance", Script: "ccsc",
+				Truncate: true, Rebalances: 1, Batches: 1,
 			},
 			Expected: []Property{S17},
 			Story: "A node that was given up for dead still has a batch of the tail that Kafka has lost, and " +
@@ -118,6 +117,12 @@ func positioning() []Variant {
 				"again.",
 			Ours: "A take that takes nothing leaves the position alone.",
 		},
+	}
+}
+
+// transacting returns deviations in what one transaction is.
+func transacting() []Variant {
+	return []Variant{
 		{
 			Name: "move-first", Hazard: "S18",
 			Title:    "The position moves in a transaction of its own, before the records are stored.",
@@ -146,6 +151,12 @@ func positioning() []Variant {
 				"partition was taken away. Both see the position below it, and both take it in.",
 			Ours: "The take locks the position first, and decides by what it finds then.",
 		},
+	}
+}
+
+// refusing returns deviations in what a take refuses, and in where it begins.
+func refusing() []Variant {
+	return []Variant{
 		{
 			Name: "no-gap-check", Hazard: "S18",
 			Title:    "A take that begins above the position is not refused.",
