@@ -91,7 +91,7 @@ func RunSessions(calls []LockedCall) ([]LockedSpan, []node.Claim) {
 			applied[name] = s.At
 		}
 	}})
-	w.judge.check = check.New() // nobody judges
+	w.recorder.check = check.New() // nobody judges
 	spans := make([]LockedSpan, len(calls))
 	for _, h := range w.hosts[1:] {
 		session := bySession[h.number]

@@ -76,7 +76,7 @@ func Run(setup Setup) Result {
 		w.finish()
 	}
 	if w.violation == nil {
-		w.judge.finish()
+		w.recorder.finish()
 	}
 	if v := w.violation; v != nil {
 		w.step(&Step{Kind: StepBroken, Messages: v.Messages, Text: v.Invariant + ": " + v.Detail})
@@ -104,7 +104,7 @@ func newWorld(setup Setup) *world {
 	}
 	w.stats.Drained = -1
 	w.unspoilt.partial = -1
-	w.judge = newJudge(w)
+	w.recorder = newJudge(w)
 	for number := range w.options.Nodes + 1 {
 		w.hosts = append(w.hosts, newHost(w, number))
 	}

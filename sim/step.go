@@ -134,7 +134,7 @@ func (w *world) struck(f Fault, l *life) {
 	w.fired = append(w.fired, f)
 	w.coverage["fault:"+string(f.Kind)]++
 	w.digest.text(string(f.Kind))
-	w.judge.struck(f, l)
+	w.recorder.struck(f, l)
 	if w.observe != nil {
 		s := &Step{Kind: StepFault, Node: f.Node, Op: f.Op, Nth: f.Nth, Text: f.String()}
 		if l != nil {
@@ -150,7 +150,7 @@ func (l *life) observe(e node.Event) {
 	name := eventName(e)
 	w.coverage[name]++
 	w.digest.text(name)
-	w.judge.told(l, e)
+	w.recorder.told(l, e)
 	if w.observe != nil {
 		w.step(&Step{
 			Kind: StepEngine, Node: l.host.number, Life: l.number,

@@ -238,7 +238,7 @@ func (a *application) submit(s *Submission) {
 		appended := p.append(r)
 		w.digest.number(uint64(s.Number))
 		w.stats.Submitted++
-		w.judge.submitted(s, &appended, deadline)
+		w.recorder.submitted(s, &appended, deadline)
 		if w.observe != nil {
 			w.step(&Step{
 				Kind: StepSubmit, Messages: []int{s.Number},
@@ -278,7 +278,7 @@ func (a *application) published(from appending, r node.Record) {
 	n := numberIn(r.Headers)
 	w.digest.number(uint64(n)<<32 | uint64(r.Offset))
 	w.stats.Appended++
-	w.judge.published(from, &r)
+	w.recorder.published(from, &r)
 	a.count(n, &r, from)
 	if w.observe != nil {
 		w.step(&Step{
@@ -303,7 +303,7 @@ func (a *application) published(from appending, r node.Record) {
 func (a *application) count(n int, r *node.Record, from appending) {
 	w := a.world
 	s := a.sent[n]
-	if s == nil || r.Topic != w.judge.output(s.submission) {
+	if s == nil || r.Topic != w.recorder.output(s.submission) {
 		return
 	}
 	s.fires++

@@ -79,7 +79,7 @@ func (w *world) heal() {
 	for _, h := range w.hosts[1:] {
 		h.heal(w.options.fate(h.number - 1))
 	}
-	w.judge.healed()
+	w.recorder.healed()
 	w.step(&Step{Kind: StepWorld, Text: "the world heals"})
 }
 
