@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -44,7 +45,7 @@ type Config struct {
 	Seed [32]byte
 
 	// TimingAdvance is how long before its deadline a message is published, to make up for the time that
-	// publishing takes. 0 to 10 s. A message is due when its deadline <= now + TimingAdvance (deviation D1).
+	// publishing takes. 0 to 10 s; 0 by default, which fires nothing early. A message is due when its deadline <= now + TimingAdvance (deviation D1).
 	TimingAdvance time.Duration
 
 	// AdaptiveAdvance replaces TimingAdvance, once enough publishes have been measured, by the median latency
@@ -83,10 +84,10 @@ type Config struct {
 // franz-go allows at least for the delivery of a record.
 const MinHoldTime = 2500 * time.Millisecond
 
-// Default returns the configuration of the original description, without routes and seed.
+// Default returns the configuration of the original description, without routes and seed, except for the timing
+// advance: the original's 50 ms make every message early by as much.
 func Default() Config {
 	return Config{
-		TimingAdvance:     50 * time.Millisecond,
 		HoldTime:          5 * time.Second,
 		PollInterval:      100 * time.Millisecond,
 		DetectionInterval: 500 * time.Millisecond,
@@ -103,6 +104,19 @@ func Default() Config {
 // A claim whose reply came within StoreTimeout is at most Lookahead away from its due time, and so can always
 // begin its publish before PublishableAge and have its result before any detector counts it as stuck. Margin
 // is for clocks that run at different rates and for the way of the delete to the store.
+
+// Lanes returns the lanes that the node serves, each once: the output and dead-letter topics of its routes.
+func (c *Config) Lanes() []string {
+	var lanes []string
+	for _, r := range c.Routes {
+		for _, lane := range []string{r.Output, r.DeadLetter} {
+			if lane != "" && !slices.Contains(lanes, lane) {
+				lanes = append(lanes, lane)
+			}
+		}
+	}
+	return lanes
+}
 
 // StoreTimeout returns the time limit of one call to the store: three tenths of HoldTime.
 func (c *Config) StoreTimeout() time.Duration { return c.HoldTime * 3 / 10 }

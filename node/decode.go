@@ -17,13 +17,14 @@ const (
 )
 
 // The headers that are added to a copy on a dead-letter topic, after all that the record had. Their values are
-// text. The last three are there when the record came from an input topic just then.
+// text.
 const (
 	HeaderReason          = "chronosReason" // a Reason
 	HeaderError           = "chronosError"  // a sentence
 	HeaderSourceTopic     = "chronosSourceTopic"
 	HeaderSourcePartition = "chronosSourcePartition"
 	HeaderSourceOffset    = "chronosSourceOffset"
+	HeaderCut             = "chronosCut" // what is missing of a copy that would not have fitted
 )
 
 // MaxIDLength is the greatest length of a message id in bytes.
@@ -54,14 +55,20 @@ func (c *Config) decode(r Record, route Route) (Message, *rejection) {
 	if rejected != nil {
 		return Message{}, rejected
 	}
-	return Message{
+	m := Message{
 		ID:       string(ids[0]),
 		Topic:    route.Output,
 		Deadline: deadline,
+		Origin:   origin(r),
 		Key:      r.Key,
 		Value:    r.Value,
 		Headers:  c.relayed(r.Headers),
-	}, nil
+	}
+	if size := m.Size(); size > MaxMessageBytes {
+		return Message{}, &rejection{TooLarge, fmt.Sprintf(
+			"key, value and headers have %d bytes, more than %d", size, MaxMessageBytes)}
+	}
+	return m, nil
 }
 
 func checkID(values [][]byte) *rejection {
@@ -123,30 +130,53 @@ func (c *Config) relayed(headers []Header) []Header {
 	return kept
 }
 
-// deadLetterID gives the copy of a rejected record an id of its own, the same at each redelivery.
-func deadLetterID(r Record) string {
-	name := fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
+// deadLetterID gives the copy of a rejected record an id of its own, the same at each redelivery. Another record that
+// comes to stand at the same offset, after Kafka has lost the end of a log or in a topic that was created again, has
+// another.
+func deadLetterID(p Partition, r Record) string {
+	name := fmt.Sprintf("%s/%s/%d/%d/%d", p.Topic, p.TopicID, p.Number, r.LeaderEpoch, r.Offset)
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("chronos:rejected/"+name)).String()
 }
 
+// origin returns where a record comes from.
+func origin(r Record) Origin { return Origin{r.Topic, r.Partition, r.Offset} }
+
+// sourceHeaders tell where a message comes from.
+func sourceHeaders(o Origin) []Header {
+	if o.Topic == "" {
+		return nil
+	}
+	return []Header{
+		{HeaderSourceTopic, []byte(o.Topic)},
+		{HeaderSourcePartition, strconv.AppendInt(nil, int64(o.Partition), 10)},
+		{HeaderSourceOffset, strconv.AppendInt(nil, o.Offset, 10)},
+	}
+}
+
 // deadLetterOfRecord returns the copy of a rejected record as a message that has lapsed: it takes the same way
-// to its topic as any other message, through the store if it cannot be published at once.
-func deadLetterOfRecord(r Record, rejected *rejection, topic string, now time.Time) Message {
+// to its topic as any other message, through the store.
+func deadLetterOfRecord(p Partition, r Record, rejected *rejection, topic string, now time.Time) Message {
 	headers := append(slices.Clip(r.Headers),
 		Header{HeaderReason, []byte(rejected.reason)},
 		Header{HeaderError, []byte(rejected.detail)},
-		Header{HeaderSourceTopic, []byte(r.Topic)},
-		Header{HeaderSourcePartition, strconv.AppendInt(nil, int64(r.Partition), 10)},
-		Header{HeaderSourceOffset, strconv.AppendInt(nil, r.Offset, 10)},
 	)
-	return Message{
-		ID:       deadLetterID(r),
+	m := Message{
+		ID:       deadLetterID(p, r),
 		Topic:    topic,
 		Deadline: now.UTC().Truncate(time.Microsecond),
+		Origin:   origin(r),
 		Key:      r.Key,
 		Value:    r.Value,
-		Headers:  headers,
+		Headers:  append(headers, sourceHeaders(origin(r))...),
 	}
+	if size := m.Size(); size > MaxMessageBytes {
+		short := cutRecord(record(&m), 1, size-MaxMessageBytes)
+		if m.Key, m.Value, m.Headers = short.Key, short.Value, short.Headers; m.Size() > MaxMessageBytes {
+			short = cutRecord(record(&m), cuts, 0)
+			m.Key, m.Value, m.Headers = short.Key, short.Value, short.Headers
+		}
+	}
+	return m
 }
 
 // deadLetterOfMessage returns the copy of a message that its output topic rejects for good. The headers that made
@@ -161,5 +191,49 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 		Header{HeaderReason, []byte(PublishRejected)},
 		Header{HeaderError, []byte(cause.Error())},
 	)
-	return Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: headers}
+	return Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: append(headers, sourceHeaders(m.Origin)...)}
+}
+
+const (
+	// cuts is how much a copy can be cut: the end of the value, all of it, and then the key and the headers too,
+	// except for those of Chronos.
+	cuts = 3
+
+	// cutBytes is how much of the value goes first: more than the headers that a copy has on top of its record.
+	cutBytes = 4 << 10
+)
+
+// cutRecord returns a copy of a record that is smaller, and says so in a header. The first cut takes at least bytes off
+// the value. No cut is the record itself.
+func cutRecord(r Record, cut, bytes int) Record {
+	if cut == 0 {
+		return r
+	}
+	whole := len(r.Value)
+	switch keep := whole - max(cutBytes, bytes+cutBytes/4); {
+	case r.Value == nil:
+	case cut == 1 && keep > 0:
+		r.Value = r.Value[:keep]
+	default:
+		r.Value = []byte{}
+	}
+	note := fmt.Sprintf("value: %d of %d bytes", len(r.Value), whole)
+	headers := slices.DeleteFunc(slices.Clone(r.Headers), func(h Header) bool { return h.Name == HeaderCut })
+	if cut >= cuts {
+		note += "; key and headers: none"
+		r.Key = nil
+		headers = slices.DeleteFunc(headers, func(h Header) bool { return !isOurs(h.Name) })
+	}
+	r.Headers = append(headers, Header{HeaderCut, []byte(note)})
+	return r
+}
+
+// isOurs reports whether a header is one that Chronos reads or writes.
+func isOurs(name string) bool {
+	switch name {
+	case HeaderID, HeaderDeadline, HeaderReason, HeaderError, HeaderSourceTopic, HeaderSourcePartition,
+		HeaderSourceOffset, HeaderCut:
+		return true
+	}
+	return false
 }

@@ -1,370 +1,603 @@
-//go:build ignore
-
 package node
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-// enqueueState is what the enqueue operation remembers from one batch to the next.
-type enqueueState struct {
-	random *rand.ChaCha8
-	poll   link
-	commit link
-	store  link // present and insert: a batch needs both
+// enqueuer is the operation "consume and enqueue": it reads the input topics from the positions that the store has,
+// and takes what it reads into the store, the position with it, in one transaction. So a record that comes again,
+// whatever the reason, is taken in once; a store that was set back is told again what it has lost; and what the
+// consumer group has committed decides nothing.
+//
+// While a port fails, the loop keeps its records and tries again; it polls nothing, and drops nothing.
+type enqueuer struct {
+	*core
+
+	source  Source
+	random  *rand.ChaCha8
+	poll    link
+	commits link
+	links   link // of the store
+	takes   ration
+
+	// owned are the partitions that this node reads, by topic and number.
+	owned map[shard]*reading
+
+	// assigned are partitions that wait to be started.
+	assigned []Assignment
+
+	// uncommitted says that the consumer group does not know all positions yet.
+	uncommitted bool
+
+	// nextLook is when to compare positions with the store next, and nextMarks when to bring the marks of a
+	// lineage that catches up to date; both monotonic.
+	nextLook, nextMarks time.Duration
+	catchingUp          bool
 }
 
-func (s *enqueueState) init(n *Node, random *rand.ChaCha8) {
-	s.random = random
-	s.poll = link{node: n, operation: Enqueue, port: PortBroker, random: random}
-	s.commit = link{node: n, operation: Enqueue, port: PortBroker, random: random}
-	s.store = link{node: n, operation: Enqueue, port: PortStore, random: random}
+// shard is a partition by name and number: what a polled record says of itself.
+type shard struct {
+	topic  string
+	number int32
 }
 
-// submission is a decoded record on its way out of a batch: into the store, or at once to its topic.
+// reading is a partition that this node reads.
+type reading struct {
+	Partition
+
+	first  int64    // the first offset of the log when it was assigned
+	from   Position // where the last accepted take, or the start, left off
+	stored Position // the store's position, when it was last heard of
+}
+
+const (
+	// lookInterval is the time between two comparisons of positions with the store: how soon a store that was set back
+	// is noticed where no record comes.
+	lookInterval = time.Second
+
+	// marksInterval is the time between two looks at how far the input topics reach while the store catches up.
+	marksInterval = 5 * time.Second
+)
+
+func newEnqueuer(c *core, source Source, random *rand.ChaCha8) *enqueuer {
+	return &enqueuer{
+		core:    c,
+		source:  source,
+		random:  random,
+		poll:    c.link(Enqueue, PortSource, random),
+		commits: c.link(Enqueue, PortSource, random),
+		links:   c.link(Enqueue, PortStore, random),
+		takes:   ration{limit: c.config.StoreTimeout()},
+		owned:   map[shard]*reading{},
+	}
+}
+
+// run runs until ctx is done, then finishes the call in hand.
+func (e *enqueuer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		b, err := e.source.Poll(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				e.clock.Sleep(ctx, e.poll.failed("poll", err))
+			}
+			continue
+		}
+		e.poll.succeeded()
+		if len(b.Records) > 0 {
+			e.observe(Polled{Records: len(b.Records)})
+		}
+		if e.turn(ctx, b) {
+			e.commit(ctx)
+		}
+	}
+}
+
+// turn deals with what one poll has returned. It reports whether all is dealt with; it is not when ctx was done first
+// or when the node has given its partitions up: then it comes again.
+func (e *enqueuer) turn(ctx context.Context, b Batch) bool {
+	for _, p := range b.Revoked {
+		delete(e.owned, shard{p.Topic, p.Number})
+		e.assigned = slices.DeleteFunc(e.assigned, func(a Assignment) bool { return a.Partition == p })
+	}
+	for _, place := range b.Moved {
+		if r := e.owned[shard{place.Topic, place.Number}]; r != nil && r.Partition == place.Partition {
+			r.from = place.Position
+		}
+	}
+	if len(b.Lost) > 0 {
+		e.observe(RecordsLost{Losses: b.Lost})
+	}
+	e.assigned = append(e.assigned, b.Assigned...)
+	return e.begin(ctx) && e.takeIn(ctx, e.decodeBatch(b.Records)) && e.look(ctx)
+}
+
+// begin starts the partitions that were assigned, at the positions that the store has for them. One that has none gets
+// it here, at the first record there is. A position below what the consumer group has committed proves that the store
+// was set back since: commits never pass positions.
+func (e *enqueuer) begin(ctx context.Context) bool {
+	if len(e.assigned) == 0 {
+		return true
+	}
+	places := make([]Place, len(e.assigned))
+	for i, a := range e.assigned {
+		places[i] = Place{a.Partition, Position{UnknownEpoch, a.First}}
+	}
+	var positions []Position
+	var state State
+	if !e.insist(ctx, "positions", func() (err error) {
+		positions, state, err = e.positions(ctx, places)
+		return err
+	}) {
+		return false
+	}
+	setBack := false
+	for i, a := range e.assigned {
+		places[i].Position = positions[i]
+		setBack = setBack || a.Committed.Offset > positions[i].Offset && a.Committed.Offset <= a.End
+	}
+	if !e.mindLineage(ctx, state, setBack && !state.CatchingUp) || !e.start(ctx, places) {
+		return false
+	}
+	for i, a := range e.assigned {
+		e.owned[shard{a.Topic, a.Number}] = &reading{
+			a.Partition, a.First, places[i].Position, places[i].Position,
+		}
+	}
+	e.observe(Assigned{Assignments: e.assigned, Starts: places})
+	e.assigned = nil
+	return true
+}
+
+// positions asks the store for positions and follows its lineage.
+func (e *enqueuer) positions(ctx context.Context, places []Place) ([]Position, State, error) {
+	asked, _ := e.lineage.known()
+	positions, state, err := e.store.Positions(context.WithoutCancel(ctx), places)
+	if err != nil {
+		return nil, state, err
+	}
+	assert(len(positions) == len(places), "positions: %d of %d", len(positions), len(places))
+	e.follow(asked, state)
+	return positions, state, nil
+}
+
+// start has the source read from places on.
+func (e *enqueuer) start(ctx context.Context, places []Place) bool {
+	for {
+		err := e.source.Start(ctx, places)
+		if err == nil {
+			e.poll.succeeded()
+			return true
+		}
+		e.clock.Sleep(ctx, e.poll.failed("start", err))
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+}
+
+// mindLineage begins a new lineage where the store was set back, by whatever shows it, and brings the marks of one
+// that catches up to date now and then: topics can be deleted meanwhile, or lose their ends.
+func (e *enqueuer) mindLineage(ctx context.Context, state State, setBack bool) bool {
+	highest, behind := e.lineage.known()
+	if e.catchingUp && !state.CatchingUp && !state.Suspect && !behind && !setBack {
+		e.observe(CaughtUp{Lineage: state.Lineage})
+	}
+	e.catchingUp = state.CatchingUp
+	begin := setBack || behind || state.Suspect
+	if !begin && (!state.CatchingUp || e.clock.Mono() < e.nextMarks) {
+		return true
+	}
+	var extents []Extent
+	for {
+		var err error
+		if extents, err = e.source.Extents(context.WithoutCancel(ctx)); err == nil {
+			e.poll.succeeded()
+			break
+		}
+		wait := e.poll.failed("extents", err)
+		if !begin {
+			e.nextMarks = e.clock.Mono() + wait
+			return true
+		}
+		e.clock.Sleep(ctx, wait)
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	request := CatchUpRequest{
+		Lineage: state.Lineage, Begin: begin, Floor: highest, Hold: e.config.HoldTime, Marks: extents,
+	}
+	return e.insist(ctx, "catch up", func() error {
+		asked, _ := e.lineage.known()
+		after, err := e.store.CatchUp(context.WithoutCancel(ctx), request)
+		if err != nil {
+			return err
+		}
+		e.nextMarks = e.clock.Mono() + jittered(e.random, marksInterval, 10)
+		e.follow(asked, after)
+		if begin && after.Lineage > state.Lineage {
+			e.observe(CatchingUp{From: state.Lineage, To: after.Lineage, Marks: extents})
+		}
+		e.catchingUp = after.CatchingUp
+		return nil
+	})
+}
+
+// look compares the positions of this node with those of the store, once in a while. They differ when the store was
+// set back or a position was lowered on purpose, or when another node, which took this one for dead, has taken in what
+// this one was about to. In each case reading goes on from where the store is. Without it, a partition where no record
+// comes would never be read again after the store was set back.
+func (e *enqueuer) look(ctx context.Context) bool {
+	now := e.clock.Mono()
+	if now < e.nextLook {
+		return true
+	}
+	readings := e.readings()
+	places := make([]Place, len(readings))
+	for i, r := range readings {
+		places[i] = Place{r.Partition, Position{UnknownEpoch, r.first}}
+	}
+	before, _ := e.lineage.known()
+	var positions []Position
+	var state State
+	if !e.insist(ctx, "positions", func() (err error) {
+		positions, state, err = e.positions(ctx, places)
+		return err
+	}) {
+		return false
+	}
+	e.nextLook = e.clock.Mono() + jittered(e.random, lookInterval, 10)
+	var differ []Place
+	lowered := false
+	for i, r := range readings {
+		if positions[i] != r.stored {
+			differ = append(differ, Place{r.Partition, positions[i]})
+			lowered = lowered || positions[i].before(r.stored)
+		}
+	}
+	// Whoever has begun the lineage in which a position is lower knows of it.
+	setBack := lowered && state.Lineage == before && !state.CatchingUp
+	return e.mindLineage(ctx, state, setBack) && e.startOver(ctx, differ)
+}
+
+// readings returns the partitions that this node reads, in a fixed order.
+func (e *enqueuer) readings() []*reading {
+	list := make([]*reading, 0, len(e.owned))
+	for _, r := range e.owned {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b *reading) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Number, b.Number))
+	})
+	return list
+}
+
+// startOver has partitions be read from the store's positions on.
+func (e *enqueuer) startOver(ctx context.Context, places []Place) bool {
+	if len(places) == 0 {
+		return true
+	}
+	if !e.start(ctx, places) {
+		return false
+	}
+	for _, place := range places {
+		if r := e.owned[shard{place.Topic, place.Number}]; r != nil {
+			r.from, r.stored = place.Position, place.Position
+		}
+	}
+	e.observe(StartedOver{Places: places})
+	return true
+}
+
+// commit tells the consumer group of the positions: never more than what the store has. Nothing waits for it: if it
+// fails, the next one comes with the next records or a second later.
+func (e *enqueuer) commit(ctx context.Context) {
+	if !e.uncommitted {
+		return
+	}
+	var places []Place
+	for _, r := range e.readings() {
+		places = append(places, Place{r.Partition, r.stored})
+	}
+	if err := e.source.Commit(context.WithoutCancel(ctx), places); err != nil {
+		e.commits.failed("commit", err)
+		return
+	}
+	e.commits.succeeded()
+	e.uncommitted = false
+	e.observe(Committed{Places: places})
+}
+
+// insist calls the store until it answers, and reports whether it did before ctx was done or the node has left the
+// group: it has been out of this node's reach for too long then, while it may be in a peer's.
+func (e *enqueuer) insist(ctx context.Context, call string, try func() error) bool {
+	for {
+		err := try()
+		if err == nil {
+			e.links.succeeded()
+			return true
+		}
+		wait := e.links.failed(call, err)
+		if e.links.outage() >= e.config.LeaveAfter {
+			e.leave(ctx)
+			return false
+		}
+		e.clock.Sleep(ctx, wait)
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+}
+
+// leave gives the partitions up, and waits until the store answers again. What is in hand was not taken in: whoever
+// gets the partitions gets it.
+func (e *enqueuer) leave(ctx context.Context) {
+	e.observe(LeftGroup{Outage: e.links.outage()})
+	if err := e.source.Leave(context.WithoutCancel(ctx)); err != nil {
+		e.poll.failed("leave", err)
+	}
+	clear(e.owned)
+	e.assigned = nil
+	for ctx.Err() == nil {
+		_, _, err := e.positions(ctx, nil)
+		if err == nil {
+			e.links.succeeded()
+			return
+		}
+		e.clock.Sleep(ctx, e.links.failed("positions", err))
+	}
+}
+
+// submission is a record on its way into the store.
 type submission struct {
-	Message
-	record Record
+	Item
+	record  Record
+	reading *reading
 
-	// done: nothing is left to do for it.
-	done bool
+	// tried: a take of it was tried, and may have taken effect even if it failed.
+	tried bool
 
-	// stored: an insert was tried, and may have taken effect even if it failed. From then on only the store
-	// can tell, and the submission is not published past it.
-	stored bool
-
-	// since is the monotonic clock before the first insert that asked for a claim; no claim on the message
+	// since is the monotonic clock before the first take that asked for a claim; no claim on the message
 	// can be older.
 	since   time.Duration
 	claimed bool
 }
 
-// Enqueue is the operation "consume and enqueue". It runs until ctx is done, then finishes the batch in hand.
-//
-// Offsets are committed last, when every record of the batch is in the store, published, ignored as a duplicate
-// or rejected: a crash anywhere before means that the batch is delivered again. While a port fails, the loop
-// keeps its batch and tries again; it polls nothing, and drops nothing.
-func (n *Node) Enqueue(ctx context.Context) {
-	for ctx.Err() == nil {
-		records, err := n.broker.Poll(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				n.clock.Sleep(ctx, n.enqueue.poll.failed("poll", err))
-			}
+// decodeBatch turns records into submissions, in order. A record that is not a valid submission is replaced by its copy
+// for the dead-letter topic, or passed over when there is none: it stands in nobody's way.
+func (e *enqueuer) decodeBatch(records []Record) []*submission {
+	submissions := make([]*submission, 0, len(records))
+	for _, r := range records {
+		owned := e.owned[shard{r.Topic, r.Partition}]
+		if owned == nil {
+			continue // it was given up meanwhile
+		}
+		s := &submission{record: r, reading: owned}
+		s.Epoch, s.Offset = r.LeaderEpoch, r.Offset
+		submissions = append(submissions, s)
+		if r.Control {
 			continue
 		}
-		n.enqueue.poll.succeeded()
-		if len(records) == 0 {
+		route, known := e.routes[r.Topic]
+		assert(known, "polled a record of topic %s, which has no route", r.Topic)
+		message, rejected := e.config.decode(r, route)
+		if rejected != nil {
+			e.reject(s, rejected, route.DeadLetter)
 			continue
 		}
-		n.observe(Polled{Records: len(records)})
-		if n.enqueueBatch(ctx, records) {
-			n.commit(ctx, records)
-		}
+		s.Action, s.Message = Schedule, message
+		s.Incarnation = newUUID(e.random)
 	}
+	return submissions
 }
 
-// enqueueBatch deals with every record, and tells whether they may be committed. They may not when ctx was done
-// first, or when the node gave its partitions up; the records will then be delivered again.
-func (n *Node) enqueueBatch(ctx context.Context, records []Record) bool {
-	for _, round := range n.rounds(n.decodeBatch(records)) {
-		for {
-			err := n.enqueueRound(ctx, round)
-			if err == nil {
-				n.enqueue.store.succeeded()
-				break
-			}
-			wait := n.enqueue.store.failed(err.call, err.err)
-			if n.enqueue.store.outage() >= n.config.LeaveAfter {
-				n.leave(ctx, round)
-				return false
-			}
-			n.clock.Sleep(ctx, wait)
-			if ctx.Err() != nil {
-				return false
-			}
+// reject says that a record is rejected, and has its copy for the dead-letter topic take its place.
+func (e *enqueuer) reject(s *submission, rejected *rejection, deadLetter string) {
+	e.observe(Rejected{s.record, rejected.reason, rejected.detail, deadLetter})
+	s.Action, s.Message, s.claimed, s.tried = Pass, Message{}, false, false
+	if deadLetter == "" {
+		return
+	}
+	s.Action = Schedule
+	s.Message = deadLetterOfRecord(s.reading.Partition, s.record, rejected, deadLetter, e.clock.Now())
+	s.Incarnation = newUUID(e.random)
+}
+
+// takeIn takes submissions into the store, in calls that are bounded in number and bytes.
+func (e *enqueuer) takeIn(ctx context.Context, submissions []*submission) bool {
+	for len(submissions) > 0 {
+		n := e.chunk(submissions)
+		taken, refused, ok := e.take(ctx, submissions[:n])
+		if !ok {
+			return false
+		}
+		submissions = submissions[taken:]
+		if len(refused) == 0 {
+			continue
+		}
+		submissions = slices.DeleteFunc(submissions, func(s *submission) bool {
+			return slices.ContainsFunc(refused, func(p Place) bool { return p.Partition == s.reading.Partition })
+		})
+		if !e.startOver(ctx, refused) {
+			return false
 		}
 	}
 	return true
 }
 
-// commit stores the offsets of a batch that is dealt with. If ctx is done meanwhile, one try is all.
-func (n *Node) commit(ctx context.Context, records []Record) {
-	for {
-		err := n.broker.Commit(context.WithoutCancel(ctx), records)
-		if err == nil {
-			n.enqueue.commit.succeeded()
-			n.observe(Committed{Records: len(records)})
-			return
-		}
-		n.clock.Sleep(ctx, n.enqueue.commit.failed("commit", err))
-		if ctx.Err() != nil {
-			return
-		}
+// chunk returns how many submissions fit into one call, at least one.
+func (e *enqueuer) chunk(submissions []*submission) int {
+	messages, bytes := e.takes.get()
+	n, size := 0, 0
+	for n < len(submissions) && n < messages && (n == 0 || size+submissions[n].Size() <= bytes) {
+		size += submissions[n].Size()
+		n++
 	}
+	return n
 }
 
-// decodeBatch turns records into submissions, in order. A record that is not a valid one is replaced by its copy
-// for the dead-letter topic, or left out when there is none: it stands in nobody's way.
-func (n *Node) decodeBatch(records []Record) []*submission {
-	submissions := make([]*submission, 0, len(records))
-	for _, r := range records {
-		route, known := n.routes[r.Topic]
-		assert(known, "polled a record of topic %s, which has no route", r.Topic)
-		message, rejected := n.config.decode(r, route)
-		if rejected == nil {
-			message.Incarnation = newUUID(n.enqueue.random)
-			submissions = append(submissions, &submission{Message: message, record: r})
-			continue
+// take takes submissions in with one call, which is repeated until it is answered: with the same incarnations, so that
+// it does nothing twice. It returns how many are dealt with, and the places where the partitions that were refused
+// are to be read again.
+func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, refused []Place, ok bool) {
+	var request TakeRequest
+	var readings []*reading
+	var result TakeResult
+	ok = e.insist(ctx, "take", func() error {
+		if messages, _ := e.takes.get(); len(chunk) > messages {
+			chunk = chunk[:e.chunk(chunk)]
 		}
-		if copied := n.reject(r, rejected, route.DeadLetter); copied != nil {
-			submissions = append(submissions, copied)
+		request, readings = e.takeRequest(chunk)
+		asked, _ := e.lineage.known()
+		started := e.clock.Mono()
+		var err error
+		result, err = e.store.Take(context.WithoutCancel(ctx), request)
+		e.takes.took(e.clock.Mono()-started, err == nil)
+		if err != nil {
+			return err
 		}
-	}
-	return submissions
-}
-
-// reject says that r is rejected and returns its copy for the dead-letter topic; nil when there is none.
-func (n *Node) reject(r Record, rejected *rejection, deadLetter string) *submission {
-	n.observe(Rejected{r, rejected.reason, rejected.detail, deadLetter})
-	if deadLetter == "" {
-		return nil
-	}
-	message := deadLetterOfRecord(r, rejected, deadLetter, n.clock.Now())
-	message.Incarnation = newUUID(n.enqueue.random)
-	return &submission{Message: message, record: r}
-}
-
-// rounds splits a batch so that no id comes twice in a round, and the submissions of one id follow each other in
-// the order of their offsets. Otherwise a batch [x in an hour, x lapsed] would publish the second, which the
-// first makes a duplicate, if all that has lapsed were looked at before anything is inserted (hazard H12).
-func (n *Node) rounds(submissions []*submission) [][]*submission {
-	var rounds [][]*submission
-	seen := make(map[MessageID]int, len(submissions))
-	for _, s := range submissions {
-		id := MessageID{s.ID, s.Topic}
-		round := seen[id]
-		seen[id]++
-		if round == len(rounds) {
-			rounds = append(rounds, nil)
-		}
-		rounds[round] = append(rounds[round], s)
-	}
-	return rounds
-}
-
-// callError says which call to the store failed.
-type callError struct {
-	call string
-	err  error
-}
-
-// enqueueRound deals with the submissions that are not done yet. After an error it can be called again: what was
-// published stays done, and an insert that may or may not have happened is repeated with the same incarnation.
-func (n *Node) enqueueRound(ctx context.Context, round []*submission) *callError {
-	var lapsed, waiting []*submission
-	due := n.lapsed()
-	for _, s := range round {
-		switch {
-		case s.done:
-		case s.stored || s.Deadline.After(due):
-			waiting = append(waiting, s)
-		default:
-			lapsed = append(lapsed, s)
-		}
-	}
-	unpublished, err := n.fireLapsed(ctx, lapsed)
-	if err != nil {
-		return err
-	}
-	return n.insert(ctx, append(waiting, unpublished...))
-}
-
-// fireLapsed publishes at once what has lapsed and is not in the store, and returns what could not be published.
-//
-// The look and the publish are not atomic. Two copies of a lapsed message that are handled by two nodes both
-// find the store empty, and both fire; likewise, one that is delivered again after it fired. At-least-once
-// allows it (deviation D5), and a deadline that is not past is the remedy.
-func (n *Node) fireLapsed(ctx context.Context, lapsed []*submission) ([]*submission, *callError) {
-	if len(lapsed) == 0 {
-		return nil, nil
-	}
-	ids := make([]MessageID, len(lapsed))
-	for i, s := range lapsed {
-		ids[i] = MessageID{s.ID, s.Topic}
-	}
-	present, err := n.store.Present(context.WithoutCancel(ctx), ids)
-	if err != nil {
-		return nil, &callError{"present", err}
-	}
-	assert(len(present) == len(ids), "present: %d answers for %d ids", len(present), len(ids))
-	var ignored []MessageID
-	var absent []*submission
-	for i, s := range lapsed {
-		if present[i] {
-			s.done = true
-			ignored = append(ignored, ids[i])
-		} else {
-			absent = append(absent, s)
-		}
-	}
-	if len(ignored) > 0 {
-		n.observe(Ignored{IDs: ignored})
-	}
-	if len(absent) == 0 {
-		return nil, nil
-	}
-	return n.fireDirect(ctx, absent), nil
-}
-
-// fireDirect publishes submissions that are in no store, and returns those that were not acknowledged. They are
-// enqueued like the others, so that the fire operation goes on with them and intake does not wait; if an
-// unknown outcome was a success after all, they fire twice.
-func (n *Node) fireDirect(ctx context.Context, absent []*submission) (unpublished []*submission) {
-	records := make([]Record, len(absent))
-	for i, s := range absent {
-		records[i] = record(&s.Message)
-	}
-	errs := n.publish(ctx, records)
-	var fired, failed []Message
-	var cause error
-	for i, s := range absent {
-		if errs[i] == nil {
-			s.done = true
-			fired = append(fired, s.Message)
-			continue
-		}
-		if cause == nil {
-			cause = errs[i]
-		}
-		failed = append(failed, s.Message)
-		unpublished = append(unpublished, s)
-	}
-	n.fired(fired, true)
-	if len(failed) > 0 {
-		n.observe(Unpublished{
-			Messages: failed, Err: cause, Retry: n.clock.Now(), Direct: true, Permanent: permanent(cause),
-		})
-	}
-	return unpublished
-}
-
-// insert stores submissions. Those that fall due within the lookahead are stored as claimed by this node from
-// the start and go straight to the schedule, if there is room: the next poll of any node would be too late
-// for them, and it saves the claim.
-func (n *Node) insert(ctx context.Context, submissions []*submission) *callError {
-	if len(submissions) == 0 {
-		return nil
-	}
-	request := n.insertRequest(submissions)
-	results, err := n.store.Insert(context.WithoutCancel(ctx), request)
-	for _, s := range submissions {
-		s.stored = true
-	}
-	if err != nil {
-		return &callError{"insert", err}
-	}
-	assert(len(results) == len(submissions),
-		"insert: %d results for %d messages", len(results), len(submissions))
-	var inserted []Insertion
-	var ignored []MessageID
-	var claims []holding
-	var refused []*submission
-	for i, s := range submissions {
-		s.done = true
-		switch results[i].Outcome {
-		case Inserted:
-			inserted = append(inserted, request.Messages[i])
-			if claim := results[i].Claim; claim.ReadiedBy != uuid.Nil && n.ours(s) {
-				claims = append(claims, holding{Readied{s.Message, claim}, s.since})
+		assert(len(result.Results) == result.Taken && result.Taken <= len(chunk) &&
+			len(result.Positions) == len(readings) && len(result.Refused) == len(readings),
+			"take: %d results for %d records", len(result.Results), len(chunk))
+		if !e.follow(asked, result.State) {
+			result.Results = slices.Clone(result.Results)
+			for i := range result.Results {
+				result.Results[i].Claim = Claim{} // of a lineage that is over
 			}
-		case Duplicate:
-			ignored = append(ignored, MessageID{s.ID, s.Topic})
-		case Refused:
-			refused = append(refused, n.refused(s, results[i].Reason)...)
+		}
+		return nil
+	})
+	if !ok {
+		return 0, nil, false
+	}
+	e.took(chunk[:result.Taken], result)
+	for i, r := range readings {
+		r.stored = result.Positions[i]
+		if result.Refused[i] {
+			refused = append(refused, Place{r.Partition, result.Positions[i]})
 		}
 	}
-	if len(inserted) > 0 {
-		n.observe(Enqueued{Messages: inserted})
+	if result.Taken < len(chunk) && result.Refusal != "" {
+		e.refuse(chunk[result.Taken], result.Refusal)
 	}
-	if len(ignored) > 0 {
-		n.observe(Ignored{IDs: ignored})
-	}
-	if len(claims) > 0 {
-		n.schedule.add(claims)
-		n.clock.Ring()
-	}
-	if len(refused) > 0 {
-		n.fireDirect(ctx, refused)
-	}
-	return nil
+	return result.Taken, refused, true
 }
 
-// insertRequest decides which submissions are inserted as ready. Whether one is, is decided at its first insert.
-// When that is repeated, because its outcome is unknown, the claim is asked for again only while it could still be
-// published: after that a fresh row would wait for the hold time, where a waiting one is claimed at the next poll.
-func (n *Node) insertRequest(submissions []*submission) InsertRequest {
-	request := InsertRequest{Node: n.id, Messages: make([]Insertion, len(submissions))}
-	messages, bytes := n.schedule.room()
-	now := n.clock.Mono()
-	soon := n.lapsed().Add(n.config.Lookahead)
-	for i, s := range submissions {
-		readied := n.ours(s)
-		if !s.stored && !s.Deadline.After(soon) && messages > 0 && bytes > 0 {
-			readied, s.claimed, s.since = true, true, now
-			messages--
-			bytes -= s.Size()
-		}
-		request.Messages[i] = Insertion{Message: s.Message, Readied: readied}
-	}
-	return request
-}
-
-// ours says whether a claim of this node on s can only be the one that enqueue has asked for. It cannot when
-// enqueue never asked:
-//
-//	enqueue inserts x as waiting, the reply is lost
-//	                              fire claims x, and puts it on the schedule
-//	enqueue inserts x again, and is told of the claim of fire: x would be published twice
-//
-// nor when it asked so long ago that the claim may have been reset, and the row claimed again by fire, since.
-func (n *Node) ours(s *submission) bool {
-	return s.claimed && n.clock.Mono()-s.since < n.config.PublishableAge()
-}
-
-// refused rejects a submission that the store can never keep, and returns the copy for its dead-letter topic, to be
-// published without the store. What is refused as such a copy is given up: it has been reported.
-func (n *Node) refused(s *submission, reason string) []*submission {
-	deadLetter := n.routes[s.record.Topic].DeadLetter
+// refuse has the copy of a record that the store can never keep take its place. What is refused as such a copy is passed
+// over: it has been reported.
+func (e *enqueuer) refuse(s *submission, reason string) {
+	deadLetter := e.routes[s.record.Topic].DeadLetter
 	if s.Topic == deadLetter {
 		deadLetter = ""
 	}
-	copied := n.reject(s.record, &rejection{StoreRefused, reason}, deadLetter)
-	if copied == nil {
-		return nil
-	}
-	return []*submission{copied}
+	e.reject(s, &rejection{StoreRefused, reason}, deadLetter)
 }
 
-// leave gives the partitions up, because the store has been out of this node's reach for too long while it may be
-// in a peer's, and waits until the store answers again. The batch in hand was not committed: whoever gets the
-// partitions gets it.
-func (n *Node) leave(ctx context.Context, round []*submission) {
-	n.observe(LeftGroup{Outage: n.enqueue.store.outage()})
-	if err := n.broker.Leave(context.WithoutCancel(ctx)); err != nil {
-		n.enqueue.poll.failed("leave", err)
-	}
-	probe := []MessageID{{round[0].ID, round[0].Topic}}
-	for ctx.Err() == nil {
-		_, err := n.store.Present(ctx, probe)
-		if err == nil {
-			n.enqueue.store.succeeded()
-			return
+// takeRequest asks for submissions to be taken in. It decides which are stored as claimed: those that fall due within
+// the lookahead, if there is room on the schedule, because the next look of any node would be too late for them, and
+// it saves the claim. That is decided at the first take. When it is repeated, because its outcome is unknown,
+// the claim is asked for again only while it could still be published: after that a fresh row would wait for the
+// hold time, where a waiting one is claimed at the next look.
+func (e *enqueuer) takeRequest(chunk []*submission) (TakeRequest, []*reading) {
+	request := TakeRequest{Node: e.id, Hold: e.config.HoldTime, Items: make([]Item, len(chunk))}
+	var readings []*reading
+	now := e.clock.Mono()
+	soon := e.lapsed().Add(e.config.Lookahead)
+	rooms := map[string]*room{}
+	for i, s := range chunk {
+		s.From = slices.Index(readings, s.reading)
+		if s.From < 0 {
+			s.From = len(readings)
+			readings = append(readings, s.reading)
+			request.From = append(request.From, Place{s.reading.Partition, s.reading.from})
 		}
-		n.clock.Sleep(ctx, n.enqueue.store.failed("present", err))
+		s.Claim = e.ours(s)
+		if !s.tried && s.Action == Schedule && !s.Deadline.After(soon) && e.roomOn(s.Topic, rooms).fits(s.Size()) {
+			s.Claim, s.claimed, s.since = true, true, now
+		}
+		s.tried = true
+		request.Items[i] = s.Item
+	}
+	return request, readings
+}
+
+// room is how much a lane's part of the schedule has room for.
+type room struct{ messages, bytes int }
+
+func (e *enqueuer) roomOn(lane string, rooms map[string]*room) *room {
+	r := rooms[lane]
+	if r == nil {
+		r = &room{}
+		r.messages, r.bytes = e.schedule.room(lane)
+		rooms[lane] = r
+	}
+	return r
+}
+
+// fits reports whether there is room for one more message, and takes it.
+func (r *room) fits(size int) bool {
+	if r.messages <= 0 || r.bytes <= 0 {
+		return false
+	}
+	r.messages--
+	r.bytes -= size
+	return true
+}
+
+// ours reports whether a claim of this node on s can only be the one that enqueue has asked for. It cannot when
+// enqueue never asked:
+//
+//	enqueue takes x in as waiting, the reply is lost
+//	                              the claimer claims x, and puts it on the schedule
+//	enqueue takes x in again, and is told of that claim: x would be published twice
+//
+// nor when it asked so long ago that the claim may have been reset, and the row claimed again by the claimer, since.
+func (e *enqueuer) ours(s *submission) bool {
+	return s.claimed && e.clock.Mono()-s.since < e.config.PublishableAge()
+}
+
+// took notes what became of submissions: how far their partitions have come, and which claims go to the schedule.
+func (e *enqueuer) took(taken []*submission, result TakeResult) {
+	var stored []Message
+	var ignored []MessageID
+	var claimed []holding
+	skipped := 0
+	for i, s := range taken {
+		one := result.Results[i]
+		if one.Outcome == Untaken {
+			continue
+		}
+		s.reading.from = Position{s.Epoch, s.Offset + 1}
+		e.uncommitted = true
+		switch one.Outcome {
+		case Scheduled:
+			stored = append(stored, s.Message)
+		case Duplicate:
+			ignored = append(ignored, MessageID{s.ID, s.Topic})
+		case Skipped:
+			skipped++
+		case Passed, Untaken:
+		}
+		if one.Claim.ReadiedBy != uuid.Nil && e.ours(s) {
+			claimed = append(claimed, holding{Ready{s.Message, one.Claim, 1}, s.since})
+		}
+	}
+	if len(stored) > 0 {
+		e.observe(Enqueued{Messages: stored})
+	}
+	if len(ignored) > 0 {
+		e.observe(Ignored{IDs: ignored})
+	}
+	if skipped > 0 {
+		e.observe(SkippedTaken{Records: skipped})
+	}
+	if len(claimed) > 0 {
+		e.schedule.add(claimed)
 	}
 }

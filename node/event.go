@@ -12,23 +12,25 @@ import (
 // must neither keep nor change what an event holds.
 type Event interface{ event() }
 
-// Operation names one of the three operations of a node.
+// Operation names an operation of a node, or the half of one that is a loop of its own.
 type Operation string
 
 // The operations of a node.
 const (
-	Enqueue Operation = "enqueue"
-	Fire    Operation = "fire"
-	Recover Operation = "recover"
+	Enqueue  Operation = "enqueue"
+	Claiming Operation = "claim" // the half of fire that claims
+	Fire     Operation = "fire"
+	Recover  Operation = "recover"
 )
 
-// Port names one of the two ports that can fail.
+// Port names one of the ports that can fail.
 type Port string
 
 // The ports that can fail.
 const (
 	PortStore  Port = "store"
-	PortBroker Port = "broker"
+	PortSource Port = "source"
+	PortSink   Port = "sink"
 )
 
 // Started is the first event of a node.
@@ -37,10 +39,11 @@ type Started struct {
 }
 
 // Failed says that a call to a port failed and will be tried again. Attempt counts the failures in a row of
-// this operation on this port, from 1.
+// this operation on this port, from 1. Where the sink fails, Lane says on which lane.
 type Failed struct {
 	Operation Operation
 	Port      Port
+	Lane      string
 	Call      string
 	Err       error
 	Attempt   int
@@ -50,6 +53,7 @@ type Failed struct {
 type Resumed struct {
 	Operation Operation
 	Port      Port
+	Lane      string
 	Attempts  int
 	Outage    time.Duration
 }
@@ -59,9 +63,58 @@ type Polled struct {
 	Records int
 }
 
-// Committed says that the offsets of a batch are stored.
+// Assigned says that partitions have become this node's, and where it starts to read each: from Starts[i] to the end
+// of Assignments[i] there are records waiting.
+type Assigned struct {
+	Assignments []Assignment
+	Starts      []Place
+}
+
+// StartedOver says that partitions are read from other places than where this node had come to, because the store's
+// positions are these.
+type StartedOver struct {
+	Places []Place
+}
+
+// RecordsLost says that Kafka has deleted records before they were consumed: retention is shorter than the delay.
+type RecordsLost struct {
+	Losses []Loss
+}
+
+// LineageChanged says that the store has begun another history, because it was set back or a position was lowered; To
+// is lower than From where it was set back and does not know it yet. The node has forgotten its claims.
+type LineageChanged struct {
+	From, To  int64
+	Forgotten []Claim
+}
+
+// CatchingUp says that this node has had the store begin a new lineage: nothing is claimed until all that is in the
+// input topics now is taken in again.
+type CatchingUp struct {
+	From, To int64
+	Marks    []Extent
+}
+
+// CaughtUp says that the store has caught up: messages are claimed again.
+type CaughtUp struct {
+	Lineage int64
+}
+
+// Committed says that the consumer group was told of positions.
 type Committed struct {
+	Places []Place
+}
+
+// SkippedTaken says that records came again that had been taken in before. Nothing was done for them.
+type SkippedTaken struct {
 	Records int
+}
+
+// SettingsDiffer says that another node works with another setting. Each value is told once.
+type SettingsDiffer struct {
+	Setting      string
+	Ours, Theirs time.Duration
+	Node         uuid.UUID
 }
 
 // LeftGroup says that the node could not reach the store for Outage and gave its partitions up.
@@ -80,7 +133,7 @@ type Rejected struct {
 	DeadLetter string
 }
 
-// Enqueued says that messages were stored. Those with Readied set were stored as claimed by this node.
+// Enqueued says that messages were stored.
 type Enqueued struct {
 	Messages []Message
 }
@@ -96,11 +149,10 @@ type Claimed struct {
 }
 
 // Fired says that messages were published on their output topics and acknowledged. At is the node's wall clock
-// after the acknowledgement. Direct messages had lapsed when they arrived and were never stored.
+// after the acknowledgement.
 type Fired struct {
 	Messages []Message
 	At       time.Time
-	Direct   bool
 }
 
 // Unpublished says that messages could not be published. They have been given back to the store, or are given
@@ -109,7 +161,6 @@ type Unpublished struct {
 	Messages []Message
 	Err      error // the first one's
 	Retry    time.Time
-	Direct   bool
 
 	// Permanent says that trying again soon is of little use, because the broker rejects the record or the
 	// topic is missing: somebody has to act.
@@ -149,21 +200,29 @@ type Suspected struct {
 	Claims []Claim
 }
 
-func (Started) event()      {}
-func (Failed) event()       {}
-func (Resumed) event()      {}
-func (Polled) event()       {}
-func (Committed) event()    {}
-func (LeftGroup) event()    {}
-func (Rejected) event()     {}
-func (Enqueued) event()     {}
-func (Ignored) event()      {}
-func (Claimed) event()      {}
-func (Fired) event()        {}
-func (Unpublished) event()  {}
-func (DeadLettered) event() {}
-func (Deleted) event()      {}
-func (Missing) event()      {}
-func (Abandoned) event()    {}
-func (Released) event()     {}
-func (Suspected) event()    {}
+func (Started) event()        {}
+func (Failed) event()         {}
+func (Resumed) event()        {}
+func (Polled) event()         {}
+func (Assigned) event()       {}
+func (StartedOver) event()    {}
+func (RecordsLost) event()    {}
+func (LineageChanged) event() {}
+func (CatchingUp) event()     {}
+func (CaughtUp) event()       {}
+func (Committed) event()      {}
+func (SkippedTaken) event()   {}
+func (SettingsDiffer) event() {}
+func (LeftGroup) event()      {}
+func (Rejected) event()       {}
+func (Enqueued) event()       {}
+func (Ignored) event()        {}
+func (Claimed) event()        {}
+func (Fired) event()          {}
+func (Unpublished) event()    {}
+func (DeadLettered) event()   {}
+func (Deleted) event()        {}
+func (Missing) event()        {}
+func (Abandoned) event()      {}
+func (Released) event()       {}
+func (Suspected) event()      {}

@@ -1,17 +1,17 @@
-//go:build ignore
-
 package node
 
 import (
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
-// link is how an operation sees a call to one of its ports: it goes well, or has failed since when.
+// link counts a loop's consecutive failures on a port, or on a lane of it, and times the outage.
 type link struct {
-	node      *Node
+	core      *core
 	operation Operation
 	port      Port
+	lane      string // empty for the port as a whole
 	random    *rand.ChaCha8
 
 	attempts int           // failures in a row
@@ -30,10 +30,10 @@ const (
 // backoffMax, give or take a fifth, so that nodes do not come back all at the same instant.
 func (l *link) failed(call string, err error) time.Duration {
 	if l.attempts == 0 {
-		l.since = l.node.clock.Mono()
+		l.since = l.core.clock.Mono()
 	}
 	l.attempts++
-	l.node.observe(Failed{l.operation, l.port, call, err, l.attempts})
+	l.core.observe(Failed{l.operation, l.port, l.lane, call, err, l.attempts})
 	wait := backoffMax
 	if doublings := l.attempts - 1; doublings < 5 {
 		wait = min(wait, backoffMin<<doublings)
@@ -46,7 +46,7 @@ func (l *link) succeeded() {
 	if l.attempts == 0 {
 		return
 	}
-	l.node.observe(Resumed{l.operation, l.port, l.attempts, l.outage()})
+	l.core.observe(Resumed{l.operation, l.port, l.lane, l.attempts, l.outage()})
 	l.attempts = 0
 }
 
@@ -55,7 +55,7 @@ func (l *link) outage() time.Duration {
 	if l.attempts == 0 {
 		return 0
 	}
-	return l.node.clock.Mono() - l.since
+	return l.core.clock.Mono() - l.since
 }
 
 // jittered returns d give or take up to percent of it.
@@ -65,4 +65,37 @@ func jittered(random *rand.ChaCha8, d time.Duration, percent int64) time.Duratio
 		return d
 	}
 	return d + time.Duration(rand.New(random).Int64N(2*spread+1)-spread)
+}
+
+// ration bounds the calls of one kind in messages and bytes. A call that runs into its time limit may have been too
+// large for the way to its port: over 2 MB/s, eight megabytes never arrive within 1.5 s, however often they are sent. So
+// the next one is half as large, down to a single message, and one that goes well lets them grow again.
+type ration struct {
+	// limit is the time limit of a call.
+	limit time.Duration
+
+	mu     sync.Mutex
+	halved int // how often: the bounds are those of a batch, shifted by it
+}
+
+// maxHalved leaves one message.
+const maxHalved = 9
+
+// get returns the bounds of the next call, each at least 1.
+func (r *ration) get() (messages, bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(1, batchMessages>>r.halved), batchBytes >> r.halved
+}
+
+// took takes note of how long a call took, and whether it went well.
+func (r *ration) took(took time.Duration, well bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case well:
+		r.halved = max(0, r.halved-1)
+	case took >= r.limit*3/4:
+		r.halved = min(maxHalved, r.halved+1)
+	}
 }

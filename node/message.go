@@ -44,11 +44,22 @@ type Message struct {
 	// Deadline is when the message is to appear on Topic: UTC, whole microseconds, years 1 to 9999.
 	Deadline time.Time
 
+	// Origin is the record that the message was submitted by, for people who look for it; the zero value if it is
+	// not known.
+	Origin Origin
+
 	// Key, Value and Headers are relayed byte for byte. The Chronos headers are already gone, but for those
 	// that the configuration relays.
 	Key     []byte
 	Value   []byte
 	Headers []Header
+}
+
+// Origin names a record of an input topic.
+type Origin struct {
+	Topic     string
+	Partition int32
+	Offset    int64
 }
 
 // Size returns the number of payload bytes that m holds in memory or on the wire: key, value and headers.
@@ -101,6 +112,7 @@ const (
 	MissingDeadline  Reason = "missing_deadline"
 	RepeatedDeadline Reason = "repeated_deadline"
 	InvalidDeadline  Reason = "invalid_deadline"
+	TooLarge         Reason = "too_large"
 	StoreRefused     Reason = "store_refused"
 	PublishRejected  Reason = "publish_rejected"
 )

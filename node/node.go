@@ -1,5 +1,3 @@
-//go:build ignore
-
 package node
 
 import (
@@ -17,14 +15,35 @@ const (
 	// a call costs more for each message, above 1,000 it takes so long that it delays others.
 	batchMessages = 500
 
-	// batchBytes is the size of the messages in one call to a port, but for the last one taken.
+	// batchBytes is the size of the messages in one call to a port, except for the last one taken.
 	batchBytes = 8 << 20
+
+	// MaxMessageBytes is the greatest Size of a message: what is larger is rejected, because one call that never
+	// ends within its time limit would hold up its partition forever.
+	MaxMessageBytes = 2 * batchBytes
 )
 
-// Node is one of the equal nodes of a delay service. Its three operations, Enqueue, Fire and Recover, are
-// plain sequential loops: Run runs each as a goroutine, the simulator as a coroutine. They share nothing but the
-// schedule of claims that wait for their instant, and the timing advance.
+// Node is one of the equal nodes of a delay service. Its operations, enqueue, fire and recover, are types of their
+// own; each is made of plain sequential loops, which Run starts. They share what core has, and nothing else.
 type Node struct {
+	core *core
+
+	enqueue *enqueuer
+	fire    *firer
+	recover *recoverer
+}
+
+// Ports are what a node is given. They stay the caller's, to close after Run has returned.
+type Ports struct {
+	Clock  Clock
+	Store  Store
+	Source Source
+	Sink   Sink
+}
+
+// core is what the operations of a node share: who they are, the ports that all of them use, the schedule of claims
+// that wait for their instant, the timing advance, and the lineage.
+type core struct {
 	id          uuid.UUID
 	config      Config
 	routes      map[string]Route  // by input topic
@@ -33,77 +52,110 @@ type Node struct {
 
 	clock   Clock
 	store   Store
-	broker  Broker
 	observe func(Event)
 
-	schedule schedule
+	schedule *schedule
 	advance  advance
-
-	enqueue  enqueueState
-	fire     fireState
-	recovery recoverState
+	lineage  lineage
 }
 
-// New returns a node that is ready to run: it draws the node id and calls no port but the observer. The
-// ports stay the caller's, to close after Run has returned. A *ConfigError says what is wrong with config.
-func New(
-	config Config, clock Clock, store Store, broker Broker, observe func(Event),
-) (*Node, error) {
+// New returns a node that is ready to run: it draws the node id and calls no port but the observer. A *ConfigError
+// says what is wrong with config.
+func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{
+	// One stream of randomness for each loop: what one of them draws does not depend on how they are interleaved.
+	root := rand.NewChaCha8(config.Seed)
+	c := &core{
+		id:          newUUID(root),
 		config:      config,
 		routes:      map[string]Route{},
 		deadLetters: map[string]string{},
 		isDead:      map[string]bool{},
-		clock:       clock,
-		store:       store,
-		broker:      broker,
+		clock:       ports.Clock,
+		store:       ports.Store,
 		observe:     observe,
+		schedule:    newSchedule(config.Lanes()),
 		advance: advance{
 			adaptive: config.AdaptiveAdvance, most: config.Lookahead, current: config.TimingAdvance,
 		},
 	}
 	for _, r := range config.Routes {
-		n.routes[r.Input] = r
+		c.routes[r.Input] = r
 		if r.DeadLetter != "" {
-			n.deadLetters[r.Output] = r.DeadLetter
-			n.isDead[r.DeadLetter] = true
+			c.deadLetters[r.Output] = r.DeadLetter
+			c.isDead[r.DeadLetter] = true
 		}
 	}
-	// One stream of randomness for each operation: what one of them draws does not depend on how they
-	// are interleaved.
-	root := rand.NewChaCha8(config.Seed)
-	n.id = newUUID(root)
-	n.enqueue.init(n, child(root))
-	n.fire.init(n, child(root))
-	n.recovery.init(n, child(root))
-	n.observe(Started{NodeID: n.id})
+	n := &Node{
+		core:    c,
+		enqueue: newEnqueuer(c, ports.Source, child(root)),
+		fire:    newFirer(c, ports.Sink, child(root)),
+		recover: newRecoverer(c, child(root)),
+	}
+	c.observe(Started{NodeID: c.id})
 	return n, nil
 }
 
 // ID returns the node id.
-func (n *Node) ID() uuid.UUID { return n.id }
+func (n *Node) ID() uuid.UUID { return n.core.id }
 
-// Run runs the three operations until ctx is done, and then stops in order (deviation D8): no more polls; the
-// batch in hand is enqueued and committed; what is being published is finished and deleted; claims that
-// wait for their instant are given back. It returns when all of that is done, within two store timeouts and
-// a publish timeout or so even when a port is away.
-func (n *Node) Run(ctx context.Context) {
-	// Fire outlives Enqueue, which may hand it messages up to its end.
-	rest, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	var running sync.WaitGroup
-	running.Go(func() { n.Fire(rest) })
-	running.Go(func() { n.Recover(rest) })
-	n.Enqueue(ctx)
-	stop()
-	running.Wait()
+// Tasks starts the loops of a node, and ends them: goroutines in production, coroutines in the simulator.
+type Tasks interface {
+	// Go starts a loop of an operation. Its context is done when Stop is called.
+	Go(operation Operation, loop func(ctx context.Context))
+
+	// Stop has the contexts of all loops done, and returns when all loops have returned.
+	Stop()
+}
+
+// Run runs the node on tasks until ctx is done, and then stops cleanly (deviation D8): no more polls; the call in
+// hand is finished; what is being published is finished and deleted; claims that wait for their instant are given
+// back. A stop takes as long as the calls that are under way: a few store timeouts and a publish timeout at
+// most, if a port is away. What could not be done by then is left to the peers: they find the claims expired.
+func (n *Node) Run(ctx context.Context, tasks Tasks) {
+	n.fire.start(tasks)
+	tasks.Go(Recover, n.recover.run)
+	// Fire outlives enqueue, which may hand it messages up to its end.
+	n.enqueue.run(ctx)
+	tasks.Stop()
+}
+
+// Goroutines returns the Tasks of production.
+func Goroutines() Tasks {
+	ctx, stop := context.WithCancel(context.Background())
+	return &goroutines{start: func() context.Context { return ctx }, stop: stop}
+}
+
+type goroutines struct {
+	start   func() context.Context
+	stop    func()
+	running sync.WaitGroup
+}
+
+func (g *goroutines) Go(_ Operation, loop func(context.Context)) {
+	ctx := g.start()
+	g.running.Go(func() { loop(ctx) })
+}
+
+func (g *goroutines) Stop() {
+	g.stop()
+	g.running.Wait()
 }
 
 // lapsed returns the instant up to which a deadline counts as due now (deviation D1).
-func (n *Node) lapsed() time.Time { return n.clock.Now().Add(n.advance.get()) }
+func (c *core) lapsed() time.Time { return c.clock.Now().Add(c.advance.get()) }
+
+// publishable reports whether a claim that was requested at a monotonic instant is young enough to be published.
+func (c *core) publishable(since time.Duration) bool {
+	return c.clock.Mono()-since <= c.config.PublishableAge()
+}
+
+// link returns how one loop sees its calls to a port.
+func (c *core) link(operation Operation, port Port, random *rand.ChaCha8) link {
+	return link{core: c, operation: operation, port: port, random: random}
+}
 
 // child derives a stream of its own from root.
 func child(root *rand.ChaCha8) *rand.ChaCha8 {

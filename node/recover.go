@@ -1,78 +1,97 @@
-//go:build ignore
-
 package node
 
 import (
 	"context"
 	"math/rand/v2"
+	"time"
 )
 
-// recoverState is what the recover operation remembers from one look to the next.
-type recoverState struct {
-	random       *rand.ChaCha8
-	stuck, reset link
-}
-
-func (s *recoverState) init(n *Node, random *rand.ChaCha8) {
-	s.random = random
-	s.stuck = link{node: n, operation: Recover, port: PortStore, random: random}
-	s.reset = link{node: n, operation: Recover, port: PortStore, random: random}
-}
-
-// Recover is the operation "detect failures and recover": it looks for claims that are older than the hold time,
-// this node's own included, and turns their messages back into waiting ones. It runs until ctx is done.
+// recoverer is the operation "detect failures and recover": it looks for claims that have expired, this node's own
+// included, and turns their messages back into waiting ones.
 //
 // The age of a claim is measured by the clock of the store, which is one for all (deviation D7): no node's
-// clock can have a live claim suspected, or a dead one trusted. A suspicion can still be wrong, since a node
+// clock can have a live claim suspected, or a dead one trusted. Each claim carries its own expiry, so that nodes
+// that were given different hold times do not suspect each other. A suspicion can still be wrong, since a node
 // may be slow rather than dead; that costs a message fired twice, never one lost.
-func (n *Node) Recover(ctx context.Context) {
+type recoverer struct {
+	*core
+
+	random         *rand.ChaCha8
+	expired, reset link
+	otherHolds     map[time.Duration]bool // those of other nodes that were told of
+}
+
+func newRecoverer(c *core, random *rand.ChaCha8) *recoverer {
+	return &recoverer{
+		core:       c,
+		random:     random,
+		expired:    c.link(Recover, PortStore, random),
+		reset:      c.link(Recover, PortStore, random),
+		otherHolds: map[time.Duration]bool{},
+	}
+}
+
+// run looks until ctx is done.
+func (r *recoverer) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		away := n.recovery.stuck.attempts > 0
-		stuck, err := n.store.Stuck(
-			context.WithoutCancel(ctx), StuckRequest{Hold: n.config.HoldTime, Limit: batchMessages})
+		away := r.expired.attempts > 0
+		expired, err := r.store.Expired(context.WithoutCancel(ctx), batchMessages)
 		if err != nil {
-			n.clock.Sleep(ctx, n.recovery.stuck.failed("stuck", err))
+			r.clock.Sleep(ctx, r.expired.failed("expired", err))
 			continue
 		}
-		n.recovery.stuck.succeeded()
-		if away && len(stuck) > 0 {
+		r.expired.succeeded()
+		if away && len(expired) > 0 {
 			// The store comes back to all nodes at once. The owners of these claims may have published the
 			// messages meanwhile: they get the time of one retry to delete them before anybody suspects them.
-			n.clock.Sleep(ctx, 2*backoffMax)
+			r.clock.Sleep(ctx, 2*backoffMax)
 			continue
 		}
-		if n.suspect(ctx, stuck) && len(stuck) == batchMessages {
+		r.compareHolds(expired)
+		if r.suspect(ctx, expired) && len(expired) == batchMessages {
 			continue
 		}
-		n.clock.Sleep(ctx, jittered(n.recovery.random, n.config.DetectionInterval, 10))
+		r.clock.Sleep(ctx, jittered(r.random, r.config.DetectionInterval, 10))
+	}
+}
+
+// compareHolds says, once for each, which other hold times there are: nodes that differ in their settings work
+// together, but it is seldom what somebody wanted.
+func (r *recoverer) compareHolds(expired []Claim) {
+	for _, c := range expired {
+		hold := c.Expires.Sub(c.ReadiedAt)
+		if hold != r.config.HoldTime && !r.otherHolds[hold] {
+			r.otherHolds[hold] = true
+			r.observe(SettingsDiffer{Setting: "HoldTime", Ours: r.config.HoldTime, Theirs: hold, Node: c.ReadiedBy})
+		}
 	}
 }
 
 // suspect resets the claims that are still what they were when they were found: a claim that was deleted,
-// released or taken anew since is none of its business (hazard H18). It tells whether any reset took effect.
-func (n *Node) suspect(ctx context.Context, stuck []Claim) bool {
-	if len(stuck) == 0 {
+// released or made anew since is none of its business (hazard H18). It reports whether any reset took effect.
+func (r *recoverer) suspect(ctx context.Context, expired []Claim) bool {
+	if len(expired) == 0 {
 		return false
 	}
-	releases := make([]Release, len(stuck))
-	for i, c := range stuck {
+	releases := make([]Release, len(expired))
+	for i, c := range expired {
 		releases[i] = Release{Claim: c}
 	}
-	effects, err := n.store.Reset(context.WithoutCancel(ctx), releases)
+	effects, err := r.store.Reset(context.WithoutCancel(ctx), releases)
 	if err != nil {
-		n.clock.Sleep(ctx, n.recovery.reset.failed("reset", err))
+		r.clock.Sleep(ctx, r.reset.failed("reset", err))
 		return false
 	}
-	n.recovery.reset.succeeded()
-	assert(len(effects) == len(stuck), "reset: %d effects of %d", len(effects), len(stuck))
+	r.reset.succeeded()
+	assert(len(effects) == len(expired), "reset: %d effects of %d", len(effects), len(expired))
 	var suspected []Claim
-	for i, c := range stuck {
+	for i, c := range expired {
 		if effects[i] {
 			suspected = append(suspected, c)
 		}
 	}
 	if len(suspected) > 0 {
-		n.observe(Suspected{Claims: suspected})
+		r.observe(Suspected{Claims: suspected})
 	}
 	return len(suspected) > 0
 }

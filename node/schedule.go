@@ -1,5 +1,3 @@
-//go:build ignore
-
 package node
 
 import (
@@ -9,39 +7,83 @@ import (
 	"time"
 )
 
-// schedule holds the claims of this node that wait for their instant, the earliest first. It is where enqueue,
-// which inserts messages that are due soon as ready, meets fire, which publishes them. It is bounded, in
-// messages and in bytes: what finds no room waits in the store.
+// schedule holds the claims of this node that wait for their instant, a queue for each lane. It is where enqueue,
+// which stores messages that are due soon as claimed, and the claimer meet the publishers. It is bounded, in
+// messages and in bytes, for each lane: what finds no room waits in the store.
 //
 // The mutex is held for the length of a method only, never over a call to a port, so that the simulator, which
-// runs one operation at a time, never finds it taken.
+// runs one loop at a time, never finds it taken.
 type schedule struct {
 	mu    sync.Mutex
+	lanes []*lane
+	named map[string]*lane
+
+	// first is the lane that the next batch begins with.
+	first int
+
+	// probing says that a batch of a lane in doubt is being published.
+	probing bool
+
+	// keeper is the publisher that sleeps until something falls due, and sleepers are those that sleep until they are
+	// rung, see idle.
+	keeper   *publisher
+	sleepers []*publisher
+}
+
+// lane is what this node knows of one lane: what it holds there, and how the sink has taken to it.
+type lane struct {
+	name  string
 	items scheduled
 	bytes int
+
+	// busy is how many batches with messages of the lane are being published.
+	busy int
+
+	// doubtful says that the last batch with messages of this lane failed as far as they were concerned.
+	doubtful bool
 }
 
 // holding is a ready message of this node.
 type holding struct {
-	Readied
+	Ready
 
 	// since is the node's monotonic clock before the claim was requested: the claim is not older than that.
 	since time.Duration
 }
 
 const (
-	// scheduleMessages is the greatest number of messages in the schedule.
+	// scheduleMessages and scheduleBytes are the greatest number of messages in the schedule and their greatest
+	// size, except for the last one taken on each lane. The lanes have equal parts of them.
 	scheduleMessages = 4 * batchMessages
+	scheduleBytes    = 4 * batchBytes
 
-	// scheduleBytes is the greatest size of the messages in the schedule, but for the last one taken.
-	scheduleBytes = 4 * batchBytes
+	// publishers is how many batches are published at the same time. One lane fills all but one of these: a
+	// lane that hangs, and nobody knows it yet, leaves one for the others.
+	publishers = 4
+
+	// probeMessages is the size of a batch that is sent on a lane in doubt: all of it may hang, and then fire twice.
+	probeMessages = 50
 )
 
-// room returns how many messages and bytes fit in; zero or less for none.
-func (s *schedule) room() (messages, bytes int) {
+func newSchedule(lanes []string) *schedule {
+	s := &schedule{named: map[string]*lane{}}
+	for _, name := range lanes {
+		l := &lane{name: name}
+		s.lanes = append(s.lanes, l)
+		s.named[name] = l
+	}
+	return s
+}
+
+// room returns how many messages and bytes fit in on a lane; zero or less for none.
+func (s *schedule) room(name string) (messages, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return scheduleMessages - len(s.items), scheduleBytes - s.bytes
+	l, served := s.named[name]
+	if !served {
+		return 0, 0
+	}
+	return max(1, scheduleMessages/len(s.lanes)) - len(l.items), max(1, scheduleBytes/len(s.lanes)) - l.bytes
 }
 
 // add takes up claims. It does so even when there is no room: they have been made already.
@@ -49,47 +91,209 @@ func (s *schedule) add(holdings []holding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range holdings {
-		s.bytes += h.Size()
-		heap.Push(&s.items, h)
+		l := s.named[h.Topic]
+		assert(l != nil, "a claim on lane %s, which is not served here", h.Topic)
+		l.bytes += h.Size()
+		heap.Push(&l.items, h)
+	}
+	if s.keeper != nil {
+		s.keeper.bell.Ring()
 	}
 }
 
-// due takes out what is due at or before until, the earliest first: a batch at most.
-func (s *schedule) due(until time.Time) []holding {
+// batch is what one publisher publishes at once.
+type batch struct {
+	holdings []holding
+	lanes    []*lane
+	probe    bool
+}
+
+// take takes out what is due at or before until: a batch within the bounds, with a share for each lane that has
+// something due, the earliest first. The lanes take turns in coming first. A lane in doubt comes alone, a few
+// messages at a time and one batch of them at a time, so that it never has more than one publisher wait for it. The
+// result is empty if nothing is due; otherwise it has to be given to done.
+func (s *schedule) take(until time.Time, messages, bytes int) batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var taken []holding
-	bytes := 0
-	for len(s.items) > 0 && len(taken) < batchMessages && bytes < batchBytes &&
-		!s.items[0].Deadline.After(until) {
-		h := heap.Pop(&s.items).(holding)
-		bytes += h.Size()
-		taken = append(taken, h)
+	var due []*lane
+	for i := range s.lanes {
+		l := s.lanes[(s.first+i)%len(s.lanes)]
+		if s.mayTake(l) && !l.items[0].Deadline.After(until) {
+			due = append(due, l)
+		}
 	}
-	s.bytes -= bytes
-	return taken
+	if len(due) == 0 {
+		return batch{}
+	}
+	s.first = (s.first + 1) % len(s.lanes)
+	var b batch
+	if due[0].doubtful {
+		b.probe, s.probing = true, true
+		due, messages = due[:1], min(messages, probeMessages)
+	}
+	size := 0
+	for share := max(1, messages/len(due)); len(due) > 0; share = messages {
+		var left []*lane
+		for _, l := range due {
+			if l.doubtful != b.probe {
+				continue
+			}
+			before := len(b.holdings)
+			for n := 0; n < share && len(b.holdings) < messages && size < bytes &&
+				len(l.items) > 0 && !l.items[0].Deadline.After(until); n++ {
+				h := l.pop()
+				size += h.Size()
+				b.holdings = append(b.holdings, h)
+			}
+			if len(b.holdings) > before {
+				left = append(left, l)
+				b.occupy(l)
+			}
+		}
+		due = left
+	}
+	return b
 }
 
-// next returns the earliest deadline in the schedule, and whether there is one.
-func (s *schedule) next() (time.Time, bool) {
+// mayTake reports whether something of the lane can be taken out now.
+func (s *schedule) mayTake(l *lane) bool {
+	return len(l.items) > 0 && l.busy < publishers-1 && !(l.doubtful && (s.probing || l.busy > 0))
+}
+
+// occupy notes that the batch has messages of the lane.
+func (b *batch) occupy(l *lane) {
+	for _, known := range b.lanes {
+		if known == l {
+			return
+		}
+	}
+	b.lanes = append(b.lanes, l)
+	l.busy++
+}
+
+// done says that a batch is not being published any more, and on which lanes all of it has failed, or something has
+// come through. Of the other lanes nothing new is known.
+func (s *schedule) done(b batch, verdict func(lane string) (failed, known bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.items) == 0 {
-		return time.Time{}, false
+	freed := b.probe
+	for _, l := range b.lanes {
+		freed = freed || l.busy == publishers-1
+		l.busy--
+		if failed, known := verdict(l.name); known {
+			l.doubtful = failed
+		}
 	}
-	return s.items[0].Deadline, true
+	if b.probe {
+		s.probing = false
+	}
+	if freed && s.keeper != nil {
+		s.keeper.bell.Ring() // it has not counted on these lanes
+	}
 }
 
-// clear takes out everything, in no particular but always the same order.
+// old takes out what publishable refuses, in a fixed order.
+func (s *schedule) old(publishable func(since time.Duration) bool) []holding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var old []holding
+	for _, l := range s.lanes {
+		var young scheduled
+		for _, h := range l.items {
+			if publishable(h.since) {
+				young = append(young, h)
+			} else {
+				old = append(old, h)
+				l.bytes -= h.Size()
+			}
+		}
+		if len(young) < len(l.items) {
+			l.items = young
+			heap.Init(&l.items)
+		}
+	}
+	return old
+}
+
+// clear takes out everything, in a fixed order.
 func (s *schedule) clear() []holding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.items
-	s.items, s.bytes = nil, 0
+	var all []holding
+	for _, l := range s.lanes {
+		all = append(all, l.clear()...)
+	}
 	return all
 }
 
-// scheduled is a heap by deadline; ties by id and topic, so that one seed gives one order.
+// clearLane takes out everything on one lane.
+func (s *schedule) clearLane(name string) []holding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.named[name].clear()
+}
+
+func (l *lane) clear() []holding {
+	all := l.items
+	l.items, l.bytes = nil, 0
+	return all
+}
+
+func (l *lane) pop() holding {
+	h := heap.Pop(&l.items).(holding)
+	l.bytes -= h.Size()
+	return h
+}
+
+// idle is for a publisher that has found nothing to do: it returns how long there is nothing, until something on the
+// schedule falls due, and at most look while something is held, since the wall clock may jump. Only one publisher keeps that watch, and the others sleep until they are rung: when the keeper
+// finds work it hands the watch on (busy), so that several of them share what falls due at one instant, and a lone
+// message wakes one of them, not all.
+func (s *schedule) idle(p *publisher, lapsed time.Time, look time.Duration) time.Duration {
+	const rest = time.Hour
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keeper != nil && s.keeper != p {
+		s.sleepers = append(s.sleepers, p)
+		return rest
+	}
+	s.keeper = p
+	wait := rest
+	for _, l := range s.lanes {
+		if s.mayTake(l) {
+			wait = min(wait, look, l.items[0].Deadline.Sub(lapsed))
+		}
+	}
+	return wait
+}
+
+// awake is for a publisher that has slept: it is nobody's sleeper any more.
+func (s *schedule) awake(p *publisher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, sleeper := range s.sleepers {
+		if sleeper == p {
+			s.sleepers = append(s.sleepers[:i], s.sleepers[i+1:]...)
+			return
+		}
+	}
+}
+
+// busy is for a publisher that has found work: if it kept the watch, another is woken to keep it.
+func (s *schedule) busy(p *publisher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keeper == p {
+		s.keeper = nil
+	}
+	if s.keeper == nil && len(s.sleepers) > 0 {
+		last := len(s.sleepers) - 1
+		s.sleepers[last].bell.Ring()
+		s.sleepers = s.sleepers[:last]
+	}
+}
+
+// scheduled is a heap by deadline; ties by id, so that one seed gives one order.
 type scheduled []holding
 
 func (s *scheduled) Len() int      { return len(*s) }
@@ -97,7 +301,7 @@ func (s *scheduled) Swap(i, j int) { (*s)[i], (*s)[j] = (*s)[j], (*s)[i] }
 
 func (s *scheduled) Less(i, j int) bool {
 	a, b := &(*s)[i].Message, &(*s)[j].Message
-	return cmp.Or(a.Deadline.Compare(b.Deadline), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic)) < 0
+	return cmp.Or(a.Deadline.Compare(b.Deadline), cmp.Compare(a.ID, b.ID)) < 0
 }
 
 func (s *scheduled) Push(x any) { *s = append(*s, x.(holding)) }

@@ -102,6 +102,15 @@ func (p Position) Above(q Position) bool {
 	return p.Offset > q.Offset || p.Epoch != UnknownEpoch && q.Epoch != UnknownEpoch && p.Epoch > q.Epoch
 }
 
+// before reports whether p is where a position would be that was q and was lowered. A position that has moved to a
+// lower offset under a higher epoch was not: Kafka has lost the end of the log.
+func (p Position) before(q Position) bool {
+	if p.Epoch == UnknownEpoch || q.Epoch == UnknownEpoch || p.Epoch == q.Epoch {
+		return p.Offset < q.Offset
+	}
+	return p.Epoch < q.Epoch
+}
+
 // Place is a position in a partition.
 type Place struct {
 	Partition

@@ -1,0 +1,416 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// publisher publishes batches of what is due on the schedule, and deletes what was acknowledged. A node has several,
+// which work side by side and share the schedule and nothing else.
+type publisher struct {
+	*firer
+
+	deletes  link
+	releases link
+	bell     Bell
+
+	// storeRetry is when to call the store next that has failed, monotonic.
+	storeRetry time.Duration
+
+	// fired are the messages that were acknowledged and the store still has, at most undeletedMessages and a batch. An
+	// acknowledged publish of an incarnation justifies its delete forever.
+	fired []Ref
+
+	// repeated says that a delete of some of them was tried and may have happened.
+	repeated bool
+}
+
+const (
+	// undeletedMessages is how many fired messages of a publisher may wait for their delete: with more, it publishes
+	// nothing, because each of them fires again if this node dies.
+	undeletedMessages = batchMessages
+
+	// stopTries is how often a publisher that stops tries to delete what it has fired.
+	stopTries = 3
+
+	// The wait before a message that could not be published falls due again is as long as it is overdue
+	// already, which doubles it each time without anything to remember, within these bounds. They are
+	// the wider ones where a topic rejects the message, so that somebody has to act first. A topic that is missing is
+	// looked for by the lane's own back-off: its messages come out soon after it is back.
+	retryMin, retryMax                   = 100 * time.Millisecond, time.Second
+	permanentRetryMin, permanentRetryMax = time.Second, 5 * time.Minute
+)
+
+func newPublisher(f *firer, random *rand.ChaCha8) *publisher {
+	return &publisher{
+		firer:    f,
+		deletes:  f.link(Fire, PortStore, random),
+		releases: f.link(Fire, PortStore, random),
+		bell:     f.clock.Bell(),
+	}
+}
+
+// run publishes until ctx is done, and then deletes what is left to delete.
+func (p *publisher) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		p.delete(ctx)
+		if p.publishDue(ctx) {
+			continue
+		}
+		p.bell.Sleep(ctx, p.idle())
+		p.schedule.awake(p)
+	}
+	for range stopTries {
+		p.storeRetry = 0
+		p.delete(ctx)
+	}
+}
+
+// publishDue publishes a batch of what is due on the schedule, and reports whether there was any. What is too old for
+// that is given back second: it takes as long as the store likes, which would make the rest old.
+func (p *publisher) publishDue(ctx context.Context) bool {
+	if len(p.fired) >= undeletedMessages {
+		return false
+	}
+	messages, bytes := p.batches.get()
+	b := p.schedule.take(p.lapsed(), messages, bytes)
+	if len(b.holdings) == 0 {
+		return false
+	}
+	p.schedule.busy(p)
+	p.fed()
+	young, old := p.byAge(b.holdings)
+	verdicts := map[string]error{}
+	if len(young) > 0 {
+		verdicts = p.publishBatch(ctx, young)
+	}
+	p.schedule.done(b, func(lane string) (failed, known bool) {
+		err, known := verdicts[lane]
+		return err != nil, known
+	})
+	if len(old) > 0 {
+		p.observe(Abandoned{Claims: claims(old)})
+		p.putBack(ctx, old, true)
+	}
+	return true
+}
+
+// byAge parts the holdings that are young enough to be published from the others (deviation D3).
+//
+//	A claims x, and is stopped            (a pause, a slow store)
+//	                  hold time passes; B resets A's claim, claims x, publishes x
+//	A goes on, and must not publish x
+//
+// The age is measured by the node's own monotonic clock, which no step of a wall clock moves. A stop between
+// this look and the publish cannot be excluded: then x fires twice.
+func (p *publisher) byAge(due []holding) (young, old []holding) {
+	for _, h := range due {
+		if p.publishable(h.since) {
+			young = append(young, h)
+		} else {
+			old = append(old, h)
+		}
+	}
+	return young, old
+}
+
+// failure is a claimed message that could not be published, and why.
+type failure struct {
+	holding
+
+	err error
+}
+
+// publishBatch publishes messages. What is acknowledged is to be deleted; what is not is given back. It returns, for
+// each lane of which it has learned something, whether it works: nil, or why all of its messages failed.
+func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string]error {
+	records := make([]Record, len(held))
+	for i := range held {
+		records[i] = record(&held[i].Message)
+	}
+	errs := p.publish(ctx, records)
+	var fired []Message
+	var failed []failure
+	verdicts := map[string]error{}
+	for i, h := range held {
+		before, known := verdicts[h.Topic]
+		switch {
+		case errs[i] == nil:
+			fired = append(fired, h.Message)
+			p.fired = append(p.fired, h.Ref())
+			verdicts[h.Topic] = nil
+			continue
+		case errors.Is(errs[i], ErrRejected):
+			verdicts[h.Topic] = nil // the lane has answered
+		case !known || before != nil:
+			verdicts[h.Topic] = errs[i]
+		}
+		failed = append(failed, failure{h, errs[i]})
+	}
+	p.acknowledged(fired)
+	p.settleLanes(ctx, held, p.deadLetter(ctx, failed), verdicts)
+	return verdicts
+}
+
+// settleLanes puts off the messages that could not be published, and stands back from the lanes that have failed
+// repeatedly: everything that this node holds there is given back. See laneFails for why.
+//
+// From the second failure in a row on, their messages are not put off at all. How long a message is put off is told by
+// this node's clock, and compared with that of whoever claims it next: nodes that are cut off, and whose clocks are
+// ahead, would otherwise pass it to each other, and a healthy one that is behind come too late each time.
+func (p *publisher) settleLanes(
+	ctx context.Context, held []holding, failed []failure, verdicts map[string]error,
+) {
+	settled := map[string]bool{} // lanes
+	back := map[string]bool{}    // those that this node stands back from
+	for _, h := range held {
+		if settled[h.Topic] {
+			continue
+		}
+		settled[h.Topic] = true
+		if err := verdicts[h.Topic]; err == nil {
+			p.laneWorks(h.Topic)
+		} else {
+			back[h.Topic] = p.laneFails(h.Topic, err)
+		}
+	}
+	var off []failure
+	var idle, unknown []holding
+	var cause error
+	for _, f := range failed {
+		switch {
+		case !back[f.Topic]:
+			off = append(off, f)
+			continue
+		case unsent(f.err):
+			idle = append(idle, f.holding)
+		default:
+			unknown = append(unknown, f.holding)
+		}
+		cause = f.err
+	}
+	p.putOff(ctx, off)
+	if cause == nil {
+		return
+	}
+	p.observe(Unpublished{
+		Messages: append(messages(unknown), messages(idle)...), Err: cause, Retry: p.clock.Now(),
+		Permanent: permanent(cause),
+	})
+	p.putBack(ctx, unknown, false)
+	for _, l := range p.config.Lanes() {
+		if back[l] {
+			idle = append(idle, p.schedule.clearLane(l)...)
+		}
+	}
+	p.putBack(ctx, idle, true)
+}
+
+// deadLetter publishes a copy of each message that its topic rejects for good on the dead-letter topic, if there is
+// one (deviation D9). Once the copy is acknowledged, the message counts as fired. It returns what is left.
+//
+// A copy can be too large itself, since it has more headers than the record. A dead-letter topic's own messages, which
+// are such copies already, are in the same case. Then smaller and smaller copies are tried.
+func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure {
+	for cut := range cuts + 1 {
+		var left, dead []failure
+		var records []Record
+		for _, f := range failed {
+			record, some := p.copyOf(&f, cut)
+			if !some {
+				left = append(left, f)
+				continue
+			}
+			dead = append(dead, f)
+			records = append(records, record)
+		}
+		if len(dead) == 0 {
+			continue
+		}
+		var copied []Message
+		for i, err := range p.publish(ctx, records) {
+			if err == nil {
+				copied = append(copied, dead[i].Message)
+				p.fired = append(p.fired, dead[i].Ref())
+				continue
+			}
+			if !errors.Is(err, ErrRejected) {
+				dead[i].err = err
+			}
+			left = append(left, dead[i])
+		}
+		if len(copied) > 0 {
+			p.observe(DeadLettered{Messages: copied})
+		}
+		failed = left
+	}
+	return failed
+}
+
+// copyOf returns the copy of a message that was rejected for its dead-letter topic, cut as much as asked.
+func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
+	switch {
+	case !errors.Is(f.err, ErrRejected):
+		return Record{}, false
+	case p.isDead[f.Topic]:
+		return cutRecord(record(&f.Message), cut, 0), cut > 0 // as it is, it was rejected just now
+	default:
+		topic := p.deadLetters[f.Topic]
+		return cutRecord(deadLetterOfMessage(&f.Message, f.err, topic), cut, 0), topic != ""
+	}
+}
+
+// putOff gives messages back to the store that could not be published, to fall due again later, so that they are
+// not in the way of others that can.
+func (p *publisher) putOff(ctx context.Context, failed []failure) {
+	now := p.clock.Now()
+	for _, rejected := range []bool{false, true} {
+		var messages []Message
+		var releases []Release
+		var cause error
+		least, most := retryMin, retryMax
+		if rejected {
+			least, most = permanentRetryMin, permanentRetryMax
+		}
+		earliest := now.Add(most)
+		for _, f := range failed {
+			if errors.Is(f.err, ErrRejected) != rejected {
+				continue
+			}
+			if cause == nil {
+				cause = f.err
+			}
+			retry := now.Add(min(max(now.Sub(f.Deadline), least), most)).Truncate(time.Microsecond)
+			if retry.Before(earliest) {
+				earliest = retry
+			}
+			messages = append(messages, f.Message)
+			releases = append(releases, Release{f.Claim, retry, unsent(f.err)})
+		}
+		if len(messages) > 0 {
+			p.observe(Unpublished{Messages: messages, Err: cause, Retry: earliest, Permanent: permanent(cause)})
+			p.reset(ctx, releases)
+		}
+	}
+}
+
+// putBack gives claims back to the store as they are.
+func (p *publisher) putBack(ctx context.Context, held []holding, unsent bool) {
+	releases := make([]Release, len(held))
+	for i, h := range held {
+		releases[i] = Release{Claim: h.Claim, Unsent: unsent}
+	}
+	p.reset(ctx, releases)
+}
+
+func (p *publisher) reset(ctx context.Context, releases []Release) {
+	if wait := p.release(ctx, &p.releases, releases); wait > 0 {
+		p.storeRetry = p.clock.Mono() + wait
+	}
+}
+
+// delete deletes what was acknowledged, by incarnation, whoever holds the claim now (deviation D2). The two other ways
+// are wrong:
+//
+//	by id:     A's delete of x takes effect and its reply is lost; the application, which has seen x, submits x
+//	           again; A repeats the delete: the new x is gone.
+//	by claim:  publishing x takes longer than the hold time; the claim is reset before each delete, which then
+//	           finds nothing; x fires forever.
+//
+// A message that is missing was fired by a peer as well, or deleted by an earlier try.
+func (p *publisher) delete(ctx context.Context) {
+	for len(p.fired) > 0 && p.clock.Mono() >= p.storeRetry {
+		part := p.fired[:min(len(p.fired), batchMessages)]
+		found, err := p.store.Delete(context.WithoutCancel(ctx), part)
+		if err != nil {
+			p.repeated = true
+			p.storeRetry = p.clock.Mono() + p.deletes.failed("delete", err)
+			return
+		}
+		p.deletes.succeeded()
+		assert(len(found) == len(part), "delete: %d answers for %d refs", len(found), len(part))
+		var deleted, missing []Ref
+		for i, ref := range part {
+			if found[i] {
+				deleted = append(deleted, ref)
+			} else {
+				missing = append(missing, ref)
+			}
+		}
+		if len(deleted) > 0 {
+			p.observe(Deleted{Refs: deleted})
+		}
+		if len(missing) > 0 {
+			p.observe(Missing{Refs: missing, Repeated: p.repeated})
+		}
+		p.fired = p.fired[len(part):]
+	}
+	if len(p.fired) == 0 {
+		p.fired, p.repeated = nil, false
+	}
+}
+
+// idle returns how long there is nothing to do: until something on the schedule falls due, or the next try of a delete
+// that failed.
+func (p *publisher) idle() time.Duration {
+	if len(p.fired) >= undeletedMessages {
+		return p.storeRetry - p.clock.Mono()
+	}
+	wait := p.schedule.idle(p, p.lapsed(), p.config.PollInterval)
+	if len(p.fired) > 0 {
+		wait = min(wait, p.storeRetry-p.clock.Mono())
+	}
+	return wait
+}
+
+// publish calls the sink and measures how long an acknowledgement takes.
+func (p *publisher) publish(ctx context.Context, records []Record) []error {
+	started := p.clock.Mono()
+	errs := p.sink.Publish(context.WithoutCancel(ctx), records)
+	assert(len(errs) == len(records), "publish: %d results for %d records", len(errs), len(records))
+	took := p.clock.Mono() - started
+	well := true
+	acknowledged := false
+	for _, err := range errs {
+		acknowledged = acknowledged || err == nil
+		well = well && (err == nil || permanent(err))
+	}
+	if acknowledged {
+		p.advance.measured(took)
+	}
+	p.batches.took(took, well)
+	return errs
+}
+
+// acknowledged says that messages were published: those that are copies of rejected records by another name.
+func (p *publisher) acknowledged(messages []Message) {
+	var fired, dead []Message
+	for _, m := range messages {
+		if p.isDead[m.Topic] {
+			dead = append(dead, m)
+		} else {
+			fired = append(fired, m)
+		}
+	}
+	if len(fired) > 0 {
+		p.observe(Fired{Messages: fired, At: p.clock.Now()})
+	}
+	if len(dead) > 0 {
+		p.observe(DeadLettered{Messages: dead})
+	}
+}
+
+// record returns what is published for m.
+func record(m *Message) Record {
+	return Record{Topic: m.Topic, Key: m.Key, Value: m.Value, Headers: m.Headers}
+}
+
+// permanent reports whether a publish that failed with err will fail again until somebody acts.
+func permanent(err error) bool {
+	return errors.Is(err, ErrRejected) || errors.Is(err, ErrNoTopic)
+}
+
+// unsent reports whether a publish that failed with err has surely appended nothing.
+func unsent(err error) bool { return permanent(err) || errors.Is(err, ErrUnsent) }
