@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -77,15 +76,9 @@ func checkID(values [][]byte) *rejection {
 		return &rejection{MissingID, "there is no header " + HeaderID}
 	case len(values) > 1:
 		return &rejection{RepeatedID, fmt.Sprintf("there are %d headers %s", len(values), HeaderID)}
-	case len(values[0]) == 0:
-		return &rejection{EmptyID, "the header " + HeaderID + " is empty"}
-	case len(values[0]) > MaxIDLength:
-		return &rejection{IDTooLong, fmt.Sprintf(
-			"the header %s has %d bytes, more than %d", HeaderID, len(values[0]), MaxIDLength)}
-	case !utf8.Valid(values[0]):
-		return &rejection{InvalidID, "the header " + HeaderID + " is not UTF-8"}
-	case slices.Contains(values[0], 0):
-		return &rejection{InvalidID, "the header " + HeaderID + " has a NUL byte"}
+	}
+	if reason, why := CheckID(string(values[0])); why != "" {
+		return &rejection{reason, "the header " + HeaderID + " " + why}
 	}
 	return nil
 }

@@ -132,6 +132,9 @@ type State struct {
 	Suspect bool
 }
 
+// Claims reports whether messages may be claimed.
+func (s State) Claims() bool { return !s.CatchingUp && !s.Suspect }
+
 // BindRequest is the argument of Store.Bind. A store belongs to one cluster and one group from its first Bind on: a
 // second one would cover the messages of the first with its ids, and move its positions.
 type BindRequest struct {
@@ -187,8 +190,8 @@ type Item struct {
 	// Message is the message of the action; the zero value for Pass. Its due time is its deadline.
 	Message
 
-	// Claim asks that the message is stored as claimed by TakeRequest.Node from the start. While the store catches up, or is
-	// suspect, it is stored as waiting.
+	// Claim asks that the message is stored as claimed by TakeRequest.Node from the start. If the store catches up, or
+	// is suspect, when the call begins, it is stored as waiting.
 	Claim bool
 }
 

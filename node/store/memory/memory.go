@@ -3,8 +3,12 @@
 // simulator runs on it.
 //
 // Nothing in it is left to chance: no result depends on the order of a map, there is no randomness, and the only
-// clock is the one that New is given. The same calls therefore give the same results, always. It refuses no
-// message, and it answers every call at once, with an error only when the context is done already.
+// clock is the one that New is given. The same calls therefore give the same results, always. It refuses the
+// messages that every store refuses (node.Message.Refusal) and no others, and it answers every call at once, with an
+// error only when the context is done already.
+//
+// What happens to a database server happens to it too, when it is told to: Snapshot and Restore set it back, as a
+// backup does, and Promote gives its server another history, as the promotion of a standby does.
 package memory
 
 import (
@@ -23,10 +27,17 @@ import (
 type Store struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	rows    map[node.MessageID]*row
-	waiting ordered // by due time, id, topic
-	ready   ordered // by the instant of the claim, id, topic
+	mu   sync.Mutex
+	rows map[node.MessageID]*row
+
+	// waiting has a list for each lane on which a message waits: by due time, then id.
+	waiting map[string]*ordered
+	ready   ordered // by the instant from which the claim is expired, id, topic
+
+	intake intake
+
+	// timeline is the number of the server's history. It belongs to the server: no Restore sets it back.
+	timeline int
 }
 
 var _ node.Store = (*Store)(nil)
@@ -38,12 +49,16 @@ type Row struct {
 	// Due is when the message falls due: its deadline, unless a Reset has put it off.
 	Due time.Time
 
-	// ReadiedAt and ReadiedBy are the claim on the message; both are zero while it waits.
+	// ReadiedAt, ReadiedBy and Expires are the claim on the message; they are zero while it waits.
 	ReadiedAt time.Time
 	ReadiedBy uuid.UUID
+	Expires   time.Time
+
+	// Attempts is how many claims may have led to a publish.
+	Attempts int
 }
 
-// row is a Row in the store, which is in exactly one of the two indexes. What an index sorts by must not change
+// row is a Row in the store, which is in exactly one of the indexes. What an index sorts by must not change
 // while the row is in it.
 type row struct {
 	Row
@@ -51,104 +66,63 @@ type row struct {
 	ready bool
 }
 
-// New returns an empty store whose clock, by which claims age, is now. The clock is read once in each
-// call that makes claims or asks for their age, while the store is locked: it must not call the store.
+// New returns an empty store whose clock, by which claims expire, is now. The clock is read once in each call that
+// needs it, while the store is locked: it must not call the store.
 func New(now func() time.Time) *Store {
 	return &Store{
 		now:     now,
 		rows:    map[node.MessageID]*row{},
-		waiting: ordered{compare: compareDue},
-		ready:   ordered{compare: compareReadied},
+		waiting: map[string]*ordered{},
+		ready:   ordered{compare: compareExpires},
+		intake:  intake{positions: map[node.Partition]node.Position{}, lineage: 1},
 	}
 }
 
-// Insert implements node.Store.
-func (s *Store) Insert(
-	ctx context.Context, request node.InsertRequest,
-) ([]node.InsertResult, error) {
+// Claim implements node.Store. Its cost does not depend on how much waits on the lanes beyond what it claims.
+func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return node.ClaimResult{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	now := instant(s.now())
-	for _, m := range request.Messages {
-		key := node.MessageID{ID: m.ID, Topic: m.Topic}
-		if s.rows[key] != nil {
-			continue
-		}
-		r := &row{Row: Row{Message: clone(m.Message)}}
-		r.Deadline = instant(m.Deadline)
-		r.Due = r.Deadline
-		s.rows[key] = r
-		if m.Readied {
-			r.ready, r.ReadiedAt, r.ReadiedBy = true, now, request.Node
-			s.ready.add(r)
-		} else {
-			s.waiting.add(r)
-		}
+	result := node.ClaimResult{State: s.state(now)}
+	if !result.State.Claims() {
+		return result, nil
 	}
-
-	// The results tell what is true after the call, so they are read when all messages are in: what the call
-	// stored and what an earlier one stored then look alike, as they must.
-	results := make([]node.InsertResult, len(request.Messages))
-	for i, m := range request.Messages {
-		r := s.rows[node.MessageID{ID: m.ID, Topic: m.Topic}]
-		if r.Incarnation != m.Incarnation {
-			results[i].Outcome = node.Duplicate
-			continue
-		}
-		results[i].Outcome = node.Inserted
-		if r.ready && r.ReadiedBy == request.Node {
-			results[i].Claim = r.claim()
-		}
-	}
-	return results, nil
-}
-
-// Present implements node.Store.
-func (s *Store) Present(ctx context.Context, ids []node.MessageID) ([]bool, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	present := make([]bool, len(ids))
-	for i, id := range ids {
-		present[i] = s.rows[id] != nil
-	}
-	return present, nil
-}
-
-// Ready implements node.Store.
-func (s *Store) Ready(ctx context.Context, request node.ReadyRequest) ([]node.Readied, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
 	var claimed []*row
+	for _, share := range request.Lanes {
+		claimed = append(claimed, s.due(share, request.Until)...)
+	}
+	slices.SortFunc(claimed, compareDue)
+	for _, r := range claimed {
+		s.remove(r)
+		r.claim(request.Node, now, request.Hold)
+		s.add(r)
+		result.Messages = append(result.Messages, node.Ready{
+			Message: clone(r.Message), Claim: r.held(), Attempts: r.Attempts,
+		})
+	}
+	return result, nil
+}
+
+// due returns what a share of a claim takes.
+func (s *Store) due(share node.Share, until time.Time) []*row {
+	lane := s.waiting[share.Lane]
+	if lane == nil {
+		return nil
+	}
+	var due []*row
 	size := 0
-	for r := range s.waiting.all {
-		if len(claimed) >= request.Limit || size >= request.Bytes || r.Due.After(request.Until) {
+	for r := range lane.all {
+		if len(due) >= share.Limit || size >= share.Bytes || r.Due.After(until) {
 			break
 		}
-		claimed = append(claimed, r)
+		due = append(due, r)
 		size += r.Size()
 	}
-
-	now := instant(s.now())
-	readied := make([]node.Readied, len(claimed))
-	for i, r := range claimed {
-		s.waiting.remove(r)
-		r.ready, r.ReadiedAt, r.ReadiedBy = true, now, request.Node
-		s.ready.add(r)
-		readied[i] = node.Readied{Message: clone(r.Message), Claim: r.claim()}
-	}
-	return readied, nil
+	return due
 }
 
 // Delete implements node.Store.
@@ -166,34 +140,30 @@ func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 		if r == nil || r.Incarnation != ref.Incarnation {
 			continue
 		}
-		if r.ready {
-			s.ready.remove(r)
-		} else {
-			s.waiting.remove(r)
-		}
+		s.remove(r)
 		delete(s.rows, key)
 		deleted[i] = true
 	}
 	return deleted, nil
 }
 
-// Stuck implements node.Store. Claims of one age are in the order of their ids, then topics.
-func (s *Store) Stuck(ctx context.Context, request node.StuckRequest) ([]node.Claim, error) {
+// Expired implements node.Store. Claims that expire together are in the order of their ids, then topics.
+func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	var stuck []node.Claim
+	var expired []node.Claim
 	now := instant(s.now())
 	for r := range s.ready.all {
-		if len(stuck) >= request.Limit || now.Sub(r.ReadiedAt) < request.Hold {
+		if len(expired) >= limit || now.Before(r.Expires) {
 			break
 		}
-		stuck = append(stuck, r.claim())
+		expired = append(expired, r.held())
 	}
-	return stuck, nil
+	return expired, nil
 }
 
 // Reset implements node.Store.
@@ -207,17 +177,19 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 	reset := make([]bool, len(releases))
 	for i, release := range releases {
 		r := s.rows[node.MessageID{ID: release.ID, Topic: release.Topic}]
-		held := release.Claim
-		held.ReadiedAt = instant(held.ReadiedAt)
-		if r == nil || !r.ready || r.claim() != held {
+		if r == nil || !r.ready || r.Ref() != release.Ref ||
+			!r.ReadiedAt.Equal(instant(release.ReadiedAt)) || r.ReadiedBy != release.ReadiedBy {
 			continue
 		}
-		s.ready.remove(r)
-		r.ready, r.ReadiedAt, r.ReadiedBy = false, time.Time{}, uuid.Nil
+		s.remove(r)
+		r.ready, r.ReadiedAt, r.ReadiedBy, r.Expires = false, time.Time{}, uuid.Nil, time.Time{}
 		if !release.Due.IsZero() {
 			r.Due = instant(release.Due)
 		}
-		s.waiting.add(r)
+		if release.Unsent && r.Attempts > 0 {
+			r.Attempts--
+		}
+		s.add(r)
 		reset[i] = true
 	}
 	return reset, nil
@@ -247,15 +219,49 @@ func (s *Store) Dump() []Row {
 	return rows
 }
 
-func (r *row) claim() node.Claim {
-	return node.Claim{Ref: r.Ref(), ReadiedAt: r.ReadiedAt, ReadiedBy: r.ReadiedBy}
+// add puts r into the index that it belongs to.
+func (s *Store) add(r *row) {
+	if r.ready {
+		s.ready.add(r)
+		return
+	}
+	lane := s.waiting[r.Topic]
+	if lane == nil {
+		lane = &ordered{compare: compareDue}
+		s.waiting[r.Topic] = lane
+	}
+	lane.add(r)
+}
+
+// remove takes r out of its index. A lane on which nothing waits any more is forgotten.
+func (s *Store) remove(r *row) {
+	if r.ready {
+		s.ready.remove(r)
+		return
+	}
+	lane := s.waiting[r.Topic]
+	lane.remove(r)
+	if len(lane.chunks) == 0 {
+		delete(s.waiting, r.Topic)
+	}
+}
+
+// claim makes owner the owner of r, which is in no index meanwhile.
+func (r *row) claim(owner uuid.UUID, now time.Time, hold time.Duration) {
+	r.ready, r.ReadiedBy, r.ReadiedAt, r.Expires = true, owner, now, instant(now.Add(hold))
+	r.Attempts++
+}
+
+// held returns the claim on r.
+func (r *row) held() node.Claim {
+	return node.Claim{Ref: r.Ref(), ReadiedAt: r.ReadiedAt, ReadiedBy: r.ReadiedBy, Expires: r.Expires}
 }
 
 // instant returns t as a store keeps it: in UTC, without what is smaller than a microsecond, and without a
 // monotonic reading, so that equal instants are equal values too.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// clone returns a copy of m that shares no memory with it. Null stays null and empty stays empty, but for a list
+// clone returns a copy of m that shares no memory with it. Null stays null and empty stays empty, except for a list
 // of headers, where the two mean the same and become null.
 func clone(m node.Message) node.Message {
 	m.Key = slices.Clone(m.Key)

@@ -19,7 +19,7 @@ type ordered struct {
 	chunks [][]*row
 }
 
-// compareDue orders waiting rows as Ready claims them.
+// compareDue orders waiting rows as Claim returns them.
 func compareDue(a, b *row) int {
 	if order := a.Due.Compare(b.Due); order != 0 {
 		return order
@@ -27,9 +27,9 @@ func compareDue(a, b *row) int {
 	return compareNames(a, b)
 }
 
-// compareReadied orders ready rows as Stuck returns them.
-func compareReadied(a, b *row) int {
-	if order := a.ReadiedAt.Compare(b.ReadiedAt); order != 0 {
+// compareExpires orders ready rows as Expired returns them.
+func compareExpires(a, b *row) int {
+	if order := a.Expires.Compare(b.Expires); order != 0 {
 		return order
 	}
 	return compareNames(a, b)

@@ -1,0 +1,228 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"chronos/node"
+)
+
+// intake is what the store knows of the input topics, and of its own history. All of it is set back with the store.
+type intake struct {
+	positions map[node.Partition]node.Position
+
+	// lineage is the number of the history, begun on the server's timeline of that number.
+	lineage  int64
+	timeline int
+
+	// marks are the offsets that partitions have not been taken in up to since the lineage began, and gate is when
+	// the claims of before have expired. The store catches up while there is a mark or the gate is yet to come.
+	marks map[node.Partition]int64
+	gate  time.Time
+
+	// cluster and group are what the store belongs to, empty before the first Bind.
+	cluster, group string
+	adopting       bool
+}
+
+// state returns what the store says of itself at an instant.
+func (s *Store) state(now time.Time) node.State {
+	return node.State{
+		Lineage:    s.intake.lineage,
+		CatchingUp: len(s.intake.marks) > 0 || now.Before(s.intake.gate),
+		Suspect:    s.intake.timeline != s.timeline,
+	}
+}
+
+// Bind implements node.Store.
+func (s *Store) Bind(ctx context.Context, request node.BindRequest) (node.Bound, error) {
+	if err := ctx.Err(); err != nil {
+		return node.Bound{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	in := &s.intake
+	if request.Force || in.cluster == "" && in.group == "" {
+		in.cluster, in.group = request.Cluster, request.Group
+	}
+	if in.adopting && request.Adopt != nil && in.cluster == request.Cluster && in.group == request.Group {
+		for _, place := range request.Adopt {
+			in.create(place)
+		}
+		in.adopting = false
+	}
+	return node.Bound{
+		Cluster: in.cluster, Group: in.group, Adopting: in.adopting, Partitions: len(in.positions),
+	}, nil
+}
+
+// Positions implements node.Store.
+func (s *Store) Positions(ctx context.Context, places []node.Place) ([]node.Position, node.State, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, node.State{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	positions := make([]node.Position, len(places))
+	for i, place := range places {
+		positions[i] = s.intake.create(place)
+	}
+	return positions, s.state(instant(s.now())), nil
+}
+
+// create returns the position of a partition, which is that of place if there was none.
+func (in *intake) create(place node.Place) node.Position {
+	position, found := in.positions[place.Partition]
+	if !found {
+		position = place.Position
+		in.positions[place.Partition] = position
+	}
+	return position
+}
+
+// CatchUp implements node.Store.
+func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.State, error) {
+	if err := ctx.Err(); err != nil {
+		return node.State{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	now := instant(s.now())
+	in := &s.intake
+	if request.Lineage != in.lineage {
+		return s.state(now), nil
+	}
+	if request.Begin {
+		in.lineage = max(in.lineage, request.Floor) + 1
+		in.timeline = s.timeline
+		in.gate = instant(now.Add(request.Hold))
+		for _, place := range request.Rewind {
+			in.positions[place.Partition] = place.Position
+		}
+	}
+	marks := map[node.Partition]int64{}
+	for _, extent := range request.Marks {
+		position := in.create(node.Place{
+			Partition: extent.Partition,
+			Position:  node.Position{Epoch: node.UnknownEpoch, Offset: extent.First},
+		})
+		mark, found := in.marks[extent.Partition]
+		if request.Begin {
+			mark = extent.End
+		} else if !found {
+			continue // it has been passed, and is not raised again
+		}
+		if mark = min(mark, extent.End); position.Offset < mark {
+			marks[extent.Partition] = mark
+		}
+	}
+	in.marks = marks
+	return s.state(now), nil
+}
+
+// Take implements node.Store.
+func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	if err := ctx.Err(); err != nil {
+		return node.TakeResult{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	// What was true before the call decides on all items: the positions on which are taken in, the state on whether
+	// they may be stored as claimed.
+	now := instant(s.now())
+	claims := s.state(now).Claims()
+	before, refused := s.intake.compare(request.From)
+
+	result := node.TakeResult{Refused: refused}
+	for i := range request.Items {
+		item := &request.Items[i]
+		outcome := node.Skipped
+		switch {
+		case refused[item.From]:
+			outcome = node.Untaken
+		case before[item.From].Takes(item.Epoch, item.Offset):
+			if item.Action == node.Schedule {
+				result.Refusal = item.Message.Refusal()
+			}
+			if result.Refusal == "" {
+				outcome = s.take(item, request, now, claims)
+				s.intake.move(request.From[item.From].Partition, item)
+			}
+		}
+		if result.Refusal != "" {
+			break
+		}
+		result.Results = append(result.Results, node.ItemResult{Outcome: outcome})
+	}
+	result.Taken = len(result.Results)
+	s.complete(request, result.Results)
+	for _, from := range request.From {
+		result.Positions = append(result.Positions, s.intake.positions[from.Partition])
+	}
+	result.State = s.state(now)
+	return result, nil
+}
+
+// compare returns the positions of the partitions of a take, and whether it is refused for each.
+func (in *intake) compare(from []node.Place) (before []node.Position, refused []bool) {
+	before, refused = make([]node.Position, len(from)), make([]bool, len(from))
+	for i, start := range from {
+		position, found := in.positions[start.Partition]
+		before[i], refused[i] = position, !found || start.Above(position)
+	}
+	return before, refused
+}
+
+// move sets the position behind an item that has been taken in, be it up or down.
+func (in *intake) move(partition node.Partition, item *node.Item) {
+	in.positions[partition] = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}
+	if mark, found := in.marks[partition]; found && item.Offset+1 >= mark {
+		delete(in.marks, partition)
+	}
+}
+
+// take does what an item asks for.
+func (s *Store) take(item *node.Item, request node.TakeRequest, now time.Time, claims bool) node.Outcome {
+	if item.Action == node.Pass {
+		return node.Passed
+	}
+	key := node.MessageID{ID: item.ID, Topic: item.Topic}
+	if r := s.rows[key]; r != nil {
+		if r.Incarnation == item.Incarnation {
+			return node.Scheduled
+		}
+		return node.Duplicate
+	}
+	r := &row{Row: Row{Message: clone(item.Message)}}
+	r.Deadline = instant(item.Deadline)
+	r.Due = r.Deadline
+	if item.Claim && claims {
+		r.claim(request.Node, now, request.Hold)
+	}
+	s.rows[key] = r
+	s.add(r)
+	return node.Scheduled
+}
+
+// complete adds to the results of a take what is true after it: which skipped messages are stored nevertheless, and
+// which claims the node holds. So what this call has stored and what an earlier one did look alike, as they must.
+func (s *Store) complete(request node.TakeRequest, results []node.ItemResult) {
+	for i := range results {
+		item, result := &request.Items[i], &results[i]
+		if item.Action != node.Schedule || result.Outcome != node.Skipped && result.Outcome != node.Scheduled {
+			continue
+		}
+		r := s.rows[node.MessageID{ID: item.ID, Topic: item.Topic}]
+		if r == nil || r.Incarnation != item.Incarnation {
+			continue
+		}
+		result.Outcome = node.Scheduled
+		if r.ready && r.ReadiedBy == request.Node {
+			result.Claim = r.held()
+		}
+	}
+}
