@@ -280,3 +280,12 @@ func (c *call) items(n int) int {
 	}
 	return n
 }
+
+// mapped applies a function to each element.
+func mapped[A, B any](list []A, change func(A) B) []B {
+	result := make([]B, len(list))
+	for i, a := range list {
+		result[i] = change(a)
+	}
+	return result
+}

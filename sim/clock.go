@@ -18,7 +18,7 @@ type clock struct {
 
 // mono returns the monotonic reading at a true time.
 func (c *clock) mono(now int64) int64 {
-	passed := now - c.base
+	passed := max(now-c.base, 0)
 	return c.reading + passed + passed/1_000_000*c.ppm + passed%1_000_000*c.ppm/1_000_000
 }
 
@@ -32,6 +32,13 @@ func (c *clock) rate(now, ppm int64) {
 	c.reading = c.mono(now)
 	c.base = now
 	c.ppm = ppm
+}
+
+// halt stops the monotonic clock for so long. The wall clock is right again afterwards.
+func (c *clock) halt(now, nanos int64) {
+	c.reading = c.mono(now)
+	c.base = now + nanos
+	c.offset += nanos
 }
 
 // trueFor returns the shortest true time in which at least d passes on this clock.

@@ -112,7 +112,22 @@ func (h *host) start() {
 	w.recorder.started(l)
 	w.count(string(StepStart))
 	w.step(&Step{Kind: StepStart, Node: h.number, Life: l.number, Text: "starts as " + l.name})
-	l.begins(newTask(l, node.Enqueue, func() { l.run(ctx) }))
+	l.begins(newTask(l, node.Enqueue, func() { l.run(ctx, ports) }))
+}
+
+// run is what a process does: it looks whether the store belongs to its cluster and group, and then runs the node.
+func (l *life) run(ctx context.Context, ports node.Ports) {
+	for ctx.Err() == nil {
+		bound, err := ports.Store.Bind(ctx, node.BindRequest{Cluster: clusterID, Group: groupName})
+		if err == nil && (bound.Cluster != clusterID || bound.Group != groupName) {
+			panic("the store belongs to others")
+		}
+		if err == nil {
+			l.node.Run(ctx, l.loops)
+			return
+		}
+		ports.Clock.Sleep(ctx, 100*time.Millisecond)
+	}
 }
 
 // begins lets a task run, from this instant on.
@@ -261,6 +276,14 @@ func (l *life) pause(d time.Duration) {
 			w.broker.audible(l)
 		}
 	})
+}
+
+// suspend stops the machine for a while, and its monotonic clock with it: what it says is behind afterwards.
+func (h *host) suspend(d time.Duration) {
+	h.clock.halt(h.world.now, int64(d))
+	if h.life != nil {
+		h.life.pause(d)
+	}
 }
 
 // startIn plans the next start. A crash or stop without a time to start again lasts until the world heals.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,14 +19,15 @@ type Violation struct {
 	Messages  []int // the submissions of the id concerned
 }
 
-// judge tells package check what happens, as events of a history. It sees everything that an outsider sees, and the
-// store; from the engine it takes one thing, what it rejects, because nothing else tells that.
-type judge struct {
+// recorder tells package check, the judge, what happens, as events of a history. It sees everything that an outsider
+// sees, and the store; from the engine it takes one thing, what it rejects, because nothing else tells that.
+type recorder struct {
 	world *world
 	check *check.Judge
 	event check.Event // reused: nobody keeps it
 
 	outputs []string            // where what is submitted on each route is to fire
+	refused map[int]string      // the submissions that the store can never keep, and where they are to fire
 	numbers map[uuid.UUID]int   // the submission of each incarnation
 	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
 	held    map[*life]holdings  // the claims that each life was given
@@ -57,11 +59,12 @@ func heldKeyOf(headers []node.Header) heldKey {
 	return key
 }
 
-// newJudge begins a history.
-func newJudge(w *world) *judge {
-	j := &judge{
+// newRecorder begins a history.
+func newRecorder(w *world) *recorder {
+	j := &recorder{
 		world:   w,
 		check:   check.New(),
+		refused: map[int]string{},
 		numbers: map[uuid.UUID]int{},
 		stamps:  map[uuid.UUID]int64{},
 		held:    map[*life]holdings{},
@@ -75,7 +78,7 @@ func newJudge(w *world) *judge {
 }
 
 // add takes an event at this instant. The first invariant that it breaks ends the run.
-func (j *judge) add(e check.Event) {
+func (j *recorder) add(e check.Event) {
 	w := j.world
 	if w.violation != nil {
 		return
@@ -124,14 +127,14 @@ func sinceEpoch(t time.Time) time.Duration {
 	return t.Sub(epoch())
 }
 
-func (j *judge) started(l *life) {
+func (j *recorder) started(l *life) {
 	j.held[l] = holdings{}
 	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())})
 	j.fated(l)
 }
 
 // fated tells that a life is cut off for good.
-func (j *judge) fated(l *life) {
+func (j *recorder) fated(l *life) {
 	fate := l.host.fate
 	if fate == FateNoStore || fate == FateNoNetwork {
 		j.add(check.Event{Kind: check.Cut, Node: l.label, Port: "store"})
@@ -141,28 +144,28 @@ func (j *judge) fated(l *life) {
 	}
 }
 
-func (j *judge) stopped(l *life) { j.ended(l, check.Stop) }
-func (j *judge) crashed(l *life) { j.ended(l, check.Crash) }
+func (j *recorder) stopped(l *life) { j.ended(l, check.Stop) }
+func (j *recorder) crashed(l *life) { j.ended(l, check.Crash) }
 
-func (j *judge) ended(l *life, kind check.Kind) {
+func (j *recorder) ended(l *life, kind check.Kind) {
 	delete(j.held, l)
 	j.add(check.Event{Kind: kind, Node: l.label})
 }
 
 // joined and gone tell who is a member of the group. Nobody tells what a zombie believes.
-func (j *judge) joined(m *member) { j.add(check.Event{Kind: check.Join, Node: m.life.label}) }
-func (j *judge) gone(m *member)   { j.add(check.Event{Kind: check.Leave, Node: m.life.label}) }
+func (j *recorder) joined(m *member) { j.add(check.Event{Kind: check.Join, Node: m.life.label}) }
+func (j *recorder) gone(m *member)   { j.add(check.Event{Kind: check.Leave, Node: m.life.label}) }
 
 // stepped tells that the wall clock of a host was set.
-func (j *judge) stepped(h *host) {
+func (j *recorder) stepped(h *host) {
 	if h.life != nil {
 		j.add(check.Event{Kind: check.Jump, Node: h.life.label})
 	}
 }
 
-func (j *judge) storeStepped() { j.add(check.Event{Kind: check.Jump}) }
+func (j *recorder) storeStepped() { j.add(check.Event{Kind: check.Jump}) }
 
-func (j *judge) healed() {
+func (j *recorder) healed() {
 	j.add(check.Event{Kind: check.Heal})
 	for _, h := range j.world.hosts[1:] {
 		if h.life != nil {
@@ -171,7 +174,7 @@ func (j *judge) healed() {
 	}
 }
 
-func (j *judge) struck(f Fault, l *life) {
+func (j *recorder) struck(f Fault, l *life) {
 	e := check.Event{Kind: check.Fault, Text: f.String()}
 	if l != nil {
 		e.Node = l.label
@@ -183,7 +186,7 @@ func (j *judge) struck(f Fault, l *life) {
 }
 
 // submitted tells of a record on an input topic.
-func (j *judge) submitted(s *Submission, r *node.Record, deadline time.Time) {
+func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline time.Time) {
 	e := check.Event{
 		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
 		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: partitionOf(r), Offset: r.Offset,
@@ -192,6 +195,9 @@ func (j *judge) submitted(s *Submission, r *node.Record, deadline time.Time) {
 	case "":
 	case Poison:
 		e.Flaw = check.Poison
+	case Unstorable:
+		j.refused[s.Number] = j.output(s)
+		e.Flaw = check.Invalid
 	default:
 		e.Flaw = check.Invalid
 	}
@@ -199,65 +205,66 @@ func (j *judge) submitted(s *Submission, r *node.Record, deadline time.Time) {
 }
 
 // output returns the topic on which a submission is to fire.
-func (j *judge) output(s *Submission) string { return j.outputs[s.Route%len(j.outputs)] }
+func (j *recorder) output(s *Submission) string { return j.outputs[s.Route%len(j.outputs)] }
 
 func partitionOf(r *node.Record) string { return fmt.Sprintf("%s/%d", r.Topic, r.Partition) }
 
 // polls tells that a node asks for more records, if it had any.
-func (j *judge) polls(l *life) {
+func (j *recorder) polls(l *life) {
 	if l.batch {
 		l.batch = false
 		j.add(check.Event{Kind: check.Poll, Node: l.label})
 	}
 }
 
-// polled tells that records were delivered to a node.
-func (j *judge) polled(l *life, records []node.Record) {
-	l.batch = true
-	for i := range records {
-		j.add(check.Event{Kind: check.Deliver, Node: l.label, Message: numberIn(records[i].Headers)})
+// polled tells what a poll has returned to a node.
+func (j *recorder) polled(l *life, b *node.Batch) {
+	for i := range b.Records {
+		l.batch = true
+		if n := numberIn(b.Records[i].Headers); n > 0 {
+			j.add(check.Event{Kind: check.Deliver, Node: l.label, Message: n})
+		}
 	}
 }
 
 // told takes what the engine says of itself.
-func (j *judge) told(l *life, e node.Event) {
+func (j *recorder) told(l *life, e node.Event) {
 	if r, is := e.(node.Rejected); is {
 		j.add(check.Event{Kind: check.Reject, Node: l.label, Message: numberIn(r.Record.Headers), Text: r.Detail})
 	}
 }
 
 // committed tells that the offset of a partition moves.
-func (j *judge) committed(l *life, p *partition) {
+func (j *recorder) committed(l *life, p *partition) {
 	w := j.world
 	if w.observe != nil {
 		w.step(&Step{
-			Kind: StepCommit, Node: l.host.number, Life: l.number, Text: fmt.Sprintf("%v up to %d", p, p.committed),
+			Kind: StepCommit, Node: l.host.number, Life: l.number, Text: fmt.Sprintf("%v up to %d", p, p.committed.Offset),
 		})
 	}
-	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed})
+	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed.Offset})
 }
 
-func (j *judge) rewound(p *partition) {
-	j.add(check.Event{Kind: check.Rewind, Partition: p.String(), Offset: p.committed})
+func (j *recorder) rewound(p *partition) {
+	j.add(check.Event{Kind: check.Rewind, Partition: p.String(), Offset: p.committed.Offset})
 }
 
 // finish ends the history.
-func (j *judge) finish() { j.add(check.Event{Kind: check.End}) }
+func (j *recorder) finish() { j.add(check.Event{Kind: check.End}) }
 
 // publishing tells that publishes begin. It returns for each record the incarnation that the node holds a claim on,
 // or nothing.
-func (j *judge) publishing(l *life, records []node.Record) []uuid.UUID {
+func (j *recorder) publishing(l *life, records []node.Record) []uuid.UUID {
 	w := j.world
 	under := make([]uuid.UUID, len(records))
-	direct := l.running.operation == node.Enqueue
 	mono := l.host.clock.mono(w.now)
 	wall := sinceEpoch(l.host.clock.wall(w.now))
 	for i := range records {
 		e := check.Event{
 			Kind: check.Publish, Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
-			Wall: wall, Direct: direct,
+			Wall: wall,
 		}
-		if h, held := j.held[l][heldKeyOf(records[i].Headers)]; held && !direct {
+		if h, held := j.held[l][heldKeyOf(records[i].Headers)]; held {
 			under[i] = h.incarnation
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 		}
@@ -267,12 +274,12 @@ func (j *judge) publishing(l *life, records []node.Record) []uuid.UUID {
 }
 
 // outcome takes note of the results that the engine gets for its publishes.
-func (j *judge) outcome(l *life, records []node.Record, results []error, under []uuid.UUID) {
+func (j *recorder) outcome(l *life, records []node.Record, results []error, under []uuid.UUID) {
 	for i := range records {
 		switch {
 		case results[i] == nil && under[i] != uuid.Nil:
 			delete(j.held[l], heldKeyOf(records[i].Headers))
-		case results[i] != nil && !rejected(results[i]):
+		case results[i] != nil && !rejected(results[i]) && !errors.Is(results[i], node.ErrUnsent):
 			j.add(check.Event{Kind: check.Unknown, Node: l.label, Message: numberIn(records[i].Headers)})
 		}
 	}
@@ -280,19 +287,17 @@ func (j *judge) outcome(l *life, records []node.Record, results []error, under [
 
 // appending is where a record of a publish comes from.
 type appending struct {
-	life   *life
-	under  uuid.UUID // the incarnation, if there was a claim
-	direct bool
-	twice  bool
+	life  *life
+	under uuid.UUID // the incarnation, if there was a claim
+	twice bool
 }
 
 // published tells of a record on an output or dead-letter topic.
-func (j *judge) published(from appending, r *node.Record) {
+func (j *recorder) published(from appending, r *node.Record) {
 	n := numberIn(r.Headers)
 	e := check.Event{
 		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r, false)),
-		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Direct: from.direct,
-		Twice: from.twice,
+		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Twice: from.twice,
 	}
 	if sent := j.world.app.sent[n]; sent != nil && j.output(sent.submission) != r.Topic {
 		e.Kind = check.Copy
@@ -328,3 +333,20 @@ func keyDigest(key []byte) uint64 {
 	d.bytes(key)
 	return max(uint64(d), 1)
 }
+
+// unstorable reports whether the store can never keep a message. It can keep the dead-letter copy.
+func (j *recorder) unstorable(m *node.Message) bool {
+	lane, refused := j.refused[numberIn(m.Headers)]
+	return refused && lane == m.Topic
+}
+
+// What follows tells what happens to logs and positions.
+
+func (j *recorder) truncated(*partition) {}
+func (j *recorder) retained(*partition)  {}
+func (j *recorder) dropped(*partition)   {}
+
+func (j *recorder) starts(*life, node.Place)                          {}
+func (j *recorder) placed(*life, node.Partition, node.Position, bool) {}
+func (j *recorder) taken(*life, *node.TakeRequest, *node.TakeResult)  {}
+func (j *recorder) began(l *life, lineage int64, rewind []node.Place) {}

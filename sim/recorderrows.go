@@ -17,7 +17,7 @@ func rowEvent(kind check.Kind, l *life, ref node.Ref) check.Event {
 }
 
 // inserted tells of a new row. stamp is what the store's clock really is.
-func (j *judge) inserted(l *life, m *node.Message, claim node.Claim, stamp time.Time) {
+func (j *recorder) inserted(l *life, m *node.Message, claim node.Claim, stamp time.Time) {
 	j.numbers[m.Incarnation] = numberIn(m.Headers)
 	if l.member == nil || l.member.zombie {
 		j.world.count("zombie-insert")
@@ -35,7 +35,7 @@ func (j *judge) inserted(l *life, m *node.Message, claim node.Claim, stamp time.
 }
 
 // hold takes note of a claim that a life is given, if it hears of it.
-func (j *judge) hold(l *life, m *node.Message, stamp time.Time) {
+func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 	j.stamps[m.Incarnation] = stamp.UnixNano()
 	if claims := j.held[l]; claims != nil {
 		claims[heldKeyOf(m.Headers)] = held{m.Incarnation, l.host.clock.mono(j.world.now)}
@@ -43,7 +43,7 @@ func (j *judge) hold(l *life, m *node.Message, stamp time.Time) {
 }
 
 // rowStep shows what has become of a row.
-func (j *judge) rowStep(l *life, ref node.Ref, state string) {
+func (j *recorder) rowStep(l *life, ref node.Ref, state string) {
 	if w := j.world; w.observe != nil {
 		w.step(&Step{
 			Kind: StepRow, Node: l.host.number, Life: l.number, Messages: []int{j.numberOf(ref)},
@@ -53,28 +53,31 @@ func (j *judge) rowStep(l *life, ref node.Ref, state string) {
 }
 
 // duplicate tells that a submission was found to be a duplicate of what is stored.
-func (j *judge) duplicate(l *life, m *node.Message) {
+func (j *recorder) duplicate(l *life, m *node.Message) {
 	j.add(check.Event{Kind: check.Duplicate, Node: l.label, Message: numberIn(m.Headers)})
 }
 
-// present tells that a node has looked for an id.
-func (j *judge) present(l *life, id node.MessageID, present bool) {
-	j.add(check.Event{Kind: check.Present, Node: l.label, ID: id.ID, Topic: id.Topic, Absent: !present})
-}
-
-// readied tells what a node was given for what it has asked.
-func (j *judge) readied(l *life, in node.ReadyRequest, claimed []node.Readied) {
-	for i := range claimed {
-		e := rowEvent(check.Ready, l, claimed[i].Ref())
-		e.Nth, e.Limit, e.Until = i, in.Limit, sinceEpoch(in.Until)
+// asked tells what a node was given for what it has asked.
+func (j *recorder) asked(l *life, request *node.ClaimRequest, messages []node.Ready) {
+	nth := map[string]int{}
+	for i := range messages {
+		m := &messages[i]
+		e := rowEvent(check.Ready, l, m.Ref())
+		e.Nth, e.Until = nth[m.Topic], sinceEpoch(request.Until)
+		nth[m.Topic]++
+		for _, share := range request.Lanes {
+			if share.Lane == m.Topic {
+				e.Limit = share.Limit
+			}
+		}
 		j.add(e)
 	}
 }
 
 // claimed tells of new claims.
-func (j *judge) claimed(l *life, claimed []node.Readied, stamp time.Time) {
-	for i := range claimed {
-		m := &claimed[i]
+func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
+	for i := range messages {
+		m := &messages[i]
 		e := rowEvent(check.Claim, l, m.Ref())
 		e.Owner, e.Stamp = check.UUID(m.Claim.ReadiedBy), sinceEpoch(m.Claim.ReadiedAt)
 		j.hold(l, &m.Message, stamp)
@@ -84,21 +87,21 @@ func (j *judge) claimed(l *life, claimed []node.Readied, stamp time.Time) {
 }
 
 // deleted tells that a row is gone.
-func (j *judge) deleted(l *life, ref node.Ref) {
+func (j *recorder) deleted(l *life, ref node.Ref) {
 	delete(j.stamps, ref.Incarnation)
 	j.rowStep(l, ref, "deleted")
 	j.add(rowEvent(check.Delete, l, ref))
 }
 
 // deleteDone tells that a delete was executed, whatever it found.
-func (j *judge) deleteDone(l *life, refs []node.Ref) {
+func (j *recorder) deleteDone(l *life, refs []node.Ref) {
 	for _, ref := range refs {
 		j.add(rowEvent(check.DeleteDone, l, ref))
 	}
 }
 
 // reset tells that a claim was taken off a row.
-func (j *judge) reset(l *life, release node.Release) {
+func (j *recorder) reset(l *life, release node.Release) {
 	e := rowEvent(check.Reset, l, release.Ref)
 	e.Owner, e.Stamp = check.UUID(release.ReadiedBy), sinceEpoch(release.ReadiedAt)
 	e.Age = time.Duration(j.world.store.instant().UnixNano() - j.stamps[release.Incarnation])
@@ -108,9 +111,9 @@ func (j *judge) reset(l *life, release node.Release) {
 }
 
 // rolledBack tells what a failover has left.
-func (j *judge) rolledBack(kept []node.Claim) {
+func (j *recorder) rolledBack(t *truth) {
 	j.add(check.Event{Kind: check.Rollback})
-	for _, c := range kept {
+	for _, c := range t.claims() {
 		j.stamps[c.Incarnation] = c.ReadiedAt.UnixNano()
 		j.add(check.Event{
 			Kind: check.Keep, ID: c.ID, Topic: c.Topic, Incarnation: check.UUID(c.Incarnation),
@@ -120,4 +123,4 @@ func (j *judge) rolledBack(kept []node.Claim) {
 }
 
 // numberOf returns the submission that a row belongs to; 0 if there is no such row.
-func (j *judge) numberOf(ref node.Ref) int { return j.numbers[ref.Incarnation] }
+func (j *recorder) numberOf(ref node.Ref) int { return j.numbers[ref.Incarnation] }

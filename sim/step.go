@@ -17,7 +17,7 @@ type StepKind string
 const (
 	StepSubmit   StepKind = "submit"   // the application appends to an input topic
 	StepStart    StepKind = "start"    // a process starts
-	StepStop     StepKind = "stop"     // a process has stopped in order
+	StepStop     StepKind = "stop"     // a process has stopped cleanly
 	StepCrash    StepKind = "crash"    // a process dies
 	StepPause    StepKind = "pause"    // a process is stopped for a while
 	StepResume   StepKind = "resume"   // and goes on
@@ -111,8 +111,9 @@ func Sometimes() []string {
 		}
 	}
 	for _, name := range []string{
-		"Started", "Failed", "Resumed", "Polled", "Committed", "LeftGroup", "Rejected", "Enqueued", "Ignored",
-		"Claimed", "Fired", "Unpublished", "DeadLettered", "Deleted", "Missing", "Abandoned", "Released", "Suspected",
+		"Started", "Failed", "Resumed", "Polled", "Assigned", "StartedOver", "RecordsLost", "LineageChanged",
+		"CatchingUp", "CaughtUp", "Committed", "SkippedTaken", "LeftGroup", "Rejected", "Enqueued", "Ignored", "Claimed",
+		"Fired", "Unpublished", "DeadLettered", "Deleted", "Missing", "Abandoned", "Released", "Suspected",
 	} {
 		names = append(names, "event:"+name)
 	}
@@ -123,7 +124,8 @@ func Sometimes() []string {
 func points() []string {
 	return []string{
 		"crash", "expelled", "rebalance", "commit-fenced", "lock-wait",
-		"publish-retried", "fired-twice", "fired-direct", "zombie-insert", "reused-id-fired",
+		"publish-retried", "fired-twice", "zombie-insert", "reused-id-fired", "rolled-back", "unconfirmed", "unsent",
+		"queued", "slow-claim", "refused-message",
 	}
 }
 
@@ -161,43 +163,5 @@ func (l *life) observe(e node.Event) {
 
 // eventName returns the name of an event's type.
 func eventName(e node.Event) string {
-	switch e.(type) {
-	case node.Started:
-		return "event:Started"
-	case node.Failed:
-		return "event:Failed"
-	case node.Resumed:
-		return "event:Resumed"
-	case node.Polled:
-		return "event:Polled"
-	case node.Committed:
-		return "event:Committed"
-	case node.LeftGroup:
-		return "event:LeftGroup"
-	case node.Rejected:
-		return "event:Rejected"
-	case node.Enqueued:
-		return "event:Enqueued"
-	case node.Ignored:
-		return "event:Ignored"
-	case node.Claimed:
-		return "event:Claimed"
-	case node.Fired:
-		return "event:Fired"
-	case node.Unpublished:
-		return "event:Unpublished"
-	case node.DeadLettered:
-		return "event:DeadLettered"
-	case node.Deleted:
-		return "event:Deleted"
-	case node.Missing:
-		return "event:Missing"
-	case node.Abandoned:
-		return "event:Abandoned"
-	case node.Released:
-		return "event:Released"
-	case node.Suspected:
-		return "event:Suspected"
-	}
-	panic("sim: an event of an unknown type")
+	return "event:" + strings.TrimPrefix(fmt.Sprintf("%T", e), "node.")
 }

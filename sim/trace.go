@@ -64,9 +64,9 @@ func eventMessages(w *world, e node.Event) []int {
 	case node.Rejected:
 		return []int{numberIn(e.Record.Headers)}
 	case node.Enqueued:
-		return mapped(e.Messages, func(m node.Insertion) int { return numberIn(m.Headers) })
+		return ofMessages(e.Messages)
 	case node.Claimed:
-		return mapped(e.Messages, func(m node.Readied) int { return numberIn(m.Headers) })
+		return mapped(e.Messages, func(m node.Ready) int { return numberIn(m.Headers) })
 	case node.Fired:
 		return ofMessages(e.Messages)
 	case node.Unpublished:

@@ -18,18 +18,18 @@ type transaction struct {
 
 	effect  effect
 	stage   stage
-	history int         // the server that it was sent to
-	began   time.Time   // the store's clock when it took its locks
-	needs   []lockable  // what it has locked
-	secrets []func()    // what nobody has seen yet
-	changed bool        // it has changed something
+	history int        // the server that it was sent to
+	began   time.Time  // the store's clock when it took its locks
+	needs   []lockable // what it has locked
+	secrets []func()   // what nobody has seen yet
+	changed bool       // it has changed something
 }
 
 // stage is how far a transaction has come.
 type stage int
 
 const (
-	sent      stage = iota // it has had no effect and has no locks
+	requested stage = iota // it has had no effect and has no locks
 	locking                // it has its locks
 	committed              // it has had its effect, and may have to wait for the standby
 )
@@ -162,6 +162,15 @@ func (t *transaction) apply() {
 	before := s.truth.changes
 	t.effect.apply(s.rows)
 	t.changed = s.truth.changes > before
+	if c, claims := t.effect.(*claim); claims {
+		w.recorder.asked(l, &c.request, c.result.Messages)
+		for i := range c.result.Messages {
+			w.digest.text(c.result.Messages[i].ID)
+		}
+	}
+	if d, deletes := t.effect.(*remove); deletes {
+		w.recorder.deleteDone(l, at(d.refs, d.places()))
+	}
 	t.answerSize = t.effect.answerSize()
 	if w.observe != nil {
 		w.step(t.stepOf(StepApplied, ""))

@@ -32,9 +32,9 @@ type truth struct {
 	places map[node.Partition]node.Position
 	known  []node.Partition
 
-	suspect bool               // the server has another history than when the lineage began
-	only    []node.MessageID   // while the journal is replayed: what a claim has claimed
-	changes int                // how many there have been: a call that changes nothing commits nothing
+	suspect bool             // the server has another history than when the lineage began
+	only    []node.MessageID // while the journal is replayed: what a claim has claimed
+	changes int              // how many there have been: a call that changes nothing commits nothing
 
 	holding bool
 	held    []func()
@@ -277,7 +277,9 @@ func (t *truth) skipsAny(messages []node.Ready) bool {
 	return false
 }
 
-func (t *truth) dueOf(m *node.Ready) time.Time { return t.due[node.MessageID{ID: m.ID, Topic: m.Topic}] }
+func (t *truth) dueOf(m *node.Ready) time.Time {
+	return t.due[node.MessageID{ID: m.ID, Topic: m.Topic}]
+}
 
 // skips reports whether a claim goes past a message.
 func (t *truth) skips(m *node.Ready) bool {

@@ -27,11 +27,11 @@ type world struct {
 	queue  queue
 	digest digest
 
-	hosts  []*host // by number: the first is the application
-	store  *storeServer
-	broker *brokerServer
-	app    *application
-	judge  *judge
+	hosts    []*host // by number: the first is the application
+	store    *storeServer
+	broker   *brokerServer
+	app      *application
+	recorder *recorder
 
 	unspoilt   spoil // of all calls with which nothing goes wrong
 	mix        [opCount][]faultDescription
