@@ -41,6 +41,9 @@ func (c *clock) halt(now, nanos int64) {
 	c.offset += nanos
 }
 
+// goOn ends a halt early.
+func (c *clock) goOn(now int64) { c.base = min(c.base, now) }
+
 // trueFor returns the shortest true time in which at least d passes on this clock.
 func (c *clock) trueFor(d time.Duration) int64 {
 	n := int64(d)

@@ -175,9 +175,14 @@ func (g *group) commit(m *member, places []node.Place) {
 		if place.Position == p.committed {
 			continue
 		}
+		back := place.Offset < p.committed.Offset
 		p.committed = place.Position
-		g.world.recorder.committed(m.life, p)
-		p.trim(g.keep)
+		if back {
+			g.world.recorder.rewound(p) // an older commit has come late, or the store was set back
+		} else {
+			g.world.recorder.committed(m.life, p)
+			p.trim(g.keep)
+		}
 	}
 }
 

@@ -37,4 +37,3 @@ func Order(instants []int64) []uint64 {
 	}
 	return order
 }
-

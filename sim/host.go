@@ -318,6 +318,7 @@ func (h *host) startWhenDown() {
 func (h *host) heal(fate byte) {
 	w := h.world
 	h.fate = fate
+	h.clock.goOn(w.now)
 	h.correctWall()
 	w.recorder.stepped(h)
 	h.storeLink.heal(w.now)

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"chronos/node"
 )
 
@@ -28,9 +26,9 @@ type publishing struct {
 	records []node.Record
 	targets []*partition // nil where the topic does not exist
 	results []error
-	under   []uuid.UUID // the incarnation that each is about, if there is a claim
-	open    []int       // the records that no leader has taken
-	queued  int         // those that a leader has taken and has not appended: it hangs
+	under   []held // the claim on each, if there is one
+	open    []int  // the records that no leader has taken
+	queued  int    // those that a leader has taken and has not appended: it hangs
 	tries   int
 	timed   bool // its end is arranged for
 }
@@ -191,7 +189,7 @@ func (b *publishing) dequeued(i int) {
 func (b *publishing) append(i int) {
 	for range 1 + number(b.duplicated) {
 		appended := b.targets[i].append(b.records[i])
-		b.life.host.world.app.published(appending{b.life, b.under[i], b.duplicated}, appended)
+		b.life.host.world.app.published(appending{b.life, b.under[i].incarnation, b.duplicated}, appended)
 	}
 	b.results[i] = nil
 }

@@ -252,11 +252,10 @@ func (j *recorder) rewound(p *partition) {
 // finish ends the history.
 func (j *recorder) finish() { j.add(check.Event{Kind: check.End}) }
 
-// publishing tells that publishes begin. It returns for each record the incarnation that the node holds a claim on,
-// or nothing.
-func (j *recorder) publishing(l *life, records []node.Record) []uuid.UUID {
+// publishing tells that publishes begin. It returns for each record the claim that the node holds, or nothing.
+func (j *recorder) publishing(l *life, records []node.Record) []held {
 	w := j.world
-	under := make([]uuid.UUID, len(records))
+	under := make([]held, len(records))
 	mono := l.host.clock.mono(w.now)
 	wall := sinceEpoch(l.host.clock.wall(w.now))
 	for i := range records {
@@ -265,7 +264,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []uuid.UUID {
 			Wall: wall,
 		}
 		if h, held := j.held[l][heldKeyOf(records[i].Headers)]; held {
-			under[i] = h.incarnation
+			under[i] = h
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 		}
 		j.add(e)
@@ -274,11 +273,12 @@ func (j *recorder) publishing(l *life, records []node.Record) []uuid.UUID {
 }
 
 // outcome takes note of the results that the engine gets for its publishes.
-func (j *recorder) outcome(l *life, records []node.Record, results []error, under []uuid.UUID) {
+func (j *recorder) outcome(l *life, records []node.Record, results []error, under []held) {
 	for i := range records {
+		key := heldKeyOf(records[i].Headers)
 		switch {
-		case results[i] == nil && under[i] != uuid.Nil:
-			delete(j.held[l], heldKeyOf(records[i].Headers))
+		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]:
+			delete(j.held[l], key) // unless it has been claimed anew meanwhile
 		case results[i] != nil && !rejected(results[i]) && !errors.Is(results[i], node.ErrUnsent):
 			j.add(check.Event{Kind: check.Unknown, Node: l.label, Message: numberIn(records[i].Headers)})
 		}
