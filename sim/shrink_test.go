@@ -1,0 +1,46 @@
+package sim_test
+
+import (
+	"testing"
+
+	"chronos/sim"
+)
+
+// TestShrinkFindsSmallPlans breaks the simulation on purpose, and expects that of dozens of faults and messages only a
+// few are left. The smaller setup breaks the same invariant, again and again.
+func TestShrinkFindsSmallPlans(t *testing.T) {
+	for _, name := range []string{
+		"delete-by-id", "upsert", "publish-timeout-is-success", "delete-if-owner", "stuck-not-own", "commit-first",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := sim.MutantByName(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			setup, result, seeds := sim.Hunt(m, 1, 2000)
+			if seeds == 0 {
+				t.Fatal("the mutant survives")
+			}
+			small, found := sim.Shrink(setup, 2000)
+			if !found {
+				t.Fatal("the plan of the run does not replay it")
+			}
+			if got, want := small.Result.Violation.Invariant, result.Violation.Invariant; got != want {
+				t.Errorf("the small plan breaks %s instead of %s", got, want)
+			}
+			faults, messages := len(small.Setup.Plan.Faults), len(small.Setup.Plan.Messages)
+			t.Logf("%d faults, %d messages, %d nodes after %d runs, from %d faults and %d messages: %v",
+				faults, messages, small.Setup.Options.Nodes, small.Runs,
+				len(result.Plan.Faults), len(result.Plan.Messages), small.Setup.Plan.Faults)
+			if faults > 3 || messages > 3 {
+				t.Errorf("%d faults and %d messages are left: %v", faults, messages, small.Setup.Plan)
+			}
+			if again := sim.Run(small.Setup); again.Hash != small.Result.Hash {
+				t.Error("the small plan has two traces")
+			}
+		})
+	}
+	if _, found := sim.Shrink(sim.Setup{Options: sim.DefaultOptions()}, 100); found {
+		t.Error("a run that breaks nothing has been made smaller")
+	}
+}
