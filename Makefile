@@ -22,8 +22,8 @@ DURATION ?= 1h
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
-build: ## Build the binary, bin/chronos
-	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/chronos ./cmd/chronos
+build: ## Build the binaries, bin/chronos and bin/lab
+	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/chronos ./cmd/lab
 
 unit: ## Run the tests that need no servers and no network
 	scripts/setup compiler
@@ -36,29 +36,29 @@ race: ## Run all tests with the race detector, on a real Kafka and a real Postgr
 	scripts/with-servers go test -race -shuffle=on $(PKG)
 
 sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (1 minute)
-	bin/chronos sim --scenario all --twice
-	bin/chronos sim --seed $(SEED) --seeds $(SEEDS) --twice
+	bin/lab sim --scenario all --twice
+	bin/lab sim --seed $(SEED) --seeds $(SEEDS) --twice
 
 sim-long: build ## Simulate worlds from SEED on for DURATION (1h)
-	bin/chronos sim --seed $(SEED) --duration $(DURATION)
+	bin/lab sim --seed $(SEED) --duration $(DURATION)
 
 replay: build ## Simulate one world again: SEED=7, or the plan that a failure has left: PLAN=chronos-sim-7.txt
-	bin/chronos sim $(if $(PLAN),--plan '$(PLAN)',--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
+	bin/lab sim $(if $(PLAN),--plan '$(PLAN)',--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
 
 mutants: build ## Hunt every mutant in five series of seeds, and print how soon each is caught (1 minute)
-	bin/chronos sim --break all
+	bin/lab sim --break all
 
 model: build ## Search all interleavings of a small cluster for broken promises
-	bin/chronos model
+	bin/lab model
 
-chaos: ## Run all scenarios on real servers, with faults drawn from SEED (10 minutes)
-	go run ./chaos/cmd/chaos --seed $(SEED) --report .cache/chaos.html
+chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (10 minutes)
+	bin/lab chaos --seed $(SEED) --report .cache/chaos.html
 
-chaos-long: ## The same from SEED on, one seed after the other, for DURATION (1h)
-	go run ./chaos/cmd/chaos --seed $(SEED) --duration $(DURATION) --report .cache/chaos.html
+chaos-long: build ## The same from SEED on, one seed after the other, for DURATION (1h)
+	bin/lab chaos --seed $(SEED) --duration $(DURATION) --report .cache/chaos.html
 
-chaos-mutants: ## Run broken nodes on real servers, and see that the suite notices
-	go run ./chaos/cmd/chaos --seed $(SEED) --mutants
+chaos-mutants: build ## Run broken nodes on real servers, and see that the suite notices
+	bin/lab chaos --seed $(SEED) --mutants
 
 vet: ## Run go vet
 	go vet ./...

@@ -36,7 +36,7 @@ type Config struct {
 	// Start is the command of another implementation to run in place of a node; "" for none.
 	Start string
 
-	// Mutant is the broken variant to run, of a binary that was built with the tag chaosmutant; "" for none.
+	// Mutant is the broken variant to run, which only cmd/lab/brokennode has; "" for none.
 	Mutant string
 
 	// HoldTime is that of the nodes.
@@ -66,17 +66,17 @@ func Prepare(ctx context.Context, config *Config) (undo func() error, err error)
 	return func() error { return os.RemoveAll(dir) }, build(ctx, config.Binary, config.Mutant != "")
 }
 
-// build builds the node. Mutants are in no binary but one that is built for them.
+// build builds the node, or the one that is broken on purpose, which is a program of its own.
 func build(ctx context.Context, binary string, mutants bool) error {
 	root, err := repository()
 	if err != nil {
 		return err
 	}
-	arguments := []string{"build", "-o", binary}
+	program := "./cmd/chronos"
 	if mutants {
-		arguments = append(arguments, "-tags", "chaosmutant")
+		program = "./cmd/lab/brokennode"
 	}
-	build := exec.CommandContext(ctx, "go", append(arguments, "./cmd/chronos")...)
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, program)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the node: %w: %s", err, out)

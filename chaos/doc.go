@@ -23,7 +23,7 @@
 //     machine that is too busy from nodes that are slow.
 //   - nemesis.go, disk.go, scenarios.go: faults, and when they strike. run.go: one scenario from beginning to end.
 //   - mutants.go: the broken nodes that the suite has to notice, and where.
-//   - report.go: tables and pages for people. cmd/chaos is the command behind `make chaos`.
+//   - report.go: tables and pages for people. `lab chaos` is the command behind `make chaos`.
 //
 // Servers listen on 127.0.0.1, are started by the suite itself, and end with it: also when it is killed, where
 // testcontainers' reaper sees to the containers.

@@ -6,8 +6,8 @@ import (
 	"chronos/sim/check"
 )
 
-// Mutant is a broken variant of a node, to show that the suite has teeth. It is in no binary but one that is built with
-// the tag chaosmutant: cmd/chronos/mutant.go.
+// Mutant is a broken variant of a node, to show that the suite has teeth. It is in a program
+// of its own, cmd/lab/brokennode.
 type Mutant struct {
 	Name, About string
 

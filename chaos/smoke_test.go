@@ -39,7 +39,7 @@ func TestSmoke(t *testing.T) {
 			t.Logf("%d submitted, %d fired, %d duplicates %v, judged %v", r.Submitted, r.Verdict.Summary.Fired,
 				r.Verdict.Summary.Duplicates, r.Verdict.Summary.Excuses, r.Verdict.Judged)
 			if !r.Passed() {
-				t.Errorf("go run ./chaos/cmd/chaos --scenario %s --seed %d\n%v\n%v\n%s",
+				t.Errorf("go run ./cmd/lab chaos --scenario %s --seed %d\n%v\n%v\n%s",
 					s.Name, r.Seed, r.Verdict.Violations, r.Broken, said.String())
 			}
 			if r.Faults == 0 || r.Verdict.Summary.Fired < r.Submitted/2 || len(r.Verdict.Judged) < 14 {

@@ -148,6 +148,7 @@ func (e *enqueuer) begin(ctx context.Context) bool {
 		e.owned[shard{a.Topic, a.Number}] = &reading{
 			a.Partition, a.First, places[i].Position, places[i].Position,
 		}
+		e.uncommitted = e.uncommitted || a.Committed.Offset != places[i].Offset
 	}
 	e.observe(Assigned{Assignments: e.assigned, Starts: places})
 	e.assigned = nil

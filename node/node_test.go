@@ -33,7 +33,7 @@ func TestFiresOnceAndOnTime(t *testing.T) {
 		for _, d := range got {
 			deadline := want[string(d.Value)]
 			early := deadline.Sub(d.at)
-			if early > 50*time.Millisecond {
+			if early > 0 {
 				t.Errorf("%s is early by %v", d.Value, early)
 			}
 			// The first messages come in faster than a node takes them, seven at a time.
@@ -76,7 +76,7 @@ func TestPrecision(t *testing.T) {
 			t.Fatalf("%d deliveries", len(got))
 		}
 		for i, d := range got {
-			due := start.Add(2*time.Second + time.Duration(i)*13*time.Millisecond - 50*time.Millisecond)
+			due := start.Add(2*time.Second + time.Duration(i)*13*time.Millisecond)
 			// One turn of the loop: a delete, a claim and a publish may be under way.
 			if late := d.at.Sub(due); late < 0 || late > 10*time.Millisecond {
 				t.Errorf("%s came %v after it was due", d.Value, late)
@@ -91,7 +91,7 @@ func TestShortDelay(t *testing.T) {
 		w := newWorld(t)
 		w.run(config(0), nil)
 		pass(time.Second)
-		due := time.Now().Add(130*time.Millisecond - 50*time.Millisecond)
+		due := time.Now().Add(130 * time.Millisecond)
 		w.submit("x", 130*time.Millisecond)
 		pass(time.Second)
 		got := w.on("out")
@@ -110,8 +110,8 @@ func TestDuplicates(t *testing.T) {
 		w.submit("x", time.Hour)
 		w.submit("x", time.Hour)
 		w.submit("x", -time.Hour)
-		w.submit("y", -time.Hour) // fires at once
-		w.submit("y", time.Second)
+		w.submit("y", -time.Hour)  // fires at once
+		w.submit("y", time.Second) // came before that
 		w.run(config(0), nil)
 		pass(500 * time.Millisecond)
 		if got := w.values("out"); len(got) != 1 || got["value y"] != 1 {
@@ -120,7 +120,7 @@ func TestDuplicates(t *testing.T) {
 		pass(time.Second)
 		w.submit("y", time.Second)
 		pass(2 * time.Second)
-		if got := w.values("out"); len(got) != 1 || got["value y"] != 3 {
+		if got := w.values("out"); len(got) != 1 || got["value y"] != 2 {
 			t.Errorf("delivered then: %v", got)
 		}
 		pass(time.Hour)
@@ -131,8 +131,8 @@ func TestDuplicates(t *testing.T) {
 		for _, e := range seen[node.Ignored](w) {
 			ignored += len(e.IDs)
 		}
-		if ignored != 2 {
-			t.Errorf("%d ignored, want 2", ignored)
+		if ignored != 3 {
+			t.Errorf("%d ignored, want 3", ignored)
 		}
 		w.empty()
 	})
@@ -146,10 +146,7 @@ func TestRoutes(t *testing.T) {
 		c.Routes = []node.Route{{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}}
 		r := w.submit("x", time.Second)
 		r.Topic = "in2"
-		w.mu.Lock()
-		r.Offset = int64(len(w.input))
-		w.input = append(w.input, r)
-		w.mu.Unlock()
+		w.submitRecord(r)
 		w.run(c, nil)
 		pass(2 * time.Second)
 		if len(w.on("out")) != 1 || len(w.on("out2")) != 1 {
@@ -215,7 +212,7 @@ func everyCall(t *testing.T, decide func(fail int, effect bool) func(int, string
 					if _, err := fmt.Sscanf(string(d.Value), "value m%d", &i); err != nil {
 						t.Fatal(err)
 					}
-					due := start.Add(time.Duration(i)*100*time.Millisecond - 50*time.Millisecond)
+					due := start.Add(time.Duration(i) * 100 * time.Millisecond)
 					if d.at.Before(due) {
 						t.Errorf("%s: message %d is early", name, i)
 					}
@@ -263,10 +260,10 @@ func TestAbandonsOldClaims(t *testing.T) {
 		w.submit("x", time.Second)
 		var slow atomic.Bool
 		w.run(config(0), func(_ int, call string) (error, bool) {
-			if call == "ready" && !slow.Load() {
+			if call == "claim" && !slow.Load() {
 				// The reply to the claim that takes x comes after 3 s: too late to publish it.
 				for _, row := range w.store.Dump() {
-					slow.Store(time.Until(row.Due) < 300*time.Millisecond)
+					slow.Store(time.Until(row.Due) < 200*time.Millisecond)
 				}
 				if slow.Load() {
 					<-time.After(3 * time.Second)
@@ -359,7 +356,7 @@ func TestPutsOffWhatIsRejected(t *testing.T) {
 				if string(r.Value) == "value p1" {
 					tries++
 				}
-				return node.ErrNoTopic
+				return node.ErrRejected
 			}
 			return nil
 		}
@@ -389,6 +386,38 @@ func TestPutsOffWhatIsRejected(t *testing.T) {
 	})
 }
 
+// A topic that is missing is looked for every few seconds, a few messages at a time; all of them come out soon after
+// it is there, however long it was away.
+func TestTopicMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var tried atomic.Int64
+		var missing atomic.Bool
+		missing.Store(true)
+		w.refuse = func(node.Record) error {
+			if missing.Load() {
+				tried.Add(1)
+				return node.ErrNoTopic
+			}
+			return nil
+		}
+		for i := range 300 {
+			w.submit(id(i), time.Second)
+		}
+		w.run(config(0), nil)
+		pass(10 * time.Minute)
+		if tried.Load() > 50*10*60 {
+			t.Errorf("%d messages were tried in ten minutes", tried.Load())
+		}
+		missing.Store(false)
+		pass(4 * time.Second)
+		if got := w.values("out"); len(got) != 300 {
+			t.Errorf("%d of 300 within four seconds", len(got))
+		}
+		w.empty()
+	})
+}
+
 // While the store is away nothing is committed or lost; after a while the node leaves its group; when the store is
 // back it takes up its work.
 func TestStoreAway(t *testing.T) {
@@ -399,7 +428,7 @@ func TestStoreAway(t *testing.T) {
 		var calls atomic.Int64
 		w.run(config(0), func(_ int, call string) (error, bool) {
 			switch call {
-			case "sleep", "poll", "commit", "publish", "leave":
+			case "sleep", "poll", "start", "commit", "publish", "leave":
 				return nil, true
 			}
 			if !away.Load() {
@@ -440,7 +469,7 @@ func TestBrokerAway(t *testing.T) {
 		}
 		var away atomic.Bool
 		w.run(config(0), func(_ int, call string) (error, bool) {
-			if away.Load() && slices.Contains([]string{"poll", "commit", "publish"}, call) {
+			if away.Load() && slices.Contains([]string{"poll", "start", "commit", "publish"}, call) {
 				return errInjected, false
 			}
 			return nil, true
@@ -462,11 +491,15 @@ func TestDeletesAfterReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.submit("x", time.Second)
-		first := true
+		var publishing, published atomic.Bool
 		w.run(config(0), func(_ int, call string) (error, bool) {
-			if call == "publish" && first {
-				first = false
+			switch {
+			case call == "publish" && !published.Load():
+				publishing.Store(true)
 				<-time.After(6 * time.Second) // longer than the hold time
+				published.Store(true)
+			case call == "claim" && publishing.Load() && !published.Load():
+				return errInjected, false // nobody else gets to it meanwhile
 			}
 			return nil, true
 		})

@@ -68,7 +68,7 @@ type MessageID struct {
 }
 
 // Partition names a partition of one topic. A topic that was deleted and created again under its name has another
-// TopicID, and is another topic.
+// TopicID, and is another topic. TopicID and Number are the name, Topic is for people: a TopicID never comes with two.
 type Partition struct {
 	Topic   string
 	TopicID uuid.UUID
@@ -141,12 +141,13 @@ type BindRequest struct {
 	// Cluster is the id of the Kafka cluster, and Group the name of the consumer group.
 	Cluster, Group string
 
-	// Force binds a store anew that belongs to others. Somebody has decided that.
+	// Force binds a store anew that belongs to others. Somebody has decided that. Positions and messages stay.
 	Force bool
 
 	// Adopt are the positions to begin with, which are stored together with the adoption if Bound.Adopting was true:
 	// what the consumer group of an older deployment, which kept no positions in its store, has committed. Partitions
-	// that have a position keep it. nil adopts nothing; an empty slice adopts that nothing was committed.
+	// that have a position keep it. nil adopts nothing; an empty slice adopts that nothing was committed. A store that
+	// belongs to others after the call adopts nothing.
 	Adopt []Place
 }
 
@@ -173,7 +174,8 @@ type TakeRequest struct {
 	From []Place
 
 	// Items are records, in offset order within each partition. Each is decided on by the position that its
-	// partition had before the call: what is below it was taken in before, and is skipped.
+	// partition had before the call: what is below it was taken in before, and is skipped. The last one of a partition
+	// that is not skipped sets its position, be it upwards or downwards.
 	Items []Item
 }
 
@@ -218,7 +220,8 @@ type TakeResult struct {
 
 	// Taken is how many of the items were dealt with: all of them, unless the store can never keep the message at
 	// that index, and says in Refusal, in one sentence, why. The items before it are taken in, and that one and
-	// those after it are not.
+	// those after it are not. Every message for which Message.Refusal has a reason is refused, with that sentence, if
+	// its record is to be taken in; what is Untaken or was taken in before is not looked at.
 	Taken   int
 	Refusal string
 
@@ -240,14 +243,15 @@ type Outcome int
 
 // The outcomes of a take.
 const (
-	// Skipped: the record was taken in before, and its message is not in the store (any more) under the
-	// incarnation of the request.
+	// Skipped: the record was taken in before, whatever its action was, and its message is not in the store (any
+	// more) under the incarnation of the request.
 	Skipped Outcome = iota + 1
 
-	// Passed: the action was Pass.
+	// Passed: the action was Pass, and this call has taken the record in.
 	Passed
 
-	// Scheduled: the message is stored, by this call or by an earlier one with the same incarnation.
+	// Scheduled: the message is stored, by this call or by an earlier one with the same incarnation. A record that was
+	// taken in before has this outcome, too, so that a repeated take answers as the first one did.
 	Scheduled
 
 	// Duplicate: another incarnation of the same id and topic waits or is ready, or came earlier in the request.
@@ -268,21 +272,22 @@ type CatchUpRequest struct {
 	// Lineage is the lineage that the caller has seen. If the store is in another, the call does nothing.
 	Lineage int64
 
-	// Begin begins a new lineage, with a number above Lineage and Floor, that of the highest lineage that the caller
-	// knows of: a store that was set back has forgotten some. Without Begin the marks of partitions that are not in
-	// Marks are given up, and none of the others is raised.
+	// Begin begins a new lineage, with the next number above Lineage and Floor, that of the highest lineage that the
+	// caller knows of: a store that was set back has forgotten some. Without Begin the marks of partitions that are not
+	// in Marks are given up, and none of the others is raised.
 	Begin bool
 	Floor int64
 
-	// Hold is how long after the beginning nothing is claimed.
+	// Hold is how long after the beginning nothing is claimed, by the store's clock; only with Begin.
 	Hold time.Duration
 
 	// Marks are the ends of the logs of all partitions of all input topics. A partition that has no position is given
-	// one at Extent.First.
+	// one at Extent.First, with UnknownEpoch. A mark that the position (after Rewind) has reached already is none, and
+	// one that was reached once stays so, whatever the position does then.
 	Marks []Extent
 
-	// Rewind are positions to set, whatever they are; only with Begin. They are the only way in which a position
-	// is lowered on purpose.
+	// Rewind are positions to set, whatever they are, or whether there are any; only with Begin. They are the only way
+	// in which a position is lowered on purpose.
 	Rewind []Place
 }
 

@@ -24,10 +24,11 @@ type world struct {
 	store *memory.Store
 
 	mu        sync.Mutex
-	input     []node.Record
-	committed int64
+	input     map[string][]node.Record // by topic, each of one partition
+	committed map[string]int64
 	output    []delivery
 	refuse    func(node.Record) error
+	hangs     func(node.Record) bool // whether a publish runs into its time limit, and nothing appears
 	events    []node.Event
 }
 
@@ -40,9 +41,12 @@ type delivery struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	return &world{
-		t:      t,
-		store:  memory.New(time.Now),
-		refuse: func(node.Record) error { return nil },
+		t:         t,
+		store:     memory.New(time.Now),
+		input:     map[string][]node.Record{},
+		committed: map[string]int64{},
+		refuse:    func(node.Record) error { return nil },
+		hangs:     func(node.Record) bool { return false },
 	}
 }
 
@@ -54,6 +58,7 @@ type gate struct {
 	// and whether it takes effect first.
 	decide func(n int, call string) (err error, effect bool)
 	dead   bool
+	died   chan struct{} // closed when the node dies: whoever sleeps has to notice
 }
 
 var (
@@ -81,7 +86,10 @@ func (g *gate) pass(call string, effect func()) error {
 	}
 	if errors.Is(err, errCrash) {
 		g.mu.Lock()
-		g.dead = true
+		if !g.dead {
+			g.dead = true
+			close(g.died)
+		}
 		g.mu.Unlock()
 		runtime.Goexit()
 	}
@@ -99,7 +107,6 @@ func (g *gate) state() (calls int, dead bool) {
 type clock struct {
 	gate  *gate
 	start time.Time
-	rung  chan struct{}
 }
 
 func (c *clock) Now() time.Time      { return time.Now().UTC() }
@@ -108,23 +115,32 @@ func (c *clock) Mono() time.Duration { return time.Since(c.start) }
 func (c *clock) Sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
+	case <-c.gate.died:
 	case <-time.After(d):
 	}
 	_ = c.gate.pass("sleep", func() {})
 }
 
-func (c *clock) SleepUntilRung(ctx context.Context, d time.Duration) {
+func (c *clock) Bell() node.Bell { return &bell{c, make(chan struct{}, 1)} }
+
+type bell struct {
+	clock *clock
+	rung  chan struct{}
+}
+
+func (b *bell) Sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-c.rung:
+	case <-b.clock.gate.died:
+	case <-b.rung:
 	case <-time.After(d):
 	}
-	_ = c.gate.pass("sleep", func() {})
+	_ = b.clock.gate.pass("sleep", func() {})
 }
 
-func (c *clock) Ring() {
+func (b *bell) Ring() {
 	select {
-	case c.rung <- struct{}{}:
+	case b.rung <- struct{}{}:
 	default:
 	}
 }
@@ -135,26 +151,38 @@ type gatedStore struct {
 	inner node.Store
 }
 
-func (s gatedStore) Insert(
-	ctx context.Context, r node.InsertRequest,
-) (results []node.InsertResult, err error) {
-	return through(s.gate, "insert", func() ([]node.InsertResult, error) { return s.inner.Insert(ctx, r) })
+func (s gatedStore) Bind(ctx context.Context, r node.BindRequest) (node.Bound, error) {
+	return through(s.gate, "bind", func() (node.Bound, error) { return s.inner.Bind(ctx, r) })
 }
 
-func (s gatedStore) Present(ctx context.Context, ids []node.MessageID) ([]bool, error) {
-	return through(s.gate, "present", func() ([]bool, error) { return s.inner.Present(ctx, ids) })
+func (s gatedStore) Positions(
+	ctx context.Context, places []node.Place,
+) (positions []node.Position, state node.State, err error) {
+	state, err = through(s.gate, "positions", func() (node.State, error) {
+		positions, state, err = s.inner.Positions(ctx, places)
+		return state, err
+	})
+	return positions, state, err
 }
 
-func (s gatedStore) Ready(ctx context.Context, r node.ReadyRequest) ([]node.Readied, error) {
-	return through(s.gate, "ready", func() ([]node.Readied, error) { return s.inner.Ready(ctx, r) })
+func (s gatedStore) Take(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
+	return through(s.gate, "take", func() (node.TakeResult, error) { return s.inner.Take(ctx, r) })
+}
+
+func (s gatedStore) CatchUp(ctx context.Context, r node.CatchUpRequest) (node.State, error) {
+	return through(s.gate, "catch up", func() (node.State, error) { return s.inner.CatchUp(ctx, r) })
+}
+
+func (s gatedStore) Claim(ctx context.Context, r node.ClaimRequest) (node.ClaimResult, error) {
+	return through(s.gate, "claim", func() (node.ClaimResult, error) { return s.inner.Claim(ctx, r) })
 }
 
 func (s gatedStore) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return through(s.gate, "delete", func() ([]bool, error) { return s.inner.Delete(ctx, refs) })
 }
 
-func (s gatedStore) Stuck(ctx context.Context, r node.StuckRequest) ([]node.Claim, error) {
-	return through(s.gate, "stuck", func() ([]node.Claim, error) { return s.inner.Stuck(ctx, r) })
+func (s gatedStore) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	return through(s.gate, "expired", func() ([]node.Claim, error) { return s.inner.Expired(ctx, limit) })
 }
 
 func (s gatedStore) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
@@ -172,57 +200,121 @@ func through[T any](g *gate, call string, effect func() (T, error)) (result T, e
 	return result, inner
 }
 
-// gatedBroker is the broker as one node sees it. All nodes are given all of the input topic.
-type gatedBroker struct {
-	gate  *gate
-	world *world
-	next  int64
-	limit int
-	left  bool
+// gatedSource is the input topics as one node sees them. All nodes are given all of them: what keeps a record from
+// being taken in twice is the store.
+type gatedSource struct {
+	gate   *gate
+	world  *world
+	topics []string
+	joined bool
+	next   map[string]int64 // of the topics that were started
+	limit  int
 }
 
-func (b *gatedBroker) Poll(ctx context.Context) (records []node.Record, err error) {
-	err = b.gate.pass("poll", func() {
-		b.world.mu.Lock()
-		defer b.world.mu.Unlock()
-		if b.left {
-			b.left, b.next = false, b.world.committed
+func (s *gatedSource) Poll(ctx context.Context) (b node.Batch, err error) {
+	err = s.gate.pass("poll", func() {
+		s.world.mu.Lock()
+		defer s.world.mu.Unlock()
+		if !s.joined {
+			for _, e := range s.extents() {
+				committed, some := s.world.committed[e.Topic]
+				if !some {
+					committed = -1
+				}
+				b.Assigned = append(b.Assigned, node.Assignment{
+					Extent: e, Committed: node.Position{Epoch: node.UnknownEpoch, Offset: committed},
+				})
+			}
+			return
 		}
-		rest := b.world.input[b.next:]
-		records = slices.Clone(rest[:min(len(rest), b.limit)])
+		for _, topic := range s.topics {
+			next, started := s.next[topic]
+			if !started {
+				continue
+			}
+			rest := s.world.input[topic][next:]
+			rest = rest[:min(len(rest), s.limit-len(b.Records))]
+			b.Records = append(b.Records, rest...)
+		}
 	})
 	if err != nil {
-		return nil, err
+		return node.Batch{}, err
 	}
-	b.next += int64(len(records))
-	if len(records) == 0 {
+	s.joined = true
+	for _, r := range b.Records {
+		s.next[r.Topic] = r.Offset + 1
+	}
+	if len(b.Records)+len(b.Assigned) == 0 {
 		select {
 		case <-ctx.Done():
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return records, nil
+	return b, nil
 }
 
-func (b *gatedBroker) Commit(_ context.Context, records []node.Record) error {
-	return b.gate.pass("commit", func() {
-		b.world.mu.Lock()
-		defer b.world.mu.Unlock()
-		b.world.committed = max(b.world.committed, records[len(records)-1].Offset+1)
+func (s *gatedSource) Start(_ context.Context, places []node.Place) error {
+	return s.gate.pass("start", func() {
+		for _, p := range places {
+			s.next[p.Topic] = p.Offset
+		}
 	})
 }
 
-func (b *gatedBroker) Leave(context.Context) error {
-	return b.gate.pass("leave", func() { b.left = true })
+func (s *gatedSource) Commit(_ context.Context, places []node.Place) error {
+	return s.gate.pass("commit", func() {
+		s.world.mu.Lock()
+		defer s.world.mu.Unlock()
+		for _, p := range places {
+			s.world.committed[p.Topic] = max(s.world.committed[p.Topic], p.Offset)
+		}
+	})
 }
 
-func (b *gatedBroker) Publish(_ context.Context, records []node.Record) []error {
+func (s *gatedSource) Extents(context.Context) (extents []node.Extent, err error) {
+	err = s.gate.pass("extents", func() {
+		s.world.mu.Lock()
+		defer s.world.mu.Unlock()
+		extents = s.extents()
+	})
+	return extents, err
+}
+
+func (s *gatedSource) extents() (extents []node.Extent) {
+	for _, topic := range s.topics {
+		extents = append(extents, node.Extent{
+			Partition: node.Partition{Topic: topic, TopicID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(topic))},
+			End:       int64(len(s.world.input[topic])),
+		})
+	}
+	return extents
+}
+
+func (s *gatedSource) Leave(context.Context) error {
+	return s.gate.pass("leave", func() {
+		s.joined = false
+		clear(s.next)
+	})
+}
+
+// gatedSink is the output topics as one node sees them.
+type gatedSink struct {
+	gate  *gate
+	world *world
+}
+
+func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
 	<-time.After(2 * time.Millisecond)
+	late := slices.ContainsFunc(records, b.world.hangs)
 	errs := make([]error, len(records))
 	err := b.gate.pass("publish", func() {
 		b.world.mu.Lock()
 		defer b.world.mu.Unlock()
 		for i, r := range records {
+			if b.world.hangs(r) {
+				errs[i] = errInjected
+				continue
+			}
 			if errs[i] = b.world.refuse(r); errs[i] == nil {
 				b.world.output = append(b.world.output, delivery{r, time.Now()})
 			}
@@ -232,6 +324,9 @@ func (b *gatedBroker) Publish(_ context.Context, records []node.Record) []error 
 		for i := range errs {
 			errs[i] = err
 		}
+	}
+	if late {
+		<-time.After(2 * time.Second)
 	}
 	return errs
 }
@@ -254,13 +349,16 @@ type running struct {
 // run starts a node.
 func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)) *running {
 	w.t.Helper()
-	g := &gate{decide: decide}
-	w.mu.Lock()
-	broker := &gatedBroker{gate: g, world: w, next: w.committed, limit: 7}
-	w.mu.Unlock()
+	g := &gate{decide: decide, died: make(chan struct{})}
+	source := &gatedSource{gate: g, world: w, next: map[string]int64{}, limit: 7}
+	for _, r := range c.Routes {
+		source.topics = append(source.topics, r.Input)
+	}
 	n, err := node.New(c,
-		&clock{gate: g, start: time.Now(), rung: make(chan struct{}, 1)},
-		gatedStore{g, w.store}, broker,
+		node.Ports{
+			Clock: &clock{gate: g, start: time.Now()}, Store: gatedStore{g, w.store}, Source: source,
+			Sink: &gatedSink{g, w},
+		},
 		func(e node.Event) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -273,7 +371,7 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		n.Run(ctx)
+		n.Run(ctx, node.Goroutines())
 	}()
 	stop := func() {
 		cancel()
@@ -303,8 +401,11 @@ func (w *world) submit(id string, in time.Duration, headers ...node.Header) node
 func (w *world) submitRecord(r node.Record) node.Record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.Topic, r.Offset = "in", int64(len(w.input))
-	w.input = append(w.input, r)
+	if r.Topic == "" {
+		r.Topic = "in"
+	}
+	r.Offset = int64(len(w.input[r.Topic]))
+	w.input[r.Topic] = append(w.input[r.Topic], r)
 	return r
 }
 
@@ -334,7 +435,7 @@ func (w *world) values(topic string) map[string]int {
 func (w *world) commits() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.committed
+	return w.committed["in"]
 }
 
 // seen returns the events of the type of example.
@@ -361,8 +462,10 @@ func (w *world) empty() {
 		w.t.Errorf("left in the store: %s of %s, due %v, readied by %v at %v",
 			row.ID, row.Topic, row.Due, row.ReadiedBy, row.ReadiedAt)
 	}
-	if w.committed != int64(len(w.input)) {
-		w.t.Errorf("committed %d of %d records", w.committed, len(w.input))
+	for topic, records := range w.input {
+		if w.committed[topic] != int64(len(records)) {
+			w.t.Errorf("committed %d of %d records of %s", w.committed[topic], len(records), topic)
+		}
 	}
 }
 

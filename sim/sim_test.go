@@ -116,7 +116,7 @@ func TestSwarm(t *testing.T) {
 		result := sim.Run(sim.Setup{Options: sim.Swarm(seed)})
 		coverage.Add(result.Coverage)
 		if v := result.Violation; v != nil {
-			t.Errorf("chronos sim --seed %d: %s at %v: %s", seed, v.Invariant, v.At, v.Detail)
+			t.Errorf("lab sim --seed %d: %s at %v: %s", seed, v.Invariant, v.At, v.Detail)
 		}
 	}
 	if missing := coverage.Missing(); len(missing) > 0 && !testing.Short() {

@@ -7,19 +7,19 @@ import (
 	"io"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node/broker/kafka"
+	"chronos/node/service"
 )
 
 // answerTimeout is how long a command that a person waits for gives Kafka to answer at all.
-const answerTimeout = 5 * time.Second
+const answerTimeout = service.AnswerTimeout
 
 // connect returns a client of the cluster that settings describe. It fails soon, and says why, when no broker answers.
-func connect(ctx context.Context, settings *kafkaSettings, options ...kgo.Opt) (*kgo.Client, error) {
-	config, err := settings.connection()
+func connect(ctx context.Context, settings *service.Settings, options ...kgo.Opt) (*kgo.Client, error) {
+	config, err := settings.Connection()
 	if err != nil {
 		return nil, err
 	}
@@ -54,3 +54,6 @@ func connectError(brokers string, err error) error {
 		return fmt.Errorf("connect to Kafka at %s: %s", brokers, oneLine(err))
 	}
 }
+
+// oneLine returns what err says, on one line.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

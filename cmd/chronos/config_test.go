@@ -442,25 +442,3 @@ func assertSecret(t *testing.T, secret, said string) {
 		t.Errorf("this was said:\n%s", said)
 	}
 }
-
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"a", "", 1},
-		{"", "ab", 2},
-		{"abc", "abc", 0},
-		{"abc", "axc", 1},
-		{"abc", "ac", 1},
-		{"ac", "abc", 1},
-		{"abcd", "acbd", 2},
-		{"hold-tmie", "hold-time", 2},
-		{"kitten", "sitting", 3},
-	} {
-		if got := chronos.EditDistance(c.a, c.b); got != c.want {
-			t.Errorf("the distance from %q to %q is %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}

@@ -17,18 +17,18 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"chronos/node"
+	"chronos/node/broker/embedded"
 	"chronos/node/broker/kafka"
-	"chronos/node/clock/system"
+	"chronos/node/service"
 )
 
 // devCommand runs everything in one process.
 type devCommand struct {
-	Listen   string  `default:"127.0.0.1:9092" help:"Address of the broker; port 0 takes a free one."`
-	DataDir  string  `placeholder:"FOLDER" help:"Keep all messages there, over restarts. Default nowhere."`
-	LogLevel setting `placeholder:"LEVEL" help:"debug, info, warn or error. Default warn."`
+	Listen  string `default:"127.0.0.1:9092" help:"Address of the broker; port 0 takes a free one."`
+	DataDir *text  `placeholder:"FOLDER" help:"Keep all messages there, over restarts. Default nowhere."`
+
+	sandboxSettings
 }
 
 // Help says what is not as in production.
@@ -39,22 +39,25 @@ message, so that "chronos tail" can tell how late it is.
 It is for trying and testing, not for messages that you need.`
 }
 
-// devDead is the dead-letter topic of the embedded node.
-const devDead = "chronos.dead"
+// The dead-letter topic and the consumer group of the embedded node.
+const (
+	devDead  = "chronos.dead"
+	devGroup = "chronos"
+)
 
 // Run runs a broker, a store and a node until ctx is done.
 func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
-	level, err := (&logSettings{LogLevel: c.LogLevel}).level("warn")
+	level := c.values.LogLevel(slog.LevelWarn)
+	log := slog.New(slog.NewTextHandler(w.stderr, &slog.HandlerOptions{Level: level}))
+	folder, err := c.folder()
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(w.stderr, &slog.HandlerOptions{Level: level}))
 	listener, err := c.listen(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = listener.Close() }() // The broker may have closed it already.
-	folder := c.DataDir
 	if folder == "" {
 		if folder, err = os.MkdirTemp("", "chronos-dev-"); err != nil {
 			return fmt.Errorf("make a folder for the store: %w", err)
@@ -67,32 +70,34 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &service{log: log, clock: system.New(), config: config}
 	// The store comes first: it holds its file exclusively, which keeps a second process out of the folder.
-	target := storeTarget{sqlite: filepath.Join(folder, "chronos.db")}
-	if s.store, err = target.open(context.WithoutCancel(ctx), config.StoreTimeout()); err != nil {
+	target := service.InFile(filepath.Join(folder, "chronos.db"))
+	store, err := target.Open(context.WithoutCancel(ctx), config.StoreTimeout())
+	if err != nil {
 		return err
 	}
-	if _, err := s.store.migrate(context.WithoutCancel(ctx)); err != nil {
-		return errors.Join(err, s.store.close())
+	if _, err := store.Migrate(context.WithoutCancel(ctx)); err != nil {
+		return errors.Join(err, store.Close())
 	}
-	cluster, err := c.startBroker(listener, filepath.Join(folder, "kafka"))
+	broker := embedded.Config{Listener: listener, Topics: []string{service.DefaultInput, service.DefaultOutput, devDead}, Log: log}
+	if c.DataDir != nil {
+		broker.Folder = filepath.Join(folder, "kafka")
+	}
+	cluster, err := embedded.Start(broker)
 	if err != nil {
-		return errors.Join(err, s.store.close())
+		return errors.Join(err, store.Close())
 	}
 	defer cluster.Close()
-	address := cluster.ListenAddrs()[0]
-	if s.broker, err = s.openBroker(kafka.Config{Brokers: []string{address}}, defaultGroup); err != nil {
-		return errors.Join(err, s.store.close())
-	}
+	address := cluster.Address()
 	screen := &screen{out: w.stdout}
-	s.report = newReporter(log, &s.config)
-	s.observe = func(event node.Event) {
-		s.report.observe(event)
-		screen.observe(event)
+	s, err := service.With(
+		service.Config{Node: config, Kafka: kafka.Config{Brokers: []string{address}, Group: devGroup}}, store,
+		service.Options{Log: log, Observe: screen.observe})
+	if err != nil {
+		return errors.Join(err, store.Close())
 	}
 	screen.print(c.banner(address))
-	return s.run(ctx)
+	return s.Run(ctx)
 }
 
 // devConfig returns the configuration of the embedded node. The way to its broker is short, so it measures how much
@@ -102,7 +107,7 @@ func devConfig() (node.Config, error) {
 	if _, err := rand.Read(config.Seed[:]); err != nil {
 		return config, fmt.Errorf("draw a seed: %w", err)
 	}
-	config.Routes = []node.Route{{Input: defaultInput, Output: defaultOutput, DeadLetter: devDead}}
+	config.Routes = []node.Route{{Input: service.DefaultInput, Output: service.DefaultOutput, DeadLetter: devDead}}
 	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
 	config.TimingAdvance = 2 * time.Millisecond
 	config.AdaptiveAdvance = true
@@ -128,23 +133,16 @@ func (c *devCommand) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// startBroker starts the broker on listener. With a data folder, all it has acknowledged is on the disk.
-func (c *devCommand) startBroker(listener net.Listener, folder string) (*kfake.Cluster, error) {
-	topics := []string{defaultInput, defaultOutput, devDead}
-	options := []kfake.Opt{
-		kfake.NumBrokers(1),
-		kfake.ListenFn(func(string, string) (net.Listener, error) { return listener, nil }),
-		kfake.SeedTopics(1, topics...),
-		kfake.DefaultNumPartitions(1),
+// folder returns where to keep all messages; "" for nowhere.
+func (c *devCommand) folder() (string, error) {
+	switch {
+	case c.DataDir == nil:
+		return "", nil
+	case *c.DataDir == "":
+		return "", usagef(`--data-dir is "": it must name a folder; without --data-dir, messages are kept nowhere`)
+	default:
+		return string(*c.DataDir), nil
 	}
-	if c.DataDir != "" {
-		options = append(options, kfake.DataDir(folder), kfake.SyncWrites())
-	}
-	cluster, err := kfake.NewCluster(options...)
-	if err != nil {
-		return nil, fmt.Errorf("start the embedded broker: %w", err)
-	}
-	return cluster, nil
 }
 
 // banner tells how to send a first message and see it arrive, in lines that work when they are copied.
@@ -159,8 +157,8 @@ func (c *devCommand) banner(address string) string {
 		id, deadline = "$(uuidgen)", "$(date -u -v+5S +%FT%TZ)"
 	}
 	kept := "in memory, gone when it stops: keep it with --data-dir"
-	if c.DataDir != "" {
-		kept = "kept in " + c.DataDir
+	if c.DataDir != nil {
+		kept = "kept in " + string(*c.DataDir)
 	}
 	lines := []string{
 		"Chronos runs, with a Kafka broker on " + address + " (" + kept + ").",
@@ -193,6 +191,16 @@ func ownName() string {
 		if found, err = filepath.EvalSymlinks(found); err == nil && found == path {
 			return "chronos"
 		}
+	}
+	return typed(path)
+}
+
+// typed returns what a person types to run the program at path. What "go run" has built lies in a folder of the build
+// cache, under a name that nobody can type and that does not last.
+func typed(path string) string {
+	slashed := filepath.ToSlash(path)
+	if strings.Contains(slashed, "/go-build") && strings.TrimSuffix(filepath.Base(slashed), ".exe") == "chronos" {
+		return "go run ./cmd/chronos"
 	}
 	if strings.ContainsAny(path, " '\"$\\") {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"

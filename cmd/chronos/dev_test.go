@@ -3,7 +3,9 @@ package main_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +18,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	chronos "chronos/cmd/chronos"
 )
 
 // firedLine is what "chronos dev" prints for a message. Its submatches are id and lateness.
@@ -268,5 +272,59 @@ func TestDevSurvives(t *testing.T) {
 				t.Errorf("exit code %d: %s", code, second.stderr)
 			}
 		})
+	}
+}
+
+// TestDevSurvivesWhatIsNoKafka sends what is no request to a process of its own, and asks that it still delivers.
+func TestDevSurvivesWhatIsNoKafka(t *testing.T) {
+	p := startProcess(t, "dev", "--listen", "127.0.0.1:0")
+	address := p.address(t)
+	for name, bytes := range map[string]string{
+		"unknown kind":      "\x00\x00\x00\x0a\x03\xe7\x00\x00\x00\x00\x00\x01\xff\xff",
+		"negative kind":     "\x00\x00\x00\x0a\xff\xff\x00\x00\x00\x00\x00\x01\xff\xff",
+		"nothing":           "\x00\x00\x00\x00",
+		"four gigabytes":    "\xff\xff\xff\xff\x00\x00\x00\x03\x00\x00\x00\x01\xff\xff",
+		"a browser":         "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"TLS to plain text": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x00\x00",
+	} {
+		c, err := (&net.Dialer{Timeout: patience}).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatalf("after %s: %v\n%s", name, err, p.stderr)
+		}
+		_ = c.SetDeadline(time.Now().Add(patience)) // It is a TCP connection, which can do that.
+		if _, err := c.Write([]byte(bytes)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n, err := io.Copy(io.Discard, c); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: %d bytes for an answer, %v", name, n, err)
+		}
+		_ = c.Close() // The other end has closed it.
+	}
+	p.stderr.await(t, `closed a connection to the embedded broker" client=\S+ error=`, 1)
+	produce(t, address, submission("after", time.Now(), []byte("after")))
+	p.stdout.await(t, `fired  after `, 1)
+}
+
+func TestDevFolderSentence(t *testing.T) {
+	got := run(t, "", "dev", "--listen", "127.0.0.1:0", "--data-dir", "")
+	want := "chronos: --data-dir is \"\": it must name a folder; without --data-dir, messages are kept nowhere\n"
+	if got.code != 2 || got.stderr != want || got.stdout != "" {
+		t.Errorf("exit code %d, stdout %q, stderr %q, want %q", got.code, got.stdout, got.stderr, want)
+	}
+}
+
+// TestTyped asks what "chronos dev" tells people to type.
+func TestTyped(t *testing.T) {
+	for path, want := range map[string]string{
+		"/tmp/go-build1234/b001/exe/chronos":                "go run ./cmd/chronos",
+		"/ho" + "me/me/.cache/go-build/ab/abcdef-d/chronos": "go run ./cmd/chronos",
+		`C:/Temp/go-build1234/b001/exe/chronos.exe`:         "go run ./cmd/chronos",
+		"/tmp/go-build1234/b001/chronos.test":               "/tmp/go-build1234/b001/chronos.test",
+		"/opt/chronos":                                      "/opt/chronos",
+		"/opt/it's here/chronos":                            `'/opt/it'\''s here/chronos'`,
+	} {
+		if got := chronos.Typed(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
 	}
 }

@@ -1,50 +1,50 @@
 package main
 
 import (
-	"context"
-	"time"
+	"reflect"
 
-	"chronos/node"
+	"chronos/node/service"
 )
 
 // What the tests use from outside of the package.
 
-// Reporter is the reporter.
-type Reporter = reporter
+func Main()                               { main() }
+func SetVersion(v string) (before string) { before, version = version, v; return before }
+
 
 const (
-	ReminderInterval = reminderInterval
-	AnswerTimeout    = answerTimeout
+	AnswerTimeout = answerTimeout
+	LongestField  = longestField
 )
-
-func (r *reporter) Observe(event node.Event)  { r.observe(event) }
-func (r *reporter) Watch(ctx context.Context) { r.watch(ctx) }
-func (r *reporter) Summary()                  { r.summary() }
-func (r *reporter) Unreadable(err error)      { r.unreadable(err) }
-func (r *reporter) Unavailable(port node.Port, call string, err error) {
-	r.unavailable(port, call, err)
-}
-func (r *reporter) Available(port node.Port)              { r.available(port) }
-func (r *reporter) Limits() (settle, quiet time.Duration) { return r.settle, r.quiet }
-func Main()                                               { main() }
-func SetVersion(v string) (before string)                 { before, version = version, v; return before }
 
 var (
 	Run          = run
-	NewReporter  = newReporter
 	Readable     = readable
 	ReadableWord = readableWord
 	Lateness     = lateness
-	EditDistance = editDistance
-	SettingHelp  = settingHelp
 	PrintRecord  = printRecord
+	BuildVersion = buildVersion
+	Typed        = typed
 )
 
-// SettingNames returns the names of all settings.
+// SettingNames returns the names of all settings that are flags of some command.
 func SettingNames() map[string]bool {
-	parser, err := newParser(new(commands))
+	parser, err := newParser(newCommands())
 	if err != nil {
 		panic(err)
 	}
-	return settingNames(parser)
+	names := map[string]bool{}
+	for _, command := range parser.Model.Leaves(false) {
+		for _, group := range command.AllFlags(false) {
+			for _, flag := range group {
+				if !flag.Target.CanAddr() {
+					continue
+				}
+				if _, ok := reflect.TypeAssert[interface{ get() service.Value }](flag.Target.Addr()); ok {
+					names[flag.Name] = true
+				}
+			}
+		}
+	}
+	return names
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"chronos/node/service"
 )
 
 // The exit codes. They are part of the interface.
@@ -26,7 +28,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks to stop in order. From then on signals do what they do by default, so that a second
+	// The first signal asks to stop cleanly. From then on signals do what they do by default, so that a second
 	// one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -41,10 +43,6 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Run a node: the service, against your Kafka and your store." group:"service"`
 	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
-
-	Sim   simCommand   `cmd:"" help:"Run the engine in a simulated world, and judge it." group:"prove"`
-	Check checkCommand `cmd:"" help:"Judge a history of what a delay service did." group:"prove"`
-	Model modelCommand `cmd:"" help:"Go through every state of the algorithm in a small world." group:"prove"`
 }
 
 // description is the first thing that a newcomer reads.
@@ -67,8 +65,7 @@ type world struct {
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
-	env    []string    // NAME=value
-	file   *configFile // nil if there is none
+	env    []string // NAME=value
 }
 
 // note says something to the person at the terminal that is not the output of the command.
@@ -86,14 +83,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // exitCode says what went wrong, if anything did, and returns the exit code for it.
 func (w *world) exitCode(err error) int {
 	var parse *kong.ParseError
-	var usage *usageError
-	var exit *exitError
+	var usage *service.UsageError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &exit):
-		w.note("%v", exit)
-		return exit.code
+	case errors.Is(err, errLogged):
+		return exitFailure
 	case errors.As(err, &usage):
 		w.note("%v", usage)
 		return exitUsage
@@ -109,7 +104,7 @@ func (w *world) exitCode(err error) int {
 // execute parses args and runs the command.
 func execute(ctx context.Context, args []string, w *world) error {
 	helped := false
-	parser, err := newParser(new(commands),
+	parser, err := newParser(newCommands(),
 		kong.Writers(w.stdout, w.stderr), kong.Exit(func(int) { helped = true }))
 	if err != nil {
 		return fmt.Errorf("build the command line: %w", err)
@@ -124,7 +119,7 @@ func execute(ctx context.Context, args []string, w *world) error {
 	case err != nil:
 		return err
 	}
-	if w.file, err = resolve(parsed, w.env); err != nil {
+	if err := resolve(parsed, w.env); err != nil {
 		return err
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
@@ -137,22 +132,20 @@ func newParser(line *commands, options ...kong.Option) (*kong.Kong, error) {
 		kong.Name("chronos"),
 		kong.Description(description),
 		kong.ConfigureHelp(kong.HelpOptions{NoAppDescFormat: true, Compact: true, FlagsLast: true}),
-		kong.PostBuild(addHelp),
-		kong.ExplicitGroups([]kong.Group{
-			{Key: "try", Title: "Try it:"},
-			{Key: "service", Title: "Run it:"},
-			{Key: "prove", Title: "Prove it:"},
-			{Key: "run", Title: "One run:"},
-			{Key: "what", Title: "In place of what a seed draws:"},
-			{Key: "batch", Title: "Many runs:"},
-			{Key: "output", Title: "Output:"},
-			{Key: "kafka", Title: "Kafka:"},
-			{Key: "topics", Title: "Topics:"},
-			{Key: "store", Title: "Store:"},
-			{Key: "timing", Title: "Timing:"},
-			{Key: "logging", Title: "Logging:"},
-			{Key: "message", Title: "Message:"},
-		}))...)
+		kong.ExplicitGroups(groups()))...)
+}
+
+// groups returns the headings of the help.
+func groups() []kong.Group {
+	groups := []kong.Group{
+		{Key: "try", Title: "Try it:"},
+		{Key: "service", Title: "Run it:"},
+		{Key: "message", Title: "Message:"},
+	}
+	for _, g := range service.Groups() {
+		groups = append(groups, kong.Group{Key: g.Key, Title: g.Title + ":"})
+	}
+	return groups
 }
 
 // helpCommand returns the command that explains the part of the command line where it went wrong.
@@ -163,13 +156,11 @@ func helpCommand(err *kong.ParseError) string {
 	return "chronos --help"
 }
 
-// usageError is a mistake in the command line or the configuration, as one sentence for the person who made it.
-type usageError struct{ sentence string }
+// usagef returns the error for a mistake in the command line, as one sentence for the person who made it.
+func usagef(format string, args ...any) error { return service.Usagef(format, args...) }
 
-// Error returns the sentence.
-func (e *usageError) Error() string { return e.sentence }
+// shown quotes a value unless it is plain.
+func shown(value string) string { return service.Shown(value) }
 
-// usagef returns a usageError.
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
-}
+// isTerminal reports whether stream is a terminal.
+func isTerminal(stream any) bool { return service.IsTerminal(stream) }

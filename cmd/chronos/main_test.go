@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	chronos "chronos/cmd/chronos"
+	nodeservice "chronos/node/service"
 )
 
 // asChronos says in the environment of a process of the test binary that it is chronos.
@@ -54,13 +56,6 @@ func (s *stream) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
-}
-
-// reset forgets the output so far.
-func (s *stream) reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text.Reset()
 }
 
 // await waits until the output matches pattern count times, and returns the submatches of the last one.
@@ -232,22 +227,16 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpOfEverySetting asks that no setting is without help, that there is no help for a setting that is gone, and
-// that the help of run shows all of them.
+// TestHelpOfEverySetting asks that the help of run shows every setting that it takes, with its default.
 func TestHelpOfEverySetting(t *testing.T) {
-	help, names := chronos.SettingHelp(), chronos.SettingNames()
-	shown := run(t, "", "run", "--help").stdout
-	for name := range names {
-		if help[name] == "" {
-			t.Errorf("--%s has no help", name)
+	text := regexp.MustCompile(`\s+`).ReplaceAllString(run(t, "", "run", "--help").stdout, " ")
+	names := chronos.SettingNames()
+	for _, row := range nodeservice.Table(nodeservice.Run) {
+		if row.Help == "" || !names[row.Name] {
+			t.Errorf("--%s has the help %q, and is a flag: %v", row.Name, row.Help, names[row.Name])
 		}
-		if !regexp.MustCompile(`(?m)^ +--` + name + `\b`).MatchString(shown) {
-			t.Errorf("\"chronos run --help\" does not show --%s", name)
-		}
-	}
-	for name := range help {
-		if !names[name] {
-			t.Errorf("there is help for --%s, which is no setting", name)
+		if !strings.Contains(text, " --"+row.Name) || !strings.Contains(text, row.Describe(nodeservice.Run)) {
+			t.Errorf("\"chronos run --help\" does not show --%s: %s", row.Name, row.Describe(nodeservice.Run))
 		}
 	}
 }
@@ -261,6 +250,27 @@ func TestVersion(t *testing.T) {
 	defer chronos.SetVersion(before)
 	if got := run(t, "", "version"); !strings.HasPrefix(got.stdout, "chronos v1.2.3 (go") {
 		t.Errorf("with a version of the linker, chronos version prints %q", got.stdout)
+	}
+}
+
+// TestBuildVersion asks what a plain build calls itself.
+func TestBuildVersion(t *testing.T) {
+	commit := debug.BuildSetting{Key: "vcs.revision", Value: "0123abcd"}
+	clean := debug.BuildSetting{Key: "vcs.modified", Value: "false"}
+	dirty := debug.BuildSetting{Key: "vcs.modified", Value: "true"}
+	for _, c := range []struct {
+		info debug.BuildInfo
+		want string
+	}{
+		{debug.BuildInfo{}, "devel"},
+		{debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "devel"},
+		{debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{commit}}, "v1.2.3"},
+		{debug.BuildInfo{Settings: []debug.BuildSetting{commit, clean}}, "0123abcd"},
+		{debug.BuildInfo{Settings: []debug.BuildSetting{commit, dirty}}, "0123abcd-dirty"},
+	} {
+		if got := chronos.BuildVersion(&c.info); got != c.want {
+			t.Errorf("%v: %s, want %s", c.info, got, c.want)
+		}
 	}
 }
 

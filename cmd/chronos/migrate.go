@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"chronos/migrations"
+	"chronos/node/service"
 )
 
 // migrateCommand creates or updates the schema of a store.
@@ -18,19 +19,16 @@ type migrateCommand struct {
 }
 
 // migrateUp is the command that migrates.
-type migrateUp struct {
-	storeSettings
-	fileSetting
-}
+type migrateUp struct{ storeSettings }
 
 // Run applies what is missing, and says what that was.
 func (c *migrateUp) Run(ctx context.Context, w *world) (err error) {
-	store, err := openForMigration(ctx, &c.storeSettings)
+	store, err := openForMigration(ctx, c.values)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.close()) }()
-	applied, err := store.migrate(ctx)
+	defer func() { err = errors.Join(err, store.Close()) }()
+	applied, err := store.Migrate(ctx)
 	if err == nil && len(applied) == 0 {
 		_, err = fmt.Fprintln(w.stdout, "up to date already")
 	}
@@ -42,28 +40,25 @@ func (c *migrateUp) Run(ctx context.Context, w *world) (err error) {
 }
 
 // migrateStatus is the command that looks.
-type migrateStatus struct {
-	storeSettings
-	fileSetting
-}
+type migrateStatus struct{ storeSettings }
 
 // Run prints a line for each migration. A schema that is not what this program needs is an error.
 func (c *migrateStatus) Run(ctx context.Context, w *world) (err error) {
-	target, err := c.target()
+	target, err := c.values.Target()
 	if err != nil {
 		return err
 	}
-	if target.postgres == nil {
-		if _, err := os.Stat(target.sqlite); err != nil {
-			return fmt.Errorf("look at %v: %w", target, errors.Unwrap(err))
+	if file := target.File(); file != "" {
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("look at %s: %w", target.String(), errors.Unwrap(err))
 		}
 	}
-	store, err := openForMigration(ctx, &c.storeSettings)
+	store, err := openForMigration(ctx, c.values)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.close()) }()
-	status, err := migrations.Status(ctx, store.db, store.dialect)
+	defer func() { err = errors.Join(err, store.Close()) }()
+	status, err := store.Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,43 +76,34 @@ func (c *migrateStatus) Run(ctx context.Context, w *world) (err error) {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err = store.check(ctx)
+	_, err = store.Check(ctx)
 	return err
 }
 
 // migratePrint is the command that prints.
-type migratePrint struct {
-	storeSettings
-	fileSetting
-}
+type migratePrint struct{ storeSettings }
 
 // Run prints the script for the kind of database that the store is, Postgres if there is none.
 func (c *migratePrint) Run(w *world) error {
-	if !c.Store.isSet {
-		return migrations.Print(w.stdout, migrations.Postgres)
-	}
-	target, err := c.target()
+	dialect, err := c.values.Dialect()
 	if err != nil {
 		return err
 	}
-	if target.postgres == nil {
-		return migrations.Print(w.stdout, migrations.SQLite)
-	}
-	return migrations.Print(w.stdout, migrations.Postgres)
+	return migrations.Print(w.stdout, dialect)
 }
 
 // openForMigration opens a store that must answer now.
-func openForMigration(ctx context.Context, settings *storeSettings) (*openStore, error) {
-	target, err := settings.target()
+func openForMigration(ctx context.Context, settings *service.Settings) (*service.Store, error) {
+	target, err := settings.Target()
 	if err != nil {
 		return nil, err
 	}
-	store, err := target.open(ctx, answerTimeout)
+	store, err := target.Open(ctx, answerTimeout)
 	if err != nil {
 		return nil, err
 	}
-	if answered, err := store.check(ctx); !answered {
-		return nil, errors.Join(fmt.Errorf("reach the store %v: %w", target, err), store.close())
+	if answered, err := store.Check(ctx); !answered {
+		return nil, errors.Join(fmt.Errorf("reach the store %s: %w", target.String(), err), store.Close())
 	}
 	return store, nil
 }

@@ -175,8 +175,8 @@ func TestRunRefusesOldPostgres(t *testing.T) {
 	if code := p.code(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	p.stderr.await(t, `(?m)^chronos: the database schema is empty, but this chronos needs version \d+: `+
-		`run "chronos migrate up", or start with --migrate$`, 1)
+	p.stderr.await(t, `"error":"the database schema is empty, but this chronos needs version \d+: `+
+		`run \\"chronos migrate up\\", or start with --migrate"}\n`, 1)
 }
 
 // TestMigratePostgres migrates a real database by the commands.

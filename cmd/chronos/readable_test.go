@@ -81,7 +81,7 @@ func TestPrintRecord(t *testing.T) {
 	} {
 		var out strings.Builder
 		c.record.Timestamp = at
-		if err := chronos.PrintRecord(&out, &c.record); err != nil || out.String() != c.want {
+		if err := chronos.PrintRecord(&out, &c.record, chronos.LongestField); err != nil || out.String() != c.want {
 			t.Errorf("printed (%v)\n%swant\n%s", err, out.String(), c.want)
 		}
 	}

@@ -97,16 +97,23 @@ routes:
 	}
 }
 
-// TestRunRefusesOldSchema asks for a sentence and exit code 1, and that "migrate up" helps.
+// TestRunRefusesOldSchema asks for a sentence and exit code 1, and that "migrate up" helps. The sentence is a line of
+// the log, in its format: what collects the log must not miss the line that says why the node has ended. In a log
+// that is text it is the line of any other command.
 func TestRunRefusesOldSchema(t *testing.T) {
 	_, address := cluster(t, "")
 	store := "sqlite:" + filepath.Join(t.TempDir(), "chronos.db")
 	args := []string{"run", "--brokers", address, "--store", store, "--create-topics"}
 	got := run(t, "", args...)
-	sentence := `(?m)^chronos: the database schema is empty, but this chronos needs version \d+: ` +
-		`run "chronos migrate up", or start with --migrate$`
+	sentence := regexp.QuoteMeta(`"level":"ERROR","msg":"the node can't go on","error":"`) +
+		`the database schema is empty, but this chronos needs version \d+: ` +
+		`run \\"chronos migrate up\\", or start with --migrate"}\n$`
 	if got.code != 1 || !regexp.MustCompile(sentence).MatchString(got.stderr) {
 		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	}
+	asText := run(t, "", append(args, "--log-format", "text")...)
+	if asText.code != 1 || !strings.Contains(asText.stderr, "\nchronos: the database schema is empty, ") {
+		t.Errorf("as text: exit code %d: %s", asText.code, asText.stderr)
 	}
 	if got := run(t, "", "migrate", "up", "--store", store); got.code != 0 {
 		t.Fatalf("migrate up: exit code %d: %s", got.code, got.stderr)
@@ -138,7 +145,7 @@ func TestRunRefusesNewSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := run(t, "", "run", "--brokers", address, "--store", "sqlite:"+path, "--create-topics", "--migrate")
-	if got.code != 1 || !strings.Contains(got.stderr, "chronos: the database schema is at version 9999, but ") {
+	if got.code != 1 || !strings.Contains(got.stderr, `"error":"the database schema is at version 9999, but `) {
 		t.Errorf("exit code %d: %s", got.code, got.stderr)
 	}
 }

@@ -16,11 +16,12 @@ import (
 
 	"chronos/node"
 	"chronos/node/broker/kafka"
+	"chronos/node/service"
 )
 
 // sendCommand sends one message.
 type sendCommand struct {
-	In *text `group:"message" placeholder:"TIME" help:"In how long it is to appear, such as 5s or 1h30m."`
+	In *text `group:"message" placeholder:"TIME" help:"In how long it is to appear, such as 5s, 1h30m or 7d."`
 	At *text `group:"message" placeholder:"INSTANT" help:"When it is to appear. Without a zone it is UTC."`
 
 	ID        *text  `group:"message" name:"id" placeholder:"ID" help:"Its id, to 128 bytes. Default a random UUID."`
@@ -31,8 +32,7 @@ type sendCommand struct {
 
 	Value *text `arg:"" optional:"" help:"Its value. Without it, or with -, standard input, byte for byte."`
 
-	kafkaSettings
-	fileSetting
+	clientSettings
 }
 
 // text is an argument, byte for byte: kong itself would replace what is not UTF-8.
@@ -51,7 +51,7 @@ func (c *sendCommand) Help() string {
 
     chronos send --in 5s 'hello'
     chronos send --at 2030-01-31T09:00:00Z --key order-1 --header kind=reminder <message.json
-    chronos send --in 1m --id reminder-17 --key user-9 --null-value`
+    chronos send --in 1d12h --id reminder-17 --key user-9 --null-value`
 }
 
 // deadlineForm is how a deadline is written: UTC, in microseconds, which is what a store keeps.
@@ -65,7 +65,7 @@ func (c *sendCommand) Run(ctx context.Context, w *world) error {
 	}
 	options := append(kafka.ProducerOptions(),
 		kgo.UnknownTopicRetries(1), kgo.RecordDeliveryTimeout(2*answerTimeout), kgo.ProducerBatchMaxBytes(64<<20))
-	client, err := connect(ctx, &c.kafkaSettings, options...)
+	client, err := connect(ctx, c.values, options...)
 	if err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func (c *sendCommand) deadline(now time.Time) (time.Time, error) {
 	case c.In != nil && c.At != nil:
 		return time.Time{}, usagef("--in and --at exclude each other: only one of them may be set")
 	case c.In != nil:
-		in := setting{text: string(*c.In), origin: "--in", isSet: true}
+		in := service.FlagValue("in", string(*c.In))
 		var d time.Duration
-		err := in.duration(&d)
+		err := in.Duration(&d)
 		return now.Add(d).UTC(), err
 	case c.At != nil:
 		at, err := node.ParseDeadline([]byte(*c.At), node.EpochRejected)

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -164,7 +165,8 @@ func TestClientSentences(t *testing.T) {
 		{send("x"), 2, "neither --in nor --at is set: one of them must say when the message is to appear"},
 		{soon("--at", "2030-01-01T00:00Z", "x"), 2, "--in and --at exclude each other: " +
 			"only one of them may be set"},
-		{send("--in", "soon", "x"), 2, "--in is soon: it must be a time such as 100ms, 5s or 1m30s"},
+		{send("--in", "soon", "x"), 2, "--in is soon: it must be a time such as 100ms, 1m30s or 1d12h"},
+		{send("--in", "300000w", "x"), 2, "--in is 300000w: it must be less than 292 years, or 15,250 weeks"},
 		{send("--at", "noon", "x"), 2, "--at is noon: it is not of the form 2006-01-02T15:04:05.000Z"},
 		{send("--at", "1893456000", "x"), 2, "--at is 1893456000: bare numbers are not accepted, " +
 			"because they do not tell their unit"},
@@ -216,5 +218,52 @@ func TestSendInterrupted(t *testing.T) {
 	want := "chronos: interrupted before there was a value: nothing was sent\n"
 	if code := <-done; code != 1 || stderr.String() != want {
 		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
+
+// TestSendInDays writes a delay as nobody writes it in hours.
+func TestSendInDays(t *testing.T) {
+	_, address := dev(t)
+	before := time.Now()
+	got := run(t, "", "send", "--brokers", address, "--in", "1w2d", "x")
+	after := time.Now()
+	match := sent.FindStringSubmatch(got.stdout)
+	if got.code != 0 || match == nil {
+		t.Fatalf("exit code %d, stdout %q, stderr %q", got.code, got.stdout, got.stderr)
+	}
+	const delay = 9 * 24 * time.Hour
+	deadline, err := time.Parse(time.RFC3339Nano, match[2])
+	if err != nil || deadline.Before(before.Add(delay).Truncate(time.Microsecond)) || deadline.After(after.Add(delay)) {
+		t.Errorf("the deadline is %s (%v), and it is %v now", match[2], err, after)
+	}
+}
+
+// TestTailCutsWhatIsLong prints a value that would keep a terminal busy, cut and whole.
+func TestTailCutsWhatIsLong(t *testing.T) {
+	value := strings.Repeat("x", chronos.LongestField-1) + strings.Repeat("\u20ac", 300_000) // 3 bytes each
+	record := &kgo.Record{
+		Key: []byte(value), Value: []byte(value), Headers: []kgo.RecordHeader{{Key: "h", Value: []byte(value)}},
+	}
+	var cut, whole strings.Builder
+	if err := errors.Join(chronos.PrintRecord(&cut, record, chronos.LongestField),
+		chronos.PrintRecord(&whole, record, len(value))); err != nil {
+		t.Fatal(err)
+	}
+	left := strings.Repeat("x", chronos.LongestField-1) + "... (900000 bytes more)"
+	if want := "key=" + left + "  headers=[h=" + left + "]  " + left + "\n"; !strings.HasSuffix(cut.String(), want) {
+		t.Errorf("cut, it is %d bytes that end in %q", cut.Len(), cut.String()[max(0, cut.Len()-60):])
+	}
+	want := "key=" + value + "  headers=[h=" + value + "]  " + value + "\n"
+	if !strings.HasSuffix(whole.String(), want) {
+		t.Errorf("whole, it is %d bytes", whole.Len())
+	}
+	_, address := dev(t)
+	produce(t, address, &kgo.Record{Topic: "chronos.dead", Value: []byte(value)})
+	tail := []string{"tail", "--brokers", address, "--topic", "chronos.dead", "--from-start", "--count", "1"}
+	if got := run(t, "", tail...); got.code != 0 || !strings.HasSuffix(got.stdout, left+"\n") {
+		t.Errorf("exit code %d, %d bytes", got.code, len(got.stdout))
+	}
+	if got := run(t, "", append(tail, "--whole")...); got.code != 0 || !strings.HasSuffix(got.stdout, "  "+value+"\n") {
+		t.Errorf("whole: exit code %d, %d bytes", got.code, len(got.stdout))
 	}
 }

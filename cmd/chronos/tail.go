@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -20,15 +22,16 @@ type tailCommand struct {
 	Topic     string `default:"chronos.out" help:"Topic to follow."`
 	FromStart bool   `help:"Begin with what is there already. Without it, with what comes from now on."`
 	Count     int    `placeholder:"N" help:"Stop after that many messages."`
+	Whole     bool   `help:"Print long values whole. Without it, what is beyond 4 KiB is left out."`
 
-	kafkaSettings
-	fileSetting
+	clientSettings
 }
 
 // Help says what the output means.
 func (c *tailCommand) Help() string {
 	return `Each message is one line: its timestamp, how much later than its deadline that is, key, headers and
-value. What is not printable is quoted and escaped; a null is <null>.
+value. What is not printable is quoted and escaped; a null is <null>. Of what is longer than 4 KiB the
+rest is counted, unless --whole is given.
 
 The lateness can be told only of messages that carry their deadline. A node takes the header
 chronosDeadline off unless it is told --relay-headers chronosDeadline; "chronos dev" is.`
@@ -39,7 +42,7 @@ func (c *tailCommand) Run(ctx context.Context, w *world) error {
 	if c.Count < 0 {
 		return usagef("--count is %d: it must be 1 or more", c.Count)
 	}
-	client, err := connect(ctx, &c.kafkaSettings)
+	client, err := connect(ctx, c.values)
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,10 @@ func (c *tailCommand) offsets(ctx context.Context, client *kgo.Client) (map[int3
 
 // follow prints messages.
 func (c *tailCommand) follow(ctx context.Context, client *kgo.Client, w *world) error {
-	printed := 0
+	printed, limit := 0, longestField
+	if c.Whole {
+		limit = math.MaxInt
+	}
 	for ctx.Err() == nil {
 		fetches := client.PollFetches(ctx)
 		for _, failed := range fetches.Errors() {
@@ -95,7 +101,7 @@ func (c *tailCommand) follow(ctx context.Context, client *kgo.Client, w *world) 
 			}
 		}
 		for records := fetches.RecordIter(); !records.Done(); {
-			if err := printRecord(w.stdout, records.Next()); err != nil {
+			if err := printRecord(w.stdout, records.Next(), limit); err != nil {
 				return err
 			}
 			if printed++; printed == c.Count {
@@ -106,12 +112,16 @@ func (c *tailCommand) follow(ctx context.Context, client *kgo.Client, w *world) 
 	return nil
 }
 
-// printRecord prints a record as one line.
-func printRecord(out io.Writer, r *kgo.Record) error {
+// longestField is how many bytes of a key, a header or a value are printed: more is no longer read by anybody, and a
+// terminal is busy with 20 MB for a minute.
+const longestField = 4 << 10
+
+// printRecord prints a record as one line, with at most limit bytes of each of its fields.
+func printRecord(out io.Writer, r *kgo.Record, limit int) error {
 	headers := make([]string, len(r.Headers))
 	late := "-"
 	for i, h := range r.Headers {
-		headers[i] = readableWord([]byte(h.Key)) + "=" + readableWord(h.Value)
+		headers[i] = cut([]byte(h.Key), limit, readableWord) + "=" + cut(h.Value, limit, readableWord)
 		if h.Key != node.HeaderDeadline {
 			continue
 		}
@@ -121,8 +131,20 @@ func printRecord(out io.Writer, r *kgo.Record) error {
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  key=%s  headers=[%s]  %s\n",
 		r.Timestamp.UTC().Format("2006-01-02T15:04:05.000Z"), late,
-		readableWord(r.Key), strings.Join(headers, " "), readable(r.Value))
+		cut(r.Key, limit, readableWord), strings.Join(headers, " "), cut(r.Value, limit, readable))
 	return err
+}
+
+// cut shows bytes to a person, and says what it leaves out beyond limit of them. It does not cut a letter in two.
+func cut(b []byte, limit int, show func([]byte) string) string {
+	if len(b) <= limit {
+		return show(b)
+	}
+	end := limit
+	for end > limit-utf8.UTFMax && end > 0 && !utf8.RuneStart(b[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s... (%d bytes more)", show(b[:end]), len(b)-end)
 }
 
 // lateness says how late something was.

@@ -19,23 +19,37 @@ func (c *versionCommand) Run(w *world) error {
 	return err
 }
 
-// currentVersion returns the version that the linker was told, or else what the build knows: the version of the module,
-// or the commit.
+// currentVersion returns the version that the linker was told, or else what the build knows.
 func currentVersion() string {
 	if version != "" {
 		return version
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return noVersion
 	}
+	return buildVersion(info)
+}
+
+// noVersion is the version of a build that knows none, as those of "go run" and of a source without its history.
+const noVersion = "devel"
+
+// buildVersion returns the version of the module, or else the commit, and whether there were changes since.
+func buildVersion(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return setting.Value
-		}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
 	}
-	return "unknown"
+	revision := settings["vcs.revision"]
+	switch {
+	case revision == "":
+		return noVersion
+	case settings["vcs.modified"] == "true":
+		return revision + "-dirty"
+	default:
+		return revision
+	}
 }

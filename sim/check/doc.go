@@ -1,7 +1,7 @@
 // Package check judges histories: what happened to a delay service, as a sequence of events, and which of its
 // promises that breaks. The simulator hands it every event at the moment at which it takes effect; the chaos suite
 // writes down what it saw of real servers and has it judged afterwards; and anybody can write the same text about
-// another implementation (docs/HISTORY.md) and give it to `chronos check`. It knows nothing of the engine and imports
+// another implementation (docs/HISTORY.md) and give it to `lab check`. It knows nothing of the engine and imports
 // nothing but the standard library, so that one judge serves all.
 //
 // # How to read it

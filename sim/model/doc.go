@@ -52,7 +52,7 @@
 // A Variant deviates from our algorithm by one field of Rules, and is expected to break certain properties in a
 // scope. To add one: add a field to Rules, use it in the one place where it makes the difference, and add the
 // variant with its scope to variant.go and the lengths of its counter-examples to the table in model_test.go; then
-// write the page anew with "chronos model --docs docs/COUNTEREXAMPLES.md". If it makes calls matter that have no
+// write the page anew with "lab model --docs docs/COUNTEREXAMPLES.md". If it makes calls matter that have no
 // effect in ours, simplify in state.go must leave them alone.
 //
 // U1 and U2 are what nobody can promise. Our algorithm breaks them, and the counter-examples show how.

@@ -155,7 +155,7 @@ func TestNothingIsVacuous(t *testing.T) {
 }
 
 // TestDocument checks that the page in docs/ is what the code writes; the numbers of states of the large scopes are
-// left to "chronos model".
+// left to "lab model".
 func TestDocument(t *testing.T) {
 	page, err := os.ReadFile("../../docs/COUNTEREXAMPLES.md")
 	if err != nil {
@@ -169,7 +169,7 @@ func TestDocument(t *testing.T) {
 	want, _, _ := strings.Cut(written.String(), from)
 	got, large, ok := strings.Cut(string(page), from)
 	if !ok || got != want {
-		t.Error(`docs/COUNTEREXAMPLES.md is out of date: run "chronos model --docs docs/COUNTEREXAMPLES.md"`)
+		t.Error(`docs/COUNTEREXAMPLES.md is out of date: run "lab model --docs docs/COUNTEREXAMPLES.md"`)
 	}
 	for _, scope := range model.Scopes() {
 		if _, row, ok := strings.Cut(large, "| "+scope.Name+" | "); !ok || !strings.Contains(row, "| nothing |") {

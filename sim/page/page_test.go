@@ -18,7 +18,7 @@ import (
 func drawn(t *testing.T, setup sim.Setup) (string, page.Picture) {
 	t.Helper()
 	var text strings.Builder
-	p := page.Page{Title: "a <title>", Command: "chronos sim && true", Setup: setup, Result: sim.Run(setup)}
+	p := page.Page{Title: "a <title>", Command: "lab sim && true", Setup: setup, Result: sim.Run(setup)}
 	if err := page.Write(&text, p); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package brokertest is the conformance suite of node.Broker: what its comments promise, as named cases that every
-// adapter to Kafka passes, on a fake broker and on a real one.
+// Package brokertest are the conformance suites of node.Source and node.Sink: what their comments promise, as named
+// cases that every adapter to Kafka passes, on a fake broker and on a real one.
 //
 // A case looks at the cluster by a plain client of its own (Cluster), so that an adapter cannot agree with itself
 // about something wrong, and breaks the network of a node where the contract says what happens then (Network).
@@ -17,35 +17,54 @@ import (
 	"chronos/node"
 )
 
-// Broker is a node.Broker that can be closed, as adapters are.
-type Broker interface {
-	node.Broker
+// Source is a node.Source that can be closed, as adapters are.
+type Source interface {
+	node.Source
 
 	Close(ctx context.Context) error
 }
 
-// Options say how a case wants a Broker.
-type Options struct {
+// Sink is a node.Sink that can be closed, as adapters are.
+type Sink interface {
+	node.Sink
+
+	Close()
+}
+
+// Dial is how to open a connection to a broker.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// SourceOptions say how a case wants a Source.
+type SourceOptions struct {
 	// Group is the consumer group.
 	Group string
 
 	// Inputs are the topics to consume.
 	Inputs []string
 
+	// Dial is nil for the ordinary way.
+	Dial Dial
+}
+
+// SinkOptions say how a case wants a Sink.
+type SinkOptions struct {
 	// PublishTimeout is the time limit of Publish.
 	PublishTimeout time.Duration
 
-	// Dial is how to open a connection to a broker; nil for the ordinary way.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Dial is nil for the ordinary way.
+	Dial Dial
 }
 
-// Environment is a cluster and the adapter to test on it.
+// Environment is a cluster and the adapters to test on it.
 type Environment struct {
-	// Cluster is the cluster, seen without the adapter. Cases make topics and groups of their own on it.
+	// Cluster is the cluster, seen without the adapters. Cases make topics and groups of their own on it.
 	Cluster *Cluster
 
-	// Open returns a new Broker, which the case closes. Its session must time out within ten seconds.
-	Open func(t testing.TB, options Options) Broker
+	// OpenSource returns a new Source, which the case closes. Its session must time out within ten seconds.
+	OpenSource func(t testing.TB, options SourceOptions) Source
+
+	// OpenSink returns a new Sink, which the case closes.
+	OpenSink func(t testing.TB, options SinkOptions) Sink
 
 	// Fake says that the cluster does not check what is in a record. The cases about that are left out.
 	Fake bool
@@ -53,7 +72,9 @@ type Environment struct {
 
 // Run runs every case as a parallel subtest.
 func Run(t *testing.T, env Environment) {
-	groups := [][]testCase{pollCases(), commitCases(), groupCases(), publishCases(), networkCases()}
+	groups := [][]testCase{
+		pollCases(), startCases(), commitCases(), groupCases(), publishCases(), networkCases(),
+	}
 	if !env.Fake {
 		groups = append(groups, realCases())
 	}
@@ -79,36 +100,46 @@ const patience = 30 * time.Second
 // defaultPublishTimeout is that of the cases that do not care.
 const defaultPublishTimeout = patience
 
-// open opens a Broker for a case and closes it at the end.
-func (env Environment) open(t testing.TB, options Options) Broker {
+// consumer is a reader whose source can be closed.
+type consumer struct {
+	*Reader
+
+	source Source
+}
+
+// open opens a Source for a case, read at the positions of its group, and closes it at the end.
+func (env Environment) open(t testing.TB, options SourceOptions) *consumer {
 	t.Helper()
-	if options.PublishTimeout == 0 {
-		options.PublishTimeout = defaultPublishTimeout
-	}
 	if options.Group == "" {
 		options.Group = unique("group")
 	}
-	b := env.Open(t, options)
-	t.Cleanup(func() { _ = b.Close(context.Background()) })
-	return b
+	source := env.OpenSource(t, options)
+	t.Cleanup(func() { _ = source.Close(context.Background()) })
+	return &consumer{NewReader(source, env.Cluster.Positions(options.Group)), source}
 }
 
-// publisher opens a Broker for a case that does not consume.
-func (env Environment) publisher(t testing.TB) Broker {
+// publisher opens a Sink for a case and closes it at the end.
+func (env Environment) publisher(t testing.TB, options ...SinkOptions) Sink {
 	t.Helper()
-	return env.open(t, Options{Inputs: []string{unique("unused")}})
+	use := SinkOptions{PublishTimeout: defaultPublishTimeout}
+	for _, o := range options {
+		use = o
+	}
+	sink := env.OpenSink(t, use)
+	t.Cleanup(sink.Close)
+	return sink
 }
 
-// closeNow closes a Broker and expects that it leaves its group.
-func closeNow(t *testing.T, b Broker) {
+// closeNow closes a Source and expects that it leaves its group.
+func closeNow(t *testing.T, c *consumer) {
 	t.Helper()
-	if err := b.Close(t.Context()); err != nil {
+	if err := c.source.Close(t.Context()); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 }
 
 // poll polls once and expects no error.
-func poll(t *testing.T, b node.Broker) []node.Record {
+func poll(t *testing.T, b *consumer) []node.Record {
 	t.Helper()
 	records, err := b.Poll(t.Context())
 	if err != nil {
@@ -118,7 +149,7 @@ func poll(t *testing.T, b node.Broker) []node.Record {
 }
 
 // pollUntil polls until done is true of all records polled so far, and returns them.
-func pollUntil(t *testing.T, b node.Broker, what string, done func([]node.Record) bool) []node.Record {
+func pollUntil(t *testing.T, b *consumer, what string, done func([]node.Record) bool) []node.Record {
 	t.Helper()
 	var all []node.Record
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
@@ -132,7 +163,7 @@ func pollUntil(t *testing.T, b node.Broker, what string, done func([]node.Record
 }
 
 // pollN polls until there are n records, and expects no more.
-func pollN(t *testing.T, b node.Broker, n int) []node.Record {
+func pollN(t *testing.T, b *consumer, n int) []node.Record {
 	t.Helper()
 	all := pollUntil(t, b, fmt.Sprintf("%d records", n), func(all []node.Record) bool { return len(all) >= n })
 	if len(all) > n {
@@ -142,7 +173,7 @@ func pollN(t *testing.T, b node.Broker, n int) []node.Record {
 }
 
 // pollBatch polls until a poll returns records, and returns those of that poll.
-func pollBatch(t *testing.T, b node.Broker) []node.Record {
+func pollBatch(t *testing.T, b *consumer) []node.Record {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if records := poll(t, b); len(records) > 0 {
@@ -155,7 +186,7 @@ func pollBatch(t *testing.T, b node.Broker) []node.Record {
 
 // pollWhole polls until one poll returns all n records that there are, starting over with a new membership when they
 // came in pieces: what Commit takes are the records of one poll.
-func pollWhole(t *testing.T, b node.Broker, n int) []node.Record {
+func pollWhole(t *testing.T, b *consumer, n int) []node.Record {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		records := poll(t, b)
@@ -170,14 +201,19 @@ func pollWhole(t *testing.T, b node.Broker, n int) []node.Record {
 	return nil
 }
 
-func commit(t *testing.T, b node.Broker, records []node.Record) {
+// commit commits records, again and again if need be: a commit that takes long says that it is not over.
+func commit(t *testing.T, b *consumer, records []node.Record) {
 	t.Helper()
-	if err := b.Commit(t.Context(), records); err != nil {
-		t.Fatalf("commit: %v", err)
+	var last error
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if last = b.Commit(t.Context(), records); last == nil {
+			return
+		}
 	}
+	t.Fatalf("commit, still after %v: %v", patience, last)
 }
 
-func leave(t *testing.T, b node.Broker) {
+func leave(t *testing.T, b *consumer) {
 	t.Helper()
 	if err := b.Leave(t.Context()); err != nil {
 		t.Fatalf("leave: %v", err)
@@ -185,7 +221,7 @@ func leave(t *testing.T, b node.Broker) {
 }
 
 // publish publishes records and expects all to be acknowledged.
-func publish(t *testing.T, b node.Broker, records ...node.Record) {
+func publish(t *testing.T, b Sink, records ...node.Record) {
 	t.Helper()
 	for i, err := range b.Publish(t.Context(), records) {
 		if err != nil {

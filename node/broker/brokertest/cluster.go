@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -19,6 +20,19 @@ type Cluster struct {
 	options []kgo.Opt
 	client  *kgo.Client
 	admin   *kadm.Client
+
+	mu        sync.Mutex
+	positions map[string]*Positions
+}
+
+// Positions returns the positions of a consumer group, as a store would keep them.
+func (c *Cluster) Positions(group string) *Positions {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.positions[group] == nil {
+		c.positions[group] = new(Positions)
+	}
+	return c.positions[group]
 }
 
 // NewCluster returns the cluster that options connect to, until the test ends.
@@ -31,7 +45,9 @@ func NewCluster(t testing.TB, options ...kgo.Opt) *Cluster {
 		t.Fatalf("plain client: %v", err)
 	}
 	t.Cleanup(client.Close)
-	return &Cluster{options, client, kadm.NewClient(client)}
+	return &Cluster{
+		options: options, client: client, admin: kadm.NewClient(client), positions: make(map[string]*Positions),
+	}
 }
 
 // unique returns a name that nobody else uses.

@@ -14,7 +14,7 @@ func commitCases() []testCase {
 		{"commit/stores the epoch", commitEpoch},
 		{"commit/of nothing stores nothing", commitNothing},
 		{"commit/can be repeated", commitRepeated},
-		{"commit/lets a restart go on after it", commitRestart},
+		{"commit/is told with the assignment", commitRestart},
 		{"commit/left out has a restart begin again", commitLeftOut},
 	}
 }
@@ -29,7 +29,7 @@ func commitExactly(t *testing.T, env Environment) {
 		}
 	}
 	env.Cluster.Produce(t, records...)
-	b := env.open(t, Options{Group: group, Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Group: group, Inputs: []string{topic}})
 	batch := pollWhole(t, b, len(records))
 	if got := env.Cluster.Committed(t, group, topic); len(got) > 0 {
 		t.Fatalf("committed by itself: %v", got)
@@ -58,7 +58,7 @@ func commitExactly(t *testing.T, env Environment) {
 func commitEpoch(t *testing.T, env Environment) {
 	topic, group := env.Cluster.Topic(t, 1), unique("group")
 	env.Cluster.Produce(t, texts(topic, "text", 2)...)
-	b := env.open(t, Options{Group: group, Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Group: group, Inputs: []string{topic}})
 	batch := pollWhole(t, b, 2)
 	commit(t, b, batch)
 	offsets := env.Cluster.committed(t, group)
@@ -70,7 +70,7 @@ func commitEpoch(t *testing.T, env Environment) {
 func commitNothing(t *testing.T, env Environment) {
 	topic, group := env.Cluster.Topic(t, 1), unique("group")
 	env.Cluster.Produce(t, texts(topic, "text", 2)...)
-	b := env.open(t, Options{Group: group, Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Group: group, Inputs: []string{topic}})
 	commit(t, b, nil) // before the first poll
 	pollWhole(t, b, 2)
 	commit(t, b, nil)
@@ -83,7 +83,7 @@ func commitNothing(t *testing.T, env Environment) {
 func commitRepeated(t *testing.T, env Environment) {
 	topic, group := env.Cluster.Topic(t, 1), unique("group")
 	env.Cluster.Produce(t, texts(topic, "text", 5)...)
-	b := env.open(t, Options{Group: group, Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Group: group, Inputs: []string{topic}})
 	batch := pollWhole(t, b, 5)
 	for range 3 {
 		commit(t, b, batch)
@@ -96,11 +96,11 @@ func commitRepeated(t *testing.T, env Environment) {
 func commitRestart(t *testing.T, env Environment) {
 	topic, group := env.Cluster.Topic(t, 1), unique("group")
 	env.Cluster.Produce(t, texts(topic, "text", 5)...)
-	first := env.open(t, Options{Group: group, Inputs: []string{topic}})
+	first := env.open(t, SourceOptions{Group: group, Inputs: []string{topic}})
 	batch := pollWhole(t, first, 5)
 	commit(t, first, batch[:3])
 	closeNow(t, first)
-	second := env.open(t, Options{Group: group, Inputs: []string{topic}})
+	second := env.open(t, SourceOptions{Group: group, Inputs: []string{topic}})
 	if got, want := values(pollN(t, second, 2)), []string{"text-3", "text-4"}; !slices.Equal(got, want) {
 		t.Fatalf("after a commit up to text-2 and a restart: polled %q, want %q", got, want)
 	}
@@ -110,7 +110,7 @@ func commitLeftOut(t *testing.T, env Environment) {
 	topic, group := env.Cluster.Topic(t, 1), unique("group")
 	env.Cluster.Produce(t, texts(topic, "text", 3)...)
 	for range 2 {
-		b := env.open(t, Options{Group: group, Inputs: []string{topic}})
+		b := env.open(t, SourceOptions{Group: group, Inputs: []string{topic}})
 		if got := values(pollN(t, b, 3)); got[0] != "text-0" {
 			t.Fatalf("polled %q, want all", got)
 		}

@@ -1,6 +1,7 @@
 package brokertest
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -32,21 +33,40 @@ func expectInTime(t *testing.T, start time.Time) {
 	}
 }
 
+// expectNothing expects that a Publish that began at start has kept its limit, and has published nothing: what it
+// knows not to have sent it may say so.
+func expectNothing(t *testing.T, start time.Time, errs []error, n int) {
+	t.Helper()
+	if took := time.Since(start); took > 5*shortPublishTimeout {
+		t.Errorf("publish took %v with a limit of %v", took, shortPublishTimeout)
+	}
+	if len(errs) != n {
+		t.Fatalf("%d results for %d records", len(errs), n)
+	}
+	for i, err := range errs {
+		if err == nil || errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic) {
+			t.Fatalf("record %d: %v, want that it was not sent, or an unknown outcome", i, err)
+		}
+	}
+}
+
 func publishFrozen(t *testing.T, env Environment) {
 	topic, fresh := env.Cluster.Topic(t, 1), env.Cluster.Topic(t, 1)
 	network := NewNetwork(t)
-	b := env.open(t, Options{
-		Inputs: []string{unique("unused")}, PublishTimeout: shortPublishTimeout, Dial: network.Dial,
-	})
+	b := env.publisher(t, SinkOptions{PublishTimeout: shortPublishTimeout, Dial: network.Dial})
 	publish(t, b, texts(topic, "before", 1)...)
 	network.Freeze()
-	for range 2 {
+	for round := range 2 {
 		start := time.Now()
 		records := append(texts(topic, "lost", 100), texts(fresh, "lost", 100)...)
 		records = append(records, node.Record{Topic: topic, Value: noise(2 << 20)}) // too large, by the way
 		errs := b.Publish(t.Context(), records)
-		expectInTime(t, start)
-		expectUnknown(t, errs, 201)
+		if round == 0 {
+			expectInTime(t, start)
+			expectUnknown(t, errs, 201)
+		} else {
+			expectNothing(t, start, errs, 201)
+		}
 	}
 	network.Heal()
 	await(t, "publishing works again", func() bool {
@@ -57,16 +77,18 @@ func publishFrozen(t *testing.T, env Environment) {
 func publishBroken(t *testing.T, env Environment) {
 	topic, fresh := env.Cluster.Topic(t, 1), env.Cluster.Topic(t, 1)
 	network := NewNetwork(t)
-	b := env.open(t, Options{
-		Inputs: []string{unique("unused")}, PublishTimeout: shortPublishTimeout, Dial: network.Dial,
-	})
+	b := env.publisher(t, SinkOptions{PublishTimeout: shortPublishTimeout, Dial: network.Dial})
 	publish(t, b, texts(topic, "before", 1)...)
 	network.Cut()
-	for range 2 {
+	for round := range 2 {
 		start := time.Now()
 		errs := b.Publish(t.Context(), append(texts(topic, "lost", 100), texts(fresh, "lost", 100)...))
-		expectInTime(t, start)
-		expectUnknown(t, errs, 200)
+		if round == 0 {
+			expectInTime(t, start)
+			expectUnknown(t, errs, 200)
+		} else {
+			expectNothing(t, start, errs, 200)
+		}
 	}
 	network.Heal()
 	// What was left in the client would come before this, because it goes to the same partition.
@@ -91,15 +113,14 @@ func outageOver(t *testing.T, env Environment) {
 	for name, breakNetwork := range map[string]func(*Network){"cut": (*Network).Cut, "frozen": (*Network).Freeze} {
 		network := NewNetwork(t)
 		group := unique("group")
-		b := env.open(t, Options{
-			Group: group, Inputs: []string{input}, PublishTimeout: shortPublishTimeout, Dial: network.Dial,
-		})
-		publish(t, b, texts(topic, "before", 1)...)
+		b := env.open(t, SourceOptions{Group: group, Inputs: []string{input}, Dial: network.Dial})
+		sink := env.publisher(t, SinkOptions{PublishTimeout: shortPublishTimeout, Dial: network.Dial})
+		publish(t, sink, texts(topic, "before", 1)...)
 		env.Cluster.Produce(t, texts(input, "before", 1)...)
 		commit(t, b, pollBatch(t, b))
 
 		breakNetwork(network)
-		expectUnknown(t, b.Publish(t.Context(), texts(topic, "during", 1)), 1)
+		expectUnknown(t, sink.Publish(t.Context(), texts(topic, "during", 1)), 1)
 		env.Cluster.Produce(t, texts(input, "during", 1)...)
 		for range 2 {
 			if records, _ := b.Poll(t.Context()); len(records) > 0 {
@@ -109,7 +130,7 @@ func outageOver(t *testing.T, env Environment) {
 		network.Heal()
 		start := time.Now()
 		await(t, "publishing works again", func() bool {
-			return b.Publish(t.Context(), texts(topic, "after", 1))[0] == nil
+			return sink.Publish(t.Context(), texts(topic, "after", 1))[0] == nil
 		})
 		published := time.Since(start)
 		var got []node.Record
@@ -137,7 +158,7 @@ func pollOutage(t *testing.T, env Environment) {
 	input := env.Cluster.Topic(t, 1)
 	for _, breakNetwork := range []func(*Network){(*Network).Cut, (*Network).Freeze} {
 		network := NewNetwork(t)
-		b := env.open(t, Options{Inputs: []string{input}, Dial: network.Dial})
+		b := env.open(t, SourceOptions{Inputs: []string{input}, Dial: network.Dial})
 		env.Cluster.Produce(t, texts(input, "text", 1)...)
 		commit(t, b, pollBatch(t, b))
 		breakNetwork(network)
@@ -157,7 +178,7 @@ func leaveFrozen(t *testing.T, env Environment) {
 	input := env.Cluster.Topic(t, 1)
 	for _, breakNetwork := range []func(*Network){(*Network).Cut, (*Network).Freeze} {
 		network := NewNetwork(t)
-		b := env.open(t, Options{Inputs: []string{input}, Dial: network.Dial})
+		b := env.open(t, SourceOptions{Inputs: []string{input}, Dial: network.Dial})
 		env.Cluster.Produce(t, texts(input, "text", 1)...)
 		pollBatch(t, b) // which is held
 		breakNetwork(network)
@@ -166,7 +187,7 @@ func leaveFrozen(t *testing.T, env Environment) {
 		bounded(t, "commit", func() { _ = b.Commit(t.Context(), texts(input, "text", 1)) })
 		bounded(t, "leave", func() { _ = b.Leave(t.Context()) })
 		bounded(t, "poll", func() { _, _ = b.Poll(t.Context()) })
-		bounded(t, "close", func() { _ = b.Close(t.Context()) })
+		bounded(t, "close", func() { _ = b.source.Close(t.Context()) })
 	}
 }
 
@@ -193,7 +214,7 @@ func zombieCommit(t *testing.T, env Environment) {
 	env.Cluster.Produce(t, texts(first.input, "more", 5)...)
 	var got []node.Record
 	await(t, "the members poll what comes next", func() bool {
-		for _, b := range []Broker{first.broker, second} {
+		for _, b := range []*consumer{first.broker, second} {
 			records := poll(t, b)
 			commit(t, b, records)
 			got = append(got, records...)
@@ -229,21 +250,21 @@ func polledTexts(prefix string, n int) []node.Record { return texts("", prefix, 
 
 // evicted is a member that the group has given up.
 type evicted struct {
-	broker       Broker
+	broker       *consumer
 	group, input string
 }
 
 // evict cuts a member off that holds the first 5 records of a topic, until the group has given it up and a second
 // member has polled and committed 10. The network of the first is still frozen.
-func evict(t *testing.T, env Environment) (evicted, Broker, *Network, []node.Record) {
+func evict(t *testing.T, env Environment) (evicted, *consumer, *Network, []node.Record) {
 	input, group := env.Cluster.Topic(t, 1), unique("group")
 	network := NewNetwork(t)
 	env.Cluster.Produce(t, texts(input, "text", 5)...)
-	first := env.open(t, Options{Group: group, Inputs: []string{input}, Dial: network.Dial})
+	first := env.open(t, SourceOptions{Group: group, Inputs: []string{input}, Dial: network.Dial})
 	batch := pollWhole(t, first, 5)
 	network.Freeze()
 	env.Cluster.Produce(t, texts(input, "later", 5)...)
-	second := env.open(t, Options{Group: group, Inputs: []string{input}})
+	second := env.open(t, SourceOptions{Group: group, Inputs: []string{input}})
 	commit(t, second, pollWhole(t, second, 10))
 	return evicted{first, group, input}, second, network, batch
 }

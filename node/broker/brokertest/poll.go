@@ -28,7 +28,7 @@ func pollCases() []testCase {
 func pollRelaysBytes(t *testing.T, env Environment) {
 	topic := env.Cluster.Topic(t, 1)
 	want := env.Cluster.Produce(t, payloads(topic)...)
-	b := env.open(t, Options{Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Inputs: []string{topic}})
 	for i, got := range pollN(t, b, len(want)) {
 		if got.Topic != topic || got.Partition != 0 || got.Offset != want[i].Offset || got.LeaderEpoch < 0 {
 			t.Fatalf("record %d is %s in epoch %d, want %s", i, position(got), got.LeaderEpoch, position(want[i]))
@@ -46,7 +46,7 @@ func pollLargeValue(t *testing.T, env Environment) {
 		want[i] = node.Record{Topic: topic, Key: []byte("key"), Value: noise(1 << 20)}
 		env.Cluster.Produce(t, want[i]) // each in a batch of its own, or they are too large together
 	}
-	b := env.open(t, Options{Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Inputs: []string{topic}})
 	for i, got := range pollN(t, b, len(want)) {
 		if difference := samePayload(got, want[i]); difference != "" {
 			t.Fatalf("record %d: %s", i, difference)
@@ -64,7 +64,7 @@ func pollOrder(t *testing.T, env Environment) {
 		}
 	}
 	env.Cluster.Produce(t, records...)
-	b := env.open(t, Options{Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Inputs: []string{topic}})
 	next := make([]int64, partitions)
 	for _, r := range pollN(t, b, partitions*each) {
 		if r.Offset != next[r.Partition] || string(r.Value) != fmt.Sprint(r.Offset) {
@@ -76,7 +76,7 @@ func pollOrder(t *testing.T, env Environment) {
 
 func pollSeveralTopics(t *testing.T, env Environment) {
 	topics := []string{env.Cluster.Topic(t, 1), env.Cluster.Topic(t, 2), env.Cluster.Topic(t, 1)}
-	b := env.open(t, Options{Inputs: topics})
+	b := env.open(t, SourceOptions{Inputs: topics})
 	for round := range 2 {
 		var want []string
 		for _, topic := range topics {
@@ -104,14 +104,14 @@ func pollSeveralTopics(t *testing.T, env Environment) {
 func pollBeginsAtStart(t *testing.T, env Environment) {
 	topic := env.Cluster.Topic(t, 1)
 	env.Cluster.Produce(t, texts(topic, "before", 3)...)
-	b := env.open(t, Options{Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Inputs: []string{topic}})
 	if got := pollN(t, b, 3)[0].Offset; got != 0 {
 		t.Fatalf("the first record has offset %d, want 0", got)
 	}
 }
 
 func pollNothing(t *testing.T, env Environment) {
-	b := env.open(t, Options{Inputs: []string{env.Cluster.Topic(t, 1)}})
+	b := env.open(t, SourceOptions{Inputs: []string{env.Cluster.Topic(t, 1)}})
 	for range 3 {
 		start := time.Now()
 		if records := poll(t, b); len(records) > 0 {
@@ -124,7 +124,7 @@ func pollNothing(t *testing.T, env Environment) {
 }
 
 func pollContext(t *testing.T, env Environment) {
-	b := env.open(t, Options{Inputs: []string{env.Cluster.Topic(t, 1)}})
+	b := env.open(t, SourceOptions{Inputs: []string{env.Cluster.Topic(t, 1)}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 1000 { // would take a quarter of an hour
@@ -139,7 +139,7 @@ func pollOwnership(t *testing.T, env Environment) {
 	topic := env.Cluster.Topic(t, 1)
 	want := payloads(topic)
 	env.Cluster.Produce(t, want...)
-	b := env.open(t, Options{Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Inputs: []string{topic}})
 	scribble := func(b []byte) {
 		b = b[:cap(b)]
 		for i := range b {
@@ -172,7 +172,7 @@ func pollAborted(t *testing.T, env Environment) {
 	env.Cluster.Transact(t, true, texts(topic, "committed", 3)...)
 	env.Cluster.Transact(t, false, texts(topic, "aborted", 3)...)
 	env.Cluster.Produce(t, texts(topic, "plain", 1)...)
-	b := env.open(t, Options{Inputs: []string{topic}})
+	b := env.open(t, SourceOptions{Inputs: []string{topic}})
 	got := values(pollN(t, b, 4))
 	if want := []string{"committed-0", "committed-1", "committed-2", "plain-0"}; !slices.Equal(got, want) {
 		t.Fatalf("polled %q, want %q", got, want)

@@ -337,7 +337,7 @@ func publishConcurrently(t *testing.T, env Environment) {
 
 func publishContext(t *testing.T, env Environment) {
 	network := NewNetwork(t)
-	b := env.open(t, Options{Inputs: []string{unique("unused")}, Dial: network.Dial})
+	b := env.publisher(t, SinkOptions{PublishTimeout: defaultPublishTimeout, Dial: network.Dial})
 	topic := env.Cluster.Topic(t, 1)
 	network.Freeze()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,10 +5,172 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
 )
+
+// Admin asks a cluster about itself, its topics and its groups. It is safe for concurrent use. NewAdmin makes one;
+// Close ends it.
+type Admin struct{ client *producer }
+
+// NewAdmin returns an Admin for the cluster. It connects to nothing yet; a configuration that can never work is an
+// error, a *node.ConfigError wherever one setting is to blame.
+func NewAdmin(connection Connection) (*Admin, error) {
+	connection = connection.withDefaults()
+	if err := connection.validate(); err != nil {
+		return nil, err
+	}
+	options := connection.options()
+	if err := kgo.ValidateOpts(options...); err != nil {
+		return nil, fmt.Errorf("configure Kafka client: %w", err)
+	}
+	return &Admin{&producer{options: options}}, nil
+}
+
+// Close closes all connections.
+func (a *Admin) Close() { a.client.close() }
+
+// ClusterID returns the id that the cluster has given itself when it was set up. It tries until ctx is done while no
+// broker answers.
+func (a *Admin) ClusterID(ctx context.Context) (string, error) {
+	var id string
+	err := a.try(ctx, func(client *kgo.Client) error {
+		metadata, err := kadm.NewClient(client).BrokerMetadata(ctx)
+		if err == nil && metadata.Cluster == "" {
+			return errors.New("the brokers do not tell the id of their cluster")
+		}
+		id = metadata.Cluster
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("look up the Kafka cluster: %w", err)
+	}
+	return id, nil
+}
+
+// Committed returns what the consumer group has committed on the topics, in order; the partitions of which it has
+// committed nothing are left out. It tries until ctx is done while no broker answers.
+func (a *Admin) Committed(ctx context.Context, group string, topics ...string) ([]node.Place, error) {
+	var places []node.Place
+	err := a.try(ctx, func(client *kgo.Client) error {
+		ids, err := topicIDs(ctx, client, topics)
+		if err != nil {
+			return err
+		}
+		responses, err := kadm.NewClient(client).FetchOffsets(ctx, group)
+		if errors.Is(err, kerr.GroupIDNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		places = nil
+		for _, response := range responses.Sorted() {
+			id, asked := ids[response.Topic]
+			if !asked || response.At < 0 {
+				continue
+			}
+			if response.Err != nil {
+				return fmt.Errorf("topic %s partition %d: %w", response.Topic, response.Partition, response.Err)
+			}
+			places = append(places, node.Place{
+				Partition: node.Partition{Topic: response.Topic, TopicID: id, Number: response.Partition},
+				Position:  node.Position{Epoch: response.LeaderEpoch, Offset: response.At},
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up what group %s has committed: %w", group, err)
+	}
+	return places, nil
+}
+
+// Extents returns what each partition of the topics holds, in order. It tries until ctx is done while no broker
+// answers, or a partition has no leader.
+func (a *Admin) Extents(ctx context.Context, topics ...string) ([]node.Extent, error) {
+	var all []node.Extent
+	err := a.try(ctx, func(client *kgo.Client) error {
+		extents, missing, err := describe(ctx, client, topics, nil)
+		if err == nil {
+			for _, name := range sortedPartitions(missing) {
+				return fmt.Errorf("topic %s partition %d: %w", name.topic, name.number, missing[name])
+			}
+		}
+		all = extents
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up what the input topics hold: %w", err)
+	}
+	return all, nil
+}
+
+// PlacesAt returns for each partition of the topics, in order, the place of the first record with a timestamp not
+// before the instant, or the end of the log where there is none. The epochs are not known. It tries until ctx is
+// done while no broker answers, or a partition has no leader.
+func (a *Admin) PlacesAt(ctx context.Context, instant time.Time, topics ...string) ([]node.Place, error) {
+	var places []node.Place
+	err := a.try(ctx, func(client *kgo.Client) error {
+		extents, missing, err := describe(ctx, client, topics, nil)
+		if err != nil {
+			return err
+		}
+		for _, name := range sortedPartitions(missing) {
+			return fmt.Errorf("topic %s partition %d: %w", name.topic, name.number, missing[name])
+		}
+		var names []topicPartition
+		for _, e := range extents {
+			names = append(names, topicPartition{e.Topic, e.Number})
+		}
+		listed := listOffsets(ctx, client, names, instant.UnixMilli(), false)
+		places = nil
+		for i, e := range extents {
+			first := listed[names[i]]
+			if first.err != nil {
+				return fmt.Errorf("topic %s partition %d: %w", e.Topic, e.Number, first.err)
+			}
+			if first.offset < 0 { // all records are older
+				first.offset = e.End
+			}
+			places = append(places, node.Place{
+				Partition: e.Partition, Position: node.Position{Epoch: node.UnknownEpoch, Offset: first.offset},
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up offsets by time: %w", err)
+	}
+	return places, nil
+}
+
+// try calls ask until it succeeds, or says what waiting does not mend, or ctx is done.
+func (a *Admin) try(ctx context.Context, ask func(*kgo.Client) error) error {
+	client, beat, err := a.client.get()
+	if err != nil {
+		return err
+	}
+	for {
+		err := ask(client)
+		var missing *MissingTopicsError
+		if _, permanent := Permanent(err); err == nil || permanent || !isTransient(err) || errors.As(err, &missing) {
+			return err
+		}
+		if ctx.Err() != nil {
+			if trouble := beat.stopped(0); trouble != nil {
+				return fmt.Errorf("no broker answers: %w", trouble)
+			}
+			return err
+		}
+		pause(ctx, pollPause)
+	}
+}
 
 // TopicSpec is a topic that is needed.
 type TopicSpec struct {
@@ -37,13 +199,13 @@ func (e *MissingTopicsError) Error() string {
 // EnsureTopics returns nil when all topics exist. If create is set, it creates those that are missing and waits until
 // they can be used; otherwise it returns a *MissingTopicsError that names them. It tries until ctx is done
 // while no broker answers.
-func (b *Broker) EnsureTopics(ctx context.Context, create bool, topics ...TopicSpec) error {
-	client, beat, err := b.admin.get()
+func (a *Admin) EnsureTopics(ctx context.Context, create bool, topics ...TopicSpec) error {
+	client, beat, err := a.client.get()
 	if err != nil {
 		return fmt.Errorf("look up topics: %w", err)
 	}
 	admin := kadm.NewClient(client)
-	missing, err := lookUp(ctx, admin, topics, beat)
+	missing, err := lookUp(ctx, client, topics, beat)
 	switch {
 	case err != nil:
 		return err
@@ -62,7 +224,7 @@ func (b *Broker) EnsureTopics(ctx context.Context, create bool, topics ...TopicS
 			return fmt.Errorf("wait for topics that were created: %w: %w", missingError(missing), ctx.Err())
 		}
 		pause(ctx, pollPause)
-		if missing, err = lookUp(ctx, admin, topics, beat); err != nil {
+		if missing, err = lookUp(ctx, client, topics, beat); err != nil {
 			return err
 		}
 	}
@@ -71,10 +233,10 @@ func (b *Broker) EnsureTopics(ctx context.Context, create bool, topics ...TopicS
 
 // lookUp returns the topics that do not exist. It tries until ctx is done while no broker answers.
 func lookUp(
-	ctx context.Context, admin *kadm.Client, topics []TopicSpec, beat *pulse,
+	ctx context.Context, client *kgo.Client, topics []TopicSpec, beat *pulse,
 ) ([]TopicSpec, error) {
 	for {
-		missing, err := missingOf(ctx, admin, topics)
+		missing, err := missingOf(ctx, client, topics)
 		if err == nil {
 			return missing, nil
 		}
@@ -92,12 +254,12 @@ func lookUp(
 }
 
 // missingOf returns the topics that do not exist, or are not ready yet.
-func missingOf(ctx context.Context, admin *kadm.Client, topics []TopicSpec) ([]TopicSpec, error) {
+func missingOf(ctx context.Context, client *kgo.Client, topics []TopicSpec) ([]TopicSpec, error) {
 	names := make([]string, len(topics))
 	for i, topic := range topics {
 		names[i] = topic.Name
 	}
-	details, err := admin.ListTopics(ctx, names...)
+	details, err := listTopics(ctx, client, names...)
 	if err != nil {
 		return nil, err
 	}

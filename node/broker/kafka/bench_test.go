@@ -22,7 +22,7 @@ func BenchmarkPublish(b *testing.B) {
 
 func benchmarkPublish(b *testing.B, env brokertest.Environment) {
 	topic := env.Cluster.Topic(b, 6)
-	broker := openBench(b, env, topic)
+	broker := openSink(b, env)
 	records := benchRecords(topic, benchBatch)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -43,7 +43,7 @@ func BenchmarkPublishOne(b *testing.B) {
 
 func benchmarkPublishOne(b *testing.B, env brokertest.Environment) {
 	topic := env.Cluster.Topic(b, 6)
-	broker := openBench(b, env, topic)
+	broker := openSink(b, env)
 	records := benchRecords(topic, 1)
 	for b.Loop() {
 		if err := broker.Publish(b.Context(), records)[0]; err != nil {
@@ -60,7 +60,7 @@ func BenchmarkPublishLarge(b *testing.B) {
 
 func benchmarkPublishLarge(b *testing.B, env brokertest.Environment) {
 	topic := env.Cluster.Topic(b, 6, "max.message.bytes", "4194304", "retention.bytes", "67108864")
-	broker := openBench(b, env, topic)
+	broker := openSink(b, env)
 	records := benchRecords(topic, 8)
 	for i := range records {
 		for len(records[i].Value) < 1<<20 {
@@ -86,7 +86,8 @@ func BenchmarkPollCommit(b *testing.B) {
 
 func benchmarkPollCommit(b *testing.B, env brokertest.Environment) {
 	topic := env.Cluster.Topic(b, 6)
-	broker := openBench(b, env, topic)
+	sink := openSink(b, env)
+	broker := openReader(b, env, topic)
 	records := benchRecords(topic, benchBatch)
 	const prepared = 100
 	polled := 0
@@ -95,7 +96,7 @@ func benchmarkPollCommit(b *testing.B, env brokertest.Environment) {
 		if polled%(prepared*benchBatch) == 0 {
 			b.StopTimer()
 			for range prepared {
-				for i, err := range broker.Publish(b.Context(), records) {
+				for i, err := range sink.Publish(b.Context(), records) {
 					if err != nil {
 						b.Fatalf("record %d: %v", i, err)
 					}
@@ -119,12 +120,16 @@ func benchmarkPollCommit(b *testing.B, env brokertest.Environment) {
 	b.ReportMetric(float64(polled)/float64(b.N), "records/op")
 }
 
-func openBench(b *testing.B, env brokertest.Environment, input string) brokertest.Broker {
-	broker := env.Open(b, brokertest.Options{
-		Group: input, Inputs: []string{input}, PublishTimeout: defaultPublishTimeout,
-	})
-	b.Cleanup(func() { _ = broker.Close(b.Context()) })
-	return broker
+func openSink(b *testing.B, env brokertest.Environment) brokertest.Sink {
+	sink := env.OpenSink(b, brokertest.SinkOptions{PublishTimeout: defaultPublishTimeout})
+	b.Cleanup(sink.Close)
+	return sink
+}
+
+func openReader(b *testing.B, env brokertest.Environment, input string) *brokertest.Reader {
+	source := env.OpenSource(b, brokertest.SourceOptions{Group: input, Inputs: []string{input}})
+	b.Cleanup(func() { _ = source.Close(b.Context()) })
+	return brokertest.NewReader(source, new(brokertest.Positions))
 }
 
 func benchRecords(topic string, n int) []node.Record {

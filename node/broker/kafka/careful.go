@@ -13,7 +13,7 @@ import (
 // when those of a partition are refused, the halves of these, one after the other, until the culprits are alone.
 // One that is refused alone is rejected. Nobody else uses the client, or a failure would say nothing about the
 // record.
-func (b *Broker) publishCarefully(ctx context.Context, through *producer, p *publication, indexes []int) {
+func (s *Sink) publishCarefully(ctx context.Context, through *producer, p *publication, indexes []int) {
 	queues := make(map[string][][]int) // for each topic the groups that are left to send, in order
 	for _, i := range indexes {
 		topic := p.records[i].Topic
@@ -34,7 +34,7 @@ func (b *Broker) publishCarefully(ctx context.Context, through *producer, p *pub
 			}
 			return
 		}
-		again := b.narrow(p, group, b.produce(ctx, through, p, group))
+		again := s.narrow(p, group, s.produce(ctx, through, p, group))
 		for _, topic := range topics {
 			queues[topic] = append(again[topic], queues[topic][1:]...)
 			if len(queues[topic]) == 0 {
@@ -64,7 +64,7 @@ func (p *publication) batches(groups [][]int) [][]int {
 
 // narrow rejects records that were refused alone, and returns what is to be tried again, for each topic: the halves of
 // what was refused together.
-func (b *Broker) narrow(p *publication, indexes []int, results []result) map[string][][]int {
+func (s *Sink) narrow(p *publication, indexes []int, results []result) map[string][][]int {
 	type target struct {
 		topic     string
 		partition int32

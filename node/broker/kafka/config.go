@@ -1,13 +1,16 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -15,23 +18,39 @@ import (
 	"chronos/node"
 )
 
-// Config says which cluster a Broker talks to and how. Brokers, Group, Inputs and PublishTimeout must be set; the
-// zero value of every other field has the meaning that its comment states.
-type Config struct {
+// Connection says how to reach a cluster. Brokers must be set; the zero value of every other field has the meaning that
+// its comment states.
+type Connection struct {
 	// Brokers are the addresses, host:port, of one or more brokers to find the others by.
 	Brokers []string
 
 	// ClientID is the name under which this client appears in the logs and quotas of Kafka; "chronos" if empty.
 	ClientID string
 
+	// Logger gets what an operator should know; nil for nothing. What repeats is said once a minute. The logs
+	// of franz-go itself appear at level debug: they repeat themselves through an outage.
+	Logger *slog.Logger
+
+	// TLS is how to encrypt connections; nil for not at all.
+	TLS *tls.Config
+
+	// SASL is how to authenticate; nil for not at all.
+	SASL sasl.Mechanism
+
+	// Dialer replaces the one of package net, for tests that break the network. It excludes TLS.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// SourceConfig says what a Source consumes and how. Connection.Brokers, Group and Inputs must be set; the zero value of
+// every other field has the meaning that its comment states.
+type SourceConfig struct {
+	Connection
+
 	// Group is the consumer group.
 	Group string
 
 	// Inputs are the topics to consume, each once.
 	Inputs []string
-
-	// PublishTimeout is the time limit of one Publish, 1 s or more: node.Config.PublishTimeout.
-	PublishTimeout time.Duration
 
 	// LeaveAfter is how long the caller may keep a batch without polling, before it calls Leave:
 	// node.Config.LeaveAfter; 10 s if zero. The group waits that long, and 20 s more for what else there is
@@ -48,22 +67,29 @@ type Config struct {
 	// MaxPollRecords is the largest number of records that Poll returns; 500 if zero.
 	MaxPollRecords int
 
-	// FetchMaxBytes bounds what one broker sends at a time; 4 MiB if zero. That much is buffered for each
-	// broker while the caller works on the batch before. A single record can exceed it.
+	// MaxPollBytes bounds the keys, values and headers that Poll returns; 8 MiB if zero. One record can exceed it.
+	MaxPollBytes int
+
+	// FetchMaxBytes bounds what one broker sends at a time, as it is stored: compressed. 4 MiB if zero. A single
+	// batch can exceed it.
 	FetchMaxBytes int32
 
-	// Logger gets what an operator should know; nil for nothing. What repeats is said once a minute. The logs
-	// of franz-go itself appear at level debug: they repeat themselves through an outage.
-	Logger *slog.Logger
+	// FetchMemory bounds the records that are held in memory before Poll returns them, decompressed, of all brokers
+	// together: 64 MiB if zero. A batch that alone is larger comes through by itself, up to BatchMemory.
+	FetchMemory int
 
-	// TLS is how to encrypt connections; nil for not at all.
-	TLS *tls.Config
+	// BatchMemory is the largest batch, decompressed, that is read at all; 256 MiB if zero. A larger one stops its
+	// partition, and Poll says so: there is no way to read a part of a batch, and a few kilobytes can
+	// decompress to more than there is memory.
+	BatchMemory int
+}
 
-	// SASL is how to authenticate; nil for not at all.
-	SASL sasl.Mechanism
+// SinkConfig says how a Sink publishes. Connection.Brokers and PublishTimeout must be set.
+type SinkConfig struct {
+	Connection
 
-	// Dialer replaces the one of package net, for tests that break the network. It excludes TLS.
-	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+	// PublishTimeout is the time limit of one Publish, 1 s or more: node.Config.PublishTimeout.
+	PublishTimeout time.Duration
 }
 
 const (
@@ -71,30 +97,20 @@ const (
 	defaultLeaveAfter     = 10 * time.Second
 	defaultSessionTimeout = 6 * time.Second
 	defaultMaxPollRecords = 500
+	defaultMaxPollBytes   = 8 << 20
 	defaultFetchMaxBytes  = 4 << 20
+	defaultFetchMemory    = 64 << 20
+	defaultBatchMemory    = 256 << 20
 
 	// minPublishTimeout is the least that franz-go takes for the delivery of a record.
 	minPublishTimeout = time.Second
 )
 
 // withDefaults returns c with every field set.
-func withDefaults(c Config) Config {
+func (c Connection) withDefaults() Connection {
 	c.Brokers = slices.Clone(c.Brokers)
-	c.Inputs = slices.Clone(c.Inputs)
 	if c.ClientID == "" {
 		c.ClientID = defaultClientID
-	}
-	if c.LeaveAfter == 0 {
-		c.LeaveAfter = defaultLeaveAfter
-	}
-	if c.SessionTimeout == 0 {
-		c.SessionTimeout = defaultSessionTimeout
-	}
-	if c.MaxPollRecords == 0 {
-		c.MaxPollRecords = defaultMaxPollRecords
-	}
-	if c.FetchMaxBytes == 0 {
-		c.FetchMaxBytes = defaultFetchMaxBytes
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -102,9 +118,23 @@ func withDefaults(c Config) Config {
 	return c
 }
 
+// withDefaults returns c with every field set.
+func (c SourceConfig) withDefaults() SourceConfig {
+	c.Connection = c.Connection.withDefaults()
+	c.Inputs = slices.Clone(c.Inputs)
+	c.LeaveAfter = cmp.Or(c.LeaveAfter, defaultLeaveAfter)
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, defaultSessionTimeout)
+	c.MaxPollRecords = cmp.Or(c.MaxPollRecords, defaultMaxPollRecords)
+	c.MaxPollBytes = cmp.Or(c.MaxPollBytes, defaultMaxPollBytes)
+	c.FetchMaxBytes = cmp.Or(c.FetchMaxBytes, defaultFetchMaxBytes)
+	c.FetchMemory = cmp.Or(c.FetchMemory, defaultFetchMemory)
+	c.BatchMemory = cmp.Or(c.BatchMemory, defaultBatchMemory)
+	return c
+}
+
 // validate returns a *node.ConfigError for the first setting that is not allowed, or nil.
-func (c *Config) validate() error {
-	if err := c.validateConnection(); err != nil {
+func (c *SourceConfig) validate() error {
+	if err := c.Connection.validate(); err != nil {
 		return err
 	}
 	switch {
@@ -121,38 +151,50 @@ func (c *Config) validate() error {
 			}
 		}
 	}
-	bounds := []struct {
-		setting  string
-		value    time.Duration
-		min, max time.Duration
+	if err := validateDuration("LeaveAfter", c.LeaveAfter, time.Second); err != nil {
+		return err
+	}
+	if err := validateDuration("SessionTimeout", c.SessionTimeout, time.Second); err != nil {
+		return err
+	}
+	for _, number := range []struct {
+		setting string
+		value   int
 	}{
-		{"PublishTimeout", c.PublishTimeout, minPublishTimeout, time.Hour},
-		{"LeaveAfter", c.LeaveAfter, time.Second, time.Hour},
-		{"SessionTimeout", c.SessionTimeout, time.Second, time.Hour},
-	}
-	for _, b := range bounds {
-		if b.value < b.min || b.value > b.max {
+		{"MaxPollRecords", c.MaxPollRecords},
+		{"MaxPollBytes", c.MaxPollBytes},
+		{"FetchMaxBytes", int(c.FetchMaxBytes)},
+		{"FetchMemory", c.FetchMemory},
+		{"BatchMemory", c.BatchMemory},
+	} {
+		if number.value < 1 || number.value > math.MaxInt32 {
 			return &node.ConfigError{
-				Setting: b.setting, Value: b.value.String(),
-				Allowed: fmt.Sprintf("it must be from %v to %v", b.min, b.max),
+				Setting: number.setting, Value: strconv.Itoa(number.value), Allowed: "it must be from 1 to 2147483647",
 			}
-		}
-	}
-	switch {
-	case c.MaxPollRecords < 1:
-		return &node.ConfigError{
-			Setting: "MaxPollRecords", Value: fmt.Sprint(c.MaxPollRecords), Allowed: "it must be 1 or more",
-		}
-	case c.FetchMaxBytes < 1:
-		return &node.ConfigError{
-			Setting: "FetchMaxBytes", Value: fmt.Sprint(c.FetchMaxBytes), Allowed: "it must be 1 or more",
 		}
 	}
 	return nil
 }
 
-// validateConnection checks what every client needs.
-func (c *Config) validateConnection() error {
+// validate returns a *node.ConfigError for the first setting that is not allowed, or nil.
+func (c *SinkConfig) validate() error {
+	if err := c.Connection.validate(); err != nil {
+		return err
+	}
+	return validateDuration("PublishTimeout", c.PublishTimeout, minPublishTimeout)
+}
+
+func validateDuration(setting string, value, least time.Duration) error {
+	if value < least || value > time.Hour {
+		return &node.ConfigError{
+			Setting: setting, Value: value.String(), Allowed: fmt.Sprintf("it must be from %v to %v", least, time.Hour),
+		}
+	}
+	return nil
+}
+
+// validate checks what every client needs.
+func (c *Connection) validate() error {
 	if len(c.Brokers) == 0 {
 		return &node.ConfigError{
 			Setting: "Brokers", Value: "empty", Allowed: "it must hold one address, host:port, or more",

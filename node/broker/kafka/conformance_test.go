@@ -52,20 +52,29 @@ func realKafka(t testing.TB) brokertest.Environment {
 func environment(t testing.TB, brokers []string, session time.Duration) brokertest.Environment {
 	return brokertest.Environment{
 		Cluster: brokertest.NewCluster(t, kgo.SeedBrokers(brokers...)),
-		Open: func(t testing.TB, o brokertest.Options) brokertest.Broker {
+		OpenSource: func(t testing.TB, o brokertest.SourceOptions) brokertest.Source {
 			t.Helper()
-			b, err := kafka.New(kafka.Config{
-				Brokers:        brokers,
+			source, err := kafka.NewSource(kafka.SourceConfig{
+				Connection:     kafka.Connection{Brokers: brokers, Dialer: o.Dial},
 				Group:          o.Group,
 				Inputs:         o.Inputs,
-				PublishTimeout: o.PublishTimeout,
 				SessionTimeout: session,
-				Dialer:         o.Dial,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return b
+			return source
+		},
+		OpenSink: func(t testing.TB, o brokertest.SinkOptions) brokertest.Sink {
+			t.Helper()
+			sink, err := kafka.NewSink(kafka.SinkConfig{
+				Connection:     kafka.Connection{Brokers: brokers, Dialer: o.Dial},
+				PublishTimeout: o.PublishTimeout,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sink
 		},
 	}
 }

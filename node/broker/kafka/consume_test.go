@@ -22,9 +22,11 @@ import (
 func TestPollWithoutBrokers(t *testing.T) {
 	t.Parallel()
 	log := new(memoryLog)
-	b := open(t, kafka.Config{
-		Brokers: []string{"127.0.0.1:1"}, Group: "group", Inputs: []string{"in"},
-		PublishTimeout: time.Second, Logger: slog.New(log),
+	b := open(t, config{
+		SourceConfig: kafka.SourceConfig{
+			Connection: kafka.Connection{Brokers: []string{"127.0.0.1:1"}, Logger: slog.New(log)}, Group: "group", Inputs: []string{"in"},
+		},
+		PublishTimeout: time.Second,
 	})
 	for range 3 {
 		if err := pollError(t, b); !strings.Contains(err.Error(), "connection refused") {
@@ -294,11 +296,18 @@ func TestCommitToDeletedTopic(t *testing.T) {
 	if err := cluster.DeleteTopic(input); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the commit is given up", func() bool { return b.Commit(t.Context(), batch) == nil })
+	if err := b.Commit(t.Context(), batch); err == nil {
+		t.Error("a commit to a topic that does not exist has passed")
+	}
 	plain.Produce(t, texts(other, "other", 1)...)
 	if got := pollValues(t, b, 1); got[0] != "other-0" {
 		t.Fatalf("polled %q", got)
 	}
+	await(t, "poll says that the topic is missing", func() bool {
+		_, err := b.Poll(t.Context())
+		var missing *kafka.MissingTopicsError
+		return errors.As(err, &missing) && slices.Equal(missing.Topics, []string{input})
+	})
 }
 
 // The group refuses a member with these errors: its partitions are lost. The commit passes, and the next Poll begins
@@ -312,7 +321,7 @@ func TestCommitRefused(t *testing.T) {
 		b := open(t, configFor(cluster, "group", input))
 		batch := pollBatch(t, b)
 		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: cause})
-		if err := b.Commit(t.Context(), batch); err != nil {
+		if err := b.Tell(t.Context(), batch); err != nil {
 			t.Errorf("%v: commit: %v, want that it passes", cause, err)
 		}
 		if got := pollValues(t, b, 3); got[0] != "text-0" {
@@ -362,11 +371,11 @@ func TestCommitAfterChangeOfMember(t *testing.T) {
 	}
 	forget()
 	for {
-		err := first.Commit(t.Context(), batch)
+		err := first.Tell(t.Context(), batch)
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "not answered") {
 			t.Fatal(err)
 		}
 	}
@@ -375,7 +384,7 @@ func TestCommitAfterChangeOfMember(t *testing.T) {
 	}
 	var again []string
 	await(t, "the record comes again", func() bool {
-		for _, b := range []*kafka.Broker{first, second} {
+		for _, b := range []*broker{first, second} {
 			records, _ := b.Poll(t.Context())
 			again = append(again, values(records)...)
 		}
@@ -480,7 +489,7 @@ func TestClose(t *testing.T) {
 	if errs := b.Publish(t.Context(), texts(input, "text", 2)); errs[0] == nil || errs[1] == nil {
 		t.Error("publish after Close succeeds")
 	}
-	if err := b.EnsureTopics(t.Context(), false); err == nil {
+	if err := b.admin.EnsureTopics(t.Context(), false); err == nil {
 		t.Error("a look-up after Close succeeds")
 	}
 	if err := b.Commit(t.Context(), texts(input, "text", 1)); err != nil {

@@ -45,24 +45,63 @@ func newFake(t testing.TB, options ...kfake.Opt) (*kfake.Cluster, *brokertest.Cl
 	return cluster, brokertest.NewCluster(t, kgo.SeedBrokers(cluster.ListenAddrs()...))
 }
 
+// config is that of a source and a sink that share a connection.
+type config struct {
+	kafka.SourceConfig
+
+	PublishTimeout time.Duration
+}
+
 // configFor returns a configuration that consumes one topic or more from a fake cluster.
-func configFor(cluster *kfake.Cluster, group string, inputs ...string) kafka.Config {
-	return kafka.Config{
-		Brokers:        cluster.ListenAddrs(),
-		Group:          group,
-		Inputs:         inputs,
+func configFor(cluster *kfake.Cluster, group string, inputs ...string) config {
+	return config{
+		SourceConfig: kafka.SourceConfig{
+			Connection:     kafka.Connection{Brokers: cluster.ListenAddrs()},
+			Group:          group,
+			Inputs:         inputs,
+			SessionTimeout: fakeSession,
+		},
 		PublishTimeout: defaultPublishTimeout,
-		SessionTimeout: fakeSession,
 	}
 }
 
-// open opens a Broker until the test ends.
-func open(t testing.TB, config kafka.Config) *kafka.Broker {
+// broker is a source, a sink and an admin, the source read at positions as a node does it.
+type broker struct {
+	*brokertest.Reader
+	*kafka.Sink
+
+	source *kafka.Source
+	admin  *kafka.Admin
+}
+
+// Close closes all of it, and returns the error of the source.
+func (b *broker) Close(ctx context.Context) error {
+	err := b.source.Close(ctx)
+	b.Sink.Close()
+	b.admin.Close()
+	return err
+}
+
+// positions holds those of all groups of all clusters.
+var positions sync.Map
+
+// open opens a source, a sink and an admin until the test ends.
+func open(t testing.TB, c config) *broker {
 	t.Helper()
-	b, err := kafka.New(config)
+	source, err := kafka.NewSource(c.SourceConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
+	sink, err := kafka.NewSink(kafka.SinkConfig{Connection: c.Connection, PublishTimeout: c.PublishTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := kafka.NewAdmin(c.Connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, _ := positions.LoadOrStore(c.Brokers[0]+" "+c.Group, new(brokertest.Positions))
+	b := &broker{brokertest.NewReader(source, kept.(*brokertest.Positions)), sink, source, admin}
 	t.Cleanup(func() { _ = b.Close(context.Background()) })
 	return b
 }
@@ -83,7 +122,7 @@ func await(t *testing.T, what string, done func() bool) {
 }
 
 // pollValues polls until there are n records, ignoring errors, and returns their values.
-func pollValues(t *testing.T, b node.Broker, n int) []string {
+func pollValues(t *testing.T, b *broker, n int) []string {
 	t.Helper()
 	var got []string
 	var last error
@@ -103,7 +142,7 @@ func pollValues(t *testing.T, b node.Broker, n int) []string {
 }
 
 // pollBatch polls until a poll returns records.
-func pollBatch(t *testing.T, b node.Broker) []node.Record {
+func pollBatch(t *testing.T, b *broker) []node.Record {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		records, err := b.Poll(t.Context())
@@ -119,7 +158,7 @@ func pollBatch(t *testing.T, b node.Broker) []node.Record {
 }
 
 // pollError polls until an error comes.
-func pollError(t *testing.T, b node.Broker) error {
+func pollError(t *testing.T, b *broker) error {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if _, err := b.Poll(t.Context()); err != nil {
@@ -150,7 +189,7 @@ func values(records []node.Record) []string {
 }
 
 // publishOne publishes a record with this value.
-func publishOne(t *testing.T, b node.Broker, topic, value string) error {
+func publishOne(t *testing.T, b *broker, topic, value string) error {
 	t.Helper()
 	return b.Publish(t.Context(), []node.Record{{Topic: topic, Value: []byte(value)}})[0]
 }

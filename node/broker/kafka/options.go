@@ -41,15 +41,14 @@ const (
 	carefulBytes = 96 << 20
 )
 
-// ConnectionOptions returns the options of a franz-go client that connects to the cluster of c as a Broker does.
-// Of c it reads Brokers, ClientID, Logger, TLS, SASL and Dialer only. The tools that produce and consume
-// by themselves use it, so that they reach what the node reaches.
-func ConnectionOptions(c Config) ([]kgo.Opt, error) {
-	c = withDefaults(c)
-	if err := c.validateConnection(); err != nil {
+// ConnectionOptions returns the options of a franz-go client that connects as a Source and a Sink do. The tools that
+// produce and consume by themselves use it, so that they reach what the node reaches.
+func ConnectionOptions(c Connection) ([]kgo.Opt, error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return c.connectionOptions(), nil
+	return c.options(), nil
 }
 
 // ProducerOptions returns the options by which a franz-go client produces as a Java client does with its default
@@ -57,13 +56,16 @@ func ConnectionOptions(c Config) ([]kgo.Opt, error) {
 // other; records without a key go to one partition until a batch is full; acknowledged by all in-sync replicas.
 func ProducerOptions() []kgo.Opt {
 	return []kgo.Opt{
-		kgo.RecordPartitioner(kgo.UniformBytesPartitioner(64<<10, true, true, nil)),
+		kgo.RecordPartitioner(javaPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 	}
 }
 
-// connectionOptions returns the options that all clients share.
-func (c *Config) connectionOptions() []kgo.Opt {
+// javaPartitioner chooses partitions as ProducerOptions says.
+func javaPartitioner() kgo.Partitioner { return kgo.UniformBytesPartitioner(64<<10, true, true, nil) }
+
+// options returns the options that all clients share.
+func (c *Connection) options() []kgo.Opt {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
@@ -91,9 +93,9 @@ func (c *Config) connectionOptions() []kgo.Opt {
 	return options
 }
 
-// consumerOptions returns the options of the consumer, without its hooks.
-func (c *Config) consumerOptions() []kgo.Opt {
-	return append(c.connectionOptions(),
+// options returns the options of the consumer, without its hooks and callbacks.
+func (c *SourceConfig) options() []kgo.Opt {
+	return append(c.Connection.options(),
 		kgo.ConsumerGroup(c.Group),
 		kgo.ConsumeTopics(c.Inputs...),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
@@ -102,23 +104,25 @@ func (c *Config) consumerOptions() []kgo.Opt {
 		kgo.SessionTimeout(c.SessionTimeout),
 		kgo.HeartbeatInterval(c.heartbeat()),
 		kgo.RebalanceTimeout(c.LeaveAfter+20*time.Second),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		// Where a log does not have the place that it is read from, the Source says what was lost, and goes on.
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		// The markers that end transactions have offsets, which positions are to pass.
+		kgo.KeepControlRecords(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(pollWait/2),
 		kgo.FetchMaxBytes(c.FetchMaxBytes),
 		// With less, a fetch of records of 1 MiB returns one of them.
 		kgo.FetchMaxPartitionBytes(c.FetchMaxBytes),
-		kgo.MaxDecompressBatchBytes(256<<20),
 		kgo.MetadataMinAge(consumerMetadataPause),
 	)
 }
 
 // heartbeat returns the interval of heartbeats: several of them fit into a session, and a rebalance is noticed that
 // soon.
-func (c *Config) heartbeat() time.Duration { return c.SessionTimeout / 4 }
+func (c *SourceConfig) heartbeat() time.Duration { return c.SessionTimeout / 4 }
 
 // bulkOptions returns the options of the client that publishes nearly everything.
-func (c *Config) bulkOptions() []kgo.Opt {
+func (c *SinkConfig) bulkOptions() []kgo.Opt {
 	return append(c.producerOptions(),
 		kgo.ProducerBatchMaxBytes(bulkBytes),
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
@@ -127,7 +131,7 @@ func (c *Config) bulkOptions() []kgo.Opt {
 
 // carefulOptions returns the options of the client that publishes what is large or was rejected. It compresses as
 // well as it can: what its sender got into a topic by compressing it should not fail for being expanded.
-func (c *Config) carefulOptions() []kgo.Opt {
+func (c *SinkConfig) carefulOptions() []kgo.Opt {
 	return append(c.producerOptions(),
 		kgo.ProducerBatchMaxBytes(carefulBytes),
 		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.Lz4Compression(), kgo.NoCompression()),
@@ -137,8 +141,8 @@ func (c *Config) carefulOptions() []kgo.Opt {
 // producerOptions returns the options that both producers share. Both are idempotent: a try of franz-go that is
 // repeated within the time limit appends once. What is given up at the time limit may be appended, though, and
 // a caller that publishes it again may append it twice.
-func (c *Config) producerOptions() []kgo.Opt {
-	options := append(c.connectionOptions(), ProducerOptions()...)
+func (c *SinkConfig) producerOptions() []kgo.Opt {
+	options := append(c.Connection.options(), ProducerOptions()...)
 	return append(options,
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(2*maxAttempt),

@@ -3,11 +3,11 @@ package kafka
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -20,6 +20,7 @@ type producer struct {
 	client *kgo.Client
 	pulse  *pulse
 	closed bool
+	stale  []string // topics to be looked up anew
 
 	gate gate
 }
@@ -37,9 +38,23 @@ func (p *producer) get() (*kgo.Client, *pulse, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		p.client, p.pulse = client, beat
+		p.client, p.pulse, p.stale = client, beat, nil
+	}
+	if len(p.stale) > 0 {
+		p.client.PurgeTopicsFromProducing(p.stale...)
+		p.stale = nil
 	}
 	return p.client, p.pulse, nil
+}
+
+// forget has the client look a topic up anew before it is used the next time: it may not be the one any more that the
+// client knows.
+func (p *producer) forget(topic string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client != nil && !slices.Contains(p.stale, topic) {
+		p.stale = append(p.stale, topic)
+	}
 }
 
 // discard closes client, and has get make a new one.
@@ -79,8 +94,8 @@ type slots struct {
 	taken chan struct{} // holds one element for each slot that is taken
 }
 
-// maxSlots bounds the slots: further calls of Publish wait. The engine makes two at a time.
-const maxSlots = 4
+// maxSlots bounds the slots: further calls of Publish wait.
+const maxSlots = 8
 
 // take returns a slot; nil when ctx was done before there was one.
 func (s *slots) take(ctx context.Context) *slot {
@@ -107,6 +122,19 @@ func (s *slots) give(given *slot) {
 	s.free = append(s.free, given)
 	s.mu.Unlock()
 	<-s.taken
+}
+
+// forget has all clients except one look a topic up anew.
+func (s *slots) forget(topic string, except *producer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.all {
+		for _, p := range []*producer{one.bulk, one.careful} {
+			if p != except {
+				p.forget(topic)
+			}
+		}
+	}
 }
 
 // close ends all clients.
@@ -203,7 +231,7 @@ type missingTopics struct {
 }
 
 // missingCheck is how often missing topics are looked for.
-const missingCheck = time.Second
+const missingCheck = 500 * time.Millisecond
 
 // get returns the error of a topic that is missing, nil if it is not known to be.
 func (m *missingTopics) get(topic string) error {
@@ -250,30 +278,36 @@ func (m *missingTopics) remove(topics []string) bool {
 }
 
 // watchMissing looks for the missing topics until all of them are there, or Close begins.
-func (b *Broker) watchMissing() {
+func (s *Sink) watchMissing() {
 	ticker := time.NewTicker(missingCheck)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-b.stop:
+		case <-s.stop:
 			return
 		case <-ticker.C:
 		}
-		if b.missing.remove(b.found(b.missing.list())) {
+		found := s.found(s.missing.list())
+		for _, topic := range found {
+			s.slots.forget(topic, nil)
+			s.log.LogAttrs(context.Background(), slog.LevelInfo, "an output topic that was missing exists again",
+				slog.String("topic", topic))
+		}
+		if s.missing.remove(found) {
 			return
 		}
 	}
 }
 
 // found returns those of the topics that exist.
-func (b *Broker) found(topics []string) []string {
-	client, _, err := b.admin.get()
+func (s *Sink) found(topics []string) []string {
+	client, _, err := s.admin.get()
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), missingCheck)
 	defer cancel()
-	details, err := kadm.NewClient(client).ListTopics(ctx, topics...)
+	details, err := listTopics(ctx, client, topics...)
 	if err != nil {
 		return nil
 	}

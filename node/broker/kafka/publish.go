@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -17,41 +18,154 @@ import (
 // maxAttempt is how many records of one call are given to a client at a time.
 const maxAttempt = 10_000
 
-// Publish appends records to their topics; see node.Broker. It also returns when ctx is done: what has no result by
+// Publish appends records to their topics; see node.Sink. It also returns when ctx is done: what has no result by
 // then is given up, and its outcome is unknown.
-func (b *Broker) Publish(ctx context.Context, records []node.Record) []error {
+func (s *Sink) Publish(ctx context.Context, records []node.Record) []error {
 	if len(records) == 0 {
 		return nil
 	}
-	limit := time.NewTimer(b.config.PublishTimeout)
-	defer limit.Stop()
+	if s.silent.count.Load() == 0 {
+		return s.publishWithin(ctx, s.config.PublishTimeout, records)
+	}
+	results := make([]error, len(records))
+	normal, trial, tried := s.silent.sort(records, results)
+	var both sync.WaitGroup
+	both.Go(func() { s.publishSome(ctx, s.config.PublishTimeout, records, normal, results) })
+	both.Go(func() {
+		s.publishSome(ctx, s.trialPatience(records, trial), records, trial, results)
+		s.conclude(records, trial, tried, results)
+	})
+	both.Wait()
+	return results
+}
+
+// publishSome publishes the records at these indexes.
+func (s *Sink) publishSome(
+	ctx context.Context, patience time.Duration, records []node.Record, indexes []int, results []error,
+) {
+	if len(indexes) == 0 {
+		return
+	}
+	some := make([]node.Record, len(indexes))
+	for n, i := range indexes {
+		some[n] = records[i]
+	}
+	for n, err := range s.publishWithin(ctx, patience, some) {
+		results[indexes[n]] = err
+	}
+}
+
+// trialPatience returns the time limit of a trial: a short one, unless it needs time to be sent at all.
+func (s *Sink) trialPatience(records []node.Record, trial []int) time.Duration {
+	for _, i := range trial {
+		if wireSize(&records[i]) > trialBytes {
+			return s.config.PublishTimeout
+		}
+	}
+	return s.config.PublishTimeout / 4
+}
+
+// conclude ends the trials of silent partitions.
+func (s *Sink) conclude(records []node.Record, trial []int, tried []topicPartition, results []error) {
+	unknown := make(map[topicPartition]bool)
+	for _, i := range trial {
+		if name, known := s.silent.partitionOf(&records[i]); known && isUnknown(results[i]) {
+			unknown[name] = true
+		}
+	}
+	for _, name := range tried {
+		if unknown[name] {
+			s.silent.failed(name)
+			continue
+		}
+		s.silent.remove(name)
+		s.log.LogAttrs(context.Background(), slog.LevelInfo, "an output partition answers again",
+			slog.String("topic", name.topic), slog.Int("partition", int(name.number)))
+	}
+}
+
+// isUnknown reports whether a result says that the outcome is unknown.
+func isUnknown(err error) bool {
+	return err != nil && !errors.Is(err, node.ErrRejected) && !errors.Is(err, node.ErrNoTopic) &&
+		!errors.Is(err, node.ErrUnsent)
+}
+
+// publishWithin publishes records within a time limit.
+func (s *Sink) publishWithin(ctx context.Context, limit time.Duration, records []node.Record) []error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	p := &publication{
-		records:  records,
-		results:  make([]error, len(records)),
-		settled:  make([]bool, len(records)),
-		finished: make(chan struct{}),
+		records:    records,
+		results:    make([]error, len(records)),
+		settled:    make([]bool, len(records)),
+		partitions: make([]int32, len(records)),
+		finished:   make(chan struct{}),
+	}
+	for i := range p.partitions {
+		p.partitions[i] = unknownPartition
 	}
 	// The clients are told to give up a little early, so that there is time for them to say what became of
 	// each record.
-	patience := b.config.PublishTimeout - b.config.PublishTimeout/20
+	patience := limit - limit/20
+	until := time.Now().Add(patience)
 	work := func() {
 		defer close(p.finished)
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithDeadline(ctx, until)
 		defer cancel()
-		b.publish(ctx, p)
+		s.publish(ctx, p)
 	}
-	if !b.inBackground(work) {
+	if !s.inBackground(work) {
 		p.settleRest(fmt.Errorf("publish: %w", errClosed))
 		return p.results
 	}
 	select {
 	case <-p.finished:
-	case <-limit.C:
-		p.settleRest(p.unfinished(fmt.Errorf("no result within %v", b.config.PublishTimeout)))
+	case <-timer.C:
+		p.settleRest(p.unfinished(fmt.Errorf("no result within %v", limit)))
 	case <-ctx.Done():
 		p.settleRest(p.unfinished(ctx.Err()))
+		return p.results
+	}
+	if !time.Now().Before(until) {
+		s.learn(p)
 	}
 	return p.results
+}
+
+// learn takes note of what has let a publish run into its time limit: partitions from which nothing has come, and so much
+// that a slow connection could not carry it.
+func (s *Sink) learn(p *publication) {
+	p.mu.Lock()
+	unacknowledged := 0
+	open := make(map[topicPartition]int) // bytes of unknown outcome
+	done := make(map[topicPartition]bool)
+	for i := range p.records {
+		name, known := topicPartition{p.records[i].Topic, p.partitions[i]}, p.partitions[i] != unknownPartition
+		if !known {
+			name, known = s.silent.partitionOf(&p.records[i])
+		}
+		switch {
+		case isUnknown(p.results[i]):
+			unacknowledged += wireSize(&p.records[i])
+			if known {
+				open[name] += wireSize(&p.records[i])
+			}
+		case p.results[i] == nil && known:
+			done[name] = true
+		}
+	}
+	attempt := p.attempt
+	p.mu.Unlock()
+	if unacknowledged > minWindow {
+		s.window.shrink(attempt)
+	}
+	silent := make(map[topicPartition]bool)
+	for name, bytes := range open {
+		silent[name] = done[name] || bytes > slowBytes
+	}
+	if s.silent.add(silent) {
+		s.inBackground(s.watchSilent)
+	}
 }
 
 // publication is one call of Publish.
@@ -62,11 +176,18 @@ type publication struct {
 	results []error // belong to the caller once all are settled
 	settled []bool
 	beat    *pulse // of the client that was used last
+	attempt int    // the bytes that were given to clients together last
+
+	// partitions are those that clients have chosen, as far as they have said so.
+	partitions []int32
 
 	// finished is closed when all records are settled, and the clients are free for the next call: a caller
 	// that calls again finds the same ones.
 	finished chan struct{}
 }
+
+// unknownPartition stands for a partition that a client has not chosen yet.
+const unknownPartition = -1
 
 // settle gives a record its result, unless it has one.
 func (p *publication) settle(i int, err error) {
@@ -99,7 +220,7 @@ func (p *publication) unfinished(why error) error {
 // record returns what is handed to franz-go, which writes into it: it serves for one try.
 func (p *publication) record(i int) *kgo.Record {
 	r := &p.records[i]
-	record := &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value}
+	record := &kgo.Record{Topic: r.Topic, Partition: unknownPartition, Key: r.Key, Value: r.Value}
 	if len(r.Headers) > 0 {
 		record.Headers = make([]kgo.RecordHeader, len(r.Headers))
 		for j, h := range r.Headers {
@@ -110,32 +231,55 @@ func (p *publication) record(i int) *kgo.Record {
 }
 
 // publish settles every record of p, soon after ctx is done at the latest.
-func (b *Broker) publish(ctx context.Context, p *publication) {
-	s := b.slots.take(ctx)
-	if s == nil {
+func (s *Sink) publish(ctx context.Context, p *publication) {
+	pair := s.slots.take(ctx)
+	if pair == nil {
 		p.settleRest(p.unfinished(ctx.Err()))
 		return
 	}
-	defer b.slots.give(s)
-	for indexes := range slices.Chunk(b.publishable(p), maxAttempt) {
-		normal, delicate := p.split(indexes)
-		var refused []int
-		var bulk sync.WaitGroup
-		bulk.Go(func() { refused = b.publishInBulk(ctx, s.bulk, p, normal) })
-		b.publishCarefully(ctx, s.careful, p, delicate)
-		bulk.Wait()
-		b.publishCarefully(ctx, s.careful, p, refused)
+	defer s.slots.give(pair)
+	var pace pace
+	for rest := s.publishable(p); len(rest) > 0; {
+		indexes, bytes := s.window.cut(p, rest)
+		if pace.tooSlow(ctx, bytes) {
+			for _, i := range rest {
+				p.settle(i, fmt.Errorf("publish on topic %s: no time left over a slow connection: %w",
+					p.records[i].Topic, node.ErrUnsent))
+			}
+			return
+		}
+		start := time.Now()
+		s.attempt(ctx, p, pair, indexes, bytes)
+		pace.note(bytes, time.Since(start))
+		if ctx.Err() == nil {
+			s.window.grow(bytes, time.Since(start) < s.config.PublishTimeout/4)
+		}
+		rest = rest[len(indexes):]
 	}
 }
 
+// attempt settles records that are given to clients together.
+func (s *Sink) attempt(ctx context.Context, p *publication, pair *slot, indexes []int, bytes int) {
+	p.mu.Lock()
+	p.attempt = bytes
+	p.mu.Unlock()
+	normal, delicate := p.split(indexes)
+	var refused []int
+	var bulk sync.WaitGroup
+	bulk.Go(func() { refused = s.publishInBulk(ctx, pair.bulk, p, normal) })
+	s.publishCarefully(ctx, pair.careful, p, delicate)
+	bulk.Wait()
+	s.publishCarefully(ctx, pair.careful, p, refused)
+}
+
 // publishable returns the records whose topic is not known to be missing, and settles the others.
-func (b *Broker) publishable(p *publication) []int {
+func (s *Sink) publishable(p *publication) []int {
 	indexes := make([]int, 0, len(p.records))
 	for i := range p.records {
 		topic := p.records[i].Topic
 		if topic == "" {
 			p.settle(i, fmt.Errorf("publish: no topic is named: %w", node.ErrNoTopic))
-		} else if err := b.missing.get(topic); err != nil {
+		} else if err := s.missing.get(topic); err != nil {
 			p.settle(i, err)
 		} else {
 			indexes = append(indexes, i)
@@ -176,13 +320,13 @@ func wireSize(r *node.Record) int {
 }
 
 // publishInBulk settles records but for those whose batch was refused, which it returns.
-func (b *Broker) publishInBulk(
+func (s *Sink) publishInBulk(
 	ctx context.Context, through *producer, p *publication, indexes []int,
 ) (refusedIndexes []int) {
 	if len(indexes) == 0 {
 		return nil
 	}
-	results := b.produce(ctx, through, p, indexes)
+	results := s.produce(ctx, through, p, indexes)
 	for n, i := range indexes {
 		if judge(results[n].err) == refused {
 			refusedIndexes = append(refusedIndexes, i)
@@ -214,7 +358,7 @@ const giveUpAfter = dialTimeout + 2*requestOverhead
 //	record 2 comes after that, and is appended
 //
 // Record 1 would be tried again after record 2.
-func (b *Broker) produce(ctx context.Context, through *producer, p *publication, indexes []int) []result {
+func (s *Sink) produce(ctx context.Context, through *producer, p *publication, indexes []int) []result {
 	results := make([]result, len(indexes))
 	client, beat, err := through.get()
 	if err != nil {
@@ -234,6 +378,11 @@ func (b *Broker) produce(ctx context.Context, through *producer, p *publication,
 	together := through.gate.shut(len(indexes))
 	for n, i := range indexes {
 		client.Produce(ctx, p.record(i), func(r *kgo.Record, err error) {
+			if r.Partition != unknownPartition {
+				p.mu.Lock()
+				p.partitions[i] = r.Partition
+				p.mu.Unlock()
+			}
 			if judge(err) != refused {
 				p.settle(i, outcome(r.Topic, err, beat))
 			}
@@ -251,7 +400,7 @@ func (b *Broker) produce(ctx context.Context, through *producer, p *publication,
 	mu.Lock()
 	defer mu.Unlock()
 	results = slices.Clone(results)
-	b.draw(client, through, p, indexes, results, !letGo)
+	s.draw(client, through, p, indexes, results, !letGo)
 	return results
 }
 
@@ -281,7 +430,7 @@ func outcome(topic string, err error, beat *pulse) error {
 }
 
 // draw draws the conclusions of results: what has to be done so that later calls go better.
-func (b *Broker) draw(
+func (s *Sink) draw(
 	client *kgo.Client, through *producer, p *publication, indexes []int, results []result, broken bool,
 ) {
 	var forget []string
@@ -293,9 +442,10 @@ func (b *Broker) draw(
 		}
 		if (isUnknownTopic(err) || judge(err) == noTopic) && !slices.Contains(forget, topic) {
 			forget = append(forget, topic)
+			s.slots.forget(topic, through)
 			if errors.Is(err, kerr.UnknownTopicOrPartition) &&
-				b.missing.add(topic, outcome(topic, err, new(pulse))) {
-				b.inBackground(b.watchMissing)
+				s.missing.add(topic, outcome(topic, err, new(pulse))) {
+				s.inBackground(s.watchMissing)
 			}
 		}
 		broken = broken || spoils(err)

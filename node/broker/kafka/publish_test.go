@@ -25,8 +25,11 @@ import (
 // With all brokers absent, Publish returns at its time limit and says what is wrong.
 func TestPublishWithoutBrokers(t *testing.T) {
 	t.Parallel()
-	b := open(t, kafka.Config{
-		Brokers: []string{"127.0.0.1:1"}, Group: "group", Inputs: []string{"in"}, PublishTimeout: time.Second,
+	b := open(t, config{
+		SourceConfig: kafka.SourceConfig{
+			Connection: kafka.Connection{Brokers: []string{"127.0.0.1:1"}}, Group: "group", Inputs: []string{"in"},
+		},
+		PublishTimeout: time.Second,
 	})
 	for range 2 {
 		start := time.Now()
@@ -468,19 +471,19 @@ func TestEnsureTopics(t *testing.T) {
 	there := plain.Topic(t, 1)
 	b := open(t, configFor(cluster, "group", "in"))
 	topics := []kafka.TopicSpec{{Name: there}, {Name: "a"}, {Name: "b", Partitions: 3}, {Name: "a"}}
-	if err := b.EnsureTopics(t.Context(), false, topics[:1]...); err != nil {
+	if err := b.admin.EnsureTopics(t.Context(), false, topics[:1]...); err != nil {
 		t.Errorf("a topic that is there: %v", err)
 	}
-	err := b.EnsureTopics(t.Context(), false, topics...)
+	err := b.admin.EnsureTopics(t.Context(), false, topics...)
 	var missing *kafka.MissingTopicsError
 	if !errors.As(err, &missing) || err.Error() != "topics a and b do not exist" {
 		t.Errorf("two topics missing: %v", err)
 	}
-	if err := b.EnsureTopics(t.Context(), false, topics[:2]...); err == nil || err.Error() != "topic a does not exist" {
+	if err := b.admin.EnsureTopics(t.Context(), false, topics[:2]...); err == nil || err.Error() != "topic a does not exist" {
 		t.Errorf("one topic missing: %v", err)
 	}
 	for range 2 {
-		if err := b.EnsureTopics(t.Context(), true, topics...); err != nil {
+		if err := b.admin.EnsureTopics(t.Context(), true, topics...); err != nil {
 			t.Fatalf("create: %v", err)
 		}
 	}
@@ -490,7 +493,7 @@ func TestEnsureTopics(t *testing.T) {
 		}
 	}
 	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.PolicyViolation})
-	err = b.EnsureTopics(t.Context(), true, kafka.TopicSpec{Name: "forbidden"})
+	err = b.admin.EnsureTopics(t.Context(), true, kafka.TopicSpec{Name: "forbidden"})
 	if !errors.Is(err, kerr.PolicyViolation) || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("a topic that must not be created: %v", err)
 	}
@@ -499,12 +502,15 @@ func TestEnsureTopics(t *testing.T) {
 // While no broker answers, EnsureTopics waits as long as it may, and says why it gives up.
 func TestEnsureTopicsWithoutBrokers(t *testing.T) {
 	t.Parallel()
-	b := open(t, kafka.Config{
-		Brokers: []string{"127.0.0.1:1"}, Group: "group", Inputs: []string{"in"}, PublishTimeout: time.Second,
+	b := open(t, config{
+		SourceConfig: kafka.SourceConfig{
+			Connection: kafka.Connection{Brokers: []string{"127.0.0.1:1"}}, Group: "group", Inputs: []string{"in"},
+		},
+		PublishTimeout: time.Second,
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err := b.EnsureTopics(ctx, true, kafka.TopicSpec{Name: "a"})
+	err := b.admin.EnsureTopics(ctx, true, kafka.TopicSpec{Name: "a"})
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("ensure topics: %v, want the reason", err)
 	}

@@ -22,7 +22,6 @@ import (
 
 	"chronos/node"
 	"chronos/node/broker/brokertest"
-	"chronos/node/broker/kafka"
 )
 
 // A node publishes and consumes over TLS, with each way to give a password.
@@ -74,9 +73,9 @@ func TestTLSAndSASL(t *testing.T) {
 }
 
 // expectTrouble expects that Poll and Publish fail, both for the reason.
-func expectTrouble(t *testing.T, what string, config kafka.Config, reason string) {
+func expectTrouble(t *testing.T, what string, with config, reason string) {
 	t.Helper()
-	b := open(t, config)
+	b := open(t, with)
 	if err := pollError(t, b); !strings.Contains(err.Error(), reason) {
 		t.Errorf("%s: poll: %v, want %q", what, err, reason)
 	}

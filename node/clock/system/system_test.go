@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"chronos/node"
 	"chronos/node/clock/system"
 )
 
@@ -52,7 +53,7 @@ func TestSleepEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := system.New()
 		for name, sleep := range map[string]func(context.Context, time.Duration){
-			"Sleep": c.Sleep, "SleepUntilRung": c.SleepUntilRung,
+			"Sleep": c.Sleep, "Bell.Sleep": c.Bell().Sleep,
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			before := c.Mono()
@@ -73,10 +74,11 @@ func TestSleepEndsWithContext(t *testing.T) {
 func TestRingWakesSleeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := system.New()
+		bell, other := c.Bell(), c.Bell()
 		var rung, slept time.Duration
 		done := make(chan struct{}, 2)
 		go func() {
-			c.SleepUntilRung(t.Context(), time.Hour)
+			bell.Sleep(t.Context(), time.Hour)
 			rung = c.Mono()
 			done <- struct{}{}
 		}()
@@ -86,28 +88,30 @@ func TestRingWakesSleeper(t *testing.T) {
 			done <- struct{}{}
 		}()
 		system.New().Sleep(t.Context(), time.Second)
-		c.Ring()
+		bell.Ring()
 		<-done
 		<-done
 		if rung != time.Second || slept != time.Minute {
-			t.Errorf("SleepUntilRung ended after %v, Sleep after %v; rung after 1s", rung, slept)
+			t.Errorf("the bell's Sleep ended after %v, Sleep after %v; rung after 1s", rung, slept)
 		}
-		assertSleeps(t, c, time.Hour)
+		assertSleeps(t, c, bell, time.Hour)
+		assertSleeps(t, c, other, time.Hour)
 	})
 }
 
 func TestRingIsRememberedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := system.New()
+		bell := c.Bell()
 		for range 3 {
-			c.Ring()
+			bell.Ring()
 		}
 		c.Sleep(t.Context(), time.Second) // A plain Sleep neither ends early nor uses the ring up.
 		if got := c.Mono(); got != time.Second {
 			t.Errorf("Sleep took %v after a ring", got)
 		}
-		assertSleeps(t, c, 0)
-		assertSleeps(t, c, time.Hour)
+		assertSleeps(t, c, bell, 0)
+		assertSleeps(t, c, bell, time.Hour)
 	})
 }
 
@@ -115,19 +119,20 @@ func TestRingEndsCallThatDoesNotSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := system.New()
 		for _, d := range []time.Duration{0, -time.Second} {
-			c.Ring()
-			c.SleepUntilRung(t.Context(), d)
-			assertSleeps(t, c, time.Hour)
+			bell := c.Bell()
+			bell.Ring()
+			bell.Sleep(t.Context(), d)
+			assertSleeps(t, c, bell, time.Hour)
 		}
 	})
 }
 
-// assertSleeps asks that SleepUntilRung of an hour takes want.
-func assertSleeps(t *testing.T, c *system.Clock, want time.Duration) {
+// assertSleeps asks that a Sleep of an hour by the bell takes want.
+func assertSleeps(t *testing.T, c *system.Clock, bell node.Bell, want time.Duration) {
 	t.Helper()
 	before := c.Mono()
-	c.SleepUntilRung(t.Context(), time.Hour)
+	bell.Sleep(t.Context(), time.Hour)
 	if got := c.Mono() - before; got != want {
-		t.Errorf("SleepUntilRung of 1h took %v, want %v", got, want)
+		t.Errorf("Sleep of 1h took %v, want %v", got, want)
 	}
 }

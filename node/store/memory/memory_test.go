@@ -24,12 +24,48 @@ func TestStore(t *testing.T) {
 		clock := storetest.NewClock()
 		store := memory.New(clock.Now)
 		return storetest.Instance{
-			Store: store, Clock: clock, Dump: func(testing.TB) []memory.Row { return store.Dump() },
+			Store: store, Clock: clock,
+			Dump:    func(testing.TB) []memory.Row { return store.Dump() },
+			Promote: func(testing.TB) { store.Promote() },
+			Upgrade: func(testing.TB) { store.Upgrade() },
 		}
 	})
 }
 
-// TestOrder checks what the other stores cannot be asked to check: that Ready and Stuck of the model itself take
+// input is the partition that the messages of a test come from.
+type input struct {
+	store *memory.Store
+	at    node.Place
+}
+
+// newInput returns a partition of the store that begins at offset 0.
+func newInput(t testing.TB, store *memory.Store) *input {
+	t.Helper()
+	in := &input{store: store, at: node.Place{Partition: node.Partition{Topic: "input", TopicID: uuid.UUID{9}}}}
+	if _, _, err := store.Positions(t.Context(), []node.Place{in.at}); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// take takes messages in; claim says which of them as claimed.
+func (in *input) take(t testing.TB, owner uuid.UUID, hold time.Duration, claim func() bool, list ...node.Message) {
+	t.Helper()
+	request := node.TakeRequest{Node: owner, Hold: hold, From: []node.Place{in.at}}
+	for _, m := range list {
+		request.Items = append(request.Items, node.Item{
+			Offset: in.at.Offset, Action: node.Schedule, Message: m, Claim: claim(),
+		})
+		in.at.Offset++
+	}
+	if result, err := in.store.Take(t.Context(), request); err != nil || result.Taken != len(list) {
+		t.Fatalf("took %d of %d, error %v", result.Taken, len(list), err)
+	}
+}
+
+func never() bool { return false }
+
+// TestOrder checks what the other stores cannot be asked to check: that Claim and Expired of the model itself take
 // the right rows in the right order however many there are. It compares every call with a scan and a sort of a
 // dump made just before. There are enough rows for the indexes to split and empty their chunks often.
 func TestOrder(t *testing.T) {
@@ -37,22 +73,22 @@ func TestOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
 	store := memory.New(func() time.Time { return now })
+	in := newInput(t, store)
 	owner := uuid.UUID{1}
 	next := 0
 	stored := map[node.MessageID]node.Ref{}
+	hold := func() time.Duration { return time.Duration(random.IntN(5)) * time.Second }
 
 	insert := func(n int) {
-		request := node.InsertRequest{Node: owner}
+		var list []node.Message
 		for range n {
 			next++
 			m := message(next, now.Add(time.Duration(random.IntN(50))*time.Second))
 			m.Value = make([]byte, random.IntN(20))
-			request.Messages = append(request.Messages, node.Insertion{
-				Message: m, Readied: random.IntN(4) == 0,
-			})
+			list = append(list, m)
 			stored[node.MessageID{ID: m.ID, Topic: m.Topic}] = m.Ref()
 		}
-		must(store.Insert(t.Context(), request))(t)
+		in.take(t, owner, hold(), func() bool { return random.IntN(4) == 0 }, list...)
 	}
 	insert(rows)
 
@@ -63,26 +99,25 @@ func TestOrder(t *testing.T) {
 		case 0:
 			insert(random.IntN(40))
 		case 1:
-			request := node.ReadyRequest{
-				Node:  owner,
-				Until: now.Add(time.Duration(random.IntN(50)) * time.Second),
-				Limit: 1 + random.IntN(300),
-				Bytes: 1 + random.IntN(3000),
+			request := node.ClaimRequest{
+				Node: owner, Hold: hold(), Until: now.Add(time.Duration(random.IntN(50)) * time.Second),
 			}
-			readied := must(store.Ready(t.Context(), request))(t)
+			for lane := range 3 {
+				request.Lanes = append(request.Lanes, node.Share{
+					Lane: fmt.Sprint("topic-", lane), Limit: 1 + random.IntN(200), Bytes: 1 + random.IntN(2000),
+				})
+			}
+			claimed := must(store.Claim(t.Context(), request))(t).Messages
 			want := dueRows(before, request)
-			if got := refs(readied); !slices.Equal(got, want) {
-				t.Fatalf("Ready(%+v) took\n%v\nbut the scan finds\n%v", request, got, want)
+			if got := refs(claimed); !slices.Equal(got, want) {
+				t.Fatalf("Claim(%+v) took\n%v\nbut the scan finds\n%v", request, got, want)
 			}
 		case 2:
-			request := node.StuckRequest{
-				Hold:  time.Duration(random.IntN(5)) * time.Second,
-				Limit: 1 + random.IntN(300),
-			}
-			stuck := must(store.Stuck(t.Context(), request))(t)
-			want := stuckRows(before, now, request)
-			if !slices.Equal(stuck, want) {
-				t.Fatalf("Stuck(%+v) returned\n%v\nbut the scan finds\n%v", request, stuck, want)
+			limit := 1 + random.IntN(300)
+			expired := must(store.Expired(t.Context(), limit))(t)
+			want := expiredRows(before, now, limit)
+			if !slices.Equal(expired, want) {
+				t.Fatalf("Expired(%d) returned\n%v\nbut the scan finds\n%v", limit, expired, want)
 			}
 		case 3:
 			var releases []node.Release
@@ -110,11 +145,11 @@ func TestOrder(t *testing.T) {
 	}
 
 	// Whatever is left can be claimed and removed, so no index has lost or kept anything.
-	all := node.ReadyRequest{
-		Node: owner, Until: now.Add(time.Hour), Limit: math.MaxInt, Bytes: math.MaxInt,
-	}
-	must(store.Ready(t.Context(), all))(t)
-	claims := must(store.Stuck(t.Context(), node.StuckRequest{Limit: math.MaxInt}))(t)
+	must(store.Claim(t.Context(), node.ClaimRequest{
+		Node: owner, Until: now.Add(time.Hour), Lanes: unlimited("topic-0", "topic-1"),
+	}))(t)
+	now = now.Add(time.Hour)
+	claims := must(store.Expired(t.Context(), math.MaxInt))(t)
 	if len(claims) != len(stored) {
 		t.Fatalf("%d claims on %d messages", len(claims), len(stored))
 	}
@@ -123,7 +158,7 @@ func TestOrder(t *testing.T) {
 		last = append(last, claim.Ref)
 	}
 	if deleted := must(store.Delete(t.Context(), last))(t); slices.Contains(deleted, false) {
-		t.Fatal("Delete did not find a message that Stuck has returned")
+		t.Fatal("Delete did not find a message that Expired has returned")
 	}
 	if store.Len() != 0 || len(store.Dump()) != 0 {
 		t.Fatalf("%d messages are left", store.Len())
@@ -136,7 +171,7 @@ func TestDumpSharesNothing(t *testing.T) {
 	m := message(1, time.Unix(100, 0))
 	m.Key, m.Value = []byte("key"), []byte("value")
 	m.Headers = []node.Header{{Name: "name", Value: []byte("header")}}
-	must(store.Insert(t.Context(), node.InsertRequest{Messages: []node.Insertion{{Message: m}}}))(t)
+	newInput(t, store).take(t, uuid.Nil, 0, never, m)
 	want := store.Dump()
 
 	spoiled := store.Dump()[0]
@@ -147,47 +182,122 @@ func TestDumpSharesNothing(t *testing.T) {
 	}
 }
 
-// dueRows returns what Ready must claim of rows.
-func dueRows(rows []memory.Row, request node.ReadyRequest) []node.Ref {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r memory.Row) bool {
-		return r.ReadiedBy != uuid.Nil || r.Due.After(request.Until)
-	})
+// TestRestore sets a store back and does again what was done since, twice: it ends up in the same state, because the
+// snapshot holds all of it and does not change with the store.
+func TestRestore(t *testing.T) {
+	now := time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
+	store := memory.New(func() time.Time { return now })
+	in := newInput(t, store)
+	ours := node.BindRequest{Cluster: "cluster", Group: "group"}
+	must(store.Bind(t.Context(), ours))(t)
+	for i := range 600 {
+		in.take(t, uuid.UUID{1}, time.Minute, func() bool { return i%3 == 0 }, message(i, now))
+	}
+	mark := node.Extent{Partition: in.at.Partition, End: in.at.Offset + 50}
+	begin := node.CatchUpRequest{Lineage: 1, Begin: true, Marks: []node.Extent{mark}}
+	must(store.CatchUp(t.Context(), begin))(t)
+	snapshot, rows, at := store.Snapshot(), store.Dump(), in.at
+
+	type after struct {
+		rows      []memory.Row
+		positions []node.Position
+		state     node.State
+		bound     node.Bound
+	}
+	look := func() (a after) {
+		var err error
+		a.rows = store.Dump()
+		if a.positions, a.state, err = store.Positions(t.Context(), []node.Place{at}); err != nil {
+			t.Fatal(err)
+		}
+		a.bound = must(store.Bind(t.Context(), ours))(t)
+		return a
+	}
+	var ends []after
+	for range 3 {
+		in.at = at
+		for i := range 60 {
+			in.take(t, uuid.UUID{2}, time.Minute, never, message(1000+i, now))
+		}
+		for _, r := range rows[:100] {
+			must(store.Delete(t.Context(), []node.Ref{r.Ref()}))(t)
+		}
+		must(store.Claim(t.Context(), node.ClaimRequest{Until: now, Lanes: unlimited("topic-0")}))(t)
+		must(store.CatchUp(t.Context(), node.CatchUpRequest{Lineage: 2, Begin: true}))(t)
+		must(store.Bind(t.Context(), node.BindRequest{Cluster: "other", Force: true}))(t)
+		ends = append(ends, look())
+
+		store.Restore(snapshot)
+		want := after{
+			rows: rows, positions: []node.Position{at.Position}, state: node.State{Lineage: 2, CatchingUp: true},
+			bound: node.Bound{Cluster: "cluster", Group: "group", Partitions: 1},
+		}
+		if got := look(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("the store was set back to\n%+v\nwant\n%+v", got, want)
+		}
+	}
+	for _, end := range ends[1:] {
+		if !reflect.DeepEqual(end, ends[0]) {
+			t.Fatalf("what was done again led to\n%+v\nand before to\n%+v", end, ends[0])
+		}
+	}
+
+	// Another server that was set back is suspect, and stays so through what happens to its data.
+	store.Promote()
+	store.Restore(snapshot)
+	if state := look().state; !state.Suspect {
+		t.Fatalf("after a promotion the state is %+v", state)
+	}
+}
+
+// dueRows returns what Claim must take of rows.
+func dueRows(rows []memory.Row, request node.ClaimRequest) []node.Ref {
+	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b memory.Row) int {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
 	})
 	var due []node.Ref
-	size := 0
+	number, size := map[string]int{}, map[string]int{}
 	for _, r := range rows {
-		if len(due) == request.Limit || size >= request.Bytes {
-			break
+		at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == r.Topic })
+		if r.ReadiedBy != uuid.Nil || r.Due.After(request.Until) || at < 0 ||
+			number[r.Topic] == request.Lanes[at].Limit || size[r.Topic] >= request.Lanes[at].Bytes {
+			continue
 		}
 		due = append(due, r.Ref())
-		size += r.Size()
+		number[r.Topic]++
+		size[r.Topic] += r.Size()
 	}
 	return due
 }
 
-// stuckRows returns what Stuck must return of rows.
-func stuckRows(rows []memory.Row, now time.Time, request node.StuckRequest) []node.Claim {
-	var stuck []node.Claim
+// expiredRows returns what Expired must return of rows.
+func expiredRows(rows []memory.Row, now time.Time, limit int) []node.Claim {
+	var expired []node.Claim
 	for _, r := range rows {
-		if r.ReadiedBy != uuid.Nil && now.Sub(r.ReadiedAt) >= request.Hold {
-			stuck = append(stuck, node.Claim{
-				Ref: r.Ref(), ReadiedAt: r.ReadiedAt, ReadiedBy: r.ReadiedBy,
+		if r.ReadiedBy != uuid.Nil && !now.Before(r.Expires) {
+			expired = append(expired, node.Claim{
+				Ref: r.Ref(), ReadiedAt: r.ReadiedAt, ReadiedBy: r.ReadiedBy, Expires: r.Expires,
 			})
 		}
 	}
-	slices.SortFunc(stuck, func(a, b node.Claim) int {
-		return cmp.Or(
-			a.ReadiedAt.Compare(b.ReadiedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic),
-		)
+	slices.SortFunc(expired, func(a, b node.Claim) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
 	})
-	return stuck[:min(len(stuck), request.Limit)]
+	return expired[:min(len(expired), limit)]
 }
 
-func refs(readied []node.Readied) []node.Ref {
+func unlimited(lanes ...string) []node.Share {
+	var shares []node.Share
+	for _, lane := range lanes {
+		shares = append(shares, node.Share{Lane: lane, Limit: math.MaxInt, Bytes: math.MaxInt})
+	}
+	return shares
+}
+
+func refs(messages []node.Ready) []node.Ref {
 	var list []node.Ref
-	for _, r := range readied {
+	for _, r := range messages {
 		list = append(list, r.Ref())
 	}
 	return list
@@ -214,7 +324,7 @@ func must[T any](result T, err error) func(*testing.T) T {
 	}
 }
 
-// BenchmarkCycle inserts, claims and deletes messages in batches of 100, with others waiting.
+// BenchmarkCycle takes in, claims and deletes messages in batches of 100, with others waiting on the same lane.
 func BenchmarkCycle(b *testing.B) {
 	for _, waiting := range []int{0, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
@@ -227,33 +337,33 @@ func benchmarkCycle(b *testing.B, waiting int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	start := time.Unix(0, 0)
 	store := memory.New(func() time.Time { return start })
+	in := newInput(b, store)
 	next := 0
 	batch := func(n int, later time.Duration) {
-		request := node.InsertRequest{Messages: make([]node.Insertion, n)}
-		for i := range request.Messages {
+		list := make([]node.Message, n)
+		for i := range list {
 			next++
 			m := message(next, start.Add(later+time.Duration(random.Int64N(int64(time.Hour)))))
-			m.ID = fmt.Sprint(next)
+			m.ID, m.Topic = fmt.Sprint(next), "topic"
 			m.Value = make([]byte, 200)
-			request.Messages[i].Message = m
+			list[i] = m
 		}
-		if _, err := store.Insert(b.Context(), request); err != nil {
-			b.Fatal(err)
-		}
+		in.take(b, uuid.Nil, 0, never, list...)
 	}
 	batch(waiting, time.Hour)
 	for b.Loop() {
 		batch(100, 0)
-		readied, err := store.Ready(b.Context(), node.ReadyRequest{
-			Node: uuid.UUID{1}, Until: start.Add(time.Hour), Limit: 100, Bytes: math.MaxInt,
+		claimed, err := store.Claim(b.Context(), node.ClaimRequest{
+			Node: uuid.UUID{1}, Hold: time.Second, Until: start.Add(time.Hour),
+			Lanes: []node.Share{{Lane: "topic", Limit: 100, Bytes: math.MaxInt}},
 		})
-		if err != nil || len(readied) != 100 {
-			b.Fatal(len(readied), err)
+		if err != nil || len(claimed.Messages) != 100 {
+			b.Fatal(len(claimed.Messages), err)
 		}
-		if _, err := store.Stuck(b.Context(), node.StuckRequest{Hold: time.Second, Limit: 100}); err != nil {
+		if _, err := store.Expired(b.Context(), 100); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := store.Delete(b.Context(), refs(readied)); err != nil {
+		if _, err := store.Delete(b.Context(), refs(claimed.Messages)); err != nil {
 			b.Fatal(err)
 		}
 	}

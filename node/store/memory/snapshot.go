@@ -58,3 +58,10 @@ func (in *intake) copy() intake {
 	c.marks = maps.Clone(in.marks)
 	return c
 }
+
+// Upgrade makes the store one that comes from an older deployment, which kept no positions: it waits for their adoption.
+func (s *Store) Upgrade() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.intake.adopting = true
+}

@@ -18,14 +18,17 @@ const callers = 8
 
 func concurrentCases() []testCase {
 	return []testCase{
-		{"claimers share nothing and take all", raceReady},
-		{"inserts of the same ids have one winner each", raceInsert},
-		{"repeated inserts of one incarnation", raceRepeatedInsert},
+		{"claimers share nothing and take all", raceClaim},
+		{"takes of the same records have one winner", raceTake},
+		{"takes of several partitions in any order", raceManyPartitions},
+		{"takes of the same ids have one winner each", raceInsert},
+		{"repeated takes of one incarnation", raceRepeatedInsert},
+		{"new lineages have one winner each", raceLineage},
 		{"deletes have one winner each", raceDelete},
 		{"resets have one winner each", raceReset},
 		{"a reset against a delete", raceResetDelete},
-		{"an insert against a delete", raceInsertDelete},
-		{"many nodes from insert to delete", raceLives},
+		{"a take against a delete", raceInsertDelete},
+		{"many nodes from take to delete", raceLives},
 	}
 }
 
@@ -34,11 +37,30 @@ type race struct {
 	store  node.Store
 	owner  uuid.UUID
 	random *rand.Rand
+	at     *node.Place // how far it has taken in its partition
+}
+
+// take takes messages in as the next records of the caller's partition.
+func (r race) take(ctx context.Context, messages ...submission) ([]node.ItemResult, error) {
+	request := requestAt(*r.at, r.owner, messages...)
+	result, err := r.store.Take(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	r.at.Offset += int64(len(messages))
+	if result.Taken != len(messages) || result.Positions[0] != r.at.Position {
+		return nil, fmt.Errorf("a take of %d records up to %+v: %+v", len(messages), r.at.Position, result)
+	}
+	return result.Results, nil
 }
 
 // race runs the callers at once.
 func (s *subject) race(call func(ctx context.Context, caller int, r race) error) {
 	s.Helper()
+	var places [callers]node.Place
+	for caller := range places {
+		places[caller] = s.place(1, 10)
+	}
 	s.parallel(callers, func(caller int) error {
 		store := s.Store
 		if caller%2 == 1 {
@@ -46,7 +68,7 @@ func (s *subject) race(call func(ctx context.Context, caller int, r race) error)
 		}
 		return call(s.Context(), caller, race{
 			store: store, owner: uuid.UUID{0: byte(caller + 1), 6: 0x40, 8: 0x80},
-			random: rand.New(rand.NewPCG(uint64(caller), 0)),
+			random: rand.New(rand.NewPCG(uint64(caller), 0)), at: &places[caller],
 		})
 	})
 }
@@ -58,40 +80,41 @@ func shuffled[T any](r race, list []T) []T {
 	return list
 }
 
-func raceReady(s *subject) {
+func raceClaim(s *subject) {
 	const size = 1000
 	list := s.messages(size)
 	s.insert(list...)
-	var claimed [callers][]node.Readied
+	var claimed [callers][]node.Ready
 	var taken atomic.Int64
 	s.race(func(ctx context.Context, caller int, r race) error {
 		// A call that finds nothing may have met rows that another caller is claiming.
 		for taken.Load() < size {
-			readied, err := r.store.Ready(ctx, node.ReadyRequest{
-				Node: r.owner, Until: latest(), Limit: 7 + caller, Bytes: math.MaxInt,
+			result, err := r.store.Claim(ctx, node.ClaimRequest{
+				Node: r.owner, Hold: hold, Until: latest(), Lanes: []node.Share{share(7+caller, math.MaxInt)},
 			})
 			if err != nil {
 				return err
 			}
-			if len(readied) > 7+caller {
-				return fmt.Errorf("%d messages for a limit of %d", len(readied), 7+caller)
+			messages := result.Messages
+			if len(messages) > 7+caller {
+				return fmt.Errorf("%d messages for a limit of %d", len(messages), 7+caller)
 			}
-			if !slices.IsSortedFunc(readied, func(a, b node.Readied) int {
+			if !slices.IsSortedFunc(messages, func(a, b node.Ready) int {
 				return a.Deadline.Compare(b.Deadline)
 			}) {
-				return fmt.Errorf("messages are out of order: %s", brief(idsOf(readied)))
+				return fmt.Errorf("messages are out of order: %s", brief(idsOf(messages)))
 			}
-			claimed[caller] = append(claimed[caller], readied...)
-			taken.Add(int64(len(readied)))
+			claimed[caller] = append(claimed[caller], messages...)
+			taken.Add(int64(len(messages)))
 		}
 		return nil
 	})
-	var all []node.Readied
-	for caller, readied := range claimed {
-		for _, r := range readied {
+	var all []node.Ready
+	for caller, messages := range claimed {
+		for _, r := range messages {
 			s.check("owner", r.Claim.ReadiedBy[0], byte(caller+1))
 		}
-		all = append(all, readied...)
+		all = append(all, messages...)
 	}
 	s.checkSet(all, list)
 	s.check("reset by all claims", s.reset(claimsOf(all)...), many(size, true))
@@ -101,30 +124,28 @@ func raceReady(s *subject) {
 // the order of the arguments (hazard H30).
 func raceInsert(s *subject) {
 	const size = 100
-	var batches [callers][]node.Insertion
+	var batches [callers][]submission
 	for caller := range callers {
-		batches[caller] = insertions(s.messages(size), caller%3 == 0)
+		batches[caller] = submissions(s.messages(size), caller%3 == 0)
 	}
-	var results [callers][]node.InsertResult
+	var results [callers][]node.ItemResult
 	s.race(func(ctx context.Context, caller int, r race) (err error) {
 		batches[caller] = shuffled(r, batches[caller])
-		results[caller], err = r.store.Insert(ctx, node.InsertRequest{
-			Node: r.owner, Messages: batches[caller],
-		})
+		results[caller], err = r.take(ctx, batches[caller]...)
 		return err
 	})
 	winners := map[string]node.Ref{}
 	for caller, batch := range batches {
-		s.checkCall("Insert", nil, len(results[caller]), size)
+		s.checkCall("Take", nil, len(results[caller]), size)
 		for i, m := range batch {
 			switch result := results[caller][i]; result.Outcome {
-			case node.Inserted:
+			case node.Scheduled:
 				if other, found := winners[m.ID]; found {
 					s.Fatalf("%s: both %v and %v were inserted", m.ID, other.Incarnation, m.Incarnation)
 				}
 				winners[m.ID] = m.Ref()
 			default:
-				s.check("result of a loser", result, node.InsertResult{Outcome: node.Duplicate})
+				s.check("result of a loser", result, node.ItemResult{Outcome: node.Duplicate})
 			}
 		}
 	}
@@ -142,14 +163,12 @@ func raceRepeatedInsert(s *subject) {
 	claims := make([]atomic.Int64, size)
 	s.race(func(ctx context.Context, caller int, r race) error {
 		order := shuffled(r, list)
-		results, err := r.store.Insert(ctx, node.InsertRequest{
-			Node: r.owner, Messages: insertions(order, true),
-		})
+		results, err := r.take(ctx, submissions(order, true)...)
 		if err != nil {
 			return err
 		}
 		for i, result := range results {
-			if result.Outcome != node.Inserted {
+			if result.Outcome != node.Scheduled {
 				return fmt.Errorf("an incarnation is in its own way: %+v", result)
 			}
 			if result.Claim != (node.Claim{}) {
@@ -162,8 +181,99 @@ func raceRepeatedInsert(s *subject) {
 	for i := range claims {
 		s.check("callers that hold the claim", claims[i].Load(), int64(1))
 	}
-	s.check("claims", len(s.stuck(0)), size)
+	s.check("claims", len(s.expired()), size)
 	s.check("delete", s.delete(refsOf(list)...), many(size, true))
+}
+
+// raceTake has all callers take the same records of one partition in, each with incarnations of its own, as zombies do.
+// One of them does it, whole, and the others change nothing.
+func raceTake(s *subject) {
+	const size, rounds = 20, 20
+	place := s.place(1, 10)
+	for range rounds {
+		var batches [callers][]submission
+		for caller := range callers {
+			batches[caller] = submissions(s.messages(size), caller%2 == 0)
+		}
+		var results [callers][]node.ItemResult
+		s.race(func(ctx context.Context, caller int, r race) (err error) {
+			at := place
+			r.at = &at
+			results[caller], err = r.take(ctx, batches[caller]...)
+			return err
+		})
+		place.Offset += size
+		var winner []node.Ref
+		for caller, list := range results {
+			if list[0].Outcome == node.Skipped {
+				s.check("results of a loser", list, many(size, node.ItemResult{Outcome: node.Skipped}))
+				continue
+			}
+			for i, result := range list {
+				s.check("outcome", result.Outcome, node.Scheduled)
+				winner = append(winner, batches[caller][i].Ref())
+			}
+		}
+		s.check("messages of the winner", len(winner), size)
+		s.check("delete", s.delete(winner...), many(size, true))
+	}
+}
+
+// raceManyPartitions has all callers take records of the same partitions in, in another order each: a deadlock where
+// positions are locked in the order of the arguments.
+func raceManyPartitions(s *subject) {
+	const partitions, rounds = 6, 20
+	var places [partitions]node.Place
+	for i := range places {
+		places[i] = s.place(1, 10)
+	}
+	ids := s.messages(rounds * partitions)
+	var taken atomic.Int64
+	s.race(func(ctx context.Context, _ int, r race) error {
+		for round := range rounds {
+			request := node.TakeRequest{Node: r.owner, Hold: hold}
+			for i, at := range shuffled(r, []int{0, 1, 2, 3, 4, 5}) {
+				place := places[at]
+				place.Offset += int64(round)
+				m := ids[round*partitions+at]
+				m.Incarnation[0] = r.owner[0]
+				request.From = append(request.From, place)
+				request.Items = append(request.Items, node.Item{
+					From: i, Epoch: 1, Offset: place.Offset, Action: node.Schedule, Message: m,
+				})
+			}
+			result, err := r.store.Take(ctx, request)
+			if err != nil {
+				return err
+			}
+			for _, item := range result.Results {
+				if item.Outcome == node.Scheduled {
+					taken.Add(1)
+				} else if item.Outcome != node.Skipped {
+					return fmt.Errorf("round %d: %+v", round, result)
+				}
+			}
+		}
+		return nil
+	})
+	s.check("messages taken in", taken.Load(), int64(rounds*partitions))
+	s.check("messages stored", len(s.claim(alice(), latest())), rounds*partitions)
+}
+
+// raceLineage has all callers begin a new lineage when they have seen the same one.
+func raceLineage(s *subject) {
+	const rounds = 5
+	first := s.state().Lineage
+	s.race(func(ctx context.Context, _ int, r race) error {
+		for round := range int64(rounds) {
+			state, err := r.store.CatchUp(ctx, node.CatchUpRequest{Lineage: first + round, Begin: true})
+			if err != nil || state.Lineage <= first+round {
+				return fmt.Errorf("after lineage %d: %+v, error %w", first+round, state, err)
+			}
+		}
+		return nil
+	})
+	s.check("lineage", s.state().Lineage, first+rounds)
 }
 
 // winners counts for each argument how many callers were told that it took effect.
@@ -208,17 +318,17 @@ func raceDelete(s *subject) {
 	const size = 200
 	list := s.messages(size)
 	s.insert(list[:size/2]...)
-	s.insertReadied(alice(), list[size/2:]...)
+	s.insertClaimed(alice(), list[size/2:]...)
 	counts := winners(s, refsOf(list), func(ctx context.Context, r race, refs []node.Ref) ([]bool, error) {
 		return r.store.Delete(ctx, refs)
 	})
 	s.check("how often each was deleted", counts, many(size, int64(1)))
-	s.checkMessages(s.ready(bob(), latest()))
+	s.checkMessages(s.claim(bob(), latest()))
 }
 
 func raceReset(s *subject) {
 	const size = 200
-	claims := s.insertReadied(alice(), s.messages(size)...)
+	claims := s.insertClaimed(alice(), s.messages(size)...)
 	counts := winners(s, claims, func(ctx context.Context, r race, claims []node.Claim) ([]bool, error) {
 		releases := make([]node.Release, len(claims))
 		for i, claim := range claims {
@@ -227,7 +337,7 @@ func raceReset(s *subject) {
 		return r.store.Reset(ctx, releases)
 	})
 	s.check("how often each was reset", counts, many(size, int64(1)))
-	s.check("waiting messages", len(s.ready(bob(), latest())), size)
+	s.check("waiting messages", len(s.claim(bob(), latest())), size)
 }
 
 // raceResetDelete has some callers give claims up that others delete: a delete wins always, before a reset or
@@ -235,7 +345,7 @@ func raceReset(s *subject) {
 func raceResetDelete(s *subject) {
 	const size = 200
 	list := s.messages(size)
-	claims := s.insertReadied(alice(), list...)
+	claims := s.insertClaimed(alice(), list...)
 	var deleted atomic.Int64
 	s.race(func(ctx context.Context, caller int, r race) error {
 		if caller%4 < 2 {
@@ -255,8 +365,8 @@ func raceResetDelete(s *subject) {
 		return err
 	})
 	s.check("deletes that took effect", deleted.Load(), int64(size))
-	s.checkMessages(s.ready(bob(), latest()))
-	s.check("claims", len(s.stuck(0)), 0)
+	s.checkMessages(s.claim(bob(), latest()))
+	s.check("claims", len(s.expired()), 0)
 }
 
 // raceInsertDelete has two callers, one of which deletes what is in the way of the other's inserts. Whatever comes
@@ -266,7 +376,9 @@ func raceInsertDelete(s *subject) {
 	const size = 200
 	old, next := s.messages(size), s.messages(size)
 	s.insert(old...)
-	results := make([]node.InsertResult, 0, size)
+	results := make([]node.ItemResult, 0, size)
+	place := s.place(1, 10)
+	taker := race{store: s.Peer, owner: alice(), at: &place}
 	s.parallel(2, func(caller int) error {
 		for from := 0; from < size; from += 20 {
 			to := from + 20
@@ -277,40 +389,38 @@ func raceInsertDelete(s *subject) {
 				}
 				continue
 			}
-			inserted, err := s.Peer.Insert(s.Context(), node.InsertRequest{
-				Node: alice(), Messages: insertions(next[from:to], false),
-			})
+			taken, err := taker.take(s.Context(), submissions(next[from:to], false)...)
 			if err != nil {
 				return err
 			}
-			results = append(results, inserted...)
+			results = append(results, taken...)
 		}
 		return nil
 	})
-	s.checkCall("Insert", nil, len(results), size)
+	s.checkCall("Take", nil, len(results), size)
 	var want []node.Message
 	for i, result := range results {
 		switch result.Outcome {
-		case node.Inserted:
+		case node.Scheduled:
 			want = append(want, next[i])
 		default:
-			s.check("result", result, node.InsertResult{Outcome: node.Duplicate})
+			s.check("result", result, node.ItemResult{Outcome: node.Duplicate})
 		}
 	}
-	s.checkMessages(s.ready(bob(), latest()), want...)
+	s.checkMessages(s.claim(bob(), latest()), want...)
 }
 
 // raceLives runs small nodes side by side: each inserts its own messages, claims whatever is due, gives some back,
 // and deletes what it holds. In the end every message has been deleted by exactly one of them.
 func raceLives(s *subject) {
 	const each = 60
-	batches := make([][]node.Insertion, callers)
+	batches := make([][]submission, callers)
 	for caller := range batches {
-		batches[caller] = insertions(s.messages(each), false)
+		batches[caller] = submissions(s.messages(each), false)
 		for i := range batches[caller] {
 			m := &batches[caller][i]
 			m.ID = fmt.Sprint(m.ID, " of ", caller)
-			m.Readied = i%5 == 0
+			m.claim = i%5 == 0
 		}
 	}
 	var deleted atomic.Int64
@@ -328,32 +438,32 @@ func raceLives(s *subject) {
 		return nil
 	})
 	s.check("deletes that took effect", deleted.Load(), int64(callers*each))
-	s.checkMessages(s.ready(alice(), latest()))
-	s.check("claims", len(s.stuck(0)), 0)
+	s.checkMessages(s.claim(alice(), latest()))
+	s.check("claims", len(s.expired()), 0)
 }
 
-// live inserts messages, claims some, gives one of these back, deletes the others, and returns how many.
-func (r race) live(ctx context.Context, messages []node.Insertion) (deleted int64, err error) {
-	results, err := r.store.Insert(ctx, node.InsertRequest{Node: r.owner, Messages: messages})
+// live takes messages in, claims some, gives one of these back, deletes the others, and returns how many.
+func (r race) live(ctx context.Context, messages []submission) (deleted int64, err error) {
+	results, err := r.take(ctx, messages...)
 	if err != nil {
 		return 0, err
 	}
 	var held []node.Claim
 	for i, result := range results {
-		if result.Outcome != node.Inserted || (result.Claim != node.Claim{}) != messages[i].Readied {
-			return 0, fmt.Errorf("inserting %+v: %+v", messages[i], result)
+		if result.Outcome != node.Scheduled || (result.Claim != node.Claim{}) != messages[i].claim {
+			return 0, fmt.Errorf("taking %+v in: %+v", messages[i], result)
 		}
-		if messages[i].Readied {
+		if messages[i].claim {
 			held = append(held, result.Claim)
 		}
 	}
-	readied, err := r.store.Ready(ctx, node.ReadyRequest{
-		Node: r.owner, Until: latest(), Limit: 1 + r.random.IntN(20), Bytes: math.MaxInt,
+	claimed, err := r.store.Claim(ctx, node.ClaimRequest{
+		Node: r.owner, Hold: hold, Until: latest(), Lanes: []node.Share{share(1+r.random.IntN(20), math.MaxInt)},
 	})
 	if err != nil {
 		return 0, err
 	}
-	held = append(held, claimsOf(readied)...)
+	held = append(held, claimsOf(claimed.Messages)...)
 	if len(held) > 1 {
 		reset, err := r.store.Reset(ctx, []node.Release{{Claim: held[0]}})
 		if err != nil || !reset[0] {

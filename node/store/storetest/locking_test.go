@@ -16,23 +16,25 @@ import (
 // locking is the memory model with transactions beside it, which lock the messages that they change, as a
 // database does. It is there to run the session cases without a database.
 type locking struct {
-	model *memory.Store
+	*memory.Store
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	locks   map[node.MessageID]*session
+
+	// locks are the sessions that have locked something, by the node.MessageID or the node.Partition.
+	locks map[any]*session
 }
 
 var _ node.Store = (*locking)(nil)
 
 func newLocking(clock *storetest.Clock) *locking {
-	s := &locking{model: memory.New(clock.Now), locks: map[node.MessageID]*session{}}
+	s := &locking{Store: memory.New(clock.Now), locks: map[any]*session{}}
 	s.changed = sync.NewCond(&s.mu)
 	return s
 }
 
-// await waits until nobody has locked the message. The caller holds the mutex.
-func (s *locking) await(ctx context.Context, id, topic string) error {
+// await waits until nobody has locked what has that key. The caller holds the mutex.
+func (s *locking) await(ctx context.Context, key any) error {
 	stop := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -40,7 +42,7 @@ func (s *locking) await(ctx context.Context, id, topic string) error {
 	})
 	defer stop()
 	for ctx.Err() == nil {
-		holder := s.locks[node.MessageID{ID: id, Topic: topic}]
+		holder := s.locks[key]
 		if holder == nil {
 			return nil
 		}
@@ -51,50 +53,61 @@ func (s *locking) await(ctx context.Context, id, topic string) error {
 	return ctx.Err()
 }
 
-func (s *locking) Insert(
-	ctx context.Context, request node.InsertRequest,
-) ([]node.InsertResult, error) {
+func (s *locking) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range request.Messages {
-		if err := s.await(ctx, m.ID, m.Topic); err != nil {
-			return nil, err
-		}
-		one := node.InsertRequest{Node: request.Node, Messages: []node.Insertion{m}}
-		if _, err := s.model.Insert(ctx, one); err != nil {
-			return nil, err
+	for _, place := range request.From {
+		if err := s.await(ctx, place.Partition); err != nil {
+			return node.TakeResult{}, err
 		}
 	}
-	return s.model.Insert(ctx, request) // repeated for the results
+	for i := 0; i < len(request.Items); i++ {
+		m := request.Items[i].Message
+		key := node.MessageID{ID: m.ID, Topic: m.Topic}
+		if s.locks[key] != nil {
+			if err := s.await(ctx, key); err != nil {
+				return node.TakeResult{}, err
+			}
+			i = -1 // others may have been locked meanwhile
+		}
+	}
+	return s.Store.Take(ctx, request)
 }
 
-func (s *locking) Present(ctx context.Context, ids []node.MessageID) ([]bool, error) {
-	return s.model.Present(ctx, ids)
-}
-
-func (s *locking) Ready(ctx context.Context, request node.ReadyRequest) ([]node.Readied, error) {
+func (s *locking) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := request
-	all.Limit, all.Bytes = math.MaxInt, math.MaxInt
-	due, err := s.model.Ready(ctx, all)
+	// What is locked is claimed by somebody else meanwhile, so that the model does not see it.
+	var hidden []node.Ready
+	all := node.ClaimRequest{Until: request.Until}
+	for _, share := range request.Lanes {
+		all.Lanes = append(all.Lanes, node.Share{Lane: share.Lane, Limit: math.MaxInt, Bytes: math.MaxInt})
+	}
+	due, err := s.Store.Claim(ctx, all)
 	if err != nil {
-		return nil, err
+		return node.ClaimResult{}, err
 	}
-	var claimed []node.Readied
-	var skipped []node.Release
-	size := 0
-	for _, r := range due {
-		locked := s.locks[node.MessageID{ID: r.ID, Topic: r.Topic}] != nil
-		if locked || len(claimed) >= request.Limit || size >= request.Bytes {
-			skipped = append(skipped, node.Release{Claim: r.Claim})
-			continue
+	var free []node.Release
+	for _, r := range due.Messages {
+		if s.locks[node.MessageID{ID: r.ID, Topic: r.Topic}] != nil {
+			hidden = append(hidden, r)
+		} else {
+			free = append(free, node.Release{Claim: r.Claim, Unsent: true})
 		}
-		size += r.Size()
-		claimed = append(claimed, r)
 	}
-	_, err = s.model.Reset(ctx, skipped)
-	return claimed, err
+	if _, err := s.Store.Reset(ctx, free); err != nil {
+		return node.ClaimResult{}, err
+	}
+	result, err := s.Store.Claim(ctx, request)
+	if err != nil {
+		return node.ClaimResult{}, err
+	}
+	var back []node.Release
+	for _, r := range hidden {
+		back = append(back, node.Release{Claim: r.Claim, Unsent: true})
+	}
+	_, err = s.Store.Reset(ctx, back)
+	return result, err
 }
 
 func (s *locking) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
@@ -102,10 +115,10 @@ func (s *locking) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	defer s.mu.Unlock()
 	deleted := make([]bool, len(refs))
 	for i, ref := range refs {
-		if err := s.await(ctx, ref.ID, ref.Topic); err != nil {
+		if err := s.await(ctx, node.MessageID{ID: ref.ID, Topic: ref.Topic}); err != nil {
 			return nil, err
 		}
-		one, err := s.model.Delete(ctx, refs[i:i+1])
+		one, err := s.Store.Delete(ctx, refs[i:i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -114,19 +127,15 @@ func (s *locking) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return deleted, ctx.Err()
 }
 
-func (s *locking) Stuck(ctx context.Context, request node.StuckRequest) ([]node.Claim, error) {
-	return s.model.Stuck(ctx, request)
-}
-
 func (s *locking) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reset := make([]bool, len(releases))
 	for i, release := range releases {
-		if err := s.await(ctx, release.ID, release.Topic); err != nil {
+		if err := s.await(ctx, node.MessageID{ID: release.ID, Topic: release.Topic}); err != nil {
 			return nil, err
 		}
-		one, err := s.model.Reset(ctx, releases[i:i+1])
+		one, err := s.Store.Reset(ctx, releases[i:i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -145,14 +154,34 @@ type session struct {
 	t       testing.TB
 	store   *locking
 	effects []func(ctx context.Context) error
-	locked  []node.MessageID
+	locked  []any
 	waiters int
 }
 
 func (s *session) Insert(m node.Message) {
-	s.do(m.Ref(), func(ctx context.Context) error {
-		_, err := s.store.model.Insert(ctx, node.InsertRequest{
-			Messages: []node.Insertion{{Message: m}},
+	s.do(m.Ref(), func(ctx context.Context) error { return s.insert(ctx, node.TakeRequest{}, m, false) })
+}
+
+// insert takes m in from a partition of its own.
+func (s *session) insert(ctx context.Context, request node.TakeRequest, m node.Message, claim bool) error {
+	place := node.Place{Partition: node.Partition{Topic: "session"}}
+	positions, _, err := s.store.Store.Positions(ctx, []node.Place{place})
+	if err != nil {
+		return err
+	}
+	place.Position = positions[0]
+	request.From = []node.Place{place}
+	request.Items = []node.Item{{Offset: place.Offset, Action: node.Schedule, Message: m, Claim: claim}}
+	_, err = s.store.Store.Take(ctx, request)
+	return err
+}
+
+func (s *session) Move(place node.Place) {
+	s.lock(place.Partition, func(ctx context.Context) error {
+		_, err := s.store.Store.Take(ctx, node.TakeRequest{
+			From: []node.Place{{Partition: place.Partition}}, Items: []node.Item{{
+				Epoch: place.Epoch, Offset: place.Offset - 1,
+			}},
 		})
 		return err
 	})
@@ -160,24 +189,21 @@ func (s *session) Insert(m node.Message) {
 
 func (s *session) Delete(ref node.Ref) {
 	s.do(ref, func(ctx context.Context) error {
-		_, err := s.store.model.Delete(ctx, []node.Ref{ref})
+		_, err := s.store.Store.Delete(ctx, []node.Ref{ref})
 		return err
 	})
 }
 
 func (s *session) Claim(ref node.Ref, owner uuid.UUID) {
 	s.do(ref, func(ctx context.Context) error {
-		for _, row := range s.store.model.Dump() {
+		for _, row := range s.store.Store.Dump() {
 			if row.Ref() != ref {
 				continue
 			}
-			if _, err := s.store.model.Delete(ctx, []node.Ref{ref}); err != nil {
+			if _, err := s.store.Store.Delete(ctx, []node.Ref{ref}); err != nil {
 				return err
 			}
-			_, err := s.store.model.Insert(ctx, node.InsertRequest{
-				Node: owner, Messages: []node.Insertion{{Message: row.Message, Readied: true}},
-			})
-			return err
+			return s.insert(ctx, node.TakeRequest{Node: owner}, row.Message, true)
 		}
 		s.t.Fatalf("nothing to claim: %+v", ref)
 		return nil
@@ -185,11 +211,14 @@ func (s *session) Claim(ref node.Ref, owner uuid.UUID) {
 }
 
 func (s *session) do(ref node.Ref, effect func(context.Context) error) {
+	s.lock(node.MessageID{ID: ref.ID, Topic: ref.Topic}, effect)
+}
+
+func (s *session) lock(key any, effect func(context.Context) error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
-	id := node.MessageID{ID: ref.ID, Topic: ref.Topic}
-	s.store.locks[id] = s
-	s.locked = append(s.locked, id)
+	s.store.locks[key] = s
+	s.locked = append(s.locked, key)
 	s.effects = append(s.effects, effect)
 }
 

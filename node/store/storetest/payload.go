@@ -28,28 +28,28 @@ func payloadCases() []testCase {
 }
 
 // checkKept stores the messages in one batch, and checks that each comes back from a claim as it was, twice: for
-// the messages inserted as waiting, and for those inserted as readied and given back.
+// the messages inserted as waiting, and for those inserted as claimed and given back.
 func (s *subject) checkKept(list ...node.Message) {
 	s.Helper()
 	s.insert(list...)
-	first := s.ready(alice(), latest())
+	first := s.claim(alice(), latest())
 	s.checkSet(first, list)
 	s.check("delete", s.delete(refsOf(list)...), many(len(list), true))
 
-	claims := s.insertReadied(bob(), list...)
+	claims := s.insertClaimed(bob(), list...)
 	s.check("reset", s.reset(claims...), many(len(list), true))
-	s.checkSet(s.ready(alice(), latest()), list)
+	s.checkSet(s.claim(alice(), latest()), list)
 	s.check("delete", s.delete(refsOf(list)...), many(len(list), true))
 }
 
-// checkSet ends the case when the messages in readied are not those wanted, in any order.
-func (s *subject) checkSet(readied []node.Readied, want []node.Message) {
+// checkSet ends the case when the claimed messages are not those wanted, in any order.
+func (s *subject) checkSet(messages []node.Ready, want []node.Message) {
 	s.Helper()
 	byRef := map[node.Ref]node.Message{}
 	for _, m := range want {
 		byRef[m.Ref()] = m
 	}
-	for _, r := range readied {
+	for _, r := range messages {
 		m, found := byRef[r.Ref()]
 		if !found {
 			s.Fatalf("message %s came unasked or twice", brief(r.ID))
@@ -167,12 +167,7 @@ func payloadNames(s *subject) {
 		m.Topic = topic
 		list = append(list, m)
 	}
-	ids := make([]node.MessageID, len(list))
-	for i, m := range list {
-		ids[i] = messageID(m)
-	}
 	s.insert(list...)
-	s.check("present", s.present(ids...), many(len(list), true))
 	s.check("delete", s.delete(refsOf(list)...), many(len(list), true))
 	s.checkKept(list...)
 }
@@ -219,9 +214,9 @@ func payloadDeadlines(s *subject) {
 	s.insert(list...)
 	for i, deadline := range deadlines() {
 		if i > 0 {
-			s.checkMessages(s.ready(alice(), deadline.Add(-time.Microsecond)))
+			s.checkMessages(s.claim(alice(), deadline.Add(-time.Microsecond)))
 		}
-		s.checkMessages(s.ready(alice(), deadline), list[i])
+		s.checkMessages(s.claim(alice(), deadline), list[i])
 	}
 }
 
@@ -236,16 +231,16 @@ func payloadInstants(s *subject) {
 	given[1].Deadline = time.Date(1960, 6, 1, 5, 0, 0, 123456789, zone)
 	want[1].Deadline = time.Date(1960, 6, 1, 12, 0, 0, 123456000, time.UTC)
 	s.insert(given...)
-	readied := s.ready(alice(), want[1].Deadline)
+	readied := s.claim(alice(), want[1].Deadline)
 	s.checkMessages(readied, want[1])
-	readied = append(readied, s.ready(alice(), want[0].Deadline.In(zone).Add(999))...)
+	readied = append(readied, s.claim(alice(), want[0].Deadline.In(zone).Add(999))...)
 	s.checkMessages(readied, want[1], want[0])
 
 	later := time.Date(2025, 6, 2, 5, 0, 0, 123456789, zone)
 	due := time.Date(2025, 6, 2, 12, 0, 0, 123456000, time.UTC)
 	s.check("reset", s.release(node.Release{Claim: readied[1].Claim, Due: later}), []bool{true})
-	s.checkMessages(s.ready(alice(), due.Add(-time.Microsecond)))
-	s.checkMessages(s.ready(alice(), due), want[0])
+	s.checkMessages(s.claim(alice(), due.Add(-time.Microsecond)))
+	s.checkMessages(s.claim(alice(), due), want[0])
 }
 
 func payloadLarge(s *subject) {

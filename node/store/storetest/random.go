@@ -18,9 +18,11 @@ import (
 // they hold. A failure prints the calls and how to repeat them, made as few as rapid can.
 func runRandom(t *testing.T, instance Instance) {
 	t.Helper()
+	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		m := newMachine(t, rt, instance)
-		m.empty(rt)
+		run++
+		m := newMachine(t, rt, instance, run)
+		m.begin(rt)
 		rt.Repeat(rapid.StateMachineActions(m))
 		m.drain(rt)
 	})
@@ -38,102 +40,242 @@ type machine struct {
 	clock    *Clock // the model's
 
 	drawn    uint32
-	messages []node.Message // every one ever inserted
+	messages []node.Message // every one ever taken in
+
+	// places are the partitions of the run, and last is the latest take.
+	places []node.Place
+	last   *node.TakeRequest
 
 	// claims are those ever returned: the model's and, in the same places, the store's.
 	claims, actual []node.Claim
+
+	// placed are the partitions that have a position, and strange is how many positions the store had before.
+	placed  map[node.Partition]bool
+	strange int
 }
 
-func newMachine(t *testing.T, rt *rapid.T, instance Instance) *machine {
+func newMachine(t *testing.T, rt *rapid.T, instance Instance, run int) *machine {
 	t.Helper()
 	rt.Helper()
 	clock := instance.Clock
 	if clock == nil {
 		clock = NewClock()
 	}
-	return &machine{t: t, instance: instance, clock: clock, model: memory.New(clock.Now)}
+	m := &machine{t: t, instance: instance, clock: clock, model: memory.New(clock.Now), placed: map[node.Partition]bool{}}
+	for i := range 3 {
+		place := node.Place{Position: node.Position{Epoch: 3, Offset: 10}}
+		place.Topic, place.Number = "input", int32(i)
+		binary.BigEndian.PutUint32(place.TopicID[:], uint32(run))
+		m.places = append(m.places, place)
+	}
+	return m
 }
 
-// Insert stores a few messages: new ones, more incarnations of old ones, and old ones again.
-func (m *machine) Insert(t *rapid.T) {
-	request := node.InsertRequest{Node: drawOwner(t), Messages: []node.Insertion{}}
-	for range rapid.IntRange(0, 5).Draw(t, "messages") {
-		message := m.drawMessage(t)
-		request.Messages = append(request.Messages, node.Insertion{
-			Message: message, Readied: rapid.Bool().Draw(t, "readied"),
+// begin brings the store and the model to one state: in a new lineage, bound to the same, without messages.
+func (m *machine) begin(t *rapid.T) {
+	s := newSubject(m.t, m.instance)
+	lineage := s.state().Lineage
+	request := node.CatchUpRequest{Lineage: lineage, Begin: true}
+	s.catchUp(request)
+	request.Lineage, request.Floor = 1, lineage
+	if _, err := m.model.CatchUp(m.t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	m.empty(t, s)
+	binding := node.BindRequest{Cluster: "cluster", Group: "group", Force: true}
+	m.strange = s.bind(binding).Partitions
+	if _, err := m.model.Bind(m.t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Take takes a few records in: new ones, more incarnations of old ones, and old ones again, around the positions.
+func (m *machine) Take(t *rapid.T) {
+	request := node.TakeRequest{Node: drawOwner(t), Hold: m.drawHold(t)}
+	known := rapid.SliceOfNDistinct(rapid.IntRange(0, len(m.places)-1), 1, 2, rapid.ID).Draw(t, "partitions")
+	next := make([]int64, len(known))
+	for i, at := range known {
+		place := m.places[at]
+		if position, found := m.position(place); found {
+			place.Position = position
+		}
+		next[i] = place.Offset - int64(rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "below"))
+		place.Offset += int64(rapid.SampledFrom([]int{0, 0, 0, 0, -1, -2, 1}).Draw(t, "from"))
+		place.Epoch = max(place.Epoch+int32(rapid.SampledFrom([]int{0, 0, 0, 0, -1, 1}).Draw(t, "epoch")), -1)
+		request.From = append(request.From, place)
+	}
+	for range rapid.IntRange(0, 5).Draw(t, "records") {
+		item := node.Item{From: rapid.IntRange(0, len(known)-1).Draw(t, "of")}
+		from := request.From[item.From]
+		item.Epoch = max(from.Epoch+int32(rapid.SampledFrom([]int{0, 0, 0, 0, -1, 1}).Draw(t, "epoch")), -1)
+		item.Offset = next[item.From] + int64(rapid.SampledFrom([]int{0, 0, 0, 3}).Draw(t, "gap"))
+		next[item.From] = item.Offset + 1
+		if rapid.IntRange(0, 9).Draw(t, "action") > 0 {
+			item.Action, item.Message = node.Schedule, m.drawMessage(t)
+			item.Claim = rapid.Bool().Draw(t, "claim")
+			m.messages = append(m.messages, item.Message)
+		}
+		request.Items = append(request.Items, item)
+	}
+	m.last = &request
+	m.take(t, request)
+}
+
+// TakeAgain repeats the last take, by the same node or another.
+func (m *machine) TakeAgain(t *rapid.T) {
+	if m.last == nil {
+		t.Skip("nothing was taken in yet")
+	}
+	request := *m.last
+	request.Node = drawOwner(t)
+	m.take(t, request)
+}
+
+func (m *machine) take(t *rapid.T, request node.TakeRequest) {
+	m.tick()
+	got, err := m.instance.Store.Take(m.t.Context(), request)
+	m.checkCall(t, "Take", err, len(got.Results), got.Taken)
+	want, err := m.model.Take(m.t.Context(), request)
+	m.checkCall(t, "the model's Take", err, 0, 0)
+	for i := range min(len(got.Results), len(want.Results)) {
+		mine, theirs := got.Results[i].Claim, want.Results[i].Claim
+		if mine != (node.Claim{}) || theirs != (node.Claim{}) {
+			m.pair(t, theirs, mine)
+			want.Results[i].Claim = mine
+		}
+	}
+	if !sameTake(got, want) {
+		t.Fatalf("taking %+v: got %+v, want %+v", request, got, want)
+	}
+}
+
+// position returns what the model has for a partition.
+func (m *machine) position(place node.Place) (node.Position, bool) {
+	if !m.placed[place.Partition] {
+		return node.Position{}, false
+	}
+	positions, _, err := m.model.Positions(m.t.Context(), []node.Place{place})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return positions[0], true
+}
+
+// Positions asks for some, and creates what is missing.
+func (m *machine) Positions(t *rapid.T) {
+	places := []node.Place{}
+	for _, at := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(m.places)-1), 0, 3, rapid.ID).Draw(t, "partitions") {
+		places = append(places, m.drawPlace(t, at))
+	}
+	m.positions(t, places)
+}
+
+func (m *machine) positions(t *rapid.T, places []node.Place) {
+	got, gotState, err := m.instance.Store.Positions(m.t.Context(), places)
+	m.checkCall(t, "Positions", err, len(got), len(places))
+	want, wantState, err := m.model.Positions(m.t.Context(), places)
+	m.checkCall(t, "the model's Positions", err, len(want), len(places))
+	if !slices.Equal(got, want) || gotState != wantState {
+		t.Fatalf("positions of %+v: got %+v and %+v, want %+v and %+v", places, got, gotState, want, wantState)
+	}
+	for _, place := range places {
+		m.placed[place.Partition] = true
+	}
+}
+
+// CatchUp begins a lineage, or updates the marks of one, or does nothing because it knows of another.
+func (m *machine) CatchUp(t *rapid.T) {
+	request := node.CatchUpRequest{
+		Lineage: m.lineage(t) - int64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "ago")),
+		Begin:   rapid.IntRange(0, 2).Draw(t, "begin") == 0,
+	}
+	if rapid.IntRange(0, 4).Draw(t, "floor") == 0 {
+		request.Floor = request.Lineage + 5
+	}
+	if m.instance.Clock != nil && rapid.Bool().Draw(t, "gate") {
+		request.Hold = time.Duration(rapid.IntRange(0, 1_000_000).Draw(t, "hold")) * time.Microsecond
+	}
+	effective := request.Lineage == m.lineage(t)
+	for at := range m.places {
+		if rapid.IntRange(0, 2).Draw(t, "mark") == 0 {
+			place := m.drawPlace(t, at)
+			end := place.Offset + int64(rapid.IntRange(0, 5).Draw(t, "end"))
+			request.Marks = append(request.Marks, node.Extent{Partition: place.Partition, First: place.Offset, End: end})
+			m.placed[place.Partition] = m.placed[place.Partition] || effective
+		}
+		if request.Begin && rapid.IntRange(0, 5).Draw(t, "rewind") == 0 {
+			place := m.drawPlace(t, at)
+			request.Rewind = append(request.Rewind, place)
+			m.placed[place.Partition] = m.placed[place.Partition] || effective
+		}
+	}
+	m.catchUp(t, request)
+}
+
+func (m *machine) catchUp(t *rapid.T, request node.CatchUpRequest) {
+	got, err := m.instance.Store.CatchUp(m.t.Context(), request)
+	m.checkCall(t, "CatchUp", err, 0, 0)
+	want, err := m.model.CatchUp(m.t.Context(), request)
+	m.checkCall(t, "the model's CatchUp", err, 0, 0)
+	if got != want {
+		t.Fatalf("catching up (%+v): got %+v, want %+v", request, got, want)
+	}
+}
+
+// lineage returns the model's.
+func (m *machine) lineage(t *rapid.T) int64 {
+	_, state, err := m.model.Positions(m.t.Context(), nil)
+	m.checkCall(t, "the model's Positions", err, 0, 0)
+	return state.Lineage
+}
+
+// Bind asks what the store belongs to.
+func (m *machine) Bind(t *rapid.T) {
+	request := node.BindRequest{
+		Cluster: rapid.SampledFrom([]string{"cluster", "other"}).Draw(t, "cluster"), Group: "group",
+		Force: rapid.IntRange(0, 4).Draw(t, "force") == 0,
+	}
+	got, err := m.instance.Store.Bind(m.t.Context(), request)
+	m.checkCall(t, "Bind", err, 0, 0)
+	want, err := m.model.Bind(m.t.Context(), request)
+	m.checkCall(t, "the model's Bind", err, 0, 0)
+	if got.Partitions -= m.strange; got != want {
+		t.Fatalf("binding (%+v): got %+v, want %+v", request, got, want)
+	}
+}
+
+// Claim claims what falls due.
+func (m *machine) Claim(t *rapid.T) {
+	request := node.ClaimRequest{Node: drawOwner(t), Hold: m.drawHold(t), Until: drawInstant().Draw(t, "until")}
+	lanes := rapid.SliceOfNDistinct(rapid.SampledFrom(lanes()), 0, 3, rapid.ID).Draw(t, "lanes")
+	for _, lane := range lanes {
+		request.Lanes = append(request.Lanes, node.Share{
+			Lane:  lane,
+			Limit: rapid.OneOf(rapid.IntRange(1, 4), rapid.Just(math.MaxInt)).Draw(t, "limit"),
+			Bytes: rapid.OneOf(rapid.IntRange(1, 20), rapid.Just(math.MaxInt)).Draw(t, "bytes"),
 		})
 	}
+	m.claim(t, request)
+}
+
+func (m *machine) claim(t *rapid.T, request node.ClaimRequest) {
 	m.tick()
-	got, err := m.instance.Store.Insert(m.t.Context(), request)
-	m.checkCall(t, "Insert", err, len(got), len(request.Messages))
-
-	// What the store refuses has not happened: the model, which refuses nothing, is not asked.
-	asked := request
-	asked.Messages = nil
-	var results []node.InsertResult
-	for i, result := range got {
-		message := request.Messages[i].Message
-		if result.Outcome == node.Refused {
-			if result.Reason == "" || result.Claim != (node.Claim{}) || holdable(message) {
-				t.Fatalf("inserting %+v: %+v", message, result)
-			}
-			continue
-		}
-		m.messages = append(m.messages, message)
-		asked.Messages = append(asked.Messages, request.Messages[i])
-		results = append(results, result)
-	}
-	want, err := m.model.Insert(m.t.Context(), asked)
-	m.checkCall(t, "the model's Insert", err, len(want), len(results))
-	for i, result := range results {
-		if result.Outcome != want[i].Outcome {
-			t.Fatalf("inserting %+v: got %+v, want %+v", asked.Messages[i], result, want[i])
-		}
-		if want[i].Claim != (node.Claim{}) || result.Claim != (node.Claim{}) {
-			m.pair(t, want[i].Claim, result.Claim)
-		}
-	}
-}
-
-// Present asks for a few messages.
-func (m *machine) Present(t *rapid.T) {
-	ids := []node.MessageID{}
-	for range rapid.IntRange(0, 5).Draw(t, "ids") {
-		ids = append(ids, node.MessageID{ID: drawID().Draw(t, "id"), Topic: drawTopic(t)})
-	}
-	got, err := m.instance.Store.Present(m.t.Context(), ids)
-	m.checkCall(t, "Present", err, len(got), len(ids))
-	want, err := m.model.Present(m.t.Context(), ids)
-	m.checkCall(t, "the model's Present", err, len(want), len(ids))
-	if !slices.Equal(got, want) {
-		t.Fatalf("present of %+v: got %v, want %v", ids, got, want)
-	}
-}
-
-// Ready claims what falls due.
-func (m *machine) Ready(t *rapid.T) {
-	m.ready(t, node.ReadyRequest{
-		Node:  drawOwner(t),
-		Until: drawInstant().Draw(t, "until"),
-		Limit: rapid.OneOf(rapid.IntRange(1, 4), rapid.Just(math.MaxInt)).Draw(t, "limit"),
-		Bytes: rapid.OneOf(rapid.IntRange(1, 20), rapid.Just(math.MaxInt)).Draw(t, "bytes"),
-	})
-}
-
-func (m *machine) ready(t *rapid.T, request node.ReadyRequest) {
-	m.tick()
-	got, err := m.instance.Store.Ready(m.t.Context(), request)
-	m.checkCall(t, "Ready", err, 0, 0)
-	want, err := m.model.Ready(m.t.Context(), request)
-	m.checkCall(t, "the model's Ready", err, 0, 0)
-	for i := range min(len(got), len(want)) {
-		if why := diffMessage(got[i].Message, want[i].Message); why != "" {
+	got, err := m.instance.Store.Claim(m.t.Context(), request)
+	m.checkCall(t, "Claim", err, 0, 0)
+	want, err := m.model.Claim(m.t.Context(), request)
+	m.checkCall(t, "the model's Claim", err, 0, 0)
+	for i := range min(len(got.Messages), len(want.Messages)) {
+		mine, theirs := got.Messages[i], want.Messages[i]
+		if why := diffMessage(mine.Message, theirs.Message); why != "" {
 			t.Fatalf("claimed message %d: %s", i, why)
 		}
-		m.pair(t, want[i].Claim, got[i].Claim)
+		if mine.Attempts != theirs.Attempts {
+			t.Fatalf("claimed message %d: got attempt %d, want %d", i, mine.Attempts, theirs.Attempts)
+		}
+		m.pair(t, theirs.Claim, mine.Claim)
 	}
-	if len(got) != len(want) {
-		t.Fatalf("claimed %q, want %q", idsOf(got), idsOf(want))
+	if len(got.Messages) != len(want.Messages) || got.State != want.State {
+		t.Fatalf("claimed %q in %+v, want %q in %+v", idsOf(got.Messages), got.State, idsOf(want.Messages), want.State)
 	}
 }
 
@@ -146,7 +288,9 @@ func (m *machine) Delete(t *rapid.T) {
 			message := rapid.SampledFrom(m.messages).Draw(t, "message")
 			ref = message.Ref()
 		}
-		refs = append(refs, ref)
+		if _, why := node.CheckID(ref.ID); why == "" {
+			refs = append(refs, ref)
+		}
 	}
 	m.delete(t, refs)
 }
@@ -161,48 +305,37 @@ func (m *machine) delete(t *rapid.T, refs []node.Ref) {
 	}
 }
 
-// Stuck asks for old claims.
-func (m *machine) Stuck(t *rapid.T) {
-	request := node.StuckRequest{
-		Hold:  rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "hold"),
-		Limit: rapid.OneOf(rapid.IntRange(1, 4), rapid.Just(math.MaxInt)).Draw(t, "limit"),
-	}
-	if m.instance.Clock != nil {
-		request.Hold = time.Duration(rapid.IntRange(0, 5_000_000).Draw(t, "hold")) * time.Microsecond
-	}
-	m.stuck(t, request)
+// Expired asks for expired claims.
+func (m *machine) Expired(t *rapid.T) {
+	m.expired(t, rapid.OneOf(rapid.IntRange(1, 4), rapid.Just(math.MaxInt)).Draw(t, "limit"))
 }
 
-func (m *machine) stuck(t *rapid.T, request node.StuckRequest) {
-	got, err := m.instance.Store.Stuck(m.t.Context(), request)
-	m.checkCall(t, "Stuck", err, 0, 0)
-	asked := request
+func (m *machine) expired(t *rapid.T, limit int) {
+	got, err := m.instance.Store.Expired(m.t.Context(), limit)
+	m.checkCall(t, "Expired", err, 0, 0)
+	asked := limit
 	if m.instance.Clock == nil {
-		asked.Limit = math.MaxInt // which ones the limit leaves is for the store's instants to say
+		asked = math.MaxInt // which ones the limit leaves is for the store's instants to say
 	}
-	want, err := m.model.Stuck(m.t.Context(), asked)
-	m.checkCall(t, "the model's Stuck", err, 0, 0)
+	want, err := m.model.Expired(m.t.Context(), asked)
+	m.checkCall(t, "the model's Expired", err, 0, 0)
 	if m.instance.Clock != nil {
 		if !slices.Equal(got, want) {
-			t.Fatalf("stuck claims (%+v): got %+v, want %+v", request, got, want)
+			t.Fatalf("expired claims, at most %d: got %+v, want %+v", limit, got, want)
 		}
 		return
-	}
-	if request.Hold > 0 {
-		want = nil // no claim of this test is an hour old
 	}
 	for i := range want {
 		want[i] = m.translate(want[i])
 	}
-	byAge := func(a, b node.Claim) int { return a.ReadiedAt.Compare(b.ReadiedAt) }
-	slices.SortStableFunc(want, byAge)
-	if len(got) != min(len(want), request.Limit) || !slices.IsSortedFunc(got, byAge) {
-		t.Fatalf("stuck claims (%+v): got %+v, want of these %+v", request, got, want)
+	byExpiry := func(a, b node.Claim) int { return a.Expires.Compare(b.Expires) }
+	slices.SortStableFunc(want, byExpiry)
+	if len(got) != min(len(want), limit) || !slices.IsSortedFunc(got, byExpiry) {
+		t.Fatalf("expired claims, at most %d: got %+v, want of these %+v", limit, got, want)
 	}
 	for i, claim := range got {
-		if !slices.Contains(want, claim) || slices.Contains(got[:i], claim) ||
-			!claim.ReadiedAt.Equal(want[i].ReadiedAt) {
-			t.Fatalf("stuck claim %d (%+v): got %+v, want of these %+v", i, request, got, want)
+		if !slices.Contains(want, claim) || slices.Contains(got[:i], claim) || !claim.Expires.Equal(want[i].Expires) {
+			t.Fatalf("expired claim %d, of at most %d: got %+v, want of these %+v", i, limit, got, want)
 		}
 	}
 }
@@ -221,8 +354,9 @@ func (m *machine) Reset(t *rapid.T) {
 		if rapid.Bool().Draw(t, "put off") {
 			due = drawInstant().Draw(t, "due")
 		}
-		ask := node.Release{Claim: m.claims[at], Due: due}
-		release := node.Release{Claim: m.actual[at], Due: due}
+		unsent := rapid.Bool().Draw(t, "unsent")
+		ask := node.Release{Claim: m.claims[at], Due: due, Unsent: unsent}
+		release := node.Release{Claim: m.actual[at], Due: due, Unsent: unsent}
 		change := rapid.IntRange(-5, 3).Draw(t, "change")
 		changeClaim(&ask.Claim, change)
 		changeClaim(&release.Claim, change)
@@ -260,16 +394,26 @@ func (m *machine) Wait(t *rapid.T) {
 	m.instance.Clock.Advance(time.Duration(passed) * time.Microsecond)
 }
 
-// Check compares the rows, after every call.
+// Check compares the rows, and the positions that there are, after every call.
 func (m *machine) Check(t *rapid.T) {
+	var places []node.Place
+	for _, place := range m.places {
+		if m.placed[place.Partition] {
+			place.Position = node.Position{}
+			places = append(places, place)
+		}
+	}
+	m.positions(t, places)
 	if m.instance.Dump == nil {
 		return
 	}
 	want := m.model.Dump()
 	for i, row := range want {
 		if row.ReadiedBy != uuid.Nil && m.instance.Clock == nil {
-			claim := node.Claim{Ref: row.Ref(), ReadiedAt: row.ReadiedAt, ReadiedBy: row.ReadiedBy}
-			want[i].ReadiedAt = m.translate(claim).ReadiedAt
+			claim := m.translate(node.Claim{
+				Ref: row.Ref(), ReadiedAt: row.ReadiedAt, ReadiedBy: row.ReadiedBy, Expires: row.Expires,
+			})
+			want[i].ReadiedAt, want[i].Expires = claim.ReadiedAt, claim.Expires
 		}
 	}
 	if why := diffRows(m.instance.Dump(m.t), want); why != "" {
@@ -279,11 +423,16 @@ func (m *machine) Check(t *rapid.T) {
 
 // drain compares what is left with the port's own means, and removes it.
 func (m *machine) drain(t *rapid.T) {
-	m.ready(t, node.ReadyRequest{Node: alice(), Until: latest(), Limit: math.MaxInt, Bytes: math.MaxInt})
-	if m.instance.Clock != nil {
-		m.instance.Clock.Advance(24 * time.Hour) // no claim of this test is stamped later, however it was put back
+	m.catchUp(t, node.CatchUpRequest{Lineage: m.lineage(t), Begin: true})
+	all := node.ClaimRequest{Node: alice(), Until: latest()}
+	for _, lane := range lanes() {
+		all.Lanes = append(all.Lanes, node.Share{Lane: lane, Limit: math.MaxInt, Bytes: math.MaxInt})
 	}
-	m.stuck(t, node.StuckRequest{Limit: math.MaxInt})
+	m.claim(t, all)
+	if m.instance.Clock != nil {
+		m.instance.Clock.Advance(24 * time.Hour) // no claim of this test expires later, however the clock was put back
+	}
+	m.expired(t, math.MaxInt)
 	var refs []node.Ref
 	for _, row := range m.model.Dump() {
 		refs = append(refs, row.Ref())
@@ -292,17 +441,22 @@ func (m *machine) drain(t *rapid.T) {
 }
 
 // empty removes what a failed run has left in the store.
-func (m *machine) empty(t *rapid.T) {
-	s := newSubject(m.t, m.instance)
+func (m *machine) empty(t *rapid.T, s *subject) {
+	s.lanes = lanes()
 	for range 3 {
 		var refs []node.Ref
-		for _, r := range s.ready(alice(), latest()) {
+		for _, row := range s.rows() {
+			refs = append(refs, row.Ref()) // claims that expire in an hour are seen in no other way
+		}
+		s.delete(refs...)
+		refs = nil
+		for _, r := range s.claim(alice(), latest()) {
 			refs = append(refs, r.Ref())
 		}
 		if m.instance.Clock != nil {
 			m.instance.Clock.Advance(24 * time.Hour)
 		}
-		for _, claim := range s.stuck(0) {
+		for _, claim := range s.expired() {
 			refs = append(refs, claim.Ref)
 		}
 		if len(refs) == 0 {
@@ -324,6 +478,7 @@ func (m *machine) tick() {
 func (m *machine) pair(t *rapid.T, model, actual node.Claim) {
 	same := model
 	same.ReadiedAt = actual.ReadiedAt
+	same.Expires = actual.ReadiedAt.Add(model.Expires.Sub(model.ReadiedAt))
 	if actual != same || actual.ReadiedAt.Location() != time.UTC ||
 		m.instance.Clock != nil && actual != model {
 		t.Fatalf("claim: got %+v, want %+v", actual, model)
@@ -382,17 +537,34 @@ func (m *machine) drawMessage(t *rapid.T) node.Message {
 	return message
 }
 
-// holdable says whether every store must take m: all messages of this test but for one odd id.
-func holdable(m node.Message) bool { return m.ID != "with\x00NUL" }
+// drawHold draws a hold time. Where nobody can move the clock it is none, or far
+// longer than the test.
+func (m *machine) drawHold(t *rapid.T) time.Duration {
+	switch {
+	case m.instance.Clock == nil && m.instance.Dump == nil:
+		return 0
+	case m.instance.Clock == nil:
+		return rapid.SampledFrom([]time.Duration{0, 0, time.Hour}).Draw(t, "hold")
+	}
+	return time.Duration(rapid.IntRange(0, 5_000_000).Draw(t, "hold")) * time.Microsecond
+}
+
+// drawPlace draws a position in a partition, not far from where it began.
+func (m *machine) drawPlace(t *rapid.T, at int) node.Place {
+	place := m.places[at]
+	place.Epoch = int32(rapid.IntRange(-1, 4).Draw(t, "epoch"))
+	place.Offset += int64(rapid.IntRange(-3, 6).Draw(t, "offset"))
+	return place
+}
 
 // A few ids and topics, so that calls meet.
 func drawID() *rapid.Generator[string] {
 	return rapid.SampledFrom([]string{"a", "b", "B", "𐍈"})
 }
 
-func drawTopic(t *rapid.T) string {
-	return rapid.SampledFrom([]string{"one", "two"}).Draw(t, "topic")
-}
+func lanes() []string { return []string{"one", "two", "three"} }
+
+func drawTopic(t *rapid.T) string { return rapid.SampledFrom(lanes()[:2]).Draw(t, "topic") }
 
 func drawOwner(t *rapid.T) uuid.UUID {
 	return rapid.SampledFrom([]uuid.UUID{alice(), bob()}).Draw(t, "owner")

@@ -19,12 +19,13 @@ func deleteCases() []testCase {
 	}
 }
 
-func stuckCases() []testCase {
+func expiredCases() []testCase {
 	return []testCase{
-		{"stuck/age from hold on", stuckAge},
-		{"stuck/oldest first, limited", stuckOrder},
-		{"stuck/every node's claims and no waiting messages", stuckOwners},
-		{"stuck/changes nothing", stuckReads},
+		{"expired/from the hold time on", expiredAge},
+		{"expired/each claim by its own hold time", expiredOwnHold},
+		{"expired/longest expired first, limited", expiredOrder},
+		{"expired/every node's claims and no waiting messages", expiredOwners},
+		{"expired/changes nothing", expiredReads},
 	}
 }
 
@@ -35,6 +36,7 @@ func resetCases() []testCase {
 		{"reset/former claim of the same node", resetFormer},
 		{"reset/late reset spares the next incarnation", resetLate},
 		{"reset/puts off", resetDue},
+		{"reset/attempts count claims, except those unsent", resetAttempts},
 		{"reset/results in order, the first of two acts", resetOrder},
 	}
 }
@@ -51,21 +53,20 @@ func deleteIncarnation(s *subject) {
 	), many(4, false))
 	s.checkRows(before, "deletes of others")
 	s.check("delete", s.delete(m.Ref()), []bool{true})
-	s.check("present", s.present(messageID(m)), []bool{false})
-	s.checkMessages(s.ready(alice(), latest()))
+	s.checkMessages(s.claim(alice(), latest()))
 }
 
 func deleteAnyOwner(s *subject) {
 	list := s.messages(4)
 	s.insert(list[0], list[1])
-	held := s.insertReadied(alice(), list[2])[0]
-	s.insertReadied(bob(), list[3])
-	s.checkMessages(s.ready(alice(), list[0].Deadline), list[0])
+	held := s.insertClaimed(alice(), list[2])[0]
+	s.insertClaimed(bob(), list[3])
+	s.checkMessages(s.claim(alice(), list[0].Deadline), list[0])
 	s.pass()
 	s.check("reset", s.reset(held), []bool{true}) // list[2] waits again, as list[1] does
 	s.check("delete", s.delete(refsOf(list)...), many(4, true))
-	s.check("claims", len(s.stuck(0)), 0)
-	s.checkMessages(s.ready(alice(), latest()))
+	s.check("claims", len(s.expired()), 0)
+	s.checkMessages(s.claim(alice(), latest()))
 }
 
 func deleteOrder(s *subject) {
@@ -80,112 +81,151 @@ func deleteOrder(s *subject) {
 // deleteLate repeats a delete whose reply was lost, after the same id has been submitted again (hazards H1, H2).
 func deleteLate(s *subject) {
 	old, next := s.message("a"), s.message("a")
-	s.insertReadied(alice(), old)
+	s.insertClaimed(alice(), old)
 	s.check("delete", s.delete(old.Ref()), []bool{true})
-	claim := s.insertReadied(alice(), next)[0]
+	claim := s.insertClaimed(alice(), next)[0]
 	s.check("delete of the old one", s.delete(old.Ref()), []bool{false})
-	s.check("claims", s.stuck(0), []node.Claim{claim})
+	s.check("claims", s.expired(), []node.Claim{claim})
 	s.check("delete of both", s.delete(old.Ref(), next.Ref()), []bool{false, true})
 }
 
-func stuckAge(s *subject) {
+func expiredAge(s *subject) {
 	const hold = 20 * time.Millisecond
 	s.insert(s.message("waiting"))
 	start := time.Now()
-	claim := s.insertReadied(alice(), s.message("held"))[0]
-	s.check("claims an hour old", len(s.stuck(time.Hour)), 0)
+	claim := s.insertHeld(alice(), hold, s.message("held"))
+	s.insertHeld(alice(), time.Hour, s.message("held for an hour"))
 	if s.Clock != nil {
 		s.Clock.Advance(hold - time.Microsecond)
-		s.check("claims a moment before", len(s.stuck(hold)), 0)
+		s.check("claims a moment before", len(s.expired()), 0)
 		s.Clock.Advance(time.Microsecond)
-		s.check("claims of that age", s.stuck(hold), []node.Claim{claim})
-		s.Clock.Advance(time.Hour)
-		s.check("claims later", s.stuck(hold), []node.Claim{claim})
-		s.Clock.Advance(-2 * time.Hour)
-		s.check("claims after the clock was put back", len(s.stuck(0)), 0)
+		s.check("claims at that moment", s.expired(), []node.Claim{claim})
+		s.Clock.Advance(time.Minute)
+		s.check("claims later", s.expired(), []node.Claim{claim})
+		s.Clock.Advance(-2 * time.Minute)
+		s.check("claims after the clock was put back", len(s.expired()), 0)
 		return
 	}
 	for {
-		stuck := s.stuck(hold)
-		if len(stuck) > 0 {
-			s.check("claims of that age", stuck, []node.Claim{claim})
+		expired := s.expired()
+		if len(expired) > 0 {
+			s.check("claims", expired, []node.Claim{claim})
 			break
 		}
 		if time.Since(start) > time.Minute {
-			s.Fatalf("a claim does not age: it is not %v old after a minute", hold)
+			s.Fatalf("a claim does not expire: it was for %v, and is held after a minute", hold)
 		}
 	}
 	// The clocks of the store and of this process may run at slightly different rates.
 	if passed := time.Since(start); passed < hold-hold/20 {
-		s.Fatalf("a claim of %v counts as %v old", passed, hold)
+		s.Fatalf("a claim of %v has expired after %v", hold, passed)
 	}
 }
 
-func stuckOrder(s *subject) {
+// insertHeld takes a message in as claimed for a hold time.
+func (s *subject) insertHeld(owner uuid.UUID, hold time.Duration, m node.Message) node.Claim {
+	s.Helper()
+	request := s.request(owner, submission{m, true})
+	request.Hold = hold
+	result := s.accept(request, s.take(request))[0]
+	s.checkClaim(result.Claim, m.Ref(), owner, hold)
+	return result.Claim
+}
+
+// expiredOwnHold has nodes with different hold times (issue 10, A13): each claim carries the one of its owner, however
+// it was made, and nobody else's counts.
+func expiredOwnHold(s *subject) {
+	list := s.messages(4)
+	long := s.insertHeld(alice(), time.Hour, list[0])
+	short := s.insertHeld(bob(), 0, list[1])
+	s.insert(list[2], list[3])
+	claim := func(owner uuid.UUID, hold time.Duration) node.Claim {
+		return s.claimFor(node.ClaimRequest{
+			Node: owner, Hold: hold, Until: latest(), Lanes: []node.Share{share(1, math.MaxInt)},
+		})[0].Claim
+	}
+	s.pass()
+	longer := claim(bob(), 2*time.Hour)
+	s.pass()
+	none := claim(alice(), 0)
+	s.check("claims", s.expired(), []node.Claim{short, none})
+	s.check("repeated take", s.insertAll(alice(), submission{list[0], true})[0].Claim, long)
+	s.check("reset", s.reset(long, longer), []bool{true, true})
+	s.check("reset by a claim with another expiry", s.reset(node.Claim{
+		Ref: none.Ref, ReadiedAt: none.ReadiedAt, ReadiedBy: none.ReadiedBy,
+	}), []bool{true})
+}
+
+func expiredOrder(s *subject) {
 	var claims []node.Claim
-	for _, m := range s.messages(5) {
-		claims = append(claims, s.insertReadied(alice(), m)...)
-		s.pass()
+	for i, m := range s.messages(6) {
+		// What was claimed first expires last: it is the expiry that counts.
+		claims = append(claims, s.insertHeld(alice(), time.Duration(6-i)*30*time.Millisecond, m))
 	}
-	// The oldest is the one that was claimed longest ago, not the first by name or deadline.
-	s.check("reset", s.reset(claims[0], claims[2]), []bool{true, true})
-	again := claimsOf(s.ready(bob(), latest()))
-	slices.SortFunc(again, func(a, b node.Claim) int { return a.ReadiedAt.Compare(b.ReadiedAt) })
-	want := append([]node.Claim{claims[1], claims[3], claims[4]}, again...)
-	for _, limit := range []int{1, 2, 3, 5, 6} {
-		stuck := s.stuckWithin(node.StuckRequest{Limit: limit})
-		if limit == 5 || limit == 6 {
-			s.check("claims", len(stuck), 5)
-			stuck, want = stuck[:3], want[:3] // the last two may be of one age
+	slices.SortFunc(claims, func(a, b node.Claim) int { return a.Expires.Compare(b.Expires) })
+	if s.Clock != nil {
+		s.Clock.Advance(time.Second)
+	}
+	for start := time.Now(); len(s.expired()) < len(claims); {
+		if time.Since(start) > time.Minute {
+			s.Fatalf("of %d claims, %d have expired", len(claims), len(s.expired()))
 		}
-		s.check("oldest claims", stuck, want[:min(limit, len(want))])
 	}
+	s.check("claims", s.expired(), claims)
+
+	// Nor does the order of names or deadlines count: two are claimed again.
+	s.check("reset", s.reset(claims[0], claims[2]), []bool{true, true})
+	again := claimsOf(s.claim(bob(), latest()))
+	want := []node.Claim{claims[1], claims[3], claims[4]}
+	for limit := 1; limit <= 3; limit++ {
+		s.check("longest expired claims", s.expiredWithin(limit), want[:limit])
+	}
+	s.check("claims", len(s.expiredWithin(100)), 4+len(again))
 }
 
-func stuckOwners(s *subject) {
+func expiredOwners(s *subject) {
 	list := s.messages(4)
 	s.insert(list[0], list[1])
-	want := s.insertReadied(alice(), list[2])
+	want := s.insertClaimed(alice(), list[2])
 	s.pass()
-	want = append(want, s.insertReadied(bob(), list[3])...)
+	want = append(want, s.insertClaimed(bob(), list[3])...)
 	s.pass()
-	want = append(want, claimsOf(s.ready(alice(), list[0].Deadline))...)
+	want = append(want, claimsOf(s.claim(alice(), list[0].Deadline))...)
 	s.pass()
-	s.check("claims", s.stuck(0), want)
+	s.check("claims", s.expired(), want)
 	s.delete(list[2].Ref())
 	s.reset(want[2])
-	s.check("claims that are left", s.stuck(0), want[1:2])
+	s.check("claims that are left", s.expired(), want[1:2])
 }
 
-func stuckReads(s *subject) {
+func expiredReads(s *subject) {
 	list := s.messages(3)
 	s.insert(list[0])
-	claims := s.insertReadied(alice(), list[1], list[2])
+	claims := s.insertClaimed(alice(), list[1], list[2])
 	s.pass()
 	before := s.rows()
 	for range 3 {
-		s.check("claims", len(s.stuck(0)), 2)
+		s.check("claims", len(s.expired()), 2)
 	}
-	s.checkRows(before, "Stuck")
-	s.checkMessages(s.ready(bob(), latest()), list[0])
+	s.checkRows(before, "Expired")
+	s.checkMessages(s.claim(bob(), latest()), list[0])
 	s.check("reset", s.reset(claims...), []bool{true, true})
 }
 
 func resetWaits(s *subject) {
 	list := s.messages(2)
 	s.insert(list[0])
-	claims := append(claimsOf(s.ready(alice(), latest())), s.insertReadied(alice(), list[1])...)
+	claims := append(claimsOf(s.claim(alice(), latest())), s.insertClaimed(alice(), list[1])...)
 	s.check("reset", s.reset(claims...), []bool{true, true})
-	s.check("claims", len(s.stuck(0)), 0)
+	s.check("claims", len(s.expired()), 0)
 	s.check("repeated reset", s.reset(claims...), []bool{false, false})
-	s.check("present", s.present(messageID(list[0]), messageID(list[1])), []bool{true, true})
-	s.checkMessages(s.ready(bob(), latest()), list...)
+	s.checkMessages(s.claim(bob(), latest()), list...)
 }
 
 func resetFence(s *subject) {
 	waiting, held := s.message("waiting"), s.message("held")
 	s.insert(waiting)
-	claim := s.insertReadied(alice(), held)[0]
+	claim := s.insertClaimed(alice(), held)[0]
 	before := s.rows()
 	var releases []node.Release
 	for _, change := range []func(*node.Claim){
@@ -214,31 +254,31 @@ func resetFence(s *subject) {
 	}
 	s.check("all at once", s.release(releases...), many(len(releases), false))
 	s.checkRows(before, "resets by other claims")
-	s.check("claims", s.stuck(0), []node.Claim{claim})
-	s.checkMessages(s.ready(bob(), noon()), waiting)
+	s.check("claims", s.expired(), []node.Claim{claim})
+	s.checkMessages(s.claim(bob(), noon()), waiting)
 	s.check("reset by the claim", s.reset(claim), []bool{true})
 }
 
 // resetFormer gives up what a node held before it claimed the message again (hazard H18 within one node).
 func resetFormer(s *subject) {
-	former := s.insertReadied(alice(), s.message("a"))[0]
+	former := s.insertClaimed(alice(), s.message("a"))[0]
 	s.check("reset", s.reset(former), []bool{true})
 	s.pass()
-	held := s.ready(alice(), latest())[0].Claim
+	held := s.claim(alice(), latest())[0].Claim
 	s.check("reset by the former claim", s.reset(former), []bool{false})
-	s.check("claims", s.stuck(0), []node.Claim{held})
+	s.check("claims", s.expired(), []node.Claim{held})
 	s.check("reset by both", s.reset(former, held), []bool{false, true})
 }
 
 // resetLate resets by a claim that was read before its message was fired and submitted again (hazard H18).
 func resetLate(s *subject) {
-	former := s.insertReadied(alice(), s.message("a"))[0]
+	former := s.insertClaimed(alice(), s.message("a"))[0]
 	s.delete(former.Ref)
-	held := s.insertReadied(alice(), s.message("a"))[0]
+	held := s.insertClaimed(alice(), s.message("a"))[0]
 	late := held
 	late.Incarnation = former.Incarnation
 	s.check("reset", s.reset(former, late), []bool{false, false})
-	s.check("claims", s.stuck(0), []node.Claim{held})
+	s.check("claims", s.expired(), []node.Claim{held})
 }
 
 func resetDue(s *subject) {
@@ -248,19 +288,19 @@ func resetDue(s *subject) {
 	for _, next := range []time.Time{
 		noon().Add(time.Hour), {}, noon().Add(time.Second), latest(), {}, noon().Add(-time.Hour), {},
 	} {
-		claim := s.ready(alice(), due)[0].Claim
+		claim := s.claim(alice(), due)[0].Claim
 		s.check("reset", s.release(node.Release{Claim: claim, Due: next}), []bool{true})
 		if !next.IsZero() {
 			due = next
 		}
-		s.checkMessages(s.ready(alice(), due.Add(-time.Microsecond)))
+		s.checkMessages(s.claim(alice(), due.Add(-time.Microsecond)))
 	}
-	s.checkMessages(s.ready(alice(), due), m) // its deadline is as ever
+	s.checkMessages(s.claim(alice(), due), m) // its deadline is as ever
 }
 
 func resetOrder(s *subject) {
 	list, absent := s.messages(3), s.message("absent")
-	claims := s.insertReadied(alice(), list...)
+	claims := s.insertClaimed(alice(), list...)
 	one, two := noon().Add(time.Hour), noon().Add(2*time.Hour)
 	s.check("reset", s.release(
 		node.Release{Claim: claims[2], Due: two},
@@ -269,9 +309,39 @@ func resetOrder(s *subject) {
 		node.Release{Claim: claims[2], Due: one},
 		node.Release{Claim: claims[0], Due: two},
 	), []bool{true, false, true, false, false})
-	s.check("claims", s.stuck(0), claims[1:2])
-	s.checkMessages(s.ready(bob(), one), list[0])
-	s.checkMessages(s.readyWithin(node.ReadyRequest{
-		Node: bob(), Until: two, Limit: math.MaxInt, Bytes: math.MaxInt,
-	}), list[2])
+	s.check("claims", s.expired(), claims[1:2])
+	s.checkMessages(s.claim(bob(), one), list[0])
+	s.checkMessages(s.claimWithin(bob(), two, share(math.MaxInt, math.MaxInt)), list[2])
+}
+
+// resetAttempts counts the claims on an incarnation that may have led to a publish. A release that knows that nothing
+// was sent takes its own claim back, and no other.
+func resetAttempts(s *subject) {
+	m := s.message("a")
+	claim := s.insertClaimed(alice(), m)[0]
+	for _, step := range []struct {
+		unsent bool
+		want   int
+	}{
+		{false, 2}, {true, 2}, {true, 2}, {false, 3}, {false, 4}, {true, 4},
+	} {
+		s.check("reset", s.release(node.Release{Claim: claim, Unsent: step.unsent}), []bool{true})
+		s.check("late reset", s.release(node.Release{Claim: claim, Unsent: true}), []bool{false})
+		s.pass()
+		claimed := s.claim(bob(), latest())
+		s.check("attempts", claimed[0].Attempts, step.want)
+		claim = claimed[0].Claim
+	}
+
+	// A message that is taken in as waiting was not tried, and neither was the next of its id.
+	waiting := s.message("b")
+	s.insert(waiting)
+	s.check("delete", s.delete(m.Ref()), []bool{true})
+	s.insert(s.message("a"))
+	for range 2 {
+		for _, r := range s.claim(alice(), latest()) {
+			s.check("attempts", r.Attempts, 1)
+			s.check("reset", s.release(node.Release{Claim: r.Claim, Unsent: true}), []bool{true})
+		}
+	}
 }

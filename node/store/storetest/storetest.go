@@ -7,10 +7,12 @@
 //		})
 //	}
 //
-// It has four parts, which are subtests:
+// It has these parts, which are subtests:
 //
 //   - contract: a named case for every sentence of the contract in node/store.go, and for every byte that a
 //     Kafka record may hold and a database may not;
+//   - failure, history, upgrade: what needs something done to the database from outside: a failure in the middle of a
+//     take, another server with another history, an older deployment's data;
 //   - session: what a call does while another session has changed the same rows and not committed yet, where the
 //     adapter can open one (hazards H12, H21, H23, H30 of the simulation research);
 //   - concurrent: callers that race, of which each row may have one winner only;
@@ -50,6 +52,18 @@ type Instance struct {
 	// looks at the rows through the port only.
 	Dump func(t testing.TB) []memory.Row
 
+	// Trip makes the database fail whenever it is about to store a message of that id, with an error that is not about
+	// the message, until mend is called. Nil where nothing can fail.
+	Trip func(t testing.TB, id string) (mend func())
+
+	// Promote makes the store suspect, as another history of its server does. Nil where there is no such thing, or no
+	// way to make it happen.
+	Promote func(t testing.TB)
+
+	// Upgrade makes the store one that comes from an older deployment, as the migration does, and so waits for the one
+	// adoption of its positions. Nil where no older deployment can have been.
+	Upgrade func(t testing.TB)
+
 	// Begin opens a transaction on the store's database. Nil where there can be no second session; then there
 	// are no session cases.
 	Begin func(t testing.TB) Session
@@ -62,10 +76,13 @@ type Session interface {
 	// Insert stores m as a waiting message.
 	Insert(m node.Message)
 
+	// Move sets the position of a partition that has one.
+	Move(place node.Place)
+
 	// Delete removes the message of that incarnation.
 	Delete(ref node.Ref)
 
-	// Claim makes node the owner of the message, from now on and whoever holds it.
+	// Claim makes node the owner of the message, from now on and whoever holds it. The claim expires at once.
 	Claim(ref node.Ref, owner uuid.UUID)
 
 	// Waiting says whether a call to the store is waiting for this transaction at this moment. It asks the
@@ -113,6 +130,21 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 	t.Run("contract", func(t *testing.T) {
 		runCases(t, open, contractCases())
 	})
+	t.Run("failure", func(t *testing.T) {
+		if open(t).Trip != nil {
+			runCases(t, open, []testCase{{"a take that fails in the middle leaves nothing", takeAtomic}})
+		}
+	})
+	t.Run("history", func(t *testing.T) {
+		if open(t).Promote != nil {
+			runCases(t, open, []testCase{{"a suspect store claims nothing", lineageSuspect}})
+		}
+	})
+	t.Run("upgrade", func(t *testing.T) {
+		if open(t).Upgrade != nil {
+			runCases(t, open, upgradeCases())
+		}
+	})
 	t.Run("session", func(t *testing.T) {
 		if open(t).Begin != nil {
 			runCases(t, open, sessionCases())
@@ -135,8 +167,8 @@ type testCase struct {
 func contractCases() []testCase {
 	var cases []testCase
 	for _, group := range [][]testCase{
-		insertCases(), payloadCases(), presentCases(), readyCases(), deleteCases(), stuckCases(),
-		resetCases(), generalCases(),
+		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(),
+		resetCases(), lineageCases(), bindCases(), generalCases(),
 	} {
 		cases = append(cases, group...)
 	}

@@ -17,7 +17,9 @@ func TestMemory(t *testing.T) {
 			store := memory.New(clock.Now)
 			return storetest.Instance{
 				Store: store, Clock: clock,
-				Dump: func(testing.TB) []memory.Row { return store.Dump() },
+				Dump:    func(testing.TB) []memory.Row { return store.Dump() },
+				Promote: func(testing.TB) { store.Promote() },
+				Upgrade: func(testing.TB) { store.Upgrade() },
 			}
 		})
 	})

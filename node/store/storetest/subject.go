@@ -32,13 +32,20 @@ func bob() uuid.UUID   { return uuid.UUID{0: 0xb0, 6: 0x40, 8: 0x80, 15: 2} }
 // output is the topic of messages whose topic does not matter.
 const output = "output"
 
+// hold is the hold time of claims in cases that are not about it: such a claim is expired from the start, so that
+// Expired returns all there are.
+const hold = 0
+
 // subject is a store in one case, with calls that end the case when the store returns an error or not as many
 // results as it was asked for. They are for the goroutine of the case.
 type subject struct {
 	testing.TB
 	Instance
 
-	drawn uint32 // incarnations
+	drawn  uint32     // incarnations
+	placed byte       // partitions
+	at     node.Place // how far the case has taken in its own partition
+	lanes  []string   // those that a message was made for
 }
 
 func newSubject(t testing.TB, instance Instance) *subject {
@@ -46,7 +53,23 @@ func newSubject(t testing.TB, instance Instance) *subject {
 	if instance.Peer == nil {
 		instance.Peer = instance.Store
 	}
-	return &subject{TB: t, Instance: instance}
+	return &subject{TB: t, Instance: instance, lanes: []string{output}}
+}
+
+// partition returns one of an input topic that the case has not used yet. The store has no position for it.
+func (s *subject) partition() node.Partition {
+	s.placed++
+	return node.Partition{
+		Topic: fmt.Sprint("input-", s.placed), TopicID: uuid.UUID{0: s.placed, 6: 0x40, 8: 0x80}, Number: 3,
+	}
+}
+
+// place returns a partition that has a position.
+func (s *subject) place(epoch int32, offset int64) node.Place {
+	s.Helper()
+	place := node.Place{Partition: s.partition(), Position: node.Position{Epoch: epoch, Offset: offset}}
+	s.check("new position", s.positions(place), []node.Position{place.Position})
+	return place
 }
 
 // incarnation returns one that the case has not used yet.
@@ -76,61 +99,158 @@ func (s *subject) messages(n int) []node.Message {
 	return list
 }
 
-// insert stores messages as waiting. All must be new.
+// submission is a message on its way in.
+type submission struct {
+	node.Message
+
+	claim bool
+}
+
+// insert takes messages in as waiting. All must be new.
 func (s *subject) insert(messages ...node.Message) {
 	s.Helper()
-	for i, result := range s.insertAll(alice(), insertions(messages, false)...) {
-		if result.Outcome != node.Inserted || result.Claim != (node.Claim{}) {
-			s.Fatalf("inserting %q as waiting: %+v", messages[i].ID, result)
+	for i, result := range s.insertAll(alice(), submissions(messages, false)...) {
+		if result.Outcome != node.Scheduled || result.Claim != (node.Claim{}) {
+			s.Fatalf("taking %q in as waiting: %+v", messages[i].ID, result)
 		}
 	}
 }
 
-// insertReadied stores messages as claimed by owner. All must be new.
-func (s *subject) insertReadied(owner uuid.UUID, messages ...node.Message) []node.Claim {
+// insertClaimed takes messages in as claimed by owner. All must be new.
+func (s *subject) insertClaimed(owner uuid.UUID, messages ...node.Message) []node.Claim {
 	s.Helper()
 	claims := make([]node.Claim, len(messages))
-	for i, result := range s.insertAll(owner, insertions(messages, true)...) {
-		if result.Outcome != node.Inserted {
-			s.Fatalf("inserting %q as readied: %+v", messages[i].ID, result)
+	for i, result := range s.insertAll(owner, submissions(messages, true)...) {
+		if result.Outcome != node.Scheduled {
+			s.Fatalf("taking %q in as claimed: %+v", messages[i].ID, result)
 		}
-		s.checkClaim(result.Claim, messages[i].Ref(), owner)
+		s.checkClaim(result.Claim, messages[i].Ref(), owner, hold)
 		claims[i] = result.Claim
 	}
 	return claims
 }
 
-// insertAll stores messages whatever comes of it.
-func (s *subject) insertAll(owner uuid.UUID, messages ...node.Insertion) []node.InsertResult {
+// insertAll takes messages in, as the next records of the case's own partition, whatever comes of it. None may be
+// refused.
+func (s *subject) insertAll(owner uuid.UUID, messages ...submission) []node.ItemResult {
 	s.Helper()
-	results, err := s.Store.Insert(s.Context(), node.InsertRequest{Node: owner, Messages: messages})
-	s.checkCall("Insert", err, len(results), len(messages))
-	return results
+	request := s.request(owner, messages...)
+	return s.accept(request, s.take(request))
 }
 
-func (s *subject) present(ids ...node.MessageID) []bool {
+// request returns the take that has messages as the next records of the case's own partition.
+func (s *subject) request(owner uuid.UUID, messages ...submission) node.TakeRequest {
 	s.Helper()
-	present, err := s.Store.Present(s.Context(), ids)
-	s.checkCall("Present", err, len(present), len(ids))
-	return present
-}
-
-// ready claims all messages that fall due until then, and checks the claims.
-func (s *subject) ready(owner uuid.UUID, until time.Time) []node.Readied {
-	s.Helper()
-	return s.readyWithin(node.ReadyRequest{
-		Node: owner, Until: until, Limit: math.MaxInt, Bytes: math.MaxInt,
-	})
-}
-
-func (s *subject) readyWithin(request node.ReadyRequest) []node.Readied {
-	s.Helper()
-	readied, err := s.Store.Ready(s.Context(), request)
-	s.checkCall("Ready", err, 0, 0)
-	for _, r := range readied {
-		s.checkClaim(r.Claim, r.Ref(), request.Node)
+	if s.at == (node.Place{}) {
+		s.at = s.place(1, 100)
 	}
-	return readied
+	return requestAt(s.at, owner, messages...)
+}
+
+// requestAt returns the take of messages that are the records of a partition from place on.
+func requestAt(place node.Place, owner uuid.UUID, messages ...submission) node.TakeRequest {
+	request := node.TakeRequest{Node: owner, Hold: hold, From: []node.Place{place}}
+	for i, m := range messages {
+		request.Items = append(request.Items, node.Item{
+			Epoch: place.Epoch, Offset: place.Offset + int64(i),
+			Action: node.Schedule, Message: m.Message, Claim: m.claim,
+		})
+	}
+	return request
+}
+
+// accept ends the case unless a take from the case's own partition has dealt with all of its records. It returns
+// what became of them.
+func (s *subject) accept(request node.TakeRequest, result node.TakeResult) []node.ItemResult {
+	s.Helper()
+	s.at.Offset += int64(len(request.Items))
+	want := node.TakeResult{
+		State: result.State, Positions: []node.Position{s.at.Position}, Refused: []bool{false},
+		Taken: len(request.Items), Results: result.Results,
+	}
+	s.check("take", result, want)
+	return result.Results
+}
+
+// take makes a call whatever comes of it.
+func (s *subject) take(request node.TakeRequest) node.TakeResult {
+	s.Helper()
+	for _, item := range request.Items {
+		if item.Action == node.Schedule && !slices.Contains(s.lanes, item.Topic) {
+			s.lanes = append(s.lanes, item.Topic)
+		}
+	}
+	result, err := s.Store.Take(s.Context(), request)
+	s.checkCall("Take", err, len(result.Positions), len(request.From))
+	s.checkCall("Take", err, len(result.Refused), len(request.From))
+	s.checkCall("Take", err, len(result.Results), result.Taken)
+	if (result.Refusal == "") != (result.Taken == len(request.Items)) {
+		s.Fatalf("a take of %d records: %s", len(request.Items), brief(result))
+	}
+	return result
+}
+
+// positions returns those of places, which are created where they are missing.
+func (s *subject) positions(places ...node.Place) []node.Position {
+	s.Helper()
+	positions, _, err := s.Store.Positions(s.Context(), places)
+	s.checkCall("Positions", err, len(positions), len(places))
+	return positions
+}
+
+// state returns what the store says of itself.
+func (s *subject) state() node.State {
+	s.Helper()
+	_, state, err := s.Store.Positions(s.Context(), nil)
+	s.checkCall("Positions", err, 0, 0)
+	return state
+}
+
+func (s *subject) catchUp(request node.CatchUpRequest) node.State {
+	s.Helper()
+	state, err := s.Store.CatchUp(s.Context(), request)
+	s.checkCall("CatchUp", err, 0, 0)
+	return state
+}
+
+func (s *subject) bind(request node.BindRequest) node.Bound {
+	s.Helper()
+	bound, err := s.Store.Bind(s.Context(), request)
+	s.checkCall("Bind", err, 0, 0)
+	return bound
+}
+
+// claim claims all messages that fall due until then on any lane of the case, and checks the claims.
+func (s *subject) claim(owner uuid.UUID, until time.Time) []node.Ready {
+	s.Helper()
+	return s.claimWithin(owner, until, s.unlimited()...)
+}
+
+// unlimited returns shares that claim all there is.
+func (s *subject) unlimited() []node.Share {
+	shares := make([]node.Share, len(s.lanes))
+	for i, lane := range s.lanes {
+		shares[i] = node.Share{Lane: lane, Limit: math.MaxInt, Bytes: math.MaxInt}
+	}
+	return shares
+}
+
+// share is one of the lane of messages whose topic does not matter.
+func share(limit, bytes int) node.Share { return node.Share{Lane: output, Limit: limit, Bytes: bytes} }
+
+func (s *subject) claimWithin(owner uuid.UUID, until time.Time, shares ...node.Share) []node.Ready {
+	s.Helper()
+	return s.claimFor(node.ClaimRequest{Node: owner, Hold: hold, Until: until, Lanes: shares})
+}
+
+func (s *subject) claimFor(request node.ClaimRequest) []node.Ready {
+	s.Helper()
+	result, err := s.Store.Claim(s.Context(), request)
+	s.checkCall("Claim", err, 0, 0)
+	for _, r := range result.Messages {
+		s.checkClaim(r.Claim, r.Ref(), request.Node, request.Hold)
+	}
+	return result.Messages
 }
 
 func (s *subject) delete(refs ...node.Ref) []bool {
@@ -140,17 +260,17 @@ func (s *subject) delete(refs ...node.Ref) []bool {
 	return deleted
 }
 
-// stuck returns all claims that are at least hold old.
-func (s *subject) stuck(hold time.Duration) []node.Claim {
+// expired returns all claims that have expired.
+func (s *subject) expired() []node.Claim {
 	s.Helper()
-	return s.stuckWithin(node.StuckRequest{Hold: hold, Limit: math.MaxInt})
+	return s.expiredWithin(math.MaxInt)
 }
 
-func (s *subject) stuckWithin(request node.StuckRequest) []node.Claim {
+func (s *subject) expiredWithin(limit int) []node.Claim {
 	s.Helper()
-	stuck, err := s.Store.Stuck(s.Context(), request)
-	s.checkCall("Stuck", err, 0, 0)
-	return stuck
+	expired, err := s.Store.Expired(s.Context(), limit)
+	s.checkCall("Expired", err, 0, 0)
+	return expired
 }
 
 // reset gives claims up without putting anything off.
@@ -180,10 +300,10 @@ func (s *subject) pass() {
 	// A clock that goes by itself is asked for the time through a claim.
 	probe := s.message("probe of the clock")
 	probe.Topic = "probe"
-	first := s.insertReadied(alice(), probe)[0]
+	first := s.insertClaimed(alice(), probe)[0]
 	s.delete(first.Ref)
 	for range 100_000 {
-		again := s.insertReadied(alice(), probe)[0]
+		again := s.insertClaimed(alice(), probe)[0]
 		s.delete(again.Ref)
 		if again.ReadiedAt.After(first.ReadiedAt) {
 			return
@@ -219,13 +339,17 @@ func (s *subject) checkCall(call string, err error, got, want int) {
 	}
 }
 
-// checkClaim ends the case when claim is not one that owner has just been given on ref.
-func (s *subject) checkClaim(claim node.Claim, ref node.Ref, owner uuid.UUID) {
+// checkClaim ends the case when claim is not one that owner has just been given on ref for a hold time.
+func (s *subject) checkClaim(claim node.Claim, ref node.Ref, owner uuid.UUID, hold time.Duration) {
 	s.Helper()
 	if claim.Ref != ref || claim.ReadiedBy != owner {
 		s.Fatalf("claim %+v: want one of %v on %+v", claim, owner, ref)
 	}
 	s.checkInstant("the claim's ReadiedAt", claim.ReadiedAt)
+	s.checkInstant("the claim's Expires", claim.Expires)
+	if !claim.Expires.Equal(claim.ReadiedAt.Add(hold)) {
+		s.Fatalf("claim %+v: want one that expires after %v", claim, hold)
+	}
 	if s.Clock != nil {
 		if now := s.Clock.Now().UTC().Truncate(time.Microsecond); claim.ReadiedAt != now {
 			s.Fatalf("the claim's ReadiedAt is %v, but the store's clock is at %v", claim.ReadiedAt, now)
@@ -241,20 +365,20 @@ func (s *subject) checkInstant(what string, t time.Time) {
 	}
 }
 
-// checkMessages ends the case when the messages in readied are not those wanted, in order and byte for byte.
-func (s *subject) checkMessages(readied []node.Readied, want ...node.Message) {
+// checkMessages ends the case when the claimed messages are not those wanted, in order and byte for byte.
+func (s *subject) checkMessages(messages []node.Ready, want ...node.Message) {
 	s.Helper()
-	for i, r := range readied {
+	for i, r := range messages {
 		s.checkInstant("Deadline", r.Deadline)
 		if i < len(want) {
 			if why := diffMessage(r.Message, want[i]); why != "" {
-				s.Fatalf("message %d of %d: %s", i, len(readied), why)
+				s.Fatalf("message %d of %d: %s", i, len(messages), why)
 			}
 		}
 	}
-	if len(readied) != len(want) {
+	if len(messages) != len(want) {
 		s.Fatalf("%d messages, want %d: got %s, want %s",
-			len(readied), len(want), brief(idsOf(readied)), brief(idsOfMessages(want)))
+			len(messages), len(want), brief(idsOf(messages)), brief(idsOfMessages(want)))
 	}
 }
 
@@ -287,10 +411,10 @@ func (s *subject) parallel(n int, call func(caller int) error) {
 	}
 }
 
-func insertions(messages []node.Message, readied bool) []node.Insertion {
-	list := make([]node.Insertion, len(messages))
+func submissions(messages []node.Message, claim bool) []submission {
+	list := make([]submission, len(messages))
 	for i, m := range messages {
-		list[i] = node.Insertion{Message: m, Readied: readied}
+		list[i] = submission{m, claim}
 	}
 	return list
 }
@@ -303,17 +427,17 @@ func refsOf(messages []node.Message) []node.Ref {
 	return refs
 }
 
-func claimsOf(readied []node.Readied) []node.Claim {
-	claims := make([]node.Claim, len(readied))
-	for i, r := range readied {
+func claimsOf(messages []node.Ready) []node.Claim {
+	claims := make([]node.Claim, len(messages))
+	for i, r := range messages {
 		claims[i] = r.Claim
 	}
 	return claims
 }
 
-func idsOf(readied []node.Readied) []string {
-	ids := make([]string, len(readied))
-	for i, r := range readied {
+func idsOf(messages []node.Ready) []string {
+	ids := make([]string, len(messages))
+	for i, r := range messages {
 		ids[i] = r.ID
 	}
 	return ids
@@ -326,8 +450,6 @@ func idsOfMessages(messages []node.Message) []string {
 	}
 	return ids
 }
-
-func messageID(m node.Message) node.MessageID { return node.MessageID{ID: m.ID, Topic: m.Topic} }
 
 // copyMessage returns a copy of m that shares no memory with it.
 func copyMessage(m node.Message) node.Message {
@@ -375,9 +497,10 @@ func diffRows(got, want []memory.Row) string {
 		if why := diffMessage(g.Message, w.Message); why != "" {
 			return fmt.Sprintf("row %d: %s", i, why)
 		}
-		if g.Due != w.Due || g.ReadiedAt != w.ReadiedAt || g.ReadiedBy != w.ReadiedBy {
-			return fmt.Sprintf("row %d (%s): got due %v, readied at %v by %v, want due %v, readied at %v by %v",
-				i, brief(g.ID), g.Due, g.ReadiedAt, g.ReadiedBy, w.Due, w.ReadiedAt, w.ReadiedBy)
+		if g.Due != w.Due || g.ReadiedAt != w.ReadiedAt || g.ReadiedBy != w.ReadiedBy || g.Expires != w.Expires ||
+			g.Attempts != w.Attempts {
+			g.Message, w.Message = node.Message{}, node.Message{}
+			return fmt.Sprintf("row %d (%s): got %+v, want %+v", i, brief(got[i].ID), g, w)
 		}
 	}
 	if len(got) != len(want) {

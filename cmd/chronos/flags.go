@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/alecthomas/kong"
+
+	"chronos/node/service"
+)
+
+// settingFlags are the settings of a command. Their flags are made from the table of package service.
+type settingFlags struct {
+	kong.Plugins // one struct with a field for each setting
+
+	command service.Command
+	values  *service.Settings // after resolve
+}
+
+// The commands embed one of these.
+type (
+	nodeSettings    struct{ settingFlags } // run
+	storeSettings   struct{ settingFlags } // migrate
+	clientSettings  struct{ settingFlags } // send and tail
+	sandboxSettings struct{ settingFlags } // dev
+)
+
+// takesSettings is what resolve looks for.
+type takesSettings interface{ settings() *settingFlags }
+
+func (f *settingFlags) settings() *settingFlags { return f }
+
+// newCommands returns the command line, with the flags of the settings.
+func newCommands() *commands {
+	line := new(commands)
+	for command, takes := range map[service.Command][]takesSettings{
+		service.Run:     {&line.Run},
+		service.Migrate: {&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print},
+		service.Client:  {&line.Send, &line.Tail},
+		service.Dev:     {&line.Dev},
+	} {
+		for _, target := range takes {
+			f := target.settings()
+			f.command, f.Plugins = command, kong.Plugins{flagsOf(command)}
+		}
+	}
+	return line
+}
+
+// flagsOf returns a pointer to a struct with a field for each setting of a command, tagged for kong.
+func flagsOf(command service.Command) any {
+	var fields []reflect.StructField
+	for _, row := range service.Table(command) {
+		tag := fmt.Sprintf("name:%q help:%s", row.Name, strconv.Quote(row.Describe(command)))
+		if row.Group != "" {
+			tag += fmt.Sprintf(" group:%q", row.Group)
+		}
+		if row.PlaceHolder != "" {
+			tag += fmt.Sprintf(" placeholder:%q", row.PlaceHolder)
+		}
+		kind := reflect.TypeFor[setting]()
+		if row.Toggle() {
+			kind = reflect.TypeFor[toggle]()
+		}
+		fields = append(fields, reflect.StructField{
+			Name: fmt.Sprintf("Setting%d", len(fields)), Type: kind, Tag: reflect.StructTag(tag),
+		})
+	}
+	return reflect.New(reflect.StructOf(fields)).Interface()
+}
+
+// setting is the flag of a setting.
+type setting struct{ value service.Value }
+
+// Decode takes the value of a flag.
+func (s *setting) Decode(line *kong.DecodeContext) error {
+	text, err := popValue(line)
+	if err != nil {
+		return err
+	}
+	s.value = service.FlagValue(line.Value.Name, text)
+	return nil
+}
+
+// get returns the value. It makes toggle and setting alike.
+func (s *setting) get() service.Value { return s.value }
+
+// toggle is a setting that is true or false; its flag alone means true.
+type toggle struct{ setting }
+
+// Decode takes the value of a flag, if it has one.
+func (t *toggle) Decode(line *kong.DecodeContext) error {
+	if line.Scan.Peek().Type != kong.FlagValueToken {
+		line.Scan.PushTyped("true", kong.FlagValueToken)
+	}
+	return t.setting.Decode(line)
+}
+
+// IsBool tells that the flag needs no value.
+func (t *toggle) IsBool() bool { return true }
+
+// popValue returns the value of a flag or an argument, byte for byte.
+func popValue(line *kong.DecodeContext) (string, error) {
+	token, err := line.Scan.PopValue("value")
+	if err != nil && line.Value.Flag != nil {
+		return "", fmt.Errorf("it needs a value, such as --%s=%s", line.Value.Name, line.Value.Flag.PlaceHolder)
+	}
+	return token.String(), err
+}
+
+// resolve reads the settings of the command that was parsed, if it takes any.
+func resolve(parsed *kong.Context, environ []string) error {
+	command, ok := reflect.TypeAssert[takesSettings](parsed.Selected().Target.Addr())
+	if !ok {
+		return nil // The environment is none of its business.
+	}
+	flags := map[string]service.Value{}
+	for _, flag := range parsed.Flags() {
+		if !flag.Target.CanAddr() {
+			continue
+		}
+		s, ok := reflect.TypeAssert[interface{ get() service.Value }](flag.Target.Addr())
+		if ok && s.get().IsSet {
+			flags[flag.Name] = s.get()
+		}
+	}
+	f := command.settings()
+	var err error
+	f.values, err = service.Read(f.command, flags, environ)
+	return err
+}

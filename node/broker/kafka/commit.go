@@ -1,0 +1,189 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/node"
+)
+
+// commits sends offsets to the group, one request at a time, and keeps what comes meanwhile for the next.
+type commits struct {
+	send func(context.Context, map[topicPartition]node.Place) error
+
+	mu      sync.Mutex
+	next    *commit // what is not sent yet; nil if there is nothing
+	running bool
+	since   time.Time // when the request that is under way was sent
+	worker  sync.WaitGroup
+}
+
+// commit is one request.
+type commit struct {
+	places map[topicPartition]node.Place
+	done   chan struct{}
+	err    error // once done is closed
+}
+
+// errCommitPending says that it is not known yet what became of a commit.
+var errCommitPending = errors.New("the group has not answered yet")
+
+// commit has places sent, and waits for a moment for the answer; not if the group is silent for longer already.
+func (c *commits) commit(ctx context.Context, places []node.Place) error {
+	c.mu.Lock()
+	if c.next == nil {
+		c.next = &commit{places: make(map[topicPartition]node.Place), done: make(chan struct{})}
+	}
+	mine := c.next
+	for _, place := range places {
+		mine.places[topicPartition{place.Topic, place.Number}] = place
+	}
+	silent := c.running && time.Since(c.since) > commitWait
+	if !c.running {
+		c.running = true
+		c.since = time.Now()
+		c.worker.Go(c.run)
+	}
+	c.mu.Unlock()
+	if silent {
+		return errCommitPending
+	}
+	timer := time.NewTimer(commitWait)
+	defer timer.Stop()
+	select {
+	case <-mine.done:
+		return mine.err
+	case <-timer.C:
+		return errCommitPending
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run sends until there is nothing to send.
+func (c *commits) run() {
+	for {
+		c.mu.Lock()
+		current := c.next
+		if c.next = nil; current == nil {
+			c.running = false
+			c.mu.Unlock()
+			return
+		}
+		c.since = time.Now()
+		c.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+		current.err = c.send(ctx, current.places)
+		cancel()
+		close(current.done)
+	}
+}
+
+// wait returns when nothing is under way any more, which needs the client to be closed before.
+func (c *commits) wait() { c.worker.Wait() }
+
+// errLost says that a commit was not sent, because the partitions belong to others.
+var errLost = errors.New("the group has given this member up")
+
+// commit stores offsets for the partitions that are still ours.
+func (m *member) commit(ctx context.Context, places map[topicPartition]node.Place) error {
+	offsets := make(map[string]map[int32]kgo.EpochOffset)
+	m.mu.Lock()
+	for name, place := range places {
+		if p := m.parts[name]; p == nil || p.assigned.Partition != place.Partition {
+			continue
+		}
+		if offsets[name.topic] == nil {
+			offsets[name.topic] = make(map[int32]kgo.EpochOffset)
+		}
+		offsets[name.topic][name.number] = kgo.EpochOffset{Epoch: place.Epoch, Offset: place.Offset}
+	}
+	m.mu.Unlock()
+	if len(offsets) == 0 || m.fouled.Load() {
+		return nil
+	}
+	// The member id can change until the very moment at which the request is put together:
+	//
+	//	the group gives us up; B takes our partition and commits 100
+	//	franz-go finds out, and joins again with a new member id
+	//	we commit 50, of a batch polled before
+	//
+	// Kafka checks the member and its generation, not whose partition it is: B's commit would be undone. That does no
+	// harm to intake, but those who look at the lag would be told something wrong until B's next commit.
+	ctx = kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
+		if m.fouled.Load() || request.MemberID != m.currentID() {
+			return errLost
+		}
+		return nil
+	})
+	var failed error
+	m.client.CommitOffsetsSync(ctx, offsets, func(
+		_ *kgo.Client, request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error,
+	) {
+		if err == nil {
+			err = commitError(request, response)
+		} else if trouble := m.pulse.stopped(0); trouble != nil {
+			err = fmt.Errorf("%w (%w)", err, trouble)
+		}
+		failed = err
+	})
+	if !isEvicted(failed) {
+		return failed
+	}
+	m.foul("the group refused a commit")
+	return nil
+}
+
+// currentID returns the member id that our partitions belong to.
+func (m *member) currentID() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.id
+}
+
+// commitError returns the first error in the answer to a commit. Those that say that the topic is not known come last,
+// because the others are worth a retry.
+func commitError(request *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse) error {
+	names := make(map[[16]byte]string, len(request.Topics))
+	for _, topic := range request.Topics {
+		names[topic.TopicID] = topic.Topic
+	}
+	var first error
+	for _, topic := range response.Topics {
+		name := topic.Topic
+		if name == "" { // from version 10 on there are ids only
+			name = names[topic.TopicID]
+		}
+		for _, partition := range topic.Partitions {
+			err := kerr.ErrorForCode(partition.ErrorCode)
+			if err != nil && (first == nil || isUnknownTopic(first)) {
+				first = fmt.Errorf("topic %s partition %d: %w", name, partition.Partition, err)
+			}
+		}
+	}
+	return first
+}
+
+// isUnknownTopic reports whether err says that a topic does not exist, or not any more.
+func isUnknownTopic(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
+}
+
+// isEvicted reports whether err says that the group has given this member up.
+func isEvicted(err error) bool {
+	for _, e := range []error{
+		errLost, kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.FencedInstanceID,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

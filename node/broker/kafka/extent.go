@@ -1,0 +1,215 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/node"
+)
+
+// lookTimeout bounds a look at the cluster that others wait for.
+const lookTimeout = 2 * time.Second
+
+// topicPartition names a partition as Kafka's protocol does, by the name of its topic.
+type topicPartition struct {
+	topic  string
+	number int32
+}
+
+func (p topicPartition) String() string { return fmt.Sprintf("%s/%d", p.topic, p.number) }
+
+func comparePartitions(a, b topicPartition) int {
+	return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.number, b.number))
+}
+
+// sortedPartitions returns the keys of a map in order.
+func sortedPartitions[V any](m map[topicPartition]V) []topicPartition {
+	list := make([]topicPartition, 0, len(m))
+	for p := range m {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, comparePartitions)
+	return list
+}
+
+// listTopics returns what the cluster says about topics, each for itself. (That of kadm says nothing about any topic if
+// one is forbidden.)
+func listTopics(ctx context.Context, client *kgo.Client, topics ...string) (kadm.TopicDetails, error) {
+	request := kmsg.NewPtrMetadataRequest()
+	for _, topic := range topics {
+		asked := kmsg.NewMetadataRequestTopic()
+		asked.Topic = kmsg.StringPtr(topic)
+		request.Topics = append(request.Topics, asked)
+	}
+	response, err := request.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	details := make(kadm.TopicDetails, len(topics))
+	for _, topic := range response.Topics {
+		if topic.Topic == nil {
+			continue
+		}
+		detail := kadm.TopicDetail{
+			Topic: *topic.Topic, ID: kadm.TopicID(topic.TopicID), Err: kerr.ErrorForCode(topic.ErrorCode),
+			Partitions: make(kadm.PartitionDetails, len(topic.Partitions)),
+		}
+		for _, p := range topic.Partitions {
+			detail.Partitions[p.Partition] = kadm.PartitionDetail{
+				Topic: *topic.Topic, Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch,
+				Replicas: p.Replicas, ISR: p.ISR, OfflineReplicas: p.OfflineReplicas, Err: kerr.ErrorForCode(p.ErrorCode),
+			}
+		}
+		details[*topic.Topic] = detail
+	}
+	return details, nil
+}
+
+// topicIDs returns the ids of topics, of which all have to exist.
+func topicIDs(ctx context.Context, client *kgo.Client, topics []string) (map[string]uuid.UUID, error) {
+	details, err := listTopics(ctx, client, topics...)
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[string]uuid.UUID, len(topics))
+	for _, topic := range topics {
+		if ids[topic], err = topicID(topic, details); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// topicID returns the id of a topic, or why it has none.
+func topicID(topic string, details kadm.TopicDetails) (uuid.UUID, error) {
+	detail, listed := details[topic]
+	switch {
+	case !listed || errors.Is(detail.Err, kerr.UnknownTopicOrPartition):
+		return uuid.UUID{}, &MissingTopicsError{[]string{topic}}
+	case detail.Err != nil:
+		return uuid.UUID{}, fmt.Errorf("topic %s: %w", topic, detail.Err)
+	case detail.ID == kadm.TopicID{}:
+		return uuid.UUID{}, errNoTopicIDs
+	}
+	return uuid.UUID(detail.ID), nil
+}
+
+// describe returns what partitions of the topics hold, in order: those that wanted names, or all if it is nil; and of
+// which of them that is not known, and why. Where all are wanted, all topics have to exist.
+func describe(
+	ctx context.Context, client *kgo.Client, topics []string, wanted map[topicPartition]bool,
+) (extents []node.Extent, unknown map[topicPartition]error, err error) {
+	details, err := listTopics(ctx, client, topics...)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make(map[string]uuid.UUID, len(topics))
+	unknown = make(map[topicPartition]error)
+	var led []topicPartition
+	for _, topic := range topics {
+		if ids[topic], err = topicID(topic, details); err != nil {
+			if wanted == nil {
+				return nil, nil, err
+			}
+			for name := range wanted {
+				if name.topic == topic {
+					unknown[name] = err
+				}
+			}
+			continue
+		}
+		for _, p := range details[topic].Partitions.Sorted() {
+			name := topicPartition{topic, p.Partition}
+			switch {
+			case wanted != nil && !wanted[name]:
+			case p.Err != nil:
+				unknown[name] = p.Err
+			case p.Leader < 0:
+				unknown[name] = kerr.LeaderNotAvailable
+			default:
+				led = append(led, name)
+			}
+		}
+	}
+	slices.SortFunc(led, comparePartitions)
+	firsts := listOffsets(ctx, client, led, timestampFirst, true)
+	ends := listOffsets(ctx, client, led, timestampEnd, true)
+	for _, name := range led {
+		first, end := firsts[name], ends[name]
+		if err := cmp.Or(first.err, end.err); err != nil {
+			unknown[name] = err
+			continue
+		}
+		extents = append(extents, node.Extent{
+			Partition: node.Partition{Topic: name.topic, TopicID: ids[name.topic], Number: name.number},
+			First:     first.offset, End: max(first.offset, end.offset),
+		})
+	}
+	return extents, unknown, nil
+}
+
+// The timestamps that stand for the first record, and for the end of a log.
+const (
+	timestampFirst = -2
+	timestampEnd   = -1
+)
+
+// listed is an offset that a broker told, or why it did not.
+type listed struct {
+	offset int64
+	err    error
+}
+
+// listOffsets asks the leaders of partitions for the offsets at a timestamp. Where stable is set, the end of a log is
+// that of what a consumer sees: it lies before a transaction that is open. Each partition has a result.
+func listOffsets(
+	ctx context.Context, client *kgo.Client, partitions []topicPartition, timestamp int64, stable bool,
+) map[topicPartition]listed {
+	results := make(map[topicPartition]listed, len(partitions))
+	if len(partitions) == 0 {
+		return results
+	}
+	request := kmsg.NewPtrListOffsetsRequest()
+	request.ReplicaID = -1
+	if stable {
+		request.IsolationLevel = 1
+	}
+	for i, p := range partitions {
+		results[p] = listed{err: errNoResult}
+		if i == 0 || partitions[i-1].topic != p.topic {
+			topic := kmsg.NewListOffsetsRequestTopic()
+			topic.Topic = p.topic
+			request.Topics = append(request.Topics, topic)
+		}
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Partition, partition.Timestamp = p.number, timestamp
+		topic := &request.Topics[len(request.Topics)-1]
+		topic.Partitions = append(topic.Partitions, partition)
+	}
+	for _, shard := range client.RequestSharded(ctx, request) {
+		if shard.Err != nil {
+			for _, topic := range shard.Req.(*kmsg.ListOffsetsRequest).Topics {
+				for _, p := range topic.Partitions {
+					results[topicPartition{topic.Topic, p.Partition}] = listed{err: shard.Err}
+				}
+			}
+			continue
+		}
+		for _, topic := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
+			for _, p := range topic.Partitions {
+				results[topicPartition{topic.Topic, p.Partition}] = listed{p.Offset, kerr.ErrorForCode(p.ErrorCode)}
+			}
+		}
+	}
+	return results
+}

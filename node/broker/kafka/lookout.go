@@ -1,0 +1,125 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+const (
+	// lookInterval is how often a member looks whether its inputs can be read. franz-go waits without a word for a
+	// topic that does not exist, and for a partition that has no leader.
+	lookInterval = time.Second
+
+	// doubtful is how many looks in a row must see another id of a topic: brokers learn at different times that one
+	// was deleted and created again.
+	doubtful = 2
+)
+
+// lookOut looks after the inputs until ctx is done.
+func (m *member) lookOut(ctx context.Context) {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		look, cancel := context.WithTimeout(ctx, lookTimeout)
+		m.look(look)
+		cancel()
+	}
+}
+
+// look finds out what is wrong with the inputs, and says so.
+func (m *member) look(ctx context.Context) {
+	details, err := listTopics(ctx, m.client, m.config.Inputs...)
+	if err != nil {
+		if _, permanent := Permanent(err); permanent {
+			m.see(err)
+		}
+		return // or else pulse knows what is wrong
+	}
+	var trouble error
+	for _, topic := range m.config.Inputs {
+		if err := m.lookAt(topic, details); err != nil && trouble == nil {
+			trouble = err
+		}
+	}
+	m.see(trouble)
+	m.describeRest(ctx)
+}
+
+// see takes note of the trouble that a look has found, nil if there is none.
+func (m *member) see(trouble error) {
+	m.mu.Lock()
+	before := m.trouble
+	m.trouble = trouble
+	m.mu.Unlock()
+	switch {
+	case trouble != nil:
+		m.say("input "+trouble.Error(), trouble)
+	case before != nil:
+		m.log.LogAttrs(context.Background(), slog.LevelInfo, "all input partitions can be read again")
+	}
+}
+
+// lookAt returns what is wrong with a topic.
+func (m *member) lookAt(topic string, details kadm.TopicDetails) error {
+	id, err := topicID(topic, details)
+	if err != nil {
+		if kerr.IsRetriable(err) && !errors.Is(err, kerr.LeaderNotAvailable) {
+			return nil
+		}
+		return err
+	}
+	m.compareID(topic, id)
+	for _, p := range details[topic].Partitions.Sorted() {
+		if p.Leader < 0 || errors.Is(p.Err, kerr.LeaderNotAvailable) {
+			return fmt.Errorf("input topic %s partition %d has no leader: its messages wait until one of its brokers is back",
+				topic, p.Partition)
+		}
+	}
+	return nil
+}
+
+// compareID fouls the member when a topic is not the one any more of which partitions were assigned.
+func (m *member) compareID(topic string, id uuid.UUID) {
+	m.mu.Lock()
+	other := false
+	for name, p := range m.parts {
+		other = other || name.topic == topic && p.known && p.assigned.TopicID != id
+	}
+	if other {
+		m.ids[topic]++
+	} else {
+		delete(m.ids, topic)
+	}
+	sure := m.ids[topic] >= doubtful
+	m.mu.Unlock()
+	if sure {
+		m.foul("an input topic was deleted and created again")
+	}
+}
+
+// describeRest finds out what those partitions hold that had no leader when they were assigned.
+func (m *member) describeRest(ctx context.Context) {
+	names := make(map[topicPartition]bool)
+	m.mu.Lock()
+	for name, p := range m.parts {
+		if !p.known {
+			names[name] = true
+		}
+	}
+	m.mu.Unlock()
+	if len(names) > 0 {
+		m.describe(ctx, names)
+	}
+}

@@ -1,0 +1,400 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
+)
+
+const (
+	// pollPause is the least time between two looks while consuming fails: franz-go asks again at once when
+	// its error was taken note of.
+	pollPause = 100 * time.Millisecond
+
+	// silenceAllowed is how long no broker needs to have answered before Poll says so. It is longer than the
+	// pause between two heartbeats of a member without partitions, by default.
+	silenceAllowed = 4 * time.Second
+)
+
+// member is one membership in the group, from joining it to leaving it. Its methods are called one at a time; what
+// franz-go calls back, and the look-out, are guarded by mu.
+type member struct {
+	config  *SourceConfig
+	client  *kgo.Client
+	cancel  context.CancelFunc // ends client at once
+	log     *slog.Logger
+	repeats *repeats
+	pulse   *pulse
+	memory  *memory
+	commits commits
+
+	// fouled says that this member is not to be used any more.
+	fouled atomic.Bool
+
+	// lookouts are the goroutines that leave waits for.
+	lookouts sync.WaitGroup
+
+	// rest are records that were fetched and did not fit into the last batch.
+	rest []fetched
+
+	mu    sync.Mutex
+	id    string                   // the member id that our partitions were assigned to; empty if none are ours
+	parts map[topicPartition]*part // those that are ours
+
+	// What Poll is still to tell, besides partitions that were assigned.
+	revoked []node.Partition
+	moved   []node.Place
+	lost    []node.Loss
+
+	started chan struct{}      // closed, and replaced, by start
+	wakeUp  context.CancelFunc // ends a poll that waits
+
+	joining error // why the group does not let us in; nil as soon as it does
+	trouble error // what the look-out has seen last
+	ids     map[string]int
+}
+
+// part is a partition that is ours.
+type part struct {
+	assigned node.Assignment
+	known    bool // the extent in assigned is
+	told     bool // Poll has returned it in Batch.Assigned
+	phase    phase
+
+	// want is where to read from, once that is done; nil if it is done.
+	want *node.Position
+
+	// at is where reading is: behind the last record that was fetched.
+	at node.Position
+
+	outOfRange bool  // the log has no record at this place
+	stuck      error // why franz-go has given it up
+}
+
+// phase is what franz-go does with a partition.
+type phase int
+
+const (
+	waiting phase = iota // it was assigned, and franz-go waits for us to say from where to read it
+	parked               // franz-go believes that it reads it, but must not fetch
+	reading
+)
+
+// newMember makes a client that joins the group as soon as it can, and never stops trying.
+func newMember(s *Source) (*member, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &member{
+		config:  &s.config,
+		cancel:  cancel,
+		log:     s.log,
+		repeats: &s.repeats,
+		pulse:   new(pulse),
+		memory:  newMemory(s.config.FetchMemory, s.config.BatchMemory),
+		parts:   make(map[topicPartition]*part),
+		started: make(chan struct{}),
+		ids:     make(map[string]int),
+	}
+	client, err := kgo.NewClient(append(s.config.options(),
+		kgo.WithContext(ctx),
+		kgo.WithHooks(m.pulse),
+		kgo.WithDecompressor(m.memory),
+		kgo.OnPartitionsAssigned(m.onAssigned),
+		kgo.OnPartitionsRevoked(m.onRevoked),
+		kgo.OnPartitionsLost(m.onLost),
+		kgo.AdjustFetchOffsetsFn(m.adjust),
+	)...)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	m.mu.Lock()
+	m.client = client // callbacks wait for it
+	m.mu.Unlock()
+	m.memory.watch(client.BufferedFetchBytes)
+	m.commits.send = m.commit
+	m.lookouts.Go(func() { m.lookOut(ctx) })
+	return m, nil
+}
+
+// poll returns what came before ctx was done, and what went wrong if nothing came. If it returns records, it blocks
+// rebalances until it is called again.
+func (m *member) poll(ctx context.Context) (node.Batch, error) {
+	m.client.AllowRebalance()
+	if len(m.rest) > 0 {
+		m.holdPartitions()
+		if batch := m.batch(); len(batch.Records) > 0 {
+			return batch, nil
+		}
+		m.client.AllowRebalance()
+	}
+	var problem error
+	for {
+		m.settle(ctx)
+		polling, done, ready := m.alarm(ctx)
+		if ready {
+			done()
+			return m.batch(), nil
+		}
+		fetches := m.client.PollRecords(polling, m.config.MaxPollRecords)
+		done()
+		m.memory.polled()
+		if err := m.examine(fetches); err != nil {
+			problem = err
+		}
+		if m.fouled.Load() {
+			return node.Batch{}, nil
+		}
+		m.take(fetches)
+		batch := m.batch()
+		if len(batch.Records) == 0 {
+			m.client.AllowRebalance() // a poll that returned nothing blocks rebalances as well
+		}
+		if !isEmpty(batch) {
+			return batch, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		pause(ctx, pollPause)
+	}
+	if problem != nil {
+		return node.Batch{}, problem
+	}
+	return node.Batch{}, m.complaint()
+}
+
+// holdPartitions blocks rebalances as a poll that returns records does.
+func (m *member) holdPartitions() {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	m.client.PollRecords(over, 1) // returns nothing, since its context is done
+}
+
+// complaint returns why nothing comes, as far as that is known; nil if all is well.
+func (m *member) complaint() error {
+	if err := m.pulse.stopped(silenceAllowed); err != nil {
+		return fmt.Errorf("no broker answers: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.joining != nil {
+		return m.joining
+	}
+	for _, name := range sortedPartitions(m.parts) {
+		if err := m.parts[name].stuck; err != nil {
+			return err
+		}
+	}
+	return m.trouble
+}
+
+// alarm returns a context for a poll that ends early when there is something to tell, or reports that there is already.
+func (m *member) alarm(ctx context.Context) (polling context.Context, done func(), ready bool) {
+	polling, cancel := context.WithCancel(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.anythingToTell() {
+		return polling, cancel, true
+	}
+	m.wakeUp = cancel
+	return polling, cancel, false
+}
+
+// wake ends a poll that waits. The caller has mu.
+func (m *member) wake() {
+	if m.wakeUp != nil {
+		m.wakeUp()
+	}
+}
+
+// anythingToTell reports whether there are events for a batch. The caller has mu.
+func (m *member) anythingToTell() bool {
+	if len(m.revoked) > 0 || len(m.moved) > 0 || len(m.lost) > 0 {
+		return true
+	}
+	for _, p := range m.parts {
+		if p.known && !p.told {
+			return true
+		}
+	}
+	return false
+}
+
+// batch returns the events that are to be told, and as much of the rest as a batch takes.
+func (m *member) batch() node.Batch {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	batch := node.Batch{Revoked: m.revoked, Moved: m.moved, Lost: m.lost}
+	m.revoked, m.moved, m.lost = nil, nil, nil
+	for _, name := range sortedPartitions(m.parts) {
+		if p := m.parts[name]; p.known && !p.told {
+			p.told = true
+			batch.Assigned = append(batch.Assigned, p.assigned)
+		}
+	}
+	m.rest = slices.DeleteFunc(m.rest, func(f fetched) bool {
+		return m.parts[topicPartition{f.record.Topic, f.record.Partition}] != f.part
+	})
+	size, n := 0, 0
+	for n < len(m.rest) && n < m.config.MaxPollRecords {
+		if size += m.rest[n].size(); n > 0 && size > m.config.MaxPollBytes {
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		batch.Records = make([]node.Record, n)
+		for i, f := range m.rest[:n] {
+			batch.Records[i] = copyRecord(f.record)
+		}
+		m.rest = slices.Clone(m.rest[n:]) // what was returned is free to go
+	}
+	return batch
+}
+
+func isEmpty(b node.Batch) bool {
+	return len(b.Revoked)+len(b.Assigned)+len(b.Moved)+len(b.Lost)+len(b.Records) == 0
+}
+
+// told returns the partitions that the caller takes for its own.
+func (m *member) told() []node.Partition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.revoked
+	for _, name := range sortedPartitions(m.parts) {
+		if p := m.parts[name]; p.told {
+			list = append(list, p.assigned.Partition)
+		}
+	}
+	return list
+}
+
+// onAssigned is called by franz-go when a session begins, with the partitions that are new in it.
+func (m *member) onAssigned(ctx context.Context, client *kgo.Client, assigned map[string][]int32) {
+	id, _ := client.GroupMetadata()
+	m.mu.Lock()
+	before := m.id
+	m.id, m.joining = id, nil
+	m.mu.Unlock()
+	if before != "" && before != id {
+		m.foul("the group has taken this node for dead meanwhile")
+		return
+	}
+	if len(assigned) > 0 {
+		m.log.LogAttrs(ctx, slog.LevelInfo, "partitions assigned",
+			slog.String("partitions", partitionNames(assigned)))
+	}
+}
+
+// onRevoked is called by franz-go when partitions are given up by arrangement. None of them is in a batch that the
+// caller still has: rebalances wait for that.
+func (m *member) onRevoked(ctx context.Context, client *kgo.Client, revoked map[string][]int32) {
+	m.forget(client, revoked)
+	if len(revoked) > 0 {
+		m.log.LogAttrs(ctx, slog.LevelInfo, "partitions revoked",
+			slog.String("partitions", partitionNames(revoked)))
+	}
+}
+
+// onLost is called by franz-go when the group has given this member up. All its partitions are gone.
+func (m *member) onLost(ctx context.Context, client *kgo.Client, lost map[string][]int32) {
+	m.forget(client, lost)
+	m.mu.Lock()
+	m.id = ""
+	m.mu.Unlock()
+	if len(lost) > 0 {
+		m.log.LogAttrs(ctx, slog.LevelWarn, "partitions lost: this node has lost touch with its group",
+			slog.String("partitions", partitionNames(lost)))
+	}
+}
+
+// forget takes note that partitions are not ours any more.
+func (m *member) forget(client *kgo.Client, partitions map[string][]int32) {
+	client.ResumeFetchPartitions(partitions) // or they were parked when they came back
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for topic, numbers := range partitions {
+		for _, n := range numbers {
+			name := topicPartition{topic, n}
+			p := m.parts[name]
+			if p == nil {
+				continue
+			}
+			delete(m.parts, name)
+			if p.told {
+				m.revoked = append(m.revoked, p.assigned.Partition)
+			}
+			m.moved = slices.DeleteFunc(m.moved, func(place node.Place) bool {
+				return place.Partition == p.assigned.Partition
+			})
+			m.lost = slices.DeleteFunc(m.lost, func(l node.Loss) bool {
+				return l.Partition == p.assigned.Partition
+			})
+		}
+	}
+	m.wake()
+}
+
+// foul has this member replaced by a new one at the next Poll.
+func (m *member) foul(reason string) {
+	m.condemn(reason)
+	m.mu.Lock()
+	m.wake()
+	m.mu.Unlock()
+}
+
+// condemn is foul for callers that need not wake a poll.
+func (m *member) condemn(reason string) {
+	if !m.fouled.Swap(true) {
+		m.log.LogAttrs(context.Background(), slog.LevelWarn, "joining the consumer group anew",
+			slog.String("reason", reason))
+	}
+}
+
+// leave gives all partitions up and ends the client. When the group has not confirmed that in time, it is an error,
+// and the client is ended all the same.
+func (m *member) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	m.client.AllowRebalance()
+	err := m.client.LeaveGroupContext(ctx)
+	if err != nil {
+		m.cancel() // or Close would wait for the requests that are under way
+	}
+	m.client.Close()
+	m.cancel()
+	m.lookouts.Wait()
+	m.commits.wait()
+	return err
+}
+
+// pause returns after d, or when ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// partitionNames returns the names of partitions in order.
+func partitionNames(partitions map[string][]int32) string {
+	var names []string
+	for _, topic := range slices.Sorted(maps.Keys(partitions)) {
+		for _, n := range slices.Sorted(slices.Values(partitions[topic])) {
+			names = append(names, topicPartition{topic, n}.String())
+		}
+	}
+	return strings.Join(names, " ")
+}

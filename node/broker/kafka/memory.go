@@ -1,0 +1,206 @@
+package kafka
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// memory is the decompressor of a Source. It keeps the records that franz-go holds before they are polled within a
+// bound: a broker bounds what it sends before decompression, and 4 MiB of it can be 4 GiB after.
+//
+// A batch that finds no room is refused. To franz-go that is a batch which the broker has sent in part: it hands out
+// what came before it, and fetches it again. By then what came before has been polled, and a batch that has
+// the memory to itself may fill all of BatchMemory.
+//
+// While others always come first, a large batch never has the memory to itself. So every now and then one is let in that
+// does not fit: what is held is at most FetchMemory and one batch.
+type memory struct {
+	limit, batch int
+
+	mu       sync.Mutex
+	buffered func() int64 // the bytes that wait to be polled
+	fresh    int          // decompressed since the last poll: buffered may not count it yet
+	refusals int          // since the last batch that was let in without room
+	gzip     *gzip.Reader
+	zstd     *zstd.Decoder
+	lz4      *lz4.Reader
+}
+
+// maxRefusals is how many batches are refused before one is let in that does not fit.
+const maxRefusals = 16
+
+// errNoRoom says that a batch has to wait until others were polled.
+var errNoRoom = errors.New("no memory for a batch before others were polled")
+
+var _ kgo.Decompressor = (*memory)(nil)
+
+func newMemory(limit, batch int) *memory {
+	return &memory{limit: limit, batch: batch, buffered: func() int64 { return 0 }}
+}
+
+// watch has the memory ask how many bytes wait to be polled.
+func (m *memory) watch(buffered func() int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.buffered = buffered
+}
+
+// polled takes note of a poll.
+func (m *memory) polled() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fresh = 0
+}
+
+// Decompress returns what src decompresses to, errNoRoom if there is no room for it now, or kgo.ErrMaxDecompress if
+// there never will be.
+func (m *memory) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	if codec == kgo.CodecNone {
+		return src, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	room := m.batch
+	if held := m.fresh + int(m.buffered()); held > 0 && m.refusals < maxRefusals {
+		room = min(room, m.limit-held)
+	}
+	out, err := m.inflate(src, codec, room)
+	switch {
+	case err == nil:
+		m.fresh += len(out)
+		if m.refusals >= maxRefusals {
+			m.refusals = 0
+		}
+		return out, nil
+	case !errors.Is(err, errLarger):
+		return nil, err
+	case room < m.batch:
+		m.refusals++
+		return nil, errNoRoom
+	default:
+		m.refusals = 0
+		return nil, kgo.ErrMaxDecompress
+	}
+}
+
+// errLarger says that something decompresses to more than it may.
+var errLarger = errors.New("larger than it may be")
+
+// inflate returns what src decompresses to if that is no more than room.
+func (m *memory) inflate(src []byte, codec kgo.CompressionCodecType, room int) ([]byte, error) {
+	if room <= 0 {
+		return nil, errLarger
+	}
+	input := bytes.NewReader(src)
+	switch codec {
+	case kgo.CodecGzip:
+		if m.gzip == nil {
+			m.gzip = new(gzip.Reader)
+		}
+		if err := m.gzip.Reset(input); err != nil {
+			return nil, err
+		}
+		return readUpTo(m.gzip, len(src), room)
+	case kgo.CodecSnappy:
+		return unsnappy(src, room)
+	case kgo.CodecLz4:
+		if m.lz4 == nil {
+			m.lz4 = lz4.NewReader(input)
+		}
+		m.lz4.Reset(input)
+		return readUpTo(m.lz4, len(src), room)
+	case kgo.CodecZstd:
+		if m.zstd == nil {
+			decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+				zstd.WithDecoderMaxMemory(uint64(m.batch)))
+			if err != nil {
+				return nil, err
+			}
+			m.zstd = decoder
+		}
+		if err := m.zstd.Reset(input); err != nil {
+			return nil, err
+		}
+		out, err := readUpTo(m.zstd, len(src), room)
+		if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
+			err = errLarger
+		}
+		return out, err
+	default:
+		return nil, fmt.Errorf("unknown compression %d", codec)
+	}
+}
+
+// readUpTo returns all that r has, if that is no more than room. It expects three times as much as was compressed.
+func readUpTo(r io.Reader, compressed, room int) ([]byte, error) {
+	var out bytes.Buffer
+	out.Grow(min(3*compressed+bytes.MinRead, room+bytes.MinRead))
+	if _, err := out.ReadFrom(io.LimitReader(r, int64(room)+1)); err != nil {
+		return nil, err
+	}
+	if out.Len() > room {
+		return nil, errLarger
+	}
+	return out.Bytes(), nil
+}
+
+// xerial begins what Java producers make of snappy: frames of their own, each with a length before it.
+var xerial = []byte("\x82SNAPPY\x00")
+
+// xerialHeader is its length: the mark and two versions.
+const xerialHeader = 16
+
+var errMalformedSnappy = errors.New("malformed snappy")
+
+// unsnappy decompresses a block of snappy, or a stream of Java's frames. Blocks say before how large they become.
+func unsnappy(src []byte, room int) ([]byte, error) {
+	var blocks [][]byte
+	if len(src) >= xerialHeader && bytes.HasPrefix(src, xerial) {
+		for rest := src[xerialHeader:]; len(rest) > 0; {
+			if len(rest) < 4 {
+				return nil, errMalformedSnappy
+			}
+			length := int(binary.BigEndian.Uint32(rest))
+			if rest = rest[4:]; length > len(rest) {
+				return nil, errMalformedSnappy
+			}
+			blocks = append(blocks, rest[:length])
+			rest = rest[length:]
+		}
+	} else {
+		blocks = [][]byte{src}
+	}
+	total := 0
+	for _, block := range blocks {
+		length, err := s2.DecodedLen(block)
+		if err != nil {
+			return nil, err
+		}
+		if total += length; total > room {
+			return nil, errLarger
+		}
+	}
+	out := make([]byte, total)
+	end := 0
+	for _, block := range blocks {
+		length, err := s2.DecodedLen(block)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s2.Decode(out[end:end+length], block); err != nil {
+			return nil, err
+		}
+		end += length
+	}
+	return out, nil
+}

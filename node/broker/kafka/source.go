@@ -1,0 +1,181 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
+)
+
+const (
+	// pollWait is how long Poll waits for records.
+	pollWait = time.Second
+
+	// commitWait is how long Commit waits for the group to answer: nothing depends on it that intake could wait for.
+	commitWait = 200 * time.Millisecond
+
+	// commitTimeout bounds the request of a commit, which goes on after Commit has returned.
+	commitTimeout = 5 * time.Second
+
+	// leaveTimeout bounds the leaving of the group. Beyond it, the group is left to find out by itself.
+	leaveTimeout = 2 * time.Second
+)
+
+// errClosed is the error of every call after Close.
+var errClosed = errors.New("the connection to Kafka is closed")
+
+// Source is node.Source on a Kafka cluster. NewSource makes one; Close ends it.
+type Source struct {
+	config  SourceConfig
+	log     *slog.Logger
+	repeats repeats
+	admin   *Admin
+
+	// turn is held by all methods: one at a time. It guards member, which is nil while the node is not in the group.
+	turn   sync.Mutex
+	member *member
+
+	// mu guards what follows: whether Close has begun, and how to end a Poll that waits.
+	mu        sync.Mutex
+	closed    bool
+	interrupt context.CancelFunc
+}
+
+var _ node.Source = (*Source)(nil)
+
+// NewSource returns a Source for config. It connects to nothing yet, so that it succeeds while all brokers are away; a
+// configuration that can never work is an error, a *node.ConfigError wherever one setting is to blame.
+func NewSource(config SourceConfig) (*Source, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	if err := kgo.ValidateOpts(config.options()...); err != nil {
+		return nil, fmt.Errorf("configure Kafka client: %w", err)
+	}
+	admin, err := NewAdmin(config.Connection)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{config: config, log: config.Logger, admin: admin}, nil
+}
+
+// Poll returns what has come; see node.Source. It waits for a second at most, and returns an error if consuming
+// fails and nothing came in that time.
+func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	waiting, cancel := context.WithTimeout(ctx, pollWait)
+	defer cancel()
+	if !s.interruptible(cancel) {
+		return node.Batch{}, fmt.Errorf("poll: %w", errClosed)
+	}
+	if s.member == nil {
+		m, err := newMember(s)
+		if err != nil {
+			return node.Batch{}, fmt.Errorf("poll: join group %s: %w", s.config.Group, err)
+		}
+		s.member = m
+	}
+	batch, err := s.member.poll(waiting)
+	if s.member.fouled.Load() {
+		// What it returned is not ours to deal with, or not any more. The next member is assigned its
+		// partitions anew.
+		s.log.LogAttrs(ctx, slog.LevelDebug, "starting over as a new member of the group")
+		batch = node.Batch{Revoked: s.member.told()}
+		_ = s.leave(ctx)
+		return batch, nil
+	}
+	if err != nil && ctx.Err() == nil {
+		return node.Batch{}, fmt.Errorf("poll: %w", err)
+	}
+	return batch, nil
+}
+
+// Start has partitions be read from places; see node.Source. It waits for nobody: what it takes to go to another place
+// is done by the next Poll, which repeats it until it succeeds.
+func (s *Source) Start(_ context.Context, places []node.Place) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.member != nil {
+		s.member.start(places)
+	}
+	return nil
+}
+
+// Commit tells the group how far partitions have been taken in; see node.Source. It waits for a moment only: a commit
+// that takes longer goes on, and those that come meanwhile are sent together after it.
+func (s *Source) Commit(ctx context.Context, places []node.Place) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.member == nil || len(places) == 0 {
+		return nil // all partitions were given up
+	}
+	if err := s.member.commits.commit(ctx, places); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// Extents returns what each partition of each input topic holds; see node.Source. It tries until ctx is done, for some
+// seconds at most.
+func (s *Source) Extents(ctx context.Context) ([]node.Extent, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*lookTimeout)
+	defer cancel()
+	return s.admin.Extents(ctx, s.config.Inputs...)
+}
+
+// Leave leaves the group; see node.Source. After two seconds it leaves without the consent of the group, which gives
+// the partitions to others once the session has timed out; the error says so.
+func (s *Source) Leave(ctx context.Context) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return s.leave(ctx)
+}
+
+// Close leaves the group, without committing anything, and closes all connections. It returns within seconds even if no
+// broker answers, sooner if ctx is done; its error says that the group was not left, and has to find out by itself.
+func (s *Source) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	if s.interrupt != nil {
+		s.interrupt()
+	}
+	s.mu.Unlock()
+
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	err := s.leave(ctx)
+	s.admin.Close()
+	return err
+}
+
+// interruptible has Close call cancel, and reports whether it is not too late for that.
+func (s *Source) interruptible(cancel context.CancelFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.interrupt = cancel
+	return !s.closed
+}
+
+func (s *Source) leave(ctx context.Context) error {
+	if s.member == nil {
+		return nil
+	}
+	m := s.member
+	s.member = nil
+	if err := m.leave(ctx); err != nil {
+		return fmt.Errorf("leave group %s: %w", s.config.Group, err)
+	}
+	return nil
+}

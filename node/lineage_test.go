@@ -1,0 +1,198 @@
+package node_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/store/memory"
+)
+
+// The store is set back, by a backup or to a standby that lags: what it has lost is taken in again by itself, although
+// no record comes and the consumer group has committed everything. What fired in between fires again; nothing else.
+func TestSetBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		promoted bool          // the server has another timeline, and says so
+		away     time.Duration // for how long the node is stopped meanwhile
+	}{
+		"while nodes run":          {false, 0},
+		"a promotion, nodes run":   {true, 0},
+		"while no node runs":       {false, time.Second},
+		"a promotion, no node run": {true, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.submit("before", 20*time.Second)
+				first := w.run(config(0), nil)
+				pass(3 * time.Second)
+				backup := w.store.Snapshot()
+				w.submit("fired", time.Second)
+				w.submit("waiting", 20*time.Second)
+				w.submit("again", 20*time.Second)
+				pass(3 * time.Second)
+				if c.away > 0 {
+					first.stop()
+					pass(c.away)
+				}
+				w.store.Restore(backup)
+				if c.promoted {
+					w.store.Promote()
+				}
+				if c.away > 0 {
+					w.run(config(1), nil)
+				}
+				pass(10 * time.Second)
+				got := w.values("out")
+				if len(got) != 1 || got["value fired"] != 2 {
+					t.Errorf("delivered after the catch-up: %v", got)
+				}
+				pass(10 * time.Second)
+				got = w.values("out")
+				for _, id := range []string{"before", "waiting", "again"} {
+					if got["value "+id] != 1 {
+						t.Errorf("%s was delivered %d times", id, got["value "+id])
+					}
+				}
+				if len(seen[node.CatchingUp](w)) != 1 || len(seen[node.CaughtUp](w)) != 1 {
+					t.Errorf("catching up: %v, caught up: %v", seen[node.CatchingUp](w), seen[node.CaughtUp](w))
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// A position that somebody lowers is noticed within a second, and what fired from there on fires again.
+func TestRewind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 10 {
+			w.submit(id(i), time.Second)
+		}
+		w.run(config(0), nil)
+		pass(3 * time.Second)
+		partition := node.Partition{Topic: "in", TopicID: uuid.NewSHA1(uuid.NameSpaceURL, []byte("in"))}
+		state, err := w.store.CatchUp(t.Context(), node.CatchUpRequest{
+			Lineage: 1, Begin: true, Hold: 5 * time.Second,
+			Marks:  []node.Extent{{Partition: partition, End: 10}},
+			Rewind: []node.Place{{Partition: partition, Position: node.Position{Epoch: node.UnknownEpoch, Offset: 4}}},
+		})
+		if err != nil || state.Lineage != 2 {
+			t.Fatalf("lineage %d, %v", state.Lineage, err)
+		}
+		pass(10 * time.Second)
+		got := w.values("out")
+		for i := range 10 {
+			want := 1
+			if i >= 4 {
+				want = 2
+			}
+			if got["value "+id(i)] != want {
+				t.Errorf("%s fired %d times, want %d", id(i), got["value "+id(i)], want)
+			}
+		}
+		w.empty()
+	})
+}
+
+// A lane that hangs delays the others by one turn at most, and what was not acknowledged there comes out when it is
+// back.
+func TestLaneHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Routes = []node.Route{{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}}
+		var hangs atomic.Bool
+		hangs.Store(true)
+		w.hangs = func(r node.Record) bool { return hangs.Load() && r.Topic == "out" }
+		start := time.Now()
+		const messages = 300
+		for i := range messages {
+			w.submit(id(i), 2*time.Second+time.Duration(i)*20*time.Millisecond)
+			r := w.submit(id(i), 2*time.Second+time.Duration(i)*20*time.Millisecond)
+			r.Topic = "in2"
+			w.submitRecord(r)
+		}
+		w.run(c, nil)
+		pass(9 * time.Second)
+		late := 0
+		for _, d := range w.on("out2") {
+			n := int(d.Value[7]-'0')*100 + int(d.Value[8]-'0')*10 + int(d.Value[9]-'0')
+			due := start.Add(2*time.Second + time.Duration(n)*20*time.Millisecond)
+			// Nobody knows at first that the lane hangs: the turn in which that shows may hold up all publishers.
+			known := due.Sub(start) > 4*time.Second+50*time.Millisecond
+			if limit := 2*time.Second + 50*time.Millisecond; d.at.Sub(due) > limit ||
+				known && d.at.Sub(due) > 50*time.Millisecond {
+				late++
+			}
+		}
+		if got := len(w.on("out2")); got != messages || late > 0 {
+			t.Errorf("%d of %d came out beside the lane that hangs, %d of them late", got, messages, late)
+		}
+		hangs.Store(false)
+		pass(10 * time.Second)
+		if got := w.values("out"); len(got) != messages {
+			t.Errorf("%d of %d came out once it does not hang", len(got), messages)
+		}
+		w.empty()
+	})
+}
+
+// A million overdue messages on one lane do not keep another lane's waiting.
+func TestBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Routes = []node.Route{{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}}
+		const backlog = 20_000
+		fill(t, w.store, backlog)
+		start := time.Now()
+		const messages = 50
+		for i := range messages {
+			r := w.submit(id(i), time.Duration(i)*10*time.Millisecond+300*time.Millisecond)
+			r.Topic = "in2"
+			w.submitRecord(r)
+		}
+		w.run(c, nil)
+		pass(2 * time.Second)
+		for _, d := range w.on("out2") {
+			n := int(d.Value[8]-'0')*10 + int(d.Value[9]-'0')
+			due := start.Add(time.Duration(n)*10*time.Millisecond + 300*time.Millisecond)
+			if late := d.at.Sub(due); late > 150*time.Millisecond {
+				t.Errorf("%s came %v late", d.Value, late)
+			}
+		}
+		if got := len(w.on("out2")); got != messages {
+			t.Errorf("%d of %d came out beside a backlog", got, messages)
+		}
+		pass(10 * time.Second)
+		if got := len(w.on("out")); got != backlog+messages {
+			t.Errorf("%d of the backlog came out", got)
+		}
+	})
+}
+
+// fill stores messages that are overdue on the lane out.
+func fill(t *testing.T, store *memory.Store, n int) {
+	t.Helper()
+	place := node.Place{Partition: node.Partition{Topic: "old"}, Position: node.Position{Epoch: node.UnknownEpoch}}
+	if _, _, err := store.Positions(t.Context(), []node.Place{place}); err != nil {
+		t.Fatal(err)
+	}
+	request := node.TakeRequest{From: []node.Place{place}}
+	for i := range n {
+		request.Items = append(request.Items, node.Item{
+			Offset: int64(i), Action: node.Schedule, Message: node.Message{
+				ID: "old" + id(i), Topic: "out", Deadline: time.Now().Add(-time.Hour).UTC(), Incarnation: uuid.New(),
+			},
+		})
+	}
+	if result, err := store.Take(t.Context(), request); err != nil || result.Taken != n {
+		t.Fatalf("took %d, %v", result.Taken, err)
+	}
+}

@@ -1,0 +1,271 @@
+package service
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"chronos/node"
+	"chronos/node/broker/kafka"
+)
+
+// The defaults that are not those of node.Default.
+const (
+	defaultBrokers = "localhost:9092"
+	defaultGroup   = "chronos"
+
+	// DefaultInput and DefaultOutput are the topics of a node that is not told any.
+	DefaultInput  = "chronos.in"
+	DefaultOutput = "chronos.out"
+)
+
+// maxHoldTime is far beyond what makes sense, and keeps what is derived from it within the bounds of the adapters.
+const maxHoldTime = time.Hour
+
+// Config is what a service is told, read and checked.
+type Config struct {
+	Node  node.Config
+	Kafka kafka.Config // how to reach it, and the group; the rest is filled in from Node
+	Store Target
+
+	// Migrate says to create or update the schema at the start.
+	Migrate bool
+
+	// CreateTopics says to create topics that do not exist, with that many Partitions; 0 for what the broker says.
+	CreateTopics bool
+	Partitions   int32
+
+	settings *Settings // where it came from; nil if from nowhere
+}
+
+// Config returns the configuration of a node. It checks all settings, before anything is touched that could be away.
+func (s *Settings) Config() (Config, error) {
+	config := Config{settings: s, Migrate: s.migrate.on(), CreateTopics: s.createTopics.on()}
+	for _, read := range []func(*Config) error{
+		func(c *Config) (err error) { c.Node, err = s.nodeConfig(); return err },
+		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
+		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
+		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
+		func(c *Config) (err error) { c.Kafka.Group, err = s.groupName(); return err },
+	} {
+		if err := read(&config); err != nil {
+			return config, err
+		}
+	}
+	return config, nil
+}
+
+// describe returns what the log at the start says: what the table marks, and what somebody has set.
+func (c *Config) describe() []slog.Attr {
+	routes := make([]string, len(c.Node.Routes))
+	for i, r := range c.Node.Routes {
+		routes[i] = r.Input + " -> " + r.Output
+		if r.DeadLetter != "" {
+			routes[i] += ", rejected -> " + r.DeadLetter
+		}
+	}
+	attrs := []slog.Attr{slog.String("routes", strings.Join(routes, "; "))}
+	for _, row := range Table(Run) {
+		var v Value
+		if c.settings != nil {
+			v = *row.value(c.settings)
+		}
+		key := strings.ReplaceAll(row.Name, "-", "_")
+		switch {
+		case row.logged == loggedNever:
+		case row.logged == loggedAlways && row.inForce != nil:
+			attrs = append(attrs, slog.Any(key, row.inForce(c)))
+		case v.IsSet:
+			attrs = append(attrs, slog.String(key, v.Text))
+		}
+	}
+	return attrs
+}
+
+// on reports whether a toggle is on.
+func (v *Value) on() bool { return v.Text == "true" }
+
+// exclude returns an error if both settings have a value.
+func exclude(a, b *Value) error {
+	if a.IsSet && b.IsSet {
+		return Usagef("%s and %s exclude each other: only one of them may be set", a.Origin, b.Origin)
+	}
+	return nil
+}
+
+// explain puts a *node.ConfigError in terms of the setting that is to blame. That of the routes is called origin.
+func (s *Settings) explain(err error, origin string) error {
+	var wrong *node.ConfigError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	var v *Value
+	for _, row := range Table(Run) {
+		if row.field == wrong.Setting {
+			v = row.value(s)
+		}
+	}
+	switch {
+	case wrong.Setting == "Routes":
+		return Usagef("%s has %s: %s", origin, wrong.Value, wrong.Allowed)
+	case v == nil:
+		return err
+	case wrong.Setting == "Brokers": // one of the list
+		return Usagef("%s is %s: %s", v.Origin, wrong.Value, wrong.Allowed)
+	case !v.IsSet:
+		return Usagef("%s is %s by default: %s", v.Origin, wrong.Value, wrong.Allowed)
+	default:
+		return v.Wrong(wrong.Allowed)
+	}
+}
+
+// read returns what is in the file that v names.
+func (v *Value) read() ([]byte, error) {
+	content, err := os.ReadFile(v.Text)
+	if err != nil {
+		return nil, v.Wrong("it must be a file that can be read: " + errors.Unwrap(err).Error())
+	}
+	return content, nil
+}
+
+// secret returns the password in the file that v names, without the end of its line.
+func (v *Value) secret() (string, error) {
+	content, err := v.read()
+	if err != nil {
+		return "", err
+	}
+	password := strings.TrimRight(string(content), "\r\n")
+	if password == "" {
+		return "", v.Wrong("it must be a file with a password, and it is empty")
+	}
+	return password, nil
+}
+
+// nodeConfig returns the configuration of the engine.
+func (s *Settings) nodeConfig() (node.Config, error) {
+	config := node.Default()
+	if _, err := rand.Read(config.Seed[:]); err != nil {
+		return config, fmt.Errorf("draw a seed: %w", err)
+	}
+	routes, origin, err := s.routes()
+	if err != nil {
+		return config, err
+	}
+	config.Routes = routes
+	s.timing(&config)
+	config.EpochDeadlines = map[string]node.EpochUnit{
+		"reject": node.EpochRejected, "seconds": node.EpochSeconds, "milliseconds": node.EpochMilliseconds,
+	}[s.epochDeadlines.or("reject")]
+	config.RelayHeaders = s.relayHeaders.list()
+	for _, name := range config.RelayHeaders {
+		if name != node.HeaderID && name != node.HeaderDeadline {
+			return config, s.relayHeaders.Wrong("it may name " + node.HeaderID + " and " + node.HeaderDeadline +
+				"; all other headers are relayed anyway")
+		}
+	}
+	if config.HoldTime > maxHoldTime {
+		return config, s.holdTime.Wrong(fmt.Sprintf("it must be %v or less", maxHoldTime))
+	}
+	return config, s.explain(config.Validate(), origin)
+}
+
+// timing sets the times of config.
+func (s *Settings) timing(config *node.Config) {
+	for _, row := range Table(Run) {
+		switch v := row.value(s); {
+		case row.time == nil || !v.IsSet:
+		case row.form.auto && v.Text == "auto":
+			config.AdaptiveAdvance = true
+		default:
+			_ = v.Duration(row.time(config)) // Read has seen that it is one.
+		}
+	}
+}
+
+// routes returns the routes, and what to call the setting that they come from.
+func (s *Settings) routes() ([]node.Route, string, error) {
+	file := s.file
+	if file == nil || file.routesOrigin == "" {
+		route, err := s.route()
+		return []node.Route{route}, s.outputTopic.Origin, err
+	}
+	for _, topic := range []*Value{&s.inputTopic, &s.outputTopic, &s.deadLetterTopic} {
+		if topic.IsSet {
+			return nil, "", Usagef(
+				"%s and %s exclude each other: only one of them may be set", topic.Origin, file.routesOrigin)
+		}
+	}
+	routes := make([]node.Route, len(file.routes))
+	for i, entry := range file.routes {
+		for _, needed := range []*Value{&entry.Input, &entry.Output} {
+			if !needed.IsSet {
+				return nil, "", Usagef("%s is not set: every route needs it", needed.Origin)
+			}
+		}
+		for _, field := range []struct {
+			setting *Value
+			target  *string
+		}{
+			{&entry.Input, &routes[i].Input},
+			{&entry.Output, &routes[i].Output},
+			{&entry.DeadLetter, &routes[i].DeadLetter},
+		} {
+			if v := field.setting; v.Text != "" && !isTopic(v.Text) {
+				return nil, "", v.Wrong(topicForm)
+			}
+			*field.target = field.setting.Text
+		}
+	}
+	return routes, file.routesOrigin, nil
+}
+
+// route returns the route of the settings for a single one.
+func (s *Settings) route() (node.Route, error) {
+	route := node.Route{
+		Input: s.inputTopic.or(DefaultInput), Output: s.outputTopic.or(DefaultOutput),
+		DeadLetter: s.deadLetterTopic.Text,
+	}
+	switch route.Input {
+	case route.Output:
+		blamed := &s.outputTopic
+		if !blamed.IsSet {
+			blamed = &s.inputTopic
+		}
+		return route, blamed.Wrong("the input and the output topic must differ, " +
+			"because a message must not be submitted again by being delivered")
+	case route.DeadLetter:
+		return route, s.deadLetterTopic.Wrong("it must not be the input topic, " +
+			"because a rejected record must not be submitted again")
+	}
+	if route.DeadLetter == route.Output {
+		return route, s.deadLetterTopic.Wrong("it must not be the output topic, " +
+			"because rejected records need a topic of their own")
+	}
+	return route, nil
+}
+
+// partitions returns how many partitions the topics get that are created; 0 for what the broker says.
+func (s *Settings) partitions() (int32, error) {
+	if !s.createPartitions.IsSet {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s.createPartitions.Text, 10, 32)
+	if err != nil || n < 1 || n > 10_000 {
+		return 0, s.createPartitions.Wrong("it must be a number from 1 to 10000")
+	}
+	return int32(n), nil
+}
+
+// groupName returns the consumer group.
+func (s *Settings) groupName() (string, error) {
+	name := s.group.or(defaultGroup)
+	if name == "" {
+		return "", s.group.Wrong("it must name a consumer group")
+	}
+	return name, nil
+}

@@ -1,0 +1,389 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/service"
+)
+
+// stream is an output that is written and read at the same time.
+type stream struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func newStream() *stream { return &stream{} }
+
+// Write appends to the output.
+func (s *stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+// String returns the output so far.
+func (s *stream) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// reset forgets the output so far.
+func (s *stream) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Reset()
+}
+
+// journal is a reporter and the lines that it has written, without their time. Time is that of a synctest bubble.
+type journal struct {
+	*service.Reporter
+
+	text *stream
+}
+
+// report runs test with a journal, in a bubble in which the reporter is watched.
+func report(t *testing.T, level slog.Level, test func(t *testing.T, j *journal)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		j := &journal{text: newStream()}
+		config := node.Default()
+		config.Routes = []node.Route{{Input: "in", Output: "out", DeadLetter: "dead"}}
+		j.Reporter = service.NewReporter(slog.New(slog.NewTextHandler(j.text, &slog.HandlerOptions{
+			Level: level,
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			},
+		})), &config)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			j.Watch(ctx)
+			close(done)
+		}()
+		test(t, j)
+		cancel()
+		<-done
+	})
+}
+
+// expect asks that exactly lines were written since the last expect.
+func (j *journal) expect(t *testing.T, lines ...string) {
+	t.Helper()
+	synctest.Wait()
+	want := ""
+	for _, line := range lines {
+		want += line + "\n"
+	}
+	if got := j.text.String(); got != want {
+		t.Errorf("the log has\n%swant\n%s", got, want)
+	}
+	j.text.reset()
+}
+
+// pass lets time go by.
+func pass(d time.Duration) { <-time.After(d) }
+
+var (
+	nodeID     = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	otherID    = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	errRefused = errors.New("dial tcp 127.0.0.1:5432:\n\tconnection refused")
+	downLine   = `level=WARN msg="store unavailable; retrying" call="fire: ready" ` +
+		`error="dial tcp 127.0.0.1:5432: connection refused"`
+	storeFailed = node.Failed{Operation: node.Fire, Port: node.PortStore, Call: "ready", Err: errRefused, Attempt: 1}
+	storeBack   = node.Resumed{Operation: node.Fire, Port: node.PortStore, Attempts: 9}
+)
+
+func TestStarted(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		j.Observe(node.Started{NodeID: nodeID})
+		j.expect(t, `level=INFO msg=started node_id=`+nodeID.String())
+	})
+}
+
+// TestOutageIsThreeKindsOfLines lets three operations fail ten times a second for 70 s.
+func TestOutageIsThreeKindsOfLines(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		for range 700 {
+			for _, operation := range []node.Operation{node.Fire, node.Enqueue, node.Recover} {
+				failed := storeFailed
+				failed.Operation = operation
+				j.Observe(failed)
+			}
+			pass(100 * time.Millisecond)
+		}
+		j.expect(t, downLine,
+			strings.Replace(downLine, "unavailable; retrying\"", "still unavailable; retrying\" away=30s", 1),
+			strings.Replace(downLine, "unavailable; retrying\"", "still unavailable; retrying\" away=1m0s", 1))
+		for _, operation := range []node.Operation{node.Recover, node.Fire, node.Enqueue} {
+			j.Observe(node.Resumed{Operation: operation, Port: node.PortStore, Attempts: 700})
+			pass(300 * time.Millisecond)
+		}
+		j.expect(t)
+		settle, _ := j.Limits()
+		pass(settle + time.Second)
+		j.expect(t, `level=INFO msg="store available again" away=1m10s`)
+		pass(time.Hour)
+		j.expect(t)
+	})
+}
+
+// TestLateFailureIsNoSecondOutage lets a call that was under way when the store came back fail after another one
+// succeeded.
+func TestLateFailureIsNoSecondOutage(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		j.Observe(storeFailed)
+		pass(5 * time.Second)
+		j.Observe(storeBack)
+		pass(time.Second)
+		j.Observe(storeFailed)
+		pass(time.Second)
+		j.Observe(storeBack)
+		pass(10 * time.Second)
+		j.expect(t, downLine, `level=INFO msg="store available again" away=7s`)
+	})
+}
+
+// TestOutageEndsByItself lets a call fail once that is not needed again: nothing says that the port is back.
+func TestOutageEndsByItself(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		j.Observe(storeFailed)
+		pass(2 * time.Second)
+		j.Observe(storeFailed)
+		_, quiet := j.Limits()
+		pass(quiet - time.Second)
+		j.expect(t, downLine)
+		pass(2 * time.Second)
+		j.expect(t, `level=INFO msg="store available again" away=2s`)
+		pass(time.Hour)
+		j.Observe(storeFailed)
+		j.expect(t, downLine)
+	})
+}
+
+func TestPortsAreApart(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		j.Unavailable(node.PortBroker, "look up topics", io.EOF)
+		j.Observe(storeFailed)
+		j.expect(t, `level=WARN msg="Kafka unavailable; retrying" call="look up topics" error=EOF`, downLine)
+		pass(time.Second)
+		j.Available(node.PortBroker)
+		pass(5 * time.Second)
+		j.expect(t, `level=INFO msg="Kafka available again" away=1s`)
+		j.Available(node.PortBroker)
+		j.Observe(node.Resumed{Port: node.PortBroker})
+		pass(5 * time.Second)
+		j.expect(t)
+	})
+}
+
+func TestRejectedIsOneLineEach(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		for offset := range int64(2) {
+			j.Observe(node.Rejected{
+				Record: node.Record{
+					Topic: "in", Partition: 3, Offset: offset, Key: []byte("KEY"), Value: []byte("VALUE"),
+				},
+				Reason: node.MissingID, Detail: "there is no header chronosMessageId", DeadLetter: "dead",
+			})
+		}
+		j.Observe(node.Rejected{Record: node.Record{Topic: "in"}, Reason: node.EmptyID, Detail: "it is empty"})
+		j.expect(t,
+			`level=WARN msg="rejected a record" topic=in partition=3 offset=0 reason=missing_id `+
+				`detail="there is no header chronosMessageId" copied_to=dead`,
+			`level=WARN msg="rejected a record" topic=in partition=3 offset=1 reason=missing_id `+
+				`detail="there is no header chronosMessageId" copied_to=dead`,
+			`level=WARN msg="rejected a record" topic=in partition=0 offset=0 reason=empty_id `+
+				`detail="it is empty" copied_to=nowhere`)
+	})
+}
+
+func TestSuspectedIsOneSentenceEach(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		j.Observe(node.Suspected{Claims: []node.Claim{
+			{Ref: node.Ref{ID: "a", Topic: "out"}, ReadiedBy: nodeID},
+			{Ref: node.Ref{ID: "b", Topic: "out"}, ReadiedBy: otherID},
+		}})
+		j.expect(t,
+			`level=WARN msg="suspected failure of `+nodeID.String()+` for message a"`,
+			`level=WARN msg="suspected failure of `+otherID.String()+` for message b"`)
+	})
+}
+
+func TestDeadLetteredIsOneLineEach(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		deadline := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
+		j.Observe(node.DeadLettered{Messages: []node.Message{
+			{ID: "a", Topic: "out", Deadline: deadline, Value: []byte("VALUE")},
+			{ID: "copy of a rejected record, which had its line", Topic: "dead"},
+		}})
+		j.expect(t, `level=ERROR msg="a message went to the dead-letter topic, because Kafka rejects it" `+
+			`id=a topic=out deadline=2030-01-02T03:04:05.000Z`)
+	})
+}
+
+// TestUnpublishedIsAddedUp lets the same messages fail every second for a minute and a half.
+func TestUnpublishedIsAddedUp(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		messages := []node.Message{{ID: "1", Topic: "b"}, {ID: "2", Topic: "a"}, {ID: "3", Topic: "b"}}
+		for range 90 {
+			j.Observe(node.Unpublished{Messages: messages, Err: errors.New("no"), Permanent: true})
+			pass(time.Second)
+		}
+		line := func(topic string, count int) string {
+			return `level=ERROR msg="could not publish messages, and cannot until somebody acts; ` +
+				`they wait in the store" ` + fmt.Sprintf("topic=%s messages=%d error=no", topic, count)
+		}
+		synctest.Wait()
+		lines := strings.Split(strings.TrimSpace(j.text.String()), "\n")
+		if len(lines) < 4 || lines[0] != line("a", 1) || lines[1] != line("b", 2) || len(lines) > 2*4 {
+			t.Errorf("the log has\n%s", j.text.String())
+		}
+		j.text.reset()
+		pass(time.Minute)
+		synctest.Wait()
+		rest := strings.Split(strings.TrimSpace(j.text.String()), "\n")
+		total := 0
+		for _, l := range append(lines, rest...) {
+			var count int
+			if _, after, ok := strings.Cut(l, "topic=b messages="); ok {
+				if _, err := fmt.Sscan(after, &count); err != nil {
+					t.Fatal(err)
+				}
+				total += count
+			}
+		}
+		if total != 180 {
+			t.Errorf("the lines about topic b add up to %d messages, want 180", total)
+		}
+		j.text.reset()
+		j.Observe(node.Unpublished{Messages: messages[:1], Err: errors.New("for now")})
+		j.expect(t, `level=WARN msg="could not publish messages; they wait in the store" `+
+			`topic=b messages=1 error="for now"`)
+	})
+}
+
+func TestOtherTrouble(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		j.Observe(node.Missing{Refs: []node.Ref{{ID: "x"}, {ID: "y"}}})
+		j.Observe(node.Missing{Refs: []node.Ref{{ID: "z"}}, Repeated: true})
+		j.Observe(node.LeftGroup{Outage: 12 * time.Second})
+		j.Observe(node.Abandoned{Claims: make([]node.Claim, 4)})
+		j.Observe(node.Abandoned{Claims: make([]node.Claim, 3)})
+		j.Unreadable(errors.New("column is odd"))
+		j.expect(t,
+			`level=WARN msg="fired messages were gone from the store already: a peer has fired them as well" `+
+				`messages=2 first_id=x`,
+			`level=WARN msg="left the consumer group, because the store has been unavailable for too long; `+
+				`this node consumes again when it is back" away=12s`,
+			`level=WARN msg="gave up messages that this node had held for too long to publish them safely" messages=4`,
+			`level=ERROR msg="messages in the store cannot be read: somebody has changed them by hand" `+
+				`messages=1 error="column is odd"`)
+		pass(service.ReminderInterval + time.Second)
+		j.expect(t,
+			`level=WARN msg="gave up messages that this node had held for too long to publish them safely" messages=3`)
+		pass(time.Hour)
+		j.expect(t)
+	})
+}
+
+// TestDailyBusinessIsQuiet asks that what is as it should be is not said at level info, and that no line at any level
+// has a key or a payload in it.
+func TestDailyBusinessIsQuiet(t *testing.T) {
+	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
+		report(t, level, func(t *testing.T, j *journal) {
+			m := node.Message{
+				ID: "id", Topic: "out", Key: []byte("PAYLOAD"), Value: []byte("PAYLOAD"),
+				Headers: []node.Header{{Name: "PAYLOAD", Value: []byte("PAYLOAD")}},
+			}
+			for _, event := range []node.Event{
+				node.Polled{Records: 3},
+				node.Committed{Records: 3},
+				node.Enqueued{Messages: []node.Insertion{{Message: m}}},
+				node.Ignored{IDs: []node.MessageID{{ID: "id", Topic: "out"}}},
+				node.Claimed{Messages: []node.Readied{{Message: m}}},
+				node.Fired{Messages: []node.Message{m}, At: time.Now()},
+				node.Deleted{Refs: []node.Ref{m.Ref()}},
+				node.Released{Claims: make([]node.Claim, 1)},
+			} {
+				j.Observe(event)
+			}
+			if level == slog.LevelInfo {
+				j.expect(t)
+			}
+			if strings.Contains(j.text.String(), "PAYLOAD") {
+				t.Errorf("the log has a key or a payload:\n%s", j.text.String())
+			}
+		})
+	}
+}
+
+// TestReporterKeepsNothing asks that no event, and so no payload, outlives its line.
+func TestReporterKeepsNothing(t *testing.T) {
+	report(t, slog.LevelDebug, func(t *testing.T, j *journal) {
+		kept := func() weak.Pointer[node.Message] {
+			m := []node.Message{{ID: "1", Topic: "out", Value: make([]byte, 1<<20)}}
+			claims := []node.Claim{{Ref: m[0].Ref()}}
+			for _, event := range []node.Event{
+				node.Unpublished{Messages: m, Err: io.EOF},
+				node.Unpublished{Messages: m, Err: io.EOF, Permanent: true},
+				node.Fired{Messages: m},
+				node.DeadLettered{Messages: m},
+				node.Abandoned{Claims: claims},
+			} {
+				j.Observe(event)
+				j.Observe(event)
+			}
+			return weak.Make(&m[0])
+		}()
+		runtime.GC()
+		if kept.Value() != nil {
+			t.Error("the reporter holds on to messages")
+		}
+	})
+}
+
+func TestSummary(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		for _, event := range []node.Event{
+			node.Polled{Records: 100},
+			node.Enqueued{Messages: make([]node.Insertion, 90)},
+			node.Fired{Messages: make([]node.Message, 80)},
+			node.Fired{Messages: make([]node.Message, 7), Direct: true},
+			node.Ignored{IDs: make([]node.MessageID, 6)},
+			node.Rejected{},
+			node.DeadLettered{Messages: []node.Message{{Topic: "dead"}}},
+			node.Unpublished{Messages: make([]node.Message, 5), Err: io.EOF},
+			node.Suspected{Claims: make([]node.Claim, 4)},
+			node.Abandoned{Claims: make([]node.Claim, 3)},
+			node.Missing{Refs: make([]node.Ref, 2)},
+			node.Missing{Refs: make([]node.Ref, 9), Repeated: true},
+			storeFailed, storeFailed,
+		} {
+			j.Observe(event)
+		}
+		j.text.reset()
+		j.Summary()
+		j.expect(t, `level=INFO msg=stopped submitted=100 enqueued=90 fired=87 fired_on_arrival=7 `+
+			`duplicates_ignored=6 rejected=1 dead_lettered=1 not_published=5 suspected=4 given_up_as_too_old=3 `+
+			`gone_already=2 outages=1`)
+	})
+}

@@ -1,0 +1,290 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"chronos/node"
+	"chronos/node/broker/kafka"
+	"chronos/node/clock/system"
+	"chronos/node/store/postgres"
+)
+
+// Service is a node and everything around it.
+type Service struct {
+	config  Config
+	options Options
+	log     *slog.Logger
+	clock   *system.Clock
+
+	store    *Store
+	broker   *kafka.Broker
+	reporter *Reporter
+}
+
+// Options are what a service is given besides its configuration.
+type Options struct {
+	Log     *slog.Logger
+	Version string // for the log; "" for none
+
+	// Observe gets every event after the reporter; nil if nobody else wants them. See node.Event.
+	Observe func(node.Event)
+
+	// Ports returns what the engine gets for its ports; nil if it gets them as they are. The laboratory puts broken
+	// ones between.
+	Ports func(node.Config, node.Store, node.Broker) (node.Store, node.Broker, error)
+}
+
+const (
+	// The wait between two looks at a port that is away when the node starts doubles from the one to the other.
+	waitMin = 250 * time.Millisecond
+	waitMax = 2 * time.Second
+
+	// How long a look at the topics may take: it tries all that time while no broker answers. The first one is
+	// short, so that it is soon said that Kafka is away.
+	firstLook = 2 * time.Second
+	laterLook = 10 * time.Second
+
+	// closeTimeout is how long leaving the group may take when the node has stopped.
+	closeTimeout = 5 * time.Second
+
+	// AnswerTimeout is how long a server that somebody waits for is given to answer at all.
+	AnswerTimeout = 5 * time.Second
+
+	// refusals is how many times in a row a server must refuse for good before a node that has just started gives
+	// up: a server that is starting may know its users a moment later.
+	refusals = 4
+)
+
+// Open opens the ports. No server needs to be there. A file of SQLite is opened here and now, so ctx does not end that:
+// to be told to stop is no error.
+func Open(ctx context.Context, config Config, options Options) (*Service, error) {
+	reporter := NewReporter(options.Log, &config.Node)
+	config.Store.report = reporter.unreadable
+	store, err := config.Store.Open(context.WithoutCancel(ctx), config.Node.StoreTimeout())
+	if err != nil {
+		return nil, err
+	}
+	s, err := with(config, store, reporter, options)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	s.log.LogAttrs(ctx, slog.LevelInfo, "starting",
+		append([]slog.Attr{slog.String("version", options.Version)}, config.describe()...)...)
+	if config.settings != nil && config.settings.saslMechanism.Text == "PLAIN" && config.Kafka.TLS == nil {
+		s.log.Warn("the password for Kafka crosses the network in clear: SASL PLAIN without TLS")
+	}
+	return s, nil
+}
+
+// With returns a service over a store that is open already; the service closes it. If there is an error, the caller
+// does.
+func With(config Config, store *Store, options Options) (*Service, error) {
+	return with(config, store, NewReporter(options.Log, &config.Node), options)
+}
+
+func with(config Config, store *Store, reporter *Reporter, options Options) (*Service, error) {
+	s := &Service{
+		config: config, options: options, log: options.Log, clock: system.New(), store: store, reporter: reporter,
+	}
+	connection := config.Kafka
+	connection.PublishTimeout = config.Node.PublishTimeout()
+	connection.LeaveAfter = config.Node.LeaveAfter
+	connection.Logger = s.log
+	for _, route := range config.Node.Routes {
+		connection.Inputs = append(connection.Inputs, route.Input)
+	}
+	var err error
+	s.broker, err = kafka.New(connection)
+	return s, err
+}
+
+// Run waits until store and topics are ready, and runs the node until ctx is done. Then it closes the ports.
+func (s *Service) Run(ctx context.Context) error {
+	var background sync.WaitGroup
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	background.Go(func() { s.reporter.Watch(watching) })
+	background.Go(func() {
+		select {
+		case <-ctx.Done():
+			s.log.Info("stopping: finishing what is in flight")
+		case <-watching.Done():
+		}
+	})
+	defer background.Wait()
+	defer stopWatching()
+
+	err := s.prepare(ctx)
+	if err == nil && ctx.Err() == nil {
+		err = s.runNode(ctx)
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := s.broker.Close(closing); err != nil {
+		s.log.Warn("could not leave the consumer group cleanly; the others take over in a few seconds",
+			slog.String("error", oneLine(err)))
+	}
+	if err := s.store.Close(); err != nil {
+		s.log.Warn("could not close the store cleanly", slog.String("error", oneLine(err)))
+	}
+	if err == nil {
+		s.reporter.Summary()
+	}
+	return err
+}
+
+// runNode runs the engine until ctx is done.
+func (s *Service) runNode(ctx context.Context) (err error) {
+	var store node.Store = s.store
+	var broker node.Broker = s.broker
+	if s.options.Ports != nil {
+		if store, broker, err = s.options.Ports(s.config.Node, store, broker); err != nil {
+			return err
+		}
+	}
+	n, err := node.New(s.config.Node, s.clock, store, broker, s.observe)
+	if err != nil {
+		return err
+	}
+	n.Run(ctx)
+	return nil
+}
+
+// observe passes an event of the engine on.
+func (s *Service) observe(event node.Event) {
+	s.reporter.Observe(event)
+	if s.options.Observe != nil {
+		s.options.Observe(event)
+	}
+}
+
+// prepare waits until the store answers and has the right schema, and until all topics are there.
+func (s *Service) prepare(ctx context.Context) error {
+	waiting, ctx := errgroup.WithContext(ctx)
+	waiting.Go(func() error { return s.prepareStore(ctx) })
+	waiting.Go(func() error { return s.prepareTopics(ctx) })
+	return waiting.Wait()
+}
+
+// prepareStore waits until the store answers. Its schema must be right then, or be made so.
+func (s *Service) prepareStore(ctx context.Context) error {
+	port := &preparation{service: s, port: node.PortStore}
+	return s.retry(ctx, func() (bool, error) {
+		answered, err := s.store.Check(ctx)
+		if !answered {
+			return false, port.failed(ctx, "check the schema", err)
+		}
+		port.answered()
+		if err == nil || !s.config.Migrate {
+			return true, err
+		}
+		applied, err := s.store.Migrate(ctx)
+		for _, m := range applied {
+			s.log.Info("migrated the store", slog.Int64("version", m.Version), slog.String("name", m.Name))
+		}
+		if err == nil {
+			return true, nil
+		}
+		// If the store still answers, what it says about the migration will not change by asking again.
+		if answered, _ := s.store.Check(ctx); answered && ctx.Err() == nil {
+			return false, err
+		}
+		return false, port.failed(ctx, "migrate", err)
+	})
+}
+
+// prepareTopics waits until Kafka answers and all topics are there. A missing one is not an error: whoever starts a
+// system may start the node first. It has to be seen, though.
+func (s *Service) prepareTopics(ctx context.Context) error {
+	var topics []kafka.TopicSpec
+	for _, route := range s.config.Node.Routes {
+		for _, name := range []string{route.Input, route.Output, route.DeadLetter} {
+			if name != "" {
+				topics = append(topics, kafka.TopicSpec{Name: name, Partitions: s.config.Partitions})
+			}
+		}
+	}
+	port := &preparation{service: s, port: node.PortBroker}
+	said := false
+	var saidLast time.Duration
+	limit := firstLook
+	return s.retry(ctx, func() (bool, error) {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		limit = laterLook
+		err := s.broker.EnsureTopics(limited, s.config.CreateTopics, topics...)
+		var missing *kafka.MissingTopicsError
+		switch {
+		case err == nil:
+			port.answered()
+			return true, nil
+		case errors.As(err, &missing) && !s.config.CreateTopics:
+			port.answered()
+			if now := s.clock.Mono(); !said || now-saidLast >= reminderInterval {
+				said, saidLast = true, now
+				s.reporter.say(slog.LevelWarn, missing.Error()+
+					": waiting until somebody creates what is missing, as --create-topics would")
+			}
+			return false, nil
+		default:
+			return false, port.failed(ctx, "look up topics", err)
+		}
+	})
+}
+
+// preparation is how it goes with one port before the node runs.
+type preparation struct {
+	service *Service
+	port    node.Port
+	good    bool // it has answered well once
+	refused int  // in a row
+}
+
+// failed says that the port is away, unless that is because ctx is done. It returns an error if the port refuses for
+// good, and has never done anything else: then somebody has made a mistake, and has to hear of it.
+func (p *preparation) failed(ctx context.Context, call string, err error) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the call was ended from here
+	}
+	p.service.reporter.Unavailable(p.port, call, err)
+	remedy := remedy(err)
+	if remedy == "" {
+		p.refused = 0
+		return nil
+	}
+	if p.refused++; p.good || p.refused < refusals {
+		return nil
+	}
+	return fmt.Errorf("%s: %s (%s)", call, remedy, oneLine(err))
+}
+
+// answered says that the port has answered well.
+func (p *preparation) answered() {
+	p.good, p.refused = true, 0
+	p.service.reporter.Available(p.port)
+}
+
+// remedy returns what somebody has to do about an error of a port, in one sentence; "" if trying again may be enough.
+func remedy(err error) string {
+	if sentence := postgres.Remedy(err); sentence != "" {
+		return sentence
+	}
+	return kafka.Remedy(err)
+}
+
+// retry calls try until it is done, fails for good or ctx is done, with a pause after each time.
+func (s *Service) retry(ctx context.Context, try func() (done bool, err error)) error {
+	for wait := waitMin; ctx.Err() == nil; wait = min(2*wait, waitMax) {
+		if done, err := try(); done || err != nil {
+			return err
+		}
+		s.clock.Sleep(ctx, wait)
+	}
+	return nil
+}

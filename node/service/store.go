@@ -1,0 +1,205 @@
+package service
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"chronos/migrations"
+	"chronos/node"
+	"chronos/node/store/postgres"
+	"chronos/node/store/sqlite"
+)
+
+// Target is a store: a file of SQLite, or a database of Postgres.
+type Target struct {
+	sqlite   string
+	postgres *url.URL
+
+	origin    string      // the setting that says so
+	pgBouncer bool        // what is at the URL pools transactions
+	report    func(error) // is told of rows that cannot be read; may be nil
+}
+
+// storeForms says what a store may be.
+const storeForms = "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE"
+
+// Target returns the store. No error of it shows more of a URL than its scheme: there may be a password in it,
+// anywhere if it is not well formed.
+func (s *Settings) Target() (Target, error) {
+	target, err := s.address()
+	target.pgBouncer, target.origin = s.pgBouncer.on(), s.store.Origin
+	return target, err
+}
+
+// address returns where the store is.
+func (s *Settings) address() (Target, error) {
+	if !s.store.IsSet {
+		return Target{}, Usagef("--store is not set: %s", storeForms)
+	}
+	scheme, rest, _ := strings.Cut(s.store.Text, ":")
+	switch {
+	case scheme == "sqlite" && s.storePasswordFile.IsSet:
+		return Target{}, Usagef(
+			"%s is set, but %s is a SQLite file, which has no password", s.storePasswordFile.Origin, s.store.Origin)
+	case scheme == "sqlite" && rest != "" && !strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, ":"):
+		return Target{sqlite: rest}, nil
+	case scheme == "sqlite":
+		return Target{}, s.store.Wrong(
+			"it must be sqlite:FILE, such as sqlite:chronos.db or sqlite:/var/lib/chronos.db")
+	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
+		return s.postgres()
+	case !strings.ContainsAny(s.store.Text, "@=:"):
+		return Target{}, s.store.Wrong(storeForms)
+	default:
+		return Target{}, Usagef(
+			"%s is not the URL of a store (it is not shown, there may be a password in it): %s",
+			s.store.Origin, storeForms)
+	}
+}
+
+// postgres returns the store that is a Postgres URL.
+func (s *Settings) postgres() (Target, error) {
+	address, err := url.Parse(s.store.Text)
+	if err != nil {
+		return Target{}, Usagef(
+			"%s is not a well-formed URL (it is not shown, there may be a password in it): %s, "+
+				"with special characters in the password written as %%XX", s.store.Origin, storeForms)
+	}
+	if !s.storePasswordFile.IsSet {
+		return Target{postgres: address}, nil
+	}
+	if _, has := address.User.Password(); has {
+		return Target{}, Usagef("%s is set, but there is a password in %s: only one of them may be set",
+			s.storePasswordFile.Origin, s.store.Origin)
+	}
+	password, err := s.storePasswordFile.secret()
+	if err != nil {
+		return Target{}, err
+	}
+	address.User = url.UserPassword(address.User.Username(), password)
+	return Target{postgres: address}, nil
+}
+
+// String returns the store for a person, without its password.
+func (t *Target) String() string {
+	if t.postgres == nil {
+		return "sqlite:" + t.sqlite
+	}
+	shown := *t.postgres
+	query := shown.Query()
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "password") {
+			query.Set(name, "xxxxx")
+		}
+	}
+	shown.RawQuery = query.Encode()
+	return shown.Redacted()
+}
+
+// File returns the file that the store is; "" for a server.
+func (t *Target) File() string { return t.sqlite }
+
+// InFile returns the store that is a file of SQLite.
+func InFile(name string) Target { return Target{sqlite: name} }
+
+// Dialect returns what kind of database the store is. It is Postgres where --store is not set.
+func (s *Settings) Dialect() (migrations.Dialect, error) {
+	if !s.store.IsSet {
+		return migrations.Postgres, nil
+	}
+	target, err := s.Target()
+	return target.dialect(), err
+}
+
+func (t *Target) dialect() migrations.Dialect {
+	if t.postgres == nil {
+		return migrations.SQLite
+	}
+	return migrations.Postgres
+}
+
+// Store is a store that was opened.
+type Store struct {
+	node.Store
+
+	dialect migrations.Dialect
+	close   func() error
+
+	// connect returns its database for a migration, and what closes that.
+	connect func() (*sql.DB, func() error, error)
+}
+
+// Open opens the store. A Postgres server may be away: then its calls fail, until it is there. The limit is that of
+// one call.
+func (t *Target) Open(ctx context.Context, limit time.Duration) (*Store, error) {
+	if t.postgres == nil {
+		store, err := sqlite.Open(ctx, t.sqlite, sqlite.Options{Timeout: limit})
+		if err != nil {
+			return nil, err
+		}
+		return &Store{store, t.dialect(), store.Close, func() (*sql.DB, func() error, error) {
+			return store.DB(), func() error { return nil }, nil
+		}}, nil
+	}
+	address, options := t.postgres.String(), postgres.Options{Timeout: limit, PgBouncer: t.pgBouncer, Report: t.report}
+	store, err := postgres.Open(ctx, address, options)
+	if err != nil {
+		return nil, Usagef("%s: %v", t.origin, err) // It is about the URL: nothing is connected yet.
+	}
+	return &Store{store, t.dialect(), func() error {
+		store.Close()
+		return nil
+	}, func() (*sql.DB, func() error, error) {
+		db, err := postgres.OpenDB(address, options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return db, db.Close, nil
+	}}, nil
+}
+
+// Close closes the store.
+func (s *Store) Close() error { return s.close() }
+
+// Migrate brings the schema up to date, and returns what it has applied.
+func (s *Store) Migrate(ctx context.Context) (applied []migrations.Migration, err error) {
+	err = s.migrating(func(db *sql.DB) error {
+		applied, err = migrations.Up(ctx, db, s.dialect)
+		return err
+	})
+	return applied, err
+}
+
+// Status returns all migrations, and whether the store has them.
+func (s *Store) Status(ctx context.Context) (status []migrations.Migration, err error) {
+	err = s.migrating(func(db *sql.DB) error {
+		status, err = migrations.Status(ctx, db, s.dialect)
+		return err
+	})
+	return status, err
+}
+
+// Check returns nil if the schema is the one that this program needs, and whether an error is the answer of
+// the store, rather than that it does not answer.
+func (s *Store) Check(ctx context.Context) (answered bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, AnswerTimeout)
+	defer cancel()
+	err = s.migrating(func(db *sql.DB) error { return migrations.Check(ctx, db, s.dialect) })
+	var old *migrations.OutOfDateError
+	var young *migrations.TooNewError
+	return err == nil || errors.As(err, &old) || errors.As(err, &young), err
+}
+
+// migrating calls use with the database. Its connections do not outlive that: a node needs them for a moment when it
+// starts, and a server counts them for as long as they are open.
+func (s *Store) migrating(use func(*sql.DB) error) error {
+	db, done, err := s.connect()
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(db), done())
+}
