@@ -355,6 +355,13 @@ func (p *partition) wakeOwner() {
 	}
 }
 
-func (p *partition) String() string {
-	return p.topic.name + "/" + strconv.Itoa(int(p.number))
+// String names the partition: of a topic that was created again, by another name.
+func (p *partition) String() string { return p.topic.shard(p.number) }
+
+func (t *topic) shard(number int32) string {
+	name := t.name + "/" + strconv.Itoa(int(number))
+	if t.births > 1 {
+		name = t.name + "#" + strconv.Itoa(t.births) + "/" + strconv.Itoa(int(number))
+	}
+	return name
 }

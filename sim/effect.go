@@ -46,6 +46,7 @@ type take struct {
 
 	request node.TakeRequest
 	result  node.TakeResult
+	err     error // only a mutant fails
 	wrote   bool
 }
 
@@ -63,7 +64,7 @@ func (e *take) needs(*truth) []lockable {
 }
 
 func (e *take) apply(rows node.Store) {
-	e.result = must(rows.Take(context.Background(), e.request))
+	e.result, e.err = rows.Take(context.Background(), e.request)
 	e.wrote = slices.ContainsFunc(e.result.Results, func(r node.ItemResult) bool { return r.Outcome != node.Skipped })
 }
 

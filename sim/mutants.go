@@ -64,7 +64,7 @@ func storeMutants() []*Mutant { //nolint:funlen // a table
 		{
 			Name: "duplicate-is-error", About: "a take of a duplicate fails, and with it the batch",
 			Kills: []string{"L5"}, Options: func(o *Options) { reusing(o); o.FaultRate = 0 },
-			Ports: func(p node.Ports) node.Ports { p.Store = duplicateFails{p.Store}; return p },
+			Rows: func(rows node.Store, table Table) node.Store { return duplicateFails{rows, table} },
 		},
 		{
 			Name: "deadline-in-an-hour", About: "a zone-less deadline is read in another zone (H27)",
@@ -196,17 +196,22 @@ func (s upsert) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 }
 
 // duplicateFails fails a take with a duplicate in it.
-type duplicateFails struct{ node.Store }
+type duplicateFails struct {
+	node.Store
+
+	table Table
+}
 
 // Take implements node.Store.
 func (s duplicateFails) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
-	result, err := s.Store.Take(ctx, request)
-	for _, r := range result.Results {
-		if r.Outcome == node.Duplicate {
+	for i := range request.Items {
+		item := &request.Items[i]
+		c, found := s.table.Claim(node.MessageID{ID: item.ID, Topic: item.Topic})
+		if found && item.Action == node.Schedule && c.Incarnation != item.Incarnation {
 			return node.TakeResult{}, errRefused
 		}
 	}
-	return result, err
+	return s.Store.Take(ctx, request)
 }
 
 // takeChanger changes what is taken in.

@@ -109,6 +109,12 @@ func (o *Options) judged() check.Config {
 		Session:    o.Session, Rebalance: o.Rebalance, Settle: 6 * time.Second,
 		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages,
 	}
+	if o.Bandwidth > 0 {
+		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then everything
+		// has to pass, several times.
+		all := time.Duration(o.Messages) * time.Duration(o.LargeBytes) * time.Second / time.Duration(o.Bandwidth)
+		c.StoreLatency, c.BrokerLatency = 10*c.StoreTimeout+c.HoldTime+all*time.Duration(o.Large)/100, c.PublishTimeout
+	}
 	if o.AdaptiveAdvance {
 		c.Adaptive = true
 		c.TimingAdvance = max(c.TimingAdvance, c.Lookahead)
@@ -189,7 +195,7 @@ func (j *recorder) struck(f Fault, l *life) {
 func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline time.Time) {
 	e := check.Event{
 		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
-		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: partitionOf(r), Offset: r.Offset,
+		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset,
 	}
 	switch s.Flaw {
 	case "":

@@ -162,6 +162,9 @@ func (t *transaction) apply() {
 	before := s.truth.changes
 	t.effect.apply(s.rows)
 	t.changed = s.truth.changes > before
+	if e, takes := t.effect.(*take); takes && e.err != nil {
+		t.answer = e.err
+	}
 	if c, claims := t.effect.(*claim); claims {
 		w.recorder.asked(l, &c.request, c.result.Messages)
 		for i := range c.result.Messages {
