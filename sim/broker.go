@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/sim/check"
 )
 
 // maxRecordBytes is the largest value that an output topic accepts in this world.
@@ -166,6 +167,8 @@ func (b *brokerServer) hang(number int, whole bool, until int64) {
 	for _, p := range partitions {
 		p.hangs = max(p.hangs, until)
 	}
+	b.world.recorder.hangs(check.Hang, p, whole)
+	b.world.at(until, action(func() { b.world.recorder.hangs(check.Work, p, whole) }), 0)
 }
 
 // truncate changes the leader of a partition of an input topic to one that lacks the last records.

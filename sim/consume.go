@@ -135,7 +135,6 @@ func (p *sourcePort) Start(ctx context.Context, places []node.Place) error {
 		for _, cursor := range l.member.view {
 			if cursor.id == place.Partition && cursor.told {
 				cursor.started, cursor.at = true, place.Position
-				l.host.world.recorder.starts(l, place)
 			}
 		}
 	}

@@ -26,9 +26,10 @@ type recorder struct {
 	check *check.Judge
 	event check.Event // reused: nobody keeps it
 
-	outputs []string            // where what is submitted on each route is to fire
-	refused map[int]string      // the submissions that the store can never keep, and where they are to fire
-	numbers map[uuid.UUID]int   // the submission of each incarnation
+	outputs []string          // where what is submitted on each route is to fire
+	refused map[int]string    // the submissions that the store can never keep, and where they are to fire
+	numbers map[uuid.UUID]int // the submission of each incarnation
+	shards  map[node.Partition]string
 	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
 	held    map[*life]holdings  // the claims that each life was given
 }
@@ -66,6 +67,7 @@ func newRecorder(w *world) *recorder {
 		check:   check.New(),
 		refused: map[int]string{},
 		numbers: map[uuid.UUID]int{},
+		shards:  map[node.Partition]string{},
 		stamps:  map[uuid.UUID]int64{},
 		held:    map[*life]holdings{},
 	}
@@ -107,8 +109,11 @@ func (o *Options) judged() check.Config {
 		StoreLatency: 10 * o.StoreLatency, BrokerLatency: 10 * o.BrokerLatency,
 		ClockError: o.Skew + (o.Faulty+o.Healed)/1_000_000*time.Duration(o.Drift),
 		Session:    o.Session, Rebalance: o.Rebalance, Settle: 6 * time.Second,
-		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages,
+		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages, Begin: time.Duration(epoch().UnixNano()),
+		DeadLetter: o.DeadLetter, StandBack: 2500 * time.Millisecond,
 	}
+	nodes := o.config([32]byte{1})
+	c.Lanes = len(nodes.Lanes())
 	if o.Bandwidth > 0 {
 		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then everything
 		// has to pass, several times.
@@ -181,6 +186,9 @@ func (j *recorder) healed() {
 }
 
 func (j *recorder) struck(f Fault, l *life) {
+	if f.Kind == LaneHangs || f.Kind == PartitionHangs {
+		return // hangs tells of it
+	}
 	e := check.Event{Kind: check.Fault, Text: f.String()}
 	if l != nil {
 		e.Node = l.label
@@ -195,7 +203,7 @@ func (j *recorder) struck(f Fault, l *life) {
 func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline time.Time) {
 	e := check.Event{
 		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
-		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset,
+		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset, Epoch: int(r.LeaderEpoch),
 	}
 	switch s.Flaw {
 	case "":
@@ -206,6 +214,11 @@ func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadli
 		e.Flaw = check.Invalid
 	default:
 		e.Flaw = check.Invalid
+	}
+	for _, h := range r.Headers {
+		if h.Name == node.HeaderDeadline {
+			e.Written = string(h.Value)
+		}
 	}
 	j.add(e)
 }
@@ -233,10 +246,19 @@ func (j *recorder) polled(l *life, b *node.Batch) {
 	}
 }
 
-// told takes what the engine says of itself.
+// told takes what the engine says of itself: what it rejects, what it has missed, and which calls have failed.
 func (j *recorder) told(l *life, e node.Event) {
-	if r, is := e.(node.Rejected); is {
-		j.add(check.Event{Kind: check.Reject, Node: l.label, Message: numberIn(r.Record.Headers), Text: r.Detail})
+	switch e := e.(type) {
+	case node.Rejected:
+		j.add(check.Event{Kind: check.Reject, Node: l.label, Message: numberIn(e.Record.Headers), Text: e.Detail})
+	case node.RecordsLost:
+		for _, loss := range e.Losses {
+			j.add(check.Event{
+				Kind: check.Lost, Node: l.label, Partition: j.shard(loss.Partition), Offset: loss.From, To: loss.To,
+			})
+		}
+	case node.Failed:
+		j.add(check.Event{Kind: check.Error, Node: l.label, Port: string(e.Port), Text: e.Call})
 	}
 }
 
@@ -267,7 +289,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 	for i := range records {
 		e := check.Event{
 			Kind: check.Publish, Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
-			Wall: wall,
+			Wall: wall, Nth: i,
 		}
 		if h, held := j.held[l][heldKeyOf(records[i].Headers)]; held {
 			under[i] = h
@@ -285,10 +307,34 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 		switch {
 		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]:
 			delete(j.held[l], key) // unless it has been claimed anew meanwhile
-		case results[i] != nil && !rejected(results[i]) && !errors.Is(results[i], node.ErrUnsent):
-			j.add(check.Event{Kind: check.Unknown, Node: l.label, Message: numberIn(records[i].Headers)})
+		case results[i] != nil:
+			j.add(check.Event{
+				Kind: failure(results[i]), Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
+				Incarnation: check.UUID(under[i].incarnation), Text: certainty(results[i]),
+			})
 		}
 	}
+}
+
+// certainty says why nothing was appended, for certain; "" where nobody knows whether it was.
+func certainty(err error) string {
+	switch {
+	case errors.Is(err, node.ErrRejected):
+		return check.Rejected
+	case errors.Is(err, node.ErrNoTopic):
+		return check.Missing
+	case errors.Is(err, node.ErrUnsent):
+		return check.Unsent
+	default:
+		return ""
+	}
+}
+
+func failure(err error) check.Kind {
+	if certainty(err) == "" {
+		return check.Unknown
+	}
+	return check.Fail
 }
 
 // appending is where a record of a publish comes from.
@@ -346,13 +392,37 @@ func (j *recorder) unstorable(m *node.Message) bool {
 	return refused && lane == m.Topic
 }
 
-// What follows tells what happens to logs and positions.
+// shard names a partition of an input topic, as it was when its topic had that id.
+func (j *recorder) shard(p node.Partition) string {
+	if name, known := j.shards[p]; known {
+		return name
+	}
+	for _, t := range j.world.broker.input {
+		if t.id == p.TopicID {
+			j.shards[p] = t.shard(p.Number)
+		}
+	}
+	return j.shards[p]
+}
 
-func (j *recorder) truncated(*partition) {}
-func (j *recorder) retained(*partition)  {}
-func (j *recorder) dropped(*partition)   {}
+// truncated, retained and dropped tell what happens to the log of an input partition.
+func (j *recorder) truncated(p *partition) {
+	j.add(check.Event{Kind: check.Truncate, Partition: p.String(), Offset: p.end()})
+}
 
-func (j *recorder) starts(*life, node.Place)                          {}
-func (j *recorder) placed(*life, node.Partition, node.Position, bool) {}
-func (j *recorder) taken(*life, *node.TakeRequest, *node.TakeResult)  {}
-func (j *recorder) began(l *life, lineage int64, rewind []node.Place) {}
+func (j *recorder) retained(p *partition) {
+	j.add(check.Event{Kind: check.Retain, Partition: p.String(), Offset: p.base})
+}
+
+func (j *recorder) dropped(p *partition) {
+	j.add(check.Event{Kind: check.Drop, Partition: p.String()})
+}
+
+// hangs tells that the sink of a lane, or one partition of it, answers nobody, or again.
+func (j *recorder) hangs(kind check.Kind, p *partition, whole bool) {
+	e := check.Event{Kind: kind, Topic: p.topic.name}
+	if !whole {
+		e.Partition = p.String()
+	}
+	j.add(e)
+}

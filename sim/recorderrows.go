@@ -28,6 +28,7 @@ func (j *recorder) inserted(l *life, m *node.Message, claim node.Claim, stamp ti
 	if claim.ReadiedBy != uuid.Nil {
 		j.hold(l, m, stamp)
 		e.Owner, e.Stamp = check.UUID(claim.ReadiedBy), sinceEpoch(claim.ReadiedAt)
+		e.Expires = sinceEpoch(claim.Expires)
 		state = "ready"
 	}
 	j.rowStep(l, m.Ref(), state)
@@ -54,7 +55,9 @@ func (j *recorder) rowStep(l *life, ref node.Ref, state string) {
 
 // duplicate tells that a submission was found to be a duplicate of what is stored.
 func (j *recorder) duplicate(l *life, m *node.Message) {
-	j.add(check.Event{Kind: check.Duplicate, Node: l.label, Message: numberIn(m.Headers)})
+	j.add(check.Event{
+		Kind: check.Duplicate, Node: l.label, Message: numberIn(m.Headers), ID: m.ID, Topic: m.Topic,
+	})
 }
 
 // asked tells what a node was given for what it has asked.
@@ -80,6 +83,7 @@ func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
 		m := &messages[i]
 		e := rowEvent(check.Claim, l, m.Ref())
 		e.Owner, e.Stamp = check.UUID(m.Claim.ReadiedBy), sinceEpoch(m.Claim.ReadiedAt)
+		e.Expires = sinceEpoch(m.Claim.Expires)
 		j.hold(l, &m.Message, stamp)
 		j.rowStep(l, m.Ref(), "ready")
 		j.add(e)
@@ -105,21 +109,60 @@ func (j *recorder) reset(l *life, release node.Release) {
 	e := rowEvent(check.Reset, l, release.Ref)
 	e.Owner, e.Stamp = check.UUID(release.ReadiedBy), sinceEpoch(release.ReadiedAt)
 	e.Age = time.Duration(j.world.store.instant().UnixNano() - j.stamps[release.Incarnation])
-	e.Due = sinceEpoch(release.Due)
+	e.Due, e.Unsent = sinceEpoch(release.Due), release.Unsent
 	j.rowStep(l, release.Ref, "waiting again")
 	j.add(e)
 }
 
-// rolledBack tells what a failover has left.
-func (j *recorder) rolledBack(t *truth) {
-	j.add(check.Event{Kind: check.Rollback})
+// rolledBack tells what is left of a store that was set back.
+func (j *recorder) rolledBack(t *truth, lineage int64) {
+	j.add(check.Event{Kind: check.Rollback, Lineage: lineage})
 	for _, c := range t.claims() {
 		j.stamps[c.Incarnation] = c.ReadiedAt.UnixNano()
 		j.add(check.Event{
 			Kind: check.Keep, ID: c.ID, Topic: c.Topic, Incarnation: check.UUID(c.Incarnation),
-			Owner: check.UUID(c.ReadiedBy), Stamp: sinceEpoch(c.ReadiedAt),
+			Owner: check.UUID(c.ReadiedBy), Stamp: sinceEpoch(c.ReadiedAt), Expires: sinceEpoch(c.Expires),
+			Due: sinceEpoch(t.due[node.MessageID{ID: c.ID, Topic: c.Topic}]),
 		})
 	}
+	for _, p := range t.known {
+		j.add(j.position(check.KeepPlace, p, t.places[p]))
+	}
+}
+
+// position returns an event about a position.
+func (j *recorder) position(kind check.Kind, p node.Partition, to node.Position) check.Event {
+	return check.Event{Kind: kind, Partition: j.shard(p), Offset: to.Offset, Epoch: int(to.Epoch)}
+}
+
+// placed tells that a position was created, or moved.
+func (j *recorder) placed(l *life, p node.Partition, to node.Position, created bool) {
+	kind := check.Move
+	if created {
+		kind = check.Place
+	}
+	e := j.position(kind, p, to)
+	e.Node = l.label
+	j.add(e)
+}
+
+// taken tells that a take has decided on a record.
+func (j *recorder) taken(l *life, p node.Partition, item *node.Item, lineage int64, skipped bool) {
+	e := j.position(check.Take, p, node.Position{Epoch: item.Epoch, Offset: item.Offset})
+	e.Node, e.Message, e.Lineage, e.Skipped = l.label, numberIn(item.Headers), lineage, skipped
+	j.add(e)
+}
+
+// began tells that a lineage begins, and caughtUp that it has caught up.
+func (j *recorder) began(l *life, lineage int64, marks []node.Extent) {
+	j.add(check.Event{Kind: check.Lineage, Node: l.label, Lineage: lineage})
+	for _, extent := range marks {
+		j.add(check.Event{Kind: check.Mark, Partition: j.shard(extent.Partition), Offset: extent.End})
+	}
+}
+
+func (j *recorder) caughtUp(lineage int64) {
+	j.add(check.Event{Kind: check.CaughtUp, Lineage: lineage})
 }
 
 // numberOf returns the submission that a row belongs to; 0 if there is no such row.

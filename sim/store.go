@@ -166,7 +166,7 @@ func (s *storeServer) restore(keep int, suspect bool) {
 	s.frozen, s.truth.muted, s.truth.only = nil, false, nil
 	s.truth.suspect = suspect
 	w.count("rolled-back")
-	w.recorder.rolledBack(s.truth)
+	w.recorder.rolledBack(s.truth, s.truth.lineage())
 }
 
 // blocked returns when what a transaction needs is released, or false when nobody else has it.

@@ -32,9 +32,10 @@ type truth struct {
 	places map[node.Partition]node.Position
 	known  []node.Partition
 
-	suspect bool             // the server has another history than when the lineage began
-	only    []node.MessageID // while the journal is replayed: what a claim has claimed
-	changes int              // how many there have been: a call that changes nothing commits nothing
+	catchingUp bool             // it was, when it was asked last
+	suspect    bool             // the server has another history than when the lineage began
+	only       []node.MessageID // while the journal is replayed: what a claim has claimed
+	changes    int              // how many there have been: a call that changes nothing commits nothing
 
 	holding bool
 	held    []func()
@@ -77,6 +78,10 @@ func (t *truth) tell(change func()) {
 // state adds to what the store says of itself what only the server shows.
 func (t *truth) state(s node.State) node.State {
 	s.Suspect = s.Suspect || t.suspect
+	if t.catchingUp && !s.CatchingUp && !t.muted {
+		t.server.world.recorder.caughtUp(s.Lineage)
+	}
+	t.catchingUp = s.CatchingUp
 	return s
 }
 
@@ -124,7 +129,9 @@ func (t *truth) Positions(ctx context.Context, places []node.Place) ([]node.Posi
 
 // Take implements node.Store.
 func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	t.watch(ctx)
 	whole := request
+	before := mapped(request.From, func(p node.Place) node.Position { return t.places[p.Partition] })
 	at, unstorable := t.unstorable(&request)
 	if unstorable {
 		request.Items = request.Items[:at]
@@ -136,22 +143,28 @@ func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		}
 	}
 	result := must(t.rows.Take(ctx, request))
-	result.State = t.state(result.State)
 	if unstorable && result.Taken == at {
 		result.Refusal = "no row can hold it"
 		t.server.world.count("refused-message")
 	}
-	for i := range result.Results {
-		t.took(&whole.Items[i], result.Results[i])
-	}
-	// Its marks may have been passed, and the rows have changed before the positions.
 	caller := t.caller
-	t.tell(func() { t.server.world.recorder.taken(caller, &whole, &result) })
+	for i := range result.Results {
+		item, outcome := &whole.Items[i], result.Results[i].Outcome
+		t.took(item, result.Results[i])
+		if outcome != node.Untaken {
+			skipped := !before[item.From].Takes(item.Epoch, item.Offset)
+			t.tell(func() {
+				p := whole.From[item.From].Partition
+				t.server.world.recorder.taken(caller, p, item, result.State.Lineage, skipped)
+			})
+		}
+	}
 	for i, from := range request.From {
 		if !result.Refused[i] {
 			t.place(from.Partition, result.Positions[i])
 		}
 	}
+	result.State = t.state(result.State)
 	return result, nil
 }
 
@@ -188,16 +201,30 @@ func (t *truth) took(item *node.Item, result node.ItemResult) {
 	}
 }
 
+// watch notes whether the store has caught up meanwhile, before a call that may claim something.
+func (t *truth) watch(ctx context.Context) {
+	if t.catchingUp {
+		_, state, err := t.rows.Positions(ctx, nil)
+		_ = t.state(must(state, err))
+	}
+}
+
+// lineage asks for the number of the lineage.
+func (t *truth) lineage() int64 {
+	_, state, err := t.rows.Positions(context.Background(), nil)
+	t.catchingUp = must(state, err).CatchingUp
+	return state.Lineage
+}
+
 // CatchUp implements node.Store.
 func (t *truth) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.State, error) {
-	_, before, err := t.rows.Positions(ctx, nil)
-	_ = must(true, err)
+	before := t.lineage()
 	state := must(t.rows.CatchUp(ctx, request))
-	if state.Lineage > before.Lineage {
+	if state.Lineage > before {
 		t.suspect = false
 		t.changes++
 		caller := t.caller
-		t.tell(func() { t.server.world.recorder.began(caller, state.Lineage, request.Rewind) })
+		t.tell(func() { t.server.world.recorder.began(caller, state.Lineage, request.Marks) })
 	}
 	for _, extent := range request.Marks {
 		t.look(ctx, extent.Partition)
@@ -211,6 +238,7 @@ func (t *truth) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 
 // Claim implements node.Store.
 func (t *truth) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	t.watch(ctx)
 	if t.suspect {
 		request.Lanes = nil
 	}
