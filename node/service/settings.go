@@ -1,6 +1,7 @@
 package service
 
 import (
+	"chronos/node/calendar"
 	"fmt"
 	"maps"
 	"regexp"
