@@ -363,7 +363,7 @@ func TestTooLarge(t *testing.T) {
 
 // TestTimeout holds the connection. A call gives up when its time is over, and earlier when its context is done.
 func TestTimeout(t *testing.T) {
-	store := open(t, file(t), sqlite.Options{Timeout: 20 * time.Millisecond})
+	store := open(t, file(t), sqlite.Options{Timeout: time.Second})
 	insert(t, store, item{message("a"), false})
 	connection, err := store.DB().Conn(t.Context())
 	if err != nil {

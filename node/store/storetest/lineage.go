@@ -20,8 +20,11 @@ func bindFirst(s *subject) {
 	s.check("first", s.bind(ours), want)
 	s.check("again", s.bind(ours), want)
 	for _, other := range []node.BindRequest{
-		{Cluster: "cluster", Group: "other"}, {Cluster: "other", Group: "group"}, {Cluster: "Cluster", Group: "group"},
-		{Cluster: "cluster", Group: "group "}, {Cluster: "group", Group: "cluster"},
+		{Cluster: "cluster", Group: "other"},
+		{Cluster: "other", Group: "group"},
+		{Cluster: "Cluster", Group: "group"},
+		{Cluster: "cluster", Group: "group "},
+		{Cluster: "group", Group: "cluster"},
 	} {
 		s.check("another", s.bind(other), want)
 	}
