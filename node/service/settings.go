@@ -1,7 +1,6 @@
 package service
 
 import (
-	"chronos/node/calendar"
 	"fmt"
 	"maps"
 	"regexp"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"chronos/node/calendar"
 )
 
 // Settings are the values of all settings, as somebody wrote them: the targets of the table.
