@@ -3,97 +3,113 @@ package migrations_test
 import (
 	"bytes"
 	"database/sql"
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5/pgconn"
+	"time"
 
 	"chronos/migrations"
 )
 
-// older makes a Postgres database as the first release has it.
-func older(t *testing.T, db *sql.DB) {
+// openOld returns a SQLite database as the release before positions has left it, with a first migration of that age.
+func openOld(t *testing.T, age time.Duration) *sql.DB {
 	t.Helper()
 	var script bytes.Buffer
-	if err := migrations.Print(&script, migrations.Postgres); err != nil {
+	if err := migrations.Print(&script, migrations.SQLite); err != nil {
 		t.Fatal(err)
 	}
-	first, _, found := strings.Cut(script.String(), "\n-- Version 2")
+	first, _, found := strings.Cut(script.String(), "\n-- Version 2,")
 	if !found {
-		t.Fatal("there is no second version")
+		t.Fatal("the script has no version 2")
 	}
+	db := createSQLite(t)()
 	execute(t, db, first)
+	execute(t, db, fmt.Sprintf("UPDATE chronos_migrations SET tstamp = datetime('now', '-%d seconds')",
+		int(age.Seconds())))
+	return db
 }
 
-// upgrade brings it up to date.
-func upgrade(t *testing.T, db *sql.DB) {
-	t.Helper()
-	applied, err := migrations.Up(t.Context(), db, migrations.Postgres)
-	if err != nil || len(applied) == 0 || applied[0].Version != 2 {
-		t.Fatalf("upgrade: %+v, error %v", applied, err)
+// TestUpgradeSQLite brings a file with messages up to date. All of them are there with what they had; what may have
+// been published counts as attempted, and claims, whose process has ended, have expired.
+func TestUpgradeSQLite(t *testing.T) {
+	db := openOld(t, 0)
+	for _, row := range []string{
+		"'waiting', 'a', x'01', unixepoch() * 1000000 + 3600000000, NULL, NULL",
+		"'soon', 'b', x'02', unixepoch() * 1000000 + 30000000, NULL, NULL",
+		"'overdue', 'b', x'03', -5, NULL, NULL",
+		"'claimed', 'a', x'04', unixepoch() * 1000000 + 3600000000, 77, x'aa'",
+	} {
+		execute(t, db, `INSERT INTO hanger (id, topic, incarnation, deadline, readied_at, readied_by, due_at,
+			message_key, message_headers) SELECT *, column4 + 1, x'6b6579', '[{"a":"b"}]' FROM (VALUES (`+row+`))`)
 	}
-}
-
-// What waits in the database of the first release goes on waiting, what is claimed stays so for a minute, and what may
-// have been published counts as attempted. A node of that release fails at its next statement.
-func TestUpgradeKeepsMessages(t *testing.T) {
-	db := createPostgres(t)()
-	older(t, db)
-	execute(t, db, `
-INSERT INTO hanger (id, topic, incarnation, deadline, due_at, readied_at, readied_by, message_size, message_headers,
-  message_key, message_value)
-SELECT id, 'output', gen_random_uuid(), due, due, ready, CASE WHEN ready IS NOT NULL THEN gen_random_uuid() END,
-  10, '[{"name": "value"}]', 'k', 'v'
-FROM (VALUES ('later', now() + interval '1 day', NULL), ('soon', now() + interval '10 s', NULL),
-  ('claimed', now() + interval '1 day', now())) AS m (id, due, ready)`)
-	before := texts(t, db, `SELECT md5(concat_ws('|', id, topic, incarnation, deadline, due_at, readied_at, readied_by,
-  message_size, message_headers, message_key, message_value)) FROM hanger ORDER BY 1`)
-	upgrade(t, db)
-
-	after := texts(t, db, `SELECT md5(concat_ws('|', id, topic, incarnation, deadline, due_at, readied_at, readied_by,
-  message_size, message_headers, message_key, message_value)) FROM messages ORDER BY 1`)
-	if strings.Join(after, " ") != strings.Join(before, " ") || len(after) != 3 {
-		t.Errorf("the messages have changed from %v to %v", before, after)
+	if _, err := migrations.Up(t.Context(), db, migrations.SQLite); err != nil {
+		t.Fatal(err)
 	}
-	got := texts(t, db, `SELECT concat_ws(' ', id, attempts, coalesce(source_topic, 'from anywhere'),
-  CASE WHEN expires_at BETWEEN now() AND now() + interval '1 minute' THEN 'held' ELSE expires_at::text END)
-FROM messages ORDER BY id`)
-	want := []string{"claimed 1 from anywhere held", "later 0 from anywhere", "soon 1 from anywhere"}
+	want := []string{
+		"claimed a 04 1 77 aa 77 1", "overdue b 03 1 -   - 1", "soon b 02 1 -   - 1", "waiting a 01 1 -   - 0",
+	}
+	var got []string
+	rows, err := db.QueryContext(t.Context(), `SELECT id || ' ' || topic || ' ' || hex(incarnation) || ' ' ||
+		(due_at - deadline) || ' ' || coalesce(readied_at, '-') || ' ' || lower(coalesce(hex(readied_by), ' ')) ||
+		' ' ||
+		coalesce(expires_at, '-') || ' ' || attempts FROM messages
+		WHERE message_key = x'6b6579' AND message_value IS NULL AND message_headers = '[{"a":"b"}]' ORDER BY id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for rows.Next() {
+		var row string
+		if err := rows.Scan(&row); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, row)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		if want[i] = strings.Join(strings.Fields(want[i]), " "); i < len(got) {
+			got[i] = strings.Join(strings.Fields(got[i]), " ")
+		}
+	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	_, err := db.ExecContext(t.Context(), "UPDATE hanger SET readied_at = now() WHERE id = 'later'")
-	var answer *pgconn.PgError
-	if !errors.As(err, &answer) || answer.Code != "42P01" {
-		t.Errorf("a statement of the first release: error %v, want one that there is no such table", err)
+		t.Errorf("the messages are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// The database of a deployment adopts what its consumer group has committed, also if it is empty or never held anything.
-// A new one must not.
-func TestUpgradeAdopts(t *testing.T) {
-	const insert = `INSERT INTO hanger (id, topic, incarnation, deadline, due_at, message_size, message_headers)
-VALUES ('a', 'output', gen_random_uuid(), now(), now(), 0, '[]');`
+// TestAdoptionSQLite checks which files wait for the adoption of what their consumer group has committed: those that an
+// older release has used, be they empty at the moment, and no new ones.
+func TestAdoptionSQLite(t *testing.T) {
+	message := `INSERT INTO hanger (id, topic, incarnation, deadline, due_at, message_headers)
+		VALUES ('a', 'b', x'01', 1, 1, '[]')`
 	for _, c := range []struct {
-		name, statements string
-		adopts           string
+		name string
+		old  time.Duration
+		fill string
+		want bool
 	}{
-		{"new", "", "false"},
-		{"with a message", insert, "true"},
-		{"with a message that has fired", insert + "DELETE FROM hanger", "true"},
-		{"of yesterday", "UPDATE chronos_migrations SET tstamp = tstamp - interval '1 day' WHERE version_id = 1", "true"},
+		{"new", 0, "", false},
+		{"old and empty", time.Hour, "", true},
+		{"young with a message", 0, message, true},
+		{"old with a message", time.Hour, message, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := createPostgres(t)()
-			older(t, db)
-			if c.statements != "" {
-				execute(t, db, c.statements)
-				execute(t, db, "VACUUM hanger")
+			db := openOld(t, c.old)
+			execute(t, db, c.fill)
+			if _, err := migrations.Up(t.Context(), db, migrations.SQLite); err != nil {
+				t.Fatal(err)
 			}
-			upgrade(t, db)
-			if got := texts(t, db, "SELECT adopting::text FROM store"); len(got) != 1 || got[0] != c.adopts {
-				t.Errorf("adopting is %v, want %s", got, c.adopts)
+			var adopting bool
+			var positions int
+			err := db.QueryRowContext(t.Context(), "SELECT adopting, (SELECT count(*) FROM positions) FROM binding").
+				Scan(&adopting, &positions)
+			if err != nil || adopting != c.want || positions != 0 {
+				t.Errorf("adopting: %v, %d positions, error %v, want adopting: %v", adopting, positions, err, c.want)
 			}
 		})
 	}

@@ -443,6 +443,13 @@ func (e *enqueuer) chunk(submissions []*submission) int {
 	return n
 }
 
+func sizeOf(chunk []*submission) (size int) {
+	for _, s := range chunk {
+		size += s.Size()
+	}
+	return size
+}
+
 // take takes submissions in with one call, which is repeated until it is answered: with the same incarnations, so that
 // it does nothing twice. It returns how many are dealt with, and the places where the partitions that were refused
 // are to be read again.
@@ -459,7 +466,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, re
 		started := e.clock.Mono()
 		var err error
 		result, err = e.store.Take(context.WithoutCancel(ctx), request)
-		e.takes.took(e.clock.Mono()-started, err == nil)
+		e.takes.took(e.clock.Mono()-started, err == nil, len(chunk), sizeOf(chunk))
 		if err != nil {
 			return err
 		}

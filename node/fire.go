@@ -125,7 +125,11 @@ func (f *firer) claim(ctx context.Context) {
 			return // what the store would give away may be cancelled
 		}
 		result, err := f.store.Claim(context.WithoutCancel(ctx), request)
-		f.rationed.took(f.clock.Mono()-started, err == nil)
+		size := 0
+		for i := range result.Messages {
+			size += result.Messages[i].Size()
+		}
+		f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size)
 		if err != nil {
 			// The claims may have been made. Nobody knows of them, so they are recovered after the hold time.
 			f.storeRetry = f.clock.Mono() + f.claims.failed("claim", err)

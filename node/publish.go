@@ -383,7 +383,11 @@ func (p *publisher) publish(ctx context.Context, records []Record) []error {
 	if acknowledged {
 		p.advance.measured(took)
 	}
-	p.batches.took(took, well)
+	size := 0
+	for i := range records {
+		size += len(records[i].Key) + len(records[i].Value)
+	}
+	p.batches.took(took, well, len(records), size)
 	return errs
 }
 

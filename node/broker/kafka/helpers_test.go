@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -176,6 +177,15 @@ func texts(topic, prefix string, n int) []node.Record {
 		records[i] = node.Record{Topic: topic, Value: fmt.Appendf(nil, "%s-%d", prefix, i)}
 	}
 	return records
+}
+
+// noise returns bytes that cannot be compressed.
+func noise(size int) []byte {
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return b
 }
 
 // values returns the values of records, in order of the alphabet.

@@ -27,14 +27,14 @@ func (m *member) lookOut(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
+		look, cancel := context.WithTimeout(ctx, lookTimeout)
+		m.look(look)
+		cancel()
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		look, cancel := context.WithTimeout(ctx, lookTimeout)
-		m.look(look)
-		cancel()
 	}
 }
 
@@ -81,13 +81,25 @@ func (m *member) lookAt(topic string, details kadm.TopicDetails) error {
 		return err
 	}
 	m.compareID(topic, id)
+	m.count(topic, len(details[topic].Partitions))
 	for _, p := range details[topic].Partitions.Sorted() {
 		if p.Leader < 0 || errors.Is(p.Err, kerr.LeaderNotAvailable) {
-			return fmt.Errorf("input topic %s partition %d has no leader: its messages wait until one of its brokers is back",
+			return fmt.Errorf("input topic %s partition %d has no leader: its messages wait until a broker is back",
 				topic, p.Partition)
 		}
 	}
 	return nil
+}
+
+// count has franz-go look for partitions that were added to a topic, which it does once a minute by itself.
+func (m *member) count(topic string, partitions int) {
+	m.mu.Lock()
+	before := m.counts[topic]
+	m.counts[topic] = partitions
+	m.mu.Unlock()
+	if before > 0 && partitions > before {
+		m.client.ForceMetadataRefresh()
+	}
 }
 
 // compareID fouls the member when a topic is not the one any more of which partitions were assigned.
@@ -98,11 +110,11 @@ func (m *member) compareID(topic string, id uuid.UUID) {
 		other = other || name.topic == topic && p.known && p.assigned.TopicID != id
 	}
 	if other {
-		m.ids[topic]++
+		m.others[topic]++
 	} else {
-		delete(m.ids, topic)
+		delete(m.others, topic)
 	}
-	sure := m.ids[topic] >= doubtful
+	sure := m.others[topic] >= doubtful
 	m.mu.Unlock()
 	if sure {
 		m.foul("an input topic was deleted and created again")

@@ -56,12 +56,16 @@ type member struct {
 	moved   []node.Place
 	lost    []node.Loss
 
+	asking  bool                      // settle has asked for targets
+	answers map[topicPartition]target // those that were found
+
 	started chan struct{}      // closed, and replaced, by start
 	wakeUp  context.CancelFunc // ends a poll that waits
 
-	joining error // why the group does not let us in; nil as soon as it does
-	trouble error // what the look-out has seen last
-	ids     map[string]int
+	joining error          // why the group does not let us in; nil as soon as it does
+	trouble error          // what the look-out has seen last
+	others  map[string]int // how many looks in a row have seen another id of a topic
+	counts  map[string]int // how many partitions topics had at the last look
 }
 
 // part is a partition that is ours.
@@ -102,7 +106,8 @@ func newMember(s *Source) (*member, error) {
 		memory:  newMemory(s.config.FetchMemory, s.config.BatchMemory),
 		parts:   make(map[topicPartition]*part),
 		started: make(chan struct{}),
-		ids:     make(map[string]int),
+		others:  make(map[string]int),
+		counts:  make(map[string]int),
 	}
 	client, err := kgo.NewClient(append(s.config.options(),
 		kgo.WithContext(ctx),
@@ -165,7 +170,7 @@ func (m *member) poll(ctx context.Context) (node.Batch, error) {
 		if ctx.Err() != nil {
 			break
 		}
-		pause(ctx, pollPause)
+		pause(ctx)
 	}
 	if problem != nil {
 		return node.Batch{}, problem
@@ -378,9 +383,9 @@ func (m *member) leave(ctx context.Context) error {
 	return err
 }
 
-// pause returns after d, or when ctx is done.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
+// pause returns after pollPause, or when ctx is done.
+func pause(ctx context.Context) {
+	timer := time.NewTimer(pollPause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
