@@ -16,8 +16,11 @@ SEEDS ?= 10000
 SEED ?= 1
 DURATION ?= 1h
 
+# The scenarios that are quick and find the most.
+SMOKE := killed-nodes,lost-replies,killed-postgres
+
 .DEFAULT_GOAL := help
-.PHONY: help build unit test race sim sim-long replay mutants model chaos chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz tidy vuln cover ci clean
+.PHONY: help build unit test test-all race race-sim sim sim-quick sim-long replay mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz tidy vuln cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -29,11 +32,29 @@ unit: ## Run the tests that need no servers and no network
 	scripts/setup compiler
 	go test -short -race $(PKG)
 
-test: vet lint race sim ## Check and test everything, on a real Kafka and a real Postgres; sets up what it needs
+# The packages whose tests `make test` runs as they are, and those that it runs with -short: test-all runs the simulator's
+# tests with all their seeds, and chaos-short the scenarios of the chaos suite's smoke test.
+QUICK = $(shell go list $(PKG) | grep -v -e /sim -e chronos/chaos)
+LONG = $(shell go list $(PKG) | grep -e /sim -e chronos/chaos)
 
-race: ## Run all tests with the race detector, on a real Kafka and a real Postgres
+test: ## Check and test everything, on a real Kafka and a real Postgres; sets up what it needs
+	@scripts/steps vet lint race sim-quick
+
+test-all: ## What `make test` leaves out: all seeds under the race detector, and 10000 worlds
+	@scripts/steps race-sim sim
+
+race: ## Run the tests with the race detector, on a real Kafka and a real Postgres; those of sim with few seeds
 	scripts/setup compiler
-	scripts/with-servers go test -race -shuffle=on $(PKG)
+	$(if $(QUICK),scripts/with-servers go test -race -shuffle=on $(QUICK))
+	$(if $(LONG),go test -race -shuffle=on -short $(LONG))
+
+race-sim: ## Run the simulator's tests with the race detector and all seeds (7 minutes)
+	scripts/setup compiler
+	scripts/with-servers go test -race -shuffle=on -timeout 20m ./sim/...
+
+sim-quick: build ## Simulate all scenarios and 1000 worlds, each twice (10 seconds)
+	bin/lab sim --scenario all --twice
+	bin/lab sim --seed $(SEED) --seeds 1000 --twice
 
 sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (1 minute)
 	bin/lab sim --scenario all --twice
@@ -54,6 +75,9 @@ model: build ## Search all interleavings of a small cluster for broken promises
 chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (10 minutes)
 	bin/lab chaos --seed $(SEED) --report .cache/chaos.html
 
+chaos-short: build ## Run three scenarios on real servers: lost replies, killed nodes, a killed Postgres (3 minutes)
+	bin/lab chaos --seed $(SEED) --scenario $(SMOKE)
+
 chaos-long: build ## The same from SEED on, one seed after the other, for DURATION (1h)
 	bin/lab chaos --seed $(SEED) --duration $(DURATION) --report .cache/chaos.html
 
@@ -70,7 +94,7 @@ fmt: $(LINT) ## Format the code
 	$(LINT) fmt
 
 scripts-lint: ## Check the scripts with shellcheck, where it is installed
-	shellcheck -x -a .ci/run scripts/fuzz scripts/kafka/archive scripts/servers scripts/setup scripts/with-servers
+	shellcheck -x -a .ci/run scripts/fuzz scripts/kafka/archive scripts/servers scripts/setup scripts/steps scripts/with-servers
 
 bench: ## Measure intake, firing, lateness and memory on a real Kafka and a real Postgres (2 minutes)
 	scripts/with-servers go test -run '^$$' -bench BenchmarkService -benchtime 1x -timeout 15m -v ./cmd/chronos
@@ -88,7 +112,8 @@ cover: ## Run all tests and show how much of the code they reach
 	scripts/with-servers go test -coverpkg=./... -coverprofile=cover.out $(PKG)
 	go tool cover -func=cover.out | tail -n 1
 
-ci: test ## Run what continuous integration runs
+ci: ## Run what continuous integration runs (25 minutes)
+	.ci/run
 
 clean: ## Remove what was built and downloaded here
 	rm -rf bin .cache cover.out

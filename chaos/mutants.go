@@ -37,12 +37,12 @@ func Mutants() []*Mutant {
 		scenarios[s.Name] = s
 	}
 	return []*Mutant{
-		{"commit-first", "offsets are committed at the poll", scenarios["killed-without-store"], false},
+		{"last-passed-over", "the last record of each take is not stored", scenarios["no-fault"], false},
 		{"delete-before-ack", "the row is deleted before the acknowledgement", scenarios["killed-nodes"], false},
 		{"delete-by-id", "a delete names the id only", scenarios["lost-replies"], false},
 		{"delete-if-claimed", "a delete is fenced by the claim that the node had", scenarios["no-fault"], false},
 		{"slow-publish", "the slow brokers that the one before stands on, and no mistake", scenarios["no-fault"], true},
-		{"stuck-inverted", "claims younger than the hold time are stuck", scenarios["no-fault"], false},
+		{"expired-inverted", "claims younger than the hold time are suspected", scenarios["no-fault"], false},
 		{"timeout-is-success", "a publish of unknown outcome counts as done", scenarios["broker-outage"], false},
 	}
 }

@@ -15,8 +15,9 @@
 //
 // A schema that is newer than the program is refused as well, even if what is new only adds to what was there:
 // the older program cannot know. Nodes that are running while a newer one migrates go on running, because only a
-// start checks; so every step has to leave the statements of the release before it working. Upgrade node by
-// node, and let each be the new release when it starts again.
+// start checks; so every step has to leave the statements of the release before it working, or has to make them
+// fail where they would do harm, as version 2 does: a node that knows no positions must not go on. Otherwise upgrade
+// node by node, and let each be the new release when it starts again.
 package migrations
 
 import (
@@ -31,6 +32,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -103,28 +105,29 @@ func (e *TooNewError) Error() string {
 // Up applies to db what it lacks and returns what it has applied, in order, also when it then fails. Any number of
 // nodes may call it at once: one migrates, the others wait and find nothing left to do. On Postgres that takes
 // a lock that belongs to the session, so db must lead to the server itself, not to a PgBouncer that
-// hands out another session for every transaction.
+// hands out another session for every transaction. A SQLite file belongs to one process, which holds it: package sqlite
+// sees to that, and here only the callers of that process are kept apart.
 func Up(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
-	for {
-		before, err := Status(ctx, db, d)
-		if err != nil {
-			return nil, fmt.Errorf("migrate: %w", err)
-		}
-		if err := compare(before); !isOutOfDate(err) {
-			return nil, err
-		}
-		applied, err := up(ctx, db, d)
-		if err == nil {
-			return applied, nil
-		}
-		// SQLite has no lock that spans a whole migration. Of two processes that migrate one file, one fails at
-		// the first table that is there already. Then it looks again, as long as somebody makes progress.
-		after, statusErr := Status(ctx, db, d)
-		if d != SQLite || len(applied) > 0 || statusErr != nil || count(after) == count(before) {
-			return applied, fmt.Errorf("migrate: %w", err)
-		}
+	if d == SQLite {
+		migrating.Lock()
+		defer migrating.Unlock()
 	}
+	before, err := Status(ctx, db, d)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	if err := compare(before); !isOutOfDate(err) {
+		return nil, err
+	}
+	applied, err := up(ctx, db, d)
+	if err != nil {
+		return applied, fmt.Errorf("migrate: %w", err)
+	}
+	return applied, nil
 }
+
+// migrating is held by the one caller of Up that migrates a SQLite file.
+var migrating sync.Mutex
 
 // Status returns all migrations that the program or the database knows, in order. It writes nothing.
 func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
@@ -328,17 +331,6 @@ func compare(status []Migration) error {
 func isOutOfDate(err error) bool {
 	_, is := errors.AsType[*OutOfDateError](err)
 	return is
-}
-
-// count returns how many migrations have been applied.
-func count(status []Migration) int {
-	n := 0
-	for _, m := range status {
-		if m.Applied {
-			n++
-		}
-	}
-	return n
 }
 
 // header returns the beginning of the script: it makes the table that goose would make, with goose's own statement.

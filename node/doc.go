@@ -9,19 +9,19 @@
 //
 // A message is in one of four states:
 //
-//	              take              claim              publish, acknowledged
-//	submitted ----------> waiting ----------> ready ------------------------> fired
-//	    |                    ^                 | ^
-//	    |                    +-----------------+ |
-//	    |                  reset or released     |
-//	    +----------------------------------------+
-//	             taken as claimed: due soon
+//		              take              claim              publish, acknowledged
+//		submitted ----------> waiting ----------> ready ------------------------> fired
+//		    |                    ^                 | ^
+//		    |                    +-----------------+ |
+//		    |                  reset or released     |
+//		    +----------------------------------------+
+//		             taken as claimed: due soon
 //
-//   - submitted: only on the input topic.
-//   - waiting: in the store, claimed by nobody.
-//   - ready: exactly one node has claimed it, and with that the responsibility to publish it. The claim is
-//     in the store (readied_at, readied_by), with the instant from which it is expired.
-//   - fired: on the output topic, and deleted from the store after the acknowledgement.
+//	  - submitted: only on the input topic.
+//	  - waiting: in the store, claimed by nobody.
+//	  - ready: exactly one node has claimed it, and with that the responsibility to publish it. The claim is
+//	    in the store (readied_at, readied_by), with the instant from which it is expired.
+//	  - fired: on the output topic, and deleted from the store after the acknowledgement.
 //
 // # Operations
 //

@@ -10,7 +10,22 @@ import (
 // count; whoever runs it gets every event, in the order of each operation, and decides what a person should
 // see. An observer is called in the middle of an operation: it must be quick, safe for concurrent use, and
 // must neither keep nor change what an event holds.
-type Event interface{ event() }
+type Event interface {
+	event()
+
+	// Name is what the event is called wherever it is shown or counted: that of its type.
+	Name() string
+
+	// Fields are what is to be known of the event, for people and for counts: sizes in place of messages, and never
+	// a key, a header or a value.
+	Fields() []Field
+}
+
+// Field is one fact about an event. Its Value is a string, an int, a bool, a time.Time, a time.Duration or an error.
+type Field struct {
+	Name  string // words joined by underscores
+	Value any
+}
 
 // Operation names an operation of a node, or the half of one that is a loop of its own.
 type Operation string
@@ -70,6 +85,14 @@ type Assigned struct {
 	Starts      []Place
 }
 
+// Waiting returns how many records wait to be read, at most.
+func (e Assigned) Waiting() (records int64) {
+	for i, a := range e.Assignments {
+		records += max(0, a.End-max(a.First, e.Starts[i].Offset))
+	}
+	return records
+}
+
 // StartedOver says that partitions are read from other places than where this node had come to, because the store's
 // positions are these.
 type StartedOver struct {
@@ -79,6 +102,14 @@ type StartedOver struct {
 // RecordsLost says that Kafka has deleted records before they were consumed: retention is shorter than the delay.
 type RecordsLost struct {
 	Losses []Loss
+}
+
+// AtMost returns how many records were lost, at most.
+func (e RecordsLost) AtMost() (records int64) {
+	for _, l := range e.Losses {
+		records += l.To - l.From
+	}
+	return records
 }
 
 // LineageChanged says that the store has begun another history, because it was set back or a position was lowered; To
@@ -200,6 +231,13 @@ type Suspected struct {
 	Claims []Claim
 }
 
+// LeftBehind says, at the end of a run, what the store could not be told any more: claims that were not given back,
+// which others take over after the hold time, and fired messages that were not deleted, which they fire again.
+type LeftBehind struct {
+	Claims int
+	Fired  int
+}
+
 func (Started) event()        {}
 func (Failed) event()         {}
 func (Resumed) event()        {}
@@ -226,3 +264,4 @@ func (Missing) event()        {}
 func (Abandoned) event()      {}
 func (Released) event()       {}
 func (Suspected) event()      {}
+func (LeftBehind) event()     {}

@@ -82,7 +82,9 @@ func (f *firer) run(ctx context.Context) {
 		f.claim(ctx)
 		f.bell.Sleep(ctx, max(f.nextLook, f.storeRetry)-f.clock.Mono())
 	}
-	f.giveBack(ctx, f.schedule.clear())
+	if held := f.schedule.clear(); !f.giveBack(ctx, held) {
+		f.observe(LeftBehind{Claims: len(held)})
+	}
 }
 
 // abandon gives back what has become too old to be published, whatever its deadline: after the wall clock was set
@@ -233,15 +235,18 @@ func (f *firer) laneFails(name string, err error) (again bool) {
 	return again
 }
 
-// giveBack gives claims back to the store as they are. Nothing was sent under them.
-func (f *firer) giveBack(ctx context.Context, held []holding) {
+// giveBack gives claims back to the store as they are, and reports whether the store has taken them. Nothing was sent
+// under them.
+func (f *firer) giveBack(ctx context.Context, held []holding) bool {
 	releases := make([]Release, len(held))
 	for i, h := range held {
 		releases[i] = Release{Claim: h.Claim, Unsent: true}
 	}
-	if wait := f.release(ctx, &f.releases, releases); wait > 0 {
+	wait := f.release(ctx, &f.releases, releases)
+	if wait > 0 {
 		f.storeRetry = f.clock.Mono() + wait
 	}
+	return wait == 0
 }
 
 // release gives claims back, in batches. If the store does not take them, they are recovered after the hold time; the

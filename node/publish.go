@@ -66,6 +66,9 @@ func (p *publisher) run(ctx context.Context) {
 		p.storeRetry = 0
 		p.delete(ctx)
 	}
+	if len(p.fired) > 0 {
+		p.observe(LeftBehind{Fired: len(p.fired)})
+	}
 }
 
 // publishDue publishes a batch of what is due on the schedule, and reports whether there was any. What is too old for

@@ -138,7 +138,8 @@ func (s State) Claims() bool { return !s.CatchingUp && !s.Suspect }
 // BindRequest is the argument of Store.Bind. A store belongs to one cluster and one group from its first Bind on: a
 // second one would cover the messages of the first with its ids, and move its positions.
 type BindRequest struct {
-	// Cluster is the id of the Kafka cluster, and Group the name of the consumer group.
+	// Cluster is the id of the Kafka cluster, and Group the name of the consumer group. If both are empty, the call
+	// changes nothing, and only looks.
 	Cluster, Group string
 
 	// Force binds a store anew that belongs to others. Somebody has decided that. Positions and messages stay.

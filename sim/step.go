@@ -156,12 +156,10 @@ func (l *life) observe(e node.Event) {
 	if w.observe != nil {
 		w.step(&Step{
 			Kind: StepEngine, Node: l.host.number, Life: l.number,
-			Messages: eventMessages(w, e), Text: eventText(name, e),
+			Messages: eventMessages(w, e), Text: eventText(e),
 		})
 	}
 }
 
-// eventName returns the name of an event's type.
-func eventName(e node.Event) string {
-	return "event:" + strings.TrimPrefix(fmt.Sprintf("%T", e), "node.")
-}
+// eventName returns what an event of the engine is called in a trace, among other things that are counted.
+func eventName(e node.Event) string { return "event:" + e.Name() }

@@ -1,9 +1,9 @@
 package sim
 
 import (
+	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"chronos/node"
 )
@@ -95,20 +95,15 @@ func (w *world) ofClaims(claims []node.Claim) []int {
 	return mapped(claims, func(c node.Claim) int { return w.recorder.numberOf(c.Ref) })
 }
 
-// eventText says what an event of the engine is, in a few words.
-func eventText(name string, e node.Event) string {
-	text := strings.TrimPrefix(name, "event:")
-	switch e := e.(type) {
-	case node.Failed:
-		text += " " + string(e.Operation) + " " + e.Call + ": " + e.Err.Error()
-	case node.Rejected:
-		text += " " + string(e.Reason)
-	case node.Unpublished:
-		text += ": " + e.Err.Error()
-	case node.Resumed:
-		text += " " + string(e.Operation) + " " + string(e.Port) + " after " + e.Outage.String()
-	case node.LeftGroup:
-		text += " after " + e.Outage.String()
+// eventText says what an event of the engine is, in a few words: its name, and the fields that say something.
+func eventText(e node.Event) string {
+	text := e.Name()
+	for _, f := range e.Fields() {
+		switch value := fmt.Sprint(f.Value); value {
+		case "", "0", "0s", "false":
+		default:
+			text += " " + f.Name + "=" + value
+		}
 	}
 	return text
 }

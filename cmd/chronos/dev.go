@@ -91,7 +91,7 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	address := cluster.Address()
 	screen := &screen{out: w.stdout}
 	s, err := service.With(
-		service.Config{Node: config, Kafka: kafka.Config{Brokers: []string{address}, Group: devGroup}}, store,
+		service.Config{Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup}, store,
 		service.Options{Log: log, Observe: screen.observe})
 	if err != nil {
 		return errors.Join(err, store.Close())

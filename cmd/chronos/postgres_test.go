@@ -198,3 +198,24 @@ func TestMigratePostgres(t *testing.T) {
 		}
 	}
 }
+
+// TestRunRefusedByPostgres starts nodes that the server will never let in as they are: each ends by itself, with exit
+// code 1 and a sentence that says what to do.
+func TestRunRefusedByPostgres(t *testing.T) {
+	right := database(t)
+	_, address := cluster(t, "")
+	nowhere, nobody := *right, *right
+	nowhere.Path = "/there_is_no_such_database"
+	nobody.User = url.UserPassword("there_is_no_such_user", "x")
+	for sentence, store := range map[string]*url.URL{
+		"create the database, or set the right one in --store": &nowhere,
+		"set the right (user|password)":                        &nobody,
+	} {
+		got := run(t, "", "run", "--brokers", address, "--create-topics", "--store", store.String())
+		last := got.stderr[strings.LastIndex(strings.TrimSpace(got.stderr), "\n")+1:]
+		if got.code != 1 || !regexp.MustCompile(
+			`"msg":"the node can't go on","error":"check the schema: Postgres says .*: `+sentence).MatchString(last) {
+			t.Errorf("exit code %d, and the last line is %s", got.code, last)
+		}
+	}
+}

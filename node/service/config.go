@@ -30,7 +30,8 @@ const maxHoldTime = time.Hour
 // Config is what a service is told, read and checked.
 type Config struct {
 	Node  node.Config
-	Kafka kafka.Config // how to reach it, and the group; the rest is filled in from Node
+	Kafka kafka.Connection
+	Group string // the consumer group
 	Store Target
 
 	// Migrate says to create or update the schema at the start.
@@ -51,7 +52,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
-		func(c *Config) (err error) { c.Kafka.Group, err = s.groupName(); return err },
+		func(c *Config) (err error) { c.Group, err = s.groupName(); return err },
 	} {
 		if err := read(&config); err != nil {
 			return config, err

@@ -12,9 +12,9 @@ import (
 )
 
 // Connection returns how to connect to Kafka.
-func (s *Settings) Connection() (kafka.Config, error) {
+func (s *Settings) Connection() (kafka.Connection, error) {
 	brokers := Value{Text: s.brokers.or(defaultBrokers)}
-	config := kafka.Config{Brokers: brokers.list()}
+	config := kafka.Connection{Brokers: brokers.list()}
 	var err error
 	if config.TLS, err = s.tlsConfig(); err != nil {
 		return config, err

@@ -30,8 +30,9 @@ type Reporter struct {
 	deadLetters map[string]bool // the dead-letter topics
 
 	mu      sync.Mutex
-	outages map[node.Port]*outage
+	outages map[string]*outage // by what is out, see title
 	tallies map[string]*tally
+	bursts  map[string]*burst
 
 	counts counts
 }
@@ -42,6 +43,7 @@ type outage struct {
 	failedLast time.Time
 	saidLast   time.Time
 	resumed    time.Time // the first success after the last failure; zero if there was none
+	remedy     string    // what somebody has to do about it; "" if nothing is known
 }
 
 // tally adds up what is said at most every reminderInterval.
@@ -51,15 +53,28 @@ type tally struct {
 	say      func(count int)
 }
 
+// burst is what is a line each, as long as there are few.
+type burst struct {
+	began  time.Time
+	lines  int
+	summed map[string]int // how many of each kind were beyond
+	level  slog.Level
+	more   string // what to say of those
+}
+
 // counts are what a node has done since it started.
 type counts struct {
-	submitted, enqueued, fired, direct, duplicates, rejected, deadLettered, unpublished,
-	suspected, abandoned, missing, outages int64
+	submitted, enqueued, fired, duplicates, rejected, deadLettered, unpublished,
+	suspected, abandoned, missing, outages, lost, skipped int64
 }
 
 const (
 	// reminderInterval is how often a thing that goes on is said again.
 	reminderInterval = 30 * time.Second
+
+	// linesPerSecond is how many lines of one sort there are in a second at most. What is beyond is one more line, with
+	// counts: a topic full of rubbish, or a large node that dies, must neither fill a disk nor hold the engine up.
+	linesPerSecond = 5
 
 	// maxSettle bounds how late a port is said to be back.
 	maxSettle = 3 * time.Second
@@ -75,8 +90,9 @@ func NewReporter(log *slog.Logger, config *node.Config) *Reporter {
 		settle:      min(config.PublishTimeout(), maxSettle),
 		quiet:       max(3*config.HoldTime, minQuiet),
 		deadLetters: map[string]bool{},
-		outages:     map[node.Port]*outage{},
+		outages:     map[string]*outage{},
 		tallies:     map[string]*tally{},
+		bursts:      map[string]*burst{},
 	}
 	for _, route := range config.Routes {
 		if route.DeadLetter != "" {
@@ -104,13 +120,14 @@ func (r *Reporter) Watch(ctx context.Context) {
 func (r *Reporter) Observe(event node.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.debug(event)
 	switch e := event.(type) {
 	case node.Started:
 		r.log.Info("started", slog.String("node_id", e.NodeID.String()))
 	case node.Failed:
-		r.failed(e.Port, string(e.Operation)+": "+e.Call, e.Err)
+		r.failed(title(e.Port, e.Lane), string(e.Operation)+": "+e.Call, e.Err)
 	case node.Resumed:
-		r.resumed(e.Port)
+		r.resumed(title(e.Port, e.Lane))
 	case node.LeftGroup:
 		r.log.Warn("left the consumer group, because the store has been unavailable for too long; "+
 			"this node consumes again when it is back", away(e.Outage))
@@ -118,10 +135,8 @@ func (r *Reporter) Observe(event node.Event) {
 		r.counts.submitted += int64(e.Records)
 	case node.Enqueued:
 		r.counts.enqueued += int64(len(e.Messages))
-		r.log.Debug("enqueued", slog.Int("messages", len(e.Messages)))
 	case node.Ignored:
 		r.counts.duplicates += int64(len(e.IDs))
-		r.log.Debug("ignored duplicates", slog.Int("messages", len(e.IDs)))
 	case node.Fired:
 		r.fired(e)
 	default:
@@ -154,23 +169,82 @@ func (r *Reporter) trouble(event node.Event) {
 	case node.Suspected:
 		r.counts.suspected += int64(len(e.Claims))
 		for _, claim := range e.Claims {
-			r.say(slog.LevelWarn, fmt.Sprintf("suspected failure of %s for message %s", claim.ReadiedBy, claim.ID))
+			if r.burst("suspected", claim.ReadiedBy.String(), slog.LevelWarn, "suspected failures for more messages") {
+				r.say(slog.LevelWarn, fmt.Sprintf("suspected failure of %s for message %s", claim.ReadiedBy, claim.ID))
+			}
 		}
+	case node.LeftBehind:
+		r.log.Warn("the store could not be told what this node leaves behind; others take the claims over after the "+
+			"hold time, and fire again what has fired", slog.Int("claims", e.Claims), slog.Int("fired", e.Fired))
+	default:
+		r.intake(event)
 	}
 }
 
 // fired counts messages that were published.
 func (r *Reporter) fired(e node.Fired) {
 	r.counts.fired += int64(len(e.Messages))
-	if e.Direct {
-		r.counts.direct += int64(len(e.Messages))
-	}
-	r.log.Debug("fired", slog.Int("messages", len(e.Messages)), slog.Bool("direct", e.Direct))
 }
 
-// rejected says which record was rejected and why: one line for each.
+// debug logs any event, as it describes itself.
+func (r *Reporter) debug(event node.Event) {
+	if !r.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	fields := event.Fields()
+	attrs := make([]slog.Attr, len(fields))
+	for i, f := range fields {
+		attrs[i] = slog.Any(f.Name, f.Value)
+		if err, ok := f.Value.(error); ok {
+			attrs[i] = slog.String(f.Name, oneLine(err))
+		}
+	}
+	r.say(slog.LevelDebug, event.Name(), attrs...)
+}
+
+// burst reports whether a thing of some sort gets a line of its own. If not, it is counted by its kind, for one line
+// that says how many more there were.
+func (r *Reporter) burst(sort, kind string, level slog.Level, more string) bool {
+	now := time.Now()
+	b := r.bursts[sort]
+	if b == nil {
+		b = &burst{began: now, summed: map[string]int{}}
+		r.bursts[sort] = b
+	}
+	if now.Sub(b.began) >= time.Second {
+		r.sumUp(b)
+		b.began, b.lines = now, 0
+	}
+	if b.lines < linesPerSecond {
+		b.lines++
+		return true
+	}
+	b.level, b.more = level, more
+	b.summed[kind]++
+	return false
+}
+
+// sumUp says what had no line of its own.
+func (r *Reporter) sumUp(b *burst) {
+	if len(b.summed) == 0 {
+		return
+	}
+	total := 0
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(b.summed)) {
+		total += b.summed[kind]
+		kinds = append(kinds, fmt.Sprintf("%s: %d", kind, b.summed[kind]))
+	}
+	clear(b.summed)
+	r.say(b.level, b.more, slog.Int("count", total), slog.String("of_which", strings.Join(kinds, ", ")))
+}
+
+// rejected says which record was rejected and why.
 func (r *Reporter) rejected(e node.Rejected) {
 	r.counts.rejected++
+	if !r.burst("rejected", string(e.Reason), slog.LevelWarn, "rejected more records") {
+		return
+	}
 	to := e.DeadLetter
 	if to == "" {
 		to = "nowhere"
@@ -181,12 +255,14 @@ func (r *Reporter) rejected(e node.Rejected) {
 		slog.String("detail", e.Detail), slog.String("copied_to", to))
 }
 
-// deadLettered says which messages their topic rejects for good: one line for each. The copies of records that
+// deadLettered says which messages their topic rejects for good. The copies of records that
 // were rejected as submissions have had their line.
 func (r *Reporter) deadLettered(e node.DeadLettered) {
 	r.counts.deadLettered += int64(len(e.Messages))
 	for i := range e.Messages {
-		if m := &e.Messages[i]; !r.deadLetters[m.Topic] {
+		m := &e.Messages[i]
+		if !r.deadLetters[m.Topic] && r.burst("dead-lettered", m.Topic, slog.LevelError,
+			"more messages went to the dead-letter topic, because Kafka rejects them") {
 			r.log.Error("a message went to the dead-letter topic, because Kafka rejects it",
 				slog.String("id", m.ID), slog.String("topic", m.Topic), slog.Time("deadline", m.Deadline))
 		}
@@ -230,38 +306,47 @@ func (r *Reporter) unreadable(err error) {
 func (r *Reporter) Unavailable(port node.Port, call string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failed(port, call, err)
+	r.failed(title(port, ""), call, err)
 }
 
 // Available says that a call to a port that may have failed before went well.
 func (r *Reporter) Available(port node.Port) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.resumed(port)
+	r.resumed(title(port, ""))
 }
 
 // failed takes note of a call that failed.
-func (r *Reporter) failed(port node.Port, call string, err error) {
+func (r *Reporter) failed(what, call string, err error) {
 	now := time.Now()
-	o := r.outages[port]
+	o := r.outages[what]
+	remedy := remedy(err)
 	switch {
+	case remedy != "" && (o == nil || o.remedy != remedy || now.Sub(o.saidLast) >= reminderInterval):
+		if o == nil {
+			r.counts.outages++
+			o = &outage{since: now}
+			r.outages[what] = o
+		}
+		o.saidLast, o.remedy = now, remedy
+		r.say(slog.LevelError, remedy, slog.String("call", call), slog.String("error", oneLine(err)))
 	case o == nil:
 		r.counts.outages++
 		o = &outage{since: now, saidLast: now}
-		r.outages[port] = o
-		r.say(slog.LevelWarn, title(port)+" unavailable; retrying",
+		r.outages[what] = o
+		r.say(slog.LevelWarn, what+" unavailable; retrying",
 			slog.String("call", call), slog.String("error", oneLine(err)))
 	case now.Sub(o.saidLast) >= reminderInterval:
 		o.saidLast = now
-		r.say(slog.LevelWarn, title(port)+" still unavailable; retrying", away(now.Sub(o.since)),
+		r.say(slog.LevelWarn, what+" still unavailable; retrying", away(now.Sub(o.since)),
 			slog.String("call", call), slog.String("error", oneLine(err)))
 	}
 	o.failedLast, o.resumed = now, time.Time{}
 }
 
 // resumed takes note of a call that went well after it had failed.
-func (r *Reporter) resumed(port node.Port) {
-	if o := r.outages[port]; o != nil && o.resumed.IsZero() {
+func (r *Reporter) resumed(what string) {
+	if o := r.outages[what]; o != nil && o.resumed.IsZero() {
 		o.resumed = time.Now()
 	}
 }
@@ -271,8 +356,8 @@ func (r *Reporter) tick() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	for _, port := range slices.Sorted(maps.Keys(r.outages)) {
-		o := r.outages[port]
+	for _, what := range slices.Sorted(maps.Keys(r.outages)) {
+		o := r.outages[what]
 		end := o.resumed
 		switch {
 		case !o.resumed.IsZero() && now.Sub(o.resumed) >= r.settle:
@@ -281,8 +366,8 @@ func (r *Reporter) tick() {
 		default:
 			continue
 		}
-		delete(r.outages, port)
-		r.say(slog.LevelInfo, title(port)+" available again", away(end.Sub(o.since)))
+		delete(r.outages, what)
+		r.say(slog.LevelInfo, what+" available again", away(end.Sub(o.since)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.tallies)) {
 		switch t := r.tallies[key]; {
@@ -292,6 +377,17 @@ func (r *Reporter) tick() {
 		default:
 			t.say(t.count)
 			t.count, t.saidLast = 0, now
+		}
+	}
+	r.sumUpAll(now)
+}
+
+// sumUpAll sums up the bursts whose second is over, or all if now is zero.
+func (r *Reporter) sumUpAll(now time.Time) {
+	for _, sort := range slices.Sorted(maps.Keys(r.bursts)) {
+		if b := r.bursts[sort]; now.IsZero() || now.Sub(b.began) >= time.Second {
+			r.sumUp(b)
+			delete(r.bursts, sort)
 		}
 	}
 }
@@ -316,14 +412,16 @@ func (r *Reporter) tally(key string, count int, say func(count int)) {
 func (r *Reporter) Summary() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.sumUpAll(time.Time{})
 	c := &r.counts
 	r.say(slog.LevelInfo, "stopped",
 		slog.Int64("submitted", c.submitted), slog.Int64("enqueued", c.enqueued),
-		slog.Int64("fired", c.fired), slog.Int64("fired_on_arrival", c.direct),
+		slog.Int64("fired", c.fired),
 		slog.Int64("duplicates_ignored", c.duplicates), slog.Int64("rejected", c.rejected),
 		slog.Int64("dead_lettered", c.deadLettered), slog.Int64("not_published", c.unpublished),
 		slog.Int64("suspected", c.suspected), slog.Int64("given_up_as_too_old", c.abandoned),
-		slog.Int64("gone_already", c.missing), slog.Int64("outages", c.outages))
+		slog.Int64("gone_already", c.missing), slog.Int64("outages", c.outages),
+		slog.Int64("taken_in_before", c.skipped), slog.Int64("lost_to_retention_at_most", c.lost))
 }
 
 // say logs a sentence that names what it is about.
@@ -331,12 +429,16 @@ func (r *Reporter) say(level slog.Level, sentence string, attrs ...slog.Attr) {
 	r.log.LogAttrs(context.Background(), level, sentence, attrs...) //nolint:sloglint // Some begin with the port.
 }
 
-// title names a port to a person.
-func title(port node.Port) string {
-	if port == node.PortBroker {
+// title names what is out to a person: a port, or a topic that can't be published on.
+func title(port node.Port, lane string) string {
+	switch {
+	case port == node.PortStore:
+		return "store"
+	case lane != "":
+		return "topic " + lane
+	default:
 		return "Kafka"
 	}
-	return "store"
 }
 
 // away is how long something was away.

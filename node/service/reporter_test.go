@@ -16,6 +16,8 @@ import (
 	"weak"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"chronos/node"
 	"chronos/node/service"
@@ -181,15 +183,15 @@ func TestOutageEndsByItself(t *testing.T) {
 
 func TestPortsAreApart(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
-		j.Unavailable(node.PortBroker, "look up topics", io.EOF)
+		j.Unavailable(node.PortSource, "look up topics", io.EOF)
 		j.Observe(storeFailed)
 		j.expect(t, `level=WARN msg="Kafka unavailable; retrying" call="look up topics" error=EOF`, downLine)
 		pass(time.Second)
-		j.Available(node.PortBroker)
+		j.Available(node.PortSource)
 		pass(5 * time.Second)
 		j.expect(t, `level=INFO msg="Kafka available again" away=1s`)
-		j.Available(node.PortBroker)
-		j.Observe(node.Resumed{Port: node.PortBroker})
+		j.Available(node.PortSource)
+		j.Observe(node.Resumed{Port: node.PortSource})
 		pass(5 * time.Second)
 		j.expect(t)
 	})
@@ -213,6 +215,82 @@ func TestRejectedIsOneLineEach(t *testing.T) {
 				`detail="there is no header chronosMessageId" copied_to=dead`,
 			`level=WARN msg="rejected a record" topic=in partition=0 offset=0 reason=empty_id `+
 				`detail="it is empty" copied_to=nowhere`)
+	})
+}
+
+// TestFloodIsSummedUp rejects a thousand records within two seconds and lets a node fail that held a thousand messages:
+// a few lines a second, and one that says how many more there were of which kind; nothing is lost at the end.
+func TestFloodIsSummedUp(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		for i := range 1000 {
+			reason := node.MissingID
+			if i%4 == 0 {
+				reason = node.EmptyID
+			}
+			j.Observe(node.Rejected{Record: node.Record{Topic: "in"}, Reason: reason})
+			pass(2 * time.Millisecond)
+		}
+		pass(3 * time.Second)
+		synctest.Wait()
+		text := j.text.String()
+		single, summed := strings.Count(text, `msg="rejected a record"`), 0
+		for line := range strings.Lines(text) {
+			var count int
+			if _, after, ok := strings.Cut(line, `msg="rejected more records" count=`); ok {
+				if _, err := fmt.Sscan(after, &count); err != nil || !strings.Contains(line, "missing_id: ") {
+					t.Errorf("%v in %s", err, line)
+				}
+				summed += count
+			}
+		}
+		if single+summed != 1000 || single > 20 || strings.Count(text, "\n") > 30 {
+			t.Errorf("%d records have a line and %d are summed up, of 1000, in\n%s", single, summed, text)
+		}
+		j.text.reset()
+		claims := make([]node.Claim, 1000)
+		for i := range claims {
+			claims[i] = node.Claim{Ref: node.Ref{ID: fmt.Sprint(i)}, ReadiedBy: nodeID}
+		}
+		j.Observe(node.Suspected{Claims: claims})
+		j.Summary()
+		text = j.text.String()
+		if !strings.Contains(text, `msg="suspected failures for more messages" count=995 of_which="`+nodeID.String()+
+			`: 995"`) || strings.Count(text, "\n") != 7 {
+			t.Errorf("the log has\n%s", text)
+		}
+	})
+}
+
+// TestRefusalIsSaidAsOne lets calls fail for what somebody has to mend: the line is the sentence about that, at once
+// also when it follows an outage.
+func TestRefusalIsSaidAsOne(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		j.Observe(storeFailed)
+		denied := storeFailed
+		denied.Err = fmt.Errorf("claim: %w", &pgconn.PgError{
+			Severity: "ERROR", Code: "42501", Message: "permission denied for table hanger",
+		})
+		j.Observe(denied)
+		j.Observe(denied)
+		refused := node.Failed{Operation: node.Enqueue, Port: node.PortSource, Call: "poll"}
+		refused.Err = fmt.Errorf("poll: %w", kerr.GroupAuthorizationFailed)
+		j.Observe(refused)
+		j.expect(t, downLine,
+			`level=ERROR msg="Postgres says \"permission denied for table hanger\": grant that to the user of `+
+				`--store, or migrate as the owner of the table" call="fire: ready" `+
+				`error="claim: ERROR: permission denied for table hanger (SQLSTATE 42501)"`,
+			`level=ERROR msg="Kafka denies the consumer group: grant Read on the group that --group names" `+
+				`call="enqueue: poll" error="poll: GROUP_AUTHORIZATION_FAILED: Not authorized to access group: `+
+				`Group authorization failed."`)
+	})
+}
+
+// TestLeftBehind asks that a stop without the store says what it leaves.
+func TestLeftBehind(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		j.Observe(node.LeftBehind{Claims: 7, Fired: 2})
+		j.expect(t, `level=WARN msg="the store could not be told what this node leaves behind; others take the claims `+
+			`over after the hold time, and fire again what has fired" claims=7 fired=2`)
 	})
 }
 
@@ -367,7 +445,7 @@ func TestSummary(t *testing.T) {
 			node.Polled{Records: 100},
 			node.Enqueued{Messages: make([]node.Insertion, 90)},
 			node.Fired{Messages: make([]node.Message, 80)},
-			node.Fired{Messages: make([]node.Message, 7), Direct: true},
+			node.Fired{Messages: make([]node.Message, 7)},
 			node.Ignored{IDs: make([]node.MessageID, 6)},
 			node.Rejected{},
 			node.DeadLettered{Messages: []node.Message{{Topic: "dead"}}},

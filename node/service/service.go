@@ -24,7 +24,9 @@ type Service struct {
 	clock   *system.Clock
 
 	store    *Store
-	broker   *kafka.Broker
+	source   *kafka.Source
+	sink     *kafka.Sink
+	admin    *kafka.Admin
 	reporter *Reporter
 }
 
@@ -38,7 +40,7 @@ type Options struct {
 
 	// Ports returns what the engine gets for its ports; nil if it gets them as they are. The laboratory puts broken
 	// ones between.
-	Ports func(node.Config, node.Store, node.Broker) (node.Store, node.Broker, error)
+	Ports func(node.Config, node.Ports) (node.Ports, error)
 }
 
 const (
@@ -94,15 +96,29 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 		config: config, options: options, log: options.Log, clock: system.New(), store: store, reporter: reporter,
 	}
 	connection := config.Kafka
-	connection.PublishTimeout = config.Node.PublishTimeout()
-	connection.LeaveAfter = config.Node.LeaveAfter
 	connection.Logger = s.log
-	for _, route := range config.Node.Routes {
-		connection.Inputs = append(connection.Inputs, route.Input)
-	}
 	var err error
-	s.broker, err = kafka.New(connection)
+	if s.source, err = kafka.NewSource(kafka.SourceConfig{
+		Connection: connection, Group: config.Group, Inputs: config.inputs(), LeaveAfter: config.Node.LeaveAfter,
+	}); err != nil {
+		return nil, err
+	}
+	if s.sink, err = kafka.NewSink(kafka.SinkConfig{
+		Connection: connection, PublishTimeout: config.Node.PublishTimeout(),
+	}); err != nil {
+		return nil, err
+	}
+	s.admin, err = kafka.NewAdmin(connection)
 	return s, err
+}
+
+// inputs returns the topics that submissions come from.
+func (c *Config) inputs() []string {
+	var inputs []string
+	for _, route := range c.Node.Routes {
+		inputs = append(inputs, route.Input)
+	}
+	return inputs
 }
 
 // Run waits until store and topics are ready, and runs the node until ctx is done. Then it closes the ports.
@@ -126,10 +142,12 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	if err := s.broker.Close(closing); err != nil {
+	if err := s.source.Close(closing); err != nil {
 		s.log.Warn("could not leave the consumer group cleanly; the others take over in a few seconds",
 			slog.String("error", oneLine(err)))
 	}
+	s.sink.Close()
+	s.admin.Close()
 	if err := s.store.Close(); err != nil {
 		s.log.Warn("could not close the store cleanly", slog.String("error", oneLine(err)))
 	}
@@ -141,18 +159,17 @@ func (s *Service) Run(ctx context.Context) error {
 
 // runNode runs the engine until ctx is done.
 func (s *Service) runNode(ctx context.Context) (err error) {
-	var store node.Store = s.store
-	var broker node.Broker = s.broker
+	ports := node.Ports{Clock: s.clock, Store: s.store, Source: s.source, Sink: s.sink}
 	if s.options.Ports != nil {
-		if store, broker, err = s.options.Ports(s.config.Node, store, broker); err != nil {
+		if ports, err = s.options.Ports(s.config.Node, ports); err != nil {
 			return err
 		}
 	}
-	n, err := node.New(s.config.Node, s.clock, store, broker, s.observe)
+	n, err := node.New(s.config.Node, ports, s.observe)
 	if err != nil {
 		return err
 	}
-	n.Run(ctx)
+	n.Run(ctx, node.Goroutines())
 	return nil
 }
 
@@ -164,12 +181,16 @@ func (s *Service) observe(event node.Event) {
 	}
 }
 
-// prepare waits until the store answers and has the right schema, and until all topics are there.
+// prepare waits until the store answers and has the right schema, and until all topics are there. Then it sees whether
+// the store belongs to this cluster and group.
 func (s *Service) prepare(ctx context.Context) error {
-	waiting, ctx := errgroup.WithContext(ctx)
-	waiting.Go(func() error { return s.prepareStore(ctx) })
-	waiting.Go(func() error { return s.prepareTopics(ctx) })
-	return waiting.Wait()
+	waiting, both := errgroup.WithContext(ctx)
+	waiting.Go(func() error { return s.prepareStore(both) })
+	waiting.Go(func() error { return s.prepareTopics(both) })
+	if err := waiting.Wait(); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return s.bind(ctx)
 }
 
 // prepareStore waits until the store answers. Its schema must be right then, or be made so.
@@ -210,7 +231,7 @@ func (s *Service) prepareTopics(ctx context.Context) error {
 			}
 		}
 	}
-	port := &preparation{service: s, port: node.PortBroker}
+	port := &preparation{service: s, port: node.PortSource}
 	said := false
 	var saidLast time.Duration
 	limit := firstLook
@@ -218,7 +239,7 @@ func (s *Service) prepareTopics(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		limit = laterLook
-		err := s.broker.EnsureTopics(limited, s.config.CreateTopics, topics...)
+		err := s.admin.EnsureTopics(limited, s.config.CreateTopics, topics...)
 		var missing *kafka.MissingTopicsError
 		switch {
 		case err == nil:
@@ -275,7 +296,8 @@ func remedy(err error) string {
 	if sentence := postgres.Remedy(err); sentence != "" {
 		return sentence
 	}
-	return kafka.Remedy(err)
+	sentence, _ := kafka.Permanent(err)
+	return sentence
 }
 
 // retry calls try until it is done, fails for good or ctx is done, with a pause after each time.

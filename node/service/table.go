@@ -180,7 +180,7 @@ func kafkaRows() []Setting {
 		Name: "group", Group: "kafka", Commands: Run, PlaceHolder: "NAME",
 		Help: "Consumer group; all nodes of a service share one.", Default: defaultGroup,
 		value:  func(s *Settings) *Value { return &s.group },
-		logged: loggedAlways, inForce: func(c *Config) any { return c.Kafka.Group },
+		logged: loggedAlways, inForce: func(c *Config) any { return c.Group },
 	})
 }
 

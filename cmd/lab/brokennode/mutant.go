@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,36 +16,34 @@ import (
 
 // mutated puts something broken between the engine and its ports: what CHAOS_MUTANT names. chaos/mutants.go tells what
 // each is, and which scenario catches it.
-func mutated(config node.Config, store node.Store, broker node.Broker) (node.Store, node.Broker, error) {
-	m := &mutant{Store: store, Broker: broker, config: config, claims: map[string]node.Claim{}}
+func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
+	m := &mutant{Store: ports.Store, claims: map[string]node.Claim{}}
 	switch name := os.Getenv("CHAOS_MUTANT"); name {
 	case "":
-		return store, broker, nil
-	case "commit-first":
-		return store, commitFirst{broker}, nil
+	case "last-passed-over":
+		ports.Store = lastPassedOver{ports.Store}
 	case "delete-before-ack":
-		return m, deleteBeforeAck{m}, nil
+		ports.Store, ports.Sink = m, deleteBeforeAck{ports.Sink, m}
 	case "delete-by-id":
-		return deleteByID{store}, broker, nil
+		ports.Store = deleteByID{ports.Store}
 	case "delete-if-claimed":
-		return deleteIfClaimed{m}, slowPublish{broker, config.HoldTime}, nil
+		ports.Store, ports.Sink = deleteIfClaimed{m}, slowPublish{ports.Sink, config.HoldTime}
 	case "slow-publish": // what delete-if-claimed stands on, to be seen to pass
-		return store, slowPublish{broker, config.HoldTime}, nil
-	case "stuck-inverted":
-		return stuckInverted{store}, broker, nil
+		ports.Sink = slowPublish{ports.Sink, config.HoldTime}
+	case "expired-inverted":
+		ports.Store = expiredInverted{ports.Store}
 	case "timeout-is-success":
-		return store, timeoutIsSuccess{broker}, nil
+		ports.Sink = timeoutIsSuccess{ports.Sink}
 	default:
-		return nil, nil, fmt.Errorf("there is no mutant %q", name)
+		return ports, fmt.Errorf("there is no mutant %q", name)
 	}
+	return ports, nil
 }
 
 // mutant remembers the claims that the node was given, by what only the message has: its headers.
 type mutant struct {
 	node.Store
-	node.Broker
 
-	config node.Config
 	mu     sync.Mutex
 	claims map[string]node.Claim
 }
@@ -67,37 +66,41 @@ func (m *mutant) remember(headers []node.Header, claim node.Claim) {
 	}
 }
 
-// Insert remembers what is claimed from the start.
-func (m *mutant) Insert(ctx context.Context, in node.InsertRequest) ([]node.InsertResult, error) {
-	results, err := m.Store.Insert(ctx, in)
-	for i := range results {
-		m.remember(in.Messages[i].Headers, results[i].Claim)
+// Take remembers what is claimed from the start.
+func (m *mutant) Take(ctx context.Context, in node.TakeRequest) (node.TakeResult, error) {
+	result, err := m.Store.Take(ctx, in)
+	for i, one := range result.Results {
+		m.remember(in.Items[i].Headers, one.Claim)
 	}
-	return results, err
+	return result, err
 }
 
-// Ready remembers the claims.
-func (m *mutant) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
-	claimed, err := m.Store.Ready(ctx, in)
-	for i := range claimed {
-		m.remember(claimed[i].Headers, claimed[i].Claim)
+// Claim remembers the claims.
+func (m *mutant) Claim(ctx context.Context, in node.ClaimRequest) (node.ClaimResult, error) {
+	result, err := m.Store.Claim(ctx, in)
+	for i := range result.Messages {
+		m.remember(result.Messages[i].Headers, result.Messages[i].Claim)
 	}
-	return claimed, err
+	return result, err
 }
 
-// commitFirst commits what it has polled before anything is done about it.
-type commitFirst struct{ node.Broker }
+// lastPassedOver moves the position behind the last record of each take, and stores the others.
+type lastPassedOver struct{ node.Store }
 
-func (b commitFirst) Poll(ctx context.Context) ([]node.Record, error) {
-	records, err := b.Broker.Poll(ctx)
-	if err == nil && len(records) > 0 {
-		_ = b.Commit(ctx, records) // broken on purpose
+func (s lastPassedOver) Take(ctx context.Context, in node.TakeRequest) (node.TakeResult, error) {
+	in.Items = slices.Clone(in.Items)
+	if last := len(in.Items) - 1; last >= 0 {
+		in.Items[last].Action = node.Pass
 	}
-	return records, err
+	return s.Store.Take(ctx, in)
 }
 
 // deleteBeforeAck deletes what it is about to publish.
-type deleteBeforeAck struct{ *mutant }
+type deleteBeforeAck struct {
+	node.Sink
+
+	*mutant
+}
 
 func (b deleteBeforeAck) Publish(ctx context.Context, records []node.Record) []error {
 	var refs []node.Ref
@@ -111,7 +114,7 @@ func (b deleteBeforeAck) Publish(ctx context.Context, records []node.Record) []e
 	if len(refs) > 0 {
 		_, _ = b.Delete(ctx, refs) // broken on purpose
 	}
-	return b.Broker.Publish(ctx, records)
+	return b.Sink.Publish(ctx, records)
 }
 
 // deleteByID deletes whatever has the id now.
@@ -127,7 +130,7 @@ func (s deleteByID) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 		return nil, err
 	}
 	defer conn.Close(ctx) //nolint:errcheck // nothing is left to be said
-	if _, err := conn.Exec(ctx, "DELETE FROM hanger WHERE id = ANY ($1)", ids); err != nil {
+	if _, err := conn.Exec(ctx, "DELETE FROM messages WHERE id = ANY ($1)", ids); err != nil {
 		return nil, err
 	}
 	deleted := make([]bool, len(refs))
@@ -156,7 +159,7 @@ func (s deleteIfClaimed) Delete(ctx context.Context, refs []node.Ref) ([]bool, e
 			}
 			// The first three arguments are those of a delete as it should be.
 			tag, err := conn.Exec(ctx, `
-DELETE FROM hanger WHERE (id, topic, incarnation, readied_by, readied_at) IN (
+DELETE FROM messages WHERE (id, topic, incarnation, readied_by, readied_at) IN (
   SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::timestamptz[])
 )`, []string{ref.ID}, []string{ref.Topic}, [][16]byte{ref.Incarnation}, [][16]byte{claim.ReadiedBy},
 				[]time.Time{claim.ReadiedAt})
@@ -171,32 +174,45 @@ DELETE FROM hanger WHERE (id, topic, incarnation, readied_by, readied_at) IN (
 
 // slowPublish hears of every acknowledgement after the hold time.
 type slowPublish struct {
-	node.Broker
+	node.Sink
 
 	hold time.Duration
 }
 
 func (b slowPublish) Publish(ctx context.Context, records []node.Record) []error {
-	errs := b.Broker.Publish(ctx, records)
+	errs := b.Sink.Publish(ctx, records)
 	time.Sleep(b.hold + time.Second)
 	return errs
 }
 
-// stuckInverted suspects claims that are younger than the hold time, as the published original does.
-type stuckInverted struct{ node.Store }
+// expiredInverted suspects claims that are younger than the hold time, as the published original does.
+type expiredInverted struct{ node.Store }
 
-func (s stuckInverted) Stuck(ctx context.Context, in node.StuckRequest) ([]node.Claim, error) {
-	in.Hold = 0
-	return s.Store.Stuck(ctx, in)
+func (expiredInverted) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	conn, err := pgx.Connect(ctx, os.Getenv("CHRONOS_STORE"))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // nothing is left to be said
+	rows, err := conn.Query(ctx, `
+SELECT id, topic, incarnation, readied_at, readied_by, expires_at FROM messages
+WHERE readied_at IS NOT NULL AND expires_at > clock_timestamp() LIMIT $1`, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c node.Claim, err error) {
+		err = row.Scan(&c.ID, &c.Topic, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
+		return c, err
+	})
 }
 
 // timeoutIsSuccess takes a publish of unknown outcome for done.
-type timeoutIsSuccess struct{ node.Broker }
+type timeoutIsSuccess struct{ node.Sink }
 
 func (b timeoutIsSuccess) Publish(ctx context.Context, records []node.Record) []error {
-	errs := b.Broker.Publish(ctx, records)
+	errs := b.Sink.Publish(ctx, records)
 	for i, err := range errs {
-		if err != nil && !errors.Is(err, node.ErrRejected) && !errors.Is(err, node.ErrNoTopic) {
+		if err != nil && !errors.Is(err, node.ErrRejected) && !errors.Is(err, node.ErrNoTopic) && !errors.Is(err, node.ErrUnsent) {
 			errs[i] = nil
 		}
 	}

@@ -45,7 +45,7 @@ func BenchmarkFire(b *testing.B) {
 	}
 }
 
-// BenchmarkCycle does what a node does with messages that are due at once: it inserts them as readied, and deletes
+// BenchmarkCycle does what a node does with messages that are due at once: it takes them in as claimed, and deletes
 // them.
 func BenchmarkCycle(b *testing.B) {
 	f := newFeed(b, 0)
@@ -68,7 +68,7 @@ func newFeed(b *testing.B, waiting int) *feed {
 		f.insert(b, 10_000, false)
 	}
 	// The others fall due long after those of the benchmark.
-	later := `UPDATE hanger SET due_at = due_at + 1000000000000`
+	later := `UPDATE messages SET due_at = due_at + 1000000000000`
 	if _, err := f.store.DB().ExecContext(b.Context(), later); err != nil {
 		b.Fatal(err)
 	}
@@ -76,14 +76,14 @@ func newFeed(b *testing.B, waiting int) *feed {
 }
 
 // insert stores n messages, due in an order that is not that of their ids, and returns their names.
-func (f *feed) insert(b *testing.B, n int, readied bool) []node.Ref {
+func (f *feed) insert(b *testing.B, n int, claim bool) []node.Ref {
 	b.Helper()
-	request := node.InsertRequest{Node: uuid.UUID{1}, Messages: make([]node.Insertion, n)}
+	messages := make([]item, n)
 	refs := make([]node.Ref, n)
-	for i := range request.Messages {
+	for i := range messages {
 		f.next++
 		random := uuid.New()
-		request.Messages[i] = node.Insertion{Readied: readied, Message: node.Message{
+		messages[i] = item{claim: claim, Message: node.Message{
 			ID: random.String(), Topic: "output", Incarnation: random,
 			Deadline: time.UnixMicro(int64(f.next*7919%1_000_003) * 1000),
 			Key:      random[:], Value: make([]byte, 500),
@@ -93,31 +93,24 @@ func (f *feed) insert(b *testing.B, n int, readied bool) []node.Ref {
 				{Name: "attempt", Value: []byte("1")},
 			},
 		}}
-		refs[i] = request.Messages[i].Ref()
+		refs[i] = messages[i].Ref()
 	}
-	results, err := f.store.Insert(b.Context(), request)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, result := range results {
-		if result.Outcome != node.Inserted {
-			b.Fatalf("%+v", result)
-		}
-	}
+	insert(b, f.store, messages...)
 	return refs
 }
 
 // fire claims a batch and deletes it.
 func (f *feed) fire(b *testing.B) {
 	b.Helper()
-	readied, err := f.store.Ready(b.Context(), node.ReadyRequest{
-		Node: uuid.UUID{1}, Until: time.UnixMicro(1_000_000_000_000 - 1), Limit: batch, Bytes: math.MaxInt,
+	claimed, err := f.store.Claim(b.Context(), node.ClaimRequest{
+		Node: uuid.UUID{1}, Hold: time.Minute, Until: time.UnixMicro(1_000_000_000_000 - 1),
+		Lanes: []node.Share{{Lane: "output", Limit: batch, Bytes: math.MaxInt}},
 	})
-	if err != nil || len(readied) != batch {
-		b.Fatalf("%d messages, error %v", len(readied), err)
+	if err != nil || len(claimed.Messages) != batch {
+		b.Fatalf("%d messages, error %v", len(claimed.Messages), err)
 	}
-	refs := make([]node.Ref, len(readied))
-	for i, r := range readied {
+	refs := make([]node.Ref, len(claimed.Messages))
+	for i, r := range claimed.Messages {
 		refs[i] = r.Ref()
 	}
 	f.delete(b, refs)

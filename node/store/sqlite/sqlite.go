@@ -25,7 +25,7 @@ import (
 
 // Options are what Open may be told. The zero value is good.
 type Options struct {
-	// Now is the clock by which claims age. Nil: the wall clock.
+	// Now is the clock by which claims expire. Nil: the wall clock.
 	Now func() time.Time
 
 	// Timeout is how long a call may take. Zero: the store timeout of node.Default. A disk that hangs can hold
@@ -139,6 +139,7 @@ func (s *Store) Close() error {
 type transaction struct {
 	tx         *sql.Tx
 	statements *statements
+	used       map[*sql.Stmt]*sql.Stmt
 
 	// now is the store's clock, read after the calls before it had ended.
 	now time.Time
@@ -166,7 +167,7 @@ func (s *Store) transact(
 	if err != nil {
 		return err
 	}
-	t := &transaction{tx: tx, statements: prepared, now: instant(s.now())}
+	t := &transaction{tx: tx, statements: prepared, used: map[*sql.Stmt]*sql.Stmt{}, now: instant(s.now())}
 	if err := work(ctx, t); err != nil {
 		if undone := tx.Rollback(); undone != nil && !errors.Is(undone, sql.ErrTxDone) {
 			return errors.Join(err, undone)
@@ -178,7 +179,10 @@ func (s *Store) transact(
 
 // use returns a prepared statement for use in the transaction, which closes what is returned when it ends.
 func (t *transaction) use(ctx context.Context, prepared *sql.Stmt) *sql.Stmt {
-	return t.tx.StmtContext(ctx, prepared)
+	if t.used[prepared] == nil {
+		t.used[prepared] = t.tx.StmtContext(ctx, prepared)
+	}
+	return t.used[prepared]
 }
 
 // explain makes a sentence of an error whose own text misleads.
@@ -194,7 +198,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// isCode says whether err is SQLite's error of that primary code.
+// isCode reports whether err is SQLite's error of that primary code.
 func isCode(err error, code int) bool {
 	var failure *driver.Error
 	return errors.As(err, &failure) && failure.Code()&0xff == code

@@ -46,7 +46,14 @@ func TestStore(t *testing.T) {
 		clock := storetest.NewClock()
 		store := open(t, file(t), sqlite.Options{Now: clock.Now, Timeout: time.Minute})
 		return storetest.Instance{
-			Store: store, Clock: clock, Dump: func(t testing.TB) []memory.Row { return dump(t, store.DB()) },
+			Store: store, Clock: clock,
+			Dump:    func(t testing.TB) []memory.Row { return dump(t, store.DB()) },
+			Upgrade: func(t testing.TB) { execute(t, store.DB(), "UPDATE binding SET adopting = 1") },
+			Trip: func(t testing.TB, id string) func() {
+				execute(t, store.DB(), "CREATE TRIGGER trip BEFORE INSERT ON messages WHEN NEW.id = '"+id+
+					"' BEGIN SELECT RAISE(ABORT, 'tripped'); END")
+				return func() { execute(t, store.DB(), "DROP TRIGGER trip") }
+			},
 		}
 	})
 }
@@ -82,14 +89,14 @@ func TestPlans(t *testing.T) {
 				if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
 					t.Fatal(err)
 				}
-				if strings.Contains(step, "hanger") || strings.Contains(step, "TEMP") {
+				if strings.Contains(step, "messages") || strings.Contains(step, "TEMP") {
 					plan = append(plan, step)
 				}
 			}
 			if err := rows.Err(); err != nil {
 				t.Fatal(err)
 			}
-			if want := "SEARCH hanger " + query.Plan; !slices.Equal(plan, []string{want}) {
+			if want := "SEARCH messages " + query.Plan; !slices.Equal(plan, []string{want}) {
 				t.Errorf("the plan is\n%s\nwant\n%s", strings.Join(plan, "\n"), want)
 			}
 		})
@@ -100,14 +107,14 @@ func TestPlans(t *testing.T) {
 func TestReopen(t *testing.T) {
 	path := file(t)
 	store := open(t, path, sqlite.Options{})
-	messages := []node.Insertion{{Message: message("waiting")}, {Message: message("held"), Readied: true}}
+	messages := []item{{message("waiting"), false}, {message("held"), true}}
 	messages[0].Headers = []node.Header{{Name: "name", Value: []byte{0xff}}}
 	insert(t, store, messages...)
 	want := dump(t, store.DB())
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Present(t.Context(), []node.MessageID{{ID: "held", Topic: "output"}}); err == nil {
+	if _, err := store.Expired(t.Context(), 1); err == nil {
 		t.Error("a closed store answers")
 	}
 	if left, err := filepath.Glob(path + "-*"); err != nil || len(left) > 0 {
@@ -148,9 +155,19 @@ func TestKill(t *testing.T) {
 		t.Fatalf("the other process ended with %v after %d messages", err, len(confirmed))
 	}
 	store := open(t, path, sqlite.Options{})
-	present, err := store.Present(t.Context(), confirmed)
-	if err != nil || slices.Contains(present, false) {
-		t.Errorf("confirmed messages are present: %v, error %v", present, err)
+	var stored []node.MessageID
+	for _, row := range dump(t, store.DB()) {
+		stored = append(stored, node.MessageID{ID: row.ID, Topic: row.Topic})
+	}
+	for _, id := range confirmed {
+		if !slices.Contains(stored, id) {
+			t.Errorf("message %v was confirmed and is not stored", id)
+		}
+	}
+	// The positions are those of what is stored.
+	positions, _, err := store.Positions(t.Context(), []node.Place{input})
+	if err != nil || positions[0].Offset != int64(len(stored)) {
+		t.Errorf("%d messages are stored, but the position is %+v, error %v", len(stored), positions, err)
 	}
 }
 
@@ -163,9 +180,11 @@ func fill(ctx context.Context, path string) error {
 	if _, err := migrations.Up(ctx, store.DB(), migrations.SQLite); err != nil {
 		return err
 	}
+	if _, _, err := store.Positions(ctx, []node.Place{input}); err != nil {
+		return err
+	}
 	for i := 0; ; i++ {
-		request := node.InsertRequest{Messages: []node.Insertion{{Message: message(fmt.Sprint(i))}}}
-		if _, err := store.Insert(ctx, request); err != nil {
+		if _, err := take(ctx, store, int64(i), item{message(fmt.Sprint(i)), false}); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(os.Stdout, i); err != nil {
@@ -205,7 +224,7 @@ func TestTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	thief := open(t, path, sqlite.Options{})
-	_, err = store.Stuck(t.Context(), node.StuckRequest{Limit: 1})
+	_, err = store.Expired(t.Context(), 1)
 	if want := fmt.Sprintf("the file %s is in use by another process: ", path); err == nil ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("error %v does not say %q", err, want)
@@ -213,7 +232,7 @@ func TestTaken(t *testing.T) {
 	if err := thief.Close(); err != nil {
 		t.Fatal(err)
 	}
-	insert(t, store, node.Insertion{Message: message("a")})
+	insert(t, store, item{message("a"), false})
 }
 
 // TestOpenFails checks the sentences for files that cannot be had.
@@ -272,19 +291,19 @@ func TestUnmigrated(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if _, err := store.Stuck(t.Context(), node.StuckRequest{Limit: 1}); err == nil ||
-		!strings.Contains(err.Error(), "no such table: hanger") {
+	if _, err := store.Expired(t.Context(), 1); err == nil ||
+		!strings.Contains(err.Error(), "no such table: messages") {
 		t.Errorf("error %v before the migration", err)
 	}
 	migrate(t, store.DB())
-	insert(t, store, node.Insertion{Message: message("a")})
+	insert(t, store, item{message("a"), false})
 }
 
 // TestFull lets the disk be full in the middle of a batch. The call fails and has done nothing, other calls go on,
 // and the repeated call works when there is room.
 func TestFull(t *testing.T) {
 	store := open(t, file(t), sqlite.Options{})
-	insert(t, store, node.Insertion{Message: message("before")})
+	insert(t, store, item{message("before"), false})
 	before := dump(t, store.DB())
 	limit := func(pages int) {
 		t.Helper()
@@ -293,17 +312,17 @@ func TestFull(t *testing.T) {
 		}
 	}
 	limit(50)
-	request := node.InsertRequest{}
+	var batch []item
 	for i := range 100 {
 		m := message(fmt.Sprint(i))
 		m.Value = make([]byte, 10_000)
-		request.Messages = append(request.Messages, node.Insertion{Message: m})
+		batch = append(batch, item{m, false})
 	}
-	results, err := store.Insert(t.Context(), request)
+	result, err := take(t.Context(), store, 1, batch...)
 	if failure := (*driver.Error)(nil); !errors.As(err, &failure) || failure.Code() != codes.SQLITE_FULL {
-		t.Fatalf("results %v, error %v, want one for a full disk", results, err)
+		t.Fatalf("result %v, error %v, want one for a full disk", result, err)
 	}
-	if want := "insert 100 messages: "; !strings.HasPrefix(err.Error(), want) {
+	if want := "take 100 records in: "; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error %q does not begin with %q", err, want)
 	}
 	if got := dump(t, store.DB()); fmt.Sprint(got) != fmt.Sprint(before) {
@@ -314,32 +333,11 @@ func TestFull(t *testing.T) {
 		t.Errorf("delete on the full disk: %v, %v", deleted, err)
 	}
 	limit(100_000)
-	insert(t, store, request.Messages...)
+	insert(t, store, batch...)
 }
 
-// TestRefused checks the reasons for which a message is refused.
-func TestRefused(t *testing.T) {
-	store := open(t, file(t), sqlite.Options{})
-	year := func(m *node.Message, year int) { m.Deadline = time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC) }
-	for want, change := range map[string]func(*node.Message){
-		"its id has 0 bytes, not 1 to 128":                 func(m *node.Message) { m.ID = "" },
-		"its id has 129 bytes, not 1 to 128":               func(m *node.Message) { m.ID = strings.Repeat("x", 129) },
-		"its id has 132 bytes, not 1 to 128":               func(m *node.Message) { m.ID = strings.Repeat("𐍈", 33) },
-		"its id is not UTF-8 without NUL":                  func(m *node.Message) { m.ID = "a\x00b" },
-		"its topic is not UTF-8 without NUL":               func(m *node.Message) { m.Topic = "\xff" },
-		"its deadline is in the year 0, not 1 to 9999":     func(m *node.Message) { year(m, 0) },
-		"its deadline is in the year 10000, not 1 to 9999": func(m *node.Message) { year(m, 10_000) },
-	} {
-		m := message("a")
-		change(&m)
-		results, err := store.Insert(t.Context(), node.InsertRequest{Messages: []node.Insertion{{Message: m}}})
-		if err != nil || results[0] != (node.InsertResult{Outcome: node.Refused, Reason: want}) {
-			t.Errorf("got %+v, error %v, want %q", results, err, want)
-		}
-	}
-}
-
-// TestTooLarge makes SQLite's limit on the size of a value small. What is over it is refused, alone.
+// TestTooLarge makes SQLite's limit on the size of a value small. What is over it is refused, and what
+// came before it is taken in.
 func TestTooLarge(t *testing.T) {
 	store := open(t, file(t), sqlite.Options{})
 	connection, err := store.DB().Conn(t.Context())
@@ -354,33 +352,33 @@ func TestTooLarge(t *testing.T) {
 	}
 	large, small := message("large"), message("small")
 	large.Value = make([]byte, 20_000)
-	results, err := store.Insert(t.Context(), node.InsertRequest{
-		Messages: []node.Insertion{{Message: large}, {Message: small}},
-	})
-	want := []node.InsertResult{
-		{Outcome: node.Refused, Reason: "it is larger than SQLite allows"}, {Outcome: node.Inserted},
+	insert(t, store) // makes the position
+	result, err := take(t.Context(), store, 0, item{small, false}, item{large, false}, item{message("next"), false})
+	want := "the message is larger than SQLite allows"
+	if err != nil || result.Taken != 1 || result.Refusal != want || result.Positions[0].Offset != 1 {
+		t.Errorf("got %+v, error %v, want %q for the second", result, err, want)
 	}
-	if err != nil || !slices.Equal(results, want) {
-		t.Errorf("got %+v, error %v, want %+v", results, err, want)
+	result, err = take(t.Context(), store, 1, item{message("next"), false})
+	if err != nil || result.Taken != 1 || len(dump(t, store.DB())) != 2 {
+		t.Errorf("got %+v, error %v", result, err)
 	}
 }
 
 // TestTimeout holds the connection. A call gives up when its time is over, and earlier when its context is done.
 func TestTimeout(t *testing.T) {
 	store := open(t, file(t), sqlite.Options{Timeout: 20 * time.Millisecond})
-	insert(t, store, node.Insertion{Message: message("a")})
+	insert(t, store, item{message("a"), false})
 	connection, err := store.DB().Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	stuck := node.StuckRequest{Limit: 1}
-	if _, err := store.Stuck(t.Context(), stuck); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := store.Expired(t.Context(), 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v when the time is over", err)
 	}
 	if err := connection.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Stuck(t.Context(), stuck); err != nil {
+	if _, err := store.Expired(t.Context(), 1); err != nil {
 		t.Errorf("error %v when the connection is free again", err)
 	}
 }
@@ -391,16 +389,16 @@ func TestCancel(t *testing.T) {
 	store := open(t, file(t), sqlite.Options{Timeout: time.Minute})
 	failed, finished := 0, 0
 	limit := time.Millisecond // wanders to where about half of the calls are done in time
+	insert(t, store)          // makes the position
+	at := int64(0)
 	for try := 0; failed < 5 || finished < 5; try++ {
-		request := node.InsertRequest{}
-		var ids []node.MessageID
+		var batch []item
 		for i := range 300 {
-			m := message(fmt.Sprint(try, "/", i))
-			request.Messages = append(request.Messages, node.Insertion{Message: m})
-			ids = append(ids, node.MessageID{ID: m.ID, Topic: m.Topic})
+			batch = append(batch, item{message(fmt.Sprint(try, "/", i)), false})
 		}
+		before := len(dump(t, store.DB()))
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		_, err := store.Insert(ctx, request)
+		_, err := take(ctx, store, at, batch...)
 		cancel()
 		switch {
 		case err == nil:
@@ -412,14 +410,16 @@ func TestCancel(t *testing.T) {
 		default:
 			t.Fatal(err)
 		}
-		present, lookErr := store.Present(t.Context(), ids)
+		positions, _, lookErr := store.Positions(t.Context(), []node.Place{input})
 		if lookErr != nil {
 			t.Fatal(lookErr)
 		}
-		some, all := slices.Contains(present, true), !slices.Contains(present, false)
-		if some != all || err == nil && !all {
-			t.Fatalf("try %d: the call returned %v, and present are %v", try, err, present)
+		stored, moved := len(dump(t, store.DB()))-before, positions[0].Offset-at
+		if int64(stored) != moved || moved != 0 && moved != 300 || err == nil && moved == 0 {
+			t.Fatalf("try %d: the call returned %v, %d messages are stored, and the position moved by %d",
+				try, err, stored, moved)
 		}
+		at += moved
 	}
 }
 
@@ -429,15 +429,25 @@ func TestClose(t *testing.T) {
 	store := open(t, path, sqlite.Options{})
 	var group sync.WaitGroup
 	var confirmed [4]int
+	var places [4]node.Place
+	for caller := range places {
+		places[caller] = input
+		places[caller].Number = int32(caller)
+	}
+	if _, _, err := store.Positions(t.Context(), places[:]); err != nil {
+		t.Fatal(err)
+	}
 	var running sync.WaitGroup
 	running.Add(len(confirmed))
 	for caller := range confirmed {
 		group.Go(func() {
 			for i := 0; ; i++ {
 				m := message(fmt.Sprint(caller, "/", i))
-				_, err := store.Insert(context.Background(), node.InsertRequest{
-					Messages: []node.Insertion{{Message: m}},
-				})
+				at := places[caller]
+				at.Offset += int64(i)
+				_, err := store.Take(context.Background(), node.TakeRequest{From: []node.Place{at}, Items: []node.Item{{
+					Offset: at.Offset, Action: node.Schedule, Message: m,
+				}}})
 				if i == 3 {
 					running.Done()
 				}
@@ -465,12 +475,12 @@ func TestClose(t *testing.T) {
 // TestSpoiledHeaders spoils a row as a person might. The error says which one.
 func TestSpoiledHeaders(t *testing.T) {
 	store := open(t, file(t), sqlite.Options{})
-	insert(t, store, node.Insertion{Message: message("a")})
-	if _, err := store.DB().ExecContext(t.Context(), `UPDATE hanger SET message_headers = '{}'`); err != nil {
+	insert(t, store, item{message("a"), false})
+	if _, err := store.DB().ExecContext(t.Context(), `UPDATE messages SET message_headers = '{}'`); err != nil {
 		t.Fatal(err)
 	}
-	_, err := store.Ready(t.Context(), node.ReadyRequest{
-		Until: time.Unix(1<<40, 0), Limit: math.MaxInt, Bytes: math.MaxInt,
+	_, err := store.Claim(t.Context(), node.ClaimRequest{
+		Until: time.Unix(1<<40, 0), Lanes: []node.Share{{Lane: "output", Limit: math.MaxInt, Bytes: math.MaxInt}},
 	})
 	want := `message "a" for topic "output": decode headers: not a JSON array`
 	if err == nil || !strings.Contains(err.Error(), want) {
@@ -482,7 +492,7 @@ func TestSpoiledHeaders(t *testing.T) {
 func TestWallClock(t *testing.T) {
 	store := open(t, file(t), sqlite.Options{})
 	from := time.Now().Truncate(time.Microsecond)
-	results := insert(t, store, node.Insertion{Message: message("a"), Readied: true})
+	results := insert(t, store, item{message("a"), true})
 	if at := results[0].Claim.ReadiedAt; at.Before(from) || at.After(time.Now()) {
 		t.Errorf("the claim is stamped %v, but it was made from %v to %v", at, from, time.Now())
 	}
@@ -523,19 +533,54 @@ func message(id string) node.Message {
 	}
 }
 
+// input is where the messages of a test come from.
+var input = node.Place{Partition: node.Partition{Topic: "input", TopicID: uuid.UUID{7}}}
+
+// item is a message on its way in.
+type item struct {
+	node.Message
+
+	claim bool
+}
+
 // insert stores messages, all of which are new.
-func insert(t *testing.T, store *sqlite.Store, messages ...node.Insertion) []node.InsertResult {
+func insert(t testing.TB, store *sqlite.Store, messages ...item) []node.ItemResult {
 	t.Helper()
-	results, err := store.Insert(t.Context(), node.InsertRequest{Node: uuid.UUID{1}, Messages: messages})
+	positions, _, err := store.Positions(t.Context(), []node.Place{input})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, result := range results {
-		if result.Outcome != node.Inserted {
-			t.Fatalf("inserting %q: %+v", messages[i].ID, result)
+	result, err := take(t.Context(), store, positions[0].Offset, messages...)
+	if err != nil || result.Taken != len(messages) {
+		t.Fatalf("taking %d messages in: %+v, error %v", len(messages), result, err)
+	}
+	for i, done := range result.Results {
+		if done.Outcome != node.Scheduled {
+			t.Fatalf("taking %q in: %+v", messages[i].ID, done)
 		}
 	}
-	return results
+	return result.Results
+}
+
+// take takes messages in as the records from an offset on.
+func take(ctx context.Context, store *sqlite.Store, offset int64, messages ...item) (node.TakeResult, error) {
+	from := input
+	from.Offset = offset
+	request := node.TakeRequest{Node: uuid.UUID{1}, Hold: time.Minute, From: []node.Place{from}}
+	for i, m := range messages {
+		request.Items = append(request.Items, node.Item{
+			Offset: offset + int64(i), Action: node.Schedule, Message: m.Message, Claim: m.claim,
+		})
+	}
+	return store.Take(ctx, request)
+}
+
+// execute does something to the file that the store does not.
+func execute(t testing.TB, db *sql.DB, text string) {
+	t.Helper()
+	if _, err := db.ExecContext(context.Background(), text); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func closing(t testing.TB, rows *sql.Rows) {
@@ -549,8 +594,8 @@ func closing(t testing.TB, rows *sql.Rows) {
 func dump(t testing.TB, db *sql.DB) []memory.Row {
 	t.Helper()
 	result, err := db.QueryContext(context.Background(), `SELECT id, topic, incarnation, deadline, due_at,
-		readied_at, readied_by, message_key, message_key IS NULL, message_value, message_value IS NULL,
-		message_headers FROM hanger ORDER BY id, topic`)
+		readied_at, readied_by, expires_at, attempts, message_key, message_key IS NULL, message_value, message_value IS NULL,
+		message_headers FROM messages ORDER BY id, topic`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -559,16 +604,17 @@ func dump(t testing.TB, db *sql.DB) []memory.Row {
 	for result.Next() {
 		var r memory.Row
 		var deadline, due int64
-		var readiedAt sql.NullInt64
+		var readiedAt, expires sql.NullInt64
 		var noKey, noValue bool
 		var list []byte
 		if err := result.Scan(&r.ID, &r.Topic, &r.Incarnation, &deadline, &due, &readiedAt, &r.ReadiedBy,
-			&r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
+			&expires, &r.Attempts, &r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
 			t.Fatal(err)
 		}
 		r.Deadline, r.Due = time.UnixMicro(deadline).UTC(), time.UnixMicro(due).UTC()
 		if readiedAt.Valid {
 			r.ReadiedAt = time.UnixMicro(readiedAt.Int64).UTC()
+			r.Expires = time.UnixMicro(expires.Int64).UTC()
 		}
 		if r.Key == nil && !noKey {
 			r.Key = []byte{}

@@ -14,32 +14,61 @@ import (
 
 // statements are the prepared forms of all that the store says to its database.
 type statements struct {
-	insert, find, present, due, claim, remove, stuck, reset *sql.Stmt
+	insert, find, due, claim, remove, expired, reset *sql.Stmt
+
+	position, create, move, rewind, marks, unmark, mark, state, begin, bound, bind, adopt *sql.Stmt
 }
 
 // The columns of a message, in the order of messageArguments and scanMessage.
 const messageColumns = `id, topic, incarnation, deadline, message_key, message_value, message_headers`
 
 const (
-	insertText = `INSERT INTO hanger (` + messageColumns + `, due_at, readied_at, readied_by)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?4, ?8, ?9) ON CONFLICT (id, topic) DO NOTHING`
+	insertText = `INSERT INTO messages (` + messageColumns + `, due_at, readied_at, readied_by, expires_at, attempts)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?4, ?8, ?9, ?10, ?8 IS NOT NULL) ON CONFLICT (id, topic) DO NOTHING`
 
-	findText = `SELECT incarnation, readied_at, readied_by FROM hanger WHERE id = ?1 AND topic = ?2`
+	findText = `SELECT incarnation, readied_at, readied_by, expires_at FROM messages WHERE id = ?1 AND topic = ?2`
 
-	presentText = `SELECT EXISTS (SELECT 1 FROM hanger WHERE id = ?1 AND topic = ?2)`
+	dueText = `SELECT rowid, due_at, attempts, ` + messageColumns + ` FROM messages
+		WHERE readied_at IS NULL AND topic = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3`
 
-	dueText = `SELECT rowid, ` + messageColumns + ` FROM hanger
-		WHERE readied_at IS NULL AND due_at <= ?1 ORDER BY due_at, id, topic LIMIT ?2`
+	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4, attempts = attempts + 1
+		WHERE rowid = ?1`
 
-	claimText = `UPDATE hanger SET readied_at = ?2, readied_by = ?3 WHERE rowid = ?1`
+	removeText = `DELETE FROM messages WHERE id = ?1 AND topic = ?2 AND incarnation = ?3`
 
-	removeText = `DELETE FROM hanger WHERE id = ?1 AND topic = ?2 AND incarnation = ?3`
+	expiredText = `SELECT id, topic, incarnation, readied_at, readied_by, expires_at FROM messages
+		WHERE readied_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at, id, topic LIMIT ?2`
 
-	stuckText = `SELECT id, topic, incarnation, readied_at, readied_by FROM hanger
-		WHERE readied_at IS NOT NULL AND readied_at <= ?1 ORDER BY readied_at, id, topic LIMIT ?2`
-
-	resetText = `UPDATE hanger SET readied_at = NULL, readied_by = NULL, due_at = coalesce(?6, due_at)
+	resetText = `UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL,
+			due_at = coalesce(?6, due_at), attempts = max(attempts - ?7, 0)
 		WHERE id = ?1 AND topic = ?2 AND incarnation = ?3 AND readied_at = ?4 AND readied_by = ?5`
+
+	positionText = `SELECT epoch, next_offset FROM positions WHERE topic_id = ?1 AND partition = ?2`
+
+	createText = `INSERT INTO positions (topic_id, partition, topic, epoch, next_offset) VALUES (?1, ?2, ?3, ?4, ?5)
+		ON CONFLICT DO NOTHING`
+
+	moveText = `UPDATE positions SET epoch = ?3, next_offset = ?4, mark = CASE WHEN mark > ?4 THEN mark END
+		WHERE topic_id = ?1 AND partition = ?2`
+
+	rewindText = `INSERT INTO positions (topic_id, partition, topic, epoch, next_offset) VALUES (?1, ?2, ?3, ?4, ?5)
+		ON CONFLICT DO UPDATE SET epoch = ?4, next_offset = ?5`
+
+	marksText = `SELECT topic_id, partition, mark FROM positions WHERE mark IS NOT NULL`
+
+	unmarkText = `UPDATE positions SET mark = NULL WHERE mark IS NOT NULL`
+
+	markText = `UPDATE positions SET mark = ?3 WHERE topic_id = ?1 AND partition = ?2 AND next_offset < ?3`
+
+	stateText = `SELECT number, claims_from > ?1 OR EXISTS (SELECT 1 FROM positions WHERE mark IS NOT NULL) FROM lineage`
+
+	beginText = `UPDATE lineage SET number = ?1, claims_from = ?2`
+
+	boundText = `SELECT cluster, consumer_group, adopting, (SELECT count(*) FROM positions) FROM binding`
+
+	bindText = `UPDATE binding SET cluster = ?1, consumer_group = ?2`
+
+	adoptText = `UPDATE binding SET adopting = 0`
 )
 
 // prepare returns the statements, which it prepares when it is called for the first time.
@@ -56,12 +85,23 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 	}{
 		{&p.insert, insertText},
 		{&p.find, findText},
-		{&p.present, presentText},
 		{&p.due, dueText},
 		{&p.claim, claimText},
 		{&p.remove, removeText},
-		{&p.stuck, stuckText},
+		{&p.expired, expiredText},
 		{&p.reset, resetText},
+		{&p.position, positionText},
+		{&p.create, createText},
+		{&p.move, moveText},
+		{&p.rewind, rewindText},
+		{&p.marks, marksText},
+		{&p.unmark, unmarkText},
+		{&p.mark, markText},
+		{&p.state, stateText},
+		{&p.begin, beginText},
+		{&p.bound, boundText},
+		{&p.bind, bindText},
+		{&p.adopt, adoptText},
 	} {
 		prepared, err := s.db.PrepareContext(ctx, statement.text) //nolint:sqlclosecheck // Close closes all
 		if err != nil {
@@ -99,17 +139,22 @@ func scanMessage(rows *sql.Rows, before ...any) (m node.Message, err error) {
 
 // scanClaim reads a row that has the columns of a claim.
 func scanClaim(rows *sql.Rows) (c node.Claim, err error) {
-	var at int64
-	if err := rows.Scan(&c.ID, &c.Topic, &c.Incarnation, &at, &c.ReadiedBy); err != nil {
+	var at, expires int64
+	if err := rows.Scan(&c.ID, &c.Topic, &c.Incarnation, &at, &c.ReadiedBy, &expires); err != nil {
 		return c, err
 	}
-	c.ReadiedAt = fromColumn(at)
+	c.ReadiedAt, c.Expires = fromColumn(at), fromColumn(expires)
 	return c, nil
 }
 
 // claimColumns returns the values of readied_at and readied_by for a claim.
 func claimColumns(at time.Time, owner uuid.UUID) (readiedAt, readiedBy any) {
 	return at.UnixMicro(), owner[:]
+}
+
+// placeArguments returns the values of topic_id, partition, topic, epoch and next_offset.
+func placeArguments(p node.Place) []any {
+	return []any{p.TopicID[:], p.Number, p.Topic, p.Epoch, p.Offset}
 }
 
 // fromColumn returns the instant that a column holds.

@@ -1,0 +1,93 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"chronos/node"
+)
+
+// bind waits until the store has said that it belongs to this cluster and consumer group, which it does from the first
+// time on. A store that comes from a deployment that kept no positions adopts what the group has committed, once.
+func (s *Service) bind(ctx context.Context) error {
+	port := &preparation{service: s, port: node.PortSource}
+	var cluster string
+	if err := s.retry(ctx, func() (bool, error) {
+		limited, cancel := context.WithTimeout(ctx, laterLook)
+		defer cancel()
+		var err error
+		if cluster, err = s.admin.ClusterID(limited); err != nil {
+			return false, port.failed(ctx, "look up the cluster", err)
+		}
+		port.answered()
+		return true, nil
+	}); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return s.retry(ctx, func() (bool, error) { return s.bindTo(ctx, cluster) })
+}
+
+// bindTo binds the store to a cluster, and reports whether that is done.
+func (s *Service) bindTo(ctx context.Context, cluster string) (bool, error) {
+	store := &preparation{service: s, port: node.PortStore}
+	request := node.BindRequest{Cluster: cluster, Group: s.config.Group}
+	bound, err := s.store.Bind(ctx, request)
+	if err != nil {
+		return false, store.failed(ctx, "bind the store", err)
+	}
+	store.answered()
+	if bound.Cluster != cluster || bound.Group != s.config.Group {
+		return false, &OtherOwnerError{Bound: bound, Cluster: cluster, Group: s.config.Group}
+	}
+	if !bound.Adopting && bound.Partitions > 0 {
+		return true, nil
+	}
+	kafka := &preparation{service: s, port: node.PortSource}
+	limited, cancel := context.WithTimeout(ctx, laterLook)
+	defer cancel()
+	committed, err := s.admin.Committed(limited, s.config.Group, s.config.inputs()...)
+	if err != nil {
+		return false, kafka.failed(ctx, "look up committed offsets", err)
+	}
+	kafka.answered()
+	switch {
+	case bound.Adopting:
+		request.Adopt = append([]node.Place{}, committed...)
+		if _, err = s.store.Bind(ctx, request); err != nil {
+			return false, store.failed(ctx, "adopt the committed offsets", err)
+		}
+		s.log.Info("the store has adopted what the consumer group has committed: from now on it keeps the positions "+
+			"itself", slog.Int("partitions", len(committed)))
+	case len(committed) > 0:
+		return false, &NoPositionsError{Group: s.config.Group, Partitions: len(committed)}
+	}
+	return true, nil
+}
+
+// OtherOwnerError says that a store belongs to another deployment.
+type OtherOwnerError struct {
+	Bound          node.Bound
+	Cluster, Group string
+}
+
+// Error returns the sentence for a person.
+func (e *OtherOwnerError) Error() string {
+	return fmt.Sprintf("the store belongs to consumer group %s of Kafka cluster %s, and this is group %s of cluster %s: "+
+		"give this deployment a store of its own, or, if the other one is gone for good, run \"chronos bind --yes\"",
+		e.Bound.Group, e.Bound.Cluster, e.Group, e.Cluster)
+}
+
+// NoPositionsError says that a consumer group has come far with a store that knows nothing of it.
+type NoPositionsError struct {
+	Group      string
+	Partitions int
+}
+
+// Error returns the sentence for a person.
+func (e *NoPositionsError) Error() string {
+	return fmt.Sprintf("consumer group %s has committed offsets on %d partitions, and the store has never taken in "+
+		"anything: if it is the wrong store, name the right one; if it is a new one, \"chronos bind --adopt --yes\" goes "+
+		"on from the committed offsets, and \"chronos bind --from-earliest --yes\" begins with everything that Kafka has",
+		e.Group, e.Partitions)
+}

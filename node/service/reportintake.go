@@ -1,0 +1,99 @@
+package service
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"chronos/node"
+)
+
+// intake takes the events about partitions, positions and lineages.
+func (r *Reporter) intake(event node.Event) {
+	switch e := event.(type) {
+	case node.Assigned:
+		r.assigned(e)
+	case node.StartedOver:
+		r.say(slog.LevelWarn, "reading goes on from the store's positions, which are others than this node had come to",
+			slog.String("places", places(e.Places)))
+	case node.RecordsLost:
+		for _, loss := range e.Losses {
+			r.counts.lost += loss.To - loss.From
+			r.say(slog.LevelError, "Kafka has deleted records before they were taken in: its retention is shorter than "+
+				"this service was behind", slog.String("topic", loss.Topic), slog.Int("partition", int(loss.Number)),
+				slog.Int64("from", loss.From), slog.Int64("to", loss.To), slog.Int64("records_at_most", loss.To-loss.From))
+		}
+	case node.SkippedTaken:
+		r.counts.skipped += int64(e.Records)
+		r.tally("skipped", e.Records, func(count int) {
+			r.say(slog.LevelInfo, "skipped records that had been taken in before", slog.Int("records", count))
+		})
+	default:
+		r.lineage(event)
+	}
+}
+
+// lineage takes the events about the history of the store, and the settings of others.
+func (r *Reporter) lineage(event node.Event) {
+	switch e := event.(type) {
+	case node.LineageChanged:
+		sentence := "the store was set back, or rewound: this node has forgotten its claims"
+		if e.To < e.From {
+			sentence = "the store was set back, and does not know it yet: this node has forgotten its claims"
+		}
+		r.say(slog.LevelWarn, sentence,
+			slog.Int64("lineage", e.To), slog.Int64("former", e.From), slog.Int("claims", len(e.Forgotten)))
+	case node.CatchingUp:
+		var records int64
+		for _, mark := range e.Marks {
+			records += mark.End - mark.First
+		}
+		r.say(slog.LevelWarn, "the store was set back: nothing fires until all that Kafka still has is taken in again",
+			slog.Int64("lineage", e.To), slog.Int("partitions", len(e.Marks)), slog.Int64("records_at_most", records))
+	case node.CaughtUp:
+		r.say(slog.LevelInfo, "the store has caught up: messages fire again", slog.Int64("lineage", e.Lineage))
+	case node.SettingsDiffer:
+		r.say(slog.LevelWarn, "another node has another setting", slog.String("setting", e.Setting),
+			slog.String("ours", e.Ours.String()), slog.String("theirs", e.Theirs.String()),
+			slog.String("node_id", e.Node.String()))
+	}
+}
+
+// assigned says where partitions are read from, and how much there is to read. What nobody expects is that everything
+// there is comes again, or for the first time: so it is told apart.
+func (r *Reporter) assigned(e node.Assigned) {
+	var fresh, rest []node.Place
+	var waiting int64
+	for i, place := range e.Starts {
+		a := e.Assignments[i]
+		if place.Epoch == node.UnknownEpoch && place.Offset == a.First && a.End > a.First {
+			fresh = append(fresh, place)
+			waiting += a.End - a.First
+		} else {
+			rest = append(rest, place)
+		}
+	}
+	if len(fresh) > 0 {
+		r.say(slog.LevelInfo, "reading partitions from the first record there is: the store has no position there yet",
+			slog.String("places", places(fresh)), slog.Int64("records_at_most", waiting))
+	}
+	if len(rest) > 0 {
+		r.say(slog.LevelInfo, "reading partitions from the store's positions",
+			slog.String("places", places(rest)), slog.Int64("records_at_most", e.Waiting()-waiting))
+	}
+}
+
+// places names places for a person: the first few of them.
+func places(list []node.Place) string {
+	const most = 8
+	var names []string
+	for _, p := range list[:min(len(list), most)] {
+		names = append(names, fmt.Sprintf("%s/%d at %d", p.Topic, p.Number, p.Offset))
+	}
+	slices.Sort(names)
+	if more := len(list) - most; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}
