@@ -1,5 +1,3 @@
-//go:build ignore
-
 package postgres_test
 
 import (
@@ -105,13 +103,13 @@ UPDATE messages SET readied_at = clock_timestamp(), readied_by = gen_random_uuid
 // claim claims on the lane "output" and returns the ids.
 func (h *held) claim(limit int, from, until time.Time) []string {
 	h.t.Helper()
-	rows, err := h.conn.Query(h.ctx, postgres.Looks()["claim"], uuid.New(), int64(5_000_000), []string{"output"},
+	rows, err := h.conn.Query(h.ctx, postgres.Statements()["claim"], uuid.New(), int64(5_000_000), []string{"output"},
 		[]int{limit}, []int{8 << 20}, []time.Time{from}, []string{""}, []time.Time{until})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id string, err error) {
-		return id, row.Scan(&id, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil)
+		return id, row.Scan(&id, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil)
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -151,7 +149,7 @@ ON CONFLICT (id, topic) DO NOTHING`, now, batch)
 		if len(ids) != batch {
 			b.Fatalf("%d messages claimed, want %d", len(ids), batch)
 		}
-		timed("expired", func() { h.exec(postgres.Looks()["expired"], mark, 100) })
+		timed("expired", func() { h.exec(postgres.Statements()["expired"], mark, now, 100) })
 		timed("delete", func() { h.exec("DELETE FROM messages WHERE id = ANY ($1)", ids) })
 	}
 	for b.Loop() {
