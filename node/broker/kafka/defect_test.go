@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"chronos/node"
 	"chronos/node/broker/brokertest"
@@ -599,4 +600,49 @@ func TestAdmin(t *testing.T) {
 	if _, err := b.admin.Extents(ctx, "not-there"); !errors.As(err, &missing) {
 		t.Errorf("extents of a topic that does not exist: %v", err)
 	}
+}
+
+// Brokers that know no topic ids are refused, in a sentence that says what to do.
+func TestBrokersWithoutTopicIDs(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t, kfake.MaxVersions(kversion.V2_7_0()))
+	input := plain.Topic(t, 1)
+	err := pollError(t, open(t, configFor(cluster, "group", input)))
+	if sentence, is := kafka.Permanent(err); !is || !strings.Contains(sentence, "topic ids") {
+		t.Errorf("poll: %v, want that the brokers are too old", err)
+	}
+}
+
+// A transaction that stays open holds up what comes behind it, and that is said.
+func TestOpenTransaction(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	input := plain.Topic(t, 1)
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.TransactionalID("hanging"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	c := configFor(cluster, "group", input)
+	log := new(memoryLog)
+	c.Logger = slog.New(log)
+	b := open(t, c)
+	plain.Produce(t, texts(input, "text", 1)...)
+	pollValues(t, b, 1)
+	if err := client.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: input}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	plain.Produce(t, texts(input, "behind", 1)...)
+	await(t, "it is said that a transaction holds the partition up", func() bool {
+		records, err := b.Poll(t.Context())
+		if len(records) > 0 || err != nil {
+			t.Fatalf("polled %q: %v", values(records), err)
+		}
+		return slices.ContainsFunc(log.all(), func(line string) bool {
+			return strings.Contains(line, "open transaction") && strings.Contains(line, "waiting_at_most=2")
+		})
+	})
 }

@@ -22,6 +22,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/broker/brokertest"
+	"chronos/node/broker/kafka"
 )
 
 // A node publishes and consumes over TLS, with each way to give a password.
@@ -78,6 +79,11 @@ func expectTrouble(t *testing.T, what string, with config, reason string) {
 	b := open(t, with)
 	if err := pollError(t, b); !strings.Contains(err.Error(), reason) {
 		t.Errorf("%s: poll: %v, want %q", what, err, reason)
+	}
+	if err := pollError(t, b); reason != "" && what != "no password" {
+		if sentence, is := kafka.Permanent(err); !is {
+			t.Errorf("%s: poll: %v is not taken for permanent: %q", what, err, sentence)
+		}
 	}
 	err := publishOne(t, b, "topic", "text")
 	if err == nil || errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrRejected) {
