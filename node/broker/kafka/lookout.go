@@ -76,13 +76,14 @@ func (m *member) look(ctx context.Context) {
 // see takes note of the trouble that a look has found, nil if there is none.
 func (m *member) see(trouble error) {
 	m.mu.Lock()
-	before := m.trouble
 	m.trouble = trouble
 	m.mu.Unlock()
+	said := m.said
+	m.said = trouble != nil
 	switch {
 	case trouble != nil:
 		m.say("input "+trouble.Error(), trouble)
-	case before != nil:
+	case said:
 		m.log.LogAttrs(context.Background(), slog.LevelInfo, "all input partitions can be read again")
 	}
 }

@@ -44,7 +44,9 @@ type member struct {
 	// lookouts are the goroutines that leave waits for.
 	lookouts sync.WaitGroup
 
-	nextHold time.Time // belongs to the look-out
+	// These belong to the look-out: whether it has said that there is trouble, and when to look for transactions.
+	said     bool
+	nextHold time.Time
 
 	// rest are records that were fetched and did not fit into the last batch.
 	rest []fetched
