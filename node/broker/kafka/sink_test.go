@@ -104,7 +104,7 @@ func TestSilentPartition(t *testing.T) {
 // Over a slow connection, six messages that do not arrive together within the time limit arrive some at a time.
 func TestSlowConnection(t *testing.T) {
 	t.Parallel()
-	cluster, plain := newFake(t)
+	cluster, plain := newFake(t, kfake.NumBrokers(1)) // so that all of it is one request
 	topic := plain.Topic(t, 6)
 	network := brokertest.NewNetwork(t)
 	c := configFor(cluster, "group", "in")
