@@ -161,6 +161,8 @@ func instant(t time.Time) time.Time {
 }
 
 // expiry returns when a claim that is made now expires.
-func expiry(now time.Time, hold time.Duration) time.Time { return now.Add(hold).Truncate(time.Microsecond) }
+func expiry(now time.Time, hold time.Duration) time.Time {
+	return now.Add(hold).Truncate(time.Microsecond)
+}
 
 func uuidOf(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

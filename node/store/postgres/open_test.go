@@ -100,12 +100,12 @@ func TestSettings(t *testing.T) {
 
 				"idle_in_transaction_session_timeout": "10s",
 
-				"enable_seqscan":        "off",
-				"enable_bitmapscan":     "off",
-				"random_page_cost":      "1.1",
-				"jit":                   "off",
-				"TimeZone":              "UTC",
-				"application_name":      "chronos",
+				"enable_seqscan":    "off",
+				"enable_bitmapscan": "off",
+				"random_page_cost":  "1.1",
+				"jit":               "off",
+				"TimeZone":          "UTC",
+				"application_name":  "chronos",
 			} {
 				got, err := postgres.Run(t.Context(), s, "SELECT current_setting($1)", setting)
 				if err != nil || got[0] != want {

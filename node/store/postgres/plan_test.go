@@ -62,10 +62,10 @@ func ways() map[string][]string {
 		"claim": {
 			"Index Scan store_pkey", "Index Only Scan of all of partitions_marked", "Index Scan messages_waiting", "Tid Scan",
 		},
-		"look":            {"Index Only Scan messages_waiting"},
-		"delete":          {"Index Scan messages_pkey"},
-		"expired":         {"Index Scan messages_claimed"},
-		"reset":           {"Index Scan messages_pkey"},
+		"look":    {"Index Only Scan messages_waiting"},
+		"delete":  {"Index Scan messages_pkey"},
+		"expired": {"Index Scan messages_claimed"},
+		"reset":   {"Index Scan messages_pkey"},
 	}
 }
 

@@ -80,7 +80,7 @@ func (s *Store) take(ctx context.Context, request node.TakeRequest) (result node
 // take is one call of Take.
 type take struct {
 	request    node.TakeRequest
-	partitions []int           // the places of request.From in the order of the locks
+	partitions []int            // the places of request.From in the order of the locks
 	names      []node.MessageID // those that rows are looked for, in the order of the locks
 
 	// What the first message has found.
