@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"chronos/node/calendar"
 )
 
 // Settings are the values of all settings, as somebody wrote them: the targets of the table.
@@ -138,7 +140,7 @@ const envPrefix = "CHRONOS_"
 // the table says.
 func Read(command Command, flags map[string]Value, environ []string) (*Settings, error) {
 	known := map[string]bool{}
-	for _, row := range Table(Run | Migrate | Client | Dev) {
+	for _, row := range Table(All) {
 		known[row.Name] = true
 	}
 	env := environment(environ)
