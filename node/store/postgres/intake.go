@@ -117,7 +117,7 @@ type positionsRead struct {
 func (r *positionsRead) restart(n int) { r.found, r.state = make([]foundPosition, n), node.State{} }
 
 func (r *positionsRead) step(of moves) step {
-	return step{statement: positionsStatement, arguments: []any{of.topics, of.numbers}, read: func(rows pgx.Rows) error {
+	read := func(rows pgx.Rows) error {
 		var place int
 		p := foundPosition{found: true}
 		err := rows.Scan(&place, &p.turn, &p.Epoch, &p.Offset)
@@ -125,7 +125,8 @@ func (r *positionsRead) step(of moves) step {
 			r.found[place-1] = p
 		}
 		return err
-	}}
+	}
+	return step{statement: positionsStatement, arguments: []any{of.topics, of.numbers}, read: read}
 }
 
 // sortedPlaces returns places in the order in which partitions are locked, each partition once.

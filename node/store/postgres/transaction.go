@@ -32,7 +32,8 @@ type transaction struct {
 	committing bool
 }
 
-// begin returns a transaction on a connection of its own. Nothing has been sent yet, unless a connection had to be made.
+// begin returns a transaction on a connection of its own. Nothing has been sent yet, unless a connection had to be
+// made.
 func (s *Store) begin(ctx context.Context) (*transaction, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -185,8 +186,8 @@ func isRefusal(answer *pgconn.PgError) bool {
 // tries is how often a transaction is sent that had no effect for a reason that passes.
 const tries = 4
 
-// run calls transact with a transaction, and again while it had no effect for a reason that passes. conflicts says
-// that such a reason is also a row that was not there a moment ago; there is no end to these but that of the time.
+// run calls transact with a transaction, and again while it had no effect for a reason that passes. Where it has met
+// another transaction there is no end to that but that of the time.
 func (s *Store) run(ctx context.Context, transact func(*transaction) error) error {
 	for try := 1; ; try++ {
 		t, err := s.begin(ctx)
