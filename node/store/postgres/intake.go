@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -53,7 +54,7 @@ func (s *Store) Bind(ctx context.Context, request node.BindRequest) (node.Bound,
 }
 
 // errNoStore is the error of a database that somebody has changed by hand.
-var errNoStore = fmt.Errorf("the table store has no row: %w", pgx.ErrNoRows)
+var errNoStore = errors.New("the table store has lost its one row, which \"chronos migrate up\" made")
 
 // Positions implements node.Store.
 func (s *Store) Positions(ctx context.Context, places []node.Place) ([]node.Position, node.State, error) {

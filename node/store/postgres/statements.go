@@ -141,12 +141,12 @@ WHERE p.n = 0`
 // from.
 const (
 	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on
-	// (from_due, from_id) up to a due time, as many as its limit and its bytes allow. $1 is the node, $2 the hold time in microseconds, and
-	// the lanes are arrays. It looks at nothing while the store catches up or is suspect.
+	// (from_due, from_id) up to a due time, as many as its limit and its bytes allow. $1 is the node, $2 the hold time
+	// in microseconds, and the lanes are arrays. It looks at nothing while the store catches up or is suspect.
 	//
 	// = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every row, and lock and claim
-	// others each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts, and no
-	// entry before that is touched.
+	// others each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts,
+	// and no entry before that is touched.
 	//
 	// A row that changes between the look at the index and the lock is looked at again, so a row that another node has
 	// just claimed is not locked. A row that has just been put off is locked but not claimed, because its ctid is

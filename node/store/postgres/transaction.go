@@ -225,7 +225,7 @@ func (s *Store) once(ctx context.Context, restart func(), steps ...step) error {
 // isDead reports whether err shows that the server has gone, is going, or is no longer the primary. A server that
 // says anything else is alive, and a caller that does not want to wait proves nothing.
 func isDead(ctx context.Context, err error) bool {
-	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, errUnconfirmed) {
+	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, errUnconfirmed) || errors.Is(err, errNoStore) {
 		return false
 	}
 	answer, is := errors.AsType[*pgconn.PgError](err)
@@ -256,5 +256,5 @@ func hadNoEffect(err error, committing bool) bool {
 	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
 		return false
 	}
-	return !committing || pgconn.SafeToRetry(err)
+	return !errors.Is(err, errNoStore) && (!committing || pgconn.SafeToRetry(err))
 }
