@@ -162,12 +162,9 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 		return nil, err
 	}
 	// What has expired at the very mark may have been found twice.
-	for _, c := range list {
-		if len(found) < limit && !slices.Contains(found, c) {
-			found = append(found, c)
-		}
-	}
-	return found, nil
+	list = slices.DeleteFunc(list, func(c node.Claim) bool { return slices.Contains(found, c) })
+	list = append(found, list...)
+	return list[:min(len(list), limit)], nil
 }
 
 // briefly is expiredBetween for the time that the look at a slice may take.
