@@ -87,10 +87,13 @@ func (t *topic) born(w *world) {
 
 // grow adds a partition.
 func (t *topic) grow() *partition {
-	p := &partition{topic: t, number: int32(len(t.partitions)), committed: node.Position{Epoch: node.UnknownEpoch, Offset: -1}}
+	p := &partition{topic: t, number: int32(len(t.partitions)), committed: uncommitted()}
 	t.partitions = append(t.partitions, p)
 	return p
 }
+
+// uncommitted is what a group has committed where that is nothing.
+func uncommitted() node.Position { return node.Position{Epoch: node.UnknownEpoch, Offset: -1} }
 
 // topic returns the topic of that name that is no input topic, or nil.
 func (b *brokerServer) topic(name string) *topic {
@@ -202,7 +205,7 @@ func (b *brokerServer) recreate(number int) {
 	for _, p := range t.partitions {
 		p.log, p.base, p.epoch = nil, 0, 0
 		if number%2 == 0 {
-			p.committed = node.Position{Epoch: node.UnknownEpoch, Offset: -1}
+			p.committed = uncommitted()
 		}
 	}
 	b.group.reassign(t)

@@ -74,8 +74,8 @@ func (p *sourcePort) wait(ctx context.Context, c *call, nanos int64) {
 	c.task.park()
 }
 
-// fetch tells what has become of the partitions, and reads on in those that the member believes are its own. The brokers
-// let anybody read: a zombie reads on until it hears that it is one.
+// fetch tells what has become of the partitions, and reads on in those that the member believes are its own. The
+// brokers let anybody read: a zombie reads on until it hears that it is one.
 func (p *sourcePort) fetch() (batch node.Batch) {
 	l := p.life
 	w := l.host.world

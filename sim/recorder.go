@@ -115,8 +115,8 @@ func (o *Options) judged() check.Config {
 	nodes := o.config([32]byte{1})
 	c.Lanes = len(nodes.Lanes())
 	if o.Bandwidth > 0 {
-		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then everything
-		// has to pass, several times.
+		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then
+		// everything has to pass, several times.
 		all := time.Duration(o.Messages) * time.Duration(o.LargeBytes) * time.Second / time.Duration(o.Bandwidth)
 		c.StoreLatency, c.BrokerLatency = 10*c.StoreTimeout+c.HoldTime+all*time.Duration(o.Large)/100, c.PublishTimeout
 	}
@@ -203,7 +203,8 @@ func (j *recorder) struck(f Fault, l *life) {
 func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline time.Time) {
 	e := check.Event{
 		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
-		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset, Epoch: int(r.LeaderEpoch),
+		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset,
+		Epoch: int(r.LeaderEpoch),
 	}
 	switch s.Flaw {
 	case "":
@@ -267,7 +268,8 @@ func (j *recorder) committed(l *life, p *partition) {
 	w := j.world
 	if w.observe != nil {
 		w.step(&Step{
-			Kind: StepCommit, Node: l.host.number, Life: l.number, Text: fmt.Sprintf("%v up to %d", p, p.committed.Offset),
+			Kind: StepCommit, Node: l.host.number, Life: l.number,
+			Text: fmt.Sprintf("%v up to %d", p, p.committed.Offset),
 		})
 	}
 	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed.Offset})
@@ -309,8 +311,8 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 			delete(j.held[l], key) // unless it has been claimed anew meanwhile
 		case results[i] != nil:
 			j.add(check.Event{
-				Kind: failure(results[i]), Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
-				Incarnation: check.UUID(under[i].incarnation), Text: certainty(results[i]),
+				Kind: failure(results[i]), Node: l.label, Message: numberIn(records[i].Headers),
+				Topic: records[i].Topic, Incarnation: check.UUID(under[i].incarnation), Text: certainty(results[i]),
 			})
 		}
 	}

@@ -54,6 +54,14 @@
 // node may publish, delete and claim in any order. Outcomes are stored by the transaction that
 // decides them, so that S21 can be broken by a variant only.
 //
+// # What does not hold
+//
+// Catching up ends at the log end, also where Kafka has lost its tail in the meantime. A node that was given up for
+// dead may still hold a batch of that tail, with a submission and its cancel, and take it in later: after a rewind,
+// the cancel may then be answered with success although the submission came out before. It takes a rewind, a truncation
+// and a rebalance within the time of one poll, and no scope has all three. Where the mark stays instead, one
+// truncation stops all claims (variant strict-mark).
+//
 // # Bounds
 //
 // A Scope says how many crashes, unknown outcomes, rebalances, rewinds and false suspicions there are; a call that is

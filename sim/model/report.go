@@ -114,14 +114,16 @@ func (v *Variant) Section() string {
 	fmt.Fprintf(&b, "## %s: %s\n\n", v.Hazard, v.Name)
 	b.WriteString(folded(v.Title))
 	b.WriteString(folded("What goes wrong: " + v.Story))
-	for line := range strings.Lines(v.Search(v.Worst()).Story.String()) {
+	var broken []string
+	var worst Story // the last one
+	for _, p := range v.Expected {
+		worst = v.Search(p).Story
+		broken = append(broken, fmt.Sprintf("%v after %d steps", p, len(worst.Lines)))
+	}
+	for line := range strings.Lines(worst.String()) {
 		b.WriteString("    " + line)
 	}
 	b.WriteString("\n" + folded("Ours: "+v.Ours))
-	var broken []string
-	for _, p := range v.Expected {
-		broken = append(broken, fmt.Sprintf("%v after %d steps", p, len(v.Search(p).Story.Lines)))
-	}
 	b.WriteString(folded("Broken: " + strings.Join(broken, ", ") + ". World: " + v.Scope.Name + "."))
 	return b.String()
 }
