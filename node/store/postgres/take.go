@@ -225,7 +225,7 @@ func (t *take) decide(upTo int, refusal string) {
 			outcome = node.Untaken
 		case before[item.From].Takes(item.Epoch, item.Offset):
 			if item.Action == node.Schedule {
-				t.result.Refusal = item.Message.Refusal()
+				t.result.Refusal = item.Refusal()
 			}
 			if t.result.Refusal == "" {
 				outcome = t.decideItem(i)
