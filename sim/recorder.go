@@ -207,6 +207,10 @@ func (j *recorder) struck(f Fault, l *life) {
 		e.Kind = check.Term
 	}
 	j.add(e)
+	if lasts := max(f.For, 0); lasts > 0 && e.Kind == check.Fault {
+		e.Text += " is over"
+		j.world.after(lasts, func() { j.add(e) })
+	}
 }
 
 // submitted tells of a record on an input topic.

@@ -37,7 +37,7 @@ func s18(s *state, e *Event) finding {
 		return s.created(p, e)
 	case Take:
 		r := p.find(place{e.Offset, e.Epoch})
-		if e.Skipped && r != nil && !r.taken && e.Offset >= p.begin && p.lost[r.place] == nil {
+		if e.Skipped && r != nil && !r.taken && !r.gone && e.Offset >= p.begin && p.lost[r.place] == nil {
 			return brokenBy(r.submission, "it is skipped as taken in already, and was not")
 		}
 		return holds()
@@ -54,7 +54,7 @@ func s18(s *state, e *Event) finding {
 	for _, r := range p.between(from, e.Offset) {
 		switch {
 		case r.place.epoch > e.Epoch && e.Epoch != Unknowable: // it is yet to come
-		case r.taken && r.place.offset >= p.checked && !s.settled(r.submission) && r.flaw != Unacknowledged:
+		case r.taken && !r.gone && r.place.offset >= p.checked && !s.settled(r.submission) && r.flaw != Unacknowledged:
 			return brokenBy(r.submission, "a position was moved past it, and it is neither stored nor covered nor rejected")
 		case r.taken || r.gone && (r.told || !s.recorded[Lost]):
 		case r.gone:
