@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"chronos/node/calendar"
 )
 
 // Settings are the values of all settings, as somebody wrote them: the targets of the table.

@@ -13,218 +13,206 @@ import (
 
 	"chronos/node"
 	"chronos/node/store/headers"
+	"chronos/node/store/postgres/marks"
 )
 
-// Present implements node.Store.
-func (s *Store) Present(ctx context.Context, ids []node.MessageID) ([]bool, error) {
+// Claim implements node.Store.
+func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("look for %d messages: %w", len(ids), err)
+	c := claim{store: s, request: request}
+	if err := c.run(ctx); err != nil {
+		return node.ClaimResult{}, fmt.Errorf("claim messages: %w", err)
 	}
-	present := make([]bool, len(ids))
-	for from := 0; from < len(ids); from += batchRows {
-		var places []int
-		var names, topics []string
-		for at, id := range ids[from:min(from+batchRows, len(ids))] {
-			if isStorable(id) {
-				places = append(places, from+at)
-				names, topics = append(names, id.ID), append(topics, id.Topic)
-			}
-		}
-		found, err := collect(ctx, s, func(rows pgx.Rows, place *int) error {
-			return rows.Scan(place)
-		}, presentStatement, names, topics)
-		if err != nil {
-			return nil, fmt.Errorf("look for %d messages: %w", len(ids), err)
-		}
-		for _, place := range found {
-			present[places[place-1]] = true
-		}
-	}
-	return present, nil
-}
-
-// readyRow is a row of readyStatement.
-type readyRow struct {
-	node.Readied
-
-	due     time.Time
-	headers []byte
-}
-
-// Ready implements node.Store.
-func (s *Store) Ready(ctx context.Context, request node.ReadyRequest) ([]node.Readied, error) {
-	ctx, cancel := s.limit(ctx)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("claim messages: %w", err)
-	}
-	rows, err := collect(ctx, s, func(rows pgx.Rows, r *readyRow) error {
-		return rows.Scan(&r.ID, &r.Topic, &r.Incarnation, &r.Deadline, &r.due, &r.Claim.ReadiedAt,
-			&r.headers, &r.Key, &r.Value)
-	}, readyStatement, uuidOf(request.Node), instant(request.Until), request.Limit, request.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("claim messages: %w", err)
-	}
-	slices.SortFunc(rows, func(a, b readyRow) int {
+	slices.SortFunc(c.rows, func(a, b claimedRow) int {
 		return cmp.Or(a.due.Compare(b.due), strings.Compare(a.ID, b.ID), strings.Compare(a.Topic, b.Topic))
 	})
-	readied := make([]node.Readied, 0, len(rows))
-	for i := range rows {
-		r := &rows[i]
-		r.Headers, err = headers.Decode(r.headers)
-		if err != nil {
-			s.report(fmt.Errorf("read message %q for topic %s: %w", r.ID, r.Topic, err))
-			continue
+	result := node.ClaimResult{State: c.state}
+	for i := range c.rows {
+		if r := &c.rows[i]; r.unreadable == nil {
+			result.Messages = append(result.Messages, r.Ready)
+		} else {
+			s.report(fmt.Errorf("read message %q for topic %s: %w", r.ID, r.Topic, r.unreadable))
 		}
-		r.Deadline = r.Deadline.UTC()
-		r.Claim = node.Claim{Ref: r.Ref(), ReadiedAt: r.Claim.ReadiedAt.UTC(), ReadiedBy: request.Node}
-		readied = append(readied, r.Readied)
 	}
-	return readied, nil
+	return result, nil
 }
 
-// Delete implements node.Store.
-func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	ctx, cancel := s.limit(ctx)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("delete %d messages: %w", len(refs), err)
-	}
-	deleted := make([]bool, len(refs))
-	for from := 0; from < len(refs); from += batchRows {
-		if err := s.deleteBatch(ctx, refs[from:min(from+batchRows, len(refs))], deleted[from:]); err != nil {
-			return nil, fmt.Errorf("delete %d messages: %w", len(refs), err)
-		}
-	}
-	return deleted, nil
+// claim is one call of Claim.
+type claim struct {
+	store   *Store
+	request node.ClaimRequest
+
+	rows  []claimedRow
+	state node.State
 }
 
-// deleteBatch executes one delete and notes which refs had a row, of equal ones the first.
-func (s *Store) deleteBatch(ctx context.Context, refs []node.Ref, deleted []bool) error {
-	n := newNames(len(refs))
-	for at, ref := range refs {
-		if _, repeated := n.places[ref]; !repeated {
-			n.add(at, ref)
+// claimedRow is a row of claimStatement.
+type claimedRow struct {
+	node.Ready
+
+	due        time.Time
+	unreadable error
+}
+
+// run claims what the sweep has found, if it was due and has found anything, and then from the marks on.
+func (c *claim) run(ctx context.Context) error {
+	var lanes []string
+	until := instant(c.request.Until)
+	for _, share := range c.request.Lanes {
+		if isText(share.Lane) { // on others nothing can wait, and the server cannot read their names
+			lanes = append(lanes, share.Lane)
 		}
 	}
-	gone, err := collect(ctx, s, scanRef, deleteStatement, n.ids, n.topics, n.incarnations)
+	looks := &c.store.waiting
+	if err := looks.prepare(ctx, lanes, until, c.look); err != nil {
+		return err
+	}
+	if swept, due := looks.next(lanes); due {
+		if err := c.sweep(ctx, swept); err != nil {
+			return err
+		}
+	}
+	var rest stretches
+	for _, lane := range lanes {
+		rest.add(lane, looks.from(lane), until)
+	}
+	start := time.Now()
+	firsts, err := c.claim(ctx, rest)
+	looks.done(lanes, firsts, until, time.Since(start), err)
+	return err
+}
+
+// sweep looks at a slice of a lane below its mark, and claims what waits there.
+func (c *claim) sweep(ctx context.Context, swept sweep) error {
+	from, until := swept.slice.From[0], swept.slice.Until[0]
+	start := time.Now()
+	firsts, gaveUp, err := c.look(ctx, swept.slice.Lanes, from, until)
+	took := time.Since(start)
 	if err != nil {
 		return err
 	}
-	for _, ref := range gone {
-		deleted[n.places[ref]] = true
+	first, found := firsts[swept.slice.Lanes[0]]
+	if found {
+		var stretch stretches
+		stretch.add(swept.slice.Lanes[0], first, until)
+		if _, err := c.claim(ctx, stretch); err != nil {
+			return err
+		}
 	}
+	c.store.waiting.swept(swept, took, gaveUp, found)
 	return nil
 }
 
-// Stuck implements node.Store.
-func (s *Store) Stuck(ctx context.Context, request node.StuckRequest) ([]node.Claim, error) {
-	ctx, cancel := s.limit(ctx)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("look for stuck claims: %w", err)
+// look returns the first message that waits on each lane in a stretch of time, or that this took too long to find out.
+func (c *claim) look(
+	ctx context.Context, lanes []string, from, until time.Time,
+) (firsts map[string]marks.Place, gaveUp bool, err error) {
+	froms, untils := make([]time.Time, len(lanes)), make([]time.Time, len(lanes))
+	for i := range lanes {
+		froms[i], untils[i] = from, until
 	}
-	microseconds := (request.Hold + time.Microsecond - 1).Microseconds()
-	stuck, err := collect(ctx, s, func(rows pgx.Rows, c *node.Claim) error {
-		if err := rows.Scan(&c.ID, &c.Topic, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy); err != nil {
+	limit := fmt.Sprint(marks.SliceLimit.Milliseconds())
+	err = c.store.once(ctx, func() { firsts = map[string]marks.Place{} },
+		step{statement: limitStatement, arguments: []any{limit}},
+		step{statement: lookStatement, arguments: []any{lanes, froms, untils}, read: func(rows pgx.Rows) error {
+			var place int
+			var first marks.Place
+			err := rows.Scan(&place, &first.Due, &first.ID)
+			if err == nil {
+				firsts[lanes[place-1]] = first
+			}
 			return err
-		}
-		c.ReadiedAt = c.ReadiedAt.UTC()
-		return nil
-	}, stuckStatement, microseconds, request.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("look for stuck claims: %w", err)
+		}})
+	if isCancelled(err) {
+		return nil, true, nil
 	}
-	return stuck, nil
+	return firsts, false, err
 }
 
-// Reset implements node.Store.
-func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
-	ctx, cancel := s.limit(ctx)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("reset %d claims: %w", len(releases), err)
-	}
-	reset := make([]bool, len(releases))
-	for from := 0; from < len(releases); {
-		n, err := s.resetBatch(ctx, releases[from:], reset[from:])
-		if err != nil {
-			return nil, fmt.Errorf("reset %d claims: %w", len(releases), err)
-		}
-		from += n
-	}
-	return reset, nil
+// stretches are where to claim on lanes.
+type stretches struct {
+	lanes  []string
+	froms  []marks.Place
+	untils []time.Time
 }
 
-// resetBatch executes one reset for the first n of releases, notes which took effect, and returns n. Of two that name
-// the same message, the second is for the next batch, since it may be by another claim. The same holds for two with
-// one incarnation, by which the statement finds the new due time.
-func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset []bool) (int, error) {
-	n := newNames(min(len(releases), batchRows))
-	seen := map[any]bool{}
-	var readiedAt []time.Time
-	var readiedBy []pgtype.UUID
-	var due []pgtype.Timestamptz
-	end := 0
-	for ; end < len(releases) && end < batchRows; end++ {
-		r := &releases[end]
-		id := node.MessageID{ID: r.ID, Topic: r.Topic}
-		if seen[id] || seen[r.Incarnation] {
-			break
-		}
-		seen[id], seen[r.Incarnation] = true, true
-		if !n.add(end, r.Ref) {
-			continue
-		}
-		readiedAt = append(readiedAt, instant(r.ReadiedAt))
-		readiedBy = append(readiedBy, uuidOf(r.ReadiedBy))
-		due = append(due, pgtype.Timestamptz{Time: instant(r.Due), Valid: !r.Due.IsZero()})
+func (s *stretches) add(lane string, from marks.Place, until time.Time) {
+	s.lanes, s.froms, s.untils = append(s.lanes, lane), append(s.froms, from), append(s.untils, until)
+}
+
+// claim claims as much on each lane as its share allows beside what is claimed already, and returns the first message of
+// each.
+func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]marks.Place, err error) {
+	limits, bytes := make([]int64, len(on.lanes)), make([]int64, len(on.lanes))
+	dues, ids := make([]time.Time, len(on.lanes)), make([]string, len(on.lanes))
+	for i, lane := range on.lanes {
+		limits[i], bytes[i] = c.left(lane)
+		dues[i], ids[i] = on.froms[i].Due, on.froms[i].ID
 	}
-	waiting, err := collect(ctx, s, scanRef, resetStatement,
-		n.ids, n.topics, n.incarnations, readiedAt, readiedBy, due)
+	kept := len(c.rows)
+	err = c.store.once(ctx, func() { c.rows, c.state = c.rows[:kept], node.State{} },
+		step{statement: claimsLock},
+		step{
+			statement: claimStatement,
+			arguments: []any{
+				uuidOf(c.request.Node), c.request.Hold.Microseconds(), on.lanes, limits, bytes, dues, ids, on.untils,
+			},
+			read: c.read,
+		},
+		stateStep(&c.state, new(time.Time)))
+	if err == nil && c.state.Lineage == 0 {
+		err = errNoStore
+	}
+	firsts = map[string]marks.Place{}
+	for i := range c.rows[kept:] {
+		r := &c.rows[kept+i]
+		place := marks.Place{Due: r.due, ID: r.ID}
+		if first, found := firsts[r.Topic]; !found || place.Before(first) {
+			firsts[r.Topic] = place
+		}
+	}
+	return firsts, err
+}
+
+// left returns what the share of a lane still allows.
+func (c *claim) left(lane string) (limit, bytes int64) {
+	for _, share := range c.request.Lanes {
+		if share.Lane == lane {
+			limit, bytes = int64(share.Limit), int64(share.Bytes)
+		}
+	}
+	for i := range c.rows {
+		if r := &c.rows[i]; r.Topic == lane {
+			limit, bytes = limit-1, bytes-int64(r.Size())
+		}
+	}
+	return max(limit, 0), bytes
+}
+
+func (c *claim) read(rows pgx.Rows) error {
+	var r claimedRow
+	var text []byte
+	var topic pgtype.Text
+	var partition pgtype.Int4
+	var offset pgtype.Int8
+	err := rows.Scan(&r.ID, &r.Topic, &r.Incarnation, &r.Deadline, &r.due, &r.Claim.ReadiedAt, &r.Claim.Expires,
+		&r.Attempts, &topic, &partition, &offset, &text, &r.Key, &r.Value)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for _, ref := range waiting {
-		reset[n.places[ref]] = true
+	r.Headers, r.unreadable = headers.Decode(text)
+	r.Deadline, r.due = r.Deadline.UTC(), r.due.UTC()
+	r.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
+	r.Claim = node.Claim{
+		Ref: r.Ref(), ReadiedAt: r.Claim.ReadiedAt.UTC(), ReadiedBy: c.request.Node, Expires: r.Claim.Expires.UTC(),
 	}
-	return end, nil
+	c.rows = append(c.rows, r)
+	return nil
 }
 
 func (s *Store) report(err error) {
 	if s.options.Report != nil {
 		s.options.Report(err)
 	}
-}
-
-// names are refs as arguments, a slice for each part, and where in the batch they are.
-type names struct {
-	ids, topics  []string
-	incarnations []pgtype.UUID
-	places       map[node.Ref]int
-}
-
-func newNames(n int) *names {
-	return &names{
-		ids: make([]string, 0, n), topics: make([]string, 0, n), incarnations: make([]pgtype.UUID, 0, n),
-		places: make(map[node.Ref]int, n),
-	}
-}
-
-// add takes in a ref, unless the table can have no such row, and returns whether it did.
-func (n *names) add(place int, ref node.Ref) bool {
-	if !isStorable(node.MessageID{ID: ref.ID, Topic: ref.Topic}) {
-		return false
-	}
-	n.ids = append(n.ids, ref.ID)
-	n.topics = append(n.topics, ref.Topic)
-	n.incarnations = append(n.incarnations, uuidOf(ref.Incarnation))
-	n.places[ref] = place
-	return true
-}
-
-func scanRef(rows pgx.Rows, ref *node.Ref) error {
-	return rows.Scan(&ref.ID, &ref.Topic, &ref.Incarnation)
 }

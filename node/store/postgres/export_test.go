@@ -9,13 +9,26 @@ import (
 // Statements are the texts of all statements.
 func Statements() map[string]string {
 	return map[string]string{
-		"insert": insertStatement, "lookup": lookupStatement, "present": presentStatement,
-		"ready": readyStatement, "delete": deleteStatement, "stuck": stuckStatement, "reset": resetStatement,
+		"lock_partitions": lockPartitionsStatement, "positions": positionsStatement,
+		"lock_messages": lockMessagesStatement, "state": stateStatement, "insert": insertStatement,
+		"move": moveStatement, "forget": forgetStatement, "mark": markStatement,
+		"lock_store": lockStoreStatement, "bind": bindStatement, "begin_lineage": beginStatement,
+		"add_partitions": addPartitionsStatement, "add_positions": addPositionsStatement,
+		"lock_all": lockAllStatement, "count": countStatement,
+		"claim": claimStatement, "look": lookStatement, "delete": deleteStatement, "expired": expiredStatement,
+		"reset": resetStatement,
 	}
 }
 
 // Run executes a statement as the calls of s do, and returns its rows, of one text each.
-func Run(ctx context.Context, s *Store, statement string, arguments ...any) ([]string, error) {
-	return collect(ctx, s, func(rows pgx.Rows, text *string) error { return rows.Scan(text) },
-		statement, arguments...)
+func Run(ctx context.Context, s *Store, statement string, arguments ...any) (list []string, err error) {
+	err = s.once(ctx, func() { list = nil }, step{
+		statement: statement, arguments: arguments, read: func(rows pgx.Rows) error {
+			var text string
+			err := rows.Scan(&text)
+			list = append(list, text)
+			return err
+		},
+	})
+	return list, err
 }

@@ -1,19 +1,29 @@
-// Package postgres is the store that nodes share: one table, hanger, in a PostgreSQL server of version 14 or later.
-// The schema is in the package migrations.
+// Package postgres is the store that nodes share: the tables messages, partitions, positions and store in a
+// PostgreSQL server of version 14 or later. The schema is in the package migrations.
 //
 // # Statements
 //
-// Every call is one statement for each batch, in a transaction of its own under READ COMMITTED: no transaction is
-// ever held open while something else happens. A node that stops holds up nobody, but for one that stops while an
-// answer is on its way, whose session the server's network gives up after twice the time limit. Three things
-// make the statements right, and statements.go says of each how:
+// Every call is one message to the server for each batch, and one transaction under READ COMMITTED. A take has two
+// messages, as what it writes depends on what it finds, and is the only call that holds a transaction open in between:
+// a node that stops there holds up the takes of the same partitions, until the server ends its session after the
+// time limit. So does one that stops while an answer is on its way, whose session the server's network gives up after
+// twice that. Three things make the statements right, and statements.go says of each how:
 //
 //   - Where two sessions want the same row, the later one waits for the earlier one and then looks again at what that
-//     has left, or skips the row, which is for Ready only.
-//   - Rows are locked in the order of their ids, then topics, so that batches cannot deadlock.
+//     has left, or skips the row, which is for Claim only.
+//   - Rows are locked in one order, partitions first and then messages by id and topic, so that batches do not
+//     deadlock. Where they do after all, the victim tries again.
 //   - Each statement can be executed by one plan only, whatever the server believes about the size of the table. A
 //     queue is empty at one moment and holds a million rows at the next, and a plan for an empty table that is
 //     kept for the full one brings everything to a halt.
+//
+// # What an answer rests on
+//
+// A commit waits for the synchronous standby, if there is one, and can be cancelled while it waits. Then it has happened
+// here, where everybody sees it, and perhaps not there. So an answer that rests on what somebody else has committed
+// waits as well: a take locks its partitions, which is written to the log, even if it has nothing else to write; and
+// a delete or a reset that finds nothing writes an empty message to the log before it says so. Positions and Expired
+// do not wait: nothing rests on what they say before a take or a reset has confirmed it.
 //
 // # Time limits
 //
@@ -31,7 +41,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -54,6 +63,9 @@ type Store struct {
 	// carries them.
 	preamble string
 	values   []any
+
+	waiting looks // for messages that fall due
+	expired looks // for claims that have expired
 }
 
 var _ node.Store = (*Store)(nil)
@@ -169,6 +181,7 @@ func (s *Store) Pool() *pgxpool.Pool {
 func (s *Store) configure(config *pgx.ConnConfig) {
 	common(config, s.options)
 	config.ValidateConnect = validate
+	config.OnNotice = notice
 	if config.ConnectTimeout <= 0 || config.ConnectTimeout > s.options.Timeout {
 		config.ConnectTimeout = s.options.Timeout
 	}
@@ -177,6 +190,8 @@ func (s *Store) configure(config *pgx.ConnConfig) {
 	}
 	settings := append(planSettings(),
 		setting{"statement_timeout", milliseconds(80)}, setting{"lock_timeout", milliseconds(70)},
+		// A node that stops between two statements of a transaction must not keep its peers from a partition.
+		setting{"idle_in_transaction_session_timeout", milliseconds(100)},
 		// A role or a database may have defaults of its own, but what was acknowledged has to be on the disk.
 		setting{"synchronous_commit", "on"},
 		setting{"bytea_output", "hex"},
@@ -262,123 +277,4 @@ func common(config *pgx.ConnConfig, options Options) {
 // limit returns ctx with the time limit of one call. It keeps a twentieth in reserve for coming back.
 func (s *Store) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.options.Timeout-s.options.Timeout/20)
-}
-
-// tries is how often a statement is sent that had no effect for a reason that passes.
-const tries = 4
-
-// collect executes a statement and returns its rows as scan reads them.
-func collect[T any](
-	ctx context.Context, s *Store, scan func(pgx.Rows, *T) error, statement string, arguments ...any,
-) ([]T, error) {
-	for try := 1; ; try++ {
-		list, err := collectOnce(ctx, s, scan, statement, arguments)
-		if err == nil {
-			return list, nil
-		}
-		if isDead(ctx, err) {
-			s.pool.Reset()
-		}
-		if try == tries || ctx.Err() != nil || !hadNoEffect(err) {
-			return nil, err
-		}
-	}
-}
-
-func collectOnce[T any](
-	ctx context.Context, s *Store, scan func(pgx.Rows, *T) error, statement string, arguments []any,
-) ([]T, error) {
-	if !s.options.PgBouncer {
-		rows, err := s.pool.Query(ctx, statement, arguments...)
-		if err != nil {
-			return nil, err
-		}
-		return read(rows, scan)
-	}
-
-	// One message to the server and one back. If it fails half-way, the transaction is left open and failed, and the
-	// pool closes the connection, which ends it.
-	batch := &pgx.Batch{}
-	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-	batch.Queue(s.preamble, s.values...)
-	batch.Queue(statement, arguments...)
-	batch.Queue("COMMIT")
-	results := s.pool.SendBatch(ctx, batch)
-	list, err := func() ([]T, error) {
-		for range 2 {
-			if _, err := results.Exec(); err != nil {
-				return nil, err
-			}
-		}
-		rows, err := results.Query()
-		if err != nil {
-			return nil, err
-		}
-		list, err := read(rows, scan)
-		if err != nil {
-			return nil, err
-		}
-		_, err = results.Exec()
-		return list, err
-	}()
-	if closeErr := results.Close(); err == nil {
-		err = closeErr
-	}
-	return list, err
-}
-
-// read reads rows to their end and closes them.
-func read[T any](rows pgx.Rows, scan func(pgx.Rows, *T) error) ([]T, error) {
-	defer rows.Close()
-	var list []T
-	for rows.Next() {
-		var one T
-		if err := scan(rows, &one); err != nil {
-			return nil, err
-		}
-		list = append(list, one)
-	}
-	return list, rows.Err()
-}
-
-// isDead says whether err shows that the server has gone, is going, or is no longer the primary. A server that
-// says anything else is alive, and a caller that does not want to wait proves nothing.
-func isDead(ctx context.Context, err error) bool {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return false
-	}
-	answer, is := errors.AsType[*pgconn.PgError](err)
-	if !is {
-		return true
-	}
-	switch answer.Code {
-	case "57P01", "57P02", "57P03", "57P05", // shutdown, crash, start, idle session ended
-		"25006": // read-only: a primary has become a replica
-		return true
-	}
-	return answer.Code[:2] == "08" // connection exception
-}
-
-// hadNoEffect says whether err is of a statement that has surely done nothing, and that is worth sending again
-// at once.
-func hadNoEffect(err error) bool {
-	if answer, is := errors.AsType[*pgconn.PgError](err); is {
-		return answer.Code == "40P01" || answer.Code == "40001" // deadlock, serialization
-	}
-	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	return !connecting && pgconn.SafeToRetry(err)
-}
-
-// isRefusal says whether err is about the data of a statement, so that sending the same again is of no use.
-func isRefusal(err error) bool {
-	answer, is := errors.AsType[*pgconn.PgError](err)
-	if !is {
-		return false
-	}
-	switch answer.Code[:2] {
-	case "22", // data exception
-		"54": // program limit exceeded
-		return true
-	}
-	return answer.Code == "23514" // a check of the table
 }

@@ -127,25 +127,30 @@ func exec(t testing.TB, address, statements string) {
 func dump(t testing.TB, conn *pgx.Conn) []memory.Row {
 	t.Helper()
 	rows, err := conn.Query(context.Background(), `
-SELECT id, topic, incarnation, deadline, due_at, readied_at, readied_by, message_size, message_headers::text,
-  message_key, message_value FROM hanger ORDER BY id, topic`)
+SELECT id, topic, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+  source_topic, source_partition, source_offset, message_size, message_headers::text, message_key, message_value
+FROM messages ORDER BY id, topic`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	list, err := pgx.CollectRows(rows, func(rows pgx.CollectableRow) (memory.Row, error) {
 		var r memory.Row
-		var readiedAt pgtype.Timestamptz
+		var readiedAt, expires pgtype.Timestamptz
 		var readiedBy pgtype.UUID
+		var topic pgtype.Text
+		var partition pgtype.Int4
+		var offset pgtype.Int8
 		var size int
 		var text []byte
 		err := rows.Scan(&r.ID, &r.Topic, &r.Incarnation, &r.Deadline, &r.Due, &readiedAt, &readiedBy,
-			&size, &text, &r.Key, &r.Value)
+			&expires, &r.Attempts, &topic, &partition, &offset, &size, &text, &r.Key, &r.Value)
 		if err != nil {
 			return r, err
 		}
 		r.Deadline, r.Due = r.Deadline.UTC(), r.Due.UTC()
+		r.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
 		if readiedAt.Valid {
-			r.ReadiedAt, r.ReadiedBy = readiedAt.Time.UTC(), readiedBy.Bytes
+			r.ReadiedAt, r.ReadiedBy, r.Expires = readiedAt.Time.UTC(), readiedBy.Bytes, expires.Time.UTC()
 		}
 		r.Headers, err = headers.Decode(text)
 		if size != r.Size() {
@@ -178,22 +183,38 @@ func begin(t testing.TB, address string) *session {
 // Insert implements storetest.Session.
 func (s *session) Insert(m node.Message) {
 	s.t.Helper()
-	s.exec(`INSERT INTO hanger (id, topic, incarnation, deadline, due_at, message_size, message_headers,
+	s.exec(`INSERT INTO messages (id, topic, incarnation, deadline, due_at, message_size, message_headers,
   message_key, message_value) VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8)`,
 		m.ID, m.Topic, m.Incarnation, m.Deadline, m.Size(), string(headers.Encode(m.Headers)), m.Key, m.Value)
+}
+
+// Move implements storetest.Session.
+func (s *session) Move(place node.Place) {
+	s.t.Helper()
+	var turn int64
+	err := s.tx.QueryRow(context.Background(), `SELECT turn FROM positions WHERE topic_id = $1 AND partition = $2
+ORDER BY turn DESC LIMIT 1`, place.TopicID, place.Number).Scan(&turn)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.exec(`SELECT FROM partitions WHERE topic_id = $1 AND partition = $2 FOR UPDATE`, place.TopicID, place.Number)
+	s.exec(`INSERT INTO positions (topic_id, partition, turn, epoch, next_offset) VALUES ($1, $2, $3, $4, $5)`,
+		place.TopicID, place.Number, turn+1, place.Epoch, place.Offset)
+	s.exec(`DELETE FROM positions WHERE topic_id = $1 AND partition = $2 AND turn = $3`,
+		place.TopicID, place.Number, turn)
 }
 
 // Delete implements storetest.Session.
 func (s *session) Delete(ref node.Ref) {
 	s.t.Helper()
-	s.exec(`DELETE FROM hanger WHERE id = $1 AND topic = $2 AND incarnation = $3`,
+	s.exec(`DELETE FROM messages WHERE id = $1 AND topic = $2 AND incarnation = $3`,
 		ref.ID, ref.Topic, ref.Incarnation)
 }
 
 // Claim implements storetest.Session.
 func (s *session) Claim(ref node.Ref, owner uuid.UUID) {
 	s.t.Helper()
-	s.exec(`UPDATE hanger SET readied_at = clock_timestamp(), readied_by = $4
+	s.exec(`UPDATE messages SET (readied_at, readied_by, expires_at) = (SELECT now, $4::uuid, now FROM clock_timestamp() AS now)
 WHERE id = $1 AND topic = $2 AND incarnation = $3`, ref.ID, ref.Topic, ref.Incarnation, owner)
 }
 

@@ -1,10 +1,10 @@
 package postgres
 
-// The table has three indexes, and each statement enters it through exactly one of them:
+// The table of messages has three indexes, and each statement enters it through exactly one of them:
 //
-//	hanger_pkey     (id, topic)                                  insert, lookup, present, delete, reset
-//	hanger_waiting  (due_at, id, topic) where it waits           ready
-//	hanger_ready    (readied_at)        where it is ready        stuck
+//	messages_pkey     (id, topic)                             take, delete, reset
+//	messages_waiting  (topic, due_at, id) where it waits      claim, look
+//	messages_claimed  (expires_at)        where it is claimed expired
 //
 // That no other plan is possible is by construction. Sequential and bitmap scans are switched off. A partial index
 // serves only a statement whose condition implies the index's, and a condition on readied_at appears only where
@@ -12,79 +12,217 @@ package postgres
 // would read the whole table once it takes the table for empty.
 //
 // Arrays are arguments, so that a statement is the same text, and the same plan, for every number of messages.
-const (
-	// insertStatement waits for a transaction that is inserting or deleting an id, and then goes by its outcome. Of
-	// two rows of one batch with the same id and topic, the first is inserted and the second is not.
-	insertStatement = `
-INSERT INTO hanger (id, topic, incarnation, deadline, due_at, readied_at, readied_by,
-  message_size, message_headers, message_key, message_value)
-SELECT u.id, u.topic, u.incarnation, u.deadline, u.deadline,
-  CASE WHEN u.readied THEN clock_timestamp() END, CASE WHEN u.readied THEN $1::uuid END,
-  u.size, u.headers::jsonb, u.key, u.value
-FROM unnest($2::text[], $3::text[], $4::uuid[], $5::timestamptz[], $6::boolean[],
-  $7::integer[], $8::text[], $9::bytea[], $10::bytea[])
-  AS u (id, topic, incarnation, deadline, readied, size, headers, key, value)
-ON CONFLICT (id, topic) DO NOTHING
-RETURNING id, topic, incarnation, readied_at`
 
-	// lookupStatement tells what was in the way of inserts. The subquery's OFFSET keeps it a lookup.
-	lookupStatement = `
-SELECT u.place, h.incarnation, h.readied_at, h.readied_by
+// The statements of a take, in their order.
+const (
+	// lockPartitionsStatement puts the takes of each partition in a row. It locks in the order of the key, so that takes
+	// cannot deadlock. A lock is written to the log, so that the commit waits for a synchronous standby whatever else
+	// the take does; that is what an answer rests on when all of its records were taken in before.
+	lockPartitionsStatement = `
+SELECT u.place, p.mark
+FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS u (topic_id, partition, place)
+CROSS JOIN LATERAL (
+  SELECT mark FROM partitions WHERE topic_id = u.topic_id AND partition = u.partition FOR UPDATE
+) AS p`
+
+	// positionsStatement reads the last row of each partition: one descent of the index each. It is a statement of its
+	// own, after that with the locks, because a statement sees only what was committed when it began.
+	positionsStatement = `
+SELECT u.place, p.turn, p.epoch, p.next_offset
+FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS u (topic_id, partition, place)
+CROSS JOIN LATERAL (
+  SELECT turn, epoch, next_offset FROM positions
+  WHERE topic_id = u.topic_id AND partition = u.partition ORDER BY turn DESC LIMIT 1
+) AS p`
+
+	// lockMessagesStatement locks the rows that are there already, in the order of its arguments, which is that of
+	// their names.
+	lockMessagesStatement = `
+SELECT u.place, m.incarnation, m.readied_at, m.readied_by, m.expires_at
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, topic, place)
 CROSS JOIN LATERAL (
-  SELECT incarnation, readied_at, readied_by FROM hanger WHERE id = u.id AND topic = u.topic OFFSET 0
-) AS h`
+  SELECT incarnation, readied_at, readied_by, expires_at FROM messages
+  WHERE id = u.id AND topic = u.topic FOR UPDATE
+) AS m`
 
-	presentStatement = `
-SELECT u.place
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, topic, place)
-CROSS JOIN LATERAL (SELECT FROM hanger WHERE id = u.id AND topic = u.topic OFFSET 0) AS h`
+	// stateStatement tells what the store is, and the time.
+	stateStatement = `
+SELECT lineage, gate > clock_timestamp() OR EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL),
+  timeline <> ` + currentTimeline + `, clock_timestamp()
+FROM store WHERE single`
 
-	// readyStatement locks the first rows that fall due and that nobody else has locked, keeps as many as the bytes
-	// allow, and claims these. = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every
-	// row, and lock and claim others each time (hazard H22).
+	// insertStatement waits for a transaction that is inserting or deleting an id, and fails when that leaves a row: the
+	// take that met it begins anew.
+	insertStatement = `
+INSERT INTO messages (id, topic, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+  source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value)
+SELECT u.id, u.topic, u.incarnation, u.deadline, u.deadline,
+  CASE WHEN u.claimed THEN $2::timestamptz END, CASE WHEN u.claimed THEN $1::uuid END,
+  CASE WHEN u.claimed THEN $3::timestamptz END, u.claimed::integer,
+  u.source_topic, u.source_partition, u.source_offset, u.size, u.headers::jsonb, u.key, u.value
+FROM unnest($4::text[], $5::text[], $6::uuid[], $7::timestamptz[], $8::boolean[],
+  $9::text[], $10::integer[], $11::bigint[], $12::integer[], $13::text[], $14::bytea[], $15::bytea[])
+  AS u (id, topic, incarnation, deadline, claimed,
+    source_topic, source_partition, source_offset, size, headers, key, value)`
+
+	// moveStatement adds the row of the next turn, and forgetStatement deletes the one before.
+	moveStatement = `
+INSERT INTO positions (topic_id, partition, turn, epoch, next_offset)
+SELECT * FROM unnest($1::uuid[], $2::integer[], $3::bigint[], $4::integer[], $5::bigint[])`
+
+	forgetStatement = `
+DELETE FROM positions
+WHERE ctid = ANY (ARRAY(
+  SELECT p.place
+  FROM unnest($1::uuid[], $2::integer[], $3::bigint[]) AS u (topic_id, partition, turn)
+  CROSS JOIN LATERAL (
+    SELECT ctid AS place FROM positions
+    WHERE topic_id = u.topic_id AND partition = u.partition AND turn = u.turn OFFSET 0
+  ) AS p
+))`
+
+	// markStatement sets marks, or removes them.
+	markStatement = `
+UPDATE partitions SET mark = (
+  SELECT u.mark FROM unnest($1::uuid[], $2::integer[], $3::bigint[]) AS u (topic_id, partition, mark)
+  WHERE u.topic_id = partitions.topic_id AND u.partition = partitions.partition
+)
+WHERE topic_id = ANY ($1::uuid[])
+  AND ((topic_id, partition) IN (SELECT * FROM unnest($1::uuid[], $2::integer[]))) IS TRUE`
+)
+
+// The statements about the store as a whole.
+const (
+	// currentTimeline is the server's timeline, the first part of the name of the file that it writes its log to.
+	// Everybody may ask for that, unlike for the control file.
+	currentTimeline = "substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"
+
+	// lockStoreStatement also makes the commit wait for a synchronous standby, like the lock of a partition.
+	lockStoreStatement = "SELECT cluster, consumer_group, adopting, lineage FROM store WHERE single FOR UPDATE"
+
+	bindStatement = "UPDATE store SET cluster = $1, consumer_group = $2, adopting = $3 WHERE single"
+
+	beginStatement = `
+UPDATE store SET lineage = $1, timeline = ` + currentTimeline + `,
+  gate = clock_timestamp() + $2::bigint * interval '1 microsecond'
+WHERE single`
+
+	// addPartitionsStatement and addPositionsStatement give a position to what has none. They are called in this order,
+	// with the locks of the partitions in between.
+	addPartitionsStatement = `
+INSERT INTO partitions (topic_id, partition, topic)
+SELECT * FROM unnest($1::uuid[], $2::integer[], $3::text[]) ON CONFLICT DO NOTHING`
+
+	addPositionsStatement = `
+INSERT INTO positions (topic_id, partition, turn, epoch, next_offset)
+SELECT u.topic_id, u.partition, 1, u.epoch, u.next_offset
+FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::bigint[]) AS u (topic_id, partition, epoch, next_offset)
+CROSS JOIN LATERAL (
+  SELECT count(*) AS n FROM positions WHERE topic_id = u.topic_id AND partition = u.partition
+) AS p
+WHERE p.n = 0`
+
+	// lockAllStatement locks in the order of the key, like takes.
+	lockAllStatement = "SELECT topic_id, partition, mark FROM partitions ORDER BY topic_id, partition FOR UPDATE"
+
+	countStatement = "SELECT count(*) FROM partitions WHERE topic_id >= '00000000-0000-0000-0000-000000000000'"
+
+	// claimsLock and lineageLock keep apart the beginning of a lineage, which waits until all claims under way have
+	// been made, and claims, which then see that it has begun. They last until the end of the transaction.
+	claimsLock  = "SELECT pg_advisory_xact_lock_shared('store'::regclass::oid::integer, 0)"
+	lineageLock = "SELECT pg_advisory_xact_lock('store'::regclass::oid::integer, 0)"
+
+	// confirmStatement writes to the log, for nothing else than that the commit waits for a synchronous standby.
+	confirmStatement = "SELECT pg_logical_emit_message(true, 'chronos', '')"
+)
+
+// The statements of a claim by lanes. See docs/adr/0009-looks-start-at-a-mark.md for why each lane has a place to look
+// from.
+const (
+	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on (from_due, from_id)
+	// up to a due time, as many as its limit and its bytes allow. $1 is the node, $2 the hold time in microseconds, and
+	// the lanes are arrays. It looks at nothing while the store catches up or is suspect.
+	//
+	// = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every row, and lock and claim others
+	// each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts, and no
+	// entry before that is touched.
 	//
 	// A row that changes between the look at the index and the lock is looked at again, so a row that another node has
 	// just claimed is not locked. A row that has just been put off is locked but not claimed, because its ctid is
 	// that of a version that this statement cannot see; the next call gets it. The last condition is implied. It
 	// names readied_by so that no index but the ctid leads to the rows.
-	readyStatement = `
-UPDATE hanger SET readied_at = clock_timestamp(), readied_by = $1::uuid
+	claimStatement = `
+UPDATE messages SET attempts = attempts + 1, (readied_at, readied_by, expires_at) = (
+  SELECT clock.now, $1::uuid, clock.now + $2::bigint * interval '1 microsecond'
+  FROM (SELECT clock_timestamp() AS now) AS clock
+)
 WHERE ctid = ANY (ARRAY(
-  SELECT sized.place FROM (
+  SELECT sized.place
+  FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
+    AS lane (topic, most, bytes, from_due, from_id, until)
+  CROSS JOIN LATERAL (
     SELECT locked.place, sum(locked.message_size) OVER (
-      ORDER BY locked.due_at, locked.id, locked.topic ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+      ORDER BY locked.due_at, locked.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS before
     FROM (
-      SELECT ctid AS place, due_at, id, topic, message_size FROM hanger
-      WHERE readied_at IS NULL AND due_at <= $2::timestamptz
-      ORDER BY due_at, id, topic LIMIT $3::bigint FOR UPDATE SKIP LOCKED
+      SELECT ctid AS place, due_at, id, message_size FROM messages
+      WHERE topic = lane.topic AND readied_at IS NULL
+        AND (due_at, id) >= (lane.from_due, lane.from_id) AND due_at <= lane.until
+      ORDER BY topic, due_at, id LIMIT lane.most FOR UPDATE SKIP LOCKED
     ) AS locked
   ) AS sized
-  WHERE coalesce(sized.before, 0) < $4::bigint
+  WHERE coalesce(sized.before, 0) < lane.bytes AND (
+    SELECT gate <= clock_timestamp() AND timeline = ` + currentTimeline + `
+      AND NOT EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL)
+    FROM store WHERE single
+  )
 )) AND readied_by IS NULL
-RETURNING id, topic, incarnation, deadline, due_at, readied_at,
-  message_headers::text, message_key, message_value`
+RETURNING id, topic, incarnation, deadline, due_at, readied_at, expires_at, attempts,
+  source_topic, source_partition, source_offset, message_headers::text, message_key, message_value`
 
+	// lookStatement tells for each lane the first row that waits between two due times, whoever has locked it. It sends
+	// no payloads, so that the time it takes is that of wading through dead entries.
+	lookStatement = `
+SELECT lane.place, found.due_at, found.id
+FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[])
+  WITH ORDINALITY AS lane (topic, from_due, until, place)
+CROSS JOIN LATERAL (
+  SELECT due_at, id FROM messages
+  WHERE topic = lane.topic AND readied_at IS NULL AND due_at >= lane.from_due AND due_at <= lane.until
+  ORDER BY topic, due_at, id LIMIT 1
+) AS found`
+
+	// limitStatement gives the statements after it in the transaction a time limit of their own, in milliseconds.
+	limitStatement = "SELECT set_config('statement_timeout', $1, true)"
+)
+
+// The statements about claims.
+const (
 	// deleteStatement enters by the ids, in their order, and compares all three parts of the names with a hash table.
 	// IS TRUE keeps that from being turned into a join. It waits for whoever has locked a row, and then looks again.
 	deleteStatement = `
-DELETE FROM hanger
+DELETE FROM messages
 WHERE id = ANY ($1::text[])
   AND ((id, topic, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
 RETURNING id, topic, incarnation`
 
-	// stuckStatement reads the clock once, so that the index can be asked for what is older.
-	stuckStatement = `
-SELECT id, topic, incarnation, readied_at, readied_by FROM hanger
-WHERE readied_at <= (SELECT clock_timestamp()) - $1::bigint * interval '1 microsecond'
-ORDER BY readied_at LIMIT $2::bigint`
+	// expiredStatement reads the clock once, so that the index can be asked for what lies before it.
+	expiredStatement = `
+SELECT id, topic, incarnation, readied_at, readied_by, expires_at FROM messages
+WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz
+  AND expires_at <= (SELECT least(clock_timestamp(), $2::timestamptz))
+ORDER BY expires_at LIMIT $3::bigint`
+
+	clockStatement = "SELECT clock_timestamp()"
 
 	// resetStatement is like deleteStatement. A join on readied_at would enter by that index, in which all
 	// claims of one moment are neighbours, and read these for each row.
 	resetStatement = `
-UPDATE hanger SET readied_at = NULL, readied_by = NULL,
-  due_at = coalesce(($6::timestamptz[])[array_position($3::uuid[], incarnation)], due_at)
+UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL, (due_at, attempts) = (
+  SELECT coalesce(($6::timestamptz[])[own.place], due_at),
+    CASE WHEN ($7::boolean[])[own.place] THEN greatest(attempts - 1, 0) ELSE attempts END
+  FROM (SELECT array_position($3::uuid[], incarnation) AS place) AS own
+)
 WHERE id = ANY ($1::text[])
   AND ((id, topic, incarnation, readied_at, readied_by) IN (
     SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[], $5::uuid[])

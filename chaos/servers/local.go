@@ -1,10 +1,11 @@
-package chaos
+package servers
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -35,7 +36,7 @@ printf '%s\n' "$java" "$kafka_home" "$(class_archive "$java")" "$(find_postgres)
 
 // openLocal finds the programs, and has them installed if need be.
 func openLocal(ctx context.Context, dir string, say io.Writer) (backend, error) {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +60,8 @@ func openLocal(ctx context.Context, dir string, say io.Writer) (backend, error) 
 	}, nil
 }
 
-// repository returns the root of the repository, from any folder in it.
-func repository() (string, error) {
+// Repository returns the root of the repository, from any folder in it.
+func Repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find the repository: %w", err)
@@ -76,27 +77,33 @@ func repository() (string, error) {
 	}
 }
 
-func (b *localBackend) name() string { return Processes }
-
 // localServer is a server that is a process.
 type localServer struct {
-	*process
+	*Process
 
 	stopSignal syscall.Signal
 }
 
-func (s *localServer) start(context.Context) error { return s.process.start() }
-func (s *localServer) kill(context.Context) error  { return s.process.kill() }
-func (s *localServer) stop(context.Context) error {
-	return s.process.stop(s.stopSignal, 20*time.Second)
+func (s *localServer) Start(context.Context) error { return s.Process.Start() }
+func (s *localServer) Kill(context.Context) error  { return s.Process.Kill() }
+func (s *localServer) Stop(context.Context) error {
+	return s.Process.Stop(s.stopSignal, 20*time.Second)
 }
-func (s *localServer) freeze(context.Context) error { s.signalTree(syscall.SIGSTOP); return nil }
-func (s *localServer) thaw(context.Context) error   { s.signalTree(syscall.SIGCONT); return nil }
 
-func (b *localBackend) broker(ctx context.Context, spec brokerSpec) (server, error) {
-	dir := filepath.Join(b.dir, "kafka-"+strconv.Itoa(spec.number))
+func (s *localServer) Freeze(context.Context) error {
+	s.SignalTree(syscall.SIGSTOP)
+	return nil
+}
+
+func (s *localServer) Thaw(context.Context) error {
+	s.SignalTree(syscall.SIGCONT)
+	return nil
+}
+
+func (b *localBackend) broker(ctx context.Context, spec brokerSpec) (Server, error) {
+	dir := filepath.Join(b.dir, spec.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of broker %d: %w", spec.number, err)
+		return nil, fmt.Errorf("make the folder of %s: %w", spec.name, err)
 	}
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(spec.properties)) {
@@ -105,7 +112,7 @@ func (b *localBackend) broker(ctx context.Context, spec brokerSpec) (server, err
 	fmt.Fprintf(&text, "log.dirs=%s\n", filepath.Join(dir, "data"))
 	properties := filepath.Join(dir, "server.properties")
 	if err := os.WriteFile(properties, []byte(text.String()), 0o600); err != nil {
-		return nil, fmt.Errorf("write the properties of broker %d: %w", spec.number, err)
+		return nil, fmt.Errorf("write the properties of %s: %w", spec.name, err)
 	}
 	jvm := append(slices.Clone(b.jvm), "-Djava.io.tmpdir="+dir)
 	if _, err := os.Stat(b.archive); err == nil {
@@ -113,13 +120,13 @@ func (b *localBackend) broker(ctx context.Context, spec brokerSpec) (server, err
 	}
 	jvm = append(jvm, "-cp", filepath.Join(b.home, "libs/*"))
 	format := exec.CommandContext(ctx, b.java, append(slices.Clone(jvm),
-		"kafka.tools.StorageTool", "format", "-t", clusterID, "-c", properties)...)
+		"kafka.tools.StorageTool", "format", "-t", spec.cluster, "-c", properties)...)
 	if out, err := format.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("format the data of broker %d: %w: %s", spec.number, err, out)
+		return nil, fmt.Errorf("format the data of %s: %w: %s", spec.name, err, out)
 	}
 	s := &localServer{
-		process: &process{
-			command: append(append([]string{b.java}, jvm...), "kafka.Kafka", properties), dir: dir, log: spec.log,
+		Process: &Process{
+			Command: append(append([]string{b.java}, jvm...), "kafka.Kafka", properties), Dir: dir, Log: spec.log,
 		},
 		stopSignal: syscall.SIGTERM,
 	}
@@ -127,40 +134,29 @@ func (b *localBackend) broker(ctx context.Context, spec brokerSpec) (server, err
 	return s, nil
 }
 
-func (b *localBackend) database(ctx context.Context, spec databaseSpec) (server, error) {
-	dir := filepath.Join(b.dir, "postgres")
+func (b *localBackend) database(ctx context.Context, spec databaseSpec) (Server, error) {
+	dir := filepath.Join(b.dir, spec.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of Postgres: %w", err)
 	}
-	password := filepath.Join(dir, "password")
-	if err := os.WriteFile(password, []byte(spec.password), 0o600); err != nil {
-		return nil, fmt.Errorf("write the password of Postgres: %w", err)
-	}
-	who, err := postgresUser()
+	who, err := PostgresUser()
 	if err != nil {
 		return nil, err
 	}
-	binaries := b.postgres
+	binaries, err := b.binaries(who)
+	if err != nil {
+		return nil, err
+	}
 	if who != nil {
-		// Postgres refuses to be root, and another user may not be let into the repository.
-		if strings.HasPrefix(binaries, filepath.Dir(b.home)) {
-			if err := os.CopyFS(filepath.Join(dir, "binaries"), os.DirFS(filepath.Dir(binaries))); err != nil {
-				return nil, fmt.Errorf("copy Postgres: %w", err)
-			}
-			binaries = filepath.Join(dir, "binaries/bin")
-		}
-		for _, name := range []string{dir, password} {
-			if err := os.Chown(name, int(who.Uid), int(who.Gid)); err != nil {
-				return nil, fmt.Errorf("give Postgres its folder: %w", err)
-			}
+		if err := os.Chown(dir, int(who.Uid), int(who.Gid)); err != nil {
+			return nil, fmt.Errorf("give Postgres its folder: %w", err)
 		}
 	}
 	data := filepath.Join(dir, "data")
-	initdb := exec.CommandContext(ctx, filepath.Join(binaries, "initdb"), "--pgdata="+data, "--username=chronos",
-		"--encoding=UTF8", "--locale=C", "--auth=scram-sha-256", "--pwfile="+password, "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("make a database: %w: %s", err, out)
+	if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
+		if err := initialize(ctx, binaries, dir, who, spec.password); err != nil {
+			return nil, err
+		}
 	}
 	command := []string{filepath.Join(binaries, "postgres"), "-D", data}
 	for _, key := range slices.Sorted(maps.Keys(spec.settings)) {
@@ -169,7 +165,7 @@ func (b *localBackend) database(ctx context.Context, spec databaseSpec) (server,
 	command = append(command, "-c", "port="+strconv.Itoa(spec.port), "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=")
 	s := &localServer{
-		process: &process{command: command, dir: dir, log: spec.log, user: who},
+		Process: &Process{Command: command, Dir: dir, Log: spec.log, User: who},
 		// To stop at once: sessions are ended, and the next start recovers from the log.
 		stopSignal: syscall.SIGQUIT,
 	}
@@ -177,8 +173,45 @@ func (b *localBackend) database(ctx context.Context, spec databaseSpec) (server,
 	return s, nil
 }
 
-// postgresUser returns whom Postgres runs as where the suite runs as root; nil where it does not.
-func postgresUser() (*syscall.Credential, error) {
+// binaries returns the folder with the programs of Postgres. Another user may not be let into the repository: then they
+// are copied.
+func (b *localBackend) binaries(who *syscall.Credential) (string, error) {
+	if who == nil || !strings.HasPrefix(b.postgres, filepath.Dir(b.home)) {
+		return b.postgres, nil
+	}
+	there := filepath.Join(b.dir, "postgres-binaries")
+	if _, err := os.Stat(there); err == nil {
+		return filepath.Join(there, "bin"), nil
+	}
+	if err := os.CopyFS(there, os.DirFS(filepath.Dir(b.postgres))); err != nil {
+		return "", fmt.Errorf("copy Postgres: %w", err)
+	}
+	return filepath.Join(there, "bin"), nil
+}
+
+// initialize makes an empty database.
+func initialize(ctx context.Context, binaries, dir string, who *syscall.Credential, secret string) error {
+	password := filepath.Join(dir, "password")
+	if err := os.WriteFile(password, []byte(secret), 0o600); err != nil {
+		return fmt.Errorf("write the password of Postgres: %w", err)
+	}
+	if who != nil {
+		if err := os.Chown(password, int(who.Uid), int(who.Gid)); err != nil {
+			return fmt.Errorf("give Postgres its password: %w", err)
+		}
+	}
+	initdb := exec.CommandContext(ctx, filepath.Join(binaries, "initdb"), "--pgdata="+filepath.Join(dir, "data"),
+		"--username=chronos", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256",
+		"--pwfile="+password, "--no-sync")
+	initdb.Dir, initdb.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("make a database: %w: %s", err, out)
+	}
+	return nil
+}
+
+// PostgresUser returns whom Postgres runs as where this program runs as root; nil where it does not.
+func PostgresUser() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // nobody else
 	}
@@ -197,7 +230,7 @@ func postgresUser() (*syscall.Credential, error) {
 func (b *localBackend) close() error {
 	var errs []error
 	for _, s := range b.servers {
-		errs = append(errs, s.process.kill())
+		errs = append(errs, s.Process.Kill())
 	}
 	return errors.Join(errs...)
 }

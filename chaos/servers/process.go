@@ -1,4 +1,4 @@
-package chaos
+package servers
 
 import (
 	"context"
@@ -16,33 +16,33 @@ import (
 	"time"
 )
 
-// process is a program that the suite has started, with all the processes that it has started itself. Its output is
+// Process is a program that was started here, with all the processes that it has started itself. Its output is
 // appended to a file.
-type process struct {
-	command []string
-	env     []string
-	dir     string
-	log     string              // the file
-	user    *syscall.Credential // nil for the user of the suite
+type Process struct {
+	Command []string
+	Env     []string
+	Dir     string
+	Log     string              // the file
+	User    *syscall.Credential // nil for the user of this program
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 }
 
-// start starts the program. It ends when the suite ends, whatever the suite ends by.
-func (p *process) start() error {
+// Start starts the program. It ends when this program ends, whatever it ends by.
+func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	out, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return fmt.Errorf("open the log of %s: %w", p.command[0], err)
+		return fmt.Errorf("open the log of %s: %w", p.Command[0], err)
 	}
 	defer out.Close() //nolint:errcheck // the program has it
-	cmd := exec.CommandContext(context.Background(), p.command[0], p.command[1:]...)
-	cmd.Env = append(os.Environ(), p.env...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: p.user}
+	cmd := exec.CommandContext(context.Background(), p.Command[0], p.Command[1:]...)
+	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.Dir, out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: p.User}
 	done, started := make(chan struct{}), make(chan error, 1)
 	go func() {
 		// Linux takes the end of the thread that has started a process for that of its parent, and Pdeathsig would
@@ -57,14 +57,14 @@ func (p *process) start() error {
 		}
 	}()
 	if err := <-started; err != nil {
-		return fmt.Errorf("start %s: %w", p.command[0], err)
+		return fmt.Errorf("start %s: %w", p.Command[0], err)
 	}
 	p.cmd, p.done = cmd, done
 	return nil
 }
 
-// running tells whether the program runs.
-func (p *process) running() bool {
+// Running tells whether the program runs.
+func (p *Process) Running() bool {
 	p.mu.Lock()
 	done := p.done
 	p.mu.Unlock()
@@ -79,8 +79,21 @@ func (p *process) running() bool {
 	}
 }
 
-// ended waits until the program has ended, for some time at most, and tells whether it has.
-func (p *process) ended(within time.Duration) bool {
+// ExitCode returns how the program has ended; -1 while it runs, and where a signal has ended it.
+func (p *Process) ExitCode() int {
+	if p.Running() {
+		return -1
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return -1
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Ended waits until the program has ended, for some time at most, and tells whether it has.
+func (p *Process) Ended(within time.Duration) bool {
 	p.mu.Lock()
 	done := p.done
 	p.mu.Unlock()
@@ -95,8 +108,8 @@ func (p *process) ended(within time.Duration) bool {
 	}
 }
 
-// signal sends a signal to the program alone.
-func (p *process) signal(s syscall.Signal) error {
+// Signal sends a signal to the program alone.
+func (p *Process) Signal(s syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
@@ -105,9 +118,9 @@ func (p *process) signal(s syscall.Signal) error {
 	return p.cmd.Process.Signal(s)
 }
 
-// signalTree sends a signal to the program and to all that it has started. A server of Postgres has sessions of its
+// SignalTree sends a signal to the program and to all that it has started. A server of Postgres has sessions of its
 // own for its processes, so that a signal to the group would miss them.
-func (p *process) signalTree(s syscall.Signal) {
+func (p *Process) SignalTree(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
@@ -118,8 +131,8 @@ func (p *process) signalTree(s syscall.Signal) {
 	}
 }
 
-// kill ends the program and all that it has started, and waits until they are gone.
-func (p *process) kill() error {
+// Kill ends the program and all that it has started, and waits until they are gone.
+func (p *Process) Kill() error {
 	p.mu.Lock()
 	if p.cmd == nil {
 		p.mu.Unlock()
@@ -131,26 +144,26 @@ func (p *process) kill() error {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended meanwhile
 	}
 	limit := time.Now().Add(10 * time.Second)
-	for !p.ended(time.Millisecond) || slices.ContainsFunc(all, alive) {
+	for !p.Ended(time.Millisecond) || slices.ContainsFunc(all, alive) {
 		if time.Now().After(limit) {
-			return fmt.Errorf("kill %s: it is still there after 10 s", p.command[0])
+			return fmt.Errorf("kill %s: it is still there after 10 s", p.Command[0])
 		}
 	}
 	return nil
 }
 
-// stop asks the program to end, and kills it when it does not within some time.
-func (p *process) stop(s syscall.Signal, within time.Duration) error {
-	if !p.running() {
+// Stop asks the program to end, and kills it when it does not within some time.
+func (p *Process) Stop(s syscall.Signal, within time.Duration) error {
+	if !p.Running() {
 		return nil
 	}
-	if err := p.signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop %s: %w", p.command[0], err)
+	if err := p.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", p.Command[0], err)
 	}
-	if p.ended(within) {
+	if p.Ended(within) {
 		return nil
 	}
-	return p.kill()
+	return p.Kill()
 }
 
 // alive tells whether a process is there and is no zombie.

@@ -1,4 +1,4 @@
-package chaos
+package servers
 
 import (
 	"context"
@@ -70,9 +70,9 @@ func openDocker(ctx context.Context) (*dockerBackend, error) {
 	return b, nil
 }
 
-// reach sees that a container on the network of the engine's machine is on the network of the suite. The engine may be
-// on another machine, or in a network of its own: then servers would wait on a loopback that nobody here can reach. It
-// compares the kernel and the network, as a container sees them.
+// reach sees that a container on the network of the engine's machine is on the network of this program. The engine may
+// be on another machine, or in a network of its own: then servers would wait on a loopback that nobody here can reach.
+// It compares the kernel and the network, as a container sees them.
 func (b *dockerBackend) reach(ctx context.Context) error {
 	const kernel, network = "/proc/sys/kernel/random/boot_id", "/proc/self/ns/net"
 	const inquiry = "cat " + kernel + " && readlink " + network
@@ -95,7 +95,7 @@ func (b *dockerBackend) reach(ctx context.Context) error {
 
 // output returns what a container prints that ends by itself.
 func (b *dockerBackend) output(ctx context.Context, r testcontainers.ContainerRequest) (string, error) {
-	file, err := os.CreateTemp("", "chronos-chaos-")
+	file, err := os.CreateTemp("", "chronos-servers-")
 	if err != nil {
 		return "", fmt.Errorf("make a file for what a container prints: %w", err)
 	}
@@ -105,7 +105,7 @@ func (b *dockerBackend) output(ctx context.Context, r testcontainers.ContainerRe
 	if err != nil {
 		return "", err
 	}
-	if err := s.start(ctx); err != nil {
+	if err := s.Start(ctx); err != nil {
 		return "", err
 	}
 	s.output.Wait()
@@ -116,8 +116,6 @@ func (b *dockerBackend) output(ctx context.Context, r testcontainers.ContainerRe
 	return string(text), nil
 }
 
-func (b *dockerBackend) name() string { return Containers }
-
 // dockerServer is a server that is a container.
 type dockerServer struct {
 	client    *testcontainers.DockerClient
@@ -127,8 +125,8 @@ type dockerServer struct {
 	output    sync.WaitGroup // those who write to it
 }
 
-// start starts the container. What it prints is in the log while it runs, for whoever waits for it in vain.
-func (s *dockerServer) start(ctx context.Context) error {
+// Start starts the container. What it prints is in the log while it runs, for whoever waits for it in vain.
+func (s *dockerServer) Start(ctx context.Context) error {
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open the log of a container: %w", err)
@@ -151,36 +149,36 @@ func (s *dockerServer) start(ctx context.Context) error {
 	return nil
 }
 
-func (s *dockerServer) kill(ctx context.Context) error {
+func (s *dockerServer) Kill(ctx context.Context) error {
 	_, err := s.client.ContainerKill(ctx, s.id, client.ContainerKillOptions{Signal: "SIGKILL"})
 	return err
 }
 
-func (s *dockerServer) stop(ctx context.Context) error {
+func (s *dockerServer) Stop(ctx context.Context) error {
 	seconds := 20
 	_, err := s.client.ContainerStop(ctx, s.id, client.ContainerStopOptions{Timeout: &seconds})
 	return err
 }
 
-func (s *dockerServer) freeze(ctx context.Context) error {
+func (s *dockerServer) Freeze(ctx context.Context) error {
 	_, err := s.client.ContainerPause(ctx, s.id, client.ContainerPauseOptions{})
 	return err
 }
 
-func (s *dockerServer) thaw(ctx context.Context) error {
+func (s *dockerServer) Thaw(ctx context.Context) error {
 	_, err := s.client.ContainerUnpause(ctx, s.id, client.ContainerUnpauseOptions{})
 	return err
 }
 
-func (b *dockerBackend) broker(ctx context.Context, spec brokerSpec) (server, error) {
-	env := map[string]string{"CLUSTER_ID": clusterID, "KAFKA_HEAP_OPTS": "-Xms128m -Xmx384m"}
+func (b *dockerBackend) broker(ctx context.Context, spec brokerSpec) (Server, error) {
+	env := map[string]string{"CLUSTER_ID": spec.cluster, "KAFKA_HEAP_OPTS": "-Xms128m -Xmx384m"}
 	for _, key := range slices.Sorted(maps.Keys(spec.properties)) {
 		env["KAFKA_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))] = spec.properties[key]
 	}
 	return b.create(ctx, testcontainers.ContainerRequest{Image: b.kafka, Env: env}, spec.log, "SIGTERM")
 }
 
-func (b *dockerBackend) database(ctx context.Context, spec databaseSpec) (server, error) {
+func (b *dockerBackend) database(ctx context.Context, spec databaseSpec) (Server, error) {
 	command := []string{"postgres", "-c", "listen_addresses=127.0.0.1", "-c", "port=" + strconv.Itoa(spec.port)}
 	for _, key := range slices.Sorted(maps.Keys(spec.settings)) {
 		command = append(command, "-c", key+"="+spec.settings[key])

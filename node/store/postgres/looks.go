@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"chronos/node/store/postgres/marks"
+)
+
+// looks says from where calls look for what is due on each lane, see package marks. It is safe for concurrent use.
+type looks struct {
+	mu   sync.Mutex
+	sets map[string]*marks.Set
+
+	// dear says that a call from the beginning has taken long. Whether that was for what it had to wade through, the
+	// next call finds out, but not more often than once a second.
+	dear   bool
+	looked time.Time
+
+	// The lanes take turns with their sweeps, which together take as much time as one sweep may.
+	turn int
+	rest time.Time
+}
+
+// sweep is the slice of a lane that is looked at.
+type sweep struct {
+	slice marks.Slice
+	set   *marks.Set
+}
+
+// lookFunc returns the first message of each lane in a stretch of time, or that this took too long.
+type lookFunc func(ctx context.Context, lanes []string, from, until time.Time) (
+	firsts map[string]marks.Place, gaveUp bool, err error)
+
+// prepare looks from the beginning, if a call that did has taken long, and begins to use marks if this takes long, too.
+func (l *looks) prepare(ctx context.Context, lanes []string, until time.Time, look lookFunc) error {
+	l.mu.Lock()
+	dear := l.dear && time.Since(l.looked) >= time.Second
+	if dear {
+		l.dear, l.looked = false, time.Now()
+	}
+	l.mu.Unlock()
+	if !dear {
+		return nil
+	}
+	start := time.Now()
+	firsts, gaveUp, err := look(ctx, lanes, earliest(), until)
+	if err != nil {
+		return err
+	}
+	if now := time.Now(); gaveUp || now.Sub(start) > marks.DearLook {
+		l.use(lanes, firsts, until, now)
+	}
+	return nil
+}
+
+// use begins to use marks on lanes that have none.
+func (l *looks) use(lanes []string, firsts map[string]marks.Place, until, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sets == nil {
+		l.sets = map[string]*marks.Set{}
+	}
+	for _, lane := range lanes {
+		if set := l.sets[lane]; set == nil || !set.Used() {
+			l.sets[lane] = &marks.Set{}
+			l.sets[lane].Use([]string{lane}, firsts, until, now)
+		}
+	}
+}
+
+// from returns where to start the look at a lane.
+func (l *looks) from(lane string) marks.Place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if set := l.sets[lane]; set != nil {
+		return set.From(lane)
+	}
+	return marks.Place{Due: earliest()}
+}
+
+// next returns the slice that is to be looked at now, if there is one.
+func (l *looks) next(lanes []string) (sweep, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if len(l.sets) == 0 || now.Before(l.rest) {
+		return sweep{}, false
+	}
+	for range lanes {
+		l.turn++
+		lane := lanes[l.turn%len(lanes)]
+		set := l.sets[lane]
+		if set == nil {
+			continue
+		}
+		slice, due := set.Next([]string{lane}, now)
+		if due && len(slice.Lanes) == 1 {
+			return sweep{slice, set}, true
+		}
+		if due {
+			set.Swept(slice, 0, false, false, now)
+		}
+	}
+	return sweep{}, false
+}
+
+// swept notes what became of the look at a slice.
+func (l *looks) swept(s sweep, took time.Duration, gaveUp, found bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	s.set.Swept(s.slice, took, gaveUp, found, now)
+	l.rest = now
+	if !found {
+		l.rest = now.Add(marks.SweepShare * took)
+	}
+}
+
+// done notes what became of a look from the marks: what it found first on each lane, how long it took, and its error.
+func (l *looks) done(
+	lanes []string, firsts map[string]marks.Place, until time.Time, took time.Duration, err error,
+) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lane := range lanes {
+		set := l.sets[lane]
+		switch {
+		case set == nil || !set.Used():
+			l.dear = l.dear || isCancelled(err) || err == nil && took > marks.DearLook
+		case err == nil:
+			first, found := firsts[lane]
+			set.Claimed(lane, first, found, until)
+		}
+	}
+}
+
+// isCancelled reports whether err says that the server has given a statement up, because of its time limit.
+func isCancelled(err error) bool {
+	answer, is := errors.AsType[*pgconn.PgError](err)
+	return is && answer.Code == "57014"
+}

@@ -1,0 +1,195 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"chronos/node"
+	"chronos/node/store/postgres/marks"
+)
+
+// Delete implements node.Store.
+func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	deleted := make([]bool, len(refs))
+	err := ctx.Err()
+	for from := 0; from < len(refs) && err == nil; from += batchRows {
+		err = s.deleteBatch(ctx, refs[from:min(from+batchRows, len(refs))], deleted[from:])
+	}
+	if err == nil {
+		err = s.confirm(ctx, deleted)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("delete %d messages: %w", len(refs), err)
+	}
+	return deleted, nil
+}
+
+// deleteBatch executes one delete and notes which refs had a row, of equal ones the first.
+func (s *Store) deleteBatch(ctx context.Context, refs []node.Ref, deleted []bool) error {
+	n := newNames(len(refs))
+	for at, ref := range refs {
+		if _, repeated := n.places[ref]; !repeated {
+			n.add(at, ref)
+		}
+	}
+	return n.execute(ctx, s, deleted, deleteStatement, n.ids, n.topics, n.incarnations)
+}
+
+// execute executes a statement that returns refs, and notes which came.
+func (n *names) execute(ctx context.Context, s *Store, effects []bool, statement string, arguments ...any) error {
+	var effective []node.Ref
+	err := s.once(ctx, func() { effective = nil }, step{
+		statement: statement, arguments: arguments, read: func(rows pgx.Rows) error {
+			var ref node.Ref
+			err := rows.Scan(&ref.ID, &ref.Topic, &ref.Incarnation)
+			effective = append(effective, ref)
+			return err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	for _, ref := range effective {
+		effects[n.places[ref]] = true
+	}
+	return nil
+}
+
+// confirm waits until what others have done is durable, where a result rests on that: what an earlier call of unknown
+// outcome has deleted or given back is not there any more, but perhaps it is on a standby that takes over.
+func (s *Store) confirm(ctx context.Context, effects []bool) error {
+	if !slices.Contains(effects, false) {
+		return nil
+	}
+	return s.once(ctx, func() {}, step{statement: confirmStatement})
+}
+
+// Reset implements node.Store.
+func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	reset := make([]bool, len(releases))
+	err := ctx.Err()
+	for from := 0; from < len(releases) && err == nil; {
+		var n int
+		n, err = s.resetBatch(ctx, releases[from:], reset[from:])
+		from += n
+	}
+	if err == nil {
+		err = s.confirm(ctx, reset)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reset %d claims: %w", len(releases), err)
+	}
+	return reset, nil
+}
+
+// resetBatch executes one reset for the first n of releases, notes which took effect, and returns n. Of two that name
+// the same message, the second is for the next batch, since it may be by another claim. The same holds for two with
+// one incarnation, by which the statement finds the new due time.
+func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset []bool) (int, error) {
+	n := newNames(min(len(releases), batchRows))
+	seen := map[any]bool{}
+	var readiedAt []time.Time
+	var readiedBy []pgtype.UUID
+	var due []pgtype.Timestamptz
+	var unsent []bool
+	end := 0
+	for ; end < len(releases) && end < batchRows; end++ {
+		r := &releases[end]
+		id := node.MessageID{ID: r.ID, Topic: r.Topic}
+		if seen[id] || seen[r.Incarnation] {
+			break
+		}
+		seen[id], seen[r.Incarnation] = true, true
+		if !n.add(end, r.Ref) {
+			continue
+		}
+		readiedAt = append(readiedAt, instant(r.ReadiedAt))
+		readiedBy = append(readiedBy, uuidOf(r.ReadiedBy))
+		due = append(due, pgtype.Timestamptz{Time: instant(r.Due), Valid: !r.Due.IsZero()})
+		unsent = append(unsent, r.Unsent)
+	}
+	return end, n.execute(ctx, s, reset, resetStatement, n.ids, n.topics, n.incarnations, readiedAt, readiedBy, due, unsent)
+}
+
+// Expired implements node.Store. It keeps marks like Claim, on one lane that has no name.
+func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	expired, err := s.lookForExpired(ctx, limit)
+	if err != nil {
+		return nil, fmt.Errorf("look for expired claims: %w", err)
+	}
+	return expired, nil
+}
+
+func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	lanes := []string{""}
+	var now time.Time
+	look := func(ctx context.Context, limit int, from, until time.Time, statements ...step) (list []node.Claim, err error) {
+		steps := append(statements,
+			step{statement: clockStatement, read: func(rows pgx.Rows) error { return rows.Scan(&now) }},
+			step{statement: expiredStatement, arguments: []any{from, until, limit}, read: func(rows pgx.Rows) error {
+				var c node.Claim
+				err := rows.Scan(&c.ID, &c.Topic, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
+				c.ReadiedAt, c.Expires = c.ReadiedAt.UTC(), c.Expires.UTC()
+				list = append(list, c)
+				return err
+			}})
+		return list, s.once(ctx, func() { list = nil }, steps...)
+	}
+	limited := step{statement: limitStatement, arguments: []any{fmt.Sprint(marks.SliceLimit.Milliseconds())}}
+	var found []node.Claim
+	err := s.expired.prepare(ctx, lanes, time.Now(), func(ctx context.Context, _ []string, from, until time.Time) (
+		map[string]marks.Place, bool, error,
+	) {
+		first, err := look(ctx, 1, from, until, limited)
+		if isCancelled(err) {
+			return nil, true, nil
+		}
+		return firstExpired(first), false, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if swept, due := s.expired.next(lanes); due {
+		start := time.Now()
+		found, err = look(ctx, limit, swept.slice.From[0], swept.slice.Until[0], limited)
+		if err != nil && !isCancelled(err) {
+			return nil, err
+		}
+		s.expired.swept(swept, time.Since(start), err != nil, len(found) > 0)
+	}
+	start := time.Now()
+	list, err := look(ctx, limit, s.expired.from("").Due, latest())
+	s.expired.done(lanes, firstExpired(list), now, time.Since(start), err)
+	if err != nil {
+		return nil, err
+	}
+	// What has expired at the very mark may have been found twice.
+	for _, c := range list {
+		if len(found) < limit && !slices.Contains(found, c) {
+			found = append(found, c)
+		}
+	}
+	return found, nil
+}
+
+// firstExpired returns the place of the first of claims that have expired, if there are any.
+func firstExpired(claims []node.Claim) map[string]marks.Place {
+	if len(claims) == 0 {
+		return nil
+	}
+	return map[string]marks.Place{"": {Due: claims[0].Expires, ID: ""}}
+}
