@@ -255,7 +255,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 		if rejected {
 			least, most = permanentRetryMin, permanentRetryMax
 		}
-		earliest := now.Add(most)
+		earliest := now.Add(p.config.Lookahead + most)
 		for _, f := range failed {
 			if errors.Is(f.err, ErrRejected) != rejected {
 				continue
@@ -263,7 +263,9 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 			if cause == nil {
 				cause = f.err
 			}
-			retry := now.Add(min(max(now.Sub(f.Deadline), least), most)).Truncate(time.Microsecond)
+			// It is claimed a lookahead before that, and published at once, since its deadline has passed.
+			wait := p.config.Lookahead + min(max(now.Sub(f.Deadline), least), most)
+			retry := now.Add(wait).Truncate(time.Microsecond)
 			if retry.Before(earliest) {
 				earliest = retry
 			}

@@ -290,6 +290,7 @@ func (g *group) rewind(records int) {
 func (g *group) forgetOffsets() {
 	for _, p := range g.partitions {
 		p.committed = uncommitted()
+		g.world.recorder.rewound(p)
 	}
 }
 

@@ -60,6 +60,16 @@ func heldKeyOf(headers []node.Header) heldKey {
 	return key
 }
 
+// heldKey returns the name of the message that a record is of. The copy of one that its topic rejects tells where it
+// comes from, and the message does not.
+func (j *recorder) heldKey(l *life, r *node.Record) heldKey {
+	key := heldKeyOf(r.Headers)
+	if _, held := j.held[l][key]; !held {
+		key.source = ""
+	}
+	return key
+}
+
 // newRecorder begins a history.
 func newRecorder(w *world) *recorder {
 	j := &recorder{
@@ -197,6 +207,10 @@ func (j *recorder) struck(f Fault, l *life) {
 		e.Kind = check.Term
 	}
 	j.add(e)
+	if lasts := max(f.For, 0); lasts > 0 && e.Kind == check.Fault {
+		e.Text += " is over"
+		j.world.after(lasts, func() { j.add(e) })
+	}
 }
 
 // submitted tells of a record on an input topic.
@@ -272,11 +286,12 @@ func (j *recorder) committed(l *life, p *partition) {
 			Text: fmt.Sprintf("%v up to %d", p, p.committed.Offset),
 		})
 	}
-	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed.Offset})
+	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed.Offset,
+		Epoch: int(p.committed.Epoch)})
 }
 
 func (j *recorder) rewound(p *partition) {
-	j.add(check.Event{Kind: check.Rewind, Partition: p.String(), Offset: p.committed.Offset})
+	j.add(check.Event{Kind: check.Rewind, Partition: p.String(), Offset: max(p.committed.Offset, 0)})
 }
 
 // finish ends the history.
@@ -293,7 +308,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 			Kind: check.Publish, Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
 			Wall: wall, Nth: i,
 		}
-		if h, held := j.held[l][heldKeyOf(records[i].Headers)]; held {
+		if h, held := j.held[l][j.heldKey(l, &records[i])]; held {
 			under[i] = h
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 		}
@@ -305,7 +320,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 // outcome takes note of the results that the engine gets for its publishes.
 func (j *recorder) outcome(l *life, records []node.Record, results []error, under []held) {
 	for i := range records {
-		key := heldKeyOf(records[i].Headers)
+		key := j.heldKey(l, &records[i])
 		switch {
 		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]:
 			delete(j.held[l], key) // unless it has been claimed anew meanwhile

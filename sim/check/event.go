@@ -73,7 +73,7 @@ const (
 	// Deliver: one record: Message.
 	Deliver Kind = "deliver"
 
-	// Commit: the group's offset of Partition moves to Offset.
+	// Commit: the group's offset of Partition moves to Offset, [Epoch].
 	Commit Kind = "commit"
 
 	// Rewind: the group's offset of Partition was set back to Offset, by a person or by a commit that came late.

@@ -37,7 +37,7 @@ func s18(s *state, e *Event) finding {
 		return s.created(p, e)
 	case Take:
 		r := p.find(place{e.Offset, e.Epoch})
-		if e.Skipped && r != nil && !r.taken && e.Offset >= p.begin && p.lost[r.place] == nil {
+		if e.Skipped && r != nil && !r.taken && !r.gone && e.Offset >= p.begin && p.lost[r.place] == nil {
 			return brokenBy(r.submission, "it is skipped as taken in already, and was not")
 		}
 		return holds()
@@ -47,9 +47,14 @@ func s18(s *state, e *Event) finding {
 		return brokenBy(nil, "the position of %s goes back from %d to %d in one lineage", e.Partition, p.position.offset,
 			e.Offset)
 	}
-	for _, r := range p.between(p.checked, e.Offset) {
+	from := p.checked
+	if e.Epoch > p.position.epoch {
+		from = p.start // what was passed at lower epochs may not be what is there now
+	}
+	for _, r := range p.between(from, e.Offset) {
 		switch {
-		case r.taken && !s.settled(r.submission) && r.flaw != Unacknowledged:
+		case r.place.epoch > e.Epoch && e.Epoch != Unknowable: // it is yet to come
+		case r.taken && !r.gone && r.place.offset >= p.checked && !s.settled(r.submission) && r.flaw != Unacknowledged:
 			return brokenBy(r.submission, "a position was moved past it, and it is neither stored nor covered nor rejected")
 		case r.taken || r.gone && (r.told || !s.recorded[Lost]):
 		case r.gone:
@@ -84,7 +89,7 @@ func s23(s *state, e *Event) finding {
 		return holds()
 	}
 	p := s.process(e.Node)
-	if e.Due > r.due && (r.failedBy != e.Node || r.failedAt < r.since) {
+	if e.Due != 0 && e.Due > r.due && (r.failedBy != e.Node || r.failedAt < r.since) {
 		return brokenBy(r.submission, "it is put off by %s, which has not failed to publish it", e.Node)
 	}
 	failed, known := p.failed[r.key.topic]

@@ -153,13 +153,13 @@ func (s *state) positioned(e *Event) {
 	case Place:
 		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
 		p.highest = max(p.highest, e.Offset)
-		p.retake(e.Offset)
+		p.retake(to)
 	case KeepPlace:
 		p.kept, p.position, p.checked = true, to, min(p.checked, e.Offset)
-		p.retake(e.Offset)
+		p.retake(to)
 	default: // Move
 		if p.lowers(to) {
-			p.retake(e.Offset)
+			p.retake(to)
 		}
 		p.kept, p.position = true, to
 		p.highest = max(p.highest, e.Offset)
@@ -173,15 +173,16 @@ func (p *partition) lowers(to place) bool {
 	return p.kept && to.offset < p.position.offset && !higher
 }
 
-// retake has all records from that offset on be taken in again.
-func (p *partition) retake(offset int64) {
-	for _, r := range p.log[p.from(offset):] {
-		r.taken = false
+// retake has all records behind that position be taken in again, those of a higher epoch included.
+func (p *partition) retake(to place) {
+	behind := func(at place) bool {
+		return at.offset >= to.offset || to.epoch != Unknowable && at.epoch > to.epoch
+	}
+	for _, r := range p.log {
+		r.taken = r.taken && !behind(r.place)
 	}
 	for at, r := range p.lost {
-		if at.offset >= offset {
-			r.taken = false
-		}
+		r.taken = r.taken && !behind(at)
 	}
 }
 
@@ -193,6 +194,8 @@ func (s *state) take(e *Event) {
 	at := place{e.Offset, e.Epoch}
 	r := p.find(at)
 	if r == nil { // it is none that an application wrote
+		p.end = max(p.end, e.Offset+1)
+		p.furthest = max(p.furthest, p.end)
 		p.lost[at] = &record{submission: &submission{}, place: at, taken: true}
 		return
 	}

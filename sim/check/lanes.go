@@ -52,7 +52,11 @@ func l11(s *state, e *Event) finding {
 // messages of its own lane that were claimed meanwhile were before it.
 func (s *state) starved(r *row, now time.Duration) finding {
 	c := &s.config
-	since := max(r.waiting, r.due-c.TimingAdvance-c.Lookahead)
+	advance := c.TimingAdvance
+	if c.Adaptive {
+		advance = 0 // it is measured, and may be as small
+	}
+	since := max(r.waiting, r.due-advance-c.Lookahead)
 	if r.ready() || now-since <= c.Fair() || s.catching || s.lane(r.key.topic).hung {
 		return holds()
 	}

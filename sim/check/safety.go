@@ -278,7 +278,7 @@ func s9(s *state, e *Event) finding {
 	case r == nil:
 		return brokenBy(sub, "it was found to be a duplicate, and nothing of its id is stored")
 	case r.submission != sub && r.submission.partition == sub.partition && sub.partition != "" &&
-		sub.appended == 1 && sub.taken == 0 && r.submission.offset > sub.offset:
+		sub.appended == 1 && sub.taken == 0 && r.submission.offset > sub.offset && r.submission.there > 0:
 		return brokenBy(sub, "it was found to be a duplicate of submission %d, which comes after it", r.number)
 	}
 	return holds()
@@ -304,7 +304,8 @@ func s10(s *state, e *Event) finding {
 			e.Offset, e.Partition, p.highest)
 	}
 	for _, r := range p.between(max(p.committed, p.begin), e.Offset) {
-		if !s.finished(r.submission) && !r.gone {
+		later := r.place.epoch > e.Epoch && e.Epoch != Unknowable // it has taken the place of what was committed
+		if !s.finished(r.submission) && !r.gone && !later {
 			return brokenBy(r.submission, "its offset was committed, and it is neither stored nor fired nor rejected")
 		}
 	}
