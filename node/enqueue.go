@@ -114,7 +114,10 @@ func (e *enqueuer) turn(ctx context.Context, b Batch) bool {
 		e.observe(RecordsLost{Losses: b.Lost})
 	}
 	e.assigned = append(e.assigned, b.Assigned...)
-	return e.begin(ctx) && e.takeIn(ctx, e.decodeBatch(b.Records)) && e.look(ctx)
+	if !e.begin(ctx) {
+		return false
+	}
+	return e.takeIn(ctx, append(e.passLost(b.Lost), e.decodeBatch(b.Records)...)) && e.look(ctx)
 }
 
 // begin starts the partitions that were assigned, at the positions that the store has for them. One that has none gets
@@ -368,6 +371,21 @@ type submission struct {
 	// can be older.
 	since   time.Duration
 	claimed bool
+}
+
+// passLost has the position move behind records that Kafka has deleted. Without it the position would stay before them
+// until the next record comes, which may be never: a lag that nobody can make up for, and a mark of a lineage that is
+// never passed, so that nothing would be claimed any more.
+func (e *enqueuer) passLost(losses []Loss) []*submission {
+	var passed []*submission
+	for _, loss := range losses {
+		if owned := e.owned[shard{loss.Topic, loss.Number}]; owned != nil && owned.Partition == loss.Partition {
+			s := &submission{reading: owned, record: Record{Topic: loss.Topic, Partition: loss.Number, Control: true}}
+			s.Epoch, s.Offset = UnknownEpoch, loss.To-1
+			passed = append(passed, s)
+		}
+	}
+	return passed
 }
 
 // decodeBatch turns records into submissions, in order. A record that is not a valid submission is replaced by its copy

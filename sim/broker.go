@@ -87,10 +87,13 @@ func (t *topic) born(w *world) {
 
 // grow adds a partition.
 func (t *topic) grow() *partition {
-	p := &partition{topic: t, number: int32(len(t.partitions)), committed: node.Position{Epoch: node.UnknownEpoch, Offset: -1}}
+	p := &partition{topic: t, number: int32(len(t.partitions)), committed: uncommitted()}
 	t.partitions = append(t.partitions, p)
 	return p
 }
+
+// uncommitted is what a group has committed where that is nothing.
+func uncommitted() node.Position { return node.Position{Epoch: node.UnknownEpoch, Offset: -1} }
 
 // topic returns the topic of that name that is no input topic, or nil.
 func (b *brokerServer) topic(name string) *topic {
@@ -176,6 +179,7 @@ func (b *brokerServer) truncate(number, records int) {
 	p := which(b.input, number)
 	lost := min(int64(records), p.end()-p.base)
 	p.log = p.log[:int64(len(p.log))-lost]
+	p.epochs = slices.DeleteFunc(p.epochs, func(begins node.Position) bool { return begins.Offset >= p.end() })
 	p.epoch++
 	b.world.recorder.truncated(p)
 	p.wakeOwner()
@@ -200,9 +204,9 @@ func (b *brokerServer) recreate(number int) {
 	}
 	t.born(b.world)
 	for _, p := range t.partitions {
-		p.log, p.base, p.epoch = nil, 0, 0
+		p.log, p.epochs, p.base, p.epoch = nil, nil, 0, 0
 		if number%2 == 0 {
-			p.committed = node.Position{Epoch: node.UnknownEpoch, Offset: -1}
+			p.committed = uncommitted()
 		}
 	}
 	b.group.reassign(t)
@@ -288,9 +292,10 @@ type partition struct {
 	epoch  int32
 	base   int64 // the offset of log[0]
 	log    []node.Record
-	count  int64 // of the records of other topics, whose log is not kept
-	absent int64 // until when it has no leader
-	hangs  int64 // until when its leader answers nobody
+	epochs []node.Position // where each epoch begins that has written something
+	count  int64           // of the records of other topics, whose log is not kept
+	absent int64           // until when it has no leader
+	hangs  int64           // until when its leader answers nobody
 
 	committed     node.Position // its Offset is -1 if that is nothing
 	owner, target *member
@@ -313,6 +318,9 @@ func (p *partition) extent() node.Extent {
 func (p *partition) append(r node.Record) node.Record {
 	r.Topic, r.Partition, r.Offset, r.LeaderEpoch = p.topic.name, p.number, p.end(), p.epoch
 	if p.topic.input {
+		if n := len(p.epochs); n == 0 || p.epochs[n-1].Epoch != p.epoch {
+			p.epochs = append(p.epochs, node.Position{Epoch: p.epoch, Offset: r.Offset})
+		}
 		p.log = append(p.log, r)
 		p.wakeOwner()
 	} else {
@@ -331,14 +339,12 @@ func (p *partition) before(offset int64) node.Position {
 
 // endOf returns where the records of an epoch, and of those before it, end.
 func (p *partition) endOf(epoch int32) int64 {
-	if epoch == node.UnknownEpoch {
-		return p.end()
+	for _, begins := range p.epochs {
+		if begins.Epoch > epoch && epoch != node.UnknownEpoch {
+			return begins.Offset
+		}
 	}
-	i := len(p.log)
-	for i > 0 && p.log[i-1].LeaderEpoch > epoch {
-		i--
-	}
-	return p.base + int64(i)
+	return p.end()
 }
 
 // trim forgets what was taken in long ago, so that a long run fits in memory. Where nothing goes wrong, nothing that

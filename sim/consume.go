@@ -74,8 +74,8 @@ func (p *sourcePort) wait(ctx context.Context, c *call, nanos int64) {
 	c.task.park()
 }
 
-// fetch tells what has become of the partitions, and reads on in those that the member believes are its own. The brokers
-// let anybody read: a zombie reads on until it hears that it is one.
+// fetch tells what has become of the partitions, and reads on in those that the member believes are its own. The
+// brokers let anybody read: a zombie reads on until it hears that it is one.
 func (p *sourcePort) fetch() (batch node.Batch) {
 	l := p.life
 	w := l.host.world
@@ -105,8 +105,8 @@ func (p *sourcePort) fetch() (batch node.Batch) {
 // read goes on in a partition. Where the log does not go on from there, the batch tells how it does.
 func (c *cursor) read(batch *node.Batch) {
 	p := c.partition
-	if end := min(p.endOf(c.at.Epoch), p.end()); c.at.Offset > end {
-		c.at = p.before(max(end, p.base))
+	if end := p.endOf(c.at.Epoch); c.at.Offset > end {
+		c.at = p.before(end)
 		batch.Moved = append(batch.Moved, node.Place{Partition: c.id, Position: c.at})
 	}
 	if c.at.Offset < p.base {

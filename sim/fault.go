@@ -260,6 +260,7 @@ func faultKinds() []faultDescription {
 		publish  = 1 << opPublish
 		submit   = 1 << opSubmit
 		writes   = takes | claims | deletes | resets
+		parts    = claims | deletes | resets | commits | publish
 		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired
 		requests = store | commits | publish | 1<<opLeave | 1<<opExtents
 		calls    = requests | polls
@@ -277,7 +278,7 @@ func faultKinds() []faultDescription {
 		{Disconnected, "an error at once, and an effect", requests, 12, 0, 0, 0, false},
 		{Late, "the request takes effect late, often after the timeout", requests, 6, 50 * ms, 20 * s, 0, false},
 		{Slow, "the reply takes long", requests, 6, 10 * ms, 5 * s, 0, false},
-		{Partial, "an error, after some items have taken effect", claims | deletes | resets | commits | publish, 6, 0, 0, 8, false},
+		{Partial, "an error, after some items have taken effect", parts, 6, 0, 0, 8, false},
 		{Locked, "the transaction holds its row locks for long", writes, 8, 10 * ms, 2 * s, 0, false},
 		{RolledBack, "the transaction holds its row locks for long and is undone", writes, 8, 10 * ms, 2 * s, 0, false},
 		{Duplicate, "the records are appended twice", publish | submit, 4, 0, 0, 0, false},
@@ -298,19 +299,19 @@ func faultKinds() []faultDescription {
 		{Expelled, "the group gives the node up for dead, though it lives", calls, 3, 10 * ms, 5 * s, 0, false},
 		{Rewound, "the offsets of the group go back", calls, 1, 0, 0, 50, false},
 		{Stopped, "the node is told to stop, and is started again", calls, 2, ms, 10 * s, 0, false},
-		{Suspended, "the machine is suspended, and its monotonic clock stands still", calls, 0, 10 * ms, 30 * s, 0, false},
-		{StoreUnfit, "the server refuses everybody, with an error that a message could have", calls, 1, 10 * ms, 10 * s, 0, false},
+		{Suspended, "the machine is suspended, its monotonic clock stands still", calls, 0, 10 * ms, 30 * s, 0, false},
+		{StoreUnfit, "the server refuses everybody, as it would one message", calls, 1, 10 * ms, 10 * s, 0, false},
 		{StandbyStalls, "the standby that commits wait for confirms nothing", calls, 1, 10 * ms, 20 * s, 0, false},
 		{Cluttered, "claims wade through dead entries of the index", calls, 1, 10 * ms, 20 * s, 3000, false},
 		{SetBack, "the store is as it was a while ago, and shows it", calls, 1, 10 * ms, 60 * s, 0, false},
-		{SetBackUnseen, "the store is as it was a while ago, and does not show it", calls, 1, 10 * ms, 60 * s, 0, false},
-		{Truncated, "a new leader of an input partition lacks its last records", calls, 1, 0, 0, 64, false},
-		{Retention, "the first records of an input partition are deleted", calls, 1, 0, 0, 64, false},
+		{SetBackUnseen, "the store is as it was a while ago, and hides it", calls, 1, 10 * ms, 60 * s, 0, false},
+		{Truncated, "a new leader of an input partition lacks its last records", calls | submit, 1, 0, 0, 64, false},
+		{Retention, "the first records of an input partition are deleted", calls | submit, 1, 0, 0, 64, false},
 		{Recreated, "an input topic is deleted and created again", calls, 1, 0, 0, 8, false},
 		{PartitionAdded, "an input topic gets one more partition", calls, 1, 0, 0, 8, false},
 		{OffsetsLost, "the offsets of the group are lost", calls, 1, 0, 0, 0, false},
-		{LaneHangs, "the leaders of an output topic take records and answer nobody", calls, 1, 10 * ms, 20 * s, 8, false},
-		{PartitionHangs, "the leader of an output partition takes records and answers nobody", calls, 1, 10 * ms, 20 * s, 64, false},
+		{LaneHangs, "the leaders of an output topic answer nobody", calls, 1, 10 * ms, 20 * s, 8, false},
+		{PartitionHangs, "the leader of an output partition answers nobody", calls, 1, 10 * ms, 20 * s, 64, false},
 	}
 }
 

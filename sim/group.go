@@ -289,7 +289,8 @@ func (g *group) rewind(records int) {
 // forgetOffsets loses what the group has committed, as Kafka does when it expires.
 func (g *group) forgetOffsets() {
 	for _, p := range g.partitions {
-		p.committed = node.Position{Epoch: node.UnknownEpoch, Offset: -1}
+		p.committed = uncommitted()
+		g.world.recorder.rewound(p)
 	}
 }
 

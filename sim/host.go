@@ -191,7 +191,8 @@ func (l *life) enter() *task {
 	return l.running
 }
 
-// taskEnded notes that a task has returned. The process ends with the one that runs node.Run, which waits for the others.
+// taskEnded notes that a task has returned. The process ends with the one that runs node.Run, which waits for the
+// others.
 func (l *life) taskEnded(t *task) {
 	h := l.host
 	w := h.world

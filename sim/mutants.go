@@ -19,7 +19,7 @@ func Mutants() []*Mutant {
 }
 
 // storeMutants write and delete rows wrongly.
-func storeMutants() []*Mutant { //nolint:funlen // a table
+func storeMutants() []*Mutant {
 	return []*Mutant{
 		{
 			Name: "delete-by-id", About: "D2 read literally: a delete names the id only (H1, H2)",
@@ -189,7 +189,7 @@ func (s upsert) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	for _, item := range request.Items {
 		c, found := s.table.Claim(node.MessageID{ID: item.ID, Topic: item.Topic})
 		if found && item.Action == node.Schedule && c.Incarnation != item.Incarnation {
-			_, _ = s.Store.Delete(ctx, []node.Ref{c.Ref})
+			_, _ = s.Delete(ctx, []node.Ref{c.Ref})
 		}
 	}
 	return s.Store.Take(ctx, request)
@@ -237,7 +237,7 @@ func changedTake(change func(*node.Item)) func(node.Store, Table) node.Store {
 }
 
 // claimMutants make and give up claims wrongly.
-func claimMutants() []*Mutant { //nolint:funlen // a table
+func claimMutants() []*Mutant {
 	return []*Mutant{
 		{
 			Name: "claim-the-claimed", About: "what is claimed already is claimed again (H21)",
@@ -320,7 +320,7 @@ type claimsTheClaimed struct {
 func (s claimsTheClaimed) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
 	for _, c := range s.table.Claims() {
 		if claimed(c) && c.ReadiedBy != request.Node {
-			_, _ = s.Store.Reset(ctx, []node.Release{{Claim: c}})
+			_, _ = s.Reset(ctx, []node.Release{{Claim: c}})
 		}
 	}
 	return s.Store.Claim(ctx, request)

@@ -22,7 +22,7 @@ func publishMutants() []*Mutant {
 			Ports: forgivingPublish(func(err error) bool { return !rejected(err) && !errors.Is(err, node.ErrUnsent) }),
 		},
 		{
-			Name: "publish-unsent-is-success", About: "what was not sent, because its partition hangs, counts as done (3.4)",
+			Name: "publish-unsent-is-success", About: "what was not sent to a partition that hangs counts as done (3.4)",
 			Kills:   []string{"S2", "S10"},
 			Options: func(o *Options) { o.FaultRate, o.Mix = 300, []FaultKind{PartitionHangs, LaneHangs} },
 			Ports:   forgivingPublish(func(err error) bool { return errors.Is(err, node.ErrUnsent) }),
@@ -193,7 +193,7 @@ func laneMutants() []*Mutant {
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsFirstLane{rows} },
 		},
 		{
-			Name: "claims-put-off", About: "a message that can't be published is put off for good, and others of its lane with it",
+			Name: "claims-put-off", About: "a message that can't be published is put off for good",
 			Kills: []string{"L2"},
 			Rows:  func(rows node.Store, _ Table) node.Store { return putsOffForGood{rows} },
 		},
@@ -299,7 +299,7 @@ type slowClock struct{ node.Clock }
 func (c slowClock) Mono() time.Duration { return c.Clock.Mono() / 10 }
 
 // delayMutants are right in the end, but too late, in the wrong order, or again and again.
-func delayMutants() []*Mutant { //nolint:funlen // a table
+func delayMutants() []*Mutant {
 	return []*Mutant{
 		{
 			Name: "partitions-at-random", About: "records of one key go to any partition",

@@ -16,7 +16,8 @@ func TestScriptsAreReadAsWritten(t *testing.T) {
 		want := &sim.Script{
 			About: "One line.\nAnother.\n", Break: "upsert", Expect: "S2",
 			Options: sim.Swarm(seed), Plan: *result.Plan,
-			Sometimes: []string{"crash"}, Never: []string{"expelled"}, Against: []sim.Against{{Mutant: "upsert", Invariant: "S2"}},
+			Sometimes: []string{"crash"}, Never: []string{"expelled"},
+			Against: []sim.Against{{Mutant: "upsert", Invariant: "S2"}},
 		}
 		if len(want.Plan.Faults) == 0 {
 			want.Plan.Faults = nil

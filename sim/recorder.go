@@ -60,6 +60,16 @@ func heldKeyOf(headers []node.Header) heldKey {
 	return key
 }
 
+// heldKey returns the name of the message that a record is of. The copy of one that its topic rejects tells where it
+// comes from, and the message does not.
+func (j *recorder) heldKey(l *life, r *node.Record) heldKey {
+	key := heldKeyOf(r.Headers)
+	if _, held := j.held[l][key]; !held {
+		key.source = ""
+	}
+	return key
+}
+
 // newRecorder begins a history.
 func newRecorder(w *world) *recorder {
 	j := &recorder{
@@ -115,8 +125,8 @@ func (o *Options) judged() check.Config {
 	nodes := o.config([32]byte{1})
 	c.Lanes = len(nodes.Lanes())
 	if o.Bandwidth > 0 {
-		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then everything
-		// has to pass, several times.
+		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then
+		// everything has to pass, several times.
 		all := time.Duration(o.Messages) * time.Duration(o.LargeBytes) * time.Second / time.Duration(o.Bandwidth)
 		c.StoreLatency, c.BrokerLatency = 10*c.StoreTimeout+c.HoldTime+all*time.Duration(o.Large)/100, c.PublishTimeout
 	}
@@ -197,13 +207,18 @@ func (j *recorder) struck(f Fault, l *life) {
 		e.Kind = check.Term
 	}
 	j.add(e)
+	if lasts := max(f.For, 0); lasts > 0 && e.Kind == check.Fault {
+		e.Text += " is over"
+		j.world.after(lasts, func() { j.add(e) })
+	}
 }
 
 // submitted tells of a record on an input topic.
 func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline time.Time) {
 	e := check.Event{
 		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
-		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset, Epoch: int(r.LeaderEpoch),
+		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset,
+		Epoch: int(r.LeaderEpoch),
 	}
 	switch s.Flaw {
 	case "":
@@ -267,14 +282,16 @@ func (j *recorder) committed(l *life, p *partition) {
 	w := j.world
 	if w.observe != nil {
 		w.step(&Step{
-			Kind: StepCommit, Node: l.host.number, Life: l.number, Text: fmt.Sprintf("%v up to %d", p, p.committed.Offset),
+			Kind: StepCommit, Node: l.host.number, Life: l.number,
+			Text: fmt.Sprintf("%v up to %d", p, p.committed.Offset),
 		})
 	}
-	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed.Offset})
+	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed.Offset,
+		Epoch: int(p.committed.Epoch)})
 }
 
 func (j *recorder) rewound(p *partition) {
-	j.add(check.Event{Kind: check.Rewind, Partition: p.String(), Offset: p.committed.Offset})
+	j.add(check.Event{Kind: check.Rewind, Partition: p.String(), Offset: max(p.committed.Offset, 0)})
 }
 
 // finish ends the history.
@@ -291,7 +308,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 			Kind: check.Publish, Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
 			Wall: wall, Nth: i,
 		}
-		if h, held := j.held[l][heldKeyOf(records[i].Headers)]; held {
+		if h, held := j.held[l][j.heldKey(l, &records[i])]; held {
 			under[i] = h
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 		}
@@ -303,14 +320,14 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 // outcome takes note of the results that the engine gets for its publishes.
 func (j *recorder) outcome(l *life, records []node.Record, results []error, under []held) {
 	for i := range records {
-		key := heldKeyOf(records[i].Headers)
+		key := j.heldKey(l, &records[i])
 		switch {
 		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]:
 			delete(j.held[l], key) // unless it has been claimed anew meanwhile
 		case results[i] != nil:
 			j.add(check.Event{
-				Kind: failure(results[i]), Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
-				Incarnation: check.UUID(under[i].incarnation), Text: certainty(results[i]),
+				Kind: failure(results[i]), Node: l.label, Message: numberIn(records[i].Headers),
+				Topic: records[i].Topic, Incarnation: check.UUID(under[i].incarnation), Text: certainty(results[i]),
 			})
 		}
 	}

@@ -7,12 +7,12 @@ import (
 	"chronos/node"
 )
 
-// transaction is one request at the store. It arrives, waits for what others have locked, and takes effect: at once, or,
-// if it is a long one, it takes its locks first and ends later, by a commit or by being undone. In between, others
+// transaction is one request at the store. It arrives, waits for what others have locked, and takes effect: at once,
+// or, if it is a long one, it takes its locks first and ends later, by a commit or by being undone. In between, others
 // wait for it, and nobody sees what it does.
 //
-// Its effect is made when it commits: nothing that it depends on can change while it has the locks. That is so except for
-// a claim, which finds by itself what to lock. It is made at once, kept out of sight, and taken back if it is undone.
+// Its effect is made when it commits: nothing that it depends on can change while it has the locks. A claim is the
+// exception: it finds by itself what to lock. It is made at once, kept out of sight, and taken back if it is undone.
 type transaction struct {
 	*call
 

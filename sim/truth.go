@@ -175,7 +175,8 @@ func (t *truth) unstorable(request *node.TakeRequest) (int, bool) {
 		item := &request.Items[i]
 		from := request.From[item.From]
 		position, known := t.places[from.Partition]
-		if known && !from.Above(position) && position.Takes(item.Epoch, item.Offset) && recorder.unstorable(&item.Message) {
+		taken := known && !from.Above(position) && position.Takes(item.Epoch, item.Offset)
+		if taken && recorder.unstorable(&item.Message) {
 			return i, true
 		}
 	}
@@ -285,7 +286,9 @@ func (t *truth) claim(ctx context.Context, request node.ClaimRequest) (result no
 		if len(skipped) == before {
 			break
 		}
-		request.Lanes = slices.DeleteFunc(request.Lanes, func(s node.Share) bool { return s.Limit <= 0 || s.Bytes <= 0 })
+		request.Lanes = slices.DeleteFunc(request.Lanes, func(s node.Share) bool {
+			return s.Limit <= 0 || s.Bytes <= 0
+		})
 	}
 	if len(skipped) > 0 {
 		_ = must(t.rows.Reset(ctx, skipped))

@@ -287,7 +287,7 @@ func (a *application) published(from appending, r node.Record) {
 	w.digest.number(uint64(n)<<32 | uint64(r.Offset))
 	w.stats.Appended++
 	w.recorder.published(from, &r)
-	a.count(n, &r, from)
+	a.count(n, &r)
 	if w.observe != nil {
 		w.step(&Step{
 			Kind: StepAppend, Node: from.life.host.number, Life: from.life.number, Messages: []int{n},
@@ -308,7 +308,7 @@ func (a *application) published(from appending, r node.Record) {
 }
 
 // count counts what must occur sometimes.
-func (a *application) count(n int, r *node.Record, from appending) {
+func (a *application) count(n int, r *node.Record) {
 	w := a.world
 	s := a.sent[n]
 	if s == nil || r.Topic != w.recorder.output(s.submission) {

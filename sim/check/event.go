@@ -73,7 +73,7 @@ const (
 	// Deliver: one record: Message.
 	Deliver Kind = "deliver"
 
-	// Commit: the group's offset of Partition moves to Offset.
+	// Commit: the group's offset of Partition moves to Offset, [Epoch].
 	Commit Kind = "commit"
 
 	// Rewind: the group's offset of Partition was set back to Offset, by a person or by a commit that came late.
@@ -118,9 +118,6 @@ const (
 
 	// Duplicate: a take found another incarnation of its id: Message, [ID, Topic].
 	Duplicate Kind = "duplicate"
-
-	// Present: a node looked whether an id is stored: ID, Topic, [Absent].
-	Present Kind = "present"
 
 	// Ready: a node was given a claim: ID, Topic, Incarnation, Nth (on its lane, of this call, from 0), Limit (of that
 	// lane), Until.
@@ -263,8 +260,6 @@ type Event struct {
 	Payload     uint64        // a digest of key, value and the headers to be relayed
 	Key         uint64        // a digest of the key; 0 for none
 	Flaw        string        // see above
-	Absent      bool          // the id was not stored
-	Direct      bool          // it had lapsed and was not stored
 	Skipped     bool          // it was taken in before
 	Adopted     bool          // it is where an older deployment had come to
 	Unsent      bool          // whoever resets the claim knows that nothing was appended under it

@@ -44,6 +44,10 @@ type member struct {
 	// lookouts are the goroutines that leave waits for.
 	lookouts sync.WaitGroup
 
+	// These belong to the look-out: whether it has said that there is trouble, and when to look for transactions.
+	said     bool
+	nextHold time.Time
+
 	// rest are records that were fetched and did not fit into the last batch.
 	rest []fetched
 
@@ -81,7 +85,8 @@ type part struct {
 	// at is where reading is: behind the last record that was fetched.
 	at node.Position
 
-	outOfRange bool  // the log has no record at this place
+	outOfRange bool // the log has no record at this place
+	held       hold
 	stuck      error // why franz-go has given it up
 }
 
@@ -109,6 +114,8 @@ func newMember(s *Source) (*member, error) {
 		others:  make(map[string]int),
 		counts:  make(map[string]int),
 	}
+	m.mu.Lock() // until callbacks find the client
+	defer m.mu.Unlock()
 	client, err := kgo.NewClient(append(s.config.options(),
 		kgo.WithContext(ctx),
 		kgo.WithHooks(m.pulse),
@@ -122,9 +129,7 @@ func newMember(s *Source) (*member, error) {
 		cancel()
 		return nil, err
 	}
-	m.mu.Lock()
-	m.client = client // callbacks wait for it
-	m.mu.Unlock()
+	m.client = client
 	m.memory.watch(client.BufferedFetchBytes)
 	m.commits.send = m.commit
 	m.lookouts.Go(func() { m.lookOut(ctx) })

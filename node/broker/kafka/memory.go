@@ -23,13 +23,15 @@ import (
 // the memory to itself may fill all of BatchMemory.
 //
 // While others always come first, a large batch never has the memory to itself. So every now and then one is let in
-// that does not fit: what is held is at most FetchMemory and one batch.
+// that does not fit: what is held is FetchMemory and one batch at most, as far as one can tell from here. (What was
+// decompressed lately may be counted twice, and on a machine that is overloaded some of it not at all.)
 type memory struct {
 	limit, batch int
 
 	mu       sync.Mutex
 	buffered func() int64 // the bytes that wait to be polled
 	fresh    int          // decompressed since the last poll: buffered may not count it yet
+	former   int          // the same of the poll before: a response may be decompressed while others are polled
 	refusals int          // since the last batch that was let in without room
 	gzip     *gzip.Reader
 	zstd     *zstd.Decoder
@@ -60,7 +62,7 @@ func (m *memory) watch(buffered func() int64) {
 func (m *memory) polled() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.fresh = 0
+	m.former, m.fresh = m.fresh, 0
 }
 
 // Decompress returns what src decompresses to, errNoRoom if there is no room for it now, or kgo.ErrMaxDecompress if
@@ -72,7 +74,7 @@ func (m *memory) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	room := m.batch
-	if held := m.fresh + int(m.buffered()); held > 0 && m.refusals < maxRefusals {
+	if held := m.fresh + m.former + int(m.buffered()); held > 0 && m.refusals < maxRefusals {
 		room = min(room, m.limit-held)
 	}
 	out, err := m.inflate(src, codec, room)
