@@ -486,6 +486,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, re
 		result, err = e.store.Take(context.WithoutCancel(ctx), request)
 		e.takes.took(e.clock.Mono()-started, err == nil, len(chunk), sizeOf(chunk))
 		if err != nil {
+			e.contest(chunk)
 			return err
 		}
 		assert(len(result.Results) == result.Taken && result.Taken <= len(chunk) &&
@@ -513,6 +514,17 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, re
 		e.refuse(chunk[result.Taken], result.Refusal)
 	}
 	return result.Taken, refused, true
+}
+
+// contest tells the schedule of a take whose outcome is unknown.
+func (e *enqueuer) contest(chunk []*submission) {
+	var incarnations []uuid.UUID
+	for _, s := range chunk {
+		if s.claimed {
+			incarnations = append(incarnations, s.Incarnation)
+		}
+	}
+	e.schedule.contest(incarnations, e.clock.Mono()+e.config.HoldTime)
 }
 
 // refuse has the copy of a record that the store can never keep take its place. What is refused as such a copy is passed

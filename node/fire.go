@@ -81,6 +81,7 @@ func (f *firer) start(tasks Tasks) {
 // run is the claimer. It runs until ctx is done; then it gives back the claims that wait for their instant.
 func (f *firer) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		f.schedule.settled(f.clock.Mono())
 		f.abandon(ctx)
 		f.claim(ctx)
 		f.bell.Sleep(ctx, max(f.nextLook, f.storeRetry)-f.clock.Mono())
