@@ -263,7 +263,7 @@ func clockMutants() []*Mutant {
 			Ports: func(p node.Ports) node.Ports { p.Clock = shiftedClock{p.Clock, time.Second}; return p },
 		},
 		{
-			Name: "late", About: "the timing advance is subtracted (D1, H26)", Kills: []string{"L5"},
+			Name: "late", About: "the timing advance is subtracted (D1, H26)", Kills: []string{"L5", "L11"},
 			Options: func(o *Options) {
 				o.FaultRate, o.TimingAdvance, o.AdaptiveAdvance, o.Skew = 0, 200*time.Millisecond, false, 0
 				o.PollInterval = 50 * time.Millisecond
