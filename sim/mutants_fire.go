@@ -184,10 +184,6 @@ func laneMutants() []*Mutant {
 			Ports: func(p node.Ports) node.Ports { p.Sink = failsAll{p.Sink}; return p },
 		},
 		{
-			Name: "patient", About: "every publish waits for a partition that does not answer (A4)",
-			Kills: []string{"L10", "L5"}, Options: hanging, Patient: true,
-		},
-		{
 			Name: "no-shares", About: "the lane with the oldest messages gets all of a claim (3.4)",
 			Kills: []string{"L11"}, Options: backlogged,
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsFirstLane{rows} },
