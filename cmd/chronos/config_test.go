@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 		"group":              "chronos",
 		"routes":             "chronos.in -> chronos.out",
 		"store":              aStore,
-		"timing_advance":     "50ms",
+		"timing_advance":     "0s",
 		"hold_time":          "5s",
 		"poll_interval":      "100ms",
 		"detection_interval": "500ms",
@@ -191,8 +191,8 @@ func TestSentences(t *testing.T) {
 		{args: "--hold-time 1s", want: "--hold-time is 1s: it must be 2.5s or more, " +
 			"because four tenths of it limit a publish"},
 		{args: "--hold-time 61m", want: "--hold-time is 61m: it must be 1h0m0s or less"},
-		{args: "--hold-time 5", want: "--hold-time is 5: it must be a time such as 100ms, 5s or 1m30s"},
-		{args: "--hold-time=", want: `--hold-time is "": it must be a time such as 100ms, 5s or 1m30s`},
+		{args: "--hold-time 5", want: "--hold-time is 5: it must be a time such as 100ms, 1m30s or 1d12h"},
+		{args: "--hold-time=", want: `--hold-time is "": it must be a time such as 100ms, 1m30s or 1d12h`},
 		{args: "--timing-advance never", want: "--timing-advance is never: it must be a time such as 50ms, or auto"},
 		{args: "--timing-advance=-1ms", want: "--timing-advance is -1ms: it must be from 0s to 10s"},
 		{env: "CHRONOS_POLL_INTERVAL=2s", want: "CHRONOS_POLL_INTERVAL is 2s: it must be from 1ms to 1s, " +

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"chronos/node"
 	"chronos/node/broker/embedded"
@@ -100,8 +99,7 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	return s.Run(ctx)
 }
 
-// devConfig returns the configuration of the embedded node. The way to its broker is short, so it measures how much
-// earlier it has to publish, beginning with little.
+// devConfig returns the configuration of the embedded node.
 func devConfig() (node.Config, error) {
 	config := node.Default()
 	if _, err := rand.Read(config.Seed[:]); err != nil {
@@ -109,8 +107,6 @@ func devConfig() (node.Config, error) {
 	}
 	config.Routes = []node.Route{{Input: service.DefaultInput, Output: service.DefaultOutput, DeadLetter: devDead}}
 	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
-	config.TimingAdvance = 2 * time.Millisecond
-	config.AdaptiveAdvance = true
 	return config, nil
 }
 

@@ -35,7 +35,7 @@ func newService(tb testing.TB) *service {
 	tb.Helper()
 	s := &service{
 		brokers: os.Getenv("CHRONOS_TEST_KAFKA"),
-		advance: 50 * time.Millisecond, hold: 5 * time.Second, detect: 500 * time.Millisecond,
+		hold:    5 * time.Second, detect: 500 * time.Millisecond,
 	}
 	switch {
 	case s.brokers != "":
@@ -175,7 +175,7 @@ func (s *service) stored(tb testing.TB) (count int) {
 		tb.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
-	if err := db.QueryRowContext(tb.Context(), "SELECT count(*) FROM hanger").Scan(&count); err != nil {
+	if err := db.QueryRowContext(tb.Context(), "SELECT count(*) FROM messages").Scan(&count); err != nil {
 		tb.Fatal(err)
 	}
 	return count

@@ -43,6 +43,9 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Run a node: the service, against your Kafka and your store." group:"service"`
 	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
+
+	Bind   bindCommand   `cmd:"" help:"Show whom a store belongs to, or change that." group:"hand"`
+	Rewind rewindCommand `cmd:"" help:"Take records of an input topic in again." group:"hand"`
 }
 
 // description is the first thing that a newcomer reads.
@@ -140,6 +143,8 @@ func groups() []kong.Group {
 	groups := []kong.Group{
 		{Key: "try", Title: "Try it:"},
 		{Key: "service", Title: "Run it:"},
+		{Key: "hand", Title: "Set right by hand:"},
+		{Key: "target", Title: "Where to go back to:"},
 		{Key: "message", Title: "Message:"},
 	}
 	for _, g := range service.Groups() {

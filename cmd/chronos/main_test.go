@@ -219,6 +219,8 @@ func TestHelp(t *testing.T) {
 		{"migrate", "--help"},
 		{"migrate", "up", "--help"},
 		{"version", "--help"},
+		{"bind", "--help"},
+		{"rewind", "--help"},
 	} {
 		got := run(t, "", args...)
 		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "Usage: chronos") {

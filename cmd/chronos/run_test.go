@@ -90,7 +90,7 @@ routes:
 		t.Errorf("exit code %d after %v", code, time.Since(began))
 	}
 	p.stderr.await(t, logged("INFO", "stopping: finishing what is in flight"), 1)
-	p.stderr.await(t, logged("INFO", "stopped")+`,"submitted":3,"enqueued":2,"fired":2,"fired_on_arrival":0,`+
+	p.stderr.await(t, logged("INFO", "stopped")+`,"submitted":3,"enqueued":2,"fired":2,`+
 		`"duplicates_ignored":0,"rejected":1,"dead_lettered":0,`, 1)
 	if p.stdout.String() != "" || !strings.Contains(p.stderr.String(), id) {
 		t.Errorf("stdout %q, stderr\n%s", p.stdout, p.stderr)

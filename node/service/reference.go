@@ -45,7 +45,7 @@ func (p *page) line(format string, args ...any) {
 func (p *page) rows(title, group string) {
 	p.line("")
 	p.line("## %s", title)
-	for _, row := range Table(Run | Migrate | Client | Dev) {
+	for _, row := range Table(All) {
 		if row.Group != group {
 			continue
 		}

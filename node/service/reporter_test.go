@@ -279,7 +279,7 @@ func TestRefusalIsSaidAsOne(t *testing.T) {
 			`level=ERROR msg="Postgres says \"permission denied for table hanger\": grant that to the user of `+
 				`--store, or migrate as the owner of the table" call="fire: ready" `+
 				`error="claim: ERROR: permission denied for table hanger (SQLSTATE 42501)"`,
-			`level=ERROR msg="Kafka denies the consumer group: grant Read on the group that --group names" `+
+			`level=ERROR msg="Kafka forbids the user the consumer group: grant it Read on the group." `+
 				`call="enqueue: poll" error="poll: GROUP_AUTHORIZATION_FAILED: Not authorized to access group: `+
 				`Group authorization failed."`)
 	})
@@ -394,10 +394,10 @@ func TestDailyBusinessIsQuiet(t *testing.T) {
 			}
 			for _, event := range []node.Event{
 				node.Polled{Records: 3},
-				node.Committed{Records: 3},
-				node.Enqueued{Messages: []node.Insertion{{Message: m}}},
+				node.Committed{Places: make([]node.Place, 3)},
+				node.Enqueued{Messages: []node.Message{m}},
 				node.Ignored{IDs: []node.MessageID{{ID: "id", Topic: "out"}}},
-				node.Claimed{Messages: []node.Readied{{Message: m}}},
+				node.Claimed{Messages: []node.Ready{{Message: m}}},
 				node.Fired{Messages: []node.Message{m}, At: time.Now()},
 				node.Deleted{Refs: []node.Ref{m.Ref()}},
 				node.Released{Claims: make([]node.Claim, 1)},
@@ -443,7 +443,7 @@ func TestSummary(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
 		for _, event := range []node.Event{
 			node.Polled{Records: 100},
-			node.Enqueued{Messages: make([]node.Insertion, 90)},
+			node.Enqueued{Messages: make([]node.Message, 90)},
 			node.Fired{Messages: make([]node.Message, 80)},
 			node.Fired{Messages: make([]node.Message, 7)},
 			node.Ignored{IDs: make([]node.MessageID, 6)},
@@ -460,8 +460,8 @@ func TestSummary(t *testing.T) {
 		}
 		j.text.reset()
 		j.Summary()
-		j.expect(t, `level=INFO msg=stopped submitted=100 enqueued=90 fired=87 fired_on_arrival=7 `+
+		j.expect(t, `level=INFO msg=stopped submitted=100 enqueued=90 fired=87 `+
 			`duplicates_ignored=6 rejected=1 dead_lettered=1 not_published=5 suspected=4 given_up_as_too_old=3 `+
-			`gone_already=2 outages=1`)
+			`gone_already=2 outages=1 taken_in_before=0 lost_to_retention_at_most=0`)
 	})
 }

@@ -15,7 +15,7 @@ func (r *Reporter) intake(event node.Event) {
 	case node.Assigned:
 		r.assigned(e)
 	case node.StartedOver:
-		r.say(slog.LevelWarn, "reading goes on from the store's positions, which are others than this node had come to",
+		r.say(slog.LevelWarn, "reading starts over at the store's positions: they are not where this node had come to",
 			slog.String("places", places(e.Places)))
 	case node.RecordsLost:
 		for _, loss := range e.Losses {
@@ -38,30 +38,27 @@ func (r *Reporter) intake(event node.Event) {
 func (r *Reporter) lineage(event node.Event) {
 	switch e := event.(type) {
 	case node.LineageChanged:
-		sentence := "the store was set back, or rewound: this node has forgotten its claims"
+		sentence := "the store was set back or rewound: this node has forgotten its claims, and claims again when the " +
+			"store has caught up"
 		if e.To < e.From {
-			sentence = "the store was set back, and does not know it yet: this node has forgotten its claims"
+			sentence = "the store was set back and does not know it yet: this node has forgotten its claims, and tells it"
 		}
 		r.say(slog.LevelWarn, sentence,
 			slog.Int64("lineage", e.To), slog.Int64("former", e.From), slog.Int("claims", len(e.Forgotten)))
 	case node.CatchingUp:
-		var records int64
-		for _, mark := range e.Marks {
-			records += mark.End - mark.First
-		}
-		r.say(slog.LevelWarn, "the store was set back: nothing fires until all that Kafka still has is taken in again",
-			slog.Int64("lineage", e.To), slog.Int("partitions", len(e.Marks)), slog.Int64("records_at_most", records))
+		r.say(slog.LevelWarn, "the store was set back: nothing fires until the input topics are taken in again as far as "+
+			"they reach now", slog.Int64("lineage", e.To), slog.Int("partitions", len(e.Marks)))
 	case node.CaughtUp:
 		r.say(slog.LevelInfo, "the store has caught up: messages fire again", slog.Int64("lineage", e.Lineage))
 	case node.SettingsDiffer:
-		r.say(slog.LevelWarn, "another node has another setting", slog.String("setting", e.Setting),
+		r.say(slog.LevelWarn, "another node works with another setting: give all nodes the same", slog.String("setting", settingOf(e.Setting)),
 			slog.String("ours", e.Ours.String()), slog.String("theirs", e.Theirs.String()),
 			slog.String("node_id", e.Node.String()))
 	}
 }
 
-// assigned says where partitions are read from, and how much there is to read. What nobody expects is that everything
-// there is comes again, or for the first time: so it is told apart.
+// assigned says where partitions are read from, and how much there is to read. What somebody may not expect is that
+// all there is comes in, for the first time or again: so that is told apart.
 func (r *Reporter) assigned(e node.Assigned) {
 	var fresh, rest []node.Place
 	var waiting int64
@@ -75,13 +72,24 @@ func (r *Reporter) assigned(e node.Assigned) {
 		}
 	}
 	if len(fresh) > 0 {
-		r.say(slog.LevelInfo, "reading partitions from the first record there is: the store has no position there yet",
+		r.say(slog.LevelWarn, "reading partitions from their first record, with all that waits there: the store had no "+
+			"position for them, or was rewound",
 			slog.String("places", places(fresh)), slog.Int64("records_at_most", waiting))
 	}
 	if len(rest) > 0 {
 		r.say(slog.LevelInfo, "reading partitions from the store's positions",
 			slog.String("places", places(rest)), slog.Int64("records_at_most", e.Waiting()-waiting))
 	}
+}
+
+// settingOf returns what a person calls the setting that is a field of node.Config.
+func settingOf(field string) string {
+	for _, row := range Table(Run) {
+		if row.field == field {
+			return row.Name
+		}
+	}
+	return field
 }
 
 // places names places for a person: the first few of them.

@@ -140,7 +140,7 @@ const envPrefix = "CHRONOS_"
 // the table says.
 func Read(command Command, flags map[string]Value, environ []string) (*Settings, error) {
 	known := map[string]bool{}
-	for _, row := range Table(Run | Migrate | Client | Dev) {
+	for _, row := range Table(All) {
 		known[row.Name] = true
 	}
 	env := environment(environ)

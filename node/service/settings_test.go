@@ -37,7 +37,7 @@ func TestReference(t *testing.T) {
 // TestTable asks that each row has a name and a value of its own, and help.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
-	for _, row := range service.Table(service.Run | service.Migrate | service.Client | service.Dev) {
+	for _, row := range service.Table(service.All) {
 		if seen[row.Name] || row.Help == "" || row.Commands.String() == "" || !row.Toggle() && row.PlaceHolder == "" {
 			t.Errorf("the row of %q is there twice, or lacks something: %+v", row.Name, row)
 		}

@@ -17,9 +17,13 @@ const (
 	Migrate                     // chronos migrate
 	Client                      // chronos send and chronos tail
 	Dev                         // chronos dev
+	Operate                     // chronos bind and chronos rewind
 
-	withStore = Run | Migrate
-	withKafka = Run | Client
+	// All are all of them.
+	All = Run | Migrate | Client | Dev | Operate
+
+	withStore = Run | Migrate | Operate
+	withKafka = Run | Client | Operate
 )
 
 // String returns the commands as a person types them.
@@ -28,7 +32,7 @@ func (c Command) String() string {
 	for _, command := range []struct {
 		is   Command
 		name string
-	}{{Run, "run"}, {Migrate, "migrate"}, {Client, "send"}, {Client, "tail"}, {Dev, "dev"}} {
+	}{{Run, "run"}, {Migrate, "migrate"}, {Client, "send"}, {Client, "tail"}, {Dev, "dev"}, {Operate, "bind"}, {Operate, "rewind"}} {
 		if c&command.is != 0 {
 			names = append(names, command.name)
 		}
@@ -121,7 +125,7 @@ func Table(commands Command) []Setting {
 
 func general() []Setting {
 	return []Setting{{
-		Name: "config", Commands: Run | Migrate | Client, PlaceHolder: "FILE",
+		Name: "config", Commands: Run | Migrate | Client | Operate, PlaceHolder: "FILE",
 		Help: "A YAML file with any of these settings, named as the flags are but without --. A flag wins over its " +
 			"environment variable (--hold-time is $CHRONOS_HOLD_TIME), and that over the file.",
 		value: func(s *Settings) *Value { return &s.config },
@@ -177,7 +181,7 @@ func kafkaRows() []Setting {
 		rows[i].Group, rows[i].Commands = "kafka", withKafka
 	}
 	return append(rows, Setting{
-		Name: "group", Group: "kafka", Commands: Run, PlaceHolder: "NAME",
+		Name: "group", Group: "kafka", Commands: Run | Operate, PlaceHolder: "NAME",
 		Help: "Consumer group; all nodes of a service share one.", Default: defaultGroup,
 		value:  func(s *Settings) *Value { return &s.group },
 		logged: loggedAlways, inForce: func(c *Config) any { return c.Group },
@@ -255,6 +259,9 @@ func topicRows() []Setting {
 	}
 	for i := range rows {
 		rows[i].Group, rows[i].Commands = "topics", Run
+		if rows[i].form.topic { // which input topics there are
+			rows[i].Commands |= Operate
+		}
 	}
 	return rows
 }
@@ -309,6 +316,9 @@ func timingRows() []Setting {
 	for i := range rows {
 		row := &rows[i]
 		row.Group, row.Commands, row.PlaceHolder, row.form.time = "timing", Run, "TIME", true
+		if row.Name == "hold-time" { // how long nothing fires after a rewind
+			row.Commands |= Operate
+		}
 		row.Default, row.logged = row.time(&preset).String(), loggedAlways
 		if row.inForce == nil {
 			row.inForce = func(c *Config) any { return row.time(&c.Node).String() }

@@ -39,7 +39,8 @@ func newBench(b *testing.B, options postgres.Options, changes string) *postgres.
 	}
 	if *backlog > 0 {
 		exec(b, address, fmt.Sprintf(`
-INSERT INTO messages (id, topic, incarnation, deadline, due_at, message_size, message_headers, message_key, message_value)
+INSERT INTO messages (id, topic, incarnation, deadline, due_at,
+  message_size, message_headers, message_key, message_value)
 SELECT gen_random_uuid(), 'output', gen_random_uuid(), due, due, %[1]d, '[{"trace": "0123456789abcdef"}]', 'key',
   convert_to(repeat('x', %[1]d), 'UTF8')
 FROM (SELECT now() + interval '1 day' + i * interval '10 ms' AS due FROM generate_series(1, %[2]d) AS i

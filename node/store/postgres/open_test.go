@@ -100,12 +100,12 @@ func TestSettings(t *testing.T) {
 
 				"idle_in_transaction_session_timeout": "10s",
 
-				"enable_seqscan":        "off",
-				"enable_bitmapscan":     "off",
-				"random_page_cost":      "1.1",
-				"jit":                   "off",
-				"TimeZone":              "UTC",
-				"application_name":      "chronos",
+				"enable_seqscan":    "off",
+				"enable_bitmapscan": "off",
+				"random_page_cost":  "1.1",
+				"jit":               "off",
+				"TimeZone":          "UTC",
+				"application_name":  "chronos",
 			} {
 				got, err := postgres.Run(t.Context(), s, "SELECT current_setting($1)", setting)
 				if err != nil || got[0] != want {
@@ -245,8 +245,9 @@ func TestBrokenRow(t *testing.T) {
 		`UPDATE messages SET message_headers = '{"not": "an array"}' WHERE id = '%s'`, list[1].ID))
 	for _, s := range []*postgres.Store{s, silent} {
 		result, err := s.Claim(t.Context(), due(10))
-		if readied := result.Messages; err != nil || len(readied) != 2 || readied[0].ID != list[0].ID || readied[1].ID != list[2].ID {
-			t.Fatalf("claimed %+v, error %v", readied, err)
+		got := result.Messages
+		if err != nil || len(got) != 2 || got[0].ID != list[0].ID || got[1].ID != list[2].ID {
+			t.Fatalf("claimed %+v, error %v", got, err)
 		}
 		expired, err := s.Expired(t.Context(), 10)
 		if err != nil || len(expired) != 3 {

@@ -60,12 +60,13 @@ func ways() map[string][]string {
 		"lock_all":        {"Index Scan of all of partitions_pkey"},
 		"count":           {"Index Only Scan partitions_pkey"},
 		"claim": {
-			"Index Scan store_pkey", "Index Only Scan of all of partitions_marked", "Index Scan messages_waiting", "Tid Scan",
+			"Index Scan store_pkey", "Index Only Scan of all of partitions_marked",
+			"Index Scan messages_waiting", "Tid Scan",
 		},
-		"look":            {"Index Only Scan messages_waiting"},
-		"delete":          {"Index Scan messages_pkey"},
-		"expired":         {"Index Scan messages_claimed"},
-		"reset":           {"Index Scan messages_pkey"},
+		"look":    {"Index Only Scan messages_waiting"},
+		"delete":  {"Index Scan messages_pkey"},
+		"expired": {"Index Scan messages_claimed"},
+		"reset":   {"Index Scan messages_pkey"},
 	}
 }
 

@@ -1,0 +1,188 @@
+package main_test
+
+import (
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// operate runs a command with the settings of the nodes, and returns its exit code and all that it says.
+func (s *service) operate(t *testing.T, brokers string, args ...string) (code int, said string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), s.binary, append(args,
+		"--brokers", brokers, "--group", s.input, "--store", s.database.String(),
+		"--input-topic", s.input, "--output-topic", s.output, "--dead-letter-topic", s.dead)...)
+	out, err := command.CombinedOutput()
+	if command.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return command.ProcessState.ExitCode(), string(out)
+}
+
+// batch returns a record for each number from first up to, not including, end, due at an instant.
+func (s *service) batch(first, end int, due time.Time) []*kgo.Record {
+	var records []*kgo.Record
+	for i := first; i < end; i++ {
+		id := fmt.Sprintf("m-%05d", i)
+		records = append(records, s.record(id, due, []byte(id)))
+	}
+	return records
+}
+
+// times returns how often each key has come.
+func times(all []arrived) map[string]int {
+	count := map[string]int{}
+	for _, a := range all {
+		count[string(a.Key)]++
+	}
+	return count
+}
+
+// atLeast returns a condition: that many records have come.
+func atLeast(want int) func([]arrived) bool {
+	return func(all []arrived) bool { return len(all) >= want }
+}
+
+// TestEndToEndRewind rewinds while two nodes run: what has fired fires once more, what waits fires once at its time, and
+// a cluster that the store does not belong to is refused beside them.
+func TestEndToEndRewind(t *testing.T) {
+	s := newService(t)
+	nodes := []*nodeProcess{s.start(t), s.start(t)}
+	const fired, waiting = 300, 200
+	s.submit(t, s.batch(0, fired, time.Now())...)
+	s.read(t, s.output, patience, distinct(fired))
+	due := time.Now().Add(20 * time.Second)
+	s.submit(t, s.batch(fired, fired+waiting, due)...)
+	s.drainedTo(t, waiting)
+
+	_, elsewhere := cluster(t, "")
+	if code, said := s.operate(t, elsewhere, "run", "--create-topics", "--log-format", "json"); code != 1 ||
+		!strings.Contains(said, `"msg":"the node can't go on","error":"the store belongs to consumer group `+s.input) {
+		t.Errorf("a node of another cluster exits with %d and says\n%s", code, said)
+	}
+
+	rewind := []string{"rewind", "--topic", s.input, "--to-earliest"}
+	code, said := s.operate(t, s.brokers, rewind...)
+	if code != 0 || !strings.Contains(said, "Up to 500 records are taken in again.") ||
+		!strings.Contains(said, "Nothing was changed.") {
+		t.Fatalf("rewind exits with %d and says\n%s", code, said)
+	}
+	if code, said = s.operate(t, s.brokers, append(rewind, "--yes")...); code != 0 ||
+		!regexp.MustCompile(`Done: lineage \d+ of the store has begun\.`).MatchString(said) {
+		t.Fatalf("rewind --yes exits with %d and says\n%s", code, said)
+	}
+	t.Logf("it says\n%s", said)
+	got := s.read(t, s.output, 2*patience, atLeast(2*fired+waiting))
+	for id, count := range times(got) {
+		if want := map[bool]int{true: 2, false: 1}[id < fmt.Sprintf("m-%05d", fired)]; count != want {
+			t.Errorf("%s came %d times, want %d", id, count, want)
+		}
+	}
+	for _, a := range got {
+		if string(a.Key) >= fmt.Sprintf("m-%05d", fired) && a.Timestamp.Before(due.Truncate(time.Millisecond)) {
+			t.Errorf("%s is early", a.Key)
+		}
+	}
+	s.drained(t)
+	for _, n := range nodes {
+		if code := n.end(t, syscall.SIGTERM); code != 0 {
+			t.Errorf("a node that was asked to stop exits with %d", code)
+		}
+		if log := n.log.String(); !strings.Contains(log, "the store was set back or rewound") ||
+			!strings.Contains(log, "the store has caught up") {
+			t.Errorf("a node does not tell of the rewind:\n%s", log)
+		}
+	}
+}
+
+// TestEndToEndRestore goes back to a copy of the database that was made while nodes were stopped: what came after the
+// copy is taken in again by itself and fires, and what fired in between is the only duplicate.
+func TestEndToEndRestore(t *testing.T) {
+	s := newService(t)
+	node := s.start(t)
+	due := time.Now().Add(30 * time.Second)
+	const each = 100
+	s.submit(t, append(s.batch(0, each, time.Now()), s.batch(each, 2*each, due)...)...)
+	s.read(t, s.output, patience, distinct(each))
+	s.drainedTo(t, each)
+	node.end(t, syscall.SIGTERM)
+	backup := s.copyDatabase(t)
+
+	node = s.start(t)
+	s.submit(t, append(s.batch(2*each, 3*each, time.Now()), s.batch(3*each, 4*each, due)...)...)
+	s.read(t, s.output, patience, distinct(2*each))
+	s.drainedTo(t, 2*each)
+	node.end(t, syscall.SIGTERM)
+
+	s.database = backup
+	node = s.start(t)
+	got := s.read(t, s.output, 3*patience, atLeast(5*each))
+	s.drained(t)
+	for id, count := range times(got) {
+		between := id >= fmt.Sprintf("m-%05d", 2*each) && id < fmt.Sprintf("m-%05d", 3*each)
+		if want := map[bool]int{true: 2, false: 1}[between]; count != want {
+			t.Errorf("%s came %d times, want %d", id, count, want)
+		}
+	}
+	if n := len(times(got)); n != 4*each {
+		t.Errorf("%d messages came, want %d", n, 4*each)
+	}
+	if log := node.log.String(); !strings.Contains(log, "the store was set back: nothing fires until") {
+		t.Errorf("the node does not tell of the restore:\n%s", log)
+	}
+}
+
+// drainedTo waits until the store has that many messages.
+func (s *service) drainedTo(t *testing.T, want int) {
+	t.Helper()
+	tooLate := time.Now().Add(patience)
+	for left := -1; left != want; {
+		if left = s.stored(t); left != want && time.Now().After(tooLate) {
+			t.Fatalf("%d messages are in the store, want %d", left, want)
+		}
+	}
+}
+
+// copyDatabase copies the database, which nobody may use meanwhile, and returns the URL of the copy.
+func (s *service) copyDatabase(t *testing.T) *url.URL {
+	t.Helper()
+	db, err := sql.Open("pgx", s.server(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // what counts was waited for
+	name := strings.TrimPrefix(s.database.Path, "/")
+	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name+"_copy TEMPLATE "+name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		db, err := sql.Open("pgx", s.server(t))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer db.Close() //nolint:errcheck // what counts was waited for
+		if _, err := db.Exec("DROP DATABASE " + name + "_copy WITH (FORCE)"); err != nil { //nolint:noctx // t's is over
+			t.Error(err)
+		}
+	})
+	copied := *s.database
+	copied.Path += "_copy"
+	return &copied
+}
+
+// server returns the URL of the server's own database.
+func (s *service) server(t *testing.T) string {
+	t.Helper()
+	own := *s.database
+	own.Path = "/postgres"
+	return own.String()
+}
