@@ -1,7 +1,7 @@
 package check
 
-// s17 is the invariant S17, taken once. Where takes are not recorded, a submission that is stored more often than it was
-// submitted shows the same.
+// s17 is the invariant S17, taken once. Where takes are not recorded, a submission that is stored more often than it
+// was submitted shows the same.
 func s17(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	if e.Kind == Insert {
@@ -26,7 +26,8 @@ func s17(s *state, e *Event) finding {
 	return holds()
 }
 
-// s18 is the invariant S18, no gap. It looks at what a position passes, and at what is called taken in already.
+// s18 is the invariant S18, no gap. It looks at what a position passes, and at what is called taken in already. Of what
+// a new leader has written below the position, and retention took before anybody read it, no trace is left.
 func s18(s *state, e *Event) finding {
 	p := s.partitions[e.Partition]
 	if p == nil || p.dropped {
@@ -37,21 +38,25 @@ func s18(s *state, e *Event) finding {
 		return s.created(p, e)
 	case Take:
 		r := p.find(place{e.Offset, e.Epoch})
-		if e.Skipped && r != nil && !r.taken && e.Offset >= p.begin && p.lost[r.place] == nil {
+		if e.Skipped && r != nil && !r.taken && !r.gone && e.Offset >= p.begin && p.lost[r.place] == nil {
 			return brokenBy(r.submission, "it is skipped as taken in already, and was not")
 		}
 		return holds()
 	default:
 	}
-	if p.lowers(place{e.Offset, e.Epoch}) && (s.begun < 0 || e.At > s.begun) {
-		return brokenBy(nil, "the position of %s goes back from %d to %d in one lineage", e.Partition, p.position.offset,
-			e.Offset)
+	to := place{e.Offset, e.Epoch}
+	if p.lowers(to) && (s.begun < 0 || e.At > s.begun) {
+		return brokenBy(nil, "the position of %s goes back from %d to %d in one lineage",
+			e.Partition, p.position.offset, e.Offset)
 	}
 	for _, r := range p.between(p.checked, e.Offset) {
 		switch {
+		case !to.passes(r.place):
+			return holds() // it is of a later epoch
 		case r.taken && !s.settled(r.submission) && r.flaw != Unacknowledged:
-			return brokenBy(r.submission, "a position was moved past it, and it is neither stored nor covered nor rejected")
-		case r.taken || r.gone && (r.told || !s.recorded[Lost]):
+			return brokenBy(r.submission,
+				"a position was moved past it, and it is neither stored nor covered nor rejected")
+		case r.taken || r.gone && (r.told || !s.recorded[Lost] || r.offset < p.position.offset):
 		case r.gone:
 			return brokenBy(r.submission, "retention took it before it was taken in, and nobody has said so")
 		default:
@@ -68,7 +73,8 @@ func (s *state) created(p *partition, e *Event) finding {
 	case p.kept:
 		return brokenBy(nil, "%s has a position, and is given another", e.Partition)
 	case e.Adopted && e.Offset > p.committed:
-		return brokenBy(nil, "the position %d of %s is adopted, and only %d was committed", e.Offset, e.Partition, p.committed)
+		return brokenBy(nil, "the position %d of %s is adopted, and only %d was committed",
+			e.Offset, e.Partition, p.committed)
 	case !e.Adopted && e.Offset > p.start:
 		return brokenBy(nil, "the first position of %s is %d, and its first record %d", e.Partition, e.Offset, p.start)
 	}
@@ -84,7 +90,7 @@ func s23(s *state, e *Event) finding {
 		return holds()
 	}
 	p := s.process(e.Node)
-	if e.Due > r.due && (r.failedBy != e.Node || r.failedAt < r.since) {
+	if e.Due != 0 && e.Due > r.due && (r.failedBy != e.Node || r.failedAt < r.since) {
 		return brokenBy(r.submission, "it is put off by %s, which has not failed to publish it", e.Node)
 	}
 	failed, known := p.failed[r.key.topic]
@@ -95,7 +101,8 @@ func s23(s *state, e *Event) finding {
 	case s.wrong > 0 && s.wrong+c.PublishableAge+c.Retry >= r.since:
 	case e.Age+2*c.StoreLatency+c.ClockError >= c.PublishableAge:
 	default:
-		return brokenBy(r.submission, "it is given back by %s after %v, and nothing has failed on its lane", e.Node, e.Age)
+		return brokenBy(r.submission, "it is given back by %s after %v, and nothing has failed on its lane",
+			e.Node, e.Age)
 	}
 	return holds()
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -11,7 +12,7 @@ func (s *state) submit(e *Event) {
 	if sub == nil {
 		sub = &submission{
 			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
-			partition: e.Partition, offset: e.Offset,
+			partition: e.Partition, place: place{e.Offset, e.Epoch},
 		}
 		if instant, can := s.config.instant(e.Written); can {
 			sub.deadline = instant
@@ -153,17 +154,19 @@ func (s *state) positioned(e *Event) {
 	case Place:
 		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
 		p.highest = max(p.highest, e.Offset)
-		p.retake(e.Offset)
+		p.retake()
 	case KeepPlace:
-		p.kept, p.position, p.checked = true, to, min(p.checked, e.Offset)
-		p.retake(e.Offset)
+		p.kept, p.position = true, to
+		p.retake()
 	default: // Move
-		if p.lowers(to) {
-			p.retake(e.Offset)
-		}
+		lowered := p.lowers(to)
 		p.kept, p.position = true, to
 		p.highest = max(p.highest, e.Offset)
-		p.checked = e.Offset
+		if lowered {
+			p.retake()
+		} else {
+			p.checked = p.behind(p.checked)
+		}
 	}
 }
 
@@ -173,16 +176,26 @@ func (p *partition) lowers(to place) bool {
 	return p.kept && to.offset < p.position.offset && !higher
 }
 
-// retake has all records from that offset on be taken in again.
-func (p *partition) retake(offset int64) {
-	for _, r := range p.log[p.from(offset):] {
-		r.taken = false
-	}
-	for at, r := range p.lost {
-		if at.offset >= offset {
-			r.taken = false
+// behind returns the first offset at which a record may be that the position has not passed, from that offset on.
+func (p *partition) behind(from int64) int64 {
+	for _, r := range p.between(from, p.position.offset) {
+		if !p.position.passes(r.place) {
+			return r.offset
 		}
 	}
+	return p.position.offset
+}
+
+// retake has all records that the position has not passed be taken in again.
+func (p *partition) retake() {
+	for _, r := range p.log {
+		r.taken = r.taken && p.position.passes(r.place)
+	}
+	order := func(a, b *record) int { return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.offset, b.offset)) }
+	for _, r := range slices.SortedFunc(maps.Values(p.lost), order) {
+		r.taken = r.taken && p.position.passes(r.place)
+	}
+	p.checked = min(p.checked, p.behind(p.begin))
 }
 
 func (s *state) take(e *Event) {
@@ -193,6 +206,7 @@ func (s *state) take(e *Event) {
 	at := place{e.Offset, e.Epoch}
 	r := p.find(at)
 	if r == nil { // it is none that an application wrote
+		p.end, p.furthest = max(p.end, e.Offset+1), max(p.furthest, e.Offset+1)
 		p.lost[at] = &record{submission: &submission{}, place: at, taken: true}
 		return
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // Invariant is one promise, by its number. S1 and so on are about safety and are checked at every event that can break
-// them; L1 and so on are about liveness, with bounds that Config computes. A number that is missing belongs to a promise
-// about something that does not exist yet. docs/CORRECTNESS.md has the same words.
+// them; L1 and so on are about liveness, with bounds that Config computes. A number that is missing belongs to a
+// promise about something that does not exist yet. docs/CORRECTNESS.md has the same words.
 type Invariant struct {
 	Name, Title string
 
@@ -41,13 +41,13 @@ func safety() []Invariant {
 }
 
 // fates are the invariants about what becomes of a submission.
-func fates() []Invariant {
+func fates() []Invariant { //nolint:funlen // a table
 	return []Invariant{
 		{
 			"S1", "No loss",
 			`A submission that Kafka has acknowledged fires, or is rejected, or is covered: when it was enqueued, its
-			id was stored for another submission. It is never gone from the store before that, unless the store was set
-			back and Kafka does not have it any more. What is no valid submission never fires; it is copied to the
+			id was stored for another submission. It is never gone from the store before that, unless the store was
+			set back and Kafka does not have it any more. What is no valid submission never fires; it is copied to the
 			dead-letter topic, if there is one. Nothing else is copied there, except what an output topic rejects for
 			good: that a topic is missing is no reason.`,
 			[]Kind{Reject, Fire, Copy, End},
@@ -64,8 +64,9 @@ func fates() []Invariant {
 		},
 		{
 			"S3", "Exclusive claim",
-			`A claim is made only on a row that waits, so that there is at most one claim on a row; not in a new lineage
-			before the store has caught up; and a node publishes a message only under a claim that it was given.`,
+			`A claim is made only on a row that waits, so that there is at most one claim on a row; not in a new
+			lineage before the store has caught up; and a node publishes a message only under a claim that it was
+			given.`,
 			[]Kind{Insert, Claim, Publish},
 			[]Kind{Insert, Reset, Delete},
 			s3,
@@ -80,8 +81,8 @@ func fates() []Invariant {
 		},
 		{
 			"S5", "Excused duplicates",
-			`A submission is published under claims no more often than it was claimed; and it fires more than once
-			only with an excuse: a claim was reset that may have led to a publish, a publish had no known outcome, it was
+			`A submission is published under claims no more often than it was claimed; and it fires more than once only
+			with an excuse: a claim was reset that may have led to a publish, a publish had no known outcome, it was
 			submitted twice, the brokers have appended it twice, or a lineage began. That its record was delivered
 			again is none. Where a history records claims and no publishes, it fires at most once for each claim and
 			each lineage, and once more.`,
@@ -92,16 +93,16 @@ func fates() []Invariant {
 		{
 			"S6", "Fidelity",
 			`What fires has the key, the value and the other headers of the submission, byte for byte and in order,
-			without the Chronos headers; and what is stored has its id and its deadline, which is the instant that
-			was written, in whatever zone, with what is finer than microseconds rounded up.`,
+			without the Chronos headers; and what is stored has its id and its deadline, which is the instant that was
+			written, in whatever zone, with what is finer than microseconds rounded up.`,
 			[]Kind{Insert, Publish, Fire},
 			[]Kind{Submit},
 			s6,
 		},
 		{
 			"S7", "Same key, same partition",
-			`Records with the same key appear in the same partition of an output topic, and those that are published
-			by one call in the order of the call.`,
+			`Records with the same key appear in the same partition of an output topic, and those that are published by
+			one call in the order of the call.`,
 			[]Kind{Fire},
 			nil, s7,
 		},
@@ -121,8 +122,8 @@ func conduct() []Invariant {
 	return []Invariant{
 		{
 			"S9", "Nothing past the store",
-			`A node publishes only what is in the store; and of the records of one id in a partition, none is a duplicate
-			of a later one.`,
+			`A node publishes only what is in the store; and of the records of one id in a partition, none is a
+			duplicate of a later one.`,
 			[]Kind{Publish, Duplicate},
 			[]Kind{Submit, Insert, Delete},
 			s9,
@@ -176,8 +177,8 @@ func conduct() []Invariant {
 		},
 		{
 			"S16", "Sound configuration",
-			`The hold time is longer than the time limits of a claim and a publish together, and leaves a margin; and
-			a claim is not publishable for longer than the hold time less the publish timeout.`,
+			`The hold time is longer than the time limits of a claim and a publish together, and leaves a margin; and a
+			claim is not publishable for longer than the hold time less the publish timeout.`,
 			[]Kind{Configure},
 			nil, s16,
 		},
@@ -189,8 +190,8 @@ func exact() []Invariant {
 	return []Invariant{
 		{
 			"S17", "Taken once",
-			`In one lineage of the store a record, by its partition, offset and epoch, takes effect at most once; and none
-			does that Kafka has lost, once the position is past its epoch.`,
+			`In one lineage of the store a record, by its partition, offset and epoch, takes effect at most once; and
+			none does that Kafka has lost, once the position is past its epoch.`,
 			[]Kind{Take, Insert},
 			[]Kind{Submit},
 			s17,
@@ -217,24 +218,24 @@ func exact() []Invariant {
 	}
 }
 
-func liveness() []Invariant {
+func liveness() []Invariant { //nolint:funlen // a table
 	return []Invariant{
 		{
 			"L1", "Recovery",
 			`When the world has healed, a message whose claim belongs to a dead process fires within hold time +
 			detection interval + poll interval + lookahead + three retries + the time for which a lane is left alone +
-			the calls on the way, counted from the healing, from its deadline, or from when the store has caught up; as
-			long as every node that reaches the store reaches the brokers, and unless the clock of the store was set
-			since the claim was made.`,
+			the calls on the way, counted from the healing, from its deadline, or from when the store has caught up;
+			as long as every node that reaches the store reaches the brokers, and unless the clock of the store was
+			set since the claim was made.`,
 			[]Kind{Fire, End},
 			[]Kind{Insert, Claim, Reset, Delete, Start, Crash, Stop, Heal, Cut},
 			l1,
 		},
 		{
 			"L2", "Drain",
-			`When the world has healed, no message is stored for longer than the drain bound after its deadline,
-			except one that the output topic rejects where there is no dead-letter topic. That its topic was missing is
-			no exception.`,
+			`When the world has healed, no message is stored for longer than the drain bound after its deadline, except
+			one that the output topic rejects where there is no dead-letter topic. That its topic was missing is no
+			exception.`,
 			[]Kind{End},
 			[]Kind{Submit, Insert, Delete, Heal},
 			l2,
@@ -249,8 +250,8 @@ func liveness() []Invariant {
 		},
 		{
 			"L4", "No livelock",
-			`After the healing an incarnation fires at most once for each time that it was inserted, and once more
-			for each claim that was made on it before. What fails is repeated with a back-off: a message that can't be
+			`After the healing an incarnation fires at most once for each time that it was inserted, and once more for
+			each claim that was made on it before. What fails is repeated with a back-off: a message that can't be
 			published is tried no more than 12 times, and, for each node, twice and once more in each second, or where
 			its topic rejects it, once, and once more in each minute; and a call that fails is repeated no more than
 			50 times a second, or 250 times where several publishers make it.`,
@@ -261,16 +262,16 @@ func liveness() []Invariant {
 		{
 			"L5", "Punctual",
 			`As long as nothing has gone wrong, a message fires at the latest a poll interval with its jitter, the
-			calls on the way and the error of the clocks after it is due or submitted; and where nothing has gone wrong
-			since a recovery bound before a claim was made, it does not expire.`,
+			calls on the way and the error of the clocks after it is due or submitted; and where nothing has gone
+			wrong since a recovery bound before a claim was made, it does not expire.`,
 			[]Kind{Fire, Reset},
 			[]Kind{Submit, Fault},
 			l5,
 		},
 		{
 			"L6", "Poison delays nobody",
-			`Records that are no submissions, and messages that the output topic rejects, delay others by no more
-			than one poll interval.`,
+			`Records that are no submissions, and messages that the output topic rejects, delay others by no more than
+			one poll interval.`,
 			[]Kind{Fire},
 			[]Kind{Submit, Fault},
 			l6,

@@ -133,7 +133,8 @@ func brokenFates() map[string][]string {
 			preamble + well + "2s claim node=2.1 " + row + peer + "stamp=2s\n" + goneLater(),
 			preamble + strings.Replace(well, "incarnation="+x1+" age=50ms", "", 1) + gone,
 			preamble + "1s claim node=1.1 " + row + me + "\n",
-			preamble + until("1.9s") + "1.5s lineage lineage=2\n1.5s mark partition=in/0 offset=5\n9s claim " + row + me,
+			preamble + until("1.9s") + "1.5s lineage lineage=2\n1.5s mark partition=in/0 offset=5\n" +
+				"9s claim " + row + me,
 			preamble + until("1.9s") + "1.5s lineage lineage=2\n4s claim " + row + me,
 			preamble + "0s lineage lineage=2\n" + strings.NewReplacer("1s submit", "4s submit", "1.01s", "4s",
 				"deadline=2s\n1.02s take", "deadline=2s "+me+"\n4s take", "lineage=1", "lineage=2",
@@ -149,7 +150,8 @@ func brokenFates() map[string][]string {
 			preamble + well + "1.965s fire node=1.1 message=1 topic=out payload=a partition=out/3\n" + gone,
 			preamble + well + "1.965s publish node=1.1 message=1 topic=out incarnation=" + x1 + " wall=2s\n" + gone,
 			preamble + well + "1.965s deliver node=2.1 message=1\n1.965s fire message=1 payload=a\n" + gone,
-			preamble + well + "1.965s fail node=1.1 message=1 topic=out text=unsent\n1.965s reset node=1.1 " + row + me + "stamp=1.9s age=2.4s unsent=true\n" +
+			preamble + well + "1.965s fail node=1.1 message=1 topic=out text=unsent\n" +
+				"1.965s reset node=1.1 " + row + me + "stamp=1.9s age=2.4s unsent=true\n" +
 				"1.965s fire message=1 payload=a\n",
 		},
 		"S6": {
@@ -183,7 +185,7 @@ func brokenConduct() map[string][]string {
 		"1s submit message=2 id=x topic=out partition=in/0 offset=1 payload=b deadline=9s\n"
 	return map[string][]string{
 		"S9": {
-			preamble + strings.Replace(well, "message=1 topic=out incarnation=1", "message=1 topic=out incarnation=2", 1),
+			preamble + strings.Replace(well, "wall=1.95s", "wall=1.95s incarnation=2"+x1[1:], 1),
 			preamble + twice + "1.1s duplicate message=1\n",
 			preamble + twice + "1.1s insert message=2 id=x topic=out incarnation=" + x1 + " deadline=9s\n" +
 				"1.1s duplicate message=1\n",
@@ -215,7 +217,8 @@ func brokenConduct() map[string][]string {
 
 func brokenIntake() map[string][]string {
 	taken := "1s submit message=1 id=x topic=out partition=in/0 payload=a deadline=9s epoch=1\n" +
-		"1s insert message=1 id=x topic=out incarnation=" + x1 + " deadline=9s\n1s take message=1 partition=in/0 epoch=1\n" +
+		"1s insert message=1 id=x topic=out incarnation=" + x1 + " deadline=9s\n" +
+		"1s take message=1 partition=in/0 epoch=1\n" +
 		"1s move partition=in/0 offset=1 epoch=1\n"
 	return map[string][]string{
 		"S17": {
@@ -298,8 +301,46 @@ func brokenLanes() map[string][]string {
 		},
 		"L11": {
 			preamble + strings.Replace(later(until("1.9s ready")), "11.9s claim", "19.9s claim", 1),
-			preamble + "1s heal\n" + strings.NewReplacer("deadline=12s", "deadline=9m50s").Replace(later(until("1.9s"))) + end,
+			preamble + "1s heal\n" + strings.ReplaceAll(later(until("1.9s")), "deadline=12s", "deadline=9m50s"),
 		},
+	}
+}
+
+// TestAllowed judges histories that look wrong, and are not: nothing in them is broken.
+func TestAllowed(t *testing.T) {
+	const second = "submit message=2 id=y topic=out partition=in/0 deadline=9m epoch=1\n"
+	const stored = "insert message=2 id=y topic=out incarnation=20000000-0000-0000-0000-000000000000 deadline=9m\n"
+	replaced := well + gone + "2s truncate partition=in/0\n3s " + second
+	for name, text := range map[string]string{
+		"Kafka loses what has fired, and something else takes its place": replaced + "4s " + stored +
+			"4s take message=2 partition=in/0 epoch=1\n4s move partition=in/0 offset=1 epoch=1\n",
+		"a late batch of the lost end is taken in before the new one": replaced +
+			"4s take partition=in/0 offset=1\n4s move partition=in/0 offset=2\n5s " + stored +
+			"5s take message=2 partition=in/0 epoch=1\n5s move partition=in/0 offset=1 epoch=1\n" +
+			"5s commit partition=in/0 offset=1\n",
+		"the store is set back, and what has fired fires again": well + gone +
+			"2s rollback\n2s keep-place partition=in/0\n3s lineage lineage=2\n3s mark partition=in/0 offset=1\n9s insert message=1 id=x topic=out incarnation=" +
+			"20000000-0000-0000-0000-000000000000 deadline=2s\n9s take message=1 partition=in/0 lineage=2\n" +
+			"9s move partition=in/0 offset=1\n9s caught-up lineage=2\n9.1s claim id=x topic=out " +
+			"incarnation=20000000-0000-0000-0000-000000000000 " + me + "\n" +
+			"9.2s fire message=1 payload=a incarnation=20000000-0000-0000-0000-000000000000\n",
+		"a position is lowered on purpose": well + gone + "2s lineage lineage=2\n2s move partition=in/0\n",
+		"retention takes a record first, and a node says so": "1s submit message=1 id=x topic=out partition=in/0\n" +
+			"1.1s retain partition=in/0 offset=1\n1.2s " + strings.Replace(second, "in/0", "in/0 offset=1", 1) +
+			"1.3s lost partition=in/0 to=1\n1.4s " + stored + "1.4s take message=2 partition=in/0 offset=1 epoch=1\n" +
+			"1.4s move partition=in/0 offset=2 epoch=1\n",
+		"a topic is deleted with what was not taken in": until("1.01s") + "1.5s drop partition=in/0\n2s heal\n",
+		"a node puts off what it has failed to publish": until("1.95s") +
+			"1.94s fail node=1.1 message=1 topic=out text=unsent\n1.95s reset node=1.1 " + row + me +
+			"stamp=1.9s age=50ms unsent=true due=3s\n",
+		"it is taken in again with the same claim": strings.Replace(well, "1.03s",
+			"1.03s take message=1 partition=in/0 skipped=true\n1.03s", 1) + gone,
+		"a control record is passed over": well + "1.965s take partition=in/0 offset=1\n" +
+			"1.965s move partition=in/0 offset=2\n1.965s commit partition=in/0 offset=2\n" + gone,
+	} {
+		if v := judge(t, preamble+text+"5m "+strings.TrimPrefix(end, "10m ")); len(v.Violations) > 0 {
+			t.Errorf("%s: %v", name, v.Violations)
+		}
 	}
 }
 

@@ -10,9 +10,9 @@ func l9(s *state, e *Event) finding {
 	for _, name := range s.partitionNames() {
 		p := s.partitions[name]
 		for _, r := range p.log {
-			if !p.dropped && !r.taken && !r.gone && r.place.offset >= p.begin && s.drainedAt(r.at, e.At) {
+			if !p.dropped && !r.taken && !r.gone && r.offset >= p.begin && s.drainedAt(r.at, e.At) {
 				return brokenBy(r.submission, "the store was set back, and offset %d of %s was not taken in again",
-					r.place.offset, name)
+					r.offset, name)
 			}
 		}
 	}
@@ -48,16 +48,20 @@ func l11(s *state, e *Event) finding {
 	return holds()
 }
 
-// starved finds a message that could be claimed for too long and was not, although nothing has gone wrong, up to now. The
-// messages of its own lane that were claimed meanwhile were before it.
+// starved finds a message that could be claimed for too long and was not, although nothing has gone wrong, up to now.
+// The messages of its own lane that were claimed meanwhile were before it.
 func (s *state) starved(r *row, now time.Duration) finding {
 	c := &s.config
-	since := max(r.waiting, r.due-c.TimingAdvance-c.Lookahead)
+	ahead := c.Lookahead
+	if !c.Adaptive {
+		ahead += c.TimingAdvance
+	}
+	since := max(r.waiting, r.due-ahead)
 	if r.ready() || now-since <= c.Fair() || s.catching || s.lane(r.key.topic).hung {
 		return holds()
 	}
 	calm := 2*c.Retry + c.StandBack + 2*c.StoreTimeout + c.PublishTimeout
-	if since <= s.wrong+calm || !s.served() {
+	if since <= max(s.wrong, s.lane(r.key.topic).failed)+calm || !s.served() {
 		return holds()
 	}
 	turns := (s.lane(r.key.topic).claims - r.ahead) / c.Share()

@@ -56,8 +56,8 @@ func (s *state) retained(sub *submission) bool {
 	return sub.inKafka() || sub.inserts > 0 && s.setBack < 0
 }
 
-// coveredByOthers reports whether a submission may have met another one of its id, where nobody has recorded what inserts
-// and looks have found. If rows are recorded, that is one whose row was there since; otherwise one that fired no
+// coveredByOthers reports whether a submission may have met another one of its id, where nobody has recorded what
+// inserts have found. If rows are recorded, that is one whose row was there since; otherwise one that fired no
 // longer before than the recovery bound, which is how long its row may have stayed.
 func (s *state) coveredByOthers(sub *submission) bool {
 	rows := s.recorded[Insert] && s.recorded[Delete]
@@ -151,9 +151,9 @@ func s4(s *state, e *Event) finding {
 	return holds()
 }
 
-// s5 is the invariant S5, excused duplicates. Where unknown outcomes are not recorded, anything that went wrong since the
-// submission excuses, or before it by no more than a publish, a retry and a session: what nodes have found out about
-// the brokers, and about being members of their group, is as old as that.
+// s5 is the invariant S5, excused duplicates. Where unknown outcomes are not recorded, anything that went wrong since
+// the submission excuses, or before it by no more than a publish, a retry and a session: what nodes have found out
+// about the brokers, and about being members of their group, is as old as that.
 func s5(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	if sub == nil {
@@ -175,8 +175,8 @@ func s5(s *state, e *Event) finding {
 }
 
 // mostFires returns how often a submission may have fired by now, where claims are recorded and publishes are not;
-// 0 where nobody can tell. It is published once for each claim. A claim that was made just before the store was set back
-// may be in nobody's records; and the times of two servers may put one record too early.
+// 0 where nobody can tell. It is published once for each claim. A claim that was made just before the store was set
+// back may be in nobody's records; and the times of two servers may put one record too early.
 func (s *state) mostFires(sub *submission) int {
 	if s.recorded[Publish] || !s.recorded[Claim] || !s.recorded[Insert] || s.config.PublishTimeout == 0 {
 		return 0
@@ -263,7 +263,9 @@ func s9(s *state, e *Event) finding {
 		return holds()
 	}
 	if e.Kind == Publish {
-		if i := s.incarnations[e.Incarnation]; i == nil || i.submission != sub {
+		// Nobody need say under which claim the copy of a message is published that its topic has just rejected.
+		rejected := e.Topic != sub.key.topic && e.Incarnation == (UUID{}) && sub.attempts > 0
+		if i := s.incarnations[e.Incarnation]; !rejected && (i == nil || i.submission != sub) {
 			return brokenBy(sub, "it is published, and was not stored as %v", e.Incarnation)
 		}
 		return holds()
@@ -277,14 +279,15 @@ func s9(s *state, e *Event) finding {
 	case key != sub.key || sub.flaw == Invalid: // a copy
 	case r == nil:
 		return brokenBy(sub, "it was found to be a duplicate, and nothing of its id is stored")
-	case r.submission != sub && r.submission.partition == sub.partition && sub.partition != "" &&
-		sub.appended == 1 && sub.taken == 0 && r.submission.offset > sub.offset:
+	case sub.partition != "" && sub.appended == 1 && sub.taken == 0 && r.appended == 1 &&
+		r.partition == sub.partition && r.place.offset > sub.place.offset && r.place.epoch >= sub.place.epoch:
 		return brokenBy(sub, "it was found to be a duplicate of submission %d, which comes after it", r.number)
 	}
 	return holds()
 }
 
-// s10 is the invariant S10, offsets.
+// s10 is the invariant S10, offsets. An offset does not say its epoch: what a new leader has written where an old one
+// had been further is yet to be taken in. What is the position of the store may be committed whatever was before.
 func s10(s *state, e *Event) finding {
 	p := s.partitions[e.Partition]
 	switch {
@@ -297,14 +300,14 @@ func s10(s *state, e *Event) finding {
 		return holds()
 	case e.Offset > p.furthest:
 		return brokenBy(nil, "the offset %d of %s was committed, which ends at %d", e.Offset, e.Partition, p.furthest)
-	case e.Offset < p.committed:
+	case e.Offset < p.committed && (!p.kept || e.Offset != p.position.offset):
 		return brokenBy(nil, "the offset of %s went back from %d to %d", e.Partition, p.committed, e.Offset)
 	case s.recorded[Move] && e.Offset > max(p.highest, p.committed):
 		return brokenBy(nil, "the offset %d of %s was committed, and its position was never above %d",
 			e.Offset, e.Partition, p.highest)
 	}
 	for _, r := range p.between(max(p.committed, p.begin), e.Offset) {
-		if !s.finished(r.submission) && !r.gone {
+		if !s.finished(r.submission) && !r.gone && (!s.recorded[Move] || p.position.passes(r.place)) {
 			return brokenBy(r.submission, "its offset was committed, and it is neither stored nor fired nor rejected")
 		}
 	}

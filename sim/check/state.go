@@ -54,7 +54,7 @@ type submission struct {
 	flaw      string
 	at        time.Duration // when it was appended first
 	partition string        // of its input topic
-	offset    int64
+	place     place         // there
 
 	appended, delivered int32 // to its input topic, and to nodes
 	there               int32 // records of it that Kafka still has, where partitions are recorded
@@ -142,7 +142,8 @@ type burst struct {
 // lane is what there is to know of an output or a dead-letter topic.
 type lane struct {
 	claims int
-	hung   bool // at any time
+	hung   bool          // at any time
+	failed time.Duration // when a publish failed last
 }
 
 // partition is a part of an input topic.
@@ -180,9 +181,19 @@ type record struct {
 	told  bool // and somebody has said so
 }
 
+// passes reports whether a position there is behind a record: what a take skips.
+func (at place) passes(r place) bool {
+	if at.epoch == Unknowable || r.epoch == Unknowable || at.epoch == r.epoch {
+		return r.offset < at.offset
+	}
+	return r.epoch < at.epoch
+}
+
 // from returns the place in the log of the first record at that offset or behind it.
 func (p *partition) from(offset int64) int {
-	at, _ := slices.BinarySearchFunc(p.log, offset, func(r *record, o int64) int { return cmp.Compare(r.place.offset, o) })
+	at, _ := slices.BinarySearchFunc(p.log, offset, func(r *record, o int64) int {
+		return cmp.Compare(r.offset, o)
+	})
 	return at
 }
 
@@ -211,7 +222,7 @@ func (p *partition) find(at place) *record {
 func (p *partition) last() int64 {
 	for _, r := range slices.Backward(p.log) {
 		if !r.gone {
-			return r.place.offset + 1
+			return r.offset + 1
 		}
 	}
 	return 0
@@ -328,8 +339,8 @@ func (s *state) left() []*row {
 	})
 }
 
-// finished reports whether something has come of a submission, at any time, as it has to before its offset is committed.
-// Where there are dead-letter topics, a copy of what is rejected belongs to that.
+// finished reports whether something has come of a submission, at any time, as it has to before its offset is
+// committed. Where there are dead-letter topics, a copy of what is rejected belongs to that.
 func (s *state) finished(sub *submission) bool {
 	return sub.rejected && !s.config.DeadLetter || sub.covered || sub.inserts > 0 || sub.fires > 0 || sub.copies > 0
 }
