@@ -106,6 +106,7 @@ func (s *state) shrunk(e *Event) {
 		p.log = p.log[:at]
 		p.start, p.end = min(p.start, e.Offset), min(p.end, e.Offset)
 		p.checked, p.mark = min(p.checked, e.Offset), min(p.mark, e.Offset)
+		p.top = min(p.top, e.Offset)
 	default: // Retain
 		gone := p.between(p.start, e.Offset)
 		for _, r := range gone {
@@ -153,7 +154,7 @@ func (s *state) positioned(e *Event) {
 		p.mark = e.Offset
 	case Place:
 		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
-		p.highest = max(p.highest, e.Offset)
+		p.highest, p.top = max(p.highest, e.Offset), max(p.top, e.Offset)
 		p.retake()
 	case KeepPlace:
 		p.kept, p.position = true, to
@@ -161,7 +162,7 @@ func (s *state) positioned(e *Event) {
 	default: // Move
 		lowered := p.lowers(to)
 		p.kept, p.position = true, to
-		p.highest = max(p.highest, e.Offset)
+		p.highest, p.top = max(p.highest, e.Offset), max(p.top, e.Offset)
 		if lowered {
 			p.retake()
 		} else {

@@ -65,9 +65,10 @@ func fates() []Invariant { //nolint:funlen // a table
 		{
 			"S3", "Exclusive claim",
 			`A claim is made only on a row that waits, so that there is at most one claim on a row; not in a new
-			lineage before the store has caught up; and a node publishes a message only under a claim that it was
+			lineage before the store has caught up, which takes it at least to where it was before; and a node
+			publishes a message only under a claim that it was
 			given.`,
-			[]Kind{Insert, Claim, Publish},
+			[]Kind{Insert, Claim, Publish, Mark},
 			[]Kind{Insert, Reset, Delete},
 			s3,
 		},
@@ -177,9 +178,10 @@ func conduct() []Invariant {
 		},
 		{
 			"S16", "Sound configuration",
-			`The hold time is longer than the time limits of a claim and a publish together, and leaves a margin; and a
-			claim is not publishable for longer than the hold time less the publish timeout.`,
-			[]Kind{Configure},
+			`The hold time, of the configuration and of every claim, is longer than the time limits of a claim and a
+			publish together, and leaves a margin; and a claim is not publishable for longer than the hold time less
+			the publish timeout.`,
+			[]Kind{Configure, Insert, Claim},
 			nil, s16,
 		},
 	}

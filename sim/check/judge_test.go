@@ -136,6 +136,7 @@ func brokenFates() map[string][]string {
 			preamble + until("1.9s") + "1.5s lineage lineage=2\n1.5s mark partition=in/0 offset=5\n" +
 				"9s claim " + row + me,
 			preamble + until("1.9s") + "1.5s lineage lineage=2\n4s claim " + row + me,
+			preamble + until("1.9s") + "1.5s rollback\n1.5s lineage lineage=2\n1.5s mark partition=in/0",
 			preamble + "0s lineage lineage=2\n" + strings.NewReplacer("1s submit", "4s submit", "1.01s", "4s",
 				"deadline=2s\n1.02s take", "deadline=2s "+me+"\n4s take", "lineage=1", "lineage=2",
 				"1.02s", "4s").Replace(until("1.03s")),
@@ -211,6 +212,7 @@ func brokenConduct() map[string][]string {
 		"S16": {
 			strings.Replace(preamble, "publish_timeout=2s", "publish_timeout=3.5s", 1),
 			strings.Replace(preamble, "publishable_age=2.5s", "publishable_age=3.5s", 1),
+			preamble + strings.Replace(well, "stamp=1.9s", "stamp=1.9s expires=4s", 1),
 		},
 	}
 }
@@ -319,7 +321,8 @@ func TestAllowed(t *testing.T) {
 			"5s take message=2 partition=in/0 epoch=1\n5s move partition=in/0 offset=1 epoch=1\n" +
 			"5s commit partition=in/0 offset=1\n",
 		"the store is set back, and what has fired fires again": well + gone +
-			"2s rollback\n2s keep-place partition=in/0\n3s lineage lineage=2\n3s mark partition=in/0 offset=1\n9s insert message=1 id=x topic=out incarnation=" +
+			"2s rollback\n2s keep-place partition=in/0\n3s lineage lineage=2\n" +
+			"3s mark partition=in/0 offset=1\n9s insert message=1 id=x topic=out incarnation=" +
 			"20000000-0000-0000-0000-000000000000 deadline=2s\n9s take message=1 partition=in/0 lineage=2\n" +
 			"9s move partition=in/0 offset=1\n9s caught-up lineage=2\n9.1s claim id=x topic=out " +
 			"incarnation=20000000-0000-0000-0000-000000000000 " + me + "\n" +

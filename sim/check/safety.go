@@ -105,6 +105,11 @@ func s3(s *state, e *Event) finding {
 			return brokenBy(s.submissions[e.Message], "it is claimed %s", why)
 		}
 		return holds()
+	case Mark:
+		if p := s.partitions[e.Partition]; p != nil && !p.dropped && e.Offset < p.top {
+			return brokenBy(nil, "the mark of %s is %d, and it was taken in up to %d before", e.Partition, e.Offset, p.top)
+		}
+		return holds()
 	default:
 	}
 	switch r := s.rowOf(e); {
@@ -371,7 +376,14 @@ func s15(s *state, e *Event) finding {
 }
 
 // s16 is the invariant S16, sound configuration.
-func s16(_ *state, e *Event) finding {
+func s16(s *state, e *Event) finding {
+	if e.Kind != Configure {
+		hold := e.Expires - e.Stamp
+		if least := s.config.StoreTimeout + s.config.PublishTimeout; e.Expires != 0 && hold <= least {
+			return brokenBy(nil, "a claim on %s holds for %v, and a claim and a publish may take %v", e.ID, hold, least)
+		}
+		return holds()
+	}
 	c := e.Config
 	switch {
 	case c.HoldTime == 0:

@@ -160,6 +160,7 @@ type partition struct {
 	kept     bool // it has a position
 	position place
 	highest  int64 // the highest position that there ever was
+	top      int64 // the same, of what Kafka has not lost since
 	begin    int64 // where the first position was: nothing before it has to be taken in
 	checked  int64 // all before it was seen to be taken in
 	mark     int64 // it has to be taken in up to here
