@@ -107,7 +107,8 @@ func s3(s *state, e *Event) finding {
 		return holds()
 	case Mark:
 		if p := s.partitions[e.Partition]; p != nil && !p.dropped && e.Offset < p.top {
-			return brokenBy(nil, "the mark of %s is %d, and it was taken in up to %d before", e.Partition, e.Offset, p.top)
+			return brokenBy(nil, "the mark of %s is %d, and it was taken in up to %d before",
+				e.Partition, e.Offset, p.top)
 		}
 		return holds()
 	default:
