@@ -72,7 +72,7 @@ mutants: build ## Hunt every mutant in five series of seeds, and print how soon 
 model: build ## Search all interleavings of a small cluster for broken promises
 	bin/lab model
 
-chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (10 minutes)
+chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (14 minutes)
 	bin/lab chaos --seed $(SEED) --report .cache/chaos.html
 
 chaos-short: build ## Run three scenarios on real servers: lost replies, killed nodes, a killed Postgres (3 minutes)
@@ -94,7 +94,7 @@ fmt: $(LINT) ## Format the code
 	$(LINT) fmt
 
 scripts-lint: ## Check the scripts with shellcheck, where it is installed
-	shellcheck -x -a .ci/run scripts/fuzz scripts/kafka/archive scripts/servers scripts/setup scripts/steps scripts/with-servers
+	shellcheck -x -a .ci/run scripts/fuzz scripts/kafka/archive scripts/setup scripts/steps scripts/with-servers
 
 bench: ## Measure intake, firing, lateness and memory on a real Kafka and a real Postgres (2 minutes)
 	scripts/with-servers go test -run '^$$' -bench BenchmarkService -benchtime 1x -timeout 15m -v ./cmd/chronos

@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"chronos/chaos/servers"
 )
 
 // Config is what a run of the suite depends on, besides the scenario.
@@ -51,7 +54,7 @@ type Config struct {
 func Prepare(ctx context.Context, config *Config) (undo func() error, err error) {
 	undo = func() error { return nil }
 	if config.Kafka == "" {
-		if config.Backend, err = chooseBackend(ctx, config.Backend, config.Say); err != nil {
+		if config.Backend, err = servers.Choose(ctx, config.Backend, config.Say); err != nil {
 			return undo, err
 		}
 	}
@@ -68,7 +71,7 @@ func Prepare(ctx context.Context, config *Config) (undo func() error, err error)
 
 // build builds the node, or the one that is broken on purpose, which is a program of its own.
 func build(ctx context.Context, binary string, mutants bool) error {
-	root, err := repository()
+	root, err := servers.Repository()
 	if err != nil {
 		return err
 	}
@@ -87,12 +90,14 @@ func build(ctx context.Context, binary string, mutants bool) error {
 // cluster is everything that a scenario runs on.
 type cluster struct {
 	config   Config
-	dir      string // the data of the servers
+	scenario *Scenario
 	logs     func(string) string
-	backend  backend
-	ports    *ports
-	kafka    *kafka
-	postgres *postgres
+	servers  *servers.Servers
+	kafka    *servers.Kafka
+	postgres *database
+	standby  *servers.Postgres // of a scenario that has one
+	backup   *servers.Backup
+	other    *servers.Kafka // another cluster, that is none of the nodes' business
 	links    *links
 	topics   topics
 	nodes    []*chronosNode
@@ -101,36 +106,33 @@ type cluster struct {
 	cleanUp  []func() error // what has to be undone in the end, besides
 }
 
-// newCluster starts servers for so many brokers and nodes. The nodes are not started yet. Whoever has it closes it.
-func newCluster(ctx context.Context, config Config, brokers, nodes int) (*cluster, error) {
+// newCluster starts the servers for a scenario. The nodes are not started yet. Whoever has it closes it.
+func newCluster(ctx context.Context, config Config, s *Scenario) (*cluster, error) {
 	c := &cluster{
-		config: config, logs: logIn(config.Dir), links: newLinks(), topics: newTopics("chaos"),
+		config: config, scenario: s, logs: logIn(config.Dir), links: newLinks(), topics: newTopics("chaos", s.Routes),
 	}
 	c.tell = func(string, string, string) {}
 	c.deleted = func(deletion) {}
-	// Not in a file system in memory, where fsync is worth nothing; and where another user may enter.
-	var err error
-	if c.dir, err = os.MkdirTemp("/var/tmp", "chronos-chaos-"); err != nil {
-		return nil, fmt.Errorf("make a folder for the servers: %w", err)
-	}
-	if err := c.open(ctx, brokers, nodes); err != nil {
+	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
 }
 
-func (c *cluster) open(ctx context.Context, brokers, nodes int) error {
-	if err := os.Chmod(c.dir, 0o711); err != nil {
-		return fmt.Errorf("let the servers into their folder: %w", err)
+func (c *cluster) open(ctx context.Context) error {
+	backend := c.config.Backend
+	if c.config.Kafka != "" {
+		backend = servers.Given
 	}
 	var err error
-	if c.ports, err = leasePorts(); err != nil {
+	c.servers, err = servers.Open(ctx, servers.Config{Backend: backend, Logs: c.config.Dir, Say: c.config.Say})
+	if err != nil {
 		return err
 	}
 	if c.config.Kafka != "" {
 		err = c.use(ctx)
 	} else {
-		err = c.start(ctx, brokers, nodes)
+		err = c.start(ctx)
 	}
 	if err != nil {
 		return err
@@ -138,13 +140,13 @@ func (c *cluster) open(ctx context.Context, brokers, nodes int) error {
 	if err := c.postgres.ready(ctx, time.Minute); err != nil {
 		return err
 	}
-	if err := c.kafka.create(ctx, partitions, c.topics.in, c.topics.out, c.topics.dead); err != nil {
+	if err := c.kafka.Create(ctx, c.wanted()...); err != nil {
 		return err
 	}
 	if err := c.prepareDatabase(ctx); err != nil {
 		return err
 	}
-	for n := range nodes {
+	for n := range c.scenario.Nodes {
 		if err := c.addNode(ctx, n+1); err != nil {
 			return err
 		}
@@ -153,71 +155,51 @@ func (c *cluster) open(ctx context.Context, brokers, nodes int) error {
 }
 
 // start starts servers.
-func (c *cluster) start(ctx context.Context, brokers, nodes int) error {
+func (c *cluster) start(ctx context.Context) error {
 	var err error
-	if c.backend, err = openBackend(ctx, c.config.Backend, c.dir, c.config.Say); err != nil {
+	if c.kafka, err = c.servers.Kafka(ctx, servers.KafkaConfig{
+		Brokers: c.scenario.Brokers, Nodes: c.scenario.Nodes,
+	}); err != nil {
 		return err
 	}
-	if c.kafka, err = newKafka(ctx, c.backend, c.ports, brokers, nodes, c.logs); err != nil {
+	if c.postgres, err = newDatabase(ctx, c.servers); err != nil {
 		return err
 	}
-	if c.postgres, err = newPostgres(ctx, c.backend, c.ports, c.logs); err != nil {
-		return err
-	}
-	if err := c.postgres.start(ctx); err != nil {
+	if err := c.postgres.now().Start(ctx); err != nil {
 		return fmt.Errorf("start Postgres: %w", err)
 	}
-	return c.kafka.start(ctx)
+	return c.kafka.Start(ctx)
 }
 
 // use takes the servers that were given.
 func (c *cluster) use(ctx context.Context) error {
 	var undo func() error
 	var err error
-	if c.postgres, undo, err = givenPostgres(ctx, c.config.Postgres); err != nil {
+	if c.postgres, undo, err = givenDatabase(ctx, c.config.Postgres); err != nil {
 		return err
 	}
 	c.cleanUp = append(c.cleanUp, undo)
-	c.topics = newTopics("chaos-" + strings.ToLower(rand.Text()[:10]))
-	c.kafka = &kafka{direct: strings.Split(c.config.Kafka, ",")}
-	c.cleanUp = append(c.cleanUp, func() error {
-		return c.kafka.remove(c.topics.group, c.topics.in, c.topics.out, c.topics.dead)
-	})
+	c.topics = newTopics("chaos-"+strings.ToLower(rand.Text()[:10]), c.scenario.Routes)
+	c.kafka = servers.GivenKafka(strings.Split(c.config.Kafka, ",")...)
+	c.cleanUp = append(c.cleanUp, func() error { return c.kafka.Remove(c.topics.group, c.topics.all()...) })
 	return nil
 }
 
-// serves is what the backend is called in front of people.
-func (c *cluster) serves() string {
-	if c.backend == nil {
-		return "given"
-	}
-	return c.backend.name()
-}
-
-// prepareDatabase makes the schema, and has every change of the table written into a replication slot, with the whole
-// row as it was. Another implementation makes its own table, of which nothing is known.
-func (c *cluster) prepareDatabase(ctx context.Context) error {
-	statements := []string{
-		fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", c.postgres.role, c.postgres.password),
-		"GRANT ALL ON SCHEMA public TO " + c.postgres.role,
-	}
-	if c.config.Start == "" {
-		migrate := exec.CommandContext(ctx, c.config.Binary, "migrate", "up", "--store", c.postgres.admin.String())
-		if out, err := migrate.CombinedOutput(); err != nil {
-			return fmt.Errorf("migrate: %w: %s", err, out)
+// wanted returns the topics to create.
+func (c *cluster) wanted() []servers.Topic {
+	var wanted []servers.Topic
+	for _, name := range c.topics.all() {
+		t := servers.Topic{
+			Name: name, Partitions: partitions,
+			// What fires is dated by the broker: that is the time in the history.
+			Settings: map[string]string{"max.message.bytes": "100000", "message.timestamp.type": "LogAppendTime"},
 		}
-		statements = append(statements,
-			"GRANT ALL ON ALL TABLES IN SCHEMA public TO "+c.postgres.role,
-			"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO "+c.postgres.role,
-			"ALTER TABLE hanger REPLICA IDENTITY FULL",
-			"CREATE PUBLICATION "+c.postgres.slot+" FOR TABLE hanger",
-			"SELECT pg_create_logical_replication_slot('"+c.postgres.slot+"', 'pgoutput')",
-		)
+		if c.scenario.place != nil {
+			t.On = c.scenario.place(c.topics, name)
+		}
+		wanted = append(wanted, t)
 	}
-	if err := c.postgres.exec(ctx, statements...); err != nil {
-		return fmt.Errorf("prepare the database: %w", err)
-	}
-	return nil
+	return wanted
 }
 
 // addNode opens the links of a node.
@@ -225,31 +207,36 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 	n := &chronosNode{number: number, log: c.logs}
 	n.tell = func(event string, l *life) { c.tell(event, l.name, l.id) }
 	var a addresses
-	for _, br := range c.kafka.brokers {
-		ports := br.nodes[number-1]
-		l, err := c.links.open(fmt.Sprintf("%d-kafka-%d", number, br.number), ports.proxy, local(ports.listener))
+	for _, br := range c.kafka.Brokers {
+		ports := br.Nodes[number-1]
+		name := fmt.Sprintf("%d-kafka-%d", number, br.Number)
+		l, err := c.links.open(name, ports.Proxy, servers.Local(ports.Listener))
 		if err != nil {
 			return err
 		}
 		n.brokers = append(n.brokers, l)
-		a.brokers = append(a.brokers, local(ports.proxy))
+		a.brokers = append(a.brokers, servers.Local(ports.Proxy))
 	}
 	if len(n.brokers) == 0 {
-		a.brokers = c.kafka.direct // those of somebody else advertise what they like
+		a.brokers = c.kafka.Addresses // those of somebody else advertise what they like
 	}
 	var err error
-	if n.cutter, err = newCutter(ctx, c.postgres.address, func(d deletion) { c.deleted(d) }); err != nil {
+	upstream := func() string { return c.postgres.now().Address }
+	if n.cutter, err = newCutter(ctx, upstream, func(d deletion) { c.deleted(d) }); err != nil {
 		return err
 	}
-	port, err := c.ports.take()
+	port, err := c.servers.Port()
 	if err != nil {
 		return err
 	}
-	if n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", port, local(n.cutter.port())); err != nil {
+	n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", port, servers.Local(n.cutter.port()))
+	if err != nil {
 		return err
 	}
-	a.postgres = c.postgres.url(local(port))
-	n.command, n.env = c.command(a)
+	a.postgres = c.postgres.url(servers.Local(port))
+	if n.command, n.env, err = c.command(a); err != nil {
+		return err
+	}
 	c.nodes = append(c.nodes, n)
 	return nil
 }
@@ -265,14 +252,12 @@ func (c *cluster) close() error {
 		}
 	}
 	c.links.close()
-	if c.backend != nil {
-		errs = append(errs, c.backend.close())
-	}
-	if c.ports != nil {
-		c.ports.close()
-	}
-	for _, undo := range c.cleanUp {
+	// What the scenario has made first: a file system on a folder of the servers, say.
+	for _, undo := range slices.Backward(c.cleanUp) {
 		errs = append(errs, undo())
 	}
-	return errors.Join(append(errs, os.RemoveAll(c.dir))...)
+	if c.servers != nil {
+		errs = append(errs, c.servers.Close())
+	}
+	return errors.Join(errs...)
 }

@@ -27,7 +27,7 @@ import (
 //	node    <- connection closed
 type cutter struct {
 	listener net.Listener
-	upstream string
+	upstream func() string
 	deleted  func(deletion) // is told of deletes that were executed
 
 	mu        sync.Mutex
@@ -60,7 +60,7 @@ const (
 )
 
 // newCutter listens on a port of its own. deleted is told of each delete, by one goroutine for each connection.
-func newCutter(ctx context.Context, upstream string, deleted func(deletion)) (*cutter, error) {
+func newCutter(ctx context.Context, upstream func() string, deleted func(deletion)) (*cutter, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *cutter) accept() {
 		if err != nil {
 			return // it is closed
 		}
-		server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", c.upstream)
+		server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", c.upstream())
 		if err != nil {
 			_ = node.Close() // Postgres is away
 			continue

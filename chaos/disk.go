@@ -9,15 +9,17 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"chronos/chaos/servers"
 )
 
 // smallDisk moves the table to a file system of its own in memory, which is so small that it can be filled. Only the
 // table is there: a Postgres whose log has no room left does not run at all.
 func smallDisk(ctx context.Context, r *run) error {
-	if r.serves() != Processes {
-		return fmt.Errorf("give the table a small disk: %w: the servers are %s", ErrImpossible, r.serves())
+	if r.servers.Backend() != servers.Processes {
+		return fmt.Errorf("give the table a small disk: %w: the servers are %s", ErrImpossible, r.servers.Backend())
 	}
-	dir := filepath.Join(r.dir, "postgres", "small")
+	dir := filepath.Join(r.postgres.now().Dir(), "small")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("give the table a small disk: %w", err)
 	}
@@ -28,16 +30,16 @@ func smallDisk(ctx context.Context, r *run) error {
 	r.cleanUp = append(r.cleanUp, func() error {
 		return exec.CommandContext(context.WithoutCancel(ctx), "umount", "-l", dir).Run()
 	})
-	who, err := postgresUser()
+	who, err := servers.PostgresUser()
 	if err == nil && who != nil {
 		err = os.Chown(dir, int(who.Uid), int(who.Gid))
 	}
 	if err != nil {
 		return fmt.Errorf("give the table a small disk: %w", err)
 	}
-	err = r.postgres.exec(ctx,
+	err = r.postgres.now().Exec(ctx,
 		"CREATE TABLESPACE small LOCATION '"+dir+"'",
-		"ALTER TABLE hanger SET TABLESPACE small",
+		"ALTER TABLE "+table+" SET TABLESPACE small",
 		"CREATE TABLE filler (bytes text) TABLESPACE small",
 		"ALTER TABLE filler ALTER COLUMN bytes SET STORAGE EXTERNAL",
 	)
@@ -49,7 +51,7 @@ func smallDisk(ctx context.Context, r *run) error {
 
 // fillDisk leaves no room on the small disk.
 func (n *nemesis) fillDisk(at, lasts time.Duration) {
-	use := n.cluster.postgres.do
+	use := n.cluster.postgres.now().Do
 	n.add(fault{
 		at: at, lasts: lasts, text: "the disk of the table is full",
 		strike: func(ctx context.Context) error {
@@ -64,7 +66,7 @@ func (n *nemesis) fillDisk(at, lasts time.Duration) {
 			})
 		},
 		mend: func(ctx context.Context) error {
-			return n.cluster.postgres.exec(ctx, "DROP TABLE filler")
+			return n.cluster.postgres.now().Exec(ctx, "DROP TABLE filler")
 		},
 	})
 }

@@ -12,8 +12,8 @@
 //
 // # How to read it
 //
-//   - backend.go: servers that can be killed, frozen and started again: processes of this machine (local.go) or
-//     containers (docker.go). kafka.go and postgres.go: what is started. cluster.go: all of it together.
+//   - servers: a package of its own: Kafka and Postgres as processes or containers, which can be killed, frozen, copied
+//     and set back. cluster.go, database.go: what one scenario runs on.
 //   - link.go, stall.go, cutter.go: the ways of a node, and what can be done to them. A broker tells each node
 //     the address of that node's proxy, by a listener for each node: nobody can go around.
 //   - node.go: node processes.
@@ -22,6 +22,8 @@
 //     blame.go finds in the nodes' logs who has taken a claim off, which the slot does not tell. probe.go tells a
 //     machine that is too busy from nodes that are slow.
 //   - nemesis.go, disk.go, scenarios.go: faults, and when they strike. run.go: one scenario from beginning to end.
+//   - copies.go: a standby that takes over, and an old state that comes back. lanes.go: outputs that must not hold each
+//     other up. snapshot.go: dead rows. strangers.go: nodes that have no business with this database.
 //   - mutants.go: the broken nodes that the suite has to notice, and where.
 //   - report.go: tables and pages for people. `lab chaos` is the command behind `make chaos`.
 //

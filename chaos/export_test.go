@@ -3,13 +3,17 @@ package chaos
 import (
 	"context"
 	"time"
+
+	"chronos/chaos/servers"
 )
 
 // Schedule draws the faults of a scenario, without servers.
 func Schedule(s *Scenario, seed uint64) string {
-	c := &cluster{config: Config{HoldTime: 5 * time.Second}, kafka: &kafka{}, postgres: &postgres{}}
+	c := &cluster{
+		config: Config{HoldTime: 5 * time.Second}, scenario: s, kafka: &servers.Kafka{}, postgres: &database{},
+	}
 	for range s.Brokers {
-		c.kafka.brokers = append(c.kafka.brokers, &broker{})
+		c.kafka.Brokers = append(c.kafka.Brokers, &servers.Broker{})
 	}
 	for i := range s.Nodes {
 		c.nodes = append(c.nodes, &chronosNode{number: i + 1, postgres: &link{}})
@@ -19,27 +23,35 @@ func Schedule(s *Scenario, seed uint64) string {
 	return n.schedule()
 }
 
+// Said is what a node has said of its end.
+func Said(text string) string { return said(text) }
+
+// InTime says what is broken about a distribution of lateness.
+func InTime(late []time.Duration, worst, usual time.Duration) string {
+	return inTime(late, worst, usual)
+}
+
 // Link is a way through a proxy, for tests of the toxics.
 type Link struct {
 	*link
 
-	all   *links
-	ports *ports
+	all     *links
+	servers *servers.Servers
 }
 
 // NewLink opens a way to an address of this machine, and returns the address that leads there.
-func NewLink(upstream int) (*Link, string, error) {
-	p, err := leasePorts()
+func NewLink(ctx context.Context, upstream int) (*Link, string, error) {
+	s, err := servers.Open(ctx, servers.Config{Backend: servers.Given})
 	if err != nil {
 		return nil, "", err
 	}
-	port, err := p.take()
+	port, err := s.Port()
 	if err != nil {
 		return nil, "", err
 	}
 	all := newLinks()
-	l, err := all.open("test", port, local(upstream))
-	return &Link{l, all, p}, local(port), err
+	l, err := all.open("test", port, servers.Local(upstream))
+	return &Link{l, all, s}, servers.Local(port), err
 }
 
 // Stall holds everything back until the link is mended.
@@ -57,7 +69,7 @@ func (l *Link) Cut() { l.cut() }
 // Close ends the proxy.
 func (l *Link) Close() {
 	l.all.close()
-	l.ports.close()
+	_ = l.servers.Close() // it has only ports
 }
 
 // Cutter is a proxy that loses replies.
@@ -71,7 +83,7 @@ type Cutter struct {
 // NewCutter stands before a Postgres and returns its own address.
 func NewCutter(ctx context.Context, upstream string) (*Cutter, string, error) {
 	deleted := make(chan map[string][16]byte, 10)
-	c, err := newCutter(ctx, upstream, func(d deletion) {
+	c, err := newCutter(ctx, func() string { return upstream }, func(d deletion) {
 		refs := map[string][16]byte{}
 		for i, id := range d.ids {
 			refs[id+" "+d.topics[i]] = d.incarnations[i]
@@ -81,7 +93,7 @@ func NewCutter(ctx context.Context, upstream string) (*Cutter, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return &Cutter{c, deleted}, local(c.port()), nil
+	return &Cutter{c, deleted}, servers.Local(c.port()), nil
 }
 
 // CutInsert loses the reply to the next insert; the channel is closed when that has happened.

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"chronos/chaos/servers"
 	"chronos/sim/check"
 )
 
@@ -80,7 +81,7 @@ func (h *history) collect(ctx context.Context, c *cluster) error {
 	ctx, h.stop = context.WithCancel(ctx)
 	h.dead, h.rows.slot = c.topics.dead, c.postgres.slot
 	var err error
-	h.consumer, err = c.kafka.connect(kgo.ConsumeTopics(c.topics.out, c.topics.dead),
+	h.consumer, err = c.kafka.Connect(kgo.ConsumeTopics(c.topics.outputs()...),
 		kgo.FetchMaxWait(200*time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
 	if err != nil {
@@ -88,7 +89,7 @@ func (h *history) collect(ctx context.Context, c *cluster) error {
 	}
 	h.waits.Go(func() { h.consume(ctx) })
 	h.waits.Go(func() { h.ask(ctx, c) })
-	if c.config.Start == "" {
+	if c.follows() {
 		h.waits.Go(func() { h.follow(ctx, c) })
 	}
 	return nil
@@ -139,7 +140,7 @@ func (h *history) follow(ctx context.Context, c *cluster) {
 func (h *history) drainSlot(ctx context.Context, c *cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return c.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	return c.postgres.now().Do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, "SET timezone TO 'UTC'"); err != nil {
 			return fmt.Errorf("read the replication slot: %w", err)
 		}
@@ -220,9 +221,10 @@ func (h *history) close(ctx context.Context, c *cluster) {
 	h.waits.Wait()
 	h.stop = nil
 	h.consumer.Close()
-	if c.config.Start == "" {
+	if c.follows() {
 		// A server that has been slow may still be busy with a look that was given up.
-		if err := await(ctx, time.Minute, func(ctx context.Context) error { return h.drainSlot(ctx, c) }); err != nil {
+		err := servers.Await(ctx, time.Minute, func(ctx context.Context) error { return h.drainSlot(ctx, c) })
+		if err != nil {
 			h.fail(err)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/rs/zerolog"
+
+	"chronos/chaos/servers"
 )
 
 // links are the proxies of all nodes. toxiproxy is used as a library: its API listens nowhere.
@@ -40,7 +42,7 @@ type toxic struct{ name, description string }
 
 // open opens a way: what connects to the port is connected to the upstream address.
 func (l *links) open(name string, port int, upstream string) (*link, error) {
-	proxy := toxiproxy.NewProxy(l.server, name, local(port), upstream)
+	proxy := toxiproxy.NewProxy(l.server, name, servers.Local(port), upstream)
 	if err := l.server.Collection.Add(proxy, true); err != nil {
 		return nil, fmt.Errorf("open the link %s: %w", name, err)
 	}

@@ -34,7 +34,7 @@ func TestStall(t *testing.T) {
 		}
 		close(received)
 	}()
-	link, address, err := chaos.NewLink(l.Addr().(*net.TCPAddr).Port)
+	link, address, err := chaos.NewLink(t.Context(), l.Addr().(*net.TCPAddr).Port)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"chronos/chaos/servers"
 	"chronos/sim/check"
 )
 
@@ -32,14 +33,21 @@ type nemesis struct {
 	random  *rand.Rand
 	cluster *cluster
 	history *history
+	flood   func(ctx context.Context, many int, due time.Time) // into the second route
 	faults  []fault
 	struck  int
-	mu      sync.Mutex
-	failed  error
+
+	mu     sync.Mutex
+	failed error
+	marks  map[string]time.Duration // when something happened that a demand asks for, in the time of the history
+	counts map[string]int           // what was counted
 }
 
 func newNemesis(c *cluster, h *history, seed uint64) *nemesis {
-	return &nemesis{random: rand.New(rand.NewPCG(seed, 2)), cluster: c, history: h}
+	return &nemesis{
+		random: rand.New(rand.NewPCG(seed, 2)), cluster: c, history: h,
+		marks: map[string]time.Duration{}, counts: map[string]int{},
+	}
 }
 
 // schedule returns the faults as lines, for people.
@@ -97,7 +105,7 @@ func (n *nemesis) let(ctx context.Context, f fault) {
 	n.mu.Unlock()
 	err := f.strike(ctx)
 	if f.mend != nil {
-		sleepUntil(ctx, time.Now().Add(f.lasts))
+		n.last(ctx, f, tell)
 		if mendErr := f.mend(context.WithoutCancel(ctx)); err == nil {
 			err = mendErr
 		}
@@ -109,6 +117,32 @@ func (n *nemesis) let(ctx context.Context, f fault) {
 		defer n.mu.Unlock()
 		n.failed = cmp.Or(n.failed, fmt.Errorf("%s: %w", f.text, err))
 	}
+}
+
+// last waits for as long as a fault lasts. Where the rows are not followed, nobody sees what becomes of claims
+// meanwhile, and the history is told again that it is there: the judge excuses what happens shortly after it was told.
+func (n *nemesis) last(ctx context.Context, f fault, tell func(text string)) {
+	const again = 5 * time.Second
+	until := time.Now().Add(f.lasts)
+	for !n.cluster.follows() && time.Until(until) > again && sleepUntil(ctx, time.Now().Add(again)) {
+		tell(f.text + ", still")
+	}
+	sleepUntil(ctx, until)
+}
+
+// mark notes that something happens now that the scenario has to know of in the end.
+func (n *nemesis) mark(what string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.marks[what] = n.history.now()
+}
+
+// count notes a number, for the scenario in the end, and says it.
+func (n *nemesis) count(what string, many int) {
+	_, _ = fmt.Fprintf(n.cluster.config.Say, "%s: %d\n", what, many) // nobody minds a line less
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.counts[what] = many
 }
 
 // sleepUntil waits for an instant, and tells whether it has come.
@@ -282,8 +316,10 @@ const (
 )
 
 // takeAway takes a server away for a while.
-func (n *nemesis) takeAway(at, lasts time.Duration, name, how string, which func(context.Context) (server, error)) {
-	var taken server
+func (n *nemesis) takeAway(
+	at, lasts time.Duration, name, how string, which func(context.Context) (servers.Server, error),
+) {
+	var taken servers.Server
 	n.add(fault{
 		at: at, lasts: lasts, text: name + " is " + how,
 		strike: func(ctx context.Context) error {
@@ -293,19 +329,19 @@ func (n *nemesis) takeAway(at, lasts time.Duration, name, how string, which func
 			}
 			switch how {
 			case byKill:
-				return taken.kill(ctx)
+				return taken.Kill(ctx)
 			case byFreeze:
-				return taken.freeze(ctx)
+				return taken.Freeze(ctx)
 			}
-			return taken.stop(ctx)
+			return taken.Stop(ctx)
 		},
 		mend: func(ctx context.Context) error {
 			if taken == nil {
 				return nil
 			}
-			back := taken.start
+			back := taken.Start
 			if how == byFreeze {
-				back = taken.thaw
+				back = taken.Thaw
 			}
 			if err := back(ctx); err != nil {
 				return err
@@ -314,23 +350,25 @@ func (n *nemesis) takeAway(at, lasts time.Duration, name, how string, which func
 			if name == "Postgres" {
 				return n.cluster.postgres.ready(ctx, time.Minute)
 			}
-			_ = n.cluster.kafka.whole(ctx, 20*time.Second) // heal waits for longer
+			_ = n.cluster.kafka.Whole(ctx, 20*time.Second) // heal waits for longer
 			return nil
 		},
 	})
 }
 
 // broker returns the broker of that number, from 1.
-func (n *nemesis) broker(number int) func(context.Context) (server, error) {
-	return func(context.Context) (server, error) { return n.cluster.kafka.brokers[number-1], nil }
+func (n *nemesis) broker(number int) func(context.Context) (servers.Server, error) {
+	return func(context.Context) (servers.Server, error) { return n.cluster.kafka.Brokers[number-1], nil }
 }
 
 // coordinator returns whoever keeps the offsets of the group when the fault strikes.
-func (n *nemesis) coordinator(ctx context.Context) (server, error) {
-	return n.cluster.kafka.coordinator(ctx, n.cluster.topics.group)
+func (n *nemesis) coordinator(ctx context.Context) (servers.Server, error) {
+	return n.cluster.kafka.Coordinator(ctx, n.cluster.topics.group)
 }
 
-func (n *nemesis) database(context.Context) (server, error) { return n.cluster.postgres, nil }
+func (n *nemesis) database(context.Context) (servers.Server, error) {
+	return n.cluster.postgres.now(), nil
+}
 
 // terminate ends all sessions of the nodes.
 func (n *nemesis) terminate(at time.Duration) {
@@ -346,7 +384,7 @@ func (n *nemesis) hold(at, lasts time.Duration, text, statement string) {
 		at: at, lasts: lasts, text: text,
 		strike: func(ctx context.Context) error {
 			var err error
-			if conn, err = n.cluster.postgres.connect(ctx); err != nil {
+			if conn, err = n.cluster.postgres.now().Connect(ctx); err != nil {
 				return err
 			}
 			if _, err = conn.Exec(ctx, "BEGIN"); err == nil {
@@ -373,7 +411,7 @@ func (n *nemesis) crowd(at, lasts time.Duration) {
 			err := c.endSessions(ctx)
 			for err == nil {
 				var conn *pgx.Conn
-				if conn, err = pgx.Connect(ctx, c.url(c.address)); err == nil {
+				if conn, err = pgx.Connect(ctx, c.url(c.now().Address)); err == nil {
 					conns = append(conns, conn)
 				}
 			}
@@ -412,7 +450,7 @@ func (n *nemesis) storm(at, lasts time.Duration) {
 func (n *nemesis) comeAndGo(ctx context.Context) {
 	for ctx.Err() == nil {
 		t := n.cluster.topics
-		stranger, err := n.cluster.kafka.connect(kgo.ConsumerGroup(t.group), kgo.ConsumeTopics(t.in),
+		stranger, err := n.cluster.kafka.Connect(kgo.ConsumerGroup(t.group), kgo.ConsumeTopics(t.routes[0].in),
 			kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit())
 		if err != nil {
 			return

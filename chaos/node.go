@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"chronos/chaos/servers"
 )
 
 // chronosNode is one node: its links, and one process after another.
@@ -32,7 +34,7 @@ type chronosNode struct {
 
 // life is one process of a node.
 type life struct {
-	*process
+	*servers.Process
 
 	name string // the numbers of the node and of the life, 2.1
 	id   string // the node id that it has drawn; "" where its log does not say
@@ -45,8 +47,8 @@ const ready = time.Minute
 func (n *chronosNode) start(ctx context.Context, wait bool) error {
 	n.lives++
 	l := &life{name: fmt.Sprintf("%d.%d", n.number, n.lives)}
-	l.process = &process{command: n.command, env: n.env, log: n.log("node-" + l.name + ".log")}
-	if err := l.start(); err != nil {
+	l.Process = &servers.Process{Command: n.command, Env: n.env, Log: n.log("node-" + l.name + ".log")}
+	if err := l.Start(); err != nil {
 		return err
 	}
 	n.life = l
@@ -54,8 +56,8 @@ func (n *chronosNode) start(ctx context.Context, wait bool) error {
 	if !wait {
 		return nil
 	}
-	err := await(ctx, ready, func(context.Context) error {
-		if err := l.learn(); err != nil && l.running() {
+	err := servers.Await(ctx, ready, func(context.Context) error {
+		if err := l.learn(); err != nil && l.Running() {
 			return err
 		}
 		return nil
@@ -64,7 +66,7 @@ func (n *chronosNode) start(ctx context.Context, wait bool) error {
 		err = l.learn()
 	}
 	if err != nil {
-		return fmt.Errorf("start node %s: %w\n%s", l.name, err, tail(l.log))
+		return fmt.Errorf("start node %s: %w\n%s", l.name, err, servers.Tail(l.Log))
 	}
 	return nil
 }
@@ -74,7 +76,7 @@ func (l *life) learn() error {
 	if l.id != "" {
 		return nil
 	}
-	file, err := os.Open(l.log)
+	file, err := os.Open(l.Log)
 	if err != nil {
 		return fmt.Errorf("read the log of node %s: %w", l.name, err)
 	}
@@ -90,7 +92,7 @@ func (l *life) learn() error {
 			return nil
 		}
 	}
-	if !l.running() {
+	if !l.Running() {
 		return errors.New("it has ended")
 	}
 	return errors.New("it does not say that it has started")
@@ -102,7 +104,7 @@ func (n *chronosNode) kill() error {
 		return nil
 	}
 	_ = n.life.learn() // while it is there; nobody minds if it has not come so far
-	if err := n.life.kill(); err != nil {
+	if err := n.life.Kill(); err != nil {
 		return err
 	}
 	n.tell("crash", n.life)
@@ -118,12 +120,12 @@ func (n *chronosNode) stop() error {
 	_ = n.life.learn() // while it is there
 	n.tell("term", n.life)
 	event := "stop"
-	if err := n.life.signal(syscall.SIGTERM); err != nil {
+	if err := n.life.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop node %s: %w", n.life.name, err)
 	}
-	if !n.life.ended(20 * time.Second) {
+	if !n.life.Ended(20 * time.Second) {
 		event = "crash"
-		if err := n.life.kill(); err != nil {
+		if err := n.life.Kill(); err != nil {
 			return err
 		}
 	}
@@ -135,13 +137,13 @@ func (n *chronosNode) stop() error {
 // freeze stops the process where it is, and thaw lets it go on.
 func (n *chronosNode) freeze() {
 	if n.life != nil {
-		n.life.signalTree(syscall.SIGSTOP)
+		n.life.SignalTree(syscall.SIGSTOP)
 	}
 }
 
 func (n *chronosNode) thaw() {
 	if n.life != nil {
-		n.life.signalTree(syscall.SIGCONT)
+		n.life.SignalTree(syscall.SIGCONT)
 	}
 }
 
@@ -160,17 +162,27 @@ type addresses struct {
 }
 
 // command returns the command line and the environment of a node: those of chronos run, or a command of somebody else,
-// which finds everything in the environment.
-func (c *cluster) command(a addresses) (command, env []string) {
+// which finds everything in the environment. More than one route needs a file.
+func (c *cluster) command(a addresses) (command, env []string, err error) {
 	settings := [][2]string{
 		{"CHRONOS_BROKERS", strings.Join(a.brokers, ",")},
 		{"CHRONOS_STORE", a.postgres},
 		{"CHRONOS_GROUP", c.topics.group},
-		{"CHRONOS_INPUT_TOPIC", c.topics.in},
-		{"CHRONOS_OUTPUT_TOPIC", c.topics.out},
-		{"CHRONOS_DEAD_LETTER_TOPIC", c.topics.dead},
 		{"CHRONOS_LOG_FORMAT", "json"},
 		{"CHRONOS_HOLD_TIME", c.config.HoldTime.String()},
+	}
+	if len(c.topics.routes) == 1 {
+		settings = append(settings,
+			[2]string{"CHRONOS_INPUT_TOPIC", c.topics.routes[0].in},
+			[2]string{"CHRONOS_OUTPUT_TOPIC", c.topics.routes[0].out},
+			[2]string{"CHRONOS_DEAD_LETTER_TOPIC", c.topics.dead},
+		)
+	} else {
+		file, err := c.routesFile()
+		if err != nil {
+			return nil, nil, err
+		}
+		settings = append(settings, [2]string{"CHRONOS_CONFIG", file})
 	}
 	if c.config.Mutant != "" {
 		settings = append(settings, [2]string{"CHAOS_MUTANT", c.config.Mutant})
@@ -179,19 +191,70 @@ func (c *cluster) command(a addresses) (command, env []string) {
 		env = append(env, s[0]+"="+s[1])
 	}
 	if c.config.Start != "" {
-		return []string{"sh", "-c", "exec " + c.config.Start}, env
+		return []string{"sh", "-c", "exec " + c.config.Start}, env, nil
 	}
-	return []string{c.config.Binary, "run"}, env
+	return []string{c.config.Binary, "run"}, env, nil
+}
+
+// routesFile writes the configuration file that says the routes.
+func (c *cluster) routesFile() (string, error) {
+	if c.config.Start != "" {
+		return "", fmt.Errorf("give a node %d routes: %w: another implementation is told of one",
+			len(c.topics.routes), ErrImpossible)
+	}
+	var text strings.Builder
+	text.WriteString("routes:\n")
+	for _, r := range c.topics.routes {
+		fmt.Fprintf(&text, "  - {input: %s, output: %s, dead-letter: %s}\n", r.in, r.out, c.topics.dead)
+	}
+	file := c.logs("routes.yaml")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		return "", fmt.Errorf("write the routes: %w", err)
+	}
+	return file, nil
 }
 
 // partitions is how many each topic has.
 const partitions = 6
 
-// topics are the topics and the consumer group of a run.
-type topics struct{ in, out, dead, group string }
+// route is an input topic, and the output topic on which its messages fire.
+type route struct{ in, out string }
 
-func newTopics(prefix string) topics {
-	return topics{prefix + ".in", prefix + ".out", prefix + ".dead", prefix}
+// topics are the topics and the consumer group of a run.
+type topics struct {
+	routes      []route
+	dead, group string
+}
+
+// newTopics names them. There is one route, or more.
+func newTopics(prefix string, routes int) topics {
+	t := topics{dead: prefix + ".dead", group: prefix}
+	for i := range max(routes, 1) {
+		name := prefix
+		if i > 0 {
+			name += strconv.Itoa(i + 1)
+		}
+		t.routes = append(t.routes, route{name + ".in", name + ".out"})
+	}
+	return t
+}
+
+// outputs returns what nodes write to.
+func (t topics) outputs() []string {
+	all := []string{t.dead}
+	for _, r := range t.routes {
+		all = append(all, r.out)
+	}
+	return all
+}
+
+// all returns all of them.
+func (t topics) all() []string {
+	all := t.outputs()
+	for _, r := range t.routes {
+		all = append(all, r.in)
+	}
+	return all
 }
 
 // logIn returns where logs of a run go.

@@ -89,7 +89,7 @@ func (h *history) ask(ctx context.Context, c *cluster) {
 	for {
 		var err error
 		if conn == nil || conn.IsClosed() {
-			conn, err = c.postgres.connect(ctx)
+			conn, err = c.postgres.now().Connect(ctx)
 		}
 		if err == nil {
 			asked := time.Now()

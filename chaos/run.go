@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"chronos/chaos/servers"
 	"chronos/sim/check"
 )
 
@@ -46,13 +47,12 @@ func (r *Result) Passed() bool { return len(r.Verdict.Violations) == 0 && len(r.
 
 // ErrImpossible is what Run returns where this machine or the backend can't do what the scenario needs, such as to
 // mount a file system.
-var ErrImpossible = errors.New("not possible here")
+var ErrImpossible = servers.ErrImpossible
 
 // run is one scenario on its cluster.
 type run struct {
 	*cluster
 
-	scenario  *Scenario
 	history   *history
 	submitter *submitter
 	nemesis   *nemesis
@@ -65,25 +65,26 @@ type run struct {
 func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err error) {
 	begin := time.Now()
 	if config.Kafka != "" && s.Servers {
-		return nil, errGiven()
+		return nil, fmt.Errorf("%w: the servers were given, and are not the suite's own", ErrImpossible)
 	}
-	c, err := newCluster(ctx, config, s.Brokers, s.Nodes)
+	c, err := newCluster(ctx, config, s)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	h := newHistory()
-	r := &run{cluster: c, scenario: s, history: h, nemesis: newNemesis(c, h, config.Seed)}
+	r := &run{cluster: c, history: h, nemesis: newNemesis(c, h, config.Seed)}
 	if r.submitter, err = newSubmitter(c, h, config.Seed, s.Rate); err != nil {
 		return nil, err
 	}
-	r.submitter.resubmit = s.Resubmit
+	r.submitter.resubmit, r.submitter.second = s.Resubmit, s.SecondRoute
+	r.nemesis.flood = r.submitter.flood
 	defer r.submitter.kafka.Close()
 	if err := r.play(ctx); err != nil {
 		return nil, err
 	}
 	result = &Result{
-		Scenario: s.Name, Seed: config.Seed, Backend: c.serves(), Faults: r.nemesis.struck,
+		Scenario: s.Name, Seed: config.Seed, Backend: c.servers.Backend(), Faults: r.nemesis.struck,
 		Schedule: r.nemesis.schedule(), History: filepath.Join(config.Dir, "history.txt"), Resumed: -1,
 	}
 	result.Submitted, result.Unknown = r.submitter.counts()
@@ -199,7 +200,7 @@ func (r *run) heal(ctx context.Context) error {
 	if err := r.postgres.ready(ctx, time.Minute); err != nil {
 		return err
 	}
-	if err := r.kafka.whole(ctx, 2*time.Minute); err != nil {
+	if err := r.kafka.Whole(ctx, 2*time.Minute); err != nil {
 		return err
 	}
 	r.history.heal()
@@ -249,8 +250,8 @@ func (r *run) left(ctx context.Context) int {
 		return 0
 	}
 	count := 1
-	_ = r.postgres.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT count(*) FROM hanger").Scan(&count)
+	_ = r.postgres.now().Do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT count(*) FROM "+table+"").Scan(&count)
 	}) // nobody can tell
 	return count
 }
@@ -269,8 +270,10 @@ func (r *run) judged() check.Config {
 		Settle: 10 * time.Second, Nodes: len(r.nodes), Batch: 500,
 	}
 	if r.config.Start == "" {
-		c.Recorded = append(c.Recorded, check.Insert, check.Claim, check.Reset, check.Delete, check.DeleteDone,
-			check.Start, check.Term, check.Stop, check.Crash, check.Cut)
+		c.Recorded = append(c.Recorded, check.Start, check.Term, check.Stop, check.Crash, check.Cut)
+	}
+	if r.follows() {
+		c.Recorded = append(c.Recorded, check.Insert, check.Claim, check.Reset, check.Delete, check.DeleteDone)
 	}
 	return c
 }

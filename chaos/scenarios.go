@@ -25,12 +25,20 @@ type Scenario struct {
 	// Resubmit is n when every n-th message is submitted again the moment it is seen to fire; 0 for none.
 	Resubmit int
 
+	// Routes is how many routes the nodes serve; 0 for one. Every SecondRoute-th message goes to the second one.
+	Routes, SecondRoute int
+
+	// Outside says that the changes of the rows are not followed: it is judged by what an outsider sees.
+	Outside bool
+
 	// Servers says that the servers have to be the suite's own: it kills them, or cuts the links to the brokers.
 	Servers bool
 
 	// Smoke says that it is a part of the normal tests.
 	Smoke bool
 
+	// place says on which brokers the partitions of a topic are; nil for all of them on all brokers.
+	place   func(t topics, topic string) map[int][]int32
 	prepare func(context.Context, *run) error
 	draw    func(*nemesis)
 	demands []demand
@@ -41,7 +49,8 @@ type demand func(*run, *Result) string
 
 // Scenarios returns all scenarios, in the order in which they run.
 func Scenarios() []*Scenario {
-	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios())
+	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
+		copyScenarios(), laneScenarios(), snapshotScenarios(), strangerScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)
@@ -262,7 +271,7 @@ func postgresScenarios() []*Scenario {
 			Name: "locked-table", About: "Somebody locks the whole table for seconds.",
 			draw: func(n *nemesis) {
 				n.hold(3*s, n.between(3*s, 8*s), "somebody locks the table",
-					"LOCK TABLE hanger IN ACCESS EXCLUSIVE MODE")
+					"LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE")
 			},
 		},
 		{
@@ -270,7 +279,7 @@ func postgresScenarios() []*Scenario {
 			Rate: 150, Lasts: 125 * s,
 			draw: func(n *nemesis) {
 				n.hold(3*s, 2*time.Minute, "somebody forgets an open transaction",
-					"DECLARE forgotten CURSOR FOR SELECT * FROM hanger; FETCH 1 FROM forgotten")
+					"DECLARE forgotten CURSOR FOR SELECT * FROM "+table+"; FETCH 1 FROM forgotten")
 			},
 		},
 		{

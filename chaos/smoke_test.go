@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,42 @@ func TestSmoke(t *testing.T) {
 	}
 	if ran != 3 {
 		t.Errorf("%d scenarios are smoke tests", ran)
+	}
+}
+
+// TestSaid reads the end of logs: an error counts, wherever it is, and the settings at the start do not.
+func TestSaid(t *testing.T) {
+	for log, want := range map[string]bool{
+		`{"level":"INFO","msg":"starting","group":"g"}` + "\n" + `{"level":"INFO","msg":"stopped"}` + "\n":        false,
+		`{"level":"INFO","msg":"starting","group":"g"}` + "\n" + `chronos: error: this store is of another group`: true,
+		`{"level":"ERROR","msg":"the group"}` + "\n" + `{"level":"INFO","msg":"stopped"}`:                         true,
+		"": false,
+	} {
+		if got := strings.Contains(chaos.Said(log), "group"); got != want {
+			t.Errorf("%q: %v", log, got)
+		}
+	}
+}
+
+// TestInTime judges lateness: by the last, by the half, and not at all where there is little of it.
+func TestInTime(t *testing.T) {
+	half := func(young, old time.Duration) []time.Duration {
+		return slices.Concat(slices.Repeat([]time.Duration{young}, 50), slices.Repeat([]time.Duration{old}, 51))
+	}
+	for name, c := range map[string]struct {
+		late []time.Duration
+		want string
+	}{
+		"good":     {half(0, time.Second), ""},
+		"half":     {half(0, time.Second+1), "late by 1s (half of them) and 1s"},
+		"last":     {append(half(0, 0), 2*time.Second+1), "and 2s (the last)"},
+		"too few":  {half(0, 0)[:49], "shows nothing"},
+		"at worst": {append(half(0, 0), 2*time.Second), ""},
+	} {
+		got := chaos.InTime(c.late, 2*time.Second, time.Second)
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }
 

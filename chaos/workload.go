@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -33,10 +34,14 @@ type submitter struct {
 	kafka   *kgo.Client
 	rate    int // submissions a second
 
+	// second is n when every n-th submission goes to the second route, and 0 for none of them.
+	second int
+
 	// resubmit is n when every n-th message that fires is submitted again the moment it is seen, and
 	// 0 for none of them. That is the moment at which a delete by id would hit the wrong message.
 	resubmit int
 
+	last      atomic.Int64 // the number that was given last
 	mu        sync.Mutex
 	submitted []submission // those that were acknowledged
 	unknown   int          // those that were not
@@ -51,11 +56,12 @@ type submission struct {
 	deadline time.Time
 	invalid  bool
 	reused   bool // another one has the same id
+	route    int  // its place among the routes
 }
 
 // newSubmitter returns a submitter. Its producer keeps trying while the brokers are away, and appends each record once.
 func newSubmitter(c *cluster, h *history, seed uint64, rate int) (*submitter, error) {
-	k, err := c.kafka.connect(kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(2*time.Millisecond),
+	k, err := c.kafka.Connect(kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(2*time.Millisecond),
 		kgo.RecordDeliveryTimeout(2*time.Minute), kgo.MaxBufferedRecords(100_000))
 	if err != nil {
 		return nil, err
@@ -67,17 +73,17 @@ func newSubmitter(c *cluster, h *history, seed uint64, rate int) (*submitter, er
 func (c *submitter) run(ctx context.Context) {
 	tick := time.NewTicker(time.Second / time.Duration(c.rate))
 	defer tick.Stop()
-	for number := 1; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case n := <-c.history.seen:
 			if c.resubmit > 0 && n%c.resubmit == 0 {
-				c.again(ctx, number, n)
-				number++
+				c.again(ctx, c.number(), n)
 			}
 		case <-tick.C:
-			c.submit(ctx, submission{number: number, id: fmt.Sprintf("m-%d", number)}, c.delay())
-			number++
+			number := c.number()
+			s := submission{number: number, id: fmt.Sprintf("m-%d", number), route: c.route(number)}
+			c.submit(ctx, s, c.delay())
 		}
 	}
 	c.waits.Wait()
@@ -92,16 +98,16 @@ func (c *submitter) again(ctx context.Context, number, fired int) {
 		return
 	}
 	c.submitted[i].reused = true
-	s := submission{number: number, id: c.submitted[i].id, reused: true}
+	s := submission{number: number, id: c.submitted[i].id, reused: true, route: c.submitted[i].route}
 	c.mu.Unlock()
 	c.submit(ctx, s, 3*time.Second)
 }
 
 // submit sends one record, due after a delay, and does not wait.
 func (c *submitter) submit(ctx context.Context, s submission, delay time.Duration) {
-	number := s.number
+	number, to := s.number, c.topics.routes[s.route]
 	now := time.Now()
-	r := &kgo.Record{Topic: c.topics.in, Key: junk(c.random, 16), Value: junk(c.random, 300)}
+	r := &kgo.Record{Topic: to.in, Key: junk(c.random, 16), Value: junk(c.random, 300)}
 	s.deadline = now.Add(delay).UTC().Truncate(time.Millisecond)
 	c.reuse(&s)
 	headers := []kgo.RecordHeader{{Key: numberHeader, Value: []byte(strconv.Itoa(number))}}
@@ -117,8 +123,33 @@ func (c *submitter) submit(ctx context.Context, s submission, delay time.Duratio
 	headers = append(headers, kgo.RecordHeader{Key: idHeader, Value: []byte(s.id)}, at)
 	c.random.Shuffle(len(headers), func(i, j int) { headers[i], headers[j] = headers[j], headers[i] })
 	r.Headers = headers
+	c.send(ctx, s, r)
+}
+
+// flood submits many messages to the second route, all of them due at one instant.
+func (c *submitter) flood(ctx context.Context, many int, due time.Time) {
+	due = due.UTC().Truncate(time.Millisecond)
+	for range many {
+		number := c.number()
+		s := submission{number: number, id: fmt.Sprintf("b-%d", number), deadline: due, route: 1}
+		c.send(ctx, s, &kgo.Record{
+			Topic: c.topics.routes[1].in, Key: []byte(s.id), Value: []byte("one of many"),
+			Headers: []kgo.RecordHeader{
+				{Key: numberHeader, Value: []byte(strconv.Itoa(number))},
+				{Key: idHeader, Value: []byte(s.id)},
+				{Key: deadlineHeader, Value: []byte(due.Format("2006-01-02T15:04:05.000Z"))},
+			},
+		})
+	}
+}
+
+// number gives a submission its number.
+func (c *submitter) number() int { return int(c.last.Add(1)) }
+
+// send sends a record, and takes note of it when it is acknowledged.
+func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record) {
 	e := check.Event{
-		Kind: check.Submit, At: c.history.now(), Message: number, ID: s.id, Topic: c.topics.out,
+		Kind: check.Submit, At: c.history.now(), Message: s.number, ID: s.id, Topic: c.topics.routes[s.route].out,
 		Deadline: s.deadline.Sub(c.history.since), Payload: payloadOf(r), Key: keyOf(r.Key),
 	}
 	if s.invalid {
@@ -144,6 +175,14 @@ func (c *submitter) submit(ctx context.Context, s submission, delay time.Duratio
 		}
 		c.history.add(e)
 	})
+}
+
+// route tells where a submission goes, by its number.
+func (c *submitter) route(number int) int {
+	if c.second > 0 && number%c.second == 0 {
+		return 1
+	}
+	return 0
 }
 
 // delay draws how long a message is to wait: some have lapsed, some are due at once, most wait for seconds.
@@ -172,7 +211,7 @@ func (c *submitter) reuse(s *submission) {
 		return
 	}
 	before := &c.submitted[len(c.submitted)-back]
-	if before.invalid || kind == 0 && !c.history.hasFired(before.number) {
+	if before.invalid || before.route != s.route || kind == 0 && !c.history.hasFired(before.number) {
 		return
 	}
 	// Either may be covered by the other: the second may overtake the first on its way through another partition.

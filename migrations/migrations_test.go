@@ -48,13 +48,16 @@ WHERE relnamespace = 'public'::regnamespace
 UNION ALL
 SELECT concat_ws(' ', 'column', attrelid::regclass, attname, format_type(atttypid, atttypmod), attnotnull,
   attcollation, attstorage, attcompression, col_description(attrelid, attnum)) FROM pg_attribute
-WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r') AND attnum > 0
+WHERE attrelid IN (
+  SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r') AND attnum > 0
 UNION ALL
 SELECT concat_ws(' ', 'index', pg_get_indexdef(indexrelid)) FROM pg_index
-WHERE indrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r')
+WHERE indrelid IN (
+  SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r')
 UNION ALL
 SELECT concat_ws(' ', 'constraint', conname, pg_get_constraintdef(oid)) FROM pg_constraint
-WHERE conrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r')
+WHERE conrelid IN (
+  SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r')
 ORDER BY 1`,
 		},
 		{

@@ -50,7 +50,8 @@ func TestUpgradeSQLite(t *testing.T) {
 	}
 	var got []string
 	rows, err := db.QueryContext(t.Context(), `SELECT id || ' ' || topic || ' ' || hex(incarnation) || ' ' ||
-		(due_at - deadline) || ' ' || coalesce(readied_at, '-') || ' ' || lower(coalesce(hex(readied_by), ' ')) || ' ' ||
+		(due_at - deadline) || ' ' || coalesce(readied_at, '-') || ' ' || lower(coalesce(hex(readied_by), ' ')) ||
+		' ' ||
 		coalesce(expires_at, '-') || ' ' || attempts FROM messages
 		WHERE message_key = x'6b6579' AND message_value IS NULL AND message_headers = '[{"a":"b"}]' ORDER BY id`)
 	if err != nil {

@@ -30,8 +30,8 @@
 //
 //   - enqueuer (enqueue.go): polls records from where the store's positions are, decodes them, and takes them into the
 //     store, the positions with them, in one transaction.
-//   - firer: its claimer (fire.go) claims what falls due soon, and its publishers (publish.go) publish each message at
-//     its instant and delete what is acknowledged.
+//   - firer: its claimer (fire.go) claims what falls due soon, its publishers (publish.go) publish each message at its
+//     instant, and its settler (settle.go) deletes what is acknowledged.
 //   - recoverer (recover.go): resets claims that have expired.
 //
 // # Positions

@@ -114,7 +114,10 @@ func (e *enqueuer) turn(ctx context.Context, b Batch) bool {
 		e.observe(RecordsLost{Losses: b.Lost})
 	}
 	e.assigned = append(e.assigned, b.Assigned...)
-	return e.begin(ctx) && e.takeIn(ctx, e.decodeBatch(b.Records)) && e.look(ctx)
+	if !e.begin(ctx) {
+		return false
+	}
+	return e.takeIn(ctx, append(e.passLost(b.Lost), e.decodeBatch(b.Records)...)) && e.look(ctx)
 }
 
 // begin starts the partitions that were assigned, at the positions that the store has for them. One that has none gets
@@ -370,6 +373,21 @@ type submission struct {
 	claimed bool
 }
 
+// passLost has the position move behind records that Kafka has deleted. Without it the position would stay before them
+// until the next record comes, which may be never: a lag that nobody can make up for, and a mark of a lineage that is
+// never passed, so that nothing would be claimed any more.
+func (e *enqueuer) passLost(losses []Loss) []*submission {
+	var passed []*submission
+	for _, loss := range losses {
+		if owned := e.owned[shard{loss.Topic, loss.Number}]; owned != nil && owned.Partition == loss.Partition {
+			s := &submission{reading: owned, record: Record{Topic: loss.Topic, Partition: loss.Number, Control: true}}
+			s.Epoch, s.Offset = UnknownEpoch, loss.To-1
+			passed = append(passed, s)
+		}
+	}
+	return passed
+}
+
 // decodeBatch turns records into submissions, in order. A record that is not a valid submission is replaced by its copy
 // for the dead-letter topic, or passed over when there is none: it stands in nobody's way.
 func (e *enqueuer) decodeBatch(records []Record) []*submission {
@@ -443,6 +461,13 @@ func (e *enqueuer) chunk(submissions []*submission) int {
 	return n
 }
 
+func sizeOf(chunk []*submission) (size int) {
+	for _, s := range chunk {
+		size += s.Size()
+	}
+	return size
+}
+
 // take takes submissions in with one call, which is repeated until it is answered: with the same incarnations, so that
 // it does nothing twice. It returns how many are dealt with, and the places where the partitions that were refused
 // are to be read again.
@@ -459,7 +484,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, re
 		started := e.clock.Mono()
 		var err error
 		result, err = e.store.Take(context.WithoutCancel(ctx), request)
-		e.takes.took(e.clock.Mono()-started, err == nil)
+		e.takes.took(e.clock.Mono()-started, err == nil, len(chunk), sizeOf(chunk))
 		if err != nil {
 			return err
 		}

@@ -27,14 +27,15 @@ type Field struct {
 	Value any
 }
 
-// Operation names an operation of a node, or the half of one that is a loop of its own.
+// Operation names an operation of a node, or the part of one that is a loop of its own.
 type Operation string
 
 // The operations of a node.
 const (
 	Enqueue  Operation = "enqueue"
-	Claiming Operation = "claim" // the half of fire that claims
+	Claiming Operation = "claim" // the part of fire that claims
 	Fire     Operation = "fire"
+	Settle   Operation = "settle" // the part of fire that deletes
 	Recover  Operation = "recover"
 )
 

@@ -9,8 +9,8 @@ import (
 )
 
 // firer is the operation "claim and fire" on one sink: it claims what falls due soon, publishes each message at its
-// instant, and deletes what was acknowledged. It is one claimer (this file), which fills the schedule, and several
-// publishers (publish.go), which empty it, so that claims, publishes and deletes overlap.
+// instant, and deletes what was acknowledged. It is one claimer (this file), which fills the schedule, several
+// publishers (publish.go), which empty it, and one settler (settle.go), so that claims, publishes and deletes overlap.
 //
 // Lanes keep to themselves. Each has a share of every claim and of the schedule, so that a backlog on one does not
 // keep another waiting, and a back-off of its own: what its sink says puts off nobody else.
@@ -25,6 +25,7 @@ type firer struct {
 	rationed   ration // of claims
 	batches    ration // of publishes
 	publishers []*publisher
+	settler    *settler
 
 	// nextLook is when to look for due messages on all lanes next, monotonic, and storeRetry when to call the
 	// store again that has failed. Only the claimer uses them.
@@ -61,18 +62,20 @@ func newFirer(c *core, sink Sink, random *rand.ChaCha8) *firer {
 		l.lane = name
 		f.lanes = append(f.lanes, l)
 	}
+	f.settler = newSettler(c, child(random))
 	for range publishers {
 		f.publishers = append(f.publishers, newPublisher(f, child(random)))
 	}
 	return f
 }
 
-// start starts the claimer and the publishers.
+// start starts the claimer, the publishers and the settler.
 func (f *firer) start(tasks Tasks) {
 	tasks.Go(Claiming, f.run)
 	for _, p := range f.publishers {
 		tasks.Go(Fire, p.run)
 	}
+	tasks.Go(Settle, f.settler.run)
 }
 
 // run is the claimer. It runs until ctx is done; then it gives back the claims that wait for their instant.
@@ -125,7 +128,11 @@ func (f *firer) claim(ctx context.Context) {
 			return // what the store would give away may be cancelled
 		}
 		result, err := f.store.Claim(context.WithoutCancel(ctx), request)
-		f.rationed.took(f.clock.Mono()-started, err == nil)
+		size := 0
+		for i := range result.Messages {
+			size += result.Messages[i].Size()
+		}
+		f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size)
 		if err != nil {
 			// The claims may have been made. Nobody knows of them, so they are recovered after the hold time.
 			f.storeRetry = f.clock.Mono() + f.claims.failed("claim", err)

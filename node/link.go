@@ -69,7 +69,9 @@ func jittered(random *rand.ChaCha8, d time.Duration, percent int64) time.Duratio
 
 // ration bounds the calls of one kind in messages and bytes. A call that runs into its time limit may have been too
 // large for the way to its port: over 2 MB/s, eight megabytes never arrive within 1.5 s, however often they are sent. So
-// the next one is half as large, down to a single message, and one that goes well lets them grow again.
+// the next one is half as large, down to a single message, and one that goes well lets them grow again, if it was large
+// enough to prove something. Otherwise the looks that find nothing, of which there are many while claims of unknown
+// outcome run into their expiry, would let the next one be as large as the one that never arrived.
 type ration struct {
 	// limit is the time limit of a call.
 	limit time.Duration
@@ -88,13 +90,15 @@ func (r *ration) get() (messages, bytes int) {
 	return max(1, batchMessages>>r.halved), batchBytes >> r.halved
 }
 
-// took takes note of how long a call took, and whether it went well.
-func (r *ration) took(took time.Duration, well bool) {
+// took takes note of how long a call took, whether it went well, and what it moved then.
+func (r *ration) took(took time.Duration, well bool, messages, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case well:
-		r.halved = max(0, r.halved-1)
+		if 2*messages >= max(1, batchMessages>>r.halved) || 2*bytes >= batchBytes>>r.halved {
+			r.halved = max(0, r.halved-1)
+		}
 	case took >= r.limit*3/4:
 		r.halved = min(maxHalved, r.halved+1)
 	}

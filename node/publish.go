@@ -7,34 +7,16 @@ import (
 	"time"
 )
 
-// publisher publishes batches of what is due on the schedule, and deletes what was acknowledged. A node has several,
-// which work side by side and share the schedule and nothing else.
+// publisher publishes batches of what is due on the schedule, and hands what was acknowledged to the settler. A node has
+// several, which work side by side.
 type publisher struct {
 	*firer
 
-	deletes  link
 	releases link
 	bell     Bell
-
-	// storeRetry is when to call the store next that has failed, monotonic.
-	storeRetry time.Duration
-
-	// fired are the messages that were acknowledged and the store still has, at most undeletedMessages and a batch. An
-	// acknowledged publish of an incarnation justifies its delete forever.
-	fired []Ref
-
-	// repeated says that a delete of some of them was tried and may have happened.
-	repeated bool
 }
 
 const (
-	// undeletedMessages is how many fired messages of a publisher may wait for their delete: with more, it publishes
-	// nothing, because each of them fires again if this node dies.
-	undeletedMessages = batchMessages
-
-	// stopTries is how often a publisher that stops tries to delete what it has fired.
-	stopTries = 3
-
 	// The wait before a message that could not be published falls due again is as long as it is overdue
 	// already, which doubles it each time without anything to remember, within these bounds. They are
 	// the wider ones where a topic rejects the message, so that somebody has to act first. A topic that is missing is
@@ -46,35 +28,27 @@ const (
 func newPublisher(f *firer, random *rand.ChaCha8) *publisher {
 	return &publisher{
 		firer:    f,
-		deletes:  f.link(Fire, PortStore, random),
 		releases: f.link(Fire, PortStore, random),
 		bell:     f.clock.Bell(),
 	}
 }
 
-// run publishes until ctx is done, and then deletes what is left to delete.
+// run publishes until ctx is done.
 func (p *publisher) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		p.delete(ctx)
 		if p.publishDue(ctx) {
 			continue
 		}
 		p.bell.Sleep(ctx, p.idle())
 		p.schedule.awake(p)
 	}
-	for range stopTries {
-		p.storeRetry = 0
-		p.delete(ctx)
-	}
-	if len(p.fired) > 0 {
-		p.observe(LeftBehind{Fired: len(p.fired)})
-	}
+	p.settler.leave()
 }
 
 // publishDue publishes a batch of what is due on the schedule, and reports whether there was any. What is too old for
 // that is given back second: it takes as long as the store likes, which would make the rest old.
 func (p *publisher) publishDue(ctx context.Context) bool {
-	if len(p.fired) >= undeletedMessages {
+	if p.settler.full() {
 		return false
 	}
 	messages, bytes := p.batches.get()
@@ -135,6 +109,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 	}
 	errs := p.publish(ctx, records)
 	var fired []Message
+	var refs []Ref
 	var failed []failure
 	verdicts := map[string]error{}
 	for i, h := range held {
@@ -142,7 +117,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 		switch {
 		case errs[i] == nil:
 			fired = append(fired, h.Message)
-			p.fired = append(p.fired, h.Ref())
+			refs = append(refs, h.Ref())
 			verdicts[h.Topic] = nil
 			continue
 		case errors.Is(errs[i], ErrRejected):
@@ -153,6 +128,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 		failed = append(failed, failure{h, errs[i]})
 	}
 	p.acknowledged(fired)
+	p.settler.add(refs)
 	p.settleLanes(ctx, held, p.deadLetter(ctx, failed), verdicts)
 	return verdicts
 }
@@ -233,10 +209,11 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 			continue
 		}
 		var copied []Message
+		var refs []Ref
 		for i, err := range p.publish(ctx, records) {
 			if err == nil {
 				copied = append(copied, dead[i].Message)
-				p.fired = append(p.fired, dead[i].Ref())
+				refs = append(refs, dead[i].Ref())
 				continue
 			}
 			if !errors.Is(err, ErrRejected) {
@@ -247,6 +224,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 		if len(copied) > 0 {
 			p.observe(DeadLettered{Messages: copied})
 		}
+		p.settler.add(refs)
 		failed = left
 	}
 	return failed
@@ -277,7 +255,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 		if rejected {
 			least, most = permanentRetryMin, permanentRetryMax
 		}
-		earliest := now.Add(most)
+		earliest := now.Add(p.config.Lookahead + most)
 		for _, f := range failed {
 			if errors.Is(f.err, ErrRejected) != rejected {
 				continue
@@ -285,7 +263,9 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 			if cause == nil {
 				cause = f.err
 			}
-			retry := now.Add(min(max(now.Sub(f.Deadline), least), most)).Truncate(time.Microsecond)
+			// It is claimed a lookahead before that, and published at once, since its deadline has passed.
+			wait := p.config.Lookahead + min(max(now.Sub(f.Deadline), least), most)
+			retry := now.Add(wait).Truncate(time.Microsecond)
 			if retry.Before(earliest) {
 				earliest = retry
 			}
@@ -309,63 +289,16 @@ func (p *publisher) putBack(ctx context.Context, held []holding, unsent bool) {
 }
 
 func (p *publisher) reset(ctx context.Context, releases []Release) {
-	if wait := p.release(ctx, &p.releases, releases); wait > 0 {
-		p.storeRetry = p.clock.Mono() + wait
-	}
+	p.release(ctx, &p.releases, releases)
 }
 
-// delete deletes what was acknowledged, by incarnation, whoever holds the claim now (deviation D2). The two other ways
-// are wrong:
-//
-//	by id:     A's delete of x takes effect and its reply is lost; the application, which has seen x, submits x
-//	           again; A repeats the delete: the new x is gone.
-//	by claim:  publishing x takes longer than the hold time; the claim is reset before each delete, which then
-//	           finds nothing; x fires forever.
-//
-// A message that is missing was fired by a peer as well, or deleted by an earlier try.
-func (p *publisher) delete(ctx context.Context) {
-	for len(p.fired) > 0 && p.clock.Mono() >= p.storeRetry {
-		part := p.fired[:min(len(p.fired), batchMessages)]
-		found, err := p.store.Delete(context.WithoutCancel(ctx), part)
-		if err != nil {
-			p.repeated = true
-			p.storeRetry = p.clock.Mono() + p.deletes.failed("delete", err)
-			return
-		}
-		p.deletes.succeeded()
-		assert(len(found) == len(part), "delete: %d answers for %d refs", len(found), len(part))
-		var deleted, missing []Ref
-		for i, ref := range part {
-			if found[i] {
-				deleted = append(deleted, ref)
-			} else {
-				missing = append(missing, ref)
-			}
-		}
-		if len(deleted) > 0 {
-			p.observe(Deleted{Refs: deleted})
-		}
-		if len(missing) > 0 {
-			p.observe(Missing{Refs: missing, Repeated: p.repeated})
-		}
-		p.fired = p.fired[len(part):]
-	}
-	if len(p.fired) == 0 {
-		p.fired, p.repeated = nil, false
-	}
-}
-
-// idle returns how long there is nothing to do: until something on the schedule falls due, or the next try of a delete
-// that failed.
+// idle returns how long there is nothing to do: until something on the schedule falls due, or until there may be room
+// for more fired messages.
 func (p *publisher) idle() time.Duration {
-	if len(p.fired) >= undeletedMessages {
-		return p.storeRetry - p.clock.Mono()
+	if p.settler.full() {
+		return p.config.PollInterval
 	}
-	wait := p.schedule.idle(p, p.lapsed(), p.config.PollInterval)
-	if len(p.fired) > 0 {
-		wait = min(wait, p.storeRetry-p.clock.Mono())
-	}
-	return wait
+	return p.schedule.idle(p, p.lapsed(), p.config.PollInterval)
 }
 
 // publish calls the sink and measures how long an acknowledgement takes.
@@ -383,7 +316,11 @@ func (p *publisher) publish(ctx context.Context, records []Record) []error {
 	if acknowledged {
 		p.advance.measured(took)
 	}
-	p.batches.took(took, well)
+	size := 0
+	for i := range records {
+		size += len(records[i].Key) + len(records[i].Value)
+	}
+	p.batches.took(took, well, len(records), size)
 	return errs
 }
 

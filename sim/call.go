@@ -15,7 +15,21 @@ var (
 	errTimeout      = errors.New("no reply in time")
 	errRefused      = errors.New("refused, nothing happened")
 	errDisconnected = errors.New("connection lost")
+	errUnfit        = errors.New("the server refuses its own configuration (SQLSTATE 22023)")
+	errNoLeader     = errors.New("a partition has no leader")
 )
+
+// served is a request at the server that it was sent to.
+type served interface {
+	// arrive lets the request take effect, and reports whether it is done. What has to wait, for a lock say, sees to it
+	// that the call arrives again.
+	arrive() bool
+}
+
+// servedBy is a served made of a function.
+type servedBy func() bool
+
+func (f servedBy) arrive() bool { return f() }
 
 // call is one request on its way: sent, applied, replied. Each of the three can fail on its own, which is all that
 // there is to unknown outcomes. The caller is parked meanwhile.
@@ -28,8 +42,9 @@ type call struct {
 
 	about []int // the submissions that it is about, where somebody observes
 
-	// apply makes the effect, at the server. It says whether it is done: it may have to wait for a lock.
-	apply func() bool
+	size, answerSize int // the bytes of the messages that it carries there and back
+
+	server served
 
 	deadline int64
 	replied  bool // the task knows the outcome: err, and what apply has left to it
@@ -122,11 +137,11 @@ func numbersOf(records []node.Record) []int {
 }
 
 // perform sends the request and parks the caller until it has the outcome or its time is up.
-func (c *call) perform(ctx context.Context, limit time.Duration, apply func() bool) error {
+func (c *call) perform(ctx context.Context, limit time.Duration, server served) error {
 	t := c.task
 	h := t.life.host
 	w := h.world
-	c.apply = apply
+	c.server = server
 	c.deadline = w.now + h.clock.trueFor(limit)
 	c.turn = t.parking()
 	switch {
@@ -136,7 +151,7 @@ func (c *call) perform(ctx context.Context, limit time.Duration, apply func() bo
 	case c.lost || w.now < c.link.requestsCut:
 		w.at(c.deadline, c, callExpires)
 	default:
-		w.at(w.now+c.link.latency()+int64(c.late), c, callArrives)
+		w.at(w.now+c.link.latency()+c.link.transfer(c.size)+int64(c.late), c, callArrives)
 		if c.late > 0 {
 			w.at(c.deadline, c, callExpires)
 		}
@@ -148,7 +163,7 @@ func (c *call) perform(ctx context.Context, limit time.Duration, apply func() bo
 	if c.pauseSent > 0 {
 		t.life.pause(c.pauseSent)
 	}
-	t.interruptible = ctx.Done() != nil
+	t.until(ctx)
 	t.park()
 	if c.crash == CrashReplied {
 		c.crashNow()
@@ -168,7 +183,7 @@ func (c *call) do(what uint64) {
 	w := c.task.life.host.world
 	switch what {
 	case callArrives:
-		if c.apply() {
+		if c.server.arrive() {
 			c.answered()
 		}
 	case callReturns:
@@ -182,6 +197,15 @@ func (c *call) do(what uint64) {
 	}
 }
 
+// again lets the request arrive once more, when what it waits for has ended. Its caller waits no longer than it would.
+func (c *call) again(at int64) {
+	w := c.task.life.host.world
+	if c.deadline <= at {
+		w.at(c.deadline, c, callExpires)
+	}
+	w.at(at, c, callArrives)
+}
+
 // answered sends the reply on its way when the request has taken effect.
 func (c *call) answered() {
 	w := c.task.life.host.world
@@ -192,7 +216,7 @@ func (c *call) answered() {
 	if c.disconnected || c.partial >= 0 {
 		c.answer = errDisconnected
 	}
-	returns := w.now + c.link.latency() + int64(c.slow)
+	returns := w.now + c.link.latency() + c.link.transfer(c.answerSize) + int64(c.slow)
 	if c.unanswered || returns > c.deadline {
 		w.at(c.deadline, c, callExpires)
 		return
@@ -255,4 +279,13 @@ func (c *call) items(n int) int {
 		return min(c.partial, n)
 	}
 	return n
+}
+
+// mapped applies a function to each element.
+func mapped[A, B any](list []A, change func(A) B) []B {
+	result := make([]B, len(list))
+	for i, a := range list {
+		result[i] = change(a)
+	}
+	return result
 }

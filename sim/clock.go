@@ -18,7 +18,7 @@ type clock struct {
 
 // mono returns the monotonic reading at a true time.
 func (c *clock) mono(now int64) int64 {
-	passed := now - c.base
+	passed := max(now-c.base, 0)
 	return c.reading + passed + passed/1_000_000*c.ppm + passed%1_000_000*c.ppm/1_000_000
 }
 
@@ -33,6 +33,16 @@ func (c *clock) rate(now, ppm int64) {
 	c.base = now
 	c.ppm = ppm
 }
+
+// halt stops the monotonic clock for so long. The wall clock is right again afterwards.
+func (c *clock) halt(now, nanos int64) {
+	c.reading = c.mono(now)
+	c.base = now + nanos
+	c.offset += nanos
+}
+
+// goOn ends a halt early.
+func (c *clock) goOn(now int64) { c.base = min(c.base, now) }
 
 // trueFor returns the shortest true time in which at least d passes on this clock.
 func (c *clock) trueFor(d time.Duration) int64 {
@@ -68,37 +78,47 @@ func (c nodeClock) Sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 || ctx.Err() != nil {
 		return
 	}
-	w := c.life.host.world
+	c.park(ctx, t, d)
+}
+
+// park parks a task until d has passed, ctx is done, or somebody wakes it.
+func (c nodeClock) park(ctx context.Context, t *task, d time.Duration) {
+	h := c.life.host
 	turn := t.parking()
-	w.at(w.now+c.life.host.clock.trueFor(d), t, turn)
-	t.interruptible = ctx.Done() != nil
+	h.world.at(h.world.now+h.clock.trueFor(d), t, turn)
+	t.until(ctx)
 	t.park()
 }
 
-// SleepUntilRung implements node.Clock.
-func (c nodeClock) SleepUntilRung(ctx context.Context, d time.Duration) {
-	l := c.life
-	t := l.enter()
-	if l.rung || d <= 0 || ctx.Err() != nil {
-		l.rung = false
-		return
+// Bell implements node.Clock.
+func (c nodeClock) Bell() node.Bell { return &bell{clock: c} }
+
+// bell is a bell of one life.
+type bell struct {
+	clock   nodeClock
+	sleeper *task // nil when nobody sleeps
+	rung    bool
+}
+
+var _ node.Bell = (*bell)(nil)
+
+// Sleep implements node.Bell.
+func (b *bell) Sleep(ctx context.Context, d time.Duration) {
+	t := b.clock.life.enter()
+	if !b.rung && d > 0 && ctx.Err() == nil {
+		b.sleeper = t
+		b.clock.park(ctx, t, d)
+		b.sleeper = nil
 	}
-	w := l.host.world
-	turn := t.parking()
-	w.at(w.now+l.host.clock.trueFor(d), t, turn)
-	t.interruptible = ctx.Done() != nil
-	l.sleeper, l.sleeperTask = turn, t
-	t.park()
-	l.sleeper, l.rung = 0, false
+	b.rung = false
 }
 
-// Ring implements node.Clock.
-func (c nodeClock) Ring() {
-	l := c.life
-	l.enter()
-	l.rung = true
-	if l.sleeper != 0 {
-		w := l.host.world
-		w.at(w.now, l.sleeperTask, l.sleeper)
+// Ring implements node.Bell.
+func (b *bell) Ring() {
+	b.clock.life.enter()
+	b.rung = true
+	if b.sleeper != nil {
+		w := b.clock.life.host.world
+		w.at(w.now, b.sleeper, b.sleeper.turn)
 	}
 }

@@ -6,29 +6,32 @@ import (
 	"chronos/node"
 )
 
-// brokerPort is the Broker port of one life: one consumer and one producer.
-type brokerPort struct{ life *life }
+// sourcePort is the Source port of one life: one consumer.
+type sourcePort struct{ life *life }
 
-var _ node.Broker = (*brokerPort)(nil)
+var _ node.Source = (*sourcePort)(nil)
 
 // pollRecords is the most that one poll returns.
 const pollRecords = 500
 
-// Poll implements node.Broker.
-func (p *brokerPort) Poll(ctx context.Context) ([]node.Record, error) {
+// told is what the consumer of a life has yet to tell in a poll.
+type told struct{ revoked []node.Partition }
+
+// Poll implements node.Source.
+func (p *sourcePort) Poll(ctx context.Context) (node.Batch, error) {
 	l := p.life
 	w := l.host.world
-	w.judge.polls(l)
+	w.recorder.polls(l)
 	if l.member != nil {
 		w.broker.group.polls(l.member)
 	}
 	c := l.begin(opPoll, &l.host.brokerLink, nil)
 	if c.refused {
 		p.wait(ctx, c, c.link.latency())
-		return nil, errRefused
+		return node.Batch{}, errRefused
 	}
 	until := w.now + l.host.clock.trueFor(pollWait)
-	var records []node.Record
+	var batch node.Batch
 	for {
 		if l.member == nil && w.broker.reaches(l.host) {
 			p.wait(ctx, c, 3*c.link.latency()) // find the coordinator, join, synchronize
@@ -36,10 +39,8 @@ func (p *brokerPort) Poll(ctx context.Context) ([]node.Record, error) {
 				w.broker.group.join(l)
 			}
 		}
-		if w.broker.reaches(l.host) && l.member != nil {
-			records = l.member.fetch()
-		}
-		if len(records) > 0 || w.now >= until || ctx.Err() != nil {
+		batch = p.fetch()
+		if !empty(&batch) || w.now >= until || ctx.Err() != nil {
 			break
 		}
 		if l.member != nil {
@@ -55,111 +56,172 @@ func (p *brokerPort) Poll(ctx context.Context) ([]node.Record, error) {
 		c.crashNow()
 		panic(unwound{})
 	}
-	if len(records) > 0 {
-		w.digest.number(uint64(len(records)))
-		w.judge.polled(l, records)
-	}
-	return records, nil
+	w.digest.number(uint64(len(batch.Records))<<32 | uint64(len(batch.Assigned))<<16 | uint64(len(batch.Revoked)))
+	w.recorder.polled(l, &batch)
+	return batch, nil
+}
+
+func empty(b *node.Batch) bool {
+	return len(b.Revoked)+len(b.Assigned)+len(b.Moved)+len(b.Lost)+len(b.Records) == 0
 }
 
 // wait parks the caller for a while, or until it is woken.
-func (p *brokerPort) wait(ctx context.Context, c *call, nanos int64) {
+func (p *sourcePort) wait(ctx context.Context, c *call, nanos int64) {
 	w := p.life.host.world
 	turn := c.task.parking()
 	w.at(w.now+nanos, c.task, turn)
-	c.task.interruptible = ctx.Done() != nil
+	c.task.until(ctx)
 	c.task.park()
 }
 
-// fetch reads on in the partitions that the member believes are its own. The brokers let anybody read: a zombie
-// reads on until it hears that it is one.
-func (m *member) fetch() []node.Record {
-	w := m.life.host.world
-	var records []node.Record
+// fetch tells what has become of the partitions, and reads on in those that the member believes are its own. The
+// brokers let anybody read: a zombie reads on until it hears that it is one.
+func (p *sourcePort) fetch() (batch node.Batch) {
+	l := p.life
+	w := l.host.world
+	batch.Revoked, l.told.revoked = l.told.revoked, nil
+	m := l.member
+	if m == nil || !w.broker.reaches(l.host) {
+		return batch
+	}
 	for i := range m.view {
 		c := m.view[(m.first+i)%len(m.view)]
-		p := c.partition
-		if w.now < p.absent {
-			continue
+		switch {
+		case w.now < c.partition.absent || c.id.TopicID != c.partition.topic.id:
+		case !c.told:
+			c.told = true
+			batch.Assigned = append(batch.Assigned, node.Assignment{
+				Extent: c.partition.extent(), Committed: c.partition.committed,
+			})
+		case c.started:
+			c.read(&batch)
 		}
-		c.position = max(c.position, p.base)
-		n := min(p.end-c.position, int64(pollRecords-len(records)))
-		records = append(records, p.log[c.position-p.base:][:n]...)
-		c.position += n
 	}
 	m.first++
-	m.holding = len(records) > 0
-	return records
+	m.holding = len(batch.Records) > 0
+	return batch
 }
 
-// Commit implements node.Broker.
-func (p *brokerPort) Commit(ctx context.Context, records []node.Record) error {
+// read goes on in a partition. Where the log does not go on from there, the batch tells how it does.
+func (c *cursor) read(batch *node.Batch) {
+	p := c.partition
+	if end := p.endOf(c.at.Epoch); c.at.Offset > end {
+		c.at = p.before(end)
+		batch.Moved = append(batch.Moved, node.Place{Partition: c.id, Position: c.at})
+	}
+	if c.at.Offset < p.base {
+		batch.Lost = append(batch.Lost, node.Loss{Partition: c.id, From: c.at.Offset, To: p.base})
+		c.at = node.Position{Epoch: node.UnknownEpoch, Offset: p.base}
+	}
+	n := min(p.end()-c.at.Offset, int64(pollRecords-len(batch.Records)))
+	batch.Records = append(batch.Records, p.log[c.at.Offset-p.base:][:n]...)
+	if n > 0 {
+		c.at = p.before(c.at.Offset + n)
+	}
+}
+
+// Start implements node.Source. Nothing is sent: the consumer notes where to read.
+func (p *sourcePort) Start(ctx context.Context, places []node.Place) error {
+	l := p.life
+	c := l.begin(opStart, &l.host.brokerLink, nil)
+	if c.refused {
+		p.wait(ctx, c, c.link.latency())
+		return errRefused
+	}
+	if l.member == nil {
+		return nil
+	}
+	for _, place := range places {
+		for _, cursor := range l.member.view {
+			if cursor.id == place.Partition && cursor.told {
+				cursor.started, cursor.at = true, place.Position
+			}
+		}
+	}
+	return nil
+}
+
+// Commit implements node.Source.
+func (p *sourcePort) Commit(ctx context.Context, places []node.Place) error {
 	l := p.life
 	w := l.host.world
 	m := l.member
-	c := l.begin(opCommit, &l.host.brokerLink, func() []int { return numbersOf(records) })
-	return c.perform(ctx, w.options.publishTimeout(), func() bool {
+	places = append([]node.Place(nil), places...)
+	c := l.begin(opCommit, &l.host.brokerLink, nil)
+	return c.perform(ctx, w.options.publishTimeout(), servedBy(func() bool {
 		if w.now < w.broker.away {
 			c.spoilt().unanswered = true
 			return true
 		}
-		w.broker.group.commit(m, records[:c.items(len(records))])
+		w.broker.group.commit(m, places[:c.items(len(places))])
 		return true
-	})
+	}))
 }
 
 // commit stores how far the group has come, in those partitions that the member owns. A member that is none any more
 // belongs to an old generation: its commit has no effect.
-func (g *group) commit(m *member, records []node.Record) {
+func (g *group) commit(m *member, places []node.Place) {
 	if m == nil || m.gone {
 		g.world.count("commit-fenced")
 		return
 	}
-	for i := range records {
-		r := &records[i]
-		p := g.partition(r.Topic, r.Partition)
-		if p.owner != m {
+	for _, place := range places {
+		p := g.world.broker.inputOf(place.Partition)
+		if p == nil || p.owner != m {
 			g.world.count("commit-left-out")
 			continue
 		}
-		last := i+1 == len(records) || records[i+1].Topic != r.Topic ||
-			records[i+1].Partition != r.Partition
-		if !last || r.Offset+1 == p.committed {
+		if place.Position == p.committed {
 			continue
 		}
-		back := r.Offset+1 < p.committed
-		p.committed = r.Offset + 1
-		p.reached = max(p.reached, p.committed)
+		back := place.Offset < p.committed.Offset
+		p.committed = place.Position
 		if back {
-			g.world.judge.rewound(p) // an older commit has come late
+			g.world.recorder.rewound(p) // an older commit has come late, or the store was set back
 		} else {
-			g.world.judge.committed(m.life, p)
+			g.world.recorder.committed(m.life, p)
 			p.trim(g.keep)
 		}
 	}
 }
 
-// partition returns the partition of an input topic.
-func (g *group) partition(topic string, number int32) *partition {
-	for _, t := range g.world.broker.input {
-		if t.name == topic {
-			return t.partitions[number]
+// Extents implements node.Source.
+func (p *sourcePort) Extents(ctx context.Context) ([]node.Extent, error) {
+	l := p.life
+	w := l.host.world
+	var extents []node.Extent
+	c := l.begin(opExtents, &l.host.brokerLink, nil)
+	err := c.perform(ctx, w.options.publishTimeout(), servedBy(func() bool {
+		if w.now < w.broker.away {
+			c.spoilt().unanswered = true
+			return true
 		}
+		for _, partition := range w.broker.group.partitions {
+			if w.now < partition.absent {
+				c.answer = errNoLeader
+			}
+			extents = append(extents, partition.extent())
+		}
+		return true
+	}))
+	if err != nil {
+		return nil, err
 	}
-	panic("sim: no input topic " + topic)
+	return extents, nil
 }
 
-// Leave implements node.Broker. The consumer forgets its membership whatever the brokers say.
-func (p *brokerPort) Leave(ctx context.Context) error {
+// Leave implements node.Source. The consumer forgets its membership whatever the brokers say.
+func (p *sourcePort) Leave(ctx context.Context) error {
 	l := p.life
 	w := l.host.world
 	m := l.member
 	if m != nil {
+		m.forgetView()
 		l.member = nil
-		m.holding, m.zombie, m.view = false, false, nil
+		m.holding, m.zombie = false, false
 	}
 	c := l.begin(opLeave, &l.host.brokerLink, nil)
-	err := c.perform(ctx, w.options.publishTimeout(), func() bool {
+	err := c.perform(ctx, w.options.publishTimeout(), servedBy(func() bool {
 		if w.now < w.broker.away {
 			c.spoilt().unanswered = true
 			return true
@@ -168,7 +230,7 @@ func (p *brokerPort) Leave(ctx context.Context) error {
 			w.broker.group.remove(m)
 		}
 		return true
-	})
+	}))
 	if err != nil && m != nil {
 		w.broker.group.forget(m)
 	}

@@ -36,8 +36,11 @@ func TestSameTraceOnSQLite(t *testing.T) {
 		o.PollInterval, o.DetectionInterval = 250*time.Millisecond, 500*time.Millisecond
 		setup := sim.Setup{Options: o}
 		want := sim.Run(setup)
-		path := filepath.Join(t.TempDir(), strconv.FormatUint(seed, 10))
-		setup.Store = func(now func() time.Time) node.Store { return openSQLite(t, path, now) }
+		stores := 0
+		setup.Store = func(now func() time.Time) node.Store {
+			stores++ // a store that is set back begins anew
+			return openSQLite(t, filepath.Join(t.TempDir(), strconv.Itoa(stores)), now)
+		}
 		if got := sim.Run(setup); got.Hash != want.Hash {
 			t.Errorf("seed %d: the hash is %x on SQLite, and %x in memory", seed, got.Hash, want.Hash)
 		}
@@ -205,34 +208,46 @@ func (s *clockedStore) set() {
 	}
 }
 
-// Insert implements node.Store.
-func (s *clockedStore) Insert(ctx context.Context, in node.InsertRequest) ([]node.InsertResult, error) {
+// Positions implements node.Store.
+func (s *clockedStore) Positions(ctx context.Context, places []node.Place) ([]node.Position, node.State, error) {
 	s.set()
-	return s.Store.Insert(ctx, in)
+	return s.Store.Positions(ctx, places)
 }
 
-// Ready implements node.Store.
-func (s *clockedStore) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
+// Take implements node.Store.
+func (s *clockedStore) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	s.set()
-	claimed, err := s.Store.Ready(ctx, in)
-	for i := range claimed {
-		if got, want := claimed[i].Claim.ReadiedAt, s.now().Truncate(time.Microsecond); !got.Equal(want) {
+	return s.Store.Take(ctx, request)
+}
+
+// CatchUp implements node.Store.
+func (s *clockedStore) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.State, error) {
+	s.set()
+	return s.Store.CatchUp(ctx, request)
+}
+
+// Claim implements node.Store.
+func (s *clockedStore) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	s.set()
+	result, err := s.Store.Claim(ctx, request)
+	for i := range result.Messages {
+		if got, want := result.Messages[i].Claim.ReadiedAt, s.now().Truncate(time.Microsecond); !got.Equal(want) {
 			s.t.Fatalf("a claim is stamped %v, and the simulated clock says %v", got, want)
 		}
 	}
-	return claimed, err
+	return result, err
 }
 
-// Stuck implements node.Store.
-func (s *clockedStore) Stuck(ctx context.Context, in node.StuckRequest) ([]node.Claim, error) {
+// Expired implements node.Store.
+func (s *clockedStore) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	s.set()
-	stuck, err := s.Store.Stuck(ctx, in)
-	// Claims of one call have one time here, and the contract leaves their order open; the specification has that of
-	// the ids.
-	slices.SortStableFunc(stuck, func(a, b node.Claim) int {
-		return cmp.Or(a.ReadiedAt.Compare(b.ReadiedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+	claims, err := s.Store.Expired(ctx, limit)
+	// Claims of one call expire at one time here, and the contract leaves their order open; the specification has that
+	// of the ids.
+	slices.SortStableFunc(claims, func(a, b node.Claim) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
 	})
-	return stuck, err
+	return claims, err
 }
 
 // TestLossyFailover loses the last commit of the store, an insert. The standby that takes over has all those before it.
@@ -240,7 +255,7 @@ func TestLossyFailover(t *testing.T) {
 	o := sim.DefaultOptions()
 	o.Lossy, o.Nodes = true, 1
 	plan := sim.Plan{Faults: []sim.Fault{
-		{Node: 1, Op: sim.OpReady, Nth: 60, Kind: sim.Failover, Count: 1, For: time.Second},
+		{Node: 1, Op: sim.OpClaim, Nth: 60, Kind: sim.Failover, Count: 1, For: time.Second},
 	}}
 	for i := range 30 {
 		plan.Messages = append(plan.Messages, sim.Submission{

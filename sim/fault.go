@@ -13,24 +13,28 @@ type Op string
 
 // The operations that faults are keyed to.
 const (
-	OpInsert  Op = "insert"
-	OpPresent Op = "present"
-	OpReady   Op = "ready"
-	OpDelete  Op = "delete"
-	OpStuck   Op = "stuck"
-	OpReset   Op = "reset"
-	OpPoll    Op = "poll"
-	OpCommit  Op = "commit"
-	OpLeave   Op = "leave"
-	OpPublish Op = "publish"
-	OpSubmit  Op = "submit"
+	OpBind      Op = "bind"
+	OpPositions Op = "positions"
+	OpTake      Op = "take"
+	OpCatchUp   Op = "catch-up"
+	OpClaim     Op = "claim"
+	OpDelete    Op = "delete"
+	OpExpired   Op = "expired"
+	OpReset     Op = "reset"
+	OpPoll      Op = "poll"
+	OpStart     Op = "start"
+	OpCommit    Op = "commit"
+	OpExtents   Op = "extents"
+	OpLeave     Op = "leave"
+	OpPublish   Op = "publish"
+	OpSubmit    Op = "submit"
 )
 
 // ops returns all operations; their places are their numbers.
 func ops() []Op {
 	return []Op{
-		OpInsert, OpPresent, OpReady, OpDelete, OpStuck, OpReset,
-		OpPoll, OpCommit, OpLeave, OpPublish, OpSubmit,
+		OpBind, OpPositions, OpTake, OpCatchUp, OpClaim, OpDelete, OpExpired, OpReset,
+		OpPoll, OpStart, OpCommit, OpExtents, OpLeave, OpPublish, OpSubmit,
 	}
 }
 
@@ -38,14 +42,18 @@ func ops() []Op {
 type numberedOp uint8
 
 const (
-	opInsert numberedOp = iota
-	opPresent
-	opReady
+	opBind numberedOp = iota
+	opPositions
+	opTake
+	opCatchUp
+	opClaim
 	opDelete
-	opStuck
+	opExpired
 	opReset
 	opPoll
+	opStart
 	opCommit
+	opExtents
 	opLeave
 	opPublish
 	opSubmit
@@ -53,7 +61,9 @@ const (
 )
 
 // idle tells whether nodes make such calls all the time, also when there is nothing to do.
-func (n numberedOp) idle() bool { return n == opReady || n == opStuck || n == opPoll }
+func (n numberedOp) idle() bool {
+	return n == opClaim || n == opExpired || n == opPoll || n == opPositions
+}
 
 // FaultKind names a kind of fault.
 type FaultKind string
@@ -93,6 +103,19 @@ const (
 	Expelled        FaultKind = "expelled"
 	Rewound         FaultKind = "rewound"
 	Stopped         FaultKind = "stopped"
+	Suspended       FaultKind = "suspended"
+	StoreUnfit      FaultKind = "store-unfit"
+	StandbyStalls   FaultKind = "standby-stalls"
+	Cluttered       FaultKind = "cluttered"
+	SetBack         FaultKind = "set-back"
+	SetBackUnseen   FaultKind = "set-back-unseen"
+	Truncated       FaultKind = "truncated"
+	Retention       FaultKind = "retention"
+	Recreated       FaultKind = "recreated"
+	PartitionAdded  FaultKind = "partition-added"
+	OffsetsLost     FaultKind = "offsets-lost"
+	LaneHangs       FaultKind = "lane-hangs"
+	PartitionHangs  FaultKind = "partition-hangs"
 )
 
 // Fault is one entry of a plan: something that goes wrong at the Nth call of an operation by a node, counted from
@@ -228,17 +251,18 @@ func describe(kind FaultKind) (faultDescription, bool) {
 func faultKinds() []faultDescription {
 	const (
 		ms, s    = time.Millisecond, time.Second
-		inserts  = 1 << opInsert
-		readies  = 1 << opReady
+		takes    = 1 << opTake
+		claims   = 1 << opClaim
 		deletes  = 1 << opDelete
 		resets   = 1 << opReset
-		polls    = 1 << opPoll
+		polls    = 1<<opPoll | 1<<opStart
 		commits  = 1 << opCommit
 		publish  = 1 << opPublish
 		submit   = 1 << opSubmit
-		writes   = inserts | readies | deletes | resets
-		store    = writes | 1<<opPresent | 1<<opStuck
-		requests = store | commits | publish | 1<<opLeave
+		writes   = takes | claims | deletes | resets
+		parts    = claims | deletes | resets | commits | publish
+		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired
+		requests = store | commits | publish | 1<<opLeave | 1<<opExtents
 		calls    = requests | polls
 	)
 	return []faultDescription{
@@ -254,7 +278,7 @@ func faultKinds() []faultDescription {
 		{Disconnected, "an error at once, and an effect", requests, 12, 0, 0, 0, false},
 		{Late, "the request takes effect late, often after the timeout", requests, 6, 50 * ms, 20 * s, 0, false},
 		{Slow, "the reply takes long", requests, 6, 10 * ms, 5 * s, 0, false},
-		{Partial, "an error, after some items have taken effect", writes | commits | publish, 6, 0, 0, 8, false},
+		{Partial, "an error, after some items have taken effect", parts, 6, 0, 0, 8, false},
 		{Locked, "the transaction holds its row locks for long", writes, 8, 10 * ms, 2 * s, 0, false},
 		{RolledBack, "the transaction holds its row locks for long and is undone", writes, 8, 10 * ms, 2 * s, 0, false},
 		{Duplicate, "the records are appended twice", publish | submit, 4, 0, 0, 0, false},
@@ -275,6 +299,19 @@ func faultKinds() []faultDescription {
 		{Expelled, "the group gives the node up for dead, though it lives", calls, 3, 10 * ms, 5 * s, 0, false},
 		{Rewound, "the offsets of the group go back", calls, 1, 0, 0, 50, false},
 		{Stopped, "the node is told to stop, and is started again", calls, 2, ms, 10 * s, 0, false},
+		{Suspended, "the machine is suspended, its monotonic clock stands still", calls, 0, 10 * ms, 30 * s, 0, false},
+		{StoreUnfit, "the server refuses everybody, as it would one message", calls, 1, 10 * ms, 10 * s, 0, false},
+		{StandbyStalls, "the standby that commits wait for confirms nothing", calls, 1, 10 * ms, 20 * s, 0, false},
+		{Cluttered, "claims wade through dead entries of the index", calls, 1, 10 * ms, 20 * s, 3000, false},
+		{SetBack, "the store is as it was a while ago, and shows it", calls, 1, 10 * ms, 60 * s, 0, false},
+		{SetBackUnseen, "the store is as it was a while ago, and hides it", calls, 1, 10 * ms, 60 * s, 0, false},
+		{Truncated, "a new leader of an input partition lacks its last records", calls | submit, 1, 0, 0, 64, false},
+		{Retention, "the first records of an input partition are deleted", calls | submit, 1, 0, 0, 64, false},
+		{Recreated, "an input topic is deleted and created again", calls, 1, 0, 0, 8, false},
+		{PartitionAdded, "an input topic gets one more partition", calls, 1, 0, 0, 8, false},
+		{OffsetsLost, "the offsets of the group are lost", calls, 1, 0, 0, 0, false},
+		{LaneHangs, "the leaders of an output topic answer nobody", calls, 1, 10 * ms, 20 * s, 8, false},
+		{PartitionHangs, "the leader of an output partition answers nobody", calls, 1, 10 * ms, 20 * s, 64, false},
 	}
 }
 

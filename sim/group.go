@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"chronos/node"
 )
 
 // group is the consumer group. Its members share the partitions of all input topics among them. When members come
@@ -47,7 +49,11 @@ type member struct {
 // cursor is how far a member has read a partition.
 type cursor struct {
 	partition *partition
-	position  int64
+	id        node.Partition // as it was assigned
+
+	told    bool          // a poll has told of it
+	started bool          // and the member has told where to begin
+	at      node.Position // of the next record
 }
 
 // join makes a life a member.
@@ -56,7 +62,7 @@ func (g *group) join(l *life) *member {
 	m := &member{life: l, number: g.joined}
 	l.member = m
 	g.members = append(g.members, m)
-	g.world.judge.joined(m)
+	g.world.recorder.joined(m)
 	g.rebalanceSoon()
 	return m
 }
@@ -67,7 +73,7 @@ func (g *group) remove(m *member) {
 		return
 	}
 	m.gone = true
-	g.world.judge.gone(m)
+	g.world.recorder.gone(m)
 	m.session++
 	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
 	for _, p := range g.partitions {
@@ -99,7 +105,7 @@ func (g *group) notice(m *member) {
 		return
 	}
 	m.zombie = false
-	m.view = nil
+	m.forgetView()
 	if m.life.member == m {
 		m.life.member = nil
 	}
@@ -231,7 +237,7 @@ func (g *group) settle() {
 		}
 		if m := p.target; m != nil {
 			p.owner = m
-			m.view = append(m.view, &cursor{p, p.committed})
+			m.view = append(m.view, &cursor{partition: p, id: p.id()})
 			g.world.digest.number(uint64(m.number)<<32 | uint64(p.number))
 			m.wake()
 		}
@@ -266,22 +272,57 @@ func (g *group) polls(m *member) {
 	}
 }
 
-// rewind sets the offsets of the group back, as a person does with a tool, for which the group must be empty.
+// rewind sets the offsets of the group back, as a person does with a tool, for which the group must be empty. Nothing
+// depends on them.
 func (g *group) rewind(records int) {
 	for _, m := range slices.Clone(g.members) {
 		g.expel(m, 0)
 	}
 	for _, p := range g.partitions {
-		if to := max(p.committed-int64(records), p.base); to != p.committed {
-			p.committed, p.reached = to, to
-			g.world.judge.rewound(p)
+		if to := max(p.committed.Offset-int64(records), p.base); to < p.committed.Offset {
+			p.committed = p.before(to)
+			g.world.recorder.rewound(p)
+		}
+	}
+}
+
+// forgetOffsets loses what the group has committed, as Kafka does when it expires.
+func (g *group) forgetOffsets() {
+	for _, p := range g.partitions {
+		p.committed = uncommitted()
+		g.world.recorder.rewound(p)
+	}
+}
+
+// reassign hands the partitions of a topic that was created again to their members once more: to these they are others.
+func (g *group) reassign(t *topic) {
+	for _, p := range t.partitions {
+		if m := p.owner; m != nil {
+			m.lose(p)
+			m.view = append(m.view, &cursor{partition: p, id: p.id()})
+			m.wake()
 		}
 	}
 }
 
 // lose takes a partition out of a member's view.
 func (m *member) lose(p *partition) {
-	m.view = slices.DeleteFunc(m.view, func(c *cursor) bool { return c.partition == p })
+	m.view = slices.DeleteFunc(m.view, func(c *cursor) bool {
+		if c.partition == p && c.told && m.life.member == m {
+			m.life.told.revoked = append(m.life.told.revoked, c.id)
+		}
+		return c.partition == p
+	})
+}
+
+// forgetView takes all partitions out of a member's view.
+func (m *member) forgetView() {
+	for _, c := range m.view {
+		if c.told {
+			m.life.told.revoked = append(m.life.told.revoked, c.id)
+		}
+	}
+	m.view = nil
 }
 
 // wake ends the wait of a poll.

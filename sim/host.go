@@ -43,22 +43,21 @@ type life struct {
 	label  string // for people: the numbers of the host and the life
 	member *member
 	batch  bool // the last poll has returned records
+	told   told // what its consumer has yet to tell
 
-	tasks       []*task
+	tasks       []*task // the first runs node.Run, the others the loops that it has started
 	running     *task
 	dead        bool // it has crashed or ended
 	stopping    bool
 	pausedUntil int64
 
-	cancel, cancelRest func()
+	cancel func()
+	loops  *loops
+
+	slow map[*partition]int64 // partitions that did not answer a publish, and when another try is made
 
 	// mono is the reading of the host's clock at the start.
 	mono int64
-
-	// sleeper is the parking of the fire operation in SleepUntilRung, 0 when it is not there.
-	sleeper     uint64
-	sleeperTask *task
-	rung        bool
 }
 
 func newHost(w *world, number int) *host {
@@ -90,7 +89,7 @@ func (h *host) start() {
 	w := h.world
 	h.restart++
 	h.lives++
-	l := &life{host: h, number: h.lives, mono: h.clock.mono(w.now)}
+	l := &life{host: h, number: h.lives, mono: h.clock.mono(w.now), slow: map[*partition]int64{}}
 	l.label = fmt.Sprintf("%d.%d", h.number, l.number)
 	h.life = l
 	random := stream(w.options.Seed, forProcesses, h.number, h.lives)
@@ -101,27 +100,87 @@ func (h *host) start() {
 	config := w.options.config(seed)
 	w.mutant.configure(&config)
 	ctx, cancel := context.WithCancel(context.Background())
-	rest, cancelRest := context.WithCancel(context.Background())
-	l.cancel, l.cancelRest = cancel, cancelRest
-	ports := w.mutant.ports(Ports{nodeClock{l}, &storePort{life: l}, &brokerPort{life: l}})
-	n, err := node.New(config, ports.Clock, ports.Store, ports.Broker, l.observe)
+	l.cancel, l.loops = cancel, newLoops(l)
+	ports := w.mutant.ports(node.Ports{
+		Clock: nodeClock{l}, Store: &storePort{life: l}, Source: &sourcePort{life: l}, Sink: &sinkPort{life: l},
+	})
+	n, err := node.New(config, ports, l.observe)
 	if err != nil {
 		panic("sim: " + err.Error()) // Options.Validate has accepted it
 	}
 	l.node, l.name = n, n.ID().String()
-	w.judge.started(l)
+	w.recorder.started(l)
 	w.count(string(StepStart))
 	w.step(&Step{Kind: StepStart, Node: h.number, Life: l.number, Text: "starts as " + l.name})
-	l.tasks = []*task{
-		newTask(l, node.Enqueue, func() { n.Enqueue(ctx) }),
-		newTask(l, node.Fire, func() { n.Fire(rest) }),
-		newTask(l, node.Recover, func() { n.Recover(rest) }),
+	l.begins(newTask(l, node.Enqueue, func() { l.run(ctx, ports) }))
+}
+
+// run is what a process does: it looks whether the store belongs to its cluster and group, and then runs the node.
+func (l *life) run(ctx context.Context, ports node.Ports) {
+	for ctx.Err() == nil {
+		bound, err := ports.Store.Bind(ctx, node.BindRequest{Cluster: clusterID, Group: groupName})
+		if err == nil && (bound.Cluster != clusterID || bound.Group != groupName) {
+			panic("the store belongs to others")
+		}
+		if err == nil {
+			l.node.Run(ctx, l.loops)
+			return
+		}
+		ports.Clock.Sleep(ctx, 100*time.Millisecond)
 	}
-	for _, t := range l.tasks {
-		turn := t.parking()
-		t.parked = true
-		w.at(w.now, t, turn)
+}
+
+// begins lets a task run, from this instant on.
+func (l *life) begins(t *task) {
+	w := l.host.world
+	l.tasks = append(l.tasks, t)
+	t.parked = true
+	w.at(w.now, t, t.parking())
+}
+
+// loops is the Tasks port of one life.
+type loops struct {
+	life   *life
+	ctx    context.Context //nolint:containedctx // it is what Go hands to each loop
+	cancel func()
+	waits  *task // the task that waits in Stop until all loops have ended; nil for none
+}
+
+var _ node.Tasks = (*loops)(nil)
+
+func newLoops(l *life) *loops {
+	s := &loops{life: l}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Go implements node.Tasks.
+func (s *loops) Go(operation node.Operation, loop func(context.Context)) {
+	s.life.enter()
+	s.life.begins(newTask(s.life, operation, func() { loop(s.ctx) }))
+}
+
+// Stop implements node.Tasks.
+func (s *loops) Stop() {
+	t := s.life.enter()
+	s.cancel()
+	s.life.interrupt()
+	for s.life.others(t) {
+		t.parking()
+		s.waits = t
+		t.park()
 	}
+	s.waits = nil
+}
+
+// others reports whether a task besides t has not ended.
+func (l *life) others(t *task) bool {
+	for _, other := range l.tasks {
+		if other != t && !other.ended {
+			return true
+		}
+	}
+	return false
 }
 
 // enter is the beginning of every call of a port: it returns the task that calls.
@@ -132,36 +191,38 @@ func (l *life) enter() *task {
 	return l.running
 }
 
-// taskEnded goes on with an orderly stop, as node.Run does it: fire and recover outlive enqueue.
+// taskEnded notes that a task has returned. The process ends with the one that runs node.Run, which waits for the
+// others.
 func (l *life) taskEnded(t *task) {
-	if t.operation == node.Enqueue {
-		l.cancelRest()
-		l.interrupt()
-	}
-	for _, other := range l.tasks {
-		if !other.ended {
-			return
+	h := l.host
+	w := h.world
+	if t != l.tasks[0] {
+		if l.loops.waits != nil && !l.others(l.loops.waits) {
+			w.at(w.now, l.loops.waits, l.loops.waits.turn)
 		}
+		return
+	}
+	if l.others(t) {
+		w.broken("engine", fmt.Sprintf("node %d ends while its loops run", h.number))
 	}
 	l.dead = true
-	l.host.life = nil
-	h := l.host
-	h.world.broker.closed(l)
-	h.world.judge.stopped(l)
-	h.world.step(&Step{Kind: StepStop, Node: h.number, Life: l.number, Text: "has stopped in order"})
+	h.life = nil
+	w.broker.closed(l)
+	w.recorder.stopped(l)
+	w.step(&Step{Kind: StepStop, Node: h.number, Life: l.number, Text: "has stopped cleanly"})
 }
 
-// interrupt wakes the tasks whose wait ends when the context is done.
+// interrupt wakes the tasks whose wait ends because its context is done.
 func (l *life) interrupt() {
 	w := l.host.world
 	for _, t := range l.tasks {
-		if t.parked && t.interruptible {
+		if t.parked && t.cause != nil && t.cause() != nil {
 			w.at(w.now, t, t.turn)
 		}
 	}
 }
 
-// stop asks for an orderly stop.
+// stop asks for a clean stop.
 func (l *life) stop() {
 	if l.stopping || l.dead {
 		return
@@ -180,7 +241,7 @@ func (l *life) crash() {
 	l.dead = true
 	h.life = nil
 	h.world.broker.vanished(l)
-	h.world.judge.crashed(l)
+	h.world.recorder.crashed(l)
 	h.world.count(string(StepCrash))
 	h.world.step(&Step{Kind: StepCrash, Node: h.number, Life: l.number, Text: "crashes"})
 	l.kill()
@@ -196,7 +257,7 @@ func (l *life) kill() {
 		}
 	}
 	l.cancel()
-	l.cancelRest()
+	l.loops.cancel()
 }
 
 // pause stops the process for a while. Its monotonic clock goes on.
@@ -216,6 +277,14 @@ func (l *life) pause(d time.Duration) {
 			w.broker.audible(l)
 		}
 	})
+}
+
+// suspend stops the machine for a while, and its monotonic clock with it: what it says is behind afterwards.
+func (h *host) suspend(d time.Duration) {
+	h.clock.halt(h.world.now, int64(d))
+	if h.life != nil {
+		h.life.pause(d)
+	}
 }
 
 // startIn plans the next start. A crash or stop without a time to start again lasts until the world heals.
@@ -250,8 +319,9 @@ func (h *host) startWhenDown() {
 func (h *host) heal(fate byte) {
 	w := h.world
 	h.fate = fate
+	h.clock.goOn(w.now)
 	h.correctWall()
-	w.judge.stepped(h)
+	w.recorder.stepped(h)
 	h.storeLink.heal(w.now)
 	h.brokerLink.heal(w.now)
 	if l := h.life; l != nil && w.now < l.pausedUntil {

@@ -11,10 +11,21 @@ type link struct {
 	usual  int64 // the usual time of a call, there and back
 
 	requestsCut, repliesCut int64 // until when nothing passes
+	bandwidth               int64 // bytes in a second, 0 for no limit
 }
 
 func newLink(w *world, p purpose, number int, usual time.Duration) link {
-	return link{random: stream(w.options.Seed, p, number, 0), usual: int64(usual)}
+	return link{
+		random: stream(w.options.Seed, p, number, 0), usual: int64(usual), bandwidth: int64(w.options.Bandwidth),
+	}
+}
+
+// transfer returns the time that so many bytes take.
+func (l *link) transfer(bytes int) int64 {
+	if l.bandwidth == 0 {
+		return 0
+	}
+	return int64(bytes) * int64(time.Second) / l.bandwidth
 }
 
 // latency draws the time of one way.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -13,249 +14,290 @@ import (
 
 // Mutants returns all mutants, in the order in which they are reported.
 func Mutants() []*Mutant {
-	return slices.Concat(storeMutants(), claimMutants(), intakeMutants(), publishMutants(), clockMutants(),
-		originalMutants(), delayMutants())
+	return slices.Concat(storeMutants(), claimMutants(), intakeMutants(), positionMutants(), publishMutants(),
+		laneMutants(), clockMutants(), originalMutants(), delayMutants())
 }
 
 // storeMutants write and delete rows wrongly.
-func storeMutants() []*Mutant { //nolint:funlen // a table
+func storeMutants() []*Mutant {
 	return []*Mutant{
 		{
 			Name: "delete-by-id", About: "D2 read literally: a delete names the id only (H1, H2)",
 			Kills: []string{"S2"}, Options: reusing,
-			Rows: func(rows node.Store, table Table) node.Store {
-				return brokenStore{Store: rows, remove: func(ctx context.Context, refs []node.Ref) ([]bool, error) {
-					return rows.Delete(ctx, mapped(refs, func(ref node.Ref) node.Ref {
-						c, _ := table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
-						return c.Ref
-					}))
-				}}
-			},
+			Rows: func(rows node.Store, table Table) node.Store { return deleteByID{rows, table} },
 		},
 		{
 			Name: "delete-if-owner", About: "a delete is fenced by the owner of the claim (H3)",
 			Kills: []string{"S14"}, Options: suspicious,
-			Rows: func(rows node.Store, table Table) node.Store {
-				return fencedDelete(rows, func(ref node.Ref) bool {
-					c, _ := table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
-					return c.ReadiedBy == table.Caller()
-				})
-			},
+			Rows: fencedDelete(func(table Table, c node.Claim) bool { return c.ReadiedBy == table.Caller() }),
 		},
 		{
 			Name: "delete-if-claimed", About: "a delete is fenced by the claim that the node had (H4)",
-			Kills: []string{"S14"}, Rows: claimFence, Options: suspicious,
+			Kills: []string{"S14"}, Options: suspicious,
+			Rows: func(rows node.Store, table Table) node.Store {
+				return claimFence{rows, table, map[grant]time.Time{}}
+			},
 		},
 		{
 			Name: "delete-ignored", About: "a delete reports success and does nothing",
-			Kills: []string{"S14"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return fencedDelete(rows, func(node.Ref) bool { return false })
-			},
+			Kills: []string{"S14"}, Rows: fencedDelete(func(Table, node.Claim) bool { return false }),
 		},
 		{
 			Name: "delete-waiting-only", About: "a delete spares what has been claimed by a peer meanwhile",
 			Kills: []string{"S14"}, Options: suspicious,
-			Rows: func(rows node.Store, table Table) node.Store {
-				return fencedDelete(rows, func(ref node.Ref) bool {
-					c, _ := table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
-					return c.ReadiedBy == table.Caller() || c.ReadiedBy == uuid.Nil
-				})
-			},
+			Rows: fencedDelete(func(table Table, c node.Claim) bool {
+				return c.ReadiedBy == table.Caller() || c.ReadiedBy == uuid.Nil
+			}),
 		},
 		{
-			Name: "upsert", About: "an insert replaces what is there (H33)",
+			Name: "upsert", About: "a take replaces what is there (H33)",
 			Kills: []string{"S2"}, Options: reusing,
-			Rows: func(rows node.Store, table Table) node.Store {
-				return brokenStore{Store: rows, insert: func(
-					ctx context.Context, in node.InsertRequest,
-				) ([]node.InsertResult, error) {
-					for _, m := range in.Messages {
-						c, found := table.Claim(node.MessageID{ID: m.ID, Topic: m.Topic})
-						if found && c.Incarnation != m.Incarnation {
-							_, _ = rows.Delete(ctx, []node.Ref{c.Ref})
-						}
-					}
-					return rows.Insert(ctx, in)
-				}}
-			},
+			Rows: func(rows node.Store, table Table) node.Store { return upsert{rows, table} },
 		},
 		{
 			Name: "incarnation-of-id", About: "the incarnation repeats when the id does, like a sequence (H5)",
-			Kills: []string{"S2"}, Options: reusing, Rows: repeatedIncarnation,
+			Kills: []string{"S2"}, Options: reusing,
+			Rows: changedTake(func(i *node.Item) {
+				i.Incarnation = uuid.NewSHA1(uuid.NameSpaceOID, []byte(i.ID+i.Topic))
+			}),
 		},
 		{
-			Name: "duplicate-is-error", About: "an insert of a duplicate fails, and with it the batch",
+			Name: "duplicate-is-error", About: "a take of a duplicate fails, and with it the batch",
 			Kills: []string{"L5"}, Options: func(o *Options) { reusing(o); o.FaultRate = 0 },
-			Ports: func(p Ports) Ports {
-				store := p.Store
-				p.Store = brokenStore{Store: store, insert: func(
-					ctx context.Context, in node.InsertRequest,
-				) ([]node.InsertResult, error) {
-					results, err := store.Insert(ctx, in)
-					for _, r := range results {
-						if r.Outcome == node.Duplicate {
-							return nil, errRefused
-						}
-					}
-					return results, err
-				}}
-				return p
-			},
+			Rows: func(rows node.Store, table Table) node.Store { return duplicateFails{rows, table} },
 		},
 		{
 			Name: "deadline-in-an-hour", About: "a zone-less deadline is read in another zone (H27)",
 			Kills: []string{"S6", "L2"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return changedInsert(rows, func(m *node.Insertion) { m.Deadline = m.Deadline.Add(time.Hour) })
-			},
+			Rows:  changedTake(func(i *node.Item) { i.Deadline = i.Deadline.Add(time.Hour) }),
 		},
 		{
 			Name: "short-ids", About: "ids are cut off (H28)",
-			Kills: []string{"S6"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return changedInsert(rows, func(m *node.Insertion) { m.ID = m.ID[:min(len(m.ID), 2)] })
-			},
+			Kills: []string{"S6"}, Rows: changedTake(func(i *node.Item) { i.ID = i.ID[:min(len(i.ID), 2)] }),
 		},
 		{
 			Name: "text-values", About: "null values become empty (H28)",
-			Kills: []string{"S6"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return changedInsert(rows, func(m *node.Insertion) { m.Value = append([]byte{}, m.Value...) })
-			},
+			Kills: []string{"S6"}, Rows: changedTake(func(i *node.Item) { i.Value = append([]byte{}, i.Value...) }),
 		},
 		{
 			Name: "sorted-headers", About: "headers are kept in a map (D6)",
 			Kills: []string{"S6"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return changedInsert(rows, func(m *node.Insertion) {
-					m.Headers = slices.Clone(m.Headers)
-					slices.SortStableFunc(m.Headers, func(a, b node.Header) int {
-						return slices.Compare([]byte(a.Name), []byte(b.Name))
-					})
-				})
-			},
+			Rows: changedTake(func(i *node.Item) {
+				i.Headers = slices.Clone(i.Headers)
+				slices.SortStableFunc(i.Headers, func(a, b node.Header) int { return cmp.Compare(a.Name, b.Name) })
+			}),
 		},
 	}
 }
 
+// deleteByID deletes whatever has the id.
+type deleteByID struct {
+	node.Store
+
+	table Table
+}
+
+// Delete implements node.Store.
+func (s deleteByID) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+	return s.Store.Delete(ctx, mapped(refs, func(ref node.Ref) node.Ref {
+		c, _ := s.table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
+		return c.Ref
+	}))
+}
+
+// deleteFence deletes only what is allowed, and calls everything deleted.
+type deleteFence struct {
+	node.Store
+
+	allowed func(node.Ref) bool
+}
+
+// Delete implements node.Store.
+func (s deleteFence) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+	deleted := make([]bool, len(refs))
+	for i, ref := range refs {
+		deleted[i] = true
+		if s.allowed(ref) {
+			found, _ := s.Store.Delete(ctx, []node.Ref{ref})
+			deleted[i] = found[0]
+		}
+	}
+	return deleted, nil
+}
+
+// fencedDelete deletes what is allowed by the claim that there is.
+func fencedDelete(allowed func(Table, node.Claim) bool) func(node.Store, Table) node.Store {
+	return func(rows node.Store, table Table) node.Store {
+		return deleteFence{rows, func(ref node.Ref) bool {
+			c, _ := table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
+			return allowed(table, c)
+		}}
+	}
+}
+
+// claimFence deletes only under the claim that the caller was given last.
+type claimFence struct {
+	node.Store
+
+	table Table
+	given map[grant]time.Time
+}
+
+// grant is a claim that was given to somebody.
+type grant struct {
+	owner uuid.UUID
+	ref   node.Ref
+}
+
+// Claim implements node.Store.
+func (s claimFence) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	result, err := s.Store.Claim(ctx, request)
+	for _, m := range result.Messages {
+		s.given[grant{request.Node, m.Claim.Ref}] = m.Claim.ReadiedAt
+	}
+	return result, err
+}
+
+// Take implements node.Store.
+func (s claimFence) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	result, err := s.Store.Take(ctx, request)
+	for _, r := range result.Results {
+		if r.Claim.ReadiedBy == request.Node {
+			s.given[grant{request.Node, r.Claim.Ref}] = r.Claim.ReadiedAt
+		}
+	}
+	return result, err
+}
+
+// Delete implements node.Store.
+func (s claimFence) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+	return deleteFence{s.Store, func(ref node.Ref) bool {
+		c, _ := s.table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
+		return c.ReadiedBy == s.table.Caller() && s.given[grant{s.table.Caller(), ref}].Equal(c.ReadiedAt)
+	}}.Delete(ctx, refs)
+}
+
+// upsert deletes what is in the way of a take.
+type upsert struct {
+	node.Store
+
+	table Table
+}
+
+// Take implements node.Store.
+func (s upsert) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	for _, item := range request.Items {
+		c, found := s.table.Claim(node.MessageID{ID: item.ID, Topic: item.Topic})
+		if found && item.Action == node.Schedule && c.Incarnation != item.Incarnation {
+			_, _ = s.Delete(ctx, []node.Ref{c.Ref})
+		}
+	}
+	return s.Store.Take(ctx, request)
+}
+
+// duplicateFails fails a take with a duplicate in it.
+type duplicateFails struct {
+	node.Store
+
+	table Table
+}
+
+// Take implements node.Store.
+func (s duplicateFails) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	for i := range request.Items {
+		item := &request.Items[i]
+		c, found := s.table.Claim(node.MessageID{ID: item.ID, Topic: item.Topic})
+		if found && item.Action == node.Schedule && c.Incarnation != item.Incarnation {
+			return node.TakeResult{}, errRefused
+		}
+	}
+	return s.Store.Take(ctx, request)
+}
+
+// takeChanger changes what is taken in.
+type takeChanger struct {
+	node.Store
+
+	change func(*node.Item)
+}
+
+// Take implements node.Store.
+func (s takeChanger) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	request.Items = slices.Clone(request.Items)
+	for i := range request.Items {
+		if request.Items[i].Action == node.Schedule {
+			s.change(&request.Items[i])
+		}
+	}
+	return s.Store.Take(ctx, request)
+}
+
+func changedTake(change func(*node.Item)) func(node.Store, Table) node.Store {
+	return func(rows node.Store, _ Table) node.Store { return takeChanger{rows, change} }
+}
+
 // claimMutants make and give up claims wrongly.
-func claimMutants() []*Mutant { //nolint:funlen // a table
+func claimMutants() []*Mutant {
 	return []*Mutant{
 		{
-			Name: "ready-ignores-claims", About: "what is ready already is claimed again (H21)",
+			Name: "claim-the-claimed", About: "what is claimed already is claimed again (H21)",
 			Kills: []string{"S3", "S4"},
-			Rows: func(rows node.Store, table Table) node.Store {
-				return brokenStore{Store: rows, ready: func(
-					ctx context.Context, in node.ReadyRequest,
-				) ([]node.Readied, error) {
-					for _, c := range table.Claims() {
-						if c.ReadiedBy != uuid.Nil && c.ReadiedBy != in.Node {
-							_, _ = rows.Reset(ctx, []node.Release{{Claim: c}})
-						}
-					}
-					return rows.Ready(ctx, in)
-				}}
-			},
+			Rows:  func(rows node.Store, table Table) node.Store { return claimsTheClaimed{rows, table} },
 		},
 		{
-			Name: "ready-no-limit", About: "the limit of a claim is ignored (D4, H22)",
+			Name: "claim-no-limit", About: "the limit of a claim is ignored (D4, H22)",
 			Kills:   []string{"S15"},
 			Options: func(o *Options) { o.Messages, o.Bursts, o.Faulty = 3000, 1, 12*time.Second },
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return brokenStore{Store: rows, ready: func(
-					ctx context.Context, in node.ReadyRequest,
-				) ([]node.Readied, error) {
-					in.Limit, in.Bytes = math.MaxInt, math.MaxInt
-					return rows.Ready(ctx, in)
-				}}
-			},
+			Rows: changedClaim(func(r *node.ClaimRequest) {
+				for i := range r.Lanes {
+					r.Lanes[i].Limit, r.Lanes[i].Bytes = math.MaxInt, math.MaxInt
+				}
+			}),
 		},
 		{
-			Name: "ready-latest-first", About: "claims come in no useful order",
+			Name: "claim-latest-first", About: "claims come in no useful order",
 			Kills: []string{"S15"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return brokenStore{Store: rows, ready: func(
-					ctx context.Context, in node.ReadyRequest,
-				) ([]node.Readied, error) {
-					claimed, err := rows.Ready(ctx, in)
-					slices.Reverse(claimed)
-					return claimed, err
-				}}
-			},
+			Rows:  func(rows node.Store, _ Table) node.Store { return claimsBackwards{rows} },
 		},
 		{
-			Name: "ready-too-far-ahead", About: "what is not due is claimed",
+			Name: "claim-too-far-ahead", About: "what is not due is claimed",
 			Kills: []string{"S15"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return brokenStore{Store: rows, ready: func(
-					ctx context.Context, in node.ReadyRequest,
-				) ([]node.Readied, error) {
-					in.Until = in.Until.Add(2 * time.Second)
-					return rows.Ready(ctx, in)
-				}}
-			},
+			Rows:  changedClaim(func(r *node.ClaimRequest) { r.Until = r.Until.Add(2 * time.Second) }),
 		},
 		{
 			Name: "reset-by-id", About: "a reset does not look whose claim it is (H18)",
 			Kills: []string{"S4"}, Options: lateResets,
-			Rows: func(rows node.Store, table Table) node.Store {
-				return looseReset(rows, table, func(node.Release, node.Claim) bool { return true })
-			},
+			Rows: looseReset(func(Table, node.Release, node.Claim) bool { return true }),
 		},
 		{
 			Name: "reset-by-owner", About: "a reset looks whose claim it is, but not since when",
-			Kills: []string{"S4"},
-			Rows: func(rows node.Store, table Table) node.Store {
-				return looseReset(rows, table, func(r node.Release, c node.Claim) bool {
-					return r.ReadiedBy == c.ReadiedBy && table.Caller() != c.ReadiedBy
-				})
-			},
-			Options: lateResets,
+			Kills: []string{"S4"}, Options: lateResets,
+			Rows: looseReset(func(table Table, r node.Release, c node.Claim) bool {
+				return r.ReadiedBy == c.ReadiedBy && table.Caller() != c.ReadiedBy
+			}),
 		},
 		{
 			Name: "reset-ignored", About: "a reset reports success and does nothing",
 			Kills: []string{"L2"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return brokenStore{Store: rows, reset: func(_ context.Context, r []node.Release) ([]bool, error) {
-					return mapped(r, func(node.Release) bool { return true }), nil
-				}}
-			},
+			Rows:  func(rows node.Store, _ Table) node.Store { return resetsNothing{rows} },
 		},
 		{
-			Name: "stuck-never", About: "no claim is ever stuck",
-			Kills: []string{"L2"}, Rows: filteredStuck(func(node.Claim, Table) bool { return false }),
+			Name: "expired-never", About: "no claim ever expires",
+			Kills: []string{"L2"}, Rows: filteredExpired(func(node.Claim, Table) bool { return false }),
 		},
 		{
-			Name: "stuck-inverted", About: "claims younger than the hold time are stuck, as in the published original",
-			Kills: []string{"S4"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return brokenStore{Store: rows, stuck: func(
-					ctx context.Context, in node.StuckRequest,
-				) ([]node.Claim, error) {
-					old, _ := rows.Stuck(ctx, in)
-					in.Hold = 0
-					all, err := rows.Stuck(ctx, in)
-					return slices.DeleteFunc(all, func(c node.Claim) bool { return slices.Contains(old, c) }), err
-				}}
-			},
-		},
-		{
-			Name: "stuck-not-own", About: "a node never suspects itself (H19)",
+			Name: "expired-not-own", About: "a node never suspects itself (H19)",
 			Kills: []string{"L2"}, Options: func(o *Options) { o.Nodes, o.Fates = 1, "" },
-			Rows: filteredStuck(func(c node.Claim, t Table) bool { return c.ReadiedBy != t.Caller() }),
+			Rows: filteredExpired(func(c node.Claim, t Table) bool { return c.ReadiedBy != t.Caller() }),
 		},
 		{
-			Name: "short-hold", About: "claims are suspected before they can have been used (D10)",
+			Name: "expired-inverted", About: "live claims are suspected, as in the published original",
 			Kills: []string{"S4"},
-			Rows: func(rows node.Store, _ Table) node.Store {
-				return brokenStore{Store: rows, stuck: func(
-					ctx context.Context, in node.StuckRequest,
-				) ([]node.Claim, error) {
-					in.Hold /= 4
-					return rows.Stuck(ctx, in)
-				}}
-			},
+			Rows:  func(rows node.Store, table Table) node.Store { return expiredInverted{rows, table} },
+		},
+		{
+			Name: "short-hold", About: "claims expire before they can have been used (D10)",
+			Kills: []string{"S4"}, Rows: changedClaim(func(r *node.ClaimRequest) { r.Hold /= 4 }),
 		},
 		{
 			Name: "node-stamps", About: "claims are stamped and compared by the clocks of the nodes (D7, H20)",
@@ -265,6 +307,114 @@ func claimMutants() []*Mutant { //nolint:funlen // a table
 			},
 		},
 	}
+}
+
+// claimsTheClaimed takes the claims of others before it claims.
+type claimsTheClaimed struct {
+	node.Store
+
+	table Table
+}
+
+// Claim implements node.Store.
+func (s claimsTheClaimed) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	for _, c := range s.table.Claims() {
+		if claimed(c) && c.ReadiedBy != request.Node {
+			_, _ = s.Reset(ctx, []node.Release{{Claim: c}})
+		}
+	}
+	return s.Store.Claim(ctx, request)
+}
+
+// claimChanger changes what is claimed.
+type claimChanger struct {
+	node.Store
+
+	change func(*node.ClaimRequest)
+}
+
+// Claim implements node.Store.
+func (s claimChanger) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	request.Lanes = slices.Clone(request.Lanes)
+	s.change(&request)
+	return s.Store.Claim(ctx, request)
+}
+
+func changedClaim(change func(*node.ClaimRequest)) func(node.Store, Table) node.Store {
+	return func(rows node.Store, _ Table) node.Store { return claimChanger{rows, change} }
+}
+
+// claimsBackwards gives the latest first.
+type claimsBackwards struct{ node.Store }
+
+// Claim implements node.Store.
+func (s claimsBackwards) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	result, err := s.Store.Claim(ctx, request)
+	slices.Reverse(result.Messages)
+	return result, err
+}
+
+// resetLoosely resets whatever claim there is now, if the two look alike.
+type resetLoosely struct {
+	node.Store
+
+	table Table
+	alike func(table Table, asked node.Release, is node.Claim) bool
+}
+
+// Reset implements node.Store.
+func (s resetLoosely) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
+		if c, found := s.table.Claim(node.MessageID{ID: r.ID, Topic: r.Topic}); found && s.alike(s.table, r, c) {
+			r.Claim = c
+		}
+		return r
+	}))
+}
+
+func looseReset(alike func(Table, node.Release, node.Claim) bool) func(node.Store, Table) node.Store {
+	return func(rows node.Store, table Table) node.Store { return resetLoosely{rows, table, alike} }
+}
+
+// resetsNothing calls every claim reset.
+type resetsNothing struct{ node.Store }
+
+// Reset implements node.Store.
+func (resetsNothing) Reset(_ context.Context, releases []node.Release) ([]bool, error) {
+	return mapped(releases, func(node.Release) bool { return true }), nil
+}
+
+// expiredFilter leaves some expired claims out.
+type expiredFilter struct {
+	node.Store
+
+	table Table
+	keep  func(node.Claim, Table) bool
+}
+
+// Expired implements node.Store.
+func (s expiredFilter) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	claims, err := s.Store.Expired(ctx, limit)
+	return slices.DeleteFunc(claims, func(c node.Claim) bool { return !s.keep(c, s.table) }), err
+}
+
+func filteredExpired(keep func(node.Claim, Table) bool) func(node.Store, Table) node.Store {
+	return func(rows node.Store, table Table) node.Store { return expiredFilter{rows, table, keep} }
+}
+
+// expiredInverted returns the claims that are younger than the hold time.
+type expiredInverted struct {
+	node.Store
+
+	table Table
+}
+
+// Expired implements node.Store.
+func (s expiredInverted) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	old, err := s.Store.Expired(ctx, limit)
+	return slices.DeleteFunc(s.table.Claims(), func(c node.Claim) bool {
+		return !claimed(c) || slices.Contains(old, c)
+	}), err
 }
 
 // lateResets makes it likely that what a detector has seen is not so any more when its reset takes effect.

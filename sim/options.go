@@ -71,6 +71,18 @@ type Options struct {
 	Reuse, Lapsed, Malformed, Poison int
 	Horizon                          time.Duration
 
+	// Refused is how many percent of the submissions the store can never keep.
+	Refused int
+
+	// Large is how many percent of the submissions have a payload of up to LargeBytes.
+	Large, LargeBytes int
+
+	// Bandwidth bounds what passes between a node and the store or the brokers, in bytes a second; 0 for no limit.
+	Bandwidth int
+
+	// Control is how many percent of the submissions are followed by a control record.
+	Control int
+
 	// Bursts groups the submissions into so many instants; 0 spreads them evenly.
 	Bursts int
 
@@ -110,6 +122,7 @@ func DefaultOptions() Options {
 		LeaveAfter:        config.LeaveAfter,
 		StoreLatency:      2 * time.Millisecond,
 		BrokerLatency:     4 * time.Millisecond,
+		LargeBytes:        64 << 10,
 		Session:           10 * time.Second,
 		Rebalance:         30 * time.Second,
 		Horizon:           20 * time.Second,
@@ -173,6 +186,11 @@ func (o *Options) Validate() error {
 		{"lapsed", o.Lapsed, 0, 100},
 		{"malformed", o.Malformed, 0, 100},
 		{"poison", o.Poison, 0, 100},
+		{"refused", o.Refused, 0, 100},
+		{"large", o.Large, 0, 100},
+		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
+		{"bandwidth", o.Bandwidth, 0, 1 << 30},
+		{"control", o.Control, 0, 100},
 	} {
 		if b.n < b.min || b.n > b.max {
 			return fmt.Errorf("%s is %d: it must be from %d to %d", b.name, b.n, b.min, b.max)
@@ -240,6 +258,11 @@ func (o *Options) settings() []setting {
 		settingOf("lapsed", &o.Lapsed, strconv.Atoi),
 		settingOf("malformed", &o.Malformed, strconv.Atoi),
 		settingOf("poison", &o.Poison, strconv.Atoi),
+		settingOf("refused", &o.Refused, strconv.Atoi),
+		settingOf("large", &o.Large, strconv.Atoi),
+		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),
+		settingOf("bandwidth", &o.Bandwidth, strconv.Atoi),
+		settingOf("control", &o.Control, strconv.Atoi),
 		settingOf("horizon", &o.Horizon, time.ParseDuration),
 		settingOf("bursts", &o.Bursts, strconv.Atoi),
 		settingOf("lossy", &o.Lossy, strconv.ParseBool),

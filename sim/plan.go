@@ -39,6 +39,9 @@ type Script struct {
 	// Sometimes are the points that the run must come by: names that Coverage counts.
 	Sometimes []string
 
+	// Never are the points that it must not come by.
+	Never []string
+
 	// Against are the mutants that the script must catch, and by which invariant.
 	Against []Against
 }
@@ -60,6 +63,9 @@ func (s *Script) WriteTo(out io.Writer) (int64, error) {
 	}
 	for _, point := range s.Sometimes {
 		text.WriteString("sometimes " + point + "\n")
+	}
+	for _, point := range s.Never {
+		text.WriteString("never " + point + "\n")
 	}
 	for _, a := range s.Against {
 		text.WriteString("against " + a.Mutant + " " + a.Invariant + "\n")
@@ -125,6 +131,9 @@ func (s *Script) line(line string) error {
 	case "against":
 		mutant, invariant, _ := strings.Cut(value, " ")
 		s.Against = append(s.Against, Against{mutant, strings.TrimSpace(invariant)})
+		return nil
+	case "never":
+		s.Never = append(s.Never, value)
 		return nil
 	case "sometimes":
 		s.Sometimes = append(s.Sometimes, value)

@@ -16,7 +16,8 @@ func TestScriptsAreReadAsWritten(t *testing.T) {
 		want := &sim.Script{
 			About: "One line.\nAnother.\n", Break: "upsert", Expect: "S2",
 			Options: sim.Swarm(seed), Plan: *result.Plan,
-			Sometimes: []string{"crash"}, Against: []sim.Against{{Mutant: "upsert", Invariant: "S2"}},
+			Sometimes: []string{"crash"}, Never: []string{"expelled"},
+			Against: []sim.Against{{Mutant: "upsert", Invariant: "S2"}},
 		}
 		if len(want.Plan.Faults) == 0 {
 			want.Plan.Faults = nil
@@ -58,7 +59,7 @@ func TestScriptsAreChecked(t *testing.T) {
 		"node 1 delete 1:",
 		"node 1 delete 1: pause long",
 		"node 1 submit 1: duplicate",
-		"node 1 stuck 1: duplicate",
+		"node 1 expired 1: duplicate",
 		"app delete 1: reply-lost",
 		"node one delete 1: reply-lost",
 	} {

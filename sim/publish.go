@@ -3,11 +3,19 @@ package sim
 import (
 	"context"
 	"errors"
-
-	"github.com/google/uuid"
+	"slices"
+	"time"
 
 	"chronos/node"
 )
+
+// sinkPort is the Sink port of one life: one producer.
+type sinkPort struct{ life *life }
+
+var _ node.Sink = (*sinkPort)(nil)
+
+// probeAfter is how long a producer sends nothing to a partition that did not answer, before it tries with one record.
+const probeAfter = 500 * time.Millisecond
 
 // publishing is one publish on its way. The producer tries again, within its time limit, what a leader does not
 // take; each record has a result of its own.
@@ -16,102 +24,174 @@ type publishing struct {
 
 	life    *life
 	records []node.Record
+	targets []*partition // nil where the topic does not exist
 	results []error
-	under   []uuid.UUID // the incarnation that each is about, if there is a claim
-	direct  bool
-	open    []int // the records without a result
+	under   []held // the claim on each, if there is one
+	open    []int  // the records that no leader has taken
+	queued  int    // those that a leader has taken and has not appended: it hangs
 	tries   int
+	timed   bool // its end is arranged for
 }
 
-// Publish implements node.Broker.
-func (p *brokerPort) Publish(ctx context.Context, records []node.Record) []error {
+// Publish implements node.Sink.
+func (p *sinkPort) Publish(ctx context.Context, records []node.Record) []error {
 	l := p.life
 	w := l.host.world
-	under := w.judge.publishing(l, records)
+	records = slices.Clone(records)
 	b := &publishing{
-		call: l.begin(opPublish, &l.host.brokerLink, func() []int { return numbersOf(records) }),
-		life: l, records: records, under: under, direct: l.running.operation == node.Enqueue,
-		results: make([]error, len(records)), open: make([]int, len(records)),
+		under: w.recorder.publishing(l, records),
+		call:  l.begin(opPublish, &l.host.brokerLink, func() []int { return numbersOf(records) }),
+		life:  l, records: records,
+		targets: make([]*partition, len(records)), results: make([]error, len(records)),
 	}
 	for i := range records {
-		b.results[i] = errTimeout
-		b.open[i] = i
+		b.size += len(records[i].Value)
+		b.aim(i)
 	}
 	if b.partial >= 0 { // some of the records are lost: their results stay what they are
-		b.open, b.partial = b.open[:min(b.partial, len(records))], -1
+		b.open, b.partial = b.open[:min(b.partial, len(b.open))], -1
 	}
-	err := b.perform(ctx, w.options.publishTimeout(), b.arrive)
+	if len(b.open) > 0 || !slices.Contains(b.results, node.ErrUnsent) {
+		b.perform(ctx)
+	}
 	results := b.results
 	b.results = make([]error, len(records)) // what is appended later has no reader
-	if err != nil {
-		for i := range results {
-			results[i] = err
-		}
-	}
-	w.judge.outcome(l, records, results, under)
+	w.recorder.outcome(l, records, results, b.under)
 	return results
 }
 
-// arrive offers the open records to their leaders.
+// aim chooses the partition of a record. Of those for a partition that did not answer a moment ago, one is sent now and
+// then, to find out.
+func (b *publishing) aim(i int) {
+	w := b.life.host.world
+	r := &b.records[i]
+	b.results[i] = errTimeout
+	t := w.broker.topic(r.Topic)
+	if t != nil {
+		key := r.Key
+		if w.mutant != nil && w.mutant.Scatters {
+			key = nil
+		}
+		b.targets[i] = t.choose(key)
+		if again, slow := b.life.slow[b.targets[i]]; slow && (w.mutant == nil || !w.mutant.Patient) {
+			if w.now < again {
+				b.results[i] = node.ErrUnsent
+				w.count("unsent")
+				return
+			}
+			b.life.slow[b.targets[i]] = w.now + int64(w.options.publishTimeout()+probeAfter)
+		}
+	}
+	b.open = append(b.open, i)
+}
+
+// perform sends the records that are open, and notes which partitions have not answered.
+func (b *publishing) perform(ctx context.Context) {
+	w := b.life.host.world
+	open := slices.Clone(b.open)
+	err := b.call.perform(ctx, w.options.publishTimeout(), b)
+	for _, i := range open {
+		if err != nil {
+			b.results[i] = err
+		}
+		switch target := b.targets[i]; {
+		case target == nil:
+		case b.results[i] == nil || rejected(b.results[i]):
+			delete(b.life.slow, target)
+		case w.now >= b.deadline:
+			b.life.slow[target] = w.now + int64(probeAfter)
+		}
+	}
+}
+
+// arrive implements served: it offers the open records to their leaders.
 func (b *publishing) arrive() bool {
 	w := b.life.host.world
 	again := int64(0)
 	var left []int
 	for _, i := range b.open {
-		if wait := b.append(i); wait > 0 {
+		if wait := b.offer(i); wait > 0 {
 			left = append(left, i)
 			again = max(again, wait)
 		}
 	}
 	b.open = left
 	b.tries++
-	switch {
-	case len(left) == 0:
+	if len(left) == 0 && b.queued == 0 {
 		return true
-	case again < b.deadline:
+	}
+	if len(left) > 0 && again < b.deadline {
 		w.count("publish-retried")
 		w.at(again+b.link.latency(), b.call, callArrives)
-	case b.unanswered || b.disconnected:
-		w.at(b.deadline, b.call, callExpires)
-	default:
-		w.at(b.deadline, b.call, callReturns)
 	}
+	b.end()
 	return false
 }
 
-// append appends one record, or returns when to try again.
-func (b *publishing) append(i int) (again int64) {
+// end sees to it that the call ends at its time limit, with the results that there are then.
+func (b *publishing) end() {
+	if b.timed {
+		return
+	}
+	b.timed = true
+	if b.unanswered || b.disconnected {
+		b.life.host.world.at(b.deadline, b.call, callExpires)
+	} else {
+		b.life.host.world.at(b.deadline, b.call, callReturns)
+	}
+}
+
+// offer offers one record, or returns when to try again.
+func (b *publishing) offer(i int) (again int64) {
 	w := b.life.host.world
 	broker := w.broker
-	r := b.records[i]
-	t := broker.topic(r.Topic)
+	r := &b.records[i]
+	p := b.targets[i]
 	cut := b.link.requestsCut
 	switch {
 	case w.now < broker.away:
 		return broker.away
 	case w.now < cut && b.tries > 0:
 		return cut
-	case t == nil || w.now < t.missing:
+	case p == nil || w.now < p.topic.missing:
 		b.results[i] = node.ErrNoTopic
 		return 0
-	case len(r.Value) > maxRecordBytes && !t.dead:
+	case len(r.Value) > maxRecordBytes && !p.topic.dead:
 		b.results[i] = node.ErrRejected
 		return 0
-	}
-	key := r.Key
-	if w.mutant != nil && w.mutant.Scatters {
-		key = nil
-	}
-	p := t.choose(key)
-	if w.now < p.absent {
+	case w.now < p.absent:
 		return p.absent
+	case w.now < p.hangs:
+		b.queued++
+		w.count("queued")
+		w.at(p.hangs, action(func() { b.dequeued(i) }), 0)
+		return 0
 	}
+	b.append(i)
+	return 0
+}
+
+// dequeued appends a record whose leader goes on, whether somebody still waits for it or not.
+func (b *publishing) dequeued(i int) {
+	w := b.life.host.world
+	if p := b.targets[i]; w.now < p.hangs {
+		w.at(p.hangs, action(func() { b.dequeued(i) }), 0)
+		return
+	}
+	b.append(i)
+	b.queued--
+	if b.queued == 0 && len(b.open) == 0 && !b.replied && w.now < b.deadline {
+		b.answered()
+	}
+}
+
+// append appends one record.
+func (b *publishing) append(i int) {
 	for range 1 + number(b.duplicated) {
-		appended := p.append(r)
-		w.app.published(appending{b.life, b.under[i], b.direct, b.duplicated}, appended)
+		appended := b.targets[i].append(b.records[i])
+		b.life.host.world.app.published(appending{b.life, b.under[i].incarnation, b.duplicated}, appended)
 	}
 	b.results[i] = nil
-	return 0
 }
 
 func number(b bool) int {
@@ -121,7 +201,7 @@ func number(b bool) int {
 	return 0
 }
 
-// rejected tells whether a publish that failed so has certainly appended nothing.
+// rejected reports whether a publish that failed so has certainly appended nothing, and never will.
 func rejected(err error) bool {
 	return errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic)
 }

@@ -21,6 +21,8 @@ const (
 	forGroup
 	forPayloads
 	forFates
+	forTopics
+	forControl
 )
 
 // stream returns the stream for a purpose, a node (or another number) and its life.

@@ -76,7 +76,7 @@ func Run(setup Setup) Result {
 		w.finish()
 	}
 	if w.violation == nil {
-		w.judge.finish()
+		w.recorder.finish()
 	}
 	if v := w.violation; v != nil {
 		w.step(&Step{Kind: StepBroken, Messages: v.Messages, Text: v.Invariant + ": " + v.Detail})
@@ -104,7 +104,7 @@ func newWorld(setup Setup) *world {
 	}
 	w.stats.Drained = -1
 	w.unspoilt.partial = -1
-	w.judge = newJudge(w)
+	w.recorder = newRecorder(w)
 	for number := range w.options.Nodes + 1 {
 		w.hosts = append(w.hosts, newHost(w, number))
 	}
@@ -135,7 +135,15 @@ func (w *world) mixFaults() {
 	}
 }
 
-// mixes tells whether faults of that kind are drawn.
+// possible reports whether faults of that kind can occur in the run.
+func (w *world) possible(kind FaultKind) bool {
+	if w.plan != nil {
+		return slices.ContainsFunc(w.plan.Faults, func(f Fault) bool { return f.Kind == kind })
+	}
+	return w.options.FaultRate > 0 && w.options.mixes(kind)
+}
+
+// mixes reports whether faults of that kind are drawn.
 func (o *Options) mixes(kind FaultKind) bool {
 	return len(o.Mix) == 0 || slices.Contains(o.Mix, kind)
 }
@@ -178,13 +186,13 @@ func (w *world) finish() {
 	}
 }
 
-// drained tells whether nothing is left to do: all is submitted, consumed and committed, and the store is empty.
+// drained reports whether nothing is left to do: all is submitted and taken in, and the store is empty.
 func (w *world) drained() bool {
 	if w.app.left > 0 || len(w.store.truth.stored) > 0 {
 		return false
 	}
 	for _, p := range w.broker.group.partitions {
-		if p.reached < p.end {
+		if w.store.truth.places[p.id()].Offset < p.end() {
 			return false
 		}
 	}

@@ -39,6 +39,11 @@ func TestScenarios(t *testing.T) {
 					t.Errorf("does not come by %s", point)
 				}
 			}
+			for _, point := range s.Never {
+				if result.Coverage[point] > 0 {
+					t.Errorf("comes by %s", point)
+				}
+			}
 			for _, against := range s.Against {
 				broken := *s
 				broken.Break = against.Mutant

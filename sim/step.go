@@ -17,7 +17,7 @@ type StepKind string
 const (
 	StepSubmit   StepKind = "submit"   // the application appends to an input topic
 	StepStart    StepKind = "start"    // a process starts
-	StepStop     StepKind = "stop"     // a process has stopped in order
+	StepStop     StepKind = "stop"     // a process has stopped cleanly
 	StepCrash    StepKind = "crash"    // a process dies
 	StepPause    StepKind = "pause"    // a process is stopped for a while
 	StepResume   StepKind = "resume"   // and goes on
@@ -111,7 +111,8 @@ func Sometimes() []string {
 		}
 	}
 	for _, name := range []string{
-		"Started", "Failed", "Resumed", "Polled", "Committed", "LeftGroup", "Rejected", "Enqueued", "Ignored",
+		"Started", "Failed", "Resumed", "Polled", "Assigned", "StartedOver", "RecordsLost", "LineageChanged",
+		"CatchingUp", "CaughtUp", "Committed", "SkippedTaken", "LeftGroup", "Rejected", "Enqueued", "Ignored",
 		"Claimed", "Fired", "Unpublished", "DeadLettered", "Deleted", "Missing", "Abandoned", "Released", "Suspected",
 	} {
 		names = append(names, "event:"+name)
@@ -123,7 +124,8 @@ func Sometimes() []string {
 func points() []string {
 	return []string{
 		"crash", "expelled", "rebalance", "commit-fenced", "lock-wait",
-		"publish-retried", "fired-twice", "fired-direct", "zombie-insert", "reused-id-fired",
+		"publish-retried", "fired-twice", "zombie-insert", "reused-id-fired", "rolled-back", "unconfirmed", "unsent",
+		"queued", "slow-claim", "refused-message",
 	}
 }
 
@@ -134,7 +136,7 @@ func (w *world) struck(f Fault, l *life) {
 	w.fired = append(w.fired, f)
 	w.coverage["fault:"+string(f.Kind)]++
 	w.digest.text(string(f.Kind))
-	w.judge.struck(f, l)
+	w.recorder.struck(f, l)
 	if w.observe != nil {
 		s := &Step{Kind: StepFault, Node: f.Node, Op: f.Op, Nth: f.Nth, Text: f.String()}
 		if l != nil {
@@ -150,7 +152,7 @@ func (l *life) observe(e node.Event) {
 	name := eventName(e)
 	w.coverage[name]++
 	w.digest.text(name)
-	w.judge.told(l, e)
+	w.recorder.told(l, e)
 	if w.observe != nil {
 		w.step(&Step{
 			Kind: StepEngine, Node: l.host.number, Life: l.number,

@@ -63,7 +63,7 @@ func (w *world) disturb(f Fault, h *host) {
 		w.store.failover(f.For, f.Count)
 	case StoreStep:
 		w.store.clock.offset += int64(f.For)
-		w.judge.storeStepped()
+		w.recorder.storeStepped()
 	case BrokerDown:
 		w.broker.goAway(until)
 	case LeaderChange:
@@ -78,7 +78,7 @@ func (w *world) disturb(f Fault, h *host) {
 		w.after(f.For, func() { w.broker.linkChanged(h) })
 	case WallStep:
 		h.clock.offset += int64(f.For)
-		w.judge.stepped(h)
+		w.recorder.stepped(h)
 	case RateChange:
 		h.clock.rate(w.now, int64(f.Count))
 	case Rebalanced:
@@ -89,6 +89,28 @@ func (w *world) disturb(f Fault, h *host) {
 		}
 	case Rewound:
 		w.broker.group.rewind(f.Count)
+	case Suspended:
+		h.suspend(f.For)
+	case StoreUnfit:
+		w.store.unfit = max(w.store.unfit, until)
+	case StandbyStalls:
+		w.store.stall(until)
+	case Cluttered:
+		w.store.cluttered, w.store.clutter = max(w.store.cluttered, until), time.Duration(f.Count)*time.Millisecond
+	case SetBack, SetBackUnseen:
+		w.store.setBack(f.For, f.Kind == SetBack)
+	case Truncated:
+		w.broker.truncate(f.Count, f.Count/8)
+	case Retention:
+		w.broker.retain(f.Count, f.Count/4)
+	case Recreated:
+		w.broker.recreate(f.Count)
+	case PartitionAdded:
+		w.broker.addPartition(f.Count)
+	case OffsetsLost:
+		w.broker.group.forgetOffsets()
+	case LaneHangs, PartitionHangs:
+		w.broker.hang(f.Count, f.Kind == LaneHangs, until)
 	case Stopped:
 		if l := h.life; l != nil {
 			// Not from within the call: the process hears of it a moment later.

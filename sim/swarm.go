@@ -13,7 +13,7 @@ func Swarm(seed uint64) Options {
 	o := DefaultOptions()
 	o.Seed = seed
 	o.Nodes = 1 + r.IntN(5)
-	o.Routes = pick(r, 1, 1, 1, 2, 3)
+	o.Routes = pick(r, 1, 1, 2, 3, 5)
 	o.Partitions = 1 + r.IntN(6)
 	o.Messages = pick(r, 10, 30, 100, 300)
 	o.HoldTime = pick(r, 2500*ms, 3*s, 5*s, 5*s, 10*s)
@@ -36,6 +36,13 @@ func Swarm(seed uint64) Options {
 	o.Lapsed = pick(r, 0, 10, 50)
 	o.Malformed = pick(r, 0, 0, 5)
 	o.Poison = pick(r, 0, 0, 5)
+	o.Refused = pick(r, 0, 0, 0, 5)
+	o.Control = pick(r, 0, 0, 10)
+	if oneIn(r, 8) {
+		// Payloads that count: a full batch of them takes longer than a call may.
+		o.Large, o.LargeBytes = pick(r, 10, 50), 64<<10
+		o.Bandwidth = pick(r, 0, 500_000, 2_000_000)
+	}
 	o.Bursts = pick(r, 0, 0, 1, 3)
 	o.FaultRate = pick(r, 0, 20, 100, 300, 1000)
 	o.Mix = drawMix(seed)

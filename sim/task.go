@@ -1,14 +1,15 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"iter"
 
 	"chronos/node"
 )
 
-// task is one operation of one life of a node: a coroutine that runs the engine's own loop and is parked in every call
-// of a port. At any moment at most one task runs, and it runs until it parks: there is no other concurrency.
+// task is one loop of one life of a node: a coroutine that runs the engine's own code and is parked in every call of a
+// port. At any moment at most one task runs, and it runs until it parks: there is no other concurrency.
 type task struct {
 	life      *life
 	operation node.Operation
@@ -23,8 +24,9 @@ type task struct {
 	parked bool
 	ended  bool
 
-	// interruptible: the call that the task is parked in ends early when its context is done.
-	interruptible bool
+	// cause tells whether the context of the call that the task is parked in is done, which ends it early; nil
+	// where nothing does.
+	cause func() error
 
 	// late: the task should have gone on, but the process is stopped.
 	late bool
@@ -51,6 +53,13 @@ func (t *task) finish() {
 	case nil, unwound:
 	default:
 		t.life.host.world.enginePanicked(t, fmt.Sprint(reason))
+	}
+}
+
+// until lets the end of a context wake the task from its next parking.
+func (t *task) until(ctx context.Context) {
+	if ctx.Done() != nil {
+		t.cause = ctx.Err
 	}
 }
 
@@ -84,7 +93,7 @@ func (t *task) do(turn uint64) {
 
 // run goes on with the task until it parks again or ends.
 func (t *task) run() {
-	t.parked, t.interruptible, t.late = false, false, false
+	t.parked, t.late, t.cause = false, false, nil
 	t.life.running = t
 	_, more := t.next()
 	if !more && !t.life.dead {

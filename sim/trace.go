@@ -64,9 +64,9 @@ func eventMessages(w *world, e node.Event) []int {
 	case node.Rejected:
 		return []int{numberIn(e.Record.Headers)}
 	case node.Enqueued:
-		return mapped(e.Messages, func(m node.Insertion) int { return numberIn(m.Headers) })
+		return ofMessages(e.Messages)
 	case node.Claimed:
-		return mapped(e.Messages, func(m node.Readied) int { return numberIn(m.Headers) })
+		return mapped(e.Messages, func(m node.Ready) int { return numberIn(m.Headers) })
 	case node.Fired:
 		return ofMessages(e.Messages)
 	case node.Unpublished:
@@ -74,9 +74,9 @@ func eventMessages(w *world, e node.Event) []int {
 	case node.DeadLettered:
 		return ofMessages(e.Messages)
 	case node.Deleted:
-		return mapped(e.Refs, w.judge.numberOf)
+		return mapped(e.Refs, w.recorder.numberOf)
 	case node.Missing:
-		return mapped(e.Refs, w.judge.numberOf)
+		return mapped(e.Refs, w.recorder.numberOf)
 	case node.Abandoned:
 		return w.ofClaims(e.Claims)
 	case node.Released:
@@ -92,7 +92,7 @@ func ofMessages(messages []node.Message) []int {
 }
 
 func (w *world) ofClaims(claims []node.Claim) []int {
-	return mapped(claims, func(c node.Claim) int { return w.judge.numberOf(c.Ref) })
+	return mapped(claims, func(c node.Claim) int { return w.recorder.numberOf(c.Ref) })
 }
 
 // eventText says what an event of the engine is, in a few words: its name, and the fields that say something.

@@ -5,14 +5,16 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
 	"chronos/node"
 )
 
-// truth stands in front of the rows and tells the judge every change that really happens to them, whoever asked for it
-// and however broken the way there was.
+// truth stands in front of the rows and tells the recorder every change that really happens to them, whoever asked for
+// it and however broken the way there was. It also knows what a store in one process does not: that the server shows
+// another history, that it can never keep some messages, and that other transactions have locked rows.
 type truth struct {
 	server *storeServer
 	rows   node.Store
@@ -23,13 +25,35 @@ type truth struct {
 	// owner. They tell a first insert from a repeated one, and mutants what they would know in SQL.
 	stored map[node.MessageID]node.Claim
 
-	changes int // how many there have been: a call that changes nothing commits nothing
+	// due tells when each of them falls due.
+	due map[node.MessageID]time.Time
+
+	// places are the positions, and known the partitions that have one, in the order in which they got it.
+	places map[node.Partition]node.Position
+	known  []node.Partition
+
+	catchingUp bool             // it was, when it was asked last
+	suspect    bool             // the server has another history than when the lineage began
+	only       []node.MessageID // while the journal is replayed: what a claim has claimed
+	changes    int              // how many there have been: a call that changes nothing commits nothing
 
 	holding bool
 	held    []func()
 }
 
 var _ node.Store = (*truth)(nil)
+
+func newTruth(s *storeServer) *truth {
+	t := &truth{server: s}
+	t.forget()
+	return t
+}
+
+// forget is for a store that begins anew.
+func (t *truth) forget() {
+	t.stored, t.due = map[node.MessageID]node.Claim{}, map[node.MessageID]time.Time{}
+	t.places, t.known = map[node.Partition]node.Position{}, nil
+}
 
 // hold keeps the changes back until they are released: nobody sees them yet.
 func (t *truth) hold() { t.holding, t.held = true, nil }
@@ -40,7 +64,7 @@ func (t *truth) release() []func() {
 	return held
 }
 
-// tell hands a change to the judge, now or once it is committed.
+// tell hands a change to the recorder, now or once it is committed.
 func (t *truth) tell(change func()) {
 	switch {
 	case t.muted:
@@ -51,126 +75,288 @@ func (t *truth) tell(change func()) {
 	}
 }
 
-// Insert implements node.Store.
-func (t *truth) Insert(ctx context.Context, in node.InsertRequest) ([]node.InsertResult, error) {
-	results, err := t.rows.Insert(ctx, in)
-	t.must(err)
-	judge, caller := t.server.world.judge, t.caller
-	for i := range results {
-		m := &in.Messages[i].Message
-		id := node.MessageID{ID: m.ID, Topic: m.Topic}
-		switch {
-		case results[i].Outcome == node.Duplicate:
-			t.tell(func() { judge.duplicate(caller, m) })
-		case results[i].Outcome == node.Inserted && t.stored[id].Incarnation != m.Incarnation:
-			t.changes++
-			t.stored[id] = node.Claim{Ref: m.Ref()}
-			if results[i].Claim.ReadiedBy != uuid.Nil {
-				t.stored[id] = results[i].Claim
-			}
-			stamp := t.server.instant()
-			t.tell(func() { judge.inserted(caller, m, results[i].Claim, stamp) })
+// state adds to what the store says of itself what only the server shows.
+func (t *truth) state(s node.State) node.State {
+	s.Suspect = s.Suspect || t.suspect
+	if t.catchingUp && !s.CatchingUp && !t.muted {
+		t.server.world.recorder.caughtUp(s.Lineage)
+	}
+	t.catchingUp = s.CatchingUp
+	return s
+}
+
+// place notes a position.
+func (t *truth) place(p node.Partition, to node.Position) {
+	before, known := t.places[p]
+	if known && before == to {
+		return
+	}
+	if !known {
+		t.known = append(t.known, p)
+	}
+	t.changes++
+	t.places[p] = to
+	caller := t.caller
+	t.tell(func() { t.server.world.recorder.placed(caller, p, to, !known) })
+}
+
+// Bind implements node.Store.
+func (t *truth) Bind(ctx context.Context, request node.BindRequest) (node.Bound, error) {
+	bound, err := t.rows.Bind(ctx, request)
+	t.changes++
+	for _, place := range request.Adopt {
+		if _, known := t.places[place.Partition]; !known && err == nil {
+			t.look(ctx, place.Partition)
 		}
 	}
-	return results, nil
+	return bound, err
 }
 
-// Present implements node.Store.
-func (t *truth) Present(ctx context.Context, ids []node.MessageID) ([]bool, error) {
-	present, err := t.rows.Present(ctx, ids)
-	t.must(err)
-	judge, caller := t.server.world.judge, t.caller
-	for i, id := range ids {
-		t.tell(func() { judge.present(caller, id, present[i]) })
-	}
-	return present, nil
+// look asks for a position that there is.
+func (t *truth) look(ctx context.Context, p node.Partition) {
+	to, _, err := t.rows.Positions(ctx, []node.Place{{Partition: p}})
+	t.place(p, must(to, err)[0])
 }
 
-// Ready implements node.Store.
-func (t *truth) Ready(ctx context.Context, in node.ReadyRequest) ([]node.Readied, error) {
-	claimed := t.claim(ctx, in)
-	t.changes += len(claimed)
-	for i := range claimed {
-		t.stored[node.MessageID{ID: claimed[i].ID, Topic: claimed[i].Topic}] = claimed[i].Claim
+// Positions implements node.Store.
+func (t *truth) Positions(ctx context.Context, places []node.Place) ([]node.Position, node.State, error) {
+	result, state, err := t.rows.Positions(ctx, places)
+	for i := range result {
+		t.place(places[i].Partition, result[i])
 	}
-	if len(claimed) > 0 {
-		judge, caller := t.server.world.judge, t.caller
+	return result, t.state(state), err
+}
+
+// Take implements node.Store.
+func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	t.watch(ctx)
+	whole := request
+	before := mapped(request.From, func(p node.Place) node.Position { return t.places[p.Partition] })
+	at, unstorable := t.unstorable(&request)
+	if unstorable {
+		request.Items = request.Items[:at]
+	}
+	if t.suspect {
+		request.Items = slices.Clone(request.Items)
+		for i := range request.Items {
+			request.Items[i].Claim = false
+		}
+	}
+	result := must(t.rows.Take(ctx, request))
+	if unstorable && result.Taken == at {
+		result.Refusal = "no row can hold it"
+		t.server.world.count("refused-message")
+	}
+	caller := t.caller
+	for i := range result.Results {
+		item, outcome := &whole.Items[i], result.Results[i].Outcome
+		t.took(item, result.Results[i])
+		if outcome != node.Untaken {
+			skipped := !before[item.From].Takes(item.Epoch, item.Offset)
+			t.tell(func() {
+				p := whole.From[item.From].Partition
+				t.server.world.recorder.taken(caller, p, item, result.State.Lineage, skipped)
+			})
+		}
+	}
+	for i, from := range request.From {
+		if !result.Refused[i] {
+			t.place(from.Partition, result.Positions[i])
+		}
+	}
+	result.State = t.state(result.State)
+	return result, nil
+}
+
+// unstorable returns the place of the first message that the store can never keep, of those that are new to it.
+func (t *truth) unstorable(request *node.TakeRequest) (int, bool) {
+	recorder := t.server.world.recorder
+	for i := range request.Items {
+		item := &request.Items[i]
+		from := request.From[item.From]
+		position, known := t.places[from.Partition]
+		taken := known && !from.Above(position) && position.Takes(item.Epoch, item.Offset)
+		if taken && recorder.unstorable(&item.Message) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// took notes what has become of one item.
+func (t *truth) took(item *node.Item, result node.ItemResult) {
+	recorder, caller := t.server.world.recorder, t.caller
+	m := &item.Message
+	id := node.MessageID{ID: m.ID, Topic: m.Topic}
+	switch {
+	case result.Outcome == node.Duplicate:
+		t.tell(func() { recorder.duplicate(caller, m) })
+	case result.Outcome == node.Scheduled && t.stored[id].Incarnation != m.Incarnation:
+		t.changes++
+		t.stored[id], t.due[id] = node.Claim{Ref: m.Ref()}, m.Deadline
+		if claimed(result.Claim) {
+			t.stored[id] = result.Claim
+		}
 		stamp := t.server.instant()
-		t.tell(func() { judge.claimed(caller, claimed, stamp) })
+		t.tell(func() { recorder.inserted(caller, m, result.Claim, stamp) })
 	}
-	return claimed, nil
+}
+
+// watch notes whether the store has caught up meanwhile, before a call that may claim something.
+func (t *truth) watch(ctx context.Context) {
+	if t.catchingUp {
+		_, state, err := t.rows.Positions(ctx, nil)
+		_ = t.state(must(state, err))
+	}
+}
+
+// lineage asks for the number of the lineage.
+func (t *truth) lineage() int64 {
+	_, state, err := t.rows.Positions(context.Background(), nil)
+	t.catchingUp = must(state, err).CatchingUp
+	return state.Lineage
+}
+
+// CatchUp implements node.Store.
+func (t *truth) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.State, error) {
+	before := t.lineage()
+	state := must(t.rows.CatchUp(ctx, request))
+	if state.Lineage > before {
+		t.suspect = false
+		t.changes++
+		caller := t.caller
+		t.tell(func() { t.server.world.recorder.began(caller, state.Lineage, request.Marks) })
+	}
+	for _, extent := range request.Marks {
+		t.look(ctx, extent.Partition)
+	}
+	for _, place := range request.Rewind {
+		t.look(ctx, place.Partition)
+	}
+	t.changes++
+	return t.state(state), nil
+}
+
+// Claim implements node.Store.
+func (t *truth) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	t.watch(ctx)
+	if t.suspect {
+		request.Lanes = nil
+	}
+	result := t.claim(ctx, request)
+	result.State = t.state(result.State)
+	t.changes += len(result.Messages)
+	for i := range result.Messages {
+		m := &result.Messages[i]
+		t.stored[node.MessageID{ID: m.ID, Topic: m.Topic}] = m.Claim
+	}
+	recorder, caller := t.server.world.recorder, t.caller
+	if len(result.Messages) > 0 {
+		stamp, messages := t.server.instant(), result.Messages
+		t.tell(func() { recorder.claimed(caller, messages, stamp) })
+	}
+	return result, nil
 }
 
 // claim claims what a database would claim: it goes past the rows that an open transaction has locked, to delete them,
 // say, and the delete may yet be undone. Such claims are taken back.
-func (t *truth) claim(ctx context.Context, in node.ReadyRequest) (claimed []node.Readied) {
+func (t *truth) claim(ctx context.Context, request node.ClaimRequest) (result node.ClaimResult) {
 	var skipped []node.Release
-	for in.Limit > 0 && in.Bytes > 0 {
-		more, err := t.rows.Ready(ctx, in)
-		t.must(err)
+	request.Lanes = slices.Clone(request.Lanes)
+	first := true
+	for first || len(request.Lanes) > 0 {
+		more := must(t.rows.Claim(ctx, request))
+		result.State = more.State
 		before := len(skipped)
-		for i := range more {
-			if t.server.locked(&more[i].Message) {
-				skipped = append(skipped, node.Release{Claim: more[i].Claim})
+		if first && !t.skipsAny(more.Messages) {
+			return more
+		}
+		first = false
+		for i := range more.Messages {
+			m := &more.Messages[i]
+			if t.skips(m) {
+				skipped = append(skipped, node.Release{Claim: m.Claim, Unsent: true})
 				continue
 			}
-			claimed = append(claimed, more[i])
-			in.Limit--
-			in.Bytes -= more[i].Size()
+			result.Messages = append(result.Messages, *m)
+			at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == m.Topic })
+			request.Lanes[at].Limit--
+			request.Lanes[at].Bytes -= m.Size()
 		}
 		if len(skipped) == before {
 			break
 		}
+		request.Lanes = slices.DeleteFunc(request.Lanes, func(s node.Share) bool {
+			return s.Limit <= 0 || s.Bytes <= 0
+		})
 	}
 	if len(skipped) > 0 {
-		_, err := t.rows.Reset(ctx, skipped)
-		t.must(err)
+		_ = must(t.rows.Reset(ctx, skipped))
 	}
-	return claimed
+	slices.SortFunc(result.Messages, func(a, b node.Ready) int {
+		return cmp.Or(t.dueOf(&a).Compare(t.dueOf(&b)), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+	})
+	return result
+}
+
+func (t *truth) skipsAny(messages []node.Ready) bool {
+	for i := range messages {
+		if t.skips(&messages[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *truth) dueOf(m *node.Ready) time.Time {
+	return t.due[node.MessageID{ID: m.ID, Topic: m.Topic}]
+}
+
+// skips reports whether a claim goes past a message.
+func (t *truth) skips(m *node.Ready) bool {
+	if t.muted {
+		return !slices.Contains(t.only, node.MessageID{ID: m.ID, Topic: m.Topic})
+	}
+	return t.server.locked(&m.Message)
 }
 
 // Delete implements node.Store.
 func (t *truth) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	deleted, err := t.rows.Delete(ctx, refs)
-	t.must(err)
-	judge, caller := t.server.world.judge, t.caller
+	deleted := must(t.rows.Delete(ctx, refs))
+	recorder, caller := t.server.world.recorder, t.caller
 	for i, ref := range refs {
 		if deleted[i] {
 			t.changes++
-			delete(t.stored, node.MessageID{ID: ref.ID, Topic: ref.Topic})
-			t.tell(func() { judge.deleted(caller, ref) })
+			id := node.MessageID{ID: ref.ID, Topic: ref.Topic}
+			delete(t.stored, id)
+			delete(t.due, id)
+			t.tell(func() { recorder.deleted(caller, ref) })
 		}
 	}
 	return deleted, nil
 }
 
-// Stuck implements node.Store.
-func (t *truth) Stuck(ctx context.Context, in node.StuckRequest) ([]node.Claim, error) {
-	stuck, err := t.rows.Stuck(ctx, in)
-	t.must(err)
-	return stuck, nil
+// Expired implements node.Store.
+func (t *truth) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	return must(t.rows.Expired(ctx, limit)), nil
 }
 
 // Reset implements node.Store.
 func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
-	reset, err := t.rows.Reset(ctx, releases)
-	t.must(err)
-	judge, caller := t.server.world.judge, t.caller
+	reset := must(t.rows.Reset(ctx, releases))
+	recorder, caller := t.server.world.recorder, t.caller
 	for i, release := range releases {
 		if reset[i] {
 			t.changes++
-			t.stored[node.MessageID{ID: release.ID, Topic: release.Topic}] = node.Claim{Ref: release.Ref}
-			t.tell(func() { judge.reset(caller, release) })
+			id := node.MessageID{ID: release.ID, Topic: release.Topic}
+			t.stored[id] = node.Claim{Ref: release.Ref}
+			if !release.Due.IsZero() {
+				t.due[id] = release.Due
+			}
+			t.tell(func() { recorder.reset(caller, release) })
 		}
 	}
 	return reset, nil
-}
-
-// must panics on an error of a store in this process: it has no reason to fail.
-func (t *truth) must(err error) {
-	if err != nil {
-		panic("sim: the store of the simulation fails: " + err.Error())
-	}
 }
 
 // claims returns what is in the store, in the order of ids and topics.
@@ -179,3 +365,6 @@ func (t *truth) claims() []node.Claim {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
 	})
 }
+
+// claimed reports whether somebody holds a claim.
+func claimed(c node.Claim) bool { return c.ReadiedBy != uuid.Nil }

@@ -35,6 +35,9 @@ type Submission struct {
 // Poison marks a submission that its output topic rejects, because it is too large.
 const Poison = "poison"
 
+// Unstorable marks a submission that the store can never keep.
+const Unstorable = "unstorable"
+
 // malformations returns the ways in which a record can be no valid submission.
 func malformations() []string {
 	return []string{
@@ -96,7 +99,7 @@ func ParseSubmission(line string) (Submission, error) {
 			s.Key = word
 		case "flaw":
 			s.Flaw = word
-			if word != Poison && !slices.Contains(malformations(), word) {
+			if word != Poison && word != Unstorable && !slices.Contains(malformations(), word) {
 				err = fmt.Errorf("there is no flaw %q", word)
 			}
 		default:
@@ -156,6 +159,8 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 		s.Flaw = pick(r, malformations()...)
 	case chance < o.Reuse+o.Malformed+o.Poison:
 		s.Flaw = Poison
+	case chance < o.Reuse+o.Malformed+o.Poison+o.Refused:
+		s.Flaw = Unstorable
 	}
 	return s
 }
@@ -238,7 +243,10 @@ func (a *application) submit(s *Submission) {
 		appended := p.append(r)
 		w.digest.number(uint64(s.Number))
 		w.stats.Submitted++
-		w.judge.submitted(s, &appended, deadline)
+		w.recorder.submitted(s, &appended, p, deadline)
+		if random := stream(w.options.Seed, forControl, s.Number, 0); random.IntN(100) < w.options.Control {
+			p.append(node.Record{Control: true}) // the end of a transaction
+		}
 		if w.observe != nil {
 			w.step(&Step{
 				Kind: StepSubmit, Messages: []int{s.Number},
@@ -278,8 +286,8 @@ func (a *application) published(from appending, r node.Record) {
 	n := numberIn(r.Headers)
 	w.digest.number(uint64(n)<<32 | uint64(r.Offset))
 	w.stats.Appended++
-	w.judge.published(from, &r)
-	a.count(n, &r, from)
+	w.recorder.published(from, &r)
+	a.count(n, &r)
 	if w.observe != nil {
 		w.step(&Step{
 			Kind: StepAppend, Node: from.life.host.number, Life: from.life.number, Messages: []int{n},
@@ -300,19 +308,16 @@ func (a *application) published(from appending, r node.Record) {
 }
 
 // count counts what must occur sometimes.
-func (a *application) count(n int, r *node.Record, from appending) {
+func (a *application) count(n int, r *node.Record) {
 	w := a.world
 	s := a.sent[n]
-	if s == nil || r.Topic != w.judge.output(s.submission) {
+	if s == nil || r.Topic != w.recorder.output(s.submission) {
 		return
 	}
 	s.fires++
-	switch {
-	case s.fires > 1:
+	if s.fires > 1 {
 		w.count("fired-twice")
 		return
-	case from.direct:
-		w.count("fired-direct")
 	}
 	if s.submission.After > 0 {
 		w.count("reused-id-fired")
@@ -341,6 +346,9 @@ func payload(o *Options, s *Submission, deadline time.Time) node.Record {
 		record.Key = []byte(s.Key)
 	} else if oneIn(r, 8) {
 		record.Key = []byte{}
+	}
+	if r.IntN(100) < o.Large {
+		record.Value = bytes.Repeat([]byte{'l'}, 1+r.IntN(max(o.LargeBytes, 1)))
 	}
 	if s.Flaw == Poison {
 		record.Value = bytes.Repeat([]byte{'p'}, maxRecordBytes+1)
@@ -375,9 +383,8 @@ func junk(r *rand.Rand, most int) []byte {
 
 // chronosHeaders returns the headers that make the record a submission, or nearly one.
 func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Header {
-	layout := pick(r, "2006-01-02T15:04:05.000000Z", "2006-01-02T15:04:05.000000", "2006-01-02 15:04:05.999999Z07:00")
 	id := node.Header{Name: node.HeaderID, Value: []byte(s.ID)}
-	at := node.Header{Name: node.HeaderDeadline, Value: []byte(deadline.UTC().Format(layout))}
+	at := node.Header{Name: node.HeaderDeadline, Value: []byte(written(r, deadline))}
 	switch s.Flaw {
 	case "no-id":
 		return []node.Header{at}
@@ -401,4 +408,23 @@ func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Head
 		at.Value = []byte("1735689600")
 	}
 	return []node.Header{id, at}
+}
+
+// written returns an instant as applications write it: with and without a zone, in other zones, and with digits that
+// are below a microsecond.
+func written(r *rand.Rand, at time.Time) string {
+	switch r.IntN(6) {
+	case 0:
+		return at.UTC().Format("2006-01-02T15:04:05.000000Z")
+	case 1:
+		return at.UTC().Format("2006-01-02T15:04:05.000000")
+	case 2:
+		return at.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
+	case 3:
+		below := at.UTC().Add(-time.Microsecond) // which is rounded up
+		return below.Format("2006-01-02T15:04:05.000000") + fmt.Sprintf("%03dZ", 1+r.IntN(999))
+	default:
+		minutes := r.IntN(2*14*60+1) - 14*60
+		return at.In(time.FixedZone("", minutes*60)).Format("2006-01-02T15:04:05.999999-07:00")
+	}
 }

@@ -27,11 +27,11 @@ type world struct {
 	queue  queue
 	digest digest
 
-	hosts  []*host // by number: the first is the application
-	store  *storeServer
-	broker *brokerServer
-	app    *application
-	judge  *judge
+	hosts    []*host // by number: the first is the application
+	store    *storeServer
+	broker   *brokerServer
+	app      *application
+	recorder *recorder
 
 	unspoilt   spoil // of all calls with which nothing goes wrong
 	mix        [opCount][]faultDescription
@@ -79,7 +79,7 @@ func (w *world) heal() {
 	for _, h := range w.hosts[1:] {
 		h.heal(w.options.fate(h.number - 1))
 	}
-	w.judge.healed()
+	w.recorder.healed()
 	w.step(&Step{Kind: StepWorld, Text: "the world heals"})
 }
 

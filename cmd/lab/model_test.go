@@ -59,7 +59,7 @@ func TestModelVariant(t *testing.T) {
 	for _, want := range []string{
 		"    application ", " partition ", " node A ", " node B ", " row of the id\n",
 		" sees s0, submits s1 ", "deletes s0: reply lost ", "deletes s0: the row of s1 is gone ",
-		"Broken: S2 after 12 steps, S1 after 13 steps, loss after 13 steps.",
+		"Broken: S2 after 12 steps, S1 after 12 steps, loss after 12 steps.",
 	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is missing in\n%s", want, r.stdout)

@@ -1,6 +1,6 @@
 package check
 
-import "slices"
+import "time"
 
 // apply takes over what an event says. The invariants have looked at it before.
 func (s *state) apply(e *Event) {
@@ -12,56 +12,22 @@ func (s *state) apply(e *Event) {
 		}
 	case Submit:
 		s.submit(e)
-	case Fire, Copy, Publish, Unknown:
+	case Truncate, Retain, Drop, Lost:
+		s.shrunk(e)
+	case Place, Take, Move, Lineage, Mark, CaughtUp, Rollback, KeepPlace:
+		s.positioned(e)
+	case Fire, Copy, Publish, Unknown, Fail:
 		s.appeared(e)
-	case Insert, Claim, Reset, Delete, Rollback, Keep, Duplicate, Present, Ready:
+	case Insert, Claim, Reset, Delete, Keep, Duplicate, Ready:
 		s.changed(e)
-	case Poll, Deliver, Commit, Rewind, Reject:
+	case Deliver, Commit, Rewind, Reject:
 		s.consumed(e)
-	case Start, Term, Stop, Crash, Jump, Cut, Mend, Join, Leave:
+	case Start, Term, Stop, Crash, Jump, Cut, Mend, Join, Leave, Error:
 		s.lived(e)
-	case Fault:
-		s.faults++
-		s.fault = e.At
-	case Heal:
-		s.heal(e)
-	case DeleteDone, End: // they only say what must hold
+	case Fault, Hang, Work, Heal:
+		s.went(e)
+	case Poll, DeleteDone, End: // they only say what must hold
 	}
-}
-
-func (s *state) submit(e *Event) {
-	sub := s.submissions[e.Message]
-	if sub == nil {
-		sub = &submission{
-			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
-			partition: e.Partition, faults: s.faults,
-		}
-		s.submissions[e.Message] = sub
-		if !s.recorded[Duplicate] {
-			s.namesakes[sub.key] = append(s.namesakes[sub.key], sub)
-		}
-	}
-	sub.appended++
-	if sub.appended > 1 {
-		sub.excused("submitted twice")
-	}
-	if e.Flaw == Invalid || e.Flaw == Poison {
-		s.rejected++
-	}
-	if e.Partition != "" {
-		p := s.partition(e.Partition, e.Offset)
-		p.log = append(p.log, sub)
-	}
-}
-
-// partition returns the partition of that name, which begins at the offset if it is new.
-func (s *state) partition(name string, base int64) *partition {
-	p := s.partitions[name]
-	if p == nil {
-		p = &partition{base: base, committed: base, reached: base}
-		s.partitions[name] = p
-	}
-	return p
 }
 
 func (s *state) appeared(e *Event) {
@@ -71,85 +37,112 @@ func (s *state) appeared(e *Event) {
 	}
 	switch e.Kind {
 	case Publish:
-		if e.Direct && e.Topic == sub.key.topic {
-			delete(s.process(e.Node).checked, sub.key)
-		} else if e.Topic == sub.key.topic {
-			sub.attempts++
-		}
+		s.publish(sub, e)
 		return
 	case Unknown:
 		sub.excused("a publish of unknown outcome")
+		s.failed(e)
+		return
+	case Fail:
+		s.failed(e)
 		return
 	case Copy:
 		sub.copies++
 	default:
-		if sub.fires == 0 {
-			sub.first = e.At
-		}
-		sub.fires++
-		if e.Key != 0 && e.Partition != "" {
-			s.placed[placedKey{sub.key.topic, e.Key}] = e.Partition
-		}
+		s.fired(sub, e)
 	}
 	i, known := s.published(e)
 	if i != nil && s.healed >= 0 && !e.Twice {
 		i.after++
 	}
-	switch {
-	case known:
+	if known {
 		i.published++
-	case !e.Direct:
+	} else {
 		sub.loose++
 	}
 }
 
+func (s *state) publish(sub *submission, e *Event) {
+	p := s.process(e.Node)
+	if e.Nth == 0 || p.call == 0 {
+		s.publishes++
+		p.call = s.publishes
+	}
+	if e.Topic != sub.key.topic {
+		return
+	}
+	if sub.attempts++; sub.attempts == 1 {
+		sub.call, sub.nth = p.call, int32(e.Nth)
+	} else {
+		sub.call = -1 // a record that appears may be of either
+	}
+}
+
+func (s *state) fired(sub *submission, e *Event) {
+	if sub.fires == 0 {
+		sub.first = e.At
+	}
+	sub.fires++
+	if e.Key == 0 {
+		return
+	}
+	key := placedKey{sub.key.topic, e.Key}
+	if e.Partition != "" {
+		s.placed[key] = e.Partition
+	}
+	if sub.call > 0 {
+		s.appended[appendedKey{key, sub.call}] = sub.nth
+	}
+}
+
+// failed takes note of a publish that did not end with an acknowledgement.
+func (s *state) failed(e *Event) {
+	p := s.process(e.Node)
+	if e.Topic != "" {
+		p.failed[e.Topic] = e.At
+	}
+	i, _ := s.published(e)
+	if i == nil {
+		return
+	}
+	for _, r := range []*row{s.rows[i.key], s.rows[i.copied]} {
+		if r != nil && r.incarnation == i {
+			p.failed[r.key.topic] = e.At
+		}
+	}
+	if i.rejections+i.failed == 0 {
+		i.tried = e.At
+	}
+	if e.Kind == Fail && e.Text == Rejected {
+		i.rejections++
+	} else {
+		i.failed++
+	}
+	i.failedAt, i.failedBy = e.At, e.Node
+}
+
 func (s *state) changed(e *Event) {
 	r := s.rowOf(e)
-	switch e.Kind {
-	case Insert:
+	switch {
+	case e.Kind == Insert:
 		s.insert(e)
-	case Claim:
-		if r != nil {
-			s.claim(r, e)
-		}
-	case Reset:
-		if r != nil {
-			s.reset(r, e)
-		}
-	case Delete:
-		if r != nil {
-			delete(s.rows, r.key)
-			r.gone = e.At
-		}
-	case Rollback:
-		clear(s.rows)
-		for _, sub := range s.inOrder() {
-			sub.excused("the store was rolled back")
-		}
-	case Keep:
-		if i := s.incarnations[e.Incarnation]; i != nil {
-			s.rows[e.row()] = &row{
-				incarnation: i, key: e.row(), due: i.deadline, owner: e.Owner, stamp: e.Stamp, since: e.At,
-			}
-		}
-	case Duplicate:
+	case e.Kind == Keep:
+		s.keep(e)
+	case e.Kind == Duplicate:
 		if sub := s.submissions[e.Message]; sub != nil {
-			sub.covered = true
+			sub.covered, sub.met = true, true
 		}
-	case Present:
-		p := s.process(e.Node)
-		if e.Absent {
-			p.checked[e.row()] = true
-			return
-		}
-		delete(p.checked, e.row())
-		for _, sub := range p.batch[e.row()] {
-			sub.covered = sub.covered || !e.Absent
-		}
+	case r == nil:
+	case e.Kind == Claim:
+		s.claim(r, e)
+	case e.Kind == Reset:
+		s.reset(r, e)
+	case e.Kind == Delete:
+		delete(s.rows, r.key)
+		r.gone = e.At
+		r.submission.kept--
 	default: // Ready
-		if r != nil {
-			s.process(e.Node).due = r.due
-		}
+		s.process(e.Node).due[e.Topic] = r.due
 	}
 }
 
@@ -159,86 +152,88 @@ func (s *state) insert(e *Event) {
 		return
 	}
 	i := s.incarnations[e.Incarnation]
-	switch {
-	case i != nil:
-		sub.excused("inserted again, after it was deleted")
-	default:
+	if i == nil {
 		i = &incarnation{submission: sub, id: e.Incarnation}
 		s.incarnations[i.id] = i
-		if sub.inserts > 0 && !s.recorded[Deliver] {
-			sub.excused("stored again")
-		}
+	}
+	if e.row() != sub.key {
+		i.copied = e.row()
 	}
 	sub.inserts++
+	sub.stored++
 	i.rows++
-	r := &row{incarnation: i, key: e.row(), due: e.Deadline}
-	s.rows[r.key] = r
+	s.add(&row{incarnation: i, key: e.row(), deadline: e.Deadline, due: e.Deadline}, e)
 	if e.Owner != (UUID{}) {
-		s.claim(r, e)
+		s.claim(s.rows[e.row()], e)
 	}
 }
 
+// keep takes over a row that was there before.
+func (s *state) keep(e *Event) {
+	i := s.incarnations[e.Incarnation]
+	if i == nil {
+		return
+	}
+	deadline := i.deadline
+	if e.Topic != i.submission.key.topic {
+		deadline = i.at // a copy is due at once
+	}
+	s.add(&row{
+		incarnation: i, key: e.row(), deadline: deadline, due: max(deadline, e.Due),
+		owner: e.Owner, stamp: e.Stamp, expires: e.Expires, since: e.At,
+	}, e)
+}
+
+// add stores a row.
+func (s *state) add(r *row, e *Event) {
+	r.waiting, r.ahead = e.At, s.lane(r.key.topic).claims
+	if before := s.rows[r.key]; before != nil {
+		before.submission.kept--
+	}
+	s.rows[r.key] = r
+	r.submission.kept++
+}
+
 func (s *state) claim(r *row, e *Event) {
-	r.owner, r.stamp, r.since = e.Owner, e.Stamp, e.At
+	r.owner, r.stamp, r.expires, r.since = e.Owner, e.Stamp, e.Expires, e.At
 	r.claims++
+	s.lane(r.key.topic).claims++
 	if s.healed < 0 {
 		r.before++
 	}
 }
 
 func (s *state) reset(r *row, e *Event) {
-	if s.own(e) {
-		r.excused("given back by its owner")
-	} else {
+	switch {
+	case !s.own(e):
 		r.excused("suspected")
+	case !e.Unsent:
+		r.excused("given back by its owner")
 	}
-	r.owner, r.stamp = UUID{}, 0
+	r.owner, r.stamp, r.expires = UUID{}, 0, 0
+	r.waiting, r.ahead = e.At, s.lane(r.key.topic).claims
 	if e.Due != 0 {
 		r.due = e.Due
-		r.lasting = e.Due-e.At-s.config.ClockError > s.config.Retry
 	}
 }
 
-// own tells whether a claim is reset by its owner.
+// own reports whether a claim is reset by its owner.
 func (s *state) own(e *Event) bool {
 	return e.Node != "" && s.process(e.Node).id == e.Owner
 }
 
-func (s *state) consumed(e *Event) {
-	switch e.Kind {
-	case Poll:
-		p := s.process(e.Node)
-		p.holding = false
-		p.batch, p.checked = map[rowKey][]*submission{}, map[rowKey]bool{}
-	case Deliver:
-		sub := s.submissions[e.Message]
-		if sub == nil {
-			return
-		}
-		sub.delivered++
-		if sub.delivered > sub.appended {
-			sub.excused("delivered again")
-		}
-		p := s.process(e.Node)
-		p.polled, p.holding = e.At, true
-		p.batch[sub.key] = append(p.batch[sub.key], sub)
-	case Reject:
-		if sub := s.submissions[e.Message]; sub != nil {
-			sub.rejected = true
-		}
-	case Rewind:
-		s.partition(e.Partition, e.Offset).committed = e.Offset
-	default: // Commit
-		p := s.partition(e.Partition, e.Offset)
-		p.committed = e.Offset
-		p.reached = max(p.reached, e.Offset)
-		if done := p.committed - p.base; done >= 1000 {
-			p.base, p.log = p.committed, slices.Clone(p.log[done:])
-		}
+// hold returns how long the claim on a row holds.
+func (s *state) hold(r *row) time.Duration {
+	if r.expires == 0 {
+		return s.config.HoldTime
 	}
+	return r.expires - r.stamp
 }
 
 func (s *state) lived(e *Event) {
+	if e.Kind != Error || e.Port == "store" {
+		s.wrong = e.At
+	}
 	if e.Kind == Jump && e.Node == "" {
 		s.jumped = e.At
 		return
@@ -246,9 +241,10 @@ func (s *state) lived(e *Event) {
 	p := s.process(e.Node)
 	switch e.Kind {
 	case Start:
-		p.id = e.Owner
+		p.id, p.started = e.Owner, e.At
 		s.ids[p.id] = p
 	case Term:
+		p.stopping = true
 		s.faults++
 		s.terms++
 		s.fault = e.At
@@ -271,16 +267,44 @@ func (s *state) lived(e *Event) {
 			p.cutOff = false
 		}
 	case Join:
-		p.member = true
-	default: // Leave
-		p.member, p.holding = false, false
+		p.member, p.joined = true, e.At
+	case Leave:
+		p.member = false
+	default: // Error
+		p.erred(e)
+	}
+}
+
+// erred counts the failures of a call within a second.
+func (p *process) erred(e *Event) {
+	call := e.Port + " " + e.Text
+	b := p.errors[call]
+	if b == nil || e.At-b.since >= time.Second {
+		b = &burst{since: e.At}
+		p.errors[call] = b
+	}
+	b.count++
+}
+
+// went takes note of what happens to the world.
+func (s *state) went(e *Event) {
+	switch e.Kind {
+	case Fault:
+		s.faults++
+		s.fault, s.wrong = e.At, e.At
+	case Hang:
+		s.hangs++
+		s.lane(e.Topic).hung = true
+	case Work:
+	default: // Heal
+		s.heal(e)
 	}
 }
 
 // heal notes which claims belong to nobody who lives. The age of a claim that was made before the store's clock was set
 // back is anybody's guess.
 func (s *state) heal(e *Event) {
-	s.healed = e.At
+	s.healed, s.wrong = e.At, e.At
 	for _, r := range s.left() {
 		if p := s.ids[r.owner]; r.ready() && r.since > s.jumped && (p == nil || p.dead) {
 			r.orphan = true

@@ -19,8 +19,9 @@ type Config struct {
 	// StoreTimeout and PublishTimeout limit one call. A claim is not published when it is older than PublishableAge.
 	StoreTimeout, PublishTimeout, PublishableAge time.Duration
 
-	// Retry is the longest time that a node waits before it repeats a call that has failed.
-	Retry time.Duration
+	// Retry is the longest time that a node waits before it repeats a call that has failed, and StandBack the longest
+	// for which it leaves a lane alone that has failed twice.
+	Retry, StandBack time.Duration
 
 	// StoreLatency and BrokerLatency bound the time of one call with which nothing goes wrong.
 	StoreLatency, BrokerLatency time.Duration
@@ -34,9 +35,16 @@ type Config struct {
 	// started is ready.
 	Session, Rebalance, Settle time.Duration
 
-	// Nodes is the number of nodes. Hops is how many of them keep from the store after the healing, and can
+	// Begin is the instant of time 0, counted from 1970-01-01T00:00:00Z. It is needed to read deadlines as they were
+	// written.
+	Begin time.Duration
+
+	// DeadLetter says that every input topic and every output topic has a dead-letter topic.
+	DeadLetter bool
+
+	// Nodes is the number of nodes, and Lanes that of the lanes that each of them serves. Hops is how many of them keep from the store after the healing, and can
 	// delay the input by holding partitions one after the other.
-	Nodes, Hops int
+	Nodes, Lanes, Hops int
 
 	// Batch is the largest number of messages that one call moves; zero for no limit. Messages is how many
 	// submissions there are at most, as far as known.
@@ -61,11 +69,25 @@ func (c *Config) Punctual() time.Duration {
 	return c.PollInterval*11/10 + 2*(c.StoreLatency+c.BrokerLatency) + 2*c.ClockError
 }
 
+// Turn bounds the lateness of a message while the sinks of other lanes hang (L10): all that could take it is waiting
+// for an answer that does not come, up to the time limit of a publish, and gives back what it could not publish.
+func (c *Config) Turn() time.Duration { return c.PublishTimeout + c.Punctual() + c.StoreLatency }
+
+// Fair bounds the time that a message of a lane without a backlog waits for its claim once it may be claimed (L11): all
+// lanes are looked at once in each poll interval, by a call that may have to wait for the one under way.
+func (c *Config) Fair() time.Duration {
+	return c.PollInterval*11/10 + 3*c.StoreLatency + 2*c.ClockError
+}
+
+// Share is how many messages of one lane a claim takes at least, if there are so many.
+func (c *Config) Share() int { return max(1, c.Batch/max(1, c.Lanes)) }
+
 // Recovery bounds the time from the healing, or from its due time, to the fire of a message whose claim belongs to
-// a dead process (L1): the claim reaches the hold time, a detector that may be waiting to try again looks, a
-// fire operation that may be waiting to try again claims, and publishes.
+// a dead process (L1): the claim reaches the hold time; a detector that may be waiting to try again looks, and spares
+// the claims that it finds by its first look; a claimer that may be waiting to try again, or stand back from the lane,
+// claims; and a publisher publishes.
 func (c *Config) Recovery() time.Duration {
-	return c.HoldTime + c.DetectionInterval*12/10 + c.PollInterval*11/10 + c.Lookahead + 3*c.Retry +
+	return c.HoldTime + c.DetectionInterval*12/10 + c.PollInterval*11/10 + c.Lookahead + 3*c.Retry + c.StandBack +
 		4*c.StoreLatency + c.BrokerLatency + c.ClockError + c.Backlog()
 }
 
@@ -82,8 +104,45 @@ func (c *Config) Drained() time.Duration {
 	return c.Consumed() + c.Recovery() + c.PublishTimeout + 2*c.StoreTimeout
 }
 
-// Leaves bounds the time in which a node that has lost the store leaves the consumer group (L7): the calls that were
-// under way end, the time to leave passes, the last try ends, and where its word of leaving is lost, its session ends.
+const (
+	// lookInterval is the time between two comparisons of a node's positions with those of the store, with its jitter.
+	lookInterval = 1100 * time.Millisecond
+
+	// marksInterval is the time after which the marks of a catch-up are brought up to date, with its jitter.
+	marksInterval = 5500 * time.Millisecond
+)
+
+// Restored bounds the time until nothing is left to fire where the store was set back (L9): somebody notices, the store
+// catches up, in which a topic may be deleted or cut off below its mark, claims of before expire, and all drains.
+func (c *Config) Restored() time.Duration {
+	return lookInterval + marksInterval + c.HoldTime + c.Drained()
+}
+
+// Leaves bounds the time in which a node that has lost the store leaves the consumer group (L7): it looks, the calls
+// that were under way end, the time to leave passes, the last try ends, and where its word of leaving is lost, its
+// session ends.
 func (c *Config) Leaves() time.Duration {
-	return c.LeaveAfter + 3*c.StoreTimeout + c.PublishTimeout + c.Session + c.Retry + 2*c.BrokerLatency + c.ClockError
+	return lookInterval + c.LeaveAfter + 3*c.StoreTimeout + c.PublishTimeout + c.Session + c.Retry + 2*c.BrokerLatency +
+		c.ClockError
+}
+
+// Tries bounds how often a message fails to be published in a time (L4). One that its topic rejects is put off for as long
+// as it is overdue already, at least a second and at most five minutes. Any other failure puts it off by up to a
+// second, or has its node leave the lane alone for longer than that, while other nodes may try.
+func (c *Config) Tries(rejected bool, in time.Duration) int {
+	if rejected {
+		return 12 + c.Nodes + int(in/time.Minute)
+	}
+	return 12 + max(1, c.Nodes)*(2+int(in/time.Second))
+}
+
+// failures bounds how often one call of a node fails within a second (L4). A loop waits 50 ms, give or take a fifth,
+// before it repeats a call that has failed; four publishers make some calls side by side, and the claimer too.
+func failures(call string) int {
+	switch call {
+	case "delete", "reset", "publish":
+		return 250
+	default:
+		return 50
+	}
 }

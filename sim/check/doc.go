@@ -7,10 +7,10 @@
 // # How to read it
 //
 //   - event.go: the kinds of events and their fields; history.go: the same as text.
-//   - invariants.go: the promises, S1 to S16 about safety and L1 to L8 about liveness, each in words; safety.go and
-//     liveness.go: one function for each.
-//   - state.go and apply.go: what has become of everything so far. An invariant looks at the state before an event,
-//     and at the event. Only apply changes the state.
+//   - invariants.go: the promises, those of safety with an S and those of liveness with an L, each in words; safety.go,
+//     exact.go, liveness.go and lanes.go: one function for each.
+//   - state.go, apply.go and intake.go: what has become of everything so far. An invariant looks at the state before an
+//     event, and at the event. Only apply changes the state.
 //   - config.go: what the nodes are configured with, and the bounds that follow from it.
 //   - judge.go and verdict.go: the judge, and what it has to say.
 //

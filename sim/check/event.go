@@ -14,15 +14,25 @@ type Kind string
 // The application and the topics.
 const (
 	// Submit: a record was appended to an input topic: Message, ID, Topic (where it is to fire), Deadline, Payload,
-	// [Key, Partition, Offset, Flaw]. The same Message may be appended twice, by a producer that tries again.
+	// [Key, Partition, Offset, Epoch, Written, Flaw]. The same Message may be appended twice, by a producer that tries
+	// again.
 	Submit Kind = "submit"
 
-	// Fire: a record appeared on an output topic: Message, Payload, [Topic, Key, Partition, Incarnation, Direct,
-	// Twice].
+	// Fire: a record appeared on an output topic: Message, Payload, [Topic, Key, Partition, Incarnation, Twice].
 	Fire Kind = "fire"
 
 	// Copy: a record appeared on a dead-letter topic: Message, [Incarnation].
 	Copy Kind = "copy"
+
+	// Truncate: a partition of an input topic has lost its end, from Offset on: Partition, Offset.
+	Truncate Kind = "truncate"
+
+	// Retain: retention has deleted what lies before Offset: Partition, Offset.
+	Retain Kind = "retain"
+
+	// Drop: a topic was deleted, and this partition with it: Partition. Those of a topic that is created again under its
+	// name are others, and need other names.
+	Drop Kind = "drop"
 )
 
 // Processes.
@@ -30,10 +40,10 @@ const (
 	// Start: a process begins: Owner (its node id).
 	Start Kind = "start"
 
-	// Term: a process is asked to end in order. It counts as something that goes wrong: others take over.
+	// Term: a process is asked to end. It counts as something that goes wrong: others take over.
 	Term Kind = "term"
 
-	// Stop: a process has ended in order.
+	// Stop: a process has ended cleanly.
 	Stop Kind = "stop"
 
 	// Crash: a process was killed.
@@ -57,13 +67,13 @@ const (
 	// Leave: the process is a member no more, whether it knows or not.
 	Leave Kind = "leave"
 
-	// Poll: the process asks for records; it holds no batch any more. The Deliver events that follow are the next one.
+	// Poll: the process asks for records. The Deliver events that follow are what it gets.
 	Poll Kind = "poll"
 
-	// Deliver: one record of the batch: Message.
+	// Deliver: one record: Message.
 	Deliver Kind = "deliver"
 
-	// Commit: the group's offset of Partition moves to Offset.
+	// Commit: the group's offset of Partition moves to Offset, [Epoch].
 	Commit Kind = "commit"
 
 	// Rewind: the group's offset of Partition was set back to Offset, by a person or by a commit that came late.
@@ -71,26 +81,52 @@ const (
 
 	// Reject: the node says that a submission is none: Message, [Text].
 	Reject Kind = "reject"
+
+	// Lost: the node says that retention took records, from Offset up to To, before they were taken in: Partition,
+	// Offset, To.
+	Lost Kind = "lost"
+)
+
+// Positions. What a take does comes before the moves of the positions by it, all at one time.
+const (
+	// Place: the store keeps a position for a partition from now on: Partition, Offset, [Epoch, Adopted].
+	Place Kind = "place"
+
+	// Take: a take has decided on a record: Partition, Offset, [Message, Epoch, Lineage, Skipped]. It is a part of the
+	// same transaction as the Insert or the Duplicate that it leads to, which comes before it, and the Move after it.
+	Take Kind = "take"
+
+	// Move: a position was set: Partition, Offset, [Epoch].
+	Move Kind = "move"
+
+	// Lineage: a new lineage of the store begins, and the store catches up: Lineage. The Mark events that follow say how
+	// far; the Move events that follow at once are positions that were lowered on purpose.
+	Lineage Kind = "lineage"
+
+	// Mark: a partition has to be taken in up to Offset before anything is claimed: Partition, Offset.
+	Mark Kind = "mark"
+
+	// CaughtUp: everything is taken in again, and messages may be claimed: [Lineage].
+	CaughtUp Kind = "caught-up"
 )
 
 // The store. Node is who asked for it, where that is known.
 const (
-	// Insert: a row appears: Message, ID, Topic, Incarnation, Deadline, [Owner, Stamp: it is claimed from the start].
+	// Insert: a row appears: Message, ID, Topic, Incarnation, Deadline, [Owner, Stamp, Expires: it is claimed from the
+	// start].
 	Insert Kind = "insert"
 
-	// Duplicate: an insert found another incarnation of its id: Message.
+	// Duplicate: a take found another incarnation of its id: Message, [ID, Topic].
 	Duplicate Kind = "duplicate"
 
-	// Present: a node looked whether an id is stored: ID, Topic, [Absent].
-	Present Kind = "present"
-
-	// Ready: a node was given a claim: ID, Topic, Incarnation, Nth (of this call, from 0), Limit, Until.
+	// Ready: a node was given a claim: ID, Topic, Incarnation, Nth (on its lane, of this call, from 0), Limit (of that
+	// lane), Until.
 	Ready Kind = "ready"
 
-	// Claim: a row is claimed: ID, Topic, Incarnation, Owner, [Stamp].
+	// Claim: a row is claimed: ID, Topic, Incarnation, Owner, [Stamp, Expires].
 	Claim Kind = "claim"
 
-	// Reset: a claim is taken off a row: ID, Topic, Incarnation, Owner (who had it), [Stamp, Age, Due].
+	// Reset: a claim is taken off a row: ID, Topic, Incarnation, Owner (who had it), [Stamp, Age, Due, Unsent].
 	Reset Kind = "reset"
 
 	// Delete: a row is gone: ID, Topic, Incarnation.
@@ -99,20 +135,34 @@ const (
 	// DeleteDone: a node's delete was executed, whatever it found: ID, Topic, Incarnation.
 	DeleteDone Kind = "delete-done"
 
-	// Rollback: the store has lost its last commits. The Keep events that follow are what is left.
+	// Rollback: the store is set back, to a backup or to a standby that lacks its last commits: [Lineage, that it has
+	// then]. The Keep and KeepPlace events that follow are all that is left.
 	Rollback Kind = "rollback"
 
-	// Keep: a row that a rollback has left: ID, Topic, Incarnation, [Owner, Stamp].
+	// Keep: a row that a rollback has left: ID, Topic, Incarnation, [Due, Owner, Stamp, Expires].
 	Keep Kind = "keep"
+
+	// KeepPlace: a position that a rollback has left: Partition, Offset, [Epoch].
+	KeepPlace Kind = "keep-place"
 )
 
 // Publishing.
 const (
-	// Publish: a node begins to publish: Message, Topic, Wall, [Direct; or Incarnation and Age, of the claim].
+	// Publish: a node begins to publish: Message, Topic, Wall, Incarnation and Age, of the claim, [Nth, in this call].
 	Publish Kind = "publish"
 
-	// Unknown: a publish has ended without a known outcome: Message.
+	// Unknown: a publish has ended without a known outcome: Message, [Topic, Incarnation].
 	Unknown Kind = "unknown"
+
+	// Fail: a publish has ended, and nothing was appended, for certain: Message, Text (rejected, missing or unsent), [Topic,
+	// Incarnation].
+	Fail Kind = "fail"
+
+	// Hang: the sink of a lane, or of one of its partitions, takes records and answers none: Topic, [Partition].
+	Hang Kind = "hang"
+
+	// Work: it answers again: Topic, [Partition].
+	Work Kind = "work"
 )
 
 // The run.
@@ -120,8 +170,11 @@ const (
 	// Configure: the first event: Config.
 	Configure Kind = "configure"
 
-	// Fault: something goes wrong: [Node, Text].
+	// Fault: something goes wrong, other than a Hang: [Node, Text].
 	Fault Kind = "fault"
+
+	// Error: a call of a node has failed: Port, Text (the name of the call).
+	Error Kind = "error"
 
 	// Heal: nothing goes wrong from now on.
 	Heal Kind = "heal"
@@ -141,6 +194,21 @@ const (
 	// Unacknowledged: nobody has promised the application that it was appended. It may fire or not.
 	Unacknowledged = "unacknowledged"
 )
+
+// Why a publish has appended nothing: the Text of Fail.
+const (
+	// Rejected: the topic never accepts the record.
+	Rejected = "rejected"
+
+	// Missing: there is no such topic, or the node may not write to it.
+	Missing = "missing"
+
+	// Unsent: it was not sent, because where it belongs does not answer.
+	Unsent = "unsent"
+)
+
+// Unknowable is the Epoch of a record or position where nobody knows it; then offsets alone count.
+const Unknowable = -1
 
 // UUID is the identity of an incarnation or of a node.
 type UUID [16]byte
@@ -173,12 +241,17 @@ type Event struct {
 	ID          string        // the message id
 	Topic       string        // the output topic; ids are unique within one
 	Partition   string        // of a topic, as topic/number
-	Offset      int64         // of an input record, or the next one to be consumed
+	Offset      int64         // of an input record, or of the next one
+	To          int64         // the offset behind the last of several records
+	Epoch       int           // the leader epoch of an input record, or of the one before a position
+	Lineage     int64         // of the store, from 1
 	Incarnation UUID          // of a row
 	Owner       UUID          // the node id that holds the claim
 	Stamp       time.Duration // the time of the claim as it is stored
 	Age         time.Duration // of a claim: by the store's clock at Reset, by the node's monotonic one at Publish
+	Expires     time.Duration // when the claim does, by the clock of the store; zero for the hold time later
 	Deadline    time.Duration
+	Written     string        // the deadline as the application has written it
 	Due         time.Duration // when the row falls due next; zero for no change
 	Until       time.Duration // the latest due time that was asked for
 	Wall        time.Duration // what the clock of the node says
@@ -187,8 +260,9 @@ type Event struct {
 	Payload     uint64        // a digest of key, value and the headers to be relayed
 	Key         uint64        // a digest of the key; 0 for none
 	Flaw        string        // see above
-	Absent      bool          // the id was not stored
-	Direct      bool          // it had lapsed and was not stored
+	Skipped     bool          // it was taken in before
+	Adopted     bool          // it is where an older deployment had come to
+	Unsent      bool          // whoever resets the claim knows that nothing was appended under it
 	Twice       bool          // the brokers have appended one publish twice
 	Text        string        // for people
 

@@ -160,10 +160,13 @@ func cutField(line string) (name, value, rest string, err error) {
 // Kinds returns all kinds of events.
 func Kinds() []Kind {
 	return []Kind{
-		Submit, Fire, Copy, Start, Term, Stop, Crash, Jump, Cut, Mend, Join, Leave, Poll, Deliver, Commit, Rewind,
-		Reject,
-		Insert, Duplicate, Present, Ready, Claim, Reset, Delete, DeleteDone, Rollback, Keep, Publish, Unknown,
-		Configure, Fault, Heal, End,
+		Submit, Fire, Copy, Truncate, Retain, Drop,
+		Start, Term, Stop, Crash, Jump, Cut, Mend,
+		Join, Leave, Poll, Deliver, Commit, Rewind, Reject, Lost,
+		Place, Take, Move, Lineage, Mark, CaughtUp,
+		Insert, Duplicate, Ready, Claim, Reset, Delete, DeleteDone, Rollback, Keep, KeepPlace,
+		Publish, Unknown, Fail, Hang, Work,
+		Configure, Fault, Error, Heal, End,
 	}
 }
 
@@ -182,12 +185,17 @@ func (e *Event) fields() []field {
 		fieldOf("id", &e.ID, parseText),
 		fieldOf("topic", &e.Topic, parseText),
 		fieldOf("partition", &e.Partition, parseText),
-		fieldOf("offset", &e.Offset, func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }),
+		fieldOf("offset", &e.Offset, parseOffset),
+		fieldOf("to", &e.To, parseOffset),
+		fieldOf("epoch", &e.Epoch, strconv.Atoi),
+		fieldOf("lineage", &e.Lineage, parseOffset),
 		fieldOf("incarnation", &e.Incarnation, ParseUUID),
 		fieldOf("owner", &e.Owner, ParseUUID),
 		fieldOf("stamp", &e.Stamp, time.ParseDuration),
 		fieldOf("age", &e.Age, time.ParseDuration),
+		fieldOf("expires", &e.Expires, time.ParseDuration),
 		fieldOf("deadline", &e.Deadline, time.ParseDuration),
+		fieldOf("written", &e.Written, parseText),
 		fieldOf("due", &e.Due, time.ParseDuration),
 		fieldOf("until", &e.Until, time.ParseDuration),
 		fieldOf("wall", &e.Wall, time.ParseDuration),
@@ -196,8 +204,9 @@ func (e *Event) fields() []field {
 		fieldOf("payload", &e.Payload, parseDigest),
 		fieldOf("key", &e.Key, parseDigest),
 		fieldOf("flaw", &e.Flaw, parseFlaw),
-		fieldOf("absent", &e.Absent, strconv.ParseBool),
-		fieldOf("direct", &e.Direct, strconv.ParseBool),
+		fieldOf("skipped", &e.Skipped, strconv.ParseBool),
+		fieldOf("adopted", &e.Adopted, strconv.ParseBool),
+		fieldOf("unsent", &e.Unsent, strconv.ParseBool),
 		fieldOf("twice", &e.Twice, strconv.ParseBool),
 		fieldOf("text", &e.Text, parseText),
 	}
@@ -222,6 +231,7 @@ func (c *Config) fields() []field {
 		fieldOf("publish_timeout", &c.PublishTimeout, time.ParseDuration),
 		fieldOf("publishable_age", &c.PublishableAge, time.ParseDuration),
 		fieldOf("retry", &c.Retry, time.ParseDuration),
+		fieldOf("stand_back", &c.StandBack, time.ParseDuration),
 		fieldOf("store_latency", &c.StoreLatency, time.ParseDuration),
 		fieldOf("broker_latency", &c.BrokerLatency, time.ParseDuration),
 		fieldOf("clock_error", &c.ClockError, time.ParseDuration),
@@ -230,8 +240,11 @@ func (c *Config) fields() []field {
 		fieldOf("settle", &c.Settle, time.ParseDuration),
 		fieldOf("nodes", &c.Nodes, strconv.Atoi),
 		fieldOf("hops", &c.Hops, strconv.Atoi),
+		fieldOf("lanes", &c.Lanes, strconv.Atoi),
 		fieldOf("batch", &c.Batch, strconv.Atoi),
 		fieldOf("messages", &c.Messages, strconv.Atoi),
+		fieldOf("dead_letter", &c.DeadLetter, strconv.ParseBool),
+		fieldOf("begin", &c.Begin, time.ParseDuration),
 	}
 }
 
@@ -250,6 +263,8 @@ func fieldOf[T comparable](name string, value *T, parse func(string) (T, error))
 }
 
 func parseText(s string) (string, error) { return s, nil }
+
+func parseOffset(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 
 func parseDigest(s string) (uint64, error) { return strconv.ParseUint(s, 16, 64) }
 

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Invariant is one promise, by its number. S1 to S16 are about safety and are checked at every event that can break
-// them; L1 to L8 are about liveness, with bounds that Config computes. They were stated for Chronos first in the
-// research that its design rests on; docs/CORRECTNESS.md has the same words.
+// Invariant is one promise, by its number. S1 and so on are about safety and are checked at every event that can break
+// them; L1 and so on are about liveness, with bounds that Config computes. A number that is missing belongs to a promise
+// about something that does not exist yet. docs/CORRECTNESS.md has the same words.
 type Invariant struct {
 	Name, Title string
 
@@ -29,7 +29,7 @@ type finding struct {
 
 // Invariants returns all of them, in their order.
 func Invariants() []Invariant {
-	all := append(safety(), liveness()...)
+	all := slices.Concat(safety(), liveness(), lanes())
 	for i := range all {
 		all[i].Statement = strings.Join(strings.Fields(all[i].Statement), " ")
 	}
@@ -37,7 +37,7 @@ func Invariants() []Invariant {
 }
 
 func safety() []Invariant {
-	return append(fates(), conduct()...)
+	return slices.Concat(fates(), conduct(), exact())
 }
 
 // fates are the invariants about what becomes of a submission.
@@ -46,9 +46,11 @@ func fates() []Invariant {
 		{
 			"S1", "No loss",
 			`A submission that Kafka has acknowledged fires, or is rejected, or is covered: when it was enqueued, its
-			id was stored for another submission. It is never gone from the store before that, neither by a delete
-			nor by a failover.`,
-			[]Kind{Reject, End},
+			id was stored for another submission. It is never gone from the store before that, unless the store was set
+			back and Kafka does not have it any more. What is no valid submission never fires; it is copied to the
+			dead-letter topic, if there is one. Nothing else is copied there, except what an output topic rejects for
+			good: that a topic is missing is no reason.`,
+			[]Kind{Reject, Fire, Copy, End},
 			[]Kind{Submit, Fire, Copy},
 			s1,
 		},
@@ -62,16 +64,16 @@ func fates() []Invariant {
 		},
 		{
 			"S3", "Exclusive claim",
-			`A claim is made only on a row that waits, so that there is at most one claim on a row; and a node
-			publishes a stored message only under a claim that it was given.`,
-			[]Kind{Claim, Publish},
+			`A claim is made only on a row that waits, so that there is at most one claim on a row; not in a new lineage
+			before the store has caught up; and a node publishes a message only under a claim that it was given.`,
+			[]Kind{Insert, Claim, Publish},
 			[]Kind{Insert, Reset, Delete},
 			s3,
 		},
 		{
 			"S4", "Justified reset",
 			`A claim is taken off a row only if it is exactly the claim that was seen; and by another than its owner
-			only if its age, by the clock of the store, is the hold time or more.`,
+			only if it has expired, by the clock of the store and the hold time that it was made with.`,
 			[]Kind{Reset},
 			[]Kind{Insert, Claim},
 			s4,
@@ -79,10 +81,10 @@ func fates() []Invariant {
 		{
 			"S5", "Excused duplicates",
 			`A submission is published under claims no more often than it was claimed; and it fires more than once
-			only with an excuse: a claim was reset, a publish had no known outcome, its record was delivered or
-			submitted again, or the store or the brokers have repeated something. Where a history records claims and
-			no deliveries, it fires at most once for each claim, once for each fault since, once for each publish
-			timeout since, and twice more.`,
+			only with an excuse: a claim was reset that may have led to a publish, a publish had no known outcome, it was
+			submitted twice, the brokers have appended it twice, or a lineage began. That its record was delivered
+			again is none. Where a history records claims and no publishes, it fires at most once for each claim and
+			each lineage, and once more.`,
 			[]Kind{Publish, Fire},
 			[]Kind{Submit},
 			s5,
@@ -90,14 +92,16 @@ func fates() []Invariant {
 		{
 			"S6", "Fidelity",
 			`What fires has the key, the value and the other headers of the submission, byte for byte and in order,
-			without the Chronos headers; and what is stored has its id and deadline.`,
+			without the Chronos headers; and what is stored has its id and its deadline, which is the instant that
+			was written, in whatever zone, with what is finer than microseconds rounded up.`,
 			[]Kind{Insert, Publish, Fire},
 			[]Kind{Submit},
 			s6,
 		},
 		{
 			"S7", "Same key, same partition",
-			`Records with the same key appear in the same partition of an output topic.`,
+			`Records with the same key appear in the same partition of an output topic, and those that are published
+			by one call in the order of the call.`,
 			[]Kind{Fire},
 			nil, s7,
 		},
@@ -116,19 +120,20 @@ func fates() []Invariant {
 func conduct() []Invariant {
 	return []Invariant{
 		{
-			"S9", "Look before you publish",
-			`A message that has lapsed is published at once only after a look into the store has not found its id; and
-			records of one id that come in one batch from one partition act in the order of their offsets.`,
-			[]Kind{Publish},
-			[]Kind{Present, Poll},
+			"S9", "Nothing past the store",
+			`A node publishes only what is in the store; and of the records of one id in a partition, none is a duplicate
+			of a later one.`,
+			[]Kind{Publish, Duplicate},
+			[]Kind{Submit, Insert, Delete},
 			s9,
 		},
 		{
 			"S10", "Offsets",
-			`A committed offset leaves only records behind that are fired, stored, covered or rejected, never passes
-			the end of its partition, and goes back only when it is set back.`,
+			`A committed offset is never ahead of the position in the store, or of the end of its partition; it leaves
+			only records behind that are fired, stored, covered, or rejected with their copies stored; and it goes
+			back only when it is set back.`,
 			[]Kind{Commit},
-			[]Kind{Submit, Insert, Fire, Copy, Reject, Duplicate, Present, Rewind},
+			[]Kind{Submit, Insert, Fire, Copy, Reject, Duplicate, Rewind},
 			s10,
 		},
 		{
@@ -163,8 +168,8 @@ func conduct() []Invariant {
 		},
 		{
 			"S15", "Bounded claims in order",
-			`One call claims no more messages than was asked for, none that falls due later than was asked for, and
-			the earliest first.`,
+			`One call claims no more messages on a lane than was asked for, none that falls due later than was asked
+			for, and the earliest of the lane first.`,
 			[]Kind{Ready},
 			[]Kind{Insert},
 			s15,
@@ -179,14 +184,48 @@ func conduct() []Invariant {
 	}
 }
 
+// exact are the invariants about intake, and about what lanes do to each other.
+func exact() []Invariant {
+	return []Invariant{
+		{
+			"S17", "Taken once",
+			`In one lineage of the store a record, by its partition, offset and epoch, takes effect at most once; and none
+			does that Kafka has lost, once the position is past its epoch.`,
+			[]Kind{Take, Insert},
+			[]Kind{Submit},
+			s17,
+		},
+		{
+			"S18", "No gap",
+			`Behind a position every record that Kafka still has was, in this lineage or in what the store kept of the
+			ones before, stored, covered, or rejected with its copy stored; or it comes before the first position,
+			which is the first record that there was, or what an older deployment had committed. What retention took
+			first is reported. A position goes back in one lineage only where Kafka has lost the end of a log.`,
+			[]Kind{Place, Take, Move},
+			[]Kind{Submit, Insert, Duplicate, Reject, Lineage},
+			s18,
+		},
+		{
+			"S23", "Lanes keep to themselves",
+			`No result of a lane's sink puts off or gives back another lane's message: a message is put off only by a
+			node that has failed to publish it; and given back only where a publish on its lane has failed, its claim
+			is too old, or the node stops.`,
+			[]Kind{Reset},
+			[]Kind{Insert, Claim, Publish, Unknown, Fail, Term},
+			s23,
+		},
+	}
+}
+
 func liveness() []Invariant {
 	return []Invariant{
 		{
 			"L1", "Recovery",
 			`When the world has healed, a message whose claim belongs to a dead process fires within hold time +
-			detection interval + poll interval + lookahead + three retries + the calls on the way, counted from the
-			healing or from its deadline; as long as every node that reaches the store reaches the brokers, and
-			unless the clock of the store was set since the claim was made.`,
+			detection interval + poll interval + lookahead + three retries + the time for which a lane is left alone +
+			the calls on the way, counted from the healing, from its deadline, or from when the store has caught up; as
+			long as every node that reaches the store reaches the brokers, and unless the clock of the store was set
+			since the claim was made.`,
 			[]Kind{Fire, End},
 			[]Kind{Insert, Claim, Reset, Delete, Start, Crash, Stop, Heal, Cut},
 			l1,
@@ -194,15 +233,16 @@ func liveness() []Invariant {
 		{
 			"L2", "Drain",
 			`When the world has healed, no message is stored for longer than the drain bound after its deadline,
-			except one that the output topic rejects or that was put off because its topic was missing.`,
+			except one that the output topic rejects where there is no dead-letter topic. That its topic was missing is
+			no exception.`,
 			[]Kind{End},
 			[]Kind{Submit, Insert, Delete, Heal},
 			l2,
 		},
 		{
 			"L3", "Consumed",
-			`When the world has healed, every record of the input topics is consumed and committed within the drain
-			bound.`,
+			`When the world has healed, every record of the input topics that Kafka still has is taken in and committed
+			within the drain bound.`,
 			[]Kind{End},
 			[]Kind{Submit, Deliver, Commit, Heal},
 			l3,
@@ -210,16 +250,20 @@ func liveness() []Invariant {
 		{
 			"L4", "No livelock",
 			`After the healing an incarnation fires at most once for each time that it was inserted, and once more
-			for each claim that was made on it before.`,
-			[]Kind{Fire},
+			for each claim that was made on it before. What fails is repeated with a back-off: a message that can't be
+			published is tried no more than 12 times, and, for each node, twice and once more in each second, or where
+			its topic rejects it, once, and once more in each minute; and a call that fails is repeated no more than
+			50 times a second, or 250 times where several publishers make it.`,
+			[]Kind{Fire, Fail, Unknown, Error},
 			[]Kind{Insert, Claim, Heal},
 			l4,
 		},
 		{
 			"L5", "Punctual",
 			`As long as nothing has gone wrong, a message fires at the latest a poll interval with its jitter, the
-			calls on the way and the error of the clocks after it is due or submitted.`,
-			[]Kind{Fire},
+			calls on the way and the error of the clocks after it is due or submitted; and where nothing has gone wrong
+			since a recovery bound before a claim was made, it does not expire.`,
+			[]Kind{Fire, Reset},
 			[]Kind{Submit, Fault},
 			l5,
 		},
@@ -233,9 +277,9 @@ func liveness() []Invariant {
 		},
 		{
 			"L7", "Cut off and gone",
-			`A node that holds a batch and has lost the store, but not the brokers, leaves the consumer group within
-			the time to leave, the time limit of a publish, and three of the store; and a session more when its word of
-			leaving is lost.`,
+			`A node that has lost the store, but not the brokers, leaves the consumer group within the time between two
+			looks at the positions, the time to leave, the time limit of a publish, and three of the store; and a
+			session more when its word of leaving is lost.`,
 			[]Kind{Deliver, Leave, Mend, End},
 			[]Kind{Cut, Join},
 			l7,
@@ -250,7 +294,40 @@ func liveness() []Invariant {
 	}
 }
 
-// judged tells whether a history that records these kinds can break the invariant, and if not, what is missing.
+// lanes are the invariants about what a store that is set back, and lanes that hang, do to the rest.
+func lanes() []Invariant {
+	return []Invariant{
+		{
+			"L9", "Restored",
+			`When the store was set back to a state with positions, and the world has healed, everything that Kafka
+			retains from there on is taken in again, and comes out within the time between two looks at the positions
+			+ that between two looks at the marks + hold time + drain bound.`,
+			[]Kind{End},
+			[]Kind{Submit, Take, Place, Move, Rollback, KeepPlace, Lineage, Heal},
+			l9,
+		},
+		{
+			"L10", "Alone",
+			`As long as nothing else has gone wrong than that the sinks of some lanes hang, a message of another lane
+			is late by at most one turn more than L5 and L6 allow: the time limit of a publish, and a call to the
+			store.`,
+			[]Kind{Fire},
+			[]Kind{Submit, Fault, Hang},
+			l10,
+		},
+		{
+			"L11", "Fair",
+			`As long as some node is well and nothing has gone wrong for a while, a message that may be claimed is
+			claimed within a poll interval and three calls, whatever backlog other lanes have; and a poll interval and
+			the calls on the way later for each share of a claim that its own lane has before it.`,
+			[]Kind{Claim, End},
+			[]Kind{Insert, Reset, Delete, Fault, Start, Crash, Stop, Cut},
+			l11,
+		},
+	}
+}
+
+// judged reports whether a history that records these kinds can break the invariant, and if not, what is missing.
 func (i *Invariant) judged(recorded map[Kind]bool) (bool, []Kind) {
 	var missing []Kind
 	for _, k := range i.needs {

@@ -4,31 +4,31 @@ import "time"
 
 // l1 is the invariant L1, recovery.
 func l1(s *state, e *Event) finding {
-	if s.healed < 0 || s.divided() {
+	if s.healed < 0 || s.divided() || s.catching {
 		return holds()
 	}
 	late := func(r *row) time.Duration {
-		return e.At - max(s.healed, r.due-s.config.TimingAdvance) - s.config.Recovery()
+		return e.At - max(s.healed, s.caught, r.due-s.config.TimingAdvance) - s.config.Recovery()
 	}
 	if e.Kind == Fire {
 		i := s.incarnations[e.Incarnation]
 		if i == nil {
 			return holds()
 		}
-		if r := s.stored(i.submission); r != nil && r.orphan && !r.lasting && late(r) > 0 {
+		if r := s.stored(i.submission); r != nil && r.orphan && r.flaw == "" && late(r) > 0 {
 			return brokenBy(r.submission, "its node was dead, and it fires %v too late", late(r))
 		}
 		return holds()
 	}
 	for _, r := range s.left() {
-		if r.orphan && !r.lasting && r.flaw == "" && late(r) > 0 {
+		if r.orphan && r.flaw == "" && late(r) > 0 {
 			return brokenBy(r.submission, "its node was dead, and it has not fired, %v too late", late(r))
 		}
 	}
 	return holds()
 }
 
-// divided tells whether somebody reaches the store and not the brokers.
+// divided reports whether somebody reaches the store and not the brokers.
 func (s *state) divided() bool {
 	for _, name := range s.processNames() {
 		p := s.processes[name]
@@ -39,21 +39,29 @@ func (s *state) divided() bool {
 	return false
 }
 
-// l2 is the invariant L2, drain. A message is put off when its topic is missing, each time for twice as long.
+// l2 is the invariant L2, drain.
 func l2(s *state, e *Event) finding {
-	turn := 2*s.config.PollInterval + time.Second
 	for _, r := range s.left() {
-		putOff := !r.ready() && r.lasting && r.due > e.At-turn
-		if r.flaw != Poison && !putOff && s.healed >= 0 && s.drained(r.submission, e.At) {
-			return brokenBy(r.submission, "it is still stored %v after its deadline", e.At-r.deadline)
+		poison := r.flaw == Poison && !s.config.DeadLetter
+		if !poison && s.healed >= 0 && s.drainedAt(max(r.at, r.deadline), e.At) {
+			return brokenBy(r.submission, "it is still stored on %s %v after its deadline", r.key.topic, e.At-r.deadline)
 		}
 	}
 	return holds()
 }
 
-// drained tells whether everything about a submission must have been done by now.
+// drained reports whether everything about a submission must have been done by now.
 func (s *state) drained(sub *submission, now time.Duration) bool {
-	return now >= max(s.healed, sub.at, sub.deadline)+s.config.Drained()
+	return s.drainedAt(max(sub.at, sub.deadline), now)
+}
+
+// drainedAt reports whether everything that was to be done from that instant on must have been done by now.
+func (s *state) drainedAt(due, now time.Duration) bool {
+	bound := s.config.Drained()
+	if s.setBack >= 0 || s.begun >= 0 {
+		bound = s.config.Restored()
+	}
+	return now >= max(s.healed, s.setBack, s.begun, due)+bound
 }
 
 // l3 is the invariant L3, consumed.
@@ -62,7 +70,7 @@ func l3(s *state, e *Event) finding {
 		switch {
 		case s.healed < 0 || !s.drained(sub, e.At):
 			return holds() // the history ends too early
-		case sub.finished() || sub.flaw == Poison && sub.delivered > 0 || sub.flaw == Unacknowledged:
+		case s.finished(sub) || sub.flaw == Poison && sub.delivered > 0 || sub.flaw == Unacknowledged || !sub.inKafka():
 		case sub.delivered > 0:
 			return brokenBy(sub, "it was consumed, and is neither stored nor fired")
 		default:
@@ -70,39 +78,75 @@ func l3(s *state, e *Event) finding {
 		}
 	}
 	for _, name := range s.partitionNames() {
-		if p := s.partitions[name]; p.reached < p.end() {
-			return brokenBy(nil, "%s is committed up to %d, and ends at %d", name, p.reached, p.end())
+		switch p := s.partitions[name]; {
+		case p.dropped:
+		case p.reached < p.last():
+			return brokenBy(nil, "%s is committed up to %d, and ends at %d", name, p.reached, p.last())
+		case s.recorded[Move] && s.setBack < 0 && p.position.offset < p.last():
+			return brokenBy(nil, "%s is taken in up to %d, and ends at %d", name, p.position.offset, p.last())
 		}
 	}
 	return holds()
 }
 
 // l4 is the invariant L4, no livelock. Where nobody has recorded what a record is of, one that appears while its
-// submission is stored counts for that incarnation. It may have been published at once, by a node that has looked just
-// before the insert: that happens once.
+// submission is stored counts for that incarnation.
 func l4(s *state, e *Event) finding {
-	i, known := s.published(e)
-	if i != nil && s.healed >= 0 && !e.Twice && i.after >= i.rows+i.before+int32(count(!known)) {
+	switch e.Kind {
+	case Error:
+		b := s.process(e.Node).errors[e.Port+" "+e.Text]
+		if b != nil && e.At-b.since < time.Second && b.count >= failures(e.Text) {
+			return brokenBy(nil, "%s repeats a call that fails, %s, %d times in %v", e.Node, e.Text, b.count+1, e.At-b.since)
+		}
+		return holds()
+	case Fail, Unknown:
+		i, _ := s.published(e)
+		if i == nil || i.rejections+i.failed == 0 {
+			return holds()
+		}
+		tries, rejected := i.failed, e.Kind == Fail && e.Text == Rejected
+		if rejected {
+			tries = i.rejections
+		}
+		if tries >= s.config.Tries(rejected, e.At-i.tried) {
+			return brokenBy(i.submission, "it has failed to be published %d times in %v", tries+1, e.At-i.tried)
+		}
+		return holds()
+	default:
+	}
+	i, _ := s.published(e)
+	if i != nil && s.healed >= 0 && !e.Twice && i.after >= i.rows+i.before {
 		return brokenBy(i.submission,
 			"it fires %d times after the healing, after %d inserts and %d claims before", i.after+1, i.rows, i.before)
 	}
 	return holds()
 }
 
-// l5 is the invariant L5, punctual.
+// l5 is the invariant L5, punctual. A claim that expires although its owner was well all the time was forgotten.
 func l5(s *state, e *Event) finding {
-	return s.late(e, s.config.Punctual(), s.rejected == 0)
+	if e.Kind == Fire {
+		return s.late(e, s.config.Punctual(), s.rejected == 0 && s.hangs == 0)
+	}
+	r := s.rowOf(e)
+	if r == nil || e.Node == "" || s.own(e) || s.wrong+s.config.Recovery() >= r.since || r.since <= s.jumped {
+		return holds()
+	}
+	if p := s.ids[e.Owner]; p != nil && !p.dead && !p.stopping && !p.cutOff && p.cut < 0 {
+		return brokenBy(r.submission, "the claim of %s on it expires, and nothing has gone wrong", p.name)
+	}
+	return holds()
 }
 
 // l6 is the invariant L6, poison delays nobody.
 func l6(s *state, e *Event) finding {
-	return s.late(e, s.config.Punctual()+s.config.PollInterval, s.rejected > 0)
+	return s.late(e, s.config.Punctual()+s.config.PollInterval, s.rejected > 0 && s.hangs == 0)
 }
 
 // late judges the first record of a submission while nothing has gone wrong.
 func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
 	sub := s.submissions[e.Message]
-	if sub == nil || !applies || sub.fires > 0 || s.faults > 0 || s.healed >= 0 || sub.at < s.config.Settle {
+	if sub == nil || !applies || sub.fires > 0 || s.faults > 0 || s.lineages > 0 || s.healed >= 0 ||
+		sub.at < s.config.Settle {
 		return holds()
 	}
 	due := sub.deadline
@@ -131,23 +175,22 @@ func l7(s *state, e *Event) finding {
 
 // overstays finds a member that has not reached the store for too long, up to now.
 func (s *state) overstays(p *process, e *Event) finding {
-	since := max(p.cut, p.polled, s.healed)
-	if p.member && p.holding && !p.dead && !p.cutOff && p.cut >= 0 && e.At-since > s.config.Leaves() {
-		return brokenBy(nil,
-			"the process %s, with a batch and without the store for %v, is still in the group", p.name, e.At-since)
+	since := max(p.cut, p.joined, s.healed)
+	if p.member && !p.dead && !p.cutOff && p.cut >= 0 && e.At-since > s.config.Leaves() {
+		return brokenBy(nil, "the process %s, without the store for %v, is still in the group", p.name, e.At-since)
 	}
 	return holds()
 }
 
-// l8 is the invariant L8, orderly stop.
+// l8 is the invariant L8, orderly stop. What was claimed in an earlier lineage of the store was forgotten.
 func l8(s *state, e *Event) finding {
 	p := s.process(e.Node)
 	if s.faults > s.terms || p.id == (UUID{}) {
 		return holds()
 	}
 	for _, r := range s.left() {
-		if r.owner == p.id {
-			return brokenBy(r.submission, "the process %s has ended in order, and still has a claim on it", e.Node)
+		if r.owner == p.id && r.since > s.begun {
+			return brokenBy(r.submission, "the process %s has ended cleanly, and still has a claim on it", e.Node)
 		}
 	}
 	return holds()

@@ -16,11 +16,15 @@ func brokenBy(sub *submission, format string, args ...any) finding {
 // recorded the deliveries, when nothing has come of it in the end. What is still stored is left to L2, and what was not
 // consumed to L3.
 func s1(s *state, e *Event) finding {
-	if e.Kind == Reject {
-		sub := s.submissions[e.Message]
-		if sub != nil && sub.flaw != Invalid {
-			return brokenBy(sub, "a valid submission was rejected: %s", e.Text)
-		}
+	sub := s.submissions[e.Message]
+	switch {
+	case e.Kind == Reject && sub != nil && sub.flaw != Invalid:
+		return brokenBy(sub, "a valid submission was rejected: %s", e.Text)
+	case e.Kind == Fire && sub != nil && sub.flaw == Invalid:
+		return brokenBy(sub, "it is no valid submission, and it fires")
+	case e.Kind == Copy && sub != nil && sub.flaw == "":
+		return brokenBy(sub, "it is copied to a dead-letter topic, and nothing is wrong with it")
+	case e.Kind != End:
 		return holds()
 	}
 	for _, sub := range s.inOrder() {
@@ -31,12 +35,14 @@ func s1(s *state, e *Event) finding {
 	return holds()
 }
 
-// lost tells how a submission was lost, at the end of a history; "" if it was not.
+// lost says how a submission was lost, at the end of a history; "" if it was not.
 func (s *state) lost(sub *submission, end time.Duration) string {
 	switch {
-	case sub.fires > 0 || sub.copies > 0 || sub.rejected || sub.covered || sub.flaw != "":
-	case s.stored(sub) != nil:
-	case sub.inserts > 0:
+	case sub.kept > 0 || sub.copies > 0:
+	case sub.flaw == Invalid && s.config.DeadLetter && sub.rejected && s.drained(sub, end) && s.retained(sub):
+		return "it was rejected, and its copy for the dead-letter topic is lost"
+	case sub.fires > 0 || sub.rejected || sub.covered || sub.flaw != "" || !s.retained(sub):
+	case sub.inserts > 0 && (s.setBack < 0 || s.drained(sub, end)):
 		return "it was stored, has not fired, and is gone"
 	case s.recorded[Deliver] || s.coveredByOthers(sub) || !s.drained(sub, end):
 	default:
@@ -45,7 +51,12 @@ func (s *state) lost(sub *submission, end time.Duration) string {
 	return ""
 }
 
-// coveredByOthers tells whether a submission may have met another one of its id, where nobody has recorded what inserts
+// retained reports whether a submission was stored in a store that was never set back, or could still be consumed.
+func (s *state) retained(sub *submission) bool {
+	return sub.inKafka() || sub.inserts > 0 && s.setBack < 0
+}
+
+// coveredByOthers reports whether a submission may have met another one of its id, where nobody has recorded what inserts
 // and looks have found. If rows are recorded, that is one whose row was there since; otherwise one that fired no
 // longer before than the recovery bound, which is how long its row may have stayed.
 func (s *state) coveredByOthers(sub *submission) bool {
@@ -82,20 +93,48 @@ func s2(s *state, e *Event) finding {
 
 // s3 is the invariant S3, exclusive claim.
 func s3(s *state, e *Event) finding {
-	if e.Kind == Publish {
+	switch e.Kind {
+	case Publish:
 		sub := s.submissions[e.Message]
-		if sub != nil && e.Topic == sub.key.topic && !e.Direct && e.Incarnation == (UUID{}) {
+		if sub != nil && e.Topic == sub.key.topic && e.Incarnation == (UUID{}) {
 			return brokenBy(sub, "it is published without a claim")
 		}
 		return holds()
+	case Insert:
+		if why := s.gated(e); e.Owner != (UUID{}) && why != "" {
+			return brokenBy(s.submissions[e.Message], "it is claimed %s", why)
+		}
+		return holds()
+	default:
 	}
 	switch r := s.rowOf(e); {
 	case r == nil:
 		return brokenBy(nil, "a claim was made on %s, which is not stored", e.ID)
 	case r.ready():
 		return brokenBy(r.submission, "it is claimed by %v, and %v has a claim on it", e.Owner, r.owner)
+	case s.gated(e) != "":
+		return brokenBy(r.submission, "it is claimed %s", s.gated(e))
 	}
 	return holds()
+}
+
+// gated says why nothing may be claimed yet in a new lineage; "" if it may. What the store was asked for before the
+// lineage began may take effect up to the time limit of a call later. By whose clock the hold time ends nobody can
+// tell after the clock of the store was set.
+func (s *state) gated(e *Event) string {
+	since := e.At - s.begun
+	if s.begun < 0 || since <= s.config.StoreTimeout {
+		return ""
+	}
+	if s.jumped < s.begun && since+s.config.ClockError < s.config.HoldTime*9/10 {
+		return "within a hold time of the beginning of a lineage"
+	}
+	for _, name := range s.partitionNames() {
+		if p := s.partitions[name]; max(p.position.offset, p.start) < p.mark {
+			return "before " + name + " was taken in up to its mark"
+		}
+	}
+	return ""
 }
 
 // s4 is the invariant S4, justified reset. A claim that was made before the store's clock was set has no age that
@@ -106,22 +145,22 @@ func s4(s *state, e *Event) finding {
 		return brokenBy(nil, "a claim on %s was reset that was not held", e.ID)
 	}
 	set := r.since <= s.jumped || e.At-e.Age <= s.jumped
-	if e.Node != "" && !s.own(e) && e.Age < s.config.HoldTime && !set {
-		return brokenBy(r.submission, "a claim of another node was reset that is %v old", e.Age)
+	if hold := s.hold(r); e.Node != "" && !s.own(e) && e.Age < hold && !set {
+		return brokenBy(r.submission, "a claim of another node was reset that is %v old, and holds for %v", e.Age, hold)
 	}
 	return holds()
 }
 
-// s5 is the invariant S5, excused duplicates. Where unknown outcomes and deliveries are not recorded, anything that
-// went wrong since the submission excuses, or before it by no more than a publish, a retry and a session: what nodes
-// have found out about the brokers, and about being members of their group, is as old as that.
+// s5 is the invariant S5, excused duplicates. Where unknown outcomes are not recorded, anything that went wrong since the
+// submission excuses, or before it by no more than a publish, a retry and a session: what nodes have found out about
+// the brokers, and about being members of their group, is as old as that.
 func s5(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	if sub == nil {
 		return holds()
 	}
 	if e.Kind == Publish {
-		if !e.Direct && e.Topic == sub.key.topic && sub.attempts >= sub.claims {
+		if e.Topic == sub.key.topic && sub.attempts >= sub.claims {
 			return brokenBy(sub, "it is published %d times under %d claims", sub.attempts+1, sub.claims)
 		}
 		return holds()
@@ -129,32 +168,36 @@ func s5(s *state, e *Event) finding {
 	if sub.fires > 0 && s.excuseOf(sub, e) == "" {
 		return brokenBy(sub, "it fires %d times without an excuse", sub.fires+1)
 	}
-	if most := s.mostFires(sub, e); most > 0 && int(sub.fires) >= most {
+	if most := s.mostFires(sub); most > 0 && int(sub.fires) >= most {
 		return brokenBy(sub, "it fires %d times, and %d are excused", sub.fires+1, most)
 	}
 	return holds()
 }
 
-// mostFires returns how often a submission may have fired by now, where claims are recorded and deliveries are not;
-// 0 where nobody can tell. It is published once for each claim; and at once for each delivery, of which there is one
-// more for each fault, the last one before it included, and for each publish that may have timed out.
-func (s *state) mostFires(sub *submission, e *Event) int {
-	if s.recorded[Deliver] || !s.recorded[Claim] || !s.recorded[Insert] || s.config.PublishTimeout == 0 {
+// mostFires returns how often a submission may have fired by now, where claims are recorded and publishes are not;
+// 0 where nobody can tell. It is published once for each claim. A claim that was made just before the store was set back
+// may be in nobody's records; and the times of two servers may put one record too early.
+func (s *state) mostFires(sub *submission) int {
+	if s.recorded[Publish] || !s.recorded[Claim] || !s.recorded[Insert] || s.config.PublishTimeout == 0 {
 		return 0
 	}
-	return int(sub.claims) + 2 + s.faults - sub.faults + int((e.At-sub.at)/s.config.PublishTimeout)
+	return int(sub.claims) + 1 + s.lineages
 }
 
 // excuseOf returns why a submission may fire again; "" for no reason.
 func (s *state) excuseOf(sub *submission, e *Event) string {
+	shaken := func(at time.Duration) bool {
+		return at+s.config.PublishTimeout+s.config.Retry+s.config.Session >= sub.at
+	}
 	switch {
 	case sub.excuse != "":
 		return sub.excuse
 	case e.Twice:
 		return "appended twice by the brokers"
-	case (!s.recorded[Unknown] || !s.recorded[Deliver]) && s.faults > 0 &&
-		s.fault+s.config.PublishTimeout+s.config.Retry+s.config.Session >= sub.at:
+	case !s.recorded[Unknown] && s.faults > 0 && shaken(s.fault):
 		return "a fault shortly before it was submitted, or since"
+	case !s.recorded[Unknown] && s.hangs > 0:
+		return "a sink that hangs"
 	}
 	return ""
 }
@@ -173,10 +216,16 @@ func s6(s *state, e *Event) finding {
 	return holds()
 }
 
-// s7 is the invariant S7, same key, same partition.
+// s7 is the invariant S7, same key, same partition. Only records that were published once can be told apart.
 func s7(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
-	if sub == nil || e.Key == 0 || e.Partition == "" {
+	if sub == nil || e.Key == 0 {
+		return holds()
+	}
+	if before, known := s.appended[appendedKey{placedKey{sub.key.topic, e.Key}, sub.call}]; known && sub.nth < before {
+		return brokenBy(sub, "it appears after record %d of its call, and it is %d, of the same key", before, sub.nth)
+	}
+	if e.Partition == "" {
 		return holds()
 	}
 	if before, known := s.placed[placedKey{sub.key.topic, e.Key}]; known && before != e.Partition {
@@ -186,7 +235,7 @@ func s7(s *state, e *Event) finding {
 }
 
 // s8 is the invariant S8, not early. The clock that a node has looked at may have been set since: a publish that
-// begins within a store timeout of that, or that was decided on before, is not judged.
+// begins within a store timeout of that is not judged.
 func s8(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	if sub == nil {
@@ -200,30 +249,37 @@ func s8(s *state, e *Event) finding {
 		return holds()
 	}
 	p := s.process(e.Node)
-	set := p.jumped >= 0 && (e.At-p.jumped <= s.config.StoreTimeout || e.Direct && p.jumped >= p.polled)
+	set := p.jumped >= 0 && e.At-p.jumped <= s.config.StoreTimeout
 	if early := sub.deadline - s.config.TimingAdvance - e.Wall; early > 0 && e.Topic == sub.key.topic && !set {
 		return brokenBy(sub, "it is published %v too early", early)
 	}
 	return holds()
 }
 
-// s9 is the invariant S9, look before you publish.
+// s9 is the invariant S9, nothing past the store.
 func s9(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
-	if sub == nil || !e.Direct || e.Topic != sub.key.topic {
+	if sub == nil {
 		return holds()
 	}
-	p := s.process(e.Node)
-	if !p.checked[sub.key] {
-		return brokenBy(sub, "it is published at once, and nobody has looked whether its id is stored")
-	}
-	for _, before := range p.batch[sub.key] {
-		switch {
-		case before == sub:
-			return holds()
-		case before.partition == sub.partition && !before.finished():
-			return brokenBy(sub, "it is published at once, before submission %d of its id and batch", before.number)
+	if e.Kind == Publish {
+		if i := s.incarnations[e.Incarnation]; i == nil || i.submission != sub {
+			return brokenBy(sub, "it is published, and was not stored as %v", e.Incarnation)
 		}
+		return holds()
+	}
+	key := sub.key
+	if e.Topic != "" {
+		key = e.row()
+	}
+	r := s.rows[key]
+	switch {
+	case key != sub.key || sub.flaw == Invalid: // a copy
+	case r == nil:
+		return brokenBy(sub, "it was found to be a duplicate, and nothing of its id is stored")
+	case r.submission != sub && r.submission.partition == sub.partition && sub.partition != "" &&
+		sub.appended == 1 && r.submission.appended == 1 && sub.taken == 0 && r.submission.offset > sub.offset && r.submission.there > 0:
+		return brokenBy(sub, "it was found to be a duplicate of submission %d, which comes after it", r.number)
 	}
 	return holds()
 }
@@ -237,14 +293,20 @@ func s10(s *state, e *Event) finding {
 			return holds()
 		}
 		return brokenBy(nil, "the offset %d of %s was committed, which is empty", e.Offset, e.Partition)
-	case e.Offset > p.end():
-		return brokenBy(nil, "the offset %d of %s was committed, which ends at %d", e.Offset, e.Partition, p.end())
+	case p.dropped:
+		return holds()
+	case e.Offset > p.furthest:
+		return brokenBy(nil, "the offset %d of %s was committed, which ends at %d", e.Offset, e.Partition, p.furthest)
 	case e.Offset < p.committed:
 		return brokenBy(nil, "the offset of %s went back from %d to %d", e.Partition, p.committed, e.Offset)
+	case s.recorded[Move] && e.Offset > max(p.highest, p.committed):
+		return brokenBy(nil, "the offset %d of %s was committed, and its position was never above %d",
+			e.Offset, e.Partition, p.highest)
 	}
-	for _, sub := range p.log[max(p.committed-p.base, 0):max(e.Offset-p.base, 0)] {
-		if !sub.finished() {
-			return brokenBy(sub, "its offset was committed, and it is neither stored nor fired nor rejected")
+	for _, r := range p.between(max(p.committed, p.begin), e.Offset) {
+		later := r.place.epoch > e.Epoch && e.Epoch != Unknowable // it has taken the place of what was committed
+		if !s.finished(r.submission) && !r.gone && !later {
+			return brokenBy(r.submission, "its offset was committed, and it is neither stored nor fired nor rejected")
 		}
 	}
 	return holds()
@@ -299,8 +361,8 @@ func s15(s *state, e *Event) finding {
 	r := s.rowOf(e)
 	switch {
 	case e.Nth >= e.Limit:
-		return brokenBy(nil, "%d messages were claimed for a limit of %d", e.Nth+1, e.Limit)
-	case r != nil && (r.due > e.Until || e.Nth > 0 && r.due < s.process(e.Node).due):
+		return brokenBy(nil, "%d messages of %s were claimed for a limit of %d", e.Nth+1, e.Topic, e.Limit)
+	case r != nil && (r.due > e.Until || e.Nth > 0 && r.due < s.process(e.Node).due[e.Topic]):
 		return brokenBy(r.submission, "it was not its turn to be claimed")
 	}
 	return holds()

@@ -19,15 +19,30 @@ type state struct {
 	processes    map[string]*process
 	ids          map[UUID]*process // by node id
 	partitions   map[string]*partition
+	lanes        map[string]*lane
 	placed       map[placedKey]string // the partition of each key of each topic
+
+	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
+	// the call has appeared last.
+	publishes int
+	appended  map[appendedKey]int32
 
 	faults   int           // so far, terms included
 	terms    int           // of them, processes that were asked to end
+	hangs    int           // so far
 	cuts     int           // processes that do not reach the store
 	fault    time.Duration // when the last one was
+	wrong    time.Duration // when anything last went wrong, or was mended
 	healed   time.Duration // -1 before
 	jumped   time.Duration // when the store's clock was set last; -1 for never
 	rejected int           // submissions that had to be rejected, or were
+
+	lineage  int64         // of the store
+	lineages int           // that have begun
+	begun    time.Duration // when the last one did; -1 for never
+	catching bool          // it has not caught up yet
+	caught   time.Duration // when it had; -1 for never
+	setBack  time.Duration // when the store was set back last; -1 for never
 }
 
 // submission is one record on an input topic, appended once or more often.
@@ -39,17 +54,28 @@ type submission struct {
 	flaw      string
 	at        time.Duration // when it was appended first
 	partition string        // of its input topic
-	faults    int           // that were before
+	offset    int64
 
 	appended, delivered int32 // to its input topic, and to nodes
+	there               int32 // records of it that Kafka still has, where partitions are recorded
+	taken               int32 // records of it that a take has ever dealt with
 	rejected, covered   bool
 	inserts, claims     int32
+	kept                int32 // rows of it that are stored
 	attempts            int32 // publishes begun under a claim
 	fires, copies       int32 // records on the output and on a dead-letter topic
 	loose               int32 // of which nobody knows which incarnation they are of
 	first               time.Duration
 	gone                time.Duration // when its row was deleted last
 	excuse              string        // why it may fire more than once; "" for no reason
+
+	// What follows is only of the time since the store was set back, or a lineage began.
+	stored int32 // inserts
+	met    bool  // its id was stored
+
+	// call is the one publish that it was in, counted from 1, and nth its place there; call is -1 if there were more.
+	call int
+	nth  int32
 }
 
 // incarnation is one insert of a submission.
@@ -57,57 +83,149 @@ type incarnation struct {
 	*submission
 
 	id        UUID
-	published int32 // records that appeared by a claim on it
-	rows      int32 // how often it was inserted
-	before    int32 // claims on it before the healing
-	after     int32 // records after the healing
+	copied    rowKey // where it is a copy of what was rejected, the row
+	published int32  // records that appeared by a claim on it
+	rows      int32  // how often it was inserted
+	before    int32  // claims on it before the healing
+	after     int32  // records after the healing
+
+	tried              time.Duration // when its publish failed first
+	rejections, failed int           // publishes that failed: rejected by the topic, and for other reasons
+	failedAt           time.Duration // when the last of them did
+	failedBy           string        // and whose it was
 }
 
 // row is a message in the store.
 type row struct {
 	*incarnation
 
-	key     rowKey
-	due     time.Duration
-	lasting bool // it was put off for longer than a failure of the brokers puts off
-	owner   UUID
-	stamp   time.Duration
-	since   time.Duration // when it was claimed
-	orphan  bool          // its owner was dead when the world healed
+	key      rowKey
+	deadline time.Duration // as it is stored
+	due      time.Duration
+	owner    UUID
+	stamp    time.Duration
+	expires  time.Duration // 0 where nobody has said it
+	since    time.Duration // when it was claimed
+	orphan   bool          // its owner was dead when the world healed
+
+	waiting time.Duration // since when nobody claims it
+	ahead   int           // how many claims there had been on its lane by then
 }
 
-// ready tells whether somebody holds a claim.
+// ready reports whether somebody holds a claim.
 func (r *row) ready() bool { return r.owner != UUID{} }
 
 // process is one life of a node.
 type process struct {
-	name    string
-	id      UUID
-	dead    bool
-	jumped  time.Duration // when its clock was set last; -1 for never
-	polled  time.Duration // when it was given its batch
-	batch   map[rowKey][]*submission
-	checked map[rowKey]bool // the ids that it has looked for and not found, since then
-	due     time.Duration   // of the last row that it was given a claim on
-	member  bool            // of the consumer group
-	holding bool            // it has been given a batch and has not committed it
-	cut     time.Duration   // since when it does not reach the store; -1 when it does
-	cutOff  bool            // it does not reach the brokers
+	name     string
+	id       UUID
+	started  time.Duration
+	dead     bool
+	stopping bool
+	jumped   time.Duration            // when its clock was set last; -1 for never
+	due      map[string]time.Duration // by lane, of the last row that it was given a claim on
+	failed   map[string]time.Duration // by lane, when a publish of it failed last
+	errors   map[string]*burst        // by call
+	call     int                      // the last publish that it has begun
+	member   bool                     // of the consumer group
+	joined   time.Duration
+	cut      time.Duration // since when it does not reach the store; -1 when it does
+	cutOff   bool          // it does not reach the brokers
+}
+
+// burst counts what happens within a second.
+type burst struct {
+	since time.Duration
+	count int
+}
+
+// lane is what there is to know of an output or a dead-letter topic.
+type lane struct {
+	claims int
+	hung   bool // at any time
 }
 
 // partition is a part of an input topic.
 type partition struct {
-	base      int64 // the first offset
-	log       []*submission
+	log        []*record         // the earliest first, and those too that retention took
+	lost       map[place]*record // those that a truncation took, and those that are no submissions
+	start, end int64             // of the log
+	furthest   int64             // the highest end that there ever was
+	dropped    bool
+
 	committed int64
 	reached   int64 // the highest that was ever committed
+
+	kept     bool // it has a position
+	position place
+	highest  int64 // the highest position that there ever was
+	begin    int64 // where the first position was: nothing before it has to be taken in
+	checked  int64 // all before it was seen to be taken in
+	mark     int64 // it has to be taken in up to here
 }
 
-func (p *partition) end() int64 { return p.base + int64(len(p.log)) }
+// place is an offset and an epoch.
+type place struct {
+	offset int64
+	epoch  int
+}
+
+// record is one record of a partition.
+type record struct {
+	*submission // nil where it is none
+
+	place
+	taken bool // in this lineage
+	gone  bool // retention took it
+	told  bool // and somebody has said so
+}
+
+// from returns the place in the log of the first record at that offset or behind it.
+func (p *partition) from(offset int64) int {
+	at, _ := slices.BinarySearchFunc(p.log, offset, func(r *record, o int64) int { return cmp.Compare(r.place.offset, o) })
+	return at
+}
+
+// between returns the records at offsets from, up to, not including, to.
+func (p *partition) between(from, to int64) []*record {
+	if to <= from {
+		return nil
+	}
+	return p.log[p.from(from):p.from(to)]
+}
+
+// find returns the record at that place, or nil if nobody knows it.
+func (p *partition) find(at place) *record {
+	if r := p.lost[at]; r != nil {
+		return r
+	}
+	for _, r := range p.between(at.offset, at.offset+1) {
+		if at.epoch == Unknowable || r.epoch == at.epoch {
+			return r
+		}
+	}
+	return nil
+}
+
+// last returns the offset behind the last record that Kafka still has.
+func (p *partition) last() int64 {
+	for _, r := range slices.Backward(p.log) {
+		if !r.gone {
+			return r.place.offset + 1
+		}
+	}
+	return 0
+}
 
 type placedKey struct {
 	topic string
 	key   uint64
+}
+
+type appendedKey struct {
+	placedKey
+
+	call int
 }
 
 func newState() *state {
@@ -120,9 +238,15 @@ func newState() *state {
 		processes:    map[string]*process{},
 		ids:          map[UUID]*process{},
 		partitions:   map[string]*partition{},
+		lanes:        map[string]*lane{},
 		placed:       map[placedKey]string{},
+		appended:     map[appendedKey]int32{},
 		healed:       -1,
 		jumped:       -1,
+		lineage:      1,
+		begun:        -1,
+		caught:       -1,
+		setBack:      -1,
 	}
 }
 
@@ -131,11 +255,33 @@ func (s *state) process(name string) *process {
 	p := s.processes[name]
 	if p == nil {
 		p = &process{
-			name: name, jumped: -1, cut: -1, batch: map[rowKey][]*submission{}, checked: map[rowKey]bool{},
+			name: name, jumped: -1, cut: -1, due: map[string]time.Duration{}, failed: map[string]time.Duration{},
+			errors: map[string]*burst{},
 		}
 		s.processes[name] = p
 	}
 	return p
+}
+
+// partition returns the partition of that name, which begins at the offset if it is new.
+func (s *state) partition(name string, start int64) *partition {
+	p := s.partitions[name]
+	if p == nil {
+		p = &partition{
+			lost: map[place]*record{}, start: start, end: start, furthest: start, committed: start, reached: start,
+		}
+		s.partitions[name] = p
+	}
+	return p
+}
+
+func (s *state) lane(topic string) *lane {
+	l := s.lanes[topic]
+	if l == nil {
+		l = &lane{}
+		s.lanes[topic] = l
+	}
+	return l
 }
 
 // rowOf returns the row of exactly the incarnation that the event names, or nil.
@@ -146,7 +292,7 @@ func (s *state) rowOf(e *Event) *row {
 	return nil
 }
 
-// stored returns the row of the submission, or nil.
+// stored returns the row of the submission on its output topic, or nil.
 func (s *state) stored(sub *submission) *row {
 	if r := s.rows[sub.key]; r != nil && r.submission == sub {
 		return r
@@ -154,13 +300,13 @@ func (s *state) stored(sub *submission) *row {
 	return nil
 }
 
-// published returns the incarnation that a record is of, and whether that is known or follows from what is stored. nil
-// if it is of none.
+// published returns the incarnation that a record or a publish is of, and whether that is known or follows from what is
+// stored. nil if it is of none.
 func (s *state) published(e *Event) (i *incarnation, known bool) {
 	if i := s.incarnations[e.Incarnation]; i != nil {
 		return i, true
 	}
-	if sub := s.submissions[e.Message]; sub != nil && !e.Direct && e.Incarnation == (UUID{}) {
+	if sub := s.submissions[e.Message]; sub != nil && e.Incarnation == (UUID{}) {
 		if r := s.stored(sub); r != nil {
 			return r.incarnation, false
 		}
@@ -182,10 +328,20 @@ func (s *state) left() []*row {
 	})
 }
 
-// finished tells whether nothing more has to be done about a submission for its offset to be committed.
-func (sub *submission) finished() bool {
-	return sub.rejected || sub.covered || sub.inserts > 0 || sub.fires > 0 || sub.copies > 0
+// finished reports whether something has come of a submission, at any time, as it has to before its offset is committed.
+// Where there are dead-letter topics, a copy of what is rejected belongs to that.
+func (s *state) finished(sub *submission) bool {
+	return sub.rejected && !s.config.DeadLetter || sub.covered || sub.inserts > 0 || sub.fires > 0 || sub.copies > 0
 }
+
+// settled reports whether something has come of a submission in this lineage, as it has to before a position is
+// moved past it.
+func (s *state) settled(sub *submission) bool {
+	return sub.rejected && !s.config.DeadLetter || sub.met || sub.stored > 0
+}
+
+// inKafka reports whether the submission could still be consumed, as far as anybody knows.
+func (sub *submission) inKafka() bool { return sub.partition == "" || sub.there > 0 }
 
 // excused notes the first reason why a submission may fire more than once.
 func (sub *submission) excused(reason string) {

@@ -14,11 +14,12 @@ type kind uint8
 
 const (
 	actSubmit kind = iota
+	actAssign      // a node begins to consume, at the position of the store
 	actPoll        // option: how many records
-	actInsert      // option: one of the insert options
-	actLook
-	actDirect // a consumer's publish of what has lapsed
+	actTake        // option: one of the take options
 	actCommit
+	actCompare // a node compares the store's position with its own
+	actDirect  // rules.PublishPast: a step of the publish past the store
 	actSelect
 	actClaim
 	actBegin   // found young enough, the publish is sent
@@ -27,12 +28,17 @@ const (
 	actDelete
 	actSuspect
 	actReset
-	actLate // the late request takes effect
-	actDrop // the late request is lost
+	actLate     // the late request takes effect
+	actDrop     // the late request is lost
+	actConnect  // a node connects to the store that was set back
+	actHoldOver // one hold time has passed since that was noticed
 	actCrash
 	actRebalance
 	actLag
 	actFailover
+	actTruncate // option: how many records Kafka keeps
+	actRecreate
+	actRewind // option: the offset to take in from
 )
 
 // outcome is what becomes of a call.
@@ -44,18 +50,20 @@ const (
 	outcomeLate              // the caller has given up, and it may still take effect
 )
 
-// Options of an insert.
+// Options of a take.
 const (
-	insertWaiting uint8 = iota
-	insertReady         // as claimed by the inserting node
-	insertTakeUp        // a repeated one, which takes up the claim that it is told of
+	takeWaiting uint8 = iota
+	takeReady         // what is left of the batch in the store is claimed by the node
+	takeUp            // a repeated one, which returns the claim that the first one made
+	takeRefused
+	takeHalf // one of two transactions, or the look before the transaction, of wrong rules
 )
 
 // Options of a crash: which of the node's calls is on its way at that moment, and stays so.
 const (
 	crashNothing uint8 = iota
-	crashInsertWaiting
-	crashInsertReady
+	crashTakeWaiting
+	crashTakeReady
 	crashDirect
 	crashSlot0
 	crashSlot1
@@ -65,7 +73,7 @@ const (
 // rebalanceLeave is the option of a rebalance that the owner of the partition has asked for.
 const rebalanceLeave = 1
 
-// fault tells whether a step is one that need not happen.
+// fault reports whether a step is one that need not happen.
 func (a action) fault() bool {
 	return a.outcome != outcomeReplied || a.kind >= actCrash
 }

@@ -51,8 +51,9 @@ func Packs(scope Scope) bool {
 // kinds are the names of the steps, in their order.
 func kinds() []string {
 	return []string{
-		"submit", "poll", "insert", "look", "direct", "commit", "select", "claim", "begin", "publish", "give back",
-		"delete", "suspect", "reset", "late", "drop", "crash", "rebalance", "lag", "failover",
+		"submit", "assign", "poll", "take", "commit", "compare", "direct", "select", "claim", "begin", "publish",
+		"give back", "delete", "suspect", "reset", "late", "drop", "connect", "hold over", "crash", "rebalance", "lag",
+		"failover", "truncate", "recreate", "rewind",
 	}
 }
 
@@ -69,7 +70,7 @@ func Steps(scope Scope) map[string]int {
 	count := map[string]int{}
 	for _, k := range s.keys {
 		at := unpack(k)
-		if at.drained() && at.fired == 3 {
+		if at.drained() && at.fired&3 == 3 {
 			count["drained"]++
 		}
 		for _, step := range s.machine.next(&at) {

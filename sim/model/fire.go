@@ -2,10 +2,10 @@ package model
 
 // fire makes the steps of node/fire.go.
 func (m *machine) fire(s *state, n uint8) {
-	if free := m.freeSlot(s, n); free >= 0 && s.row.inc != none && s.row.claim == none {
+	if free := m.freeSlot(s, n); free >= 0 && s.claimable() && s.consumers[n].apart == 0 {
 		if m.rules.BlindClaim {
 			t := *s
-			t.slots[n][free] = slot{stage: slotSelected, src: s.row.src, inc: s.row.inc}
+			t.slots[n][free] = slot{stage: slotSelected, src: s.store.row.src, inc: s.store.row.inc, by: s.store.row.by}
 			m.add(t, action{kind: actSelect, node: n}, 0)
 		} else {
 			m.tryClaim(s, n, free)
@@ -18,15 +18,20 @@ func (m *machine) fire(s *state, n uint8) {
 
 // fireSlot takes a claimed message one step on.
 func (m *machine) fireSlot(s *state, n, i uint8) {
-	switch s.slots[n][i].stage {
-	case slotSelected:
-		m.blindClaim(s, n, i)
+	stage := s.slots[n][i].stage
+	switch stage {
 	case slotHeld:
 		m.begin(s, n, i)
-		m.giveBack(s, n, i)
 	case slotPublishing, slotDeleted:
 		m.tryPublish(s, n, i)
-	case slotFailed:
+	}
+	if s.consumers[n].apart == 1 {
+		return // what follows needs the store
+	}
+	switch stage {
+	case slotSelected:
+		m.blindClaim(s, n, i)
+	case slotHeld, slotFailed:
 		m.giveBack(s, n, i)
 	case slotAcked:
 		m.tryDelete(s, n, i)
@@ -45,7 +50,9 @@ func (m *machine) freeSlot(s *state, n uint8) int {
 
 // hold puts the row, as it is claimed, in a slot.
 func (s *state) hold(n uint8, i int) {
-	s.slots[n][i] = slot{stage: slotHeld, src: s.row.src, inc: s.row.inc, claim: s.row.claim}
+	s.slots[n][i] = slot{
+		stage: slotHeld, src: s.store.row.src, inc: s.store.row.inc, by: s.store.row.by, claim: s.store.row.claim,
+	}
 }
 
 // tryClaim claims the row. A claim whose reply is lost is nobody's.
@@ -71,13 +78,13 @@ func (m *machine) tryClaim(s *state, n uint8, free int) {
 func (m *machine) blindClaim(s *state, n, i uint8) {
 	t := *s
 	var broken Property
-	if t.row.inc == none {
+	if t.store.row.inc == none {
 		t.slots[n][i] = slot{}
 	} else {
-		if t.row.claim != none {
+		if t.store.row.claim != none {
 			broken = S3
 		}
-		t.row.claim, t.row.owner = fresh, n
+		t.store.row.claim, t.store.row.owner = fresh, n
 		t.hold(n, int(i))
 	}
 	m.add(t, action{kind: actClaim, node: n, slot: i}, broken)
@@ -96,7 +103,7 @@ func (m *machine) begin(s *state, n, i uint8) {
 	t := *s
 	l := &t.slots[n][i]
 	if m.rules.DeleteFirst {
-		broken |= m.delete(&t, deletion{inc: l.inc, claim: l.claim, node: n})
+		broken |= m.delete(&t, deletion{inc: l.inc, by: l.by, claim: l.claim, node: n})
 		l.stage, l.old = slotDeleted, 0
 		m.add(t, action{kind: actDelete, node: n, slot: i}, broken)
 		return
@@ -118,9 +125,9 @@ func (m *machine) tryPublish(s *state, n, i uint8) {
 			t.excuse(l.src)
 		}
 		if end == outcomeLate {
-			t.late = request{kind: latePublish, src: l.src, node: n}
+			t.late = request{kind: latePublish, src: l.src, node: n, former: l.former}
 		} else {
-			broken = t.publish(l.src)
+			broken = t.publish(l.src, l.former)
 		}
 		switch {
 		case l.stage == slotDeleted:
@@ -133,30 +140,50 @@ func (m *machine) tryPublish(s *state, n, i uint8) {
 		default:
 			l.stage = slotFailed
 		}
+		l.former = 0
 		m.add(t, action{kind: actPublish, node: n, slot: i, outcome: end}, broken)
 	}
 }
 
-// giveBack releases a claim that was not published. If the reply is lost, it is left at that.
+// giveBack releases a claim: of a message that was not sent, because it is not wanted now, or of one that was, and that
+// may have come out. If the reply is lost, it is left at that.
 func (m *machine) giveBack(s *state, n, i uint8) {
 	a := action{kind: actGiveBack, node: n, slot: i}
+	l := s.slots[n][i]
+	r := request{kind: lateRelease, claim: l.claim, node: n}
+	if l.stage == slotFailed {
+		r.asked = 1
+	}
 	t := *s
-	_, broken := t.reset(t.slots[n][i].claim, m.rules.ReleaseByID)
+	broken := m.release(&t, r)
 	t.slots[n][i] = slot{}
 	m.add(t, a, broken)
 	if t := *s; t.unknown(true) {
-		t.late = request{kind: lateRelease, claim: t.slots[n][i].claim, node: n}
+		t.late = r
 		t.slots[n][i] = slot{}
 		a.outcome = outcomeLate
 		m.add(t, a, 0)
 	}
 }
 
+// release is the statement. A message that was sent counts as tried from then on.
+func (m *machine) release(s *state, r request) Property {
+	effect, broken := s.reset(r.claim, m.rules.ReleaseByID)
+	switch {
+	case !effect:
+	case r.asked == 1 && !m.rules.UntrySent:
+		s.store.row.tried = 1
+	case m.rules.UntryAll:
+		s.store.row.tried = 0
+	}
+	return broken
+}
+
 // tryDelete deletes what was acknowledged, and does so again until it gets a reply.
 func (m *machine) tryDelete(s *state, n, i uint8) {
 	a := action{kind: actDelete, node: n, slot: i}
 	l := &s.slots[n][i]
-	d := deletion{inc: l.inc, claim: l.claim, node: n}
+	d := deletion{inc: l.inc, by: l.by, claim: l.claim, node: n}
 	t := *s
 	broken := m.delete(&t, d)
 	if left := t; left.unknown(false) {
@@ -167,7 +194,7 @@ func (m *machine) tryDelete(s *state, n, i uint8) {
 	a.outcome = outcomeReplied
 	m.add(t, a, broken)
 	if t := *s; t.unknown(true) {
-		t.late = request{kind: lateDelete, inc: d.inc, claim: d.claim, node: n}
+		t.late = request{kind: lateDelete, inc: d.inc, by: d.by, claim: d.claim, node: n}
 		a.outcome = outcomeLate
 		m.add(t, a, 0)
 	}

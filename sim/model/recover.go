@@ -7,7 +7,7 @@ func (m *machine) recover(s *state) {
 		m.resetStuck(s)
 		return
 	}
-	if m.rules.NoRecovery || s.row.claim == none {
+	if m.rules.NoRecovery || s.store.row.claim == none {
 		return
 	}
 	t := *s
@@ -17,39 +17,43 @@ func (m *machine) recover(s *state) {
 		}
 		t.suspicions--
 	}
-	t.detector = detector{claim: t.row.claim, node: 1}
-	if t.row.owner == 1 {
+	t.detector = detector{claim: t.store.row.claim, node: 1}
+	if t.store.row.owner == 1 {
 		t.detector.node = 0
+	}
+	if t.consumers[t.detector.node].apart == 1 {
+		return
 	}
 	t.age()
 	m.add(t, action{kind: actSuspect, node: t.detector.node}, 0)
 }
 
-// inUse tells whether somebody alive is working on the claimed row, slow as he may be.
+// inUse reports whether somebody alive is working on the claimed row, slow as he may be.
 func (s *state) inUse() bool {
-	if s.row.owner == dead {
+	if s.store.row.owner == dead {
 		return false
 	}
-	for _, l := range s.slots[s.row.owner] {
-		if l.stage != slotFree && l.inc == s.row.inc && (l.claim == s.row.claim || l.stage == slotAcked) {
+	there := s.store.row
+	for _, l := range s.slots[there.owner] {
+		if l.stage != slotFree && there.is(l.inc, l.by) && (l.claim == there.claim || l.stage == slotAcked) {
 			return true
 		}
 	}
-	c := &s.consumers[s.row.owner]
-	return c.asked == 1 && c.inc == s.row.inc
+	c := &s.consumers[there.owner]
+	return c.asked == 1 && c.inc == there.inc
 }
 
 // age tells the holders of a claim that it is too old, as their own clocks do.
 func (s *state) age() {
 	for n := range s.slots {
 		for i := range s.slots[n] {
-			if l := &s.slots[n][i]; l.stage == slotHeld && l.claim == s.row.claim {
+			if l := &s.slots[n][i]; l.stage == slotHeld && l.claim == s.store.row.claim {
 				l.old = 1
 			}
 		}
 	}
-	if s.row.owner != dead {
-		if c := &s.consumers[s.row.owner]; c.inc == s.row.inc {
+	if s.store.row.owner != dead {
+		if c := &s.consumers[s.store.row.owner]; c.inc == s.store.row.inc {
 			c.asked = 0
 		}
 	}
@@ -57,12 +61,12 @@ func (s *state) age() {
 
 // resetStuck resets the claim that was read.
 func (m *machine) resetStuck(s *state) {
+	if s.consumers[s.detector.node].apart == 1 {
+		return
+	}
 	a := action{kind: actReset, node: s.detector.node}
 	t := *s
-	effect, broken := t.reset(s.detector.claim, m.rules.ResetByID)
-	if effect {
-		t.excuse(t.row.src)
-	}
+	broken := m.resetOld(&t, s.detector.claim)
 	t.detector = detector{}
 	m.add(t, a, broken)
 	if t := *s; t.unknown(true) {
@@ -71,4 +75,17 @@ func (m *machine) resetStuck(s *state) {
 		a.outcome = outcomeLate
 		m.add(t, a, 0)
 	}
+}
+
+// resetOld is the statement of a detector. Nobody knows how far the owner of the claim has got: the message counts as
+// tried.
+func (m *machine) resetOld(s *state, claim uint8) Property {
+	effect, broken := s.reset(claim, m.rules.ResetByID)
+	if effect {
+		s.excuse(s.store.row.src)
+		if !m.rules.UntryReset {
+			s.store.row.tried = 1
+		}
+	}
+	return broken
 }

@@ -38,7 +38,7 @@ func (s *search) walk() found {
 	s.table = make([]uint32, 1<<12)
 	first := initial(&s.machine.scope)
 	s.number(first.pack(), 0, 0)
-	drain := s.want&L2 != 0
+	drain := s.want&(L2|L9) != 0
 	last := 0                          // the last state of this depth
 	for i := 0; i < len(s.keys); i++ { //nolint:intrange // the loop adds keys
 		at := unpack(s.keys[i])
@@ -61,8 +61,8 @@ func (s *search) walk() found {
 	}
 	result := found{states: len(s.keys), depth: s.depth}
 	if drain {
-		if stuck := s.stuck(); stuck >= 0 {
-			result.broken, result.path = L2, s.path(stuck)
+		if stuck, broken := s.stuck(); broken != 0 {
+			result.broken, result.path = broken, s.path(stuck)
 		}
 	}
 	return result
@@ -123,8 +123,9 @@ func (s *search) path(number int) []action {
 	return path
 }
 
-// stuck returns the first state from which no drained state can be reached without a fault, or -1.
-func (s *search) stuck() int {
+// stuck returns the first state from which no drained state can be reached without a fault, and which of L2 and L9 that
+// breaks, as far as it is wanted.
+func (s *search) stuck() (number int, broken Property) {
 	s.starts = append(s.starts, uint32(len(s.links))) //nolint:gosec // far fewer than 2^32
 	drains := make([]bool, len(s.keys))
 	for changed := true; changed; {
@@ -139,5 +140,18 @@ func (s *search) stuck() int {
 			changed = changed || drains[i]
 		}
 	}
-	return slices.Index(drains, false)
+	for i, drain := range drains {
+		if drain {
+			continue
+		}
+		at := unpack(s.keys[i])
+		broken := L2
+		if s.machine.later(&at) {
+			broken = L9
+		}
+		if broken&s.want != 0 {
+			return i, broken
+		}
+	}
+	return 0, 0
 }

@@ -1,33 +1,37 @@
 package model
 
 // A state is all that matters of a world at one moment. Everything in it is a small number, so that it packs into a key
-// of 192 bits; fields lists how.
+// of 320 bits; fields lists how.
 //
 // Incarnations and claims are only ever compared for equality. They have no numbers of their own but the labels that
 // canonical gives them: 0 for none, 1 to 5 for those that can still be met in the store, fresh for one just drawn, and
 // stale for all those that nothing in the store can equal any more. Two worlds that differ in such names only
 // are one state, which is what makes any number of claims and deliveries a finite matter.
+//
+// A set of records has bit r for record r.
 type state struct {
-	submitted uint8 // records in the partition: 0 to 2
-	committed uint8 // offset of the group
-	position  uint8 // next offset that the owner of the partition polls
+	log       input
+	committed uint8 // offset of the group, of the topic as it is now
+	marked    uint8 // 1: that was committed by a node that keeps positions
 	owner     uint8 // of the partition
 
-	row      row
-	standby  row   // what the standby of the database has, from the moment that it falls behind
+	store    store
+	standby  store // what the standby of the database has, from the moment that it falls behind
 	sequence uint8 // of the database, for the rule that numbers incarnations with it
 	behind   uint8 // the sequence on the standby
 
-	// What an outsider has seen. Bit s of a set is about submission s.
-	fired    uint8 // was published
-	excused  uint8 // something happened that may publish it twice
-	covered  uint8 // ignored, because a row of the other one was there
-	finished uint8 // dealt with by some consumer: stored, published or ignored
-	polled   uint8
+	// What an outsider has seen, as sets of records.
+	fired     uint8 // came out
+	came      uint8 // came out by a publish that was begun in this lineage
+	excused   uint8 // something happened that may publish it twice
+	cancelled uint8 // an outcome of this lineage said that it does not come out
+	kept      uint8 // an outcome of a former lineage said so, and nothing has happened since that excuses it
+	bound     uint8 // an outcome of this lineage said that it comes out
+	answered  uint8 // rules.OutcomesApart: the records of which the outcome was sent
 
 	// What of the faults of the scope is left.
-	crashes, unknowns, rebalances, suspicions uint8
-	failover                                  uint8 // see the constants
+	crashes, unknowns, rebalances, suspicions, rewinds uint8
+	failover                                           uint8 // see the constants
 
 	consumers [2]consumer
 	slots     [2][2]slot // those of a node are sorted, the free ones last
@@ -52,42 +56,89 @@ const (
 // dead is the owner of a claim whose process has crashed.
 const dead = 2
 
-// row is the row of the id in the store.
-type row struct {
-	inc   uint8 // 0: there is no row
-	src   uint8 // which submission it is of
-	claim uint8 // 0: waiting
-	owner uint8 // of the claim
-	again uint8 // 1: its submission had been published already when it was inserted
+// store is what a failover sets back.
+type store struct {
+	row       row
+	positions [2]position // by topic id
+	taken     uint8       // the set of records that were taken in
+	covered   uint8       // those of them that were ignored, because a row of the id was there
+	ended     uint8       // those of which the content was cancelled or replaced, whatever the outcome said
+	adopt     uint8       // 1: the offsets of an older deployment are still to be adopted
+
+	// Whether the store has been set back or rewound, and what has to be taken in again before anything is claimed.
+	phase uint8
+	mark  position // the log end when that was noticed; its has is the topic id
 }
 
+// How far a store has come since it was set back.
+const (
+	phaseSound    uint8 = iota
+	phaseSetBack        // nobody has noticed yet
+	phaseHold           // marked; one hold time has to pass before anything is taken in
+	phaseCatching       // claims are refused until the mark is passed
+)
+
+// row is the row of the id in the store. Its incarnation is inc and by together: the label says in which call it was
+// drawn, which draws one for each record of its batch.
+type row struct {
+	inc   uint8 // 0: there is no row
+	by    uint8 // which record has drawn it
+	src   uint8 // which record its content is of
+	claim uint8 // 0: waiting
+	owner uint8 // of the claim
+	tried uint8 // 1: a claim has ended after which it may have been published
+	bound uint8 // 1: an outcome said that it comes out, so that only a replacement touches it
+	prev  uint8 // the set of the contents that it has replaced, and that may still come out
+	again uint8 // 1: its content had come out in this lineage already when it was inserted
+}
+
+// free reports whether nobody has claimed the row since its insert, except to give it back unsent.
+func (r row) free() bool { return r.claim == none && r.tried == 0 && r.bound == 0 }
+
+// is reports whether the row is of an incarnation.
+func (r row) is(inc, by uint8) bool { return r.inc != none && r.inc == inc && r.by == by }
+
+// of reports whether the row has the content of a record.
 func (r row) of(src uint8) bool { return r.inc != none && r.src == src }
 
 // consumer is the enqueue operation of a node, with a batch in hand if last is not 0.
 type consumer struct {
-	at    uint8 // the record in work; last: all are done, and the commit is next
+	on    uint8 // 1: it was assigned the partition, and has not learnt of anything else
+	apart uint8 // 1: its connection to the store has ended with the server
+	topic uint8 // id of the topic that it consumes
+	next  uint8 // the offset that it goes on from: of the batch in hand, or of the next one
+	epoch uint8 // of the record before that
 	last  uint8 // the offset after the batch
 	phase uint8
-	asked uint8 // the insert asked for a claim, and that was not long ago
-	inc   uint8 // of the record in work, once its insert was tried
-	stale uint8 // the partition was taken away since the poll
+	ver   uint8 // the version of the log that the batch was polled from
+	asked uint8 // the take asked for a claim, and that was not long ago
+	inc   uint8 // that a take was tried with
+
+	seen position // rules.UnlockedLook, rules.MoveFirst: the position that was read
 }
 
-// What a consumer knows of the record in work.
+// What has become of a batch.
 const (
-	phaseDecoded     uint8 = iota
-	phaseStored            // an insert was tried, and may have happened
-	phaseAbsent            // it has lapsed and is not in the store: publish it
-	phaseUnpublished       // that was not acknowledged: insert it
+	batchPolled uint8 = iota
+	batchTried        // its take may have happened
+	batchTaken        // the commit is next
+	batchHalf         // the first half of wrong rules is done
+	batchAbsent       // rules.PublishPast: it has lapsed and is not in the store: publish it
+	batchPast         // rules.PublishPast: it was published, and is not to be stored
 )
+
+// batch has a batch in hand that is not taken yet.
+func (c *consumer) batch() bool { return c.last != 0 && c.phase != batchTaken }
 
 // slot is a claimed message in the hands of the fire operation of a node.
 type slot struct {
-	stage uint8
-	src   uint8
-	inc   uint8
-	claim uint8
-	old   uint8 // older than the hold time, by the clock of whoever has suspected it, and so by that of the node
+	stage  uint8
+	src    uint8
+	inc    uint8
+	by     uint8
+	claim  uint8
+	old    uint8 // older than the hold time, by the clock of whoever has suspected it, and so by that of the node
+	former uint8 // its publish was begun in a former lineage
 }
 
 // The way of a claimed message.
@@ -110,18 +161,23 @@ type detector struct {
 
 // request is a call whose caller has given up waiting, or died, and that may still take effect. There is at most one.
 type request struct {
-	kind  uint8
-	src   uint8
-	inc   uint8
-	claim uint8
-	node  uint8 // who sent it
-	asked uint8 // an insert that asks for a claim
+	kind   uint8
+	src    uint8
+	inc    uint8
+	by     uint8
+	claim  uint8
+	node   uint8 // who sent it
+	asked  uint8 // a take that asks for a claim; a release of what was sent
+	former uint8 // a publish that was begun in a former lineage
+
+	// Of a take: its batch, and the epoch of the record before it.
+	ver, from, to, epoch uint8
 }
 
 // The calls that can be late.
 const (
 	lateNone uint8 = iota
-	lateInsert
+	lateTake
 	lateClaim
 	latePublish
 	lateDelete
@@ -133,15 +189,31 @@ const (
 func initial(scope *Scope) state {
 	s := state{
 		crashes: scope.Crashes, unknowns: scope.Unknowns, rebalances: scope.Rebalances, suspicions: scope.Suspicions,
+		rewinds: scope.Rewinds,
 	}
 	if !scope.Failover {
 		s.failover = failoverGone
 	}
+	if scope.Adopt {
+		// An older deployment has stored the first record, and has committed it.
+		s.log.sent, s.committed = 1, 1
+		s.store.row = row{inc: 1}
+		s.store.taken = 1
+		s.store.adopt = 1
+	}
 	return s
 }
 
+// position is the one that the store has of a topic.
+func (m *machine) position(s *state, topic uint8) *position {
+	if m.rules.TopicByName {
+		topic = 0
+	}
+	return &s.store.positions[topic]
+}
+
 // key is a packed state.
-type key [3]uint64
+type key [5]uint64
 
 // packer packs small numbers into a key, or takes them out again.
 type packer struct {
@@ -163,52 +235,131 @@ func (b *packer) field(v *uint8, width uint) {
 	b.at += width
 }
 
+// present packs whether a part of the state is there at all, and reports that: most are not, most of the time.
+func (b *packer) present(is bool) bool {
+	var bit uint8
+	if is {
+		bit = 1
+	}
+	b.field(&bit, 1)
+	return bit == 1
+}
+
+func (b *packer) position(p *position) {
+	b.field(&p.has, 1)
+	b.field(&p.offset, 3)
+	b.field(&p.epoch, 2)
+}
+
+func (b *packer) row(r *row) {
+	b.field(&r.inc, 3)
+	b.field(&r.by, 2)
+	b.field(&r.src, 2)
+	b.field(&r.claim, 3)
+	b.field(&r.owner, 2)
+	b.field(&r.tried, 1)
+	b.field(&r.bound, 1)
+	b.field(&r.prev, records)
+	b.field(&r.again, 1)
+}
+
+func (b *packer) store(s *store) {
+	if b.present(s.row.inc != none) {
+		b.row(&s.row)
+	}
+	b.position(&s.positions[0])
+	if b.present(s.positions[1] != position{}) {
+		b.position(&s.positions[1])
+	}
+	b.field(&s.taken, records)
+	b.field(&s.covered, records)
+	b.field(&s.ended, records)
+	b.field(&s.adopt, 1)
+	b.field(&s.phase, 2)
+	if s.phase >= phaseHold {
+		b.position(&s.mark)
+	}
+}
+
 // fields is the one place that says how a state is packed.
 func (s *state) fields(b *packer) {
-	b.field(&s.submitted, 2)
-	b.field(&s.committed, 2)
-	b.field(&s.position, 2)
+	b.field(&s.log.sent, 3)
+	b.field(&s.log.fate, 2)
+	b.field(&s.log.cut, 3)
+	b.field(&s.log.keep, 2)
+	b.field(&s.committed, 3)
+	b.field(&s.marked, 1)
 	b.field(&s.owner, 1)
-	for _, r := range []*row{&s.row, &s.standby} {
-		b.field(&r.inc, 3)
-		b.field(&r.src, 1)
-		b.field(&r.claim, 3)
-		b.field(&r.owner, 2)
-		b.field(&r.again, 1)
+	b.store(&s.store)
+	if b.present(s.standby != store{}) {
+		b.store(&s.standby)
 	}
-	b.field(&s.sequence, 3)
-	b.field(&s.behind, 3)
-	for _, set := range []*uint8{&s.fired, &s.excused, &s.covered, &s.finished, &s.polled} {
-		b.field(set, 2)
+	if b.present(s.sequence != 0) {
+		b.field(&s.sequence, 3)
+		b.field(&s.behind, 3)
 	}
-	for _, left := range []*uint8{&s.crashes, &s.unknowns, &s.rebalances, &s.suspicions, &s.failover} {
+	for _, set := range []*uint8{
+		&s.fired, &s.came, &s.excused, &s.cancelled, &s.kept, &s.bound, &s.answered,
+	} {
+		b.field(set, records)
+	}
+	for _, left := range []*uint8{&s.crashes, &s.unknowns, &s.rebalances, &s.suspicions, &s.rewinds, &s.failover} {
 		b.field(left, 2)
 	}
 	for n := range s.consumers {
-		c := &s.consumers[n]
-		b.field(&c.last, 2)
-		b.field(&c.at, 2)
-		b.field(&c.phase, 2)
-		b.field(&c.asked, 1)
-		b.field(&c.inc, 3)
-		b.field(&c.stale, 1)
+		b.consumer(&s.consumers[n])
 		for i := range s.slots[n] {
-			l := &s.slots[n][i]
-			b.field(&l.stage, 3)
-			b.field(&l.src, 1)
-			b.field(&l.inc, 3)
-			b.field(&l.claim, 3)
-			b.field(&l.old, 1)
+			if b.present(s.slots[n][i].stage != slotFree) {
+				b.slot(&s.slots[n][i])
+			}
 		}
 	}
 	b.field(&s.detector.claim, 3)
 	b.field(&s.detector.node, 1)
-	b.field(&s.late.kind, 3)
-	b.field(&s.late.src, 1)
-	b.field(&s.late.inc, 3)
-	b.field(&s.late.claim, 3)
-	b.field(&s.late.node, 2)
-	b.field(&s.late.asked, 1)
+	if b.present(s.late.kind != lateNone) {
+		b.request(&s.late)
+	}
+}
+
+func (b *packer) consumer(c *consumer) {
+	b.field(&c.on, 1)
+	b.field(&c.apart, 1)
+	b.field(&c.topic, 1)
+	b.field(&c.next, 3)
+	b.field(&c.epoch, 2)
+	b.field(&c.last, 3)
+	b.field(&c.phase, 3)
+	b.field(&c.ver, 1)
+	b.field(&c.asked, 1)
+	b.field(&c.inc, 3)
+	if b.present(c.seen != position{}) {
+		b.position(&c.seen)
+	}
+}
+
+func (b *packer) slot(l *slot) {
+	b.field(&l.stage, 3)
+	b.field(&l.src, 2)
+	b.field(&l.inc, 3)
+	b.field(&l.by, 2)
+	b.field(&l.claim, 3)
+	b.field(&l.old, 1)
+	b.field(&l.former, 1)
+}
+
+func (b *packer) request(r *request) {
+	b.field(&r.kind, 3)
+	b.field(&r.src, 2)
+	b.field(&r.inc, 3)
+	b.field(&r.by, 2)
+	b.field(&r.claim, 3)
+	b.field(&r.node, 2)
+	b.field(&r.asked, 1)
+	b.field(&r.former, 1)
+	b.field(&r.ver, 1)
+	b.field(&r.from, 3)
+	b.field(&r.to, 3)
+	b.field(&r.epoch, 2)
 }
 
 func (s *state) pack() key {
@@ -222,121 +373,4 @@ func unpack(k key) state {
 	var s state
 	s.fields(&b)
 	return s
-}
-
-// labels gives new labels to old ones, in the order in which it is asked for them.
-type labels struct {
-	of   [8]uint8
-	next uint8
-}
-
-// keep gives a label to what is, or can still come, in the store: labels.find knows it then.
-func (l *labels) keep(v *uint8) {
-	if *v == none || *v == stale {
-		return
-	}
-	if l.of[*v] == none {
-		l.next++
-		l.of[*v] = l.next
-	}
-	*v = l.of[*v]
-}
-
-// find relabels what is only compared with what is in the store.
-func (l *labels) find(v *uint8) {
-	if *v == none || *v == stale {
-		return
-	}
-	if l.of[*v] == none {
-		*v = stale
-	} else {
-		*v = l.of[*v]
-	}
-}
-
-// canonical brings states together that differ in nothing that matters to what can happen: it renames incarnations and
-// claims, sorts slots, and ends what can have no effect any more.
-func (m *machine) canonical(s *state) {
-	m.rename(s)
-	if !m.plain {
-		m.simplify(s)
-	}
-	for n := range s.slots {
-		if s.slots[n][0].order() < s.slots[n][1].order() {
-			s.slots[n][0], s.slots[n][1] = s.slots[n][1], s.slots[n][0]
-		}
-	}
-}
-
-// rename gives labels. Rules that compare the numbers of incarnations keep those.
-func (m *machine) rename(s *state) {
-	var incs, claims labels
-	numbered := m.rules.Sequence
-	for _, r := range []*row{&s.row, &s.standby} {
-		claims.keep(&r.claim)
-		if !numbered {
-			incs.keep(&r.inc)
-		}
-	}
-	claims.find(&s.late.claim)
-	claims.find(&s.detector.claim)
-	if !numbered {
-		if s.late.kind == lateInsert {
-			incs.keep(&s.late.inc)
-		}
-		incs.keep(&s.consumers[0].inc)
-		incs.keep(&s.consumers[1].inc)
-		if s.late.kind != lateInsert {
-			incs.find(&s.late.inc)
-		}
-	}
-	for n := range s.slots {
-		for i := range s.slots[n] {
-			l := &s.slots[n][i]
-			claims.find(&l.claim)
-			if !numbered {
-				incs.find(&l.inc)
-			}
-		}
-	}
-}
-
-// simplify ends calls that can have no effect any more, as if they had been made at once, and forgets what nothing
-// depends on.
-func (m *machine) simplify(s *state) {
-	s.polled |= s.excused
-	s.covered &^= s.fired
-	if s.detector.claim == stale && !m.rules.ResetByID {
-		s.detector = detector{}
-	}
-	switch {
-	case s.late.kind == lateDelete && m.vain(s.late.inc),
-		s.late.kind == lateReset && s.late.claim == stale && !m.rules.ResetByID,
-		s.late.kind == lateRelease && s.late.claim == stale && !m.rules.ReleaseByID:
-		s.late = request{}
-	}
-	for n := range s.consumers {
-		if c := &s.consumers[n]; c.stale == 1 && c.at == c.last {
-			*c = consumer{}
-		}
-		for i := range s.slots[n] {
-			l := &s.slots[n][i]
-			switch {
-			case l.stage == slotAcked && m.vain(l.inc),
-				l.stage == slotFailed && l.claim == stale && !m.rules.ReleaseByID,
-				l.stage == slotHeld && l.old == 1 && l.claim == stale && !m.rules.ReleaseByID && !m.rules.PublishOld:
-				*l = slot{}
-			}
-		}
-	}
-}
-
-// vain: a delete can find nothing, now or later.
-func (m *machine) vain(inc uint8) bool {
-	ours := !m.rules.DeleteByID && !m.rules.DeleteByOwner && !m.rules.DeleteByClaim && !m.rules.Sequence
-	return ours && inc == stale
-}
-
-func (l slot) order() int {
-	return int(l.stage)<<8 | int(l.src)<<7 | int(l.inc)<<4 | int(l.claim)<<1 | int(l.old)
 }

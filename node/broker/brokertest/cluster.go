@@ -38,9 +38,10 @@ func (c *Cluster) Positions(group string) *Positions {
 // NewCluster returns the cluster that options connect to, until the test ends.
 func NewCluster(t testing.TB, options ...kgo.Opt) *Cluster {
 	t.Helper()
-	client, err := kgo.NewClient(append(slices.Clip(options),
+	options = append(slices.Clip(options),
 		// Large records are a matter between the topic and the adapter, not one of this client.
-		kgo.ProducerBatchMaxBytes(16<<20), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+		kgo.ProducerBatchMaxBytes(16<<20), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		t.Fatalf("plain client: %v", err)
 	}
@@ -91,6 +92,36 @@ func (c *Cluster) CreateTopic(t testing.TB, topic string, partitions int32, sett
 		if ctx.Err() != nil {
 			t.Fatalf("topic %s has no leaders: %v", topic, err)
 		}
+	}
+}
+
+// DeleteRecords deletes the records of a partition before an offset, as retention does.
+func (c *Cluster) DeleteRecords(t testing.TB, topic string, partition int32, before int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var offsets kadm.Offsets
+	offsets.Add(kadm.Offset{Topic: topic, Partition: partition, At: before})
+	responses, err := c.admin.DeleteRecords(ctx, offsets)
+	if err == nil {
+		err = responses.Error()
+	}
+	if err != nil {
+		t.Fatalf("delete records of %s/%d: %v", topic, partition, err)
+	}
+}
+
+// AddPartitions gives a topic more partitions, up to a total.
+func (c *Cluster) AddPartitions(t testing.TB, topic string, total int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	responses, err := c.admin.UpdatePartitions(ctx, total, topic)
+	if err == nil {
+		err = responses.Error()
+	}
+	if err != nil {
+		t.Fatalf("add partitions to %s: %v", topic, err)
 	}
 }
 
@@ -252,5 +283,10 @@ func polled(r *kgo.Record) node.Record {
 // position names a record for a person.
 func position(r node.Record) string { return fmt.Sprintf("%s/%d@%d", r.Topic, r.Partition, r.Offset) }
 
-// ForgetTopic has Produce learn a topic anew, that was deleted and created again.
-func (c *Cluster) ForgetTopic(topic string) { c.client.PurgeTopicsFromClient(topic) }
+// Fresh returns the cluster seen by a client of its own, which knows nothing of topics as they were before, until the
+// test ends. (To have a client forget a topic is not enough: its partitions would begin to count from zero again, and
+// Kafka would take what comes for duplicates.)
+func (c *Cluster) Fresh(t testing.TB) *Cluster {
+	t.Helper()
+	return NewCluster(t, c.options...)
+}

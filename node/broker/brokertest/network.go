@@ -15,6 +15,11 @@ type Network struct {
 	mode  networkMode
 	conns map[net.Conn]bool
 	wg    sync.WaitGroup
+
+	// rate is how many bytes move in a second, in both directions together; 0 if nothing is limited. free is when the
+	// next bytes may move.
+	rate int
+	free time.Time
 }
 
 type networkMode int
@@ -45,6 +50,30 @@ func (n *Network) Cut() { n.set(broken) }
 
 // Heal makes the network whole again.
 func (n *Network) Heal() { n.set(whole) }
+
+// Limit has so many bytes move in a second from now on.
+func (n *Network) Limit(rate int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rate = rate
+}
+
+// wait returns when so many bytes may have moved.
+func (n *Network) wait(bytes int) {
+	n.mu.Lock()
+	if n.rate == 0 {
+		n.mu.Unlock()
+		return
+	}
+	if now := time.Now(); n.free.Before(now) {
+		n.free = now
+	}
+	n.free = n.free.Add(time.Duration(bytes) * time.Second / time.Duration(n.rate))
+	timer := time.NewTimer(time.Until(n.free))
+	defer timer.Stop()
+	n.mu.Unlock()
+	<-timer.C
+}
 
 func (n *Network) set(mode networkMode) {
 	n.mu.Lock()
@@ -139,6 +168,7 @@ func (n *Network) pump(to, from net.Conn) {
 			return
 		}
 		if length > 0 {
+			n.wait(length)
 			if _, err := to.Write(buffer[:length]); err != nil {
 				return
 			}

@@ -21,7 +21,7 @@ type Admin struct{ client *producer }
 // NewAdmin returns an Admin for the cluster. It connects to nothing yet; a configuration that can never work is an
 // error, a *node.ConfigError wherever one setting is to blame.
 func NewAdmin(connection Connection) (*Admin, error) {
-	connection = connection.withDefaults()
+	connection = connectionDefaults(connection)
 	if err := connection.validate(); err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (a *Admin) try(ctx context.Context, ask func(*kgo.Client) error) error {
 			}
 			return err
 		}
-		pause(ctx, pollPause)
+		pause(ctx)
 	}
 }
 
@@ -223,7 +223,7 @@ func (a *Admin) EnsureTopics(ctx context.Context, create bool, topics ...TopicSp
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait for topics that were created: %w: %w", missingError(missing), ctx.Err())
 		}
-		pause(ctx, pollPause)
+		pause(ctx)
 		if missing, err = lookUp(ctx, client, topics, beat); err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func lookUp(
 			}
 			return nil, fmt.Errorf("look up topics: %w", err)
 		}
-		pause(ctx, pollPause)
+		pause(ctx)
 	}
 }
 

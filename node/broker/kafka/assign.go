@@ -11,9 +11,9 @@ import (
 	"chronos/node"
 )
 
-// adjust is called by franz-go in a goroutine of its own, once it knows what the group has committed for partitions that
-// were assigned. It waits until start says from where to read them. Heartbeats go on meanwhile; ctx is done when the
-// group rebalances again, and then franz-go repeats the call in the next session.
+// adjust is called by franz-go in a goroutine of its own, once it knows what the group has committed for partitions
+// that were assigned. It waits until start says from where to read them. Heartbeats go on meanwhile; ctx is done when
+// the group rebalances again, and then franz-go repeats the call in the next session.
 //
 // The places go to franz-go with their epochs, so that it asks Kafka first whether the log still has what came before.
 //
@@ -160,35 +160,65 @@ func (m *member) start(places []node.Place) {
 }
 
 // settle has franz-go go to the places that are wanted by now, and finds places for partitions whose log has no
-// record where they are read. What fails is tried again at the next poll.
+// record where they are read. It waits for nobody: what has to be asked for is asked in the background, and the answers
+// are used by a later call. What fails is asked again.
 func (m *member) settle(ctx context.Context) {
-	m.mu.Lock()
-	seeks := make(map[topicPartition]node.Position)
+	seeks := make(map[topicPartition]*node.Position)
 	astray := make(map[topicPartition]bool)
+	m.mu.Lock()
+	targets := m.answers
+	m.answers = nil
+	for name, t := range targets {
+		if p := m.parts[name]; p == nil || p.want != t.want || t.want == nil && !p.outOfRange {
+			delete(targets, name) // something else is wanted by now
+		}
+	}
 	for name, p := range m.parts {
-		switch {
-		case p.phase == waiting:
-		case p.want != nil:
-			seeks[name] = *p.want
-		case p.outOfRange:
+		if _, answered := targets[name]; answered || p.phase == waiting {
+			continue
+		}
+		if p.want != nil {
+			seeks[name] = p.want
+		} else if p.outOfRange {
 			astray[name] = true
 		}
 	}
-	m.mu.Unlock()
-	if len(seeks)+len(astray) == 0 {
-		return
+	for name, want := range seeks {
+		if want.Epoch == node.UnknownEpoch { // there is nothing to ask
+			if targets == nil {
+				targets = make(map[topicPartition]target)
+			}
+			targets[name] = target{want: want, position: *want, lostFrom: -1}
+			delete(seeks, name)
+		}
 	}
+	ask := len(seeks)+len(astray) > 0 && !m.asking
+	m.asking = m.asking || ask
+	m.mu.Unlock()
+	m.seek(targets)
+	if ask {
+		asking := context.WithoutCancel(ctx) // which ends with the poll
+		m.lookouts.Go(func() { m.ask(asking, seeks, astray) })
+	}
+}
+
+// ask finds targets for settle.
+func (m *member) ask(ctx context.Context, seeks map[topicPartition]*node.Position, astray map[topicPartition]bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	targets := m.validate(ctx, seeks)
 	if len(astray) > 0 {
 		m.recover(ctx, astray, targets)
 	}
-	m.seek(targets)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asking, m.answers = false, targets
+	m.wake()
 }
 
 // target is where a partition is to be read from, and what the caller is told about that.
 type target struct {
+	want     *node.Position // what it answers; nil if the partition was out of range
 	position node.Position
 	moved    bool
 	lostFrom int64 // -1 if nothing was lost
@@ -197,36 +227,30 @@ type target struct {
 // validate returns where partitions are to be read from: the place that is wanted, or where Kafka says that the epoch
 // of that place has ended, if that comes before. Those for which Kafka does not answer are left out. (franz-go
 // asks by itself when reading begins, but not when it goes on from another place.)
-func (m *member) validate(ctx context.Context, seeks map[topicPartition]node.Position) map[topicPartition]target {
+func (m *member) validate(ctx context.Context, seeks map[topicPartition]*node.Position) map[topicPartition]target {
 	targets := make(map[topicPartition]target)
-	request := make(kadm.OffsetForLeaderEpochRequest)
-	for name, position := range seeks {
-		if position.Epoch == node.UnknownEpoch {
-			targets[name] = target{position: position, lostFrom: -1}
-		} else {
-			request.Add(name.topic, name.number, position.Epoch)
-		}
-	}
-	if len(request) == 0 {
+	if len(seeks) == 0 {
 		return targets
 	}
+	request := make(kadm.OffsetForLeaderEpochRequest)
+	for name, want := range seeks {
+		request.Add(name.topic, name.number, want.Epoch)
+	}
 	ends, err := kadm.NewClient(m.client).OffsetForLeaderEpoch(ctx, request)
-	for name, position := range seeks {
-		if position.Epoch == node.UnknownEpoch {
-			continue
-		}
+	for name, want := range seeks {
 		end, answered := ends[name.topic][name.number]
 		switch {
 		case !answered:
 			m.doubt(name, err)
 		case end.Err != nil:
 			m.doubt(name, end.Err)
-		case end.EndOffset >= 0 && end.EndOffset < position.Offset:
+		case end.EndOffset >= 0 && end.EndOffset < want.Offset:
 			targets[name] = target{
+				want:     want,
 				position: node.Position{Epoch: end.LeaderEpoch, Offset: end.EndOffset}, moved: true, lostFrom: -1,
 			}
 		default:
-			targets[name] = target{position: position, lostFrom: -1}
+			targets[name] = target{want: want, position: *want, lostFrom: -1}
 		}
 	}
 	return targets
@@ -239,11 +263,12 @@ func (m *member) doubt(name topicPartition, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.trouble = fmt.Errorf("input topic %s partition %d: look where its log has ended: %w", name.topic, name.number, err)
+	m.trouble = fmt.Errorf("input topic %s partition %d: look where its log has ended: %w",
+		name.topic, name.number, err)
 }
 
-// recover adds targets for partitions whose log does not have the place where they are read: behind what retention took,
-// or where the log ends. Those for which Kafka does not answer are left out.
+// recover adds targets for partitions whose log does not have the place where they are read: behind what retention
+// took, or where the log ends. Those for which Kafka does not answer are left out.
 func (m *member) recover(ctx context.Context, astray map[topicPartition]bool, targets map[topicPartition]target) {
 	extents, unknown, err := describe(ctx, m.client, m.config.Inputs, astray)
 	for name := range unknown {
@@ -301,7 +326,7 @@ func (m *member) seek(targets map[topicPartition]target) {
 		}
 		if t.lostFrom >= 0 {
 			m.log.LogAttrs(context.Background(), slog.LevelError,
-				"retention took records of an input partition before they were read, reading goes on with the first there is",
+				"retention took records of an input partition before they were read, reading goes on with the first",
 				slog.String("topic", name.topic), slog.Int("partition", int(name.number)),
 				slog.Int64("from", t.lostFrom), slog.Int64("to", t.position.Offset),
 				slog.Int64("at_most", t.position.Offset-t.lostFrom))

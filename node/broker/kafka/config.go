@@ -106,8 +106,8 @@ const (
 	minPublishTimeout = time.Second
 )
 
-// withDefaults returns c with every field set.
-func (c Connection) withDefaults() Connection {
+// connectionDefaults returns c with every field set.
+func connectionDefaults(c Connection) Connection {
 	c.Brokers = slices.Clone(c.Brokers)
 	if c.ClientID == "" {
 		c.ClientID = defaultClientID
@@ -118,9 +118,9 @@ func (c Connection) withDefaults() Connection {
 	return c
 }
 
-// withDefaults returns c with every field set.
-func (c SourceConfig) withDefaults() SourceConfig {
-	c.Connection = c.Connection.withDefaults()
+// sourceDefaults returns c with every field set.
+func sourceDefaults(c SourceConfig) SourceConfig {
+	c.Connection = connectionDefaults(c.Connection)
 	c.Inputs = slices.Clone(c.Inputs)
 	c.LeaveAfter = cmp.Or(c.LeaveAfter, defaultLeaveAfter)
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, defaultSessionTimeout)

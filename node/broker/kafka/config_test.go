@@ -28,7 +28,8 @@ func TestNewChecksSettings(t *testing.T) {
 	valid := func() config {
 		return config{
 			SourceConfig: kafka.SourceConfig{
-				Connection: kafka.Connection{Brokers: []string{"localhost:9092"}}, Group: "group", Inputs: []string{"in"},
+				Connection: kafka.Connection{Brokers: []string{"localhost:9092"}},
+				Group:      "group", Inputs: []string{"in"},
 			},
 			PublishTimeout: 2 * time.Second,
 		}

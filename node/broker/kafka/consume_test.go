@@ -24,7 +24,8 @@ func TestPollWithoutBrokers(t *testing.T) {
 	log := new(memoryLog)
 	b := open(t, config{
 		SourceConfig: kafka.SourceConfig{
-			Connection: kafka.Connection{Brokers: []string{"127.0.0.1:1"}, Logger: slog.New(log)}, Group: "group", Inputs: []string{"in"},
+			Connection: kafka.Connection{Brokers: []string{"127.0.0.1:1"}, Logger: slog.New(log)},
+			Group:      "group", Inputs: []string{"in"},
 		},
 		PublishTimeout: time.Second,
 	})
@@ -233,7 +234,7 @@ func TestPollRecreatedInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain.CreateTopic(t, "again", 1)
-	plain.ForgetTopic("again")
+	plain = plain.Fresh(t)
 	plain.Produce(t, texts("again", "second", 2)...)
 	plain.Produce(t, texts(other, "other", 1)...)
 	var got []string

@@ -1,23 +1,34 @@
-// Package kafka is node.Broker on a Kafka cluster, by way of franz-go.
+// Package kafka is node.Source and node.Sink on a Kafka cluster, by way of franz-go, and answers what commands ask
+// of one (Admin).
 //
-// A Broker has separate clients for its two directions, so that neither slows the other down.
+// # Source
 //
-// # Consuming
+// The source is a member of a group with cooperative-sticky balancing. From a Poll that returned records until
+// the next Poll or Leave it blocks rebalances. It reads committed records only: what was written in a transaction
+// that was aborted has never been submitted. The markers that end transactions come as records of control, because
+// positions are to pass them.
 //
-// The consumer is a member of a group with cooperative-sticky balancing. From a Poll that returned records until
-// the next Poll or Leave it blocks rebalances, and it commits nothing by itself. It reads committed records only:
-// what was written in a transaction that was aborted has never been submitted. A group without offsets begins
-// at the start of its topics, and where Kafka has lost records, consuming goes on where the logs part, or, if
-// nobody knows where that is, from the start again: nothing is ever skipped.
+// Where to read is not the group's to say, nor franz-go's: positions are in the store. So franz-go is stopped at the
+// one point where it asks (adjust) until Start has said it, and never resets an offset by itself. Three things can
+// be in the way when a partition is read from a place:
 //
-// A member that the group gives up for dead learns of it late: from its next heartbeat, or from the commit that
-// is refused. The danger is what comes after. franz-go then joins again as a new member, and goes on consuming
-// from where it was in memory; a commit of what was polled before would be accepted now, and would take the
-// group back behind what the new owner has committed. Therefore every commit is bound to the member id under
-// which its records were polled, and a consumer whose member id has changed is thrown away: the next Poll makes
-// a new one, which begins where the group is.
+//   - Kafka has lost the end of the log, and other records have taken its place. The epoch of the place tells: franz-go
+//     asks Kafka where that epoch has ended before it reads, and so do we where reading goes on from another place
+//     (validate). The caller is told by Batch.Moved.
+//   - Retention has taken the place. Kafka answers that the offset is out of range; we look up the first record
+//     there is (recover), and the caller is told by Batch.Lost.
+//   - The partition has no leader. It is told by its name, and holds up no other: see parked.
 //
-// # Producing
+// What is asked of Kafka is asked in the background, and the answers are used by a later Poll (settle): neither Start
+// nor Poll waits for a broker that does not answer.
+//
+// A member that the group gives up for dead learns of it late, and franz-go then joins again as a new member, and goes
+// on from where it was in memory. The positions in the store would stop it; it is simpler to have one way into a
+// partition, by an assignment. So a member whose id has changed is thrown away: the next Poll makes a new one.
+//
+// Memory is bounded where records are decompressed, see memory.
+//
+// # Sink
 //
 // Publish has two ways to the broker, because of how records fail. franz-go sends records of one partition in
 // batches. A broker that rejects a batch does not say which record it does not like, and franz-go then fails
@@ -35,4 +46,8 @@
 // A call of Publish is over when its time limit is, whatever the network does. The clients give the records up
 // shortly before, which closes the connection that a request hangs on, and send none of them later. What Kafka
 // has received by then, a frozen broker for example, may still appear: the outcome is unknown.
+//
+// From a call that ran into its time limit the sink learns two things. Partitions that have acknowledged nothing are
+// silent (silentPartitions): their records are not sent until the partition answers again. And many bytes may have
+// been too many for a slow connection: the next calls send fewer at a time (window).
 package kafka

@@ -48,7 +48,7 @@ func listTopics(ctx context.Context, client *kgo.Client, topics ...string) (kadm
 	request := kmsg.NewPtrMetadataRequest()
 	for _, topic := range topics {
 		asked := kmsg.NewMetadataRequestTopic()
-		asked.Topic = kmsg.StringPtr(topic)
+		asked.Topic = new(topic)
 		request.Topics = append(request.Topics, asked)
 	}
 	response, err := request.RequestWith(ctx, client)
@@ -67,7 +67,8 @@ func listTopics(ctx context.Context, client *kgo.Client, topics ...string) (kadm
 		for _, p := range topic.Partitions {
 			detail.Partitions[p.Partition] = kadm.PartitionDetail{
 				Topic: *topic.Topic, Partition: p.Partition, Leader: p.Leader, LeaderEpoch: p.LeaderEpoch,
-				Replicas: p.Replicas, ISR: p.ISR, OfflineReplicas: p.OfflineReplicas, Err: kerr.ErrorForCode(p.ErrorCode),
+				Replicas: p.Replicas, ISR: p.ISR, OfflineReplicas: p.OfflineReplicas,
+				Err: kerr.ErrorForCode(p.ErrorCode),
 			}
 		}
 		details[*topic.Topic] = detail

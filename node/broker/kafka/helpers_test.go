@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,6 +74,16 @@ type broker struct {
 
 	source *kafka.Source
 	admin  *kafka.Admin
+}
+
+// Commit commits records, again while it takes longer than Commit waits.
+func (b *broker) Commit(ctx context.Context, records []node.Record) error {
+	for deadline := time.Now().Add(patience); ; {
+		err := b.Reader.Commit(ctx, records)
+		if err == nil || !strings.Contains(err.Error(), "not answered yet") || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // Close closes all of it, and returns the error of the source.
@@ -176,6 +188,15 @@ func texts(topic, prefix string, n int) []node.Record {
 		records[i] = node.Record{Topic: topic, Value: fmt.Appendf(nil, "%s-%d", prefix, i)}
 	}
 	return records
+}
+
+// noise returns bytes that cannot be compressed.
+func noise(size int) []byte {
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return b
 }
 
 // values returns the values of records, in order of the alphabet.

@@ -20,21 +20,33 @@ const (
 	// doubtful is how many looks in a row must see another id of a topic: brokers learn at different times that one
 	// was deleted and created again.
 	doubtful = 2
+
+	// holdInterval is how often partitions are looked for that an open transaction holds up, and holdAllowed is how
+	// long one may take. Transactions of other software end after a minute by default, when it dies.
+	holdInterval = 5 * time.Second
+	holdAllowed  = 15 * time.Second
 )
+
+// hold is what the look-out knows of a transaction that may hold a partition up: where consumers have to stop, and
+// since when.
+type hold struct {
+	at    int64
+	since time.Time
+}
 
 // lookOut looks after the inputs until ctx is done.
 func (m *member) lookOut(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
+		look, cancel := context.WithTimeout(ctx, lookTimeout)
+		m.look(look)
+		cancel()
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		look, cancel := context.WithTimeout(ctx, lookTimeout)
-		m.look(look)
-		cancel()
 	}
 }
 
@@ -55,18 +67,23 @@ func (m *member) look(ctx context.Context) {
 	}
 	m.see(trouble)
 	m.describeRest(ctx)
+	if now := time.Now(); !now.Before(m.nextHold) {
+		m.nextHold = now.Add(holdInterval)
+		m.lookForHolds(ctx)
+	}
 }
 
 // see takes note of the trouble that a look has found, nil if there is none.
 func (m *member) see(trouble error) {
 	m.mu.Lock()
-	before := m.trouble
 	m.trouble = trouble
 	m.mu.Unlock()
+	said := m.said
+	m.said = trouble != nil
 	switch {
 	case trouble != nil:
 		m.say("input "+trouble.Error(), trouble)
-	case before != nil:
+	case said:
 		m.log.LogAttrs(context.Background(), slog.LevelInfo, "all input partitions can be read again")
 	}
 }
@@ -81,13 +98,25 @@ func (m *member) lookAt(topic string, details kadm.TopicDetails) error {
 		return err
 	}
 	m.compareID(topic, id)
+	m.count(topic, len(details[topic].Partitions))
 	for _, p := range details[topic].Partitions.Sorted() {
 		if p.Leader < 0 || errors.Is(p.Err, kerr.LeaderNotAvailable) {
-			return fmt.Errorf("input topic %s partition %d has no leader: its messages wait until one of its brokers is back",
+			return fmt.Errorf("input topic %s partition %d has no leader: its messages wait until a broker is back",
 				topic, p.Partition)
 		}
 	}
 	return nil
+}
+
+// count has franz-go look for partitions that were added to a topic, which it does once a minute by itself.
+func (m *member) count(topic string, partitions int) {
+	m.mu.Lock()
+	before := m.counts[topic]
+	m.counts[topic] = partitions
+	m.mu.Unlock()
+	if before > 0 && partitions > before {
+		m.client.ForceMetadataRefresh()
+	}
 }
 
 // compareID fouls the member when a topic is not the one any more of which partitions were assigned.
@@ -98,11 +127,11 @@ func (m *member) compareID(topic string, id uuid.UUID) {
 		other = other || name.topic == topic && p.known && p.assigned.TopicID != id
 	}
 	if other {
-		m.ids[topic]++
+		m.others[topic]++
 	} else {
-		delete(m.ids, topic)
+		delete(m.others, topic)
 	}
-	sure := m.ids[topic] >= doubtful
+	sure := m.others[topic] >= doubtful
 	m.mu.Unlock()
 	if sure {
 		m.foul("an input topic was deleted and created again")
@@ -121,5 +150,39 @@ func (m *member) describeRest(ctx context.Context) {
 	m.mu.Unlock()
 	if len(names) > 0 {
 		m.describe(ctx, names)
+	}
+}
+
+// lookForHolds says which partitions have been read up to a transaction that stays open: what comes behind it waits.
+func (m *member) lookForHolds(ctx context.Context) {
+	places := make(map[topicPartition]int64)
+	m.mu.Lock()
+	for name, p := range m.parts {
+		if p.phase == reading {
+			places[name] = p.at.Offset
+		}
+	}
+	m.mu.Unlock()
+	names := sortedPartitions(places)
+	stable := listOffsets(ctx, m.client, names, timestampEnd, true)
+	ends := listOffsets(ctx, m.client, names, timestampEnd, false)
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range names {
+		p, stop, end := m.parts[name], stable[name], ends[name]
+		if p == nil || stop.err != nil || end.err != nil {
+			continue
+		}
+		if end.offset <= stop.offset || places[name] < stop.offset || p.held.at != stop.offset {
+			p.held = hold{at: stop.offset, since: now}
+			continue
+		}
+		if now.Sub(p.held.since) > holdAllowed && m.repeats.due("held "+name.String()) {
+			m.log.LogAttrs(ctx, slog.LevelWarn, "an open transaction holds up an input partition: what comes behind it waits",
+				slog.String("topic", name.topic), slog.Int("partition", int(name.number)),
+				slog.Int64("offset", stop.offset), slog.Int64("waiting_at_most", end.offset-stop.offset),
+				slog.Duration("for", now.Sub(p.held.since).Round(time.Second)))
+		}
 	}
 }

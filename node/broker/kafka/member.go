@@ -44,6 +44,10 @@ type member struct {
 	// lookouts are the goroutines that leave waits for.
 	lookouts sync.WaitGroup
 
+	// These belong to the look-out: whether it has said that there is trouble, and when to look for transactions.
+	said     bool
+	nextHold time.Time
+
 	// rest are records that were fetched and did not fit into the last batch.
 	rest []fetched
 
@@ -56,12 +60,16 @@ type member struct {
 	moved   []node.Place
 	lost    []node.Loss
 
+	asking  bool                      // settle has asked for targets
+	answers map[topicPartition]target // those that were found
+
 	started chan struct{}      // closed, and replaced, by start
 	wakeUp  context.CancelFunc // ends a poll that waits
 
-	joining error // why the group does not let us in; nil as soon as it does
-	trouble error // what the look-out has seen last
-	ids     map[string]int
+	joining error          // why the group does not let us in; nil as soon as it does
+	trouble error          // what the look-out has seen last
+	others  map[string]int // how many looks in a row have seen another id of a topic
+	counts  map[string]int // how many partitions topics had at the last look
 }
 
 // part is a partition that is ours.
@@ -77,7 +85,8 @@ type part struct {
 	// at is where reading is: behind the last record that was fetched.
 	at node.Position
 
-	outOfRange bool  // the log has no record at this place
+	outOfRange bool // the log has no record at this place
+	held       hold
 	stuck      error // why franz-go has given it up
 }
 
@@ -102,8 +111,11 @@ func newMember(s *Source) (*member, error) {
 		memory:  newMemory(s.config.FetchMemory, s.config.BatchMemory),
 		parts:   make(map[topicPartition]*part),
 		started: make(chan struct{}),
-		ids:     make(map[string]int),
+		others:  make(map[string]int),
+		counts:  make(map[string]int),
 	}
+	m.mu.Lock() // until callbacks find the client
+	defer m.mu.Unlock()
 	client, err := kgo.NewClient(append(s.config.options(),
 		kgo.WithContext(ctx),
 		kgo.WithHooks(m.pulse),
@@ -117,9 +129,7 @@ func newMember(s *Source) (*member, error) {
 		cancel()
 		return nil, err
 	}
-	m.mu.Lock()
-	m.client = client // callbacks wait for it
-	m.mu.Unlock()
+	m.client = client
 	m.memory.watch(client.BufferedFetchBytes)
 	m.commits.send = m.commit
 	m.lookouts.Go(func() { m.lookOut(ctx) })
@@ -165,7 +175,7 @@ func (m *member) poll(ctx context.Context) (node.Batch, error) {
 		if ctx.Err() != nil {
 			break
 		}
-		pause(ctx, pollPause)
+		pause(ctx)
 	}
 	if problem != nil {
 		return node.Batch{}, problem
@@ -378,9 +388,9 @@ func (m *member) leave(ctx context.Context) error {
 	return err
 }
 
-// pause returns after d, or when ctx is done.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
+// pause returns after pollPause, or when ctx is done.
+func pause(ctx context.Context) {
+	timer := time.NewTimer(pollPause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

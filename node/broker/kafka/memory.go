@@ -22,18 +22,21 @@ import (
 // what came before it, and fetches it again. By then what came before has been polled, and a batch that has
 // the memory to itself may fill all of BatchMemory.
 //
-// While others always come first, a large batch never has the memory to itself. So every now and then one is let in that
-// does not fit: what is held is at most FetchMemory and one batch.
+// While others always come first, a large batch never has the memory to itself. So every now and then one is let in
+// that does not fit: what is held is FetchMemory and one batch at most, as far as one can tell from here. (What was
+// decompressed lately may be counted twice, and on a machine that is overloaded some of it not at all.)
 type memory struct {
 	limit, batch int
 
 	mu       sync.Mutex
 	buffered func() int64 // the bytes that wait to be polled
 	fresh    int          // decompressed since the last poll: buffered may not count it yet
+	former   int          // the same of the poll before: a response may be decompressed while others are polled
 	refusals int          // since the last batch that was let in without room
 	gzip     *gzip.Reader
 	zstd     *zstd.Decoder
 	lz4      *lz4.Reader
+	scratch  bytes.Buffer
 }
 
 // maxRefusals is how many batches are refused before one is let in that does not fit.
@@ -59,7 +62,7 @@ func (m *memory) watch(buffered func() int64) {
 func (m *memory) polled() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.fresh = 0
+	m.former, m.fresh = m.fresh, 0
 }
 
 // Decompress returns what src decompresses to, errNoRoom if there is no room for it now, or kgo.ErrMaxDecompress if
@@ -71,7 +74,7 @@ func (m *memory) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	room := m.batch
-	if held := m.fresh + int(m.buffered()); held > 0 && m.refusals < maxRefusals {
+	if held := m.fresh + m.former + int(m.buffered()); held > 0 && m.refusals < maxRefusals {
 		room = min(room, m.limit-held)
 	}
 	out, err := m.inflate(src, codec, room)
@@ -110,7 +113,7 @@ func (m *memory) inflate(src []byte, codec kgo.CompressionCodecType, room int) (
 		if err := m.gzip.Reset(input); err != nil {
 			return nil, err
 		}
-		return readUpTo(m.gzip, len(src), room)
+		return m.readUpTo(m.gzip, room)
 	case kgo.CodecSnappy:
 		return unsnappy(src, room)
 	case kgo.CodecLz4:
@@ -118,7 +121,7 @@ func (m *memory) inflate(src []byte, codec kgo.CompressionCodecType, room int) (
 			m.lz4 = lz4.NewReader(input)
 		}
 		m.lz4.Reset(input)
-		return readUpTo(m.lz4, len(src), room)
+		return m.readUpTo(m.lz4, room)
 	case kgo.CodecZstd:
 		if m.zstd == nil {
 			decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
@@ -131,7 +134,7 @@ func (m *memory) inflate(src []byte, codec kgo.CompressionCodecType, room int) (
 		if err := m.zstd.Reset(input); err != nil {
 			return nil, err
 		}
-		out, err := readUpTo(m.zstd, len(src), room)
+		out, err := m.readUpTo(m.zstd, room)
 		if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
 			err = errLarger
 		}
@@ -141,21 +144,27 @@ func (m *memory) inflate(src []byte, codec kgo.CompressionCodecType, room int) (
 	}
 }
 
-// readUpTo returns all that r has, if that is no more than room. It expects three times as much as was compressed.
-func readUpTo(r io.Reader, compressed, room int) ([]byte, error) {
-	var out bytes.Buffer
-	out.Grow(min(3*compressed+bytes.MinRead, room+bytes.MinRead))
-	if _, err := out.ReadFrom(io.LimitReader(r, int64(room)+1)); err != nil {
+// maxScratch is the largest buffer that is kept for the next batch.
+const maxScratch = 8 << 20
+
+// readUpTo returns all that r has, if that is no more than room, in memory of exactly that size.
+func (m *memory) readUpTo(r io.Reader, room int) ([]byte, error) {
+	m.scratch.Reset()
+	if _, err := m.scratch.ReadFrom(io.LimitReader(r, int64(room)+1)); err != nil {
 		return nil, err
 	}
-	if out.Len() > room {
+	if m.scratch.Len() > room {
 		return nil, errLarger
 	}
-	return out.Bytes(), nil
+	out := bytes.Clone(m.scratch.Bytes())
+	if m.scratch.Cap() > maxScratch {
+		m.scratch = bytes.Buffer{}
+	}
+	return out, nil
 }
 
 // xerial begins what Java producers make of snappy: frames of their own, each with a length before it.
-var xerial = []byte("\x82SNAPPY\x00")
+const xerial = "\x82SNAPPY\x00"
 
 // xerialHeader is its length: the mark and two versions.
 const xerialHeader = 16
@@ -165,7 +174,7 @@ var errMalformedSnappy = errors.New("malformed snappy")
 // unsnappy decompresses a block of snappy, or a stream of Java's frames. Blocks say before how large they become.
 func unsnappy(src []byte, room int) ([]byte, error) {
 	var blocks [][]byte
-	if len(src) >= xerialHeader && bytes.HasPrefix(src, xerial) {
+	if len(src) >= xerialHeader && bytes.HasPrefix(src, []byte(xerial)) {
 		for rest := src[xerialHeader:]; len(rest) > 0; {
 			if len(rest) < 4 {
 				return nil, errMalformedSnappy

@@ -44,7 +44,7 @@ const (
 // ConnectionOptions returns the options of a franz-go client that connects as a Source and a Sink do. The tools that
 // produce and consume by themselves use it, so that they reach what the node reaches.
 func ConnectionOptions(c Connection) ([]kgo.Opt, error) {
-	c = c.withDefaults()
+	c = connectionDefaults(c)
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (c *SinkConfig) carefulOptions() []kgo.Opt {
 // repeated within the time limit appends once. What is given up at the time limit may be appended, though, and
 // a caller that publishes it again may append it twice.
 func (c *SinkConfig) producerOptions() []kgo.Opt {
-	options := append(c.Connection.options(), ProducerOptions()...)
+	options := append(c.options(), ProducerOptions()...)
 	return append(options,
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(2*maxAttempt),

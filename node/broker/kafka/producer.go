@@ -20,7 +20,7 @@ type producer struct {
 	client *kgo.Client
 	pulse  *pulse
 	closed bool
-	stale  []string // topics to be looked up anew
+	stale  bool // client is to be replaced
 
 	gate gate
 }
@@ -32,36 +32,33 @@ func (p *producer) get() (*kgo.Client, *pulse, error) {
 	if p.closed {
 		return nil, nil, errClosed
 	}
+	if p.stale {
+		p.client.Close() // nobody uses it: it has nothing to send
+		p.client, p.stale = nil, false
+	}
 	if p.client == nil {
 		beat := new(pulse)
 		client, err := kgo.NewClient(append(slices.Clip(p.options), kgo.WithHooks(beat, &p.gate))...)
 		if err != nil {
 			return nil, nil, err
 		}
-		p.client, p.pulse, p.stale = client, beat, nil
-	}
-	if len(p.stale) > 0 {
-		p.client.PurgeTopicsFromProducing(p.stale...)
-		p.stale = nil
+		p.client, p.pulse = client, beat
 	}
 	return p.client, p.pulse, nil
 }
 
-// forget has the client look a topic up anew before it is used the next time: it may not be the one any more that the
-// client knows.
-func (p *producer) forget(topic string) {
+// renew has the client be replaced before it is used the next time.
+func (p *producer) renew() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.client != nil && !slices.Contains(p.stale, topic) {
-		p.stale = append(p.stale, topic)
-	}
+	p.stale = p.client != nil
 }
 
 // discard closes client, and has get make a new one.
 func (p *producer) discard(client *kgo.Client) {
 	p.mu.Lock()
 	if p.client == client {
-		p.client = nil
+		p.client, p.stale = nil, false
 	}
 	p.mu.Unlock()
 	client.Close()
@@ -71,7 +68,7 @@ func (p *producer) discard(client *kgo.Client) {
 func (p *producer) close() {
 	p.mu.Lock()
 	client := p.client
-	p.client, p.closed = nil, true
+	p.client, p.stale, p.closed = nil, false, true
 	p.mu.Unlock()
 	if client != nil {
 		client.Close()
@@ -124,16 +121,13 @@ func (s *slots) give(given *slot) {
 	<-s.taken
 }
 
-// forget has all clients except one look a topic up anew.
-func (s *slots) forget(topic string, except *producer) {
+// renew has all clients be replaced before they are used the next time.
+func (s *slots) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.all {
-		for _, p := range []*producer{one.bulk, one.careful} {
-			if p != except {
-				p.forget(topic)
-			}
-		}
+		one.bulk.renew()
+		one.careful.renew()
 	}
 }
 
@@ -289,9 +283,11 @@ func (s *Sink) watchMissing() {
 		}
 		found := s.found(s.missing.list())
 		for _, topic := range found {
-			s.slots.forget(topic, nil)
 			s.log.LogAttrs(context.Background(), slog.LevelInfo, "an output topic that was missing exists again",
 				slog.String("topic", topic))
+		}
+		if len(found) > 0 {
+			s.slots.renew() // they know another topic by that name
 		}
 		if s.missing.remove(found) {
 			return

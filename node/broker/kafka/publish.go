@@ -132,8 +132,8 @@ func (s *Sink) publishWithin(ctx context.Context, limit time.Duration, records [
 	return p.results
 }
 
-// learn takes note of what has let a publish run into its time limit: partitions from which nothing has come, and so much
-// that a slow connection could not carry it.
+// learn takes note of what has let a publish run into its time limit: partitions from which nothing has come, and so
+// much that a slow connection could not carry it.
 func (s *Sink) learn(p *publication) {
 	p.mu.Lock()
 	unacknowledged := 0
@@ -433,31 +433,24 @@ func outcome(topic string, err error, beat *pulse) error {
 func (s *Sink) draw(
 	client *kgo.Client, through *producer, p *publication, indexes []int, results []result, broken bool,
 ) {
-	var forget []string
 	for n, i := range indexes {
 		err := results[n].err
 		topic := p.records[i].Topic
 		if errors.Is(err, errNoResult) {
 			p.settle(i, p.unfinished(err))
 		}
-		if (isUnknownTopic(err) || judge(err) == noTopic) && !slices.Contains(forget, topic) {
-			forget = append(forget, topic)
-			s.slots.forget(topic, through)
-			if errors.Is(err, kerr.UnknownTopicOrPartition) &&
-				s.missing.add(topic, outcome(topic, err, new(pulse))) {
-				s.inBackground(s.watchMissing)
-			}
+		if errors.Is(err, kerr.UnknownTopicOrPartition) && s.missing.add(topic, outcome(topic, err, new(pulse))) {
+			s.inBackground(s.watchMissing)
 		}
-		broken = broken || spoils(err)
+		broken = broken || spoils(err) || isUnknownTopic(err)
 	}
-	switch {
-	case broken:
+	if broken {
 		// franz-go keeps a refusal to be given a producer id for ever: a permission that was missing for a
-		// moment would stop all publishing until the process is restarted.
+		// moment would stop all publishing until the process is restarted. It also sticks to the identity of
+		// a topic that was deleted and created again. It could be told to forget the topic, but then it
+		// counts the batches of its partitions from zero again, under the producer id that it has: if it was
+		// wrong, because a broker has learned of the topic late, Kafka takes the first batch for one that it
+		// has already, and acknowledges it without appending anything.
 		through.discard(client)
-	case len(forget) > 0:
-		// franz-go asks for a topic for ever, and sticks to the identity of one that was deleted and created
-		// again, unless it is told to forget it.
-		client.PurgeTopicsFromProducing(forget...)
 	}
 }

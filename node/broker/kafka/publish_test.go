@@ -479,7 +479,8 @@ func TestEnsureTopics(t *testing.T) {
 	if !errors.As(err, &missing) || err.Error() != "topics a and b do not exist" {
 		t.Errorf("two topics missing: %v", err)
 	}
-	if err := b.admin.EnsureTopics(t.Context(), false, topics[:2]...); err == nil || err.Error() != "topic a does not exist" {
+	err = b.admin.EnsureTopics(t.Context(), false, topics[:2]...)
+	if err == nil || err.Error() != "topic a does not exist" {
 		t.Errorf("one topic missing: %v", err)
 	}
 	for range 2 {

@@ -64,7 +64,9 @@ func (p *pulse) trouble(err error) {
 		// What brokers do to those who do not speak to them as they want to be spoken to.
 		err = fmt.Errorf("the broker closes the connection: are TLS and SASL as it expects them? (%w)", err)
 	}
-	if p.err == nil || p.answered.After(p.failed) || !isTimeout(err) {
+	_, known := Permanent(p.err)
+	_, better := Permanent(err)
+	if p.err == nil || p.answered.After(p.failed) || better || !known && !isTimeout(err) {
 		p.err = err // or else the reason is known better already
 	}
 	p.failed = time.Now()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -22,6 +23,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/broker/brokertest"
+	"chronos/node/broker/kafka"
 )
 
 // A node publishes and consumes over TLS, with each way to give a password.
@@ -172,4 +174,39 @@ func TestPermissions(t *testing.T) {
 	if err := pollError(t, open(t, config)); !strings.Contains(err.Error(), "GROUP_AUTHORIZATION_FAILED") {
 		t.Errorf("poll: %v, want that the group is forbidden", err)
 	}
+}
+
+// A password that the broker refuses, as a real one does it, is told from an outage: by Poll, by Publish and by an Admin.
+func TestWrongPassword(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(
+		kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "chronos", "secret"), kfake.SeedTopics(1, "topic"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	cluster.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		response := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		response.ErrorCode = kerr.SaslAuthenticationFailed.Code
+		response.ErrorMessage = new("Authentication failed: Invalid username or password")
+		return response, nil, true
+	})
+	config := configFor(cluster, "group", "topic")
+	config.SessionTimeout = 0
+	config.PublishTimeout = time.Second
+	config.SASL = plain.Auth{User: "chronos", Pass: "wrong"}.AsMechanism()
+	b := open(t, config)
+	expect := func(what string, err error) {
+		t.Helper()
+		if sentence, is := kafka.Permanent(err); !is || !strings.Contains(sentence, "password") {
+			t.Errorf("%s: %v, want that the password is refused", what, err)
+		}
+	}
+	for range 5 {
+		expect("poll", pollError(t, b))
+	}
+	expect("publish", publishOne(t, b, "topic", "text"))
+	_, err = b.admin.ClusterID(t.Context())
+	expect("cluster id", err)
 }

@@ -16,8 +16,8 @@ import (
 	"chronos/node"
 )
 
-// silentPartitions are those that have let a publish run into its time limit: they have no leader, or too few replicas in
-// sync, or their broker hangs. Their records are not sent, so that nobody waits for them.
+// silentPartitions are those that have let a publish run into its time limit: they have no leader, or too few replicas
+// in sync, or their broker hangs. Their records are not sent, so that nobody waits for them.
 //
 // A look-out asks the cluster several times a second how they are. Once the leader answers, and enough replicas are in
 // sync, some records are sent on trial, with less patience and by clients of their own. Only their success ends

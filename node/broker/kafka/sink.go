@@ -34,7 +34,7 @@ var _ node.Sink = (*Sink)(nil)
 // NewSink returns a Sink for config. It connects to nothing yet, so that it succeeds while all brokers are away; a
 // configuration that can never work is an error, a *node.ConfigError wherever one setting is to blame.
 func NewSink(config SinkConfig) (*Sink, error) {
-	config.Connection = config.Connection.withDefaults()
+	config.Connection = connectionDefaults(config.Connection)
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func NewSink(config SinkConfig) (*Sink, error) {
 	s := &Sink{
 		config: config,
 		log:    config.Logger,
-		admin:  &producer{options: config.Connection.options()},
+		admin:  &producer{options: config.options()},
 		stop:   make(chan struct{}),
 	}
 	s.slots = &slots{

@@ -52,7 +52,7 @@ var _ node.Source = (*Source)(nil)
 // NewSource returns a Source for config. It connects to nothing yet, so that it succeeds while all brokers are away; a
 // configuration that can never work is an error, a *node.ConfigError wherever one setting is to blame.
 func NewSource(config SourceConfig) (*Source, error) {
-	config = config.withDefaults()
+	config = sourceDefaults(config)
 	if err := config.validate(); err != nil {
 		return nil, err
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// window bounds the bytes that one Publish gives to its clients at a time. Over a connection that carries 2 MB/s, 6 MB do
-// not arrive within two seconds, today or tomorrow, however often they are tried. So the window halves when a publish
-// runs into its time limit, and doubles when one is over soon.
+// window bounds the bytes that one Publish gives to its clients at a time. Over a connection that carries 2 MB/s, 6 MB
+// do not arrive within two seconds, today or tomorrow, however often they are tried. So the window halves when a
+// publish runs into its time limit, and doubles when one is over soon.
 type window struct {
 	mu    sync.Mutex
 	bytes int // 0 if nothing is bounded

@@ -146,7 +146,7 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 			outcome = node.Untaken
 		case before[item.From].Takes(item.Epoch, item.Offset):
 			if item.Action == node.Schedule {
-				result.Refusal = item.Message.Refusal()
+				result.Refusal = item.Refusal()
 			}
 			if result.Refusal == "" {
 				outcome = s.take(item, request, now, claims)

@@ -59,7 +59,8 @@ func (in *intake) copy() intake {
 	return c
 }
 
-// Upgrade makes the store one that comes from an older deployment, which kept no positions: it waits for their adoption.
+// Upgrade makes the store one that comes from an older deployment, which kept no positions: it waits for their
+// adoption.
 func (s *Store) Upgrade() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

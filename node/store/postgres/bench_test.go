@@ -1,5 +1,3 @@
-//go:build ignore
-
 package postgres_test
 
 import (
@@ -41,28 +39,58 @@ func newBench(b *testing.B, options postgres.Options, changes string) *postgres.
 	}
 	if *backlog > 0 {
 		exec(b, address, fmt.Sprintf(`
-INSERT INTO hanger (id, topic, incarnation, deadline, due_at, message_size, message_headers, message_key, message_value)
+INSERT INTO messages (id, topic, incarnation, deadline, due_at,
+  message_size, message_headers, message_key, message_value)
 SELECT gen_random_uuid(), 'output', gen_random_uuid(), due, due, %[1]d, '[{"trace": "0123456789abcdef"}]', 'key',
   convert_to(repeat('x', %[1]d), 'UTF8')
 FROM (SELECT now() + interval '1 day' + i * interval '10 ms' AS due FROM generate_series(1, %[2]d) AS i
   ORDER BY random()) AS s`, *valueSize, *backlog))
 	}
-	exec(b, address, "VACUUM ANALYZE hanger")
+	exec(b, address, "VACUUM ANALYZE messages")
 	exec(b, address, "CHECKPOINT") // so that none falls into the measurement for what happened before
 	return open(b, address, options)
 }
 
 // newBatch returns n messages that are due, with ids at random.
-func newBatch(n int, value []byte) []node.Insertion {
-	list := make([]node.Insertion, n)
+func newBatch(n int, value []byte) []node.Message {
+	list := make([]node.Message, n)
 	for i := range list {
-		list[i].Message = node.Message{
+		list[i] = node.Message{
 			ID: uuid.NewString(), Topic: "output", Incarnation: uuid.New(), Deadline: time.Now(),
-			Key: []byte("key of it"), Value: value,
+			Origin: node.Origin{Topic: "input", Partition: 7, Offset: int64(i)},
+			Key:    []byte("key of it"), Value: value,
 			Headers: []node.Header{{Name: "trace", Value: []byte("0123456789abcdef")}},
 		}
 	}
 	return list
+}
+
+// benchPartition is a partition of the input that one producer takes in.
+type benchPartition struct {
+	store *postgres.Store
+	at    node.Place
+}
+
+func newPartition(ctx context.Context, s *postgres.Store, number int32) (*benchPartition, error) {
+	p := &benchPartition{s, input()}
+	p.at.Number = number
+	positions, _, err := s.Positions(ctx, []node.Place{p.at})
+	if err == nil {
+		p.at.Position = positions[0]
+	}
+	return p, err
+}
+
+// take takes the next messages in.
+func (p *benchPartition) take(ctx context.Context, list []node.Message, claim bool) error {
+	request := takeOf(p.at, list, claim)
+	request.Hold = 5 * time.Second
+	result, err := p.store.Take(ctx, request)
+	if err == nil && result.Taken != len(list) {
+		err = errors.New(result.Refusal)
+	}
+	p.at.Offset += int64(len(list))
+	return err
 }
 
 // value returns bytes that compress to about a half, as JSON does.
@@ -88,27 +116,26 @@ func BenchmarkCalls(b *testing.B) {
 				took[name] += time.Since(start)
 			}
 			ctx, payload := b.Context(), value(*valueSize)
+			p, err := newPartition(ctx, s, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
 			for b.Loop() {
 				list := newBatch(size, payload)
-				request := node.InsertRequest{Node: owner(), Messages: list}
-				var readied []node.Readied
+				var claimed node.ClaimResult
 				releases, refs := make([]node.Release, size), make([]node.Ref, size)
-				ids := make([]node.MessageID, size)
-				timed("insert", func() error { _, err := s.Insert(ctx, request); return err })
-				timed("duplicate", func() error { _, err := s.Insert(ctx, request); return err })
-				timed("ready", func() (err error) { readied, err = s.Ready(ctx, due(size)); return err })
-				for i, r := range readied {
+				timed("take", func() error { return p.take(ctx, list, false) })
+				timed("duplicate", func() error { return p.take(ctx, list, false) })
+				p.at.Offset -= int64(size)
+				timed("repeated", func() error { return p.take(ctx, list, false) })
+				timed("claim", func() (err error) { claimed, err = s.Claim(ctx, due(size)); return err })
+				for i, r := range claimed.Messages {
 					releases[i].Claim, refs[i] = r.Claim, r.Ref()
-					ids[i] = node.MessageID{ID: r.ID, Topic: r.Topic}
 				}
-				timed("present", func() error { _, err := s.Present(ctx, ids); return err })
-				timed("stuck", func() error { _, err := s.Stuck(ctx, node.StuckRequest{Limit: size}); return err })
+				timed("expired", func() error { _, err := s.Expired(ctx, size); return err })
 				timed("reset", func() error { _, err := s.Reset(ctx, releases); return err })
 				timed("delete", func() error { _, err := s.Delete(ctx, refs); return err })
-				for i := range list {
-					list[i].Readied = true
-				}
-				timed("insert-readied", func() error { _, err := s.Insert(ctx, request); return err })
+				timed("take-claimed", func() error { return p.take(ctx, list, true) })
 				if _, err := s.Delete(ctx, refs); err != nil {
 					b.Fatal(err)
 				}
@@ -127,7 +154,7 @@ func BenchmarkCycle(b *testing.B) {
 			runCycles(b, newBench(b, postgres.Options{}, ""), size, false)
 		})
 	}
-	b.Run("b=500,as readied", func(b *testing.B) {
+	b.Run("b=500,as claimed", func(b *testing.B) {
 		runCycles(b, newBench(b, postgres.Options{}, ""), 500, true)
 	})
 	b.Run("b=500,as through PgBouncer", func(b *testing.B) {
@@ -137,18 +164,18 @@ func BenchmarkCycle(b *testing.B) {
 
 // BenchmarkLayouts compares the schema with others, on which the same statements work.
 func BenchmarkLayouts(b *testing.B) {
-	const drop = "DROP INDEX hanger_waiting; DROP INDEX hanger_ready;"
+	const drop = "DROP INDEX messages_waiting; DROP INDEX messages_claimed;"
 	for _, layout := range []struct{ name, changes string }{
 		{"as it is", ""},
-		{"shorter index", `DROP INDEX hanger_waiting;
-CREATE INDEX hanger_waiting ON hanger (due_at) WHERE readied_at IS NULL`},
-		{"updates in place", drop + `CREATE INDEX hanger_waiting ON hanger (due_at, id, topic);
-ALTER TABLE hanger SET (fillfactor = 50)`},
-		{"fillfactor 85", "ALTER TABLE hanger SET (fillfactor = 85)"},
-		{"without checks", `ALTER TABLE hanger DROP CONSTRAINT hanger_instants_are_finite;
-ALTER TABLE hanger DROP CONSTRAINT hanger_claim_is_whole`},
-		{"pglz", "ALTER TABLE hanger ALTER COLUMN message_value SET COMPRESSION pglz"},
-		{"external", "ALTER TABLE hanger ALTER COLUMN message_value SET STORAGE EXTERNAL"},
+		{"shorter index", `DROP INDEX messages_waiting;
+CREATE INDEX messages_waiting ON messages (topic, due_at) WHERE readied_at IS NULL`},
+		{"updates in place", drop + `CREATE INDEX messages_waiting ON messages (topic, due_at, id);
+ALTER TABLE messages SET (fillfactor = 50)`},
+		{"fillfactor 85", "ALTER TABLE messages SET (fillfactor = 85)"},
+		{"without checks", `ALTER TABLE messages DROP CONSTRAINT messages_instants_are_finite;
+ALTER TABLE messages DROP CONSTRAINT messages_claim_is_whole`},
+		{"pglz", "ALTER TABLE messages ALTER COLUMN message_value SET COMPRESSION pglz"},
+		{"external", "ALTER TABLE messages ALTER COLUMN message_value SET STORAGE EXTERNAL"},
 	} {
 		b.Run(layout.name, func(b *testing.B) {
 			runCycles(b, newBench(b, postgres.Options{}, layout.changes), 500, false)
@@ -162,8 +189,8 @@ func BenchmarkTies(b *testing.B) {
 	const size, batch = 70_000, 500
 	for _, layout := range []struct{ name, changes string }{
 		{"as it is", ""},
-		{"shorter index", `DROP INDEX hanger_waiting;
-CREATE INDEX hanger_waiting ON hanger (due_at) WHERE readied_at IS NULL`},
+		{"shorter index", `DROP INDEX messages_waiting;
+CREATE INDEX messages_waiting ON messages (topic, due_at) WHERE readied_at IS NULL`},
 	} {
 		b.Run(layout.name, func(b *testing.B) {
 			s := newBench(b, postgres.Options{}, layout.changes)
@@ -176,7 +203,7 @@ CREATE INDEX hanger_waiting ON hanger (due_at) WHERE readied_at IS NULL`},
 					for i := range list {
 						list[i].Deadline = deadline
 					}
-					insert(b, s, list)
+					insert(b, s, list, false)
 				}
 				b.StartTimer()
 				for left := size; left > 0; {
@@ -195,7 +222,7 @@ CREATE INDEX hanger_waiting ON hanger (due_at) WHERE readied_at IS NULL`},
 }
 
 // runCycles takes some thousands of messages from insert to delete in each iteration.
-func runCycles(b *testing.B, s *postgres.Store, size int, asReadied bool) {
+func runCycles(b *testing.B, s *postgres.Store, size int, asClaimed bool) {
 	b.Helper()
 	const workers = 2
 	each := 10_000 / size // batches of a producer
@@ -208,16 +235,17 @@ func runCycles(b *testing.B, s *postgres.Store, size int, asReadied bool) {
 		errs := make([]error, 2*workers)
 		for w := range workers {
 			all.Go(func() {
-				for range each {
-					if err := produce(b.Context(), s, newBatch(size, payload), asReadied, &left); err != nil {
-						errs[w] = err
-						left.Store(0)
-						return
-					}
+				p, err := newPartition(b.Context(), s, int32(w))
+				for i := 0; i < each && err == nil; i++ {
+					err = p.produce(b.Context(), newBatch(size, payload), asClaimed, &left)
+				}
+				if err != nil {
+					errs[w] = err
+					left.Store(0)
 				}
 			})
 			all.Go(func() {
-				for left.Load() > 0 && !asReadied {
+				for left.Load() > 0 && !asClaimed {
 					n, took, err := fire(b.Context(), s, size)
 					left.Add(-int64(n))
 					if n > 0 {
@@ -242,35 +270,31 @@ func runCycles(b *testing.B, s *postgres.Store, size int, asReadied bool) {
 	}
 }
 
-// produce inserts a batch. What was inserted as readied it deletes at once, as a node that publishes it does.
-func produce(
-	ctx context.Context, s *postgres.Store, list []node.Insertion, asReadied bool, left *atomic.Int64,
-) error {
-	refs := make([]node.Ref, len(list))
-	for i := range list {
-		list[i].Readied = asReadied
-		refs[i] = list[i].Ref()
-	}
-	_, err := s.Insert(ctx, node.InsertRequest{Node: owner(), Messages: list})
-	if err != nil || !asReadied {
+// produce takes a batch in. What was taken in as claimed it deletes at once, as a node that publishes it does.
+func (p *benchPartition) produce(ctx context.Context, list []node.Message, asClaimed bool, left *atomic.Int64) error {
+	if err := p.take(ctx, list, asClaimed); err != nil || !asClaimed {
 		return err
 	}
+	refs := make([]node.Ref, len(list))
+	for i := range list {
+		refs[i] = list[i].Ref()
+	}
 	left.Add(-int64(len(list)))
-	_, err = s.Delete(ctx, refs)
+	_, err := p.store.Delete(ctx, refs)
 	return err
 }
 
 // fire claims a batch and deletes it.
 func fire(ctx context.Context, s *postgres.Store, size int) (n int, took time.Duration, err error) {
 	start := time.Now()
-	readied, err := s.Ready(ctx, due(size))
+	result, err := s.Claim(ctx, due(size))
 	took = time.Since(start)
-	if err != nil || len(readied) == 0 {
+	if err != nil || len(result.Messages) == 0 {
 		return 0, took, err
 	}
-	refs := make([]node.Ref, len(readied))
-	for i := range readied {
-		refs[i] = readied[i].Ref()
+	refs := make([]node.Ref, len(result.Messages))
+	for i := range result.Messages {
+		refs[i] = result.Messages[i].Ref()
 	}
 	_, err = s.Delete(ctx, refs)
 	return len(refs), took, err

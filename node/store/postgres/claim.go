@@ -141,8 +141,8 @@ func (s *stretches) add(lane string, from marks.Place, until time.Time) {
 	s.lanes, s.froms, s.untils = append(s.lanes, lane), append(s.froms, from), append(s.untils, until)
 }
 
-// claim claims as much on each lane as its share allows beside what is claimed already, and returns the first message of
-// each.
+// claim claims as much on each lane as its share allows beside what is claimed already, and returns the first message
+// of each.
 func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]marks.Place, err error) {
 	limits, bytes := make([]int64, len(on.lanes)), make([]int64, len(on.lanes))
 	dues, ids := make([]time.Time, len(on.lanes)), make([]string, len(on.lanes))

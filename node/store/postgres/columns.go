@@ -138,8 +138,8 @@ func (n *names) add(place int, ref node.Ref) bool {
 	return true
 }
 
-// isStorable reports whether the server can read a name. Statements are not asked for others: they would fail instead of
-// finding nothing.
+// isStorable reports whether the server can read a name. Statements are not asked for others: they would fail instead
+// of finding nothing.
 func isStorable(id node.MessageID) bool { return isText(id.ID) && isText(id.Topic) }
 
 func isText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
@@ -161,6 +161,8 @@ func instant(t time.Time) time.Time {
 }
 
 // expiry returns when a claim that is made now expires.
-func expiry(now time.Time, hold time.Duration) time.Time { return now.Add(hold).Truncate(time.Microsecond) }
+func expiry(now time.Time, hold time.Duration) time.Time {
+	return now.Add(hold).Truncate(time.Microsecond)
+}
 
 func uuidOf(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -18,6 +19,27 @@ func Statements() map[string]string {
 		"claim": claimStatement, "look": lookStatement, "delete": deleteStatement, "expired": expiredStatement,
 		"reset": resetStatement,
 	}
+}
+
+// UseMarks makes s look for what is due, and for what has expired, from marks that lie at an instant, as it does once a
+// look from the beginning is dear.
+func UseMarks(s *Store, lanes []string, at time.Time) {
+	s.waiting.use(lanes, nil, at, time.Now())
+	s.expired.use([]string{""}, nil, at, time.Now())
+}
+
+// Marks returns on how many lanes, that of expired claims included, marks are used.
+func Marks(s *Store) (n int) {
+	for _, l := range []*looks{&s.waiting, &s.expired} {
+		l.mu.Lock()
+		for _, set := range l.sets {
+			if set.Used() {
+				n++
+			}
+		}
+		l.mu.Unlock()
+	}
+	return n
 }
 
 // Run executes a statement as the calls of s do, and returns its rows, of one text each.

@@ -1,5 +1,3 @@
-//go:build ignore
-
 package postgres_test
 
 import (
@@ -30,7 +28,6 @@ var dead = flag.String("dead", "200000", "numbers of messages that die under the
 type held struct {
 	t    testing.TB
 	conn *pgx.Conn
-	ctx  context.Context
 }
 
 // newHeld returns a connection with the settings of the store, to a new schema.
@@ -42,7 +39,7 @@ func newHeld(t testing.TB) (h *held, address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pooled.Release)
-	return &held{t, pooled.Conn(), t.Context()}, address
+	return &held{t, pooled.Conn()}, address
 }
 
 // hold opens a transaction that sees what is there now, and goes on seeing it until the test ends.
@@ -64,7 +61,7 @@ func hold(t testing.TB, address string) (release func()) {
 
 func (h *held) exec(statement string, arguments ...any) int {
 	h.t.Helper()
-	tag, err := h.conn.Exec(h.ctx, statement, arguments...)
+	tag, err := h.conn.Exec(h.t.Context(), statement, arguments...)
 	if err != nil {
 		h.t.Fatalf("%s: %v", statement, err)
 	}
@@ -105,13 +102,13 @@ UPDATE messages SET readied_at = clock_timestamp(), readied_by = gen_random_uuid
 // claim claims on the lane "output" and returns the ids.
 func (h *held) claim(limit int, from, until time.Time) []string {
 	h.t.Helper()
-	rows, err := h.conn.Query(h.ctx, postgres.Looks()["claim"], uuid.New(), int64(5_000_000), []string{"output"},
-		[]int{limit}, []int{8 << 20}, []time.Time{from}, []string{""}, []time.Time{until})
+	rows, err := h.conn.Query(h.t.Context(), postgres.Statements()["claim"], uuid.New(), int64(5_000_000),
+		[]string{"output"}, []int{limit}, []int{8 << 20}, []time.Time{from}, []string{""}, []time.Time{until})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id string, err error) {
-		return id, row.Scan(&id, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil)
+		return id, row.Scan(&id, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil)
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -151,7 +148,7 @@ ON CONFLICT (id, topic) DO NOTHING`, now, batch)
 		if len(ids) != batch {
 			b.Fatalf("%d messages claimed, want %d", len(ids), batch)
 		}
-		timed("expired", func() { h.exec(postgres.Looks()["expired"], mark, 100) })
+		timed("expired", func() { h.exec(postgres.Statements()["expired"], mark, now, 100) })
 		timed("delete", func() { h.exec("DELETE FROM messages WHERE id = ANY ($1)", ids) })
 	}
 	for b.Loop() {
@@ -218,7 +215,8 @@ func BenchmarkPositionsHeld(b *testing.B) {
 		return fmt.Sprintf("DO $$ BEGIN FOR i IN 1..%d LOOP %s COMMIT; END LOOP; END $$", n, steps)
 	}
 	const update = "UPDATE updated SET next_offset = next_offset + 1 WHERE topic_id = %[1]s AND partition = 0"
-	const appendTurn = `INSERT INTO positions SELECT topic_id, partition, turn + 1, epoch, next_offset + 1 FROM positions
+	const appendTurn = `
+INSERT INTO positions SELECT topic_id, partition, turn + 1, epoch, next_offset + 1 FROM positions
   WHERE topic_id = %[1]s AND partition = 0 ORDER BY turn DESC LIMIT 1;
 DELETE FROM positions WHERE (topic_id, partition, turn) = (SELECT topic_id, partition, turn - 1 FROM positions
   WHERE topic_id = %[1]s AND partition = 0 ORDER BY turn DESC LIMIT 1);`

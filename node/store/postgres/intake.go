@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -53,7 +54,7 @@ func (s *Store) Bind(ctx context.Context, request node.BindRequest) (node.Bound,
 }
 
 // errNoStore is the error of a database that somebody has changed by hand.
-var errNoStore = fmt.Errorf("the table store has no row: %w", pgx.ErrNoRows)
+var errNoStore = errors.New("the table store has lost its one row, which \"chronos migrate up\" made")
 
 // Positions implements node.Store.
 func (s *Store) Positions(ctx context.Context, places []node.Place) ([]node.Position, node.State, error) {
@@ -117,7 +118,7 @@ type positionsRead struct {
 func (r *positionsRead) restart(n int) { r.found, r.state = make([]foundPosition, n), node.State{} }
 
 func (r *positionsRead) step(of moves) step {
-	return step{statement: positionsStatement, arguments: []any{of.topics, of.numbers}, read: func(rows pgx.Rows) error {
+	read := func(rows pgx.Rows) error {
 		var place int
 		p := foundPosition{found: true}
 		err := rows.Scan(&place, &p.turn, &p.Epoch, &p.Offset)
@@ -125,7 +126,8 @@ func (r *positionsRead) step(of moves) step {
 			r.found[place-1] = p
 		}
 		return err
-	}}
+	}
+	return step{statement: positionsStatement, arguments: []any{of.topics, of.numbers}, read: read}
 }
 
 // sortedPlaces returns places in the order in which partitions are locked, each partition once.

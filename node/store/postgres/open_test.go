@@ -1,5 +1,3 @@
-//go:build ignore
-
 package postgres_test
 
 import (
@@ -7,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,12 +97,15 @@ func TestSettings(t *testing.T) {
 				"synchronous_commit":    "on",
 				"statement_timeout":     "8s",
 				"lock_timeout":          "7s",
-				"enable_seqscan":        "off",
-				"enable_bitmapscan":     "off",
-				"random_page_cost":      "1.1",
-				"jit":                   "off",
-				"TimeZone":              "UTC",
-				"application_name":      "chronos",
+
+				"idle_in_transaction_session_timeout": "10s",
+
+				"enable_seqscan":    "off",
+				"enable_bitmapscan": "off",
+				"random_page_cost":  "1.1",
+				"jit":               "off",
+				"TimeZone":          "UTC",
+				"application_name":  "chronos",
 			} {
 				got, err := postgres.Run(t.Context(), s, "SELECT current_setting($1)", setting)
 				if err != nil || got[0] != want {
@@ -116,12 +118,12 @@ func TestSettings(t *testing.T) {
 			list[0].ID = "𐍈\\'"
 			list[0].Key, list[0].Value = []byte{0, '\\', 0xff, '\''}, []byte{}
 			list[0].Deadline = time.Date(1, 1, 1, 0, 0, 0, 1000, time.UTC)
-			insert(t, s, list)
-			readied, err := s.Ready(t.Context(), due(1))
-			if err != nil || len(readied) != 1 {
-				t.Fatalf("%d messages, error %v", len(readied), err)
+			insert(t, s, list, false)
+			result, err := s.Claim(t.Context(), due(1))
+			if err != nil || len(result.Messages) != 1 {
+				t.Fatalf("%d messages, error %v", len(result.Messages), err)
 			}
-			got := readied[0]
+			got := result.Messages[0]
 			if got.ID != list[0].ID || got.Deadline != list[0].Deadline || string(got.Key) != string(list[0].Key) ||
 				got.Value == nil || len(got.Value) != 0 || time.Since(got.Claim.ReadiedAt).Abs() > time.Hour {
 				t.Errorf("got %+v, want %+v", got, list[0])
@@ -150,45 +152,51 @@ func TestEncoding(t *testing.T) {
 }
 
 // What the server refuses for a reason that the store doesn't know is found and refused alone, wherever it is in
-// the batch.
+// the batch: each take ends before the first such message, and has taken in those before it.
 func TestIsolation(t *testing.T) {
 	for name, pooled := range map[string]bool{"direct": false, "as through PgBouncer": true} {
 		t.Run(name, func(t *testing.T) {
 			address := newSchema(t, newDatabase(t))
 			exec(t, address, `
-ALTER TABLE hanger ADD CONSTRAINT no_poison CHECK (message_key <> 'poison');
-ALTER TABLE hanger ADD CONSTRAINT no_division CHECK (message_key <> 'zero' OR 1 / length(message_value) > 0)`)
+ALTER TABLE messages ADD CONSTRAINT no_poison CHECK (message_key <> 'poison');
+ALTER TABLE messages ADD CONSTRAINT no_division CHECK (message_key <> 'zero' OR 1 / length(message_value) > 0)`)
 			s := open(t, address, postgres.Options{PgBouncer: pooled})
 			list := messages(500)
-			insert(t, s, list[100:110])
-			for i := 105; i < 110; i++ {
-				list[i].Incarnation[0]++ // another one
-			}
-			want := make([]node.InsertOutcome, len(list))
-			for i := range list {
-				list[i].Readied = i%2 == 0
-				want[i] = node.Inserted
-				if i >= 105 && i < 110 {
-					want[i] = node.Duplicate
-				}
-			}
-			for _, i := range []int{0, 1, 99, 250, 499} {
+			insert(t, s, list[100:110], false)
+			poison := []int{0, 1, 99, 250, 251, 499}
+			for _, i := range poison {
 				list[i].Key = []byte("poison")
-				want[i] = node.Refused
 			}
 			list[251].Key, list[251].Value = []byte("zero"), []byte{}
-			want[251] = node.Refused
-			for i, result := range insert(t, s, list) {
-				if result.Outcome != want[i] {
-					t.Errorf("message %d: %+v, want outcome %d", i, result, want[i])
+			request, done := takeOf(input(), list, true), []int{}
+			for i := range request.Items {
+				request.Items[i].Offset += 10
+			}
+			for {
+				result, err := s.Take(t.Context(), request)
+				if err != nil {
+					t.Fatal(err)
 				}
-				if (result.Reason != "") != (want[i] == node.Refused) {
-					t.Errorf("message %d has the reason %q", i, result.Reason)
+				if result.Positions[0].Offset != 10+int64(result.Taken) {
+					t.Fatalf("%d taken, position %+v", result.Taken, result.Positions[0])
 				}
-				claimed := want[i] == node.Inserted && list[i].Readied && (i < 100 || i >= 110)
-				if (result.Claim != node.Claim{}) != claimed {
-					t.Errorf("message %d has the claim %+v", i, result.Claim)
+				for i, r := range result.Results {
+					want := i < 100 || i >= 110
+					if request.Items[i].Action == node.Pass {
+						continue
+					}
+					if r.Outcome != node.Scheduled || (r.Claim != node.Claim{}) != want {
+						t.Fatalf("message %d: %+v", i, r)
+					}
 				}
+				if result.Refusal == "" {
+					break
+				}
+				done = append(done, result.Taken)
+				request.Items[result.Taken].Action, request.Items[result.Taken].Message = node.Pass, node.Message{}
+			}
+			if !slices.Equal(done, poison) {
+				t.Errorf("refused were %v, want %v", done, poison)
 			}
 			if n := len(dump(t, connect(t, address))); n != 494 {
 				t.Errorf("%d rows, want 494", n)
@@ -200,9 +208,7 @@ ALTER TABLE hanger ADD CONSTRAINT no_division CHECK (message_key <> 'zero' OR 1 
 // A name that the table cannot hold is not there, in every call, and disturbs no other.
 func TestNamesThatCannotBe(t *testing.T) {
 	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
-	list := messages(1)
-	list[0].Readied = true
-	claim := insert(t, s, list)[0].Claim
+	claim := insert(t, s, messages(1), true)[0].Claim
 	for _, name := range []node.MessageID{
 		{ID: "a\x00b", Topic: "output"},
 		{ID: "\xff", Topic: "output"},
@@ -212,13 +218,13 @@ func TestNamesThatCannotBe(t *testing.T) {
 	} {
 		odd := claim
 		odd.ID, odd.Topic = name.ID, name.Topic
-		present, err1 := s.Present(t.Context(), []node.MessageID{name, {ID: claim.ID, Topic: claim.Topic}, name})
-		reset, err2 := s.Reset(t.Context(), []node.Release{{Claim: odd}})
-		deleted, err3 := s.Delete(t.Context(), []node.Ref{odd.Ref, odd.Ref})
+		reset, err1 := s.Reset(t.Context(), []node.Release{{Claim: odd}})
+		deleted, err2 := s.Delete(t.Context(), []node.Ref{odd.Ref, odd.Ref})
+		_, err3 := s.Claim(t.Context(), node.ClaimRequest{Lanes: []node.Share{{Lane: name.Topic, Limit: 1, Bytes: 1}}})
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatalf("%q: %v", name, err)
 		}
-		if got := fmt.Sprint(present, reset, deleted); got != "[false true false] [false] [false false]" {
+		if got := fmt.Sprint(reset, deleted); got != "[false] [false false]" {
 			t.Errorf("%q: %s", name, got)
 		}
 	}
@@ -234,19 +240,20 @@ func TestBrokenRow(t *testing.T) {
 	s := open(t, address, postgres.Options{Report: func(err error) { told = append(told, err) }})
 	silent := open(t, address, postgres.Options{})
 	list := messages(3)
-	insert(t, s, list)
+	insert(t, s, list, false)
 	exec(t, address, fmt.Sprintf(
-		`UPDATE hanger SET message_headers = '{"not": "an array"}' WHERE id = '%s'`, list[1].ID))
+		`UPDATE messages SET message_headers = '{"not": "an array"}' WHERE id = '%s'`, list[1].ID))
 	for _, s := range []*postgres.Store{s, silent} {
-		readied, err := s.Ready(t.Context(), due(10))
-		if err != nil || len(readied) != 2 || readied[0].ID != list[0].ID || readied[1].ID != list[2].ID {
-			t.Fatalf("readied %+v, error %v", readied, err)
+		result, err := s.Claim(t.Context(), due(10))
+		got := result.Messages
+		if err != nil || len(got) != 2 || got[0].ID != list[0].ID || got[1].ID != list[2].ID {
+			t.Fatalf("claimed %+v, error %v", got, err)
 		}
-		stuck, err := s.Stuck(t.Context(), node.StuckRequest{Limit: 10})
-		if err != nil || len(stuck) != 3 {
-			t.Fatalf("stuck %+v, error %v", stuck, err)
+		expired, err := s.Expired(t.Context(), 10)
+		if err != nil || len(expired) != 3 {
+			t.Fatalf("expired %+v, error %v", expired, err)
 		}
-		for _, claim := range stuck {
+		for _, claim := range expired {
 			if reset, err := s.Reset(t.Context(), []node.Release{{Claim: claim}}); err != nil || !reset[0] {
 				t.Fatalf("reset %v, error %v", reset, err)
 			}
@@ -257,7 +264,7 @@ func TestBrokenRow(t *testing.T) {
 	}
 	// What cannot be read back at all cannot be put there.
 	for _, change := range []string{"deadline = 'infinity'", "due_at = '-infinity'", "readied_at = now()"} {
-		_, err := connect(t, address).Exec(t.Context(), "UPDATE hanger SET "+change)
+		_, err := connect(t, address).Exec(t.Context(), "UPDATE messages SET "+change)
 		if err == nil {
 			t.Errorf("the table accepts %s", change)
 		}

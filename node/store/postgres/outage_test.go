@@ -1,5 +1,3 @@
-//go:build ignore
-
 package postgres_test
 
 import (
@@ -21,7 +19,7 @@ import (
 
 const (
 	// limit is the time limit of calls that are to fail.
-	limit = time.Second
+	limit = 2 * time.Second
 
 	// slack is what a busy machine may add to a time limit.
 	slack = time.Second
@@ -30,10 +28,10 @@ const (
 func owner() uuid.UUID { return uuid.UUID{0: 0xa1, 6: 0x40, 8: 0x80, 15: 1} }
 
 // messages returns n messages that are due.
-func messages(n int) []node.Insertion {
-	list := make([]node.Insertion, n)
+func messages(n int) []node.Message {
+	list := make([]node.Message, n)
 	for i := range list {
-		list[i].Message = node.Message{
+		list[i] = node.Message{
 			ID: fmt.Sprintf("message-%06d", i), Topic: "output", Incarnation: uuid.New(),
 			Deadline: time.Date(2025, 6, 1, 12, 0, 0, i*1000, time.UTC),
 			Key:      []byte("key"), Value: []byte("value"),
@@ -42,18 +40,48 @@ func messages(n int) []node.Insertion {
 	return list
 }
 
-// due asks for at most n messages that are due.
-func due(n int) node.ReadyRequest {
-	return node.ReadyRequest{Node: owner(), Until: time.Now(), Limit: n, Bytes: 1 << 30}
+// due asks for at most n messages that are due. The claims on them are expired from the start.
+func due(n int) node.ClaimRequest {
+	return node.ClaimRequest{
+		Node: owner(), Until: time.Now(), Lanes: []node.Share{{Lane: "output", Limit: n, Bytes: 1 << 30}},
+	}
 }
 
-func insert(t testing.TB, s *postgres.Store, list []node.Insertion) []node.InsertResult {
-	t.Helper()
-	results, err := s.Insert(t.Context(), node.InsertRequest{Node: owner(), Messages: list})
-	if err != nil {
-		t.Fatal(err)
+// input is the beginning of the partition that messages come from.
+func input() node.Place {
+	return node.Place{Partition: node.Partition{Topic: "input", TopicID: uuid.UUID{15: 1}, Number: 1}}
+}
+
+// takeOf returns the take of messages as the records of a partition from place on.
+func takeOf(place node.Place, list []node.Message, claim bool) node.TakeRequest {
+	request := node.TakeRequest{Node: owner(), From: []node.Place{place}}
+	for i, m := range list {
+		request.Items = append(request.Items, node.Item{
+			Epoch: place.Epoch, Offset: place.Offset + int64(i), Action: node.Schedule, Message: m, Claim: claim,
+		})
 	}
-	return results
+	return request
+}
+
+// take takes messages in as the next records of the input.
+func take(ctx context.Context, s *postgres.Store, list []node.Message, claim bool) (node.TakeResult, error) {
+	place := input()
+	positions, _, err := s.Positions(ctx, []node.Place{place})
+	if err != nil {
+		return node.TakeResult{}, err
+	}
+	place.Position = positions[0]
+	return s.Take(ctx, takeOf(place, list, claim))
+}
+
+// insert takes messages in, all of which the store has to accept.
+func insert(t testing.TB, s *postgres.Store, list []node.Message, claim bool) []node.ItemResult {
+	t.Helper()
+	result, err := take(t.Context(), s, list, claim)
+	if err != nil || result.Refusal != "" || result.Taken != len(list) || result.Refused[0] {
+		t.Fatalf("take %d of %d messages: refusal %q, error %v", result.Taken, len(list), result.Refusal, err)
+	}
+	return result.Results
 }
 
 // calls are all calls of a store, on messages that are there or not.
@@ -61,24 +89,32 @@ func calls(s *postgres.Store) map[string]func(context.Context) error {
 	m := messages(1)[0]
 	claim := node.Claim{Ref: m.Ref(), ReadiedAt: m.Deadline, ReadiedBy: owner()}
 	return map[string]func(context.Context) error{
-		"Insert": func(ctx context.Context) error {
-			_, err := s.Insert(ctx, node.InsertRequest{Node: owner(), Messages: []node.Insertion{m}})
+		"Bind": func(ctx context.Context) error {
+			_, err := s.Bind(ctx, node.BindRequest{Cluster: "cluster", Group: "group"})
 			return err
 		},
-		"Present": func(ctx context.Context) error {
-			_, err := s.Present(ctx, []node.MessageID{{ID: m.ID, Topic: m.Topic}})
+		"Positions": func(ctx context.Context) error {
+			_, _, err := s.Positions(ctx, []node.Place{input()})
 			return err
 		},
-		"Ready": func(ctx context.Context) error {
-			_, err := s.Ready(ctx, node.ReadyRequest{Node: owner(), Limit: 1, Bytes: 1})
+		"Take": func(ctx context.Context) error {
+			_, err := s.Take(ctx, takeOf(input(), []node.Message{m}, true))
+			return err
+		},
+		"CatchUp": func(ctx context.Context) error {
+			_, err := s.CatchUp(ctx, node.CatchUpRequest{Lineage: 1})
+			return err
+		},
+		"Claim": func(ctx context.Context) error {
+			_, err := s.Claim(ctx, node.ClaimRequest{Lanes: []node.Share{{Lane: "output", Limit: 1, Bytes: 1}}})
 			return err
 		},
 		"Delete": func(ctx context.Context) error {
 			_, err := s.Delete(ctx, []node.Ref{claim.Ref})
 			return err
 		},
-		"Stuck": func(ctx context.Context) error {
-			_, err := s.Stuck(ctx, node.StuckRequest{Limit: 1})
+		"Expired": func(ctx context.Context) error {
+			_, err := s.Expired(ctx, 1)
 			return err
 		},
 		"Reset": func(ctx context.Context) error {
@@ -122,7 +158,7 @@ func recovers(t *testing.T, s *postgres.Store, failures int) {
 	t.Helper()
 	start := time.Now()
 	for failed := 0; ; failed++ {
-		_, err := s.Stuck(t.Context(), node.StuckRequest{Limit: 1})
+		_, err := s.Expired(t.Context(), 1)
 		if err == nil {
 			break
 		}
@@ -211,7 +247,7 @@ func TestServerGone(t *testing.T) {
 	s := open(t, address, postgres.Options{Timeout: limit})
 	warm(t, s)
 	network.silence()
-	if _, err := s.Stuck(t.Context(), node.StuckRequest{Limit: 1}); !isTimeout(err) {
+	if _, err := s.Expired(t.Context(), 1); !isTimeout(err) {
 		t.Fatalf("error %v, want a time-out", err)
 	}
 	recovers(t, s, 0)
@@ -229,8 +265,17 @@ func TestTableLocked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address := newSchema(t, newDatabase(t))
 			s := open(t, address, postgres.Options{Timeout: limit, PgBouncer: pooled})
+			var all sync.WaitGroup // so that no connection has to be made in the time of a call that is to fail
+			for _, call := range calls(s) {
+				all.Go(func() {
+					if err := call(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
 			lock := begin(t, address)
-			if _, err := lock.tx.Exec(t.Context(), "LOCK TABLE hanger"); err != nil {
+			if _, err := lock.tx.Exec(t.Context(), "LOCK TABLE messages, partitions, positions, store"); err != nil {
 				t.Fatal(err)
 			}
 			fails(t, s, func(err error) bool {
@@ -261,7 +306,7 @@ func TestStatementTooLong(t *testing.T) {
 	}
 }
 
-// A node that stops in the middle of the answer to a Ready has not claimed anything yet, and locks what it asked
+// A node that stops in the middle of the answer to a Claim has not claimed anything yet, and locks what it asked
 // for. The server ends its session, so that its peers get the messages.
 func TestReaderStops(t *testing.T) {
 	direct := newSchema(t, newDatabase(t))
@@ -271,8 +316,8 @@ func TestReaderStops(t *testing.T) {
 	for i := range list {
 		list[i].Value = []byte(strings.Repeat(fmt.Sprintf("%016x", i), 1<<16))
 	}
-	insert(t, peer, list)
-	exec(t, direct, "ALTER TABLE hanger ALTER COLUMN message_value SET STORAGE EXTERNAL")
+	insert(t, peer, list, false)
+	exec(t, direct, "ALTER TABLE messages ALTER COLUMN message_value SET STORAGE EXTERNAL")
 
 	stopped := open(t, address, postgres.Options{Timeout: limit, ApplicationName: "stopped"})
 	works(t, stopped)
@@ -280,7 +325,7 @@ func TestReaderStops(t *testing.T) {
 	request := due(100)
 	done := make(chan error, 1)
 	go func() {
-		_, err := stopped.Ready(t.Context(), request)
+		_, err := stopped.Claim(t.Context(), request)
 		done <- err
 	}()
 	watch := connect(t, direct)
@@ -297,11 +342,11 @@ WHERE application_name = 'stopped' AND datname = current_database() AND wait_eve
 	}
 	claimed := 0
 	for end := time.Now().Add(patience); claimed < len(list); {
-		readied, err := peer.Ready(t.Context(), request)
+		result, err := peer.Claim(t.Context(), request)
 		if err != nil {
 			t.Fatal(err)
 		}
-		claimed += len(readied)
+		claimed += len(result.Messages)
 		if time.Now().After(end) {
 			t.Fatalf("the peer has got %d of %d messages", claimed, len(list))
 		}
@@ -312,9 +357,9 @@ WHERE application_name = 'stopped' AND datname = current_database() AND wait_eve
 func TestDeadlock(t *testing.T) {
 	address := newSchema(t, newDatabase(t))
 	s := open(t, address, postgres.Options{})
-	list := messages(2)
 	for range 20 {
-		insert(t, s, list)
+		list := messages(2)
+		insert(t, s, list, false)
 		other := begin(t, address)
 		other.Claim(list[1].Ref(), owner())
 		done := make(chan error, 1)
@@ -327,7 +372,7 @@ func TestDeadlock(t *testing.T) {
 		}()
 		// The one that waits first looks for a deadlock first, after a second.
 		awaitWaiter(t, other.watch, other.tx.Conn())
-		_, err := other.tx.Exec(t.Context(), "UPDATE hanger SET due_at = due_at WHERE id = $1", list[0].ID)
+		_, err := other.tx.Exec(t.Context(), "UPDATE messages SET due_at = due_at WHERE id = $1", list[0].ID)
 		if err != nil { // on a very slow machine there was none yet
 			other.Rollback()
 		} else {

@@ -1,5 +1,3 @@
-//go:build ignore
-
 package postgres_test
 
 import (
@@ -43,41 +41,71 @@ func (p *plan) scans(locked bool) (list []string) {
 	return list
 }
 
-// ways is how each statement has to read the table.
+// ways is how each statement has to read the tables.
 func ways() map[string][]string {
 	return map[string][]string{
-		"insert":  nil,
-		"lookup":  {"Index Scan hanger_pkey"},
-		"present": {"Index Only Scan hanger_pkey"},
-		"ready":   {"Index Scan hanger_waiting", "Tid Scan"},
-		"delete":  {"Index Scan hanger_pkey"},
-		"stuck":   {"Index Scan hanger_ready"},
-		"reset":   {"Index Scan hanger_pkey"},
+		"lock_partitions": {"Index Scan partitions_pkey"},
+		"positions":       {"Index Scan Backward positions_pkey"},
+		"lock_messages":   {"Index Scan messages_pkey"},
+		"state":           {"Index Scan store_pkey", "Index Only Scan of all of partitions_marked"},
+		"insert":          nil,
+		"move":            nil,
+		"forget":          {"Index Scan positions_pkey", "Tid Scan"},
+		"mark":            {"Index Scan partitions_pkey"},
+		"lock_store":      {"Index Scan store_pkey"},
+		"bind":            {"Index Scan store_pkey"},
+		"begin_lineage":   {"Index Scan store_pkey"},
+		"add_partitions":  nil,
+		"add_positions":   {"Index Only Scan positions_pkey"},
+		"lock_all":        {"Index Scan of all of partitions_pkey"},
+		"count":           {"Index Only Scan partitions_pkey"},
+		"claim": {
+			"Index Scan store_pkey", "Index Only Scan of all of partitions_marked",
+			"Index Scan messages_waiting", "Tid Scan",
+		},
+		"look":    {"Index Only Scan messages_waiting"},
+		"delete":  {"Index Scan messages_pkey"},
+		"expired": {"Index Scan messages_claimed"},
+		"reset":   {"Index Scan messages_pkey"},
 	}
 }
 
-// arguments are those of each statement for a batch of n messages.
+// arguments are those of each statement for a batch of n messages, partitions or lanes.
 func arguments(n int) map[string][]any {
 	ids, topics := make([]string, n), make([]string, n)
 	uuids := make([]pgtype.UUID, n)
 	times := make([]time.Time, n)
 	headers := make([]string, n)
+	numbers := make([]int64, n)
 	for i := range n {
-		ids[i], topics[i], headers[i] = fmt.Sprint("id ", i), "topic", "[]"
+		ids[i], topics[i], headers[i] = fmt.Sprint("id ", i), fmt.Sprint("topic ", i%10), "[]"
 		uuids[i] = pgtype.UUID{Bytes: uuid.UUID{0: byte(i >> 8), 1: byte(i)}, Valid: true}
 		times[i] = time.Now()
 	}
 	return map[string][]any{
+		"lock_partitions": {uuids, numbers},
+		"positions":       {uuids, numbers},
+		"lock_messages":   {ids, topics},
+		"state":           nil,
 		"insert": {
-			uuids[0], ids, topics, uuids, times, make([]bool, n), make([]int32, n), headers,
-			make([][]byte, n), make([][]byte, n),
+			uuids[0], times[0], times[0], ids, topics, uuids, times, make([]bool, n), topics, numbers, numbers,
+			make([]int32, n), headers, make([][]byte, n), make([][]byte, n),
 		},
-		"lookup":  {ids, topics},
-		"present": {ids, topics},
-		"ready":   {uuids[0], time.Now(), n, 8 << 20},
-		"delete":  {ids, topics, uuids},
-		"stuck":   {int64(5_000_000), n},
-		"reset":   {ids, topics, uuids, times, uuids, times},
+		"move":           {uuids, numbers, numbers, numbers, numbers},
+		"forget":         {uuids, numbers, numbers},
+		"mark":           {uuids, numbers, numbers},
+		"lock_store":     nil,
+		"bind":           {"cluster", "group", false},
+		"begin_lineage":  {int64(2), int64(0)},
+		"add_partitions": {uuids, numbers, topics},
+		"add_positions":  {uuids, numbers, numbers, numbers},
+		"lock_all":       nil,
+		"count":          nil,
+		"claim":          {uuids[0], int64(5_000_000), topics, numbers, numbers, times, topics, times},
+		"look":           {topics, times, times},
+		"delete":         {ids, topics, uuids},
+		"expired":        {times[0], times[0], n},
+		"reset":          {ids, topics, uuids, times, uuids, times, make([]bool, n)},
 	}
 }
 
@@ -88,24 +116,28 @@ func TestPlans(t *testing.T) {
 	address := newSchema(t, newDatabase(t))
 	fill := func(rows int) string {
 		return fmt.Sprintf(`
-INSERT INTO hanger SELECT i::text, 'topic', gen_random_uuid(), due, due, ready, CASE WHEN ready IS NOT NULL
-  THEN gen_random_uuid() END, 10, '[]', NULL, 'ten bytes.'
+INSERT INTO messages (id, topic, incarnation, deadline, due_at, readied_at, readied_by, expires_at,
+  message_size, message_headers)
+SELECT i::text, 'topic ' || i %% 10, gen_random_uuid(), due, due, ready,
+  CASE WHEN ready IS NOT NULL THEN gen_random_uuid() END, ready + interval '5 s', 10, '[]'
 FROM (SELECT i, now() + i * interval '1 ms' AS due, CASE WHEN i %% 50 = 0 THEN now() END AS ready
-  FROM generate_series(1, %d) AS i) AS s`, rows)
+  FROM generate_series(1, %[1]d) AS i) AS s;
+INSERT INTO partitions SELECT gen_random_uuid(), i, 'input' FROM generate_series(1, %[1]d / 10) AS i;
+INSERT INTO positions SELECT topic_id, partition, 7, 0, 0 FROM partitions`, rows)
 	}
+	const analyze = "VACUUM ANALYZE messages; VACUUM ANALYZE partitions; VACUUM ANALYZE positions"
+	const empty = "DELETE FROM messages; DELETE FROM partitions; DELETE FROM positions"
 	for _, state := range []struct{ name, statements string }{
 		{"new", ""},
-		{"found empty", "VACUUM ANALYZE hanger"},
-		{"filled unnoticed", fill(100_000)},
-		{"large", "VACUUM ANALYZE hanger"},
-		{"emptied unnoticed", "DELETE FROM hanger"},
-		{"found emptied", "VACUUM ANALYZE hanger"},
-		{"found small", "TRUNCATE hanger;" + fill(3) + "; ANALYZE hanger"},
+		{"found empty", analyze},
+		{"filled unnoticed", fill(50_000)},
+		{"large", analyze},
+		{"emptied unnoticed", empty},
+		{"found emptied", analyze},
+		{"found small", fill(30) + ";" + analyze},
 	} {
-		if state.statements != "" {
-			for statement := range strings.SplitSeq(state.statements, ";") {
-				exec(t, address, statement)
-			}
+		for statement := range strings.SplitSeq(state.statements, ";") {
+			exec(t, address, statement)
 		}
 		t.Run(state.name, func(t *testing.T) {
 			pooled := open(t, address, postgres.Options{PgBouncer: true})
@@ -119,9 +151,12 @@ FROM (SELECT i, now() + i * interval '1 ms' AS due, CASE WHEN i %% 50 = 0 THEN n
 				if _, err := conn.Exec(t.Context(), "PREPARE "+name+" AS "+statement); err != nil {
 					t.Fatal(err)
 				}
-				nulls := strings.Repeat(", NULL", len(arguments(1)[name]))[2:]
+				execute := "EXPLAIN (FORMAT JSON) EXECUTE " + name
+				if n := len(arguments(1)[name]); n > 0 {
+					execute += " (" + strings.Repeat("NULL, ", n-1) + "NULL)"
+				}
 				var kept []byte
-				err := conn.QueryRow(t.Context(), "EXPLAIN (FORMAT JSON) EXECUTE "+name+" ("+nulls+")").Scan(&kept)
+				err := conn.QueryRow(t.Context(), execute).Scan(&kept)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -19,11 +19,11 @@
 //
 // # What an answer rests on
 //
-// A commit waits for the synchronous standby, if there is one, and can be cancelled while it waits. Then it has happened
-// here, where everybody sees it, and perhaps not there. So an answer that rests on what somebody else has committed
-// waits as well: a take locks its partitions, which is written to the log, even if it has nothing else to write; and
-// a delete or a reset that finds nothing writes an empty message to the log before it says so. Positions and Expired
-// do not wait: nothing rests on what they say before a take or a reset has confirmed it.
+// A commit waits for the synchronous standby, if there is one, and can be cancelled while it waits. Then it has
+// happened here, where everybody sees it, and perhaps not there. So an answer that rests on what somebody else has
+// committed waits as well: a take locks its partitions, which is written to the log, even if it has nothing else to
+// write; and a delete or a reset that finds nothing writes an empty message to the log before it says so. Positions and
+// Expired do not wait: nothing rests on what they say before a take or a reset has confirmed it.
 //
 // # Time limits
 //

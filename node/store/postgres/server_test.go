@@ -214,7 +214,8 @@ func (s *session) Delete(ref node.Ref) {
 // Claim implements storetest.Session.
 func (s *session) Claim(ref node.Ref, owner uuid.UUID) {
 	s.t.Helper()
-	s.exec(`UPDATE messages SET (readied_at, readied_by, expires_at) = (SELECT now, $4::uuid, now FROM clock_timestamp() AS now)
+	s.exec(`UPDATE messages SET
+  (readied_at, readied_by, expires_at) = (SELECT now, $4::uuid, now FROM clock_timestamp() AS now)
 WHERE id = $1 AND topic = $2 AND incarnation = $3`, ref.ID, ref.Topic, ref.Incarnation, owner)
 }
 

@@ -117,7 +117,8 @@ func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset [
 		due = append(due, pgtype.Timestamptz{Time: instant(r.Due), Valid: !r.Due.IsZero()})
 		unsent = append(unsent, r.Unsent)
 	}
-	return end, n.execute(ctx, s, reset, resetStatement, n.ids, n.topics, n.incarnations, readiedAt, readiedBy, due, unsent)
+	return end, n.execute(ctx, s, reset, resetStatement,
+		n.ids, n.topics, n.incarnations, readiedAt, readiedBy, due, unsent)
 }
 
 // Expired implements node.Store. It keeps marks like Claim, on one lane that has no name.
@@ -136,54 +137,65 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 		return nil, err
 	}
 	lanes := []string{""}
-	var now time.Time
-	look := func(ctx context.Context, limit int, from, until time.Time, statements ...step) (list []node.Claim, err error) {
-		steps := append(statements,
-			step{statement: clockStatement, read: func(rows pgx.Rows) error { return rows.Scan(&now) }},
-			step{statement: expiredStatement, arguments: []any{from, until, limit}, read: func(rows pgx.Rows) error {
-				var c node.Claim
-				err := rows.Scan(&c.ID, &c.Topic, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
-				c.ReadiedAt, c.Expires = c.ReadiedAt.UTC(), c.Expires.UTC()
-				list = append(list, c)
-				return err
-			}})
-		return list, s.once(ctx, func() { list = nil }, steps...)
-	}
-	limited := step{statement: limitStatement, arguments: []any{fmt.Sprint(marks.SliceLimit.Milliseconds())}}
-	var found []node.Claim
-	err := s.expired.prepare(ctx, lanes, time.Now(), func(ctx context.Context, _ []string, from, until time.Time) (
-		map[string]marks.Place, bool, error,
-	) {
-		first, err := look(ctx, 1, from, until, limited)
-		if isCancelled(err) {
-			return nil, true, nil
-		}
-		return firstExpired(first), false, err
+	err := s.expired.prepare(ctx, lanes, time.Now(), func(
+		ctx context.Context, _ []string, from, until time.Time,
+	) (map[string]marks.Place, bool, error) {
+		first, _, gaveUp, err := s.briefly(ctx, 1, from, until)
+		return firstExpired(first), gaveUp, err
 	})
 	if err != nil {
 		return nil, err
 	}
+	var found []node.Claim
 	if swept, due := s.expired.next(lanes); due {
-		start := time.Now()
-		found, err = look(ctx, limit, swept.slice.From[0], swept.slice.Until[0], limited)
-		if err != nil && !isCancelled(err) {
+		claims, took, gaveUp, err := s.briefly(ctx, limit, swept.slice.From[0], swept.slice.Until[0])
+		if err != nil {
 			return nil, err
 		}
-		s.expired.swept(swept, time.Since(start), err != nil, len(found) > 0)
+		found = claims
+		s.expired.swept(swept, took, gaveUp, len(found) > 0)
 	}
 	start := time.Now()
-	list, err := look(ctx, limit, s.expired.from("").Due, latest())
+	list, now, err := s.expiredBetween(ctx, limit, s.expired.from("").Due, latest())
 	s.expired.done(lanes, firstExpired(list), now, time.Since(start), err)
 	if err != nil {
 		return nil, err
 	}
 	// What has expired at the very mark may have been found twice.
-	for _, c := range list {
-		if len(found) < limit && !slices.Contains(found, c) {
-			found = append(found, c)
-		}
+	list = slices.DeleteFunc(list, func(c node.Claim) bool { return slices.Contains(found, c) })
+	list = append(found, list...)
+	return list[:min(len(list), limit)], nil
+}
+
+// briefly is expiredBetween for the time that the look at a slice may take.
+func (s *Store) briefly(ctx context.Context, limit int, from, until time.Time) (
+	list []node.Claim, took time.Duration, gaveUp bool, err error,
+) {
+	start := time.Now()
+	list, _, err = s.expiredBetween(ctx, limit, from, until, step{
+		statement: limitStatement, arguments: []any{fmt.Sprint(marks.SliceLimit.Milliseconds())},
+	})
+	if isCancelled(err) {
+		return nil, time.Since(start), true, nil
 	}
-	return found, nil
+	return list, time.Since(start), false, err
+}
+
+// expiredBetween returns claims that have expired between two instants, and the server's clock.
+func (s *Store) expiredBetween(ctx context.Context, limit int, from, until time.Time, before ...step) (
+	list []node.Claim, now time.Time, err error,
+) {
+	steps := append(before,
+		step{statement: clockStatement, read: func(rows pgx.Rows) error { return rows.Scan(&now) }},
+		step{statement: expiredStatement, arguments: []any{from, until, limit}, read: func(rows pgx.Rows) error {
+			var c node.Claim
+			err := rows.Scan(&c.ID, &c.Topic, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
+			c.ReadiedAt, c.Expires = c.ReadiedAt.UTC(), c.Expires.UTC()
+			list = append(list, c)
+			return err
+		}})
+	err = s.once(ctx, func() { list = nil }, steps...)
+	return list, now, err
 }
 
 // firstExpired returns the place of the first of claims that have expired, if there are any.

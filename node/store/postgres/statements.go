@@ -15,9 +15,10 @@ package postgres
 
 // The statements of a take, in their order.
 const (
-	// lockPartitionsStatement puts the takes of each partition in a row. It locks in the order of the key, so that takes
-	// cannot deadlock. A lock is written to the log, so that the commit waits for a synchronous standby whatever else
-	// the take does; that is what an answer rests on when all of its records were taken in before.
+	// lockPartitionsStatement puts the takes of each partition in a row. It locks in the order of its arguments, which
+	// is that of the key, so that takes cannot deadlock. A lock is written to the log, so that the commit waits for a
+	// synchronous standby whatever else the take does; that is what an answer rests on when all of its records were
+	// taken in before.
 	lockPartitionsStatement = `
 SELECT u.place, p.mark
 FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS u (topic_id, partition, place)
@@ -51,8 +52,8 @@ SELECT lineage, gate > clock_timestamp() OR EXISTS (SELECT FROM partitions WHERE
   timeline <> ` + currentTimeline + `, clock_timestamp()
 FROM store WHERE single`
 
-	// insertStatement waits for a transaction that is inserting or deleting an id, and fails when that leaves a row: the
-	// take that met it begins anew.
+	// insertStatement waits for a transaction that is inserting or deleting an id, and fails when that leaves a row:
+	// the take that met it begins anew.
 	insertStatement = `
 INSERT INTO messages (id, topic, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value)
@@ -139,13 +140,13 @@ WHERE p.n = 0`
 // The statements of a claim by lanes. See docs/adr/0009-looks-start-at-a-mark.md for why each lane has a place to look
 // from.
 const (
-	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on (from_due, from_id)
-	// up to a due time, as many as its limit and its bytes allow. $1 is the node, $2 the hold time in microseconds, and
-	// the lanes are arrays. It looks at nothing while the store catches up or is suspect.
+	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on
+	// (from_due, from_id) up to a due time, as many as its limit and its bytes allow. $1 is the node, $2 the hold time
+	// in microseconds, and the lanes are arrays. It looks at nothing while the store catches up or is suspect.
 	//
-	// = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every row, and lock and claim others
-	// each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts, and no
-	// entry before that is touched.
+	// = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every row, and lock and claim
+	// others each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts,
+	// and no entry before that is touched.
 	//
 	// A row that changes between the look at the index and the lock is looked at again, so a row that another node has
 	// just claimed is not locked. A row that has just been put off is locked but not claimed, because its ctid is

@@ -80,7 +80,7 @@ func (s *Store) take(ctx context.Context, request node.TakeRequest) (result node
 // take is one call of Take.
 type take struct {
 	request    node.TakeRequest
-	partitions []int           // the places of request.From in the order of the locks
+	partitions []int            // the places of request.From in the order of the locks
 	names      []node.MessageID // those that rows are looked for, in the order of the locks
 
 	// What the first message has found.
@@ -225,7 +225,7 @@ func (t *take) decide(upTo int, refusal string) {
 			outcome = node.Untaken
 		case before[item.From].Takes(item.Epoch, item.Offset):
 			if item.Action == node.Schedule {
-				t.result.Refusal = item.Message.Refusal()
+				t.result.Refusal = item.Refusal()
 			}
 			if t.result.Refusal == "" {
 				outcome = t.decideItem(i)

@@ -32,7 +32,8 @@ type transaction struct {
 	committing bool
 }
 
-// begin returns a transaction on a connection of its own. Nothing has been sent yet, unless a connection had to be made.
+// begin returns a transaction on a connection of its own. Nothing has been sent yet, unless a connection had to be
+// made.
 func (s *Store) begin(ctx context.Context) (*transaction, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -185,8 +186,8 @@ func isRefusal(answer *pgconn.PgError) bool {
 // tries is how often a transaction is sent that had no effect for a reason that passes.
 const tries = 4
 
-// run calls transact with a transaction, and again while it had no effect for a reason that passes. conflicts says
-// that such a reason is also a row that was not there a moment ago; there is no end to these but that of the time.
+// run calls transact with a transaction, and again while it had no effect for a reason that passes. Where it has met
+// another transaction there is no end to that but that of the time.
 func (s *Store) run(ctx context.Context, transact func(*transaction) error) error {
 	for try := 1; ; try++ {
 		t, err := s.begin(ctx)
@@ -224,7 +225,7 @@ func (s *Store) once(ctx context.Context, restart func(), steps ...step) error {
 // isDead reports whether err shows that the server has gone, is going, or is no longer the primary. A server that
 // says anything else is alive, and a caller that does not want to wait proves nothing.
 func isDead(ctx context.Context, err error) bool {
-	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, errUnconfirmed) {
+	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, errUnconfirmed) || errors.Is(err, errNoStore) {
 		return false
 	}
 	answer, is := errors.AsType[*pgconn.PgError](err)
@@ -255,5 +256,5 @@ func hadNoEffect(err error, committing bool) bool {
 	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
 		return false
 	}
-	return !committing || pgconn.SafeToRetry(err)
+	return !errors.Is(err, errNoStore) && (!committing || pgconn.SafeToRetry(err))
 }

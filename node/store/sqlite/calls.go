@@ -171,6 +171,6 @@ func changes(statement *sql.Stmt, arguments ...any) (bool, error) {
 
 // execute executes a statement like changes, whatever it changes.
 func (t *transaction) execute(statement *sql.Stmt, arguments ...any) error {
-	_, err := t.use(context.Background(), statement).ExecContext(context.Background(), arguments...)
+	_, err := changes(t.use(context.Background(), statement), arguments...)
 	return err
 }

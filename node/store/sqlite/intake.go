@@ -49,8 +49,7 @@ func (s *Store) Bind(ctx context.Context, request node.BindRequest) (bound node.
 // bound returns what the store belongs to.
 func (t *transaction) bound(ctx context.Context) (bound node.Bound, err error) {
 	var cluster, group sql.NullString
-	err = t.use(ctx, t.statements.bound).QueryRowContext(ctx).
-		Scan(&cluster, &group, &bound.Adopting, &bound.Partitions)
+	err = t.row(ctx, t.statements.bound).Scan(&cluster, &group, &bound.Adopting, &bound.Partitions)
 	bound.Cluster, bound.Group = cluster.String, group.String
 	return bound, err
 }
@@ -85,8 +84,7 @@ func (s *Store) Positions(
 
 // position returns the position of a partition, and whether it has one.
 func (t *transaction) position(ctx context.Context, p node.Partition) (position node.Position, found bool, err error) {
-	err = t.use(ctx, t.statements.position).QueryRowContext(ctx, p.TopicID[:], p.Number).
-		Scan(&position.Epoch, &position.Offset)
+	err = t.row(ctx, t.statements.position, p.TopicID[:], p.Number).Scan(&position.Epoch, &position.Offset)
 	if errors.Is(err, sql.ErrNoRows) {
 		return position, false, nil
 	}
@@ -95,8 +93,7 @@ func (t *transaction) position(ctx context.Context, p node.Partition) (position 
 
 // state returns what the store says of itself. A file has no server, and so no other history than its own.
 func (t *transaction) state(ctx context.Context) (state node.State, err error) {
-	err = t.use(ctx, t.statements.state).QueryRowContext(ctx, t.now.UnixMicro()).
-		Scan(&state.Lineage, &state.CatchingUp)
+	err = t.row(ctx, t.statements.state, t.now.UnixMicro()).Scan(&state.Lineage, &state.CatchingUp)
 	return state, err
 }
 
@@ -176,7 +173,8 @@ type partition struct {
 
 // marks returns those that there are.
 func (t *transaction) marks(ctx context.Context) (marks map[partition]int64, err error) {
-	rows, err := t.use(ctx, t.statements.marks).QueryContext(ctx)
+	marked := t.use(ctx, t.statements.marks) //nolint:sqlclosecheck // the transaction does it
+	rows, err := marked.QueryContext(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +261,7 @@ func (t *transaction) takeItems(ctx context.Context, request node.TakeRequest, r
 func (t *transaction) schedule(
 	ctx context.Context, item *node.Item, request node.TakeRequest, state node.State,
 ) (done node.ItemResult, refusal string, err error) {
-	if refusal := item.Message.Refusal(); refusal != "" {
+	if refusal := item.Refusal(); refusal != "" {
 		return done, refusal, nil
 	}
 	var readiedAt, readiedBy, expires any
@@ -295,8 +293,7 @@ func (t *transaction) schedule(
 func (t *transaction) stored(ctx context.Context, item *node.Item, owner uuid.UUID) (done node.ItemResult, err error) {
 	var incarnation, readiedBy uuid.UUID
 	var readiedAt, expires sql.NullInt64
-	err = t.use(ctx, t.statements.find).QueryRowContext(ctx, item.ID, item.Topic).
-		Scan(&incarnation, &readiedAt, &readiedBy, &expires)
+	err = t.row(ctx, t.statements.find, item.ID, item.Topic).Scan(&incarnation, &readiedAt, &readiedBy, &expires)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && incarnation != item.Incarnation {
 		return done, nil
 	}

@@ -185,6 +185,12 @@ func (t *transaction) use(ctx context.Context, prepared *sql.Stmt) *sql.Stmt {
 	return t.used[prepared]
 }
 
+// row asks for one row.
+func (t *transaction) row(ctx context.Context, prepared *sql.Stmt, arguments ...any) *sql.Row {
+	statement := t.use(ctx, prepared) //nolint:sqlclosecheck // the transaction does it
+	return statement.QueryRowContext(ctx, arguments...)
+}
+
 // explain makes a sentence of an error whose own text misleads.
 func (s *Store) explain(ctx context.Context, err error) error {
 	switch {

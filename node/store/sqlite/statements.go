@@ -60,7 +60,8 @@ const (
 
 	markText = `UPDATE positions SET mark = ?3 WHERE topic_id = ?1 AND partition = ?2 AND next_offset < ?3`
 
-	stateText = `SELECT number, claims_from > ?1 OR EXISTS (SELECT 1 FROM positions WHERE mark IS NOT NULL) FROM lineage`
+	stateText = `SELECT number, claims_from > ?1 OR EXISTS (SELECT 1 FROM positions WHERE mark IS NOT NULL)
+		FROM lineage`
 
 	beginText = `UPDATE lineage SET number = ?1, claims_from = ?2`
 

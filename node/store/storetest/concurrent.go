@@ -188,7 +188,7 @@ func raceRepeatedInsert(s *subject) {
 // raceTake has all callers take the same records of one partition in, each with incarnations of its own, as zombies do.
 // One of them does it, whole, and the others change nothing.
 func raceTake(s *subject) {
-	const size, rounds = 20, 20
+	const size, rounds = 20, 5
 	place := s.place(1, 10)
 	for range rounds {
 		var batches [callers][]submission
@@ -222,7 +222,7 @@ func raceTake(s *subject) {
 // raceManyPartitions has all callers take records of the same partitions in, in another order each: a deadlock where
 // positions are locked in the order of the arguments.
 func raceManyPartitions(s *subject) {
-	const partitions, rounds = 6, 20
+	const partitions, rounds = 6, 8
 	var places [partitions]node.Place
 	for i := range places {
 		places[i] = s.place(1, 10)

@@ -20,8 +20,11 @@ func bindFirst(s *subject) {
 	s.check("first", s.bind(ours), want)
 	s.check("again", s.bind(ours), want)
 	for _, other := range []node.BindRequest{
-		{Cluster: "cluster", Group: "other"}, {Cluster: "other", Group: "group"}, {Cluster: "Cluster", Group: "group"},
-		{Cluster: "cluster", Group: "group "}, {Cluster: "group", Group: "cluster"},
+		{Cluster: "cluster", Group: "other"},
+		{Cluster: "other", Group: "group"},
+		{Cluster: "Cluster", Group: "group"},
+		{Cluster: "cluster", Group: "group "},
+		{Cluster: "group", Group: "cluster"},
 	} {
 		s.check("another", s.bind(other), want)
 	}
@@ -221,10 +224,7 @@ func lineageGate(s *subject) {
 		s.checkGate("at that moment", s.state(), false)
 		return
 	}
-	for {
-		if len(s.claim(alice(), latest())) > 0 {
-			break
-		}
+	for len(s.claim(alice(), latest())) == 0 {
 		if time.Since(start) > time.Minute {
 			s.Fatal("nothing is claimed a minute after a hold time of 50 ms")
 		}
@@ -287,7 +287,8 @@ func lineageCreates(s *subject) {
 	want := []node.Position{
 		{Epoch: node.UnknownEpoch, Offset: 40}, {Epoch: node.UnknownEpoch, Offset: 7},
 	}
-	s.check("positions", s.positions(node.Place{Partition: added.Partition}, node.Place{Partition: empty.Partition}), want)
+	places := []node.Place{{Partition: added.Partition}, {Partition: empty.Partition}}
+	s.check("positions", s.positions(places...), want)
 	s.checkGate("taken in", s.takeTo(node.Place{Partition: added.Partition}, 1, 42), false)
 	later := node.Extent{Partition: s.partition(), First: 3, End: 9}
 	s.checkGate("update", s.update(later), false)

@@ -165,7 +165,7 @@ func (s *session) Insert(m node.Message) {
 // insert takes m in from a partition of its own.
 func (s *session) insert(ctx context.Context, request node.TakeRequest, m node.Message, claim bool) error {
 	place := node.Place{Partition: node.Partition{Topic: "session"}}
-	positions, _, err := s.store.Store.Positions(ctx, []node.Place{place})
+	positions, _, err := s.store.Positions(ctx, []node.Place{place})
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (s *session) Delete(ref node.Ref) {
 
 func (s *session) Claim(ref node.Ref, owner uuid.UUID) {
 	s.do(ref, func(ctx context.Context) error {
-		for _, row := range s.store.Store.Dump() {
+		for _, row := range s.store.Dump() {
 			if row.Ref() != ref {
 				continue
 			}

@@ -61,7 +61,9 @@ func newMachine(t *testing.T, rt *rapid.T, instance Instance, run int) *machine 
 	if clock == nil {
 		clock = NewClock()
 	}
-	m := &machine{t: t, instance: instance, clock: clock, model: memory.New(clock.Now), placed: map[node.Partition]bool{}}
+	m := &machine{
+		t: t, instance: instance, clock: clock, model: memory.New(clock.Now), placed: map[node.Partition]bool{},
+	}
 	for i := range 3 {
 		place := node.Place{Position: node.Position{Epoch: 3, Offset: 10}}
 		place.Topic, place.Number = "input", int32(i)
@@ -164,7 +166,8 @@ func (m *machine) position(place node.Place) (node.Position, bool) {
 // Positions asks for some, and creates what is missing.
 func (m *machine) Positions(t *rapid.T) {
 	places := []node.Place{}
-	for _, at := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(m.places)-1), 0, 3, rapid.ID).Draw(t, "partitions") {
+	known := rapid.SliceOfNDistinct(rapid.IntRange(0, len(m.places)-1), 0, 3, rapid.ID)
+	for _, at := range known.Draw(t, "partitions") {
 		places = append(places, m.drawPlace(t, at))
 	}
 	m.positions(t, places)
@@ -200,7 +203,8 @@ func (m *machine) CatchUp(t *rapid.T) {
 		if rapid.IntRange(0, 2).Draw(t, "mark") == 0 {
 			place := m.drawPlace(t, at)
 			end := place.Offset + int64(rapid.IntRange(0, 5).Draw(t, "end"))
-			request.Marks = append(request.Marks, node.Extent{Partition: place.Partition, First: place.Offset, End: end})
+			mark := node.Extent{Partition: place.Partition, First: place.Offset, End: end}
+			request.Marks = append(request.Marks, mark)
 			m.placed[place.Partition] = m.placed[place.Partition] || effective
 		}
 		if request.Begin && rapid.IntRange(0, 5).Draw(t, "rewind") == 0 {

@@ -160,6 +160,9 @@ func expiredOrder(s *subject) {
 	var claims []node.Claim
 	for i, m := range s.messages(6) {
 		// What was claimed first expires last: it is the expiry that counts.
+		if s.Clock != nil {
+			s.Clock.Advance(time.Millisecond)
+		}
 		claims = append(claims, s.insertHeld(alice(), time.Duration(6-i)*30*time.Millisecond, m))
 	}
 	slices.SortFunc(claims, func(a, b node.Claim) int { return a.Expires.Compare(b.Expires) })

@@ -61,7 +61,7 @@ const (
 	// SliceLimit is what the look at a slice may take.
 	SliceLimit = 200 * time.Millisecond
 
-	// nearMark is how far below the end of the look a mark stays. Messages fall due there that are still to be inserted.
+	// nearMark is how far below the end of the look a mark stays. Messages fall due there that are yet to be inserted.
 	nearMark = time.Second
 
 	// summitWidth and summitEvery are of the highest slice.

@@ -1,0 +1,183 @@
+package kafka_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/node"
+	"chronos/node/broker/brokertest"
+)
+
+// keyFor returns a key whose records go to a partition.
+func keyFor(t *testing.T, b *broker, plain *brokertest.Cluster, topic string, partition int32) []byte {
+	t.Helper()
+	var records []node.Record
+	for i := range 100 {
+		records = append(records, node.Record{Topic: topic, Key: fmt.Append(nil, i)})
+	}
+	for _, err := range b.Publish(t.Context(), records) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range plain.Read(t, topic) {
+		if r.Partition == partition {
+			return r.Key
+		}
+	}
+	t.Fatalf("no key of 100 goes to partition %d", partition)
+	return nil
+}
+
+// One output partition does not accept anything: after the first publish that runs into its time limit, it holds up
+// nobody, and its records are known not to be sent. When it is back, they are published soon.
+func TestSilentPartition(t *testing.T) {
+	t.Parallel()
+	for what, fail := range map[string]func(*kfake.Cluster, string) *kfake.FaultHandle{
+		"no leader": func(c *kfake.Cluster, topic string) *kfake.FaultHandle { return leaderless(c, topic, 1) },
+		"too few replicas": func(c *kfake.Cluster, topic string) *kfake.FaultHandle {
+			return c.Fault(kfake.Fault{
+				Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{1},
+				Err: kerr.NotEnoughReplicas, Count: -1,
+			})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			cluster, plain := newFake(t)
+			topic, other := plain.Topic(t, 3), plain.Topic(t, 1)
+			c := configFor(cluster, "group", "in")
+			c.PublishTimeout = 2 * time.Second
+			b := open(t, c)
+			dead, alive := keyFor(t, b, plain, topic, 1), keyFor(t, b, plain, topic, 0)
+			batch := func() []node.Record {
+				records := texts(other, "other", 50)
+				records = append(records, node.Record{Topic: topic, Key: alive, Value: []byte("alive")})
+				for range 30 {
+					records = append(records, node.Record{Topic: topic, Key: dead, Value: []byte("dead")})
+				}
+				return records
+			}
+			fault := fail(cluster, topic)
+			for i, err := range b.Publish(t.Context(), batch()) { // runs into its time limit
+				if (err == nil) != (i <= 50) {
+					t.Errorf("record %d: %v", i, err)
+				}
+			}
+			unsent, unknown := 0, 0
+			for round := range 8 {
+				start := time.Now()
+				for i, err := range b.Publish(t.Context(), batch()) {
+					switch {
+					case i <= 50 && err != nil:
+						t.Errorf("round %d, record %d of a healthy partition: %v", round, i, err)
+					case i > 50 && errors.Is(err, node.ErrUnsent):
+						unsent++
+					case i > 50:
+						unknown++
+					}
+				}
+				if took := time.Since(start); took > c.PublishTimeout/2 {
+					t.Errorf("round %d took %v with one dead partition", round, took)
+				}
+			}
+			if unknown > 30 || unsent < 200 {
+				t.Errorf("%d records were not sent, and the outcome of %d is unknown", unsent, unknown)
+			}
+			fault.Remove()
+			start := time.Now()
+			await(t, "the partition accepts records again", func() bool {
+				return b.Publish(t.Context(), []node.Record{{Topic: topic, Key: dead, Value: []byte("back")}})[0] == nil
+			})
+			t.Logf("publishing worked again after %v", time.Since(start).Round(time.Millisecond))
+		})
+	}
+}
+
+// Over a slow connection, six messages that do not arrive together within the time limit arrive some at a time.
+func TestSlowConnection(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t, kfake.NumBrokers(1)) // so that all of it is one request
+	topic := plain.Topic(t, 6)
+	network := brokertest.NewNetwork(t)
+	c := configFor(cluster, "group", "in")
+	c.PublishTimeout = 2 * time.Second
+	c.Dialer = network.Dial
+	b := open(t, c)
+	await(t, "publishing works", func() bool { return publishOne(t, b, topic, "first") == nil })
+	network.Limit(2_000_000)
+	var left []node.Record
+	for i := range 6 {
+		left = append(left, node.Record{Topic: topic, Key: fmt.Append(nil, i), Value: noise(900_000)})
+	}
+	rounds, unknown := 0, 0
+	for start := time.Now(); len(left) > 0; rounds++ {
+		if time.Since(start) > patience {
+			t.Fatalf("%d of 6 messages have not arrived after %v and %d rounds", len(left), patience, rounds)
+		}
+		var again []node.Record
+		for i, err := range b.Publish(t.Context(), left) {
+			if err != nil {
+				again = append(again, left[i])
+			}
+			if err != nil && !errors.Is(err, node.ErrUnsent) {
+				unknown++
+			}
+		}
+		if len(again) == len(left) {
+			timer := time.NewTimer(100 * time.Millisecond) // as an engine that stands back
+			<-timer.C
+		}
+		left = again
+	}
+	t.Logf("%d rounds, %d unknown outcomes", rounds, unknown)
+}
+
+// A topic that was deleted is published on soon after it is there again, whichever client is used.
+func TestPublishSoonAfterTopicIsBack(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	plain.CreateTopic(t, "back", 1)
+	c := configFor(cluster, "group", "in")
+	c.PublishTimeout = 2 * time.Second
+	b := open(t, c)
+	all := func() (failed int) {
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for range 4 {
+			wg.Go(func() {
+				for _, err := range b.Publish(t.Context(), texts("back", "text", 1)) {
+					if err != nil {
+						mu.Lock()
+						failed++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		wg.Wait()
+		return failed
+	}
+	if failed := all(); failed > 0 {
+		t.Fatal("publishing fails")
+	}
+	if err := cluster.DeleteTopic("back"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the topic is missing", func() bool {
+		return errors.Is(publishOne(t, b, "back", "text"), node.ErrNoTopic)
+	})
+	plain.CreateTopic(t, "back", 1)
+	start := time.Now()
+	await(t, "all clients publish", func() bool { return all() == 0 })
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

@@ -1,0 +1,170 @@
+package node
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// settler deletes from the store what the publishers have published. One of them serves all publishers: while one
+// delete is under way the acknowledgements of the next batch add up, so that a node makes as few transactions as the
+// store has time for.
+type settler struct {
+	*core
+
+	deletes link
+	bell    Bell
+
+	// retry is when to call the store next after it has failed, monotonic.
+	retry time.Duration
+
+	// mu guards what follows.
+	mu sync.Mutex
+
+	// fired are the messages that were acknowledged and the store still has. An acknowledged publish of an incarnation
+	// justifies its delete forever.
+	fired []Ref
+
+	// repeated says that a delete of some of them was tried and may have happened.
+	repeated bool
+
+	// publishing is how many publishers may still add to fired.
+	publishing int
+}
+
+const (
+	// undeletedMessages is how many fired messages may wait for their delete: with more, nothing is published, because
+	// each of them fires again if this node dies. What is being published when there are that many comes on top.
+	undeletedMessages = 4 * batchMessages
+
+	// stopTries is how often a settler that stops tries to delete what was fired.
+	stopTries = 3
+)
+
+func newSettler(c *core, random *rand.ChaCha8) *settler {
+	return &settler{
+		core: c, deletes: c.link(Settle, PortStore, random), bell: c.clock.Bell(), publishing: publishers,
+	}
+}
+
+// run deletes until ctx is done and the last publisher has returned, and then what is left.
+func (s *settler) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		s.delete(ctx)
+		s.bell.Sleep(ctx, s.idle())
+	}
+	for s.awaits() {
+		s.bell.Sleep(context.WithoutCancel(ctx), s.config.PublishTimeout())
+	}
+	for range stopTries {
+		s.retry = 0
+		s.delete(ctx)
+	}
+	if left := s.left(); left > 0 {
+		s.observe(LeftBehind{Fired: left})
+	}
+}
+
+// add takes over messages that were acknowledged.
+func (s *settler) add(refs []Ref) {
+	if len(refs) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.fired = append(s.fired, refs...)
+	s.mu.Unlock()
+	s.bell.Ring()
+}
+
+// full reports whether so many messages wait for their delete that nothing more is to be published.
+func (s *settler) full() bool { return s.left() >= undeletedMessages }
+
+// left returns how many messages wait for their delete.
+func (s *settler) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.fired)
+}
+
+// leave is for a publisher that returns.
+func (s *settler) leave() {
+	s.mu.Lock()
+	s.publishing--
+	s.mu.Unlock()
+	s.bell.Ring()
+}
+
+// awaits reports whether some publisher has not returned yet.
+func (s *settler) awaits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.publishing > 0
+}
+
+// idle returns how long there is nothing to do.
+func (s *settler) idle() time.Duration {
+	if s.left() == 0 {
+		return time.Hour
+	}
+	return s.retry - s.clock.Mono()
+}
+
+// delete deletes what was acknowledged, by incarnation, whoever holds the claim now (deviation D2). The two other ways
+// are wrong:
+//
+//	by id:     A's delete of x takes effect and its reply is lost; the application, which has seen x, submits x
+//	           again; A repeats the delete: the new x is gone.
+//	by claim:  publishing x takes longer than the hold time; the claim is reset before each delete, which then
+//	           finds nothing; x fires forever.
+//
+// A message that is missing was fired by a peer as well, or deleted by an earlier try.
+func (s *settler) delete(ctx context.Context) {
+	for s.clock.Mono() >= s.retry {
+		part, repeated := s.next()
+		if len(part) == 0 {
+			return
+		}
+		found, err := s.store.Delete(context.WithoutCancel(ctx), part)
+		if err != nil {
+			s.retry = s.clock.Mono() + s.deletes.failed("delete", err)
+			s.done(0)
+			return
+		}
+		s.deletes.succeeded()
+		assert(len(found) == len(part), "delete: %d answers for %d refs", len(found), len(part))
+		var deleted, missing []Ref
+		for i, ref := range part {
+			if found[i] {
+				deleted = append(deleted, ref)
+			} else {
+				missing = append(missing, ref)
+			}
+		}
+		if len(deleted) > 0 {
+			s.observe(Deleted{Refs: deleted})
+		}
+		if len(missing) > 0 {
+			s.observe(Missing{Refs: missing, Repeated: repeated})
+		}
+		s.done(len(part))
+	}
+}
+
+// next returns what to delete next, and whether some of it may have been deleted before. Only done takes it out.
+func (s *settler) next() (part []Ref, repeated bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fired[:min(len(s.fired), batchMessages)], s.repeated
+}
+
+// done takes out the first n messages, or notes that a delete of some has failed.
+func (s *settler) done(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fired = s.fired[n:]
+	s.repeated = n == 0 || s.repeated && len(s.fired) > 0
+	if len(s.fired) == 0 {
+		s.fired = nil
+	}
+}

@@ -1,0 +1,78 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"chronos/node"
+	"chronos/node/store/postgres"
+)
+
+// While marks are used, what begins to wait below them, and claims that expire below them, are found by the sweep, on
+// every lane, each of them once. When the sweep has found out that nothing is dear, marks are given up.
+func TestMarksPassNothingOver(t *testing.T) {
+	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
+	const lanes, each = 3, 40
+	var names []string
+	var list []node.Message
+	for lane := range lanes {
+		names = append(names, fmt.Sprint("lane-", lane))
+		for i, m := range messages(each) {
+			m.Topic = names[lane]
+			// From an hour ago up to now, many of them within the seconds before the mark.
+			m.Deadline = time.Now().Add(-time.Hour / time.Duration(1+i*i))
+			list = append(list, m)
+		}
+	}
+	insert(t, s, list[:len(list)/2], false)
+	postgres.UseMarks(s, names, time.Now())
+	if n := postgres.Marks(s); n != lanes+1 {
+		t.Fatalf("marks are used on %d lanes, want %d", n, lanes+1)
+	}
+	insert(t, s, list[len(list)/2:], false)
+	seen := map[node.Ref]int{}
+	expired := map[node.Ref]bool{}
+	for end := time.Now().Add(patience); len(seen) < len(list) || len(expired) < len(list) || postgres.Marks(s) > 0; {
+		request := node.ClaimRequest{Node: owner(), Until: time.Now()}
+		for _, name := range names {
+			request.Lanes = append(request.Lanes, node.Share{Lane: name, Limit: 7, Bytes: 1 << 20})
+		}
+		result, err := s.Claim(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := map[string]int{}
+		for i, m := range result.Messages {
+			count[m.Topic]++
+			if seen[m.Ref()]++; seen[m.Ref()] > 1 {
+				t.Fatalf("message %q came twice", m.ID)
+			}
+			if count[m.Topic] > 7 || i > 0 && m.Deadline.Before(result.Messages[i-1].Deadline) {
+				t.Fatalf("%d of lane %s were claimed at once, or out of order", count[m.Topic], m.Topic)
+			}
+		}
+		claims, err := s.Expired(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refs []node.Ref
+		for _, claim := range claims {
+			refs = append(refs, claim.Ref)
+			expired[claim.Ref] = true
+		}
+		deleted, err := s.Delete(t.Context(), refs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, done := range deleted {
+			if !done {
+				t.Fatalf("the claim %+v came twice", claims[i])
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d claimed and %d expired of %d; marks are used on %d lanes",
+				len(seen), len(expired), len(list), postgres.Marks(s))
+		}
+	}
+}

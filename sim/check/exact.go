@@ -1,0 +1,106 @@
+package check
+
+// s17 is the invariant S17, taken once. Where takes are not recorded, a submission that is stored more often than it was
+// submitted shows the same.
+func s17(s *state, e *Event) finding {
+	sub := s.submissions[e.Message]
+	if e.Kind == Insert {
+		if sub != nil && sub.stored >= sub.appended && sub.flaw != Unacknowledged {
+			return brokenBy(sub, "it is stored %d times, and was submitted %d times", sub.stored+1, sub.appended)
+		}
+		return holds()
+	}
+	p := s.partitions[e.Partition]
+	if p == nil || e.Skipped || p.dropped {
+		return holds()
+	}
+	r := p.find(place{e.Offset, e.Epoch})
+	switch {
+	case r != nil && r.taken:
+		return brokenBy(sub, "offset %d of %s is taken in a second time", e.Offset, e.Partition)
+	case e.Lineage != 0 && e.Lineage != s.lineage:
+		return brokenBy(sub, "it is taken in in lineage %d, and the store is in lineage %d", e.Lineage, s.lineage)
+	case p.kept && e.Epoch != Unknowable && e.Epoch < p.position.epoch:
+		return brokenBy(sub, "it is taken in from an end of %s that Kafka has lost", e.Partition)
+	}
+	return holds()
+}
+
+// s18 is the invariant S18, no gap. It looks at what a position passes, and at what is called taken in already.
+func s18(s *state, e *Event) finding {
+	p := s.partitions[e.Partition]
+	if p == nil || p.dropped {
+		return holds()
+	}
+	switch e.Kind {
+	case Place:
+		return s.created(p, e)
+	case Take:
+		r := p.find(place{e.Offset, e.Epoch})
+		if e.Skipped && r != nil && !r.taken && !r.gone && e.Offset >= p.begin && p.lost[r.place] == nil {
+			return brokenBy(r.submission, "it is skipped as taken in already, and was not")
+		}
+		return holds()
+	default:
+	}
+	if p.lowers(place{e.Offset, e.Epoch}) && (s.begun < 0 || e.At > s.begun) {
+		return brokenBy(nil, "the position of %s goes back from %d to %d in one lineage", e.Partition, p.position.offset,
+			e.Offset)
+	}
+	from := p.checked
+	if e.Epoch > p.position.epoch {
+		from = p.start // what was passed at lower epochs may not be what is there now
+	}
+	for _, r := range p.between(from, e.Offset) {
+		switch {
+		case r.place.epoch > e.Epoch && e.Epoch != Unknowable: // it is yet to come
+		case r.taken && !r.gone && r.place.offset >= p.checked && !s.settled(r.submission) && r.flaw != Unacknowledged:
+			return brokenBy(r.submission, "a position was moved past it, and it is neither stored nor covered nor rejected")
+		case r.taken || r.gone && (r.told || !s.recorded[Lost]):
+		case r.gone:
+			return brokenBy(r.submission, "retention took it before it was taken in, and nobody has said so")
+		default:
+			return brokenBy(r.submission, "a position was moved past it, and it was not taken in")
+		}
+	}
+	return holds()
+}
+
+// created judges a position that is new: nothing that there is may lie before it, unless an older deployment has dealt
+// with it.
+func (s *state) created(p *partition, e *Event) finding {
+	switch {
+	case p.kept:
+		return brokenBy(nil, "%s has a position, and is given another", e.Partition)
+	case e.Adopted && e.Offset > p.committed:
+		return brokenBy(nil, "the position %d of %s is adopted, and only %d was committed", e.Offset, e.Partition, p.committed)
+	case !e.Adopted && e.Offset > p.start:
+		return brokenBy(nil, "the first position of %s is %d, and its first record %d", e.Partition, e.Offset, p.start)
+	}
+	return holds()
+}
+
+// s23 is the invariant S23, lanes keep to themselves. A claim that is as old as may be published is given back whatever
+// its lane does; how old it is for its owner, who counts from before the request, can be told only while the store
+// works as usual.
+func s23(s *state, e *Event) finding {
+	r := s.rowOf(e)
+	if r == nil || !s.own(e) {
+		return holds()
+	}
+	p := s.process(e.Node)
+	if e.Due != 0 && e.Due > r.due && (r.failedBy != e.Node || r.failedAt < r.since) {
+		return brokenBy(r.submission, "it is put off by %s, which has not failed to publish it", e.Node)
+	}
+	failed, known := p.failed[r.key.topic]
+	c := &s.config
+	switch {
+	case known && failed+c.StoreTimeout >= r.since: // its own lane
+	case p.stopping || r.since <= s.begun:
+	case s.wrong > 0 && s.wrong+c.PublishableAge+c.Retry >= r.since:
+	case e.Age+2*c.StoreLatency+c.ClockError >= c.PublishableAge:
+	default:
+		return brokenBy(r.submission, "it is given back by %s after %v, and nothing has failed on its lane", e.Node, e.Age)
+	}
+	return holds()
+}

@@ -1,0 +1,229 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+func (s *state) submit(e *Event) {
+	sub := s.submissions[e.Message]
+	if sub == nil {
+		sub = &submission{
+			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
+			partition: e.Partition, offset: e.Offset,
+		}
+		if instant, can := s.config.instant(e.Written); can {
+			sub.deadline = instant
+		}
+		s.submissions[e.Message] = sub
+		if !s.recorded[Duplicate] {
+			s.namesakes[sub.key] = append(s.namesakes[sub.key], sub)
+		}
+	}
+	sub.appended++
+	if sub.appended > 1 {
+		sub.excused("submitted twice")
+	}
+	if e.Flaw == Invalid || e.Flaw == Poison {
+		s.rejected++
+	}
+	if e.Partition == "" {
+		return
+	}
+	p := s.partition(e.Partition, e.Offset)
+	at := p.from(e.Offset)
+	p.log = slices.Insert(p.log, at, &record{submission: sub, place: place{e.Offset, e.Epoch}})
+	sub.there++
+	p.end = max(p.end, e.Offset+1)
+	p.furthest = max(p.furthest, p.end)
+}
+
+// instant reads a deadline as it was written: a date, a time to the minute or finer, and a zone or none, which is UTC.
+// What is finer than microseconds is rounded up. It reports whether it can; what else there may be, numbers or
+// leap seconds, is left to whoever writes the history.
+func (c *Config) instant(written string) (time.Duration, bool) {
+	if written == "" || c.Begin == 0 {
+		return 0, false
+	}
+	for _, clock := range []string{"15:04:05", "15:04"} {
+		for _, between := range []string{"T", "t", " "} {
+			for _, zone := range []string{"", "Z07:00", "Z0700", "Z07", "z"} {
+				t, err := time.Parse("2006-01-02"+between+clock+zone, written)
+				if err != nil {
+					continue
+				}
+				if rest := t.Nanosecond() % 1000; rest != 0 {
+					t = t.Add(time.Duration(1000 - rest))
+				}
+				return t.Sub(time.Unix(0, int64(c.Begin))), true
+			}
+		}
+	}
+	return 0, false
+}
+
+func (s *state) consumed(e *Event) {
+	switch e.Kind {
+	case Deliver:
+		if sub := s.submissions[e.Message]; sub != nil {
+			sub.delivered++
+		}
+	case Reject:
+		if sub := s.submissions[e.Message]; sub != nil {
+			sub.rejected = true
+		}
+	case Rewind:
+		s.partition(e.Partition, e.Offset).committed = e.Offset
+	default: // Commit
+		p := s.partition(e.Partition, e.Offset)
+		p.committed = e.Offset
+		p.reached = max(p.reached, e.Offset)
+	}
+}
+
+// shrunk takes note of records that Kafka has no more.
+func (s *state) shrunk(e *Event) {
+	p := s.partitions[e.Partition]
+	if p == nil {
+		return
+	}
+	switch e.Kind {
+	case Lost:
+		for _, r := range p.between(e.Offset, e.To) {
+			r.told = true
+		}
+	case Drop:
+		p.dropped, p.mark = true, 0
+		forget(p.between(p.start, p.end))
+	case Truncate:
+		at := p.from(e.Offset)
+		for _, r := range p.log[at:] {
+			p.lost[r.place] = r
+		}
+		forget(p.log[at:])
+		p.log = p.log[:at]
+		p.start, p.end = min(p.start, e.Offset), min(p.end, e.Offset)
+		p.checked, p.mark = min(p.checked, e.Offset), min(p.mark, e.Offset)
+	default: // Retain
+		gone := p.between(p.start, e.Offset)
+		for _, r := range gone {
+			r.gone = true
+		}
+		forget(gone)
+		p.start = max(p.start, e.Offset)
+		p.end = max(p.end, p.start)
+	}
+}
+
+// forget takes note that records are in Kafka no more.
+func forget(gone []*record) {
+	for _, r := range gone {
+		r.there--
+	}
+}
+
+func (s *state) positioned(e *Event) {
+	switch e.Kind {
+	case Take:
+		s.take(e)
+		return
+	case Lineage:
+		s.lineage = max(s.lineage, e.Lineage)
+		s.lineages++
+		s.begun, s.wrong, s.catching = e.At, e.At, true
+		s.renew("a lineage began")
+		for _, name := range s.partitionNames() {
+			s.partitions[name].mark = 0
+		}
+		return
+	case CaughtUp:
+		s.caught, s.wrong, s.catching = e.At, e.At, false
+		return
+	case Rollback:
+		s.rollback(e)
+		return
+	default:
+	}
+	p := s.partition(e.Partition, e.Offset)
+	to := place{e.Offset, e.Epoch}
+	switch e.Kind {
+	case Mark:
+		p.mark = e.Offset
+	case Place:
+		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
+		p.highest = max(p.highest, e.Offset)
+		p.retake(to)
+	case KeepPlace:
+		p.kept, p.position, p.checked = true, to, min(p.checked, e.Offset)
+		p.retake(to)
+	default: // Move
+		if p.lowers(to) {
+			p.retake(to)
+		}
+		p.kept, p.position = true, to
+		p.highest = max(p.highest, e.Offset)
+		p.checked = e.Offset
+	}
+}
+
+// lowers reports whether a position that moves there goes back, and not because Kafka has lost the end of the log.
+func (p *partition) lowers(to place) bool {
+	higher := p.position.epoch != Unknowable && to.epoch > p.position.epoch
+	return p.kept && to.offset < p.position.offset && !higher
+}
+
+// retake has all records behind that position be taken in again, those of a higher epoch included.
+func (p *partition) retake(to place) {
+	behind := func(at place) bool {
+		return at.offset >= to.offset || to.epoch != Unknowable && at.epoch > to.epoch
+	}
+	for _, r := range p.log {
+		r.taken = r.taken && !behind(r.place)
+	}
+	for at, r := range p.lost {
+		r.taken = r.taken && !behind(at)
+	}
+}
+
+func (s *state) take(e *Event) {
+	if e.Skipped {
+		return
+	}
+	p := s.partition(e.Partition, e.Offset)
+	at := place{e.Offset, e.Epoch}
+	r := p.find(at)
+	if r == nil { // it is none that an application wrote
+		p.end = max(p.end, e.Offset+1)
+		p.furthest = max(p.furthest, p.end)
+		p.lost[at] = &record{submission: &submission{}, place: at, taken: true}
+		return
+	}
+	r.taken = true
+	r.submission.taken++
+}
+
+// rollback forgets what the store has: the Keep and KeepPlace events that follow say what is left.
+func (s *state) rollback(e *Event) {
+	s.setBack, s.wrong = e.At, e.At
+	s.lineage = cmp.Or(e.Lineage, s.lineage)
+	s.renew("the store was set back")
+	clear(s.rows)
+	for _, sub := range s.inOrder() {
+		sub.kept = 0
+	}
+	for _, name := range s.partitionNames() {
+		p := s.partitions[name]
+		p.kept, p.position, p.mark = false, place{}, 0
+	}
+}
+
+// renew begins the count of what happens in a lineage anew. Whatever was stored before may be stored, and fire, again.
+func (s *state) renew(reason string) {
+	for _, sub := range s.inOrder() {
+		sub.stored, sub.met = 0, false
+		if sub.inserts > 0 {
+			sub.excused(reason)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package check
+
+import "time"
+
+// l9 is the invariant L9, restored. What has become of a record that was taken in again is for L2.
+func l9(s *state, e *Event) finding {
+	if s.setBack < 0 || s.healed < 0 {
+		return holds()
+	}
+	for _, name := range s.partitionNames() {
+		p := s.partitions[name]
+		for _, r := range p.log {
+			if !p.dropped && !r.taken && !r.gone && r.place.offset >= p.begin && s.drainedAt(r.at, e.At) {
+				return brokenBy(r.submission, "the store was set back, and offset %d of %s was not taken in again",
+					r.place.offset, name)
+			}
+		}
+	}
+	return holds()
+}
+
+// l10 is the invariant L10, alone.
+func l10(s *state, e *Event) finding {
+	sub := s.submissions[e.Message]
+	if sub == nil || s.lane(sub.key.topic).hung {
+		return holds()
+	}
+	bound := s.config.Turn()
+	if s.rejected > 0 {
+		bound += s.config.PollInterval
+	}
+	return s.late(e, bound, s.hangs > 0)
+}
+
+// l11 is the invariant L11, fair. It looks at how long a message has waited when it is claimed, or in the end.
+func l11(s *state, e *Event) finding {
+	if e.Kind == Claim {
+		if r := s.rowOf(e); r != nil {
+			return s.starved(r, e.At)
+		}
+		return holds()
+	}
+	for _, r := range s.left() {
+		if f := s.starved(r, e.At); f.detail != "" {
+			return f
+		}
+	}
+	return holds()
+}
+
+// starved finds a message that could be claimed for too long and was not, although nothing has gone wrong, up to now. The
+// messages of its own lane that were claimed meanwhile were before it.
+func (s *state) starved(r *row, now time.Duration) finding {
+	c := &s.config
+	advance := c.TimingAdvance
+	if c.Adaptive {
+		advance = 0 // it is measured, and may be as small
+	}
+	since := max(r.waiting, r.due-advance-c.Lookahead)
+	if r.ready() || now-since <= c.Fair() || s.catching || s.lane(r.key.topic).hung {
+		return holds()
+	}
+	calm := 2*c.Retry + c.StandBack + 2*c.StoreTimeout + c.PublishTimeout
+	if since <= s.wrong+calm || !s.served() {
+		return holds()
+	}
+	turns := (s.lane(r.key.topic).claims - r.ahead) / c.Share()
+	bound := c.Fair() + time.Duration(turns)*(c.PollInterval+3*c.StoreLatency+c.BrokerLatency)
+	if s.hangs > 0 {
+		bound += c.Turn()
+	}
+	if now-since > bound {
+		return brokenBy(r.submission, "nobody has claimed it for %v, after %d others of %s", now-since,
+			s.lane(r.key.topic).claims-r.ahead, r.key.topic)
+	}
+	return holds()
+}
+
+// served reports whether some node is well.
+func (s *state) served() bool {
+	for _, name := range s.processNames() {
+		if p := s.processes[name]; !p.dead && !p.stopping && !p.cutOff && p.cut < 0 && p.id != (UUID{}) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,293 @@
+package sim
+
+import (
+	"context"
+	"slices"
+
+	"chronos/node"
+)
+
+// effect is what one call does to the rows, with its result: a value that can be made at once, at the commit of a long
+// transaction, or once more when the store goes back to an earlier state.
+type effect interface {
+	// needs returns what the call locks, and waits for where others have locked it.
+	needs(t *truth) []lockable
+
+	// see takes note of the rows that there are when a long transaction begins: a delete or a reset does nothing to one
+	// that comes later.
+	see(t *truth)
+
+	// limit lets a fault of the call cut it off after some items.
+	limit(c *call)
+
+	// apply makes the effect. The store in this process has no reason to fail.
+	apply(rows node.Store)
+
+	// waits reports whether the answer rests on a commit, for which the standby is waited for.
+	waits(m *Mutant) bool
+
+	// answerSize returns the bytes of the messages in the answer.
+	answerSize() int
+}
+
+// simple is what most effects have in common: they lock nothing, wait for the standby and carry no messages.
+type simple struct{}
+
+func (simple) needs(*truth) []lockable { return nil }
+func (simple) see(*truth)              {}
+func (simple) limit(*call)             {}
+func (simple) waits(*Mutant) bool      { return true }
+func (simple) answerSize() int         { return 0 }
+
+// take is a Store.Take. It locks the positions of its partitions and the rows of its ids, those that are not there yet
+// included: whoever inserts one of them waits.
+type take struct {
+	simple
+
+	request node.TakeRequest
+	result  node.TakeResult
+	err     error // only a mutant fails
+	wrote   bool
+}
+
+func (e *take) needs(*truth) []lockable {
+	needs := make([]lockable, 0, len(e.request.From)+len(e.request.Items))
+	for _, from := range e.request.From {
+		needs = append(needs, lockable{Partition: from.Partition})
+	}
+	for i := range e.request.Items {
+		if item := &e.request.Items[i]; item.Action == node.Schedule {
+			needs = append(needs, rowOf(item.ID, item.Topic))
+		}
+	}
+	return needs
+}
+
+func (e *take) apply(rows node.Store) {
+	e.result, e.err = rows.Take(context.Background(), e.request)
+	e.wrote = slices.ContainsFunc(e.result.Results, func(r node.ItemResult) bool { return r.Outcome != node.Skipped })
+}
+
+// waits: the lock on a position waits for the standby, also when all is skipped.
+func (e *take) waits(m *Mutant) bool { return e.wrote || m == nil || !m.LooksUnlocked }
+
+// claim is a Store.Claim. It skips what others have locked.
+type claim struct {
+	simple
+
+	request node.ClaimRequest
+	result  node.ClaimResult
+	most    int  // of all lanes together; -1 for no limit
+	waded   bool // through the dead entries of the index
+}
+
+func (e *claim) limit(c *call) { e.most = c.partial }
+
+func (e *claim) apply(rows node.Store) {
+	request := e.request
+	if e.most >= 0 && len(request.Lanes) > 0 {
+		first := request.Lanes[0]
+		first.Limit = max(min(first.Limit, e.most), 1)
+		request.Lanes = []node.Share{first}
+	}
+	e.result = must(rows.Claim(context.Background(), request))
+}
+
+func (e *claim) waits(*Mutant) bool { return len(e.result.Messages) > 0 }
+
+func (e *claim) answerSize() (size int) {
+	for i := range e.result.Messages {
+		size += e.result.Messages[i].Size()
+	}
+	return size
+}
+
+// undo takes the claims back.
+func (e *claim) undo(rows node.Store) {
+	releases := make([]node.Release, len(e.result.Messages))
+	for i := range e.result.Messages {
+		releases[i] = node.Release{Claim: e.result.Messages[i].Claim, Unsent: true}
+	}
+	_ = must(rows.Reset(context.Background(), releases))
+}
+
+// found is what a delete and a reset have in common: they lock only the rows that they find.
+type found struct {
+	simple
+
+	seen  []bool // which rows a transaction that stays open has found when it began; nil for all
+	items int    // how many of them take effect
+	done  []bool
+}
+
+func (f *found) limit(c *call) { f.items = c.items(f.items) }
+
+// places returns the places of what may be changed.
+func (f *found) places() (places []int) {
+	for i := range f.items {
+		if f.seen == nil || f.seen[i] {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// settle notes the results of what was changed, of n items.
+func (f *found) settle(n int, places []int, done []bool) {
+	f.done = make([]bool, n)
+	for at, i := range places {
+		f.done[i] = done[at]
+	}
+}
+
+// at returns what is at places.
+func at[E any](list []E, places []int) []E {
+	there := make([]E, len(places))
+	for n, i := range places {
+		there[n] = list[i]
+	}
+	return there
+}
+
+// remove is a Store.Delete.
+type remove struct {
+	found
+
+	refs []node.Ref
+}
+
+func (e *remove) finds(t *truth, i int) bool {
+	ref := e.refs[i]
+	return t.stored[node.MessageID{ID: ref.ID, Topic: ref.Topic}].Incarnation == ref.Incarnation
+}
+
+func (e *remove) needs(t *truth) (needs []lockable) {
+	for i, ref := range e.refs {
+		if e.finds(t, i) {
+			needs = append(needs, rowOf(ref.ID, ref.Topic))
+		}
+	}
+	return needs
+}
+
+func (e *remove) see(t *truth) {
+	e.seen = make([]bool, len(e.refs))
+	for i := range e.refs {
+		e.seen[i] = e.finds(t, i)
+	}
+}
+
+func (e *remove) apply(rows node.Store) {
+	places := e.places()
+	e.settle(len(e.refs), places, must(rows.Delete(context.Background(), at(e.refs, places))))
+}
+
+// giveBack is a Store.Reset.
+type giveBack struct {
+	found
+
+	releases []node.Release
+}
+
+func (e *giveBack) finds(t *truth, i int) bool {
+	c := e.releases[i].Claim
+	stored := t.stored[node.MessageID{ID: c.ID, Topic: c.Topic}]
+	return stored.Ref == c.Ref && stored.ReadiedBy == c.ReadiedBy && stored.ReadiedAt.Equal(c.ReadiedAt)
+}
+
+func (e *giveBack) needs(t *truth) (needs []lockable) {
+	for i := range e.releases {
+		if e.finds(t, i) {
+			needs = append(needs, rowOf(e.releases[i].ID, e.releases[i].Topic))
+		}
+	}
+	return needs
+}
+
+func (e *giveBack) see(t *truth) {
+	e.seen = make([]bool, len(e.releases))
+	for i := range e.releases {
+		e.seen[i] = e.finds(t, i)
+	}
+}
+
+func (e *giveBack) apply(rows node.Store) {
+	places := e.places()
+	e.settle(len(e.releases), places, must(rows.Reset(context.Background(), at(e.releases, places))))
+}
+
+// expired is a Store.Expired, which locks nothing and sees nothing that is not committed.
+type expired struct {
+	simple
+
+	most   int
+	server *storeServer
+	claims []node.Claim
+}
+
+func (e *expired) apply(rows node.Store) {
+	e.claims = slices.DeleteFunc(must(rows.Expired(context.Background(), e.most)), func(c node.Claim) bool {
+		return e.server.unseen[node.MessageID{ID: c.ID, Topic: c.Topic}]
+	})
+}
+
+func (e *expired) waits(*Mutant) bool { return false }
+
+// positions is a Store.Positions. It writes only where a position is missing.
+type positions struct {
+	simple
+
+	places []node.Place
+	result []node.Position
+	state  node.State
+}
+
+func (e *positions) apply(rows node.Store) {
+	var err error
+	e.result, e.state, err = rows.Positions(context.Background(), e.places)
+	_ = must(true, err)
+}
+
+func (e *positions) waits(*Mutant) bool { return false }
+
+// catchUp is a Store.CatchUp. It locks the positions that it moves, and those that it looks at.
+type catchUp struct {
+	simple
+
+	request node.CatchUpRequest
+	state   node.State
+}
+
+func (e *catchUp) needs(*truth) (needs []lockable) {
+	for _, extent := range e.request.Marks {
+		needs = append(needs, lockable{Partition: extent.Partition})
+	}
+	for _, place := range e.request.Rewind {
+		needs = append(needs, lockable{Partition: place.Partition})
+	}
+	return needs
+}
+
+func (e *catchUp) apply(rows node.Store) {
+	e.state = must(rows.CatchUp(context.Background(), e.request))
+}
+
+// bind is a Store.Bind.
+type bind struct {
+	simple
+
+	request node.BindRequest
+	bound   node.Bound
+}
+
+func (e *bind) apply(rows node.Store) {
+	e.bound = must(rows.Bind(context.Background(), e.request))
+}
+
+// must panics on an error of a store in this process: it has no reason to fail.
+func must[R any](result R, err error) R {
+	if err != nil {
+		panic("sim: the store of the simulation fails: " + err.Error())
+	}
+	return result
+}

@@ -1,0 +1,445 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/sim/check"
+)
+
+// Violation says which invariant was broken, when, and how.
+type Violation struct {
+	Invariant string
+	Detail    string
+	At        time.Duration
+	Messages  []int // the submissions of the id concerned
+}
+
+// recorder tells package check, the judge, what happens, as events of a history. It sees everything that an outsider
+// sees, and the store; from the engine it takes one thing, what it rejects, because nothing else tells that.
+type recorder struct {
+	world *world
+	check *check.Judge
+	event check.Event // reused: nobody keeps it
+
+	outputs []string          // where what is submitted on each route is to fire
+	refused map[int]string    // the submissions that the store can never keep, and where they are to fire
+	numbers map[uuid.UUID]int // the submission of each incarnation
+	shards  map[node.Partition]string
+	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
+	held    map[*life]holdings  // the claims that each life was given
+}
+
+// holdings are the claims of a life.
+type holdings map[heldKey]held
+
+// heldKey names a message among the claims of a life: a submission, or the copy of a rejected record of it, of which
+// there is one for each offset.
+type heldKey struct {
+	number int
+	source string
+}
+
+// held is a claim of a life: on what, and since when at least, by its monotonic clock.
+type held struct {
+	incarnation uuid.UUID
+	since       int64
+}
+
+func heldKeyOf(headers []node.Header) heldKey {
+	key := heldKey{number: numberIn(headers)}
+	for _, h := range headers {
+		if h.Name == node.HeaderSourceOffset || h.Name == node.HeaderSourcePartition {
+			key.source += string(h.Value) + " "
+		}
+	}
+	return key
+}
+
+// heldKey returns the name of the message that a record is of. The copy of one that its topic rejects tells where it
+// comes from, and the message does not.
+func (j *recorder) heldKey(l *life, r *node.Record) heldKey {
+	key := heldKeyOf(r.Headers)
+	if _, held := j.held[l][key]; !held {
+		key.source = ""
+	}
+	return key
+}
+
+// newRecorder begins a history.
+func newRecorder(w *world) *recorder {
+	j := &recorder{
+		world:   w,
+		check:   check.New(),
+		refused: map[int]string{},
+		numbers: map[uuid.UUID]int{},
+		shards:  map[node.Partition]string{},
+		stamps:  map[uuid.UUID]int64{},
+		held:    map[*life]holdings{},
+	}
+	for i := range w.options.Routes {
+		j.outputs = append(j.outputs, w.options.route(i).Output)
+	}
+	config := w.options.judged()
+	j.add(check.Event{Kind: check.Configure, Config: &config})
+	return j
+}
+
+// add takes an event at this instant. The first invariant that it breaks ends the run.
+func (j *recorder) add(e check.Event) {
+	w := j.world
+	if w.violation != nil {
+		return
+	}
+	j.event = e
+	j.event.At = time.Duration(w.now)
+	if w.history != nil {
+		w.history(&j.event)
+	}
+	for _, v := range j.check.Add(&j.event) {
+		w.broken(v.Invariant, v.Detail)
+		w.violation.Messages = v.Messages
+		return
+	}
+}
+
+// judged is what the judge is told of the options. The judge knows the usual time of a call at its worst.
+func (o *Options) judged() check.Config {
+	engine := node.Config{HoldTime: o.HoldTime}
+	c := check.Config{
+		Recorded: check.Kinds(),
+		HoldTime: o.HoldTime, TimingAdvance: o.TimingAdvance, PollInterval: o.PollInterval,
+		DetectionInterval: o.DetectionInterval, Lookahead: o.Lookahead, LeaveAfter: o.LeaveAfter,
+		StoreTimeout: engine.StoreTimeout(), PublishTimeout: engine.PublishTimeout(),
+		PublishableAge: engine.PublishableAge(), Retry: 1500 * time.Millisecond,
+		StoreLatency: 10 * o.StoreLatency, BrokerLatency: 10 * o.BrokerLatency,
+		ClockError: o.Skew + (o.Faulty+o.Healed)/1_000_000*time.Duration(o.Drift),
+		Session:    o.Session, Rebalance: o.Rebalance, Settle: 6 * time.Second,
+		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages, Begin: time.Duration(epoch().UnixNano()),
+		DeadLetter: o.DeadLetter, StandBack: 2500 * time.Millisecond,
+	}
+	nodes := o.config([32]byte{1})
+	c.Lanes = len(nodes.Lanes())
+	if o.Bandwidth > 0 {
+		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then
+		// everything has to pass, several times.
+		all := time.Duration(o.Messages) * time.Duration(o.LargeBytes) * time.Second / time.Duration(o.Bandwidth)
+		c.StoreLatency, c.BrokerLatency = 10*c.StoreTimeout+c.HoldTime+all*time.Duration(o.Large)/100, c.PublishTimeout
+	}
+	if o.AdaptiveAdvance {
+		c.Adaptive = true
+		c.TimingAdvance = max(c.TimingAdvance, c.Lookahead)
+	}
+	for i := range o.Nodes {
+		c.Hops += number(o.fate(i) == FateNoStore)
+	}
+	return c
+}
+
+// sinceEpoch returns an instant as a history has it; the zero time is zero.
+func sinceEpoch(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Sub(epoch())
+}
+
+func (j *recorder) started(l *life) {
+	j.held[l] = holdings{}
+	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())})
+	j.fated(l)
+}
+
+// fated tells that a life is cut off for good.
+func (j *recorder) fated(l *life) {
+	fate := l.host.fate
+	if fate == FateNoStore || fate == FateNoNetwork {
+		j.add(check.Event{Kind: check.Cut, Node: l.label, Port: "store"})
+	}
+	if fate == FateNoBroker || fate == FateNoNetwork {
+		j.add(check.Event{Kind: check.Cut, Node: l.label, Port: "broker"})
+	}
+}
+
+func (j *recorder) stopped(l *life) { j.ended(l, check.Stop) }
+func (j *recorder) crashed(l *life) { j.ended(l, check.Crash) }
+
+func (j *recorder) ended(l *life, kind check.Kind) {
+	delete(j.held, l)
+	j.add(check.Event{Kind: kind, Node: l.label})
+}
+
+// joined and gone tell who is a member of the group. Nobody tells what a zombie believes.
+func (j *recorder) joined(m *member) { j.add(check.Event{Kind: check.Join, Node: m.life.label}) }
+func (j *recorder) gone(m *member)   { j.add(check.Event{Kind: check.Leave, Node: m.life.label}) }
+
+// stepped tells that the wall clock of a host was set.
+func (j *recorder) stepped(h *host) {
+	if h.life != nil {
+		j.add(check.Event{Kind: check.Jump, Node: h.life.label})
+	}
+}
+
+func (j *recorder) storeStepped() { j.add(check.Event{Kind: check.Jump}) }
+
+func (j *recorder) healed() {
+	j.add(check.Event{Kind: check.Heal})
+	for _, h := range j.world.hosts[1:] {
+		if h.life != nil {
+			j.fated(h.life)
+		}
+	}
+}
+
+func (j *recorder) struck(f Fault, l *life) {
+	if f.Kind == LaneHangs || f.Kind == PartitionHangs {
+		return // hangs tells of it
+	}
+	e := check.Event{Kind: check.Fault, Text: f.String()}
+	if l != nil {
+		e.Node = l.label
+	}
+	if f.Kind == Stopped {
+		e.Kind = check.Term
+	}
+	j.add(e)
+	if lasts := max(f.For, 0); lasts > 0 && e.Kind == check.Fault {
+		e.Text += " is over"
+		j.world.after(lasts, func() { j.add(e) })
+	}
+}
+
+// submitted tells of a record on an input topic.
+func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline time.Time) {
+	e := check.Event{
+		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
+		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset,
+		Epoch: int(r.LeaderEpoch),
+	}
+	switch s.Flaw {
+	case "":
+	case Poison:
+		e.Flaw = check.Poison
+	case Unstorable:
+		j.refused[s.Number] = j.output(s)
+		e.Flaw = check.Invalid
+	default:
+		e.Flaw = check.Invalid
+	}
+	for _, h := range r.Headers {
+		if h.Name == node.HeaderDeadline {
+			e.Written = string(h.Value)
+		}
+	}
+	j.add(e)
+}
+
+// output returns the topic on which a submission is to fire.
+func (j *recorder) output(s *Submission) string { return j.outputs[s.Route%len(j.outputs)] }
+
+func partitionOf(r *node.Record) string { return fmt.Sprintf("%s/%d", r.Topic, r.Partition) }
+
+// polls tells that a node asks for more records, if it had any.
+func (j *recorder) polls(l *life) {
+	if l.batch {
+		l.batch = false
+		j.add(check.Event{Kind: check.Poll, Node: l.label})
+	}
+}
+
+// polled tells what a poll has returned to a node.
+func (j *recorder) polled(l *life, b *node.Batch) {
+	for i := range b.Records {
+		l.batch = true
+		if n := numberIn(b.Records[i].Headers); n > 0 {
+			j.add(check.Event{Kind: check.Deliver, Node: l.label, Message: n})
+		}
+	}
+}
+
+// told takes what the engine says of itself: what it rejects, what it has missed, and which calls have failed.
+func (j *recorder) told(l *life, e node.Event) {
+	switch e := e.(type) {
+	case node.Rejected:
+		j.add(check.Event{Kind: check.Reject, Node: l.label, Message: numberIn(e.Record.Headers), Text: e.Detail})
+	case node.RecordsLost:
+		for _, loss := range e.Losses {
+			j.add(check.Event{
+				Kind: check.Lost, Node: l.label, Partition: j.shard(loss.Partition), Offset: loss.From, To: loss.To,
+			})
+		}
+	case node.Failed:
+		j.add(check.Event{Kind: check.Error, Node: l.label, Port: string(e.Port), Text: e.Call})
+	}
+}
+
+// committed tells that the offset of a partition moves.
+func (j *recorder) committed(l *life, p *partition) {
+	w := j.world
+	if w.observe != nil {
+		w.step(&Step{
+			Kind: StepCommit, Node: l.host.number, Life: l.number,
+			Text: fmt.Sprintf("%v up to %d", p, p.committed.Offset),
+		})
+	}
+	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed.Offset,
+		Epoch: int(p.committed.Epoch)})
+}
+
+func (j *recorder) rewound(p *partition) {
+	j.add(check.Event{Kind: check.Rewind, Partition: p.String(), Offset: max(p.committed.Offset, 0)})
+}
+
+// finish ends the history.
+func (j *recorder) finish() { j.add(check.Event{Kind: check.End}) }
+
+// publishing tells that publishes begin. It returns for each record the claim that the node holds, or nothing.
+func (j *recorder) publishing(l *life, records []node.Record) []held {
+	w := j.world
+	under := make([]held, len(records))
+	mono := l.host.clock.mono(w.now)
+	wall := sinceEpoch(l.host.clock.wall(w.now))
+	for i := range records {
+		e := check.Event{
+			Kind: check.Publish, Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
+			Wall: wall, Nth: i,
+		}
+		if h, held := j.held[l][j.heldKey(l, &records[i])]; held {
+			under[i] = h
+			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
+		}
+		j.add(e)
+	}
+	return under
+}
+
+// outcome takes note of the results that the engine gets for its publishes.
+func (j *recorder) outcome(l *life, records []node.Record, results []error, under []held) {
+	for i := range records {
+		key := j.heldKey(l, &records[i])
+		switch {
+		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]:
+			delete(j.held[l], key) // unless it has been claimed anew meanwhile
+		case results[i] != nil:
+			j.add(check.Event{
+				Kind: failure(results[i]), Node: l.label, Message: numberIn(records[i].Headers),
+				Topic: records[i].Topic, Incarnation: check.UUID(under[i].incarnation), Text: certainty(results[i]),
+			})
+		}
+	}
+}
+
+// certainty says why nothing was appended, for certain; "" where nobody knows whether it was.
+func certainty(err error) string {
+	switch {
+	case errors.Is(err, node.ErrRejected):
+		return check.Rejected
+	case errors.Is(err, node.ErrNoTopic):
+		return check.Missing
+	case errors.Is(err, node.ErrUnsent):
+		return check.Unsent
+	default:
+		return ""
+	}
+}
+
+func failure(err error) check.Kind {
+	if certainty(err) == "" {
+		return check.Unknown
+	}
+	return check.Fail
+}
+
+// appending is where a record of a publish comes from.
+type appending struct {
+	life  *life
+	under uuid.UUID // the incarnation, if there was a claim
+	twice bool
+}
+
+// published tells of a record on an output or dead-letter topic.
+func (j *recorder) published(from appending, r *node.Record) {
+	n := numberIn(r.Headers)
+	e := check.Event{
+		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r, false)),
+		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Twice: from.twice,
+	}
+	if sent := j.world.app.sent[n]; sent != nil && j.output(sent.submission) != r.Topic {
+		e.Kind = check.Copy
+	}
+	j.add(e)
+}
+
+// relayed digests what a record of an input topic and that of its output topic must have in common: all but the Chronos
+// headers, which are taken off on the way.
+func relayed(r *node.Record, input bool) digest {
+	var d digest
+	part := func(b []byte) {
+		d.bytes(b)
+		d.number(uint64(number(b == nil)))
+	}
+	part(r.Key)
+	part(r.Value)
+	for _, h := range r.Headers {
+		if !input || h.Name != node.HeaderID && h.Name != node.HeaderDeadline {
+			d.text(h.Name)
+			part(h.Value)
+		}
+	}
+	return d
+}
+
+// keyDigest digests a key; 0 is for none.
+func keyDigest(key []byte) uint64 {
+	if key == nil {
+		return 0
+	}
+	var d digest
+	d.bytes(key)
+	return max(uint64(d), 1)
+}
+
+// unstorable reports whether the store can never keep a message. It can keep the dead-letter copy.
+func (j *recorder) unstorable(m *node.Message) bool {
+	lane, refused := j.refused[numberIn(m.Headers)]
+	return refused && lane == m.Topic
+}
+
+// shard names a partition of an input topic, as it was when its topic had that id.
+func (j *recorder) shard(p node.Partition) string {
+	if name, known := j.shards[p]; known {
+		return name
+	}
+	for _, t := range j.world.broker.input {
+		if t.id == p.TopicID {
+			j.shards[p] = t.shard(p.Number)
+		}
+	}
+	return j.shards[p]
+}
+
+// truncated, retained and dropped tell what happens to the log of an input partition.
+func (j *recorder) truncated(p *partition) {
+	j.add(check.Event{Kind: check.Truncate, Partition: p.String(), Offset: p.end()})
+}
+
+func (j *recorder) retained(p *partition) {
+	j.add(check.Event{Kind: check.Retain, Partition: p.String(), Offset: p.base})
+}
+
+func (j *recorder) dropped(p *partition) {
+	j.add(check.Event{Kind: check.Drop, Partition: p.String()})
+}
+
+// hangs tells that the sink of a lane, or one partition of it, answers nobody, or again.
+func (j *recorder) hangs(kind check.Kind, p *partition, whole bool) {
+	e := check.Event{Kind: kind, Topic: p.topic.name}
+	if !whole {
+		e.Partition = p.String()
+	}
+	j.add(e)
+}

@@ -1,0 +1,169 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/sim/check"
+)
+
+// rowEvent returns an event about a row. It happens because of a request of l.
+func rowEvent(kind check.Kind, l *life, ref node.Ref) check.Event {
+	return check.Event{
+		Kind: kind, Node: l.label, ID: ref.ID, Topic: ref.Topic, Incarnation: check.UUID(ref.Incarnation),
+	}
+}
+
+// inserted tells of a new row. stamp is what the store's clock really is.
+func (j *recorder) inserted(l *life, m *node.Message, claim node.Claim, stamp time.Time) {
+	j.numbers[m.Incarnation] = numberIn(m.Headers)
+	if l.member == nil || l.member.zombie {
+		j.world.count("zombie-insert")
+	}
+	e := rowEvent(check.Insert, l, m.Ref())
+	e.Message, e.Deadline = numberIn(m.Headers), sinceEpoch(m.Deadline)
+	state := "waiting"
+	if claim.ReadiedBy != uuid.Nil {
+		j.hold(l, m, stamp)
+		e.Owner, e.Stamp = check.UUID(claim.ReadiedBy), sinceEpoch(claim.ReadiedAt)
+		e.Expires = sinceEpoch(claim.Expires)
+		state = "ready"
+	}
+	j.rowStep(l, m.Ref(), state)
+	j.add(e)
+}
+
+// hold takes note of a claim that a life is given, if it hears of it.
+func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
+	j.stamps[m.Incarnation] = stamp.UnixNano()
+	if claims := j.held[l]; claims != nil {
+		claims[heldKeyOf(m.Headers)] = held{m.Incarnation, l.host.clock.mono(j.world.now)}
+	}
+}
+
+// rowStep shows what has become of a row.
+func (j *recorder) rowStep(l *life, ref node.Ref, state string) {
+	if w := j.world; w.observe != nil {
+		w.step(&Step{
+			Kind: StepRow, Node: l.host.number, Life: l.number, Messages: []int{j.numberOf(ref)},
+			Text: ref.ID + " is " + state,
+		})
+	}
+}
+
+// duplicate tells that a submission was found to be a duplicate of what is stored.
+func (j *recorder) duplicate(l *life, m *node.Message) {
+	j.add(check.Event{
+		Kind: check.Duplicate, Node: l.label, Message: numberIn(m.Headers), ID: m.ID, Topic: m.Topic,
+	})
+}
+
+// asked tells what a node was given for what it has asked.
+func (j *recorder) asked(l *life, request *node.ClaimRequest, messages []node.Ready) {
+	nth := map[string]int{}
+	for i := range messages {
+		m := &messages[i]
+		e := rowEvent(check.Ready, l, m.Ref())
+		e.Nth, e.Until = nth[m.Topic], sinceEpoch(request.Until)
+		nth[m.Topic]++
+		for _, share := range request.Lanes {
+			if share.Lane == m.Topic {
+				e.Limit = share.Limit
+			}
+		}
+		j.add(e)
+	}
+}
+
+// claimed tells of new claims.
+func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
+	for i := range messages {
+		m := &messages[i]
+		e := rowEvent(check.Claim, l, m.Ref())
+		e.Owner, e.Stamp = check.UUID(m.Claim.ReadiedBy), sinceEpoch(m.Claim.ReadiedAt)
+		e.Expires = sinceEpoch(m.Claim.Expires)
+		j.hold(l, &m.Message, stamp)
+		j.rowStep(l, m.Ref(), "ready")
+		j.add(e)
+	}
+}
+
+// deleted tells that a row is gone.
+func (j *recorder) deleted(l *life, ref node.Ref) {
+	delete(j.stamps, ref.Incarnation)
+	j.rowStep(l, ref, "deleted")
+	j.add(rowEvent(check.Delete, l, ref))
+}
+
+// deleteDone tells that a delete was executed, whatever it found.
+func (j *recorder) deleteDone(l *life, refs []node.Ref) {
+	for _, ref := range refs {
+		j.add(rowEvent(check.DeleteDone, l, ref))
+	}
+}
+
+// reset tells that a claim was taken off a row.
+func (j *recorder) reset(l *life, release node.Release) {
+	e := rowEvent(check.Reset, l, release.Ref)
+	e.Owner, e.Stamp = check.UUID(release.ReadiedBy), sinceEpoch(release.ReadiedAt)
+	e.Age = time.Duration(j.world.store.instant().UnixNano() - j.stamps[release.Incarnation])
+	e.Due, e.Unsent = sinceEpoch(release.Due), release.Unsent
+	j.rowStep(l, release.Ref, "waiting again")
+	j.add(e)
+}
+
+// rolledBack tells what is left of a store that was set back.
+func (j *recorder) rolledBack(t *truth, lineage int64) {
+	j.add(check.Event{Kind: check.Rollback, Lineage: lineage})
+	for _, c := range t.claims() {
+		j.stamps[c.Incarnation] = c.ReadiedAt.UnixNano()
+		j.add(check.Event{
+			Kind: check.Keep, ID: c.ID, Topic: c.Topic, Incarnation: check.UUID(c.Incarnation),
+			Owner: check.UUID(c.ReadiedBy), Stamp: sinceEpoch(c.ReadiedAt), Expires: sinceEpoch(c.Expires),
+			Due: sinceEpoch(t.due[node.MessageID{ID: c.ID, Topic: c.Topic}]),
+		})
+	}
+	for _, p := range t.known {
+		j.add(j.position(check.KeepPlace, p, t.places[p]))
+	}
+}
+
+// position returns an event about a position.
+func (j *recorder) position(kind check.Kind, p node.Partition, to node.Position) check.Event {
+	return check.Event{Kind: kind, Partition: j.shard(p), Offset: to.Offset, Epoch: int(to.Epoch)}
+}
+
+// placed tells that a position was created, or moved.
+func (j *recorder) placed(l *life, p node.Partition, to node.Position, created bool) {
+	kind := check.Move
+	if created {
+		kind = check.Place
+	}
+	e := j.position(kind, p, to)
+	e.Node = l.label
+	j.add(e)
+}
+
+// taken tells that a take has decided on a record.
+func (j *recorder) taken(l *life, p node.Partition, item *node.Item, lineage int64, skipped bool) {
+	e := j.position(check.Take, p, node.Position{Epoch: item.Epoch, Offset: item.Offset})
+	e.Node, e.Message, e.Lineage, e.Skipped = l.label, numberIn(item.Headers), lineage, skipped
+	j.add(e)
+}
+
+// began tells that a lineage begins, and caughtUp that it has caught up.
+func (j *recorder) began(l *life, lineage int64, marks []node.Extent) {
+	j.add(check.Event{Kind: check.Lineage, Node: l.label, Lineage: lineage})
+	for _, extent := range marks {
+		j.add(check.Event{Kind: check.Mark, Partition: j.shard(extent.Partition), Offset: extent.End})
+	}
+}
+
+func (j *recorder) caughtUp(lineage int64) {
+	j.add(check.Event{Kind: check.CaughtUp, Lineage: lineage})
+}
+
+// numberOf returns the submission that a row belongs to; 0 if there is no such row.
+func (j *recorder) numberOf(ref node.Ref) int { return j.numbers[ref.Incarnation] }

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"chronos/node"
+)
+
+// transaction is one request at the store. It arrives, waits for what others have locked, and takes effect: at once,
+// or, if it is a long one, it takes its locks first and ends later, by a commit or by being undone. In between, others
+// wait for it, and nobody sees what it does.
+//
+// Its effect is made when it commits: nothing that it depends on can change while it has the locks. A claim is the
+// exception: it finds by itself what to lock. It is made at once, kept out of sight, and taken back if it is undone.
+type transaction struct {
+	*call
+
+	effect  effect
+	stage   stage
+	history int        // the server that it was sent to
+	began   time.Time  // the store's clock when it took its locks
+	needs   []lockable // what it has locked
+	secrets []func()   // what nobody has seen yet
+	changed bool       // it has changed something
+}
+
+// stage is how far a transaction has come.
+type stage int
+
+const (
+	requested stage = iota // it has had no effect and has no locks
+	locking                // it has its locks
+	committed              // it has had its effect, and may have to wait for the standby
+)
+
+// perform sends the transaction and waits for its answer.
+func (t *transaction) perform(ctx context.Context) error {
+	w := t.task.life.host.world
+	t.history = w.store.history
+	return t.call.perform(ctx, w.options.storeTimeout(), t)
+}
+
+// arrive implements served.
+func (t *transaction) arrive() bool {
+	w := t.task.life.host.world
+	s := w.store
+	switch {
+	case t.history != s.history:
+		t.answer = errDisconnected
+		return true
+	case t.stage == committed:
+		return t.confirmed()
+	case t.stage == locking:
+		return t.end()
+	case w.now < s.silent:
+		t.spoilt().unanswered = true
+		return true
+	case w.now < s.refuses:
+		t.answer = errRefused
+		return true
+	case w.now < s.unfit:
+		t.answer = errUnfit
+		return true
+	}
+	if until, blocked := s.blocked(t.effect.needs(s.truth)); blocked {
+		w.count("lock-wait")
+		t.again(until + 1) // after the commit
+		return false
+	}
+	if c, claims := t.effect.(*claim); claims && w.now < s.cluttered && !c.waded {
+		// The statement takes that long, and is cancelled at its time limit.
+		c.waded = true
+		w.count("slow-claim")
+		if w.now+int64(s.clutter) >= t.deadline {
+			t.spoilt().lost = true
+			w.at(t.deadline, t.call, callExpires)
+			return false
+		}
+		t.again(w.now + int64(s.clutter))
+		return false
+	}
+	if t.locked == 0 {
+		t.began = s.instant()
+		t.apply()
+		return t.commit()
+	}
+	t.open()
+	return false
+}
+
+// open takes the locks.
+func (t *transaction) open() {
+	w := t.task.life.host.world
+	s := w.store
+	until := w.now + int64(t.locked)
+	t.stage, t.began = locking, s.instant()
+	t.effect.see(s.truth)
+	if c, claims := t.effect.(*claim); claims {
+		s.truth.hold()
+		t.apply()
+		t.secrets = s.truth.release()
+		for i := range c.result.Messages {
+			m := &c.result.Messages[i]
+			t.needs = append(t.needs, rowOf(m.ID, m.Topic))
+			s.unseen[node.MessageID{ID: m.ID, Topic: m.Topic}] = true
+		}
+	} else {
+		t.needs = t.effect.needs(s.truth)
+	}
+	s.lock(t.needs, until)
+	t.again(until)
+}
+
+// end commits the transaction, or undoes it.
+func (t *transaction) end() bool {
+	s := t.task.life.host.world.store
+	c, claims := t.effect.(*claim)
+	if claims {
+		for _, l := range t.needs {
+			delete(s.unseen, l.MessageID)
+		}
+	}
+	if t.rolledBack {
+		if claims {
+			s.truth.hold()
+			c.undo(s.rows)
+			s.truth.release()
+		}
+		t.answer = errDisconnected
+		return true
+	}
+	if claims {
+		for _, secret := range t.secrets {
+			secret()
+		}
+	} else {
+		s.began = &t.began // a claim that it makes is as old as its statement
+		t.apply()
+		s.began = nil
+	}
+	return t.commit()
+}
+
+// commit makes the effect one that lasts, if the standby has it too.
+func (t *transaction) commit() bool {
+	w := t.task.life.host.world
+	t.stage = committed
+	if w.store.keeps && t.changed {
+		w.store.journal = append(w.store.journal, journaled{w.now, t.began, t.effect, t.task.life})
+	}
+	return t.confirmed()
+}
+
+// apply makes the effect.
+func (t *transaction) apply() {
+	l := t.task.life
+	w := l.host.world
+	s := w.store
+	t.effect.limit(t.call)
+	s.truth.caller = l
+	before := s.truth.changes
+	t.effect.apply(s.rows)
+	t.changed = s.truth.changes > before
+	if e, takes := t.effect.(*take); takes && e.err != nil {
+		t.answer = e.err
+	}
+	if c, claims := t.effect.(*claim); claims {
+		w.recorder.asked(l, &c.request, c.result.Messages)
+		for i := range c.result.Messages {
+			w.digest.text(c.result.Messages[i].ID)
+		}
+	}
+	if d, deletes := t.effect.(*remove); deletes {
+		w.recorder.deleteDone(l, at(d.refs, d.places()))
+	}
+	t.answerSize = t.effect.answerSize()
+	if w.observe != nil {
+		w.step(t.stepOf(StepApplied, ""))
+	}
+}
+
+// confirmed reports whether the standby has confirmed what the answer rests on. Until then there is no answer, whether
+// the caller waits or not, and a failover may take the effect back.
+func (t *transaction) confirmed() bool {
+	w := t.task.life.host.world
+	s := w.store
+	if w.now >= s.stalled || !t.effect.waits(w.mutant) {
+		return true
+	}
+	w.count("unconfirmed")
+	t.again(s.stalled)
+	return false
+}
