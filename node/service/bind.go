@@ -93,6 +93,6 @@ func (e *NoPositionsError) Error() string {
 	}
 	return fmt.Sprintf("consumer group %s has committed offsets on %s, and the store has never taken in anything: if "+
 		"it is the wrong store, name the right one; if it is a new one on purpose, \"chronos bind --adopt --yes\" "+
-		"goes on from the committed offsets, and \"chronos bind --from-earliest --yes\" begins with everything that Kafka "+
-		"has", e.Group, partitions)
+		"goes on from the committed offsets, and \"chronos bind --from-earliest --yes\" begins with everything that "+
+		"Kafka has", e.Group, partitions)
 }
