@@ -196,3 +196,32 @@ func fill(t *testing.T, store *memory.Store, n int) {
 		t.Fatalf("took %d, %v", result.Taken, err)
 	}
 }
+
+// The store is set back while records keep coming, so that a take meets it before any look does: the take is refused,
+// and that alone must begin a new lineage.
+func TestSetBackUnderTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(config(0), nil)
+		n := 0
+		traffic := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); n++ {
+				w.submit(id(n), 20*time.Second)
+				pass(20 * time.Millisecond)
+			}
+		}
+		traffic(2 * time.Second)
+		backup := w.store.Snapshot()
+		traffic(2500 * time.Millisecond)
+		w.store.Restore(backup)
+		traffic(2 * time.Second)
+		if got := seen[node.CatchingUp](w); len(got) != 1 || got[0].From != 1 || got[0].To != 2 {
+			t.Errorf("new lineages: %v, want one", got)
+		}
+		pass(30 * time.Second)
+		if got := len(w.values("out")); got != n {
+			t.Errorf("%d of %d came out", got, n)
+		}
+		w.empty()
+	})
+}
