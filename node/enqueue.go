@@ -453,9 +453,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 	var readings []*reading
 	var result TakeResult
 	ok = e.insist(ctx, "take", func() error {
-		if messages, _ := e.takes.get(); len(chunk) > messages {
-			chunk = chunk[:e.chunk(chunk)]
-		}
+		chunk = chunk[:e.chunk(chunk)] // which may be allowed less than it was at first
 		request, readings = e.takeRequest(chunk)
 		asked, _ := e.lineage.known()
 		started := e.clock.Mono()

@@ -591,3 +591,31 @@ func header(r node.Record, name string) string {
 	}
 	return ""
 }
+
+// Over a slow connection a call with many bytes never gets through, however few messages they are: it is halved in
+// bytes, too, until it does, before the node gives up and leaves its group.
+func TestSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const messages = 40
+		for i := range messages {
+			r := w.submit(id(i), time.Hour)
+			w.mu.Lock()
+			w.input["in"][r.Offset].Value = make([]byte, 1<<20)
+			w.mu.Unlock()
+		}
+		w.slow = 2 << 20
+		w.run(config(0), nil)
+		pass(80 * time.Second)
+		if left := seen[node.LeftGroup](w); len(left) > 0 {
+			t.Errorf("the node left its group %d times", len(left))
+		}
+		stored := 0
+		for _, e := range seen[node.Enqueued](w) {
+			stored += len(e.Messages)
+		}
+		if stored != messages {
+			t.Errorf("%d of %d messages of 1 MiB were stored within 80 s at 2 MiB/s", stored, messages)
+		}
+	})
+}

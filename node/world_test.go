@@ -29,6 +29,7 @@ type world struct {
 	output    []delivery
 	refuse    func(node.Record) error
 	hangs     func(node.Record) bool // whether a publish runs into its time limit, and nothing appears
+	slow      int                    // how many bytes reach the store in a second; 0: as many as there are
 	events    []node.Event
 }
 
@@ -149,6 +150,7 @@ func (b *bell) Ring() {
 type gatedStore struct {
 	gate  *gate
 	inner node.Store
+	slow  int // see world
 }
 
 func (s gatedStore) Bind(ctx context.Context, r node.BindRequest) (node.Bound, error) {
@@ -166,6 +168,18 @@ func (s gatedStore) Positions(
 }
 
 func (s gatedStore) Take(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
+	if s.slow > 0 {
+		bytes := 0
+		for i := range r.Items {
+			bytes += r.Items[i].Size()
+		}
+		const limit = 1500 * time.Millisecond
+		took := time.Duration(bytes) * time.Second / time.Duration(s.slow)
+		<-time.After(min(took, limit))
+		if took > limit {
+			return node.TakeResult{}, errInjected
+		}
+	}
 	return through(s.gate, "take", func() (node.TakeResult, error) { return s.inner.Take(ctx, r) })
 }
 
@@ -356,7 +370,7 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	}
 	n, err := node.New(c,
 		node.Ports{
-			Clock: &clock{gate: g, start: time.Now()}, Store: gatedStore{g, w.store}, Source: source,
+			Clock: &clock{gate: g, start: time.Now()}, Store: gatedStore{g, w.store, w.slow}, Source: source,
 			Sink: &gatedSink{g, w},
 		},
 		func(e node.Event) {
