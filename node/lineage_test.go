@@ -225,3 +225,39 @@ func TestSetBackUnderTraffic(t *testing.T) {
 		w.empty()
 	})
 }
+
+// The store is set back behind what retention has taken from an input topic on which nothing comes any more: what is
+// gone cannot be waited for, and what waits in the store comes out.
+func TestSetBackBehindRetention(t *testing.T) {
+	for name, early := range map[string]bool{"before": true, "during the catch-up": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				take := func() {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.taken["in"] = int64(len(w.input["in"]))
+				}
+				w.submit("before", 20*time.Second)
+				w.run(config(0), func(_ int, call string) (error, bool) {
+					if call == "poll" && len(seen[node.CatchingUp](w)) > 0 {
+						take()
+					}
+					return nil, true
+				})
+				pass(3 * time.Second)
+				backup := w.store.Snapshot()
+				w.submit("lost", 20*time.Second)
+				pass(3 * time.Second)
+				if early {
+					take()
+				}
+				w.store.Restore(backup)
+				pass(30 * time.Second)
+				if got := w.values("out"); len(got) != 1 || got["value before"] != 1 {
+					t.Errorf("delivered: %v", got)
+				}
+			})
+		})
+	}
+}

@@ -25,6 +25,7 @@ type world struct {
 
 	mu        sync.Mutex
 	input     map[string][]node.Record // by topic, each of one partition
+	taken     map[string]int64         // by topic, up to where retention took its records
 	committed map[string]int64
 	output    []delivery
 	refuse    func(node.Record) error
@@ -45,6 +46,7 @@ func newWorld(t *testing.T) *world {
 		t:         t,
 		store:     memory.New(time.Now),
 		input:     map[string][]node.Record{},
+		taken:     map[string]int64{},
 		committed: map[string]int64{},
 		refuse:    func(node.Record) error { return nil },
 		hangs:     func(node.Record) bool { return false },
@@ -246,7 +248,7 @@ func (s *gatedSource) Poll(ctx context.Context) (b node.Batch, err error) {
 			if !started {
 				continue
 			}
-			rest := s.world.input[topic][next:]
+			rest := s.world.input[topic][max(next, s.world.taken[topic]):]
 			rest = rest[:min(len(rest), s.limit-len(b.Records))]
 			b.Records = append(b.Records, rest...)
 		}
@@ -298,6 +300,7 @@ func (s *gatedSource) extents() (extents []node.Extent) {
 	for _, topic := range s.topics {
 		extents = append(extents, node.Extent{
 			Partition: node.Partition{Topic: topic, TopicID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(topic))},
+			First:     s.world.taken[topic],
 			End:       int64(len(s.world.input[topic])),
 		})
 	}
