@@ -261,3 +261,25 @@ func TestSetBackBehindRetention(t *testing.T) {
 		})
 	}
 }
+
+// A lane is in doubt, and something comes through on it while nothing of what is held there is due yet: whoever keeps
+// the watch has to hear of it, or that waits until something else happens.
+func TestLaneInDoubtClears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hangs = func(r node.Record) bool { return string(r.Value) == "value fails" && time.Since(w.began) < 4*time.Second }
+		w.tardy = func(r node.Record) bool { return string(r.Value) == "value succeeds" }
+		w.submit("fails", 2*time.Second)
+		w.submit("succeeds", 2200*time.Millisecond)
+		w.submit("next", 4300*time.Millisecond)
+		w.run(config(0), nil)
+		pass(10 * time.Second)
+		for _, d := range w.on("out") {
+			late := d.at.Sub(w.began.Add(4300 * time.Millisecond))
+			if string(d.Value) == "value next" && late > 50*time.Millisecond {
+				t.Errorf("it came %v late", late)
+			}
+		}
+		w.empty()
+	})
+}

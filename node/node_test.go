@@ -619,3 +619,47 @@ func TestSlowStore(t *testing.T) {
 		}
 	})
 }
+
+// A topic rejects a message at once, but another lane in the same batch hangs until the time limit of a publish. A copy
+// for the dead-letter topic that was begun then could still be under way when the claim expires: a peer would make
+// another one.
+func TestDeadLetterBesideLaneThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Lookahead = 900 * time.Millisecond
+		c.Routes = append(c.Routes, node.Route{Input: "in2", Output: "out2"})
+		w.hangs = func(r node.Record) bool { return r.Topic == "out2" && time.Since(w.began) < 4*time.Second }
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "out" {
+				return node.ErrRejected
+			}
+			return nil
+		}
+		w.submit("bad", 2*time.Second)
+		r := w.submit("hangs", 2*time.Second)
+		w.mu.Lock()
+		w.input["in"] = w.input["in"][:1]
+		w.mu.Unlock()
+		r.Topic = "in2"
+		w.submitRecord(r)
+		w.run(c, nil)
+		pass(15 * time.Second)
+		copies := w.on("dead")
+		if len(copies) != 1 {
+			t.Fatalf("%d copies", len(copies))
+		}
+		var claimed time.Time
+		for _, e := range seen[node.Claimed](w) {
+			for _, m := range e.Messages {
+				if m.ID == "bad" && m.Claim.ReadiedAt.Before(copies[0].at) {
+					claimed = m.Claim.ReadiedAt
+				}
+			}
+		}
+		if age := copies[0].at.Sub(claimed); age > c.PublishableAge()+10*time.Millisecond {
+			t.Errorf("the copy was made %v after the claim, want %v at most", age, c.PublishableAge())
+		}
+		w.empty()
+	})
+}

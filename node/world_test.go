@@ -21,6 +21,7 @@ import (
 // can make it fail before or after its effect, or kill the node there.
 type world struct {
 	t     *testing.T
+	began time.Time
 	store *memory.Store
 
 	mu        sync.Mutex
@@ -30,6 +31,7 @@ type world struct {
 	output    []delivery
 	refuse    func(node.Record) error
 	hangs     func(node.Record) bool // whether a publish runs into its time limit, and nothing appears
+	tardy     func(node.Record) bool // whether it takes as long, and appears
 	slow      int                    // how many bytes reach the store in a second; 0: as many as there are
 	events    []node.Event
 }
@@ -44,12 +46,14 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	return &world{
 		t:         t,
+		began:     time.Now(),
 		store:     memory.New(time.Now),
 		input:     map[string][]node.Record{},
 		taken:     map[string]int64{},
 		committed: map[string]int64{},
 		refuse:    func(node.Record) error { return nil },
 		hangs:     func(node.Record) bool { return false },
+		tardy:     func(node.Record) bool { return false },
 	}
 }
 
@@ -322,7 +326,7 @@ type gatedSink struct {
 
 func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
 	<-time.After(2 * time.Millisecond)
-	late := slices.ContainsFunc(records, b.world.hangs)
+	late := slices.ContainsFunc(records, b.world.hangs) || slices.ContainsFunc(records, b.world.tardy)
 	errs := make([]error, len(records))
 	err := b.gate.pass("publish", func() {
 		b.world.mu.Lock()
