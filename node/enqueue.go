@@ -142,7 +142,7 @@ func (e *enqueuer) begin(ctx context.Context) bool {
 	setBack := false
 	for i, a := range e.assigned {
 		places[i].Position = positions[i]
-		setBack = setBack || a.Committed.Offset > positions[i].Offset && a.Committed.Offset <= a.End
+		setBack = setBack || positions[i].before(a.Committed) && a.Committed.Offset <= a.End
 	}
 	if !e.mindLineage(ctx, state, setBack && !state.CatchingUp) || !e.start(ctx, places) {
 		return false

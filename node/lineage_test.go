@@ -283,3 +283,29 @@ func TestLaneInDoubtClears(t *testing.T) {
 		w.empty()
 	})
 }
+
+// Kafka has lost the end of a log, and other records have taken its place: the position has moved to a lower offset of a
+// higher epoch, and the node stops before it has committed that. The store was not set back, and nothing has to wait.
+func TestCommitOfLostEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 7 {
+			w.submit(id(i), time.Second)
+			w.input["in"][i].LeaderEpoch = 2
+		}
+		w.committed["in"], w.epoch = 6, 1
+		place := node.Place{
+			Partition: node.Partition{Topic: "in", TopicID: uuid.NewSHA1(uuid.NameSpaceURL, []byte("in"))},
+			Position:  node.Position{Epoch: 2, Offset: 3},
+		}
+		if _, _, err := w.store.Positions(t.Context(), []node.Place{place}); err != nil {
+			t.Fatal(err)
+		}
+		w.run(config(0), nil)
+		pass(3 * time.Second)
+		if got := len(w.on("out")); got != 4 || len(seen[node.CatchingUp](w)) > 0 {
+			t.Errorf("%d of 4 came out, new lineages: %v", got, seen[node.CatchingUp](w))
+		}
+		w.empty()
+	})
+}

@@ -28,6 +28,7 @@ type world struct {
 	input     map[string][]node.Record // by topic, each of one partition
 	taken     map[string]int64         // by topic, up to where retention took its records
 	committed map[string]int64
+	epoch     int32 // of what was committed before the nodes run
 	output    []delivery
 	refuse    func(node.Record) error
 	hangs     func(node.Record) bool // whether a publish runs into its time limit, and nothing appears
@@ -51,6 +52,7 @@ func newWorld(t *testing.T) *world {
 		input:     map[string][]node.Record{},
 		taken:     map[string]int64{},
 		committed: map[string]int64{},
+		epoch:     node.UnknownEpoch,
 		refuse:    func(node.Record) error { return nil },
 		hangs:     func(node.Record) bool { return false },
 		tardy:     func(node.Record) bool { return false },
@@ -242,7 +244,7 @@ func (s *gatedSource) Poll(ctx context.Context) (b node.Batch, err error) {
 					committed = -1
 				}
 				b.Assigned = append(b.Assigned, node.Assignment{
-					Extent: e, Committed: node.Position{Epoch: node.UnknownEpoch, Offset: committed},
+					Extent: e, Committed: node.Position{Epoch: s.world.epoch, Offset: committed},
 				})
 			}
 			return
