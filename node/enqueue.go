@@ -601,6 +601,6 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		e.observe(SkippedTaken{Records: skipped})
 	}
 	if len(claimed) > 0 {
-		e.schedule.add(claimed)
+		e.hold(result.State.Lineage, claimed)
 	}
 }

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -305,6 +306,31 @@ func TestCommitOfLostEnd(t *testing.T) {
 		pass(3 * time.Second)
 		if got := len(w.on("out")); got != 4 || len(seen[node.CatchingUp](w)) > 0 {
 			t.Errorf("%d of 4 came out, new lineages: %v", got, seen[node.CatchingUp](w))
+		}
+		w.empty()
+	})
+}
+
+// A new lineage begins between the answer to a claim and the moment at which its messages are scheduled: what the store
+// may know nothing of is not scheduled.
+func TestLineageBeginsBeforeScheduling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		backup := w.store.Snapshot()
+		var once sync.Once
+		w.watch = func(e node.Event) {
+			if _, claimed := e.(node.Claimed); claimed {
+				once.Do(func() {
+					w.store.Restore(backup)
+					pass(1500 * time.Millisecond)
+				})
+			}
+		}
+		w.submit("x", 3*time.Second)
+		w.run(config(0), nil)
+		pass(15 * time.Second)
+		if got := w.values("out"); got["value x"] != 1 || len(seen[node.CatchingUp](w)) != 1 {
+			t.Errorf("delivered %v, new lineages: %v", got, seen[node.CatchingUp](w))
 		}
 		w.empty()
 	})

@@ -33,6 +33,7 @@ type world struct {
 	refuse    func(node.Record) error
 	hangs     func(node.Record) bool // whether a publish runs into its time limit, and nothing appears
 	tardy     func(node.Record) bool // whether it takes as long, and appears
+	watch     func(node.Event)       // is told of every event first, if it is not nil
 	slow      int                    // how many bytes reach the store in a second; 0: as many as there are
 	events    []node.Event
 }
@@ -383,6 +384,9 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 			Sink: &gatedSink{g, w},
 		},
 		func(e node.Event) {
+			if w.watch != nil {
+				w.watch(e)
+			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.events = append(w.events, e)
