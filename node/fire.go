@@ -151,7 +151,7 @@ func (f *firer) claim(ctx context.Context) {
 		for i, m := range result.Messages {
 			holdings[i] = holding{m, started}
 		}
-		f.schedule.add(holdings)
+		f.hold(result.State.Lineage, holdings)
 	}
 }
 

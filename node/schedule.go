@@ -220,7 +220,8 @@ func (s *schedule) done(b batch, verdict func(lane string) (failed, known bool))
 	defer s.mu.Unlock()
 	freed := b.probe
 	for _, l := range b.lanes {
-		freed = freed || l.busy == publishers-1
+		// In both cases nothing could be taken of the lane, so the keeper has not counted on it.
+		freed = freed || l.busy == publishers-1 || l.doubtful
 		l.busy--
 		if failed, known := verdict(l.name); known {
 			l.doubtful = failed
@@ -230,7 +231,7 @@ func (s *schedule) done(b batch, verdict func(lane string) (failed, known bool))
 		s.probing = false
 	}
 	if freed && s.keeper != nil {
-		s.keeper.bell.Ring() // it has not counted on these lanes
+		s.keeper.bell.Ring()
 	}
 }
 
