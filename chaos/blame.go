@@ -6,22 +6,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"chronos/sim/check"
 )
 
-// suspicion is what a node says when it takes a claim off a message.
+// suspicion is what a node says when it takes claims off messages.
 type suspicion struct {
 	at        time.Duration
 	node      string // the life that says it
-	owner, id string
-	used      bool
+	owner, id string // id is "" where it says no more than how many there were
+	left      int    // for so many claims it has not been found to be the reason yet
 }
 
 // blame finds out who has taken each claim off: the replication slot does not tell. A node that suspects another says
-// so in its log, for each message; whoever is left is the owner itself, which gave it back. So the judge can tell a
+// so in its log, for each message, or of many how many there were; whoever is left is the owner itself, which gave it back. So the judge can tell a
 // suspicion that was too early from a release (S4).
 func (r *run) blame() error {
 	if r.config.Start != "" {
@@ -47,24 +48,41 @@ func (r *run) blame() error {
 		}
 		e.Node = names[e.Owner]
 		if s := match(suspicions, e); s != nil {
-			s.used = true
+			s.left--
 			e.Node = s.node
 		}
 	}
 	return nil
 }
 
-// match returns the suspicion that has led to a reset: one about that message and owner, said no earlier than the
-// commit, and within the time that a log line and a frozen process may take. nil if nobody has said so.
+// match returns the suspicion that has led to a reset: one about that message and owner, or else about messages of that
+// owner, said no earlier than the commit, and within the time that a log line and a frozen process may take. nil if
+// nobody has said so.
 func match(suspicions []*suspicion, e *check.Event) *suspicion {
 	const longest = 30 * time.Second
-	for _, s := range suspicions {
-		about := !s.used && s.id == e.ID && s.owner == e.Owner.String()
-		if about && s.at > e.At-5*time.Millisecond && s.at < e.At+longest {
-			return s
+	for _, id := range []string{e.ID, ""} {
+		for _, s := range suspicions {
+			about := s.left > 0 && s.id == id && s.owner == e.Owner.String()
+			if about && s.at > e.At-5*time.Millisecond && s.at < e.At+longest {
+				return s
+			}
 		}
 	}
 	return nil
+}
+
+// many reads the line that stands for many: "b6f0...: 17, 02ac...: 4" in its field of_which.
+func many(text string, one suspicion) (all []*suspicion) {
+	for part := range strings.SplitSeq(text, ", ") {
+		s := one
+		owner, count, _ := strings.Cut(part, ": ")
+		s.owner = owner
+		if n, err := strconv.Atoi(count); err == nil {
+			s.left = n
+			all = append(all, &s)
+		}
+	}
+	return all
 }
 
 // suspicions reads the logs of all nodes.
@@ -84,16 +102,22 @@ func (r *run) suspicions() ([]*suspicion, error) {
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			var line struct {
-				Time time.Time
-				Msg  string
+				Time    time.Time
+				Msg     string
+				OfWhich string `json:"of_which"`
 			}
 			if json.Unmarshal(lines.Bytes(), &line) != nil {
 				continue
 			}
+			one := suspicion{at: line.Time.Sub(r.history.since), node: life, left: 1}
+			if line.Msg == "suspected failures for more messages" {
+				all = append(all, many(line.OfWhich, one)...)
+				continue
+			}
 			owner, is := strings.CutPrefix(line.Msg, "suspected failure of ")
-			owner, id, found := strings.Cut(owner, " for message ")
-			if is && found {
-				all = append(all, &suspicion{at: line.Time.Sub(r.history.since), node: life, owner: owner, id: id})
+			var found bool
+			if one.owner, one.id, found = strings.Cut(owner, " for message "); is && found {
+				all = append(all, &one)
 			}
 		}
 		_ = file.Close() // it was only read

@@ -50,13 +50,16 @@ type deletion struct {
 	asked, done  time.Time
 }
 
-// The statements of the store's adapter whose replies can be lost.
+// The statements of the store's adapter whose replies can be lost. A take sends two batches of statements, each of which
+// has one reply: the first begins with the locks of its partitions, and changes nothing; the second inserts, if there is
+// anything to insert, moves the positions, and commits.
 const (
-	insertReply = "INSERT INTO hanger"
-	claimReply  = "UPDATE hanger SET readied_at = clock_timestamp()"
-	deleteReply = "DELETE FROM hanger"
-	resetReply  = "UPDATE hanger SET readied_at = NULL"
-	lookReply   = "SELECT u.place FROM unnest"
+	beginReply  = "SELECT u.place, p.mark FROM unnest"
+	insertReply = "INSERT INTO messages"
+	moveReply   = "INSERT INTO positions"
+	claimReply  = "UPDATE messages SET attempts = attempts + 1"
+	deleteReply = "DELETE FROM messages"
+	resetReply  = "UPDATE messages SET readied_at = NULL"
 )
 
 // newCutter listens on a port of its own. deleted is told of each delete, by one goroutine for each connection.

@@ -15,7 +15,7 @@ import (
 )
 
 // The names in the database that the suite knows of: the table of messages, whose every change it follows.
-const table = "hanger"
+const table = "messages"
 
 // database is what the nodes take for Postgres: one server, or after a failover another one.
 type database struct {

@@ -101,7 +101,7 @@ func TestCutter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer direct.Close(t.Context()) //nolint:errcheck // the test is over
-	if _, err := direct.Exec(t.Context(), "CREATE SCHEMA cutter; CREATE TABLE cutter.hanger (id int)"); err != nil {
+	if _, err := direct.Exec(t.Context(), "CREATE SCHEMA cutter; CREATE TABLE cutter.messages (id int)"); err != nil {
 		t.Fatal(err)
 	}
 	defer direct.Exec(t.Context(), "DROP SCHEMA cutter CASCADE") //nolint:errcheck // the server is of this test run
@@ -115,7 +115,7 @@ func TestCutter(t *testing.T) {
 		t.Fatal(err)
 	}
 	insert := func(id int) error {
-		_, err := conn.Exec(t.Context(), "INSERT  INTO\n hanger (id) VALUES ($1)", id)
+		_, err := conn.Exec(t.Context(), "INSERT  INTO\n messages (id) VALUES ($1)", id)
 		return err
 	}
 	if err := insert(1); err != nil {
@@ -123,7 +123,7 @@ func TestCutter(t *testing.T) {
 	}
 	cut := cutter.CutInsert()
 	var count int
-	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM hanger").Scan(&count); err != nil || count != 1 {
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM messages").Scan(&count); err != nil || count != 1 {
 		t.Fatalf("another statement is cut: %d, %v", count, err)
 	}
 	if err := insert(2); err == nil {
@@ -134,7 +134,7 @@ func TestCutter(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("nothing was cut")
 	}
-	err = direct.QueryRow(t.Context(), "SELECT count(*) FROM cutter.hanger").Scan(&count)
+	err = direct.QueryRow(t.Context(), "SELECT count(*) FROM cutter.messages").Scan(&count)
 	if err != nil || count != 2 {
 		t.Errorf("there are %d rows: the insert whose reply was lost has no effect: %v", count, err)
 	}
@@ -146,7 +146,7 @@ func TestCutter(t *testing.T) {
 		t.Errorf("the next insert is cut too: %v", err)
 	}
 	incarnation := [16]byte{7}
-	const erase = `DELETE FROM hanger WHERE id::text = ANY ($1::text[]) AND $2::text[] <> $1 AND $3::uuid[] IS NOT NULL`
+	const erase = `DELETE FROM messages WHERE id::text = ANY ($1::text[]) AND $2::text[] <> $1 AND $3::uuid[] IS NOT NULL`
 	if _, err := conn.Exec(t.Context(), erase, []string{"3"}, []string{"out"}, [][16]byte{incarnation}); err != nil {
 		t.Fatal(err)
 	}

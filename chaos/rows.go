@@ -204,8 +204,10 @@ func (c *change) events(since time.Time) ([]check.Event, error) {
 	case before != "" && now == "":
 		e.Kind = check.Reset
 		if err = claimed(&e, c.old, since); err == nil {
-			e.Age = e.At - e.Stamp
+			e.Age, e.Expires = e.At-e.Stamp, 0
 		}
+		// Whoever gives a claim back and knows that nothing was published under it takes its attempt back.
+		e.Unsent = c.old["attempts"] != c.now["attempts"]
 		if c.old["due_at"] != c.now["due_at"] && err == nil {
 			e.Due, err = instant(c.now["due_at"], since)
 		}
@@ -220,10 +222,11 @@ func (c *change) events(since time.Time) ([]check.Event, error) {
 
 // claimed reads the claim on a row.
 func claimed(e *check.Event, row tuple, since time.Time) error {
-	var err1, err2 error
-	e.Owner, err1 = check.ParseUUID(row["readied_by"])
-	e.Stamp, err2 = instant(row["readied_at"], since)
-	return errors.Join(err1, err2)
+	var errs [3]error
+	e.Owner, errs[0] = check.ParseUUID(row["readied_by"])
+	e.Stamp, errs[1] = instant(row["readied_at"], since)
+	e.Expires, errs[2] = instant(row["expires_at"], since)
+	return errors.Join(errs[:]...)
 }
 
 // instant reads a timestamptz as a session in UTC writes it.

@@ -262,12 +262,13 @@ func (r *run) judged() check.Config {
 	hold := r.config.HoldTime
 	c := check.Config{
 		Recorded: []check.Kind{check.Submit, check.Fire, check.Copy, check.Fault, check.Heal},
-		HoldTime: hold, TimingAdvance: 50 * time.Millisecond, PollInterval: 100 * time.Millisecond,
+		HoldTime: hold, PollInterval: 100 * time.Millisecond,
 		DetectionInterval: 500 * time.Millisecond, Lookahead: 250 * time.Millisecond, LeaveAfter: 10 * time.Second,
-		StoreTimeout: hold * 3 / 10, PublishTimeout: hold * 4 / 10, PublishableAge: hold / 2, Retry: 2 * time.Second,
+		StoreTimeout: hold * 3 / 10, PublishTimeout: hold * 4 / 10, PublishableAge: hold / 2, Retry: 2 * time.Second, StandBack: 2500 * time.Millisecond,
 		StoreLatency: storeLatency, BrokerLatency: brokerLatency,
 		ClockError: 2 * time.Millisecond, Session: 10 * time.Second, Rebalance: 30 * time.Second,
-		Settle: 10 * time.Second, Nodes: len(r.nodes), Batch: 500,
+		Settle: 10 * time.Second, Nodes: len(r.nodes), Lanes: len(r.topics.outputs()), Batch: 500,
+		DeadLetter: true,
 	}
 	if r.config.Start == "" {
 		c.Recorded = append(c.Recorded, check.Start, check.Term, check.Stop, check.Crash, check.Cut)

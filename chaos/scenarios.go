@@ -104,7 +104,9 @@ func linkScenarios() []*Scenario {
 					{"delete", deleteReply},
 					{"insert", insertReply},
 					{"claim", claimReply},
-					{"look", lookReply},
+					{"move of a position", moveReply},
+					{"lock of a partition", beginReply},
+					{"reset", resetReply},
 				}
 				const ms = time.Millisecond
 				for at := time.Second; at < 13*time.Second; at += n.between(100*ms, 500*ms) {

@@ -60,7 +60,14 @@ func (s *Service) bindTo(ctx context.Context, cluster string) (bool, error) {
 		s.log.Info("the store has adopted what the consumer group has committed: from now on it keeps the positions "+
 			"itself", slog.Int("partitions", len(committed)))
 	case len(committed) > 0:
-		return false, &NoPositionsError{Group: s.config.Group, Partitions: len(committed)}
+		// A peer that was started at the same time may have begun since the first look. It has stored positions before
+		// it committed, so that they are there now if these commits are its own.
+		if bound, err = s.store.Bind(ctx, request); err != nil {
+			return false, store.failed(ctx, "bind the store", err)
+		}
+		if bound.Partitions == 0 {
+			return false, &NoPositionsError{Group: s.config.Group, Partitions: len(committed)}
+		}
 	}
 	return true, nil
 }

@@ -282,9 +282,9 @@ func (s *Sink) ask(ctx context.Context, client *kgo.Client, names []topicPartiti
 			s.silent.remove(name) // publishing finds out what there is to say
 		case !exists || detail.Leader < 0:
 			s.hear(name, fmt.Errorf("topic %s partition %d has no leader", name.topic, name.number))
-		case len(detail.ISR) < needed[name]:
+		case len(detail.ISR) < min(needed[name], len(detail.Replicas)): // Kafka asks for no more than there are
 			s.hear(name, fmt.Errorf("topic %s partition %d has %d replicas in sync and needs %d",
-				name.topic, name.number, len(detail.ISR), needed[name]))
+				name.topic, name.number, len(detail.ISR), min(needed[name], len(detail.Replicas))))
 		default:
 			led = append(led, name)
 		}
