@@ -54,6 +54,9 @@ type reading struct {
 	first  int64    // the first offset of the log when it was assigned
 	from   Position // where the last accepted take, or the start, left off
 	stored Position // the store's position, when it was last heard of
+
+	// refused says that a take of it was refused: it is to be read from where the store is, which look finds out.
+	refused bool
 }
 
 const (
@@ -142,14 +145,14 @@ func (e *enqueuer) begin(ctx context.Context) bool {
 	setBack := false
 	for i, a := range e.assigned {
 		places[i].Position = positions[i]
-		setBack = setBack || a.Committed.Offset > positions[i].Offset && a.Committed.Offset <= a.End
+		setBack = setBack || positions[i].before(a.Committed) && a.Committed.Offset <= a.End
 	}
 	if !e.mindLineage(ctx, state, setBack && !state.CatchingUp) || !e.start(ctx, places) {
 		return false
 	}
 	for i, a := range e.assigned {
 		e.owned[shard{a.Topic, a.Number}] = &reading{
-			a.Partition, a.First, places[i].Position, places[i].Position,
+			Partition: a.Partition, first: a.First, from: places[i].Position, stored: places[i].Position,
 		}
 		e.uncommitted = e.uncommitted || a.Committed.Offset != places[i].Offset
 	}
@@ -260,7 +263,7 @@ func (e *enqueuer) look(ctx context.Context) bool {
 	var differ []Place
 	lowered := false
 	for i, r := range readings {
-		if positions[i] != r.stored {
+		if positions[i] != r.stored || r.refused {
 			differ = append(differ, Place{r.Partition, positions[i]})
 			lowered = lowered || positions[i].before(r.stored)
 		}
@@ -292,7 +295,7 @@ func (e *enqueuer) startOver(ctx context.Context, places []Place) bool {
 	}
 	for _, place := range places {
 		if r := e.owned[shard{place.Topic, place.Number}]; r != nil {
-			r.from, r.stored = place.Position, place.Position
+			r.from, r.stored, r.refused = place.Position, place.Position, false
 		}
 	}
 	e.observe(StartedOver{Places: places})
@@ -428,24 +431,15 @@ func (e *enqueuer) reject(s *submission, rejected *rejection, deadLetter string)
 	s.Incarnation = newUUID(e.random)
 }
 
-// takeIn takes submissions into the store, in calls that are bounded in number and bytes.
+// takeIn takes submissions into the store, in calls that are bounded in number and bytes. Those of partitions that are
+// refused are dropped: they are read again.
 func (e *enqueuer) takeIn(ctx context.Context, submissions []*submission) bool {
 	for len(submissions) > 0 {
-		n := e.chunk(submissions)
-		taken, refused, ok := e.take(ctx, submissions[:n])
+		taken, ok := e.take(ctx, submissions[:e.chunk(submissions)])
 		if !ok {
 			return false
 		}
-		submissions = submissions[taken:]
-		if len(refused) == 0 {
-			continue
-		}
-		submissions = slices.DeleteFunc(submissions, func(s *submission) bool {
-			return slices.ContainsFunc(refused, func(p Place) bool { return p.Partition == s.reading.Partition })
-		})
-		if !e.startOver(ctx, refused) {
-			return false
-		}
+		submissions = slices.DeleteFunc(submissions[taken:], func(s *submission) bool { return s.reading.refused })
 	}
 	return true
 }
@@ -469,16 +463,15 @@ func sizeOf(chunk []*submission) (size int) {
 }
 
 // take takes submissions in with one call, which is repeated until it is answered: with the same incarnations, so that
-// it does nothing twice. It returns how many are dealt with, and the places where the partitions that were refused
-// are to be read again.
-func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, refused []Place, ok bool) {
+// it does nothing twice. It returns how many are dealt with. A partition is refused when its position was lowered, which
+// is the first that this node hears of it where records keep coming. What that means, and where to read, is for look to
+// find out, which comes next: it needs the position as it was.
+func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok bool) {
 	var request TakeRequest
 	var readings []*reading
 	var result TakeResult
 	ok = e.insist(ctx, "take", func() error {
-		if messages, _ := e.takes.get(); len(chunk) > messages {
-			chunk = chunk[:e.chunk(chunk)]
-		}
+		chunk = chunk[:e.chunk(chunk)] // which may be allowed less than it was at first
 		request, readings = e.takeRequest(chunk)
 		asked, _ := e.lineage.known()
 		started := e.clock.Mono()
@@ -486,6 +479,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, re
 		result, err = e.store.Take(context.WithoutCancel(ctx), request)
 		e.takes.took(e.clock.Mono()-started, err == nil, len(chunk), sizeOf(chunk))
 		if err != nil {
+			e.contest(chunk)
 			return err
 		}
 		assert(len(result.Results) == result.Taken && result.Taken <= len(chunk) &&
@@ -500,19 +494,32 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, re
 		return nil
 	})
 	if !ok {
-		return 0, nil, false
+		return 0, false
 	}
 	e.took(chunk[:result.Taken], result)
 	for i, r := range readings {
-		r.stored = result.Positions[i]
 		if result.Refused[i] {
-			refused = append(refused, Place{r.Partition, result.Positions[i]})
+			r.refused = true
+			e.nextLook = 0
+			continue
 		}
+		r.stored = result.Positions[i]
 	}
 	if result.Taken < len(chunk) && result.Refusal != "" {
 		e.refuse(chunk[result.Taken], result.Refusal)
 	}
-	return result.Taken, refused, true
+	return result.Taken, true
+}
+
+// contest tells the schedule of a take whose outcome is unknown.
+func (e *enqueuer) contest(chunk []*submission) {
+	var incarnations []uuid.UUID
+	for _, s := range chunk {
+		if s.claimed {
+			incarnations = append(incarnations, s.Incarnation)
+		}
+	}
+	e.schedule.contest(incarnations, e.clock.Mono()+e.config.HoldTime)
 }
 
 // refuse has the copy of a record that the store can never keep take its place. What is refused as such a copy is passed
@@ -624,6 +631,6 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		e.observe(SkippedTaken{Records: skipped})
 	}
 	if len(claimed) > 0 {
-		e.schedule.add(claimed)
+		e.hold(result.State.Lineage, claimed)
 	}
 }

@@ -82,6 +82,7 @@ func (f *firer) start(tasks Tasks) {
 // run is the claimer. It runs until ctx is done; then it gives back the claims that wait for their instant.
 func (f *firer) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		f.schedule.settled(f.clock.Mono())
 		f.abandon(ctx)
 		f.claim(ctx)
 		f.bell.Sleep(ctx, max(f.nextLook, f.storeRetry)-f.clock.Mono())
@@ -151,7 +152,7 @@ func (f *firer) claim(ctx context.Context) {
 		for i, m := range result.Messages {
 			holdings[i] = holding{m, started}
 		}
-		f.schedule.add(holdings)
+		f.hold(result.State.Lineage, holdings)
 	}
 }
 

@@ -29,6 +29,8 @@ func (l *lineage) known() (highest int64, behind bool) {
 //	enqueuer  sees lineage 2: the schedule is emptied
 //	claimer   is answered, with claims of lineage 1: they must not be scheduled
 //
+// The same holds where lineage 2 is seen after the answer and before its claims are scheduled, see hold.
+//
 // But a lineage that is lower than the one known before the call means that the store was set back, and that nobody
 // has told it so yet: the enqueue operation does.
 func (c *core) follow(asked int64, state State) bool {
@@ -51,4 +53,16 @@ func (c *core) follow(asked int64, state State) bool {
 		c.observe(LineageChanged{From: from, To: state.Lineage, Forgotten: claims(forgotten)})
 	}
 	return ours
+}
+
+// hold schedules claims that came with an answer of the store, unless another lineage than that of the answer is known
+// by now. It keeps follow from changing the lineage meanwhile: either it is changed before this, which is seen here, or
+// after, and then follow empties the schedule.
+func (c *core) hold(lineage int64, held []holding) {
+	l := &c.lineage
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lineage == l.highest && !l.behind {
+		c.schedule.add(held)
+	}
 }

@@ -3,6 +3,7 @@ package node_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -246,4 +247,144 @@ func fill(t *testing.T, store *memory.Store, n int) {
 	if result, err := store.Take(t.Context(), request); err != nil || result.Taken != n {
 		t.Fatalf("took %d, %v", result.Taken, err)
 	}
+}
+
+// The store is set back while records keep coming, so that a take meets it before any look does: the take is refused,
+// and that alone must begin a new lineage.
+func TestSetBackUnderTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(config(0), nil)
+		n := 0
+		traffic := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); n++ {
+				w.submit(id(n), 20*time.Second)
+				pass(20 * time.Millisecond)
+			}
+		}
+		traffic(2 * time.Second)
+		backup := w.store.Snapshot()
+		traffic(2500 * time.Millisecond)
+		w.store.Restore(backup)
+		traffic(2 * time.Second)
+		if got := seen[node.CatchingUp](w); len(got) != 1 || got[0].From != 1 || got[0].To != 2 {
+			t.Errorf("new lineages: %v, want one", got)
+		}
+		pass(30 * time.Second)
+		if got := len(w.values("out")); got != n {
+			t.Errorf("%d of %d came out", got, n)
+		}
+		w.empty()
+	})
+}
+
+// The store is set back behind what retention has taken from an input topic on which nothing comes any more: what is
+// gone cannot be waited for, and what waits in the store comes out.
+func TestSetBackBehindRetention(t *testing.T) {
+	for name, early := range map[string]bool{"before": true, "during the catch-up": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				take := func() {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.taken["in"] = int64(len(w.input["in"]))
+				}
+				w.submit("before", 20*time.Second)
+				w.run(config(0), func(_ int, call string) (error, bool) {
+					if call == "poll" && len(seen[node.CatchingUp](w)) > 0 {
+						take()
+					}
+					return nil, true
+				})
+				pass(3 * time.Second)
+				backup := w.store.Snapshot()
+				w.submit("lost", 20*time.Second)
+				pass(3 * time.Second)
+				if early {
+					take()
+				}
+				w.store.Restore(backup)
+				pass(30 * time.Second)
+				if got := w.values("out"); len(got) != 1 || got["value before"] != 1 {
+					t.Errorf("delivered: %v", got)
+				}
+			})
+		})
+	}
+}
+
+// A lane is in doubt, and something comes through on it while nothing of what is held there is due yet: whoever keeps
+// the watch has to hear of it, or that waits until something else happens.
+func TestLaneInDoubtClears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hangs = func(r node.Record) bool {
+			return string(r.Value) == "value fails" && time.Since(w.began) < 4*time.Second
+		}
+		w.tardy = func(r node.Record) bool { return string(r.Value) == "value succeeds" }
+		w.submit("fails", 2*time.Second)
+		w.submit("succeeds", 2200*time.Millisecond)
+		w.submit("next", 4300*time.Millisecond)
+		w.run(config(0), nil)
+		pass(10 * time.Second)
+		for _, d := range w.on("out") {
+			late := d.at.Sub(w.began.Add(4300 * time.Millisecond))
+			if string(d.Value) == "value next" && late > 50*time.Millisecond {
+				t.Errorf("it came %v late", late)
+			}
+		}
+		w.empty()
+	})
+}
+
+// Kafka has lost the end of a log, and other records have taken its place: the position has moved to a lower offset of a
+// higher epoch, and the node stops before it has committed that. The store was not set back, and nothing has to wait.
+func TestCommitOfLostEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 7 {
+			w.submit(id(i), time.Second)
+			w.input["in"][i].LeaderEpoch = 2
+		}
+		w.committed["in"], w.epoch = 6, 1
+		place := node.Place{
+			Partition: node.Partition{Topic: "in", TopicID: uuid.NewSHA1(uuid.NameSpaceURL, []byte("in"))},
+			Position:  node.Position{Epoch: 2, Offset: 3},
+		}
+		if _, _, err := w.store.Positions(t.Context(), []node.Place{place}); err != nil {
+			t.Fatal(err)
+		}
+		w.run(config(0), nil)
+		pass(3 * time.Second)
+		if got := len(w.on("out")); got != 4 || len(seen[node.CatchingUp](w)) > 0 {
+			t.Errorf("%d of 4 came out, new lineages: %v", got, seen[node.CatchingUp](w))
+		}
+		w.empty()
+	})
+}
+
+// A new lineage begins between the answer to a claim and the moment at which its messages are scheduled: what the store
+// may know nothing of is not scheduled.
+func TestLineageBeginsBeforeScheduling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		backup := w.store.Snapshot()
+		var once sync.Once
+		w.watch = func(e node.Event) {
+			if _, claimed := e.(node.Claimed); claimed {
+				once.Do(func() {
+					w.store.Restore(backup)
+					pass(1500 * time.Millisecond)
+				})
+			}
+		}
+		w.submit("x", 3*time.Second)
+		w.run(config(0), nil)
+		pass(15 * time.Second)
+		if got := w.values("out"); got["value x"] != 1 || len(seen[node.CatchingUp](w)) != 1 {
+			t.Errorf("delivered %v, new lineages: %v", got, seen[node.CatchingUp](w))
+		}
+		w.empty()
+	})
 }

@@ -592,3 +592,75 @@ func header(r node.Record, name string) string {
 	}
 	return ""
 }
+
+// Over a slow connection a call with many bytes never gets through, however few messages they are: it is halved in
+// bytes, too, until it does, before the node gives up and leaves its group.
+func TestSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const messages = 40
+		for i := range messages {
+			r := w.submit(id(i), time.Hour)
+			w.mu.Lock()
+			w.input["in"][r.Offset].Value = make([]byte, 1<<20)
+			w.mu.Unlock()
+		}
+		w.slow = 2 << 20
+		w.run(config(0), nil)
+		pass(80 * time.Second)
+		if left := seen[node.LeftGroup](w); len(left) > 0 {
+			t.Errorf("the node left its group %d times", len(left))
+		}
+		stored := 0
+		for _, e := range seen[node.Enqueued](w) {
+			stored += len(e.Messages)
+		}
+		if stored != messages {
+			t.Errorf("%d of %d messages of 1 MiB were stored within 80 s at 2 MiB/s", stored, messages)
+		}
+	})
+}
+
+// A topic rejects a message at once, but another lane in the same batch hangs until the time limit of a publish. A copy
+// for the dead-letter topic that was begun then could still be under way when the claim expires: a peer would make
+// another one.
+func TestDeadLetterBesideLaneThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Lookahead = 900 * time.Millisecond
+		c.Routes = append(c.Routes, node.Route{Input: "in2", Output: "out2"})
+		w.hangs = func(r node.Record) bool { return r.Topic == "out2" && time.Since(w.began) < 4*time.Second }
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "out" {
+				return node.ErrRejected
+			}
+			return nil
+		}
+		w.submit("bad", 2*time.Second)
+		r := w.submit("hangs", 2*time.Second)
+		w.mu.Lock()
+		w.input["in"] = w.input["in"][:1]
+		w.mu.Unlock()
+		r.Topic = "in2"
+		w.submitRecord(r)
+		w.run(c, nil)
+		pass(15 * time.Second)
+		copies := w.on("dead")
+		if len(copies) != 1 {
+			t.Fatalf("%d copies", len(copies))
+		}
+		var claimed time.Time
+		for _, e := range seen[node.Claimed](w) {
+			for _, m := range e.Messages {
+				if m.ID == "bad" && m.Claim.ReadiedAt.Before(copies[0].at) {
+					claimed = m.Claim.ReadiedAt
+				}
+			}
+		}
+		if age := copies[0].at.Sub(claimed); age > c.PublishableAge()+10*time.Millisecond {
+			t.Errorf("the copy was made %v after the claim, want %v at most", age, c.PublishableAge())
+		}
+		w.empty()
+	})
+}

@@ -243,6 +243,8 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 	switch {
 	case !errors.Is(f.err, ErrRejected):
 		return Record{}, false
+	case !p.publishable(f.since):
+		return Record{}, false // a lane in the same batch has hung, and the claim could expire meanwhile
 	case p.isDead[f.Topic]:
 		return cutRecord(record(&f.Message), cut, 0), cut > 0 // as it is, it was rejected just now
 	default:

@@ -3,8 +3,11 @@ package node
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // schedule holds the claims of this node that wait for their instant, a queue for each lane. It is where enqueue,
@@ -23,6 +26,9 @@ type schedule struct {
 
 	// probing says that a batch of a lane in doubt is being published.
 	probing bool
+
+	// contested are the messages that a take of unknown outcome was about, by incarnation, see contest.
+	contested map[uuid.UUID]contest
 
 	// keeper is the publisher that sleeps until something falls due, and sleepers are those that sleep until they are
 	// rung, see idle.
@@ -66,7 +72,7 @@ const (
 )
 
 func newSchedule(lanes []string) *schedule {
-	s := &schedule{named: map[string]*lane{}}
+	s := &schedule{named: map[string]*lane{}, contested: map[uuid.UUID]contest{}}
 	for _, name := range lanes {
 		l := &lane{name: name}
 		s.lanes = append(s.lanes, l)
@@ -86,11 +92,47 @@ func (s *schedule) room(name string) (messages, bytes int) {
 	return max(1, scheduleMessages/len(s.lanes)) - len(l.items), max(1, scheduleBytes/len(s.lanes)) - l.bytes
 }
 
+// contest is the claim on a contested message that the schedule has had.
+type contest struct {
+	readiedAt time.Time     // zero for none yet
+	until     time.Duration // monotonic: no claim that somebody asked for before can be published then
+}
+
+// contest is told of messages whose take has an unknown outcome, before it is repeated. The enqueuer asks for a claim
+// with each of them, and is told of whatever claim this node holds when the take is repeated:
+//
+//	enqueuer  takes x in, to be claimed; the store catches up, and stores it as waiting; the reply is lost
+//	          the store has caught up
+//	claimer   claims x; it is scheduled, published, acknowledged
+//	enqueuer  takes x in again, and is told of that claim: x would be published twice
+//
+// So of a contested message each claim is scheduled once, whoever comes with it first.
+func (s *schedule) contest(incarnations []uuid.UUID, until time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range incarnations {
+		s.contested[i] = contest{s.contested[i].readiedAt, until}
+	}
+}
+
+// settled forgets the contests that are over.
+func (s *schedule) settled(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.contested, func(_ uuid.UUID, c contest) bool { return c.until < now })
+}
+
 // add takes up claims. It does so even when there is no room: they have been made already.
 func (s *schedule) add(holdings []holding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range holdings {
+		if c, contested := s.contested[h.Incarnation]; contested {
+			if c.readiedAt.Equal(h.Claim.ReadiedAt) {
+				continue
+			}
+			s.contested[h.Incarnation] = contest{h.Claim.ReadiedAt, c.until}
+		}
 		l := s.named[h.Topic]
 		assert(l != nil, "a claim on lane %s, which is not served here", h.Topic)
 		l.bytes += h.Size()
@@ -178,7 +220,8 @@ func (s *schedule) done(b batch, verdict func(lane string) (failed, known bool))
 	defer s.mu.Unlock()
 	freed := b.probe
 	for _, l := range b.lanes {
-		freed = freed || l.busy == publishers-1
+		// In both cases nothing could be taken of the lane, so the keeper has not counted on it.
+		freed = freed || l.busy == publishers-1 || l.doubtful
 		l.busy--
 		if failed, known := verdict(l.name); known {
 			l.doubtful = failed
@@ -188,7 +231,7 @@ func (s *schedule) done(b batch, verdict func(lane string) (failed, known bool))
 		s.probing = false
 	}
 	if freed && s.keeper != nil {
-		s.keeper.bell.Ring() // it has not counted on these lanes
+		s.keeper.bell.Ring()
 	}
 }
 

@@ -21,14 +21,20 @@ import (
 // can make it fail before or after its effect, or kill the node there.
 type world struct {
 	t     *testing.T
+	began time.Time
 	store *memory.Store
 
 	mu        sync.Mutex
 	input     map[string][]node.Record // by topic, each of one partition
+	taken     map[string]int64         // by topic, up to where retention took its records
 	committed map[string]int64
+	epoch     int32 // of what was committed before the nodes run
 	output    []delivery
 	refuse    func(node.Record) error
 	hangs     func(node.Record) bool // whether a publish runs into its time limit, and nothing appears
+	tardy     func(node.Record) bool // whether it takes as long, and appears
+	watch     func(node.Event)       // is told of every event first, if it is not nil
+	slow      int                    // how many bytes reach the store in a second; 0: as many as there are
 	events    []node.Event
 }
 
@@ -42,11 +48,15 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	return &world{
 		t:         t,
+		began:     time.Now(),
 		store:     memory.New(time.Now),
 		input:     map[string][]node.Record{},
+		taken:     map[string]int64{},
 		committed: map[string]int64{},
+		epoch:     node.UnknownEpoch,
 		refuse:    func(node.Record) error { return nil },
 		hangs:     func(node.Record) bool { return false },
+		tardy:     func(node.Record) bool { return false },
 	}
 }
 
@@ -149,6 +159,7 @@ func (b *bell) Ring() {
 type gatedStore struct {
 	gate  *gate
 	inner node.Store
+	slow  int // see world
 }
 
 func (s gatedStore) Bind(ctx context.Context, r node.BindRequest) (node.Bound, error) {
@@ -166,6 +177,18 @@ func (s gatedStore) Positions(
 }
 
 func (s gatedStore) Take(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
+	if s.slow > 0 {
+		bytes := 0
+		for i := range r.Items {
+			bytes += r.Items[i].Size()
+		}
+		const limit = 1500 * time.Millisecond
+		took := time.Duration(bytes) * time.Second / time.Duration(s.slow)
+		<-time.After(min(took, limit))
+		if took > limit {
+			return node.TakeResult{}, errInjected
+		}
+	}
 	return through(s.gate, "take", func() (node.TakeResult, error) { return s.inner.Take(ctx, r) })
 }
 
@@ -222,7 +245,7 @@ func (s *gatedSource) Poll(ctx context.Context) (b node.Batch, err error) {
 					committed = -1
 				}
 				b.Assigned = append(b.Assigned, node.Assignment{
-					Extent: e, Committed: node.Position{Epoch: node.UnknownEpoch, Offset: committed},
+					Extent: e, Committed: node.Position{Epoch: s.world.epoch, Offset: committed},
 				})
 			}
 			return
@@ -232,7 +255,7 @@ func (s *gatedSource) Poll(ctx context.Context) (b node.Batch, err error) {
 			if !started {
 				continue
 			}
-			rest := s.world.input[topic][next:]
+			rest := s.world.input[topic][max(next, s.world.taken[topic]):]
 			rest = rest[:min(len(rest), s.limit-len(b.Records))]
 			b.Records = append(b.Records, rest...)
 		}
@@ -284,6 +307,7 @@ func (s *gatedSource) extents() (extents []node.Extent) {
 	for _, topic := range s.topics {
 		extents = append(extents, node.Extent{
 			Partition: node.Partition{Topic: topic, TopicID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(topic))},
+			First:     s.world.taken[topic],
 			End:       int64(len(s.world.input[topic])),
 		})
 	}
@@ -305,7 +329,7 @@ type gatedSink struct {
 
 func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
 	<-time.After(2 * time.Millisecond)
-	late := slices.ContainsFunc(records, b.world.hangs)
+	late := slices.ContainsFunc(records, b.world.hangs) || slices.ContainsFunc(records, b.world.tardy)
 	errs := make([]error, len(records))
 	err := b.gate.pass("publish", func() {
 		b.world.mu.Lock()
@@ -356,10 +380,13 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	}
 	n, err := node.New(c,
 		node.Ports{
-			Clock: &clock{gate: g, start: time.Now()}, Store: gatedStore{g, w.store}, Source: source,
+			Clock: &clock{gate: g, start: time.Now()}, Store: gatedStore{g, w.store, w.slow}, Source: source,
 			Sink: &gatedSink{g, w},
 		},
 		func(e node.Event) {
+			if w.watch != nil {
+				w.watch(e)
+			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.events = append(w.events, e)

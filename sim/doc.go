@@ -28,10 +28,12 @@
 //   - Nodes (host.go): a machine with a number, on which one process after another lives; each process has a new node
 //     id. Clocks (clock.go): an offset, a rate, jumps; a monotonic reading that goes on while the process is stopped.
 //   - The store (store.go): a real node.Store of one process that applies each call at one instant, with outages,
-//     failovers, a clock of its own, and transactions that hold their row locks for long. truth.go sits right
-//     in front of the rows and tells the judge what really changes.
-//   - The brokers (broker.go, group.go, consume.go, publish.go): partitions, a consumer group that gives members up for
-//     dead that are not, commits without effect, records that appear long after their producer has given up.
+//     failovers, a standby that stalls, a clock of its own, and a past that it can be set back to. Each call is a
+//     transaction (transaction.go), which may hold its locks for long, with an effect on the rows (effect.go).
+//     truth.go sits right in front of the rows and tells the recorder what really changes.
+//   - The brokers (broker.go, group.go, consume.go, publish.go): logs that lose their end or their beginning, topics
+//     that are created again, a consumer group that gives members up for dead that are not, commits without effect, leaders
+//     that answer nobody, records that appear long after their producer has given up.
 //   - The application (workload.go): submissions with fresh, waiting and fired ids, lapsed ones, malformed ones, and
 //     ones that the output topic rejects.
 //
@@ -44,7 +46,8 @@
 // # A run
 //
 // Run has three phases: faults strike; the world heals: a core of nodes is as good as new, and the others stay dead
-// or cut off (Options.Fates); everything drains. The judge (judge.go, judgerows.go, package check) checks the safety
+// or cut off (Options.Fates); everything drains. The recorder (recorder.go, recorderrows.go) tells what happens to the
+// judge (package check), which checks the safety
 // invariants at the event that can break them, and in the end that nothing is left. A run ends at the first
 // violation.
 //

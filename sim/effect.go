@@ -24,19 +24,20 @@ type effect interface {
 	apply(rows node.Store)
 
 	// waits reports whether the answer rests on a commit, for which the standby is waited for.
-	waits(m *Mutant) bool
+	waits() bool
 
 	// answerSize returns the bytes of the messages in the answer.
 	answerSize() int
 }
 
-// simple is what most effects have in common: they lock nothing, wait for the standby and carry no messages.
+// simple is what most effects have in common: they lock nothing, wait for the standby and carry no messages. A take
+// waits also when all is skipped, because of its lock on the positions.
 type simple struct{}
 
 func (simple) needs(*truth) []lockable { return nil }
 func (simple) see(*truth)              {}
 func (simple) limit(*call)             {}
-func (simple) waits(*Mutant) bool      { return true }
+func (simple) waits() bool             { return true }
 func (simple) answerSize() int         { return 0 }
 
 // take is a Store.Take. It locks the positions of its partitions and the rows of its ids, those that are not there yet
@@ -47,7 +48,6 @@ type take struct {
 	request node.TakeRequest
 	result  node.TakeResult
 	err     error // only a mutant fails
-	wrote   bool
 }
 
 func (e *take) needs(*truth) []lockable {
@@ -65,11 +65,7 @@ func (e *take) needs(*truth) []lockable {
 
 func (e *take) apply(rows node.Store) {
 	e.result, e.err = rows.Take(context.Background(), e.request)
-	e.wrote = slices.ContainsFunc(e.result.Results, func(r node.ItemResult) bool { return r.Outcome != node.Skipped })
 }
-
-// waits: the lock on a position waits for the standby, also when all is skipped.
-func (e *take) waits(m *Mutant) bool { return e.wrote || m == nil || !m.LooksUnlocked }
 
 // claim is a Store.Claim. It skips what others have locked.
 type claim struct {
@@ -93,7 +89,7 @@ func (e *claim) apply(rows node.Store) {
 	e.result = must(rows.Claim(context.Background(), request))
 }
 
-func (e *claim) waits(*Mutant) bool { return len(e.result.Messages) > 0 }
+func (e *claim) waits() bool { return len(e.result.Messages) > 0 }
 
 func (e *claim) answerSize() (size int) {
 	for i := range e.result.Messages {
@@ -231,7 +227,7 @@ func (e *expired) apply(rows node.Store) {
 	})
 }
 
-func (e *expired) waits(*Mutant) bool { return false }
+func (e *expired) waits() bool { return false }
 
 // positions is a Store.Positions. It writes only where a position is missing.
 type positions struct {
@@ -248,7 +244,7 @@ func (e *positions) apply(rows node.Store) {
 	_ = must(true, err)
 }
 
-func (e *positions) waits(*Mutant) bool { return false }
+func (e *positions) waits() bool { return false }
 
 // catchUp is a Store.CatchUp. It locks the positions that it moves, and those that it looks at.
 type catchUp struct {

@@ -29,12 +29,6 @@ type Mutant struct {
 	// Scatters lets the producer choose any partition, whatever the key.
 	Scatters bool
 
-	// Patient lets the producer wait for partitions that did not answer a moment ago, each time.
-	Patient bool
-
-	// LooksUnlocked lets a take that finds everything there already answer without waiting for the standby.
-	LooksUnlocked bool
-
 	// Options are what a run needs to have a chance; nil for nothing.
 	Options func(*Options)
 }

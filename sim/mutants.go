@@ -297,7 +297,12 @@ func claimMutants() []*Mutant {
 		},
 		{
 			Name: "short-hold", About: "claims expire before they can have been used (D10)",
-			Kills: []string{"S4"}, Rows: changedClaim(func(r *node.ClaimRequest) { r.Hold /= 4 }),
+			Kills: []string{"L5", "S3", "S4"},
+			Options: func(o *Options) {
+				o.FaultRate, o.HoldTime, o.Lookahead = 0, 2500*time.Millisecond, 499*time.Millisecond
+				o.PollInterval, o.DetectionInterval = 50*time.Millisecond, 100*time.Millisecond
+			},
+			Rows: changedClaim(func(r *node.ClaimRequest) { r.Hold /= 10 }),
 		},
 		{
 			Name: "node-stamps", About: "claims are stamped and compared by the clocks of the nodes (D7, H20)",

@@ -184,10 +184,6 @@ func laneMutants() []*Mutant {
 			Ports: func(p node.Ports) node.Ports { p.Sink = failsAll{p.Sink}; return p },
 		},
 		{
-			Name: "patient", About: "every publish waits for a partition that does not answer (A4)",
-			Kills: []string{"L10", "L5"}, Options: hanging, Patient: true,
-		},
-		{
 			Name: "no-shares", About: "the lane with the oldest messages gets all of a claim (3.4)",
 			Kills: []string{"L11"}, Options: backlogged,
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsFirstLane{rows} },
@@ -263,7 +259,7 @@ func clockMutants() []*Mutant {
 			Ports: func(p node.Ports) node.Ports { p.Clock = shiftedClock{p.Clock, time.Second}; return p },
 		},
 		{
-			Name: "late", About: "the timing advance is subtracted (D1, H26)", Kills: []string{"L5"},
+			Name: "late", About: "the timing advance is subtracted (D1, H26)", Kills: []string{"L5", "L11"},
 			Options: func(o *Options) {
 				o.FaultRate, o.TimingAdvance, o.AdaptiveAdvance, o.Skew = 0, 200*time.Millisecond, false, 0
 				o.PollInterval = 50 * time.Millisecond

@@ -45,8 +45,8 @@ func intakeMutants() []*Mutant { //nolint:funlen // a table
 			Name: "repeats-alone", About: "each repeat of an id in a batch is a call of its own (A11)",
 			Kills: []string{"L5"},
 			Options: func(o *Options) {
-				o.FaultRate, o.Bursts, o.Messages, o.Reuse, o.Partitions = 0, 1, 1000, 90, 1
-				o.StoreLatency, o.Horizon = 20*time.Millisecond, 10*time.Second
+				o.FaultRate, o.Bursts, o.Messages, o.Reuse, o.Partitions = 0, 1, 600, 90, 1
+				o.StoreLatency, o.Horizon, o.Large, o.Bandwidth = 20*time.Millisecond, 4*time.Second, 0, 0
 			},
 			Ports: func(p node.Ports) node.Ports { p.Store = repeatsAlone{p.Store}; return p },
 		},

@@ -73,7 +73,7 @@ func (b *publishing) aim(i int) {
 			key = nil
 		}
 		b.targets[i] = t.choose(key)
-		if again, slow := b.life.slow[b.targets[i]]; slow && (w.mutant == nil || !w.mutant.Patient) {
+		if again, slow := b.life.slow[b.targets[i]]; slow {
 			if w.now < again {
 				b.results[i] = node.ErrUnsent
 				w.count("unsent")

@@ -56,7 +56,7 @@ func newStoreServer(w *world, open func(now func() time.Time) node.Store) *store
 	}
 	s := &storeServer{
 		world: w, open: open, locks: map[lockable]int64{}, unseen: map[node.MessageID]bool{},
-		keeps: w.options.Lossy || w.possible(SetBack) || w.possible(StandbyStalls),
+		keeps: w.options.Lossy || w.possible(SetBack) || w.possible(SetBackUnseen) || w.possible(StandbyStalls),
 	}
 	s.clock.offset = int64(w.options.StoreSkew)
 	s.truth = newTruth(s)

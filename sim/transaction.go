@@ -185,7 +185,7 @@ func (t *transaction) apply() {
 func (t *transaction) confirmed() bool {
 	w := t.task.life.host.world
 	s := w.store
-	if w.now >= s.stalled || !t.effect.waits(w.mutant) {
+	if w.now >= s.stalled || !t.effect.waits() {
 		return true
 	}
 	w.count("unconfirmed")

@@ -67,9 +67,11 @@ func (c *bindCommand) Run(ctx context.Context, w *world) (err error) {
 	default:
 		bound, err := operator.Bind(ctx, plan)
 		if err != nil {
-			return errors.Join(page.err, fmt.Errorf("bind: %w; it may have happened nevertheless: repeat without --yes to see", err))
+			err = fmt.Errorf("bind: %w; it may have happened nevertheless: repeat without --yes to see", err)
+			return errors.Join(page.err, err)
 		}
-		page.line("Done: the store belongs to %s, and has positions of %s.", owner(bound.Cluster, bound.Group), partitions(bound.Partitions))
+		page.line("Done: the store belongs to %s, and has positions of %s.",
+			owner(bound.Cluster, bound.Group), partitions(bound.Partitions))
 	}
 	return page.err
 }
@@ -83,7 +85,7 @@ func printBindPlan(page *page, store string, plan *service.BindPlan) {
 			store, owner(plan.Bound.Cluster, plan.Bound.Group), partitions(plan.Bound.Partitions))
 	}
 	if plan.Bound.Adopting {
-		page.line("It comes from a release that kept no positions: the next node that starts adopts the committed offsets.")
+		page.line("It comes from a release that kept no positions: the next node that starts adopts what is committed.")
 	}
 	if !plan.Same() {
 		page.line("It would belong to %s.", owner(plan.Cluster, plan.Group))

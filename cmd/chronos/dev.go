@@ -78,7 +78,9 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	if _, err := store.Migrate(context.WithoutCancel(ctx)); err != nil {
 		return errors.Join(err, store.Close())
 	}
-	broker := embedded.Config{Listener: listener, Topics: []string{service.DefaultInput, service.DefaultOutput, devDead}, Log: log}
+	broker := embedded.Config{
+		Listener: listener, Topics: []string{service.DefaultInput, service.DefaultOutput, devDead}, Log: log,
+	}
 	if c.DataDir != nil {
 		broker.Folder = filepath.Join(folder, "kafka")
 	}

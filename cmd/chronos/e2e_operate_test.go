@@ -1,7 +1,9 @@
 package main_test
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"os/exec"
@@ -51,8 +53,8 @@ func atLeast(want int) func([]arrived) bool {
 	return func(all []arrived) bool { return len(all) >= want }
 }
 
-// TestEndToEndRewind rewinds while two nodes run: what has fired fires once more, what waits fires once at its time, and
-// a cluster that the store does not belong to is refused beside them.
+// TestEndToEndRewind rewinds while two nodes run: what has fired fires once more, what waits fires once at its time,
+// and a cluster that the store does not belong to is refused beside them.
 func TestEndToEndRewind(t *testing.T) {
 	s := newService(t)
 	nodes := []*nodeProcess{s.start(t), s.start(t)}
@@ -163,17 +165,7 @@ func (s *service) copyDatabase(t *testing.T) *url.URL {
 	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name+"_copy TEMPLATE "+name); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		db, err := sql.Open("pgx", s.server(t))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer db.Close() //nolint:errcheck // what counts was waited for
-		if _, err := db.Exec("DROP DATABASE " + name + "_copy WITH (FORCE)"); err != nil { //nolint:noctx // t's is over
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { s.dropDatabase(t, name+"_copy") })
 	copied := *s.database
 	copied.Path += "_copy"
 	return &copied
@@ -185,4 +177,17 @@ func (s *service) server(t *testing.T) string {
 	own := *s.database
 	own.Path = "/postgres"
 	return own.String()
+}
+
+// dropDatabase drops a database, whoever uses it.
+func (s *service) dropDatabase(t *testing.T, name string) {
+	t.Helper()
+	db, err := sql.Open("pgx", s.server(t))
+	if err == nil {
+		_, err = db.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)")
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }

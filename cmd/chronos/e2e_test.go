@@ -192,6 +192,25 @@ func (s *service) drained(t *testing.T) {
 	}
 }
 
+// caughtUp waits until the tools of Kafka show no lag.
+func (s *service) caughtUp(t *testing.T) {
+	t.Helper()
+	tooLate := time.Now().Add(patience)
+	for lag := int64(-1); lag != 0; {
+		groups, err := kadm.NewClient(s.producer).Lag(t.Context(), s.input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group := groups[s.input]
+		if lag = group.Lag.Total(); len(group.Lag) == 0 || group.Error() != nil {
+			lag = -1
+		}
+		if lag != 0 && time.Now().After(tooLate) {
+			t.Fatalf("Kafka's tools show a lag of %d (%v)", lag, group.Error())
+		}
+	}
+}
+
 // distinct returns a condition: that many different keys have come.
 func distinct(want int) func([]arrived) bool {
 	seen := map[string]bool{}
@@ -272,6 +291,7 @@ func TestEndToEnd(t *testing.T) {
 		}
 	}
 	s.drained(t)
+	s.caughtUp(t)
 	for _, n := range nodes {
 		if code := n.end(t, syscall.SIGTERM); code != 0 {
 			t.Errorf("a node that was asked to stop exits with %d", code)

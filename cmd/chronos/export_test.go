@@ -11,7 +11,6 @@ import (
 func Main()                               { main() }
 func SetVersion(v string) (before string) { before, version = version, v; return before }
 
-
 const (
 	AnswerTimeout = answerTimeout
 	LongestField  = longestField

@@ -103,7 +103,7 @@ func openForMigration(ctx context.Context, settings *service.Settings) (*service
 		return nil, err
 	}
 	if answered, err := store.Check(ctx); !answered {
-		return nil, errors.Join(fmt.Errorf("reach the store %s: %w", target.String(), err), store.Close())
+		return nil, errors.Join(fmt.Errorf("reach the store %s: %s", target.String(), oneLine(err)), store.Close())
 	}
 	return store, nil
 }

@@ -78,9 +78,9 @@ func TestOperate(t *testing.T) {
 		`There is nothing to change\.\n$`, "bind")
 
 	// Another group is refused, until somebody says that it takes over.
-	refusal := `the store belongs to consumer group chronos of Kafka cluster \S+, and this is group other of cluster \S+: ` +
-		`give this deployment a store of its own or, if the other one is gone for good, run \\?"chronos bind --yes\\?" ` +
-		`with the settings of this one`
+	refusal := `the store belongs to consumer group chronos of Kafka cluster \S+, and this is group other of cluster ` +
+		`\S+: give this deployment a store of its own or, if the other one is gone for good, run ` +
+		`\\?"chronos bind --yes\\?" with the settings of this one`
 	other.does(t, 1, `"msg":"the node can't go on","error":"`+refusal, "run")
 	other.does(t, 1, `^chronos: `+refusal, "rewind --topic chronos.in --to-earliest")
 	other.does(t, 0, `It would belong to consumer group other of .*\n.*\nNothing was changed\. `, "bind")
@@ -120,13 +120,13 @@ func TestLostStore(t *testing.T) {
 	first.fires(t, address, 1)
 
 	fresh := &deployment{[]string{"--brokers", address, "--store", "sqlite:" + filepath.Join(folder, "fresh.db")}}
-	refusal := `consumer group chronos has committed offsets on 1 partitions?, and the store has never taken in anything`
+	refusal := `consumer group chronos has committed offsets on 1 partition, and the store has never taken in anything`
 	fresh.does(t, 1, refusal+`: if it is the wrong store, name the right one; if it is a new one on purpose, `+
 		`\\"chronos bind --adopt --yes\\" goes on from the committed offsets, and `+
 		`\\"chronos bind --from-earliest --yes\\" begins with everything that Kafka has`, "run --migrate")
 	fresh.does(t, 2, `^chronos: say where to begin: with --adopt or with --from-earliest\n$`, "bind --yes")
-	fresh.does(t, 0, `begin here:\n\n  topic       partition  begins at\s*\n  chronos\.in  0          0\s*\n\nNothing was changed`,
-		"bind --from-earliest")
+	fresh.does(t, 0, `begin here:\n\n  topic       partition  begins at\s*\n  chronos\.in  0          0\s*\n\n`+
+		`Nothing was changed`, "bind --from-earliest")
 	fresh.does(t, 0, `begin here:\n\n.*\n  chronos\.in  0          1\s*\n\nDone: .* has positions of 1 partition\.\n$`,
 		"bind --adopt --yes")
 	produce(t, address, submission("2", time.Now(), []byte("2")))
@@ -171,7 +171,8 @@ func TestOperateOnWrongTarget(t *testing.T) {
 		"rewind --topic b --to-earliest")
 	d.does(t, 2, `^chronos: --partition is 7: topic chronos\.in has no such partition\n$`,
 		"rewind --topic chronos.in --partition 7 --to-earliest")
-	d.does(t, 2, `^chronos: partition 0 of chronos\.in is at 1: a rewind to 5 would skip records, and only goes back\n$`,
+	d.does(t, 2, `^chronos: partition 0 of chronos\.in is at 1: a rewind to 5 would skip records, and only goes back`,
 		"rewind --topic chronos.in --to-offset 5")
-	d.does(t, 1, `^chronos: reach Kafka at 127\.0\.0\.1:1: .*connection refused.*\n$`, "bind", "--brokers", "127.0.0.1:1")
+	d.does(t, 1, `^chronos: reach Kafka at 127\.0\.0\.1:1: .*connection refused.*\n$`,
+		"bind", "--brokers", "127.0.0.1:1")
 }

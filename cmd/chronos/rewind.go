@@ -104,8 +104,8 @@ func printRewindPlan(page *page, plan *service.RewindPlan) {
 	}
 	page.table(rows...)
 	page.line("")
-	page.line("Up to %d records are taken in again. Those of messages that still wait change nothing; those of messages "+
-		"that have fired fire again, as duplicates.", plan.Again())
+	page.line("Up to %d records are taken in again. Those of messages that still wait change nothing; those of "+
+		"messages that have fired fire again, as duplicates.", plan.Again())
 	page.line("Nothing fires, on any topic, for %v and until all input topics are taken in as far as they reach now.",
 		plan.Hold)
 }

@@ -80,9 +80,9 @@ type OtherOwnerError struct {
 
 // Error returns the sentence for a person.
 func (e *OtherOwnerError) Error() string {
-	return fmt.Sprintf("the store belongs to consumer group %s of Kafka cluster %s, and this is group %s of cluster %s: "+
-		"give this deployment a store of its own or, if the other one is gone for good, run \"chronos bind --yes\" with "+
-		"the settings of this one",
+	return fmt.Sprintf("the store belongs to consumer group %s of Kafka cluster %s, and this is group %s of cluster "+
+		"%s: give this deployment a store of its own or, if the other one is gone for good, run \"chronos bind "+
+		"--yes\" with the settings of this one",
 		e.Bound.Group, e.Bound.Cluster, e.Group, e.Cluster)
 }
 
@@ -94,8 +94,12 @@ type NoPositionsError struct {
 
 // Error returns the sentence for a person.
 func (e *NoPositionsError) Error() string {
-	return fmt.Sprintf("consumer group %s has committed offsets on %d partitions, and the store has never taken in "+
-		"anything: if it is the wrong store, name the right one; if it is a new one on purpose, \"chronos bind --adopt --yes\" goes "+
-		"on from the committed offsets, and \"chronos bind --from-earliest --yes\" begins with everything that Kafka has",
-		e.Group, e.Partitions)
+	partitions := fmt.Sprintf("%d partitions", e.Partitions)
+	if e.Partitions == 1 {
+		partitions = "1 partition"
+	}
+	return fmt.Sprintf("consumer group %s has committed offsets on %s, and the store has never taken in anything: if "+
+		"it is the wrong store, name the right one; if it is a new one on purpose, \"chronos bind --adopt --yes\" "+
+		"goes on from the committed offsets, and \"chronos bind --from-earliest --yes\" begins with everything that "+
+		"Kafka has", e.Group, partitions)
 }

@@ -113,8 +113,8 @@ func (o *Operator) PlanBind(ctx context.Context, begin Begin) (BindPlan, error) 
 	switch begin {
 	case BeginCommitted:
 		if len(committed) == 0 {
-			return plan, Usagef("--adopt is set, but consumer group %s has committed nothing on %s: there is nothing to "+
-				"go on from", plan.Group, strings.Join(o.config.inputs(), ", "))
+			return plan, Usagef("--adopt is set, but consumer group %s has committed nothing on %s: there is nothing "+
+				"to go on from", plan.Group, strings.Join(o.config.inputs(), ", "))
 		}
 		plan.Begin = committed
 	case BeginEarliest:
@@ -303,8 +303,8 @@ func (o *Operator) Rewind(ctx context.Context, plan RewindPlan) (node.State, err
 	case err != nil:
 		return state, fmt.Errorf("rewind: %w; it may have happened nevertheless: repeat without --yes to see", err)
 	case state.Lineage != request.Floor+1:
-		return state, fmt.Errorf("nothing was rewound: the store has begun lineage %d meanwhile, because it was set back "+
-			"or rewound by others; look again, and repeat", state.Lineage)
+		return state, fmt.Errorf("nothing was rewound: the store has begun lineage %d meanwhile, because it was set "+
+			"back or rewound by others; look again, and repeat", state.Lineage)
 	}
 	return state, nil
 }

@@ -20,9 +20,11 @@ func (r *Reporter) intake(event node.Event) {
 	case node.RecordsLost:
 		for _, loss := range e.Losses {
 			r.counts.lost += loss.To - loss.From
-			r.say(slog.LevelError, "Kafka has deleted records before they were taken in: its retention is shorter than "+
-				"this service was behind", slog.String("topic", loss.Topic), slog.Int("partition", int(loss.Number)),
-				slog.Int64("from", loss.From), slog.Int64("to", loss.To), slog.Int64("records_at_most", loss.To-loss.From))
+			r.say(slog.LevelError, "Kafka has deleted records before they were taken in: its retention is shorter "+
+				"than this service was behind",
+				slog.String("topic", loss.Topic), slog.Int("partition", int(loss.Number)),
+				slog.Int64("from", loss.From), slog.Int64("to", loss.To),
+				slog.Int64("records_at_most", loss.To-loss.From))
 		}
 	case node.SkippedTaken:
 		r.counts.skipped += int64(e.Records)
@@ -38,22 +40,26 @@ func (r *Reporter) intake(event node.Event) {
 func (r *Reporter) lineage(event node.Event) {
 	switch e := event.(type) {
 	case node.LineageChanged:
-		sentence := "the store was set back or rewound: this node has forgotten its claims, and claims again when the " +
-			"store has caught up"
+		sentence := "the store was set back or rewound: this node has forgotten its claims, and claims again when " +
+			"the store has caught up"
 		if e.To < e.From {
-			sentence = "the store was set back and does not know it yet: this node has forgotten its claims, and tells it"
+			sentence = "the store was set back and does not know it yet: this node has forgotten its claims, and " +
+				"tells it"
 		}
 		r.say(slog.LevelWarn, sentence,
 			slog.Int64("lineage", e.To), slog.Int64("former", e.From), slog.Int("claims", len(e.Forgotten)))
 	case node.CatchingUp:
-		r.say(slog.LevelWarn, "the store was set back: nothing fires until the input topics are taken in again as far as "+
-			"they reach now", slog.Int64("lineage", e.To), slog.Int("partitions", len(e.Marks)))
+		r.say(slog.LevelWarn, "the store was set back: nothing fires until the input topics are taken in again as far "+
+			"as they reach now", slog.Int64("lineage", e.To), slog.Int("partitions", len(e.Marks)))
 	case node.CaughtUp:
 		r.say(slog.LevelInfo, "the store has caught up: messages fire again", slog.Int64("lineage", e.Lineage))
 	case node.SettingsDiffer:
-		r.say(slog.LevelWarn, "another node works with another setting: give all nodes the same", slog.String("setting", settingOf(e.Setting)),
-			slog.String("ours", e.Ours.String()), slog.String("theirs", e.Theirs.String()),
-			slog.String("node_id", e.Node.String()))
+		// The claims of a release before this one have as many hold times as there are claims.
+		r.tally("setting "+e.Setting, 1, func(int) {
+			r.say(slog.LevelWarn, "another node works with another setting: give all nodes the same",
+				slog.String("setting", settingOf(e.Setting)), slog.String("ours", e.Ours.String()),
+				slog.String("theirs", e.Theirs.String()), slog.String("node_id", e.Node.String()))
+		})
 	}
 }
 
@@ -72,8 +78,8 @@ func (r *Reporter) assigned(e node.Assigned) {
 		}
 	}
 	if len(fresh) > 0 {
-		r.say(slog.LevelWarn, "reading partitions from their first record, with all that waits there: the store had no "+
-			"position for them, or was rewound",
+		r.say(slog.LevelWarn, "reading partitions from their first record, with all that waits there: the store had "+
+			"no position for them, or was rewound",
 			slog.String("places", places(fresh)), slog.Int64("records_at_most", waiting))
 	}
 	if len(rest) > 0 {

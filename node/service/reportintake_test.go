@@ -27,7 +27,9 @@ func TestAssignedSaysWhatIsToBeRead(t *testing.T) {
 			return node.Assignment{Extent: node.Extent{Partition: partition(number), First: first, End: end}}
 		}
 		j.Observe(node.Assigned{
-			Assignments: []node.Assignment{assigned(0, 0, 500), assigned(1, 100, 700), assigned(2, 0, 0), assigned(3, 5, 9)},
+			Assignments: []node.Assignment{
+				assigned(0, 0, 500), assigned(1, 100, 700), assigned(2, 0, 0), assigned(3, 5, 9),
+			},
 			Starts: []node.Place{
 				place(0, 3, 480), place(1, node.UnknownEpoch, 100), place(2, node.UnknownEpoch, 0), place(3, 1, 9),
 			},
@@ -62,7 +64,8 @@ func TestLossIsOneLineEach(t *testing.T) {
 		}})
 		line := `level=ERROR msg="Kafka has deleted records before they were taken in: its retention is shorter than ` +
 			`this service was behind" topic=in `
-		j.expect(t, line+`partition=0 from=10 to=50 records_at_most=40`, line+`partition=4 from=0 to=1 records_at_most=1`)
+		j.expect(t, line+`partition=0 from=10 to=50 records_at_most=40`,
+			line+`partition=4 from=0 to=1 records_at_most=1`)
 		j.Observe(node.SkippedTaken{Records: 3})
 		j.text.reset()
 		j.Summary()
@@ -95,8 +98,8 @@ func TestLineages(t *testing.T) {
 		j.expect(t,
 			`level=WARN msg="the store was set back and does not know it yet: this node has forgotten its claims, and `+
 				`tells it" lineage=1 former=4 claims=3`,
-			`level=WARN msg="the store was set back: nothing fires until the input topics are taken in again as far as `+
-				`they reach now" lineage=5 partitions=2`,
+			`level=WARN msg="the store was set back: nothing fires until the input topics are taken in again as far `+
+				`as they reach now" lineage=5 partitions=2`,
 			`level=WARN msg="the store was set back or rewound: this node has forgotten its claims, and claims again `+
 				`when the store has caught up" lineage=5 former=4 claims=0`,
 			`level=INFO msg="the store has caught up: messages fire again" lineage=5`)
@@ -106,7 +109,11 @@ func TestLineages(t *testing.T) {
 // TestSettingsDiffer asks that a person is told which setting, and of which node.
 func TestSettingsDiffer(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
-		j.Observe(node.SettingsDiffer{Setting: "HoldTime", Ours: 5 * time.Second, Theirs: time.Minute, Node: otherID})
+		for i := range 40 { // as after an upgrade
+			j.Observe(node.SettingsDiffer{
+				Setting: "HoldTime", Ours: 5 * time.Second, Theirs: time.Minute + time.Duration(i), Node: otherID,
+			})
+		}
 		j.expect(t, `level=WARN msg="another node works with another setting: give all nodes the same" `+
 			`setting=hold-time ours=5s theirs=1m0s node_id=`+otherID.String())
 	})

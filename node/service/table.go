@@ -32,7 +32,15 @@ func (c Command) String() string {
 	for _, command := range []struct {
 		is   Command
 		name string
-	}{{Run, "run"}, {Migrate, "migrate"}, {Client, "send"}, {Client, "tail"}, {Dev, "dev"}, {Operate, "bind"}, {Operate, "rewind"}} {
+	}{
+		{Run, "run"},
+		{Migrate, "migrate"},
+		{Client, "send"},
+		{Client, "tail"},
+		{Dev, "dev"},
+		{Operate, "bind"},
+		{Operate, "rewind"},
+	} {
 		if c&command.is != 0 {
 			names = append(names, command.name)
 		}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -181,8 +182,11 @@ func (p *partition) retake(to place) {
 	for _, r := range p.log {
 		r.taken = r.taken && !behind(r.place)
 	}
-	for at, r := range p.lost {
-		r.taken = r.taken && !behind(at)
+	lost := slices.SortedFunc(maps.Values(p.lost), func(a, b *record) int {
+		return cmp.Or(cmp.Compare(a.place.offset, b.place.offset), cmp.Compare(a.place.epoch, b.place.epoch))
+	})
+	for _, r := range lost {
+		r.taken = r.taken && !behind(r.place)
 	}
 }
 

@@ -278,7 +278,7 @@ func s9(s *state, e *Event) finding {
 	case r == nil:
 		return brokenBy(sub, "it was found to be a duplicate, and nothing of its id is stored")
 	case r.submission != sub && r.submission.partition == sub.partition && sub.partition != "" &&
-		sub.appended == 1 && sub.taken == 0 && r.submission.offset > sub.offset && r.submission.there > 0:
+		sub.appended == 1 && r.submission.appended == 1 && sub.taken == 0 && r.submission.offset > sub.offset && r.submission.there > 0:
 		return brokenBy(sub, "it was found to be a duplicate of submission %d, which comes after it", r.number)
 	}
 	return holds()

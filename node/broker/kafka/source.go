@@ -88,7 +88,7 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 		// What it returned is not ours to deal with, or not any more. The next member is assigned its
 		// partitions anew.
 		s.log.LogAttrs(ctx, slog.LevelDebug, "starting over as a new member of the group")
-		batch = node.Batch{Revoked: s.member.told()}
+		batch = node.Batch{Revoked: append(batch.Revoked, s.member.told()...)}
 		_ = s.leave(ctx)
 		return batch, nil
 	}

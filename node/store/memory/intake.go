@@ -115,7 +115,7 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 		} else if !found {
 			continue // it has been passed, and is not raised again
 		}
-		if mark = min(mark, extent.End); position.Offset < mark {
+		if mark = min(mark, extent.End); max(position.Offset, extent.First) < mark {
 			marks[extent.Partition] = mark
 		}
 	}

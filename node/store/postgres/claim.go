@@ -45,6 +45,10 @@ type claim struct {
 
 	rows  []claimedRow
 	state node.State
+
+	// open says that claims were possible before the last look from the marks, where marks are used: if not, it would
+	// have found nothing whatever waits there.
+	open bool
 }
 
 // claimedRow is a row of claimStatement.
@@ -73,13 +77,21 @@ func (c *claim) run(ctx context.Context) error {
 			return err
 		}
 	}
+	// A lane whose share the sweep has used up is not looked at: that would find nothing, and move its mark up.
 	var rest stretches
 	for _, lane := range lanes {
-		rest.add(lane, looks.from(lane), until)
+		if limit, bytes := c.left(lane); limit > 0 && bytes > 0 {
+			rest.add(lane, looks.from(lane), until)
+		}
+	}
+	if len(rest.lanes) == 0 && len(c.rows) > 0 {
+		return nil
 	}
 	start := time.Now()
 	firsts, err := c.claim(ctx, rest)
-	looks.done(lanes, firsts, until, time.Since(start), err)
+	if err != nil || c.open {
+		looks.done(rest.lanes, firsts, until, time.Since(start), err)
+	}
 	return err
 }
 
@@ -153,8 +165,13 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 		dues[i], ids[i] = on.froms[i].Due, on.froms[i].ID
 	}
 	kept := len(c.rows)
-	err = c.store.once(ctx, func() { c.rows, c.state = c.rows[:kept], node.State{} },
-		step{statement: claimsLock},
+	var before node.State
+	steps := []step{{statement: claimsLock}}
+	marked := c.store.waiting.used()
+	if marked {
+		steps = append(steps, stateStep(&before, new(time.Time)))
+	}
+	steps = append(steps,
 		step{
 			statement: claimStatement,
 			arguments: []any{
@@ -163,9 +180,11 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 			read: c.read,
 		},
 		stateStep(&c.state, new(time.Time)))
+	err = c.store.once(ctx, func() { c.rows, c.state = c.rows[:kept], node.State{} }, steps...)
 	if err == nil && c.state.Lineage == 0 {
 		err = errNoStore
 	}
+	c.open = !marked || before.Claims()
 	firsts = map[string]marks.Place{}
 	for i := range c.rows[kept:] {
 		r := &c.rows[kept+i]

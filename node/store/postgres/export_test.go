@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"chronos/node/store/postgres/marks"
 )
 
 // Statements are the texts of all statements.
@@ -53,4 +55,9 @@ func Run(ctx context.Context, s *Store, statement string, arguments ...any) (lis
 		},
 	})
 	return list, err
+}
+
+// UseMark has the next claims on a lane start at the mark, below which nothing waited at that time.
+func UseMark(s *Store, lane string, mark, now time.Time) {
+	s.waiting.use([]string{lane}, map[string]marks.Place{lane: {Due: mark}}, now, now.Add(-time.Hour))
 }

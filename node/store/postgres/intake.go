@@ -251,7 +251,7 @@ func (c *catchingUp) decide(request node.CatchUpRequest) []step {
 		} else if !found {
 			continue // it has been passed, and is not raised again
 		}
-		if mark = min(mark, extent.End); c.read.found[c.places[key]].Offset < mark {
+		if mark = min(mark, extent.End); max(c.read.found[c.places[key]].Offset, extent.First) < mark {
 			marks[key] = mark
 		}
 	}

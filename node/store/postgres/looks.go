@@ -95,6 +95,18 @@ func (l *looks) use(lanes []string, firsts map[string]marks.Place, until, now ti
 	}
 }
 
+// used reports whether marks are used on any lane.
+func (l *looks) used() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, set := range l.sets {
+		if set.Used() {
+			return true
+		}
+	}
+	return false
+}
+
 // from returns where to start the look at a lane.
 func (l *looks) from(lane string) marks.Place {
 	l.mu.Lock()

@@ -157,6 +157,9 @@ func (t *transaction) mark(ctx context.Context, request node.CatchUpRequest) err
 			}
 			end = min(mark, end)
 		}
+		if end <= extent.First {
+			continue
+		}
 		// A mark that the position has reached already is not set.
 		if err := t.execute(t.statements.mark, extent.TopicID[:], extent.Number, end); err != nil {
 			return err

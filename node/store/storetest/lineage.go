@@ -119,6 +119,7 @@ func lineageCases() []testCase {
 		{"lineage/nothing is claimed for the hold time", lineageGate},
 		{"lineage/nothing is claimed until all marks are passed", lineageMarks},
 		{"lineage/a mark that is passed already is none", lineageNoMarks},
+		{"lineage/a mark is none below what retention took", lineageRetention},
 		{"lineage/marks are lowered and given up, never raised", lineageLowered},
 		{"lineage/partitions of marks get positions", lineageCreates},
 		{"lineage/what is taken in meanwhile waits", lineageTakes},
@@ -257,6 +258,21 @@ func lineageNoMarks(s *subject) {
 	s.insert(s.message("a"))
 	s.checkGate("no partitions", s.begin(), false)
 	s.checkGate("at their ends", s.begin(extent(one, 10), extent(two, 3)), false)
+}
+
+// lineageRetention has a position in a log whose first record lies above it: nothing may ever come to move it.
+func lineageRetention(s *subject) {
+	one, two := s.place(1, 10), s.place(1, 20)
+	s.insert(s.message("a"))
+	log := func(place node.Place, first, end int64) node.Extent {
+		return node.Extent{Partition: place.Partition, First: first, End: end}
+	}
+	s.checkGate("all is gone", s.begin(log(one, 15, 15), log(two, 25, 25)), false)
+	s.checkGate("one record is left", s.begin(log(one, 14, 15), log(two, 25, 25)), true)
+	s.checkGate("it is taken in", s.takeTo(one, 1, 15), false)
+	s.checkGate("two are left", s.begin(log(one, 18, 20), log(two, 25, 25)), true)
+	s.checkGate("one of them is gone", s.update(log(one, 19, 20), log(two, 25, 25)), true)
+	s.checkGate("both are, and others came", s.update(log(one, 20, 99), log(two, 25, 99)), false)
 }
 
 func lineageLowered(s *subject) {

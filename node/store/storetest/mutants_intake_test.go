@@ -293,6 +293,16 @@ func lineageMutants() []mutant {
 			}),
 		},
 		{
+			"marks are kept below what retention took", "contract/lineage/a mark is none below what retention took", true,
+			catchUpOf(func(_ context.Context, _ *broken, r *node.CatchUpRequest) {
+				for i := range r.Marks {
+					if r.Marks[i].First > 0 {
+						r.Marks[i].First--
+					}
+				}
+			}),
+		},
+		{
 			"marks are raised", "contract/lineage/marks are lowered and given up, never raised", true,
 			catchUpOf(func(_ context.Context, _ *broken, r *node.CatchUpRequest) { r.Begin = true }),
 		},
