@@ -268,7 +268,9 @@ func TestSetBackBehindRetention(t *testing.T) {
 func TestLaneInDoubtClears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.hangs = func(r node.Record) bool { return string(r.Value) == "value fails" && time.Since(w.began) < 4*time.Second }
+		w.hangs = func(r node.Record) bool {
+			return string(r.Value) == "value fails" && time.Since(w.began) < 4*time.Second
+		}
 		w.tardy = func(r node.Record) bool { return string(r.Value) == "value succeeds" }
 		w.submit("fails", 2*time.Second)
 		w.submit("succeeds", 2200*time.Millisecond)
