@@ -244,7 +244,7 @@ func (c *chaosCommand) hunt(
 		if t.err != nil {
 			return passed, fmt.Errorf("mutant %s: %w", t.mutant.Name, t.err)
 		}
-		passed = passed && (t.mutant.Caught(t.result) != nil) != t.mutant.Passes
+		passed = passed && (t.mutant.Caught(t.result) != "") != t.mutant.Passes
 		_, _ = fmt.Fprintf(stdout, "%-20s %s\n", t.mutant.Name, t.verdict())
 	}
 	return passed, nil
