@@ -22,8 +22,8 @@ type suspicion struct {
 }
 
 // blame finds out who has taken each claim off: the replication slot does not tell. A node that suspects another says
-// so in its log, for each message, or of many how many there were; whoever is left is the owner itself, which gave it back. So the judge can tell a
-// suspicion that was too early from a release (S4).
+// so in its log, for each message, or of many how many there were; whoever is left is the owner itself, which gave it
+// back. So the judge can tell a suspicion that was too early from a release (S4).
 func (r *run) blame() error {
 	if r.config.Start != "" {
 		return nil

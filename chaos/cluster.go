@@ -36,8 +36,8 @@ type Config struct {
 	// Binary is the node to run. Prepare builds it where it is "".
 	Binary string
 
-	// Migrator is the program that makes the schema: Binary, or chronos where that is broken on purpose. Prepare sees to
-	// it where Binary is "".
+	// Migrator is the program that makes the schema: Binary, or chronos where that is broken on purpose. Prepare sees
+	// to it where Binary is "".
 	Migrator string
 
 	// Start is the command of another implementation to run in place of a node; "" for none.

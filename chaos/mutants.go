@@ -44,8 +44,10 @@ func Mutants() []*Mutant {
 		{"slow-publish", "the slow brokers that the one before stands on, and no mistake", scenarios["no-fault"], true},
 		{"expired-inverted", "claims younger than the hold time are suspected", scenarios["no-fault"], false},
 		{"timeout-is-success", "a publish of unknown outcome counts as done", scenarios["broker-outage"], false},
-		{"positions-from-memory", "a node believes itself how far it has taken in, and not the store",
-			scenarios["restored-backup"], false},
+		{
+			"positions-from-memory", "a node believes itself how far it has taken in, and not the store",
+			scenarios["restored-backup"], false,
+		},
 		{"failure-of-all", "a failure on one lane puts off all lanes", scenarios["lost-leader"], false},
 	}
 }

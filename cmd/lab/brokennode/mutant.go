@@ -224,8 +224,8 @@ func (b timeoutIsSuccess) Publish(ctx context.Context, records []node.Record) []
 	return errs
 }
 
-// positionsFromMemory believes itself how far partitions have been taken in, also where the store was set back. It begins
-// no lineage, and takes in on top of whatever the store has.
+// positionsFromMemory believes itself how far partitions have been taken in, also where the store was set back. It
+// begins no lineage, and takes in on top of whatever the store has.
 type positionsFromMemory struct {
 	node.Store
 
