@@ -308,6 +308,9 @@ func (n *nemesis) freezeNode(at, lasts time.Duration, node *chronosNode) {
 	})
 }
 
+// thePostgres is the name of the database in schedules.
+const thePostgres = "Postgres"
+
 // The ways to take a server away.
 const (
 	byKill   = "killed"
@@ -320,9 +323,11 @@ func (n *nemesis) takeAway(
 	at, lasts time.Duration, name, how string, which func(context.Context) (servers.Server, error),
 ) {
 	var taken servers.Server
+	all := n.port(name, lasts)
 	n.add(fault{
 		at: at, lasts: lasts, text: name + " is " + how,
 		strike: func(ctx context.Context) error {
+			n.reach(check.Cut, all)
 			var err error
 			if taken, err = which(ctx); err != nil {
 				return err
@@ -339,6 +344,7 @@ func (n *nemesis) takeAway(
 			if taken == nil {
 				return nil
 			}
+			defer n.reach(check.Mend, all)
 			back := taken.Start
 			if how == byFreeze {
 				back = taken.Thaw
@@ -347,13 +353,36 @@ func (n *nemesis) takeAway(
 				return err
 			}
 			// It is mended when the servers are whole again, or some other fault has its turn.
-			if name == "Postgres" {
+			if name == thePostgres {
 				return n.cluster.postgres.ready(ctx, time.Minute)
 			}
 			_ = n.cluster.kafka.Whole(ctx, 20*time.Second) // heal waits for longer
 			return nil
 		},
 	})
+}
+
+// port returns which port of the nodes is of no use without a server that is away for long; "" if there are others. The
+// judge takes it that what goes wrong goes on for a while, but not for longer, unless it is told.
+func (n *nemesis) port(name string, lasts time.Duration) string {
+	const long = 10 * time.Second
+	switch {
+	case lasts < long:
+	case name == thePostgres:
+		return "store"
+	case n.cluster.scenario.Brokers == 1:
+		return "broker"
+	}
+	return ""
+}
+
+// reach tells that no node reaches a port any more, or all do again. Of "" there is nothing to tell.
+func (n *nemesis) reach(kind check.Kind, port string) {
+	for _, node := range n.cluster.nodes {
+		if life := node.life; life != nil && port != "" {
+			n.history.add(check.Event{Kind: kind, Node: life.name, Port: port})
+		}
+	}
 }
 
 // broker returns the broker of that number, from 1.

@@ -135,7 +135,7 @@ func nodeScenarios() []*Scenario {
 			Name: "killed-without-store", About: "Nodes are killed while Postgres is away.",
 			Servers: true,
 			draw: func(n *nemesis) {
-				n.takeAway(3*time.Second, n.between(7*time.Second, 8*time.Second), "Postgres", byStop, n.database)
+				n.takeAway(3*time.Second, n.between(7*time.Second, 8*time.Second), thePostgres, byStop, n.database)
 				for i, node := range n.cluster.nodes {
 					n.killNode(time.Duration(5+i)*time.Second, n.between(2*time.Second, 4*time.Second), node)
 				}
@@ -245,21 +245,21 @@ func postgresScenarios() []*Scenario {
 			Servers: true,
 			Smoke:   true,
 			draw: func(n *nemesis) {
-				n.takeAway(3*s, n.between(1*s, 3*s), "Postgres", byKill, n.database)
-				n.takeAway(9*s, n.between(1*s, 3*s), "Postgres", byStop, n.database)
+				n.takeAway(3*s, n.between(1*s, 3*s), thePostgres, byKill, n.database)
+				n.takeAway(9*s, n.between(1*s, 3*s), thePostgres, byStop, n.database)
 			},
 		},
 		{
 			Name: "long-postgres-outage", About: "Postgres is away for 30 s. Firing resumes within 3 s of its return.",
 			Servers: true,
-			draw:    func(n *nemesis) { n.takeAway(3*s, 30*s, "Postgres", byStop, n.database) },
+			draw:    func(n *nemesis) { n.takeAway(3*s, 30*s, thePostgres, byStop, n.database) },
 			demands: []demand{resumed},
 			Lasts:   33 * s, Rate: 40,
 		},
 		{
 			Name: "frozen-postgres", About: "Postgres is frozen: its connections are open, and it says nothing.",
 			Servers: true,
-			draw:    func(n *nemesis) { n.takeAway(3*s, n.between(7*s, 9*s), "Postgres", byFreeze, n.database) },
+			draw:    func(n *nemesis) { n.takeAway(3*s, n.between(7*s, 9*s), thePostgres, byFreeze, n.database) },
 		},
 		{
 			Name: "ended-sessions", About: "Everybody's session is ended, again and again.",

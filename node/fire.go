@@ -42,6 +42,7 @@ type laneLink struct {
 	link
 
 	retry      time.Duration // claim nothing before this monotonic instant
+	worked     time.Duration // when something came through last; 0 for never
 	backlogged bool          // the last claim did not get all that is due
 }
 
@@ -220,17 +221,35 @@ func (f *firer) laneWorks(name string) {
 	defer f.mu.Unlock()
 	l := f.lane(name)
 	l.succeeded()
-	l.retry = 0
+	l.retry, l.worked = 0, f.clock.Mono()
+}
+
+// lately reports whether something came through on the lane not long ago. The caller holds mu.
+func (f *firer) lately(l *laneLink) bool {
+	return l.worked > 0 && f.clock.Mono()-l.worked < f.config.PublishTimeout()+retryMax
+}
+
+// reaches reports whether something came through on any lane not long ago.
+func (f *firer) reaches() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.lanes, f.lately)
 }
 
 // laneFails notes that a batch failed as far as a lane is concerned, and returns whether the one before it had, too.
 // Then the lane is claimed on no more for a while: for longer than its messages are put off, so that a peer that can
 // publish on it comes first. Otherwise this node could claim the same messages each time they fall due, and keep
 // them from its peers forever.
+//
+// A batch of which nothing was tried, because it belongs to silent partitions, is no failure of a lane on which something
+// has just come through: the others would wait with it.
 func (f *firer) laneFails(name string, err error) (again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.lane(name)
+	if silent(err) && f.lately(l) {
+		return false
+	}
 	again = l.attempts > 0
 	wait := l.failed("publish", err)
 	if again {

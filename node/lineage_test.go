@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -144,6 +146,55 @@ func TestLaneHangs(t *testing.T) {
 	})
 }
 
+// A partition that does not answer delays nobody else of its lane: neither while others of the lane come through, nor
+// after a while in which nothing does, in which the node stands back from the lane.
+func TestSilentPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var silent atomic.Bool
+		silent.Store(true)
+		w.refuse = func(r node.Record) error {
+			if silent.Load() && strings.Contains(string(r.Value), "silent") {
+				return node.ErrUnsent
+			}
+			return nil
+		}
+		start := time.Now()
+		const stuck, messages = 1200, 60 // the first are more than a claim takes
+		for i := range stuck {
+			w.submit(fmt.Sprint("silent-", i), 500*time.Millisecond)
+		}
+		due := map[string]time.Time{}
+		for i := range messages {
+			in := time.Second + time.Duration(i)*50*time.Millisecond
+			if i == messages-1 {
+				in = 30 * time.Second
+			}
+			due[string(w.submit(id(i), in).Value)] = start.Add(in)
+		}
+		w.run(config(0), nil)
+		pass(35 * time.Second)
+		for _, d := range w.on("out") {
+			limit := 150 * time.Millisecond
+			if at := due[string(d.Value)].Sub(start); at < 2*time.Second || at == 30*time.Second {
+				limit = 2500 * time.Millisecond // nothing has come through on the lane for long
+			}
+			if late := d.at.Sub(due[string(d.Value)]); late > limit {
+				t.Errorf("%s came %v late", d.Value, late)
+			}
+		}
+		if got := len(w.on("out")); got != messages {
+			t.Errorf("%d of %d came out beside the silent partition", got, messages)
+		}
+		silent.Store(false)
+		pass(5 * time.Second)
+		if got := len(w.on("out")); got != messages+stuck {
+			t.Errorf("%d of %d came out once it answers", got, messages+stuck)
+		}
+		w.empty()
+	})
+}
+
 // A million overdue messages on one lane do not keep another lane's waiting.
 func TestBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -268,7 +319,9 @@ func TestSetBackBehindRetention(t *testing.T) {
 func TestLaneInDoubtClears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.hangs = func(r node.Record) bool { return string(r.Value) == "value fails" && time.Since(w.began) < 4*time.Second }
+		w.hangs = func(r node.Record) bool {
+			return string(r.Value) == "value fails" && time.Since(w.began) < 4*time.Second
+		}
 		w.tardy = func(r node.Record) bool { return string(r.Value) == "value succeeds" }
 		w.submit("fails", 2*time.Second)
 		w.submit("succeeds", 2200*time.Millisecond)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -65,7 +66,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	}
 	p.schedule.done(b, func(lane string) (failed, known bool) {
 		err, known := verdicts[lane]
-		return err != nil, known
+		return err != nil, known && !silent(err)
 	})
 	if len(old) > 0 {
 		p.observe(Abandoned{Claims: claims(old)})
@@ -122,8 +123,8 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 			continue
 		case errors.Is(errs[i], ErrRejected):
 			verdicts[h.Topic] = nil // the lane has answered
-		case !known || before != nil:
-			verdicts[h.Topic] = errs[i]
+		case !known || before != nil && silent(before):
+			verdicts[h.Topic] = errs[i] // of a partition that was tried, if there is one
 		}
 		failed = append(failed, failure{h, errs[i]})
 	}
@@ -139,6 +140,9 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 // From the second failure in a row on, their messages are not put off at all. How long a message is put off is told by
 // this node's clock, and compared with that of whoever claims it next: nodes that are cut off, and whose clocks are
 // ahead, would otherwise pass it to each other, and a healthy one that is behind come too late each time.
+//
+// Those of silent partitions queue again behind all that is due, if this node is known to reach the brokers. They are the
+// oldest of their lane, and a share full of them would be all that is ever claimed of it.
 func (p *publisher) settleLanes(
 	ctx context.Context, held []holding, failed []failure, verdicts map[string]error,
 ) {
@@ -156,13 +160,16 @@ func (p *publisher) settleLanes(
 		}
 	}
 	var off []failure
-	var idle, unknown []holding
+	var idle, unknown, last []holding
 	var cause error
+	reaching := p.reaches()
 	for _, f := range failed {
 		switch {
 		case !back[f.Topic]:
 			off = append(off, f)
 			continue
+		case reaching && silent(f.err):
+			last = append(last, f.holding)
 		case unsent(f.err):
 			idle = append(idle, f.holding)
 		default:
@@ -175,10 +182,11 @@ func (p *publisher) settleLanes(
 		return
 	}
 	p.observe(Unpublished{
-		Messages: append(messages(unknown), messages(idle)...), Err: cause, Retry: p.clock.Now(),
+		Messages: slices.Concat(messages(unknown), messages(last), messages(idle)), Err: cause, Retry: p.clock.Now(),
 		Permanent: permanent(cause),
 	})
 	p.putBack(ctx, unknown, false)
+	p.putLast(ctx, last)
 	for _, l := range p.config.Lanes() {
 		if back[l] {
 			idle = append(idle, p.schedule.clearLane(l)...)
@@ -290,6 +298,16 @@ func (p *publisher) putBack(ctx context.Context, held []holding, unsent bool) {
 	p.reset(ctx, releases)
 }
 
+// putLast gives claims back to the store, behind all that is due now.
+func (p *publisher) putLast(ctx context.Context, held []holding) {
+	due := p.clock.Now().Add(p.config.Lookahead).Truncate(time.Microsecond) // so that it can be claimed at once
+	releases := make([]Release, len(held))
+	for i, h := range held {
+		releases[i] = Release{Claim: h.Claim, Due: due, Unsent: true}
+	}
+	p.reset(ctx, releases)
+}
+
 func (p *publisher) reset(ctx context.Context, releases []Release) {
 	p.release(ctx, &p.releases, releases)
 }
@@ -353,6 +371,10 @@ func record(m *Message) Record {
 func permanent(err error) bool {
 	return errors.Is(err, ErrRejected) || errors.Is(err, ErrNoTopic)
 }
+
+// silent reports whether a publish that failed with err was not tried, because a partition does not answer. That says
+// nothing about the other partitions of its lane.
+func silent(err error) bool { return errors.Is(err, ErrUnsent) }
 
 // unsent reports whether a publish that failed with err has surely appended nothing.
 func unsent(err error) bool { return permanent(err) || errors.Is(err, ErrUnsent) }

@@ -1,9 +1,11 @@
 package node
 
 import (
+	"bytes"
 	"cmp"
 	"container/heap"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -119,7 +121,12 @@ func (s *schedule) contest(incarnations []uuid.UUID, until time.Duration) {
 func (s *schedule) settled(now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.contested, func(_ uuid.UUID, c contest) bool { return c.until < now })
+	byBytes := func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
+	for _, i := range slices.SortedFunc(maps.Keys(s.contested), byBytes) {
+		if s.contested[i].until < now {
+			delete(s.contested, i)
+		}
+	}
 }
 
 // add takes up claims. It does so even when there is no room: they have been made already.

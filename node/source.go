@@ -1,6 +1,9 @@
 package node
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // Source is the consuming half of Kafka: one consumer in a consumer group. Its methods are called by the enqueue
 // operation only, one at a time.
@@ -33,7 +36,9 @@ type Source interface {
 	// left out silently. An error means that some or all of it may not be stored.
 	Commit(ctx context.Context, places []Place) error
 
-	// Extents returns what each partition of each input topic holds, whether it is assigned to this node or not.
+	// Extents returns what each partition of each input topic holds, whether it is assigned to this node or not. The
+	// End of a partition that nobody can tell about now, because it has no leader, is UnknownEnd, and its First 0.
+	// A topic that does not exist has no partitions. An error means that no broker answers.
 	Extents(ctx context.Context) ([]Extent, error)
 
 	// Leave gives up all partitions and leaves the consumer group, without committing anything. The next Poll
@@ -68,6 +73,9 @@ type Extent struct {
 
 	First, End int64
 }
+
+// UnknownEnd is the End of an Extent that nobody can tell.
+const UnknownEnd = math.MaxInt64
 
 // Assignment is a partition that has become this node's.
 type Assignment struct {

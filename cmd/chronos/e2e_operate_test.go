@@ -58,6 +58,9 @@ func atLeast(want int) func([]arrived) bool {
 func TestEndToEndRewind(t *testing.T) {
 	s := newService(t)
 	nodes := []*nodeProcess{s.start(t), s.start(t)}
+	for _, n := range nodes { // One that comes to its first partition later knows of no lineage before the rewind.
+		n.log.await(t, `"msg":"reading partitions from`, 1)
+	}
 	const fired, waiting = 300, 200
 	s.submit(t, s.batch(0, fired, time.Now())...)
 	s.read(t, s.output, patience, distinct(fired))

@@ -60,14 +60,28 @@ func (s *Service) bindTo(ctx context.Context, cluster string) (bool, error) {
 		s.log.Info("the store has adopted what the consumer group has committed: from now on it keeps the positions "+
 			"itself", slog.Int("partitions", len(committed)))
 	case len(committed) > 0:
-		// A peer that was started at the same time may have begun since the first look. It has stored positions before
-		// it committed, so that they are there now if these commits are its own.
-		if bound, err = s.store.Bind(ctx, request); err != nil {
-			return false, store.failed(ctx, "bind the store", err)
-		}
-		if bound.Partitions == 0 {
-			return false, &NoPositionsError{Group: s.config.Group, Partitions: len(committed)}
-		}
+		return s.bindAgain(ctx, request, len(committed))
+	}
+	return true, nil
+}
+
+// bindAgain looks once more at a store that had no positions, while its group has committed offsets. A peer that starts
+// for the first time beside this node may have made both in between:
+//
+//	this node   is told that there are no positions
+//	                                         the peer takes in the first records, and commits
+//	this node   is told of committed offsets
+//
+// Positions come before commits. So if there are none even now, the offsets are not from this store.
+func (s *Service) bindAgain(ctx context.Context, request node.BindRequest, committed int) (bool, error) {
+	store := &preparation{service: s, port: node.PortStore}
+	bound, err := s.store.Bind(ctx, request)
+	if err != nil {
+		return false, store.failed(ctx, "bind the store", err)
+	}
+	store.answered()
+	if bound.Partitions == 0 {
+		return false, &NoPositionsError{Group: s.config.Group, Partitions: committed}
 	}
 	return true, nil
 }

@@ -15,8 +15,8 @@ import (
 func TestReplayedRejects(t *testing.T) {
 	for _, c := range []struct{ want, imports, body string }{
 		{"starts a goroutine", "", `go func() {}()`},
-		{"starts a goroutine outside Run", "sync", `var g sync.WaitGroup; g.Go(func() {})`},
-		{"starts a goroutine outside Run", "sync", `var g sync.WaitGroup; start := g.Go; start(func() {})`},
+		{"starts a goroutine outside Go", "sync", `var g sync.WaitGroup; g.Go(func() {})`},
+		{"starts a goroutine outside Go", "sync", `var g sync.WaitGroup; start := g.Go; start(func() {})`},
 		{"selects among channels", "", `select {}`},
 		{"names a channel type", "", `var c chan int; _ = c`},
 		{"sends to a channel", "", `var c chan int; c <- 1`},
@@ -80,13 +80,13 @@ func TestReplayedAccepts(t *testing.T) {
 			t.Errorf("%s: found %q, want nothing", c.body, findings)
 		}
 	}
-	run := "package bad\n\nimport \"sync\"\n\ntype n int\n\nfunc (n) Run() { var g sync.WaitGroup; g.Go(func() {}) }\n"
+	run := "package bad\n\nimport \"sync\"\n\ntype n int\n\nfunc (n) Go() { var g sync.WaitGroup; g.Go(func() {}) }\n"
 	code, err := tidy.Check(t.Context(), ".", map[string]string{"bad.go": run})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if findings := tidy.Replayed(code); len(findings) > 0 {
-		t.Errorf("in Run: found %q, want nothing", findings)
+		t.Errorf("in Go: found %q, want nothing", findings)
 	}
 }
 

@@ -41,7 +41,7 @@ var nondeterministicImports = []string{
 }
 
 // Replayed finds what would make two runs of the code with one seed differ. A goroutine may be started by
-// sync.WaitGroup.Go in a method named Run, and nowhere else. The order of a map is taken only through
+// sync.WaitGroup.Go in a method named Go, which is that of node.Tasks, and nowhere else. The order of a map is taken only through
 // slices.Sorted(maps.Keys(m)) and its like.
 func Replayed(code Code) []string {
 	r := replayed{Code: code, found: map[string]bool{}}
@@ -125,8 +125,8 @@ func (r *replayed) lookAtUse(n *ast.Ident, above []ast.Node) {
 	path := used.Pkg().Path()
 	if f, ok := used.(*types.Func); ok && f.Signature().Recv() != nil {
 		switch full := f.FullName(); {
-		case full == "(*sync.WaitGroup).Go" && !within("Run", above):
-			r.report(n, "starts a goroutine outside Run")
+		case full == "(*sync.WaitGroup).Go" && !within("Go", above):
+			r.report(n, "starts a goroutine outside Go")
 		case full == "(time.Time).Local":
 			r.report(n, "depends on the time zone of the machine")
 		}

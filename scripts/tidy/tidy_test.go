@@ -50,9 +50,9 @@ func TestImports(t *testing.T) {
 // production lists our packages that the program which runs in production may link.
 func production() []string {
 	return []string{
-		"chronos/migrations", "chronos/node", "chronos/node/broker/kafka", "chronos/node/clock/system",
-		"chronos/node/service", "chronos/node/store/headers", "chronos/node/store/postgres",
-		"chronos/node/store/sqlite",
+		"chronos/migrations", "chronos/node", "chronos/node/broker/embedded", "chronos/node/broker/kafka",
+		"chronos/node/calendar", "chronos/node/clock/system", "chronos/node/service", "chronos/node/store/headers",
+		"chronos/node/store/postgres", "chronos/node/store/postgres/marks", "chronos/node/store/sqlite",
 	}
 }
 

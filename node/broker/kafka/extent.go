@@ -214,3 +214,46 @@ func listOffsets(
 	}
 	return results
 }
+
+// extentsAsFarAsKnown returns what the partitions of those of the topics hold that exist, in order. The end of one that
+// nobody can tell about is node.UnknownEnd: whoever waits for all of them to be taken in must not forget it, nor wait
+// for its leader before anything else is done.
+func (a *Admin) extentsAsFarAsKnown(ctx context.Context, topics []string) ([]node.Extent, error) {
+	var all []node.Extent
+	err := a.try(ctx, func(client *kgo.Client) error {
+		details, err := listTopics(ctx, client, topics...)
+		if err != nil {
+			return err
+		}
+		ids := map[string]uuid.UUID{}
+		wanted := map[topicPartition]bool{}
+		for _, topic := range topics {
+			id, err := topicID(topic, details)
+			if missing := new(MissingTopicsError); errors.As(err, &missing) {
+				continue
+			} else if err != nil {
+				return err
+			}
+			ids[topic] = id
+			for _, p := range details[topic].Partitions.Sorted() {
+				wanted[topicPartition{topic, p.Partition}] = true
+			}
+		}
+		extents, unknown, err := describe(ctx, client, topics, wanted)
+		if err != nil {
+			return err
+		}
+		for _, name := range sortedPartitions(unknown) {
+			extents = append(extents, node.Extent{
+				Partition: node.Partition{Topic: name.topic, TopicID: ids[name.topic], Number: name.number},
+				End:       node.UnknownEnd,
+			})
+		}
+		all = extents
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up what the input topics hold: %w", err)
+	}
+	return all, nil
+}

@@ -128,7 +128,7 @@ func (s *Source) Commit(ctx context.Context, places []node.Place) error {
 func (s *Source) Extents(ctx context.Context) ([]node.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*lookTimeout)
 	defer cancel()
-	return s.admin.Extents(ctx, s.config.Inputs...)
+	return s.admin.extentsAsFarAsKnown(ctx, s.config.Inputs)
 }
 
 // Leave leaves the group; see node.Source. After two seconds it leaves without the consent of the group, which gives

@@ -98,9 +98,7 @@ func (c *claim) run(ctx context.Context) error {
 // sweep looks at a slice of a lane below its mark, and claims what waits there.
 func (c *claim) sweep(ctx context.Context, swept sweep) error {
 	from, until := swept.slice.From[0], swept.slice.Until[0]
-	start := time.Now()
-	firsts, gaveUp, err := c.look(ctx, swept.slice.Lanes, from, until)
-	took := time.Since(start)
+	firsts, took, gaveUp, err := c.look(ctx, swept.slice.Lanes, from, until)
 	if err != nil {
 		return err
 	}
@@ -116,17 +114,20 @@ func (c *claim) sweep(ctx context.Context, swept sweep) error {
 	return nil
 }
 
-// look returns the first message that waits on each lane in a stretch of time, or that this took too long to find out.
+// look returns the first message that waits on each lane in a stretch of time, how long that took the server, and
+// whether it took too long to find out.
 func (c *claim) look(
 	ctx context.Context, lanes []string, from, until time.Time,
-) (firsts map[string]marks.Place, gaveUp bool, err error) {
+) (firsts map[string]marks.Place, took time.Duration, gaveUp bool, err error) {
 	froms, untils := make([]time.Time, len(lanes)), make([]time.Time, len(lanes))
 	for i := range lanes {
 		froms[i], untils[i] = from, until
 	}
 	limit := fmt.Sprint(marks.SliceLimit.Milliseconds())
+	var watch stopwatch
 	err = c.store.once(ctx, func() { firsts = map[string]marks.Place{} },
 		step{statement: limitStatement, arguments: []any{limit}},
+		watch.begin(),
 		step{statement: lookStatement, arguments: []any{lanes, froms, untils}, read: func(rows pgx.Rows) error {
 			var place int
 			var first marks.Place
@@ -135,11 +136,12 @@ func (c *claim) look(
 				firsts[lanes[place-1]] = first
 			}
 			return err
-		}})
+		}},
+		watch.end())
 	if isCancelled(err) {
-		return nil, true, nil
+		return nil, watch.took(true), true, nil
 	}
-	return firsts, false, err
+	return firsts, watch.took(false), false, err
 }
 
 // stretches are where to claim on lanes.

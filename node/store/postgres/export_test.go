@@ -57,7 +57,7 @@ func Run(ctx context.Context, s *Store, statement string, arguments ...any) (lis
 	return list, err
 }
 
-// SetMark has the next claims on a lane start at the mark, below which nothing waited at that time.
-func SetMark(s *Store, lane string, mark, now time.Time) {
+// UseMark has the next claims on a lane start at the mark, below which nothing waited at that time.
+func UseMark(s *Store, lane string, mark, now time.Time) {
 	s.waiting.use([]string{lane}, map[string]marks.Place{lane: {Due: mark}}, now, now.Add(-time.Hour))
 }

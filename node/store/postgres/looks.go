@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"chronos/node/store/postgres/marks"
@@ -32,9 +33,31 @@ type sweep struct {
 	set   *marks.Set
 }
 
-// lookFunc returns the first message of each lane in a stretch of time, or that this took too long.
+// lookFunc returns the first message of each lane in a stretch of time, how long that took the server, and whether it
+// took too long.
 type lookFunc func(ctx context.Context, lanes []string, from, until time.Time) (
-	firsts map[string]marks.Place, gaveUp bool, err error)
+	firsts map[string]marks.Place, took time.Duration, gaveUp bool, err error)
+
+// stopwatch measures what a look costs, by the clock of the server: between two statements that come in one batch with
+// it. The way there and back is none of that. On a link of 50 ms each look would seem dear, and each slice, however
+// narrow: a sweep by slices of a millisecond comes to no end, and what it is for is never found.
+type stopwatch struct{ began, ended time.Time }
+
+func (w *stopwatch) begin() step { return clockStep(&w.began) }
+func (w *stopwatch) end() step   { return clockStep(&w.ended) }
+
+// took returns the time between begin and end; of a look that was given up, the time that it was given.
+func (w *stopwatch) took(gaveUp bool) time.Duration {
+	if gaveUp {
+		return marks.SliceLimit
+	}
+	return w.ended.Sub(w.began)
+}
+
+// clockStep returns the statement that reads the server's clock.
+func clockStep(now *time.Time) step {
+	return step{statement: clockStatement, read: func(rows pgx.Rows) error { return rows.Scan(now) }}
+}
 
 // prepare looks from the beginning, if a call that did has taken long, and begins to use marks if this takes long, too.
 func (l *looks) prepare(ctx context.Context, lanes []string, until time.Time, look lookFunc) error {
@@ -47,13 +70,12 @@ func (l *looks) prepare(ctx context.Context, lanes []string, until time.Time, lo
 	if !dear {
 		return nil
 	}
-	start := time.Now()
-	firsts, gaveUp, err := look(ctx, lanes, earliest(), until)
+	firsts, took, gaveUp, err := look(ctx, lanes, earliest(), until)
 	if err != nil {
 		return err
 	}
-	if now := time.Now(); gaveUp || now.Sub(start) > marks.DearLook {
-		l.use(lanes, firsts, until, now)
+	if gaveUp || took > marks.DearLook {
+		l.use(lanes, firsts, until, time.Now())
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func TestMarkStays(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		postgres.SetMark(l.store, "out", l.now.Add(-time.Minute), l.now)
+		postgres.UseMark(l.store, "out", l.now.Add(-time.Minute), l.now)
 		if got := l.claim(100); got != 0 {
 			t.Fatalf("claimed %d while the store catches up", got)
 		}
@@ -86,7 +86,7 @@ func TestMarkStays(t *testing.T) {
 		l := newLane(t)
 		l.take(20, time.Minute)
 		l.take(2, time.Minute+2*time.Second) // stragglers
-		postgres.SetMark(l.store, "out", l.now.Add(-time.Minute), l.now)
+		postgres.UseMark(l.store, "out", l.now.Add(-time.Minute), l.now)
 		if got := l.claim(2); got != 2 {
 			t.Fatalf("claimed %d of 2 stragglers", got)
 		}

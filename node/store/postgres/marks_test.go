@@ -76,3 +76,41 @@ func TestMarksPassNothingOver(t *testing.T) {
 		}
 	}
 }
+
+// How far the server is away does not count: what waits an hour below the marks is found as soon as on a short link, and
+// marks that nothing makes necessary are given up, and not begun.
+func TestMarksOnALongLink(t *testing.T) {
+	const far = 80 * time.Millisecond // longer than all that is called dear, or that a slice is to take
+	network, address := newRelay(t, newSchema(t, newDatabase(t)))
+	s := open(t, address, postgres.Options{})
+	m := messages(1)[0]
+	m.Deadline = time.Now().Add(-time.Hour)
+	postgres.UseMarks(s, []string{m.Topic}, time.Now())
+	insert(t, s, []node.Message{m}, false)
+	network.moveAway(far)
+	look := func() (claimed int) {
+		result, err := s.Claim(t.Context(), node.ClaimRequest{
+			Node: owner(), Until: time.Now(), Lanes: []node.Share{{Lane: m.Topic, Limit: 7, Bytes: 1 << 20}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Expired(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		return len(result.Messages)
+	}
+	claimed := 0
+	for end := time.Now().Add(patience); claimed == 0 || postgres.Marks(s) > 0; {
+		claimed += look()
+		if time.Now().After(end) {
+			t.Fatalf("%d claimed; marks are used on %d lanes", claimed, postgres.Marks(s))
+		}
+	}
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+		look()
+		if postgres.Marks(s) > 0 {
+			t.Fatal("marks are used, and no look costs anything")
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 )
 
 // relay is a network between a store and the server, with faults.
@@ -19,7 +20,8 @@ type relay struct {
 	changed  *sync.Cond
 	listener net.Listener
 	links    []*link
-	up, down bool // whether bytes to the server, and from it, are held
+	up, down bool          // whether bytes to the server, and from it, are held
+	far      time.Duration // how long bytes from the server are on their way
 	running  sync.WaitGroup
 }
 
@@ -104,8 +106,11 @@ func (r *relay) copy(l *link, to, from net.Conn, held *bool) {
 		for *held {
 			r.changed.Wait()
 		}
-		silent := l.silent
+		silent, far := l.silent, r.far
 		r.mu.Unlock()
+		if held == &r.down && far > 0 {
+			<-time.After(far)
+		}
 		if n > 0 && !silent {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
@@ -140,6 +145,13 @@ func (r *relay) hold(up, down bool) {
 	defer r.mu.Unlock()
 	r.up, r.down = up, down
 	r.changed.Broadcast()
+}
+
+// moveAway makes the server far away.
+func (r *relay) moveAway(far time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.far = far
 }
 
 // silence makes bytes disappear on the links that there are, as when the host at the other end is gone. New links

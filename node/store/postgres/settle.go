@@ -139,9 +139,9 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 	lanes := []string{""}
 	err := s.expired.prepare(ctx, lanes, time.Now(), func(
 		ctx context.Context, _ []string, from, until time.Time,
-	) (map[string]marks.Place, bool, error) {
-		first, _, gaveUp, err := s.briefly(ctx, 1, from, until)
-		return firstExpired(first), gaveUp, err
+	) (map[string]marks.Place, time.Duration, bool, error) {
+		first, took, gaveUp, err := s.briefly(ctx, 1, from, until)
+		return firstExpired(first), took, gaveUp, err
 	})
 	if err != nil {
 		return nil, err
@@ -156,8 +156,8 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 		s.expired.swept(swept, took, gaveUp, len(found) > 0)
 	}
 	start := time.Now()
-	list, now, err := s.expiredBetween(ctx, limit, s.expired.from("").Due, latest())
-	s.expired.done(lanes, firstExpired(list), now, time.Since(start), err)
+	list, watch, err := s.expiredBetween(ctx, limit, s.expired.from("").Due, latest())
+	s.expired.done(lanes, firstExpired(list), watch.began, time.Since(start), err)
 	if err != nil {
 		return nil, err
 	}
@@ -171,31 +171,31 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 func (s *Store) briefly(ctx context.Context, limit int, from, until time.Time) (
 	list []node.Claim, took time.Duration, gaveUp bool, err error,
 ) {
-	start := time.Now()
-	list, _, err = s.expiredBetween(ctx, limit, from, until, step{
+	list, watch, err := s.expiredBetween(ctx, limit, from, until, step{
 		statement: limitStatement, arguments: []any{fmt.Sprint(marks.SliceLimit.Milliseconds())},
 	})
 	if isCancelled(err) {
-		return nil, time.Since(start), true, nil
+		return nil, watch.took(true), true, nil
 	}
-	return list, time.Since(start), false, err
+	return list, watch.took(false), false, err
 }
 
-// expiredBetween returns claims that have expired between two instants, and the server's clock.
+// expiredBetween returns claims that have expired between two instants, and when the server began and ended to look.
 func (s *Store) expiredBetween(ctx context.Context, limit int, from, until time.Time, before ...step) (
-	list []node.Claim, now time.Time, err error,
+	list []node.Claim, watch stopwatch, err error,
 ) {
 	steps := append(before,
-		step{statement: clockStatement, read: func(rows pgx.Rows) error { return rows.Scan(&now) }},
+		watch.begin(),
 		step{statement: expiredStatement, arguments: []any{from, until, limit}, read: func(rows pgx.Rows) error {
 			var c node.Claim
 			err := rows.Scan(&c.ID, &c.Topic, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
 			c.ReadiedAt, c.Expires = c.ReadiedAt.UTC(), c.Expires.UTC()
 			list = append(list, c)
 			return err
-		}})
+		}},
+		watch.end())
 	err = s.once(ctx, func() { list = nil }, steps...)
-	return list, now, err
+	return list, watch, err
 }
 
 // firstExpired returns the place of the first of claims that have expired, if there are any.

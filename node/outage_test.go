@@ -1,0 +1,135 @@
+package node_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/node"
+)
+
+// While the store is away nothing is committed or lost; after a while the node leaves its group; when the store is
+// back it takes up its work.
+func TestStoreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("before", 3*time.Second)
+		var away atomic.Bool
+		var calls atomic.Int64
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			switch call {
+			case "sleep", "poll", "start", "commit", "publish", "leave":
+				return nil, true
+			}
+			if !away.Load() {
+				return nil, true
+			}
+			calls.Add(1)
+			return errInjected, false
+		})
+		pass(time.Second)
+		away.Store(true)
+		w.submit("during", 3*time.Second)
+		w.submit("lapsed", -time.Second)
+		pass(time.Minute)
+		if w.commits() != 1 {
+			t.Errorf("committed %d", w.commits())
+		}
+		if len(seen[node.LeftGroup](w)) != 1 {
+			t.Errorf("left the group %d times", len(seen[node.LeftGroup](w)))
+		}
+		if calls.Load() > 60*5 {
+			t.Errorf("%d calls in a minute", calls.Load())
+		}
+		away.Store(false)
+		pass(4 * time.Second)
+		if got := w.values("out"); got["value before"] != 1 || got["value during"] != 1 || got["value lapsed"] != 1 {
+			t.Errorf("delivered %v", got)
+		}
+		w.empty()
+	})
+}
+
+// While the broker is away nothing is lost, and firing resumes soon after it is back.
+func TestBrokerAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 100 {
+			w.submit(id(i), 3*time.Second)
+		}
+		var away atomic.Bool
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if away.Load() && slices.Contains([]string{"poll", "start", "commit", "publish"}, call) {
+				return errInjected, false
+			}
+			return nil, true
+		})
+		pass(2 * time.Second)
+		away.Store(true)
+		pass(30 * time.Second)
+		away.Store(false)
+		pass(3 * time.Second)
+		if got := w.values("out"); len(got) != 100 {
+			t.Errorf("delivered %d of 100 within three seconds", len(got))
+		}
+		w.empty()
+	})
+}
+
+// A claim whose publish succeeded is deleted even after a peer has reset it.
+func TestDeletesAfterReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("x", time.Second)
+		var publishing, published atomic.Bool
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			switch {
+			case call == "publish" && !published.Load():
+				publishing.Store(true)
+				<-time.After(6 * time.Second) // longer than the hold time
+				published.Store(true)
+			case call == "claim" && publishing.Load() && !published.Load():
+				return errInjected, false // nobody else gets to it meanwhile
+			}
+			return nil, true
+		})
+		pass(20 * time.Second)
+		if got := len(w.on("out")); got != 1 {
+			t.Errorf("%d deliveries", got)
+		}
+		if len(seen[node.Suspected](w)) != 1 {
+			t.Error("the claim was not reset: this tests nothing")
+		}
+		w.empty()
+	})
+}
+
+// The adaptive advance follows the acknowledgements: a slow broker is given its records earlier.
+func TestAdaptiveAdvance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.AdaptiveAdvance = true
+		start := time.Now()
+		for i := range 40 {
+			w.submit(id(i), time.Second+time.Duration(i)*500*time.Millisecond)
+		}
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "publish" {
+				<-time.After(118 * time.Millisecond) // and the two that each takes
+			}
+			return nil, true
+		})
+		pass(25 * time.Second)
+		got := w.on("out")
+		for i, d := range got[20:] {
+			deadline := start.Add(time.Second + time.Duration(20+i)*500*time.Millisecond)
+			if off := d.at.Sub(deadline).Abs(); off > 10*time.Millisecond {
+				t.Errorf("%s is off by %v", d.Value, off)
+			}
+		}
+		w.empty()
+	})
+}

@@ -1,0 +1,283 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// submission is a record on its way into the store.
+type submission struct {
+	Item
+	record  Record
+	reading *reading
+
+	// tried: a take of it was tried, and may have taken effect even if it failed.
+	tried bool
+
+	// since is the monotonic clock before the first take that asked for a claim; no claim on the message
+	// can be older.
+	since   time.Duration
+	claimed bool
+}
+
+// passLost has the position move behind records that Kafka has deleted. Without it the position would stay before them
+// until the next record comes, which may be never: a lag that nobody can make up for, and a mark of a lineage that is
+// never passed, so that nothing would be claimed any more.
+func (e *enqueuer) passLost(losses []Loss) []*submission {
+	var passed []*submission
+	for _, loss := range losses {
+		if owned := e.owned[shard{loss.Topic, loss.Number}]; owned != nil && owned.Partition == loss.Partition {
+			s := &submission{reading: owned, record: Record{Topic: loss.Topic, Partition: loss.Number, Control: true}}
+			s.Epoch, s.Offset = UnknownEpoch, loss.To-1
+			passed = append(passed, s)
+		}
+	}
+	return passed
+}
+
+// decodeBatch turns records into submissions, in order. A record that is not a valid submission is replaced by its copy
+// for the dead-letter topic, or passed over when there is none: it stands in nobody's way.
+func (e *enqueuer) decodeBatch(records []Record) []*submission {
+	submissions := make([]*submission, 0, len(records))
+	for _, r := range records {
+		owned := e.owned[shard{r.Topic, r.Partition}]
+		if owned == nil {
+			continue // it was given up meanwhile
+		}
+		s := &submission{record: r, reading: owned}
+		s.Epoch, s.Offset = r.LeaderEpoch, r.Offset
+		submissions = append(submissions, s)
+		if r.Control {
+			continue
+		}
+		route, known := e.routes[r.Topic]
+		assert(known, "polled a record of topic %s, which has no route", r.Topic)
+		message, rejected := e.config.decode(r, route)
+		if rejected != nil {
+			e.reject(s, rejected, route.DeadLetter)
+			continue
+		}
+		s.Action, s.Message = Schedule, message
+		s.Incarnation = newUUID(e.random)
+	}
+	return submissions
+}
+
+// reject says that a record is rejected, and has its copy for the dead-letter topic take its place.
+func (e *enqueuer) reject(s *submission, rejected *rejection, deadLetter string) {
+	e.observe(Rejected{s.record, rejected.reason, rejected.detail, deadLetter})
+	s.Action, s.Message, s.claimed, s.tried = Pass, Message{}, false, false
+	if deadLetter == "" {
+		return
+	}
+	s.Action = Schedule
+	s.Message = deadLetterOfRecord(s.reading.Partition, s.record, rejected, deadLetter, e.clock.Now())
+	s.Incarnation = newUUID(e.random)
+}
+
+// takeIn takes submissions into the store, in calls that are bounded in number and bytes. Those of partitions that are
+// refused are dropped: they are read again.
+func (e *enqueuer) takeIn(ctx context.Context, submissions []*submission) bool {
+	for len(submissions) > 0 {
+		taken, ok := e.take(ctx, submissions[:e.chunk(submissions)])
+		if !ok {
+			return false
+		}
+		submissions = slices.DeleteFunc(submissions[taken:], func(s *submission) bool { return s.reading.refused })
+	}
+	return true
+}
+
+// chunk returns how many submissions fit into one call, at least one.
+func (e *enqueuer) chunk(submissions []*submission) int {
+	messages, bytes := e.takes.get()
+	n, size := 0, 0
+	for n < len(submissions) && n < messages && (n == 0 || size+submissions[n].Size() <= bytes) {
+		size += submissions[n].Size()
+		n++
+	}
+	return n
+}
+
+func sizeOf(chunk []*submission) (size int) {
+	for _, s := range chunk {
+		size += s.Size()
+	}
+	return size
+}
+
+// take takes submissions in with one call, which is repeated until it is answered: with the same incarnations, so that
+// it does nothing twice. It returns how many are dealt with. A partition is refused when its position was lowered, which
+// is the first that this node hears of it where records keep coming. What that means, and where to read, is for look to
+// find out, which comes next: it needs the position as it was.
+func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok bool) {
+	var request TakeRequest
+	var readings []*reading
+	var result TakeResult
+	ok = e.insist(ctx, "take", func() error {
+		chunk = chunk[:e.chunk(chunk)] // which may be allowed less than it was at first
+		request, readings = e.takeRequest(chunk)
+		asked, _ := e.lineage.known()
+		started := e.clock.Mono()
+		var err error
+		result, err = e.store.Take(context.WithoutCancel(ctx), request)
+		e.takes.took(e.clock.Mono()-started, err == nil, len(chunk), sizeOf(chunk))
+		if err != nil {
+			e.contest(chunk)
+			return err
+		}
+		assert(len(result.Results) == result.Taken && result.Taken <= len(chunk) &&
+			len(result.Positions) == len(readings) && len(result.Refused) == len(readings),
+			"take: %d results for %d records", len(result.Results), len(chunk))
+		if !e.follow(asked, result.State) {
+			result.Results = slices.Clone(result.Results)
+			for i := range result.Results {
+				result.Results[i].Claim = Claim{} // of a lineage that is over
+			}
+		}
+		return nil
+	})
+	if !ok {
+		return 0, false
+	}
+	e.took(chunk[:result.Taken], result)
+	for i, r := range readings {
+		if result.Refused[i] {
+			r.refused = true
+			e.nextLook = 0
+			continue
+		}
+		r.stored = result.Positions[i]
+	}
+	if result.Taken < len(chunk) && result.Refusal != "" {
+		e.refuse(chunk[result.Taken], result.Refusal)
+	}
+	return result.Taken, true
+}
+
+// contest tells the schedule of a take whose outcome is unknown.
+func (e *enqueuer) contest(chunk []*submission) {
+	var incarnations []uuid.UUID
+	for _, s := range chunk {
+		if s.claimed {
+			incarnations = append(incarnations, s.Incarnation)
+		}
+	}
+	e.schedule.contest(incarnations, e.clock.Mono()+e.config.HoldTime)
+}
+
+// refuse has the copy of a record that the store can never keep take its place. What is refused as such a copy is passed
+// over: it has been reported.
+func (e *enqueuer) refuse(s *submission, reason string) {
+	deadLetter := e.routes[s.record.Topic].DeadLetter
+	if s.Topic == deadLetter {
+		deadLetter = ""
+	}
+	e.reject(s, &rejection{StoreRefused, reason}, deadLetter)
+}
+
+// takeRequest asks for submissions to be taken in. It decides which are stored as claimed: those that fall due within
+// the lookahead, if there is room on the schedule, because the next look of any node would be too late for them, and
+// it saves the claim. That is decided at the first take. When it is repeated, because its outcome is unknown,
+// the claim is asked for again only while it could still be published: after that a fresh row would wait for the
+// hold time, where a waiting one is claimed at the next look.
+func (e *enqueuer) takeRequest(chunk []*submission) (TakeRequest, []*reading) {
+	request := TakeRequest{Node: e.id, Hold: e.config.HoldTime, Items: make([]Item, len(chunk))}
+	var readings []*reading
+	now := e.clock.Mono()
+	soon := e.lapsed().Add(e.config.Lookahead)
+	rooms := map[string]*room{}
+	for i, s := range chunk {
+		s.From = slices.Index(readings, s.reading)
+		if s.From < 0 {
+			s.From = len(readings)
+			readings = append(readings, s.reading)
+			request.From = append(request.From, Place{s.reading.Partition, s.reading.from})
+		}
+		s.Claim = e.ours(s)
+		if !s.tried && s.Action == Schedule && !s.Deadline.After(soon) && e.roomOn(s.Topic, rooms).fits(s.Size()) {
+			s.Claim, s.claimed, s.since = true, true, now
+		}
+		s.tried = true
+		request.Items[i] = s.Item
+	}
+	return request, readings
+}
+
+// room is how much a lane's part of the schedule has room for.
+type room struct{ messages, bytes int }
+
+func (e *enqueuer) roomOn(lane string, rooms map[string]*room) *room {
+	r := rooms[lane]
+	if r == nil {
+		r = &room{}
+		r.messages, r.bytes = e.schedule.room(lane)
+		rooms[lane] = r
+	}
+	return r
+}
+
+// fits reports whether there is room for one more message, and takes it.
+func (r *room) fits(size int) bool {
+	if r.messages <= 0 || r.bytes <= 0 {
+		return false
+	}
+	r.messages--
+	r.bytes -= size
+	return true
+}
+
+// ours reports whether a claim of this node on s can only be the one that enqueue has asked for. It cannot when
+// enqueue never asked:
+//
+//	enqueue takes x in as waiting, the reply is lost
+//	                              the claimer claims x, and puts it on the schedule
+//	enqueue takes x in again, and is told of that claim: x would be published twice
+//
+// nor when it asked so long ago that the claim may have been reset, and the row claimed again by the claimer, since.
+func (e *enqueuer) ours(s *submission) bool {
+	return s.claimed && e.clock.Mono()-s.since < e.config.PublishableAge()
+}
+
+// took notes what became of submissions: how far their partitions have come, and which claims go to the schedule.
+func (e *enqueuer) took(taken []*submission, result TakeResult) {
+	var stored []Message
+	var ignored []MessageID
+	var claimed []holding
+	skipped := 0
+	for i, s := range taken {
+		one := result.Results[i]
+		if one.Outcome == Untaken {
+			continue
+		}
+		s.reading.from = Position{s.Epoch, s.Offset + 1}
+		e.uncommitted = true
+		switch one.Outcome {
+		case Scheduled:
+			stored = append(stored, s.Message)
+		case Duplicate:
+			ignored = append(ignored, MessageID{s.ID, s.Topic})
+		case Skipped:
+			skipped++
+		case Passed, Untaken:
+		}
+		if one.Claim.ReadiedBy != uuid.Nil && e.ours(s) {
+			claimed = append(claimed, holding{Ready{s.Message, one.Claim, 1}, s.since})
+		}
+	}
+	if len(stored) > 0 {
+		e.observe(Enqueued{Messages: stored})
+	}
+	if len(ignored) > 0 {
+		e.observe(Ignored{IDs: ignored})
+	}
+	if skipped > 0 {
+		e.observe(SkippedTaken{Records: skipped})
+	}
+	if len(claimed) > 0 {
+		e.hold(result.State.Lineage, claimed)
+	}
+}
