@@ -78,7 +78,8 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	positions, state, err := s.Positions(t.Context(), []node.Place{place})
 	must(t, err)
 	if positions[0] != place.Position || !state.Suspect {
-		t.Fatalf("after the failover the position is %+v, want %+v, and the state %+v", positions[0], place.Position, state)
+		t.Fatalf("after the failover the position is %+v, want %+v, and the state %+v",
+			positions[0], place.Position, state)
 	}
 	state, err = s.CatchUp(t.Context(), node.CatchUpRequest{Lineage: state.Lineage, Begin: true})
 	must(t, err)
@@ -97,7 +98,8 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	})
 	must(t, err)
 	if want := len(first) + len(second); len(claimed.Messages) != want || !reset[0] {
-		t.Errorf("%d messages after the failover, want %d; the claim was held: %v", len(claimed.Messages), want, reset[0])
+		t.Errorf("%d messages after the failover, want %d; the claim was held: %v",
+			len(claimed.Messages), want, reset[0])
 	}
 }
 
@@ -137,7 +139,8 @@ func messages(name string, n int) []node.Message {
 	list := make([]node.Message, n)
 	for i := range list {
 		list[i] = node.Message{
-			ID: fmt.Sprint(name, i), Topic: "output", Incarnation: uuid.New(), Deadline: time.Now(), Value: []byte(name),
+			ID: fmt.Sprint(name, i), Topic: "output", Incarnation: uuid.New(),
+			Deadline: time.Now(), Value: []byte(name),
 		}
 	}
 	return list

@@ -23,8 +23,8 @@
 //
 // What it asks of connections: there are at most maxConnections of them; a request that has begun arrives
 // within requestTime and a second for each MiB; who does not read an answer for writeTime, or says nothing for
-// idleTime, is cut off. Requests that are on their way hold maxHeld bytes in all; those beyond it wait, small ones excepted, so
-// that heartbeats are not held up by bulk.
+// idleTime, is cut off. Requests that are on their way hold maxHeld bytes in all; those beyond it wait, small ones
+// excepted, so that heartbeats are not held up by bulk.
 //
 // What is left: a request that lies about the number of its tags keeps the decoder counting, for a minute or two at the
 // worst, before it is refused. That costs a processor and ends nothing. And who may produce may fill the memory, or

@@ -179,7 +179,8 @@ func (m *member) lookForHolds(ctx context.Context) {
 			continue
 		}
 		if now.Sub(p.held.since) > holdAllowed && m.repeats.due("held "+name.String()) {
-			m.log.LogAttrs(ctx, slog.LevelWarn, "an open transaction holds up an input partition: what comes behind it waits",
+			m.log.LogAttrs(ctx, slog.LevelWarn,
+				"an open transaction holds up an input partition: what comes behind it waits",
 				slog.String("topic", name.topic), slog.Int("partition", int(name.number)),
 				slog.Int64("offset", stop.offset), slog.Int64("waiting_at_most", end.offset-stop.offset),
 				slog.Duration("for", now.Sub(p.held.since).Round(time.Second)))

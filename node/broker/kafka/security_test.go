@@ -176,11 +176,13 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// A password that the broker refuses, as a real one does it, is told from an outage: by Poll, by Publish and by an Admin.
+// A password that the broker refuses, as a real one does it, is told from an outage: by Poll, by Publish and by an
+// Admin.
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(
-		kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "chronos", "secret"), kfake.SeedTopics(1, "topic"))
+		kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "chronos", "secret"),
+		kfake.SeedTopics(1, "topic"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,9 @@
 //
 // A machine can be suspended: a laptop whose lid is shut, a virtual machine that is stopped and moved. The monotonic
 // clock that Go reads stands still in the meantime, and a node that measured the age of its claims with it would
-// believe, once it wakes up, that no time has passed since, and publish what other nodes have long published. So Mono adds, on
-// Linux, for how long the machine was suspended. Waits do not count it: one that a suspension falls into goes on
-// for what was left of it; while the engine holds claims, none of its waits is longer than the poll interval.
+// believe, once it wakes up, that no time has passed since, and publish what other nodes have long published. So Mono
+// adds, on Linux, for how long the machine was suspended. Waits do not count it: one that a suspension falls into goes
+// on for what was left of it; while the engine holds claims, none of its waits is longer than the poll interval.
 package system
 
 import (

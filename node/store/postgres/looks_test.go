@@ -54,7 +54,8 @@ func (l *lane) take(n int, ago time.Duration) {
 func (l *lane) claim(limit int) int {
 	l.t.Helper()
 	result, err := l.store.Claim(l.t.Context(), node.ClaimRequest{
-		Node: uuid.New(), Hold: time.Hour, Until: l.now, Lanes: []node.Share{{Lane: "out", Limit: limit, Bytes: 1 << 20}},
+		Node: uuid.New(), Hold: time.Hour, Until: l.now,
+		Lanes: []node.Share{{Lane: "out", Limit: limit, Bytes: 1 << 20}},
 	})
 	if err != nil {
 		l.t.Fatal(err)

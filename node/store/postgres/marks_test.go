@@ -77,8 +77,8 @@ func TestMarksPassNothingOver(t *testing.T) {
 	}
 }
 
-// How far the server is away does not count: what waits an hour below the marks is found as soon as on a short link, and
-// marks that nothing makes necessary are given up, and not begun.
+// How far the server is away does not count: what waits an hour below the marks is found as soon as on a short link,
+// and marks that nothing makes necessary are given up, and not begun.
 func TestMarksOnALongLink(t *testing.T) {
 	const far = 80 * time.Millisecond // longer than all that is called dear, or that a slice is to take
 	network, address := newRelay(t, newSchema(t, newDatabase(t)))

@@ -12,8 +12,8 @@ import (
 	"chronos/node/store/postgres"
 )
 
-// Every call works for a role that may only read and write the tables: no statement needs more, not even those about the
-// server's timeline and log.
+// Every call works for a role that may only read and write the tables: no statement needs more, not even those about
+// the server's timeline and log.
 func TestRoleWithoutRights(t *testing.T) {
 	address := newSchema(t, newDatabase(t))
 	role := "chronos_" + strings.ToLower(uuid.NewString()[:8])
@@ -22,7 +22,8 @@ func TestRoleWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	schema := at.Query().Get("search_path")
-	exec(t, address, "CREATE ROLE "+role+" LOGIN NOSUPERUSER PASSWORD 'secret'; GRANT USAGE ON SCHEMA "+schema+" TO "+role+
+	exec(t, address, "CREATE ROLE "+role+" LOGIN NOSUPERUSER PASSWORD 'secret'"+
+		"; GRANT USAGE ON SCHEMA "+schema+" TO "+role+
 		"; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "+schema+" TO "+role)
 	t.Cleanup(func() { exec(t, address, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
 	at.User = url.UserPassword(role, "secret")
@@ -51,7 +52,8 @@ func TestRoleWithoutRights(t *testing.T) {
 	missing := node.Ref{ID: "missing", Topic: "out", Incarnation: uuid.New()}
 	_, err = l.store.Delete(ctx, []node.Ref{missing})
 	check("delete", err)
-	_, err = l.store.Reset(ctx, []node.Release{{Claim: node.Claim{Ref: missing, ReadiedAt: l.now, ReadiedBy: uuid.New()}}})
+	claim := node.Claim{Ref: missing, ReadiedAt: l.now, ReadiedBy: uuid.New()}
+	_, err = l.store.Reset(ctx, []node.Release{{Claim: claim}})
 	check("reset", err)
 	state, err := l.store.CatchUp(ctx, node.CatchUpRequest{
 		Lineage: 1, Begin: true, Marks: []node.Extent{{Partition: l.place.Partition, End: l.place.Offset + 1}},

@@ -293,7 +293,8 @@ func lineageMutants() []mutant {
 			}),
 		},
 		{
-			"marks are kept below what retention took", "contract/lineage/a mark is none below what retention took", true,
+			"marks are kept below what retention took",
+			"contract/lineage/a mark is none below what retention took", true,
 			catchUpOf(func(_ context.Context, _ *broken, r *node.CatchUpRequest) {
 				for i := range r.Marks {
 					if r.Marks[i].First > 0 {
