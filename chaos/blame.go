@@ -55,9 +55,10 @@ func (r *run) blame() error {
 	return nil
 }
 
-// match returns the suspicion that has led to a reset: one about that message and owner, or else, if the claim is as old
-// as the hold time, about some messages of that owner (younger ones it may have given back itself), said no earlier than the commit, and within the time that a log line and a frozen process may take. nil if
-// nobody has said so.
+// match returns the suspicion that has led to a reset: one about that message and owner, or else, if the claim is as
+// old as the hold time, about some messages of that owner (younger ones it may have given back itself), said no
+// earlier than the commit, and within the time that a log line and a frozen process may take. nil if nobody has said
+// so.
 func match(suspicions []*suspicion, e *check.Event, hold time.Duration) *suspicion {
 	const longest = 30 * time.Second
 	ids := []string{e.ID}

@@ -45,7 +45,8 @@ type Config struct {
 	Seed [32]byte
 
 	// TimingAdvance is how long before its deadline a message is published, to make up for the time that
-	// publishing takes. 0 to 10 s; 0 by default, which fires nothing early. A message is due when its deadline <= now + TimingAdvance (deviation D1).
+	// publishing takes. 0 to 10 s; 0 by default, which fires nothing early. A message is due when its deadline <= now
+	// + TimingAdvance (deviation D1).
 	TimingAdvance time.Duration
 
 	// AdaptiveAdvance replaces TimingAdvance, once enough publishes have been measured, by the median latency

@@ -81,7 +81,7 @@
 //
 // # Why it can be simulated
 //
-// The engine starts loops in Run only, on Tasks that it is given, uses no channel, draws randomness from one seed, asks Clock for
-// the time, does not log, and ranges over no map. Given the same answers from its ports it makes the same
-// calls. See docs/ALGORITHM.md for the deviations D1 to D10 from the original description that the comments name.
+// The engine starts loops in Run only, on Tasks that it is given, uses no channel, draws randomness from one seed,
+// asks Clock for the time, does not log, and ranges over no map. Given the same answers from its ports it makes the
+// same calls. See docs/ALGORITHM.md for the deviations D1 to D10 from the original description that the comments name.
 package node

@@ -241,8 +241,8 @@ func (f *firer) reaches() bool {
 // publish on it comes first. Otherwise this node could claim the same messages each time they fall due, and keep
 // them from its peers forever.
 //
-// A batch of which nothing was tried, because it belongs to silent partitions, is no failure of a lane on which something
-// has just come through: the others would wait with it.
+// A batch of which nothing was tried, because it belongs to silent partitions, is no failure of a lane on which
+// something has just come through: the others would wait with it.
 func (f *firer) laneFails(name string, err error) (again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -338,8 +338,9 @@ func TestLaneInDoubtClears(t *testing.T) {
 	})
 }
 
-// Kafka has lost the end of a log, and other records have taken its place: the position has moved to a lower offset of a
-// higher epoch, and the node stops before it has committed that. The store was not set back, and nothing has to wait.
+// Kafka has lost the end of a log, and other records have taken its place: the position has moved to a lower offset
+// of a higher epoch, and the node stops before it has committed that. The store was not set back, and nothing has to
+// wait.
 func TestCommitOfLostEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

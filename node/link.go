@@ -68,10 +68,10 @@ func jittered(random *rand.ChaCha8, d time.Duration, percent int64) time.Duratio
 }
 
 // ration bounds the calls of one kind in messages and bytes. A call that runs into its time limit may have been too
-// large for the way to its port: over 2 MB/s, eight megabytes never arrive within 1.5 s, however often they are sent. So
-// the next one is half as large, down to a single message, and one that goes well lets them grow again, if it was large
-// enough to prove something. Otherwise the looks that find nothing, of which there are many while claims of unknown
-// outcome run into their expiry, would let the next one be as large as the one that never arrived.
+// large for the way to its port: over 2 MB/s, eight megabytes never arrive within 1.5 s, however often they are sent.
+// So the next one is half as large, down to a single message, and one that goes well lets them grow again, if it was
+// large enough to prove something. Otherwise the looks that find nothing, of which there are many while claims of
+// unknown outcome run into their expiry, would let the next one be as large as the one that never arrived.
 type ration struct {
 	// limit is the time limit of a call.
 	limit time.Duration

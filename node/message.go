@@ -14,9 +14,9 @@ type Header struct {
 }
 
 // Record is a Kafka record as Source hands it over or Sink takes it. A nil Key or Value is a null, which
-// differs from an empty one. Partition, Offset and LeaderEpoch describe a polled record (LeaderEpoch is UnknownEpoch where the broker does not
-// tell it); Publish ignores them. A polled record with Control set is none that an application wrote: it marks the end
-// of a transaction, say. It has an offset, and nothing else.
+// differs from an empty one. Partition, Offset and LeaderEpoch describe a polled record (LeaderEpoch is UnknownEpoch
+// where the broker does not tell it); Publish ignores them. A polled record with Control set is none that an
+// application wrote: it marks the end of a transaction, say. It has an offset, and nothing else.
 type Record struct {
 	Topic       string
 	Partition   int32

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// publisher publishes batches of what is due on the schedule, and hands what was acknowledged to the settler. A node has
-// several, which work side by side.
+// publisher publishes batches of what is due on the schedule, and hands what was acknowledged to the settler. A node
+// has several, which work side by side.
 type publisher struct {
 	*firer
 
@@ -141,8 +141,8 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 // this node's clock, and compared with that of whoever claims it next: nodes that are cut off, and whose clocks are
 // ahead, would otherwise pass it to each other, and a healthy one that is behind come too late each time.
 //
-// Those of silent partitions queue again behind all that is due, if this node is known to reach the brokers. They are the
-// oldest of their lane, and a share full of them would be all that is ever claimed of it.
+// Those of silent partitions queue again behind all that is due, if this node is known to reach the brokers. They are
+// the oldest of their lane, and a share full of them would be all that is ever claimed of it.
 func (p *publisher) settleLanes(
 	ctx context.Context, held []holding, failed []failure, verdicts map[string]error,
 ) {

@@ -211,10 +211,8 @@ func (s *schedule) mayTake(l *lane) bool {
 
 // occupy notes that the batch has messages of the lane.
 func (b *batch) occupy(l *lane) {
-	for _, known := range b.lanes {
-		if known == l {
-			return
-		}
+	if slices.Contains(b.lanes, l) {
+		return
 	}
 	b.lanes = append(b.lanes, l)
 	l.busy++
@@ -296,9 +294,9 @@ func (l *lane) pop() holding {
 }
 
 // idle is for a publisher that has found nothing to do: it returns how long there is nothing, until something on the
-// schedule falls due, and at most look while something is held, since the wall clock may jump. Only one publisher keeps that watch, and the others sleep until they are rung: when the keeper
-// finds work it hands the watch on (busy), so that several of them share what falls due at one instant, and a lone
-// message wakes one of them, not all.
+// schedule falls due, and at most look while something is held, since the wall clock may jump. Only one publisher
+// keeps that watch, and the others sleep until they are rung: when the keeper finds work it hands the watch on
+// (busy), so that several of them share what falls due at one instant, and a lone message wakes one of them, not all.
 func (s *schedule) idle(p *publisher, lapsed time.Time, look time.Duration) time.Duration {
 	const rest = time.Hour
 	s.mu.Lock()

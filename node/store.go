@@ -283,9 +283,9 @@ type CatchUpRequest struct {
 	Hold time.Duration
 
 	// Marks are the ends of the logs of all partitions of all input topics. A partition that has no position is given
-	// one at Extent.First, with UnknownEpoch. A mark that the position (after Rewind) has reached already is none, nor is
-	// one that Extent.First has reached: retention took what lies below it, and no record may ever come that moves the
-	// position past it. One that was reached once stays so, whatever the position does then.
+	// one at Extent.First, with UnknownEpoch. A mark that the position (after Rewind) has reached already is none,
+	// nor is one that Extent.First has reached: retention took what lies below it, and no record may ever come that
+	// moves the position past it. One that was reached once stays so, whatever the position does then.
 	Marks []Extent
 
 	// Rewind are positions to set, whatever they are, or whether there are any; only with Begin. They are the only way

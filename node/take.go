@@ -110,9 +110,9 @@ func sizeOf(chunk []*submission) (size int) {
 }
 
 // take takes submissions in with one call, which is repeated until it is answered: with the same incarnations, so that
-// it does nothing twice. It returns how many are dealt with. A partition is refused when its position was lowered, which
-// is the first that this node hears of it where records keep coming. What that means, and where to read, is for look to
-// find out, which comes next: it needs the position as it was.
+// it does nothing twice. It returns how many are dealt with. A partition is refused when its position was lowered,
+// which is the first that this node hears of it where records keep coming. What that means, and where to read, is for
+// look to find out, which comes next: it needs the position as it was.
 func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok bool) {
 	var request TakeRequest
 	var readings []*reading
@@ -169,8 +169,8 @@ func (e *enqueuer) contest(chunk []*submission) {
 	e.schedule.contest(incarnations, e.clock.Mono()+e.config.HoldTime)
 }
 
-// refuse has the copy of a record that the store can never keep take its place. What is refused as such a copy is passed
-// over: it has been reported.
+// refuse has the copy of a record that the store can never keep take its place. What is refused as such a copy is
+// passed over: it has been reported.
 func (e *enqueuer) refuse(s *submission, reason string) {
 	deadLetter := e.routes[s.record.Topic].DeadLetter
 	if s.Topic == deadLetter {

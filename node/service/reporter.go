@@ -127,8 +127,9 @@ func (r *Reporter) Observe(event node.Event) {
 	case node.Failed:
 		if e.Call == "commit" { // nothing depends on it but what others see
 			r.tally("commit", 1, func(count int) {
-				r.say(slog.LevelInfo, "could not tell the consumer group how far this node has come; nothing but the lag "+
-					"that Kafka's tools show depends on it", slog.Int("commits", count), slog.String("error", oneLine(e.Err)))
+				r.say(slog.LevelInfo, "could not tell the consumer group how far this node has come; nothing but "+
+					"the lag that Kafka's tools show depends on it",
+					slog.Int("commits", count), slog.String("error", oneLine(e.Err)))
 			})
 			return
 		}

@@ -41,8 +41,8 @@ var nondeterministicImports = []string{
 }
 
 // Replayed finds what would make two runs of the code with one seed differ. A goroutine may be started by
-// sync.WaitGroup.Go in a method named Go, which is that of node.Tasks, and nowhere else. The order of a map is taken only through
-// slices.Sorted(maps.Keys(m)) and its like.
+// sync.WaitGroup.Go in a method named Go, which is that of node.Tasks, and nowhere else. The order of a map is taken
+// only through slices.Sorted(maps.Keys(m)) and its like.
 func Replayed(code Code) []string {
 	r := replayed{Code: code, found: map[string]bool{}}
 	for _, tree := range code.Trees {
