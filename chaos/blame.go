@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,7 +42,9 @@ func (r *run) blame() error {
 			names[e.Owner] = e.Node
 		}
 	}
-	for i := range h.events {
+	// The last reset first: a suspicion is about the last one before it. The owner may have given back the same message
+	// itself a moment ago, and claimed it again.
+	for i := range slices.Backward(h.events) {
 		e := &h.events[i]
 		if e.Kind != check.Reset {
 			continue
