@@ -72,7 +72,7 @@ mutants: build ## Hunt every mutant in five series of seeds, and print how soon 
 model: build ## Search all interleavings of a small cluster for broken promises
 	bin/lab model
 
-chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (14 minutes)
+chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (15 minutes)
 	bin/lab chaos --seed $(SEED) --report .cache/chaos.html
 
 chaos-short: build ## Run three scenarios on real servers: lost replies, killed nodes, a killed Postgres (3 minutes)

@@ -22,8 +22,8 @@ type suspicion struct {
 }
 
 // blame finds out who has taken each claim off: the replication slot does not tell. A node that suspects another says
-// so in its log, for each message, or of many how many there were; whoever is left is the owner itself, which gave it back. So the judge can tell a
-// suspicion that was too early from a release (S4).
+// so in its log, for each message, or of many how many there were; whoever is left is the owner itself, which gave it
+// back. So the judge can tell a suspicion that was too early from a release (S4).
 func (r *run) blame() error {
 	if r.config.Start != "" {
 		return nil
@@ -47,7 +47,7 @@ func (r *run) blame() error {
 			continue
 		}
 		e.Node = names[e.Owner]
-		if s := match(suspicions, e); s != nil {
+		if s := match(suspicions, e, r.config.HoldTime); s != nil {
 			s.left--
 			e.Node = s.node
 		}
@@ -55,12 +55,16 @@ func (r *run) blame() error {
 	return nil
 }
 
-// match returns the suspicion that has led to a reset: one about that message and owner, or else about messages of that
-// owner, said no earlier than the commit, and within the time that a log line and a frozen process may take. nil if
+// match returns the suspicion that has led to a reset: one about that message and owner, or else, if the claim is as old
+// as the hold time, about some messages of that owner (younger ones it may have given back itself), said no earlier than the commit, and within the time that a log line and a frozen process may take. nil if
 // nobody has said so.
-func match(suspicions []*suspicion, e *check.Event) *suspicion {
+func match(suspicions []*suspicion, e *check.Event, hold time.Duration) *suspicion {
 	const longest = 30 * time.Second
-	for _, id := range []string{e.ID, ""} {
+	ids := []string{e.ID}
+	if e.Age >= hold {
+		ids = append(ids, "")
+	}
+	for _, id := range ids {
 		for _, s := range suspicions {
 			about := s.left > 0 && s.id == id && s.owner == e.Owner.String()
 			if about && s.at > e.At-5*time.Millisecond && s.at < e.At+longest {

@@ -36,6 +36,10 @@ type Config struct {
 	// Binary is the node to run. Prepare builds it where it is "".
 	Binary string
 
+	// Migrator is the program that makes the schema: Binary, or chronos where that is broken on purpose. Prepare sees
+	// to it where Binary is "".
+	Migrator string
+
 	// Start is the command of another implementation to run in place of a node; "" for none.
 	Start string
 
@@ -65,19 +69,21 @@ func Prepare(ctx context.Context, config *Config) (undo func() error, err error)
 	if err != nil {
 		return undo, fmt.Errorf("make a folder for the node: %w", err)
 	}
+	undo = func() error { return os.RemoveAll(dir) }
 	config.Binary = filepath.Join(dir, "chronos")
-	return func() error { return os.RemoveAll(dir) }, build(ctx, config.Binary, config.Mutant != "")
+	config.Migrator = config.Binary
+	if err := build(ctx, config.Binary, "./cmd/chronos"); err != nil || config.Mutant == "" {
+		return undo, err
+	}
+	config.Binary = filepath.Join(dir, "brokennode") // a program of its own, which makes no schema
+	return undo, build(ctx, config.Binary, "./cmd/lab/brokennode")
 }
 
-// build builds the node, or the one that is broken on purpose, which is a program of its own.
-func build(ctx context.Context, binary string, mutants bool) error {
+// build builds a program of this repository.
+func build(ctx context.Context, binary, program string) error {
 	root, err := servers.Repository()
 	if err != nil {
 		return err
-	}
-	program := "./cmd/chronos"
-	if mutants {
-		program = "./cmd/lab/brokennode"
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, program)
 	build.Dir = root

@@ -50,8 +50,8 @@ type deletion struct {
 	asked, done  time.Time
 }
 
-// The statements of the store's adapter whose replies can be lost. A take sends two batches of statements, each of which
-// has one reply: the first begins with the locks of its partitions, and changes nothing; the second inserts, if there is
+// The statements of the store's adapter whose replies can be lost. A take sends two batches of statements, each with
+// one reply: the first begins with the locks of its partitions, and changes nothing; the second inserts, if there is
 // anything to insert, moves the positions, and commits.
 const (
 	beginReply  = "SELECT u.place, p.mark FROM unnest"

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -97,7 +98,8 @@ func (c *cluster) prepareDatabase(ctx context.Context) error {
 	}
 	if c.config.Start == "" {
 		admin := d.now().Admin
-		migrate := exec.CommandContext(ctx, c.config.Binary, "migrate", "up", "--store", admin.String())
+		chronos := cmp.Or(c.config.Migrator, c.config.Binary)
+		migrate := exec.CommandContext(ctx, chronos, "migrate", "up", "--store", admin.String())
 		if out, err := migrate.CombinedOutput(); err != nil {
 			return fmt.Errorf("migrate: %w: %s", err, out)
 		}

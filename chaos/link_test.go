@@ -146,7 +146,8 @@ func TestCutter(t *testing.T) {
 		t.Errorf("the next insert is cut too: %v", err)
 	}
 	incarnation := [16]byte{7}
-	const erase = `DELETE FROM messages WHERE id::text = ANY ($1::text[]) AND $2::text[] <> $1 AND $3::uuid[] IS NOT NULL`
+	const erase = `DELETE FROM messages
+WHERE id::text = ANY ($1::text[]) AND $2::text[] <> $1 AND $3::uuid[] IS NOT NULL`
 	if _, err := conn.Exec(t.Context(), erase, []string{"3"}, []string{"out"}, [][16]byte{incarnation}); err != nil {
 		t.Fatal(err)
 	}

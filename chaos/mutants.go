@@ -1,10 +1,6 @@
 package chaos
 
-import (
-	"strings"
-
-	"chronos/sim/check"
-)
+import "strings"
 
 // Mutant is a broken variant of a node, to show that the suite has teeth. It is in a program
 // of its own, cmd/lab/brokennode.
@@ -19,15 +15,19 @@ type Mutant struct {
 	Passes bool
 }
 
-// Caught returns what a run of it has broken that shows the mistake; nil for nothing.
-func (m *Mutant) Caught(r *Result) *check.Violation {
+// Caught returns what a run of it has broken that shows the mistake; "" for nothing. What the scenario itself demands
+// counts as well, except of what is no mistake.
+func (m *Mutant) Caught(r *Result) string {
 	for i := range r.Verdict.Violations {
 		v := &r.Verdict.Violations[i]
 		if !m.Passes || strings.HasPrefix(v.Invariant, "S") {
-			return v
+			return v.Invariant + ": " + v.Detail
 		}
 	}
-	return nil
+	if len(r.Broken) > 0 && !m.Passes {
+		return r.Broken[0]
+	}
+	return ""
 }
 
 // Mutants returns all of them.
@@ -44,5 +44,10 @@ func Mutants() []*Mutant {
 		{"slow-publish", "the slow brokers that the one before stands on, and no mistake", scenarios["no-fault"], true},
 		{"expired-inverted", "claims younger than the hold time are suspected", scenarios["no-fault"], false},
 		{"timeout-is-success", "a publish of unknown outcome counts as done", scenarios["broker-outage"], false},
+		{
+			"positions-from-memory", "a node believes itself how far it has taken in, and not the store",
+			scenarios["restored-backup"], false,
+		},
+		{"failure-of-all", "a failure on one lane puts off all lanes", scenarios["lost-leader"], false},
 	}
 }

@@ -162,11 +162,11 @@ func TestSilentPartition(t *testing.T) {
 		start := time.Now()
 		const stuck, messages = 1200, 60 // the first are more than a claim takes
 		for i := range stuck {
-			w.submit(fmt.Sprint("silent-", i), 500*time.Millisecond)
+			w.submit(fmt.Sprint("silent-", i), time.Second)
 		}
 		due := map[string]time.Time{}
 		for i := range messages {
-			in := time.Second + time.Duration(i)*50*time.Millisecond
+			in := 300*time.Millisecond + time.Duration(i)*50*time.Millisecond
 			if i == messages-1 {
 				in = 30 * time.Second
 			}
@@ -175,9 +175,9 @@ func TestSilentPartition(t *testing.T) {
 		w.run(config(0), nil)
 		pass(35 * time.Second)
 		for _, d := range w.on("out") {
-			limit := 150 * time.Millisecond
-			if at := due[string(d.Value)].Sub(start); at < 2*time.Second || at == 30*time.Second {
-				limit = 2500 * time.Millisecond // nothing has come through on the lane for long
+			limit := 200 * time.Millisecond
+			if due[string(d.Value)].Sub(start) == 30*time.Second {
+				limit = 5 * time.Second // nothing has come through on the lane for long
 			}
 			if late := d.at.Sub(due[string(d.Value)]); late > limit {
 				t.Errorf("%s came %v late", d.Value, late)

@@ -36,7 +36,7 @@ type topic struct {
 	name       string
 	number     int
 	id         uuid.UUID
-	births     int // how often it was created
+	ids        []uuid.UUID // one for each time that it was created; the last is id
 	input      bool
 	dead       bool // a dead-letter topic, which takes records of any size
 	partitions []*partition
@@ -79,10 +79,10 @@ func (b *brokerServer) newTopic(name string, input bool) *topic {
 
 // born gives the topic another identity.
 func (t *topic) born(w *world) {
-	t.births++
-	random := stream(w.options.Seed, forTopics, t.number, t.births)
+	random := stream(w.options.Seed, forTopics, t.number, len(t.ids)+1)
 	binary.LittleEndian.PutUint64(t.id[:], random.Uint64())
 	binary.LittleEndian.PutUint64(t.id[8:], random.Uint64())
+	t.ids = append(t.ids, t.id)
 }
 
 // grow adds a partition.
@@ -365,12 +365,13 @@ func (p *partition) wakeOwner() {
 }
 
 // String names the partition: of a topic that was created again, by another name.
-func (p *partition) String() string { return p.topic.shard(p.number) }
+func (p *partition) String() string { return p.topic.shard(p.number, len(p.topic.ids)) }
 
-func (t *topic) shard(number int32) string {
-	name := t.name + "/" + strconv.Itoa(int(number))
-	if t.births > 1 {
-		name = t.name + "#" + strconv.Itoa(t.births) + "/" + strconv.Itoa(int(number))
+// shard names a partition of the topic as it was after it had been created so many times.
+func (t *topic) shard(number int32, births int) string {
+	name := t.name
+	if births > 1 {
+		name += "#" + strconv.Itoa(births)
 	}
-	return name
+	return name + "/" + strconv.Itoa(int(number))
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,10 +27,9 @@ type recorder struct {
 	check *check.Judge
 	event check.Event // reused: nobody keeps it
 
-	outputs []string          // where what is submitted on each route is to fire
-	refused map[int]string    // the submissions that the store can never keep, and where they are to fire
-	numbers map[uuid.UUID]int // the submission of each incarnation
-	shards  map[node.Partition]string
+	outputs []string            // where what is submitted on each route is to fire
+	refused map[int]string      // the submissions that the store can never keep, and where they are to fire
+	numbers map[uuid.UUID]int   // the submission of each incarnation
 	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
 	held    map[*life]holdings  // the claims that each life was given
 }
@@ -77,7 +77,6 @@ func newRecorder(w *world) *recorder {
 		check:   check.New(),
 		refused: map[int]string{},
 		numbers: map[uuid.UUID]int{},
-		shards:  map[node.Partition]string{},
 		stamps:  map[uuid.UUID]int64{},
 		held:    map[*life]holdings{},
 	}
@@ -409,17 +408,15 @@ func (j *recorder) unstorable(m *node.Message) bool {
 	return refused && lane == m.Topic
 }
 
-// shard names a partition of an input topic, as it was when its topic had that id.
+// shard names a partition of an input topic, as it was when its topic had that id: a node may ask for it after the topic
+// was deleted.
 func (j *recorder) shard(p node.Partition) string {
-	if name, known := j.shards[p]; known {
-		return name
-	}
 	for _, t := range j.world.broker.input {
-		if t.id == p.TopicID {
-			j.shards[p] = t.shard(p.Number)
+		if birth := slices.Index(t.ids, p.TopicID); birth >= 0 {
+			return t.shard(p.Number, birth+1)
 		}
 	}
-	return j.shards[p]
+	return ""
 }
 
 // truncated, retained and dropped tell what happens to the log of an input partition.

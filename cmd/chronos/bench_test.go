@@ -52,8 +52,8 @@ func benchmarkFiring(b *testing.B) {
 	s.submit(b, s.load("f", benchMessages, time.Now().Add(time.Hour))...)
 	s.start(b)
 	s.until(b, func(stored int) bool { return stored == benchMessages })
-	s.execute(b, "VACUUM ANALYZE hanger")
-	s.execute(b, "UPDATE hanger SET due_at = now(), deadline = now()")
+	s.execute(b, "VACUUM ANALYZE messages")
+	s.execute(b, "UPDATE messages SET due_at = now(), deadline = now()")
 	got := s.read(b, s.output, 3*patience, distinct(benchMessages))
 	if len(got) != benchMessages {
 		b.Errorf("%d records for %d messages", len(got), benchMessages)
@@ -123,12 +123,12 @@ func benchmarkMillion(b *testing.B) {
 	s := newService(b)
 	node := s.start(b)
 	s.until(b, func(int) bool { return true })
-	s.execute(b, `INSERT INTO hanger (id, topic, incarnation, deadline, due_at, message_size, message_headers,
+	s.execute(b, `INSERT INTO messages (id, topic, incarnation, deadline, due_at, message_size, message_headers,
 	    message_key, message_value)
 	  SELECT 'w-' || i, '`+s.output+`', gen_random_uuid(), now() + interval '1 day' + i * interval '1 ms',
 	    now() + interval '1 day' + i * interval '1 ms', 200, '[]', NULL, convert_to(repeat('v', 200), 'UTF8')
 	  FROM generate_series(1, 1000000) AS i`)
-	s.execute(b, "VACUUM ANALYZE hanger")
+	s.execute(b, "VACUUM ANALYZE messages")
 	s.ticking(b, "m", 10_000, 3*time.Second)
 	b.ReportMetric(node.memory(b, "VmHWM"), "peak-MB")
 }
@@ -145,7 +145,7 @@ func (s *service) until(b *testing.B, enough func(stored int) bool) {
 	defer ticker.Stop()
 	for tooLate := time.Now().Add(4 * patience); time.Now().Before(tooLate); <-ticker.C {
 		var count int
-		err := db.QueryRowContext(b.Context(), "SELECT count(*) FROM hanger").Scan(&count)
+		err := db.QueryRowContext(b.Context(), "SELECT count(*) FROM messages").Scan(&count)
 		if err == nil && enough(count) {
 			return
 		}

@@ -23,7 +23,7 @@ type chaosCommand struct {
 	Scenario []string      `group:"run" placeholder:"NAME,..." help:"Run these only; or list."`
 	HoldTime time.Duration `group:"run" default:"5s" placeholder:"TIME" help:"The hold time of the nodes."`
 	Start    string        `group:"run" placeholder:"COMMAND" help:"Judge another implementation, started like this."`
-	Mutants  bool          `group:"run" help:"Run every mutant, and see that it is caught."`
+	Mutants  bool          `group:"run" help:"Run every mutant (of these scenarios), and see that it is caught."`
 
 	Repeat   int           `group:"batch" default:"1" placeholder:"N" help:"Run all N times, each with the next seed."`
 	Duration time.Duration `group:"batch" placeholder:"TIME" help:"Go on with the next seed until that has passed."`
@@ -80,7 +80,12 @@ func (c *chaosCommand) run(ctx context.Context, stdout, stderr io.Writer) (passe
 	config := chaos.Config{
 		Backend: c.Backend, Kafka: c.Kafka, Postgres: c.Postgres, Start: c.Start, HoldTime: c.HoldTime, Say: say,
 	}
-	mutants := chaos.Mutants()
+	mutants := slices.DeleteFunc(chaos.Mutants(), func(m *chaos.Mutant) bool {
+		return !slices.ContainsFunc(scenarios, func(s *chaos.Scenario) bool { return s.Name == m.Scenario.Name })
+	})
+	if c.Mutants && len(mutants) == 0 {
+		return true, errors.New("there are no mutants for these scenarios")
+	}
 	if c.Mutants {
 		config.Mutant = mutants[0].Name // one binary has them all
 	}
@@ -244,7 +249,7 @@ func (c *chaosCommand) hunt(
 		if t.err != nil {
 			return passed, fmt.Errorf("mutant %s: %w", t.mutant.Name, t.err)
 		}
-		passed = passed && (t.mutant.Caught(t.result) != nil) != t.mutant.Passes
+		passed = passed && (t.mutant.Caught(t.result) != "") != t.mutant.Passes
 		_, _ = fmt.Fprintf(stdout, "%-20s %s\n", t.mutant.Name, t.verdict())
 	}
 	return passed, nil

@@ -139,7 +139,7 @@ func (c *simCommand) benchHunt(ctx context.Context, p *paper) error {
 func (c *simCommand) benchShrink(ctx context.Context, p *paper) error {
 	faults, messages, longest, runs := 0, 0, time.Duration(0), 0
 	for _, name := range []string{
-		"delete-by-id", "upsert", "publish-timeout-is-success", "delete-if-owner", "stuck-not-own", "commit-first",
+		"delete-by-id", "upsert", "publish-timeout-is-success", "delete-if-owner", "expired-not-own", "commit-first",
 	} {
 		m, err := sim.MutantByName(name)
 		if err != nil {

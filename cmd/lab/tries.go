@@ -36,15 +36,14 @@ func (t *try) name() string {
 
 // verdict says what has caught a mutant.
 func (t *try) verdict() string {
-	v := t.mutant.Caught(t.result)
+	broken := t.mutant.Caught(t.result)
 	switch {
-	case v == nil && t.mutant.Passes:
+	case broken == "" && t.mutant.Passes:
 		return "breaks nothing, as it should"
-	case v == nil:
+	case broken == "":
 		return "NOT CAUGHT in " + t.scenario.Name
 	}
-	caught := fmt.Sprintf("caught by %s in %s, seed %d: %s",
-		v.Invariant, t.scenario.Name, t.seed, v.Detail)
+	caught := fmt.Sprintf("caught in %s, seed %d, by %s", t.scenario.Name, t.seed, broken)
 	if t.mutant.Passes {
 		return "SHOULD BREAK NOTHING, and is " + caught
 	}
@@ -86,7 +85,7 @@ func (c *chaosCommand) play(ctx context.Context, t *try, config chaos.Config, sa
 			return
 		}
 		t.result, t.err = chaos.Run(ctx, t.scenario, config)
-		again := t.mutant != nil && t.err == nil && t.mutant.Caught(t.result) == nil && !t.mutant.Passes
+		again := t.mutant != nil && t.err == nil && t.mutant.Caught(t.result) == "" && !t.mutant.Passes
 		if !again || t.seed >= c.Seed+mostSeeds-1 {
 			break
 		}

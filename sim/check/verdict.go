@@ -160,7 +160,10 @@ func (v *Verdict) WriteTo(out io.Writer) (int64, error) {
 				l.Largest.Round(time.Microsecond), l.Count)
 		}
 	}
-	fmt.Fprintf(&text, "judged     %s\n", strings.Join(v.Judged, " "))
+	const inLine = 24 // names, so that a line has 100 letters at most
+	for i, names := range slices.Collect(slices.Chunk(v.Judged, inLine)) {
+		fmt.Fprintf(&text, "%-10s %s\n", []string{"judged", ""}[min(i, 1)], strings.Join(names, " "))
+	}
 	for _, n := range v.NotJudged {
 		fmt.Fprintf(&text, "not judged %s, because the history does not record %s\n", n.Invariant, joined(n.Missing))
 	}

@@ -34,6 +34,10 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Store = expiredInverted{ports.Store}
 	case "timeout-is-success":
 		ports.Sink = timeoutIsSuccess{ports.Sink}
+	case "positions-from-memory":
+		ports.Store = &positionsFromMemory{Store: ports.Store, known: map[node.Partition]node.Position{}}
+	case "failure-of-all":
+		ports.Sink = &failureOfAll{Sink: ports.Sink}
 	default:
 		return ports, fmt.Errorf("there is no mutant %q", name)
 	}
@@ -212,8 +216,82 @@ type timeoutIsSuccess struct{ node.Sink }
 func (b timeoutIsSuccess) Publish(ctx context.Context, records []node.Record) []error {
 	errs := b.Sink.Publish(ctx, records)
 	for i, err := range errs {
-		if err != nil && !errors.Is(err, node.ErrRejected) && !errors.Is(err, node.ErrNoTopic) && !errors.Is(err, node.ErrUnsent) {
+		known := errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrUnsent)
+		if !known {
 			errs[i] = nil
+		}
+	}
+	return errs
+}
+
+// positionsFromMemory believes itself how far partitions have been taken in, also where the store was set back. It
+// begins no lineage, and takes in on top of whatever the store has.
+type positionsFromMemory struct {
+	node.Store
+
+	mu    sync.Mutex
+	known map[node.Partition]node.Position
+}
+
+func (s *positionsFromMemory) Positions(ctx context.Context, places []node.Place) (
+	[]node.Position, node.State, error,
+) {
+	positions, state, err := s.Store.Positions(ctx, places)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range positions {
+		if known, is := s.known[places[i].Partition]; is && known.Above(positions[i]) {
+			positions[i] = known
+		}
+	}
+	return positions, node.State{Lineage: state.Lineage}, err
+}
+
+func (s *positionsFromMemory) Take(ctx context.Context, in node.TakeRequest) (node.TakeResult, error) {
+	result, err := s.Store.Take(ctx, in)
+	if err == nil && slices.Contains(result.Refused, true) {
+		in.From = slices.Clone(in.From)
+		for i, refused := range result.Refused {
+			if refused {
+				in.From[i].Position = result.Positions[i]
+			}
+		}
+		result, err = s.Store.Take(ctx, in)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, position := range result.Positions {
+		s.known[in.From[i].Partition] = position
+	}
+	return result, err
+}
+
+func (s *positionsFromMemory) CatchUp(context.Context, node.CatchUpRequest) (node.State, error) {
+	return node.State{Lineage: 1}, nil
+}
+
+// failureOfAll sends nothing for a while, on whichever lane, after something could not be published on one of them.
+type failureOfAll struct {
+	node.Sink
+
+	mu    sync.Mutex
+	until time.Time
+}
+
+func (b *failureOfAll) Publish(ctx context.Context, records []node.Record) []error {
+	const while = 2 * time.Second
+	b.mu.Lock()
+	off := time.Now().Before(b.until)
+	b.mu.Unlock()
+	if off {
+		return slices.Repeat([]error{node.ErrUnsent}, len(records))
+	}
+	errs := b.Sink.Publish(ctx, records)
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, node.ErrRejected) {
+			b.mu.Lock()
+			b.until = time.Now().Add(while)
+			b.mu.Unlock()
 		}
 	}
 	return errs
