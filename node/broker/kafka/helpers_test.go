@@ -21,7 +21,8 @@ import (
 	"chronos/node/broker/kafka"
 )
 
-const defaultPublishTimeout = 10 * time.Second
+// defaultPublishTimeout is that of the tests that do not care.
+const defaultPublishTimeout = patience
 
 // These tests wait for time limits and hardly compute: more of them fit into a machine than it has processors.
 func TestMain(m *testing.M) {
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // newFake returns a fake cluster and the plain view of it, until the test ends.
 func newFake(t testing.TB, options ...kfake.Opt) (*kfake.Cluster, *brokertest.Cluster) {

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, fill(context.Background(), path))
 		os.Exit(1)
 	}
-	// SQLite is Go code here, and under the race detector ten times as slow. Random calls come from one goroutine,
-	// where there is nothing for it to detect: a quarter of them, unless the command line says otherwise.
+	// SQLite is Go code here, and slow under the race detector, which finds nothing in random calls, because they come
+	// from one goroutine. A quarter of them will do, unless the command line says otherwise.
 	if raced {
 		if err := flag.Set("rapid.checks", "25"); err != nil {
 			panic(err)
