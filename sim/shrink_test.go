@@ -10,7 +10,7 @@ import (
 // few are left. The smaller setup breaks the same invariant, again and again.
 func TestShrinkFindsSmallPlans(t *testing.T) {
 	for _, name := range []string{
-		"delete-by-id", "upsert", "publish-timeout-is-success", "delete-if-owner", "stuck-not-own", "commit-first",
+		"delete-by-id", "upsert", "publish-timeout-is-success", "delete-if-owner", "expired-not-own", "commit-first",
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := sim.MutantByName(name)

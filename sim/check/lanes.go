@@ -61,8 +61,8 @@ func (s *state) starved(r *row, now time.Duration) finding {
 		return holds()
 	}
 	calm := 2*c.Retry + c.StandBack + 2*c.StoreTimeout + c.PublishTimeout
-	if since <= s.wrong+calm || !s.served() {
-		return holds()
+	if since <= s.wrong+calm || !s.served() || s.stepped && s.healed < 0 {
+		return holds() // a node whose wall clock was set back claims later by as much, until the clock is right
 	}
 	turns := (s.lane(r.key.topic).claims - r.ahead) / c.Share()
 	bound := c.Fair() + time.Duration(turns)*(c.PollInterval+3*c.StoreLatency+c.BrokerLatency)
