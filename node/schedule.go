@@ -29,7 +29,7 @@ type schedule struct {
 	// probing says that a batch of a lane in doubt is being published.
 	probing bool
 
-	// contested are the messages that a take of unknown outcome was about, by incarnation, see contest.
+	// contested are the messages that a take has lately asked to be claimed, by incarnation, see contest.
 	contested map[uuid.UUID]contest
 
 	// keeper is the publisher that sleeps until something falls due, and sleepers are those that sleep until they are
@@ -100,8 +100,8 @@ type contest struct {
 	until     time.Duration // monotonic: no claim that somebody asked for before can be published then
 }
 
-// contest is told of messages whose take has an unknown outcome, before it is repeated. The enqueuer asks for a claim
-// with each of them, and is told of whatever claim this node holds when the take is repeated:
+// contest is told of messages whose take asks for a claim, before each try of it. If the outcome of one is unknown, the
+// next is told of whatever claim this node holds by then:
 //
 //	enqueuer  takes x in, to be claimed; the store catches up, and stores it as waiting; the reply is lost
 //	          the store has caught up

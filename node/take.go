@@ -120,13 +120,13 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 	ok = e.insist(ctx, "take", func() error {
 		chunk = chunk[:e.chunk(chunk)] // which may be allowed less than it was at first
 		request, readings = e.takeRequest(chunk)
+		e.contest(chunk)
 		asked, _ := e.lineage.known()
 		started := e.clock.Mono()
 		var err error
 		result, err = e.store.Take(context.WithoutCancel(ctx), request)
 		e.takes.took(e.clock.Mono()-started, err == nil, len(chunk), sizeOf(chunk))
 		if err != nil {
-			e.contest(chunk)
 			return err
 		}
 		assert(len(result.Results) == result.Taken && result.Taken <= len(chunk) &&
@@ -158,7 +158,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 	return result.Taken, true
 }
 
-// contest tells the schedule of a take whose outcome is unknown.
+// contest tells the schedule of a take that is about to be tried: its outcome may be unknown.
 func (e *enqueuer) contest(chunk []*submission) {
 	var incarnations []uuid.UUID
 	for _, s := range chunk {
