@@ -178,9 +178,13 @@ func (s *state) keep(e *Event) {
 	if e.Topic != i.submission.key.topic {
 		deadline = i.at // a copy is due at once
 	}
+	since := e.At
+	if e.Owner != (UUID{}) && e.Stamp == i.stamp {
+		since = i.since // the last claim on it was not lost
+	}
 	s.add(&row{
 		incarnation: i, key: e.row(), deadline: deadline, due: max(deadline, e.Due),
-		owner: e.Owner, stamp: e.Stamp, expires: e.Expires, since: e.At,
+		owner: e.Owner, stamp: e.Stamp, expires: e.Expires, since: since,
 	}, e)
 }
 
@@ -196,6 +200,7 @@ func (s *state) add(r *row, e *Event) {
 
 func (s *state) claim(r *row, e *Event) {
 	r.owner, r.stamp, r.expires, r.since = e.Owner, e.Stamp, e.Expires, e.At
+	r.incarnation.stamp, r.incarnation.since = e.Stamp, e.At
 	r.claims++
 	s.lane(r.key.topic).claims++
 	if s.healed < 0 {

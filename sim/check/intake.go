@@ -114,6 +114,7 @@ func (s *state) shrunk(e *Event) {
 		forget(gone)
 		p.start = max(p.start, e.Offset)
 		p.end = max(p.end, p.start)
+		p.furthest = max(p.furthest, p.end) // what was there need not have been an application's
 	}
 }
 

@@ -94,6 +94,8 @@ type incarnation struct {
 	rejections, failed int           // publishes that failed: rejected by the topic, and for other reasons
 	failedAt           time.Duration // when the last of them did
 	failedBy           string        // and whose it was
+
+	stamp, since time.Duration // of the last claim on it: as it is stored, and when that was
 }
 
 // row is a message in the store.
