@@ -57,7 +57,8 @@ func TestSmoke(t *testing.T) {
 // TestSaid reads the end of logs: an error counts, wherever it is, and the settings at the start do not.
 func TestSaid(t *testing.T) {
 	for log, want := range map[string]bool{
-		`{"level":"INFO","msg":"starting","group":"g"}` + "\n" + `{"level":"INFO","msg":"end"}`:                   false,
+		`{"level":"INFO","msg":"starting","group":"g"}` + "\n" +
+			`{"level":"INFO","msg":"end"}`: false,
 		`{"level":"INFO","msg":"starting","group":"g"}` + "\n" + `chronos: error: this store is of another group`: true,
 		`{"level":"ERROR","msg":"the group"}` + "\n" + `{"level":"INFO","msg":"stopped"}`:                         true,
 		"": false,

@@ -206,7 +206,7 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 
 // mayTake reports whether something of the lane can be taken out now.
 func (s *schedule) mayTake(l *lane) bool {
-	return len(l.items) > 0 && l.busy < publishers-1 && !(l.doubtful && (s.probing || l.busy > 0))
+	return len(l.items) > 0 && l.busy < publishers-1 && (!l.doubtful || !s.probing && l.busy == 0)
 }
 
 // occupy notes that the batch has messages of the lane.

@@ -32,7 +32,8 @@
 //     transaction (transaction.go), which may hold its locks for long, with an effect on the rows (effect.go).
 //     truth.go sits right in front of the rows and tells the recorder what really changes.
 //   - The brokers (broker.go, group.go, consume.go, publish.go): logs that lose their end or their beginning, topics
-//     that are created again, a consumer group that gives members up for dead that are not, commits without effect, leaders
+//     that are created again, a consumer group that gives members up for dead that are not, commits without
+//     effect, leaders
 //     that answer nobody, records that appear long after their producer has given up.
 //   - The application (workload.go): submissions with fresh, waiting and fired ids, lapsed ones, malformed ones, and
 //     ones that the output topic rejects.

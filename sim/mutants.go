@@ -237,7 +237,7 @@ func changedTake(change func(*node.Item)) func(node.Store, Table) node.Store {
 }
 
 // claimMutants make and give up claims wrongly.
-func claimMutants() []*Mutant {
+func claimMutants() []*Mutant { //nolint:funlen // a table
 	return []*Mutant{
 		{
 			Name: "claim-the-claimed", About: "what is claimed already is claimed again (H21)",

@@ -22,7 +22,8 @@ func publishMutants() []*Mutant {
 			Ports: forgivingPublish(func(err error) bool { return !rejected(err) && !errors.Is(err, node.ErrUnsent) }),
 		},
 		{
-			Name: "publish-unsent-is-success", About: "what was not sent to a partition that hangs counts as done (3.4)",
+			Name:    "publish-unsent-is-success",
+			About:   "what was not sent to a partition that hangs counts as done (3.4)",
 			Kills:   []string{"S2", "S10"},
 			Options: func(o *Options) { o.FaultRate, o.Mix = 300, []FaultKind{PartitionHangs, LaneHangs} },
 			Ports:   forgivingPublish(func(err error) bool { return errors.Is(err, node.ErrUnsent) }),

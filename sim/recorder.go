@@ -285,8 +285,10 @@ func (j *recorder) committed(l *life, p *partition) {
 			Text: fmt.Sprintf("%v up to %d", p, p.committed.Offset),
 		})
 	}
-	j.add(check.Event{Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed.Offset,
-		Epoch: int(p.committed.Epoch)})
+	j.add(check.Event{
+		Kind: check.Commit, Node: l.label, Partition: p.String(), Offset: p.committed.Offset,
+		Epoch: int(p.committed.Epoch),
+	})
 }
 
 func (j *recorder) rewound(p *partition) {
@@ -408,8 +410,8 @@ func (j *recorder) unstorable(m *node.Message) bool {
 	return refused && lane == m.Topic
 }
 
-// shard names a partition of an input topic, as it was when its topic had that id: a node may ask for it after the topic
-// was deleted.
+// shard names a partition of an input topic, as it was when its topic had that id: a node may ask for it after the
+// topic was deleted.
 func (j *recorder) shard(p node.Partition) string {
 	for _, t := range j.world.broker.input {
 		if birth := slices.Index(t.ids, p.TopicID); birth >= 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"chronos/node"
 )
@@ -97,13 +98,14 @@ func (w *world) ofClaims(claims []node.Claim) []int {
 
 // eventText says what an event of the engine is, in a few words: its name, and the fields that say something.
 func eventText(e node.Event) string {
-	text := e.Name()
+	var text strings.Builder
+	text.WriteString(e.Name())
 	for _, f := range e.Fields() {
 		switch value := fmt.Sprint(f.Value); value {
 		case "", "0", "0s", "false":
 		default:
-			text += " " + f.Name + "=" + value
+			text.WriteString(" " + f.Name + "=" + value)
 		}
 	}
-	return text
+	return text.String()
 }

@@ -140,7 +140,7 @@ func (s *state) changed(e *Event) {
 	case e.Kind == Delete:
 		delete(s.rows, r.key)
 		r.gone = e.At
-		r.submission.kept--
+		r.kept--
 	default: // Ready
 		s.process(e.Node).due[e.Topic] = r.due
 	}
@@ -175,7 +175,7 @@ func (s *state) keep(e *Event) {
 		return
 	}
 	deadline := i.deadline
-	if e.Topic != i.submission.key.topic {
+	if e.Topic != i.key.topic {
 		deadline = i.at // a copy is due at once
 	}
 	since := e.At
@@ -192,10 +192,10 @@ func (s *state) keep(e *Event) {
 func (s *state) add(r *row, e *Event) {
 	r.waiting, r.ahead = e.At, s.lane(r.key.topic).claims
 	if before := s.rows[r.key]; before != nil {
-		before.submission.kept--
+		before.kept--
 	}
 	s.rows[r.key] = r
-	r.submission.kept++
+	r.kept++
 }
 
 func (s *state) claim(r *row, e *Event) {

@@ -42,8 +42,8 @@ type Config struct {
 	// DeadLetter says that every input topic and every output topic has a dead-letter topic.
 	DeadLetter bool
 
-	// Nodes is the number of nodes, and Lanes that of the lanes that each of them serves. Hops is how many of them keep from the store after the healing, and can
-	// delay the input by holding partitions one after the other.
+	// Nodes is the number of nodes, and Lanes that of the lanes that each of them serves. Hops is how many of them
+	// keep from the store after the healing, and can delay the input by holding partitions one after the other.
 	Nodes, Lanes, Hops int
 
 	// Batch is the largest number of messages that one call moves; zero for no limit. Messages is how many
@@ -126,8 +126,8 @@ func (c *Config) Leaves() time.Duration {
 		c.ClockError
 }
 
-// Tries bounds how often a message fails to be published in a time (L4). One that its topic rejects is put off for as long
-// as it is overdue already, at least a second and at most five minutes. Any other failure puts it off by up to a
+// Tries bounds how often a message fails to be published in a time (L4). One that its topic rejects is put off for as
+// long as it is overdue already, at least a second and at most five minutes. Any other failure puts it off by up to a
 // second, or has its node leave the lane alone for longer than that, while other nodes may try.
 func (c *Config) Tries(rejected bool, in time.Duration) int {
 	if rejected {

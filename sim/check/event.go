@@ -30,8 +30,8 @@ const (
 	// Retain: retention has deleted what lies before Offset: Partition, Offset.
 	Retain Kind = "retain"
 
-	// Drop: a topic was deleted, and this partition with it: Partition. Those of a topic that is created again under its
-	// name are others, and need other names.
+	// Drop: a topic was deleted, and this partition with it: Partition. Those of a topic that is created again under
+	// its name are others, and need other names.
 	Drop Kind = "drop"
 )
 
@@ -99,8 +99,8 @@ const (
 	// Move: a position was set: Partition, Offset, [Epoch].
 	Move Kind = "move"
 
-	// Lineage: a new lineage of the store begins, and the store catches up: Lineage. The Mark events that follow say how
-	// far; the Move events that follow at once are positions that were lowered on purpose.
+	// Lineage: a new lineage of the store begins, and the store catches up: Lineage. The Mark events that follow say
+	// how far; the Move events that follow at once are positions that were lowered on purpose.
 	Lineage Kind = "lineage"
 
 	// Mark: a partition has to be taken in up to Offset before anything is claimed: Partition, Offset.
@@ -154,8 +154,8 @@ const (
 	// Unknown: a publish has ended without a known outcome: Message, [Topic, Incarnation].
 	Unknown Kind = "unknown"
 
-	// Fail: a publish has ended, and nothing was appended, for certain: Message, Text (rejected, missing or unsent), [Topic,
-	// Incarnation].
+	// Fail: a publish has ended, and nothing was appended, for certain: Message, Text (rejected, missing or unsent),
+	// [Topic, Incarnation].
 	Fail Kind = "fail"
 
 	// Hang: the sink of a lane, or of one of its partitions, takes records and answers none: Topic, [Partition].

@@ -1,7 +1,7 @@
 package check
 
-// s17 is the invariant S17, taken once. Where takes are not recorded, a submission that is stored more often than it was
-// submitted shows the same.
+// s17 is the invariant S17, taken once. Where takes are not recorded, a submission that is stored more often than it
+// was submitted shows the same.
 func s17(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	if e.Kind == Insert {
@@ -44,7 +44,8 @@ func s18(s *state, e *Event) finding {
 	default:
 	}
 	if p.lowers(place{e.Offset, e.Epoch}) && (s.begun < 0 || e.At > s.begun) {
-		return brokenBy(nil, "the position of %s goes back from %d to %d in one lineage", e.Partition, p.position.offset,
+		return brokenBy(nil, "the position of %s goes back from %d to %d in one lineage", e.Partition,
+			p.position.offset,
 			e.Offset)
 	}
 	from := p.checked
@@ -53,9 +54,10 @@ func s18(s *state, e *Event) finding {
 	}
 	for _, r := range p.between(from, e.Offset) {
 		switch {
-		case r.place.epoch > e.Epoch && e.Epoch != Unknowable: // it is yet to come
+		case r.epoch > e.Epoch && e.Epoch != Unknowable: // it is yet to come
 		case r.taken && !r.gone && r.place.offset >= p.checked && !s.settled(r.submission) && r.flaw != Unacknowledged:
-			return brokenBy(r.submission, "a position was moved past it, and it is neither stored nor covered nor rejected")
+			return brokenBy(r.submission,
+				"a position was moved past it, and it is neither stored nor covered nor rejected")
 		case r.taken || r.gone && (r.told || !s.recorded[Lost]):
 		case r.gone:
 			return brokenBy(r.submission, "retention took it before it was taken in, and nobody has said so")
@@ -73,7 +75,8 @@ func (s *state) created(p *partition, e *Event) finding {
 	case p.kept:
 		return brokenBy(nil, "%s has a position, and is given another", e.Partition)
 	case e.Adopted && e.Offset > p.committed:
-		return brokenBy(nil, "the position %d of %s is adopted, and only %d was committed", e.Offset, e.Partition, p.committed)
+		return brokenBy(nil, "the position %d of %s is adopted, and only %d was committed", e.Offset, e.Partition,
+			p.committed)
 	case !e.Adopted && e.Offset > p.start:
 		return brokenBy(nil, "the first position of %s is %d, and its first record %d", e.Partition, e.Offset, p.start)
 	}
@@ -100,7 +103,8 @@ func s23(s *state, e *Event) finding {
 	case s.wrong > 0 && s.wrong+c.PublishableAge+c.Retry >= r.since:
 	case e.Age+2*c.StoreLatency+c.ClockError >= c.PublishableAge:
 	default:
-		return brokenBy(r.submission, "it is given back by %s after %v, and nothing has failed on its lane", e.Node, e.Age)
+		return brokenBy(r.submission, "it is given back by %s after %v, and nothing has failed on its lane", e.Node,
+			e.Age)
 	}
 	return holds()
 }

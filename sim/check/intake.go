@@ -184,7 +184,7 @@ func (p *partition) retake(to place) {
 		r.taken = r.taken && !behind(r.place)
 	}
 	lost := slices.SortedFunc(maps.Values(p.lost), func(a, b *record) int {
-		return cmp.Or(cmp.Compare(a.place.offset, b.place.offset), cmp.Compare(a.place.epoch, b.place.epoch))
+		return cmp.Or(cmp.Compare(a.place.offset, b.place.offset), cmp.Compare(a.epoch, b.epoch))
 	})
 	for _, r := range lost {
 		r.taken = r.taken && !behind(r.place)

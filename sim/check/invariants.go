@@ -6,8 +6,8 @@ import (
 )
 
 // Invariant is one promise, by its number. S1 and so on are about safety and are checked at every event that can break
-// them; L1 and so on are about liveness, with bounds that Config computes. A number that is missing belongs to a promise
-// about something that does not exist yet. docs/CORRECTNESS.md has the same words.
+// them; L1 and so on are about liveness, with bounds that Config computes. A number that is missing belongs to a
+// promise about something that does not exist yet. docs/CORRECTNESS.md has the same words.
 type Invariant struct {
 	Name, Title string
 
@@ -41,7 +41,7 @@ func safety() []Invariant {
 }
 
 // fates are the invariants about what becomes of a submission.
-func fates() []Invariant {
+func fates() []Invariant { //nolint:funlen // a table
 	return []Invariant{
 		{
 			"S1", "No loss",
@@ -81,7 +81,8 @@ func fates() []Invariant {
 		{
 			"S5", "Excused duplicates",
 			`A submission is published under claims no more often than it was claimed; and it fires more than once
-			only with an excuse: a claim was reset that may have led to a publish, a publish had no known outcome, it was
+			only with an excuse: a claim was reset that may have led to a publish, a publish had no known
+			outcome, it was
 			submitted twice, the brokers have appended it twice, or a lineage began. That its record was delivered
 			again is none. Where a history records claims and no publishes, it fires at most once for each claim and
 			each lineage, and once more.`,
@@ -121,7 +122,8 @@ func conduct() []Invariant {
 	return []Invariant{
 		{
 			"S9", "Nothing past the store",
-			`A node publishes only what is in the store; and of the records of one id in a partition, none is a duplicate
+			`A node publishes only what is in the store; and of the records of one id in a partition, none is a
+				duplicate
 			of a later one.`,
 			[]Kind{Publish, Duplicate},
 			[]Kind{Submit, Insert, Delete},
@@ -189,7 +191,8 @@ func exact() []Invariant {
 	return []Invariant{
 		{
 			"S17", "Taken once",
-			`In one lineage of the store a record, by its partition, offset and epoch, takes effect at most once; and none
+			`In one lineage of the store a record, by its partition, offset and epoch, takes effect at most
+				once; and none
 			does that Kafka has lost, once the position is past its epoch.`,
 			[]Kind{Take, Insert},
 			[]Kind{Submit},
@@ -217,7 +220,7 @@ func exact() []Invariant {
 	}
 }
 
-func liveness() []Invariant {
+func liveness() []Invariant { //nolint:funlen // a table
 	return []Invariant{
 		{
 			"L1", "Recovery",

@@ -133,7 +133,8 @@ func brokenFates() map[string][]string {
 			preamble + well + "2s claim node=2.1 " + row + peer + "stamp=2s\n" + goneLater(),
 			preamble + strings.Replace(well, "incarnation="+x1+" age=50ms", "", 1) + gone,
 			preamble + "1s claim node=1.1 " + row + me + "\n",
-			preamble + until("1.9s") + "1.5s lineage lineage=2\n1.5s mark partition=in/0 offset=5\n9s claim " + row + me,
+			preamble + until("1.9s") + "1.5s lineage lineage=2\n1.5s mark partition=in/0 offset=5\n9s claim " + row +
+				me,
 			preamble + until("1.9s") + "1.5s lineage lineage=2\n4s claim " + row + me,
 			preamble + "0s lineage lineage=2\n" + strings.NewReplacer("1s submit", "4s submit", "1.01s", "4s",
 				"deadline=2s\n1.02s take", "deadline=2s "+me+"\n4s take", "lineage=1", "lineage=2",
@@ -149,7 +150,8 @@ func brokenFates() map[string][]string {
 			preamble + well + "1.965s fire node=1.1 message=1 topic=out payload=a partition=out/3\n" + gone,
 			preamble + well + "1.965s publish node=1.1 message=1 topic=out incarnation=" + x1 + " wall=2s\n" + gone,
 			preamble + well + "1.965s deliver node=2.1 message=1\n1.965s fire message=1 payload=a\n" + gone,
-			preamble + well + "1.965s fail node=1.1 message=1 topic=out text=unsent\n1.965s reset node=1.1 " + row + me + "stamp=1.9s age=2.4s unsent=true\n" +
+			preamble + well + "1.965s fail node=1.1 message=1 topic=out text=unsent\n1.965s reset node=1.1 " + row +
+				me + "stamp=1.9s age=2.4s unsent=true\n" +
 				"1.965s fire message=1 payload=a\n",
 		},
 		"S6": {
@@ -183,7 +185,8 @@ func brokenConduct() map[string][]string {
 		"1s submit message=2 id=x topic=out partition=in/0 offset=1 payload=b deadline=9s\n"
 	return map[string][]string{
 		"S9": {
-			preamble + strings.Replace(well, "message=1 topic=out incarnation=1", "message=1 topic=out incarnation=2", 1),
+			preamble + strings.Replace(well, "message=1 topic=out incarnation=1",
+				"message=1 topic=out incarnation=2", 1),
 			preamble + twice + "1.1s duplicate message=1\n",
 			preamble + twice + "1.1s insert message=2 id=x topic=out incarnation=" + x1 + " deadline=9s\n" +
 				"1.1s duplicate message=1\n",
@@ -215,7 +218,8 @@ func brokenConduct() map[string][]string {
 
 func brokenIntake() map[string][]string {
 	taken := "1s submit message=1 id=x topic=out partition=in/0 payload=a deadline=9s epoch=1\n" +
-		"1s insert message=1 id=x topic=out incarnation=" + x1 + " deadline=9s\n1s take message=1 partition=in/0 epoch=1\n" +
+		"1s insert message=1 id=x topic=out incarnation=" + x1 +
+		" deadline=9s\n1s take message=1 partition=in/0 epoch=1\n" +
 		"1s move partition=in/0 offset=1 epoch=1\n"
 	return map[string][]string{
 		"S17": {
@@ -298,7 +302,8 @@ func brokenLanes() map[string][]string {
 		},
 		"L11": {
 			preamble + strings.Replace(later(until("1.9s ready")), "11.9s claim", "19.9s claim", 1),
-			preamble + "1s heal\n" + strings.NewReplacer("deadline=12s", "deadline=9m50s").Replace(later(until("1.9s"))) + end,
+			preamble + "1s heal\n" + strings.NewReplacer("deadline=12s",
+				"deadline=9m50s").Replace(later(until("1.9s"))) + end,
 		},
 	}
 }

@@ -48,8 +48,8 @@ func l11(s *state, e *Event) finding {
 	return holds()
 }
 
-// starved finds a message that could be claimed for too long and was not, although nothing has gone wrong, up to now. The
-// messages of its own lane that were claimed meanwhile were before it.
+// starved finds a message that could be claimed for too long and was not, although nothing has gone wrong, up to now.
+// The messages of its own lane that were claimed meanwhile were before it.
 func (s *state) starved(r *row, now time.Duration) finding {
 	c := &s.config
 	advance := c.TimingAdvance

@@ -44,7 +44,8 @@ func l2(s *state, e *Event) finding {
 	for _, r := range s.left() {
 		poison := r.flaw == Poison && !s.config.DeadLetter
 		if !poison && s.healed >= 0 && s.drainedAt(max(r.at, r.deadline), e.At) {
-			return brokenBy(r.submission, "it is still stored on %s %v after its deadline", r.key.topic, e.At-r.deadline)
+			return brokenBy(r.submission, "it is still stored on %s %v after its deadline", r.key.topic,
+				e.At-r.deadline)
 		}
 	}
 	return holds()
@@ -96,7 +97,8 @@ func l4(s *state, e *Event) finding {
 	case Error:
 		b := s.process(e.Node).errors[e.Port+" "+e.Text]
 		if b != nil && e.At-b.since < time.Second && b.count >= failures(e.Text) {
-			return brokenBy(nil, "%s repeats a call that fails, %s, %d times in %v", e.Node, e.Text, b.count+1, e.At-b.since)
+			return brokenBy(nil, "%s repeats a call that fails, %s, %d times in %v", e.Node, e.Text, b.count+1,
+				e.At-b.since)
 		}
 		return holds()
 	case Fail, Unknown:

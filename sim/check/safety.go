@@ -56,9 +56,9 @@ func (s *state) retained(sub *submission) bool {
 	return sub.inKafka() || sub.inserts > 0 && s.setBack < 0
 }
 
-// coveredByOthers reports whether a submission may have met another one of its id, where nobody has recorded what inserts
-// and looks have found. If rows are recorded, that is one whose row was there since; otherwise one that fired no
-// longer before than the recovery bound, which is how long its row may have stayed.
+// coveredByOthers reports whether a submission may have met another one of its id, where nobody has recorded what
+// inserts and looks have found. If rows are recorded, that is one whose row was there since; otherwise one that fired
+// no longer before than the recovery bound, which is how long its row may have stayed.
 func (s *state) coveredByOthers(sub *submission) bool {
 	rows := s.recorded[Insert] && s.recorded[Delete]
 	for _, other := range s.namesakes[sub.key] {
@@ -151,9 +151,9 @@ func s4(s *state, e *Event) finding {
 	return holds()
 }
 
-// s5 is the invariant S5, excused duplicates. Where unknown outcomes are not recorded, anything that went wrong since the
-// submission excuses, or before it by no more than a publish, a retry and a session: what nodes have found out about
-// the brokers, and about being members of their group, is as old as that.
+// s5 is the invariant S5, excused duplicates. Where unknown outcomes are not recorded, anything that went wrong since
+// the submission excuses, or before it by no more than a publish, a retry and a session: what nodes have found out
+// about the brokers, and about being members of their group, is as old as that.
 func s5(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	if sub == nil {
@@ -175,8 +175,8 @@ func s5(s *state, e *Event) finding {
 }
 
 // mostFires returns how often a submission may have fired by now, where claims are recorded and publishes are not;
-// 0 where nobody can tell. It is published once for each claim. A claim that was made just before the store was set back
-// may be in nobody's records; and the times of two servers may put one record too early.
+// 0 where nobody can tell. It is published once for each claim. A claim that was made just before the store was set
+// back may be in nobody's records; and the times of two servers may put one record too early.
 func (s *state) mostFires(sub *submission) int {
 	if s.recorded[Publish] || !s.recorded[Claim] || !s.recorded[Insert] || s.config.PublishTimeout == 0 {
 		return 0
@@ -277,8 +277,8 @@ func s9(s *state, e *Event) finding {
 	case key != sub.key || sub.flaw == Invalid: // a copy
 	case r == nil:
 		return brokenBy(sub, "it was found to be a duplicate, and nothing of its id is stored")
-	case r.submission != sub && r.submission.partition == sub.partition && sub.partition != "" &&
-		sub.appended == 1 && r.submission.appended == 1 && sub.taken == 0 && r.submission.offset > sub.offset && r.submission.there > 0:
+	case r.submission != sub && r.partition == sub.partition && sub.partition != "" &&
+		sub.appended == 1 && r.appended == 1 && sub.taken == 0 && r.offset > sub.offset && r.there > 0:
 		return brokenBy(sub, "it was found to be a duplicate of submission %d, which comes after it", r.number)
 	}
 	return holds()
@@ -304,7 +304,7 @@ func s10(s *state, e *Event) finding {
 			e.Offset, e.Partition, p.highest)
 	}
 	for _, r := range p.between(max(p.committed, p.begin), e.Offset) {
-		later := r.place.epoch > e.Epoch && e.Epoch != Unknowable // it has taken the place of what was committed
+		later := r.epoch > e.Epoch && e.Epoch != Unknowable // it has taken the place of what was committed
 		if !s.finished(r.submission) && !r.gone && !later {
 			return brokenBy(r.submission, "its offset was committed, and it is neither stored nor fired nor rejected")
 		}

@@ -185,7 +185,10 @@ type record struct {
 
 // from returns the place in the log of the first record at that offset or behind it.
 func (p *partition) from(offset int64) int {
-	at, _ := slices.BinarySearchFunc(p.log, offset, func(r *record, o int64) int { return cmp.Compare(r.place.offset, o) })
+	at, _ := slices.BinarySearchFunc(p.log, offset, func(r *record, o int64) int {
+		return cmp.Compare(r.place.offset,
+			o)
+	})
 	return at
 }
 
@@ -331,8 +334,8 @@ func (s *state) left() []*row {
 	})
 }
 
-// finished reports whether something has come of a submission, at any time, as it has to before its offset is committed.
-// Where there are dead-letter topics, a copy of what is rejected belongs to that.
+// finished reports whether something has come of a submission, at any time, as it has to before its offset is
+// committed. Where there are dead-letter topics, a copy of what is rejected belongs to that.
 func (s *state) finished(sub *submission) bool {
 	return sub.rejected && !s.config.DeadLetter || sub.covered || sub.inserts > 0 || sub.fires > 0 || sub.copies > 0
 }
