@@ -117,6 +117,15 @@ func (s *schedule) contest(incarnations []uuid.UUID, until time.Duration) {
 	}
 }
 
+// uncontest forgets the messages of a take that was answered at the first try.
+func (s *schedule) uncontest(taken []*submission) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range taken {
+		delete(s.contested, one.Incarnation)
+	}
+}
+
 // settled forgets the contests that are over.
 func (s *schedule) settled(now time.Duration) {
 	s.mu.Lock()

@@ -117,7 +117,9 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 	var request TakeRequest
 	var readings []*reading
 	var result TakeResult
+	tries := 0
 	ok = e.insist(ctx, "take", func() error {
+		tries++
 		chunk = chunk[:e.chunk(chunk)] // which may be allowed less than it was at first
 		request, readings = e.takeRequest(chunk)
 		e.contest(chunk)
@@ -144,6 +146,9 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 		return 0, false
 	}
 	e.took(chunk[:result.Taken], result)
+	if tries == 1 {
+		e.schedule.uncontest(chunk) // nobody is told of a claim twice
+	}
 	for i, r := range readings {
 		if result.Refused[i] {
 			r.refused = true
