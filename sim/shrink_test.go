@@ -7,8 +7,8 @@ import (
 )
 
 // TestShrinkFindsSmallPlans breaks the simulation on purpose, and expects that of dozens of faults and messages only a
-// few are left. The smaller setup breaks the same invariant, again and again. (Of delete-if-owner, 14 messages are left:
-// without others beside it, its race is never run. It is not among these.)
+// few are left. The smaller setup breaks the same invariant, again and again. (Delete-if-owner is not among these: its
+// race is never run without others beside it, so that 14 messages are left.)
 func TestShrinkFindsSmallPlans(t *testing.T) {
 	for _, name := range []string{
 		"delete-by-id", "upsert", "publish-timeout-is-success", "expired-not-own", "commit-first",
