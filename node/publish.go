@@ -256,7 +256,7 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 // putOff gives messages back to the store that could not be published, to fall due again later, so that they are
 // not in the way of others that can.
 func (p *publisher) putOff(ctx context.Context, failed []failure) {
-	now := p.clock.Now()
+	now, lapsed := p.clock.Now(), p.lapsed()
 	for _, rejected := range []bool{false, true} {
 		var messages []Message
 		var releases []Release
@@ -265,7 +265,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 		if rejected {
 			least, most = permanentRetryMin, permanentRetryMax
 		}
-		earliest := now.Add(p.config.Lookahead + most)
+		earliest := lapsed.Add(p.config.Lookahead + most)
 		for _, f := range failed {
 			if errors.Is(f.err, ErrRejected) != rejected {
 				continue
@@ -273,9 +273,10 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 			if cause == nil {
 				cause = f.err
 			}
-			// It is claimed a lookahead before that, and published at once, since its deadline has passed.
+			// It is claimed a lookahead and the timing advance before that, and published at once, since its deadline
+			// has passed.
 			wait := p.config.Lookahead + min(max(now.Sub(f.Deadline), least), most)
-			retry := now.Add(wait).Truncate(time.Microsecond)
+			retry := lapsed.Add(wait).Truncate(time.Microsecond)
 			if retry.Before(earliest) {
 				earliest = retry
 			}
@@ -300,7 +301,7 @@ func (p *publisher) putBack(ctx context.Context, held []holding, unsent bool) {
 
 // putLast gives claims back to the store, behind all that is due now.
 func (p *publisher) putLast(ctx context.Context, held []holding) {
-	due := p.clock.Now().Add(p.config.Lookahead).Truncate(time.Microsecond) // so that it can be claimed at once
+	due := p.lapsed().Add(p.config.Lookahead).Truncate(time.Microsecond) // so that it can be claimed at once
 	releases := make([]Release, len(held))
 	for i, h := range held {
 		releases[i] = Release{Claim: h.Claim, Due: due, Unsent: true}
