@@ -184,7 +184,7 @@ func (c *change) events(since time.Time) ([]check.Event, error) {
 	if row == nil {
 		row = c.old
 	}
-	e := check.Event{At: c.at.Sub(since), ID: row["id"], Topic: row["topic"]}
+	e := check.Event{At: c.at.Sub(since), ID: row["id"], Topic: row["lane"]}
 	var err error
 	if e.Incarnation, err = check.ParseUUID(row["incarnation"]); err != nil {
 		return nil, fmt.Errorf("read the row of %s: %w", e.ID, err)

@@ -51,7 +51,7 @@ FROM (VALUES ('later', now() + interval '1 day', NULL), ('soon', now() + interva
   message_size, message_headers, message_key, message_value)) FROM hanger ORDER BY 1`)
 	upgrade(t, db)
 
-	after := texts(t, db, `SELECT md5(concat_ws('|', id, topic, incarnation, deadline, due_at, readied_at, readied_by,
+	after := texts(t, db, `SELECT md5(concat_ws('|', id, lane, incarnation, deadline, due_at, readied_at, readied_by,
   message_size, message_headers, message_key, message_value)) FROM messages ORDER BY 1`)
 	if strings.Join(after, " ") != strings.Join(before, " ") || len(after) != 3 {
 		t.Errorf("the messages have changed from %v to %v", before, after)

@@ -49,7 +49,7 @@ func TestUpgradeSQLite(t *testing.T) {
 		"claimed a 04 1 77 aa 77 1", "overdue b 03 1 -   - 1", "soon b 02 1 -   - 1", "waiting a 01 1 -   - 0",
 	}
 	var got []string
-	rows, err := db.QueryContext(t.Context(), `SELECT id || ' ' || topic || ' ' || hex(incarnation) || ' ' ||
+	rows, err := db.QueryContext(t.Context(), `SELECT id || ' ' || lane || ' ' || hex(incarnation) || ' ' ||
 		(due_at - deadline) || ' ' || coalesce(readied_at, '-') || ' ' || lower(coalesce(hex(readied_by), ' ')) ||
 		' ' ||
 		coalesce(expires_at, '-') || ' ' || attempts FROM messages

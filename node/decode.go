@@ -56,7 +56,7 @@ func (c *Config) decode(r Record, route Route) (Message, *rejection) {
 	}
 	m := Message{
 		ID:       string(ids[0]),
-		Topic:    route.Output,
+		Lane:     route.Output,
 		Deadline: deadline,
 		Origin:   origin(r),
 		Key:      r.Key,
@@ -155,7 +155,7 @@ func deadLetterOfRecord(p Partition, r Record, rejected *rejection, topic string
 	)
 	m := Message{
 		ID:       deadLetterID(p, r),
-		Topic:    topic,
+		Lane:     topic,
 		Deadline: now.UTC().Truncate(time.Microsecond),
 		Origin:   origin(r),
 		Key:      r.Key,

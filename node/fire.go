@@ -186,8 +186,8 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 func (f *firer) claimed(messages []Ready, request ClaimRequest) {
 	count, size := map[string]int{}, map[string]int{}
 	for i := range messages {
-		count[messages[i].Topic]++
-		size[messages[i].Topic] += messages[i].Size()
+		count[messages[i].Lane]++
+		size[messages[i].Lane] += messages[i].Size()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,19 +27,19 @@ func CheckID(id string) (reason Reason, why string) {
 }
 
 // Refusal returns why m is not a message that a store keeps, in one sentence, and nothing if it is one. A store may
-// have further reasons of its own, such as a limit on sizes, but none of them is about id, topic or deadline.
+// have further reasons of its own, such as a limit on sizes, but none of them is about id, lane or deadline.
 func (m *Message) Refusal() string {
 	if _, why := CheckID(m.ID); why != "" {
 		return "the id " + why
 	}
 	switch {
-	case m.Topic == "":
+	case m.Lane == "":
 		return "the topic is empty"
-	case len(m.Topic) > MaxTopicLength:
-		return fmt.Sprintf("the topic has %d bytes, more than %d", len(m.Topic), MaxTopicLength)
-	case !utf8.ValidString(m.Topic):
+	case len(m.Lane) > MaxTopicLength:
+		return fmt.Sprintf("the topic has %d bytes, more than %d", len(m.Lane), MaxTopicLength)
+	case !utf8.ValidString(m.Lane):
 		return "the topic is not UTF-8"
-	case strings.ContainsRune(m.Topic, 0):
+	case strings.ContainsRune(m.Lane, 0):
 		return "the topic has a NUL byte"
 	case m.Deadline.Before(time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)) ||
 		!m.Deadline.Before(time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)):

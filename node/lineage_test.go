@@ -240,7 +240,7 @@ func fill(t *testing.T, store *memory.Store, n int) {
 	for i := range n {
 		request.Items = append(request.Items, node.Item{
 			Offset: int64(i), Action: node.Schedule, Message: node.Message{
-				ID: "old" + id(i), Topic: "out", Deadline: time.Now().Add(-time.Hour).UTC(), Incarnation: uuid.New(),
+				ID: "old" + id(i), Lane: "out", Deadline: time.Now().Add(-time.Hour).UTC(), Incarnation: uuid.New(),
 			},
 		})
 	}

@@ -28,20 +28,20 @@ type Record struct {
 	Headers     []Header
 }
 
-// Message is a submission on its way through the store. ID and Topic together name it: while one waits or is
-// ready, another submission of the same id for the same topic is a duplicate and is ignored.
+// Message is a submission on its way through the store. ID and Lane together name it: while one waits or is
+// ready, another submission of the same id for the same lane is a duplicate and is ignored.
 type Message struct {
 	// ID is the application's name for the message: 1 to 128 bytes of UTF-8 without NUL.
 	ID string
 
-	// Topic is the output topic that the message fires on.
-	Topic string
+	// Lane is the output topic that the message fires on.
+	Lane string
 
 	// Incarnation is drawn by the engine for every insert and never again. It tells this message from every
 	// other that bears the same id before or after it, which is what makes a delete safe (deviation D2).
 	Incarnation uuid.UUID
 
-	// Deadline is when the message is to appear on Topic: UTC, whole microseconds, years 1 to 9999.
+	// Deadline is when the message is to appear on its lane: UTC, whole microseconds, years 1 to 9999.
 	Deadline time.Time
 
 	// Origin is the record that the message was submitted by, for people who look for it; the zero value if it is
@@ -74,13 +74,13 @@ func (m *Message) Size() int {
 // Ref names one incarnation of a message. Nothing else justifies a delete.
 type Ref struct {
 	ID          string
-	Topic       string
+	Lane        string
 	Incarnation uuid.UUID
 }
 
 // Ref returns the reference that names m and no other message.
 func (m *Message) Ref() Ref {
-	return Ref{ID: m.ID, Topic: m.Topic, Incarnation: m.Incarnation}
+	return Ref{ID: m.ID, Lane: m.Lane, Incarnation: m.Incarnation}
 }
 
 // Claim is the responsibility of one node for one message: what the store wrote when the message became ready.

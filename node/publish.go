@@ -114,17 +114,17 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 	var failed []failure
 	verdicts := map[string]error{}
 	for i, h := range held {
-		before, known := verdicts[h.Topic]
+		before, known := verdicts[h.Lane]
 		switch {
 		case errs[i] == nil:
 			fired = append(fired, h.Message)
 			refs = append(refs, h.Ref())
-			verdicts[h.Topic] = nil
+			verdicts[h.Lane] = nil
 			continue
 		case errors.Is(errs[i], ErrRejected):
-			verdicts[h.Topic] = nil // the lane has answered
+			verdicts[h.Lane] = nil // the lane has answered
 		case !known || before != nil && silent(before):
-			verdicts[h.Topic] = errs[i] // of a partition that was tried, if there is one
+			verdicts[h.Lane] = errs[i] // of a partition that was tried, if there is one
 		}
 		failed = append(failed, failure{h, errs[i]})
 	}
@@ -149,14 +149,14 @@ func (p *publisher) settleLanes(
 	settled := map[string]bool{} // lanes
 	back := map[string]bool{}    // those that this node stands back from
 	for _, h := range held {
-		if settled[h.Topic] {
+		if settled[h.Lane] {
 			continue
 		}
-		settled[h.Topic] = true
-		if err := verdicts[h.Topic]; err == nil {
-			p.laneWorks(h.Topic)
+		settled[h.Lane] = true
+		if err := verdicts[h.Lane]; err == nil {
+			p.laneWorks(h.Lane)
 		} else {
-			back[h.Topic] = p.laneFails(h.Topic, err)
+			back[h.Lane] = p.laneFails(h.Lane, err)
 		}
 	}
 	var off []failure
@@ -165,7 +165,7 @@ func (p *publisher) settleLanes(
 	reaching := p.reaches()
 	for _, f := range failed {
 		switch {
-		case !back[f.Topic]:
+		case !back[f.Lane]:
 			off = append(off, f)
 			continue
 		case reaching && silent(f.err):
@@ -245,10 +245,10 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 		return Record{}, false
 	case !p.publishable(f.since):
 		return Record{}, false // a lane in the same batch has hung, and the claim could expire meanwhile
-	case p.isDead[f.Topic]:
+	case p.isDead[f.Lane]:
 		return cutRecord(record(&f.Message), cut, 0), cut > 0 // as it is, it was rejected just now
 	default:
-		topic := p.deadLetters[f.Topic]
+		topic := p.deadLetters[f.Lane]
 		return cutRecord(deadLetterOfMessage(&f.Message, f.err, topic), cut, 0), topic != ""
 	}
 }
@@ -349,7 +349,7 @@ func (p *publisher) publish(ctx context.Context, records []Record) []error {
 func (p *publisher) acknowledged(messages []Message) {
 	var fired, dead []Message
 	for _, m := range messages {
-		if p.isDead[m.Topic] {
+		if p.isDead[m.Lane] {
 			dead = append(dead, m)
 		} else {
 			fired = append(fired, m)
@@ -365,7 +365,7 @@ func (p *publisher) acknowledged(messages []Message) {
 
 // record returns what is published for m.
 func record(m *Message) Record {
-	return Record{Topic: m.Topic, Key: m.Key, Value: m.Value, Headers: m.Headers}
+	return Record{Topic: m.Lane, Key: m.Key, Value: m.Value, Headers: m.Headers}
 }
 
 // permanent reports whether a publish that failed with err will fail again until somebody acts.

@@ -149,8 +149,8 @@ func (s *schedule) add(holdings []holding) {
 			}
 			s.contested[h.Incarnation] = contest{h.Claim.ReadiedAt, c.until}
 		}
-		l := s.named[h.Topic]
-		assert(l != nil, "a claim on lane %s, which is not served here", h.Topic)
+		l := s.named[h.Lane]
+		assert(l != nil, "a claim on lane %s, which is not served here", h.Lane)
 		l.bytes += h.Size()
 		heap.Push(&l.items, h)
 	}

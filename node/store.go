@@ -43,11 +43,11 @@ type Store interface {
 
 	// Claim claims, on each lane of request.Lanes, waiting messages that fall due at or before request.Until for
 	// request.Node, the earliest of the lane first (ties by id), skipping those that another caller is claiming at
-	// this moment. It returns them in the order of their due times (ties by id, then topic). While the store
+	// this moment. It returns them in the order of their due times (ties by id, then lane). While the store
 	// catches up, or is suspect, it claims nothing.
 	Claim(ctx context.Context, request ClaimRequest) (ClaimResult, error)
 
-	// Delete removes each message whose id, topic and incarnation match, whoever holds its claim now, or nobody.
+	// Delete removes each message whose id, lane and incarnation match, whoever holds its claim now, or nobody.
 	// It returns for each ref, in order, whether there was one to remove.
 	Delete(ctx context.Context, refs []Ref) ([]bool, error)
 
@@ -56,15 +56,15 @@ type Store interface {
 	Expired(ctx context.Context, limit int) ([]Claim, error)
 
 	// Reset turns ready messages back into waiting ones, each only if it is still held by exactly the claim
-	// given (id, topic, incarnation, ReadiedAt and ReadiedBy). It returns for each release, in order, whether
+	// given (id, lane, incarnation, ReadiedAt and ReadiedBy). It returns for each release, in order, whether
 	// it took effect.
 	Reset(ctx context.Context, releases []Release) ([]bool, error)
 }
 
 // MessageID names a message of any incarnation.
 type MessageID struct {
-	ID    string
-	Topic string
+	ID   string
+	Lane string
 }
 
 // Partition names a partition of one topic. A topic that was deleted and created again under its name has another
@@ -206,7 +206,7 @@ const (
 	// Pass: nothing; the record was dealt with otherwise, or is none of ours. The position moves behind it.
 	Pass Action = iota
 
-	// Schedule: store the message, unless one of its id and topic waits or is ready.
+	// Schedule: store the message, unless one of its id and lane waits or is ready.
 	Schedule
 )
 
@@ -255,7 +255,7 @@ const (
 	// taken in before has this outcome, too, so that a repeated take answers as the first one did.
 	Scheduled
 
-	// Duplicate: another incarnation of the same id and topic waits or is ready, or came earlier in the request.
+	// Duplicate: another incarnation of the same id and lane waits or is ready, or came earlier in the request.
 	Duplicate
 
 	// Untaken: its partition was refused.

@@ -178,7 +178,7 @@ func (e *enqueuer) contest(chunk []*submission) {
 // passed over: it has been reported.
 func (e *enqueuer) refuse(s *submission, reason string) {
 	deadLetter := e.routes[s.record.Topic].DeadLetter
-	if s.Topic == deadLetter {
+	if s.Lane == deadLetter {
 		deadLetter = ""
 	}
 	e.reject(s, &rejection{StoreRefused, reason}, deadLetter)
@@ -203,7 +203,7 @@ func (e *enqueuer) takeRequest(chunk []*submission) (TakeRequest, []*reading) {
 			request.From = append(request.From, Place{s.reading.Partition, s.reading.from})
 		}
 		s.Claim = e.ours(s)
-		if !s.tried && s.Action == Schedule && !s.Deadline.After(soon) && e.roomOn(s.Topic, rooms).fits(s.Size()) {
+		if !s.tried && s.Action == Schedule && !s.Deadline.After(soon) && e.roomOn(s.Lane, rooms).fits(s.Size()) {
 			s.Claim, s.claimed, s.since = true, true, now
 		}
 		s.tried = true
@@ -264,7 +264,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		case Scheduled:
 			stored = append(stored, s.Message)
 		case Duplicate:
-			ignored = append(ignored, MessageID{s.ID, s.Topic})
+			ignored = append(ignored, MessageID{s.ID, s.Lane})
 		case Skipped:
 			skipped++
 		case Passed, Untaken:

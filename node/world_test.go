@@ -487,7 +487,7 @@ func (w *world) empty() {
 	defer w.mu.Unlock()
 	for _, row := range w.store.Dump() {
 		w.t.Errorf("left in the store: %s of %s, due %v, readied by %v at %v",
-			row.ID, row.Topic, row.Due, row.ReadiedBy, row.ReadiedAt)
+			row.ID, row.Lane, row.Due, row.ReadiedBy, row.ReadiedAt)
 	}
 	for topic, records := range w.input {
 		if w.committed[topic] != int64(len(records)) {

@@ -245,7 +245,7 @@ func (s *clockedStore) Expired(ctx context.Context, limit int) ([]node.Claim, er
 	// Claims of one call expire at one time here, and the contract leaves their order open; the specification has that
 	// of the ids.
 	slices.SortStableFunc(claims, func(a, b node.Claim) int {
-		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 	return claims, err
 }

@@ -57,7 +57,7 @@ func (e *take) needs(*truth) []lockable {
 	}
 	for i := range e.request.Items {
 		if item := &e.request.Items[i]; item.Action == node.Schedule {
-			needs = append(needs, rowOf(item.ID, item.Topic))
+			needs = append(needs, rowOf(item.ID, item.Lane))
 		}
 	}
 	return needs
@@ -154,13 +154,13 @@ type remove struct {
 
 func (e *remove) finds(t *truth, i int) bool {
 	ref := e.refs[i]
-	return t.stored[node.MessageID{ID: ref.ID, Topic: ref.Topic}].Incarnation == ref.Incarnation
+	return t.stored[node.MessageID{ID: ref.ID, Lane: ref.Lane}].Incarnation == ref.Incarnation
 }
 
 func (e *remove) needs(t *truth) (needs []lockable) {
 	for i, ref := range e.refs {
 		if e.finds(t, i) {
-			needs = append(needs, rowOf(ref.ID, ref.Topic))
+			needs = append(needs, rowOf(ref.ID, ref.Lane))
 		}
 	}
 	return needs
@@ -187,14 +187,14 @@ type giveBack struct {
 
 func (e *giveBack) finds(t *truth, i int) bool {
 	c := e.releases[i].Claim
-	stored := t.stored[node.MessageID{ID: c.ID, Topic: c.Topic}]
+	stored := t.stored[node.MessageID{ID: c.ID, Lane: c.Lane}]
 	return stored.Ref == c.Ref && stored.ReadiedBy == c.ReadiedBy && stored.ReadiedAt.Equal(c.ReadiedAt)
 }
 
 func (e *giveBack) needs(t *truth) (needs []lockable) {
 	for i := range e.releases {
 		if e.finds(t, i) {
-			needs = append(needs, rowOf(e.releases[i].ID, e.releases[i].Topic))
+			needs = append(needs, rowOf(e.releases[i].ID, e.releases[i].Lane))
 		}
 	}
 	return needs
@@ -223,7 +223,7 @@ type expired struct {
 
 func (e *expired) apply(rows node.Store) {
 	e.claims = slices.DeleteFunc(must(rows.Expired(context.Background(), e.most)), func(c node.Claim) bool {
-		return e.server.unseen[node.MessageID{ID: c.ID, Topic: c.Topic}]
+		return e.server.unseen[node.MessageID{ID: c.ID, Lane: c.Lane}]
 	})
 }
 

@@ -58,7 +58,7 @@ func storeMutants() []*Mutant {
 			Name: "incarnation-of-id", About: "the incarnation repeats when the id does, like a sequence (H5)",
 			Kills: []string{"S2"}, Options: reusing,
 			Rows: changedTake(func(i *node.Item) {
-				i.Incarnation = uuid.NewSHA1(uuid.NameSpaceOID, []byte(i.ID+i.Topic))
+				i.Incarnation = uuid.NewSHA1(uuid.NameSpaceOID, []byte(i.ID+i.Lane))
 			}),
 		},
 		{
@@ -100,7 +100,7 @@ type deleteByID struct {
 // Delete implements node.Store.
 func (s deleteByID) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return s.Store.Delete(ctx, mapped(refs, func(ref node.Ref) node.Ref {
-		c, _ := s.table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
+		c, _ := s.table.Claim(node.MessageID{ID: ref.ID, Lane: ref.Lane})
 		return c.Ref
 	}))
 }
@@ -129,7 +129,7 @@ func (s deleteFence) Delete(ctx context.Context, refs []node.Ref) ([]bool, error
 func fencedDelete(allowed func(Table, node.Claim) bool) func(node.Store, Table) node.Store {
 	return func(rows node.Store, table Table) node.Store {
 		return deleteFence{rows, func(ref node.Ref) bool {
-			c, _ := table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
+			c, _ := table.Claim(node.MessageID{ID: ref.ID, Lane: ref.Lane})
 			return allowed(table, c)
 		}}
 	}
@@ -172,7 +172,7 @@ func (s claimFence) Take(ctx context.Context, request node.TakeRequest) (node.Ta
 // Delete implements node.Store.
 func (s claimFence) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return deleteFence{s.Store, func(ref node.Ref) bool {
-		c, _ := s.table.Claim(node.MessageID{ID: ref.ID, Topic: ref.Topic})
+		c, _ := s.table.Claim(node.MessageID{ID: ref.ID, Lane: ref.Lane})
 		return c.ReadiedBy == s.table.Caller() && s.given[grant{s.table.Caller(), ref}].Equal(c.ReadiedAt)
 	}}.Delete(ctx, refs)
 }
@@ -187,7 +187,7 @@ type upsert struct {
 // Take implements node.Store.
 func (s upsert) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	for _, item := range request.Items {
-		c, found := s.table.Claim(node.MessageID{ID: item.ID, Topic: item.Topic})
+		c, found := s.table.Claim(node.MessageID{ID: item.ID, Lane: item.Lane})
 		if found && item.Action == node.Schedule && c.Incarnation != item.Incarnation {
 			_, _ = s.Delete(ctx, []node.Ref{c.Ref})
 		}
@@ -206,7 +206,7 @@ type duplicateFails struct {
 func (s duplicateFails) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	for i := range request.Items {
 		item := &request.Items[i]
-		c, found := s.table.Claim(node.MessageID{ID: item.ID, Topic: item.Topic})
+		c, found := s.table.Claim(node.MessageID{ID: item.ID, Lane: item.Lane})
 		if found && item.Action == node.Schedule && c.Incarnation != item.Incarnation {
 			return node.TakeResult{}, errRefused
 		}
@@ -370,7 +370,7 @@ type resetLoosely struct {
 // Reset implements node.Store.
 func (s resetLoosely) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
 	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
-		if c, found := s.table.Claim(node.MessageID{ID: r.ID, Topic: r.Topic}); found && s.alike(s.table, r, c) {
+		if c, found := s.table.Claim(node.MessageID{ID: r.ID, Lane: r.Lane}); found && s.alike(s.table, r, c) {
 			r.Claim = c
 		}
 		return r

@@ -85,7 +85,7 @@ func intakeMutants() []*Mutant { //nolint:funlen // a table
 			Options: func(o *Options) { o.DeadLetter, o.Refused, o.Malformed = true, 10, 10 },
 			Rows: func(rows node.Store, _ Table) node.Store {
 				return itemChanger{rows, func(i *node.Item) {
-					if len(i.Topic) > 4 && i.Topic[:4] == "dead" {
+					if len(i.Lane) > 4 && i.Lane[:4] == "dead" {
 						i.Action, i.Message = node.Pass, node.Message{}
 					}
 				}}
@@ -194,7 +194,7 @@ func (s lastOfRepeats) Take(ctx context.Context, request node.TakeRequest) (node
 		if item.Action != node.Schedule {
 			continue
 		}
-		id := node.MessageID{ID: item.ID, Topic: item.Topic}
+		id := node.MessageID{ID: item.ID, Lane: item.Lane}
 		if before, repeated := last[id]; repeated {
 			request.Items[before].Action, request.Items[before].Message = node.Pass, node.Message{}
 		}
@@ -210,7 +210,7 @@ type repeatsAlone struct{ node.Store }
 func (s repeatsAlone) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	seen := map[node.MessageID]bool{}
 	for i := range request.Items {
-		id := node.MessageID{ID: request.Items[i].ID, Topic: request.Items[i].Topic}
+		id := node.MessageID{ID: request.Items[i].ID, Lane: request.Items[i].Lane}
 		if seen[id] {
 			request.Items = request.Items[:i]
 			break

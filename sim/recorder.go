@@ -407,7 +407,7 @@ func keyDigest(key []byte) uint64 {
 // unstorable reports whether the store can never keep a message. It can keep the dead-letter copy.
 func (j *recorder) unstorable(m *node.Message) bool {
 	lane, refused := j.refused[numberIn(m.Headers)]
-	return refused && lane == m.Topic
+	return refused && lane == m.Lane
 }
 
 // shard names a partition of an input topic, as it was when its topic had that id: a node may ask for it after the

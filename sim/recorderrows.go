@@ -12,7 +12,7 @@ import (
 // rowEvent returns an event about a row. It happens because of a request of l.
 func rowEvent(kind check.Kind, l *life, ref node.Ref) check.Event {
 	return check.Event{
-		Kind: kind, Node: l.label, ID: ref.ID, Topic: ref.Topic, Incarnation: check.UUID(ref.Incarnation),
+		Kind: kind, Node: l.label, ID: ref.ID, Topic: ref.Lane, Incarnation: check.UUID(ref.Incarnation),
 	}
 }
 
@@ -56,7 +56,7 @@ func (j *recorder) rowStep(l *life, ref node.Ref, state string) {
 // duplicate tells that a submission was found to be a duplicate of what is stored.
 func (j *recorder) duplicate(l *life, m *node.Message) {
 	j.add(check.Event{
-		Kind: check.Duplicate, Node: l.label, Message: numberIn(m.Headers), ID: m.ID, Topic: m.Topic,
+		Kind: check.Duplicate, Node: l.label, Message: numberIn(m.Headers), ID: m.ID, Topic: m.Lane,
 	})
 }
 
@@ -66,10 +66,10 @@ func (j *recorder) asked(l *life, request *node.ClaimRequest, messages []node.Re
 	for i := range messages {
 		m := &messages[i]
 		e := rowEvent(check.Ready, l, m.Ref())
-		e.Nth, e.Until = nth[m.Topic], sinceEpoch(request.Until)
-		nth[m.Topic]++
+		e.Nth, e.Until = nth[m.Lane], sinceEpoch(request.Until)
+		nth[m.Lane]++
 		for _, share := range request.Lanes {
-			if share.Lane == m.Topic {
+			if share.Lane == m.Lane {
 				e.Limit = share.Limit
 			}
 		}
@@ -120,9 +120,9 @@ func (j *recorder) rolledBack(t *truth, lineage int64) {
 	for _, c := range t.claims() {
 		j.stamps[c.Incarnation] = c.ReadiedAt.UnixNano()
 		j.add(check.Event{
-			Kind: check.Keep, ID: c.ID, Topic: c.Topic, Incarnation: check.UUID(c.Incarnation),
+			Kind: check.Keep, ID: c.ID, Topic: c.Lane, Incarnation: check.UUID(c.Incarnation),
 			Owner: check.UUID(c.ReadiedBy), Stamp: sinceEpoch(c.ReadiedAt), Expires: sinceEpoch(c.Expires),
-			Due: sinceEpoch(t.due[node.MessageID{ID: c.ID, Topic: c.Topic}]),
+			Due: sinceEpoch(t.due[node.MessageID{ID: c.ID, Lane: c.Lane}]),
 		})
 	}
 	for _, p := range t.known {

@@ -158,7 +158,7 @@ func (s *storeServer) restore(keep int, suspect bool) {
 		s.frozen, s.truth.caller, s.truth.only = &entry.at, entry.caller, nil
 		if c, claims := entry.effect.(*claim); claims {
 			s.truth.only = mapped(c.result.Messages, func(m node.Ready) node.MessageID {
-				return node.MessageID{ID: m.ID, Topic: m.Topic}
+				return node.MessageID{ID: m.ID, Lane: m.Lane}
 			})
 		}
 		entry.effect.apply(s.rows)
@@ -183,11 +183,11 @@ func (s *storeServer) blocked(needs []lockable) (int64, bool) {
 
 // locked reports whether a transaction that is open has a lock on a row: a claim skips it.
 func (s *storeServer) locked(m *node.Message) bool {
-	return s.locks[rowOf(m.ID, m.Topic)] > s.world.now
+	return s.locks[rowOf(m.ID, m.Lane)] > s.world.now
 }
 
-func rowOf(id, topic string) lockable {
-	return lockable{MessageID: node.MessageID{ID: id, Topic: topic}}
+func rowOf(id, lane string) lockable {
+	return lockable{MessageID: node.MessageID{ID: id, Lane: lane}}
 }
 
 func (s *storeServer) lock(needs []lockable, until int64) {

@@ -102,8 +102,8 @@ func (t *transaction) open() {
 		t.secrets = s.truth.release()
 		for i := range c.result.Messages {
 			m := &c.result.Messages[i]
-			t.needs = append(t.needs, rowOf(m.ID, m.Topic))
-			s.unseen[node.MessageID{ID: m.ID, Topic: m.Topic}] = true
+			t.needs = append(t.needs, rowOf(m.ID, m.Lane))
+			s.unseen[node.MessageID{ID: m.ID, Lane: m.Lane}] = true
 		}
 	} else {
 		t.needs = t.effect.needs(s.truth)

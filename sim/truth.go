@@ -187,7 +187,7 @@ func (t *truth) unstorable(request *node.TakeRequest) (int, bool) {
 func (t *truth) took(item *node.Item, result node.ItemResult) {
 	recorder, caller := t.server.world.recorder, t.caller
 	m := &item.Message
-	id := node.MessageID{ID: m.ID, Topic: m.Topic}
+	id := node.MessageID{ID: m.ID, Lane: m.Lane}
 	switch {
 	case result.Outcome == node.Duplicate:
 		t.tell(func() { recorder.duplicate(caller, m) })
@@ -248,7 +248,7 @@ func (t *truth) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	t.changes += len(result.Messages)
 	for i := range result.Messages {
 		m := &result.Messages[i]
-		t.stored[node.MessageID{ID: m.ID, Topic: m.Topic}] = m.Claim
+		t.stored[node.MessageID{ID: m.ID, Lane: m.Lane}] = m.Claim
 	}
 	recorder, caller := t.server.world.recorder, t.caller
 	if len(result.Messages) > 0 {
@@ -279,7 +279,7 @@ func (t *truth) claim(ctx context.Context, request node.ClaimRequest) (result no
 				continue
 			}
 			result.Messages = append(result.Messages, *m)
-			at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == m.Topic })
+			at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == m.Lane })
 			request.Lanes[at].Limit--
 			request.Lanes[at].Bytes -= m.Size()
 		}
@@ -294,7 +294,7 @@ func (t *truth) claim(ctx context.Context, request node.ClaimRequest) (result no
 		_ = must(t.rows.Reset(ctx, skipped))
 	}
 	slices.SortFunc(result.Messages, func(a, b node.Ready) int {
-		return cmp.Or(t.dueOf(&a).Compare(t.dueOf(&b)), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+		return cmp.Or(t.dueOf(&a).Compare(t.dueOf(&b)), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 	return result
 }
@@ -309,13 +309,13 @@ func (t *truth) skipsAny(messages []node.Ready) bool {
 }
 
 func (t *truth) dueOf(m *node.Ready) time.Time {
-	return t.due[node.MessageID{ID: m.ID, Topic: m.Topic}]
+	return t.due[node.MessageID{ID: m.ID, Lane: m.Lane}]
 }
 
 // skips reports whether a claim goes past a message.
 func (t *truth) skips(m *node.Ready) bool {
 	if t.muted {
-		return !slices.Contains(t.only, node.MessageID{ID: m.ID, Topic: m.Topic})
+		return !slices.Contains(t.only, node.MessageID{ID: m.ID, Lane: m.Lane})
 	}
 	return t.server.locked(&m.Message)
 }
@@ -327,7 +327,7 @@ func (t *truth) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	for i, ref := range refs {
 		if deleted[i] {
 			t.changes++
-			id := node.MessageID{ID: ref.ID, Topic: ref.Topic}
+			id := node.MessageID{ID: ref.ID, Lane: ref.Lane}
 			delete(t.stored, id)
 			delete(t.due, id)
 			t.tell(func() { recorder.deleted(caller, ref) })
@@ -348,7 +348,7 @@ func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 	for i, release := range releases {
 		if reset[i] {
 			t.changes++
-			id := node.MessageID{ID: release.ID, Topic: release.Topic}
+			id := node.MessageID{ID: release.ID, Lane: release.Lane}
 			t.stored[id] = node.Claim{Ref: release.Ref}
 			if !release.Due.IsZero() {
 				t.due[id] = release.Due
@@ -362,7 +362,7 @@ func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 // claims returns what is in the store, in the order of ids and topics.
 func (t *truth) claims() []node.Claim {
 	return slices.SortedFunc(maps.Values(t.stored), func(a, b node.Claim) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 }
 

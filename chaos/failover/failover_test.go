@@ -139,7 +139,7 @@ func messages(name string, n int) []node.Message {
 	list := make([]node.Message, n)
 	for i := range list {
 		list[i] = node.Message{
-			ID: fmt.Sprint(name, i), Topic: "output", Incarnation: uuid.New(),
+			ID: fmt.Sprint(name, i), Lane: "output", Incarnation: uuid.New(),
 			Deadline: time.Now(), Value: []byte(name),
 		}
 	}

@@ -123,7 +123,7 @@ func benchmarkMillion(b *testing.B) {
 	s := newService(b)
 	node := s.start(b)
 	s.until(b, func(int) bool { return true })
-	s.execute(b, `INSERT INTO messages (id, topic, incarnation, deadline, due_at, message_size, message_headers,
+	s.execute(b, `INSERT INTO messages (id, lane, incarnation, deadline, due_at, message_size, message_headers,
 	    message_key, message_value)
 	  SELECT 'w-' || i, '`+s.output+`', gen_random_uuid(), now() + interval '1 day' + i * interval '1 ms',
 	    now() + interval '1 day' + i * interval '1 ms', 200, '[]', NULL, convert_to(repeat('v', 200), 'UTF8')

@@ -22,11 +22,12 @@ COMMENT ON COLUMN store.timeline IS
   'The timeline that the server was on when the lineage began; on another one it may have lost what was committed.';
 COMMENT ON COLUMN store.gate IS 'When the claims from before the lineage have expired.';
 
--- This comes first, because the table and its indexes are written anew below. A database that a deployment has used adopts what its consumer group has committed. One that is made by this very run
--- must not: if its group has commits, then the database that belonged to them is lost, and a node has to refuse to start
--- rather than pass over all that Kafka still has. Two things tell them apart. The index of the ids has grown beyond its
--- first page, which it never gives back, so it has had rows, even if all of them have fired. Or version 1 has not been
--- applied just now: that deployment may never have had to store anything, because all it got was due already.
+-- This comes first, because the table and its indexes are written anew below. A database that a deployment has used
+-- adopts what its consumer group has committed. One that is made by this very run must not: if its group has commits,
+-- then the database that belonged to them is lost, and a node has to refuse to start rather than pass over all that Kafka
+-- still has. Two things tell them apart. The index of the ids has grown beyond its first page, which it never gives
+-- back, so it has had rows, even if all of them have fired. Or version 1 has not been applied just now: that deployment
+-- may never have had to store anything, because all it got was due already.
 INSERT INTO store (adopting, timeline)
 SELECT
   EXISTS (SELECT FROM hanger)
@@ -41,6 +42,7 @@ SELECT
 -- attempts nor write down when its claims expire, fails at its next statement and leaves. hanger_pkey and the checks
 -- follow. Stop the nodes first all the same: until then a claim of theirs may be published twice.
 ALTER TABLE hanger RENAME TO messages;
+ALTER TABLE messages RENAME COLUMN topic TO lane;
 ALTER TABLE messages RENAME CONSTRAINT hanger_pkey TO messages_pkey;
 ALTER TABLE messages RENAME CONSTRAINT hanger_instants_are_finite TO messages_instants_are_finite;
 DROP INDEX hanger_waiting;
@@ -65,6 +67,9 @@ ALTER TABLE messages
 ALTER TABLE messages
   ADD COLUMN source_topic text COLLATE "C", ADD COLUMN source_partition integer, ADD COLUMN source_offset bigint;
 
+COMMENT ON COLUMN messages.id IS
+  'The application''s name for the message, unique for its lane while the row exists.';
+COMMENT ON COLUMN messages.lane IS 'Where the message comes out: an output topic.';
 COMMENT ON COLUMN messages.source_topic IS
   'The record that the message was submitted by, for people who look for it; null if it is not known.';
 COMMENT ON COLUMN messages.expires_at IS
@@ -73,7 +78,7 @@ COMMENT ON COLUMN messages.attempts IS 'How many claims on this incarnation may 
 
 -- What falls due next on each lane. Its order is exactly the one that messages are claimed in, so that a claim reads
 -- as many rows as it takes, also when a hundred thousand fall due at one instant.
-CREATE INDEX messages_waiting ON messages (topic, due_at, id) WHERE readied_at IS NULL;
+CREATE INDEX messages_waiting ON messages (lane, due_at, id) WHERE readied_at IS NULL;
 
 -- Which claims expire first.
 CREATE INDEX messages_claimed ON messages (expires_at) WHERE readied_at IS NOT NULL;

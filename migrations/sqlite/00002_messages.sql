@@ -6,9 +6,9 @@
 -- One row for every message that waits or is ready. Instants are microseconds since 1970-01-01T00:00:00Z; to read one,
 -- write datetime(due_at / 1000000, 'unixepoch').
 CREATE TABLE messages (
-  -- The application's name for the message, and the topic that it fires on. Compared byte by byte.
+  -- The application's name for the message, and the lane on which it comes out: an output topic. Compared byte by byte.
   id TEXT NOT NULL,
-  topic TEXT NOT NULL,
+  lane TEXT NOT NULL,
 
   -- Sixteen bytes that tell this message from every other of the same id before or after it.
   incarnation BLOB NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE messages (
   message_value BLOB,
   message_headers TEXT NOT NULL,
 
-  PRIMARY KEY (id, topic),
+  PRIMARY KEY (id, lane),
   CONSTRAINT messages_claim_is_whole
     CHECK ((readied_at IS NULL) = (readied_by IS NULL) AND (readied_at IS NULL) = (expires_at IS NULL))
 ) STRICT;
@@ -39,7 +39,7 @@ CREATE TABLE messages (
 -- What is claimed was so by a process that has ended, or it would hold this file: such claims have expired. They count
 -- as attempts, and so does what falls due within a minute, because it may have been claimed and given back: nobody knows
 -- whether it was published.
-INSERT INTO messages (id, topic, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
     message_key, message_value, message_headers)
   SELECT id, topic, incarnation, deadline, due_at, readied_at, readied_by, readied_at,
     readied_at IS NOT NULL OR due_at <= (unixepoch() + 60) * 1000000,
@@ -47,10 +47,10 @@ INSERT INTO messages (id, topic, incarnation, deadline, due_at, readied_at, read
   FROM hanger;
 
 -- The waiting messages of each lane in the order in which they are claimed.
-CREATE INDEX messages_waiting ON messages (topic, due_at, id) WHERE readied_at IS NULL;
+CREATE INDEX messages_waiting ON messages (lane, due_at, id) WHERE readied_at IS NULL;
 
 -- The ready messages in the order in which their claims expire.
-CREATE INDEX messages_claimed ON messages (expires_at, id, topic) WHERE readied_at IS NOT NULL;
+CREATE INDEX messages_claimed ON messages (expires_at, id, lane) WHERE readied_at IS NOT NULL;
 
 -- How far each partition of the input topics has been taken in. A topic that was made anew has another topic_id; the
 -- name is for people.

@@ -269,10 +269,10 @@ func (r *Reporter) deadLettered(e node.DeadLettered) {
 	r.counts.deadLettered += int64(len(e.Messages))
 	for i := range e.Messages {
 		m := &e.Messages[i]
-		if !r.deadLetters[m.Topic] && r.burst("dead-lettered", m.Topic, slog.LevelError,
+		if !r.deadLetters[m.Lane] && r.burst("dead-lettered", m.Lane, slog.LevelError,
 			"more messages went to the dead-letter topic, because Kafka rejects them") {
 			r.log.Error("a message went to the dead-letter topic, because Kafka rejects it",
-				slog.String("id", m.ID), slog.String("topic", m.Topic), slog.Time("deadline", m.Deadline))
+				slog.String("id", m.ID), slog.String("topic", m.Lane), slog.Time("deadline", m.Deadline))
 		}
 	}
 }
@@ -283,7 +283,7 @@ func (r *Reporter) unpublished(e node.Unpublished) {
 	r.counts.unpublished += int64(len(e.Messages))
 	topics := map[string]int{}
 	for _, m := range e.Messages {
-		topics[m.Topic]++
+		topics[m.Lane]++
 	}
 	level, sentence := slog.LevelWarn, "could not publish messages; they wait in the store"
 	if e.Permanent {

@@ -297,8 +297,8 @@ func TestLeftBehind(t *testing.T) {
 func TestSuspectedIsOneSentenceEach(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
 		j.Observe(node.Suspected{Claims: []node.Claim{
-			{Ref: node.Ref{ID: "a", Topic: "out"}, ReadiedBy: nodeID},
-			{Ref: node.Ref{ID: "b", Topic: "out"}, ReadiedBy: otherID},
+			{Ref: node.Ref{ID: "a", Lane: "out"}, ReadiedBy: nodeID},
+			{Ref: node.Ref{ID: "b", Lane: "out"}, ReadiedBy: otherID},
 		}})
 		j.expect(t,
 			`level=WARN msg="suspected failure of `+nodeID.String()+` for message a"`,
@@ -310,8 +310,8 @@ func TestDeadLetteredIsOneLineEach(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
 		deadline := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
 		j.Observe(node.DeadLettered{Messages: []node.Message{
-			{ID: "a", Topic: "out", Deadline: deadline, Value: []byte("VALUE")},
-			{ID: "copy of a rejected record, which had its line", Topic: "dead"},
+			{ID: "a", Lane: "out", Deadline: deadline, Value: []byte("VALUE")},
+			{ID: "copy of a rejected record, which had its line", Lane: "dead"},
 		}})
 		j.expect(t, `level=ERROR msg="a message went to the dead-letter topic, because Kafka rejects it" `+
 			`id=a topic=out deadline=2030-01-02T03:04:05.000Z`)
@@ -321,7 +321,7 @@ func TestDeadLetteredIsOneLineEach(t *testing.T) {
 // TestUnpublishedIsAddedUp lets the same messages fail every second for a minute and a half.
 func TestUnpublishedIsAddedUp(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
-		messages := []node.Message{{ID: "1", Topic: "b"}, {ID: "2", Topic: "a"}, {ID: "3", Topic: "b"}}
+		messages := []node.Message{{ID: "1", Lane: "b"}, {ID: "2", Lane: "a"}, {ID: "3", Lane: "b"}}
 		for range 90 {
 			j.Observe(node.Unpublished{Messages: messages, Err: errors.New("no"), Permanent: true})
 			pass(time.Second)
@@ -389,14 +389,14 @@ func TestDailyBusinessIsQuiet(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
 		report(t, level, func(t *testing.T, j *journal) {
 			m := node.Message{
-				ID: "id", Topic: "out", Key: []byte("PAYLOAD"), Value: []byte("PAYLOAD"),
+				ID: "id", Lane: "out", Key: []byte("PAYLOAD"), Value: []byte("PAYLOAD"),
 				Headers: []node.Header{{Name: "PAYLOAD", Value: []byte("PAYLOAD")}},
 			}
 			for _, event := range []node.Event{
 				node.Polled{Records: 3},
 				node.Committed{Places: make([]node.Place, 3)},
 				node.Enqueued{Messages: []node.Message{m}},
-				node.Ignored{IDs: []node.MessageID{{ID: "id", Topic: "out"}}},
+				node.Ignored{IDs: []node.MessageID{{ID: "id", Lane: "out"}}},
 				node.Claimed{Messages: []node.Ready{{Message: m}}},
 				node.Fired{Messages: []node.Message{m}, At: time.Now()},
 				node.Deleted{Refs: []node.Ref{m.Ref()}},
@@ -418,7 +418,7 @@ func TestDailyBusinessIsQuiet(t *testing.T) {
 func TestReporterKeepsNothing(t *testing.T) {
 	report(t, slog.LevelDebug, func(t *testing.T, j *journal) {
 		kept := func() weak.Pointer[node.Message] {
-			m := []node.Message{{ID: "1", Topic: "out", Value: make([]byte, 1<<20)}}
+			m := []node.Message{{ID: "1", Lane: "out", Value: make([]byte, 1<<20)}}
 			claims := []node.Claim{{Ref: m[0].Ref()}}
 			for _, event := range []node.Event{
 				node.Unpublished{Messages: m, Err: io.EOF},
@@ -448,7 +448,7 @@ func TestSummary(t *testing.T) {
 			node.Fired{Messages: make([]node.Message, 7)},
 			node.Ignored{IDs: make([]node.MessageID, 6)},
 			node.Rejected{},
-			node.DeadLettered{Messages: []node.Message{{Topic: "dead"}}},
+			node.DeadLettered{Messages: []node.Message{{Lane: "dead"}}},
 			node.Unpublished{Messages: make([]node.Message, 5), Err: io.EOF},
 			node.Suspected{Claims: make([]node.Claim, 4)},
 			node.Abandoned{Claims: make([]node.Claim, 3)},

@@ -163,9 +163,9 @@ func (s deleteIfClaimed) Delete(ctx context.Context, refs []node.Ref) ([]bool, e
 			}
 			// The first three arguments are those of a delete as it should be.
 			tag, err := conn.Exec(ctx, `
-DELETE FROM messages WHERE (id, topic, incarnation, readied_by, readied_at) IN (
+DELETE FROM messages WHERE (id, lane, incarnation, readied_by, readied_at) IN (
   SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::timestamptz[])
-)`, []string{ref.ID}, []string{ref.Topic}, [][16]byte{ref.Incarnation}, [][16]byte{claim.ReadiedBy},
+)`, []string{ref.ID}, []string{ref.Lane}, [][16]byte{ref.Incarnation}, [][16]byte{claim.ReadiedBy},
 				[]time.Time{claim.ReadiedAt})
 			if err != nil {
 				return nil, err
@@ -199,13 +199,13 @@ func (expiredInverted) Expired(ctx context.Context, limit int) ([]node.Claim, er
 	}
 	defer conn.Close(ctx) //nolint:errcheck // nothing is left to be said
 	rows, err := conn.Query(ctx, `
-SELECT id, topic, incarnation, readied_at, readied_by, expires_at FROM messages
+SELECT id, lane, incarnation, readied_at, readied_by, expires_at FROM messages
 WHERE readied_at IS NOT NULL AND expires_at > clock_timestamp() LIMIT $1`, limit)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c node.Claim, err error) {
-		err = row.Scan(&c.ID, &c.Topic, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
+		err = row.Scan(&c.ID, &c.Lane, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
 		return c, err
 	})
 }

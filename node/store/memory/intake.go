@@ -190,7 +190,7 @@ func (s *Store) take(item *node.Item, request node.TakeRequest, now time.Time, c
 	if item.Action == node.Pass {
 		return node.Passed
 	}
-	key := node.MessageID{ID: item.ID, Topic: item.Topic}
+	key := node.MessageID{ID: item.ID, Lane: item.Lane}
 	if r := s.rows[key]; r != nil {
 		if r.Incarnation == item.Incarnation {
 			return node.Scheduled
@@ -216,7 +216,7 @@ func (s *Store) complete(request node.TakeRequest, results []node.ItemResult) {
 		if item.Action != node.Schedule || result.Outcome != node.Skipped && result.Outcome != node.Scheduled {
 			continue
 		}
-		r := s.rows[node.MessageID{ID: item.ID, Topic: item.Topic}]
+		r := s.rows[node.MessageID{ID: item.ID, Lane: item.Lane}]
 		if r == nil || r.Incarnation != item.Incarnation {
 			continue
 		}

@@ -32,7 +32,7 @@ type Store struct {
 
 	// waiting has a list for each lane on which a message waits: by due time, then id.
 	waiting map[string]*ordered
-	ready   ordered // by the instant from which the claim is expired, id, topic
+	ready   ordered // by the instant from which the claim is expired, id, lane
 
 	intake intake
 
@@ -135,7 +135,7 @@ func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 
 	deleted := make([]bool, len(refs))
 	for i, ref := range refs {
-		key := node.MessageID{ID: ref.ID, Topic: ref.Topic}
+		key := node.MessageID{ID: ref.ID, Lane: ref.Lane}
 		r := s.rows[key]
 		if r == nil || r.Incarnation != ref.Incarnation {
 			continue
@@ -147,7 +147,7 @@ func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return deleted, nil
 }
 
-// Expired implements node.Store. Claims that expire together are in the order of their ids, then topics.
+// Expired implements node.Store. Claims that expire together are in the order of their ids, then lanes.
 func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 
 	reset := make([]bool, len(releases))
 	for i, release := range releases {
-		r := s.rows[node.MessageID{ID: release.ID, Topic: release.Topic}]
+		r := s.rows[node.MessageID{ID: release.ID, Lane: release.Lane}]
 		if r == nil || !r.ready || r.Ref() != release.Ref ||
 			!r.ReadiedAt.Equal(instant(release.ReadiedAt)) || r.ReadiedBy != release.ReadiedBy {
 			continue
@@ -202,7 +202,7 @@ func (s *Store) Len() int {
 	return len(s.rows)
 }
 
-// Dump returns a copy of all rows in the order of their ids, then topics.
+// Dump returns a copy of all rows in the order of their ids, then lanes.
 func (s *Store) Dump() []Row {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *Store) Dump() []Row {
 		rows = append(rows, dumped)
 	}
 	slices.SortFunc(rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 	return rows
 }
@@ -225,10 +225,10 @@ func (s *Store) add(r *row) {
 		s.ready.add(r)
 		return
 	}
-	lane := s.waiting[r.Topic]
+	lane := s.waiting[r.Lane]
 	if lane == nil {
 		lane = &ordered{compare: compareDue}
-		s.waiting[r.Topic] = lane
+		s.waiting[r.Lane] = lane
 	}
 	lane.add(r)
 }
@@ -239,10 +239,10 @@ func (s *Store) remove(r *row) {
 		s.ready.remove(r)
 		return
 	}
-	lane := s.waiting[r.Topic]
+	lane := s.waiting[r.Lane]
 	lane.remove(r)
 	if len(lane.chunks) == 0 {
-		delete(s.waiting, r.Topic)
+		delete(s.waiting, r.Lane)
 	}
 }
 

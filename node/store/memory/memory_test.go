@@ -86,7 +86,7 @@ func TestOrder(t *testing.T) {
 			m := message(next, now.Add(time.Duration(random.IntN(50))*time.Second))
 			m.Value = make([]byte, random.IntN(20))
 			list = append(list, m)
-			stored[node.MessageID{ID: m.ID, Topic: m.Topic}] = m.Ref()
+			stored[node.MessageID{ID: m.ID, Lane: m.Lane}] = m.Ref()
 		}
 		in.take(t, owner, hold(), func() bool { return random.IntN(4) == 0 }, list...)
 	}
@@ -136,7 +136,7 @@ func TestOrder(t *testing.T) {
 			}
 			must(store.Delete(t.Context(), gone))(t)
 			for _, ref := range gone {
-				delete(stored, node.MessageID{ID: ref.ID, Topic: ref.Topic})
+				delete(stored, node.MessageID{ID: ref.ID, Lane: ref.Lane})
 			}
 		}
 		if store.Len() != len(stored) {
@@ -254,19 +254,19 @@ func TestRestore(t *testing.T) {
 func dueRows(rows []memory.Row, request node.ClaimRequest) []node.Ref {
 	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b memory.Row) int {
-		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 	var due []node.Ref
 	number, size := map[string]int{}, map[string]int{}
 	for _, r := range rows {
-		at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == r.Topic })
+		at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == r.Lane })
 		if r.ReadiedBy != uuid.Nil || r.Due.After(request.Until) || at < 0 ||
-			number[r.Topic] == request.Lanes[at].Limit || size[r.Topic] >= request.Lanes[at].Bytes {
+			number[r.Lane] == request.Lanes[at].Limit || size[r.Lane] >= request.Lanes[at].Bytes {
 			continue
 		}
 		due = append(due, r.Ref())
-		number[r.Topic]++
-		size[r.Topic] += r.Size()
+		number[r.Lane]++
+		size[r.Lane] += r.Size()
 	}
 	return due
 }
@@ -282,7 +282,7 @@ func expiredRows(rows []memory.Row, now time.Time, limit int) []node.Claim {
 		}
 	}
 	slices.SortFunc(expired, func(a, b node.Claim) int {
-		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 	return expired[:min(len(expired), limit)]
 }
@@ -303,11 +303,11 @@ func refs(messages []node.Ready) []node.Ref {
 	return list
 }
 
-// message returns the n-th message. Ids come in no particular order, and each is used on two topics.
+// message returns the n-th message. Ids come in no particular order, and each is used on two lanes.
 func message(n int, deadline time.Time) node.Message {
 	m := node.Message{
 		ID:       fmt.Sprintf("id-%d", n/2*7919%10007),
-		Topic:    fmt.Sprintf("topic-%d", n%2),
+		Lane:     fmt.Sprintf("topic-%d", n%2),
 		Deadline: deadline,
 	}
 	binary.BigEndian.PutUint64(m.Incarnation[:], uint64(n))
@@ -344,7 +344,7 @@ func benchmarkCycle(b *testing.B, waiting int) {
 		for i := range list {
 			next++
 			m := message(next, start.Add(later+time.Duration(random.Int64N(int64(time.Hour)))))
-			m.ID, m.Topic = fmt.Sprint(next), "topic"
+			m.ID, m.Lane = fmt.Sprint(next), "topic"
 			m.Value = make([]byte, 200)
 			list[i] = m
 		}

@@ -36,7 +36,7 @@ func compareExpires(a, b *row) int {
 }
 
 func compareNames(a, b *row) int {
-	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 }
 
 // add puts r, which must not be in the list, in its place.

@@ -38,7 +38,7 @@ func (s *Store) Restore(to Snapshot) {
 	s.ready = ordered{compare: compareExpires}
 	for i := range to.rows {
 		r := to.rows[i]
-		s.rows[node.MessageID{ID: r.ID, Topic: r.Topic}] = &r
+		s.rows[node.MessageID{ID: r.ID, Lane: r.Lane}] = &r
 		s.add(&r)
 	}
 	s.intake = to.intake.copy()

@@ -39,7 +39,7 @@ func newBench(b *testing.B, options postgres.Options, changes string) *postgres.
 	}
 	if *backlog > 0 {
 		exec(b, address, fmt.Sprintf(`
-INSERT INTO messages (id, topic, incarnation, deadline, due_at,
+INSERT INTO messages (id, lane, incarnation, deadline, due_at,
   message_size, message_headers, message_key, message_value)
 SELECT gen_random_uuid(), 'output', gen_random_uuid(), due, due, %[1]d, '[{"trace": "0123456789abcdef"}]', 'key',
   convert_to(repeat('x', %[1]d), 'UTF8')
@@ -56,7 +56,7 @@ func newBatch(n int, value []byte) []node.Message {
 	list := make([]node.Message, n)
 	for i := range list {
 		list[i] = node.Message{
-			ID: uuid.NewString(), Topic: "output", Incarnation: uuid.New(), Deadline: time.Now(),
+			ID: uuid.NewString(), Lane: "output", Incarnation: uuid.New(), Deadline: time.Now(),
 			Origin: node.Origin{Topic: "input", Partition: 7, Offset: int64(i)},
 			Key:    []byte("key of it"), Value: value,
 			Headers: []node.Header{{Name: "trace", Value: []byte("0123456789abcdef")}},
@@ -168,8 +168,8 @@ func BenchmarkLayouts(b *testing.B) {
 	for _, layout := range []struct{ name, changes string }{
 		{"as it is", ""},
 		{"shorter index", `DROP INDEX messages_waiting;
-CREATE INDEX messages_waiting ON messages (topic, due_at) WHERE readied_at IS NULL`},
-		{"updates in place", drop + `CREATE INDEX messages_waiting ON messages (topic, due_at, id);
+CREATE INDEX messages_waiting ON messages (lane, due_at) WHERE readied_at IS NULL`},
+		{"updates in place", drop + `CREATE INDEX messages_waiting ON messages (lane, due_at, id);
 ALTER TABLE messages SET (fillfactor = 50)`},
 		{"fillfactor 85", "ALTER TABLE messages SET (fillfactor = 85)"},
 		{"without checks", `ALTER TABLE messages DROP CONSTRAINT messages_instants_are_finite;
@@ -190,7 +190,7 @@ func BenchmarkTies(b *testing.B) {
 	for _, layout := range []struct{ name, changes string }{
 		{"as it is", ""},
 		{"shorter index", `DROP INDEX messages_waiting;
-CREATE INDEX messages_waiting ON messages (topic, due_at) WHERE readied_at IS NULL`},
+CREATE INDEX messages_waiting ON messages (lane, due_at) WHERE readied_at IS NULL`},
 	} {
 		b.Run(layout.name, func(b *testing.B) {
 			s := newBench(b, postgres.Options{}, layout.changes)

@@ -25,14 +25,14 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		return node.ClaimResult{}, fmt.Errorf("claim messages: %w", err)
 	}
 	slices.SortFunc(c.rows, func(a, b claimedRow) int {
-		return cmp.Or(a.due.Compare(b.due), strings.Compare(a.ID, b.ID), strings.Compare(a.Topic, b.Topic))
+		return cmp.Or(a.due.Compare(b.due), strings.Compare(a.ID, b.ID), strings.Compare(a.Lane, b.Lane))
 	})
 	result := node.ClaimResult{State: c.state}
 	for i := range c.rows {
 		if r := &c.rows[i]; r.unreadable == nil {
 			result.Messages = append(result.Messages, r.Ready)
 		} else {
-			s.report(fmt.Errorf("read message %q for topic %s: %w", r.ID, r.Topic, r.unreadable))
+			s.report(fmt.Errorf("read message %q for lane %s: %w", r.ID, r.Lane, r.unreadable))
 		}
 	}
 	return result, nil
@@ -189,8 +189,8 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	for i := range c.rows[kept:] {
 		r := &c.rows[kept+i]
 		place := marks.Place{Due: r.due, ID: r.ID}
-		if first, found := firsts[r.Topic]; !found || place.Before(first) {
-			firsts[r.Topic] = place
+		if first, found := firsts[r.Lane]; !found || place.Before(first) {
+			firsts[r.Lane] = place
 		}
 	}
 	return firsts, err
@@ -204,7 +204,7 @@ func (c *claim) left(lane string) (limit, bytes int64) {
 		}
 	}
 	for i := range c.rows {
-		if r := &c.rows[i]; r.Topic == lane {
+		if r := &c.rows[i]; r.Lane == lane {
 			limit, bytes = limit-1, bytes-int64(r.Size())
 		}
 	}
@@ -217,7 +217,7 @@ func (c *claim) read(rows pgx.Rows) error {
 	var topic pgtype.Text
 	var partition pgtype.Int4
 	var offset pgtype.Int8
-	err := rows.Scan(&r.ID, &r.Topic, &r.Incarnation, &r.Deadline, &r.due, &r.Claim.ReadiedAt, &r.Claim.Expires,
+	err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.due, &r.Claim.ReadiedAt, &r.Claim.Expires,
 		&r.Attempts, &topic, &partition, &offset, &text, &r.Key, &r.Value)
 	if err != nil {
 		return err

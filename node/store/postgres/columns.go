@@ -42,7 +42,7 @@ func newColumns(n int) *columns {
 func (c *columns) add(m *node.Message, claimed bool) {
 	known := m.Origin != node.Origin{}
 	c.ids = append(c.ids, m.ID)
-	c.topics = append(c.topics, m.Topic)
+	c.topics = append(c.topics, m.Lane)
 	c.incarnations = append(c.incarnations, uuidOf(m.Incarnation))
 	c.deadlines = append(c.deadlines, m.Deadline)
 	c.claimed = append(c.claimed, claimed)
@@ -128,11 +128,11 @@ func newNames(n int) *names {
 
 // add takes in a ref, unless the table can have no such row, and returns whether it did.
 func (n *names) add(place int, ref node.Ref) bool {
-	if !isStorable(node.MessageID{ID: ref.ID, Topic: ref.Topic}) {
+	if !isStorable(node.MessageID{ID: ref.ID, Lane: ref.Lane}) {
 		return false
 	}
 	n.ids = append(n.ids, ref.ID)
-	n.topics = append(n.topics, ref.Topic)
+	n.topics = append(n.topics, ref.Lane)
 	n.incarnations = append(n.incarnations, uuidOf(ref.Incarnation))
 	n.places[ref] = place
 	return true
@@ -140,7 +140,7 @@ func (n *names) add(place int, ref node.Ref) bool {
 
 // isStorable reports whether the server can read a name. Statements are not asked for others: they would fail instead
 // of finding nothing.
-func isStorable(id node.MessageID) bool { return isText(id.ID) && isText(id.Topic) }
+func isStorable(id node.MessageID) bool { return isText(id.ID) && isText(id.Lane) }
 
 func isText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 

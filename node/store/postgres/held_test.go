@@ -80,7 +80,7 @@ func (h *held) kill(n int, end time.Time) {
 		from := end.Add(-time.Hour + time.Duration(at)*step)
 		rows := min(batch, n-at)
 		h.exec(`
-INSERT INTO messages (id, topic, incarnation, deadline, due_at,
+INSERT INTO messages (id, lane, incarnation, deadline, due_at,
   message_size, message_headers, message_key, message_value)
 SELECT to_char(due, 'YYYY-MM-DD HH24:MI:SS.US') || i, 'output', gen_random_uuid(), due, due, 100, '[]', 'key',
   convert_to(repeat('x', 100), 'UTF8')
@@ -89,7 +89,7 @@ FROM (SELECT i, $1::timestamptz + i * $2::interval AS due FROM generate_series(0
 		h.exec(`
 UPDATE messages SET readied_at = clock_timestamp(), readied_by = gen_random_uuid(), attempts = 1,
   expires_at = due_at + interval '5 s' WHERE ctid = ANY (ARRAY(
-  SELECT ctid FROM messages WHERE topic = 'output' AND readied_at IS NULL AND due_at >= $1 ORDER BY due_at))`, from)
+  SELECT ctid FROM messages WHERE lane = 'output' AND readied_at IS NULL AND due_at >= $1 ORDER BY due_at))`, from)
 		killed := h.exec(`DELETE FROM messages WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM messages WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz))`, from)
 		if killed != rows {
@@ -137,12 +137,12 @@ func (h *held) cycles(b *testing.B, batches int, back time.Duration) {
 		var ids []string
 		timed("insert", func() {
 			h.exec(`
-INSERT INTO messages (id, topic, incarnation, deadline, due_at,
+INSERT INTO messages (id, lane, incarnation, deadline, due_at,
   message_size, message_headers, message_key, message_value)
 SELECT gen_random_uuid(), 'output', gen_random_uuid(), due, due, 100, '[]', 'key',
   convert_to(repeat('x', 100), 'UTF8')
 FROM (SELECT $1::timestamptz + i * interval '1 us' AS due FROM generate_series(1, $2::integer) AS i) AS s
-ON CONFLICT (id, topic) DO NOTHING`, now, batch)
+ON CONFLICT (id, lane) DO NOTHING`, now, batch)
 		})
 		timed("claim", func() { ids = h.claim(batch, mark, now.Add(time.Minute)) })
 		if len(ids) != batch {

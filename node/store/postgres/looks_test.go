@@ -39,7 +39,7 @@ func (l *lane) take(n int, ago time.Duration) {
 	for i := range n {
 		request.Items = append(request.Items, node.Item{
 			Offset: l.place.Offset, Action: node.Schedule, Message: node.Message{
-				ID: fmt.Sprint("m", l.place.Offset), Topic: "out", Incarnation: uuid.New(),
+				ID: fmt.Sprint("m", l.place.Offset), Lane: "out", Incarnation: uuid.New(),
 				Deadline: l.now.Add(time.Duration(i)*time.Second - ago),
 			},
 		})

@@ -19,7 +19,7 @@ func TestMarksPassNothingOver(t *testing.T) {
 	for lane := range lanes {
 		names = append(names, fmt.Sprint("lane-", lane))
 		for i, m := range messages(each) {
-			m.Topic = names[lane]
+			m.Lane = names[lane]
 			// From an hour ago up to now, many of them within the seconds before the mark.
 			m.Deadline = time.Now().Add(-time.Hour / time.Duration(1+i*i))
 			list = append(list, m)
@@ -44,12 +44,12 @@ func TestMarksPassNothingOver(t *testing.T) {
 		}
 		count := map[string]int{}
 		for i, m := range result.Messages {
-			count[m.Topic]++
+			count[m.Lane]++
 			if seen[m.Ref()]++; seen[m.Ref()] > 1 {
 				t.Fatalf("message %q came twice", m.ID)
 			}
-			if count[m.Topic] > 7 || i > 0 && m.Deadline.Before(result.Messages[i-1].Deadline) {
-				t.Fatalf("%d of lane %s were claimed at once, or out of order", count[m.Topic], m.Topic)
+			if count[m.Lane] > 7 || i > 0 && m.Deadline.Before(result.Messages[i-1].Deadline) {
+				t.Fatalf("%d of lane %s were claimed at once, or out of order", count[m.Lane], m.Lane)
 			}
 		}
 		claims, err := s.Expired(t.Context(), 10)
@@ -85,12 +85,12 @@ func TestMarksOnALongLink(t *testing.T) {
 	s := open(t, address, postgres.Options{})
 	m := messages(1)[0]
 	m.Deadline = time.Now().Add(-time.Hour)
-	postgres.UseMarks(s, []string{m.Topic}, time.Now())
+	postgres.UseMarks(s, []string{m.Lane}, time.Now())
 	insert(t, s, []node.Message{m}, false)
 	network.moveAway(far)
 	look := func() (claimed int) {
 		result, err := s.Claim(t.Context(), node.ClaimRequest{
-			Node: owner(), Until: time.Now(), Lanes: []node.Share{{Lane: m.Topic, Limit: 7, Bytes: 1 << 20}},
+			Node: owner(), Until: time.Now(), Lanes: []node.Share{{Lane: m.Lane, Limit: 7, Bytes: 1 << 20}},
 		})
 		if err != nil {
 			t.Fatal(err)

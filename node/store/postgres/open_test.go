@@ -210,17 +210,17 @@ func TestNamesThatCannotBe(t *testing.T) {
 	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
 	claim := insert(t, s, messages(1), true)[0].Claim
 	for _, name := range []node.MessageID{
-		{ID: "a\x00b", Topic: "output"},
-		{ID: "\xff", Topic: "output"},
-		{ID: strings.Repeat("é", 129), Topic: "output"},
-		{ID: "a", Topic: "\x00"},
-		{ID: "a", Topic: strings.Repeat("t", 250)},
+		{ID: "a\x00b", Lane: "output"},
+		{ID: "\xff", Lane: "output"},
+		{ID: strings.Repeat("é", 129), Lane: "output"},
+		{ID: "a", Lane: "\x00"},
+		{ID: "a", Lane: strings.Repeat("t", 250)},
 	} {
 		odd := claim
-		odd.ID, odd.Topic = name.ID, name.Topic
+		odd.ID, odd.Lane = name.ID, name.Lane
 		reset, err1 := s.Reset(t.Context(), []node.Release{{Claim: odd}})
 		deleted, err2 := s.Delete(t.Context(), []node.Ref{odd.Ref, odd.Ref})
-		_, err3 := s.Claim(t.Context(), node.ClaimRequest{Lanes: []node.Share{{Lane: name.Topic, Limit: 1, Bytes: 1}}})
+		_, err3 := s.Claim(t.Context(), node.ClaimRequest{Lanes: []node.Share{{Lane: name.Lane, Limit: 1, Bytes: 1}}})
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatalf("%q: %v", name, err)
 		}

@@ -32,7 +32,7 @@ func messages(n int) []node.Message {
 	list := make([]node.Message, n)
 	for i := range list {
 		list[i] = node.Message{
-			ID: fmt.Sprintf("message-%06d", i), Topic: "output", Incarnation: uuid.New(),
+			ID: fmt.Sprintf("message-%06d", i), Lane: "output", Incarnation: uuid.New(),
 			Deadline: time.Date(2025, 6, 1, 12, 0, 0, i*1000, time.UTC),
 			Key:      []byte("key"), Value: []byte("value"),
 		}

@@ -116,7 +116,7 @@ func TestPlans(t *testing.T) {
 	address := newSchema(t, newDatabase(t))
 	fill := func(rows int) string {
 		return fmt.Sprintf(`
-INSERT INTO messages (id, topic, incarnation, deadline, due_at, readied_at, readied_by, expires_at,
+INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at,
   message_size, message_headers)
 SELECT i::text, 'topic ' || i %% 10, gen_random_uuid(), due, due, ready,
   CASE WHEN ready IS NOT NULL THEN gen_random_uuid() END, ready + interval '5 s', 10, '[]'

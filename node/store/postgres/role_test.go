@@ -49,7 +49,7 @@ func TestRoleWithoutRights(t *testing.T) {
 	}
 	_, err = l.store.Expired(ctx, 10)
 	check("expired", err)
-	missing := node.Ref{ID: "missing", Topic: "out", Incarnation: uuid.New()}
+	missing := node.Ref{ID: "missing", Lane: "out", Incarnation: uuid.New()}
 	_, err = l.store.Delete(ctx, []node.Ref{missing})
 	check("delete", err)
 	claim := node.Claim{Ref: missing, ReadiedAt: l.now, ReadiedBy: uuid.New()}

@@ -123,13 +123,13 @@ func exec(t testing.TB, address, statements string) {
 	}
 }
 
-// dump returns all rows in the order of their ids, then topics.
+// dump returns all rows in the order of their ids, then lanes.
 func dump(t testing.TB, conn *pgx.Conn) []memory.Row {
 	t.Helper()
 	rows, err := conn.Query(context.Background(), `
-SELECT id, topic, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+SELECT id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers::text, message_key, message_value
-FROM messages ORDER BY id, topic`)
+FROM messages ORDER BY id, lane`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ FROM messages ORDER BY id, topic`)
 		var offset pgtype.Int8
 		var size int
 		var text []byte
-		err := rows.Scan(&r.ID, &r.Topic, &r.Incarnation, &r.Deadline, &r.Due, &readiedAt, &readiedBy,
+		err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.Due, &readiedAt, &readiedBy,
 			&expires, &r.Attempts, &topic, &partition, &offset, &size, &text, &r.Key, &r.Value)
 		if err != nil {
 			return r, err
@@ -183,9 +183,9 @@ func begin(t testing.TB, address string) *session {
 // Insert implements storetest.Session.
 func (s *session) Insert(m node.Message) {
 	s.t.Helper()
-	s.exec(`INSERT INTO messages (id, topic, incarnation, deadline, due_at, message_size, message_headers,
+	s.exec(`INSERT INTO messages (id, lane, incarnation, deadline, due_at, message_size, message_headers,
   message_key, message_value) VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8)`,
-		m.ID, m.Topic, m.Incarnation, m.Deadline, m.Size(), string(headers.Encode(m.Headers)), m.Key, m.Value)
+		m.ID, m.Lane, m.Incarnation, m.Deadline, m.Size(), string(headers.Encode(m.Headers)), m.Key, m.Value)
 }
 
 // Move implements storetest.Session.
@@ -207,8 +207,8 @@ ORDER BY turn DESC LIMIT 1`, place.TopicID, place.Number).Scan(&turn)
 // Delete implements storetest.Session.
 func (s *session) Delete(ref node.Ref) {
 	s.t.Helper()
-	s.exec(`DELETE FROM messages WHERE id = $1 AND topic = $2 AND incarnation = $3`,
-		ref.ID, ref.Topic, ref.Incarnation)
+	s.exec(`DELETE FROM messages WHERE id = $1 AND lane = $2 AND incarnation = $3`,
+		ref.ID, ref.Lane, ref.Incarnation)
 }
 
 // Claim implements storetest.Session.
@@ -216,7 +216,7 @@ func (s *session) Claim(ref node.Ref, owner uuid.UUID) {
 	s.t.Helper()
 	s.exec(`UPDATE messages SET
   (readied_at, readied_by, expires_at) = (SELECT now, $4::uuid, now FROM clock_timestamp() AS now)
-WHERE id = $1 AND topic = $2 AND incarnation = $3`, ref.ID, ref.Topic, ref.Incarnation, owner)
+WHERE id = $1 AND lane = $2 AND incarnation = $3`, ref.ID, ref.Lane, ref.Incarnation, owner)
 }
 
 // Waiting implements storetest.Session.

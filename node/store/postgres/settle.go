@@ -48,7 +48,7 @@ func (n *names) execute(ctx context.Context, s *Store, effects []bool, statement
 	err := s.once(ctx, func() { effective = nil }, step{
 		statement: statement, arguments: arguments, read: func(rows pgx.Rows) error {
 			var ref node.Ref
-			err := rows.Scan(&ref.ID, &ref.Topic, &ref.Incarnation)
+			err := rows.Scan(&ref.ID, &ref.Lane, &ref.Incarnation)
 			effective = append(effective, ref)
 			return err
 		},
@@ -104,7 +104,7 @@ func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset [
 	end := 0
 	for ; end < len(releases) && end < batchRows; end++ {
 		r := &releases[end]
-		id := node.MessageID{ID: r.ID, Topic: r.Topic}
+		id := node.MessageID{ID: r.ID, Lane: r.Lane}
 		if seen[id] || seen[r.Incarnation] {
 			break
 		}
@@ -188,7 +188,7 @@ func (s *Store) expiredBetween(ctx context.Context, limit int, from, until time.
 		watch.begin(),
 		step{statement: expiredStatement, arguments: []any{from, until, limit}, read: func(rows pgx.Rows) error {
 			var c node.Claim
-			err := rows.Scan(&c.ID, &c.Topic, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
+			err := rows.Scan(&c.ID, &c.Lane, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
 			c.ReadiedAt, c.Expires = c.ReadiedAt.UTC(), c.Expires.UTC()
 			list = append(list, c)
 			return err

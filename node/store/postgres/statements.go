@@ -2,8 +2,8 @@ package postgres
 
 // The table of messages has three indexes, and each statement enters it through exactly one of them:
 //
-//	messages_pkey     (id, topic)                             take, delete, reset
-//	messages_waiting  (topic, due_at, id) where it waits      claim, look
+//	messages_pkey     (id, lane)                              take, delete, reset
+//	messages_waiting  (lane, due_at, id) where it waits      claim, look
 //	messages_claimed  (expires_at)        where it is claimed expired
 //
 // That no other plan is possible is by construction. Sequential and bitmap scans are switched off. A partial index
@@ -40,10 +40,10 @@ CROSS JOIN LATERAL (
 	// their names.
 	lockMessagesStatement = `
 SELECT u.place, m.incarnation, m.readied_at, m.readied_by, m.expires_at
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, topic, place)
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, lane, place)
 CROSS JOIN LATERAL (
   SELECT incarnation, readied_at, readied_by, expires_at FROM messages
-  WHERE id = u.id AND topic = u.topic FOR UPDATE
+  WHERE id = u.id AND lane = u.lane FOR UPDATE
 ) AS m`
 
 	// stateStatement tells what the store is, and the time.
@@ -55,15 +55,15 @@ FROM store WHERE single`
 	// insertStatement waits for a transaction that is inserting or deleting an id, and fails when that leaves a row:
 	// the take that met it begins anew.
 	insertStatement = `
-INSERT INTO messages (id, topic, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value)
-SELECT u.id, u.topic, u.incarnation, u.deadline, u.deadline,
+SELECT u.id, u.lane, u.incarnation, u.deadline, u.deadline,
   CASE WHEN u.claimed THEN $2::timestamptz END, CASE WHEN u.claimed THEN $1::uuid END,
   CASE WHEN u.claimed THEN $3::timestamptz END, u.claimed::integer,
   u.source_topic, u.source_partition, u.source_offset, u.size, u.headers::jsonb, u.key, u.value
 FROM unnest($4::text[], $5::text[], $6::uuid[], $7::timestamptz[], $8::boolean[],
   $9::text[], $10::integer[], $11::bigint[], $12::integer[], $13::text[], $14::bytea[], $15::bytea[])
-  AS u (id, topic, incarnation, deadline, claimed,
+  AS u (id, lane, incarnation, deadline, claimed,
     source_topic, source_partition, source_offset, size, headers, key, value)`
 
 	// moveStatement adds the row of the next turn, and forgetStatement deletes the one before.
@@ -160,37 +160,37 @@ UPDATE messages SET attempts = attempts + 1, (readied_at, readied_by, expires_at
 WHERE ctid = ANY (ARRAY(
   SELECT sized.place
   FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
-    AS lane (topic, most, bytes, from_due, from_id, until)
+    AS share (lane, most, bytes, from_due, from_id, until)
   CROSS JOIN LATERAL (
     SELECT locked.place, sum(locked.message_size) OVER (
       ORDER BY locked.due_at, locked.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS before
     FROM (
       SELECT ctid AS place, due_at, id, message_size FROM messages
-      WHERE topic = lane.topic AND readied_at IS NULL
-        AND (due_at, id) >= (lane.from_due, lane.from_id) AND due_at <= lane.until
-      ORDER BY topic, due_at, id LIMIT lane.most FOR UPDATE SKIP LOCKED
+      WHERE lane = share.lane AND readied_at IS NULL
+        AND (due_at, id) >= (share.from_due, share.from_id) AND due_at <= share.until
+      ORDER BY lane, due_at, id LIMIT share.most FOR UPDATE SKIP LOCKED
     ) AS locked
   ) AS sized
-  WHERE coalesce(sized.before, 0) < lane.bytes AND (
+  WHERE coalesce(sized.before, 0) < share.bytes AND (
     SELECT gate <= clock_timestamp() AND timeline = ` + currentTimeline + `
       AND NOT EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL)
     FROM store WHERE single
   )
 )) AND readied_by IS NULL
-RETURNING id, topic, incarnation, deadline, due_at, readied_at, expires_at, attempts,
+RETURNING id, lane, incarnation, deadline, due_at, readied_at, expires_at, attempts,
   source_topic, source_partition, source_offset, message_headers::text, message_key, message_value`
 
 	// lookStatement tells for each lane the first row that waits between two due times, whoever has locked it. It sends
 	// no payloads, so that the time it takes is that of wading through dead entries.
 	lookStatement = `
-SELECT lane.place, found.due_at, found.id
+SELECT looked.place, found.due_at, found.id
 FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[])
-  WITH ORDINALITY AS lane (topic, from_due, until, place)
+  WITH ORDINALITY AS looked (lane, from_due, until, place)
 CROSS JOIN LATERAL (
   SELECT due_at, id FROM messages
-  WHERE topic = lane.topic AND readied_at IS NULL AND due_at >= lane.from_due AND due_at <= lane.until
-  ORDER BY topic, due_at, id LIMIT 1
+  WHERE lane = looked.lane AND readied_at IS NULL AND due_at >= looked.from_due AND due_at <= looked.until
+  ORDER BY lane, due_at, id LIMIT 1
 ) AS found`
 
 	// limitStatement gives the statements after it in the transaction a time limit of their own, in milliseconds.
@@ -204,12 +204,12 @@ const (
 	deleteStatement = `
 DELETE FROM messages
 WHERE id = ANY ($1::text[])
-  AND ((id, topic, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
-RETURNING id, topic, incarnation`
+  AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
+RETURNING id, lane, incarnation`
 
 	// expiredStatement reads the clock once, so that the index can be asked for what lies before it.
 	expiredStatement = `
-SELECT id, topic, incarnation, readied_at, readied_by, expires_at FROM messages
+SELECT id, lane, incarnation, readied_at, readied_by, expires_at FROM messages
 WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz
   AND expires_at <= (SELECT least(clock_timestamp(), $2::timestamptz))
 ORDER BY expires_at LIMIT $3::bigint`
@@ -225,8 +225,8 @@ UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL, (du
   FROM (SELECT array_position($3::uuid[], incarnation) AS place) AS own
 )
 WHERE id = ANY ($1::text[])
-  AND ((id, topic, incarnation, readied_at, readied_by) IN (
+  AND ((id, lane, incarnation, readied_at, readied_by) IN (
     SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[], $5::uuid[])
   )) IS TRUE
-RETURNING id, topic, incarnation`
+RETURNING id, lane, incarnation`
 )

@@ -123,14 +123,14 @@ func newTake(request node.TakeRequest) *take {
 	seen := make(map[node.MessageID]bool, len(request.Items))
 	for i := range request.Items {
 		m := &request.Items[i].Message
-		name := node.MessageID{ID: m.ID, Topic: m.Topic}
+		name := node.MessageID{ID: m.ID, Lane: m.Lane}
 		if request.Items[i].Action == node.Schedule && !seen[name] && isStorable(name) {
 			seen[name] = true
 			t.names = append(t.names, name)
 		}
 	}
 	slices.SortFunc(t.names, func(a, b node.MessageID) int {
-		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Topic, b.Topic))
+		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Lane, b.Lane))
 	})
 	return t
 }
@@ -177,7 +177,7 @@ func (t *take) look() []step {
 func (t *take) lock(names []node.MessageID) step {
 	ids, topics := make([]string, len(names)), make([]string, len(names))
 	for i, name := range names {
-		ids[i], topics[i] = name.ID, name.Topic
+		ids[i], topics[i] = name.ID, name.Lane
 	}
 	return step{statement: lockMessagesStatement, arguments: []any{ids, topics}, read: func(rows pgx.Rows) error {
 		var place int
@@ -190,7 +190,7 @@ func (t *take) lock(names []node.MessageID) step {
 		name := names[place-1]
 		if readiedBy.Valid {
 			r.claim = node.Claim{
-				Ref:       node.Ref{ID: name.ID, Topic: name.Topic, Incarnation: r.incarnation},
+				Ref:       node.Ref{ID: name.ID, Lane: name.Lane, Incarnation: r.incarnation},
 				ReadiedAt: readiedAt.Time.UTC(), ReadiedBy: readiedBy.Bytes, Expires: expires.Time.UTC(),
 			}
 		}
@@ -255,7 +255,7 @@ func (t *take) decideItem(i int) node.Outcome {
 	if item.Action == node.Pass {
 		return node.Passed
 	}
-	name := node.MessageID{ID: item.ID, Topic: item.Topic}
+	name := node.MessageID{ID: item.ID, Lane: item.Lane}
 	if r, found := t.rows[name]; found {
 		if r.incarnation == item.Incarnation {
 			return node.Scheduled
@@ -281,7 +281,7 @@ func (t *take) complete() {
 		if item.Action != node.Schedule || result.Outcome != node.Skipped && result.Outcome != node.Scheduled {
 			continue
 		}
-		r, found := t.rows[node.MessageID{ID: item.ID, Topic: item.Topic}]
+		r, found := t.rows[node.MessageID{ID: item.ID, Lane: item.Lane}]
 		if !found || r.incarnation != item.Incarnation {
 			continue
 		}
@@ -296,7 +296,7 @@ func (t *take) complete() {
 func (t *take) write() []step {
 	slices.SortFunc(t.inserts, func(a, b int) int {
 		x, y := &t.request.Items[a].Message, &t.request.Items[b].Message
-		return cmp.Or(strings.Compare(x.ID, y.ID), strings.Compare(x.Topic, y.Topic))
+		return cmp.Or(strings.Compare(x.ID, y.ID), strings.Compare(x.Lane, y.Lane))
 	})
 	var steps []step
 	for rest := t.inserts; len(rest) > 0; {
@@ -320,7 +320,7 @@ func (t *take) insert(items []int) step {
 	c := newColumns(len(items))
 	for _, at := range items {
 		item := &t.request.Items[at]
-		claimed := t.rows[node.MessageID{ID: item.ID, Topic: item.Topic}].claim != node.Claim{}
+		claimed := t.rows[node.MessageID{ID: item.ID, Lane: item.Lane}].claim != node.Claim{}
 		c.add(&item.Message, claimed)
 	}
 	return step{

@@ -84,7 +84,7 @@ func (f *feed) insert(b *testing.B, n int, claim bool) []node.Ref {
 		f.next++
 		random := uuid.New()
 		messages[i] = item{claim: claim, Message: node.Message{
-			ID: random.String(), Topic: "output", Incarnation: random,
+			ID: random.String(), Lane: "output", Incarnation: random,
 			Deadline: time.UnixMicro(int64(f.next*7919%1_000_003) * 1000),
 			Key:      random[:], Value: make([]byte, 500),
 			Headers: []node.Header{

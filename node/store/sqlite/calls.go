@@ -28,7 +28,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 			found = append(found, lane...)
 		}
 		slices.SortFunc(found, func(a, b due) int {
-			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Topic, b.Topic))
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 		})
 		claim := t.use(ctx, t.statements.claim)
 		expires := instant(t.now.Add(request.Hold))
@@ -89,7 +89,7 @@ func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if deleted[i], err = changes(remove, ref.ID, ref.Topic, ref.Incarnation[:]); err != nil {
+			if deleted[i], err = changes(remove, ref.ID, ref.Lane, ref.Incarnation[:]); err != nil {
 				return err
 			}
 		}
@@ -101,7 +101,7 @@ func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return deleted, nil
 }
 
-// Expired implements node.Store. Claims that expire together are in the order of their ids, then topics.
+// Expired implements node.Store. Claims that expire together are in the order of their ids, then lanes.
 func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	var expired []node.Claim
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) (err error) {
@@ -144,7 +144,7 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 				unsent = 1
 			}
 			readiedAt, readiedBy := claimColumns(r.ReadiedAt, r.ReadiedBy)
-			reset[i], err = changes(statement, r.ID, r.Topic, r.Incarnation[:], readiedAt, readiedBy, due, unsent)
+			reset[i], err = changes(statement, r.ID, r.Lane, r.Incarnation[:], readiedAt, readiedBy, due, unsent)
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ func migrate(t testing.TB, db *sql.DB) {
 // message returns a message that is long due.
 func message(id string) node.Message {
 	return node.Message{
-		ID: id, Topic: "output", Incarnation: uuid.New(), Deadline: time.Unix(0, 0).UTC(), Value: []byte(id),
+		ID: id, Lane: "output", Incarnation: uuid.New(), Deadline: time.Unix(0, 0).UTC(), Value: []byte(id),
 	}
 }
 
@@ -111,10 +111,10 @@ func closing(t testing.TB, rows *sql.Rows) {
 // dump reads all rows.
 func dump(t testing.TB, db *sql.DB) []memory.Row {
 	t.Helper()
-	result, err := db.QueryContext(context.Background(), `SELECT id, topic, incarnation, deadline, due_at,
+	result, err := db.QueryContext(context.Background(), `SELECT id, lane, incarnation, deadline, due_at,
 		readied_at, readied_by, expires_at, attempts, message_key, message_key IS NULL,
 		message_value, message_value IS NULL,
-		message_headers FROM messages ORDER BY id, topic`)
+		message_headers FROM messages ORDER BY id, lane`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func dump(t testing.TB, db *sql.DB) []memory.Row {
 		var readiedAt, expires sql.NullInt64
 		var noKey, noValue bool
 		var list []byte
-		if err := result.Scan(&r.ID, &r.Topic, &r.Incarnation, &deadline, &due, &readiedAt, &r.ReadiedBy,
+		if err := result.Scan(&r.ID, &r.Lane, &r.Incarnation, &deadline, &due, &readiedAt, &r.ReadiedBy,
 			&expires, &r.Attempts, &r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
 			t.Fatal(err)
 		}

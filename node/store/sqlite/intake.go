@@ -296,7 +296,7 @@ func (t *transaction) schedule(
 func (t *transaction) stored(ctx context.Context, item *node.Item, owner uuid.UUID) (done node.ItemResult, err error) {
 	var incarnation, readiedBy uuid.UUID
 	var readiedAt, expires sql.NullInt64
-	err = t.row(ctx, t.statements.find, item.ID, item.Topic).Scan(&incarnation, &readiedAt, &readiedBy, &expires)
+	err = t.row(ctx, t.statements.find, item.ID, item.Lane).Scan(&incarnation, &readiedAt, &readiedBy, &expires)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && incarnation != item.Incarnation {
 		return done, nil
 	}

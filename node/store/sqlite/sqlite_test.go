@@ -146,7 +146,7 @@ func TestKill(t *testing.T) {
 	}
 	var confirmed []node.MessageID
 	for lines := bufio.NewScanner(output); lines.Scan(); {
-		confirmed = append(confirmed, node.MessageID{ID: lines.Text(), Topic: "output"})
+		confirmed = append(confirmed, node.MessageID{ID: lines.Text(), Lane: "output"})
 		if len(confirmed) == 20 {
 			checkInUse(t, path)
 		}
@@ -162,7 +162,7 @@ func TestKill(t *testing.T) {
 	store := open(t, path, sqlite.Options{})
 	var stored []node.MessageID
 	for _, row := range dump(t, store.DB()) {
-		stored = append(stored, node.MessageID{ID: row.ID, Topic: row.Topic})
+		stored = append(stored, node.MessageID{ID: row.ID, Lane: row.Lane})
 	}
 	for _, id := range confirmed {
 		if !slices.Contains(stored, id) {

@@ -20,28 +20,28 @@ type statements struct {
 }
 
 // The columns of a message, in the order of messageArguments and scanMessage.
-const messageColumns = `id, topic, incarnation, deadline, message_key, message_value, message_headers`
+const messageColumns = `id, lane, incarnation, deadline, message_key, message_value, message_headers`
 
 const (
 	insertText = `INSERT INTO messages (` + messageColumns + `, due_at, readied_at, readied_by, expires_at, attempts)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?4, ?8, ?9, ?10, ?8 IS NOT NULL) ON CONFLICT (id, topic) DO NOTHING`
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?4, ?8, ?9, ?10, ?8 IS NOT NULL) ON CONFLICT (id, lane) DO NOTHING`
 
-	findText = `SELECT incarnation, readied_at, readied_by, expires_at FROM messages WHERE id = ?1 AND topic = ?2`
+	findText = `SELECT incarnation, readied_at, readied_by, expires_at FROM messages WHERE id = ?1 AND lane = ?2`
 
 	dueText = `SELECT rowid, due_at, attempts, ` + messageColumns + ` FROM messages
-		WHERE readied_at IS NULL AND topic = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3`
+		WHERE readied_at IS NULL AND lane = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3`
 
 	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4, attempts = attempts + 1
 		WHERE rowid = ?1`
 
-	removeText = `DELETE FROM messages WHERE id = ?1 AND topic = ?2 AND incarnation = ?3`
+	removeText = `DELETE FROM messages WHERE id = ?1 AND lane = ?2 AND incarnation = ?3`
 
-	expiredText = `SELECT id, topic, incarnation, readied_at, readied_by, expires_at FROM messages
-		WHERE readied_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at, id, topic LIMIT ?2`
+	expiredText = `SELECT id, lane, incarnation, readied_at, readied_by, expires_at FROM messages
+		WHERE readied_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at, id, lane LIMIT ?2`
 
 	resetText = `UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL,
 			due_at = coalesce(?6, due_at), attempts = max(attempts - ?7, 0)
-		WHERE id = ?1 AND topic = ?2 AND incarnation = ?3 AND readied_at = ?4 AND readied_by = ?5`
+		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND readied_at = ?4 AND readied_by = ?5`
 
 	positionText = `SELECT epoch, next_offset FROM positions WHERE topic_id = ?1 AND partition = ?2`
 
@@ -117,7 +117,7 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 // messageArguments returns the values of messageColumns.
 func messageArguments(m *node.Message) []any {
 	return []any{
-		m.ID, m.Topic, m.Incarnation[:], m.Deadline.UnixMicro(), m.Key, m.Value,
+		m.ID, m.Lane, m.Incarnation[:], m.Deadline.UnixMicro(), m.Key, m.Value,
 		string(headers.Encode(m.Headers)),
 	}
 }
@@ -126,14 +126,14 @@ func messageArguments(m *node.Message) []any {
 func scanMessage(rows *sql.Rows, before ...any) (m node.Message, err error) {
 	var deadline int64
 	var list []byte
-	columns := append(before, &m.ID, &m.Topic, &m.Incarnation, &deadline,
+	columns := append(before, &m.ID, &m.Lane, &m.Incarnation, &deadline,
 		(*nullable)(&m.Key), (*nullable)(&m.Value), &list)
 	if err := rows.Scan(columns...); err != nil {
 		return m, err
 	}
 	m.Deadline = fromColumn(deadline)
 	if m.Headers, err = headers.Decode(list); err != nil {
-		return m, fmt.Errorf("read message %q for topic %q: %w", m.ID, m.Topic, err)
+		return m, fmt.Errorf("read message %q for lane %q: %w", m.ID, m.Lane, err)
 	}
 	return m, nil
 }
@@ -141,7 +141,7 @@ func scanMessage(rows *sql.Rows, before ...any) (m node.Message, err error) {
 // scanClaim reads a row that has the columns of a claim.
 func scanClaim(rows *sql.Rows) (c node.Claim, err error) {
 	var at, expires int64
-	if err := rows.Scan(&c.ID, &c.Topic, &c.Incarnation, &at, &c.ReadiedBy, &expires); err != nil {
+	if err := rows.Scan(&c.ID, &c.Lane, &c.Incarnation, &at, &c.ReadiedBy, &expires); err != nil {
 		return c, err
 	}
 	c.ReadiedAt, c.Expires = fromColumn(at), fromColumn(expires)

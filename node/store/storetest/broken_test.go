@@ -176,9 +176,9 @@ func (b *broken) position(ctx context.Context, place node.Place) (node.Position,
 }
 
 // row returns what is stored under a name.
-func (b *broken) row(id, topic string) (memory.Row, bool) {
+func (b *broken) row(id, lane string) (memory.Row, bool) {
 	for _, row := range b.Dump() {
-		if row.ID == id && row.Topic == topic {
+		if row.ID == id && row.Lane == lane {
 			return row, true
 		}
 	}
@@ -234,7 +234,7 @@ func eachRelease(change func(*node.Release, memory.Row)) func(*storetest.Clock) 
 		b.reset = func(ctx context.Context, releases []node.Release) ([]bool, error) {
 			releases = slices.Clone(releases)
 			for i := range releases {
-				if row, found := b.row(releases[i].ID, releases[i].Topic); found {
+				if row, found := b.row(releases[i].ID, releases[i].Lane); found {
 					change(&releases[i], row)
 				}
 			}

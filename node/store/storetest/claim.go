@@ -13,7 +13,7 @@ import (
 func claimCases() []testCase {
 	return []testCase{
 		{"claim/due time is inclusive", claimUntil},
-		{"claim/ties by id then topic, compared as bytes", claimTies},
+		{"claim/ties by id then lane, compared as bytes", claimTies},
 		{"claim/limit takes the earliest", claimLimit},
 		{"claim/bytes end with the message that reaches them", claimBytes},
 		{"claim/bytes count key, value and headers", claimSizes},
@@ -48,7 +48,7 @@ func claimTies(s *subject) {
 	for _, id := range []string{"A", "B", "Z", "_", "a", "a b", "a-b", "aB", "ab", "b", "z", "é", "ﬀ", "𐍈"} {
 		for _, topic := range []string{"A", "B", "a", "a-", "a.b", "a_b"} {
 			m := s.message(id)
-			m.Topic = topic
+			m.Lane = topic
 			list = append(list, m)
 		}
 	}
@@ -62,7 +62,7 @@ func claimTies(s *subject) {
 	s.insert(last, first)
 	shares := s.unlimited()
 	for i := range shares {
-		shares[i].Limit = 7 // half of the ids of each topic
+		shares[i].Limit = 7 // half of the ids of each lane
 	}
 	s.checkMessages(s.claimWithin(alice(), latest(), shares...),
 		slices.Concat([]node.Message{first}, list[:len(list)/2], []node.Message{last})...)
@@ -210,7 +210,7 @@ func claimResults(s *subject) {
 func (s *subject) on(lane string, n int) []node.Message {
 	list := s.messages(n)
 	for i := range list {
-		list[i].Topic = lane
+		list[i].Lane = lane
 		list[i].Key, list[i].Value = nil, make([]byte, 10)
 	}
 	return list

@@ -63,7 +63,7 @@ func (s *locking) Take(ctx context.Context, request node.TakeRequest) (node.Take
 	}
 	for i := 0; i < len(request.Items); i++ {
 		m := request.Items[i].Message
-		key := node.MessageID{ID: m.ID, Topic: m.Topic}
+		key := node.MessageID{ID: m.ID, Lane: m.Lane}
 		if s.locks[key] != nil {
 			if err := s.await(ctx, key); err != nil {
 				return node.TakeResult{}, err
@@ -89,7 +89,7 @@ func (s *locking) Claim(ctx context.Context, request node.ClaimRequest) (node.Cl
 	}
 	var free []node.Release
 	for _, r := range due.Messages {
-		if s.locks[node.MessageID{ID: r.ID, Topic: r.Topic}] != nil {
+		if s.locks[node.MessageID{ID: r.ID, Lane: r.Lane}] != nil {
 			hidden = append(hidden, r)
 		} else {
 			free = append(free, node.Release{Claim: r.Claim, Unsent: true})
@@ -115,7 +115,7 @@ func (s *locking) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	defer s.mu.Unlock()
 	deleted := make([]bool, len(refs))
 	for i, ref := range refs {
-		if err := s.await(ctx, node.MessageID{ID: ref.ID, Topic: ref.Topic}); err != nil {
+		if err := s.await(ctx, node.MessageID{ID: ref.ID, Lane: ref.Lane}); err != nil {
 			return nil, err
 		}
 		one, err := s.Store.Delete(ctx, refs[i:i+1])
@@ -132,7 +132,7 @@ func (s *locking) Reset(ctx context.Context, releases []node.Release) ([]bool, e
 	defer s.mu.Unlock()
 	reset := make([]bool, len(releases))
 	for i, release := range releases {
-		if err := s.await(ctx, node.MessageID{ID: release.ID, Topic: release.Topic}); err != nil {
+		if err := s.await(ctx, node.MessageID{ID: release.ID, Lane: release.Lane}); err != nil {
 			return nil, err
 		}
 		one, err := s.Store.Reset(ctx, releases[i:i+1])
@@ -211,7 +211,7 @@ func (s *session) Claim(ref node.Ref, owner uuid.UUID) {
 }
 
 func (s *session) do(ref node.Ref, effect func(context.Context) error) {
-	s.lock(node.MessageID{ID: ref.ID, Topic: ref.Topic}, effect)
+	s.lock(node.MessageID{ID: ref.ID, Lane: ref.Lane}, effect)
 }
 
 func (s *session) lock(key any, effect func(context.Context) error) {

@@ -41,10 +41,10 @@ func claimMutants() []mutant {
 					result, err := b.Store.Claim(ctx, all)
 					var kept []node.Ready
 					for i, m := range result.Messages { // gives the earliest back
-						at := slices.IndexFunc(r.Lanes, func(s node.Share) bool { return s.Lane == m.Topic })
+						at := slices.IndexFunc(r.Lanes, func(s node.Share) bool { return s.Lane == m.Lane })
 						later := 0
 						for _, other := range result.Messages[i+1:] {
-							if other.Topic == m.Topic {
+							if other.Lane == m.Lane {
 								later++
 							}
 						}
@@ -91,8 +91,8 @@ func claimMutants() []mutant {
 				b.claim = func(ctx context.Context, r node.ClaimRequest) (node.ClaimResult, error) {
 					r.Lanes = slices.Clone(r.Lanes)
 					for _, row := range b.Dump() {
-						if !slices.ContainsFunc(r.Lanes, func(s node.Share) bool { return s.Lane == row.Topic }) {
-							r.Lanes = append(r.Lanes, node.Share{Lane: row.Topic, Limit: 100, Bytes: 1000})
+						if !slices.ContainsFunc(r.Lanes, func(s node.Share) bool { return s.Lane == row.Lane }) {
+							r.Lanes = append(r.Lanes, node.Share{Lane: row.Lane, Limit: 100, Bytes: 1000})
 						}
 					}
 					return b.Store.Claim(ctx, r)
@@ -102,7 +102,7 @@ func claimMutants() []mutant {
 		{
 			"claims are in the order of lanes", "contract/claim/in the order of due times over all lanes", true,
 			claimOf(asAsked, func(_ context.Context, _ *broken, r []node.Ready) []node.Ready {
-				slices.SortStableFunc(r, func(x, y node.Ready) int { return cmp.Compare(x.Topic, y.Topic) })
+				slices.SortStableFunc(r, func(x, y node.Ready) int { return cmp.Compare(x.Lane, y.Lane) })
 				return r
 			}),
 		},
@@ -118,7 +118,7 @@ func claimMutants() []mutant {
 			claimOf(func(r *node.ClaimRequest) { r.Until = r.Until.Add(-time.Microsecond) }, asTaken),
 		},
 		{
-			"ties are in the order of a collation", "contract/claim/ties by id then topic, compared as bytes", true,
+			"ties are in the order of a collation", "contract/claim/ties by id then lane, compared as bytes", true,
 			claimOf(asAsked, func(_ context.Context, _ *broken, r []node.Ready) []node.Ready {
 				slices.SortStableFunc(r, func(x, y node.Ready) int {
 					return cmp.Or(
@@ -170,7 +170,7 @@ func recoverMutants() []mutant {
 				b.delete = func(ctx context.Context, refs []node.Ref) ([]bool, error) {
 					refs = slices.Clone(refs)
 					for i := range refs {
-						if row, found := b.row(refs[i].ID, refs[i].Topic); found {
+						if row, found := b.row(refs[i].ID, refs[i].Lane); found {
 							refs[i].Incarnation = row.Incarnation
 						}
 					}
@@ -184,7 +184,7 @@ func recoverMutants() []mutant {
 				b.delete = func(ctx context.Context, refs []node.Ref) ([]bool, error) {
 					refs = slices.Clone(refs)
 					for i := range refs {
-						if row, found := b.row(refs[i].ID, refs[i].Topic); found {
+						if row, found := b.row(refs[i].ID, refs[i].Lane); found {
 							refs[i].Incarnation = row.Incarnation
 						}
 					}
@@ -198,7 +198,7 @@ func recoverMutants() []mutant {
 				b.delete = func(ctx context.Context, refs []node.Ref) ([]bool, error) {
 					refs = slices.Clone(refs)
 					for i := range refs {
-						if row, _ := b.row(refs[i].ID, refs[i].Topic); row.ReadiedAt.IsZero() {
+						if row, _ := b.row(refs[i].ID, refs[i].Lane); row.ReadiedAt.IsZero() {
 							refs[i] = node.Ref{}
 						}
 					}

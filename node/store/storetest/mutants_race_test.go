@@ -86,7 +86,7 @@ func concurrentMutants() []mutant {
 					writing.Lock()
 					defer writing.Unlock()
 					for _, item := range r.Items {
-						if row, found := b.row(item.ID, item.Topic); found && !stores(before, row.Ref()) {
+						if row, found := b.row(item.ID, item.Lane); found && !stores(before, row.Ref()) {
 							b.must(b.Store.Delete(ctx, []node.Ref{row.Ref()}))
 						}
 					}

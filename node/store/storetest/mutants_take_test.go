@@ -18,7 +18,7 @@ func takeMutants() []mutant {
 			"upsert instead of ignore", "contract/take/duplicate changes nothing", true,
 			takeOf(func(ctx context.Context, b *broken, r *node.TakeRequest) {
 				for _, item := range r.Items {
-					row, found := b.row(item.ID, item.Topic)
+					row, found := b.row(item.ID, item.Lane)
 					if found && row.Incarnation != item.Incarnation {
 						b.must(b.Store.Delete(ctx, []node.Ref{row.Ref()}))
 					}
@@ -37,7 +37,7 @@ func takeMutants() []mutant {
 			"repeated message is claimed", "contract/take/repeated while waiting", true,
 			takeOf(func(ctx context.Context, b *broken, r *node.TakeRequest) {
 				for _, item := range r.Items {
-					row, found := b.row(item.ID, item.Topic)
+					row, found := b.row(item.ID, item.Lane)
 					if found && row.Incarnation == item.Incarnation && item.Claim && row.ReadiedBy != r.Node {
 						b.must(b.Store.Delete(ctx, []node.Ref{row.Ref()}))
 					}
@@ -47,7 +47,7 @@ func takeMutants() []mutant {
 		{
 			"take returns the claims of others", "contract/take/claim is of the requesting node only", true,
 			eachResult(func(b *broken, _ []memory.Row, r node.TakeRequest, i int, result *node.ItemResult) {
-				row, _ := b.row(r.Items[i].ID, r.Items[i].Topic)
+				row, _ := b.row(r.Items[i].ID, r.Items[i].Lane)
 				if result.Outcome == node.Scheduled && !row.ReadiedAt.IsZero() {
 					result.Claim = claimOn(row)
 				}
@@ -56,7 +56,7 @@ func takeMutants() []mutant {
 		{
 			"duplicate returns the claim in its way", "contract/take/duplicate changes nothing", true,
 			eachResult(func(b *broken, _ []memory.Row, r node.TakeRequest, i int, result *node.ItemResult) {
-				row, _ := b.row(r.Items[i].ID, r.Items[i].Topic)
+				row, _ := b.row(r.Items[i].ID, r.Items[i].Lane)
 				if result.Outcome == node.Duplicate && row.ReadiedBy == r.Node {
 					result.Claim = claimOn(row)
 				}
@@ -70,7 +70,7 @@ func takeMutants() []mutant {
 			"the last of an id wins", "contract/take/same id twice in one batch", true,
 			eachResult(func(b *broken, before []memory.Row, r node.TakeRequest, i int, result *node.ItemResult) {
 				for j, item := range r.Items {
-					same := item.ID == r.Items[i].ID && item.Topic == r.Items[i].Topic && item.Action == node.Schedule
+					same := item.ID == r.Items[i].ID && item.Lane == r.Items[i].Lane && item.Action == node.Schedule
 					if same && j != i && result.Outcome == node.Scheduled && !stores(before, item.Ref()) {
 						result.Outcome = node.Duplicate
 					}
@@ -149,7 +149,7 @@ func takeMutants() []mutant {
 			}),
 		},
 		{
-			"ids have 128 characters", "contract/take/one rule for ids, topics and deadlines", false,
+			"ids have 128 characters", "contract/take/one rule for ids, lanes and deadlines", false,
 			eachMessage(func(i *node.Item) {
 				if runes := []rune(i.ID); len(runes) <= 128 {
 					i.ID = i.ID[:min(len(i.ID), 126)]
@@ -157,10 +157,10 @@ func takeMutants() []mutant {
 			}),
 		},
 		{
-			"ids are unique over all topics", "contract/take/same id on two topics", true,
+			"ids are unique over all lanes", "contract/take/same id on two lanes", true,
 			eachResult(func(_ *broken, before []memory.Row, r node.TakeRequest, i int, result *node.ItemResult) {
 				if result.Outcome == node.Scheduled && slices.ContainsFunc(r.Items[:i], func(item node.Item) bool {
-					return item.ID == r.Items[i].ID && item.Topic != r.Items[i].Topic
+					return item.ID == r.Items[i].ID && item.Lane != r.Items[i].Lane
 				}) {
 					result.Outcome = node.Duplicate
 				}

@@ -164,7 +164,7 @@ func payloadNames(s *subject) {
 	}
 	for _, topic := range []string{"a.b_c-D9", strings.Repeat("t", 249), "x"} {
 		m := s.message("x")
-		m.Topic = topic
+		m.Lane = topic
 		list = append(list, m)
 	}
 	s.insert(list...)

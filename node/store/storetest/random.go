@@ -287,7 +287,7 @@ func (m *machine) claim(t *rapid.T, request node.ClaimRequest) {
 func (m *machine) Delete(t *rapid.T) {
 	refs := []node.Ref{}
 	for range rapid.IntRange(0, 4).Draw(t, "refs") {
-		ref := node.Ref{ID: drawID().Draw(t, "id"), Topic: drawTopic(t), Incarnation: m.incarnation()}
+		ref := node.Ref{ID: drawID().Draw(t, "id"), Lane: drawTopic(t), Incarnation: m.incarnation()}
 		if len(m.messages) > 0 && rapid.IntRange(0, 9).Draw(t, "kind") > 0 {
 			message := rapid.SampledFrom(m.messages).Draw(t, "message")
 			ref = message.Ref()
@@ -525,7 +525,7 @@ func (m *machine) drawMessage(t *rapid.T) node.Message {
 		return rapid.SampledFrom(m.messages).Draw(t, "message")
 	}
 	message := node.Message{
-		ID: drawID().Draw(t, "id"), Topic: drawTopic(t), Incarnation: m.incarnation(),
+		ID: drawID().Draw(t, "id"), Lane: drawTopic(t), Incarnation: m.incarnation(),
 		Deadline: drawInstant().Draw(t, "deadline"),
 		Key:      drawBytes().Draw(t, "key"), Value: drawBytes().Draw(t, "value"),
 	}

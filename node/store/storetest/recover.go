@@ -46,10 +46,10 @@ func deleteIncarnation(s *subject) {
 	s.insert(m)
 	before := s.rows()
 	s.check("delete", s.delete(
-		node.Ref{ID: "a", Topic: output, Incarnation: s.incarnation()},
-		node.Ref{ID: "a", Topic: output},
-		node.Ref{ID: "a", Topic: "other", Incarnation: m.Incarnation},
-		node.Ref{ID: "b", Topic: output, Incarnation: m.Incarnation},
+		node.Ref{ID: "a", Lane: output, Incarnation: s.incarnation()},
+		node.Ref{ID: "a", Lane: output},
+		node.Ref{ID: "a", Lane: "other", Incarnation: m.Incarnation},
+		node.Ref{ID: "b", Lane: output, Incarnation: m.Incarnation},
 	), many(4, false))
 	s.checkRows(before, "deletes of others")
 	s.check("delete", s.delete(m.Ref()), []bool{true})
@@ -242,7 +242,7 @@ func resetFence(s *subject) {
 		func(c *node.Claim) { c.Incarnation = waiting.Incarnation },
 		func(c *node.Claim) { c.ID = "other" },
 		func(c *node.Claim) { c.ID = "waiting" },
-		func(c *node.Claim) { c.Topic = "other" },
+		func(c *node.Claim) { c.Lane = "other" },
 		func(c *node.Claim) { c.Ref = waiting.Ref() },
 		func(c *node.Claim) { *c = node.Claim{Ref: waiting.Ref()} },
 	} {

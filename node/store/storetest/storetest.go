@@ -48,7 +48,7 @@ type Instance struct {
 	// as the memory model also where the contract leaves a choice, in the order of claims of one age.
 	Clock *Clock
 
-	// Dump returns all rows in the order of their ids, then topics, both compared as bytes. Nil: the suite
+	// Dump returns all rows in the order of their ids, then lanes, both compared as bytes. Nil: the suite
 	// looks at the rows through the port only.
 	Dump func(t testing.TB) []memory.Row
 

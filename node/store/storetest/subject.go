@@ -29,7 +29,7 @@ func latest() time.Time   { return time.Date(9999, 12, 31, 23, 59, 59, 999999000
 func alice() uuid.UUID { return uuid.UUID{0: 0xa1, 6: 0x40, 8: 0x80, 15: 1} }
 func bob() uuid.UUID   { return uuid.UUID{0: 0xb0, 6: 0x40, 8: 0x80, 15: 2} }
 
-// output is the topic of messages whose topic does not matter.
+// output is the topic of messages whose lane does not matter.
 const output = "output"
 
 // hold is the hold time of claims in cases that are not about it: such a claim is expired from the start, so that
@@ -83,7 +83,7 @@ func (s *subject) incarnation() uuid.UUID {
 // message returns a new incarnation of a message that is due at noon.
 func (s *subject) message(id string) node.Message {
 	return node.Message{
-		ID: id, Topic: output, Incarnation: s.incarnation(), Deadline: noon(),
+		ID: id, Lane: output, Incarnation: s.incarnation(), Deadline: noon(),
 		Key: []byte("key of " + id), Value: []byte("value of " + id),
 	}
 }
@@ -176,8 +176,8 @@ func (s *subject) accept(request node.TakeRequest, result node.TakeResult) []nod
 func (s *subject) take(request node.TakeRequest) node.TakeResult {
 	s.Helper()
 	for _, item := range request.Items {
-		if item.Action == node.Schedule && !slices.Contains(s.lanes, item.Topic) {
-			s.lanes = append(s.lanes, item.Topic)
+		if item.Action == node.Schedule && !slices.Contains(s.lanes, item.Lane) {
+			s.lanes = append(s.lanes, item.Lane)
 		}
 	}
 	result, err := s.Store.Take(s.Context(), request)
@@ -235,7 +235,7 @@ func (s *subject) unlimited() []node.Share {
 	return shares
 }
 
-// share is one of the lane of messages whose topic does not matter.
+// share is one of the lane of messages whose lane does not matter.
 func share(limit, bytes int) node.Share { return node.Share{Lane: output, Limit: limit, Bytes: bytes} }
 
 func (s *subject) claimWithin(owner uuid.UUID, until time.Time, shares ...node.Share) []node.Ready {
@@ -299,7 +299,7 @@ func (s *subject) pass() {
 	}
 	// A clock that goes by itself is asked for the time through a claim.
 	probe := s.message("probe of the clock")
-	probe.Topic = "probe"
+	probe.Lane = "probe"
 	first := s.insertClaimed(alice(), probe)[0]
 	s.delete(first.Ref)
 	for range 100_000 {
@@ -469,8 +469,8 @@ func diffMessage(got, want node.Message) string {
 	switch {
 	case got.ID != want.ID:
 		return fmt.Sprintf("id: got %s, want %s", brief(got.ID), brief(want.ID))
-	case got.Topic != want.Topic:
-		return fmt.Sprintf("topic: got %s, want %s", brief(got.Topic), brief(want.Topic))
+	case got.Lane != want.Lane:
+		return fmt.Sprintf("lane: got %s, want %s", brief(got.Lane), brief(want.Lane))
 	case got.Incarnation != want.Incarnation:
 		return fmt.Sprintf("incarnation: got %v, want %v", got.Incarnation, want.Incarnation)
 	case !got.Deadline.Equal(want.Deadline):

@@ -15,7 +15,7 @@ func takeCases() []testCase {
 		{"take/one result for each message in order", insertMixed},
 		{"take/duplicate changes nothing", insertDuplicate},
 		{"take/id is free again after the delete", insertAfterDelete},
-		{"take/same id on two topics", insertTwoTopics},
+		{"take/same id on two lanes", insertTwoTopics},
 		{"take/names that differ a little", insertSimilarNames},
 		{"take/same id twice in one batch", insertTwiceInBatch},
 		{"take/same incarnation twice in one batch", insertSameTwiceInBatch},
@@ -24,7 +24,7 @@ func takeCases() []testCase {
 		{"take/repeated after a reset", insertRepeatedAfterReset},
 		{"take/claim is of the requesting node only", insertRepeatedByOther},
 		{"take/refusal takes in what came before", takeRefused},
-		{"take/one rule for ids, topics and deadlines", takeRules},
+		{"take/one rule for ids, lanes and deadlines", takeRules},
 		{"take/what is not taken is not refused", takeRefusesOnlyNew},
 		{"take/arguments are not changed or kept", insertArguments},
 	}
@@ -114,12 +114,12 @@ func insertAfterDelete(s *subject) {
 
 func insertTwoTopics(s *subject) {
 	one, two := s.message("a"), s.message("a")
-	two.Topic = "other"
+	two.Lane = "other"
 	two.Value = []byte("on the other topic")
 	s.insert(one, two)
-	s.check("delete on the wrong topic", s.delete(
-		node.Ref{ID: "a", Topic: "other", Incarnation: one.Incarnation},
-		node.Ref{ID: "a", Topic: output, Incarnation: two.Incarnation},
+	s.check("delete on the wrong lane", s.delete(
+		node.Ref{ID: "a", Lane: "other", Incarnation: one.Incarnation},
+		node.Ref{ID: "a", Lane: output, Incarnation: two.Incarnation},
 	), []bool{false, false})
 	s.check("delete", s.delete(one.Ref()), []bool{true})
 	s.checkMessages(s.claim(alice(), noon()), two)
@@ -135,7 +135,7 @@ func insertSimilarNames(s *subject) {
 	}
 	for _, topic := range []string{"Output", "output.", "output-", "output_"} {
 		m := s.message("a")
-		m.Topic = topic
+		m.Lane = topic
 		list = append(list, m)
 	}
 	s.insert(list...)
@@ -240,10 +240,10 @@ func outside() map[string]func(*node.Message) {
 		changes[name] = func(m *node.Message) { m.ID = id }
 	}
 	for name, topic := range map[string]string{
-		"empty topic": "", "topic with NUL": "a\x00b", "topic not UTF-8": "\xff",
+		"empty lane": "", "lane with NUL": "a\x00b", "lane not UTF-8": "\xff",
 		"topic of 250 bytes": strings.Repeat("t", 250),
 	} {
-		changes[name] = func(m *node.Message) { m.Topic = topic }
+		changes[name] = func(m *node.Message) { m.Lane = topic }
 	}
 	for name, deadline := range map[string]time.Time{
 		"year -5000": time.Date(-5000, 6, 1, 0, 0, 0, 0, time.UTC), "year 0": earliest().Add(-time.Microsecond),
