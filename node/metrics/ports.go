@@ -46,6 +46,7 @@ func (c *call) end(ctx context.Context, err error) {
 	m := c.observed.metrics
 	took := c.observed.clock.Mono() - c.began
 	m.histograms["chronos_port_call_duration_seconds"].WithLabelValues(string(c.port), c.name).Observe(took.Seconds())
+	m.pace.note(c.port, c.name, took)
 	if err != nil && ctx.Err() == nil {
 		m.count("chronos_port_errors_total", 1, string(c.port), c.name)
 	}

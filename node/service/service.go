@@ -126,6 +126,7 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 		return nil, err
 	}
 	s.metrics.Ready(s.isReady)
+	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
 	return s, s.listen(context.Background())
 }
