@@ -4,12 +4,11 @@ import "time"
 
 // Held is what the schedule of a node holds of one lane: claims that wait for their instant.
 type Held struct {
-	Lane     string
-	Messages int
+	Lane string
 
-	// Fill is how much of the lane's part of the schedule is taken, by messages or by bytes, whichever is more. It may
-	// exceed 1 a little.
-	Fill float64
+	// Messages and Bytes are what is held, and Room and RoomBytes how much may be; the last one taken may exceed that.
+	Messages, Bytes int
+	Room, RoomBytes int
 }
 
 // Held returns what this node's schedule holds of each lane, and the timing advance as it is now. It is for whoever
@@ -23,10 +22,9 @@ func (s *schedule) held() []Held {
 	defer s.mu.Unlock()
 	all := make([]Held, len(s.lanes))
 	for i, l := range s.lanes {
-		messages := max(1, scheduleMessages/len(s.lanes))
-		bytes := max(1, scheduleBytes/len(s.lanes))
 		all[i] = Held{
-			l.name, len(l.items), max(float64(len(l.items))/float64(messages), float64(l.bytes)/float64(bytes)),
+			Lane: l.name, Messages: len(l.items), Bytes: l.bytes,
+			Room: max(1, scheduleMessages/len(s.lanes)), RoomBytes: max(1, scheduleBytes/len(s.lanes)),
 		}
 	}
 	return all

@@ -51,8 +51,8 @@ func (l *listener) scrape(t *testing.T) map[string]*dto.MetricFamily {
 	if status != http.StatusOK {
 		t.Fatalf("/metrics: status %d: %s", status, text)
 	}
-	text2 := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := text2.TextToMetricFamilies(strings.NewReader(text))
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,8 @@ func sum(families map[string]*dto.MetricFamily, name string, labels ...string) (
 			}
 		}
 		if have == len(labels) {
-			total += one.GetCounter().GetValue() + one.GetGauge().GetValue() + float64(one.GetHistogram().GetSampleCount())
+			total += one.GetCounter().GetValue() + one.GetGauge().GetValue() +
+				float64(one.GetHistogram().GetSampleCount())
 		}
 	}
 	return total
@@ -133,7 +134,8 @@ func TestObserved(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `
 INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at,
   message_size, message_headers)
-SELECT 'waiting ' || i, 'a.out', gen_random_uuid(), due, due, claimed, gen_random_uuid(), claimed + interval '7 s', 0, '[]'
+SELECT 'waiting ' || i, 'a.out', gen_random_uuid(), due, due, claimed, gen_random_uuid(), claimed + interval '7 s',
+  0, '[]'
 FROM (SELECT i, now() + interval '30 minutes' AS due, now() - interval '1 minute' AS claimed
   FROM generate_series(1, 5) AS i) AS s;
 UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL WHERE id <> 'waiting 1'`); err != nil {
@@ -151,12 +153,14 @@ routes:
   - {input: b.in, output: b.out}
 `)
 	l := &listener{freeAddress(t)}
-	p := start(t, "run", "--config", file, "--store", store, "--store-password-file", password, "--admin-listen", l.address)
+	p := start(t, "run", "--config", file, "--store", store, "--store-password-file", password,
+		"--admin-listen", l.address)
 
 	// It waits for its store: it lives, and is not ready.
 	l.awaitStatus(t, "/livez?verbose", http.StatusOK, "it waits for the store")
 	l.awaitStatus(t, "/readyz", http.StatusServiceUnavailable, "[-] schema: ")
-	if got := run(t, "", "health", "--admin-listen", l.address); got.code != 1 || !strings.Contains(got.stdout, "not ready") {
+	if got := run(t, "", "health", "--admin-listen", l.address); got.code != 1 ||
+		!strings.Contains(got.stdout, "not ready") {
 		t.Errorf("health: exit code %d: %s%s", got.code, got.stdout, got.stderr)
 	}
 	if got := run(t, "", "health", "--live", "--admin-listen", l.address); got.code != 0 {
@@ -173,7 +177,8 @@ routes:
 	long := time.Now().Add(time.Hour)
 	records := []*kgo.Record{
 		submission("1", soon, nil), submission("2", soon, nil), submission("late", soon.Add(-time.Hour), nil),
-		submission("twice", long, nil), submission("twice", long, nil), {},
+		submission("twice", long, nil), submission("twice", long, nil),
+		{},
 	}
 	for _, r := range records {
 		r.Topic = "a.in"

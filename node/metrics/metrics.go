@@ -1,8 +1,8 @@
 // Package metrics counts and measures what a node does, for Prometheus.
 //
-// It has three sources, and none of them changes what the engine does: the events of the engine (events.go); what passes
-// between the engine and its ports (ports.go, loops.go); and a sample of the store that is taken now and then in the
-// background (sample.go). A scrape reads what is there, and asks nobody.
+// It has three sources, and none of them changes what the engine does: the events of the engine (events.go); what
+// passes between the engine and its ports (ports.go, loops.go); and a sample of the store that is taken now and then
+// in the background (sample.go). A scrape reads what is there, and asks nobody.
 //
 // All metrics are rows of one table (table.go). Labels have few values: lanes, topics and partitions come from the
 // configuration and from Kafka, the others from lists in this program. No id is a label.

@@ -313,8 +313,8 @@ func (r *Reporter) whySuspected(owner string) string {
 	store := r.outages[title(node.PortStore, "")]
 	switch {
 	case store != nil:
-		return "the store was out of reach " + ago(time.Since(store.since)) + ", so that no node could tell it what it " +
-			"had fired"
+		return "the store was out of reach " + ago(time.Since(store.since)) + ", so that no node could tell it what " +
+			"it had fired"
 	case time.Since(r.lateness.storeBack) < r.quiet:
 		return "the store was out of reach until " + rounded(time.Since(r.lateness.storeBack)).String() +
 			" ago, so that no node could tell it what it had fired"
@@ -346,8 +346,9 @@ func (r *Reporter) waits(lane string) []slog.Attr {
 			add.to.Estimated = add.to.Estimated || add.of.Estimated
 		}
 	}
-	return []slog.Attr{slog.String("waits", fmt.Sprintf("%s overdue, %s due within a minute, %s within an hour (as seen %v ago)",
-		amount(overdue), amount(minute), amount(hour), rounded(time.Since(l.seenAt))))}
+	text := fmt.Sprintf("%s overdue, %s due within a minute, %s within an hour (as seen %v ago)",
+		amount(overdue), amount(minute), amount(hour), rounded(time.Since(l.seenAt)))
+	return []slog.Attr{slog.String("waits", text)}
 }
 
 // amount is a count for a person.

@@ -1,6 +1,6 @@
-// Package observe has what Prometheus and Grafana need to watch Chronos: alert rules, a dashboard, and a configuration that
-// scrapes a node on this machine. The tests of this package parse them, as those of cmd/chronos compare them with what a
-// node serves.
+// Package observe has what Prometheus and Grafana need to watch Chronos: alert rules, a dashboard, and a
+// configuration that scrapes a node on this machine. The tests of this package parse them, as those of cmd/chronos
+// compare them with what a node serves.
 package observe
 
 import (
@@ -83,8 +83,7 @@ func Expressions() (map[string]string, error) {
 	variable := regexp.MustCompile(`\$(\w+|\{\w+\})`)
 	for _, p := range panels {
 		for i, target := range p.Targets {
-			all[fmt.Sprintf("panel %s, %s at %d/%d, %d", p.Title, p.Type, p.GridPos.X, p.GridPos.Y, i)] =
-				variable.ReplaceAllString(target.Expr, ".*")
+			all[fmt.Sprintf("panel %s, %s at %d/%d, %d", p.Title, p.Type, p.GridPos.X, p.GridPos.Y, i)] = variable.ReplaceAllString(target.Expr, ".*")
 		}
 	}
 	return all, nil

@@ -12,7 +12,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 
@@ -20,8 +20,8 @@ import (
 	"chronos/scripts/observe"
 )
 
-// Goal: every expression of alerts and dashboard is one that Prometheus takes, about metrics and labels that a node has.
-// Method: the parser of Prometheus, and the table of metrics.
+// Goal: every expression of alerts and dashboard is one that Prometheus takes, about metrics and labels that a node
+// has. Method: the parser of Prometheus, and the table of metrics.
 func TestExpressions(t *testing.T) {
 	t.Parallel()
 	expressions, err := observe.Expressions()
@@ -73,7 +73,7 @@ func checkSelector(t *testing.T, where string, selector *parser.VectorSelector) 
 			continue
 		}
 		for _, matcher := range selector.LabelMatchers {
-			known := append([]string{labels.MetricName, "instance", "le"}, row.Labels...)
+			known := append([]string{model.MetricNameLabel, "instance", "le"}, row.Labels...)
 			if !slices.Contains(known, matcher.Name) {
 				t.Errorf("%s: %s has no label %s", where, name, matcher.Name)
 			}
@@ -83,8 +83,8 @@ func checkSelector(t *testing.T, where string, selector *parser.VectorSelector) 
 	t.Errorf("%s: a node has no metric %s", where, name)
 }
 
-// Goal: every alert says what is so and what to do, its template can be filled in, and docs/ALERTS.md has it. Method: the
-// page is made anew and compared; CHRONOS_UPDATE=1 writes it.
+// Goal: every alert says what is so and what to do, its template can be filled in, and docs/ALERTS.md has it. Method:
+// the page is made anew and compared; CHRONOS_UPDATE=1 writes it.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	alerts, err := observe.Alerts()
@@ -92,15 +92,16 @@ func TestAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := &bytes.Buffer{}
-	fmt.Fprint(page, "<!-- Made from scripts/observe/alerts.yml by `CHRONOS_UPDATE=1 go test ./scripts/observe`. Do not "+
-		"edit. -->\n\n# Alerts\n\nThe rules are in `scripts/observe/alerts.yml`; what the metrics mean is in "+
+	fmt.Fprint(page, "<!-- Made from scripts/observe/alerts.yml by `CHRONOS_UPDATE=1 go test ./scripts/observe`. "+
+		"Do not edit. -->\n\n# Alerts\n\nThe rules are in `scripts/observe/alerts.yml`; what the metrics mean is in "+
 		"[METRICS.md](METRICS.md).\n")
 	value := regexp.MustCompile(`\{\{ *\$(?:labels\.)?(\w+)[^}]*\}\}`)
 	seen := map[string]bool{}
 	for _, a := range alerts {
 		severity := a.Labels["severity"]
 		if seen[a.Name] || !strings.HasPrefix(a.Name, "Chronos") || severity != "critical" && severity != "warning" {
-			t.Errorf("alert %s is there twice, or is called otherwise than others, or has the severity %q", a.Name, severity)
+			t.Errorf("alert %s is there twice, or is called otherwise than others, or has the severity %q",
+				a.Name, severity)
 		}
 		seen[a.Name] = true
 		if _, err := time.ParseDuration(a.For); a.For != "" && err != nil {

@@ -50,7 +50,8 @@ func TestImports(t *testing.T) {
 // production lists our packages that the program which runs in production may link.
 func production() []string {
 	return []string{
-		"chronos/migrations", "chronos/node", "chronos/node/broker/embedded", "chronos/node/broker/kafka",
+		"chronos/migrations", "chronos/node", "chronos/node/admin", "chronos/node/broker/embedded",
+		"chronos/node/broker/kafka", "chronos/node/metrics", "chronos/node/store/outlook",
 		"chronos/node/calendar", "chronos/node/clock/system", "chronos/node/service", "chronos/node/store/headers",
 		"chronos/node/store/postgres", "chronos/node/store/postgres/marks", "chronos/node/store/sqlite",
 	}
