@@ -19,7 +19,8 @@ func Statements() map[string]string {
 		"add_partitions": addPartitionsStatement, "add_positions": addPositionsStatement,
 		"lock_all": lockAllStatement, "count": countStatement,
 		"claim": claimStatement, "look": lookStatement, "delete": deleteStatement, "expired": expiredStatement,
-		"reset": resetStatement,
+		"reset": resetStatement, "claimed_count": claimedCountStatement, "coming_count": comingCountStatement,
+		"overdue_count": overdueCountStatement, "origins": originsStatement,
 	}
 }
 

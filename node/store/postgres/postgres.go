@@ -66,6 +66,8 @@ type Store struct {
 
 	waiting looks // for messages that fall due
 	expired looks // for claims that have expired
+
+	watcher watcher // for Outlook
 }
 
 var _ node.Store = (*Store)(nil)
@@ -162,6 +164,7 @@ func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
+		s.watcher.close()
 		s.pool.Close()
 	}()
 	timer := time.NewTimer(s.options.Timeout)
