@@ -27,9 +27,9 @@ func TestLimits(t *testing.T) {
 		want      node.Reason
 	}{
 		"delay": {
-			node.Limits{MaxDelay: time.Hour},
-			func(r *node.Record, now time.Time) { setDeadline(r, now.Add(time.Hour)) },
-			func(r *node.Record, now time.Time) { setDeadline(r, now.Add(time.Hour+time.Second)) },
+			node.Limits{MaxDelay: 10 * time.Second},
+			func(r *node.Record, now time.Time) { setDeadline(r, now.Add(10*time.Second)) },
+			func(r *node.Record, now time.Time) { setDeadline(r, now.Add(11*time.Second)) },
 			node.TooFar,
 		},
 		"headers": {
@@ -68,7 +68,7 @@ func TestLimits(t *testing.T) {
 				with := config(0)
 				with.Limits = c.limits
 				w.run(with, nil)
-				pass(2 * time.Hour)
+				pass(15 * time.Second)
 				if got := len(w.on("out")); got != 1 {
 					t.Errorf("delivered %d messages, want the one that keeps to the limit", got)
 				}

@@ -10,6 +10,7 @@ import (
 
 	"chronos/migrations"
 	"chronos/node"
+	"chronos/node/service/credential"
 	"chronos/node/store/postgres"
 	"chronos/node/store/sqlite"
 )
@@ -19,9 +20,10 @@ type Target struct {
 	sqlite   string
 	postgres *url.URL
 
-	origin    string      // the setting that says so
-	pgBouncer bool        // what is at the URL pools transactions
-	report    func(error) // is told of rows that cannot be read; may be nil
+	password  func() string // reads it from a file; nil where the URL has it, or there is none
+	origin    string        // the setting that says so
+	pgBouncer bool          // what is at the URL pools transactions
+	report    func(error)   // is told of rows that cannot be read; may be nil
 }
 
 // storeForms says what a store may be.
@@ -76,12 +78,11 @@ func (s *Settings) postgres() (Target, error) {
 		return Target{}, Usagef("%s is set, but there is a password in %s: only one of them may be set",
 			s.storePasswordFile.Origin, s.store.Origin)
 	}
-	password, err := s.storePasswordFile.secret()
+	password, err := credential.New(s.keeper, s.storePasswordFile.fileSecret)
 	if err != nil {
 		return Target{}, err
 	}
-	address.User = url.UserPassword(address.User.Username(), password)
-	return Target{postgres: address}, nil
+	return Target{postgres: address, password: password.Get}, nil
 }
 
 // String returns the store for a person, without its password.
@@ -145,7 +146,7 @@ func (t *Target) Open(ctx context.Context, limit time.Duration) (*Store, error) 
 			return store.DB(), func() error { return nil }, nil
 		}}, nil
 	}
-	address, options := t.postgres.String(), postgres.Options{Timeout: limit, PgBouncer: t.pgBouncer, Report: t.report}
+	address, options := t.postgres.String(), postgres.Options{Timeout: limit, PgBouncer: t.pgBouncer, Report: t.report, Password: t.password}
 	store, err := postgres.Open(ctx, address, options)
 	if err != nil {
 		return nil, Usagef("%s: %v", t.origin, err) // It is about the URL: nothing is connected yet.
