@@ -95,6 +95,7 @@ func (e *tokenEndpoint) token(ctx context.Context) (string, error) {
 	}
 	config := clientcredentials.Config{
 		ClientID: now.user, ClientSecret: now.password, TokenURL: e.url, Scopes: e.scopes,
+		AuthStyle: oauth2.AuthStyleInHeader, // as Java's clients do, and every endpoint has to accept (RFC 6749, 2.3.1)
 	}
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, e.client))
 	if err != nil {
