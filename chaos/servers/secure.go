@@ -111,6 +111,8 @@ func secureSettings(authority *Authority, users map[string]string) (map[string]s
 		}
 	}
 	maps.Copy(properties, map[string]string{
+		// A password that was replaced soon ceases to serve, also on connections that are there.
+		"listener.name.secure.connections.max.reauth.ms":   "2000",
 		"listener.name.mutual.ssl.client.auth":             "required",
 		"listener.name.mutual.ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
 		"listener.name.secure.sasl.enabled.mechanisms":     "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",

@@ -24,7 +24,7 @@ type (
 	storeSettings   struct{ settingFlags } // migrate
 	clientSettings  struct{ settingFlags } // send and tail
 	sandboxSettings struct{ settingFlags } // dev
-	operateSettings struct{ settingFlags } // bind and rewind
+	operateSettings struct{ settingFlags } // bind, rewind and doctor
 )
 
 // takesSettings is what resolve looks for.
@@ -40,7 +40,7 @@ func newCommands() *commands {
 		service.Migrate: {&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print},
 		service.Client:  {&line.Send, &line.Tail},
 		service.Dev:     {&line.Dev},
-		service.Operate: {&line.Bind, &line.Rewind},
+		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},
 	} {
 		for _, target := range takes {
 			f := target.settings()

@@ -104,6 +104,23 @@ func (t *Target) String() string {
 // File returns the file that the store is; "" for a server.
 func (t *Target) File() string { return t.sqlite }
 
+// URL returns the address of a server; nil for a file. There may be a password in it.
+func (t *Target) URL() *url.URL { return t.postgres }
+
+// OpenToRead opens the database for somebody who only looks at it: nothing is created, and a file that is not there is
+// an error. A server may be away. The caller closes it.
+func (t *Target) OpenToRead() (*sql.DB, migrations.Dialect, error) {
+	if t.postgres == nil {
+		db, err := sqlite.OpenToRead(t.sqlite)
+		return db, t.dialect(), err
+	}
+	db, err := postgres.OpenDB(t.postgres.String(), postgres.Options{PgBouncer: t.pgBouncer, Password: t.password})
+	if err != nil {
+		return nil, t.dialect(), Usagef("%s: %v", t.origin, err)
+	}
+	return db, t.dialect(), nil
+}
+
 // InFile returns the store that is a file of SQLite.
 func InFile(name string) Target { return Target{sqlite: name} }
 

@@ -17,7 +17,7 @@ const (
 	Migrate                     // chronos migrate
 	Client                      // chronos send and chronos tail
 	Dev                         // chronos dev
-	Operate                     // chronos bind and chronos rewind
+	Operate                     // chronos bind, chronos rewind and chronos doctor
 
 	// All are all of them.
 	All = Run | Migrate | Client | Dev | Operate
@@ -40,6 +40,7 @@ func (c Command) String() string {
 		{Dev, "dev"},
 		{Operate, "bind"},
 		{Operate, "rewind"},
+		{Operate, "doctor"},
 	} {
 		if c&command.is != 0 {
 			names = append(names, command.name)
