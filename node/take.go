@@ -56,6 +56,9 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		route, known := e.routes[r.Topic]
 		assert(known, "polled a record of topic %s, which has no route", r.Topic)
 		message, rejected := e.config.decode(r, route)
+		if rejected == nil {
+			rejected = e.config.Limits.exceeded(r, &message, e.clock.Now)
+		}
 		if rejected != nil {
 			e.reject(s, rejected, route.DeadLetter)
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,6 +91,16 @@ func Open(ctx context.Context, config Config, options Options) (*Service, error)
 		append([]slog.Attr{slog.String("version", options.Version)}, config.describe()...)...)
 	if config.settings != nil && config.settings.saslMechanism.Text == "PLAIN" && config.Kafka.TLS == nil {
 		s.log.Warn("the password for Kafka crosses the network in clear: SASL PLAIN without TLS")
+	}
+	if config.settings != nil && len(config.settings.ignoredProperties) > 0 {
+		s.log.Info("some keys of --kafka-properties change nothing",
+			slog.String("keys", strings.Join(config.settings.ignoredProperties, ", ")))
+	}
+	if config.credentials != nil {
+		config.credentials.Tell(func(err error) {
+			s.log.Warn("a file with a secret or a certificate cannot be read; what was in it before is still used",
+				slog.String("error", oneLine(err)))
+		})
 	}
 	return s, nil
 }
