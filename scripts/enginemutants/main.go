@@ -136,7 +136,7 @@ func (m *mutant) hunt(seeds int, every bool) (string, error) {
 		return "", err
 	}
 	lab := filepath.Join(dir, "lab")
-	if _, failed, err := command("go", "build", "-overlay", overlay, "-o", lab, "./cmd/lab"); err != nil || failed {
+	if _, failed, err := command("go", "build", "-ldflags", "-s -w", "-overlay", overlay, "-o", lab, "./cmd/lab"); err != nil || failed {
 		return "", cmp.Or(err, errors.New("it does not compile"))
 	}
 	var by []string
