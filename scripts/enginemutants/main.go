@@ -35,8 +35,19 @@ func main() {
 	names := flag.String("only", "", "the mutants to run, separated by commas; all by default")
 	seeds := flag.Int("seeds", 1500, "how many drawn worlds each runs through")
 	every := flag.Bool("every", false, "go on after the first that catches it")
+	scenarios := flag.Bool("scenarios", false, "run the scenarios with the engine that this binary has")
+	worlds := flag.Bool("worlds", false, "run drawn worlds with the engine that this binary has")
 	flag.Parse()
-	survivors, err := run(*names, *seeds, *every)
+	var survivors int
+	var err error
+	switch {
+	case *scenarios:
+		err = runScenarios()
+	case *worlds:
+		err = runWorlds(uint64(*seeds))
+	default:
+		survivors, err = run(*names, *seeds, *every)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "enginemutants:", err)
 		os.Exit(2)
@@ -135,18 +146,19 @@ func (m *mutant) hunt(seeds int, every bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lab := filepath.Join(dir, "lab")
-	if _, failed, err := command("go", "build", "-ldflags", "-s -w", "-overlay", overlay, "-o", lab, "./cmd/lab"); err != nil || failed {
-		return "", cmp.Or(err, errors.New("it does not compile"))
+	worlds := filepath.Join(dir, "worlds")
+	build := []string{"build", "-ldflags", "-s -w", "-overlay", overlay, "-o", worlds, "./scripts/enginemutants"}
+	if output, failed, err := command("go", build...); err != nil || failed {
+		return "", cmp.Or(err, errors.New("it does not compile:\n"+output))
 	}
 	var by []string
 	for _, try := range []struct {
 		name string
 		args []string
 	}{
-		{"scenario", []string{lab, "sim", "--scenario", "all"}},
+		{"scenario", []string{worlds, "-scenarios"}},
 		{"test", []string{"go", "test", "-overlay", overlay, "-short", "-failfast", "-timeout", "2m", "./node"}},
-		{"seed", []string{lab, "sim", "--seeds", fmt.Sprint(seeds)}},
+		{"seed", []string{worlds, "-worlds", "-seeds", fmt.Sprint(seeds)}},
 	} {
 		output, failed, err := command(try.args[0], try.args[1:]...)
 		if err != nil {
@@ -202,14 +214,14 @@ func command(name string, args ...string) (output string, failed bool, err error
 	return out.String(), false, err
 }
 
-// why returns the first thing that the output of a failed command says.
+// why returns what the output of a failed command says first.
 func why(output string) string {
 	for line := range strings.Lines(output) {
-		for _, sign := range []string{"--- FAIL: ", "BROKEN", "FAILED", "broken: ", "panic: "} {
+		for _, sign := range []string{"--- FAIL: ", "panic: ", "enginemutants: "} {
 			if _, after, found := strings.Cut(line, sign); found {
 				return strings.TrimSpace(after)
 			}
 		}
 	}
-	return ""
+	return strings.TrimSpace(output)
 }
