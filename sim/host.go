@@ -20,6 +20,8 @@ type host struct {
 	lives  int
 	fate   byte
 
+	stepped bool // somebody has set the wall clock, and it was not set right yet
+
 	calls [opCount]int     // over all lives
 	plan  [opCount][]Fault // what is planned for the calls to come, in their order
 
@@ -322,6 +324,7 @@ func (h *host) heal(fate byte) {
 	h.clock.goOn(w.now)
 	h.correctWall()
 	w.recorder.stepped(h)
+	h.stepped = false
 	h.storeLink.heal(w.now)
 	h.brokerLink.heal(w.now)
 	if l := h.life; l != nil && w.now < l.pausedUntil {

@@ -150,6 +150,9 @@ func sinceEpoch(t time.Time) time.Duration {
 func (j *recorder) started(l *life) {
 	j.held[l] = holdings{}
 	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())})
+	if l.host.stepped {
+		j.stepped(l.host)
+	}
 	j.fated(l)
 }
 
@@ -176,8 +179,9 @@ func (j *recorder) ended(l *life, kind check.Kind) {
 func (j *recorder) joined(m *member) { j.add(check.Event{Kind: check.Join, Node: m.life.label}) }
 func (j *recorder) gone(m *member)   { j.add(check.Event{Kind: check.Leave, Node: m.life.label}) }
 
-// stepped tells that the wall clock of a host was set.
+// stepped tells that the wall clock of a host was set, now or in an earlier life: a process does not set it right.
 func (j *recorder) stepped(h *host) {
+	h.stepped = true
 	if h.life != nil {
 		j.add(check.Event{Kind: check.Jump, Node: h.life.label})
 	}

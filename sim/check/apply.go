@@ -257,7 +257,7 @@ func (s *state) lived(e *Event) {
 		p.dead, p.member = true, false
 		s.cuts -= count(p.cut >= 0)
 	case Jump:
-		p.jumped, s.stepped = e.At, s.healed < 0
+		p.jumped = e.At
 	case Cut:
 		if e.Port == "store" && p.cut < 0 {
 			p.cut = e.At

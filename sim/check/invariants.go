@@ -320,9 +320,10 @@ func lanes() []Invariant {
 		},
 		{
 			"L11", "Fair",
-			`As long as some node is well and nothing has gone wrong for a while, a message that may be claimed is
-			claimed within a poll interval and three calls, whatever backlog other lanes have; and a poll interval and
-			the calls on the way later for each share of a claim that its own lane has before it.`,
+			`As long as some node is well, with a wall clock that nobody has set, and nothing has gone wrong for a
+			while, a message that may be claimed is claimed within a poll interval and three calls, whatever backlog
+			other lanes have; and a poll interval and the calls on the way later for each share of a claim that its own
+			lane has before it.`,
 			[]Kind{Claim, End},
 			[]Kind{Insert, Reset, Delete, Fault, Start, Crash, Stop, Cut},
 			l11,

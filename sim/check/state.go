@@ -41,7 +41,6 @@ type state struct {
 	lineages int           // that have begun
 	begun    time.Duration // when the last one did; -1 for never
 	catching bool          // it has not caught up yet
-	stepped  bool          // the wall clock of a node was set, before the healing
 	caught   time.Duration // when it had; -1 for never
 	setBack  time.Duration // when the store was set back last; -1 for never
 }
