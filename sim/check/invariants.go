@@ -73,7 +73,8 @@ func fates() []Invariant { //nolint:funlen // a table
 		{
 			"S4", "Justified reset",
 			`A claim is taken off a row only if it is exactly the claim that was seen; and by another than its owner
-			only if it has expired, by the clock of the store and the hold time that it was made with.`,
+			only if it has expired, by the clock of the store and the hold time that it was made with. Its owner gives
+			it back as unsent exactly if no publish under it had an unknown outcome.`,
 			[]Kind{Reset},
 			[]Kind{Insert, Claim},
 			s4,

@@ -94,6 +94,9 @@ type incarnation struct {
 	failedAt           time.Duration // when the last of them did
 	failedBy           string        // and whose it was
 
+	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
+	unsureBy      string        // whose that was
+
 	stamp, since time.Duration // of the last claim on it: as it is stored, and when that was
 }
 
