@@ -45,6 +45,7 @@ type life struct {
 	label  string // for people: the numbers of the host and the life
 	member *member
 	batch  bool // the last poll has returned records
+	said   lineages
 	told   told // what its consumer has yet to tell
 
 	tasks       []*task // the first runs node.Run, the others the loops that it has started

@@ -69,9 +69,9 @@ func run(names string, seeds int, every bool) (survivors int, err error) {
 		started := time.Now()
 		by, err := m.hunt(seeds, every)
 		if err != nil {
-			return survivors, fmt.Errorf("%s: %w", m.name, err)
-		}
-		if by == "" {
+			by = err.Error()
+			survivors++
+		} else if by == "" {
 			survivors++
 		}
 		fmt.Printf("%-26s %-60s %4.0f s  %s\n", m.name, cmp.Or(by, "SURVIVES"), time.Since(started).Seconds(), m.about)

@@ -43,6 +43,7 @@ type state struct {
 	catching bool          // it has not caught up yet
 	caught   time.Duration // when it had; -1 for never
 	setBack  time.Duration // when the store was set back last; -1 for never
+	dropped  time.Duration // when an input topic was deleted last; -1 for never
 }
 
 // submission is one record on an input topic, appended once or more often.
@@ -255,6 +256,7 @@ func newState() *state {
 		begun:        -1,
 		caught:       -1,
 		setBack:      -1,
+		dropped:      -1,
 	}
 }
 
