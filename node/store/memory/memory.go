@@ -74,7 +74,9 @@ func New(now func() time.Time) *Store {
 		rows:    map[node.MessageID]*row{},
 		waiting: map[string]*ordered{},
 		ready:   ordered{compare: compareExpires},
-		intake:  intake{positions: map[node.Partition]node.Position{}, lineage: 1},
+		intake: intake{
+			positions: map[node.Partition]node.Position{}, lineage: 1, pauses: map[string]node.Pause{},
+		},
 	}
 }
 
@@ -93,7 +95,9 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	}
 	var claimed []*row
 	for _, share := range request.Lanes {
-		claimed = append(claimed, s.due(share, request.Until)...)
+		if !s.intake.paused(share.Lane) {
+			claimed = append(claimed, s.due(share, request.Until)...)
+		}
 	}
 	slices.SortFunc(claimed, compareDue)
 	for _, r := range claimed {

@@ -19,7 +19,8 @@ func Statements() map[string]string {
 		"add_partitions": addPartitionsStatement, "add_positions": addPositionsStatement,
 		"lock_all": lockAllStatement, "count": countStatement,
 		"claim": claimStatement, "look": lookStatement, "delete": deleteStatement, "expired": expiredStatement,
-		"reset": resetStatement,
+		"reset":  resetStatement,
+		"paused": pausedStatement, "pause": pauseStatement, "resume": resumeStatement, "pauses": pausesStatement,
 	}
 }
 
