@@ -19,8 +19,9 @@ func Statements() map[string]string {
 		"add_partitions": addPartitionsStatement, "add_positions": addPositionsStatement,
 		"lock_all": lockAllStatement, "count": countStatement,
 		"claim": claimStatement, "look": lookStatement, "delete": deleteStatement, "expired": expiredStatement,
-		"reset":  resetStatement,
 		"paused": pausedStatement, "pause": pauseStatement, "resume": resumeStatement, "pauses": pausesStatement,
+		"reset": resetStatement, "claimed_count": claimedCountStatement, "coming_count": comingCountStatement,
+		"overdue_count": overdueCountStatement, "origins": originsStatement,
 	}
 }
 

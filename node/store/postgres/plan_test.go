@@ -73,6 +73,11 @@ func ways() map[string][]string {
 		"delete":  {"Index Scan messages_pkey"},
 		"expired": {"Index Scan messages_claimed"},
 		"reset":   {"Index Scan messages_pkey"},
+
+		"claimed_count": {"Index Scan messages_claimed"},
+		"coming_count":  {"Index Only Scan messages_waiting"},
+		"overdue_count": {"Index Only Scan messages_waiting"},
+		"origins":       {"Index Scan messages_waiting"},
 	}
 }
 
@@ -116,6 +121,10 @@ func arguments(n int) map[string][]any {
 		"delete":         {ids, topics, uuids},
 		"expired":        {times[0], times[0], n},
 		"reset":          {ids, topics, uuids, times, uuids, times, make([]bool, n)},
+		"claimed_count":  {times[0], times[0], n},
+		"coming_count":   {"topic 1", times[0], times[:1], n},
+		"overdue_count":  {"topic 1", times[0], times[0], n},
+		"origins":        {"topic 1", times[0], times[0], n},
 	}
 }
 

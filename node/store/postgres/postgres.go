@@ -71,6 +71,8 @@ type Store struct {
 	// held are the lanes that were paused at the last claim. Nothing is swept there: what a sweep finds it would find
 	// again and again, because nothing is claimed. A lane that is resumed is missed by the sweeps for one claim.
 	held atomic.Pointer[lanes]
+
+	watcher watcher // for Outlook
 }
 
 var _ node.Store = (*Store)(nil)
@@ -167,6 +169,7 @@ func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
+		s.watcher.close()
 		s.pool.Close()
 	}()
 	timer := time.NewTimer(s.options.Timeout)
