@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/store/inspect"
 )
 
 // Store is a node.Store in memory. It is safe for concurrent use.
@@ -38,6 +39,9 @@ type Store struct {
 
 	// timeline is the number of the server's history. It belongs to the server: no Restore sets it back.
 	timeline int
+
+	// nodes are those that say that they live.
+	nodes map[uuid.UUID]inspect.Node
 }
 
 var _ node.Store = (*Store)(nil)

@@ -73,6 +73,7 @@ type Store struct {
 	held atomic.Pointer[lanes]
 
 	watcher watcher // for Outlook
+	asked   watcher // for people who ask: inspect.go
 }
 
 var _ node.Store = (*Store)(nil)
@@ -170,6 +171,7 @@ func (s *Store) Close() {
 	go func() {
 		defer close(closed)
 		s.watcher.close()
+		s.asked.close()
 		s.pool.Close()
 	}()
 	timer := time.NewTimer(s.options.Timeout)
