@@ -107,6 +107,12 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
+// IsLoopback reports whether only this machine reaches the listener.
+func (s *Server) IsLoopback() bool {
+	host, _, _ := net.SplitHostPort(s.config.Listen) // New has seen that it can be split
+	return isLoopback(host)
+}
+
 // isLoopback reports whether only this machine reaches a listener on host.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/store/outlook"
 )
 
 // Reporter turns the events of a node into log lines and counts. What a person has to know is said once: a port that
@@ -459,3 +460,6 @@ func away(d time.Duration) slog.Attr { return slog.String("away", d.Round(time.M
 
 // oneLine returns what err says, on one line.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// Seen takes an outlook on what waits.
+func (r *Reporter) Seen(outlook.Outlook, error) {}

@@ -25,6 +25,7 @@ type Settings struct {
 	timingAdvance, holdTime, pollInterval                        Value
 	detectionInterval, lookahead, leaveAfter                     Value
 	logLevel, logFormat                                          Value
+	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value
 
 	file *configFile // nil if there is none
 }
