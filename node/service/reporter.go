@@ -140,11 +140,6 @@ func (r *Reporter) Observe(event node.Event) {
 	case node.LeftGroup:
 		r.log.Warn("left the consumer group, because the store has been unavailable for too long; "+
 			"this node consumes again when it is back", away(e.Outage))
-	case node.IntakePaused:
-		r.log.Warn("the intake is paused: nothing is taken in, and the lag of the input topics grows, until somebody " +
-			"resumes it")
-	case node.IntakeResumed:
-		r.log.Info("the intake is resumed")
 	case node.Polled:
 		r.counts.submitted += int64(e.Records)
 	case node.Enqueued:
