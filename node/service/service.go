@@ -36,6 +36,10 @@ type Service struct {
 	metrics  *metrics.Metrics
 	admins   *admin.Server // the listener; nil for none
 
+	troubles *admin.Troubles
+	settings map[string]string // in force, without secrets: what the API shows
+	id       atomic.Value      // the node id, as text, once there is one
+
 	phase  atomic.Int32 // a phase
 	schema atomic.Bool  // the store has been seen to have the schema that this program needs
 }
@@ -114,7 +118,7 @@ func With(config Config, store *Store, options Options) (*Service, error) {
 func with(config Config, store *Store, reporter *Reporter, options Options) (*Service, error) {
 	s := &Service{
 		config: config, options: options, log: options.Log, clock: system.New(), store: store, reporter: reporter,
-		metrics: metrics.New(config.Node, options.Version),
+		metrics: metrics.New(config.Node, options.Version), troubles: admin.NewTroubles(), settings: config.effective(),
 	}
 	connection := func(client string) kafka.Connection {
 		c := config.Kafka
@@ -209,11 +213,13 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 		return err
 	}
 	s.metrics.Schedule(n.Held)
+	s.id.Store(n.ID().String())
 	var sampling sync.WaitGroup
 	until, stop := context.WithCancel(ctx)
 	if sampler := s.sampler(); sampler != nil {
 		sampling.Go(func() { sampler.Run(until) })
 	}
+	sampling.Go(func() { s.beat(until, n.ID()) })
 	defer sampling.Wait()
 	defer stop()
 	s.phase.CompareAndSwap(int32(starting), int32(running))
@@ -227,6 +233,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 func (s *Service) observe(event node.Event) {
 	s.metrics.Observe(event)
 	s.reporter.Observe(event)
+	s.troubles.Observe(event)
 	if s.options.Observe != nil {
 		s.options.Observe(event)
 	}

@@ -30,6 +30,7 @@ type Settings struct {
 	detectionInterval, lookahead, leaveAfter                     Value
 	logLevel, logFormat                                          Value
 	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value
+	adminAllow                                                   Value
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper
