@@ -2,13 +2,12 @@ package node
 
 import "time"
 
-// Held is what the schedule of a node holds of one lane: claims that wait for their instant.
+// Held is what the schedule of a node holds of one lane, claims that wait for their instant, and how much the lane's part
+// of the schedule has room for. It may hold a little more.
 type Held struct {
-	Lane string
-
-	// Messages and Bytes are what is held, and Room and RoomBytes how much may be; the last one taken may exceed that.
-	Messages, Bytes int
-	Room, RoomBytes int
+	Lane                  string
+	Messages, Bytes       int
+	MaxMessages, MaxBytes int
 }
 
 // Held returns what this node's schedule holds of each lane, and the timing advance as it is now. It is for whoever
@@ -23,8 +22,7 @@ func (s *schedule) held() []Held {
 	all := make([]Held, len(s.lanes))
 	for i, l := range s.lanes {
 		all[i] = Held{
-			Lane: l.name, Messages: len(l.items), Bytes: l.bytes,
-			Room: max(1, scheduleMessages/len(s.lanes)), RoomBytes: max(1, scheduleBytes/len(s.lanes)),
+			l.name, len(l.items), l.bytes, max(1, scheduleMessages/len(s.lanes)), max(1, scheduleBytes/len(s.lanes)),
 		}
 	}
 	return all

@@ -24,7 +24,7 @@ type (
 	storeSettings   struct{ settingFlags } // migrate
 	clientSettings  struct{ settingFlags } // send and tail
 	sandboxSettings struct{ settingFlags } // dev
-	operateSettings struct{ settingFlags } // bind and rewind
+	operateSettings struct{ settingFlags } // bind, rewind and doctor
 	probeSettings   struct{ settingFlags } // health
 )
 
@@ -41,7 +41,7 @@ func newCommands() *commands {
 		service.Migrate: {&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print},
 		service.Client:  {&line.Send, &line.Tail},
 		service.Dev:     {&line.Dev},
-		service.Operate: {&line.Bind, &line.Rewind},
+		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},
 		service.Probe:   {&line.Health},
 	} {
 		for _, target := range takes {

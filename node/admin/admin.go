@@ -28,6 +28,9 @@ type Config struct {
 	// none. They are read again when they change.
 	CertFile, KeyFile string
 
+	// Rights are what the API allows, besides to read.
+	Rights Rights
+
 	// Log is told what goes wrong with the listener itself.
 	Log *slog.Logger
 }

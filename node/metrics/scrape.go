@@ -54,8 +54,9 @@ func (m onScrape) Collect(out chan<- prometheus.Metric) {
 		lanes, advance := (*held)()
 		for _, lane := range lanes {
 			gauge("chronos_schedule_messages", float64(lane.Messages), m.label(lane.Lane))
-			gauge("chronos_schedule_fill_ratio", max(float64(lane.Messages)/float64(lane.Room),
-				float64(lane.Bytes)/float64(lane.RoomBytes)), m.label(lane.Lane))
+			gauge("chronos_schedule_fill_ratio", max(
+				float64(lane.Messages)/float64(lane.MaxMessages), float64(lane.Bytes)/float64(lane.MaxBytes),
+			), m.label(lane.Lane))
 		}
 		gauge("chronos_timing_advance_seconds", advance.Seconds())
 	}
@@ -80,12 +81,12 @@ func descOf(name string) *prometheus.Desc {
 			return prometheus.NewDesc(row.Name, row.Help, row.Labels, nil)
 		}
 	}
-	return prometheus.NewInvalidDesc(noRowError(name))
+	return prometheus.NewInvalidDesc(errNoRow(name))
 }
 
-type noRowError string
+type errNoRow string
 
-func (e noRowError) Error() string { return "the table has no metric " + string(e) }
+func (e errNoRow) Error() string { return "the table has no metric " + string(e) }
 
 // poolCollector shows the connections to Postgres.
 type poolCollector struct{ pool *pgxpool.Pool }

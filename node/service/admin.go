@@ -56,6 +56,7 @@ func (s *Service) mount() {
 		MaxRequestsInFlight: 4, Timeout: 10 * time.Second, EnableOpenMetrics: true,
 	}))
 	s.admins.Health(s.live, s.ready)
+	s.mountAPI()
 	s.admins.Handle("GET /{$}", admin.Open, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprint(w, "chronos: /metrics, /livez and /readyz (?verbose says why)\n")
 	}))

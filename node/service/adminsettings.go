@@ -46,6 +46,14 @@ func adminRows() []Setting {
 			value: func(s *Settings) *Value { return &s.adminTLSKey },
 		},
 	}
+	rows = append(rows, Setting{
+		Name: "admin-allow", Commands: Run | Dev, PlaceHolder: "RIGHT,...", Default: "read",
+		DevDefault: "read,payload,write",
+		Help: "What the API and the page allow: read; payload, to show the values of messages; write, to pause and " +
+			"resume.",
+		Allowed: "some of read, payload and write, separated by commas",
+		value:   func(s *Settings) *Value { return &s.adminAllow },
+	})
 	for i := range rows {
 		rows[i].Group = "admin"
 	}
@@ -58,6 +66,9 @@ func (s *Settings) Admin(fallback string) (admin.Config, error) {
 	config := admin.Config{
 		Listen: s.adminListen.or(fallback), TokenFile: s.adminTokenFile.Text,
 		CertFile: s.adminTLSCert.Text, KeyFile: s.adminTLSKey.Text,
+	}
+	if err := s.rights(&config.Rights, fallback != ""); err != nil {
+		return config, err
 	}
 	if config.Listen == "" || config.Listen == adminOff {
 		for _, v := range []*Value{&s.adminTokenFile, &s.adminTLSCert, &s.adminTLSKey} {
@@ -72,6 +83,26 @@ func (s *Settings) Admin(fallback string) (admin.Config, error) {
 		return config, s.explain(err, "")
 	}
 	return config, nil
+}
+
+// rights sets what the API allows, which is all if nobody says anything and all is set.
+func (s *Settings) rights(rights *admin.Rights, all bool) error {
+	if !s.adminAllow.IsSet {
+		rights.Payload, rights.Write = all, all
+		return nil
+	}
+	for _, name := range s.adminAllow.list() {
+		switch name {
+		case "read":
+		case "payload":
+			rights.Payload = true
+		case "write":
+			rights.Write = true
+		default:
+			return s.adminAllow.Wrong("it must be some of read, payload and write, separated by commas")
+		}
+	}
+	return nil
 }
 
 // AdminIsSet reports whether somebody has said where to listen.

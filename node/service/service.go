@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,10 @@ type Service struct {
 	reporter *Reporter
 	metrics  *metrics.Metrics
 	admins   *admin.Server // the listener; nil for none
+
+	troubles *admin.Troubles
+	settings map[string]string // in force, without secrets: what the API shows
+	id       atomic.Value      // the node id, as text, once there is one
 
 	phase  atomic.Int32 // a phase
 	schema atomic.Bool  // the store has been seen to have the schema that this program needs
@@ -91,6 +96,16 @@ func Open(ctx context.Context, config Config, options Options) (*Service, error)
 	if config.settings != nil && config.settings.saslMechanism.Text == "PLAIN" && config.Kafka.TLS == nil {
 		s.log.Warn("the password for Kafka crosses the network in clear: SASL PLAIN without TLS")
 	}
+	if config.settings != nil && len(config.settings.ignoredProperties) > 0 {
+		s.log.Info("some keys of --kafka-properties change nothing",
+			slog.String("keys", strings.Join(config.settings.ignoredProperties, ", ")))
+	}
+	if config.credentials != nil {
+		config.credentials.Tell(func(err error) {
+			s.log.Warn("a file with a secret or a certificate cannot be read; what was in it before is still used",
+				slog.String("error", oneLine(err)))
+		})
+	}
 	return s, nil
 }
 
@@ -103,7 +118,7 @@ func With(config Config, store *Store, options Options) (*Service, error) {
 func with(config Config, store *Store, reporter *Reporter, options Options) (*Service, error) {
 	s := &Service{
 		config: config, options: options, log: options.Log, clock: system.New(), store: store, reporter: reporter,
-		metrics: metrics.New(config.Node, options.Version),
+		metrics: metrics.New(config.Node, options.Version), troubles: admin.NewTroubles(), settings: config.effective(),
 	}
 	connection := func(client string) kafka.Connection {
 		c := config.Kafka
@@ -198,11 +213,13 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 		return err
 	}
 	s.metrics.Schedule(n.Held)
+	s.id.Store(n.ID().String())
 	var sampling sync.WaitGroup
 	until, stop := context.WithCancel(ctx)
 	if sampler := s.sampler(); sampler != nil {
 		sampling.Go(func() { sampler.Run(until) })
 	}
+	sampling.Go(func() { s.beat(until, n.ID()) })
 	defer sampling.Wait()
 	defer stop()
 	s.phase.CompareAndSwap(int32(starting), int32(running))
@@ -216,6 +233,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 func (s *Service) observe(event node.Event) {
 	s.metrics.Observe(event)
 	s.reporter.Observe(event)
+	s.troubles.Observe(event)
 	if s.options.Observe != nil {
 		s.options.Observe(event)
 	}
