@@ -121,7 +121,11 @@ func TestStoreIsAsItWas(t *testing.T) {
 		store := memory.New(clock.Now)
 		m := metrics.New(aConfig(), "v")
 		return storetest.Instance{
-			Store: m.Ports(node.Ports{Clock: system.New(), Store: store}).Store, Clock: clock,
+			Store: struct {
+				node.Store
+				node.Switches // which no port has
+			}{m.Ports(node.Ports{Clock: system.New(), Store: store}).Store, store},
+			Clock:   clock,
 			Dump:    func(testing.TB) []memory.Row { return store.Dump() },
 			Promote: func(testing.TB) { store.Promote() },
 			Upgrade: func(testing.TB) { store.Upgrade() },
