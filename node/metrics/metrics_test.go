@@ -508,3 +508,56 @@ func TestLoops(t *testing.T) {
 		stopCounting()
 	})
 }
+
+// Goal: a process that was stopped for an hour and goes on is not found stuck, though its loops were in a call all that
+// time. Method: an hour in which the goroutine that counts the seconds does not run, either.
+func TestStoppedProcessIsNotStuck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New(aConfig(), "v")
+		sink := &stuckSink{make(chan struct{})}
+		ports := m.Ports(node.Ports{Clock: system.New(), Sink: sink})
+		tasks := m.Loops().Tasks(node.Goroutines())
+		tasks.Go(node.Fire, func(ctx context.Context) { ports.Sink.Publish(ctx, nil) })
+		<-time.After(time.Hour)
+		counting, stop := context.WithCancel(t.Context())
+		go m.Loops().Run(counting)
+		<-time.After(10 * time.Second)
+		for _, state := range m.Loops().States() {
+			if state.Stuck {
+				t.Errorf("%s is stuck: %s", state.Loop, state.Detail)
+			}
+		}
+		stop()
+		close(sink.released)
+		tasks.Stop()
+	})
+}
+
+// BenchmarkFired is what a fired message costs beside its publish: the events of its life.
+func BenchmarkFired(b *testing.B) {
+	m := metrics.New(aConfig(), "v")
+	messages := make([]node.Message, 500)
+	refs := make([]node.Ref, 500)
+	for i := range messages {
+		messages[i] = node.Message{Lane: "out", Incarnation: uuid.New(), Deadline: time.Now().Add(time.Minute)}
+		refs[i] = messages[i].Ref()
+	}
+	for b.Loop() {
+		m.Observe(node.Enqueued{Messages: messages})
+		m.Observe(node.Fired{Messages: messages, At: time.Now()})
+		m.Observe(node.Deleted{Refs: refs})
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/500, "ns/message")
+}
+
+// BenchmarkCall is what a call of a port costs for being counted.
+func BenchmarkCall(b *testing.B) {
+	m := metrics.New(aConfig(), "v")
+	ports := m.Ports(node.Ports{Clock: system.New(), Store: memory.New(time.Now)})
+	for b.Loop() {
+		if _, err := ports.Store.Expired(b.Context(), 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
