@@ -52,6 +52,9 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // the tests wait for servers most of the time
+		panic(err)
+	}
 	if testing.Short() {
 		os.Exit(m.Run())
 	}
@@ -102,6 +105,9 @@ func start(s *servers.Servers, dir string) (*world, error) {
 		if postgresErr = w.postgres.Start(ctx); postgresErr == nil {
 			postgresErr = w.postgres.Ready(ctx, patience)
 		}
+		if postgresErr == nil {
+			postgresErr = migrate(ctx, w.postgres)
+		}
 	})
 	both.Wait()
 	if err := errors.Join(kafkaErr, postgresErr); err != nil {
@@ -114,7 +120,25 @@ func start(s *servers.Servers, dir string) (*world, error) {
 	return w, nil
 }
 
-// servers returns the pair.
+// template is the database that those of the tests are copies of.
+const template = "chronos_template"
+
+// migrate makes the template.
+func migrate(ctx context.Context, server *servers.Postgres) error {
+	if err := server.Exec(ctx, "CREATE DATABASE "+template); err != nil {
+		return err
+	}
+	at := server.Admin
+	at.Path = "/" + template
+	db, err := postgres.OpenDB(at.String(), postgres.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = migrations.Up(ctx, db, migrations.Postgres)
+	return errors.Join(err, db.Close())
+}
+
+// the returns the pair.
 func the(t *testing.T) *world {
 	t.Helper()
 	if testing.Short() {
@@ -158,9 +182,8 @@ func deploy(t *testing.T) *deployment {
 	d.allow(d.user)
 
 	d.owner = w.postgres.Admin
-	d.must(w.postgres.Exec(t.Context(), "CREATE DATABASE "+d.database))
+	d.must(w.postgres.Exec(t.Context(), "CREATE DATABASE "+d.database+" TEMPLATE "+template))
 	d.owner.Path = "/" + d.database
-	d.migrate()
 	d.exec("CREATE ROLE " + d.role + " LOGIN NOSUPERUSER PASSWORD 'first'")
 	for _, g := range postgres.Grants() {
 		d.exec(fmt.Sprintf("GRANT %s ON %s TO %s", strings.Join(g.Privileges, ", "), g.Table, d.role))
@@ -284,15 +307,6 @@ func (d *deployment) revoke(user string, r right) {
 		err = errors.Join(err, result.Err)
 	}
 	d.must(err)
-}
-
-// migrate makes the tables.
-func (d *deployment) migrate() {
-	d.t.Helper()
-	db, err := postgres.OpenDB(d.owner.String(), postgres.Options{})
-	d.must(err)
-	_, err = migrations.Up(d.t.Context(), db, migrations.Postgres)
-	d.must(errors.Join(err, db.Close()))
 }
 
 // exec executes statements as the owner of the database.
