@@ -51,7 +51,9 @@ func TestImports(t *testing.T) {
 func production() []string {
 	return []string{
 		"chronos/migrations", "chronos/node", "chronos/node/broker/embedded", "chronos/node/broker/kafka",
-		"chronos/node/calendar", "chronos/node/clock/system", "chronos/node/service", "chronos/node/store/headers",
+		"chronos/node/calendar", "chronos/node/clock/system", "chronos/node/service",
+		"chronos/node/service/credential", "chronos/node/service/doctor", "chronos/node/service/properties",
+		"chronos/node/store/headers",
 		"chronos/node/store/postgres", "chronos/node/store/postgres/marks", "chronos/node/store/sqlite",
 	}
 }
