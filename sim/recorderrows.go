@@ -39,7 +39,9 @@ func (j *recorder) inserted(l *life, m *node.Message, claim node.Claim, stamp ti
 func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 	j.stamps[m.Incarnation] = stamp.UnixNano()
 	if claims := j.held[l]; claims != nil {
-		claims[heldKeyOf(m.Headers)] = held{m.Incarnation, l.host.clock.mono(j.world.now)}
+		claims[heldKeyOf(m.Headers)] = held{
+			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
+		}
 	}
 }
 
@@ -128,6 +130,18 @@ func (j *recorder) rolledBack(t *truth, lineage int64) {
 	for _, p := range t.known {
 		j.add(j.position(check.KeepPlace, p, t.places[p]))
 	}
+	for _, p := range t.pauses() {
+		j.paused(p)
+	}
+}
+
+// paused tells that a lane, or the intake, is paused, and resumed that it is so no more.
+func (j *recorder) paused(p node.Pause) {
+	j.add(check.Event{Kind: check.Pause, Topic: p.Lane, Stamp: sinceEpoch(p.Since)})
+}
+
+func (j *recorder) resumed(lane string) {
+	j.add(check.Event{Kind: check.Resume, Topic: lane})
 }
 
 // position returns an event about a position.

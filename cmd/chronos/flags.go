@@ -25,6 +25,7 @@ type (
 	clientSettings  struct{ settingFlags } // send and tail
 	sandboxSettings struct{ settingFlags } // dev
 	operateSettings struct{ settingFlags } // bind, rewind and doctor
+	probeSettings   struct{ settingFlags } // health
 )
 
 // takesSettings is what resolve looks for.
@@ -41,6 +42,7 @@ func newCommands() *commands {
 		service.Client:  {&line.Send, &line.Tail},
 		service.Dev:     {&line.Dev},
 		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},
+		service.Probe:   {&line.Health},
 	} {
 		for _, target := range takes {
 			f := target.settings()

@@ -44,6 +44,7 @@ type commands struct {
 	Tail tailCommand `cmd:"" help:"Print the messages of a topic as they arrive." group:"try"`
 
 	Run     runCommand     `cmd:"" help:"Run a node: the service, against your Kafka and your store." group:"service"`
+	Health  healthCommand  `cmd:"" help:"Ask a node on this machine whether it is well." group:"service"`
 	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/admin"
 	"chronos/node/broker/kafka"
 	"chronos/node/service/credential"
 )
@@ -41,6 +42,9 @@ type Config struct {
 	CreateTopics bool
 	Partitions   int32
 
+	// Admin is the listener for metrics and health; its Listen is empty for none.
+	Admin admin.Config
+
 	settings    *Settings          // where it came from; nil if from nowhere
 	credentials *credential.Keeper // tells of files of secrets that cannot be read any more; nil if there are none
 }
@@ -54,6 +58,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
 		func(c *Config) (err error) { c.Group, err = s.groupName(); return err },
+		func(c *Config) (err error) { c.Admin, err = s.Admin(""); return err },
 	} {
 		if err := read(&config); err != nil {
 			return config, err

@@ -29,6 +29,8 @@ type Settings struct {
 	timingAdvance, holdTime, pollInterval                        Value
 	detectionInterval, lookahead, leaveAfter                     Value
 	logLevel, logFormat                                          Value
+	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value
+	adminAllow                                                   Value
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper

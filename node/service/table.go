@@ -18,9 +18,10 @@ const (
 	Client                      // chronos send and chronos tail
 	Dev                         // chronos dev
 	Operate                     // chronos bind, chronos rewind and chronos doctor
+	Probe                       // chronos health
 
 	// All are all of them.
-	All = Run | Migrate | Client | Dev | Operate
+	All = Run | Migrate | Client | Dev | Operate | Probe
 
 	withStore = Run | Migrate | Operate
 	withKafka = Run | Client | Operate
@@ -41,6 +42,7 @@ func (c Command) String() string {
 		{Operate, "bind"},
 		{Operate, "rewind"},
 		{Operate, "doctor"},
+		{Probe, "health"},
 	} {
 		if c&command.is != 0 {
 			names = append(names, command.name)
@@ -105,6 +107,7 @@ func Groups() []Group {
 		{"limits", "Limits"},
 		{"timing", "Timing"},
 		{"logging", "Logging"},
+		{"admin", "Metrics and health"},
 	}
 }
 
@@ -130,13 +133,14 @@ func (s *Setting) Describe(command Command) string {
 
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
-	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(), logRows()),
+	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
+		logRows(), adminRows()),
 		func(s Setting) bool { return s.Commands&commands == 0 })
 }
 
 func general() []Setting {
 	return []Setting{{
-		Name: "config", Commands: Run | Migrate | Client | Operate, PlaceHolder: "FILE",
+		Name: "config", Commands: Run | Migrate | Client | Operate | Probe, PlaceHolder: "FILE",
 		Help: "A YAML file with any of these settings, named as the flags are but without --. A flag wins over its " +
 			"environment variable (--hold-time is $CHRONOS_HOLD_TIME), and that over the file.",
 		value: func(s *Settings) *Value { return &s.config },

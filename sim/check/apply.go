@@ -26,6 +26,8 @@ func (s *state) apply(e *Event) {
 		s.lived(e)
 	case Fault, Hang, Work, Heal:
 		s.went(e)
+	case Pause, Resume:
+		s.steered(e)
 	case Poll, DeleteDone, End: // they only say what must hold
 	}
 }
@@ -68,6 +70,9 @@ func (s *state) publish(sub *submission, e *Event) {
 		s.publishes++
 		p.call = s.publishes
 	}
+	if i := s.incarnations[e.Incarnation]; i != nil {
+		i.begun = e.At
+	}
 	if e.Topic != sub.key.topic {
 		return
 	}
@@ -104,6 +109,9 @@ func (s *state) failed(e *Event) {
 	i, _ := s.published(e)
 	if i == nil {
 		return
+	}
+	if e.Kind == Unknown {
+		i.unsure, i.unsureBy = i.begun, e.Node
 	}
 	for _, r := range []*row{s.rows[i.key], s.rows[i.copied]} {
 		if r != nil && r.incarnation == i {
@@ -257,7 +265,7 @@ func (s *state) lived(e *Event) {
 		p.dead, p.member = true, false
 		s.cuts -= count(p.cut >= 0)
 	case Jump:
-		p.jumped, s.stepped = e.At, s.healed < 0
+		p.jumped = e.At
 	case Cut:
 		if e.Port == "store" && p.cut < 0 {
 			p.cut = e.At
@@ -304,6 +312,17 @@ func (s *state) went(e *Event) {
 	default: // Heal
 		s.heal(e)
 	}
+}
+
+// steered takes note of a pause, or of its end. What waits meanwhile waits on purpose.
+func (s *state) steered(e *Event) {
+	s.wrong = e.At
+	if e.Kind == Resume {
+		delete(s.paused, e.Topic)
+		return
+	}
+	s.pauses++
+	s.paused[e.Topic] = pause{e.At, e.Stamp}
 }
 
 // heal notes which claims belong to nobody who lives. The age of a claim that was made before the store's clock was set

@@ -96,6 +96,7 @@ func (s *state) shrunk(e *Event) {
 		}
 	case Drop:
 		p.dropped, p.mark = true, 0
+		s.dropped = e.At
 		forget(p.between(p.start, p.end))
 	case Truncate:
 		at := p.from(e.Offset)
@@ -217,6 +218,7 @@ func (s *state) rollback(e *Event) {
 	}
 	s.renew("the store was set back")
 	clear(s.rows)
+	clear(s.paused)
 	for _, sub := range s.inOrder() {
 		sub.kept = 0
 	}

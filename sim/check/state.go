@@ -20,6 +20,7 @@ type state struct {
 	ids          map[UUID]*process // by node id
 	partitions   map[string]*partition
 	lanes        map[string]*lane
+	paused       map[string]pause // by lane; the intake has no name
 	placed       map[placedKey]string // the partition of each key of each topic
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
@@ -30,6 +31,7 @@ type state struct {
 	faults   int           // so far, terms included
 	terms    int           // of them, processes that were asked to end
 	hangs    int           // so far
+	pauses   int           // so far
 	cuts     int           // processes that do not reach the store
 	fault    time.Duration // when the last one was
 	wrong    time.Duration // when anything last went wrong, or was mended
@@ -41,9 +43,9 @@ type state struct {
 	lineages int           // that have begun
 	begun    time.Duration // when the last one did; -1 for never
 	catching bool          // it has not caught up yet
-	stepped  bool          // the wall clock of a node was set, before the healing
 	caught   time.Duration // when it had; -1 for never
 	setBack  time.Duration // when the store was set back last; -1 for never
+	dropped  time.Duration // when an input topic was deleted last; -1 for never
 }
 
 // submission is one record on an input topic, appended once or more often.
@@ -94,6 +96,9 @@ type incarnation struct {
 	rejections, failed int           // publishes that failed: rejected by the topic, and for other reasons
 	failedAt           time.Duration // when the last of them did
 	failedBy           string        // and whose it was
+
+	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
+	unsureBy      string        // whose that was
 
 	stamp, since time.Duration // of the last claim on it: as it is stored, and when that was
 }
@@ -147,6 +152,9 @@ type lane struct {
 	claims int
 	hung   bool // at any time
 }
+
+// pause is since when something is paused, in true time and by the clock of the store.
+type pause struct{ since, stamp time.Duration }
 
 // partition is a part of an input topic.
 type partition struct {
@@ -245,6 +253,7 @@ func newState() *state {
 		ids:          map[UUID]*process{},
 		partitions:   map[string]*partition{},
 		lanes:        map[string]*lane{},
+		paused:       map[string]pause{},
 		placed:       map[placedKey]string{},
 		appended:     map[appendedKey]int32{},
 		healed:       -1,
@@ -253,6 +262,7 @@ func newState() *state {
 		begun:        -1,
 		caught:       -1,
 		setBack:      -1,
+		dropped:      -1,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 
 	"chronos/node"
@@ -38,6 +39,9 @@ type Connection struct {
 
 	// SASL is how to authenticate; nil for not at all. It is asked for each connection as well.
 	SASL sasl.Mechanism
+
+	// Hooks are told by franz-go what its clients do, for metrics. All clients of a connection share them.
+	Hooks []kgo.Hook
 
 	// Dialer replaces the one of package net, for tests that break the network. It excludes TLS.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)

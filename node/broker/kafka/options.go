@@ -83,6 +83,7 @@ func (c *Connection) options() []kgo.Opt {
 		// is just restarting behind a proxy. The second must not end a group session or fail a publish.
 		kgo.AlwaysRetryEOF(),
 		kgo.DisableClientMetrics(),
+		kgo.WithHooks(c.Hooks...),
 	}
 	if c.TLS != nil {
 		options = append(options, kgo.Dialer(c.dialTLS))

@@ -44,6 +44,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,6 +67,13 @@ type Store struct {
 
 	waiting looks // for messages that fall due
 	expired looks // for claims that have expired
+
+	// held are the lanes that were paused at the last claim. Nothing is swept there: what a sweep finds it would find
+	// again and again, because nothing is claimed. A lane that is resumed is missed by the sweeps for one claim.
+	held atomic.Pointer[lanes]
+
+	watcher watcher // for Outlook
+	asked   watcher // for people who ask: inspect.go
 }
 
 var _ node.Store = (*Store)(nil)
@@ -167,6 +175,8 @@ func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
+		s.watcher.close()
+		s.asked.close()
 		s.pool.Close()
 	}()
 	timer := time.NewTimer(s.options.Timeout)
