@@ -270,6 +270,9 @@ func TestSetBackUnderTraffic(t *testing.T) {
 		if got := seen[node.CatchingUp](w); len(got) != 1 || got[0].From != 1 || got[0].To != 2 {
 			t.Errorf("new lineages: %v, want one", got)
 		}
+		if got := seen[node.StartedOver](w); len(got) != 1 {
+			t.Errorf("reading was started over %d times, want once", len(got))
+		}
 		pass(30 * time.Second)
 		if got := len(w.values("out")); got != n {
 			t.Errorf("%d of %d came out", got, n)
