@@ -110,7 +110,11 @@ func TestOneFailure(t *testing.T) {
 func TestCopyRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.refuses = func(m *node.Message) bool { return string(m.Value) == "value x" }
+		asked := 0
+		w.refuses = func(m *node.Message) bool {
+			asked++
+			return string(m.Value) == "value x" && asked < 100
+		}
 		w.submit("x", time.Second)
 		w.submit("y", time.Second)
 		w.run(config(0), nil)
