@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,6 +75,33 @@ func TestQuietLaneBesideOneThatHangs(t *testing.T) {
 	})
 }
 
+// A lane begins to hang, and nobody knows it yet: what falls due on it one by one occupies publishers, but leaves one for
+// the other lanes.
+func TestLaneLeavesOnePublisher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Routes = []node.Route{{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}}
+		w.hangs = func(r node.Record) bool { return r.Topic == "out" }
+		start := time.Now()
+		for i := range 50 {
+			w.submit(id(i), 2*time.Second+time.Duration(i)*20*time.Millisecond)
+		}
+		r := w.submit("quiet", 2510*time.Millisecond)
+		r.Topic = "in2"
+		w.submitRecord(r)
+		w.run(c, nil)
+		pass(6 * time.Second)
+		got := w.on("out2")
+		if len(got) != 1 {
+			t.Fatalf("%d came out", len(got))
+		}
+		if late := got[0].at.Sub(start.Add(2510 * time.Millisecond)); late > 50*time.Millisecond {
+			t.Errorf("it came %v late", late)
+		}
+	})
+}
+
 // One publish of unknown outcome does not hold up what falls due on its lane after it.
 func TestOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -101,6 +129,35 @@ func TestOneFailure(t *testing.T) {
 		}
 		if got := len(w.values("out")); got != 20 {
 			t.Errorf("%d of 20 came out", got)
+		}
+		w.empty()
+	})
+}
+
+// A dead-letter topic that takes no large records gets a copy that is cut, and says so.
+func TestCopyCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "out" || len(r.Value) > 5000 {
+				return node.ErrRejected
+			}
+			return nil
+		}
+		r := w.submit("small", time.Second)
+		r.Value, r.Headers = make([]byte, 9000), slices.Clone(r.Headers)
+		r.Headers[1].Value = []byte("large")
+		w.submitRecord(r)
+		w.run(config(0), nil)
+		pass(3 * time.Second)
+		cut := 0
+		for _, d := range w.on("dead") {
+			if slices.ContainsFunc(d.Headers, func(h node.Header) bool { return h.Name == node.HeaderCut }) {
+				cut++
+			}
+		}
+		if got := len(w.on("dead")); got != 2 || cut != 1 {
+			t.Errorf("%d dead letters, %d of them cut", got, cut)
 		}
 		w.empty()
 	})
