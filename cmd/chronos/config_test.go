@@ -134,7 +134,7 @@ func wrongValues() map[string]string {
 		"lookahead": "soon", "leave-after": "soon", "log-level": "loud", "log-format": "xml",
 		"config": "/no/such", "admin-listen": "8080", "admin-token-file": "/no/such", "admin-tls-cert": "/no/such",
 		"admin-tls-key": "/no/such",
-		"group":  "", // every name is good
+		"group":         "", // every name is good
 	}
 }
 
