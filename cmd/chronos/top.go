@@ -103,7 +103,7 @@ func printNodes(page *page, all *admin.Nodes) {
 			note = "cannot publish on some lanes"
 		}
 		rows = append(rows, []any{
-			n.ID, n.Host, n.Version, roughly(n.Seen.Sub(n.Started)), ago(n.Seen, time.Now()), note,
+			n.ID, n.Host, n.Version, roughly(n.Seen.Sub(n.Started)), ago(n.Seen, all.At), note,
 		})
 	}
 	page.table(rows...)
