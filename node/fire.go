@@ -142,7 +142,8 @@ func (f *firer) claim(ctx context.Context) {
 		}
 		f.claims.succeeded()
 		f.claimed(result.Messages, request)
-		if !f.follow(asked, result.State) || len(result.Messages) == 0 {
+		f.follow(asked, result.State)
+		if len(result.Messages) == 0 {
 			continue
 		}
 		f.observe(Claimed{Messages: result.Messages})

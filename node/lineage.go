@@ -18,7 +18,7 @@ func (l *lineage) known() (highest int64, behind bool) {
 }
 
 // follow takes note of the state that came with an answer of the store, to a call that began when asked was the
-// highest lineage known. It reports whether what the answer says is of the lineage that this node is in.
+// highest lineage known.
 //
 // When the lineage changes, the node forgets what it holds: claims that the store may know nothing of, on messages
 // whose cancel may be yet to come in again. It gives nothing back: whatever of that is still claimed expires, and
@@ -27,13 +27,11 @@ func (l *lineage) known() (highest int64, behind bool) {
 //	claimer   asks for claims
 //	          the store is set back, and begins lineage 2
 //	enqueuer  sees lineage 2: the schedule is emptied
-//	claimer   is answered, with claims of lineage 1: they must not be scheduled
-//
-// The same holds where lineage 2 is seen after the answer and before its claims are scheduled, see hold.
+//	claimer   is answered, with claims of lineage 1: they must not be scheduled, see hold
 //
 // But a lineage that is lower than the one known before the call means that the store was set back, and that nobody
 // has told it so yet: the enqueue operation does.
-func (c *core) follow(asked int64, state State) bool {
+func (c *core) follow(asked int64, state State) {
 	l := &c.lineage
 	l.mu.Lock()
 	from := l.highest
@@ -46,13 +44,11 @@ func (c *core) follow(asked int64, state State) bool {
 		changed = !l.behind
 		l.behind = true
 	}
-	ours := state.Lineage == l.highest
 	l.mu.Unlock()
 	if changed {
 		forgotten := c.schedule.clear()
 		c.observe(LineageChanged{From: from, To: state.Lineage, Forgotten: claims(forgotten)})
 	}
-	return ours
 }
 
 // hold schedules claims that came with an answer of the store, unless another lineage than that of the answer is known

@@ -57,6 +57,9 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		route, known := e.routes[r.Topic]
 		assert(known, "polled a record of topic %s, which has no route", r.Topic)
 		message, rejected := e.config.decode(r, route)
+		if rejected == nil {
+			rejected = e.config.Limits.exceeded(r, &message, e.clock.Now)
+		}
 		if rejected != nil {
 			e.reject(s, rejected, route.DeadLetter)
 			continue
@@ -135,11 +138,9 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 		assert(len(result.Results) == result.Taken && result.Taken <= len(chunk) &&
 			len(result.Positions) == len(readings) && len(result.Refused) == len(readings),
 			"take: %d results for %d records", len(result.Results), len(chunk))
-		if !e.follow(asked, result.State) {
-			result.Results = slices.Clone(result.Results)
-			for i := range result.Results {
-				result.Results[i].Claim = Claim{} // of a lineage that is over
-			}
+		e.follow(asked, result.State)
+		if !result.State.Claims() {
+			dropClaims(&result)
 		}
 		return nil
 	})
@@ -163,6 +164,20 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 		e.refuse(chunk[result.Taken], result.Refusal)
 	}
 	return result.Taken, true
+}
+
+// dropClaims forgets the claims that a take was answered with while the store claims nothing: it has not made them, so
+// an earlier try of the take has, and since then the store was set back. What they are on comes out when the store has
+// caught up, after a cancel that is taken in again until then.
+//
+//	take x in, claimed: the reply is lost
+//	                              the store is set back, not as far; lineage 2 begins
+//	take x in again: told of the claim of lineage 1
+func dropClaims(result *TakeResult) {
+	result.Results = slices.Clone(result.Results)
+	for i := range result.Results {
+		result.Results[i].Claim = Claim{}
+	}
 }
 
 // contest tells the schedule of a take that is about to be tried: its outcome may be unknown.

@@ -20,6 +20,8 @@ type host struct {
 	lives  int
 	fate   byte
 
+	stepped bool // somebody has set the wall clock, and it was not set right yet
+
 	calls [opCount]int     // over all lives
 	plan  [opCount][]Fault // what is planned for the calls to come, in their order
 
@@ -43,6 +45,7 @@ type life struct {
 	label  string // for people: the numbers of the host and the life
 	member *member
 	batch  bool // the last poll has returned records
+	said   lineages
 	told   told // what its consumer has yet to tell
 
 	tasks       []*task // the first runs node.Run, the others the loops that it has started
@@ -322,6 +325,7 @@ func (h *host) heal(fate byte) {
 	h.clock.goOn(w.now)
 	h.correctWall()
 	w.recorder.stepped(h)
+	h.stepped = false
 	h.storeLink.heal(w.now)
 	h.brokerLink.heal(w.now)
 	if l := h.life; l != nil && w.now < l.pausedUntil {

@@ -44,10 +44,27 @@ type heldKey struct {
 	source string
 }
 
-// held is a claim of a life: on what, and since when at least, by its monotonic clock.
+// held is a claim of a life: on what, since when at least, by its monotonic clock, in which lineage it was made, and
+// what the life had said of lineages by then.
 type held struct {
 	incarnation uuid.UUID
 	since       int64
+	lineage     int64
+	said        lineages
+}
+
+// lineages is what a life has said of the lineages of the store.
+type lineages struct {
+	changes int   // how often it has said that there is another
+	lineage int64 // which it has named then
+	behind  bool  // the store has forgotten the one that it knows
+}
+
+// forgotten reports whether a life says to have forgotten a claim: one of another lineage than it knows now, and every
+// one while the store has forgotten that. It publishes none of them any more, except for the dead-letter copy of what
+// was being published, and was rejected.
+func (h *held) forgotten(now lineages) bool {
+	return h.said.behind || h.said != now && (now.behind || h.lineage != now.lineage)
 }
 
 func heldKeyOf(headers []node.Header) heldKey {
@@ -150,6 +167,9 @@ func sinceEpoch(t time.Time) time.Duration {
 func (j *recorder) started(l *life) {
 	j.held[l] = holdings{}
 	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())})
+	if l.host.stepped {
+		j.stepped(l.host)
+	}
 	j.fated(l)
 }
 
@@ -176,8 +196,9 @@ func (j *recorder) ended(l *life, kind check.Kind) {
 func (j *recorder) joined(m *member) { j.add(check.Event{Kind: check.Join, Node: m.life.label}) }
 func (j *recorder) gone(m *member)   { j.add(check.Event{Kind: check.Leave, Node: m.life.label}) }
 
-// stepped tells that the wall clock of a host was set.
+// stepped tells that the wall clock of a host was set, now or in an earlier life: a process does not set it right.
 func (j *recorder) stepped(h *host) {
+	h.stepped = true
 	if h.life != nil {
 		j.add(check.Event{Kind: check.Jump, Node: h.life.label})
 	}
@@ -241,6 +262,9 @@ func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadli
 // output returns the topic on which a submission is to fire.
 func (j *recorder) output(s *Submission) string { return j.outputs[s.Route%len(j.outputs)] }
 
+// isOutput reports whether a topic is one on which submissions fire.
+func (j *recorder) isOutput(topic string) bool { return slices.Contains(j.outputs, topic) }
+
 func partitionOf(r *node.Record) string { return fmt.Sprintf("%s/%d", r.Topic, r.Partition) }
 
 // polls tells that a node asks for more records, if it had any.
@@ -272,6 +296,8 @@ func (j *recorder) told(l *life, e node.Event) {
 				Kind: check.Lost, Node: l.label, Partition: j.shard(loss.Partition), Offset: loss.From, To: loss.To,
 			})
 		}
+	case node.LineageChanged:
+		l.said = lineages{l.said.changes + 1, e.To, e.To < e.From}
 	case node.Failed:
 		j.add(check.Event{Kind: check.Error, Node: l.label, Port: string(e.Port), Text: e.Call})
 	}
@@ -310,7 +336,8 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 			Kind: check.Publish, Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
 			Wall: wall, Nth: i,
 		}
-		if h, held := j.held[l][j.heldKey(l, &records[i])]; held {
+		h, held := j.held[l][j.heldKey(l, &records[i])]
+		if held && !(h.forgotten(l.said) && j.isOutput(records[i].Topic)) {
 			under[i] = h
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 		}

@@ -39,7 +39,9 @@ func (j *recorder) inserted(l *life, m *node.Message, claim node.Claim, stamp ti
 func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 	j.stamps[m.Incarnation] = stamp.UnixNano()
 	if claims := j.held[l]; claims != nil {
-		claims[heldKeyOf(m.Headers)] = held{m.Incarnation, l.host.clock.mono(j.world.now)}
+		claims[heldKeyOf(m.Headers)] = held{
+			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
+		}
 	}
 }
 

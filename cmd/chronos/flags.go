@@ -25,7 +25,7 @@ type (
 	clientSettings  struct{ settingFlags } // send, tail and dead
 	askSettings     struct{ settingFlags } // get, list, count, pause, resume and top
 	sandboxSettings struct{ settingFlags } // dev
-	operateSettings struct{ settingFlags } // bind and rewind
+	operateSettings struct{ settingFlags } // bind, rewind and doctor
 	probeSettings   struct{ settingFlags } // health
 )
 
@@ -42,7 +42,7 @@ func newCommands() *commands {
 		service.Migrate: {&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print},
 		service.Client:  {&line.Send, &line.Tail, &line.Dead.List, &line.Dead.Show, &line.Dead.Replay},
 		service.Dev:     {&line.Dev},
-		service.Operate: {&line.Bind, &line.Rewind},
+		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},
 		service.Probe:   {&line.Health},
 		service.Ask:     {&line.Get, &line.List, &line.Count, &line.Pause, &line.Resume, &line.Top},
 	} {

@@ -24,6 +24,9 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // something went wrong that is not the fault of the command line
 	exitUsage   = 2 // the command line or the configuration is wrong
+
+	// exitNotLooked is that of doctor where it could not look at something.
+	exitNotLooked = 2
 )
 
 func main() {
@@ -44,6 +47,7 @@ type commands struct {
 	Health  healthCommand  `cmd:"" help:"Ask a node on this machine whether it is well." group:"service"`
 	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
+	Doctor  doctorCommand  `cmd:"" help:"Examine Kafka, the store and how they fit together." group:"service"`
 
 	Top    topCommand    `cmd:"" help:"Watch lanes and nodes." group:"look"`
 	Get    getCommand    `cmd:"" help:"Show a message that waits, by its id." group:"look"`
@@ -99,8 +103,10 @@ func (w *world) exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errLogged):
+	case errors.Is(err, errLogged), errors.Is(err, errFindings):
 		return exitFailure
+	case errors.Is(err, errNotLooked):
+		return exitNotLooked
 	case errors.As(err, &usage):
 		w.note("%v", usage)
 		return exitUsage

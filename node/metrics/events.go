@@ -88,33 +88,19 @@ func (m *Metrics) enqueued(e node.Enqueued) {
 	for i := range e.Messages {
 		message := &e.Messages[i]
 		m.lane(message.Lane).scheduled.Inc()
-		if !message.Deadline.Before(now) {
-			continue
+		if m.arrivals.Stored(message, now) {
+			m.count("chronos_late_arrivals_total", 1, m.label(message.Lane))
 		}
-		m.count("chronos_late_arrivals_total", 1, m.label(message.Lane))
-		m.mu.Lock()
-		if len(m.arrived) >= maxArrived {
-			clear(m.arrived) // others have fired them, or they wait behind a backlog
-		}
-		m.arrived[message.Incarnation] = now
-		m.mu.Unlock()
 	}
 }
 
 // fired measures how late messages came out.
 func (m *Metrics) fired(e node.Fired) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for i := range e.Messages {
 		message := &e.Messages[i]
 		lane := m.lane(message.Lane)
 		lane.fired.Inc()
-		from := message.Deadline
-		if at, late := m.arrived[message.Incarnation]; late {
-			delete(m.arrived, message.Incarnation)
-			from = at
-		}
-		lane.lateness.Observe(e.At.Sub(from).Seconds())
+		lane.lateness.Observe(m.arrivals.Lateness(message, e.At).Seconds())
 	}
 }
 

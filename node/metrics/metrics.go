@@ -1,8 +1,8 @@
 // Package metrics counts and measures what a node does, for Prometheus.
 //
-// It has three sources, and none of them changes what the engine does: the events of the engine (events.go); what passes
-// between the engine and its ports (ports.go, loops.go); and a sample of the store that is taken now and then in the
-// background (sample.go). A scrape reads what is there, and asks nobody.
+// It has three sources, and none of them changes what the engine does: the events of the engine (events.go); what
+// passes between the engine and its ports (ports.go, loops.go); and a sample of the store that is taken now and then
+// in the background (sample.go). A scrape reads what is there, and asks nobody.
 //
 // All metrics are rows of one table (table.go). Labels have few values: lanes, topics and partitions come from the
 // configuration and from Kafka, the others from lists in this program. No id is a label.
@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -39,8 +38,10 @@ type Metrics struct {
 	// held tells what the schedule holds; nil before the engine is there.
 	held atomic.Pointer[func() ([]node.Held, time.Duration)]
 
+	arrivals Arrivals
+	pace     pace
+
 	mu        sync.Mutex
-	arrived   map[uuid.UUID]time.Time // when messages that came late were stored, by incarnation
 	positions map[node.Partition]int64
 	ends      map[node.Partition]int64
 	sampled   time.Time // when the last sample was taken; zero for never
@@ -55,9 +56,6 @@ type laneMetrics struct {
 const (
 	// other is the label of a lane that this node does not serve. Claims of such lanes are seen when nodes differ.
 	other = "other"
-
-	// maxArrived bounds how many messages that came late are known at a time.
-	maxArrived = 10_000
 
 	// nativeFactor is how much wider each bucket of a native histogram is than the one before: 10%.
 	nativeFactor = 1.1
@@ -74,7 +72,6 @@ func New(config node.Config, version string) *Metrics {
 		served:     map[string]bool{},
 		lanes:      map[string]*laneMetrics{},
 		loops:      newLoops(config),
-		arrived:    map[uuid.UUID]time.Time{},
 		positions:  map[node.Partition]int64{},
 		ends:       map[node.Partition]int64{},
 	}

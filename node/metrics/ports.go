@@ -46,6 +46,7 @@ func (c *call) end(ctx context.Context, err error) {
 	m := c.observed.metrics
 	took := c.observed.clock.Mono() - c.began
 	m.histograms["chronos_port_call_duration_seconds"].WithLabelValues(string(c.port), c.name).Observe(took.Seconds())
+	m.pace.note(c.port, c.name, took)
 	if err != nil && ctx.Err() == nil {
 		m.count("chronos_port_errors_total", 1, string(c.port), c.name)
 	}
@@ -377,7 +378,8 @@ func (s *sink) Publish(ctx context.Context, records []node.Record) []error {
 	return errs
 }
 
-// allFailed returns an error if nothing came through: what one record meets is about its topic, its partition or itself.
+// allFailed returns an error if nothing came through: what one record meets is about its topic, its partition or
+// itself.
 func allFailed(errs []error) error {
 	for _, err := range errs {
 		if err == nil {

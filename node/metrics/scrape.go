@@ -54,7 +54,9 @@ func (m onScrape) Collect(out chan<- prometheus.Metric) {
 		lanes, advance := (*held)()
 		for _, lane := range lanes {
 			gauge("chronos_schedule_messages", float64(lane.Messages), m.label(lane.Lane))
-			gauge("chronos_schedule_fill_ratio", lane.Fill, m.label(lane.Lane))
+			gauge("chronos_schedule_fill_ratio", max(
+				float64(lane.Messages)/float64(lane.MaxMessages), float64(lane.Bytes)/float64(lane.MaxBytes),
+			), m.label(lane.Lane))
 		}
 		gauge("chronos_timing_advance_seconds", advance.Seconds())
 	}

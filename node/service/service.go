@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,6 +96,16 @@ func Open(ctx context.Context, config Config, options Options) (*Service, error)
 	if config.settings != nil && config.settings.saslMechanism.Text == "PLAIN" && config.Kafka.TLS == nil {
 		s.log.Warn("the password for Kafka crosses the network in clear: SASL PLAIN without TLS")
 	}
+	if config.settings != nil && len(config.settings.ignoredProperties) > 0 {
+		s.log.Info("some keys of --kafka-properties change nothing",
+			slog.String("keys", strings.Join(config.settings.ignoredProperties, ", ")))
+	}
+	if config.credentials != nil {
+		config.credentials.Tell(func(err error) {
+			s.log.Warn("a file with a secret or a certificate cannot be read; what was in it before is still used",
+				slog.String("error", oneLine(err)))
+		})
+	}
 	return s, nil
 }
 
@@ -130,6 +141,7 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 		return nil, err
 	}
 	s.metrics.Ready(s.isReady)
+	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
 	return s, s.listen(context.Background())
 }

@@ -70,6 +70,9 @@ func (s *state) publish(sub *submission, e *Event) {
 		s.publishes++
 		p.call = s.publishes
 	}
+	if i := s.incarnations[e.Incarnation]; i != nil {
+		i.begun = e.At
+	}
 	if e.Topic != sub.key.topic {
 		return
 	}
@@ -106,6 +109,9 @@ func (s *state) failed(e *Event) {
 	i, _ := s.published(e)
 	if i == nil {
 		return
+	}
+	if e.Kind == Unknown {
+		i.unsure, i.unsureBy = i.begun, e.Node
 	}
 	for _, r := range []*row{s.rows[i.key], s.rows[i.copied]} {
 		if r != nil && r.incarnation == i {
@@ -259,7 +265,7 @@ func (s *state) lived(e *Event) {
 		p.dead, p.member = true, false
 		s.cuts -= count(p.cut >= 0)
 	case Jump:
-		p.jumped, s.stepped = e.At, s.healed < 0
+		p.jumped = e.At
 	case Cut:
 		if e.Port == "store" && p.cut < 0 {
 			p.cut = e.At

@@ -1,5 +1,7 @@
 package check
 
+import "slices"
+
 // s17 is the invariant S17, taken once. Where takes are not recorded, a submission that is stored more often than it
 // was submitted shows the same.
 func s17(s *state, e *Event) finding {
@@ -28,6 +30,12 @@ func s17(s *state, e *Event) finding {
 
 // s18 is the invariant S18, no gap. It looks at what a position passes, and at what is called taken in already.
 func s18(s *state, e *Event) finding {
+	if e.Kind == Lineage {
+		if s.recorded[Rollback] && e.Node != "" && !s.looksSetBack() {
+			return brokenBy(nil, "%s begins lineage %d, and the store was not set back", e.Node, e.Lineage)
+		}
+		return holds()
+	}
 	p := s.partitions[e.Partition]
 	if p == nil || p.dropped {
 		return holds()
@@ -66,6 +74,15 @@ func s18(s *state, e *Event) finding {
 		}
 	}
 	return holds()
+}
+
+// looksSetBack reports whether a node may think that the store was set back: it was, since the last lineage began; or a
+// position is below what was committed, since retention took what was to be taken in again; or an input topic was
+// deleted, since Kafka counts an offset that was committed for it as one of the topic that has its name now.
+func (s *state) looksSetBack() bool {
+	return max(s.setBack, s.dropped) > s.begun || slices.ContainsFunc(s.partitionNames(), func(name string) bool {
+		return s.partitions[name].position.offset < s.partitions[name].reached
+	})
 }
 
 // created judges a position that is new: nothing that there is may lie before it, unless an older deployment has dealt

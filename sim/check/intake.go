@@ -96,6 +96,7 @@ func (s *state) shrunk(e *Event) {
 		}
 	case Drop:
 		p.dropped, p.mark = true, 0
+		s.dropped = e.At
 		forget(p.between(p.start, p.end))
 	case Truncate:
 		at := p.from(e.Offset)

@@ -73,7 +73,8 @@ func fates() []Invariant { //nolint:funlen // a table
 		{
 			"S4", "Justified reset",
 			`A claim is taken off a row only if it is exactly the claim that was seen; and by another than its owner
-			only if it has expired, by the clock of the store and the hold time that it was made with.`,
+			only if it has expired, by the clock of the store and the hold time that it was made with. Its owner gives
+			it back as unsent exactly if no publish under it had an unknown outcome.`,
 			[]Kind{Reset},
 			[]Kind{Insert, Claim},
 			s4,
@@ -203,8 +204,10 @@ func exact() []Invariant {
 			`Behind a position every record that Kafka still has was, in this lineage or in what the store kept of the
 			ones before, stored, covered, or rejected with its copy stored; or it comes before the first position,
 			which is the first record that there was, or what an older deployment had committed. What retention took
-			first is reported. A position goes back in one lineage only where Kafka has lost the end of a log.`,
-			[]Kind{Place, Take, Move},
+			first is reported. A position goes back in one lineage only where Kafka has lost the end of a log; and a
+			node begins a lineage only when the store was set back since the last one began, or looks as if: a position
+			is below what was committed, or an input topic was deleted.`,
+			[]Kind{Place, Take, Move, Lineage},
 			[]Kind{Submit, Insert, Duplicate, Reject, Lineage},
 			s18,
 		},
@@ -328,9 +331,10 @@ func lanes() []Invariant {
 		},
 		{
 			"L11", "Fair",
-			`As long as some node is well and nothing has gone wrong for a while, a message that may be claimed is
-			claimed within a poll interval and three calls, whatever backlog other lanes have; and a poll interval and
-			the calls on the way later for each share of a claim that its own lane has before it.`,
+			`As long as some node is well, with a wall clock that nobody has set, and nothing has gone wrong for a
+			while, a message that may be claimed is claimed within a poll interval and three calls, whatever backlog
+			other lanes have; and a poll interval and the calls on the way later for each share of a claim that its own
+			lane has before it.`,
 			[]Kind{Claim, End},
 			[]Kind{Insert, Reset, Delete, Fault, Start, Crash, Stop, Cut},
 			l11,

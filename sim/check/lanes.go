@@ -62,8 +62,8 @@ func (s *state) starved(r *row, now time.Duration) finding {
 		return holds()
 	}
 	calm := 2*c.Retry + c.StandBack + 2*c.StoreTimeout + c.PublishTimeout
-	if since <= s.wrong+calm || !s.served() || s.stepped && s.healed < 0 {
-		return holds() // a node whose wall clock was set back claims later by as much, until the clock is right
+	if since <= s.wrong+calm || !s.served() {
+		return holds()
 	}
 	turns := (s.lane(r.key.topic).claims - r.ahead) / c.Share()
 	bound := c.Fair() + time.Duration(turns)*(c.PollInterval+3*c.StoreLatency+c.BrokerLatency)
@@ -77,10 +77,13 @@ func (s *state) starved(r *row, now time.Duration) finding {
 	return holds()
 }
 
-// served reports whether some node is well.
+// served reports whether some node is well. One whose wall clock was set is not, until the healing sets it right: it
+// claims later by as much as the clock was set back.
 func (s *state) served() bool {
 	for _, name := range s.processNames() {
-		if p := s.processes[name]; !p.dead && !p.stopping && !p.cutOff && p.cut < 0 && p.id != (UUID{}) {
+		p := s.processes[name]
+		set := p.jumped >= 0 && s.healed < 0
+		if !p.dead && !p.stopping && !p.cutOff && p.cut < 0 && !set && p.id != (UUID{}) {
 			return true
 		}
 	}

@@ -137,7 +137,7 @@ func (s *state) gated(e *Event) string {
 	return ""
 }
 
-// s4 is the invariant S4, justified reset. A claim that was made before the store's clock was set has no age that
+// s4 is the invariant S4, justified reset: who may reset what, and what a node says of its own claim. A claim that was made before the store's clock was set has no age that
 // means anything.
 func s4(s *state, e *Event) finding {
 	r := s.rowOf(e)
@@ -145,8 +145,23 @@ func s4(s *state, e *Event) finding {
 		return brokenBy(nil, "a claim on %s was reset that was not held", e.ID)
 	}
 	set := r.since <= s.jumped || e.At-e.Age <= s.jumped
-	if hold := s.hold(r); e.Node != "" && !s.own(e) && e.Age < hold && !set {
+	hold := s.hold(r)
+	if e.Node != "" && !s.own(e) && e.Age < hold && !set {
 		return brokenBy(r.submission, "a claim of another node was reset that is %v old, and holds for %v", e.Age, hold)
+	}
+	if !s.recorded[Unknown] || !s.own(e) {
+		return holds()
+	}
+	// A node that finds its own claim expired has forgotten it, and cannot know what was sent.
+	// A node may have two claims at once where one was lost with the store that was set back, or was suspected early
+	// because the store's clock was set: what is known of a publish under one of them says nothing of the other.
+	lost := s.setBack >= 0 && r.since < s.setBack+hold || s.jumped >= 0 && r.since < s.jumped+hold
+	switch unsure := r.unsureBy == e.Node && r.unsure >= r.since; {
+	case lost:
+	case unsure && e.Unsent:
+		return brokenBy(r.submission, "it was given back as unsent, and a publish of it had no known outcome")
+	case !unsure && !e.Unsent && e.Age < hold && !set:
+		return brokenBy(r.submission, "it was given back as sent, and nothing was")
 	}
 	return holds()
 }

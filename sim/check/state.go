@@ -43,9 +43,9 @@ type state struct {
 	lineages int           // that have begun
 	begun    time.Duration // when the last one did; -1 for never
 	catching bool          // it has not caught up yet
-	stepped  bool          // the wall clock of a node was set, before the healing
 	caught   time.Duration // when it had; -1 for never
 	setBack  time.Duration // when the store was set back last; -1 for never
+	dropped  time.Duration // when an input topic was deleted last; -1 for never
 }
 
 // submission is one record on an input topic, appended once or more often.
@@ -96,6 +96,9 @@ type incarnation struct {
 	rejections, failed int           // publishes that failed: rejected by the topic, and for other reasons
 	failedAt           time.Duration // when the last of them did
 	failedBy           string        // and whose it was
+
+	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
+	unsureBy      string        // whose that was
 
 	stamp, since time.Duration // of the last claim on it: as it is stored, and when that was
 }
@@ -259,6 +262,7 @@ func newState() *state {
 		begun:        -1,
 		caught:       -1,
 		setBack:      -1,
+		dropped:      -1,
 	}
 }
 

@@ -112,9 +112,11 @@ func (c *claim) sweep(ctx context.Context, swept sweep) error {
 	if found {
 		var stretch stretches
 		stretch.add(swept.slice.Lanes[0], first, until)
+		kept := len(c.rows)
 		if _, err := c.claim(ctx, stretch); err != nil {
 			return err
 		}
+		found = len(c.rows) > kept // or else somebody has locked it, who must not hold the sweep up
 	}
 	c.store.waiting.swept(swept, took, gaveUp, found)
 	return nil

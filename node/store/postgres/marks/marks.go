@@ -208,8 +208,13 @@ func (m *Set) restart() {
 	}
 }
 
-// below returns the lower end of the next slice.
-func (m *Set) below() time.Time { return instant(m.at.Add(-m.width)) }
+// below returns the lower end of the next slice. The widest reaches down to the beginning.
+func (m *Set) below() time.Time {
+	if m.width >= maxWidth {
+		return earliest()
+	}
+	return instant(m.at.Add(-m.width))
+}
 
 // earliest is before everything that falls due.
 func earliest() time.Time { return time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC) }

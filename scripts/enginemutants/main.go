@@ -1,0 +1,227 @@
+// Command enginemutants shows that the tests of the engine and the simulator notice when the engine is broken. Each
+// mutant of mutants.txt is one small edit of its source; the edited file is laid over the real one (go build -overlay),
+// so that the tree stays as it is. A mutant is caught by the first of these that fails: the engine's own tests, the named
+// scenarios, and a series of drawn worlds. The command fails if one is caught by none of them.
+//
+// The mutants of `make mutants` sit at the ports of a node, and need no compiler; these are inside of it.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+//go:embed mutants.txt
+var table string
+
+// mutant is one edit.
+type mutant struct {
+	name, file, about string
+	old, new          []string // lines, without what they are indented by
+}
+
+func main() {
+	names := flag.String("only", "", "the mutants to run, separated by commas; all by default")
+	seeds := flag.Int("seeds", 1500, "how many drawn worlds each runs through")
+	every := flag.Bool("every", false, "go on after the first that catches it")
+	scenarios := flag.Bool("scenarios", false, "run the scenarios with the engine that this binary has")
+	worlds := flag.Bool("worlds", false, "run drawn worlds with the engine that this binary has")
+	flag.Parse()
+	var survivors int
+	var err error
+	switch {
+	case *scenarios:
+		err = runScenarios()
+	case *worlds:
+		err = runWorlds(uint64(*seeds))
+	default:
+		survivors, err = run(*names, *seeds, *every)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "enginemutants:", err)
+		os.Exit(2)
+	}
+	if survivors > 0 {
+		os.Exit(1)
+	}
+}
+
+func run(names string, seeds int, every bool) (survivors int, err error) {
+	mutants, err := parse(table)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range mutants {
+		if names != "" && !slices.Contains(strings.Split(names, ","), m.name) {
+			continue
+		}
+		started := time.Now()
+		by, err := m.hunt(seeds, every)
+		if err != nil {
+			by = err.Error()
+			survivors++
+		} else if by == "" {
+			survivors++
+		}
+		fmt.Printf("%-26s %-60s %4.0f s  %s\n", m.name, cmp.Or(by, "SURVIVES"), time.Since(started).Seconds(), m.about)
+	}
+	fmt.Printf("%d survive\n", survivors)
+	return survivors, nil
+}
+
+// parse reads the table of mutants.
+func parse(text string) ([]*mutant, error) {
+	var mutants []*mutant
+	for i, line := range strings.Split(text, "\n") {
+		head, isHead := strings.CutPrefix(line, "mutant ")
+		removed, isOld := strings.CutPrefix(line, "- ")
+		added, isNew := strings.CutPrefix(line, "+ ")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case isHead:
+			what, about, explained := strings.Cut(head, ": ")
+			name, file, placed := strings.Cut(what, " ")
+			if !explained || !placed {
+				return nil, fmt.Errorf("mutants.txt, line %d: want `mutant NAME FILE: what is wrong`", i+1)
+			}
+			mutants = append(mutants, &mutant{name: name, file: file, about: about})
+		case len(mutants) == 0 || !isOld && !isNew:
+			return nil, fmt.Errorf("mutants.txt, line %d: want a mutant, or a line that begins with - or +", i+1)
+		case isOld:
+			mutants[len(mutants)-1].old = append(mutants[len(mutants)-1].old, removed)
+		default:
+			mutants[len(mutants)-1].new = append(mutants[len(mutants)-1].new, added)
+		}
+	}
+	return mutants, nil
+}
+
+// apply returns the source with the edit. A part of a line can be edited, if the edit is one line.
+func (m *mutant) apply(source string) (string, error) {
+	if len(m.old) == 1 {
+		if n := strings.Count(source, m.old[0]); n != 1 {
+			return "", fmt.Errorf("%s has the line %d times, want once: %s", m.file, n, m.old[0])
+		}
+		return strings.Replace(source, m.old[0], strings.Join(m.new, "\n"), 1), nil
+	}
+	lines := strings.Split(source, "\n")
+	at := -1
+	for i := range len(lines) - len(m.old) + 1 {
+		same := true
+		for j, old := range m.old {
+			same = same && strings.TrimLeft(lines[i+j], "\t") == old
+		}
+		if same && at >= 0 {
+			return "", fmt.Errorf("%s has the lines twice: %s", m.file, m.old[0])
+		}
+		if same {
+			at = i
+		}
+	}
+	if at < 0 {
+		return "", fmt.Errorf("%s does not have the lines: %s", m.file, m.old[0])
+	}
+	return strings.Join(slices.Concat(lines[:at], m.new, lines[at+len(m.old):]), "\n"), nil
+}
+
+// hunt returns what catches the mutant; nothing if it survives.
+func (m *mutant) hunt(seeds int, every bool) (string, error) {
+	dir, err := os.MkdirTemp("", "enginemutant")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // of a directory for temporary files
+	overlay, err := m.overlay(dir)
+	if err != nil {
+		return "", err
+	}
+	worlds := filepath.Join(dir, "worlds")
+	build := []string{"build", "-ldflags", "-s -w", "-overlay", overlay, "-o", worlds, "./scripts/enginemutants"}
+	if output, failed, err := command("go", build...); err != nil || failed {
+		return "", cmp.Or(err, errors.New("it does not compile:\n"+output))
+	}
+	var by []string
+	for _, try := range []struct {
+		name string
+		args []string
+	}{
+		{"scenario", []string{worlds, "-scenarios"}},
+		{"test", []string{"go", "test", "-overlay", overlay, "-short", "-failfast", "-timeout", "2m", "./node"}},
+		{"seed", []string{worlds, "-worlds", "-seeds", fmt.Sprint(seeds)}},
+	} {
+		output, failed, err := command(try.args[0], try.args[1:]...)
+		if err != nil {
+			return "", err
+		}
+		if failed {
+			by = append(by, try.name+" "+why(output))
+			if !every {
+				break
+			}
+		}
+	}
+	return strings.Join(by, "; "), nil
+}
+
+// overlay writes the edited file and the description of where it is laid, and returns the name of the latter.
+func (m *mutant) overlay(dir string) (string, error) {
+	source, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", err
+	}
+	edited, err := m.apply(string(source))
+	if err != nil {
+		return "", err
+	}
+	original, err := filepath.Abs(m.file)
+	if err != nil {
+		return "", err
+	}
+	replacement := filepath.Join(dir, filepath.Base(m.file))
+	if err := os.WriteFile(replacement, []byte(edited), 0o600); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {original: replacement}})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "overlay.json")
+	return name, os.WriteFile(name, text, 0o600)
+}
+
+// command runs a command and reports whether it has failed.
+func command(name string, args ...string) (output string, failed bool, err error) {
+	c := exec.Command(name, args...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	c.Dir = "."
+	err = c.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return out.String(), true, nil
+	}
+	return out.String(), false, err
+}
+
+// why returns what the output of a failed command says first.
+func why(output string) string {
+	for line := range strings.Lines(output) {
+		for _, sign := range []string{"--- FAIL: ", "panic: ", "enginemutants: "} {
+			if _, after, found := strings.Cut(line, sign); found {
+				return strings.TrimSpace(after)
+			}
+		}
+	}
+	return strings.TrimSpace(output)
+}
