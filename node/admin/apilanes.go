@@ -41,7 +41,7 @@ type Within struct {
 
 // Lanes are all lanes, and the intake.
 type Lanes struct {
-	At     time.Time `json:"at"`
+	At     time.Time `json:"at" doc:"Now. The counts may be some seconds old."`
 	Lanes  []Lane    `json:"lanes"`
 	Intake Intake    `json:"intake"`
 }
