@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,8 +29,10 @@ func TestRecent(t *testing.T) {
 		source := &slow{}
 		r := admin.NewRecent(source)
 		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { r.Run(ctx) })
+		defer running.Wait()
 		defer stop()
-		go r.Run(ctx)
 		ask := func(lane string) time.Duration {
 			began := time.Now()
 			seen, err := r.Outlook(ctx, outlook.Request{Now: began, Lanes: []string{lane}})
