@@ -57,7 +57,8 @@ func TestOverdueIsOneLineAMinute(t *testing.T) {
 	})
 }
 
-// Goal: what is overdue when a node starts is told at its second look, with what it has learned by then. Method: two looks.
+// Goal: what is overdue when a node starts is told at its second look, with what it has learned by then. Method: two
+// looks.
 func TestOverdueAtTheStart(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
 		j.Seen(looked(50, time.Minute), nil)
@@ -65,7 +66,8 @@ func TestOverdueAtTheStart(t *testing.T) {
 		pass(10 * time.Second)
 		j.Observe(node.Fired{Messages: make100("out"), At: time.Now()})
 		j.Seen(looked(40, time.Minute), nil)
-		if text := j.text.String(); !strings.Contains(text, `why="a backlog on out: this node fires 10 messages/s there"`) {
+		const why = `why="a backlog on out: this node fires 10 messages/s there"`
+		if text := j.text.String(); !strings.Contains(text, why) {
 			t.Errorf("the log has\n%s", text)
 		}
 		j.text.reset()
