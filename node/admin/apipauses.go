@@ -69,9 +69,13 @@ func (a *API) pauses(api huma.API) {
 		func(ctx context.Context, in *resumeInput) (Resumed, error) { return a.resume(ctx, in.Lane, in.By) })
 	write(a, api, http.MethodPut, "/v1/pauses/intake", "pauseIntake",
 		"Pause the intake: nothing is taken in from any topic, and what waits comes out",
-		func(ctx context.Context, in *pauseIntakeInput) (Pause, error) { return a.pause(ctx, node.Intake, in.Body) })
+		func(ctx context.Context, in *pauseIntakeInput) (Pause, error) {
+			return a.pause(ctx, node.Intake, in.Body)
+		})
 	write(a, api, http.MethodDelete, "/v1/pauses/intake", "resumeIntake", "Resume the intake",
-		func(ctx context.Context, in *resumeIntakeInput) (Resumed, error) { return a.resume(ctx, node.Intake, in.By) })
+		func(ctx context.Context, in *resumeIntakeInput) (Resumed, error) {
+			return a.resume(ctx, node.Intake, in.By)
+		})
 }
 
 // write registers something that changes something.
