@@ -39,10 +39,10 @@ type Config struct {
 type Access int
 
 const (
-	// Open: everybody who reaches the listener.
+	// Open is for everybody who reaches the listener.
 	Open Access = iota
 
-	// Guarded: whoever has the token, if there is one.
+	// Guarded is for whoever has the token, if there is one.
 	Guarded
 )
 
@@ -100,7 +100,8 @@ func New(config Config) (*Server, error) {
 	switch {
 	case (config.CertFile == "") != (config.KeyFile == ""):
 		return nil, &node.ConfigError{
-			Setting: "CertFile", Value: config.CertFile, Allowed: "a certificate and its key are set together, or neither",
+			Setting: "CertFile", Value: config.CertFile,
+			Allowed: "a certificate and its key are set together, or neither",
 		}
 	case config.CertFile != "":
 		if s.pair, err = newKeyPair(config.CertFile, config.KeyFile); err != nil {
@@ -190,8 +191,8 @@ func (s *Server) URL() string {
 	return "http://" + address
 }
 
-// Run serves until ctx is done, then gives requests that are under way a moment to end. It opens the listener unless Open
-// was called.
+// Run serves until ctx is done, then gives requests that are under way a moment to end. It opens the listener unless
+// Open was called.
 func (s *Server) Run(ctx context.Context) error {
 	if s.Address() == "" {
 		if err := s.Open(ctx); err != nil {
@@ -225,7 +226,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := server.Shutdown(draining); err != nil {
 		_ = server.Close() // whoever still streams is cut off
 	}
-	<-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", s.Address(), err)
+	}
 	return nil
 }
 

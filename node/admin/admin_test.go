@@ -123,11 +123,12 @@ func TestGuards(t *testing.T) {
 		{with, "GET /guarded", "chronos-1:8080", []string{"Authorization", "bearer secret"}, 200},
 		{
 			with, "POST /guarded", "chronos-1:8080",
-			[]string{"Authorization", "Bearer secret", "Sec-Fetch-Site", "cross-site"}, 403,
+			[]string{"Authorization", "Bearer secret", "Sec-Fetch-Site", "cross-site"},
+			403,
 		},
 	} {
 		method, path, _ := strings.Cut(c.request, " ")
-		r := httptest.NewRequest(method, path, nil)
+		r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
 		r.Host = c.host
 		for i := 0; i < len(c.headers); i += 2 {
 			r.Header.Set(c.headers[i], c.headers[i+1])
@@ -135,7 +136,8 @@ func TestGuards(t *testing.T) {
 		w := httptest.NewRecorder()
 		c.server.ServeHTTP(w, r)
 		if w.Code != c.status {
-			t.Errorf("%s to %s with %v: status %d (%s), want %d", c.request, c.host, c.headers, w.Code, w.Body, c.status)
+			t.Errorf("%s to %s with %v: status %d (%s), want %d",
+				c.request, c.host, c.headers, w.Code, w.Body, c.status)
 		}
 		if strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%s: the answer shows the token: %s", c.request, w.Body)
@@ -150,7 +152,7 @@ func TestReadsTokenAgain(t *testing.T) {
 	file := write(t, "token", "first")
 	s := newServer(t, admin.Config{Listen: "127.0.0.1:0", TokenFile: file})
 	status := func(token string) int {
-		r := httptest.NewRequest(http.MethodGet, "/guarded", nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/guarded", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
@@ -340,10 +342,13 @@ func TestProbes(t *testing.T) {
 		{"/livez", 200, "ok\n"},
 		{"/livez?verbose", 200, "[+] store: it answered 0.2 s ago\nok\n"},
 		{"/readyz", 503, "[-] group: not joined: no broker answers\nnot ready\n"},
-		{"/readyz?verbose=1", 503, "[+] store: it answered 0.2 s ago\n[-] group: not joined: no broker answers\nnot ready\n"},
+		{
+			"/readyz?verbose=1", 503,
+			"[+] store: it answered 0.2 s ago\n[-] group: not joined: no broker answers\nnot ready\n",
+		},
 	} {
 		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, c.path, nil))
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil))
 		if w.Code != c.status || !bytes.Equal(w.Body.Bytes(), []byte(c.text)) {
 			t.Errorf("%s: %d %q, want %d %q", c.path, w.Code, w.Body, c.status, c.text)
 		}

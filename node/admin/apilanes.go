@@ -41,7 +41,7 @@ type Within struct {
 
 // Lanes are all lanes, and the intake.
 type Lanes struct {
-	At     time.Time `json:"at"`
+	At     time.Time `json:"at" doc:"Now. The counts may be some seconds old."`
 	Lanes  []Lane    `json:"lanes"`
 	Intake Intake    `json:"intake"`
 }
@@ -108,7 +108,7 @@ func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {
 	for i := range seen.Lanes {
 		l := &seen.Lanes[i]
 		lane := Lane{
-			Name: l.Name, Served: slices.Contains(a.Lanes, l.Name), Paused: paused[l.Name],
+			Name: l.Name, Served: len(a.Lanes) == 0 || slices.Contains(a.Lanes, l.Name), Paused: paused[l.Name],
 			Waiting: Count(l.Waiting), Claimed: Count(l.Claimed), Overdue: Count(l.Overdue),
 			Oldest: instantOf(l.Oldest), Next: instantOf(l.Next), Within: []Within{},
 		}

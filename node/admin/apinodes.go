@@ -38,6 +38,7 @@ type Difference struct {
 
 // Nodes are all nodes, and what differs among them.
 type Nodes struct {
+	At          time.Time    `json:"at" doc:"The clock of the store, by which nodes are seen."`
 	Nodes       []Node       `json:"nodes"`
 	Differences []Difference `json:"differences" doc:"The version, and settings that should be the same everywhere."`
 }
@@ -52,6 +53,7 @@ func (a *API) allNodes(ctx context.Context, _ *nothing) (Nodes, error) {
 	if err != nil {
 		return all, err
 	}
+	all.At = now
 	for i := range nodes {
 		n := &nodes[i]
 		shown := Node{

@@ -8,8 +8,8 @@
 //
 //   - Open: everybody who reaches the listener may ask. Probes and metrics are open, because what asks for them
 //     (a kubelet, a Prometheus) is not given secrets gladly, and because they show counts and never a message.
-//   - Guarded: the request must carry the token, if there is one: "Authorization: Bearer TOKEN". Where there is none, the
-//     listener takes requests from this machine only: New refuses any address but a loopback one.
+//   - Guarded: the request must carry the token, if there is one: "Authorization: Bearer TOKEN". Where there is none,
+//     the listener takes requests from this machine only: New refuses any address but a loopback one.
 //
 // Two attacks come from a browser that runs on such a machine, and both are refused whether there is a token or not. A
 // page of another site may send requests here: what changes something must come from our own origin or from no browser

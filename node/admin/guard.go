@@ -24,8 +24,8 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 				"(admin-token-file)")
 		case s.token != nil && !s.token.matches(bearer(r)):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="chronos"`)
-			Refuse(w, http.StatusUnauthorized, "the token is missing or wrong: send the one that admin-token-file holds, "+
-				"as Authorization: Bearer TOKEN")
+			Refuse(w, http.StatusUnauthorized, "the token is missing or wrong: send the one that admin-token-file "+
+				"holds, as Authorization: Bearer TOKEN")
 		default:
 			handler.ServeHTTP(w, r)
 		}
@@ -79,14 +79,15 @@ func (c *changing) refresh(now time.Time) error {
 		return nil
 	}
 	c.looked = now
-	stamp := ""
+	var stamps strings.Builder
 	for _, name := range c.names {
 		info, err := os.Stat(name)
 		if err != nil {
 			return readable(err)
 		}
-		stamp += fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size(), " ")
+		fmt.Fprintln(&stamps, info.ModTime().UnixNano(), info.Size())
 	}
+	stamp := stamps.String()
 	if stamp == c.stamp {
 		return nil
 	}
@@ -99,8 +100,7 @@ func (c *changing) refresh(now time.Time) error {
 
 // readable makes a sentence of an error about a file.
 func readable(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, is := errors.AsType[*os.PathError](err); is {
 		return fmt.Errorf("it must be a file that can be read: %w", path.Err)
 	}
 	return err

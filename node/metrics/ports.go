@@ -378,7 +378,8 @@ func (s *sink) Publish(ctx context.Context, records []node.Record) []error {
 	return errs
 }
 
-// allFailed returns an error if nothing came through: what one record meets is about its topic, its partition or itself.
+// allFailed returns an error if nothing came through: what one record meets is about its topic, its partition or
+// itself.
 func allFailed(errs []error) error {
 	for _, err := range errs {
 		if err == nil {

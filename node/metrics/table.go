@@ -44,8 +44,8 @@ func Groups() []Group {
 	}
 }
 
-// Table returns the metrics of a node, in the order in which docs/METRICS.md has them. Besides these a node has those of
-// the libraries: go_*, process_* and chronos_kafka_*.
+// Table returns the metrics of a node, in the order in which docs/METRICS.md has them. Besides these a node has those
+// of the libraries: go_*, process_* and chronos_kafka_*.
 func Table() []Metric {
 	var all []Metric
 	for _, group := range []struct {
@@ -89,8 +89,8 @@ func outRows() []Metric {
 		},
 		{
 			Name: "chronos_lateness_seconds", Kind: Histogram, Labels: []string{"lane"}, Buckets: latenessBuckets(),
-			Help: "How long after its deadline a message was acknowledged; negative if before. A message that came in " +
-				"after its deadline counts from when this node had stored it.",
+			Help: "How long after its deadline a message was acknowledged; negative if before. A message that came " +
+				"in after its deadline counts from when this node had stored it.",
 			Look: "The measure of the service: 99 of 100 within 0.1 s is usual. Where it grows, compare " +
 				"`chronos_port_call_duration_seconds` of the store and the sink.",
 		},
@@ -214,8 +214,19 @@ func storeRows() []Metric {
 			Help: "How long the last sample of the store took.",
 		},
 		{
+			Name: "chronos_paused", Kind: Gauge, Labels: []string{"lane"},
+			Help: "1 for a lane that somebody has paused: nothing comes out of it until somebody resumes it.",
+			Look: "The log of each node says by whom and why, and so does `/v1/pauses`.",
+		},
+		{
+			Name: "chronos_intake_paused", Kind: Gauge,
+			Help: "1 while somebody has paused the intake: nothing is taken in from any topic.",
+			Look: "As for a lane. The input topics keep what comes for their retention.",
+		},
+		{
 			Name: "chronos_lineage", Kind: Gauge,
-			Help: "The number of the store's history, as far as this node knows. It goes up when the store was set back.",
+			Help: "The number of the store's history, as far as this node knows. It goes up when the store was set " +
+				"back.",
 		},
 		{
 			Name: "chronos_catching_up", Kind: Gauge,
@@ -305,7 +316,8 @@ func portRows() []Metric {
 		{
 			Name: "chronos_port_call_duration_seconds", Kind: Histogram, Labels: []string{"port", "call"},
 			Buckets: callBuckets(),
-			Help:    "How long calls of the store, the source and the sink took, with the failed ones. A poll waits for records.",
+			Help: "How long calls of the store, the source and the sink took, with the failed ones. A poll waits " +
+				"for records.",
 		},
 		{
 			Name: "chronos_port_errors_total", Kind: Counter, Labels: []string{"port", "call"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -57,9 +56,7 @@ func (s *Service) mount() {
 	}))
 	s.admins.Health(s.live, s.ready)
 	s.mountAPI()
-	s.admins.Handle("GET /{$}", admin.Open, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprint(w, "chronos: /metrics, /livez and /readyz (?verbose says why)\n")
-	}))
+	s.admins.Page()
 }
 
 // URL returns where the listener is; "" for none.

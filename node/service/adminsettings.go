@@ -10,15 +10,15 @@ const DefaultAdmin = "127.0.0.1:8080"
 // adminOff is the value of admin-listen for no listener.
 const adminOff = "off"
 
-// adminRows are the settings of the listener. A node has none unless it is told to: nodes with the same settings can run
-// on one machine, and only one of them could have a port; and a service opens no port that nobody has asked for.
+// adminRows are the settings of the listener. A node has none unless it is told to: nodes with the same settings can
+// run on one machine, and only one of them could have a port; and a service opens no port that nobody has asked for.
 func adminRows() []Setting {
 	rows := []Setting{
 		{
 			Name: "admin-listen", Commands: Run | Dev | Probe, PlaceHolder: "HOST:PORT", Default: adminOff,
 			DevDefault: DefaultAdmin + ", or a free port if that is taken",
-			Help: "Address to serve metrics and health on; off for none. Port 0 takes a free one. Addresses that other " +
-				"machines reach need admin-token-file.",
+			Help: "Address to serve metrics and health on; off for none. Port 0 takes a free one. Addresses that " +
+				"other machines reach need admin-token-file.",
 			Allowed: "HOST:PORT, or off", field: "Listen",
 			value:  func(s *Settings) *Value { return &s.adminListen },
 			logged: loggedAlways, inForce: func(c *Config) any {
@@ -36,7 +36,8 @@ func adminRows() []Setting {
 		},
 		{
 			Name: "admin-tls-cert", Commands: Run | Probe, PlaceHolder: "FILE", field: "CertFile",
-			Help:  "PEM file with the certificate of the listener, which then speaks HTTPS; read again when it changes.",
+			Help: "PEM file with the certificate of the listener, which then speaks HTTPS; read again when it " +
+				"changes.",
 			value: func(s *Settings) *Value { return &s.adminTLSCert },
 		},
 		{

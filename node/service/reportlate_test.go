@@ -34,8 +34,8 @@ func TestOverdueIsOneLineAMinute(t *testing.T) {
 		j.Seen(looked(0, 0), nil)
 		j.expect(t)
 		line := func(n int, oldest, why string) string {
-			return fmt.Sprintf(`level=WARN msg="messages are overdue" messages=%d oldest=%[2]s lanes="out: %[1]d, the oldest `+
-				`for %[2]s" oldest_came_from="in/1: 9, in/0: 2" why="%[3]s"`, n, oldest, why)
+			return fmt.Sprintf(`level=WARN msg="messages are overdue" messages=%d oldest=%[2]s lanes="out: %[1]d, `+
+				`the oldest for %[2]s" oldest_came_from="in/1: 9, in/0: 2" why="%[3]s"`, n, oldest, why)
 		}
 		for i := range 6 {
 			pass(15 * time.Second)
@@ -75,7 +75,9 @@ func TestOverdueSaysWhy(t *testing.T) {
 		},
 		"the topic is out": {
 			func(j *journal) {
-				j.Observe(node.Failed{Operation: node.Fire, Port: node.PortSink, Lane: "out", Call: "publish", Err: errRefused})
+				j.Observe(node.Failed{
+					Operation: node.Fire, Port: node.PortSink, Lane: "out", Call: "publish", Err: errRefused,
+				})
 				pass(4 * time.Second)
 			},
 			func() outlook.Outlook { return looked(5, time.Minute) },
@@ -104,6 +106,11 @@ func TestOverdueSaysWhy(t *testing.T) {
 			func() outlook.Outlook { return looked(5, time.Minute) },
 			"the store was set back, and nothing fires until it has caught up",
 		},
+		"paused": {
+			func(j *journal) { j.Paused([]node.Pause{{By: "x"}, {Lane: "out", By: "ann", Why: "a release"}}) },
+			func() outlook.Outlook { return looked(5, time.Minute) },
+			"out is paused, by ann (a release)",
+		},
 		"over": {
 			func(j *journal) {
 				j.Observe(node.CatchingUp{From: 1, To: 2})
@@ -118,7 +125,8 @@ func TestOverdueSaysWhy(t *testing.T) {
 				c.before(j)
 				j.text.reset()
 				j.Seen(c.seen(), nil)
-				if text := j.text.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `why="`+c.why+`"`) {
+				text := j.text.String()
+				if strings.Count(text, "\n") != 1 || !strings.Contains(text, `why="`+c.why+`"`) {
 					t.Errorf("the log has\n%swant one line with why=%q", text, c.why)
 				}
 			})
@@ -169,8 +177,8 @@ func TestLatenessIsOneLineAMinute(t *testing.T) {
 		fire(900, 5*time.Millisecond, false)
 		fire(100, 354*time.Millisecond, false)
 		minute()
-		j.expect(t, `level=WARN msg="messages come out late" fired=1000 late=100 later_than=200ms p99=354ms worst=354ms `+
-			`slowest_calls=""`)
+		j.expect(t, `level=WARN msg="messages come out late" fired=1000 late=100 later_than=200ms p99=354ms `+
+			`worst=354ms slowest_calls=""`)
 		fire(900, 5*time.Millisecond, false)
 		minute()
 		j.expect(t, `level=INFO msg="messages come out on time again" away=1m1s`)

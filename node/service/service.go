@@ -37,6 +37,7 @@ type Service struct {
 	admins   *admin.Server // the listener; nil for none
 
 	troubles *admin.Troubles
+	recent   *admin.Recent     // what the API counts; nil without a listener
 	settings map[string]string // in force, without secrets: what the API shows
 	id       atomic.Value      // the node id, as text, once there is one
 
@@ -220,6 +221,9 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 		sampling.Go(func() { sampler.Run(until) })
 	}
 	sampling.Go(func() { s.beat(until, n.ID()) })
+	if s.recent != nil {
+		sampling.Go(func() { s.recent.Run(until) })
+	}
 	defer sampling.Wait()
 	defer stop()
 	s.phase.CompareAndSwap(int32(starting), int32(running))

@@ -19,11 +19,12 @@ const (
 	Dev                         // chronos dev
 	Operate                     // chronos bind, chronos rewind and chronos doctor
 	Probe                       // chronos health
+	Ask                         // chronos get, list, count, pause, resume and top
 
 	// All are all of them.
-	All = Run | Migrate | Client | Dev | Operate | Probe
+	All = Run | Migrate | Client | Dev | Operate | Probe | Ask
 
-	withStore = Run | Migrate | Operate
+	withStore = Run | Migrate | Operate | Ask
 	withKafka = Run | Client | Operate
 )
 
@@ -38,11 +39,18 @@ func (c Command) String() string {
 		{Migrate, "migrate"},
 		{Client, "send"},
 		{Client, "tail"},
+		{Client, "dead"},
 		{Dev, "dev"},
 		{Operate, "bind"},
 		{Operate, "rewind"},
 		{Operate, "doctor"},
 		{Probe, "health"},
+		{Ask, "get"},
+		{Ask, "list"},
+		{Ask, "count"},
+		{Ask, "pause"},
+		{Ask, "resume"},
+		{Ask, "top"},
 	} {
 		if c&command.is != 0 {
 			names = append(names, command.name)
@@ -140,7 +148,7 @@ func Table(commands Command) []Setting {
 
 func general() []Setting {
 	return []Setting{{
-		Name: "config", Commands: Run | Migrate | Client | Operate | Probe, PlaceHolder: "FILE",
+		Name: "config", Commands: Run | Migrate | Client | Operate | Probe | Ask, PlaceHolder: "FILE",
 		Help: "A YAML file with any of these settings, named as the flags are but without --. A flag wins over its " +
 			"environment variable (--hold-time is $CHRONOS_HOLD_TIME), and that over the file.",
 		value: func(s *Settings) *Value { return &s.config },

@@ -103,8 +103,8 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 	return batch, nil
 }
 
-// Joined reports whether the node is in its consumer group, with or without partitions. It does not wait for a Poll that
-// is under way.
+// Joined reports whether the node is in its consumer group, with or without partitions. It does not wait for a Poll
+// that is under way.
 func (s *Source) Joined() bool {
 	m := s.current.Load()
 	if m == nil {

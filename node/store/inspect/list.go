@@ -60,8 +60,11 @@ type Page struct {
 
 const (
 	// budget is the time after which a walk begins no other slice, and MaxLimit the largest page.
-	budget   = 60 * time.Millisecond
+	budget   = 40 * time.Millisecond
 	MaxLimit = 500
+
+	// firstSlice is the size of the first slice of a walk. Those after it are larger or smaller, by how long it took.
+	firstSlice, leastSlice = 100, 25
 
 	// putOffAhead is how far ahead a message that is put off can fall due: the longest of node's retries, and room for
 	// clocks that differ.
@@ -89,7 +92,7 @@ func IsCursor(err error) bool { return errors.Is(err, errCursor) }
 // are claimed, in the order in which claims expire. now is the clock that deadlines are compared with. It takes about a
 // tenth of a second at most, and may return fewer messages than Query.Limit, or none, and a cursor to go on with.
 func List(ctx context.Context, source Source, q Query, now time.Time) (Page, error) {
-	w := walk{source: source, query: q, now: now, end: time.Now().Add(budget)}
+	w := walk{source: source, query: q, now: now, end: time.Now().Add(budget), size: firstSlice}
 	if w.query.Limit < 1 || w.query.Limit > MaxLimit {
 		w.query.Limit = 100
 	}
@@ -105,6 +108,7 @@ type walk struct {
 	query  Query
 	now    time.Time
 	end    time.Time
+	size   int      // of the next slice
 	lanes  []string // those that are left; one without a name for claims
 	after  Mark
 	page   Page
@@ -149,10 +153,11 @@ func (w *walk) claimed() bool { return w.query.State == Claimed || w.query.State
 // run walks until the page is full, the budget is used up, or nothing is left.
 func (w *walk) run(ctx context.Context) error {
 	for len(w.lanes) > 0 {
-		limit := MaxSlice
+		limit := w.size
 		if !w.filters() {
-			limit = w.query.Limit - len(w.page.Messages)
+			limit = min(limit, w.query.Limit-len(w.page.Messages))
 		}
+		began := time.Now()
 		slice, err := w.source.Slice(ctx, SliceRequest{
 			Claimed: w.claimed(), Lane: w.lanes[0], After: w.after, Until: w.until(), Limit: limit,
 		})
@@ -163,6 +168,7 @@ func (w *walk) run(ctx context.Context) error {
 			}
 			return fmt.Errorf("list messages: %w", err)
 		}
+		w.adapt(time.Since(began))
 		for i := range slice {
 			w.page.Scanned++
 			w.after = Of(&slice[i], w.claimed())
@@ -183,6 +189,16 @@ func (w *walk) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// adapt sets the size of the next slice by how long the last one took.
+func (w *walk) adapt(took time.Duration) {
+	switch {
+	case took < budget/8:
+		w.size = min(2*w.size, MaxSlice)
+	case took > budget/2:
+		w.size = max(w.size/2, leastSlice)
+	}
 }
 
 // stop leaves a cursor that goes on from here.

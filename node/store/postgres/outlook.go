@@ -56,8 +56,9 @@ func (w *watcher) close() {
 	}
 }
 
-// Outlook implements outlook.Source. It reads outlook.Limit entries of each lane's index from now on, as many of what is
-// overdue, and as many claims. What lies beyond is estimated by the planner, from the statistics that ANALYZE has left.
+// Outlook implements outlook.Source. It reads outlook.Limit entries of each lane's index from now on, as many of what
+// is overdue, and as many claims. What lies beyond is estimated by the planner, from the statistics that ANALYZE has
+// left.
 //
 // A look that starts where the index is full of dead entries takes long. That of what is overdue does, while a
 // transaction keeps an old snapshot open: it starts at the mark of the claims, if these have one (package marks), and
@@ -121,7 +122,9 @@ func (v *view) waitingOverdue(lane *outlook.Lane, claimed late) outlook.Count {
 }
 
 // look executes a statement within its time limit, and reports whether it came to an end.
-func (v *view) look(ctx context.Context, restart func(), read func(pgx.Rows) error, statement string, arguments ...any) bool {
+func (v *view) look(
+	ctx context.Context, restart func(), read func(pgx.Rows) error, statement string, arguments ...any,
+) bool {
 	err := v.through.once(ctx, restart,
 		step{statement: limitStatement, arguments: []any{fmt.Sprint(outlookLimit.Milliseconds())}},
 		step{statement: statement, arguments: arguments, read: read})

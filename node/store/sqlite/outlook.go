@@ -11,8 +11,8 @@ import (
 
 var _ outlook.Source = (*Store)(nil)
 
-// The statements of an outlook. Each reads a bounded part of one index, in a transaction of its own, so that it keeps the
-// node's calls waiting for a few milliseconds at most.
+// The statements of an outlook. Each reads a bounded part of one index, in a transaction of its own, so that it keeps
+// the node's calls waiting for a few milliseconds at most.
 const (
 	comingText = `SELECT
 		CASE WHEN due_at <= ?3 THEN 0 WHEN due_at <= ?4 THEN 1 WHEN due_at <= ?5 THEN 2 WHEN due_at <= ?6 THEN 3

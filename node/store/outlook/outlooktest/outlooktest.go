@@ -76,7 +76,8 @@ func Run(t *testing.T, store Store) {
 		lane := seen.Lanes[i]
 		within := [4]int{lane.Within[0].N, lane.Within[1].N, lane.Within[2].N, lane.Within[3].N}
 		if lane.Waiting.N != want.waiting || lane.Claimed.N != want.claimed || lane.Overdue.N != want.overdue ||
-			within != want.within || !lane.Oldest.Equal(want.oldest) || !lane.Next.Equal(want.next) || lane.Estimated() {
+			within != want.within || !lane.Oldest.Equal(want.oldest) || !lane.Next.Equal(want.next) ||
+			lane.Estimated() {
 			t.Errorf("lane %q is %+v, want %+v", lane.Name, lane, want)
 		}
 		for _, o := range lane.Origins {
