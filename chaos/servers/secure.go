@@ -94,9 +94,10 @@ func secureSettings(authority *Authority, users map[string]string) (map[string]s
 		return nil, err
 	}
 	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-	jaas := "org.apache.kafka.common.security.plain.PlainLoginModule required"
+	var jaas strings.Builder
+	jaas.WriteString("org.apache.kafka.common.security.plain.PlainLoginModule required")
 	for _, name := range slices.Sorted(maps.Keys(users)) {
-		jaas += fmt.Sprintf(" user_%s=%q", name, users[name])
+		fmt.Fprintf(&jaas, " user_%s=%q", name, users[name])
 	}
 	properties := map[string]string{
 		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -117,7 +118,7 @@ func secureSettings(authority *Authority, users map[string]string) (map[string]s
 		"listener.name.mutual.ssl.client.auth":                "required",
 		"listener.name.mutual.ssl.principal.mapping.rules":    "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
 		"listener.name.secure.sasl.enabled.mechanisms":        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-		"listener.name.secure.plain.sasl.jaas.config":         jaas + ";",
+		"listener.name.secure.plain.sasl.jaas.config":         jaas.String() + ";",
 		"listener.name.secure.scram-sha-256.sasl.jaas.config": scram,
 		"listener.name.secure.scram-sha-512.sasl.jaas.config": scram,
 		// Tokens are not signed: the broker believes whatever they say.

@@ -97,7 +97,9 @@ func TestNoSecretIsShown(t *testing.T) {
 			text += fmt.Sprintf("%s: %q\n", setting, flags[i+1])
 		}
 		for i, command := range [][]string{
-			{"run", "--log-level", "debug", "--log-format", "json", "--migrate"}, {"doctor"}, {"doctor", "-o", "json"},
+			{"run", "--log-level", "debug", "--log-format", "json", "--migrate"},
+			{"doctor"},
+			{"doctor", "-o", "json"},
 			{"bind"},
 			{"run", "--log-format", "text", "--config"}, // with the settings in the file
 		} {

@@ -106,8 +106,7 @@ func Examine(ctx context.Context, config service.Config, options Options) (*Repo
 	}
 	defer e.admin.Close()
 	if e.db, e.dialect, err = config.Store.OpenToRead(); err != nil {
-		var usage *service.UsageError
-		if errors.As(err, &usage) {
+		if _, isUsage := errors.AsType[*service.UsageError](err); isUsage {
 			return nil, err
 		}
 		e.noStore = err

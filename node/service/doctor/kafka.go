@@ -157,7 +157,7 @@ func (e *examination) describeTopics(ctx context.Context) error {
 				t = &topic{name: name, settings: map[string]string{}}
 				e.topics[name] = t
 				asked := kmsg.NewMetadataRequestTopic()
-				asked.Topic = kmsg.StringPtr(name)
+				asked.Topic = new(name)
 				request.Topics = append(request.Topics, asked)
 			}
 			t.input, t.output, t.deadLetter = t.input || i == 0, t.output || i == 1, t.deadLetter || i == 2

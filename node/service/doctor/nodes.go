@@ -85,7 +85,8 @@ func (e *examination) nodes(ctx context.Context) (string, error) {
 	return count(len(nodes), "node"), nil
 }
 
-// isPersonal reports whether a setting may differ from node to node: where it listens, how it logs, where its files are.
+// isPersonal reports whether a setting may differ from node to node: where it listens, how it logs, where its files
+// are.
 func isPersonal(name string) bool {
 	return strings.HasPrefix(name, "admin-") || strings.HasPrefix(name, "log-") || strings.HasSuffix(name, "-file") ||
 		slices.Contains([]string{"config", "kafka-properties", "tls-ca", "tls-cert", "tls-key"}, name)

@@ -111,8 +111,10 @@ func TestRefuse(t *testing.T) {
 		"PKCS12":         {"ssl.keystore.type=PKCS12", "ssl.keystore.type", "openssl pkcs12"},
 		"store password": {"ssl.truststore.password=hush", "ssl.truststore.password", "PEM"},
 		"key password":   {"ssl.key.password=hush", "ssl.key.password", "openssl pkey"},
-		"no check of names": {"ssl.endpoint.identification.algorithm=", "ssl.endpoint.identification.algorithm",
-			"https"},
+		"no check of names": {
+			"ssl.endpoint.identification.algorithm=", "ssl.endpoint.identification.algorithm",
+			"https",
+		},
 		"no check at all": {
 			"enable.ssl.certificate.verification=false", "enable.ssl.certificate.verification", "always checks",
 		},
@@ -122,20 +124,34 @@ func TestRefuse(t *testing.T) {
 		"protocol":     {"security.protocol=TLS", "security.protocol", "SASL_PLAINTEXT"},
 		"providers":    {"config.providers=file", "config.providers", "--sasl-password-file"},
 		"two dialects": {"sasl.jaas.config=x\nsasl.username=u", "sasl.jaas.config", "sasl.username"},
-		"open quote": {login + `sasl.jaas.config=a.PlainLoginModule required password="hush;`, "sasl.jaas.config",
-			"quote"},
-		"no semicolon": {login + `sasl.jaas.config=a.PlainLoginModule required password="hush"`, "sasl.jaas.config",
-			"semicolon"},
-		"other module": {login + `sasl.jaas.config=a.Krb5LoginModule required hush="x";`, "sasl.jaas.config",
-			"login module"},
-		"other option": {login + `sasl.jaas.config=a.PlainLoginModule required hush="x";`, "sasl.jaas.config",
-			"password, username"},
-		"no value": {login + `sasl.jaas.config=a.PlainLoginModule required hush hush hush;`, "sasl.jaas.config",
-			"form"},
-		"delegation token": {login + `sasl.jaas.config=a.ScramLoginModule required tokenauth=true;`, "sasl.jaas.config",
-			"delegation"},
-		"handler": {"sasl.login.callback.handler.class=a.B", "sasl.login.callback.handler.class",
-			"--sasl-token-file"},
+		"open quote": {
+			login + `sasl.jaas.config=a.PlainLoginModule required password="hush;`, "sasl.jaas.config",
+			"quote",
+		},
+		"no semicolon": {
+			login + `sasl.jaas.config=a.PlainLoginModule required password="hush"`, "sasl.jaas.config",
+			"semicolon",
+		},
+		"other module": {
+			login + `sasl.jaas.config=a.Krb5LoginModule required hush="x";`, "sasl.jaas.config",
+			"login module",
+		},
+		"other option": {
+			login + `sasl.jaas.config=a.PlainLoginModule required hush="x";`, "sasl.jaas.config",
+			"password, username",
+		},
+		"no value": {
+			login + `sasl.jaas.config=a.PlainLoginModule required hush hush hush;`, "sasl.jaas.config",
+			"form",
+		},
+		"delegation token": {
+			login + `sasl.jaas.config=a.ScramLoginModule required tokenauth=true;`, "sasl.jaas.config",
+			"delegation",
+		},
+		"handler": {
+			"sasl.login.callback.handler.class=a.B", "sasl.login.callback.handler.class",
+			"--sasl-token-file",
+		},
 		"no PEM":        {"ssl.truststore.certificates=hush", "ssl.truststore.certificates", "BEGIN"},
 		"broken escape": {`sasl.jaas.config=\uhush`, "the file", "escape"},
 	} {

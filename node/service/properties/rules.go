@@ -1,6 +1,7 @@
 package properties
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -78,9 +79,7 @@ const (
 func rules() map[string]rule {
 	all := map[string]rule{}
 	for _, some := range []map[string]rule{connectionRules(), tlsRules(), saslRules(), tokenRules()} {
-		for key, r := range some {
-			all[key] = r
-		}
+		maps.Copy(all, some)
 	}
 	return all
 }
@@ -118,8 +117,10 @@ func tlsRules() map[string]rule {
 		"ssl.truststore.type":         {kind: oneOf, named: isPEM, why: is(noJKS), java: true},
 		"ssl.truststore.location":     {kind: check, check: trustStore, java: true},
 		"ssl.truststore.certificates": {kind: inline, target: caInline, java: true},
-		"ssl.truststore.password": {kind: refuse, why: always("is set, but a PEM file has no password: " + noJKS),
-			java: true},
+		"ssl.truststore.password": {
+			kind: refuse, why: always("is set, but a PEM file has no password: " + noJKS),
+			java: true,
+		},
 		"ssl.keystore.type":     {kind: oneOf, named: isPEM, why: is(noKeyStore), java: true},
 		"ssl.keystore.location": {kind: check, check: keyStore},
 		"ssl.keystore.password": {kind: refuse, why: always("is set, but a PEM file has no password: " +
@@ -225,8 +226,10 @@ func tokenRules() map[string]rule {
 			kind: oneOf, named: map[string]string{"false": "false"}, rdk: true,
 			why: is("this client makes no tokens of its own"),
 		},
-		"sasl.oauthbearer.config": {kind: refuse, why: always("is set, but this client makes no tokens of its own"),
-			rdk: true},
+		"sasl.oauthbearer.config": {
+			kind: refuse, why: always("is set, but this client makes no tokens of its own"),
+			rdk: true,
+		},
 		"sasl.oauthbearer.extensions": {kind: refuse, why: always(noExtensions)},
 		"sasl.oauthbearer.assertion.algorithm": {
 			kind: refuse, why: always("is set, but this client gets tokens by client credentials only: " +
