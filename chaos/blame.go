@@ -126,6 +126,16 @@ func (r *run) suspicions() ([]*suspicion, error) {
 			var found bool
 			if one.owner, one.id, found = strings.Cut(owner, " for message "); is && found {
 				all = append(all, &one)
+				continue
+			}
+			// One line for all that were suspected at once: it stands for so many, and names only the first.
+			var count int
+			if one.owner, owner, found = strings.Cut(owner, " for "); is && found {
+				if _, err := fmt.Sscanf(owner, "%d messages", &count); err == nil {
+					all = append(all, many(fmt.Sprintf("%s: %d", one.owner, count), suspicion{
+						at: one.at, node: one.node,
+					})...)
+				}
 			}
 		}
 		_ = file.Close() // it was only read

@@ -79,6 +79,9 @@ type Config struct {
 
 	// EpochDeadlines says how a deadline that is a bare number is read.
 	EpochDeadlines EpochUnit
+
+	// Limits bound what a submission may be. The zero value allows whatever can be stored.
+	Limits Limits
 }
 
 // MinHoldTime is the smallest hold time: below it the publish timeout would fall under the one second that
@@ -184,6 +187,9 @@ func (c *Config) Validate() error {
 		return &ConfigError{
 			"EpochDeadlines", fmt.Sprint(int(c.EpochDeadlines)), "it must be one of the declared units",
 		}
+	}
+	if err := c.Limits.validate(); err != nil {
+		return err
 	}
 	if c.Seed == [32]byte{} {
 		return &ConfigError{"Seed", "all zero", "it must be random and different for every node"}

@@ -38,6 +38,9 @@ type enqueuer struct {
 	// lineage that catches up to date; both monotonic.
 	nextLook, nextMarks time.Duration
 	catchingUp          bool
+
+	// paused says that the intake was paused when the store was last asked.
+	paused bool
 }
 
 // shard is a partition by name and number: what a polled record says of itself.
@@ -54,7 +57,9 @@ type reading struct {
 	from   Position // where the last accepted take, or the start, left off
 	stored Position // the store's position, when it was last heard of
 
-	// refused says that a take of it was refused: it is to be read from where the store is, which look finds out.
+	// refused says that a take of it was refused, or that records of it were skipped while the intake is paused: it is
+	// to be read from where the store is, which look finds out. Until then no record of it may be taken in: it would
+	// come after a gap.
 	refused bool
 }
 
@@ -119,11 +124,35 @@ func (e *enqueuer) turn(ctx context.Context, b Batch) bool {
 	if !e.begin(ctx) {
 		return false
 	}
+	if e.paused {
+		return e.skip(ctx, b)
+	}
 	return e.takeIn(ctx, append(e.passLost(b.Lost), e.decodeBatch(b.Records)...)) && e.look(ctx)
 }
 
+// skip deals with what was polled while the intake is paused: nothing of it is taken in, and its partitions are read
+// again from the store's positions on when somebody has resumed it. Polls go on meanwhile, because the consumer group
+// hands partitions over in them. They are as slow as the looks at the store, so that a pause of hours over a long input
+// topic does not read all of it for nothing.
+func (e *enqueuer) skip(ctx context.Context, b Batch) bool {
+	for _, loss := range b.Lost {
+		if r := e.owned[shard{loss.Topic, loss.Number}]; r != nil {
+			r.refused = true
+		}
+	}
+	for _, record := range b.Records {
+		if r := e.owned[shard{record.Topic, record.Partition}]; r != nil {
+			r.refused = true
+		}
+	}
+	if len(b.Records) > 0 {
+		e.clock.Sleep(ctx, e.nextLook-e.clock.Mono())
+	}
+	return e.look(ctx)
+}
+
 // begin starts the partitions that were assigned, at the positions that the store has for them. One that has none gets
-// it here, at the first record there is. A position below what the consumer group has committed proves that the store
+// it here, at the first record there is. While the intake is paused they are not started yet. A position below what the consumer group has committed proves that the store
 // was set back since: commits never pass positions.
 func (e *enqueuer) begin(ctx context.Context) bool {
 	if len(e.assigned) == 0 {
@@ -146,12 +175,13 @@ func (e *enqueuer) begin(ctx context.Context) bool {
 		places[i].Position = positions[i]
 		setBack = setBack || positions[i].before(a.Committed) && a.Committed.Offset <= a.End
 	}
-	if !e.mindLineage(ctx, state, setBack && !state.CatchingUp) || !e.start(ctx, places) {
+	if !e.mindLineage(ctx, state, setBack && !state.CatchingUp) || !e.paused && !e.start(ctx, places) {
 		return false
 	}
 	for i, a := range e.assigned {
 		e.owned[shard{a.Topic, a.Number}] = &reading{
 			Partition: a.Partition, first: a.First, from: places[i].Position, stored: places[i].Position,
+			refused: e.paused,
 		}
 		e.uncommitted = e.uncommitted || a.Committed.Offset != places[i].Offset
 	}
@@ -169,7 +199,20 @@ func (e *enqueuer) positions(ctx context.Context, places []Place) ([]Position, S
 	}
 	assert(len(positions) == len(places), "positions: %d of %d", len(positions), len(places))
 	e.follow(asked, state)
+	e.mindPause(state)
 	return positions, state, nil
+}
+
+// mindPause takes note of whether the intake is paused. Nothing depends on how soon that is: the store refuses what is
+// taken in too late.
+func (e *enqueuer) mindPause(state State) {
+	switch {
+	case state.IntakePaused && !e.paused:
+		e.observe(IntakePaused{})
+	case !state.IntakePaused && e.paused:
+		e.observe(IntakeResumed{})
+	}
+	e.paused = state.IntakePaused
 }
 
 // start has the source read from places on.
@@ -279,18 +322,21 @@ func (e *enqueuer) readings() []*reading {
 	})
 }
 
-// startOver has partitions be read from the store's positions on.
+// startOver has partitions be read from the store's positions on: while the intake is paused, as soon as it is resumed.
 func (e *enqueuer) startOver(ctx context.Context, places []Place) bool {
 	if len(places) == 0 {
 		return true
 	}
-	if !e.start(ctx, places) {
+	if !e.paused && !e.start(ctx, places) {
 		return false
 	}
 	for _, place := range places {
 		if r := e.owned[shard{place.Topic, place.Number}]; r != nil {
-			r.from, r.stored, r.refused = place.Position, place.Position, false
+			r.from, r.stored, r.refused = place.Position, place.Position, e.paused
 		}
+	}
+	if e.paused {
+		return true
 	}
 	e.observe(StartedOver{Places: places})
 	return true

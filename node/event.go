@@ -149,6 +149,13 @@ type SettingsDiffer struct {
 	Node         uuid.UUID
 }
 
+// IntakePaused says that this node takes nothing in, because somebody has paused the intake, and IntakeResumed that it
+// goes on. Claims are made, and messages come out, all the same.
+type (
+	IntakePaused  struct{}
+	IntakeResumed struct{}
+)
+
 // LeftGroup says that the node could not reach the store for Outage and gave its partitions up.
 type LeftGroup struct {
 	Outage time.Duration
@@ -252,6 +259,8 @@ func (CaughtUp) event()       {}
 func (Committed) event()      {}
 func (SkippedTaken) event()   {}
 func (SettingsDiffer) event() {}
+func (IntakePaused) event()   {}
+func (IntakeResumed) event()  {}
 func (LeftGroup) event()      {}
 func (Rejected) event()       {}
 func (Enqueued) event()       {}

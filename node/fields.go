@@ -111,6 +111,18 @@ func (e SettingsDiffer) Fields() []Field {
 }
 
 // Name returns the name.
+func (IntakePaused) Name() string { return "IntakePaused" }
+
+// Fields returns what is to be known.
+func (IntakePaused) Fields() []Field { return nil }
+
+// Name returns the name.
+func (IntakeResumed) Name() string { return "IntakeResumed" }
+
+// Fields returns what is to be known.
+func (IntakeResumed) Fields() []Field { return nil }
+
+// Name returns the name.
 func (LeftGroup) Name() string { return "LeftGroup" }
 
 // Fields returns what is to be known.

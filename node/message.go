@@ -113,6 +113,9 @@ const (
 	RepeatedDeadline Reason = "repeated_deadline"
 	InvalidDeadline  Reason = "invalid_deadline"
 	TooLarge         Reason = "too_large"
+	TooFar           Reason = "too_far"
+	TooManyHeaders   Reason = "too_many_headers"
+	HeadersTooLarge  Reason = "headers_too_large"
 	StoreRefused     Reason = "store_refused"
 	PublishRejected  Reason = "publish_rejected"
 )

@@ -34,7 +34,8 @@ type Store interface {
 	// twice.
 	Positions(ctx context.Context, places []Place) ([]Position, State, error)
 
-	// Take takes in records, see TakeRequest: it moves positions and stores messages, in one transaction.
+	// Take takes in records, see TakeRequest: it moves positions and stores messages, in one transaction. While the
+	// intake is paused, it refuses every partition, and so does nothing.
 	Take(ctx context.Context, request TakeRequest) (TakeResult, error)
 
 	// CatchUp begins a new lineage, or brings the marks of one that catches up to date, see CatchUpRequest. It
@@ -44,7 +45,7 @@ type Store interface {
 	// Claim claims, on each lane of request.Lanes, waiting messages that fall due at or before request.Until for
 	// request.Node, the earliest of the lane first (ties by id), skipping those that another caller is claiming at
 	// this moment. It returns them in the order of their due times (ties by id, then lane). While the store
-	// catches up, or is suspect, it claims nothing.
+	// catches up, or is suspect, it claims nothing; nor on a lane that is paused (see Switches).
 	Claim(ctx context.Context, request ClaimRequest) (ClaimResult, error)
 
 	// Delete removes each message whose id, lane and incarnation match, whoever holds its claim now, or nobody.
@@ -127,6 +128,10 @@ type State struct {
 	// claims from before may still be held. Nothing is claimed until then.
 	CatchingUp bool
 
+	// IntakePaused says that somebody has paused the intake: a take is refused for all partitions until somebody
+	// resumes it. Messages are claimed nevertheless. A store that catches up cannot get on meanwhile.
+	IntakePaused bool
+
 	// Suspect says that the server may have been set back, because its history is not the one that it had when the
 	// lineage began (of a Postgres server: another timeline). Nothing is claimed until a new lineage has begun.
 	Suspect bool
@@ -171,7 +176,8 @@ type TakeRequest struct {
 
 	// From says where the caller's reading of each partition has started: where its last accepted take, or the
 	// assignment, left off. No partition comes twice. A partition whose position is below that start is refused
-	// whole, since something before it has not been taken in; so is one without a position.
+	// whole, since something before it has not been taken in; so is one without a position, and while the intake is
+	// paused every one.
 	From []Place
 
 	// Items are records, in offset order within each partition. Each is decided on by the position that its
@@ -194,7 +200,7 @@ type Item struct {
 	Message
 
 	// Claim asks that the message is stored as claimed by TakeRequest.Node from the start. If the store catches up, or
-	// is suspect, when the call begins, it is stored as waiting.
+	// is suspect, or the lane is paused, when the call begins, it is stored as waiting.
 	Claim bool
 }
 

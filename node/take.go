@@ -29,7 +29,8 @@ type submission struct {
 func (e *enqueuer) passLost(losses []Loss) []*submission {
 	var passed []*submission
 	for _, loss := range losses {
-		if owned := e.owned[shard{loss.Topic, loss.Number}]; owned != nil && owned.Partition == loss.Partition {
+		owned := e.owned[shard{loss.Topic, loss.Number}]
+		if owned != nil && !owned.refused && owned.Partition == loss.Partition {
 			s := &submission{reading: owned, record: Record{Topic: loss.Topic, Partition: loss.Number, Control: true}}
 			s.Epoch, s.Offset = UnknownEpoch, loss.To-1
 			passed = append(passed, s)
@@ -44,8 +45,8 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 	submissions := make([]*submission, 0, len(records))
 	for _, r := range records {
 		owned := e.owned[shard{r.Topic, r.Partition}]
-		if owned == nil {
-			continue // it was given up meanwhile
+		if owned == nil || owned.refused {
+			continue // it was given up meanwhile, or is read again from an earlier place
 		}
 		s := &submission{record: r, reading: owned}
 		s.Epoch, s.Offset = r.LeaderEpoch, r.Offset
@@ -56,6 +57,9 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		route, known := e.routes[r.Topic]
 		assert(known, "polled a record of topic %s, which has no route", r.Topic)
 		message, rejected := e.config.decode(r, route)
+		if rejected == nil {
+			rejected = e.config.Limits.exceeded(r, &message, e.clock.Now)
+		}
 		if rejected != nil {
 			e.reject(s, rejected, route.DeadLetter)
 			continue
@@ -111,7 +115,7 @@ func sizeOf(chunk []*submission) (size int) {
 
 // take takes submissions in with one call, which is repeated until it is answered: with the same incarnations, so that
 // it does nothing twice. It returns how many are dealt with. A partition is refused when its position was lowered,
-// which is the first that this node hears of it where records keep coming. What that means, and where to read, is for
+// which is the first that this node hears of it where records keep coming, or when the intake is paused. What that means, and where to read, is for
 // look to find out, which comes next: it needs the position as it was.
 func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok bool) {
 	var request TakeRequest
@@ -147,6 +151,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 	if tries == 1 {
 		e.schedule.uncontest(chunk) // nobody is told of a claim twice
 	}
+	e.mindPause(result.State)
 	for i, r := range readings {
 		if result.Refused[i] {
 			r.refused = true

@@ -280,6 +280,18 @@ func (e *bind) apply(rows node.Store) {
 	e.bound = must(rows.Bind(context.Background(), e.request))
 }
 
+// pause is a Pause or a Resume of node.Switches, by a person.
+type pause struct {
+	simple
+
+	lane   string
+	paused bool
+	server *storeServer
+}
+
+// apply makes the effect. It concerns no mutant of the engine's calls, and so passes them by.
+func (e *pause) apply(node.Store) { e.server.truth.switches(e.lane, e.paused) }
+
 // must panics on an error of a store in this process: it has no reason to fail.
 func must[R any](result R, err error) R {
 	if err != nil {

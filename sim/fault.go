@@ -116,6 +116,8 @@ const (
 	OffsetsLost     FaultKind = "offsets-lost"
 	LaneHangs       FaultKind = "lane-hangs"
 	PartitionHangs  FaultKind = "partition-hangs"
+	LanePaused      FaultKind = "lane-paused"
+	IntakePaused    FaultKind = "intake-paused"
 )
 
 // Fault is one entry of a plan: something that goes wrong at the Nth call of an operation by a node, counted from
@@ -312,6 +314,8 @@ func faultKinds() []faultDescription {
 		{OffsetsLost, "the offsets of the group are lost", calls, 1, 0, 0, 0, false},
 		{LaneHangs, "the leaders of an output topic answer nobody", calls, 1, 10 * ms, 20 * s, 8, false},
 		{PartitionHangs, "the leader of an output partition answers nobody", calls, 1, 10 * ms, 20 * s, 64, false},
+		{LanePaused, "somebody pauses a lane, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 8, false},
+		{IntakePaused, "somebody pauses the intake, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 0, false},
 	}
 }
 

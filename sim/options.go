@@ -169,6 +169,12 @@ func (o *Options) route(index int) node.Route {
 	return r
 }
 
+// lanes returns the lanes of all routes.
+func (o *Options) lanes() []string {
+	c := o.config([32]byte{1})
+	return c.Lanes()
+}
+
 // Validate returns an error for the first option that makes no sense.
 func (o *Options) Validate() error {
 	for _, b := range []struct {

@@ -216,8 +216,9 @@ func (j *recorder) healed() {
 }
 
 func (j *recorder) struck(f Fault, l *life) {
-	if f.Kind == LaneHangs || f.Kind == PartitionHangs {
-		return // hangs tells of it
+	switch f.Kind {
+	case LaneHangs, PartitionHangs, LanePaused, IntakePaused:
+		return // they are events of their own
 	}
 	e := check.Event{Kind: check.Fault, Text: f.String()}
 	if l != nil {

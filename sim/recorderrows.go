@@ -130,6 +130,18 @@ func (j *recorder) rolledBack(t *truth, lineage int64) {
 	for _, p := range t.known {
 		j.add(j.position(check.KeepPlace, p, t.places[p]))
 	}
+	for _, p := range t.pauses() {
+		j.paused(p)
+	}
+}
+
+// paused tells that a lane, or the intake, is paused, and resumed that it is so no more.
+func (j *recorder) paused(p node.Pause) {
+	j.add(check.Event{Kind: check.Pause, Topic: p.Lane, Stamp: sinceEpoch(p.Since)})
+}
+
+func (j *recorder) resumed(lane string) {
+	j.add(check.Event{Kind: check.Resume, Topic: lane})
 }
 
 // position returns an event about a position.

@@ -89,7 +89,25 @@ func (s *storeServer) instant() time.Time {
 	return s.clock.wall(s.world.now)
 }
 
+// pause has somebody pause a lane, or the intake, and resume it later. Each is one transaction, which no fault
+// strikes: whoever makes it tries until it has worked.
+func (s *storeServer) pause(lane string, until int64) {
+	s.switches(&pause{lane: lane, paused: true, server: s})
+	s.world.at(until, action(func() { s.switches(&pause{lane: lane, server: s}) }), 0)
+}
+
+// switches pauses or resumes something.
+func (s *storeServer) switches(e *pause) {
+	e.apply(nil)
+	if s.keeps {
+		s.journal = append(s.journal, journaled{s.world.now, s.instant(), e, nil})
+	}
+}
+
 func (s *storeServer) heal() {
+	for _, p := range s.truth.pauses() {
+		s.switches(&pause{lane: p.Lane, server: s})
+	}
 	now := s.world.now
 	s.refuses, s.silent, s.unfit, s.cluttered = now, now, now, now
 	s.stalled = min(s.stalled, now)
@@ -160,6 +178,11 @@ func (s *storeServer) restore(keep int, suspect bool) {
 			s.truth.only = mapped(c.result.Messages, func(m node.Ready) node.MessageID {
 				return node.MessageID{ID: m.ID, Lane: m.Lane}
 			})
+		}
+		if _, claims := entry.effect.(*claim); claims {
+			// It may have been decided before a pause that was committed before it.
+			s.truth.blind(func(string) bool { return true }, func() { entry.effect.apply(s.rows) })
+			continue
 		}
 		entry.effect.apply(s.rows)
 	}

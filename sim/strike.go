@@ -2,6 +2,8 @@ package sim
 
 import (
 	"time"
+
+	"chronos/node"
 )
 
 // strike lets a fault happen at a call that is about to be sent. Some spoil the call itself; others
@@ -109,6 +111,11 @@ func (w *world) disturb(f Fault, h *host) {
 		w.broker.addPartition(f.Count)
 	case OffsetsLost:
 		w.broker.group.forgetOffsets()
+	case LanePaused:
+		lanes := w.options.lanes()
+		w.store.pause(lanes[f.Count%len(lanes)], until)
+	case IntakePaused:
+		w.store.pause(node.Intake, until)
 	case LaneHangs, PartitionHangs:
 		w.broker.hang(f.Count, f.Kind == LaneHangs, until)
 	case Stopped:

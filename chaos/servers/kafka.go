@@ -29,6 +29,11 @@ type KafkaConfig struct {
 	// Nodes is for how many nodes each broker has a listener of its own, which advertises the address of a proxy.
 	Nodes int
 
+	// Authority, if there is one, signs the certificates of two more listeners of each broker: one for the Users, who
+	// have passwords, and one for whoever has a certificate of the authority. They may do what ACLs allow.
+	Authority *Authority
+	Users     map[string]string
+
 	// Properties replace those of the brokers.
 	Properties map[string]string
 }
@@ -39,6 +44,9 @@ type Kafka struct {
 
 	// Addresses are those of the listeners for everybody, one of each broker.
 	Addresses []string
+
+	// Secure and Mutual are those of the listeners with TLS, for users with passwords or tokens and for certificates.
+	Secure, Mutual []string
 
 	properties map[string]string
 }
@@ -53,6 +61,7 @@ type Broker struct {
 	Nodes []NodePorts
 
 	client, controller, internal int
+	secure, mutual               int // 0 where there is no authority
 	log                          string
 }
 
@@ -72,11 +81,23 @@ func (s *Servers) Kafka(ctx context.Context, config KafkaConfig) (*Kafka, error)
 		err = errors.Join(err, takeErr)
 		return port
 	}
-	k := &Kafka{properties: config.Properties}
+	k := &Kafka{properties: maps.Clone(config.Properties)}
+	if config.Authority != nil {
+		secure, secureErr := secureSettings(config.Authority, config.Users)
+		if secureErr != nil {
+			return nil, secureErr
+		}
+		maps.Copy(secure, k.properties)
+		k.properties = secure
+	}
 	name := func(br *Broker) string { return fmt.Sprintf("%s-%d", cmp.Or(config.Name, "kafka"), br.Number) }
 	for i := range max(config.Brokers, 1) {
 		br := &Broker{Number: i + 1, client: next(), controller: next(), internal: next()}
 		br.log = s.log(name(br))
+		if config.Authority != nil {
+			br.secure, br.mutual = next(), next()
+			k.Secure, k.Mutual = append(k.Secure, Local(br.secure)), append(k.Mutual, Local(br.mutual))
+		}
 		for range config.Nodes {
 			br.Nodes = append(br.Nodes, NodePorts{next(), next()})
 		}
@@ -114,6 +135,13 @@ func (k *Kafka) settings(br *Broker) map[string]string {
 		listeners = append(listeners, name+"://"+Local(n.Listener))
 		advertised = append(advertised, name+"://"+Local(n.Proxy))
 		protocols = append(protocols, name+":PLAINTEXT")
+	}
+	if br.secure != 0 {
+		for name, port := range map[string]int{secureListener: br.secure, mutualListener: br.mutual} {
+			listeners = append(listeners, name+"://"+Local(port))
+			advertised = append(advertised, name+"://"+Local(port))
+		}
+		protocols = append(protocols, secureListener+":SASL_SSL", mutualListener+":SSL")
 	}
 	var voters []string
 	for _, other := range k.Brokers {

@@ -19,6 +19,10 @@ type PostgresConfig struct {
 
 	// Settings are added to its postgresql.conf.
 	Settings map[string]string
+
+	// Authority, if there is one, signs the certificate of the server, which then asks everybody but the superuser for
+	// TLS, and the role mutual for a certificate. Only for processes.
+	Authority *Authority
 }
 
 // Postgres is a database server, with an own superuser for whoever has started it.
@@ -60,9 +64,20 @@ func (s *Servers) newPostgres(ctx context.Context, config PostgresConfig, passwo
 		Scheme: "postgres", User: url.UserPassword("chronos", password), Host: p.Address, Path: "/postgres",
 		RawQuery: "sslmode=disable",
 	}
+	settings := maps.Clone(config.Settings)
+	if config.Authority != nil {
+		if p.Dir() == "" {
+			return nil, fmt.Errorf("make a Postgres with TLS: %w", ErrImpossible)
+		}
+		settings = tlsSettings(p.Dir())
+		maps.Copy(settings, config.Settings)
+	}
 	p.Server, err = s.backend.database(ctx, databaseSpec{
-		name: config.Name, port: port, password: password, settings: config.Settings, log: p.Log,
+		name: config.Name, port: port, password: password, settings: settings, log: p.Log,
 	})
+	if err == nil && config.Authority != nil {
+		err = writeTLS(p.Dir(), config.Authority)
+	}
 	return p, err
 }
 

@@ -132,8 +132,9 @@ func wrongValues() map[string]string {
 		"epoch-deadlines": "days", "create-topics": "maybe", "create-partitions": "many", "migrate": "maybe",
 		"timing-advance": "soon", "hold-time": "soon", "poll-interval": "soon", "detection-interval": "soon",
 		"lookahead": "soon", "leave-after": "soon", "log-level": "loud", "log-format": "xml",
-		"config": "/no/such",
-		"group":  "", // every name is good
+		"config": "/no/such", "admin-listen": "8080", "admin-token-file": "/no/such", "admin-tls-cert": "/no/such",
+		"admin-tls-key": "/no/such",
+		"group":         "", // every name is good
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"chronos/node"
+	"chronos/node/admin"
 	"chronos/node/broker/embedded"
 	"chronos/node/broker/kafka"
 	"chronos/node/service"
@@ -91,14 +92,30 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	defer cluster.Close()
 	address := cluster.Address()
 	screen := &screen{out: w.stdout}
-	s, err := service.With(
-		service.Config{Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup}, store,
-		service.Options{Log: log, Observe: screen.observe})
+	s, err := c.service(service.Config{
+		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup,
+	}, store, service.Options{Log: log, Observe: screen.observe, Version: currentVersion()})
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	screen.print(c.banner(address))
+	screen.print(c.banner(address, s.URL()))
 	return s.Run(ctx)
+}
+
+// service returns the embedded node. Its listener takes a free port where the usual one is taken, unless somebody has
+// chosen one.
+func (c *devCommand) service(
+	config service.Config, store *service.Store, options service.Options,
+) (s *service.Service, err error) {
+	if config.Admin, err = c.values.Admin(service.DefaultAdmin); err != nil {
+		return nil, err
+	}
+	s, err = service.With(config, store, options)
+	if _, taken := errors.AsType[*admin.InUseError](err); taken && !c.values.AdminIsSet() {
+		config.Admin.Listen = "127.0.0.1:0"
+		return service.With(config, store, options)
+	}
+	return s, err
 }
 
 // devConfig returns the configuration of the embedded node.
@@ -144,7 +161,7 @@ func (c *devCommand) folder() (string, error) {
 }
 
 // banner tells how to send a first message and see it arrive, in lines that work when they are copied.
-func (c *devCommand) banner(address string) string {
+func (c *devCommand) banner(address, url string) string {
 	self := ownName()
 	brokers := ""
 	if address != "127.0.0.1:9092" {
@@ -172,9 +189,11 @@ func (c *devCommand) banner(address string) string {
 			` -H chronosDeadline=` + deadline,
 		`  kcat -C -u -b ` + address + ` -t chronos.out -o end -f '%T key=%k headers=[%h] %s\n'`,
 		"",
-		"Every message that fires is a line here. Ctrl-C stops.",
-		"",
 	}
+	if url != "" {
+		lines = append(lines, "Metrics and health: "+url, "")
+	}
+	lines = append(lines, "Every message that fires is a line here. Ctrl-C stops.", "")
 	return strings.Join(lines, "\n")
 }
 

@@ -22,9 +22,11 @@ type settingFlags struct {
 type (
 	nodeSettings    struct{ settingFlags } // run
 	storeSettings   struct{ settingFlags } // migrate
-	clientSettings  struct{ settingFlags } // send and tail
+	clientSettings  struct{ settingFlags } // send, tail and dead
+	askSettings     struct{ settingFlags } // get, list, count, pause, resume and top
 	sandboxSettings struct{ settingFlags } // dev
-	operateSettings struct{ settingFlags } // bind and rewind
+	operateSettings struct{ settingFlags } // bind, rewind and doctor
+	probeSettings   struct{ settingFlags } // health
 )
 
 // takesSettings is what resolve looks for.
@@ -38,9 +40,11 @@ func newCommands() *commands {
 	for command, takes := range map[service.Command][]takesSettings{
 		service.Run:     {&line.Run},
 		service.Migrate: {&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print},
-		service.Client:  {&line.Send, &line.Tail},
+		service.Client:  {&line.Send, &line.Tail, &line.Dead.List, &line.Dead.Show, &line.Dead.Replay},
 		service.Dev:     {&line.Dev},
-		service.Operate: {&line.Bind, &line.Rewind},
+		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},
+		service.Probe:   {&line.Health},
+		service.Ask:     {&line.Get, &line.List, &line.Count, &line.Pause, &line.Resume, &line.Top},
 	} {
 		for _, target := range takes {
 			f := target.settings()

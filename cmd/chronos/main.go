@@ -24,6 +24,9 @@ const (
 	exitOK      = 0
 	exitFailure = 1 // something went wrong that is not the fault of the command line
 	exitUsage   = 2 // the command line or the configuration is wrong
+
+	// exitNotLooked is that of doctor where it could not look at something.
+	exitNotLooked = 2
 )
 
 func main() {
@@ -41,8 +44,18 @@ type commands struct {
 	Tail tailCommand `cmd:"" help:"Print the messages of a topic as they arrive." group:"try"`
 
 	Run     runCommand     `cmd:"" help:"Run a node: the service, against your Kafka and your store." group:"service"`
+	Health  healthCommand  `cmd:"" help:"Ask a node on this machine whether it is well." group:"service"`
 	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
+	Doctor  doctorCommand  `cmd:"" help:"Examine Kafka, the store and how they fit together." group:"service"`
+
+	Top    topCommand    `cmd:"" help:"Watch lanes and nodes." group:"look"`
+	Get    getCommand    `cmd:"" help:"Show a message that waits, by its id." group:"look"`
+	List   listCommand   `cmd:"" help:"List messages that wait, are claimed, overdue or put off." group:"look"`
+	Count  countCommand  `cmd:"" help:"Count them, by lane." group:"look"`
+	Pause  pauseCommand  `cmd:"" help:"Pause a lane, or the intake." group:"hand"`
+	Resume resumeCommand `cmd:"" help:"Resume it." group:"hand"`
+	Dead   deadCommand   `cmd:"" help:"Look at dead letters, and put them back." group:"hand"`
 
 	Bind   bindCommand   `cmd:"" help:"Show whom a store belongs to, or change that." group:"hand"`
 	Rewind rewindCommand `cmd:"" help:"Take records of an input topic in again." group:"hand"`
@@ -90,8 +103,10 @@ func (w *world) exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errLogged):
+	case errors.Is(err, errLogged), errors.Is(err, errFindings):
 		return exitFailure
+	case errors.Is(err, errNotLooked):
+		return exitNotLooked
 	case errors.As(err, &usage):
 		w.note("%v", usage)
 		return exitUsage
@@ -143,6 +158,7 @@ func groups() []kong.Group {
 	groups := []kong.Group{
 		{Key: "try", Title: "Try it:"},
 		{Key: "service", Title: "Run it:"},
+		{Key: "look", Title: "Look into it:"},
 		{Key: "hand", Title: "Set right by hand:"},
 		{Key: "target", Title: "Where to go back to:"},
 		{Key: "message", Title: "Message:"},

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"chronos/node"
+	"chronos/node/admin"
 	"chronos/node/broker/kafka"
+	"chronos/node/service/credential"
 )
 
 // The defaults that are not those of node.Default.
@@ -41,18 +42,23 @@ type Config struct {
 	CreateTopics bool
 	Partitions   int32
 
-	settings *Settings // where it came from; nil if from nowhere
+	// Admin is the listener for metrics and health; its Listen is empty for none.
+	Admin admin.Config
+
+	settings    *Settings          // where it came from; nil if from nowhere
+	credentials *credential.Keeper // tells of files of secrets that cannot be read any more; nil if there are none
 }
 
 // Config returns the configuration of a node. It checks all settings, before anything is touched that could be away.
 func (s *Settings) Config() (Config, error) {
-	config := Config{settings: s, Migrate: s.migrate.on(), CreateTopics: s.createTopics.on()}
+	config := Config{settings: s, credentials: s.keeper, Migrate: s.migrate.on(), CreateTopics: s.createTopics.on()}
 	for _, read := range []func(*Config) error{
 		func(c *Config) (err error) { c.Node, err = s.nodeConfig(); return err },
 		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
 		func(c *Config) (err error) { c.Group, err = s.groupName(); return err },
+		func(c *Config) (err error) { c.Admin, err = s.Admin(""); return err },
 	} {
 		if err := read(&config); err != nil {
 			return config, err
@@ -78,9 +84,11 @@ func (c *Config) describe() []slog.Attr {
 		}
 		key := strings.ReplaceAll(row.Name, "-", "_")
 		switch {
-		case row.logged == loggedNever:
+		case row.logged == loggedNever || row.secret:
 		case row.logged == loggedAlways && row.inForce != nil:
 			attrs = append(attrs, slog.Any(key, row.inForce(c)))
+		case v.IsSet && v.inline:
+			attrs = append(attrs, slog.String(key, "in "+v.Origin))
 		case v.IsSet:
 			attrs = append(attrs, slog.String(key, v.Text))
 		}
@@ -125,26 +133,12 @@ func (s *Settings) explain(err error, origin string) error {
 	}
 }
 
-// read returns what is in the file that v names.
-func (v *Value) read() ([]byte, error) {
-	content, err := os.ReadFile(v.Text)
-	if err != nil {
-		return nil, v.Wrong("it must be a file that can be read: " + errors.Unwrap(err).Error())
+// reasonOf returns why a file cannot be read, without its name.
+func reasonOf(err error) string {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner.Error()
 	}
-	return content, nil
-}
-
-// secret returns the password in the file that v names, without the end of its line.
-func (v *Value) secret() (string, error) {
-	content, err := v.read()
-	if err != nil {
-		return "", err
-	}
-	password := strings.TrimRight(string(content), "\r\n")
-	if password == "" {
-		return "", v.Wrong("it must be a file with a password, and it is empty")
-	}
-	return password, nil
+	return err.Error()
 }
 
 // nodeConfig returns the configuration of the engine.
@@ -159,6 +153,9 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 	}
 	config.Routes = routes
 	s.timing(&config)
+	if err := s.limits(&config); err != nil {
+		return config, err
+	}
 	config.EpochDeadlines = map[string]node.EpochUnit{
 		"reject": node.EpochRejected, "seconds": node.EpochSeconds, "milliseconds": node.EpochMilliseconds,
 	}[s.epochDeadlines.or("reject")]

@@ -1,20 +1,23 @@
 package service
 
 import (
+	"context"
 	"crypto/tls"
-	"crypto/x509"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"chronos/node/broker/kafka"
+	"chronos/node/service/credential"
 )
 
 // Connection returns how to connect to Kafka.
 func (s *Settings) Connection() (kafka.Connection, error) {
 	brokers := Value{Text: s.brokers.or(defaultBrokers)}
-	config := kafka.Connection{Brokers: brokers.list()}
+	config := kafka.Connection{Brokers: brokers.list(), ClientID: s.clientID.Text}
 	var err error
 	if config.TLS, err = s.tlsConfig(); err != nil {
 		return config, err
@@ -28,8 +31,8 @@ func (s *Settings) Connection() (kafka.Connection, error) {
 	return config, nil
 }
 
-// tlsConfig returns how to encrypt; nil for not at all.
-func (s *Settings) tlsConfig() (*tls.Config, error) {
+// tlsConfig returns how to encrypt a connection, with the files as they are then; nil for not at all.
+func (s *Settings) tlsConfig() (func() (*tls.Config, error), error) {
 	wanted := s.tls.on()
 	for _, implies := range []*Value{&s.tlsCA, &s.tlsCert, &s.tlsKey} {
 		if implies.IsSet && s.tls.IsSet && !wanted {
@@ -40,76 +43,209 @@ func (s *Settings) tlsConfig() (*tls.Config, error) {
 	if !wanted {
 		return nil, nil
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.tlsCA.IsSet {
-		pem, err := s.tlsCA.read()
-		if err != nil {
-			return nil, err
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, s.tlsCA.Wrong("it must be a file with a certificate in PEM form")
-		}
-	}
 	switch {
 	case s.tlsCert.IsSet && !s.tlsKey.IsSet:
 		return nil, Usagef("%s is set, but --tls-key is not: a certificate needs its key", s.tlsCert.Origin)
 	case s.tlsKey.IsSet && !s.tlsCert.IsSet:
 		return nil, Usagef("%s is set, but --tls-cert is not: a key needs its certificate", s.tlsKey.Origin)
-	case s.tlsCert.IsSet:
-		cert, err := s.tlsCert.read()
+	}
+	config := func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12}, nil }
+	if s.tlsCA.IsSet {
+		roots, err := credential.New(s.keeper, s.tlsCA.authorities)
 		if err != nil {
 			return nil, err
 		}
-		key, err := s.tlsKey.read()
+		before := config
+		config = func() (*tls.Config, error) {
+			c, err := before()
+			c.RootCAs = roots.Get()
+			return c, err
+		}
+	}
+	if s.tlsCert.IsSet {
+		pair, err := credential.New(s.keeper, s.pair)
 		if err != nil {
 			return nil, err
 		}
-		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			return nil, s.tlsCert.Wrong(
-				"it must be a PEM file with the certificate to the key in " + s.tlsKey.Text + ": " + err.Error())
+		before := config
+		config = func() (*tls.Config, error) {
+			c, err := before()
+			c.Certificates = []tls.Certificate{*pair.Get()}
+			return c, err
 		}
-		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+// pair returns the certificate of this client with its key.
+func (s *Settings) pair() (*tls.Certificate, error) {
+	certificate, err := s.tlsCert.read()
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.tlsKey.read()
+	if err != nil {
+		return nil, err
+	}
+	pair, err := credential.Pair(certificate, key)
+	if err != nil {
+		from := s.tlsKey.Text
+		if s.tlsKey.inline {
+			from = s.tlsKey.Origin
+		}
+		return nil, s.tlsCert.Wrong("it must be a PEM file with the certificate to the key in " + from + ": " + err.Error())
+	}
+	return pair, nil
 }
 
 // mechanism returns how to authenticate; nil for not at all.
 func (s *Settings) mechanism() (sasl.Mechanism, error) {
 	if !s.saslMechanism.IsSet {
-		for _, useless := range []*Value{&s.saslUsername, &s.saslPassword, &s.saslPasswordFile} {
+		for _, useless := range []*Value{
+			&s.saslUsername, &s.saslPassword, &s.saslPasswordFile, &s.saslTokenFile, &s.saslTokenURL, &s.saslScope,
+		} {
 			if useless.IsSet {
 				return nil, Usagef("%s is set, but --sasl-mechanism is not: "+
-					"it must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", useless.Origin)
+					"it must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER", useless.Origin)
 			}
 		}
 		return nil, nil
 	}
 	name := s.saslMechanism.Text
-	if err := exclude(&s.saslPassword, &s.saslPasswordFile); err != nil {
-		return nil, err
+	if name == "OAUTHBEARER" {
+		return s.tokenMechanism()
 	}
-	user, password := s.saslUsername.Text, s.saslPassword.Text
-	if s.saslPasswordFile.IsSet {
-		var err error
-		if password, err = s.saslPasswordFile.secret(); err != nil {
-			return nil, err
+	for _, useless := range []*Value{&s.saslTokenFile, &s.saslTokenURL, &s.saslScope} {
+		if useless.IsSet {
+			return nil, Usagef("%s is set, but %s is %s: only OAUTHBEARER has tokens",
+				useless.Origin, s.saslMechanism.Origin, name)
 		}
 	}
-	switch {
-	case user == "":
-		return nil, Usagef("%s is %s, but --sasl-username is not set", s.saslMechanism.Origin, name)
-	case password == "":
-		return nil, Usagef(
-			"%s is %s, but neither --sasl-password nor --sasl-password-file is set", s.saslMechanism.Origin, name)
+	login, err := s.login()
+	if err != nil {
+		return nil, err
+	}
+	scramAuth := func(context.Context) (scram.Auth, error) {
+		now := login.Get()
+		return scram.Auth{User: now.user, Pass: now.password}, nil
 	}
 	switch name {
 	case "PLAIN":
-		return plain.Auth{User: user, Pass: password}.AsMechanism(), nil
+		return plain.Plain(func(context.Context) (plain.Auth, error) {
+			now := login.Get()
+			return plain.Auth{User: now.user, Pass: now.password}, nil
+		}), nil
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: user, Pass: password}.AsSha256Mechanism(), nil
+		return scram.Sha256(scramAuth), nil
 	default:
-		return scram.Auth{User: user, Pass: password}.AsSha512Mechanism(), nil
+		return scram.Sha512(scramAuth), nil
 	}
+}
+
+// login is a user with the password.
+type login struct{ user, password string }
+
+// login returns the user and the password, which are read for each connection.
+func (s *Settings) login() (*credential.Source[login], error) {
+	name := s.saslMechanism.Text
+	if err := exclude(&s.saslPassword, &s.saslPasswordFile); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.saslUsername.Text == "":
+		return nil, Usagef("%s is %s, but --sasl-username is not set", s.saslMechanism.Origin, name)
+	case s.saslPassword.Text == "" && !s.saslPasswordFile.IsSet:
+		return nil, Usagef(
+			"%s is %s, but neither --sasl-password nor --sasl-password-file is set", s.saslMechanism.Origin, name)
+	}
+	return credential.New(s.keeper, func() (now login, err error) {
+		if now.user, err = s.saslUsername.current(); err != nil {
+			return now, err
+		}
+		if s.saslPasswordFile.IsSet {
+			now.password, err = s.saslPasswordFile.fileSecret()
+		} else {
+			now.password, err = s.saslPassword.current()
+		}
+		return now, err
+	})
+}
+
+// tokenMechanism returns how to authenticate with a token.
+func (s *Settings) tokenMechanism() (sasl.Mechanism, error) {
+	if err := exclude(&s.saslTokenFile, &s.saslTokenURL); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.saslTokenFile.IsSet:
+		for _, useless := range []*Value{&s.saslUsername, &s.saslPassword, &s.saslPasswordFile, &s.saslScope} {
+			if useless.IsSet {
+				return nil, Usagef("%s is set, but the token is in %s: it is for --sasl-token-url",
+					useless.Origin, s.saslTokenFile.Origin)
+			}
+		}
+		token, err := credential.New(s.keeper, s.saslTokenFile.fileSecret)
+		if err != nil {
+			return nil, err
+		}
+		return oauth.Oauth(func(context.Context) (oauth.Auth, error) { return oauth.Auth{Token: token.Get()}, nil }), nil
+	case s.saslTokenURL.IsSet:
+		login, err := s.login()
+		if err != nil {
+			return nil, err
+		}
+		endpoint, err := s.tokenEndpoint(login)
+		if err != nil {
+			return nil, err
+		}
+		return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
+			token, err := endpoint.token(ctx)
+			return oauth.Auth{Token: token}, err
+		}), nil
+	default:
+		return nil, Usagef("%s is OAUTHBEARER, but neither --sasl-token-file nor --sasl-token-url is set",
+			s.saslMechanism.Origin)
+	}
+}
+
+// current returns the text of a value, from where it is kept if that may change.
+func (v *Value) current() (string, error) {
+	if v.again == nil {
+		return v.Text, nil
+	}
+	return v.again()
+}
+
+// read returns what is in the file that v names, or in v itself.
+func (v *Value) read() ([]byte, error) {
+	if v.inline {
+		text, err := v.current()
+		return []byte(text), err
+	}
+	content, err := credential.ReadFile(v.Text)
+	if err != nil {
+		return nil, v.Wrong("it must be a file that can be read: " + reasonOf(err))
+	}
+	return content, nil
+}
+
+// fileSecret returns the password or token in the file that v names.
+func (v *Value) fileSecret() (string, error) {
+	if _, err := v.read(); err != nil {
+		return "", err
+	}
+	secret, err := credential.Secret(v.Text)
+	if err != nil {
+		return "", v.Wrong("it must be a file with a secret in it: " + err.Error())
+	}
+	return secret, nil
+}
+
+// number returns the value as a number.
+func (v *Value) number(most int) (int, error) {
+	var n int
+	if _, err := fmt.Sscanf(v.Text+";", "%d;", &n); err != nil || n < 0 || n > most {
+		return 0, v.Wrong("it must be a number")
+	}
+	return n, nil
 }

@@ -34,6 +34,8 @@ type Reporter struct {
 	tallies map[string]*tally
 	bursts  map[string]*burst
 
+	lateness lateness
+
 	counts counts
 }
 
@@ -123,6 +125,7 @@ func (r *Reporter) Observe(event node.Event) {
 	r.debug(event)
 	switch e := event.(type) {
 	case node.Started:
+		r.lateness.self = e.NodeID.String()
 		r.log.Info("started", slog.String("node_id", e.NodeID.String()))
 	case node.Failed:
 		if e.Call == "commit" { // nothing depends on it but what others see
@@ -143,6 +146,10 @@ func (r *Reporter) Observe(event node.Event) {
 		r.counts.submitted += int64(e.Records)
 	case node.Enqueued:
 		r.counts.enqueued += int64(len(e.Messages))
+		now := time.Now()
+		for i := range e.Messages {
+			r.lateness.arrivals.Stored(&e.Messages[i], now)
+		}
 	case node.Ignored:
 		r.counts.duplicates += int64(len(e.IDs))
 	case node.Fired:
@@ -175,12 +182,7 @@ func (r *Reporter) trouble(event node.Event) {
 		r.log.Warn("fired messages were gone from the store already: a peer has fired them as well",
 			slog.Int("messages", len(e.Refs)), slog.String("first_id", e.Refs[0].ID))
 	case node.Suspected:
-		r.counts.suspected += int64(len(e.Claims))
-		for _, claim := range e.Claims {
-			if r.burst("suspected", claim.ReadiedBy.String(), slog.LevelWarn, "suspected failures for more messages") {
-				r.say(slog.LevelWarn, fmt.Sprintf("suspected failure of %s for message %s", claim.ReadiedBy, claim.ID))
-			}
-		}
+		r.suspected(e)
 	case node.LeftBehind:
 		r.log.Warn("the store could not be told what this node leaves behind; others take the claims over after the "+
 			"hold time, and fire again what has fired", slog.Int("claims", e.Claims), slog.Int("fired", e.Fired))
@@ -192,6 +194,7 @@ func (r *Reporter) trouble(event node.Event) {
 // fired counts messages that were published.
 func (r *Reporter) fired(e node.Fired) {
 	r.counts.fired += int64(len(e.Messages))
+	r.lateness.measure(e)
 }
 
 // debug logs any event, as it describes itself.
@@ -210,9 +213,9 @@ func (r *Reporter) debug(event node.Event) {
 	r.say(slog.LevelDebug, event.Name(), attrs...)
 }
 
-// burst reports whether a thing of some sort gets a line of its own. If not, it is counted by its kind, for one line
-// that says how many more there were.
-func (r *Reporter) burst(sort, kind string, level slog.Level, more string) bool {
+// burst reports whether n things of some sort get a line of their own, of which there are so many in a second. If not,
+// they are counted by their kind, for one line that says how many more there were.
+func (r *Reporter) burst(sort, kind string, n, lines int, level slog.Level, more string) bool {
 	now := time.Now()
 	b := r.bursts[sort]
 	if b == nil {
@@ -223,12 +226,12 @@ func (r *Reporter) burst(sort, kind string, level slog.Level, more string) bool 
 		r.sumUp(b)
 		b.began, b.lines = now, 0
 	}
-	if b.lines < linesPerSecond {
+	if b.lines < lines {
 		b.lines++
 		return true
 	}
 	b.level, b.more = level, more
-	b.summed[kind]++
+	b.summed[kind] += n
 	return false
 }
 
@@ -250,7 +253,7 @@ func (r *Reporter) sumUp(b *burst) {
 // rejected says which record was rejected and why.
 func (r *Reporter) rejected(e node.Rejected) {
 	r.counts.rejected++
-	if !r.burst("rejected", string(e.Reason), slog.LevelWarn, "rejected more records") {
+	if !r.burst("rejected", string(e.Reason), 1, linesPerSecond, slog.LevelWarn, "rejected more records") {
 		return
 	}
 	to := e.DeadLetter
@@ -269,7 +272,7 @@ func (r *Reporter) deadLettered(e node.DeadLettered) {
 	r.counts.deadLettered += int64(len(e.Messages))
 	for i := range e.Messages {
 		m := &e.Messages[i]
-		if !r.deadLetters[m.Lane] && r.burst("dead-lettered", m.Lane, slog.LevelError,
+		if !r.deadLetters[m.Lane] && r.burst("dead-lettered", m.Lane, 1, linesPerSecond, slog.LevelError,
 			"more messages went to the dead-letter topic, because Kafka rejects them") {
 			r.log.Error("a message went to the dead-letter topic, because Kafka rejects it",
 				slog.String("id", m.ID), slog.String("topic", m.Lane), slog.Time("deadline", m.Deadline))
@@ -293,6 +296,7 @@ func (r *Reporter) unpublished(e node.Unpublished) {
 	cause := oneLine(e.Err)
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {
 		// What is said later must not hold on to the event, which has all the payloads.
+		r.lateness.failing(topic, cause)
 		r.tally(fmt.Sprint("unpublished ", topic, e.Permanent), topics[topic], func(count int) {
 			r.say(level, sentence,
 				slog.String("topic", topic), slog.Int("messages", count), slog.String("error", cause))
@@ -342,12 +346,15 @@ func (r *Reporter) failed(what, call string, err error) {
 		r.counts.outages++
 		o = &outage{since: now, saidLast: now}
 		r.outages[what] = o
-		r.say(slog.LevelWarn, what+" unavailable; retrying",
-			slog.String("call", call), slog.String("error", oneLine(err)))
+		r.say(slog.LevelWarn, what+" unavailable; retrying", append([]slog.Attr{
+			slog.String("call", call), slog.String("error", oneLine(err)),
+		}, r.waits(laneOf(what))...)...)
 	case now.Sub(o.saidLast) >= reminderInterval:
 		o.saidLast = now
-		r.say(slog.LevelWarn, what+" still unavailable; retrying", away(now.Sub(o.since)),
-			slog.String("call", call), slog.String("error", oneLine(err)))
+		r.say(slog.LevelWarn, what+" still unavailable; retrying", append([]slog.Attr{
+			slog.Time("since", o.since), away(now.Sub(o.since)), slog.String("call", call),
+			slog.String("error", oneLine(err)),
+		}, r.waits(laneOf(what))...)...)
 	}
 	o.failedLast, o.resumed = now, time.Time{}
 }
@@ -375,7 +382,10 @@ func (r *Reporter) tick() {
 			continue
 		}
 		delete(r.outages, what)
-		r.say(slog.LevelInfo, what+" available again", away(end.Sub(o.since)))
+		if what == title(node.PortStore, "") {
+			r.lateness.storeBack = end
+		}
+		r.say(slog.LevelInfo, what+" available again", slog.Time("since", end), away(end.Sub(o.since)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.tallies)) {
 		switch t := r.tallies[key]; {
@@ -388,6 +398,7 @@ func (r *Reporter) tick() {
 		}
 	}
 	r.sumUpAll(now)
+	r.tickLate(now)
 }
 
 // sumUpAll sums up the bursts whose second is over, or all if now is zero.
@@ -447,6 +458,15 @@ func title(port node.Port, lane string) string {
 	default:
 		return "Kafka"
 	}
+}
+
+// laneOf returns the lane that is out, if it is one that title names; "" for all.
+func laneOf(what string) string {
+	lane, is := strings.CutPrefix(what, "topic ")
+	if !is {
+		return ""
+	}
+	return lane
 }
 
 // away is how long something was away.

@@ -123,6 +123,7 @@ func TestStarted(t *testing.T) {
 
 // TestOutageIsThreeKindsOfLines lets three operations fail ten times a second for 70 s.
 func TestOutageIsThreeKindsOfLines(t *testing.T) {
+	const still = `still unavailable; retrying" since=2000-01-01T00:00:00.000Z`
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
 		for range 700 {
 			for _, operation := range []node.Operation{node.Fire, node.Enqueue, node.Recover} {
@@ -133,8 +134,8 @@ func TestOutageIsThreeKindsOfLines(t *testing.T) {
 			pass(100 * time.Millisecond)
 		}
 		j.expect(t, downLine,
-			strings.Replace(downLine, "unavailable; retrying\"", "still unavailable; retrying\" away=30s", 1),
-			strings.Replace(downLine, "unavailable; retrying\"", "still unavailable; retrying\" away=1m0s", 1))
+			strings.Replace(downLine, "unavailable; retrying\"", still+" away=30s", 1),
+			strings.Replace(downLine, "unavailable; retrying\"", still+" away=1m0s", 1))
 		for _, operation := range []node.Operation{node.Recover, node.Fire, node.Enqueue} {
 			j.Observe(node.Resumed{Operation: operation, Port: node.PortStore, Attempts: 700})
 			pass(300 * time.Millisecond)
@@ -142,7 +143,7 @@ func TestOutageIsThreeKindsOfLines(t *testing.T) {
 		j.expect(t)
 		settle, _ := j.Limits()
 		pass(settle + time.Second)
-		j.expect(t, `level=INFO msg="store available again" away=1m10s`)
+		j.expect(t, `level=INFO msg="store available again" since=2000-01-01T00:01:10.000Z away=1m10s`)
 		pass(time.Hour)
 		j.expect(t)
 	})
@@ -160,7 +161,7 @@ func TestLateFailureIsNoSecondOutage(t *testing.T) {
 		pass(time.Second)
 		j.Observe(storeBack)
 		pass(10 * time.Second)
-		j.expect(t, downLine, `level=INFO msg="store available again" away=7s`)
+		j.expect(t, downLine, `level=INFO msg="store available again" since=2000-01-01T00:00:07.000Z away=7s`)
 	})
 }
 
@@ -174,7 +175,7 @@ func TestOutageEndsByItself(t *testing.T) {
 		pass(quiet - time.Second)
 		j.expect(t, downLine)
 		pass(2 * time.Second)
-		j.expect(t, `level=INFO msg="store available again" away=2s`)
+		j.expect(t, `level=INFO msg="store available again" since=2000-01-01T00:00:02.000Z away=2s`)
 		pass(time.Hour)
 		j.Observe(storeFailed)
 		j.expect(t, downLine)
@@ -189,7 +190,7 @@ func TestPortsAreApart(t *testing.T) {
 		pass(time.Second)
 		j.Available(node.PortSource)
 		pass(5 * time.Second)
-		j.expect(t, `level=INFO msg="Kafka available again" away=1s`)
+		j.expect(t, `level=INFO msg="Kafka available again" since=2000-01-01T00:00:01.000Z away=1s`)
 		j.Available(node.PortSource)
 		j.Observe(node.Resumed{Port: node.PortSource})
 		pass(5 * time.Second)
@@ -251,11 +252,13 @@ func TestFloodIsSummedUp(t *testing.T) {
 		for i := range claims {
 			claims[i] = node.Claim{Ref: node.Ref{ID: fmt.Sprint(i)}, ReadiedBy: nodeID}
 		}
-		j.Observe(node.Suspected{Claims: claims})
+		j.Observe(node.Suspected{Claims: claims[:500]})
+		j.Observe(node.Suspected{Claims: claims[500:800]})
+		j.Observe(node.Suspected{Claims: claims[800:]})
 		j.Summary()
 		text = j.text.String()
-		if !strings.Contains(text, `msg="suspected failures for more messages" count=995 of_which="`+nodeID.String()+
-			`: 995"`) || strings.Count(text, "\n") != 7 {
+		if !strings.Contains(text, `msg="suspected failures for more messages" count=500 of_which="`+nodeID.String()+
+			`: 500"`) || strings.Count(text, "\n") != 3 {
 			t.Errorf("the log has\n%s", text)
 		}
 	})
@@ -294,15 +297,46 @@ func TestLeftBehind(t *testing.T) {
 	})
 }
 
-func TestSuspectedIsOneSentenceEach(t *testing.T) {
+// TestSuspectedIsOneLineForEachNode has claims of three nodes expire: a line for each, with how many there were, where,
+// and why as far as this node knows.
+func TestSuspectedIsOneLineForEachNode(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		claim := func(id, lane string, owner uuid.UUID) node.Claim {
+			return node.Claim{
+				Ref: node.Ref{ID: id, Lane: lane}, ReadiedBy: owner,
+				ReadiedAt: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+			}
+		}
+		const died = `cause="that node has died, was stopped for longer than the hold time, or cannot reach the store"`
+		j.Observe(node.Started{NodeID: otherID})
+		j.expect(t, `level=INFO msg=started node_id=`+otherID.String())
 		j.Observe(node.Suspected{Claims: []node.Claim{
-			{Ref: node.Ref{ID: "a", Lane: "out"}, ReadiedBy: nodeID},
-			{Ref: node.Ref{ID: "b", Lane: "out"}, ReadiedBy: otherID},
+			claim("a", "out", nodeID), claim("b", "out", otherID), claim("c", "mails", nodeID),
+			claim("d", "out", nodeID),
 		}})
 		j.expect(t,
-			`level=WARN msg="suspected failure of `+nodeID.String()+` for message a"`,
-			`level=WARN msg="suspected failure of `+otherID.String()+` for message b"`)
+			`level=WARN msg="suspected failure of `+nodeID.String()+` for 3 messages" lanes="mails: 1, out: 2" `+
+				`claimed_at=2000-01-01T00:00:00.000Z first_id=a `+died,
+			`level=WARN msg="suspected failure of `+otherID.String()+` for message b" lanes="out: 1" `+
+				`claimed_at=2000-01-01T00:00:00.000Z cause="this node itself was too slow, or stopped: it did `+
+				`not publish them within the hold time"`)
+		pass(2 * time.Second)
+		j.Observe(storeFailed)
+		pass(3 * time.Second)
+		j.text.reset()
+		j.Observe(node.Suspected{Claims: []node.Claim{claim("a", "out", nodeID)}})
+		pass(3 * time.Second)
+		j.Observe(storeBack)
+		pass(5 * time.Second)
+		j.Observe(node.Suspected{Claims: []node.Claim{claim("a", "out", nodeID)}})
+		j.expect(t,
+			`level=WARN msg="suspected failure of `+nodeID.String()+` for message a" lanes="out: 1" `+
+				`claimed_at=2000-01-01T00:00:00.000Z cause="the store was out of reach since 3s ago, so that no `+
+				`node could tell it what it had fired"`,
+			`level=INFO msg="store available again" since=2000-01-01T00:00:08.000Z away=6s`,
+			`level=WARN msg="suspected failure of `+nodeID.String()+` for message a" lanes="out: 1" `+
+				`claimed_at=2000-01-01T00:00:00.000Z cause="the store was out of reach until 5s ago, so that no `+
+				`node could tell it what it had fired"`)
 	})
 }
 

@@ -40,6 +40,7 @@ func (r *Reporter) intake(event node.Event) {
 func (r *Reporter) lineage(event node.Event) {
 	switch e := event.(type) {
 	case node.LineageChanged:
+		r.lateness.catchingUp = true
 		sentence := "the store was set back or rewound: this node has forgotten its claims, and claims again when " +
 			"the store has caught up"
 		if e.To < e.From {
@@ -49,9 +50,11 @@ func (r *Reporter) lineage(event node.Event) {
 		r.say(slog.LevelWarn, sentence,
 			slog.Int64("lineage", e.To), slog.Int64("former", e.From), slog.Int("claims", len(e.Forgotten)))
 	case node.CatchingUp:
+		r.lateness.catchingUp = true
 		r.say(slog.LevelWarn, "the store was set back: nothing fires until the input topics are taken in again as far "+
 			"as they reach now", slog.Int64("lineage", e.To), slog.Int("partitions", len(e.Marks)))
 	case node.CaughtUp:
+		r.lateness.catchingUp = false
 		r.say(slog.LevelInfo, "the store has caught up: messages fire again", slog.Int64("lineage", e.Lineage))
 	case node.SettingsDiffer:
 		// The claims of a release before this one have as many hold times as there are claims.

@@ -133,9 +133,9 @@ func TestLaneIsNamed(t *testing.T) {
 		pass(time.Second)
 		j.Observe(node.Resumed{Operation: node.Enqueue, Port: node.PortSource, Attempts: 1})
 		pass(4 * time.Second)
-		j.expect(t, `level=INFO msg="Kafka available again" away=1s`)
+		j.expect(t, `level=INFO msg="Kafka available again" since=2000-01-01T00:00:01.000Z away=1s`)
 		j.Observe(node.Resumed{Operation: node.Fire, Port: node.PortSink, Lane: "orders.out", Attempts: 2})
 		pass(4 * time.Second)
-		j.expect(t, `level=INFO msg="topic orders.out available again" away=5s`)
+		j.expect(t, `level=INFO msg="topic orders.out available again" since=2000-01-01T00:00:05.000Z away=5s`)
 	})
 }

@@ -5,14 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"chronos/node"
+	"chronos/node/admin"
 	"chronos/node/broker/kafka"
 	"chronos/node/clock/system"
+	"chronos/node/metrics"
 	"chronos/node/store/postgres"
 )
 
@@ -28,6 +33,16 @@ type Service struct {
 	sink     *kafka.Sink
 	admin    *kafka.Admin
 	reporter *Reporter
+	metrics  *metrics.Metrics
+	admins   *admin.Server // the listener; nil for none
+
+	troubles *admin.Troubles
+	recent   *admin.Recent     // what the API counts; nil without a listener
+	settings map[string]string // in force, without secrets: what the API shows
+	id       atomic.Value      // the node id, as text, once there is one
+
+	phase  atomic.Int32 // a phase
+	schema atomic.Bool  // the store has been seen to have the schema that this program needs
 }
 
 // Options are what a service is given besides its configuration.
@@ -82,6 +97,16 @@ func Open(ctx context.Context, config Config, options Options) (*Service, error)
 	if config.settings != nil && config.settings.saslMechanism.Text == "PLAIN" && config.Kafka.TLS == nil {
 		s.log.Warn("the password for Kafka crosses the network in clear: SASL PLAIN without TLS")
 	}
+	if config.settings != nil && len(config.settings.ignoredProperties) > 0 {
+		s.log.Info("some keys of --kafka-properties change nothing",
+			slog.String("keys", strings.Join(config.settings.ignoredProperties, ", ")))
+	}
+	if config.credentials != nil {
+		config.credentials.Tell(func(err error) {
+			s.log.Warn("a file with a secret or a certificate cannot be read; what was in it before is still used",
+				slog.String("error", oneLine(err)))
+		})
+	}
 	return s, nil
 }
 
@@ -94,22 +119,32 @@ func With(config Config, store *Store, options Options) (*Service, error) {
 func with(config Config, store *Store, reporter *Reporter, options Options) (*Service, error) {
 	s := &Service{
 		config: config, options: options, log: options.Log, clock: system.New(), store: store, reporter: reporter,
+		metrics: metrics.New(config.Node, options.Version), troubles: admin.NewTroubles(), settings: config.effective(),
 	}
-	connection := config.Kafka
-	connection.Logger = s.log
+	connection := func(client string) kafka.Connection {
+		c := config.Kafka
+		c.Logger, c.Hooks = s.log, []kgo.Hook{s.metrics.Kafka(client)}
+		return c
+	}
 	var err error
 	if s.source, err = kafka.NewSource(kafka.SourceConfig{
-		Connection: connection, Group: config.Group, Inputs: config.inputs(), LeaveAfter: config.Node.LeaveAfter,
+		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(),
+		LeaveAfter: config.Node.LeaveAfter,
 	}); err != nil {
 		return nil, err
 	}
 	if s.sink, err = kafka.NewSink(kafka.SinkConfig{
-		Connection: connection, PublishTimeout: config.Node.PublishTimeout(),
+		Connection: connection("sink"), PublishTimeout: config.Node.PublishTimeout(),
 	}); err != nil {
 		return nil, err
 	}
-	s.admin, err = kafka.NewAdmin(connection)
-	return s, err
+	if s.admin, err = kafka.NewAdmin(connection("admin")); err != nil {
+		return nil, err
+	}
+	s.metrics.Ready(s.isReady)
+	s.reporter.lateness.pace = s.metrics.Pace
+	s.showPool()
+	return s, s.listen(context.Background())
 }
 
 // inputs returns the topics that submissions come from.
@@ -126,9 +161,18 @@ func (s *Service) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	background.Go(func() { s.reporter.Watch(watching) })
+	background.Go(func() { s.metrics.Loops().Run(watching) })
+	if s.admins != nil {
+		background.Go(func() {
+			if err := s.admins.Run(watching); err != nil {
+				s.log.Error("the listener for metrics and health has ended", slog.String("error", oneLine(err)))
+			}
+		})
+	}
 	background.Go(func() {
 		select {
 		case <-ctx.Done():
+			s.phase.Store(int32(stopping))
 			s.log.Info("stopping: finishing what is in flight")
 		case <-watching.Done():
 		}
@@ -165,17 +209,35 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	n, err := node.New(s.config.Node, ports, s.observe)
+	n, err := node.New(s.config.Node, s.metrics.Ports(ports), s.observe)
 	if err != nil {
 		return err
 	}
-	n.Run(ctx, node.Goroutines())
+	s.metrics.Schedule(n.Held)
+	s.id.Store(n.ID().String())
+	var sampling sync.WaitGroup
+	until, stop := context.WithCancel(ctx)
+	if sampler := s.sampler(); sampler != nil {
+		sampling.Go(func() { sampler.Run(until) })
+	}
+	sampling.Go(func() { s.beat(until, n.ID()) })
+	if s.recent != nil {
+		sampling.Go(func() { s.recent.Run(until) })
+	}
+	defer sampling.Wait()
+	defer stop()
+	s.phase.CompareAndSwap(int32(starting), int32(running))
+	loop, ended := s.metrics.Loops().Begin(ctx, node.Enqueue) // Run is the loop of that operation
+	defer ended()
+	n.Run(loop, s.metrics.Loops().Tasks(node.Goroutines()))
 	return nil
 }
 
 // observe passes an event of the engine on.
 func (s *Service) observe(event node.Event) {
+	s.metrics.Observe(event)
 	s.reporter.Observe(event)
+	s.troubles.Observe(event)
 	if s.options.Observe != nil {
 		s.options.Observe(event)
 	}
@@ -203,6 +265,7 @@ func (s *Service) prepareStore(ctx context.Context) error {
 		}
 		port.answered()
 		if err == nil || !s.config.Migrate {
+			s.schema.Store(err == nil)
 			return true, err
 		}
 		applied, err := s.store.Migrate(ctx)
@@ -210,6 +273,7 @@ func (s *Service) prepareStore(ctx context.Context) error {
 			s.log.Info("migrated the store", slog.Int64("version", m.Version), slog.String("name", m.Name))
 		}
 		if err == nil {
+			s.schema.Store(true)
 			return true, nil
 		}
 		// If the store still answers, what it says about the migration will not change by asking again.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"chronos/node/calendar"
+	"chronos/node/service/credential"
 )
 
 // Settings are the values of all settings, as somebody wrote them: the targets of the table.
@@ -17,7 +18,10 @@ type Settings struct {
 	config Value
 
 	brokers, tls, tlsCA, tlsCert, tlsKey                         Value
+	kafkaProperties, clientID                                    Value
 	saslMechanism, saslUsername, saslPassword, saslPasswordFile  Value
+	saslTokenFile, saslTokenURL, saslScope                       Value
+	maxDelay, maxBytes, maxHeaders, maxHeaderBytes               Value
 	group                                                        Value
 	store, storePasswordFile, pgBouncer, migrate                 Value
 	inputTopic, outputTopic, deadLetterTopic                     Value
@@ -25,8 +29,12 @@ type Settings struct {
 	timingAdvance, holdTime, pollInterval                        Value
 	detectionInterval, lookahead, leaveAfter                     Value
 	logLevel, logFormat                                          Value
+	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value
+	adminAllow                                                   Value
 
-	file *configFile // nil if there is none
+	file              *configFile // nil if there is none
+	keeper            *credential.Keeper
+	ignoredProperties []string // the keys of --kafka-properties that change nothing
 }
 
 // Value is the value of a setting, as somebody wrote it, and where.
@@ -37,6 +45,13 @@ type Value struct {
 	// "chronos.yaml:7: hold-time". It is the flag while nobody has set it.
 	Origin string
 	IsSet  bool
+
+	// inline says that a setting that names a file has the content itself. again returns its latest text, where that
+	// is in a file that may change; nil elsewhere.
+	inline bool
+	again  func() (string, error)
+
+	secret bool // no error shows it
 }
 
 // FlagValue returns the value that a flag has.
@@ -55,6 +70,9 @@ func Usagef(format string, args ...any) error {
 
 // Wrong returns the error for a setting whose value is not allowed.
 func (v *Value) Wrong(allowed string) error {
+	if v.secret || v.inline {
+		return Usagef("%s is wrong (it is not shown, it is a secret): %s", v.Origin, allowed)
+	}
 	return Usagef("%s is %s: %s", v.Origin, Shown(v.Text), allowed)
 }
 
@@ -147,7 +165,7 @@ func Read(command Command, flags map[string]Value, environ []string) (*Settings,
 	if err := checkEnvironment(env, known); err != nil {
 		return nil, err
 	}
-	s := &Settings{}
+	s := &Settings{keeper: new(credential.Keeper)}
 	rows := Table(command)
 	for i := range rows {
 		row := &rows[i]
@@ -174,13 +192,14 @@ func Read(command Command, flags map[string]Value, environ []string) (*Settings,
 				*v = value
 			}
 		}
+		v.secret = row.secret
 		if v.IsSet {
 			if err := row.form.check(v); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return s, nil
+	return s, s.readProperties()
 }
 
 // environment returns the variables of Chronos.

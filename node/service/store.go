@@ -10,6 +10,7 @@ import (
 
 	"chronos/migrations"
 	"chronos/node"
+	"chronos/node/service/credential"
 	"chronos/node/store/postgres"
 	"chronos/node/store/sqlite"
 )
@@ -19,9 +20,10 @@ type Target struct {
 	sqlite   string
 	postgres *url.URL
 
-	origin    string      // the setting that says so
-	pgBouncer bool        // what is at the URL pools transactions
-	report    func(error) // is told of rows that cannot be read; may be nil
+	password  func() string // reads it from a file; nil where the URL has it, or there is none
+	origin    string        // the setting that says so
+	pgBouncer bool          // what is at the URL pools transactions
+	report    func(error)   // is told of rows that cannot be read; may be nil
 }
 
 // storeForms says what a store may be.
@@ -76,12 +78,11 @@ func (s *Settings) postgres() (Target, error) {
 		return Target{}, Usagef("%s is set, but there is a password in %s: only one of them may be set",
 			s.storePasswordFile.Origin, s.store.Origin)
 	}
-	password, err := s.storePasswordFile.secret()
+	password, err := credential.New(s.keeper, s.storePasswordFile.fileSecret)
 	if err != nil {
 		return Target{}, err
 	}
-	address.User = url.UserPassword(address.User.Username(), password)
-	return Target{postgres: address}, nil
+	return Target{postgres: address, password: password.Get}, nil
 }
 
 // String returns the store for a person, without its password.
@@ -102,6 +103,23 @@ func (t *Target) String() string {
 
 // File returns the file that the store is; "" for a server.
 func (t *Target) File() string { return t.sqlite }
+
+// URL returns the address of a server; nil for a file. There may be a password in it.
+func (t *Target) URL() *url.URL { return t.postgres }
+
+// OpenToRead opens the database for somebody who only looks at it: nothing is created, and a file that is not there is
+// an error. A server may be away. The caller closes it.
+func (t *Target) OpenToRead() (*sql.DB, migrations.Dialect, error) {
+	if t.postgres == nil {
+		db, err := sqlite.OpenToRead(t.sqlite)
+		return db, t.dialect(), err
+	}
+	db, err := postgres.OpenDB(t.postgres.String(), postgres.Options{PgBouncer: t.pgBouncer, Password: t.password})
+	if err != nil {
+		return nil, t.dialect(), Usagef("%s: %v", t.origin, err)
+	}
+	return db, t.dialect(), nil
+}
 
 // InFile returns the store that is a file of SQLite.
 func InFile(name string) Target { return Target{sqlite: name} }
@@ -145,7 +163,7 @@ func (t *Target) Open(ctx context.Context, limit time.Duration) (*Store, error) 
 			return store.DB(), func() error { return nil }, nil
 		}}, nil
 	}
-	address, options := t.postgres.String(), postgres.Options{Timeout: limit, PgBouncer: t.pgBouncer, Report: t.report}
+	address, options := t.postgres.String(), postgres.Options{Timeout: limit, PgBouncer: t.pgBouncer, Report: t.report, Password: t.password}
 	store, err := postgres.Open(ctx, address, options)
 	if err != nil {
 		return nil, Usagef("%s: %v", t.origin, err) // It is about the URL: nothing is connected yet.

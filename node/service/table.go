@@ -17,12 +17,14 @@ const (
 	Migrate                     // chronos migrate
 	Client                      // chronos send and chronos tail
 	Dev                         // chronos dev
-	Operate                     // chronos bind and chronos rewind
+	Operate                     // chronos bind, chronos rewind and chronos doctor
+	Probe                       // chronos health
+	Ask                         // chronos get, list, count, pause, resume and top
 
 	// All are all of them.
-	All = Run | Migrate | Client | Dev | Operate
+	All = Run | Migrate | Client | Dev | Operate | Probe | Ask
 
-	withStore = Run | Migrate | Operate
+	withStore = Run | Migrate | Operate | Ask
 	withKafka = Run | Client | Operate
 )
 
@@ -37,9 +39,18 @@ func (c Command) String() string {
 		{Migrate, "migrate"},
 		{Client, "send"},
 		{Client, "tail"},
+		{Client, "dead"},
 		{Dev, "dev"},
 		{Operate, "bind"},
 		{Operate, "rewind"},
+		{Operate, "doctor"},
+		{Probe, "health"},
+		{Ask, "get"},
+		{Ask, "list"},
+		{Ask, "count"},
+		{Ask, "pause"},
+		{Ask, "resume"},
+		{Ask, "top"},
 	} {
 		if c&command.is != 0 {
 			names = append(names, command.name)
@@ -67,6 +78,7 @@ type Setting struct {
 	field string // the field of node.Config that it is, if it is one; the error about that field names it
 	time  func(*node.Config) *time.Duration
 
+	secret  bool // neither logged nor shown in an error
 	value   func(*Settings) *Value
 	logged  logged
 	inForce func(*Config) any // its value in force, for the log; nil for the text that somebody set
@@ -88,7 +100,7 @@ type logged int
 const (
 	loggedIfSet logged = iota
 	loggedAlways
-	loggedNever // a secret, or a part of what another row shows
+	loggedNever // a part of what another row shows
 )
 
 // Group is a heading under which settings stand.
@@ -100,8 +112,10 @@ func Groups() []Group {
 		{"kafka", "Kafka"},
 		{"store", "Store"},
 		{"topics", "Topics"},
+		{"limits", "Limits"},
 		{"timing", "Timing"},
 		{"logging", "Logging"},
+		{"admin", "Metrics and health"},
 	}
 }
 
@@ -127,13 +141,14 @@ func (s *Setting) Describe(command Command) string {
 
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
-	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), timingRows(), logRows()),
+	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
+		logRows(), adminRows()),
 		func(s Setting) bool { return s.Commands&commands == 0 })
 }
 
 func general() []Setting {
 	return []Setting{{
-		Name: "config", Commands: Run | Migrate | Client | Operate, PlaceHolder: "FILE",
+		Name: "config", Commands: Run | Migrate | Client | Operate | Probe | Ask, PlaceHolder: "FILE",
 		Help: "A YAML file with any of these settings, named as the flags are but without --. A flag wins over its " +
 			"environment variable (--hold-time is $CHRONOS_HOLD_TIME), and that over the file.",
 		value: func(s *Settings) *Value { return &s.config },
@@ -155,7 +170,8 @@ func kafkaRows() []Setting {
 		},
 		{
 			Name: "tls-ca", PlaceHolder: "FILE",
-			Help:  "PEM file with the authorities to trust in place of the system's. Implies --tls.",
+			Help: "PEM file with the authorities to trust in place of the system's. Implies --tls. This file and " +
+				"those below are read anew at each connection: what replaces them is used without a restart.",
 			value: func(s *Settings) *Value { return &s.tlsCA },
 		},
 		{
@@ -167,24 +183,25 @@ func kafkaRows() []Setting {
 			value: func(s *Settings) *Value { return &s.tlsKey },
 		},
 		{
-			Name: "sasl-mechanism", PlaceHolder: "NAME", Help: "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.",
-			form:  form{choices: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}},
+			Name: "sasl-mechanism", PlaceHolder: "NAME", Help: "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+			form:  form{choices: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}},
 			value: func(s *Settings) *Value { return &s.saslMechanism },
 		},
 		{
-			Name: "sasl-username", PlaceHolder: "NAME", Help: "User name for SASL.",
+			Name: "sasl-username", PlaceHolder: "NAME", Help: "User name for SASL. With --sasl-token-url the id of the client.",
 			value: func(s *Settings) *Value { return &s.saslUsername },
 		},
 		{
 			Name: "sasl-password", PlaceHolder: "PASSWORD", Help: "Password for SASL. Better in the environment than " +
 				"as a flag, which everybody on the machine can see.",
-			value: func(s *Settings) *Value { return &s.saslPassword }, logged: loggedNever,
+			value: func(s *Settings) *Value { return &s.saslPassword }, logged: loggedNever, secret: true,
 		},
 		{
-			Name: "sasl-password-file", PlaceHolder: "FILE", Help: "File to read that password from.",
+			Name: "sasl-password-file", PlaceHolder: "FILE", Help: "File to read that password from, at each connection.",
 			value: func(s *Settings) *Value { return &s.saslPasswordFile },
 		},
 	}
+	rows = append(rows, tokenRows()...)
 	for i := range rows {
 		rows[i].Group, rows[i].Commands = "kafka", withKafka
 	}
@@ -206,7 +223,7 @@ func storeRows() []Setting {
 		},
 		{
 			Name: "store-password-file", Group: "store", Commands: withStore, PlaceHolder: "FILE",
-			Help:  "File to read the password of the Postgres user from.",
+			Help:  "File to read the password of the Postgres user from, at each connection.",
 			value: func(s *Settings) *Value { return &s.storePasswordFile },
 		},
 		{

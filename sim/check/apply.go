@@ -26,6 +26,8 @@ func (s *state) apply(e *Event) {
 		s.lived(e)
 	case Fault, Hang, Work, Heal:
 		s.went(e)
+	case Pause, Resume:
+		s.steered(e)
 	case Poll, DeleteDone, End: // they only say what must hold
 	}
 }
@@ -310,6 +312,17 @@ func (s *state) went(e *Event) {
 	default: // Heal
 		s.heal(e)
 	}
+}
+
+// steered takes note of a pause, or of its end. What waits meanwhile waits on purpose.
+func (s *state) steered(e *Event) {
+	s.wrong = e.At
+	if e.Kind == Resume {
+		delete(s.paused, e.Topic)
+		return
+	}
+	s.pauses++
+	s.paused[e.Topic] = pause{e.At, e.Stamp}
 }
 
 // heal notes which claims belong to nobody who lives. The age of a claim that was made before the store's clock was set

@@ -79,6 +79,10 @@ func (c *Config) Fair() time.Duration {
 	return c.PollInterval*11/10 + 3*c.StoreLatency + 2*c.ClockError
 }
 
+// Still bounds the time after a pause in which something may still come out of its lane (L12): a claim that was decided
+// on before, as long as it may be published, and that publish.
+func (c *Config) Still() time.Duration { return c.PublishableAge + c.PublishTimeout + c.ClockError }
+
 // Share is how many messages of one lane a claim takes at least, if there are so many.
 func (c *Config) Share() int { return max(1, c.Batch/max(1, c.Lanes)) }
 

@@ -142,6 +142,13 @@ const (
 	// Keep: a row that a rollback has left: ID, Topic, Incarnation, [Due, Owner, Stamp, Expires].
 	Keep Kind = "keep"
 
+	// Pause: somebody has paused a lane, on which nothing is claimed from now on, or the intake, by which nothing is
+	// taken in: [Topic, which is none for the intake, Stamp]. After a rollback, that a pause is left.
+	Pause Kind = "pause"
+
+	// Resume: it is paused no more: [Topic].
+	Resume Kind = "resume"
+
 	// KeepPlace: a position that a rollback has left: Partition, Offset, [Epoch].
 	KeepPlace Kind = "keep-place"
 )

@@ -163,6 +163,7 @@ func TestBounds(t *testing.T) {
 	c := check.Config{
 		HoldTime: 5 * s, PollInterval: 100 * ms, DetectionInterval: 500 * ms,
 		Lookahead: 250 * ms, LeaveAfter: 10 * s, StoreTimeout: 1500 * ms, PublishTimeout: 2 * s, Retry: 1500 * ms,
+		PublishableAge: 2500 * ms,
 		StandBack: 2200 * ms, StoreLatency: 20 * ms, BrokerLatency: 40 * ms, Session: 10 * s, Rebalance: 30 * s,
 		Batch: 500, Messages: 100, Lanes: 2,
 	}
@@ -171,7 +172,7 @@ func TestBounds(t *testing.T) {
 		"L1 recovery": c.Recovery(), "L2 drain": c.Drained(), "L3 consumed": c.Consumed(),
 		"L5 punctual": c.Punctual(), "L6 beside poison": c.Punctual() + c.PollInterval,
 		"L7 cut off and gone": c.Leaves(), "L9 restored": c.Restored(), "L10 beside a sink that hangs": c.Turn(),
-		"L11 until a claim": c.Fair(),
+		"L11 until a claim": c.Fair(), "L12 after a pause": c.Still(),
 	} {
 		if want := "| " + name + " | " + bound.String() + " |"; !strings.Contains(correctness, want) {
 			t.Errorf("docs/CORRECTNESS.md does not say %s", want)

@@ -220,6 +220,14 @@ func exact() []Invariant {
 			[]Kind{Insert, Claim, Publish, Unknown, Fail, Term},
 			s23,
 		},
+		{
+			"S25", "Paused",
+			`While a lane is paused, no claim is made on it, and while the intake is paused, no record is taken in,
+			whatever the nodes know of it; except by a call that was decided on before the pause.`,
+			[]Kind{Insert, Claim, Take},
+			[]Kind{Pause, Resume},
+			s25,
+		},
 	}
 }
 
@@ -330,6 +338,15 @@ func lanes() []Invariant {
 			[]Kind{Claim, End},
 			[]Kind{Insert, Reset, Delete, Fault, Start, Crash, Stop, Cut},
 			l11,
+		},
+		{
+			"L12", "Still",
+			`As long as nothing has gone wrong, nothing comes out of a paused lane later than the age at which a claim may
+			still be published and the time limit of a publish after the pause. When it is resumed, what waits there
+			comes out within the bounds of the others.`,
+			[]Kind{Fire},
+			[]Kind{Pause, Resume, Fault, Hang},
+			l12,
 		},
 	}
 }

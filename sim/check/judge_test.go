@@ -296,6 +296,16 @@ func brokenLanes() map[string][]string {
 			preamble + until("1.95s") + "1.92s fail node=1.1 message=8 topic=out text=unsent\n" +
 				"1.95s reset node=1.1 " + row + me + "stamp=1.9s age=50ms unsent=true due=5s",
 		},
+		"S25": {
+			preamble + strings.Replace(well, "1.9s claim", "1.5s pause topic=out stamp=1.5s\n1.9s claim", 1),
+			preamble + "0.5s pause\n" + well,
+			preamble + "0.5s pause topic=out stamp=0.5s\n" + strings.Replace(well, "deadline=2s\n1.02s take",
+				"deadline=2s "+me+"stamp=1.02s\n1.02s take", 1),
+		},
+		"L12": {
+			preamble + until("1.95s") + "1.92s pause topic=out stamp=1.92s\n" +
+				"6.5s fire message=1 topic=out incarnation=" + x1 + " payload=a key=1 partition=out/3\n",
+		},
 		"L10": {
 			preamble + "0.5s hang topic=other\n" +
 				strings.NewReplacer("1.95s publish", "6s publish", "1.96s fire", "6.1s fire").Replace(well),

@@ -57,7 +57,8 @@ func (s *state) starved(r *row, now time.Duration) finding {
 		advance = 0 // it is measured, and may be as small
 	}
 	since := max(r.waiting, r.due-advance-c.Lookahead)
-	if r.ready() || now-since <= c.Fair() || s.catching || s.lane(r.key.topic).hung {
+	_, paused := s.paused[r.key.topic]
+	if r.ready() || now-since <= c.Fair() || s.catching || paused || s.lane(r.key.topic).hung {
 		return holds()
 	}
 	calm := 2*c.Retry + c.StandBack + 2*c.StoreTimeout + c.PublishTimeout
@@ -87,4 +88,32 @@ func (s *state) served() bool {
 		}
 	}
 	return false
+}
+
+// s25 is the invariant S25, paused. What was decided on before the pause has an older stamp.
+func s25(s *state, e *Event) finding {
+	if e.Kind == Take {
+		if _, paused := s.paused[""]; paused && !e.Skipped {
+			return brokenBy(s.submissions[e.Message], "offset %d of %s is taken in while the intake is paused", e.Offset,
+				e.Partition)
+		}
+		return holds()
+	}
+	p, paused := s.paused[e.Topic]
+	if paused && e.Topic != "" && e.Owner != (UUID{}) && e.Stamp > p.stamp {
+		return brokenBy(nil, "%s is claimed %v after %s was paused", e.ID, e.Stamp-p.stamp, e.Topic)
+	}
+	return holds()
+}
+
+// l12 is the invariant L12, still.
+func l12(s *state, e *Event) finding {
+	p, paused := s.paused[e.Topic]
+	if !paused || e.Topic == "" || s.faults+s.hangs+s.lineages > 0 || s.setBack >= 0 {
+		return holds()
+	}
+	if after := e.At - p.since; after > s.config.Still() {
+		return brokenBy(s.submissions[e.Message], "it comes out %v after %s was paused", after, e.Topic)
+	}
+	return holds()
 }

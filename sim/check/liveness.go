@@ -150,7 +150,7 @@ func l6(s *state, e *Event) finding {
 // late judges the first record of a submission while nothing has gone wrong.
 func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
 	sub := s.submissions[e.Message]
-	if sub == nil || !applies || sub.fires > 0 || s.faults > 0 || s.lineages > 0 || s.healed >= 0 ||
+	if sub == nil || !applies || sub.fires > 0 || s.faults+s.pauses > 0 || s.lineages > 0 || s.healed >= 0 ||
 		sub.at < s.config.Settle {
 		return holds()
 	}

@@ -20,6 +20,7 @@ type state struct {
 	ids          map[UUID]*process // by node id
 	partitions   map[string]*partition
 	lanes        map[string]*lane
+	paused       map[string]pause // by lane; the intake has no name
 	placed       map[placedKey]string // the partition of each key of each topic
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
@@ -30,6 +31,7 @@ type state struct {
 	faults   int           // so far, terms included
 	terms    int           // of them, processes that were asked to end
 	hangs    int           // so far
+	pauses   int           // so far
 	cuts     int           // processes that do not reach the store
 	fault    time.Duration // when the last one was
 	wrong    time.Duration // when anything last went wrong, or was mended
@@ -151,6 +153,9 @@ type lane struct {
 	hung   bool // at any time
 }
 
+// pause is since when something is paused, in true time and by the clock of the store.
+type pause struct{ since, stamp time.Duration }
+
 // partition is a part of an input topic.
 type partition struct {
 	log        []*record         // the earliest first, and those too that retention took
@@ -248,6 +253,7 @@ func newState() *state {
 		ids:          map[UUID]*process{},
 		partitions:   map[string]*partition{},
 		lanes:        map[string]*lane{},
+		paused:       map[string]pause{},
 		placed:       map[placedKey]string{},
 		appended:     map[appendedKey]int32{},
 		healed:       -1,

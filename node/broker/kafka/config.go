@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 
 	"chronos/node"
@@ -31,11 +32,16 @@ type Connection struct {
 	// of franz-go itself appear at level debug: they repeat themselves through an outage.
 	Logger *slog.Logger
 
-	// TLS is how to encrypt connections; nil for not at all.
-	TLS *tls.Config
+	// TLS returns how to encrypt a connection that is about to be made; nil for not at all. It is asked anew for each
+	// of them, so that a certificate that was replaced is used from the next connection on. Fixed has the same
+	// answer for all.
+	TLS func() (*tls.Config, error)
 
-	// SASL is how to authenticate; nil for not at all.
+	// SASL is how to authenticate; nil for not at all. It is asked for each connection as well.
 	SASL sasl.Mechanism
+
+	// Hooks are told by franz-go what its clients do, for metrics. All clients of a connection share them.
+	Hooks []kgo.Hook
 
 	// Dialer replaces the one of package net, for tests that break the network. It excludes TLS.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
@@ -90,6 +96,11 @@ type SinkConfig struct {
 
 	// PublishTimeout is the time limit of one Publish, 1 s or more: node.Config.PublishTimeout.
 	PublishTimeout time.Duration
+}
+
+// Fixed returns what Connection.TLS is for a configuration that never changes.
+func Fixed(config *tls.Config) func() (*tls.Config, error) {
+	return func() (*tls.Config, error) { return config, nil }
 }
 
 const (

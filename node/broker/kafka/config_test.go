@@ -63,7 +63,7 @@ func TestNewChecksSettings(t *testing.T) {
 		"negative batch":    {"BatchMemory", func(c *config) { c.BatchMemory = -1 }},
 		"negative fetch":    {"FetchMaxBytes", func(c *config) { c.FetchMaxBytes = -1 }},
 		"dialer and TLS": {"Dialer", func(c *config) {
-			c.TLS = new(tls.Config)
+			c.TLS = kafka.Fixed(new(tls.Config))
 			c.Dialer = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no") }
 		}},
 	} {

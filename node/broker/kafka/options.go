@@ -1,7 +1,10 @@
 package kafka
 
 import (
+	"context"
+	"crypto/tls"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -80,9 +83,10 @@ func (c *Connection) options() []kgo.Opt {
 		// is just restarting behind a proxy. The second must not end a group session or fail a publish.
 		kgo.AlwaysRetryEOF(),
 		kgo.DisableClientMetrics(),
+		kgo.WithHooks(c.Hooks...),
 	}
 	if c.TLS != nil {
-		options = append(options, kgo.DialTLSConfig(c.TLS))
+		options = append(options, kgo.Dialer(c.dialTLS))
 	}
 	if c.SASL != nil {
 		options = append(options, kgo.SASL(c.SASL))
@@ -91,6 +95,16 @@ func (c *Connection) options() []kgo.Opt {
 		options = append(options, kgo.Dialer(c.Dialer))
 	}
 	return options
+}
+
+// dialTLS makes an encrypted connection. The time limit is that of the opening and the handshake together.
+func (c *Connection) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	config, err := c.TLS()
+	if err != nil {
+		return nil, err
+	}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: config}
+	return dialer.DialContext(ctx, network, address)
 }
 
 // options returns the options of the consumer, without its hooks and callbacks.

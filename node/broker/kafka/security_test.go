@@ -51,7 +51,7 @@ func TestTLSAndSASL(t *testing.T) {
 			t.Cleanup(cluster.Close)
 			config := configFor(cluster, "group", "topic")
 			config.SessionTimeout = 0
-			config.TLS, config.SASL = client, credentials("chronos", "secret")
+			config.TLS, config.SASL = kafka.Fixed(client), credentials("chronos", "secret")
 			b := open(t, config)
 			if err := publishOne(t, b, "topic", "text"); err != nil {
 				t.Fatalf("publish: %v", err)
@@ -68,7 +68,7 @@ func TestTLSAndSASL(t *testing.T) {
 			expectTrouble(t, "no password", config, "SASL")
 			config.TLS = nil
 			expectTrouble(t, "no TLS", config, "")
-			config.TLS = new(tls.Config) // which does not know who has signed the certificate
+			config.TLS = kafka.Fixed(new(tls.Config)) // which does not know who has signed the certificate
 			expectTrouble(t, "an unknown authority", config, "certificate")
 		})
 	}

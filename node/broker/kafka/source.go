@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -40,6 +41,9 @@ type Source struct {
 	// turn is held by all methods: one at a time. It guards member, which is nil while the node is not in the group.
 	turn   sync.Mutex
 	member *member
+
+	// current is member for those who do not take turns.
+	current atomic.Pointer[member]
 
 	// mu guards what follows: whether Close has begun, and how to end a Poll that waits.
 	mu        sync.Mutex
@@ -82,6 +86,7 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 			return node.Batch{}, fmt.Errorf("poll: join group %s: %w", s.config.Group, err)
 		}
 		s.member = m
+		s.current.Store(m)
 	}
 	batch, err := s.member.poll(waiting)
 	if s.member.fouled.Load() {
@@ -96,6 +101,18 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 		return node.Batch{}, fmt.Errorf("poll: %w", err)
 	}
 	return batch, nil
+}
+
+// Joined reports whether the node is in its consumer group, with or without partitions. It does not wait for a Poll
+// that is under way.
+func (s *Source) Joined() bool {
+	m := s.current.Load()
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.id != "" && m.joining == nil
 }
 
 // Start has partitions be read from places; see node.Source. It waits for nobody: what it takes to go to another place
@@ -174,6 +191,7 @@ func (s *Source) leave(ctx context.Context) error {
 	}
 	m := s.member
 	s.member = nil
+	s.current.Store(nil)
 	if err := m.leave(ctx); err != nil {
 		return fmt.Errorf("leave group %s: %w", s.config.Group, err)
 	}

@@ -23,14 +23,18 @@ type intake struct {
 	// cluster and group are what the store belongs to, empty before the first Bind.
 	cluster, group string
 	adopting       bool
+
+	// pauses are what is paused, by lane.
+	pauses map[string]node.Pause
 }
 
 // state returns what the store says of itself at an instant.
 func (s *Store) state(now time.Time) node.State {
 	return node.State{
-		Lineage:    s.intake.lineage,
-		CatchingUp: len(s.intake.marks) > 0 || now.Before(s.intake.gate),
-		Suspect:    s.intake.timeline != s.timeline,
+		Lineage:      s.intake.lineage,
+		CatchingUp:   len(s.intake.marks) > 0 || now.Before(s.intake.gate),
+		IntakePaused: s.intake.paused(node.Intake),
+		Suspect:      s.intake.timeline != s.timeline,
 	}
 }
 
@@ -172,7 +176,7 @@ func (in *intake) compare(from []node.Place) (before []node.Position, refused []
 	before, refused = make([]node.Position, len(from)), make([]bool, len(from))
 	for i, start := range from {
 		position, found := in.positions[start.Partition]
-		before[i], refused[i] = position, !found || start.Above(position)
+		before[i], refused[i] = position, !found || start.Above(position) || in.paused(node.Intake)
 	}
 	return before, refused
 }
@@ -200,7 +204,7 @@ func (s *Store) take(item *node.Item, request node.TakeRequest, now time.Time, c
 	r := &row{Row: Row{Message: clone(item.Message)}}
 	r.Deadline = instant(item.Deadline)
 	r.Due = r.Deadline
-	if item.Claim && claims {
+	if item.Claim && claims && !s.intake.paused(item.Lane) {
 		r.claim(request.Node, now, request.Hold)
 	}
 	s.rows[key] = r

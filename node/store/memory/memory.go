@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/store/inspect"
 )
 
 // Store is a node.Store in memory. It is safe for concurrent use.
@@ -38,6 +39,9 @@ type Store struct {
 
 	// timeline is the number of the server's history. It belongs to the server: no Restore sets it back.
 	timeline int
+
+	// nodes are those that say that they live.
+	nodes map[uuid.UUID]inspect.Node
 }
 
 var _ node.Store = (*Store)(nil)
@@ -74,7 +78,9 @@ func New(now func() time.Time) *Store {
 		rows:    map[node.MessageID]*row{},
 		waiting: map[string]*ordered{},
 		ready:   ordered{compare: compareExpires},
-		intake:  intake{positions: map[node.Partition]node.Position{}, lineage: 1},
+		intake: intake{
+			positions: map[node.Partition]node.Position{}, lineage: 1, pauses: map[string]node.Pause{},
+		},
 	}
 }
 
@@ -93,7 +99,9 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	}
 	var claimed []*row
 	for _, share := range request.Lanes {
-		claimed = append(claimed, s.due(share, request.Until)...)
+		if !s.intake.paused(share.Lane) {
+			claimed = append(claimed, s.due(share, request.Until)...)
+		}
 	}
 	slices.SortFunc(claimed, compareDue)
 	for _, r := range claimed {

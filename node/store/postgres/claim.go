@@ -49,6 +49,9 @@ type claim struct {
 	// open says that claims were possible before the last look from the marks, where marks are used: if not, it would
 	// have found nothing whatever waits there.
 	open bool
+
+	// held are the lanes that are paused, where marks are used: on them, too, nothing is found.
+	held lanes
 }
 
 // claimedRow is a row of claimStatement.
@@ -72,7 +75,7 @@ func (c *claim) run(ctx context.Context) error {
 	if err := looks.prepare(ctx, lanes, until, c.look); err != nil {
 		return err
 	}
-	if swept, due := looks.next(lanes); due {
+	if swept, due := looks.next(c.store.held.Load().without(lanes)); due {
 		if err := c.sweep(ctx, swept); err != nil {
 			return err
 		}
@@ -90,7 +93,10 @@ func (c *claim) run(ctx context.Context) error {
 	start := time.Now()
 	firsts, err := c.claim(ctx, rest)
 	if err != nil || c.open {
-		looks.done(rest.lanes, firsts, until, time.Since(start), err)
+		looks.done(c.held.without(rest.lanes), firsts, until, time.Since(start), err)
+	}
+	if err == nil {
+		c.store.held.Store(&c.held)
 	}
 	return err
 }
@@ -106,9 +112,11 @@ func (c *claim) sweep(ctx context.Context, swept sweep) error {
 	if found {
 		var stretch stretches
 		stretch.add(swept.slice.Lanes[0], first, until)
+		kept := len(c.rows)
 		if _, err := c.claim(ctx, stretch); err != nil {
 			return err
 		}
+		found = len(c.rows) > kept // or else somebody has locked it, who must not hold the sweep up
 	}
 	c.store.waiting.swept(swept, took, gaveUp, found)
 	return nil
@@ -180,6 +188,10 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 			read: c.read,
 		},
 		stateStep(&c.state, new(time.Time)))
+	if marked {
+		c.held = lanes{}
+		steps = append(steps, c.held.step())
+	}
 	err = c.store.once(ctx, func() { c.rows, c.state = c.rows[:kept], node.State{} }, steps...)
 	if err == nil && c.state.Lineage == 0 {
 		err = errNoStore

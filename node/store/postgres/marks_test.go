@@ -114,3 +114,37 @@ func TestMarksOnALongLink(t *testing.T) {
 		}
 	}
 }
+
+// A lane that is paused while marks are used keeps its mark: what waits there is claimed by the first call after it is
+// resumed, and not only when the sweep comes to it.
+func TestMarksOfAPausedLane(t *testing.T) {
+	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
+	m := messages(1)[0]
+	m.Deadline = time.Now().Add(-time.Minute).Truncate(time.Microsecond)
+	insert(t, s, []node.Message{m}, false)
+	postgres.UseMark(s, m.Lane, m.Deadline, time.Now())
+	if _, err := s.Pause(t.Context(), node.Pause{Lane: m.Lane}); err != nil {
+		t.Fatal(err)
+	}
+	request := node.ClaimRequest{
+		Node: owner(), Hold: time.Minute, Lanes: []node.Share{{Lane: m.Lane, Limit: 10, Bytes: 1 << 20}},
+	}
+	claim := func(want int) {
+		t.Helper()
+		request.Until = time.Now()
+		result, err := s.Claim(t.Context(), request)
+		if err != nil || len(result.Messages) != want {
+			t.Fatalf("claimed %d messages, want %d; error %v", len(result.Messages), want, err)
+		}
+	}
+	for range 5 {
+		claim(0)
+	}
+	if _, err := s.Resume(t.Context(), m.Lane); err != nil {
+		t.Fatal(err)
+	}
+	if n := postgres.Marks(s); n != 1 {
+		t.Fatalf("marks are used on %d lanes, want 1", n)
+	}
+	claim(1)
+}

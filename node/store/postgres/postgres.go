@@ -44,6 +44,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,6 +67,13 @@ type Store struct {
 
 	waiting looks // for messages that fall due
 	expired looks // for claims that have expired
+
+	// held are the lanes that were paused at the last claim. Nothing is swept there: what a sweep finds it would find
+	// again and again, because nothing is claimed. A lane that is resumed is missed by the sweeps for one claim.
+	held atomic.Pointer[lanes]
+
+	watcher watcher // for Outlook
+	asked   watcher // for people who ask: inspect.go
 }
 
 var _ node.Store = (*Store)(nil)
@@ -89,6 +97,10 @@ type Options struct {
 	// the same message, and has its statement planned anew, which costs a third of the throughput. Set
 	// tcp_user_timeout in PgBouncer's own configuration: see configure for why.
 	PgBouncer bool
+
+	// Password returns the password for a connection that is about to be made; nil: the URL has it, or what else libpq
+	// knows of.
+	Password func() string
 
 	// Report is told of a row that cannot be read, because somebody has changed it by hand. The row is skipped: it
 	// stays claimed until the hold time has passed, and then comes up again. Nil: nobody is told.
@@ -135,6 +147,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 
 	s := &Store{options: options}
 	s.configure(config.ConnConfig)
+	config.BeforeConnect = renew(url, options)
 	s.pool, err = pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -151,7 +164,7 @@ func OpenDB(url string, options Options) (*sql.DB, error) {
 	}
 	common(config, options)
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	db := stdlib.OpenDB(*config)
+	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(renew(url, options)))
 	db.SetMaxOpenConns(2)
 	return db, nil
 }
@@ -162,6 +175,8 @@ func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
+		s.watcher.close()
+		s.asked.close()
 		s.pool.Close()
 	}()
 	timer := time.NewTimer(s.options.Timeout)
@@ -271,6 +286,22 @@ func common(config *pgx.ConnConfig, options Options) {
 		config.RuntimeParams["application_name"] = options.ApplicationName
 	case config.RuntimeParams["application_name"] == "":
 		config.RuntimeParams["application_name"] = "chronos"
+	}
+}
+
+// renew returns what prepares a connection that is about to be made: it reads the certificates and passwords anew that
+// are in files, so that what was replaced is used without a restart. While one of them cannot be read, because it is
+// just being replaced, what was read before is used.
+func renew(url string, options Options) func(context.Context, *pgx.ConnConfig) error {
+	return func(_ context.Context, config *pgx.ConnConfig) error {
+		if fresh, err := pgx.ParseConfig(url); err == nil {
+			config.Password = fresh.Password
+			config.TLSConfig, config.Fallbacks = fresh.TLSConfig, fresh.Fallbacks
+		}
+		if options.Password != nil {
+			config.Password = options.Password()
+		}
+		return nil
 	}
 }
 

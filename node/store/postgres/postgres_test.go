@@ -12,6 +12,7 @@ import (
 func TestStore(t *testing.T) {
 	for name, pooled := range map[string]bool{"direct": false, "as through PgBouncer": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			database := newDatabase(t)
 			storetest.Run(t, func(t *testing.T) storetest.Instance {
 				address := newSchema(t, database)

@@ -153,7 +153,7 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 			return nil, err
 		}
 		found = claims
-		s.expired.swept(swept, took, gaveUp, len(found) > 0)
+		s.expired.swept(swept, took, gaveUp, len(found) >= limit) // they stay until somebody resets them
 	}
 	start := time.Now()
 	list, watch, err := s.expiredBetween(ctx, limit, s.expired.from("").Due, latest())

@@ -49,8 +49,11 @@ CROSS JOIN LATERAL (
 	// stateStatement tells what the store is, and the time.
 	stateStatement = `
 SELECT lineage, gate > clock_timestamp() OR EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL),
-  timeline <> ` + currentTimeline + `, clock_timestamp()
+  timeline <> ` + currentTimeline + `, EXISTS (SELECT FROM pauses WHERE lane = ''), clock_timestamp()
 FROM store WHERE single`
+
+	// pausedStatement tells what is paused.
+	pausedStatement = "SELECT lane FROM pauses WHERE lane >= ''"
 
 	// insertStatement waits for a transaction that is inserting or deleting an id, and fails when that leaves a row:
 	// the take that met it begins anew.
@@ -142,7 +145,8 @@ WHERE p.n = 0`
 const (
 	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on
 	// (from_due, from_id) up to a due time, as many as its limit and its bytes allow. $1 is the node, $2 the hold time
-	// in microseconds, and the lanes are arrays. It looks at nothing while the store catches up or is suspect.
+	// in microseconds, and the lanes are arrays. It looks at nothing while the store catches up or is suspect, and at no
+	// lane that is paused: the condition on share.lane alone is tested before the look at the messages.
 	//
 	// = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every row, and lock and claim
 	// others each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts,
@@ -172,7 +176,8 @@ WHERE ctid = ANY (ARRAY(
       ORDER BY lane, due_at, id LIMIT share.most FOR UPDATE SKIP LOCKED
     ) AS locked
   ) AS sized
-  WHERE coalesce(sized.before, 0) < share.bytes AND (
+  WHERE coalesce(sized.before, 0) < share.bytes
+    AND share.lane <> ALL (ARRAY(SELECT lane FROM pauses WHERE lane > '')) AND (
     SELECT gate <= clock_timestamp() AND timeline = ` + currentTimeline + `
       AND NOT EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL)
     FROM store WHERE single

@@ -88,6 +88,7 @@ type take struct {
 	rows  map[node.MessageID]foundRow
 	state node.State
 	now   time.Time
+	held  lanes // those that are paused
 
 	// What is decided.
 	result  node.TakeResult
@@ -170,7 +171,8 @@ func (t *take) look() []step {
 	for names := range slices.Chunk(t.names, batchRows) {
 		steps = append(steps, t.lock(names))
 	}
-	return append(steps, stateStep(&t.state, &t.now))
+	t.held = lanes{}
+	return append(steps, t.held.step(), stateStep(&t.state, &t.now))
 }
 
 // lock returns the statement that locks what is there of messages.
@@ -202,7 +204,7 @@ func (t *take) lock(names []node.MessageID) step {
 // stateStep returns the statement that reads the state and the server's clock.
 func stateStep(state *node.State, now *time.Time) step {
 	return step{statement: stateStatement, read: func(rows pgx.Rows) error {
-		err := rows.Scan(&state.Lineage, &state.CatchingUp, &state.Suspect, now)
+		err := rows.Scan(&state.Lineage, &state.CatchingUp, &state.Suspect, &state.IntakePaused, now)
 		*now = now.UTC()
 		return err
 	}}
@@ -215,7 +217,7 @@ func (t *take) decide(upTo int, refusal string) {
 	t.result = node.TakeResult{State: t.state, Refused: make([]bool, len(t.found))}
 	before := slices.Clone(t.found)
 	for i, from := range t.request.From {
-		t.result.Refused[i] = !before[i].found || from.Above(before[i].Position)
+		t.result.Refused[i] = !before[i].found || from.Above(before[i].Position) || t.state.IntakePaused
 	}
 	for i := range t.request.Items[:upTo] {
 		item := &t.request.Items[i]
@@ -263,7 +265,7 @@ func (t *take) decideItem(i int) node.Outcome {
 		return node.Duplicate
 	}
 	r := foundRow{incarnation: item.Incarnation}
-	if item.Claim && t.state.Claims() {
+	if item.Claim && t.state.Claims() && !t.held[item.Lane] {
 		r.claim = node.Claim{
 			Ref: item.Ref(), ReadiedAt: t.now, ReadiedBy: t.request.Node, Expires: expiry(t.now, t.request.Hold),
 		}

@@ -21,6 +21,13 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 		}
 		var found []due
 		for _, share := range request.Lanes {
+			paused, err := t.paused(ctx, share.Lane)
+			if err != nil {
+				return err
+			}
+			if paused {
+				continue
+			}
 			lane, err := t.due(ctx, share, request.Until)
 			if err != nil {
 				return err

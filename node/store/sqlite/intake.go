@@ -93,7 +93,8 @@ func (t *transaction) position(ctx context.Context, p node.Partition) (position 
 
 // state returns what the store says of itself. A file has no server, and so no other history than its own.
 func (t *transaction) state(ctx context.Context) (state node.State, err error) {
-	err = t.row(ctx, t.statements.state, t.now.UnixMicro()).Scan(&state.Lineage, &state.CatchingUp)
+	err = t.row(ctx, t.statements.state, t.now.UnixMicro()).
+		Scan(&state.Lineage, &state.CatchingUp, &state.IntakePaused)
 	return state, err
 }
 
@@ -200,15 +201,16 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (result node
 		result = node.TakeResult{
 			Positions: make([]node.Position, len(request.From)), Refused: make([]bool, len(request.From)),
 		}
+		if result.State, err = t.state(ctx); err != nil {
+			return err
+		}
 		for i, from := range request.From {
 			position, found, err := t.position(ctx, from.Partition)
 			if err != nil {
 				return err
 			}
-			result.Positions[i], result.Refused[i] = position, !found || from.Above(position)
-		}
-		if result.State, err = t.state(ctx); err != nil {
-			return err
+			result.Positions[i] = position
+			result.Refused[i] = !found || from.Above(position) || result.State.IntakePaused
 		}
 		if err := t.takeItems(ctx, request, &result); err != nil {
 			return err
@@ -268,7 +270,15 @@ func (t *transaction) schedule(
 		return done, refusal, nil
 	}
 	var readiedAt, readiedBy, expires any
-	if item.Claim && state.Claims() {
+	claim := item.Claim && state.Claims()
+	if claim {
+		paused, err := t.paused(ctx, item.Lane)
+		if err != nil {
+			return done, "", err
+		}
+		claim = !paused
+	}
+	if claim {
 		done.Claim = node.Claim{
 			Ref: item.Ref(), ReadiedAt: t.now, ReadiedBy: request.Node, Expires: instant(t.now.Add(request.Hold)),
 		}

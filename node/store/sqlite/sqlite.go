@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -78,6 +79,30 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
+}
+
+// OpenToRead opens the SQLite file at path for somebody who only looks at it. Nothing is created or changed. While a
+// store has the file, each look fails. The caller closes it.
+func OpenToRead(path string) (*sql.DB, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("open SQLite file %s: %w", path, errors.Unwrap(err))
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite file %s: %w", path, err)
+	}
+	// Not mode=ro, with which a log that a crash has left could not be read.
+	query := url.Values{
+		"mode": {"rw"}, "_busy_timeout": {fmt.Sprint(openWait.Milliseconds())}, "_pragma": {"query_only(1)"},
+		"_error_rc": {"true"},
+	}
+	file := url.URL{Scheme: "file", Path: filepath.ToSlash(absolute), RawQuery: query.Encode()}
+	db, err := sql.Open("sqlite", file.String())
+	if err != nil {
+		return nil, fmt.Errorf("open SQLite file %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(1)
+	return db, nil
 }
 
 // dataSource returns the name under which the driver opens the file at an absolute path.

@@ -17,6 +17,8 @@ type statements struct {
 	insert, find, due, claim, remove, expired, reset *sql.Stmt
 
 	position, create, move, rewind, marks, unmark, mark, state, begin, bound, bind, adopt *sql.Stmt
+
+	isPaused, pause, resume, pauses *sql.Stmt
 }
 
 // The columns of a message, in the order of messageArguments and scanMessage.
@@ -60,8 +62,17 @@ const (
 
 	markText = `UPDATE positions SET mark = ?3 WHERE topic_id = ?1 AND partition = ?2 AND next_offset < ?3`
 
-	stateText = `SELECT number, claims_from > ?1 OR EXISTS (SELECT 1 FROM positions WHERE mark IS NOT NULL)
+	stateText = `SELECT number, claims_from > ?1 OR EXISTS (SELECT 1 FROM positions WHERE mark IS NOT NULL),
+			EXISTS (SELECT 1 FROM pauses WHERE lane = '')
 		FROM lineage`
+
+	isPausedText = `SELECT EXISTS (SELECT 1 FROM pauses WHERE lane = ?1)`
+
+	pauseText = `INSERT INTO pauses (lane, since, paused_by, reason) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING`
+
+	resumeText = `DELETE FROM pauses WHERE lane = ?1`
+
+	pausesText = `SELECT lane, since, paused_by, reason FROM pauses ORDER BY lane`
 
 	beginText = `UPDATE lineage SET number = ?1, claims_from = ?2`
 
@@ -103,6 +114,10 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 		{&p.bound, boundText},
 		{&p.bind, bindText},
 		{&p.adopt, adoptText},
+		{&p.isPaused, isPausedText},
+		{&p.pause, pauseText},
+		{&p.resume, resumeText},
+		{&p.pauses, pausesText},
 	} {
 		prepared, err := s.db.PrepareContext(ctx, statement.text) //nolint:sqlclosecheck // Close closes all
 		if err != nil {

@@ -27,8 +27,10 @@ import "time"
 //
 // Slices are as wide as sliceCost allows, and the sweep takes a tenth of the time, so that a straggler waits at most
 // sixteen times as long as it takes to wade through everything, and 3 s: 30 s after that hour. The highest slice,
-// where nearly all stragglers are, has a turn each second. A sweep that was cheap from the marks to the beginning
-// shows that the dead are gone, and ends the use of marks: then looks start at the beginning, and nothing is below.
+// where nearly all stragglers are, has a turn each second. A slice that holds something is looked at again until it is
+// empty: there may be a hundred thousand, where a transaction of many messages was committed late. A sweep that was cheap
+// from the marks to the beginning shows that the dead are gone, and ends the use of marks: then looks start at the
+// beginning, and nothing is below.
 //
 // The zero value uses no marks. It is not safe for concurrent use.
 type Set struct {
@@ -40,6 +42,7 @@ type Set struct {
 	cost   time.Duration // of the sweep so far
 	rest   time.Time     // no slice before
 	summit time.Time     // when the highest slice had its last turn
+	again  *Slice        // the slice to look at again, since it held something
 }
 
 // Place is a place in the order in which the messages of a lane are claimed.
@@ -71,6 +74,10 @@ const (
 	// SweepShare is how many times as long as a slice took the sweep rests after it, and sliceCost what one is to take.
 	SweepShare = 9
 	sliceCost  = 20 * time.Millisecond
+
+	// freely is how many times as wide the next slice is where nothing seems to lie, as before the first message: a
+	// sweep that doubled its slices would look at thirty on its way to the beginning of time.
+	freely = 16
 
 	minWidth, firstWidth, maxWidth = time.Millisecond, time.Second, 100 * 365 * 24 * time.Hour
 )
@@ -126,6 +133,8 @@ func (m *Set) Next(lanes []string, now time.Time) (Slice, bool) {
 	switch {
 	case !m.used || now.Before(m.rest):
 		return Slice{}, false
+	case m.again != nil:
+		return *m.again, true
 	case now.Sub(m.summit) >= summitEvery:
 		m.summit = now
 		s := Slice{summit: true}
@@ -157,10 +166,10 @@ func (s *Slice) add(lane string, from, until time.Time) {
 // Swept notes what became of the look at a slice: how long it took, whether the server gave it up, and whether what was
 // found there is perhaps not all that is there, so that the next look is at the same slice.
 func (m *Set) Swept(s Slice, took time.Duration, gaveUp, again bool, now time.Time) {
-	m.rest = now.Add(SweepShare * took)
+	m.rest, m.again = now.Add(SweepShare*took), nil
 	switch {
 	case again:
-		m.rest = now // this is what the sweep is for
+		m.rest, m.again = now, &s // this is what the sweep is for
 		return
 	case s.summit:
 		return
@@ -172,8 +181,10 @@ func (m *Set) Swept(s Slice, took time.Duration, gaveUp, again bool, now time.Ti
 	}
 	m.at = m.below()
 	switch {
-	case took < sliceCost/2 && m.width < maxWidth:
-		m.width *= 2
+	case took < sliceCost/freely:
+		m.width = freely * min(m.width, maxWidth/freely)
+	case took < sliceCost/2:
+		m.width = 2 * min(m.width, maxWidth/2)
 	case took > 2*sliceCost:
 		m.width = max(minWidth, m.width/2)
 	}
@@ -197,8 +208,13 @@ func (m *Set) restart() {
 	}
 }
 
-// below returns the lower end of the next slice.
-func (m *Set) below() time.Time { return instant(m.at.Add(-m.width)) }
+// below returns the lower end of the next slice. The widest reaches down to the beginning.
+func (m *Set) below() time.Time {
+	if m.width >= maxWidth {
+		return earliest()
+	}
+	return instant(m.at.Add(-m.width))
+}
 
 // earliest is before everything that falls due.
 func earliest() time.Time { return time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC) }

@@ -154,3 +154,23 @@ func TestHeldSnapshot(t *testing.T) {
 		})
 	}
 }
+
+// What a transaction of many messages commits late is found within a second or two, and then each call claims of it
+// until it is gone, although the marks move on meanwhile.
+func TestLateCommit(t *testing.T) {
+	const many = 300
+	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	w := &world{now: now, held: now, rate: 1000}
+	w.set.Use([]string{"output"}, nil, now, now)
+	for range many {
+		w.stragglers = append(w.stragglers, straggler{now.Add(-4 * time.Second), now})
+	}
+	calls := 0
+	for ; len(w.stragglers) > 0 && calls < 2*many; calls++ {
+		w.call()
+		w.now = w.now.Add(100 * time.Millisecond)
+	}
+	if calls > many+20 {
+		t.Errorf("%d stragglers of one instant took %d calls, %d are left", many, calls, len(w.stragglers))
+	}
+}

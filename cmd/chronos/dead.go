@@ -1,0 +1,361 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
+)
+
+// deadCommand is about dead-letter topics.
+type deadCommand struct {
+	List   deadListCommand   `cmd:"" help:"List what a dead-letter topic has, and why."`
+	Show   deadShowCommand   `cmd:"" help:"Show dead letters whole."`
+	Replay deadReplayCommand `cmd:"" help:"Put dead letters back on the topics that they came from."`
+}
+
+// deadFlags say which dead letters are meant.
+type deadFlags struct {
+	Topic   string `arg:"" help:"The dead-letter topic."`
+	Reason  string `placeholder:"REASON" help:"Only those with this reason, as list shows it."`
+	ID      string `name:"id" placeholder:"ID" help:"Only those of this message id."`
+	Since   *text  `placeholder:"INSTANT" help:"Only those that were written from then on. No zone is UTC."`
+	Until   *text  `placeholder:"INSTANT" help:"Only those that were written before."`
+	Limit   int    `default:"1000" placeholder:"N" help:"No more than that."`
+	Output  string `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table, for people, or json."`
+	between [2]time.Time
+
+	clientSettings
+}
+
+// deadLetter is a record of a dead-letter topic.
+type deadLetter struct {
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"`
+	Written   time.Time `json:"written"`
+	ID        string    `json:"id"`
+	Reason    string    `json:"reason"`
+	Error     string    `json:"error"`
+	Source    string    `json:"source"`
+	Cut       string    `json:"cut,omitempty"`
+
+	record *kgo.Record
+}
+
+// newDeadLetter reads the headers of one. The last header of a name counts: the copy has ours at its end.
+func newDeadLetter(r *kgo.Record) deadLetter {
+	d := deadLetter{Partition: r.Partition, Offset: r.Offset, Written: r.Timestamp.UTC(), record: r}
+	for _, h := range r.Headers {
+		value := string(h.Value)
+		switch h.Key {
+		case node.HeaderID:
+			d.ID = value
+		case node.HeaderReason:
+			d.Reason = value
+		case node.HeaderError:
+			d.Error = value
+		case node.HeaderSourceTopic:
+			d.Source = value
+		case node.HeaderCut:
+			d.Cut = value
+		}
+	}
+	return d
+}
+
+// bounds reads the times.
+func (f *deadFlags) bounds() error {
+	if f.Limit < 1 {
+		return usagef("--limit is %d: it must be 1 or more", f.Limit)
+	}
+	for i, value := range []*text{f.Since, f.Until} {
+		if value == nil {
+			continue
+		}
+		at, err := node.ParseDeadline([]byte(*value), node.EpochRejected)
+		if err != nil {
+			return usagef("--%s is %s: %v", []string{"since", "until"}[i], shown(string(*value)), err)
+		}
+		f.between[i] = at
+	}
+	return nil
+}
+
+func (f *deadFlags) matches(d *deadLetter) bool {
+	return (f.Reason == "" || d.Reason == f.Reason) && (f.ID == "" || d.ID == f.ID) &&
+		!d.Written.Before(f.between[0]) && (f.between[1].IsZero() || d.Written.Before(f.between[1]))
+}
+
+// letters returns the dead letters that are meant, of those that the topic has now, and whether there are more of them
+// than the limit.
+func (f *deadFlags) letters(ctx context.Context, client *kgo.Client) (found []deadLetter, more bool, err error) {
+	ends, err := f.begin(ctx, client)
+	if err != nil {
+		return nil, false, err
+	}
+	for len(ends) > 0 {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return nil, false, ctx.Err()
+		}
+		if failed := fetches.Errors(); len(failed) > 0 {
+			return nil, false, fmt.Errorf("read topic %s: %s", f.Topic, oneLine(failed[0].Err))
+		}
+		for records := fetches.RecordIter(); !records.Done(); {
+			r := records.Next()
+			end, wanted := ends[r.Partition]
+			if !wanted {
+				continue
+			}
+			if r.Offset+1 >= end {
+				delete(ends, r.Partition)
+			}
+			if r.Offset >= end {
+				continue
+			}
+			if d := newDeadLetter(r); f.matches(&d) {
+				if len(found) == f.Limit {
+					return found, true, nil
+				}
+				found = append(found, d)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b deadLetter) int { return a.Written.Compare(b.Written) })
+	return found, false, nil
+}
+
+// begin has the client read all partitions from the first wanted record on, and returns where to end.
+func (f *deadFlags) begin(ctx context.Context, client *kgo.Client) (map[int32]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*answerTimeout)
+	defer cancel()
+	cluster := kadm.NewClient(client)
+	last, err := cluster.ListEndOffsets(ctx, f.Topic)
+	if err == nil {
+		err = last.Error()
+	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return nil, fmt.Errorf("topic %s does not exist", f.Topic)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up where topic %s ends: %w", f.Topic, err)
+	}
+	list := func(ctx context.Context) (kadm.ListedOffsets, error) { return cluster.ListStartOffsets(ctx, f.Topic) }
+	if !f.between[0].IsZero() {
+		list = func(ctx context.Context) (kadm.ListedOffsets, error) {
+			return cluster.ListOffsetsAfterMilli(ctx, f.between[0].UnixMilli(), f.Topic)
+		}
+	}
+	first, err := list(ctx)
+	if err == nil {
+		err = first.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up where topic %s begins: %w", f.Topic, err)
+	}
+	ends, from := map[int32]int64{}, map[int32]kgo.Offset{}
+	for partition, end := range last[f.Topic] {
+		if begin := first[f.Topic][partition].Offset; begin < end.Offset {
+			ends[partition], from[partition] = end.Offset, kgo.NewOffset().At(begin)
+		}
+	}
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{f.Topic: from})
+	return ends, nil
+}
+
+// open connects, and returns the dead letters that are meant.
+func (f *deadFlags) open(ctx context.Context) (client *kgo.Client, found []deadLetter, more bool, err error) {
+	if err := f.bounds(); err != nil {
+		return nil, nil, false, err
+	}
+	if client, err = connect(ctx, f.values); err != nil {
+		return nil, nil, false, err
+	}
+	if found, more, err = f.letters(ctx, client); err != nil {
+		client.Close()
+		return nil, nil, false, err
+	}
+	return client, found, more, nil
+}
+
+// deadListCommand lists dead letters.
+type deadListCommand struct{ deadFlags }
+
+// Run lists them.
+func (c *deadListCommand) Run(ctx context.Context, w *world) error {
+	client, found, more, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	client.Close()
+	if c.Output == "json" {
+		return printJSON(w.stdout, found)
+	}
+	page := &page{out: w.stdout}
+	rows := [][]any{{"written", "partition", "offset", "id", "reason", "came from", "error"}}
+	for i := range found {
+		d := &found[i]
+		rows = append(rows, []any{
+			d.Written.Format("2006-01-02T15:04:05.000Z"), d.Partition, d.Offset, cut([]byte(d.ID), 128, readable), d.Reason,
+			d.Source, cut([]byte(d.Error), 100, readable),
+		})
+	}
+	if len(found) > 0 {
+		page.table(rows...)
+	}
+	counted(page, found, more)
+	return page.err
+}
+
+// counted says how many there are, by reason.
+func counted(page *page, found []deadLetter, more bool) {
+	reasons := map[string]int{}
+	for i := range found {
+		reasons[found[i].Reason]++
+	}
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		parts = append(parts, fmt.Sprintf("%s %d", reason, reasons[reason]))
+	}
+	sentence := fmt.Sprintf("%d dead letters", len(found))
+	if len(parts) > 0 {
+		sentence += ": " + strings.Join(parts, ", ")
+	}
+	if more {
+		sentence += "; there are more, see --limit"
+	}
+	page.line("%s.", sentence)
+}
+
+// deadShowCommand shows dead letters whole.
+type deadShowCommand struct{ deadFlags }
+
+// Run shows them.
+func (c *deadShowCommand) Run(ctx context.Context, w *world) error {
+	client, found, more, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	client.Close()
+	page := &page{out: w.stdout}
+	for i := range found {
+		r := found[i].record
+		rows := [][]any{
+			{"partition", r.Partition}, {"offset", r.Offset}, {"written", found[i].Written.Format(time.RFC3339Nano)},
+			{"key", cut(r.Key, longestField, readable)},
+		}
+		for _, h := range r.Headers {
+			rows = append(rows, []any{"header", readableWord([]byte(h.Key)) + " = " + cut(h.Value, longestField, readable)})
+		}
+		page.table(append(rows, []any{"value", cut(r.Value, longestField, readable)})...)
+		page.line("")
+	}
+	counted(page, found, more)
+	return page.err
+}
+
+// deadReplayCommand puts dead letters back.
+type deadReplayCommand struct {
+	To  string `placeholder:"TOPIC" help:"Put all of them on this topic. Default the input topic that each came from."`
+	Yes bool   `help:"Do it. Without it, say what would be done and change nothing."`
+
+	deadFlags
+}
+
+// Help says what becomes of them.
+func (c *deadReplayCommand) Help() string {
+	return `After the cause is gone: each dead letter is written to the input topic that it came from, with its own key, value
+and headers, and without those that Chronos has added. What its deadline was is long past as a rule, so it fires at
+once. It stays on the dead-letter topic: a second replay writes it again, and it fires again, unless its first copy
+still waits. So name what you mean: --reason, --id, --since, --until. Copies that were cut are left out: they have
+not all of the record.`
+}
+
+// Run says what a replay would do, and does it if it was told to.
+func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
+	client, found, more, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	records, counts, skipped := c.records(found)
+	page := &page{out: w.stdout}
+	counted(page, found, more)
+	for _, reason := range slices.Sorted(maps.Keys(skipped)) {
+		page.line("%d are left out: %s.", skipped[reason], reason)
+	}
+	for _, topic := range slices.Sorted(maps.Keys(counts)) {
+		page.line("%d go back to %s.", counts[topic], topic)
+	}
+	if !c.Yes || len(records) == 0 {
+		if len(records) > 0 {
+			page.line("Nothing was changed. The same command with --yes does it.")
+		}
+		return page.err
+	}
+	written := 0
+	for chunk := range slices.Chunk(records, 500) {
+		for _, result := range client.ProduceSync(ctx, chunk...) {
+			if result.Err == nil {
+				written++
+			} else if err == nil {
+				err = result.Err
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("put dead letters back: %d of %d are written, the others may be: %w",
+				written, len(records), err)
+		}
+	}
+	page.line("Done: %d are written.", written)
+	return page.err
+}
+
+// records returns what to write, how many of them go where, and how many cannot, and why.
+func (c *deadReplayCommand) records(found []deadLetter) (records []*kgo.Record, counts, skipped map[string]int) {
+	counts, skipped = map[string]int{}, map[string]int{}
+	for i := range found {
+		d := &found[i]
+		topic := c.To
+		if topic == "" {
+			topic = d.Source
+		}
+		switch {
+		case d.Reason == "":
+			skipped["they are no dead letters of Chronos"]++
+			continue
+		case d.Cut != "":
+			skipped["they were cut, and have not all of the record"]++
+			continue
+		case topic == "":
+			skipped["nobody knows which topic they came from: --to names one"]++
+			continue
+		}
+		counts[topic]++
+		records = append(records, &kgo.Record{
+			Topic: topic, Key: d.record.Key, Value: d.record.Value, Headers: original(d.record.Headers),
+		})
+	}
+	return records, counts, skipped
+}
+
+// original returns the headers of a record without those that its copy got.
+func original(headers []kgo.RecordHeader) []kgo.RecordHeader {
+	return slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool {
+		switch h.Key {
+		case node.HeaderReason, node.HeaderError, node.HeaderSourceTopic, node.HeaderSourcePartition,
+			node.HeaderSourceOffset, node.HeaderCut:
+			return true
+		}
+		return false
+	})
+}

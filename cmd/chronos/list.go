@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"chronos/node"
+	"chronos/node/admin"
+)
+
+// listCommand lists messages.
+type listCommand struct {
+	State  string   `enum:",waiting,claimed,overdue,put-off,stuck" default:"" placeholder:"STATE" help:"Only those: waiting, claimed, overdue, put-off (could not be published) or stuck (the claim has expired)."`
+	Lane   []string `placeholder:"LANE" help:"Only on these lanes."`
+	From   *text    `placeholder:"INSTANT" help:"Deadlines from then on. No zone is UTC."`
+	Until  *text    `placeholder:"INSTANT" help:"Deadlines before."`
+	Key    string   `placeholder:"KEY" help:"Those with this key. No index serves it."`
+	Header string   `placeholder:"NAME=VALUE" help:"Those with this header; NAME alone for any value. No index serves it."`
+	Limit  int      `default:"50" placeholder:"N" help:"How many to show at most."`
+	Cursor string   `placeholder:"CURSOR" help:"Go on where another list ended."`
+
+	askFlags
+}
+
+// Help says how it goes on.
+func (c *listCommand) Help() string {
+	return `Lists messages that are stored, lane by lane, the first to fall due first. It asks for page after page, each of
+which takes the store a tenth of a second at most, until --limit are found or nothing is left. A search by key or
+header looks at every message of the lanes, some thousand of them in a page: Ctrl-C ends it, and it says how to go
+on from there.`
+}
+
+// Run lists.
+func (c *listCommand) Run(ctx context.Context, w *world) (err error) {
+	if c.Limit < 1 {
+		return usagef("--limit is %d: it must be 1 or more", c.Limit)
+	}
+	query, err := c.query()
+	if err != nil {
+		return err
+	}
+	a, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	found, scanned, next, err := c.pages(ctx, a, query)
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return printJSON(w.stdout, admin.Messages{Messages: found, Next: next, Scanned: scanned})
+	}
+	page := &page{out: w.stdout}
+	rows := [][]any{{"id", "lane", "state", "deadline", "", "tries", "bytes"}}
+	now := time.Now()
+	for i := range found {
+		m := &found[i]
+		rows = append(rows, []any{
+			m.ID, m.Lane, m.State, m.Deadline.UTC().Format("2006-01-02T15:04:05.000Z"), ago(m.Deadline, now), m.Attempts,
+			m.Bytes,
+		})
+	}
+	if len(found) > 0 {
+		page.table(rows...)
+		page.line("")
+	}
+	page.line("%d shown, %d looked at.", len(found), scanned)
+	if next != "" {
+		page.line("There may be more: the same command with --cursor %s goes on.", next)
+	}
+	return page.err
+}
+
+// query returns what to ask for.
+func (c *listCommand) query() (url.Values, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"state": c.State, "key": c.Key, "header": c.Header} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	for name, value := range map[string]*text{"from": c.From, "until": c.Until} {
+		if value == nil {
+			continue
+		}
+		at, err := node.ParseDeadline([]byte(*value), node.EpochRejected)
+		if err != nil {
+			return nil, usagef("--%s is %s: %v", name, shown(string(*value)), err)
+		}
+		query.Set(name, at.Format(time.RFC3339Nano))
+	}
+	for _, lane := range c.Lane {
+		query.Add("lane", lane)
+	}
+	return query, nil
+}
+
+// pages asks for pages until there are enough messages, or no more, or ctx is done.
+func (c *listCommand) pages(
+	ctx context.Context, a *asker, query url.Values,
+) (found []admin.Message, scanned int, next string, err error) {
+	found = []admin.Message{}
+	for next = c.Cursor; ; {
+		query.Set("limit", fmt.Sprint(min(c.Limit-len(found), 500)))
+		if next != "" {
+			query.Set("cursor", next)
+		}
+		page, err := ask[admin.Messages](ctx, a, http.MethodGet, "/v1/messages?"+query.Encode(), nil)
+		if err != nil {
+			if ctx.Err() != nil && scanned > 0 {
+				return found, scanned, next, nil
+			}
+			return found, scanned, next, err
+		}
+		found, scanned, next = append(found, page.Messages...), scanned+page.Scanned, page.Next
+		if next == "" || len(found) >= c.Limit {
+			return found, scanned, next, nil
+		}
+	}
+}
+
+// countCommand counts messages by lane.
+type countCommand struct {
+	Lane []string `placeholder:"LANE" help:"Only on these lanes."`
+
+	askFlags
+}
+
+// Help says what the figures mean.
+func (c *countCommand) Help() string {
+	return `Counts what waits, is claimed and is overdue on each lane, and what falls due within the next minute, ten minutes,
+hour and day. Up to 10,000 are counted; beyond, ~ marks an estimate from the statistics of the database, and ? what
+took too long to find out.`
+}
+
+// Run counts.
+func (c *countCommand) Run(ctx context.Context, w *world) (err error) {
+	a, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	all, err := ask[admin.Lanes](ctx, a, http.MethodGet, "/v1/lanes", nil)
+	if err != nil {
+		return err
+	}
+	if len(c.Lane) > 0 {
+		all.Lanes = lanesOf(all.Lanes, c.Lane)
+	}
+	if c.Output == "json" {
+		return printJSON(w.stdout, all)
+	}
+	page := &page{out: w.stdout}
+	printLanes(page, &all)
+	return page.err
+}
+
+func lanesOf(lanes []admin.Lane, names []string) (some []admin.Lane) {
+	for i := range lanes {
+		for _, name := range names {
+			if lanes[i].Name == name {
+				some = append(some, lanes[i])
+			}
+		}
+	}
+	return some
+}
+
+// printLanes prints a row for each lane, and what is paused.
+func printLanes(page *page, all *admin.Lanes) {
+	rows := [][]any{{"lane", "waiting", "claimed", "overdue", "oldest", "1 min", "10 min", "1 h", "24 h", ""}}
+	for i := range all.Lanes {
+		l := &all.Lanes[i]
+		row := []any{l.Name, approximately(l.Waiting), approximately(l.Claimed), approximately(l.Overdue)}
+		oldest := "-"
+		if l.Oldest != nil {
+			oldest = ago(*l.Oldest, all.At)
+		}
+		row = append(row, oldest)
+		for _, within := range l.Within {
+			row = append(row, approximately(within.Count))
+		}
+		note := ""
+		switch {
+		case l.Paused != nil:
+			note = "PAUSED " + pausedText(l.Paused, all.At)
+		case l.Trouble != nil:
+			note = "cannot publish: " + l.Trouble.Error
+		case !l.Served:
+			note = "no route of the node that was asked"
+		}
+		rows = append(rows, append(row, note))
+	}
+	if len(all.Lanes) == 0 {
+		page.line("Nothing waits.")
+	} else {
+		page.table(rows...)
+	}
+	if p := all.Intake.Paused; p != nil {
+		page.line("The intake is PAUSED %s: nothing is taken in from any topic.", pausedText(p, all.At))
+	}
+	if all.Intake.CatchingUp {
+		page.line("The store was set back and catches up: nothing fires until that is done.")
+		if all.Intake.Paused != nil {
+			page.line("It cannot get on while the intake is paused.")
+		}
+	}
+}
+
+func pausedText(p *admin.Pause, now time.Time) string {
+	text := ago(p.Since, now)
+	if p.By != "" {
+		text += " by " + p.By
+	}
+	if p.Reason != "" {
+		text += " (" + p.Reason + ")"
+	}
+	return text
+}

@@ -1,0 +1,282 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node/metrics"
+	"chronos/scripts/observe"
+)
+
+// listener is the listener of a node under test.
+type listener struct{ address string }
+
+// get returns the status and the text of an answer; 0 if nobody answers.
+func (l *listener) get(t *testing.T, path string) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }() // It was read.
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+// scrape returns the metrics by name.
+func (l *listener) scrape(t *testing.T) map[string]*dto.MetricFamily {
+	t.Helper()
+	status, text := l.get(t, "/metrics")
+	if status != http.StatusOK {
+		t.Fatalf("/metrics: status %d: %s", status, text)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+// sum adds up the series of a metric that have all these labels, "name=value".
+func sum(families map[string]*dto.MetricFamily, name string, labels ...string) (total float64) {
+	for _, one := range families[name].GetMetric() {
+		have := 0
+		for _, pair := range one.GetLabel() {
+			if slices.Contains(labels, pair.GetName()+"="+pair.GetValue()) {
+				have++
+			}
+		}
+		if have == len(labels) {
+			total += one.GetCounter().GetValue() + one.GetGauge().GetValue() +
+				float64(one.GetHistogram().GetSampleCount())
+		}
+	}
+	return total
+}
+
+// eventually waits until condition returns "", and fails with what it returned last if that never comes.
+func eventually(t *testing.T, condition func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		last := condition()
+		if last == "" {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatal(last)
+		}
+	}
+}
+
+// awaitStatus waits until a probe has a status and says something.
+func (l *listener) awaitStatus(t *testing.T, path string, want int, says string) {
+	t.Helper()
+	eventually(t, func() string {
+		if status, text := l.get(t, path); status != want || !strings.Contains(text, says) {
+			return fmt.Sprintf("%s: status %d, want %d with %q:\n%s", path, status, want, says, text)
+		}
+		return ""
+	})
+}
+
+// awaitMetric waits until a metric is above zero.
+func (l *listener) awaitMetric(t *testing.T, name string, labels ...string) {
+	t.Helper()
+	eventually(t, func() string {
+		if sum(l.scrape(t), name, labels...) > 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s%v stays at zero", name, labels)
+	})
+}
+
+// Goal: probes and metrics tell what happens to a node, and every metric of alerts and dashboard is there and moves.
+// Method: a node on a real Postgres that is cut off twice, with messages that come too late, twice, or are none, with a
+// topic that is deleted, and with the claim of a node that has died.
+func TestObserved(t *testing.T) {
+	database := database(t)
+	if got := run(t, "", "migrate", "up", "--store", database.String()); got.code != 0 {
+		t.Fatal(got.stderr)
+	}
+	conn, err := pgx.Connect(t.Context(), database.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }() // The test is over.
+	if _, err := conn.Exec(t.Context(), `
+INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at,
+  message_size, message_headers)
+SELECT 'waiting ' || i, 'a.out', gen_random_uuid(), due, due, claimed, gen_random_uuid(), claimed + interval '7 s',
+  0, '[]'
+FROM (SELECT i, now() + interval '30 minutes' AS due, now() - interval '1 minute' AS claimed
+  FROM generate_series(1, 5) AS i) AS s;
+UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL WHERE id <> 'waiting 1'`); err != nil {
+		t.Fatal(err)
+	}
+	g := newGate(t, database.Host)
+	store, password := through(t, g, database)
+	c, address := cluster(t, "")
+	file := writeFile(t, "chronos.yaml", `
+brokers: `+address+`
+hold-time: 2500ms
+create-topics: true
+routes:
+  - {input: a.in, output: a.out, dead-letter: dead}
+  - {input: b.in, output: b.out}
+`)
+	l := &listener{freeAddress(t)}
+	p := start(t, "run", "--config", file, "--store", store, "--store-password-file", password,
+		"--admin-listen", l.address)
+
+	// It waits for its store: it lives, and is not ready.
+	l.awaitStatus(t, "/livez?verbose", http.StatusOK, "it waits for the store")
+	l.awaitStatus(t, "/readyz", http.StatusServiceUnavailable, "[-] schema: ")
+	if got := run(t, "", "health", "--admin-listen", l.address); got.code != 1 ||
+		!strings.Contains(got.stdout, "not ready") {
+		t.Errorf("health: exit code %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	if got := run(t, "", "health", "--live", "--admin-listen", l.address); got.code != 0 {
+		t.Errorf("health --live: exit code %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	g.unlock(t)
+	l.awaitStatus(t, "/readyz?verbose", http.StatusOK, "[+] group: joined group chronos")
+	if got := run(t, "", "health", "--config", writeFile(t, "h.yaml", "admin-listen: "+l.address)); got.code != 0 ||
+		!strings.Contains(got.stdout, "[+] store: it answered") {
+		t.Errorf("health: exit code %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+
+	soon := time.Now().Add(300 * time.Millisecond)
+	long := time.Now().Add(time.Hour)
+	records := []*kgo.Record{
+		submission("1", soon, nil), submission("2", soon, nil), submission("late", soon.Add(-time.Hour), nil),
+		submission("twice", long, nil), submission("twice", long, nil),
+		{},
+	}
+	for _, r := range records {
+		r.Topic = "a.in"
+	}
+	produce(t, address, records...)
+	consume(t, address, "a.out", 3)
+	consume(t, address, "dead", 1)
+	if err := c.DeleteTopic("b.out"); err != nil {
+		t.Fatal(err)
+	}
+	lost := submission("lost", time.Now(), nil)
+	lost.Topic = "b.in"
+	produce(t, address, lost)
+	l.awaitMetric(t, "chronos_unpublished_total", "lane=b.out", "permanent=true")
+
+	// The store goes: it lives, is not ready, and says why; and is back.
+	g.shut()
+	l.awaitMetric(t, "chronos_port_failing_seconds", "port=store")
+	l.awaitStatus(t, "/readyz", http.StatusServiceUnavailable, "[-] store: no call has gone well for ")
+	l.awaitStatus(t, "/livez", http.StatusOK, "ok")
+	g.unlock(t)
+	l.awaitStatus(t, "/readyz", http.StatusOK, "ok")
+	checkMoved(t, l.scrape(t))
+	p.stop()
+	if code := p.code(t); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if status, _ := l.get(t, "/livez"); status != 0 {
+		t.Error("the listener outlives the node")
+	}
+}
+
+// checkMoved asks that all metrics of alerts and dashboard are there, and that what was to be counted was.
+func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
+	t.Helper()
+	expressions, err := observe.Expressions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, text := range expressions {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+			if selector, is := n.(*parser.VectorSelector); is {
+				name := strings.TrimSuffix(selector.Name, "_bucket")
+				if families[name] == nil {
+					t.Errorf("%s: the node has no %s", where, name)
+				}
+			}
+			return nil
+		})
+	}
+	// What this node has not met, or what is zero while all is well: tests of package metrics move these.
+	still := map[string]bool{
+		"chronos_records_lost_total": true, "chronos_skipped_total": true, "chronos_abandoned_total": true,
+		"chronos_released_total": true, "chronos_group_left_total": true, "chronos_publishes_in_flight": true,
+		"chronos_claimed": true, "chronos_paused": true, "chronos_intake_paused": true, "chronos_overdue": true, "chronos_oldest_overdue_seconds": true,
+		"chronos_counts_estimated": true, "chronos_sample_errors_total": true, "chronos_catching_up": true,
+		"chronos_schedule_messages": true, "chronos_schedule_fill_ratio": true, "chronos_timing_advance_seconds": true,
+		"chronos_port_failing_seconds": true, "chronos_lag_records": true, "chronos_store_pool_waits_total": true,
+		"chronos_store_pool_wait_seconds_total": true, "chronos_clock_offset_seconds": true,
+		"chronos_loop_overruns_total": true,
+	}
+	for _, row := range metrics.Table() {
+		if families[row.Name] == nil {
+			t.Errorf("the node has no %s", row.Name)
+		} else if got := sum(families, row.Name); got <= 0 && !still[row.Name] {
+			t.Errorf("%s is %v", row.Name, got)
+		}
+	}
+	for _, want := range []struct {
+		name   string
+		labels []string
+		value  float64
+	}{
+		{"chronos_fired_total", []string{"lane=a.out"}, 3},
+		{"chronos_late_arrivals_total", []string{"lane=a.out"}, 1},
+		{"chronos_intake_total", []string{"result=duplicate"}, 1},
+		{"chronos_rejected_total", []string{"topic=a.in", "reason=missing_id"}, 1},
+		{"chronos_dead_lettered_total", []string{"lane=dead"}, 1},
+		{"chronos_upcoming", []string{"lane=a.out", "within=1h"}, 4},
+		{"chronos_suspicions_total", nil, 1},
+		{"chronos_recovered_total", []string{"lane=a.out"}, 1},
+		{"chronos_settings_differ_total", []string{"setting=HoldTime"}, 1},
+	} {
+		got := sum(families, want.name, want.labels...)
+		if want.name == "chronos_upcoming" && got >= want.value { // the fifth is claimed, or not any more
+			continue
+		}
+		if got != want.value {
+			t.Errorf("%s%v is %v, want %v", want.name, want.labels, got, want.value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(still)) {
+		if !slices.ContainsFunc(metrics.Table(), func(row metrics.Metric) bool { return row.Name == name }) {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+}

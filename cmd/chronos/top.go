@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"chronos/node/admin"
+)
+
+// topCommand watches lanes and nodes.
+type topCommand struct {
+	Every time.Duration `default:"2s" placeholder:"TIME" help:"How often to look."`
+	Once  bool          `help:"Look once."`
+
+	askFlags
+}
+
+// overview is what top shows.
+type overview struct {
+	Lanes admin.Lanes `json:"lanes"`
+	Nodes admin.Nodes `json:"nodes"`
+}
+
+// Run looks again and again until ctx is done, or once if nobody sits there.
+func (c *topCommand) Run(ctx context.Context, w *world) (err error) {
+	if c.Every < 500*time.Millisecond {
+		return usagef("--every is %v: it must be 500ms or more", c.Every)
+	}
+	a, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	once := c.Once || !isTerminal(w.stdout)
+	ticker := time.NewTicker(c.Every)
+	defer ticker.Stop()
+	for {
+		var seen overview
+		seen.Lanes, err = ask[admin.Lanes](ctx, a, http.MethodGet, "/v1/lanes", nil)
+		if err == nil {
+			seen.Nodes, err = ask[admin.Nodes](ctx, a, http.MethodGet, "/v1/nodes", nil)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // Ctrl-C ends it
+			}
+			return err
+		}
+		if c.Output == "json" {
+			err = printJSON(w.stdout, seen)
+		} else {
+			err = c.show(w, &seen, once)
+		}
+		if once || err != nil {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// show prints one look, in one write, over the one before.
+func (c *topCommand) show(w *world, seen *overview, once bool) error {
+	var text bytes.Buffer
+	if !once {
+		text.WriteString("\x1b[H\x1b[2J")
+	}
+	page := &page{out: &text}
+	page.line("%s", seen.Lanes.At.UTC().Format("2006-01-02 15:04:05 UTC"))
+	page.line("")
+	printLanes(page, &seen.Lanes)
+	page.line("")
+	printNodes(page, &seen.Nodes)
+	if page.err != nil {
+		return page.err
+	}
+	_, err := w.stdout.Write(text.Bytes())
+	return err
+}
+
+// printNodes prints a row for each node, and what differs among them.
+func printNodes(page *page, all *admin.Nodes) {
+	if len(all.Nodes) == 0 {
+		page.line("No node has been seen for a quarter of an hour.")
+		return
+	}
+	rows := [][]any{{"node", "host", "version", "runs for", "seen", ""}}
+	for i := range all.Nodes {
+		n := &all.Nodes[i]
+		note := "ready"
+		switch {
+		case n.Silent:
+			note = "SILENT: it has died, or does not reach the store"
+		case !n.Status.Ready:
+			note = "NOT READY: its /readyz?verbose says why"
+		case len(n.Status.Troubles) > 0:
+			note = "cannot publish on some lanes"
+		}
+		rows = append(rows, []any{
+			n.ID, n.Host, n.Version, roughly(n.Seen.Sub(n.Started)), ago(n.Seen, all.At), note,
+		})
+	}
+	page.table(rows...)
+	for _, d := range all.Differences {
+		page.line("Nodes differ in %s: %d values.", d.Setting, len(d.Values))
+	}
+}

@@ -1,0 +1,146 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"chronos/node"
+	"chronos/node/store/inspect"
+	"chronos/node/store/outlook"
+)
+
+// Rights are what those who may ask the API may do with it, besides read.
+type Rights struct {
+	// Payload: see the values of messages. Keys and headers are shown to all who may read.
+	Payload bool
+
+	// Write: pause and resume.
+	Write bool
+}
+
+// API is what operators ask a node, or a store: a handler for /v1/ and /openapi.json. Everything in it is bounded: see
+// package inspect. It is described by OpenAPI 3.1, made from the types; errors are problem+json (RFC 9457).
+type API struct {
+	// Store and Outlook are the store; they may be one value.
+	Store   inspect.Store
+	Outlook outlook.Source
+
+	// Lanes are the lanes that are served; others are shown as long as something waits there.
+	Lanes []string
+
+	Rights Rights
+	Info   func() Info
+	Log    *slog.Logger // for the audit; nil for none
+
+	// Troubles is what could not be published lately; nil where no node tells.
+	Troubles *Troubles
+
+	// Now is the clock that deadlines are compared with; nil for the wall clock.
+	Now func() time.Time
+}
+
+// Info is what a node says of itself.
+type Info struct {
+	Node     string            `json:"node,omitempty" doc:"The node id; empty where the store is asked directly."`
+	Version  string            `json:"version,omitempty"`
+	Settings map[string]string `json:"settings,omitempty" doc:"The settings in force. Secrets are masked."`
+	Payload  bool              `json:"payload" doc:"Whether values of messages may be asked for."`
+	Write    bool              `json:"write" doc:"Whether something may be paused or resumed."`
+}
+
+// Handler returns the handler.
+func (a *API) Handler() http.Handler {
+	mux := http.NewServeMux()
+	config := huma.DefaultConfig("Chronos", "1")
+	config.Info.Description = "What operators ask a node of Chronos. Instants are RFC 3339; all lists are pages."
+	config.DocsPath, config.SchemasPath = "", ""
+	config.CreateHooks = nil // no $schema links in the answers
+	config.OpenAPIPath = "/openapi"
+	api := humago.New(mux, config)
+	a.info(api)
+	a.messages(api)
+	a.lanes(api)
+	a.nodes(api)
+	a.pauses(api)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// Mount mounts the API on the listener, for those who have the token.
+func (s *Server) Mount(a *API) {
+	handler := a.Handler()
+	s.Handle("/v1/", Guarded, handler)
+	s.Handle("GET /openapi.json", Guarded, handler)
+	s.Handle("GET /openapi.yaml", Guarded, handler)
+}
+
+func (a *API) now() time.Time {
+	if a.Now != nil {
+		return a.Now()
+	}
+	return time.Now()
+}
+
+// answer is what huma wants an answer to be.
+type answer[T any] struct{ Body T }
+
+// read registers a question.
+func read[I, O any](api huma.API, path, id, summary string, handle func(context.Context, *I) (O, error)) {
+	operation := huma.Operation{
+		OperationID: id, Method: http.MethodGet, Path: path, Summary: summary,
+		Errors: []int{http.StatusUnprocessableEntity, http.StatusServiceUnavailable},
+	}
+	huma.Register(api, operation, func(ctx context.Context, in *I) (*answer[O], error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, problem(err)
+		}
+		return &answer[O]{out}, nil
+	})
+}
+
+// problem returns the error for a client.
+func problem(err error) error {
+	var told huma.StatusError
+	switch {
+	case errors.As(err, &told):
+		return err
+	case inspect.IsCursor(err):
+		return huma.Error422UnprocessableEntity(err.Error())
+	}
+	return huma.Error503ServiceUnavailable(err.Error())
+}
+
+type nothing struct{}
+
+func (a *API) info(api huma.API) {
+	read(api, "/v1/info", "info", "What this node is, and its settings", func(context.Context, *nothing) (Info, error) {
+		var info Info
+		if a.Info != nil {
+			info = a.Info()
+		}
+		info.Payload, info.Write = a.Rights.Payload, a.Rights.Write
+		return info, nil
+	})
+}
+
+// audit writes down who has changed what.
+func (a *API) audit(ctx context.Context, action, lane, by, why string) {
+	if a.Log == nil {
+		return
+	}
+	what := "lane " + lane
+	if lane == node.Intake {
+		what = "the intake"
+	}
+	a.Log.LogAttrs(ctx, slog.LevelWarn, "audit: somebody has changed something by the admin API",
+		slog.String("action", action), slog.String("what", what), slog.String("by", by), slog.String("reason", why))
+}

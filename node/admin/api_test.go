@@ -1,0 +1,271 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/admin"
+	"chronos/node/store/inspect"
+	"chronos/node/store/memory"
+)
+
+// service is an API over a store with three messages: one that waits, one that is claimed, and one on another lane.
+type service struct {
+	*memory.Store
+
+	api     *admin.API
+	handler http.Handler
+	log     bytes.Buffer
+	node    uuid.UUID
+}
+
+func newService(t *testing.T, rights admin.Rights) *service {
+	t.Helper()
+	s := &service{Store: memory.New(time.Now), node: uuid.New()}
+	s.api = &admin.API{
+		Store: s.Store, Outlook: s.Store, Lanes: []string{"out", "idle"}, Rights: rights, Troubles: admin.NewTroubles(),
+		Log:  slog.New(slog.NewTextHandler(&s.log, nil)),
+		Info: func() admin.Info { return admin.Info{Node: "me", Settings: map[string]string{"hold-time": "5s"}} },
+	}
+	s.handler = s.api.Handler()
+	place := node.Place{Partition: node.Partition{Topic: "in", TopicID: uuid.New()}}
+	if _, _, err := s.Positions(t.Context(), []node.Place{place}); err != nil {
+		t.Fatal(err)
+	}
+	request := node.TakeRequest{Node: s.node, Hold: time.Hour, From: []node.Place{place}}
+	for i, m := range []struct {
+		id, lane string
+		due      time.Duration
+		claim    bool
+	}{{"a/1 ü", "out", time.Hour, false}, {"b", "out", 0, true}, {"c", "elsewhere", -time.Minute, false}} {
+		request.Items = append(request.Items, node.Item{Offset: int64(i), Action: node.Schedule, Claim: m.claim,
+			Message: node.Message{
+				ID: m.id, Lane: m.lane, Incarnation: uuid.New(), Deadline: time.Now().Add(m.due), Key: []byte{0xff},
+				Value: []byte("secret payload"), Headers: []node.Header{{Name: "n"}, {Name: "t", Value: []byte("v")}},
+			}})
+	}
+	if _, err := s.Take(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ask makes a request, and reads the answer into result.
+func (s *service) ask(t *testing.T, status int, method, path, body string, result any) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	if w.Code != status {
+		t.Fatalf("%s %s: status %d, want %d: %s", method, path, w.Code, status, w.Body)
+	}
+	if kind := w.Header().Get("Content-Type"); status >= 400 && kind != "application/problem+json" {
+		t.Errorf("%s %s: an error as %s", method, path, kind)
+	}
+	if result != nil {
+		reflect.ValueOf(result).Elem().SetZero()
+		if err := json.Unmarshal(w.Body.Bytes(), result); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Goal: a message is shown with all that the store knows, its value only to those who may see it.
+func TestAPIShowsMessages(t *testing.T) {
+	t.Parallel()
+	for _, payload := range []bool{false, true} {
+		s := newService(t, admin.Rights{Payload: payload})
+		var found admin.Messages
+		path := "/v1/messages/" + url.PathEscape("a/1 ü")
+		s.ask(t, 200, "GET", path, "", &found)
+		if len(found.Messages) != 1 {
+			t.Fatalf("found %+v", found)
+		}
+		m := found.Messages[0]
+		if m.ID != "a/1 ü" || m.State != "waiting" || m.Claim != nil || m.Value != nil || m.Bytes != 18 ||
+			m.Key.String() != "base64:/w==" || len(m.Headers) != 2 || m.Headers[0].Value != nil ||
+			m.Headers[1].Value.String() != "v" {
+			t.Errorf("it is %+v", m)
+		}
+		if !payload {
+			s.ask(t, 403, "GET", path+"?payload=true", "", nil)
+			continue
+		}
+		s.ask(t, 200, "GET", path+"?payload=true", "", &found)
+		if found.Messages[0].Value.String() != "secret payload" {
+			t.Errorf("its value is %v", found.Messages[0].Value)
+		}
+		s.ask(t, 200, "GET", "/v1/messages/b", "", &found)
+		if m := found.Messages[0]; m.State != "claimed" || m.Claim == nil || m.Claim.Node != s.node.String() {
+			t.Errorf("it is %+v", m)
+		}
+		s.ask(t, 200, "GET", "/v1/messages?state=overdue", "", &found)
+		if len(found.Messages) != 1 || found.Messages[0].ID != "c" || found.Messages[0].Value != nil {
+			t.Errorf("overdue: %+v", found)
+		}
+		s.ask(t, 200, "GET", "/v1/messages?key=base64:%2Fw%3D%3D&header=t%3Dv&limit=1", "", &found)
+		if len(found.Messages) != 1 || found.Next == "" {
+			t.Errorf("a page of one: %+v", found)
+		}
+		s.ask(t, 200, "GET", "/v1/messages?limit=1&key=base64:%2Fw%3D%3D&header=t%3Dv&cursor="+found.Next, "", &found)
+		if len(found.Messages) != 1 {
+			t.Errorf("the next page: %+v", found)
+		}
+	}
+}
+
+// Goal: what makes no sense is refused by a sentence. Method: one mistake each.
+func TestAPIRefuses(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{Write: true})
+	for _, path := range []string{
+		"state=lost", "limit=0", "limit=501", "cursor=x", "from=yesterday", "key=base64:%25", "header=a%3Dbase64:!",
+	} {
+		s.ask(t, 422, "GET", "/v1/messages?"+path, "", nil)
+	}
+	s.ask(t, 404, "PUT", "/v1/pauses/lanes/nobodys", `{}`, nil)
+	s.ask(t, 422, "PUT", "/v1/pauses/lanes/out", `{"colour": "red"}`, nil)
+}
+
+// Goal: a pause works in the store, is shown everywhere, and leaves an audit line; nobody pauses who may not.
+func TestAPIPauses(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{Write: true})
+	var p admin.Pause
+	s.ask(t, 200, "PUT", "/v1/pauses/lanes/out", `{"by": "me", "reason": "a test"}`, &p)
+	s.ask(t, 200, "PUT", "/v1/pauses/intake", `{"by": "me"}`, &p)
+	pauses, err := s.Pauses(t.Context())
+	if err != nil || len(pauses) != 2 || pauses[0].Lane != node.Intake || pauses[1].Why != "a test" {
+		t.Fatalf("pauses %+v, %v", pauses, err)
+	}
+	var lanes admin.Lanes
+	s.ask(t, 200, "GET", "/v1/lanes", "", &lanes)
+	if lanes.Intake.Paused == nil || len(lanes.Lanes) != 3 {
+		t.Fatalf("lanes %+v", lanes)
+	}
+	for _, l := range lanes.Lanes {
+		if paused := l.Paused != nil; paused != (l.Name == "out") || l.Served != (l.Name != "elsewhere") {
+			t.Errorf("lane %+v", l)
+		}
+	}
+	var resumed admin.Resumed
+	for _, was := range []bool{true, false} {
+		s.ask(t, 200, "DELETE", "/v1/pauses/lanes/out?by=me", "", &resumed)
+		if resumed.Was != was {
+			t.Errorf("it was paused: %v, want %v", resumed.Was, was)
+		}
+	}
+	for _, line := range []string{`action=pause what="lane out" by=me reason="a test"`, `what="the intake"`, `action=resume`} {
+		if !strings.Contains(s.log.String(), line) {
+			t.Errorf("no audit of %s in %s", line, &s.log)
+		}
+	}
+	reader := newService(t, admin.Rights{})
+	for _, path := range []string{"/v1/pauses/lanes/out", "/v1/pauses/intake"} {
+		reader.ask(t, 403, "PUT", path, `{}`, nil)
+		reader.ask(t, 403, "DELETE", path, "", nil)
+	}
+	if pauses, _ := reader.Pauses(context.Background()); len(pauses) > 0 || reader.log.Len() > 0 {
+		t.Errorf("paused by somebody who may only read: %v", pauses)
+	}
+}
+
+// Goal: nodes that differ where they should not are told apart, and those that have died do not count.
+func TestAPINodes(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{})
+	for i, settings := range []string{
+		`{"hold-time": "5s", "lookahead": "1s", "admin-listen": "a"}`, `{"hold-time": "6s", "lookahead": "1s"}`,
+	} {
+		err := s.Beat(t.Context(), inspect.Node{
+			ID: uuid.New(), Host: fmt.Sprint("host-", i), Version: "v1", Settings: []byte(settings), Status: []byte(`{}`),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var nodes admin.Nodes
+	s.ask(t, 200, "GET", "/v1/nodes", "", &nodes)
+	if len(nodes.Nodes) != 2 || nodes.Nodes[0].Silent || len(nodes.Differences) != 1 ||
+		nodes.Differences[0].Setting != "hold-time" || len(nodes.Differences[0].Values) != 2 {
+		t.Errorf("nodes %+v", nodes)
+	}
+}
+
+// Goal: the last error of a message and of a lane is told until something comes through.
+func TestTroubles(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{})
+	found, err := s.Find(t.Context(), "b", inspect.Parts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := found[0].Message
+	for range 2 {
+		s.api.Troubles.Observe(node.Unpublished{Messages: []node.Message{m}, Err: errors.New("no\nway"), Permanent: true})
+	}
+	var shown admin.Messages
+	var lanes admin.Lanes
+	s.ask(t, 200, "GET", "/v1/messages/b", "", &shown)
+	s.ask(t, 200, "GET", "/v1/lanes", "", &lanes)
+	if trouble := shown.Messages[0].Trouble; trouble == nil || trouble.Error != "no way" || trouble.Tries != 2 {
+		t.Errorf("the trouble is %+v", trouble)
+	}
+	if trouble := lanes.Lanes[2].Trouble; trouble == nil || !trouble.Permanent {
+		t.Errorf("the trouble of %s is %+v", lanes.Lanes[2].Name, trouble)
+	}
+	s.api.Troubles.Observe(node.Fired{Messages: []node.Message{m}})
+	if left := s.api.Troubles.Lanes(); len(left) > 0 {
+		t.Errorf("trouble is left: %v", left)
+	}
+	for range 3000 {
+		m.Incarnation = uuid.New()
+		s.api.Troubles.Observe(node.Unpublished{Messages: []node.Message{m}, Err: errors.New("x")})
+	}
+}
+
+// Goal: every path is described. Method: the description is read, and has what is mounted.
+func TestOpenAPI(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{})
+	var spec struct {
+		OpenAPI string
+		Paths   map[string]map[string]any
+	}
+	s.ask(t, 200, "GET", "/openapi.json", "", &spec)
+	if !strings.HasPrefix(spec.OpenAPI, "3.1") || len(spec.Paths) != 9 {
+		t.Errorf("OpenAPI %s with %d paths", spec.OpenAPI, len(spec.Paths))
+	}
+	for path, methods := range spec.Paths {
+		for method := range methods {
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, httptest.NewRequest(strings.ToUpper(method), path, nil))
+			if w.Code == http.StatusMethodNotAllowed || w.Code == http.StatusNotFound && w.Header().Get("Content-Type") !=
+				"application/problem+json" {
+				t.Errorf("%s %s is described, and not there: %d", method, path, w.Code)
+			}
+		}
+	}
+	var info admin.Info
+	s.ask(t, 200, "GET", "/v1/info", "", &info)
+	if info.Node != "me" || info.Settings["hold-time"] != "5s" || info.Write {
+		t.Errorf("info %+v", info)
+	}
+}

@@ -1,0 +1,165 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"chronos/node"
+	"chronos/node/store/inspect"
+	"chronos/node/store/outlook"
+)
+
+// Count is a number of messages.
+type Count struct {
+	N         int  `json:"n"`
+	Estimated bool `json:"estimated,omitempty" doc:"There are more than 10,000, and n is about how many."`
+	Unknown   bool `json:"unknown,omitempty" doc:"The look at them took too long."`
+}
+
+// Lane is what waits on a lane.
+type Lane struct {
+	Name    string     `json:"name"`
+	Served  bool       `json:"served" doc:"Whether the node that was asked serves it."`
+	Paused  *Pause     `json:"paused,omitempty"`
+	Waiting Count      `json:"waiting"`
+	Claimed Count      `json:"claimed"`
+	Overdue Count      `json:"overdue"`
+	Oldest  *time.Time `json:"oldest,omitempty" doc:"When the first of the overdue messages fell due."`
+	Next    *time.Time `json:"next,omitempty" doc:"When the next message falls due."`
+	Within  []Within   `json:"within" doc:"How many messages fall due soon, each with those of the one before."`
+	Trouble *Trouble   `json:"trouble,omitempty" doc:"What this node last failed on, if nothing has come through since."`
+}
+
+// Within is how many messages fall due within a time from now.
+type Within struct {
+	Seconds int   `json:"seconds"`
+	Count   Count `json:"count"`
+}
+
+// Lanes are all lanes, and the intake.
+type Lanes struct {
+	At     time.Time `json:"at" doc:"Now. The counts may be some seconds old."`
+	Lanes  []Lane    `json:"lanes"`
+	Intake Intake    `json:"intake"`
+}
+
+// Intake is how the intake is.
+type Intake struct {
+	Paused     *Pause `json:"paused,omitempty"`
+	CatchingUp bool   `json:"catching_up" doc:"The store was set back, and nothing is claimed until it has caught up."`
+	Suspect    bool   `json:"suspect,omitempty"`
+	Lineage    int64  `json:"lineage"`
+}
+
+// Position is how far a partition has been taken in.
+type Position struct {
+	Topic     string `json:"topic"`
+	TopicID   string `json:"topic_id"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset" doc:"The first offset that was not taken in."`
+	Epoch     int32  `json:"epoch"`
+	Mark      *int64 `json:"mark,omitempty" doc:"Up to where it has to be taken in before anything is claimed."`
+}
+
+// Positions are those of all partitions.
+type Positions struct {
+	Positions []Position `json:"positions"`
+	Intake    Intake     `json:"intake"`
+}
+
+func (a *API) lanes(api huma.API) {
+	read(api, "/v1/lanes", "lanes", "All lanes: counts, what is overdue, and what comes", a.allLanes)
+	read(api, "/v1/positions", "positions", "How far the partitions have been taken in", a.positions)
+}
+
+func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {
+	now := a.now().UTC()
+	all := Lanes{At: now, Lanes: []Lane{}}
+	stored, err := a.Store.Lanes(ctx)
+	if err != nil {
+		return all, err
+	}
+	pauses, err := a.Store.Pauses(ctx)
+	if err != nil {
+		return all, err
+	}
+	_, state, err := a.Store.Places(ctx)
+	if err != nil {
+		return all, err
+	}
+	names := append(slices.Clone(a.Lanes), stored...)
+	paused := map[string]*Pause{}
+	for _, p := range pauses {
+		paused[p.Lane] = pauseOf(p)
+		if p.Lane != node.Intake {
+			names = append(names, p.Lane)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	names = names[:min(len(names), inspect.MaxLanes)]
+	seen, err := a.Outlook.Outlook(ctx, outlook.Request{Now: now, Lanes: names})
+	if err != nil {
+		return all, err
+	}
+	for i := range seen.Lanes {
+		l := &seen.Lanes[i]
+		lane := Lane{
+			Name: l.Name, Served: len(a.Lanes) == 0 || slices.Contains(a.Lanes, l.Name), Paused: paused[l.Name],
+			Waiting: Count(l.Waiting), Claimed: Count(l.Claimed), Overdue: Count(l.Overdue),
+			Oldest: instantOf(l.Oldest), Next: instantOf(l.Next), Within: []Within{},
+		}
+		for i, horizon := range outlook.Horizons() {
+			lane.Within = append(lane.Within, Within{int(horizon.Seconds()), Count(l.Within[i])})
+		}
+		if a.Troubles != nil {
+			lane.Trouble = a.Troubles.lane(l.Name)
+		}
+		all.Lanes = append(all.Lanes, lane)
+	}
+	all.Intake = intakeOf(state, paused[node.Intake])
+	return all, nil
+}
+
+func instantOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func intakeOf(state node.State, paused *Pause) Intake {
+	return Intake{Paused: paused, CatchingUp: state.CatchingUp, Suspect: state.Suspect, Lineage: state.Lineage}
+}
+
+func (a *API) positions(ctx context.Context, _ *nothing) (Positions, error) {
+	all := Positions{Positions: []Position{}}
+	places, state, err := a.Store.Places(ctx)
+	if err != nil {
+		return all, err
+	}
+	for _, p := range places {
+		shown := Position{
+			Topic: p.Topic, TopicID: p.TopicID.String(), Partition: p.Number, Offset: p.Offset, Epoch: p.Epoch,
+		}
+		if p.Mark >= 0 {
+			shown.Mark = &p.Mark
+		}
+		all.Positions = append(all.Positions, shown)
+	}
+	pauses, err := a.Store.Pauses(ctx)
+	if err != nil {
+		return all, err
+	}
+	var paused *Pause
+	for _, p := range pauses {
+		if p.Lane == node.Intake {
+			paused = pauseOf(p)
+		}
+	}
+	all.Intake = intakeOf(state, paused)
+	return all, nil
+}

@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"chronos/node"
+)
+
+// Pause is what somebody has paused.
+type Pause struct {
+	Lane   string    `json:"lane,omitempty" doc:"The lane; none for the intake."`
+	Since  time.Time `json:"since"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+}
+
+// Pauses are all of them.
+type Pauses struct {
+	Pauses []Pause `json:"pauses"`
+}
+
+func pauseOf(p node.Pause) *Pause { return &Pause{p.Lane, p.Since, p.By, p.Why} }
+
+// PauseRequest says who pauses something and why.
+type PauseRequest struct {
+	By     string `json:"by,omitempty" maxLength:"200" doc:"Who does it."`
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"What for."`
+}
+
+type pauseInput struct {
+	Lane string `path:"lane" minLength:"1" maxLength:"249"`
+	Body PauseRequest
+}
+
+type pauseIntakeInput struct{ Body PauseRequest }
+
+type resumeInput struct {
+	Lane string `path:"lane" minLength:"1" maxLength:"249"`
+	By   string `query:"by" maxLength:"200" doc:"Who does it."`
+}
+
+type resumeIntakeInput struct {
+	By string `query:"by" maxLength:"200" doc:"Who does it."`
+}
+
+// Resumed says whether there was a pause.
+type Resumed struct {
+	Was bool `json:"was" doc:"Whether it was paused."`
+}
+
+func (a *API) pauses(api huma.API) {
+	read(api, "/v1/pauses", "pauses", "What is paused", func(ctx context.Context, _ *nothing) (Pauses, error) {
+		pauses, err := a.Store.Pauses(ctx)
+		all := Pauses{Pauses: []Pause{}}
+		for _, p := range pauses {
+			all.Pauses = append(all.Pauses, *pauseOf(p))
+		}
+		return all, err
+	})
+	write(a, api, http.MethodPut, "/v1/pauses/lanes/{lane}", "pauseLane",
+		"Pause a lane: nothing is claimed on it, from the answer on; what is claimed already may come out for a moment",
+		func(ctx context.Context, in *pauseInput) (Pause, error) { return a.pause(ctx, in.Lane, in.Body) })
+	write(a, api, http.MethodDelete, "/v1/pauses/lanes/{lane}", "resumeLane", "Resume a lane",
+		func(ctx context.Context, in *resumeInput) (Resumed, error) { return a.resume(ctx, in.Lane, in.By) })
+	write(a, api, http.MethodPut, "/v1/pauses/intake", "pauseIntake",
+		"Pause the intake: nothing is taken in from any topic, and what waits comes out",
+		func(ctx context.Context, in *pauseIntakeInput) (Pause, error) {
+			return a.pause(ctx, node.Intake, in.Body)
+		})
+	write(a, api, http.MethodDelete, "/v1/pauses/intake", "resumeIntake", "Resume the intake",
+		func(ctx context.Context, in *resumeIntakeInput) (Resumed, error) {
+			return a.resume(ctx, node.Intake, in.By)
+		})
+}
+
+// write registers something that changes something.
+func write[I, O any](
+	a *API, api huma.API, method, path, id, summary string, handle func(context.Context, *I) (O, error),
+) {
+	operation := huma.Operation{
+		OperationID: id, Method: method, Path: path, Summary: summary,
+		Errors: []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable},
+	}
+	huma.Register(api, operation, func(ctx context.Context, in *I) (*answer[O], error) {
+		if !a.Rights.Write {
+			return nil, huma.Error403Forbidden("this API only shows things: admin-allow must name write")
+		}
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, problem(err)
+		}
+		return &answer[O]{out}, nil
+	})
+}
+
+func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pause, error) {
+	if lane != node.Intake && !slices.Contains(a.Lanes, lane) && len(a.Lanes) > 0 {
+		stored, err := a.Store.Lanes(ctx)
+		if err != nil {
+			return Pause{}, err
+		}
+		if !slices.Contains(stored, lane) {
+			return Pause{}, huma.Error404NotFound("there is no lane " + lane + ": no route of this node has it, and " +
+				"nothing waits there")
+		}
+	}
+	p, err := a.Store.Pause(ctx, node.Pause{Lane: lane, By: request.By, Why: request.Reason})
+	if err != nil {
+		return Pause{}, err
+	}
+	a.audit(ctx, "pause", lane, request.By, request.Reason)
+	return *pauseOf(p), nil
+}
+
+func (a *API) resume(ctx context.Context, lane, by string) (Resumed, error) {
+	was, err := a.Store.Resume(ctx, lane)
+	if err != nil {
+		return Resumed{}, err
+	}
+	a.audit(ctx, "resume", lane, by, "")
+	return Resumed{was}, nil
+}

@@ -1,0 +1,316 @@
+// The page of a node. It asks /v1/ and /metrics every other second and draws what they say. Everything that comes from
+// outside is put in as text, never as HTML.
+const every = 2000, kept = 150; // 150 looks are five minutes
+const $ = (id) => document.getElementById(id);
+// ahead is how much the clock of the node, and that of the store, is ahead of this machine's.
+let ahead = 0, storeAhead = 0;
+let info = { write: false }, token = sessionStorage.getItem("token") ?? "", asking = null;
+
+/** Makes an element. */
+function el(name, attributes = {}, ...children) {
+  const e = document.createElement(name);
+  for (const [k, v] of Object.entries(attributes)) {
+    if (k === "class") e.className = v; else if (k.startsWith("on")) e.addEventListener(k.slice(2), v);
+    else e.setAttribute(k, v);
+  }
+  e.append(...children.filter((c) => c !== null && c !== undefined));
+  return e;
+}
+
+async function call(path, options = {}) {
+  options.headers = { ...options.headers, ...(token ? { Authorization: "Bearer " + token } : {}) };
+  const response = await fetch(path, { ...options, signal: AbortSignal.timeout(8000) });
+  if (response.status === 401) { await login(); throw new Error("a token is needed"); }
+  if (!response.ok) {
+    const text = await response.text();
+    let detail = text;
+    try { detail = JSON.parse(text).detail ?? text; } catch { /* it is a sentence already */ }
+    throw new Error(detail);
+  }
+  return response;
+}
+const read = async (path) => (await call(path)).json();
+
+/** Asks for the token, once at a time. */
+function login() {
+  asking ??= new Promise((resolve) => {
+    const dialog = $("login");
+    dialog.addEventListener("close", () => {
+      token = $("token").value; sessionStorage.setItem("token", token); $("token").value = ""; asking = null; resolve();
+    }, { once: true });
+    dialog.showModal();
+  });
+  return asking;
+}
+
+const count = (c) => c.unknown ? "?" : (c.estimated ? "~" : "") + c.n.toLocaleString("en");
+function roughly(seconds) {
+  const s = Math.abs(seconds);
+  if (s < 1) return Math.round(s * 1000) + " ms";
+  if (s < 10) return s.toFixed(1) + " s";
+  if (s < 120) return Math.round(s) + " s";
+  if (s < 7200) return Math.round(s / 60) + " min";
+  if (s < 172800) return Math.round(s / 3600) + " h";
+  return Math.round(s / 86400) + " days";
+}
+function ago(instant, now = Date.now() + ahead) {
+  const s = (now - new Date(instant)) / 1000;
+  return s >= 0 ? roughly(s) + " ago" : "in " + roughly(s);
+}
+const when = (instant) => new Date(instant).toISOString().replace("T", " ").replace("Z", " UTC");
+const state = (kind, sign, text) => el("span", { class: kind }, sign + " " + text);
+const pausedText = (p) => "paused " + ago(p.since) + (p.by ? " by " + p.by : "") + (p.reason ? ": " + p.reason : "");
+
+// ---- Is it well?
+
+function judge(lanes, nodes) {
+  const bad = [], warn = [];
+  for (const l of lanes.lanes) {
+    const late = l.oldest ? (new Date(lanes.at) - new Date(l.oldest)) / 1000 : 0;
+    if (l.paused) warn.push(`Lane ${l.name} was ${pausedText(l.paused)}.`);
+    else if (late > 5) bad.push(`Lane ${l.name} has ${count(l.overdue)} overdue messages, the oldest for ${roughly(late)}.`);
+    if (l.trouble) bad.push(`This node cannot publish on ${l.name}: ${l.trouble.error}`);
+    if (!l.served) warn.push(`Messages wait on lane ${l.name}, which no route of this node has.`);
+  }
+  const live = nodes.nodes.filter((n) => !n.silent);
+  if (live.length === 0) bad.push("No node says that it lives.");
+  for (const n of nodes.nodes) {
+    if (n.silent) warn.push(`Node ${n.id.slice(0, 8)} on ${n.host} was last seen ${ago(n.seen, Date.now() + storeAhead)}.`);
+    else if (!n.status.ready) bad.push(`Node ${n.id.slice(0, 8)} on ${n.host} is not ready; its /readyz?verbose says why.`);
+  }
+  const i = lanes.intake;
+  if (i.catching_up) bad.push("The store was set back and catches up: nothing fires until that is done."
+    + (i.paused ? " It cannot get on while the intake is paused." : ""));
+  if (i.paused) warn.push(`The intake was ${pausedText(i.paused)}. Nothing is taken in.`);
+  for (const d of nodes.differences) warn.push(`Nodes differ in ${d.setting}.`);
+  return { bad, warn };
+}
+
+function verdict(kind, text, reasons) {
+  const v = $("verdict");
+  if (v.textContent !== text) v.textContent = text;
+  v.className = "verdict " + kind;
+  document.title = text + " · Chronos";
+  $("reasons").hidden = reasons.length === 0;
+  $("reasons").firstElementChild.replaceChildren(...reasons.map((r) => el("li", {}, r)));
+}
+
+// ---- Charts
+
+const looks = []; // {at, fired, buckets}
+
+/** Reads what the charts need from the text of /metrics. */
+function metrics(text) {
+  let fired = 0;
+  const buckets = new Map();
+  for (const line of text.split("\n")) {
+    if (line.startsWith("chronos_fired_total")) fired += Number(line.slice(line.lastIndexOf(" ")));
+    const m = /^chronos_lateness_seconds_bucket\{.*le="([^"]+)".*\} ([^ ]+)/.exec(line);
+    if (m) buckets.set(Number(m[1].replace("+Inf", "Infinity")), (buckets.get(Number(m[1].replace("+Inf", "Infinity"))) ?? 0) + Number(m[2]));
+  }
+  return { at: Date.now(), fired, buckets };
+}
+
+/** Returns the bound that 99 in 100 of what fired between two looks kept to; null where nothing fired. */
+function quantile(before, now, q = 0.99) {
+  const edges = [...now.buckets.keys()].sort((a, b) => a - b);
+  const delta = (e) => now.buckets.get(e) - (before.buckets.get(e) ?? 0);
+  const all = edges.length ? delta(edges[edges.length - 1]) : 0;
+  if (all <= 0) return null;
+  const at = edges.findIndex((e) => delta(e) >= q * all);
+  return Number.isFinite(edges[at]) ? edges[at] : edges[edges.length - 2];
+}
+
+function draw(svg, values, format) {
+  const top = Math.max(...values.filter((v) => v !== null), 0) * 1.1 || 1, step = 600 / (kept - 1);
+  const offset = (kept - values.length) * step;
+  let path = "", pen = "M";
+  values.forEach((v, i) => {
+    if (v === null) { pen = "M"; return; }
+    path += `${pen}${(offset + i * step).toFixed(1)} ${(118 - Math.max(v, 0) / top * 114).toFixed(1)}`;
+    if (pen === "M" && (values[i + 1] ?? null) === null) path += "h2"; // a dot
+    pen = "L";
+  });
+  const ns = "http://www.w3.org/2000/svg";
+  svg.replaceChildren(...[4, 61, 118].map((y) => {
+    const line = document.createElementNS(ns, "line");
+    for (const [k, v] of Object.entries({ x1: 0, x2: 600, y1: y, y2: y, class: "grid" })) line.setAttribute(k, v);
+    return line;
+  }));
+  const curve = document.createElementNS(ns, "path");
+  curve.setAttribute("d", path); curve.setAttribute("class", "curve");
+  svg.append(curve);
+  let axis = svg.nextElementSibling;
+  if (!axis) { axis = el("div", { class: "axis" }); svg.after(axis); }
+  axis.replaceChildren(el("span", {}, "5 min ago"), el("span", {}, "top: " + format(top)), el("span", {}, "now"));
+  svg.setAttribute("aria-label", svg.id === "rate" ? "Fired in a second, up to " + format(top) : "Lateness, up to " + format(top));
+}
+
+function charts(text) {
+  looks.push(metrics(text));
+  if (looks.length > kept + 1) looks.shift();
+  const rates = [], lates = [];
+  for (let i = 1; i < looks.length; i++) {
+    const [a, b] = [looks[i - 1], looks[i]];
+    rates.push(b.fired >= a.fired ? (b.fired - a.fired) * 1000 / (b.at - a.at) : null);
+    lates.push(quantile(a, b));
+  }
+  if (!rates.length) return;
+  const perSecond = (v) => v >= 100 ? Math.round(v).toLocaleString("en") : v.toFixed(1);
+  $("rate-now").textContent = rates.at(-1) === null ? "–" : perSecond(rates.at(-1));
+  const last = lates.findLast((v) => v !== null) ?? null;
+  $("late-now").textContent = last === null ? "nothing fired yet" : "under " + roughly(last);
+  draw($("rate"), rates, perSecond);
+  draw($("late"), lates, roughly);
+}
+
+// ---- Tables
+
+function laneState(l) {
+  if (l.paused) return state("warn", "■", pausedText(l.paused));
+  if (l.trouble) return state("bad", "✖", "cannot publish: " + l.trouble.error);
+  if (l.overdue.n > 0 || l.overdue.unknown) return state("bad", "▲", "overdue");
+  if (!l.served) return state("warn", "▲", "no route of this node");
+  return state("good", "✔", "on time");
+}
+
+function showLanes(all) {
+  const most = Math.max(1, ...all.lanes.flatMap((l) => l.within.map((w) => w.count.n)));
+  const names = { 60: "1 min", 600: "10 min", 3600: "1 h", 86400: "24 h" };
+  keepFocus($("lanes").tBodies[0], all.lanes.map((l) => el("tr", {},
+    el("th", { scope: "row" }, l.name),
+    el("td", { class: "state" }, laneState(l)),
+    el("td", { class: "n" }, count(l.waiting)), el("td", { class: "n" }, count(l.claimed)),
+    el("td", { class: "n" }, count(l.overdue)),
+    el("td", {}, l.oldest ? ago(l.oldest) : "–"), el("td", {}, l.next ? ago(l.next) : "–"),
+    el("td", {}, el("div", { class: "bars" }, ...l.within.map((w) => {
+      const bar = el("i");
+      bar.style.width = 100 * Math.log1p(w.count.n) / Math.log1p(most) + "%";
+      return el("div", {}, names[w.seconds] ?? roughly(w.seconds), el("b", {}, count(w.count)), bar);
+    }))),
+    el("td", {}, info.write ? el("button", {
+      "data-key": "lane " + l.name, onclick: () => steer(l.name, l.paused),
+    }, (l.paused ? "Resume " : "Pause ") + l.name) : null))));
+  const i = all.intake;
+  const text = i.paused ? state("warn", "■", "The intake was " + pausedText(i.paused) + ". ")
+    : i.catching_up ? state("bad", "▲", "The store catches up. ") : state("good", "✔", "The intake is on. ");
+  keepFocus($("intake"), [text, info.write ? el("button", {
+    "data-key": "intake", onclick: () => steer(null, i.paused),
+  }, i.paused ? "Resume the intake" : "Pause the intake") : ""]);
+}
+
+/** Replaces children, and gives the focus back to the one that had it. */
+function keepFocus(parent, children) {
+  const key = document.activeElement?.dataset?.key;
+  parent.replaceChildren(...children);
+  if (key && document.activeElement === document.body) parent.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus();
+}
+
+function showNodes(all) {
+  $("nodes").tBodies[0].replaceChildren(...all.nodes.map((n) => el("tr", {},
+    el("th", { scope: "row" }, el("code", {}, n.id.slice(0, 8)), n.id === info.node ? " (this one)" : ""),
+    el("td", {}, n.silent ? state("bad", "✖", "silent") : n.status.ready ? state("good", "✔", "ready") : state("warn", "▲", "not ready"),
+      ...Object.entries(n.status.troubles ?? {}).map(([lane, t]) => el("div", { class: "small" }, `${lane}: ${t.error}`))),
+    el("td", {}, n.host), el("td", {}, n.version),
+    el("td", {}, roughly((new Date(n.seen) - new Date(n.started)) / 1000)), el("td", {}, ago(n.seen, Date.now() + storeAhead)))));
+  $("differences").replaceChildren(...all.differences.map((d) => el("p", {}, state("warn", "▲", `They differ in ${d.setting}: `),
+    Object.entries(d.values).map(([v, ids]) => `${v || "(empty)"} on ${ids.map((i) => i.slice(0, 8)).join(", ")}`).join("; "))));
+}
+
+function showPositions(all) {
+  $("positions").tBodies[0].replaceChildren(...all.positions.map((p) => el("tr", {},
+    el("th", { scope: "row" }, p.topic), el("td", { class: "n" }, String(p.partition)),
+    el("td", { class: "n" }, p.offset.toLocaleString("en")), el("td", {}, p.mark === undefined ? "–" : p.mark.toLocaleString("en")))));
+}
+
+// ---- Pause and resume
+
+async function steer(lane, paused) {
+  const what = lane === null ? "the intake" : "lane " + lane, dialog = $("confirm");
+  $("confirm-title").textContent = (paused ? "Resume " : "Pause ") + what + "?";
+  $("confirm-text").textContent = paused
+    ? (lane === null ? "What has come meanwhile is taken in." : "What is overdue by now comes out at once, as fast as it goes.")
+    : (lane === null ? "Nothing is taken in from any topic, and the lag grows. What is stored comes out."
+      : "Nothing comes out of it, except for what nodes have claimed already: usually for a quarter of a second.");
+  $("confirm-why").hidden = Boolean(paused);
+  $("confirm-yes").textContent = paused ? "Resume" : "Pause";
+  $("reason").value = "";
+  dialog.returnValue = "no";
+  dialog.showModal();
+  await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
+  if (dialog.returnValue !== "yes") return;
+  const path = "v1/pauses/" + (lane === null ? "intake" : "lanes/" + encodeURIComponent(lane));
+  try {
+    if (paused) await call(path + "?by=page", { method: "DELETE" });
+    else await call(path, {
+      method: "PUT", headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ by: "page", reason: $("reason").value }),
+    });
+  } catch (e) { alert(e.message); }
+  await look();
+}
+
+// ---- A message's life
+
+function life(m) {
+  const now = Date.now() + ahead, steps = [];
+  const step = (at, title, more) => steps.push({ at: at ? new Date(at).getTime() : null, title, more });
+  if (m.origin) step(null, "Submitted", `by offset ${m.origin.offset} of ${m.origin.topic}/${m.origin.partition}`);
+  step(null, "Taken in", "it is stored");
+  step(m.deadline, "Deadline", m.state === "overdue" ? "it should have come out" : "");
+  if (m.due !== m.deadline) step(m.due, "Put off to", m.trouble ? m.trouble.error : "it could not be published");
+  if (m.claim) {
+    step(m.claim.since, "Claimed", `by node ${m.claim.node.slice(0, 8)}`);
+    step(m.claim.expires, "Claim expires", "if it is not published by then, another node takes over");
+  }
+  steps.sort((a, b) => (a.at ?? 0) - (b.at ?? 0));
+  step(null, "Fired", "then it is on its topic, and not here any more");
+  return el("ol", { class: "life" }, ...steps.map((s, i) => el("li", {
+    class: s.at > now || i === steps.length - 1 ? "ahead" : "",
+  }, el("strong", {}, s.title), " ", s.at ? `${when(s.at)}, ${ago(s.at)}` : "", el("div", { class: "small" }, s.more ?? ""))));
+}
+
+const bytes = (b) => b === undefined ? "null" : b.text ?? "base64:" + b.base64;
+
+function showMessage(m) {
+  const kinds = { waiting: ["good", "✔"], claimed: ["good", "➤"], overdue: ["bad", "▲"], "put-off": ["warn", "▲"], stuck: ["bad", "✖"] };
+  const facts = [["Lane", m.lane], ["Attempts", m.attempts], ["Size", m.bytes + " bytes"], ["Key", bytes(m.key)],
+    ...(m.headers ?? []).map((h) => ["Header " + h.name, bytes(h.value)])];
+  if (m.value !== undefined) facts.push(["Value", bytes(m.value)]);
+  return el("article", {}, el("h3", {}, m.id, " ", state(...kinds[m.state], m.state)), life(m),
+    el("dl", {}, ...facts.flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, String(v))])),
+    info.payload && m.value === undefined ? el("button", { onclick: () => find(m.id, true) }, "Show the value") : null);
+}
+
+async function find(id, payload) {
+  try {
+    const all = await read("v1/messages/" + encodeURIComponent(id) + (payload ? "?payload=true" : ""));
+    $("found").replaceChildren(...(all.messages.length ? all.messages.map(showMessage)
+      : [el("p", {}, "No such message waits or is claimed: it has fired, or was never taken in.")]));
+  } catch (e) { $("found").replaceChildren(el("p", { class: "bad" }, "✖ " + e.message)); }
+}
+$("find").addEventListener("submit", (e) => { e.preventDefault(); find($("id").value.trim(), false); });
+
+// ---- Again and again
+
+async function look() {
+  try {
+    info = await read("v1/info");
+    const [lanes, nodes, positions] = await Promise.all([read("v1/lanes"), read("v1/nodes"), read("v1/positions")]);
+    $("about").textContent = `node ${info.node || "…"} · ${info.version ?? ""}` + (info.write ? "" : " · read only");
+    ahead = new Date(lanes.at) - Date.now(); storeAhead = new Date(nodes.at) - Date.now();
+    showLanes(lanes); showNodes(nodes); showPositions(positions);
+    const { bad, warn } = judge(lanes, nodes);
+    if (bad.length) verdict("bad", "✖ It is not well", [...bad, ...warn]);
+    else if (warn.length) verdict("warn", "▲ Look at this", warn);
+    else verdict("good", "✔ All is well", []);
+  } catch (e) { verdict("bad", "✖ It cannot be told", [e.message]); }
+  try { charts(await (await fetch("metrics")).text()); } catch { /* the charts have a gap */ }
+}
+
+(async () => {
+  for (;;) {
+    if (!document.hidden || looks.length === 0) await look();
+    await new Promise((resolve) => setTimeout(resolve, every));
+  }
+})();

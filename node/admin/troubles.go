@@ -1,0 +1,137 @@
+package admin
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// Trouble is why a message, or a lane, could not be published last.
+type Trouble struct {
+	Error     string    `json:"error"`
+	At        time.Time `json:"at"`
+	Tries     int       `json:"tries" doc:"How many publishes have failed since one came through."`
+	Permanent bool      `json:"permanent" doc:"Somebody has to act: the topic is missing, or rejects it."`
+}
+
+// maxTroubles bounds how many messages are remembered. Of a sink that is away there can be very many, and all have one
+// reason, which is that of the lane.
+const maxTroubles = 1000
+
+// Troubles remembers what the node could not publish lately, and why. It is in memory, and so of this node alone, and
+// from its start on: a column in the store would have to be written by each release of an outage, of which there may be
+// ten thousands a second, at the very time when the store has enough to do. The last error of each lane is in the nodes'
+// heartbeats, for all to see.
+type Troubles struct {
+	mu       sync.Mutex
+	messages map[uuid.UUID]*Trouble
+	order    []uuid.UUID // the earliest first; some may be gone
+	lanes    map[string]*Trouble
+}
+
+// NewTroubles returns an empty one.
+func NewTroubles() *Troubles {
+	return &Troubles{messages: map[uuid.UUID]*Trouble{}, lanes: map[string]*Trouble{}}
+}
+
+// Observe takes an event of the engine.
+func (t *Troubles) Observe(event node.Event) {
+	switch e := event.(type) {
+	case node.Unpublished:
+		t.failed(e)
+	case node.Fired:
+		t.came(e.Messages)
+	case node.DeadLettered:
+		t.came(e.Messages)
+	}
+}
+
+func (t *Troubles) failed(e node.Unpublished) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, text := time.Now().UTC(), oneLine(e.Err)
+	again := func(before *Trouble) *Trouble {
+		tries := 1
+		if before != nil {
+			tries += before.Tries
+		}
+		return &Trouble{Error: text, At: now, Tries: tries, Permanent: e.Permanent}
+	}
+	for i := range e.Messages {
+		m := &e.Messages[i]
+		if i == 0 || m.Lane != e.Messages[i-1].Lane {
+			t.lanes[m.Lane] = again(t.lanes[m.Lane])
+		}
+		before := t.messages[m.Incarnation]
+		if before == nil {
+			t.order = append(t.order, m.Incarnation)
+		}
+		t.messages[m.Incarnation] = again(before)
+	}
+	for len(t.order) > maxTroubles {
+		delete(t.messages, t.order[0])
+		t.order = t.order[1:]
+	}
+}
+
+// came forgets what has come through.
+func (t *Troubles) came(messages []node.Message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lanes) == 0 {
+		return
+	}
+	for i := range messages {
+		delete(t.messages, messages[i].Incarnation)
+		delete(t.lanes, messages[i].Lane)
+	}
+}
+
+// of returns the trouble with a message; nil for none.
+func (t *Troubles) of(incarnation uuid.UUID) *Trouble {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if trouble := t.messages[incarnation]; trouble != nil {
+		c := *trouble
+		return &c
+	}
+	return nil
+}
+
+// lane returns the trouble with a lane; nil for none.
+func (t *Troubles) lane(name string) *Trouble {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if trouble := t.lanes[name]; trouble != nil {
+		c := *trouble
+		return &c
+	}
+	return nil
+}
+
+// Lanes returns the troubles with all lanes.
+func (t *Troubles) Lanes() map[string]Trouble {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[string]Trouble, len(t.lanes))
+	for name, trouble := range t.lanes {
+		all[name] = *trouble
+	}
+	return all
+}
+
+// oneLine returns an error as one line of bounded length.
+func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > 500 {
+		text = text[:500] + "…"
+	}
+	return text
+}

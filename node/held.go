@@ -1,0 +1,29 @@
+package node
+
+import "time"
+
+// Held is what the schedule of a node holds of one lane, claims that wait for their instant, and how much the lane's part
+// of the schedule has room for. It may hold a little more.
+type Held struct {
+	Lane                  string
+	Messages, Bytes       int
+	MaxMessages, MaxBytes int
+}
+
+// Held returns what this node's schedule holds of each lane, and the timing advance as it is now. It is for whoever
+// watches the node, and safe to call at any time.
+func (n *Node) Held() ([]Held, time.Duration) {
+	return n.core.schedule.held(), n.core.advance.get()
+}
+
+func (s *schedule) held() []Held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Held, len(s.lanes))
+	for i, l := range s.lanes {
+		all[i] = Held{
+			l.name, len(l.items), l.bytes, max(1, scheduleMessages/len(s.lanes)), max(1, scheduleBytes/len(s.lanes)),
+		}
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+package metrics
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"chronos/node"
+	"chronos/node/store/outlook"
+)
+
+// SampleInterval is the time between two samples.
+const SampleInterval = 15 * time.Second
+
+// Sampler takes a look at the store and at the ends of the input topics now and then, for what no event tells. It runs
+// beside the engine, and waits for it nowhere.
+type Sampler struct {
+	Metrics *Metrics
+	Store   outlook.Source
+	Lanes   []string
+
+	// Ends returns what the input partitions hold; nil if nobody can tell.
+	Ends func(ctx context.Context) ([]node.Extent, error)
+
+	// Seen is told of each outlook, and of each failure to take one; nil if nobody wants them.
+	Seen func(seen outlook.Outlook, err error)
+}
+
+// Run takes samples until ctx is done.
+func (s *Sampler) Run(ctx context.Context) {
+	ticker := time.NewTicker(SampleInterval)
+	defer ticker.Stop()
+	for {
+		s.Sample(ctx)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Sample takes one.
+func (s *Sampler) Sample(ctx context.Context) {
+	began := time.Now()
+	seen, err := s.Store.Outlook(ctx, outlook.Request{Now: began, Lanes: s.Lanes})
+	if ctx.Err() != nil {
+		return
+	}
+	m := s.Metrics
+	m.set("chronos_sample_duration_seconds", time.Since(began).Seconds())
+	if err != nil || seen.Incomplete {
+		m.count("chronos_sample_errors_total", 1)
+	}
+	if err == nil {
+		m.show(&seen, began)
+	}
+	if s.Seen != nil {
+		s.Seen(seen, err)
+	}
+	if s.Ends == nil {
+		return
+	}
+	if extents, err := s.Ends(ctx); err == nil {
+		m.mu.Lock()
+		for _, e := range extents {
+			if _, ours := m.positions[e.Partition]; ours && e.End != node.UnknownEnd {
+				m.ends[e.Partition] = e.End
+			}
+		}
+		m.mu.Unlock()
+	}
+}
+
+// show shows an outlook.
+func (m *Metrics) show(seen *outlook.Outlook, now time.Time) {
+	m.mu.Lock()
+	m.sampled = now
+	m.mu.Unlock()
+	if !seen.Clock.IsZero() {
+		m.set("chronos_clock_offset_seconds", seen.Clock.Sub(seen.At).Seconds(), "store")
+	}
+	for i := range seen.Lanes {
+		lane := &seen.Lanes[i]
+		label := m.label(lane.Name)
+		m.set("chronos_waiting", number(lane.Waiting), label)
+		m.set("chronos_claimed", number(lane.Claimed), label)
+		m.set("chronos_overdue", number(lane.Overdue), label)
+		switch {
+		case lane.Overdue.Unknown:
+			m.set("chronos_oldest_overdue_seconds", math.NaN(), label)
+		case lane.Oldest.IsZero():
+			m.set("chronos_oldest_overdue_seconds", 0, label)
+		default:
+			m.set("chronos_oldest_overdue_seconds", now.Sub(lane.Oldest).Seconds(), label)
+		}
+		if lane.Next.IsZero() {
+			m.gauges["chronos_next_due_timestamp_seconds"].DeleteLabelValues(label)
+		} else {
+			m.set("chronos_next_due_timestamp_seconds", float64(lane.Next.UnixMicro())/1e6, label)
+		}
+		for h, name := range horizonNames() {
+			m.set("chronos_upcoming", number(lane.Within[h]), label, name)
+		}
+		estimated := 0.0
+		if lane.Estimated() {
+			estimated = 1
+		}
+		m.set("chronos_counts_estimated", estimated, label)
+	}
+}
+
+// horizonNames are the labels of outlook.Horizons.
+func horizonNames() []string { return []string{"1m", "10m", "1h", "24h"} }
+
+// number is a count as a metric has it: what is unknown is not a number.
+func number(c outlook.Count) float64 {
+	if c.Unknown {
+		return math.NaN()
+	}
+	return float64(c.N)
+}

@@ -1,0 +1,116 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"chronos/node"
+)
+
+// scrapeGauges are the metrics that are made when they are asked for, from what is there at that moment.
+func scrapeGauges() []string {
+	return []string{
+		"chronos_position", "chronos_lag_records", "chronos_partitions", "chronos_schedule_messages",
+		"chronos_schedule_fill_ratio", "chronos_timing_advance_seconds", "chronos_port_failing_seconds",
+		"chronos_sample_age_seconds", "chronos_ready", "chronos_store_pool_connections",
+	}
+}
+
+// scrapeCounters are the counters of the pool, which counts by itself.
+func scrapeCounters() []string {
+	return []string{
+		"chronos_store_pool_acquires_total", "chronos_store_pool_waits_total", "chronos_store_pool_wait_seconds_total",
+	}
+}
+
+// onScrape makes metrics from what is there.
+type onScrape struct{ *Metrics }
+
+// Describe implements prometheus.Collector. What is described nowhere may be anything.
+func (m onScrape) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (m onScrape) Collect(out chan<- prometheus.Metric) {
+	gauge := func(name string, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(descOf(name), prometheus.GaugeValue, value, labels...)
+	}
+	m.mu.Lock()
+	gauge("chronos_partitions", float64(len(m.positions)))
+	for p, offset := range m.positions {
+		partition := strconv.Itoa(int(p.Number))
+		gauge("chronos_position", float64(offset), p.Topic, partition)
+		if end, known := m.ends[p]; known && end != node.UnknownEnd {
+			gauge("chronos_lag_records", float64(max(0, end-offset)), p.Topic, partition)
+		}
+	}
+	if !m.sampled.IsZero() {
+		gauge("chronos_sample_age_seconds", time.Since(m.sampled).Seconds())
+	}
+	m.mu.Unlock()
+	if held := m.held.Load(); held != nil {
+		lanes, advance := (*held)()
+		for _, lane := range lanes {
+			gauge("chronos_schedule_messages", float64(lane.Messages), m.label(lane.Lane))
+			gauge("chronos_schedule_fill_ratio", max(
+				float64(lane.Messages)/float64(lane.MaxMessages), float64(lane.Bytes)/float64(lane.MaxBytes),
+			), m.label(lane.Lane))
+		}
+		gauge("chronos_timing_advance_seconds", advance.Seconds())
+	}
+	for _, port := range []node.Port{node.PortStore, node.PortSource, node.PortSink} {
+		gauge("chronos_port_failing_seconds", m.failing(port).Seconds(), string(port))
+	}
+}
+
+// failing returns for how long the calls of a port have failed.
+func (m *Metrics) failing(port node.Port) time.Duration {
+	state := m.Port(port)
+	if !state.Failing {
+		return 0
+	}
+	return time.Since(state.Since)
+}
+
+// descOf describes a row of the table.
+func descOf(name string) *prometheus.Desc {
+	for _, row := range Table() {
+		if row.Name == name {
+			return prometheus.NewDesc(row.Name, row.Help, row.Labels, nil)
+		}
+	}
+	return prometheus.NewInvalidDesc(errNoRow(name))
+}
+
+type errNoRow string
+
+func (e errNoRow) Error() string { return "the table has no metric " + string(e) }
+
+// poolCollector shows the connections to Postgres.
+type poolCollector struct{ pool *pgxpool.Pool }
+
+func newPoolCollector(pool *pgxpool.Pool) poolCollector { return poolCollector{pool} }
+
+// Describe implements prometheus.Collector.
+func (c poolCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c poolCollector) Collect(out chan<- prometheus.Metric) {
+	stat := c.pool.Stat()
+	for state, n := range map[string]int32{
+		"acquired": stat.AcquiredConns(), "idle": stat.IdleConns(), "constructing": stat.ConstructingConns(),
+		"max": stat.MaxConns(),
+	} {
+		out <- prometheus.MustNewConstMetric(
+			descOf("chronos_store_pool_connections"), prometheus.GaugeValue, float64(n), state)
+	}
+	for name, value := range map[string]float64{
+		"chronos_store_pool_acquires_total":     float64(stat.AcquireCount()),
+		"chronos_store_pool_waits_total":        float64(stat.EmptyAcquireCount()),
+		"chronos_store_pool_wait_seconds_total": stat.AcquireDuration().Seconds(),
+	} {
+		out <- prometheus.MustNewConstMetric(descOf(name), prometheus.CounterValue, value)
+	}
+}

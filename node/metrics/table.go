@@ -1,0 +1,354 @@
+package metrics
+
+// Kind is what a metric is.
+type Kind string
+
+// The kinds of metrics.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Metric is one row of the table of metrics: all that there is to know about one of them. The metrics of a node, their
+// help and docs/METRICS.md are made from it.
+type Metric struct {
+	Name   string
+	Kind   Kind
+	Labels []string
+
+	// Help is what it counts or measures, in full sentences.
+	Help string
+
+	// Look is what its value tells, and what to do about it; "" where the help is enough.
+	Look string
+
+	// Buckets are the upper bounds of a histogram.
+	Buckets []float64
+
+	group string
+}
+
+// Group is a heading under which metrics stand.
+type Group struct{ Key, Title string }
+
+// Groups returns the headings, in their order.
+func Groups() []Group {
+	return []Group{
+		{"out", "What comes out"},
+		{"in", "What comes in"},
+		{"store", "What waits"},
+		{"peers", "Failures and duplicates"},
+		{"node", "The node at work"},
+		{"ports", "Kafka and the store"},
+	}
+}
+
+// Table returns the metrics of a node, in the order in which docs/METRICS.md has them. Besides these a node has those
+// of the libraries: go_*, process_* and chronos_kafka_*.
+func Table() []Metric {
+	var all []Metric
+	for _, group := range []struct {
+		key  string
+		rows []Metric
+	}{
+		{"out", outRows()},
+		{"in", inRows()},
+		{"store", storeRows()},
+		{"peers", peerRows()},
+		{"node", nodeRows()},
+		{"ports", portRows()},
+	} {
+		for _, row := range group.rows {
+			row.group = group.key
+			all = append(all, row)
+		}
+	}
+	return all
+}
+
+// latenessBuckets are dense where it is decided whether a message was on time: from a tenth of a second too early to
+// an hour too late.
+func latenessBuckets() []float64 {
+	return []float64{
+		-0.1, -0.05, -0.02, -0.01, -0.005, 0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600,
+	}
+}
+
+// callBuckets are those of calls to ports, whose time limits are a few seconds.
+func callBuckets() []float64 {
+	return []float64{0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5}
+}
+
+func outRows() []Metric {
+	return []Metric{
+		{
+			Name: "chronos_fired_total", Kind: Counter, Labels: []string{"lane"},
+			Help: "Messages that were published on their lane and acknowledged by all in-sync replicas.",
+			Look: "The rate is the throughput. Zero while `chronos_overdue` is not: look at the readiness and the log.",
+		},
+		{
+			Name: "chronos_lateness_seconds", Kind: Histogram, Labels: []string{"lane"}, Buckets: latenessBuckets(),
+			Help: "How long after its deadline a message was acknowledged; negative if before. A message that came " +
+				"in after its deadline counts from when this node had stored it.",
+			Look: "The measure of the service: 99 of 100 within 0.1 s is usual. Where it grows, compare " +
+				"`chronos_port_call_duration_seconds` of the store and the sink.",
+		},
+		{
+			Name: "chronos_late_arrivals_total", Kind: Counter, Labels: []string{"lane"},
+			Help: "Messages that came in after their deadline, and were fired at once.",
+			Look: "Whoever sends them is late, or this service was behind with its input: see `chronos_lag_records`.",
+		},
+		{
+			Name: "chronos_unpublished_total", Kind: Counter, Labels: []string{"lane", "permanent"},
+			Help: "Times that a message could not be published and went back to the store; permanent if somebody " +
+				"has to act first.",
+			Look: "The log names the topic and the error. With permanent=\"true\": create the topic, or grant Write.",
+		},
+		{
+			Name: "chronos_dead_lettered_total", Kind: Counter, Labels: []string{"lane"},
+			Help: "Copies that arrived on a dead-letter topic: of records that were rejected, by that topic, and of " +
+				"messages that Kafka rejects for good, by their lane.",
+			Look: "Each is a message that did not come out where it should. Read the topic; its headers say why.",
+		},
+		{
+			Name: "chronos_settled_total", Kind: Counter, Labels: []string{"lane"},
+			Help: "Fired messages that were removed from the store.",
+		},
+		{
+			Name: "chronos_publishes_in_flight", Kind: Gauge,
+			Help: "Records that were given to Kafka and have no answer yet.",
+			Look: "Steady at its height while nothing fires: the brokers do not answer.",
+		},
+	}
+}
+
+func inRows() []Metric {
+	return []Metric{
+		{
+			Name: "chronos_polled_total", Kind: Counter,
+			Help: "Records that were read from the input topics.",
+		},
+		{
+			Name: "chronos_intake_total", Kind: Counter, Labels: []string{"lane", "result"},
+			Help: "Submissions by what became of them: scheduled, or duplicate of one that waits.",
+		},
+		{
+			Name: "chronos_rejected_total", Kind: Counter, Labels: []string{"topic", "reason"},
+			Help: "Records that are not valid submissions, by the reason.",
+			Look: "Tell whoever sends them; the log has the first of each second with topic, partition and offset.",
+		},
+		{
+			Name: "chronos_skipped_total", Kind: Counter,
+			Help: "Records that Kafka delivered again after they had been taken in. Nothing was done for them.",
+		},
+		{
+			Name: "chronos_records_lost_total", Kind: Counter, Labels: []string{"topic"},
+			Help: "Records that Kafka deleted before they were taken in, at most.",
+			Look: "Any is a loss: raise `retention.ms` of the topic, and submit them again.",
+		},
+		{
+			Name: "chronos_position", Kind: Gauge, Labels: []string{"topic", "partition"},
+			Help: "The offset up to which an input partition of this node has been taken in.",
+		},
+		{
+			Name: "chronos_lag_records", Kind: Gauge, Labels: []string{"topic", "partition"},
+			Help: "Records of an input partition of this node that have not been taken in.",
+			Look: "Above zero for long: the store is slow or away, or there are too few partitions for the load.",
+		},
+		{
+			Name: "chronos_partitions", Kind: Gauge,
+			Help: "Input partitions that this node reads. None is normal where there are more nodes than partitions.",
+		},
+	}
+}
+
+func storeRows() []Metric {
+	const sampled = " Sampled from the store every 15 s by each node: take max over nodes, not sum."
+	const capped = " Counted up to 10000, and estimated from the statistics of the database beyond."
+	return []Metric{
+		{
+			Name: "chronos_waiting", Kind: Gauge, Labels: []string{"lane"},
+			Help: "Messages that wait in the store, the overdue ones included." + sampled + capped,
+		},
+		{
+			Name: "chronos_claimed", Kind: Gauge, Labels: []string{"lane"},
+			Help: "Messages that are ready: claimed by a node that is about to publish them." + sampled,
+		},
+		{
+			Name: "chronos_overdue", Kind: Gauge, Labels: []string{"lane"},
+			Help: "Messages that fell due more than a second ago and have not fired." + sampled + capped,
+			Look: "The log says once a minute how many, since when, and why as far as this node can tell.",
+		},
+		{
+			Name: "chronos_oldest_overdue_seconds", Kind: Gauge, Labels: []string{"lane"},
+			Help: "How long ago the longest overdue message of the lane fell due; 0 if none is overdue." + sampled,
+			Look: "More than the hold time (5 s): no node that serves the lane can publish on it.",
+		},
+		{
+			Name: "chronos_next_due_timestamp_seconds", Kind: Gauge, Labels: []string{"lane"},
+			Help: "When the next waiting message of the lane falls due; absent if none waits." + sampled,
+		},
+		{
+			Name: "chronos_upcoming", Kind: Gauge, Labels: []string{"lane", "within"},
+			Help: "Messages that fall due within a time from now: 1m, 10m, 1h, 24h, each containing the one before." +
+				sampled + capped,
+			Look: "What comes towards the consumers of the lane.",
+		},
+		{
+			Name: "chronos_counts_estimated", Kind: Gauge, Labels: []string{"lane"},
+			Help: "1 if some count of the lane is an estimate, because there is more than is counted.",
+		},
+		{
+			Name: "chronos_sample_age_seconds", Kind: Gauge,
+			Help: "How long ago the counts of what waits were taken.",
+			Look: "More than a minute: the store is away, or wades through dead rows; see Postgres settings and " +
+				"long transactions.",
+		},
+		{
+			Name: "chronos_sample_errors_total", Kind: Counter,
+			Help: "Samples of the store that failed, or ran into their time limit of 0.5 s.",
+		},
+		{
+			Name: "chronos_sample_duration_seconds", Kind: Gauge,
+			Help: "How long the last sample of the store took.",
+		},
+		{
+			Name: "chronos_paused", Kind: Gauge, Labels: []string{"lane"},
+			Help: "1 for a lane that somebody has paused: nothing comes out of it until somebody resumes it.",
+			Look: "The log of each node says by whom and why, and so does `/v1/pauses`.",
+		},
+		{
+			Name: "chronos_intake_paused", Kind: Gauge,
+			Help: "1 while somebody has paused the intake: nothing is taken in from any topic.",
+			Look: "As for a lane. The input topics keep what comes for their retention.",
+		},
+		{
+			Name: "chronos_lineage", Kind: Gauge,
+			Help: "The number of the store's history, as far as this node knows. It goes up when the store was set " +
+				"back.",
+		},
+		{
+			Name: "chronos_catching_up", Kind: Gauge,
+			Help: "1 while nothing fires, because the store was set back and takes in again what it has lost.",
+			Look: "After a restore, a failover or a rewind: wait. Otherwise find out who has done that.",
+		},
+	}
+}
+
+func peerRows() []Metric {
+	return []Metric{
+		{
+			Name: "chronos_suspicions_total", Kind: Counter,
+			Help: "Times that this node has found claims of a node that seems to have failed.",
+			Look: "Fine after a crash. Otherwise the nodes are slow, or stopped for longer than the hold time.",
+		},
+		{
+			Name: "chronos_recovered_total", Kind: Counter, Labels: []string{"lane"},
+			Help: "Messages that this node has taken back from nodes that seem to have failed.",
+		},
+		{
+			Name: "chronos_duplicate_risk_total", Kind: Counter, Labels: []string{"cause"},
+			Help: "Messages that may come out twice, by why: recovered (their owner may have published them), " +
+				"gone_already (a peer has fired them as well), unknown_outcome (a publish without an answer is " +
+				"repeated), left_behind (fired, and the store could not be told before this node stopped).",
+			Look: "Consumers that must not see duplicates ignore ids that they have seen.",
+		},
+		{
+			Name: "chronos_abandoned_total", Kind: Counter, Labels: []string{"lane"},
+			Help: "Claims that this node gave up because they had become too old to be published safely.",
+			Look: "The store or this machine is slow: see `chronos_port_call_duration_seconds` and CPU.",
+		},
+		{
+			Name: "chronos_released_total", Kind: Counter, Labels: []string{"lane"},
+			Help: "Claims that this node gave back to the store.",
+		},
+		{
+			Name: "chronos_settings_differ_total", Kind: Counter, Labels: []string{"setting"},
+			Help: "Values of a setting of other nodes that differ from this node's.",
+			Look: "Give all nodes the same settings.",
+		},
+		{
+			Name: "chronos_group_left_total", Kind: Counter,
+			Help: "Times that this node gave its partitions up because it could not reach the store.",
+		},
+	}
+}
+
+func nodeRows() []Metric {
+	return []Metric{
+		{
+			Name: "chronos_build_info", Kind: Gauge, Labels: []string{"version", "goversion"},
+			Help: "1, with the version of the program.",
+		},
+		{
+			Name: "chronos_ready", Kind: Gauge,
+			Help: "1 if /readyz answers that this node can do its work.",
+		},
+		{
+			Name: "chronos_schedule_messages", Kind: Gauge, Labels: []string{"lane"},
+			Help: "Claims that wait in this node for their instant.",
+		},
+		{
+			Name: "chronos_schedule_fill_ratio", Kind: Gauge, Labels: []string{"lane"},
+			Help: "How much of this node's room for claims of the lane is taken, by messages or bytes.",
+			Look: "At 1 the lane is claimed no further: publishing is what is slow.",
+		},
+		{
+			Name: "chronos_timing_advance_seconds", Kind: Gauge,
+			Help: "How long before its deadline a message is published.",
+		},
+		{
+			Name: "chronos_loop_turns_total", Kind: Counter, Labels: []string{"loop"},
+			Help: "Calls and rests that the loops of an operation have finished.",
+			Look: "An operation whose rate is zero for minutes is stuck; /livez says so.",
+		},
+		{
+			Name: "chronos_loop_overruns_total", Kind: Counter, Labels: []string{"loop"},
+			Help: "Calls that took longer than they may, and rests that took half a second longer than was asked for.",
+			Look: "Rests that overrun: this process does not get its CPU, or is stopped now and then.",
+		},
+	}
+}
+
+func portRows() []Metric {
+	return []Metric{
+		{
+			Name: "chronos_port_call_duration_seconds", Kind: Histogram, Labels: []string{"port", "call"},
+			Buckets: callBuckets(),
+			Help: "How long calls of the store, the source and the sink took, with the failed ones. A poll waits " +
+				"for records.",
+		},
+		{
+			Name: "chronos_port_errors_total", Kind: Counter, Labels: []string{"port", "call"},
+			Help: "Calls that failed; of a publish, those of which all records failed.",
+		},
+		{
+			Name: "chronos_port_failing_seconds", Kind: Gauge, Labels: []string{"port"},
+			Help: "For how long no call of the port has gone well while calls failed; 0 if all is well.",
+			Look: "The log has a line when it begins, with the error, one every 30 s, and one when it is over.",
+		},
+		{
+			Name: "chronos_clock_offset_seconds", Kind: Gauge, Labels: []string{"to"},
+			Help: "How far the clock of the store is ahead of this node's, to half the time of a round trip.",
+			Look: "Messages fire by the clocks of the nodes: keep these right. More than 0.3 s: look at NTP.",
+		},
+		{
+			Name: "chronos_store_pool_connections", Kind: Gauge, Labels: []string{"state"},
+			Help: "Connections to Postgres: acquired, idle, constructing, and max, how many there may be.",
+		},
+		{
+			Name: "chronos_store_pool_acquires_total", Kind: Counter,
+			Help: "Connections that calls have taken from the pool.",
+		},
+		{
+			Name: "chronos_store_pool_waits_total", Kind: Counter,
+			Help: "Calls that had to wait for a connection.",
+			Look: "Its rate near that of acquires: raise `pool_max_conns` in the URL of the store.",
+		},
+		{
+			Name: "chronos_store_pool_wait_seconds_total", Kind: Counter,
+			Help: "Time that calls have waited for a connection.",
+		},
+	}
+}

@@ -1,0 +1,66 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+
+	"chronos/node/admin"
+	"chronos/node/store/inspect"
+	"chronos/node/store/outlook"
+)
+
+// mountAPI mounts what operators ask.
+func (s *Service) mountAPI() {
+	if api := s.store.API(s.config.Node.Lanes(), s.config.Admin.Rights); api != nil {
+		api.Info, api.Log, api.Troubles = s.info, s.log, s.troubles
+		s.recent = admin.NewRecent(api.Outlook)
+		api.Outlook = s.recent
+		s.admins.Mount(api)
+	}
+}
+
+// API returns what operators ask of the store itself; nil if the store shows nothing.
+func (s *Store) API(lanes []string, rights admin.Rights) *admin.API {
+	shows, _ := s.Store.(inspect.Store)
+	tells, _ := s.Store.(outlook.Source)
+	if shows == nil || tells == nil {
+		return nil
+	}
+	return &admin.API{Store: shows, Outlook: tells, Lanes: lanes, Rights: rights}
+}
+
+// info is what the node says of itself.
+func (s *Service) info() admin.Info {
+	id, _ := s.id.Load().(string)
+	return admin.Info{Node: id, Version: s.options.Version, Settings: s.settings}
+}
+
+// effective returns the settings in force, by their names. Secrets are masked, and the routes are told as the log does.
+func (c *Config) effective() map[string]string {
+	all := map[string]string{}
+	for _, row := range Table(Run) {
+		var v Value
+		if c.settings != nil {
+			v = *row.value(c.settings)
+		}
+		switch {
+		case row.logged == loggedNever && strings.Contains(row.Name, "password") && v.IsSet:
+			all[row.Name] = "xxxxx"
+		case row.logged == loggedNever:
+		case row.logged == loggedAlways && row.inForce != nil:
+			all[row.Name] = fmt.Sprint(row.inForce(c))
+		case row.Name == "store":
+			all[row.Name] = c.Store.String()
+		case v.IsSet:
+			all[row.Name] = v.Text
+		}
+	}
+	for _, r := range c.Node.Routes {
+		route := r.Output
+		if r.DeadLetter != "" {
+			route += ", rejected: " + r.DeadLetter
+		}
+		all["route "+r.Input] = route
+	}
+	return all
+}

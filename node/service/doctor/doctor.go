@@ -1,0 +1,255 @@
+package doctor
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/migrations"
+	"chronos/node/broker/kafka"
+	"chronos/node/service"
+)
+
+// Severity says how much a finding matters.
+type Severity string
+
+// The severities.
+const (
+	// Error: messages are lost, come late or not at all, or will be with the next thing that goes wrong.
+	Error Severity = "error"
+
+	// Warning: it works, and somebody should change it before it does not.
+	Warning Severity = "warning"
+
+	// Note: good to know; nobody has to do anything.
+	Note Severity = "note"
+)
+
+// Finding is one thing that is not as it should be.
+type Finding struct {
+	Check    string   `json:"check"`
+	Severity Severity `json:"severity"`
+	About    string   `json:"about"` // such as "topic orders.in"
+	Says     string   `json:"says"`  // what is the case
+	Means    string   `json:"means"` // why that matters
+	Do       string   `json:"do"`
+}
+
+// Result says how a check has ended.
+type Result string
+
+// The results.
+const (
+	Well      Result = "well"
+	Found     Result = "findings"   // errors or warnings
+	NotLooked Result = "not_looked" // it could not
+	Skipped   Result = "skipped"    // because of what another check has said
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name   string `json:"name"`
+	Result Result `json:"result"`
+	Says   string `json:"says"` // what was seen, or why nothing was
+}
+
+// Report is all of it.
+type Report struct {
+	At       time.Time `json:"at"`
+	Kafka    string    `json:"kafka"`
+	Store    string    `json:"store"`
+	Verdict  Result    `json:"verdict"`
+	Checks   []Check   `json:"checks"`
+	Findings []Finding `json:"findings"`
+}
+
+// Options say how to look. The zero value is good.
+type Options struct {
+	// Now is the clock of this machine; nil for that.
+	Now func() time.Time
+
+	// LongTransaction is the age from which on a transaction is long; a minute if zero.
+	LongTransaction time.Duration
+}
+
+// lookTimeout bounds each check.
+const lookTimeout = 2 * service.AnswerTimeout
+
+// Examine looks at everything and returns what it has seen. The error is about the settings.
+func Examine(ctx context.Context, config service.Config, options Options) (*Report, error) {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.LongTransaction == 0 {
+		options.LongTransaction = time.Minute
+	}
+	e := &examination{config: config, options: options, report: &Report{
+		At: options.Now().UTC(), Kafka: strings.Join(config.Kafka.Brokers, ","), Store: config.Store.String(),
+		Checks: []Check{}, Findings: []Finding{},
+	}}
+	connection, err := kafka.ConnectionOptions(config.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	// A doctor says soon that nobody answers.
+	if e.client, err = kgo.NewClient(append(connection, kgo.RetryTimeout(service.AnswerTimeout))...); err != nil {
+		return nil, fmt.Errorf("configure the client of Kafka: %w", err)
+	}
+	defer e.client.Close()
+	if e.admin, err = kafka.NewAdmin(config.Kafka); err != nil {
+		return nil, err
+	}
+	defer e.admin.Close()
+	if e.db, e.dialect, err = config.Store.OpenToRead(); err != nil {
+		var usage *service.UsageError
+		if errors.As(err, &usage) {
+			return nil, err
+		}
+		e.noStore = err
+	} else {
+		defer e.db.Close() //nolint:errcheck // nothing was written
+	}
+	e.examine(ctx)
+	return e.report, nil
+}
+
+// examination is one examination while it goes on.
+type examination struct {
+	config  service.Config
+	options Options
+	report  *Report
+
+	client *kgo.Client
+	admin  *kafka.Admin
+
+	db      *sql.DB
+	dialect migrations.Dialect
+	noStore error // why there is none
+
+	check    string // the one that goes on
+	topics   map[string]*topic
+	noKafka  error // why nothing can be seen there
+	noTables error // why there is nothing to see in the store
+	places   []place
+	bound    bound
+}
+
+// examine makes all checks, in the order in which a person would.
+func (e *examination) examine(ctx context.Context) {
+	look := func(name string, needs *error, check func(context.Context) (string, error)) {
+		if ctx.Err() != nil {
+			return
+		}
+		e.check = name
+		before := len(e.report.Findings)
+		c := Check{Name: name, Result: Well}
+		var err error
+		if needs != nil && *needs != nil {
+			c.Result, c.Says = Skipped, (*needs).Error()
+		} else {
+			limited, cancel := context.WithTimeout(ctx, lookTimeout)
+			c.Says, err = check(limited)
+			cancel()
+		}
+		if err != nil {
+			c.Result, c.Says = NotLooked, oneLine(err)
+		}
+		for _, f := range e.report.Findings[before:] {
+			if c.Result == Well && f.Severity != Note {
+				c.Result = Found
+			}
+		}
+		e.report.Checks = append(e.report.Checks, c)
+	}
+	look("kafka", nil, func(ctx context.Context) (said string, err error) {
+		said, err = e.brokers(ctx)
+		if err != nil {
+			e.noKafka = errors.New("Kafka could not be looked at")
+		}
+		return said, err
+	})
+	look("topics", &e.noKafka, e.topicsExist)
+	look("rights", &e.noKafka, e.rights)
+	look("replication", &e.noKafka, e.replication)
+	look("retention", &e.noKafka, e.retention)
+	look("compaction", &e.noKafka, e.compaction)
+	look("message sizes", &e.noKafka, e.messageSizes)
+	look("consumer group", &e.noKafka, e.group)
+	look("store", nil, func(ctx context.Context) (said string, err error) {
+		said, err = e.store(ctx)
+		if err != nil {
+			e.noStore = errors.New("the store could not be looked at")
+			e.noTables = e.noStore
+		}
+		return said, err
+	})
+	look("schema", &e.noStore, e.schema)
+	if e.dialect == migrations.Postgres {
+		look("grants", &e.noTables, e.grants)
+		look("indexes", &e.noTables, e.indexes)
+		look("durability", &e.noStore, e.durability)
+		look("autovacuum", &e.noTables, e.autovacuum)
+		look("long transactions", &e.noStore, e.longTransactions)
+		look("connections", &e.noStore, e.connections)
+	} else {
+		look("integrity", &e.noStore, e.integrity)
+	}
+	look("clocks", &e.noStore, e.clocks)
+	look("owner", &e.noTables, e.owner)
+	look("positions", &e.noTables, e.positions)
+	look("what waits", &e.noTables, e.waiting)
+	look("nodes", &e.noTables, e.nodes)
+	e.report.Verdict = verdict(e.report.Checks)
+}
+
+// verdict returns the worst result of all: what could not be looked at may be worse than what was found.
+func verdict(checks []Check) Result {
+	worst := Well
+	for _, c := range checks {
+		switch c.Result {
+		case NotLooked:
+			return NotLooked
+		case Found:
+			worst = Found
+		case Well, Skipped:
+		}
+	}
+	return worst
+}
+
+// find adds a finding of the check that goes on.
+func (e *examination) find(severity Severity, about, says, means, do string) {
+	e.report.Findings = append(e.report.Findings, Finding{e.check, severity, about, says, means, do})
+}
+
+// oneLine returns an error as one line.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// count puts a number before a word.
+func count(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// duration returns a time that a person can read.
+func duration(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days", int(d.Hours()/24))
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%d hours", int(d.Hours()))
+	case d >= 2*time.Minute:
+		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		return d.Round(time.Millisecond).String()
+	}
+}

@@ -1,0 +1,95 @@
+package service
+
+import (
+	"fmt"
+	"math"
+
+	"chronos/node"
+)
+
+// tokenRows are the settings for tokens, and for files that other clients have.
+func tokenRows() []Setting {
+	return []Setting{
+		{
+			Name: "sasl-token-file", PlaceHolder: "FILE",
+			Help: "File with the token for OAUTHBEARER, which another program keeps fresh. It is read at each " +
+				"connection.",
+			value: func(s *Settings) *Value { return &s.saslTokenFile },
+		},
+		{
+			Name: "sasl-token-url", PlaceHolder: "URL",
+			Help: "Where to get that token by the OAuth 2 client credentials of --sasl-username and " +
+				"--sasl-password-file: an https address.",
+			value: func(s *Settings) *Value { return &s.saslTokenURL },
+		},
+		{
+			Name: "sasl-scope", PlaceHolder: "SCOPE,...", Help: "The scopes to ask for there. Default none.",
+			value: func(s *Settings) *Value { return &s.saslScope },
+		},
+		{
+			Name: "kafka-properties", PlaceHolder: "FILE",
+			Help: "Configuration of a Kafka client as Java's clients and librdkafka have it, for all of the above that " +
+				"is not set otherwise. A key in it that this client does not know is an error.",
+			value: func(s *Settings) *Value { return &s.kafkaProperties },
+		},
+	}
+}
+
+// limitRows are the limits on submissions.
+func limitRows() []Setting {
+	rows := []Setting{
+		{
+			Name: "max-delay", PlaceHolder: "TIME", field: "MaxDelay", form: form{time: true}, Default: "0s",
+			Help: "How far ahead a deadline may lie when its record is taken in; what lies further is rejected. 0s is no " +
+				"limit.",
+			Allowed: "0s or more", value: func(s *Settings) *Value { return &s.maxDelay },
+			logged: loggedAlways, inForce: func(c *Config) any { return c.Node.Limits.MaxDelay.String() },
+		},
+		{
+			Name: "max-message-bytes", PlaceHolder: "N", field: "MaxBytes",
+			Help:    "The most bytes that key, value and headers of a record may have together.",
+			Default: fmt.Sprint(node.MaxMessageBytes), Allowed: fmt.Sprintf("256 to %d", node.MaxMessageBytes),
+			value: func(s *Settings) *Value { return &s.maxBytes },
+		},
+		{
+			Name: "max-headers", PlaceHolder: "N", field: "MaxHeaders", Default: "0",
+			Help:    "The most headers that a record may have, those of Chronos included. 0 is no limit.",
+			Allowed: fmt.Sprintf("2 to %d, or 0", math.MaxInt32),
+			value:   func(s *Settings) *Value { return &s.maxHeaders },
+		},
+		{
+			Name: "max-header-bytes", PlaceHolder: "N", field: "MaxHeaderBytes", Default: "0",
+			Help:    "The most bytes that the names and values of these may have together. 0 is no limit.",
+			Allowed: fmt.Sprintf("256 to %d, or 0", node.MaxMessageBytes),
+			value:   func(s *Settings) *Value { return &s.maxHeaderBytes },
+		},
+	}
+	for i := range rows {
+		rows[i].Group, rows[i].Commands = "limits", Run
+	}
+	return rows
+}
+
+// limits sets the limits of config.
+func (s *Settings) limits(config *node.Config) error {
+	if err := s.maxDelay.Duration(&config.Limits.MaxDelay); err != nil {
+		return err
+	}
+	for _, number := range []struct {
+		setting *Value
+		target  *int
+	}{
+		{&s.maxBytes, &config.Limits.MaxBytes},
+		{&s.maxHeaders, &config.Limits.MaxHeaders},
+		{&s.maxHeaderBytes, &config.Limits.MaxHeaderBytes},
+	} {
+		if v := number.setting; v.IsSet {
+			n, err := v.number(math.MaxInt32)
+			if err != nil {
+				return err
+			}
+			*number.target = n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+// Package outlook is what a store tells of what waits in it, for those who watch: how much, since when, and what comes.
+//
+// An Outlook must stay cheap whatever the store holds, because it is taken while messages fire, ten million of them
+// perhaps, and while the indexes begin with the dead entries of an hour. So nothing is counted beyond Limit: a
+// count that reaches it is an estimate, from the statistics of the database where it has any, and at least Limit. Each
+// look has a time limit of its own, and a look that runs into it leaves its part of the outlook unknown.
+package outlook
+
+import (
+	"context"
+	"time"
+)
+
+// Source is a store that tells.
+type Source interface {
+	// Outlook looks at what waits on the lanes of the request, and takes at most about a second. An error means that
+	// nothing is known. It changes nothing and locks nothing.
+	Outlook(ctx context.Context, request Request) (Outlook, error)
+}
+
+// Request says what to look at.
+type Request struct {
+	// Now is the instant that the horizons begin at, by the clock that deadlines are compared with.
+	Now time.Time
+
+	// Lanes are the lanes to look at.
+	Lanes []string
+}
+
+const (
+	// Limit is up to where messages are counted.
+	Limit = 10_000
+
+	// Grace is how long after it has fallen due a message counts as overdue.
+	Grace = time.Second
+
+	// MaxOrigins is how many of the overdue messages are looked at for where they came from.
+	MaxOrigins = 200
+)
+
+// Horizons are how far ahead an outlook looks, the nearest first.
+func Horizons() []time.Duration {
+	return []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour}
+}
+
+// Outlook is what waits in a store.
+type Outlook struct {
+	Lanes []Lane // in the order of the request
+
+	// Clock is the store's clock, and At the middle between asking for it and the answer, by the caller's. Zero if the
+	// store has no clock of its own.
+	Clock, At time.Time
+
+	// Incomplete says that some look ran into its time limit.
+	Incomplete bool
+}
+
+// Lane is what waits on one lane.
+type Lane struct {
+	Name string
+
+	// Claimed are the messages that some node holds, and Waiting the others.
+	Waiting, Claimed Count
+
+	// Overdue are the messages that fell due more than Grace before Request.Now, and Oldest is when the first of these
+	// did; zero if there is none.
+	Overdue Count
+	Oldest  time.Time
+
+	// Origins are the input partitions that the longest overdue messages came from, the most frequent first; up to
+	// MaxOrigins messages are looked at.
+	Origins []Origin
+
+	// Next is when the first message falls due that waits and is not overdue; zero if there is none.
+	Next time.Time
+
+	// Within are the messages that fall due after Request.Now, by Horizons, each with those of the horizon before.
+	Within []Count
+}
+
+// Estimated reports whether some count of the lane is an estimate.
+func (l *Lane) Estimated() bool {
+	for _, c := range append([]Count{l.Waiting, l.Claimed, l.Overdue}, l.Within...) {
+		if c.Estimated {
+			return true
+		}
+	}
+	return false
+}
+
+// Count is a number of messages.
+type Count struct {
+	N int
+
+	// Estimated says that there are more than Limit, and N is about how many, as far as the store can tell.
+	Estimated bool
+
+	// Unknown says that the look at them took too long.
+	Unknown bool
+}
+
+// Origin is an input partition, and how many of the messages that were looked at came from it.
+type Origin struct {
+	Topic     string
+	Partition int32
+	Messages  int
+}

@@ -1,0 +1,89 @@
+// Package outlooktest is what the outlook of every store has to be.
+package outlooktest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/store/outlook"
+)
+
+// Store is a store that tells.
+type Store interface {
+	node.Store
+	outlook.Source
+}
+
+// Run tests an empty store. Goal: an outlook counts each message where it belongs, lane by lane. Method: a few messages
+// of each kind, none of them near an edge.
+func Run(t *testing.T, store Store) {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	place := node.Place{
+		Partition: node.Partition{Topic: "input", TopicID: uuid.New(), Number: 3},
+		Position:  node.Position{Epoch: node.UnknownEpoch},
+	}
+	if _, _, err := store.Positions(t.Context(), []node.Place{place}); err != nil {
+		t.Fatal(err)
+	}
+	request := node.TakeRequest{Node: uuid.New(), Hold: time.Minute, From: []node.Place{place}}
+	for _, kind := range []struct {
+		lane    string
+		n       int
+		due     time.Duration
+		claimed bool
+	}{
+		{"a", 3, -time.Hour, false},
+		{"a", 2, -2 * time.Hour, true},
+		{"a", 4, 30 * time.Second, false},
+		{"a", 2, 5 * time.Minute, false},
+		{"a", 1, 48 * time.Hour, false},
+		{"a", 1, 10 * time.Second, true},
+		{"b", 2, 2 * time.Hour, false},
+		{"c", 1, -time.Hour, false},
+	} {
+		for i := range kind.n {
+			offset := int64(len(request.Items))
+			request.Items = append(request.Items, node.Item{
+				Offset: offset, Epoch: node.UnknownEpoch, Action: node.Schedule, Claim: kind.claimed,
+				Message: node.Message{
+					ID: fmt.Sprint(kind.lane, offset), Lane: kind.lane, Incarnation: uuid.New(),
+					Deadline: now.Add(kind.due + time.Duration(i)*time.Millisecond),
+					Origin:   node.Origin{Topic: "input", Partition: 3, Offset: offset},
+				},
+			})
+		}
+	}
+	if result, err := store.Take(t.Context(), request); err != nil || result.Taken != len(request.Items) {
+		t.Fatalf("take: %+v, error %v", result, err)
+	}
+	seen, err := store.Outlook(t.Context(), outlook.Request{Now: now, Lanes: []string{"a", "b", "none"}})
+	if err != nil || len(seen.Lanes) != 3 || seen.Incomplete {
+		t.Fatalf("outlook %+v, error %v", seen, err)
+	}
+	for i, want := range []struct {
+		waiting, claimed, overdue int
+		within                    [4]int
+		oldest, next              time.Time
+	}{
+		{10, 3, 5, [4]int{4, 6, 6, 6}, now.Add(-2 * time.Hour), now.Add(30 * time.Second)},
+		{2, 0, 0, [4]int{0, 0, 0, 2}, time.Time{}, now.Add(2 * time.Hour)},
+		{},
+	} {
+		lane := seen.Lanes[i]
+		within := [4]int{lane.Within[0].N, lane.Within[1].N, lane.Within[2].N, lane.Within[3].N}
+		if lane.Waiting.N != want.waiting || lane.Claimed.N != want.claimed || lane.Overdue.N != want.overdue ||
+			within != want.within || !lane.Oldest.Equal(want.oldest) || !lane.Next.Equal(want.next) ||
+			lane.Estimated() {
+			t.Errorf("lane %q is %+v, want %+v", lane.Name, lane, want)
+		}
+		for _, o := range lane.Origins {
+			if o.Topic != "input" || o.Partition != 3 || want.overdue == 0 {
+				t.Errorf("what is overdue on lane %q came from %+v", lane.Name, lane.Origins)
+			}
+		}
+	}
+}

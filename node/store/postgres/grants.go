@@ -1,0 +1,19 @@
+package postgres
+
+// Grant is what a role has to be allowed to do with a table.
+type Grant struct {
+	Table      string
+	Privileges []string
+}
+
+// Grants returns exactly what the role of a node needs, besides USAGE on the schema. Whoever migrates owns the tables.
+// TestGrants shows that this is enough, and that nothing of it can be left out.
+func Grants() []Grant {
+	return []Grant{
+		{"chronos_migrations", []string{"SELECT"}},
+		{"messages", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+		{"partitions", []string{"SELECT", "INSERT", "UPDATE"}},
+		{"positions", []string{"SELECT", "INSERT", "DELETE"}},
+		{"store", []string{"SELECT", "UPDATE"}},
+	}
+}

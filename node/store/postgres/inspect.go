@@ -1,0 +1,250 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"chronos/node"
+	"chronos/node/store/headers"
+	"chronos/node/store/inspect"
+)
+
+var _ inspect.Store = (*Store)(nil)
+
+const (
+	// inspectLimit is the time limit of each statement for people who ask, and inspectTimeout that of the whole call, in
+	// which a connection may have to be made.
+	inspectLimit   = 90 * time.Millisecond
+	inspectTimeout = time.Second
+)
+
+// shownColumns are those of a message, without its value.
+const shownColumns = `id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+  source_topic, source_partition, source_offset, message_size, message_headers::text, message_key`
+
+// The statements for people who ask. They lock nothing, and each reads a bounded part of one index.
+const (
+	findStatement = `
+SELECT ` + shownColumns + `, CASE WHEN $2::boolean THEN message_value END
+FROM messages WHERE id = $1::text ORDER BY id, lane LIMIT $3::bigint`
+
+	waitingSliceStatement = `
+SELECT ` + shownColumns + `, NULL::bytea
+FROM messages
+WHERE lane = $1::text AND readied_at IS NULL AND (due_at, id) > ($2::timestamptz, $3::text)
+  AND due_at <= $4::timestamptz
+ORDER BY lane, due_at, id LIMIT $5::bigint`
+
+	// claimedSliceStatement enters by the expiry. All claims of one call expire together, and are sorted.
+	claimedSliceStatement = `
+SELECT ` + shownColumns + `, NULL::bytea
+FROM messages
+WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz AND expires_at <= $4::timestamptz
+  AND (expires_at, id, lane) > ($1::timestamptz, $2::text, $3::text)
+ORDER BY expires_at, id, lane LIMIT $5::bigint`
+
+	// waitingLanesStatement jumps from lane to lane: one descent of the index each.
+	waitingLanesStatement = `
+WITH RECURSIVE lanes AS (
+  (SELECT lane FROM messages WHERE readied_at IS NULL AND lane > '' ORDER BY lane, due_at, id LIMIT 1)
+  UNION ALL
+  SELECT (
+    SELECT lane FROM messages WHERE readied_at IS NULL AND lane > lanes.lane ORDER BY lane, due_at, id LIMIT 1
+  ) FROM lanes WHERE lanes.lane IS NOT NULL
+)
+SELECT lane FROM lanes WHERE lane IS NOT NULL LIMIT $1::bigint`
+
+	placesStatement = `
+SELECT p.topic, p.topic_id, p.partition, p.mark, at.epoch, at.next_offset
+FROM partitions AS p CROSS JOIN LATERAL (
+  SELECT epoch, next_offset FROM positions
+  WHERE topic_id = p.topic_id AND partition = p.partition ORDER BY turn DESC LIMIT 1
+) AS at
+WHERE p.topic_id >= '00000000-0000-0000-0000-000000000000'
+ORDER BY p.topic, p.partition, p.topic_id LIMIT 10000`
+
+	beatStatement = `
+INSERT INTO nodes (id, host, version, started, seen, settings, status)
+VALUES ($1::uuid, $2::text, $3::text, clock_timestamp(), clock_timestamp(), $4::jsonb, $5::jsonb)
+ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, status = excluded.status`
+
+	forgetNodesStatement = `
+DELETE FROM nodes
+WHERE id >= '00000000-0000-0000-0000-000000000000'
+  AND seen < clock_timestamp() - $1::bigint * interval '1 microsecond'`
+
+	goneStatement = "DELETE FROM nodes WHERE id = $1::uuid"
+
+	nodesStatement = `
+SELECT id, host, version, started, seen, settings, status
+FROM nodes WHERE id >= '00000000-0000-0000-0000-000000000000' ORDER BY host, id LIMIT 1000`
+)
+
+// ask executes statements for people who ask, on the connection for that, within their time limit.
+func (s *Store) ask(ctx context.Context, restart func(), steps ...step) error {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	s.asked.mu.Lock()
+	defer s.asked.mu.Unlock()
+	through, err := s.asked.get(ctx, s)
+	if err != nil {
+		return err
+	}
+	limit := step{statement: limitStatement, arguments: []any{fmt.Sprint(inspectLimit.Milliseconds())}}
+	if err = through.once(ctx, restart, append([]step{limit}, steps...)...); isCancelled(err) {
+		return inspect.ErrTooLong
+	}
+	return err
+}
+
+// Find implements inspect.Source.
+func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) (found []inspect.Message, err error) {
+	if !isText(id) {
+		return nil, nil
+	}
+	err = s.ask(ctx, func() { found = nil }, step{
+		statement: findStatement, arguments: []any{id, parts.Payload, inspect.MaxFound}, read: s.shown(&found),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for message %q: %w", id, err)
+	}
+	return found, nil
+}
+
+// Slice implements inspect.Source. What waits on a lane is read from the mark of the claims on, where that is later:
+// below it lie dead entries.
+func (s *Store) Slice(ctx context.Context, r inspect.SliceRequest) (slice []inspect.Message, err error) {
+	if !isText(r.Lane) || !isText(r.After.ID) || !isText(r.After.Lane) {
+		return nil, nil
+	}
+	limit := min(max(r.Limit, 1), inspect.MaxSlice)
+	look := step{
+		statement: waitingSliceStatement, read: s.shown(&slice),
+		arguments: []any{r.Lane, instant(r.After.At), r.After.ID, instant(r.Until), limit},
+	}
+	if r.Claimed {
+		look.statement = claimedSliceStatement
+		look.arguments = []any{instant(r.After.At), r.After.ID, r.After.Lane, instant(r.Until), limit}
+	}
+	if err := s.ask(ctx, func() { slice = nil }, look); err != nil {
+		return nil, fmt.Errorf("look at the messages of lane %q: %w", r.Lane, err)
+	}
+	return slice, nil
+}
+
+// shown reads rows of shownColumns. A row that somebody has spoilt by hand is reported and left out.
+func (s *Store) shown(to *[]inspect.Message) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var m inspect.Message
+		var text []byte
+		var readiedAt, expires pgtype.Timestamptz
+		var readiedBy pgtype.UUID
+		var topic pgtype.Text
+		var partition, size pgtype.Int4
+		var offset pgtype.Int8
+		err := rows.Scan(&m.ID, &m.Lane, &m.Incarnation, &m.Deadline, &m.Due, &readiedAt, &readiedBy, &expires,
+			&m.Attempts, &topic, &partition, &offset, &size, &text, &m.Key, &m.Value)
+		if err != nil {
+			return err
+		}
+		if m.Headers, err = headers.Decode(text); err != nil {
+			s.report(fmt.Errorf("read message %q for lane %s: %w", m.ID, m.Lane, err))
+		}
+		m.Deadline, m.Due, m.Bytes = m.Deadline.UTC(), m.Due.UTC(), int(size.Int32)
+		m.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
+		if readiedBy.Valid {
+			m.Claim = node.Claim{
+				Ref: m.Ref(), ReadiedAt: readiedAt.Time.UTC(), ReadiedBy: readiedBy.Bytes, Expires: expires.Time.UTC(),
+			}
+		}
+		*to = append(*to, m)
+		return nil
+	}
+}
+
+// Lanes implements inspect.Source.
+func (s *Store) Lanes(ctx context.Context) (lanes []string, err error) {
+	err = s.ask(ctx, func() { lanes = nil }, step{
+		statement: waitingLanesStatement, arguments: []any{inspect.MaxLanes}, read: func(rows pgx.Rows) error {
+			var lane string
+			err := rows.Scan(&lane)
+			lanes = append(lanes, lane)
+			return err
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for lanes: %w", err)
+	}
+	return lanes, nil
+}
+
+// Places implements inspect.Source.
+func (s *Store) Places(ctx context.Context) (places []inspect.Place, state node.State, err error) {
+	err = s.ask(ctx, func() { places, state = nil, node.State{} },
+		step{statement: placesStatement, read: func(rows pgx.Rows) error {
+			var p inspect.Place
+			var mark pgtype.Int8
+			err := rows.Scan(&p.Topic, &p.TopicID, &p.Number, &mark, &p.Epoch, &p.Offset)
+			if p.Mark = -1; mark.Valid {
+				p.Mark = mark.Int64
+			}
+			places = append(places, p)
+			return err
+		}},
+		stateStep(&state, new(time.Time)))
+	if err == nil && state.Lineage == 0 {
+		err = errNoStore
+	}
+	if err != nil {
+		return nil, node.State{}, fmt.Errorf("look at the positions: %w", err)
+	}
+	return places, state, nil
+}
+
+// Beat implements inspect.Roster.
+func (s *Store) Beat(ctx context.Context, beat inspect.Node) error {
+	if !json.Valid(beat.Settings) || !json.Valid(beat.Status) {
+		return errors.New("say that the node lives: its settings or its status are no JSON")
+	}
+	err := s.ask(ctx, func() {},
+		step{statement: beatStatement, arguments: []any{
+			uuidOf(beat.ID), beat.Host, beat.Version, string(beat.Settings), string(beat.Status),
+		}},
+		step{statement: forgetNodesStatement, arguments: []any{inspect.Forgotten.Microseconds()}})
+	if err != nil {
+		return fmt.Errorf("say that the node lives: %w", err)
+	}
+	return nil
+}
+
+// Gone implements inspect.Roster.
+func (s *Store) Gone(ctx context.Context, id uuid.UUID) error {
+	if err := s.ask(ctx, func() {}, step{statement: goneStatement, arguments: []any{uuidOf(id)}}); err != nil {
+		return fmt.Errorf("say that the node has ended: %w", err)
+	}
+	return nil
+}
+
+// Nodes implements inspect.Roster.
+func (s *Store) Nodes(ctx context.Context) (nodes []inspect.Node, now time.Time, err error) {
+	err = s.ask(ctx, func() { nodes = nil },
+		step{statement: nodesStatement, read: func(rows pgx.Rows) error {
+			var n inspect.Node
+			err := rows.Scan(&n.ID, &n.Host, &n.Version, &n.Started, &n.Seen, &n.Settings, &n.Status)
+			n.Started, n.Seen = n.Started.UTC(), n.Seen.UTC()
+			nodes = append(nodes, n)
+			return err
+		}},
+		clockStep(&now))
+	if err != nil {
+		return nil, now, fmt.Errorf("look for nodes: %w", err)
+	}
+	return nodes, now.UTC(), nil
+}

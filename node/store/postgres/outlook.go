@@ -1,0 +1,316 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"chronos/node/store/outlook"
+)
+
+var _ outlook.Source = (*Store)(nil)
+
+const (
+	// outlookLimit is the time limit of each look, and outlookTimeout that of all of them.
+	outlookLimit   = 300 * time.Millisecond
+	outlookTimeout = 1200 * time.Millisecond
+)
+
+// watcher is the connection that outlooks are taken on. It is one of its own, so that they never keep a call of the
+// node waiting for a connection, nor one another.
+type watcher struct {
+	mu    sync.Mutex // held for an outlook
+	store *Store     // over that connection; nil before the first outlook
+	ended bool
+}
+
+// get returns the store over the watcher's connection. The caller holds mu.
+func (w *watcher) get(ctx context.Context, s *Store) (*Store, error) {
+	if w.ended {
+		return nil, fmt.Errorf("the store is closed")
+	}
+	if w.store == nil {
+		config := s.pool.Config().Copy()
+		config.MaxConns, config.MinConns, config.MinIdleConns = 1, 0, 0
+		pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
+		if err != nil {
+			return nil, err
+		}
+		w.store = &Store{pool: pool, options: s.options, preamble: s.preamble, values: s.values}
+	}
+	return w.store, nil
+}
+
+func (w *watcher) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.store != nil {
+		w.store.pool.Close()
+	}
+}
+
+// Outlook implements outlook.Source. It reads outlook.Limit entries of each lane's index from now on, as many of what
+// is overdue, and as many claims. What lies beyond is estimated by the planner, from the statistics that ANALYZE has
+// left.
+//
+// A look that starts where the index is full of dead entries takes long. That of what is overdue does, while a
+// transaction keeps an old snapshot open: it starts at the mark of the claims, if these have one (package marks), and
+// is given up after outlookLimit.
+func (s *Store) Outlook(ctx context.Context, request outlook.Request) (outlook.Outlook, error) {
+	ctx, cancel := context.WithTimeout(ctx, outlookTimeout)
+	defer cancel()
+	s.watcher.mu.Lock()
+	defer s.watcher.mu.Unlock()
+	through, err := s.watcher.get(ctx, s)
+	if err != nil {
+		return outlook.Outlook{}, fmt.Errorf("look at what waits: %w", err)
+	}
+	v := view{store: s, through: through, request: request, now: instant(request.Now)}
+	if err := v.take(ctx); err != nil {
+		return outlook.Outlook{}, fmt.Errorf("look at what waits: %w", err)
+	}
+	return v.outlook, nil
+}
+
+// view is one call of Outlook.
+type view struct {
+	store, through *Store
+	request        outlook.Request
+	now            time.Time
+	outlook        outlook.Outlook
+}
+
+// take fills the outlook in. Only the first look has to succeed.
+func (v *view) take(ctx context.Context) error {
+	asked := time.Now()
+	if err := v.through.once(ctx, func() {}, clockStep(&v.outlook.Clock)); err != nil {
+		return err
+	}
+	v.outlook.At = asked.Add(time.Since(asked) / 2)
+	for _, name := range v.request.Lanes {
+		v.outlook.Lanes = append(v.outlook.Lanes, outlook.Lane{
+			Name: name, Within: make([]outlook.Count, len(outlook.Horizons())),
+		})
+	}
+	overdue, known := v.claimed(ctx)
+	for i := range v.outlook.Lanes {
+		lane := &v.outlook.Lanes[i]
+		if !isText(lane.Name) {
+			continue // nothing can wait there, and the server cannot read its name
+		}
+		comes, ok := v.coming(ctx, lane)
+		v.overdue(ctx, lane, overdue[lane.Name], known)
+		lane.Waiting = sum(comes, v.waitingOverdue(lane, overdue[lane.Name]))
+		lane.Waiting.Unknown = !ok || lane.Overdue.Unknown
+		v.outlook.Incomplete = v.outlook.Incomplete || lane.Waiting.Unknown || lane.Claimed.Unknown
+	}
+	return ctx.Err()
+}
+
+// waitingOverdue returns how many of the overdue messages wait.
+func (v *view) waitingOverdue(lane *outlook.Lane, claimed late) outlook.Count {
+	count := lane.Overdue
+	count.N = max(0, count.N-claimed.n)
+	return count
+}
+
+// look executes a statement within its time limit, and reports whether it came to an end.
+func (v *view) look(
+	ctx context.Context, restart func(), read func(pgx.Rows) error, statement string, arguments ...any,
+) bool {
+	err := v.through.once(ctx, restart,
+		step{statement: limitStatement, arguments: []any{fmt.Sprint(outlookLimit.Milliseconds())}},
+		step{statement: statement, arguments: arguments, read: read})
+	return err == nil
+}
+
+// late are claimed messages of a lane that are overdue.
+type late struct {
+	n      int
+	oldest time.Time
+}
+
+// claimed counts what nodes hold, and returns what of that is overdue, if it is known.
+func (v *view) claimed(ctx context.Context) (overdue map[string]late, known bool) {
+	overdue = map[string]late{}
+	counts := map[string]int{}
+	total := 0
+	known = v.look(ctx, func() { clear(overdue); clear(counts); total = 0 }, func(rows pgx.Rows) error {
+		var lane string
+		var n, of int
+		var oldest pgtype.Timestamptz
+		err := rows.Scan(&lane, &n, &of, &oldest)
+		counts[lane] = n
+		overdue[lane] = late{of, oldest.Time.UTC()}
+		total += n
+		return err
+	}, claimedCountStatement, v.store.expired.from("").Due, v.now.Add(-outlook.Grace), outlook.Limit)
+	for i := range v.outlook.Lanes {
+		lane := &v.outlook.Lanes[i]
+		lane.Claimed = outlook.Count{N: counts[lane.Name], Estimated: total >= outlook.Limit, Unknown: !known}
+	}
+	return overdue, known
+}
+
+// coming counts what falls due from the grace on, and returns all of that, and whether it is known.
+func (v *view) coming(ctx context.Context, lane *outlook.Lane) (all outlook.Count, known bool) {
+	from := v.now.Add(-outlook.Grace)
+	edges := []time.Time{v.now}
+	for _, horizon := range outlook.Horizons() {
+		edges = append(edges, instant(v.now.Add(horizon)))
+	}
+	counts := make([]int, len(edges)+1)
+	known = v.look(ctx, func() { clear(counts); lane.Next = time.Time{} }, func(rows pgx.Rows) error {
+		var bucket, n int
+		var first pgtype.Timestamptz
+		err := rows.Scan(&bucket, &n, &first)
+		if err == nil && bucket >= 0 && bucket < len(counts) {
+			counts[bucket] = n
+		}
+		if due := first.Time.UTC(); lane.Next.IsZero() || due.Before(lane.Next) {
+			lane.Next = due
+		}
+		return err
+	}, comingCountStatement, lane.Name, from, edges, outlook.Limit)
+	if !known {
+		for i := range lane.Within {
+			lane.Within[i].Unknown = true
+		}
+		return outlook.Count{Unknown: true}, false
+	}
+	for _, n := range counts {
+		all.N += n
+	}
+	// What was counted is the first of all that comes: a horizon that ends within it is exact.
+	full := all.N >= outlook.Limit
+	so := 0
+	for i, n := range counts[1:len(edges)] {
+		so += n
+		lane.Within[i] = outlook.Count{N: so}
+		if rest := all.N - counts[0] - so; full && rest == 0 {
+			lane.Within[i] = v.estimate(ctx, lane.Name, edges[0], edges[i+1], so)
+		}
+	}
+	if full {
+		all = v.estimate(ctx, lane.Name, from, distant(), all.N)
+	}
+	return all, true
+}
+
+// overdue counts what is overdue, by what waits and by what is claimed.
+func (v *view) overdue(ctx context.Context, lane *outlook.Lane, claimed late, known bool) {
+	from, until := v.store.waiting.from(lane.Name).Due, v.now.Add(-outlook.Grace)
+	var n int
+	var oldest pgtype.Timestamptz
+	ok := v.look(ctx, func() {}, func(rows pgx.Rows) error {
+		return rows.Scan(&n, &oldest)
+	}, overdueCountStatement, lane.Name, from, until, outlook.Limit)
+	if !ok || !known {
+		lane.Overdue.Unknown = true
+		return
+	}
+	waits := outlook.Count{N: n}
+	if n >= outlook.Limit {
+		waits = v.estimate(ctx, lane.Name, from, until, n)
+	}
+	lane.Overdue = sum(waits, outlook.Count{N: claimed.n})
+	if oldest.Valid {
+		lane.Oldest = oldest.Time.UTC()
+	}
+	if claimed.n > 0 && (lane.Oldest.IsZero() || claimed.oldest.Before(lane.Oldest)) {
+		lane.Oldest = claimed.oldest
+	}
+	if n == 0 {
+		return
+	}
+	v.look(ctx, func() { lane.Origins = nil }, func(rows pgx.Rows) error {
+		var topic pgtype.Text
+		var partition pgtype.Int4
+		var messages int
+		err := rows.Scan(&topic, &partition, &messages)
+		if topic.Valid {
+			lane.Origins = append(lane.Origins, outlook.Origin{
+				Topic: topic.String, Partition: partition.Int32, Messages: messages,
+			})
+		}
+		return err
+	}, originsStatement, lane.Name, from, until, outlook.MaxOrigins)
+}
+
+// estimate returns how many messages of a lane wait that fall due between two instants, by the statistics of the
+// server, and at least as many as were counted.
+func (v *view) estimate(ctx context.Context, lane string, from, until time.Time, counted int) outlook.Count {
+	var text []byte
+	v.look(ctx, func() {}, func(rows pgx.Rows) error { return rows.Scan(&text) }, estimateStatement, lane, from, until)
+	var plans []struct {
+		Plan struct {
+			Rows float64 `json:"Plan Rows"`
+		}
+	}
+	if err := json.Unmarshal(text, &plans); err != nil || len(plans) == 0 {
+		return outlook.Count{N: counted, Estimated: true}
+	}
+	return outlook.Count{N: max(counted, int(plans[0].Plan.Rows)), Estimated: true}
+}
+
+// sum adds two counts.
+func sum(a, b outlook.Count) outlook.Count {
+	return outlook.Count{N: a.N + b.N, Estimated: a.Estimated || b.Estimated, Unknown: a.Unknown || b.Unknown}
+}
+
+// distant is after everything that falls due.
+func distant() time.Time { return time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) }
+
+// The statements of an outlook. They lock nothing, and each reads a bounded part of one index.
+const (
+	// claimedCountStatement reads the claims that expire first, from a due time on, and sums them up by lane.
+	claimedCountStatement = `
+SELECT lane, count(*)::integer, count(*) FILTER (WHERE due_at < $2::timestamptz)::integer,
+  min(due_at) FILTER (WHERE due_at < $2::timestamptz)
+FROM (
+  SELECT lane, due_at FROM messages
+  WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz ORDER BY expires_at LIMIT $3::bigint
+) AS claimed
+GROUP BY lane`
+
+	// comingCountStatement reads the next messages of a lane, and sums them up by the edges that they lie between.
+	comingCountStatement = `
+SELECT width_bucket(due_at, $3::timestamptz[]), count(*)::integer, min(due_at)
+FROM (
+  SELECT due_at FROM messages
+  WHERE lane = $1 AND readied_at IS NULL AND due_at >= $2::timestamptz ORDER BY lane, due_at, id LIMIT $4::bigint
+) AS coming
+GROUP BY 1`
+
+	// overdueCountStatement reads the overdue messages of a lane, the longest overdue first.
+	overdueCountStatement = `
+SELECT count(*)::integer, min(due_at)
+FROM (
+  SELECT due_at FROM messages
+  WHERE lane = $1 AND readied_at IS NULL AND due_at >= $2::timestamptz AND due_at < $3::timestamptz
+  ORDER BY lane, due_at, id LIMIT $4::bigint
+) AS overdue`
+
+	// originsStatement tells where the longest overdue messages of a lane came from.
+	originsStatement = `
+SELECT source_topic, source_partition, count(*)::integer
+FROM (
+  SELECT source_topic, source_partition FROM messages
+  WHERE lane = $1 AND readied_at IS NULL AND due_at >= $2::timestamptz AND due_at < $3::timestamptz
+  ORDER BY lane, due_at, id LIMIT $4::bigint
+) AS overdue
+GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 8`
+
+	// estimateStatement executes nothing but the planner.
+	estimateStatement = `
+EXPLAIN (FORMAT JSON)
+SELECT FROM messages
+WHERE lane = $1 AND readied_at IS NULL AND due_at >= $2::timestamptz AND due_at < $3::timestamptz`
+)
