@@ -2,10 +2,16 @@
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION := v1.8.0
+LICENSES_VERSION := v2.0.1
+HELM_VERSION := v3.20.2
+ACTIONLINT_VERSION := v1.7.10
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LINT := .cache/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 VULNCHECK := .cache/bin/govulncheck-$(GOVULNCHECK_VERSION)
+LICENSES := .cache/bin/go-licenses-$(LICENSES_VERSION)
+HELM := .cache/bin/helm-$(HELM_VERSION)
+ACTIONLINT := .cache/bin/actionlint-$(ACTIONLINT_VERSION)
 
 # The packages that tests run for, and how long each fuzz target runs.
 PKG ?= ./...
@@ -20,7 +26,7 @@ DURATION ?= 1h
 SMOKE := killed-nodes,lost-replies,killed-postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-sim sim sim-quick sim-long replay mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz tidy vuln cover ci clean
+.PHONY: help build unit test test-all race race-sim sim sim-quick sim-long replay mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -96,7 +102,7 @@ fmt: $(LINT) ## Format the code
 	$(LINT) fmt
 
 scripts-lint: ## Check the scripts with shellcheck, where it is installed
-	shellcheck -x -a .ci/run scripts/fuzz scripts/kafka/archive scripts/setup scripts/steps scripts/with-servers
+	shellcheck -x -a .ci/run scripts/ship/check scripts/fuzz scripts/kafka/archive scripts/setup scripts/steps scripts/with-servers
 
 bench: ## Measure intake, firing, lateness and memory on a real Kafka and a real Postgres (2 minutes)
 	scripts/with-servers go test -run '^$$' -bench BenchmarkService -benchtime 1x -timeout 15m -v ./cmd/chronos
@@ -109,6 +115,15 @@ tidy: ## See whether go.mod and go.sum are tidy
 
 vuln: $(VULNCHECK) ## Look for known vulnerabilities in what the code calls
 	$(VULNCHECK) ./...
+
+licences: $(LICENSES) ## See whether the licences of all that is linked allow it
+	$(LICENSES) check ./cmd/chronos --ignore chronos --allowed_licenses Apache-2.0,MIT,BSD-2-Clause,BSD-3-Clause,ISC,MPL-2.0
+
+image: ## Build the container image, where Docker answers
+	docker build --build-arg VERSION=$(VERSION) -f scripts/ship/Dockerfile -t chronos:$(VERSION) .
+
+ship: $(HELM) $(ACTIONLINT) ## Check the chart, the unit, the workflows, the compose file and the image
+	scripts/ship/check '$(CURDIR)/$(HELM)' '$(CURDIR)/$(ACTIONLINT)'
 
 cover: ## Run all tests and show how much of the code they reach
 	scripts/with-servers go test -coverpkg=./... -coverprofile=cover.out $(PKG)
@@ -127,3 +142,15 @@ $(LINT):
 $(VULNCHECK):
 	GOBIN='$(CURDIR)/.cache/bin' go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 	mv .cache/bin/govulncheck $@
+
+$(LICENSES):
+	GOBIN='$(CURDIR)/.cache/bin' go install github.com/google/go-licenses/v2@$(LICENSES_VERSION)
+	mv .cache/bin/go-licenses $@
+
+$(HELM):
+	GOBIN='$(CURDIR)/.cache/bin' go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	mv .cache/bin/helm $@
+
+$(ACTIONLINT):
+	GOBIN='$(CURDIR)/.cache/bin' go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	mv .cache/bin/actionlint $@

@@ -237,7 +237,7 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 	still := map[string]bool{
 		"chronos_records_lost_total": true, "chronos_skipped_total": true, "chronos_abandoned_total": true,
 		"chronos_released_total": true, "chronos_group_left_total": true, "chronos_publishes_in_flight": true,
-		"chronos_claimed": true, "chronos_overdue": true, "chronos_oldest_overdue_seconds": true,
+		"chronos_claimed": true, "chronos_paused": true, "chronos_intake_paused": true, "chronos_overdue": true, "chronos_oldest_overdue_seconds": true,
 		"chronos_counts_estimated": true, "chronos_sample_errors_total": true, "chronos_catching_up": true,
 		"chronos_schedule_messages": true, "chronos_schedule_fill_ratio": true, "chronos_timing_advance_seconds": true,
 		"chronos_port_failing_seconds": true, "chronos_lag_records": true, "chronos_store_pool_waits_total": true,

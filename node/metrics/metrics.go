@@ -96,6 +96,7 @@ func New(config node.Config, version string) *Metrics {
 	)
 	m.gauges["chronos_build_info"].WithLabelValues(version, runtime.Version()).Set(1)
 	m.gauges["chronos_catching_up"].WithLabelValues().Set(0)
+	m.Paused(nil)
 	m.begin()
 	return m
 }
@@ -196,6 +197,25 @@ func (m *Metrics) set(name string, value float64, labels ...string) {
 
 // Schedule has the metrics show what the schedule of the engine holds, and the timing advance.
 func (m *Metrics) Schedule(held func() ([]node.Held, time.Duration)) { m.held.Store(&held) }
+
+// Paused shows what is paused.
+func (m *Metrics) Paused(pauses []node.Pause) {
+	intake, lanes := 0.0, map[string]float64{}
+	for _, lane := range m.config.Lanes() {
+		lanes[m.label(lane)] = 0
+	}
+	for _, p := range pauses {
+		if p.Lane == node.Intake {
+			intake = 1
+		} else {
+			lanes[m.label(p.Lane)] = 1
+		}
+	}
+	m.set("chronos_intake_paused", intake)
+	for lane, paused := range lanes {
+		m.set("chronos_paused", paused, lane)
+	}
+}
 
 // Pool has the metrics show the connections of a pool.
 func (m *Metrics) Pool(pool *pgxpool.Pool) { m.registry.MustRegister(newPoolCollector(pool)) }

@@ -114,12 +114,6 @@ func value(t *testing.T, m *metrics.Metrics, name string, labels ...string) floa
 	return 0
 }
 
-// counted is a store through the decorator. The engine's side of it is counted; people's is not.
-type counted struct {
-	node.Store
-	node.Switches
-}
-
 // Goal: a store that is counted is the same store. Method: the conformance suite of stores, through the decorator.
 func TestStoreIsAsItWas(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Instance {
@@ -127,7 +121,11 @@ func TestStoreIsAsItWas(t *testing.T) {
 		store := memory.New(clock.Now)
 		m := metrics.New(aConfig(), "v")
 		return storetest.Instance{
-			Store: counted{m.Ports(node.Ports{Clock: system.New(), Store: store}).Store, store}, Clock: clock,
+			Store: struct {
+				node.Store
+				node.Switches // which no port has
+			}{m.Ports(node.Ports{Clock: system.New(), Store: store}).Store, store},
+			Clock:   clock,
 			Dump:    func(testing.TB) []memory.Row { return store.Dump() },
 			Promote: func(testing.TB) { store.Promote() },
 			Upgrade: func(testing.TB) { store.Upgrade() },
@@ -509,4 +507,57 @@ func TestLoops(t *testing.T) {
 		}
 		stopCounting()
 	})
+}
+
+// Goal: a process that was stopped for an hour and goes on is not found stuck, though its loops were in a call all that
+// time. Method: an hour in which the goroutine that counts the seconds does not run, either.
+func TestStoppedProcessIsNotStuck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New(aConfig(), "v")
+		sink := &stuckSink{make(chan struct{})}
+		ports := m.Ports(node.Ports{Clock: system.New(), Sink: sink})
+		tasks := m.Loops().Tasks(node.Goroutines())
+		tasks.Go(node.Fire, func(ctx context.Context) { ports.Sink.Publish(ctx, nil) })
+		<-time.After(time.Hour)
+		counting, stop := context.WithCancel(t.Context())
+		go m.Loops().Run(counting)
+		<-time.After(10 * time.Second)
+		for _, state := range m.Loops().States() {
+			if state.Stuck {
+				t.Errorf("%s is stuck: %s", state.Loop, state.Detail)
+			}
+		}
+		stop()
+		close(sink.released)
+		tasks.Stop()
+	})
+}
+
+// BenchmarkFired is what a fired message costs beside its publish: the events of its life.
+func BenchmarkFired(b *testing.B) {
+	m := metrics.New(aConfig(), "v")
+	messages := make([]node.Message, 500)
+	refs := make([]node.Ref, 500)
+	for i := range messages {
+		messages[i] = node.Message{Lane: "out", Incarnation: uuid.New(), Deadline: time.Now().Add(time.Minute)}
+		refs[i] = messages[i].Ref()
+	}
+	for b.Loop() {
+		m.Observe(node.Enqueued{Messages: messages})
+		m.Observe(node.Fired{Messages: messages, At: time.Now()})
+		m.Observe(node.Deleted{Refs: refs})
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/500, "ns/message")
+}
+
+// BenchmarkCall is what a call of a port costs for being counted.
+func BenchmarkCall(b *testing.B) {
+	m := metrics.New(aConfig(), "v")
+	ports := m.Ports(node.Ports{Clock: system.New(), Store: memory.New(time.Now)})
+	for b.Loop() {
+		if _, err := ports.Store.Expired(b.Context(), 1); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -214,6 +214,16 @@ func storeRows() []Metric {
 			Help: "How long the last sample of the store took.",
 		},
 		{
+			Name: "chronos_paused", Kind: Gauge, Labels: []string{"lane"},
+			Help: "1 for a lane that somebody has paused: nothing comes out of it until somebody resumes it.",
+			Look: "The log of each node says by whom and why, and so does `/v1/pauses`.",
+		},
+		{
+			Name: "chronos_intake_paused", Kind: Gauge,
+			Help: "1 while somebody has paused the intake: nothing is taken in from any topic.",
+			Look: "As for a lane. The input topics keep what comes for their retention.",
+		},
+		{
 			Name: "chronos_lineage", Kind: Gauge,
 			Help: "The number of the store's history, as far as this node knows. It goes up when the store was set " +
 				"back.",

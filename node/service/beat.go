@@ -55,6 +55,8 @@ func (s *Service) beat(ctx context.Context, id uuid.UUID) {
 
 // sayPauses says what is paused and resumed since it was called last.
 func (s *Service) sayPauses(before map[string]node.Pause, now []node.Pause) {
+	s.metrics.Paused(now)
+	s.reporter.Paused(now)
 	kept := map[string]bool{}
 	for _, p := range now {
 		kept[p.Lane] = true

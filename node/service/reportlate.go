@@ -37,7 +37,8 @@ type lateness struct {
 	minute   lateMinute
 
 	catchingUp bool
-	storeBack  time.Time // when an outage of the store ended; zero for never
+	paused     map[string]node.Pause // by lane
+	storeBack  time.Time             // when an outage of the store ended; zero for never
 }
 
 // failing notes why messages could not be published on a lane.
@@ -82,6 +83,16 @@ const (
 	// causeLasts is how long a failure to publish explains that messages are overdue.
 	causeLasts = 2 * time.Minute
 )
+
+// Paused takes what is paused.
+func (r *Reporter) Paused(pauses []node.Pause) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lateness.paused = map[string]node.Pause{}
+	for _, p := range pauses {
+		r.lateness.paused[p.Lane] = p
+	}
+}
 
 // Seen takes an outlook on what waits. The reporter tells what of it is overdue, for as long as anything is.
 func (r *Reporter) Seen(seen outlook.Outlook, err error) {
@@ -163,6 +174,9 @@ func (r *Reporter) sayOverdue(late []outlook.Lane, fired map[string]int, elapsed
 // whyOverdue returns why messages of a lane are overdue, as far as this node can tell.
 func (r *Reporter) whyOverdue(lane *outlook.Lane, fired int, elapsed time.Duration, now time.Time) (why []string) {
 	l := &r.lateness
+	if p, is := l.paused[lane.Name]; is && p.Lane != node.Intake {
+		why = append(why, fmt.Sprintf("%s is paused, by %s (%s)", lane.Name, p.By, p.Why))
+	}
 	if l.catchingUp {
 		why = append(why, "the store was set back, and nothing fires until it has caught up")
 	}

@@ -106,6 +106,11 @@ func TestOverdueSaysWhy(t *testing.T) {
 			func() outlook.Outlook { return looked(5, time.Minute) },
 			"the store was set back, and nothing fires until it has caught up",
 		},
+		"paused": {
+			func(j *journal) { j.Paused([]node.Pause{{By: "x"}, {Lane: "out", By: "ann", Why: "a release"}}) },
+			func() outlook.Outlook { return looked(5, time.Minute) },
+			"out is paused, by ann (a release)",
+		},
 		"over": {
 			func(j *journal) {
 				j.Observe(node.CatchingUp{From: 1, To: 2})

@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -63,8 +65,14 @@ func Permanent(err error) (sentence string, is bool) {
 	if record := new(tls.RecordHeaderError); errors.As(err, record) {
 		return "What answers does not speak TLS: check the port, or do without TLS.", true
 	}
-	if alert := tls.AlertError(0); errors.As(err, &alert) {
-		return fmt.Sprintf("A Kafka broker has ended the TLS handshake: %v: check the client certificate.", alert), true
+	// An alert that the other side sends is of a type that package tls keeps to itself, in an OpError with this name.
+	if remote := new(net.OpError); errors.As(err, &remote) && remote.Op == "remote error" {
+		return fmt.Sprintf("A Kafka broker has ended the TLS handshake: %v: check the client certificate.", remote.Err), true
+	}
+	// franz-go has no type for what a broker says to a token that it does not accept.
+	if err != nil && strings.Contains(err.Error(), "unexpected data in oauth response") {
+		return "Kafka refuses the token: it may have expired, or be of an issuer or for an audience that the brokers do " +
+			"not accept.", true
 	}
 	return "", false
 }

@@ -174,33 +174,26 @@ func (e *examination) describeTopics(ctx context.Context) error {
 		t.err = kerr.ErrorForCode(said.ErrorCode)
 		t.partitions, t.operations = said.Partitions, kadm.DecodeACLOperations(said.AuthorizedOperations)
 	}
-	return e.describeSettings(ctx)
+	e.describeSettings(ctx)
+	return nil
 }
 
-// describeSettings asks for the settings of the topics.
-func (e *examination) describeSettings(ctx context.Context) error {
-	var names []string
+// describeSettings asks for the settings of the topics, of each for itself: what is forbidden of one says nothing about
+// the others.
+func (e *examination) describeSettings(ctx context.Context) {
 	for _, t := range e.named(false) {
-		names = append(names, t.name)
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	described, err := kadm.NewClient(e.client).DescribeTopicConfigs(ctx, names...)
-	if err != nil {
-		return err
-	}
-	for _, resource := range described {
-		t := e.topics[resource.Name]
-		if t == nil {
+		described, err := kadm.NewClient(e.client).DescribeTopicConfigs(ctx, t.name)
+		if err != nil {
+			t.noSetting = err
 			continue
 		}
-		t.noSetting = resource.Err
-		for _, c := range resource.Configs {
-			t.settings[c.Key] = c.MaybeValue()
+		for _, resource := range described {
+			t.noSetting = resource.Err
+			for _, c := range resource.Configs {
+				t.settings[c.Key] = c.MaybeValue()
+			}
 		}
 	}
-	return nil
 }
 
 // topicsExist sees whether the topics are there, and whether somebody leads each partition.

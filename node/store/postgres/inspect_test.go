@@ -1,9 +1,10 @@
 package postgres_test
 
 import (
+	"testing"
+
 	"chronos/node/store/inspect/inspecttest"
 	"chronos/node/store/postgres"
-	"testing"
 )
 
 // TestInspect checks what the store shows to people who ask.

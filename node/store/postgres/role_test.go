@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -8,13 +9,14 @@ import (
 
 	"github.com/google/uuid"
 
+	"chronos/migrations"
 	"chronos/node"
 	"chronos/node/store/postgres"
 )
 
-// Every call works for a role that may only read and write the tables: no statement needs more, not even those about
-// the server's timeline and log.
-func TestRoleWithoutRights(t *testing.T) {
+// Every call works for a role with just what Grants returns: no statement needs more, not even those about the server's
+// timeline and log. Without any one of these privileges, some call or the look at the schema fails.
+func TestGrants(t *testing.T) {
 	address := newSchema(t, newDatabase(t))
 	role := "chronos_" + strings.ToLower(uuid.NewString()[:8])
 	at, err := url.Parse(address)
@@ -22,45 +24,94 @@ func TestRoleWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	schema := at.Query().Get("search_path")
-	exec(t, address, "CREATE ROLE "+role+" LOGIN NOSUPERUSER PASSWORD 'secret'"+
-		"; GRANT USAGE ON SCHEMA "+schema+" TO "+role+
-		"; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "+schema+" TO "+role)
+	exec(t, address, "CREATE ROLE "+role+" LOGIN NOSUPERUSER PASSWORD 'secret'; GRANT USAGE ON SCHEMA "+schema+" TO "+role)
 	t.Cleanup(func() { exec(t, address, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
-	at.User = url.UserPassword(role, "secret")
-	l := &lane{
-		t: t, store: open(t, at.String(), postgres.Options{Timeout: patience}),
-		place: node.Place{Partition: node.Partition{Topic: "in", TopicID: uuid.New()}},
-		now:   time.Now().UTC().Truncate(time.Microsecond),
-	}
-	ctx := t.Context()
-	check := func(call string, err error) {
+	grant := func(verb, preposition, table string, privileges ...string) {
 		t.Helper()
-		if err != nil {
-			t.Errorf("%s: %v", call, err)
+		exec(t, address, verb+" "+strings.Join(privileges, ", ")+" ON "+table+" "+preposition+" "+role)
+	}
+	for _, g := range postgres.Grants() {
+		grant("GRANT", "TO", g.Table, g.Privileges...)
+	}
+	at.User = url.UserPassword(role, "secret")
+	if err := work(t, at.String()); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range postgres.Grants() {
+		for _, privilege := range g.Privileges {
+			grant("REVOKE", "FROM", g.Table, privilege)
+			if err := work(t, at.String()); err == nil {
+				t.Errorf("all goes well without %s on %s", privilege, g.Table)
+			} else if postgres.Remedy(err) == "" {
+				t.Errorf("without %s on %s: %v, want that it is forbidden", privilege, g.Table, err)
+			}
+			grant("GRANT", "TO", g.Table, privilege)
 		}
 	}
-	_, err = l.store.Bind(ctx, node.BindRequest{Cluster: "cluster", Group: "group", Adopt: []node.Place{}})
-	check("bind", err)
-	_, _, err = l.store.Positions(ctx, []node.Place{l.place})
-	check("positions", err)
-	l.take(2, time.Minute)
-	if got := l.claim(1); got != 1 {
-		t.Errorf("claimed %d", got)
+}
+
+// work makes every call of a node once, and returns the first error.
+func work(t *testing.T, address string) error {
+	t.Helper()
+	db, err := postgres.OpenDB(address, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, err = l.store.Expired(ctx, 10)
-	check("expired", err)
+	if err := errors.Join(migrations.Check(t.Context(), db, migrations.Postgres), db.Close()); err != nil {
+		return err
+	}
+	store, ctx := open(t, address, postgres.Options{Timeout: patience}), t.Context()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	place := node.Place{Partition: node.Partition{Topic: "in", TopicID: uuid.New()}}
 	missing := node.Ref{ID: "missing", Lane: "out", Incarnation: uuid.New()}
-	_, err = l.store.Delete(ctx, []node.Ref{missing})
-	check("delete", err)
-	claim := node.Claim{Ref: missing, ReadiedAt: l.now, ReadiedBy: uuid.New()}
-	_, err = l.store.Reset(ctx, []node.Release{{Claim: claim}})
-	check("reset", err)
-	state, err := l.store.CatchUp(ctx, node.CatchUpRequest{
-		Lineage: 1, Begin: true, Marks: []node.Extent{{Partition: l.place.Partition, End: l.place.Offset + 1}},
-	})
-	check("catch up", err)
-	if state.Lineage != 2 || state.Suspect {
-		t.Errorf("the state is %+v", state)
+	var state node.State
+	take := func(claim bool) error {
+		result, err := store.Take(ctx, node.TakeRequest{
+			Node: uuid.New(), Hold: time.Hour, From: []node.Place{place},
+			Items: []node.Item{{
+				Offset: place.Offset, Action: node.Schedule, Claim: claim,
+				Message: node.Message{ID: uuid.NewString(), Lane: "out", Incarnation: uuid.New(), Deadline: now.Add(-time.Minute)},
+			}},
+		})
+		if err == nil && result.Taken == 1 {
+			place.Offset++
+		}
+		return err
 	}
-	l.take(1, time.Minute) // passes the mark
+	for _, call := range []func() error{
+		func() error {
+			_, err := store.Bind(ctx, node.BindRequest{Cluster: "cluster", Group: "group", Adopt: []node.Place{}, Force: true})
+			return err
+		},
+		func() (err error) { _, state, err = store.Positions(ctx, []node.Place{place}); return err },
+		func() error { return take(false) },
+		func() error { return take(true) },
+		func() error {
+			result, err := store.Claim(ctx, node.ClaimRequest{
+				Node: uuid.New(), Hold: time.Hour, Until: now, Lanes: []node.Share{{Lane: "out", Limit: 10, Bytes: 1 << 20}},
+			})
+			if err != nil || len(result.Messages) == 0 {
+				return errors.Join(err, errors.New("claim: nothing"))
+			}
+			_, err = store.Delete(ctx, []node.Ref{result.Messages[0].Ref(), missing})
+			return err
+		},
+		func() error { _, err := store.Expired(ctx, 10); return err },
+		func() error {
+			_, err := store.Reset(ctx, []node.Release{{Claim: node.Claim{Ref: missing, ReadiedAt: now, ReadiedBy: uuid.New()}}})
+			return err
+		},
+		func() error {
+			_, err := store.CatchUp(ctx, node.CatchUpRequest{
+				Lineage: state.Lineage, Begin: true, Marks: []node.Extent{{Partition: place.Partition, End: place.Offset + 1}},
+			})
+			return err
+		},
+		func() error { return take(false) }, // passes the mark
+	} {
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

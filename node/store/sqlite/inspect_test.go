@@ -1,9 +1,10 @@
 package sqlite_test
 
 import (
+	"testing"
+
 	"chronos/node/store/inspect/inspecttest"
 	"chronos/node/store/sqlite"
-	"testing"
 )
 
 // TestInspect checks what the store shows to people who ask.
