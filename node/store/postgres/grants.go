@@ -15,5 +15,7 @@ func Grants() []Grant {
 		{"partitions", []string{"SELECT", "INSERT", "UPDATE"}},
 		{"positions", []string{"SELECT", "INSERT", "DELETE"}},
 		{"store", []string{"SELECT", "UPDATE"}},
+		{"pauses", []string{"SELECT", "INSERT", "DELETE"}},
+		{"nodes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"chronos/migrations"
 	"chronos/node"
+	"chronos/node/store/inspect"
 	"chronos/node/store/postgres"
 )
 
@@ -78,7 +79,12 @@ func work(t *testing.T, address string) error {
 		}
 		return err
 	}
+	beat := inspect.Node{ID: uuid.New(), Settings: []byte("{}"), Status: []byte("{}")}
 	for _, call := range []func() error{
+		func() error { _, err := store.Pause(ctx, node.Pause{Lane: "other"}); return err },
+		func() error { _, err := store.Resume(ctx, "other"); return err },
+		func() error { return store.Beat(ctx, beat) },
+		func() error { return store.Gone(ctx, beat.ID) },
 		func() error {
 			_, err := store.Bind(ctx, node.BindRequest{Cluster: "cluster", Group: "group", Adopt: []node.Place{}, Force: true})
 			return err
