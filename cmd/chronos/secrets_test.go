@@ -86,7 +86,10 @@ func TestNoSecretIsShown(t *testing.T) {
 			text += fmt.Sprintf("%s: %q\n", setting, flags[i+1])
 		}
 		for i, command := range [][]string{
-			{"run", "--log-level", "debug", "--log-format", "json", "--migrate"}, {"doctor"}, {"doctor", "-o", "json"}, {"bind"},
+			{"run", "--log-level", "debug", "--log-format", "json", "--migrate"},
+			{"doctor"},
+			{"doctor", "-o", "json"},
+			{"bind"},
 			{"run", "--log-format", "text", "--config"}, // with the settings in the file
 		} {
 			database := fmt.Sprintf("sqlite:%s/%s-%d.db", dir, strings.Map(plain, name), i)
