@@ -51,7 +51,10 @@ func (s *Settings) readProperties() error {
 		{target: &s.saslMechanism, of: func(c *properties.Client) *properties.Value { return &c.Mechanism }},
 		{target: &s.saslUsername, of: func(c *properties.Client) *properties.Value { return &c.Username }},
 		{&s.saslPassword, func(c *properties.Client) *properties.Value { return &c.Password }, false, hasLogin},
-		{&s.saslTokenURL, func(c *properties.Client) *properties.Value { return &c.TokenURL }, false, s.saslTokenFile.IsSet},
+		{
+			&s.saslTokenURL, func(c *properties.Client) *properties.Value { return &c.TokenURL }, false,
+			s.saslTokenFile.IsSet,
+		},
 		{target: &s.saslScope, of: func(c *properties.Client) *properties.Value { return &c.Scope }},
 	} {
 		said := one.of(client)
