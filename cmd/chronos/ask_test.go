@@ -97,7 +97,8 @@ func TestDead(t *testing.T) {
 	bad := func(id, deadline string) *kgo.Record {
 		return &kgo.Record{
 			Topic: "chronos.in", Key: []byte("key of " + id), Value: []byte(id), Headers: []kgo.RecordHeader{
-				{Key: "chronosMessageId", Value: []byte(id)}, {Key: "own", Value: []byte("1")},
+				{Key: "chronosMessageId", Value: []byte(id)},
+				{Key: "own", Value: []byte("1")},
 				{Key: "chronosDeadline", Value: []byte(deadline)},
 			},
 		}

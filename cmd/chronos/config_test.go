@@ -136,7 +136,7 @@ func wrongValues() map[string]string {
 		"admin-tls-key": "/no/such", "admin-allow": "everything",
 		"kafka-properties": "/no/such", "sasl-token-file": "/no/such", "sasl-token-url": "nowhere", "sasl-scope": "s",
 		"max-message-bytes": "many", "max-headers": "many", "max-header-bytes": "many", "max-delay": "soon",
-		"group":         "", // every name is good
+		"group": "", // every name is good
 	}
 }
 

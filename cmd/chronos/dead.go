@@ -250,7 +250,9 @@ func (c *deadShowCommand) Run(ctx context.Context, w *world) error {
 	for i := range found {
 		r := found[i].record
 		rows := [][]any{
-			{"partition", r.Partition}, {"offset", r.Offset}, {"written", found[i].Written.Format(time.RFC3339Nano)},
+			{"partition", r.Partition},
+			{"offset", r.Offset},
+			{"written", found[i].Written.Format(time.RFC3339Nano)},
 			{"key", cut(r.Key, longestField, readable)},
 		}
 		for _, h := range r.Headers {
