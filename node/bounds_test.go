@@ -42,6 +42,31 @@ func TestRoom(t *testing.T) {
 	})
 }
 
+// What was given back makes room again: messages of a megabyte on a lane that fails for a while, which are claimed and
+// given back more often than the schedule has room for.
+func TestRoomComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var fails atomic.Bool
+		fails.Store(true)
+		w.hangs = func(node.Record) bool { return fails.Load() }
+		const messages = 12
+		value := make([]byte, 1<<20)
+		for i := range messages {
+			r := w.submit(id(i), 500*time.Millisecond)
+			w.input["in"][i].Value = append([]byte(string(r.Value)), value...)
+		}
+		w.run(config(0), nil)
+		pass(40 * time.Second)
+		fails.Store(false)
+		pass(10 * time.Second)
+		if got := len(w.on("out")); got < messages {
+			t.Errorf("%d of %d came out", got, messages)
+		}
+		w.empty()
+	})
+}
+
 // A lane hangs for long, and another has a message now and then: it comes in time, whatever the first one's back-off.
 func TestQuietLaneBesideOneThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -75,8 +100,8 @@ func TestQuietLaneBesideOneThatHangs(t *testing.T) {
 	})
 }
 
-// A lane begins to hang, and nobody knows it yet: what falls due on it one by one occupies publishers, but leaves one for
-// the other lanes.
+// A lane begins to hang, and nobody knows it yet: what falls due on it one by one occupies publishers, but leaves one
+// for the other lanes.
 func TestLaneLeavesOnePublisher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

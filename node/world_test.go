@@ -382,8 +382,8 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	}
 	n, err := node.New(c,
 		node.Ports{
-			Clock: &clock{gate: g, start: time.Now()}, Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow}, Source: source,
-			Sink: &gatedSink{g, w},
+			Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: &gatedSink{g, w},
+			Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow},
 		},
 		func(e node.Event) {
 			if w.watch != nil {

@@ -488,7 +488,7 @@ func drawRound(random *rand.Rand) (r round) {
 			c.ids = all[:1+random.IntN(2)]
 		}
 		switch {
-		case c.op == "stuck" || c.op == "again": // the one has nothing to hold, the other writes nothing if it is skipped
+		case c.op == "stuck" || c.op == "again": // they may write nothing that could be held
 		case i == 0 || random.IntN(3) == 0:
 			c.held = true
 			c.undone = random.IntN(3) == 0

@@ -112,7 +112,8 @@ func (s *realSessions) run(rounds []round, events [][]lockedEvent) lockedRun {
 // rows returns what is in the table.
 func (s *realSessions) rows() (stored []string) {
 	rows, err := s.beside.Query(context.Background(),
-		"SELECT id, incarnation, coalesce(readied_by, '00000000-0000-0000-0000-000000000000') FROM messages ORDER BY id")
+		`SELECT id, incarnation, coalesce(readied_by, '00000000-0000-0000-0000-000000000000')
+FROM messages ORDER BY id`)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -145,9 +145,9 @@ func TestEndToEndRestore(t *testing.T) {
 	}
 }
 
-// TestEndToEndRestoreBeforeAdoption goes back to a database of before its upgrade from a version without positions, which
-// adopts committed offsets: those of now are of nodes that have gone on since, and must not be adopted. What came
-// meanwhile comes again.
+// TestEndToEndRestoreBeforeAdoption goes back to a database of before its upgrade from a version without positions,
+// which adopts committed offsets: those of now are of nodes that have gone on since, and must not be adopted. What
+// came meanwhile comes again.
 func TestEndToEndRestoreBeforeAdoption(t *testing.T) {
 	s := newService(t)
 	node := s.start(t)

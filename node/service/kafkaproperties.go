@@ -16,6 +16,9 @@ func (s *Settings) readProperties() error {
 	if !v.IsSet {
 		return nil
 	}
+	if _, err := v.read(); err != nil {
+		return err // it names the setting
+	}
 	client, err := propertiesOf(v.Text)
 	if err != nil {
 		return Usagef("%v", err)

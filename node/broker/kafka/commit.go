@@ -130,7 +130,7 @@ func (m *member) commit(ctx context.Context, places map[topicPartition]node.Plac
 		}
 		for i := range request.Topics {
 			for j := range request.Topics[i].Partitions {
-				request.Topics[i].Partitions[j].Metadata = kmsg.StringPtr(keptMetadata)
+				request.Topics[i].Partitions[j].Metadata = new(keptMetadata)
 			}
 		}
 		return nil

@@ -83,7 +83,12 @@ func work(t *testing.T, address string) error {
 		}
 		return err
 	}
+	beat := inspect.Node{ID: uuid.New(), Settings: []byte("{}"), Status: []byte("{}")}
 	for _, call := range []func() error{
+		func() error { _, err := store.Pause(ctx, node.Pause{Lane: "other"}); return err },
+		func() error { _, err := store.Resume(ctx, "other"); return err },
+		func() error { return store.Beat(ctx, beat) },
+		func() error { return store.Gone(ctx, beat.ID) },
 		func() error {
 			_, err := store.Bind(ctx, node.BindRequest{
 				Cluster: "cluster", Group: "group", Adopt: []node.Place{},
