@@ -371,7 +371,8 @@ func TestSettingsAreShownWithoutSecrets(t *testing.T) {
 	}{
 		"key": {
 			"security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.key=" + inline(key) +
-				"\nssl.keystore.certificate.chain=" + inline(certificate), map[string]string{},
+				"\nssl.keystore.certificate.chain=" + inline(certificate),
+			map[string]string{},
 			strings.Split(key, "\n")[1],
 		},
 		"login": {

@@ -227,6 +227,10 @@ func TestPlantedMistakes(t *testing.T) {
 			{"overdue messages", func(d *deployment, _ *doctor.Options) {
 				d.insert(d.out, "-1 hour")
 			}, "what waits", doctor.Error, "OUT", "overdue", "nodes"},
+			{"paused lane", func(d *deployment, _ *doctor.Options) {
+				d.exec("INSERT INTO pauses (lane, since, paused_by, reason) " +
+					"VALUES ('" + d.dead + "', now(), 'ann', 'a test')")
+			}, "what waits", doctor.Warning, "DEAD", "paused by ann: a test", "chronos resume"},
 			{"route that is gone", func(d *deployment, _ *doctor.Options) {
 				d.insert("elsewhere", "1 hour")
 			}, "what waits", doctor.Warning, "elsewhere", "no route", "route"},

@@ -272,6 +272,10 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	paused, err := e.paused(ctx)
+	if err != nil {
+		return "", err
+	}
 	served := e.config.Node.Lanes()
 	now, last := e.options.Now(), time.Time{}
 	for _, lane := range lanes {
@@ -284,7 +288,7 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if late := now.Sub(first); late > time.Minute && slices.Contains(served, lane) {
+		if late := now.Sub(first); late > time.Minute && slices.Contains(served, lane) && !paused[lane] {
 			e.find(Error, "messages for topic "+lane, "are overdue, the oldest for "+duration(late),
 				"No node runs, or they cannot claim or publish them.", "Look at the nodes and at what their logs "+
 					"say; at the topic; "+
@@ -299,6 +303,31 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 		return fmt.Sprintf("on %s, the last in %s", count(len(lanes), "topic"), duration(ahead)), nil
 	}
 	return "on " + count(len(lanes), "topic"), nil
+}
+
+// paused returns the lanes that somebody has paused, and says so.
+func (e *examination) paused(ctx context.Context) (map[string]bool, error) {
+	rows, err := e.db.QueryContext(ctx, "SELECT lane, paused_by, reason FROM pauses ORDER BY lane")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // it was only read
+	lanes := map[string]bool{}
+	for rows.Next() {
+		var lane, by, reason string
+		if err := rows.Scan(&lane, &by, &reason); err != nil {
+			return nil, err
+		}
+		lanes[lane] = true
+		about, means, do := "messages for topic "+lane, "None of them fires until somebody resumes it.",
+			"chronos resume "+lane+", when the reason is gone."
+		if lane == node.Intake {
+			about, means, do = "the intake", "Nothing is taken in from any topic until somebody resumes it.",
+				"chronos resume --intake, when the reason is gone."
+		}
+		e.find(Warning, about, "paused by "+by+": "+orDefault(reason, "no reason given"), means, do)
+	}
+	return lanes, rows.Err()
 }
 
 // beyondRetention compares the longest wait with the memory of Kafka.
