@@ -26,7 +26,7 @@ DURATION ?= 1h
 SMOKE := killed-nodes,lost-replies,killed-postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-sim sim sim-quick sim-long replay mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-sim sim sim-quick sim-long replay mutants engine-mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,9 @@ replay: build ## Simulate one world again: SEED=7, or the plan that a failure ha
 
 mutants: build ## Hunt every mutant in five series of seeds, and print how soon each is caught (1 minute)
 	bin/lab sim --break all
+
+engine-mutants: ## Edit the engine in a hundred small ways, and see that tests, scenarios and worlds notice (half an hour)
+	go run ./scripts/enginemutants
 
 model: build ## Search all interleavings of a small cluster for broken promises
 	bin/lab model

@@ -10,7 +10,8 @@ import (
 )
 
 // A take asks for a claim while the store claims nothing, and its answer is lost; then the claimer claims the message,
-// and the take is repeated, and told of the same claim. Whoever of the two is answered first, the claim is scheduled once.
+// and the take is repeated, and told of the same claim. Whoever of the two is answered first, the claim is scheduled
+// once.
 func TestClaimOfTwo(t *testing.T) {
 	for name, takeFirst := range map[string]bool{"the claimer is answered first": false, "the take is": true} {
 		t.Run(name, func(t *testing.T) {

@@ -2,8 +2,8 @@ package node
 
 import "time"
 
-// Held is what the schedule of a node holds of one lane, claims that wait for their instant, and how much the lane's part
-// of the schedule has room for. It may hold a little more.
+// Held is what the schedule of a node holds of one lane, claims that wait for their instant, and how much the lane's
+// part of the schedule has room for. It may hold a little more.
 type Held struct {
 	Lane                  string
 	Messages, Bytes       int

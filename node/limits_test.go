@@ -10,8 +10,8 @@ import (
 	"chronos/node"
 )
 
-// Each limit rejects what exceeds it by one, with a reason of its own and a copy for the dead-letter topic, and lets pass
-// what just keeps to it.
+// Each limit rejects what exceeds it by one, with a reason of its own and a copy for the dead-letter topic, and lets
+// pass what just keeps to it.
 func TestLimits(t *testing.T) {
 	extra := func(n, bytesEach int) []node.Header {
 		headers := make([]node.Header, n)

@@ -270,6 +270,9 @@ func TestSetBackUnderTraffic(t *testing.T) {
 		if got := seen[node.CatchingUp](w); len(got) != 1 || got[0].From != 1 || got[0].To != 2 {
 			t.Errorf("new lineages: %v, want one", got)
 		}
+		if got := seen[node.StartedOver](w); len(got) != 1 {
+			t.Errorf("reading was started over %d times, want once", len(got))
+		}
 		pass(30 * time.Second)
 		if got := len(w.values("out")); got != n {
 			t.Errorf("%d of %d came out", got, n)
@@ -342,13 +345,26 @@ func TestLaneInDoubtClears(t *testing.T) {
 // of a higher epoch, and the node stops before it has committed that. The store was not set back, and nothing has to
 // wait.
 func TestCommitOfLostEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		offset int64
+		epoch  int32
+	}{
+		"the epoch is known":                    {6, 1},
+		"it is not, and the log ends before it": {9, node.UnknownEpoch},
+	} {
+		t.Run(name, func(t *testing.T) { commitOfLostEnd(t, c.offset, c.epoch) })
+	}
+}
+
+func commitOfLostEnd(t *testing.T, offset int64, epoch int32) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 7 {
 			w.submit(id(i), time.Second)
 			w.input["in"][i].LeaderEpoch = 2
 		}
-		w.committed["in"], w.epoch = 6, 1
+		w.committed["in"], w.epoch = offset, epoch
 		place := node.Place{
 			Partition: node.Partition{Topic: "in", TopicID: uuid.NewSHA1(uuid.NameSpaceURL, []byte("in"))},
 			Position:  node.Position{Epoch: 2, Offset: 3},
@@ -361,6 +377,7 @@ func TestCommitOfLostEnd(t *testing.T) {
 		if got := len(w.on("out")); got != 4 || len(seen[node.CatchingUp](w)) > 0 {
 			t.Errorf("%d of 4 came out, new lineages: %v", got, seen[node.CatchingUp](w))
 		}
+		w.committed["in"] = min(w.committed["in"], 7)
 		w.empty()
 	})
 }

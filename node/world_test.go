@@ -31,10 +31,11 @@ type world struct {
 	epoch     int32 // of what was committed before the nodes run
 	output    []delivery
 	refuse    func(node.Record) error
-	hangs     func(node.Record) bool // whether a publish runs into its time limit, and nothing appears
-	tardy     func(node.Record) bool // whether it takes as long, and appears
-	watch     func(node.Event)       // is told of every event first, if it is not nil
-	slow      int                    // how many bytes reach the store in a second; 0: as many as there are
+	hangs     func(node.Record) bool   // whether a publish runs into its time limit, and nothing appears
+	tardy     func(node.Record) bool   // whether it takes as long, and appears
+	refuses   func(*node.Message) bool // whether the store can never keep it
+	watch     func(node.Event)         // is told of every event first, if it is not nil
+	slow      int                      // how many bytes reach the store in a second; 0: as many as there are
 	events    []node.Event
 }
 
@@ -57,6 +58,7 @@ func newWorld(t *testing.T) *world {
 		refuse:    func(node.Record) error { return nil },
 		hangs:     func(node.Record) bool { return false },
 		tardy:     func(node.Record) bool { return false },
+		refuses:   func(*node.Message) bool { return false },
 	}
 }
 
@@ -380,8 +382,8 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	}
 	n, err := node.New(c,
 		node.Ports{
-			Clock: &clock{gate: g, start: time.Now()}, Store: gatedStore{g, w.store, w.slow}, Source: source,
-			Sink: &gatedSink{g, w},
+			Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: &gatedSink{g, w},
+			Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow},
 		},
 		func(e node.Event) {
 			if w.watch != nil {

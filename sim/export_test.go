@@ -1,7 +1,13 @@
 package sim
 
 import (
+	"context"
 	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/sim/check"
 )
 
 // Clock shows the clocks of a host to tests.
@@ -36,4 +42,101 @@ func Order(instants []int64) []uint64 {
 		order = append(order, q.pop().seq)
 	}
 	return order
+}
+
+// LockedCall is one call of the store by one of several sessions.
+type LockedCall struct {
+	Session int // from 1
+	At      time.Duration
+	Op      Op
+	Held    time.Duration // how long its transaction stays open; 0 for not at all
+	Undone  bool          // it is rolled back then
+	Do      func(node.Store)
+}
+
+// LockedSpan tells when a call has got its locks and when it has returned.
+type LockedSpan struct{ Locked, Returned time.Duration }
+
+// SessionPlaces returns the partitions of the sessions, before their first records.
+func SessionPlaces() []node.Place {
+	var places []node.Place
+	for number := range int32(3) {
+		places = append(places, node.Place{
+			Partition: node.Partition{Topic: "sessions", TopicID: uuid.UUID{15: 1}, Number: number},
+			Position:  node.Position{Epoch: node.UnknownEpoch},
+		})
+	}
+	return places
+}
+
+// RunSessions makes calls at the simulated store, each session its own in their order, and returns when they happened
+// and what is stored in the end.
+func RunSessions(calls []LockedCall) ([]LockedSpan, []node.Claim) {
+	o := DefaultOptions()
+	o.Messages, o.Nodes, o.HoldTime = 0, 3, time.Minute
+	o.StoreLatency, o.Drain = time.Microsecond, false
+	type nth struct {
+		session int
+		op      Op
+		n       int
+	}
+	var plan Plan
+	counts := map[nth]int{}
+	applied := map[nth]time.Duration{} // when each call had its first effect
+	names := make([]nth, len(calls))
+	bySession := map[int][]int{}
+	for i, c := range calls {
+		counts[nth{c.Session, c.Op, 0}]++
+		names[i] = nth{c.Session, c.Op, counts[nth{c.Session, c.Op, 0}]}
+		if c.Held > 0 {
+			kind := Locked
+			if c.Undone {
+				kind = RolledBack
+			}
+			plan.Faults = append(plan.Faults, Fault{
+				Node: c.Session, Op: c.Op, Nth: names[i].n, Kind: kind, For: c.Held,
+			})
+		}
+		bySession[c.Session] = append(bySession[c.Session], i)
+	}
+	w := newWorld(Setup{Options: o, Plan: &plan, Observe: func(s *Step) {
+		name := nth{s.Node, s.Op, s.Nth}
+		if _, again := applied[name]; s.Kind == StepApplied && !again {
+			applied[name] = s.At
+		}
+	}})
+	w.recorder.check = check.New() // nobody judges
+	w.store.truth.caller = &life{host: w.hosts[1], label: "nobody"}
+	_, _, err := w.store.rows.Positions(context.Background(), SessionPlaces())
+	_ = must(true, err)
+	spans := make([]LockedSpan, len(calls))
+	for _, h := range w.hosts[1:] {
+		session := bySession[h.number]
+		l := &life{host: h, number: 1, label: "session", cancel: func() {}, slow: map[*partition]int64{}}
+		l.loops = newLoops(l)
+		h.life = l
+		t := newTask(l, node.Enqueue, func() {
+			clock := nodeClock{l}
+			for _, i := range session {
+				c := &calls[i]
+				clock.Sleep(context.Background(), c.At-time.Duration(w.now))
+				c.Do(&storePort{life: l})
+				span := &spans[i]
+				span.Returned = time.Duration(w.now)
+				took, is := applied[names[i]]
+				switch {
+				case !is: // it was rolled back without an effect
+					took = span.Returned - c.Held
+				case c.Op != OpClaim: // whose claims are made at once, and only not seen
+					took -= c.Held
+				}
+				span.Locked = took
+			}
+			clock.Sleep(context.Background(), time.Duration(forever))
+		})
+		l.begins(t)
+	}
+	w.run(int64(calls[len(calls)-1].At + time.Minute))
+	defer w.close()
+	return spans, w.store.truth.claims()
 }

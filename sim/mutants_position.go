@@ -18,6 +18,13 @@ func positionMutants() []*Mutant { //nolint:funlen // a table
 			Rows: func(rows node.Store, _ Table) node.Store { return withoutEpochs{rows} },
 		},
 		{
+			Name: "position-not-lowered", About: "a position never goes down, whatever Kafka has lost (3.1)",
+			Kills: []string{"S18", "S10", "S17", "L3", "L2"}, Options: truncating,
+			Rows: func(rows node.Store, _ Table) node.Store {
+				return neverLowers{rows, map[node.Partition]int64{}}
+			},
+		},
+		{
 			Name: "take-creates-position", About: "a take creates a position that is missing (3.1)",
 			Kills: []string{"S18", "L9", "L3", "L2"}, Options: settingBack,
 			Rows: func(rows node.Store, _ Table) node.Store { return createsInTake{rows} },
@@ -198,6 +205,38 @@ func (s startsAtCommitted) Start(ctx context.Context, places []node.Place) error
 		}
 		return p
 	}))
+}
+
+// neverLowers keeps the highest offset that a partition has had, under the epoch that was taken in last.
+type neverLowers struct {
+	node.Store
+
+	highest map[node.Partition]int64
+}
+
+// Take implements node.Store.
+func (s neverLowers) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	asked := len(request.Items)
+	request.Items = slices.Clone(request.Items)
+	for from := range request.From {
+		var last *node.Item
+		for i := range request.Items {
+			if request.Items[i].From == from {
+				last = &request.Items[i]
+			}
+		}
+		if highest := s.highest[request.From[from].Partition]; last != nil && last.Offset+1 < highest {
+			request.Items = append(request.Items, node.Item{From: from, Epoch: last.Epoch, Offset: highest - 1})
+		}
+	}
+	result, err := s.Store.Take(ctx, request)
+	result.Taken = min(result.Taken, asked)
+	result.Results = result.Results[:result.Taken]
+	for i, p := range result.Positions {
+		partition := request.From[i].Partition
+		s.highest[partition] = max(s.highest[partition], p.Offset)
+	}
+	return result, err
 }
 
 // startsWithoutEpoch reads from offsets on, whatever was before them.

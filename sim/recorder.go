@@ -336,7 +336,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 			Wall: wall, Nth: i,
 		}
 		h, held := j.held[l][j.heldKey(l, &records[i])]
-		if held && !(h.forgotten(l.said) && j.isOutput(records[i].Topic)) {
+		if held && (!h.forgotten(l.said) || !j.isOutput(records[i].Topic)) {
 			under[i] = h
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 		}

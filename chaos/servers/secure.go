@@ -86,16 +86,18 @@ const (
 	mutualListener = "MUTUAL" // SSL: a certificate
 )
 
-// secureSettings returns the properties of a broker that let its users in by SECURE and MUTUAL, and have it ask for each
-// request whether they may. Whoever comes by another listener may do everything.
+// secureSettings returns the properties of a broker that let its users in by SECURE and MUTUAL, and have it ask for
+// each request whether they may. Whoever comes by another listener may do everything.
 func secureSettings(authority *Authority, users map[string]string) (map[string]string, error) {
 	certificate, key, err := authority.Issue("broker")
 	if err != nil {
 		return nil, err
 	}
-	jaas := "org.apache.kafka.common.security.plain.PlainLoginModule required"
+	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+	var jaas strings.Builder
+	jaas.WriteString("org.apache.kafka.common.security.plain.PlainLoginModule required")
 	for _, name := range slices.Sorted(maps.Keys(users)) {
-		jaas += fmt.Sprintf(" user_%s=%q", name, users[name])
+		fmt.Fprintf(&jaas, " user_%s=%q", name, users[name])
 	}
 	properties := map[string]string{
 		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -112,15 +114,13 @@ func secureSettings(authority *Authority, users map[string]string) (map[string]s
 	}
 	maps.Copy(properties, map[string]string{
 		// A password that was replaced soon ceases to serve, also on connections that are there.
-		"listener.name.secure.connections.max.reauth.ms":   "2000",
-		"listener.name.mutual.ssl.client.auth":             "required",
-		"listener.name.mutual.ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
-		"listener.name.secure.sasl.enabled.mechanisms":     "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-		"listener.name.secure.plain.sasl.jaas.config":      jaas + ";",
-		"listener.name.secure.scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule " +
-			"required;",
-		"listener.name.secure.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule " +
-			"required;",
+		"listener.name.secure.connections.max.reauth.ms":      "2000",
+		"listener.name.mutual.ssl.client.auth":                "required",
+		"listener.name.mutual.ssl.principal.mapping.rules":    "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
+		"listener.name.secure.sasl.enabled.mechanisms":        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+		"listener.name.secure.plain.sasl.jaas.config":         jaas.String() + ";",
+		"listener.name.secure.scram-sha-256.sasl.jaas.config": scram,
+		"listener.name.secure.scram-sha-512.sasl.jaas.config": scram,
 		// Tokens are not signed: the broker believes whatever they say.
 		"listener.name.secure.oauthbearer.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer." +
 			`OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";`,

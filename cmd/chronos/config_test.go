@@ -133,7 +133,9 @@ func wrongValues() map[string]string {
 		"timing-advance": "soon", "hold-time": "soon", "poll-interval": "soon", "detection-interval": "soon",
 		"lookahead": "soon", "leave-after": "soon", "log-level": "loud", "log-format": "xml",
 		"config": "/no/such", "admin-listen": "8080", "admin-token-file": "/no/such", "admin-tls-cert": "/no/such",
-		"admin-tls-key": "/no/such",
+		"admin-tls-key": "/no/such", "admin-allow": "everything",
+		"kafka-properties": "/no/such", "sasl-token-file": "/no/such", "sasl-token-url": "nowhere", "sasl-scope": "s",
+		"max-message-bytes": "many", "max-headers": "many", "max-header-bytes": "many", "max-delay": "soon",
 		"group":         "", // every name is good
 	}
 }
@@ -238,8 +240,8 @@ func TestSentences(t *testing.T) {
 		{args: "--tls-cert " + secret + " --tls-key " + secret, want: "--tls-cert is SECRET: it must be a PEM file " +
 			"with the certificate to the key in SECRET: tls: failed to find any PEM data in certificate input"},
 		{args: "--tls=false --tls-ca " + secret, want: "--tls-ca is set, but --tls is false: it needs TLS"},
-		{args: "--sasl-mechanism GSSAPI", want: "--sasl-mechanism is GSSAPI: it must be PLAIN, SCRAM-SHA-256 or " +
-			"SCRAM-SHA-512"},
+		{args: "--sasl-mechanism GSSAPI", want: "--sasl-mechanism is GSSAPI: it must be PLAIN, SCRAM-SHA-256, " +
+			"SCRAM-SHA-512 or OAUTHBEARER"},
 		{args: "--sasl-mechanism PLAIN", want: "--sasl-mechanism is PLAIN, but --sasl-username is not set"},
 		{args: "--sasl-mechanism PLAIN --sasl-username u", want: "--sasl-mechanism is PLAIN, but neither " +
 			"--sasl-password nor --sasl-password-file is set"},
@@ -250,10 +252,10 @@ func TestSentences(t *testing.T) {
 		},
 		{
 			args: "--sasl-mechanism PLAIN --sasl-username u --sasl-password-file " + empty,
-			want: "--sasl-password-file is EMPTY: it must be a file with a password, and it is empty",
+			want: "--sasl-password-file is EMPTY: it must be a file with a secret in it: the file EMPTY is empty",
 		},
 		{env: "CHRONOS_SASL_PASSWORD=x", want: "CHRONOS_SASL_PASSWORD is set, but --sasl-mechanism is not: " +
-			"it must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"},
+			"it must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"},
 
 		{
 			args: "--store=",

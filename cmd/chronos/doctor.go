@@ -18,8 +18,8 @@ type doctorCommand struct {
 
 // Help says what the exit codes mean, and what it needs.
 func (c *doctorCommand) Help() string {
-	return `It takes the settings of the nodes, changes nothing, and needs no node to run; it may run while nodes do. (A SQLite
-file belongs to one process: stop its node first.)
+	return `It takes the settings of the nodes, changes nothing, and needs no node to run; it may run while nodes do.
+(A SQLite file belongs to one process: stop its node first.)
 
 The exit code is 0 if all is well, 1 if there are findings that somebody should act on (errors and warnings; notes
 are for your information), and 2 if something could not be looked at, such as a server that does not answer.
@@ -93,7 +93,8 @@ func printReport(page *page, report *doctor.Report) error {
 	case doctor.NotLooked:
 		page.line("Not all could be looked at, see above.")
 	case doctor.Found:
-		page.line("Errors: %d, warnings: %d, notes: %d.", counts[doctor.Error], counts[doctor.Warning], counts[doctor.Note])
+		page.line("Errors: %d, warnings: %d, notes: %d.", counts[doctor.Error], counts[doctor.Warning],
+			counts[doctor.Note])
 	case doctor.Well:
 		page.line("All is well.")
 	}

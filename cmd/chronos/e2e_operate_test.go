@@ -145,6 +145,44 @@ func TestEndToEndRestore(t *testing.T) {
 	}
 }
 
+// TestEndToEndRestoreBeforeAdoption goes back to a database of before its upgrade from a version without positions,
+// which adopts committed offsets: those of now are of nodes that have gone on since, and must not be adopted. What
+// came meanwhile comes again.
+func TestEndToEndRestoreBeforeAdoption(t *testing.T) {
+	s := newService(t)
+	node := s.start(t)
+	const fired, lost = 100, 50
+	due := time.Now().Add(15 * time.Second)
+	s.submit(t, append(s.batch(0, fired, time.Now()), s.batch(fired, fired+lost, due)...)...)
+	s.read(t, s.output, patience, distinct(fired))
+	s.drainedTo(t, lost)
+	if code := node.end(t, syscall.SIGTERM); code != 0 {
+		t.Fatalf("the node exits with %d", code)
+	}
+	db, err := sql.Open("pgx", s.database.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // what counts was waited for
+	// What is left has not been taken in, as far as the store knows.
+	if _, err := db.ExecContext(t.Context(), `
+		TRUNCATE messages, partitions, positions; UPDATE store SET adopting = true`); err != nil {
+		t.Fatal(err)
+	}
+
+	node = s.start(t)
+	got := s.read(t, s.output, 3*patience, atLeast(2*fired+lost))
+	s.drained(t)
+	for id, count := range times(got) {
+		if want := map[bool]int{true: 2, false: 1}[id < fmt.Sprintf("m-%05d", fired)]; count != want {
+			t.Errorf("%s came %d times, want %d", id, count, want)
+		}
+	}
+	if log := node.log.String(); !strings.Contains(log, "set back to before it adopted committed offsets") {
+		t.Errorf("the node does not tell of it:\n%s", log)
+	}
+}
+
 // drainedTo waits until the store has that many messages.
 func (s *service) drainedTo(t *testing.T, want int) {
 	t.Helper()

@@ -264,11 +264,11 @@ func TestBuildVersion(t *testing.T) {
 		info debug.BuildInfo
 		want string
 	}{
-		{debug.BuildInfo{}, "devel"},
-		{debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "devel"},
+		{debug.BuildInfo{}, "0.1.0-dev"},
+		{debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "0.1.0-dev"},
 		{debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{commit}}, "v1.2.3"},
-		{debug.BuildInfo{Settings: []debug.BuildSetting{commit, clean}}, "0123abcd"},
-		{debug.BuildInfo{Settings: []debug.BuildSetting{commit, dirty}}, "0123abcd-dirty"},
+		{debug.BuildInfo{Settings: []debug.BuildSetting{commit, clean}}, "0.1.0-dev+0123abcd"},
+		{debug.BuildInfo{Settings: []debug.BuildSetting{commit, dirty}}, "0.1.0-dev+0123abcd.dirty"},
 	} {
 		if got := chronos.BuildVersion(&c.info); got != c.want {
 			t.Errorf("%v: %s, want %s", c.info, got, c.want)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -237,7 +238,8 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 	still := map[string]bool{
 		"chronos_records_lost_total": true, "chronos_skipped_total": true, "chronos_abandoned_total": true,
 		"chronos_released_total": true, "chronos_group_left_total": true, "chronos_publishes_in_flight": true,
-		"chronos_claimed": true, "chronos_paused": true, "chronos_intake_paused": true, "chronos_overdue": true, "chronos_oldest_overdue_seconds": true,
+		"chronos_claimed": true, "chronos_paused": true, "chronos_intake_paused": true,
+		"chronos_overdue": true, "chronos_oldest_overdue_seconds": true,
 		"chronos_counts_estimated": true, "chronos_sample_errors_total": true, "chronos_catching_up": true,
 		"chronos_schedule_messages": true, "chronos_schedule_fill_ratio": true, "chronos_timing_advance_seconds": true,
 		"chronos_port_failing_seconds": true, "chronos_lag_records": true, "chronos_store_pool_waits_total": true,
@@ -278,5 +280,56 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 		if !slices.ContainsFunc(metrics.Table(), func(row metrics.Metric) bool { return row.Name == name }) {
 			t.Errorf("there is no metric %s", name)
 		}
+	}
+}
+
+// Goal: a node whose listener has a token and a certificate is asked for its health like any other, by the certificate
+// that the probe is given and by no other; metrics and probes need no token; and mistakes are one sentence. Method: a
+// node on SQLite, and commands beside it.
+func TestHealthOverTLS(t *testing.T) {
+	_, address := cluster(t, "")
+	certificate, key := newAuthority(t).issue(t)
+	cert, keyFile := writeFile(t, "cert.pem", certificate), writeFile(t, "key.pem", key)
+	other, _ := newAuthority(t).issue(t)
+	listen := freeAddress(t)
+	file := writeFile(t, "chronos.yaml", `
+store: sqlite:`+filepath.Join(t.TempDir(), "chronos.db")+`
+brokers: `+address+`
+migrate: true
+create-topics: true
+admin-listen: `+listen+`
+admin-tls-cert: `+cert+`
+admin-tls-key: `+keyFile+`
+admin-token-file: `+writeFile(t, "token", "secret\n")+`
+`)
+	p := start(t, "run", "--config", file)
+	p.stderr.await(t, logged("INFO", "serving metrics and health")+`,"url":"https://`+listen, 1)
+	p.stderr.await(t, logged("INFO", "started"), 1)
+	eventually(t, func() string {
+		if got := run(t, "", "health", "--config", file); got.code != 0 || !strings.HasSuffix(got.stdout, "\nok\n") {
+			return fmt.Sprintf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
+		}
+		return ""
+	})
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--admin-tls-cert", writeFile(t, "other.pem", other)}, 1, "is not the one in --admin-tls-cert"},
+		{[]string{"--admin-tls-cert", writeFile(t, "none.pem", "none")}, 2, "a PEM file with a certificate"},
+		{[]string{"--admin-listen", "off"}, 2, "--admin-listen is off: name the address that the node listens on"},
+		{[]string{"--admin-listen", "127.0.0.1:0"}, 2, "it must be the HOST:PORT that the node listens on"},
+		{[]string{"--admin-listen", freeAddress(t)}, 1, "no node answers at https://"},
+	} {
+		got := run(t, "", append([]string{"health", "--config", file}, c.args...)...)
+		if got.code != c.code || !strings.Contains(got.stderr, c.says) || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("health %q: exit code %d, want %d with %q: %s", c.args, got.code, c.code, c.says, got.stderr)
+		}
+	}
+	// A second node with the same settings has no port to listen on.
+	got := run(t, "", "run", "--config", file, "--store", "sqlite:"+filepath.Join(t.TempDir(), "second.db"))
+	if got.code != 1 || !strings.Contains(got.stderr, "--admin-listen: "+listen+" is in use by another process") {
+		t.Errorf("a second node: exit code %d: %s", got.code, got.stderr)
 	}
 }

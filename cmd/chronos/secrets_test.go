@@ -17,8 +17,8 @@ import (
 // canary is what each planted secret contains.
 const canary = "c4n4ry"
 
-// secrets returns settings for every way to give a secret, each of them in a combination that gets as far as it can, and
-// in combinations that are mistakes. All of the secrets contain the canary.
+// secrets returns settings for every way to give a secret, each of them in a combination that gets as far as it can,
+// and in combinations that are mistakes. All of the secrets contain the canary.
 func secrets(t *testing.T, brokers string) map[string][]string {
 	t.Helper()
 	file := func(text string) string { return writeFile(t, "secret", text) }
@@ -33,26 +33,40 @@ func secrets(t *testing.T, brokers string) map[string][]string {
 		return append([]string{"--store", url, "--brokers", brokers}, more...)
 	}
 	return map[string][]string{
-		"password":               sasl("--sasl-mechanism", "PLAIN", "--sasl-password", canary),
-		"password of SCRAM":      sasl("--sasl-mechanism", "SCRAM-SHA-512", "--sasl-password", canary),
-		"password alone":         kafka("--sasl-password", canary),
-		"password file":          sasl("--sasl-mechanism", "PLAIN", "--sasl-password-file", file(canary)),
-		"two passwords":          sasl("--sasl-mechanism", "PLAIN", "--sasl-password-file", file(canary), "--sasl-password", canary),
-		"token":                  kafka("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-file", file(canary)),
-		"token and user":         sasl("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-file", file(canary)),
-		"token endpoint":         sasl("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-url", "http://127.0.0.1:1/t", "--sasl-password", canary),
-		"token endpoint's URL":   sasl("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-url", "https://u:"+canary+"@127.0.0.1:1/t", "--sasl-password", "x"),
-		"broken endpoint's URL":  sasl("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-url", "https://u:"+canary+"%zz@h/t", "--sasl-password", "x"),
-		"key":                    kafka("--tls-cert", file(key), "--tls-key", file(key)),
-		"authority":              kafka("--tls-ca", file(canary)),
-		"JAAS":                   kafka("--kafka-properties", file(jaas+`a.PlainLoginModule required username="u" password="`+canary+`";`)),
-		"JAAS, open":             kafka("--kafka-properties", file(jaas+`a.PlainLoginModule required password="`+canary)),
-		"JAAS, no quotes":        kafka("--kafka-properties", file(jaas+`a.PlainLoginModule required password=x `+canary+`=y;`)),
-		"librdkafka":             kafka("--kafka-properties", file("security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=u\nsasl.password="+canary)),
-		"librdkafka, no user":    kafka("--kafka-properties", file("security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.password="+canary)),
-		"key in properties":      kafka("--kafka-properties", file("security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.key="+strings.ReplaceAll(key, "\n", `\n`)+"\nssl.keystore.certificate.chain="+strings.ReplaceAll(key, "\n", `\n`))),
+		"password":          sasl("--sasl-mechanism", "PLAIN", "--sasl-password", canary),
+		"password of SCRAM": sasl("--sasl-mechanism", "SCRAM-SHA-512", "--sasl-password", canary),
+		"password alone":    kafka("--sasl-password", canary),
+		"password file":     sasl("--sasl-mechanism", "PLAIN", "--sasl-password-file", file(canary)),
+		"two passwords": sasl("--sasl-mechanism", "PLAIN", "--sasl-password-file", file(canary),
+			"--sasl-password", canary),
+		"token":          kafka("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-file", file(canary)),
+		"token and user": sasl("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-file", file(canary)),
+		"token endpoint": sasl("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-url", "http://127.0.0.1:1/t",
+			"--sasl-password", canary),
+		"token endpoint's URL": sasl("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-url",
+			"https://u:"+canary+"@127.0.0.1:1/t", "--sasl-password", "x"),
+		"broken endpoint's URL": sasl("--sasl-mechanism", "OAUTHBEARER", "--sasl-token-url",
+			"https://u:"+canary+"%zz@h/t", "--sasl-password", "x"),
+		"key":       kafka("--tls-cert", file(key), "--tls-key", file(key)),
+		"authority": kafka("--tls-ca", file(canary)),
+		"JAAS": kafka("--kafka-properties",
+			file(jaas+`a.PlainLoginModule required username="u" password="`+canary+`";`)),
+		"JAAS, open": kafka("--kafka-properties",
+			file(jaas+`a.PlainLoginModule required password="`+canary)),
+		"JAAS, no quotes": kafka("--kafka-properties",
+			file(jaas+`a.PlainLoginModule required password=x `+canary+`=y;`)),
+		"librdkafka": kafka("--kafka-properties",
+			file("security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=u\nsasl.password="+canary)),
+		"librdkafka, no user": kafka("--kafka-properties",
+			file("security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.password="+canary)),
+		"key in properties": kafka("--kafka-properties",
+			file("security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.key="+strings.ReplaceAll(key, "\n",
+				`\n`)+"\nssl.keystore.certificate.chain="+strings.ReplaceAll(key, "\n", `\n`))),
 		"key password":           kafka("--kafka-properties", file("ssl.key.password="+canary)),
 		"key without properties": kafka("--kafka-properties", file("ssl.keystore.key="+canary)),
+		"token of the API":       kafka("--admin-listen", "127.0.0.1:0", "--admin-token-file", file(strings.Repeat(canary, 4))),
+		"short token":            kafka("--admin-listen", "127.0.0.1:0", "--admin-token-file", file(canary)),
+		"key of the API":         kafka("--admin-listen", "127.0.0.1:0", "--admin-tls-cert", file(key), "--admin-tls-key", file(key)),
 		"Postgres":               store("postgres://u:" + canary + away),
 		"Postgres, parameter":    store("postgres://u" + away + "?password=" + canary),
 		"Postgres, key":          store("postgres://u" + away + "?sslmode=require&sslpassword=" + canary),
@@ -66,8 +80,8 @@ func secrets(t *testing.T, brokers string) map[string][]string {
 	}
 }
 
-// No secret appears in what any command says, whatever goes wrong: on its output, in its errors, in its log. All commands
-// run at once, because most of them wait for a server that is not there.
+// No secret appears in what any command says, whatever goes wrong: on its output, in its errors, in its log. All
+// commands run at once, because most of them wait for a server that is not there.
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "other"))
@@ -86,13 +100,17 @@ func TestNoSecretIsShown(t *testing.T) {
 			text += fmt.Sprintf("%s: %q\n", setting, flags[i+1])
 		}
 		for i, command := range [][]string{
-			{"run", "--log-level", "debug", "--log-format", "json", "--migrate"}, {"doctor"}, {"doctor", "-o", "json"}, {"bind"},
+			{"run", "--log-level", "debug", "--log-format", "json", "--migrate"},
+			{"doctor"},
+			{"doctor", "-o", "json"},
+			{"bind"},
 			{"run", "--log-format", "text", "--config"}, // with the settings in the file
 		} {
 			database := fmt.Sprintf("sqlite:%s/%s-%d.db", dir, strings.Map(plain, name), i)
 			given := append(slices.Clone(command), flags...)
 			if slices.Contains(command, "--config") {
-				given = append(slices.Clone(command), writeFile(t, "chronos.yaml", strings.ReplaceAll(text, "sqlite:FILE", database)))
+				given = append(slices.Clone(command), writeFile(t, "chronos.yaml", strings.ReplaceAll(text,
+					"sqlite:FILE", database)))
 			}
 			for i := range given {
 				given[i] = strings.ReplaceAll(given[i], "sqlite:FILE", database)

@@ -26,15 +26,17 @@ func currentVersion() string {
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return noVersion
+		return nextVersion
 	}
 	return buildVersion(info)
 }
 
-// noVersion is the version of a build that knows none, as those of "go run" and of a source without its history.
-const noVersion = "devel"
+// nextVersion is what the source is on its way to. It is the version of a build that knows of no other, as those of "go run"
+// and of a source without its history; a build that knows its commit says that as well.
+const nextVersion = "0.1.0-dev"
 
-// buildVersion returns the version of the module, or else the commit, and whether there were changes since.
+// buildVersion returns the version of the module, or else the next one with the commit, and whether there were changes
+// since, as far as that is known.
 func buildVersion(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
@@ -46,10 +48,10 @@ func buildVersion(info *debug.BuildInfo) string {
 	revision := settings["vcs.revision"]
 	switch {
 	case revision == "":
-		return noVersion
+		return nextVersion
 	case settings["vcs.modified"] == "true":
-		return revision + "-dirty"
+		return nextVersion + "+" + revision + ".dirty"
 	default:
-		return revision
+		return nextVersion + "+" + revision
 	}
 }

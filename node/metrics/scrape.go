@@ -81,12 +81,12 @@ func descOf(name string) *prometheus.Desc {
 			return prometheus.NewDesc(row.Name, row.Help, row.Labels, nil)
 		}
 	}
-	return prometheus.NewInvalidDesc(errNoRow(name))
+	return prometheus.NewInvalidDesc(noRowError(name))
 }
 
-type errNoRow string
+type noRowError string
 
-func (e errNoRow) Error() string { return "the table has no metric " + string(e) }
+func (e noRowError) Error() string { return "the table has no metric " + string(e) }
 
 // poolCollector shows the connections to Postgres.
 type poolCollector struct{ pool *pgxpool.Pool }

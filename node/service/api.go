@@ -2,7 +2,6 @@ package service
 
 import (
 	"fmt"
-	"strings"
 
 	"chronos/node/admin"
 	"chronos/node/store/inspect"
@@ -44,13 +43,15 @@ func (c *Config) effective() map[string]string {
 			v = *row.value(c.settings)
 		}
 		switch {
-		case row.logged == loggedNever && strings.Contains(row.Name, "password") && v.IsSet:
+		case row.secret && v.IsSet:
 			all[row.Name] = "xxxxx"
 		case row.logged == loggedNever:
 		case row.logged == loggedAlways && row.inForce != nil:
 			all[row.Name] = fmt.Sprint(row.inForce(c))
 		case row.Name == "store":
 			all[row.Name] = c.Store.String()
+		case v.IsSet && v.inline: // a PEM text, a key perhaps
+			all[row.Name] = "in " + v.Origin
 		case v.IsSet:
 			all[row.Name] = v.Text
 		}

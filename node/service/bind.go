@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"chronos/node"
+	"chronos/node/broker/kafka"
 )
 
 // bind waits until the store has said that it belongs to this cluster and consumer group, which it does from the first
@@ -43,26 +44,44 @@ func (s *Service) bindTo(ctx context.Context, cluster string) (bool, error) {
 	if !bound.Adopting && bound.Partitions > 0 {
 		return true, nil
 	}
-	kafka := &preparation{service: s, port: node.PortSource}
+	group := &preparation{service: s, port: node.PortSource}
 	limited, cancel := context.WithTimeout(ctx, laterLook)
 	defer cancel()
 	committed, err := s.admin.Committed(limited, s.config.Group, s.config.inputs()...)
 	if err != nil {
-		return false, kafka.failed(ctx, "look up committed offsets", err)
+		return false, group.failed(ctx, "look up committed offsets", err)
 	}
-	kafka.answered()
+	group.answered()
 	switch {
 	case bound.Adopting:
-		request.Adopt = append([]node.Place{}, committed...)
+		request.Adopt = adoptable(committed)
 		if _, err = s.store.Bind(ctx, request); err != nil {
 			return false, store.failed(ctx, "adopt the committed offsets", err)
 		}
 		s.log.Info("the store has adopted what the consumer group has committed: from now on it keeps the positions "+
-			"itself", slog.Int("partitions", len(committed)))
+			"itself", slog.Int("partitions", len(request.Adopt)))
+		if kept := len(committed) - len(request.Adopt); kept > 0 {
+			s.log.Warn("the store was set back to before it adopted committed offsets, and those of now are of a "+
+				"later state of it: these partitions are taken in again from the first record that Kafka has",
+				slog.Int("partitions", kept))
+		}
 	case len(committed) > 0:
 		return s.bindAgain(ctx, request, len(committed))
 	}
 	return true, nil
+}
+
+// adoptable returns where a store may begin that comes from an older deployment: at what that deployment has committed,
+// and not at what nodes that keep positions have. There is none of that, unless the store was set back to before its
+// adoption.
+func adoptable(committed []kafka.Committed) []node.Place {
+	places := []node.Place{}
+	for _, c := range committed {
+		if !c.Kept {
+			places = append(places, c.Place)
+		}
+	}
+	return places
 }
 
 // bindAgain looks once more at a store that had no positions, while its group has committed offsets. A peer that starts

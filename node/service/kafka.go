@@ -93,7 +93,8 @@ func (s *Settings) pair() (*tls.Certificate, error) {
 		if s.tlsKey.inline {
 			from = s.tlsKey.Origin
 		}
-		return nil, s.tlsCert.Wrong("it must be a PEM file with the certificate to the key in " + from + ": " + err.Error())
+		return nil, s.tlsCert.Wrong("it must be a PEM file with the certificate to the key in " + from + ": " +
+			err.Error())
 	}
 	return pair, nil
 }
@@ -188,7 +189,8 @@ func (s *Settings) tokenMechanism() (sasl.Mechanism, error) {
 		if err != nil {
 			return nil, err
 		}
-		return oauth.Oauth(func(context.Context) (oauth.Auth, error) { return oauth.Auth{Token: token.Get()}, nil }), nil
+		return oauth.Oauth(func(context.Context) (oauth.Auth, error) { return oauth.Auth{Token: token.Get()}, nil }),
+			nil
 	case s.saslTokenURL.IsSet:
 		login, err := s.login()
 		if err != nil {

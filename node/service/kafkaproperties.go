@@ -16,6 +16,9 @@ func (s *Settings) readProperties() error {
 	if !v.IsSet {
 		return nil
 	}
+	if _, err := v.read(); err != nil {
+		return err // it names the setting
+	}
 	client, err := propertiesOf(v.Text)
 	if err != nil {
 		return Usagef("%v", err)
@@ -48,7 +51,10 @@ func (s *Settings) readProperties() error {
 		{target: &s.saslMechanism, of: func(c *properties.Client) *properties.Value { return &c.Mechanism }},
 		{target: &s.saslUsername, of: func(c *properties.Client) *properties.Value { return &c.Username }},
 		{&s.saslPassword, func(c *properties.Client) *properties.Value { return &c.Password }, false, hasLogin},
-		{&s.saslTokenURL, func(c *properties.Client) *properties.Value { return &c.TokenURL }, false, s.saslTokenFile.IsSet},
+		{
+			&s.saslTokenURL, func(c *properties.Client) *properties.Value { return &c.TokenURL }, false,
+			s.saslTokenFile.IsSet,
+		},
 		{target: &s.saslScope, of: func(c *properties.Client) *properties.Value { return &c.Scope }},
 	} {
 		said := one.of(client)

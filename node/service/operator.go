@@ -116,7 +116,13 @@ func (o *Operator) PlanBind(ctx context.Context, begin Begin) (BindPlan, error) 
 			return plan, Usagef("--adopt is set, but consumer group %s has committed nothing on %s: there is nothing "+
 				"to go on from", plan.Group, strings.Join(o.config.inputs(), ", "))
 		}
-		plan.Begin = committed
+		plan.Begin = make([]node.Place, len(committed))
+		for i, c := range committed {
+			plan.Begin[i] = c.Place // be it of another store: somebody has decided that
+		}
+		if plan.Bound.Adopting {
+			plan.Begin = adoptable(committed)
+		}
 	case BeginEarliest:
 		extents, err := o.admin.Extents(limited, o.config.inputs()...)
 		if err != nil {

@@ -103,8 +103,8 @@ func (r *Reporter) Seen(seen outlook.Outlook, err error) {
 	}
 	l := &r.lateness
 	now := time.Now()
-	fired := l.firedOn
-	elapsed := now.Sub(l.seenAt)
+	before := lookBefore{l.seen, l.firedOn, now.Sub(l.seenAt)}
+	first := l.seenAt.IsZero()
 	l.seen, l.seenAt, l.firedOn = seen, now, map[string]int{}
 	var late []outlook.Lane
 	for _, lane := range seen.Lanes {
@@ -116,9 +116,11 @@ func (r *Reporter) Seen(seen outlook.Outlook, err error) {
 		}
 	}
 	switch {
+	case len(late) > 0 && first:
+		l.overdue.since = now // why that is so, the next look can tell better, when this node has worked for a while
 	case len(late) > 0:
 		if l.overdue.due(now) {
-			r.sayOverdue(late, fired, elapsed, now)
+			r.sayOverdue(late, before, now)
 		}
 	case !l.overdue.since.IsZero():
 		r.say(slog.LevelInfo, "nothing is overdue any more", away(now.Sub(l.overdue.since)))
@@ -126,11 +128,29 @@ func (r *Reporter) Seen(seen outlook.Outlook, err error) {
 	}
 }
 
+// lookBefore is the look before the last one: what it has seen, what was fired since, and how long ago it was.
+type lookBefore struct {
+	seen    outlook.Outlook
+	fired   map[string]int
+	elapsed time.Duration
+}
+
+// overdue returns how many messages of a lane were overdue then.
+func (b *lookBefore) overdue(lane string) int {
+	for i := range b.seen.Lanes {
+		if one := &b.seen.Lanes[i]; one.Name == lane {
+			return one.Overdue.N
+		}
+	}
+	return 0
+}
+
 // due reports whether the story is to be told now.
 func (s *story) due(now time.Time) bool {
 	if s.since.IsZero() {
 		s.since = now
-	} else if now.Sub(s.saidLast) < storyInterval {
+	}
+	if now.Sub(s.saidLast) < storyInterval {
 		return false
 	}
 	s.saidLast = now
@@ -138,7 +158,7 @@ func (s *story) due(now time.Time) bool {
 }
 
 // sayOverdue says how much is overdue, since when, where, and why.
-func (r *Reporter) sayOverdue(late []outlook.Lane, fired map[string]int, elapsed time.Duration, now time.Time) {
+func (r *Reporter) sayOverdue(late []outlook.Lane, before lookBefore, now time.Time) {
 	var total outlook.Count
 	oldest := now
 	var lanes, partitions, why []string
@@ -154,7 +174,7 @@ func (r *Reporter) sayOverdue(late []outlook.Lane, fired map[string]int, elapsed
 		for _, o := range lane.Origins {
 			partitions = append(partitions, fmt.Sprintf("%s/%d: %d", o.Topic, o.Partition, o.Messages))
 		}
-		for _, reason := range r.whyOverdue(lane, fired[lane.Name], elapsed, now) {
+		for _, reason := range r.whyOverdue(lane, &before, now) {
 			if !slices.Contains(why, reason) {
 				why = append(why, reason)
 			}
@@ -172,7 +192,7 @@ func (r *Reporter) sayOverdue(late []outlook.Lane, fired map[string]int, elapsed
 }
 
 // whyOverdue returns why messages of a lane are overdue, as far as this node can tell.
-func (r *Reporter) whyOverdue(lane *outlook.Lane, fired int, elapsed time.Duration, now time.Time) (why []string) {
+func (r *Reporter) whyOverdue(lane *outlook.Lane, before *lookBefore, now time.Time) (why []string) {
 	l := &r.lateness
 	if p, is := l.paused[lane.Name]; is && p.Lane != node.Intake {
 		why = append(why, fmt.Sprintf("%s is paused, by %s (%s)", lane.Name, p.By, p.Why))
@@ -189,11 +209,15 @@ func (r *Reporter) whyOverdue(lane *outlook.Lane, fired int, elapsed time.Durati
 	if failed, is := l.failedOn[lane.Name]; is && now.Sub(failed.at) < causeLasts {
 		why = append(why, fmt.Sprintf("messages could not be published on %s: %s", lane.Name, failed.cause))
 	}
-	switch {
+	fired := before.fired[lane.Name]
+	switch less := before.overdue(lane.Name) - lane.Overdue.N; {
 	case len(why) > 0:
-	case fired > 0 && elapsed > 0:
+	case fired > 0:
 		why = append(why, fmt.Sprintf("a backlog on %s: this node fires %.0f messages/s there",
-			lane.Name, float64(fired)/elapsed.Seconds()))
+			lane.Name, float64(fired)/before.elapsed.Seconds()))
+	case less > 0:
+		why = append(why, fmt.Sprintf("a backlog on %s, which other nodes fire: it is %d less than %v ago",
+			lane.Name, less, rounded(before.elapsed)))
 	case lane.Claimed.N > 0:
 		why = append(why, fmt.Sprintf("%s messages of %s are held by nodes; what a node held that has died is taken "+
 			"over after the hold time", amount(lane.Claimed), lane.Name))

@@ -57,6 +57,26 @@ func TestOverdueIsOneLineAMinute(t *testing.T) {
 	})
 }
 
+// Goal: what is overdue when a node starts is told at its second look, with what it has learned by then. Method: two
+// looks.
+func TestOverdueAtTheStart(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		j.Seen(looked(50, time.Minute), nil)
+		j.expect(t)
+		pass(10 * time.Second)
+		j.Observe(node.Fired{Messages: make100("out"), At: time.Now()})
+		j.Seen(looked(40, time.Minute), nil)
+		const why = `why="a backlog on out: this node fires 10 messages/s there"`
+		if text := j.text.String(); !strings.Contains(text, why) {
+			t.Errorf("the log has\n%s", text)
+		}
+		j.text.reset()
+		pass(10 * time.Second)
+		j.Seen(looked(0, 0), nil)
+		j.expect(t, `level=INFO msg="nothing is overdue any more" away=20s`)
+	})
+}
+
 // Goal: the line says why, as far as the node can tell. Method: a cause of each kind before a look.
 func TestOverdueSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -85,12 +105,16 @@ func TestOverdueSaysWhy(t *testing.T) {
 		},
 		"a backlog": {
 			func(j *journal) {
-				j.Seen(looked(0, 0), nil)
 				pass(10 * time.Second)
 				j.Observe(node.Fired{Messages: make100("out"), At: time.Now()})
 			},
 			func() outlook.Outlook { return looked(5, time.Minute) },
 			"a backlog on out: this node fires 10 messages/s there",
+		},
+		"a backlog that others fire": {
+			func(j *journal) { j.Seen(looked(25, time.Minute), nil); pass(time.Minute) },
+			func() outlook.Outlook { return looked(5, time.Minute) },
+			"a backlog on out, which other nodes fire: it is 20 less than 1m0s ago",
 		},
 		"held": {
 			func(*journal) {},
@@ -122,6 +146,7 @@ func TestOverdueSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+				j.Seen(looked(0, 0), nil)
 				c.before(j)
 				j.text.reset()
 				j.Seen(c.seen(), nil)

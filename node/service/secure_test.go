@@ -67,7 +67,9 @@ func TestSecretsAreReadAnew(t *testing.T) {
 		shown  string // before the secret in what is sent
 	}{
 		"password": {
-			map[string]string{"sasl-mechanism": "PLAIN", "sasl-username": "u", "sasl-password-file": file}, "", "\x00u\x00",
+			map[string]string{"sasl-mechanism": "PLAIN", "sasl-username": "u", "sasl-password-file": file},
+			"",
+			"\x00u\x00",
 		},
 		"token":      {map[string]string{"sasl-mechanism": "OAUTHBEARER", "sasl-token-file": file}, "", "auth=Bearer "},
 		"properties": {map[string]string{"kafka-properties": file}, properties, "\x00u\x00"},
@@ -293,13 +295,22 @@ func TestSecurityErrors(t *testing.T) {
 		flags map[string]string
 		says  []string
 	}{
-		"no token": {map[string]string{"sasl-mechanism": "OAUTHBEARER"}, []string{"--sasl-token-file", "--sasl-token-url"}},
+		"no token": {map[string]string{"sasl-mechanism": "OAUTHBEARER"}, []string{
+			"--sasl-token-file",
+			"--sasl-token-url",
+		}},
 		"two tokens": {
-			map[string]string{"sasl-mechanism": "OAUTHBEARER", "sasl-token-file": secret, "sasl-token-url": "https://a/b"},
+			map[string]string{
+				"sasl-mechanism": "OAUTHBEARER", "sasl-token-file": secret,
+				"sasl-token-url": "https://a/b",
+			},
 			[]string{"--sasl-token-file", "--sasl-token-url", "exclude"},
 		},
 		"token of PLAIN": {
-			map[string]string{"sasl-mechanism": "PLAIN", "sasl-token-file": secret}, []string{"--sasl-token-file", "OAUTHBEARER"},
+			map[string]string{"sasl-mechanism": "PLAIN", "sasl-token-file": secret}, []string{
+				"--sasl-token-file",
+				"OAUTHBEARER",
+			},
 		},
 		"user beside a token": {
 			map[string]string{"sasl-mechanism": "OAUTHBEARER", "sasl-token-file": secret, "sasl-username": "u"},
@@ -320,7 +331,10 @@ func TestSecurityErrors(t *testing.T) {
 			[]string{"--sasl-token-url", "not shown"},
 		},
 		"unknown property": {
-			map[string]string{"kafka-properties": unknown}, []string{"unknown.properties:2: sasl.pasword", "sasl.password?"},
+			map[string]string{"kafka-properties": unknown}, []string{
+				"unknown.properties:2: sasl.pasword",
+				"sasl.password?",
+			},
 		},
 		"no file": {map[string]string{"kafka-properties": dir + "/none"}, []string{"/none", "no such file"}},
 	} {
@@ -339,6 +353,52 @@ func TestSecurityErrors(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: the error shows the secret: %v", name, err)
+		}
+	}
+}
+
+// Neither the log at the start nor the API shows a secret, however it was given.
+func TestSettingsAreShownWithoutSecrets(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "client.properties")
+	certificate, key := selfSigned(t, 1)
+	inline := func(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
+	const store = "postgres://u:hush@h/d?sslpassword=hush"
+	for name, c := range map[string]struct {
+		properties string
+		flags      map[string]string
+		hidden     string
+	}{
+		"key": {
+			"security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.key=" + inline(key) +
+				"\nssl.keystore.certificate.chain=" + inline(certificate), map[string]string{},
+			strings.Split(key, "\n")[1],
+		},
+		"login": {
+			"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n" +
+				`sasl.jaas.config=a.PlainLoginModule required username="u" password="hush";`,
+			map[string]string{},
+			"hush",
+		},
+		"flag": {
+			"",
+			map[string]string{"sasl-mechanism": "PLAIN", "sasl-username": "u", "sasl-password": "hush"},
+			"hush",
+		},
+	} {
+		write(t, file, c.properties)
+		c.flags["kafka-properties"], c.flags["store"] = file, store
+		s, err := settings(t, c.flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := s.Config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown := config.Shown(); strings.Contains(shown, c.hidden) || strings.Contains(shown, "hush") ||
+			!strings.Contains(shown, file) {
+			t.Errorf("%s: %s", name, shown)
 		}
 	}
 }

@@ -28,7 +28,8 @@ func tokenRows() []Setting {
 		},
 		{
 			Name: "kafka-properties", PlaceHolder: "FILE",
-			Help: "Configuration of a Kafka client as Java's clients and librdkafka have it, for all of the above that " +
+			Help: "Configuration of a Kafka client as Java's clients and librdkafka have it, for all of the above " +
+				"that " +
 				"is not set otherwise. A key in it that this client does not know is an error.",
 			value: func(s *Settings) *Value { return &s.kafkaProperties },
 		},
@@ -40,7 +41,8 @@ func limitRows() []Setting {
 	rows := []Setting{
 		{
 			Name: "max-delay", PlaceHolder: "TIME", field: "MaxDelay", form: form{time: true}, Default: "0s",
-			Help: "How far ahead a deadline may lie when its record is taken in; what lies further is rejected. 0s is no " +
+			Help: "How far ahead a deadline may lie when its record is taken in; what lies further is rejected. 0s " +
+				"is no " +
 				"limit.",
 			Allowed: "0s or more", value: func(s *Settings) *Value { return &s.maxDelay },
 			logged: loggedAlways, inForce: func(c *Config) any { return c.Node.Limits.MaxDelay.String() },

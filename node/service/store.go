@@ -163,7 +163,10 @@ func (t *Target) Open(ctx context.Context, limit time.Duration) (*Store, error) 
 			return store.DB(), func() error { return nil }, nil
 		}}, nil
 	}
-	address, options := t.postgres.String(), postgres.Options{Timeout: limit, PgBouncer: t.pgBouncer, Report: t.report, Password: t.password}
+	address, options := t.postgres.String(), postgres.Options{
+		Timeout: limit, PgBouncer: t.pgBouncer, Report: t.report,
+		Password: t.password,
+	}
 	store, err := postgres.Open(ctx, address, options)
 	if err != nil {
 		return nil, Usagef("%s: %v", t.origin, err) // It is about the URL: nothing is connected yet.

@@ -188,7 +188,8 @@ func kafkaRows() []Setting {
 			value: func(s *Settings) *Value { return &s.saslMechanism },
 		},
 		{
-			Name: "sasl-username", PlaceHolder: "NAME", Help: "User name for SASL. With --sasl-token-url the id of the client.",
+			Name: "sasl-username", PlaceHolder: "NAME", Help: "User name for SASL. With --sasl-token-url the id of " +
+				"the client.",
 			value: func(s *Settings) *Value { return &s.saslUsername },
 		},
 		{
@@ -197,7 +198,8 @@ func kafkaRows() []Setting {
 			value: func(s *Settings) *Value { return &s.saslPassword }, logged: loggedNever, secret: true,
 		},
 		{
-			Name: "sasl-password-file", PlaceHolder: "FILE", Help: "File to read that password from, at each connection.",
+			Name: "sasl-password-file", PlaceHolder: "FILE", Help: "File to read that password from, at each " +
+				"connection.",
 			value: func(s *Settings) *Value { return &s.saslPasswordFile },
 		},
 	}

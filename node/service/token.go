@@ -39,7 +39,8 @@ func (s *Settings) tokenEndpoint(login *credential.Source[login]) (*tokenEndpoin
 	at, err := url.Parse(v.Text)
 	switch {
 	case err != nil || at.Host == "" || at.User != nil:
-		return nil, Usagef("%s is not the address of a token endpoint (it is not shown, there may be a password in it): "+
+		return nil, Usagef("%s is not the address of a token endpoint (it is not shown, there may be a password in "+
+			"it): "+
 			"it must be https://HOST/PATH", v.Origin)
 	case at.Scheme != "https" && (at.Scheme != "http" || !isLoopback(at.Hostname())):
 		return nil, v.Wrong("it must begin with https://, because the client's secret goes there")

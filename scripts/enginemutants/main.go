@@ -1,7 +1,8 @@
 // Command enginemutants shows that the tests of the engine and the simulator notice when the engine is broken. Each
 // mutant of mutants.txt is one small edit of its source; the edited file is laid over the real one (go build -overlay),
-// so that the tree stays as it is. A mutant is caught by the first of these that fails: the engine's own tests, the named
-// scenarios, and a series of drawn worlds. The command fails if one is caught by none of them.
+// so that the tree stays as it is. A mutant is caught by the first of these that fails: the named scenarios and the
+// kept plans, the engine's own tests, and a series of drawn worlds. The command fails if one is caught by none of
+// them, and is not marked as equivalent.
 //
 // The mutants of `make mutants` sit at the ports of a node, and need no compiler; these are inside of it.
 package main
@@ -9,6 +10,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -28,6 +30,7 @@ var table string
 // mutant is one edit.
 type mutant struct {
 	name, file, about string
+	equivalent        string   // why nothing can catch it; empty where something must
 	old, new          []string // lines, without what they are indented by
 }
 
@@ -71,8 +74,11 @@ func run(names string, seeds int, every bool) (survivors int, err error) {
 		if err != nil {
 			by = err.Error()
 			survivors++
-		} else if by == "" {
+		} else if by == "" && m.equivalent == "" {
 			survivors++
+		}
+		if by == "" && m.equivalent != "" {
+			by = "survives: " + m.equivalent
 		}
 		fmt.Printf("%-26s %-60s %4.0f s  %s\n", m.name, cmp.Or(by, "SURVIVES"), time.Since(started).Seconds(), m.about)
 	}
@@ -85,6 +91,7 @@ func parse(text string) ([]*mutant, error) {
 	var mutants []*mutant
 	for i, line := range strings.Split(text, "\n") {
 		head, isHead := strings.CutPrefix(line, "mutant ")
+		reason, isReason := strings.CutPrefix(line, "equivalent: ")
 		removed, isOld := strings.CutPrefix(line, "- ")
 		added, isNew := strings.CutPrefix(line, "+ ")
 		switch {
@@ -96,6 +103,8 @@ func parse(text string) ([]*mutant, error) {
 				return nil, fmt.Errorf("mutants.txt, line %d: want `mutant NAME FILE: what is wrong`", i+1)
 			}
 			mutants = append(mutants, &mutant{name: name, file: file, about: about})
+		case len(mutants) > 0 && isReason:
+			mutants[len(mutants)-1].equivalent = reason
 		case len(mutants) == 0 || !isOld && !isNew:
 			return nil, fmt.Errorf("mutants.txt, line %d: want a mutant, or a line that begins with - or +", i+1)
 		case isOld:
@@ -202,13 +211,12 @@ func (m *mutant) overlay(dir string) (string, error) {
 
 // command runs a command and reports whether it has failed.
 func command(name string, args ...string) (output string, failed bool, err error) {
-	c := exec.Command(name, args...)
+	c := exec.CommandContext(context.Background(), name, args...)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	c.Dir = "."
 	err = c.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if _, exited := errors.AsType[*exec.ExitError](err); exited {
 		return out.String(), true, nil
 	}
 	return out.String(), false, err

@@ -83,7 +83,8 @@ func Expressions() (map[string]string, error) {
 	variable := regexp.MustCompile(`\$(\w+|\{\w+\})`)
 	for _, p := range panels {
 		for i, target := range p.Targets {
-			all[fmt.Sprintf("panel %s, %s at %d/%d, %d", p.Title, p.Type, p.GridPos.X, p.GridPos.Y, i)] = variable.ReplaceAllString(target.Expr, ".*")
+			where := fmt.Sprintf("panel %s, %s at %d/%d, %d", p.Title, p.Type, p.GridPos.X, p.GridPos.Y, i)
+			all[where] = variable.ReplaceAllString(target.Expr, ".*")
 		}
 	}
 	return all, nil

@@ -80,9 +80,11 @@ func s18(s *state, e *Event) finding {
 // position is below what was committed, since retention took what was to be taken in again; or an input topic was
 // deleted, since Kafka counts an offset that was committed for it as one of the topic that has its name now.
 func (s *state) looksSetBack() bool {
-	return max(s.setBack, s.dropped) > s.begun || slices.ContainsFunc(s.partitionNames(), func(name string) bool {
-		return s.partitions[name].position.offset < s.partitions[name].reached
-	})
+	return max(s.setBack, s.dropped) > s.begun ||
+		!s.catching && slices.ContainsFunc(s.partitionNames(), func(name string) bool {
+			p := s.partitions[name]
+			return p.position.offset < min(p.reached, p.end)
+		})
 }
 
 // created judges a position that is new: nothing that there is may lie before it, unless an older deployment has dealt

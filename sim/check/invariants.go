@@ -256,7 +256,7 @@ func liveness() []Invariant { //nolint:funlen // a table
 		{
 			"L3", "Consumed",
 			`When the world has healed, every record of the input topics that Kafka still has is taken in and committed
-			within the drain bound.`,
+			within the drain bound; and no position stays before what retention has taken.`,
 			[]Kind{End},
 			[]Kind{Submit, Deliver, Commit, Heal},
 			l3,

@@ -137,8 +137,8 @@ func (s *state) gated(e *Event) string {
 	return ""
 }
 
-// s4 is the invariant S4, justified reset: who may reset what, and what a node says of its own claim. A claim that was made before the store's clock was set has no age that
-// means anything.
+// s4 is the invariant S4, justified reset: who may reset what, and what a node says of its own claim. A claim that was
+// made before the store's clock was set has no age that means anything.
 func s4(s *state, e *Event) finding {
 	r := s.rowOf(e)
 	if r == nil || r.owner != e.Owner || r.stamp != e.Stamp {

@@ -53,10 +53,18 @@ func (a *Admin) ClusterID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
+// Committed is what a consumer group has committed for a partition.
+type Committed struct {
+	node.Place
+
+	// Kept says that whoever has committed it keeps positions in a store: it is no offset of an older deployment.
+	Kept bool
+}
+
 // Committed returns what the consumer group has committed on the topics, in order; the partitions of which it has
 // committed nothing are left out. It tries until ctx is done while no broker answers.
-func (a *Admin) Committed(ctx context.Context, group string, topics ...string) ([]node.Place, error) {
-	var places []node.Place
+func (a *Admin) Committed(ctx context.Context, group string, topics ...string) ([]Committed, error) {
+	var committed []Committed
 	err := a.try(ctx, func(client *kgo.Client) error {
 		ids, err := topicIDs(ctx, client, topics)
 		if err != nil {
@@ -69,7 +77,7 @@ func (a *Admin) Committed(ctx context.Context, group string, topics ...string) (
 		if err != nil {
 			return err
 		}
-		places = nil
+		committed = nil
 		for _, response := range responses.Sorted() {
 			id, asked := ids[response.Topic]
 			if !asked || response.At < 0 {
@@ -78,9 +86,12 @@ func (a *Admin) Committed(ctx context.Context, group string, topics ...string) (
 			if response.Err != nil {
 				return fmt.Errorf("topic %s partition %d: %w", response.Topic, response.Partition, response.Err)
 			}
-			places = append(places, node.Place{
-				Partition: node.Partition{Topic: response.Topic, TopicID: id, Number: response.Partition},
-				Position:  node.Position{Epoch: response.LeaderEpoch, Offset: response.At},
+			committed = append(committed, Committed{
+				Place: node.Place{
+					Partition: node.Partition{Topic: response.Topic, TopicID: id, Number: response.Partition},
+					Position:  node.Position{Epoch: response.LeaderEpoch, Offset: response.At},
+				},
+				Kept: response.Metadata == keptMetadata,
 			})
 		}
 		return nil
@@ -88,7 +99,7 @@ func (a *Admin) Committed(ctx context.Context, group string, topics ...string) (
 	if err != nil {
 		return nil, fmt.Errorf("look up what group %s has committed: %w", group, err)
 	}
-	return places, nil
+	return committed, nil
 }
 
 // Extents returns what each partition of the topics holds, in order. It tries until ctx is done while no broker

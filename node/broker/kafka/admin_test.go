@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
 	"chronos/node/broker/kafka"
@@ -53,8 +55,24 @@ func TestAdmin(t *testing.T) {
 		t.Fatal(err)
 	}
 	places, err := b.admin.Committed(t.Context(), "group", input)
-	if err != nil || len(places) != 1 || places[0].Number != 0 || places[0].Offset != batch[len(batch)-1].Offset+1 {
+	if err != nil || len(places) != 1 || places[0].Number != 0 || places[0].Offset != batch[len(batch)-1].Offset+1 ||
+		!places[0].Kept {
 		t.Errorf("committed %+v: %v", places, err)
+	}
+	// What another program commits, or an older version, is none of a node that keeps positions.
+	others, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer others.Close()
+	var offsets kadm.Offsets
+	offsets.AddOffset(input, 1, 7, -1)
+	if err := kadm.NewClient(others).CommitAllOffsets(t.Context(), "others", offsets); err != nil {
+		t.Fatal(err)
+	}
+	places, err = b.admin.Committed(t.Context(), "others", input)
+	if err != nil || len(places) != 1 || places[0].Offset != 7 || places[0].Kept {
+		t.Errorf("committed by others: %+v, %v", places, err)
 	}
 	for instant, want := range map[time.Time][]int64{
 		time.Now().Add(-time.Hour): {0, 0}, time.Now().Add(time.Hour): {2, 0},

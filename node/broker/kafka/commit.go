@@ -89,6 +89,13 @@ func (c *commits) run() {
 // wait returns when nothing is under way any more, which needs the client to be closed before.
 func (c *commits) wait() { c.worker.Wait() }
 
+// keptMetadata goes with each commit: whoever made it keeps positions in a store. A store that is set back to before it
+// had positions must not begin where such a commit is, which says how far another state of it had come:
+//
+//	the store adopts 100, which an older version has committed; nodes go on, and commit 900
+//	the store is set back to before the adoption, and adopts again: 900, and what came in between is lost
+const keptMetadata = "chronos: the position is in the store"
+
 // errLost says that a commit was not sent, because the partitions belong to others.
 var errLost = errors.New("the group has given this member up")
 
@@ -120,6 +127,11 @@ func (m *member) commit(ctx context.Context, places map[topicPartition]node.Plac
 	ctx = kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
 		if m.fouled.Load() || request.MemberID != m.currentID() {
 			return errLost
+		}
+		for i := range request.Topics {
+			for j := range request.Topics[i].Partitions {
+				request.Topics[i].Partitions[j].Metadata = new(keptMetadata)
+			}
 		}
 		return nil
 	})

@@ -67,11 +67,13 @@ func Permanent(err error) (sentence string, is bool) {
 	}
 	// An alert that the other side sends is of a type that package tls keeps to itself, in an OpError with this name.
 	if remote := new(net.OpError); errors.As(err, &remote) && remote.Op == "remote error" {
-		return fmt.Sprintf("A Kafka broker has ended the TLS handshake: %v: check the client certificate.", remote.Err), true
+		return fmt.Sprintf("A Kafka broker has ended the TLS handshake: %v: check the client certificate.", remote.Err),
+			true
 	}
 	// franz-go has no type for what a broker says to a token that it does not accept.
 	if err != nil && strings.Contains(err.Error(), "unexpected data in oauth response") {
-		return "Kafka refuses the token: it may have expired, or be of an issuer or for an audience that the brokers do " +
+		return "Kafka refuses the token: it may have expired, or be of an issuer or for an audience that the brokers " +
+			"do " +
 			"not accept.", true
 	}
 	return "", false

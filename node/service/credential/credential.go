@@ -112,7 +112,8 @@ func Roots(text []byte) (*x509.CertPool, error) {
 
 // Pair returns the certificate and the key of two PEM texts, which may be one and the same.
 func Pair(certificate, key []byte) (*tls.Certificate, error) {
-	if bytes.Contains(key, []byte("BEGIN ENCRYPTED PRIVATE KEY")) || bytes.Contains(key, []byte("Proc-Type: 4,ENCRYPTED")) {
+	if bytes.Contains(key, []byte("BEGIN ENCRYPTED PRIVATE KEY")) || bytes.Contains(key,
+		[]byte("Proc-Type: 4,ENCRYPTED")) {
 		return nil, errors.New("the key is encrypted with a password: write it without one " +
 			"(openssl pkey -in KEY -out PLAIN), in a file that only Chronos may read")
 	}

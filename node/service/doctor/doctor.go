@@ -106,8 +106,7 @@ func Examine(ctx context.Context, config service.Config, options Options) (*Repo
 	}
 	defer e.admin.Close()
 	if e.db, e.dialect, err = config.Store.OpenToRead(); err != nil {
-		var usage *service.UsageError
-		if errors.As(err, &usage) {
+		if _, isUsage := errors.AsType[*service.UsageError](err); isUsage {
 			return nil, err
 		}
 		e.noStore = err
@@ -169,7 +168,7 @@ func (e *examination) examine(ctx context.Context) {
 	look("kafka", nil, func(ctx context.Context) (said string, err error) {
 		said, err = e.brokers(ctx)
 		if err != nil {
-			e.noKafka = errors.New("Kafka could not be looked at")
+			e.noKafka = errors.New("not without Kafka")
 		}
 		return said, err
 	})
@@ -183,7 +182,7 @@ func (e *examination) examine(ctx context.Context) {
 	look("store", nil, func(ctx context.Context) (said string, err error) {
 		said, err = e.store(ctx)
 		if err != nil {
-			e.noStore = errors.New("the store could not be looked at")
+			e.noStore = errors.New("not without the store")
 			e.noTables = e.noStore
 		}
 		return said, err

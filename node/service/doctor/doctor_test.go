@@ -43,8 +43,8 @@ func (d *deployment) begin(offset int64) node.Place {
 func (d *deployment) insert(lane, due string) {
 	d.t.Helper()
 	d.exec(`INSERT INTO messages (id, lane, incarnation, deadline, due_at, message_headers, message_size)
-VALUES ('` + uuid.NewString() + `', '` + lane + `', gen_random_uuid(), now() + interval '` + due + `', now() + interval '` + due +
-		`', '[]', 0)`)
+VALUES ('` + uuid.NewString() + `', '` + lane + `', gen_random_uuid(), now() + interval '` + due + `',
+  now() + interval '` + due + `', '[]', 0)`)
 }
 
 // fill produces records to the input topic that are so old.
@@ -66,7 +66,8 @@ func TestAllIsWell(t *testing.T) {
 	d.insert(d.out, "1 hour")
 	report := d.examine(doctor.Options{})
 	for _, f := range report.Findings {
-		if f.Severity != doctor.Note && f.Says != "has one replica" && !strings.HasPrefix(f.About, "replication slots") {
+		if f.Severity != doctor.Note && f.Says != "has one replica" && !strings.HasPrefix(f.About,
+			"replication slots") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -98,8 +99,8 @@ func (m *mistake) is(f doctor.Finding, d *deployment) bool {
 		strings.Contains(f.Says, m.says) && strings.Contains(f.Do, m.do) && f.Means != ""
 }
 
-// Each of these mistakes is planted and found: with the right severity, about the right thing, and with something to do.
-// Those that do not hide one another share a deployment, because it takes a second to make one.
+// Each of these mistakes is planted and found: with the right severity, about the right thing, and with something to
+// do. Those that do not hide one another share a deployment, because it takes a second to make one.
 func TestPlantedMistakes(t *testing.T) {
 	t.Parallel()
 	the(t)
@@ -152,7 +153,8 @@ func TestPlantedMistakes(t *testing.T) {
 		},
 		"created again": {
 			{"topic created again", func(d *deployment, _ *doctor.Options) {
-				d.exec("UPDATE positions SET topic_id = gen_random_uuid(); UPDATE partitions SET topic_id = p.topic_id FROM positions p")
+				d.exec("UPDATE positions SET topic_id = gen_random_uuid(); UPDATE partitions SET topic_id = " +
+					"p.topic_id FROM positions p")
 			}, "positions", doctor.Warning, "IN", "another topic", "on purpose"},
 		},
 		"old records": {
@@ -204,7 +206,8 @@ func TestPlantedMistakes(t *testing.T) {
 				slot := "slot_" + d.database
 				d.exec("SELECT pg_create_physical_replication_slot('" + slot + "')")
 				d.t.Cleanup(func() {
-					if err := d.postgres.Exec(context.WithoutCancel(d.t.Context()), "SELECT pg_drop_replication_slot('"+slot+"')"); err != nil {
+					if err := d.postgres.Exec(context.WithoutCancel(d.t.Context()),
+						"SELECT pg_drop_replication_slot('"+slot+"')"); err != nil {
 						d.t.Error(err)
 					}
 				})
@@ -231,8 +234,8 @@ func TestPlantedMistakes(t *testing.T) {
 				d.insert(d.out, "90 days")
 			}, "what waits", doctor.Note, "IN", "wait for up to", "Back the store up"},
 			{"different nodes", func(d *deployment, _ *doctor.Options) {
-				d.exec(`CREATE TABLE IF NOT EXISTS nodes (id uuid, host text, version text, started timestamptz, seen timestamptz,
-	  settings jsonb, status jsonb);
+				d.exec(`CREATE TABLE IF NOT EXISTS nodes (id uuid, host text, version text, started timestamptz,
+  seen timestamptz,	  settings jsonb, status jsonb);
 	INSERT INTO nodes SELECT gen_random_uuid(), host, 'v1', now(), now(), settings::jsonb, '{}'
 	FROM (VALUES ('a', '{"hold-time": "5s"}'), ('b', '{"hold-time": "10s"}')) v (host, settings);
 	GRANT SELECT ON nodes TO ` + d.role)
@@ -278,7 +281,8 @@ func TestServerThatForgets(t *testing.T) {
 			for {
 				report := d.examine(doctor.Options{})
 				for _, f := range report.Findings {
-					if f.Severity == doctor.Error && f.Says == setting+" is off" && strings.Contains(f.Do, setting+" = on") {
+					if f.Severity == doctor.Error && f.Says == setting+" is off" && strings.Contains(f.Do,
+						setting+" = on") {
 						return
 					}
 				}
@@ -325,7 +329,8 @@ func TestSQLite(t *testing.T) {
 	w := the(t)
 	file := filepath.Join(t.TempDir(), "chronos.db")
 	s, err := service.Read(service.Run, map[string]service.Value{
-		"brokers": service.FlagValue("brokers", w.kafka.Addresses[0]), "store": service.FlagValue("store", "sqlite:"+file),
+		"brokers": service.FlagValue("brokers", w.kafka.Addresses[0]), "store": service.FlagValue("store",
+			"sqlite:"+file),
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -101,7 +101,8 @@ func (e *examination) brokers(ctx context.Context) (string, error) {
 			}
 			e.find(Error, about, reason,
 				"Messages of the partitions that it leads can be neither taken in nor published from here.",
-				"Look at the broker. If it runs, its advertised.listeners names an address that cannot be reached from here.")
+				"Look at the broker. If it runs, its advertised.listeners names an address that cannot be reached "+
+					"from here.")
 		default:
 			version = answer.VersionGuess()
 		}
@@ -156,7 +157,7 @@ func (e *examination) describeTopics(ctx context.Context) error {
 				t = &topic{name: name, settings: map[string]string{}}
 				e.topics[name] = t
 				asked := kmsg.NewMetadataRequestTopic()
-				asked.Topic = kmsg.StringPtr(name)
+				asked.Topic = new(name)
 				request.Topics = append(request.Topics, asked)
 			}
 			t.input, t.output, t.deadLetter = t.input || i == 0, t.output || i == 1, t.deadLetter || i == 2
@@ -253,7 +254,8 @@ func (e *examination) partitionCounts() {
 		}
 		e.find(Note, out.kind(),
 			fmt.Sprintf("has %s, and %s has %d", count(len(out.partitions), "partition"), r.Input, len(in.partitions)),
-			"A key is in other partitions here than there: consumers that join the two topics by partition do not find it.",
+			"A key is in other partitions here than there: consumers that join the two topics by partition do not "+
+				"find it.",
 			"Nothing, unless there are such consumers.")
 	}
 }
@@ -268,12 +270,14 @@ func (e *examination) rights(ctx context.Context) (string, error) {
 		switch {
 		case errors.Is(t.err, kerr.TopicAuthorizationFailed):
 			for _, name := range needed {
-				e.find(Error, t.kind(), "this user may not even see it", e.missing(t), "Grant "+name+" on it, which includes Describe.")
+				e.find(Error, t.kind(), "this user may not even see it", e.missing(t),
+					"Grant "+name+" on it, which includes Describe.")
 			}
 		case t.err == nil && len(t.operations) > 0:
 			for operation, name := range needed {
 				if !slices.Contains(t.operations, operation) {
-					e.find(Error, t.kind(), "this user has no right to "+strings.ToLower(name), e.missing(t), "Grant "+name+" on it.")
+					e.find(Error, t.kind(), "this user has no right to "+strings.ToLower(name), e.missing(t),
+						"Grant "+name+" on it.")
 				}
 			}
 		}
@@ -314,18 +318,23 @@ func (e *examination) replication(context.Context) (string, error) {
 		inSync, known := t.number("min.insync.replicas")
 		switch {
 		case replicas == 1 && inSync <= 1:
-			e.find(Warning, t.kind(), "has one replica", "When its broker is lost, what is in it is lost, and while that is "+
-				"away nothing moves.", "Give it three replicas (kafka-reassign-partitions.sh) and min.insync.replicas=2.")
+			e.find(Warning, t.kind(), "has one replica", "When its broker is lost, what is in it is lost, and while "+
+				"that is "+
+				"away nothing moves.", "Give it three replicas (kafka-reassign-partitions.sh) and "+
+				"min.insync.replicas=2.")
 		case known && int(inSync) > replicas:
-			e.find(Error, t.kind(), fmt.Sprintf("min.insync.replicas is %d, and there are %d replicas", inSync, replicas),
+			e.find(Error, t.kind(), fmt.Sprintf("min.insync.replicas is %d, and there are %d replicas", inSync,
+				replicas),
 				"Nothing that asks for acks=all can be written: Chronos does, and so should whoever submits.",
 				fmt.Sprintf("Set min.insync.replicas=%d.", max(replicas-1, 1)))
 		case known && int(inSync) == replicas:
 			e.find(Warning, t.kind(), fmt.Sprintf("min.insync.replicas is %d, as many as there are replicas", inSync),
-				"As soon as one broker is away, nothing can be written.", fmt.Sprintf("Set min.insync.replicas=%d.", replicas-1))
+				"As soon as one broker is away, nothing can be written.", fmt.Sprintf("Set min.insync.replicas=%d.",
+					replicas-1))
 		case known && inSync == 1:
 			e.find(Warning, t.kind(), "min.insync.replicas is 1",
-				"A record that only one broker has counts as acknowledged, and is lost with it.", "Set min.insync.replicas=2.")
+				"A record that only one broker has counts as acknowledged, and is lost with it.",
+				"Set min.insync.replicas=2.")
 		}
 		if t.settings["unclean.leader.election.enable"] == "true" {
 			e.find(Warning, t.kind(), "unclean.leader.election.enable is true",
@@ -356,23 +365,28 @@ func (e *examination) retention(context.Context) (string, error) {
 			continue
 		}
 		kept := time.Duration(ms) * time.Millisecond
-		if said = "inputs keep records for " + duration(kept); ms < 0 || ms > int64(time.Duration(1<<62)/time.Millisecond) {
+		if said = "inputs keep records for " + duration(kept); ms < 0 ||
+			ms > int64(time.Duration(1<<62)/time.Millisecond) {
 			said = "inputs keep records forever"
 			continue
 		}
 		switch {
 		case t.input && kept < shortInput:
 			e.find(Warning, t.kind(), "keeps records for "+duration(kept),
-				"What is not taken in by then is lost, and a store that is restored from an older backup cannot catch up.",
-				"Set retention.ms to more than the longest outage that you would sit out and than the age of your backups: "+
+				"What is not taken in by then is lost, and a store that is restored from an older backup cannot "+
+					"catch up.",
+				"Set retention.ms to more than the longest outage that you would sit out and than the age of your "+
+					"backups: "+
 					"604800000 is a week.")
 		case !t.input && kept < shortOutput:
 			e.find(Warning, t.kind(), "keeps messages for "+duration(kept),
-				"A consumer that is away for longer never sees them.", "Set retention.ms to more, such as 604800000 for a week.")
+				"A consumer that is away for longer never sees them.", "Set retention.ms to more, such as 604800000 "+
+					"for a week.")
 		}
 		if bytes, limited := t.number("retention.bytes"); t.input && limited && bytes > 0 {
 			e.find(Note, t.kind(), fmt.Sprintf("retention.bytes is %d for each partition", bytes),
-				"However young records are, they are deleted when there is more: a burst may be gone before it is taken in.",
+				"However young records are, they are deleted when there is more: a burst may be gone before it is "+
+					"taken in.",
 				"Make sure that it is more than the busiest days bring, or leave it at -1.")
 		}
 	}
@@ -417,18 +431,21 @@ func (e *examination) messageSizes(context.Context) (string, error) {
 				continue
 			}
 			if least, known := out.number("max.message.bytes"); known && least < most {
-				means := "A larger message can never be delivered: it goes to the dead-letter topic, if there is one, " +
+				means := "A larger message can never be delivered: it goes to the dead-letter topic, if there is " +
+					"one, " +
 					"and otherwise waits in the store forever."
 				if out.deadLetter {
 					means = "The copy of a larger record is cut."
 				}
-				e.find(Warning, out.kind(), fmt.Sprintf("max.message.bytes is %d, and %s takes %d", least, r.Input, most),
+				e.find(Warning, out.kind(), fmt.Sprintf("max.message.bytes is %d, and %s takes %d", least, r.Input,
+					most),
 					means, fmt.Sprintf("Set max.message.bytes=%d or more on it.", most))
 			}
 		}
 		if r.DeadLetter == "" {
 			e.find(Note, in.kind(), "has no dead-letter topic",
-				"Records that are no valid submissions are logged and dropped.", "Set one, if you want to see them again.")
+				"Records that are no valid submissions are logged and dropped.",
+				"Set one, if you want to see them again.")
 		}
 	}
 	return fmt.Sprintf("up to %d bytes", largest), nil

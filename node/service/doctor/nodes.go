@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"chronos/migrations"
 )
@@ -19,7 +20,8 @@ type seenNode struct {
 // nothing is known, and known is false.
 func (e *examination) seen(ctx context.Context) (nodes []seenNode, known bool, err error) {
 	there := "SELECT to_regclass('nodes') IS NOT NULL"
-	query := "SELECT host, version, settings::text FROM nodes WHERE seen > clock_timestamp() - interval '15 seconds' ORDER BY id"
+	query := "SELECT host, version, settings::text FROM nodes WHERE seen > clock_timestamp() - interval '15 seconds' " +
+		"ORDER BY id"
 	if e.dialect == migrations.SQLite {
 		there = "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'nodes'"
 		query = "SELECT host, version, settings FROM nodes ORDER BY id"
@@ -75,7 +77,7 @@ func (e *examination) nodes(ctx context.Context) (string, error) {
 			}
 			values[value] = append(values[value], n.host)
 		}
-		if len(values) > 1 && !slices.Contains(personal(), name) {
+		if len(values) > 1 && !isPersonal(name) {
 			e.find(Warning, "the nodes", "have different settings: "+differing(name, values),
 				"What a message goes through depends on the node that it meets.", "Give all nodes the same settings.")
 		}
@@ -83,7 +85,9 @@ func (e *examination) nodes(ctx context.Context) (string, error) {
 	return count(len(nodes), "node"), nil
 }
 
-// personal are the settings that may differ from node to node.
-func personal() []string {
-	return []string{"admin-listen", "log-level", "log-format", "log_level", "log_format", "admin_listen"}
+// isPersonal reports whether a setting may differ from node to node: where it listens, how it logs, where its files
+// are.
+func isPersonal(name string) bool {
+	return strings.HasPrefix(name, "admin-") || strings.HasPrefix(name, "log-") || strings.HasSuffix(name, "-file") ||
+		slices.Contains([]string{"config", "kafka-properties", "tls-ca", "tls-cert", "tls-key"}, name)
 }

@@ -46,8 +46,8 @@ const (
 )
 
 var (
-	shared  *world //nolint:gochecknoglobals // started once, for it takes seconds
-	problem error  //nolint:gochecknoglobals // why it is not there
+	shared  *world // started once, for it takes seconds
+	problem error  // why it is not there
 )
 
 func TestMain(m *testing.M) {

@@ -41,20 +41,20 @@ func (e *examination) clocks(ctx context.Context) (string, error) {
 	said := "this machine only"
 	if e.dialect == migrations.Postgres {
 		var there time.Time
-		var best, error time.Duration = 0, math.MaxInt64
+		best, unsure := time.Duration(0), time.Duration(math.MaxInt64)
 		for range 3 { // the quickest answer tells it best
 			before := e.options.Now()
 			began := time.Now()
 			if err := e.db.QueryRowContext(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {
 				return "", err
 			}
-			if took := time.Since(began); took < error {
-				error = took
+			if took := time.Since(began); took < unsure {
+				unsure = took
 				best = there.Sub(before) - took/2
 			}
 		}
-		said = fmt.Sprintf("Postgres %+d ms, give or take %d", best.Milliseconds(), (error/2 + 1e6).Milliseconds())
-		if best.Abs() > clockBound+error/2 {
+		said = fmt.Sprintf("Postgres %+d ms, give or take %d", best.Milliseconds(), (unsure/2 + 1e6).Milliseconds())
+		if best.Abs() > clockBound+unsure/2 {
 			side := "ahead of"
 			if best < 0 {
 				side = "behind"
@@ -64,10 +64,9 @@ func (e *examination) clocks(ctx context.Context) (string, error) {
 				"Run NTP on both (chronyc tracking tells which one is wrong).")
 		}
 	}
-	if e.noKafka != nil {
-		return said, nil
+	if e.noKafka == nil {
+		e.kafkaClocks(ctx)
 	}
-	e.kafkaClocks(ctx)
 	return said, nil
 }
 
@@ -85,12 +84,15 @@ func (e *examination) kafkaClocks(ctx context.Context) {
 			continue
 		}
 		if t.settings["message.timestamp.type"] == "LogAppendTime" {
-			e.find(Warning, "the clock of Kafka", fmt.Sprintf("is %s ahead at least: so says the newest record of topic %s",
-				duration(ahead), t.name), "Retention and chronos rewind --to-time go by it.", "Run NTP on the brokers and here.")
+			e.find(Warning, "the clock of Kafka", fmt.Sprintf("is %s ahead at least: so says the newest record of "+
+				"topic %s",
+				duration(ahead), t.name), "Retention and chronos rewind --to-time go by it.",
+				"Run NTP on the brokers and here.")
 			continue
 		}
 		e.find(Note, t.kind(), "has a record from the future, by "+duration(ahead),
-			"The clock of its producer is ahead, or that of this machine is behind. Retention and chronos rewind --to-time go "+
+			"The clock of its producer is ahead, or that of this machine is behind. Retention and chronos rewind "+
+				"--to-time go "+
 				"by it.", "Look at the clocks of those that write to it.")
 	}
 }
@@ -134,7 +136,8 @@ FROM partitions p CROSS JOIN LATERAL (
   WHERE topic_id = p.topic_id AND partition = p.partition ORDER BY turn DESC LIMIT 1) l
 ORDER BY p.topic, p.partition`
 	if e.dialect == migrations.SQLite {
-		query = "SELECT topic, lower(hex(topic_id)), partition, epoch, next_offset FROM positions ORDER BY topic, partition"
+		query = "SELECT topic, lower(hex(topic_id)), partition, epoch, next_offset FROM positions ORDER BY topic, " +
+			"partition"
 	}
 	rows, err := e.db.QueryContext(ctx, query)
 	if err != nil {
@@ -199,9 +202,13 @@ func (e *examination) position(x node.Extent, committed map[node.Partition]int64
 	about := fmt.Sprintf("input topic %s, partition %d", x.Topic, x.Number)
 	at := slices.IndexFunc(e.places, func(p place) bool { return p.id == x.TopicID && p.partition == x.Number })
 	if at < 0 {
-		former := slices.ContainsFunc(e.places, func(p place) bool { return p.topic == x.Topic && p.partition == x.Number })
+		former := slices.ContainsFunc(e.places, func(p place) bool {
+			return p.topic == x.Topic &&
+				p.partition == x.Number
+		})
 		if former {
-			e.find(Warning, about, "is of another topic than the one that the store has taken in: of the same name, created later",
+			e.find(Warning, about, "is of another topic than the one that the store has taken in: of the same name, "+
+				"created later",
 				"It is read from its first record on. What the former one held and was not taken in is lost.",
 				"Nothing, if it was deleted on purpose; otherwise find out who does that.")
 		}
@@ -212,17 +219,22 @@ func (e *examination) position(x node.Extent, committed map[node.Partition]int64
 	case p.offset > x.End:
 		e.find(Error, about, fmt.Sprintf("the store has taken it in up to %d, and it ends at %d", p.offset, x.End),
 			"Kafka has lost the end of it, by an unclean election perhaps, or was set back itself.",
-			"Look at what has happened to the cluster. Nodes go on behind the cut by themselves; submit again what is missing.")
+			"Look at what has happened to the cluster. Nodes go on behind the cut by themselves; submit again what "+
+				"is missing.")
 		return 0
 	case p.offset < x.First:
 		e.find(Error, about,
-			fmt.Sprintf("the store has taken it in up to %d, and Kafka has deleted everything before %d", p.offset, x.First),
-			fmt.Sprintf("Up to %d records are lost: retention was shorter than the service was behind.", x.First-p.offset),
+			fmt.Sprintf("the store has taken it in up to %d, and Kafka has deleted everything before %d", p.offset,
+				x.First),
+			fmt.Sprintf("Up to %d records are lost: retention was shorter than the service was behind.",
+				x.First-p.offset),
 			"Set retention.ms to more; submit again what is missing.")
 	}
 	if c, there := committed[x.Partition]; there && c > p.offset {
-		e.find(Warning, about, fmt.Sprintf("the group has committed %d, and the store has taken it in up to %d", c, p.offset),
-			"The store was set back: to a backup, or by a failover. Nodes notice, take in again what is missing, and fire "+
+		e.find(Warning, about, fmt.Sprintf("the group has committed %d, and the store has taken it in up to %d", c,
+			p.offset),
+			"The store was set back: to a backup, or by a failover. Nodes notice, take in again what is missing, and "+
+				"fire "+
 				"nothing until then.", "Wait, if nodes run. If nobody has restored anything, find out who has.")
 	}
 	return x.End - max(p.offset, x.First)
@@ -265,7 +277,8 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 	for _, lane := range lanes {
 		if !slices.Contains(served, lane) {
 			e.find(Warning, "messages for topic "+lane, "wait, and no route of these settings leads there",
-				"Nodes with these settings never fire them.", "Add the route again, or run a node that has it, until they are gone.")
+				"Nodes with these settings never fire them.", "Add the route again, or run a node that has it, until "+
+					"they are gone.")
 		}
 		first, latest, err := e.span(ctx, lane)
 		if err != nil {
@@ -273,7 +286,8 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 		}
 		if late := now.Sub(first); late > time.Minute && slices.Contains(served, lane) {
 			e.find(Error, "messages for topic "+lane, "are overdue, the oldest for "+duration(late),
-				"No node runs, or they cannot claim or publish them.", "Look at the nodes and at what their logs say; at the topic; "+
+				"No node runs, or they cannot claim or publish them.", "Look at the nodes and at what their logs "+
+					"say; at the topic; "+
 					"and at long transactions.")
 		}
 		if latest.After(last) {
@@ -293,7 +307,8 @@ func (e *examination) beyondRetention(ahead time.Duration) {
 		ms, known := t.number("retention.ms")
 		kept := time.Duration(ms) * time.Millisecond
 		if t.input && known && ms > 0 && ahead > kept {
-			e.find(Note, t.kind(), fmt.Sprintf("keeps records for %s, and messages wait for up to %s", duration(kept), duration(ahead)),
+			e.find(Note, t.kind(), fmt.Sprintf("keeps records for %s, and messages wait for up to %s", duration(kept),
+				duration(ahead)),
 				"The store is the only place where messages that wait for longer are. Only a backup brings them back.",
 				"Back the store up more often than every "+duration(kept)+".")
 		}
@@ -340,7 +355,7 @@ func (e *examination) span(ctx context.Context, lane string) (first, last time.T
 		} else {
 			err = row.Scan(end.target)
 		}
-		if err == sql.ErrNoRows { //nolint:errorlint // of a row that has just fired
+		if errors.Is(err, sql.ErrNoRows) { // it has just fired
 			*end.target, err = e.options.Now(), nil
 		}
 		if err != nil {

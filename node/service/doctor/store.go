@@ -30,7 +30,8 @@ func (e *examination) store(ctx context.Context) (string, error) {
 	}
 	if e.dialect == migrations.SQLite {
 		var version string
-		err := e.db.QueryRowContext(ctx, "SELECT sqlite_version() FROM (SELECT count(*) FROM sqlite_schema)").Scan(&version)
+		err := e.db.QueryRowContext(ctx, "SELECT sqlite_version() FROM (SELECT count(*) FROM "+
+			"sqlite_schema)").Scan(&version)
 		if err != nil {
 			return "", fmt.Errorf("%w: if a node has the file, stop that first", err)
 		}
@@ -59,9 +60,11 @@ SELECT current_setting('server_version'), current_setting('server_encoding'),
 			"Set --store to the primary, or name all servers in it with target_session_attrs=read-write.")
 	}
 	if address := e.config.Store.URL(); address != nil {
-		e.encryption(about, []string{address.Hostname()}, encrypted, "sslmode=verify-full and sslrootcert in the URL of --store")
+		e.encryption(about, []string{address.Hostname()}, encrypted, "sslmode=verify-full and sslrootcert in the URL "+
+			"of --store")
 		if mode := address.Query().Get("sslmode"); encrypted && mode != "verify-full" && !isLocal(address.Hostname()) {
-			e.find(Warning, about, "the server's certificate is not checked: sslmode is "+orDefault(mode, "prefer, the default"),
+			e.find(Warning, about, "the server's certificate is not checked: sslmode is "+orDefault(mode,
+				"prefer, the default"),
 				"Whoever is on the network between can pass for the server.",
 				"Set sslmode=verify-full and sslrootcert in the URL of --store.")
 		}
@@ -109,7 +112,8 @@ func (e *examination) grants(ctx context.Context) (string, error) {
 		for _, privilege := range g.Privileges {
 			var may bool
 			// By its name where the search path finds it, whoever owns it.
-			err := e.db.QueryRowContext(ctx, "SELECT has_table_privilege(to_regclass($1::text), $2::text)", g.Table, privilege).
+			err := e.db.QueryRowContext(ctx, "SELECT has_table_privilege(to_regclass($1::text), $2::text)", g.Table,
+				privilege).
 				Scan(&may)
 			if err != nil {
 				return "", err
@@ -148,18 +152,20 @@ WHERE i.indrelid IN (to_regclass('messages'), to_regclass('partitions'), to_regc
 	if err != nil {
 		return "", err
 	}
+	defer rows.Close() //nolint:errcheck // it was only read
 	there, keyed := 0, map[string]bool{}
 	for rows.Next() {
 		var index, table string
 		var valid, primary bool
 		if err := rows.Scan(&index, &table, &valid, &primary); err != nil {
-			return "", errors.Join(err, rows.Close())
+			return "", err
 		}
 		there++
 		delete(wanted, index)
 		keyed[table] = keyed[table] || primary
 		if !valid {
-			e.find(Error, "index "+index, "is not valid", "It is not used: every look for due messages reads the whole table.",
+			e.find(Error, "index "+index, "is not valid", "It is not used: every look for due messages reads the "+
+				"whole table.",
 				"REINDEX INDEX CONCURRENTLY "+index+".")
 		}
 	}
@@ -201,7 +207,8 @@ func (e *examination) durability(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if value != "on" {
-			e.find(Error, "Postgres", setting+" is "+value, means, "Set "+setting+" = on in postgresql.conf, and reload.")
+			e.find(Error, "Postgres", setting+" is "+value, means, "Set "+setting+" = on in postgresql.conf, and "+
+				"reload.")
 		}
 	}
 	var names string
@@ -215,10 +222,12 @@ FROM pg_stat_replication`).Scan(&names, &standbys, &synchronous)
 	switch {
 	case names != "" && standbys == 0:
 		e.find(Error, "Postgres", "synchronous_standby_names is set, and no standby is connected",
-			"No commit ends: nothing is taken in or fired.", "Bring the standby back, or take it out of synchronous_standby_names.")
+			"No commit ends: nothing is taken in or fired.", "Bring the standby back, or take it out of "+
+				"synchronous_standby_names.")
 	case names == "" && standbys > 0:
 		e.find(Note, "Postgres", "has "+count(standbys, "standby")+", none of them synchronous",
-			"After a failover the last moments are missing there. Chronos notices, takes in again what Kafka still has, and "+
+			"After a failover the last moments are missing there. Chronos notices, takes in again what Kafka still "+
+				"has, and "+
 				"fires some messages twice.", "Set synchronous_standby_names, if duplicates after a failover matter.")
 	}
 	said := "fsync, full_page_writes"
@@ -257,7 +266,8 @@ WHERE c.oid IN (to_regclass('messages'), to_regclass('positions')) ORDER BY 1`)
 			return "", err
 		}
 		dead += gone
-		if strings.Contains(options, "autovacuum_enabled=false") || strings.Contains(options, "autovacuum_enabled=off") {
+		if strings.Contains(options, "autovacuum_enabled=false") || strings.Contains(options,
+			"autovacuum_enabled=off") {
 			e.find(Error, "table "+table, "autovacuum is off for it",
 				"Nothing removes its dead rows: it grows, and firing slows down.",
 				"ALTER TABLE "+table+" RESET (autovacuum_enabled).")
@@ -273,7 +283,8 @@ WHERE c.oid IN (to_regclass('messages'), to_regclass('positions')) ORDER BY 1`)
 
 // longTransactions looks for what keeps dead rows alive.
 func (e *examination) longTransactions(ctx context.Context) (string, error) {
-	const means = "No row that has died since can be removed: messages that have fired stay in the way, and firing slows down."
+	const means = "No row that has died since can be removed: messages that have fired stay in the way, and firing " +
+		"slows down."
 	rows, err := e.db.QueryContext(ctx, `
 SELECT pid, coalesce(usename, ''), coalesce(application_name, ''), coalesce(state, ''),
   extract(epoch FROM clock_timestamp() - xact_start)::float8
@@ -295,7 +306,8 @@ ORDER BY xact_start LIMIT 5`, e.options.LongTransaction.Seconds())
 		}
 		long++
 		e.find(Warning, fmt.Sprintf("session %d of %s, %s", pid, role, orDefault(application, "without a name")),
-			fmt.Sprintf("is in a transaction for %s, %s", duration(time.Duration(age*float64(time.Second))), state), means,
+			fmt.Sprintf("is in a transaction for %s, %s", duration(time.Duration(age*float64(time.Second))), state),
+			means,
 			fmt.Sprintf("Find out what it does; SELECT pg_terminate_backend(%d) ends it.", pid))
 	}
 	if err := rows.Err(); err != nil {

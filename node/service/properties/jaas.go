@@ -34,7 +34,8 @@ func takeJAAS(c *Client, v Value) error {
 	}
 	for len(options) > 0 {
 		if len(options) < 3 || options[1] != "=" || options[2] == "=" || options[2] == ";" {
-			return v.wrong(`has an option that is not of the form KEY="VALUE" (it is not shown, there is a password in it)`)
+			return v.wrong(`has an option that is not of the form KEY="VALUE" ` +
+				"(it is not shown, there is a password in it)")
 		}
 		name, value := options[0], options[2]
 		options = options[3:]
@@ -46,7 +47,8 @@ func takeJAAS(c *Client, v Value) error {
 			return v.wrong("asks for a delegation token, which this client does not use: give it a user of its own")
 		case name == "tokenauth" || name == "serviceName":
 		default:
-			return v.wrong("has an option that this client does not know: it can have " + strings.Join(slices.Sorted(maps.Keys(targets)), ", ") +
+			return v.wrong("has an option that this client does not know: it can have " +
+				strings.Join(slices.Sorted(maps.Keys(targets)), ", ") +
 				" (it is not shown, it may be a part of a password)")
 		}
 	}

@@ -106,7 +106,8 @@ func (c *Client) settle(entries map[string]Value) error {
 	} {
 		// Without a type it is Java's own format, whatever the file is called.
 		if v, there := entries[store.location]; there && entries[store.kind].Text == "" {
-			return v.wrong("is set, but " + store.kind + " is not: the store would be in Java's own format, and " + store.advice)
+			return v.wrong("is set, but " + store.kind + " is not: the store would be in Java's own format, and " +
+				store.advice)
 		}
 	}
 	if c.TLS.Text != "true" {

@@ -45,7 +45,8 @@ acks=all
 			map[string]string{"tls": "true", "ca inline": certificate},
 		},
 		"Java, PEM on several lines": {
-			"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates=-----BEGIN CERTIFICATE-----\\n\\\n" +
+			"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates=-----BEGIN " +
+				"CERTIFICATE-----\\n\\\n" +
 				"QUJD\\n\\\n-----END CERTIFICATE-----\n",
 			map[string]string{"tls": "true", "ca inline": certificate},
 		},
@@ -57,7 +58,8 @@ acks=all
 				"sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required " +
 				"clientId='c' clientSecret='s' scope='x';\n",
 			map[string]string{
-				"tls": "true", "mechanism": "OAUTHBEARER", "url": "https://id/token", "user": "c", "password": "s", "scope": "x",
+				"tls": "true", "mechanism": "OAUTHBEARER", "url": "https://id/token", "user": "c", "password": "s",
+				"scope": "x",
 			},
 		},
 		"librdkafka": {
@@ -65,7 +67,8 @@ acks=all
 				`sasl.password=C:\new"x"` + "\nssl.ca.location=ca.pem\nssl.certificate.location=c.pem\n" +
 				"ssl.key.location=k.pem\nqueue.buffering.max.ms=5\n",
 			map[string]string{
-				"brokers": "a:1", "tls": "true", "mechanism": "PLAIN", "user": "u", "password": `C:\new"x"`, "ca": "ca.pem",
+				"brokers": "a:1", "tls": "true", "mechanism": "PLAIN", "user": "u", "password": `C:\new"x"`,
+				"ca":          "ca.pem",
 				"certificate": "c.pem", "key": "k.pem", "ignored": "queue.buffering.max.ms",
 			},
 		},
@@ -100,33 +103,57 @@ acks=all
 func TestRefuse(t *testing.T) {
 	const login = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
 	for name, c := range map[string]struct{ file, key, says string }{
-		"unknown":           {"a.b.c=hush", "a.b.c", "not a property"},
-		"misspelt":          {"boostrap.servers=hush", "boostrap.servers", "did you mean bootstrap.servers?"},
-		"other signs":       {"bootstrap_servers=hush", "bootstrap_servers", "did you mean bootstrap.servers?"},
-		"JKS by type":       {"ssl.truststore.type=JKS", "ssl.truststore.type", "keytool -exportcert"},
-		"JKS by default":    {"ssl.truststore.location=/x.jks", "ssl.truststore.location", "keytool -exportcert"},
-		"PKCS12":            {"ssl.keystore.type=PKCS12", "ssl.keystore.type", "openssl pkcs12"},
-		"store password":    {"ssl.truststore.password=hush", "ssl.truststore.password", "PEM"},
-		"key password":      {"ssl.key.password=hush", "ssl.key.password", "openssl pkey"},
-		"no check of names": {"ssl.endpoint.identification.algorithm=", "ssl.endpoint.identification.algorithm", "https"},
+		"unknown":        {"a.b.c=hush", "a.b.c", "not a property"},
+		"misspelt":       {"boostrap.servers=hush", "boostrap.servers", "did you mean bootstrap.servers?"},
+		"other signs":    {"bootstrap_servers=hush", "bootstrap_servers", "did you mean bootstrap.servers?"},
+		"JKS by type":    {"ssl.truststore.type=JKS", "ssl.truststore.type", "keytool -exportcert"},
+		"JKS by default": {"ssl.truststore.location=/x.jks", "ssl.truststore.location", "keytool -exportcert"},
+		"PKCS12":         {"ssl.keystore.type=PKCS12", "ssl.keystore.type", "openssl pkcs12"},
+		"store password": {"ssl.truststore.password=hush", "ssl.truststore.password", "PEM"},
+		"key password":   {"ssl.key.password=hush", "ssl.key.password", "openssl pkey"},
+		"no check of names": {
+			"ssl.endpoint.identification.algorithm=", "ssl.endpoint.identification.algorithm",
+			"https",
+		},
 		"no check at all": {
 			"enable.ssl.certificate.verification=false", "enable.ssl.certificate.verification", "always checks",
 		},
-		"Kerberos":         {"security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI", "sasl.mechanism", "SCRAM-SHA-512"},
-		"no mechanism":     {"security.protocol=SASL_SSL", "security.protocol", "no sasl.mechanism"},
-		"no protocol":      {"sasl.mechanism=PLAIN", "sasl.mechanism", "security.protocol"},
-		"protocol":         {"security.protocol=TLS", "security.protocol", "SASL_PLAINTEXT"},
-		"providers":        {"config.providers=file", "config.providers", "--sasl-password-file"},
-		"two dialects":     {"sasl.jaas.config=x\nsasl.username=u", "sasl.jaas.config", "sasl.username"},
-		"open quote":       {login + `sasl.jaas.config=a.PlainLoginModule required password="hush;`, "sasl.jaas.config", "quote"},
-		"no semicolon":     {login + `sasl.jaas.config=a.PlainLoginModule required password="hush"`, "sasl.jaas.config", "semicolon"},
-		"other module":     {login + `sasl.jaas.config=a.Krb5LoginModule required hush="x";`, "sasl.jaas.config", "login module"},
-		"other option":     {login + `sasl.jaas.config=a.PlainLoginModule required hush="x";`, "sasl.jaas.config", "password, username"},
-		"no value":         {login + `sasl.jaas.config=a.PlainLoginModule required hush hush hush;`, "sasl.jaas.config", "form"},
-		"delegation token": {login + `sasl.jaas.config=a.ScramLoginModule required tokenauth=true;`, "sasl.jaas.config", "delegation"},
-		"handler":          {"sasl.login.callback.handler.class=a.B", "sasl.login.callback.handler.class", "--sasl-token-file"},
-		"no PEM":           {"ssl.truststore.certificates=hush", "ssl.truststore.certificates", "BEGIN"},
-		"broken escape":    {`sasl.jaas.config=\uhush`, "the file", "escape"},
+		"Kerberos":     {"security.protocol=SASL_SSL\nsasl.mechanism=GSSAPI", "sasl.mechanism", "SCRAM-SHA-512"},
+		"no mechanism": {"security.protocol=SASL_SSL", "security.protocol", "no sasl.mechanism"},
+		"no protocol":  {"sasl.mechanism=PLAIN", "sasl.mechanism", "security.protocol"},
+		"protocol":     {"security.protocol=TLS", "security.protocol", "SASL_PLAINTEXT"},
+		"providers":    {"config.providers=file", "config.providers", "--sasl-password-file"},
+		"two dialects": {"sasl.jaas.config=x\nsasl.username=u", "sasl.jaas.config", "sasl.username"},
+		"open quote": {
+			login + `sasl.jaas.config=a.PlainLoginModule required password="hush;`, "sasl.jaas.config",
+			"quote",
+		},
+		"no semicolon": {
+			login + `sasl.jaas.config=a.PlainLoginModule required password="hush"`, "sasl.jaas.config",
+			"semicolon",
+		},
+		"other module": {
+			login + `sasl.jaas.config=a.Krb5LoginModule required hush="x";`, "sasl.jaas.config",
+			"login module",
+		},
+		"other option": {
+			login + `sasl.jaas.config=a.PlainLoginModule required hush="x";`, "sasl.jaas.config",
+			"password, username",
+		},
+		"no value": {
+			login + `sasl.jaas.config=a.PlainLoginModule required hush hush hush;`, "sasl.jaas.config",
+			"form",
+		},
+		"delegation token": {
+			login + `sasl.jaas.config=a.ScramLoginModule required tokenauth=true;`, "sasl.jaas.config",
+			"delegation",
+		},
+		"handler": {
+			"sasl.login.callback.handler.class=a.B", "sasl.login.callback.handler.class",
+			"--sasl-token-file",
+		},
+		"no PEM":        {"ssl.truststore.certificates=hush", "ssl.truststore.certificates", "BEGIN"},
+		"broken escape": {`sasl.jaas.config=\uhush`, "the file", "escape"},
 	} {
 		_, err := properties.Parse(c.file)
 		switch {

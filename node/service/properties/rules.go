@@ -1,6 +1,7 @@
 package properties
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -78,9 +79,7 @@ const (
 func rules() map[string]rule {
 	all := map[string]rule{}
 	for _, some := range []map[string]rule{connectionRules(), tlsRules(), saslRules(), tokenRules()} {
-		for key, r := range some {
-			all[key] = r
-		}
+		maps.Copy(all, some)
 	}
 	return all
 }
@@ -101,7 +100,8 @@ func connectionRules() map[string]rule {
 		},
 		"config.providers": {kind: refuse, why: always("is set, but this client has no providers of values: " +
 			"write the values themselves into the file, and the password into one for --sasl-password-file")},
-		"security.providers": {kind: refuse, why: always("is set, but this client is not written in Java: leave it out")},
+		"security.providers": {kind: refuse, why: always("is set, but this client is not written in Java: leave it " +
+			"out")},
 	}
 }
 
@@ -117,10 +117,14 @@ func tlsRules() map[string]rule {
 		"ssl.truststore.type":         {kind: oneOf, named: isPEM, why: is(noJKS), java: true},
 		"ssl.truststore.location":     {kind: check, check: trustStore, java: true},
 		"ssl.truststore.certificates": {kind: inline, target: caInline, java: true},
-		"ssl.truststore.password":     {kind: refuse, why: always("is set, but a PEM file has no password: " + noJKS), java: true},
-		"ssl.keystore.type":           {kind: oneOf, named: isPEM, why: is(noKeyStore), java: true},
-		"ssl.keystore.location":       {kind: check, check: keyStore},
-		"ssl.keystore.password":       {kind: refuse, why: always("is set, but a PEM file has no password: " + noKeyStore)},
+		"ssl.truststore.password": {
+			kind: refuse, why: always("is set, but a PEM file has no password: " + noJKS),
+			java: true,
+		},
+		"ssl.keystore.type":     {kind: oneOf, named: isPEM, why: is(noKeyStore), java: true},
+		"ssl.keystore.location": {kind: check, check: keyStore},
+		"ssl.keystore.password": {kind: refuse, why: always("is set, but a PEM file has no password: " +
+			noKeyStore)},
 		"ssl.keystore.certificate.chain": {
 			kind: inline, target: certificateInline, java: true,
 		},
@@ -139,8 +143,10 @@ func tlsRules() map[string]rule {
 				if strings.EqualFold(v.Text, "https") {
 					return nil
 				}
-				return v.wrong("is " + `"` + v.Text + `"` + ": this client always checks that a broker's certificate is for " +
-					"the name that it is reached by; set it to https, and give the brokers certificates for their names")
+				return v.wrong("is " + `"` + v.Text + `"` + ": this client always checks that a broker's certificate " +
+					"is for " +
+					"the name that it is reached by; set it to https, and give the brokers certificates for their " +
+					"names")
 			},
 		},
 		"enable.ssl.certificate.verification": {
@@ -185,7 +191,8 @@ func saslRules() map[string]rule {
 					strings.HasSuffix(v.Text, ".oauthbearer.secured.OAuthBearerLoginCallbackHandler") {
 					return nil
 				}
-				return v.wrong("is " + v.Text + ": this client runs no Java classes; where it fetches a token, have another " +
+				return v.wrong("is " + v.Text + ": this client runs no Java classes; where it fetches a token, have " +
+					"another " +
 					"program write that to a file, and set --sasl-token-file")
 			},
 		},
@@ -219,7 +226,10 @@ func tokenRules() map[string]rule {
 			kind: oneOf, named: map[string]string{"false": "false"}, rdk: true,
 			why: is("this client makes no tokens of its own"),
 		},
-		"sasl.oauthbearer.config":     {kind: refuse, why: always("is set, but this client makes no tokens of its own"), rdk: true},
+		"sasl.oauthbearer.config": {
+			kind: refuse, why: always("is set, but this client makes no tokens of its own"),
+			rdk: true,
+		},
 		"sasl.oauthbearer.extensions": {kind: refuse, why: always(noExtensions)},
 		"sasl.oauthbearer.assertion.algorithm": {
 			kind: refuse, why: always("is set, but this client gets tokens by client credentials only: " +
@@ -241,14 +251,14 @@ func didYouMean(key string) string {
 			return "; did you mean " + known + "?"
 		}
 	}
-	var close []string
+	var near []string
 	for known := range rules() {
 		if len(known) > 5 && oneApart(known, key) {
-			close = append(close, known)
+			near = append(near, known)
 		}
 	}
-	if len(close) > 0 {
-		return "; did you mean " + slices.Min(close) + "?"
+	if len(near) > 0 {
+		return "; did you mean " + slices.Min(near) + "?"
 	}
 	return ": take it out of the file, or correct its name"
 }

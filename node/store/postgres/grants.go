@@ -12,10 +12,10 @@ func Grants() []Grant {
 	return []Grant{
 		{"chronos_migrations", []string{"SELECT"}},
 		{"messages", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
+		{"nodes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 		{"partitions", []string{"SELECT", "INSERT", "UPDATE"}},
+		{"pauses", []string{"SELECT", "INSERT", "DELETE"}},
 		{"positions", []string{"SELECT", "INSERT", "DELETE"}},
 		{"store", []string{"SELECT", "UPDATE"}},
-		{"pauses", []string{"SELECT", "INSERT", "DELETE"}},
-		{"nodes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	}
 }

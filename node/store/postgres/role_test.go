@@ -25,7 +25,8 @@ func TestGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	schema := at.Query().Get("search_path")
-	exec(t, address, "CREATE ROLE "+role+" LOGIN NOSUPERUSER PASSWORD 'secret'; GRANT USAGE ON SCHEMA "+schema+" TO "+role)
+	exec(t, address, "CREATE ROLE "+role+" LOGIN NOSUPERUSER PASSWORD 'secret'; GRANT USAGE ON SCHEMA "+schema+" TO "+
+		""+role)
 	t.Cleanup(func() { exec(t, address, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
 	grant := func(verb, preposition, table string, privileges ...string) {
 		t.Helper()
@@ -71,7 +72,10 @@ func work(t *testing.T, address string) error {
 			Node: uuid.New(), Hold: time.Hour, From: []node.Place{place},
 			Items: []node.Item{{
 				Offset: place.Offset, Action: node.Schedule, Claim: claim,
-				Message: node.Message{ID: uuid.NewString(), Lane: "out", Incarnation: uuid.New(), Deadline: now.Add(-time.Minute)},
+				Message: node.Message{
+					ID: uuid.NewString(), Lane: "out", Incarnation: uuid.New(),
+					Deadline: now.Add(-time.Minute),
+				},
 			}},
 		})
 		if err == nil && result.Taken == 1 {
@@ -86,7 +90,10 @@ func work(t *testing.T, address string) error {
 		func() error { return store.Beat(ctx, beat) },
 		func() error { return store.Gone(ctx, beat.ID) },
 		func() error {
-			_, err := store.Bind(ctx, node.BindRequest{Cluster: "cluster", Group: "group", Adopt: []node.Place{}, Force: true})
+			_, err := store.Bind(ctx, node.BindRequest{
+				Cluster: "cluster", Group: "group", Adopt: []node.Place{},
+				Force: true,
+			})
 			return err
 		},
 		func() (err error) { _, state, err = store.Positions(ctx, []node.Place{place}); return err },
@@ -94,7 +101,10 @@ func work(t *testing.T, address string) error {
 		func() error { return take(true) },
 		func() error {
 			result, err := store.Claim(ctx, node.ClaimRequest{
-				Node: uuid.New(), Hold: time.Hour, Until: now, Lanes: []node.Share{{Lane: "out", Limit: 10, Bytes: 1 << 20}},
+				Node: uuid.New(), Hold: time.Hour, Until: now, Lanes: []node.Share{{
+					Lane: "out", Limit: 10,
+					Bytes: 1 << 20,
+				}},
 			})
 			if err != nil || len(result.Messages) == 0 {
 				return errors.Join(err, errors.New("claim: nothing"))
@@ -104,16 +114,30 @@ func work(t *testing.T, address string) error {
 		},
 		func() error { _, err := store.Expired(ctx, 10); return err },
 		func() error {
-			_, err := store.Reset(ctx, []node.Release{{Claim: node.Claim{Ref: missing, ReadiedAt: now, ReadiedBy: uuid.New()}}})
+			_, err := store.Reset(ctx, []node.Release{{Claim: node.Claim{
+				Ref: missing, ReadiedAt: now,
+				ReadiedBy: uuid.New(),
+			}}})
 			return err
 		},
 		func() error {
 			_, err := store.CatchUp(ctx, node.CatchUpRequest{
-				Lineage: state.Lineage, Begin: true, Marks: []node.Extent{{Partition: place.Partition, End: place.Offset + 1}},
+				Lineage: state.Lineage, Begin: true, Marks: []node.Extent{{
+					Partition: place.Partition,
+					End:       place.Offset + 1,
+				}},
 			})
 			return err
 		},
 		func() error { return take(false) }, // passes the mark
+		func() error { _, err := store.Pause(ctx, node.Pause{Lane: "out", By: "test"}); return err },
+		func() error { _, err := store.Pauses(ctx); return err },
+		func() error { _, err := store.Resume(ctx, "out"); return err },
+		func() error {
+			return store.Beat(ctx, inspect.Node{ID: missing.Incarnation, Settings: []byte("{}"), Status: []byte("{}")})
+		},
+		func() error { _, _, err := store.Nodes(ctx); return err },
+		func() error { return store.Gone(ctx, missing.Incarnation) },
 	} {
 		if err := call(); err != nil {
 			return err
