@@ -51,10 +51,10 @@
 // # Pauses
 //
 // Somebody can pause a lane, on which nothing is claimed then, or the intake, by which nothing is taken in. The store
-// keeps that and minds it in the statements themselves (pause.go), so that the engine has little to do: the claimer gets
-// nothing on a paused lane, and while takes are refused the enqueuer polls on, skips what it reads, and reads it again
-// when the intake is resumed. What is claimed when a lane is paused may still come out, while its claims are young
-// enough.
+// keeps that and minds it in the statements themselves (pause.go), so that the engine has little to do: the claimer
+// gets nothing on a paused lane, and while takes are refused the enqueuer polls on, skips what it reads, and reads it
+// again when the intake is resumed. What is claimed when a lane is paused may still come out, while its claims are
+// young enough.
 //
 // # Time
 //

@@ -152,8 +152,8 @@ func (e *enqueuer) skip(ctx context.Context, b Batch) bool {
 }
 
 // begin starts the partitions that were assigned, at the positions that the store has for them. One that has none gets
-// it here, at the first record there is. While the intake is paused they are not started yet. A position below what the consumer group has committed proves that the store
-// was set back since: commits never pass positions.
+// it here, at the first record there is. While the intake is paused they are not started yet. A position below what the
+// consumer group has committed proves that the store was set back since: commits never pass positions.
 func (e *enqueuer) begin(ctx context.Context) bool {
 	if len(e.assigned) == 0 {
 		return true

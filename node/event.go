@@ -149,12 +149,12 @@ type SettingsDiffer struct {
 	Node         uuid.UUID
 }
 
-// IntakePaused says that this node takes nothing in, because somebody has paused the intake, and IntakeResumed that it
-// goes on. Claims are made, and messages come out, all the same.
-type (
-	IntakePaused  struct{}
-	IntakeResumed struct{}
-)
+// IntakePaused says that this node takes nothing in, because somebody has paused the intake. Claims are made, and
+// messages come out, all the same.
+type IntakePaused struct{}
+
+// IntakeResumed says that somebody has resumed the intake, and this node goes on.
+type IntakeResumed struct{}
 
 // LeftGroup says that the node could not reach the store for Outage and gave its partitions up.
 type LeftGroup struct {

@@ -115,8 +115,8 @@ func sizeOf(chunk []*submission) (size int) {
 
 // take takes submissions in with one call, which is repeated until it is answered: with the same incarnations, so that
 // it does nothing twice. It returns how many are dealt with. A partition is refused when its position was lowered,
-// which is the first that this node hears of it where records keep coming, or when the intake is paused. What that means, and where to read, is for
-// look to find out, which comes next: it needs the position as it was.
+// which is the first that this node hears of it where records keep coming, or when the intake is paused. What that
+// means, and where to read, is for look to find out, which comes next: it needs the position as it was.
 func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok bool) {
 	var request TakeRequest
 	var readings []*reading

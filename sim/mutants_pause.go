@@ -13,7 +13,8 @@ func pauseMutants() []*Mutant {
 	intake := func(lane string) bool { return lane == node.Intake }
 	return []*Mutant{
 		{
-			Name: "claims-on-paused", About: "claims do not look at pauses: it is left to the nodes, which ask once a second",
+			Name:  "claims-on-paused",
+			About: "claims do not look at pauses: it is left to the nodes, which ask once a second",
 			Kills: []string{"S25"}, Options: steered,
 			Rows: func(rows node.Store, t Table) node.Store { return blindClaims{rows, t, lanes} },
 		},
@@ -33,7 +34,8 @@ func pauseMutants() []*Mutant {
 			Ports: func(p node.Ports) node.Ports { p.Store = &paralysed{Store: p.Store}; return p },
 		},
 		{
-			Name: "goes-on-behind-the-gap", About: "after a pause of the intake, reading goes on behind what was skipped",
+			Name:  "goes-on-behind-the-gap",
+			About: "after a pause of the intake, reading goes on behind what was skipped",
 			Kills: []string{"S18", "L3", "S10", "S1"}, Options: steered,
 			Ports: func(p node.Ports) node.Ports {
 				p.Source = &leaps{p.Source, map[stretch]int64{}}

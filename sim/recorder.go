@@ -216,8 +216,7 @@ func (j *recorder) healed() {
 }
 
 func (j *recorder) struck(f Fault, l *life) {
-	switch f.Kind {
-	case LaneHangs, PartitionHangs, LanePaused, IntakePaused:
+	if slices.Contains([]FaultKind{LaneHangs, PartitionHangs, LanePaused, IntakePaused}, f.Kind) {
 		return // they are events of their own
 	}
 	e := check.Event{Kind: check.Fault, Text: f.String()}

@@ -112,7 +112,8 @@ func Sometimes() []string {
 	}
 	for _, name := range []string{
 		"Started", "Failed", "Resumed", "Polled", "Assigned", "StartedOver", "RecordsLost", "LineageChanged",
-		"CatchingUp", "CaughtUp", "Committed", "SkippedTaken", "IntakePaused", "IntakeResumed", "LeftGroup", "Rejected", "Enqueued", "Ignored",
+		"CatchingUp", "CaughtUp", "Committed", "SkippedTaken", "IntakePaused", "IntakeResumed",
+		"LeftGroup", "Rejected", "Enqueued", "Ignored",
 		"Claimed", "Fired", "Unpublished", "DeadLettered", "Deleted", "Missing", "Abandoned", "Released", "Suspected",
 	} {
 		names = append(names, "event:"+name)

@@ -54,7 +54,7 @@ func (c *call) strike(f Fault) {
 }
 
 // disturb lets a fault happen that is not about one call.
-func (w *world) disturb(f Fault, h *host) {
+func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 	until := w.now + int64(f.For)
 	switch f.Kind {
 	case StoreDown:

@@ -22,9 +22,9 @@ import (
 
 // askFlags are what the commands have in common that ask the store, or a node.
 //
-// They use the store directly by default: that works while no node runs, which is when somebody wants to look, and takes
-// the settings that bind, rewind and migrate take. --admin asks a node instead: for people who have no password of the
-// database, for a file of SQLite, which its node holds, and for what only a node knows.
+// They use the store directly by default: that works while no node runs, which is when somebody wants to look, and
+// takes the settings that bind, rewind and migrate take. --admin asks a node instead: for people who have no password
+// of the database, for a file of SQLite, which its node holds, and for what only a node knows.
 type askFlags struct {
 	Output    string `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table, for people, or json."`
 	Admin     string `placeholder:"URL" group:"node" help:"Ask the node whose listener is there, and not the store."`
@@ -170,7 +170,8 @@ func (l local) RoundTrip(request *http.Request) (*http.Response, error) {
 	w := &written{header: http.Header{}, status: http.StatusOK}
 	l.handler.ServeHTTP(w, request)
 	return &http.Response{
-		StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body), Request: request, ProtoMajor: 1, ProtoMinor: 1,
+		StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body), Request: request,
+		ProtoMajor: 1, ProtoMinor: 1,
 	}, nil
 }
 

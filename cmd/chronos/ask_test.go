@@ -19,7 +19,8 @@ func says(t *testing.T, code int, pattern string, args ...string) string {
 		said = got.stderr
 	}
 	if got.code != code || !regexp.MustCompile(pattern).MatchString(said) {
-		t.Errorf("chronos %q exits with %d, want %d; it says\n%s%s\nwant %s", args, got.code, code, got.stdout, got.stderr,
+		t.Errorf("chronos %q exits with %d, want %d; it says\n%s%s\nwant %s",
+			args, got.code, code, got.stdout, got.stderr,
 			pattern)
 	}
 	return said
@@ -112,9 +113,11 @@ func TestDead(t *testing.T) {
 	dead(0, `(?s)one +invalid_deadline +chronos\.in.*2 dead letters: invalid_deadline 2\.\n$`, "list", "chronos.dead")
 	dead(0, `^0 dead letters\.\n$`, "list", "chronos.dead", "--reason", "other")
 	dead(0, `^0 dead letters\.\n$`, "list", "chronos.dead", "--since", "2999-01-01T00:00:00Z")
-	dead(0, `(?s)key +key of two\n.*header +own = 1\n.*value +two\n.*1 dead letters`, "show", "chronos.dead", "--id", "two")
+	dead(0, `(?s)key +key of two\n.*header +own = 1\n.*value +two\n.*1 dead letters`,
+		"show", "chronos.dead", "--id", "two")
 	dead(1, `topic nothing does not exist`, "list", "nothing")
-	dead(0, `(?s)1 dead letters.*1 go back to chronos\.in\.\nNothing was changed\.`, "replay", "chronos.dead", "--id", "one")
+	dead(0, `(?s)1 dead letters.*1 go back to chronos\.in\.\nNothing was changed\.`,
+		"replay", "chronos.dead", "--id", "one")
 	dead(0, `there are more, see --limit`, "replay", "chronos.dead", "--limit", "1")
 	dead(0, `2 go back to elsewhere`, "replay", "chronos.dead", "--to", "elsewhere")
 	dead(0, `Done: 1 are written`, "replay", "chronos.dead", "--id", "one", "--to", "chronos.out", "--yes")

@@ -205,7 +205,8 @@ func (c *deadListCommand) Run(ctx context.Context, w *world) error {
 	for i := range found {
 		d := &found[i]
 		rows = append(rows, []any{
-			d.Written.Format("2006-01-02T15:04:05.000Z"), d.Partition, d.Offset, cut([]byte(d.ID), 128, readable), d.Reason,
+			d.Written.Format("2006-01-02T15:04:05.000Z"), d.Partition, d.Offset, cut([]byte(d.ID), 128, readable),
+			d.Reason,
 			d.Source, cut([]byte(d.Error), 100, readable),
 		})
 	}
@@ -256,7 +257,8 @@ func (c *deadShowCommand) Run(ctx context.Context, w *world) error {
 			{"key", cut(r.Key, longestField, readable)},
 		}
 		for _, h := range r.Headers {
-			rows = append(rows, []any{"header", readableWord([]byte(h.Key)) + " = " + cut(h.Value, longestField, readable)})
+			value := cut(h.Value, longestField, readable)
+			rows = append(rows, []any{"header", readableWord([]byte(h.Key)) + " = " + value})
 		}
 		page.table(append(rows, []any{"value", cut(r.Value, longestField, readable)})...)
 		page.line("")
@@ -275,8 +277,8 @@ type deadReplayCommand struct {
 
 // Help says what becomes of them.
 func (c *deadReplayCommand) Help() string {
-	return `After the cause is gone: each dead letter is written to the input topic that it came from, with its own key, value
-and headers, and without those that Chronos has added. What its deadline was is long past as a rule, so it fires at
+	return `After the cause is gone: each dead letter is written to the input topic that it came from, with its own key,
+value and headers, and without those that Chronos has added. Its deadline is long past as a rule, so it fires at
 once. It stays on the dead-letter topic: a second replay writes it again, and it fires again, unless its first copy
 still waits. So name what you mean: --reason, --id, --since, --until. Copies that were cut are left out: they have
 not all of the record.`

@@ -22,8 +22,8 @@ type getCommand struct {
 
 // Help says what it shows.
 func (c *getCommand) Help() string {
-	return `Shows what the store has of a message: its state, its times, who has claimed it, how often it was tried, where
-it came from, key and headers. What has fired is not in the store any more. A message is named by id and lane,
+	return `Shows what the store has of a message: its state, its times, who has claimed it, how often it was tried,
+where it came from, key and headers. What has fired is not in the store any more. A message is named by id and lane,
 so there may be several. Exit code 1: there is none.`
 }
 

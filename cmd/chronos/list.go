@@ -6,32 +6,45 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"chronos/node"
 	"chronos/node/admin"
+	"chronos/node/store/inspect"
 )
 
 // listCommand lists messages.
 type listCommand struct {
-	State  string   `enum:",waiting,claimed,overdue,put-off,stuck" default:"" placeholder:"STATE" help:"Only those: waiting, claimed, overdue, put-off (could not be published) or stuck (the claim has expired)."`
+	State  state    `placeholder:"STATE" help:"Only those: waiting, claimed, overdue, put-off or stuck."`
 	Lane   []string `placeholder:"LANE" help:"Only on these lanes."`
 	From   *text    `placeholder:"INSTANT" help:"Deadlines from then on. No zone is UTC."`
 	Until  *text    `placeholder:"INSTANT" help:"Deadlines before."`
 	Key    string   `placeholder:"KEY" help:"Those with this key. No index serves it."`
-	Header string   `placeholder:"NAME=VALUE" help:"Those with this header; NAME alone for any value. No index serves it."`
+	Header string   `placeholder:"NAME=VALUE" help:"Those with this header, or NAME alone. No index serves it."`
 	Limit  int      `default:"50" placeholder:"N" help:"How many to show at most."`
 	Cursor string   `placeholder:"CURSOR" help:"Go on where another list ended."`
 
 	askFlags
 }
 
+// state is one of the states that can be asked for.
+type state string
+
+// Validate returns an error for another one.
+func (s state) Validate() error {
+	if s != "" && !slices.Contains(inspect.States(), inspect.State(s)) {
+		return fmt.Errorf("it must be one of waiting, claimed, overdue, put-off and stuck")
+	}
+	return nil
+}
+
 // Help says how it goes on.
 func (c *listCommand) Help() string {
-	return `Lists messages that are stored, lane by lane, the first to fall due first. It asks for page after page, each of
-which takes the store a tenth of a second at most, until --limit are found or nothing is left. A search by key or
-header looks at every message of the lanes, some thousand of them in a page: Ctrl-C ends it, and it says how to go
-on from there.`
+	return `Lists messages that are stored, lane by lane, the first to fall due first. Those that are put off could not
+be published; those that are stuck have a claim that has expired. It asks for page after page, each of which takes
+the store a tenth of a second at most, until --limit are found or nothing is left. A search by key or header looks
+at every message of the lanes, some hundreds of them in a page: Ctrl-C ends it, and it says how to go on from there.`
 }
 
 // Run lists.
@@ -61,8 +74,8 @@ func (c *listCommand) Run(ctx context.Context, w *world) (err error) {
 	for i := range found {
 		m := &found[i]
 		rows = append(rows, []any{
-			m.ID, m.Lane, m.State, m.Deadline.UTC().Format("2006-01-02T15:04:05.000Z"), ago(m.Deadline, now), m.Attempts,
-			m.Bytes,
+			m.ID, m.Lane, m.State, m.Deadline.UTC().Format("2006-01-02T15:04:05.000Z"), ago(m.Deadline, now),
+			m.Attempts, m.Bytes,
 		})
 	}
 	if len(found) > 0 {
@@ -79,7 +92,7 @@ func (c *listCommand) Run(ctx context.Context, w *world) (err error) {
 // query returns what to ask for.
 func (c *listCommand) query() (url.Values, error) {
 	query := url.Values{}
-	for name, value := range map[string]string{"state": c.State, "key": c.Key, "header": c.Header} {
+	for name, value := range map[string]string{"state": string(c.State), "key": c.Key, "header": c.Header} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -133,9 +146,9 @@ type countCommand struct {
 
 // Help says what the figures mean.
 func (c *countCommand) Help() string {
-	return `Counts what waits, is claimed and is overdue on each lane, and what falls due within the next minute, ten minutes,
-hour and day. Up to 10,000 are counted; beyond, ~ marks an estimate from the statistics of the database, and ? what
-took too long to find out.`
+	return `Counts what waits, is claimed and is overdue on each lane, and what falls due within the next minute, ten
+minutes, hour and day. Up to 10,000 are counted; beyond, ~ marks an estimate from the statistics of the database,
+and ? what took too long to find out.`
 }
 
 // Run counts.

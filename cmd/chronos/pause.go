@@ -21,8 +21,8 @@ type pauseCommand struct {
 
 // Help says what a pause does.
 func (c *pauseCommand) Help() string {
-	return `From the answer on no node claims a message of the lane, whatever it knows: the store decides. What nodes have
-claimed already may still come out, usually within the lookahead (250 ms), and within half the hold time and one
+	return `From the answer on no node claims a message of the lane, whatever it knows: the store decides. What nodes
+have claimed already may still come out, usually within the lookahead (250 ms), and within half the hold time and one
 publish (4.5 s) at most. Everything else stays in the store until the lane is resumed; then what is overdue by then
 comes out at once, as fast as it goes.
 

@@ -45,7 +45,7 @@ func (c *topCommand) Run(ctx context.Context, w *world) (err error) {
 		}
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // Ctrl-C ends it
+				return nil // Ctrl-C ends it
 			}
 			return err
 		}

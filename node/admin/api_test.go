@@ -52,11 +52,13 @@ func newService(t *testing.T, rights admin.Rights) *service {
 		due      time.Duration
 		claim    bool
 	}{{"a/1 ü", "out", time.Hour, false}, {"b", "out", 0, true}, {"c", "elsewhere", -time.Minute, false}} {
-		request.Items = append(request.Items, node.Item{Offset: int64(i), Action: node.Schedule, Claim: m.claim,
+		request.Items = append(request.Items, node.Item{
+			Offset: int64(i), Action: node.Schedule, Claim: m.claim,
 			Message: node.Message{
 				ID: m.id, Lane: m.lane, Incarnation: uuid.New(), Deadline: time.Now().Add(m.due), Key: []byte{0xff},
 				Value: []byte("secret payload"), Headers: []node.Header{{Name: "n"}, {Name: "t", Value: []byte("v")}},
-			}})
+			},
+		})
 	}
 	if _, err := s.Take(t.Context(), request); err != nil {
 		t.Fatal(err)
@@ -172,7 +174,9 @@ func TestAPIPauses(t *testing.T) {
 			t.Errorf("it was paused: %v, want %v", resumed.Was, was)
 		}
 	}
-	for _, line := range []string{`action=pause what="lane out" by=me reason="a test"`, `what="the intake"`, `action=resume`} {
+	for _, line := range []string{
+		`action=pause what="lane out" by=me reason="a test"`, `what="the intake"`, `action=resume`,
+	} {
 		if !strings.Contains(s.log.String(), line) {
 			t.Errorf("no audit of %s in %s", line, &s.log)
 		}
@@ -195,7 +199,8 @@ func TestAPINodes(t *testing.T) {
 		`{"hold-time": "5s", "lookahead": "1s", "admin-listen": "a"}`, `{"hold-time": "6s", "lookahead": "1s"}`,
 	} {
 		err := s.Beat(t.Context(), inspect.Node{
-			ID: uuid.New(), Host: fmt.Sprint("host-", i), Version: "v1", Settings: []byte(settings), Status: []byte(`{}`),
+			ID: uuid.New(), Host: fmt.Sprint("host-", i), Version: "v1", Settings: []byte(settings),
+			Status: []byte(`{}`),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +224,10 @@ func TestTroubles(t *testing.T) {
 	}
 	m := found[0].Message
 	for range 2 {
-		s.api.Troubles.Observe(node.Unpublished{Messages: []node.Message{m}, Err: errors.New("no\nway"), Permanent: true})
+		s.api.Troubles.Observe(node.Unpublished{
+			Messages: []node.Message{m}, Err: errors.New("no\nway"),
+			Permanent: true,
+		})
 	}
 	var shown admin.Messages
 	var lanes admin.Lanes
@@ -256,9 +264,9 @@ func TestOpenAPI(t *testing.T) {
 	for path, methods := range spec.Paths {
 		for method := range methods {
 			w := httptest.NewRecorder()
-			s.handler.ServeHTTP(w, httptest.NewRequest(strings.ToUpper(method), path, nil))
-			if w.Code == http.StatusMethodNotAllowed || w.Code == http.StatusNotFound && w.Header().Get("Content-Type") !=
-				"application/problem+json" {
+			s.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), strings.ToUpper(method), path, nil))
+			problem := w.Header().Get("Content-Type") == "application/problem+json"
+			if w.Code == http.StatusMethodNotAllowed || w.Code == http.StatusNotFound && !problem {
 				t.Errorf("%s %s is described, and not there: %d", method, path, w.Code)
 			}
 		}

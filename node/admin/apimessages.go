@@ -86,7 +86,7 @@ func bytesOf(b []byte) *Bytes {
 type Messages struct {
 	Messages []Message `json:"messages"`
 	Next     string    `json:"next,omitempty" doc:"The cursor of the next page; empty when this is the last."`
-	Scanned  int       `json:"scanned" doc:"How many messages were looked at: all of these, and those that did not match."`
+	Scanned  int       `json:"scanned" doc:"How many messages were looked at: these, and those that did not match."`
 }
 
 type findInput struct {
@@ -108,13 +108,13 @@ type listInput struct {
 
 func (a *API) messages(api huma.API) {
 	read(api, "/v1/messages/{id}", "find", "The messages of an id, one on each lane at most", a.find)
-	read(api, "/v1/messages", "list", "A page of messages. It takes a tenth of a second at most, may be short or empty, "+
-		"and then says by its cursor where to go on", a.list)
+	read(api, "/v1/messages", "list", "A page of messages. It takes a tenth of a second at most, may be short or "+
+		"empty, and then says by its cursor where to go on", a.list)
 }
 
 func (a *API) find(ctx context.Context, in *findInput) (Messages, error) {
 	if in.Payload && !a.Rights.Payload {
-		return Messages{}, huma.Error403Forbidden("values of messages are not shown here: admin-allow must name payload")
+		return Messages{}, huma.Error403Forbidden("values are not shown here: admin-allow must name payload")
 	}
 	found, err := a.Store.Find(ctx, in.ID, inspect.Parts{Payload: in.Payload})
 	if err != nil {
@@ -131,7 +131,8 @@ func (a *API) find(ctx context.Context, in *findInput) (Messages, error) {
 
 func (a *API) list(ctx context.Context, in *listInput) (Messages, error) {
 	query := inspect.Query{
-		State: inspect.State(in.State), Lanes: in.Lane, From: in.From, Until: in.Until, Limit: in.Limit, Cursor: in.Cursor,
+		State: inspect.State(in.State), Lanes: in.Lane, From: in.From, Until: in.Until,
+		Limit: in.Limit, Cursor: in.Cursor,
 	}
 	if in.Key != "" {
 		key, err := parseBytes(in.Key)

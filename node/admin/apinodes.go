@@ -19,7 +19,7 @@ type Node struct {
 	Version  string            `json:"version"`
 	Started  time.Time         `json:"started" doc:"When it said first that it lives, by the clock of the store."`
 	Seen     time.Time         `json:"seen" doc:"When it said so last."`
-	Silent   bool              `json:"silent" doc:"It has not said so for 10 s: it has died, or does not reach the store."`
+	Silent   bool              `json:"silent" doc:"Not seen for 10 s: it has died, or does not reach the store."`
 	Settings map[string]string `json:"settings"`
 	Status   NodeStatus        `json:"status"`
 }

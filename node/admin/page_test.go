@@ -21,7 +21,7 @@ func TestPage(t *testing.T) {
 	s.Mount(newService(t, admin.Rights{}).api)
 	s.Page()
 	get := func(path string) (string, http.Header) {
-		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		r.Host = "127.0.0.1:8080"
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
@@ -46,7 +46,8 @@ func TestPage(t *testing.T) {
 		"http://www.w3.org/2000/svg", ""), -1); len(outside) > 0 {
 		t.Errorf("the page names places on the internet: %q", outside)
 	}
-	if strings.Contains(index, "<script>") || strings.Contains(index, " onclick") || strings.Contains(all, "innerHTML") {
+	if strings.Contains(index, "<script>") || strings.Contains(index, " onclick") ||
+		strings.Contains(all, "innerHTML") {
 		t.Error("the page has code outside its file, or makes HTML of what it is told")
 	}
 	for _, found := range regexp.MustCompile(`read\("(v1/[a-z]+)"\)`).FindAllStringSubmatch(all, -1) {

@@ -22,8 +22,8 @@ func (s *slow) Outlook(_ context.Context, request outlook.Request) (outlook.Outl
 	return outlook.Outlook{Lanes: []outlook.Lane{{Name: request.Lanes[0]}}}, nil
 }
 
-// Goal: however many ask, the store counts once in two seconds, nobody but the first waits for it, nobody gets the count
-// of other lanes, and nothing is counted while nobody asks. Method: virtual time.
+// Goal: however many ask, the store counts once in two seconds, nobody but the first waits for it, nobody gets the
+// count of other lanes, and nothing is counted while nobody asks. Method: virtual time.
 func TestRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &slow{}

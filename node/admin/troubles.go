@@ -24,8 +24,8 @@ const maxTroubles = 1000
 
 // Troubles remembers what the node could not publish lately, and why. It is in memory, and so of this node alone, and
 // from its start on: a column in the store would have to be written by each release of an outage, of which there may be
-// ten thousands a second, at the very time when the store has enough to do. The last error of each lane is in the nodes'
-// heartbeats, for all to see.
+// ten thousands a second, at the very time when the store has enough to do. The last error of each lane is in the
+// nodes' heartbeats, for all to see.
 type Troubles struct {
 	mu       sync.Mutex
 	messages map[uuid.UUID]*Trouble

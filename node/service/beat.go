@@ -68,8 +68,8 @@ func (s *Service) sayPauses(before map[string]node.Pause, now []node.Pause) {
 			slog.Time("since", p.Since), slog.String("by", p.By), slog.String("reason", p.Why),
 		}
 		if p.Lane == node.Intake {
-			s.reporter.say(slog.LevelWarn, "paused: nothing is taken in from any topic until somebody resumes the intake",
-				facts...)
+			s.reporter.say(slog.LevelWarn,
+				"paused: nothing is taken in from any topic until somebody resumes the intake", facts...)
 			continue
 		}
 		s.reporter.say(slog.LevelWarn, "paused: nothing comes out of this lane until somebody resumes it",

@@ -164,7 +164,7 @@ func TestBounds(t *testing.T) {
 		HoldTime: 5 * s, PollInterval: 100 * ms, DetectionInterval: 500 * ms,
 		Lookahead: 250 * ms, LeaveAfter: 10 * s, StoreTimeout: 1500 * ms, PublishTimeout: 2 * s, Retry: 1500 * ms,
 		PublishableAge: 2500 * ms,
-		StandBack: 2200 * ms, StoreLatency: 20 * ms, BrokerLatency: 40 * ms, Session: 10 * s, Rebalance: 30 * s,
+		StandBack:      2200 * ms, StoreLatency: 20 * ms, BrokerLatency: 40 * ms, Session: 10 * s, Rebalance: 30 * s,
 		Batch: 500, Messages: 100, Lanes: 2,
 	}
 	correctness := document(t, "CORRECTNESS.md")

@@ -94,8 +94,8 @@ func (s *state) served() bool {
 func s25(s *state, e *Event) finding {
 	if e.Kind == Take {
 		if _, paused := s.paused[""]; paused && !e.Skipped {
-			return brokenBy(s.submissions[e.Message], "offset %d of %s is taken in while the intake is paused", e.Offset,
-				e.Partition)
+			return brokenBy(s.submissions[e.Message], "offset %d of %s is taken in while the intake is paused",
+				e.Offset, e.Partition)
 		}
 		return holds()
 	}

@@ -20,7 +20,7 @@ type state struct {
 	ids          map[UUID]*process // by node id
 	partitions   map[string]*partition
 	lanes        map[string]*lane
-	paused       map[string]pause // by lane; the intake has no name
+	paused       map[string]pause     // by lane; the intake has no name
 	placed       map[placedKey]string // the partition of each key of each topic
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of

@@ -35,20 +35,25 @@ type Source interface {
 }
 
 const (
-	// MaxFound is how many messages of one id are shown, MaxLanes how many lanes, and MaxSlice how many messages of a
-	// slice.
-	MaxFound, MaxLanes, MaxSlice = 100, 1000, 500
+	// MaxFound is how many messages of one id are shown.
+	MaxFound = 100
+
+	// MaxLanes is how many lanes are shown.
+	MaxLanes = 1000
+
+	// MaxSlice is the largest slice.
+	MaxSlice = 500
 )
 
-// tooLong is the type of ErrTooLong.
-type tooLong struct{}
+// tooLongError is the type of ErrTooLong.
+type tooLongError struct{}
 
-func (tooLong) Error() string {
+func (tooLongError) Error() string {
 	return "the store took too long to look: its indexes are full of dead entries, or it is busy; try again"
 }
 
 // ErrTooLong says that a look was given up, so that it does not slow the store down.
-var ErrTooLong error = tooLong{} //nolint:gochecknoglobals // a sentinel
+var ErrTooLong error = tooLongError{}
 
 // Parts says which parts of a message to read.
 type Parts struct {
@@ -76,8 +81,8 @@ type Message struct {
 // Waits reports whether nobody has claimed the message.
 func (m *Message) Waits() bool { return m.Claim.ReadiedBy == uuid.Nil }
 
-// SliceRequest asks for the next messages of an order: those that wait on a lane, by due time and id; or, where Claimed,
-// those of all lanes that are claimed, by expiry, id and lane.
+// SliceRequest asks for the next messages of an order: those that wait on a lane, by due time and id; or, where
+// Claimed, those of all lanes that are claimed, by expiry, id and lane.
 type SliceRequest struct {
 	Claimed bool
 	Lane    string // of those that wait
@@ -131,8 +136,11 @@ const (
 	// BeatInterval is how often a node says that it lives.
 	BeatInterval = 2 * time.Second
 
-	// Silent is how long a node has said nothing when it is to be looked at, and Forgotten when it is forgotten.
-	Silent, Forgotten = 10 * time.Second, 15 * time.Minute
+	// Silent is how long a node has said nothing when it is to be looked at.
+	Silent = 10 * time.Second
+
+	// Forgotten is how long it has said nothing when it is forgotten.
+	Forgotten = 15 * time.Minute
 )
 
 // Node is what a node says of itself. Settings and Status are JSON.

@@ -59,9 +59,11 @@ type Page struct {
 }
 
 const (
-	// budget is the time after which a walk begins no other slice, and MaxLimit the largest page.
-	budget   = 40 * time.Millisecond
+	// MaxLimit is the largest page.
 	MaxLimit = 500
+
+	// budget is the time after which a walk begins no other slice.
+	budget = 40 * time.Millisecond
 
 	// firstSlice is the size of the first slice of a walk. Those after it are larger or smaller, by how long it took.
 	firstSlice, leastSlice = 100, 25
@@ -83,14 +85,15 @@ type cursor struct {
 }
 
 // errCursor is the error of a cursor that is none of ours.
-var errCursor = errors.New("the cursor is none that a former page has returned") //nolint:gochecknoglobals // a sentinel
+var errCursor = errors.New("the cursor is none that a former page has returned")
 
 // IsCursor reports whether an error is about the cursor of a query.
 func IsCursor(err error) bool { return errors.Is(err, errCursor) }
 
-// List returns a page of what is asked for: on lane after lane in the order in which messages fall due, or, of those that
-// are claimed, in the order in which claims expire. now is the clock that deadlines are compared with. It takes about a
-// tenth of a second at most, and may return fewer messages than Query.Limit, or none, and a cursor to go on with.
+// List returns a page of what is asked for: on lane after lane in the order in which messages fall due, or, of those
+// that are claimed, in the order in which claims expire. now is the clock that deadlines are compared with. It takes
+// about a tenth of a second at most, and may return fewer messages than Query.Limit, or none, and a cursor to go on
+// with.
 func List(ctx context.Context, source Source, q Query, now time.Time) (Page, error) {
 	w := walk{source: source, query: q, now: now, end: time.Now().Add(budget), size: firstSlice}
 	if w.query.Limit < 1 || w.query.Limit > MaxLimit {

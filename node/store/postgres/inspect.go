@@ -19,8 +19,8 @@ import (
 var _ inspect.Store = (*Store)(nil)
 
 const (
-	// inspectLimit is the time limit of each statement for people who ask, and inspectTimeout that of the whole call, in
-	// which a connection may have to be made.
+	// inspectLimit is the time limit of each statement for people who ask, and inspectTimeout that of the whole call,
+	// in which a connection may have to be made.
 	inspectLimit   = 90 * time.Millisecond
 	inspectTimeout = time.Second
 )

@@ -28,11 +28,11 @@ ON CONFLICT DO NOTHING`
 type lanes map[string]bool
 
 // step returns the statement that reads them.
-func (l lanes) step() step {
+func (l *lanes) step() step {
 	return step{statement: pausedStatement, read: func(rows pgx.Rows) error {
 		var lane string
 		err := rows.Scan(&lane)
-		l[lane] = true
+		(*l)[lane] = true
 		return err
 	}}
 }
@@ -45,8 +45,8 @@ func (l *lanes) without(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(lane string) bool { return (*l)[lane] })
 }
 
-// Pause implements node.Switches. The commit waits for a synchronous standby even where nothing changes: somebody relies
-// on the answer.
+// Pause implements node.Switches. The commit waits for a synchronous standby even where nothing changes: somebody
+// relies on the answer.
 func (s *Store) Pause(ctx context.Context, pause node.Pause) (node.Pause, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()

@@ -145,8 +145,8 @@ WHERE p.n = 0`
 const (
 	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on
 	// (from_due, from_id) up to a due time, as many as its limit and its bytes allow. $1 is the node, $2 the hold time
-	// in microseconds, and the lanes are arrays. It looks at nothing while the store catches up or is suspect, and at no
-	// lane that is paused: the condition on share.lane alone is tested before the look at the messages.
+	// in microseconds, and the lanes are arrays. It looks at nothing while the store catches up or is suspect, and at
+	// no lane that is paused: the condition on share.lane alone is tested before the look at the messages.
 	//
 	// = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every row, and lock and claim
 	// others each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts,

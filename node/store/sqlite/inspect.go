@@ -45,7 +45,8 @@ const (
 	placesText = `SELECT topic, topic_id, partition, coalesce(mark, -1), epoch, next_offset FROM positions
 		ORDER BY topic, partition, topic_id LIMIT 10000`
 
-	beatText = `INSERT INTO nodes (id, host, version, started, seen, settings, status) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
+	beatText = `INSERT INTO nodes (id, host, version, started, seen, settings, status)
+		VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
 		ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, status = excluded.status`
 
 	forgetNodesText = `DELETE FROM nodes WHERE seen < ?1`

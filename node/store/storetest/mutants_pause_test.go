@@ -43,7 +43,8 @@ func pauseMutants() []mutant {
 			blindTake(false, true),
 		},
 		{
-			"takes in while the intake is paused", "contract/pause/nothing is taken in while the intake is paused", false,
+			"takes in while the intake is paused",
+			"contract/pause/nothing is taken in while the intake is paused", false,
 			blindTake(true, false),
 		},
 		{

@@ -188,7 +188,8 @@ func states(t *testing.T, f *filled) {
 	f.claim(t, "a", 3, time.Hour)
 	off := f.claim(t, "b", 2, time.Hour)
 	releases := []node.Release{
-		{Claim: off[0].Claim, Due: f.now.Add(30 * time.Second)}, {Claim: off[1].Claim, Due: f.now.Add(-30 * time.Second)},
+		{Claim: off[0].Claim, Due: f.now.Add(30 * time.Second)},
+		{Claim: off[1].Claim, Due: f.now.Add(-30 * time.Second)},
 	}
 	if _, err := f.Reset(t.Context(), releases); err != nil {
 		t.Fatal(err)
