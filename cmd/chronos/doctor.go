@@ -95,7 +95,7 @@ func printReport(page *page, report *doctor.Report) error {
 	case doctor.Found:
 		page.line("Errors: %d, warnings: %d, notes: %d.", counts[doctor.Error], counts[doctor.Warning],
 			counts[doctor.Note])
-	case doctor.Well:
+	case doctor.Well, doctor.Skipped: // a verdict is never Skipped
 		page.line("All is well.")
 	}
 	return page.err

@@ -31,8 +31,8 @@ func currentVersion() string {
 	return buildVersion(info)
 }
 
-// nextVersion is what the source is on its way to. It is the version of a build that knows of no other, as those of "go run"
-// and of a source without its history; a build that knows its commit says that as well.
+// nextVersion is what the source is on its way to. It is the version of a build that knows of no other, as those of
+// "go run" and of a source without its history; a build that knows its commit says that as well.
 const nextVersion = "0.1.0-dev"
 
 // buildVersion returns the version of the module, or else the next one with the commit, and whether there were changes

@@ -1,5 +1,6 @@
-// Package ship has what Chronos is shipped with: images, a compose file, a unit of systemd and a chart. scripts/ship/check
-// asks the tools that they are for; the tests of this package ask what these can't know, and need no tool.
+// Package ship has what Chronos is shipped with: images, a compose file, a unit of systemd and a chart.
+// scripts/ship/check asks the tools that they are for; the tests of this package ask what these can't know, and need no
+// tool.
 package ship_test
 
 import (

@@ -114,8 +114,8 @@ func publishBroken(t *testing.T, env Environment) {
 }
 
 // resumption is how soon a node is to be at work again after an outage. It takes half a second or so, which the case
-// logs; on a machine that is busy with other cases it took 6.6 s. A client left to its defaults sits out the half minute
-// of a request that nobody will answer.
+// logs; on a machine that is busy with other cases it took 6.6 s. A client left to its defaults sits out the half
+// minute of a request that nobody will answer.
 const resumption = 20 * time.Second
 
 func outageOver(t *testing.T, env Environment) {

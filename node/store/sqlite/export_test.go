@@ -5,10 +5,10 @@ type Query struct{ Text, Plan string }
 
 // Queries returns all statements that look for messages, by the call that uses them.
 func Queries() map[string]Query {
-	const byKey = "USING INDEX sqlite_autoindex_messages_1 (id=? AND topic=?)"
+	const byKey = "USING INDEX sqlite_autoindex_messages_1 (id=? AND lane=?)"
 	return map[string]Query{
 		"take":    {findText, byKey},
-		"due":     {dueText, "USING INDEX messages_waiting (topic=? AND due_at<?)"},
+		"due":     {dueText, "USING INDEX messages_waiting (lane=? AND due_at<?)"},
 		"claim":   {claimText, "USING INTEGER PRIMARY KEY (rowid=?)"},
 		"delete":  {removeText, byKey},
 		"expired": {expiredText, "USING INDEX messages_claimed (expires_at<?)"},

@@ -487,7 +487,7 @@ func TestSpoiledHeaders(t *testing.T) {
 	_, err := store.Claim(t.Context(), node.ClaimRequest{
 		Until: time.Unix(1<<40, 0), Lanes: []node.Share{{Lane: "output", Limit: math.MaxInt, Bytes: math.MaxInt}},
 	})
-	want := `message "a" for topic "output": decode headers: not a JSON array`
+	want := `message "a" for lane "output": decode headers: not a JSON array`
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v does not say %q", err, want)
 	}

@@ -28,9 +28,9 @@ import "time"
 // Slices are as wide as sliceCost allows, and the sweep takes a tenth of the time, so that a straggler waits at most
 // sixteen times as long as it takes to wade through everything, and 3 s: 30 s after that hour. The highest slice,
 // where nearly all stragglers are, has a turn each second. A slice that holds something is looked at again until it is
-// empty: there may be a hundred thousand, where a transaction of many messages was committed late. A sweep that was cheap
-// from the marks to the beginning shows that the dead are gone, and ends the use of marks: then looks start at the
-// beginning, and nothing is below.
+// empty: there may be a hundred thousand, where a transaction of many messages was committed late. A sweep that was
+// cheap from the marks to the beginning shows that the dead are gone, and ends the use of marks: then looks start at
+// the beginning, and nothing is below.
 //
 // The zero value uses no marks. It is not safe for concurrent use.
 type Set struct {
