@@ -133,3 +133,35 @@ func TestAdaptiveAdvance(t *testing.T) {
 		w.empty()
 	})
 }
+
+// The adaptive advance is bounded by the lookahead: a broker that takes longer than that makes no message earlier.
+func TestAdaptiveAdvanceIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.AdaptiveAdvance = true
+		start := time.Now()
+		for i := range 20 {
+			w.submit(id(i), time.Second+time.Duration(i)*2*time.Second)
+		}
+		var publishes []time.Time
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "publish" {
+				publishes = append(publishes, time.Now())
+				<-time.After(time.Second)
+			}
+			return nil, true
+		})
+		pass(45 * time.Second)
+		if len(publishes) != 20 {
+			t.Fatalf("%d publishes, want 20", len(publishes))
+		}
+		for i, at := range publishes[10:] {
+			deadline := start.Add(time.Second + time.Duration(10+i)*2*time.Second)
+			// A publish takes two milliseconds until it gets here.
+			if early := deadline.Sub(at); early < c.Lookahead-10*time.Millisecond || early > c.Lookahead {
+				t.Errorf("message %d was published %v before its deadline, want %v", 10+i, early, c.Lookahead)
+			}
+		}
+	})
+}
