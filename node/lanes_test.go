@@ -1,0 +1,84 @@
+package node_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/node"
+)
+
+// More is overdue than the schedule has room for, and publishers take a while: the claimer goes on as soon as there is
+// room again, and does not wait for its next look.
+func TestRoomWakesClaimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const messages = 8000
+		fill(t, w.store, messages)
+		c := config(0)
+		c.PollInterval = time.Second
+		start := time.Now()
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "publish" {
+				pass(50 * time.Millisecond)
+			}
+			return nil, true
+		})
+		pass(10 * time.Second)
+		got := w.on("out")
+		if len(got) != messages {
+			t.Fatalf("%d of %d came out", len(got), messages)
+		}
+		// Three publishers, a batch of 500 each in 52 ms: 278 ms, and a bit to begin with.
+		if took := got[len(got)-1].at.Sub(start); took > 500*time.Millisecond {
+			t.Errorf("%d messages took %v", messages, took)
+		}
+	})
+}
+
+// A way to the brokers that lets no batch of more than 300 kB through within the time limit of a publish: batches
+// shrink until they are through.
+func TestSlowBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.narrow = 300 << 10
+		const messages = 40
+		for i := range messages {
+			r := w.submit(id(i), time.Second)
+			w.input["in"][i].Value = append([]byte(string(r.Value)), make([]byte, 100<<10)...)
+		}
+		w.run(config(0), nil)
+		pass(2 * time.Minute)
+		if got := len(w.values("out")); got != messages {
+			t.Errorf("%d of %d came out", got, messages)
+		}
+	})
+}
+
+// Of a batch one message fails and the others come through: that is no failure of the lane.
+func TestOneOfBatchFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var failed atomic.Bool
+		w.refuse = func(r node.Record) error {
+			if strings.HasSuffix(string(r.Value), id(19)) && !failed.Swap(true) {
+				return errInjected
+			}
+			return nil
+		}
+		for i := range 20 {
+			w.submit(id(i), time.Second)
+		}
+		w.run(config(0), nil)
+		pass(5 * time.Second)
+		if failures := seen[node.Failed](w); len(failures) > 0 || !failed.Load() {
+			t.Errorf("failures: %v, want none of the lane", failures)
+		}
+		if got := len(w.values("out")); got != 20 {
+			t.Errorf("%d of 20 came out", got)
+		}
+		w.empty()
+	})
+}
