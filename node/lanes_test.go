@@ -82,3 +82,33 @@ func TestOneOfBatchFails(t *testing.T) {
 		w.empty()
 	})
 }
+
+// All that is overdue on a lane belongs to a silent partition, much more of it than a node claims at once, while another
+// lane comes through. The node stands back from the lane, but what it has tried queues behind the rest of the lane,
+// which gets its turn.
+func TestSilentPartitionLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Routes = []node.Route{{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}}
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "out" && len(r.Value) == 0 {
+				return node.ErrUnsent
+			}
+			return nil
+		}
+		fill(t, w.store, 4000) // without values
+		for i := range 60 {
+			r := w.submit(id(i), time.Duration(i)*500*time.Millisecond)
+			r.Topic = "in2"
+			w.submitRecord(r)
+		}
+		w.input["in"] = nil
+		w.submit("x", 5*time.Second)
+		w.run(c, nil)
+		pass(30 * time.Second)
+		if got := len(w.on("out")); got != 1 {
+			t.Errorf("%d came out beside the silent partition, want 1", got)
+		}
+	})
+}
