@@ -83,9 +83,9 @@ func TestOneOfBatchFails(t *testing.T) {
 	})
 }
 
-// All that is overdue on a lane belongs to a silent partition, much more of it than a node claims at once, while another
-// lane comes through. The node stands back from the lane, but what it has tried queues behind the rest of the lane,
-// which gets its turn.
+// All that is overdue on a lane belongs to a silent partition, much more of it than a node claims at once, while
+// another lane comes through. The node stands back from the lane, but what it has tried queues behind the rest of the
+// lane, which gets its turn.
 func TestSilentPartitionLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -109,6 +109,78 @@ func TestSilentPartitionLast(t *testing.T) {
 		pass(30 * time.Second)
 		if got := len(w.on("out")); got != 1 {
 			t.Errorf("%d came out beside the silent partition, want 1", got)
+		}
+	})
+}
+
+// All publishers of a lane hang for longer than a claim may be published, and what waits on the schedule meanwhile is
+// given back: its bytes are, too, or there would be no room on the lane ever after.
+func TestAbandonedBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const messages = 60
+		value := make([]byte, 1<<20)
+		for i := range messages {
+			r := w.submit(id(i), time.Second)
+			w.input["in"][i].Value = append([]byte(string(r.Value)), value...)
+		}
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if call == "publish" && time.Since(w.began) < 4*time.Second {
+				pass(6 * time.Second)
+			}
+			return nil, true
+		})
+		pass(20 * time.Second)
+		abandoned := 0
+		for _, e := range seen[node.Abandoned](w) {
+			abandoned += len(e.Claims)
+		}
+		if abandoned < 16 {
+			t.Errorf("%d claims were abandoned, want 16 MiB of them: this tests nothing", abandoned)
+		}
+		if got := len(w.values("out")); got != messages {
+			t.Errorf("%d of %d came out", got, messages)
+		}
+	})
+}
+
+// A lane in doubt shares no batch with a healthy one, whose messages would be acknowledged at the time limit of a
+// publish only.
+func TestLaneInDoubtComesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Routes = []node.Route{
+			{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}, {Input: "in3", Output: "out3"},
+		}
+		w.hangs = func(r node.Record) bool { return r.Topic == "out2" }
+		healthy := map[string]time.Duration{} // by id: when it is due
+		submit := func(topic string, in time.Duration) {
+			r := w.submit(topic+in.String(), in)
+			w.input["in"] = w.input["in"][:len(w.input["in"])-1]
+			r.Topic = topic
+			w.submitRecord(r)
+			if topic != "in2" {
+				healthy[topic+in.String()] = in
+			}
+		}
+		submit("in2", time.Second)  // hangs until it is in doubt, at 3 s
+		submit("in", 2*time.Second) // so that out3 is the first of the lanes in the next batch
+		for _, topic := range []string{"in", "in2", "in3"} {
+			submit(topic, 3500*time.Millisecond)
+		}
+		w.run(c, nil)
+		pass(8 * time.Second)
+		for _, e := range seen[node.Fired](w) {
+			for _, m := range e.Messages {
+				if late := e.At.Sub(w.began) - healthy[m.ID]; late > 100*time.Millisecond {
+					t.Errorf("%s was acknowledged %v after its deadline", m.ID, late)
+				}
+				delete(healthy, m.ID)
+			}
+		}
+		if len(healthy) > 0 {
+			t.Errorf("not fired: %v", healthy)
 		}
 	})
 }

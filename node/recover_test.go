@@ -92,7 +92,8 @@ func TestRecoversAllAtOnce(t *testing.T) {
 		const messages = 1300
 		fill(t, w.store, messages)
 		result, err := w.store.Claim(t.Context(), node.ClaimRequest{
-			Node: uuid.New(), Hold: time.Second, Until: time.Now(), Lanes: []node.Share{{Lane: "out", Limit: messages, Bytes: 1 << 30}},
+			Node: uuid.New(), Hold: time.Second, Until: time.Now(),
+			Lanes: []node.Share{{Lane: "out", Limit: messages, Bytes: 1 << 30}},
 		})
 		if err != nil || len(result.Messages) != messages {
 			t.Fatalf("claimed %d, %v", len(result.Messages), err)
