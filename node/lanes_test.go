@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -183,4 +184,71 @@ func TestLaneInDoubtComesAlone(t *testing.T) {
 			t.Errorf("not fired: %v", healthy)
 		}
 	})
+}
+
+// Two lanes have a backlog of messages so large that a few of them fill a batch, and a third lane has one now and then.
+// The lanes take turns in coming first, so that it is not kept waiting.
+func TestLanesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { quietLane(t, 3, 120, 2<<20) })
+}
+
+// Many lanes have a backlog, and another has a message now and then: each has a share of every batch, so that it is not
+// kept waiting, however many come before it.
+func TestLanesShareBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { quietLane(t, 32, 500, 0) })
+}
+
+// quietLane runs a node on some lanes, with publishes that take 100 ms or a little more. All but the last lane have a
+// backlog of messages of a size; the last has a message every 50 ms meanwhile, and none of them may come late.
+func quietLane(t *testing.T, lanes, backlog, size int) {
+	t.Helper()
+	w := newWorld(t)
+	c := config(0)
+	c.Routes = nil
+	for i := range lanes {
+		c.Routes = append(c.Routes, node.Route{Input: fmt.Sprint("in", i), Output: fmt.Sprint("out", i)})
+	}
+	const begin = 5 * time.Second // everything is taken in by then
+	value := make([]byte, size)
+	submit := func(lane, i int, in time.Duration) {
+		r := w.submit(fmt.Sprint(i), in)
+		w.input["in"] = nil
+		r.Topic = fmt.Sprint("in", lane)
+		if lane < lanes-1 {
+			r.Value = value
+		}
+		w.submitRecord(r)
+	}
+	for lane := range lanes - 1 {
+		for i := range backlog {
+			submit(lane, i, begin)
+		}
+	}
+	const messages = 10
+	for i := range messages {
+		submit(lanes-1, i, begin+time.Duration(i)*50*time.Millisecond)
+	}
+	var publishes atomic.Int64
+	w.run(c, func(_ int, call string) (error, bool) {
+		if call == "publish" {
+			pass(100*time.Millisecond + time.Duration(publishes.Add(1)%4)*7*time.Millisecond)
+		}
+		return nil, true
+	})
+	pass(begin + 5*time.Second)
+	got := w.on(fmt.Sprint("out", lanes-1))
+	if len(got) != messages {
+		t.Fatalf("%d of %d came out", len(got), messages)
+	}
+	for i, d := range got {
+		// A publish that has just begun, its own, and a batch that another lane comes first in.
+		late := d.at.Sub(w.began) - begin - time.Duration(i)*50*time.Millisecond
+		if late > 350*time.Millisecond {
+			t.Errorf("%s came %v late", d.Value, late)
+		}
+	}
+	busy := w.on("out0")
+	if took := busy[len(busy)-1].at.Sub(w.began) - begin; took < 500*time.Millisecond {
+		t.Errorf("the backlog lasted for %v, want as long as the quiet lane has messages: this tests nothing", took)
+	}
 }
