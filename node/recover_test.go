@@ -108,3 +108,32 @@ func TestRecoversAllAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A node is stopped, and the store does not take back its claims: it says how many it leaves behind, and a peer
+// recovers them.
+func TestStopLeavesClaimsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const messages = 20
+		for i := range messages {
+			w.submit(id(i), 1200*time.Millisecond)
+		}
+		n := w.run(config(0), func(_ int, call string) (error, bool) {
+			if call == "reset" {
+				return errInjected, false
+			}
+			return nil, true
+		})
+		pass(1050 * time.Millisecond)
+		n.stop()
+		if left := seen[node.LeftBehind](w); len(left) != 1 || left[0].Claims != messages {
+			t.Errorf("left behind: %v, want the claims on %d messages", left, messages)
+		}
+		w.run(config(1), nil)
+		pass(10 * time.Second)
+		if got := w.on("out"); len(got) != messages {
+			t.Errorf("%d of %d came out", len(got), messages)
+		}
+		w.empty()
+	})
+}
