@@ -121,7 +121,7 @@ type walk struct {
 func (w *walk) open(ctx context.Context) error {
 	if w.claimed() {
 		w.lanes = []string{""}
-	} else if w.lanes = slices.Sorted(slices.Values(w.query.Lanes)); len(w.lanes) == 0 {
+	} else if w.lanes = slices.Compact(slices.Sorted(slices.Values(w.query.Lanes))); len(w.lanes) == 0 {
 		var err error
 		if w.lanes, err = w.source.Lanes(ctx); err != nil {
 			return err
