@@ -225,7 +225,7 @@ func counted(page *page, found []deadLetter, more bool) {
 	}
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		parts = append(parts, fmt.Sprintf("%s %d", reason, reasons[reason]))
+		parts = append(parts, fmt.Sprintf("%s %d", printable(reason), reasons[reason]))
 	}
 	sentence := fmt.Sprintf("%d dead letters", len(found))
 	if len(parts) > 0 {
@@ -298,7 +298,7 @@ func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
 		page.line("%d are left out: %s.", skipped[reason], reason)
 	}
 	for _, topic := range slices.Sorted(maps.Keys(counts)) {
-		page.line("%d go back to %s.", counts[topic], topic)
+		page.line("%d go back to %s.", counts[topic], printable(topic))
 	}
 	if !c.Yes || len(records) == 0 {
 		if len(records) > 0 {
