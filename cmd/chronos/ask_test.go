@@ -119,6 +119,7 @@ func TestDead(t *testing.T) {
 	dead(0, `(?s)1 dead letters.*1 go back to chronos\.in\.\nNothing was changed\.`,
 		"replay", "chronos.dead", "--id", "one")
 	dead(0, `there are more, see --limit`, "replay", "chronos.dead", "--limit", "1")
+	dead(1, `there are more than --limit 1 .* nothing was written`, "replay", "chronos.dead", "--limit", "1", "--yes")
 	dead(0, `2 go back to elsewhere`, "replay", "chronos.dead", "--to", "elsewhere")
 	dead(0, `Done: 1 are written`, "replay", "chronos.dead", "--id", "one", "--to", "chronos.out", "--yes")
 	r := consume(t, address, "chronos.out", 1)[0]

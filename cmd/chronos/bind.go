@@ -131,13 +131,13 @@ func (p *page) line(format string, args ...any) {
 	}
 }
 
-// table writes rows in columns, each indented.
+// table writes rows in columns, each indented. What cannot be printed in a cell is escaped.
 func (p *page) table(rows ...[]any) {
 	columns := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = fmt.Sprint(cell)
+			cells[i] = printable(fmt.Sprint(cell))
 		}
 		_, _ = fmt.Fprintln(columns, "  "+strings.Join(cells, "\t")) // Flush tells of errors.
 	}

@@ -225,7 +225,7 @@ func counted(page *page, found []deadLetter, more bool) {
 	}
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		parts = append(parts, fmt.Sprintf("%s %d", reason, reasons[reason]))
+		parts = append(parts, fmt.Sprintf("%s %d", printable(reason), reasons[reason]))
 	}
 	sentence := fmt.Sprintf("%d dead letters", len(found))
 	if len(parts) > 0 {
@@ -280,8 +280,9 @@ func (c *deadReplayCommand) Help() string {
 	return `After the cause is gone: each dead letter is written to the input topic that it came from, with its own key,
 value and headers, and without those that Chronos has added. Its deadline is long past as a rule, so it fires at
 once. It stays on the dead-letter topic: a second replay writes it again, and it fires again, unless its first copy
-still waits. So name what you mean: --reason, --id, --since, --until. Copies that were cut are left out: they have
-not all of the record.`
+still waits. So name what you mean: --reason, --id, --since, --until. Nothing is written if these are more than --limit:
+who went on with the same command would replay the same ones. Copies that were cut are left out: they have not all
+of the record.`
 }
 
 // Run says what a replay would do, and does it if it was told to.
@@ -291,6 +292,10 @@ func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
 		return err
 	}
 	defer client.Close()
+	if c.Yes && more {
+		return fmt.Errorf("there are more than --limit %d dead letters of that kind, and nothing was written: another "+
+			"replay would begin with the same ones; set --limit higher, or name fewer of them", c.Limit)
+	}
 	records, counts, skipped := c.records(found)
 	page := &page{out: w.stdout}
 	counted(page, found, more)
@@ -298,7 +303,7 @@ func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
 		page.line("%d are left out: %s.", skipped[reason], reason)
 	}
 	for _, topic := range slices.Sorted(maps.Keys(counts)) {
-		page.line("%d go back to %s.", counts[topic], topic)
+		page.line("%d go back to %s.", counts[topic], printable(topic))
 	}
 	if !c.Yes || len(records) == 0 {
 		if len(records) > 0 {

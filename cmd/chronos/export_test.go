@@ -1,8 +1,11 @@
 package main
 
 import (
+	"io"
 	"reflect"
+	"time"
 
+	"chronos/node/admin"
 	"chronos/node/service"
 )
 
@@ -25,6 +28,20 @@ var (
 	BuildVersion = buildVersion
 	Typed        = typed
 )
+
+// PrintMessage prints a message as get does.
+func PrintMessage(out io.Writer, m *admin.Message, now time.Time) error {
+	page := &page{out: out}
+	printMessage(page, m, true, now)
+	return page.err
+}
+
+// PrintLanes prints lanes as count and top do.
+func PrintLanes(out io.Writer, all *admin.Lanes) error {
+	page := &page{out: out}
+	printLanes(page, all)
+	return page.err
+}
 
 // SettingNames returns the names of all settings that are flags of some command.
 func SettingNames() map[string]bool {

@@ -228,10 +228,10 @@ func printLanes(page *page, all *admin.Lanes) {
 func pausedText(p *admin.Pause, now time.Time) string {
 	text := ago(p.Since, now)
 	if p.By != "" {
-		text += " by " + p.By
+		text += " by " + printable(p.By)
 	}
 	if p.Reason != "" {
-		text += " (" + p.Reason + ")"
+		text += " (" + printable(p.Reason) + ")"
 	}
 	return text
 }

@@ -92,7 +92,7 @@ func (c *resumeCommand) Run(ctx context.Context, w *world) (err error) {
 	}
 	page := &page{out: w.stdout}
 	if resumed.Was {
-		page.line("Resumed: nodes go on within a second.")
+		page.line("Resumed: nodes go on within two seconds.")
 	} else {
 		page.line("It was not paused.")
 	}

@@ -4,10 +4,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	chronos "chronos/cmd/chronos"
+	"chronos/node/admin"
 )
 
 func TestReadable(t *testing.T) {
@@ -83,6 +85,35 @@ func TestPrintRecord(t *testing.T) {
 		c.record.Timestamp = at
 		if err := chronos.PrintRecord(&out, &c.record, chronos.LongestField); err != nil || out.String() != c.want {
 			t.Errorf("printed (%v)\n%swant\n%s", err, out.String(), c.want)
+		}
+	}
+}
+
+// TestPrintable has the commands print what somebody else has put into a message: nothing of that may steer the
+// terminal, or begin a line or a column that looks like one of ours.
+func TestPrintable(t *testing.T) {
+	var out strings.Builder
+	m := admin.Message{
+		ID: "a\x1b[2J", Lane: "out", State: "waiting", Headers: []admin.Header{{Name: "h\nstate  fired"}},
+		Trouble: &admin.Trouble{Error: "no\tgood"},
+	}
+	if err := chronos.PrintMessage(&out, &m, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	lanes := admin.Lanes{Lanes: []admin.Lane{{Name: "l\x1b[1m", Paused: &admin.Pause{By: "me\x07", Reason: "a\nb"}}}}
+	if err := chronos.PrintLanes(&out, &lanes); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"a\x1b[2J"`, `"h\nstate  fired = null"`, `"no\tgood"`, `"l\x1b[1m"`, `by "me\a" ("a\nb")`,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is not there:\n%s", want, out.String())
+		}
+	}
+	for _, r := range out.String() {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("%q is printed as it is", r)
 		}
 	}
 }

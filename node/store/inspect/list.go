@@ -92,8 +92,8 @@ func IsCursor(err error) bool { return errors.Is(err, errCursor) }
 
 // List returns a page of what is asked for: on lane after lane in the order in which messages fall due, or, of those
 // that are claimed, in the order in which claims expire. now is the clock that deadlines are compared with. It takes
-// about a tenth of a second at most, and may return fewer messages than Query.Limit, or none, and a cursor to go on
-// with.
+// about a tenth of a second at most, three where messages are so large that fewer have to be read at a time, and may
+// return fewer messages than Query.Limit, or none, and a cursor to go on with.
 func List(ctx context.Context, source Source, q Query, now time.Time) (Page, error) {
 	w := walk{source: source, query: q, now: now, end: time.Now().Add(budget), size: firstSlice}
 	if w.query.Limit < 1 || w.query.Limit > MaxLimit {
@@ -121,7 +121,7 @@ type walk struct {
 func (w *walk) open(ctx context.Context) error {
 	if w.claimed() {
 		w.lanes = []string{""}
-	} else if w.lanes = slices.Sorted(slices.Values(w.query.Lanes)); len(w.lanes) == 0 {
+	} else if w.lanes = slices.Compact(slices.Sorted(slices.Values(w.query.Lanes))); len(w.lanes) == 0 {
 		var err error
 		if w.lanes, err = w.source.Lanes(ctx); err != nil {
 			return err
@@ -165,9 +165,13 @@ func (w *walk) run(ctx context.Context) error {
 			Claimed: w.claimed(), Lane: w.lanes[0], After: w.after, Until: w.until(), Limit: limit,
 		})
 		if err != nil {
-			if errors.Is(err, ErrTooLong) && w.page.Scanned > 0 {
+			switch tooLong := errors.Is(err, ErrTooLong); {
+			case tooLong && w.page.Scanned > 0:
 				w.stop()
 				return nil // what has been found so far, and a cursor
+			case tooLong && limit > 1:
+				w.size = max(1, limit/10) // messages can have a megabyte of headers each
+				continue
 			}
 			return fmt.Errorf("list messages: %w", err)
 		}

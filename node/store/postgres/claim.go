@@ -50,7 +50,16 @@ type claim struct {
 	// have found nothing whatever waits there.
 	open bool
 
-	// held are the lanes that are paused, where marks are used: on them, too, nothing is found.
+	// held are the lanes that are paused, where marks are used: on them, too, nothing is found. Each statement sees what
+	// was committed when it began, so they are asked for before the claims and after them:
+	//
+	//	ask what is paused: x
+	//	claim, but not on x
+	//	                              somebody resumes x
+	//	ask what is paused: nothing
+	//
+	// With the second answer alone, the mark of x would move up over all that has fallen due during the pause, and the
+	// sweep would have to find it.
 	held lanes
 }
 
@@ -116,7 +125,9 @@ func (c *claim) sweep(ctx context.Context, swept sweep) error {
 		if _, err := c.claim(ctx, stretch); err != nil {
 			return err
 		}
-		found = len(c.rows) > kept // or else somebody has locked it, who must not hold the sweep up
+		// Or else somebody has locked it, who must not hold the sweep up. On a lane that was paused a moment ago it is
+		// still there when that is resumed.
+		found = len(c.rows) > kept || c.held[swept.slice.Lanes[0]]
 	}
 	c.store.waiting.swept(swept, took, gaveUp, found)
 	return nil
@@ -177,7 +188,8 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	steps := []step{{statement: claimsLock}}
 	marked := c.store.waiting.used()
 	if marked {
-		steps = append(steps, stateStep(&before, new(time.Time)))
+		c.held = lanes{}
+		steps = append(steps, stateStep(&before, new(time.Time)), c.held.step())
 	}
 	steps = append(steps,
 		step{
@@ -189,7 +201,6 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 		},
 		stateStep(&c.state, new(time.Time)))
 	if marked {
-		c.held = lanes{}
 		steps = append(steps, c.held.step())
 	}
 	err = c.store.once(ctx, func() { c.rows, c.state = c.rows[:kept], node.State{} }, steps...)

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"testing"
 
+	"chronos/node"
 	"chronos/node/store/inspect/inspecttest"
 	"chronos/node/store/postgres"
 )
@@ -13,4 +14,23 @@ func TestInspect(t *testing.T) {
 	inspecttest.Run(t, func(t *testing.T) inspecttest.Store {
 		return open(t, newSchema(t, database), postgres.Options{})
 	})
+}
+
+// What people ask needs no connection that the node needs: it is answered while all of those are in use.
+func TestPausesTakeNoConnectionOfTheNode(t *testing.T) {
+	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
+	if _, err := s.Pause(t.Context(), node.Pause{Lane: "orders", By: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	for range s.Pool().Config().MaxConns {
+		conn, err := s.Pool().Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+	}
+	pauses, err := s.Pauses(t.Context())
+	if err != nil || len(pauses) != 1 || pauses[0].Lane != "orders" {
+		t.Errorf("%v is paused, want the lane orders; error %v", pauses, err)
+	}
 }

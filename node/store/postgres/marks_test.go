@@ -148,3 +148,38 @@ func TestMarksOfAPausedLane(t *testing.T) {
 	}
 	claim(1)
 }
+
+// A lane that is resumed in the middle of a claim keeps its mark, too. A trigger resumes it, after the statement that
+// claims has seen the pause and before the one that asks what is paused.
+func TestMarksOfALaneThatIsResumedMeanwhile(t *testing.T) {
+	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
+	m := messages(1)[0]
+	m.Deadline = time.Now().Add(-time.Minute).Truncate(time.Microsecond)
+	insert(t, s, []node.Message{m}, false)
+	postgres.UseMark(s, m.Lane, m.Deadline.Add(-time.Minute), time.Now()) // The sweep goes down from there.
+	if _, err := s.Pause(t.Context(), node.Pause{Lane: m.Lane}); err != nil {
+		t.Fatal(err)
+	}
+	claim := func(want int) {
+		t.Helper()
+		result, err := s.Claim(t.Context(), node.ClaimRequest{
+			Node: owner(), Hold: time.Minute, Until: time.Now(),
+			Lanes: []node.Share{{Lane: m.Lane, Limit: 10, Bytes: 1 << 20}},
+		})
+		if err != nil || len(result.Messages) != want {
+			t.Fatalf("claimed %d messages, want %d; error %v", len(result.Messages), want, err)
+		}
+	}
+	claim(0) // The sweep knows of the pause from now on.
+	for _, statement := range []string{
+		`CREATE FUNCTION resume() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN DELETE FROM pauses; RETURN NULL; END $$`,
+		"CREATE TRIGGER resume AFTER UPDATE ON messages FOR EACH STATEMENT EXECUTE FUNCTION resume()",
+	} {
+		if _, err := s.Pool().Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim(0)
+	claim(1)
+}

@@ -87,11 +87,10 @@ func (s *Store) Resume(ctx context.Context, lane string) (was bool, err error) {
 	return was, nil
 }
 
-// Pauses implements node.Switches.
+// Pauses implements node.Switches. It is part of nearly all that people ask, by pages that are open all day, and so
+// takes no connection that a claim may be waiting for.
 func (s *Store) Pauses(ctx context.Context) (pauses []node.Pause, err error) {
-	ctx, cancel := s.limit(ctx)
-	defer cancel()
-	if err := s.once(ctx, func() { pauses = nil }, pausesStep(&pauses)); err != nil {
+	if err := s.ask(ctx, func() { pauses = nil }, pausesStep(&pauses)); err != nil {
 		return nil, fmt.Errorf("look for what is paused: %w", err)
 	}
 	return pauses, nil

@@ -181,6 +181,7 @@ func pages(t *testing.T, f *filled) {
 		check(t, fmt.Sprint("pages of ", limit), f.list(t, inspect.Query{Limit: limit}), all)
 	}
 	check(t, "one lane", f.list(t, inspect.Query{Lanes: []string{"b"}, Limit: 4}), all[25:])
+	check(t, "one lane, named twice", f.list(t, inspect.Query{Lanes: []string{"b", "b"}, Limit: 4}), all[25:])
 	check(t, "no lane", f.list(t, inspect.Query{Lanes: []string{"c"}}), nil)
 }
 

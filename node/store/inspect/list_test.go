@@ -1,0 +1,56 @@
+package inspect_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"chronos/node/store/inspect"
+)
+
+// heavy is a source with messages so large that no more than a few of them can be read within the time limit.
+type heavy struct {
+	inspect.Source
+
+	messages, most int
+}
+
+// Slice implements inspect.Source.
+func (h *heavy) Slice(_ context.Context, r inspect.SliceRequest) (slice []inspect.Message, err error) {
+	if r.Limit > h.most {
+		return nil, fmt.Errorf("look at lane %s: %w", r.Lane, inspect.ErrTooLong)
+	}
+	for i := range h.messages {
+		var m inspect.Message
+		m.ID, m.Lane, m.Due = fmt.Sprintf("%03d", i), r.Lane, time.UnixMicro(1).UTC()
+		if len(slice) < r.Limit && (m.Due.After(r.After.At) || m.ID > r.After.ID) {
+			slice = append(slice, m)
+		}
+	}
+	return slice, nil
+}
+
+// Goal: whoever may submit messages cannot keep others from listing what waits, by large ones. Method: a source that
+// gives up on more than a few messages is listed to its end, page by page; one that gives up on a single one says so.
+func TestListOfLargeMessages(t *testing.T) {
+	for _, most := range []int{1, 3, 20} {
+		source, query, found := &heavy{messages: 40, most: most}, inspect.Query{Lanes: []string{"a"}}, 0
+		for range 200 {
+			page, err := inspect.List(t.Context(), source, query, time.Now())
+			if err != nil {
+				t.Fatalf("%d at a time: after %d messages: %v", most, found, err)
+			}
+			found += len(page.Messages)
+			if query.Cursor = page.Next; query.Cursor == "" {
+				break
+			}
+		}
+		if found != source.messages || query.Cursor != "" {
+			t.Errorf("%d at a time: %d messages are listed, want %d", most, found, source.messages)
+		}
+	}
+	if _, err := inspect.List(t.Context(), &heavy{}, inspect.Query{Lanes: []string{"a"}}, time.Now()); err == nil {
+		t.Error("a source that never ends a look is listed without an error")
+	}
+}
