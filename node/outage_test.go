@@ -170,15 +170,17 @@ func TestAdaptiveAdvanceIsBounded(t *testing.T) {
 // A node is stopped while it waits for its source: where reading begins, where it starts over, or how far the topics
 // reach when the store was set back. It stops at once, and a peer goes on where it was.
 func TestStopsWhileSourceFails(t *testing.T) {
+	forgetAll := func(w *world) { w.store.Restore(memory.New(time.Now).Snapshot()) }
+	promote := func(w *world) { w.store.Promote() }
 	for name, c := range map[string]struct {
 		fails   string // the call
 		setBack func(*world)
 		later   bool // the node is at work before
 	}{
 		"at an assignment":           {"start", func(*world) {}, false},
-		"when reading starts over":   {"start", func(w *world) { w.store.Restore(memory.New(time.Now).Snapshot()) }, true},
-		"when a new lineage begins":  {"extents", func(w *world) { w.store.Promote() }, true},
-		"when it begins with a node": {"extents", func(w *world) { w.store.Promote() }, false},
+		"when reading starts over":   {"start", forgetAll, true},
+		"when a new lineage begins":  {"extents", promote, true},
+		"when it begins with a node": {"extents", promote, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
