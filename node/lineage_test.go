@@ -70,6 +70,27 @@ func TestSetBack(t *testing.T) {
 	}
 }
 
+// The store is set back to before its last lineage began. The one that begins then has a number that no node has seen:
+// with the number that was forgotten, claims of both would look as if they were of one lineage.
+func TestForgottenLineageKeepsItsNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("x", 30*time.Second)
+		w.run(config(0), nil)
+		pass(2 * time.Second)
+		backup := w.store.Snapshot()
+		if _, err := w.store.CatchUp(t.Context(), node.CatchUpRequest{Lineage: 1, Begin: true}); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * time.Second)
+		w.store.Restore(backup)
+		pass(10 * time.Second)
+		if begun := seen[node.CatchingUp](w); len(begun) != 1 || begun[0].From != 1 || begun[0].To != 3 {
+			t.Errorf("lineages begun: %v, want one, 3 after 1", begun)
+		}
+	})
+}
+
 // A position that somebody lowers is noticed within a second, and what fired from there on fires again.
 func TestRewind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/store/memory"
 )
 
 // While the store is away nothing is committed or lost; after a while the node leaves its group; when the store is
@@ -132,4 +133,88 @@ func TestAdaptiveAdvance(t *testing.T) {
 		}
 		w.empty()
 	})
+}
+
+// The adaptive advance is bounded by the lookahead: a broker that takes longer than that makes no message earlier.
+func TestAdaptiveAdvanceIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.AdaptiveAdvance = true
+		start := time.Now()
+		for i := range 20 {
+			w.submit(id(i), time.Second+time.Duration(i)*2*time.Second)
+		}
+		var publishes []time.Time
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "publish" {
+				publishes = append(publishes, time.Now())
+				<-time.After(time.Second)
+			}
+			return nil, true
+		})
+		pass(45 * time.Second)
+		if len(publishes) != 20 {
+			t.Fatalf("%d publishes, want 20", len(publishes))
+		}
+		for i, at := range publishes[10:] {
+			deadline := start.Add(time.Second + time.Duration(10+i)*2*time.Second)
+			// A publish takes two milliseconds until it gets here.
+			if early := deadline.Sub(at); early < c.Lookahead-10*time.Millisecond || early > c.Lookahead {
+				t.Errorf("message %d was published %v before its deadline, want %v", 10+i, early, c.Lookahead)
+			}
+		}
+	})
+}
+
+// A node is stopped while it waits for its source: where reading begins, where it starts over, or how far the topics
+// reach when the store was set back. It stops at once, and a peer goes on where it was.
+func TestStopsWhileSourceFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails   string // the call
+		setBack func(*world)
+		later   bool // the node is at work before
+	}{
+		"at an assignment":           {"start", func(*world) {}, false},
+		"when reading starts over":   {"start", func(w *world) { w.store.Restore(memory.New(time.Now).Snapshot()) }, true},
+		"when a new lineage begins":  {"extents", func(w *world) { w.store.Promote() }, true},
+		"when it begins with a node": {"extents", func(w *world) { w.store.Promote() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.submit("x", 20*time.Second)
+				var fails atomic.Bool
+				fails.Store(!c.later)
+				if !c.later {
+					c.setBack(w)
+				}
+				failed := 0
+				n := w.run(config(0), func(_ int, call string) (error, bool) {
+					if call == c.fails && fails.Load() {
+						failed++
+						return errInjected, false
+					}
+					return nil, true
+				})
+				pass(3 * time.Second)
+				if c.later {
+					fails.Store(true)
+					c.setBack(w)
+					pass(3 * time.Second)
+				}
+				stopped := time.Now()
+				n.stop()
+				if took := time.Since(stopped); took > 100*time.Millisecond || failed == 0 {
+					t.Errorf("it took %v to stop after %d failures", took, failed)
+				}
+				w.run(config(1), nil)
+				pass(20 * time.Second)
+				if got := w.values("out"); got["value x"] != 1 {
+					t.Errorf("delivered %v", got)
+				}
+				w.empty()
+			})
+		})
+	}
 }

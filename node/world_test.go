@@ -36,6 +36,7 @@ type world struct {
 	refuses   func(*node.Message) bool // whether the store can never keep it
 	watch     func(node.Event)         // is told of every event first, if it is not nil
 	slow      int                      // how many bytes reach the store in a second; 0: as many as there are
+	narrow    int                      // how many bytes of one publish reach the broker in its time limit; 0: all
 	events    []node.Event
 }
 
@@ -332,12 +333,18 @@ type gatedSink struct {
 func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
 	<-time.After(2 * time.Millisecond)
 	late := slices.ContainsFunc(records, b.world.hangs) || slices.ContainsFunc(records, b.world.tardy)
+	size := 0
+	for _, r := range records {
+		size += len(r.Value)
+	}
+	stuck := b.world.narrow > 0 && size > b.world.narrow
+	late = late || stuck
 	errs := make([]error, len(records))
 	err := b.gate.pass("publish", func() {
 		b.world.mu.Lock()
 		defer b.world.mu.Unlock()
 		for i, r := range records {
-			if b.world.hangs(r) {
+			if stuck || b.world.hangs(r) {
 				errs[i] = errInjected
 				continue
 			}

@@ -29,7 +29,7 @@ func says(t *testing.T, code int, pattern string, args ...string) string {
 // TestAskNode asks a node as a person does: what waits, a pause in which what falls due stays, and what it says then.
 func TestAskNode(t *testing.T) {
 	p, address := dev(t, "--admin-listen", "127.0.0.1:0")
-	at := p.stdout.await(t, `Metrics and health: (http://\S+)`, 1)[1]
+	at := p.stdout.await(t, `A page, metrics and health: (http://\S+)`, 1)[1]
 	produce(t, address, submission("later", time.Now().Add(time.Hour), []byte("the value")))
 	for end := time.Now().Add(patience); run(t, "", "get", "later", "--admin", at).code != 0; {
 		if time.Now().After(end) {

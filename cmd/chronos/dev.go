@@ -191,7 +191,7 @@ func (c *devCommand) banner(address, url string) string {
 		"",
 	}
 	if url != "" {
-		lines = append(lines, "Metrics and health: "+url, "")
+		lines = append(lines, "A page, metrics and health: "+url, "")
 	}
 	lines = append(lines, "Every message that fires is a line here. Ctrl-C stops.", "")
 	return strings.Join(lines, "\n")

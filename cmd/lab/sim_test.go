@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -66,12 +67,21 @@ func TestSimRunsOneSeed(t *testing.T) {
 // same invariant.
 func TestSimBroken(t *testing.T) {
 	t.Chdir(t.TempDir())
-	got := run(t, "", "sim", "--seed", "140", "--seeds", "5", "--break", "delete-by-id")
-	wantOutput(t, got, 1, "seed 143     S2: ", "FAILED: S2 is broken after", "Justified delete",
-		"Made smaller: 1 fault and 2 submissions",
-		"node 1 delete 1 of", "reply-lost", "The story of submissions", "submits", "is deleted", "broken    S2: ",
+	mutant, err := sim.MutantByName("delete-by-id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setup, _, hunted := sim.Hunt(mutant, 1, 2000)
+	if hunted == 0 {
+		t.Fatal("the mutant survives")
+	}
+	seed := setup.Options.Seed
+	got := run(t, "", "sim", "--seed", strconv.FormatUint(seed-1, 10), "--seeds", "3", "--break", "delete-by-id")
+	wantOutput(t, got, 1, fmt.Sprintf("seed %-7d S2: ", seed), "FAILED: S2 is broken after", "Justified delete",
+		"Made smaller: ",
+		" delete ", "The story of submissions", "submits", "is deleted", "broken    S2: ",
 		"Replay it:")
-	if want := "lab: seed 143 breaks S2\n"; got.stderr != want {
+	if want := fmt.Sprintf("lab: seed %d breaks S2\n", seed); got.stderr != want {
 		t.Errorf("stderr is %q, want %q", got.stderr, want)
 	}
 	commands := regexp.MustCompile(`(?m)^  go run ./cmd/lab (sim .*?)   `).FindAllStringSubmatch(got.stdout, -1)
@@ -82,12 +92,13 @@ func TestSimBroken(t *testing.T) {
 		again := run(t, "", strings.Fields(command[1])...)
 		wantOutput(t, again, 1, "FAILED: S2 is broken after", "The story of")
 	}
-	if plan, err := os.ReadFile("chronos-sim-143.txt"); err != nil || !strings.Contains(string(plan),
+	name := fmt.Sprintf("chronos-sim-%d.txt", seed)
+	if plan, err := os.ReadFile(name); err != nil || !strings.Contains(string(plan),
 		"break delete-by-id\n") {
 		t.Errorf("the plan is %q, and %v", plan, err)
 	}
 	// Without the mutant, the same plan passes: it is the engine that matters.
-	plan := run(t, "", "sim", "--plan", writeWithout(t, "chronos-sim-143.txt", "break "))
+	plan := run(t, "", "sim", "--plan", writeWithout(t, name, "break "))
 	wantOutput(t, plan, 0, "PASSED: ")
 }
 

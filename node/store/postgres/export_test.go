@@ -62,6 +62,13 @@ func Run(ctx context.Context, s *Store, statement string, arguments ...any) (lis
 	return list, err
 }
 
+// ForgetLooks has the next claim begin like that of a new store: from the beginning, without a look before.
+func ForgetLooks(s *Store) {
+	s.waiting.mu.Lock()
+	defer s.waiting.mu.Unlock()
+	s.waiting.dear, s.waiting.sets = false, nil
+}
+
 // UseMark has the next claims on a lane start at the mark, below which nothing waited at that time.
 func UseMark(s *Store, lane string, mark, now time.Time) {
 	s.waiting.use([]string{lane}, map[string]marks.Place{lane: {Due: mark}}, now, now.Add(-time.Hour))

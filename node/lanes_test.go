@@ -1,0 +1,254 @@
+package node_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/node"
+)
+
+// More is overdue than the schedule has room for, and publishers take a while: the claimer goes on as soon as there is
+// room again, and does not wait for its next look.
+func TestRoomWakesClaimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const messages = 8000
+		fill(t, w.store, messages)
+		c := config(0)
+		c.PollInterval = time.Second
+		start := time.Now()
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "publish" {
+				pass(50 * time.Millisecond)
+			}
+			return nil, true
+		})
+		pass(10 * time.Second)
+		got := w.on("out")
+		if len(got) != messages {
+			t.Fatalf("%d of %d came out", len(got), messages)
+		}
+		// Three publishers, a batch of 500 each in 52 ms: 278 ms, and a bit to begin with.
+		if took := got[len(got)-1].at.Sub(start); took > 500*time.Millisecond {
+			t.Errorf("%d messages took %v", messages, took)
+		}
+	})
+}
+
+// A way to the brokers that lets no batch of more than 300 kB through within the time limit of a publish: batches
+// shrink until they are through.
+func TestSlowBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.narrow = 300 << 10
+		const messages = 40
+		for i := range messages {
+			r := w.submit(id(i), time.Second)
+			w.input["in"][i].Value = append([]byte(string(r.Value)), make([]byte, 100<<10)...)
+		}
+		w.run(config(0), nil)
+		pass(2 * time.Minute)
+		if got := len(w.values("out")); got != messages {
+			t.Errorf("%d of %d came out", got, messages)
+		}
+	})
+}
+
+// Of a batch one message fails and the others come through: that is no failure of the lane.
+func TestOneOfBatchFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var failed atomic.Bool
+		w.refuse = func(r node.Record) error {
+			if strings.HasSuffix(string(r.Value), id(19)) && !failed.Swap(true) {
+				return errInjected
+			}
+			return nil
+		}
+		for i := range 20 {
+			w.submit(id(i), time.Second)
+		}
+		w.run(config(0), nil)
+		pass(5 * time.Second)
+		if failures := seen[node.Failed](w); len(failures) > 0 || !failed.Load() {
+			t.Errorf("failures: %v, want none of the lane", failures)
+		}
+		if got := len(w.values("out")); got != 20 {
+			t.Errorf("%d of 20 came out", got)
+		}
+		w.empty()
+	})
+}
+
+// All that is overdue on a lane belongs to a silent partition, much more of it than a node claims at once, while
+// another lane comes through. The node stands back from the lane, but what it has tried queues behind the rest of the
+// lane, which gets its turn.
+func TestSilentPartitionLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Routes = []node.Route{{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}}
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "out" && len(r.Value) == 0 {
+				return node.ErrUnsent
+			}
+			return nil
+		}
+		fill(t, w.store, 4000) // without values
+		for i := range 60 {
+			r := w.submit(id(i), time.Duration(i)*500*time.Millisecond)
+			r.Topic = "in2"
+			w.submitRecord(r)
+		}
+		w.input["in"] = nil
+		w.submit("x", 5*time.Second)
+		w.run(c, nil)
+		pass(30 * time.Second)
+		if got := len(w.on("out")); got != 1 {
+			t.Errorf("%d came out beside the silent partition, want 1", got)
+		}
+	})
+}
+
+// All publishers of a lane hang for longer than a claim may be published, and what waits on the schedule meanwhile is
+// given back: its bytes are, too, or there would be no room on the lane ever after.
+func TestAbandonedBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const messages = 60
+		value := make([]byte, 1<<20)
+		for i := range messages {
+			r := w.submit(id(i), time.Second)
+			w.input["in"][i].Value = append([]byte(string(r.Value)), value...)
+		}
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if call == "publish" && time.Since(w.began) < 4*time.Second {
+				pass(6 * time.Second)
+			}
+			return nil, true
+		})
+		pass(20 * time.Second)
+		abandoned := 0
+		for _, e := range seen[node.Abandoned](w) {
+			abandoned += len(e.Claims)
+		}
+		if abandoned < 16 {
+			t.Errorf("%d claims were abandoned, want 16 MiB of them: this tests nothing", abandoned)
+		}
+		if got := len(w.values("out")); got != messages {
+			t.Errorf("%d of %d came out", got, messages)
+		}
+	})
+}
+
+// A lane in doubt shares no batch with a healthy one, whose messages would be acknowledged at the time limit of a
+// publish only.
+func TestLaneInDoubtComesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.Routes = []node.Route{
+			{Input: "in", Output: "out"}, {Input: "in2", Output: "out2"}, {Input: "in3", Output: "out3"},
+		}
+		w.hangs = func(r node.Record) bool { return r.Topic == "out2" }
+		healthy := map[string]time.Duration{} // by id: when it is due
+		submit := func(topic string, in time.Duration) {
+			r := w.submit(topic+in.String(), in)
+			w.input["in"] = w.input["in"][:len(w.input["in"])-1]
+			r.Topic = topic
+			w.submitRecord(r)
+			if topic != "in2" {
+				healthy[topic+in.String()] = in
+			}
+		}
+		submit("in2", time.Second)  // hangs until it is in doubt, at 3 s
+		submit("in", 2*time.Second) // so that out3 is the first of the lanes in the next batch
+		for _, topic := range []string{"in", "in2", "in3"} {
+			submit(topic, 3500*time.Millisecond)
+		}
+		w.run(c, nil)
+		pass(8 * time.Second)
+		for _, e := range seen[node.Fired](w) {
+			for _, m := range e.Messages {
+				if late := e.At.Sub(w.began) - healthy[m.ID]; late > 100*time.Millisecond {
+					t.Errorf("%s was acknowledged %v after its deadline", m.ID, late)
+				}
+				delete(healthy, m.ID)
+			}
+		}
+		if len(healthy) > 0 {
+			t.Errorf("not fired: %v", healthy)
+		}
+	})
+}
+
+// Two lanes have a backlog of messages so large that a few of them fill a batch, and a third lane has one now and then.
+// The lanes take turns in coming first, so that it is not kept waiting.
+func TestLanesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { quietLane(t, 3, 120, 2<<20) })
+}
+
+// Many lanes have a backlog, and another has a message now and then: each has a share of every batch, so that it is not
+// kept waiting, however many come before it.
+func TestLanesShareBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { quietLane(t, 32, 500, 0) })
+}
+
+// quietLane runs a node on some lanes, with publishes that take 100 ms or a little more. All but the last lane have a
+// backlog of messages of a size; the last has a message every 50 ms meanwhile, and none of them may come late.
+func quietLane(t *testing.T, lanes, backlog, size int) {
+	t.Helper()
+	w := newWorld(t)
+	c := config(0)
+	c.Routes = nil
+	for i := range lanes {
+		c.Routes = append(c.Routes, node.Route{Input: fmt.Sprint("in", i), Output: fmt.Sprint("out", i)})
+	}
+	const begin = 5 * time.Second // everything is taken in by then
+	value := make([]byte, size)
+	submit := func(lane, i int, in time.Duration) {
+		r := w.submit(fmt.Sprint(i), in)
+		w.input["in"] = nil
+		r.Topic = fmt.Sprint("in", lane)
+		if lane < lanes-1 {
+			r.Value = value
+		}
+		w.submitRecord(r)
+	}
+	for lane := range lanes - 1 {
+		for i := range backlog {
+			submit(lane, i, begin)
+		}
+	}
+	const messages = 10
+	for i := range messages {
+		submit(lanes-1, i, begin+time.Duration(i)*50*time.Millisecond)
+	}
+	var publishes atomic.Int64
+	w.run(c, func(_ int, call string) (error, bool) {
+		if call == "publish" {
+			pass(100*time.Millisecond + time.Duration(publishes.Add(1)%4)*7*time.Millisecond)
+		}
+		return nil, true
+	})
+	pass(begin + 5*time.Second)
+	got := w.on(fmt.Sprint("out", lanes-1))
+	if len(got) != messages {
+		t.Fatalf("%d of %d came out", len(got), messages)
+	}
+	for i, d := range got {
+		// A publish that has just begun, its own, and a batch that another lane comes first in.
+		late := d.at.Sub(w.began) - begin - time.Duration(i)*50*time.Millisecond
+		if late > 350*time.Millisecond {
+			t.Errorf("%s came %v late", d.Value, late)
+		}
+	}
+	busy := w.on("out0")
+	if took := busy[len(busy)-1].at.Sub(w.began) - begin; took < 500*time.Millisecond {
+		t.Errorf("the backlog lasted for %v, want as long as the quiet lane has messages: this tests nothing", took)
+	}
+}
