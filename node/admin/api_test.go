@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -246,6 +247,21 @@ func TestTroubles(t *testing.T) {
 	for range 3000 {
 		m.Incarnation = uuid.New()
 		s.api.Troubles.Observe(node.Unpublished{Messages: []node.Message{m}, Err: errors.New("x")})
+	}
+}
+
+// Goal: what a broker says in an error gets into the heartbeat of the node, whatever it is. Method: an error with a zero
+// byte, which Postgres takes in no text of JSON, and with a letter that is cut in two.
+func TestTroubleIsText(t *testing.T) {
+	t.Parallel()
+	troubles := admin.NewTroubles()
+	troubles.Observe(node.Unpublished{
+		Messages: []node.Message{{Lane: "out"}}, Err: errors.New("no\x00way\x1b\xff" + strings.Repeat("ü", 400)),
+	})
+	text := troubles.Lanes()["out"].Error
+	if !strings.HasPrefix(text, "no way ") || !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError) ||
+		len(text) > 510 {
+		t.Errorf("the trouble is %q", text)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -124,14 +126,17 @@ func (t *Troubles) Lanes() map[string]Trouble {
 	return all
 }
 
-// oneLine returns an error as one line of bounded length.
+// oneLine returns an error as one line of text, of bounded length. Part of an error may be what a server has sent: a
+// zero byte in it would have Postgres refuse the heartbeat of the node, which would look as if it had died.
 func oneLine(err error) string {
 	if err == nil {
 		return ""
 	}
-	text := strings.Join(strings.Fields(err.Error()), " ")
+	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError
+	}), " ")
 	if len(text) > 500 {
-		text = text[:500] + "…"
+		text = strings.ToValidUTF8(text[:500], "") + "…"
 	}
 	return text
 }

@@ -50,8 +50,8 @@ type claim struct {
 	// have found nothing whatever waits there.
 	open bool
 
-	// held are the lanes that are paused, where marks are used: on them, too, nothing is found. Each statement sees what
-	// was committed when it began, so they are asked for before the claims and after them:
+	// held are the lanes that are paused, where marks are used: on them, too, nothing is found. Each statement sees
+	// what was committed when it began, so they are asked for before the claims and after them:
 	//
 	//	ask what is paused: x
 	//	claim, but not on x
