@@ -26,8 +26,8 @@ func readable(b []byte) string {
 }
 
 // printable returns a text for a line or a cell of ours: as it is if all of it can be printed, else quoted and escaped.
-// Whoever writes to an input topic chooses ids, keys and headers, and could otherwise steer the terminal of whoever looks
-// at them, or begin a line that looks like one of ours.
+// Whoever writes to an input topic chooses ids, keys and headers, and could otherwise steer the terminal of whoever
+// looks at them, or begin a line that looks like one of ours.
 func printable(text string) string {
 	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text

@@ -250,8 +250,8 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// Goal: what a broker says in an error gets into the heartbeat of the node, whatever it is. Method: an error with a zero
-// byte, which Postgres takes in no text of JSON, and with a letter that is cut in two.
+// Goal: what a broker says in an error gets into the heartbeat of the node, whatever it is. Method: an error with a
+// zero byte, which Postgres takes in no text of JSON, and with a letter that is cut in two.
 func TestTroubleIsText(t *testing.T) {
 	t.Parallel()
 	troubles := admin.NewTroubles()
