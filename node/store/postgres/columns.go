@@ -17,7 +17,7 @@ import (
 
 // columns are the messages of insertStatement, a slice for each column.
 type columns struct {
-	ids, topics      []string
+	ids, lanes       []string
 	incarnations     []pgtype.UUID
 	deadlines        []time.Time
 	claimed          []bool
@@ -31,7 +31,7 @@ type columns struct {
 
 func newColumns(n int) *columns {
 	return &columns{
-		ids: make([]string, 0, n), topics: make([]string, 0, n), incarnations: make([]pgtype.UUID, 0, n),
+		ids: make([]string, 0, n), lanes: make([]string, 0, n), incarnations: make([]pgtype.UUID, 0, n),
 		deadlines: make([]time.Time, 0, n), claimed: make([]bool, 0, n), sourceTopics: make([]pgtype.Text, 0, n),
 		sourcePartitions: make([]pgtype.Int4, 0, n), sourceOffsets: make([]pgtype.Int8, 0, n),
 		sizes: make([]int32, 0, n), headers: make([]string, 0, n), keys: make([][]byte, 0, n),
@@ -42,7 +42,7 @@ func newColumns(n int) *columns {
 func (c *columns) add(m *node.Message, claimed bool) {
 	known := m.Origin != node.Origin{}
 	c.ids = append(c.ids, m.ID)
-	c.topics = append(c.topics, m.Lane)
+	c.lanes = append(c.lanes, m.Lane)
 	c.incarnations = append(c.incarnations, uuidOf(m.Incarnation))
 	c.deadlines = append(c.deadlines, m.Deadline)
 	c.claimed = append(c.claimed, claimed)
@@ -114,14 +114,14 @@ func comparePartitions(a, b node.Partition) int {
 
 // names are refs as arguments, a slice for each part, and where in the batch they are.
 type names struct {
-	ids, topics  []string
+	ids, lanes   []string
 	incarnations []pgtype.UUID
 	places       map[node.Ref]int
 }
 
 func newNames(n int) *names {
 	return &names{
-		ids: make([]string, 0, n), topics: make([]string, 0, n), incarnations: make([]pgtype.UUID, 0, n),
+		ids: make([]string, 0, n), lanes: make([]string, 0, n), incarnations: make([]pgtype.UUID, 0, n),
 		places: make(map[node.Ref]int, n),
 	}
 }
@@ -132,7 +132,7 @@ func (n *names) add(place int, ref node.Ref) bool {
 		return false
 	}
 	n.ids = append(n.ids, ref.ID)
-	n.topics = append(n.topics, ref.Lane)
+	n.lanes = append(n.lanes, ref.Lane)
 	n.incarnations = append(n.incarnations, uuidOf(ref.Incarnation))
 	n.places[ref] = place
 	return true

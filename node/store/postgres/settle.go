@@ -39,7 +39,7 @@ func (s *Store) deleteBatch(ctx context.Context, refs []node.Ref, deleted []bool
 			n.add(at, ref)
 		}
 	}
-	return n.execute(ctx, s, deleted, deleteStatement, n.ids, n.topics, n.incarnations)
+	return n.execute(ctx, s, deleted, deleteStatement, n.ids, n.lanes, n.incarnations)
 }
 
 // execute executes a statement that returns refs, and notes which came.
@@ -118,7 +118,7 @@ func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset [
 		unsent = append(unsent, r.Unsent)
 	}
 	return end, n.execute(ctx, s, reset, resetStatement,
-		n.ids, n.topics, n.incarnations, readiedAt, readiedBy, due, unsent)
+		n.ids, n.lanes, n.incarnations, readiedAt, readiedBy, due, unsent)
 }
 
 // Expired implements node.Store. It keeps marks like Claim, on one lane that has no name.

@@ -329,7 +329,7 @@ func (t *take) insert(items []int) step {
 		statement: insertStatement, data: true,
 		arguments: []any{
 			uuidOf(t.request.Node), t.now, expiry(t.now, t.request.Hold),
-			c.ids, c.topics, c.incarnations, c.deadlines, c.claimed,
+			c.ids, c.lanes, c.incarnations, c.deadlines, c.claimed,
 			c.sourceTopics, c.sourcePartitions, c.sourceOffsets, c.sizes, c.headers, c.keys, c.values,
 		},
 	}

@@ -287,7 +287,7 @@ func (m *machine) claim(t *rapid.T, request node.ClaimRequest) {
 func (m *machine) Delete(t *rapid.T) {
 	refs := []node.Ref{}
 	for range rapid.IntRange(0, 4).Draw(t, "refs") {
-		ref := node.Ref{ID: drawID().Draw(t, "id"), Lane: drawTopic(t), Incarnation: m.incarnation()}
+		ref := node.Ref{ID: drawID().Draw(t, "id"), Lane: drawLane(t), Incarnation: m.incarnation()}
 		if len(m.messages) > 0 && rapid.IntRange(0, 9).Draw(t, "kind") > 0 {
 			message := rapid.SampledFrom(m.messages).Draw(t, "message")
 			ref = message.Ref()
@@ -525,7 +525,7 @@ func (m *machine) drawMessage(t *rapid.T) node.Message {
 		return rapid.SampledFrom(m.messages).Draw(t, "message")
 	}
 	message := node.Message{
-		ID: drawID().Draw(t, "id"), Lane: drawTopic(t), Incarnation: m.incarnation(),
+		ID: drawID().Draw(t, "id"), Lane: drawLane(t), Incarnation: m.incarnation(),
 		Deadline: drawInstant().Draw(t, "deadline"),
 		Key:      drawBytes().Draw(t, "key"), Value: drawBytes().Draw(t, "value"),
 	}
@@ -561,14 +561,14 @@ func (m *machine) drawPlace(t *rapid.T, at int) node.Place {
 	return place
 }
 
-// A few ids and topics, so that calls meet.
+// A few ids and lanes, so that calls meet.
 func drawID() *rapid.Generator[string] {
 	return rapid.SampledFrom([]string{"a", "b", "B", "𐍈"})
 }
 
 func lanes() []string { return []string{"one", "two", "three"} }
 
-func drawTopic(t *rapid.T) string { return rapid.SampledFrom(lanes()[:2]).Draw(t, "topic") }
+func drawLane(t *rapid.T) string { return rapid.SampledFrom(lanes()[:2]).Draw(t, "lane") }
 
 func drawOwner(t *rapid.T) uuid.UUID {
 	return rapid.SampledFrom([]uuid.UUID{alice(), bob()}).Draw(t, "owner")
