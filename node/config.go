@@ -17,7 +17,20 @@ type Route struct {
 	// DeadLetter is the topic that gets a copy of what was rejected; empty for none. Routes that share an
 	// Output share its dead-letter topic too.
 	DeadLetter string
+
+	// Outcomes is the topic that says what became of instructions; empty for none. It is nobody's output or
+	// dead-letter topic.
+	Outcomes string
+
+	// Targets are further output topics, of which a record may name one in its header chronosTopic.
+	Targets []string
 }
+
+// serves reports whether messages of the route may come out on a lane.
+func (r *Route) serves(lane string) bool { return lane == r.Output || slices.Contains(r.Targets, lane) }
+
+// outputs returns all lanes on which messages of the route may come out.
+func (r *Route) outputs() []string { return append([]string{r.Output}, r.Targets...) }
 
 // EpochUnit says how a deadline that is a bare number is read.
 type EpochUnit int
@@ -109,11 +122,11 @@ func Default() Config {
 // begin its publish before PublishableAge and have its result before any detector counts it as stuck. Margin
 // is for clocks that run at different rates and for the way of the delete to the store.
 
-// Lanes returns the lanes that the node serves, each once: the output and dead-letter topics of its routes.
+// Lanes returns the lanes that the node serves, each once: the output, dead-letter and outcome topics of its routes.
 func (c *Config) Lanes() []string {
 	var lanes []string
 	for _, r := range c.Routes {
-		for _, lane := range []string{r.Output, r.DeadLetter} {
+		for _, lane := range append(r.outputs(), r.DeadLetter, r.Outcomes) {
 			if lane != "" && !slices.Contains(lanes, lane) {
 				lanes = append(lanes, lane)
 			}
@@ -198,46 +211,50 @@ func (c *Config) Validate() error {
 }
 
 func validateRoutes(routes []Route) error {
-	if len(routes) == 0 {
-		return &ConfigError{"Routes", "empty", "there must be at least one route"}
+	wrong := func(value, allowed string, args ...any) error {
+		return &ConfigError{"Routes", value, fmt.Sprintf(allowed, args...)}
 	}
-	deadLetter := map[string]string{}
+	if len(routes) == 0 {
+		return wrong("empty", "there must be at least one route")
+	}
 	inputs := map[string]bool{}
+	deadLetter := map[string]string{} // by output topic
+	outcomes := map[string]bool{}
 	for _, r := range routes {
-		switch dlq, known := deadLetter[r.Output]; {
+		switch {
 		case r.Input == "":
-			return &ConfigError{"Routes", "a route without an input topic", "every route needs one"}
-		case r.Output == "":
-			return &ConfigError{
-				"Routes", "input topic " + r.Input + " without an output topic", "every route needs one",
-			}
+			return wrong("a route without an input topic", "every route needs one")
+		case r.Output == "" || slices.Contains(r.Targets, ""):
+			return wrong("input topic "+r.Input+" without an output topic", "every route needs one")
 		case inputs[r.Input]:
-			return &ConfigError{"Routes", "input topic " + r.Input + " twice", "an input topic has one route"}
-		case known && dlq != r.DeadLetter:
-			return &ConfigError{
-				"Routes", "output topic " + r.Output + " with two dead-letter topics",
-				"routes that share an output topic share its dead-letter topic",
-			}
+			return wrong("input topic "+r.Input+" twice", "an input topic has one route")
 		}
 		inputs[r.Input] = true
-		deadLetter[r.Output] = r.DeadLetter
+		for _, output := range r.outputs() {
+			if dead, known := deadLetter[output]; known && dead != r.DeadLetter {
+				return wrong("output topic "+output+" with two dead-letter topics",
+					"routes that share an output topic share its dead-letter topic")
+			}
+			deadLetter[output] = r.DeadLetter
+		}
+		outcomes[r.Outcomes] = r.Outcomes != ""
 	}
 	for _, r := range routes {
-		for _, target := range []string{r.Output, r.DeadLetter} {
+		for _, target := range append(r.outputs(), r.DeadLetter, r.Outcomes) {
 			if inputs[target] {
-				return &ConfigError{
-					"Routes", "topic " + target + " both an input and a target",
-					"a message must not be submitted again by being delivered",
-				}
+				return wrong("topic "+target+" both an input and a target",
+					"a message must not be submitted again by being delivered")
 			}
 		}
-	}
-	for _, r := range routes {
-		if _, isOutput := deadLetter[r.DeadLetter]; isOutput && r.DeadLetter != "" {
-			return &ConfigError{
-				"Routes", "topic " + r.DeadLetter + " both an output and a dead-letter topic",
-				"rejected records need a topic of their own",
+		for _, other := range []string{r.DeadLetter, r.Outcomes} {
+			if _, isOutput := deadLetter[other]; isOutput && other != "" {
+				return wrong("topic "+other+" both an output and a dead-letter or outcome topic",
+					"rejected records and outcomes need topics of their own")
 			}
+		}
+		if outcomes[r.DeadLetter] {
+			return wrong("topic "+r.DeadLetter+" both a dead-letter and an outcome topic",
+				"rejected records and outcomes need topics of their own")
 		}
 	}
 	return nil

@@ -1,18 +1,33 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/google/uuid"
 )
 
-// The headers that make a record a submission. Their names are compared byte for byte.
+// The headers by which a record asks for something. Their names are compared byte for byte. Each comes at most once;
+// all but HeaderID may be absent.
 const (
 	HeaderID       = "chronosMessageId"
-	HeaderDeadline = "chronosDeadline"
+	HeaderDeadline = "chronosDeadline" // an instant, see ParseDeadline
+	HeaderDelay    = "chronosDelay"    // in place of a deadline: a duration from the record's timestamp on, see ParseDelay
+	HeaderNotAfter = "chronosNotAfter" // an instant after which the message is not published any more
+	HeaderAction   = "chronosAction"   // an Action; schedule if absent
+	HeaderTopic    = "chronosTopic"    // the output topic, out of the targets of the route
+	HeaderConfirm  = "chronosConfirm"  // true: there is an outcome for schedule, too
+)
+
+// The headers of an outcome, beside HeaderID, HeaderAction and HeaderDeadline, and those that tell of its record.
+// Their values are text.
+const (
+	HeaderOutcome        = "chronosOutcome"        // an Outcome, or OutcomeRejected
+	HeaderOutcomeAt      = "chronosOutcomeAt"      // when the record was taken in, by the node's clock
+	HeaderFormerDeadline = "chronosFormerDeadline" // the deadline of before, where it is another one
+	HeaderFormer         = "chronosFormer"         // content that was replaced may appear all the same
+	HeaderLineage        = "chronosLineage"        // of the store: the higher one counts
 )
 
 // The headers that are added to a copy on a dead-letter topic, after all that the record had. Their values are
@@ -35,39 +50,178 @@ type rejection struct {
 	detail string
 }
 
-// decode turns a record of the input topic of route into a message, without an incarnation. It returns a
-// rejection, and no message, for a record that is not a valid submission. The message shares the record's bytes.
-func (c *Config) decode(r Record, route Route) (Message, *rejection) {
-	var ids, deadlines [][]byte
-	for _, h := range r.Headers {
-		switch h.Name {
-		case HeaderID:
-			ids = append(ids, h.Value)
-		case HeaderDeadline:
-			deadlines = append(deadlines, h.Value)
+// instruction is what a record asks for.
+type instruction struct {
+	action  Action
+	message Message // without an incarnation; it shares the record's bytes
+
+	// id and word are the message id and the action as the record has them, as far as they can be told.
+	id, word string
+
+	// told says that there is to be an outcome.
+	told bool
+
+	// rejected says why the record is no valid instruction, if it is none; then there is no message.
+	rejected *rejection
+}
+
+// decode reads a record of the input topic of route.
+func (c *Config) decode(r Record, route Route) instruction {
+	in := instruction{action: Schedule, word: Schedule.String()}
+	h, repeated := requestHeaders(r.Headers)
+	if in.rejected = checkID(h[HeaderID]); in.rejected != nil {
+		return in
+	}
+	in.id = string(h[HeaderID][0])
+	in.told = h.has(HeaderAction)
+	if in.rejected = repeated; in.rejected != nil {
+		return in
+	}
+	for _, check := range []func(h requested, r Record, route Route) *rejection{
+		in.decodeAction, in.decodeConfirm, in.decodeTopic,
+		func(h requested, r Record, _ Route) *rejection { return in.decodeInstants(c, h, r) },
+	} {
+		if in.rejected = check(h, r, route); in.rejected != nil {
+			return in
 		}
 	}
-	if rejected := checkID(ids); rejected != nil {
-		return Message{}, rejected
+	in.message.ID = in.id
+	in.message.Origin = origin(r)
+	if !in.action.Stores() {
+		return in
 	}
-	deadline, rejected := c.checkDeadline(deadlines)
-	if rejected != nil {
-		return Message{}, rejected
-	}
-	m := Message{
-		ID:       string(ids[0]),
-		Lane:     route.Output,
-		Deadline: deadline,
-		Origin:   origin(r),
-		Key:      r.Key,
-		Value:    r.Value,
-		Headers:  c.relayed(r.Headers),
-	}
-	if size := m.Size(); size > MaxMessageBytes {
-		return Message{}, &rejection{TooLarge, fmt.Sprintf(
+	in.message.Key, in.message.Value, in.message.Headers = r.Key, r.Value, c.relayed(r.Headers)
+	if size := in.message.Size(); size > MaxMessageBytes {
+		in.rejected = &rejection{TooLarge, fmt.Sprintf(
 			"key, value and headers have %d bytes, more than %d", size, MaxMessageBytes)}
 	}
-	return m, nil
+	return in
+}
+
+// requested are the values of the headers by which a record asks for something.
+type requested map[string][][]byte
+
+func (h requested) has(name string) bool { return len(h[name]) > 0 }
+
+// requestHeaders sorts out the headers of a record, and rejects one that has any of them twice.
+func requestHeaders(headers []Header) (requested, *rejection) {
+	h := requested{}
+	for _, one := range headers {
+		if IsRequest(one.Name) {
+			h[one.Name] = append(h[one.Name], one.Value)
+		}
+	}
+	for _, name := range requestNames {
+		reason := RepeatedHeader
+		if name == HeaderDeadline {
+			reason = RepeatedDeadline
+		}
+		if name != HeaderID && len(h[name]) > 1 {
+			return h, &rejection{reason, fmt.Sprintf("there are %d headers %s", len(h[name]), name)}
+		}
+	}
+	return h, nil
+}
+
+// requestNames are the names of the headers by which a record asks for something.
+var requestNames = []string{
+	HeaderID, HeaderDeadline, HeaderDelay, HeaderNotAfter, HeaderAction, HeaderTopic, HeaderConfirm,
+}
+
+// IsRequest reports whether a header is one by which a record asks for something. These are not relayed, except for
+// those that Config.RelayHeaders names.
+func IsRequest(name string) bool { return slices.Contains(requestNames, name) }
+
+func (in *instruction) decodeAction(h requested, _ Record, _ Route) *rejection {
+	if !h.has(HeaderAction) {
+		return nil
+	}
+	in.word = string(h[HeaderAction][0])
+	for action, word := range actions {
+		if word == in.word {
+			in.action = action
+			return nil
+		}
+	}
+	in.word = quoted(h[HeaderAction][0])
+	return &rejection{UnknownAction, fmt.Sprintf(
+		"the header %s is %s: it must be schedule, replace, reschedule, cancel or fire", HeaderAction, in.word)}
+}
+
+func (in *instruction) decodeConfirm(h requested, _ Record, _ Route) *rejection {
+	if !h.has(HeaderConfirm) {
+		return nil
+	}
+	switch value := h[HeaderConfirm][0]; string(value) {
+	case "true":
+		in.told = true
+	case "false":
+	default:
+		return &rejection{InvalidConfirm, fmt.Sprintf(
+			"the header %s is %s: it must be true or false", HeaderConfirm, quoted(value))}
+	}
+	return nil
+}
+
+func (in *instruction) decodeTopic(h requested, _ Record, route Route) *rejection {
+	in.message.Lane = route.Output
+	if !h.has(HeaderTopic) {
+		return nil
+	}
+	value := h[HeaderTopic][0]
+	if in.message.Lane = string(value); !route.serves(in.message.Lane) {
+		return &rejection{UnknownTopic, fmt.Sprintf(
+			"the header %s is %s, which is no target of input topic %s", HeaderTopic, quoted(value), route.Input)}
+	}
+	return nil
+}
+
+// decodeInstants reads the deadline of an action that needs one, and until when the message may be published.
+func (in *instruction) decodeInstants(c *Config, h requested, r Record) *rejection {
+	if !in.action.Stores() && in.action != Reschedule {
+		return nil
+	}
+	var rejected *rejection
+	switch {
+	case h.has(HeaderDelay) && h.has(HeaderDeadline):
+		return &rejection{DeadlineAndDelay, fmt.Sprintf(
+			"there are both headers %s and %s: one of them says when", HeaderDeadline, HeaderDelay)}
+	case h.has(HeaderDelay):
+		in.message.Deadline, rejected = delayed(h[HeaderDelay][0], r)
+	default:
+		in.message.Deadline, rejected = c.checkDeadline(h[HeaderDeadline])
+	}
+	if rejected != nil || !h.has(HeaderNotAfter) || in.action == Reschedule {
+		return rejected
+	}
+	value := h[HeaderNotAfter][0]
+	last, err := ParseDeadline(value, c.EpochDeadlines)
+	if err == nil && last.Before(in.message.Deadline) {
+		err = fmt.Errorf("it is before the deadline, %s", headerTime(in.message.Deadline))
+	}
+	if err != nil {
+		return &rejection{InvalidNotAfter, fmt.Sprintf("the header %s is %s: %v", HeaderNotAfter, quoted(value), err)}
+	}
+	in.message.NotAfter = last
+	return nil
+}
+
+// delayed returns the deadline of a record that asks for a delay. It counts from the record's timestamp, so that it is
+// the same however often and whenever the record is delivered.
+func delayed(value []byte, r Record) (time.Time, *rejection) {
+	delay, err := ParseDelay(string(value))
+	if err == nil && r.Timestamp.IsZero() {
+		err = errors.New("the record has no timestamp that it could count from")
+	}
+	var deadline time.Time
+	if err == nil {
+		deadline, err = inRange(r.Timestamp.UTC().Add(delay))
+	}
+	if err != nil {
+		return time.Time{}, &rejection{InvalidDelay, fmt.Sprintf("the header %s is %s: %v", HeaderDelay, quoted(value),
+			err)}
+	}
+	return deadline, nil
 }
 
 func checkID(values [][]byte) *rejection {
@@ -84,14 +238,8 @@ func checkID(values [][]byte) *rejection {
 }
 
 func (c *Config) checkDeadline(values [][]byte) (time.Time, *rejection) {
-	switch len(values) {
-	case 0:
+	if len(values) == 0 {
 		return time.Time{}, &rejection{MissingDeadline, "there is no header " + HeaderDeadline}
-	case 1:
-	default:
-		return time.Time{}, &rejection{
-			RepeatedDeadline, fmt.Sprintf("there are %d headers %s", len(values), HeaderDeadline),
-		}
 	}
 	deadline, err := ParseDeadline(values[0], c.EpochDeadlines)
 	if err != nil {
@@ -115,20 +263,11 @@ func quoted(value []byte) string {
 func (c *Config) relayed(headers []Header) []Header {
 	kept := make([]Header, 0, len(headers))
 	for _, h := range headers {
-		own := h.Name == HeaderID || h.Name == HeaderDeadline
-		if !own || slices.Contains(c.RelayHeaders, h.Name) {
+		if !IsRequest(h.Name) || slices.Contains(c.RelayHeaders, h.Name) {
 			kept = append(kept, h)
 		}
 	}
 	return kept
-}
-
-// deadLetterID gives the copy of a rejected record an id of its own, the same at each redelivery. Another record that
-// comes to stand at the same offset, after Kafka has lost the end of a log or in a topic that was created again, has
-// another.
-func deadLetterID(p Partition, r Record) string {
-	name := fmt.Sprintf("%s/%s/%d/%d/%d", p.Topic, p.TopicID, p.Number, r.LeaderEpoch, r.Offset)
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("chronos:rejected/"+name)).String()
 }
 
 // origin returns where a record comes from.
@@ -154,7 +293,7 @@ func deadLetterOfRecord(p Partition, r Record, rejected *rejection, topic string
 		Header{HeaderError, []byte(rejected.detail)},
 	)
 	m := Message{
-		ID:       deadLetterID(p, r),
+		ID:       derivedID("rejected", p, r),
 		Lane:     topic,
 		Deadline: now.UTC().Truncate(time.Microsecond),
 		Origin:   origin(r),
@@ -172,16 +311,19 @@ func deadLetterOfRecord(p Partition, r Record, rejected *rejection, topic string
 	return m
 }
 
-// deadLetterOfMessage returns the copy of a message that its output topic rejects for good. The headers that made
-// it a submission are there again, so that it can be submitted anew once the cause is gone.
+// deadLetterOfMessage returns the copy of a message that its output topic rejects for good, or that was not to be
+// published any more. The headers that made it a submission are there again, so that it can be submitted anew once the
+// cause is gone.
 func deadLetterOfMessage(m *Message, cause error, topic string) Record {
-	headers := slices.DeleteFunc(slices.Clone(m.Headers), func(h Header) bool {
-		return h.Name == HeaderID || h.Name == HeaderDeadline
-	})
+	reason := PublishRejected
+	if errors.Is(cause, errExpired) {
+		reason = Expired
+	}
+	headers := slices.DeleteFunc(slices.Clone(m.Headers), func(h Header) bool { return IsRequest(h.Name) })
 	headers = append(headers,
 		Header{HeaderID, []byte(m.ID)},
-		Header{HeaderDeadline, []byte(m.Deadline.Format("2006-01-02T15:04:05.000000Z07:00"))},
-		Header{HeaderReason, []byte(PublishRejected)},
+		Header{HeaderDeadline, []byte(headerTime(m.Deadline))},
+		Header{HeaderReason, []byte(reason)},
 		Header{HeaderError, []byte(cause.Error())},
 	)
 	return Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: append(headers, sourceHeaders(m.Origin)...)}
@@ -224,9 +366,9 @@ func cutRecord(r Record, cut, bytes int) Record {
 // isOurs reports whether a header is one that Chronos reads or writes.
 func isOurs(name string) bool {
 	switch name {
-	case HeaderID, HeaderDeadline, HeaderReason, HeaderError, HeaderSourceTopic, HeaderSourcePartition,
-		HeaderSourceOffset, HeaderCut:
+	case HeaderReason, HeaderError, HeaderSourceTopic, HeaderSourcePartition, HeaderSourceOffset, HeaderCut,
+		HeaderOutcome, HeaderOutcomeAt, HeaderFormerDeadline, HeaderFormer, HeaderLineage:
 		return true
 	}
-	return false
+	return IsRequest(name)
 }

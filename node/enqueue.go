@@ -39,8 +39,9 @@ type enqueuer struct {
 	nextLook, nextMarks time.Duration
 	catchingUp          bool
 
-	// paused says that the intake was paused when the store was last asked.
-	paused bool
+	// paused says that nothing is taken in, as the store has said when it was last asked: the intake is paused, of
+	// which people are told, or claims from before the lineage may still be held.
+	paused, told bool
 }
 
 // shard is a partition by name and number: what a polled record says of itself.
@@ -130,8 +131,8 @@ func (e *enqueuer) turn(ctx context.Context, b Batch) bool {
 	return e.takeIn(ctx, append(e.passLost(b.Lost), e.decodeBatch(b.Records)...)) && e.look(ctx)
 }
 
-// skip deals with what was polled while the intake is paused: nothing of it is taken in, and its partitions are read
-// again from the store's positions on when somebody has resumed it. Polls go on meanwhile, because the consumer group
+// skip deals with what was polled while nothing may be taken in: nothing of it is, and its partitions are read
+// again from the store's positions on when that is over. Polls go on meanwhile, because the consumer group
 // hands partitions over in them. They are as slow as the looks at the store, so that a pause of hours over a long input
 // topic does not read all of it for nothing.
 func (e *enqueuer) skip(ctx context.Context, b Batch) bool {
@@ -203,16 +204,17 @@ func (e *enqueuer) positions(ctx context.Context, places []Place) ([]Position, S
 	return positions, state, nil
 }
 
-// mindPause takes note of whether the intake is paused. Nothing depends on how soon that is: the store refuses what is
+// mindPause takes note of whether anything may be taken in. Nothing depends on how soon that is: the store refuses what is
 // taken in too late.
 func (e *enqueuer) mindPause(state State) {
 	switch {
-	case state.IntakePaused && !e.paused:
+	case state.IntakePaused && !e.told:
 		e.observe(IntakePaused{})
-	case !state.IntakePaused && e.paused:
+	case !state.IntakePaused && e.told:
 		e.observe(IntakeResumed{})
 	}
-	e.paused = state.IntakePaused
+	e.told = state.IntakePaused
+	e.paused = state.IntakePaused || state.Holding
 }
 
 // start has the source read from places on.
@@ -270,6 +272,7 @@ func (e *enqueuer) mindLineage(ctx context.Context, state State, setBack bool) b
 		}
 		e.nextMarks = e.clock.Mono() + jittered(e.random, marksInterval, 10)
 		e.follow(asked, after)
+		e.mindPause(after)
 		if begin && after.Lineage > state.Lineage {
 			e.observe(CatchingUp{From: state.Lineage, To: after.Lineage, Marks: extents})
 		}

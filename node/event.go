@@ -182,6 +182,21 @@ type Ignored struct {
 	IDs []MessageID
 }
 
+// Decision is what became of one instruction.
+type Decision struct {
+	MessageID
+
+	Action  Action
+	Outcome Outcome
+}
+
+// Decided says what became of instructions that ask for more than to be scheduled, or want to be told. One that is no
+// valid instruction is Rejected instead; one that was taken in before, by a call whose reply was lost, is not told of
+// here: its outcome is in the store.
+type Decided struct {
+	Decisions []Decision
+}
+
 // Claimed says that messages became ready for this node.
 type Claimed struct {
 	Messages []Ready
@@ -204,6 +219,12 @@ type Unpublished struct {
 	// Permanent says that trying again soon is of little use, because the broker rejects the record or the
 	// topic is missing: somebody has to act.
 	Permanent bool
+}
+
+// Lapsed says that messages were not published, and are to be deleted: the instant after which they were not to be
+// published has passed, and there is no dead-letter topic for a copy. If there is one, they are DeadLettered.
+type Lapsed struct {
+	Messages []Message
 }
 
 // DeadLettered says that messages were copied to their dead-letter topics and acknowledged: submissions that
@@ -265,9 +286,11 @@ func (LeftGroup) event()      {}
 func (Rejected) event()       {}
 func (Enqueued) event()       {}
 func (Ignored) event()        {}
+func (Decided) event()        {}
 func (Claimed) event()        {}
 func (Fired) event()          {}
 func (Unpublished) event()    {}
+func (Lapsed) event()         {}
 func (DeadLettered) event()   {}
 func (Deleted) event()        {}
 func (Missing) event()        {}

@@ -156,6 +156,18 @@ func (Ignored) Name() string { return "Ignored" }
 func (e Ignored) Fields() []Field { return []Field{{"messages", len(e.IDs)}} }
 
 // Name returns the name.
+func (Decided) Name() string { return "Decided" }
+
+// Fields returns what is to be known.
+func (e Decided) Fields() []Field { return []Field{{"instructions", len(e.Decisions)}} }
+
+// Name returns the name.
+func (Lapsed) Name() string { return "Lapsed" }
+
+// Fields returns what is to be known.
+func (e Lapsed) Fields() []Field { return []Field{{"messages", len(e.Messages)}} }
+
+// Name returns the name.
 func (Claimed) Name() string { return "Claimed" }
 
 // Fields returns what is to be known.

@@ -47,3 +47,11 @@ func (m *Message) Refusal() string {
 	}
 	return ""
 }
+
+// Refusal returns why a store does not do what an item asks for, see Message.Refusal. Pass asks for nothing.
+func (i *Item) Refusal() string {
+	if i.Action == Pass {
+		return ""
+	}
+	return i.Message.Refusal()
+}

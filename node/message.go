@@ -14,14 +14,16 @@ type Header struct {
 }
 
 // Record is a Kafka record as Source hands it over or Sink takes it. A nil Key or Value is a null, which
-// differs from an empty one. Partition, Offset and LeaderEpoch describe a polled record (LeaderEpoch is UnknownEpoch
-// where the broker does not tell it); Publish ignores them. A polled record with Control set is none that an
+// differs from an empty one. Partition, Offset, LeaderEpoch and Timestamp describe a polled record (LeaderEpoch is
+// UnknownEpoch where the broker does not tell it, Timestamp the zero value where the record has none); Publish ignores
+// them. A polled record with Control set is none that an
 // application wrote: it marks the end of a transaction, say. It has an offset, and nothing else.
 type Record struct {
 	Topic       string
 	Partition   int32
 	Offset      int64
 	LeaderEpoch int32
+	Timestamp   time.Time
 	Control     bool
 	Key         []byte
 	Value       []byte
@@ -43,6 +45,9 @@ type Message struct {
 
 	// Deadline is when the message is to appear on its lane: UTC, whole microseconds, years 1 to 9999.
 	Deadline time.Time
+
+	// NotAfter is the last instant at which it may be published: UTC, whole microseconds; the zero value for no end.
+	NotAfter time.Time
 
 	// Origin is the record that the message was submitted by, for people who look for it; the zero value if it is
 	// not known.
@@ -112,10 +117,18 @@ const (
 	MissingDeadline  Reason = "missing_deadline"
 	RepeatedDeadline Reason = "repeated_deadline"
 	InvalidDeadline  Reason = "invalid_deadline"
+	RepeatedHeader   Reason = "repeated_header"
+	UnknownAction    Reason = "unknown_action"
+	UnknownTopic     Reason = "unknown_topic"
+	DeadlineAndDelay Reason = "deadline_and_delay"
+	InvalidDelay     Reason = "invalid_delay"
+	InvalidNotAfter  Reason = "invalid_not_after"
+	InvalidConfirm   Reason = "invalid_confirm"
 	TooLarge         Reason = "too_large"
 	TooFar           Reason = "too_far"
 	TooManyHeaders   Reason = "too_many_headers"
 	HeadersTooLarge  Reason = "headers_too_large"
 	StoreRefused     Reason = "store_refused"
 	PublishRejected  Reason = "publish_rejected"
+	Expired          Reason = "expired"
 )

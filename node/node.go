@@ -84,7 +84,9 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 	for _, r := range config.Routes {
 		c.routes[r.Input] = r
 		if r.DeadLetter != "" {
-			c.deadLetters[r.Output] = r.DeadLetter
+			for _, output := range r.outputs() {
+				c.deadLetters[output] = r.DeadLetter
+			}
 			c.isDead[r.DeadLetter] = true
 		}
 	}

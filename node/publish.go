@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -60,6 +61,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	p.schedule.busy(p)
 	p.fed()
 	young, old := p.byAge(b.holdings)
+	young, ended := p.inTime(young)
 	verdicts := map[string]error{}
 	if len(young) > 0 {
 		verdicts = p.publishBatch(ctx, young)
@@ -68,11 +70,52 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 		err, known := verdicts[lane]
 		return err != nil, known && !silent(err)
 	})
+	p.expire(ctx, ended)
 	if len(old) > 0 {
 		p.observe(Abandoned{Claims: claims(old)})
 		p.putBack(ctx, old, true)
 	}
 	return true
+}
+
+// inTime parts the holdings that may still be published, by this node's clock, from those whose time has passed.
+func (p *publisher) inTime(young []holding) (due, ended []holding) {
+	now := p.clock.Now()
+	for _, h := range young {
+		if h.NotAfter.IsZero() || !now.After(h.NotAfter) {
+			due = append(due, h)
+		} else {
+			ended = append(ended, h)
+		}
+	}
+	return due, ended
+}
+
+// errExpired is the cause of a message that was not published since its time has passed.
+var errExpired = fmt.Errorf("%w: it was not to be published any more", ErrRejected)
+
+// expire ends messages whose time has passed: each is deleted, once its copy is on the dead-letter topic, if there is
+// one.
+func (p *publisher) expire(ctx context.Context, ended []holding) {
+	if len(ended) == 0 {
+		return
+	}
+	var failed []failure
+	var gone []Message
+	var refs []Ref
+	for _, h := range ended {
+		if p.deadLetters[h.Lane] != "" {
+			failed = append(failed, failure{h, errExpired})
+			continue
+		}
+		gone = append(gone, h.Message)
+		refs = append(refs, h.Ref())
+	}
+	if len(gone) > 0 {
+		p.observe(Lapsed{Messages: gone})
+	}
+	p.settler.add(refs)
+	p.putOff(ctx, p.deadLetter(ctx, failed))
 }
 
 // byAge parts the holdings that are young enough to be published from the others (deviation D3).

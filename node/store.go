@@ -128,6 +128,15 @@ type State struct {
 	// claims from before may still be held. Nothing is claimed until then.
 	CatchingUp bool
 
+	// Holding says that claims from before the lineage may still be held. Until they have expired nothing is taken in,
+	// either: a take is refused for all partitions. Otherwise this would happen:
+	//
+	//	A claims x
+	//	                  the store is set back to before that; lineage 2 begins
+	//	                  x and its cancel are taken in again: cancelled
+	//	A, which has not heard of it, publishes x
+	Holding bool
+
 	// IntakePaused says that somebody has paused the intake: a take is refused for all partitions until somebody
 	// resumes it. Messages are claimed nevertheless. A store that catches up cannot get on meanwhile.
 	IntakePaused bool
@@ -196,25 +205,20 @@ type Item struct {
 	// Action says what to do for the record.
 	Action Action
 
-	// Message is the message of the action; the zero value for Pass. Its due time is its deadline.
+	// Message is what the action is about; the zero value for Pass. Schedule and Replace bring all of it, and its due
+	// time is its deadline. The others bring ID and Lane; Reschedule and FireNow the Deadline from now on as well, and
+	// the Incarnation that the message has with it.
 	Message
 
-	// Claim asks that the message is stored as claimed by TakeRequest.Node from the start. If the store catches up, or
-	// is suspect, or the lane is paused, when the call begins, it is stored as waiting.
+	// Claim asks that the message is stored as claimed by TakeRequest.Node from the start; only with Schedule and
+	// Replace. If the store catches up, or is suspect, or the lane is paused, when the call begins, it is stored as
+	// waiting; nor is a claim given on what a later item of the request has removed, replaced or moved.
 	Claim bool
+
+	// Answer is whom to tell of the outcome, in a message of its own that is stored with the effect (Item.Reply); nil
+	// for nobody.
+	Answer *Answer
 }
-
-// Action is what a record asks for.
-type Action int
-
-// The actions.
-const (
-	// Pass: nothing; the record was dealt with otherwise, or is none of ours. The position moves behind it.
-	Pass Action = iota
-
-	// Schedule: store the message, unless one of its id and lane waits or is ready.
-	Schedule
-)
 
 // TakeResult is what became of a take.
 type TakeResult struct {
@@ -244,29 +248,6 @@ type ItemResult struct {
 	// none. So a repeated take returns the claims that the first one made, if they are still held.
 	Claim Claim
 }
-
-// Outcome is what became of a record.
-type Outcome int
-
-// The outcomes of a take.
-const (
-	// Skipped: the record was taken in before, whatever its action was, and its message is not in the store (any
-	// more) under the incarnation of the request.
-	Skipped Outcome = iota + 1
-
-	// Passed: the action was Pass, and this call has taken the record in.
-	Passed
-
-	// Scheduled: the message is stored, by this call or by an earlier one with the same incarnation. A record that was
-	// taken in before has this outcome, too, so that a repeated take answers as the first one did.
-	Scheduled
-
-	// Duplicate: another incarnation of the same id and lane waits or is ready, or came earlier in the request.
-	Duplicate
-
-	// Untaken: its partition was refused.
-	Untaken
-)
 
 // CatchUpRequest is the argument of Store.CatchUp.
 //

@@ -23,6 +23,14 @@ type submission struct {
 	claimed bool
 }
 
+// instructs reports whether the record asks for more than to be scheduled as ever.
+func (s *submission) instructs() bool {
+	if s.Answer != nil {
+		return !s.Answer.Rejected
+	}
+	return s.Action != Pass && s.Action != Schedule
+}
+
 // passLost has the position move behind records that Kafka has deleted. Without it the position would stay before them
 // until the next record comes, which may be never: a lag that nobody can make up for, and a mark of a lineage that is
 // never passed, so that nothing would be claimed any more.
@@ -56,24 +64,38 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		}
 		route, known := e.routes[r.Topic]
 		assert(known, "polled a record of topic %s, which has no route", r.Topic)
-		message, rejected := e.config.decode(r, route)
-		if rejected == nil {
-			rejected = e.config.Limits.exceeded(r, &message, e.clock.Now)
+		in := e.config.decode(r, route)
+		if in.rejected == nil {
+			in.rejected = e.config.Limits.exceeded(r, &in.message, e.clock.Now)
 		}
-		if rejected != nil {
-			e.reject(s, rejected, route.DeadLetter)
+		if in.told && route.Outcomes != "" {
+			s.Answer = answer(owned.Partition, r, in.id, in.word, route.Outcomes, e.clock.Now())
+		}
+		if in.rejected != nil {
+			e.reject(s, in.rejected, route.DeadLetter)
 			continue
 		}
-		s.Action, s.Message = Schedule, message
+		s.Action, s.Message = in.action, in.message
 		s.Incarnation = newUUID(e.random)
+		if s.Action == FireNow {
+			s.Deadline = e.clock.Now().UTC().Truncate(time.Microsecond)
+		}
 	}
 	return submissions
 }
 
-// reject says that a record is rejected, and has its copy for the dead-letter topic take its place.
+// reject says that a record is rejected, and has its copy for the dead-letter topic take its place. Whoever is to be
+// told of its outcome is.
 func (e *enqueuer) reject(s *submission, rejected *rejection, deadLetter string) {
 	e.observe(Rejected{s.record, rejected.reason, rejected.detail, deadLetter})
 	s.Action, s.Message, s.claimed, s.tried = Pass, Message{}, false, false
+	if s.Answer != nil && !s.Answer.Rejected {
+		answer := *s.Answer // the one before may be in the hands of a call that is late
+		answer.Rejected = true
+		answer.Headers = append(slices.Clip(answer.Headers),
+			Header{HeaderReason, []byte(rejected.reason)}, Header{HeaderError, []byte(rejected.detail)})
+		s.Answer = &answer
+	}
 	if deadLetter == "" {
 		return
 	}
@@ -220,7 +242,7 @@ func (e *enqueuer) takeRequest(chunk []*submission) (TakeRequest, []*reading) {
 			request.From = append(request.From, Place{s.reading.Partition, s.reading.from})
 		}
 		s.Claim = e.ours(s)
-		if !s.tried && s.Action == Schedule && !s.Deadline.After(soon) && e.roomOn(s.Lane, rooms).fits(s.Size()) {
+		if !s.tried && s.Action.Stores() && !s.Deadline.After(soon) && e.roomOn(s.Lane, rooms).fits(s.Size()) {
 			s.Claim, s.claimed, s.since = true, true, now
 		}
 		s.tried = true
@@ -269,6 +291,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 	var stored []Message
 	var ignored []MessageID
 	var claimed []holding
+	var decided []Decision
 	skipped := 0
 	for i, s := range taken {
 		one := result.Results[i]
@@ -284,7 +307,12 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 			ignored = append(ignored, MessageID{s.ID, s.Lane})
 		case Skipped:
 			skipped++
-		case Passed, Untaken:
+		case Replaced:
+			stored = append(stored, s.Message)
+		case Passed, Untaken, Rescheduled, Cancelled, FiredNow, TooLate, NotFound:
+		}
+		if s.instructs() && one.Outcome != Skipped {
+			decided = append(decided, Decision{MessageID{s.ID, s.Lane}, s.Action, one.Outcome})
 		}
 		if one.Claim.ReadiedBy != uuid.Nil && e.ours(s) {
 			claimed = append(claimed, holding{Ready{s.Message, one.Claim, 1}, s.since})
@@ -295,6 +323,9 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 	}
 	if len(ignored) > 0 {
 		e.observe(Ignored{IDs: ignored})
+	}
+	if len(decided) > 0 {
+		e.observe(Decided{Decisions: decided})
 	}
 	if skipped > 0 {
 		e.observe(SkippedTaken{Records: skipped})

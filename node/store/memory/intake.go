@@ -33,6 +33,7 @@ func (s *Store) state(now time.Time) node.State {
 	return node.State{
 		Lineage:      s.intake.lineage,
 		CatchingUp:   len(s.intake.marks) > 0 || now.Before(s.intake.gate),
+		Holding:      now.Before(s.intake.gate),
 		IntakePaused: s.intake.paused(node.Intake),
 		Suspect:      s.intake.timeline != s.timeline,
 	}
@@ -138,22 +139,20 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	// What was true before the call decides on all items: the positions on which are taken in, the state on whether
 	// they may be stored as claimed.
 	now := instant(s.now())
-	claims := s.state(now).Claims()
-	before, refused := s.intake.compare(request.From)
+	state := s.state(now)
+	before, refused := s.intake.compare(request.From, state.Holding)
 
 	result := node.TakeResult{Refused: refused}
+	var brought []bool // by the item, whether it has brought a message
 	for i := range request.Items {
 		item := &request.Items[i]
-		outcome := node.Skipped
+		outcome, brings := node.Skipped, false
 		switch {
 		case refused[item.From]:
 			outcome = node.Untaken
 		case before[item.From].Takes(item.Epoch, item.Offset):
-			if item.Action == node.Schedule {
-				result.Refusal = item.Refusal()
-			}
-			if result.Refusal == "" {
-				outcome = s.take(item, request, now, claims)
+			if result.Refusal = item.Refusal(); result.Refusal == "" {
+				outcome, brings = s.take(item)
 				s.intake.move(request.From[item.From].Partition, item)
 			}
 		}
@@ -161,9 +160,10 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 			break
 		}
 		result.Results = append(result.Results, node.ItemResult{Outcome: outcome})
+		brought = append(brought, brings)
 	}
 	result.Taken = len(result.Results)
-	s.complete(request, result.Results)
+	s.complete(request, result.Results, brought, now, state.Claims())
 	for _, from := range request.From {
 		result.Positions = append(result.Positions, s.intake.positions[from.Partition])
 	}
@@ -172,11 +172,11 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 }
 
 // compare returns the positions of the partitions of a take, and whether it is refused for each.
-func (in *intake) compare(from []node.Place) (before []node.Position, refused []bool) {
+func (in *intake) compare(from []node.Place, holding bool) (before []node.Position, refused []bool) {
 	before, refused = make([]node.Position, len(from)), make([]bool, len(from))
 	for i, start := range from {
 		position, found := in.positions[start.Partition]
-		before[i], refused[i] = position, !found || start.Above(position) || in.paused(node.Intake)
+		before[i], refused[i] = position, !found || start.Above(position) || holding || in.paused(node.Intake)
 	}
 	return before, refused
 }
@@ -189,42 +189,85 @@ func (in *intake) move(partition node.Partition, item *node.Item) {
 	}
 }
 
-// take does what an item asks for.
-func (s *Store) take(item *node.Item, request node.TakeRequest, now time.Time, claims bool) node.Outcome {
-	if item.Action == node.Pass {
-		return node.Passed
-	}
+// take does what an item asks for, and stores what is to be told of it. It claims nothing. It reports whether the item
+// has brought a message.
+func (s *Store) take(item *node.Item) (outcome node.Outcome, brings bool) {
 	key := node.MessageID{ID: item.ID, Lane: item.Lane}
-	if r := s.rows[key]; r != nil {
-		if r.Incarnation == item.Incarnation {
-			return node.Scheduled
-		}
-		return node.Duplicate
+	r := s.rows[key]
+	var before *node.Kept
+	if r != nil && item.Action != node.Pass {
+		before = r.kept()
 	}
-	r := &row{Row: Row{Message: clone(item.Message)}}
-	r.Deadline = instant(item.Deadline)
-	r.Due = r.Deadline
-	if item.Claim && claims && !s.intake.paused(item.Lane) {
-		r.claim(request.Node, now, request.Hold)
+	v := item.Decide(before)
+	if v.After != v.Before {
+		s.keep(key, r, item, v)
 	}
-	s.rows[key] = r
-	s.add(r)
-	return node.Scheduled
+	if reply, told := item.Reply(v, s.intake.lineage); told {
+		s.insert(&row{Row: Row{Message: clone(reply), Due: reply.Deadline}})
+	}
+	return v.Outcome, v.Brings
 }
 
-// complete adds to the results of a take what is true after it: which skipped messages are stored nevertheless, and
-// which claims the node holds. So what this call has stored and what an earlier one did look alike, as they must.
-func (s *Store) complete(request node.TakeRequest, results []node.ItemResult) {
+// keep has the store keep of a message what a verdict says. r is its row, if there is one.
+func (s *Store) keep(key node.MessageID, r *row, item *node.Item, v node.Verdict) {
+	if r != nil {
+		s.remove(r)
+		delete(s.rows, key)
+	}
+	if v.After == nil {
+		return
+	}
+	next := &row{}
+	if v.Brings {
+		next.Message = clone(item.Message)
+	} else {
+		*next = *r
+	}
+	if r == nil || r.Incarnation != v.After.Incarnation {
+		next.release()
+	}
+	next.Incarnation, next.Deadline, next.Due = v.After.Incarnation, v.After.Deadline, v.After.Due
+	next.Attempts, next.Bound, next.Former = v.After.Attempts, v.After.Bound, v.After.Former
+	s.insert(next)
+}
+
+// insert stores a row that is not there.
+func (s *Store) insert(r *row) {
+	s.rows[node.MessageID{ID: r.ID, Lane: r.Lane}] = r
+	s.add(r)
+}
+
+// kept returns what instructions are decided on.
+func (r *row) kept() *node.Kept {
+	return &node.Kept{
+		Incarnation: r.Incarnation, Deadline: r.Deadline, Due: r.Due, Claimed: r.ready, Attempts: r.Attempts,
+		Bound: r.Bound, Former: r.Former,
+	}
+}
+
+// complete makes the claims that a take asks for, on what it has stored and not touched again. And it adds to the
+// results what is true after the take: which skipped messages are stored nevertheless, and which claims the node
+// holds. So what this call has stored and what an earlier one did look alike, as they must.
+func (s *Store) complete(
+	request node.TakeRequest, results []node.ItemResult, brought []bool, now time.Time, claims bool,
+) {
 	for i := range results {
 		item, result := &request.Items[i], &results[i]
-		if item.Action != node.Schedule || result.Outcome != node.Skipped && result.Outcome != node.Scheduled {
+		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
 			continue
 		}
 		r := s.rows[node.MessageID{ID: item.ID, Lane: item.Lane}]
 		if r == nil || r.Incarnation != item.Incarnation {
 			continue
 		}
-		result.Outcome = node.Scheduled
+		if result.Outcome == node.Skipped {
+			result.Outcome = node.Scheduled
+		}
+		if brought[i] && item.Claim && claims && !s.intake.paused(item.Lane) {
+			s.remove(r)
+			r.claim(request.Node, now, request.Hold)
+			s.add(r)
+		}
 		if r.ready && r.ReadiedBy == request.Node {
 			result.Claim = r.held()
 		}

@@ -60,6 +60,9 @@ type Row struct {
 
 	// Attempts is how many claims may have led to a publish.
 	Attempts int
+
+	// Bound and Former are what earlier instructions have left behind, see node.Kept.
+	Bound, Former bool
 }
 
 // row is a Row in the store, which is in exactly one of the indexes. What an index sorts by must not change
@@ -190,7 +193,7 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 			continue
 		}
 		s.remove(r)
-		r.ready, r.ReadiedAt, r.ReadiedBy, r.Expires = false, time.Time{}, uuid.Nil, time.Time{}
+		r.release()
 		if !release.Due.IsZero() {
 			r.Due = instant(release.Due)
 		}
@@ -258,6 +261,11 @@ func (s *Store) remove(r *row) {
 func (r *row) claim(owner uuid.UUID, now time.Time, hold time.Duration) {
 	r.ready, r.ReadiedBy, r.ReadiedAt, r.Expires = true, owner, now, instant(now.Add(hold))
 	r.Attempts++
+}
+
+// release ends the claim on r, which is in no index meanwhile.
+func (r *row) release() {
+	r.ready, r.ReadiedAt, r.ReadiedBy, r.Expires = false, time.Time{}, uuid.Nil, time.Time{}
 }
 
 // held returns the claim on r.
