@@ -114,7 +114,9 @@ func TestISOIsExact(t *testing.T) {
 // FuzzParseDelay asks that a delay is never negative and never panics, and that what is read is read again from how Go
 // writes it.
 func FuzzParseDelay(f *testing.F) {
-	for _, seed := range []string{"1d12h", "PT5S", "P1DT2H", "P2W", "-PT1S", "P1M", "PT1,5S", "P.D", "PT99999999999H", "+P"} {
+	for _, seed := range []string{
+		"1d12h", "PT5S", "P1DT2H", "P2W", "-PT1S", "P1M", "PT1,5S", "P.D", "PT99999999999H", "+P",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -46,8 +46,8 @@
 //
 //   - Every hour of the day ("30 * * * *"): it follows the clock as the clock goes. A time that is left out does
 //     not come; one that is shown twice comes twice. Half past is once in each hour that passes.
-//   - Otherwise it names times of the day, and each comes once a day. A time that is left out comes at the first instant
-//     after the gap, where several become one; a time that is shown twice comes the first time.
+//   - Otherwise it names times of the day, and each comes once a day. A time that is left out comes at the first
+//     instant after the gap, where several become one; a time that is shown twice comes the first time.
 //
 // So a daily job is neither lost nor done twice, and an hourly one neither bunches nor pauses. See
 // docs/adr/0013-series.md for what others do. The rules of the zones are the machine's, or those that are linked into
