@@ -80,7 +80,8 @@ func one(action node.Action, id string) node.Item {
 // told has the outcome of an item told on the lane "outcomes".
 func told(item node.Item) node.Item {
 	item.Answer = &node.Answer{Message: node.Message{
-		ID: uuid.NewString(), Lane: "outcomes", Incarnation: uuid.New(), Deadline: time.Now().Truncate(time.Microsecond),
+		ID: uuid.NewString(), Lane: "outcomes", Incarnation: uuid.New(),
+		Deadline: time.Now().Truncate(time.Microsecond),
 	}}
 	return item
 }
@@ -88,6 +89,40 @@ func told(item node.Item) node.Item {
 // on returns the rows of a lane.
 func on(lane string, rows []memory.Row) []memory.Row {
 	return slices.DeleteFunc(rows, func(r memory.Row) bool { return r.Lane != lane })
+}
+
+// A take of nothing but new messages sends what it did before there were instructions: one insert, and the position.
+// What few messages have is not sent where none has it; and nothing is written of what a later record takes back.
+func TestWrites(t *testing.T) {
+	until := one(node.Schedule, "until")
+	until.NotAfter = until.Deadline
+	fire := one(node.FireNow, "a")
+	fire.Deadline = time.Now().Truncate(time.Microsecond)
+	for _, c := range []struct {
+		name  string
+		items []node.Item
+		want  []string
+	}{
+		{"new messages", []node.Item{one(node.Schedule, "a"), one(node.Schedule, "b")}, []string{
+			"insert 15", "move 5", "forget 3",
+		}},
+		{"what ends", []node.Item{one(node.Schedule, "a"), until}, []string{"insert 16", "move 5", "forget 3"}},
+		{"fired at once", []node.Item{one(node.Schedule, "a"), fire}, []string{
+			"insert 16", "move 5", "forget 3",
+		}},
+		{"told", []node.Item{told(one(node.Schedule, "a"))}, []string{
+			"insert 15", "reply 15", "move 5", "forget 3",
+		}},
+		{"taken back", []node.Item{one(node.Schedule, "a"), one(node.Reschedule, "a"), one(node.Cancel, "a")}, []string{
+			"move 5", "forget 3",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := postgres.Writes((&feed{at: input()}).request(c.items...)); !slices.Equal(got, c.want) {
+				t.Errorf("the take sends %q, want %q", got, c.want)
+			}
+		})
+	}
 }
 
 // Takes of different partitions, whose instructions are about the same messages in all orders, beside claims and
@@ -127,10 +162,10 @@ func TestTakesThatCross(t *testing.T) {
 				mu.Lock()
 				for i, outcome := range outcomes {
 					seen[outcome]++
-					switch outcome {
-					case node.Scheduled:
+					if outcome == node.Scheduled {
 						count[items[i].ID]++
-					case node.Cancelled:
+					}
+					if outcome == node.Cancelled {
 						count[items[i].ID]--
 					}
 				}
@@ -368,8 +403,8 @@ func TestCancelAgainstClaim(t *testing.T) {
 
 var errEnded = errors.New("the other side has ended")
 
-// A take whose commit is cancelled while it waits for its standby has an unknown outcome. Here it has happened: taken in
-// once more, it does nothing, and each outcome is there once.
+// A take whose commit is cancelled while it waits for its standby has an unknown outcome. Here it has happened: taken
+// in once more, it does nothing, and each outcome is there once.
 func TestUnknownCommitOfInstructions(t *testing.T) {
 	address := newSchema(t, newDatabase(t))
 	s := open(t, address, postgres.Options{})
