@@ -4,8 +4,8 @@
 -- are there already, so that none of them is written.
 --
 -- The table is locked for a moment only, but the lock has to be granted first, and while a long transaction is in the
--- way (pg_dump, say) everybody else queues behind whoever waits for it. So this is given up after three seconds, and has
--- changed nothing then. That is longer than the server lets an autovacuum of its own be in the way.
+-- way (pg_dump, say) everybody else queues behind whoever waits for it. So this is given up after three seconds, and
+-- has changed nothing then. That is longer than the server lets an autovacuum of its own be in the way.
 --
 -- A node of the release before goes on beside this. It neither reads nor writes these columns: what it inserts has the
 -- defaults, and what is bound stays so when it claims the row, gives it back or puts it off.
