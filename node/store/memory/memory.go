@@ -95,6 +95,9 @@ type Broken struct {
 	// Decide decides in place of node.Item.Decide; nil for that.
 	Decide func(item *node.Item, before *node.Kept) node.Verdict
 
+	// GoesOnStopped has it rearm a series that was stopped.
+	GoesOnStopped bool
+
 	// TakesWhileHolding has it take records in while claims from before the lineage may be held.
 	TakesWhileHolding bool
 }
@@ -190,7 +193,7 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 		}
 		s.remove(r)
 		delete(s.rows, key)
-		if settled[i] = node.Removed; n.Ends() || r.Stopped {
+		if settled[i] = node.Removed; n.Ends() || r.Stopped && !s.broken.GoesOnStopped {
 			continue
 		}
 		settled[i] = node.Rearmed
