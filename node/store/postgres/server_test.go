@@ -121,27 +121,36 @@ func dump(t testing.TB, conn *pgx.Conn) []memory.Row {
 	t.Helper()
 	rows, err := conn.Query(context.Background(), `
 SELECT id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
-  source_topic, source_partition, source_offset, message_size, message_headers::text, message_key, message_value
+  source_topic, source_partition, source_offset, message_size, message_headers::text, message_key, message_value,
+  not_after, bound, former, series, sequence, occurs_at, stopped
 FROM messages ORDER BY id, lane`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	list, err := pgx.CollectRows(rows, func(rows pgx.CollectableRow) (memory.Row, error) {
 		var r memory.Row
-		var readiedAt, expires pgtype.Timestamptz
+		var readiedAt, expires, notAfter, at pgtype.Timestamptz
 		var readiedBy pgtype.UUID
-		var topic pgtype.Text
+		var topic, series pgtype.Text
+		var sequence pgtype.Int8
 		var partition pgtype.Int4
 		var offset pgtype.Int8
 		var size int
 		var text []byte
 		err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.Due, &readiedAt, &readiedBy,
-			&expires, &r.Attempts, &topic, &partition, &offset, &size, &text, &r.Key, &r.Value)
+			&expires, &r.Attempts, &topic, &partition, &offset, &size, &text, &r.Key, &r.Value,
+			&notAfter, &r.Bound, &r.Former, &series, &sequence, &at, &r.Stopped)
 		if err != nil {
 			return r, err
 		}
 		r.Deadline, r.Due = r.Deadline.UTC(), r.Due.UTC()
 		r.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
+		if notAfter.Valid {
+			r.NotAfter = notAfter.Time.UTC()
+		}
+		if series.Valid {
+			r.Recurrence = node.Recurrence{Series: series.String, Sequence: sequence.Int64, At: at.Time.UTC()}
+		}
 		if readiedAt.Valid {
 			r.ReadiedAt, r.ReadiedBy, r.Expires = readiedAt.Time.UTC(), readiedBy.Bytes, expires.Time.UTC()
 		}
