@@ -267,7 +267,7 @@ func (e *enqueuer) ours(s *submission) bool {
 // took notes what became of submissions: how far their partitions have come, and which claims go to the schedule.
 func (e *enqueuer) took(taken []*submission, result TakeResult) {
 	var stored []Message
-	var ignored []MessageID
+	var ignored []Message
 	var claimed []holding
 	skipped := 0
 	for i, s := range taken {
@@ -281,7 +281,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		case Scheduled:
 			stored = append(stored, s.Message)
 		case Duplicate:
-			ignored = append(ignored, MessageID{s.ID, s.Lane})
+			ignored = append(ignored, s.Message)
 		case Skipped:
 			skipped++
 		case Passed, Untaken:
@@ -294,7 +294,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		e.observe(Enqueued{Messages: stored})
 	}
 	if len(ignored) > 0 {
-		e.observe(Ignored{IDs: ignored})
+		e.observe(Ignored{Messages: ignored})
 	}
 	if skipped > 0 {
 		e.observe(SkippedTaken{Records: skipped})
