@@ -176,11 +176,23 @@ func TestAPIPauses(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`action=pause what="lane out" by=me reason="a test"`, `what="the intake"`, `action=resume`,
+		`action=pause what="lane out" claimed_by=me authenticated="no: this listener asks for no token" ` +
+			`remote=192.0.2.1:1234 reason="a test"`,
+		`what="the intake"`, `action=resume`,
 	} {
 		if !strings.Contains(s.log.String(), line) {
 			t.Errorf("no audit of %s in %s", line, &s.log)
 		}
+	}
+	guarded := newServer(t, admin.Config{Listen: "127.0.0.1:0", TokenFile: write(t, "token", "x")})
+	guarded.Mount(s.api)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/v1/pauses/intake?by=%0Aroot", nil)
+	r.Header.Set("Authorization", "Bearer x")
+	r.Header.Set("X-Forwarded-For", "203.0.113.9")
+	guarded.ServeHTTP(httptest.NewRecorder(), r)
+	if want := `action=resume what="the intake" claimed_by="\nroot" authenticated="by the token of admin-token-file" ` +
+		`remote=192.0.2.1:1234`; !strings.Contains(s.log.String(), want) {
+		t.Errorf("no audit of %s in %s", want, &s.log)
 	}
 	reader := newService(t, admin.Rights{})
 	for _, path := range []string{"/v1/pauses/lanes/out", "/v1/pauses/intake"} {
