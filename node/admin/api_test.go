@@ -262,6 +262,42 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
+// Goal: a lane that this node could not publish on, and another one has taken over, does not stay red. Method: a clock that
+// is set on; a lane that is tried again keeps its trouble, and so does a topic that rejects a message, which is tried
+// again every few minutes.
+func TestTroubleEnds(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{})
+	now := time.Now()
+	s.api.Troubles.SetNow(func() time.Time { return now })
+	fail := func(lane string, err error) {
+		s.api.Troubles.Observe(node.Unpublished{Messages: []node.Message{{Lane: lane}}, Err: err})
+	}
+	look := func(want ...bool) {
+		t.Helper()
+		var lanes admin.Lanes
+		s.ask(t, 200, "GET", "/v1/lanes", "", &lanes)
+		for i, lane := range lanes.Lanes {
+			_, beats := s.api.Troubles.Lanes()[lane.Name]
+			if has := lane.Trouble != nil; has != want[i] || beats != want[i] {
+				t.Errorf("%s has a trouble: %v, and says so to others: %v; want %v", lane.Name, has, beats, want[i])
+			}
+		}
+	}
+	fail("elsewhere", errors.New("hangs")) // lanes are in the order of their names
+	fail("idle", fmt.Errorf("too large: %w", node.ErrRejected))
+	fail("out", node.ErrNoTopic)
+	look(true, true, true)
+	now = now.Add(20 * time.Second)
+	fail("out", node.ErrNoTopic)
+	now = now.Add(20 * time.Second)
+	look(false, true, true)
+	now = now.Add(20 * time.Second)
+	look(false, true, false)
+	now = now.Add(6 * time.Minute)
+	look(false, false, false)
+}
+
 // Goal: what a broker says in an error gets into the heartbeat of the node, whatever it is. Method: an error with a
 // zero byte, which Postgres takes in no text of JSON, and with a letter that is cut in two.
 func TestTroubleIsText(t *testing.T) {

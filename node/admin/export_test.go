@@ -1,0 +1,6 @@
+package admin
+
+import "time"
+
+// SetNow gives t another clock.
+func (t *Troubles) SetNow(now func() time.Time) { t.now = now }
