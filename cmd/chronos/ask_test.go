@@ -134,8 +134,8 @@ func TestDead(t *testing.T) {
 	p.stop()
 }
 
-// TestDeadBehindTransaction has an application write to a dead-letter topic in a transaction, which ends with a mark that
-// is no record.
+// TestDeadBehindTransaction has an application write to a dead-letter topic in a transaction, which ends with a mark
+// that is no record.
 func TestDeadBehindTransaction(t *testing.T) {
 	_, address := dev(t, "--admin-listen", "off")
 	c := client(t, address, kgo.TransactionalID("t"))
@@ -201,7 +201,8 @@ func TestDeadReplayEndsHalfWay(t *testing.T) {
 	if _, err := admin.CreateTopics(ctx, 1, 1, nil, "gone"); err != nil {
 		t.Fatal(err)
 	}
-	says(t, 0, `50 dead letters.*\n50 go back to gone\.\nDone: 50 are written\.\n$`, append(replay, "--after", "0:699,1:649")...)
+	says(t, 0, `50 dead letters.*\n50 go back to gone\.\nDone: 50 are written\.\n$`,
+		append(replay, "--after", "0:699,1:649")...)
 	values := map[string]int{}
 	for topic, n := range map[string]int{"in": count + gone, "gone": count - gone} {
 		for _, r := range consume(t, address, topic, n) {

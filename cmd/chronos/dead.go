@@ -34,7 +34,7 @@ type deadFlags struct {
 	ID      string   `name:"id" placeholder:"ID" help:"Only those of this message id."`
 	Since   *text    `placeholder:"INSTANT" help:"Only those that were written from then on. No zone is UTC."`
 	Until   *text    `placeholder:"INSTANT" help:"Only those that were written before."`
-	After   []string `placeholder:"PARTITION:OFFSET" help:"Only those behind that offset, in that partition; several with commas."`
+	After   []string `placeholder:"PARTITION:OFFSET" help:"Only those behind that offset, in that partition."`
 	Limit   int      `default:"1000" placeholder:"N" help:"No more than that."`
 	Output  string   `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table, for people, or json."`
 	between [2]time.Time
@@ -109,7 +109,7 @@ func (f *deadFlags) bounds() error {
 
 func (f *deadFlags) matches(d *deadLetter) bool {
 	after, only := f.after[d.Partition]
-	return !(only && d.Offset <= after) && (f.Reason == "" || d.Reason == f.Reason) && (f.ID == "" || d.ID == f.ID) &&
+	return (!only || d.Offset > after) && (f.Reason == "" || d.Reason == f.Reason) && (f.ID == "" || d.ID == f.ID) &&
 		!d.Written.Before(f.between[0]) && (f.between[1].IsZero() || d.Written.Before(f.between[1]))
 }
 
@@ -152,8 +152,8 @@ func (f *deadFlags) letters(ctx context.Context, client *kgo.Client) (found []de
 	return found, false, nil
 }
 
-// poll returns what comes next. Partitions whose ends do not come although a broker answers have lost them meanwhile, to
-// retention or compaction: nobody can tell that from a slow broker, so it is an error and no short list.
+// poll returns what comes next. Partitions whose ends do not come although a broker answers have lost them meanwhile,
+// to retention or compaction: nobody can tell that from a slow broker, so it is an error and no short list.
 func (f *deadFlags) poll(ctx context.Context, client *kgo.Client, ends map[int32]int64) (kgo.Fetches, error) {
 	limited, cancel := context.WithTimeout(ctx, nextTimeout)
 	defer cancel()

@@ -39,7 +39,9 @@ func PrintMessage(out io.Writer, m *admin.Message, now time.Time) error {
 }
 
 // PrintReport prints a report as doctor does.
-func PrintReport(out io.Writer, report *doctor.Report) error { return printReport(&page{out: out}, report) }
+func PrintReport(out io.Writer, report *doctor.Report) error {
+	return printReport(&page{out: out}, report)
+}
 
 // PrintLanes prints lanes as count and top do.
 func PrintLanes(out io.Writer, all *admin.Lanes) error {

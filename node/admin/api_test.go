@@ -262,9 +262,9 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// Goal: a lane that this node could not publish on, and another one has taken over, does not stay red. Method: a clock that
-// is set on; a lane that is tried again keeps its trouble, and so does a topic that rejects a message, which is tried
-// again every few minutes.
+// Goal: a lane that this node could not publish on, and another one has taken over, does not stay red. Method: a clock
+// that is set on; a lane that is tried again keeps its trouble, and so does a topic that rejects a message, which is
+// tried again every few minutes.
 func TestTroubleEnds(t *testing.T) {
 	t.Parallel()
 	s := newService(t, admin.Rights{})

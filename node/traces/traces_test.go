@@ -53,7 +53,8 @@ func finish(t *testing.T, tracer *traces.Tracer) {
 func message(id string, headers ...string) node.Message {
 	m := node.Message{
 		ID: id, Lane: "out", Incarnation: uuid.New(), Deadline: time.Now().Add(-time.Second).UTC(),
-		Origin: node.Origin{Topic: "in", Partition: 3, Offset: 42}, Key: []byte("secret key"), Value: []byte("secret value"),
+		Origin: node.Origin{Topic: "in", Partition: 3, Offset: 42},
+		Key:    []byte("secret key"), Value: []byte("secret value"),
 	}
 	for i := 0; i < len(headers); i += 2 {
 		m.Headers = append(m.Headers, node.Header{Name: headers[i], Value: []byte(headers[i+1])})
