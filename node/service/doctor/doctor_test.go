@@ -164,6 +164,10 @@ func TestPlantedMistakes(t *testing.T) {
 			}, "positions", doctor.Error, "IN", "2 records are older than half", "retention.ms"},
 		},
 		"all the rest": {
+			{"next schema", func(d *deployment, _ *doctor.Options) {
+				d.exec("INSERT INTO chronos_migrations (version_id, is_applied) " +
+					"SELECT max(version_id) + 1, true FROM chronos_migrations")
+			}, "schema", doctor.Note, "schema", "the one after that of this program", "Finish the upgrade"},
 			{"min.insync.replicas", func(d *deployment, _ *doctor.Options) {
 				d.alter(d.out, "min.insync.replicas", "2")
 			}, "replication", doctor.Error, "OUT", "min.insync.replicas is 2", "min.insync.replicas=1"},
