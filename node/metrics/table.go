@@ -214,6 +214,12 @@ func storeRows() []Metric {
 			Help: "How long the last sample of the store took.",
 		},
 		{
+			Name: "chronos_nodes", Kind: Gauge, Labels: []string{"state"},
+			Help: "Nodes that the store has seen in the last quarter of an hour: ready, not_ready, or silent for more than " +
+				"10 s, which have died or do not reach the store. One that is stopped is forgotten at once." + sampled,
+			Look: "`chronos top` names them.",
+		},
+		{
 			Name: "chronos_paused", Kind: Gauge, Labels: []string{"lane"},
 			Help: "1 for a lane that somebody has paused: nothing comes out of it until somebody resumes it.",
 			Look: "The log of each node says by whom and why, and so does `/v1/pauses`.",

@@ -241,6 +241,10 @@ func TestPlantedMistakes(t *testing.T) {
 			{"wait beyond retention", func(d *deployment, _ *doctor.Options) {
 				d.insert(d.out, "90 days")
 			}, "what waits", doctor.Note, "IN", "wait for up to", "Back the store up"},
+			{"node that has died", func(d *deployment, _ *doctor.Options) {
+				d.exec(`INSERT INTO nodes VALUES ('00000000-0000-0000-0000-00000000dead', 'h7', 'v1',
+  now() - interval '1 hour', now() - interval '80 s', '{}', '{}')`)
+			}, "nodes", doctor.Warning, "node 00000000-0000-0000-0000-00000000dead", "on h7", "last lines of its log"},
 			{"different nodes", func(d *deployment, _ *doctor.Options) {
 				d.exec(`CREATE TABLE IF NOT EXISTS nodes (id uuid, host text, version text, started timestamptz,
   seen timestamptz,	  settings jsonb, status jsonb);
