@@ -267,8 +267,8 @@ func TestPrint(t *testing.T) {
 	})
 }
 
-// A schema of the next release is accepted, by Check and by Up, which has nothing to do: that is how old nodes start again
-// during an upgrade, and after a roll-back. It is not if a step is missing.
+// A schema of the next release is accepted, by Check and by Up, which has nothing to do: that is how old nodes start
+// again during an upgrade, and after a roll-back. It is not if a step is missing.
 func TestNextVersion(t *testing.T) {
 	each(t, func(t *testing.T, on target, open func() *sql.DB) {
 		db := open()

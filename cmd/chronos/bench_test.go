@@ -87,7 +87,9 @@ func (s *service) ticking(b *testing.B, name string, count int, delay time.Durat
 	defer ticker.Stop()
 	read := make(chan []arrived)
 	ours := func(all []arrived) []arrived {
-		return slices.DeleteFunc(slices.Clone(all), func(a arrived) bool { return !strings.HasPrefix(string(a.Key), name) })
+		return slices.DeleteFunc(slices.Clone(all), func(a arrived) bool {
+			return !strings.HasPrefix(string(a.Key), name)
+		})
 	}
 	enough := distinct(count)
 	go func() {

@@ -92,7 +92,8 @@ func (s *service) version(t *testing.T) (version int) {
 		t.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
-	if err := db.QueryRowContext(t.Context(), "SELECT max(version_id) FROM chronos_migrations").Scan(&version); err != nil {
+	row := db.QueryRowContext(t.Context(), "SELECT max(version_id) FROM chronos_migrations")
+	if err := row.Scan(&version); err != nil {
 		t.Fatal(err)
 	}
 	return version

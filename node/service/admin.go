@@ -151,8 +151,8 @@ func (s *Service) groupReady(at phase) admin.Check {
 	}
 	check.Detail = "not joined group " + s.config.Group + " yet"
 	if state := s.metrics.Port(node.PortStore); state.Failing && at == running {
-		check.Detail = fmt.Sprintf("not in group %s: it leaves the group when it has not reached the store for %v, and "+
-			"joins again when the store is back", s.config.Group, s.config.Node.LeaveAfter)
+		check.Detail = fmt.Sprintf("not in group %s: a node leaves it when it has not reached the store for %v, "+
+			"and joins again when the store is back", s.config.Group, s.config.Node.LeaveAfter)
 	}
 	if state := s.metrics.Port(node.PortSource); state.Failing {
 		check.Detail = fmt.Sprintf("not joined group %s; %s: %s", s.config.Group, state.Call, oneLine(state.Err))

@@ -68,7 +68,8 @@ func (s *Service) countNodes(ctx context.Context, store inspect.Store) {
 	ready, notReady, silent := 0, 0, 0
 	for i := range nodes {
 		var status admin.NodeStatus
-		_ = json.Unmarshal(nodes[i].Status, &status) // What another version has written need not be what this one reads.
+		// What another version has written need not be what this one reads.
+		_ = json.Unmarshal(nodes[i].Status, &status)
 		switch {
 		case now.Sub(nodes[i].Seen) > inspect.Silent:
 			silent++

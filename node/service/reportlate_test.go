@@ -77,8 +77,8 @@ func TestOverdueAtTheStart(t *testing.T) {
 	})
 }
 
-// Goal: where messages are overdue, the log says how much more of a backlog lies in Kafka, unless that is what always lies
-// there. Method: a look with each.
+// Goal: where messages are overdue, the log says how much more of a backlog lies in Kafka, unless that is what always
+// lies there. Method: a look with each.
 func TestOverdueSaysWhatIsInKafka(t *testing.T) {
 	for records, want := range map[int64]bool{999: false, 348_767: true} {
 		report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
@@ -227,8 +227,8 @@ func TestLatenessIsOneLineAMinute(t *testing.T) {
 	})
 }
 
-// Goal: what could not be published on a topic is said before the end of its outage, and not after. Method: two messages
-// that can't be published, of which the second is added up, and then one that can.
+// Goal: what could not be published on a topic is said before the end of its outage, and not after. Method: two
+// messages that can't be published, of which the second is added up, and then one that can.
 func TestUnpublishedIsSaidBeforeTheEnd(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
 		failed := node.Failed{Operation: node.Fire, Port: node.PortSink, Lane: "out", Call: "publish", Err: errRefused}

@@ -69,8 +69,10 @@ WHERE seen BETWEEN clock_timestamp() - interval '15 minutes' AND clock_timestamp
 		}
 		e.find(Warning, "node "+id,
 			fmt.Sprintf("was last seen %v ago, on %s", time.Duration(seconds)*time.Second, host),
-			"It has died, or does not reach the store. Others fire what it held, some of it for the second time perhaps.",
-			"See what the last lines of its log say, and whether it runs again; it is forgotten after a quarter of an hour.")
+			"It has died, or does not reach the store. Others fire what it held, some of it for the second time "+
+				"perhaps.",
+			"See what the last lines of its log say, and whether it runs again. It is forgotten after a quarter of "+
+				"an hour.")
 	}
 	return rows.Err()
 }

@@ -159,9 +159,9 @@ ORDER BY p.topic, p.partition`
 	return rows.Err()
 }
 
-// positions compares the positions of the store with what Kafka holds and what the group has committed. While nodes run,
-// a position moves after the end of its partition, and is committed after it has moved: so what follows is looked at
-// first, the commits before the positions, and these before the ends. In another order a busy service would look as
+// positions compares the positions of the store with what Kafka holds and what the group has committed. While nodes
+// run, a position moves after the end of its partition, and is committed after it has moved: so what follows is looked
+// at first, the commits before the positions, and these before the ends. In another order a busy service would look as
 // if its store had been set back.
 func (e *examination) positions(ctx context.Context) (string, error) {
 	var inputs []string
