@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// BenchmarkScale has one, two and four nodes take 100,000 messages in, and fire them, on one Kafka and one Postgres that
-// share the machine with them. How many a second there are depends on the machine. What a message costs the nodes and
+// BenchmarkScale has one, two and four nodes take 100,000 messages in, fire them, and rest, on one Kafka and one
+// Postgres that share the machine with them. How many a second there are depends on the machine. What a message costs the nodes and
 // Postgres in CPU time and write-ahead log does so much less, and is what a cluster is sized by.
 //
 //	scripts/with-servers go test -run '^$' -bench BenchmarkScale -benchtime 1x -timeout 15m -v ./cmd/chronos
@@ -25,6 +25,7 @@ func BenchmarkScale(b *testing.B) {
 func benchmarkNodes(b *testing.B, count int) {
 	s := newService(b)
 	s.submit(b, s.load("s", benchMessages, time.Now().Add(time.Hour))...)
+	begun := s.spent(b, nil)
 	first := s.start(b) // It migrates, so the others need not wait for each other.
 	s.until(b, func(int) bool { return true })
 	nodes := []*nodeProcess{first}
@@ -34,9 +35,9 @@ func benchmarkNodes(b *testing.B, count int) {
 	s.taken(b, benchMessages)
 	intake := s.spent(b, nodes)
 	s.execute(b, "VACUUM ANALYZE messages")
-	for name, of := range map[string]float64{"node": intake.nodes, "postgres": intake.postgres} {
-		b.ReportMetric(of/benchMessages*1e6, "intake-"+name+"-cpu-µs/message")
-	}
+	b.ReportMetric(intake.nodes/benchMessages*1e6, "intake-node-cpu-µs/message")
+	b.ReportMetric((intake.postgres-begun.postgres)/benchMessages*1e6, "intake-postgres-cpu-µs/message")
+	b.ReportMetric((intake.log-begun.log)/benchMessages, "intake-log-bytes/message")
 	s.execute(b, "UPDATE messages SET due_at = now() + interval '3 s', deadline = now() + interval '3 s'")
 	s.execute(b, "CHECKPOINT") // What the update has dirtied is not a part of what firing costs.
 
@@ -57,6 +58,14 @@ func benchmarkNodes(b *testing.B, count int) {
 	b.ReportMetric((after.nodes-before.nodes)/benchMessages*1e6, "firing-node-cpu-µs/message")
 	b.ReportMetric((after.postgres-before.postgres)/benchMessages*1e6, "firing-postgres-cpu-µs/message")
 	b.ReportMetric((after.log-before.log)/benchMessages, "firing-log-bytes/message")
+
+	const idle = 15 * time.Second // Nothing waits: what nodes cost that look whether something does.
+	<-time.After(idle)
+	rest := s.spent(b, nodes)
+	perNode := 1000 / idle.Seconds() / float64(count)
+	b.ReportMetric((rest.nodes-after.nodes)*perNode, "idle-node-cpu-ms/s")
+	b.ReportMetric((rest.postgres-after.postgres)*perNode, "idle-postgres-cpu-ms/s/node")
+	b.ReportMetric(nodes[0].memory(b, "VmHWM"), "peak-MB")
 	b.ReportMetric(0, "ns/op")
 }
 
