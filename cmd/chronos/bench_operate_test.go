@@ -17,8 +17,8 @@ import (
 )
 
 // BenchmarkOperate measures what people who ask cost, and what a waiting message takes, with a million messages
-// waiting, or as many as CHRONOS_TEST_ROWS says: each request to the listener of a node by itself, and then the lateness
-// of 1,000 messages/s while nobody asks, and while everything is asked all the time.
+// waiting, or as many as CHRONOS_TEST_ROWS says: each request to the listener of a node by itself, and then the
+// lateness of 1,000 messages/s while nobody asks, and while everything is asked all the time.
 //
 //	CHRONOS_TEST_ROWS=10000000 scripts/with-servers go test -run '^$' -bench BenchmarkOperate -benchtime 1x \
 //	  -timeout 60m -v ./cmd/chronos
@@ -127,7 +127,8 @@ func (s *service) wait(b *testing.B, rows int) {
 		s.execute(b, fmt.Sprintf(`INSERT INTO messages (id, lane, incarnation, deadline, due_at, message_size,
 		    message_headers, message_key, message_value, source_topic, source_partition, source_offset)
 		  SELECT 'w-' || i, '%s', gen_random_uuid(), at,
-		    at + CASE WHEN i %% 100000 = 0 THEN interval '1 s' ELSE '0' END, 209, '[{"trace": "0123456789abcdef"}]', convert_to('k-' || i, 'UTF8'),
+		    at + CASE WHEN i %% 100000 = 0 THEN interval '1 s' ELSE '0' END, 209,
+		    '[{"trace": "0123456789abcdef"}]', convert_to('k-' || i, 'UTF8'),
 		    convert_to(repeat(md5(i::text), 6) || 'vvvvvvvv', 'UTF8'), '%s', 0, i
 		  FROM (SELECT i, now() + interval '1 day' + i * interval '1 ms' AS at FROM generate_series(%d, %d) AS i) AS m`,
 			s.output, s.input, first, min(first+step-1, rows)))

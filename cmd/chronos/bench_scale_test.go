@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bytes"
 	"database/sql"
 	"fmt"
 	"os"
@@ -12,8 +13,8 @@ import (
 )
 
 // BenchmarkScale has one, two and four nodes take 100,000 messages in, fire them, and rest, on one Kafka and one
-// Postgres that share the machine with them. How many a second there are depends on the machine. What a message costs the nodes and
-// Postgres in CPU time and write-ahead log does so much less, and is what a cluster is sized by.
+// Postgres that share the machine with them. How many a second there are depends on the machine. What a message costs
+// the nodes and Postgres in CPU time and write-ahead log does so much less, and is what a cluster is sized by.
 //
 //	scripts/with-servers go test -run '^$' -bench BenchmarkScale -benchtime 1x -timeout 15m -v ./cmd/chronos
 func BenchmarkScale(b *testing.B) {
@@ -132,7 +133,7 @@ func stat(name string) []string {
 	if err != nil {
 		return nil
 	}
-	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 }
 
 // parent returns the parent of a process.

@@ -221,8 +221,8 @@ func stateRows() []Metric {
 	return []Metric{
 		{
 			Name: "chronos_nodes", Kind: Gauge, Labels: []string{"state"},
-			Help: "Nodes that the store has seen in the last quarter of an hour: ready, not_ready, or silent for more " +
-				"than 10 s, which have died or do not reach the store. One that is stopped is forgotten at once." +
+			Help: "Nodes that the store has seen in the last quarter of an hour: ready, not_ready, or silent for " +
+				"more than 10 s, which have died or do not reach the store. One that is stopped is forgotten at once." +
 				sampled,
 			Look: "`chronos top` names them.",
 		},

@@ -157,8 +157,8 @@ func (s *story) due(now time.Time) bool {
 	return true
 }
 
-// farBehind is how many records that are not taken in yet are worth a word where messages are overdue. More of a backlog
-// may lie there than in the store, because a node takes in no faster than it fires what is due already.
+// farBehind is how many records that are not taken in yet are worth a word where messages are overdue. More of a
+// backlog may lie there than in the store, because a node takes in no faster than it fires what is due already.
 const farBehind = 1000
 
 // sayOverdue says how much is overdue, since when, where, and why.
