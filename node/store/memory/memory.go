@@ -36,6 +36,7 @@ type Store struct {
 	ready   ordered // by the instant from which the claim is expired, id, lane
 
 	intake intake
+	rules  Rules
 
 	// timeline is the number of the server's history. It belongs to the server: no Restore sets it back.
 	timeline int
@@ -45,6 +46,17 @@ type Store struct {
 }
 
 var _ node.Store = (*Store)(nil)
+
+// Rules are what a store goes by where instructions are concerned. Those of the engine are the right ones; others make
+// a store that is broken in one way, for tests of those who are to notice.
+type Rules struct {
+	// Decide is (*node.Item).Decide, called for each item that is taken in. It is not given the items that are skipped
+	// or refused.
+	Decide func(item *node.Item, before *node.Kept) node.Verdict
+
+	// Reply is (*node.Item).Reply, called after each Decide.
+	Reply func(item *node.Item, v node.Verdict, lineage int64) (node.Message, bool)
+}
 
 // Row is everything that the store knows of one message.
 type Row struct {
@@ -84,7 +96,15 @@ func New(now func() time.Time) *Store {
 		intake: intake{
 			positions: map[node.Partition]node.Position{}, lineage: 1, pauses: map[string]node.Pause{},
 		},
+		rules: Rules{Decide: (*node.Item).Decide, Reply: (*node.Item).Reply},
 	}
+}
+
+// SetRules has the store go by other rules from the next call on.
+func (s *Store) SetRules(rules Rules) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = rules
 }
 
 // Claim implements node.Store. Its cost does not depend on how much waits on the lanes beyond what it claims.
@@ -277,9 +297,13 @@ func (r *row) held() node.Claim {
 // monotonic reading, so that equal instants are equal values too.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// clone returns a copy of m that shares no memory with it. Null stays null and empty stays empty, except for a list
-// of headers, where the two mean the same and become null.
+// clone returns a copy of m, as a store keeps it, that shares no memory with it. Null stays null and empty stays
+// empty, except for a list of headers, where the two mean the same and become null.
 func clone(m node.Message) node.Message {
+	m.Deadline = instant(m.Deadline)
+	if !m.NotAfter.IsZero() {
+		m.NotAfter = instant(m.NotAfter)
+	}
 	m.Key = slices.Clone(m.Key)
 	m.Value = slices.Clone(m.Value)
 	var headers []node.Header

@@ -168,7 +168,8 @@ func contractCases() []testCase {
 	var cases []testCase
 	for _, group := range [][]testCase{
 		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(),
-		resetCases(), lineageCases(), bindCases(), pauseCases(), generalCases(),
+		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(),
+		generalCases(),
 	} {
 		cases = append(cases, group...)
 	}
