@@ -262,15 +262,21 @@ func batchRepeated(s *subject) {
 		s.check("repeated take", s.take(request).Results, want)
 		s.checkRows(before, "a repeated take")
 	}
+
+	// Nor when everybody has been told, and there is something to cancel, reschedule and fire again.
 	replies := s.replies(latest())
 	s.check("replies", len(replies), 10)
-	s.check("delete", s.delete(node.Ref{
-		ID: replies[0].ID, Lane: answers, Incarnation: replies[0].Incarnation,
-	}), []bool{true})
+	for _, reply := range replies {
+		s.delete(reply.Ref())
+	}
+	s.insert(s.message("cancelled"), s.message("none"))
+	s.instruct(instruction(node.Replace, s.message("moved"), nil), instruction(node.Replace, s.message("fired"), nil))
+	before = s.rows()
 	s.check("repeated take", s.take(request).Results, want)
+	s.checkRows(before, "a repeated take")
 	s.checkMessages(s.replies(latest()))
 
-	// What became of it since is what a repeated take is told.
+	// What became since of what it stored is what a repeated take is told.
 	s.check("delete", s.delete(request.Items[0].Ref()), []bool{true})
 	s.reset(first[2].Claim)
 	want[0], want[2].Claim = skipped, node.Claim{}

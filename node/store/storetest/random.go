@@ -121,6 +121,30 @@ func (m *machine) Take(t *rapid.T) {
 	m.take(t, request)
 }
 
+// Control gives instructions on what is there, in a take that is taken in unless claims of before may be held.
+func (m *machine) Control(t *rapid.T) {
+	place := m.places[0]
+	if position, found := m.position(place); found {
+		place.Position = position
+	} else {
+		m.positions(t, []node.Place{place})
+	}
+	request := node.TakeRequest{Node: drawOwner(t), Hold: m.drawHold(t), From: []node.Place{place}}
+	for i := range rapid.IntRange(1, 4).Draw(t, "records") {
+		item := node.Item{Epoch: place.Epoch, Offset: place.Offset + int64(i)}
+		m.drawAction(t, &item, request.Items)
+		if rows := m.model.Dump(); len(rows) > 0 && item.Action != node.Pass && item.Action != node.Schedule {
+			row := rapid.SampledFrom(rows).Draw(t, "row")
+			if row.Lane != lanes()[2] {
+				item.ID, item.Lane, item.Incarnation = row.ID, row.Lane, m.incarnation()
+			}
+		}
+		request.Items = append(request.Items, item)
+	}
+	m.last = &request
+	m.take(t, request)
+}
+
 // TakeAgain repeats the last take, by the same node or another.
 func (m *machine) TakeAgain(t *rapid.T) {
 	if m.last == nil {
