@@ -9,7 +9,7 @@ import (
 	"chronos/node"
 )
 
-// A take asks for a claim while the store claims nothing, and its answer is lost; then the claimer claims the message,
+// A take asks for a claim while the lane is paused, and its answer is lost; then the claimer claims the message,
 // and the take is repeated, and told of the same claim. Whoever of the two is answered first, the claim is scheduled
 // once.
 func TestClaimOfTwo(t *testing.T) {
@@ -17,11 +17,8 @@ func TestClaimOfTwo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				if _, err := w.store.CatchUp(t.Context(), node.CatchUpRequest{
-					Lineage: 1, Begin: true, Hold: 150 * time.Millisecond,
-				}); err != nil {
-					t.Fatal(err)
-				}
+				w.pause("out")
+				time.AfterFunc(150*time.Millisecond, func() { w.resume("out") })
 				var once sync.Once
 				claimed, answered := make(chan struct{}), make(chan struct{})
 				w.watch = func(e node.Event) {

@@ -287,7 +287,7 @@ func TestSetBackUnderTraffic(t *testing.T) {
 		backup := w.store.Snapshot()
 		traffic(2500 * time.Millisecond)
 		w.store.Restore(backup)
-		traffic(2 * time.Second)
+		traffic(7 * time.Second) // longer than claims of before are held
 		if got := seen[node.CatchingUp](w); len(got) != 1 || got[0].From != 1 || got[0].To != 2 {
 			t.Errorf("new lineages: %v, want one", got)
 		}

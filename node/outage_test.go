@@ -203,7 +203,7 @@ func TestStopsWhileSourceFails(t *testing.T) {
 				if c.later {
 					fails.Store(true)
 					c.setBack(w)
-					pass(3 * time.Second)
+					pass(8 * time.Second) // longer than claims of before are held: then reading starts over
 				}
 				stopped := time.Now()
 				n.stop()

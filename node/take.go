@@ -70,6 +70,7 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		}
 		if in.told && route.Outcomes != "" {
 			s.Answer = answer(owned.Partition, r, in.id, in.word, route.Outcomes, e.clock.Now())
+			s.Answer.Incarnation = newUUID(e.random)
 		}
 		if in.rejected != nil {
 			e.reject(s, in.rejected, route.DeadLetter)
