@@ -140,7 +140,7 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	// they may be stored as claimed.
 	now := instant(s.now())
 	state := s.state(now)
-	before, refused := s.intake.compare(request.From, state.Holding)
+	before, refused := s.intake.compare(request.From, state.Holding && !s.broken.TakesWhileHolding)
 
 	result := node.TakeResult{Refused: refused}
 	var brought []bool // by the item, whether it has brought a message
@@ -198,13 +198,20 @@ func (s *Store) take(item *node.Item) (outcome node.Outcome, brings bool) {
 	if r != nil && item.Action != node.Pass {
 		before = r.kept()
 	}
-	v := s.rules.Decide(item, before)
+	decide, reply := (*node.Item).Decide, (*node.Item).Reply
+	if s.broken.Decide != nil {
+		decide = s.broken.Decide
+	}
+	if s.broken.Reply != nil {
+		reply = s.broken.Reply
+	}
+	v := decide(item, before)
 	if v.After != v.Before {
 		s.keep(key, r, item, v)
 	}
-	if reply, told := s.rules.Reply(item, v, s.intake.lineage); told && s.rows[nameOf(&reply)] == nil {
-		reply = clone(reply)
-		s.insert(&row{Row: Row{Message: reply, Due: reply.Deadline}})
+	if m, told := reply(item, v, s.intake.lineage); told && s.rows[nameOf(&m)] == nil {
+		m = clone(m)
+		s.insert(&row{Row: Row{Message: m, Due: m.Deadline}})
 	}
 	return v.Outcome, v.Brings
 }

@@ -36,7 +36,9 @@ type Store struct {
 	ready   ordered // by the instant from which the claim is expired, id, lane
 
 	intake intake
-	rules  Rules
+
+	// broken is how the store is wrong on purpose.
+	broken Broken
 
 	// timeline is the number of the server's history. It belongs to the server: no Restore sets it back.
 	timeline int
@@ -46,17 +48,6 @@ type Store struct {
 }
 
 var _ node.Store = (*Store)(nil)
-
-// Rules are what a store goes by where instructions are concerned. Those of the engine are the right ones; others make
-// a store that is broken in one way, for tests of those who are to notice.
-type Rules struct {
-	// Decide is (*node.Item).Decide, called for each item that is taken in. It is not given the items that are skipped
-	// or refused.
-	Decide func(item *node.Item, before *node.Kept) node.Verdict
-
-	// Reply is (*node.Item).Reply, called after each Decide.
-	Reply func(item *node.Item, v node.Verdict, lineage int64) (node.Message, bool)
-}
 
 // Row is everything that the store knows of one message.
 type Row struct {
@@ -96,15 +87,26 @@ func New(now func() time.Time) *Store {
 		intake: intake{
 			positions: map[node.Partition]node.Position{}, lineage: 1, pauses: map[string]node.Pause{},
 		},
-		rules: Rules{Decide: (*node.Item).Decide, Reply: (*node.Item).Reply},
 	}
 }
 
-// SetRules has the store go by other rules from the next call on.
-func (s *Store) SetRules(rules Rules) {
+// Broken is how a store is wrong on purpose, for those who try a judge on it. The zero value is right.
+type Broken struct {
+	// Decide decides in place of node.Item.Decide; nil for that.
+	Decide func(item *node.Item, before *node.Kept) node.Verdict
+
+	// Reply tells of the outcome in place of node.Item.Reply; nil for that.
+	Reply func(item *node.Item, v node.Verdict, lineage int64) (node.Message, bool)
+
+	// TakesWhileHolding has it take records in while claims from before the lineage may be held.
+	TakesWhileHolding bool
+}
+
+// Break breaks the store from the next call on.
+func (s *Store) Break(how Broken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rules = rules
+	s.broken = how
 }
 
 // Claim implements node.Store. Its cost does not depend on how much waits on the lanes beyond what it claims.

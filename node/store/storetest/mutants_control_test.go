@@ -17,7 +17,7 @@ func decideOf(
 	change func(i *node.Item, before *node.Kept, v *node.Verdict),
 ) func(*storetest.Clock) storetest.Instance {
 	return breakIt(func(b *broken, _ *storetest.Clock) {
-		b.SetRules(memory.Rules{
+		b.Break(memory.Broken{
 			Decide: func(i *node.Item, before *node.Kept) node.Verdict {
 				v := i.Decide(before)
 				if v.After != nil && v.After != before {
@@ -27,7 +27,6 @@ func decideOf(
 				change(i, before, &v)
 				return v
 			},
-			Reply: (*node.Item).Reply,
 		})
 	})
 }
@@ -49,7 +48,7 @@ func replyOf(
 	reply func(i *node.Item, v node.Verdict, lineage int64) (node.Message, bool),
 ) func(*storetest.Clock) storetest.Instance {
 	return breakIt(func(b *broken, _ *storetest.Clock) {
-		b.SetRules(memory.Rules{Decide: (*node.Item).Decide, Reply: reply})
+		b.Break(memory.Broken{Reply: reply})
 	})
 }
 

@@ -38,12 +38,12 @@ func keptOf(row memory.Row) *node.Kept {
 
 // onWhatWas are rules that decide on rows as they were at some time, and on nothing if there was none. What is gone by
 // now is not found: such a verdict could not be carried out.
-func onWhatWas(rows []memory.Row) memory.Rules {
+func onWhatWas(rows []memory.Row) memory.Broken {
 	kept := map[node.MessageID]*node.Kept{}
 	for _, row := range rows {
 		kept[node.MessageID{ID: row.ID, Lane: row.Lane}] = keptOf(row)
 	}
-	return memory.Rules{
+	return memory.Broken{
 		Decide: func(i *node.Item, now *node.Kept) node.Verdict {
 			was := kept[node.MessageID{ID: i.ID, Lane: i.Lane}]
 			if now == nil && !i.Action.Stores() {
@@ -51,12 +51,7 @@ func onWhatWas(rows []memory.Row) memory.Rules {
 			}
 			return i.Decide(was)
 		},
-		Reply: (*node.Item).Reply,
 	}
-}
-
-func rightRules() memory.Rules {
-	return memory.Rules{Decide: (*node.Item).Decide, Reply: (*node.Item).Reply}
 }
 
 // foldMutants decide one instruction rightly, and a batch of them, or one that comes again, wrongly.
@@ -69,7 +64,7 @@ func foldMutants() []mutant {
 				b.take = func(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
 					taking.Lock()
 					defer taking.Unlock()
-					b.SetRules(onWhatWas(b.Dump()))
+					b.Break(onWhatWas(b.Dump()))
 					return b.Store.Take(ctx, r)
 				}
 			}),
@@ -243,7 +238,7 @@ func claimsAtOnce() func(*storetest.Clock) storetest.Instance {
 			taking.Lock()
 			defer taking.Unlock()
 			claimed := map[node.MessageID]bool{}
-			rules := rightRules()
+			var rules memory.Broken
 			rules.Decide = func(i *node.Item, before *node.Kept) node.Verdict {
 				name := node.MessageID{ID: i.ID, Lane: i.Lane}
 				if before != nil && claimed[name] {
@@ -257,7 +252,7 @@ func claimsAtOnce() func(*storetest.Clock) storetest.Instance {
 				}
 				return v
 			}
-			b.SetRules(rules)
+			b.Break(rules)
 			return b.Store.Take(ctx, r)
 		}
 	})
@@ -271,7 +266,7 @@ func stale(action node.Action) func(*storetest.Clock) storetest.Instance {
 		var first, then sync.Once
 		var taking sync.Mutex
 		b.take = func(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
-			rules := rightRules()
+			var rules memory.Broken
 			if slices.ContainsFunc(r.Items, func(i node.Item) bool { return i.Action == action }) {
 				first.Do(func() {
 					rules = onWhatWas(b.Dump())
@@ -281,8 +276,8 @@ func stale(action node.Action) func(*storetest.Clock) storetest.Instance {
 			}
 			taking.Lock()
 			defer taking.Unlock()
-			b.SetRules(rules)
-			defer b.SetRules(rightRules())
+			b.Break(rules)
+			defer b.Break(memory.Broken{})
 			return b.Store.Take(ctx, r)
 		}
 		b.claim = func(ctx context.Context, r node.ClaimRequest) (node.ClaimResult, error) {
