@@ -100,6 +100,9 @@ type Broken struct {
 
 	// TakesWhileHolding has it take records in while claims from before the lineage may be held.
 	TakesWhileHolding bool
+
+	// TakesWhileSuspect has it take records in although its server may have been set back.
+	TakesWhileSuspect bool
 }
 
 // Break breaks the store from the next call on.

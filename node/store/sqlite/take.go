@@ -93,7 +93,7 @@ func (t *transaction) begins(ctx context.Context, request node.TakeRequest) (*ta
 			return nil, err
 		}
 		k.positions[i] = position
-		k.refused[i] = !found || from.Above(position) || k.state.Holding || k.state.IntakePaused
+		k.refused[i] = !found || from.Above(position) || !k.state.Takes()
 	}
 	for i := range request.Items {
 		if item := &request.Items[i]; item.Action != node.Pass && item.Action != node.Schedule {
