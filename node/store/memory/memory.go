@@ -338,6 +338,9 @@ func clone(m node.Message) node.Message {
 	if !m.NotAfter.IsZero() {
 		m.NotAfter = instant(m.NotAfter)
 	}
+	if m.Recurs() {
+		m.At = instant(m.At)
+	}
 	m.Key = slices.Clone(m.Key)
 	m.Value = slices.Clone(m.Value)
 	var headers []node.Header

@@ -236,7 +236,7 @@ func (t *transaction) find(ctx context.Context, item *node.Item) (*row, error) {
 	var readiedAt, expires sql.NullInt64
 	var readiedBy uuid.NullUUID
 	err := t.row(ctx, t.statements.find, item.ID, item.Lane).Scan(&r.rowID, &r.Incarnation, &deadline, &due,
-		&r.Attempts, &r.Bound, &r.Former, &readiedAt, &readiedBy, &expires)
+		&r.Attempts, &r.Bound, &r.Former, &r.Sequence, &r.Stopped, &readiedAt, &readiedBy, &expires)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -274,10 +274,10 @@ func (k *taking) instruct(ctx context.Context, item *node.Item) (v node.Verdict,
 		return v, k.execute(k.statements.remove, item.ID, item.Lane, before.Incarnation[:])
 	case v.Brings:
 		return v, k.execute(k.statements.replace, append(messageArguments(&item.Message),
-			after.Due.UnixMicro(), after.Attempts, after.Bound, after.Former)...)
+			after.Due.UnixMicro(), after.Attempts, after.Bound, after.Former, after.Stopped)...)
 	}
 	return v, k.execute(k.statements.alter, r.rowID, after.Incarnation[:], after.Deadline.UnixMicro(),
-		after.Due.UnixMicro(), after.Attempts, after.Bound, after.Former)
+		after.Due.UnixMicro(), after.Attempts, after.Bound, after.Former, after.Stopped)
 }
 
 // move sets the positions behind what was taken in.
