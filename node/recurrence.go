@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -113,18 +114,25 @@ func recurring(m *Message) []Header {
 func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first time.Time) *rejection {
 	words := calendar.Words{First: first, Asked: r.Timestamp}
 	given := ""
-	for name, word := range map[string]*string{
-		HeaderRepeat: &words.Repeat, HeaderRepeatZone: &words.Zone, HeaderRepeatCount: &words.Count,
-		HeaderMissed: &words.Missed,
+	for _, header := range []struct {
+		name string
+		word *string
+	}{
+		{HeaderRepeat, &words.Repeat}, {HeaderRepeatZone, &words.Zone}, {HeaderRepeatCount, &words.Count},
+		{HeaderMissed, &words.Missed},
 	} {
-		if value, found := h.get(name); found {
-			*word = string(value)
-			given = max(given, name)
+		value, found := h.get(header.name)
+		if !found {
+			continue
 		}
+		if *header.word = string(value); *header.word == "" {
+			return &rejection{InvalidRepeat, "the header " + header.name + " is empty"}
+		}
+		given = cmp.Or(given, header.name)
 	}
 	until, found := h.get(HeaderRepeatUntil)
 	if found {
-		given = max(given, HeaderRepeatUntil)
+		given = cmp.Or(given, HeaderRepeatUntil)
 	}
 	switch {
 	case given == "":

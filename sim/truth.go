@@ -395,6 +395,29 @@ func (t *truth) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return deleted, nil
 }
 
+// Rearm implements node.Store.
+func (t *truth) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	settled := must(t.rows.Rearm(ctx, next))
+	recorder, caller := t.server.world.recorder, t.caller
+	for i, n := range next {
+		id := node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane}
+		switch settled[i] {
+		case node.Removed:
+			t.changes++
+			delete(t.stored, id)
+			delete(t.due, id)
+			delete(t.deadline, id)
+			t.tell(func() { recorder.deleted(caller, n.Of) })
+		case node.Rearmed:
+			t.changes++
+			ref := node.Ref{ID: id.ID, Lane: id.Lane, Incarnation: n.Incarnation}
+			t.stored[id], t.due[id], t.deadline[id] = node.Claim{Ref: ref}, n.At, n.At
+			t.tell(func() { recorder.rearmed(caller, n) })
+		}
+	}
+	return settled, nil
+}
+
 // Expired implements node.Store.
 func (t *truth) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	return must(t.rows.Expired(ctx, limit)), nil

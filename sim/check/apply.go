@@ -18,6 +18,8 @@ func (s *state) apply(e *Event) {
 		s.positioned(e)
 	case Fire, Copy, Publish, Unknown, Fail:
 		s.appeared(e)
+	case Recur:
+		s.recur(e)
 	case Decide, Answer:
 		s.instructed(e)
 	case Insert, Claim, Reset, Delete, Keep, Duplicate, Ready:
@@ -90,6 +92,9 @@ func (s *state) fired(sub *submission, e *Event) {
 		sub.first = e.At
 		if sub.of > 0 {
 			sub.payload = e.Payload // it is the same each time
+		}
+		if sub.series != nil {
+			sub.series.reached = max(sub.series.reached, sub.sequence)
 		}
 	}
 	sub.fires++

@@ -14,6 +14,9 @@ func (s *state) submit(e *Event) {
 			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
 			partition: e.Partition, offset: e.Offset, action: e.Action,
 		}
+		if e.Every > 0 {
+			sub.every, sub.times, sub.sequence, sub.series = e.Every, e.Limit, 1, sub
+		}
 		if instant, can := s.config.instant(e.Written); can {
 			sub.deadline = instant
 		}

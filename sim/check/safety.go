@@ -85,6 +85,7 @@ func s2(s *state, e *Event) finding {
 	switch r := s.rowOf(e); {
 	case r == nil:
 		return brokenBy(nil, "%s was deleted, which was not stored", e.ID)
+	case r.series != nil && s.missed(r, e): // passed over
 	case r.published == 0 && r.loose == 0:
 		return brokenBy(r.submission, "it is deleted and has not been published")
 	}
