@@ -168,7 +168,7 @@ func contractCases() []testCase {
 	var cases []testCase
 	for _, group := range [][]testCase{
 		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(),
-		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(),
+		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(), seriesCases(),
 		generalCases(),
 	} {
 		cases = append(cases, group...)
