@@ -384,7 +384,7 @@ func (a *application) count(n int, r *node.Record) {
 		return
 	}
 	s.fires++
-	if s.fires > 1 {
+	if s.fires > 1 && s.submission.Every == 0 {
 		w.count("fired-twice")
 		return
 	}

@@ -98,6 +98,9 @@ type Broken struct {
 	// Reply tells of the outcome in place of node.Item.Reply; nil for that.
 	Reply func(item *node.Item, v node.Verdict, lineage int64) (node.Message, bool)
 
+	// GoesOnStopped has it rearm a series that was stopped.
+	GoesOnStopped bool
+
 	// TakesWhileHolding has it take records in while claims from before the lineage may be held.
 	TakesWhileHolding bool
 
@@ -200,7 +203,7 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 		}
 		s.remove(r)
 		delete(s.rows, key)
-		if settled[i] = node.Removed; n.Ends() || r.Stopped {
+		if settled[i] = node.Removed; n.Ends() || r.Stopped && !s.broken.GoesOnStopped {
 			continue
 		}
 		settled[i] = node.Rearmed
