@@ -62,7 +62,9 @@ func (s *subject) answer(id string) *node.Answer {
 	m := s.message(fmt.Sprint("answer-", s.drawn))
 	m.Lane, m.Deadline = answers, noon().Add(5*time.Second)
 	m.Key, m.Value = []byte("key\x00of "+id), nil
-	m.Headers = []node.Header{{Name: "chronosMessageId", Value: []byte(id)}, {Name: "null"}, {Name: "\xff", Value: []byte{}}}
+	m.Headers = []node.Header{
+		{Name: "chronosMessageId", Value: []byte(id)}, {Name: "null"}, {Name: "\xff", Value: []byte{}},
+	}
 	return &node.Answer{Message: m}
 }
 
@@ -314,14 +316,16 @@ func controlMoves(s *subject) {
 // controlFireOverdue fires messages that are due already. One keeps its deadline, and its place before what has fallen
 // due since; one that was put off is not put off any more.
 func controlFireOverdue(s *subject) {
-	overdue, between, off := s.dueAt("overdue", noon()), s.dueAt("between", noon().Add(time.Minute)), s.dueAt("off", noon())
+	overdue, off := s.dueAt("overdue", noon()), s.dueAt("off", noon())
+	between := s.dueAt("between", noon().Add(time.Minute))
 	s.insert(off)
 	s.release(node.Release{Claim: s.claim(alice(), latest())[0].Claim, Due: latest(), Unsent: true})
 	s.insert(overdue, between)
 	now := noon().Add(time.Hour)
 	for _, m := range []*node.Message{&overdue, &off} {
 		fire, answer := s.dueAt(m.ID, now), s.answer(m.ID)
-		s.check("fire", s.instruct(instruction(node.FireNow, fire, answer)), []node.ItemResult{{Outcome: node.FiredNow}})
+		results := s.instruct(instruction(node.FireNow, fire, answer))
+		s.check("fire", results, []node.ItemResult{{Outcome: node.FiredNow}})
 		s.checkReply(answer, headersOf("chronosOutcome", "fired", "chronosDeadline", noonText)...)
 		m.Incarnation = fire.Incarnation
 	}
