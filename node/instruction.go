@@ -119,8 +119,8 @@ type Kept struct {
 	Claimed  bool
 	Attempts int
 
-	// Bound says that an outcome was given that says that the message comes out: TooLate or FiredNow. It does. Giving
-	// a claim back does not clear it; otherwise this would happen:
+	// Bound says that an outcome was given that says that the message comes out: TooLate, Stopped or FiredNow. It does.
+	// Giving a claim back does not clear it; otherwise this would happen:
 	//
 	//	A claims x
 	//	                  cancel x: too_late
@@ -173,7 +173,7 @@ func (i *Item) Decide(before *Kept) Verdict {
 		v.Outcome = NotFound
 	case !before.free() && i.Action == Cancel && before.Sequence > 0:
 		stopped := *before
-		stopped.Stopped = true
+		stopped.Stopped, stopped.Bound = true, true // it is named as the last one: a later cancel must not take it back
 		v.Outcome, v.After = Stopped, &stopped
 	case !before.free():
 		bound := *before
@@ -190,7 +190,7 @@ func (i *Item) Decide(before *Kept) Verdict {
 			v.After.Deadline = before.Deadline // it is overdue
 		}
 		if before.Due.Before(v.After.Due) {
-			v.After.Due = before.Due
+			v.After.Due = before.Due // and keeps its place before what has fallen due since
 		}
 	}
 	return v
@@ -228,6 +228,7 @@ func (a *Answer) Ref(lineage int64) Ref {
 }
 
 // Reply returns the message that tells of a verdict on the item in a lineage of the store, and whether anybody is told.
+// A message that is stored under its id and lane already stays, as with Schedule.
 func (i *Item) Reply(v Verdict, lineage int64) (Message, bool) {
 	if i.Answer == nil {
 		return Message{}, false

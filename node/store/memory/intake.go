@@ -140,7 +140,10 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	// they may be stored as claimed.
 	now := instant(s.now())
 	state := s.state(now)
-	before, refused := s.intake.compare(request.From, state.Holding && !s.broken.TakesWhileHolding)
+	takes := state
+	takes.Holding = state.Holding && !s.broken.TakesWhileHolding
+	takes.Suspect = state.Suspect && !s.broken.TakesWhileSuspect
+	before, refused := s.intake.compare(request.From, takes.Takes())
 
 	result := node.TakeResult{Refused: refused}
 	var brought []bool // by the item, whether it has brought a message
@@ -172,11 +175,11 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 }
 
 // compare returns the positions of the partitions of a take, and whether it is refused for each.
-func (in *intake) compare(from []node.Place, holding bool) (before []node.Position, refused []bool) {
+func (in *intake) compare(from []node.Place, takes bool) (before []node.Position, refused []bool) {
 	before, refused = make([]node.Position, len(from)), make([]bool, len(from))
 	for i, start := range from {
 		position, found := in.positions[start.Partition]
-		before[i], refused[i] = position, !found || start.Above(position) || holding || in.paused(node.Intake)
+		before[i], refused[i] = position, !found || start.Above(position) || !takes
 	}
 	return before, refused
 }
@@ -192,22 +195,26 @@ func (in *intake) move(partition node.Partition, item *node.Item) {
 // take does what an item asks for, and stores what is to be told of it. It claims nothing. It reports whether the item
 // has brought a message.
 func (s *Store) take(item *node.Item) (outcome node.Outcome, brings bool) {
-	key := node.MessageID{ID: item.ID, Lane: item.Lane}
+	key := nameOf(&item.Message)
 	r := s.rows[key]
 	var before *node.Kept
 	if r != nil && item.Action != node.Pass {
 		before = r.kept()
 	}
-	decide := (*node.Item).Decide
+	decide, reply := (*node.Item).Decide, (*node.Item).Reply
 	if s.broken.Decide != nil {
 		decide = s.broken.Decide
+	}
+	if s.broken.Reply != nil {
+		reply = s.broken.Reply
 	}
 	v := decide(item, before)
 	if v.After != v.Before {
 		s.keep(key, r, item, v)
 	}
-	if reply, told := item.Reply(v, s.intake.lineage); told {
-		s.insert(&row{Row: Row{Message: clone(reply), Due: reply.Deadline}})
+	if m, told := reply(item, v, s.intake.lineage); told && s.rows[nameOf(&m)] == nil {
+		m = clone(m)
+		s.insert(&row{Row: Row{Message: m, Due: m.Deadline}})
 	}
 	return v.Outcome, v.Brings
 }
@@ -238,9 +245,12 @@ func (s *Store) keep(key node.MessageID, r *row, item *node.Item, v node.Verdict
 
 // insert stores a row that is not there.
 func (s *Store) insert(r *row) {
-	s.rows[node.MessageID{ID: r.ID, Lane: r.Lane}] = r
+	s.rows[nameOf(&r.Message)] = r
 	s.add(r)
 }
+
+// nameOf returns the name of a message.
+func nameOf(m *node.Message) node.MessageID { return node.MessageID{ID: m.ID, Lane: m.Lane} }
 
 // kept returns what instructions are decided on.
 func (r *row) kept() *node.Kept {
@@ -261,7 +271,7 @@ func (s *Store) complete(
 		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
 			continue
 		}
-		r := s.rows[node.MessageID{ID: item.ID, Lane: item.Lane}]
+		r := s.rows[nameOf(&item.Message)]
 		if r == nil || r.Incarnation != item.Incarnation {
 			continue
 		}
