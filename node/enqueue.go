@@ -345,6 +345,9 @@ func (e *enqueuer) startOver(ctx context.Context, places []Place) bool {
 		if r == nil {
 			continue
 		}
+		// Where another node has taken records in that took this one for dead, or was taken for dead, it may not have been
+		// allowed to tell the group.
+		e.uncommitted = e.uncommitted || place.Position != r.stored
 		r.moved = r.moved || place.Position != r.stored || place.Offset != r.from.Offset
 		r.from, r.stored, r.refused = place.Position, place.Position, e.paused
 		if r.moved && !e.paused {

@@ -106,8 +106,9 @@ func (s *subject) replies(until time.Time) []node.Ready {
 func (s *subject) checkReply(answer *node.Answer, headers ...node.Header) {
 	s.Helper()
 	want := answer.Message
+	ref := answer.Ref(s.state().Lineage)
 	lineage := fmt.Sprint(s.state().Lineage)
-	want.ID += "/" + lineage
+	want.ID, want.Incarnation = ref.ID, ref.Incarnation
 	want.Headers = append(append([]node.Header{}, want.Headers...), headers...)
 	want.Headers = append(want.Headers, node.Header{Name: "chronosLineage", Value: []byte(lineage)})
 	s.checkMessages(s.replies(answer.Deadline.Add(-time.Microsecond)))
