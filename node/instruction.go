@@ -220,15 +220,22 @@ type Answer struct {
 	Rejected bool
 }
 
+// Ref returns the reference of the message that tells of an outcome in a lineage of the store. Each lineage has its own:
+// what one has answered is to come out, even if the next one decides otherwise.
+func (a *Answer) Ref(lineage int64) Ref {
+	number := strconv.FormatInt(lineage, 10)
+	return Ref{ID: a.ID + "/" + number, Lane: a.Lane, Incarnation: uuid.NewSHA1(a.Incarnation, []byte(number))}
+}
+
 // Reply returns the message that tells of a verdict on the item in a lineage of the store, and whether anybody is told.
-// The id is another one in each lineage: what a lineage has answered is to come out, even if the next one decides
-// otherwise. A message that is stored under that id and lane already stays, as with Schedule.
+// A message that is stored under its id and lane already stays, as with Schedule.
 func (i *Item) Reply(v Verdict, lineage int64) (Message, bool) {
 	if i.Answer == nil {
 		return Message{}, false
 	}
 	m := i.Answer.Message
-	m.ID += "/" + strconv.FormatInt(lineage, 10)
+	ref := i.Answer.Ref(lineage)
+	m.ID, m.Incarnation = ref.ID, ref.Incarnation
 	outcome := v.Outcome.String()
 	if i.Answer.Rejected {
 		outcome = OutcomeRejected

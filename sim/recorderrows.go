@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -245,11 +244,15 @@ func (j *recorder) decided(l *life, p node.Partition, item *node.Item, d decided
 
 // answered tells of an answer that is stored with its decision. It becomes a submission of its own.
 func (j *recorder) answered(l *life, p node.Partition, item *node.Item, outcome string, lineage int64, stamp time.Time) {
-	j.answers++
 	m := item.Answer.Message
-	m.ID += "/" + strconv.FormatInt(lineage, 10)
-	number := firstAnswer + j.answers
-	j.numbers[m.Incarnation] = number
+	ref := item.Answer.Ref(lineage)
+	m.ID, m.Incarnation = ref.ID, ref.Incarnation
+	number := j.numbers[m.Incarnation] // it has one, if it was lost with a store that was set back
+	if number == 0 {
+		j.answers++
+		number = firstAnswer + j.answers
+		j.numbers[m.Incarnation] = number
+	}
 	j.add(check.Event{
 		Kind: check.Answer, Node: l.label, Message: number, Of: j.records[j.recordOf(p, item)], ID: m.ID, Topic: m.Lane,
 		Deadline: sinceEpoch(m.Deadline), Lineage: lineage, Text: outcome,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -226,11 +225,10 @@ func (t *truth) took(p node.Partition, item *node.Item, result node.ItemResult, 
 		if item.Answer.Rejected {
 			outcome = node.OutcomeRejected
 		}
-		a := item.Answer.Message
-		a.ID += "/" + strconv.FormatInt(lineage, 10)
-		reply := node.MessageID{ID: a.ID, Lane: a.Lane}
+		ref, due := item.Answer.Ref(lineage), item.Answer.Deadline
+		reply := node.MessageID{ID: ref.ID, Lane: ref.Lane}
 		t.changes++
-		t.stored[reply], t.due[reply], t.deadline[reply] = node.Claim{Ref: a.Ref()}, a.Deadline, a.Deadline
+		t.stored[reply], t.due[reply], t.deadline[reply] = node.Claim{Ref: ref}, due, due
 		t.tell(func() { recorder.answered(caller, p, item, outcome, lineage, stamp) })
 	}
 }

@@ -158,6 +158,7 @@ func (s *state) changed(e *Event) {
 	case e.Kind == Delete:
 		delete(s.rows, r.key)
 		r.gone = e.At
+		r.covered = r.covered || r.series != nil && r.published+r.loose == 0 // it was passed over
 		r.kept--
 	default: // Ready
 		s.process(e.Node).due[e.Topic] = r.due

@@ -74,10 +74,14 @@ func (s *state) instructed(e *Event) {
 
 // answered makes an answer a submission of its own.
 func (s *state) answered(e *Event) {
-	answer := &submission{
-		number: e.Message, key: e.row(), deadline: e.Deadline, asked: e.Deadline, at: e.At, appended: 1, of: e.Of,
-		said: e.Text, partition: notInKafka,
+	answer := s.submissions[e.Message]
+	if answer == nil {
+		answer = &submission{number: e.Message, key: e.row(), at: e.At, of: e.Of, partition: notInKafka}
+	} else {
+		answer.excused("it was lost when the store was set back, and given anew")
 	}
+	answer.deadline, answer.asked, answer.said, answer.former = e.Deadline, e.Deadline, e.Text, ""
+	answer.appended++
 	switch {
 	case s.decision.message != e.Of:
 		answer.former = "false" // it was no valid instruction
@@ -176,6 +180,9 @@ func s21(s *state, e *Event) finding {
 			return brokenBy(sub, "it is taken in, and not answered")
 		}
 	default: // Fire
+		if sub != nil && sub.appended > 1 {
+			return holds() // nobody knows which of them it is
+		}
 		if sub != nil && sub.of > 0 && e.Text != sub.said {
 			return brokenBy(s.submissions[sub.of], "%s is told, and %s was decided", e.Text, sub.said)
 		}
@@ -211,6 +218,7 @@ func (s *state) recur(e *Event) {
 	next.stored++
 	r.submission.kept--
 	r.gone = e.At
+	r.covered = r.covered || r.published+r.submission.loose == 0 // it was passed over
 	i := &incarnation{submission: next, id: e.Next, rows: 1}
 	s.incarnations[i.id] = i
 	s.add(&row{

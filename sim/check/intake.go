@@ -156,7 +156,7 @@ func (s *state) positioned(e *Event) {
 	to := place{e.Offset, e.Epoch}
 	switch e.Kind {
 	case Mark:
-		p.mark = e.Offset
+		p.mark = min(e.Offset, p.end) // Kafka may have lost the end since the node has asked for it
 	case Place:
 		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
 		p.highest = max(p.highest, e.Offset)

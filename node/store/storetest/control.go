@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 	"chronos/node/store/memory"
 )
@@ -108,6 +110,7 @@ func (s *subject) checkReply(answer *node.Answer, headers ...node.Header) {
 	want := answer.Message
 	lineage := fmt.Sprint(s.state().Lineage)
 	want.ID += "/" + lineage
+	want.Incarnation = uuid.NewSHA1(want.Incarnation, []byte(lineage))
 	want.Headers = append(append([]node.Header{}, want.Headers...), headers...)
 	want.Headers = append(want.Headers, node.Header{Name: "chronosLineage", Value: []byte(lineage)})
 	s.checkMessages(s.replies(answer.Deadline.Add(-time.Microsecond)))
