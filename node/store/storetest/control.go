@@ -131,7 +131,9 @@ func controlUntold(s *subject) {
 // no text, and none at all.
 func controlReplyBytes(s *subject) {
 	headers := []node.Header{
-		{Name: "a", Value: []byte{0, 0xff}}, {Name: "", Value: nil}, {Name: "a", Value: []byte{}},
+		{Name: "a", Value: []byte{0, 0xff}},
+		{Name: "", Value: nil},
+		{Name: "a", Value: []byte{}},
 		{Name: "\xff\x00", Value: []byte(`"\u0000`)},
 	}
 	for _, key := range [][]byte{nil, {}, {0}, []byte("é\xff\x00")} {
