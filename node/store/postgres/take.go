@@ -261,7 +261,7 @@ func (t *take) decide(upTo int, refusal string) {
 		State: t.state, Refused: make([]bool, len(t.found)), Results: make([]node.ItemResult, 0, upTo),
 	}
 	before := slices.Clone(t.found)
-	closed := t.state.Holding || t.state.IntakePaused
+	closed := !t.state.Takes()
 	for i, from := range t.request.From {
 		t.result.Refused[i] = closed || !before[i].found || from.Above(before[i].Position)
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 	"chronos/node/store/memory"
 )
@@ -106,9 +108,9 @@ func (s *subject) replies(until time.Time) []node.Ready {
 func (s *subject) checkReply(answer *node.Answer, headers ...node.Header) {
 	s.Helper()
 	want := answer.Message
-	ref := answer.Ref(s.state().Lineage)
 	lineage := fmt.Sprint(s.state().Lineage)
-	want.ID, want.Incarnation = ref.ID, ref.Incarnation
+	want.ID += "/" + lineage
+	want.Incarnation = uuid.NewSHA1(want.Incarnation, []byte(lineage))
 	want.Headers = append(append([]node.Header{}, want.Headers...), headers...)
 	want.Headers = append(want.Headers, node.Header{Name: "chronosLineage", Value: []byte(lineage)})
 	s.checkMessages(s.replies(answer.Deadline.Add(-time.Microsecond)))
@@ -129,7 +131,9 @@ func controlUntold(s *subject) {
 // no text, and none at all.
 func controlReplyBytes(s *subject) {
 	headers := []node.Header{
-		{Name: "a", Value: []byte{0, 0xff}}, {Name: "", Value: nil}, {Name: "a", Value: []byte{}},
+		{Name: "a", Value: []byte{0, 0xff}},
+		{Name: "", Value: nil},
+		{Name: "a", Value: []byte{}},
 		{Name: "\xff\x00", Value: []byte(`"\u0000`)},
 	}
 	for _, key := range [][]byte{nil, {}, {0}, []byte("é\xff\x00")} {

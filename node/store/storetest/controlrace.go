@@ -108,6 +108,7 @@ func (s *subject) contend(
 			switch result.Outcome {
 			case node.Replaced, node.Rescheduled, node.FiredNow:
 				c.next = append(c.next, item.Message)
+			default: // it has changed nothing
 			}
 		}
 	}
@@ -340,6 +341,7 @@ func raceInstructions(s *subject) {
 					there[item.ID]--
 				case node.Replaced, node.Rescheduled, node.FiredNow:
 					made[item.Ref()] = true
+				default: // it has changed nothing
 				}
 			}
 		}

@@ -173,8 +173,9 @@ func effect(outcome node.Outcome, before *memory.Row, next *node.Message) *memor
 		fresh.Incarnation, fresh.Deadline = next.Incarnation, next.Deadline
 		fresh.Former, fresh.Bound = before.Former, outcome == node.FiredNow
 		return fresh
+	default: // cancelled, not found
+		return nil
 	}
-	return nil // cancelled, not found
 }
 
 // told is what a reply says of an outcome.

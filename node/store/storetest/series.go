@@ -116,10 +116,10 @@ func rearmHeld(s *subject) {
 
 // rearmStopped: the node that settles has not heard of the cancel.
 func rearmStopped(s *subject) {
-	m, answer := s.series("a"), s.answer("a")
+	m := s.series("a")
 	s.insertClaimed(alice(), m)
 	for range 2 {
-		answer = s.answer("a")
+		answer := s.answer("a")
 		s.check("cancel", s.instruct(instruction(node.Cancel, s.message("a"), answer)),
 			[]node.ItemResult{{Outcome: node.Stopped}})
 		s.checkReply(answer, headersOf("chronosOutcome", "stopped", "chronosDeadline", noonText,
@@ -328,6 +328,7 @@ func raceRearmCancel(s *subject) {
 				rearmed.Add(1)
 			case node.Removed:
 				removed.Add(1)
+			default: // another caller has settled it
 			}
 		}
 	}
