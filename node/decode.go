@@ -128,6 +128,9 @@ var requestNames = []string{
 	HeaderID, HeaderDeadline, HeaderDelay, HeaderNotAfter, HeaderAction, HeaderTopic, HeaderConfirm,
 }
 
+// RequestHeaders returns the names of the headers by which a record asks for something.
+func RequestHeaders() []string { return slices.Clone(requestNames) }
+
 // IsRequest reports whether a header is one by which a record asks for something. These are not relayed, except for
 // those that Config.RelayHeaders names.
 func IsRequest(name string) bool { return slices.Contains(requestNames, name) }

@@ -82,10 +82,10 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 func (p *publisher) inTime(young []holding) (due, ended []holding) {
 	now := p.clock.Now()
 	for _, h := range young {
-		if h.NotAfter.IsZero() || !now.After(h.NotAfter) {
-			due = append(due, h)
-		} else {
+		if h.Expired(now) {
 			ended = append(ended, h)
+		} else {
+			due = append(due, h)
 		}
 	}
 	return due, ended

@@ -90,6 +90,7 @@ type form struct {
 	time    bool
 	auto    bool // a time may also be the word auto
 	topic   bool
+	topics  bool // a list of them
 	empty   bool // what it says may also be ""
 	choices []string
 }
@@ -258,14 +259,29 @@ func topicRows() []Setting {
 		{
 			Name: "dead-letter-topic", PlaceHolder: "TOPIC",
 			Help: "Where rejected records go. Default none: they are logged and dropped. For more than one input " +
-				"topic see the key routes of the file, a list of input, output and dead-letter.",
+				"topic see the key routes of the file.",
 			Allowed: topicName, form: form{topic: true, empty: true},
 			value: func(s *Settings) *Value { return &s.deadLetterTopic }, logged: loggedNever,
 		},
 		{
-			Name: "relay-headers", PlaceHolder: "NAME,...", Help: "Which of the headers chronosMessageId and " +
-				"chronosDeadline stay on the message. Default none. All others always do.",
-			value: func(s *Settings) *Value { return &s.relayHeaders },
+			Name: "outcome-topic", PlaceHolder: "TOPIC",
+			Help: "Where nodes tell what became of an instruction: to cancel, reschedule, replace or fire a message. " +
+				"Default none: instructions act, and nobody is told.",
+			Allowed: topicName, form: form{topic: true, empty: true},
+			value: func(s *Settings) *Value { return &s.outcomeTopic }, logged: loggedNever,
+		},
+		{
+			Name: "targets", PlaceHolder: "TOPIC,...",
+			Help: "Further output topics, of which a record may name one in its header chronosTopic. Default none: " +
+				"all messages appear on the output topic.",
+			Allowed: "names of topics, in full, separated by commas", form: form{topics: true},
+			value: func(s *Settings) *Value { return &s.targets }, logged: loggedNever,
+		},
+		{
+			Name: "relay-headers", PlaceHolder: "NAME,...", Help: "Which of the headers that a record asks by, such " +
+				"as chronosMessageId and chronosDeadline, stay on the message. Default none. All others always do.",
+			Allowed: "some of " + strings.Join(node.RequestHeaders(), ", "),
+			value:   func(s *Settings) *Value { return &s.relayHeaders },
 		},
 		{
 			Name: "epoch-deadlines", PlaceHolder: "UNIT", Default: "reject",
@@ -286,7 +302,7 @@ func topicRows() []Setting {
 	}
 	for i := range rows {
 		rows[i].Group, rows[i].Commands = "topics", Run
-		if rows[i].form.topic { // which input topics there are
+		if rows[i].form.topic || rows[i].form.topics { // which topics there are
 			rows[i].Commands |= Operate
 		}
 	}
