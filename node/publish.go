@@ -292,7 +292,12 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 		return cutRecord(record(&f.Message), cut, 0), cut > 0 // as it is, it was rejected just now
 	default:
 		topic := p.deadLetters[f.Lane]
-		return cutRecord(deadLetterOfMessage(&f.Message, f.err, topic), cut, 0), topic != ""
+		letter := deadLetterOfMessage(&f.Message, f.err, topic)
+		if route, known := p.routes[f.Origin.Topic]; known && f.Lane != route.Output {
+			// Without it the copy would come out on another topic when it is submitted anew.
+			letter.Headers = append(letter.Headers, Header{HeaderTopic, []byte(f.Lane)})
+		}
+		return cutRecord(letter, cut, 0), topic != ""
 	}
 }
 
