@@ -370,8 +370,8 @@ func TestSentences(t *testing.T) {
 		},
 		{
 			file: "routes:\n- {input: a, output: b, outcomes: b}\n",
-			want: "FILE:1: routes has topic b both an output and a dead-letter or outcome topic: rejected records and " +
-				"outcomes need topics of their own",
+			want: "FILE:1: routes has topic b both an output and a dead-letter or outcome topic: rejected records " +
+				"and outcomes need topics of their own",
 		},
 		{
 			args: "--outcome-topic x",

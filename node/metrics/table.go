@@ -141,10 +141,10 @@ func inRows() []Metric {
 		},
 		{
 			Name: "chronos_instructions_total", Kind: Counter, Labels: []string{"lane", "action", "outcome"},
-			Help: "Records that ask to replace, reschedule, cancel or fire a message, and those that ask to be told of " +
-				"their outcome, by what became of them. The rejected ones count as rejected.",
-			Look: "Many `too_late`: whoever sends them decides at the last moment. Many `not_found`: they name ids that " +
-				"have fired or never came, or their key is not that of the submission.",
+			Help: "Records that ask to replace, reschedule, cancel or fire a message, and those that ask to be told " +
+				"of their outcome, by what became of them. The rejected ones count as rejected.",
+			Look: "Many `too_late`: whoever sends them decides at the last moment. Many `not_found`: they name ids " +
+				"that have fired or never came, or their key is not that of the submission.",
 		},
 		{
 			Name: "chronos_rejected_total", Kind: Counter, Labels: []string{"topic", "reason"},

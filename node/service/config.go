@@ -24,6 +24,10 @@ const (
 	// DefaultInput and DefaultOutput are the topics of a node that is not told any.
 	DefaultInput  = "chronos.in"
 	DefaultOutput = "chronos.out"
+
+	// DefaultOutcomes is where outcomes are looked for by whoever is not told where nodes send them. Nodes send none
+	// unless they are told a topic.
+	DefaultOutcomes = "chronos.outcomes"
 )
 
 // maxHoldTime is far beyond what makes sense, and keeps what is derived from it within the bounds of the adapters.
@@ -239,6 +243,26 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 	}
 	return routes, file.routesOrigin, nil
 }
+
+// Outcomes returns where the outcomes of instructions on an input topic are to be found.
+func (s *Settings) Outcomes(input string) (string, error) {
+	if s.outcomeTopic.IsSet || s.file == nil {
+		return s.outcomeTopic.or(DefaultOutcomes), nil
+	}
+	for _, route := range s.file.routes {
+		if route.Input.Text == input && route.Outcomes.Text == "" {
+			return "", Usagef("%s is not set: there are no outcomes of what is sent to %s, and nothing to wait for",
+				route.Outcomes.Origin, input)
+		}
+		if route.Input.Text == input {
+			return route.Outcomes.Text, nil
+		}
+	}
+	return DefaultOutcomes, nil
+}
+
+// Targets returns the topics that records may name, besides the output topic.
+func (s *Settings) Targets() []string { return s.targets.list() }
 
 // route returns the route of the settings for a single one.
 func (s *Settings) route() (node.Route, error) {

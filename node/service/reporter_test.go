@@ -516,6 +516,7 @@ func TestSummary(t *testing.T) {
 		j.Summary()
 		j.expect(t, `level=INFO msg=stopped submitted=100 enqueued=90 fired=87 `+
 			`duplicates_ignored=6 rejected=1 dead_lettered=1 not_published=5 suspected=4 given_up_as_too_old=3 `+
-			`gone_already=2 outages=1 instructions=2 too_late=1 expired=3 taken_in_before=0 lost_to_retention_at_most=0`)
+			`gone_already=2 outages=1 instructions=2 too_late=1 expired=3 taken_in_before=0 `+
+			`lost_to_retention_at_most=0`)
 	})
 }

@@ -15,17 +15,18 @@ type Command int
 const (
 	Run     Command = 1 << iota // chronos run
 	Migrate                     // chronos migrate
-	Client                      // chronos send and chronos tail
+	Client                      // chronos tail and chronos dead
+	Submit                      // chronos send, cancel, reschedule, replace and fire
 	Dev                         // chronos dev
 	Operate                     // chronos bind, chronos rewind and chronos doctor
 	Probe                       // chronos health
 	Ask                         // chronos get, list, count, pause, resume and top
 
 	// All are all of them.
-	All = Run | Migrate | Client | Dev | Operate | Probe | Ask
+	All = Run | Migrate | Submit | Client | Dev | Operate | Probe | Ask
 
 	withStore = Run | Migrate | Operate | Ask
-	withKafka = Run | Client | Operate
+	withKafka = Run | Submit | Client | Operate
 )
 
 // String returns the commands as a person types them.
@@ -37,7 +38,11 @@ func (c Command) String() string {
 	}{
 		{Run, "run"},
 		{Migrate, "migrate"},
-		{Client, "send"},
+		{Submit, "send"},
+		{Submit, "cancel"},
+		{Submit, "reschedule"},
+		{Submit, "replace"},
+		{Submit, "fire"},
 		{Client, "tail"},
 		{Client, "dead"},
 		{Dev, "dev"},
@@ -149,7 +154,7 @@ func Table(commands Command) []Setting {
 
 func general() []Setting {
 	return []Setting{{
-		Name: "config", Commands: Run | Migrate | Client | Operate | Probe | Ask, PlaceHolder: "FILE",
+		Name: "config", Commands: All &^ Dev, PlaceHolder: "FILE",
 		Help: "A YAML file with any of these settings, named as the flags are but without --. A flag wins over its " +
 			"environment variable (--hold-time is $CHRONOS_HOLD_TIME), and that over the file.",
 		value: func(s *Settings) *Value { return &s.config },
@@ -265,8 +270,10 @@ func topicRows() []Setting {
 		},
 		{
 			Name: "outcome-topic", PlaceHolder: "TOPIC",
-			Help: "Where nodes tell what became of an instruction: to cancel, reschedule, replace or fire a message. " +
-				"Default none: instructions act, and nobody is told.",
+			Help: "Where nodes tell what became of an instruction: to cancel, reschedule, replace or fire a " +
+				"message. Default none: instructions act, and nobody is told. The commands that send instructions " +
+				"look there for outcomes; for them the default is the outcomes of the route in the file, or " +
+				DefaultOutcomes + ".",
 			Allowed: topicName, form: form{topic: true, empty: true},
 			value: func(s *Settings) *Value { return &s.outcomeTopic }, logged: loggedNever,
 		},
@@ -304,6 +311,12 @@ func topicRows() []Setting {
 		rows[i].Group, rows[i].Commands = "topics", Run
 		if rows[i].form.topic || rows[i].form.topics { // which topics there are
 			rows[i].Commands |= Operate
+		}
+		switch rows[i].Name {
+		case "outcome-topic":
+			rows[i].Commands |= Submit
+		case "targets":
+			rows[i].Commands |= Dev
 		}
 	}
 	return rows
