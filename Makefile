@@ -26,7 +26,7 @@ DURATION ?= 1h
 SMOKE := killed-nodes,lost-replies,killed-postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-sim sim sim-quick sim-long replay mutants engine-mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-sim sim sim-quick sim-long replay mutants engine-mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -109,6 +109,9 @@ scripts-lint: ## Check the scripts with shellcheck, where it is installed
 
 bench: ## Measure intake, firing, lateness and memory on a real Kafka and a real Postgres (2 minutes)
 	scripts/with-servers go test -run '^$$' -bench BenchmarkService -benchtime 1x -timeout 15m -v ./cmd/chronos
+
+zones: ## Compare series with a brute-force watch at every change of clocks from 1973 to 2050, in all zones (minutes)
+	CHRONOS_ALL_ZONES=1 go test -timeout 60m -run AllZones -v ./node/calendar
 
 fuzz: ## Run each fuzz target for FUZZTIME (30s)
 	scripts/fuzz $(FUZZTIME) $(PKG)

@@ -115,7 +115,7 @@ type cluster struct {
 // newCluster starts the servers for a scenario. The nodes are not started yet. Whoever has it closes it.
 func newCluster(ctx context.Context, config Config, s *Scenario) (*cluster, error) {
 	c := &cluster{
-		config: config, scenario: s, logs: logIn(config.Dir), links: newLinks(), topics: newTopics("chaos", s.Routes),
+		config: config, scenario: s, logs: logIn(config.Dir), links: newLinks(), topics: newTopics("chaos", s),
 	}
 	c.tell = func(string, string, string) {}
 	c.deleted = func(deletion) {}
@@ -185,7 +185,7 @@ func (c *cluster) use(ctx context.Context) error {
 		return err
 	}
 	c.cleanUp = append(c.cleanUp, undo)
-	c.topics = newTopics("chaos-"+strings.ToLower(rand.Text()[:10]), c.scenario.Routes)
+	c.topics = newTopics("chaos-"+strings.ToLower(rand.Text()[:10]), c.scenario)
 	c.kafka = servers.GivenKafka(strings.Split(c.config.Kafka, ",")...)
 	c.cleanUp = append(c.cleanUp, func() error { return c.kafka.Remove(c.topics.group, c.topics.all()...) })
 	return nil

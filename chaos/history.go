@@ -35,9 +35,11 @@ type history struct {
 	err    error
 
 	rows     rows
-	dead     string      // the dead-letter topic
-	fired    map[int]int // records of each submission on the output topic
-	seen     chan int    // submissions that have just fired, for whoever wants to know
+	dead     string               // the dead-letter topic
+	said     string               // the outcome topic; "" for none
+	told     map[string][]outcome // by the place of the instruction
+	fired    map[int]int          // records of each submission on the output topic
+	seen     chan int             // submissions that have just fired, for whoever wants to know
 	copied   map[int]int
 	deletes  []deletion // that were executed, as the nodes' own connections show
 	machine  machine
@@ -50,7 +52,7 @@ func newHistory() *history {
 	return &history{
 		// Without its monotonic part, so that all events are dated by one clock: the servers know no other.
 		since: time.Now().Round(0), rows: rows{columns: map[uint32][]string{}},
-		fired: map[int]int{}, copied: map[int]int{}, seen: make(chan int, 1000),
+		told: map[string][]outcome{}, fired: map[int]int{}, copied: map[int]int{}, seen: make(chan int, 1000),
 	}
 }
 
@@ -79,7 +81,7 @@ func (h *history) fail(err error) {
 // collect begins to read the topics and the slot.
 func (h *history) collect(ctx context.Context, c *cluster) error {
 	ctx, h.stop = context.WithCancel(ctx)
-	h.dead, h.rows.slot = c.topics.dead, c.postgres.slot
+	h.dead, h.said, h.rows.slot = c.topics.dead, c.topics.said, c.postgres.slot
 	var err error
 	h.consumer, err = c.kafka.Connect(kgo.ConsumeTopics(c.topics.outputs()...),
 		kgo.FetchMaxWait(200*time.Millisecond),
@@ -100,6 +102,10 @@ func (h *history) consume(ctx context.Context) {
 	for ctx.Err() == nil {
 		h.consumer.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
 			if r.Attrs.IsControl() {
+				return
+			}
+			if r.Topic == h.said {
+				h.tell(r)
 				return
 			}
 			e := check.Event{

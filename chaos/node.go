@@ -184,6 +184,12 @@ func (c *cluster) command(a addresses) (command, env []string, err error) {
 		}
 		settings = append(settings, [2]string{"CHRONOS_CONFIG", file})
 	}
+	if c.topics.said != "" {
+		if c.config.Start != "" {
+			return nil, nil, fmt.Errorf("send a node instructions: %w: another implementation knows none", ErrImpossible)
+		}
+		settings = append(settings, [2]string{"CHRONOS_OUTCOME_TOPIC", c.topics.said})
+	}
 	if c.config.Mutant != "" {
 		settings = append(settings, [2]string{"CHAOS_MUTANT", c.config.Mutant})
 	}
@@ -224,12 +230,16 @@ type route struct{ in, out string }
 type topics struct {
 	routes      []route
 	dead, group string
+	said        string // the outcome topic; "" for none
 }
 
-// newTopics names them. There is one route, or more.
-func newTopics(prefix string, routes int) topics {
+// newTopics names those of a scenario. There is one route, or more.
+func newTopics(prefix string, s *Scenario) topics {
 	t := topics{dead: prefix + ".dead", group: prefix}
-	for i := range max(routes, 1) {
+	if s.Instructions > 0 {
+		t.said = prefix + ".outcomes"
+	}
+	for i := range max(s.Routes, 1) {
 		name := prefix
 		if i > 0 {
 			name += strconv.Itoa(i + 1)
@@ -244,6 +254,9 @@ func (t topics) outputs() []string {
 	all := []string{t.dead}
 	for _, r := range t.routes {
 		all = append(all, r.out)
+	}
+	if t.said != "" {
+		all = append(all, t.said)
 	}
 	return all
 }

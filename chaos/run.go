@@ -78,6 +78,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		return nil, err
 	}
 	r.submitter.resubmit, r.submitter.second = s.Resubmit, s.SecondRoute
+	r.submitter.instructs = s.Instructions
 	r.nemesis.flood = r.submitter.flood
 	defer r.submitter.kafka.Close()
 	if err := r.play(ctx); err != nil {
@@ -224,7 +225,7 @@ func (r *run) drain(ctx context.Context) error {
 	bound := afterwards + longest + config.Drained()
 	for time.Since(r.history.healed()) < bound && ctx.Err() == nil {
 		open, left := r.submitter.open(), r.left(ctx)
-		if len(open) == 0 && left == 0 {
+		if len(open) == 0 && left == 0 && r.submitter.untold() == 0 {
 			break
 		}
 		if time.Since(r.history.machine.mended) > most {

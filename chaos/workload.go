@@ -41,6 +41,12 @@ type submitter struct {
 	// 0 for none of them. That is the moment at which a delete by id would hit the wrong message.
 	resubmit int
 
+	// instructs is n when every n-th record is an instruction, and 0 for none of them; planned are those to come, the
+	// earliest first, and instructed those that were acknowledged.
+	instructs  int
+	planned    []*instruction
+	instructed []*instruction
+
 	last      atomic.Int64 // the number that was given last
 	mu        sync.Mutex
 	submitted []submission // those that were acknowledged
@@ -56,6 +62,7 @@ type submission struct {
 	deadline time.Time
 	invalid  bool
 	reused   bool // another one has the same id
+	decided  bool // an instruction decides on what becomes of it, or it is one
 	route    int  // its place among the routes
 }
 
@@ -81,7 +88,11 @@ func (c *submitter) run(ctx context.Context) {
 				c.again(ctx, c.number(), n)
 			}
 		case <-tick.C:
+			c.instructions(ctx)
 			number := c.number()
+			if c.instructs > 0 && number%c.instructs == 0 {
+				c.instruct(ctx)
+			}
 			s := submission{number: number, id: fmt.Sprintf("m-%d", number), route: c.route(number)}
 			c.submit(ctx, s, c.delay())
 		}
@@ -123,7 +134,7 @@ func (c *submitter) submit(ctx context.Context, s submission, delay time.Duratio
 	headers = append(headers, kgo.RecordHeader{Key: idHeader, Value: []byte(s.id)}, at)
 	c.random.Shuffle(len(headers), func(i, j int) { headers[i], headers[j] = headers[j], headers[i] })
 	r.Headers = headers
-	c.send(ctx, s, r)
+	c.send(ctx, s, r, nil)
 }
 
 // flood submits many messages to the second route, all of them due at one instant.
@@ -139,15 +150,16 @@ func (c *submitter) flood(ctx context.Context, many int, due time.Time) {
 				{Key: idHeader, Value: []byte(s.id)},
 				{Key: deadlineHeader, Value: []byte(due.Format("2006-01-02T15:04:05.000Z"))},
 			},
-		})
+		}, nil)
 	}
 }
 
 // number gives a submission its number.
 func (c *submitter) number() int { return int(c.last.Add(1)) }
 
-// send sends a record, and takes note of it when it is acknowledged.
-func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record) {
+// send sends a record, and takes note of it when it is acknowledged. Then it calls acknowledged, with mu held, if that
+// is not nil.
+func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record, acknowledged func(*kgo.Record)) {
 	e := check.Event{
 		Kind: check.Submit, At: c.history.now(), Message: s.number, ID: s.id, Topic: c.topics.routes[s.route].out,
 		Deadline: s.deadline.Sub(c.history.since), Payload: payloadOf(r), Key: keyOf(r.Key),
@@ -155,9 +167,12 @@ func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record) {
 	if s.invalid {
 		e.Flaw = check.Invalid
 	}
+	if s.decided {
+		e.Flaw = check.Unacknowledged // whether it comes out is for the scenario to say
+	}
 	c.waits.Add(1)
 	asked := time.Now()
-	c.kafka.Produce(context.WithoutCancel(ctx), r, func(_ *kgo.Record, err error) {
+	c.kafka.Produce(context.WithoutCancel(ctx), r, func(r *kgo.Record, err error) {
 		defer c.waits.Done()
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -166,6 +181,9 @@ func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record) {
 			e.Flaw = check.Unacknowledged
 		} else {
 			c.submitted = append(c.submitted, s)
+			if acknowledged != nil {
+				acknowledged(r)
+			}
 			if c.warm.IsZero() {
 				c.warm = time.Now()
 			}
@@ -211,7 +229,7 @@ func (c *submitter) reuse(s *submission) {
 		return
 	}
 	before := &c.submitted[len(c.submitted)-back]
-	if before.invalid || before.route != s.route || kind == 0 && !c.history.hasFired(before.number) {
+	if before.invalid || before.decided || before.route != s.route || kind == 0 && !c.history.hasFired(before.number) {
 		return
 	}
 	// Either may be covered by the other: the second may overtake the first on its way through another partition.
@@ -226,7 +244,7 @@ func (c *submitter) open() []int {
 	var open []int
 	for _, s := range c.submitted {
 		fired, copied := c.history.outcomes(s.number)
-		if fired == 0 && copied == 0 && !s.reused {
+		if fired == 0 && copied == 0 && !s.reused && !s.decided {
 			open = append(open, s.number)
 		}
 	}
@@ -281,7 +299,7 @@ func payloadOf(r *kgo.Record) uint64 {
 	part(r.Key)
 	part(r.Value)
 	for _, h := range r.Headers {
-		if h.Key != idHeader && h.Key != deadlineHeader {
+		if h.Key != idHeader && h.Key != deadlineHeader && h.Key != actionHeader {
 			part([]byte(h.Key))
 			part(h.Value)
 		}

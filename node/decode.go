@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -69,21 +70,26 @@ type instruction struct {
 func (c *Config) decode(r Record, route Route) instruction {
 	in := instruction{action: Schedule, word: Schedule.String()}
 	h, repeated := requestHeaders(r.Headers)
-	if in.rejected = checkID(h[HeaderID]); in.rejected != nil {
+	if in.rejected = checkID(&h); in.rejected != nil {
 		return in
 	}
-	in.id = string(h[HeaderID][0])
-	in.told = h.has(HeaderAction)
+	id, _ := h.get(HeaderID)
+	in.id = string(id)
+	in.told = h.count(HeaderAction) > 0
 	if in.rejected = repeated; in.rejected != nil {
 		return in
 	}
-	for _, check := range []func(h requested, r Record, route Route) *rejection{
-		in.decodeAction, in.decodeConfirm, in.decodeTopic,
-		func(h requested, r Record, _ Route) *rejection { return in.decodeInstants(c, h, r) },
-	} {
-		if in.rejected = check(h, r, route); in.rejected != nil {
-			return in
-		}
+	if in.rejected = in.decodeAction(&h); in.rejected == nil {
+		in.rejected = in.decodeConfirm(&h)
+	}
+	if in.rejected == nil {
+		in.rejected = in.decodeTopic(&h, route)
+	}
+	if in.rejected == nil {
+		in.rejected = in.decodeInstants(c, &h, r)
+	}
+	if in.rejected != nil {
+		return in
 	}
 	in.message.ID = in.id
 	in.message.Origin = origin(r)
@@ -98,80 +104,101 @@ func (c *Config) decode(r Record, route Route) instruction {
 	return in
 }
 
-// requested are the values of the headers by which a record asks for something.
-type requested map[string][][]byte
+// requested are the values of the headers by which a record asks for something, in the order of requestNames: the first
+// of each, and how many there are.
+type requested [7]struct {
+	value []byte
+	count int
+}
 
-func (h requested) has(name string) bool { return len(h[name]) > 0 }
+// requestNames are the names of the headers by which a record asks for something.
+var requestNames = [...]string{
+	HeaderID, HeaderDeadline, HeaderDelay, HeaderNotAfter, HeaderAction, HeaderTopic, HeaderConfirm,
+}
 
-// requestHeaders sorts out the headers of a record, and rejects one that has any of them twice.
-func requestHeaders(headers []Header) (requested, *rejection) {
-	h := requested{}
-	for _, one := range headers {
-		if IsRequest(one.Name) {
-			h[one.Name] = append(h[one.Name], one.Value)
+// requestPlace returns the place of a header in requestNames, or -1.
+func requestPlace(name string) int {
+	if !strings.HasPrefix(name, "chronos") {
+		return -1 // nearly all of them
+	}
+	return slices.Index(requestNames[:], name)
+}
+
+// get returns the value of a header and whether there is one.
+func (h *requested) get(name string) (value []byte, found bool) {
+	one := &h[requestPlace(name)]
+	return one.value, one.count > 0
+}
+
+func (h *requested) count(name string) int { return h[requestPlace(name)].count }
+
+// requestHeaders sorts out the headers of a record, and rejects one that has any of them twice, the id aside.
+func requestHeaders(headers []Header) (h requested, rejected *rejection) {
+	for i := range headers {
+		at := requestPlace(headers[i].Name)
+		if at < 0 {
+			continue
+		}
+		if h[at].count++; h[at].count == 1 {
+			h[at].value = headers[i].Value
 		}
 	}
-	for _, name := range requestNames {
+	for at, name := range requestNames {
+		if name == HeaderID || h[at].count <= 1 {
+			continue
+		}
 		reason := RepeatedHeader
 		if name == HeaderDeadline {
 			reason = RepeatedDeadline
 		}
-		if name != HeaderID && len(h[name]) > 1 {
-			return h, &rejection{reason, fmt.Sprintf("there are %d headers %s", len(h[name]), name)}
-		}
+		return h, &rejection{reason, fmt.Sprintf("there are %d headers %s", h[at].count, name)}
 	}
 	return h, nil
 }
 
-// requestNames are the names of the headers by which a record asks for something.
-var requestNames = []string{
-	HeaderID, HeaderDeadline, HeaderDelay, HeaderNotAfter, HeaderAction, HeaderTopic, HeaderConfirm,
-}
-
 // RequestHeaders returns the names of the headers by which a record asks for something.
-func RequestHeaders() []string { return slices.Clone(requestNames) }
+func RequestHeaders() []string { return slices.Clone(requestNames[:]) }
 
 // IsRequest reports whether a header is one by which a record asks for something. These are not relayed, except for
 // those that Config.RelayHeaders names.
-func IsRequest(name string) bool { return slices.Contains(requestNames, name) }
+func IsRequest(name string) bool { return requestPlace(name) >= 0 }
 
-func (in *instruction) decodeAction(h requested, _ Record, _ Route) *rejection {
-	if !h.has(HeaderAction) {
+func (in *instruction) decodeAction(h *requested) *rejection {
+	value, found := h.get(HeaderAction)
+	if !found {
 		return nil
 	}
-	in.word = string(h[HeaderAction][0])
+	in.word = string(value)
 	for action, word := range actions {
 		if word == in.word {
 			in.action = action
 			return nil
 		}
 	}
-	in.word = quoted(h[HeaderAction][0])
+	in.word = quoted(value)
 	return &rejection{UnknownAction, fmt.Sprintf(
 		"the header %s is %s: it must be schedule, replace, reschedule, cancel or fire", HeaderAction, in.word)}
 }
 
-func (in *instruction) decodeConfirm(h requested, _ Record, _ Route) *rejection {
-	if !h.has(HeaderConfirm) {
+func (in *instruction) decodeConfirm(h *requested) *rejection {
+	value, found := h.get(HeaderConfirm)
+	switch {
+	case !found || string(value) == "false":
+		return nil
+	case string(value) == "true":
+		in.told = true
 		return nil
 	}
-	switch value := h[HeaderConfirm][0]; string(value) {
-	case "true":
-		in.told = true
-	case "false":
-	default:
-		return &rejection{InvalidConfirm, fmt.Sprintf(
-			"the header %s is %s: it must be true or false", HeaderConfirm, quoted(value))}
-	}
-	return nil
+	return &rejection{InvalidConfirm, fmt.Sprintf(
+		"the header %s is %s: it must be true or false", HeaderConfirm, quoted(value))}
 }
 
-func (in *instruction) decodeTopic(h requested, _ Record, route Route) *rejection {
+func (in *instruction) decodeTopic(h *requested, route Route) *rejection {
 	in.message.Lane = route.Output
-	if !h.has(HeaderTopic) {
+	value, found := h.get(HeaderTopic)
+	if !found {
 		return nil
 	}
-	value := h[HeaderTopic][0]
 	if in.message.Lane = string(value); !route.serves(in.message.Lane) {
 		return &rejection{UnknownTopic, fmt.Sprintf(
 			"the header %s is %s, which is no target of input topic %s", HeaderTopic, quoted(value), route.Input)}
@@ -180,24 +207,24 @@ func (in *instruction) decodeTopic(h requested, _ Record, route Route) *rejectio
 }
 
 // decodeInstants reads the deadline of an action that needs one, and until when the message may be published.
-func (in *instruction) decodeInstants(c *Config, h requested, r Record) *rejection {
+func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *rejection {
 	if !in.action.Stores() && in.action != Reschedule {
 		return nil
 	}
 	var rejected *rejection
-	switch {
-	case h.has(HeaderDelay) && h.has(HeaderDeadline):
+	switch delay, found := h.get(HeaderDelay); {
+	case found && h.count(HeaderDeadline) > 0:
 		return &rejection{DeadlineAndDelay, fmt.Sprintf(
 			"there are both headers %s and %s: one of them says when", HeaderDeadline, HeaderDelay)}
-	case h.has(HeaderDelay):
-		in.message.Deadline, rejected = delayed(h[HeaderDelay][0], r)
+	case found:
+		in.message.Deadline, rejected = delayed(delay, r)
 	default:
-		in.message.Deadline, rejected = c.checkDeadline(h[HeaderDeadline])
+		in.message.Deadline, rejected = c.checkDeadline(h)
 	}
-	if rejected != nil || !h.has(HeaderNotAfter) || in.action == Reschedule {
+	value, found := h.get(HeaderNotAfter)
+	if rejected != nil || !found || in.action == Reschedule {
 		return rejected
 	}
-	value := h[HeaderNotAfter][0]
 	last, err := ParseDeadline(value, c.EpochDeadlines)
 	if err == nil && last.Before(in.message.Deadline) {
 		err = fmt.Errorf("it is before the deadline, %s", headerTime(in.message.Deadline))
@@ -227,27 +254,29 @@ func delayed(value []byte, r Record) (time.Time, *rejection) {
 	return deadline, nil
 }
 
-func checkID(values [][]byte) *rejection {
+func checkID(h *requested) *rejection {
+	id, found := h.get(HeaderID)
 	switch {
-	case len(values) == 0:
+	case !found:
 		return &rejection{MissingID, "there is no header " + HeaderID}
-	case len(values) > 1:
-		return &rejection{RepeatedID, fmt.Sprintf("there are %d headers %s", len(values), HeaderID)}
+	case h.count(HeaderID) > 1:
+		return &rejection{RepeatedID, fmt.Sprintf("there are %d headers %s", h.count(HeaderID), HeaderID)}
 	}
-	if reason, why := CheckID(string(values[0])); why != "" {
+	if reason, why := CheckID(string(id)); why != "" {
 		return &rejection{reason, "the header " + HeaderID + " " + why}
 	}
 	return nil
 }
 
-func (c *Config) checkDeadline(values [][]byte) (time.Time, *rejection) {
-	if len(values) == 0 {
+func (c *Config) checkDeadline(h *requested) (time.Time, *rejection) {
+	value, found := h.get(HeaderDeadline)
+	if !found {
 		return time.Time{}, &rejection{MissingDeadline, "there is no header " + HeaderDeadline}
 	}
-	deadline, err := ParseDeadline(values[0], c.EpochDeadlines)
+	deadline, err := ParseDeadline(value, c.EpochDeadlines)
 	if err != nil {
 		return time.Time{}, &rejection{InvalidDeadline, fmt.Sprintf(
-			"the header %s is %s: %v", HeaderDeadline, quoted(values[0]), err)}
+			"the header %s is %s: %v", HeaderDeadline, quoted(value), err)}
 	}
 	return deadline, nil
 }

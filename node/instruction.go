@@ -176,8 +176,11 @@ func (i *Item) Decide(before *Kept) Verdict {
 	default: // FireNow
 		v.Outcome, v.After = FiredNow, i.fresh()
 		v.After.Former, v.After.Bound = before.Former, true
-		if before.Deadline.Before(i.Deadline) {
+		if before.Deadline.Before(v.After.Deadline) {
 			v.After.Deadline = before.Deadline // it is overdue
+		}
+		if before.Due.Before(v.After.Due) {
+			v.After.Due = before.Due
 		}
 	}
 	return v

@@ -61,6 +61,9 @@ func newBrokerServer(w *world) *brokerServer {
 			dead.dead = true
 			b.other = append(b.other, dead)
 		}
+		if r.Outcomes != "" && b.topic(r.Outcomes) == nil {
+			b.other = append(b.other, b.newTopic(r.Outcomes, false))
+		}
 	}
 	for _, t := range b.input {
 		b.group.partitions = append(b.group.partitions, t.partitions...)

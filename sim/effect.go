@@ -56,7 +56,7 @@ func (e *take) needs(*truth) []lockable {
 		needs = append(needs, lockable{Partition: from.Partition})
 	}
 	for i := range e.request.Items {
-		if item := &e.request.Items[i]; item.Action == node.Schedule {
+		if item := &e.request.Items[i]; item.Action != node.Pass {
 			needs = append(needs, rowOf(item.ID, item.Lane))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/store/memory"
 )
 
 // Mutant is a broken variant of a node or of its store, to show that the judge notices. It exists here only: the
@@ -22,6 +23,9 @@ type Mutant struct {
 	Config func(*node.Config)
 	Rows   func(node.Store, Table) node.Store
 	Ports  func(node.Ports) node.Ports
+
+	// Broken is how the rows themselves are wrong.
+	Broken memory.Broken
 
 	// NodeStamps lets claims be stamped, and their age be measured, by the clock of whoever calls.
 	NodeStamps bool

@@ -71,6 +71,10 @@ type Options struct {
 	Reuse, Lapsed, Malformed, Poison int
 	Horizon                          time.Duration
 
+	// Instructed is how many percent of the submissions are instructions about others. If there are any, every route
+	// has an outcome topic.
+	Instructed int
+
 	// Refused is how many percent of the submissions the store can never keep.
 	Refused int
 
@@ -166,6 +170,9 @@ func (o *Options) route(index int) node.Route {
 	if o.DeadLetter {
 		r.DeadLetter = "dead" + strconv.Itoa(index/2)
 	}
+	if o.Instructed > 0 {
+		r.Outcomes = "said" + strconv.Itoa(index/2)
+	}
 	return r
 }
 
@@ -193,6 +200,7 @@ func (o *Options) Validate() error {
 		{"malformed", o.Malformed, 0, 100},
 		{"poison", o.Poison, 0, 100},
 		{"refused", o.Refused, 0, 100},
+		{"instructed", o.Instructed, 0, 100},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
 		{"bandwidth", o.Bandwidth, 0, 1 << 30},
@@ -265,6 +273,7 @@ func (o *Options) settings() []setting {
 		settingOf("malformed", &o.Malformed, strconv.Atoi),
 		settingOf("poison", &o.Poison, strconv.Atoi),
 		settingOf("refused", &o.Refused, strconv.Atoi),
+		settingOf("instructed", &o.Instructed, strconv.Atoi),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),
 		settingOf("bandwidth", &o.Bandwidth, strconv.Atoi),

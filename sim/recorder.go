@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,6 +29,10 @@ type recorder struct {
 	event check.Event // reused: nobody keeps it
 
 	outputs []string            // where what is submitted on each route is to fire
+	said    []string            // where the answers of each route go
+	records map[recordKey]int   // the submission of each record of an input topic
+	replies map[string]int      // the number of each answer, by its headers
+	answers int                 // how many there are
 	refused map[int]string      // the submissions that the store can never keep, and where they are to fire
 	numbers map[uuid.UUID]int   // the submission of each incarnation
 	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
@@ -67,8 +72,11 @@ func (h *held) forgotten(now lineages) bool {
 	return h.said.behind || h.said != now && (now.behind || h.lineage != now.lineage)
 }
 
-func heldKeyOf(headers []node.Header) heldKey {
-	key := heldKey{number: numberIn(headers)}
+func (j *recorder) heldKeyOf(headers []node.Header) heldKey {
+	key := heldKey{number: j.number(headers)}
+	if key.number >= firstAnswer {
+		return key
+	}
 	for _, h := range headers {
 		if h.Name == node.HeaderSourceOffset || h.Name == node.HeaderSourcePartition {
 			key.source += string(h.Value) + " "
@@ -80,11 +88,52 @@ func heldKeyOf(headers []node.Header) heldKey {
 // heldKey returns the name of the message that a record is of. The copy of one that its topic rejects tells where it
 // comes from, and the message does not.
 func (j *recorder) heldKey(l *life, r *node.Record) heldKey {
-	key := heldKeyOf(r.Headers)
+	key := j.heldKeyOf(r.Headers)
 	if _, held := j.held[l][key]; !held {
 		key.source = ""
 	}
 	return key
+}
+
+// firstAnswer is the number of the first answer. Answers are submissions that the store makes, and count on from here.
+const firstAnswer = 1_000_000_000
+
+// recordKey names a record of an input topic, of all that ever stood at its offset.
+type recordKey struct {
+	partition string
+	offset    int64
+	epoch     int32
+}
+
+// number returns the number of the submission, or of the answer, that headers belong to. Those of an answer name its
+// record, and have the time at which it was decided, and so no other has the same.
+func (j *recorder) number(headers []node.Header) int {
+	if n := j.replies[replyKey(headers)]; n > 0 {
+		return n
+	}
+	return numberIn(headers)
+}
+
+// replyKey returns what the headers of an answer are, and nothing for those of any other message.
+func replyKey(headers []node.Header) string {
+	if valueOf(headers, node.HeaderOutcome) == "" {
+		return ""
+	}
+	var key strings.Builder
+	for _, h := range headers {
+		key.WriteString(h.Name + "=" + string(h.Value) + "\n")
+	}
+	return key.String()
+}
+
+// valueOf returns the value of the first header of that name.
+func valueOf(headers []node.Header, name string) string {
+	for _, h := range headers {
+		if h.Name == name {
+			return string(h.Value)
+		}
+	}
+	return ""
 }
 
 // newRecorder begins a history.
@@ -92,13 +141,17 @@ func newRecorder(w *world) *recorder {
 	j := &recorder{
 		world:   w,
 		check:   check.New(),
+		records: map[recordKey]int{},
+		replies: map[string]int{},
 		refused: map[int]string{},
 		numbers: map[uuid.UUID]int{},
 		stamps:  map[uuid.UUID]int64{},
 		held:    map[*life]holdings{},
 	}
 	for i := range w.options.Routes {
-		j.outputs = append(j.outputs, w.options.route(i).Output)
+		route := w.options.route(i)
+		j.outputs = append(j.outputs, route.Output)
+		j.said = append(j.said, route.Outcomes)
 	}
 	config := w.options.judged()
 	j.add(check.Event{Kind: check.Configure, Config: &config})
@@ -135,7 +188,7 @@ func (o *Options) judged() check.Config {
 		StoreLatency: 10 * o.StoreLatency, BrokerLatency: 10 * o.BrokerLatency,
 		ClockError: o.Skew + (o.Faulty+o.Healed)/1_000_000*time.Duration(o.Drift),
 		Session:    o.Session, Rebalance: o.Rebalance, Settle: 6 * time.Second,
-		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages, Begin: time.Duration(epoch().UnixNano()),
+		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages + o.Messages*min(o.Instructed, 1), Begin: time.Duration(epoch().UnixNano()),
 		DeadLetter: o.DeadLetter, StandBack: 2500 * time.Millisecond,
 	}
 	nodes := o.config([32]byte{1})
@@ -237,9 +290,12 @@ func (j *recorder) struck(f Fault, l *life) {
 func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline time.Time) {
 	e := check.Event{
 		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
-		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset,
-		Epoch: int(r.LeaderEpoch),
+		Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset, Epoch: int(r.LeaderEpoch), Action: s.Action,
 	}
+	if s.stores() {
+		e.Payload = uint64(relayed(r, true))
+	}
+	j.records[recordKey{e.Partition, e.Offset, r.LeaderEpoch}] = s.Number
 	switch s.Flaw {
 	case "":
 	case Poison:
@@ -261,8 +317,10 @@ func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadli
 // output returns the topic on which a submission is to fire.
 func (j *recorder) output(s *Submission) string { return j.outputs[s.Route%len(j.outputs)] }
 
-// isOutput reports whether a topic is one on which submissions fire.
-func (j *recorder) isOutput(topic string) bool { return slices.Contains(j.outputs, topic) }
+// isOutput reports whether a topic is one on which submissions fire, or answers.
+func (j *recorder) isOutput(topic string) bool {
+	return slices.Contains(j.outputs, topic) || slices.Contains(j.said, topic)
+}
 
 func partitionOf(r *node.Record) string { return fmt.Sprintf("%s/%d", r.Topic, r.Partition) }
 
@@ -332,7 +390,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 	wall := sinceEpoch(l.host.clock.wall(w.now))
 	for i := range records {
 		e := check.Event{
-			Kind: check.Publish, Node: l.label, Message: numberIn(records[i].Headers), Topic: records[i].Topic,
+			Kind: check.Publish, Node: l.label, Message: j.number(records[i].Headers), Topic: records[i].Topic,
 			Wall: wall, Nth: i,
 		}
 		h, held := j.held[l][j.heldKey(l, &records[i])]
@@ -354,7 +412,7 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 			delete(j.held[l], key) // unless it has been claimed anew meanwhile
 		case results[i] != nil:
 			j.add(check.Event{
-				Kind: failure(results[i]), Node: l.label, Message: numberIn(records[i].Headers),
+				Kind: failure(results[i]), Node: l.label, Message: j.number(records[i].Headers),
 				Topic: records[i].Topic, Incarnation: check.UUID(under[i].incarnation), Text: certainty(results[i]),
 			})
 		}
@@ -391,13 +449,16 @@ type appending struct {
 
 // published tells of a record on an output or dead-letter topic.
 func (j *recorder) published(from appending, r *node.Record) {
-	n := numberIn(r.Headers)
+	n := j.number(r.Headers)
 	e := check.Event{
 		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r, false)),
 		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Twice: from.twice,
 	}
 	if sent := j.world.app.sent[n]; sent != nil && j.output(sent.submission) != r.Topic {
 		e.Kind = check.Copy
+	}
+	if n >= firstAnswer {
+		e.Text, e.Former = valueOf(r.Headers, node.HeaderOutcome), valueOf(r.Headers, node.HeaderFormer) != ""
 	}
 	j.add(e)
 }
@@ -413,7 +474,7 @@ func relayed(r *node.Record, input bool) digest {
 	part(r.Key)
 	part(r.Value)
 	for _, h := range r.Headers {
-		if !input || h.Name != node.HeaderID && h.Name != node.HeaderDeadline {
+		if !input || !node.IsRequest(h.Name) {
 			d.text(h.Name)
 			part(h.Value)
 		}

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,12 +20,12 @@ func rowEvent(kind check.Kind, l *life, ref node.Ref) check.Event {
 
 // inserted tells of a new row. stamp is what the store's clock really is.
 func (j *recorder) inserted(l *life, m *node.Message, claim node.Claim, stamp time.Time) {
-	j.numbers[m.Incarnation] = numberIn(m.Headers)
+	j.numbers[m.Incarnation] = j.numberOfMessage(m)
 	if l.member == nil || l.member.zombie {
 		j.world.count("zombie-insert")
 	}
 	e := rowEvent(check.Insert, l, m.Ref())
-	e.Message, e.Deadline = numberIn(m.Headers), sinceEpoch(m.Deadline)
+	e.Message, e.Deadline = j.numbers[m.Incarnation], sinceEpoch(m.Deadline)
 	state := "waiting"
 	if claim.ReadiedBy != uuid.Nil {
 		j.hold(l, m, stamp)
@@ -38,8 +40,11 @@ func (j *recorder) inserted(l *life, m *node.Message, claim node.Claim, stamp ti
 // hold takes note of a claim that a life is given, if it hears of it.
 func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 	j.stamps[m.Incarnation] = stamp.UnixNano()
+	if key := replyKey(m.Headers); key != "" {
+		j.replies[key] = j.numbers[m.Incarnation]
+	}
 	if claims := j.held[l]; claims != nil {
-		claims[heldKeyOf(m.Headers)] = held{
+		claims[j.heldKeyOf(m.Headers)] = held{
 			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
 		}
 	}
@@ -124,7 +129,8 @@ func (j *recorder) rolledBack(t *truth, lineage int64) {
 		j.add(check.Event{
 			Kind: check.Keep, ID: c.ID, Topic: c.Lane, Incarnation: check.UUID(c.Incarnation),
 			Owner: check.UUID(c.ReadiedBy), Stamp: sinceEpoch(c.ReadiedAt), Expires: sinceEpoch(c.Expires),
-			Due: sinceEpoch(t.due[node.MessageID{ID: c.ID, Lane: c.Lane}]),
+			Due:      sinceEpoch(t.due[node.MessageID{ID: c.ID, Lane: c.Lane}]),
+			Deadline: sinceEpoch(t.deadline[node.MessageID{ID: c.ID, Lane: c.Lane}]),
 		})
 	}
 	for _, p := range t.known {
@@ -163,7 +169,7 @@ func (j *recorder) placed(l *life, p node.Partition, to node.Position, created b
 // taken tells that a take has decided on a record.
 func (j *recorder) taken(l *life, p node.Partition, item *node.Item, lineage int64, skipped bool) {
 	e := j.position(check.Take, p, node.Position{Epoch: item.Epoch, Offset: item.Offset})
-	e.Node, e.Message, e.Lineage, e.Skipped = l.label, numberIn(item.Headers), lineage, skipped
+	e.Node, e.Message, e.Lineage, e.Skipped = l.label, j.records[j.recordOf(p, item)], lineage, skipped
 	j.add(e)
 }
 
@@ -181,3 +187,51 @@ func (j *recorder) caughtUp(lineage int64) {
 
 // numberOf returns the submission that a row belongs to; 0 if there is no such row.
 func (j *recorder) numberOf(ref node.Ref) int { return j.numbers[ref.Incarnation] }
+
+// numberOfMessage returns the submission, or the answer, that a message is.
+func (j *recorder) numberOfMessage(m *node.Message) int {
+	if n := j.numbers[m.Incarnation]; n > 0 {
+		return n
+	}
+	return j.number(m.Headers)
+}
+
+// recordOf names the record of an item.
+func (j *recorder) recordOf(p node.Partition, item *node.Item) recordKey {
+	return recordKey{j.shard(p), item.Offset, item.Epoch}
+}
+
+// decided tells what has become of an instruction that the message kept as before, if there was one, and what it is
+// kept as now.
+func (j *recorder) decided(l *life, p node.Partition, item *node.Item, d decided) {
+	ref := item.Ref()
+	ref.Incarnation = d.before
+	e := rowEvent(check.Decide, l, ref)
+	e.Message, e.Action, e.Text = j.records[j.recordOf(p, item)], item.Action.String(), d.outcome.String()
+	e.Next, e.Deadline, e.Due, e.Lineage = check.UUID(d.after), sinceEpoch(d.deadline), sinceEpoch(d.due), d.lineage
+	if d.after != d.before {
+		j.numbers[d.after] = j.numbers[d.before]
+	}
+	j.world.count("instruction-" + strings.ReplaceAll(e.Text, "_", "-"))
+	if w := j.world; w.observe != nil {
+		w.step(&Step{
+			Kind: StepRow, Node: l.host.number, Life: l.number, Messages: []int{e.Message, j.numbers[d.before]},
+			Text: e.Action + " " + item.ID + ": " + e.Text,
+		})
+	}
+	j.add(e)
+}
+
+// answered tells of an answer that is stored with its decision. It becomes a submission of its own.
+func (j *recorder) answered(l *life, p node.Partition, item *node.Item, outcome string, lineage int64, stamp time.Time) {
+	j.answers++
+	m := item.Answer.Message
+	m.ID += "/" + strconv.FormatInt(lineage, 10)
+	number := firstAnswer + j.answers
+	j.numbers[m.Incarnation] = number
+	j.add(check.Event{
+		Kind: check.Answer, Node: l.label, Message: number, Of: j.records[j.recordOf(p, item)], ID: m.ID, Topic: m.Lane,
+		Deadline: sinceEpoch(m.Deadline), Lineage: lineage, Text: outcome,
+	})
+	j.inserted(l, &m, node.Claim{}, stamp)
+}

@@ -113,7 +113,7 @@ func Sometimes() []string {
 	for _, name := range []string{
 		"Started", "Failed", "Resumed", "Polled", "Assigned", "StartedOver", "RecordsLost", "LineageChanged",
 		"CatchingUp", "CaughtUp", "Committed", "SkippedTaken", "IntakePaused", "IntakeResumed",
-		"LeftGroup", "Rejected", "Enqueued", "Ignored",
+		"LeftGroup", "Rejected", "Enqueued", "Ignored", "Decided",
 		"Claimed", "Fired", "Unpublished", "DeadLettered", "Deleted", "Missing", "Abandoned", "Released", "Suspected",
 	} {
 		names = append(names, "event:"+name)
@@ -127,6 +127,8 @@ func points() []string {
 		"crash", "expelled", "rebalance", "commit-fenced", "lock-wait",
 		"publish-retried", "fired-twice", "zombie-insert", "reused-id-fired", "rolled-back", "unconfirmed", "unsent",
 		"queued", "slow-claim", "refused-message",
+		"instruction-scheduled", "instruction-ignored", "instruction-replaced", "instruction-rescheduled",
+		"instruction-cancelled", "instruction-fired", "instruction-too-late", "instruction-not-found",
 	}
 }
 

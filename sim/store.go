@@ -67,6 +67,9 @@ func newStoreServer(w *world, open func(now func() time.Time) node.Store) *store
 // begin begins with an empty store.
 func (s *storeServer) begin() {
 	s.truth.rows = s.open(s.now)
+	if rows, plain := s.truth.rows.(*memory.Store); plain && s.world.mutant != nil {
+		rows.Break(s.world.mutant.Broken)
+	}
 	s.rows = s.world.mutant.rows(s.truth)
 }
 

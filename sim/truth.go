@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,8 +26,8 @@ type truth struct {
 	// owner. They tell a first insert from a repeated one, and mutants what they would know in SQL.
 	stored map[node.MessageID]node.Claim
 
-	// due tells when each of them falls due.
-	due map[node.MessageID]time.Time
+	// due tells when each of them falls due, and deadline what its deadline is.
+	due, deadline map[node.MessageID]time.Time
 
 	// places are the positions, and known the partitions that have one, in the order in which they got it.
 	places map[node.Partition]node.Position
@@ -52,6 +53,7 @@ func newTruth(s *storeServer) *truth {
 // forget is for a store that begins anew.
 func (t *truth) forget() {
 	t.stored, t.due = map[node.MessageID]node.Claim{}, map[node.MessageID]time.Time{}
+	t.deadline = map[node.MessageID]time.Time{}
 	t.places, t.known = map[node.Partition]node.Position{}, nil
 }
 
@@ -150,7 +152,7 @@ func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	caller := t.caller
 	for i := range result.Results {
 		item, outcome := &whole.Items[i], result.Results[i].Outcome
-		t.took(item, result.Results[i])
+		t.took(whole.From[item.From].Partition, item, result.Results[i], result.State.Lineage)
 		if outcome != node.Untaken {
 			skipped := !before[item.From].Takes(item.Epoch, item.Offset)
 			t.tell(func() {
@@ -183,23 +185,79 @@ func (t *truth) unstorable(request *node.TakeRequest) (int, bool) {
 	return 0, false
 }
 
+// decided is what a take has done with an instruction.
+type decided struct {
+	outcome       node.Outcome
+	before, after uuid.UUID // the incarnations; the zero value for no message
+	deadline, due time.Time // of the one after
+	lineage       int64
+}
+
 // took notes what has become of one item.
-func (t *truth) took(item *node.Item, result node.ItemResult) {
+func (t *truth) took(p node.Partition, item *node.Item, result node.ItemResult, lineage int64) {
 	recorder, caller := t.server.world.recorder, t.caller
 	m := &item.Message
 	id := node.MessageID{ID: m.ID, Lane: m.Lane}
+	stamp := t.server.instant()
+	decides := item.Action != node.Pass && (item.Action != node.Schedule || item.Answer != nil) &&
+		(item.Answer == nil || !item.Answer.Rejected)
+	if result.Outcome == node.Untaken || result.Outcome == node.Skipped {
+		return
+	}
+	again := result.Outcome == node.Scheduled && t.stored[id].Incarnation == m.Incarnation
+	if decides && !again {
+		d := decided{outcome: result.Outcome, before: t.stored[id].Incarnation, lineage: lineage}
+		t.decided(id, item, &d)
+		t.tell(func() { recorder.decided(caller, p, item, d) })
+	}
 	switch {
 	case result.Outcome == node.Duplicate:
 		t.tell(func() { recorder.duplicate(caller, m) })
-	case result.Outcome == node.Scheduled && t.stored[id].Incarnation != m.Incarnation:
+	case (result.Outcome == node.Scheduled || result.Outcome == node.Replaced) && !again:
 		t.changes++
-		t.stored[id], t.due[id] = node.Claim{Ref: m.Ref()}, m.Deadline
+		t.stored[id], t.due[id], t.deadline[id] = node.Claim{Ref: m.Ref()}, m.Deadline, m.Deadline
 		if claimed(result.Claim) {
 			t.stored[id] = result.Claim
 		}
-		stamp := t.server.instant()
 		t.tell(func() { recorder.inserted(caller, m, result.Claim, stamp) })
 	}
+	if item.Answer != nil && !again {
+		outcome := result.Outcome.String()
+		if item.Answer.Rejected {
+			outcome = node.OutcomeRejected
+		}
+		a := item.Answer.Message
+		a.ID += "/" + strconv.FormatInt(lineage, 10)
+		reply := node.MessageID{ID: a.ID, Lane: a.Lane}
+		t.changes++
+		t.stored[reply], t.due[reply], t.deadline[reply] = node.Claim{Ref: a.Ref()}, a.Deadline, a.Deadline
+		t.tell(func() { recorder.answered(caller, p, item, outcome, lineage, stamp) })
+	}
+}
+
+// decided notes what an instruction has done to the message that was there, which a new one may follow.
+func (t *truth) decided(id node.MessageID, item *node.Item, d *decided) {
+	d.after, d.deadline = d.before, t.deadline[id]
+	switch d.outcome {
+	case node.Cancelled, node.Replaced:
+		d.after = uuid.Nil
+		delete(t.stored, id)
+		delete(t.due, id)
+		delete(t.deadline, id)
+	case node.Rescheduled, node.FiredNow:
+		d.after = item.Incarnation
+		if d.deadline = item.Deadline; d.outcome == node.FiredNow && t.deadline[id].Before(item.Deadline) {
+			d.deadline = t.deadline[id]
+		}
+		due := item.Deadline
+		if d.outcome == node.FiredNow && t.due[id].Before(due) {
+			due = t.due[id]
+		}
+		t.stored[id], t.due[id], t.deadline[id], d.due = node.Claim{Ref: item.Ref()}, due, d.deadline, due
+	default:
+		return
+	}
+	t.changes++
 }
 
 // watch notes whether the store has caught up meanwhile, before a call that may claim something.
@@ -330,6 +388,7 @@ func (t *truth) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 			id := node.MessageID{ID: ref.ID, Lane: ref.Lane}
 			delete(t.stored, id)
 			delete(t.due, id)
+			delete(t.deadline, id)
 			t.tell(func() { recorder.deleted(caller, ref) })
 		}
 	}

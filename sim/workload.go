@@ -28,6 +28,10 @@ type Submission struct {
 	Route int
 	Key   string // "" for none
 
+	// Action is what it asks for: "" to be scheduled, or one of the values of the header chronosAction. In is then for
+	// what has a deadline.
+	Action string
+
 	// Flaw is what is wrong with it: "", Poison, or one of the malformations.
 	Flaw string
 }
@@ -46,6 +50,20 @@ func malformations() []string {
 	}
 }
 
+// actions returns what a submission can ask for.
+func actions() []string {
+	var words []string
+	for _, a := range []node.Action{node.Schedule, node.Replace, node.Reschedule, node.Cancel, node.FireNow} {
+		words = append(words, a.String())
+	}
+	return words
+}
+
+// stores reports whether the submission brings a message that may be stored.
+func (s *Submission) stores() bool {
+	return s.Action == "" || s.Action == node.Schedule.String() || s.Action == node.Replace.String()
+}
+
 // String returns the submission as a line of a plan.
 func (s Submission) String() string {
 	var line strings.Builder
@@ -60,6 +78,9 @@ func (s Submission) String() string {
 	}
 	if s.Key != "" {
 		fmt.Fprintf(&line, " key %s", s.Key)
+	}
+	if s.Action != "" {
+		fmt.Fprintf(&line, " action %s", s.Action)
 	}
 	if s.Flaw != "" {
 		fmt.Fprintf(&line, " flaw %s", s.Flaw)
@@ -97,6 +118,11 @@ func ParseSubmission(line string) (Submission, error) {
 			s.Route, err = strconv.Atoi(word)
 		case "key":
 			s.Key = word
+		case "action":
+			s.Action = word
+			if !slices.Contains(actions(), word) {
+				err = fmt.Errorf("there is no action %q", word)
+			}
 		case "flaw":
 			s.Flaw = word
 			if word != Poison && word != Unstorable && !slices.Contains(malformations(), word) {
@@ -161,8 +187,31 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 		s.Flaw = Poison
 	case chance < o.Reuse+o.Malformed+o.Poison+o.Refused:
 		s.Flaw = Unstorable
+	case chance < o.Reuse+o.Malformed+o.Poison+o.Refused+o.Instructed && i > 0:
+		instruct(r, &s, &before[r.IntN(i)], o)
 	}
 	return s
+}
+
+// instruct makes the submission an instruction about the message of another one: while that waits, close to its
+// deadline, when it has appeared, or at some time. One in eight has another key, and so may overtake it.
+func instruct(r *rand.Rand, s *Submission, other *Submission, o Options) {
+	s.Action = pick(r, actions()...)
+	s.ID, s.Route = other.ID, other.Route
+	if !oneIn(r, 8) {
+		s.Key = other.Key
+	}
+	near := between(r, 0, 2*(o.Lookahead+o.PollInterval)) - o.Lookahead - o.PollInterval
+	switch r.IntN(4) {
+	case 0:
+		s.At = other.At + between(r, 0, max(other.In, 100*time.Millisecond))
+	case 1:
+		s.At = other.At + max(other.In+near, 0)
+	case 2:
+		s.After, s.At = other.Number, between(r, 0, 20*time.Millisecond).Round(10*time.Microsecond)
+		return
+	}
+	s.At = min(s.At, o.Faulty).Round(time.Millisecond)
 }
 
 func drawDelay(r *rand.Rand, o Options) time.Duration {
@@ -354,6 +403,9 @@ func payload(o *Options, s *Submission, deadline time.Time) node.Record {
 		record.Value = bytes.Repeat([]byte{'p'}, maxRecordBytes+1)
 	}
 	others := r.IntN(3)
+	if !s.stores() {
+		record.Value = nil
+	}
 	headers := make([]node.Header, 0, 1+others+2) // two are ours, unless something is wrong with them
 	headers = append(headers, node.Header{Name: "n", Value: strconv.AppendInt(nil, int64(s.Number), 10)})
 	for range others {
@@ -384,6 +436,13 @@ func junk(r *rand.Rand, most int) []byte {
 // chronosHeaders returns the headers that make the record a submission, or nearly one.
 func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Header {
 	id := node.Header{Name: node.HeaderID, Value: []byte(s.ID)}
+	if s.Action != "" {
+		action := node.Header{Name: node.HeaderAction, Value: []byte(s.Action)}
+		if s.Action == node.Cancel.String() || s.Action == node.FireNow.String() {
+			return []node.Header{id, action}
+		}
+		return []node.Header{action, id, {Name: node.HeaderDeadline, Value: []byte(written(r, deadline))}}
+	}
 	at := node.Header{Name: node.HeaderDeadline, Value: []byte(written(r, deadline))}
 	switch s.Flaw {
 	case "no-id":

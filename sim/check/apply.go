@@ -18,6 +18,8 @@ func (s *state) apply(e *Event) {
 		s.positioned(e)
 	case Fire, Copy, Publish, Unknown, Fail:
 		s.appeared(e)
+	case Decide, Answer:
+		s.instructed(e)
 	case Insert, Claim, Reset, Delete, Keep, Duplicate, Ready:
 		s.changed(e)
 	case Deliver, Commit, Rewind, Reject:
@@ -86,6 +88,9 @@ func (s *state) publish(sub *submission, e *Event) {
 func (s *state) fired(sub *submission, e *Event) {
 	if sub.fires == 0 {
 		sub.first = e.At
+		if sub.of > 0 {
+			sub.payload = e.Payload // it is the same each time
+		}
 	}
 	sub.fires++
 	if e.Key == 0 {
@@ -167,10 +172,16 @@ func (s *state) insert(e *Event) {
 	if e.row() != sub.key {
 		i.copied = e.row()
 	}
-	sub.inserts++
+	if sub.inserts++; e.row() == sub.key {
+		sub.deadline = e.Deadline
+	}
 	sub.stored++
 	i.rows++
-	s.add(&row{incarnation: i, key: e.row(), deadline: e.Deadline, due: e.Deadline}, e)
+	r := &row{incarnation: i, key: e.row(), deadline: e.Deadline, due: e.Deadline}
+	if s.decision.message == e.Message {
+		r.former, r.restored = s.decision.former, s.decision.doubtful
+	}
+	s.add(r, e)
 	if e.Owner != (UUID{}) {
 		s.claim(s.rows[e.row()], e)
 	}
@@ -182,6 +193,9 @@ func (s *state) keep(e *Event) {
 	if i == nil {
 		return
 	}
+	if e.Deadline != 0 && e.row() == i.key {
+		i.deadline = e.Deadline
+	}
 	deadline := i.deadline
 	if e.Topic != i.key.topic {
 		deadline = i.at // a copy is due at once
@@ -192,7 +206,7 @@ func (s *state) keep(e *Event) {
 	}
 	s.add(&row{
 		incarnation: i, key: e.row(), deadline: deadline, due: max(deadline, e.Due),
-		owner: e.Owner, stamp: e.Stamp, expires: e.Expires, since: since,
+		owner: e.Owner, stamp: e.Stamp, expires: e.Expires, since: since, restored: true,
 	}, e)
 }
 
@@ -210,6 +224,7 @@ func (s *state) claim(r *row, e *Event) {
 	r.owner, r.stamp, r.expires, r.since = e.Owner, e.Stamp, e.Expires, e.At
 	r.incarnation.stamp, r.incarnation.since = e.Stamp, e.At
 	r.claims++
+	r.attempts++
 	s.lane(r.key.topic).claims++
 	if s.healed < 0 {
 		r.before++
@@ -222,6 +237,9 @@ func (s *state) reset(r *row, e *Event) {
 		r.excused("suspected")
 	case !e.Unsent:
 		r.excused("given back by its owner")
+	}
+	if e.Unsent && r.attempts > 0 {
+		r.attempts--
 	}
 	r.owner, r.stamp, r.expires = UUID{}, 0, 0
 	r.waiting, r.ahead = e.At, s.lane(r.key.topic).claims

@@ -14,11 +14,12 @@ type Kind string
 // The application and the topics.
 const (
 	// Submit: a record was appended to an input topic: Message, ID, Topic (where it is to fire), Deadline, Payload,
-	// [Key, Partition, Offset, Epoch, Written, Flaw]. The same Message may be appended twice, by a producer that tries
+	// [Key, Partition, Offset, Epoch, Written, Flaw, Action]. The same Message may be appended twice, by a producer that tries
 	// again.
 	Submit Kind = "submit"
 
-	// Fire: a record appeared on an output topic: Message, Payload, [Topic, Key, Partition, Incarnation, Twice].
+	// Fire: a record appeared on an output topic, or an answer on an outcome topic: Message, Payload, [Topic, Key,
+	// Partition, Incarnation, Twice; of an answer Text (the outcome), Former].
 	Fire Kind = "fire"
 
 	// Copy: a record appeared on a dead-letter topic: Message, [Incarnation].
@@ -115,6 +116,15 @@ const (
 	// Insert: a row appears: Message, ID, Topic, Incarnation, Deadline, [Owner, Stamp, Expires: it is claimed from the
 	// start].
 	Insert Kind = "insert"
+
+	// Decide: a take has decided on an instruction: Message (the record), ID, Topic, Action, Text (the outcome), Lineage,
+	// [Incarnation, of the row that it found; Next, of the row that there is then; Deadline and Due of that]. An Insert
+	// follows where it has brought a message.
+	Decide Kind = "decide"
+
+	// Answer: the same transaction stores a message that tells of an outcome, which is a submission from now on: Message,
+	// Of (the record), ID, Topic, Deadline, Lineage, Text (the outcome). An Insert follows.
+	Answer Kind = "answer"
 
 	// Duplicate: a take found another incarnation of its id: Message, [ID, Topic].
 	Duplicate Kind = "duplicate"
@@ -258,6 +268,9 @@ type Event struct {
 	Age         time.Duration // of a claim: by the store's clock at Reset, by the node's monotonic one at Publish
 	Expires     time.Duration // when the claim does, by the clock of the store; zero for the hold time later
 	Deadline    time.Duration
+	Action      string        // what a record asks for; "" to be scheduled
+	Of          int           // the number of the submission that another one is about
+	Next        UUID          // of a row, from now on
 	Written     string        // the deadline as the application has written it
 	Due         time.Duration // when the row falls due next; zero for no change
 	Until       time.Duration // the latest due time that was asked for
@@ -270,6 +283,7 @@ type Event struct {
 	Skipped     bool          // it was taken in before
 	Adopted     bool          // it is where an older deployment had come to
 	Unsent      bool          // whoever resets the claim knows that nothing was appended under it
+	Former      bool          // content that was replaced may appear
 	Twice       bool          // the brokers have appended one publish twice
 	Text        string        // for people
 

@@ -164,7 +164,7 @@ func Kinds() []Kind {
 		Start, Term, Stop, Crash, Jump, Cut, Mend,
 		Join, Leave, Poll, Deliver, Commit, Rewind, Reject, Lost,
 		Place, Take, Move, Lineage, Mark, CaughtUp,
-		Insert, Duplicate, Ready, Claim, Reset, Delete, DeleteDone, Rollback, Keep, KeepPlace, Pause, Resume,
+		Insert, Decide, Answer, Duplicate, Ready, Claim, Reset, Delete, DeleteDone, Rollback, Keep, KeepPlace, Pause, Resume,
 		Publish, Unknown, Fail, Hang, Work,
 		Configure, Fault, Error, Heal, End,
 	}
@@ -195,6 +195,9 @@ func (e *Event) fields() []field {
 		fieldOf("age", &e.Age, time.ParseDuration),
 		fieldOf("expires", &e.Expires, time.ParseDuration),
 		fieldOf("deadline", &e.Deadline, time.ParseDuration),
+		fieldOf("action", &e.Action, parseText),
+		fieldOf("of", &e.Of, strconv.Atoi),
+		fieldOf("next", &e.Next, ParseUUID),
 		fieldOf("written", &e.Written, parseText),
 		fieldOf("due", &e.Due, time.ParseDuration),
 		fieldOf("until", &e.Until, time.ParseDuration),
@@ -207,6 +210,7 @@ func (e *Event) fields() []field {
 		fieldOf("skipped", &e.Skipped, strconv.ParseBool),
 		fieldOf("adopted", &e.Adopted, strconv.ParseBool),
 		fieldOf("unsent", &e.Unsent, strconv.ParseBool),
+		fieldOf("former", &e.Former, strconv.ParseBool),
 		fieldOf("twice", &e.Twice, strconv.ParseBool),
 		fieldOf("text", &e.Text, parseText),
 	}

@@ -12,11 +12,12 @@ func (s *state) submit(e *Event) {
 	if sub == nil {
 		sub = &submission{
 			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
-			partition: e.Partition, offset: e.Offset,
+			partition: e.Partition, offset: e.Offset, action: e.Action,
 		}
 		if instant, can := s.config.instant(e.Written); can {
 			sub.deadline = instant
 		}
+		sub.asked = sub.deadline
 		s.submissions[e.Message] = sub
 		if !s.recorded[Duplicate] {
 			s.namesakes[sub.key] = append(s.namesakes[sub.key], sub)
@@ -218,6 +219,9 @@ func (s *state) rollback(e *Event) {
 		s.lineage, s.begun, s.catching = e.Lineage, -1, false
 	}
 	s.renew("the store was set back")
+	for _, i := range s.incarnations {
+		i.doubtful = true
+	}
 	clear(s.rows)
 	clear(s.paused)
 	for _, sub := range s.inOrder() {
@@ -231,8 +235,11 @@ func (s *state) rollback(e *Event) {
 
 // renew begins the count of what happens in a lineage anew. Whatever was stored before may be stored, and fire, again.
 func (s *state) renew(reason string) {
+	for _, i := range s.incarnations {
+		i.barred = false
+	}
 	for _, sub := range s.inOrder() {
-		sub.stored, sub.met = 0, false
+		sub.stored, sub.met, sub.answered = 0, false, 0
 		if sub.inserts > 0 {
 			sub.excused(reason)
 		}

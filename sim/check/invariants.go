@@ -213,6 +213,30 @@ func exact() []Invariant {
 			s18,
 		},
 		{
+			"S19", "Cancelled stays cancelled",
+			`What was answered cancelled, rescheduled, or replaced without a word of former content never comes out as
+			it was in this lineage, before or after, except by a publish begun before the lineage.`,
+			[]Kind{Decide, Publish, Fire},
+			[]Kind{Insert, Claim, Reset, Decide},
+			s19,
+		},
+		{
+			"S20", "Too late comes out",
+			`What was answered too_late or fired comes out, or is copied to the dead-letter topic, within the bound of L2;
+			nothing but a replace keeps it from that afterwards.`,
+			[]Kind{Decide},
+			[]Kind{Insert},
+			s20,
+		},
+		{
+			"S21", "One outcome",
+			`In one lineage each instruction has one outcome, the one that the table has for what is stored when it is
+			taken in; it is told on the outcome topic at least once, and always the same.`,
+			[]Kind{Decide, Answer, Take, Fire},
+			[]Kind{Submit, Insert, Claim, Reset, Decide, Answer},
+			s21,
+		},
+		{
 			"S23", "Lanes keep to themselves",
 			`No result of a lane's sink puts off or gives back another lane's message: a message is put off only by a
 			node that has failed to publish it; and given back only where a publish on its lane has failed, its claim

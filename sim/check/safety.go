@@ -223,10 +223,10 @@ func s6(s *state, e *Event) finding {
 	switch {
 	case sub == nil:
 		return brokenBy(nil, "a record is there that nobody submitted: %s", e.Kind)
-	case e.Kind == Fire && e.Payload != sub.payload:
+	case e.Kind == Fire && e.Payload != sub.payload && (sub.of == 0 || sub.fires > 0):
 		return brokenBy(sub, "its key, value or headers have changed: %s", e.Text)
-	case e.Kind == Insert && e.Topic == sub.key.topic && (e.ID != sub.key.id || e.Deadline != sub.deadline):
-		return brokenBy(sub, "it is stored as %s with the deadline %v instead of %v", e.ID, e.Deadline, sub.deadline)
+	case e.Kind == Insert && e.Topic == sub.key.topic && (e.ID != sub.key.id || e.Deadline != sub.asked):
+		return brokenBy(sub, "it is stored as %s with the deadline %v instead of %v", e.ID, e.Deadline, sub.asked)
 	}
 	return holds()
 }

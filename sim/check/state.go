@@ -22,6 +22,7 @@ type state struct {
 	lanes        map[string]*lane
 	paused       map[string]pause     // by lane; the intake has no name
 	placed       map[placedKey]string // the partition of each key of each topic
+	decision     decision             // the last one
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
 	// the call has appeared last.
@@ -56,6 +57,11 @@ type submission struct {
 	deadline  time.Duration
 	payload   uint64
 	flaw      string
+	action    string        // what it asks for; "" to be scheduled
+	asked     time.Duration // the deadline that it has asked for
+	of        int           // of an answer: the submission that it is about
+	said      string        // of an answer: the outcome
+	former    string        // of an answer: whether replaced content may come out; "" if nobody knows
 	at        time.Duration // when it was appended first
 	partition string        // of its input topic
 	offset    int64
@@ -74,8 +80,9 @@ type submission struct {
 	excuse              string        // why it may fire more than once; "" for no reason
 
 	// What follows is only of the time since the store was set back, or a lineage began.
-	stored int32 // inserts
-	met    bool  // its id was stored
+	stored   int32 // inserts
+	met      bool  // its id was stored
+	answered int32 // answers about it
 
 	// call is the one publish that it was in, counted from 1, and nth its place there; call is -1 if there were more.
 	call int
@@ -102,6 +109,9 @@ type incarnation struct {
 	unsureBy      string        // whose that was
 
 	stamp, since time.Duration // of the last claim on it: as it is stored, and when that was
+
+	barred   bool // an outcome has said that it does not come out
+	doubtful bool // a claim from before the store was set back may be held on it, and the store does not know
 }
 
 // row is a message in the store.
@@ -116,6 +126,10 @@ type row struct {
 	expires  time.Duration // 0 where nobody has said it
 	since    time.Duration // when it was claimed
 	orphan   bool          // its owner was dead when the world healed
+	attempts int           // claims on it under which something may have been published
+	bound    bool          // an outcome has said that it comes out
+	former   bool          // what it has replaced may come out
+	restored bool          // it was there before the store was set back: of what comes before, nothing is known
 
 	waiting time.Duration // since when nobody claims it
 	ahead   int           // how many claims there had been on its lane by then

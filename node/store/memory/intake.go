@@ -140,7 +140,7 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	// they may be stored as claimed.
 	now := instant(s.now())
 	state := s.state(now)
-	before, refused := s.intake.compare(request.From, state.Holding)
+	before, refused := s.intake.compare(request.From, state.Holding && !s.broken.TakesWhileHolding)
 
 	result := node.TakeResult{Refused: refused}
 	var brought []bool // by the item, whether it has brought a message
@@ -198,7 +198,11 @@ func (s *Store) take(item *node.Item) (outcome node.Outcome, brings bool) {
 	if r != nil && item.Action != node.Pass {
 		before = r.kept()
 	}
-	v := item.Decide(before)
+	decide := (*node.Item).Decide
+	if s.broken.Decide != nil {
+		decide = s.broken.Decide
+	}
+	v := decide(item, before)
 	if v.After != v.Before {
 		s.keep(key, r, item, v)
 	}

@@ -37,6 +37,9 @@ type Store struct {
 
 	intake intake
 
+	// broken is how the store is wrong on purpose.
+	broken Broken
+
 	// timeline is the number of the server's history. It belongs to the server: no Restore sets it back.
 	timeline int
 
@@ -86,6 +89,18 @@ func New(now func() time.Time) *Store {
 		},
 	}
 }
+
+// Broken is how a store is wrong on purpose, for those who try a judge on it. The zero value is right.
+type Broken struct {
+	// Decide decides in place of node.Item.Decide; nil for that.
+	Decide func(item *node.Item, before *node.Kept) node.Verdict
+
+	// TakesWhileHolding has it take records in while claims from before the lineage may be held.
+	TakesWhileHolding bool
+}
+
+// Break breaks the store. Call it before anything else.
+func (s *Store) Break(how Broken) { s.broken = how }
 
 // Claim implements node.Store. Its cost does not depend on how much waits on the lanes beyond what it claims.
 func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {

@@ -1,0 +1,334 @@
+package node_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// TestDecide goes through the table of docs/ALGORITHM.md: every state of a message, and every action on it.
+func TestDecide(t *testing.T) {
+	now := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+	kept := func(change func(k *node.Kept)) *node.Kept {
+		k := &node.Kept{Incarnation: uuid.New(), Deadline: now.Add(time.Hour), Due: now.Add(time.Hour)}
+		change(k)
+		return k
+	}
+	states := []struct {
+		name   string
+		before *node.Kept
+		want   string // of schedule, replace, reschedule, cancel and fire
+	}{
+		{"none", nil, "scheduled scheduled not_found not_found not_found"},
+		{"waits", kept(func(*node.Kept) {}), "ignored replaced rescheduled cancelled fired"},
+		{"overdue", kept(func(k *node.Kept) {
+			k.Deadline, k.Due = now.Add(-time.Hour), now.Add(-time.Minute)
+		}), "ignored replaced rescheduled cancelled fired"},
+		{"former", kept(func(k *node.Kept) { k.Former = true }), "ignored+ replaced+ rescheduled+ cancelled+ fired+"},
+		{"claimed", kept(func(k *node.Kept) { k.Claimed, k.Attempts = true, 1 }),
+			"ignored replaced+ too_late too_late too_late"},
+		{"attempted", kept(func(k *node.Kept) { k.Attempts = 1 }), "ignored replaced+ too_late too_late too_late"},
+		{"bound", kept(func(k *node.Kept) { k.Bound = true }), "ignored replaced too_late too_late too_late"},
+	}
+	actions := []node.Action{node.Schedule, node.Replace, node.Reschedule, node.Cancel, node.FireNow}
+	for _, s := range states {
+		var got []string
+		for _, action := range actions {
+			item := node.Item{Action: action, Message: node.Message{
+				ID: "x", Lane: "out", Incarnation: uuid.New(), Deadline: now,
+			}}
+			var was node.Kept
+			if s.before != nil {
+				was = *s.before
+			}
+			v := item.Decide(s.before)
+			got = append(got, v.Outcome.String()+map[bool]string{true: "+"}[v.After != nil && v.After.Former ||
+				v.Before != nil && v.Before.Former])
+			if s.before != nil && *s.before != was {
+				t.Errorf("%s, %v: what is kept was changed in place", s.name, action)
+			}
+			checkVerdict(t, s.name, &item, v)
+		}
+		if strings.Join(got, " ") != s.want {
+			t.Errorf("%s: %s, want %s", s.name, strings.Join(got, " "), s.want)
+		}
+	}
+}
+
+// checkVerdict checks what is kept after a verdict.
+func checkVerdict(t *testing.T, state string, item *node.Item, v node.Verdict) {
+	t.Helper()
+	wrong := ""
+	switch v.Outcome {
+	case node.Scheduled, node.Replaced:
+		if !v.Brings || v.After.Incarnation != item.Incarnation || !v.After.Due.Equal(item.Deadline) || v.After.Bound {
+			wrong = "a new message"
+		}
+	case node.Rescheduled:
+		if v.Brings || v.After.Incarnation != item.Incarnation || !v.After.Deadline.Equal(item.Deadline) ||
+			!v.After.Due.Equal(item.Deadline) || v.After.Bound {
+			wrong = "the same content under another incarnation, due then"
+		}
+	case node.FiredNow:
+		if v.Brings || v.After.Incarnation != item.Incarnation || v.After.Deadline.After(item.Deadline) ||
+			v.After.Due.After(item.Deadline) || v.After.Deadline.After(v.Before.Deadline) || !v.After.Bound {
+			wrong = "the same content, bound, due now or before"
+		}
+	case node.Cancelled:
+		if v.After != nil {
+			wrong = "nothing"
+		}
+	case node.TooLate:
+		want := *v.Before
+		want.Bound = true
+		if *v.After != want {
+			wrong = "what there was, bound"
+		}
+	default:
+		if v.After != v.Before {
+			wrong = "what there was"
+		}
+	}
+	if wrong != "" {
+		t.Errorf("%s, %v: %+v is kept, want %s", state, item.Action, v.After, wrong)
+	}
+}
+
+// controlled is a configuration with an outcome topic and a second target.
+func controlled() node.Config {
+	c := config(0)
+	c.Routes[0].Outcomes, c.Routes[0].Targets = "said", []string{"other"}
+	return c
+}
+
+// instruct puts an instruction on the input topic, with further headers as name and value.
+func (w *world) instruct(action, id string, headers ...string) node.Record {
+	r := node.Record{Key: []byte("key " + id), Timestamp: time.Now(), Headers: []node.Header{
+		{Name: node.HeaderAction, Value: []byte(action)}, {Name: node.HeaderID, Value: []byte(id)},
+	}}
+	for i := 0; i < len(headers); i += 2 {
+		r.Headers = append(r.Headers, node.Header{Name: headers[i], Value: []byte(headers[i+1])})
+	}
+	return w.submitRecord(r)
+}
+
+// said returns the outcomes that were told, sorted: of each the action, the id, the outcome and, with a plus, whether
+// former content may appear.
+func (w *world) said() []string {
+	var said []string
+	for _, d := range w.on("said") {
+		h := map[string]string{}
+		for _, one := range d.Headers {
+			h[one.Name] = string(one.Value)
+		}
+		line := fmt.Sprintf("%s %s: %s", h[node.HeaderAction], h[node.HeaderID], h[node.HeaderOutcome])
+		if h[node.HeaderFormer] != "" {
+			line += "+"
+		}
+		if h[node.HeaderLineage] != "1" || h[node.HeaderSourceTopic] != "in" || h[node.HeaderSourceOffset] == "" ||
+			h[node.HeaderSourcePartition] != "0" || h[node.HeaderOutcomeAt] == "" || d.Value != nil ||
+			d.Key != nil && string(d.Key) != "key "+h[node.HeaderID] {
+			w.t.Errorf("incomplete: %s: %v", line, h)
+		}
+		said = append(said, line)
+	}
+	slices.Sort(said)
+	return said
+}
+
+func in(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339Nano) }
+
+// Each instruction acts on what waits, in the order of the records, also within one batch, and tells of it.
+func TestInstructions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("gone", time.Second)
+		w.instruct("cancel", "gone")
+		w.submit("gone", 2*time.Second)
+		w.instruct("reschedule", "gone", node.HeaderDelay, "5s")
+		w.submit("moved", time.Hour)
+		w.instruct("reschedule", "moved", node.HeaderDeadline, in(3*time.Second))
+		w.submit("hurried", time.Hour)
+		w.instruct("fire", "hurried")
+		w.instruct("cancel", "hurried")
+		w.submit("new", time.Hour)
+		w.instruct("replace", "new", node.HeaderDelay, "4s")
+		w.instruct("replace", "newer", node.HeaderDelay, "4s")
+		w.instruct("cancel", "nobody")
+		w.submit("told", time.Second, node.Header{Name: node.HeaderConfirm, Value: []byte("true")})
+		w.submit("told", time.Second, node.Header{Name: node.HeaderConfirm, Value: []byte("true")})
+		w.submit("elsewhere", time.Second, node.Header{Name: node.HeaderTopic, Value: []byte("other")})
+		w.instruct("cancel", "elsewhere")
+		w.instruct("cancel", "elsewhere", node.HeaderTopic, "other")
+		w.run(controlled(), nil)
+		pass(2 * time.Second)
+		if got := w.values("out"); len(got) != 2 || got["value hurried"] != 1 || got["value told"] != 1 {
+			t.Errorf("delivered after two seconds: %v", got)
+		}
+		pass(4 * time.Second)
+		got := w.values("out")
+		if len(got) != 5 || got["value gone"] != 1 || got["value moved"] != 1 || got[""] != 2 {
+			t.Errorf("delivered in the end: %v", got)
+		}
+		want := "cancel elsewhere: cancelled; cancel elsewhere: not_found; cancel gone: cancelled; " +
+			"cancel hurried: too_late; cancel nobody: not_found; fire hurried: fired; " +
+			"replace new: replaced; replace newer: scheduled; reschedule gone: rescheduled; " +
+			"reschedule moved: rescheduled; schedule told: ignored; schedule told: scheduled"
+		if said := strings.Join(w.said(), "; "); said != want {
+			t.Errorf("said  %s\nwant  %s", said, want)
+		}
+		decided := 0
+		for _, e := range seen[node.Decided](w) {
+			decided += len(e.Decisions)
+		}
+		if decided != 12 {
+			t.Errorf("%d decisions, want 12", decided)
+		}
+		w.empty()
+	})
+}
+
+// What a node has claimed comes out, and is not cancelled; what replaces it comes out too, and says so.
+func TestTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := controlled()
+		c.Lookahead = 900 * time.Millisecond
+		w.submit("x", 2*time.Second)
+		w.submit("y", 2*time.Second)
+		w.run(c, nil)
+		pass(1500 * time.Millisecond)
+		w.instruct("cancel", "x")
+		w.instruct("reschedule", "x", node.HeaderDelay, "1h")
+		w.instruct("fire", "x")
+		w.instruct("replace", "y", node.HeaderDelay, "10s")
+		pass(time.Second)
+		w.instruct("cancel", "y")
+		pass(20 * time.Second)
+		if got := w.values("out"); len(got) != 2 || got["value x"] != 1 || got["value y"] != 1 {
+			t.Errorf("delivered %v", got)
+		}
+		want := "cancel x: too_late; cancel y: cancelled+; fire x: too_late; replace y: replaced+; " +
+			"reschedule x: too_late"
+		if said := strings.Join(w.said(), "; "); said != want {
+			t.Errorf("said  %s\nwant  %s", said, want)
+		}
+		w.empty()
+	})
+}
+
+// What is no valid instruction is rejected, with a reason of its own, and changes nothing; whoever asked is told.
+func TestBadInstructions(t *testing.T) {
+	h := func(name, value string) node.Header { return node.Header{Name: name, Value: []byte(value)} }
+	id, soon := h(node.HeaderID, "x"), h(node.HeaderDelay, "1s")
+	action := func(word string) node.Header { return h(node.HeaderAction, word) }
+	for name, c := range map[string]struct {
+		headers []node.Header
+		want    node.Reason
+		told    bool
+	}{
+		"unknown action":      {[]node.Header{id, action("delete")}, node.UnknownAction, true},
+		"empty action":        {[]node.Header{id, action("")}, node.UnknownAction, true},
+		"two actions":         {[]node.Header{id, action("cancel"), action("cancel")}, node.RepeatedHeader, true},
+		"no id":               {[]node.Header{action("cancel")}, node.MissingID, false},
+		"reschedule to when":  {[]node.Header{id, action("reschedule")}, node.MissingDeadline, true},
+		"replace when":        {[]node.Header{id, action("replace")}, node.MissingDeadline, true},
+		"deadline and delay":  {[]node.Header{id, soon, h(node.HeaderDeadline, "2030-01-01T00:00")}, node.DeadlineAndDelay, false},
+		"negative delay":      {[]node.Header{id, h(node.HeaderDelay, "-1s")}, node.InvalidDelay, false},
+		"delay of a month":    {[]node.Header{id, h(node.HeaderDelay, "P1M")}, node.InvalidDelay, false},
+		"endless delay":       {[]node.Header{id, h(node.HeaderDelay, "99999999999h")}, node.InvalidDelay, false},
+		"confirm perhaps":     {[]node.Header{id, soon, h(node.HeaderConfirm, "perhaps")}, node.InvalidConfirm, false},
+		"another topic":       {[]node.Header{id, soon, h(node.HeaderTopic, "elsewhere")}, node.UnknownTopic, false},
+		"the dead letters":    {[]node.Header{id, action("cancel"), h(node.HeaderTopic, "dead")}, node.UnknownTopic, true},
+		"ends before it does": {[]node.Header{id, soon, h(node.HeaderNotAfter, "1999-01-01T00:00")}, node.InvalidNotAfter, false},
+		"ends never":          {[]node.Header{id, soon, h(node.HeaderNotAfter, "never")}, node.InvalidNotAfter, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.submit("x", 2*time.Second)
+				bad := w.submitRecord(node.Record{
+					Value: []byte{0, 0xff}, Headers: c.headers, Timestamp: time.Now(),
+				})
+				w.run(controlled(), nil)
+				pass(3 * time.Second)
+				if got := w.values("out"); len(got) != 1 || got["value x"] != 1 {
+					t.Errorf("delivered %v", got)
+				}
+				if rejected := seen[node.Rejected](w); len(rejected) != 1 || rejected[0].Reason != c.want {
+					t.Fatalf("rejected: %+v, want %s", rejected, c.want)
+				}
+				checkDeadLetter(t, w.on("dead"), bad, c.want)
+				if said := w.said(); len(said) != map[bool]int{true: 1}[c.told] ||
+					c.told && !strings.HasSuffix(said[0], " x: rejected") {
+					t.Errorf("said %v", said)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
+// A delay counts from the timestamp of its record, however late the record is taken in.
+func TestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submitRecord(node.Record{
+			Value: []byte("x"), Timestamp: time.Now().Add(-3 * time.Second),
+			Headers: []node.Header{
+				{Name: node.HeaderID, Value: []byte("x")}, {Name: node.HeaderDelay, Value: []byte("5s")},
+			},
+		})
+		w.run(controlled(), nil)
+		pass(1900 * time.Millisecond)
+		early := len(w.on("out"))
+		pass(200 * time.Millisecond)
+		if late := len(w.on("out")); early != 0 || late != 1 {
+			t.Errorf("%d came out before its time, and %d then", early, late)
+		}
+		w.empty()
+	})
+}
+
+// A message that could not be published in time is not published any more: its copy goes to the dead-letter topic, if
+// there is one.
+func TestNotAfter(t *testing.T) {
+	for name, dead := range map[string]string{"with a dead-letter topic": "dead", "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				c := controlled()
+				c.Routes[0].DeadLetter = dead
+				w.submit("late", 2*time.Second, node.Header{Name: node.HeaderNotAfter, Value: []byte(in(4 * time.Second))})
+				w.submit("good", 2*time.Second, node.Header{Name: node.HeaderNotAfter, Value: []byte(in(time.Hour))})
+				n := w.run(c, nil)
+				pass(time.Second)
+				w.pause("out")
+				pass(4 * time.Second)
+				w.resume("out")
+				pass(3 * time.Second)
+				n.stop()
+				if got := w.values("out"); len(got) != 1 || got["value good"] != 1 {
+					t.Errorf("delivered %v", got)
+				}
+				if copies := w.on("dead"); dead != "" {
+					if len(copies) != 1 || string(copies[0].Value) != "value late" ||
+						!strings.Contains(fmt.Sprint(copies[0].Headers), string(node.HeaderReason)) {
+						t.Errorf("copies: %v", copies)
+					}
+				}
+				if lapsed := seen[node.Lapsed](w); len(lapsed) != map[string]int{"": 1}[dead] {
+					t.Errorf("lapsed: %v", lapsed)
+				}
+				w.empty()
+			})
+		})
+	}
+}
