@@ -180,7 +180,7 @@ func (i *Item) Decide(before *Kept) Verdict {
 			v.After.Deadline = before.Deadline // it is overdue
 		}
 		if before.Due.Before(v.After.Due) {
-			v.After.Due = before.Due
+			v.After.Due = before.Due // and keeps its place before what has fallen due since
 		}
 	}
 	return v
@@ -205,7 +205,7 @@ type Answer struct {
 
 // Reply returns the message that tells of a verdict on the item in a lineage of the store, and whether anybody is told.
 // The id is another one in each lineage: what a lineage has answered is to come out, even if the next one decides
-// otherwise.
+// otherwise. A message that is stored under that id and lane already stays, as with Schedule.
 func (i *Item) Reply(v Verdict, lineage int64) (Message, bool) {
 	if i.Answer == nil {
 		return Message{}, false

@@ -74,6 +74,10 @@ type Message struct {
 	// Attempts is how many claims may have led to a publish.
 	Attempts int
 
+	// Bound says that somebody was told that it comes out, and Former that content which it has replaced may still do so,
+	// see node.Kept.
+	Bound, Former bool
+
 	// Bytes is the size of its key, value and headers, which is known where the value is left out, too.
 	Bytes int
 }

@@ -34,7 +34,9 @@ func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) ([]ins
 
 // shown returns a copy of what is stored.
 func (r *row) shown(payload bool) inspect.Message {
-	m := inspect.Message{Message: clone(r.Message), Due: r.Due, Attempts: r.Attempts, Bytes: r.Size()}
+	m := inspect.Message{
+		Message: clone(r.Message), Due: r.Due, Attempts: r.Attempts, Bound: r.Bound, Former: r.Former, Bytes: r.Size(),
+	}
 	if r.ready {
 		m.Claim = r.held()
 	}

@@ -192,22 +192,26 @@ func (in *intake) move(partition node.Partition, item *node.Item) {
 // take does what an item asks for, and stores what is to be told of it. It claims nothing. It reports whether the item
 // has brought a message.
 func (s *Store) take(item *node.Item) (outcome node.Outcome, brings bool) {
-	key := node.MessageID{ID: item.ID, Lane: item.Lane}
+	key := nameOf(&item.Message)
 	r := s.rows[key]
 	var before *node.Kept
 	if r != nil && item.Action != node.Pass {
 		before = r.kept()
 	}
-	decide := (*node.Item).Decide
+	decide, reply := (*node.Item).Decide, (*node.Item).Reply
 	if s.broken.Decide != nil {
 		decide = s.broken.Decide
+	}
+	if s.broken.Reply != nil {
+		reply = s.broken.Reply
 	}
 	v := decide(item, before)
 	if v.After != v.Before {
 		s.keep(key, r, item, v)
 	}
-	if reply, told := item.Reply(v, s.intake.lineage); told {
-		s.insert(&row{Row: Row{Message: clone(reply), Due: reply.Deadline}})
+	if m, told := reply(item, v, s.intake.lineage); told && s.rows[nameOf(&m)] == nil {
+		m = clone(m)
+		s.insert(&row{Row: Row{Message: m, Due: m.Deadline}})
 	}
 	return v.Outcome, v.Brings
 }
@@ -237,9 +241,12 @@ func (s *Store) keep(key node.MessageID, r *row, item *node.Item, v node.Verdict
 
 // insert stores a row that is not there.
 func (s *Store) insert(r *row) {
-	s.rows[node.MessageID{ID: r.ID, Lane: r.Lane}] = r
+	s.rows[nameOf(&r.Message)] = r
 	s.add(r)
 }
+
+// nameOf returns the name of a message.
+func nameOf(m *node.Message) node.MessageID { return node.MessageID{ID: m.ID, Lane: m.Lane} }
 
 // kept returns what instructions are decided on.
 func (r *row) kept() *node.Kept {
@@ -260,7 +267,7 @@ func (s *Store) complete(
 		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
 			continue
 		}
-		r := s.rows[node.MessageID{ID: item.ID, Lane: item.Lane}]
+		r := s.rows[nameOf(&item.Message)]
 		if r == nil || r.Incarnation != item.Incarnation {
 			continue
 		}

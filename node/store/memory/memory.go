@@ -95,12 +95,19 @@ type Broken struct {
 	// Decide decides in place of node.Item.Decide; nil for that.
 	Decide func(item *node.Item, before *node.Kept) node.Verdict
 
+	// Reply tells of the outcome in place of node.Item.Reply; nil for that.
+	Reply func(item *node.Item, v node.Verdict, lineage int64) (node.Message, bool)
+
 	// TakesWhileHolding has it take records in while claims from before the lineage may be held.
 	TakesWhileHolding bool
 }
 
-// Break breaks the store. Call it before anything else.
-func (s *Store) Break(how Broken) { s.broken = how }
+// Break breaks the store from the next call on.
+func (s *Store) Break(how Broken) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = how
+}
 
 // Claim implements node.Store. Its cost does not depend on how much waits on the lanes beyond what it claims.
 func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
@@ -292,9 +299,13 @@ func (r *row) held() node.Claim {
 // monotonic reading, so that equal instants are equal values too.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// clone returns a copy of m that shares no memory with it. Null stays null and empty stays empty, except for a list
-// of headers, where the two mean the same and become null.
+// clone returns a copy of m, as a store keeps it, that shares no memory with it. Null stays null and empty stays
+// empty, except for a list of headers, where the two mean the same and become null.
 func clone(m node.Message) node.Message {
+	m.Deadline = instant(m.Deadline)
+	if !m.NotAfter.IsZero() {
+		m.NotAfter = instant(m.NotAfter)
+	}
 	m.Key = slices.Clone(m.Key)
 	m.Value = slices.Clone(m.Value)
 	var headers []node.Header

@@ -8,6 +8,8 @@ func Queries() map[string]Query {
 	const byKey = "USING INDEX sqlite_autoindex_messages_1 (id=? AND lane=?)"
 	return map[string]Query{
 		"take":    {findText, byKey},
+		"replace": {replaceText, byKey},
+		"alter":   {alterText, "USING INTEGER PRIMARY KEY (rowid=?)"},
 		"due":     {dueText, "USING INDEX messages_waiting (lane=? AND due_at<?)"},
 		"claim":   {claimText, "USING INTEGER PRIMARY KEY (rowid=?)"},
 		"delete":  {removeText, byKey},

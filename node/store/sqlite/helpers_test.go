@@ -112,7 +112,7 @@ func closing(t testing.TB, rows *sql.Rows) {
 func dump(t testing.TB, db *sql.DB) []memory.Row {
 	t.Helper()
 	result, err := db.QueryContext(context.Background(), `SELECT id, lane, incarnation, deadline, due_at,
-		readied_at, readied_by, expires_at, attempts, message_key, message_key IS NULL,
+		readied_at, readied_by, expires_at, attempts, not_after, bound, former, message_key, message_key IS NULL,
 		message_value, message_value IS NULL,
 		message_headers FROM messages ORDER BY id, lane`)
 	if err != nil {
@@ -123,17 +123,20 @@ func dump(t testing.TB, db *sql.DB) []memory.Row {
 	for result.Next() {
 		var r memory.Row
 		var deadline, due int64
-		var readiedAt, expires sql.NullInt64
+		var readiedAt, expires, notAfter sql.NullInt64
 		var noKey, noValue bool
 		var list []byte
 		if err := result.Scan(&r.ID, &r.Lane, &r.Incarnation, &deadline, &due, &readiedAt, &r.ReadiedBy,
-			&expires, &r.Attempts, &r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
+			&expires, &r.Attempts, &notAfter, &r.Bound, &r.Former, &r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
 			t.Fatal(err)
 		}
 		r.Deadline, r.Due = time.UnixMicro(deadline).UTC(), time.UnixMicro(due).UTC()
 		if readiedAt.Valid {
 			r.ReadiedAt = time.UnixMicro(readiedAt.Int64).UTC()
 			r.Expires = time.UnixMicro(expires.Int64).UTC()
+		}
+		if notAfter.Valid {
+			r.NotAfter = time.UnixMicro(notAfter.Int64).UTC()
 		}
 		if r.Key == nil && !noKey {
 			r.Key = []byte{}

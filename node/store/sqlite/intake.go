@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-	codes "modernc.org/sqlite/lib"
 
 	"chronos/node"
 )
@@ -94,7 +93,7 @@ func (t *transaction) position(ctx context.Context, p node.Partition) (position 
 // state returns what the store says of itself. A file has no server, and so no other history than its own.
 func (t *transaction) state(ctx context.Context) (state node.State, err error) {
 	err = t.row(ctx, t.statements.state, t.now.UnixMicro()).
-		Scan(&state.Lineage, &state.CatchingUp, &state.IntakePaused)
+		Scan(&state.Lineage, &state.CatchingUp, &state.Holding, &state.IntakePaused)
 	return state, err
 }
 
@@ -193,171 +192,4 @@ func (t *transaction) marks(ctx context.Context) (marks map[partition]int64, err
 		marks[p] = mark
 	}
 	return marks, rows.Err()
-}
-
-// Take implements node.Store.
-func (s *Store) Take(ctx context.Context, request node.TakeRequest) (result node.TakeResult, err error) {
-	err = s.transact(ctx, func(ctx context.Context, t *transaction) error {
-		result = node.TakeResult{
-			Positions: make([]node.Position, len(request.From)), Refused: make([]bool, len(request.From)),
-		}
-		if result.State, err = t.state(ctx); err != nil {
-			return err
-		}
-		for i, from := range request.From {
-			position, found, err := t.position(ctx, from.Partition)
-			if err != nil {
-				return err
-			}
-			result.Positions[i] = position
-			result.Refused[i] = !found || from.Above(position) || result.State.IntakePaused
-		}
-		if err := t.takeItems(ctx, request, &result); err != nil {
-			return err
-		}
-		if err := t.move(request, &result); err != nil {
-			return err
-		}
-		if err := t.complete(ctx, request, &result); err != nil {
-			return err
-		}
-		result.State, err = t.state(ctx)
-		return err
-	})
-	if err != nil {
-		return node.TakeResult{}, fmt.Errorf("take %d records in: %w", len(request.Items), err)
-	}
-	return result, nil
-}
-
-// takeItems does what the items ask for, up to one that is refused. The result has the positions and the state of
-// before, and these decide.
-func (t *transaction) takeItems(ctx context.Context, request node.TakeRequest, result *node.TakeResult) error {
-	result.Results = make([]node.ItemResult, 0, len(request.Items))
-	for i := range request.Items {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		item := &request.Items[i]
-		var done node.ItemResult
-		switch {
-		case result.Refused[item.From]:
-			done.Outcome = node.Untaken
-		case !result.Positions[item.From].Takes(item.Epoch, item.Offset):
-			done.Outcome = node.Skipped
-		case item.Action == node.Pass:
-			done.Outcome = node.Passed
-		default:
-			var err error
-			if done, result.Refusal, err = t.schedule(ctx, item, request, result.State); err != nil {
-				return err
-			}
-		}
-		if result.Refusal != "" {
-			break
-		}
-		result.Results = append(result.Results, done)
-	}
-	result.Taken = len(result.Results)
-	return nil
-}
-
-// schedule stores the message of an item, or says why it never can be.
-func (t *transaction) schedule(
-	ctx context.Context, item *node.Item, request node.TakeRequest, state node.State,
-) (done node.ItemResult, refusal string, err error) {
-	if refusal := item.Refusal(); refusal != "" {
-		return done, refusal, nil
-	}
-	var readiedAt, readiedBy, expires any
-	claim := item.Claim && state.Claims()
-	if claim {
-		paused, err := t.paused(ctx, item.Lane)
-		if err != nil {
-			return done, "", err
-		}
-		claim = !paused
-	}
-	if claim {
-		done.Claim = node.Claim{
-			Ref: item.Ref(), ReadiedAt: t.now, ReadiedBy: request.Node, Expires: instant(t.now.Add(request.Hold)),
-		}
-		readiedAt, readiedBy = claimColumns(t.now, request.Node)
-		expires = done.Claim.Expires.UnixMicro()
-	}
-	insert := t.use(ctx, t.statements.insert)
-	inserted, err := changes(insert, append(messageArguments(&item.Message), readiedAt, readiedBy, expires)...)
-	switch {
-	case isCode(err, codes.SQLITE_TOOBIG):
-		return node.ItemResult{}, "the message is larger than SQLite allows", nil
-	case err != nil:
-		return done, "", err
-	case inserted:
-		done.Outcome = node.Scheduled
-		return done, "", nil
-	}
-	if done, err = t.stored(ctx, item, request.Node); err == nil && done.Outcome != node.Scheduled {
-		done.Outcome = node.Duplicate
-	}
-	return done, "", err
-}
-
-// stored returns Scheduled, and the claim that owner holds, if the message of item is stored under its incarnation.
-func (t *transaction) stored(ctx context.Context, item *node.Item, owner uuid.UUID) (done node.ItemResult, err error) {
-	var incarnation, readiedBy uuid.UUID
-	var readiedAt, expires sql.NullInt64
-	err = t.row(ctx, t.statements.find, item.ID, item.Lane).Scan(&incarnation, &readiedAt, &readiedBy, &expires)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && incarnation != item.Incarnation {
-		return done, nil
-	}
-	if err != nil {
-		return done, err
-	}
-	done.Outcome = node.Scheduled
-	if readiedAt.Valid && readiedBy == owner {
-		done.Claim = node.Claim{
-			Ref: item.Ref(), ReadiedAt: fromColumn(readiedAt.Int64), ReadiedBy: owner,
-			Expires: fromColumn(expires.Int64),
-		}
-	}
-	return done, nil
-}
-
-// move sets the positions behind what was taken in.
-func (t *transaction) move(request node.TakeRequest, result *node.TakeResult) error {
-	moved := make([]bool, len(request.From))
-	for i, done := range result.Results {
-		if item := &request.Items[i]; done.Outcome != node.Untaken && done.Outcome != node.Skipped {
-			result.Positions[item.From] = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}
-			moved[item.From] = true
-		}
-	}
-	for i, from := range request.From {
-		if !moved[i] {
-			continue
-		}
-		to := result.Positions[i]
-		if err := t.execute(t.statements.move, from.TopicID[:], from.Number, to.Epoch, to.Offset); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// complete finds what was skipped because an earlier call has stored it.
-func (t *transaction) complete(ctx context.Context, request node.TakeRequest, result *node.TakeResult) error {
-	for i := range result.Results {
-		item := &request.Items[i]
-		if item.Action != node.Schedule || result.Results[i].Outcome != node.Skipped {
-			continue
-		}
-		done, err := t.stored(ctx, item, request.Node)
-		if err != nil {
-			return err
-		}
-		if done.Outcome == node.Scheduled {
-			result.Results[i] = done
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	sqldriver "database/sql/driver"
 	"errors"
@@ -11,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
@@ -105,6 +108,72 @@ func TestPlans(t *testing.T) {
 				t.Errorf("the plan is\n%s\nwant\n%s", strings.Join(plan, "\n"), want)
 			}
 		})
+	}
+}
+
+// TestUpgradeControl opens a file that the release before instructions has left: version 3, with one message that waits
+// and two that may have been published. All are there with what they had, and instructions are decided on that.
+func TestUpgradeControl(t *testing.T) {
+	var script bytes.Buffer
+	if err := migrations.Print(&script, migrations.SQLite); err != nil {
+		t.Fatal(err)
+	}
+	old, _, found := strings.Cut(script.String(), "\n-- Version 4,")
+	if !found {
+		t.Fatal("the script has no version 4")
+	}
+	clock := storetest.NewClock()
+	store, err := sqlite.Open(t.Context(), file(t), sqlite.Options{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	execute(t, store.DB(), old)
+	execute(t, store.DB(), `INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by,
+		expires_at, attempts, message_key, message_headers) VALUES
+		('attempted', 'output', x'000102030405060708090a0b0c0d0e0f', 5, 7, NULL, NULL, NULL, 2, x'6b', '[]'),
+		('claimed', 'output', x'100102030405060708090a0b0c0d0e0f', 5, 5, 1, x'a00102030405060708090a0b0c0d0e0f', 2, 1,
+			x'6b', '[{"a":"b"}]'),
+		('waiting', 'output', x'200102030405060708090a0b0c0d0e0f', 5, 5, NULL, NULL, NULL, 0, NULL, '[]')`)
+	migrate(t, store.DB())
+	at := func(microseconds int64) time.Time { return time.UnixMicro(microseconds).UTC() }
+	row := func(id string, first byte, due int64, attempts int) memory.Row {
+		incarnation := uuid.UUID{first, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+		return memory.Row{
+			Message: node.Message{ID: id, Lane: "output", Incarnation: incarnation, Deadline: at(5), Key: []byte("k")},
+			Due:     at(due), Attempts: attempts,
+		}
+	}
+	want := []memory.Row{row("attempted", 0, 7, 2), row("claimed", 0x10, 5, 1), row("waiting", 0x20, 5, 0)}
+	want[1].Headers = []node.Header{{Name: "a", Value: []byte("b")}}
+	want[1].ReadiedAt, want[1].ReadiedBy, want[1].Expires = at(1), want[1].Incarnation, at(2)
+	want[1].ReadiedBy[0] = 0xa0
+	want[2].Key = nil
+	if got := dump(t, store.DB()); !reflect.DeepEqual(got, want) {
+		t.Fatalf("the messages are\n%+v\nwant\n%+v", got, want)
+	}
+
+	if _, _, err := store.Positions(t.Context(), []node.Place{input}); err != nil {
+		t.Fatal(err)
+	}
+	request := node.TakeRequest{From: []node.Place{input}}
+	for i, row := range want {
+		request.Items = append(request.Items, node.Item{
+			Offset: int64(i), Action: node.Cancel, Message: node.Message{ID: row.ID, Lane: row.Lane},
+		})
+	}
+	result, err := store.Take(t.Context(), request)
+	outcomes := []node.ItemResult{{Outcome: node.TooLate}, {Outcome: node.TooLate}, {Outcome: node.Cancelled}}
+	if err != nil || !slices.Equal(result.Results, outcomes) {
+		t.Fatalf("the cancels: %+v, error %v, want %+v", result.Results, err, outcomes)
+	}
+	want[0].Bound, want[1].Bound = true, true
+	if got := dump(t, store.DB()); !reflect.DeepEqual(got, want[:2]) {
+		t.Fatalf("after the cancels the messages are\n%+v\nwant\n%+v", got, want[:2])
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // statements are the prepared forms of all that the store says to its database.
 type statements struct {
-	insert, find, due, claim, remove, expired, reset *sql.Stmt
+	insert, find, replace, alter, due, claim, remove, expired, reset *sql.Stmt
 
 	position, create, move, rewind, marks, unmark, mark, state, begin, bound, bind, adopt *sql.Stmt
 
@@ -22,13 +22,27 @@ type statements struct {
 }
 
 // The columns of a message, in the order of messageArguments and scanMessage.
-const messageColumns = `id, lane, incarnation, deadline, message_key, message_value, message_headers`
+const messageColumns = `id, lane, incarnation, deadline, not_after, message_key, message_value, message_headers`
 
 const (
 	insertText = `INSERT INTO messages (` + messageColumns + `, due_at, readied_at, readied_by, expires_at, attempts)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?4, ?8, ?9, ?10, ?8 IS NOT NULL) ON CONFLICT (id, lane) DO NOTHING`
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?4, ?9, ?10, ?11, ?9 IS NOT NULL) ON CONFLICT (id, lane) DO NOTHING`
 
-	findText = `SELECT incarnation, readied_at, readied_by, expires_at FROM messages WHERE id = ?1 AND lane = ?2`
+	findText = `SELECT rowid, incarnation, deadline, due_at, attempts, bound, former, readied_at, readied_by, expires_at
+		FROM messages WHERE id = ?1 AND lane = ?2`
+
+	// Another message takes the row over, unclaimed.
+	replaceText = `UPDATE messages SET incarnation = ?3, deadline = ?4, not_after = ?5, message_key = ?6,
+			message_value = ?7, message_headers = ?8, due_at = ?9, attempts = ?10, bound = ?11, former = ?12,
+			readied_at = NULL, readied_by = NULL, expires_at = NULL
+		WHERE id = ?1 AND lane = ?2`
+
+	// The content stays; so does the claim, as long as the incarnation does.
+	alterText = `UPDATE messages SET incarnation = ?2, deadline = ?3, due_at = ?4, attempts = ?5, bound = ?6,
+			former = ?7, readied_at = CASE WHEN incarnation = ?2 THEN readied_at END,
+			readied_by = CASE WHEN incarnation = ?2 THEN readied_by END,
+			expires_at = CASE WHEN incarnation = ?2 THEN expires_at END
+		WHERE rowid = ?1`
 
 	dueText = `SELECT rowid, due_at, attempts, ` + messageColumns + ` FROM messages
 		WHERE readied_at IS NULL AND lane = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3`
@@ -63,7 +77,7 @@ const (
 	markText = `UPDATE positions SET mark = ?3 WHERE topic_id = ?1 AND partition = ?2 AND next_offset < ?3`
 
 	stateText = `SELECT number, claims_from > ?1 OR EXISTS (SELECT 1 FROM positions WHERE mark IS NOT NULL),
-			EXISTS (SELECT 1 FROM pauses WHERE lane = '')
+			claims_from > ?1, EXISTS (SELECT 1 FROM pauses WHERE lane = '')
 		FROM lineage`
 
 	isPausedText = `SELECT EXISTS (SELECT 1 FROM pauses WHERE lane = ?1)`
@@ -97,6 +111,8 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 	}{
 		{&p.insert, insertText},
 		{&p.find, findText},
+		{&p.replace, replaceText},
+		{&p.alter, alterText},
 		{&p.due, dueText},
 		{&p.claim, claimText},
 		{&p.remove, removeText},
@@ -131,8 +147,12 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 
 // messageArguments returns the values of messageColumns.
 func messageArguments(m *node.Message) []any {
+	var notAfter any
+	if !m.NotAfter.IsZero() {
+		notAfter = m.NotAfter.UnixMicro()
+	}
 	return []any{
-		m.ID, m.Lane, m.Incarnation[:], m.Deadline.UnixMicro(), m.Key, m.Value,
+		m.ID, m.Lane, m.Incarnation[:], m.Deadline.UnixMicro(), notAfter, m.Key, m.Value,
 		string(headers.Encode(m.Headers)),
 	}
 }
@@ -140,13 +160,17 @@ func messageArguments(m *node.Message) []any {
 // scanMessage reads a row that has the columns of before and then messageColumns.
 func scanMessage(rows *sql.Rows, before ...any) (m node.Message, err error) {
 	var deadline int64
+	var notAfter sql.NullInt64
 	var list []byte
-	columns := append(before, &m.ID, &m.Lane, &m.Incarnation, &deadline,
+	columns := append(before, &m.ID, &m.Lane, &m.Incarnation, &deadline, &notAfter,
 		(*nullable)(&m.Key), (*nullable)(&m.Value), &list)
 	if err := rows.Scan(columns...); err != nil {
 		return m, err
 	}
 	m.Deadline = fromColumn(deadline)
+	if notAfter.Valid {
+		m.NotAfter = fromColumn(notAfter.Int64)
+	}
 	if m.Headers, err = headers.Decode(list); err != nil {
 		return m, fmt.Errorf("read message %q for lane %q: %w", m.ID, m.Lane, err)
 	}

@@ -307,7 +307,7 @@ func bindOf(ask func(b *broken, r *node.BindRequest)) func(*storetest.Clock) sto
 func mutants() []mutant {
 	return slices.Concat(
 		takeMutants(), positionMutants(), lineageMutants(), payloadMutants(), claimMutants(), recoverMutants(),
-		concurrentMutants(), sessionMutants(), pauseMutants(),
+		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(),
 	)
 }
 

@@ -117,6 +117,7 @@ func lineageCases() []testCase {
 		{"lineage/only by who has seen it", lineageCompare},
 		{"lineage/above all that are known", lineageFloor},
 		{"lineage/nothing is claimed for the hold time", lineageGate},
+		{"lineage/nothing is taken in for the hold time", lineageHolding},
 		{"lineage/nothing is claimed until all marks are passed", lineageMarks},
 		{"lineage/a mark that is passed already is none", lineageNoMarks},
 		{"lineage/a mark is none below what retention took", lineageRetention},
@@ -157,15 +158,22 @@ func (s *subject) takeTo(place node.Place, epoch int32, offset int64) node.State
 // checkGate ends the case when the store claims although it must not, or does not although it may.
 func (s *subject) checkGate(what string, state node.State, catchingUp bool) {
 	s.Helper()
-	s.check(what, state, node.State{Lineage: state.Lineage, CatchingUp: catchingUp})
+	s.checkClaims(what, state, node.State{Lineage: state.Lineage, CatchingUp: catchingUp})
+}
+
+// checkClaims ends the case when the state is not the one wanted, or the store claims although it must not in that
+// state, or does not although it may.
+func (s *subject) checkClaims(what string, state, want node.State) {
+	s.Helper()
+	s.check(what, state, want)
 	s.check("state", s.state(), state)
 	result, err := s.Store.Claim(s.Context(), node.ClaimRequest{
 		Node: alice(), Hold: hold, Until: latest(), Lanes: s.unlimited(),
 	})
 	s.checkCall("Claim", err, 0, 0)
 	s.check("state of a claim", result.State, state)
-	if claimed := len(result.Messages) > 0; claimed == catchingUp {
-		s.Fatalf("%s: catching up: %v, and %d messages were claimed", what, catchingUp, len(result.Messages))
+	if claimed := len(result.Messages) > 0; claimed != want.Claims() {
+		s.Fatalf("%s: the state is %+v, and %d messages were claimed", what, want, len(result.Messages))
 	}
 	s.reset(claimsOf(result.Messages)...)
 }
@@ -217,10 +225,11 @@ func lineageGate(s *subject) {
 	s.insert(s.message("a"))
 	start := time.Now()
 	state := s.catchUp(node.CatchUpRequest{Lineage: 1, Begin: true, Hold: hold})
-	s.check("state", state, node.State{Lineage: 2, CatchingUp: true})
+	holding := node.State{Lineage: 2, CatchingUp: true, Holding: true}
+	s.check("state", state, holding)
 	if s.Clock != nil {
 		s.Clock.Advance(hold - time.Microsecond)
-		s.checkGate("a moment before", s.state(), true)
+		s.checkClaims("a moment before", s.state(), holding)
 		s.Clock.Advance(time.Microsecond)
 		s.checkGate("at that moment", s.state(), false)
 		return
@@ -234,6 +243,44 @@ func lineageGate(s *subject) {
 		s.Fatalf("a message was claimed %v after a lineage with a hold time of %v began", passed, hold)
 	}
 	s.check("state", s.state(), node.State{Lineage: 2})
+}
+
+// lineageHolding takes records in while claims from before the lineage may still be held. A cancel must not be believed
+// then: the claim that it would be too late for may be one that the store has forgotten. So nothing is taken in, and
+// the caller is told as if the intake were paused; positions are created nevertheless.
+func lineageHolding(s *subject) {
+	s.insert(s.message("a"))
+	state := s.catchUp(node.CatchUpRequest{Lineage: 1, Begin: true, Hold: time.Hour})
+	holding := node.State{Lineage: 2, CatchingUp: true, Holding: true}
+	s.checkClaims("begin", state, holding)
+	fresh := node.Place{Partition: s.partition(), Position: node.Position{Epoch: 1, Offset: 7}}
+	s.check("new position", s.positions(fresh), []node.Position{fresh.Position})
+
+	answer := s.answer("a")
+	request := s.request(alice(), submission{s.message("b"), true})
+	cancel := instruction(node.Cancel, s.message("a"), answer)
+	cancel.Epoch, cancel.Offset = s.at.Epoch, s.at.Offset+1
+	request.Items = append(request.Items, cancel)
+	before := s.rows()
+	for range 2 {
+		s.check("take", s.take(request), node.TakeResult{
+			State: holding, Positions: []node.Position{s.at.Position}, Refused: []bool{true},
+			Taken: 2, Results: many(2, node.ItemResult{Outcome: node.Untaken}),
+		})
+		s.checkRows(before, "a take while claims from before may be held")
+	}
+	if s.Clock != nil {
+		s.Clock.Advance(time.Hour - time.Microsecond)
+		s.check("refused a moment before", s.take(request).Refused, []bool{true})
+		s.Clock.Advance(time.Microsecond)
+	} else {
+		state = s.catchUp(node.CatchUpRequest{Lineage: 2, Begin: true})
+		s.check("the next lineage, which holds nothing up", state, node.State{Lineage: 3})
+	}
+	results := s.accept(request, s.take(request))
+	s.check("outcome", results[0].Outcome, node.Scheduled)
+	s.check("outcome", results[1], node.ItemResult{Outcome: node.Cancelled})
+	s.checkReply(answer, headersOf("chronosOutcome", "cancelled", "chronosFormerDeadline", noonText)...)
 }
 
 func lineageMarks(s *subject) {

@@ -223,6 +223,14 @@ func sessionMutants() []mutant {
 			open(func(u *unlocked) { u.rows = true }),
 		},
 		{
+			"cancel does not wait for a claim", "session/cancel waits for a claim and is too late", false,
+			open(func(u *unlocked) { u.rows = true }),
+		},
+		{
+			"replace does not wait for a row", "session/replace waits for a row and takes it over", false,
+			open(func(u *unlocked) { u.rows = true }),
+		},
+		{
 			"take does not wait for a position", "session/take waits for a position and goes by its outcome", false,
 			open(func(u *unlocked) { u.positions = true }),
 		},

@@ -41,6 +41,7 @@ type machine struct {
 
 	drawn    uint32
 	messages []node.Message // every one ever taken in
+	refs     []node.Ref     // every one that was ever stored, under each of its incarnations; replies, too
 
 	// places are the partitions of the run, and last is the latest take.
 	places []node.Place
@@ -91,7 +92,8 @@ func (m *machine) begin(t *rapid.T) {
 	}
 }
 
-// Take takes a few records in: new ones, more incarnations of old ones, and old ones again, around the positions.
+// Take takes a few records in, around the positions: new messages, more incarnations of old ones, old ones again, and
+// instructions on all of them.
 func (m *machine) Take(t *rapid.T) {
 	request := node.TakeRequest{Node: drawOwner(t), Hold: m.drawHold(t)}
 	known := rapid.SliceOfNDistinct(rapid.IntRange(0, len(m.places)-1), 1, 2, rapid.ID).Draw(t, "partitions")
@@ -112,10 +114,30 @@ func (m *machine) Take(t *rapid.T) {
 		item.Epoch = max(from.Epoch+int32(rapid.SampledFrom([]int{0, 0, 0, 0, -1, 1}).Draw(t, "epoch")), -1)
 		item.Offset = next[item.From] + int64(rapid.SampledFrom([]int{0, 0, 0, 3}).Draw(t, "gap"))
 		next[item.From] = item.Offset + 1
-		if rapid.IntRange(0, 9).Draw(t, "action") > 0 {
-			item.Action, item.Message = node.Schedule, m.drawMessage(t)
-			item.Claim = rapid.Bool().Draw(t, "claim")
-			m.messages = append(m.messages, item.Message)
+		m.drawAction(t, &item, request.Items)
+		request.Items = append(request.Items, item)
+	}
+	m.last = &request
+	m.take(t, request)
+}
+
+// Control gives instructions on what is there, in a take that is taken in unless claims of before may be held.
+func (m *machine) Control(t *rapid.T) {
+	place := m.places[0]
+	if position, found := m.position(place); found {
+		place.Position = position
+	} else {
+		m.positions(t, []node.Place{place})
+	}
+	request := node.TakeRequest{Node: drawOwner(t), Hold: m.drawHold(t), From: []node.Place{place}}
+	for i := range rapid.IntRange(1, 4).Draw(t, "records") {
+		item := node.Item{Epoch: place.Epoch, Offset: place.Offset + int64(i)}
+		m.drawAction(t, &item, request.Items)
+		if rows := m.model.Dump(); len(rows) > 0 && item.Action != node.Pass && item.Action != node.Schedule {
+			row := rapid.SampledFrom(rows).Draw(t, "row")
+			if row.Lane != lanes()[2] {
+				item.ID, item.Lane, item.Incarnation = row.ID, row.Lane, m.incarnation()
+			}
 		}
 		request.Items = append(request.Items, item)
 	}
@@ -148,6 +170,11 @@ func (m *machine) take(t *rapid.T, request node.TakeRequest) {
 	}
 	if !sameTake(got, want) {
 		t.Fatalf("taking %+v: got %+v, want %+v", request, got, want)
+	}
+	for _, row := range m.model.Dump() {
+		if !slices.Contains(m.refs, row.Ref()) {
+			m.refs = append(m.refs, row.Ref())
+		}
 	}
 }
 
@@ -288,9 +315,8 @@ func (m *machine) Delete(t *rapid.T) {
 	refs := []node.Ref{}
 	for range rapid.IntRange(0, 4).Draw(t, "refs") {
 		ref := node.Ref{ID: drawID().Draw(t, "id"), Lane: drawLane(t), Incarnation: m.incarnation()}
-		if len(m.messages) > 0 && rapid.IntRange(0, 9).Draw(t, "kind") > 0 {
-			message := rapid.SampledFrom(m.messages).Draw(t, "message")
-			ref = message.Ref()
+		if len(m.refs) > 0 && rapid.IntRange(0, 9).Draw(t, "kind") > 0 {
+			ref = rapid.SampledFrom(m.refs).Draw(t, "ref")
 		}
 		if _, why := node.CheckID(ref.ID); why == "" {
 			refs = append(refs, ref)
@@ -511,85 +537,4 @@ func (m *machine) checkCall(t *rapid.T, call string, err error, got, want int) {
 	if got != want {
 		t.Fatalf("%s returned %d results for %d arguments", call, got, want)
 	}
-}
-
-func (m *machine) incarnation() uuid.UUID {
-	m.drawn++
-	drawn := uuid.UUID{6: 0x40, 8: 0x80}
-	binary.BigEndian.PutUint32(drawn[12:], m.drawn)
-	return drawn
-}
-
-func (m *machine) drawMessage(t *rapid.T) node.Message {
-	if len(m.messages) > 0 && rapid.IntRange(0, 4).Draw(t, "kind") == 0 {
-		return rapid.SampledFrom(m.messages).Draw(t, "message")
-	}
-	message := node.Message{
-		ID: drawID().Draw(t, "id"), Lane: drawLane(t), Incarnation: m.incarnation(),
-		Deadline: drawInstant().Draw(t, "deadline"),
-		Key:      drawBytes().Draw(t, "key"), Value: drawBytes().Draw(t, "value"),
-	}
-	if rapid.IntRange(0, 19).Draw(t, "odd") == 0 {
-		message.ID = "with\x00NUL"
-	}
-	for range rapid.IntRange(0, 3).Draw(t, "headers") {
-		message.Headers = append(message.Headers, node.Header{
-			Name:  rapid.SampledFrom([]string{"a", "b", "", "é", "\xff", "\x00"}).Draw(t, "name"),
-			Value: drawBytes().Draw(t, "value"),
-		})
-	}
-	return message
-}
-
-// drawHold draws a hold time. Where nobody can move the clock it is none, or far
-// longer than the test.
-func (m *machine) drawHold(t *rapid.T) time.Duration {
-	switch {
-	case m.instance.Clock == nil && m.instance.Dump == nil:
-		return 0
-	case m.instance.Clock == nil:
-		return rapid.SampledFrom([]time.Duration{0, 0, time.Hour}).Draw(t, "hold")
-	}
-	return time.Duration(rapid.IntRange(0, 5_000_000).Draw(t, "hold")) * time.Microsecond
-}
-
-// drawPlace draws a position in a partition, not far from where it began.
-func (m *machine) drawPlace(t *rapid.T, at int) node.Place {
-	place := m.places[at]
-	place.Epoch = int32(rapid.IntRange(-1, 4).Draw(t, "epoch"))
-	place.Offset += int64(rapid.IntRange(-3, 6).Draw(t, "offset"))
-	return place
-}
-
-// A few ids and lanes, so that calls meet.
-func drawID() *rapid.Generator[string] {
-	return rapid.SampledFrom([]string{"a", "b", "B", "𐍈"})
-}
-
-func lanes() []string { return []string{"one", "two", "three"} }
-
-func drawLane(t *rapid.T) string { return rapid.SampledFrom(lanes()[:2]).Draw(t, "lane") }
-
-func drawOwner(t *rapid.T) uuid.UUID {
-	return rapid.SampledFrom([]uuid.UUID{alice(), bob()}).Draw(t, "owner")
-}
-
-// drawInstant draws from a few that are close together, and from the ends.
-func drawInstant() *rapid.Generator[time.Time] {
-	return rapid.Custom(func(t *rapid.T) time.Time {
-		micro := rapid.IntRange(-1, 10).Draw(t, "microsecond")
-		switch micro {
-		case -1:
-			return earliest()
-		case 10:
-			return latest()
-		}
-		return noon().Add(time.Duration(micro) * time.Microsecond)
-	})
-}
-
-func drawBytes() *rapid.Generator[[]byte] {
-	return rapid.SampledFrom([][]byte{
-		nil, {}, []byte("x"), []byte("text"), {0}, {0xff, 0xfe}, []byte(`"\u0000`),
-	})
 }

@@ -18,6 +18,10 @@ func sessionCases() []testCase {
 		{"take waits for a row and goes by its outcome", takeAwaitsInsert},
 		{"take waits for a row of its own incarnation", takeAwaitsItself},
 		{"take that waits answers for all of its records", takeAwaitsAmongOthers},
+		{"cancel waits for a claim and is too late", cancelAwaitsClaim},
+		{"cancel waits for a delete and finds nothing", cancelAwaitsDelete},
+		{"replace waits for a claim and remembers it", replaceAwaitsClaim},
+		{"replace waits for a row and takes it over", replaceAwaitsInsert},
 		{"claim skips what others are claiming", claimSkips},
 		{"claim skips but fills its limit", claimSkipsAndFills},
 		{"expired does not wait", expiredUncommitted},
@@ -160,6 +164,85 @@ func takeAwaitsAmongOthers(s *subject) {
 			[]bool{false, true, !o.commit, false, false})
 		s.check("delete of the new", s.delete(refsOf(batch)...),
 			[]bool{true, false, o.commit, true, true})
+	}
+}
+
+// instructWaiting gives an instruction while the session holds what it waits for. It returns the outcome.
+func (s *subject) instructWaiting(session Session, end func(Session), item node.Item) node.Outcome {
+	s.Helper()
+	request := s.instructions(item)
+	return s.accept(request, whileWaiting(s, session, end, func() (node.TakeResult, error) {
+		return s.Store.Take(s.Context(), request)
+	}))[0].Outcome
+}
+
+// cancelAwaitsClaim cancels a message that another session is claiming. What it decides on is the row as the session
+// has left it, not as it was when the take began.
+func cancelAwaitsClaim(s *subject) {
+	for _, o := range outcomes() {
+		m := s.message("a")
+		s.insert(m)
+		session := s.Begin(s)
+		session.Claim(m.Ref(), bob())
+		want := node.Cancelled
+		if o.commit {
+			want = node.TooLate
+		}
+		got := s.instructWaiting(session, o.end, instruction(node.Cancel, s.message("a"), nil))
+		s.check("cancel, after a "+o.name, got, want)
+		s.check("claims", len(s.expired()) == 1, o.commit)
+		s.check("delete", s.delete(m.Ref()), []bool{o.commit})
+	}
+}
+
+func cancelAwaitsDelete(s *subject) {
+	for _, o := range outcomes() {
+		m := s.message("a")
+		s.insert(m)
+		session := s.Begin(s)
+		session.Delete(m.Ref())
+		want := node.Cancelled
+		if o.commit {
+			want = node.NotFound
+		}
+		got := s.instructWaiting(session, o.end, instruction(node.Cancel, s.message("a"), nil))
+		s.check("cancel, after a "+o.name, got, want)
+		s.check("delete", s.delete(m.Ref()), []bool{false})
+	}
+}
+
+func replaceAwaitsClaim(s *subject) {
+	for _, o := range outcomes() {
+		m, next, answer := s.message("a"), s.message("a"), s.answer("a")
+		s.insert(m)
+		session := s.Begin(s)
+		session.Claim(m.Ref(), bob())
+		got := s.instructWaiting(session, o.end, instruction(node.Replace, next, answer))
+		s.check("replace, after a "+o.name, got, node.Replaced)
+		headers := headersOf("chronosOutcome", "replaced", "chronosDeadline", noonText)
+		if o.commit {
+			headers = append(headers, headersOf("chronosFormer", "may appear")...)
+		}
+		s.checkReply(answer, headers...)
+		s.checkMessages(s.claim(alice(), latest()), next)
+		s.check("delete", s.delete(m.Ref(), next.Ref()), []bool{false, true})
+	}
+}
+
+// replaceAwaitsInsert replaces what another session is storing: a row that the take cannot see when it looks, and meets
+// when it writes.
+func replaceAwaitsInsert(s *subject) {
+	for _, o := range outcomes() {
+		m, next := s.message("a"), s.message("a")
+		session := s.Begin(s)
+		session.Insert(m)
+		want := node.Scheduled
+		if o.commit {
+			want = node.Replaced
+		}
+		got := s.instructWaiting(session, o.end, instruction(node.Replace, next, nil))
+		s.check("replace, after a "+o.name, got, want)
+		s.check("delete", s.delete(m.Ref(), next.Ref()), []bool{false, true})
 	}
 }
 

@@ -151,7 +151,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 		}
 	})
 	t.Run("concurrent", func(t *testing.T) {
-		runCases(t, open, concurrentCases())
+		runCases(t, open, append(concurrentCases(), controlRaceCases()...))
 	})
 	t.Run("random", func(t *testing.T) {
 		runRandom(t, open(t))
@@ -168,7 +168,8 @@ func contractCases() []testCase {
 	var cases []testCase
 	for _, group := range [][]testCase{
 		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(),
-		resetCases(), lineageCases(), bindCases(), pauseCases(), generalCases(),
+		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(),
+		generalCases(),
 	} {
 		cases = append(cases, group...)
 	}

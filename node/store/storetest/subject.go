@@ -176,7 +176,7 @@ func (s *subject) accept(request node.TakeRequest, result node.TakeResult) []nod
 func (s *subject) take(request node.TakeRequest) node.TakeResult {
 	s.Helper()
 	for _, item := range request.Items {
-		if item.Action == node.Schedule && !slices.Contains(s.lanes, item.Lane) {
+		if item.Action.Stores() && !slices.Contains(s.lanes, item.Lane) {
 			s.lanes = append(s.lanes, item.Lane)
 		}
 	}
@@ -475,6 +475,8 @@ func diffMessage(got, want node.Message) string {
 		return fmt.Sprintf("incarnation: got %v, want %v", got.Incarnation, want.Incarnation)
 	case !got.Deadline.Equal(want.Deadline):
 		return fmt.Sprintf("deadline: got %v, want %v", got.Deadline, want.Deadline)
+	case !got.NotAfter.Equal(want.NotAfter):
+		return fmt.Sprintf("not after: got %v, want %v", got.NotAfter, want.NotAfter)
 	case !equalBytes(got.Key, want.Key):
 		return fmt.Sprintf("key: got %s, want %s", brief(got.Key), brief(want.Key))
 	case !equalBytes(got.Value, want.Value):
@@ -498,7 +500,7 @@ func diffRows(got, want []memory.Row) string {
 			return fmt.Sprintf("row %d: %s", i, why)
 		}
 		if g.Due != w.Due || g.ReadiedAt != w.ReadiedAt || g.ReadiedBy != w.ReadiedBy || g.Expires != w.Expires ||
-			g.Attempts != w.Attempts {
+			g.Attempts != w.Attempts || g.Bound != w.Bound || g.Former != w.Former {
 			g.Message, w.Message = node.Message{}, node.Message{}
 			return fmt.Sprintf("row %d (%s): got %+v, want %+v", i, brief(got[i].ID), g, w)
 		}

@@ -24,6 +24,7 @@ type Store interface {
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	for name, test := range map[string]func(*testing.T, *filled){
 		"a message by its id":                     find,
+		"what instructions have left behind":      control,
 		"pages show everything once and in order": pages,
 		"states":                                     states,
 		"deadlines, keys and headers":                filters,
@@ -139,6 +140,41 @@ func check(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// control replaces a message that is claimed, limits it, and fires it.
+func control(t *testing.T, f *filled) {
+	f.claim(t, "a", 1, time.Hour)
+	notAfter := f.now.Add(time.Hour)
+	next := f.messages[0]
+	next.Incarnation, next.NotAfter = uuid.New(), notAfter
+	fire := node.Message{ID: next.ID, Lane: next.Lane, Incarnation: uuid.New(), Deadline: f.now}
+	request := node.TakeRequest{Node: f.node, From: []node.Place{f.place}}
+	for i, item := range []node.Item{{Action: node.Replace, Message: next}, {Action: node.FireNow, Message: fire}} {
+		item.Epoch, item.Offset = f.place.Epoch, f.place.Offset+int64(i)
+		request.Items = append(request.Items, item)
+	}
+	result, err := f.Take(t.Context(), request)
+	if err != nil || result.Taken != 2 || result.Results[1].Outcome != node.FiredNow {
+		t.Fatalf("take: %+v, %v", result, err)
+	}
+	found, err := f.Find(t.Context(), next.ID, inspect.Parts{})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("found %+v, %v", found, err)
+	}
+	slice, err := f.Slice(t.Context(), inspect.SliceRequest{Lane: "a", Until: f.now, Limit: 2})
+	if err != nil || len(slice) != 2 || slice[0].ID != next.ID {
+		t.Fatalf("the slice is %+v, %v", slice, err)
+	}
+	for _, m := range []inspect.Message{found[0], slice[0]} {
+		if !m.Bound || !m.Former || !m.NotAfter.Equal(notAfter) || m.Incarnation != fire.Incarnation || !m.Waits() ||
+			m.Attempts != 0 {
+			t.Errorf("it is %+v", m)
+		}
+	}
+	if m := slice[1]; m.Bound || m.Former || !m.NotAfter.IsZero() {
+		t.Errorf("the next is %+v", m)
 	}
 }
 

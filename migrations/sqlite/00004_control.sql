@@ -1,0 +1,14 @@
+-- +goose Up
+
+-- What instructions decide on and leave behind. Nothing of it is known of the messages that are there, and nothing of
+-- it was possible before: no outcome has bound them, they have replaced nothing, and they have no last instant. How many
+-- claims may have led to a publish is counted since version 2.
+
+-- The last instant at which the message may be published. NULL for no end.
+ALTER TABLE messages ADD COLUMN not_after INTEGER;
+
+-- 1 when somebody was told that the message comes out, so that only a replacement keeps it from that.
+ALTER TABLE messages ADD COLUMN bound INTEGER NOT NULL DEFAULT 0;
+
+-- 1 when content that the message has replaced may still come out.
+ALTER TABLE messages ADD COLUMN former INTEGER NOT NULL DEFAULT 0;
