@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,16 +13,16 @@ import (
 	"chronos/migrations"
 )
 
-// older makes a Postgres database as the first release has it.
-func older(t *testing.T, db *sql.DB) {
+// older makes a Postgres database as the release before a version has it.
+func older(t *testing.T, db *sql.DB, version int) {
 	t.Helper()
 	var script bytes.Buffer
 	if err := migrations.Print(&script, migrations.Postgres); err != nil {
 		t.Fatal(err)
 	}
-	first, _, found := strings.Cut(script.String(), "\n-- Version 2")
+	first, _, found := strings.Cut(script.String(), fmt.Sprintf("\n-- Version %d,", version))
 	if !found {
-		t.Fatal("there is no second version")
+		t.Fatalf("there is no version %d", version)
 	}
 	execute(t, db, first)
 }
@@ -39,7 +40,7 @@ func upgrade(t *testing.T, db *sql.DB) {
 // have been published counts as attempted. A node of that release fails at its next statement.
 func TestUpgradePostgres(t *testing.T) {
 	db := createPostgres(t)()
-	older(t, db)
+	older(t, db, 2)
 	execute(t, db, `
 INSERT INTO hanger (id, topic, incarnation, deadline, due_at, readied_at, readied_by, message_size, message_headers,
   message_key, message_value)
@@ -86,7 +87,7 @@ VALUES ('a', 'output', gen_random_uuid(), now(), now(), 0, '[]');`
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := createPostgres(t)()
-			older(t, db)
+			older(t, db, 2)
 			if c.statements != "" {
 				execute(t, db, c.statements)
 				execute(t, db, "VACUUM hanger")
@@ -96,5 +97,75 @@ VALUES ('a', 'output', gen_random_uuid(), now(), now(), 0, '[]');`
 				t.Errorf("adopting is %v, want %s", got, c.adopts)
 			}
 		})
+	}
+}
+
+// The step to version 4 writes no row, and gives up soon where something is in its way. Then the statements of version
+// 3 go on: what they store is not bound, and what is bound they leave so.
+func TestUpgradeForControl(t *testing.T) {
+	db := createPostgres(t)()
+	older(t, db, 4)
+	// insert, claim and reset are those of the release before.
+	const insert = `
+INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+  source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value)
+SELECT u.id, 'output', gen_random_uuid(), now(), now(), NULL, NULL, NULL, 0, 'input', 1, 1, 1, '[]', 'k', NULL
+FROM unnest($1::text[]) AS u (id)`
+	const claim = `
+UPDATE messages SET attempts = attempts + 1, (readied_at, readied_by, expires_at) = (now(), gen_random_uuid(), now())`
+	const reset = `
+UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL,
+  (due_at, attempts) = (SELECT due_at, attempts - 1)`
+	const old = `SELECT md5(concat_ws('|', id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at,
+  attempts, source_topic, source_partition, source_offset, message_size, message_headers, message_key)) FROM messages
+ORDER BY id`
+	const file = "SELECT pg_relation_filenode('messages')::text"
+	run := func(statement string, arguments ...any) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), statement, arguments...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(insert, []string{"a", "b"})
+	run(claim + " WHERE id = 'b'")
+	before, at := texts(t, db, old), texts(t, db, file)
+
+	dump, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dump.ExecContext(t.Context(), "LOCK TABLE messages IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	var answer *pgconn.PgError
+	_, err = migrations.Up(t.Context(), db, migrations.Postgres)
+	if !errors.As(err, &answer) || answer.Code != "55P03" || !strings.Contains(err.Error(), "backup") {
+		t.Errorf("beside a long transaction: error %v, want one that says so", err)
+	}
+	run(insert, []string{"c"})
+	run("DELETE FROM messages WHERE id = 'c'")
+	if err := dump.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	applied, err := migrations.Up(t.Context(), db, migrations.Postgres)
+	if err != nil || len(applied) == 0 || applied[0].Version != 4 {
+		t.Fatalf("upgrade: %+v, error %v", applied, err)
+	}
+	if got := texts(t, db, old); strings.Join(got, " ") != strings.Join(before, " ") || len(got) != 2 {
+		t.Errorf("the messages have changed from %v to %v", before, got)
+	}
+	if got := texts(t, db, file); got[0] != at[0] {
+		t.Errorf("the table is in file %s, and was in %s: it was written anew", got, at)
+	}
+	run(insert, []string{"d"})
+	run("UPDATE messages SET bound = true, not_after = now() WHERE id = 'b'")
+	run(reset + " WHERE id = 'b'")
+	run(claim)
+	run(reset)
+	got := texts(t, db,
+		"SELECT concat_ws(' ', id, bound, former, not_after IS NULL, attempts) FROM messages ORDER BY id")
+	want := []string{"a f f t 0", "b t f f 0", "d f f t 0"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"chronos/node/store/headers"
 )
 
-// columns are the messages of insertStatement, a slice for each column.
+// columns are the messages of insertStatement and of those that are like it, a slice for each column. What most
+// messages do not have is in slices that end with the last one that has it: nil, for nothing, where none has.
 type columns struct {
 	ids, lanes       []string
 	incarnations     []pgtype.UUID
@@ -27,6 +28,10 @@ type columns struct {
 	sizes            []int32
 	headers          []string
 	keys, values     [][]byte
+
+	dues          []pgtype.Timestamptz // where they are not the deadlines
+	notAfters     []pgtype.Timestamptz
+	bound, former []bool
 }
 
 func newColumns(n int) *columns {
@@ -39,12 +44,13 @@ func newColumns(n int) *columns {
 	}
 }
 
-func (c *columns) add(m *node.Message, claimed bool) {
-	known := m.Origin != node.Origin{}
+// add adds a message: its content is that of m, and the rest as kept says.
+func (c *columns) add(m *node.Message, kept *node.Kept, claimed bool) {
+	at, known := len(c.ids), m.Origin != node.Origin{}
 	c.ids = append(c.ids, m.ID)
 	c.lanes = append(c.lanes, m.Lane)
-	c.incarnations = append(c.incarnations, uuidOf(m.Incarnation))
-	c.deadlines = append(c.deadlines, m.Deadline)
+	c.incarnations = append(c.incarnations, uuidOf(kept.Incarnation))
+	c.deadlines = append(c.deadlines, kept.Deadline)
 	c.claimed = append(c.claimed, claimed)
 	c.sourceTopics = append(c.sourceTopics, pgtype.Text{String: m.Origin.Topic, Valid: known})
 	c.sourcePartitions = append(c.sourcePartitions, pgtype.Int4{Int32: m.Origin.Partition, Valid: known})
@@ -53,6 +59,31 @@ func (c *columns) add(m *node.Message, claimed bool) {
 	c.headers = append(c.headers, string(headers.Encode(m.Headers)))
 	c.keys = append(c.keys, m.Key)
 	c.values = append(c.values, m.Value)
+	if !kept.Due.Equal(kept.Deadline) {
+		c.dues = put(c.dues, at, pgtype.Timestamptz{Time: kept.Due, Valid: true})
+	}
+	if !m.NotAfter.IsZero() {
+		c.notAfters = put(c.notAfters, at, pgtype.Timestamptz{Time: instant(m.NotAfter), Valid: true})
+	}
+	if kept.Bound {
+		c.bound = put(c.bound, at, true)
+	}
+	if kept.Former {
+		c.former = put(c.former, at, true)
+	}
+}
+
+// put sets an element beyond the end of a slice, with zero values up to it.
+func put[T any](list []T, at int, value T) []T {
+	return append(append(list, make([]T, at-len(list))...), value)
+}
+
+// contents returns the arguments that say what a row has beside its name.
+func (c *columns) contents() []any {
+	return []any{
+		c.incarnations, c.deadlines, c.claimed, c.sourceTopics, c.sourcePartitions, c.sourceOffsets, c.sizes,
+		c.headers, c.keys, c.values, c.dues, c.notAfters, c.bound, c.former,
+	}
 }
 
 // moves are positions as the arguments of statements. turns are those of the positions that there are.
@@ -158,6 +189,14 @@ func instant(t time.Time) time.Time {
 		return latest()
 	}
 	return t
+}
+
+// timeOf returns the instant that a row has, and the zero value where it has none.
+func timeOf(t pgtype.Timestamptz) time.Time {
+	if !t.Valid {
+		return time.Time{}
+	}
+	return t.Time.UTC()
 }
 
 // expiry returns when a claim that is made now expires.

@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"chronos/node"
 	"chronos/node/store/postgres/marks"
 )
 
@@ -14,6 +17,7 @@ func Statements() map[string]string {
 	return map[string]string{
 		"lock_partitions": lockPartitionsStatement, "positions": positionsStatement,
 		"lock_messages": lockMessagesStatement, "state": stateStatement, "insert": insertStatement,
+		"reply": replyStatement, "change": changeStatement, "replace": replaceStatement, "remove": removeStatement,
 		"move": moveStatement, "forget": forgetStatement, "mark": markStatement,
 		"lock_store": lockStoreStatement, "bind": bindStatement, "begin_lineage": beginStatement,
 		"add_partitions": addPartitionsStatement, "add_positions": addPositionsStatement,
@@ -72,4 +76,29 @@ func ForgetLooks(s *Store) {
 // UseMark has the next claims on a lane start at the mark, below which nothing waited at that time.
 func UseMark(s *Store, lane string, mark, now time.Time) {
 	s.waiting.use([]string{lane}, map[string]marks.Place{lane: {Due: mark}}, now, now.Add(-time.Hour))
+}
+
+// Writes returns the statements that store a take of records where nothing is stored yet, and how many of the arguments
+// of each are not nil.
+func Writes(request node.TakeRequest) (list []string) {
+	t := newTake(request)
+	t.look()
+	for i := range t.found {
+		t.found[i].found = true
+	}
+	t.decide(len(request.Items), "")
+	for _, s := range t.write() {
+		used := 0
+		for _, argument := range s.arguments {
+			if v := reflect.ValueOf(argument); v.Kind() != reflect.Slice || !v.IsNil() {
+				used++
+			}
+		}
+		for name, text := range Statements() {
+			if text == s.statement {
+				list = append(list, fmt.Sprint(name, " ", used))
+			}
+		}
+	}
+	return list
 }

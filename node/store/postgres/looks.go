@@ -117,6 +117,15 @@ func (l *looks) from(lane string) marks.Place {
 	return marks.Place{Due: earliest()}
 }
 
+// note says that a message has begun to wait. Where that is below the mark of its lane, it is looked at next.
+func (l *looks) note(lane string, due time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if set := l.sets[lane]; set != nil {
+		set.Note(lane, due)
+	}
+}
+
 // next returns the slice that is to be looked at now, if there is one.
 func (l *looks) next(lanes []string) (sweep, bool) {
 	l.mu.Lock()

@@ -77,6 +77,47 @@ func TestMarksPassNothingOver(t *testing.T) {
 	}
 }
 
+// What a take of this store leaves waiting below a mark is claimed by the next call, however far below it lies: what is
+// stored overdue, and what an instruction has moved there.
+func TestMarksHeedInstructions(t *testing.T) {
+	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
+	f := newFeed(t, s, 1)
+	for _, c := range []struct {
+		action node.Action
+		stored bool
+		want   node.Outcome
+	}{
+		{node.Schedule, false, node.Scheduled},
+		{node.Reschedule, true, node.Rescheduled},
+		{node.Replace, true, node.Replaced},
+		{node.FireNow, true, node.FiredNow},
+	} {
+		t.Run(c.action.String(), func(t *testing.T) {
+			id := c.action.String()
+			if c.stored {
+				f.must(t, []node.Item{one(node.Schedule, id)}, node.Scheduled)
+			}
+			postgres.UseMarks(s, []string{"output", "outcomes"}, time.Now())
+			item := told(one(c.action, id))
+			item.Deadline = time.Now().Add(-time.Hour)
+			item.Answer.Deadline = time.Now().Add(-time.Hour).Truncate(time.Microsecond)
+			f.must(t, []node.Item{item}, c.want)
+			for _, lane := range []string{"output", "outcomes"} {
+				request := due(10)
+				request.Lanes[0].Lane = lane
+				result, err := s.Claim(t.Context(), request)
+				if err != nil || len(result.Messages) != 1 {
+					t.Errorf("claimed %d on lane %s, want 1; error %v", len(result.Messages), lane, err)
+				}
+			}
+			if n := postgres.Marks(s); n != 3 {
+				t.Errorf("marks are used on %d lanes, want 3", n)
+			}
+			postgres.ForgetLooks(s)
+		})
+	}
+}
+
 // How far the server is away does not count: what waits an hour below the marks is found as soon as on a short link,
 // and marks that nothing makes necessary are given up, and not begun.
 func TestMarksOnALongLink(t *testing.T) {

@@ -65,6 +65,10 @@ func ways() map[string][]string {
 		"gone":           {"Index Scan nodes_pkey"},
 		"nodes":          {"Index Scan nodes_pkey"},
 		"insert":         nil,
+		"reply":          nil,
+		"change":         {"Tid Scan"},
+		"replace":        {"Tid Scan"},
+		"remove":         {"Tid Scan"},
 		"move":           nil,
 		"forget":         {"Index Scan positions_pkey", "Tid Scan"},
 		"mark":           {"Index Scan partitions_pkey"},
@@ -98,11 +102,19 @@ func arguments(n int) map[string][]any {
 	times := make([]time.Time, n)
 	headers := make([]string, n)
 	numbers := make([]int64, n)
+	places := make([]pgtype.TID, n)
 	for i := range n {
 		ids[i], topics[i], headers[i] = fmt.Sprint("id ", i), fmt.Sprint("topic ", i%10), "[]"
 		uuids[i] = pgtype.UUID{Bytes: uuid.UUID{0: byte(i >> 8), 1: byte(i)}, Valid: true}
 		times[i] = time.Now()
+		places[i] = pgtype.TID{BlockNumber: uint32(i), OffsetNumber: 1, Valid: true}
 	}
+	// Of what most messages do not have, the slices are shorter than the others, or nil.
+	contents := []any{
+		uuids, times, make([]bool, n), topics, numbers, numbers, make([]int32, n), headers, make([][]byte, n),
+		make([][]byte, n), times[:0], times[:1], []bool(nil), make([]bool, 1),
+	}
+	insert := append([]any{uuids[0], times[0], times[0], ids, topics}, contents...)
 	return map[string][]any{
 		"lock_partitions": {uuids, numbers},
 		"positions":       {uuids, numbers},
@@ -113,19 +125,20 @@ func arguments(n int) map[string][]any {
 		"resume":          {"lane"},
 		"pauses":          nil,
 
-		"find":          {"id 1", true, 10},
-		"waiting_slice": {"topic 1", times[0], "id", times[0], 100},
-		"claimed_slice": {times[0], "id", "lane", times[0], 100},
-		"waiting_lanes": {100},
-		"places":        nil,
-		"beat":          {uuids[0], "host", "version", "{}", "{}"},
-		"forget_nodes":  {int64(1)},
-		"gone":          {uuids[0]},
-		"nodes":         nil,
-		"insert": {
-			uuids[0], times[0], times[0], ids, topics, uuids, times, make([]bool, n), topics, numbers, numbers,
-			make([]int32, n), headers, make([][]byte, n), make([][]byte, n),
-		},
+		"find":           {"id 1", true, 10},
+		"waiting_slice":  {"topic 1", times[0], "id", times[0], 100},
+		"claimed_slice":  {times[0], "id", "lane", times[0], 100},
+		"waiting_lanes":  {100},
+		"places":         nil,
+		"beat":           {uuids[0], "host", "version", "{}", "{}"},
+		"forget_nodes":   {int64(1)},
+		"gone":           {uuids[0]},
+		"nodes":          nil,
+		"insert":         insert,
+		"reply":          insert,
+		"change":         {places, uuids, times, times, make([]bool, n)},
+		"replace":        append([]any{uuids[0], times[0], times[0], places}, contents...),
+		"remove":         {places},
 		"move":           {uuids, numbers, numbers, numbers, numbers},
 		"forget":         {uuids, numbers, numbers},
 		"mark":           {uuids, numbers, numbers},

@@ -11,8 +11,8 @@
 //
 //   - Where two sessions want the same row, the later one waits for the earlier one and then looks again at what that
 //     has left, or skips the row, which is for Claim only.
-//   - Rows are locked in one order, partitions first and then messages by id and lane, so that batches do not
-//     deadlock. Where they do after all, the victim tries again.
+//   - Rows are locked in one order, partitions first and then messages by id and lane, and a take inserts, in that
+//     order, before it removes, so that batches do not deadlock. Where they do after all, the victim tries again.
 //   - Each statement can be executed by one plan only, whatever the server believes about the size of the table. A
 //     queue is empty at one moment and holds a million rows at the next, and a plan for an empty table that is
 //     kept for the full one brings everything to a halt.

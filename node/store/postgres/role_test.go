@@ -83,6 +83,21 @@ func work(t *testing.T, address string) error {
 		}
 		return err
 	}
+	change := func(actions ...node.Action) error {
+		for _, action := range actions {
+			item := node.Item{Offset: place.Offset, Action: action, Message: node.Message{
+				ID: "changed", Lane: "other", Incarnation: uuid.New(), Deadline: now,
+			}}
+			item.Answer = &node.Answer{Message: item.Message}
+			item.Answer.ID = item.Incarnation.String()
+			_, err := store.Take(ctx, node.TakeRequest{From: []node.Place{place}, Items: []node.Item{item}})
+			if err != nil {
+				return err
+			}
+			place.Offset++
+		}
+		return nil
+	}
 	beat := inspect.Node{ID: uuid.New(), Settings: []byte("{}"), Status: []byte("{}")}
 	for _, call := range []func() error{
 		func() error { _, err := store.Pause(ctx, node.Pause{Lane: "other"}); return err },
@@ -99,6 +114,7 @@ func work(t *testing.T, address string) error {
 		func() (err error) { _, state, err = store.Positions(ctx, []node.Place{place}); return err },
 		func() error { return take(false) },
 		func() error { return take(true) },
+		func() error { return change(node.Schedule, node.Reschedule, node.Replace, node.Cancel) },
 		func() error {
 			result, err := store.Claim(ctx, node.ClaimRequest{
 				Node: uuid.New(), Hold: time.Hour, Until: now, Lanes: []node.Share{{

@@ -128,14 +128,15 @@ func dump(t testing.TB, conn *pgx.Conn) []memory.Row {
 	t.Helper()
 	rows, err := conn.Query(context.Background(), `
 SELECT id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
-  source_topic, source_partition, source_offset, message_size, message_headers::text, message_key, message_value
+  source_topic, source_partition, source_offset, message_size, message_headers::text, message_key, message_value,
+  not_after, bound, former
 FROM messages ORDER BY id, lane`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	list, err := pgx.CollectRows(rows, func(rows pgx.CollectableRow) (memory.Row, error) {
 		var r memory.Row
-		var readiedAt, expires pgtype.Timestamptz
+		var readiedAt, expires, notAfter pgtype.Timestamptz
 		var readiedBy pgtype.UUID
 		var topic pgtype.Text
 		var partition pgtype.Int4
@@ -143,12 +144,16 @@ FROM messages ORDER BY id, lane`)
 		var size int
 		var text []byte
 		err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.Due, &readiedAt, &readiedBy,
-			&expires, &r.Attempts, &topic, &partition, &offset, &size, &text, &r.Key, &r.Value)
+			&expires, &r.Attempts, &topic, &partition, &offset, &size, &text, &r.Key, &r.Value,
+			&notAfter, &r.Bound, &r.Former)
 		if err != nil {
 			return r, err
 		}
 		r.Deadline, r.Due = r.Deadline.UTC(), r.Due.UTC()
 		r.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
+		if notAfter.Valid {
+			r.NotAfter = notAfter.Time.UTC()
+		}
 		if readiedAt.Valid {
 			r.ReadiedAt, r.ReadiedBy, r.Expires = readiedAt.Time.UTC(), readiedBy.Bytes, expires.Time.UTC()
 		}

@@ -11,6 +11,8 @@ package postgres
 // that is wanted. Joins are written as lookups for one row, in an order that the planner cannot turn around: it
 // would read the whole table once it takes the table for empty.
 //
+// A row that a transaction has locked it finds again by its place (ctid), which needs no index.
+//
 // Arrays are arguments, so that a statement is the same text, and the same plan, for every number of messages.
 
 // The statements of a take, in their order.
@@ -37,18 +39,20 @@ CROSS JOIN LATERAL (
 ) AS p`
 
 	// lockMessagesStatement locks the rows that are there already, in the order of its arguments, which is that of
-	// their names.
+	// their names, and reads what instructions are decided on. It waits for a transaction that is changing a row, and
+	// follows the row to what that has made of it.
 	lockMessagesStatement = `
-SELECT u.place, m.incarnation, m.readied_at, m.readied_by, m.expires_at
+SELECT u.place, m.ctid, m.incarnation, m.deadline, m.due_at, m.readied_at, m.readied_by, m.expires_at, m.attempts,
+  m.bound, m.former
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, lane, place)
 CROSS JOIN LATERAL (
-  SELECT incarnation, readied_at, readied_by, expires_at FROM messages
-  WHERE id = u.id AND lane = u.lane FOR UPDATE
+  SELECT ctid, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts, bound, former
+  FROM messages WHERE id = u.id AND lane = u.lane FOR UPDATE
 ) AS m`
 
 	// stateStatement tells what the store is, and the time.
 	stateStatement = `
-SELECT lineage, gate > clock_timestamp() OR EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL),
+SELECT lineage, gate > clock_timestamp(), EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL),
   timeline <> ` + currentTimeline + `, EXISTS (SELECT FROM pauses WHERE lane = ''), clock_timestamp()
 FROM store WHERE single`
 
@@ -56,18 +60,68 @@ FROM store WHERE single`
 	pausedStatement = "SELECT lane FROM pauses WHERE lane >= ''"
 
 	// insertStatement waits for a transaction that is inserting or deleting an id, and fails when that leaves a row:
-	// the take that met it begins anew.
+	// the take that met it begins anew. The last four arrays may be shorter than the others, or NULL: what they lack
+	// is null.
 	insertStatement = `
 INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
-  source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value)
-SELECT u.id, u.lane, u.incarnation, u.deadline, u.deadline,
+  source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value,
+  not_after, bound, former)
+SELECT u.id, u.lane, u.incarnation, u.deadline, coalesce(u.due, u.deadline),
   CASE WHEN u.claimed THEN $2::timestamptz END, CASE WHEN u.claimed THEN $1::uuid END,
   CASE WHEN u.claimed THEN $3::timestamptz END, u.claimed::integer,
-  u.source_topic, u.source_partition, u.source_offset, u.size, u.headers::jsonb, u.key, u.value
+  u.source_topic, u.source_partition, u.source_offset, u.size, u.headers::jsonb, u.key, u.value,
+  u.not_after, coalesce(u.bound, false), coalesce(u.former, false)
 FROM unnest($4::text[], $5::text[], $6::uuid[], $7::timestamptz[], $8::boolean[],
-  $9::text[], $10::integer[], $11::bigint[], $12::integer[], $13::text[], $14::bytea[], $15::bytea[])
+  $9::text[], $10::integer[], $11::bigint[], $12::integer[], $13::text[], $14::bytea[], $15::bytea[],
+  $16::timestamptz[], $17::timestamptz[], $18::boolean[], $19::boolean[])
   AS u (id, lane, incarnation, deadline, claimed,
-    source_topic, source_partition, source_offset, size, headers, key, value)`
+    source_topic, source_partition, source_offset, size, headers, key, value, due, not_after, bound, former)`
+
+	// replyStatement is insertStatement for what tells of outcomes, whose names are the store's own: they have the
+	// record and the lineage in them. A message that somebody has given such a name, for whatever reason, must not be
+	// in the way of its partition for ever, and is left alone.
+	replyStatement = insertStatement + " ON CONFLICT DO NOTHING"
+
+	// changeStatement gives messages that are stored another incarnation and another time, or binds them. Like the two
+	// after it, it finds the rows by the places at which lockMessagesStatement has found them. That is safe because
+	// the transaction has them locked: nobody else moves them, and none of these statements gets one that another one
+	// has moved. A join would be free to read the whole table instead.
+	changeStatement = `
+UPDATE messages SET (incarnation, deadline, due_at, bound) = (
+  SELECT ($2::uuid[])[own.place], ($3::timestamptz[])[own.place], ($4::timestamptz[])[own.place],
+    ($5::boolean[])[own.place]
+  FROM (SELECT array_position($1::tid[], ctid) AS place) AS own
+)
+WHERE ctid = ANY ($1::tid[])`
+
+	// replaceStatement gives rows another content. The arguments are those of insertStatement, with the places of the
+	// rows instead of their names. It is no delete and insert, although the server writes as much: another take that
+	// waits for this one, in lockMessagesStatement, follows a row that was updated, but not one that was deleted to the
+	// one that came in its place. So this would happen, although there was a message at any time:
+	//
+	//	replace x: lock its row, delete it, insert another
+	//	                                                      cancel x: wait for the row
+	//	commit
+	//	                                                      the row is gone: not_found
+	replaceStatement = `
+UPDATE messages SET (incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+  source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value,
+  not_after, bound, former) = (
+  SELECT ($5::uuid[])[own.place], ($6::timestamptz[])[own.place],
+    coalesce(($15::timestamptz[])[own.place], ($6::timestamptz[])[own.place]),
+    CASE WHEN ($7::boolean[])[own.place] THEN $2::timestamptz END,
+    CASE WHEN ($7::boolean[])[own.place] THEN $1::uuid END,
+    CASE WHEN ($7::boolean[])[own.place] THEN $3::timestamptz END, ($7::boolean[])[own.place]::integer,
+    ($8::text[])[own.place], ($9::integer[])[own.place], ($10::bigint[])[own.place], ($11::integer[])[own.place],
+    ($12::text[])[own.place]::jsonb, ($13::bytea[])[own.place], ($14::bytea[])[own.place],
+    ($16::timestamptz[])[own.place], coalesce(($17::boolean[])[own.place], false),
+    coalesce(($18::boolean[])[own.place], false)
+  FROM (SELECT array_position($4::tid[], ctid) AS place) AS own
+)
+WHERE ctid = ANY ($4::tid[])`
+
+	// removeStatement deletes rows.
+	removeStatement = "DELETE FROM messages WHERE ctid = ANY ($1::tid[])"
 
 	// moveStatement adds the row of the next turn, and forgetStatement deletes the one before.
 	moveStatement = `
@@ -184,7 +238,7 @@ WHERE ctid = ANY (ARRAY(
   )
 )) AND readied_by IS NULL
 RETURNING id, lane, incarnation, deadline, due_at, readied_at, expires_at, attempts,
-  source_topic, source_partition, source_offset, message_headers::text, message_key, message_value`
+  source_topic, source_partition, source_offset, message_headers::text, message_key, message_value, not_after`
 
 	// lookStatement tells for each lane the first row that waits between two due times, whoever has locked it. It sends
 	// no payloads, so that the time it takes is that of wading through dead entries.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -25,10 +24,14 @@ const (
 // Take implements node.Store. It is one transaction of two messages to the server, each with its answer:
 //
 //	lock the partitions; read their positions; lock the rows that are there; read the state
-//	insert; move the positions; commit
+//	insert, change, replace, remove; move the positions; commit
 //
-// In between it decides, in memory, what becomes of each record. A row that was not there at first, and is in the way
-// of the insert, makes the whole take begin anew.
+// In between it decides, in memory, what becomes of each record: each instruction is decided on what the ones before it
+// have left (node.Item.Decide), and only what is left at the end is written, once for each message. A row that was not
+// there at first, and is in the way of the insert, makes the whole take begin anew.
+//
+// Where the server refuses a record, the take is tried with fewer of them, always the first so many: what becomes of an
+// instruction depends on all those before it.
 func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
@@ -74,6 +77,9 @@ func (s *Store) take(ctx context.Context, request node.TakeRequest) (result node
 		}
 		err = attempt(good, refused.Error(), true)
 	}
+	if err == nil && s.waiting.used() {
+		t.note(&s.waiting)
+	}
 	return t.result, err
 }
 
@@ -85,14 +91,16 @@ type take struct {
 
 	// What the first message has found.
 	found []foundPosition // by the place in request.From
-	rows  map[node.MessageID]foundRow
+	rows  map[node.MessageID]*row
 	state node.State
 	now   time.Time
 	held  lanes // those that are paused
 
 	// What is decided.
 	result  node.TakeResult
-	inserts []int // the places of the items
+	brought []bool // by the item, whether it has brought a message
+	fresh   []*row // those of rows that are not stored yet
+	replies []*row // what tells of outcomes, under names of its own
 }
 
 // foundPosition is what is stored of a partition.
@@ -107,10 +115,30 @@ type foundPosition struct {
 	moved, passed bool
 }
 
-// foundRow is what is stored of a message, or is going to be.
-type foundRow struct {
-	incarnation uuid.UUID
-	claim       node.Claim // the zero value while it waits
+// row is what becomes of a message.
+type row struct {
+	name node.MessageID
+
+	// place is where the row is, and stored what it says; not valid, and the zero value, where there is none.
+	place  pgtype.TID
+	stored node.Kept
+
+	// kept is what the items up to now have left; nil for nothing.
+	kept *node.Kept
+
+	// content is where key, value and headers come from; nil where they stay as they are.
+	content *node.Message
+
+	// claim is the one that is stored, or is going to be; the zero value while the message waits.
+	claim node.Claim
+}
+
+// held returns the claim on what is kept, and the zero value where nobody has claimed this incarnation.
+func (r *row) held() node.Claim {
+	if r.kept == nil || r.claim.Incarnation != r.kept.Incarnation {
+		return node.Claim{}
+	}
+	return r.claim
 }
 
 func newTake(request node.TakeRequest) *take {
@@ -123,24 +151,28 @@ func newTake(request node.TakeRequest) *take {
 	})
 	seen := make(map[node.MessageID]bool, len(request.Items))
 	for i := range request.Items {
-		m := &request.Items[i].Message
-		name := node.MessageID{ID: m.ID, Lane: m.Lane}
-		if request.Items[i].Action == node.Schedule && !seen[name] && isStorable(name) {
+		name := nameOf(&request.Items[i])
+		if request.Items[i].Action != node.Pass && !seen[name] && isStorable(name) {
 			seen[name] = true
 			t.names = append(t.names, name)
 		}
 	}
-	slices.SortFunc(t.names, func(a, b node.MessageID) int {
-		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Lane, b.Lane))
-	})
+	slices.SortFunc(t.names, compareNames)
 	return t
+}
+
+func nameOf(item *node.Item) node.MessageID { return node.MessageID{ID: item.ID, Lane: item.Lane} }
+
+// compareNames is the order in which messages are locked and inserted, which is that of their key.
+func compareNames(a, b node.MessageID) int {
+	return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Lane, b.Lane))
 }
 
 // look returns the statements that find out what is there, and forgets what an earlier try has found. The state is
 // read last, since its clock is that of the claims.
 func (t *take) look() []step {
 	t.found = make([]foundPosition, len(t.request.From))
-	t.rows = make(map[node.MessageID]foundRow, len(t.names))
+	t.rows = make(map[node.MessageID]*row, len(t.names))
 	var topics []pgtype.UUID
 	var numbers []int32
 	for _, at := range t.partitions {
@@ -182,21 +214,27 @@ func (t *take) lock(names []node.MessageID) step {
 		ids[i], topics[i] = name.ID, name.Lane
 	}
 	return step{statement: lockMessagesStatement, arguments: []any{ids, topics}, read: func(rows pgx.Rows) error {
-		var place int
-		var r foundRow
+		var at int
+		r := &row{}
+		k := &r.stored
 		var readiedAt, expires pgtype.Timestamptz
 		var readiedBy pgtype.UUID
-		if err := rows.Scan(&place, &r.incarnation, &readiedAt, &readiedBy, &expires); err != nil {
+		err := rows.Scan(&at, &r.place, &k.Incarnation, &k.Deadline, &k.Due, &readiedAt, &readiedBy, &expires,
+			&k.Attempts, &k.Bound, &k.Former)
+		if err != nil {
 			return err
 		}
-		name := names[place-1]
-		if readiedBy.Valid {
+		r.name = names[at-1]
+		k.Deadline, k.Due, k.Claimed = k.Deadline.UTC(), k.Due.UTC(), readiedBy.Valid
+		if k.Claimed {
 			r.claim = node.Claim{
-				Ref:       node.Ref{ID: name.ID, Lane: name.Lane, Incarnation: r.incarnation},
+				Ref:       node.Ref{ID: r.name.ID, Lane: r.name.Lane, Incarnation: k.Incarnation},
 				ReadiedAt: readiedAt.Time.UTC(), ReadiedBy: readiedBy.Bytes, Expires: expires.Time.UTC(),
 			}
 		}
-		t.rows[name] = r
+		kept := r.stored
+		r.kept = &kept
+		t.rows[r.name] = r
 		return nil
 	}}
 }
@@ -204,7 +242,9 @@ func (t *take) lock(names []node.MessageID) step {
 // stateStep returns the statement that reads the state and the server's clock.
 func stateStep(state *node.State, now *time.Time) step {
 	return step{statement: stateStatement, read: func(rows pgx.Rows) error {
-		err := rows.Scan(&state.Lineage, &state.CatchingUp, &state.Suspect, &state.IntakePaused, now)
+		var marked bool
+		err := rows.Scan(&state.Lineage, &state.Holding, &marked, &state.Suspect, &state.IntakePaused, now)
+		state.CatchingUp = state.Holding || marked
 		*now = now.UTC()
 		return err
 	}}
@@ -213,24 +253,22 @@ func stateStep(state *node.State, now *time.Time) step {
 // decide works out what becomes of the first upTo items, which are all of them unless the server refuses the next one
 // by that refusal.
 func (t *take) decide(upTo int, refusal string) {
-	t.inserts = nil
+	t.brought, t.fresh, t.replies = nil, nil, nil
 	t.result = node.TakeResult{State: t.state, Refused: make([]bool, len(t.found))}
 	before := slices.Clone(t.found)
+	closed := t.state.Holding || t.state.IntakePaused
 	for i, from := range t.request.From {
-		t.result.Refused[i] = !before[i].found || from.Above(before[i].Position) || t.state.IntakePaused
+		t.result.Refused[i] = closed || !before[i].found || from.Above(before[i].Position)
 	}
 	for i := range t.request.Items[:upTo] {
 		item := &t.request.Items[i]
-		outcome := node.Skipped
+		outcome, brings := node.Skipped, false
 		switch {
 		case t.result.Refused[item.From]:
 			outcome = node.Untaken
 		case before[item.From].Takes(item.Epoch, item.Offset):
-			if item.Action == node.Schedule {
-				t.result.Refusal = item.Refusal()
-			}
-			if t.result.Refusal == "" {
-				outcome = t.decideItem(i)
+			if t.result.Refusal = item.Refusal(); t.result.Refusal == "" {
+				outcome, brings = t.decideItem(i)
 				p := &t.found[item.From]
 				p.Position, p.moved = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}, true
 				p.passed = p.passed || p.mark.Valid && p.Offset >= p.mark.Int64
@@ -240,6 +278,7 @@ func (t *take) decide(upTo int, refusal string) {
 			break
 		}
 		t.result.Results = append(t.result.Results, node.ItemResult{Outcome: outcome})
+		t.brought = append(t.brought, brings)
 	}
 	if t.result.Refusal == "" {
 		t.result.Refusal = refusal
@@ -251,110 +290,60 @@ func (t *take) decide(upTo int, refusal string) {
 	}
 }
 
-// decideItem decides on one record that is to be taken in.
-func (t *take) decideItem(i int) node.Outcome {
+// decideItem decides on one record that is to be taken in, and reports whether it has brought a message.
+func (t *take) decideItem(i int) (outcome node.Outcome, brings bool) {
 	item := &t.request.Items[i]
-	if item.Action == node.Pass {
-		return node.Passed
-	}
-	name := node.MessageID{ID: item.ID, Lane: item.Lane}
-	if r, found := t.rows[name]; found {
-		if r.incarnation == item.Incarnation {
-			return node.Scheduled
-		}
-		return node.Duplicate
-	}
-	r := foundRow{incarnation: item.Incarnation}
-	if item.Claim && t.state.Claims() && !t.held[item.Lane] {
-		r.claim = node.Claim{
-			Ref: item.Ref(), ReadiedAt: t.now, ReadiedBy: t.request.Node, Expires: expiry(t.now, t.request.Hold),
+	var r *row
+	var before *node.Kept
+	if item.Action != node.Pass {
+		if r = t.rows[nameOf(item)]; r != nil {
+			before = r.kept
 		}
 	}
-	t.rows[name] = r
-	t.inserts = append(t.inserts, i)
-	return node.Scheduled
+	v := item.Decide(before)
+	if r == nil && v.After != nil {
+		r = &row{name: nameOf(item)}
+		t.rows[r.name] = r
+		t.fresh = append(t.fresh, r)
+	}
+	if r != nil {
+		r.kept = v.After
+	}
+	if v.Brings {
+		r.content = &item.Message
+	}
+	if reply, told := item.Reply(v, t.state.Lineage); told {
+		t.replies = append(t.replies, &row{
+			name: node.MessageID{ID: reply.ID, Lane: reply.Lane}, content: &reply,
+			kept: &node.Kept{Incarnation: reply.Incarnation, Deadline: reply.Deadline, Due: reply.Deadline},
+		})
+	}
+	return v.Outcome, v.Brings
 }
 
-// complete adds to the results what is true after the take: which skipped messages are stored nevertheless, and which
-// claims the node holds. So what this call stores and what an earlier one did look alike, as they must.
+// complete makes the claims that are asked for, on what this take has brought and not touched again. And it adds to the
+// results what is true after the take: which skipped messages are stored nevertheless, and which claims the node holds.
+// So what this call stores and what an earlier one did look alike, as they must.
 func (t *take) complete() {
 	for i := range t.result.Results {
 		item, result := &t.request.Items[i], &t.result.Results[i]
-		if item.Action != node.Schedule || result.Outcome != node.Skipped && result.Outcome != node.Scheduled {
+		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
 			continue
 		}
-		r, found := t.rows[node.MessageID{ID: item.ID, Lane: item.Lane}]
-		if !found || r.incarnation != item.Incarnation {
+		r := t.rows[nameOf(item)]
+		if r == nil || r.kept == nil || r.kept.Incarnation != item.Incarnation {
 			continue
 		}
-		result.Outcome = node.Scheduled
-		if r.claim.ReadiedBy == t.request.Node {
-			result.Claim = r.claim
+		if result.Outcome == node.Skipped {
+			result.Outcome = node.Scheduled
 		}
-	}
-}
-
-// write returns the statements that store what is decided.
-func (t *take) write() []step {
-	slices.SortFunc(t.inserts, func(a, b int) int {
-		x, y := &t.request.Items[a].Message, &t.request.Items[b].Message
-		return cmp.Or(strings.Compare(x.ID, y.ID), strings.Compare(x.Lane, y.Lane))
-	})
-	var steps []step
-	for rest := t.inserts; len(rest) > 0; {
-		n, size := 0, 0
-		for n < len(rest) && n < batchRows {
-			next := t.request.Items[rest[n]].Size()
-			if n > 0 && size+next > batchBytes {
-				break
+		if t.brought[i] && item.Claim && t.state.Claims() && !t.held[item.Lane] {
+			r.claim = node.Claim{
+				Ref: item.Ref(), ReadiedAt: t.now, ReadiedBy: t.request.Node, Expires: expiry(t.now, t.request.Hold),
 			}
-			size += next
-			n++
 		}
-		steps = append(steps, t.insert(rest[:n]))
-		rest = rest[n:]
-	}
-	return append(steps, t.move()...)
-}
-
-// insert returns the statement that stores the messages of items.
-func (t *take) insert(items []int) step {
-	c := newColumns(len(items))
-	for _, at := range items {
-		item := &t.request.Items[at]
-		claimed := t.rows[node.MessageID{ID: item.ID, Lane: item.Lane}].claim != node.Claim{}
-		c.add(&item.Message, claimed)
-	}
-	return step{
-		statement: insertStatement, data: true,
-		arguments: []any{
-			uuidOf(t.request.Node), t.now, expiry(t.now, t.request.Hold),
-			c.ids, c.lanes, c.incarnations, c.deadlines, c.claimed,
-			c.sourceTopics, c.sourcePartitions, c.sourceOffsets, c.sizes, c.headers, c.keys, c.values,
-		},
-	}
-}
-
-// move returns the statements that move the positions, and remove the marks that were passed.
-func (t *take) move() []step {
-	var moved, passed moves
-	for _, at := range t.partitions {
-		p := &t.found[at]
-		if !p.moved {
-			continue
-		}
-		moved.add(t.request.From[at].Partition, p.turn, p.Position)
-		if p.passed {
-			passed.add(t.request.From[at].Partition, 0, node.Position{})
+		if held := r.held(); held.ReadiedBy == t.request.Node {
+			result.Claim = held
 		}
 	}
-	steps := moved.steps()
-	if len(passed.topics) > 0 {
-		none := make([]pgtype.Int8, len(passed.topics))
-		steps = append(steps,
-			step{statement: markStatement, arguments: []any{passed.topics, passed.numbers, none}},
-			stateStep(&t.result.State, new(time.Time)),
-		)
-	}
-	return steps
 }

@@ -1,7 +1,10 @@
 // Package marks says from where a store looks for what falls due, where its indexes begin with dead entries.
 package marks
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Set says from where to look for what falls due on each lane.
 //
@@ -32,6 +35,9 @@ import "time"
 // cheap from the marks to the beginning shows that the dead are gone, and ends the use of marks: then looks start at
 // the beginning, and nothing is below.
 //
+// What this node itself has put below a mark, it need not search for (Note): that is the next slice, in turn with those
+// of the sweep. It makes such a message come out at once, as a rule, and nothing depends on it.
+//
 // The zero value uses no marks. It is not safe for concurrent use.
 type Set struct {
 	used  bool
@@ -43,6 +49,9 @@ type Set struct {
 	rest   time.Time     // no slice before
 	summit time.Time     // when the highest slice had its last turn
 	again  *Slice        // the slice to look at again, since it held something
+
+	noted  *Slice // where something is known to have begun to wait
+	heeded bool   // the last slice was such a one, and the next is one of the sweep
 }
 
 // Place is a place in the order in which the messages of a lane are claimed.
@@ -120,12 +129,31 @@ func (m *Set) Claimed(lane string, first Place, found bool, until time.Time) {
 	}
 }
 
+// Note says that a message has begun to wait on a lane. If that is below the mark, the next slice is there, or reaches
+// from what was noted before to there.
+func (m *Set) Note(lane string, due time.Time) {
+	if mark, marked := m.lanes[lane]; !m.used || !marked || due.After(mark.Due) {
+		return
+	}
+	if m.noted == nil {
+		m.noted = &Slice{aside: true}
+		m.noted.add(lane, due, due)
+	}
+	switch n := m.noted; {
+	case n.Lanes[0] != lane: // the sweep will find it
+	case due.Before(n.From[0]):
+		n.From[0] = due
+	case due.After(n.Until[0]):
+		n.Until[0] = due
+	}
+}
+
 // Slice is a stretch of some lanes below their marks, both ends included.
 type Slice struct {
 	Lanes       []string
 	From, Until []time.Time
 
-	summit bool
+	aside bool // no part of the way down to the beginning
 }
 
 // Next returns the next slice of these lanes to look at, or false where there is none to look at now.
@@ -135,15 +163,26 @@ func (m *Set) Next(lanes []string, now time.Time) (Slice, bool) {
 		return Slice{}, false
 	case m.again != nil:
 		return *m.again, true
-	case now.Sub(m.summit) >= summitEvery:
+	case m.noted != nil && !m.heeded && slices.Contains(lanes, m.noted.Lanes[0]):
+		s := *m.noted
+		m.noted, m.heeded = nil, true
+		return s, true
+	}
+	m.heeded = false
+	return m.descend(lanes, now), true
+}
+
+// descend returns the next slice of the sweep.
+func (m *Set) descend(lanes []string, now time.Time) Slice {
+	if now.Sub(m.summit) >= summitEvery {
 		m.summit = now
-		s := Slice{summit: true}
+		s := Slice{aside: true}
 		for _, lane := range lanes {
 			if mark, marked := m.lanes[lane]; marked {
 				s.add(lane, instant(mark.Due.Add(-summitWidth)), mark.Due)
 			}
 		}
-		return s, true
+		return s
 	}
 	s, from := Slice{}, m.below()
 	for _, lane := range lanes {
@@ -156,7 +195,7 @@ func (m *Set) Next(lanes []string, now time.Time) (Slice, bool) {
 			s.add(lane, from, end)
 		}
 	}
-	return s, true
+	return s
 }
 
 func (s *Slice) add(lane string, from, until time.Time) {
@@ -171,7 +210,7 @@ func (m *Set) Swept(s Slice, took time.Duration, gaveUp, again bool, now time.Ti
 	case again:
 		m.rest, m.again = now, &s // this is what the sweep is for
 		return
-	case s.summit:
+	case s.aside:
 		return
 	}
 	m.cost += took

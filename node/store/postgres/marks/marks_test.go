@@ -174,3 +174,39 @@ func TestLateCommit(t *testing.T) {
 		t.Errorf("%d stragglers of one instant took %d calls, %d are left", many, calls, len(w.stragglers))
 	}
 }
+
+// Whoever has put something below the mark finds it with the next slice, however far below; and whoever does so all the
+// time does not keep the sweep from coming to the beginning.
+func TestNote(t *testing.T) {
+	const lane = "output"
+	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	var set marks.Set
+	set.Note(lane, now) // for nothing: there are no marks
+	set.Use([]string{lane}, nil, now, now)
+	set.Note(lane, now) // nor is this below the mark
+	if s, _ := set.Next([]string{lane}, now); s.Until[0].Before(now.Add(-time.Minute)) {
+		t.Errorf("the first slice is %v, want one at the mark", s)
+	}
+	early, late := now.Add(-2*time.Hour), now.Add(-time.Hour)
+	for _, due := range []time.Time{late, early, late.Add(-time.Minute)} {
+		set.Note(lane, due)
+	}
+	s, _ := set.Next([]string{lane}, now)
+	if !s.From[0].Equal(early) || !s.Until[0].Equal(late) {
+		t.Fatalf("the next slice is %v, want one from %v to %v", s, early, late)
+	}
+	set.Swept(s, 0, false, true, now)
+	if again, _ := set.Next([]string{lane}, now); !slices.Equal(again.From, s.From) {
+		t.Errorf("something was there, and the slice after it is %v, want %v again", again, s)
+	}
+	set.Swept(s, 0, false, false, now)
+
+	for slices := 0; set.Used(); slices++ {
+		set.Note(lane, early)
+		s, due := set.Next([]string{lane}, now)
+		if !due || slices > 1000 {
+			t.Fatalf("after %d slices the sweep has not come to the beginning", slices)
+		}
+		set.Swept(s, 0, false, false, now)
+	}
+}
