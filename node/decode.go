@@ -347,16 +347,16 @@ func deadLetterOfRecord(p Partition, r Record, rejected *rejection, topic string
 // published any more. The headers that made it a submission are there again, so that it can be submitted anew once the
 // cause is gone.
 func deadLetterOfMessage(m *Message, cause error, topic string) Record {
-	reason := PublishRejected
+	reason, why := PublishRejected, cause.Error()
 	if errors.Is(cause, errExpired) {
-		reason = Expired
+		reason, why = Expired, "it was not to be published after "+headerTime(m.NotAfter)
 	}
 	headers := slices.DeleteFunc(slices.Clone(m.Headers), func(h Header) bool { return IsRequest(h.Name) })
 	headers = append(headers,
 		Header{HeaderID, []byte(m.ID)},
 		Header{HeaderDeadline, []byte(headerTime(m.Deadline))},
 		Header{HeaderReason, []byte(reason)},
-		Header{HeaderError, []byte(cause.Error())},
+		Header{HeaderError, []byte(why)},
 	)
 	return Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: append(headers, sourceHeaders(m.Origin)...)}
 }

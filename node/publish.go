@@ -293,12 +293,20 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 	default:
 		topic := p.deadLetters[f.Lane]
 		letter := deadLetterOfMessage(&f.Message, f.err, topic)
-		if route, known := p.routes[f.Origin.Topic]; known && f.Lane != route.Output {
+		if !p.goesAnyway(&f.Message) {
 			// Without it the copy would come out on another topic when it is submitted anew.
 			letter.Headers = append(letter.Headers, Header{HeaderTopic, []byte(f.Lane)})
 		}
 		return cutRecord(letter, cut, 0), topic != ""
 	}
+}
+
+// goesAnyway reports whether a message comes out on its lane without having to name it. Where nobody knows which route it
+// came by, that is as far as can be told.
+func (p *publisher) goesAnyway(m *Message) bool {
+	return slices.ContainsFunc(p.config.Routes, func(r Route) bool {
+		return r.Output == m.Lane && (r.Input == m.Origin.Topic || m.Origin.Topic == "")
+	})
 }
 
 // putOff gives messages back to the store that could not be published, to fall due again later, so that they are
