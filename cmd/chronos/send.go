@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
+	"chronos/node/calendar"
 	"chronos/node/service"
 )
 
@@ -140,7 +141,7 @@ func (f *whenFlags) when(now time.Time) ([]kgo.RecordHeader, error) {
 		at, err := instant("at", value)
 		return deadline(at), err
 	default:
-		if _, err := node.ParseDelay(value); err != nil {
+		if _, err := calendar.ParseDelay(value); err != nil {
 			return nil, usagef("--delay is %s: %v", shown(value), err)
 		}
 		return []kgo.RecordHeader{{Key: node.HeaderDelay, Value: []byte(value)}}, nil
