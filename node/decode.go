@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"chronos/node/calendar"
 )
 
 // The headers by which a record asks for something. Their names are compared byte for byte. Each comes at most once;
@@ -14,12 +16,22 @@ import (
 const (
 	HeaderID       = "chronosMessageId"
 	HeaderDeadline = "chronosDeadline" // an instant, see ParseDeadline
-	HeaderDelay    = "chronosDelay"    // in place of a deadline: a duration from the record's timestamp on, see ParseDelay
+	HeaderDelay    = "chronosDelay"    // in place of a deadline: a duration from the record's timestamp on, see calendar.ParseDelay
 	HeaderNotAfter = "chronosNotAfter" // an instant after which the message is not published any more
 	HeaderAction   = "chronosAction"   // an Action; schedule if absent
 	HeaderTopic    = "chronosTopic"    // the output topic, out of the targets of the route
 	HeaderConfirm  = "chronosConfirm"  // true: there is an outcome for schedule, too
+
+	HeaderRepeat      = "chronosRepeat"      // an interval or a cron expression: the message is a series, see package calendar
+	HeaderRepeatZone  = "chronosRepeatZone"  // of a cron expression; UTC if absent
+	HeaderRepeatCount = "chronosRepeatCount" // how many occurrences there are
+	HeaderRepeatUntil = "chronosRepeatUntil" // the last instant at which there may be one
+	HeaderMissed      = "chronosMissed"      // what becomes of occurrences that were missed: one, all or skip
 )
+
+// HeaderSequence is the header of each occurrence of a series: its number, from 1. In an outcome it is the last one that
+// may come, where the series was stopped, and the first one that does not come, where it was cancelled.
+const HeaderSequence = "chronosSequence"
 
 // The headers of an outcome, beside HeaderID, HeaderAction and HeaderDeadline, and those that tell of its record.
 // Their values are text.
@@ -106,7 +118,7 @@ func (c *Config) decode(r Record, route Route) instruction {
 
 // requested are the values of the headers by which a record asks for something, in the order of requestNames: the first
 // of each, and how many there are.
-type requested [7]struct {
+type requested [12]struct {
 	value []byte
 	count int
 }
@@ -114,6 +126,7 @@ type requested [7]struct {
 // requestNames are the names of the headers by which a record asks for something.
 var requestNames = [...]string{
 	HeaderID, HeaderDeadline, HeaderDelay, HeaderNotAfter, HeaderAction, HeaderTopic, HeaderConfirm,
+	HeaderRepeat, HeaderRepeatZone, HeaderRepeatCount, HeaderRepeatUntil, HeaderMissed,
 }
 
 // requestPlace returns the place of a header in requestNames, or -1.
@@ -209,7 +222,7 @@ func (in *instruction) decodeTopic(h *requested, route Route) *rejection {
 // decodeInstants reads the deadline of an action that needs one, and until when the message may be published.
 func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *rejection {
 	if !in.action.Stores() && in.action != Reschedule {
-		return nil
+		return in.decodeSeries(c, h, r, time.Time{})
 	}
 	var rejected *rejection
 	switch delay, found := h.get(HeaderDelay); {
@@ -218,8 +231,12 @@ func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *reject
 			"there are both headers %s and %s: one of them says when", HeaderDeadline, HeaderDelay)}
 	case found:
 		in.message.Deadline, rejected = delayed(delay, r)
+	case h.count(HeaderDeadline) == 0 && h.count(HeaderRepeat) > 0: // the first match
 	default:
 		in.message.Deadline, rejected = c.checkDeadline(h)
+	}
+	if rejected == nil {
+		rejected = in.decodeSeries(c, h, r, in.message.Deadline)
 	}
 	value, found := h.get(HeaderNotAfter)
 	if rejected != nil || !found || in.action == Reschedule {
@@ -239,7 +256,7 @@ func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *reject
 // delayed returns the deadline of a record that asks for a delay. It counts from the record's timestamp, so that it is
 // the same however often and whenever the record is delivered.
 func delayed(value []byte, r Record) (time.Time, *rejection) {
-	delay, err := ParseDelay(string(value))
+	delay, err := calendar.ParseDelay(string(value))
 	if err == nil && r.Timestamp.IsZero() {
 		err = errors.New("the record has no timestamp that it could count from")
 	}
@@ -399,7 +416,7 @@ func cutRecord(r Record, cut, bytes int) Record {
 func isOurs(name string) bool {
 	switch name {
 	case HeaderReason, HeaderError, HeaderSourceTopic, HeaderSourcePartition, HeaderSourceOffset, HeaderCut,
-		HeaderOutcome, HeaderOutcomeAt, HeaderFormerDeadline, HeaderFormer, HeaderLineage:
+		HeaderOutcome, HeaderOutcomeAt, HeaderFormerDeadline, HeaderFormer, HeaderLineage, HeaderSequence:
 		return true
 	}
 	return IsRequest(name)

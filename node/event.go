@@ -238,6 +238,17 @@ type Deleted struct {
 	Refs []Ref
 }
 
+// Recurred says that occurrences of series are settled, and the next ones of them wait.
+type Recurred struct {
+	Next []Next
+}
+
+// PassedOver says that occurrences of series were missed, and are not published, by the policies of their series:
+// others take their place, or none.
+type PassedOver struct {
+	Next []Next
+}
+
 // Missing says that fired messages were gone from the store already. After a Repeated delete that is
 // normal; otherwise a peer took over in the meantime and has fired them too.
 type Missing struct {
@@ -293,6 +304,8 @@ func (Unpublished) event()    {}
 func (Lapsed) event()         {}
 func (DeadLettered) event()   {}
 func (Deleted) event()        {}
+func (Recurred) event()       {}
+func (PassedOver) event()     {}
 func (Missing) event()        {}
 func (Abandoned) event()      {}
 func (Released) event()       {}

@@ -168,6 +168,18 @@ func (Lapsed) Name() string { return "Lapsed" }
 func (e Lapsed) Fields() []Field { return []Field{{"messages", len(e.Messages)}} }
 
 // Name returns the name.
+func (Recurred) Name() string { return "Recurred" }
+
+// Fields returns what is to be known.
+func (e Recurred) Fields() []Field { return []Field{{"messages", len(e.Next)}} }
+
+// Name returns the name.
+func (PassedOver) Name() string { return "PassedOver" }
+
+// Fields returns what is to be known.
+func (e PassedOver) Fields() []Field { return []Field{{"messages", len(e.Next)}} }
+
+// Name returns the name.
 func (Claimed) Name() string { return "Claimed" }
 
 // Fields returns what is to be known.

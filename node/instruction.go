@@ -88,6 +88,9 @@ const (
 	// have been published.
 	TooLate
 
+	// Stopped: the message is an occurrence of a series that comes out, or may have; none comes after it.
+	Stopped
+
 	// NotFound: no message of the id and lane waits or is ready. It has come out, or there never was one.
 	NotFound
 )
@@ -95,7 +98,7 @@ const (
 // outcomes are the values of the header chronosOutcome.
 var outcomes = map[Outcome]string{
 	Scheduled: "scheduled", Duplicate: "ignored", Replaced: "replaced", Rescheduled: "rescheduled",
-	Cancelled: "cancelled", FiredNow: "fired", TooLate: "too_late", NotFound: "not_found",
+	Cancelled: "cancelled", FiredNow: "fired", TooLate: "too_late", Stopped: "stopped", NotFound: "not_found",
 }
 
 // OutcomeRejected is the value of the header chronosOutcome where the record was no valid instruction.
@@ -124,6 +127,10 @@ type Kept struct {
 	//	A gives x back, unsent
 	//	                  cancel x: cancelled, although it was promised to come out
 	Bound bool
+
+	// Sequence is the number of the occurrence, of a series; 0 if it is none. Stopped says that no other one follows.
+	Sequence int64
+	Stopped  bool
 
 	// Former says that content which this message has replaced may still come out.
 	Former bool
@@ -164,6 +171,10 @@ func (i *Item) Decide(before *Kept) Verdict {
 		v.After.Former = before.Former || before.Claimed || before.Attempts > 0
 	case before == nil:
 		v.Outcome = NotFound
+	case !before.free() && i.Action == Cancel && before.Sequence > 0:
+		stopped := *before
+		stopped.Stopped = true
+		v.Outcome, v.After = Stopped, &stopped
 	case !before.free():
 		bound := *before
 		bound.Bound = true
@@ -171,11 +182,10 @@ func (i *Item) Decide(before *Kept) Verdict {
 	case i.Action == Cancel:
 		v.Outcome, v.After = Cancelled, nil
 	case i.Action == Reschedule:
-		v.Outcome, v.After = Rescheduled, i.fresh()
-		v.After.Former = before.Former
+		v.Outcome, v.After = Rescheduled, i.moved(before)
 	default: // FireNow
-		v.Outcome, v.After = FiredNow, i.fresh()
-		v.After.Former, v.After.Bound = before.Former, true
+		v.Outcome, v.After = FiredNow, i.moved(before)
+		v.After.Bound = true
 		if before.Deadline.Before(v.After.Deadline) {
 			v.After.Deadline = before.Deadline // it is overdue
 		}
@@ -189,7 +199,14 @@ func (i *Item) Decide(before *Kept) Verdict {
 // fresh returns what is kept of the incarnation that an item brings.
 func (i *Item) fresh() *Kept {
 	deadline := i.Deadline.UTC().Truncate(time.Microsecond)
-	return &Kept{Incarnation: i.Incarnation, Deadline: deadline, Due: deadline}
+	return &Kept{Incarnation: i.Incarnation, Deadline: deadline, Due: deadline, Sequence: i.Sequence}
+}
+
+// moved returns what is kept of a message that is due at another time, under the incarnation of the item.
+func (i *Item) moved(before *Kept) *Kept {
+	after := i.fresh()
+	after.Former, after.Sequence, after.Stopped = before.Former, before.Sequence, before.Stopped
+	return after
 }
 
 // Answer says whom to tell of the outcome of an instruction: the message is what is published, due at once, as far as
@@ -203,15 +220,22 @@ type Answer struct {
 	Rejected bool
 }
 
+// Ref returns the reference of the message that tells of an outcome in a lineage of the store. Each lineage has its own:
+// what one has answered is to come out, even if the next one decides otherwise.
+func (a *Answer) Ref(lineage int64) Ref {
+	number := strconv.FormatInt(lineage, 10)
+	return Ref{ID: a.ID + "/" + number, Lane: a.Lane, Incarnation: uuid.NewSHA1(a.Incarnation, []byte(number))}
+}
+
 // Reply returns the message that tells of a verdict on the item in a lineage of the store, and whether anybody is told.
-// The id is another one in each lineage: what a lineage has answered is to come out, even if the next one decides
-// otherwise. A message that is stored under that id and lane already stays, as with Schedule.
+// A message that is stored under its id and lane already stays, as with Schedule.
 func (i *Item) Reply(v Verdict, lineage int64) (Message, bool) {
 	if i.Answer == nil {
 		return Message{}, false
 	}
 	m := i.Answer.Message
-	m.ID += "/" + strconv.FormatInt(lineage, 10)
+	ref := i.Answer.Ref(lineage)
+	m.ID, m.Incarnation = ref.ID, ref.Incarnation
 	outcome := v.Outcome.String()
 	if i.Answer.Rejected {
 		outcome = OutcomeRejected
@@ -228,6 +252,9 @@ func (i *Item) Reply(v Verdict, lineage int64) (Message, bool) {
 	}
 	if v.Before != nil && v.Before.Former || v.After != nil && v.After.Former {
 		add(HeaderFormer, "may appear")
+	}
+	if v.Before != nil && v.Before.Sequence > 0 && (v.Outcome == Cancelled || v.Outcome == Stopped) {
+		add(HeaderSequence, strconv.FormatInt(v.Before.Sequence, 10))
 	}
 	add(HeaderLineage, strconv.FormatInt(lineage, 10))
 	m.Headers = headers

@@ -30,7 +30,12 @@ func (l *lineage) known() (highest int64, behind bool) {
 //	claimer   is answered, with claims of lineage 1: they must not be scheduled, see hold
 //
 // But a lineage that is lower than the one known before the call means that the store was set back, and that nobody
-// has told it so yet: the enqueue operation does.
+// has told it so yet: the enqueue operation does. Not if a higher one has become known during the call:
+//
+//	         lineage 2; the store is set back to lineage 1
+//	claimer  asks, and its answer is on the way: lineage 1
+//	enqueuer has the store begin lineage 3
+//	claimer  is answered: lineage 1, which is over
 func (c *core) follow(asked int64, state State) {
 	l := &c.lineage
 	l.mu.Lock()
@@ -40,7 +45,7 @@ func (c *core) follow(asked int64, state State) {
 	case state.Lineage > l.highest:
 		l.highest, l.behind = state.Lineage, false
 		changed = from != 0
-	case state.Lineage < asked:
+	case state.Lineage < asked && asked == l.highest:
 		changed = !l.behind
 		l.behind = true
 	}

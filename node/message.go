@@ -49,6 +49,9 @@ type Message struct {
 	// NotAfter is the last instant at which it may be published: UTC, whole microseconds; the zero value for no end.
 	NotAfter time.Time
 
+	// Recurrence says which occurrence of a series it is.
+	Recurrence
+
 	// Origin is the record that the message was submitted by, for people who look for it; the zero value if it is
 	// not known.
 	Origin Origin
@@ -110,7 +113,7 @@ type Claim struct {
 // Reason says, as a stable code, why a record was rejected.
 type Reason string
 
-// The reasons for rejecting a record.
+// The reasons for rejecting a record. Those of package calendar, for series, are reasons as well.
 const (
 	MissingID        Reason = "missing_id"
 	RepeatedID       Reason = "repeated_id"
@@ -127,6 +130,8 @@ const (
 	InvalidDelay     Reason = "invalid_delay"
 	InvalidNotAfter  Reason = "invalid_not_after"
 	InvalidConfirm   Reason = "invalid_confirm"
+	InvalidRepeat    Reason = "invalid_repeat"
+	InvalidUntil     Reason = "invalid_until"
 	TooLarge         Reason = "too_large"
 	TooFar           Reason = "too_far"
 	TooManyHeaders   Reason = "too_many_headers"

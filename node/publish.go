@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // publisher publishes batches of what is due on the schedule, and hands what was acknowledged to the settler. A node
@@ -16,6 +18,7 @@ type publisher struct {
 
 	releases link
 	bell     Bell
+	drawn    *rand.ChaCha8 // the incarnations of next occurrences
 }
 
 const (
@@ -32,6 +35,7 @@ func newPublisher(f *firer, random *rand.ChaCha8) *publisher {
 		firer:    f,
 		releases: f.link(Fire, PortStore, random),
 		bell:     f.clock.Bell(),
+		drawn:    child(random),
 	}
 }
 
@@ -62,6 +66,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	p.fed()
 	young, old := p.byAge(b.holdings)
 	young, ended := p.inTime(young)
+	young = p.passOver(ctx, young)
 	verdicts := map[string]error{}
 	if len(young) > 0 {
 		verdicts = p.publishBatch(ctx, young)
@@ -114,8 +119,59 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 	if len(gone) > 0 {
 		p.observe(Lapsed{Messages: gone})
 	}
-	p.settler.add(refs)
+	p.settler.add(removals(refs))
 	p.putOff(ctx, p.deadLetter(ctx, failed))
+}
+
+// passOver settles occurrences of series that were missed, and are not to be published by the policies of their series,
+// and returns the others. What can't be told is put off: its series was written by a later release, or names a time zone
+// that this machine does not have, and another node may know better.
+func (p *publisher) passOver(ctx context.Context, young []holding) (due []holding) {
+	var passed []Next
+	var failed []failure
+	for _, h := range young {
+		if !h.Recurs() {
+			due = append(due, h)
+			continue
+		}
+		switch next, over, err := passedOver(&h.Message, p.clock.Now(), p.incarnation); {
+		case err != nil:
+			failed = append(failed, failure{h, err})
+		case over:
+			passed = append(passed, next)
+		default:
+			due = append(due, h)
+		}
+	}
+	if len(passed) > 0 {
+		p.observe(PassedOver{Next: passed})
+		p.settler.add(passed)
+	}
+	p.putOff(ctx, failed)
+	return due
+}
+
+// incarnation draws that of the next occurrence of a series.
+func (p *publisher) incarnation() uuid.UUID { return newUUID(p.drawn) }
+
+// settled returns what is to be settled of a message that was published, or copied.
+func (p *publisher) settled(m *Message) Next {
+	if m.Recurs() {
+		if next, err := follows(m, p.incarnation); err == nil {
+			return next
+		}
+		// It was read before it was published, so that this does not happen.
+	}
+	return Next{Of: m.Ref()}
+}
+
+// removals returns what is to be settled where nothing follows.
+func removals(refs []Ref) []Next {
+	next := make([]Next, len(refs))
+	for i, ref := range refs {
+		next[i].Of = ref
+	}
+	return next
 }
 
 // byAge parts the holdings that are young enough to be published from the others (deviation D3).
@@ -153,7 +209,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 	}
 	errs := p.publish(ctx, records)
 	var fired []Message
-	var refs []Ref
+	var settled []Next
 	var failed []failure
 	verdicts := map[string]error{}
 	for i, h := range held {
@@ -161,7 +217,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 		switch {
 		case errs[i] == nil:
 			fired = append(fired, h.Message)
-			refs = append(refs, h.Ref())
+			settled = append(settled, p.settled(&h.Message))
 			verdicts[h.Lane] = nil
 			continue
 		case errors.Is(errs[i], ErrRejected):
@@ -172,7 +228,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 		failed = append(failed, failure{h, errs[i]})
 	}
 	p.acknowledged(fired)
-	p.settler.add(refs)
+	p.settler.add(settled)
 	p.settleLanes(ctx, held, p.deadLetter(ctx, failed), verdicts)
 	return verdicts
 }
@@ -260,11 +316,11 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 			continue
 		}
 		var copied []Message
-		var refs []Ref
+		var settled []Next
 		for i, err := range p.publish(ctx, records) {
 			if err == nil {
 				copied = append(copied, dead[i].Message)
-				refs = append(refs, dead[i].Ref())
+				settled = append(settled, p.settled(&dead[i].Message))
 				continue
 			}
 			if !errors.Is(err, ErrRejected) {
@@ -275,7 +331,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 		if len(copied) > 0 {
 			p.observe(DeadLettered{Messages: copied})
 		}
-		p.settler.add(refs)
+		p.settler.add(settled)
 		failed = left
 	}
 	return failed
@@ -421,7 +477,11 @@ func (p *publisher) acknowledged(messages []Message) {
 
 // record returns what is published for m.
 func record(m *Message) Record {
-	return Record{Topic: m.Lane, Key: m.Key, Value: m.Value, Headers: m.Headers}
+	headers := m.Headers
+	if m.Recurs() {
+		headers = recurring(m)
+	}
+	return Record{Topic: m.Lane, Key: m.Key, Value: m.Value, Headers: headers}
 }
 
 // permanent reports whether a publish that failed with err will fail again until somebody acts.

@@ -22,9 +22,9 @@ type settler struct {
 	// mu guards what follows.
 	mu sync.Mutex
 
-	// fired are the messages that were acknowledged and the store still has. An acknowledged publish of an incarnation
-	// justifies its delete forever.
-	fired []Ref
+	// fired are the messages that were acknowledged and the store still has, with what follows of those that recur. An
+	// acknowledged publish of an incarnation justifies its delete forever.
+	fired []Next
 
 	// repeated says that a delete of some of them was tried and may have happened.
 	repeated bool
@@ -67,12 +67,12 @@ func (s *settler) run(ctx context.Context) {
 }
 
 // add takes over messages that were acknowledged.
-func (s *settler) add(refs []Ref) {
-	if len(refs) == 0 {
+func (s *settler) add(fired []Next) {
+	if len(fired) == 0 {
 		return
 	}
 	s.mu.Lock()
-	s.fired = append(s.fired, refs...)
+	s.fired = append(s.fired, fired...)
 	s.mu.Unlock()
 	s.bell.Ring()
 }
@@ -125,24 +125,30 @@ func (s *settler) delete(ctx context.Context) {
 		if len(part) == 0 {
 			return
 		}
-		found, err := s.store.Delete(context.WithoutCancel(ctx), part)
+		settled, err := s.settle(context.WithoutCancel(ctx), part)
 		if err != nil {
 			s.retry = s.clock.Mono() + s.deletes.failed("delete", err)
 			s.done(0)
 			return
 		}
 		s.deletes.succeeded()
-		assert(len(found) == len(part), "delete: %d answers for %d refs", len(found), len(part))
 		var deleted, missing []Ref
-		for i, ref := range part {
-			if found[i] {
-				deleted = append(deleted, ref)
-			} else {
-				missing = append(missing, ref)
+		var recurred []Next
+		for i, next := range part {
+			switch settled[i] {
+			case Removed:
+				deleted = append(deleted, next.Of)
+			case Rearmed:
+				recurred = append(recurred, next)
+			default:
+				missing = append(missing, next.Of)
 			}
 		}
 		if len(deleted) > 0 {
 			s.observe(Deleted{Refs: deleted})
+		}
+		if len(recurred) > 0 {
+			s.observe(Recurred{Next: recurred})
 		}
 		if len(missing) > 0 {
 			s.observe(Missing{Refs: missing, Repeated: repeated})
@@ -151,8 +157,48 @@ func (s *settler) delete(ctx context.Context) {
 	}
 }
 
+// settle deletes messages, or has their next occurrences take their place.
+func (s *settler) settle(ctx context.Context, part []Next) ([]Settled, error) {
+	settled := make([]Settled, len(part))
+	var refs []Ref
+	var next []Next
+	for i := range part {
+		if part[i].Ends() {
+			refs = append(refs, part[i].Of)
+		} else {
+			next = append(next, part[i])
+		}
+	}
+	var found []bool
+	var rearmed []Settled
+	var err error
+	if len(refs) > 0 {
+		if found, err = s.store.Delete(ctx, refs); err != nil {
+			return nil, err //nolint:wrapcheck // the caller says what it was
+		}
+		assert(len(found) == len(refs), "delete: %d answers for %d refs", len(found), len(refs))
+	}
+	if len(next) > 0 {
+		if rearmed, err = s.store.Rearm(ctx, next); err != nil {
+			return nil, err //nolint:wrapcheck // the caller says what it was
+		}
+		assert(len(rearmed) == len(next), "rearm: %d answers for %d", len(rearmed), len(next))
+	}
+	for i := range part {
+		switch {
+		case !part[i].Ends():
+			settled[i], rearmed = rearmed[0], rearmed[1:]
+		case found[0]:
+			settled[i], found = Removed, found[1:]
+		default:
+			found = found[1:]
+		}
+	}
+	return settled, nil
+}
+
 // next returns what to delete next, and whether some of it may have been deleted before. Only done takes it out.
-func (s *settler) next() (part []Ref, repeated bool) {
+func (s *settler) next() (part []Next, repeated bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fired[:min(len(s.fired), batchMessages)], s.repeated

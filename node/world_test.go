@@ -207,6 +207,10 @@ func (s gatedStore) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 	return through(s.gate, "delete", func() ([]bool, error) { return s.inner.Delete(ctx, refs) })
 }
 
+func (s gatedStore) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	return through(s.gate, "delete", func() ([]node.Settled, error) { return s.inner.Rearm(ctx, next) })
+}
+
 func (s gatedStore) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	return through(s.gate, "expired", func() ([]node.Claim, error) { return s.inner.Expired(ctx, limit) })
 }

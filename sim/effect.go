@@ -178,6 +178,43 @@ func (e *remove) apply(rows node.Store) {
 	e.settle(len(e.refs), places, must(rows.Delete(context.Background(), at(e.refs, places))))
 }
 
+// rearm is a Store.Rearm.
+type rearm struct {
+	found
+
+	next    []node.Next
+	settled []node.Settled
+}
+
+func (e *rearm) finds(t *truth, i int) bool {
+	of := e.next[i].Of
+	return t.stored[node.MessageID{ID: of.ID, Lane: of.Lane}].Ref == of
+}
+
+func (e *rearm) needs(t *truth) (needs []lockable) {
+	for i := range e.next {
+		if e.finds(t, i) {
+			needs = append(needs, rowOf(e.next[i].Of.ID, e.next[i].Of.Lane))
+		}
+	}
+	return needs
+}
+
+func (e *rearm) see(t *truth) {
+	e.seen = make([]bool, len(e.next))
+	for i := range e.next {
+		e.seen[i] = e.finds(t, i)
+	}
+}
+
+func (e *rearm) apply(rows node.Store) {
+	e.settled = make([]node.Settled, len(e.next))
+	places := e.places()
+	for at, settled := range must(rows.Rearm(context.Background(), at(e.next, places))) {
+		e.settled[places[at]] = settled
+	}
+}
+
 // giveBack is a Store.Reset.
 type giveBack struct {
 	found

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"fmt"
 
 	"github.com/google/uuid"
@@ -48,6 +50,15 @@ func (t Table) Claim(id node.MessageID) (node.Claim, bool) {
 
 // Claims returns everything that is stored, in the order of ids and topics.
 func (t Table) Claims() []node.Claim { return t.truth.claims() }
+
+// Late returns how late it is for a message that is stored, by the clock of the store.
+func (t Table) Late(ref node.Ref) time.Duration {
+	due, found := t.truth.due[node.MessageID{ID: ref.ID, Lane: ref.Lane}]
+	if !found {
+		return 0
+	}
+	return t.truth.server.instant().Sub(due)
+}
 
 // Caller returns the node id of whoever calls.
 func (t Table) Caller() uuid.UUID { return t.truth.caller.node.ID() }

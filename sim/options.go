@@ -75,6 +75,9 @@ type Options struct {
 	// has an outcome topic.
 	Instructed int
 
+	// Recurring is how many percent of those that bring a message recur.
+	Recurring int
+
 	// Refused is how many percent of the submissions the store can never keep.
 	Refused int
 
@@ -201,6 +204,7 @@ func (o *Options) Validate() error {
 		{"poison", o.Poison, 0, 100},
 		{"refused", o.Refused, 0, 100},
 		{"instructed", o.Instructed, 0, 100},
+		{"recurring", o.Recurring, 0, 100},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
 		{"bandwidth", o.Bandwidth, 0, 1 << 30},
@@ -274,6 +278,7 @@ func (o *Options) settings() []setting {
 		settingOf("poison", &o.Poison, strconv.Atoi),
 		settingOf("refused", &o.Refused, strconv.Atoi),
 		settingOf("instructed", &o.Instructed, strconv.Atoi),
+		settingOf("recurring", &o.Recurring, strconv.Atoi),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),
 		settingOf("bandwidth", &o.Bandwidth, strconv.Atoi),

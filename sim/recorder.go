@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -95,8 +96,13 @@ func (j *recorder) heldKey(l *life, r *node.Record) heldKey {
 	return key
 }
 
-// firstAnswer is the number of the first answer. Answers are submissions that the store makes, and count on from here.
-const firstAnswer = 1_000_000_000
+// Answers, and the occurrences of series after the first, are submissions that the store makes. Their numbers begin
+// here. A series has fewer occurrences than maxOccurrences.
+const (
+	firstOccurrence = 1_000_000_000
+	maxOccurrences  = 1000
+	firstAnswer     = 1_000_000_000_000
+)
 
 // recordKey names a record of an input topic, of all that ever stood at its offset.
 type recordKey struct {
@@ -106,12 +112,25 @@ type recordKey struct {
 }
 
 // number returns the number of the submission, or of the answer, that headers belong to. Those of an answer name its
-// record, and have the time at which it was decided, and so no other has the same.
+// record, and have the time at which it was decided, and so no other has the same. Those of an occurrence have its
+// sequence number.
 func (j *recorder) number(headers []node.Header) int {
 	if n := j.replies[replyKey(headers)]; n > 0 {
 		return n
 	}
-	return numberIn(headers)
+	sequence, err := strconv.Atoi(valueOf(headers, node.HeaderSequence))
+	if err != nil {
+		sequence = 1
+	}
+	return occurrenceNumber(numberIn(headers), sequence)
+}
+
+// occurrenceNumber returns the number of an occurrence of a series: the first is the submission itself.
+func occurrenceNumber(number, sequence int) int {
+	if sequence <= 1 {
+		return number
+	}
+	return firstOccurrence + number*maxOccurrences + sequence
 }
 
 // replyKey returns what the headers of an answer are, and nothing for those of any other message.
@@ -294,6 +313,7 @@ func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadli
 	}
 	if s.stores() {
 		e.Payload = uint64(relayed(r, true))
+		e.Every, e.Limit = s.Every, s.Times
 	}
 	j.records[recordKey{e.Partition, e.Offset, r.LeaderEpoch}] = s.Number
 	switch s.Flaw {
@@ -454,7 +474,7 @@ func (j *recorder) published(from appending, r *node.Record) {
 		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r, false)),
 		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Twice: from.twice,
 	}
-	if sent := j.world.app.sent[n]; sent != nil && j.output(sent.submission) != r.Topic {
+	if sent := j.world.app.sent[numberIn(r.Headers)]; sent != nil && j.output(sent.submission) != r.Topic {
 		e.Kind = check.Copy
 	}
 	if n >= firstAnswer {
@@ -474,7 +494,7 @@ func relayed(r *node.Record, input bool) digest {
 	part(r.Key)
 	part(r.Value)
 	for _, h := range r.Headers {
-		if !input || !node.IsRequest(h.Name) {
+		if h.Name != node.HeaderSequence && (!input || !node.IsRequest(h.Name)) {
 			d.text(h.Name)
 			part(h.Value)
 		}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,11 +39,15 @@ func (j *recorder) inserted(l *life, m *node.Message, claim node.Claim, stamp ti
 // hold takes note of a claim that a life is given, if it hears of it.
 func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 	j.stamps[m.Incarnation] = stamp.UnixNano()
-	if key := replyKey(m.Headers); key != "" {
+	if key := replyKey(m.Headers); key != "" { // its number was known when it was inserted
 		j.replies[key] = j.numbers[m.Incarnation]
 	}
 	if claims := j.held[l]; claims != nil {
-		claims[j.heldKeyOf(m.Headers)] = held{
+		key := j.heldKeyOf(m.Headers)
+		if m.Recurs() {
+			key.number = j.numbers[m.Incarnation] // its record will have the sequence number
+		}
+		claims[key] = held{
 			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
 		}
 	}
@@ -91,6 +94,7 @@ func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
 		e := rowEvent(check.Claim, l, m.Ref())
 		e.Owner, e.Stamp = check.UUID(m.Claim.ReadiedBy), sinceEpoch(m.Claim.ReadiedAt)
 		e.Expires = sinceEpoch(m.Claim.Expires)
+		j.numbers[m.Incarnation] = j.numberOfMessage(&m.Message)
 		j.hold(l, &m.Message, stamp)
 		j.rowStep(l, m.Ref(), "ready")
 		j.add(e)
@@ -193,7 +197,23 @@ func (j *recorder) numberOfMessage(m *node.Message) int {
 	if n := j.numbers[m.Incarnation]; n > 0 {
 		return n
 	}
-	return j.number(m.Headers)
+	return occurrenceNumber(j.number(m.Headers), int(m.Sequence))
+}
+
+// rearmed tells that the next occurrence of a series has taken the place of one.
+func (j *recorder) rearmed(l *life, n node.Next) {
+	before := j.numbers[n.Of.Incarnation]
+	root := before
+	if before >= firstOccurrence {
+		root = (before - firstOccurrence) / maxOccurrences
+	}
+	number := occurrenceNumber(root, int(n.Sequence))
+	j.numbers[n.Incarnation] = number
+	e := rowEvent(check.Recur, l, n.Of)
+	e.Message, e.Of, e.Next, e.Deadline, e.Nth = number, root, check.UUID(n.Incarnation), sinceEpoch(n.At), int(n.Sequence)
+	j.world.count("series-goes-on")
+	j.rowStep(l, node.Ref{ID: n.Of.ID, Lane: n.Of.Lane, Incarnation: n.Incarnation}, "waiting once more")
+	j.add(e)
 }
 
 // recordOf names the record of an item.
@@ -224,11 +244,15 @@ func (j *recorder) decided(l *life, p node.Partition, item *node.Item, d decided
 
 // answered tells of an answer that is stored with its decision. It becomes a submission of its own.
 func (j *recorder) answered(l *life, p node.Partition, item *node.Item, outcome string, lineage int64, stamp time.Time) {
-	j.answers++
 	m := item.Answer.Message
-	m.ID += "/" + strconv.FormatInt(lineage, 10)
-	number := firstAnswer + j.answers
-	j.numbers[m.Incarnation] = number
+	ref := item.Answer.Ref(lineage)
+	m.ID, m.Incarnation = ref.ID, ref.Incarnation
+	number := j.numbers[m.Incarnation] // it has one, if it was lost with a store that was set back
+	if number == 0 {
+		j.answers++
+		number = firstAnswer + j.answers
+		j.numbers[m.Incarnation] = number
+	}
 	j.add(check.Event{
 		Kind: check.Answer, Node: l.label, Message: number, Of: j.records[j.recordOf(p, item)], ID: m.ID, Topic: m.Lane,
 		Deadline: sinceEpoch(m.Deadline), Lineage: lineage, Text: outcome,

@@ -90,6 +90,18 @@ func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 	return e.done, nil
 }
 
+// Rearm implements node.Store. To the faults it is a delete.
+func (p *storePort) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	e := &rearm{found: found{items: len(next)}, next: slices.Clone(next)}
+	err := p.transaction(opDelete, e, 0, func() []int {
+		return mapped(next, func(n node.Next) int { return p.life.host.world.recorder.numberOf(n.Of) })
+	}).perform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return e.settled, nil
+}
+
 // Expired implements node.Store.
 func (p *storePort) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	e := &expired{most: limit, server: p.life.host.world.store}

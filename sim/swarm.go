@@ -46,6 +46,7 @@ func Swarm(seed uint64) Options {
 	o.Bursts = pick(r, 0, 0, 1, 3)
 	o.FaultRate = pick(r, 0, 20, 100, 300, 1000)
 	o.Instructed = pick(r, 0, 10, 40)
+	o.Recurring = pick(r, 0, 0, 10, 30)
 	o.Mix = drawMix(seed)
 	o.Fates = drawFates(seed, o.Nodes)
 	o.Healed = max(o.Healed, o.drainBound())
@@ -56,7 +57,7 @@ func Swarm(seed uint64) Options {
 // then what the judge allows.
 func (o *Options) drainBound() time.Duration {
 	c := o.judged()
-	return o.Horizon + c.Drained()
+	return o.Horizon + c.Drained() + min(time.Duration(o.Recurring), 1)*longestSeries
 }
 
 // drawMix leaves out half of the kinds of faults, on average.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -226,11 +225,10 @@ func (t *truth) took(p node.Partition, item *node.Item, result node.ItemResult, 
 		if item.Answer.Rejected {
 			outcome = node.OutcomeRejected
 		}
-		a := item.Answer.Message
-		a.ID += "/" + strconv.FormatInt(lineage, 10)
-		reply := node.MessageID{ID: a.ID, Lane: a.Lane}
+		ref, due := item.Answer.Ref(lineage), item.Answer.Deadline
+		reply := node.MessageID{ID: ref.ID, Lane: ref.Lane}
 		t.changes++
-		t.stored[reply], t.due[reply], t.deadline[reply] = node.Claim{Ref: a.Ref()}, a.Deadline, a.Deadline
+		t.stored[reply], t.due[reply], t.deadline[reply] = node.Claim{Ref: ref}, due, due
 		t.tell(func() { recorder.answered(caller, p, item, outcome, lineage, stamp) })
 	}
 }
@@ -393,6 +391,29 @@ func (t *truth) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 		}
 	}
 	return deleted, nil
+}
+
+// Rearm implements node.Store.
+func (t *truth) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	settled := must(t.rows.Rearm(ctx, next))
+	recorder, caller := t.server.world.recorder, t.caller
+	for i, n := range next {
+		id := node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane}
+		switch settled[i] {
+		case node.Removed:
+			t.changes++
+			delete(t.stored, id)
+			delete(t.due, id)
+			delete(t.deadline, id)
+			t.tell(func() { recorder.deleted(caller, n.Of) })
+		case node.Rearmed:
+			t.changes++
+			ref := node.Ref{ID: id.ID, Lane: id.Lane, Incarnation: n.Incarnation}
+			t.stored[id], t.due[id], t.deadline[id] = node.Claim{Ref: ref}, n.At, n.At
+			t.tell(func() { recorder.rearmed(caller, n) })
+		}
+	}
+	return settled, nil
 }
 
 // Expired implements node.Store.

@@ -32,6 +32,10 @@ type Submission struct {
 	// what has a deadline.
 	Action string
 
+	// Every has it recur, Times times in all; 0 for once.
+	Every time.Duration
+	Times int
+
 	// Flaw is what is wrong with it: "", Poison, or one of the malformations.
 	Flaw string
 }
@@ -82,6 +86,9 @@ func (s Submission) String() string {
 	if s.Action != "" {
 		fmt.Fprintf(&line, " action %s", s.Action)
 	}
+	if s.Every > 0 {
+		fmt.Fprintf(&line, " every %v times %d", s.Every, s.Times)
+	}
 	if s.Flaw != "" {
 		fmt.Fprintf(&line, " flaw %s", s.Flaw)
 	}
@@ -123,6 +130,10 @@ func ParseSubmission(line string) (Submission, error) {
 			if !slices.Contains(actions(), word) {
 				err = fmt.Errorf("there is no action %q", word)
 			}
+		case "every":
+			s.Every, err = time.ParseDuration(word)
+		case "times":
+			s.Times, err = strconv.Atoi(word)
 		case "flaw":
 			s.Flaw = word
 			if word != Poison && word != Unstorable && !slices.Contains(malformations(), word) {
@@ -134,6 +145,9 @@ func ParseSubmission(line string) (Submission, error) {
 		if err != nil {
 			return s, fmt.Errorf("%q: %w", line, err)
 		}
+	}
+	if s.Every < 0 || s.Every > 0 && (s.Times < 1 || s.Times >= maxOccurrences) {
+		return s, fmt.Errorf("%q: a series comes from 1 to %d times", line, maxOccurrences-1)
 	}
 	if s.Number < 1 || s.ID == "" || s.Route < 0 {
 		return s, fmt.Errorf("%q: the number must be from 1, the route from 0, and the id not empty", line)
@@ -190,8 +204,14 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 	case chance < o.Reuse+o.Malformed+o.Poison+o.Refused+o.Instructed && i > 0:
 		instruct(r, &s, &before[r.IntN(i)], o)
 	}
+	if s.Flaw == "" && s.stores() && o.Recurring > 0 && r.IntN(100) < o.Recurring {
+		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
+	}
 	return s
 }
+
+// longestSeries is how long the occurrences of a series come, at most, after the first.
+const longestSeries = 4 * 3 * time.Second
 
 // instruct makes the submission an instruction about the message of another one: while that waits, close to its
 // deadline, when it has appeared, or at some time. One in eight has another key, and so may overtake it.
@@ -364,7 +384,7 @@ func (a *application) count(n int, r *node.Record) {
 		return
 	}
 	s.fires++
-	if s.fires > 1 {
+	if s.fires > 1 && s.submission.Every == 0 {
 		w.count("fired-twice")
 		return
 	}
@@ -436,6 +456,18 @@ func junk(r *rand.Rand, most int) []byte {
 // chronosHeaders returns the headers that make the record a submission, or nearly one.
 func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Header {
 	id := node.Header{Name: node.HeaderID, Value: []byte(s.ID)}
+	if s.Every > 0 {
+		series := []node.Header{
+			id, {Name: node.HeaderDeadline, Value: []byte(written(r, deadline))},
+			{Name: node.HeaderRepeat, Value: []byte("every " + s.Every.String())},
+			{Name: node.HeaderRepeatCount, Value: []byte(strconv.Itoa(s.Times))},
+			{Name: node.HeaderMissed, Value: []byte(pick(r, "one", "all", "skip"))},
+		}
+		if s.Action != "" {
+			series = append(series, node.Header{Name: node.HeaderAction, Value: []byte(s.Action)})
+		}
+		return series
+	}
 	if s.Action != "" {
 		action := node.Header{Name: node.HeaderAction, Value: []byte(s.Action)}
 		if s.Action == node.Cancel.String() || s.Action == node.FireNow.String() {

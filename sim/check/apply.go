@@ -18,6 +18,8 @@ func (s *state) apply(e *Event) {
 		s.positioned(e)
 	case Fire, Copy, Publish, Unknown, Fail:
 		s.appeared(e)
+	case Recur:
+		s.recur(e)
 	case Decide, Answer:
 		s.instructed(e)
 	case Insert, Claim, Reset, Delete, Keep, Duplicate, Ready:
@@ -91,6 +93,9 @@ func (s *state) fired(sub *submission, e *Event) {
 		if sub.of > 0 {
 			sub.payload = e.Payload // it is the same each time
 		}
+		if sub.series != nil {
+			sub.series.reached = max(sub.series.reached, sub.sequence)
+		}
 	}
 	sub.fires++
 	if e.Key == 0 {
@@ -153,6 +158,7 @@ func (s *state) changed(e *Event) {
 	case e.Kind == Delete:
 		delete(s.rows, r.key)
 		r.gone = e.At
+		r.covered = r.covered || r.series != nil && r.published+r.loose == 0 // it was passed over
 		r.kept--
 	default: // Ready
 		s.process(e.Node).due[e.Topic] = r.due

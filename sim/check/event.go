@@ -14,7 +14,8 @@ type Kind string
 // The application and the topics.
 const (
 	// Submit: a record was appended to an input topic: Message, ID, Topic (where it is to fire), Deadline, Payload,
-	// [Key, Partition, Offset, Epoch, Written, Flaw, Action]. The same Message may be appended twice, by a producer that tries
+	// [Key, Partition, Offset, Epoch, Written, Flaw, Action, Every
+	// and Limit, of a series]. The same Message may be appended twice, by a producer that tries
 	// again.
 	Submit Kind = "submit"
 
@@ -125,6 +126,11 @@ const (
 	// Answer: the same transaction stores a message that tells of an outcome, which is a submission from now on: Message,
 	// Of (the record), ID, Topic, Deadline, Lineage, Text (the outcome). An Insert follows.
 	Answer Kind = "answer"
+
+	// Recur: the next occurrence of a series takes the place of a row: Message (the number of the occurrence), Of (of the
+	// series), ID, Topic, Incarnation (of the row), Next (of the one that there is then), Deadline, Nth (its sequence
+	// number).
+	Recur Kind = "recur"
 
 	// Duplicate: a take found another incarnation of its id: Message, [ID, Topic].
 	Duplicate Kind = "duplicate"
@@ -272,6 +278,7 @@ type Event struct {
 	Of          int           // the number of the submission that another one is about
 	Next        UUID          // of a row, from now on
 	Written     string        // the deadline as the application has written it
+	Every       time.Duration // the interval of a series
 	Due         time.Duration // when the row falls due next; zero for no change
 	Until       time.Duration // the latest due time that was asked for
 	Wall        time.Duration // what the clock of the node says

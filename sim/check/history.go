@@ -164,7 +164,7 @@ func Kinds() []Kind {
 		Start, Term, Stop, Crash, Jump, Cut, Mend,
 		Join, Leave, Poll, Deliver, Commit, Rewind, Reject, Lost,
 		Place, Take, Move, Lineage, Mark, CaughtUp,
-		Insert, Decide, Answer, Duplicate, Ready, Claim, Reset, Delete, DeleteDone, Rollback, Keep, KeepPlace, Pause, Resume,
+		Insert, Decide, Answer, Recur, Duplicate, Ready, Claim, Reset, Delete, DeleteDone, Rollback, Keep, KeepPlace, Pause, Resume,
 		Publish, Unknown, Fail, Hang, Work,
 		Configure, Fault, Error, Heal, End,
 	}
@@ -199,6 +199,7 @@ func (e *Event) fields() []field {
 		fieldOf("of", &e.Of, strconv.Atoi),
 		fieldOf("next", &e.Next, ParseUUID),
 		fieldOf("written", &e.Written, parseText),
+		fieldOf("every", &e.Every, time.ParseDuration),
 		fieldOf("due", &e.Due, time.ParseDuration),
 		fieldOf("until", &e.Until, time.ParseDuration),
 		fieldOf("wall", &e.Wall, time.ParseDuration),

@@ -1,6 +1,9 @@
 package check
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // The outcomes of instructions, as an event has them.
 const (
@@ -11,6 +14,7 @@ const (
 	cancelled   = "cancelled"
 	firedNow    = "fired"
 	tooLate     = "too_late"
+	stopped     = "stopped"
 	notFound    = "not_found"
 )
 
@@ -48,6 +52,8 @@ func (s *state) instructed(e *Event) {
 	switch e.Text {
 	case tooLate:
 		r.bound = true
+	case stopped:
+		r.stopped = true
 	case cancelled, replaced:
 		r.barred = !s.decision.former && !s.decision.doubtful || e.Text == cancelled
 		r.covered, r.gone = true, e.At
@@ -61,17 +67,21 @@ func (s *state) instructed(e *Event) {
 		i.deadline, i.at = e.Deadline, e.At
 		s.add(&row{
 			incarnation: i, key: r.key, deadline: e.Deadline, due: e.Due, bound: e.Text == firedNow, former: r.former,
-			restored: r.restored,
+			restored: r.restored, stopped: r.stopped,
 		}, e)
 	}
 }
 
 // answered makes an answer a submission of its own.
 func (s *state) answered(e *Event) {
-	answer := &submission{
-		number: e.Message, key: e.row(), deadline: e.Deadline, asked: e.Deadline, at: e.At, appended: 1, of: e.Of,
-		said: e.Text,
+	answer := s.submissions[e.Message]
+	if answer == nil {
+		answer = &submission{number: e.Message, key: e.row(), at: e.At, of: e.Of, partition: notInKafka}
+	} else {
+		answer.excused("it was lost when the store was set back, and given anew")
 	}
+	answer.deadline, answer.asked, answer.said, answer.former = e.Deadline, e.Deadline, e.Text, ""
+	answer.appended++
 	switch {
 	case s.decision.message != e.Of:
 		answer.former = "false" // it was no valid instruction
@@ -100,6 +110,8 @@ func (s *state) right(e *Event) string {
 		return ignored
 	case e.Action == replace:
 		return replaced
+	case (r.bound || r.touched()) && e.Action == cancel && r.series != nil:
+		return stopped
 	case r.bound || r.touched():
 		return tooLate
 	case r.restored:
@@ -168,12 +180,91 @@ func s21(s *state, e *Event) finding {
 			return brokenBy(sub, "it is taken in, and not answered")
 		}
 	default: // Fire
+		if sub != nil && sub.appended > 1 {
+			return holds() // nobody knows which of them it is
+		}
 		if sub != nil && sub.of > 0 && e.Text != sub.said {
 			return brokenBy(s.submissions[sub.of], "%s is told, and %s was decided", e.Text, sub.said)
 		}
 		if sub != nil && sub.of > 0 && sub.former != "" && sub.former != strconv.FormatBool(e.Former) {
 			return brokenBy(s.submissions[sub.of], "it is told %v that replaced content may appear", e.Former)
 		}
+	}
+	return holds()
+}
+
+// notInKafka is the partition of what the store has made itself.
+const notInKafka = "-"
+
+// recur puts the next occurrence of a series in the place of one.
+func (s *state) recur(e *Event) {
+	r := s.rowOf(e)
+	if r == nil {
+		return
+	}
+	series := r.series
+	next := s.submissions[e.Message]
+	if next == nil {
+		next = &submission{
+			number: e.Message, key: r.key, payload: r.payload, at: e.At, appended: 1, partition: notInKafka,
+			sequence: e.Nth, series: series,
+		}
+		s.submissions[e.Message] = next
+	} else {
+		next.excused("the series was begun again")
+	}
+	next.deadline, next.asked, next.at = e.Deadline, e.Deadline, e.At
+	next.inserts++
+	next.stored++
+	r.submission.kept--
+	r.gone = e.At
+	r.covered = r.covered || r.published+r.submission.loose == 0 // it was passed over
+	i := &incarnation{submission: next, id: e.Next, rows: 1}
+	s.incarnations[i.id] = i
+	s.add(&row{
+		incarnation: i, key: r.key, deadline: e.Deadline, due: e.Deadline, former: r.former, restored: r.restored,
+	}, e)
+}
+
+// tolerance is how late an occurrence may be without having been missed.
+const tolerance = time.Minute
+
+// missed reports whether a node may think that it has missed an occurrence, by the clock that it has.
+func (s *state) missed(r *row, e *Event) bool {
+	return e.At-r.deadline+s.config.ClockError > tolerance || s.process(e.Node).jumped >= 0
+}
+
+// s22 is the invariant S22, occurrences. That none comes before its time is for S8, and that none is repeated without an
+// excuse for S5.
+func s22(s *state, e *Event) finding {
+	if e.Kind == Fire {
+		sub := s.submissions[e.Message]
+		if sub != nil && sub.series != nil && sub.fires == 0 && sub.sequence < sub.series.reached && s.setBack < 0 &&
+			sub.excuse == "" && sub.series.excuse == "" {
+			return brokenBy(sub, "occurrence %d appears after occurrence %d", sub.sequence, sub.series.reached)
+		}
+		return holds()
+	}
+	r := s.rowOf(e)
+	switch {
+	case r == nil && e.Kind == Recur:
+		return brokenBy(nil, "%s goes on, and is not stored", e.ID)
+	case r == nil || r.series == nil || r.key != r.series.key:
+		return holds()
+	case e.Kind == Delete:
+		if r.sequence < r.series.times && !r.stopped && !s.missed(r, e) && !r.restored {
+			return brokenBy(r.submission, "its series ends after occurrence %d of %d", r.sequence, r.series.times)
+		}
+		return holds()
+	case r.published == 0 && r.loose == 0 && !s.missed(r, e):
+		return brokenBy(r.submission, "occurrence %d is passed over, and was not missed", r.sequence)
+	case r.stopped:
+		return brokenBy(r.submission, "it goes on, and occurrence %d was said to be the last", r.sequence)
+	case e.Nth != r.sequence+1 && !s.missed(r, e), e.Nth <= r.sequence, e.Nth > r.series.times:
+		return brokenBy(r.submission, "occurrence %d follows occurrence %d of %d", e.Nth, r.sequence, r.series.times)
+	case e.Deadline != r.series.asked+time.Duration(e.Nth-1)*r.series.every:
+		return brokenBy(r.submission, "occurrence %d is due %v after the first, and the interval is %v", e.Nth,
+			e.Deadline-r.series.asked, r.series.every)
 	}
 	return holds()
 }

@@ -14,6 +14,9 @@ func (s *state) submit(e *Event) {
 			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
 			partition: e.Partition, offset: e.Offset, action: e.Action,
 		}
+		if e.Every > 0 {
+			sub.every, sub.times, sub.sequence, sub.series = e.Every, e.Limit, 1, sub
+		}
 		if instant, can := s.config.instant(e.Written); can {
 			sub.deadline = instant
 		}
@@ -153,7 +156,7 @@ func (s *state) positioned(e *Event) {
 	to := place{e.Offset, e.Epoch}
 	switch e.Kind {
 	case Mark:
-		p.mark = e.Offset
+		p.mark = min(e.Offset, p.end) // Kafka may have lost the end since the node has asked for it
 	case Place:
 		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
 		p.highest = max(p.highest, e.Offset)

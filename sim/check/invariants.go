@@ -237,6 +237,16 @@ func exact() []Invariant {
 			s21,
 		},
 		{
+			"S22", "Occurrences",
+			`The occurrences of a series appear for the first time in order, each at its instant, which is counted from the
+			first one and never from a publish; none appears after the one that an outcome has named as the last. One is
+			passed over only by the policy of the series, by the clock of the node that has claimed it; and a series ends
+			by its count, its end, or an outcome.`,
+			[]Kind{Recur, Delete, Fire},
+			[]Kind{Submit, Insert, Recur},
+			s22,
+		},
+		{
 			"S23", "Lanes keep to themselves",
 			`No result of a lane's sink puts off or gives back another lane's message: a message is put off only by a
 			node that has failed to publish it; and given back only where a publish on its lane has failed, its claim

@@ -85,6 +85,7 @@ func s2(s *state, e *Event) finding {
 	switch r := s.rowOf(e); {
 	case r == nil:
 		return brokenBy(nil, "%s was deleted, which was not stored", e.ID)
+	case r.series != nil && s.missed(r, e): // passed over
 	case r.published == 0 && r.loose == 0:
 		return brokenBy(r.submission, "it is deleted and has not been published")
 	}
@@ -223,7 +224,7 @@ func s6(s *state, e *Event) finding {
 	switch {
 	case sub == nil:
 		return brokenBy(nil, "a record is there that nobody submitted: %s", e.Kind)
-	case e.Kind == Fire && e.Payload != sub.payload && (sub.of == 0 || sub.fires > 0):
+	case e.Kind == Fire && e.Payload != sub.payload && (sub.of == 0 || sub.fires > 0 && sub.appended == 1):
 		return brokenBy(sub, "its key, value or headers have changed: %s", e.Text)
 	case e.Kind == Insert && e.Topic == sub.key.topic && (e.ID != sub.key.id || e.Deadline != sub.asked):
 		return brokenBy(sub, "it is stored as %s with the deadline %v instead of %v", e.ID, e.Deadline, sub.asked)

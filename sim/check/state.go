@@ -59,6 +59,11 @@ type submission struct {
 	flaw      string
 	action    string        // what it asks for; "" to be scheduled
 	asked     time.Duration // the deadline that it has asked for
+	every     time.Duration // of a series: its interval
+	times     int           // of a series: how many occurrences there are
+	sequence  int           // of an occurrence; 0 of what does not recur
+	series    *submission   // of an occurrence: the series, which is the first one
+	reached   int           // of a series: the highest sequence number that has come out
 	of        int           // of an answer: the submission that it is about
 	said      string        // of an answer: the outcome
 	former    string        // of an answer: whether replaced content may come out; "" if nobody knows
@@ -128,6 +133,7 @@ type row struct {
 	orphan   bool          // its owner was dead when the world healed
 	attempts int           // claims on it under which something may have been published
 	bound    bool          // an outcome has said that it comes out
+	stopped  bool          // an outcome has said that it is the last of its series
 	former   bool          // what it has replaced may come out
 	restored bool          // it was there before the store was set back: of what comes before, nothing is known
 

@@ -74,9 +74,9 @@ type Message struct {
 	// Attempts is how many claims may have led to a publish.
 	Attempts int
 
-	// Bound says that somebody was told that it comes out, and Former that content which it has replaced may still do so,
-	// see node.Kept.
-	Bound, Former bool
+	// Bound says that somebody was told that it comes out, Former that content which it has replaced may still do so,
+	// and Stopped, of a series, that no other occurrence follows: see node.Kept.
+	Bound, Former, Stopped bool
 
 	// Bytes is the size of its key, value and headers, which is known where the value is left out, too.
 	Bytes int

@@ -35,7 +35,8 @@ func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) ([]ins
 // shown returns a copy of what is stored.
 func (r *row) shown(payload bool) inspect.Message {
 	m := inspect.Message{
-		Message: clone(r.Message), Due: r.Due, Attempts: r.Attempts, Bound: r.Bound, Former: r.Former, Bytes: r.Size(),
+		Message: clone(r.Message), Due: r.Due, Attempts: r.Attempts, Bytes: r.Size(),
+		Bound: r.Bound, Former: r.Former, Stopped: r.Stopped,
 	}
 	if r.ready {
 		m.Claim = r.held()

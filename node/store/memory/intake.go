@@ -236,6 +236,7 @@ func (s *Store) keep(key node.MessageID, r *row, item *node.Item, v node.Verdict
 	}
 	next.Incarnation, next.Deadline, next.Due = v.After.Incarnation, v.After.Deadline, v.After.Due
 	next.Attempts, next.Bound, next.Former = v.After.Attempts, v.After.Bound, v.After.Former
+	next.Stopped = v.After.Stopped
 	s.insert(next)
 }
 
@@ -252,7 +253,7 @@ func nameOf(m *node.Message) node.MessageID { return node.MessageID{ID: m.ID, La
 func (r *row) kept() *node.Kept {
 	return &node.Kept{
 		Incarnation: r.Incarnation, Deadline: r.Deadline, Due: r.Due, Claimed: r.ready, Attempts: r.Attempts,
-		Bound: r.Bound, Former: r.Former,
+		Bound: r.Bound, Former: r.Former, Sequence: r.Sequence, Stopped: r.Stopped,
 	}
 }
 

@@ -64,8 +64,8 @@ type Row struct {
 	// Attempts is how many claims may have led to a publish.
 	Attempts int
 
-	// Bound and Former are what earlier instructions have left behind, see node.Kept.
-	Bound, Former bool
+	// Bound, Former and Stopped are what earlier instructions have left behind, see node.Kept.
+	Bound, Former, Stopped bool
 }
 
 // row is a Row in the store, which is in exactly one of the indexes. What an index sorts by must not change
@@ -97,6 +97,9 @@ type Broken struct {
 
 	// Reply tells of the outcome in place of node.Item.Reply; nil for that.
 	Reply func(item *node.Item, v node.Verdict, lineage int64) (node.Message, bool)
+
+	// GoesOnStopped has it rearm a series that was stopped.
+	GoesOnStopped bool
 
 	// TakesWhileHolding has it take records in while claims from before the lineage may be held.
 	TakesWhileHolding bool
@@ -178,6 +181,35 @@ func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 		deleted[i] = true
 	}
 	return deleted, nil
+}
+
+// Rearm implements node.Store.
+func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	settled := make([]node.Settled, len(next))
+	for i, n := range next {
+		key := node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane}
+		r := s.rows[key]
+		if r == nil || r.Incarnation != n.Of.Incarnation {
+			continue
+		}
+		s.remove(r)
+		delete(s.rows, key)
+		if settled[i] = node.Removed; n.Ends() || r.Stopped && !s.broken.GoesOnStopped {
+			continue
+		}
+		settled[i] = node.Rearmed
+		r.release()
+		r.Incarnation, r.Sequence, r.At = n.Incarnation, n.Sequence, instant(n.At)
+		r.Deadline, r.Due, r.Attempts, r.Bound = r.At, r.At, 0, false
+		s.insert(r)
+	}
+	return settled, nil
 }
 
 // Expired implements node.Store. Claims that expire together are in the order of their ids, then lanes.

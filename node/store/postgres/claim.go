@@ -240,14 +240,18 @@ func (c *claim) read(rows pgx.Rows) error {
 	var topic pgtype.Text
 	var partition pgtype.Int4
 	var offset pgtype.Int8
-	var notAfter pgtype.Timestamptz
+	var notAfter, at pgtype.Timestamptz
+	var series pgtype.Text
+	var sequence pgtype.Int8
 	err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.due, &r.Claim.ReadiedAt, &r.Claim.Expires,
-		&r.Attempts, &topic, &partition, &offset, &text, &r.Key, &r.Value, &notAfter)
+		&r.Attempts, &topic, &partition, &offset, &text, &r.Key, &r.Value, &notAfter,
+		&series, &sequence, &at)
 	if err != nil {
 		return err
 	}
 	r.Headers, r.unreadable = headers.Decode(text)
 	r.Deadline, r.due, r.NotAfter = r.Deadline.UTC(), r.due.UTC(), timeOf(notAfter)
+	r.Recurrence = recurrence(series, sequence, at)
 	r.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
 	r.Claim = node.Claim{
 		Ref: r.Ref(), ReadiedAt: r.Claim.ReadiedAt.UTC(), ReadiedBy: c.request.Node, Expires: r.Claim.Expires.UTC(),

@@ -32,6 +32,10 @@ type columns struct {
 	dues          []pgtype.Timestamptz // where they are not the deadlines
 	notAfters     []pgtype.Timestamptz
 	bound, former []bool
+	series        []pgtype.Text
+	sequences     []pgtype.Int8
+	occurs        []pgtype.Timestamptz
+	stopped       []bool
 }
 
 func newColumns(n int) *columns {
@@ -71,6 +75,14 @@ func (c *columns) add(m *node.Message, kept *node.Kept, claimed bool) {
 	if kept.Former {
 		c.former = put(c.former, at, true)
 	}
+	if m.Recurs() {
+		c.series = put(c.series, at, pgtype.Text{String: m.Series, Valid: true})
+		c.sequences = put(c.sequences, at, pgtype.Int8{Int64: m.Sequence, Valid: true})
+		c.occurs = put(c.occurs, at, pgtype.Timestamptz{Time: instant(m.At), Valid: true})
+	}
+	if kept.Stopped {
+		c.stopped = put(c.stopped, at, true)
+	}
 }
 
 // put sets an element beyond the end of a slice, with zero values up to it.
@@ -83,6 +95,7 @@ func (c *columns) contents() []any {
 	return []any{
 		c.incarnations, c.deadlines, c.claimed, c.sourceTopics, c.sourcePartitions, c.sourceOffsets, c.sizes,
 		c.headers, c.keys, c.values, c.dues, c.notAfters, c.bound, c.former,
+		c.series, c.sequences, c.occurs, c.stopped,
 	}
 }
 
@@ -189,6 +202,11 @@ func instant(t time.Time) time.Time {
 		return latest()
 	}
 	return t
+}
+
+// recurrence returns what a row says of its series.
+func recurrence(series pgtype.Text, sequence pgtype.Int8, at pgtype.Timestamptz) node.Recurrence {
+	return node.Recurrence{Series: series.String, Sequence: sequence.Int64, At: timeOf(at)}
 }
 
 // timeOf returns the instant that a row has, and the zero value where it has none.

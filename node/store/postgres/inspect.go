@@ -28,7 +28,7 @@ const (
 // shownColumns are those of a message, without its value.
 const shownColumns = `id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers::text, message_key,
-  not_after, bound, former`
+  not_after, bound, former, series, sequence, occurs_at, stopped`
 
 // The statements for people who ask. They lock nothing, and each reads a bounded part of one index.
 const (
@@ -145,14 +145,14 @@ func (s *Store) shown(to *[]inspect.Message) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var m inspect.Message
 		var text []byte
-		var readiedAt, expires, notAfter pgtype.Timestamptz
+		var readiedAt, expires, notAfter, at pgtype.Timestamptz
 		var readiedBy pgtype.UUID
-		var topic pgtype.Text
+		var topic, series pgtype.Text
 		var partition, size pgtype.Int4
-		var offset pgtype.Int8
+		var offset, sequence pgtype.Int8
 		err := rows.Scan(&m.ID, &m.Lane, &m.Incarnation, &m.Deadline, &m.Due, &readiedAt, &readiedBy, &expires,
 			&m.Attempts, &topic, &partition, &offset, &size, &text, &m.Key, &notAfter, &m.Bound,
-			&m.Former, &m.Value)
+			&m.Former, &series, &sequence, &at, &m.Stopped, &m.Value)
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (s *Store) shown(to *[]inspect.Message) func(pgx.Rows) error {
 			s.report(fmt.Errorf("read message %q for lane %s: %w", m.ID, m.Lane, err))
 		}
 		m.Deadline, m.Due, m.Bytes = m.Deadline.UTC(), m.Due.UTC(), int(size.Int32)
-		m.NotAfter = timeOf(notAfter)
+		m.NotAfter, m.Recurrence = timeOf(notAfter), recurrence(series, sequence, at)
 		m.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
 		if readiedBy.Valid {
 			m.Claim = node.Claim{

@@ -69,6 +69,8 @@ func ways() map[string][]string {
 		"change":         {"Tid Scan"},
 		"replace":        {"Tid Scan"},
 		"remove":         {"Tid Scan"},
+		"rearm":          {"Index Scan messages_pkey"},
+		"end_series":     {"Index Scan messages_pkey"},
 		"move":           nil,
 		"forget":         {"Index Scan positions_pkey", "Tid Scan"},
 		"mark":           {"Index Scan partitions_pkey"},
@@ -113,6 +115,7 @@ func arguments(n int) map[string][]any {
 	contents := []any{
 		uuids, times, make([]bool, n), topics, numbers, numbers, make([]int32, n), headers, make([][]byte, n),
 		make([][]byte, n), times[:0], times[:1], []bool(nil), make([]bool, 1),
+		[]string(nil), numbers[:1], times[:0], make([]bool, n),
 	}
 	insert := append([]any{uuids[0], times[0], times[0], ids, topics}, contents...)
 	return map[string][]any{
@@ -136,9 +139,11 @@ func arguments(n int) map[string][]any {
 		"nodes":          nil,
 		"insert":         insert,
 		"reply":          insert,
-		"change":         {places, uuids, times, times, make([]bool, n)},
+		"change":         {places, uuids, times, times, make([]bool, n), make([]bool, n)},
 		"replace":        append([]any{uuids[0], times[0], times[0], places}, contents...),
 		"remove":         {places},
+		"rearm":          {ids, topics, uuids, uuids, numbers, times},
+		"end_series":     {ids, topics, uuids, make([]bool, n)},
 		"move":           {uuids, numbers, numbers, numbers, numbers},
 		"forget":         {uuids, numbers, numbers},
 		"mark":           {uuids, numbers, numbers},

@@ -43,10 +43,11 @@ CROSS JOIN LATERAL (
 	// follows the row to what that has made of it.
 	lockMessagesStatement = `
 SELECT u.place, m.ctid, m.incarnation, m.deadline, m.due_at, m.readied_at, m.readied_by, m.expires_at, m.attempts,
-  m.bound, m.former
+  m.bound, m.former, m.sequence, m.stopped
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, lane, place)
 CROSS JOIN LATERAL (
-  SELECT ctid, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts, bound, former
+  SELECT ctid, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts, bound, former,
+    sequence, stopped
   FROM messages WHERE id = u.id AND lane = u.lane FOR UPDATE
 ) AS m`
 
@@ -60,36 +61,39 @@ FROM store WHERE single`
 	pausedStatement = "SELECT lane FROM pauses WHERE lane >= ''"
 
 	// insertStatement waits for a transaction that is inserting or deleting an id, and fails when that leaves a row:
-	// the take that met it begins anew. The last four arrays may be shorter than the others, or NULL: what they lack
+	// the take that met it begins anew. The arrays from due on may be shorter than the others, or NULL: what they lack
 	// is null.
 	insertStatement = `
 INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value,
-  not_after, bound, former)
+  not_after, bound, former, series, sequence, occurs_at, stopped)
 SELECT u.id, u.lane, u.incarnation, u.deadline, coalesce(u.due, u.deadline),
   CASE WHEN u.claimed THEN $2::timestamptz END, CASE WHEN u.claimed THEN $1::uuid END,
   CASE WHEN u.claimed THEN $3::timestamptz END, u.claimed::integer,
   u.source_topic, u.source_partition, u.source_offset, u.size, u.headers::jsonb, u.key, u.value,
-  u.not_after, coalesce(u.bound, false), coalesce(u.former, false)
+  u.not_after, coalesce(u.bound, false), coalesce(u.former, false),
+  u.series, u.sequence, u.occurs_at, coalesce(u.stopped, false)
 FROM unnest($4::text[], $5::text[], $6::uuid[], $7::timestamptz[], $8::boolean[],
   $9::text[], $10::integer[], $11::bigint[], $12::integer[], $13::text[], $14::bytea[], $15::bytea[],
-  $16::timestamptz[], $17::timestamptz[], $18::boolean[], $19::boolean[])
+  $16::timestamptz[], $17::timestamptz[], $18::boolean[], $19::boolean[],
+  $20::text[], $21::bigint[], $22::timestamptz[], $23::boolean[])
   AS u (id, lane, incarnation, deadline, claimed,
-    source_topic, source_partition, source_offset, size, headers, key, value, due, not_after, bound, former)`
+    source_topic, source_partition, source_offset, size, headers, key, value, due, not_after, bound, former,
+    series, sequence, occurs_at, stopped)`
 
 	// replyStatement is insertStatement for what tells of outcomes, whose names are the store's own: they have the
 	// record and the lineage in them. A message that somebody has given such a name, for whatever reason, must not be
 	// in the way of its partition for ever, and is left alone.
 	replyStatement = insertStatement + " ON CONFLICT DO NOTHING"
 
-	// changeStatement gives messages that are stored another incarnation and another time, or binds them. Like the two
-	// after it, it finds the rows by the places at which lockMessagesStatement has found them. That is safe because
-	// the transaction has them locked: nobody else moves them, and none of these statements gets one that another one
-	// has moved. A join would be free to read the whole table instead.
+	// changeStatement gives messages that are stored another incarnation and another time, binds or stops them. Like
+	// the two after it, it finds the rows by the places at which lockMessagesStatement has found them. That is safe
+	// because the transaction has them locked: nobody else moves them, and none of these statements gets one that
+	// another one has moved. A join would be free to read the whole table instead.
 	changeStatement = `
-UPDATE messages SET (incarnation, deadline, due_at, bound) = (
+UPDATE messages SET (incarnation, deadline, due_at, bound, stopped) = (
   SELECT ($2::uuid[])[own.place], ($3::timestamptz[])[own.place], ($4::timestamptz[])[own.place],
-    ($5::boolean[])[own.place]
+    ($5::boolean[])[own.place], ($6::boolean[])[own.place]
   FROM (SELECT array_position($1::tid[], ctid) AS place) AS own
 )
 WHERE ctid = ANY ($1::tid[])`
@@ -106,7 +110,7 @@ WHERE ctid = ANY ($1::tid[])`
 	replaceStatement = `
 UPDATE messages SET (incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value,
-  not_after, bound, former) = (
+  not_after, bound, former, series, sequence, occurs_at, stopped) = (
   SELECT ($5::uuid[])[own.place], ($6::timestamptz[])[own.place],
     coalesce(($15::timestamptz[])[own.place], ($6::timestamptz[])[own.place]),
     CASE WHEN ($7::boolean[])[own.place] THEN $2::timestamptz END,
@@ -115,7 +119,9 @@ UPDATE messages SET (incarnation, deadline, due_at, readied_at, readied_by, expi
     ($8::text[])[own.place], ($9::integer[])[own.place], ($10::bigint[])[own.place], ($11::integer[])[own.place],
     ($12::text[])[own.place]::jsonb, ($13::bytea[])[own.place], ($14::bytea[])[own.place],
     ($16::timestamptz[])[own.place], coalesce(($17::boolean[])[own.place], false),
-    coalesce(($18::boolean[])[own.place], false)
+    coalesce(($18::boolean[])[own.place], false),
+    ($19::text[])[own.place], ($20::bigint[])[own.place], ($21::timestamptz[])[own.place],
+    coalesce(($22::boolean[])[own.place], false)
   FROM (SELECT array_position($4::tid[], ctid) AS place) AS own
 )
 WHERE ctid = ANY ($4::tid[])`
@@ -238,7 +244,8 @@ WHERE ctid = ANY (ARRAY(
   )
 )) AND readied_by IS NULL
 RETURNING id, lane, incarnation, deadline, due_at, readied_at, expires_at, attempts,
-  source_topic, source_partition, source_offset, message_headers::text, message_key, message_value, not_after`
+  source_topic, source_partition, source_offset, message_headers::text, message_key, message_value, not_after,
+  series, sequence, occurs_at`
 
 	// lookStatement tells for each lane the first row that waits between two due times, whoever has locked it. It sends
 	// no payloads, so that the time it takes is that of wading through dead entries.
@@ -264,6 +271,29 @@ const (
 DELETE FROM messages
 WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
+RETURNING id, lane, incarnation`
+
+	// rearmStatement and endStatement are like deleteStatement. The first puts the next occurrences of series in the
+	// place of those that are settled, unless they are stopped. The second removes those that are, and those that none
+	// follows.
+	rearmStatement = `
+UPDATE messages SET (incarnation, sequence, occurs_at, deadline, due_at, readied_at, readied_by, expires_at,
+  attempts, bound) = (
+  SELECT ($4::uuid[])[own.place], ($5::bigint[])[own.place], ($6::timestamptz[])[own.place],
+    ($6::timestamptz[])[own.place], ($6::timestamptz[])[own.place], NULL::timestamptz, NULL::uuid, NULL::timestamptz,
+    0, false
+  FROM (SELECT array_position($3::uuid[], incarnation) AS place) AS own
+)
+WHERE id = ANY ($1::text[])
+  AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
+  AND NOT stopped
+RETURNING id, lane, incarnation`
+
+	endStatement = `
+DELETE FROM messages
+WHERE id = ANY ($1::text[])
+  AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
+  AND (stopped OR ($4::boolean[])[array_position($3::uuid[], incarnation)])
 RETURNING id, lane, incarnation`
 
 	// expiredStatement reads the clock once, so that the index can be asked for what lies before it.

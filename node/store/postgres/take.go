@@ -219,13 +219,14 @@ func (t *take) lock(names []node.MessageID) step {
 		k := &r.stored
 		var readiedAt, expires pgtype.Timestamptz
 		var readiedBy pgtype.UUID
+		var sequence pgtype.Int8
 		err := rows.Scan(&at, &r.place, &k.Incarnation, &k.Deadline, &k.Due, &readiedAt, &readiedBy, &expires,
-			&k.Attempts, &k.Bound, &k.Former)
+			&k.Attempts, &k.Bound, &k.Former, &sequence, &k.Stopped)
 		if err != nil {
 			return err
 		}
 		r.name = names[at-1]
-		k.Deadline, k.Due, k.Claimed = k.Deadline.UTC(), k.Due.UTC(), readiedBy.Valid
+		k.Deadline, k.Due, k.Claimed, k.Sequence = k.Deadline.UTC(), k.Due.UTC(), readiedBy.Valid, sequence.Int64
 		if k.Claimed {
 			r.claim = node.Claim{
 				Ref:       node.Ref{ID: r.name.ID, Lane: r.name.Lane, Incarnation: k.Incarnation},

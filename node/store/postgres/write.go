@@ -35,7 +35,8 @@ func (t *take) write() []step {
 			removed = append(removed, r)
 		case r.content != nil:
 			replaced = append(replaced, r)
-		case r.kept.Incarnation != r.stored.Incarnation || r.kept.Bound != r.stored.Bound:
+		case r.kept.Incarnation != r.stored.Incarnation || r.kept.Bound != r.stored.Bound ||
+			r.kept.Stopped != r.stored.Stopped:
 			changed = append(changed, r)
 		}
 	}
@@ -82,13 +83,15 @@ func (t *take) bring(statement string, rows []*row) (steps []step) {
 
 // change returns the statement for messages whose content stays.
 func change(rows []*row) step {
-	incarnations, bound := make([]pgtype.UUID, len(rows)), make([]bool, len(rows))
+	incarnations, bound, stopped := make([]pgtype.UUID, len(rows)), make([]bool, len(rows)), make([]bool, len(rows))
 	deadlines, dues := make([]time.Time, len(rows)), make([]time.Time, len(rows))
 	for i, r := range rows {
-		incarnations[i], bound[i] = uuidOf(r.kept.Incarnation), r.kept.Bound
+		incarnations[i], bound[i], stopped[i] = uuidOf(r.kept.Incarnation), r.kept.Bound, r.kept.Stopped
 		deadlines[i], dues[i] = r.kept.Deadline, r.kept.Due
 	}
-	return step{statement: changeStatement, arguments: []any{places(rows), incarnations, deadlines, dues, bound}}
+	return step{
+		statement: changeStatement, arguments: []any{places(rows), incarnations, deadlines, dues, bound, stopped},
+	}
 }
 
 // places returns where rows are.

@@ -1,0 +1,173 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node/calendar"
+)
+
+// Recurrence says which occurrence of a series a message is; the zero value for a message that comes out once.
+type Recurrence struct {
+	// Series is what recurs, as calendar.Series writes it.
+	Series string
+
+	// Sequence counts the instants of the series, from 1.
+	Sequence int64
+
+	// At is the instant of the series, from which the next one follows. The deadline is the same, unless somebody has
+	// moved it: UTC, whole microseconds.
+	At time.Time
+}
+
+// Recurs reports whether the message is an occurrence of a series.
+func (r *Recurrence) Recurs() bool { return r.Series != "" }
+
+// Next is the occurrence that takes the place of one that is settled: the same content under another incarnation.
+type Next struct {
+	// Of is the occurrence that is settled.
+	Of Ref
+
+	// Incarnation is that of the next occurrence, Sequence its number, and At its instant and deadline. They are zero
+	// where none follows: the series has ended, and the message is removed.
+	Incarnation uuid.UUID
+	Sequence    int64
+	At          time.Time
+}
+
+// Ends reports whether no occurrence follows.
+func (n *Next) Ends() bool { return n.Incarnation == uuid.Nil }
+
+// Settled is what became of a Next.
+type Settled int
+
+// What becomes of a Next.
+const (
+	// Gone: there is no message of the incarnation any more.
+	Gone Settled = iota
+
+	// Removed: the message is removed, because no occurrence follows, or because the series was stopped meanwhile.
+	Removed
+
+	// Rearmed: the message waits for its next occurrence.
+	Rearmed
+)
+
+// errSeries says that a series cannot be read here, by this release, or with the time zones of this machine.
+var errSeries = errors.New("the series cannot be read")
+
+// follows returns what takes the place of an occurrence that was published. The incarnation is drawn by the caller.
+func follows(m *Message, incarnation func() uuid.UUID) (Next, error) {
+	series, err := calendar.Parse(m.Recurrence.Series)
+	if err != nil {
+		return Next{}, fmt.Errorf("%w: %w: %w", ErrUnsent, errSeries, err)
+	}
+	next := Next{Of: m.Ref()}
+	if o, more := series.Following(calendar.Occurrence{Sequence: m.Sequence, At: m.At}); more {
+		next.Incarnation, next.Sequence, next.At = incarnation(), o.Sequence, o.At
+	}
+	return next, nil
+}
+
+// passedOver returns what takes the place of an occurrence that is due and was missed, and is not to be published by
+// the policy of its series; false if it is to be published.
+func passedOver(m *Message, now time.Time, incarnation func() uuid.UUID) (Next, bool, error) {
+	series, err := calendar.Parse(m.Recurrence.Series)
+	if err != nil {
+		return Next{}, false, fmt.Errorf("%w: %w: %w", ErrUnsent, errSeries, err)
+	}
+	if m.Deadline.Before(m.At) {
+		return Next{}, false, nil // somebody wants it now
+	}
+	v := series.Judge(calendar.Occurrence{Sequence: m.Sequence, At: m.Deadline}, now, calendar.Tolerance)
+	next := Next{Of: m.Ref()}
+	switch v.Action {
+	case calendar.PassOver:
+		next.Incarnation, next.Sequence, next.At = incarnation(), v.Next.Sequence, v.Next.At
+		return next, true, nil
+	case calendar.End:
+		return next, true, nil
+	default:
+		return Next{}, false, nil
+	}
+}
+
+// recurring returns the headers of an occurrence: those of the message, with its number, and its own deadline where the
+// deadline is relayed.
+func recurring(m *Message) []Header {
+	headers := slices.Clone(m.Headers)
+	for i := range headers {
+		if headers[i].Name == HeaderDeadline {
+			headers[i].Value = []byte(headerTime(m.Deadline))
+		}
+	}
+	return append(headers, Header{HeaderSequence, strconv.AppendInt(nil, m.Sequence, 10)})
+}
+
+// decodeSeries reads what a record asks to be repeated. First is its deadline, if it has one.
+func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first time.Time) *rejection {
+	words := calendar.Words{First: first, Asked: r.Timestamp}
+	given := ""
+	for _, header := range []struct {
+		name string
+		word *string
+	}{
+		{HeaderRepeat, &words.Repeat}, {HeaderRepeatZone, &words.Zone}, {HeaderRepeatCount, &words.Count},
+		{HeaderMissed, &words.Missed},
+	} {
+		value, found := h.get(header.name)
+		if !found {
+			continue
+		}
+		if *header.word = string(value); *header.word == "" {
+			return &rejection{InvalidRepeat, "the header " + header.name + " is empty"}
+		}
+		given = cmp.Or(given, header.name)
+	}
+	until, found := h.get(HeaderRepeatUntil)
+	if found {
+		given = cmp.Or(given, HeaderRepeatUntil)
+	}
+	switch {
+	case given == "":
+		return nil
+	case h.count(HeaderRepeat) == 0:
+		return &rejection{InvalidRepeat, "there is a header " + given + ", and none " + HeaderRepeat}
+	case !in.action.Stores():
+		return &rejection{InvalidRepeat, fmt.Sprintf("there is a header %s, which %s does not take", given, in.action)}
+	case h.count(HeaderNotAfter) > 0:
+		return &rejection{InvalidNotAfter, fmt.Sprintf("there are headers %s and %s: a series ends by %s", HeaderNotAfter,
+			HeaderRepeat, HeaderRepeatUntil)}
+	case first.IsZero() && r.Timestamp.IsZero():
+		return &rejection{InvalidRepeat, "the record has no timestamp that its first occurrence could count from"}
+	}
+	if found {
+		var err error
+		if words.Until, err = ParseDeadline(until, c.EpochDeadlines); err != nil {
+			return &rejection{InvalidUntil, fmt.Sprintf("the header %s is %s: %v", HeaderRepeatUntil, quoted(until), err)}
+		}
+	}
+	series, err := calendar.New(words)
+	if wrong, is := errors.AsType[*calendar.SeriesError](err); is {
+		name := seriesHeaders[wrong.Part]
+		value, _ := h.get(name)
+		return &rejection{Reason(wrong.Reason), fmt.Sprintf("the header %s is %s: %s", name, quoted(value), wrong.Why)}
+	}
+	assert(err == nil, "a series: %v", err)
+	occurrence := series.First()
+	in.message.Deadline = occurrence.At
+	in.message.Recurrence = Recurrence{series.String(), occurrence.Sequence, occurrence.At}
+	return nil
+}
+
+// seriesHeaders are the headers that the parts of a series come from.
+var seriesHeaders = map[calendar.Part]string{
+	calendar.PartRepeat: HeaderRepeat, calendar.PartZone: HeaderRepeatZone, calendar.PartCount: HeaderRepeatCount,
+	calendar.PartUntil: HeaderRepeatUntil, calendar.PartMissed: HeaderMissed,
+}

@@ -1,0 +1,196 @@
+package node_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/node"
+)
+
+// series puts a record on the input topic that recurs, first after a while, with further headers as name and value.
+func (w *world) series(id, repeat string, first time.Duration, headers ...string) {
+	r := node.Record{
+		Key: []byte("key " + id), Value: []byte("value " + id), Timestamp: time.Now(),
+		Headers: []node.Header{
+			{Name: node.HeaderID, Value: []byte(id)}, {Name: node.HeaderRepeat, Value: []byte(repeat)},
+			{Name: "other", Value: []byte("kept")},
+		},
+	}
+	if first > 0 {
+		headers = append(headers, node.HeaderDeadline, in(first))
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Headers = append(r.Headers, node.Header{Name: headers[i], Value: []byte(headers[i+1])})
+	}
+	w.submitRecord(r)
+}
+
+// came returns what came out of an id: of each occurrence its sequence number, and how long after start it came, in
+// tenths of a second.
+func (w *world) came(id string, start time.Time) string {
+	var all []string
+	for _, d := range w.on("out") {
+		if string(d.Key) != "key "+id {
+			continue
+		}
+		sequence := "?"
+		for _, h := range d.Headers {
+			if h.Name == node.HeaderSequence {
+				sequence = string(h.Value)
+			}
+		}
+		all = append(all, fmt.Sprintf("%s@%.1f", sequence, d.at.Sub(start).Seconds()))
+	}
+	return strings.Join(all, " ")
+}
+
+// Occurrences come at the instants of their series, counted from the first one, with their numbers, until the series
+// ends by count, by its end, or by a cancel.
+func TestSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		start := time.Now()
+		w.series("count", "every 2s", time.Second, node.HeaderRepeatCount, "3")
+		w.series("until", "every 3s", time.Second, node.HeaderRepeatUntil, in(5*time.Second))
+		w.series("cron", "*/4 * * * * *", 0, node.HeaderRepeatCount, "2")
+		w.series("cancelled", "every 2s", time.Second)
+		w.series("moved", "every 2s", time.Second, node.HeaderRepeatCount, "3")
+		w.series("hurried", "every 4s", 4*time.Second, node.HeaderRepeatCount, "2")
+		w.run(controlled(), nil)
+		pass(2 * time.Second)
+		w.instruct("reschedule", "moved", node.HeaderDelay, "2s") // occurrence 2, from the third second to the fourth
+		w.instruct("fire", "hurried")
+		pass(2 * time.Second)
+		w.instruct("cancel", "cancelled")
+		pass(20 * time.Second)
+		for id, want := range map[string]string{
+			"count": "1@1.0 2@3.0 3@5.0", "until": "1@1.0 2@4.0", "cron": "1@0.0 2@4.0", "cancelled": "1@1.0 2@3.0",
+			"moved": "1@1.0 2@4.0 3@5.0", "hurried": "1@2.1 2@8.0",
+		} {
+			if got := w.came(id, start); got != want {
+				t.Errorf("%s came %s, want %s", id, got, want)
+			}
+		}
+		for _, d := range w.on("out") {
+			if names := fmt.Sprint(d.Headers); len(d.Headers) != 2 || !strings.HasPrefix(names, "[{other [") ||
+				!strings.HasPrefix(string(d.Value), "value ") {
+				t.Errorf("it came out with the headers %v and the value %q", d.Headers, d.Value)
+			}
+		}
+		want := "cancel cancelled: cancelled; fire hurried: fired; reschedule moved: rescheduled"
+		if said := strings.Join(w.said(), "; "); said != want {
+			t.Errorf("said  %s\nwant  %s", said, want)
+		}
+		w.empty()
+	})
+}
+
+// A cancel that meets an occurrence in flight stops the series: that one comes out, and none after it, although its
+// node does not know.
+func TestStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		start := time.Now()
+		c := controlled()
+		c.Lookahead = 900 * time.Millisecond
+		w.series("x", "every 2s", 2*time.Second)
+		w.run(c, nil)
+		pass(3500 * time.Millisecond) // occurrence 2 is claimed
+		w.instruct("cancel", "x")
+		w.instruct("cancel", "x")
+		pass(20 * time.Second)
+		if got := w.came("x", start); got != "1@2.0 2@4.0" {
+			t.Errorf("came %s", got)
+		}
+		if said := strings.Join(w.said(), "; "); said != "cancel x: stopped; cancel x: stopped" {
+			t.Errorf("said %s", said)
+		}
+		for _, d := range w.on("said") {
+			if !slices.ContainsFunc(d.Headers, func(h node.Header) bool {
+				return h.Name == node.HeaderSequence && string(h.Value) == "2"
+			}) {
+				t.Errorf("the last occurrence is not named: %v", d.Headers)
+			}
+		}
+		w.empty()
+	})
+}
+
+// Nobody is there for five minutes. What was missed comes out, or does not, by the policy of the series; its numbers
+// count on.
+func TestMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		start := time.Now()
+		for _, policy := range []string{"one", "all", "skip"} {
+			w.series(policy, "every 100s", 50*time.Second, node.HeaderMissed, policy, node.HeaderRepeatCount, "6")
+		}
+		n := w.run(config(0), nil)
+		pass(60 * time.Second)
+		n.stop()
+		pass(320 * time.Second) // 150, 250 and 350 go by; the last of them half a minute ago
+		w.run(config(1), nil)
+		pass(200 * time.Second)
+		for policy, want := range map[string]string{
+			"one": "1@50.0 4@380.1 5@450.0 6@550.0", "all": "1@50.0 2@380.0 3@380.1 4@380.2 5@450.0 6@550.0",
+			"skip": "1@50.0 4@380.1 5@450.0 6@550.0",
+		} {
+			if got := w.came(policy, start); got != want {
+				t.Errorf("%s came %s, want %s", policy, got, want)
+			}
+		}
+		w.empty()
+	})
+}
+
+// What is no series is rejected, with a reason of its own.
+func TestBadSeries(t *testing.T) {
+	for name, c := range map[string]struct {
+		headers []string
+		want    string
+	}{
+		"never":         {[]string{node.HeaderRepeat, "0 0 30 2 *"}, "repeat_never"},
+		"words":         {[]string{node.HeaderRepeat, "sometimes"}, "invalid_repeat"},
+		"empty":         {[]string{node.HeaderRepeat, ""}, "invalid_repeat"},
+		"too often":     {[]string{node.HeaderRepeat, "every 1ms"}, "repeat_too_often"},
+		"minute 60":     {[]string{node.HeaderRepeat, "60 * * * *"}, "repeat_out_of_range"},
+		"no such zone":  {[]string{node.HeaderRepeat, "0 9 * * *", node.HeaderRepeatZone, "Mars/Base"}, "unknown_zone"},
+		"count 0":       {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatCount, "0"}, "invalid_count"},
+		"some policy":   {[]string{node.HeaderRepeat, "every 2s", node.HeaderMissed, "some"}, "invalid_missed"},
+		"until when":    {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatUntil, "dawn"}, "invalid_until"},
+		"until before":  {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatUntil, "1999-01-01T00:00"}, "until_before_first"},
+		"count alone":   {[]string{node.HeaderRepeatCount, "2", node.HeaderDelay, "1s"}, "invalid_repeat"},
+		"with an end":   {[]string{node.HeaderRepeat, "every 2s", node.HeaderNotAfter, "2200-01-01T00:00"}, "invalid_not_after"},
+		"of a cancel":   {[]string{node.HeaderRepeat, "every 2s", node.HeaderAction, "cancel"}, "invalid_repeat"},
+		"two intervals": {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeat, "every 3s"}, "repeated_header"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.submit("good", time.Second)
+				r := node.Record{
+					Value: []byte{0, 0xff}, Timestamp: time.Now(),
+					Headers: []node.Header{{Name: node.HeaderID, Value: []byte("x")}},
+				}
+				for i := 0; i < len(c.headers); i += 2 {
+					r.Headers = append(r.Headers, node.Header{Name: c.headers[i], Value: []byte(c.headers[i+1])})
+				}
+				bad := w.submitRecord(r)
+				w.run(controlled(), nil)
+				pass(3 * time.Second)
+				if rejected := seen[node.Rejected](w); len(rejected) != 1 || string(rejected[0].Reason) != c.want {
+					t.Fatalf("rejected: %+v, want %s", rejected, c.want)
+				}
+				checkDeadLetter(t, w.on("dead"), bad, node.Reason(c.want))
+				if got := w.values("out"); len(got) != 1 || got["value good"] != 1 {
+					t.Errorf("delivered %v", got)
+				}
+				w.empty()
+			})
+		})
+	}
+}
