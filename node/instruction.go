@@ -119,7 +119,7 @@ type Kept struct {
 	Claimed  bool
 	Attempts int
 
-	// Bound says that an outcome was given that says that the message comes out: TooLate or FiredNow. It does. Giving
+	// Bound says that an outcome was given that says that the message comes out: TooLate, Stopped or FiredNow. It does. Giving
 	// a claim back does not clear it; otherwise this would happen:
 	//
 	//	A claims x
@@ -173,7 +173,7 @@ func (i *Item) Decide(before *Kept) Verdict {
 		v.Outcome = NotFound
 	case !before.free() && i.Action == Cancel && before.Sequence > 0:
 		stopped := *before
-		stopped.Stopped = true
+		stopped.Stopped, stopped.Bound = true, true // it is named as the last one: a later cancel must not take it back
 		v.Outcome, v.After = Stopped, &stopped
 	case !before.free():
 		bound := *before

@@ -34,8 +34,8 @@ type Store interface {
 	// twice.
 	Positions(ctx context.Context, places []Place) ([]Position, State, error)
 
-	// Take takes in records, see TakeRequest: it moves positions and stores messages, in one transaction. While the
-	// intake is paused, it refuses every partition, and so does nothing.
+	// Take takes in records, see TakeRequest: it moves positions and stores messages, in one transaction. While
+	// nothing is to be taken in (State.Takes), it refuses every partition, and so does nothing.
 	Take(ctx context.Context, request TakeRequest) (TakeResult, error)
 
 	// CatchUp begins a new lineage, or brings the marks of one that catches up to date, see CatchUpRequest. It
@@ -148,12 +148,21 @@ type State struct {
 	IntakePaused bool
 
 	// Suspect says that the server may have been set back, because its history is not the one that it had when the
-	// lineage began (of a Postgres server: another timeline). Nothing is claimed until a new lineage has begun.
+	// lineage began (of a Postgres server: another timeline). Nothing is claimed until a new lineage has begun, nor taken
+	// in: a standby that was promoted may lack a claim and have the position all the same.
+	//
+	//	A claims x
+	//	                  the standby, which lacks that, is promoted
+	//	                  x's cancel is taken in: cancelled
+	//	A, which has not heard of it, publishes x
 	Suspect bool
 }
 
 // Claims reports whether messages may be claimed.
 func (s State) Claims() bool { return !s.CatchingUp && !s.Suspect }
+
+// Takes reports whether records may be taken in.
+func (s State) Takes() bool { return !s.Holding && !s.IntakePaused && !s.Suspect }
 
 // BindRequest is the argument of Store.Bind. A store belongs to one cluster and one group from its first Bind on: a
 // second one would cover the messages of the first with its ids, and move its positions.
@@ -191,8 +200,8 @@ type TakeRequest struct {
 
 	// From says where the caller's reading of each partition has started: where its last accepted take, or the
 	// assignment, left off. No partition comes twice. A partition whose position is below that start is refused
-	// whole, since something before it has not been taken in; so is one without a position, and while the intake is
-	// paused every one.
+	// whole, since something before it has not been taken in; so is one without a position, and every one while the
+	// state says so (State.Takes).
 	From []Place
 
 	// Items are records, in offset order within each partition. Each is decided on by the position that its

@@ -140,7 +140,10 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	// they may be stored as claimed.
 	now := instant(s.now())
 	state := s.state(now)
-	before, refused := s.intake.compare(request.From, state.Holding && !s.broken.TakesWhileHolding)
+	takes := state
+	takes.Holding = state.Holding && !s.broken.TakesWhileHolding
+	takes.Suspect = state.Suspect && !s.broken.TakesWhileSuspect
+	before, refused := s.intake.compare(request.From, takes.Takes())
 
 	result := node.TakeResult{Refused: refused}
 	var brought []bool // by the item, whether it has brought a message
@@ -172,11 +175,11 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 }
 
 // compare returns the positions of the partitions of a take, and whether it is refused for each.
-func (in *intake) compare(from []node.Place, holding bool) (before []node.Position, refused []bool) {
+func (in *intake) compare(from []node.Place, takes bool) (before []node.Position, refused []bool) {
 	before, refused = make([]node.Position, len(from)), make([]bool, len(from))
 	for i, start := range from {
 		position, found := in.positions[start.Partition]
-		before[i], refused[i] = position, !found || start.Above(position) || holding || in.paused(node.Intake)
+		before[i], refused[i] = position, !found || start.Above(position) || !takes
 	}
 	return before, refused
 }

@@ -103,6 +103,9 @@ type Broken struct {
 
 	// TakesWhileHolding has it take records in while claims from before the lineage may be held.
 	TakesWhileHolding bool
+
+	// TakesWhileSuspect has it take records in although its server may have been set back.
+	TakesWhileSuspect bool
 }
 
 // Break breaks the store from the next call on.
@@ -337,6 +340,9 @@ func clone(m node.Message) node.Message {
 	m.Deadline = instant(m.Deadline)
 	if !m.NotAfter.IsZero() {
 		m.NotAfter = instant(m.NotAfter)
+	}
+	if m.Recurs() {
+		m.At = instant(m.At)
 	}
 	m.Key = slices.Clone(m.Key)
 	m.Value = slices.Clone(m.Value)

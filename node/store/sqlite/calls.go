@@ -108,6 +108,43 @@ func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return deleted, nil
 }
 
+// Rearm implements node.Store.
+func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	settled := make([]node.Settled, len(next))
+	err := s.transact(ctx, func(ctx context.Context, t *transaction) error {
+		for i, n := range next {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			var err error
+			if settled[i], err = t.rearm(ctx, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settle %d occurrences: %w", len(next), err)
+	}
+	return settled, nil
+}
+
+// rearm settles one occurrence.
+func (t *transaction) rearm(ctx context.Context, n node.Next) (node.Settled, error) {
+	if !n.Ends() {
+		rearmed, err := changes(t.use(ctx, t.statements.rearm), n.Of.ID, n.Of.Lane, n.Of.Incarnation[:],
+			n.Incarnation[:], n.Sequence, n.At.UnixMicro())
+		if err != nil || rearmed {
+			return node.Rearmed, err
+		}
+	}
+	removed, err := changes(t.use(ctx, t.statements.remove), n.Of.ID, n.Of.Lane, n.Of.Incarnation[:])
+	if err != nil || !removed {
+		return node.Gone, err
+	}
+	return node.Removed, nil
+}
+
 // Expired implements node.Store. Claims that expire together are in the order of their ids, then lanes.
 func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	var expired []node.Claim

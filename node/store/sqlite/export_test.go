@@ -13,6 +13,7 @@ func Queries() map[string]Query {
 		"due":     {dueText, "USING INDEX messages_waiting (lane=? AND due_at<?)"},
 		"claim":   {claimText, "USING INTEGER PRIMARY KEY (rowid=?)"},
 		"delete":  {removeText, byKey},
+		"rearm":   {rearmText, byKey},
 		"expired": {expiredText, "USING INDEX messages_claimed (expires_at<?)"},
 		"reset":   {resetText, byKey},
 	}

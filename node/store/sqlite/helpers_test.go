@@ -112,7 +112,8 @@ func closing(t testing.TB, rows *sql.Rows) {
 func dump(t testing.TB, db *sql.DB) []memory.Row {
 	t.Helper()
 	result, err := db.QueryContext(context.Background(), `SELECT id, lane, incarnation, deadline, due_at,
-		readied_at, readied_by, expires_at, attempts, not_after, bound, former, message_key, message_key IS NULL,
+		readied_at, readied_by, expires_at, attempts,
+		not_after, series, sequence, occurs_at, bound, former, stopped, message_key, message_key IS NULL,
 		message_value, message_value IS NULL,
 		message_headers FROM messages ORDER BY id, lane`)
 	if err != nil {
@@ -123,11 +124,12 @@ func dump(t testing.TB, db *sql.DB) []memory.Row {
 	for result.Next() {
 		var r memory.Row
 		var deadline, due int64
-		var readiedAt, expires, notAfter sql.NullInt64
+		var readiedAt, expires, notAfter, sequence, at sql.NullInt64
+		var series sql.NullString
 		var noKey, noValue bool
 		var list []byte
 		if err := result.Scan(&r.ID, &r.Lane, &r.Incarnation, &deadline, &due, &readiedAt, &r.ReadiedBy,
-			&expires, &r.Attempts, &notAfter, &r.Bound, &r.Former, &r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
+			&expires, &r.Attempts, &notAfter, &series, &sequence, &at, &r.Bound, &r.Former, &r.Stopped, &r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
 			t.Fatal(err)
 		}
 		r.Deadline, r.Due = time.UnixMicro(deadline).UTC(), time.UnixMicro(due).UTC()
@@ -137,6 +139,11 @@ func dump(t testing.TB, db *sql.DB) []memory.Row {
 		}
 		if notAfter.Valid {
 			r.NotAfter = time.UnixMicro(notAfter.Int64).UTC()
+		}
+		if series.Valid || sequence.Valid || at.Valid {
+			r.Recurrence = node.Recurrence{
+				Series: series.String, Sequence: sequence.Int64, At: time.UnixMicro(at.Int64).UTC(),
+			}
 		}
 		if r.Key == nil && !noKey {
 			r.Key = []byte{}

@@ -18,7 +18,7 @@ var _ inspect.Store = (*Store)(nil)
 
 // shownColumns are those of a message, without its value. The file does not say which records messages came from.
 const shownColumns = `id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
-	not_after, bound, former, coalesce(length(message_value), 0), message_key, message_headers`
+	not_after, series, sequence, occurs_at, bound, former, coalesce(length(message_value), 0), message_key, message_headers`
 
 // The statements for people who ask. Each reads a bounded part of one index, in a transaction of its own, so that it
 // keeps the node's calls waiting for a few milliseconds at most.
@@ -86,18 +86,17 @@ func showing(to *[]inspect.Message) func(scan func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var m inspect.Message
 		var deadline, due int64
-		var readiedAt, expires, notAfter sql.NullInt64
+		var readiedAt, expires sql.NullInt64
+		var limits limits
 		var list []byte
 		var readiedBy uuid.NullUUID
 		err := scan(&m.ID, &m.Lane, &m.Incarnation, &deadline, &due, &readiedAt, &readiedBy, &expires, &m.Attempts,
-			&notAfter, &m.Bound, &m.Former, &m.Bytes, (*nullable)(&m.Key), &list, (*nullable)(&m.Value))
+			&limits.notAfter, &limits.series, &limits.sequence, &limits.at, &m.Bound, &m.Former, &m.Bytes, (*nullable)(&m.Key), &list, (*nullable)(&m.Value))
 		if err != nil {
 			return err
 		}
 		m.Deadline, m.Due = fromColumn(deadline), fromColumn(due)
-		if notAfter.Valid {
-			m.NotAfter = fromColumn(notAfter.Int64)
-		}
+		limits.set(&m.Message)
 		if m.Headers, err = headers.Decode(list); err != nil {
 			return fmt.Errorf("read message %q for lane %q: %w", m.ID, m.Lane, err)
 		}

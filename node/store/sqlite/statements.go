@@ -14,7 +14,7 @@ import (
 
 // statements are the prepared forms of all that the store says to its database.
 type statements struct {
-	insert, find, replace, alter, due, claim, remove, expired, reset *sql.Stmt
+	insert, find, replace, alter, due, claim, remove, rearm, expired, reset *sql.Stmt
 
 	position, create, move, rewind, marks, unmark, mark, state, begin, bound, bind, adopt *sql.Stmt
 
@@ -22,24 +22,28 @@ type statements struct {
 }
 
 // The columns of a message, in the order of messageArguments and scanMessage.
-const messageColumns = `id, lane, incarnation, deadline, not_after, message_key, message_value, message_headers`
+const messageColumns = `id, lane, incarnation, deadline, not_after, series, sequence, occurs_at,
+	message_key, message_value, message_headers`
 
 const (
 	insertText = `INSERT INTO messages (` + messageColumns + `, due_at, readied_at, readied_by, expires_at, attempts)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?4, ?9, ?10, ?11, ?9 IS NOT NULL) ON CONFLICT (id, lane) DO NOTHING`
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?4, ?12, ?13, ?14, ?12 IS NOT NULL)
+		ON CONFLICT (id, lane) DO NOTHING`
 
-	findText = `SELECT rowid, incarnation, deadline, due_at, attempts, bound, former, readied_at, readied_by, expires_at
+	findText = `SELECT rowid, incarnation, deadline, due_at, attempts, bound, former, coalesce(sequence, 0), stopped,
+			readied_at, readied_by, expires_at
 		FROM messages WHERE id = ?1 AND lane = ?2`
 
 	// Another message takes the row over, unclaimed.
-	replaceText = `UPDATE messages SET incarnation = ?3, deadline = ?4, not_after = ?5, message_key = ?6,
-			message_value = ?7, message_headers = ?8, due_at = ?9, attempts = ?10, bound = ?11, former = ?12,
+	replaceText = `UPDATE messages SET incarnation = ?3, deadline = ?4, not_after = ?5, series = ?6, sequence = ?7,
+			occurs_at = ?8, message_key = ?9, message_value = ?10, message_headers = ?11,
+			due_at = ?12, attempts = ?13, bound = ?14, former = ?15, stopped = ?16,
 			readied_at = NULL, readied_by = NULL, expires_at = NULL
 		WHERE id = ?1 AND lane = ?2`
 
 	// The content stays; so does the claim, as long as the incarnation does.
 	alterText = `UPDATE messages SET incarnation = ?2, deadline = ?3, due_at = ?4, attempts = ?5, bound = ?6,
-			former = ?7, readied_at = CASE WHEN incarnation = ?2 THEN readied_at END,
+			former = ?7, stopped = ?8, readied_at = CASE WHEN incarnation = ?2 THEN readied_at END,
 			readied_by = CASE WHEN incarnation = ?2 THEN readied_by END,
 			expires_at = CASE WHEN incarnation = ?2 THEN expires_at END
 		WHERE rowid = ?1`
@@ -51,6 +55,11 @@ const (
 		WHERE rowid = ?1`
 
 	removeText = `DELETE FROM messages WHERE id = ?1 AND lane = ?2 AND incarnation = ?3`
+
+	// The next occurrence takes the place of one, unless its series was stopped.
+	rearmText = `UPDATE messages SET incarnation = ?4, sequence = ?5, occurs_at = ?6, deadline = ?6, due_at = ?6,
+			attempts = 0, bound = 0, readied_at = NULL, readied_by = NULL, expires_at = NULL
+		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND NOT stopped`
 
 	expiredText = `SELECT id, lane, incarnation, readied_at, readied_by, expires_at FROM messages
 		WHERE readied_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at, id, lane LIMIT ?2`
@@ -116,6 +125,7 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 		{&p.due, dueText},
 		{&p.claim, claimText},
 		{&p.remove, removeText},
+		{&p.rearm, rearmText},
 		{&p.expired, expiredText},
 		{&p.reset, resetText},
 		{&p.position, positionText},
@@ -147,12 +157,15 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 
 // messageArguments returns the values of messageColumns.
 func messageArguments(m *node.Message) []any {
-	var notAfter any
+	var notAfter, series, sequence, at any
 	if !m.NotAfter.IsZero() {
 		notAfter = m.NotAfter.UnixMicro()
 	}
+	if m.Recurs() {
+		series, sequence, at = m.Series, m.Sequence, m.At.UnixMicro()
+	}
 	return []any{
-		m.ID, m.Lane, m.Incarnation[:], m.Deadline.UnixMicro(), notAfter, m.Key, m.Value,
+		m.ID, m.Lane, m.Incarnation[:], m.Deadline.UnixMicro(), notAfter, series, sequence, at, m.Key, m.Value,
 		string(headers.Encode(m.Headers)),
 	}
 }
@@ -160,21 +173,37 @@ func messageArguments(m *node.Message) []any {
 // scanMessage reads a row that has the columns of before and then messageColumns.
 func scanMessage(rows *sql.Rows, before ...any) (m node.Message, err error) {
 	var deadline int64
-	var notAfter sql.NullInt64
+	var limits limits
 	var list []byte
-	columns := append(before, &m.ID, &m.Lane, &m.Incarnation, &deadline, &notAfter,
+	columns := append(before, &m.ID, &m.Lane, &m.Incarnation, &deadline,
+		&limits.notAfter, &limits.series, &limits.sequence, &limits.at,
 		(*nullable)(&m.Key), (*nullable)(&m.Value), &list)
 	if err := rows.Scan(columns...); err != nil {
 		return m, err
 	}
 	m.Deadline = fromColumn(deadline)
-	if notAfter.Valid {
-		m.NotAfter = fromColumn(notAfter.Int64)
-	}
+	limits.set(&m)
 	if m.Headers, err = headers.Decode(list); err != nil {
 		return m, fmt.Errorf("read message %q for lane %q: %w", m.ID, m.Lane, err)
 	}
 	return m, nil
+}
+
+// limits are the columns that few messages have.
+type limits struct {
+	notAfter, sequence, at sql.NullInt64
+	series                 sql.NullString
+}
+
+func (l *limits) set(m *node.Message) {
+	if l.notAfter.Valid {
+		m.NotAfter = fromColumn(l.notAfter.Int64)
+	}
+	if l.series.Valid {
+		m.Recurrence = node.Recurrence{
+			Series: l.series.String, Sequence: l.sequence.Int64, At: fromColumn(l.at.Int64),
+		}
+	}
 }
 
 // scanClaim reads a row that has the columns of a claim.

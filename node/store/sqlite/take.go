@@ -93,7 +93,7 @@ func (t *transaction) begins(ctx context.Context, request node.TakeRequest) (*ta
 			return nil, err
 		}
 		k.positions[i] = position
-		k.refused[i] = !found || from.Above(position) || k.state.Holding || k.state.IntakePaused
+		k.refused[i] = !found || from.Above(position) || !k.state.Takes()
 	}
 	for i := range request.Items {
 		if item := &request.Items[i]; item.Action != node.Pass && item.Action != node.Schedule {
@@ -236,7 +236,7 @@ func (t *transaction) find(ctx context.Context, item *node.Item) (*row, error) {
 	var readiedAt, expires sql.NullInt64
 	var readiedBy uuid.NullUUID
 	err := t.row(ctx, t.statements.find, item.ID, item.Lane).Scan(&r.rowID, &r.Incarnation, &deadline, &due,
-		&r.Attempts, &r.Bound, &r.Former, &readiedAt, &readiedBy, &expires)
+		&r.Attempts, &r.Bound, &r.Former, &r.Sequence, &r.Stopped, &readiedAt, &readiedBy, &expires)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -274,10 +274,10 @@ func (k *taking) instruct(ctx context.Context, item *node.Item) (v node.Verdict,
 		return v, k.execute(k.statements.remove, item.ID, item.Lane, before.Incarnation[:])
 	case v.Brings:
 		return v, k.execute(k.statements.replace, append(messageArguments(&item.Message),
-			after.Due.UnixMicro(), after.Attempts, after.Bound, after.Former)...)
+			after.Due.UnixMicro(), after.Attempts, after.Bound, after.Former, after.Stopped)...)
 	}
 	return v, k.execute(k.statements.alter, r.rowID, after.Incarnation[:], after.Deadline.UnixMicro(),
-		after.Due.UnixMicro(), after.Attempts, after.Bound, after.Former)
+		after.Due.UnixMicro(), after.Attempts, after.Bound, after.Former, after.Stopped)
 }
 
 // move sets the positions behind what was taken in.

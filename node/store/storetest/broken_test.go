@@ -98,6 +98,7 @@ type broken struct {
 	catchUp   func(context.Context, node.CatchUpRequest) (node.State, error)
 	claim     func(context.Context, node.ClaimRequest) (node.ClaimResult, error)
 	delete    func(context.Context, []node.Ref) ([]bool, error)
+	rearm     func(context.Context, []node.Next) ([]node.Settled, error)
 	expired   func(context.Context, int) ([]node.Claim, error)
 	reset     func(context.Context, []node.Release) ([]bool, error)
 
@@ -111,7 +112,7 @@ func breakIt(change func(b *broken, clock *storetest.Clock)) func(*storetest.Clo
 		inner := memory.New(clock.Now)
 		b := &broken{
 			Store: inner, bind: inner.Bind, positions: inner.Positions, take: inner.Take, catchUp: inner.CatchUp,
-			claim: inner.Claim, delete: inner.Delete, expired: inner.Expired, reset: inner.Reset,
+			claim: inner.Claim, delete: inner.Delete, rearm: inner.Rearm, expired: inner.Expired, reset: inner.Reset,
 		}
 		change(b, clock)
 		return storetest.Instance{
@@ -157,6 +158,10 @@ func (b *broken) Claim(ctx context.Context, request node.ClaimRequest) (node.Cla
 
 func (b *broken) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return b.delete(ctx, refs)
+}
+
+func (b *broken) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	return b.rearm(ctx, next)
 }
 
 func (b *broken) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
@@ -307,7 +312,7 @@ func bindOf(ask func(b *broken, r *node.BindRequest)) func(*storetest.Clock) sto
 func mutants() []mutant {
 	return slices.Concat(
 		takeMutants(), positionMutants(), lineageMutants(), payloadMutants(), claimMutants(), recoverMutants(),
-		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(),
+		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(), seriesMutants(),
 	)
 }
 

@@ -54,6 +54,7 @@ func standings() []standing {
 	free := [5]node.Outcome{node.Duplicate, node.Replaced, node.Rescheduled, node.Cancelled, node.FiredNow}
 	late := [5]node.Outcome{node.Duplicate, node.Replaced, node.TooLate, node.TooLate, node.TooLate}
 	none := [5]node.Outcome{node.Scheduled, node.Scheduled, node.NotFound, node.NotFound, node.NotFound}
+	last := [5]node.Outcome{node.Duplicate, node.Replaced, node.TooLate, node.Stopped, node.TooLate}
 	return []standing{
 		{"a message that is not there", func(*subject, node.Message) *memory.Row { return nil }, none},
 		{"a message that has come out", standDeleted, none},
@@ -66,7 +67,29 @@ func standings() []standing {
 		{"a message that too late has bound", standBound, late},
 		{"a message whose former content may appear", standFormer, free},
 		{"a message that is claimed and whose former content may appear", standFormerClaimed, late},
+		{"an occurrence that waits", inSeries(standWaiting), free},
+		{"an occurrence that was fired", inSeries(standFired), last},
+		{"an occurrence that is claimed", inSeries(standClaimed), last},
+		{"an occurrence that waits after an attempt", inSeries(standAttempted), last},
+		{"an occurrence that is the last", standStopped, last},
 	}
+}
+
+// inSeries makes the message an occurrence of a series.
+func inSeries(stand func(*subject, node.Message) *memory.Row) func(*subject, node.Message) *memory.Row {
+	return func(s *subject, m node.Message) *memory.Row {
+		m.Recurrence = node.Recurrence{Series: "every 1h", Sequence: 41, At: m.Deadline.Add(-time.Second)}
+		return stand(s, m)
+	}
+}
+
+// standStopped: the series was cancelled while the occurrence was claimed, which was given back then.
+func standStopped(s *subject, m node.Message) *memory.Row {
+	row := *inSeries(standClaimed)(s, m)
+	cancel := instruction(node.Cancel, s.message(m.ID), nil)
+	s.check("cancel", s.instruct(cancel), []node.ItemResult{{Outcome: node.Stopped}})
+	s.release(node.Release{Claim: s.expired()[0], Unsent: true})
+	return &memory.Row{Message: row.Message, Due: row.Due, Bound: true, Stopped: true}
 }
 
 func standDeleted(s *subject, m node.Message) *memory.Row {
@@ -248,6 +271,10 @@ func effect(outcome node.Outcome, before *memory.Row, next *node.Message) *memor
 		same := *before
 		same.Bound = true
 		return &same
+	case node.Stopped:
+		same := *before
+		same.Bound, same.Stopped = true, true
+		return &same
 	case node.Rescheduled, node.FiredNow:
 		fresh.Message = before.Message
 		fresh.Incarnation, fresh.Deadline = next.Incarnation, next.Deadline
@@ -262,7 +289,7 @@ func told(outcome node.Outcome, before, after *memory.Row) []node.Header {
 	list := headersOf("chronosOutcome", map[node.Outcome]string{
 		node.Scheduled: "scheduled", node.Duplicate: "ignored", node.Replaced: "replaced",
 		node.Rescheduled: "rescheduled", node.Cancelled: "cancelled", node.FiredNow: "fired",
-		node.TooLate: "too_late", node.NotFound: "not_found",
+		node.TooLate: "too_late", node.Stopped: "stopped", node.NotFound: "not_found",
 	}[outcome])
 	text := func(row *memory.Row) string { return row.Deadline.Format("2006-01-02T15:04:05.000000Z") }
 	if after != nil {
@@ -273,6 +300,9 @@ func told(outcome node.Outcome, before, after *memory.Row) []node.Header {
 	}
 	if before != nil && before.Former || after != nil && after.Former {
 		list = append(list, headersOf("chronosFormer", "may appear")...)
+	}
+	if before != nil && before.Sequence > 0 && (outcome == node.Cancelled || outcome == node.Stopped) {
+		list = append(list, headersOf("chronosSequence", fmt.Sprint(before.Sequence))...)
 	}
 	return list
 }
@@ -324,6 +354,9 @@ func (s *subject) checkLeft(what, id string, want *memory.Row) {
 	answer, outcome, after := s.answer(id), node.Cancelled, (*memory.Row)(nil)
 	if want.Bound || want.Attempts > 0 {
 		outcome, after = node.TooLate, want
+		if want.Sequence > 0 {
+			outcome = node.Stopped
+		}
 	}
 	results := s.instruct(instruction(node.Cancel, s.message(id), answer))
 	s.check(what+": a cancel after it", results, []node.ItemResult{{Outcome: outcome}})

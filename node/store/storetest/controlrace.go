@@ -19,6 +19,8 @@ func controlRaceCases() []testCase {
 		{"unsent releases against cancels", raceUnsentCancel},
 		{"deletes against cancels", raceDeleteCancel},
 		{"instructions of many in any order", raceInstructions},
+		{"next occurrences have one winner each", raceRearm},
+		{"next occurrences against cancels", raceRearmCancel},
 	}
 }
 

@@ -429,8 +429,7 @@ func lineageHeld(s *subject) {
 	s.checkMessages(s.claim(alice(), latest()), list[0], list[2])
 }
 
-// lineageSuspect gives the server another history. Nothing is claimed until a new lineage has begun, and what is taken
-// in waits.
+// lineageSuspect gives the server another history. Nothing is claimed or taken in until a new lineage has begun.
 func lineageSuspect(s *subject) {
 	list := s.messages(2)
 	s.insert(list[0])
@@ -442,8 +441,18 @@ func lineageSuspect(s *subject) {
 	})
 	s.checkCall("Claim", err, len(result.Messages), 0)
 	s.check("state", result.State, suspect)
-	s.check("result", s.insertAll(alice(), submission{list[1], true})[0], node.ItemResult{Outcome: node.Scheduled})
+	answer := s.answer(list[0].ID)
+	cancel := instruction(node.Cancel, s.message(list[0].ID), answer)
+	request := s.request(alice(), submission{list[1], true})
+	cancel.Epoch, cancel.Offset = s.at.Epoch, s.at.Offset+1
+	request.Items = append(request.Items, cancel)
+	s.check("take", s.take(request), node.TakeResult{
+		State: suspect, Positions: []node.Position{s.at.Position}, Refused: []bool{true},
+		Taken: 2, Results: many(2, node.ItemResult{Outcome: node.Untaken}),
+	})
 	s.check("update", s.catchUp(node.CatchUpRequest{Lineage: 1}), suspect)
 	s.check("begin", s.begin(), node.State{Lineage: 2})
+	s.checkMessages(s.replies(latest()))
+	s.insert(list[1])
 	s.checkMessages(s.claim(bob(), latest()), list...)
 }

@@ -127,6 +127,23 @@ func (s *locking) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return deleted, ctx.Err()
 }
 
+func (s *locking) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	settled := make([]node.Settled, len(next))
+	for i, n := range next {
+		if err := s.await(ctx, node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane}); err != nil {
+			return nil, err
+		}
+		one, err := s.Store.Rearm(ctx, next[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		settled[i] = one[0]
+	}
+	return settled, ctx.Err()
+}
+
 func (s *locking) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -184,6 +184,10 @@ func foldMutants() []mutant {
 			}),
 		},
 		{
+			"takes in while it is suspect", "history/a suspect store claims nothing and takes nothing in", false,
+			breakIt(func(b *broken, _ *storetest.Clock) { b.Break(memory.Broken{TakesWhileSuspect: true}) }),
+		},
+		{
 			"the state hides that claims may be held", "contract/lineage/nothing is taken in for the hold time", true,
 			breakIt(func(b *broken, _ *storetest.Clock) {
 				b.positions = func(ctx context.Context, p []node.Place) ([]node.Position, node.State, error) {

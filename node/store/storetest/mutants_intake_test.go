@@ -356,7 +356,7 @@ func lineageMutants() []mutant {
 			}),
 		},
 		{
-			"another server is trusted", "history/a suspect store claims nothing", false,
+			"another server is trusted", "history/a suspect store claims nothing and takes nothing in", false,
 			func(clock *storetest.Clock) storetest.Instance {
 				return storetest.Instance{Store: memory.New(clock.Now), Clock: clock, Promote: func(testing.TB) {}}
 			},

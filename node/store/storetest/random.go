@@ -171,11 +171,7 @@ func (m *machine) take(t *rapid.T, request node.TakeRequest) {
 	if !sameTake(got, want) {
 		t.Fatalf("taking %+v: got %+v, want %+v", request, got, want)
 	}
-	for _, row := range m.model.Dump() {
-		if !slices.Contains(m.refs, row.Ref()) {
-			m.refs = append(m.refs, row.Ref())
-		}
-	}
+	m.remember()
 }
 
 // position returns what the model has for a partition.
@@ -217,12 +213,12 @@ func (m *machine) positions(t *rapid.T, places []node.Place) {
 func (m *machine) CatchUp(t *rapid.T) {
 	request := node.CatchUpRequest{
 		Lineage: m.lineage(t) - int64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "ago")),
-		Begin:   rapid.IntRange(0, 2).Draw(t, "begin") == 0,
+		Begin:   rapid.IntRange(0, 4).Draw(t, "begin") == 0,
 	}
 	if rapid.IntRange(0, 4).Draw(t, "floor") == 0 {
 		request.Floor = request.Lineage + 5
 	}
-	if m.instance.Clock != nil && rapid.Bool().Draw(t, "gate") {
+	if m.instance.Clock != nil && rapid.IntRange(0, 3).Draw(t, "gate") == 0 {
 		request.Hold = time.Duration(rapid.IntRange(0, 1_000_000).Draw(t, "hold")) * time.Microsecond
 	}
 	effective := request.Lineage == m.lineage(t)
@@ -332,6 +328,47 @@ func (m *machine) delete(t *rapid.T, refs []node.Ref) {
 	m.checkCall(t, "the model's Delete", err, len(want), len(refs))
 	if !slices.Equal(got, want) {
 		t.Fatalf("deleting %+v: got %v, want %v", refs, got, want)
+	}
+}
+
+// Rearm settles a few occurrences, present or not, with others that follow or none.
+func (m *machine) Rearm(t *rapid.T) {
+	next := []node.Next{}
+	for range rapid.IntRange(0, 3).Draw(t, "occurrences") {
+		if len(m.refs) == 0 {
+			break
+		}
+		n := node.Next{Of: rapid.SampledFrom(m.refs).Draw(t, "ref")}
+		if rows := m.model.Dump(); len(rows) > 0 && rapid.IntRange(0, 3).Draw(t, "kind") > 0 {
+			row := rapid.SampledFrom(rows).Draw(t, "row")
+			n.Of = row.Ref()
+		}
+		if rapid.IntRange(0, 3).Draw(t, "ends") > 0 {
+			n.Incarnation, n.Sequence = m.incarnation(), int64(rapid.IntRange(2, 5).Draw(t, "sequence"))
+			n.At = drawInstant().Draw(t, "at")
+		}
+		// Only what recurs is settled; what is gone may have been anything.
+		of := slices.IndexFunc(m.model.Dump(), func(row memory.Row) bool { return row.Ref() == n.Of })
+		if of < 0 || m.model.Dump()[of].Recurs() {
+			next = append(next, n)
+		}
+	}
+	got, err := m.instance.Store.Rearm(m.t.Context(), next)
+	m.checkCall(t, "Rearm", err, len(got), len(next))
+	want, err := m.model.Rearm(m.t.Context(), next)
+	m.checkCall(t, "the model's Rearm", err, len(want), len(next))
+	if !slices.Equal(got, want) {
+		t.Fatalf("settling %+v: got %v, want %v", next, got, want)
+	}
+	m.remember()
+}
+
+// remember notes all that the model stores by now.
+func (m *machine) remember() {
+	for _, row := range m.model.Dump() {
+		if !slices.Contains(m.refs, row.Ref()) {
+			m.refs = append(m.refs, row.Ref())
+		}
 	}
 }
 

@@ -80,6 +80,11 @@ func (m *machine) drawMessage(t *rapid.T) node.Message {
 	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
 		message.NotAfter = noon().Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "not after")) * time.Microsecond)
 	}
+	if rapid.IntRange(0, 2).Draw(t, "recurs") == 0 {
+		message.Recurrence = node.Recurrence{
+			Series: rapid.SampledFrom([]string{"every 1h", "é"}).Draw(t, "series"), Sequence: 1, At: message.Deadline,
+		}
+	}
 	message.Headers = m.drawHeaders(t)
 	return message
 }

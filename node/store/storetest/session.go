@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -27,6 +28,8 @@ func sessionCases() []testCase {
 		{"expired does not wait", expiredUncommitted},
 		{"delete waits for a claim and removes what it claimed", deleteAwaitsClaim},
 		{"delete waits for a delete", deleteAwaitsDelete},
+		{"rearm waits for a delete and goes by its outcome", rearmAwaitsDelete},
+		{"rearm waits for a claim and settles what it claimed", rearmAwaitsClaim},
 		{"reset waits for a delete", resetAwaitsDelete},
 		{"reset waits for a claim and then sees it", resetAwaitsClaim},
 		{"a call that waits ends when its context is done", waitingCallEnds},
@@ -321,6 +324,42 @@ func deleteAwaitsDelete(s *subject) {
 			return s.Store.Delete(s.Context(), []node.Ref{m.Ref()})
 		})
 		s.check("delete", deleted, []bool{!o.commit})
+	}
+}
+
+func rearmAwaitsDelete(s *subject) {
+	for _, o := range outcomes() {
+		m := s.series("a")
+		s.insert(m)
+		next, following := s.following(m, noon().Add(time.Hour))
+		session := s.Begin(s)
+		session.Delete(m.Ref())
+		settled := whileWaiting(s, session, o.end, func() ([]node.Settled, error) {
+			return s.Store.Rearm(s.Context(), []node.Next{next})
+		})
+		want := node.Rearmed
+		if o.commit {
+			want = node.Gone
+		}
+		s.check("rearm", settled, []node.Settled{want})
+		s.check("delete", s.delete(following.Ref()), []bool{!o.commit})
+	}
+}
+
+func rearmAwaitsClaim(s *subject) {
+	for _, o := range outcomes() {
+		m := s.series("a")
+		s.insert(m)
+		next, following := s.following(m, noon().Add(time.Hour))
+		session := s.Begin(s)
+		session.Claim(m.Ref(), bob())
+		settled := whileWaiting(s, session, o.end, func() ([]node.Settled, error) {
+			return s.Store.Rearm(s.Context(), []node.Next{next})
+		})
+		s.check("rearm", settled, []node.Settled{node.Rearmed})
+		s.check("claims", len(s.expired()), 0)
+		s.checkMessages(s.claim(alice(), latest()), following)
+		s.delete(following.Ref())
 	}
 }
 

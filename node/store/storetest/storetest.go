@@ -137,7 +137,7 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 	})
 	t.Run("history", func(t *testing.T) {
 		if open(t).Promote != nil {
-			runCases(t, open, []testCase{{"a suspect store claims nothing", lineageSuspect}})
+			runCases(t, open, []testCase{{"a suspect store claims nothing and takes nothing in", lineageSuspect}})
 		}
 	})
 	t.Run("upgrade", func(t *testing.T) {
@@ -168,7 +168,7 @@ func contractCases() []testCase {
 	var cases []testCase
 	for _, group := range [][]testCase{
 		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(),
-		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(),
+		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(), seriesCases(),
 		generalCases(),
 	} {
 		cases = append(cases, group...)

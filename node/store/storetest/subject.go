@@ -260,6 +260,13 @@ func (s *subject) delete(refs ...node.Ref) []bool {
 	return deleted
 }
 
+func (s *subject) rearm(next ...node.Next) []node.Settled {
+	s.Helper()
+	settled, err := s.Store.Rearm(s.Context(), next)
+	s.checkCall("Rearm", err, len(settled), len(next))
+	return settled
+}
+
 // expired returns all claims that have expired.
 func (s *subject) expired() []node.Claim {
 	s.Helper()
@@ -477,6 +484,8 @@ func diffMessage(got, want node.Message) string {
 		return fmt.Sprintf("deadline: got %v, want %v", got.Deadline, want.Deadline)
 	case !got.NotAfter.Equal(want.NotAfter):
 		return fmt.Sprintf("not after: got %v, want %v", got.NotAfter, want.NotAfter)
+	case got.Recurrence != want.Recurrence:
+		return fmt.Sprintf("recurrence: got %+v, want %+v", got.Recurrence, want.Recurrence)
 	case !equalBytes(got.Key, want.Key):
 		return fmt.Sprintf("key: got %s, want %s", brief(got.Key), brief(want.Key))
 	case !equalBytes(got.Value, want.Value):
@@ -500,7 +509,7 @@ func diffRows(got, want []memory.Row) string {
 			return fmt.Sprintf("row %d: %s", i, why)
 		}
 		if g.Due != w.Due || g.ReadiedAt != w.ReadiedAt || g.ReadiedBy != w.ReadiedBy || g.Expires != w.Expires ||
-			g.Attempts != w.Attempts || g.Bound != w.Bound || g.Former != w.Former {
+			g.Attempts != w.Attempts || g.Bound != w.Bound || g.Former != w.Former || g.Stopped != w.Stopped {
 			g.Message, w.Message = node.Message{}, node.Message{}
 			return fmt.Sprintf("row %d (%s): got %+v, want %+v", i, brief(got[i].ID), g, w)
 		}
