@@ -30,6 +30,8 @@ func instructionTable() string {
 		{"ready", waiting(func(k *node.Kept) { k.Claimed, k.Attempts = true, 1 })},
 		{"waits again, after a claim that may have published it", waiting(func(k *node.Kept) { k.Attempts = 1 })},
 		{"waits, *bound*", waiting(func(k *node.Kept) { k.Bound = true })},
+		{"of a series, ready", waiting(func(k *node.Kept) { k.Claimed, k.Attempts, k.Sequence = true, 1, 2 })},
+		{"of a series, waits, *bound*", waiting(func(k *node.Kept) { k.Bound, k.Sequence = true, 2 })},
 	}
 	actions := []node.Action{node.Schedule, node.Replace, node.Reschedule, node.Cancel, node.FireNow}
 	var text strings.Builder
@@ -68,6 +70,9 @@ func effect(item *node.Item, v node.Verdict) string {
 	case after.Incarnation != before.Incarnation && after.Deadline.Equal(item.Deadline):
 		words = append(words, "moved")
 	}
+	if after.Stopped && (before == nil || !before.Stopped) {
+		words = append(words, "*stopped*")
+	}
 	if after.Bound && (before == nil || !before.Bound) {
 		words = append(words, "*bound*")
 	}
@@ -105,6 +110,6 @@ func TestInstructionTable(t *testing.T) {
 		return
 	}
 	if table != want {
-		t.Errorf("the table in docs/ALGORITHM.md is out of date: run CHRONOS_UPDATE=1 go test ./node. It should be\n%s", want)
+		t.Errorf("docs/ALGORITHM.md is out of date: run CHRONOS_UPDATE=1 go test ./node. It should have\n%s", want)
 	}
 }

@@ -29,6 +29,10 @@ type outcome struct {
 	// Former says that content which was replaced may come out all the same.
 	Former string `json:"former,omitempty"`
 
+	// Sequence is, of a series that was cancelled, the number of the first occurrence that does not come; of one that
+	// was stopped that of the last one that may.
+	Sequence int64 `json:"sequence,omitempty"`
+
 	// Reason and Error say why the record was rejected.
 	Reason string `json:"reason,omitempty"`
 	Error  string `json:"error,omitempty"`
@@ -50,7 +54,7 @@ func newOutcome(header func(name string) string) *outcome {
 		}
 		return n
 	}
-	return &outcome{
+	o := &outcome{
 		ID: header(node.HeaderID), Action: header(node.HeaderAction), Outcome: header(node.HeaderOutcome),
 		At: header(node.HeaderOutcomeAt), Deadline: header(node.HeaderDeadline),
 		FormerDeadline: header(node.HeaderFormerDeadline), Former: header(node.HeaderFormer),
@@ -59,6 +63,10 @@ func newOutcome(header func(name string) string) *outcome {
 		Partition: int32(number(node.HeaderSourcePartition, 32)), Offset: number(node.HeaderSourceOffset, 64),
 		Lineage: number(node.HeaderLineage, 64),
 	}
+	if header(node.HeaderSequence) != "" {
+		o.Sequence = number(node.HeaderSequence, 64)
+	}
+	return o
 }
 
 // isOf reports whether an outcome is that of a record.
@@ -72,6 +80,12 @@ func (o *outcome) sentence() string {
 	switch o.Outcome {
 	case node.Cancelled.String():
 		text = "it does not come out; it was due at " + o.FormerDeadline
+		if o.Sequence > 0 {
+			text = fmt.Sprintf("occurrence %d, which was due at %s, does not come out, nor does any after it",
+				o.Sequence, o.FormerDeadline)
+		}
+	case node.Stopped.String():
+		text = fmt.Sprintf("no occurrence comes after %d, which may have come out, or may yet", o.Sequence)
 	case node.Rescheduled.String():
 		text = "it comes out at " + o.Deadline
 		if o.FormerDeadline != "" {
@@ -127,7 +141,7 @@ func (f *outcomeFlags) print(w *world, o *outcome) error {
 	}
 	switch o.Outcome {
 	case node.Cancelled.String(), node.Rescheduled.String(), node.Replaced.String(), node.Scheduled.String(),
-		node.FiredNow.String():
+		node.FiredNow.String(), node.Stopped.String():
 		return nil
 	case node.TooLate.String():
 		return &outcomeError{o.Outcome, exitTooLate}

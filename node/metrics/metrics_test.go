@@ -171,6 +171,11 @@ func (f *fake) Delete(_ context.Context, r []node.Ref) ([]bool, error) {
 	return []bool{true}, f.err
 }
 
+func (f *fake) Rearm(_ context.Context, next []node.Next) ([]node.Settled, error) {
+	f.seen = append(f.seen, next)
+	return []node.Settled{node.Rearmed}, f.err
+}
+
 func (f *fake) Expired(_ context.Context, n int) ([]node.Claim, error) {
 	f.seen = append(f.seen, n)
 	return make([]node.Claim, 1), f.err
