@@ -91,14 +91,16 @@ type nodeProcess struct {
 	done    chan struct{}
 }
 
-// start starts a node and waits until it says that it runs.
-func (s *service) start(tb testing.TB) *nodeProcess {
+// start starts a node, with more flags than every node has.
+func (s *service) start(tb testing.TB, more ...string) *nodeProcess {
 	tb.Helper()
 	p := &nodeProcess{log: newStream(), done: make(chan struct{})}
-	p.command = exec.CommandContext(context.WithoutCancel(tb.Context()), s.binary, "run",
+	p.command = exec.CommandContext(context.WithoutCancel(tb.Context()), s.binary, append([]string{
+		"run",
 		"--brokers", s.brokers, "--group", s.input, "--store", s.database.String(), "--migrate",
 		"--input-topic", s.input, "--output-topic", s.output, "--dead-letter-topic", s.dead,
-		"--log-format", "json")
+		"--log-format", "json",
+	}, more...)...)
 	p.command.Stderr, p.command.Stdout = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.command.Start(); err != nil {
