@@ -29,8 +29,19 @@ type Route struct {
 // serves reports whether messages of the route may come out on a lane.
 func (r *Route) serves(lane string) bool { return lane == r.Output || slices.Contains(r.Targets, lane) }
 
-// outputs returns all lanes on which messages of the route may come out.
-func (r *Route) outputs() []string { return append([]string{r.Output}, r.Targets...) }
+// Outputs returns all lanes on which messages of the route may come out.
+func (r *Route) Outputs() []string { return append([]string{r.Output}, r.Targets...) }
+
+// Topics returns all topics of the route: that which is read, and those that are written to.
+func (r *Route) Topics() []string {
+	topics := append([]string{r.Input}, r.Outputs()...)
+	for _, other := range []string{r.DeadLetter, r.Outcomes} {
+		if other != "" {
+			topics = append(topics, other)
+		}
+	}
+	return topics
+}
 
 // EpochUnit says how a deadline that is a bare number is read.
 type EpochUnit int
@@ -126,7 +137,7 @@ func Default() Config {
 func (c *Config) Lanes() []string {
 	var lanes []string
 	for _, r := range c.Routes {
-		for _, lane := range append(r.outputs(), r.DeadLetter, r.Outcomes) {
+		for _, lane := range append(r.Outputs(), r.DeadLetter, r.Outcomes) {
 			if lane != "" && !slices.Contains(lanes, lane) {
 				lanes = append(lanes, lane)
 			}
@@ -230,7 +241,7 @@ func validateRoutes(routes []Route) error {
 			return wrong("input topic "+r.Input+" twice", "an input topic has one route")
 		}
 		inputs[r.Input] = true
-		for _, output := range r.outputs() {
+		for _, output := range r.Outputs() {
 			if dead, known := deadLetter[output]; known && dead != r.DeadLetter {
 				return wrong("output topic "+output+" with two dead-letter topics",
 					"routes that share an output topic share its dead-letter topic")
@@ -240,7 +251,7 @@ func validateRoutes(routes []Route) error {
 		outcomes[r.Outcomes] = r.Outcomes != ""
 	}
 	for _, r := range routes {
-		for _, target := range append(r.outputs(), r.DeadLetter, r.Outcomes) {
+		for _, target := range append(r.Outputs(), r.DeadLetter, r.Outcomes) {
 			if inputs[target] {
 				return wrong("topic "+target+" both an input and a target",
 					"a message must not be submitted again by being delivered")

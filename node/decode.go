@@ -169,6 +169,9 @@ func requestHeaders(headers []Header) (h requested, rejected *rejection) {
 	return h, nil
 }
 
+// RequestHeaders returns the names of the headers by which a record asks for something.
+func RequestHeaders() []string { return slices.Clone(requestNames[:]) }
+
 // IsRequest reports whether a header is one by which a record asks for something. These are not relayed, except for
 // those that Config.RelayHeaders names.
 func IsRequest(name string) bool { return requestPlace(name) >= 0 }
@@ -361,16 +364,16 @@ func deadLetterOfRecord(p Partition, r Record, rejected *rejection, topic string
 // published any more. The headers that made it a submission are there again, so that it can be submitted anew once the
 // cause is gone.
 func deadLetterOfMessage(m *Message, cause error, topic string) Record {
-	reason := PublishRejected
+	reason, why := PublishRejected, cause.Error()
 	if errors.Is(cause, errExpired) {
-		reason = Expired
+		reason, why = Expired, "it was not to be published after "+headerTime(m.NotAfter)
 	}
 	headers := slices.DeleteFunc(slices.Clone(m.Headers), func(h Header) bool { return IsRequest(h.Name) })
 	headers = append(headers,
 		Header{HeaderID, []byte(m.ID)},
 		Header{HeaderDeadline, []byte(headerTime(m.Deadline))},
 		Header{HeaderReason, []byte(reason)},
-		Header{HeaderError, []byte(cause.Error())},
+		Header{HeaderError, []byte(why)},
 	)
 	return Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: append(headers, sourceHeaders(m.Origin)...)}
 }

@@ -79,6 +79,9 @@ func (m *Message) Size() int {
 	return size
 }
 
+// Expired reports whether m is not to be published at an instant any more.
+func (m *Message) Expired(at time.Time) bool { return !m.NotAfter.IsZero() && at.After(m.NotAfter) }
+
 // Ref names one incarnation of a message. Nothing else justifies a delete.
 type Ref struct {
 	ID          string

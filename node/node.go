@@ -84,7 +84,7 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 	for _, r := range config.Routes {
 		c.routes[r.Input] = r
 		if r.DeadLetter != "" {
-			for _, output := range r.outputs() {
+			for _, output := range r.Outputs() {
 				c.deadLetters[output] = r.DeadLetter
 			}
 			c.isDead[r.DeadLetter] = true

@@ -87,10 +87,10 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 func (p *publisher) inTime(young []holding) (due, ended []holding) {
 	now := p.clock.Now()
 	for _, h := range young {
-		if h.NotAfter.IsZero() || !now.After(h.NotAfter) {
-			due = append(due, h)
-		} else {
+		if h.Expired(now) {
 			ended = append(ended, h)
+		} else {
+			due = append(due, h)
 		}
 	}
 	return due, ended
@@ -352,8 +352,21 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 		return cutRecord(record(&f.Message), cut, 0), cut > 0 // as it is, it was rejected just now
 	default:
 		topic := p.deadLetters[f.Lane]
-		return cutRecord(deadLetterOfMessage(&f.Message, f.err, topic), cut, 0), topic != ""
+		letter := deadLetterOfMessage(&f.Message, f.err, topic)
+		if !p.goesAnyway(&f.Message) {
+			// Without it the copy would come out on another topic when it is submitted anew.
+			letter.Headers = append(letter.Headers, Header{HeaderTopic, []byte(f.Lane)})
+		}
+		return cutRecord(letter, cut, 0), topic != ""
 	}
+}
+
+// goesAnyway reports whether a message comes out on its lane without having to name it. Where nobody knows which route it
+// came by, that is as far as can be told.
+func (p *publisher) goesAnyway(m *Message) bool {
+	return slices.ContainsFunc(p.config.Routes, func(r Route) bool {
+		return r.Output == m.Lane && (r.Input == m.Origin.Topic || m.Origin.Topic == "")
+	})
 }
 
 // putOff gives messages back to the store that could not be published, to fall due again later, so that they are

@@ -109,6 +109,18 @@ func TestConfigFileForms(t *testing.T) {
 			"routes:\n- {input: a.in, output: a.out, dead-letter: dead}\n- input: b.in\n  output: b.out\n",
 			map[string]any{"routes": "a.in -> a.out, rejected -> dead; b.in -> b.out"},
 		},
+		"routes with all that there is": {
+			"routes:\n- {input: a, output: b, targets: [c, d], dead-letter: e, outcomes: f}\n",
+			map[string]any{"routes": "a -> b, on request -> c or d, rejected -> e, outcomes -> f"},
+		},
+		"one route with all that there is": {
+			"input-topic: a\noutput-topic: b\ntargets: c, d\ndead-letter-topic: e\noutcome-topic: f\n",
+			map[string]any{"routes": "a -> b, on request -> c or d, rejected -> e, outcomes -> f"},
+		},
+		"headers of all kinds": {
+			"relay-headers: [chronosAction, chronosDelay, chronosNotAfter, chronosTopic, chronosConfirm]\n",
+			map[string]any{"relay_headers": "chronosAction,chronosDelay,chronosNotAfter,chronosTopic,chronosConfirm"},
+		},
 		"auto": {"timing-advance: auto\n", map[string]any{"timing_advance": "auto"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,6 +141,7 @@ func wrongValues() map[string]string {
 		"sasl-mechanism": "NONE", "sasl-username": "u", "sasl-password": "p", "sasl-password-file": "/no/such",
 		"store": "nowhere", "store-password-file": "/no/such", "pgbouncer": "maybe",
 		"input-topic": "a b", "output-topic": "a b", "dead-letter-topic": "a b", "relay-headers": "x",
+		"outcome-topic": "a b", "targets": "a,b c",
 		"epoch-deadlines": "days", "create-topics": "maybe", "create-partitions": "many", "migrate": "maybe",
 		"timing-advance": "soon", "hold-time": "soon", "poll-interval": "soon", "detection-interval": "soon",
 		"lookahead": "soon", "leave-after": "soon", "log-level": "loud", "log-format": "xml",
@@ -217,7 +230,20 @@ func TestSentences(t *testing.T) {
 		{args: "--dead-letter-topic chronos.in", want: "--dead-letter-topic is chronos.in: it must not be the " +
 			"input topic, because a rejected record must not be submitted again"},
 		{args: "--dead-letter-topic chronos.out", want: "--dead-letter-topic is chronos.out: it must not be the " +
-			"output topic, because rejected records need a topic of their own"},
+			"output topic, because rejected records and outcomes need topics of their own"},
+		{args: "--outcome-topic chronos.in", want: "--outcome-topic is chronos.in: it must not be the input topic, " +
+			"because an outcome is no submission"},
+		{args: "--outcome-topic t --targets s,t", want: "--outcome-topic is t: it must not be the output topic or a " +
+			"target, because rejected records and outcomes need topics of their own"},
+		{args: "--outcome-topic d --dead-letter-topic d", want: "--outcome-topic is d: it must not be the " +
+			"dead-letter topic, because rejected records and outcomes need topics of their own"},
+		{args: "--targets chronos.in", want: "--targets is chronos.in: it must not be the input topic, because a " +
+			"message must not be submitted again by being delivered"},
+		{args: "--targets chronos.out", want: "--targets is chronos.out: it must not name the output topic, which a " +
+			"record may name anyway"},
+		{args: "--targets a,a", want: "--targets is a,a: a is there twice"},
+		{args: "--targets a,orders.*", want: `--targets is "a,orders.*": every topic must be named in full, without ` +
+			"*, because each of them is a lane that nodes claim for and check at the start"},
 		{args: "--output-topic a/b", want: "--output-topic is a/b: the name of a topic has 1 to 249 letters, digits, " +
 			"dots, underscores and hyphens"},
 		{args: "--output-topic=..", want: "--output-topic is ..: the name of a topic has 1 to 249 letters, digits, " +
@@ -225,7 +251,9 @@ func TestSentences(t *testing.T) {
 		{args: "--input-topic=", want: `--input-topic is "": the name of a topic has 1 to 249 letters, digits, ` +
 			"dots, underscores and hyphens"},
 		{args: "--relay-headers chronosDeadline,x", want: "--relay-headers is chronosDeadline,x: it may name " +
-			"chronosMessageId and chronosDeadline; all other headers are relayed anyway"},
+			"some of chronosMessageId, chronosDeadline, chronosDelay, chronosNotAfter, chronosAction, chronosTopic, " +
+			"chronosConfirm, chronosRepeat, chronosRepeatZone, chronosRepeatCount, chronosRepeatUntil, chronosMissed; " +
+			"all other headers are relayed anyway"},
 		{args: "--epoch-deadlines days", want: "--epoch-deadlines is days: it must be reject, seconds or milliseconds"},
 		{args: "--create-partitions 0", want: "--create-partitions is 0: it must be a number from 1 to 10000"},
 		{args: "--create-topics=perhaps", want: "--create-topics is perhaps: it must be true or false"},
@@ -313,10 +341,11 @@ func TestSentences(t *testing.T) {
 
 		{
 			file: "routes: x\n",
-			want: "FILE:1: routes is not a list: it must have an entry with the keys input, output and " +
-				"dead-letter for each route",
+			want: "FILE:1: routes is not a list: it must have an entry with the keys input, output, " +
+				"targets, dead-letter and outcomes for each route",
 		},
-		{file: "routes:\n- a\n", want: "FILE:2: there must be the keys input, output and dead-letter"},
+		{file: "routes:\n- a\n", want: "FILE:2: there must be the keys input, output, targets, dead-letter " +
+			"and outcomes"},
 		{file: "routes:\n- {input: a}\n", want: "FILE:2: output is not set: every route needs it"},
 		{file: "routes:\n- {output: a}\n", want: "FILE:2: input is not set: every route needs it"},
 		{file: "routes:\n- {inputs: a}\n", want: `FILE:2: there is no setting "inputs"; did you mean input?`},
@@ -334,6 +363,21 @@ func TestSentences(t *testing.T) {
 			file: "routes:\n- {input: a, output: b}\n- {input: b, output: c}\n",
 			want: "FILE:1: routes has topic b both an " +
 				"input and a target: a message must not be submitted again by being delivered",
+		},
+		{
+			file: "routes:\n- {input: a, output: b, targets: ['b.*']}\n",
+			want: `FILE:2: targets is "b.*": every topic must be named in full, without *, because each of them is a ` +
+				"lane that nodes claim for and check at the start",
+		},
+		{
+			file: "routes:\n- {input: a, output: b, outcomes: b}\n",
+			want: "FILE:1: routes has topic b both an output and a dead-letter or outcome topic: rejected records " +
+				"and outcomes need topics of their own",
+		},
+		{
+			args: "--outcome-topic x",
+			file: "routes:\n- {input: a, output: b}\n",
+			want: "--outcome-topic and FILE:1: routes exclude each other: only one of them may be set",
 		},
 		{
 			args: "--input-topic x",

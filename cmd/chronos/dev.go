@@ -33,9 +33,9 @@ type devCommand struct {
 
 // Help says what is not as in production.
 func (c *devCommand) Help() string {
-	return `The broker speaks the Kafka protocol, and has the topics chronos.in, chronos.out and
-chronos.dead, where rejected records go. The headers chronosMessageId and chronosDeadline stay on the
-message, so that "chronos tail" can tell how late it is.
+	return `The broker speaks the Kafka protocol, and has the topics chronos.in, chronos.out, chronos.dead, where
+rejected records go, and chronos.outcomes, which tells what became of instructions. The headers
+chronosMessageId and chronosDeadline stay on the message, so that "chronos tail" can tell how late it is.
 It is for trying and testing, not for messages that you need.`
 }
 
@@ -66,7 +66,7 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	} else if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("make the folder %s: %w", folder, err)
 	}
-	config, err := devConfig()
+	config, err := c.config()
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 		return errors.Join(err, store.Close())
 	}
 	broker := embedded.Config{
-		Listener: listener, Topics: []string{service.DefaultInput, service.DefaultOutput, devDead}, Log: log,
+		Listener: listener, Topics: config.Routes[0].Topics(), Log: log,
 	}
 	if c.DataDir != nil {
 		broker.Folder = filepath.Join(folder, "kafka")
@@ -118,14 +118,20 @@ func (c *devCommand) service(
 	return s, err
 }
 
-// devConfig returns the configuration of the embedded node.
-func devConfig() (node.Config, error) {
+// config returns the configuration of the embedded node.
+func (c *devCommand) config() (node.Config, error) {
 	config := node.Default()
 	if _, err := rand.Read(config.Seed[:]); err != nil {
 		return config, fmt.Errorf("draw a seed: %w", err)
 	}
-	config.Routes = []node.Route{{Input: service.DefaultInput, Output: service.DefaultOutput, DeadLetter: devDead}}
+	config.Routes = []node.Route{{
+		Input: service.DefaultInput, Output: service.DefaultOutput, Targets: c.values.Targets(), DeadLetter: devDead,
+		Outcomes: service.DefaultOutcomes,
+	}}
 	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
+	if wrong, is := errors.AsType[*node.ConfigError](config.Validate()); is {
+		return config, usagef("--targets has %s: %s", wrong.Value, wrong.Allowed)
+	}
 	return config, nil
 }
 
@@ -193,7 +199,8 @@ func (c *devCommand) banner(address, url string) string {
 	if url != "" {
 		lines = append(lines, "A page, metrics and health: "+url, "")
 	}
-	lines = append(lines, "Every message that fires is a line here. Ctrl-C stops.", "")
+	lines = append(lines, "Every message that fires is a line here, and so is what became of each instruction. "+
+		"Ctrl-C stops.", "")
 	return strings.Join(lines, "\n")
 }
 
@@ -238,14 +245,23 @@ func (s *screen) print(text string) {
 	_, _ = fmt.Fprintln(s.out, text) // Messages are delivered whether somebody looks or not.
 }
 
-// observe prints a line for each message that fired.
+// observe prints a line for each message that fired, and for each outcome.
 func (s *screen) observe(event node.Event) {
 	e, ok := event.(node.Fired)
 	if !ok {
 		return
 	}
-	for _, m := range e.Messages {
-		s.print(fmt.Sprintf("%s  fired  %s  %s",
-			e.At.UTC().Format("15:04:05.000Z"), readable([]byte(m.ID)), lateness(e.At.Sub(m.Deadline))))
+	for i := range e.Messages {
+		m := &e.Messages[i]
+		at := e.At.UTC().Format("15:04:05.000Z")
+		switch m.Lane {
+		case service.DefaultOutcomes:
+			s.print(fmt.Sprintf("%s  outcome  %s", at, told(m)))
+		case service.DefaultOutput:
+			s.print(fmt.Sprintf("%s  fired  %s  %s", at, readable([]byte(m.ID)), lateness(e.At.Sub(m.Deadline))))
+		default:
+			s.print(fmt.Sprintf("%s  fired  %s  %s  on %s",
+				at, readable([]byte(m.ID)), lateness(e.At.Sub(m.Deadline)), m.Lane))
+		}
 	}
 }

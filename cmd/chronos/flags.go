@@ -22,7 +22,8 @@ type settingFlags struct {
 type (
 	nodeSettings    struct{ settingFlags } // run
 	storeSettings   struct{ settingFlags } // migrate
-	clientSettings  struct{ settingFlags } // send, tail and dead
+	submitSettings  struct{ settingFlags } // send, cancel, reschedule, replace and fire
+	clientSettings  struct{ settingFlags } // tail and dead
 	askSettings     struct{ settingFlags } // get, list, count, pause, resume and top
 	sandboxSettings struct{ settingFlags } // dev
 	operateSettings struct{ settingFlags } // bind, rewind and doctor
@@ -40,7 +41,8 @@ func newCommands() *commands {
 	for command, takes := range map[service.Command][]takesSettings{
 		service.Run:     {&line.Run},
 		service.Migrate: {&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print},
-		service.Client:  {&line.Send, &line.Tail, &line.Dead.List, &line.Dead.Show, &line.Dead.Replay},
+		service.Submit:  {&line.Send, &line.Cancel, &line.Reschedule, &line.Replace, &line.Fire},
+		service.Client:  {&line.Tail, &line.Dead.List, &line.Dead.Show, &line.Dead.Replay},
 		service.Dev:     {&line.Dev},
 		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},
 		service.Probe:   {&line.Health},

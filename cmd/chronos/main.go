@@ -26,6 +26,11 @@ const (
 	exitFailure = 1 // something went wrong that is not the fault of the command line
 	exitUsage   = 2 // the command line or the configuration is wrong
 
+	// What has become of an instruction: it was too late, or there was nothing that it could act on. No other command
+	// ends with these.
+	exitTooLate  = 3
+	exitNotFound = 4
+
 	// exitNotLooked is that of doctor where it could not look at something.
 	exitNotLooked = 2
 )
@@ -43,6 +48,11 @@ type commands struct {
 	Dev  devCommand  `cmd:"" help:"Try Chronos without any services: everything in one process." group:"try"`
 	Send sendCommand `cmd:"" help:"Send one message that is to appear later." group:"try"`
 	Tail tailCommand `cmd:"" help:"Print the messages of a topic as they arrive." group:"try"`
+
+	Cancel     cancelCommand     `cmd:"" help:"Have a message that waits not appear at all." group:"change"`
+	Reschedule rescheduleCommand `cmd:"" help:"Have it appear at another time." group:"change"`
+	Replace    replaceCommand    `cmd:"" help:"Put another message in its place." group:"change"`
+	Fire       fireCommand       `cmd:"" help:"Have it appear now." group:"change"`
 
 	Run     runCommand     `cmd:"" help:"Run a node: the service, against your Kafka and your store." group:"service"`
 	Health  healthCommand  `cmd:"" help:"Ask a node on this machine whether it is well." group:"service"`
@@ -105,11 +115,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func (w *world) exitCode(err error) int {
 	var parse *kong.ParseError
 	var usage *service.UsageError
+	var told *outcomeError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errLogged), errors.Is(err, errFindings):
 		return exitFailure
+	case errors.As(err, &told):
+		return told.code
 	case errors.Is(err, errNotLooked):
 		return exitNotLooked
 	case errors.As(err, &usage):
@@ -162,11 +175,13 @@ func newParser(line *commands, options ...kong.Option) (*kong.Kong, error) {
 func groups() []kong.Group {
 	groups := []kong.Group{
 		{Key: "try", Title: "Try it:"},
+		{Key: "change", Title: "Change your mind:"},
 		{Key: "service", Title: "Run it:"},
 		{Key: "look", Title: "Look into it:"},
 		{Key: "hand", Title: "Set right by hand:"},
 		{Key: "target", Title: "Where to go back to:"},
 		{Key: "message", Title: "Message:"},
+		{Key: "outcome", Title: "Outcome:"},
 	}
 	for _, g := range service.Groups() {
 		groups = append(groups, kong.Group{Key: g.Key, Title: g.Title + ":"})

@@ -7,32 +7,54 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
-	"chronos/node/broker/kafka"
+	"chronos/node/calendar"
 	"chronos/node/service"
 )
 
 // sendCommand sends one message.
 type sendCommand struct {
-	In *text `group:"message" placeholder:"TIME" help:"In how long it is to appear, such as 5s, 1h30m or 7d."`
-	At *text `group:"message" placeholder:"INSTANT" help:"When it is to appear. Without a zone it is UTC."`
+	whenFlags
 
-	ID        *text  `group:"message" name:"id" placeholder:"ID" help:"Its id, to 128 bytes. Default a random UUID."`
-	Key       *text  `group:"message" placeholder:"KEY" help:"Its key. Default none, which is not an empty one."`
-	Header    []text `group:"message" sep:"none" placeholder:"NAME=VALUE" help:"One more header. May be repeated."`
-	NullValue bool   `group:"message" help:"Send a null for a value: a tombstone."`
-	Topic     string `group:"message" default:"chronos.in" help:"Input topic."`
+	ID *text `group:"message" name:"id" placeholder:"ID" help:"Its id, to 128 bytes. Default a random UUID."`
+
+	messageFlags
+
+	Confirm bool `group:"outcome" help:"Have the nodes tell what becomes of it, and wait for that."`
+
+	outcomeFlags
 
 	Value *text `arg:"" optional:"" help:"Its value. Without it, or with -, standard input, byte for byte."`
 
-	clientSettings
+	submitSettings
+}
+
+// whenFlags say when a message is to appear.
+type whenFlags struct {
+	In    *text `group:"message" placeholder:"TIME" help:"In how long it is to appear, such as 5s, 1h30m or 7d."`
+	At    *text `group:"message" placeholder:"INSTANT" help:"When it is to appear. Without a zone it is UTC."`
+	Delay *text `group:"message" placeholder:"TIME" help:"As --in, but counted from the record's timestamp in Kafka."`
+}
+
+// placeFlags say where an instruction goes.
+type placeFlags struct {
+	Key      *text  `group:"message" placeholder:"KEY" help:"Its key. Default none, which is not an empty one."`
+	Topic    string `group:"message" default:"chronos.in" help:"Input topic."`
+	TopicOut *text  `group:"message" placeholder:"TOPIC" help:"Output topic, out of --targets of the nodes."`
+}
+
+// messageFlags are what a message has besides its id and its value.
+type messageFlags struct {
+	placeFlags
+
+	NotAfter  *text  `group:"message" placeholder:"INSTANT" help:"It is not to appear any more after that."`
+	Header    []text `group:"message" sep:"none" placeholder:"NAME=VALUE" help:"One more header. May be repeated."`
+	NullValue bool   `group:"message" help:"Send a null for a value: a tombstone."`
 }
 
 // text is an argument, byte for byte: kong itself would replace what is not UTF-8.
@@ -51,103 +73,136 @@ func (c *sendCommand) Help() string {
 
     chronos send --in 5s 'hello'
     chronos send --at 2030-01-31T09:00:00Z --key order-1 --header kind=reminder <message.json
-    chronos send --in 1d12h --id reminder-17 --key user-9 --null-value`
+    chronos send --in 1d12h --id reminder-17 --key user-9 --null-value
+    chronos send --delay 10m --not-after 2030-01-31T10:00:00Z --topic-out mails --confirm 'hello'
+
+With --confirm the exit code is 0 if the message is scheduled, and 1 if it is not: it was rejected, or a message with
+its id waits already.`
 }
 
 // deadlineForm is how a deadline is written: UTC, in microseconds, which is what a store keeps.
 const deadlineForm = "2006-01-02T15:04:05.000000Z"
 
-// Run sends the message and prints its id and deadline.
+// Run sends the message and prints its id and deadline, or what has become of it.
 func (c *sendCommand) Run(ctx context.Context, w *world) error {
-	record, id, deadline, err := c.record(ctx, w.stdin)
+	id := text(uuid.NewString())
+	if c.ID != nil {
+		id = *c.ID
+	}
+	in := instruction{action: node.Schedule, id: string(id), told: c.Confirm}
+	when, err := c.when(time.Now())
 	if err != nil {
 		return err
 	}
-	options := append(kafka.ProducerOptions(),
-		kgo.UnknownTopicRetries(1), kgo.RecordDeliveryTimeout(2*answerTimeout), kgo.ProducerBatchMaxBytes(64<<20))
-	client, err := connect(ctx, c.values, options...)
-	if err != nil {
+	if c.Confirm {
+		when = append(when, kgo.RecordHeader{Key: node.HeaderConfirm, Value: []byte("true")})
+	}
+	if in.record, err = c.record(in.headers(when)); err != nil {
 		return err
 	}
-	defer client.Close()
-	switch err := client.ProduceSync(ctx, record).FirstErr(); {
-	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return fmt.Errorf("topic %s does not exist; --topic names another one, and "+
-			"\"chronos run --create-topics\" creates those that it uses", c.Topic)
-	case err != nil:
-		return fmt.Errorf("send to topic %s: %w; it may have arrived nevertheless", c.Topic, err)
+	if err := in.check("--id"); err != nil {
+		return err
 	}
-	_, err = fmt.Fprintf(w.stdout, "id        %s\ndeadline  %s\n", readable([]byte(id)), deadline.Format(deadlineForm))
-	return err
+	if in.record.Value, err = c.value(ctx, c.Value, w.stdin); err != nil {
+		return err
+	}
+	return c.instruct(ctx, w, c.values, &in)
 }
 
-// record returns the record to send, its id and its deadline.
-func (c *sendCommand) record(ctx context.Context, stdin io.Reader) (*kgo.Record, string, time.Time, error) {
-	deadline, err := c.deadline(time.Now())
-	if err != nil {
-		return nil, "", deadline, err
-	}
-	id := uuid.NewString()
-	if c.ID != nil {
-		id = string(*c.ID)
-		if id == "" || len(id) > node.MaxIDLength || !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
-			return nil, "", deadline, usagef(
-				"--id is %s: it must be 1 to %d bytes of UTF-8 without NUL", shown(id), node.MaxIDLength)
+// when returns the header that says when a message is to appear.
+func (f *whenFlags) when(now time.Time) ([]kgo.RecordHeader, error) {
+	var set []string
+	var name, value string
+	for _, flag := range []struct {
+		name  string
+		value *text
+	}{{"in", f.In}, {"at", f.At}, {"delay", f.Delay}} {
+		if flag.value != nil {
+			set, name, value = append(set, "--"+flag.name), flag.name, string(*flag.value)
 		}
 	}
-	record := &kgo.Record{Topic: c.Topic, Headers: []kgo.RecordHeader{
-		{Key: node.HeaderID, Value: []byte(id)},
-		{Key: node.HeaderDeadline, Value: []byte(deadline.Format(deadlineForm))},
-	}}
-	if c.Key != nil {
-		record.Key = []byte(*c.Key)
+	switch len(set) {
+	case 0:
+		return nil, usagef("none of --in, --at and --delay is set: one of them must say when the message is to appear")
+	case 1:
+	default:
+		return nil, usagef("%s and %s exclude each other: only one of them may be set", set[0], set[1])
 	}
-	for _, header := range c.Header {
+	deadline := func(at time.Time) []kgo.RecordHeader {
+		return []kgo.RecordHeader{{Key: node.HeaderDeadline, Value: []byte(at.UTC().Format(deadlineForm))}}
+	}
+	switch name {
+	case "in":
+		in := service.FlagValue("in", value)
+		var d time.Duration
+		err := in.Duration(&d)
+		return deadline(now.Add(d)), err
+	case "at":
+		at, err := instant("at", value)
+		return deadline(at), err
+	default:
+		if _, err := calendar.ParseDelay(value); err != nil {
+			return nil, usagef("--delay is %s: %v", shown(value), err)
+		}
+		return []kgo.RecordHeader{{Key: node.HeaderDelay, Value: []byte(value)}}, nil
+	}
+}
+
+// instant reads the value of a flag.
+func instant(flag, value string) (time.Time, error) {
+	at, err := node.ParseDeadline([]byte(value), node.EpochRejected)
+	if err != nil {
+		return at, usagef("--%s is %s: %v", flag, shown(value), err)
+	}
+	return at, nil
+}
+
+// record returns a record with these headers and those that the flags ask for, without a value.
+func (f *placeFlags) record(headers []kgo.RecordHeader) *kgo.Record {
+	record := &kgo.Record{Topic: f.Topic, Headers: headers}
+	if f.TopicOut != nil {
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: node.HeaderTopic, Value: []byte(*f.TopicOut)})
+	}
+	if f.Key != nil {
+		record.Key = []byte(*f.Key)
+	}
+	return record
+}
+
+// record returns a record with these headers and those that the flags ask for, without a value.
+func (f *messageFlags) record(headers []kgo.RecordHeader) (*kgo.Record, error) {
+	if f.NotAfter != nil {
+		last, err := instant("not-after", string(*f.NotAfter))
+		if err != nil {
+			return nil, err
+		}
+		headers = append(headers,
+			kgo.RecordHeader{Key: node.HeaderNotAfter, Value: []byte(last.Format(deadlineForm))})
+	}
+	record := f.placeFlags.record(headers)
+	for _, header := range f.Header {
 		name, value, ok := strings.Cut(string(header), "=")
 		switch {
 		case !ok || name == "":
-			return nil, "", deadline, usagef("--header is %s: it must be NAME=VALUE", shown(string(header)))
-		case name == node.HeaderID || name == node.HeaderDeadline:
-			return nil, "", deadline, usagef(
-				"--header is %s: use --id, and --in or --at, for the headers of Chronos", shown(string(header)))
+			return nil, usagef("--header is %s: it must be NAME=VALUE", shown(string(header)))
+		case node.IsRequest(name):
+			return nil, usagef("--header is %s: the headers of Chronos have flags of their own", shown(string(header)))
 		}
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
-	record.Value, err = c.value(ctx, stdin)
-	return record, id, deadline, err
-}
-
-// deadline returns when the message is to appear.
-func (c *sendCommand) deadline(now time.Time) (time.Time, error) {
-	switch {
-	case c.In != nil && c.At != nil:
-		return time.Time{}, usagef("--in and --at exclude each other: only one of them may be set")
-	case c.In != nil:
-		in := service.FlagValue("in", string(*c.In))
-		var d time.Duration
-		err := in.Duration(&d)
-		return now.Add(d).UTC(), err
-	case c.At != nil:
-		at, err := node.ParseDeadline([]byte(*c.At), node.EpochRejected)
-		if err != nil {
-			return time.Time{}, usagef("--at is %s: %v", shown(string(*c.At)), err)
-		}
-		return at, nil
-	default:
-		return time.Time{}, usagef("neither --in nor --at is set: one of them must say when the message is to appear")
-	}
+	return record, nil
 }
 
 // value returns the value, nil for a null.
-func (c *sendCommand) value(ctx context.Context, stdin io.Reader) ([]byte, error) {
+func (f *messageFlags) value(ctx context.Context, argument *text, stdin io.Reader) ([]byte, error) {
 	switch {
-	case c.NullValue && c.Value != nil:
-		return nil, usagef("--null-value is set, but there is a value as well: %s", shown(string(*c.Value)))
-	case c.NullValue:
+	case f.NullValue && argument != nil:
+		return nil, usagef("--null-value is set, but there is a value as well: %s", shown(string(*argument)))
+	case f.NullValue:
 		return nil, nil
-	case c.Value != nil && *c.Value != "-":
-		return []byte(*c.Value), nil
-	case c.Value == nil && isTerminal(stdin):
+	case argument != nil && *argument != "-":
+		return []byte(*argument), nil
+	case argument == nil && isTerminal(stdin):
 		return nil, usagef("there is no value: give it as an argument, on standard input, or say --null-value")
 	}
 	type result struct {

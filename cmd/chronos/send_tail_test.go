@@ -163,7 +163,7 @@ func TestClientSentences(t *testing.T) {
 		want string
 	}{
 		{send("--in"), 2, `--in: it needs a value, such as --in=TIME; "chronos send --help" explains`},
-		{send("x"), 2, "neither --in nor --at is set: one of them must say when the message is to appear"},
+		{send("x"), 2, "none of --in, --at and --delay is set: one of them must say when the message is to appear"},
 		{soon("--at", "2030-01-01T00:00Z", "x"), 2, "--in and --at exclude each other: " +
 			"only one of them may be set"},
 		{send("--in", "soon", "x"), 2, "--in is soon: it must be a time such as 100ms, 1m30s or 1d12h"},
@@ -177,7 +177,7 @@ func TestClientSentences(t *testing.T) {
 		{soon("--header", "x", "x"), 2, "--header is x: it must be NAME=VALUE"},
 		{soon("--header", "=x", "x"), 2, `--header is "=x": it must be NAME=VALUE`},
 		{soon("--header", "chronosMessageId=1", "x"), 2, `--header is "chronosMessageId=1": ` +
-			"use --id, and --in or --at, for the headers of Chronos"},
+			"the headers of Chronos have flags of their own"},
 		{soon("--null-value", "x"), 2, "--null-value is set, but there is a value as well: x"},
 		{soon("--brokers", "x", "x"), 2, `--brokers is "x": it must be host:port: there is no port`},
 		{soon("--brokers", "127.0.0.1:1", "x"), 1, silence},

@@ -19,6 +19,10 @@ func (m *Metrics) Observe(event node.Event) {
 		for i := range e.Messages {
 			m.lane(e.Messages[i].Lane).duplicate.Inc()
 		}
+	case node.Decided:
+		for _, d := range e.Decisions {
+			m.count("chronos_instructions_total", 1, m.label(d.Lane), d.Action.String(), d.Outcome.String())
+		}
 	case node.Fired:
 		m.fired(e)
 	case node.Deleted:
@@ -33,9 +37,18 @@ func (m *Metrics) Observe(event node.Event) {
 		}
 	case node.Rejected:
 		m.count("chronos_rejected_total", 1, e.Record.Topic, string(e.Reason))
-	case node.DeadLettered:
+	case node.Lapsed:
 		for i := range e.Messages {
-			m.count("chronos_dead_lettered_total", 1, m.label(e.Messages[i].Lane))
+			m.count("chronos_expired_total", 1, m.label(e.Messages[i].Lane))
+		}
+	case node.DeadLettered:
+		now := time.Now()
+		for i := range e.Messages {
+			lane := m.label(e.Messages[i].Lane)
+			m.count("chronos_dead_lettered_total", 1, lane)
+			if e.Messages[i].Expired(now) {
+				m.count("chronos_expired_total", 1, lane)
+			}
 		}
 	case node.Unpublished:
 		m.unpublished(e)

@@ -30,7 +30,7 @@ type Metrics struct {
 	gauges     map[string]*prometheus.GaugeVec
 	histograms map[string]*prometheus.HistogramVec
 
-	served map[string]bool // the lanes and dead-letter topics that may be labels
+	served map[string]bool // the lanes that may be labels
 	lanes  map[string]*laneMetrics
 	loops  *Loops
 	ports  portStates
@@ -77,12 +77,6 @@ func New(config node.Config, version string) *Metrics {
 	}
 	for _, row := range Table() {
 		m.add(row)
-	}
-	for _, route := range config.Routes {
-		m.served[route.Output] = true
-		if route.DeadLetter != "" {
-			m.served[route.DeadLetter] = true
-		}
 	}
 	for _, lane := range config.Lanes() {
 		m.served[lane] = true
@@ -149,7 +143,7 @@ func (m *Metrics) begin() {
 	for _, lane := range m.config.Lanes() {
 		for _, name := range []string{
 			"chronos_late_arrivals_total", "chronos_dead_lettered_total", "chronos_recovered_total",
-			"chronos_abandoned_total", "chronos_released_total",
+			"chronos_abandoned_total", "chronos_released_total", "chronos_expired_total",
 		} {
 			m.counters[name].WithLabelValues(lane)
 		}

@@ -54,7 +54,7 @@ func TestReference(t *testing.T) {
 func TestTable(t *testing.T) {
 	labels := []string{
 		"lane", "result", "topic", "reason", "partition", "cause", "setting", "version", "goversion", "loop", "port",
-		"call", "to", "state", "within", "permanent",
+		"call", "to", "state", "within", "permanent", "action", "outcome",
 	}
 	seen := map[string]bool{}
 	for _, row := range metrics.Table() {
@@ -169,6 +169,11 @@ func (f *fake) Claim(_ context.Context, r node.ClaimRequest) (node.ClaimResult, 
 func (f *fake) Delete(_ context.Context, r []node.Ref) ([]bool, error) {
 	f.seen = append(f.seen, r)
 	return []bool{true}, f.err
+}
+
+func (f *fake) Rearm(_ context.Context, next []node.Next) ([]node.Settled, error) {
+	f.seen = append(f.seen, next)
+	return []node.Settled{node.Rearmed}, f.err
 }
 
 func (f *fake) Expired(_ context.Context, n int) ([]node.Claim, error) {
@@ -314,6 +319,14 @@ func TestEvents(t *testing.T) {
 		node.RecordsLost{Losses: []node.Loss{{Partition: node.Partition{Topic: "in"}, From: 3, To: 10}}},
 		node.Rejected{Record: node.Record{Topic: "in"}, Reason: node.MissingID},
 		node.DeadLettered{Messages: messages("dead", 1)},
+		node.DeadLettered{Messages: []node.Message{{Lane: "out", NotAfter: now.Add(-time.Second)}}},
+		node.DeadLettered{Messages: []node.Message{{Lane: "out", NotAfter: now.Add(time.Hour)}}},
+		node.Lapsed{Messages: messages("out", 2)},
+		node.Decided{Decisions: []node.Decision{
+			{MessageID: node.MessageID{Lane: "out"}, Action: node.Cancel, Outcome: node.TooLate},
+			{MessageID: node.MessageID{Lane: "out"}, Action: node.Cancel, Outcome: node.TooLate},
+			{MessageID: node.MessageID{Lane: "out"}, Action: node.FireNow, Outcome: node.FiredNow},
+		}},
 		node.Unpublished{Messages: messages("out", 2), Err: node.ErrNoTopic, Permanent: true},
 		node.Unpublished{Messages: messages("out", 3), Err: errFake},
 		node.Suspected{Claims: append(claims("out", 2), claims("of another configuration", 1)...)},
@@ -344,6 +357,10 @@ func TestEvents(t *testing.T) {
 		{7, "chronos_records_lost_total", []string{"in"}},
 		{1, "chronos_rejected_total", []string{"missing_id", "in"}},
 		{1, "chronos_dead_lettered_total", []string{"dead"}},
+		{2, "chronos_dead_lettered_total", []string{"out"}},
+		{3, "chronos_expired_total", []string{"out"}},
+		{2, "chronos_instructions_total", []string{"cancel", "out", "too_late"}},
+		{1, "chronos_instructions_total", []string{"fire", "out", "fired"}},
 		{2, "chronos_unpublished_total", []string{"out", "true"}},
 		{3, "chronos_unpublished_total", []string{"out", "false"}},
 		{1, "chronos_suspicions_total", nil},

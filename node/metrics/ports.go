@@ -238,6 +238,14 @@ func (s *store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	return deleted, err
 }
 
+// Rearm implements node.Store.
+func (s *store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	c := s.begin(ctx, "rearm")
+	settled, err := s.Store.Rearm(ctx, next)
+	c.end(ctx, err)
+	return settled, err
+}
+
 // Expired implements node.Store.
 func (s *store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	c := s.begin(ctx, "expired")

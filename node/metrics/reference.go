@@ -12,8 +12,8 @@ const preface = `<!-- Made from node/metrics/table.go by 'CHRONOS_UPDATE=1 go te
 # Metrics
 
 What a node serves as '/metrics' on '--admin-listen', for Prometheus. Histograms are classic and, for a scraper that
-asks for the protobuf format, native. Labels have few values: a 'lane' is an output or a dead-letter topic of the
-configuration, or 'other' for one that this node does not serve; no id is a label. Beside these there are 'go_*',
+asks for the protobuf format, native. Labels have few values: a 'lane' is an output, a dead-letter or an outcome topic
+of the configuration, or 'other' for one that this node does not serve; no id is a label. Beside these there are 'go_*',
 'process_*' and 'chronos_kafka_*': connections, requests and bytes by 'client' (source, sink, admin), broker ('node_id')
 and topic. What to do when an alert fires is in [ALERTS.md](ALERTS.md).
 `

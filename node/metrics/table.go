@@ -112,6 +112,12 @@ func outRows() []Metric {
 			Look: "Each is a message that did not come out where it should. Read the topic; its headers say why.",
 		},
 		{
+			Name: "chronos_expired_total", Kind: Counter, Labels: []string{"lane"},
+			Help: "Messages that were not published, because the instant of their header chronosNotAfter had passed. " +
+				"They are copied to the dead-letter topic, if there is one.",
+			Look: "Something held them up: see `chronos_lateness_seconds`, pauses and outages.",
+		},
+		{
 			Name: "chronos_settled_total", Kind: Counter, Labels: []string{"lane"},
 			Help: "Fired messages that were removed from the store.",
 		},
@@ -132,6 +138,13 @@ func inRows() []Metric {
 		{
 			Name: "chronos_intake_total", Kind: Counter, Labels: []string{"lane", "result"},
 			Help: "Submissions by what became of them: scheduled, or duplicate of one that waits.",
+		},
+		{
+			Name: "chronos_instructions_total", Kind: Counter, Labels: []string{"lane", "action", "outcome"},
+			Help: "Records that ask to replace, reschedule, cancel or fire a message, and those that ask to be told " +
+				"of their outcome, by what became of them. The rejected ones count as rejected.",
+			Look: "Many `too_late`: whoever sends them decides at the last moment. Many `not_found`: they name ids " +
+				"that have fired or never came, or their key is not that of the submission.",
 		},
 		{
 			Name: "chronos_rejected_total", Kind: Counter, Labels: []string{"topic", "reason"},

@@ -57,11 +57,7 @@ func (c *Config) effective() map[string]string {
 		}
 	}
 	for _, r := range c.Node.Routes {
-		route := r.Output
-		if r.DeadLetter != "" {
-			route += ", rejected: " + r.DeadLetter
-		}
-		all["route "+r.Input] = route
+		all["route "+r.Input] = destinations(r)
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,10 @@ const (
 	// DefaultInput and DefaultOutput are the topics of a node that is not told any.
 	DefaultInput  = "chronos.in"
 	DefaultOutput = "chronos.out"
+
+	// DefaultOutcomes is where outcomes are looked for by whoever is not told where nodes send them. Nodes send none
+	// unless they are told a topic.
+	DefaultOutcomes = "chronos.outcomes"
 )
 
 // maxHoldTime is far beyond what makes sense, and keeps what is derived from it within the bounds of the adapters.
@@ -71,10 +76,7 @@ func (s *Settings) Config() (Config, error) {
 func (c *Config) describe() []slog.Attr {
 	routes := make([]string, len(c.Node.Routes))
 	for i, r := range c.Node.Routes {
-		routes[i] = r.Input + " -> " + r.Output
-		if r.DeadLetter != "" {
-			routes[i] += ", rejected -> " + r.DeadLetter
-		}
+		routes[i] = r.Input + " -> " + destinations(r)
 	}
 	attrs := []slog.Attr{slog.String("routes", strings.Join(routes, "; "))}
 	for _, row := range Table(Run) {
@@ -94,6 +96,21 @@ func (c *Config) describe() []slog.Attr {
 		}
 	}
 	return attrs
+}
+
+// destinations says where what comes in on a route goes.
+func destinations(r node.Route) string {
+	text := r.Output
+	if len(r.Targets) > 0 {
+		text += ", on request -> " + strings.Join(r.Targets, " or ")
+	}
+	if r.DeadLetter != "" {
+		text += ", rejected -> " + r.DeadLetter
+	}
+	if r.Outcomes != "" {
+		text += ", outcomes -> " + r.Outcomes
+	}
+	return text
 }
 
 // on reports whether a toggle is on.
@@ -161,8 +178,8 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 	}[s.epochDeadlines.or("reject")]
 	config.RelayHeaders = s.relayHeaders.list()
 	for _, name := range config.RelayHeaders {
-		if name != node.HeaderID && name != node.HeaderDeadline {
-			return config, s.relayHeaders.Wrong("it may name " + node.HeaderID + " and " + node.HeaderDeadline +
+		if !node.IsRequest(name) {
+			return config, s.relayHeaders.Wrong("it may name some of " + strings.Join(node.RequestHeaders(), ", ") +
 				"; all other headers are relayed anyway")
 		}
 	}
@@ -192,7 +209,7 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 		route, err := s.route()
 		return []node.Route{route}, s.outputTopic.Origin, err
 	}
-	for _, topic := range []*Value{&s.inputTopic, &s.outputTopic, &s.deadLetterTopic} {
+	for _, topic := range []*Value{&s.inputTopic, &s.outputTopic, &s.deadLetterTopic, &s.outcomeTopic, &s.targets} {
 		if topic.IsSet {
 			return nil, "", Usagef(
 				"%s and %s exclude each other: only one of them may be set", topic.Origin, file.routesOrigin)
@@ -212,37 +229,81 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 			{&entry.Input, &routes[i].Input},
 			{&entry.Output, &routes[i].Output},
 			{&entry.DeadLetter, &routes[i].DeadLetter},
+			{&entry.Outcomes, &routes[i].Outcomes},
 		} {
 			if v := field.setting; v.Text != "" && !isTopic(v.Text) {
 				return nil, "", v.Wrong(topicForm)
 			}
 			*field.target = field.setting.Text
 		}
+		if err := entry.Targets.topics(); err != nil {
+			return nil, "", err
+		}
+		routes[i].Targets = entry.Targets.list()
 	}
 	return routes, file.routesOrigin, nil
 }
+
+// Outcomes returns where the outcomes of instructions on an input topic are to be found.
+func (s *Settings) Outcomes(input string) (string, error) {
+	if s.outcomeTopic.IsSet || s.file == nil {
+		return s.outcomeTopic.or(DefaultOutcomes), nil
+	}
+	for _, route := range s.file.routes {
+		if route.Input.Text == input && route.Outcomes.Text == "" {
+			return "", Usagef("%s is not set: there are no outcomes of what is sent to %s, and nothing to wait for",
+				route.Outcomes.Origin, input)
+		}
+		if route.Input.Text == input {
+			return route.Outcomes.Text, nil
+		}
+	}
+	return DefaultOutcomes, nil
+}
+
+// Targets returns the topics that records may name, besides the output topic.
+func (s *Settings) Targets() []string { return s.targets.list() }
 
 // route returns the route of the settings for a single one.
 func (s *Settings) route() (node.Route, error) {
 	route := node.Route{
 		Input: s.inputTopic.or(DefaultInput), Output: s.outputTopic.or(DefaultOutput),
-		DeadLetter: s.deadLetterTopic.Text,
+		DeadLetter: s.deadLetterTopic.Text, Outcomes: s.outcomeTopic.Text, Targets: s.targets.list(),
 	}
-	switch route.Input {
-	case route.Output:
+	if route.Input == route.Output {
 		blamed := &s.outputTopic
 		if !blamed.IsSet {
 			blamed = &s.inputTopic
 		}
 		return route, blamed.Wrong("the input and the output topic must differ, " +
 			"because a message must not be submitted again by being delivered")
-	case route.DeadLetter:
-		return route, s.deadLetterTopic.Wrong("it must not be the input topic, " +
-			"because a rejected record must not be submitted again")
 	}
-	if route.DeadLetter == route.Output {
-		return route, s.deadLetterTopic.Wrong("it must not be the output topic, " +
-			"because rejected records need a topic of their own")
+	others := []struct {
+		setting *Value
+		topics  []string
+		what    string
+	}{
+		{&s.targets, route.Targets, "a message must not be submitted again by being delivered"},
+		{&s.deadLetterTopic, []string{route.DeadLetter}, "a rejected record must not be submitted again"},
+		{&s.outcomeTopic, []string{route.Outcomes}, "an outcome is no submission"},
+	}
+	for _, other := range others {
+		for _, topic := range other.topics {
+			const own = ", because rejected records and outcomes need topics of their own"
+			switch output := topic == route.Output; {
+			case topic == "":
+			case topic == route.Input:
+				return route, other.setting.Wrong("it must not be the input topic, because " + other.what)
+			case other.setting == &s.targets && output:
+				return route, s.targets.Wrong("it must not name the output topic, which a record may name anyway")
+			case other.setting != &s.targets && output && len(route.Targets) == 0:
+				return route, other.setting.Wrong("it must not be the output topic" + own)
+			case other.setting != &s.targets && slices.Contains(route.Outputs(), topic):
+				return route, other.setting.Wrong("it must not be the output topic or a target" + own)
+			case other.setting == &s.outcomeTopic && topic == route.DeadLetter:
+				return route, other.setting.Wrong("it must not be the dead-letter topic" + own)
+			}
+		}
 	}
 	return route, nil
 }

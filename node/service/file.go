@@ -27,7 +27,20 @@ type fileRoute struct {
 	Input      Value
 	Output     Value
 	DeadLetter Value
+	Outcomes   Value
+	Targets    Value
 }
+
+// fields returns the values of a route by their keys.
+func (r *fileRoute) fields() map[string]*Value {
+	return map[string]*Value{
+		"input": &r.Input, "output": &r.Output, "targets": &r.Targets, "dead-letter": &r.DeadLetter,
+		"outcomes": &r.Outcomes,
+	}
+}
+
+// routeKeys names the keys of a route to a person.
+const routeKeys = "the keys input, output, targets, dead-letter and outcomes"
 
 // readConfigFile reads the file that config names. It is strict: a key that is not known, or is there twice, or has
 // no value is an error that names the line.
@@ -88,17 +101,16 @@ func (f *configFile) read(path string, top *yaml.Node, known map[string]bool) er
 func (f *configFile) readRoutes(path, origin string, list *yaml.Node) error {
 	list = dereference(list)
 	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
-		return Usagef("%s is not a list: it must have an entry with the keys input, output and dead-letter "+
-			"for each route", origin)
+		return Usagef("%s is not a list: it must have an entry with %s for each route", origin, routeKeys)
 	}
-	names := map[string]bool{"input": true, "output": true, "dead-letter": true}
 	for _, entry := range list.Content {
 		var r fileRoute
-		fields := map[string]*Value{"input": &r.Input, "output": &r.Output, "dead-letter": &r.DeadLetter}
+		fields, names := r.fields(), map[string]bool{}
 		for name, s := range fields {
 			s.Origin = fmt.Sprintf("%s:%d: %s", path, entry.Line, name)
+			names[name] = true
 		}
-		err := eachKey(path, entry, "the keys input, output and dead-letter", names, func(key, value *yaml.Node) error {
+		err := eachKey(path, entry, routeKeys, names, func(key, value *yaml.Node) error {
 			origin := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
 			text, err := textOf(origin, value)
 			*fields[key.Value] = Value{Text: text, Origin: origin, IsSet: true}

@@ -25,7 +25,8 @@ func WriteReference(out io.Writer) error {
 	p.line("## Routes")
 	p.line("")
 	p.line("Several routes are served by one node through the key `routes` of the file, in place of `input-topic`,")
-	p.line("`output-topic` and `dead-letter-topic`: a list with the keys `input`, `output` and `dead-letter` for each.")
+	p.line("`output-topic`, `targets`, `dead-letter-topic` and `outcome-topic`: a list with the keys `input`,")
+	p.line("`output`, `targets` (a list), `dead-letter` and `outcomes` for each.")
 	return p.err
 }
 

@@ -70,7 +70,8 @@ type burst struct {
 // counts are what a node has done since it started.
 type counts struct {
 	submitted, enqueued, fired, duplicates, rejected, deadLettered, unpublished,
-	suspected, abandoned, missing, outages, lost, skipped int64
+	suspected, abandoned, missing, outages, lost, skipped,
+	instructed, tooLate, expired int64
 }
 
 const (
@@ -155,6 +156,8 @@ func (r *Reporter) Observe(event node.Event) {
 		}
 	case node.Ignored:
 		r.counts.duplicates += int64(len(e.Messages))
+	case node.Decided:
+		r.decided(e)
 	case node.Fired:
 		r.fired(e)
 	default:
@@ -169,6 +172,10 @@ func (r *Reporter) trouble(event node.Event) {
 		r.rejected(e)
 	case node.DeadLettered:
 		r.deadLettered(e)
+	case node.Lapsed:
+		for i := range e.Messages {
+			r.expired(&e.Messages[i], "nowhere")
+		}
 	case node.Unpublished:
 		r.unpublished(e)
 	case node.Abandoned:
@@ -191,6 +198,16 @@ func (r *Reporter) trouble(event node.Event) {
 			"hold time, and fire again what has fired", slog.Int("claims", e.Claims), slog.Int("fired", e.Fired))
 	default:
 		r.intake(event)
+	}
+}
+
+// decided counts instructions. None of them has a line: an application that uses them sends many.
+func (r *Reporter) decided(e node.Decided) {
+	r.counts.instructed += int64(len(e.Decisions))
+	for _, d := range e.Decisions {
+		if d.Outcome == node.TooLate {
+			r.counts.tooLate++
+		}
 	}
 }
 
@@ -273,13 +290,29 @@ func (r *Reporter) rejected(e node.Rejected) {
 // were rejected as submissions have had their line.
 func (r *Reporter) deadLettered(e node.DeadLettered) {
 	r.counts.deadLettered += int64(len(e.Messages))
+	now := time.Now()
 	for i := range e.Messages {
 		m := &e.Messages[i]
+		if m.Expired(now) {
+			r.expired(m, "the dead-letter topic")
+			continue
+		}
 		if !r.deadLetters[m.Lane] && r.burst("dead-lettered", m.Lane, 1, linesPerSecond, slog.LevelError,
 			"more messages went to the dead-letter topic, because Kafka rejects them") {
 			r.log.Error("a message went to the dead-letter topic, because Kafka rejects it",
 				slog.String("id", m.ID), slog.String("topic", m.Lane), slog.Time("deadline", m.Deadline))
 		}
+	}
+}
+
+// expired says that a message was not published, because its time has passed.
+func (r *Reporter) expired(m *node.Message, to string) {
+	r.counts.expired++
+	if r.burst("expired", m.Lane, 1, linesPerSecond, slog.LevelWarn,
+		"did not publish more messages, because the instants of their headers chronosNotAfter had passed") {
+		r.log.Warn("did not publish a message, because the instant of its header chronosNotAfter has passed",
+			slog.String("id", m.ID), slog.String("topic", m.Lane), slog.Time("deadline", m.Deadline),
+			slog.Time("not_after", m.NotAfter), slog.String("copied_to", to))
 	}
 }
 
@@ -460,6 +493,8 @@ func (r *Reporter) Summary() {
 		slog.Int64("dead_lettered", c.deadLettered), slog.Int64("not_published", c.unpublished),
 		slog.Int64("suspected", c.suspected), slog.Int64("given_up_as_too_old", c.abandoned),
 		slog.Int64("gone_already", c.missing), slog.Int64("outages", c.outages),
+		slog.Int64("instructions", c.instructed), slog.Int64("too_late", c.tooLate),
+		slog.Int64("expired", c.expired),
 		slog.Int64("taken_in_before", c.skipped), slog.Int64("lost_to_retention_at_most", c.lost))
 }
 

@@ -352,6 +352,24 @@ func TestDeadLetteredIsOneLineEach(t *testing.T) {
 	})
 }
 
+// TestExpiredIsOneLineEach has messages expire, with a dead-letter topic for their copies and without one.
+func TestExpiredIsOneLineEach(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		deadline := time.Now().Add(-time.Minute).UTC()
+		line := func(id, to string) string {
+			return `level=WARN msg="did not publish a message, because the instant of its header chronosNotAfter has ` +
+				`passed" id=` + id + ` topic=out deadline=1999-12-31T23:59:00.000Z ` +
+				`not_after=1999-12-31T23:59:59.000Z copied_to=` + to
+		}
+		m := node.Message{Lane: "out", Deadline: deadline, NotAfter: deadline.Add(59 * time.Second)}
+		copied, dropped := m, m
+		copied.ID, dropped.ID = "a", "b"
+		j.Observe(node.DeadLettered{Messages: []node.Message{copied}})
+		j.Observe(node.Lapsed{Messages: []node.Message{dropped}})
+		j.expect(t, line("a", `"the dead-letter topic"`), line("b", "nowhere"))
+	})
+}
+
 // TestUnpublishedIsAddedUp lets the same messages fail every second for a minute and a half.
 func TestUnpublishedIsAddedUp(t *testing.T) {
 	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
@@ -489,6 +507,8 @@ func TestSummary(t *testing.T) {
 			node.Missing{Refs: make([]node.Ref, 2)},
 			node.Missing{Refs: make([]node.Ref, 9), Repeated: true},
 			storeFailed, storeFailed,
+			node.Decided{Decisions: []node.Decision{{Outcome: node.TooLate}, {Outcome: node.Cancelled}}},
+			node.Lapsed{Messages: make([]node.Message, 3)},
 		} {
 			j.Observe(event)
 		}
@@ -496,6 +516,7 @@ func TestSummary(t *testing.T) {
 		j.Summary()
 		j.expect(t, `level=INFO msg=stopped submitted=100 enqueued=90 fired=87 `+
 			`duplicates_ignored=6 rejected=1 dead_lettered=1 not_published=5 suspected=4 given_up_as_too_old=3 `+
-			`gone_already=2 outages=1 taken_in_before=0 lost_to_retention_at_most=0`)
+			`gone_already=2 outages=1 instructions=2 too_late=1 expired=3 taken_in_before=0 `+
+			`lost_to_retention_at_most=0`)
 	})
 }

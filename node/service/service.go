@@ -327,10 +327,8 @@ func (s *Service) prepareStore(ctx context.Context) error {
 func (s *Service) prepareTopics(ctx context.Context) error {
 	var topics []kafka.TopicSpec
 	for _, route := range s.config.Node.Routes {
-		for _, name := range []string{route.Input, route.Output, route.DeadLetter} {
-			if name != "" {
-				topics = append(topics, kafka.TopicSpec{Name: name, Partitions: s.config.Partitions})
-			}
+		for _, name := range route.Topics() {
+			topics = append(topics, kafka.TopicSpec{Name: name, Partitions: s.config.Partitions})
 		}
 	}
 	port := &preparation{service: s, port: node.PortSource}

@@ -25,6 +25,7 @@ type Settings struct {
 	group                                                        Value
 	store, storePasswordFile, pgBouncer, migrate                 Value
 	inputTopic, outputTopic, deadLetterTopic                     Value
+	outcomeTopic, targets                                        Value
 	relayHeaders, epochDeadlines, createTopics, createPartitions Value
 	timingAdvance, holdTime, pollInterval                        Value
 	detectionInterval, lookahead, leaveAfter                     Value
@@ -133,6 +134,8 @@ func (f *form) check(v *Value) error {
 			return v.Wrong("it must be a time such as 50ms, or auto")
 		}
 		return err
+	case f.topics:
+		return v.topics()
 	case f.topic && !isTopic(v.Text):
 		return v.Wrong(topicForm)
 	case f.choices != nil && !slices.Contains(f.choices, v.Text):
@@ -144,6 +147,23 @@ func (f *form) check(v *Value) error {
 
 // topicForm says what the name of a topic may be.
 const topicForm = "the name of a topic has 1 to 249 letters, digits, dots, underscores and hyphens"
+
+// topics returns an error if v is not a list of names of topics, each once.
+func (v *Value) topics() error {
+	names := v.list()
+	for i, name := range names {
+		switch {
+		case strings.HasSuffix(name, "*"):
+			return v.Wrong("every topic must be named in full, without *, because each of them is a lane that nodes " +
+				"claim for and check at the start")
+		case !isTopic(name):
+			return v.Wrong(topicForm)
+		case slices.Contains(names[:i], name):
+			return v.Wrong(name + " is there twice")
+		}
+	}
+	return nil
+}
 
 func isTopic(name string) bool {
 	return regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`).MatchString(name) && name != "." && name != ".."

@@ -15,17 +15,18 @@ type Command int
 const (
 	Run     Command = 1 << iota // chronos run
 	Migrate                     // chronos migrate
-	Client                      // chronos send and chronos tail
+	Client                      // chronos tail and chronos dead
+	Submit                      // chronos send, cancel, reschedule, replace and fire
 	Dev                         // chronos dev
 	Operate                     // chronos bind, chronos rewind and chronos doctor
 	Probe                       // chronos health
 	Ask                         // chronos get, list, count, pause, resume and top
 
 	// All are all of them.
-	All = Run | Migrate | Client | Dev | Operate | Probe | Ask
+	All = Run | Migrate | Submit | Client | Dev | Operate | Probe | Ask
 
 	withStore = Run | Migrate | Operate | Ask
-	withKafka = Run | Client | Operate
+	withKafka = Run | Submit | Client | Operate
 )
 
 // String returns the commands as a person types them.
@@ -37,7 +38,11 @@ func (c Command) String() string {
 	}{
 		{Run, "run"},
 		{Migrate, "migrate"},
-		{Client, "send"},
+		{Submit, "send"},
+		{Submit, "cancel"},
+		{Submit, "reschedule"},
+		{Submit, "replace"},
+		{Submit, "fire"},
 		{Client, "tail"},
 		{Client, "dead"},
 		{Dev, "dev"},
@@ -90,6 +95,7 @@ type form struct {
 	time    bool
 	auto    bool // a time may also be the word auto
 	topic   bool
+	topics  bool // a list of them
 	empty   bool // what it says may also be ""
 	choices []string
 }
@@ -148,7 +154,7 @@ func Table(commands Command) []Setting {
 
 func general() []Setting {
 	return []Setting{{
-		Name: "config", Commands: Run | Migrate | Client | Operate | Probe | Ask, PlaceHolder: "FILE",
+		Name: "config", Commands: All &^ Dev, PlaceHolder: "FILE",
 		Help: "A YAML file with any of these settings, named as the flags are but without --. A flag wins over its " +
 			"environment variable (--hold-time is $CHRONOS_HOLD_TIME), and that over the file.",
 		value: func(s *Settings) *Value { return &s.config },
@@ -258,14 +264,31 @@ func topicRows() []Setting {
 		{
 			Name: "dead-letter-topic", PlaceHolder: "TOPIC",
 			Help: "Where rejected records go. Default none: they are logged and dropped. For more than one input " +
-				"topic see the key routes of the file, a list of input, output and dead-letter.",
+				"topic see the key routes of the file.",
 			Allowed: topicName, form: form{topic: true, empty: true},
 			value: func(s *Settings) *Value { return &s.deadLetterTopic }, logged: loggedNever,
 		},
 		{
-			Name: "relay-headers", PlaceHolder: "NAME,...", Help: "Which of the headers chronosMessageId and " +
-				"chronosDeadline stay on the message. Default none. All others always do.",
-			value: func(s *Settings) *Value { return &s.relayHeaders },
+			Name: "outcome-topic", PlaceHolder: "TOPIC",
+			Help: "Where nodes tell what became of an instruction: to cancel, reschedule, replace or fire a " +
+				"message. Default none: instructions act, and nobody is told. The commands that send instructions " +
+				"look there for outcomes; for them the default is the outcomes of the route in the file, or " +
+				DefaultOutcomes + ".",
+			Allowed: topicName, form: form{topic: true, empty: true},
+			value: func(s *Settings) *Value { return &s.outcomeTopic }, logged: loggedNever,
+		},
+		{
+			Name: "targets", PlaceHolder: "TOPIC,...",
+			Help: "Further output topics, of which a record may name one in its header chronosTopic. Default none: " +
+				"all messages appear on the output topic.",
+			Allowed: "names of topics, in full, separated by commas", form: form{topics: true},
+			value: func(s *Settings) *Value { return &s.targets }, logged: loggedNever,
+		},
+		{
+			Name: "relay-headers", PlaceHolder: "NAME,...", Help: "Which of the headers that a record asks by, such " +
+				"as chronosMessageId and chronosDeadline, stay on the message. Default none. All others always do.",
+			Allowed: "some of " + strings.Join(node.RequestHeaders(), ", "),
+			value:   func(s *Settings) *Value { return &s.relayHeaders },
 		},
 		{
 			Name: "epoch-deadlines", PlaceHolder: "UNIT", Default: "reject",
@@ -286,8 +309,14 @@ func topicRows() []Setting {
 	}
 	for i := range rows {
 		rows[i].Group, rows[i].Commands = "topics", Run
-		if rows[i].form.topic { // which input topics there are
+		if rows[i].form.topic || rows[i].form.topics { // which topics there are
 			rows[i].Commands |= Operate
+		}
+		switch rows[i].Name {
+		case "outcome-topic":
+			rows[i].Commands |= Submit
+		case "targets":
+			rows[i].Commands |= Dev
 		}
 	}
 	return rows

@@ -125,7 +125,8 @@ func (c *Cluster) AddPartitions(t testing.TB, topic string, total int) {
 	}
 }
 
-// Produce appends records, each to the partition that it names, and fills in their offsets.
+// Produce appends records, each to the partition that it names, and fills in their offsets. A record without a
+// timestamp gets that of now; noTimestamp has one appended without any.
 func (c *Cluster) Produce(t testing.TB, records ...node.Record) []node.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -262,7 +263,9 @@ func (c *Cluster) GroupState(t testing.TB, group string) (state string, members 
 }
 
 func plain(r node.Record) *kgo.Record {
-	record := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
+	record := &kgo.Record{
+		Topic: r.Topic, Partition: r.Partition, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value,
+	}
 	for _, h := range r.Headers {
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Name, Value: h.Value})
 	}

@@ -13,6 +13,7 @@ import (
 func pollCases() []testCase {
 	return []testCase{
 		{"poll/relays every byte", pollRelaysBytes},
+		{"poll/tells the timestamps of records", pollTimestamps},
 		{"poll/returns a value of 1 MiB", pollLargeValue},
 		{"poll/keeps the order of a partition", pollOrder},
 		{"poll/reads several topics", pollSeveralTopics},
@@ -36,6 +37,43 @@ func pollRelaysBytes(t *testing.T, env Environment) {
 		if difference := samePayload(got, want[i]); difference != "" {
 			t.Fatalf("record %d: %s", i, difference)
 		}
+	}
+}
+
+// noTimestamp is how the protocol of Kafka says that a record has no timestamp.
+func noTimestamp() time.Time { return time.UnixMilli(-1) }
+
+// A delay counts from the timestamp that the producer has given its record, which stays the same however often the
+// record is delivered. A record without one must not pass for one of 1970, and be hours or decades late.
+func pollTimestamps(t *testing.T, env Environment) {
+	topic := env.Cluster.Topic(t, 1)
+	produced := time.Now().Add(-90 * time.Minute).UTC().Truncate(time.Millisecond)
+	want := []time.Time{produced, produced.Add(time.Millisecond), {}, produced.Add(-time.Hour), time.UnixMilli(0).UTC()}
+	for _, at := range want {
+		if at.IsZero() {
+			at = noTimestamp()
+		}
+		env.Cluster.Produce(t, node.Record{Topic: topic, Timestamp: at}) // each in a batch of its own
+	}
+	for range 2 { // by another member of another group it is the same
+		b := env.open(t, SourceOptions{Inputs: []string{topic}})
+		for i, got := range pollN(t, b, len(want)) {
+			if got.Timestamp != want[i] {
+				t.Errorf("record %d has the timestamp %v, want %v", i, got.Timestamp, want[i])
+			}
+		}
+		closeNow(t, b)
+	}
+}
+
+// Where the broker sets the timestamps, they are its own, whatever the producer says.
+func pollAppendTime(t *testing.T, env Environment) {
+	topic := env.Cluster.Topic(t, 1, "message.timestamp.type", "LogAppendTime")
+	before := time.Now().Add(-time.Minute)
+	env.Cluster.Produce(t, node.Record{Topic: topic, Timestamp: before.Add(-time.Hour)})
+	b := env.open(t, SourceOptions{Inputs: []string{topic}})
+	if got := pollN(t, b, 1)[0].Timestamp; got.Before(before) {
+		t.Errorf("the record has the timestamp %v, want that of when it was appended", got)
 	}
 }
 

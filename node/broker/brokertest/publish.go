@@ -366,6 +366,7 @@ func expectUnknown(t *testing.T, errs []error, n int) {
 func realCases() []testCase {
 	return []testCase{
 		{"publish/rejects an invalid record and no other", publishInvalid},
+		{"poll/tells when the broker has appended a record", pollAppendTime},
 	}
 }
 

@@ -190,6 +190,9 @@ func copyRecord(r *kgo.Record) node.Record {
 		memory = append(memory, b...)
 		return memory[start:len(memory):len(memory)]
 	}
+	if r.Timestamp.UnixMilli() >= 0 { // -1 stands for none
+		record.Timestamp = r.Timestamp.UTC()
+	}
 	record.Key, record.Value = keep(r.Key), keep(r.Value)
 	if len(r.Headers) > 0 {
 		record.Headers = make([]node.Header, len(r.Headers))

@@ -87,14 +87,15 @@ type mistake struct {
 	plant    func(d *deployment, options *doctor.Options)
 	check    string
 	severity doctor.Severity
-	about    string // a part of it; IN, OUT, DEAD and GROUP are replaced
+	about    string // a part of it; IN, OUT, DEAD, TARGET, TOLD and GROUP are replaced
 	says     string // a part of it
 	do       string // a part of it
 }
 
 // is reports whether a finding is about the mistake.
 func (m *mistake) is(f doctor.Finding, d *deployment) bool {
-	about := strings.NewReplacer("IN", d.in, "OUT", d.out, "DEAD", d.dead, "GROUP", d.group).Replace(m.about)
+	about := strings.NewReplacer("IN", d.in, "OUT", d.out, "DEAD", d.dead, "GROUP", d.group,
+		"TARGET", d.target, "TOLD", d.outcomes).Replace(m.about)
 	return f.Check == m.check && f.Severity == m.severity && strings.Contains(f.About, about) &&
 		strings.Contains(f.Says, m.says) && strings.Contains(f.Do, m.do) && f.Means != ""
 }
@@ -120,6 +121,13 @@ func TestPlantedMistakes(t *testing.T) {
 			{"no right to the group", func(d *deployment, _ *doctor.Options) {
 				d.revoke(d.user, d.rights()[3])
 			}, "rights", doctor.Error, "GROUP", "may not use it", "Grant Read"},
+			{"no right to write to a target", func(d *deployment, _ *doctor.Options) {
+				d.revoke(d.user, d.rights()[4])
+				d.grant(d.user, right{kmsg.ACLResourceTypeTopic, d.target, kmsg.ACLOperationDescribe})
+			}, "rights", doctor.Error, "output topic TARGET", "no right to write", "Grant Write"},
+			{"outcomes out of sight", func(d *deployment, _ *doctor.Options) {
+				d.revoke(d.user, d.rights()[5])
+			}, "rights", doctor.Error, "outcome topic TOLD", "may not even see it", "Grant Write"},
 			{"old schema", func(d *deployment, _ *doctor.Options) {
 				d.exec("DELETE FROM chronos_migrations WHERE version_id > 1")
 			}, "schema", doctor.Error, "schema", "out of date", "chronos migrate up"},
@@ -138,6 +146,10 @@ func TestPlantedMistakes(t *testing.T) {
 				_, err := d.admin.DeleteTopics(d.t.Context(), d.out)
 				d.must(err)
 			}, "topics", doctor.Error, "OUT", "does not exist", "--create-topics"},
+			{"missing outcome topic", func(d *deployment, _ *doctor.Options) {
+				_, err := d.admin.DeleteTopics(d.t.Context(), d.outcomes)
+				d.must(err)
+			}, "topics", doctor.Error, "outcome topic TOLD", "does not exist", "--create-topics"},
 			{"position ahead of the log", func(d *deployment, _ *doctor.Options) {
 				d.exec("UPDATE positions SET next_offset = 1000")
 			}, "positions", doctor.Error, "IN", "ends at 0", "submit again"},
@@ -183,6 +195,12 @@ func TestPlantedMistakes(t *testing.T) {
 			{"compacted output", func(d *deployment, _ *doctor.Options) {
 				d.alter(d.out, "cleanup.policy", "compact,delete")
 			}, "compaction", doctor.Error, "OUT", "compact", "cleanup.policy=delete"},
+			{"compacted outcomes", func(d *deployment, _ *doctor.Options) {
+				d.alter(d.outcomes, "cleanup.policy", "compact")
+			}, "compaction", doctor.Error, "outcome topic TOLD", "compact", "cleanup.policy=delete"},
+			{"small target", func(d *deployment, _ *doctor.Options) {
+				d.alter(d.target, "max.message.bytes", "2000")
+			}, "message sizes", doctor.Warning, "TARGET", "max.message.bytes is 2000", "max.message.bytes=1048588"},
 			{"small output", func(d *deployment, _ *doctor.Options) {
 				d.alter(d.out, "max.message.bytes", "1000")
 			}, "message sizes", doctor.Warning, "OUT", "max.message.bytes is 1000", "max.message.bytes=1048588"},

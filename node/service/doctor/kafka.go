@@ -20,8 +20,9 @@ import (
 
 // topic is what the cluster says about a topic of the routes.
 type topic struct {
-	name                      string
-	input, output, deadLetter bool
+	name string
+
+	input, output, deadLetter, outcomes bool
 
 	err        error // of the look at it
 	partitions []kmsg.MetadataResponseTopicPartition
@@ -38,6 +39,8 @@ func (t *topic) kind() string {
 		return "input topic " + t.name
 	case t.output:
 		return "output topic " + t.name
+	case t.outcomes:
+		return "outcome topic " + t.name
 	default:
 		return "dead-letter topic " + t.name
 	}
@@ -64,7 +67,7 @@ func (t *topic) replicas() int {
 func (e *examination) named(all bool) []*topic {
 	var list []*topic
 	for _, r := range e.config.Node.Routes {
-		for _, name := range []string{r.Input, r.Output, r.DeadLetter} {
+		for _, name := range r.Topics() {
 			if t := e.topics[name]; t != nil && !slices.Contains(list, t) && (all || t.err == nil) {
 				list = append(list, t)
 			}
@@ -148,10 +151,7 @@ func (e *examination) describeTopics(ctx context.Context) error {
 	request := kmsg.NewPtrMetadataRequest()
 	request.IncludeTopicAuthorizedOperations = true
 	for _, r := range e.config.Node.Routes {
-		for i, name := range []string{r.Input, r.Output, r.DeadLetter} {
-			if name == "" {
-				continue
-			}
+		for _, name := range r.Topics() {
 			t := e.topics[name]
 			if t == nil {
 				t = &topic{name: name, settings: map[string]string{}}
@@ -160,7 +160,8 @@ func (e *examination) describeTopics(ctx context.Context) error {
 				asked.Topic = new(name)
 				request.Topics = append(request.Topics, asked)
 			}
-			t.input, t.output, t.deadLetter = t.input || i == 0, t.output || i == 1, t.deadLetter || i == 2
+			t.input, t.output = t.input || name == r.Input, t.output || slices.Contains(r.Outputs(), name)
+			t.deadLetter, t.outcomes = t.deadLetter || name == r.DeadLetter, t.outcomes || name == r.Outcomes
 		}
 	}
 	response, err := request.RequestWith(ctx, e.client)
@@ -229,8 +230,11 @@ func (e *examination) topicsExist(context.Context) (string, error) {
 
 // missing says what it means that a topic cannot be used.
 func (e *examination) missing(t *topic) string {
-	if t.input {
+	switch {
+	case t.input:
 		return "Nodes do not start, or take in nothing from it."
+	case t.outcomes:
+		return "Instructions act, and nobody is told: their outcomes wait in the store until it is there."
 	}
 	return "Messages for it wait in the store until it is there."
 }
@@ -248,15 +252,18 @@ func lagging(p kmsg.MetadataResponseTopicPartition) string {
 // partitionCounts compares the numbers of partitions of inputs and outputs.
 func (e *examination) partitionCounts() {
 	for _, r := range e.config.Node.Routes {
-		in, out := e.topics[r.Input], e.topics[r.Output]
-		if in == nil || out == nil || in.err != nil || out.err != nil || len(in.partitions) == len(out.partitions) {
-			continue
+		for _, output := range r.Outputs() {
+			in, out := e.topics[r.Input], e.topics[output]
+			if in == nil || out == nil || in.err != nil || out.err != nil || len(in.partitions) == len(out.partitions) {
+				continue
+			}
+			e.find(Note, out.kind(),
+				fmt.Sprintf("has %s, and %s has %d", count(len(out.partitions), "partition"), r.Input,
+					len(in.partitions)),
+				"A key is in other partitions here than there: consumers that join the two topics by partition do not "+
+					"find it.",
+				"Nothing, unless there are such consumers.")
 		}
-		e.find(Note, out.kind(),
-			fmt.Sprintf("has %s, and %s has %d", count(len(out.partitions), "partition"), r.Input, len(in.partitions)),
-			"A key is in other partitions here than there: consumers that join the two topics by partition do not "+
-				"find it.",
-			"Nothing, unless there are such consumers.")
 	}
 }
 
@@ -403,6 +410,11 @@ func (e *examination) compaction(context.Context) (string, error) {
 			e.find(Error, t.kind(), "cleanup.policy is "+policy,
 				"Of several submissions with one key, all but the last can be deleted before they are taken in; "+
 					"those without a key are refused.", "Set cleanup.policy=delete.")
+		case t.outcomes:
+			e.find(Error, t.kind(), "cleanup.policy is "+policy,
+				"An outcome has no value, and so it is a tombstone there: Kafka deletes all but the last one of each "+
+					"key, and in the end that one as well. It refuses those of records without a key.",
+				"Set cleanup.policy=delete.")
 		default:
 			e.find(Error, t.kind(), "cleanup.policy is "+policy,
 				"Kafka refuses messages without a key there, and deletes all but the last one of each key.",
@@ -425,12 +437,15 @@ func (e *examination) messageSizes(context.Context) (string, error) {
 			continue
 		}
 		largest = max(largest, most)
-		for _, name := range []string{r.Output, r.DeadLetter} {
+		for _, name := range r.Topics()[1:] {
 			out := e.topics[name]
 			if out == nil || out.err != nil {
 				continue
 			}
 			if least, known := out.number("max.message.bytes"); known && least < most {
+				if out.outcomes {
+					continue // an outcome has the key of its record, and no value
+				}
 				means := "A larger message can never be delivered: it goes to the dead-letter topic, if there is " +
 					"one, " +
 					"and otherwise waits in the store forever."

@@ -156,6 +156,7 @@ type deployment struct {
 
 	t                 *testing.T
 	in, out, dead     string
+	target, outcomes  string
 	group, user       string
 	database, role    string // role has just the grants that a node needs
 	passwordFile      string // of the user of Kafka
@@ -172,10 +173,11 @@ func deploy(t *testing.T) *deployment {
 	dir := t.TempDir()
 	d := &deployment{
 		world: w, t: t, in: name + ".in", out: name + ".out", dead: name + ".dead", group: "group-" + name,
+		target: name + ".target", outcomes: name + ".outcomes",
 		user: "user-" + name, database: "chronos_" + name, role: "node_" + name,
 		passwordFile: filepath.Join(dir, "kafka"), storePasswordFile: filepath.Join(dir, "postgres"),
 	}
-	for _, topic := range []string{d.in, d.out, d.dead} {
+	for _, topic := range []string{d.in, d.out, d.dead, d.target, d.outcomes} {
 		d.create(topic, map[string]string{"min.insync.replicas": "1"})
 	}
 	d.password("first")
@@ -200,6 +202,7 @@ func deploy(t *testing.T) *deployment {
 		"sasl-password-file": d.passwordFile, "group": d.group,
 		"store": d.url(d.role), "store-password-file": d.storePasswordFile,
 		"input-topic": d.in, "output-topic": d.out, "dead-letter-topic": d.dead,
+		"targets": d.target, "outcome-topic": d.outcomes,
 	}
 	return d
 }
@@ -270,6 +273,8 @@ func (d *deployment) rights() []right {
 		{kmsg.ACLResourceTypeTopic, d.out, kmsg.ACLOperationWrite},
 		{kmsg.ACLResourceTypeTopic, d.dead, kmsg.ACLOperationWrite},
 		{kmsg.ACLResourceTypeGroup, d.group, kmsg.ACLOperationRead},
+		{kmsg.ACLResourceTypeTopic, d.target, kmsg.ACLOperationWrite},
+		{kmsg.ACLResourceTypeTopic, d.outcomes, kmsg.ACLOperationWrite},
 	}
 }
 
@@ -359,7 +364,7 @@ func result(report *doctor.Report, check string) doctor.Check {
 // sees lets the user look at the settings of the topics, which a node does not need.
 func (d *deployment) sees() {
 	d.t.Helper()
-	for _, topic := range []string{d.in, d.out, d.dead} {
+	for _, topic := range []string{d.in, d.out, d.dead, d.target, d.outcomes} {
 		d.grant(d.user, right{kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationDescribeConfigs})
 	}
 }
