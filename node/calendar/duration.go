@@ -1,16 +1,3 @@
-// Package calendar reads what people write about time. It is pure: it has no clock, and the same words always mean the
-// same.
-//
-// Today it reads durations, for settings and for commands. They are Go's, with days and weeks, because nobody thinks of
-// a reminder in 168h:
-//
-//	duration = [sign] 1*(number unit) / [sign] "0"
-//	number   = digits ["." digits] / "." digits
-//	unit     = "w" / "d" / "h" / "m" / "s" / "ms" / "us" / "µs" / "ns"
-//
-// A day has 24 hours and a week 7 days, always: a duration is a count of seconds, which knows no time zone. What is to
-// happen at the same time of the day tomorrow, although the clocks are put forward tonight, is an instant of its own.
-// Months and years are no durations, because no two are alike.
 package calendar
 
 import (

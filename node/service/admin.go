@@ -30,7 +30,7 @@ func (s *Service) listen(ctx context.Context) error {
 		return nil
 	}
 	config := s.config.Admin
-	config.Log = s.log
+	config.Log, config.Keeper = s.log, s.config.credentials
 	server, err := admin.New(config)
 	if err != nil {
 		return err

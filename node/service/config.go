@@ -12,7 +12,7 @@ import (
 	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/broker/kafka"
-	"chronos/node/service/credential"
+	"chronos/node/credential"
 )
 
 // The defaults that are not those of node.Default.

@@ -154,7 +154,7 @@ func (r *Reporter) Observe(event node.Event) {
 			r.lateness.arrivals.Stored(&e.Messages[i], now)
 		}
 	case node.Ignored:
-		r.counts.duplicates += int64(len(e.IDs))
+		r.counts.duplicates += int64(len(e.Messages))
 	case node.Fired:
 		r.fired(e)
 	default:

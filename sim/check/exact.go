@@ -31,7 +31,7 @@ func s17(s *state, e *Event) finding {
 // s18 is the invariant S18, no gap. It looks at what a position passes, and at what is called taken in already.
 func s18(s *state, e *Event) finding {
 	if e.Kind == Lineage {
-		if s.recorded[Rollback] && e.Node != "" && !s.looksSetBack() {
+		if s.recorded[Rollback] && e.Node != "" && !s.looksSetBack(e.Lineage-1) {
 			return brokenBy(nil, "%s begins lineage %d, and the store was not set back", e.Node, e.Lineage)
 		}
 		return holds()
@@ -76,11 +76,12 @@ func s18(s *state, e *Event) finding {
 	return holds()
 }
 
-// looksSetBack reports whether a node may think that the store was set back: it was, since the last lineage began; or a
-// position is below what was committed, since retention took what was to be taken in again; or an input topic was
-// deleted, since Kafka counts an offset that was committed for it as one of the topic that has its name now.
-func (s *state) looksSetBack() bool {
-	return max(s.setBack, s.dropped) > s.begun ||
+// looksSetBack reports whether a node may think that the store was set back: it was, since the last lineage began; or
+// the lineage that it is in has the number of one that was undone, and a node that has seen the former can't tell the two
+// apart; or a position is below what was committed, since retention took what was to be taken in again; or an input
+// topic was deleted, since Kafka counts an offset that was committed for it as one of the topic that has its name now.
+func (s *state) looksSetBack(current int64) bool {
+	return current <= s.undone || max(s.setBack, s.dropped) > s.begun ||
 		!s.catching && slices.ContainsFunc(s.partitionNames(), func(name string) bool {
 			p := s.partitions[name]
 			return p.position.offset < min(p.reached, p.end)

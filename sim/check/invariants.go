@@ -205,8 +205,9 @@ func exact() []Invariant {
 			ones before, stored, covered, or rejected with its copy stored; or it comes before the first position,
 			which is the first record that there was, or what an older deployment had committed. What retention took
 			first is reported. A position goes back in one lineage only where Kafka has lost the end of a log; and a
-			node begins a lineage only when the store was set back since the last one began, or looks as if: a position
-			is below what was committed, or an input topic was deleted.`,
+			node begins a lineage only when the store was set back since the last one began, or looks as if: the number
+			of the last one is that of another that was undone, a position is below what was committed, or an input
+			topic was deleted.`,
 			[]Kind{Place, Take, Move, Lineage},
 			[]Kind{Submit, Insert, Duplicate, Reject, Lineage},
 			s18,

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -234,6 +235,8 @@ func brokenIntake() map[string][]string {
 			preamble + strings.Replace(until("1.9s"), "1.02s insert", "# ", 1),
 			preamble + until("1.02s") + "1.02s take message=1 partition=in/0 skipped=true\n",
 			preamble + well + gone + "2s move partition=in/0\n",
+			preamble + well + gone + "2s lineage node=1.1 lineage=2\n",
+			preamble + well + gone + undone + "6s lineage node=2.1 lineage=4\n7s lineage node=1.1 lineage=5\n",
 			preamble + until("1.01s") + "1.01s retain partition=in/0 offset=1\n" + move,
 			strings.Replace(preamble, "place partition=in/0", "submit message=1 partition=in/0", 1) +
 				"1s place partition=in/0 offset=1\n",
@@ -315,6 +318,33 @@ func brokenLanes() map[string][]string {
 			preamble + "1s heal\n" + strings.NewReplacer("deadline=12s",
 				"deadline=9m50s").Replace(later(until("1.9s"))) + end,
 		},
+	}
+}
+
+// undone are two lineages of which the first is undone. They have the same number.
+const undone = "2s rollback lineage=2\n2s keep-place partition=in/0 offset=1\n3s lineage node=1.1 lineage=3\n" +
+	"4s rollback lineage=2\n4s keep-place partition=in/0 offset=1\n5s lineage node=2.1 lineage=3\n"
+
+// TestNumberTwice has a node begin one more lineage, since it has seen the one that was undone. That is no mistake.
+func TestNumberTwice(t *testing.T) {
+	v := judge(t, preamble+well+gone+undone+"6s lineage node=1.1 lineage=4\n"+end)
+	if len(v.Violations) > 0 {
+		t.Errorf("%v", v.Violations)
+	}
+}
+
+// TestStandsBack has the only node fail to publish, and claim again later than it would have if all were well.
+func TestStandsBack(t *testing.T) {
+	again := "19s claim node=1.1 " + row + me + "stamp=19s\n19s ready node=1.1 " + row + "limit=10 until=19.2s\n"
+	starts := strings.Replace(preamble, "0s start node=2.1 owner=00000000-0000-0000-0000-000000000002\n", "", 1)
+	failed := later(until("1.96s")) + "14s unknown node=1.1 message=1 topic=out incarnation=" + x1 +
+		"\n16s reset node=1.1 " + row + me + "stamp=11.9s age=4s\n"
+	l11 := func(b check.Violation) bool { return b.Invariant == "L11" }
+	if v := judge(t, starts+failed+again+end); slices.ContainsFunc(v.Violations, l11) {
+		t.Errorf("%v", v.Violations)
+	}
+	if v := judge(t, preamble+failed+again+end); !slices.ContainsFunc(v.Violations, l11) {
+		t.Errorf("the other node is well, and L11 is not broken: %v", v.Violations)
 	}
 }
 

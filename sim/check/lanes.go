@@ -62,7 +62,7 @@ func (s *state) starved(r *row, now time.Duration) finding {
 		return holds()
 	}
 	calm := 2*c.Retry + c.StandBack + 2*c.StoreTimeout + c.PublishTimeout
-	if since <= s.wrong+calm || !s.served() {
+	if since <= s.wrong+calm || !s.served(r.key.topic, since-calm) {
 		return holds()
 	}
 	turns := (s.lane(r.key.topic).claims - r.ahead) / c.Share()
@@ -78,12 +78,15 @@ func (s *state) starved(r *row, now time.Duration) finding {
 }
 
 // served reports whether some node is well. One whose wall clock was set is not, until the healing sets it right: it
-// claims later by as much as the clock was set back.
-func (s *state) served() bool {
+// claims later by as much as the clock was set back. Nor is one that has failed to publish to the lane lately: it
+// stands back from that lane.
+func (s *state) served(lane string, lately time.Duration) bool {
 	for _, name := range s.processNames() {
 		p := s.processes[name]
 		set := p.jumped >= 0 && s.healed < 0
-		if !p.dead && !p.stopping && !p.cutOff && p.cut < 0 && !set && p.id != (UUID{}) {
+		failed, known := p.failed[lane]
+		standing := known && failed >= lately
+		if !p.dead && !p.stopping && !p.cutOff && p.cut < 0 && !set && !standing && p.id != (UUID{}) {
 			return true
 		}
 	}

@@ -41,6 +41,7 @@ type state struct {
 
 	lineage  int64         // of the store
 	lineages int           // that have begun
+	undone   int64         // the highest that was the store's when it was set back
 	begun    time.Duration // when the last one did; -1 for never
 	catching bool          // it has not caught up yet
 	caught   time.Duration // when it had; -1 for never

@@ -136,7 +136,10 @@ func (s *Store) Places(ctx context.Context) (places []inspect.Place, state node.
 		return err
 	})
 	if err == nil {
-		_, state, err = s.Positions(ctx, nil)
+		err = s.lookAt(ctx, func(ctx context.Context, t *transaction) (err error) {
+			state, err = t.state(ctx)
+			return err
+		})
 	}
 	if err != nil {
 		return nil, state, fmt.Errorf("look at the positions: %w", err)
