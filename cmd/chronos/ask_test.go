@@ -74,6 +74,7 @@ func TestAskNode(t *testing.T) {
 
 // TestAskStore asks the store itself, while no node runs, and is told where to ask while a node has its file.
 func TestAskStore(t *testing.T) {
+	t.Parallel()
 	address := clusterWithTopics(t)
 	store := "sqlite:" + filepath.Join(t.TempDir(), "chronos.db")
 	d := &deployment{[]string{"--brokers", address, "--store", store}}

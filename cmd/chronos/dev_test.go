@@ -234,8 +234,10 @@ func TestDevFolderInUse(t *testing.T) {
 // TestDevSurvives ends "chronos dev" in both ways while messages wait, and asks that the next one fires all of them:
 // each once if it was stopped in order.
 func TestDevSurvives(t *testing.T) {
+	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"kill -9": syscall.SIGKILL, "SIGTERM": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			folder := filepath.Join(t.TempDir(), "new", "folder")
 			args := []string{"dev", "--listen", "127.0.0.1:0", "--data-dir", folder}
 			first := startProcess(t, args...)

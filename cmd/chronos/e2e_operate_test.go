@@ -56,6 +56,7 @@ func atLeast(want int) func([]arrived) bool {
 // TestEndToEndRewind rewinds while two nodes run: what has fired fires once more, what waits fires once at its time,
 // and a cluster that the store does not belong to is refused beside them.
 func TestEndToEndRewind(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	nodes := []*nodeProcess{s.start(t), s.start(t)}
 	for _, n := range nodes { // One that comes to its first partition later knows of no lineage before the rewind.
@@ -111,6 +112,7 @@ func TestEndToEndRewind(t *testing.T) {
 // TestEndToEndRestore goes back to a copy of the database that was made while nodes were stopped: what came after the
 // copy is taken in again by itself and fires, and what fired in between is the only duplicate.
 func TestEndToEndRestore(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	node := s.start(t)
 	due := time.Now().Add(30 * time.Second)
@@ -149,6 +151,7 @@ func TestEndToEndRestore(t *testing.T) {
 // which adopts committed offsets: those of now are of nodes that have gone on since, and must not be adopted. What
 // came meanwhile comes again.
 func TestEndToEndRestoreBeforeAdoption(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	node := s.start(t)
 	const fired, lost = 100, 50

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +31,22 @@ type service struct {
 	advance, hold, detect time.Duration
 }
 
-// newService builds the binary and makes the topics and the database.
+var (
+	// built is the folder of the binary, which TestMain makes and removes.
+	built string
+
+	// binary builds it, once for all tests.
+	binary = sync.OnceValues(func() (string, error) {
+		path := filepath.Join(built, "chronos")
+		out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, ".").CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		return path, nil
+	})
+)
+
+// newService makes the topics and the database.
 func newService(tb testing.TB) *service {
 	tb.Helper()
 	s := &service{
@@ -45,14 +61,12 @@ func newService(tb testing.TB) *service {
 		tb.Fatal("set CHRONOS_TEST_KAFKA or run make test")
 	}
 	s.database = database(tb)
-	s.binary = filepath.Join(tb.TempDir(), "chronos")
-	build := exec.CommandContext(tb.Context(), "go", "build", "-o", s.binary, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		tb.Fatalf("go build: %v\n%s", err, out)
+	var err error
+	if s.binary, err = binary(); err != nil {
+		tb.Fatal(err)
 	}
 	name := "e2e-" + strings.ToLower(rand.Text()[:10])
 	s.input, s.output, s.dead = name+".in", name+".out", name+".dead"
-	var err error
 	if s.producer, err = kgo.NewClient(
 		kgo.SeedBrokers(s.brokers), kgo.ProducerBatchMaxBytes(16<<20), kgo.DisableClientMetrics(),
 	); err != nil {
@@ -77,14 +91,16 @@ type nodeProcess struct {
 	done    chan struct{}
 }
 
-// start starts a node and waits until it says that it runs.
-func (s *service) start(tb testing.TB) *nodeProcess {
+// start starts a node, with more settings if there are any.
+func (s *service) start(tb testing.TB, more ...string) *nodeProcess {
 	tb.Helper()
 	p := &nodeProcess{log: newStream(), done: make(chan struct{})}
-	p.command = exec.CommandContext(context.WithoutCancel(tb.Context()), s.binary, "run",
+	p.command = exec.CommandContext(context.WithoutCancel(tb.Context()), s.binary, append([]string{
+		"run",
 		"--brokers", s.brokers, "--group", s.input, "--store", s.database.String(), "--migrate",
 		"--input-topic", s.input, "--output-topic", s.output, "--dead-letter-topic", s.dead,
-		"--log-format", "json")
+		"--log-format", "json",
+	}, more...)...)
 	p.command.Stderr, p.command.Stdout = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.command.Start(); err != nil {
@@ -241,6 +257,7 @@ func payloads() [][]byte {
 // TestEndToEnd runs two nodes on real servers: thousands of messages with mixed delays, every byte compared, nothing
 // lost, nothing early, nothing twice, and bad records on the dead-letter topic.
 func TestEndToEnd(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	nodes := []*nodeProcess{s.start(t), s.start(t)}
 	const messages = 5000
@@ -337,6 +354,7 @@ func checkFidelity(
 // TestEndToEndKill kills nodes with kill -9 while they work, and starts others: nothing is lost or early, and what
 // they had claimed fires within the hold time and a look for it.
 func TestEndToEndKill(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	nodes := []*nodeProcess{s.start(t), s.start(t)}
 	const messages = 3000
@@ -366,6 +384,7 @@ func TestEndToEndKill(t *testing.T) {
 // TestEndToEndBurst has 70,000 messages fall due at the same instant, more than a statement has parameters: each
 // comes once.
 func TestEndToEndBurst(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	const messages = 70_000
 	due := time.Now().Add(15 * time.Second)

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -22,12 +23,27 @@ import (
 // asChronos says in the environment of a process of the test binary that it is chronos.
 const asChronos = "CHRONOS_TEST_MAIN"
 
+// atOnce is how many tests run at once, of those that may: most of the time they wait for deadlines, and for members to
+// come and go, so that is more than the machine has cores. All others run alone, before them: they set variables, are
+// over soon, or ask how long something takes.
+const atOnce = "4"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asChronos) != "" {
 		chronos.Main()
 		return
 	}
-	os.Exit(m.Run())
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
+	var err error
+	if built, err = os.MkdirTemp("", "chronos-built-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(built) // Whatever is left lies where such things are cleared away.
+	os.Exit(code)
 }
 
 // patience is how long a test waits for what must happen.

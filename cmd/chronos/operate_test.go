@@ -61,6 +61,7 @@ func clusterWithTopics(t *testing.T) (address string) {
 
 // TestOperate binds and rewinds by hand, in the way that the errors of a node and docs/OPERATIONS.md name.
 func TestOperate(t *testing.T) {
+	t.Parallel()
 	address := clusterWithTopics(t)
 	store := "sqlite:" + filepath.Join(t.TempDir(), "chronos.db")
 	d := &deployment{[]string{"--brokers", address, "--store", store}}
@@ -113,6 +114,7 @@ func TestOperate(t *testing.T) {
 
 // TestLostStore starts a node whose group has come far on a store that knows nothing of it.
 func TestLostStore(t *testing.T) {
+	t.Parallel()
 	address := clusterWithTopics(t)
 	folder := t.TempDir()
 	first := &deployment{[]string{"--brokers", address, "--store", "sqlite:" + filepath.Join(folder, "lost.db")}}
@@ -157,6 +159,7 @@ func TestOperateSentences(t *testing.T) {
 // TestOperateOnWrongTarget asks for a sentence for each target that a rewind can't have, and that Kafka's absence is
 // one too.
 func TestOperateOnWrongTarget(t *testing.T) {
+	t.Parallel()
 	address := clusterWithTopics(t)
 	store := "sqlite:" + filepath.Join(t.TempDir(), "chronos.db")
 	d := &deployment{[]string{"--brokers", address, "--store", store}}

@@ -205,6 +205,7 @@ func TestMigratePostgres(t *testing.T) {
 // TestRunRefusedByPostgres starts nodes that the server will never let in as they are: each ends by itself, with exit
 // code 1 and a sentence that says what to do.
 func TestRunRefusedByPostgres(t *testing.T) {
+	t.Parallel()
 	right := database(t)
 	_, address := cluster(t, "")
 	nowhere, nobody := *right, *right

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -35,15 +37,29 @@ func cluster(t *testing.T, address string) (*kfake.Cluster, string) {
 	return c, listener.Addr().String()
 }
 
-// freeAddress returns an address that nobody listens on.
+// The ports of freeAddress: above those of the servers that package chaos/servers starts, and below those that the
+// kernel gives out by itself. So nobody else takes one while its test does not listen on it.
+const (
+	firstPort = 32_000
+	lastPort  = 32_767
+)
+
+// ports counts the ports that were tried.
+var ports atomic.Uint32
+
+// freeAddress returns an address that nobody listens on, another one each time.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	start := uint32(os.Getpid()) * 61 // Another process of this test begins somewhere else.
+	for range lastPort - firstPort {
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+(start+ports.Add(1))%(lastPort-firstPort+1))
+		if listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address); err == nil {
+			_ = listener.Close() // It was only a look.
+			return address
+		}
 	}
-	defer func() { _ = listener.Close() }() // It is free from then on.
-	return listener.Addr().String()
+	t.Fatalf("somebody listens on every port from %d to %d", firstPort, lastPort)
+	return ""
 }
 
 // logged returns the pattern of a line of the log.
@@ -175,6 +191,7 @@ func TestRunWaitsForTopics(t *testing.T) {
 
 // TestRunWaitsForKafka starts a node before Kafka, and stops another one that still waits.
 func TestRunWaitsForKafka(t *testing.T) {
+	t.Parallel()
 	address := freeAddress(t)
 	var nodes []*program
 	for range 2 {
@@ -210,8 +227,10 @@ func TestRunWaitsForPostgres(t *testing.T) {
 
 // TestRunOutage takes Kafka away from a node that runs: it says so once, and when it is back.
 func TestRunOutage(t *testing.T) {
-	folder := t.TempDir()
-	first, address := dev(t, "--data-dir", folder)
+	t.Parallel()
+	folder, address := t.TempDir(), freeAddress(t)
+	first := start(t, "dev", "--listen", address, "--data-dir", folder)
+	first.address(t)
 	p := start(t, "run", "--brokers", address, "--group", "g", "--output-topic", "out", "--create-topics", "--migrate",
 		"--store", "sqlite:"+filepath.Join(t.TempDir(), "chronos.db"))
 	p.stderr.await(t, logged("INFO", "started"), 1)

@@ -83,9 +83,9 @@ func secrets(t *testing.T, brokers string) map[string][]string {
 }
 
 // No secret appears in what any command says, whatever goes wrong: on its output, in its errors, in its log. All
-// commands run at once, because most of them wait for a server that is not there.
+// commands run at once, because most of them wait for a server that is not there; and no other test beside them,
+// because they are so many.
 func TestNoSecretIsShown(t *testing.T) {
-	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "other"))
 	if err != nil {
 		t.Fatal(err)

@@ -124,8 +124,9 @@ func TestTailFromStart(t *testing.T) {
 
 // TestTailFollows lets the broker go away and come back.
 func TestTailFollows(t *testing.T) {
-	folder := t.TempDir()
-	first, address := dev(t, "--data-dir", folder)
+	folder, address := t.TempDir(), freeAddress(t)
+	first := start(t, "dev", "--listen", address, "--data-dir", folder)
+	first.address(t)
 	tail := start(t, "tail", "--brokers", address, "--topic", "chronos.dead")
 	tail.stderr.await(t, `following`, 1)
 	produce(t, address, &kgo.Record{Topic: "chronos.dead", Value: []byte("one")})

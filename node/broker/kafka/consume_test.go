@@ -261,12 +261,14 @@ func TestCommitFails(t *testing.T) {
 	cluster, plain := newFake(t)
 	input := plain.Topic(t, 1)
 	plain.Produce(t, texts(input, "text", 3)...)
-	b := open(t, configFor(cluster, "group", input))
-	batch := pollBatch(t, b)
-	for _, cause := range []*kerr.Error{
+	for i, cause := range []*kerr.Error{
 		kerr.RebalanceInProgress, kerr.GroupAuthorizationFailed, kerr.UnknownTopicOrPartition,
 		kerr.InvalidCommitOffsetSize,
 	} {
+		// A group for each: after some of these the member joins anew, and has no partitions for a moment.
+		group := fmt.Sprintf("group-%d", i)
+		b := open(t, configFor(cluster, group, input))
+		batch := pollBatch(t, b)
 		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: cause})
 		if err := b.Commit(t.Context(), batch); !errors.Is(err, cause) {
 			t.Errorf("commit: %v, want %v", err, cause)
@@ -274,10 +276,12 @@ func TestCommitFails(t *testing.T) {
 		if fault.Hits() != 1 {
 			t.Errorf("%v: %d commits arrived, want 1", cause, fault.Hits())
 		}
-		if got := plain.Committed(t, "group", input); len(got) > 0 {
+		if got := plain.Committed(t, group, input); len(got) > 0 {
 			t.Fatalf("%v: committed %v", cause, got)
 		}
 	}
+	b := open(t, configFor(cluster, "group", input))
+	batch := pollBatch(t, b)
 	if err := b.Commit(t.Context(), batch); err != nil {
 		t.Fatalf("commit: %v", err)
 	}

@@ -8,14 +8,26 @@ import (
 	"chronos/node/store/storetest"
 )
 
+// asNew makes the tables of a schema those of a new one, in a fraction of the time that another schema would take: all
+// are empty except store, whose row is the one in fresh. No case writes to the two that are left out.
+const asNew = `
+SET synchronous_commit = off;
+SET lock_timeout = '30s';
+DO $$ BEGIN
+  EXECUTE (SELECT 'TRUNCATE ' || string_agg(quote_ident(tablename), ', ') || ' RESTART IDENTITY' FROM pg_tables
+    WHERE schemaname = current_schema() AND tablename NOT IN ('fresh', 'chronos_migrations'));
+  INSERT INTO store TABLE fresh;
+END $$`
+
 // TestStore runs the conformance suite on a real server, once as a node connects to it and once as through a pooler.
 func TestStore(t *testing.T) {
 	for name, pooled := range map[string]bool{"direct": false, "as through PgBouncer": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			database := newDatabase(t)
+			address := newSchema(t, newDatabase(t))
+			exec(t, address, "CREATE TABLE fresh AS TABLE store")
 			storetest.Run(t, func(t *testing.T) storetest.Instance {
-				address := newSchema(t, database)
+				exec(t, address, asNew)
 				options := postgres.Options{PgBouncer: pooled}
 				watch := connect(t, address)
 				return storetest.Instance{
