@@ -15,8 +15,8 @@ func pauseScenarios() []*Scenario {
 	const s = time.Second
 	return []*Scenario{{
 		Name: "pauses",
-		About: "A lane is paused, then the intake, and nodes are killed and started again meanwhile. Nothing comes out " +
-			"of the one or in by the other, and everything does when they are resumed.",
+		About: "A lane is paused, then the intake, and nodes are killed and started again meanwhile. Nothing comes " +
+			"out of the one or in by the other, and everything does when they are resumed.",
 		Commands: true,
 		Routes:   2, SecondRoute: 3, Lasts: 26 * s,
 		draw: func(n *nemesis) {

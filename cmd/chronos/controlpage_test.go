@@ -33,7 +33,7 @@ func TestControlPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	update := os.Getenv("CHRONOS_UPDATE") != ""
-	t.Setenv("CHRONOS_UPDATE", "") // which brings back what it was
+	t.Setenv("CHRONOS_UPDATE", "")                        // which brings back what it was
 	if err := os.Unsetenv("CHRONOS_UPDATE"); err != nil { // it is no setting of chronos
 		t.Fatal(err)
 	}

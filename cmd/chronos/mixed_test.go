@@ -121,6 +121,7 @@ func wayBack(t *testing.T) string {
 // ones, an old one is killed, the new one is killed, the old release goes on alone, is rolled back to as the manual
 // has it, and is upgraded once more.
 func TestMixedVersions(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	old := s.before(t)
 	w := &waves{s: s, sent: map[string]*kgo.Record{}, deadlines: map[string]time.Time{}}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,7 +16,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	v1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
 
 	"chronos/node"
 	"chronos/node/traces"
@@ -215,6 +218,50 @@ func TestSubmissionAndPublish(t *testing.T) {
 		if bytes.Contains(body, []byte("secret")) {
 			t.Errorf("a key, a header or a value is sent: %q", body)
 		}
+	}
+}
+
+// grpcCollector takes traces over gRPC, and passes on how many spans came.
+type grpcCollector struct {
+	collector.UnimplementedTraceServiceServer
+
+	spans chan int
+}
+
+// Export implements collector.TraceServiceServer.
+func (c *grpcCollector) Export(
+	_ context.Context, export *collector.ExportTraceServiceRequest,
+) (*collector.ExportTraceServiceResponse, error) {
+	for _, resource := range export.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			c.spans <- len(scope.GetSpans())
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// TestGRPC sends traces by the other protocol.
+func TestGRPC(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &grpcCollector{spans: make(chan int, 10)}
+	server := grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, c)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	tracestest.Environment(t, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+listener.Addr().String(),
+		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
+	tracer, log := start(t)
+	tracer.Observe(node.Enqueued{Messages: []node.Message{message("a"), message("b")}})
+	finish(t, tracer)
+	server.Stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if len(c.spans) != 1 || <-c.spans != 2 || !strings.Contains(log.String(), `exporter="otlp over grpc"`) {
+		t.Errorf("%d batches came; the log says\n%s", len(c.spans), log)
 	}
 }
 

@@ -77,8 +77,8 @@ func s18(s *state, e *Event) finding {
 }
 
 // looksSetBack reports whether a node may think that the store was set back: it was, since the last lineage began; or
-// the lineage that it is in has the number of one that was undone, and a node that has seen the former can't tell the two
-// apart; or a position is below what was committed, since retention took what was to be taken in again; or an input
+// the lineage that it is in has the number of one that was undone, and a node that has seen the former can't tell the
+// two apart; or a position is below what was committed, since retention took what was to be taken in again; or an input
 // topic was deleted, since Kafka counts an offset that was committed for it as one of the topic that has its name now.
 func (s *state) looksSetBack(current int64) bool {
 	return current <= s.undone || max(s.setBack, s.dropped) > s.begun ||
