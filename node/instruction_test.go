@@ -32,8 +32,10 @@ func TestDecide(t *testing.T) {
 			k.Deadline, k.Due = now.Add(-time.Hour), now.Add(-time.Minute)
 		}), "ignored replaced rescheduled cancelled fired"},
 		{"former", kept(func(k *node.Kept) { k.Former = true }), "ignored+ replaced+ rescheduled+ cancelled+ fired+"},
-		{"claimed", kept(func(k *node.Kept) { k.Claimed, k.Attempts = true, 1 }),
-			"ignored replaced+ too_late too_late too_late"},
+		{
+			"claimed", kept(func(k *node.Kept) { k.Claimed, k.Attempts = true, 1 }),
+			"ignored replaced+ too_late too_late too_late",
+		},
 		{"attempted", kept(func(k *node.Kept) { k.Attempts = 1 }), "ignored replaced+ too_late too_late too_late"},
 		{"bound", kept(func(k *node.Kept) { k.Bound = true }), "ignored replaced too_late too_late too_late"},
 	}

@@ -118,7 +118,9 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 		name string
 		word *string
 	}{
-		{HeaderRepeat, &words.Repeat}, {HeaderRepeatZone, &words.Zone}, {HeaderRepeatCount, &words.Count},
+		{HeaderRepeat, &words.Repeat},
+		{HeaderRepeatZone, &words.Zone},
+		{HeaderRepeatCount, &words.Count},
 		{HeaderMissed, &words.Missed},
 	} {
 		value, found := h.get(header.name)

@@ -16,7 +16,8 @@ func (w *world) series(id, repeat string, first time.Duration, headers ...string
 	r := node.Record{
 		Key: []byte("key " + id), Value: []byte("value " + id), Timestamp: time.Now(),
 		Headers: []node.Header{
-			{Name: node.HeaderID, Value: []byte(id)}, {Name: node.HeaderRepeat, Value: []byte(repeat)},
+			{Name: node.HeaderID, Value: []byte(id)},
+			{Name: node.HeaderRepeat, Value: []byte(repeat)},
 			{Name: "other", Value: []byte("kept")},
 		},
 	}

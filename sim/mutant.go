@@ -1,9 +1,8 @@
 package sim
 
 import (
-	"time"
-
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 

@@ -215,7 +215,7 @@ const longestSeries = 4 * 3 * time.Second
 
 // instruct makes the submission an instruction about the message of another one: while that waits, close to its
 // deadline, when it has appeared, or at some time. One in eight has another key, and so may overtake it.
-func instruct(r *rand.Rand, s *Submission, other *Submission, o Options) {
+func instruct(r *rand.Rand, s, other *Submission, o Options) {
 	s.Action = pick(r, actions()...)
 	s.ID, s.Route = other.ID, other.Route
 	if !oneIn(r, 8) {
@@ -458,7 +458,8 @@ func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Head
 	id := node.Header{Name: node.HeaderID, Value: []byte(s.ID)}
 	if s.Every > 0 {
 		series := []node.Header{
-			id, {Name: node.HeaderDeadline, Value: []byte(written(r, deadline))},
+			id,
+			{Name: node.HeaderDeadline, Value: []byte(written(r, deadline))},
 			{Name: node.HeaderRepeat, Value: []byte("every " + s.Every.String())},
 			{Name: node.HeaderRepeatCount, Value: []byte(strconv.Itoa(s.Times))},
 			{Name: node.HeaderMissed, Value: []byte(pick(r, "one", "all", "skip"))},
