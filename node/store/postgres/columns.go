@@ -92,7 +92,8 @@ func put[T any](list []T, at int, value T) []T {
 
 // plain reports whether no message has what most have not.
 func (c *columns) plain() bool {
-	return c.dues == nil && c.notAfters == nil && c.bound == nil && c.former == nil && c.series == nil && c.stopped == nil
+	return c.dues == nil && c.notAfters == nil && c.bound == nil && c.former == nil &&
+		c.series == nil && c.stopped == nil
 }
 
 // few is how many of contents are about what most messages have not.
