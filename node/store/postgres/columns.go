@@ -90,6 +90,15 @@ func put[T any](list []T, at int, value T) []T {
 	return append(append(list, make([]T, at-len(list))...), value)
 }
 
+// plain reports whether no message has what most have not.
+func (c *columns) plain() bool {
+	return c.dues == nil && c.notAfters == nil && c.bound == nil && c.former == nil &&
+		c.series == nil && c.stopped == nil
+}
+
+// few is how many of contents are about what most messages have not.
+const few = 8
+
 // contents returns the arguments that say what a row has beside its name.
 func (c *columns) contents() []any {
 	return []any{

@@ -106,9 +106,9 @@ func TestWrites(t *testing.T) {
 		{"new messages", []node.Item{one(node.Schedule, "a"), one(node.Schedule, "b")}, []string{
 			"insert 15", "move 5", "forget 3",
 		}},
-		{"what ends", []node.Item{one(node.Schedule, "a"), until}, []string{"insert 16", "move 5", "forget 3"}},
+		{"what ends", []node.Item{one(node.Schedule, "a"), until}, []string{"insert_all 16", "move 5", "forget 3"}},
 		{"fired at once", []node.Item{one(node.Schedule, "a"), fire}, []string{
-			"insert 16", "move 5", "forget 3",
+			"insert_all 16", "move 5", "forget 3",
 		}},
 		{"told", []node.Item{told(one(node.Schedule, "a"))}, []string{
 			"insert 15", "reply 15", "move 5", "forget 3",

@@ -17,7 +17,8 @@ func Statements() map[string]string {
 	return map[string]string{
 		"lock_partitions": lockPartitionsStatement, "positions": positionsStatement,
 		"lock_messages": lockMessagesStatement, "state": stateStatement, "insert": insertStatement,
-		"reply": replyStatement, "change": changeStatement, "replace": replaceStatement, "remove": removeStatement,
+		"insert_all": insertAllStatement, "reply": replyStatement,
+		"change": changeStatement, "replace": replaceStatement, "remove": removeStatement,
 		"rearm": rearmStatement, "end_series": endStatement,
 		"move": moveStatement, "forget": forgetStatement, "mark": markStatement,
 		"lock_store": lockStoreStatement, "bind": bindStatement, "begin_lineage": beginStatement,

@@ -61,9 +61,23 @@ FROM store WHERE single`
 	pausedStatement = "SELECT lane FROM pauses WHERE lane >= ''"
 
 	// insertStatement waits for a transaction that is inserting or deleting an id, and fails when that leaves a row:
-	// the take that met it begins anew. The arrays from due on may be shorter than the others, or NULL: what they lack
-	// is null.
+	// the take that met it begins anew.
 	insertStatement = `
+INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
+  source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value)
+SELECT u.id, u.lane, u.incarnation, u.deadline, u.deadline,
+  CASE WHEN u.claimed THEN $2::timestamptz END, CASE WHEN u.claimed THEN $1::uuid END,
+  CASE WHEN u.claimed THEN $3::timestamptz END, u.claimed::integer,
+  u.source_topic, u.source_partition, u.source_offset, u.size, u.headers::jsonb, u.key, u.value
+FROM unnest($4::text[], $5::text[], $6::uuid[], $7::timestamptz[], $8::boolean[],
+  $9::text[], $10::integer[], $11::bigint[], $12::integer[], $13::text[], $14::bytea[], $15::bytea[])
+  AS u (id, lane, incarnation, deadline, claimed,
+    source_topic, source_partition, source_offset, size, headers, key, value)`
+
+	// insertAllStatement is the same for a batch in which some message has what most have not. Each array costs
+	// something for each row, even if it is NULL. The arrays from due on may be shorter than the others, or NULL: what
+	// they lack is null.
+	insertAllStatement = `
 INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value,
   not_after, bound, former, series, sequence, occurs_at, stopped)

@@ -76,7 +76,14 @@ func (t *take) bring(statement string, rows []*row) (steps []step) {
 		} else {
 			arguments = append(arguments, c.ids, c.lanes)
 		}
-		steps = append(steps, step{statement: statement, arguments: append(arguments, c.contents()...), data: true})
+		contents, text := c.contents(), statement
+		switch {
+		case statement == insertStatement && !c.plain():
+			text = insertAllStatement
+		case statement != replaceStatement:
+			contents = contents[:len(contents)-few]
+		}
+		steps = append(steps, step{statement: text, arguments: append(arguments, contents...), data: true})
 		rows = rows[n:]
 	}
 	return steps
