@@ -15,8 +15,12 @@ import (
 	"chronos/chaos/servers"
 )
 
-// The names in the database that the suite knows of: the table of messages, whose every change it follows.
-const table = "messages"
+// The names in the database that the suite knows of: the table of messages and that of what is paused, whose every
+// change it follows.
+const (
+	table       = "messages"
+	pausesTable = "pauses"
+)
 
 // database is what the nodes take for Postgres: one server, or after a failover another one.
 type database struct {
@@ -111,7 +115,7 @@ func (c *cluster) prepareDatabase(ctx context.Context) error {
 	if c.follows() {
 		statements = append(statements,
 			"ALTER TABLE "+table+" REPLICA IDENTITY FULL",
-			"CREATE PUBLICATION "+d.slot+" FOR TABLE "+table,
+			"CREATE PUBLICATION "+d.slot+" FOR TABLE "+table+", "+pausesTable,
 			"SELECT pg_create_logical_replication_slot('"+d.slot+"', 'pgoutput')",
 		)
 	}

@@ -51,7 +51,7 @@ type history struct {
 func newHistory() *history {
 	return &history{
 		// Without its monotonic part, so that all events are dated by one clock: the servers know no other.
-		since: time.Now().Round(0), rows: rows{columns: map[uint32][]string{}},
+		since: time.Now().Round(0), rows: rows{tables: map[uint32]string{}, columns: map[uint32][]string{}},
 		told: map[string][]outcome{}, fired: map[int]int{}, copied: map[int]int{}, seen: make(chan int, 1000),
 	}
 }
@@ -82,6 +82,7 @@ func (h *history) fail(err error) {
 func (h *history) collect(ctx context.Context, c *cluster) error {
 	ctx, h.stop = context.WithCancel(ctx)
 	h.dead, h.said, h.rows.slot = c.topics.dead, c.topics.said, c.postgres.slot
+	h.rows.settles = storeTimeout(c.config.HoldTime)
 	var err error
 	h.consumer, err = c.kafka.Connect(kgo.ConsumeTopics(c.topics.outputs()...),
 		kgo.FetchMaxWait(200*time.Millisecond),
@@ -239,8 +240,8 @@ func (h *history) close(ctx context.Context, c *cluster) {
 // rank orders events of one instant: what is a cause comes before what it is the cause of.
 func rank(k check.Kind) int {
 	order := []check.Kind{
-		check.Configure, check.Submit, check.Start, check.Cut, check.Fault, check.Insert, check.Claim, check.Fire,
-		check.Copy, check.Reset, check.Delete, check.DeleteDone, check.Mend, check.Term, check.Stop, check.Crash,
+		check.Configure, check.Submit, check.Start, check.Cut, check.Fault, check.Pause, check.Resume,
+		check.Insert, check.Claim, check.Fire, check.Copy, check.Reset, check.Delete, check.DeleteDone, check.Mend, check.Term, check.Stop, check.Crash,
 		check.Heal, check.End,
 	}
 	return slices.Index(order, k)
@@ -293,7 +294,7 @@ func inCommitOrder(events []check.Event) {
 	var last time.Duration
 	for i := range events {
 		switch events[i].Kind {
-		case check.Insert, check.Claim, check.Reset, check.Delete:
+		case check.Insert, check.Claim, check.Reset, check.Delete, check.Pause, check.Resume:
 			last = max(last, events[i].At)
 			events[i].At = last
 		default:

@@ -14,16 +14,23 @@ import (
 	"chronos/sim/check"
 )
 
-// rows reads what has happened to the table from the logical replication slot, in the order of the commits.
+// rows reads what has happened to the tables from the logical replication slot, in the order of the commits.
 type rows struct {
 	slot    string              // its name, and that of the publication
-	columns map[uint32][]string // of each relation, by its oid
+	tables  map[uint32]string   // the name of each relation, by its oid
+	columns map[uint32][]string // and its columns
 	lsn     uint64              // the end of the last transaction that was taken
+
+	// settles is how long after the commit of a pause a statement may still end that began before it: the time limit of
+	// a call of the store.
+	settles time.Duration
 }
 
 // change is one change of a row. old is nil for an insert, now for a delete.
 type change struct {
-	at       time.Time // of the commit
+	table    string
+	settles  time.Duration // see rows
+	at       time.Time     // of the commit
 	old, now tuple
 }
 
@@ -116,7 +123,7 @@ func (d *decoder) text() string {
 func (r *rows) relation(d *decoder) {
 	oid := d.uint32()
 	d.text() // the schema
-	d.text() // the table
+	r.tables[oid] = d.text()
 	d.byte() // what identifies a row
 	columns := make([]string, d.uint16())
 	for i := range columns {
@@ -129,8 +136,9 @@ func (r *rows) relation(d *decoder) {
 
 // change reads an insert, an update or a delete: they differ by which tuples there are.
 func (r *rows) change(d *decoder) change {
-	columns := r.columns[d.uint32()]
-	var c change
+	oid := d.uint32()
+	columns := r.columns[oid]
+	c := change{table: r.tables[oid], settles: r.settles}
 	for len(d.rest) > 0 {
 		switch kind := d.byte(); kind {
 		case 'N':
@@ -184,6 +192,9 @@ func (c *change) events(since time.Time) ([]check.Event, error) {
 	if row == nil {
 		row = c.old
 	}
+	if c.table == pausesTable {
+		return c.steering(row["lane"], since), nil
+	}
 	e := check.Event{At: c.at.Sub(since), ID: row["id"], Topic: row["lane"]}
 	var err error
 	if e.Incarnation, err = check.ParseUUID(row["incarnation"]); err != nil {
@@ -218,6 +229,17 @@ func (c *change) events(since time.Time) ([]check.Event, error) {
 		return nil, fmt.Errorf("read the row of %s: %w", e.ID, err)
 	}
 	return []check.Event{e}, nil
+}
+
+// steering returns what a change of the pauses means. A claim may be stamped after the pause was committed, although
+// its statement began before and could not see it; so what counts is when all such statements have ended.
+func (c *change) steering(lane string, since time.Time) []check.Event {
+	e := check.Event{Kind: check.Pause, At: c.at.Sub(since), Topic: lane}
+	e.Stamp = e.At + c.settles
+	if c.now == nil {
+		e.Kind, e.Stamp = check.Resume, 0
+	}
+	return []check.Event{e}
 }
 
 // claimed reads the claim on a row.

@@ -67,6 +67,9 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 	if config.Kafka != "" && s.Servers {
 		return nil, fmt.Errorf("%w: the servers were given, and are not the suite's own", ErrImpossible)
 	}
+	if config.Start != "" && s.Commands {
+		return nil, fmt.Errorf("%w: it uses commands of chronos, which others do not have", ErrImpossible)
+	}
 	c, err := newCluster(ctx, config, s)
 	if err != nil {
 		return nil, err
@@ -265,8 +268,8 @@ func (r *run) judged() check.Config {
 		Recorded: []check.Kind{check.Submit, check.Fire, check.Copy, check.Fault, check.Heal},
 		HoldTime: hold, PollInterval: 100 * time.Millisecond,
 		DetectionInterval: 500 * time.Millisecond, Lookahead: 250 * time.Millisecond, LeaveAfter: 10 * time.Second,
-		StoreTimeout: hold * 3 / 10, PublishTimeout: hold * 4 / 10, PublishableAge: hold / 2, Retry: 2 * time.Second,
-		StandBack:    2500 * time.Millisecond,
+		StoreTimeout: storeTimeout(hold), PublishTimeout: hold * 4 / 10, PublishableAge: hold / 2,
+		Retry: 2 * time.Second, StandBack: 2500 * time.Millisecond,
 		StoreLatency: storeLatency, BrokerLatency: brokerLatency,
 		ClockError: 2 * time.Millisecond, Session: 10 * time.Second, Rebalance: 30 * time.Second,
 		Settle: 10 * time.Second, Nodes: len(r.nodes), Lanes: len(r.topics.outputs()), Batch: 500,
@@ -276,10 +279,14 @@ func (r *run) judged() check.Config {
 		c.Recorded = append(c.Recorded, check.Start, check.Term, check.Stop, check.Crash, check.Cut)
 	}
 	if r.follows() {
-		c.Recorded = append(c.Recorded, check.Insert, check.Claim, check.Reset, check.Delete, check.DeleteDone)
+		c.Recorded = append(c.Recorded, check.Insert, check.Claim, check.Reset, check.Delete, check.DeleteDone,
+			check.Pause, check.Resume)
 	}
 	return c
 }
+
+// storeTimeout is the time limit of a call of the store: node.Config has it.
+func storeTimeout(hold time.Duration) time.Duration { return hold * 3 / 10 }
 
 // measure finds out how soon something fired again when everything was mended.
 func (r *run) measure(result *Result) {

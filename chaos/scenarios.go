@@ -38,6 +38,9 @@ type Scenario struct {
 	// Servers says that the servers have to be the suite's own: it kills them, or cuts the links to the brokers.
 	Servers bool
 
+	// Commands says that it operates the nodes by commands of chronos.
+	Commands bool
+
 	// Smoke says that it is a part of the normal tests.
 	Smoke bool
 
@@ -54,7 +57,7 @@ type demand func(*run, *Result) string
 // Scenarios returns all scenarios, in the order in which they run.
 func Scenarios() []*Scenario {
 	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
-		copyScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(), strangerScenarios())
+		copyScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(), strangerScenarios(), pauseScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)

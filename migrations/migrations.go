@@ -13,11 +13,13 @@
 // is exactly the one it was built for. Up is for the command "chronos migrate up" and for nodes that are told to
 // migrate. Print is for a person who is not allowed to run either and asks somebody who is.
 //
-// A schema that is newer than the program is refused as well, even if what is new only adds to what was there:
-// the older program cannot know. Nodes that are running while a newer one migrates go on running, because only a
-// start checks; so every step has to leave the statements of the release before it working, or has to make them
-// fail where they would do harm, as version 2 does: a node that knows no positions must not go on. Otherwise upgrade
-// node by node, and let each be the new release when it starts again.
+// A release has one step at most, and the step leaves the statements of the release before it working. So nodes of both
+// run side by side while they are replaced one by one, an old one that ends meanwhile may start again, and the way back
+// is to start the old ones: a schema that is one version newer than the program is accepted. A step that can't be like
+// that leaves a number out, so that older programs refuse to start, and makes their statements fail where they would
+// do harm, because only a start checks; as version 2 does, since a node that knows no positions must not go on. (The
+// releases up to version 2 refuse any schema that is newer.) cmd/chronos tests the step to the last version with nodes
+// of the release before it.
 package migrations
 
 import (
@@ -90,7 +92,7 @@ func (e *OutOfDateError) Error() string {
 		"run \"chronos migrate up\", or start with --migrate", have, e.Want)
 }
 
-// TooNewError says that a database has migrations that this program does not know.
+// TooNewError says that a database has migrations that this program can't work with.
 type TooNewError struct {
 	// Have is the last version that the database has, Want the last that this program knows.
 	Have, Want int64
@@ -98,8 +100,8 @@ type TooNewError struct {
 
 // Error returns the sentence for a person.
 func (e *TooNewError) Error() string {
-	return fmt.Sprintf("the database schema is at version %d, but this chronos knows no version after %d: "+
-		"a newer release has migrated it, so run that one", e.Have, e.Want)
+	return fmt.Sprintf("the database schema is at version %d, but this chronos works with no version after %d: "+
+		"a newer release has migrated it, so run that one", e.Have, e.Want+1)
 }
 
 // Up applies to db what it lacks and returns what it has applied, in order, also when it then fails. Any number of
@@ -152,8 +154,8 @@ func Status(ctx context.Context, db *sql.DB, d Dialect) ([]Migration, error) {
 	return status, nil
 }
 
-// Check returns nil when db has exactly the migrations that this program knows, an *OutOfDateError when it lacks
-// some, a *TooNewError when it has others, and any other error when that could not be found out. It
+// Check returns nil when db has the migrations that this program knows, and the next one at most, an *OutOfDateError
+// when it lacks some, a *TooNewError when it has others, and any other error when that could not be found out. It
 // writes nothing.
 func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	status, err := Status(ctx, db, d)
@@ -302,7 +304,7 @@ func list(d Dialect) ([]source, error) {
 	return sources, nil
 }
 
-// compare returns nil for a database that has all that is known, and nothing else.
+// compare returns nil for a database that has all that is known, and at most the version after that.
 func compare(status []Migration) error {
 	var have, want int64
 	broken, unknown := false, false
@@ -320,7 +322,7 @@ func compare(status []Migration) error {
 		want = m.Version
 	}
 	switch {
-	case unknown:
+	case unknown && (broken || have > want+1):
 		return &TooNewError{Have: have, Want: want}
 	case broken:
 		return &OutOfDateError{Have: have, Want: want}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -262,6 +263,34 @@ func TestPrint(t *testing.T) {
 		}
 		if n := number(t, open(), `SELECT count(*) FROM chronos_migrations WHERE version_id = 1`); n != 1 {
 			t.Errorf("version 1 is noted %d times", n)
+		}
+	})
+}
+
+// A schema of the next release is accepted, by Check and by Up, which has nothing to do: that is how old nodes start
+// again during an upgrade, and after a roll-back. It is not if a step is missing.
+func TestNextVersion(t *testing.T) {
+	each(t, func(t *testing.T, on target, open func() *sql.DB) {
+		db := open()
+		if _, err := migrations.Up(t.Context(), db, on.dialect); err != nil {
+			t.Fatal(err)
+		}
+		status, err := migrations.Status(t.Context(), db, on.dialect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := status[len(status)-1].Version
+		execute(t, db, fmt.Sprintf("INSERT INTO chronos_migrations (version_id, is_applied) VALUES (%d, true)", last+1))
+		if err := migrations.Check(t.Context(), db, on.dialect); err != nil {
+			t.Errorf("check: %v", err)
+		}
+		if applied, err := migrations.Up(t.Context(), db, on.dialect); err != nil || len(applied) != 0 {
+			t.Errorf("up: %v, error %v", applied, err)
+		}
+		execute(t, db, fmt.Sprintf("DELETE FROM chronos_migrations WHERE version_id = %d", last))
+		var tooNew *migrations.TooNewError
+		if err := migrations.Check(t.Context(), db, on.dialect); !errors.As(err, &tooNew) {
+			t.Errorf("check without version %d: error %v", last, err)
 		}
 	})
 }

@@ -182,8 +182,8 @@ func (in *instruction) decodeAction(h *requested) *rejection {
 		return nil
 	}
 	in.word = string(value)
-	for action, word := range actions {
-		if word == in.word {
+	for action := Schedule; action <= FireNow; action++ {
+		if action.String() == in.word {
 			in.action = action
 			return nil
 		}

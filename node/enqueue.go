@@ -62,6 +62,11 @@ type reading struct {
 	// to be read from where the store is, which look finds out. Until then no record of it may be taken in: it would
 	// come after a gap.
 	refused bool
+
+	// told is the loss that was told of last; moved says that the store's position was found elsewhere than expected,
+	// and that this was not told yet.
+	told  Loss
+	moved bool
 }
 
 const (
@@ -118,8 +123,8 @@ func (e *enqueuer) turn(ctx context.Context, b Batch) bool {
 			r.from = place.Position
 		}
 	}
-	if len(b.Lost) > 0 {
-		e.observe(RecordsLost{Losses: b.Lost})
+	if lost := e.untold(b.Lost); len(lost) > 0 {
+		e.observe(RecordsLost{Losses: lost})
 	}
 	e.assigned = append(e.assigned, b.Assigned...)
 	if !e.begin(ctx) {
@@ -326,6 +331,7 @@ func (e *enqueuer) readings() []*reading {
 }
 
 // startOver has partitions be read from the store's positions on: while the intake is paused, as soon as it is resumed.
+// It is told of those whose positions are not where this node had come to; after a pause most are.
 func (e *enqueuer) startOver(ctx context.Context, places []Place) bool {
 	if len(places) == 0 {
 		return true
@@ -333,15 +339,25 @@ func (e *enqueuer) startOver(ctx context.Context, places []Place) bool {
 	if !e.paused && !e.start(ctx, places) {
 		return false
 	}
+	var moved []Place
 	for _, place := range places {
-		if r := e.owned[shard{place.Topic, place.Number}]; r != nil {
-			r.from, r.stored, r.refused = place.Position, place.Position, e.paused
+		r := e.owned[shard{place.Topic, place.Number}]
+		if r == nil {
+			continue
+		}
+		// Where another node has taken records in that took this one for dead, or was taken for dead, it may not have been
+		// allowed to tell the group.
+		e.uncommitted = e.uncommitted || place.Position != r.stored
+		r.moved = r.moved || place.Position != r.stored || place.Offset != r.from.Offset
+		r.from, r.stored, r.refused = place.Position, place.Position, e.paused
+		if r.moved && !e.paused {
+			moved = append(moved, place)
+			r.moved = false
 		}
 	}
-	if e.paused {
-		return true
+	if len(moved) > 0 {
+		e.observe(StartedOver{Places: moved})
 	}
-	e.observe(StartedOver{Places: places})
 	return true
 }
 

@@ -179,7 +179,7 @@ type Enqueued struct {
 
 // Ignored says that submissions were duplicates of messages that wait or are ready.
 type Ignored struct {
-	IDs []MessageID
+	Messages []Message
 }
 
 // Decision is what became of one instruction.
@@ -203,10 +203,11 @@ type Claimed struct {
 }
 
 // Fired says that messages were published on their output topics and acknowledged. At is the node's wall clock
-// after the acknowledgement.
+// after the acknowledgement, and Took how long the call to the sink took.
 type Fired struct {
 	Messages []Message
 	At       time.Time
+	Took     time.Duration
 }
 
 // Unpublished says that messages could not be published. They have been given back to the store, or are given
@@ -215,6 +216,7 @@ type Unpublished struct {
 	Messages []Message
 	Err      error // the first one's
 	Retry    time.Time
+	Took     time.Duration // how long the call to the sink took, at most
 
 	// Permanent says that trying again soon is of little use, because the broker rejects the record or the
 	// topic is missing: somebody has to act.
@@ -228,9 +230,11 @@ type Lapsed struct {
 }
 
 // DeadLettered says that messages were copied to their dead-letter topics and acknowledged: submissions that
-// were rejected, whose Topic is the dead-letter topic, and messages that their output Topic rejects for good.
+// were rejected, whose Lane is the dead-letter topic, and messages that their output topic rejects for good. Took is
+// how long the call to the sink took.
 type DeadLettered struct {
 	Messages []Message
+	Took     time.Duration
 }
 
 // Deleted says that fired messages are gone from the store.

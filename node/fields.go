@@ -153,7 +153,7 @@ func (e Enqueued) Fields() []Field { return []Field{{"messages", len(e.Messages)
 func (Ignored) Name() string { return "Ignored" }
 
 // Fields returns what is to be known.
-func (e Ignored) Fields() []Field { return []Field{{"messages", len(e.IDs)}} }
+func (e Ignored) Fields() []Field { return []Field{{"messages", len(e.Messages)}} }
 
 // Name returns the name.
 func (Decided) Name() string { return "Decided" }

@@ -119,8 +119,8 @@ type Kept struct {
 	Claimed  bool
 	Attempts int
 
-	// Bound says that an outcome was given that says that the message comes out: TooLate, Stopped or FiredNow. It does. Giving
-	// a claim back does not clear it; otherwise this would happen:
+	// Bound says that an outcome was given that says that the message comes out: TooLate, Stopped or FiredNow. It does.
+	// Giving a claim back does not clear it; otherwise this would happen:
 	//
 	//	A claims x
 	//	                  cancel x: too_late

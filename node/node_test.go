@@ -129,7 +129,7 @@ func TestDuplicates(t *testing.T) {
 		}
 		ignored := 0
 		for _, e := range seen[node.Ignored](w) {
-			ignored += len(e.IDs)
+			ignored += len(e.Messages)
 		}
 		if ignored != 3 {
 			t.Errorf("%d ignored, want 3", ignored)

@@ -140,8 +140,85 @@ func TestSetBackWhilePaused(t *testing.T) {
 		}
 		w.resume(node.Intake)
 		pass(10 * time.Second)
+		if got := seen[node.StartedOver](w); len(got) != 1 || len(got[0].Places) != 1 {
+			t.Errorf("that the position is lower is told %d times: %v", len(got), got)
+		}
 		if got := w.values("out"); len(got) != 2 || got["value before"] != 1 || got["value after"] != 1 {
 			t.Errorf("delivered: %v", fmt.Sprint(got))
+		}
+		w.empty()
+	})
+}
+
+// A pause alone is no reason to say that reading starts over: the position is where this node had come to. A position
+// that was lowered meanwhile is.
+func TestResumeStartsNothingOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(config(0), nil)
+		for i := range 3 {
+			w.submit(id(i), 0)
+			pass(2 * time.Second)
+			w.pause(node.Intake)
+			pass(100 * time.Millisecond)
+			w.submit("paused "+id(i), 0) // polled, and skipped
+			pass(2 * time.Second)
+			w.resume(node.Intake)
+			pass(2 * time.Second)
+		}
+		if got := seen[node.StartedOver](w); len(got) != 0 {
+			t.Errorf("reading starts over after a pause: %v", got)
+		}
+		backup := w.store.Snapshot()
+		w.submit("last", 0)
+		pass(2 * time.Second)
+		w.pause(node.Intake)
+		pass(2 * time.Second)
+		w.store.Restore(backup)
+		pass(2 * time.Second)
+		if got := seen[node.StartedOver](w); len(got) != 1 || len(got[0].Places) != 1 || got[0].Places[0].Offset != 6 {
+			t.Errorf("a store that is set back while the intake is paused, which it has forgotten: %v", got)
+		}
+		if got := w.values("out"); len(got) != 7 {
+			t.Errorf("%d of 7 came out: %v", len(got), got)
+		}
+	})
+}
+
+// What retention takes is told once, whether that is while the intake is paused or not, and however often reading
+// starts over before it; more of it is told by itself.
+func TestLossWhilePausedIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(config(0), nil)
+		w.submit("before", 0)
+		pass(2 * time.Second)
+		w.pause(node.Intake)
+		pass(2 * time.Second)
+		for i := range 10 {
+			w.submit(id(i), 0)
+		}
+		retain := func(from int64) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.taken["in"] = from
+		}
+		retain(4) // 1, 2 and 3 are gone before they are read
+		pass(5 * time.Second)
+		retain(6) // and more of what was read, and skipped
+		w.resume(node.Intake)
+		pass(5 * time.Second)
+		var told []string
+		for _, e := range seen[node.RecordsLost](w) {
+			for _, loss := range e.Losses {
+				told = append(told, fmt.Sprintf("%d to %d", loss.From, loss.To))
+			}
+		}
+		if got := fmt.Sprint(told); got != "[1 to 4 4 to 6]" {
+			t.Errorf("lost: %s, want 1 to 4 and 4 to 6", got)
+		}
+		if got := w.values("out"); len(got) != 1+5 {
+			t.Errorf("%d came out, want 6: %v", len(got), got)
 		}
 		w.empty()
 	})

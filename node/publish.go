@@ -110,7 +110,7 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 	var refs []Ref
 	for _, h := range ended {
 		if p.deadLetters[h.Lane] != "" {
-			failed = append(failed, failure{h, errExpired})
+			failed = append(failed, failure{h, errExpired, 0})
 			continue
 		}
 		gone = append(gone, h.Message)
@@ -136,7 +136,7 @@ func (p *publisher) passOver(ctx context.Context, young []holding) (due []holdin
 		}
 		switch next, over, err := passedOver(&h.Message, p.clock.Now(), p.incarnation); {
 		case err != nil:
-			failed = append(failed, failure{h, err})
+			failed = append(failed, failure{h, err, 0})
 		case over:
 			passed = append(passed, next)
 		default:
@@ -197,7 +197,8 @@ func (p *publisher) byAge(due []holding) (young, old []holding) {
 type failure struct {
 	holding
 
-	err error
+	err  error
+	took time.Duration // how long the call to the sink took
 }
 
 // publishBatch publishes messages. What is acknowledged is to be deleted; what is not is given back. It returns, for
@@ -207,7 +208,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 	for i := range held {
 		records[i] = record(&held[i].Message)
 	}
-	errs := p.publish(ctx, records)
+	errs, took := p.publish(ctx, records)
 	var fired []Message
 	var settled []Next
 	var failed []failure
@@ -225,9 +226,9 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 		case !known || before != nil && silent(before):
 			verdicts[h.Lane] = errs[i] // of a partition that was tried, if there is one
 		}
-		failed = append(failed, failure{h, errs[i]})
+		failed = append(failed, failure{h, errs[i], took})
 	}
-	p.acknowledged(fired)
+	p.acknowledged(fired, took)
 	p.settler.add(settled)
 	p.settleLanes(ctx, held, p.deadLetter(ctx, failed), verdicts)
 	return verdicts
@@ -261,6 +262,7 @@ func (p *publisher) settleLanes(
 	var off []failure
 	var idle, unknown, last []holding
 	var cause error
+	var took time.Duration
 	reaching := p.reaches()
 	for _, f := range failed {
 		switch {
@@ -274,7 +276,7 @@ func (p *publisher) settleLanes(
 		default:
 			unknown = append(unknown, f.holding)
 		}
-		cause = f.err
+		cause, took = f.err, max(took, f.took)
 	}
 	p.putOff(ctx, off)
 	if cause == nil {
@@ -282,7 +284,7 @@ func (p *publisher) settleLanes(
 	}
 	p.observe(Unpublished{
 		Messages: slices.Concat(messages(unknown), messages(last), messages(idle)), Err: cause, Retry: p.clock.Now(),
-		Permanent: permanent(cause),
+		Took: took, Permanent: permanent(cause),
 	})
 	p.putBack(ctx, unknown, false)
 	p.putLast(ctx, last)
@@ -317,7 +319,8 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 		}
 		var copied []Message
 		var settled []Next
-		for i, err := range p.publish(ctx, records) {
+		errs, took := p.publish(ctx, records)
+		for i, err := range errs {
 			if err == nil {
 				copied = append(copied, dead[i].Message)
 				settled = append(settled, p.settled(&dead[i].Message))
@@ -326,10 +329,11 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 			if !errors.Is(err, ErrRejected) {
 				dead[i].err = err
 			}
+			dead[i].took += took
 			left = append(left, dead[i])
 		}
 		if len(copied) > 0 {
-			p.observe(DeadLettered{Messages: copied})
+			p.observe(DeadLettered{Messages: copied, Took: took})
 		}
 		p.settler.add(settled)
 		failed = left
@@ -373,6 +377,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 		var messages []Message
 		var releases []Release
 		var cause error
+		var took time.Duration
 		least, most := retryMin, retryMax
 		if rejected {
 			least, most = permanentRetryMin, permanentRetryMax
@@ -392,11 +397,14 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 			if retry.Before(earliest) {
 				earliest = retry
 			}
+			took = max(took, f.took)
 			messages = append(messages, f.Message)
 			releases = append(releases, Release{f.Claim, retry, unsent(f.err)})
 		}
 		if len(messages) > 0 {
-			p.observe(Unpublished{Messages: messages, Err: cause, Retry: earliest, Permanent: permanent(cause)})
+			p.observe(Unpublished{
+				Messages: messages, Err: cause, Retry: earliest, Took: took, Permanent: permanent(cause),
+			})
 			p.reset(ctx, releases)
 		}
 	}
@@ -435,7 +443,7 @@ func (p *publisher) idle() time.Duration {
 }
 
 // publish calls the sink and measures how long an acknowledgement takes.
-func (p *publisher) publish(ctx context.Context, records []Record) []error {
+func (p *publisher) publish(ctx context.Context, records []Record) ([]error, time.Duration) {
 	started := p.clock.Mono()
 	errs := p.sink.Publish(context.WithoutCancel(ctx), records)
 	assert(len(errs) == len(records), "publish: %d results for %d records", len(errs), len(records))
@@ -454,11 +462,11 @@ func (p *publisher) publish(ctx context.Context, records []Record) []error {
 		size += len(records[i].Key) + len(records[i].Value)
 	}
 	p.batches.took(took, well, len(records), size)
-	return errs
+	return errs, took
 }
 
 // acknowledged says that messages were published: those that are copies of rejected records by another name.
-func (p *publisher) acknowledged(messages []Message) {
+func (p *publisher) acknowledged(messages []Message, took time.Duration) {
 	var fired, dead []Message
 	for _, m := range messages {
 		if p.isDead[m.Lane] {
@@ -468,10 +476,10 @@ func (p *publisher) acknowledged(messages []Message) {
 		}
 	}
 	if len(fired) > 0 {
-		p.observe(Fired{Messages: fired, At: p.clock.Now()})
+		p.observe(Fired{Messages: fired, At: p.clock.Now(), Took: took})
 	}
 	if len(dead) > 0 {
-		p.observe(DeadLettered{Messages: dead})
+		p.observe(DeadLettered{Messages: dead, Took: took})
 	}
 }
 

@@ -52,10 +52,10 @@ type Store interface {
 	// It returns for each ref, in order, whether there was one to remove.
 	Delete(ctx context.Context, refs []Ref) ([]bool, error)
 
-	// Rearm settles occurrences of series, each only if its incarnation is still stored, whoever holds its claim now, or
-	// nobody: the next occurrence takes its place, with the same content, unclaimed and as if it had just been stored; or
-	// the message is removed, where none follows or the row says that the series was stopped: that the store decides,
-	// since a node may have heard of neither. It returns for each, in order, what became of it.
+	// Rearm settles occurrences of series, each only if its incarnation is still stored, whoever holds its claim now,
+	// or nobody: the next occurrence takes its place, with the same content, unclaimed and as if it had just been
+	// stored; or the message is removed, where none follows or the row says that the series was stopped: that the
+	// store decides, since a node may have heard of neither. It returns for each, in order, what became of it.
 	Rearm(ctx context.Context, next []Next) ([]Settled, error)
 
 	// Expired returns at most limit claims that have expired by the store's clock, the longest expired first. It
@@ -148,8 +148,8 @@ type State struct {
 	IntakePaused bool
 
 	// Suspect says that the server may have been set back, because its history is not the one that it had when the
-	// lineage began (of a Postgres server: another timeline). Nothing is claimed until a new lineage has begun, nor taken
-	// in: a standby that was promoted may lack a claim and have the position all the same.
+	// lineage began (of a Postgres server: another timeline). Nothing is claimed until a new lineage has begun, nor
+	// taken in: a standby that was promoted may lack a claim and have the position all the same.
 	//
 	//	A claims x
 	//	                  the standby, which lacks that, is promoted

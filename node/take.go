@@ -31,6 +31,34 @@ func (s *submission) instructs() bool {
 	return s.Action != Pass && s.Action != Schedule
 }
 
+// untold returns what is new of losses. A loss is met again when its partition is read again from a position before
+// it, which cannot move behind the loss while the intake is paused:
+//
+//	paused; the log begins at 80, the position is 50: 50 to 80 is lost
+//	resumed; reading starts over at 50:               50 to 80 is lost
+//
+// One on a partition that was given up meanwhile is for whoever has it now to tell.
+func (e *enqueuer) untold(losses []Loss) []Loss {
+	var fresh []Loss
+	for _, loss := range losses {
+		r := e.owned[shard{loss.Topic, loss.Number}]
+		if r == nil || r.Partition != loss.Partition {
+			continue
+		}
+		if loss.From >= r.told.From && loss.From < r.told.To {
+			loss.From = min(loss.To, r.told.To)
+		}
+		if loss.From < loss.To {
+			fresh = append(fresh, loss)
+			if loss.From != r.told.To {
+				r.told.From = loss.From
+			}
+			r.told.To = loss.To
+		}
+	}
+	return fresh
+}
+
 // passLost has the position move behind records that Kafka has deleted. Without it the position would stay before them
 // until the next record comes, which may be never: a lag that nobody can make up for, and a mark of a lineage that is
 // never passed, so that nothing would be claimed any more.
@@ -290,7 +318,7 @@ func (e *enqueuer) ours(s *submission) bool {
 // took notes what became of submissions: how far their partitions have come, and which claims go to the schedule.
 func (e *enqueuer) took(taken []*submission, result TakeResult) {
 	var stored []Message
-	var ignored []MessageID
+	var ignored []Message
 	var claimed []holding
 	var decided []Decision
 	skipped := 0
@@ -305,12 +333,12 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		case Scheduled:
 			stored = append(stored, s.Message)
 		case Duplicate:
-			ignored = append(ignored, MessageID{s.ID, s.Lane})
+			ignored = append(ignored, s.Message)
 		case Skipped:
 			skipped++
 		case Replaced:
 			stored = append(stored, s.Message)
-		case Passed, Untaken, Rescheduled, Cancelled, FiredNow, TooLate, NotFound:
+		case Passed, Untaken, Rescheduled, Cancelled, FiredNow, TooLate, Stopped, NotFound:
 		}
 		if s.instructs() && one.Outcome != Skipped {
 			decided = append(decided, Decision{MessageID{s.ID, s.Lane}, s.Action, one.Outcome})
@@ -323,7 +351,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		e.observe(Enqueued{Messages: stored})
 	}
 	if len(ignored) > 0 {
-		e.observe(Ignored{IDs: ignored})
+		e.observe(Ignored{Messages: ignored})
 	}
 	if len(decided) > 0 {
 		e.observe(Decided{Decisions: decided})

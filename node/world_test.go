@@ -262,7 +262,11 @@ func (s *gatedSource) Poll(ctx context.Context) (b node.Batch, err error) {
 			if !started {
 				continue
 			}
-			rest := s.world.input[topic][max(next, s.world.taken[topic]):]
+			if first := s.world.taken[topic]; next < first {
+				b.Lost = append(b.Lost, node.Loss{Partition: partition(topic), From: next, To: first})
+				s.next[topic], next = first, first
+			}
+			rest := s.world.input[topic][next:]
 			rest = rest[:min(len(rest), s.limit-len(b.Records))]
 			b.Records = append(b.Records, rest...)
 		}
@@ -313,12 +317,17 @@ func (s *gatedSource) Extents(context.Context) (extents []node.Extent, err error
 func (s *gatedSource) extents() (extents []node.Extent) {
 	for _, topic := range s.topics {
 		extents = append(extents, node.Extent{
-			Partition: node.Partition{Topic: topic, TopicID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(topic))},
+			Partition: partition(topic),
 			First:     s.world.taken[topic],
 			End:       int64(len(s.world.input[topic])),
 		})
 	}
 	return extents
+}
+
+// partition returns the only partition of a topic.
+func partition(topic string) node.Partition {
+	return node.Partition{Topic: topic, TopicID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(topic))}
 }
 
 func (s *gatedSource) Leave(context.Context) error {

@@ -1,12 +1,15 @@
 package main_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -130,4 +133,87 @@ func TestDead(t *testing.T) {
 	dead(0, `Done: 1 are written`, "replay", "chronos.dead", "--id", "two", "--yes")
 	consume(t, address, "chronos.dead", 3) // it is rejected again: the cause is not gone
 	p.stop()
+}
+
+// TestDeadBehindTransaction has an application write to a dead-letter topic in a transaction, which ends with a mark
+// that is no record.
+func TestDeadBehindTransaction(t *testing.T) {
+	_, address := dev(t, "--admin-listen", "off")
+	c := client(t, address, kgo.TransactionalID("t"))
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	letter := &kgo.Record{Topic: "chronos.dead", Headers: []kgo.RecordHeader{
+		{Key: "chronosMessageId", Value: []byte("x")}, {Key: "chronosReason", Value: []byte("too_far")},
+	}}
+	if err := c.ProduceSync(ctx, letter).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	says(t, 0, `(?s)x +too_far.*1 dead letters: too_far 1\.\n$`, "dead", "list", "chronos.dead", "--brokers", address)
+}
+
+// TestDeadReplayEndsHalfWay has a replay meet a topic that is not there. It says which dead letters were written, and
+// going on as it says writes every other one once.
+func TestDeadReplayEndsHalfWay(t *testing.T) {
+	_, address := cluster(t, "")
+	c := client(t, address)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	admin := kadm.NewClient(c)
+	if _, err := admin.CreateTopics(ctx, 2, 1, nil, "dead", "in"); err != nil {
+		t.Fatal(err)
+	}
+	const count, gone = 700, 650 // in each of two partitions; the last ones of the second came from elsewhere
+	var letters []*kgo.Record
+	for i := range 2 * count {
+		source := "in"
+		if i >= count+gone {
+			source = "gone"
+		}
+		letters = append(letters, &kgo.Record{
+			Topic: "dead", Partition: int32(i / count), Value: fmt.Append(nil, i), Headers: []kgo.RecordHeader{
+				{Key: "chronosReason", Value: []byte("too_far")}, {Key: "chronosSourceTopic", Value: []byte(source)},
+			},
+		})
+	}
+	manual := client(t, address, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	defer manual.Close()
+	if err := manual.ProduceSync(ctx, letters...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	replay := []string{"dead", "replay", "dead", "--limit", "5000", "--yes", "--brokers", address}
+	got := run(t, "", replay...)
+	if got.code != 1 || !strings.Contains(got.stdout, "\n500 of 1400 are written, up to offset 499 of partition 0.\n"+
+		"1000 of 1400 are written, up to offset 299 of partition 1.\n") {
+		t.Errorf("exit code %d, %q", got.code, got.stdout)
+	}
+	if want := "1350 of 1400 are written (partition 0: 0 to 699; partition 1: 0 to 649); these 50 may be or may not " +
+		"(partition 1: 650 to 699); all behind them are not: go on with the same command and --after 0:699,1:649\n"; //
+	!strings.HasSuffix(got.stderr, want) {
+		t.Errorf("it says %q, want %q", got.stderr, want)
+	}
+	if _, err := admin.CreateTopics(ctx, 1, 1, nil, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	says(t, 0, `50 dead letters.*\n50 go back to gone\.\nDone: 50 are written\.\n$`,
+		append(replay, "--after", "0:699,1:649")...)
+	values := map[string]int{}
+	for topic, n := range map[string]int{"in": count + gone, "gone": count - gone} {
+		for _, r := range consume(t, address, topic, n) {
+			values[string(r.Value)]++
+		}
+	}
+	for i := range 2 * count {
+		if values[fmt.Sprint(i)] != 1 {
+			t.Errorf("dead letter %d was written %d times", i, values[fmt.Sprint(i)])
+		}
+	}
+	says(t, 2, `--after is x: it must be PARTITION:OFFSET`, append(replay, "--after", "x")...)
 }

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -85,7 +86,16 @@ func (s *service) ticking(b *testing.B, name string, count int, delay time.Durat
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	read := make(chan []arrived)
-	go func() { read <- s.read(b, s.output, 4*patience, distinct(count)) }()
+	ours := func(all []arrived) []arrived {
+		return slices.DeleteFunc(slices.Clone(all), func(a arrived) bool {
+			return !strings.HasPrefix(string(a.Key), name)
+		})
+	}
+	enough := distinct(count)
+	go func() {
+		all := s.read(b, s.output, 4*patience, func(all []arrived) bool { return enough(ours(all)) })
+		read <- ours(all)
+	}()
 	for i := 0; i < count; {
 		<-ticker.C
 		var batch []*kgo.Record

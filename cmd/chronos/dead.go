@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,16 +24,21 @@ type deadCommand struct {
 	Replay deadReplayCommand `cmd:"" help:"Put dead letters back on the topics that they came from."`
 }
 
+// nextTimeout is how long the next records of a topic may take to come.
+const nextTimeout = 15 * time.Second
+
 // deadFlags say which dead letters are meant.
 type deadFlags struct {
-	Topic   string `arg:"" help:"The dead-letter topic."`
-	Reason  string `placeholder:"REASON" help:"Only those with this reason, as list shows it."`
-	ID      string `name:"id" placeholder:"ID" help:"Only those of this message id."`
-	Since   *text  `placeholder:"INSTANT" help:"Only those that were written from then on. No zone is UTC."`
-	Until   *text  `placeholder:"INSTANT" help:"Only those that were written before."`
-	Limit   int    `default:"1000" placeholder:"N" help:"No more than that."`
-	Output  string `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table, for people, or json."`
+	Topic   string   `arg:"" help:"The dead-letter topic."`
+	Reason  string   `placeholder:"REASON" help:"Only those with this reason, as list shows it."`
+	ID      string   `name:"id" placeholder:"ID" help:"Only those of this message id."`
+	Since   *text    `placeholder:"INSTANT" help:"Only those that were written from then on. No zone is UTC."`
+	Until   *text    `placeholder:"INSTANT" help:"Only those that were written before."`
+	After   []string `placeholder:"PARTITION:OFFSET" help:"Only those behind that offset, in that partition."`
+	Limit   int      `default:"1000" placeholder:"N" help:"No more than that."`
+	Output  string   `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table, for people, or json."`
 	between [2]time.Time
+	after   map[int32]int64 // by partition
 
 	clientSettings
 }
@@ -87,11 +93,23 @@ func (f *deadFlags) bounds() error {
 		}
 		f.between[i] = at
 	}
+	f.after = map[int32]int64{}
+	for _, place := range f.After {
+		partition, offset, both := strings.Cut(place, ":")
+		p, wrong := strconv.ParseInt(partition, 10, 32)
+		o, also := strconv.ParseInt(offset, 10, 64)
+		if !both || wrong != nil || also != nil || p < 0 || o < 0 {
+			return usagef("--after is %s: it must be PARTITION:OFFSET, such as 0:499, or several with commas between",
+				shown(place))
+		}
+		f.after[int32(p)] = o
+	}
 	return nil
 }
 
 func (f *deadFlags) matches(d *deadLetter) bool {
-	return (f.Reason == "" || d.Reason == f.Reason) && (f.ID == "" || d.ID == f.ID) &&
+	after, only := f.after[d.Partition]
+	return (!only || d.Offset > after) && (f.Reason == "" || d.Reason == f.Reason) && (f.ID == "" || d.ID == f.ID) &&
 		!d.Written.Before(f.between[0]) && (f.between[1].IsZero() || d.Written.Before(f.between[1]))
 }
 
@@ -103,9 +121,9 @@ func (f *deadFlags) letters(ctx context.Context, client *kgo.Client) (found []de
 		return nil, false, err
 	}
 	for len(ends) > 0 {
-		fetches := client.PollFetches(ctx)
-		if ctx.Err() != nil {
-			return nil, false, ctx.Err()
+		fetches, err := f.poll(ctx, client, ends)
+		if err != nil {
+			return nil, false, err
 		}
 		if failed := fetches.Errors(); len(failed) > 0 {
 			return nil, false, fmt.Errorf("read topic %s: %s", f.Topic, oneLine(failed[0].Err))
@@ -119,8 +137,8 @@ func (f *deadFlags) letters(ctx context.Context, client *kgo.Client) (found []de
 			if r.Offset+1 >= end {
 				delete(ends, r.Partition)
 			}
-			if r.Offset >= end {
-				continue
+			if r.Offset >= end || r.Attrs.IsControl() {
+				continue // The mark at the end of a transaction is no dead letter, but it can be the last one there is.
 			}
 			if d := newDeadLetter(r); f.matches(&d) {
 				if len(found) == f.Limit {
@@ -132,6 +150,26 @@ func (f *deadFlags) letters(ctx context.Context, client *kgo.Client) (found []de
 	}
 	slices.SortFunc(found, func(a, b deadLetter) int { return a.Written.Compare(b.Written) })
 	return found, false, nil
+}
+
+// poll returns what comes next. Partitions whose ends do not come although a broker answers have lost them meanwhile,
+// to retention or compaction: nobody can tell that from a slow broker, so it is an error and no short list.
+func (f *deadFlags) poll(ctx context.Context, client *kgo.Client, ends map[int32]int64) (kgo.Fetches, error) {
+	limited, cancel := context.WithTimeout(ctx, nextTimeout)
+	defer cancel()
+	fetches := client.PollFetches(limited)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case limited.Err() != nil && fetches.NumRecords() == 0:
+		var rest []string
+		for _, partition := range slices.Sorted(maps.Keys(ends)) {
+			rest = append(rest, fmt.Sprintf("%d up to offset %d", partition, ends[partition]-1))
+		}
+		return nil, fmt.Errorf("read topic %s: nothing has come for %v of partition %s; try again",
+			f.Topic, nextTimeout, strings.Join(rest, ", "))
+	}
+	return fetches, nil
 }
 
 // begin has the client read all partitions from the first wanted record on, and returns where to end.
@@ -177,7 +215,8 @@ func (f *deadFlags) open(ctx context.Context) (client *kgo.Client, found []deadL
 	if err := f.bounds(); err != nil {
 		return nil, nil, false, err
 	}
-	if client, err = connect(ctx, f.values); err != nil {
+	if client, err = connect(ctx, f.values, kgo.KeepControlRecords(),
+		kgo.UnknownTopicRetries(1), kgo.RecordDeliveryTimeout(2*answerTimeout)); err != nil {
 		return nil, nil, false, err
 	}
 	if found, more, err = f.letters(ctx, client); err != nil {
@@ -265,106 +304,4 @@ func (c *deadShowCommand) Run(ctx context.Context, w *world) error {
 	}
 	counted(page, found, more)
 	return page.err
-}
-
-// deadReplayCommand puts dead letters back.
-type deadReplayCommand struct {
-	To  string `placeholder:"TOPIC" help:"Put all of them on this topic. Default the input topic that each came from."`
-	Yes bool   `help:"Do it. Without it, say what would be done and change nothing."`
-
-	deadFlags
-}
-
-// Help says what becomes of them.
-func (c *deadReplayCommand) Help() string {
-	return `After the cause is gone: each dead letter is written to the input topic that it came from, with its own key,
-value and headers, and without those that Chronos has added. Its deadline is long past as a rule, so it fires at
-once. It stays on the dead-letter topic: a second replay writes it again, and it fires again, unless its first copy
-still waits. So name what you mean: --reason, --id, --since, --until. Nothing is written if these are more than --limit:
-who went on with the same command would replay the same ones. Copies that were cut are left out: they have not all
-of the record.`
-}
-
-// Run says what a replay would do, and does it if it was told to.
-func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
-	client, found, more, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if c.Yes && more {
-		return fmt.Errorf("there are more than --limit %d dead letters of that kind, and nothing was written: another "+
-			"replay would begin with the same ones; set --limit higher, or name fewer of them", c.Limit)
-	}
-	records, counts, skipped := c.records(found)
-	page := &page{out: w.stdout}
-	counted(page, found, more)
-	for _, reason := range slices.Sorted(maps.Keys(skipped)) {
-		page.line("%d are left out: %s.", skipped[reason], reason)
-	}
-	for _, topic := range slices.Sorted(maps.Keys(counts)) {
-		page.line("%d go back to %s.", counts[topic], printable(topic))
-	}
-	if !c.Yes || len(records) == 0 {
-		if len(records) > 0 {
-			page.line("Nothing was changed. The same command with --yes does it.")
-		}
-		return page.err
-	}
-	written := 0
-	for chunk := range slices.Chunk(records, 500) {
-		for _, result := range client.ProduceSync(ctx, chunk...) {
-			if result.Err == nil {
-				written++
-			} else if err == nil {
-				err = result.Err
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("put dead letters back: %d of %d are written, the others may be: %w",
-				written, len(records), err)
-		}
-	}
-	page.line("Done: %d are written.", written)
-	return page.err
-}
-
-// records returns what to write, how many of them go where, and how many cannot, and why.
-func (c *deadReplayCommand) records(found []deadLetter) (records []*kgo.Record, counts, skipped map[string]int) {
-	counts, skipped = map[string]int{}, map[string]int{}
-	for i := range found {
-		d := &found[i]
-		topic := c.To
-		if topic == "" {
-			topic = d.Source
-		}
-		switch {
-		case d.Reason == "":
-			skipped["they are no dead letters of Chronos"]++
-			continue
-		case d.Cut != "":
-			skipped["they were cut, and have not all of the record"]++
-			continue
-		case topic == "":
-			skipped["nobody knows which topic they came from: --to names one"]++
-			continue
-		}
-		counts[topic]++
-		records = append(records, &kgo.Record{
-			Topic: topic, Key: d.record.Key, Value: d.record.Value, Headers: original(d.record.Headers),
-		})
-	}
-	return records, counts, skipped
-}
-
-// original returns the headers of a record without those that its copy got.
-func original(headers []kgo.RecordHeader) []kgo.RecordHeader {
-	return slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool {
-		switch h.Key {
-		case node.HeaderReason, node.HeaderError, node.HeaderSourceTopic, node.HeaderSourcePartition,
-			node.HeaderSourceOffset, node.HeaderCut:
-			return true
-		}
-		return false
-	})
 }

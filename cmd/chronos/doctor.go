@@ -68,11 +68,11 @@ func (c *doctorCommand) Run(ctx context.Context, w *world) error {
 
 // printReport writes a report for a person: what was looked at, then what was found, the worst first.
 func printReport(page *page, report *doctor.Report) error {
-	page.line("Kafka %s, store %s", report.Kafka, report.Store)
+	page.line("Kafka %s, store %s", harmless(report.Kafka), harmless(report.Store))
 	page.line("")
 	rows := [][]any{{"check", "result", "seen"}}
 	for _, c := range report.Checks {
-		rows = append(rows, []any{c.Name, strings.ReplaceAll(string(c.Result), "_", " "), c.Says})
+		rows = append(rows, []any{c.Name, strings.ReplaceAll(string(c.Result), "_", " "), harmless(c.Says)})
 	}
 	page.table(rows...)
 	counts := map[doctor.Severity]int{}
@@ -83,9 +83,9 @@ func printReport(page *page, report *doctor.Report) error {
 			}
 			counts[severity]++
 			page.line("")
-			page.line("%s  %s: %s", strings.ToUpper(string(severity)), f.About, f.Says)
-			page.line("  means  %s", f.Means)
-			page.line("  do     %s", f.Do)
+			page.line("%s  %s: %s", strings.ToUpper(string(severity)), harmless(f.About), harmless(f.Says))
+			page.line("  means  %s", harmless(f.Means))
+			page.line("  do     %s", harmless(f.Do))
 		}
 	}
 	page.line("")

@@ -91,7 +91,7 @@ type nodeProcess struct {
 	done    chan struct{}
 }
 
-// start starts a node, with more flags than every node has.
+// start starts a node, with more settings if there are any.
 func (s *service) start(tb testing.TB, more ...string) *nodeProcess {
 	tb.Helper()
 	p := &nodeProcess{log: newStream(), done: make(chan struct{})}

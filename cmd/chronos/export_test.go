@@ -7,6 +7,7 @@ import (
 
 	"chronos/node/admin"
 	"chronos/node/service"
+	"chronos/node/service/doctor"
 )
 
 // What the tests use from outside of the package.
@@ -23,6 +24,7 @@ var (
 	Run          = run
 	Readable     = readable
 	ReadableWord = readableWord
+	Harmless     = harmless
 	Lateness     = lateness
 	PrintRecord  = printRecord
 	BuildVersion = buildVersion
@@ -34,6 +36,11 @@ func PrintMessage(out io.Writer, m *admin.Message, now time.Time) error {
 	page := &page{out: out}
 	printMessage(page, m, true, now)
 	return page.err
+}
+
+// PrintReport prints a report as doctor does.
+func PrintReport(out io.Writer, report *doctor.Report) error {
+	return printReport(&page{out: out}, report)
 }
 
 // PrintLanes prints lanes as count and top do.

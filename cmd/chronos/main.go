@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -97,7 +98,11 @@ type world struct {
 // note says something to the person at the terminal that is not the output of the command.
 func (w *world) note(format string, args ...any) {
 	// There is nobody to tell if this fails.
-	_, _ = fmt.Fprintf(w.stderr, "chronos: "+format+"\n", args...)
+	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
+	for i := range lines {
+		lines[i] = harmless(lines[i]) // part of an error may be what a server has sent
+	}
+	_, _ = fmt.Fprintln(w.stderr, "chronos: "+strings.Join(lines, "\n"))
 }
 
 // run runs the command that args name until it is done or ctx is, and returns the exit code.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -33,6 +34,23 @@ func printable(text string) string {
 		return text
 	}
 	return strconv.Quote(text)
+}
+
+// harmless returns a text of ours in which somebody else may have put words: as it is, with what cannot be printed
+// escaped. Errors and names come from servers, and a server could otherwise steer the terminal of whoever looks.
+func harmless(text string) string {
+	var shown strings.Builder
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&shown, `\x%02x`, text[i])
+		case unicode.IsPrint(r):
+			shown.WriteRune(r)
+		default:
+			shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return shown.String()
 }
 
 // readableWord is readable for what stands among other things: it is quoted also if it has a space, a quote, a

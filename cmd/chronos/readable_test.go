@@ -10,6 +10,7 @@ import (
 
 	chronos "chronos/cmd/chronos"
 	"chronos/node/admin"
+	"chronos/node/service/doctor"
 )
 
 func TestReadable(t *testing.T) {
@@ -33,6 +34,41 @@ func TestReadable(t *testing.T) {
 		}
 		if got := chronos.ReadableWord(c.in); got != c.word {
 			t.Errorf("%q is shown as the word %s, want %s", c.in, got, c.word)
+		}
+	}
+}
+
+func TestHarmless(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                     "",
+		`schön "日本" \ 'x'`:                     `schön "日本" \ 'x'`,
+		"a\x1b[2Kb\r\n\tc\x00\x7f":             `a\x1b[2Kb\r\n\tc\x00\x7f`,
+		"\u202e\u009b31m\xff \ufffd\U000e0041": `\u202e\u009b31m\xff ` + "\ufffd" + `\U000e0041`,
+	} {
+		if got := chronos.Harmless(in); got != want {
+			t.Errorf("%q is shown as %s, want %s", in, got, want)
+		}
+	}
+}
+
+// TestReportIsHarmless has a server put what steers a terminal into everything that a report says.
+func TestReportIsHarmless(t *testing.T) {
+	const evil = "x\x1b[2J\u009b1A\ny\u202e"
+	var out strings.Builder
+	err := chronos.PrintReport(&out, &doctor.Report{
+		Kafka: evil, Store: evil, Verdict: doctor.Found,
+		Checks:   []doctor.Check{{Name: evil, Result: doctor.Found, Says: evil}},
+		Findings: []doctor.Finding{{Severity: doctor.Error, About: evil, Says: evil, Means: evil, Do: evil}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), `x\x1b[2J\u009b1A\ny\u202e`); n != 8 {
+		t.Errorf("%d of 8 texts are shown escaped: %s", n, out.String())
+	}
+	for _, r := range out.String() {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("the report has %q in it", r)
 		}
 	}
 }

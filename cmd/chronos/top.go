@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"chronos/node/admin"
@@ -84,6 +88,18 @@ func (c *topCommand) show(w *world, seen *overview, once bool) error {
 	return err
 }
 
+// valuesOf returns what nodes have for a setting that they do not share, and on how many of them.
+func valuesOf(d *admin.Difference) string {
+	var values []string
+	for _, value := range slices.Sorted(maps.Keys(d.Values)) {
+		values = append(values, fmt.Sprintf("%q on %d of them", value, len(d.Values[value])))
+	}
+	if len(values) == 1 {
+		values = append(values, "not set on the others")
+	}
+	return strings.Join(values, ", ")
+}
+
 // printNodes prints a row for each node, and what differs among them.
 func printNodes(page *page, all *admin.Nodes) {
 	if len(all.Nodes) == 0 {
@@ -108,6 +124,6 @@ func printNodes(page *page, all *admin.Nodes) {
 	}
 	page.table(rows...)
 	for _, d := range all.Differences {
-		page.line("Nodes differ in %s: %d values.", d.Setting, len(d.Values))
+		page.line("Nodes differ in %s: %s.", d.Setting, valuesOf(&d))
 	}
 }

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- What instructions decide on and leave behind. Nothing of it is known of the messages that are there, and nothing of
--- it was possible before: no outcome has bound them, they have replaced nothing, and they have no last instant. How many
+-- What instructions decide on and leave behind. The messages that are there have nothing of it, because nothing of it
+-- was possible before: no outcome has bound them, they have replaced nothing, and they have no last instant. How many
 -- claims may have led to a publish is counted since version 2.
 
 -- The last instant at which the message may be published. NULL for no end.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/credential"
 )
 
 // Config says how to listen.
@@ -30,6 +31,9 @@ type Config struct {
 
 	// Rights are what the API allows, besides to read.
 	Rights Rights
+
+	// Keeper tells of files that cannot be read any more; nil tells nobody. What they held before stays in force.
+	Keeper *credential.Keeper
 
 	// Log is told what goes wrong with the listener itself.
 	Log *slog.Logger
@@ -50,8 +54,8 @@ const (
 type Server struct {
 	config   Config
 	mux      *http.ServeMux
-	token    *secretFile
-	pair     *keyPair
+	token    *secret                              // nil for none
+	pair     *credential.Source[*tls.Certificate] // nil for none
 	crossing *http.CrossOriginProtection
 
 	mu       sync.Mutex
@@ -79,6 +83,9 @@ func New(config Config) (*Server, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
+	if config.Keeper == nil {
+		config.Keeper = new(credential.Keeper)
+	}
 	host, port, err := net.SplitHostPort(config.Listen)
 	if err != nil || port == "" {
 		return nil, &node.ConfigError{
@@ -93,7 +100,7 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{config: config, mux: http.NewServeMux(), crossing: http.NewCrossOriginProtection()}
 	if config.TokenFile != "" {
-		if s.token, err = newSecretFile(config.TokenFile); err != nil {
+		if s.token, err = newSecret(config.Keeper, config.TokenFile); err != nil {
 			return nil, &node.ConfigError{Setting: "TokenFile", Value: config.TokenFile, Allowed: err.Error()}
 		}
 	}
@@ -104,7 +111,7 @@ func New(config Config) (*Server, error) {
 			Allowed: "a certificate and its key are set together, or neither",
 		}
 	case config.CertFile != "":
-		if s.pair, err = newKeyPair(config.CertFile, config.KeyFile); err != nil {
+		if s.pair, err = newPair(config.Keeper, config.CertFile, config.KeyFile); err != nil {
 			return nil, &node.ConfigError{Setting: "CertFile", Value: config.CertFile, Allowed: err.Error()}
 		}
 	}
@@ -211,7 +218,8 @@ func (s *Server) Run(ctx context.Context) error {
 	listener := s.listener
 	if s.pair != nil {
 		listener = tls.NewListener(listener, &tls.Config{
-			MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: s.pair.get,
+			MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pair.Get(), nil },
 		})
 	}
 	ended := make(chan error, 1)

@@ -18,12 +18,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"chronos/node"
 	"chronos/node/admin"
+	"chronos/node/credential"
 )
 
 // hello is a handler to guard.
@@ -58,7 +60,7 @@ func TestRefusesMistakes(t *testing.T) {
 		{admin.Config{Listen: "0.0.0.0:8080"}, "Listen", "a token is needed"},
 		{admin.Config{Listen: "[::]:8080"}, "Listen", "a token is needed"},
 		{admin.Config{Listen: "chronos.example:8080"}, "Listen", "a token is needed"},
-		{admin.Config{Listen: "0.0.0.0:8080", TokenFile: empty}, "TokenFile", "it is empty"},
+		{admin.Config{Listen: "0.0.0.0:8080", TokenFile: empty}, "TokenFile", "is empty"},
 		{admin.Config{Listen: "0.0.0.0:8080", TokenFile: empty + "-no"}, "TokenFile", "no such file"},
 		{admin.Config{Listen: "127.0.0.1:0", CertFile: token}, "CertFile", "set together"},
 		{admin.Config{Listen: "127.0.0.1:0", KeyFile: token}, "CertFile", "set together"},
@@ -146,11 +148,14 @@ func TestGuards(t *testing.T) {
 }
 
 // Goal: a token that is replaced in its file is the one that counts, and a file that is gone for a moment locks nobody
-// out. Method: the file is written anew, emptied, removed; requests until the answer is as it should be.
+// out, and is told of. Method: the file is written anew, emptied, removed, with a request after each.
 func TestReadsTokenAgain(t *testing.T) {
 	t.Parallel()
 	file := write(t, "token", "first")
-	s := newServer(t, admin.Config{Listen: "127.0.0.1:0", TokenFile: file})
+	keeper := new(credential.Keeper)
+	var told []string
+	keeper.Tell(func(err error) { told = append(told, err.Error()) })
+	s := newServer(t, admin.Config{Listen: "127.0.0.1:0", TokenFile: file, Keeper: keeper})
 	status := func(token string) int {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/guarded", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -164,37 +169,29 @@ func TestReadsTokenAgain(t *testing.T) {
 	if err := os.WriteFile(file, []byte("second token\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	within(t, func() bool { return status("second token") == 200 })
+	if got := status("second token"); got != 200 {
+		t.Errorf("status %d with the new token", got)
+	}
 	if got := status("first"); got != 401 {
 		t.Errorf("status %d with the former token", got)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	admin.ForgetLook(s)
 	if got := status("second token"); got != 200 {
 		t.Errorf("status %d while the file is empty", got)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	admin.ForgetLook(s)
 	if got := status("second token"); got != 200 {
 		t.Errorf("status %d while the file is gone", got)
 	}
-}
-
-// within waits until condition holds.
-func within(t *testing.T, condition func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for !condition() {
-		select {
-		case <-ticker.C:
-		case <-t.Context().Done():
-			t.Fatal("it never came to that")
-		}
+	if want := []string{
+		"it must be a file with a token: the file " + file + " is empty",
+		"it must be a file with a token: read " + file + ": no such file or directory",
+	}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }
 
@@ -266,17 +263,9 @@ func TestTLS(t *testing.T) {
 		t.Errorf("%s serves %q", s.URL(), got)
 	}
 	second := certificate(t, cert, key)
-	within(t, func() bool {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/open", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := second.Do(request)
-		if err == nil {
-			_ = response.Body.Close()
-		}
-		return err == nil
-	})
+	if got := body(t, second, s.URL()+"/open"); got != "hello" {
+		t.Errorf("with a new certificate it serves %q", got)
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

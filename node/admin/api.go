@@ -70,6 +70,9 @@ func (a *API) Handler() http.Handler {
 	a.pauses(api)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
+		if _, known := r.Context().Value(callerKey{}).(caller); !known { // it has come past the guard
+			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{remote: r.RemoteAddr}))
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -132,7 +135,7 @@ func (a *API) info(api huma.API) {
 	})
 }
 
-// audit writes down who has changed what.
+// audit writes down who has changed what. Anybody can claim to be anybody: what is known stands beside it.
 func (a *API) audit(ctx context.Context, action, lane, by, why string) {
 	if a.Log == nil {
 		return
@@ -141,6 +144,9 @@ func (a *API) audit(ctx context.Context, action, lane, by, why string) {
 	if lane == node.Intake {
 		what = "the intake"
 	}
+	who, _ := ctx.Value(callerKey{}).(caller)
 	a.Log.LogAttrs(ctx, slog.LevelWarn, "audit: somebody has changed something by the admin API",
-		slog.String("action", action), slog.String("what", what), slog.String("by", by), slog.String("reason", why))
+		slog.String("action", action), slog.String("what", what),
+		slog.String("claimed_by", by), slog.String("authenticated", who.authenticated()),
+		slog.String("remote", who.remote), slog.String("reason", why))
 }

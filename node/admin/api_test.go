@@ -176,11 +176,23 @@ func TestAPIPauses(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`action=pause what="lane out" by=me reason="a test"`, `what="the intake"`, `action=resume`,
+		`action=pause what="lane out" claimed_by=me authenticated="no: this listener asks for no token" ` +
+			`remote=192.0.2.1:1234 reason="a test"`,
+		`what="the intake"`, `action=resume`,
 	} {
 		if !strings.Contains(s.log.String(), line) {
 			t.Errorf("no audit of %s in %s", line, &s.log)
 		}
+	}
+	guarded := newServer(t, admin.Config{Listen: "127.0.0.1:0", TokenFile: write(t, "token", "x")})
+	guarded.Mount(s.api)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/v1/pauses/intake?by=%0Aroot", nil)
+	r.Header.Set("Authorization", "Bearer x")
+	r.Header.Set("X-Forwarded-For", "203.0.113.9")
+	guarded.ServeHTTP(httptest.NewRecorder(), r)
+	if want := `action=resume what="the intake" claimed_by="\nroot" authenticated="by the token of admin-token-file" ` +
+		`remote=192.0.2.1:1234`; !strings.Contains(s.log.String(), want) {
+		t.Errorf("no audit of %s in %s", want, &s.log)
 	}
 	reader := newService(t, admin.Rights{})
 	for _, path := range []string{"/v1/pauses/lanes/out", "/v1/pauses/intake"} {
@@ -248,6 +260,42 @@ func TestTroubles(t *testing.T) {
 		m.Incarnation = uuid.New()
 		s.api.Troubles.Observe(node.Unpublished{Messages: []node.Message{m}, Err: errors.New("x")})
 	}
+}
+
+// Goal: a lane that this node could not publish on, and another one has taken over, does not stay red. Method: a clock
+// that is set on; a lane that is tried again keeps its trouble, and so does a topic that rejects a message, which is
+// tried again every few minutes.
+func TestTroubleEnds(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{})
+	now := time.Now()
+	s.api.Troubles.SetNow(func() time.Time { return now })
+	fail := func(lane string, err error) {
+		s.api.Troubles.Observe(node.Unpublished{Messages: []node.Message{{Lane: lane}}, Err: err})
+	}
+	look := func(want ...bool) {
+		t.Helper()
+		var lanes admin.Lanes
+		s.ask(t, 200, "GET", "/v1/lanes", "", &lanes)
+		for i, lane := range lanes.Lanes {
+			_, beats := s.api.Troubles.Lanes()[lane.Name]
+			if has := lane.Trouble != nil; has != want[i] || beats != want[i] {
+				t.Errorf("%s has a trouble: %v, and says so to others: %v; want %v", lane.Name, has, beats, want[i])
+			}
+		}
+	}
+	fail("elsewhere", errors.New("hangs")) // lanes are in the order of their names
+	fail("idle", fmt.Errorf("too large: %w", node.ErrRejected))
+	fail("out", node.ErrNoTopic)
+	look(true, true, true)
+	now = now.Add(20 * time.Second)
+	fail("out", node.ErrNoTopic)
+	now = now.Add(20 * time.Second)
+	look(false, true, true)
+	now = now.Add(20 * time.Second)
+	look(false, true, false)
+	now = now.Add(6 * time.Minute)
+	look(false, false, false)
 }
 
 // Goal: what a broker says in an error gets into the heartbeat of the node, whatever it is. Method: an error with a

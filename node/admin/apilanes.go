@@ -30,7 +30,7 @@ type Lane struct {
 	Oldest  *time.Time `json:"oldest,omitempty" doc:"When the first of the overdue messages fell due."`
 	Next    *time.Time `json:"next,omitempty" doc:"When the next message falls due."`
 	Within  []Within   `json:"within" doc:"How many messages fall due soon, each with those of the one before."`
-	Trouble *Trouble   `json:"trouble,omitempty" doc:"What this node failed on, if nothing came through since."`
+	Trouble *Trouble   `json:"trouble,omitempty" doc:"What this node fails on, and has failed on of late."`
 }
 
 // Within is how many messages fall due within a time from now.

@@ -72,8 +72,9 @@ func (a *API) allNodes(ctx context.Context, _ *nothing) (Nodes, error) {
 // ownSettings are those that may differ from node to node.
 func ownSettings() []string {
 	return []string{
-		"config", "admin-listen", "admin-token-file", "admin-tls-cert", "admin-tls-key", "admin-allow", "log-level",
-		"log-format", "brokers", "tls-ca", "tls-cert", "tls-key", "sasl-password-file", "store-password-file", "store",
+		"config", "create-topics", "migrate", "admin-listen", "admin-token-file", "admin-tls-cert", "admin-tls-key",
+		"admin-allow", "log-level", "log-format", "brokers", "tls-ca", "tls-cert", "tls-key", "sasl-password-file",
+		"store-password-file", "store",
 	}
 }
 

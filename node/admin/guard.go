@@ -1,16 +1,15 @@
 package admin
 
 import (
+	"context"
 	"crypto/subtle"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
-	"sync"
-	"time"
+
+	"chronos/node/credential"
 )
 
 // guard lets those requests through that may ask, see the package comment.
@@ -27,9 +26,26 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 			Refuse(w, http.StatusUnauthorized, "the token is missing or wrong: send the one that admin-token-file "+
 				"holds, as Authorization: Bearer TOKEN")
 		default:
-			handler.ServeHTTP(w, r)
+			who := caller{remote: r.RemoteAddr, token: s.token != nil}
+			handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 		}
 	})
+}
+
+// caller is what this listener knows of whoever sends a request, whatever the request says itself.
+type caller struct {
+	remote string // the address at the other end of the connection: that of a proxy, if there is one
+	token  bool   // it has shown the token
+}
+
+type callerKey struct{}
+
+// authenticated says how the caller has shown who it is.
+func (c caller) authenticated() string {
+	if c.token {
+		return "by the token of admin-token-file"
+	}
+	return "no: this listener asks for no token"
 }
 
 // Refuse answers with a sentence.
@@ -57,111 +73,44 @@ func namesThisMachine(host string) bool {
 	return strings.EqualFold(name, "localhost") || net.ParseIP(name) != nil
 }
 
-// lookAgain is how often a file is looked at for a change.
-const lookAgain = time.Second
+// secret is the token in a file, as it is now.
+type secret struct{ source *credential.Source[[]byte] }
 
-// changing is a set of files that are read again when one of them changes. What they held stays in force while they
-// cannot be read, or hold nothing of use: whoever replaces a file may have written half of it.
-type changing struct {
-	names []string
-	load  func() error
-
-	mu     sync.Mutex
-	looked time.Time
-	stamp  string
-}
-
-// refresh reads the files, if they have changed since the last time, and says what is wrong with them.
-func (c *changing) refresh(now time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now.Sub(c.looked) < lookAgain && now.After(c.looked) {
-		return nil
-	}
-	c.looked = now
-	var stamps strings.Builder
-	for _, name := range c.names {
-		info, err := os.Stat(name)
+func newSecret(keeper *credential.Keeper, file string) (*secret, error) {
+	source, err := credential.New(keeper, func() ([]byte, error) {
+		text, err := credential.Secret(file)
+		token := strings.TrimSpace(text)
+		if err == nil && token == "" {
+			err = fmt.Errorf("the file %s is empty", file)
+		}
 		if err != nil {
-			return readable(err)
+			return nil, fmt.Errorf("it must be a file with a token: %w", err)
 		}
-		fmt.Fprintln(&stamps, info.ModTime().UnixNano(), info.Size())
-	}
-	stamp := stamps.String()
-	if stamp == c.stamp {
-		return nil
-	}
-	if err := c.load(); err != nil {
-		return err
-	}
-	c.stamp = stamp
-	return nil
-}
-
-// readable makes a sentence of an error about a file.
-func readable(err error) error {
-	if path, is := errors.AsType[*os.PathError](err); is {
-		return fmt.Errorf("it must be a file that can be read: %w", path.Err)
-	}
-	return err
-}
-
-// secretFile is a file with a token.
-type secretFile struct {
-	changing
-
-	token []byte // guarded by mu
-}
-
-func newSecretFile(name string) (*secretFile, error) {
-	f := &secretFile{}
-	f.changing = changing{names: []string{name}, load: func() error {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return readable(err)
-		}
-		token := strings.TrimSpace(string(content))
-		if token == "" {
-			return errors.New("it must be a file with a token, and it is empty")
-		}
-		f.token = []byte(token)
-		return nil
-	}}
-	return f, f.refresh(time.Now())
+		return []byte(token), nil
+	})
+	return &secret{source}, err
 }
 
 // matches reports whether token is the one in the file. How long that takes tells nothing about it.
-func (f *secretFile) matches(token string) bool {
-	_ = f.refresh(time.Now()) // the former token stays in force
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return subtle.ConstantTimeCompare([]byte(token), f.token) == 1
+func (s *secret) matches(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(token), s.source.Get()) == 1
 }
 
-// keyPair is a certificate with its key.
-type keyPair struct {
-	changing
-
-	pair *tls.Certificate // guarded by mu
-}
-
-func newKeyPair(certFile, keyFile string) (*keyPair, error) {
-	p := &keyPair{}
-	p.changing = changing{names: []string{certFile, keyFile}, load: func() error {
-		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+// newPair returns a certificate with its key, as their files are now.
+func newPair(keeper *credential.Keeper, certFile, keyFile string) (*credential.Source[*tls.Certificate], error) {
+	return credential.New(keeper, func() (*tls.Certificate, error) {
+		certificate, err := credential.ReadFile(certFile)
 		if err != nil {
-			return readable(err)
+			return nil, fmt.Errorf("it must be a file that can be read: %w", err)
 		}
-		p.pair = &pair
-		return nil
-	}}
-	return p, p.refresh(time.Now())
-}
-
-// get returns the certificate for a connection.
-func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	_ = p.refresh(time.Now()) // the former pair stays in force
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.pair, nil
+		key, err := credential.ReadFile(keyFile)
+		if err != nil {
+			return nil, fmt.Errorf("it must be a file that can be read: %w", err)
+		}
+		pair, err := credential.Pair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s and %s must be a certificate and its key: %w", certFile, keyFile, err)
+		}
+		return pair, nil
+	})
 }

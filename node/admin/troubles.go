@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,17 @@ type Trouble struct {
 	At        time.Time `json:"at"`
 	Tries     int       `json:"tries" doc:"How many publishes have failed since one came through."`
 	Permanent bool      `json:"permanent" doc:"Somebody has to act: the topic is missing, or rejects it."`
+
+	until time.Time // when it is over if it is not met again
 }
+
+// A node that can't publish on a lane tries again every few seconds, as long as something is due there; a message that
+// its topic rejects is tried again within five minutes. What is not met again for longer than that is over: the lane
+// works for another node, which has published what this one could not.
+const (
+	laneQuiet     = 30 * time.Second
+	rejectedQuiet = 6 * time.Minute
+)
 
 // maxTroubles bounds how many messages are remembered. Of a sink that is away there can be very many, and all have one
 // reason, which is that of the lane.
@@ -33,11 +44,13 @@ type Troubles struct {
 	messages map[uuid.UUID]*Trouble
 	order    []uuid.UUID // the earliest first; some may be gone
 	lanes    map[string]*Trouble
+
+	now func() time.Time
 }
 
 // NewTroubles returns an empty one.
 func NewTroubles() *Troubles {
-	return &Troubles{messages: map[uuid.UUID]*Trouble{}, lanes: map[string]*Trouble{}}
+	return &Troubles{messages: map[uuid.UUID]*Trouble{}, lanes: map[string]*Trouble{}, now: time.Now}
 }
 
 // Observe takes an event of the engine.
@@ -55,13 +68,17 @@ func (t *Troubles) Observe(event node.Event) {
 func (t *Troubles) failed(e node.Unpublished) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, text := time.Now().UTC(), oneLine(e.Err)
+	now, text := t.now().UTC(), oneLine(e.Err)
+	quiet := laneQuiet
+	if errors.Is(e.Err, node.ErrRejected) {
+		quiet = rejectedQuiet
+	}
 	again := func(before *Trouble) *Trouble {
 		tries := 1
 		if before != nil {
 			tries += before.Tries
 		}
-		return &Trouble{Error: text, At: now, Tries: tries, Permanent: e.Permanent}
+		return &Trouble{Error: text, At: now, Tries: tries, Permanent: e.Permanent, until: now.Add(quiet)}
 	}
 	for i := range e.Messages {
 		m := &e.Messages[i]
@@ -104,24 +121,26 @@ func (t *Troubles) of(incarnation uuid.UUID) *Trouble {
 	return nil
 }
 
-// lane returns the trouble with a lane; nil for none.
+// lane returns the trouble with a lane; nil for none, or one that is over.
 func (t *Troubles) lane(name string) *Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if trouble := t.lanes[name]; trouble != nil {
+	if trouble := t.lanes[name]; trouble != nil && t.now().Before(trouble.until) {
 		c := *trouble
 		return &c
 	}
 	return nil
 }
 
-// Lanes returns the troubles with all lanes.
+// Lanes returns the troubles with all lanes that are not over.
 func (t *Troubles) Lanes() map[string]Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make(map[string]Trouble, len(t.lanes))
 	for name, trouble := range t.lanes {
-		all[name] = *trouble
+		if t.now().Before(trouble.until) {
+			all[name] = *trouble
+		}
 	}
 	return all
 }

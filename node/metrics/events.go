@@ -16,8 +16,8 @@ func (m *Metrics) Observe(event node.Event) {
 	case node.Enqueued:
 		m.enqueued(e)
 	case node.Ignored:
-		for _, id := range e.IDs {
-			m.lane(id.Lane).duplicate.Inc()
+		for i := range e.Messages {
+			m.lane(e.Messages[i].Lane).duplicate.Inc()
 		}
 	case node.Decided:
 		for _, d := range e.Decisions {

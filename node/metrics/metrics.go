@@ -211,6 +211,23 @@ func (m *Metrics) Paused(pauses []node.Pause) {
 	}
 }
 
+// Nodes shows how the nodes are that the store knows.
+func (m *Metrics) Nodes(ready, notReady, silent int) {
+	m.set("chronos_nodes", float64(ready), "ready")
+	m.set("chronos_nodes", float64(notReady), "not_ready")
+	m.set("chronos_nodes", float64(silent), "silent")
+}
+
+// Behind returns how many records of this node's input partitions wait to be taken in, as far as it knows.
+func (m *Metrics) Behind() (records int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for partition, end := range m.ends {
+		records += max(end-m.positions[partition], 0)
+	}
+	return records
+}
+
 // Pool has the metrics show the connections of a pool.
 func (m *Metrics) Pool(pool *pgxpool.Pool) { m.registry.MustRegister(newPoolCollector(pool)) }
 

@@ -311,7 +311,7 @@ func TestEvents(t *testing.T) {
 		node.Polled{Records: 9},
 		node.Enqueued{Messages: future},
 		node.Enqueued{Messages: late},
-		node.Ignored{IDs: []node.MessageID{{Lane: "out"}}},
+		node.Ignored{Messages: messages("out", 1)},
 		node.Fired{Messages: late, At: now},
 		node.Fired{Messages: messages("out", 3), At: now},
 		node.Deleted{Refs: []node.Ref{{Lane: "out"}}},

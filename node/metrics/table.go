@@ -54,7 +54,7 @@ func Table() []Metric {
 	}{
 		{"out", outRows()},
 		{"in", inRows()},
-		{"store", storeRows()},
+		{"store", append(storeRows(), stateRows()...)},
 		{"peers", peerRows()},
 		{"node", nodeRows()},
 		{"ports", portRows()},
@@ -225,6 +225,19 @@ func storeRows() []Metric {
 		{
 			Name: "chronos_sample_duration_seconds", Kind: Gauge,
 			Help: "How long the last sample of the store took.",
+		},
+	}
+}
+
+func stateRows() []Metric {
+	const sampled = " Read from the store every 15 s by each node: take max over nodes, not sum."
+	return []Metric{
+		{
+			Name: "chronos_nodes", Kind: Gauge, Labels: []string{"state"},
+			Help: "Nodes that the store has seen in the last quarter of an hour: ready, not_ready, or silent for " +
+				"more than 10 s, which have died or do not reach the store. One that is stopped is forgotten at once." +
+				sampled,
+			Look: "`chronos top` names them.",
 		},
 		{
 			Name: "chronos_paused", Kind: Gauge, Labels: []string{"lane"},

@@ -30,7 +30,7 @@ func (s *Service) listen(ctx context.Context) error {
 		return nil
 	}
 	config := s.config.Admin
-	config.Log = s.log
+	config.Log, config.Keeper = s.log, s.config.credentials
 	server, err := admin.New(config)
 	if err != nil {
 		return err
@@ -73,6 +73,7 @@ func (s *Service) sampler() *metrics.Sampler {
 	if source == nil {
 		return nil
 	}
+	s.reporter.behind = s.metrics.Behind
 	return &metrics.Sampler{
 		Metrics: s.metrics, Store: source, Lanes: s.config.Node.Lanes(), Seen: s.reporter.Seen,
 		Ends: func(ctx context.Context) ([]node.Extent, error) {
@@ -149,6 +150,10 @@ func (s *Service) groupReady(at phase) admin.Check {
 		return check
 	}
 	check.Detail = "not joined group " + s.config.Group + " yet"
+	if state := s.metrics.Port(node.PortStore); state.Failing && at == running {
+		check.Detail = fmt.Sprintf("not in group %s: a node leaves it when it has not reached the store for %v, "+
+			"and joins again when the store is back", s.config.Group, s.config.Node.LeaveAfter)
+	}
 	if state := s.metrics.Port(node.PortSource); state.Failing {
 		check.Detail = fmt.Sprintf("not joined group %s; %s: %s", s.config.Group, state.Call, oneLine(state.Err))
 	} else if at != running {

@@ -39,6 +39,9 @@ func (s *Service) beat(ctx context.Context, id uuid.UUID) {
 				ID: id, Host: host, Version: s.options.Version, Settings: settings, Status: status,
 			})
 		}
+		if turn%countNodesEvery == 0 {
+			s.countNodes(ctx, store)
+		}
 		if pauses, err := store.Pauses(ctx); err == nil {
 			s.sayPauses(paused, pauses)
 		}
@@ -51,6 +54,32 @@ func (s *Service) beat(ctx context.Context, id uuid.UUID) {
 			return
 		}
 	}
+}
+
+// countNodesEvery is in how many turns of beat the nodes are counted once: in 15.
+const countNodesEvery = 15
+
+// countNodes has the metrics show how many nodes are well and how many have died.
+func (s *Service) countNodes(ctx context.Context, store inspect.Store) {
+	nodes, now, err := store.Nodes(ctx)
+	if err != nil {
+		return
+	}
+	ready, notReady, silent := 0, 0, 0
+	for i := range nodes {
+		var status admin.NodeStatus
+		// What another version has written need not be what this one reads.
+		_ = json.Unmarshal(nodes[i].Status, &status)
+		switch {
+		case now.Sub(nodes[i].Seen) > inspect.Silent:
+			silent++
+		case status.Ready:
+			ready++
+		default:
+			notReady++
+		}
+	}
+	s.metrics.Nodes(ready, notReady, silent)
 }
 
 // sayPauses says what is paused and resumed since it was called last.

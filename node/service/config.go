@@ -13,7 +13,7 @@ import (
 	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/broker/kafka"
-	"chronos/node/service/credential"
+	"chronos/node/credential"
 )
 
 // The defaults that are not those of node.Default.

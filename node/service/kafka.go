@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"chronos/node/broker/kafka"
-	"chronos/node/service/credential"
+	"chronos/node/credential"
 )
 
 // Connection returns how to connect to Kafka.

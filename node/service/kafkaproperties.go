@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"chronos/node/service/credential"
+	"chronos/node/credential"
 	"chronos/node/service/properties"
 )
 

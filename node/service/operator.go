@@ -36,6 +36,9 @@ func OpenOperator(ctx context.Context, config Config) (_ *Operator, err error) {
 	}()
 	answered, err := o.store.Check(ctx)
 	if !answered {
+		if sentence := remedy(err); sentence != "" {
+			return nil, fmt.Errorf("reach the store %s: %s", config.Store.String(), sentence)
+		}
 		return nil, fmt.Errorf("reach the store %s: %s", config.Store.String(), oneLine(err))
 	}
 	if err != nil {

@@ -29,6 +29,9 @@ type Reporter struct {
 
 	deadLetters map[string]bool // the dead-letter topics
 
+	// behind returns how many records wait in Kafka to be taken in by this node; nil if nobody can tell.
+	behind func() int64
+
 	mu      sync.Mutex
 	outages map[string]*outage // by what is out, see title
 	tallies map[string]*tally
@@ -152,7 +155,7 @@ func (r *Reporter) Observe(event node.Event) {
 			r.lateness.arrivals.Stored(&e.Messages[i], now)
 		}
 	case node.Ignored:
-		r.counts.duplicates += int64(len(e.IDs))
+		r.counts.duplicates += int64(len(e.Messages))
 	case node.Decided:
 		r.decided(e)
 	case node.Fired:
@@ -330,11 +333,16 @@ func (r *Reporter) unpublished(e node.Unpublished) {
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {
 		// What is said later must not hold on to the event, which has all the payloads.
 		r.lateness.failing(topic, cause)
-		r.tally(fmt.Sprint("unpublished ", topic, e.Permanent), topics[topic], func(count int) {
+		r.tally(unpublishedOn(topic, e.Permanent), topics[topic], func(count int) {
 			r.say(level, sentence,
 				slog.String("topic", topic), slog.Int("messages", count), slog.String("error", cause))
 		})
 	}
+}
+
+// unpublishedOn names the tally of what could not be published on a topic.
+func unpublishedOn(topic string, permanent bool) string {
+	return fmt.Sprint("unpublished ", topic, permanent)
 }
 
 // unreadable says that a row of the store cannot be read.
@@ -418,6 +426,10 @@ func (r *Reporter) tick() {
 		if what == title(node.PortStore, "") {
 			r.lateness.storeBack = end
 		}
+		if lane := laneOf(what); lane != "" { // What could not be published is not said after it could be again.
+			r.settleTally(unpublishedOn(lane, true))
+			r.settleTally(unpublishedOn(lane, false))
+		}
 		r.say(slog.LevelInfo, what+" available again", slog.Time("since", end), away(end.Sub(o.since)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.tallies)) {
@@ -458,6 +470,14 @@ func (r *Reporter) tally(key string, count int, say func(count int)) {
 		say(t.count)
 		t.count, t.saidLast = 0, now
 	}
+}
+
+// settleTally says what has been added up, and forgets it.
+func (r *Reporter) settleTally(key string) {
+	if t := r.tallies[key]; t != nil && t.count > 0 {
+		t.say(t.count)
+	}
+	delete(r.tallies, key)
 }
 
 // Summary says what the node has done, as its last line.

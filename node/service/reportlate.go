@@ -157,6 +157,10 @@ func (s *story) due(now time.Time) bool {
 	return true
 }
 
+// farBehind is how many records that are not taken in yet are worth a word where messages are overdue. More of a
+// backlog may lie there than in the store, because a node takes in no faster than it fires what is due already.
+const farBehind = 1000
+
 // sayOverdue says how much is overdue, since when, where, and why.
 func (r *Reporter) sayOverdue(late []outlook.Lane, before lookBefore, now time.Time) {
 	var total outlook.Count
@@ -187,6 +191,11 @@ func (r *Reporter) sayOverdue(late []outlook.Lane, before lookBefore, now time.T
 	}
 	if len(partitions) > 0 {
 		attrs = append(attrs, slog.String("oldest_came_from", firstOf(partitions, 8)))
+	}
+	if r.behind != nil {
+		if records := r.behind(); records >= farBehind {
+			attrs = append(attrs, slog.Int64("still_in_kafka", records))
+		}
 	}
 	r.say(slog.LevelWarn, "messages are overdue", append(attrs, slog.String("why", strings.Join(why, "; ")))...)
 }

@@ -77,6 +77,21 @@ func TestOverdueAtTheStart(t *testing.T) {
 	})
 }
 
+// Goal: where messages are overdue, the log says how much more of a backlog lies in Kafka, unless that is what always
+// lies there. Method: a look with each.
+func TestOverdueSaysWhatIsInKafka(t *testing.T) {
+	for records, want := range map[int64]bool{999: false, 348_767: true} {
+		report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+			j.SetBehind(records)
+			j.Seen(looked(0, 0), nil)
+			j.Seen(looked(500, time.Second), nil)
+			if text := j.text.String(); strings.Contains(text, fmt.Sprintf("still_in_kafka=%d", records)) != want {
+				t.Errorf("with %d records in Kafka the log has\n%s", records, text)
+			}
+		})
+	}
+}
+
 // Goal: the line says why, as far as the node can tell. Method: a cause of each kind before a look.
 func TestOverdueSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -209,5 +224,26 @@ func TestLatenessIsOneLineAMinute(t *testing.T) {
 		j.expect(t, `level=INFO msg="messages come out on time again" away=1m1s`)
 		minute()
 		j.expect(t)
+	})
+}
+
+// Goal: what could not be published on a topic is said before the end of its outage, and not after. Method: two
+// messages that can't be published, of which the second is added up, and then one that can.
+func TestUnpublishedIsSaidBeforeTheEnd(t *testing.T) {
+	report(t, slog.LevelInfo, func(t *testing.T, j *journal) {
+		failed := node.Failed{Operation: node.Fire, Port: node.PortSink, Lane: "out", Call: "publish", Err: errRefused}
+		lost := node.Unpublished{Messages: []node.Message{{Lane: "out"}}, Err: node.ErrNoTopic, Permanent: true}
+		j.Observe(failed)
+		j.Observe(lost)
+		pass(time.Second)
+		j.Observe(failed)
+		j.Observe(lost)
+		j.Observe(node.Resumed{Operation: node.Fire, Port: node.PortSink, Lane: "out"})
+		pass(2 * time.Minute)
+		text := j.text.String()
+		before, after, ended := strings.Cut(text, "topic out available again")
+		if !ended || strings.Count(before, "could not publish") != 2 || strings.Contains(after, "could not publish") {
+			t.Errorf("the log has\n%s", text)
+		}
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"chronos/node/clock/system"
 	"chronos/node/metrics"
 	"chronos/node/store/postgres"
+	"chronos/node/traces"
 )
 
 // Service is a node and everything around it.
@@ -40,6 +41,9 @@ type Service struct {
 	recent   *admin.Recent     // what the API counts; nil without a listener
 	settings map[string]string // in force, without secrets: what the API shows
 	id       atomic.Value      // the node id, as text, once there is one
+
+	tracing *traces.Settings // nil if nobody has asked for traces
+	tracer  *traces.Tracer   // nil if there is none
 
 	phase  atomic.Int32 // a phase
 	schema atomic.Bool  // the store has been seen to have the schema that this program needs
@@ -70,6 +74,9 @@ const (
 
 	// closeTimeout is how long leaving the group may take when the node has stopped.
 	closeTimeout = 5 * time.Second
+
+	// flushTimeout is how long the last traces may take to be sent.
+	flushTimeout = 3 * time.Second
 
 	// AnswerTimeout is how long a server that somebody waits for is given to answer at all.
 	AnswerTimeout = 5 * time.Second
@@ -127,6 +134,9 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 		return c
 	}
 	var err error
+	if s.tracing, err = traces.Environment(); err != nil {
+		return nil, Usagef("%v", err)
+	}
 	if s.source, err = kafka.NewSource(kafka.SourceConfig{
 		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(),
 		LeaveAfter: config.Node.LeaveAfter,
@@ -180,7 +190,10 @@ func (s *Service) Run(ctx context.Context) error {
 	defer background.Wait()
 	defer stopWatching()
 
-	err := s.prepare(ctx)
+	err := s.trace(ctx)
+	if err == nil {
+		err = s.prepare(ctx)
+	}
 	if err == nil && ctx.Err() == nil {
 		err = s.runNode(ctx)
 	}
@@ -195,10 +208,32 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.store.Close(); err != nil {
 		s.log.Warn("could not close the store cleanly", slog.String("error", oneLine(err)))
 	}
+	s.closeTraces(ctx)
 	if err == nil {
 		s.reporter.Summary()
 	}
 	return err
+}
+
+// trace has the node send traces, if somebody has asked for them.
+func (s *Service) trace(ctx context.Context) (err error) {
+	if s.tracing == nil {
+		return nil
+	}
+	s.tracer, err = traces.Start(context.WithoutCancel(ctx), s.tracing, traces.Options{
+		Log: s.log, Version: s.options.Version, Group: s.config.Group, Node: s.config.Node,
+	})
+	return err
+}
+
+// closeTraces sends the last traces.
+func (s *Service) closeTraces(ctx context.Context) {
+	if s.tracer == nil {
+		return
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	s.tracer.Close(limited)
 }
 
 // runNode runs the engine until ctx is done.
@@ -238,6 +273,9 @@ func (s *Service) observe(event node.Event) {
 	s.metrics.Observe(event)
 	s.reporter.Observe(event)
 	s.troubles.Observe(event)
+	if s.tracer != nil {
+		s.tracer.Observe(event)
+	}
 	if s.options.Observe != nil {
 		s.options.Observe(event)
 	}

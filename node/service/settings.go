@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"chronos/node/calendar"
-	"chronos/node/service/credential"
+	"chronos/node/credential"
 )
 
 // Settings are the values of all settings, as somebody wrote them: the targets of the table.

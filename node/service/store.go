@@ -10,7 +10,7 @@ import (
 
 	"chronos/migrations"
 	"chronos/node"
-	"chronos/node/service/credential"
+	"chronos/node/credential"
 	"chronos/node/store/postgres"
 	"chronos/node/store/sqlite"
 )

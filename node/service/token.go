@@ -15,7 +15,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
-	"chronos/node/service/credential"
+	"chronos/node/credential"
 )
 
 // tokenTimeout is how long a token endpoint may take. Connections to Kafka wait for it.

@@ -62,11 +62,12 @@ func TestImports(t *testing.T) {
 func production() []string {
 	return []string{
 		"chronos/migrations", "chronos/node", "chronos/node/admin", "chronos/node/broker/embedded",
-		"chronos/node/broker/kafka", "chronos/node/calendar", "chronos/node/clock/system", "chronos/node/metrics",
-		"chronos/node/service", "chronos/node/service/credential", "chronos/node/service/doctor",
+		"chronos/node/broker/kafka", "chronos/node/calendar", "chronos/node/clock/system", "chronos/node/credential",
+		"chronos/node/metrics",
+		"chronos/node/service", "chronos/node/service/doctor",
 		"chronos/node/service/properties", "chronos/node/store/headers", "chronos/node/store/inspect",
 		"chronos/node/store/outlook", "chronos/node/store/postgres", "chronos/node/store/postgres/marks",
-		"chronos/node/store/sqlite",
+		"chronos/node/store/sqlite", "chronos/node/traces",
 	}
 }
 

@@ -136,7 +136,10 @@ func (s *state) failed(e *Event) {
 	} else {
 		i.failed++
 	}
-	i.failedAt, i.failedBy = e.At, e.Node
+	if i.failedBy == nil {
+		i.failedBy = map[string]time.Duration{}
+	}
+	i.failedBy[e.Node] = e.At
 }
 
 func (s *state) changed(e *Event) {

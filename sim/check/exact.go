@@ -88,6 +88,12 @@ func (s *state) looksSetBack(current int64) bool {
 		})
 }
 
+// failedSince reports whether a publish of a row by that node has failed since the row was claimed.
+func (s *state) failedSince(r *row, node string) bool {
+	at, failed := r.failedBy[node]
+	return failed && at >= r.since
+}
+
 // created judges a position that is new: nothing that there is may lie before it, unless an older deployment has dealt
 // with it.
 func (s *state) created(p *partition, e *Event) finding {
@@ -112,7 +118,7 @@ func s23(s *state, e *Event) finding {
 		return holds()
 	}
 	p := s.process(e.Node)
-	if e.Due != 0 && e.Due > r.due && (r.failedBy != e.Node || r.failedAt < r.since) {
+	if e.Due != 0 && e.Due > r.due && !s.failedSince(r, e.Node) {
 		return brokenBy(r.submission, "it is put off by %s, which has not failed to publish it", e.Node)
 	}
 	failed, known := p.failed[r.key.topic]

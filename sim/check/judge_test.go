@@ -90,7 +90,7 @@ func until(at string) string { return well[:strings.Index(well, at)] }
 // TestBroken breaks each invariant by the smallest change to the good history. It must be named first.
 func TestBroken(t *testing.T) {
 	broken := brokenFates()
-	for _, more := range []map[string][]string{brokenConduct(), brokenIntake(), brokenLiveness(), brokenLanes(), brokenControl()} {
+	for _, more := range []map[string][]string{brokenConduct(), brokenIntake(), brokenLiveness(), brokenLanes(), brokenControl(), brokenSeries()} {
 		maps.Copy(broken, more)
 	}
 	for _, i := range check.Invariants() {
@@ -134,7 +134,8 @@ func brokenFates() map[string][]string {
 			preamble + well + "2s claim node=2.1 " + row + peer + "stamp=2s\n" + goneLater(),
 			preamble + strings.Replace(well, "incarnation="+x1+" age=50ms", "", 1) + gone,
 			preamble + "1s claim node=1.1 " + row + me + "\n",
-			preamble + until("1.9s") + "1.5s lineage lineage=2\n1.5s mark partition=in/0 offset=5\n9s claim " + row +
+			preamble + until("1.9s") + "1.4s submit message=3 id=z topic=out partition=in/0 offset=4 payload=a deadline=9s\n" +
+				"1.5s lineage lineage=2\n1.5s mark partition=in/0 offset=5\n9s claim " + row +
 				me,
 			preamble + until("1.9s") + "1.5s lineage lineage=2\n4s claim " + row + me,
 			preamble + "0s lineage lineage=2\n" + strings.NewReplacer("1s submit", "4s submit", "1.01s", "4s",
@@ -281,6 +282,45 @@ func TestCancelled(t *testing.T) {
 }
 
 const zero = "00000000-0000-0000-0000-000000000000"
+
+// again is the second occurrence of a series, of an interval and a number of occurrences that the good history gets.
+const again = "recur node=1.1 message=1001 of=1 " + row + "next=20000000-0000-0000-0000-000000000000 nth="
+
+func recurs() string { return strings.Replace(well, "submit", "submit every=2s limit=3", 1) }
+
+// TestRecurs judges a series of three occurrences. Nothing is wrong with it.
+func TestRecurs(t *testing.T) {
+	history := preamble + recurs() + "1.97s " + again + "2 deadline=4s\n"
+	first, second := "id=x topic=out incarnation=20000000-0000-0000-0000-000000000000 ", "30000000-0000-0000-0000-000000000000"
+	history += "3.9s claim node=1.1 " + first + me + "stamp=3.9s\n" +
+		"4s publish node=1.1 message=1001 topic=out incarnation=20000000-0000-0000-0000-000000000000 age=100ms wall=4s\n" +
+		"4s fire node=1.1 message=1001 topic=out incarnation=20000000-0000-0000-0000-000000000000 payload=a key=1 " +
+		"partition=out/3\n4.1s recur node=1.1 message=1002 of=1 " + first + "next=" + second + " nth=3 deadline=6s\n" +
+		"6s claim node=1.1 id=x topic=out incarnation=" + second + " " + me + "stamp=6s\n" +
+		"6s publish node=1.1 message=1002 topic=out incarnation=" + second + " age=1ms wall=6s\n" +
+		"6s fire node=1.1 message=1002 topic=out incarnation=" + second + " payload=a key=1 partition=out/3\n" +
+		"6.1s delete node=1.1 id=x topic=out incarnation=" + second + "\n"
+	if v := judge(t, history+end); len(v.Violations) > 0 {
+		t.Errorf("%v", v.Violations)
+	}
+}
+
+func brokenSeries() map[string][]string {
+	stop := "1.93s " + decided + stays + "stopped\n"
+	inFlight := preamble + strings.Replace(strings.Replace(recurs(), "1.03s commit", asks+"1.3s commit", 1), "1.95s publish",
+		stop+"1.95s publish", 1)
+	return map[string][]string{
+		"S22": {
+			preamble + recurs() + gone,
+			preamble + recurs() + "1.97s " + again + "3 deadline=6s\n",
+			preamble + recurs() + "1.97s " + again + "2 deadline=3.97s\n",
+			preamble + recurs() + "1.97s " + strings.Replace(again, "incarnation="+x1, "incarnation="+zero, 1) +
+				"2 deadline=4s\n",
+			preamble + recurs()[:strings.Index(recurs(), "1.95s")] + "1.97s " + again + "2 deadline=4s\n",
+			inFlight + "1.97s " + again + "2 deadline=4s\n",
+		},
+	}
+}
 
 func brokenControl() map[string][]string {
 	claimed := preamble + strings.Replace(until("1.95s"), "1.03s commit", asks+"1.3s commit", 1)

@@ -105,10 +105,9 @@ type incarnation struct {
 	before    int32  // claims on it before the healing
 	after     int32  // records after the healing
 
-	tried              time.Duration // when its publish failed first
-	rejections, failed int           // publishes that failed: rejected by the topic, and for other reasons
-	failedAt           time.Duration // when the last of them did
-	failedBy           string        // and whose it was
+	tried              time.Duration            // when its publish failed first
+	rejections, failed int                      // publishes that failed: rejected by the topic, and for other reasons
+	failedBy           map[string]time.Duration // and when the last one did, by whose it was
 
 	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
 	unsureBy      string        // whose that was

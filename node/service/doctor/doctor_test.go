@@ -176,6 +176,10 @@ func TestPlantedMistakes(t *testing.T) {
 			}, "positions", doctor.Error, "IN", "2 records are older than half", "retention.ms"},
 		},
 		"all the rest": {
+			{"next schema", func(d *deployment, _ *doctor.Options) {
+				d.exec("INSERT INTO chronos_migrations (version_id, is_applied) " +
+					"SELECT max(version_id) + 1, true FROM chronos_migrations")
+			}, "schema", doctor.Note, "schema", "the one after that of this program", "Finish the upgrade"},
 			{"min.insync.replicas", func(d *deployment, _ *doctor.Options) {
 				d.alter(d.out, "min.insync.replicas", "2")
 			}, "replication", doctor.Error, "OUT", "min.insync.replicas is 2", "min.insync.replicas=1"},
@@ -255,6 +259,10 @@ func TestPlantedMistakes(t *testing.T) {
 			{"wait beyond retention", func(d *deployment, _ *doctor.Options) {
 				d.insert(d.out, "90 days")
 			}, "what waits", doctor.Note, "IN", "wait for up to", "Back the store up"},
+			{"node that has died", func(d *deployment, _ *doctor.Options) {
+				d.exec(`INSERT INTO nodes VALUES ('00000000-0000-0000-0000-00000000dead', 'h7', 'v1',
+  now() - interval '1 hour', now() - interval '80 s', '{}', '{}')`)
+			}, "nodes", doctor.Warning, "node 00000000-0000-0000-0000-00000000dead", "on h7", "last lines of its log"},
 			{"different nodes", func(d *deployment, _ *doctor.Options) {
 				d.exec(`CREATE TABLE IF NOT EXISTS nodes (id uuid, host text, version text, started timestamptz,
   seen timestamptz,	  settings jsonb, status jsonb);

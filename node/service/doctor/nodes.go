@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"chronos/migrations"
 )
@@ -47,7 +48,36 @@ func (e *examination) seen(ctx context.Context) (nodes []seenNode, known bool, e
 	return nodes, true, rows.Err()
 }
 
-// nodes compares the versions and the settings of the nodes.
+// silent looks for nodes that have ended without a word. A file of SQLite has one node, whose process would have to end
+// before this program could look.
+func (e *examination) silent(ctx context.Context) (err error) {
+	if e.dialect == migrations.SQLite {
+		return nil
+	}
+	rows, err := e.db.QueryContext(ctx, `
+SELECT id::text, host, extract(epoch FROM clock_timestamp() - seen)::bigint FROM nodes
+WHERE seen BETWEEN clock_timestamp() - interval '15 minutes' AND clock_timestamp() - interval '15 seconds' ORDER BY id`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // it was only read
+	for rows.Next() {
+		var id, host string
+		var seconds int64
+		if err := rows.Scan(&id, &host, &seconds); err != nil {
+			return err
+		}
+		e.find(Warning, "node "+id,
+			fmt.Sprintf("was last seen %v ago, on %s", time.Duration(seconds)*time.Second, host),
+			"It has died, or does not reach the store. Others fire what it held, some of it for the second time "+
+				"perhaps.",
+			"See what the last lines of its log say, and whether it runs again. It is forgotten after a quarter of "+
+				"an hour.")
+	}
+	return rows.Err()
+}
+
+// nodes looks for nodes that have died, and compares the versions and the settings of those that live.
 func (e *examination) nodes(ctx context.Context) (string, error) {
 	nodes, known, err := e.seen(ctx)
 	switch {
@@ -55,6 +85,9 @@ func (e *examination) nodes(ctx context.Context) (string, error) {
 		return "", err
 	case !known:
 		return "this store does not know them", nil
+	}
+	if err := e.silent(ctx); err != nil {
+		return "", err
 	}
 	versions := map[string][]string{}
 	settings := map[string]bool{}
@@ -86,8 +119,10 @@ func (e *examination) nodes(ctx context.Context) (string, error) {
 }
 
 // isPersonal reports whether a setting may differ from node to node: where it listens, how it logs, where its files
-// are.
+// are, and what it makes at its start.
 func isPersonal(name string) bool {
 	return strings.HasPrefix(name, "admin-") || strings.HasPrefix(name, "log-") || strings.HasSuffix(name, "-file") ||
-		slices.Contains([]string{"config", "kafka-properties", "tls-ca", "tls-cert", "tls-key"}, name)
+		slices.Contains([]string{
+			"config", "create-topics", "migrate", "kafka-properties", "tls-ca", "tls-cert", "tls-key",
+		}, name)
 }

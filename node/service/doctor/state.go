@@ -16,6 +16,7 @@ import (
 
 	"chronos/migrations"
 	"chronos/node"
+	"chronos/node/broker/kafka"
 )
 
 // place is how far the store has taken in a partition.
@@ -158,30 +159,36 @@ ORDER BY p.topic, p.partition`
 	return rows.Err()
 }
 
-// positions compares the positions of the store with what Kafka holds and what the group has committed.
+// positions compares the positions of the store with what Kafka holds and what the group has committed. While nodes
+// run, a position moves after the end of its partition, and is committed after it has moved: so what follows is looked
+// at first, the commits before the positions, and these before the ends. In another order a busy service would look as
+// if its store had been set back.
 func (e *examination) positions(ctx context.Context) (string, error) {
-	if err := e.readPlaces(ctx); err != nil {
-		return "", err
-	}
-	if e.noKafka != nil {
-		return "", e.noKafka
-	}
 	var inputs []string
 	for _, t := range e.named(false) {
 		if t.input {
 			inputs = append(inputs, t.name)
 		}
 	}
-	if len(inputs) == 0 {
+	var committed []kafka.Committed
+	var unseen error
+	if e.noKafka == nil && len(inputs) > 0 {
+		committed, unseen = e.admin.Committed(ctx, e.config.Group, inputs...)
+	}
+	if err := e.readPlaces(ctx); err != nil {
+		return "", err
+	}
+	switch {
+	case e.noKafka != nil:
+		return "", e.noKafka
+	case len(inputs) == 0:
 		return "no input topic exists", nil
+	case unseen != nil && !errors.Is(unseen, kerr.GroupAuthorizationFailed): // that is of the check of rights
+		return "", remedied(unseen)
 	}
 	extents, err := e.admin.Extents(ctx, inputs...)
 	if err != nil {
 		return "", err
-	}
-	committed, err := e.admin.Committed(ctx, e.config.Group, inputs...)
-	if err != nil && !errors.Is(err, kerr.GroupAuthorizationFailed) { // that is of the check of rights
-		return "", remedied(err)
 	}
 	offsets := map[node.Partition]int64{}
 	for _, c := range committed {

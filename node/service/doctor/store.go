@@ -99,6 +99,16 @@ func (e *examination) schema(ctx context.Context) (string, error) {
 		e.noTables = errors.New("the schema could not be looked at")
 		return "", storeRemedied(err)
 	}
+	status, err := migrations.Status(ctx, e.db, e.dialect)
+	if err != nil {
+		return "", storeRemedied(err)
+	}
+	if last := status[len(status)-1]; last.Name == "" {
+		e.find(Note, "the schema", fmt.Sprintf("is at version %d, the one after that of this program", last.Version),
+			"Nodes of both releases work with it: an upgrade is under way, or was taken back.",
+			"Finish the upgrade when you can: what the newer release brings needs all nodes.")
+		return "one version ahead", nil
+	}
 	return "up to date", nil
 }
 

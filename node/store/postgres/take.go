@@ -100,6 +100,7 @@ type take struct {
 	result  node.TakeResult
 	brought []bool // by the item, whether it has brought a message
 	fresh   []*row // those of rows that are not stored yet
+	spare   []row  // for those of fresh
 	replies []*row // what tells of outcomes, under names of its own
 }
 
@@ -254,10 +255,13 @@ func stateStep(state *node.State, now *time.Time) step {
 // decide works out what becomes of the first upTo items, which are all of them unless the server refuses the next one
 // by that refusal.
 func (t *take) decide(upTo int, refusal string) {
-	t.brought, t.fresh, t.replies = nil, nil, nil
-	t.result = node.TakeResult{State: t.state, Refused: make([]bool, len(t.found))}
+	t.brought, t.fresh, t.replies = make([]bool, 0, upTo), make([]*row, 0, upTo), nil
+	t.spare = make([]row, upTo)
+	t.result = node.TakeResult{
+		State: t.state, Refused: make([]bool, len(t.found)), Results: make([]node.ItemResult, 0, upTo),
+	}
 	before := slices.Clone(t.found)
-	closed := t.state.Holding || t.state.IntakePaused
+	closed := !t.state.Takes()
 	for i, from := range t.request.From {
 		t.result.Refused[i] = closed || !before[i].found || from.Above(before[i].Position)
 	}
@@ -303,7 +307,8 @@ func (t *take) decideItem(i int) (outcome node.Outcome, brings bool) {
 	}
 	v := item.Decide(before)
 	if r == nil && v.After != nil {
-		r = &row{name: nameOf(item)}
+		r = &t.spare[0]
+		t.spare, r.name = t.spare[1:], nameOf(item)
 		t.rows[r.name] = r
 		t.fresh = append(t.fresh, r)
 	}

@@ -22,7 +22,8 @@ import (
 //
 // As it is, the right one meets b while it is still there, and begins anew.
 func (t *take) write() []step {
-	var inserted, changed, replaced, removed []*row
+	var changed, replaced, removed []*row
+	inserted := make([]*row, 0, len(t.fresh))
 	for _, r := range t.fresh {
 		if r.kept != nil {
 			inserted = append(inserted, r)

@@ -129,7 +129,9 @@ func dump(t testing.TB, db *sql.DB) []memory.Row {
 		var noKey, noValue bool
 		var list []byte
 		if err := result.Scan(&r.ID, &r.Lane, &r.Incarnation, &deadline, &due, &readiedAt, &r.ReadiedBy,
-			&expires, &r.Attempts, &notAfter, &series, &sequence, &at, &r.Bound, &r.Former, &r.Stopped, &r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
+			&expires, &r.Attempts,
+			&notAfter, &series, &sequence, &at, &r.Bound, &r.Former, &r.Stopped,
+			&r.Key, &noKey, &r.Value, &noValue, &list); err != nil {
 			t.Fatal(err)
 		}
 		r.Deadline, r.Due = time.UnixMicro(deadline).UTC(), time.UnixMicro(due).UTC()

@@ -18,7 +18,8 @@ var _ inspect.Store = (*Store)(nil)
 
 // shownColumns are those of a message, without its value. The file does not say which records messages came from.
 const shownColumns = `id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
-	not_after, series, sequence, occurs_at, bound, former, coalesce(length(message_value), 0), message_key, message_headers`
+	not_after, series, sequence, occurs_at, bound, former,
+	coalesce(length(message_value), 0), message_key, message_headers`
 
 // The statements for people who ask. Each reads a bounded part of one index, in a transaction of its own, so that it
 // keeps the node's calls waiting for a few milliseconds at most.
@@ -91,7 +92,8 @@ func showing(to *[]inspect.Message) func(scan func(...any) error) error {
 		var list []byte
 		var readiedBy uuid.NullUUID
 		err := scan(&m.ID, &m.Lane, &m.Incarnation, &deadline, &due, &readiedAt, &readiedBy, &expires, &m.Attempts,
-			&limits.notAfter, &limits.series, &limits.sequence, &limits.at, &m.Bound, &m.Former, &m.Bytes, (*nullable)(&m.Key), &list, (*nullable)(&m.Value))
+			&limits.notAfter, &limits.series, &limits.sequence, &limits.at, &m.Bound, &m.Former,
+			&m.Bytes, (*nullable)(&m.Key), &list, (*nullable)(&m.Value))
 		if err != nil {
 			return err
 		}
@@ -138,7 +140,10 @@ func (s *Store) Places(ctx context.Context) (places []inspect.Place, state node.
 		return err
 	})
 	if err == nil {
-		_, state, err = s.Positions(ctx, nil)
+		err = s.lookAt(ctx, func(ctx context.Context, t *transaction) (err error) {
+			state, err = t.state(ctx)
+			return err
+		})
 	}
 	if err != nil {
 		return nil, state, fmt.Errorf("look at the positions: %w", err)

@@ -126,11 +126,11 @@ func (s *Store) coming(ctx context.Context, lane *outlook.Lane, now time.Time) e
 
 func limited(n int) outlook.Count { return outlook.Count{N: n, Estimated: n >= outlook.Limit} }
 
-// look executes a statement in a transaction of its own, and has each of its rows read.
+// look executes a statement in a transaction of its own, in its turn, and has each of its rows read.
 func (s *Store) look(
 	ctx context.Context, text string, read func(scan func(...any) error) error, arguments ...any,
 ) error {
-	return s.transact(ctx, func(ctx context.Context, t *transaction) (err error) {
+	return s.lookAt(ctx, func(ctx context.Context, t *transaction) (err error) {
 		rows, err := t.tx.QueryContext(ctx, text, arguments...)
 		if err != nil {
 			return err

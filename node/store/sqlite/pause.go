@@ -51,7 +51,7 @@ func (s *Store) Resume(ctx context.Context, lane string) (was bool, err error) {
 
 // Pauses implements node.Switches.
 func (s *Store) Pauses(ctx context.Context) (pauses []node.Pause, err error) {
-	err = s.transact(ctx, func(ctx context.Context, t *transaction) error {
+	err = s.lookAt(ctx, func(ctx context.Context, t *transaction) error {
 		pauses, err = t.pauses(ctx)
 		return err
 	})

@@ -2,7 +2,8 @@
 //
 // A store holds its file exclusively, so that a second process fails at once instead of sharing it by mistake. It has
 // one connection and makes every call one transaction, written to the disk (WAL, synchronous=FULL) before the
-// call returns: what was confirmed survives a crash of the process and of the machine.
+// call returns: what was confirmed survives a crash of the process and of the machine. People who look at the store use
+// that connection too, and wait for the node (looks.go).
 //
 // The schema is in the folder migrations/sqlite. Open does not create it.
 package sqlite
@@ -44,6 +45,8 @@ type Store struct {
 	calls  sync.RWMutex // held for reading by every call, so that Close can wait for them
 	closed bool
 
+	looks looks
+
 	mu       sync.Mutex
 	prepared *statements // nil until the first call, because there are no tables before the migration
 }
@@ -74,7 +77,7 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 	// A second connection would be locked out like another process. This one stays open, and keeps the lock.
 	db.SetMaxOpenConns(1)
 
-	s := &Store{db: db, path: path, now: options.Now, timeout: options.Timeout}
+	s := &Store{db: db, path: path, now: options.Now, timeout: options.Timeout, looks: newLooks()}
 	if err := s.takeHold(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -172,9 +175,15 @@ type transaction struct {
 
 // transact runs work in a transaction, within the time limit. When work returns an error, nothing has happened; when
 // the commit does, that is unknown.
-func (s *Store) transact(
-	ctx context.Context, work func(ctx context.Context, t *transaction) error,
+func (s *Store) transact(ctx context.Context, work func(ctx context.Context, t *transaction) error) error {
+	return s.inTurn(ctx, s.looks.called(), work)
+}
+
+// inTurn is transact; got is called when the connection has been got, or cannot be.
+func (s *Store) inTurn(
+	ctx context.Context, got func(), work func(ctx context.Context, t *transaction) error,
 ) (err error) {
+	defer got()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	defer func() { err = s.explain(ctx, err) }()
@@ -192,6 +201,7 @@ func (s *Store) transact(
 	if err != nil {
 		return err
 	}
+	got()
 	t := &transaction{tx: tx, statements: prepared, used: map[*sql.Stmt]*sql.Stmt{}, now: instant(s.now())}
 	if err := work(ctx, t); err != nil {
 		if undone := tx.Rollback(); undone != nil && !errors.Is(undone, sql.ErrTxDone) {

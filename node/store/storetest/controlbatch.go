@@ -42,8 +42,12 @@ func batchOrder(s *subject) {
 	add(node.Reschedule, s.message("other"))
 	results := s.instruct(items...)
 	s.check("results", results, []node.ItemResult{
-		{Outcome: node.Scheduled}, {Outcome: node.Cancelled}, {Outcome: node.Cancelled}, {Outcome: node.Scheduled},
-		{Outcome: node.Rescheduled}, {Outcome: node.NotFound},
+		{Outcome: node.Scheduled},
+		{Outcome: node.Cancelled},
+		{Outcome: node.Cancelled},
+		{Outcome: node.Scheduled},
+		{Outcome: node.Rescheduled},
+		{Outcome: node.NotFound},
 	})
 	was := headersOf("chronosFormerDeadline", noonText)
 	is := headersOf("chronosDeadline", noonText)
@@ -75,25 +79,30 @@ func batchEnds(s *subject) {
 	}{
 		{
 			[]node.Action{reschedule, reschedule, cancel, cancel},
-			[]node.Outcome{node.Rescheduled, node.Rescheduled, node.Cancelled, node.NotFound}, memory.Row{Attempts: -1},
+			[]node.Outcome{node.Rescheduled, node.Rescheduled, node.Cancelled, node.NotFound},
+			memory.Row{Attempts: -1},
 		},
 		{
 			[]node.Action{cancel, schedule, schedule},
-			[]node.Outcome{node.Cancelled, node.Scheduled, node.Duplicate}, memory.Row{},
+			[]node.Outcome{node.Cancelled, node.Scheduled, node.Duplicate},
+			memory.Row{},
 		},
 		{
 			[]node.Action{cancel, replace, fire, cancel},
-			[]node.Outcome{node.Cancelled, node.Scheduled, node.FiredNow, node.TooLate}, memory.Row{Bound: true},
+			[]node.Outcome{node.Cancelled, node.Scheduled, node.FiredNow, node.TooLate},
+			memory.Row{Bound: true},
 		},
 		{
 			[]node.Action{fire, reschedule, replace, reschedule, fire, fire},
 			[]node.Outcome{
 				node.FiredNow, node.TooLate, node.Replaced, node.Rescheduled, node.FiredNow, node.TooLate,
-			}, memory.Row{Bound: true},
+			},
+			memory.Row{Bound: true},
 		},
 		{
 			[]node.Action{replace, replace, cancel, replace, schedule},
-			[]node.Outcome{node.Replaced, node.Replaced, node.Cancelled, node.Scheduled, node.Duplicate}, memory.Row{},
+			[]node.Outcome{node.Replaced, node.Replaced, node.Cancelled, node.Scheduled, node.Duplicate},
+			memory.Row{},
 		},
 	} {
 		s.insert(s.message("a"))
@@ -108,6 +117,7 @@ func batchEnds(s *subject) {
 				last = m
 			case node.Rescheduled, node.FiredNow:
 				last.Incarnation = m.Incarnation
+			default: // as it was
 			}
 		}
 		s.check("outcomes", outcomesOf(node.TakeResult{Results: s.instruct(items...)}), c.outcomes)
@@ -255,8 +265,11 @@ func batchRepeated(s *subject) {
 	before := s.rows()
 	skipped := node.ItemResult{Outcome: node.Skipped}
 	want := []node.ItemResult{
-		{Outcome: node.Scheduled, Claim: first[0].Claim}, skipped, {Outcome: node.Scheduled, Claim: first[2].Claim},
-		{Outcome: node.Scheduled}, skipped, skipped, skipped, skipped, skipped, skipped,
+		{Outcome: node.Scheduled, Claim: first[0].Claim},
+		skipped,
+		{Outcome: node.Scheduled, Claim: first[2].Claim},
+		{Outcome: node.Scheduled},
+		skipped, skipped, skipped, skipped, skipped, skipped,
 	}
 	for range 2 {
 		s.check("repeated take", s.take(request).Results, want)

@@ -108,6 +108,7 @@ func (s *subject) contend(
 			switch result.Outcome {
 			case node.Replaced, node.Rescheduled, node.FiredNow:
 				c.next = append(c.next, item.Message)
+			default: // it has changed nothing
 			}
 		}
 	}
@@ -175,7 +176,9 @@ func raceReschedule(s *subject) {
 	list := s.messages(200)
 	for id, c := range s.contendClaims(list, node.Reschedule) {
 		s.check("claims of "+id, len(c.claims), 1)
-		s.checkOutcomes(id, c, map[node.Outcome]int{node.Rescheduled: len(c.next), node.TooLate: callers/2 - len(c.next)})
+		s.checkOutcomes(id, c, map[node.Outcome]int{
+			node.Rescheduled: len(c.next), node.TooLate: callers/2 - len(c.next),
+		})
 		s.checkLast(list, id, c)
 	}
 }
@@ -198,8 +201,8 @@ func (s *subject) checkLast(list []node.Message, id string, c *contested) {
 	s.check("reset of "+id, s.reset(claim.Claim), []bool{true})
 }
 
-// raceReplace: a replace takes effect, be the message claimed or not. A claim on what was there before is void; and that
-// it may appear is known exactly where there was one.
+// raceReplace: a replace takes effect, be the message claimed or not. A claim on what was there before is void; and
+// that it may appear is known exactly where there was one.
 func raceReplace(s *subject) {
 	list := s.messages(200)
 	all := s.contendClaims(list, node.Replace)
@@ -234,7 +237,9 @@ func raceReplace(s *subject) {
 			}
 		}
 		s.check("claims in force", inForce, 1)
-		former := slices.ContainsFunc(replies[i].Headers, func(h node.Header) bool { return h.Name == "chronosFormer" })
+		former := slices.ContainsFunc(replies[i].Headers, func(h node.Header) bool {
+			return h.Name == "chronosFormer"
+		})
 		if former != (len(c.claims) > 1) {
 			s.Fatalf("%s was claimed in %d incarnations, and its reply says of former content: %v",
 				m.ID, len(c.claims), former)
@@ -242,8 +247,8 @@ func raceReplace(s *subject) {
 	}
 }
 
-// raceUnsentCancel: either a cancel comes first, and is too late, and so is every one after it; or the release does, and
-// one cancel takes effect.
+// raceUnsentCancel: either a cancel comes first, and is too late, and so is every one after it; or the release does,
+// and one cancel takes effect.
 func raceUnsentCancel(s *subject) {
 	list := s.messages(200)
 	claims := s.insertClaimed(alice(), list...)
@@ -336,6 +341,7 @@ func raceInstructions(s *subject) {
 					there[item.ID]--
 				case node.Replaced, node.Rescheduled, node.FiredNow:
 					made[item.Ref()] = true
+				default: // it has changed nothing
 				}
 			}
 		}

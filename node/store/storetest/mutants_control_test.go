@@ -208,7 +208,8 @@ func keepMutants() []mutant {
 			on(node.Replaced, func(b, a *node.Kept) { a.Former = b.Former || b.Claimed }),
 		},
 		{
-			"replace forgets what was replaced before", "contract/control/a message whose former content may appear", true,
+			"replace forgets what was replaced before",
+			"contract/control/a message whose former content may appear", true,
 			on(node.Replaced, func(b, a *node.Kept) { a.Former = b.Claimed || b.Attempts > 0 }),
 		},
 		{
@@ -224,7 +225,8 @@ func keepMutants() []mutant {
 			on(node.Replaced, func(b, a *node.Kept) { a.Due = b.Due }),
 		},
 		{
-			"reschedule forgets what was replaced", "contract/control/what was replaced may appear, and later replies say so",
+			"reschedule forgets what was replaced",
+			"contract/control/what was replaced may appear, and later replies say so",
 			true, on(node.Rescheduled, func(_, a *node.Kept) { a.Former = false }),
 		},
 		{
@@ -244,7 +246,8 @@ func keepMutants() []mutant {
 			on(node.Rescheduled, func(b, a *node.Kept) { a.Due = b.Due }),
 		},
 		{
-			"reschedule leaves a message put off", "contract/control/a message that waits after an unsent release", true,
+			"reschedule leaves a message put off",
+			"contract/control/a message that waits after an unsent release", true,
 			on(node.Rescheduled, func(b, a *node.Kept) {
 				if !b.Due.Equal(b.Deadline) {
 					a.Due = b.Due
@@ -288,7 +291,8 @@ func keepMutants() []mutant {
 			}),
 		},
 		{
-			"giving back clears what was bound", "contract/control/too late binds, and giving back does not clear it", true,
+			"giving back clears what was bound",
+			"contract/control/too late binds, and giving back does not clear it", true,
 			breakIt(func(b *broken, _ *storetest.Clock) {
 				b.reset = func(ctx context.Context, releases []node.Release) ([]bool, error) {
 					reset, err := b.Store.Reset(ctx, releases)
@@ -417,7 +421,8 @@ func replyMutants() []mutant {
 			}),
 		},
 		{
-			"a rejected record has the outcome of its copy", "contract/control/a rejected record has a reply of its own",
+			"a rejected record has the outcome of its copy",
+			"contract/control/a rejected record has a reply of its own",
 			true, replyOf(func(i *node.Item, v node.Verdict, lineage int64) (node.Message, bool) {
 				other := *i
 				if i.Answer != nil {
@@ -454,7 +459,8 @@ func replyMutants() []mutant {
 			}),
 		},
 		{
-			"a cancel does not say what it has cancelled", "contract/control/a reply says by how much a deadline has moved",
+			"a cancel does not say what it has cancelled",
+			"contract/control/a reply says by how much a deadline has moved",
 			true, eachReply(func(m *node.Message, v node.Verdict) {
 				if v.Outcome == node.Cancelled {
 					without(m, node.HeaderFormerDeadline)
@@ -462,7 +468,8 @@ func replyMutants() []mutant {
 			}),
 		},
 		{
-			"a reply has the deadline of before", "contract/control/a reply says by how much a deadline has moved", true,
+			"a reply has the deadline of before",
+			"contract/control/a reply says by how much a deadline has moved", true,
 			replyOf(func(i *node.Item, v node.Verdict, lineage int64) (node.Message, bool) {
 				if v.Before != nil && v.After != nil {
 					v.After = v.Before

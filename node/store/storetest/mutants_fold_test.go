@@ -12,16 +12,24 @@ import (
 	"chronos/node/store/storetest"
 )
 
+// taken is a take that is done, and what was stored before it.
+type taken struct {
+	node.TakeRequest
+	*node.TakeResult
+
+	before []memory.Row
+}
+
 // afterTake breaks Take by doing something more when it is done.
 func afterTake(
-	more func(ctx context.Context, b *broken, r node.TakeRequest, before []memory.Row, result *node.TakeResult),
+	more func(ctx context.Context, b *broken, t *taken),
 ) func(*storetest.Clock) storetest.Instance {
 	return breakIt(func(b *broken, _ *storetest.Clock) {
 		b.take = func(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
 			before := b.Dump()
 			result, err := b.Store.Take(ctx, r)
 			if err == nil {
-				more(ctx, b, r, before, &result)
+				more(ctx, b, &taken{r, &result, before})
 			}
 			return result, err
 		}
@@ -77,13 +85,13 @@ func foldMutants() []mutant {
 		},
 		{
 			"a claim is on whatever remains", "contract/control/a claim only on what remains", true,
-			afterTake(func(ctx context.Context, b *broken, r node.TakeRequest, _ []memory.Row, result *node.TakeResult) {
-				for i, done := range result.Results {
-					item := r.Items[i]
+			afterTake(func(ctx context.Context, b *broken, t *taken) {
+				for i, done := range t.Results {
+					item := t.Items[i]
 					row, found := b.row(item.ID, item.Lane)
 					if found && done.Outcome == node.Scheduled && item.Claim && done.Claim == (node.Claim{}) &&
 						row.Incarnation != item.Incarnation && row.Attempts == 0 {
-						result.Results[i].Claim = b.rewrite(ctx, row.Message, r, time.Time{})
+						t.Results[i].Claim = b.rewrite(ctx, row.Message, t.TakeRequest, time.Time{})
 					}
 				}
 			}),
@@ -98,40 +106,40 @@ func foldMutants() []mutant {
 		},
 		{
 			"a repeated take acts again", "contract/control/a repeated take changes and tells nothing", true,
-			afterTake(func(ctx context.Context, b *broken, r node.TakeRequest, _ []memory.Row, result *node.TakeResult) {
-				for i, done := range result.Results {
-					if done.Outcome == node.Skipped && !r.Items[i].Action.Stores() && r.Items[i].Action != node.Pass {
-						b.aside(ctx, r, r.Items[i])
+			afterTake(func(ctx context.Context, b *broken, t *taken) {
+				for i, done := range t.Results {
+					if done.Outcome == node.Skipped && !t.Items[i].Action.Stores() && t.Items[i].Action != node.Pass {
+						b.aside(ctx, t.TakeRequest, t.Items[i])
 					}
 				}
 			}),
 		},
 		{
 			"a repeated take tells again", "contract/control/a repeated take changes and tells nothing", true,
-			afterTake(func(ctx context.Context, b *broken, r node.TakeRequest, _ []memory.Row, result *node.TakeResult) {
-				for i, done := range result.Results {
-					if done.Outcome == node.Skipped && r.Items[i].Answer != nil {
-						b.aside(ctx, r, node.Item{Answer: r.Items[i].Answer})
+			afterTake(func(ctx context.Context, b *broken, t *taken) {
+				for i, done := range t.Results {
+					if done.Outcome == node.Skipped && t.Items[i].Answer != nil {
+						b.aside(ctx, t.TakeRequest, node.Item{Answer: t.Items[i].Answer})
 					}
 				}
 			}),
 		},
 		{
 			"a late take tells", "contract/control/a late take changes and tells nothing", true,
-			afterTake(func(ctx context.Context, b *broken, r node.TakeRequest, rows []memory.Row, result *node.TakeResult) {
-				for i, done := range result.Results {
-					if done.Outcome == node.Skipped && r.Items[i].Answer != nil && !stores(rows, r.Items[i].Ref()) {
-						b.aside(ctx, r, node.Item{Answer: r.Items[i].Answer})
+			afterTake(func(ctx context.Context, b *broken, t *taken) {
+				for i, done := range t.Results {
+					if done.Outcome == node.Skipped && t.Items[i].Answer != nil && !stores(t.before, t.Items[i].Ref()) {
+						b.aside(ctx, t.TakeRequest, node.Item{Answer: t.Items[i].Answer})
 					}
 				}
 			}),
 		},
 		{
 			"a repeated take finds nothing", "contract/control/a repeated take changes and tells nothing", true,
-			afterTake(func(_ context.Context, _ *broken, r node.TakeRequest, _ []memory.Row, result *node.TakeResult) {
-				for i, done := range result.Results {
-					if done.Outcome == node.Skipped && r.Items[i].Action == node.Cancel {
-						result.Results[i].Outcome = node.NotFound
+			afterTake(func(_ context.Context, _ *broken, t *taken) {
+				for i, done := range t.Results {
+					if done.Outcome == node.Skipped && t.Items[i].Action == node.Cancel {
+						t.Results[i].Outcome = node.NotFound
 					}
 				}
 			}),
@@ -139,37 +147,40 @@ func foldMutants() []mutant {
 		{
 			"what replaced is skipped when it comes again",
 			"contract/control/a repeated take changes and tells nothing", true,
-			afterTake(func(_ context.Context, _ *broken, r node.TakeRequest, rows []memory.Row, result *node.TakeResult) {
-				for i, done := range result.Results {
-					if item := r.Items[i]; item.Action == node.Replace && done.Outcome == node.Scheduled &&
-						stores(rows, item.Ref()) {
-						result.Results[i] = node.ItemResult{Outcome: node.Skipped}
+			afterTake(func(_ context.Context, _ *broken, t *taken) {
+				for i, done := range t.Results {
+					if item := t.Items[i]; item.Action == node.Replace && done.Outcome == node.Scheduled &&
+						stores(t.before, item.Ref()) {
+						t.Results[i] = node.ItemResult{Outcome: node.Skipped}
 					}
 				}
 			}),
 		},
 		{
-			"instructions of a refused partition act", "contract/control/a refused partition changes and tells nothing", true,
-			afterTake(func(ctx context.Context, b *broken, r node.TakeRequest, _ []memory.Row, result *node.TakeResult) {
-				for i, done := range result.Results {
-					if done.Outcome == node.Untaken && r.Items[i].Refusal() == "" {
-						b.aside(ctx, r, r.Items[i])
+			"instructions of a refused partition act",
+			"contract/control/a refused partition changes and tells nothing", true,
+			afterTake(func(ctx context.Context, b *broken, t *taken) {
+				for i, done := range t.Results {
+					if done.Outcome == node.Untaken && t.Items[i].Refusal() == "" {
+						b.aside(ctx, t.TakeRequest, t.Items[i])
 					}
 				}
 			}),
 		},
 		{
-			"what comes after a refusal acts", "contract/control/what comes after a refusal changes and tells nothing", true,
-			afterTake(func(ctx context.Context, b *broken, r node.TakeRequest, _ []memory.Row, result *node.TakeResult) {
-				for i := result.Taken + 1; i < len(r.Items); i++ {
-					if r.Items[i].Refusal() == "" {
-						b.aside(ctx, r, r.Items[i])
+			"what comes after a refusal acts",
+			"contract/control/what comes after a refusal changes and tells nothing", true,
+			afterTake(func(ctx context.Context, b *broken, t *taken) {
+				for i := t.Taken + 1; i < len(t.Items); i++ {
+					if t.Items[i].Refusal() == "" {
+						b.aside(ctx, t.TakeRequest, t.Items[i])
 					}
 				}
 			}),
 		},
 		{
-			"takes in while claims from before may be held", "contract/lineage/nothing is taken in for the hold time", true,
+			"takes in while claims from before may be held",
+			"contract/lineage/nothing is taken in for the hold time", true,
 			breakIt(func(b *broken, clock *storetest.Clock) {
 				b.take = func(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
 					_, before, _ := b.Store.Positions(ctx, nil)

@@ -100,7 +100,8 @@ func seriesMutants() []mutant {
 			}),
 		},
 		{
-			"the place in a series moves with the deadline", "contract/series/the instant does not move with the deadline",
+			"the place in a series moves with the deadline",
+			"contract/series/the instant does not move with the deadline",
 			true, claimOf(asAsked, func(_ context.Context, _ *broken, list []node.Ready) []node.Ready {
 				for i := range list {
 					if list[i].Recurs() {
@@ -111,7 +112,8 @@ func seriesMutants() []mutant {
 			}),
 		},
 		{
-			"the next occurrence is due when the last one was", "contract/series/the next occurrence takes the place", true,
+			"the next occurrence is due when the last one was",
+			"contract/series/the next occurrence takes the place", true,
 			eachNext(func(n *node.Next, row memory.Row) {
 				if !n.Ends() {
 					n.At = row.Due
@@ -143,7 +145,8 @@ func seriesMutants() []mutant {
 			}),
 		},
 		{
-			"a cancel of what is claimed is too late for the series", "contract/control/an occurrence that is claimed", true,
+			"a cancel of what is claimed is too late for the series",
+			"contract/control/an occurrence that is claimed", true,
 			asIf(func(_ *node.Item, k *node.Kept) { k.Sequence = 0 }),
 		},
 		{

@@ -116,13 +116,14 @@ func rearmHeld(s *subject) {
 
 // rearmStopped: the node that settles has not heard of the cancel.
 func rearmStopped(s *subject) {
-	m, answer := s.series("a"), s.answer("a")
+	m := s.series("a")
 	s.insertClaimed(alice(), m)
 	for range 2 {
-		answer = s.answer("a")
+		answer := s.answer("a")
 		s.check("cancel", s.instruct(instruction(node.Cancel, s.message("a"), answer)),
 			[]node.ItemResult{{Outcome: node.Stopped}})
-		s.checkReply(answer, headersOf("chronosOutcome", "stopped", "chronosDeadline", noonText, "chronosSequence", "1")...)
+		s.checkReply(answer, headersOf("chronosOutcome", "stopped", "chronosDeadline", noonText,
+			"chronosSequence", "1")...)
 	}
 	next, _ := s.following(m, noon().Add(time.Hour))
 	s.check("rearm", s.rearm(next), []node.Settled{node.Removed})
@@ -307,8 +308,8 @@ func raceRearm(s *subject) {
 	s.check("winners that are not there", len(won), 0)
 }
 
-// raceRearmCancel: either a cancel comes first, and the occurrence is the last; or the next one was there already, and is
-// cancelled.
+// raceRearmCancel: either a cancel comes first, and the occurrence is the last; or the next one was there already, and
+// is cancelled.
 func raceRearmCancel(s *subject) {
 	list := s.messages(200)
 	var nexts []node.Next
@@ -327,6 +328,7 @@ func raceRearmCancel(s *subject) {
 				rearmed.Add(1)
 			case node.Removed:
 				removed.Add(1)
+			default: // another caller has settled it
 			}
 		}
 	}
