@@ -20,7 +20,7 @@ func controlScenarios() []*Scenario {
 	return []*Scenario{
 		{
 			Name:         "instructed-killed-nodes",
-			About:        "Nodes are killed, and a tenth of the records are instructions. What their outcomes say is true.",
+			About:        "Nodes are killed; a tenth of the records are instructions. What outcomes say is true.",
 			Instructions: 10, Outside: true, Smoke: true,
 			draw: func(n *nemesis) {
 				at := 3 * s
@@ -33,7 +33,7 @@ func controlScenarios() []*Scenario {
 		},
 		{
 			Name:         "instructed-killed-postgres",
-			About:        "Postgres is killed, and a tenth of the records are instructions. What their outcomes say is true.",
+			About:        "Postgres is killed; a tenth of the records are instructions. What outcomes say is true.",
 			Instructions: 10, Outside: true, Servers: true,
 			draw: func(n *nemesis) {
 				n.takeAway(3*s, n.between(1*s, 3*s), thePostgres, byKill, n.database)

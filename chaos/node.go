@@ -186,7 +186,8 @@ func (c *cluster) command(a addresses) (command, env []string, err error) {
 	}
 	if c.topics.said != "" {
 		if c.config.Start != "" {
-			return nil, nil, fmt.Errorf("send a node instructions: %w: another implementation knows none", ErrImpossible)
+			return nil, nil, fmt.Errorf("send a node instructions: %w: another implementation knows none",
+				ErrImpossible)
 		}
 		settings = append(settings, [2]string{"CHRONOS_OUTCOME_TOPIC", c.topics.said})
 	}

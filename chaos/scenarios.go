@@ -25,8 +25,8 @@ type Scenario struct {
 	// Resubmit is n when every n-th message is submitted again the moment it is seen to fire; 0 for none.
 	Resubmit int
 
-	// Instructions is n when every n-th record is an instruction about another one; 0 for none. The nodes have an outcome
-	// topic then.
+	// Instructions is n when every n-th record is an instruction about another one; 0 for none. The nodes have an
+	// outcome topic then.
 	Instructions int
 
 	// Routes is how many routes the nodes serve; 0 for one. Every SecondRoute-th message goes to the second one.
@@ -57,7 +57,8 @@ type demand func(*run, *Result) string
 // Scenarios returns all scenarios, in the order in which they run.
 func Scenarios() []*Scenario {
 	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
-		copyScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(), strangerScenarios(), pauseScenarios())
+		copyScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(), strangerScenarios(),
+		pauseScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)

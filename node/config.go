@@ -222,9 +222,7 @@ func (c *Config) Validate() error {
 }
 
 func validateRoutes(routes []Route) error {
-	wrong := func(value, allowed string, args ...any) error {
-		return &ConfigError{"Routes", value, fmt.Sprintf(allowed, args...)}
-	}
+	wrong := func(value, allowed string) error { return &ConfigError{"Routes", value, allowed} }
 	if len(routes) == 0 {
 		return wrong("empty", "there must be at least one route")
 	}

@@ -16,21 +16,21 @@ import (
 const (
 	HeaderID       = "chronosMessageId"
 	HeaderDeadline = "chronosDeadline" // an instant, see ParseDeadline
-	HeaderDelay    = "chronosDelay"    // in place of a deadline: a duration from the record's timestamp on, see calendar.ParseDelay
+	HeaderDelay    = "chronosDelay"    // in place of a deadline: from the record's timestamp on; calendar.ParseDelay
 	HeaderNotAfter = "chronosNotAfter" // an instant after which the message is not published any more
 	HeaderAction   = "chronosAction"   // an Action; schedule if absent
 	HeaderTopic    = "chronosTopic"    // the output topic, out of the targets of the route
 	HeaderConfirm  = "chronosConfirm"  // true: there is an outcome for schedule, too
 
-	HeaderRepeat      = "chronosRepeat"      // an interval or a cron expression: the message is a series, see package calendar
+	HeaderRepeat      = "chronosRepeat"      // an interval or a cron expression, see package calendar
 	HeaderRepeatZone  = "chronosRepeatZone"  // of a cron expression; UTC if absent
 	HeaderRepeatCount = "chronosRepeatCount" // how many occurrences there are
 	HeaderRepeatUntil = "chronosRepeatUntil" // the last instant at which there may be one
 	HeaderMissed      = "chronosMissed"      // what becomes of occurrences that were missed: one, all or skip
 )
 
-// HeaderSequence is the header of each occurrence of a series: its number, from 1. In an outcome it is the last one that
-// may come, where the series was stopped, and the first one that does not come, where it was cancelled.
+// HeaderSequence is the header of each occurrence of a series: its number, from 1. In an outcome it is the last one
+// that may come, where the series was stopped, and the first one that does not come, where it was cancelled.
 const HeaderSequence = "chronosSequence"
 
 // The headers of an outcome, beside HeaderID, HeaderAction and HeaderDeadline, and those that tell of its record.
@@ -123,10 +123,12 @@ type requested [12]struct {
 	count int
 }
 
-// requestNames are the names of the headers by which a record asks for something.
-var requestNames = [...]string{
-	HeaderID, HeaderDeadline, HeaderDelay, HeaderNotAfter, HeaderAction, HeaderTopic, HeaderConfirm,
-	HeaderRepeat, HeaderRepeatZone, HeaderRepeatCount, HeaderRepeatUntil, HeaderMissed,
+// requestNames returns the names of the headers by which a record asks for something.
+func requestNames() [12]string {
+	return [...]string{
+		HeaderID, HeaderDeadline, HeaderDelay, HeaderNotAfter, HeaderAction, HeaderTopic, HeaderConfirm,
+		HeaderRepeat, HeaderRepeatZone, HeaderRepeatCount, HeaderRepeatUntil, HeaderMissed,
+	}
 }
 
 // requestPlace returns the place of a header in requestNames, or -1.
@@ -134,7 +136,8 @@ func requestPlace(name string) int {
 	if !strings.HasPrefix(name, "chronos") {
 		return -1 // nearly all of them
 	}
-	return slices.Index(requestNames[:], name)
+	names := requestNames()
+	return slices.Index(names[:], name)
 }
 
 // get returns the value of a header and whether there is one.
@@ -156,7 +159,7 @@ func requestHeaders(headers []Header) (h requested, rejected *rejection) {
 			h[at].value = headers[i].Value
 		}
 	}
-	for at, name := range requestNames {
+	for at, name := range requestNames() {
 		if name == HeaderID || h[at].count <= 1 {
 			continue
 		}
@@ -170,7 +173,10 @@ func requestHeaders(headers []Header) (h requested, rejected *rejection) {
 }
 
 // RequestHeaders returns the names of the headers by which a record asks for something.
-func RequestHeaders() []string { return slices.Clone(requestNames[:]) }
+func RequestHeaders() []string {
+	names := requestNames()
+	return names[:]
+}
 
 // IsRequest reports whether a header is one by which a record asks for something. These are not relayed, except for
 // those that Config.RelayHeaders names.

@@ -209,8 +209,8 @@ func (e *enqueuer) positions(ctx context.Context, places []Place) ([]Position, S
 	return positions, state, nil
 }
 
-// mindPause takes note of whether anything may be taken in. Nothing depends on how soon that is: the store refuses what is
-// taken in too late.
+// mindPause takes note of whether anything may be taken in. Nothing depends on how soon that is: the store refuses
+// what is taken in too late.
 func (e *enqueuer) mindPause(state State) {
 	switch {
 	case state.IntakePaused && !e.told:
@@ -345,8 +345,8 @@ func (e *enqueuer) startOver(ctx context.Context, places []Place) bool {
 		if r == nil {
 			continue
 		}
-		// Where another node has taken records in that took this one for dead, or was taken for dead, it may not have been
-		// allowed to tell the group.
+		// Where another node has taken records in that took this one for dead, or was taken for dead, it may not
+		// have been allowed to tell the group.
 		e.uncommitted = e.uncommitted || place.Position != r.stored
 		r.moved = r.moved || place.Position != r.stored || place.Offset != r.from.Offset
 		r.from, r.stored, r.refused = place.Position, place.Position, e.paused

@@ -32,15 +32,20 @@ const (
 	FireNow
 )
 
-// actions are the values of the header chronosAction.
-var actions = map[Action]string{
-	Schedule: "schedule", Replace: "replace", Reschedule: "reschedule", Cancel: "cancel", FireNow: "fire",
-}
-
 // String returns the action as the header chronosAction names it.
 func (a Action) String() string {
-	if name := actions[a]; name != "" {
-		return name
+	switch a {
+	case Schedule:
+		return "schedule"
+	case Replace:
+		return "replace"
+	case Reschedule:
+		return "reschedule"
+	case Cancel:
+		return "cancel"
+	case FireNow:
+		return "fire"
+	case Pass:
 	}
 	return "pass"
 }
@@ -95,17 +100,34 @@ const (
 	NotFound
 )
 
-// outcomes are the values of the header chronosOutcome.
-var outcomes = map[Outcome]string{
-	Scheduled: "scheduled", Duplicate: "ignored", Replaced: "replaced", Rescheduled: "rescheduled",
-	Cancelled: "cancelled", FiredNow: "fired", TooLate: "too_late", Stopped: "stopped", NotFound: "not_found",
-}
-
 // OutcomeRejected is the value of the header chronosOutcome where the record was no valid instruction.
 const OutcomeRejected = "rejected"
 
 // String returns the outcome as the header chronosOutcome names it, and nothing for one that nobody is told of.
-func (o Outcome) String() string { return outcomes[o] }
+func (o Outcome) String() string {
+	switch o {
+	case Scheduled:
+		return "scheduled"
+	case Duplicate:
+		return "ignored"
+	case Replaced:
+		return "replaced"
+	case Rescheduled:
+		return "rescheduled"
+	case Cancelled:
+		return "cancelled"
+	case FiredNow:
+		return "fired"
+	case TooLate:
+		return "too_late"
+	case Stopped:
+		return "stopped"
+	case NotFound:
+		return "not_found"
+	case Skipped, Passed, Untaken:
+	}
+	return ""
+}
 
 // Kept is what a store keeps of a message beside its content, as far as instructions are decided on it.
 type Kept struct {
@@ -220,8 +242,8 @@ type Answer struct {
 	Rejected bool
 }
 
-// Ref returns the reference of the message that tells of an outcome in a lineage of the store. Each lineage has its own:
-// what one has answered is to come out, even if the next one decides otherwise.
+// Ref returns the reference of the message that tells of an outcome in a lineage of the store. Each lineage has its
+// own: what one has answered is to come out, even if the next one decides otherwise.
 func (a *Answer) Ref(lineage int64) Ref {
 	number := strconv.FormatInt(lineage, 10)
 	return Ref{ID: a.ID + "/" + number, Lane: a.Lane, Incarnation: uuid.NewSHA1(a.Incarnation, []byte(number))}

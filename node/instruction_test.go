@@ -236,21 +236,27 @@ func TestBadInstructions(t *testing.T) {
 		want    node.Reason
 		told    bool
 	}{
-		"unknown action":      {[]node.Header{id, action("delete")}, node.UnknownAction, true},
-		"empty action":        {[]node.Header{id, action("")}, node.UnknownAction, true},
-		"two actions":         {[]node.Header{id, action("cancel"), action("cancel")}, node.RepeatedHeader, true},
-		"no id":               {[]node.Header{action("cancel")}, node.MissingID, false},
-		"reschedule to when":  {[]node.Header{id, action("reschedule")}, node.MissingDeadline, true},
-		"replace when":        {[]node.Header{id, action("replace")}, node.MissingDeadline, true},
-		"deadline and delay":  {[]node.Header{id, soon, h(node.HeaderDeadline, "2030-01-01T00:00")}, node.DeadlineAndDelay, false},
-		"negative delay":      {[]node.Header{id, h(node.HeaderDelay, "-1s")}, node.InvalidDelay, false},
-		"delay of a month":    {[]node.Header{id, h(node.HeaderDelay, "P1M")}, node.InvalidDelay, false},
-		"endless delay":       {[]node.Header{id, h(node.HeaderDelay, "99999999999h")}, node.InvalidDelay, false},
-		"confirm perhaps":     {[]node.Header{id, soon, h(node.HeaderConfirm, "perhaps")}, node.InvalidConfirm, false},
-		"another topic":       {[]node.Header{id, soon, h(node.HeaderTopic, "elsewhere")}, node.UnknownTopic, false},
-		"the dead letters":    {[]node.Header{id, action("cancel"), h(node.HeaderTopic, "dead")}, node.UnknownTopic, true},
-		"ends before it does": {[]node.Header{id, soon, h(node.HeaderNotAfter, "1999-01-01T00:00")}, node.InvalidNotAfter, false},
-		"ends never":          {[]node.Header{id, soon, h(node.HeaderNotAfter, "never")}, node.InvalidNotAfter, false},
+		"unknown action":     {[]node.Header{id, action("delete")}, node.UnknownAction, true},
+		"empty action":       {[]node.Header{id, action("")}, node.UnknownAction, true},
+		"two actions":        {[]node.Header{id, action("cancel"), action("cancel")}, node.RepeatedHeader, true},
+		"no id":              {[]node.Header{action("cancel")}, node.MissingID, false},
+		"reschedule to when": {[]node.Header{id, action("reschedule")}, node.MissingDeadline, true},
+		"replace when":       {[]node.Header{id, action("replace")}, node.MissingDeadline, true},
+		"deadline and delay": {
+			[]node.Header{id, soon, h(node.HeaderDeadline, "2030-01-01T00:00")},
+			node.DeadlineAndDelay, false,
+		},
+		"negative delay":   {[]node.Header{id, h(node.HeaderDelay, "-1s")}, node.InvalidDelay, false},
+		"delay of a month": {[]node.Header{id, h(node.HeaderDelay, "P1M")}, node.InvalidDelay, false},
+		"endless delay":    {[]node.Header{id, h(node.HeaderDelay, "99999999999h")}, node.InvalidDelay, false},
+		"confirm perhaps":  {[]node.Header{id, soon, h(node.HeaderConfirm, "perhaps")}, node.InvalidConfirm, false},
+		"another topic":    {[]node.Header{id, soon, h(node.HeaderTopic, "elsewhere")}, node.UnknownTopic, false},
+		"the dead letters": {[]node.Header{id, action("cancel"), h(node.HeaderTopic, "dead")}, node.UnknownTopic, true},
+		"ends before it does": {
+			[]node.Header{id, soon, h(node.HeaderNotAfter, "1999-01-01T00:00")},
+			node.InvalidNotAfter, false,
+		},
+		"ends never": {[]node.Header{id, soon, h(node.HeaderNotAfter, "never")}, node.InvalidNotAfter, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -308,8 +314,11 @@ func TestNotAfter(t *testing.T) {
 				w := newWorld(t)
 				c := controlled()
 				c.Routes[0].DeadLetter = dead
-				w.submit("late", 2*time.Second, node.Header{Name: node.HeaderNotAfter, Value: []byte(in(4 * time.Second))})
-				w.submit("good", 2*time.Second, node.Header{Name: node.HeaderNotAfter, Value: []byte(in(time.Hour))})
+				until := func(d time.Duration) node.Header {
+					return node.Header{Name: node.HeaderNotAfter, Value: []byte(in(d))}
+				}
+				w.submit("late", 2*time.Second, until(4*time.Second))
+				w.submit("good", 2*time.Second, until(time.Hour))
 				n := w.run(c, nil)
 				pass(time.Second)
 				w.pause("out")

@@ -175,7 +175,7 @@ func TestResumeStartsNothingOver(t *testing.T) {
 		w.pause(node.Intake)
 		pass(2 * time.Second)
 		w.store.Restore(backup)
-		pass(2 * time.Second)
+		pass(8 * time.Second) // longer than claims of before are held
 		if got := seen[node.StartedOver](w); len(got) != 1 || len(got[0].Places) != 1 || got[0].Places[0].Offset != 6 {
 			t.Errorf("a store that is set back while the intake is paused, which it has forgotten: %v", got)
 		}

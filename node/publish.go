@@ -124,8 +124,8 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 }
 
 // passOver settles occurrences of series that were missed, and are not to be published by the policies of their series,
-// and returns the others. What can't be told is put off: its series was written by a later release, or names a time zone
-// that this machine does not have, and another node may know better.
+// and returns the others. What can't be told is put off: its series was written by a later release, or names a time
+// zone that this machine does not have, and another node may know better.
 func (p *publisher) passOver(ctx context.Context, young []holding) (due []holding) {
 	var passed []Next
 	var failed []failure
@@ -361,8 +361,8 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 	}
 }
 
-// goesAnyway reports whether a message comes out on its lane without having to name it. Where nobody knows which route it
-// came by, that is as far as can be told.
+// goesAnyway reports whether a message comes out on its lane without having to name it. Where nobody knows which route
+// it came by, that is as far as can be told.
 func (p *publisher) goesAnyway(m *Message) bool {
 	return slices.ContainsFunc(p.config.Routes, func(r Route) bool {
 		return r.Output == m.Lane && (r.Input == m.Origin.Topic || m.Origin.Topic == "")

@@ -64,7 +64,7 @@ var errSeries = errors.New("the series cannot be read")
 
 // follows returns what takes the place of an occurrence that was published. The incarnation is drawn by the caller.
 func follows(m *Message, incarnation func() uuid.UUID) (Next, error) {
-	series, err := calendar.Parse(m.Recurrence.Series)
+	series, err := calendar.Parse(m.Series)
 	if err != nil {
 		return Next{}, fmt.Errorf("%w: %w: %w", ErrUnsent, errSeries, err)
 	}
@@ -78,7 +78,7 @@ func follows(m *Message, incarnation func() uuid.UUID) (Next, error) {
 // passedOver returns what takes the place of an occurrence that is due and was missed, and is not to be published by
 // the policy of its series; false if it is to be published.
 func passedOver(m *Message, now time.Time, incarnation func() uuid.UUID) (Next, bool, error) {
-	series, err := calendar.Parse(m.Recurrence.Series)
+	series, err := calendar.Parse(m.Series)
 	if err != nil {
 		return Next{}, false, fmt.Errorf("%w: %w: %w", ErrUnsent, errSeries, err)
 	}
@@ -144,20 +144,21 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 	case !in.action.Stores():
 		return &rejection{InvalidRepeat, fmt.Sprintf("there is a header %s, which %s does not take", given, in.action)}
 	case h.count(HeaderNotAfter) > 0:
-		return &rejection{InvalidNotAfter, fmt.Sprintf("there are headers %s and %s: a series ends by %s", HeaderNotAfter,
-			HeaderRepeat, HeaderRepeatUntil)}
+		return &rejection{InvalidNotAfter, fmt.Sprintf("there are headers %s and %s: a series ends by %s",
+			HeaderNotAfter, HeaderRepeat, HeaderRepeatUntil)}
 	case first.IsZero() && r.Timestamp.IsZero():
 		return &rejection{InvalidRepeat, "the record has no timestamp that its first occurrence could count from"}
 	}
 	if found {
 		var err error
 		if words.Until, err = ParseDeadline(until, c.EpochDeadlines); err != nil {
-			return &rejection{InvalidUntil, fmt.Sprintf("the header %s is %s: %v", HeaderRepeatUntil, quoted(until), err)}
+			return &rejection{InvalidUntil, fmt.Sprintf("the header %s is %s: %v", HeaderRepeatUntil, quoted(until),
+				err)}
 		}
 	}
 	series, err := calendar.New(words)
 	if wrong, is := errors.AsType[*calendar.SeriesError](err); is {
-		name := seriesHeaders[wrong.Part]
+		name := seriesHeader(wrong.Part)
 		value, _ := h.get(name)
 		return &rejection{Reason(wrong.Reason), fmt.Sprintf("the header %s is %s: %s", name, quoted(value), wrong.Why)}
 	}
@@ -168,8 +169,18 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 	return nil
 }
 
-// seriesHeaders are the headers that the parts of a series come from.
-var seriesHeaders = map[calendar.Part]string{
-	calendar.PartRepeat: HeaderRepeat, calendar.PartZone: HeaderRepeatZone, calendar.PartCount: HeaderRepeatCount,
-	calendar.PartUntil: HeaderRepeatUntil, calendar.PartMissed: HeaderMissed,
+// seriesHeader returns the header that a part of a series comes from.
+func seriesHeader(part calendar.Part) string {
+	switch part {
+	case calendar.PartZone:
+		return HeaderRepeatZone
+	case calendar.PartCount:
+		return HeaderRepeatCount
+	case calendar.PartUntil:
+		return HeaderRepeatUntil
+	case calendar.PartMissed:
+		return HeaderMissed
+	default:
+		return HeaderRepeat
+	}
 }

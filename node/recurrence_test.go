@@ -154,18 +154,24 @@ func TestBadSeries(t *testing.T) {
 		headers []string
 		want    string
 	}{
-		"never":         {[]string{node.HeaderRepeat, "0 0 30 2 *"}, "repeat_never"},
-		"words":         {[]string{node.HeaderRepeat, "sometimes"}, "invalid_repeat"},
-		"empty":         {[]string{node.HeaderRepeat, ""}, "invalid_repeat"},
-		"too often":     {[]string{node.HeaderRepeat, "every 1ms"}, "repeat_too_often"},
-		"minute 60":     {[]string{node.HeaderRepeat, "60 * * * *"}, "repeat_out_of_range"},
-		"no such zone":  {[]string{node.HeaderRepeat, "0 9 * * *", node.HeaderRepeatZone, "Mars/Base"}, "unknown_zone"},
-		"count 0":       {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatCount, "0"}, "invalid_count"},
-		"some policy":   {[]string{node.HeaderRepeat, "every 2s", node.HeaderMissed, "some"}, "invalid_missed"},
-		"until when":    {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatUntil, "dawn"}, "invalid_until"},
-		"until before":  {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatUntil, "1999-01-01T00:00"}, "until_before_first"},
-		"count alone":   {[]string{node.HeaderRepeatCount, "2", node.HeaderDelay, "1s"}, "invalid_repeat"},
-		"with an end":   {[]string{node.HeaderRepeat, "every 2s", node.HeaderNotAfter, "2200-01-01T00:00"}, "invalid_not_after"},
+		"never":        {[]string{node.HeaderRepeat, "0 0 30 2 *"}, "repeat_never"},
+		"words":        {[]string{node.HeaderRepeat, "sometimes"}, "invalid_repeat"},
+		"empty":        {[]string{node.HeaderRepeat, ""}, "invalid_repeat"},
+		"too often":    {[]string{node.HeaderRepeat, "every 1ms"}, "repeat_too_often"},
+		"minute 60":    {[]string{node.HeaderRepeat, "60 * * * *"}, "repeat_out_of_range"},
+		"no such zone": {[]string{node.HeaderRepeat, "0 9 * * *", node.HeaderRepeatZone, "Mars/Base"}, "unknown_zone"},
+		"count 0":      {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatCount, "0"}, "invalid_count"},
+		"some policy":  {[]string{node.HeaderRepeat, "every 2s", node.HeaderMissed, "some"}, "invalid_missed"},
+		"until when":   {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatUntil, "dawn"}, "invalid_until"},
+		"until before": {
+			[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatUntil, "1999-01-01T00:00"},
+			"until_before_first",
+		},
+		"count alone": {[]string{node.HeaderRepeatCount, "2", node.HeaderDelay, "1s"}, "invalid_repeat"},
+		"with an end": {
+			[]string{node.HeaderRepeat, "every 2s", node.HeaderNotAfter, "2200-01-01T00:00"},
+			"invalid_not_after",
+		},
 		"of a cancel":   {[]string{node.HeaderRepeat, "every 2s", node.HeaderAction, "cancel"}, "invalid_repeat"},
 		"two intervals": {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeat, "every 3s"}, "repeated_header"},
 	} {

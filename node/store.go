@@ -24,7 +24,7 @@ import (
 //
 // Arguments belong to the caller and are not kept or changed; results belong to the caller too, and share no
 // memory with the store.
-type Store interface {
+type Store interface { //nolint:interfacebloat // each call is one thing that happens to a message
 	// Bind says which Kafka cluster and consumer group the store belongs to, see BindRequest, and returns what it
 	// belongs to after the call.
 	Bind(ctx context.Context, request BindRequest) (Bound, error)

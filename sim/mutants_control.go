@@ -9,7 +9,7 @@ import (
 
 // controlMutants decide on instructions by other rules: the literal readings of "cancel", most of which systems in use
 // have.
-func controlMutants() []*Mutant {
+func controlMutants() []*Mutant { //nolint:funlen // a table
 	// sees decides as if a message were kept otherwise.
 	sees := func(change func(item *node.Item, k *node.Kept)) memory.Broken {
 		return memory.Broken{Decide: func(item *node.Item, before *node.Kept) node.Verdict {
@@ -49,7 +49,7 @@ func controlMutants() []*Mutant {
 			}),
 		},
 		{
-			Name: "cancels-uncertain", About: "what waits is cancelled, whether a publish of it had an unknown outcome or not",
+			Name: "cancels-uncertain", About: "what waits is cancelled, even if a publish of it had an unknown outcome",
 			Kills: []string{"S19"}, Options: instructed,
 			Broken: sees(func(item *node.Item, k *node.Kept) {
 				if item.Action == node.Cancel && !k.Claimed {
@@ -103,7 +103,7 @@ func controlMutants() []*Mutant {
 			}),
 		},
 		{
-			Name: "former-forgotten", About: "only the replace says that former content may appear, and no outcome after it",
+			Name: "former-forgotten", About: "only the replace says that former content may appear, none after it",
 			Kills: []string{"S21"}, Options: instructed,
 			Broken: does(func(_ *node.Item, v *node.Verdict) {
 				if v.Outcome != node.Replaced && v.Before != nil {

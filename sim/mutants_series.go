@@ -89,7 +89,7 @@ func (s rearmsFirst) Claim(ctx context.Context, request node.ClaimRequest) (node
 		}
 	}
 	if err == nil && len(next) > 0 {
-		_, _ = s.Rearm(ctx, next) //nolint:errcheck // it is wrong on purpose
+		_, _ = s.Rearm(ctx, next) // it is wrong on purpose
 	}
 	return result, err
 }

@@ -207,7 +207,8 @@ func (o *Options) judged() check.Config {
 		StoreLatency: 10 * o.StoreLatency, BrokerLatency: 10 * o.BrokerLatency,
 		ClockError: o.Skew + (o.Faulty+o.Healed)/1_000_000*time.Duration(o.Drift),
 		Session:    o.Session, Rebalance: o.Rebalance, Settle: 6 * time.Second,
-		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages + o.Messages*min(o.Instructed, 1), Begin: time.Duration(epoch().UnixNano()),
+		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages + o.Messages*min(o.Instructed, 1),
+		Begin:      time.Duration(epoch().UnixNano()),
 		DeadLetter: o.DeadLetter, StandBack: 2500 * time.Millisecond,
 	}
 	nodes := o.config([32]byte{1})

@@ -210,7 +210,8 @@ func (j *recorder) rearmed(l *life, n node.Next) {
 	number := occurrenceNumber(root, int(n.Sequence))
 	j.numbers[n.Incarnation] = number
 	e := rowEvent(check.Recur, l, n.Of)
-	e.Message, e.Of, e.Next, e.Deadline, e.Nth = number, root, check.UUID(n.Incarnation), sinceEpoch(n.At), int(n.Sequence)
+	e.Message, e.Of, e.Nth = number, root, int(n.Sequence)
+	e.Next, e.Deadline = check.UUID(n.Incarnation), sinceEpoch(n.At)
 	j.world.count("series-goes-on")
 	j.rowStep(l, node.Ref{ID: n.Of.ID, Lane: n.Of.Lane, Incarnation: n.Incarnation}, "waiting once more")
 	j.add(e)
@@ -243,7 +244,9 @@ func (j *recorder) decided(l *life, p node.Partition, item *node.Item, d decided
 }
 
 // answered tells of an answer that is stored with its decision. It becomes a submission of its own.
-func (j *recorder) answered(l *life, p node.Partition, item *node.Item, outcome string, lineage int64, stamp time.Time) {
+func (j *recorder) answered(
+	l *life, p node.Partition, item *node.Item, outcome string, lineage int64, stamp time.Time,
+) {
 	m := item.Answer.Message
 	ref := item.Answer.Ref(lineage)
 	m.ID, m.Incarnation = ref.ID, ref.Incarnation

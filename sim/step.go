@@ -114,7 +114,8 @@ func Sometimes() []string {
 		"Started", "Failed", "Resumed", "Polled", "Assigned", "StartedOver", "RecordsLost", "LineageChanged",
 		"CatchingUp", "CaughtUp", "Committed", "SkippedTaken", "IntakePaused", "IntakeResumed",
 		"LeftGroup", "Rejected", "Enqueued", "Ignored", "Decided",
-		"Recurred", "Claimed", "Fired", "Unpublished", "DeadLettered", "Deleted", "Missing", "Abandoned", "Released", "Suspected",
+		"Recurred",
+		"Claimed", "Fired", "Unpublished", "DeadLettered", "Deleted", "Missing", "Abandoned", "Released", "Suspected",
 	} {
 		names = append(names, "event:"+name)
 	}
@@ -128,7 +129,8 @@ func points() []string {
 		"publish-retried", "fired-twice", "zombie-insert", "reused-id-fired", "rolled-back", "unconfirmed", "unsent",
 		"queued", "slow-claim", "refused-message",
 		"instruction-scheduled", "instruction-ignored", "instruction-replaced", "instruction-rescheduled",
-		"instruction-cancelled", "instruction-stopped", "instruction-fired", "series-goes-on", "instruction-too-late", "instruction-not-found",
+		"instruction-cancelled", "instruction-stopped", "instruction-fired", "series-goes-on",
+		"instruction-too-late", "instruction-not-found",
 	}
 }
 

@@ -53,11 +53,19 @@ func Swarm(seed uint64) Options {
 	return o
 }
 
+// seriesSpan is how long the occurrences of series come after the first ones.
+func (o *Options) seriesSpan() time.Duration {
+	if o.Recurring == 0 {
+		return 0
+	}
+	return longestSeries
+}
+
 // drainBound is how long it may take after the healing until everything is drained: the last messages fall due, and
 // then what the judge allows.
 func (o *Options) drainBound() time.Duration {
 	c := o.judged()
-	return o.Horizon + c.Drained() + min(time.Duration(o.Recurring), 1)*longestSeries
+	return o.Horizon + c.Drained() + o.seriesSpan()
 }
 
 // drawMix leaves out half of the kinds of faults, on average.

@@ -64,7 +64,7 @@ func actions() []string {
 }
 
 // stores reports whether the submission brings a message that may be stored.
-func (s *Submission) stores() bool {
+func (s Submission) stores() bool {
 	return s.Action == "" || s.Action == node.Schedule.String() || s.Action == node.Replace.String()
 }
 

@@ -252,8 +252,8 @@ func TestSentences(t *testing.T) {
 			"dots, underscores and hyphens"},
 		{args: "--relay-headers chronosDeadline,x", want: "--relay-headers is chronosDeadline,x: it may name " +
 			"some of chronosMessageId, chronosDeadline, chronosDelay, chronosNotAfter, chronosAction, chronosTopic, " +
-			"chronosConfirm, chronosRepeat, chronosRepeatZone, chronosRepeatCount, chronosRepeatUntil, chronosMissed; " +
-			"all other headers are relayed anyway"},
+			"chronosConfirm, chronosRepeat, chronosRepeatZone, chronosRepeatCount, chronosRepeatUntil, " +
+			"chronosMissed; all other headers are relayed anyway"},
 		{args: "--epoch-deadlines days", want: "--epoch-deadlines is days: it must be reject, seconds or milliseconds"},
 		{args: "--create-partitions 0", want: "--create-partitions is 0: it must be a number from 1 to 10000"},
 		{args: "--create-topics=perhaps", want: "--create-topics is perhaps: it must be true or false"},

@@ -64,11 +64,11 @@ func TestControlPage(t *testing.T) {
 		}
 		return
 	}
-	want, got := comparable(string(text)), comparable(shown)
+	want, got := masked(string(text)), masked(shown)
 	for i, line := range got {
 		if i >= len(want) || line != want[i] {
-			t.Fatalf("line %d of docs/CONTROL.md would be\n%s\nlook whether that is right, and run CHRONOS_UPDATE=1 go test "+
-				"./cmd/chronos -run TestControlPage", i+1, line)
+			t.Fatalf("line %d of docs/CONTROL.md would be\n%s\nlook whether that is right, and run "+
+				"CHRONOS_UPDATE=1 go test ./cmd/chronos -run TestControlPage", i+1, line)
 		}
 	}
 	if len(got) != len(want) {
@@ -85,8 +85,8 @@ func devLines(t *testing.T, p *program) []string {
 	return strings.Split(strings.TrimSpace(screen), "\n")
 }
 
-// comparable returns the lines of a page without what differs from run to run. Those of dev are sorted.
-func comparable(page string) []string {
+// masked returns the lines of a page without what differs from run to run. Those of dev are sorted.
+func masked(page string) []string {
 	for _, mask := range []struct{ pattern, by string }{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z`, "INSTANT"},
 		{`(?m)^\d\d:\d\d:\d\d\.\d{3}Z`, "TIME"},

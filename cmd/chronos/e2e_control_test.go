@@ -108,8 +108,8 @@ func TestE2EControl(t *testing.T) {
 		step{"reschedule fired --key k --in 1h", 3, `too_late `},
 		step{"fire fired --key k", 3, `too_late `},
 		step{
-			"send --in 100ms --id late --key k --confirm --not-after " + last.UTC().Format(time.RFC3339Nano) + " late", 0,
-			`scheduled `,
+			"send --in 100ms --id late --key k --confirm --not-after " + last.UTC().Format(time.RFC3339Nano) + " late",
+			0, `scheduled `,
 		},
 	)
 	<-time.After(time.Until(last)) // it has to pass: then the message must not appear any more
@@ -121,7 +121,8 @@ func TestE2EControl(t *testing.T) {
 	for _, r := range c.read(t, c.dead, patience, func(all []arrived) bool { return len(all) >= 3 }) {
 		dead[header(r.Record, node.HeaderID)] = header(r.Record, node.HeaderReason)
 	}
-	if len(dead) != 3 || dead["late"] != "expired" || dead["moved"] != "unknown_topic" || dead["bad"] != "unknown_topic" {
+	const elsewhere = "unknown_topic"
+	if len(dead) != 3 || dead["late"] != "expired" || dead["moved"] != elsewhere || dead["bad"] != elsewhere {
 		t.Errorf("the dead-letter topic has %v", dead)
 	}
 	c.drained(t)
@@ -137,9 +138,9 @@ func header(r *kgo.Record, name string) string {
 	return ""
 }
 
-// Goal: outcomes are true. Method: messages whose deadlines lie from half a second ago to two seconds ahead are sent, and
-// each is cancelled at once: some are fired by then, some claimed, and some wait. What was told must be what came out:
-// nothing that was cancelled, and all the rest, each once.
+// Goal: outcomes are true. Method: messages whose deadlines lie from half a second ago to two seconds ahead are sent,
+// and each is cancelled at once: some are fired by then, some claimed, and some wait. What was told must be what came
+// out: nothing that was cancelled, and all the rest, each once.
 func TestE2ECancelRaces(t *testing.T) {
 	c := newControlled(t)
 	const n = 300

@@ -9,8 +9,8 @@ import (
 	"chronos/node"
 )
 
-// TestReadmeIsComplete asks that the table in the README tells of every header by which a record asks for something, and
-// the text of every reason for which one is rejected.
+// TestReadmeIsComplete asks that the table in the README tells of every header by which a record asks for something,
+// and the text of every reason for which one is rejected.
 func TestReadmeIsComplete(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")

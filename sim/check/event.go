@@ -118,18 +118,18 @@ const (
 	// start].
 	Insert Kind = "insert"
 
-	// Decide: a take has decided on an instruction: Message (the record), ID, Topic, Action, Text (the outcome), Lineage,
-	// [Incarnation, of the row that it found; Next, of the row that there is then; Deadline and Due of that]. An Insert
-	// follows where it has brought a message.
+	// Decide: a take has decided on an instruction: Message (the record), ID, Topic, Action, Text (the outcome),
+	// Lineage, [Incarnation, of the row that it found; Next, of the row that there is then; Deadline and Due of
+	// that]. An Insert follows where it has brought a message.
 	Decide Kind = "decide"
 
-	// Answer: the same transaction stores a message that tells of an outcome, which is a submission from now on: Message,
-	// Of (the record), ID, Topic, Deadline, Lineage, Text (the outcome). An Insert follows.
+	// Answer: the same transaction stores a message that tells of an outcome, which is a submission from now on:
+	// Message, Of (the record), ID, Topic, Deadline, Lineage, Text (the outcome). An Insert follows.
 	Answer Kind = "answer"
 
-	// Recur: the next occurrence of a series takes the place of a row: Message (the number of the occurrence), Of (of the
-	// series), ID, Topic, Incarnation (of the row), Next (of the one that there is then), Deadline, Nth (its sequence
-	// number).
+	// Recur: the next occurrence of a series takes the place of a row: Message (the number of the occurrence), Of
+	// (of the series), ID, Topic, Incarnation (of the row), Next (of the one that there is then), Deadline, Nth (its
+	// sequence number).
 	Recur Kind = "recur"
 
 	// Duplicate: a take found another incarnation of its id: Message, [ID, Topic].

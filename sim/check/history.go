@@ -164,7 +164,8 @@ func Kinds() []Kind {
 		Start, Term, Stop, Crash, Jump, Cut, Mend,
 		Join, Leave, Poll, Deliver, Commit, Rewind, Reject, Lost,
 		Place, Take, Move, Lineage, Mark, CaughtUp,
-		Insert, Decide, Answer, Recur, Duplicate, Ready, Claim, Reset, Delete, DeleteDone, Rollback, Keep, KeepPlace, Pause, Resume,
+		Insert, Decide, Answer, Recur, Duplicate, Ready, Claim, Reset, Delete, DeleteDone,
+		Rollback, Keep, KeepPlace, Pause, Resume,
 		Publish, Unknown, Fail, Hang, Work,
 		Configure, Fault, Error, Heal, End,
 	}

@@ -57,13 +57,13 @@ func (s *state) instructed(e *Event) {
 	case cancelled, replaced:
 		r.barred = !s.decision.former && !s.decision.doubtful || e.Text == cancelled
 		r.covered, r.gone = true, e.At
-		r.submission.kept--
+		r.kept--
 		delete(s.rows, r.key)
 	case rescheduled, firedNow:
 		r.barred = true
 		i := &incarnation{submission: r.submission, id: e.Next, rows: 1}
 		s.incarnations[i.id] = i
-		r.submission.kept--
+		r.kept--
 		i.deadline, i.at = e.Deadline, e.At
 		s.add(&row{
 			incarnation: i, key: r.key, deadline: e.Deadline, due: e.Due, bound: e.Text == firedNow, former: r.former,
@@ -216,9 +216,9 @@ func (s *state) recur(e *Event) {
 	next.deadline, next.asked, next.at = e.Deadline, e.Deadline, e.At
 	next.inserts++
 	next.stored++
-	r.submission.kept--
+	r.kept--
 	r.gone = e.At
-	r.covered = r.covered || r.published+r.submission.loose == 0 // it was passed over
+	r.covered = r.covered || r.published+r.loose == 0 // it was passed over
 	i := &incarnation{submission: next, id: e.Next, rows: 1}
 	s.incarnations[i.id] = i
 	s.add(&row{
@@ -234,8 +234,8 @@ func (s *state) missed(r *row, e *Event) bool {
 	return e.At-r.deadline+s.config.ClockError > tolerance || s.process(e.Node).jumped >= 0
 }
 
-// s22 is the invariant S22, occurrences. That none comes before its time is for S8, and that none is repeated without an
-// excuse for S5.
+// s22 is the invariant S22, occurrences. That none comes before its time is for S8, and that none is repeated without
+// an excuse for S5.
 func s22(s *state, e *Event) finding {
 	if e.Kind == Fire {
 		sub := s.submissions[e.Message]

@@ -188,7 +188,7 @@ func conduct() []Invariant {
 }
 
 // exact are the invariants about intake, and about what lanes do to each other.
-func exact() []Invariant {
+func exact() []Invariant { //nolint:funlen // a table
 	return []Invariant{
 		{
 			"S17", "Taken once",
@@ -222,8 +222,8 @@ func exact() []Invariant {
 		},
 		{
 			"S20", "Too late comes out",
-			`What was answered too_late or fired comes out, or is copied to the dead-letter topic, within the bound of L2;
-			nothing but a replace keeps it from that afterwards.`,
+			`What was answered too_late or fired comes out, or is copied to the dead-letter topic, within the bound
+			of L2; nothing but a replace keeps it from that afterwards.`,
 			[]Kind{Decide},
 			[]Kind{Insert},
 			s20,
@@ -238,10 +238,10 @@ func exact() []Invariant {
 		},
 		{
 			"S22", "Occurrences",
-			`The occurrences of a series appear for the first time in order, each at its instant, which is counted from the
-			first one and never from a publish; none appears after the one that an outcome has named as the last. One is
-			passed over only by the policy of the series, by the clock of the node that has claimed it; and a series ends
-			by its count, its end, or an outcome.`,
+			`The occurrences of a series appear for the first time in order, each at its instant, which is counted
+			from the first one and never from a publish; none appears after the one that an outcome has named as the
+			last. One is passed over only by the policy of the series, by the clock of the node that has claimed it;
+			and a series ends by its count, its end, or an outcome.`,
 			[]Kind{Recur, Delete, Fire},
 			[]Kind{Submit, Insert, Recur},
 			s22,

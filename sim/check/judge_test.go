@@ -90,7 +90,9 @@ func until(at string) string { return well[:strings.Index(well, at)] }
 // TestBroken breaks each invariant by the smallest change to the good history. It must be named first.
 func TestBroken(t *testing.T) {
 	broken := brokenFates()
-	for _, more := range []map[string][]string{brokenConduct(), brokenIntake(), brokenLiveness(), brokenLanes(), brokenControl(), brokenSeries()} {
+	for _, more := range []map[string][]string{
+		brokenConduct(), brokenIntake(), brokenLiveness(), brokenLanes(), brokenControl(), brokenSeries(),
+	} {
 		maps.Copy(broken, more)
 	}
 	for _, i := range check.Invariants() {
@@ -134,7 +136,8 @@ func brokenFates() map[string][]string {
 			preamble + well + "2s claim node=2.1 " + row + peer + "stamp=2s\n" + goneLater(),
 			preamble + strings.Replace(well, "incarnation="+x1+" age=50ms", "", 1) + gone,
 			preamble + "1s claim node=1.1 " + row + me + "\n",
-			preamble + until("1.9s") + "1.4s submit message=3 id=z topic=out partition=in/0 offset=4 payload=a deadline=9s\n" +
+			preamble + until("1.9s") +
+				"1.4s submit message=3 id=z topic=out partition=in/0 offset=4 payload=a deadline=9s\n" +
 				"1.5s lineage lineage=2\n1.5s mark partition=in/0 offset=5\n9s claim " + row +
 				me,
 			preamble + until("1.9s") + "1.5s lineage lineage=2\n4s claim " + row + me,
@@ -263,7 +266,8 @@ const (
 
 // changed returns the good history up to a claim that was given back at 1.92s, with a cancel that was submitted before.
 func changed() string {
-	back := "1.91s fail node=1.1 message=1 topic=out text=unsent incarnation=" + x1 + "\n1.92s reset node=1.1 " + row + me + "stamp=1.9s age=20ms unsent=true\n"
+	back := "1.91s fail node=1.1 message=1 topic=out text=unsent incarnation=" + x1 + "\n" +
+		"1.92s reset node=1.1 " + row + me + "stamp=1.9s age=20ms unsent=true\n"
 	return preamble + strings.Replace(until("1.95s"), "1.03s commit", asks+"1.3s commit", 1) + back
 }
 
@@ -274,7 +278,8 @@ func TestCancelled(t *testing.T) {
 		"1.93s "+passed+"1.93s move node=1.1 partition=in/0 offset=2\n1.94s commit node=1.1 partition=in/0 offset=2\n"+
 		"1.95s claim node=1.1 "+answer+me+"stamp=1.95s\n"+
 		"2s publish node=1.1 message=9 topic=said incarnation=30000000-0000-0000-0000-000000000000 age=5ms wall=2s\n"+
-		"2.1s fire node=1.1 message=9 topic=said incarnation=30000000-0000-0000-0000-000000000000 payload=b text=cancelled\n"+
+		"2.1s fire node=1.1 message=9 topic=said incarnation=30000000-0000-0000-0000-000000000000 payload=b "+
+		"text=cancelled\n"+
 		"2.2s delete node=1.1 "+answer+"\n"+end)
 	if len(v.Violations) > 0 {
 		t.Errorf("%v", v.Violations)
@@ -291,9 +296,11 @@ func recurs() string { return strings.Replace(well, "submit", "submit every=2s l
 // TestRecurs judges a series of three occurrences. Nothing is wrong with it.
 func TestRecurs(t *testing.T) {
 	history := preamble + recurs() + "1.97s " + again + "2 deadline=4s\n"
-	first, second := "id=x topic=out incarnation=20000000-0000-0000-0000-000000000000 ", "30000000-0000-0000-0000-000000000000"
+	first := "id=x topic=out incarnation=20000000-0000-0000-0000-000000000000 "
+	second := "30000000-0000-0000-0000-000000000000"
 	history += "3.9s claim node=1.1 " + first + me + "stamp=3.9s\n" +
-		"4s publish node=1.1 message=1001 topic=out incarnation=20000000-0000-0000-0000-000000000000 age=100ms wall=4s\n" +
+		"4s publish node=1.1 message=1001 topic=out incarnation=20000000-0000-0000-0000-000000000000 age=100ms " +
+		"wall=4s\n" +
 		"4s fire node=1.1 message=1001 topic=out incarnation=20000000-0000-0000-0000-000000000000 payload=a key=1 " +
 		"partition=out/3\n4.1s recur node=1.1 message=1002 of=1 " + first + "next=" + second + " nth=3 deadline=6s\n" +
 		"6s claim node=1.1 id=x topic=out incarnation=" + second + " " + me + "stamp=6s\n" +
@@ -307,8 +314,8 @@ func TestRecurs(t *testing.T) {
 
 func brokenSeries() map[string][]string {
 	stop := "1.93s " + decided + stays + "stopped\n"
-	inFlight := preamble + strings.Replace(strings.Replace(recurs(), "1.03s commit", asks+"1.3s commit", 1), "1.95s publish",
-		stop+"1.95s publish", 1)
+	inFlight := strings.Replace(recurs(), "1.03s commit", asks+"1.3s commit", 1)
+	inFlight = preamble + strings.Replace(inFlight, "1.95s publish", stop+"1.95s publish", 1)
 	return map[string][]string{
 		"S22": {
 			preamble + recurs() + gone,
