@@ -374,7 +374,8 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 	if errors.Is(cause, errExpired) {
 		reason, why = Expired, "it was not to be published after "+headerTime(m.NotAfter)
 	}
-	headers := slices.DeleteFunc(slices.Clone(m.Headers), func(h Header) bool { return IsRequest(h.Name) })
+	headers := record(m).Headers // with its number, if it is an occurrence: the series goes on without it
+	headers = slices.DeleteFunc(slices.Clone(headers), func(h Header) bool { return IsRequest(h.Name) })
 	headers = append(headers,
 		Header{HeaderID, []byte(m.ID)},
 		Header{HeaderDeadline, []byte(headerTime(m.Deadline))},

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"time"
-
 	"chronos/node"
 	"chronos/node/store/memory"
 )
@@ -132,15 +130,6 @@ func controlMutants() []*Mutant { //nolint:funlen // a table
 			Kills: []string{"S21"}, Options: instructed,
 			Rows: func(rows node.Store, _ Table) node.Store {
 				return itemChanger{rows, func(i *node.Item) { i.Answer = nil }}
-			},
-		},
-		{
-			Name: "takes-while-holding", About: "records are taken in while claims from before the lineage may be held",
-			Kills: []string{"S19"}, Broken: memory.Broken{TakesWhileHolding: true},
-			Options: func(o *Options) {
-				instructed(o)
-				o.FaultRate, o.Mix = 300, []FaultKind{SetBack, Pause, StoreSilent, CutStore}
-				o.Horizon = 20 * time.Second
 			},
 		},
 	}

@@ -19,14 +19,12 @@ import (
 func unreached() map[string]string {
 	return map[string]string{
 		"enqueuer.turn":          "nothing can: begin has started all partitions, or the node has left or stops",
-		"enqueuer.begin":         "no run stops a node while its source fails to start",
-		"enqueuer.start":         "the same",
+		"enqueuer.start":         "no run stops a node while its source fails to start",
 		"enqueuer.startOver":     "the same",
-		"enqueuer.mindLineage":   "no run stops a node while its source does not tell how far the topics reach",
+		"enqueuer.insist":        "no run stops a node while the store fails a call that it repeats",
 		"firer.run":              "no run has the store fail when a node that stops gives its claims back",
 		"firer.shares":           "the schedule has room for more messages than a run has",
 		"firer.fed":              "the same",
-		"batch.occupy":           "a lane's share of a batch has room for more messages than fall due at once in a run",
 		"schedule.room":          "nothing can: a node serves every lane of its routes",
 		"schedule.add":           "no run has a claim come from the claimer and from a repeated take at the same time",
 		"recoverer.run":          "no run has as many stuck claims as one look returns",

@@ -99,9 +99,9 @@ func (j *recorder) heldKey(l *life, r *node.Record) heldKey {
 // Answers, and the occurrences of series after the first, are submissions that the store makes. Their numbers begin
 // here. A series has fewer occurrences than maxOccurrences.
 const (
-	firstOccurrence = 1_000_000_000
-	maxOccurrences  = 1000
-	firstAnswer     = 1_000_000_000_000
+	firstOccurrence = 100_000_000
+	maxOccurrences  = 40
+	firstAnswer     = 2_000_000_000
 )
 
 // recordKey names a record of an input topic, of all that ever stood at its offset.
@@ -127,7 +127,7 @@ func (j *recorder) number(headers []node.Header) int {
 
 // occurrenceNumber returns the number of an occurrence of a series: the first is the submission itself.
 func occurrenceNumber(number, sequence int) int {
-	if sequence <= 1 {
+	if number == 0 || sequence <= 1 {
 		return number
 	}
 	return firstOccurrence + number*maxOccurrences + sequence

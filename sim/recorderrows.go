@@ -194,10 +194,10 @@ func (j *recorder) numberOf(ref node.Ref) int { return j.numbers[ref.Incarnation
 
 // numberOfMessage returns the submission, or the answer, that a message is.
 func (j *recorder) numberOfMessage(m *node.Message) int {
-	if n := j.numbers[m.Incarnation]; n > 0 {
-		return n
+	if n := j.number(m.Headers); n > 0 {
+		return occurrenceNumber(n, int(m.Sequence))
 	}
-	return occurrenceNumber(j.number(m.Headers), int(m.Sequence))
+	return j.numbers[m.Incarnation] // an answer, which got its number when it was stored
 }
 
 // rearmed tells that the next occurrence of a series has taken the place of one.

@@ -33,7 +33,7 @@ func TestShrinkFindsSmallPlans(t *testing.T) {
 			t.Logf("%d faults, %d messages, %d nodes after %d runs, from %d faults and %d messages: %v",
 				faults, messages, small.Setup.Options.Nodes, small.Runs,
 				len(result.Plan.Faults), len(result.Plan.Messages), small.Setup.Plan.Faults)
-			if faults > 3 || messages > 3 {
+			if faults+messages > 6 { // an instruction can do what a fault does
 				t.Errorf("%d faults and %d messages are left: %v", faults, messages, small.Setup.Plan)
 			}
 			if again := sim.Run(small.Setup); again.Hash != small.Result.Hash {

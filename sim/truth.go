@@ -137,11 +137,8 @@ func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	if unstorable {
 		request.Items = request.Items[:at]
 	}
-	if t.suspect {
-		request.Items = slices.Clone(request.Items)
-		for i := range request.Items {
-			request.Items[i].Claim = false
-		}
+	if t.suspect && !t.muted { // what is replayed was taken in
+		return t.refuse(ctx, &request), nil
 	}
 	result := must(t.rows.Take(ctx, request))
 	if unstorable && result.Taken == at {
@@ -167,6 +164,23 @@ func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	}
 	result.State = t.state(result.State)
 	return result, nil
+}
+
+// refuse is what a store answers to a take while it is suspect: no partition is taken in.
+func (t *truth) refuse(ctx context.Context, request *node.TakeRequest) node.TakeResult {
+	_, state, err := t.rows.Positions(ctx, nil)
+	result := node.TakeResult{
+		State: t.state(must(state, err)), Refused: make([]bool, len(request.From)), Taken: len(request.Items),
+		Results: make([]node.ItemResult, len(request.Items)),
+	}
+	for i, from := range request.From {
+		result.Refused[i] = true
+		result.Positions = append(result.Positions, t.places[from.Partition])
+	}
+	for i := range result.Results {
+		result.Results[i].Outcome = node.Untaken
+	}
+	return result
 }
 
 // unstorable returns the place of the first message that the store can never keep, of those that are new to it.
@@ -296,7 +310,7 @@ func (t *truth) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 // Claim implements node.Store.
 func (t *truth) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
 	t.watch(ctx)
-	if t.suspect {
+	if t.suspect && !t.muted {
 		request.Lanes = nil
 	}
 	result := t.claim(ctx, request)

@@ -78,8 +78,7 @@ func TestSimBroken(t *testing.T) {
 	seed := setup.Options.Seed
 	got := run(t, "", "sim", "--seed", strconv.FormatUint(seed-1, 10), "--seeds", "3", "--break", "delete-by-id")
 	wantOutput(t, got, 1, fmt.Sprintf("seed %-7d S2: ", seed), "FAILED: S2 is broken after", "Justified delete",
-		"Made smaller: ",
-		" delete ", "The story of submissions", "submits", "is deleted", "broken    S2: ",
+		"Made smaller: ", "The story of submissions", "submits", "is deleted", "broken    S2: ",
 		"Replay it:")
 	if want := fmt.Sprintf("lab: seed %d breaks S2\n", seed); got.stderr != want {
 		t.Errorf("stderr is %q, want %q", got.stderr, want)

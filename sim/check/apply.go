@@ -175,7 +175,7 @@ func (s *state) insert(e *Event) {
 	}
 	i := s.incarnations[e.Incarnation]
 	if i == nil {
-		i = &incarnation{submission: sub, id: e.Incarnation}
+		i = &incarnation{submission: sub, id: e.Incarnation, made: e.At}
 		s.incarnations[i.id] = i
 	}
 	if e.row() != sub.key {

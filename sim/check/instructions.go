@@ -55,13 +55,15 @@ func (s *state) instructed(e *Event) {
 	case stopped:
 		r.stopped = true
 	case cancelled, replaced:
-		r.barred = !s.decision.former && !s.decision.doubtful || e.Text == cancelled
+		if !s.decision.former && !s.decision.doubtful || e.Text == cancelled {
+			r.barred = s.era
+		}
 		r.covered, r.gone = true, e.At
 		r.kept--
 		delete(s.rows, r.key)
 	case rescheduled, firedNow:
-		r.barred = true
-		i := &incarnation{submission: r.submission, id: e.Next, rows: 1}
+		r.barred = s.era
+		i := &incarnation{submission: r.submission, id: e.Next, rows: 1, made: e.At}
 		s.incarnations[i.id] = i
 		r.kept--
 		i.deadline, i.at = e.Deadline, e.At
@@ -140,14 +142,15 @@ func s19(s *state, e *Event) finding {
 		return holds()
 	}
 	i := s.incarnations[e.Incarnation]
-	if i == nil || !i.barred || s.jumped >= 0 {
+	if i == nil || i.barred != s.era || s.jumped >= 0 {
 		return holds()
 	}
 	since := e.At - e.Age
 	if e.Kind == Fire {
 		since = i.begun
 	}
-	if i.doubtful && (e.Kind == Fire && since <= s.begun || since <= s.setBack && s.begun < s.setBack) {
+	doubtful := i.made <= s.setBack // a claim from before may be held on it, and the store does not know
+	if doubtful && (e.Kind == Fire && since <= s.begun || since <= s.setBack && s.begun < s.setBack) {
 		return holds() // by a claim, or a publish, of which the store that was set back knows nothing
 	}
 	return brokenBy(i.submission, "it comes out, and somebody was told that it does not")
@@ -219,7 +222,7 @@ func (s *state) recur(e *Event) {
 	r.kept--
 	r.gone = e.At
 	r.covered = r.covered || r.published+r.loose == 0 // it was passed over
-	i := &incarnation{submission: next, id: e.Next, rows: 1}
+	i := &incarnation{submission: next, id: e.Next, rows: 1, made: e.At}
 	s.incarnations[i.id] = i
 	s.add(&row{
 		incarnation: i, key: r.key, deadline: e.Deadline, due: e.Deadline, former: r.former, restored: r.restored,

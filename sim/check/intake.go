@@ -222,9 +222,6 @@ func (s *state) rollback(e *Event) {
 		s.lineage, s.begun, s.catching = e.Lineage, -1, false
 	}
 	s.renew("the store was set back")
-	for _, i := range s.incarnations {
-		i.doubtful = true
-	}
 	clear(s.rows)
 	clear(s.paused)
 	for _, sub := range s.inOrder() {
@@ -238,9 +235,7 @@ func (s *state) rollback(e *Event) {
 
 // renew begins the count of what happens in a lineage anew. Whatever was stored before may be stored, and fire, again.
 func (s *state) renew(reason string) {
-	for _, i := range s.incarnations {
-		i.barred = false
-	}
+	s.era++
 	for _, sub := range s.inOrder() {
 		sub.stored, sub.met, sub.answered = 0, false, 0
 		if sub.inserts > 0 {

@@ -23,6 +23,7 @@ type state struct {
 	paused       map[string]pause     // by lane; the intake has no name
 	placed       map[placedKey]string // the partition of each key of each topic
 	decision     decision             // the last one
+	era          int                  // goes up when the store is set back, and when a lineage begins
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
 	// the call has appeared last.
@@ -114,8 +115,8 @@ type incarnation struct {
 
 	stamp, since time.Duration // of the last claim on it: as it is stored, and when that was
 
-	barred   bool // an outcome has said that it does not come out
-	doubtful bool // a claim from before the store was set back may be held on it, and the store does not know
+	barred int           // the era in which an outcome has said that it does not come out; 0 for none
+	made   time.Duration // when it was first stored
 }
 
 // row is a message in the store.
@@ -276,6 +277,7 @@ func newState() *state {
 		paused:       map[string]pause{},
 		placed:       map[placedKey]string{},
 		appended:     map[appendedKey]int32{},
+		era:          1,
 		healed:       -1,
 		jumped:       -1,
 		lineage:      1,

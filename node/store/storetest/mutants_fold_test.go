@@ -199,6 +199,10 @@ func foldMutants() []mutant {
 			breakIt(func(b *broken, _ *storetest.Clock) { b.Break(memory.Broken{TakesWhileSuspect: true}) }),
 		},
 		{
+			"takes in while claims may be held", "contract/lineage/nothing is taken in for the hold time", true,
+			breakIt(func(b *broken, _ *storetest.Clock) { b.Break(memory.Broken{TakesWhileHolding: true}) }),
+		},
+		{
 			"the state hides that claims may be held", "contract/lineage/nothing is taken in for the hold time", true,
 			breakIt(func(b *broken, _ *storetest.Clock) {
 				b.positions = func(ctx context.Context, p []node.Place) ([]node.Position, node.State, error) {
