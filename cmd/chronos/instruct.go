@@ -141,7 +141,7 @@ func (c *rescheduleCommand) Help() string {
 // Run sends the instruction, and prints its outcome.
 func (c *rescheduleCommand) Run(ctx context.Context, w *world) error {
 	in := instruction{action: node.Reschedule, id: string(c.ID), told: true}
-	when, err := c.when(time.Now())
+	when, err := c.when(time.Now(), false)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ Exit code 0: done; 1: anything else, such as that nobody has told of an outcome 
 // Run sends the instruction, and prints its outcome.
 func (c *replaceCommand) Run(ctx context.Context, w *world) error {
 	in := instruction{action: node.Replace, id: string(c.ID), told: true}
-	when, err := c.when(time.Now())
+	when, err := c.when(time.Now(), c.Repeat != nil)
 	if err != nil {
 		return err
 	}

@@ -181,6 +181,7 @@ func groups() []kong.Group {
 		{Key: "hand", Title: "Set right by hand:"},
 		{Key: "target", Title: "Where to go back to:"},
 		{Key: "message", Title: "Message:"},
+		{Key: "series", Title: "Series:"},
 		{Key: "outcome", Title: "Outcome:"},
 	}
 	for _, g := range service.Groups() {

@@ -52,9 +52,60 @@ type placeFlags struct {
 type messageFlags struct {
 	placeFlags
 
+	repeatFlags
+
 	NotAfter  *text  `group:"message" placeholder:"INSTANT" help:"It is not to appear any more after that."`
 	Header    []text `group:"message" sep:"none" placeholder:"NAME=VALUE" help:"One more header. May be repeated."`
 	NullValue bool   `group:"message" help:"Send a null for a value: a tombstone."`
+}
+
+// repeatFlags make a message a series.
+type repeatFlags struct {
+	Repeat      *text `group:"series" placeholder:"RULE" help:"How often it comes: 'every 20s', '30 9 * * mon-fri', '@daily'."`
+	RepeatZone  *text `group:"series" placeholder:"ZONE" help:"Time zone of a cron expression. Default UTC."`
+	RepeatCount *text `group:"series" placeholder:"N" help:"How many times it comes."`
+	RepeatUntil *text `group:"series" placeholder:"INSTANT" help:"The last instant at which it comes."`
+	Missed      *text `group:"series" placeholder:"POLICY" help:"What becomes of occurrences that were missed: one, all, skip."`
+}
+
+// headers returns those that make a message a series, if it is one. They are checked here as the nodes will.
+func (f *repeatFlags) headers() ([]kgo.RecordHeader, error) {
+	var headers []kgo.RecordHeader
+	words := calendar.Words{Asked: time.Now()}
+	for _, flag := range []struct {
+		name, header string
+		value        *text
+		word         *string
+	}{
+		{"repeat", node.HeaderRepeat, f.Repeat, &words.Repeat},
+		{"repeat-zone", node.HeaderRepeatZone, f.RepeatZone, &words.Zone},
+		{"repeat-count", node.HeaderRepeatCount, f.RepeatCount, &words.Count},
+		{"missed", node.HeaderMissed, f.Missed, &words.Missed},
+		{"repeat-until", node.HeaderRepeatUntil, f.RepeatUntil, nil},
+	} {
+		switch {
+		case flag.value == nil:
+			continue
+		case f.Repeat == nil:
+			return nil, usagef("--%s is set, and --repeat is not: it must say how often the message comes", flag.name)
+		case flag.word != nil:
+			*flag.word = string(*flag.value)
+		default:
+			until, err := instant(flag.name, string(*flag.value))
+			if err != nil {
+				return nil, err
+			}
+			*flag.value = text(until.Format(deadlineForm))
+		}
+		headers = append(headers, kgo.RecordHeader{Key: flag.header, Value: []byte(*flag.value)})
+	}
+	if f.Repeat == nil {
+		return nil, nil
+	}
+	if _, err := calendar.New(words); err != nil {
+		return nil, usagef("the series can't be: %v", err)
+	}
+	return headers, nil
 }
 
 // text is an argument, byte for byte: kong itself would replace what is not UTF-8.
@@ -74,6 +125,8 @@ func (c *sendCommand) Help() string {
     chronos send --in 5s 'hello'
     chronos send --at 2030-01-31T09:00:00Z --key order-1 --header kind=reminder <message.json
     chronos send --in 1d12h --id reminder-17 --key user-9 --null-value
+    chronos send --repeat '30 9 * * mon-fri' --repeat-zone Europe/Berlin --id standup 'good morning'
+    chronos send --in 10s --repeat 'every 20s' --repeat-count 3 'ping'
     chronos send --delay 10m --not-after 2030-01-31T10:00:00Z --topic-out mails --confirm 'hello'
 
 With --confirm the exit code is 0 if the message is scheduled, and 1 if it is not: it was rejected, or a message with
@@ -90,7 +143,7 @@ func (c *sendCommand) Run(ctx context.Context, w *world) error {
 		id = *c.ID
 	}
 	in := instruction{action: node.Schedule, id: string(id), told: c.Confirm}
-	when, err := c.when(time.Now())
+	when, err := c.when(time.Now(), c.Repeat != nil)
 	if err != nil {
 		return err
 	}
@@ -109,8 +162,8 @@ func (c *sendCommand) Run(ctx context.Context, w *world) error {
 	return c.instruct(ctx, w, c.values, &in)
 }
 
-// when returns the header that says when a message is to appear.
-func (f *whenFlags) when(now time.Time) ([]kgo.RecordHeader, error) {
+// when returns the header that says when a message is to appear, which a series need not have.
+func (f *whenFlags) when(now time.Time, series bool) ([]kgo.RecordHeader, error) {
 	var set []string
 	var name, value string
 	for _, flag := range []struct {
@@ -123,6 +176,9 @@ func (f *whenFlags) when(now time.Time) ([]kgo.RecordHeader, error) {
 	}
 	switch len(set) {
 	case 0:
+		if series {
+			return nil, nil
+		}
 		return nil, usagef("none of --in, --at and --delay is set: one of them must say when the message is to appear")
 	case 1:
 	default:
@@ -179,7 +235,11 @@ func (f *messageFlags) record(headers []kgo.RecordHeader) (*kgo.Record, error) {
 		headers = append(headers,
 			kgo.RecordHeader{Key: node.HeaderNotAfter, Value: []byte(last.Format(deadlineForm))})
 	}
-	record := f.placeFlags.record(headers)
+	series, err := f.repeatFlags.headers()
+	if err != nil {
+		return nil, err
+	}
+	record := f.placeFlags.record(append(headers, series...))
 	for _, header := range f.Header {
 		name, value, ok := strings.Cut(string(header), "=")
 		switch {
