@@ -3,7 +3,9 @@ package main_test
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +38,54 @@ type step struct {
 	command string // words; TARGET is replaced
 	code    int
 	want    string // of the output, a regular expression
+}
+
+// TestE2ESeries runs series on real servers, one with a count and one that is cancelled, and kills a node between two
+// occurrences: each comes, in order, with its number; none after the one that the outcome names; and, but for what was
+// being published when the node was killed, none twice.
+func TestE2ESeries(t *testing.T) {
+	c := newControlled(t)
+	killed := c.start(t, "--outcome-topic", c.outcomes, "--targets", c.target)
+	killed.log.await(t, `"msg":"started"`, 1)
+	series := func(id string, headers ...kgo.RecordHeader) *kgo.Record {
+		r := c.record(id, time.Now().Add(time.Second), []byte(id))
+		r.Key = []byte(id)
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: node.HeaderRepeat, Value: []byte("every 1s")})
+		r.Headers = append(r.Headers, headers...)
+		return r
+	}
+	c.submit(t, series("counted", kgo.RecordHeader{Key: node.HeaderRepeatCount, Value: []byte("6")}), series("endless"))
+	c.read(t, c.output, patience, func(all []arrived) bool { return len(all) >= 4 })
+	killed.end(t, syscall.SIGKILL)
+	c.read(t, c.output, patience, func(all []arrived) bool { return len(all) >= 8 })
+	c.submit(t, &kgo.Record{Topic: c.input, Key: []byte("endless"), Headers: []kgo.RecordHeader{
+		{Key: node.HeaderID, Value: []byte("endless")}, {Key: node.HeaderAction, Value: []byte("cancel")},
+	}})
+	told := c.read(t, c.outcomes, patience, func(all []arrived) bool { return len(all) >= 1 })[0].Record
+	c.drained(t)
+	last, err := strconv.Atoi(header(told, node.HeaderSequence))
+	if header(told, node.HeaderOutcome) == "cancelled" {
+		last-- // it names the first that does not come
+	}
+	if err != nil {
+		t.Fatalf("the outcome has the headers %v", told.Headers)
+	}
+	next := map[string]int{"counted": 1, "endless": 1}
+	twice := 0
+	for _, r := range c.read(t, c.output, patience, func(all []arrived) bool { return len(all) >= 6+last }) {
+		id := string(r.Value)
+		switch sequence, _ := strconv.Atoi(header(r.Record, node.HeaderSequence)); {
+		case sequence == next[id]:
+			next[id]++
+		case sequence < next[id]:
+			twice++
+		default:
+			t.Errorf("occurrence %d of %s follows occurrence %d", sequence, id, next[id]-1)
+		}
+	}
+	if next["counted"] != 7 || next["endless"] != last+1 || twice > 2 {
+		t.Errorf("%d of 6 and %d of %d occurrences came, %d of them twice", next["counted"]-1, next["endless"]-1, last, twice)
+	}
 }
 
 // take runs the commands, and returns when all have their outcomes.

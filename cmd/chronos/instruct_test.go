@@ -277,6 +277,21 @@ func TestInstructSentences(t *testing.T) {
 			`--in and --delay exclude each other: only one of them may be set`,
 		},
 		{
+			[]string{"send", "--repeat", "60 * * * *", "x"},
+			2,
+			`the series can't be: minute 60 is not between 0 and 59`,
+		},
+		{
+			[]string{"replace", "a", "--in", "1s", "--repeat-count", "2", "x"},
+			2,
+			`--repeat-count is set, and --repeat is not: it must say how often the message comes`,
+		},
+		{
+			[]string{"send", "--repeat", "@daily", "--repeat-until", "dawn", "x"},
+			2,
+			`--repeat-until is dawn: it is not of the form 2006-01-02T15:04:05.000Z`,
+		},
+		{
 			[]string{"cancel", "a", "--timeout", "0s"},
 			2,
 			`--timeout is 0s: it must be more than 0s; to wait for nothing there is --no-wait`,
