@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"chronos/node"
 	"chronos/node/metrics"
 	"chronos/scripts/observe"
 )
@@ -187,6 +188,15 @@ routes:
 	produce(t, address, records...)
 	consume(t, address, "a.out", 3)
 	consume(t, address, "dead", 1)
+	ended, cancel := submission("ended", soon.Add(-time.Hour), nil), submission("nobody", soon, nil)
+	ended.Topic, cancel.Topic = "a.in", "a.in"
+	ended.Headers = append(ended.Headers, kgo.RecordHeader{
+		Key: node.HeaderNotAfter, Value: []byte(soon.Add(-time.Minute).UTC().Format(time.RFC3339)),
+	})
+	cancel.Headers = append(cancel.Headers, kgo.RecordHeader{Key: node.HeaderAction, Value: []byte("cancel")})
+	produce(t, address, ended, cancel)
+	l.awaitMetric(t, "chronos_expired_total", "lane=a.out")
+	l.awaitMetric(t, "chronos_instructions_total", "action=cancel", "outcome=not_found")
 	if err := c.DeleteTopic("b.out"); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +269,7 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 		value  float64
 	}{
 		{"chronos_fired_total", []string{"lane=a.out"}, 3},
-		{"chronos_late_arrivals_total", []string{"lane=a.out"}, 1},
+		{"chronos_late_arrivals_total", []string{"lane=a.out"}, 2},
 		{"chronos_intake_total", []string{"result=duplicate"}, 1},
 		{"chronos_rejected_total", []string{"topic=a.in", "reason=missing_id"}, 1},
 		{"chronos_dead_lettered_total", []string{"lane=dead"}, 1},
