@@ -104,7 +104,7 @@ func (c *Cutter) Close() { c.c.close() }
 
 // DecodeSlot reads messages of the protocol pgoutput and returns how many changes there are.
 func DecodeSlot(message []byte) (broken bool) {
-	r := rows{columns: map[uint32][]string{}}
+	r := rows{tables: map[uint32]string{}, columns: map[uint32][]string{}}
 	d := decoder{rest: message}
 	r.relation(&d)
 	d = decoder{rest: message}
