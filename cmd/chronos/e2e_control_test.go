@@ -84,7 +84,8 @@ func TestE2ESeries(t *testing.T) {
 		}
 	}
 	if next["counted"] != 7 || next["endless"] != last+1 || twice > 2 {
-		t.Errorf("%d of 6 and %d of %d occurrences came, %d of them twice", next["counted"]-1, next["endless"]-1, last, twice)
+		t.Errorf("%d of 6 and %d of %d occurrences came, %d of them twice", next["counted"]-1, next["endless"]-1, last,
+			twice)
 	}
 }
 

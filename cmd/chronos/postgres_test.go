@@ -187,7 +187,9 @@ func TestMigratePostgres(t *testing.T) {
 		code                 int
 	}{
 		{
-			"status", `^1  hanger    not applied\n2  messages  not applied\n3  operate   not applied\n4  control   not applied\n$`,
+			"status",
+			`^1  hanger    not applied\n2  messages  not applied\n` +
+				`3  operate   not applied\n4  control   not applied\n$`,
 			`^chronos: the database schema is empty`, 1,
 		},
 		{"up", `^applied 1 hanger\napplied 2 messages\napplied 3 operate\napplied 4 control\n$`, `^$`, 0},

@@ -61,15 +61,15 @@ type messageFlags struct {
 
 // repeatFlags make a message a series.
 type repeatFlags struct {
-	Repeat      *text `group:"series" placeholder:"RULE" help:"How often it comes: 'every 20s', '30 9 * * mon-fri', '@daily'."`
+	Repeat      *text `group:"series" placeholder:"RULE" help:"How often: 'every 20s', '30 9 * * *', '@daily'."`
 	RepeatZone  *text `group:"series" placeholder:"ZONE" help:"Time zone of a cron expression. Default UTC."`
 	RepeatCount *text `group:"series" placeholder:"N" help:"How many times it comes."`
 	RepeatUntil *text `group:"series" placeholder:"INSTANT" help:"The last instant at which it comes."`
-	Missed      *text `group:"series" placeholder:"POLICY" help:"What becomes of occurrences that were missed: one, all, skip."`
+	Missed      *text `group:"series" placeholder:"POLICY" help:"What becomes of what was missed: one, all or skip."`
 }
 
-// headers returns those that make a message a series, if it is one. They are checked here as the nodes will.
-func (f *repeatFlags) headers() ([]kgo.RecordHeader, error) {
+// seriesHeaders returns the headers that make a message a series, if it is one. They are checked as the nodes will.
+func (f *repeatFlags) seriesHeaders() ([]kgo.RecordHeader, error) {
 	var headers []kgo.RecordHeader
 	words := calendar.Words{Asked: time.Now()}
 	for _, flag := range []struct {
@@ -235,7 +235,7 @@ func (f *messageFlags) record(headers []kgo.RecordHeader) (*kgo.Record, error) {
 		headers = append(headers,
 			kgo.RecordHeader{Key: node.HeaderNotAfter, Value: []byte(last.Format(deadlineForm))})
 	}
-	series, err := f.repeatFlags.headers()
+	series, err := f.seriesHeaders()
 	if err != nil {
 		return nil, err
 	}
