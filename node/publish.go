@@ -66,7 +66,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	p.fed()
 	young, old := p.byAge(b.holdings)
 	young, ended := p.inTime(young)
-	young = p.passOver(ctx, young)
+	young, unread := p.passOver(young)
 	verdicts := map[string]error{}
 	if len(young) > 0 {
 		verdicts = p.publishBatch(ctx, young)
@@ -76,6 +76,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 		return err != nil, known && !silent(err)
 	})
 	p.expire(ctx, ended)
+	p.putOff(ctx, unread)
 	if len(old) > 0 {
 		p.observe(Abandoned{Claims: claims(old)})
 		p.putBack(ctx, old, true)
@@ -124,11 +125,11 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 }
 
 // passOver settles occurrences of series that were missed, and are not to be published by the policies of their series,
-// and returns the others. What can't be told is put off: its series was written by a later release, or names a time
-// zone that this machine does not have, and another node may know better.
-func (p *publisher) passOver(ctx context.Context, young []holding) (due []holding) {
+// and returns the others. Those that nobody can tell about are unread, and to be put off: their series was written by a
+// later release, or names a time zone that this machine does not have, and another node may know better. That waits
+// until the others are published: it takes as long as the store likes, which would make them old.
+func (p *publisher) passOver(young []holding) (due []holding, unread []failure) {
 	var passed []Next
-	var failed []failure
 	for _, h := range young {
 		if !h.Recurs() {
 			due = append(due, h)
@@ -136,7 +137,7 @@ func (p *publisher) passOver(ctx context.Context, young []holding) (due []holdin
 		}
 		switch next, over, err := passedOver(&h.Message, p.clock.Now(), p.incarnation); {
 		case err != nil:
-			failed = append(failed, failure{h, err, 0})
+			unread = append(unread, failure{h, err, 0})
 		case over:
 			passed = append(passed, next)
 		default:
@@ -147,22 +148,24 @@ func (p *publisher) passOver(ctx context.Context, young []holding) (due []holdin
 		p.observe(PassedOver{Next: passed})
 		p.settler.add(passed)
 	}
-	p.putOff(ctx, failed)
-	return due
+	return due, unread
 }
 
 // incarnation draws that of the next occurrence of a series.
 func (p *publisher) incarnation() uuid.UUID { return newUUID(p.drawn) }
 
-// settled returns what is to be settled of a message that was published, or copied.
-func (p *publisher) settled(m *Message) Next {
-	if m.Recurs() {
-		if next, err := follows(m, p.incarnation); err == nil {
-			return next
-		}
-		// It was read before it was published, so that this does not happen.
+// settled adds what is to be settled of a message that was published, or copied. An occurrence whose series can't be
+// read any more, although it could before the publish, is left to whoever finds its claim expired: it comes twice, and
+// its series goes on. To delete it would end the series.
+func (p *publisher) settled(settled []Next, m *Message) []Next {
+	if !m.Recurs() {
+		return append(settled, Next{Of: m.Ref()})
 	}
-	return Next{Of: m.Ref()}
+	next, err := follows(m, p.incarnation)
+	if err != nil {
+		return settled
+	}
+	return append(settled, next)
 }
 
 // removals returns what is to be settled where nothing follows.
@@ -218,7 +221,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 		switch {
 		case errs[i] == nil:
 			fired = append(fired, h.Message)
-			settled = append(settled, p.settled(&h.Message))
+			settled = p.settled(settled, &h.Message)
 			verdicts[h.Lane] = nil
 			continue
 		case errors.Is(errs[i], ErrRejected):
@@ -323,7 +326,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 		for i, err := range errs {
 			if err == nil {
 				copied = append(copied, dead[i].Message)
-				settled = append(settled, p.settled(&dead[i].Message))
+				settled = p.settled(settled, &dead[i].Message)
 				continue
 			}
 			if !errors.Is(err, ErrRejected) {

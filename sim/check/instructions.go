@@ -23,7 +23,6 @@ const (
 	replace    = "replace"
 	reschedule = "reschedule"
 	cancel     = "cancel"
-	fireNow    = "fire"
 )
 
 // decision is what there is to remember of an instruction until the events that follow it are there.
@@ -122,7 +121,7 @@ func (s *state) right(e *Event) string {
 		return cancelled
 	case e.Action == reschedule:
 		return rescheduled
-	default: // fireNow
+	default: // fire
 		return firedNow
 	}
 }
