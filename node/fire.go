@@ -151,7 +151,7 @@ func (f *firer) claim(ctx context.Context) {
 		// detector can find it older than this node does, at equal rates of their clocks.
 		holdings := make([]holding, len(result.Messages))
 		for i, m := range result.Messages {
-			holdings[i] = holding{m, started}
+			holdings[i] = holding{Ready: m, since: started}
 		}
 		f.hold(result.State.Lineage, holdings)
 	}

@@ -57,6 +57,9 @@ type holding struct {
 
 	// since is the node's monotonic clock before the claim was requested: the claim is not older than that.
 	since time.Duration
+
+	// next is what is settled once the message is published, or copied to its dead-letter topic. The publisher sets it.
+	next Next
 }
 
 const (

@@ -344,7 +344,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 			decided = append(decided, Decision{MessageID{s.ID, s.Lane}, s.Action, one.Outcome})
 		}
 		if one.Claim.ReadiedBy != uuid.Nil && e.ours(s) {
-			claimed = append(claimed, holding{Ready{s.Message, one.Claim, 1}, s.since})
+			claimed = append(claimed, holding{Ready: Ready{s.Message, one.Claim, 1}, since: s.since})
 		}
 	}
 	if len(stored) > 0 {

@@ -118,6 +118,7 @@ const (
 	PartitionHangs  FaultKind = "partition-hangs"
 	LanePaused      FaultKind = "lane-paused"
 	IntakePaused    FaultKind = "intake-paused"
+	ZoneMissing     FaultKind = "zone-missing"
 )
 
 // Fault is one entry of a plan: something that goes wrong at the Nth call of an operation by a node, counted from
@@ -316,6 +317,7 @@ func faultKinds() []faultDescription {
 		{PartitionHangs, "the leader of an output partition answers nobody", calls, 1, 10 * ms, 20 * s, 64, false},
 		{LanePaused, "somebody pauses a lane, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 8, false},
 		{IntakePaused, "somebody pauses the intake, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 0, false},
+		{ZoneMissing, "the node's machine lacks the time zones of series", claims, 4, 10 * ms, 20 * s, 0, false},
 	}
 }
 

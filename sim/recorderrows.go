@@ -87,6 +87,14 @@ func (j *recorder) asked(l *life, request *node.ClaimRequest, messages []node.Re
 	}
 }
 
+// unread tells that a node cannot read the series of what it was given.
+func (j *recorder) unread(l *life, m *node.Ready) {
+	j.add(check.Event{
+		Kind: check.Fail, Node: l.label, Message: j.numberOf(m.Ref()), Topic: m.Lane,
+		Incarnation: check.UUID(m.Incarnation), Text: check.Unread,
+	})
+}
+
 // claimed tells of new claims.
 func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
 	for i := range messages {

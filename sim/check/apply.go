@@ -124,7 +124,7 @@ func (s *state) failed(e *Event) {
 		i.unsure, i.unsureBy = i.begun, e.Node
 	}
 	for _, r := range []*row{s.rows[i.key], s.rows[i.copied]} {
-		if r != nil && r.incarnation == i {
+		if r != nil && r.incarnation == i && e.Text != Unread {
 			p.failed[r.key.topic] = e.At
 		}
 	}

@@ -178,7 +178,7 @@ const (
 	Unknown Kind = "unknown"
 
 	// Fail: a publish has ended, and nothing was appended, for certain: Message, Text (rejected, missing or unsent),
-	// [Topic, Incarnation].
+	// [Topic, Incarnation]. Or it cannot begin, because the node cannot read the series of what it has claimed: unread.
 	Fail Kind = "fail"
 
 	// Hang: the sink of a lane, or of one of its partitions, takes records and answers none: Topic, [Partition].
@@ -228,6 +228,9 @@ const (
 
 	// Unsent: it was not sent, because where it belongs does not answer.
 	Unsent = "unsent"
+
+	// Unread: the node cannot say which occurrence comes next. That says nothing about the topic.
+	Unread = "unread"
 )
 
 // Unknowable is the Epoch of a record or position where nobody knows it; then offsets alone count.
