@@ -52,7 +52,7 @@ func (s *state) instructed(e *Event) {
 	case tooLate:
 		r.bound = true
 	case stopped:
-		r.stopped = true
+		r.stopped, r.bound = true, true // it is named as the last one: a later cancel does not take it back
 	case cancelled, replaced:
 		if !s.decision.former && !s.decision.doubtful || e.Text == cancelled {
 			r.barred = s.era
