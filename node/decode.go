@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,14 +88,10 @@ func (c *Config) decode(r Record, route Route) instruction {
 	}
 	id, _ := h.get(HeaderID)
 	in.id = string(id)
-	in.told = h.count(HeaderAction) > 0
-	if in.rejected = repeated; in.rejected != nil {
-		return in
-	}
-	if in.rejected = in.decodeAction(&h); in.rejected == nil {
-		in.rejected = in.decodeConfirm(&h)
-	}
-	if in.rejected == nil {
+	confirm, _ := h.get(HeaderConfirm)
+	in.told = h.count(HeaderAction) > 0 || string(confirm) == "true" // whatever else is wrong with the record
+	unknown := in.decodeAction(&h)
+	if in.rejected = cmp.Or(repeated, unknown, checkConfirm(&h)); in.rejected == nil {
 		in.rejected = in.decodeTopic(&h, route)
 	}
 	if in.rejected == nil {
@@ -199,13 +196,9 @@ func (in *instruction) decodeAction(h *requested) *rejection {
 		"the header %s is %s: it must be schedule, replace, reschedule, cancel or fire", HeaderAction, in.word)}
 }
 
-func (in *instruction) decodeConfirm(h *requested) *rejection {
+func checkConfirm(h *requested) *rejection {
 	value, found := h.get(HeaderConfirm)
-	switch {
-	case !found || string(value) == "false":
-		return nil
-	case string(value) == "true":
-		in.told = true
+	if !found || string(value) == "true" || string(value) == "false" {
 		return nil
 	}
 	return &rejection{InvalidConfirm, fmt.Sprintf(
