@@ -372,9 +372,11 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 	headers = append(headers,
 		Header{HeaderID, []byte(m.ID)},
 		Header{HeaderDeadline, []byte(headerTime(m.Deadline))},
-		Header{HeaderReason, []byte(reason)},
-		Header{HeaderError, []byte(why)},
 	)
+	if reason != Expired && !m.NotAfter.IsZero() {
+		headers = append(headers, Header{HeaderNotAfter, []byte(headerTime(m.NotAfter))})
+	}
+	headers = append(headers, Header{HeaderReason, []byte(reason)}, Header{HeaderError, []byte(why)})
 	return Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: append(headers, sourceHeaders(m.Origin)...)}
 }
 
