@@ -238,8 +238,13 @@ func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *reject
 		rejected = in.decodeSeries(c, h, r, in.message.Deadline)
 	}
 	value, found := h.get(HeaderNotAfter)
-	if rejected != nil || !found || in.action == Reschedule {
+	switch {
+	case rejected != nil || !found:
 		return rejected
+	case in.action == Reschedule:
+		return &rejection{InvalidNotAfter, fmt.Sprintf(
+			"there is a header %s, which %s does not take: it moves the deadline and nothing else", HeaderNotAfter,
+			in.action)}
 	}
 	last, err := ParseDeadline(value, c.EpochDeadlines)
 	if err == nil && last.Before(in.message.Deadline) {

@@ -258,6 +258,10 @@ func TestBadInstructions(t *testing.T) {
 			node.InvalidNotAfter, false,
 		},
 		"ends never": {[]node.Header{id, soon, h(node.HeaderNotAfter, "never")}, node.InvalidNotAfter, false},
+		"another end": {
+			[]node.Header{id, action("reschedule"), soon, h(node.HeaderNotAfter, "2030-01-01T00:00")},
+			node.InvalidNotAfter, true,
+		},
 		"two topics and an action": {
 			[]node.Header{id, action("cancel"), h(node.HeaderTopic, "out"), h(node.HeaderTopic, "out")},
 			node.RepeatedHeader, true,
