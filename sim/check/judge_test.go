@@ -333,6 +333,8 @@ func brokenControl() map[string][]string {
 	claimed := preamble + strings.Replace(until("1.95s"), "1.03s commit", asks+"1.3s commit", 1)
 	cancelledNow := "1.93s " + decided + zero + " text=cancelled\n"
 	late := "1.92s " + decided + stays + "too_late\n"
+	over := strings.Replace(recurs()[:strings.Index(recurs(), "1.95s")], "1.03s commit", asks+"1.3s commit", 1)
+	over = preamble + strings.ReplaceAll(over+late, "=cancel", "=reschedule") + "1.97s " + again + "2 deadline=4s\n"
 	return map[string][]string{
 		"S19": {
 			claimed + cancelledNow,
@@ -341,7 +343,10 @@ func brokenControl() map[string][]string {
 			changed() + cancelledNow + "1.96s fire node=1.1 message=1 topic=out incarnation=" + x1 +
 				" payload=a key=1 partition=out/3\n",
 		},
-		"S20": {strings.Replace(changed(), "1.92s", late+"1.92s", 1) + cancelledNow},
+		"S20": {
+			strings.Replace(changed(), "1.92s", late+"1.92s", 1) + cancelledNow,
+			over,
+		},
 		"S21": {
 			changed() + "1.93s " + decided + stays + "not_found\n",
 			changed() + "1.93s " + decided + stays + "too_late\n",

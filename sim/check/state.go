@@ -132,7 +132,8 @@ type row struct {
 	since    time.Duration // when it was claimed
 	orphan   bool          // its owner was dead when the world healed
 	attempts int           // claims on it under which something may have been published
-	bound    bool          // an outcome has said that it comes out
+	bound    bool          // an outcome has said that it comes out, or may
+	promised bool          // an outcome has said that it comes out
 	stopped  bool          // an outcome has said that it is the last of its series
 	former   bool          // what it has replaced may come out
 	restored bool          // it was there before the store was set back: of what comes before, nothing is known
