@@ -152,7 +152,7 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		outcome, brings := node.Skipped, false
 		placed := item.From != node.NoPlace
 		switch {
-		case !placed && !takes.Takes(), placed && refused[item.From]:
+		case !placed && !takes.Takes() && !s.broken.TakesPast, placed && refused[item.From]:
 			outcome = node.Untaken
 		case !placed || before[item.From].Takes(item.Epoch, item.Offset):
 			if result.Refusal = item.Refusal(); result.Refusal == "" {

@@ -69,7 +69,8 @@ func actions() []node.Action {
 func pastActs(s *subject) {
 	for _, st := range standings() {
 		switch st.name {
-		case "a message that is not there", "a message that waits", "a message that is claimed", "an occurrence that is claimed":
+		case "a message that is not there", "a message that waits", "a message that is claimed",
+			"an occurrence that is claimed":
 			s.checkTable(st, func(item node.Item, _ *memory.Row) node.Item { return past(item) }, st.outcomes)
 		}
 	}
