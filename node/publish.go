@@ -119,7 +119,42 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 		p.observe(Lapsed{Messages: gone})
 	}
 	p.settler.add(settled)
-	p.putOff(ctx, p.deadLetter(ctx, failed))
+	failed, old := p.uncopied(p.deadLetter(ctx, failed))
+	p.leave(ctx, failed, p.unreached(failed))
+	if len(old) > 0 {
+		p.observe(Abandoned{Claims: claims(old)})
+		p.putBack(ctx, old, true)
+	}
+}
+
+// uncopied parts the messages whose time has passed and whose copies were not published from those of which nothing
+// was tried, because their claims are too old by now.
+func (p *publisher) uncopied(left []failure) (failed []failure, old []holding) {
+	for _, f := range left {
+		if errors.Is(f.err, errExpired) && !p.publishable(f.since) {
+			old = append(old, f.holding)
+		} else {
+			failed = append(failed, f)
+		}
+	}
+	return failed, old
+}
+
+// unreached returns the lanes that this node stands back from because it could not publish the copies of messages
+// whose time has passed. That a dead-letter topic does not answer says nothing of the lanes whose copies it takes; but
+// a node that reaches no broker must leave these messages to its peers. It would claim each of them again as soon as it
+// falls due, and they might never come by it.
+func (p *publisher) unreached(failed []failure) map[string]bool {
+	back := map[string]bool{}
+	if p.reaches() {
+		return back
+	}
+	for _, f := range failed {
+		if _, settled := back[f.Lane]; !settled && !errors.Is(f.err, ErrRejected) {
+			back[f.Lane] = p.laneFails(f.Lane, f.err)
+		}
+	}
+	return back
 }
 
 // settlements says of each message what is settled once it is published, and settles occurrences of series that were
@@ -237,6 +272,12 @@ func (p *publisher) settleLanes(
 			back[h.Lane] = p.laneFails(h.Lane, err)
 		}
 	}
+	p.leave(ctx, failed, back)
+}
+
+// leave puts off messages that could not be published, except for those of the lanes that this node stands back from:
+// these are given back, with everything that it holds there.
+func (p *publisher) leave(ctx context.Context, failed []failure, back map[string]bool) {
 	var off []failure
 	var idle, unknown, last []holding
 	var cause error

@@ -307,10 +307,11 @@ func (j *recorder) struck(f Fault, l *life) {
 }
 
 // submitted tells of a record on an input topic.
-func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline time.Time) {
+func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline, last time.Time) {
 	e := check.Event{
 		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
 		Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset, Epoch: int(r.LeaderEpoch), Action: s.Action,
+		NotAfter: sinceEpoch(last),
 	}
 	if s.stores() {
 		e.Payload = uint64(relayed(r, true))
@@ -476,7 +477,10 @@ func (j *recorder) published(from appending, r *node.Record) {
 		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Twice: from.twice,
 	}
 	if sent := j.world.app.sent[numberIn(r.Headers)]; sent != nil && j.output(sent.submission) != r.Topic {
-		e.Kind = check.Copy
+		e.Kind, e.Text = check.Copy, valueOf(r.Headers, node.HeaderReason)
+		if e.Text == string(node.Expired) {
+			j.world.count("expired")
+		}
 	}
 	if n >= firstAnswer {
 		e.Text, e.Former = valueOf(r.Headers, node.HeaderOutcome), valueOf(r.Headers, node.HeaderFormer) != ""

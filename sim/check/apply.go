@@ -161,7 +161,8 @@ func (s *state) changed(e *Event) {
 	case e.Kind == Delete:
 		delete(s.rows, r.key)
 		r.gone = e.At
-		r.covered = r.covered || r.series != nil && r.published+r.loose == 0 // it was passed over
+		// It was passed over, or its time has passed.
+		r.covered = r.covered || (r.series != nil || r.notAfter > 0) && r.published+r.loose == 0
 		r.kept--
 	default: // Ready
 		s.process(e.Node).due[e.Topic] = r.due

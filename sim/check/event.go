@@ -14,16 +14,15 @@ type Kind string
 // The application and the topics.
 const (
 	// Submit: a record was appended to an input topic: Message, ID, Topic (where it is to fire), Deadline, Payload,
-	// [Key, Partition, Offset, Epoch, Written, Flaw, Action, Every
-	// and Limit, of a series]. The same Message may be appended twice, by a producer that tries
-	// again.
+	// [Key, Partition, Offset, Epoch, Written, Flaw, Action, NotAfter; Every and Limit, of a series]. The same
+	// Message may be appended twice, by a producer that tries again.
 	Submit Kind = "submit"
 
 	// Fire: a record appeared on an output topic, or an answer on an outcome topic: Message, Payload, [Topic, Key,
 	// Partition, Incarnation, Twice; of an answer Text (the outcome), Former].
 	Fire Kind = "fire"
 
-	// Copy: a record appeared on a dead-letter topic: Message, [Incarnation].
+	// Copy: a record appeared on a dead-letter topic: Message, [Incarnation, Text: the reason].
 	Copy Kind = "copy"
 
 	// Truncate: a partition of an input topic has lost its end, from Offset on: Partition, Offset.
@@ -282,6 +281,7 @@ type Event struct {
 	Next        UUID          // of a row, from now on
 	Written     string        // the deadline as the application has written it
 	Every       time.Duration // the interval of a series
+	NotAfter    time.Duration // the last instant at which it may be published; zero for no end
 	Due         time.Duration // when the row falls due next; zero for no change
 	Until       time.Duration // the latest due time that was asked for
 	Wall        time.Duration // what the clock of the node says

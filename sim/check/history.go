@@ -201,6 +201,7 @@ func (e *Event) fields() []field {
 		fieldOf("next", &e.Next, ParseUUID),
 		fieldOf("written", &e.Written, parseText),
 		fieldOf("every", &e.Every, time.ParseDuration),
+		fieldOf("not_after", &e.NotAfter, time.ParseDuration),
 		fieldOf("due", &e.Due, time.ParseDuration),
 		fieldOf("until", &e.Until, time.ParseDuration),
 		fieldOf("wall", &e.Wall, time.ParseDuration),

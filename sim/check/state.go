@@ -60,6 +60,7 @@ type submission struct {
 	flaw      string
 	action    string        // what it asks for; "" to be scheduled
 	asked     time.Duration // the deadline that it has asked for
+	notAfter  time.Duration // when it is not to be published any more; 0 for no such time
 	every     time.Duration // of a series: its interval
 	times     int           // of a series: how many occurrences there are
 	sequence  int           // of an occurrence; 0 of what does not recur
