@@ -225,7 +225,7 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S20", "Too late comes out",
 			`What was answered too_late or fired comes out, or is copied to the dead-letter topic, within the bound
-			of L2; nothing but a replace keeps it from that afterwards.`,
+			of L2; nothing but a replace keeps it from that afterwards, or that its time has passed (S26).`,
 			[]Kind{Decide, Recur, Delete},
 			[]Kind{Insert},
 			s20,
