@@ -57,6 +57,11 @@ type held struct {
 	since       int64
 	lineage     int64
 	said        lineages
+
+	// other says that the life held another incarnation of the submission when it was given this one, as when a record
+	// that replaces is appended twice. Both may be published, and which of them a record is of nobody can tell: it
+	// counts for the later one.
+	other bool
 }
 
 // lineages is what a life has said of the lineages of the store.
@@ -430,8 +435,13 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 	for i := range records {
 		key := j.heldKey(l, &records[i])
 		switch {
-		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]:
-			delete(j.held[l], key) // unless it has been claimed anew meanwhile
+		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]: // not claimed anew meanwhile
+			if under[i].other {
+				under[i].other = false
+				j.held[l][key] = under[i]
+			} else {
+				delete(j.held[l], key)
+			}
 		case results[i] != nil:
 			j.add(check.Event{
 				Kind: failure(results[i]), Node: l.label, Message: j.number(records[i].Headers),

@@ -47,8 +47,10 @@ func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 		if m.Recurs() {
 			key.number = j.numbers[m.Incarnation] // its record will have the sequence number
 		}
+		before, holds := claims[key]
 		claims[key] = held{
 			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
+			holds && (before.other || before.incarnation != m.Incarnation),
 		}
 	}
 }
