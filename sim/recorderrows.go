@@ -115,7 +115,9 @@ func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
 func (j *recorder) deleted(l *life, ref node.Ref) {
 	delete(j.stamps, ref.Incarnation)
 	j.rowStep(l, ref, "deleted")
-	j.add(rowEvent(check.Delete, l, ref))
+	e := rowEvent(check.Delete, l, ref)
+	e.Wall = sinceEpoch(l.host.clock.wall(j.world.now))
+	j.add(e)
 }
 
 // deleteDone tells that a delete was executed, whatever it found.

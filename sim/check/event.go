@@ -144,7 +144,7 @@ const (
 	// Reset: a claim is taken off a row: ID, Topic, Incarnation, Owner (who had it), [Stamp, Age, Due, Unsent].
 	Reset Kind = "reset"
 
-	// Delete: a row is gone: ID, Topic, Incarnation.
+	// Delete: a row is gone: ID, Topic, Incarnation, [Wall].
 	Delete Kind = "delete"
 
 	// DeleteDone: a node's delete was executed, whatever it found: ID, Topic, Incarnation.

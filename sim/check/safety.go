@@ -277,7 +277,11 @@ func s8(s *state, e *Event) finding {
 
 // ended reports whether a node may think, by the clock that it has, that a submission is not to be published any more.
 func (s *state) ended(sub *submission, e *Event) bool {
-	return sub.notAfter > 0 && (e.At+s.config.ClockError > sub.notAfter || s.process(e.Node).jumped >= 0)
+	wall := e.Wall
+	if wall == 0 {
+		wall = e.At + s.config.ClockError
+	}
+	return sub.notAfter > 0 && (wall > sub.notAfter || s.process(e.Node).jumped >= 0)
 }
 
 // s26 is the invariant S26, not after. As in S8, the clock that a node has looked at may have been set since.
