@@ -218,6 +218,12 @@ func (in *instruction) decodeTopic(h *requested, route Route) *rejection {
 	return nil
 }
 
+// tooManyTargets is for a record that names a topic that a target with a * stands for, of which there are too many.
+func tooManyTargets(lane string) *rejection {
+	return &rejection{TooManyTargets, fmt.Sprintf("the header %s is %s, and messages for %d other topics wait already "+
+		"that no route names", HeaderTopic, quoted([]byte(lane)), mostFound)}
+}
+
 // decodeInstants reads the deadline of an action that needs one, and until when the message may be published.
 func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *rejection {
 	if !in.action.Stores() && in.action != Reschedule {

@@ -108,7 +108,7 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 	var gone []Message
 	var settled []Next
 	for _, h := range ended {
-		if p.deadLetters[h.Lane] != "" {
+		if p.deadLettersOf(h.Lane) != "" {
 			failed = append(failed, failure{h, errExpired, 0})
 			continue
 		}
@@ -307,7 +307,7 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 	})
 	p.putBack(ctx, unknown, false)
 	p.putLast(ctx, last)
-	for _, l := range p.config.Lanes() {
+	for _, l := range p.schedule.names() {
 		if back[l] {
 			idle = append(idle, p.schedule.clearLane(l)...)
 		}
@@ -370,7 +370,7 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 	case p.isDead[f.Lane]:
 		return cutRecord(record(&f.Message), cut, 0), cut > 0 // as it is, it was rejected just now
 	default:
-		topic := p.deadLetters[f.Lane]
+		topic := p.deadLettersOf(f.Lane)
 		letter := deadLetterOfMessage(&f.Message, f.err, topic)
 		if !p.goesAnyway(&f.Message) {
 			// Without it the copy would come out on another topic when it is submitted anew.

@@ -220,6 +220,10 @@ func (s gatedStore) Rearm(ctx context.Context, next []node.Next) ([]node.Settled
 	return through(s.gate, "delete", func() ([]node.Settled, error) { return s.inner.Rearm(ctx, next) })
 }
 
+func (s gatedStore) Lanes(ctx context.Context) ([]string, error) {
+	return through(s.gate, "lanes", func() ([]string, error) { return s.inner.Lanes(ctx) })
+}
+
 func (s gatedStore) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	return through(s.gate, "expired", func() ([]node.Claim, error) { return s.inner.Expired(ctx, limit) })
 }

@@ -116,6 +116,15 @@ func (p *storePort) Rearm(ctx context.Context, next []node.Next) ([]node.Settled
 	return e.settled, nil
 }
 
+// Lanes implements node.Store.
+func (p *storePort) Lanes(ctx context.Context) ([]string, error) {
+	e := &lanes{}
+	if err := p.transaction(opLanes, e, 0, nil).perform(ctx); err != nil {
+		return nil, err
+	}
+	return e.result, nil
+}
+
 // Expired implements node.Store.
 func (p *storePort) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	e := &expired{most: limit, server: p.life.host.world.store}
