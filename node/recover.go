@@ -65,14 +65,13 @@ func (r *recoverer) find(ctx context.Context) {
 	if !r.seeks {
 		return
 	}
-	began := r.clock.Mono()
 	lanes, err := r.store.Lanes(context.WithoutCancel(ctx))
 	if err != nil {
 		r.clock.Sleep(ctx, r.lanes.failed("lanes", err))
 		return
 	}
 	r.lanes.succeeded()
-	r.schedule.waiting(slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.finds(lane) }), began)
+	r.schedule.waiting(slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.finds(lane) }), r.clock.Mono())
 }
 
 // compareHolds says, once for each, which other hold times there are: nodes that differ in their settings work

@@ -101,9 +101,15 @@ func (s *schedule) room(name string) (messages, bytes int) {
 	return max(1, scheduleMessages/len(s.lanes)) - len(l.items), max(1, scheduleBytes/len(s.lanes)) - l.bytes
 }
 
-// mostFound is how many lanes a node takes messages in for that no route names. Each has a part of the schedule and of
-// every claim: an application that makes up topic names must not leave nothing of them to the others.
-const mostFound = 250
+const (
+	// mostFound is how many lanes a node takes messages in for that no route names. Each has a part of the schedule and
+	// of every claim: an application that makes up topic names must not leave nothing of them to the others.
+	mostFound = 250
+
+	// foundFor is how long such a lane is served after the last message: it may be on its way back to the store, and
+	// what is known of the sink is not to be forgotten meanwhile.
+	foundFor = time.Minute
+)
 
 // find serves a lane that no route names, as this node has heard of it now (monotonic). It reports whether the lane is
 // served: not if there are too many already.
@@ -135,24 +141,19 @@ func (s *schedule) serve(name string) *lane {
 	return l
 }
 
-// waiting is told on which lanes messages have waited since an instant, monotonic. Of those that no route names it
-// serves these, and forgets the others, unless it holds something of theirs or has heard of them since:
-//
-//	recoverer asks which lanes there are: not x
-//	                                                      enqueuer takes something in for x, as waiting
-//	recoverer is told, and must not forget x
-func (s *schedule) waiting(lanes []string, since time.Duration) {
+// waiting is told on which lanes messages wait now (monotonic), among those that no route names. It serves them, and
+// forgets those that nothing was heard of for long.
+func (s *schedule) waiting(lanes []string, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	there := map[string]bool{}
 	for _, name := range lanes {
-		there[name] = true
 		if s.named[name] == nil {
 			s.serve(name)
 		}
+		s.named[name].heard = now
 	}
 	s.lanes = slices.DeleteFunc(s.lanes, func(l *lane) bool {
-		forgotten := l.found && !there[l.name] && len(l.items) == 0 && l.busy == 0 && l.heard < since
+		forgotten := l.found && len(l.items) == 0 && l.busy == 0 && now-l.heard > foundFor
 		if forgotten {
 			delete(s.named, l.name)
 		}
@@ -231,6 +232,7 @@ func (s *schedule) add(holdings []holding) {
 		if l == nil {
 			l = s.serve(h.Lane) // it was forgotten while the claim was on its way
 		}
+		l.heard = max(l.heard, h.since)
 		l.bytes += h.Size()
 		heap.Push(&l.items, h)
 	}

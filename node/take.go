@@ -339,7 +339,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		e.uncommitted = true
 		switch one.Outcome {
 		case Scheduled:
-			e.serves(s.Lane) // it may have been forgotten while the call was under way
+			e.serves(s.Lane) // the call may have taken long
 			stored = append(stored, s.Message)
 		case Duplicate:
 			ignored = append(ignored, s.Message)

@@ -67,8 +67,8 @@ func TestFoundLanes(t *testing.T) {
 		if rejected := seen[node.Rejected](w); len(rejected) != 4 || rejected[3].Reason != node.UnknownTopic {
 			t.Errorf("rejected: %v", rejected)
 		}
-		if held, _ := first.node.Held(); len(held) != 4+1 {
-			t.Errorf("it serves %v, want the four that the route names and to.c", held)
+		if held, _ := first.node.Held(); len(held) != 4+3 {
+			t.Errorf("it serves %v, want the four that the route names and the three that it has heard of", held)
 		}
 		first.stop()
 		c.Seed[0]++
@@ -83,6 +83,7 @@ func TestFoundLanes(t *testing.T) {
 				t.Errorf("%s has %v, want %s", topic, got, want)
 			}
 		}
+		pass(2 * time.Minute)
 		if held, _ := second.node.Held(); len(held) != 4 {
 			t.Errorf("it serves %v, and nothing waits on what was found", held)
 		}
@@ -116,7 +117,7 @@ func TestTooManyTargets(t *testing.T) {
 		if got := w.on("out"); len(got) != 1 || got[0].at.Sub(w.began) > 11*time.Second {
 			t.Errorf("what no target was named for came out %v", got)
 		}
-		pass(time.Second)
+		pass(2 * time.Minute)
 		w.submit("again", time.Second, node.Header{Name: node.HeaderTopic, Value: []byte("to.new")})
 		pass(2 * time.Second)
 		if got := w.values("to.new"); len(got) != 1 {

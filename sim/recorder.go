@@ -29,7 +29,7 @@ type recorder struct {
 	check *check.Judge
 	event check.Event // reused: nobody keeps it
 
-	outputs []string            // where what is submitted on each route is to fire
+	outputs []string            // where what is submitted may fire
 	said    []string            // where the answers of each route go
 	records map[recordKey]int   // the submission of each record of an input topic
 	replies map[string]int      // the number of each answer, by its headers
@@ -174,7 +174,9 @@ func newRecorder(w *world) *recorder {
 	}
 	for i := range w.options.Routes {
 		route := w.options.route(i)
-		j.outputs = append(j.outputs, route.Output)
+		for number := range targets + 1 {
+			j.outputs = append(j.outputs, target(route, number))
+		}
 		j.said = append(j.said, route.Outcomes)
 	}
 	config := w.options.judged()
@@ -216,8 +218,7 @@ func (o *Options) judged() check.Config {
 		Begin:      time.Duration(epoch().UnixNano()),
 		DeadLetter: o.DeadLetter, StandBack: 2500 * time.Millisecond,
 	}
-	nodes := o.config([32]byte{1})
-	c.Lanes = len(nodes.Lanes())
+	c.Lanes = len(o.lanes())
 	if o.Bandwidth > 0 {
 		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then
 		// everything has to pass, several times.
@@ -342,7 +343,10 @@ func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadli
 }
 
 // output returns the topic on which a submission is to fire.
-func (j *recorder) output(s *Submission) string { return j.outputs[s.Route%len(j.outputs)] }
+func (j *recorder) output(s *Submission) string {
+	o := &j.world.options
+	return target(o.route(s.Route%o.Routes), s.Target)
+}
 
 // isOutput reports whether a topic is one on which submissions fire, or answers.
 func (j *recorder) isOutput(topic string) bool {

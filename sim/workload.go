@@ -28,6 +28,10 @@ type Submission struct {
 	Route int
 	Key   string // "" for none
 
+	// Target is the number of the topic on which it is to come out, other than the output topic of its route; 0 for
+	// that.
+	Target int
+
 	// Delayed says that it asks for a delay of In, and not for a deadline: from the timestamp of its record on.
 	Delayed bool
 
@@ -96,6 +100,9 @@ func (s Submission) String() string {
 	if s.Key != "" {
 		fmt.Fprintf(&line, " key %s", s.Key)
 	}
+	if s.Target > 0 {
+		fmt.Fprintf(&line, " target %d", s.Target)
+	}
 	if s.Action != "" {
 		fmt.Fprintf(&line, " action %s", s.Action)
 	}
@@ -148,6 +155,8 @@ func ParseSubmission(line string) (Submission, error) {
 			if !slices.Contains(actions(), word) {
 				err = fmt.Errorf("there is no action %q", word)
 			}
+		case "target":
+			s.Target, err = strconv.Atoi(word)
 		case "every":
 			s.Every, err = time.ParseDuration(word)
 		case "times":
@@ -169,6 +178,9 @@ func ParseSubmission(line string) (Submission, error) {
 	}
 	if s.Delayed && s.In < 0 || s.NotAfter < 0 || s.NotAfter > 0 && (s.NotAfter < s.In || s.Every > 0) {
 		return s, fmt.Errorf("%q: a delay is not negative, and what is no series may end at its deadline or later", line)
+	}
+	if s.Target < 0 || s.Target > targets {
+		return s, fmt.Errorf("%q: there are %d targets", line, targets)
 	}
 	if s.Number < 1 || s.ID == "" || s.Route < 0 {
 		return s, fmt.Errorf("%q: the number must be from 1, the route from 0, and the id not empty", line)
@@ -209,7 +221,7 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 	case chance < o.Reuse && i > 0:
 		// An id once more: while it waits, right after it fires, or at some time.
 		other := before[r.IntN(i)]
-		s.ID, s.Route = other.ID, other.Route
+		s.ID, s.Route, s.Target = other.ID, other.Route, other.Target
 		switch r.IntN(3) {
 		case 0:
 			s.At = min(other.At+between(r, 0, max(other.In, time.Second)), o.Faulty).Round(time.Millisecond)
@@ -229,6 +241,9 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
 	}
 	limit(r, &s, o)
+	if s.Target == 0 && r.IntN(100) < o.Aimed {
+		s.Target = 1 + r.IntN(targets)
+	}
 	return s
 }
 
@@ -250,7 +265,7 @@ const longestSeries = 4 * 3 * time.Second
 // deadline, when it has appeared, or at some time. One in eight has another key, and so may overtake it.
 func instruct(r *rand.Rand, s, other *Submission, o Options) {
 	s.Action = pick(r, actions()...)
-	s.ID, s.Route = other.ID, other.Route
+	s.ID, s.Route, s.Target = other.ID, other.Route, other.Target
 	if !oneIn(r, 8) {
 		s.Key = other.Key
 	}
@@ -478,6 +493,10 @@ func payload(o *Options, s *Submission, deadline, last time.Time) node.Record {
 	}
 	if !last.IsZero() {
 		headers = append(headers, node.Header{Name: node.HeaderNotAfter, Value: []byte(written(r, last))})
+	}
+	if s.Target > 0 {
+		topic := target(o.route(s.Route%o.Routes), s.Target)
+		headers = append(headers, node.Header{Name: node.HeaderTopic, Value: []byte(topic)})
 	}
 	record.Headers = headers
 	return record
