@@ -75,6 +75,9 @@ type Options struct {
 	// has an outcome topic.
 	Instructed int
 
+	// Misinstructed is how many percent of the instructions are no valid ones.
+	Misinstructed int
+
 	// Recurring is how many percent of those that bring a message recur.
 	Recurring int
 
@@ -234,6 +237,7 @@ func (o *Options) Validate() error {
 		{"poison", o.Poison, 0, 100},
 		{"refused", o.Refused, 0, 100},
 		{"instructed", o.Instructed, 0, 100},
+		{"misinstructed", o.Misinstructed, 0, 100},
 		{"recurring", o.Recurring, 0, 100},
 		{"delayed", o.Delayed, 0, 100},
 		{"ending", o.Ending, 0, 100},
@@ -311,6 +315,7 @@ func (o *Options) settings() []setting {
 		settingOf("poison", &o.Poison, strconv.Atoi),
 		settingOf("refused", &o.Refused, strconv.Atoi),
 		settingOf("instructed", &o.Instructed, strconv.Atoi),
+		settingOf("misinstructed", &o.Misinstructed, strconv.Atoi),
 		settingOf("recurring", &o.Recurring, strconv.Atoi),
 		settingOf("delayed", &o.Delayed, strconv.Atoi),
 		settingOf("ending", &o.Ending, strconv.Atoi),

@@ -50,6 +50,7 @@ func Swarm(seed uint64) Options {
 	o.Delayed = pick(r, 0, 10, 50)
 	o.Ending = pick(r, 0, 0, 10, 30)
 	o.Aimed = pick(r, 0, 0, 0, 30)
+	o.Misinstructed = pick(r, 0, 0, 10)
 	o.Mix = drawMix(seed)
 	o.Fates = drawFates(seed, o.Nodes)
 	o.Healed = max(o.Healed, o.drainBound())

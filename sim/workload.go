@@ -64,6 +64,16 @@ func malformations() []string {
 	}
 }
 
+// misinstructions returns the ways in which an instruction can be no valid one, although it is told of.
+func misinstructions() []string {
+	return []string{"unknown-action", "two-actions", "two-deadlines", "other-topic", "bad-confirm"}
+}
+
+// flaws returns all that can be wrong with a submission.
+func flaws() []string {
+	return slices.Concat([]string{Poison, Unstorable}, malformations(), misinstructions())
+}
+
 // actions returns what a submission can ask for.
 func actions() []string {
 	var words []string
@@ -163,7 +173,7 @@ func ParseSubmission(line string) (Submission, error) {
 			s.Times, err = strconv.Atoi(word)
 		case "flaw":
 			s.Flaw = word
-			if word != Poison && word != Unstorable && !slices.Contains(malformations(), word) {
+			if !slices.Contains(flaws(), word) {
 				err = fmt.Errorf("there is no flaw %q", word)
 			}
 		default:
@@ -236,6 +246,9 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 		s.Flaw = Unstorable
 	case chance < o.Reuse+o.Malformed+o.Poison+o.Refused+o.Instructed && i > 0:
 		instruct(r, &s, &before[r.IntN(i)], o)
+		if wrong := stream(o.Seed, forWorkload, i+1, 1); wrong.IntN(100) < o.Misinstructed {
+			s.Flaw = pick(wrong, misinstructions()...)
+		}
 	}
 	if s.Flaw == "" && s.stores() && o.Recurring > 0 && r.IntN(100) < o.Recurring {
 		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
@@ -540,11 +553,7 @@ func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Head
 		return series
 	}
 	if s.Action != "" {
-		action := node.Header{Name: node.HeaderAction, Value: []byte(s.Action)}
-		if s.Action == node.Cancel.String() || s.Action == node.FireNow.String() {
-			return []node.Header{id, action}
-		}
-		return []node.Header{action, id, when()}
+		return instructionHeaders(r, s, id, when)
 	}
 	at := when()
 	switch s.Flaw {
@@ -570,6 +579,34 @@ func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Head
 		at.Value = []byte("1735689600")
 	}
 	return []node.Header{id, at}
+}
+
+// instructionHeaders returns the headers that make the record an instruction, or nearly one. There are two ways to ask
+// for the outcome of a schedule.
+func instructionHeaders(r *rand.Rand, s *Submission, id node.Header, when func() node.Header) []node.Header {
+	action := node.Header{Name: node.HeaderAction, Value: []byte(s.Action)}
+	told := s.Flaw != "unknown-action" && s.Flaw != "bad-confirm"
+	if s.Action == node.Schedule.String() && told && oneIn(r, 2) {
+		action = node.Header{Name: node.HeaderConfirm, Value: []byte("true")}
+	}
+	at := when()
+	headers := []node.Header{action, id}
+	if s.Action != node.Cancel.String() && s.Action != node.FireNow.String() {
+		headers = append(headers, at)
+	}
+	switch s.Flaw {
+	case "unknown-action":
+		headers[0].Value = []byte("postpone")
+	case "two-actions":
+		headers = append(headers, action)
+	case "two-deadlines":
+		headers = append(headers, at, at)
+	case "other-topic":
+		headers = append(headers, node.Header{Name: node.HeaderTopic, Value: []byte("nowhere")})
+	case "bad-confirm":
+		headers = append(headers, node.Header{Name: node.HeaderConfirm, Value: []byte("perhaps")})
+	}
+	return headers
 }
 
 // written returns an instant as applications write it: with and without a zone, in other zones, and with digits that
