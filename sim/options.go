@@ -75,6 +75,9 @@ type Options struct {
 	// has an outcome topic.
 	Instructed int
 
+	// Misinstructed is how many percent of the instructions are no valid ones.
+	Misinstructed int
+
 	// Recurring is how many percent of those that bring a message recur.
 	Recurring int
 
@@ -204,6 +207,7 @@ func (o *Options) Validate() error {
 		{"poison", o.Poison, 0, 100},
 		{"refused", o.Refused, 0, 100},
 		{"instructed", o.Instructed, 0, 100},
+		{"misinstructed", o.Misinstructed, 0, 100},
 		{"recurring", o.Recurring, 0, 100},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
@@ -278,6 +282,7 @@ func (o *Options) settings() []setting {
 		settingOf("poison", &o.Poison, strconv.Atoi),
 		settingOf("refused", &o.Refused, strconv.Atoi),
 		settingOf("instructed", &o.Instructed, strconv.Atoi),
+		settingOf("misinstructed", &o.Misinstructed, strconv.Atoi),
 		settingOf("recurring", &o.Recurring, strconv.Atoi),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),

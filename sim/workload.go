@@ -54,6 +54,16 @@ func malformations() []string {
 	}
 }
 
+// misinstructions returns the ways in which an instruction can be no valid one, although it is told of.
+func misinstructions() []string {
+	return []string{"unknown-action", "two-actions", "two-deadlines", "other-topic", "bad-confirm"}
+}
+
+// flaws returns all that can be wrong with a submission.
+func flaws() []string {
+	return slices.Concat([]string{Poison, Unstorable}, malformations(), misinstructions())
+}
+
 // actions returns what a submission can ask for.
 func actions() []string {
 	var words []string
@@ -136,7 +146,7 @@ func ParseSubmission(line string) (Submission, error) {
 			s.Times, err = strconv.Atoi(word)
 		case "flaw":
 			s.Flaw = word
-			if word != Poison && word != Unstorable && !slices.Contains(malformations(), word) {
+			if !slices.Contains(flaws(), word) {
 				err = fmt.Errorf("there is no flaw %q", word)
 			}
 		default:
@@ -203,6 +213,9 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 		s.Flaw = Unstorable
 	case chance < o.Reuse+o.Malformed+o.Poison+o.Refused+o.Instructed && i > 0:
 		instruct(r, &s, &before[r.IntN(i)], o)
+		if wrong := stream(o.Seed, forWorkload, i+1, 1); wrong.IntN(100) < o.Misinstructed {
+			s.Flaw = pick(wrong, misinstructions()...)
+		}
 	}
 	if s.Flaw == "" && s.stores() && o.Recurring > 0 && r.IntN(100) < o.Recurring {
 		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
@@ -302,7 +315,7 @@ func (a *application) submit(s *Submission) {
 		}
 	}
 	deadline := w.instant().Add(s.In).Truncate(time.Microsecond)
-	r := payload(&w.options, s, deadline)
+	r := payload(&w.options, s, w.instant().Truncate(time.Millisecond), deadline) // as Kafka has it
 	t := w.broker.input[s.Route%len(w.broker.input)]
 	if a.sent[s.Number] == nil {
 		a.sent[s.Number] = &sent{submission: s}
@@ -408,9 +421,9 @@ func numberIn(headers []node.Header) int {
 
 // payload returns the record of a submission: keys, values and headers of all sorts, nulls and bytes that are no text
 // included.
-func payload(o *Options, s *Submission, deadline time.Time) node.Record {
+func payload(o *Options, s *Submission, timestamp, deadline time.Time) node.Record {
 	r := stream(o.Seed, forPayloads, s.Number, 0)
-	record := node.Record{Value: junk(r, 64)}
+	record := node.Record{Timestamp: timestamp, Value: junk(r, 64)}
 	if s.Key != "" {
 		record.Key = []byte(s.Key)
 	} else if oneIn(r, 8) {
@@ -431,7 +444,14 @@ func payload(o *Options, s *Submission, deadline time.Time) node.Record {
 	for range others {
 		headers = append(headers, node.Header{Name: pick(r, "a", "b", "\xff"), Value: junk(r, 12)})
 	}
-	for _, h := range chronosHeaders(r, s, deadline) {
+	asked := chronosHeaders(r, s, deadline)
+	if delay := deadline.Sub(timestamp); delay >= 0 && !slices.Contains(malformations(), s.Flaw) && oneIn(r, 4) {
+		// The same instant, as a delay.
+		if i := slices.IndexFunc(asked, func(h node.Header) bool { return h.Name == node.HeaderDeadline }); i >= 0 {
+			asked[i] = node.Header{Name: node.HeaderDelay, Value: []byte(delay.String())}
+		}
+	}
+	for _, h := range asked {
 		headers = slices.Insert(headers, r.IntN(len(headers)+1), h)
 	}
 	record.Headers = headers
@@ -470,11 +490,7 @@ func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Head
 		return series
 	}
 	if s.Action != "" {
-		action := node.Header{Name: node.HeaderAction, Value: []byte(s.Action)}
-		if s.Action == node.Cancel.String() || s.Action == node.FireNow.String() {
-			return []node.Header{id, action}
-		}
-		return []node.Header{action, id, {Name: node.HeaderDeadline, Value: []byte(written(r, deadline))}}
+		return instructionHeaders(r, s, id, deadline)
 	}
 	at := node.Header{Name: node.HeaderDeadline, Value: []byte(written(r, deadline))}
 	switch s.Flaw {
@@ -500,6 +516,34 @@ func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Head
 		at.Value = []byte("1735689600")
 	}
 	return []node.Header{id, at}
+}
+
+// instructionHeaders returns the headers that make the record an instruction, or nearly one. There are two ways to ask
+// for the outcome of a schedule.
+func instructionHeaders(r *rand.Rand, s *Submission, id node.Header, deadline time.Time) []node.Header {
+	action := node.Header{Name: node.HeaderAction, Value: []byte(s.Action)}
+	told := s.Flaw != "unknown-action" && s.Flaw != "bad-confirm"
+	if s.Action == node.Schedule.String() && told && oneIn(r, 2) {
+		action = node.Header{Name: node.HeaderConfirm, Value: []byte("true")}
+	}
+	at := node.Header{Name: node.HeaderDeadline, Value: []byte(written(r, deadline))}
+	headers := []node.Header{action, id}
+	if s.Action != node.Cancel.String() && s.Action != node.FireNow.String() {
+		headers = append(headers, at)
+	}
+	switch s.Flaw {
+	case "unknown-action":
+		headers[0].Value = []byte("postpone")
+	case "two-actions":
+		headers = append(headers, action)
+	case "two-deadlines":
+		headers = append(headers, at, at)
+	case "other-topic":
+		headers = append(headers, node.Header{Name: node.HeaderTopic, Value: []byte("nowhere")})
+	case "bad-confirm":
+		headers = append(headers, node.Header{Name: node.HeaderConfirm, Value: []byte("perhaps")})
+	}
+	return headers
 }
 
 // written returns an instant as applications write it: with and without a zone, in other zones, and with digits that
