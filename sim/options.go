@@ -81,6 +81,9 @@ type Options struct {
 	// Recurring is how many percent of those that bring a message recur.
 	Recurring int
 
+	// Ending is how many percent of those that bring a message, and do not recur, may not be published after some instant.
+	Ending int
+
 	// Refused is how many percent of the submissions the store can never keep.
 	Refused int
 
@@ -206,6 +209,7 @@ func (o *Options) Validate() error {
 		{"malformed", o.Malformed, 0, 100},
 		{"poison", o.Poison, 0, 100},
 		{"refused", o.Refused, 0, 100},
+		{"ending", o.Ending, 0, 100},
 		{"instructed", o.Instructed, 0, 100},
 		{"misinstructed", o.Misinstructed, 0, 100},
 		{"recurring", o.Recurring, 0, 100},
@@ -281,6 +285,7 @@ func (o *Options) settings() []setting {
 		settingOf("malformed", &o.Malformed, strconv.Atoi),
 		settingOf("poison", &o.Poison, strconv.Atoi),
 		settingOf("refused", &o.Refused, strconv.Atoi),
+		settingOf("ending", &o.Ending, strconv.Atoi),
 		settingOf("instructed", &o.Instructed, strconv.Atoi),
 		settingOf("misinstructed", &o.Misinstructed, strconv.Atoi),
 		settingOf("recurring", &o.Recurring, strconv.Atoi),

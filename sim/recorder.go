@@ -315,6 +315,9 @@ func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadli
 	if s.stores() {
 		e.Payload = uint64(relayed(r, true))
 		e.Every, e.Limit = s.Every, s.Times
+		if s.Within > 0 {
+			e.Until = sinceEpoch(deadline.Add(s.Within))
+		}
 	}
 	j.records[recordKey{e.Partition, e.Offset, r.LeaderEpoch}] = s.Number
 	switch s.Flaw {

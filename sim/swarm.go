@@ -48,6 +48,7 @@ func Swarm(seed uint64) Options {
 	o.Instructed = pick(r, 0, 10, 40)
 	o.Recurring = pick(r, 0, 0, 10, 30)
 	o.Misinstructed = pick(r, 0, 0, 10)
+	o.Ending = pick(r, 0, 0, 20)
 	o.Mix = drawMix(seed)
 	o.Fates = drawFates(seed, o.Nodes)
 	o.Healed = max(o.Healed, o.drainBound())

@@ -32,6 +32,9 @@ type Submission struct {
 	// what has a deadline.
 	Action string
 
+	// Within is how long after its deadline it may be published; 0 for no end.
+	Within time.Duration
+
 	// Every has it recur, Times times in all; 0 for once.
 	Every time.Duration
 	Times int
@@ -96,6 +99,9 @@ func (s Submission) String() string {
 	if s.Action != "" {
 		fmt.Fprintf(&line, " action %s", s.Action)
 	}
+	if s.Within > 0 {
+		fmt.Fprintf(&line, " within %v", s.Within)
+	}
 	if s.Every > 0 {
 		fmt.Fprintf(&line, " every %v times %d", s.Every, s.Times)
 	}
@@ -140,6 +146,8 @@ func ParseSubmission(line string) (Submission, error) {
 			if !slices.Contains(actions(), word) {
 				err = fmt.Errorf("there is no action %q", word)
 			}
+		case "within":
+			s.Within, err = time.ParseDuration(word)
 		case "every":
 			s.Every, err = time.ParseDuration(word)
 		case "times":
@@ -219,6 +227,10 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 	}
 	if s.Flaw == "" && s.stores() && o.Recurring > 0 && r.IntN(100) < o.Recurring {
 		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
+	}
+	if ends := stream(o.Seed, forWorkload, i+1, 2); s.Flaw == "" && s.stores() && s.Every == 0 && s.In > 0 &&
+		ends.IntN(100) < o.Ending {
+		s.Within = pick(ends, time.Millisecond, 300*time.Millisecond, 3*time.Second)
 	}
 	return s
 }
@@ -450,6 +462,9 @@ func payload(o *Options, s *Submission, timestamp, deadline time.Time) node.Reco
 		if i := slices.IndexFunc(asked, func(h node.Header) bool { return h.Name == node.HeaderDeadline }); i >= 0 {
 			asked[i] = node.Header{Name: node.HeaderDelay, Value: []byte(delay.String())}
 		}
+	}
+	if s.Within > 0 {
+		asked = append(asked, node.Header{Name: node.HeaderNotAfter, Value: []byte(written(r, deadline.Add(s.Within)))})
 	}
 	for _, h := range asked {
 		headers = slices.Insert(headers, r.IntN(len(headers)+1), h)

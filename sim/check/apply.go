@@ -161,7 +161,8 @@ func (s *state) changed(e *Event) {
 	case e.Kind == Delete:
 		delete(s.rows, r.key)
 		r.gone = e.At
-		r.covered = r.covered || r.series != nil && r.published+r.loose == 0 // it was passed over
+		over := r.series != nil || s.expired(r.submission, e) // it was passed over, or dropped
+		r.covered = r.covered || over && r.published+r.loose == 0
 		r.kept--
 	default: // Ready
 		s.process(e.Node).due[e.Topic] = r.due

@@ -14,7 +14,7 @@ type Kind string
 // The application and the topics.
 const (
 	// Submit: a record was appended to an input topic: Message, ID, Topic (where it is to fire), Deadline, Payload,
-	// [Key, Partition, Offset, Epoch, Written, Flaw, Action, Every
+	// [Key, Partition, Offset, Epoch, Written, Flaw, Action, Until, the last instant at which it may be published, Every
 	// and Limit, of a series]. The same Message may be appended twice, by a producer that tries
 	// again.
 	Submit Kind = "submit"
@@ -280,7 +280,7 @@ type Event struct {
 	Written     string        // the deadline as the application has written it
 	Every       time.Duration // the interval of a series
 	Due         time.Duration // when the row falls due next; zero for no change
-	Until       time.Duration // the latest due time that was asked for
+	Until       time.Duration // the latest due time that was asked for; the last instant of a submission
 	Wall        time.Duration // what the clock of the node says
 	Limit       int           // the largest number that was asked for
 	Nth         int           // the place within a call

@@ -155,12 +155,13 @@ func s19(s *state, e *Event) finding {
 	return brokenBy(i.submission, "it comes out, and somebody was told that it does not")
 }
 
-// s20 is the invariant S20, too late comes out. What is still stored is for L2, and what was deleted for S2, but for an
-// occurrence that is passed over. One that was stopped may be: it was named as the last that may come.
+// s20 is the invariant S20, too late comes out. What is still stored is for L2, and what was deleted for S2, except for an
+// occurrence that is passed over. What has expired may be dropped. An occurrence that was stopped may be passed over: it
+// was named as the last that may come.
 func s20(s *state, e *Event) finding {
 	if e.Kind != Decide {
 		r := s.rowOf(e)
-		if r != nil && r.promised && r.published == 0 && r.loose == 0 && !r.restored {
+		if r != nil && r.promised && r.published == 0 && r.loose == 0 && !r.restored && !s.expired(r.submission, e) {
 			return brokenBy(r.submission, "it is settled and has not come out, and somebody was told that it comes out")
 		}
 		return holds()

@@ -109,8 +109,9 @@ func fates() []Invariant { //nolint:funlen // a table
 		},
 		{
 			"S8", "Not early",
-			`A publish begins only when the deadline is not later than the clock of the node plus the timing advance;
-			so nothing appears earlier, by true time, than the timing advance and the error of that clock.`,
+			`A publish begins only when the deadline is not later than the clock of the node plus the timing advance,
+			so nothing appears earlier, by true time, than the timing advance and the error of that clock; and only
+			when the last instant of the message has not passed, by that clock.`,
 			[]Kind{Publish, Fire},
 			[]Kind{Submit},
 			s8,

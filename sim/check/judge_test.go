@@ -179,6 +179,7 @@ func brokenFates() map[string][]string {
 		},
 		"S8": {
 			preamble + strings.Replace(well, "wall=1.95s", "wall=1.9s", 1) + gone,
+			preamble + strings.Replace(well, "key=1 deadline=2s", "key=1 deadline=2s until=1.94s", 1) + gone,
 			strings.Replace(preamble, "ALL", "submit,fire", 1) +
 				"1s submit message=1 payload=a deadline=2s\n1.9s fire message=1 payload=a\n",
 		},

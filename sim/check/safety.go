@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -22,7 +23,7 @@ func s1(s *state, e *Event) finding {
 		return brokenBy(sub, "a valid submission was rejected: %s", e.Text)
 	case e.Kind == Fire && sub != nil && sub.flaw == Invalid:
 		return brokenBy(sub, "it is no valid submission, and it fires")
-	case e.Kind == Copy && sub != nil && sub.flaw == "":
+	case e.Kind == Copy && sub != nil && sub.flaw == "" && !s.expired(sub, e):
 		return brokenBy(sub, "it is copied to a dead-letter topic, and nothing is wrong with it")
 	case e.Kind != End:
 		return holds()
@@ -86,10 +87,21 @@ func s2(s *state, e *Event) finding {
 	case r == nil:
 		return brokenBy(nil, "%s was deleted, which was not stored", e.ID)
 	case r.series != nil && s.missed(r, e): // passed over
+	case !s.config.DeadLetter && s.expired(r.submission, e): // dropped
 	case r.published == 0 && r.loose == 0:
 		return brokenBy(r.submission, "it is deleted and has not been published")
 	}
 	return holds()
+}
+
+// expired reports whether a node may think that a submission is not to be published any more, by the clock that it has.
+func (s *state) expired(sub *submission, e *Event) bool {
+	return sub.last > 0 && (e.At+s.config.ClockError > sub.last || s.stepped())
+}
+
+// stepped reports whether the clock of some node has ever been set.
+func (s *state) stepped() bool {
+	return slices.ContainsFunc(s.processNames(), func(name string) bool { return s.processes[name].jumped >= 0 })
 }
 
 // s3 is the invariant S3, exclusive claim.
@@ -250,8 +262,8 @@ func s7(s *state, e *Event) finding {
 	return holds()
 }
 
-// s8 is the invariant S8, not early. The clock that a node has looked at may have been set since: a publish that
-// begins within a store timeout of that is not judged.
+// s8 is the invariant S8, not early, and not after the last instant. The clock that a node has looked at may have been set
+// since: a publish that begins within a store timeout of that is not judged.
 func s8(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	if sub == nil {
@@ -266,8 +278,14 @@ func s8(s *state, e *Event) finding {
 	}
 	p := s.process(e.Node)
 	set := p.jumped >= 0 && e.At-p.jumped <= s.config.StoreTimeout
-	if early := sub.deadline - s.config.TimingAdvance - e.Wall; early > 0 && e.Topic == sub.key.topic && !set {
+	if e.Topic != sub.key.topic || set {
+		return holds()
+	}
+	if early := sub.deadline - s.config.TimingAdvance - e.Wall; early > 0 {
 		return brokenBy(sub, "it is published %v too early", early)
+	}
+	if late := e.Wall - sub.last; sub.last > 0 && late > 0 {
+		return brokenBy(sub, "it is published %v after its last instant", late)
 	}
 	return holds()
 }

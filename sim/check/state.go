@@ -60,6 +60,7 @@ type submission struct {
 	flaw      string
 	action    string        // what it asks for; "" to be scheduled
 	asked     time.Duration // the deadline that it has asked for
+	last      time.Duration // the last instant at which it may be published; 0 for no end
 	every     time.Duration // of a series: its interval
 	times     int           // of a series: how many occurrences there are
 	sequence  int           // of an occurrence; 0 of what does not recur
