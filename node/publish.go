@@ -101,8 +101,14 @@ func (p *publisher) inTime(young []holding) (due, ended []holding) {
 var errExpired = fmt.Errorf("%w: it was not to be published any more", ErrRejected)
 
 // expire ends messages whose time has passed: each is deleted, once its copy is on the dead-letter topic, if there is
-// one.
+// one. What was published first may have taken so long that their claims are too old for that. Those are given back:
+// whoever claims the messages next ends them.
 func (p *publisher) expire(ctx context.Context, ended []holding) {
+	ended, old := p.byAge(ended)
+	if len(old) > 0 {
+		p.observe(Abandoned{Claims: claims(old)})
+		p.putBack(ctx, old, true)
+	}
 	if len(ended) == 0 {
 		return
 	}
