@@ -155,9 +155,9 @@ func s19(s *state, e *Event) finding {
 	return brokenBy(i.submission, "it comes out, and somebody was told that it does not")
 }
 
-// s20 is the invariant S20, too late comes out. What is still stored is for L2, and what was deleted for S2, except for an
-// occurrence that is passed over. What has expired may be dropped. An occurrence that was stopped may be passed over: it
-// was named as the last that may come.
+// s20 is the invariant S20, too late comes out. What is still stored is for L2, and what was deleted for S2, except for
+// an occurrence that is passed over. What has expired may be dropped. An occurrence that was stopped may be passed
+// over: it was named as the last that may come.
 func s20(s *state, e *Event) finding {
 	if e.Kind != Decide {
 		r := s.rowOf(e)

@@ -48,8 +48,8 @@ func fates() []Invariant { //nolint:funlen // a table
 			`A submission that Kafka has acknowledged fires, or is rejected, or is covered: when it was enqueued, its
 			id was stored for another submission. It is never gone from the store before that, unless the store was set
 			back and Kafka does not have it any more. What is no valid submission never fires; it is copied to the
-			dead-letter topic, if there is one. Nothing else is copied there, except what an output topic rejects for
-			good: that a topic is missing is no reason.`,
+			dead-letter topic, if there is one. Nothing else is copied there, except what has expired, and what an output
+			topic rejects for good: that a topic is missing is no reason.`,
 			[]Kind{Reject, Fire, Copy, End},
 			[]Kind{Submit, Fire, Copy},
 			s1,
@@ -224,7 +224,7 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S20", "Too late comes out",
 			`What was answered too_late or fired comes out, or is copied to the dead-letter topic, within the bound
-			of L2; nothing but a replace keeps it from that afterwards.`,
+			of L2; nothing but a replace, or its last instant, keeps it from that afterwards.`,
 			[]Kind{Decide, Recur, Delete},
 			[]Kind{Insert},
 			s20,

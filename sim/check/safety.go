@@ -262,8 +262,8 @@ func s7(s *state, e *Event) finding {
 	return holds()
 }
 
-// s8 is the invariant S8, not early, and not after the last instant. The clock that a node has looked at may have been set
-// since: a publish that begins within a store timeout of that is not judged.
+// s8 is the invariant S8, not early, and not after the last instant. The clock that a node has looked at may have been
+// set since: a publish that begins within a store timeout of that is not judged.
 func s8(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	if sub == nil {
