@@ -120,6 +120,9 @@ func l4(s *state, e *Event) finding {
 	default:
 	}
 	i, _ := s.published(e)
+	if i != nil && i.appended > 1 && i.action == replace {
+		return holds() // the second record has replaced what the first one has brought: nobody knows which of them it is
+	}
 	if i != nil && s.healed >= 0 && !e.Twice && i.after >= i.rows+i.before {
 		return brokenBy(i.submission,
 			"it fires %d times after the healing, after %d inserts and %d claims before", i.after+1, i.rows, i.before)
