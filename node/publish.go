@@ -127,7 +127,34 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 		p.observe(Lapsed{Messages: gone})
 	}
 	p.settler.add(removals(refs))
-	p.putOff(ctx, p.deadLetter(ctx, failed))
+	p.uncopied(ctx, p.deadLetter(ctx, failed))
+}
+
+// uncopied gives back what has expired, and could not be copied. It is put off, unless nothing at all comes through from
+// this node, and nobody knows what became of the copy, which has taken its time: how long a message is put off is told
+// by this node's clock. If that is ahead, no peer that reaches the brokers would come first, see settleLanes.
+func (p *publisher) uncopied(ctx context.Context, left []failure) {
+	if p.reaches() {
+		p.putOff(ctx, left)
+		return
+	}
+	var off []failure
+	var back []holding
+	var cause error
+	var took time.Duration
+	for _, f := range left {
+		if unsent(f.err) {
+			off = append(off, f)
+			continue
+		}
+		back = append(back, f.holding)
+		cause, took = f.err, max(took, f.took)
+	}
+	p.putOff(ctx, off)
+	if cause != nil {
+		p.observe(Unpublished{Messages: messages(back), Err: cause, Retry: p.clock.Now(), Took: took})
+		p.putBack(ctx, back, false)
+	}
 }
 
 // passOver settles occurrences of series that were missed, and are not to be published by the policies of their series,
