@@ -130,9 +130,9 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 	p.uncopied(ctx, p.deadLetter(ctx, failed))
 }
 
-// uncopied gives back what has expired, and could not be copied. It is put off, unless nothing at all comes through from
-// this node, and nobody knows what became of the copy, which has taken its time: how long a message is put off is told
-// by this node's clock. If that is ahead, no peer that reaches the brokers would come first, see settleLanes.
+// uncopied gives back what has expired, and could not be copied. It is put off, unless nothing comes through from this
+// node, and nobody knows what became of the copy, which has taken its time: how long a message is put off is told by
+// this node's clock. If that is ahead, no peer that reaches the brokers would come first, see settleLanes.
 func (p *publisher) uncopied(ctx context.Context, left []failure) {
 	if p.reaches() {
 		p.putOff(ctx, left)

@@ -81,7 +81,8 @@ type Options struct {
 	// Recurring is how many percent of those that bring a message recur.
 	Recurring int
 
-	// Ending is how many percent of those that bring a message, and do not recur, may not be published after some instant.
+	// Ending is how many percent of those that bring a message, and do not recur, may not be published after some
+	// instant.
 	Ending int
 
 	// Refused is how many percent of the submissions the store can never keep.

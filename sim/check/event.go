@@ -14,7 +14,7 @@ type Kind string
 // The application and the topics.
 const (
 	// Submit: a record was appended to an input topic: Message, ID, Topic (where it is to fire), Deadline, Payload,
-	// [Key, Partition, Offset, Epoch, Written, Flaw, Action, Until, the last instant at which it may be published, Every
+	// [Key, Partition, Offset, Epoch, Written, Flaw, Action, Until (the last instant to publish it at), Every
 	// and Limit, of a series]. The same Message may be appended twice, by a producer that tries
 	// again.
 	Submit Kind = "submit"

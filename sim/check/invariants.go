@@ -48,8 +48,8 @@ func fates() []Invariant { //nolint:funlen // a table
 			`A submission that Kafka has acknowledged fires, or is rejected, or is covered: when it was enqueued, its
 			id was stored for another submission. It is never gone from the store before that, unless the store was set
 			back and Kafka does not have it any more. What is no valid submission never fires; it is copied to the
-			dead-letter topic, if there is one. Nothing else is copied there, except what has expired, and what an output
-			topic rejects for good: that a topic is missing is no reason.`,
+			dead-letter topic, if there is one. Nothing else is copied there, except what has expired, and what an
+			output topic rejects for good: that a topic is missing is no reason.`,
 			[]Kind{Reject, Fire, Copy, End},
 			[]Kind{Submit, Fire, Copy},
 			s1,

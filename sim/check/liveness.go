@@ -121,7 +121,7 @@ func l4(s *state, e *Event) finding {
 	}
 	i, _ := s.published(e)
 	if i != nil && i.appended > 1 && i.action == replace {
-		return holds() // the second record has replaced what the first one has brought: nobody knows which of them it is
+		return holds() // the second record has replaced what the first one has brought: nobody knows which it is
 	}
 	if i != nil && s.healed >= 0 && !e.Twice && i.after >= i.rows+i.before {
 		return brokenBy(i.submission,
