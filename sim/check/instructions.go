@@ -191,8 +191,19 @@ func s21(s *state, e *Event) finding {
 		if sub != nil && sub.of > 0 && sub.former != "" && sub.former != strconv.FormatBool(e.Former) {
 			return brokenBy(s.submissions[sub.of], "it is told %v that replaced content may appear", e.Former)
 		}
+		if of := s.submissionOf(sub); of != nil && e.Key != of.digest {
+			return brokenBy(of, "its outcome has another key")
+		}
 	}
 	return holds()
+}
+
+// submissionOf returns the submission that an answer is about, nil for what is none.
+func (s *state) submissionOf(answer *submission) *submission {
+	if answer == nil || answer.of == 0 {
+		return nil
+	}
+	return s.submissions[answer.of]
 }
 
 // notInKafka is the partition of what the store has made itself.

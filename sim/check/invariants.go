@@ -233,7 +233,8 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S21", "One outcome",
 			`In one lineage each instruction has one outcome, the one that the table has for what is stored when it is
-			taken in; it is told on the outcome topic at least once, and always the same.`,
+			taken in; it is told on the outcome topic at least once, under the key of the instruction, and always the
+			same.`,
 			[]Kind{Decide, Answer, Take, Fire},
 			[]Kind{Submit, Insert, Claim, Reset, Decide, Answer},
 			s21,

@@ -57,6 +57,7 @@ type submission struct {
 	key       rowKey
 	deadline  time.Duration
 	payload   uint64
+	digest    uint64 // of its key
 	flaw      string
 	action    string        // what it asks for; "" to be scheduled
 	asked     time.Duration // the deadline that it has asked for
