@@ -398,7 +398,9 @@ func brokenLiveness() map[string][]string {
 }
 
 // ends returns the good history up to the publish, of a submission that is not to be published after an instant.
-func ends(at string) string { return strings.Replace(until("1.95s"), "payload=a", "payload=a not_after="+at, 1) }
+func ends(at string) string {
+	return strings.Replace(until("1.95s"), "payload=a", "payload=a not_after="+at, 1)
+}
 
 // TestEnds judges what becomes of a message whose time has passed: its copy says so, or it is deleted where there can be
 // no copy. Neither comes before that.
