@@ -137,6 +137,17 @@ func controlMutants() []*Mutant { //nolint:funlen // a table
 	}
 }
 
+// holdMutants take in again what claims from before a lineage are held on.
+func holdMutants() []*Mutant {
+	return []*Mutant{
+		{
+			Name: "takes-while-holding", About: "records are taken in while claims from before the lineage may be held",
+			Kills: []string{"S19"}, Scenario: "cancel-while-holding",
+			Broken: memory.Broken{TakesWhileHolding: true},
+		},
+	}
+}
+
 // limitMutants read delays and ends by other rules.
 func limitMutants() []*Mutant {
 	return []*Mutant{
