@@ -216,3 +216,69 @@ func TestCopyTriedAgain(t *testing.T) {
 		w.empty()
 	})
 }
+
+// A copy that has to be cut down keeps the headers of Chronos, and no cut takes anything off the message itself: the next
+// copy is made of all that it has.
+func TestCopyCutDown(t *testing.T) {
+	for name, refused := range map[string]func(r node.Record) bool{
+		"the value": func(r node.Record) bool { return len(r.Value) > 5000 },
+		"all":       func(r node.Record) bool { return r.Key != nil || header(r, "last") != "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.refuse = func(r node.Record) error {
+					if r.Topic == "out" || refused(r) {
+						return node.ErrRejected
+					}
+					return nil
+				}
+				r := w.submit("small", 5*time.Second, node.Header{Name: "last", Value: []byte("kept")})
+				r.Value, r.Headers = make([]byte, 9000), append([]node.Header(nil), r.Headers...)
+				r.Headers[1].Value = []byte("large")
+				w.submitRecord(r)
+				c := config(0)
+				c.RelayHeaders = []string{node.HeaderID}
+				w.run(c, nil)
+				pass(10 * time.Second)
+				for _, d := range w.on("dead") {
+					for _, name := range []string{node.HeaderID, node.HeaderDeadline, node.HeaderReason, node.HeaderError} {
+						if header(d.Record, name) == "" {
+							t.Errorf("a copy has no header %s: %v", name, d.Headers)
+						}
+					}
+					for _, h := range d.Headers {
+						if h.Name == "" {
+							t.Errorf("a header has no name: %v", d.Headers)
+						}
+					}
+				}
+				if got := len(w.on("dead")); got != 2 {
+					t.Errorf("%d dead letters", got)
+				}
+			})
+		})
+	}
+}
+
+// What is rejected once more, because the store cannot keep its copy either, is told with the reason of the first time.
+func TestRejectedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuses = func(m *node.Message) bool { return m.Lane == "dead" }
+		w.instruct("remove", "x")
+		w.run(controlled(), nil)
+		pass(2 * time.Second)
+		var reasons []string
+		for _, d := range w.on("said") {
+			for _, h := range d.Headers {
+				if h.Name == node.HeaderReason {
+					reasons = append(reasons, string(h.Value))
+				}
+			}
+		}
+		if len(reasons) != 1 || reasons[0] != string(node.UnknownAction) {
+			t.Errorf("the reasons are %v", reasons)
+		}
+	})
+}
