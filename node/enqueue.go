@@ -323,8 +323,8 @@ func (e *enqueuer) look(ctx context.Context) bool {
 			r.lineage = state.Lineage
 		}
 	}
-	// A position that was higher in an earlier lineage proves nothing: whoever has begun this one knows of that. One that
-	// was higher in this one does, also while the store catches up:
+	// A position that was higher in an earlier lineage proves nothing: whoever has begun this one knows of that. One
+	// that was higher in this one does, also while the store catches up:
 	//
 	//	lineage 2 begins; x is taken in, and claimed; all has caught up
 	//	the store is set back to within the catch-up: it catches up once more, in lineage 2

@@ -142,6 +142,7 @@ func TestReply(t *testing.T) {
 	}
 	plain := func(*node.Kept) {}
 	waits := message(at(1), at(9), plain)
+	replaced := message(at(1), at(1), func(k *node.Kept) { k.Former = true })
 	occurs := message(at(1), at(1), func(k *node.Kept) { k.Sequence = 3 })
 	const one, two = "2025-01-01T00:01:00.123456Z", "2025-01-01T00:02:00.123456Z"
 	for _, c := range []struct {
@@ -154,7 +155,8 @@ func TestReply(t *testing.T) {
 		{node.Verdict{Outcome: node.Duplicate, Before: waits, After: waits}, false, "Outcome=ignored Deadline=" + one},
 		{node.Verdict{Outcome: node.Cancelled, Before: waits}, false, "Outcome=cancelled FormerDeadline=" + one},
 		{
-			node.Verdict{Outcome: node.Rescheduled, Before: waits, After: message(at(2), at(2), plain)}, false,
+			node.Verdict{Outcome: node.Rescheduled, Before: waits, After: message(at(2), at(2), plain)},
+			false,
 			"Outcome=rescheduled Deadline=" + two + " FormerDeadline=" + one,
 		},
 		{
@@ -165,28 +167,30 @@ func TestReply(t *testing.T) {
 			false, "Outcome=replaced Deadline=" + two + " FormerDeadline=" + one + " Former=may appear",
 		},
 		{
-			node.Verdict{Outcome: node.Cancelled, Before: message(at(1), at(1), func(k *node.Kept) { k.Former = true })},
+			node.Verdict{Outcome: node.Cancelled, Before: replaced},
 			false, "Outcome=cancelled FormerDeadline=" + one + " Former=may appear",
 		},
 		{
-			node.Verdict{Outcome: node.Cancelled, Before: occurs}, false,
+			node.Verdict{Outcome: node.Cancelled, Before: occurs},
+			false,
 			"Outcome=cancelled FormerDeadline=" + one + " Sequence=3",
 		},
 		{
-			node.Verdict{Outcome: node.Stopped, Before: occurs, After: occurs}, false,
+			node.Verdict{Outcome: node.Stopped, Before: occurs, After: occurs},
+			false,
 			"Outcome=stopped Deadline=" + one + " Sequence=3",
 		},
 		{
-			node.Verdict{Outcome: node.TooLate, Before: occurs, After: occurs}, false,
+			node.Verdict{Outcome: node.TooLate, Before: occurs, After: occurs},
+			false,
 			"Outcome=too_late Deadline=" + one,
 		},
 		{ // the message is the copy for the dead-letter topic
 			node.Verdict{Outcome: node.Scheduled, After: waits}, true, "Outcome=rejected",
 		},
 	} {
-		item := node.Item{Answer: &node.Answer{
-			Message: node.Message{ID: "id", Lane: "said", Incarnation: uuid.New(), Key: []byte("k")}, Rejected: c.rejected,
-		}}
+		answer := node.Message{ID: "id", Lane: "said", Incarnation: uuid.New(), Key: []byte("k")}
+		item := node.Item{Answer: &node.Answer{Message: answer, Rejected: c.rejected}}
 		m, told := item.Reply(c.verdict, 5)
 		var got []string
 		for _, h := range m.Headers {

@@ -217,8 +217,8 @@ func TestCopyTriedAgain(t *testing.T) {
 	})
 }
 
-// A copy that has to be cut down keeps the headers of Chronos, and no cut takes anything off the message itself: the next
-// copy is made of all that it has.
+// A copy that has to be cut down keeps the headers of Chronos, and no cut takes anything off the message itself: the
+// next copy is made of all that it has.
 func TestCopyCutDown(t *testing.T) {
 	for name, refused := range map[string]func(r node.Record) bool{
 		"the value": func(r node.Record) bool { return len(r.Value) > 5000 },
@@ -241,8 +241,9 @@ func TestCopyCutDown(t *testing.T) {
 				c.RelayHeaders = []string{node.HeaderID}
 				w.run(c, nil)
 				pass(10 * time.Second)
+				ours := []string{node.HeaderID, node.HeaderDeadline, node.HeaderReason, node.HeaderError}
 				for _, d := range w.on("dead") {
-					for _, name := range []string{node.HeaderID, node.HeaderDeadline, node.HeaderReason, node.HeaderError} {
+					for _, name := range ours {
 						if header(d.Record, name) == "" {
 							t.Errorf("a copy has no header %s: %v", name, d.Headers)
 						}

@@ -171,7 +171,7 @@ func limitMutants() []*Mutant {
 			},
 		},
 		{
-			Name: "not-after-deadline", About: "what may be published for a while may be published at its deadline only",
+			Name: "not-after-deadline", About: "what may be published for a while may be so at its deadline only",
 			Kills: []string{"S26", "S2"}, Options: limited,
 			Rows: func(rows node.Store, _ Table) node.Store {
 				return itemChanger{rows, func(i *node.Item) {

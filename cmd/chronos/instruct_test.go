@@ -261,20 +261,28 @@ func TestOutcomeExitCodes(t *testing.T) {
 	}{
 		{"cancel", "cancelled", []string{node.HeaderFormerDeadline, "T"}, 0, "it does not come out; it was due at T"},
 		{
-			"cancel", "cancelled", []string{node.HeaderFormerDeadline, "T", node.HeaderSequence, "4"}, 0,
+			"cancel", "cancelled",
+			[]string{node.HeaderFormerDeadline, "T", node.HeaderSequence, "4"},
+			0,
 			"occurrence 4, which was due at T, does not come out, nor does any after it",
 		},
 		{
-			"cancel", "cancelled", []string{node.HeaderFormerDeadline, "T", node.HeaderFormer, "may appear"}, 0,
+			"cancel", "cancelled",
+			[]string{node.HeaderFormerDeadline, "T", node.HeaderFormer, "may appear"},
+			0,
 			"it does not come out; it was due at T; what it has replaced may have come out, or may yet",
 		},
 		{
-			"cancel", "stopped", []string{node.HeaderSequence, "3"}, 0,
+			"cancel", "stopped",
+			[]string{node.HeaderSequence, "3"},
+			0,
 			"no occurrence comes after 3, which may have come out, or may yet",
 		},
 		{"reschedule", "rescheduled", []string{node.HeaderDeadline, "T"}, 0, "it comes out at T"},
 		{
-			"reschedule", "rescheduled", []string{node.HeaderDeadline, "T", node.HeaderFormerDeadline, "F"}, 0,
+			"reschedule", "rescheduled",
+			[]string{node.HeaderDeadline, "T", node.HeaderFormerDeadline, "F"},
+			0,
 			"it comes out at T, and no longer at F",
 		},
 		{"fire", "fired", nil, 0, "it comes out now"},
@@ -339,11 +347,13 @@ func TestInstructSends(t *testing.T) {
 		{[]string{"cancel", "a", "--key", ""}, " - Action=cancel", "action    cancel\n"},
 		{[]string{"fire", "a", "--topic-out", "mails"}, "- - Action=fire Topic=mails", "action    fire\n"},
 		{
-			[]string{"reschedule", "a", "--delay", "90m"}, "- - Action=reschedule Delay=90m",
+			[]string{"reschedule", "a", "--delay", "90m"},
+			"- - Action=reschedule Delay=90m",
 			"action    reschedule\ndelay     90m\n",
 		},
 		{
-			[]string{"reschedule", "a", "--at", "2999-01-01T00:00:00.5"}, "- - Action=reschedule Deadline=" + far,
+			[]string{"reschedule", "a", "--at", "2999-01-01T00:00:00.5"},
+			"- - Action=reschedule Deadline=" + far,
 			"action    reschedule\ndeadline  " + far + "\n",
 		},
 		{

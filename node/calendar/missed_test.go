@@ -37,7 +37,8 @@ func TestJudgeUntil(t *testing.T) {
 		for policy, want := range map[string]string{
 			"one": "pass_over 2 to 3 at 2030-01-01T02:00:00Z", "skip": "end 3", "all": "publish",
 		} {
-			s := series(t, calendar.Words{Repeat: repeat, First: first, Missed: policy, Until: first.Add(2 * time.Hour)})
+			until := first.Add(2 * time.Hour)
+			s := series(t, calendar.Words{Repeat: repeat, First: first, Missed: policy, Until: until})
 			if got := shown(s.Judge(s.First(), first.Add(30*time.Hour), calendar.Tolerance)); got != want {
 				t.Errorf("%s, %s: got %s, want %s", repeat, policy, got, want)
 			}

@@ -76,7 +76,7 @@ func (s *state) instructed(e *Event) {
 // bar notes that somebody was told that a message does not come out as it is.
 func (s *state) bar(r *row, e *Event) {
 	r.barred = s.era
-	r.submission.told, r.submission.toldIn = e.At, s.era
+	r.told, r.toldIn = e.At, s.era
 }
 
 // answered makes an answer a submission of its own.
@@ -166,8 +166,8 @@ func s19(s *state, e *Event) finding {
 }
 
 // escaped reports whether a publish begins by a claim that a store that was set back has forgotten, after somebody was
-// told in the new lineage that the message does not come out. A process that was stopped meanwhile does not know how old
-// its claim is.
+// told in the new lineage that the message does not come out. A process that was stopped meanwhile does not know how
+// old its claim is.
 func (s *state) escaped(i *incarnation, e *Event) bool {
 	sub := i.submission
 	stopped := e.At-i.since > e.Age+s.config.ClockError+s.config.StoreTimeout/100
