@@ -65,7 +65,7 @@ func checkDeadLetter(t *testing.T, dead []delivery, bad node.Record, reason node
 		t.Fatalf("%d dead letters", len(dead))
 	}
 	got := dead[0].Record
-	if got.Key != nil || !bytes.Equal(got.Value, bad.Value) {
+	if !bytes.Equal(got.Key, bad.Key) || (got.Key == nil) != (bad.Key == nil) || !bytes.Equal(got.Value, bad.Value) {
 		t.Errorf("its key and value are %q and %q", got.Key, got.Value)
 	}
 	for i, h := range bad.Headers {

@@ -58,6 +58,9 @@ type reading struct {
 	from   Position // where the last accepted take, or the start, left off
 	stored Position // the store's position, when it was last heard of
 
+	// lineage is that of the store when stored was heard of.
+	lineage int64
+
 	// refused says that a take of it was refused, or that records of it were skipped while the intake is paused: it is
 	// to be read from where the store is, which look finds out. Until then no record of it may be taken in: it would
 	// come after a gap.
@@ -187,7 +190,7 @@ func (e *enqueuer) begin(ctx context.Context) bool {
 	for i, a := range e.assigned {
 		e.owned[shard{a.Topic, a.Number}] = &reading{
 			Partition: a.Partition, first: a.First, from: places[i].Position, stored: places[i].Position,
-			refused: e.paused,
+			lineage: state.Lineage, refused: e.paused,
 		}
 		e.uncommitted = e.uncommitted || a.Committed.Offset != places[i].Offset
 	}
@@ -315,12 +318,19 @@ func (e *enqueuer) look(ctx context.Context) bool {
 	for i, r := range readings {
 		if positions[i] != r.stored || r.refused {
 			differ = append(differ, Place{r.Partition, positions[i]})
-			lowered = lowered || positions[i].before(r.stored)
+			lowered = lowered || positions[i].before(r.stored) && r.lineage == state.Lineage
+		} else {
+			r.lineage = state.Lineage
 		}
 	}
-	// Whoever has begun the lineage in which a position is lower knows of it.
-	setBack := lowered && state.Lineage == before && !state.CatchingUp
-	return e.mindLineage(ctx, state, setBack) && e.startOver(ctx, differ)
+	// A position that was higher in an earlier lineage proves nothing: whoever has begun this one knows of that. One
+	// that was higher in this one does, also while the store catches up:
+	//
+	//	lineage 2 begins; x is taken in, and claimed; all has caught up
+	//	the store is set back to within the catch-up: it catches up once more, in lineage 2
+	//	x and its cancel are taken in: cancelled, by a store that knows of no claim on x
+	setBack := lowered && state.Lineage == before
+	return e.mindLineage(ctx, state, setBack) && e.startOver(ctx, differ, state.Lineage)
 }
 
 // readings returns the partitions that this node reads, in a fixed order.
@@ -332,7 +342,7 @@ func (e *enqueuer) readings() []*reading {
 
 // startOver has partitions be read from the store's positions on: while the intake is paused, as soon as it is resumed.
 // It is told of those whose positions are not where this node had come to; after a pause most are.
-func (e *enqueuer) startOver(ctx context.Context, places []Place) bool {
+func (e *enqueuer) startOver(ctx context.Context, places []Place, lineage int64) bool {
 	if len(places) == 0 {
 		return true
 	}
@@ -349,7 +359,7 @@ func (e *enqueuer) startOver(ctx context.Context, places []Place) bool {
 		// have been allowed to tell the group.
 		e.uncommitted = e.uncommitted || place.Position != r.stored
 		r.moved = r.moved || place.Position != r.stored || place.Offset != r.from.Offset
-		r.from, r.stored, r.refused = place.Position, place.Position, e.paused
+		r.from, r.stored, r.lineage, r.refused = place.Position, place.Position, lineage, e.paused
 		if r.moved && !e.paused {
 			moved = append(moved, place)
 			r.moved = false

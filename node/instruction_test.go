@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,19 @@ func TestDecide(t *testing.T) {
 		},
 		{"attempted", kept(func(k *node.Kept) { k.Attempts = 1 }), "ignored replaced+ too_late too_late too_late"},
 		{"bound", kept(func(k *node.Kept) { k.Bound = true }), "ignored replaced too_late too_late too_late"},
+		{
+			"put off", kept(func(k *node.Kept) { k.Deadline, k.Due = now.Add(-time.Hour), now.Add(time.Hour) }),
+			"ignored replaced rescheduled cancelled fired",
+		},
+		{"recurs", kept(func(k *node.Kept) { k.Sequence = 3 }), "ignored replaced rescheduled cancelled fired"},
+		{
+			"recurs, claimed", kept(func(k *node.Kept) { k.Sequence, k.Claimed, k.Attempts = 1, true, 1 }),
+			"ignored replaced+ too_late stopped too_late",
+		},
+		{
+			"recurs, stopped", kept(func(k *node.Kept) { k.Sequence, k.Bound, k.Stopped = 1, true, true }),
+			"ignored replaced too_late stopped too_late",
+		},
 	}
 	actions := []node.Action{node.Schedule, node.Replace, node.Reschedule, node.Cancel, node.FireNow}
 	for _, s := range states {
@@ -46,6 +60,7 @@ func TestDecide(t *testing.T) {
 		for _, action := range actions {
 			item := node.Item{Action: action, Message: node.Message{
 				ID: "x", Lane: "out", Incarnation: uuid.New(), Deadline: now,
+				Recurrence: node.Recurrence{Sequence: 7},
 			}}
 			var was node.Kept
 			if s.before != nil {
@@ -65,42 +80,133 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// checkVerdict checks what is kept after a verdict.
+// checkVerdict checks what is kept after a verdict, all of it.
 func checkVerdict(t *testing.T, state string, item *node.Item, v node.Verdict) {
 	t.Helper()
-	wrong := ""
+	brings := v.Outcome == node.Scheduled || v.Outcome == node.Replaced
+	var want *node.Kept
+	if v.Before != nil {
+		before := *v.Before
+		want = &before
+	}
 	switch v.Outcome {
 	case node.Scheduled, node.Replaced:
-		if !v.Brings || v.After.Incarnation != item.Incarnation || !v.After.Due.Equal(item.Deadline) || v.After.Bound {
-			wrong = "a new message"
+		want = &node.Kept{
+			Incarnation: item.Incarnation, Deadline: item.Deadline, Due: item.Deadline, Sequence: item.Sequence,
+			Former: v.Before != nil && (v.Before.Former || v.Before.Attempts > 0),
 		}
 	case node.Rescheduled:
-		if v.Brings || v.After.Incarnation != item.Incarnation || !v.After.Deadline.Equal(item.Deadline) ||
-			!v.After.Due.Equal(item.Deadline) || v.After.Bound {
-			wrong = "the same content under another incarnation, due then"
-		}
+		want.Incarnation, want.Deadline, want.Due = item.Incarnation, item.Deadline, item.Deadline
 	case node.FiredNow:
-		if v.Brings || v.After.Incarnation != item.Incarnation || v.After.Deadline.After(item.Deadline) ||
-			v.After.Due.After(item.Deadline) || v.After.Deadline.After(v.Before.Deadline) || !v.After.Bound {
-			wrong = "the same content, bound, due now or before"
-		}
+		want.Incarnation, want.Bound = item.Incarnation, true
+		want.Deadline, want.Due = earlier(want.Deadline, item.Deadline), earlier(want.Due, item.Deadline)
 	case node.Cancelled:
-		if v.After != nil {
-			wrong = "nothing"
-		}
+		want = nil
 	case node.TooLate:
-		want := *v.Before
 		want.Bound = true
-		if *v.After != want {
-			wrong = "what there was, bound"
-		}
+	case node.Stopped:
+		want.Stopped, want.Bound = true, true
 	default:
-		if v.After != v.Before {
-			wrong = "what there was"
+	}
+	if v.Brings != brings || !reflect.DeepEqual(v.After, want) {
+		t.Errorf("%s, %v: %+v is kept, want %+v", state, item.Action, v.After, want)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// TestDecideAgain has the message of a take that has taken effect meet itself, as after a rewind: nothing changes,
+// whatever has become of it meanwhile, and the answer is that of the first time.
+func TestDecideAgain(t *testing.T) {
+	before := &node.Kept{Incarnation: uuid.New(), Deadline: time.Now(), Due: time.Now(), Claimed: true, Attempts: 1}
+	for _, action := range []node.Action{node.Schedule, node.Replace} {
+		item := node.Item{Action: action, Message: node.Message{Incarnation: before.Incarnation}}
+		v := item.Decide(before)
+		if v.Outcome != node.Scheduled || v.After != before || v.Brings {
+			t.Errorf("%v: %+v", action, v)
 		}
 	}
-	if wrong != "" {
-		t.Errorf("%s, %v: %+v is kept, want %s", state, item.Action, v.After, wrong)
+}
+
+// TestReply has all headers that an outcome gets from what the store has decided.
+func TestReply(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2025, 1, 1, 0, minute, 0, 123456000, time.UTC) }
+	message := func(deadline, due time.Time, change func(k *node.Kept)) *node.Kept {
+		k := &node.Kept{Incarnation: uuid.New(), Deadline: deadline, Due: due}
+		change(k)
+		return k
+	}
+	plain := func(*node.Kept) {}
+	waits := message(at(1), at(9), plain)
+	replaced := message(at(1), at(1), func(k *node.Kept) { k.Former = true })
+	occurs := message(at(1), at(1), func(k *node.Kept) { k.Sequence = 3 })
+	const one, two = "2025-01-01T00:01:00.123456Z", "2025-01-01T00:02:00.123456Z"
+	for _, c := range []struct {
+		verdict  node.Verdict
+		rejected bool
+		want     string
+	}{
+		{node.Verdict{Outcome: node.NotFound}, false, "Outcome=not_found"},
+		{node.Verdict{Outcome: node.Scheduled, After: waits}, false, "Outcome=scheduled Deadline=" + one},
+		{node.Verdict{Outcome: node.Duplicate, Before: waits, After: waits}, false, "Outcome=ignored Deadline=" + one},
+		{node.Verdict{Outcome: node.Cancelled, Before: waits}, false, "Outcome=cancelled FormerDeadline=" + one},
+		{
+			node.Verdict{Outcome: node.Rescheduled, Before: waits, After: message(at(2), at(2), plain)},
+			false,
+			"Outcome=rescheduled Deadline=" + two + " FormerDeadline=" + one,
+		},
+		{
+			node.Verdict{
+				Outcome: node.Replaced, Before: waits,
+				After: message(at(2), at(2), func(k *node.Kept) { k.Former = true }),
+			},
+			false, "Outcome=replaced Deadline=" + two + " FormerDeadline=" + one + " Former=may appear",
+		},
+		{
+			node.Verdict{Outcome: node.Cancelled, Before: replaced},
+			false, "Outcome=cancelled FormerDeadline=" + one + " Former=may appear",
+		},
+		{
+			node.Verdict{Outcome: node.Cancelled, Before: occurs},
+			false,
+			"Outcome=cancelled FormerDeadline=" + one + " Sequence=3",
+		},
+		{
+			node.Verdict{Outcome: node.Stopped, Before: occurs, After: occurs},
+			false,
+			"Outcome=stopped Deadline=" + one + " Sequence=3",
+		},
+		{
+			node.Verdict{Outcome: node.TooLate, Before: occurs, After: occurs},
+			false,
+			"Outcome=too_late Deadline=" + one,
+		},
+		{ // the message is the copy for the dead-letter topic
+			node.Verdict{Outcome: node.Scheduled, After: waits}, true, "Outcome=rejected",
+		},
+	} {
+		answer := node.Message{ID: "id", Lane: "said", Incarnation: uuid.New(), Key: []byte("k")}
+		item := node.Item{Answer: &node.Answer{Message: answer, Rejected: c.rejected}}
+		m, told := item.Reply(c.verdict, 5)
+		var got []string
+		for _, h := range m.Headers {
+			got = append(got, strings.TrimPrefix(h.Name, "chronos")+"="+string(h.Value))
+		}
+		if want := c.want + " Lineage=5"; !told || strings.Join(got, " ") != want {
+			t.Errorf("%v: told %q, want %q", c.verdict.Outcome, strings.Join(got, " "), want)
+		}
+		next, _ := item.Reply(c.verdict, 6)
+		if m.ID == next.ID || m.Incarnation == next.Incarnation || string(m.Key) != "k" || m.Lane != "said" {
+			t.Errorf("%v: the outcomes of two lineages are %+v and %+v", c.verdict.Outcome, m, next)
+		}
+	}
+	if _, told := (&node.Item{}).Reply(node.Verdict{Outcome: node.NotFound}, 5); told {
+		t.Error("somebody is told who has not asked")
 	}
 }
 
@@ -137,8 +243,9 @@ func (w *world) said() []string {
 		}
 		if h[node.HeaderLineage] != "1" || h[node.HeaderSourceTopic] != "in" || h[node.HeaderSourceOffset] == "" ||
 			h[node.HeaderSourcePartition] != "0" || h[node.HeaderOutcomeAt] == "" || d.Value != nil ||
-			d.Key != nil && string(d.Key) != "key "+h[node.HeaderID] {
-			w.t.Errorf("incomplete: %s: %v", line, h)
+			string(d.Key) != "key "+h[node.HeaderID] ||
+			(h[node.HeaderOutcome] == "rejected") != (h[node.HeaderReason] != "" && h[node.HeaderError] != "") {
+			w.t.Errorf("incomplete: %s, key %q: %v", line, d.Key, h)
 		}
 		said = append(said, line)
 	}
@@ -239,6 +346,8 @@ func TestBadInstructions(t *testing.T) {
 	}{
 		"unknown action":     {[]node.Header{id, action("delete")}, node.UnknownAction, true},
 		"empty action":       {[]node.Header{id, action("")}, node.UnknownAction, true},
+		"no word for it":     {[]node.Header{id, action("pass")}, node.UnknownAction, true},
+		"capital action":     {[]node.Header{id, action("Cancel")}, node.UnknownAction, true},
 		"two actions":        {[]node.Header{id, action("cancel"), action("cancel")}, node.RepeatedHeader, true},
 		"no id":              {[]node.Header{action("cancel")}, node.MissingID, false},
 		"reschedule to when": {[]node.Header{id, action("reschedule")}, node.MissingDeadline, true},
@@ -251,6 +360,7 @@ func TestBadInstructions(t *testing.T) {
 		"delay of a month": {[]node.Header{id, h(node.HeaderDelay, "P1M")}, node.InvalidDelay, false},
 		"endless delay":    {[]node.Header{id, h(node.HeaderDelay, "99999999999h")}, node.InvalidDelay, false},
 		"confirm perhaps":  {[]node.Header{id, soon, h(node.HeaderConfirm, "perhaps")}, node.InvalidConfirm, false},
+		"confirm nothing":  {[]node.Header{id, soon, h(node.HeaderConfirm, "")}, node.InvalidConfirm, false},
 		"another topic":    {[]node.Header{id, soon, h(node.HeaderTopic, "elsewhere")}, node.UnknownTopic, false},
 		"the dead letters": {[]node.Header{id, action("cancel"), h(node.HeaderTopic, "dead")}, node.UnknownTopic, true},
 		"ends before it does": {
@@ -286,7 +396,7 @@ func TestBadInstructions(t *testing.T) {
 				w := newWorld(t)
 				w.submit("x", 2*time.Second)
 				bad := w.submitRecord(node.Record{
-					Value: []byte{0, 0xff}, Headers: c.headers, Timestamp: time.Now(),
+					Key: []byte("key x"), Value: []byte{0, 0xff}, Headers: c.headers, Timestamp: time.Now(),
 				})
 				w.run(controlled(), nil)
 				pass(3 * time.Second)
@@ -297,6 +407,9 @@ func TestBadInstructions(t *testing.T) {
 					t.Fatalf("rejected: %+v, want %s", rejected, c.want)
 				}
 				checkDeadLetter(t, w.on("dead"), bad, c.want)
+				if decided := seen[node.Decided](w); len(decided) > 0 {
+					t.Errorf("decided: %v", decided)
+				}
 				var want []string
 				if c.told {
 					want = []string{toldAction(c.headers) + " x: rejected"}
@@ -315,7 +428,7 @@ func toldAction(headers []node.Header) string {
 	for _, h := range headers {
 		switch {
 		case h.Name != node.HeaderAction:
-		case string(h.Value) == "" || string(h.Value) == "delete": // what is no action is quoted
+		case string(h.Value) == "" || string(h.Value) == "delete" || string(h.Value) == "Cancel": // what is no action is quoted
 			return strconv.Quote(string(h.Value))
 		default:
 			return string(h.Value)
@@ -359,6 +472,7 @@ func TestNotAfter(t *testing.T) {
 				}
 				w.submit("late", 2*time.Second, until(4*time.Second))
 				w.submit("good", 2*time.Second, until(time.Hour))
+				w.submit("sharp", 500*time.Millisecond, until(500*time.Millisecond))
 				n := w.run(c, nil)
 				pass(time.Second)
 				w.pause("out")
@@ -366,12 +480,12 @@ func TestNotAfter(t *testing.T) {
 				w.resume("out")
 				pass(3 * time.Second)
 				n.stop()
-				if got := w.values("out"); len(got) != 1 || got["value good"] != 1 {
+				if got := w.values("out"); len(got) != 2 || got["value good"] != 1 || got["value sharp"] != 1 {
 					t.Errorf("delivered %v", got)
 				}
 				if copies := w.on("dead"); dead != "" {
 					if len(copies) != 1 || string(copies[0].Value) != "value late" ||
-						!strings.Contains(fmt.Sprint(copies[0].Headers), string(node.HeaderReason)) {
+						header(copies[0].Record, node.HeaderReason) != string(node.Expired) {
 						t.Errorf("copies: %v", copies)
 					}
 				}

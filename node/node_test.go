@@ -452,6 +452,16 @@ func TestConfigErrors(t *testing.T) {
 		"loop by dead letter": {{Input: "a", Output: "b", DeadLetter: "a"}},
 		"two dead letters":    {{Input: "a", Output: "b", DeadLetter: "c"}, {Input: "d", Output: "b"}},
 		"dead letter output":  {{Input: "a", Output: "b", DeadLetter: "b"}},
+		"loop by outcomes":    {{Input: "a", Output: "b", Outcomes: "a"}},
+		"outcomes output":     {{Input: "a", Output: "b", DeadLetter: "c", Outcomes: "b"}},
+		"outcomes target":     {{Input: "a", Output: "b", Targets: []string{"c"}, Outcomes: "c"}},
+		"outcomes dead":       {{Input: "a", Output: "b", DeadLetter: "c", Outcomes: "c"}},
+		"outcomes dead there": {{Input: "a", Output: "b", Outcomes: "c"}, {Input: "d", Output: "e", DeadLetter: "c"}},
+		"loop by target":      {{Input: "a", Output: "b", Targets: []string{"a"}}},
+		"empty target":        {{Input: "a", Output: "b", Targets: []string{""}}},
+		"target, two dead": {
+			{Input: "a", Output: "b", DeadLetter: "c", Targets: []string{"e"}}, {Input: "d", Output: "e"},
+		},
 	} {
 		c := config(0)
 		c.Routes = routes
@@ -462,6 +472,10 @@ func TestConfigErrors(t *testing.T) {
 	c := config(0)
 	if err := c.Validate(); err != nil {
 		t.Errorf("the default: %v", err)
+	}
+	c.Routes = []node.Route{{Input: "a", Output: "b", Outcomes: "c"}, {Input: "d", Output: "e"}}
+	if err := c.Validate(); err != nil {
+		t.Errorf("with outcomes of one route: %v", err)
 	}
 }
 

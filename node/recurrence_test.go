@@ -232,6 +232,9 @@ func TestBadSeries(t *testing.T) {
 		"never":        {[]string{node.HeaderRepeat, "0 0 30 2 *"}, "repeat_never"},
 		"words":        {[]string{node.HeaderRepeat, "sometimes"}, "invalid_repeat"},
 		"empty":        {[]string{node.HeaderRepeat, ""}, "invalid_repeat"},
+		"empty zone":   {[]string{node.HeaderRepeat, "0 9 * * *", node.HeaderRepeatZone, ""}, "invalid_repeat"},
+		"empty count":  {[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatCount, ""}, "invalid_repeat"},
+		"empty policy": {[]string{node.HeaderRepeat, "every 2s", node.HeaderMissed, ""}, "invalid_repeat"},
 		"too often":    {[]string{node.HeaderRepeat, "every 1ms"}, "repeat_too_often"},
 		"minute 60":    {[]string{node.HeaderRepeat, "60 * * * *"}, "repeat_out_of_range"},
 		"no such zone": {[]string{node.HeaderRepeat, "0 9 * * *", node.HeaderRepeatZone, "Mars/Base"}, "unknown_zone"},
@@ -266,6 +269,11 @@ func TestBadSeries(t *testing.T) {
 				pass(3 * time.Second)
 				if rejected := seen[node.Rejected](w); len(rejected) != 1 || string(rejected[0].Reason) != c.want {
 					t.Fatalf("rejected: %+v, want %s", rejected, c.want)
+				}
+				wrong := c.headers[len(c.headers)-2]
+				series := strings.HasPrefix(wrong, node.HeaderRepeat) || wrong == node.HeaderMissed
+				if detail := seen[node.Rejected](w)[0].Detail; series && !strings.Contains(detail+" ", wrong+" ") {
+					t.Errorf("the header %s is wrong, and the sentence is: %s", wrong, detail)
 				}
 				checkDeadLetter(t, w.on("dead"), bad, node.Reason(c.want))
 				if got := w.values("out"); len(got) != 1 || got["value good"] != 1 {

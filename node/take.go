@@ -217,7 +217,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 			e.nextLook = 0
 			continue
 		}
-		r.stored = result.Positions[i]
+		r.stored, r.lineage = result.Positions[i], result.State.Lineage
 	}
 	if result.Taken < len(chunk) && result.Refusal != "" {
 		e.refuse(chunk[result.Taken], result.Refusal)

@@ -6,7 +6,7 @@ import "slices"
 // broken. It returns the setup and the result of that run, and how many seeds it took; 0 if the mutant survives.
 func Hunt(m *Mutant, first uint64, most int) (Setup, Result, int) {
 	for n := range most {
-		setup := Setup{Options: m.swarm(first + uint64(n)), Break: m}
+		setup := m.Drawn(first + uint64(n))
 		result := Run(setup)
 		if v := result.Violation; v != nil && slices.Contains(m.Kills, v.Invariant) {
 			return setup, result, n + 1
@@ -15,11 +15,18 @@ func Hunt(m *Mutant, first uint64, most int) (Setup, Result, int) {
 	return Setup{}, Result{}, 0
 }
 
-// swarm draws the options of a run that gives the mutant a chance.
-func (m *Mutant) swarm(seed uint64) Options {
+// Drawn draws a run that gives the mutant a chance.
+func (m *Mutant) Drawn(seed uint64) Setup {
+	if m.Scenario != "" {
+		script, err := ScenarioByName(m.Scenario)
+		if err != nil {
+			panic("sim: " + err.Error())
+		}
+		return Setup{Options: script.Options, Plan: script.Plan.Clone(), Break: m}
+	}
 	o := Swarm(seed)
 	if m.Options != nil {
 		m.Options(&o)
 	}
-	return o
+	return Setup{Options: o, Break: m}
 }

@@ -36,6 +36,9 @@ type Mutant struct {
 
 	// Options are what a run needs to have a chance; nil for nothing.
 	Options func(*Options)
+
+	// Scenario is the named scenario that is run, whatever the seed, where chance does not come by what is needed.
+	Scenario string
 }
 
 // Table shows a mutant of the store what it would see in SQL.

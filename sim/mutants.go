@@ -15,7 +15,7 @@ import (
 // Mutants returns all mutants, in the order in which they are reported.
 func Mutants() []*Mutant {
 	return slices.Concat(storeMutants(), claimMutants(), intakeMutants(), positionMutants(), publishMutants(),
-		laneMutants(), pauseMutants(), controlMutants(), limitMutants(), seriesMutants(), clockMutants(),
+		laneMutants(), pauseMutants(), controlMutants(), holdMutants(), limitMutants(), seriesMutants(), clockMutants(),
 		originalMutants(), delayMutants())
 }
 

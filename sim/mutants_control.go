@@ -137,6 +137,17 @@ func controlMutants() []*Mutant { //nolint:funlen // a table
 	}
 }
 
+// holdMutants take in again what claims from before a lineage are held on.
+func holdMutants() []*Mutant {
+	return []*Mutant{
+		{
+			Name: "takes-while-holding", About: "records are taken in while claims from before the lineage may be held",
+			Kills: []string{"S19"}, Scenario: "cancel-while-holding",
+			Broken: memory.Broken{TakesWhileHolding: true},
+		},
+	}
+}
+
 // limitMutants read delays and ends by other rules.
 func limitMutants() []*Mutant {
 	return []*Mutant{
@@ -160,7 +171,7 @@ func limitMutants() []*Mutant {
 			},
 		},
 		{
-			Name: "not-after-deadline", About: "what may be published for a while may be published at its deadline only",
+			Name: "not-after-deadline", About: "what may be published for a while may be so at its deadline only",
 			Kills: []string{"S26", "S2"}, Options: limited,
 			Rows: func(rows node.Store, _ Table) node.Store {
 				return itemChanger{rows, func(i *node.Item) {

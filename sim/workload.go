@@ -187,7 +187,8 @@ func ParseSubmission(line string) (Submission, error) {
 		return s, fmt.Errorf("%q: a series comes from 1 to %d times", line, maxOccurrences-1)
 	}
 	if s.Delayed && s.In < 0 || s.NotAfter < 0 || s.NotAfter > 0 && (s.NotAfter < s.In || s.Every > 0) {
-		return s, fmt.Errorf("%q: a delay is not negative, and what is no series may end at its deadline or later", line)
+		return s, fmt.Errorf("%q: a delay is not negative, and only what is no series may end, not before its deadline",
+			line)
 	}
 	if s.Target < 0 || s.Target > targets {
 		return s, fmt.Errorf("%q: there are %d targets", line, targets)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -205,17 +206,7 @@ func TestOutcomeAsJSON(t *testing.T) {
 // Its outcomes come from the test: nobody reads the input topic.
 func TestOutcomeOfOthers(t *testing.T) {
 	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker, err := embedded.Start(embedded.Config{
-		Listener: listener, Topics: []string{"chronos.in", "other.in", "chronos.outcomes"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
+	broker := newEmpty(t, "chronos.in", "other.in", "chronos.outcomes")
 	tell := func(topic, offset, lineage, outcome string) *kgo.Record {
 		return &kgo.Record{Topic: "chronos.outcomes", Headers: []kgo.RecordHeader{
 			{Key: node.HeaderID, Value: []byte("a")},
@@ -232,8 +223,11 @@ func TestOutcomeOfOthers(t *testing.T) {
 	consume(t, broker.Address(), "chronos.in", 1)
 	teller := client(t, broker.Address(), kgo.ManualFlushing()) // they come in one batch
 	defer teller.Close()
+	elsewhere := tell("chronos.in", "0", "9", "cancelled")
+	elsewhere.Headers[3].Value = []byte("1")
 	for _, r := range []*kgo.Record{
 		tell("other.in", "0", "9", "cancelled"), tell("chronos.in", "1", "9", "cancelled"),
+		tell("chronos.in", "none", "9", "cancelled"), elsewhere,
 		{Topic: "chronos.outcomes", Value: []byte("of somebody else")},
 		tell("chronos.in", "0", "1", "cancelled"), tell("chronos.in", "0", "3", "not_found"),
 		tell("chronos.in", "0", "2", "cancelled"),
@@ -255,6 +249,157 @@ func TestOutcomeOfOthers(t *testing.T) {
 	}
 }
 
+// TestOutcomeExitCodes has each outcome told, and compares what the command says of it, and its exit code.
+func TestOutcomeExitCodes(t *testing.T) {
+	t.Parallel()
+	broker := newEmpty(t, "chronos.in", "chronos.outcomes")
+	for i, c := range []struct {
+		action, outcome string
+		headers         []string // names and values
+		code            int
+		want            string
+	}{
+		{"cancel", "cancelled", []string{node.HeaderFormerDeadline, "T"}, 0, "it does not come out; it was due at T"},
+		{
+			"cancel", "cancelled",
+			[]string{node.HeaderFormerDeadline, "T", node.HeaderSequence, "4"},
+			0,
+			"occurrence 4, which was due at T, does not come out, nor does any after it",
+		},
+		{
+			"cancel", "cancelled",
+			[]string{node.HeaderFormerDeadline, "T", node.HeaderFormer, "may appear"},
+			0,
+			"it does not come out; it was due at T; what it has replaced may have come out, or may yet",
+		},
+		{
+			"cancel", "stopped",
+			[]string{node.HeaderSequence, "3"},
+			0,
+			"no occurrence comes after 3, which may have come out, or may yet",
+		},
+		{"reschedule", "rescheduled", []string{node.HeaderDeadline, "T"}, 0, "it comes out at T"},
+		{
+			"reschedule", "rescheduled",
+			[]string{node.HeaderDeadline, "T", node.HeaderFormerDeadline, "F"},
+			0,
+			"it comes out at T, and no longer at F",
+		},
+		{"fire", "fired", nil, 0, "it comes out now"},
+		{"fire", "too_late", []string{node.HeaderDeadline, "T"}, 3, "it comes out as it is, .*; it is due at T"},
+		{"fire", "not_found", nil, 4, "no message with this id waits: .*"},
+		{"fire", "rejected", []string{node.HeaderReason, "why", node.HeaderError, "so"}, 1, "why: so"},
+		{"fire", "unheard_of", nil, 1, "unheard_of"},
+	} {
+		args := []string{c.action, "a", "--brokers", broker.Address()}
+		if c.action == "reschedule" {
+			args = append(args, "--in", "1h")
+		}
+		p := start(t, args...)
+		consume(t, broker.Address(), "chronos.in", i+1)
+		told := &kgo.Record{Topic: "chronos.outcomes"}
+		for name, value := range map[string]string{
+			node.HeaderID: "a", node.HeaderAction: c.action, node.HeaderOutcome: c.outcome,
+			node.HeaderSourceTopic: "chronos.in", node.HeaderSourcePartition: "0",
+			node.HeaderSourceOffset: strconv.Itoa(i), node.HeaderLineage: "1",
+		} {
+			told.Headers = append(told.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+		}
+		for n := 0; n < len(c.headers); n += 2 {
+			told.Headers = append(told.Headers, kgo.RecordHeader{Key: c.headers[n], Value: []byte(c.headers[n+1])})
+		}
+		produce(t, broker.Address(), told)
+		want := regexp.MustCompile("^" + c.outcome + "  a  " + c.want + "\n$")
+		if code := p.code(t); code != c.code || !want.MatchString(p.stdout.String()) {
+			t.Errorf("%s, %s: exit code %d, stdout %q, stderr %q; want %d, %q",
+				c.action, c.outcome, code, p.stdout, p.stderr, c.code, want)
+		}
+	}
+}
+
+// newEmpty starts a broker with topics that nobody reads.
+func newEmpty(t *testing.T, topics ...string) *embedded.Broker {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker, err := embedded.Start(embedded.Config{Listener: listener, Topics: topics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	return broker
+}
+
+// TestInstructSends compares the records that commands send, byte for byte, and what they print of them.
+func TestInstructSends(t *testing.T) {
+	t.Parallel()
+	broker := newEmpty(t, "chronos.in")
+	const far = "2999-01-01T00:00:00.500000Z"
+	cases := []struct {
+		args []string
+		want string // key, value and headers, with - for a null
+		said string // but for the id
+	}{
+		{[]string{"cancel", "a", "--key", "k"}, "k - Action=cancel", "action    cancel\n"},
+		{[]string{"cancel", "a"}, "- - Action=cancel", "action    cancel\n"},
+		{[]string{"cancel", "a", "--key", ""}, " - Action=cancel", "action    cancel\n"},
+		{[]string{"fire", "a", "--topic-out", "mails"}, "- - Action=fire Topic=mails", "action    fire\n"},
+		{
+			[]string{"reschedule", "a", "--delay", "90m"},
+			"- - Action=reschedule Delay=90m",
+			"action    reschedule\ndelay     90m\n",
+		},
+		{
+			[]string{"reschedule", "a", "--at", "2999-01-01T00:00:00.5"},
+			"- - Action=reschedule Deadline=" + far,
+			"action    reschedule\ndeadline  " + far + "\n",
+		},
+		{
+			[]string{
+				"replace", "a", "--repeat", "every 20s", "--repeat-count", "3", "--missed", "skip", "--key=k", "two",
+			},
+			"k two Action=replace Repeat=every 20s RepeatCount=3 Missed=skip", "action    replace\n",
+		},
+		{
+			[]string{
+				"send", "--id=a", "--repeat", "30 9 * * *", "--repeat-zone", "Europe/Berlin",
+				"--repeat-until", "2999-01-01T01:00:00.5+01:00", "x",
+			},
+			"- x Repeat=30 9 * * * RepeatZone=Europe/Berlin RepeatUntil=" + far, "",
+		},
+		{
+			[]string{
+				"send", "--id=a", "--delay", "PT1H", "--not-after", "2999-01-01T00:00:00.5Z", "--confirm",
+				"--header", "n=v", "x",
+			},
+			"- x Delay=PT1H Confirm=true NotAfter=" + far + " n=v", "delay     PT1H\n",
+		},
+	}
+	for _, c := range cases {
+		got := run(t, "", append(c.args, "--no-wait", "--brokers", broker.Address())...)
+		if want := "id        a\n" + c.said; got.code != 0 || got.stdout != want || got.stderr != "" {
+			t.Errorf("%v: exit code %d, stdout %q, stderr %q, want %q", c.args, got.code, got.stdout, got.stderr, want)
+		}
+	}
+	for i, r := range consume(t, broker.Address(), "chronos.in", len(cases)) {
+		shown := func(b []byte) string {
+			if b == nil {
+				return "-"
+			}
+			return string(b)
+		}
+		text := shown(r.Key) + " " + shown(r.Value)
+		for _, h := range r.Headers[1:] {
+			text += " " + strings.TrimPrefix(h.Key, "chronos") + "=" + string(h.Value)
+		}
+		if id := r.Headers[0]; text != cases[i].want || id.Key != node.HeaderID || string(id.Value) != "a" {
+			t.Errorf("%v sends %q, want %q", cases[i].args, text, cases[i].want)
+		}
+	}
+}
+
 // TestInstructSentences makes the mistakes that can be made.
 func TestInstructSentences(t *testing.T) {
 	t.Parallel()
@@ -266,6 +411,28 @@ func TestInstructSentences(t *testing.T) {
 		want string
 	}{
 		{[]string{"cancel", ""}, 2, `ID is "": it must be 1 to 128 bytes of UTF-8 without NUL`},
+		{[]string{"fire", ""}, 2, `ID is "": it must be 1 to 128 bytes of UTF-8 without NUL`},
+		{[]string{"replace", "", "--in", "1s", "x"}, 2, `ID is "": it must be 1 to 128 bytes of UTF-8 without NUL`},
+		{
+			[]string{"reschedule", strings.Repeat("x", 129), "--in", "1s"},
+			2,
+			`ID is ` + strings.Repeat("x", 129) + `: it must be 1 to 128 bytes of UTF-8 without NUL`,
+		},
+		{
+			[]string{"reschedule", "a", "--delay=-1s"},
+			2,
+			`--delay is -1s: it must not be negative`,
+		},
+		{
+			[]string{"reschedule", "a", "--in", "1s", "--at", "2999-01-01T00:00"},
+			2,
+			`--in and --at exclude each other: only one of them may be set`,
+		},
+		{
+			[]string{"send", "--in", "1s", "--not-after", "dawn", "x"},
+			2,
+			`--not-after is dawn: it is not of the form 2006-01-02T15:04:05.000Z`,
+		},
 		{
 			[]string{"reschedule", "a"},
 			2,

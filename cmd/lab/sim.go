@@ -243,11 +243,10 @@ func (c *simCommand) drawn(seed uint64, mutant *sim.Mutant) (*subject, error) {
 
 // swarm draws the run of a seed. A mutant is given what it needs to have a chance.
 func swarm(seed uint64, mutant *sim.Mutant) sim.Setup {
-	o := sim.Swarm(seed)
-	if mutant != nil && mutant.Options != nil {
-		mutant.Options(&o)
+	if mutant != nil {
+		return mutant.Drawn(seed)
 	}
-	return sim.Setup{Options: o, Break: mutant}
+	return sim.Setup{Options: sim.Swarm(seed)}
 }
 
 // fates returns what becomes of so many nodes: what was drawn for them, the rest healed, and one of them at least.

@@ -36,6 +36,9 @@ func TestParseDelay(t *testing.T) {
 		{"P0.5D", 12 * time.Hour, nil},
 		{"P106751D", 106751 * day, nil},
 
+		{"40000w", 0, calendar.ErrRange}, // which would be a positive number again
+		{"P300000D", 0, calendar.ErrRange},
+
 		{"", 0, calendar.ErrDelayForm},
 		{"5", 0, calendar.ErrDelayForm},
 		{"soon", 0, calendar.ErrDelayForm},

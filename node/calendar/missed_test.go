@@ -30,6 +30,22 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestJudgeUntil asks that what would come after the end of a series was not missed.
+func TestJudgeUntil(t *testing.T) {
+	first := instant(t, "2030-01-01T00:00:00Z")
+	for _, repeat := range []string{"every 1h", "@hourly"} {
+		for policy, want := range map[string]string{
+			"one": "pass_over 2 to 3 at 2030-01-01T02:00:00Z", "skip": "end 3", "all": "publish",
+		} {
+			until := first.Add(2 * time.Hour)
+			s := series(t, calendar.Words{Repeat: repeat, First: first, Missed: policy, Until: until})
+			if got := shown(s.Judge(s.First(), first.Add(30*time.Hour), calendar.Tolerance)); got != want {
+				t.Errorf("%s, %s: got %s, want %s", repeat, policy, got, want)
+			}
+		}
+	}
+}
+
 // shown is a verdict as the tables and the documentation have it.
 func shown(v calendar.Verdict) string {
 	switch v.Action {

@@ -83,9 +83,15 @@ func TestFirstOccurrence(t *testing.T) {
 		if next, found := s.Next(first); !found || !next.Equal(instant(t, want)) {
 			t.Errorf("%s: the second is at %v, %v; want %s", rule, next, found, want)
 		}
-		if next, found := s.Next(first.Add(-time.Hour)); !found || !next.Equal(first) {
-			t.Errorf("%s: before the first comes %v, %v", rule, next, found)
+		for _, before := range []time.Duration{time.Hour, time.Minute, time.Microsecond} {
+			if next, found := s.Next(first.Add(-before)); !found || !next.Equal(first) {
+				t.Errorf("%s: %v before the first comes %v, %v", rule, before, next, found)
+			}
 		}
+	}
+	s := series(t, calendar.Words{Repeat: "every 1h", First: first.Add(1)})
+	if o := s.First(); !o.At.Equal(first.Add(time.Microsecond)) {
+		t.Errorf("a first occurrence that is finer than a microsecond is at %v", o.At)
 	}
 }
 
@@ -106,6 +112,7 @@ func TestEnds(t *testing.T) {
 		{"by the earlier", calendar.Words{Repeat: "@hourly", Count: "5", Until: first.Add(2 * time.Hour)}, 3},
 		{"by the other", calendar.Words{Repeat: "@hourly", Count: "2", Until: first.Add(2 * time.Hour)}, 2},
 		{"with the calendar", calendar.Words{Repeat: "@yearly"}, 7970},
+		{"beyond it", calendar.Words{Repeat: "@yearly", Until: first.AddDate(9000, 0, 0)}, 7970},
 		{"with it, by steps", calendar.Words{Repeat: "every 876000h"}, 80}, // a hundred years, more or less
 	} {
 		c.words.First = first

@@ -222,7 +222,7 @@ func (m *mutant) hunters(dir, overlay string, seeds int) ([]hunter, error) {
 		// What a pooler changes is none of the statements.
 		test = append(test, "-run", "TestStore/direct|Take|Write|Instructions|Cancel|Rearm|Series|Marks")
 	case "cmd/chronos":
-		test = append(test, "-run", "Instruct|Outcome|Send|ClientSentences")
+		test = append(test, "-run", "Instruct|Outcome|SendForms|SendInDays|ClientSentences")
 	}
 	return []hunter{{"test", test}}, nil
 }

@@ -75,7 +75,7 @@ func (s *state) publish(sub *submission, e *Event) {
 		p.call = s.publishes
 	}
 	if i := s.incarnations[e.Incarnation]; i != nil {
-		i.begun = e.At
+		i.begun, i.held = e.At, e.At-e.Age
 	}
 	if e.Topic != sub.key.topic {
 		return

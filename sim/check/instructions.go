@@ -55,13 +55,13 @@ func (s *state) instructed(e *Event) {
 		r.stopped, r.bound = true, true // it is named as the last one: a later cancel does not take it back
 	case cancelled, replaced:
 		if !s.decision.former && !s.decision.doubtful || e.Text == cancelled {
-			r.barred = s.era
+			s.bar(r, e)
 		}
 		r.covered, r.gone = true, e.At
 		r.kept--
 		delete(s.rows, r.key)
 	case rescheduled, firedNow:
-		r.barred = s.era
+		s.bar(r, e)
 		i := &incarnation{submission: r.submission, id: e.Next, rows: 1, made: e.At}
 		s.incarnations[i.id] = i
 		r.kept--
@@ -71,6 +71,12 @@ func (s *state) instructed(e *Event) {
 			restored: r.restored, stopped: r.stopped, promised: e.Text == firedNow,
 		}, e)
 	}
+}
+
+// bar notes that somebody was told that a message does not come out as it is.
+func (s *state) bar(r *row, e *Event) {
+	r.barred = s.era
+	r.told, r.toldIn = e.At, s.era
 }
 
 // answered makes an answer a submission of its own.
@@ -141,18 +147,32 @@ func s19(s *state, e *Event) finding {
 		return holds()
 	}
 	i := s.incarnations[e.Incarnation]
+	if i != nil && s.escaped(i, e) {
+		return brokenBy(i.submission, "it comes out by a claim from before the lineage, and somebody was told that it "+
+			"does not")
+	}
 	if i == nil || i.barred != s.era || s.jumped >= 0 {
 		return holds()
 	}
-	since := e.At - e.Age
+	held := e.At - e.Age
 	if e.Kind == Fire {
-		since = i.begun
+		held = i.held
 	}
 	doubtful := i.made <= s.setBack // a claim from before may be held on it, and the store does not know
-	if doubtful && (e.Kind == Fire && since <= s.begun || since <= s.setBack && s.begun < s.setBack) {
+	if doubtful && (e.Kind == Fire && i.begun <= s.begun || held <= s.setBack && s.begun < s.setBack) {
 		return holds() // by a claim, or a publish, of which the store that was set back knows nothing
 	}
 	return brokenBy(i.submission, "it comes out, and somebody was told that it does not")
+}
+
+// escaped reports whether a publish begins by a claim that a store that was set back has forgotten, after somebody was
+// told in the new lineage that the message does not come out. A process that was stopped meanwhile does not know how
+// old its claim is.
+func (s *state) escaped(i *incarnation, e *Event) bool {
+	sub := i.submission
+	stopped := e.At-i.since > e.Age+s.config.ClockError+s.config.StoreTimeout/100
+	return e.Kind == Publish && e.Topic == sub.key.topic && sub.toldIn == s.era && sub.told < e.At &&
+		i.barred != s.era && s.setBack >= 0 && i.made <= s.setBack && s.rows[i.key] == nil && s.jumped < 0 && !stopped
 }
 
 // s20 is the invariant S20, too late comes out. What is still stored is for L2, and what was deleted for S2, but for an
@@ -200,8 +220,19 @@ func s21(s *state, e *Event) finding {
 		if sub != nil && sub.of > 0 && sub.former != "" && sub.former != strconv.FormatBool(e.Former) {
 			return brokenBy(s.submissions[sub.of], "it is told %v that replaced content may appear", e.Former)
 		}
+		if of := s.submissionOf(sub); of != nil && e.Key != of.digest {
+			return brokenBy(of, "its outcome has another key")
+		}
 	}
 	return holds()
+}
+
+// submissionOf returns the submission that an answer is about, nil for what is none.
+func (s *state) submissionOf(answer *submission) *submission {
+	if answer == nil || answer.of == 0 {
+		return nil
+	}
+	return s.submissions[answer.of]
 }
 
 // notInKafka is the partition of what the store has made itself.

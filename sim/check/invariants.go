@@ -217,7 +217,8 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S19", "Cancelled stays cancelled",
 			`What was answered cancelled, rescheduled, or replaced without a word of former content never comes out as
-			it was in this lineage, before or after, except by a publish begun before the lineage.`,
+			it was in this lineage, before or after, except by a publish begun before the lineage; nor from then on by a
+			claim that a store that was set back has forgotten.`,
 			[]Kind{Decide, Publish, Fire},
 			[]Kind{Insert, Claim, Reset, Decide},
 			s19,
@@ -233,7 +234,8 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S21", "One outcome",
 			`In one lineage each instruction has one outcome, the one that the table has for what is stored when it is
-			taken in; it is told on the outcome topic at least once, and always the same.`,
+			taken in; it is told on the outcome topic at least once, under the key of the instruction, and always the
+			same.`,
 			[]Kind{Decide, Answer, Take, Fire},
 			[]Kind{Submit, Insert, Claim, Reset, Decide, Answer},
 			s21,

@@ -267,6 +267,9 @@ func s8(s *state, e *Event) finding {
 		}
 		return holds()
 	}
+	if i := s.incarnations[e.Incarnation]; i != nil && i.barred == s.era {
+		return holds() // it has been given another deadline, and whether this one may come out is for S19
+	}
 	p := s.process(e.Node)
 	set := p.jumped >= 0 && e.At-p.jumped <= s.config.StoreTimeout
 	if early := sub.deadline - s.config.TimingAdvance - e.Wall; early > 0 && e.Topic == sub.key.topic && !set {

@@ -57,6 +57,7 @@ type submission struct {
 	key       rowKey
 	deadline  time.Duration
 	payload   uint64
+	digest    uint64 // of its key
 	flaw      string
 	action    string        // what it asks for; "" to be scheduled
 	asked     time.Duration // the deadline that it has asked for
@@ -66,6 +67,8 @@ type submission struct {
 	sequence  int           // of an occurrence; 0 of what does not recur
 	series    *submission   // of an occurrence: the series, which is the first one
 	reached   int           // of a series: the highest sequence number that has come out
+	told      time.Duration // when somebody was told that it does not come out as it was
+	toldIn    int           // in which era; 0 for none
 	of        int           // of an answer: the submission that it is about
 	said      string        // of an answer: the outcome
 	former    string        // of an answer: whether replaced content may come out; "" if nobody knows
@@ -113,6 +116,7 @@ type incarnation struct {
 
 	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
 	unsureBy      string        // whose that was
+	held          time.Duration // since when the node that began it has had its claim
 
 	stamp, since time.Duration // of the last claim on it: as it is stored, and when that was
 

@@ -12,6 +12,7 @@ func controlBatchCases() []testCase {
 	return []testCase{
 		{"control/a batch acts in order", batchOrder},
 		{"control/a batch ends with what comes last", batchEnds},
+		{"control/each of a batch gets its own", batchSeveral},
 		{"control/a claim only on what remains", batchClaims},
 		{"control/a claim on what has replaced another", batchClaimReplaced},
 		{"control/fire after schedule in one take", batchFire},
@@ -64,6 +65,40 @@ func batchOrder(s *subject) {
 	second.Incarnation, second.Deadline = later.Incarnation, later.Deadline
 	s.checkStored("a", second.Ref(), &memory.Row{Message: second, Due: second.Deadline})
 	s.checkMessages(s.claim(bob(), latest()), second)
+}
+
+// batchSeveral moves and replaces several messages in one take, all to different times in the far future: each has its own
+// deadline, content and due time then.
+func batchSeveral(s *subject) {
+	far := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
+	var items []node.Item
+	var want []node.Message
+	for i, action := range []node.Action{
+		node.Reschedule, node.Replace, node.Reschedule, node.Replace, node.FireNow, node.Reschedule,
+	} {
+		id := string(rune('a' + i))
+		before := s.message(id)
+		before.Value = []byte("the former " + id)
+		s.insert(before)
+		m := s.dueAt(id, far.Add(time.Duration(10-i)*time.Hour))
+		m.Value = []byte("the new " + id)
+		items = append(items, instruction(action, m, nil))
+		switch action {
+		case node.Replace:
+		case node.FireNow: // it was due long ago, and keeps its deadline
+			before.Incarnation = m.Incarnation
+			m = before
+		default:
+			before.Incarnation, before.Deadline = m.Incarnation, m.Deadline
+			m = before
+		}
+		want = append(want, m)
+	}
+	s.instruct(items...)
+	for i := range want {
+		row := &memory.Row{Message: want[i], Due: want[i].Deadline, Bound: items[i].Action == node.FireNow}
+		s.checkStored(want[i].ID, want[i].Ref(), row)
+	}
 }
 
 // batchEnds has sequences on messages that were there before, each with the outcomes and what remains.
