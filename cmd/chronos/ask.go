@@ -193,12 +193,14 @@ func (w *written) Write(b []byte) (int, error) { return w.body.Write(b) }
 
 // ago shows how long ago an instant was, or in how long it comes.
 func ago(t, now time.Time) string {
-	d := now.Sub(t)
-	word := " ago"
-	if d < 0 {
+	switch d := now.Sub(t); {
+	case d.Abs() < time.Second:
+		return "just now"
+	case d < 0:
 		return "in " + roughly(-d)
+	default:
+		return roughly(d) + " ago"
 	}
-	return roughly(d) + word
 }
 
 // roughly shows a duration as a person says it.

@@ -38,8 +38,13 @@ type API struct {
 	Info   func() Info
 	Log    *slog.Logger // for the audit; nil for none
 
-	// Troubles is what could not be published lately; nil where no node tells.
+	// Troubles is what could not be published lately, and Outages what does not answer; nil where no node tells.
 	Troubles *Troubles
+	Outages  func() []Outage
+
+	// Explain says in a sentence why the store has not answered; nil for whoever asks at a terminal of their own, and
+	// is told the error as it is.
+	Explain func(error) string
 
 	// Now is the clock that deadlines are compared with; nil for the wall clock.
 	Now func() time.Time
@@ -52,6 +57,7 @@ type Info struct {
 	Settings map[string]string `json:"settings,omitempty" doc:"The settings in force. Secrets are masked."`
 	Payload  bool              `json:"payload" doc:"Whether values of messages may be asked for."`
 	Write    bool              `json:"write" doc:"Whether something may be paused or resumed."`
+	Outages  []Outage          `json:"outages,omitempty" doc:"What does not answer this node."`
 }
 
 // Handler returns the handler.
@@ -96,7 +102,9 @@ func (a *API) now() time.Time {
 type answer[T any] struct{ Body T }
 
 // read registers a question.
-func read[I, O any](api huma.API, path, id, summary string, handle func(context.Context, *I) (O, error)) {
+func read[I, O any](
+	a *API, api huma.API, path, id, summary string, handle func(context.Context, *I) (O, error),
+) {
 	operation := huma.Operation{
 		OperationID: id, Method: http.MethodGet, Path: path, Summary: summary,
 		Errors: []int{http.StatusUnprocessableEntity, http.StatusServiceUnavailable},
@@ -104,20 +112,22 @@ func read[I, O any](api huma.API, path, id, summary string, handle func(context.
 	huma.Register(api, operation, func(ctx context.Context, in *I) (*answer[O], error) {
 		out, err := handle(ctx, in)
 		if err != nil {
-			return nil, problem(err)
+			return nil, a.problem(err)
 		}
 		return &answer[O]{out}, nil
 	})
 }
 
 // problem returns the error for a client.
-func problem(err error) error {
+func (a *API) problem(err error) error {
 	var told huma.StatusError
 	switch {
 	case errors.As(err, &told):
 		return err
 	case inspect.IsCursor(err):
 		return huma.Error422UnprocessableEntity(err.Error())
+	case a.Explain != nil && !errors.Is(err, inspect.ErrTooLong):
+		return huma.Error503ServiceUnavailable(a.Explain(err))
 	}
 	return huma.Error503ServiceUnavailable(err.Error())
 }
@@ -125,14 +135,20 @@ func problem(err error) error {
 type nothing struct{}
 
 func (a *API) info(api huma.API) {
-	read(api, "/v1/info", "info", "What this node is, and its settings", func(context.Context, *nothing) (Info, error) {
-		var info Info
-		if a.Info != nil {
-			info = a.Info()
-		}
-		info.Payload, info.Write = a.Rights.Payload, a.Rights.Write
-		return info, nil
-	})
+	read(a, api, "/v1/info", "info", "What this node is, its settings, and what does not answer it", a.about)
+}
+
+// about asks neither the store nor Kafka: it is what a client reads when these are away.
+func (a *API) about(context.Context, *nothing) (Info, error) {
+	var info Info
+	if a.Info != nil {
+		info = a.Info()
+	}
+	info.Payload, info.Write = a.Rights.Payload, a.Rights.Write
+	if a.Outages != nil {
+		info.Outages = a.Outages()
+	}
+	return info, nil
 }
 
 // audit writes down who has changed what. Anybody can claim to be anybody: what is known stands beside it.

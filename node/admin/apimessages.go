@@ -107,8 +107,8 @@ type listInput struct {
 }
 
 func (a *API) messages(api huma.API) {
-	read(api, "/v1/messages/{id}", "find", "The messages of an id, one on each lane at most", a.find)
-	read(api, "/v1/messages", "list", "A page of messages. It takes a tenth of a second at most, may be short or "+
+	read(a, api, "/v1/messages/{id}", "find", "The messages of an id, one on each lane at most", a.find)
+	read(a, api, "/v1/messages", "list", "A page of messages. It takes a tenth of a second at most, may be short or "+
 		"empty, and then says by its cursor where to go on", a.list)
 }
 

@@ -54,7 +54,7 @@ type Resumed struct {
 }
 
 func (a *API) pauses(api huma.API) {
-	read(api, "/v1/pauses", "pauses", "What is paused", func(ctx context.Context, _ *nothing) (Pauses, error) {
+	read(a, api, "/v1/pauses", "pauses", "What is paused", func(ctx context.Context, _ *nothing) (Pauses, error) {
 		pauses, err := a.Store.Pauses(ctx)
 		all := Pauses{Pauses: []Pause{}}
 		for _, p := range pauses {
@@ -92,7 +92,7 @@ func write[I, O any](
 		}
 		out, err := handle(ctx, in)
 		if err != nil {
-			return nil, problem(err)
+			return nil, a.problem(err)
 		}
 		return &answer[O]{out}, nil
 	})

@@ -12,6 +12,7 @@ import (
 func (s *Service) mountAPI() {
 	if api := s.store.API(s.config.Node.Lanes(), s.config.Admin.Rights); api != nil {
 		api.Info, api.Log, api.Troubles = s.info, s.log, s.troubles
+		api.Outages, api.Explain = s.reporter.Outages, s.explain
 		s.recent = admin.NewRecent(api.Outlook)
 		api.Outlook = s.recent
 		s.admins.Mount(api)
