@@ -30,8 +30,8 @@ func (r *Reporter) Outages() []admin.Outage {
 		switch what {
 		case store:
 			outage.Effect = "Until it answers, nothing is taken in, nothing comes out, and no message can be looked " +
-				"up or changed. What waits stays in the store, and what is sent meanwhile waits in Kafka. Then the node " +
-				"goes on by itself."
+				"up or changed. What waits stays in the store, and what is sent meanwhile waits in Kafka. Then the " +
+				"node goes on by itself."
 		case kafka:
 			outage.Effect = "Until it answers, nothing is taken in and nothing comes out. What waits stays in the store"
 			if !out(store) {
