@@ -15,15 +15,6 @@ import (
 	"chronos/node/store/outlook"
 )
 
-// Rights are what those who may ask the API may do with it, besides read.
-type Rights struct {
-	// Payload: see the values of messages. Keys and headers are shown to all who may read.
-	Payload bool
-
-	// Write: pause and resume.
-	Write bool
-}
-
 // API is what operators ask a node, or a store: a handler for /v1/ and /openapi.json. Everything in it is bounded: see
 // package inspect. It is described by OpenAPI 3.1, made from the types; errors are problem+json (RFC 9457).
 type API struct {
@@ -34,7 +25,7 @@ type API struct {
 	// Lanes are the lanes that are served; others are shown as long as something waits there.
 	Lanes []string
 
-	Rights Rights
+	Rights Rights // of all who ask; a token may have less
 	Info   func() Info
 	Log    *slog.Logger // for the audit; nil for none
 
@@ -55,8 +46,9 @@ type Info struct {
 	Node     string            `json:"node,omitempty" doc:"The node id; empty where the store is asked directly."`
 	Version  string            `json:"version,omitempty"`
 	Settings map[string]string `json:"settings,omitempty" doc:"The settings in force. Secrets are masked."`
-	Payload  bool              `json:"payload" doc:"Whether values of messages may be asked for."`
-	Write    bool              `json:"write" doc:"Whether something may be paused or resumed."`
+	Payload  bool              `json:"payload" doc:"Whether whoever asks may see values of messages."`
+	Control  bool              `json:"control" doc:"Whether whoever asks may change something."`
+	Caller   string            `json:"caller,omitempty" doc:"The name of the token of whoever asks."`
 	Outages  []Outage          `json:"outages,omitempty" doc:"What does not answer this node."`
 }
 
@@ -139,12 +131,14 @@ func (a *API) info(api huma.API) {
 }
 
 // about asks neither the store nor Kafka: it is what a client reads when these are away.
-func (a *API) about(context.Context, *nothing) (Info, error) {
+func (a *API) about(ctx context.Context, _ *nothing) (Info, error) {
 	var info Info
 	if a.Info != nil {
 		info = a.Info()
 	}
-	info.Payload, info.Write = a.Rights.Payload, a.Rights.Write
+	who := callerOf(ctx)
+	rights := who.may(a.Rights)
+	info.Payload, info.Control, info.Caller = rights.Payload, rights.Control, who.name()
 	if a.Outages != nil {
 		info.Outages = a.Outages()
 	}
@@ -160,7 +154,7 @@ func (a *API) audit(ctx context.Context, action, lane, by, why string) {
 	if lane == node.Intake {
 		what = "the intake"
 	}
-	who, _ := ctx.Value(callerKey{}).(caller)
+	who := callerOf(ctx)
 	a.Log.LogAttrs(ctx, slog.LevelWarn, "audit: somebody has changed something by the admin API",
 		slog.String("action", action), slog.String("what", what),
 		slog.String("claimed_by", by), slog.String("authenticated", who.authenticated()),

@@ -40,8 +40,8 @@ func newService(t *testing.T, rights admin.Rights) *service {
 	s.api = &admin.API{
 		Store: s.Store, Outlook: s.Store, Lanes: []string{"out", "idle"}, Rights: rights,
 		Troubles: admin.NewTroubles(nil),
-		Log:  slog.New(slog.NewTextHandler(&s.log, nil)),
-		Info: func() admin.Info { return admin.Info{Node: "me", Settings: map[string]string{"hold-time": "5s"}} },
+		Log:      slog.New(slog.NewTextHandler(&s.log, nil)),
+		Info:     func() admin.Info { return admin.Info{Node: "me", Settings: map[string]string{"hold-time": "5s"}} },
 	}
 	s.handler = s.api.Handler()
 	place := node.Place{Partition: node.Partition{Topic: "in", TopicID: uuid.New()}}
@@ -138,7 +138,7 @@ func TestAPIShowsMessages(t *testing.T) {
 // Goal: what makes no sense is refused by a sentence. Method: one mistake each.
 func TestAPIRefuses(t *testing.T) {
 	t.Parallel()
-	s := newService(t, admin.Rights{Write: true})
+	s := newService(t, admin.Rights{Control: true})
 	for _, path := range []string{
 		"state=lost", "limit=0", "limit=501", "cursor=x", "from=yesterday", "key=base64:%25", "header=a%3Dbase64:!",
 	} {
@@ -151,7 +151,7 @@ func TestAPIRefuses(t *testing.T) {
 // Goal: a pause works in the store, is shown everywhere, and leaves an audit line; nobody pauses who may not.
 func TestAPIPauses(t *testing.T) {
 	t.Parallel()
-	s := newService(t, admin.Rights{Write: true})
+	s := newService(t, admin.Rights{Control: true})
 	var p admin.Pause
 	s.ask(t, 200, "PUT", "/v1/pauses/lanes/out", `{"by": "me", "reason": "a test"}`, &p)
 	s.ask(t, 200, "PUT", "/v1/pauses/intake", `{"by": "me"}`, &p)
@@ -379,7 +379,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	var info admin.Info
 	s.ask(t, 200, "GET", "/v1/info", "", &info)
-	if info.Node != "me" || info.Settings["hold-time"] != "5s" || info.Write {
+	if info.Node != "me" || info.Settings["hold-time"] != "5s" || info.Control {
 		t.Errorf("info %+v", info)
 	}
 }

@@ -113,8 +113,8 @@ func (a *API) messages(api huma.API) {
 }
 
 func (a *API) find(ctx context.Context, in *findInput) (Messages, error) {
-	if in.Payload && !a.Rights.Payload {
-		return Messages{}, huma.Error403Forbidden("values are not shown here: admin-allow must name payload")
+	if who := callerOf(ctx); in.Payload && !who.may(a.Rights).Payload {
+		return Messages{}, huma.Error403Forbidden(who.lacks(a.Rights.Payload, "payload"))
 	}
 	found, err := a.Store.Find(ctx, in.ID, inspect.Parts{Payload: in.Payload})
 	if err != nil {

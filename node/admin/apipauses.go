@@ -87,8 +87,8 @@ func write[I, O any](
 		Errors: []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable},
 	}
 	huma.Register(api, operation, func(ctx context.Context, in *I) (*answer[O], error) {
-		if !a.Rights.Write {
-			return nil, huma.Error403Forbidden("this API only shows things: admin-allow must name write")
+		if who := callerOf(ctx); !who.may(a.Rights).Control {
+			return nil, huma.Error403Forbidden(who.lacks(a.Rights.Control, "control"))
 		}
 		out, err := handle(ctx, in)
 		if err != nil {

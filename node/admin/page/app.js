@@ -4,7 +4,7 @@ const every = 2000, kept = 150; // 150 looks are five minutes
 const $ = (id) => document.getElementById(id);
 // ahead is how much the clock of the node, and that of the store, is ahead of this machine's.
 let ahead = 0, storeAhead = 0;
-let info = { write: false }, token = sessionStorage.getItem("token") ?? "", asking = null;
+let info = { control: false }, token = sessionStorage.getItem("token") ?? "", asking = null;
 
 /** Makes an element. */
 function el(name, attributes = {}, ...children) {
@@ -22,7 +22,7 @@ async function call(path, options = {}) {
   let response;
   try { response = await fetch(path, { ...options, signal: AbortSignal.timeout(8000) }); }
   catch { throw new TypeError("This node does not answer: it has ended, or there is no way to it. The page asks again."); }
-  if (response.status === 401) { await login(); throw new Error("a token is needed"); }
+  if (response.status === 401) { await login(Boolean(token)); throw new Error("A token is needed."); }
   if (!response.ok) {
     const text = await response.text();
     let detail = text;
@@ -34,9 +34,10 @@ async function call(path, options = {}) {
 const read = async (path) => (await call(path)).json();
 
 /** Asks for the token, once at a time. */
-function login() {
+function login(wrong) {
   asking ??= new Promise((resolve) => {
     const dialog = $("login");
+    $("login-wrong").hidden = !wrong;
     dialog.addEventListener("close", () => {
       token = $("token").value; sessionStorage.setItem("token", token); $("token").value = ""; asking = null; resolve();
     }, { once: true });
@@ -214,13 +215,13 @@ function showLanes(all) {
       bar.style.width = 100 * Math.log1p(w.count.n) / Math.log1p(most) + "%";
       return el("div", {}, names[w.seconds] ?? roughly(w.seconds), el("b", {}, count(w.count)), bar);
     }))),
-    el("td", {}, info.write ? el("button", {
+    el("td", {}, info.control ? el("button", {
       "data-key": "lane " + l.name, "aria-label": (l.paused ? "Resume " : "Pause ") + l.name, onclick: () => steer(l.name, l.paused),
     }, l.paused ? "Resume" : "Pause") : null))));
   const i = all.intake;
   const text = i.paused ? state("warn", "■", "The intake was " + pausedText(i.paused) + ". ")
     : i.catching_up ? state("bad", "▲", "The store catches up. ") : state("good", "✔", "The intake is on. ");
-  keepFocus($("intake"), [text, info.write ? el("button", {
+  keepFocus($("intake"), [text, info.control ? el("button", {
     "data-key": "intake", onclick: () => steer(null, i.paused),
   }, i.paused ? "Resume the intake" : "Pause the intake") : ""]);
 }
@@ -332,7 +333,7 @@ function fresh(now) {
 async function look() {
   try {
     info = await read("v1/info");
-    $("about").textContent = `node ${info.node || "…"} · ${info.version ?? ""}` + (info.write ? "" : " · read only");
+    $("about").textContent = `node ${info.node || "…"} · ${info.version ?? ""}` + (info.control ? "" : " · read only");
     const [lanes, nodes, positions] = await Promise.all([read("v1/lanes"), read("v1/nodes"), read("v1/positions")]);
     fresh(true);
     ahead = new Date(lanes.at) - Date.now(); storeAhead = new Date(nodes.at) - Date.now();
