@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"chronos/node"
+	"chronos/node/control"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
 )
@@ -22,8 +23,20 @@ type API struct {
 	Store   inspect.Store
 	Outlook outlook.Source
 
+	// Taker is the store, too: what instructions are given to.
+	Taker control.Taker
+
 	// Lanes are the lanes that are served; others are shown as long as something waits there.
 	Lanes []string
+
+	// Own are the lanes of dead letters and outcomes, which nobody may take back.
+	Own []string
+
+	// MaxDelay is how far ahead somebody may reschedule a message; 0 for as far as they like.
+	MaxDelay time.Duration
+
+	// Count counts an instruction by its outcome; nil for nobody.
+	Count func(lane, action, outcome string)
 
 	Rights Rights // of all who ask; a token may have less
 	Info   func() Info
@@ -66,6 +79,7 @@ func (a *API) Handler() http.Handler {
 	a.lanes(api)
 	a.nodes(api)
 	a.pauses(api)
+	a.controls(api)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if _, known := r.Context().Value(callerKey{}).(caller); !known { // it has come past the guard
@@ -147,16 +161,23 @@ func (a *API) about(ctx context.Context, _ *nothing) (Info, error) {
 
 // audit writes down who has changed what. Anybody can claim to be anybody: what is known stands beside it.
 func (a *API) audit(ctx context.Context, action, lane, by, why string) {
-	if a.Log == nil {
-		return
-	}
 	what := "lane " + lane
 	if lane == node.Intake {
 		what = "the intake"
 	}
+	a.auditLine(ctx, "audit: somebody has changed something by the admin API", action, by, why,
+		slog.String("what", what))
+}
+
+// auditLine writes a line of the audit: the action and what it was about, who has claimed to have done it, what is
+// known of them, and what for.
+func (a *API) auditLine(ctx context.Context, sentence, action, by, why string, about ...slog.Attr) {
+	if a.Log == nil {
+		return
+	}
 	who := callerOf(ctx)
-	a.Log.LogAttrs(ctx, slog.LevelWarn, "audit: somebody has changed something by the admin API",
-		slog.String("action", action), slog.String("what", what),
+	attrs := append([]slog.Attr{slog.String("action", action)}, about...)
+	a.Log.LogAttrs(ctx, slog.LevelWarn, sentence, append(attrs, //nolint:sloglint // one of two
 		slog.String("claimed_by", by), slog.String("authenticated", who.authenticated()),
-		slog.String("remote", who.remote), slog.String("reason", why))
+		slog.String("remote", who.remote), slog.String("reason", why))...)
 }

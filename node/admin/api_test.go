@@ -38,7 +38,7 @@ func newService(t *testing.T, rights admin.Rights) *service {
 	t.Helper()
 	s := &service{Store: memory.New(time.Now), node: uuid.New()}
 	s.api = &admin.API{
-		Store: s.Store, Outlook: s.Store, Lanes: []string{"out", "idle"}, Rights: rights,
+		Store: s.Store, Outlook: s.Store, Taker: s.Store, Lanes: []string{"out", "idle"}, Rights: rights,
 		Troubles: admin.NewTroubles(nil),
 		Log:      slog.New(slog.NewTextHandler(&s.log, nil)),
 		Info:     func() admin.Info { return admin.Info{Node: "me", Settings: map[string]string{"hold-time": "5s"}} },
@@ -364,7 +364,7 @@ func TestOpenAPI(t *testing.T) {
 		Paths   map[string]map[string]any
 	}
 	s.ask(t, 200, "GET", "/openapi.json", "", &spec)
-	if !strings.HasPrefix(spec.OpenAPI, "3.1") || len(spec.Paths) != 9 {
+	if !strings.HasPrefix(spec.OpenAPI, "3.1") || len(spec.Paths) != 12 {
 		t.Errorf("OpenAPI %s with %d paths", spec.OpenAPI, len(spec.Paths))
 	}
 	for path, methods := range spec.Paths {

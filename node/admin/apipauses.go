@@ -84,7 +84,9 @@ func write[I, O any](
 ) {
 	operation := huma.Operation{
 		OperationID: id, Method: method, Path: path, Summary: summary,
-		Errors: []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable},
+		Errors: []int{
+			http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable,
+		},
 	}
 	huma.Register(api, operation, func(ctx context.Context, in *I) (*answer[O], error) {
 		if who := callerOf(ctx); !who.may(a.Rights).Control {
@@ -99,6 +101,9 @@ func write[I, O any](
 }
 
 func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pause, error) {
+	if request.By == "" {
+		request.By = callerOf(ctx).name()
+	}
 	if lane != node.Intake && !slices.Contains(a.Lanes, lane) && len(a.Lanes) > 0 {
 		stored, err := a.Store.Lanes(ctx)
 		if err != nil {
@@ -118,6 +123,9 @@ func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pau
 }
 
 func (a *API) resume(ctx context.Context, lane, by string) (Resumed, error) {
+	if by == "" {
+		by = callerOf(ctx).name()
+	}
 	was, err := a.Store.Resume(ctx, lane)
 	if err != nil {
 		return Resumed{}, err
