@@ -65,7 +65,7 @@ func (f *askFlags) open(ctx context.Context) (*asker, error) {
 		}
 		return nil, errors.Join(err, store.Close())
 	}
-	api := store.API(nil, admin.Rights{Payload: true, Write: true})
+	api := store.API(nil, admin.Rights{Payload: true, Control: true})
 	return &asker{client: http.Client{Transport: local{api.Handler()}}, base: "http://store", close: store.Close}, nil
 }
 
@@ -83,7 +83,10 @@ func (f *askFlags) node() (*asker, error) {
 			return nil, usagef("--token-file is %s: it must be a file that can be read: %v",
 				shown(f.TokenFile), errors.Unwrap(err))
 		}
-		a.token = strings.TrimSpace(string(content))
+		if a.token = strings.TrimSpace(string(content)); strings.ContainsAny(a.token, "\r\n") {
+			return nil, usagef("--token-file is %s: it must hold one token and nothing else, and has several lines: a "+
+				"list of tokens is for admin-token-file of the node", shown(f.TokenFile))
+		}
 	}
 	if f.AdminCA != "" {
 		content, err := os.ReadFile(f.AdminCA)
@@ -193,12 +196,14 @@ func (w *written) Write(b []byte) (int, error) { return w.body.Write(b) }
 
 // ago shows how long ago an instant was, or in how long it comes.
 func ago(t, now time.Time) string {
-	d := now.Sub(t)
-	word := " ago"
-	if d < 0 {
+	switch d := now.Sub(t); {
+	case d.Abs() < time.Second:
+		return "just now"
+	case d < 0:
 		return "in " + roughly(-d)
+	default:
+		return roughly(d) + " ago"
 	}
-	return roughly(d) + word
 }
 
 // roughly shows a duration as a person says it.

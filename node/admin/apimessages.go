@@ -24,11 +24,25 @@ type Message struct {
 	Attempts    int       `json:"attempts" doc:"How many claims may have led to a publish."`
 	Bytes       int       `json:"bytes" doc:"The size of key, value and headers."`
 	Claim       *Claim    `json:"claim,omitempty"`
-	Origin      *Origin   `json:"origin,omitempty" doc:"The record that it was submitted by, where that is known."`
-	Key         *Bytes    `json:"key,omitempty"`
-	Headers     []Header  `json:"headers,omitempty"`
-	Value       *Bytes    `json:"value,omitempty" doc:"Only where it was asked for, and the node allows that."`
-	Trouble     *Trouble  `json:"trouble,omitempty" doc:"Why this node could not publish it last, if it could not."`
+	Series      *Series   `json:"series,omitempty" doc:"Where it recurs: which occurrence it is."`
+	Bound       bool      `json:"bound,omitempty" doc:"Somebody was told that it comes out: only replace changes it."`
+	Former      bool      `json:"former,omitempty" doc:"What it has replaced may have come out, or may yet."`
+
+	NotAfter *time.Time `json:"not_after,omitempty" doc:"From then on it is not published any more."`
+
+	Origin  *Origin  `json:"origin,omitempty" doc:"The record that it was submitted by, where that is known."`
+	Key     *Bytes   `json:"key,omitempty"`
+	Headers []Header `json:"headers,omitempty"`
+	Value   *Bytes   `json:"value,omitempty" doc:"Only where it was asked for, and the node allows that."`
+	Trouble *Trouble `json:"trouble,omitempty" doc:"Why this node could not publish it last, if it could not."`
+}
+
+// Series is what a message is an occurrence of.
+type Series struct {
+	Rule     string     `json:"rule" doc:"When it recurs, from when on, and what becomes of what was missed."`
+	Sequence int64      `json:"sequence" doc:"The number of this occurrence, from 1."`
+	Next     *time.Time `json:"next,omitempty" doc:"When the occurrence after this one comes, if one does."`
+	Stopped  bool       `json:"stopped,omitempty" doc:"It was cancelled: no other occurrence follows."`
 }
 
 // Claim is who holds a message.
@@ -107,14 +121,14 @@ type listInput struct {
 }
 
 func (a *API) messages(api huma.API) {
-	read(api, "/v1/messages/{id}", "find", "The messages of an id, one on each lane at most", a.find)
-	read(api, "/v1/messages", "list", "A page of messages. It takes a tenth of a second at most, may be short or "+
+	read(a, api, "/v1/messages/{id}", "find", "The messages of an id, one on each lane at most", a.find)
+	read(a, api, "/v1/messages", "list", "A page of messages. It takes a tenth of a second at most, may be short or "+
 		"empty, and then says by its cursor where to go on", a.list)
 }
 
 func (a *API) find(ctx context.Context, in *findInput) (Messages, error) {
-	if in.Payload && !a.Rights.Payload {
-		return Messages{}, huma.Error403Forbidden("values are not shown here: admin-allow must name payload")
+	if who := callerOf(ctx); in.Payload && !who.may(a.Rights).Payload {
+		return Messages{}, huma.Error403Forbidden(who.lacks(a.Rights.Payload, "payload"))
 	}
 	found, err := a.Store.Find(ctx, in.ID, inspect.Parts{Payload: in.Payload})
 	if err != nil {
@@ -180,9 +194,13 @@ func (a *API) shown(m *inspect.Message) Message {
 	s := Message{
 		ID: m.ID, Lane: m.Lane, Deadline: m.Deadline, Due: m.Due, Incarnation: m.Incarnation.String(),
 		Attempts: m.Attempts, Bytes: m.Bytes, Key: bytesOf(m.Key), Value: bytesOf(m.Value), State: a.state(m),
+		Bound: m.Bound, Former: m.Former, NotAfter: instantOf(m.NotAfter),
 	}
 	if !m.Waits() {
 		s.Claim = &Claim{m.Claim.ReadiedBy.String(), m.Claim.ReadiedAt, m.Claim.Expires}
+	}
+	if m.Recurs() {
+		s.Series = &Series{m.Series, m.Sequence, next(m), m.Stopped}
 	}
 	if m.Origin.Topic != "" {
 		s.Origin = &Origin{m.Origin.Topic, m.Origin.Partition, m.Origin.Offset}

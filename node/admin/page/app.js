@@ -4,7 +4,7 @@ const every = 2000, kept = 150; // 150 looks are five minutes
 const $ = (id) => document.getElementById(id);
 // ahead is how much the clock of the node, and that of the store, is ahead of this machine's.
 let ahead = 0, storeAhead = 0;
-let info = { write: false }, token = sessionStorage.getItem("token") ?? "", asking = null;
+let info = { control: false }, token = sessionStorage.getItem("token") ?? "", asking = null;
 
 /** Makes an element. */
 function el(name, attributes = {}, ...children) {
@@ -19,8 +19,10 @@ function el(name, attributes = {}, ...children) {
 
 async function call(path, options = {}) {
   options.headers = { ...options.headers, ...(token ? { Authorization: "Bearer " + token } : {}) };
-  const response = await fetch(path, { ...options, signal: AbortSignal.timeout(8000) });
-  if (response.status === 401) { await login(); throw new Error("a token is needed"); }
+  let response;
+  try { response = await fetch(path, { ...options, signal: AbortSignal.timeout(8000) }); }
+  catch { throw new TypeError("This node does not answer: it has ended, or there is no way to it. The page asks again."); }
+  if (response.status === 401) { await login(Boolean(token)); throw new Error("A token is needed."); }
   if (!response.ok) {
     const text = await response.text();
     let detail = text;
@@ -32,9 +34,10 @@ async function call(path, options = {}) {
 const read = async (path) => (await call(path)).json();
 
 /** Asks for the token, once at a time. */
-function login() {
+function login(wrong) {
   asking ??= new Promise((resolve) => {
     const dialog = $("login");
+    $("login-wrong").hidden = !wrong;
     dialog.addEventListener("close", () => {
       token = $("token").value; sessionStorage.setItem("token", token); $("token").value = ""; asking = null; resolve();
     }, { once: true });
@@ -53,23 +56,47 @@ function roughly(seconds) {
   if (s < 172800) return Math.round(s / 3600) + " h";
   return Math.round(s / 86400) + " days";
 }
+
+/** Says how far an instant is away, in whole seconds: what is shown is a look or two old. */
 function ago(instant, now = Date.now() + ahead) {
-  const s = (now - new Date(instant)) / 1000;
-  return s >= 0 ? roughly(s) + " ago" : "in " + roughly(s);
+  const s = Math.round((now - new Date(instant)) / 1000);
+  if (s === 0) return "just now";
+  return s > 0 ? lasting(s) + " ago" : "in " + lasting(s);
 }
+
+/** Says how long something takes or has taken, in whole seconds. */
+function lasting(seconds) {
+  const s = Math.round(Math.abs(seconds));
+  return s < 10 ? s + " s" : roughly(s);
+}
+
+/** Says when the next message falls due. One whose time has come since the lanes were counted is coming out. */
+const next = (instant) => new Date(instant) - ahead <= Date.now() ? "now" : ago(instant);
+const plural = (c, one, many = one + "s") => count(c) + " " + (c.n === 1 && !c.unknown ? one : many);
+const cause = (trouble) => trouble.cause || trouble.error;
+const clock = (instant) => (Date.now() - new Date(instant) > 12 * 3600e3 ? when(instant) : new Date(instant).toISOString().slice(11, 19) + " UTC");
 const when = (instant) => new Date(instant).toISOString().replace("T", " ").replace("Z", " UTC");
 const state = (kind, sign, text) => el("span", { class: kind }, sign + " " + text);
 const pausedText = (p) => "paused " + ago(p.since) + (p.by ? " by " + p.by : "") + (p.reason ? ": " + p.reason : "");
 
 // ---- Is it well?
 
+const out = (what) => (info.outages ?? []).some((o) => o.what === what);
+
+/** Says what does not answer, since when and why, and what that means. */
+const outages = () => (info.outages ?? []).map((o) => {
+  const what = o.lane ? "Topic " + o.lane : o.what === "store" ? "The store" : o.what;
+  return `${what} has not ${o.lane ? "taken a message" : "answered"} since ${clock(o.since)}, for ${lasting((Date.now() + ahead - new Date(o.since)) / 1000)}: `
+    + `${o.cause}. ${o.effect}`;
+});
+
 function judge(lanes, nodes) {
-  const bad = [], warn = [];
+  const bad = outages(), warn = [];
   for (const l of lanes.lanes) {
     const late = l.oldest ? (new Date(lanes.at) - new Date(l.oldest)) / 1000 : 0;
     if (l.paused) warn.push(`Lane ${l.name} was ${pausedText(l.paused)}.`);
-    else if (late > 5) bad.push(`Lane ${l.name} has ${count(l.overdue)} overdue messages, the oldest for ${roughly(late)}.`);
-    if (l.trouble) bad.push(`This node cannot publish on ${l.name}: ${l.trouble.error}`);
+    else if (late > 5) bad.push(`Lane ${l.name} has ${plural(l.overdue, "overdue message")}, the oldest for ${roughly(late)}.`);
+    if (l.trouble && !out("Kafka") && !out("topic " + l.name)) bad.push(`This node cannot publish on ${l.name}: ${cause(l.trouble)}.`);
     if (!l.served) warn.push(`Messages wait on lane ${l.name}, which no route of this node has.`);
   }
   const live = nodes.nodes.filter((n) => !n.silent);
@@ -168,7 +195,7 @@ function charts(text) {
 
 function laneState(l) {
   if (l.paused) return state("warn", "■", pausedText(l.paused));
-  if (l.trouble) return state("bad", "✖", "cannot publish: " + l.trouble.error);
+  if (l.trouble) return state("bad", "✖", "cannot publish: " + cause(l.trouble));
   if (l.overdue.n > 0 || l.overdue.unknown) return state("bad", "▲", "overdue");
   if (!l.served) return state("warn", "▲", "no route of this node");
   return state("good", "✔", "on time");
@@ -182,19 +209,19 @@ function showLanes(all) {
     el("td", { class: "state" }, laneState(l)),
     el("td", { class: "n" }, count(l.waiting)), el("td", { class: "n" }, count(l.claimed)),
     el("td", { class: "n" }, count(l.overdue)),
-    el("td", {}, l.oldest ? ago(l.oldest) : "–"), el("td", {}, l.next ? ago(l.next) : "–"),
+    el("td", { class: "at" }, l.oldest ? ago(l.oldest) : "–"), el("td", { class: "at" }, l.next ? next(l.next) : "–"),
     el("td", {}, el("div", { class: "bars" }, ...l.within.map((w) => {
       const bar = el("i");
       bar.style.width = 100 * Math.log1p(w.count.n) / Math.log1p(most) + "%";
       return el("div", {}, names[w.seconds] ?? roughly(w.seconds), el("b", {}, count(w.count)), bar);
     }))),
-    el("td", {}, info.write ? el("button", {
-      "data-key": "lane " + l.name, onclick: () => steer(l.name, l.paused),
-    }, (l.paused ? "Resume " : "Pause ") + l.name) : null))));
+    el("td", {}, info.control ? el("button", {
+      "data-key": "lane " + l.name, "aria-label": (l.paused ? "Resume " : "Pause ") + l.name, onclick: () => steer(l.name, l.paused),
+    }, l.paused ? "Resume" : "Pause") : null))));
   const i = all.intake;
   const text = i.paused ? state("warn", "■", "The intake was " + pausedText(i.paused) + ". ")
     : i.catching_up ? state("bad", "▲", "The store catches up. ") : state("good", "✔", "The intake is on. ");
-  keepFocus($("intake"), [text, info.write ? el("button", {
+  keepFocus($("intake"), [text, info.control ? el("button", {
     "data-key": "intake", onclick: () => steer(null, i.paused),
   }, i.paused ? "Resume the intake" : "Pause the intake") : ""]);
 }
@@ -210,9 +237,9 @@ function showNodes(all) {
   $("nodes").tBodies[0].replaceChildren(...all.nodes.map((n) => el("tr", {},
     el("th", { scope: "row" }, el("code", {}, n.id.slice(0, 8)), n.id === info.node ? " (this one)" : ""),
     el("td", {}, n.silent ? state("bad", "✖", "silent") : n.status.ready ? state("good", "✔", "ready") : state("warn", "▲", "not ready"),
-      ...Object.entries(n.status.troubles ?? {}).map(([lane, t]) => el("div", { class: "small" }, `${lane}: ${t.error}`))),
+      ...Object.entries(n.status.troubles ?? {}).map(([lane, t]) => el("div", { class: "small" }, `${lane}: ${cause(t)}`))),
     el("td", {}, n.host), el("td", {}, n.version),
-    el("td", {}, roughly((new Date(n.seen) - new Date(n.started)) / 1000)), el("td", {}, ago(n.seen, Date.now() + storeAhead)))));
+    el("td", {}, lasting((new Date(n.seen) - new Date(n.started)) / 1000)), el("td", {}, ago(n.seen, Date.now() + storeAhead)))));
   $("differences").replaceChildren(...all.differences.map((d) => el("p", {}, state("warn", "▲", `They differ in ${d.setting}: `),
     Object.entries(d.values).map(([v, ids]) => `${v || "(empty)"} on ${ids.map((i) => i.slice(0, 8)).join(", ")}`).join("; "))));
 }
@@ -258,7 +285,7 @@ function life(m) {
   if (m.origin) step(null, "Submitted", `by offset ${m.origin.offset} of ${m.origin.topic}/${m.origin.partition}`);
   step(null, "Taken in", "it is stored");
   step(m.deadline, "Deadline", m.state === "overdue" ? "it should have come out" : "");
-  if (m.due !== m.deadline) step(m.due, "Put off to", m.trouble ? m.trouble.error : "it could not be published");
+  if (m.due !== m.deadline) step(m.due, "Put off to", m.trouble ? cause(m.trouble) : "it could not be published");
   if (m.claim) {
     step(m.claim.since, "Claimed", `by node ${m.claim.node.slice(0, 8)}`);
     step(m.claim.expires, "Claim expires", "if it is not published by then, another node takes over");
@@ -293,18 +320,33 @@ $("find").addEventListener("submit", (e) => { e.preventDefault(); find($("id").v
 
 // ---- Again and again
 
+let told = null; // when all was told last
+
+/** Says of the tables whether they are those of now. */
+function fresh(now) {
+  if (now) told = Date.now();
+  $("stale").hidden = now;
+  $("stale").textContent = told === null ? "▲ What follows cannot be told yet."
+    : `▲ What follows is from ${clock(told)}, ${lasting((Date.now() - told) / 1000)} ago.`;
+}
+
 async function look() {
   try {
     info = await read("v1/info");
+    $("about").textContent = `node ${info.node || "…"} · ${info.version ?? ""}` + (info.control ? "" : " · read only");
     const [lanes, nodes, positions] = await Promise.all([read("v1/lanes"), read("v1/nodes"), read("v1/positions")]);
-    $("about").textContent = `node ${info.node || "…"} · ${info.version ?? ""}` + (info.write ? "" : " · read only");
+    fresh(true);
     ahead = new Date(lanes.at) - Date.now(); storeAhead = new Date(nodes.at) - Date.now();
     showLanes(lanes); showNodes(nodes); showPositions(positions);
     const { bad, warn } = judge(lanes, nodes);
     if (bad.length) verdict("bad", "✖ It is not well", [...bad, ...warn]);
     else if (warn.length) verdict("warn", "▲ Look at this", warn);
     else verdict("good", "✔ All is well", []);
-  } catch (e) { verdict("bad", "✖ It cannot be told", [e.message]); }
+  } catch (e) {
+    fresh(false);
+    if (info.outages?.length && !(e instanceof TypeError)) verdict("bad", "✖ It is not well", outages());
+    else verdict("bad", "✖ It cannot be told", [e.message]);
+  }
   try { charts(await (await fetch("metrics")).text()); } catch { /* the charts have a gap */ }
 }
 
