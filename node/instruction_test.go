@@ -3,6 +3,7 @@ package node_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -257,6 +258,28 @@ func TestBadInstructions(t *testing.T) {
 			node.InvalidNotAfter, false,
 		},
 		"ends never": {[]node.Header{id, soon, h(node.HeaderNotAfter, "never")}, node.InvalidNotAfter, false},
+		"another end": {
+			[]node.Header{id, action("reschedule"), soon, h(node.HeaderNotAfter, "2030-01-01T00:00")},
+			node.InvalidNotAfter, true,
+		},
+		"two topics and an action": {
+			[]node.Header{id, action("cancel"), h(node.HeaderTopic, "out"), h(node.HeaderTopic, "out")},
+			node.RepeatedHeader, true,
+		},
+		"two deadlines, to be confirmed": {
+			[]node.Header{
+				id, h(node.HeaderDeadline, "2030-01-01T00:00"), h(node.HeaderDeadline, "2030-01-01T00:00"),
+				h(node.HeaderConfirm, "true"),
+			}, node.RepeatedDeadline, true,
+		},
+		"confirmed twice": {
+			[]node.Header{id, soon, h(node.HeaderConfirm, "true"), h(node.HeaderConfirm, "true")},
+			node.RepeatedHeader, true,
+		},
+		"unknown topic, to be confirmed": {
+			[]node.Header{id, soon, h(node.HeaderTopic, "elsewhere"), h(node.HeaderConfirm, "true")},
+			node.UnknownTopic, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -274,14 +297,31 @@ func TestBadInstructions(t *testing.T) {
 					t.Fatalf("rejected: %+v, want %s", rejected, c.want)
 				}
 				checkDeadLetter(t, w.on("dead"), bad, c.want)
-				if said := w.said(); len(said) != map[bool]int{true: 1}[c.told] ||
-					c.told && !strings.HasSuffix(said[0], " x: rejected") {
-					t.Errorf("said %v", said)
+				var want []string
+				if c.told {
+					want = []string{toldAction(c.headers) + " x: rejected"}
+				}
+				if said := w.said(); !slices.Equal(said, want) {
+					t.Errorf("said %v, want %v", said, want)
 				}
 				w.empty()
 			})
 		})
 	}
+}
+
+// toldAction returns how an outcome names the action of a record: as the record has it.
+func toldAction(headers []node.Header) string {
+	for _, h := range headers {
+		switch {
+		case h.Name != node.HeaderAction:
+		case string(h.Value) == "" || string(h.Value) == "delete": // what is no action is quoted
+			return strconv.Quote(string(h.Value))
+		default:
+			return string(h.Value)
+		}
+	}
+	return "schedule"
 }
 
 // A delay counts from the timestamp of its record, however late the record is taken in.

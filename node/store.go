@@ -62,11 +62,18 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// changes nothing and locks nothing. limit is at least 1.
 	Expired(ctx context.Context, limit int) ([]Claim, error)
 
+	// Lanes returns the lanes on which messages wait, in their order, at most MaxLanes. It changes nothing and locks
+	// nothing.
+	Lanes(ctx context.Context) ([]string, error)
+
 	// Reset turns ready messages back into waiting ones, each only if it is still held by exactly the claim
 	// given (id, lane, incarnation, ReadiedAt and ReadiedBy). It returns for each release, in order, whether
 	// it took effect.
 	Reset(ctx context.Context, releases []Release) ([]bool, error)
 }
+
+// MaxLanes is the largest number of lanes that Store.Lanes returns.
+const MaxLanes = 1000
 
 // MessageID names a message of any incarnation.
 type MessageID struct {

@@ -22,6 +22,8 @@ type host struct {
 	lives  int
 	fate   byte
 
+	unread int64 // until when it cannot read the series of messages that it claims
+
 	stepped bool // somebody has set the wall clock, and it was not set right yet
 
 	calls [opCount]int     // over all lives

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"chronos/node"
 	"chronos/node/store/memory"
 )
@@ -133,6 +135,58 @@ func controlMutants() []*Mutant { //nolint:funlen // a table
 			},
 		},
 	}
+}
+
+// limitMutants read delays and ends by other rules.
+func limitMutants() []*Mutant {
+	return []*Mutant{
+		{
+			Name: "delays-from-delivery", About: "a delay counts from the moment at which its record is delivered",
+			Kills: []string{"S6"}, Options: limited,
+			Ports: func(p node.Ports) node.Ports {
+				return stamped(func(time.Time) time.Time { return p.Clock.Now() })(p)
+			},
+		},
+		{
+			Name: "delays-in-seconds", About: "a delay counts from the second of the timestamp of its record",
+			Kills: []string{"S6"}, Options: limited,
+			Ports: stamped(func(at time.Time) time.Time { return at.Truncate(time.Second) }),
+		},
+		{
+			Name: "not-after-forgotten", About: "the store does not keep until when a message may be published",
+			Kills: []string{"S26"}, Options: limited,
+			Rows: func(rows node.Store, _ Table) node.Store {
+				return itemChanger{rows, func(i *node.Item) { i.NotAfter = time.Time{} }}
+			},
+		},
+		{
+			Name: "not-after-deadline", About: "what may be published for a while may be published at its deadline only",
+			Kills: []string{"S26", "S2"}, Options: limited,
+			Rows: func(rows node.Store, _ Table) node.Store {
+				return itemChanger{rows, func(i *node.Item) {
+					if !i.NotAfter.IsZero() {
+						i.NotAfter = i.Deadline
+					}
+				}}
+			},
+		},
+	}
+}
+
+// stamped changes the timestamps of the records that a poll returns.
+func stamped(change func(time.Time) time.Time) func(node.Ports) node.Ports {
+	return changedPoll(func(records []node.Record) []node.Record {
+		return mapped(records, func(r node.Record) node.Record {
+			r.Timestamp = change(r.Timestamp)
+			return r
+		})
+	})
+}
+
+// limited submits a lot that asks for a delay, or ends, and is late.
+func limited(o *Options) {
+	instructed(o)
+	o.Delayed, o.Ending = 50, 50
 }
 
 // instructed submits a lot of instructions.

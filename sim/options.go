@@ -82,6 +82,10 @@ type Options struct {
 	// Recurring is how many percent of those that bring a message recur.
 	Recurring int
 
+	// Delayed is how many percent of those with a deadline ask for a delay instead, and Ending how many of those that
+	// bring a message say until when it may be published.
+	Delayed, Ending int
+
 	// Refused is how many percent of the submissions the store can never keep.
 	Refused int
 
@@ -210,6 +214,8 @@ func (o *Options) Validate() error {
 		{"instructed", o.Instructed, 0, 100},
 		{"operated", o.Operated, 0, 100},
 		{"recurring", o.Recurring, 0, 100},
+		{"delayed", o.Delayed, 0, 100},
+		{"ending", o.Ending, 0, 100},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
 		{"bandwidth", o.Bandwidth, 0, 1 << 30},
@@ -285,6 +291,8 @@ func (o *Options) settings() []setting {
 		settingOf("instructed", &o.Instructed, strconv.Atoi),
 		settingOf("operated", &o.Operated, strconv.Atoi),
 		settingOf("recurring", &o.Recurring, strconv.Atoi),
+		settingOf("delayed", &o.Delayed, strconv.Atoi),
+		settingOf("ending", &o.Ending, strconv.Atoi),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),
 		settingOf("bandwidth", &o.Bandwidth, strconv.Atoi),

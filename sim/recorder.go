@@ -58,6 +58,11 @@ type held struct {
 	since       int64
 	lineage     int64
 	said        lineages
+
+	// other says that the life held another incarnation of the submission when it was given this one, as when a record
+	// that replaces is appended twice. Both may be published, and which of them a record is of nobody can tell: it
+	// counts for the later one.
+	other bool
 }
 
 // lineages is what a life has said of the lineages of the store.
@@ -309,10 +314,11 @@ func (j *recorder) struck(f Fault, l *life) {
 }
 
 // submitted tells of a record on an input topic.
-func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline time.Time) {
+func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadline, last time.Time) {
 	e := check.Event{
 		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
 		Key: keyDigest(r.Key), Partition: p.String(), Offset: r.Offset, Epoch: int(r.LeaderEpoch), Action: s.Action,
+		NotAfter: sinceEpoch(last),
 	}
 	if s.stores() {
 		e.Payload = uint64(relayed(r, true))
@@ -431,8 +437,13 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 	for i := range records {
 		key := j.heldKey(l, &records[i])
 		switch {
-		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]:
-			delete(j.held[l], key) // unless it has been claimed anew meanwhile
+		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]: // not claimed anew meanwhile
+			if under[i].other {
+				under[i].other = false
+				j.held[l][key] = under[i]
+			} else {
+				delete(j.held[l], key)
+			}
 		case results[i] != nil:
 			j.add(check.Event{
 				Kind: failure(results[i]), Node: l.label, Message: j.number(records[i].Headers),
@@ -478,7 +489,10 @@ func (j *recorder) published(from appending, r *node.Record) {
 		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Twice: from.twice,
 	}
 	if sent := j.world.app.sent[numberIn(r.Headers)]; sent != nil && j.output(sent.submission) != r.Topic {
-		e.Kind = check.Copy
+		e.Kind, e.Text = check.Copy, valueOf(r.Headers, node.HeaderReason)
+		if e.Text == string(node.Expired) {
+			j.world.count("expired")
+		}
 	}
 	if n >= firstAnswer {
 		e.Text, e.Former = valueOf(r.Headers, node.HeaderOutcome), valueOf(r.Headers, node.HeaderFormer) != ""

@@ -47,8 +47,10 @@ func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 		if m.Recurs() {
 			key.number = j.numbers[m.Incarnation] // its record will have the sequence number
 		}
+		before, holds := claims[key]
 		claims[key] = held{
 			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
+			holds && (before.other || before.incarnation != m.Incarnation),
 		}
 	}
 }
@@ -87,6 +89,14 @@ func (j *recorder) asked(l *life, request *node.ClaimRequest, messages []node.Re
 	}
 }
 
+// unread tells that a node cannot read the series of what it was given.
+func (j *recorder) unread(l *life, m *node.Ready) {
+	j.add(check.Event{
+		Kind: check.Fail, Node: l.label, Message: j.numberOf(m.Ref()), Topic: m.Lane,
+		Incarnation: check.UUID(m.Incarnation), Text: check.Unread,
+	})
+}
+
 // claimed tells of new claims.
 func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
 	for i := range messages {
@@ -105,7 +115,9 @@ func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
 func (j *recorder) deleted(l *life, ref node.Ref) {
 	delete(j.stamps, ref.Incarnation)
 	j.rowStep(l, ref, "deleted")
-	j.add(rowEvent(check.Delete, l, ref))
+	e := rowEvent(check.Delete, l, ref)
+	e.Wall = sinceEpoch(l.host.clock.wall(j.world.now))
+	j.add(e)
 }
 
 // deleteDone tells that a delete was executed, whatever it found.

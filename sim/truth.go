@@ -440,6 +440,9 @@ func (t *truth) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 	return settled, nil
 }
 
+// Lanes implements node.Store.
+func (t *truth) Lanes(ctx context.Context) ([]string, error) { return must(t.rows.Lanes(ctx)), nil }
+
 // Expired implements node.Store.
 func (t *truth) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	return must(t.rows.Expired(ctx, limit)), nil

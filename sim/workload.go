@@ -28,6 +28,12 @@ type Submission struct {
 	Route int
 	Key   string // "" for none
 
+	// Delayed says that it asks for a delay of In, and not for a deadline: from the timestamp of its record on.
+	Delayed bool
+
+	// NotAfter is how long after the submission it may still be published; 0 for ever.
+	NotAfter time.Duration
+
 	// Action is what it asks for: "" to be scheduled, or one of the values of the header chronosAction. In is then for
 	// what has a deadline.
 	Action string
@@ -80,7 +86,14 @@ func (s Submission) String() string {
 	} else {
 		fmt.Fprintf(&line, "at %v", s.At)
 	}
-	fmt.Fprintf(&line, " submit %d id %s in %v", s.Number, s.ID, s.In)
+	when := "in"
+	if s.Delayed {
+		when = "delay"
+	}
+	fmt.Fprintf(&line, " submit %d id %s %s %v", s.Number, s.ID, when, s.In)
+	if s.NotAfter > 0 {
+		fmt.Fprintf(&line, " not-after %v", s.NotAfter)
+	}
 	if s.Route != 0 {
 		fmt.Fprintf(&line, " route %d", s.Route)
 	}
@@ -128,6 +141,11 @@ func ParseSubmission(line string) (Submission, error) {
 			s.ID = word
 		case "in":
 			s.In, err = time.ParseDuration(word)
+		case "delay":
+			s.Delayed = true
+			s.In, err = time.ParseDuration(word)
+		case "not-after":
+			s.NotAfter, err = time.ParseDuration(word)
 		case "route":
 			s.Route, err = strconv.Atoi(word)
 		case "key":
@@ -163,6 +181,9 @@ func ParseSubmission(line string) (Submission, error) {
 	}
 	if s.Every < 0 || s.Every > 0 && (s.Times < 1 || s.Times >= maxOccurrences) {
 		return s, fmt.Errorf("%q: a series comes from 1 to %d times", line, maxOccurrences-1)
+	}
+	if s.Delayed && s.In < 0 || s.NotAfter < 0 || s.NotAfter > 0 && (s.NotAfter < s.In || s.Every > 0) {
+		return s, fmt.Errorf("%q: a delay is not negative, and what is no series may end at its deadline or later", line)
 	}
 	if s.Number < 1 || s.ID == "" || s.Route < 0 {
 		return s, fmt.Errorf("%q: the number must be from 1, the route from 0, and the id not empty", line)
@@ -225,7 +246,19 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 	if s.Flaw == "" && s.stores() && o.Recurring > 0 && r.IntN(100) < o.Recurring {
 		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
 	}
+	limit(r, &s, o)
 	return s
+}
+
+// limit has a submission ask for a delay in place of a deadline, or end at some time: at its deadline, when it is about
+// to come out, or a while later.
+func limit(r *rand.Rand, s *Submission, o Options) {
+	deadline := s.stores() || s.Action == node.Reschedule.String()
+	s.Delayed = s.Flaw == "" && deadline && s.In >= 0 && r.IntN(100) < o.Delayed
+	if s.stores() && s.Every == 0 && (s.Flaw == "" || s.Flaw == Poison) && r.IntN(100) < o.Ending {
+		last := pick(r, 0, between(r, 0, 100*time.Millisecond), between(r, 0, 5*time.Second))
+		s.NotAfter = max(s.In, time.Microsecond) + last.Round(time.Microsecond)
+	}
 }
 
 // longestSeries is how long the occurrences of a series come, at most, after the first.
@@ -331,8 +364,17 @@ func (a *application) submit(s *Submission) {
 			w.disturb(f, a.host)
 		}
 	}
+	timestamp := w.instant().Truncate(time.Millisecond) // which is what Kafka keeps
 	deadline := w.instant().Add(s.In).Truncate(time.Microsecond)
-	r := payload(&w.options, s, deadline)
+	if s.Delayed {
+		deadline = timestamp.Add(s.In)
+	}
+	last := time.Time{}
+	if s.NotAfter > 0 {
+		last = w.instant().Add(s.NotAfter).Truncate(time.Microsecond)
+	}
+	r := payload(&w.options, s, deadline, last)
+	r.Timestamp = timestamp
 	t := w.broker.input[s.Route%len(w.broker.input)]
 	if a.sent[s.Number] == nil {
 		a.sent[s.Number] = &sent{submission: s}
@@ -342,7 +384,7 @@ func (a *application) submit(s *Submission) {
 		appended := p.append(r)
 		w.digest.number(uint64(s.Number))
 		w.stats.Submitted++
-		w.recorder.submitted(s, &appended, p, deadline)
+		w.recorder.submitted(s, &appended, p, deadline, last)
 		if random := stream(w.options.Seed, forControl, s.Number, 0); random.IntN(100) < w.options.Control {
 			p.append(node.Record{Control: true}) // the end of a transaction
 		}
@@ -438,7 +480,7 @@ func numberIn(headers []node.Header) int {
 
 // payload returns the record of a submission: keys, values and headers of all sorts, nulls and bytes that are no text
 // included.
-func payload(o *Options, s *Submission, deadline time.Time) node.Record {
+func payload(o *Options, s *Submission, deadline, last time.Time) node.Record {
 	r := stream(o.Seed, forPayloads, s.Number, 0)
 	record := node.Record{Value: junk(r, 64)}
 	if s.Key != "" {
@@ -456,13 +498,16 @@ func payload(o *Options, s *Submission, deadline time.Time) node.Record {
 	if !s.stores() {
 		record.Value = nil
 	}
-	headers := make([]node.Header, 0, 1+others+2) // two are ours, unless something is wrong with them
+	headers := make([]node.Header, 0, 1+others+2) // two are ours, of most
 	headers = append(headers, node.Header{Name: "n", Value: strconv.AppendInt(nil, int64(s.Number), 10)})
 	for range others {
 		headers = append(headers, node.Header{Name: pick(r, "a", "b", "\xff"), Value: junk(r, 12)})
 	}
 	for _, h := range chronosHeaders(r, s, deadline) {
 		headers = slices.Insert(headers, r.IntN(len(headers)+1), h)
+	}
+	if !last.IsZero() {
+		headers = append(headers, node.Header{Name: node.HeaderNotAfter, Value: []byte(written(r, last))})
 	}
 	record.Headers = headers
 	return record
@@ -486,10 +531,16 @@ func junk(r *rand.Rand, most int) []byte {
 // chronosHeaders returns the headers that make the record a submission, or nearly one.
 func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Header {
 	id := node.Header{Name: node.HeaderID, Value: []byte(s.ID)}
+	when := func() node.Header {
+		if s.Delayed {
+			return node.Header{Name: node.HeaderDelay, Value: []byte(writtenDelay(r, s.In))}
+		}
+		return node.Header{Name: node.HeaderDeadline, Value: []byte(written(r, deadline))}
+	}
 	if s.Every > 0 {
 		series := []node.Header{
 			id,
-			{Name: node.HeaderDeadline, Value: []byte(written(r, deadline))},
+			when(),
 			{Name: node.HeaderRepeat, Value: []byte("every " + s.Every.String())},
 			{Name: node.HeaderRepeatCount, Value: []byte(strconv.Itoa(s.Times))},
 			{Name: node.HeaderMissed, Value: []byte(pick(r, "one", "all", "skip"))},
@@ -504,9 +555,9 @@ func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Head
 		if s.Action == node.Cancel.String() || s.Action == node.FireNow.String() {
 			return []node.Header{id, action}
 		}
-		return []node.Header{action, id, {Name: node.HeaderDeadline, Value: []byte(written(r, deadline))}}
+		return []node.Header{action, id, when()}
 	}
-	at := node.Header{Name: node.HeaderDeadline, Value: []byte(written(r, deadline))}
+	at := when()
 	switch s.Flaw {
 	case "no-id":
 		return []node.Header{at}
@@ -548,5 +599,19 @@ func written(r *rand.Rand, at time.Time) string {
 	default:
 		minutes := r.IntN(2*14*60+1) - 14*60
 		return at.In(time.FixedZone("", minutes*60)).Format("2006-01-02T15:04:05.999999-07:00")
+	}
+}
+
+// writtenDelay returns a delay as applications write it.
+func writtenDelay(r *rand.Rand, d time.Duration) string {
+	switch r.IntN(4) {
+	case 0:
+		return d.String()
+	case 1:
+		return strconv.FormatInt(d.Microseconds(), 10) + "us"
+	case 2:
+		return fmt.Sprintf("PT%dM%d.%06dS", d/time.Minute, d%time.Minute/time.Second, d%time.Second/time.Microsecond)
+	default:
+		return fmt.Sprintf("0d%d.%06ds", d/time.Second, d%time.Second/time.Microsecond)
 	}
 }

@@ -1,8 +1,12 @@
 // Command enginemutants shows that the tests of the engine and the simulator notice when the engine is broken. Each
 // mutant of mutants.txt is one small edit of its source; the edited file is laid over the real one (go build -overlay),
-// so that the tree stays as it is. A mutant is caught by the first of these that fails: the named scenarios and the
-// kept plans, the engine's own tests, and a series of drawn worlds. The command fails if one is caught by none of
-// them, and is not marked as equivalent.
+// so that the tree stays as it is. A mutant of the engine is caught by the first of these that fails: the named
+// scenarios and the kept plans, the engine's own tests, and a series of drawn worlds. One of another package, such as
+// a store, is caught by the tests of that package. The command fails if one is caught by nothing, and is not marked as
+// equivalent.
+//
+// The tests of package postgres need a server, and get one by scripts/with-servers. Without it the command says so of
+// each mutant there.
 //
 // The mutants of `make mutants` sit at the ports of a node, and need no compiler; these are inside of it.
 package main
@@ -36,6 +40,7 @@ type mutant struct {
 
 func main() {
 	names := flag.String("only", "", "the mutants to run, separated by commas; all by default")
+	file := flag.String("table", "", "a file of mutants to try, in place of mutants.txt")
 	seeds := flag.Int("seeds", 1500, "how many drawn worlds each runs through")
 	every := flag.Bool("every", false, "go on after the first that catches it")
 	scenarios := flag.Bool("scenarios", false, "run the scenarios with the engine that this binary has")
@@ -49,7 +54,7 @@ func main() {
 	case *worlds:
 		err = runWorlds(uint64(*seeds))
 	default:
-		survivors, err = run(*names, *seeds, *every)
+		survivors, err = run(*file, *names, *seeds, *every)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "enginemutants:", err)
@@ -60,8 +65,16 @@ func main() {
 	}
 }
 
-func run(names string, seeds int, every bool) (survivors int, err error) {
-	mutants, err := parse(table)
+func run(file, names string, seeds int, every bool) (survivors int, err error) {
+	text := table
+	if file != "" {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return 0, err
+		}
+		text = string(content)
+	}
+	mutants, err := parse(text)
 	if err != nil {
 		return 0, err
 	}
@@ -155,32 +168,63 @@ func (m *mutant) hunt(seeds int, every bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	worlds := filepath.Join(dir, "worlds")
-	build := []string{"build", "-ldflags", "-s -w", "-overlay", overlay, "-o", worlds, "./scripts/enginemutants"}
-	if output, failed, err := command("go", build...); err != nil || failed {
-		return "", cmp.Or(err, errors.New("it does not compile:\n"+output))
+	hunters, err := m.hunters(dir, overlay, seeds)
+	if err != nil {
+		return "", err
 	}
 	var by []string
-	for _, try := range []struct {
-		name string
-		args []string
-	}{
-		{"scenario", []string{worlds, "-scenarios"}},
-		{"test", []string{"go", "test", "-overlay", overlay, "-short", "-failfast", "-timeout", "2m", "./node"}},
-		{"seed", []string{worlds, "-worlds", "-seeds", fmt.Sprint(seeds)}},
-	} {
+	for _, try := range hunters {
 		output, failed, err := command(try.args[0], try.args[1:]...)
-		if err != nil {
+		switch {
+		case err != nil:
 			return "", err
+		case !failed:
+			continue
+		case strings.Contains(output, "[build failed]"):
+			return "", errors.New("it does not compile:\n" + output)
 		}
-		if failed {
-			by = append(by, try.name+" "+why(output))
-			if !every {
-				break
-			}
+		by = append(by, try.name+" "+why(output))
+		if !every {
+			break
 		}
 	}
 	return strings.Join(by, "; "), nil
+}
+
+// hunter is a command that fails if it notices the mutant.
+type hunter struct {
+	name string
+	args []string
+}
+
+// hunters returns what is to notice a mutant, by the package that it is in.
+func (m *mutant) hunters(dir, overlay string, seeds int) ([]hunter, error) {
+	where := filepath.Dir(m.file)
+	test := []string{
+		"go", "test", "-overlay", overlay, "-short", "-count=1", "-failfast", "-timeout", "5m", "./" + where,
+	}
+	switch where {
+	case "node":
+		worlds := filepath.Join(dir, "worlds")
+		build := []string{"build", "-ldflags", "-s -w", "-overlay", overlay, "-o", worlds, "./scripts/enginemutants"}
+		if output, failed, err := command("go", build...); err != nil || failed {
+			return nil, cmp.Or(err, errors.New("it does not compile:\n"+output))
+		}
+		return []hunter{
+			{"scenario", []string{worlds, "-scenarios"}},
+			{"test", test},
+			{"seed", []string{worlds, "-worlds", "-seeds", fmt.Sprint(seeds)}},
+		}, nil
+	case "node/store/postgres":
+		if os.Getenv("CHRONOS_TEST_POSTGRES") == "" {
+			return nil, errors.New("its tests need a server: run this by scripts/with-servers")
+		}
+		// What a pooler changes is none of the statements.
+		test = append(test, "-run", "TestStore/direct|Take|Write|Instructions|Cancel|Rearm|Series|Marks")
+	case "cmd/chronos":
+		test = append(test, "-run", "Instruct|Outcome|Send|ClientSentences")
+	}
+	return []hunter{{"test", test}}, nil
 }
 
 // overlay writes the edited file and the description of where it is laid, and returns the name of the latter.
@@ -222,14 +266,21 @@ func command(name string, args ...string) (output string, failed bool, err error
 	return out.String(), false, err
 }
 
-// why returns what the output of a failed command says first.
+// why returns what the output of a failed command says first: of a test that fails, its innermost subtest.
 func why(output string) string {
+	said := ""
 	for line := range strings.Lines(output) {
 		for _, sign := range []string{"--- FAIL: ", "panic: ", "enginemutants: "} {
-			if _, after, found := strings.Cut(line, sign); found {
-				return strings.TrimSpace(after)
+			_, after, found := strings.Cut(line, sign)
+			if after = strings.TrimSpace(after); !found {
+				continue
 			}
+			name, _, _ := strings.Cut(after, " ")
+			if outer, _, _ := strings.Cut(said, " "); said != "" && !strings.HasPrefix(name, outer+"/") {
+				return said
+			}
+			said = after
 		}
 	}
-	return strings.TrimSpace(output)
+	return cmp.Or(said, strings.TrimSpace(output))
 }

@@ -124,7 +124,7 @@ func (s *state) failed(e *Event) {
 		i.unsure, i.unsureBy = i.begun, e.Node
 	}
 	for _, r := range []*row{s.rows[i.key], s.rows[i.copied]} {
-		if r != nil && r.incarnation == i {
+		if r != nil && r.incarnation == i && e.Text != Unread {
 			p.failed[r.key.topic] = e.At
 		}
 	}
@@ -161,7 +161,8 @@ func (s *state) changed(e *Event) {
 	case e.Kind == Delete:
 		delete(s.rows, r.key)
 		r.gone = e.At
-		r.covered = r.covered || r.series != nil && r.published+r.loose == 0 // it was passed over
+		// It was passed over, or its time has passed.
+		r.covered = r.covered || (r.series != nil || r.notAfter > 0) && r.published+r.loose == 0
 		r.kept--
 	default: // Ready
 		s.process(e.Node).due[e.Topic] = r.due

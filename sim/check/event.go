@@ -14,16 +14,15 @@ type Kind string
 // The application and the topics.
 const (
 	// Submit: a record was appended to an input topic: Message, ID, Topic (where it is to fire), Deadline, Payload,
-	// [Key, Partition, Offset, Epoch, Written, Flaw, Action, Every
-	// and Limit, of a series]. The same Message may be appended twice, by a producer that tries
-	// again.
+	// [Key, Partition, Offset, Epoch, Written, Flaw, Action, NotAfter; Every and Limit, of a series]. The same
+	// Message may be appended twice, by a producer that tries again.
 	Submit Kind = "submit"
 
 	// Fire: a record appeared on an output topic, or an answer on an outcome topic: Message, Payload, [Topic, Key,
 	// Partition, Incarnation, Twice; of an answer Text (the outcome), Former].
 	Fire Kind = "fire"
 
-	// Copy: a record appeared on a dead-letter topic: Message, [Incarnation].
+	// Copy: a record appeared on a dead-letter topic: Message, [Incarnation, Text: the reason].
 	Copy Kind = "copy"
 
 	// Truncate: a partition of an input topic has lost its end, from Offset on: Partition, Offset.
@@ -148,7 +147,7 @@ const (
 	// Reset: a claim is taken off a row: ID, Topic, Incarnation, Owner (who had it), [Stamp, Age, Due, Unsent].
 	Reset Kind = "reset"
 
-	// Delete: a row is gone: ID, Topic, Incarnation.
+	// Delete: a row is gone: ID, Topic, Incarnation, [Wall].
 	Delete Kind = "delete"
 
 	// DeleteDone: a node's delete was executed, whatever it found: ID, Topic, Incarnation.
@@ -181,7 +180,7 @@ const (
 	Unknown Kind = "unknown"
 
 	// Fail: a publish has ended, and nothing was appended, for certain: Message, Text (rejected, missing or unsent),
-	// [Topic, Incarnation].
+	// [Topic, Incarnation]. Or it cannot begin, because the node cannot read the series of what it has claimed: unread.
 	Fail Kind = "fail"
 
 	// Hang: the sink of a lane, or of one of its partitions, takes records and answers none: Topic, [Partition].
@@ -231,6 +230,9 @@ const (
 
 	// Unsent: it was not sent, because where it belongs does not answer.
 	Unsent = "unsent"
+
+	// Unread: the node cannot say which occurrence comes next. That says nothing about the topic.
+	Unread = "unread"
 )
 
 // Unknowable is the Epoch of a record or position where nobody knows it; then offsets alone count.
@@ -283,6 +285,7 @@ type Event struct {
 	Only        UUID          // the one incarnation that an instruction acts on; none for whichever there is
 	Written     string        // the deadline as the application has written it
 	Every       time.Duration // the interval of a series
+	NotAfter    time.Duration // the last instant at which it may be published; zero for no end
 	Due         time.Duration // when the row falls due next; zero for no change
 	Until       time.Duration // the latest due time that was asked for
 	Wall        time.Duration // what the clock of the node says

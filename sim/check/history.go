@@ -202,6 +202,7 @@ func (e *Event) fields() []field {
 		fieldOf("only", &e.Only, ParseUUID),
 		fieldOf("written", &e.Written, parseText),
 		fieldOf("every", &e.Every, time.ParseDuration),
+		fieldOf("not_after", &e.NotAfter, time.ParseDuration),
 		fieldOf("due", &e.Due, time.ParseDuration),
 		fieldOf("until", &e.Until, time.ParseDuration),
 		fieldOf("wall", &e.Wall, time.ParseDuration),

@@ -65,9 +65,9 @@ func (s *state) instructed(e *Event) {
 	s.decision.doubtful = r.restored && !s.decision.former
 	switch e.Text {
 	case tooLate:
-		r.bound = true
+		r.bound, r.promised = true, true
 	case stopped:
-		r.stopped = true
+		r.stopped, r.bound = true, true // it is named as the last one: a later cancel does not take it back
 	case cancelled, replaced:
 		if !s.decision.former && !s.decision.doubtful || e.Text == cancelled {
 			r.barred = s.era
@@ -90,7 +90,7 @@ func (s *state) instructed(e *Event) {
 		i.asks(e.Deadline)
 		s.add(&row{
 			incarnation: i, key: r.key, deadline: e.Deadline, due: e.Due, bound: e.Text == firedNow, former: r.former,
-			restored: r.restored, stopped: r.stopped,
+			restored: r.restored, stopped: r.stopped, promised: e.Text == firedNow,
 		}, e)
 	}
 }
@@ -179,8 +179,17 @@ func s19(s *state, e *Event) finding {
 	return brokenBy(i.submission, "it comes out, and somebody was told that it does not")
 }
 
-// s20 is the invariant S20, too late comes out. What is still stored then is for L2.
+// s20 is the invariant S20, too late comes out. What is still stored is for L2, and what was deleted for S2, but for an
+// occurrence that is passed over. One that was stopped may be: it was named as the last that may come.
 func s20(s *state, e *Event) finding {
+	if e.Kind != Decide {
+		r := s.rowOf(e)
+		if r != nil && r.promised && r.published == 0 && r.loose == 0 && !r.restored &&
+			!s.ended(r.submission, e) {
+			return brokenBy(r.submission, "it is settled and has not come out, and somebody was told that it comes out")
+		}
+		return holds()
+	}
 	r := s.rows[e.row()]
 	if r != nil && r.bound && (e.Text == cancelled || e.Text == rescheduled || e.Text == firedNow) {
 		return brokenBy(r.submission, "it is %s, and somebody was told that it comes out", e.Text)

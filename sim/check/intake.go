@@ -12,7 +12,7 @@ func (s *state) submit(e *Event) {
 	if sub == nil {
 		sub = &submission{
 			number: e.Message, key: e.row(), deadline: e.Deadline, payload: e.Payload, flaw: e.Flaw, at: e.At,
-			partition: e.Partition, offset: e.Offset, action: e.Action,
+			partition: e.Partition, offset: e.Offset, action: e.Action, notAfter: e.NotAfter,
 		}
 		if e.Every > 0 {
 			sub.every, sub.times, sub.sequence, sub.series = e.Every, e.Limit, 1, sub

@@ -49,7 +49,7 @@ func fates() []Invariant { //nolint:funlen // a table
 			id was stored for another submission. It is never gone from the store before that, unless the store was set
 			back and Kafka does not have it any more. What is no valid submission never fires; it is copied to the
 			dead-letter topic, if there is one. Nothing else is copied there, except what an output topic rejects for
-			good: that a topic is missing is no reason.`,
+			good, and what is not to be published any more: that a topic is missing is no reason.`,
 			[]Kind{Reject, Fire, Copy, End},
 			[]Kind{Submit, Fire, Copy},
 			s1,
@@ -57,7 +57,7 @@ func fates() []Invariant { //nolint:funlen // a table
 		{
 			"S2", "Justified delete",
 			`A row is deleted only after a record of its own incarnation has appeared on the output topic, or on the
-			dead-letter topic.`,
+			dead-letter topic; or if it is not to be published any more, and there is no dead-letter topic.`,
 			[]Kind{Insert, Delete},
 			[]Kind{Fire},
 			s2,
@@ -95,8 +95,10 @@ func fates() []Invariant { //nolint:funlen // a table
 			"S6", "Fidelity",
 			`What fires has the key, the value and the other headers of the submission, byte for byte and in order,
 			without the Chronos headers; and what is stored has its id and its deadline, which is the instant that
-			was written, in whatever zone, with what is finer than microseconds rounded up.`,
-			[]Kind{Insert, Publish, Fire},
+			was written, in whatever zone, with what is finer than microseconds rounded up, or the delay that was
+			written after the timestamp of its record, whenever that is delivered. A message that is rescheduled has
+			the deadline of the instruction.`,
+			[]Kind{Insert, Publish, Fire, Decide},
 			[]Kind{Submit},
 			s6,
 		},
@@ -224,8 +226,8 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S20", "Too late comes out",
 			`What was answered too_late or fired comes out, or is copied to the dead-letter topic, within the bound
-			of L2; nothing but a replace keeps it from that afterwards.`,
-			[]Kind{Decide},
+			of L2; nothing but a replace keeps it from that afterwards, or that its time has passed (S26).`,
+			[]Kind{Decide, Recur, Delete},
 			[]Kind{Insert},
 			s20,
 		},
@@ -266,6 +268,16 @@ func exact() []Invariant { //nolint:funlen // a table
 			[]Kind{Insert, Claim, Take, Decide},
 			[]Kind{Pause, Resume},
 			s25,
+		},
+		{
+			"S26", "Not after",
+			`A publish of a submission that is not to be published after an instant begins only when the clock of the
+			node is not later than that; so nothing appears later, by true time, than the error of that clock and the
+			time limit of a publish. Only when it is later is it copied to the dead-letter topic instead, with the
+			reason expired, or, where there is none, deleted.`,
+			[]Kind{Publish, Fire, Copy},
+			[]Kind{Submit},
+			s26,
 		},
 	}
 }

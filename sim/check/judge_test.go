@@ -165,6 +165,8 @@ func brokenFates() map[string][]string {
 			preamble + "1s fire message=7 payload=a\n",
 			zoned + strings.Replace(well, "key=1", "key=1 written=1970-01-01T03:00:02.0000001+02:00", 1),
 			zoned + strings.Replace(well, "key=1", "key=1 written=1970-01-01T01:00:02+0001", 1),
+			preamble + until("1.03s") + "1.1s submit message=2 id=x topic=out action=reschedule deadline=5s\n" +
+				"1.2s decide node=1.1 message=2 " + row + "action=reschedule text=rescheduled deadline=4s due=4s\n",
 		},
 		"S7": {
 			preamble + well + gone + strings.NewReplacer("id=x", "id=y", "out/3", "out/4", "incarnation=1",
@@ -360,6 +362,8 @@ func brokenControl() map[string][]string {
 	claimed := preamble + strings.Replace(until("1.95s"), "1.03s commit", asks+"1.3s commit", 1)
 	cancelledNow := "1.93s " + decided + zero + " text=cancelled\n"
 	late := "1.92s " + decided + stays + "too_late\n"
+	over := strings.Replace(recurs()[:strings.Index(recurs(), "1.95s")], "1.03s commit", asks+"1.3s commit", 1)
+	over = preamble + strings.ReplaceAll(over+late, "=cancel", "=reschedule") + "1.97s " + again + "2 deadline=4s\n"
 	return map[string][]string{
 		"S19": {
 			claimed + cancelledNow,
@@ -371,7 +375,10 @@ func brokenControl() map[string][]string {
 			changed() + "1.93s " + past + zero + " text=cancelled\n1.95s publish node=1.1 message=1 topic=out incarnation=" +
 				x1 + " age=50ms wall=1.95s\n",
 		},
-		"S20": {strings.Replace(changed(), "1.92s", late+"1.92s", 1) + cancelledNow},
+		"S20": {
+			strings.Replace(changed(), "1.92s", late+"1.92s", 1) + cancelledNow,
+			over,
+		},
 		"S21": {
 			preamble + waiting() + "1.93s " + past + stays + "not_found\n",
 			preamble + waiting() + "1.93s " + past + zero + " text=cancelled only=" + zero[:35] + "7\n",
@@ -429,6 +436,31 @@ func brokenLiveness() map[string][]string {
 	}
 }
 
+// ends returns the good history up to the publish, of a submission that is not to be published after an instant.
+func ends(at string) string {
+	return strings.Replace(until("1.95s"), "payload=a", "payload=a not_after="+at, 1)
+}
+
+// TestEnds judges what becomes of a message whose time has passed: its copy says so, or it is deleted where there can be
+// no copy. Neither comes before that.
+func TestEnds(t *testing.T) {
+	dead := strings.Replace(preamble, "leave_after", "dead_letter=true leave_after", 1)
+	copied := "1.95s publish node=1.1 message=1 topic=dead incarnation=" + x1 + " wall=1.95s\n" +
+		"1.96s copy node=1.1 message=1 incarnation=" + x1 + " text=expired\n"
+	for name, c := range map[string]struct{ text, broken string }{
+		"copied":                 {dead + ends("1.94s") + copied + gone, ""},
+		"dropped":                {preamble + ends("1.94s") + gone, ""},
+		"dropped and not copied": {dead + ends("1.94s") + gone, "S2"},
+		"dropped before it ends": {preamble + ends("9s") + gone, "S2"},
+	} {
+		v := judge(t, c.text+end)
+		if c.broken == "" && len(v.Violations) > 0 ||
+			c.broken != "" && (len(v.Violations) == 0 || v.Violations[0].Invariant != c.broken) {
+			t.Errorf("%s: %v, want %q", name, v.Violations, c.broken)
+		}
+	}
+}
+
 func brokenLanes() map[string][]string {
 	back := preamble + until("1.95s") + "1.95s reset node=1.1 " + row + me + "stamp=1.9s age=50ms unsent=true"
 	return map[string][]string{
@@ -446,6 +478,13 @@ func brokenLanes() map[string][]string {
 			preamble + "0.5s pause topic=out stamp=0.5s\n" + strings.Replace(well, "deadline=2s\n1.02s take",
 				"deadline=2s "+me+"stamp=1.02s\n1.02s take", 1),
 			preamble + waiting() + "1.5s pause\n1.93s " + past + zero + " text=cancelled\n",
+		},
+		"S26": {
+			preamble + strings.Replace(well, "payload=a", "payload=a not_after=1.94s", 1),
+			preamble + ends("9s") + "1.95s publish node=1.1 message=1 topic=dead incarnation=" + x1 + " wall=1.95s\n",
+			preamble + ends("1.94s") + "1.95s copy message=1 incarnation=" + x1 + " text=publish_rejected\n",
+			strings.Replace(preamble, "ALL", "submit,fire", 1) +
+				"1s submit message=1 id=x topic=out payload=a deadline=2s not_after=3s\n6s fire message=1 payload=a\n",
 		},
 		"L12": {
 			preamble + until("1.95s") + "1.92s pause topic=out stamp=1.92s\n" +
@@ -504,7 +543,7 @@ func later(text string) string {
 func TestNotJudged(t *testing.T) {
 	v := judge(t, strings.Replace(preamble, "ALL", "submit,fire,copy,fault", 1)+
 		"1s submit message=1 id=x topic=out payload=a deadline=2s\n2s fire message=1 payload=a\n"+end)
-	if got := strings.Join(v.Judged, " "); got != "S1 S5 S6 S7 S8 S16 L5 L6" || len(v.Violations) > 0 {
+	if got := strings.Join(v.Judged, " "); got != "S1 S5 S6 S7 S8 S16 S26 L5 L6" || len(v.Violations) > 0 {
 		t.Errorf("judged: %s; broken: %v", got, v.Violations)
 	}
 	for _, n := range v.NotJudged {

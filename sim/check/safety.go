@@ -22,7 +22,7 @@ func s1(s *state, e *Event) finding {
 		return brokenBy(sub, "a valid submission was rejected: %s", e.Text)
 	case e.Kind == Fire && sub != nil && sub.flaw == Invalid:
 		return brokenBy(sub, "it is no valid submission, and it fires")
-	case e.Kind == Copy && sub != nil && sub.flaw == "":
+	case e.Kind == Copy && sub != nil && sub.flaw == "" && sub.notAfter == 0:
 		return brokenBy(sub, "it is copied to a dead-letter topic, and nothing is wrong with it")
 	case e.Kind != End:
 		return holds()
@@ -86,6 +86,7 @@ func s2(s *state, e *Event) finding {
 	case r == nil:
 		return brokenBy(nil, "%s was deleted, which was not stored", e.ID)
 	case r.series != nil && s.missed(r, e): // passed over
+	case !s.config.DeadLetter && s.ended(r.submission, e): // dropped
 	case r.published == 0 && r.loose == 0:
 		return brokenBy(r.submission, "it is deleted and has not been published")
 	}
@@ -222,12 +223,15 @@ func (s *state) excuseOf(sub *submission, e *Event) string {
 func s6(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	switch {
+	case e.Past: // an operator submits no record
 	case sub == nil:
 		return brokenBy(nil, "a record is there that nobody submitted: %s", e.Kind)
 	case e.Kind == Fire && e.Payload != sub.payload && (sub.of == 0 || sub.fires > 0 && sub.appended == 1):
 		return brokenBy(sub, "its key, value or headers have changed: %s", e.Text)
 	case e.Kind == Insert && e.Topic == sub.key.topic && (e.ID != sub.key.id || e.Deadline != sub.asked):
 		return brokenBy(sub, "it is stored as %s with the deadline %v instead of %v", e.ID, e.Deadline, sub.asked)
+	case e.Kind == Decide && e.Text == rescheduled && e.Deadline != sub.asked:
+		return brokenBy(sub, "%s is moved to %v instead of %v", e.ID, e.Deadline, sub.asked)
 	}
 	return holds()
 }
@@ -275,6 +279,45 @@ func s8(s *state, e *Event) finding {
 	}
 	return holds()
 }
+
+// ended reports whether a node may think, by the clock that it has, that a submission is not to be published any more.
+func (s *state) ended(sub *submission, e *Event) bool {
+	wall := e.Wall
+	if wall == 0 {
+		wall = e.At + s.config.ClockError
+	}
+	return sub.notAfter > 0 && (wall > sub.notAfter || s.process(e.Node).jumped >= 0)
+}
+
+// s26 is the invariant S26, not after. As in S8, the clock that a node has looked at may have been set since.
+func s26(s *state, e *Event) finding {
+	sub := s.submissions[e.Message]
+	if sub == nil || sub.notAfter == 0 {
+		return holds()
+	}
+	p := s.process(e.Node)
+	set := p.jumped >= 0 && e.At-p.jumped <= s.config.StoreTimeout
+	switch {
+	case e.Kind == Fire:
+		late := e.At - sub.notAfter - s.config.ClockError - s.config.PublishTimeout
+		if late > 0 && !s.recorded[Publish] {
+			return brokenBy(sub, "it fires %v after it was to be published at the latest", late)
+		}
+	case e.Kind == Copy:
+		if sub.flaw == "" && e.Text != expired {
+			return brokenBy(sub, "nothing is wrong with it, and its copy says %q", e.Text)
+		}
+	case set:
+	case e.Topic == sub.key.topic && e.Wall > sub.notAfter:
+		return brokenBy(sub, "it is published %v after it was to be at the latest", e.Wall-sub.notAfter)
+	case e.Topic != sub.key.topic && sub.flaw == "" && e.Wall <= sub.notAfter:
+		return brokenBy(sub, "its copy is published %v before its time has passed", sub.notAfter-e.Wall)
+	}
+	return holds()
+}
+
+// expired is the reason in the copy of a message that was not to be published any more.
+const expired = "expired"
 
 // s9 is the invariant S9, nothing past the store.
 func s9(s *state, e *Event) finding {

@@ -61,6 +61,7 @@ type submission struct {
 	flaw      string
 	action    string        // what it asks for; "" to be scheduled
 	asked     time.Duration // the deadline that it has asked for
+	notAfter  time.Duration // when it is not to be published any more; 0 for no such time
 	every     time.Duration // of a series: its interval
 	times     int           // of a series: how many occurrences there are
 	sequence  int           // of an occurrence; 0 of what does not recur
@@ -135,7 +136,8 @@ type row struct {
 	since    time.Duration // when it was claimed
 	orphan   bool          // its owner was dead when the world healed
 	attempts int           // claims on it under which something may have been published
-	bound    bool          // an outcome has said that it comes out
+	bound    bool          // an outcome has said that it comes out, or may
+	promised bool          // an outcome has said that it comes out
 	stopped  bool          // an outcome has said that it is the last of its series
 	former   bool          // what it has replaced may come out
 	restored bool          // it was there before the store was set back: of what comes before, nothing is known
