@@ -75,6 +75,10 @@ type Options struct {
 	// has an outcome topic.
 	Instructed int
 
+	// Operated is how many percent of the submissions are instructions that an operator gives to the store, past
+	// Kafka.
+	Operated int
+
 	// Recurring is how many percent of those that bring a message recur.
 	Recurring int
 
@@ -204,6 +208,7 @@ func (o *Options) Validate() error {
 		{"poison", o.Poison, 0, 100},
 		{"refused", o.Refused, 0, 100},
 		{"instructed", o.Instructed, 0, 100},
+		{"operated", o.Operated, 0, 100},
 		{"recurring", o.Recurring, 0, 100},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
@@ -278,6 +283,7 @@ func (o *Options) settings() []setting {
 		settingOf("poison", &o.Poison, strconv.Atoi),
 		settingOf("refused", &o.Refused, strconv.Atoi),
 		settingOf("instructed", &o.Instructed, strconv.Atoi),
+		settingOf("operated", &o.Operated, strconv.Atoi),
 		settingOf("recurring", &o.Recurring, strconv.Atoi),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),

@@ -47,6 +47,7 @@ func Swarm(seed uint64) Options {
 	o.FaultRate = pick(r, 0, 20, 100, 300, 1000)
 	o.Instructed = pick(r, 0, 10, 40)
 	o.Recurring = pick(r, 0, 0, 10, 30)
+	o.Operated = pick(stream(seed, forOperators, 0, 0), 0, 0, 5, 20)
 	o.Mix = drawMix(seed)
 	o.Fates = drawFates(seed, o.Nodes)
 	o.Healed = max(o.Healed, o.drainBound())

@@ -32,6 +32,10 @@ type Submission struct {
 	// what has a deadline.
 	Action string
 
+	// Past is how an operator gives it to the store, past Kafka: PastAny to whichever message has the id, PastSame to
+	// the one that he has looked at before, PastLane to all that he has seen on the lane. "" for a record.
+	Past string
+
 	// Every has it recur, Times times in all; 0 for once.
 	Every time.Duration
 	Times int
@@ -86,6 +90,9 @@ func (s Submission) String() string {
 	if s.Action != "" {
 		fmt.Fprintf(&line, " action %s", s.Action)
 	}
+	if s.Past != "" {
+		fmt.Fprintf(&line, " past %s", s.Past)
+	}
 	if s.Every > 0 {
 		fmt.Fprintf(&line, " every %v times %d", s.Every, s.Times)
 	}
@@ -130,6 +137,11 @@ func ParseSubmission(line string) (Submission, error) {
 			if !slices.Contains(actions(), word) {
 				err = fmt.Errorf("there is no action %q", word)
 			}
+		case "past":
+			s.Past = word
+			if word != PastAny && word != PastSame && word != PastLane {
+				err = fmt.Errorf("there is no way %q past Kafka", word)
+			}
 		case "every":
 			s.Every, err = time.ParseDuration(word)
 		case "times":
@@ -145,6 +157,9 @@ func ParseSubmission(line string) (Submission, error) {
 		if err != nil {
 			return s, fmt.Errorf("%q: %w", line, err)
 		}
+	}
+	if s.Past != "" && (s.stores() || s.Flaw != "") {
+		return s, fmt.Errorf("%q: past Kafka there are reschedule, cancel and fire only", line)
 	}
 	if s.Every < 0 || s.Every > 0 && (s.Times < 1 || s.Times >= maxOccurrences) {
 		return s, fmt.Errorf("%q: a series comes from 1 to %d times", line, maxOccurrences-1)
@@ -204,6 +219,9 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 	case chance < o.Reuse+o.Malformed+o.Poison+o.Refused+o.Instructed && i > 0:
 		instruct(r, &s, &before[r.IntN(i)], o)
 	}
+	if past := stream(o.Seed, forOperators, i+1, 0); o.Operated > 0 && past.IntN(100) < o.Operated && i > 0 {
+		return operated(past, &s, &before[past.IntN(i)], o)
+	}
 	if s.Flaw == "" && s.stores() && o.Recurring > 0 && r.IntN(100) < o.Recurring {
 		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
 	}
@@ -221,6 +239,11 @@ func instruct(r *rand.Rand, s, other *Submission, o Options) {
 	if !oneIn(r, 8) {
 		s.Key = other.Key
 	}
+	aim(r, s, other, o)
+}
+
+// aim has a submission come at some distance from another one.
+func aim(r *rand.Rand, s, other *Submission, o Options) {
 	near := between(r, 0, 2*(o.Lookahead+o.PollInterval)) - o.Lookahead - o.PollInterval
 	switch r.IntN(4) {
 	case 0:
@@ -255,6 +278,9 @@ type application struct {
 	sent    map[int]*sent         // by the number of the submission
 	waiting map[int][]*Submission // by the submission whose appearance they wait for
 	left    int                   // submissions to come at an instant of their own
+
+	operators []*life // of all times
+	busy      int     // operators that have not ended
 }
 
 // sent is what the application knows of a submission that it has made.
@@ -289,6 +315,10 @@ func (a *application) do(index uint64) {
 // submit appends a submission to its input topic, which acknowledges it.
 func (a *application) submit(s *Submission) {
 	w := a.world
+	if s.Past != "" {
+		a.operate(s)
+		return
+	}
 	if w.now < w.broker.away {
 		w.at(w.broker.away, action(func() { a.submit(s) }), 0)
 		return

@@ -80,6 +80,7 @@ func (a *API) Handler() http.Handler {
 	a.nodes(api)
 	a.pauses(api)
 	a.controls(api)
+	a.bulk(api)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if _, known := r.Context().Value(callerKey{}).(caller); !known { // it has come past the guard

@@ -144,28 +144,12 @@ func (a *API) find(ctx context.Context, in *findInput) (Messages, error) {
 }
 
 func (a *API) list(ctx context.Context, in *listInput) (Messages, error) {
-	query := inspect.Query{
-		State: inspect.State(in.State), Lanes: in.Lane, From: in.From, Until: in.Until,
-		Limit: in.Limit, Cursor: in.Cursor,
+	query, err := listQuery(in.Key, in.Header)
+	if err != nil {
+		return Messages{}, err
 	}
-	if in.Key != "" {
-		key, err := parseBytes(in.Key)
-		if err != nil {
-			return Messages{}, huma.Error422UnprocessableEntity("key: " + err.Error())
-		}
-		query.Key = key
-	}
-	if in.Header != "" {
-		name, value, has := strings.Cut(in.Header, "=")
-		query.Header = name
-		if has {
-			text, err := parseBytes(value)
-			if err != nil {
-				return Messages{}, huma.Error422UnprocessableEntity("header: " + err.Error())
-			}
-			query.HeaderValue = text
-		}
-	}
+	query.State, query.Lanes = inspect.State(in.State), in.Lane
+	query.From, query.Until, query.Limit, query.Cursor = in.From, in.Until, in.Limit, in.Cursor
 	page, err := inspect.List(ctx, a.Store, query, a.now())
 	if err != nil {
 		return Messages{}, err
@@ -175,6 +159,26 @@ func (a *API) list(ctx context.Context, in *listInput) (Messages, error) {
 		all.Messages = append(all.Messages, a.shown(&page.Messages[i]))
 	}
 	return all, nil
+}
+
+// listQuery reads what messages are to have: a key, and a header, NAME or NAME=VALUE. What is "" asks for nothing.
+func listQuery(key, header string) (query inspect.Query, err error) {
+	if key != "" {
+		if query.Key, err = parseBytes(key); err != nil {
+			return query, huma.Error422UnprocessableEntity("key: " + err.Error())
+		}
+	}
+	if header == "" {
+		return query, nil
+	}
+	name, value, has := strings.Cut(header, "=")
+	query.Header = name
+	if has {
+		if query.HeaderValue, err = parseBytes(value); err != nil {
+			return query, huma.Error422UnprocessableEntity("header: " + err.Error())
+		}
+	}
+	return query, nil
 }
 
 // parseBytes reads what Bytes.String writes.

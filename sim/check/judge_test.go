@@ -271,6 +271,33 @@ func changed() string {
 	return preamble + strings.Replace(until("1.95s"), "1.03s commit", asks+"1.3s commit", 1) + back
 }
 
+// The parts of the history of a cancel past Kafka.
+const (
+	past  = "decide message=3 id=x topic=out action=cancel lineage=1 past=true incarnation=" + x1 + " next="
+	hears = "hear message=3 id=x topic=out lineage=1 text="
+)
+
+// waiting returns the good history up to the claim.
+func waiting() string { return until("1.9s") }
+
+// TestPast judges a history in which an operator cancels a message past Kafka, and the store is set back then. Nothing is
+// wrong with it: Kafka does not have the cancel, so it is lost, and the message comes out; and to keep it back would be
+// wrong.
+func TestPast(t *testing.T) {
+	cancelled := preamble + waiting() + "1.4s " + past + zero + " text=cancelled\n1.41s " + hears + "cancelled\n"
+	if v := judge(t, cancelled+end); len(v.Violations) > 0 {
+		t.Errorf("it stays cancelled: %v", v.Violations)
+	}
+	lost := cancelled + "1.5s rollback lineage=1\n1.5s keep id=x topic=out incarnation=" + x1 + " deadline=2s due=2s\n" +
+		"1.5s keep-place partition=in/0 offset=1\n"
+	if v := judge(t, lost+well[strings.Index(well, "1.9s"):]+gone+end); len(v.Violations) > 0 {
+		t.Errorf("it was lost, and comes out: %v", v.Violations)
+	}
+	if v := judge(t, lost+"2s heal\n"+end); len(v.Violations) == 0 || v.Violations[0].Invariant != "L2" {
+		t.Errorf("it was lost, and does not come out: %v", v.Violations)
+	}
+}
+
 // TestCancelled judges a history in which a message is cancelled, and somebody is told of it. Nothing is wrong with it.
 func TestCancelled(t *testing.T) {
 	answer := "id=a topic=said incarnation=30000000-0000-0000-0000-000000000000 "
@@ -340,9 +367,16 @@ func brokenControl() map[string][]string {
 				" age=50ms wall=1.95s\n",
 			changed() + cancelledNow + "1.96s fire node=1.1 message=1 topic=out incarnation=" + x1 +
 				" payload=a key=1 partition=out/3\n",
+			preamble + until("1.95s") + "1.93s " + past + zero + " text=cancelled\n",
+			changed() + "1.93s " + past + zero + " text=cancelled\n1.95s publish node=1.1 message=1 topic=out incarnation=" +
+				x1 + " age=50ms wall=1.95s\n",
 		},
 		"S20": {strings.Replace(changed(), "1.92s", late+"1.92s", 1) + cancelledNow},
 		"S21": {
+			preamble + waiting() + "1.93s " + past + stays + "not_found\n",
+			preamble + waiting() + "1.93s " + past + zero + " text=cancelled only=" + zero[:35] + "7\n",
+			preamble + waiting() + "1.93s " + past + zero + " text=cancelled\n1.94s " + hears + "too_late\n",
+			preamble + waiting() + "1.94s " + hears + "cancelled\n",
 			changed() + "1.93s " + decided + stays + "not_found\n",
 			changed() + "1.93s " + decided + stays + "too_late\n",
 			claimed + "1.93s decide node=1.1 message=2 id=y topic=out action=cancel lineage=1 text=cancelled\n",
@@ -411,6 +445,7 @@ func brokenLanes() map[string][]string {
 			preamble + "0.5s pause\n" + well,
 			preamble + "0.5s pause topic=out stamp=0.5s\n" + strings.Replace(well, "deadline=2s\n1.02s take",
 				"deadline=2s "+me+"stamp=1.02s\n1.02s take", 1),
+			preamble + waiting() + "1.5s pause\n1.93s " + past + zero + " text=cancelled\n",
 		},
 		"L12": {
 			preamble + until("1.95s") + "1.92s pause topic=out stamp=1.92s\n" +
