@@ -55,7 +55,7 @@ type Instructed struct {
 
 	Deadline *time.Time `json:"deadline,omitempty" doc:"When it comes out, if it does."`
 	Former   *time.Time `json:"former_deadline,omitempty" doc:"When it would have, where that is another instant."`
-	Sequence int64      `json:"sequence,omitempty" doc:"Of a series: the first that does not come; if stopped, the last."`
+	Sequence int64      `json:"sequence,omitempty" doc:"Of a series: the first that does not come; stopped, the last."`
 
 	Incarnation string `json:"incarnation,omitempty" doc:"That of the message now, for the next instruction."`
 }

@@ -4,6 +4,7 @@ const every = 2000, kept = 150; // 150 looks are five minutes
 const $ = (id) => document.getElementById(id);
 // ahead is how much the clock of the node, and that of the store, is ahead of this machine's.
 let ahead = 0, storeAhead = 0;
+let again = null; // the id of a message to look at once more
 let info = { control: false }, token = sessionStorage.getItem("token") ?? "", asking = null;
 
 /** Makes an element. */
@@ -22,12 +23,16 @@ async function call(path, options = {}) {
   let response;
   try { response = await fetch(path, { ...options, signal: AbortSignal.timeout(8000) }); }
   catch { throw new TypeError("This node does not answer: it has ended, or there is no way to it. The page asks again."); }
-  if (response.status === 401) { await login(Boolean(token)); throw new Error("A token is needed."); }
+  if (response.status === 401) {
+    await login(Boolean(token));
+    if (!token) throw new Error("A token is needed.");
+    return call(path, options);
+  }
   if (!response.ok) {
     const text = await response.text();
     let detail = text;
     try { detail = JSON.parse(text).detail ?? text; } catch { /* it is a sentence already */ }
-    throw new Error(detail);
+    throw Object.assign(new Error(detail), { status: response.status });
   }
   return response;
 }
@@ -72,6 +77,7 @@ function lasting(seconds) {
 
 /** Says when the next message falls due. One whose time has come since the lanes were counted is coming out. */
 const next = (instant) => new Date(instant) - ahead <= Date.now() ? "now" : ago(instant);
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const plural = (c, one, many = one + "s") => count(c) + " " + (c.n === 1 && !c.unknown ? one : many);
 const cause = (trouble) => trouble.cause || trouble.error;
 const clock = (instant) => (Date.now() - new Date(instant) > 12 * 3600e3 ? when(instant) : new Date(instant).toISOString().slice(11, 19) + " UTC");
@@ -252,29 +258,121 @@ function showPositions(all) {
 
 // ---- Pause and resume
 
+const me = () => info.caller || "page";
+const send = (method, path, body) => call(path, { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+
 async function steer(lane, paused) {
-  const what = lane === null ? "the intake" : "lane " + lane, dialog = $("confirm");
-  $("confirm-title").textContent = (paused ? "Resume " : "Pause ") + what + "?";
-  $("confirm-text").textContent = paused
-    ? (lane === null ? "What has come meanwhile is taken in." : "What is overdue by now comes out at once, as fast as it goes.")
-    : (lane === null ? "Nothing is taken in from any topic, and the lag grows. What is stored comes out."
-      : "Nothing comes out of it, except for what nodes have claimed already: usually for a quarter of a second.");
-  $("confirm-why").hidden = Boolean(paused);
-  $("confirm-yes").textContent = paused ? "Resume" : "Pause";
-  $("reason").value = "";
-  dialog.returnValue = "no";
-  dialog.showModal();
-  await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
-  if (dialog.returnValue !== "yes") return;
+  const what = lane === null ? "the intake" : "lane " + lane;
   const path = "v1/pauses/" + (lane === null ? "intake" : "lanes/" + encodeURIComponent(lane));
-  try {
-    if (paused) await call(path + "?by=page", { method: "DELETE" });
-    else await call(path, {
-      method: "PUT", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ by: "page", reason: $("reason").value }),
-    });
-  } catch (e) { alert(e.message); }
+  await confirm({
+    title: (paused ? "Resume " : "Pause ") + what + "?",
+    text: paused
+      ? (lane === null ? "What has come meanwhile is taken in." : "What is overdue by now comes out at once, as fast as it goes.")
+      : (lane === null ? "Nothing is taken in from any topic, and the lag grows. What is stored comes out."
+        : "Nothing comes out of it, except for what nodes have claimed already: usually for a quarter of a second."),
+    why: !paused && "What for? Others will see it.",
+    yes: paused ? "Resume" : "Pause",
+    act: ({ reason }) => (paused ? call(path + "?by=" + encodeURIComponent(me()), { method: "DELETE" })
+      : send("PUT", path, { by: me(), reason })),
+  });
   await look();
+}
+
+/**
+ * Asks whether something is to be done, and does it. What is refused is said in the dialog, which stays open. Returns
+ * what act returns, or null if it is left as it is.
+ */
+function confirm({ title, text, warn, when, why, yes, act }) {
+  const dialog = $("confirm"), form = $("confirm-form"), wrong = $("confirm-wrong");
+  if (dialog.open) return Promise.resolve(null); // one question at a time
+  $("confirm-title").textContent = title;
+  $("confirm-text").textContent = text;
+  $("confirm-warn").textContent = warn ? "▲ " + warn : ""; $("confirm-warn").hidden = !warn;
+  $("confirm-when").hidden = !when; $("when").required = Boolean(when); $("when").value = "";
+  $("confirm-why").hidden = !why; $("why-label").textContent = why || ""; $("reason").value = "";
+  $("confirm-yes").textContent = yes;
+  wrong.hidden = true;
+  dialog.showModal();
+  (when ? $("when") : $("confirm-no")).focus();
+  return new Promise((resolve) => {
+    const ended = new AbortController(), options = { signal: ended.signal };
+    let result = null;
+    $("confirm-no").addEventListener("click", () => dialog.close(), options);
+    dialog.addEventListener("close", () => { ended.abort(); resolve(result); }, options);
+    form.addEventListener("submit", async (e) => {
+      e.preventDefault();
+      if ($("confirm-yes").disabled) return; // it is being done
+      $("confirm-yes").disabled = true;
+      try {
+        result = await act({ reason: $("reason").value.trim(), when: $("when").value.trim() });
+        dialog.close();
+      } catch (e) {
+        wrong.textContent = "✖ " + sentence(e.message); wrong.hidden = false;
+      } finally { $("confirm-yes").disabled = false; }
+    }, options);
+  });
+}
+
+// ---- Change a message
+
+/** What can be done with a message: how it is asked for, and what it means. */
+const actions = {
+  reschedule: {
+    label: () => "Reschedule", yes: "Reschedule it",
+    title: (m) => `Reschedule ${m.id}?`,
+    text: (m) => `It is due at ${when(m.deadline)} on lane ${m.lane}, and keeps its key, value and headers.`
+      + (m.series ? " This occurrence alone moves" + (m.series.next ? `; the next one comes at ${when(m.series.next)} as before.` : ".") : ""),
+  },
+  fire: {
+    label: () => "Fire now", yes: "Fire it now",
+    title: (m) => `Fire ${m.id} now?`,
+    text: (m) => `It comes out on lane ${m.lane} now, and not at ${when(m.deadline)}. It cannot be called back.`
+      + (m.series?.next ? ` The next occurrence comes at ${when(m.series.next)} as before.` : ""),
+  },
+  cancel: {
+    label: (m) => (m.series ? "Cancel the series" : "Cancel"), yes: "Cancel it",
+    title: (m) => (m.series ? `Cancel the series ${m.id}?` : `Cancel ${m.id}?`),
+    text: (m) => (m.series
+      ? `The series ends: occurrence ${m.series.sequence}, which is due at ${when(m.deadline)} on lane ${m.lane}, will not come out, nor does any after it.`
+      : `It will not come out. It is due at ${when(m.deadline)} on lane ${m.lane}. This cannot be undone.`),
+  },
+};
+
+/** Why an instruction is most likely too late; "" if it is not. */
+function lateFor(m, action) {
+  if (m.bound) return "Somebody was told that it comes out: it is too late" + (action === "cancel" && m.series ? " for this occurrence." : ".");
+  if (m.claim || m.attempts > 0) return "A node has claimed it, or had: it is most likely too late" + (action === "cancel" && m.series ? " for this occurrence." : ".");
+  return "";
+}
+
+const gone = "It does not wait any more.";
+
+async function change(m, action) {
+  const a = actions[action];
+  const done = await confirm({
+    title: a.title(m), text: a.text(m), warn: lateFor(m, action), when: action === "reschedule", yes: a.yes,
+    why: "What for? It goes into the log.",
+    act: async ({ reason, when }) => {
+      const body = { lane: m.lane, incarnation: m.incarnation, by: me(), reason };
+      if (action === "reschedule") body[/^\d{4}-/.test(when) ? "deadline" : "delay"] = when;
+      return (await send("POST", `v1/messages/${encodeURIComponent(m.id)}/${action}`, body)).json();
+    },
+  });
+  if (!done) return;
+  showOutcome(done);
+  $("outcome").focus();
+  again = m.id; // what fires is gone a moment later
+  await find(m.id, false, gone);
+}
+
+function showOutcome(done) {
+  const words = {
+    cancelled: ["good", "✔ Cancelled."], rescheduled: ["good", "✔ Rescheduled."], fired: ["good", "✔ Fired."],
+    stopped: ["good", "✔ Stopped."], too_late: ["warn", "▲ Too late."], not_found: ["warn", "▲ Not done."],
+  };
+  const [kind, word] = words[done.outcome] ?? ["warn", "▲ " + done.outcome];
+  $("outcome").hidden = false;
+  $("outcome").replaceChildren(el("strong", { class: kind }, word), " ", el("code", {}, done.id), ": " + done.says);
 }
 
 // ---- A message's life
@@ -302,21 +400,37 @@ const bytes = (b) => b === undefined ? "null" : b.text ?? "base64:" + b.base64;
 function showMessage(m) {
   const kinds = { waiting: ["good", "✔"], claimed: ["good", "➤"], overdue: ["bad", "▲"], "put-off": ["warn", "▲"], stuck: ["bad", "✖"] };
   const facts = [["Lane", m.lane], ["Attempts", m.attempts], ["Size", m.bytes + " bytes"], ["Key", bytes(m.key)],
+    ...(m.series ? [["Series", m.series.rule], ["Occurrence", `number ${m.series.sequence}` + (m.series.stopped ? ", the last: the series was cancelled"
+      : m.series.next ? `; the next comes at ${when(m.series.next)}` : ", the last")]] : []),
+    ...(m.not_after ? [["Not after", when(m.not_after)]] : []),
+    ...(m.former ? [["Replaced", "what it has replaced may have come out, or may yet"]] : []),
     ...(m.headers ?? []).map((h) => ["Header " + h.name, bytes(h.value)])];
   if (m.value !== undefined) facts.push(["Value", bytes(m.value)]);
   return el("article", {}, el("h3", {}, m.id, " ", state(...kinds[m.state], m.state)), life(m),
     el("dl", {}, ...facts.flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, String(v))])),
-    info.payload && m.value === undefined ? el("button", { onclick: () => find(m.id, true) }, "Show the value") : null);
+    el("p", { class: "buttons start" },
+      info.payload && m.value === undefined ? el("button", { type: "button", onclick: () => find(m.id, true) }, "Show the value") : null,
+      ...(info.control ? Object.entries(actions).map(([action, a]) => el("button", {
+        type: "button", "data-key": action + " " + m.lane, "aria-haspopup": "dialog", onclick: () => change(m, action),
+      }, a.label(m) + "…")) : [])),
+    info.control ? null : el("p", { class: "small" }, "Read only: to change a message takes the right control, of the node and of your token."));
 }
 
-async function find(id, payload) {
+let searches = 0; // whatever answers first, the last one counts
+
+async function find(id, payload, none = "No such message waits or is claimed: it has fired, or was never taken in.") {
+  const mine = ++searches;
   try {
     const all = await read("v1/messages/" + encodeURIComponent(id) + (payload ? "?payload=true" : ""));
-    $("found").replaceChildren(...(all.messages.length ? all.messages.map(showMessage)
-      : [el("p", {}, "No such message waits or is claimed: it has fired, or was never taken in.")]));
-  } catch (e) { $("found").replaceChildren(el("p", { class: "bad" }, "✖ " + e.message)); }
+    if (mine !== searches || $("confirm").open) return; // what somebody decides on stays as they have seen it
+    keepFocus($("found"), all.messages.length ? all.messages.map(showMessage) : [el("p", {}, none)]);
+  } catch (e) { if (mine === searches) $("found").replaceChildren(el("p", { class: "bad" }, "✖ " + sentence(e.message))); }
 }
-$("find").addEventListener("submit", (e) => { e.preventDefault(); find($("id").value.trim(), false); });
+$("find").addEventListener("submit", (e) => {
+  e.preventDefault();
+  $("outcome").hidden = true; again = null;
+  find($("id").value.trim(), false);
+});
 
 // ---- Again and again
 
@@ -346,6 +460,11 @@ async function look() {
     fresh(false);
     if (info.outages?.length && !(e instanceof TypeError)) verdict("bad", "✖ It is not well", outages());
     else verdict("bad", "✖ It cannot be told", [e.message]);
+  }
+  if (again !== null) {
+    const id = again;
+    again = null;
+    await find(id, false, gone);
   }
   try { charts(await (await fetch("metrics")).text()); } catch { /* the charts have a gap */ }
 }
