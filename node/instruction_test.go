@@ -426,11 +426,11 @@ func TestBadInstructions(t *testing.T) {
 // toldAction returns how an outcome names the action of a record: as the record has it.
 func toldAction(headers []node.Header) string {
 	for _, h := range headers {
-		switch {
-		case h.Name != node.HeaderAction:
-		case string(h.Value) == "" || string(h.Value) == "delete" || string(h.Value) == "Cancel": // what is no action is quoted
-			return strconv.Quote(string(h.Value))
-		default:
+		if h.Name == node.HeaderAction {
+			actions := []string{"schedule", "replace", "reschedule", "cancel", "fire"}
+			if !slices.Contains(actions, string(h.Value)) {
+				return strconv.Quote(string(h.Value))
+			}
 			return string(h.Value)
 		}
 	}

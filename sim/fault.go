@@ -193,7 +193,9 @@ func ParseFault(line string) (Fault, error) {
 		return Fault{}, fmt.Errorf("%q does not number a call: the first is 1", words[3])
 	}
 	f.Op = Op(words[2])
-	if number, known := numberOf(f.Op); !known || (number == opSubmit) != (f.Node == 0) {
+	// The application submits, and its operators give instructions to the store.
+	if number, known := numberOf(f.Op); !known || f.Node != 0 && number == opSubmit ||
+		f.Node == 0 && number != opSubmit && number != opTake {
 		return Fault{}, fmt.Errorf("there is no operation %q there", words[2])
 	}
 	words = strings.Fields(what)

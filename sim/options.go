@@ -78,6 +78,10 @@ type Options struct {
 	// Misinstructed is how many percent of the instructions are no valid ones.
 	Misinstructed int
 
+	// Operated is how many percent of the submissions are instructions that an operator gives to the store, past
+	// Kafka.
+	Operated int
+
 	// Recurring is how many percent of those that bring a message recur.
 	Recurring int
 
@@ -238,6 +242,7 @@ func (o *Options) Validate() error {
 		{"refused", o.Refused, 0, 100},
 		{"instructed", o.Instructed, 0, 100},
 		{"misinstructed", o.Misinstructed, 0, 100},
+		{"operated", o.Operated, 0, 100},
 		{"recurring", o.Recurring, 0, 100},
 		{"delayed", o.Delayed, 0, 100},
 		{"ending", o.Ending, 0, 100},
@@ -316,6 +321,7 @@ func (o *Options) settings() []setting {
 		settingOf("refused", &o.Refused, strconv.Atoi),
 		settingOf("instructed", &o.Instructed, strconv.Atoi),
 		settingOf("misinstructed", &o.Misinstructed, strconv.Atoi),
+		settingOf("operated", &o.Operated, strconv.Atoi),
 		settingOf("recurring", &o.Recurring, strconv.Atoi),
 		settingOf("delayed", &o.Delayed, strconv.Atoi),
 		settingOf("ending", &o.Ending, strconv.Atoi),

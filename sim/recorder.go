@@ -38,6 +38,7 @@ type recorder struct {
 	numbers map[uuid.UUID]int   // the submission of each incarnation
 	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
 	held    map[*life]holdings  // the claims that each life was given
+	past    map[uuid.UUID]int   // the submission of each instruction that came past Kafka
 }
 
 // holdings are the claims of a life.
@@ -171,6 +172,7 @@ func newRecorder(w *world) *recorder {
 		numbers: map[uuid.UUID]int{},
 		stamps:  map[uuid.UUID]int64{},
 		held:    map[*life]holdings{},
+		past:    map[uuid.UUID]int{},
 	}
 	for i := range w.options.Routes {
 		route := w.options.route(i)

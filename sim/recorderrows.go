@@ -234,18 +234,39 @@ func (j *recorder) recordOf(p node.Partition, item *node.Item) recordKey {
 	return recordKey{j.shard(p), item.Offset, item.Epoch}
 }
 
+// submissionOf returns the submission that an item of a take is.
+func (j *recorder) submissionOf(p node.Partition, item *node.Item) int {
+	if item.From == node.NoPlace {
+		return j.past[item.Incarnation]
+	}
+	return j.records[j.recordOf(p, item)]
+}
+
+// heard tells that an operator is told of an outcome.
+func (j *recorder) heard(item *node.Item, outcome node.Outcome, lineage int64) {
+	j.add(check.Event{
+		Kind: check.Hear, Message: j.past[item.Incarnation], ID: item.ID, Topic: item.Lane, Text: outcome.String(),
+		Lineage: lineage,
+	})
+}
+
 // decided tells what has become of an instruction that the message kept as before, if there was one, and what it is
 // kept as now.
 func (j *recorder) decided(l *life, p node.Partition, item *node.Item, d decided) {
 	ref := item.Ref()
 	ref.Incarnation = d.before
 	e := rowEvent(check.Decide, l, ref)
-	e.Message, e.Action, e.Text = j.records[j.recordOf(p, item)], item.Action.String(), d.outcome.String()
+	e.Message, e.Action, e.Text = j.submissionOf(p, item), item.Action.String(), d.outcome.String()
+	e.Past, e.Only = item.From == node.NoPlace, check.UUID(item.Only)
 	e.Next, e.Deadline, e.Due, e.Lineage = check.UUID(d.after), sinceEpoch(d.deadline), sinceEpoch(d.due), d.lineage
 	if d.after != d.before {
 		j.numbers[d.after] = j.numbers[d.before]
 	}
-	j.world.count("instruction-" + strings.ReplaceAll(e.Text, "_", "-"))
+	from := "instruction-"
+	if e.Past {
+		from = "past-"
+	}
+	j.world.count(from + strings.ReplaceAll(e.Text, "_", "-"))
 	if w := j.world; w.observe != nil {
 		w.step(&Step{
 			Kind: StepRow, Node: l.host.number, Life: l.number, Messages: []int{e.Message, j.numbers[d.before]},

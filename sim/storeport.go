@@ -50,7 +50,12 @@ func (p *storePort) Take(ctx context.Context, request node.TakeRequest) (node.Ta
 	}
 	e := &take{request: request}
 	err := p.transaction(opTake, e, size, func() []int {
-		return mapped(request.Items, func(i node.Item) int { return numberIn(i.Headers) })
+		return mapped(request.Items, func(i node.Item) int {
+			if i.From == node.NoPlace {
+				return p.life.host.world.recorder.past[i.Incarnation]
+			}
+			return numberIn(i.Headers)
+		})
 	}).perform(ctx)
 	if err != nil {
 		return node.TakeResult{}, err

@@ -51,6 +51,7 @@ func Swarm(seed uint64) Options {
 	o.Ending = pick(r, 0, 0, 10, 30)
 	o.Aimed = pick(r, 0, 0, 0, 30)
 	o.Misinstructed = pick(r, 0, 0, 10)
+	o.Operated = pick(stream(seed, forOperators, 0, 0), 0, 0, 5, 20)
 	o.Mix = drawMix(seed)
 	o.Fates = drawFates(seed, o.Nodes)
 	o.Healed = max(o.Healed, o.drainBound())

@@ -42,6 +42,10 @@ type Submission struct {
 	// what has a deadline.
 	Action string
 
+	// Past is how an operator gives it to the store, past Kafka: PastAny to whichever message has the id, PastSame to
+	// the one that he has looked at before, PastLane to all that he has seen on the lane. "" for a record.
+	Past string
+
 	// Every has it recur, Times times in all; 0 for once.
 	Every time.Duration
 	Times int
@@ -116,6 +120,9 @@ func (s Submission) String() string {
 	if s.Action != "" {
 		fmt.Fprintf(&line, " action %s", s.Action)
 	}
+	if s.Past != "" {
+		fmt.Fprintf(&line, " past %s", s.Past)
+	}
 	if s.Every > 0 {
 		fmt.Fprintf(&line, " every %v times %d", s.Every, s.Times)
 	}
@@ -167,6 +174,11 @@ func ParseSubmission(line string) (Submission, error) {
 			}
 		case "target":
 			s.Target, err = strconv.Atoi(word)
+		case "past":
+			s.Past = word
+			if word != PastAny && word != PastSame && word != PastLane {
+				err = fmt.Errorf("there is no way %q past Kafka", word)
+			}
 		case "every":
 			s.Every, err = time.ParseDuration(word)
 		case "times":
@@ -182,6 +194,9 @@ func ParseSubmission(line string) (Submission, error) {
 		if err != nil {
 			return s, fmt.Errorf("%q: %w", line, err)
 		}
+	}
+	if s.Past != "" && (s.stores() || s.Flaw != "") {
+		return s, fmt.Errorf("%q: past Kafka there are reschedule, cancel and fire only", line)
 	}
 	if s.Every < 0 || s.Every > 0 && (s.Times < 1 || s.Times >= maxOccurrences) {
 		return s, fmt.Errorf("%q: a series comes from 1 to %d times", line, maxOccurrences-1)
@@ -251,6 +266,9 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 			s.Flaw = pick(wrong, misinstructions()...)
 		}
 	}
+	if past := stream(o.Seed, forOperators, i+1, 0); o.Operated > 0 && past.IntN(100) < o.Operated && i > 0 {
+		return operated(past, &s, &before[past.IntN(i)], o)
+	}
 	if s.Flaw == "" && s.stores() && o.Recurring > 0 && r.IntN(100) < o.Recurring {
 		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
 	}
@@ -275,27 +293,6 @@ func limit(r *rand.Rand, s *Submission, o Options) {
 // longestSeries is how long the occurrences of a series come, at most, after the first.
 const longestSeries = 4 * 3 * time.Second
 
-// instruct makes the submission an instruction about the message of another one: while that waits, close to its
-// deadline, when it has appeared, or at some time. One in eight has another key, and so may overtake it.
-func instruct(r *rand.Rand, s, other *Submission, o Options) {
-	s.Action = pick(r, actions()...)
-	s.ID, s.Route, s.Target = other.ID, other.Route, other.Target
-	if !oneIn(r, 8) {
-		s.Key = other.Key
-	}
-	near := between(r, 0, 2*(o.Lookahead+o.PollInterval)) - o.Lookahead - o.PollInterval
-	switch r.IntN(4) {
-	case 0:
-		s.At = other.At + between(r, 0, max(other.In, 100*time.Millisecond))
-	case 1:
-		s.At = other.At + max(other.In+near, 0)
-	case 2:
-		s.After, s.At = other.Number, between(r, 0, 20*time.Millisecond).Round(10*time.Microsecond)
-		return
-	}
-	s.At = min(s.At, o.Faulty).Round(time.Millisecond)
-}
-
 func drawDelay(r *rand.Rand, o Options) time.Duration {
 	if r.IntN(100) < o.Lapsed {
 		return -between(r, 0, 10*time.Second).Round(time.Microsecond)
@@ -317,6 +314,9 @@ type application struct {
 	sent    map[int]*sent         // by the number of the submission
 	waiting map[int][]*Submission // by the submission whose appearance they wait for
 	left    int                   // submissions to come at an instant of their own
+
+	operators []*life // of all times
+	busy      int     // operators that have not ended
 }
 
 // sent is what the application knows of a submission that it has made.
@@ -351,6 +351,10 @@ func (a *application) do(index uint64) {
 // submit appends a submission to its input topic, which acknowledges it.
 func (a *application) submit(s *Submission) {
 	w := a.world
+	if s.Past != "" {
+		a.operate(s)
+		return
+	}
 	if w.now < w.broker.away {
 		w.at(w.broker.away, action(func() { a.submit(s) }), 0)
 		return

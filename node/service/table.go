@@ -16,17 +16,18 @@ const (
 	Run     Command = 1 << iota // chronos run
 	Migrate                     // chronos migrate
 	Client                      // chronos tail and chronos dead
-	Submit                      // chronos send, cancel, reschedule, replace and fire
+	Submit                      // chronos send, reschedule, replace and fire
 	Dev                         // chronos dev
 	Operate                     // chronos bind, chronos rewind and chronos doctor
 	Probe                       // chronos health
 	Ask                         // chronos get, list, count, pause, resume and top
+	Cancel                      // chronos cancel: one message through Kafka, or many in the store
 
 	// All are all of them.
-	All = Run | Migrate | Submit | Client | Dev | Operate | Probe | Ask
+	All = Run | Migrate | Submit | Client | Dev | Operate | Probe | Ask | Cancel
 
-	withStore = Run | Migrate | Operate | Ask
-	withKafka = Run | Submit | Client | Operate
+	withStore = Run | Migrate | Operate | Ask | Cancel
+	withKafka = Run | Submit | Client | Operate | Cancel
 )
 
 // String returns the commands as a person types them.
@@ -39,7 +40,7 @@ func (c Command) String() string {
 		{Run, "run"},
 		{Migrate, "migrate"},
 		{Submit, "send"},
-		{Submit, "cancel"},
+		{Cancel, "cancel"},
 		{Submit, "reschedule"},
 		{Submit, "replace"},
 		{Submit, "fire"},
@@ -315,7 +316,7 @@ func topicRows() []Setting {
 		}
 		switch rows[i].Name {
 		case "outcome-topic":
-			rows[i].Commands |= Submit
+			rows[i].Commands |= Submit | Cancel
 		case "targets":
 			rows[i].Commands |= Dev
 		}

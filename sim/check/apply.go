@@ -20,7 +20,7 @@ func (s *state) apply(e *Event) {
 		s.appeared(e)
 	case Recur:
 		s.recur(e)
-	case Decide, Answer:
+	case Decide, Answer, Hear:
 		s.instructed(e)
 	case Insert, Claim, Reset, Delete, Keep, Duplicate, Ready:
 		s.changed(e)
@@ -184,6 +184,7 @@ func (s *state) insert(e *Event) {
 	}
 	if sub.inserts++; e.row() == sub.key {
 		sub.deadline = e.Deadline
+		i.asks(e.Deadline)
 	}
 	sub.stored++
 	i.rows++
@@ -205,6 +206,7 @@ func (s *state) keep(e *Event) {
 	}
 	if e.Deadline != 0 && e.row() == i.key {
 		i.deadline = e.Deadline
+		i.asks(e.Deadline)
 	}
 	deadline := i.deadline
 	if e.Topic != i.key.topic {

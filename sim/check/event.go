@@ -117,10 +117,13 @@ const (
 	// start].
 	Insert Kind = "insert"
 
-	// Decide: a take has decided on an instruction: Message (the record), ID, Topic, Action, Text (the outcome),
-	// Lineage, [Incarnation, of the row that it found; Next, of the row that there is then; Deadline and Due of
-	// that]. An Insert follows where it has brought a message.
+	// Decide: a take has decided on an instruction: Message (the record, or the number of one that came past Kafka),
+	// ID, Topic, Action, Text (the outcome), Lineage, [Incarnation, of the row that it found; Next, of the row that
+	// there is then; Deadline and Due of that; Past; Only]. An Insert follows where it has brought a message.
 	Decide Kind = "decide"
+
+	// Hear: whoever gave an instruction past Kafka is answered: Message, ID, Topic, Text (the outcome), Lineage.
+	Hear Kind = "hear"
 
 	// Answer: the same transaction stores a message that tells of an outcome, which is a submission from now on:
 	// Message, Of (the record), ID, Topic, Deadline, Lineage, Text (the outcome). An Insert follows.
@@ -279,6 +282,7 @@ type Event struct {
 	Action      string        // what a record asks for; "" to be scheduled
 	Of          int           // the number of the submission that another one is about
 	Next        UUID          // of a row, from now on
+	Only        UUID          // the one incarnation that an instruction acts on; none for whichever there is
 	Written     string        // the deadline as the application has written it
 	Every       time.Duration // the interval of a series
 	NotAfter    time.Duration // the last instant at which it may be published; zero for no end
@@ -294,6 +298,7 @@ type Event struct {
 	Adopted     bool          // it is where an older deployment had come to
 	Unsent      bool          // whoever resets the claim knows that nothing was appended under it
 	Former      bool          // content that was replaced may appear
+	Past        bool          // an instruction came past Kafka, from an operator
 	Twice       bool          // the brokers have appended one publish twice
 	Text        string        // for people
 

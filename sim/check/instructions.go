@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -32,13 +33,27 @@ type decision struct {
 	doubtful bool // nobody knows, because of what was before the store was set back
 }
 
+// pastKey names what an instruction that came past Kafka is about: one may be about many messages.
+type pastKey struct {
+	message int
+	row     rowKey
+}
+
 // instructed takes over what was decided on an instruction, or that it is told.
 func (s *state) instructed(e *Event) {
-	if e.Kind == Answer {
+	switch e.Kind {
+	case Answer:
 		s.answered(e)
 		return
+	case Hear: // it only says what must hold
+		return
+	default:
 	}
 	s.decision = decision{message: e.Message}
+	if e.Past {
+		about := pastKey{e.Message, e.row()}
+		s.past[about] = append(s.past[about], e.Text)
+	}
 	if sub := s.submissions[e.Message]; sub != nil && e.Text != scheduled && e.Text != replaced {
 		sub.covered, sub.met = true, true
 	}
@@ -61,11 +76,20 @@ func (s *state) instructed(e *Event) {
 		r.kept--
 		delete(s.rows, r.key)
 	case rescheduled, firedNow:
-		s.bar(r, e)
-		i := &incarnation{submission: r.submission, id: e.Next, rows: 1, made: e.At}
-		s.incarnations[i.id] = i
+		i := s.incarnations[e.Next]
+		if i == nil {
+			i = &incarnation{submission: r.submission, id: e.Next, made: e.At}
+			s.incarnations[i.id] = i
+		}
+		i.rows++
+		if i == r.incarnation { // an operator who has heard nothing asks for the same once more
+			r.barred = 0
+		} else {
+			s.bar(r, e)
+		}
 		r.kept--
 		i.deadline, i.at = e.Deadline, e.At
+		i.asks(e.Deadline)
 		s.add(&row{
 			incarnation: i, key: r.key, deadline: e.Deadline, due: e.Due, bound: e.Text == firedNow, former: r.former,
 			restored: r.restored, stopped: r.stopped, promised: e.Text == firedNow,
@@ -109,6 +133,8 @@ func (r *row) touched() bool { return r.ready() || r.attempts > 0 }
 func (s *state) right(e *Event) string {
 	r := s.rows[e.row()]
 	switch {
+	case e.Only != (UUID{}) && (r == nil || r.id != e.Only):
+		return notFound
 	case r == nil && (e.Action == "schedule" || e.Action == replace):
 		return scheduled
 	case r == nil:
@@ -201,6 +227,10 @@ func s21(s *state, e *Event) finding {
 		if want := s.right(e); want != "" && e.Text != want {
 			return brokenBy(sub, "%s is answered %s, and it has to be %s", e.Action, e.Text, want)
 		}
+	case Hear:
+		if decided := s.past[pastKey{e.Message, e.row()}]; !slices.Contains(decided, e.Text) {
+			return brokenBy(sub, "an operator is told that %s is %s, and %v was decided", e.ID, e.Text, decided)
+		}
 	case Answer:
 		if sub := s.submissions[e.Of]; sub != nil && sub.answered >= sub.appended {
 			return brokenBy(sub, "it is answered %d times in one lineage, and was submitted %d times", sub.answered+1,
@@ -262,6 +292,7 @@ func (s *state) recur(e *Event) {
 	r.gone = e.At
 	r.covered = r.covered || r.published+r.loose == 0 // it was passed over
 	i := &incarnation{submission: next, id: e.Next, rows: 1, made: e.At}
+	i.asks(e.Deadline)
 	s.incarnations[i.id] = i
 	s.add(&row{
 		incarnation: i, key: r.key, deadline: e.Deadline, due: e.Deadline, former: r.former, restored: r.restored,

@@ -223,6 +223,7 @@ func (s *state) excuseOf(sub *submission, e *Event) string {
 func s6(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	switch {
+	case e.Past: // an operator submits no record
 	case sub == nil:
 		return brokenBy(nil, "a record is there that nobody submitted: %s", e.Kind)
 	case e.Kind == Fire && e.Payload != sub.payload && (sub.of == 0 || sub.fires > 0 && sub.appended == 1):
@@ -272,7 +273,11 @@ func s8(s *state, e *Event) finding {
 	}
 	p := s.process(e.Node)
 	set := p.jumped >= 0 && e.At-p.jumped <= s.config.StoreTimeout
-	if early := sub.deadline - s.config.TimingAdvance - e.Wall; early > 0 && e.Topic == sub.key.topic && !set {
+	deadline := sub.deadline
+	if i := s.incarnations[e.Incarnation]; i != nil && i.known {
+		deadline = i.comes // what the store says of the message by now may be another incarnation's
+	}
+	if early := deadline - s.config.TimingAdvance - e.Wall; early > 0 && e.Topic == sub.key.topic && !set {
 		return brokenBy(sub, "it is published %v too early", early)
 	}
 	return holds()
