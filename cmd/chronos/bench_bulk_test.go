@@ -25,8 +25,7 @@ func BenchmarkBulk(b *testing.B) {
 		}
 	}
 	s := newService(b)
-	s.start(b)
-	s.until(b, func(int) bool { return true })
+	s.start(b).logged(b, `"msg":"started"`)
 	s.wait(b, rows/2)
 	cancel := func(b *testing.B, args ...string) (cancelled int, took time.Duration) {
 		b.Helper()

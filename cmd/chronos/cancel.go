@@ -288,7 +288,7 @@ func (b *bulk) print(failed error) error {
 		page.table(rows...)
 		page.line("")
 	}
-	page.line("%s of %s that were looked at were meant, in %s.", thousands(all.Matched), thousands(all.Scanned),
+	page.line("%s of %s messages matched, in %s.", thousands(all.Matched), thousands(all.Scanned),
 		roughly(time.Since(b.began)))
 	if b.request.DryRun && failed == nil && all.Cancelled+all.Stopped > 0 {
 		page.line("Nothing was changed. The same command with --yes does it.")

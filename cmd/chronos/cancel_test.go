@@ -103,13 +103,13 @@ func TestBulkCancel(t *testing.T) {
 	}
 	tenant := []string{"--header", "tenant=blue"}
 	counts := `(?s)^  would be cancelled +1,298 .*would be stopped +1 .*would be too_late +2 .*left alone +1 .*` +
-		`1,302 of 2,602 that were looked at were meant, in .*Nothing was changed\. The same command with --yes does it`
+		`1,302 of 2,602 messages matched, in .*Nothing was changed\. The same command with --yes does it`
 	bulk(0, counts, tenant...)
 	bulk(0, counts, append(tenant, "--dry-run")...)
-	bulk(4, `0 of \S+ that were looked at were meant`, "--header", "tenant=green", "--yes")
-	bulk(4, `^0 of 2,605 that`, "--yes", "--lane", "other", "--key", "none of these")
+	bulk(4, `0 of \S+ messages matched`, "--header", "tenant=green", "--yes")
+	bulk(4, `^0 of 2,605 messages`, "--yes", "--lane", "other", "--key", "none of these")
 
-	bulk(0, `^  cancelled +10 .*\n\n10 of \d+ that`, "--header", "tenant=red", "--yes",
+	bulk(0, `^  cancelled +10 .*\n\n10 of \d+ messages`, "--header", "tenant=red", "--yes",
 		"--deadline-from", "2030-01-01T01:00:00Z", "--deadline-to", "2030-01-01T02:00:00Z")
 	says(t, 0, `1,290|\n1290 shown`, "list", "--lane", "out", "--key", "key of red", "--limit", "5000", "--store", store)
 

@@ -92,6 +92,7 @@ func masked(page string) []string {
 		{`(?m)^\d\d:\d\d:\d\d\.\d{3}Z`, "TIME"},
 		{`\S+( ms)? (late|early)`, "LATE"},
 		{`Paused (just now|\S+ ago)`, "Paused"},
+		{`matched, in \S+\.`, "MATCHED"},
 	} {
 		page = regexp.MustCompile(mask.pattern).ReplaceAllString(page, mask.by)
 	}

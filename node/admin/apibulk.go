@@ -56,7 +56,7 @@ func (a *API) bulkCancel(ctx context.Context, request *BulkCancelRequest) (BulkC
 		return BulkCancelled{}, err
 	}
 	query.Lanes, query.From, query.Until = []string{request.Lane}, request.From, request.Until
-	query.Limit, query.Cursor = inspect.MaxLimit, request.Cursor
+	query.Cursor = request.Cursor
 	if request.Claimed {
 		query.State = inspect.Claimed
 	}

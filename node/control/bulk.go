@@ -45,6 +45,7 @@ func (t *Tally) Add(o Tally) {
 func CancelPage(
 	ctx context.Context, source inspect.Source, store Taker, query inspect.Query, now time.Time, dry bool,
 ) (tally Tally, next string, err error) {
+	query.Limit, query.Slice = inspect.MaxLimit, inspect.MaxSlice
 	page, err := inspect.List(ctx, source, query, now)
 	if err != nil {
 		return tally, "", err
