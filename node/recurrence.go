@@ -142,7 +142,11 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 	}
 	if found {
 		var err error
-		if words.Until, err = ParseDeadline(until, c.EpochDeadlines); err != nil {
+		words.Until, err = ParseDeadline(until, c.EpochDeadlines)
+		if err == nil && words.Until.IsZero() { // which is how package calendar is told of none
+			err = errors.New("it is before everything")
+		}
+		if err != nil {
 			return &rejection{InvalidUntil, fmt.Sprintf("the header %s is %s: %v", HeaderRepeatUntil, quoted(until),
 				err)}
 		}

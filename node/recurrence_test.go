@@ -245,6 +245,9 @@ func TestBadSeries(t *testing.T) {
 			[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatUntil, "1999-01-01T00:00"},
 			"until_before_first",
 		},
+		"until the year 1": {
+			[]string{node.HeaderRepeat, "every 2s", node.HeaderRepeatUntil, "0001-01-01T00:00:00"}, "invalid_until",
+		},
 		"count alone": {[]string{node.HeaderRepeatCount, "2", node.HeaderDelay, "1s"}, "invalid_repeat"},
 		"with an end": {
 			[]string{node.HeaderRepeat, "every 2s", node.HeaderNotAfter, "2200-01-01T00:00"},
