@@ -61,6 +61,7 @@ func newFirer(c *core, sink Sink, random *rand.ChaCha8) *firer {
 	f.drawn = child(random)
 	f.meet()
 	f.settler = newSettler(c, child(random))
+	f.settler.due = f.recurred
 	for range publishers {
 		f.publishers = append(f.publishers, newPublisher(f, child(random)))
 	}
@@ -215,6 +216,23 @@ func (f *firer) lane(name string) *laneLink {
 	l.lane = name
 	f.lanes = append(f.lanes, l)
 	return l
+}
+
+// recurred has the claimer look at once on the lanes of occurrences that are due already: a series that catches up comes
+// out as fast as its lane takes it, and not once in each poll interval.
+func (f *firer) recurred(next []Next) {
+	until := f.lapsed().Add(f.config.Lookahead)
+	due := false
+	f.mu.Lock()
+	for i := range next {
+		if !next[i].At.After(until) {
+			f.lane(next[i].Of.Lane).backlogged, due = true, true
+		}
+	}
+	f.mu.Unlock()
+	if due {
+		f.bell.Ring()
+	}
 }
 
 // fed wakes the claimer if it has left something in the store for want of room.

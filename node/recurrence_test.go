@@ -137,8 +137,8 @@ func TestMissed(t *testing.T) {
 		w.run(config(1), nil)
 		pass(200 * time.Second)
 		for policy, want := range map[string]string{
-			"one": "1@50.0 4@380.1 5@450.0 6@550.0", "all": "1@50.0 2@380.0 3@380.1 4@380.2 5@450.0 6@550.0",
-			"skip": "1@50.0 4@380.1 5@450.0 6@550.0",
+			"one": "1@50.0 4@380.0 5@450.0 6@550.0", "all": "1@50.0 2@380.0 3@380.0 4@380.0 5@450.0 6@550.0",
+			"skip": "1@50.0 4@380.0 5@450.0 6@550.0",
 		} {
 			if got := w.came(policy, start); got != want {
 				t.Errorf("%s came %s, want %s", policy, got, want)
@@ -286,4 +286,26 @@ func TestBadSeries(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A series that catches up comes out as fast as its lane takes it, and one whose interval is shorter than the poll
+// interval is not taken for missed.
+func TestSeriesOutrunsThePolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.series("late", "every 1s", 0, node.HeaderDeadline, in(-100*time.Second), node.HeaderMissed, "all",
+			node.HeaderRepeatCount, "90")
+		w.series("short", "every 1s", 2*time.Second, node.HeaderRepeatCount, "200")
+		c := controlled()
+		c.HoldTime, c.PollInterval = 30*time.Second, 5*time.Second
+		w.run(c, nil)
+		pass(11 * time.Second)
+		if came := strings.Fields(w.came("late", time.Now())); len(came) != 90 {
+			t.Errorf("%d of 90 that were missed have come", len(came))
+		}
+		pass(200 * time.Second)
+		if came := strings.Fields(w.came("short", time.Now())); len(came) != 200 {
+			t.Errorf("%d of 200 have come", len(came))
+		}
+	})
 }

@@ -16,6 +16,9 @@ type settler struct {
 	deletes link
 	bell    Bell
 
+	// due is told of occurrences that wait now.
+	due func([]Next)
+
 	// retry is when to call the store next after it has failed, monotonic.
 	retry time.Duration
 
@@ -149,6 +152,7 @@ func (s *settler) delete(ctx context.Context) {
 		}
 		if len(recurred) > 0 {
 			s.observe(Recurred{Next: recurred})
+			s.due(recurred)
 		}
 		if len(missing) > 0 {
 			s.observe(Missing{Refs: missing, Repeated: repeated})
