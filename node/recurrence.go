@@ -69,18 +69,20 @@ var errSeries = errors.New("the series cannot be read")
 // has published an occurrence and cannot say which one is next would have to publish it again, or end the series.
 //
 // The incarnation is drawn by the caller. The error is ErrUnsent.
-func recur(m *Message, now time.Time, incarnation uuid.UUID) (next Next, missed bool, err error) {
+func recur(m *Ready, now time.Time, incarnation uuid.UUID) (next Next, missed bool, err error) {
 	series, err := calendar.Parse(m.Series)
 	if err != nil {
 		return Next{}, false, fmt.Errorf("%w: %w: %w", ErrUnsent, errSeries, err)
 	}
-	v := calendar.Verdict{Action: calendar.Publish}
-	if !m.Deadline.Before(m.At) { // otherwise somebody wants it now
-		v = series.Judge(calendar.Occurrence{Sequence: m.Sequence, At: m.Deadline}, now, calendar.Tolerance)
+	// How late it is, its deadline says, which somebody may have moved, and what follows, its instant. It comes out
+	// whatever the policy is if somebody was told that it does, or wants it before its instant.
+	due, v := calendar.Occurrence{Sequence: m.Sequence, At: m.At}, calendar.Verdict{Action: calendar.Publish}
+	if !m.Bound && !m.Deadline.Before(m.At) && now.Sub(m.Deadline) > calendar.Tolerance {
+		v = series.Judge(due, now, calendar.Tolerance)
 	}
 	o, more := v.Next, v.Action == calendar.PassOver
 	if v.Action == calendar.Publish {
-		o, more = series.Following(calendar.Occurrence{Sequence: m.Sequence, At: m.At})
+		o, more = series.Following(due)
 	}
 	next.Of = m.Ref()
 	if more {

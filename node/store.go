@@ -359,6 +359,9 @@ type Ready struct {
 	// Attempts is how many claims on this incarnation may have led to a publish, this one included: each claim counts
 	// one, and a release that knows that nothing was appended takes it back.
 	Attempts int
+
+	// Bound says that somebody has been told, before this claim, that the message comes out: see Kept.
+	Bound bool
 }
 
 // Release gives a claim up.

@@ -354,7 +354,9 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 			decided = append(decided, Decision{MessageID{s.ID, s.Lane}, s.Action, one.Outcome})
 		}
 		if one.Claim.ReadiedBy != uuid.Nil && e.ours(s) {
-			claimed = append(claimed, holding{Ready: Ready{s.Message, one.Claim, 1}, since: s.since})
+			claimed = append(claimed, holding{
+				Ready: Ready{Message: s.Message, Claim: one.Claim, Attempts: 1}, since: s.since,
+			})
 		}
 	}
 	if len(stored) > 0 {

@@ -143,7 +143,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		r.claim(request.Node, now, request.Hold)
 		s.add(r)
 		result.Messages = append(result.Messages, node.Ready{
-			Message: clone(r.Message), Claim: r.held(), Attempts: r.Attempts,
+			Message: clone(r.Message), Claim: r.held(), Attempts: r.Attempts, Bound: r.Bound,
 		})
 	}
 	return result, nil

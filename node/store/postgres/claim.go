@@ -245,7 +245,7 @@ func (c *claim) read(rows pgx.Rows) error {
 	var sequence pgtype.Int8
 	err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.due, &r.Claim.ReadiedAt, &r.Claim.Expires,
 		&r.Attempts, &topic, &partition, &offset, &text, &r.Key, &r.Value, &notAfter,
-		&series, &sequence, &at)
+		&series, &sequence, &at, &r.Bound)
 	if err != nil {
 		return err
 	}

@@ -259,7 +259,7 @@ WHERE ctid = ANY (ARRAY(
 )) AND readied_by IS NULL
 RETURNING id, lane, incarnation, deadline, due_at, readied_at, expires_at, attempts,
   source_topic, source_partition, source_offset, message_headers::text, message_key, message_value, not_after,
-  series, sequence, occurs_at`
+  series, sequence, occurs_at, bound`
 
 	// lookStatement tells for each lane the first row that waits between two due times, whoever has locked it. It sends
 	// no payloads, so that the time it takes is that of wading through dead entries.

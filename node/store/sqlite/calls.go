@@ -48,7 +48,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 				return err
 			}
 			result.Messages = append(result.Messages, node.Ready{
-				Message: d.Message, Attempts: d.attempts + 1,
+				Message: d.Message, Attempts: d.attempts + 1, Bound: d.bound,
 				Claim: node.Claim{Ref: d.Ref(), ReadiedAt: t.now, ReadiedBy: request.Node, Expires: expires},
 			})
 		}
@@ -66,6 +66,7 @@ type due struct {
 
 	rowID, at int64 // its place in the table, and due_at
 	attempts  int
+	bound     bool
 }
 
 // due returns what a share of a claim takes.
@@ -78,7 +79,7 @@ func (t *transaction) due(ctx context.Context, share node.Share, until time.Time
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for size := 0; size < share.Bytes && rows.Next(); {
 		var d due
-		if d.Message, err = scanMessage(rows, &d.rowID, &d.at, &d.attempts); err != nil {
+		if d.Message, err = scanMessage(rows, &d.rowID, &d.at, &d.attempts, &d.bound); err != nil {
 			return nil, err
 		}
 		found = append(found, d)

@@ -48,7 +48,7 @@ const (
 			expires_at = CASE WHEN incarnation = ?2 THEN expires_at END
 		WHERE rowid = ?1`
 
-	dueText = `SELECT rowid, due_at, attempts, ` + messageColumns + ` FROM messages
+	dueText = `SELECT rowid, due_at, attempts, bound, ` + messageColumns + ` FROM messages
 		WHERE readied_at IS NULL AND lane = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3`
 
 	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4, attempts = attempts + 1

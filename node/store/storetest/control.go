@@ -206,6 +206,7 @@ func controlBinds(s *subject) {
 		}
 		claimed := s.claim(bob(), latest())
 		s.checkMessages(claimed, m)
+		s.check("bound", claimed[0].Bound, true)
 		claim = claimed[0].Claim
 	}
 	next := s.message("a")
@@ -250,6 +251,7 @@ func controlReplaceClaimed(s *subject) {
 	claimed := s.claim(bob(), noon())
 	s.checkMessages(claimed, next)
 	s.check("attempts", claimed[0].Attempts, 1)
+	s.check("bound", claimed[0].Bound, false)
 	s.check("reset by the former owner", s.reset(claim), []bool{false})
 	s.check("delete", s.delete(next.Ref()), []bool{true})
 }
