@@ -164,7 +164,7 @@ func TestPageTellsOfOutages(t *testing.T) {
 	broken.Explain = func(error) string { return out.Sentence(time.Now()) }
 	instead.Store(new(broken.Handler()))
 	p.await(verdict, "✖ It is not well")
-	p.await(reasons, "The store has not answered since "+out.Since.UTC().Format("15:04:05")+" UTC, for 7")
+	p.await(reasons, "The store has not answered since "+out.Since.UTC().Format("15:04:05")+" UTC, for ")
 	p.await(reasons, "it refuses connections. Until it answers, nothing comes out.")
 	p.await(`document.querySelector("#stale").innerText`, "▲ What follows is from ")
 	if text := p.text("document.body.innerText"); strings.Contains(text, "dial") || !strings.Contains(text, "on time") {

@@ -278,6 +278,8 @@ async function steer(lane, paused) {
   await look();
 }
 
+let question = null; // the one that was asked last
+
 /**
  * Asks whether something is to be done, and does it. What is refused is said in the dialog, which stays open. Returns
  * what act returns, or null if it is left as it is.
@@ -285,6 +287,7 @@ async function steer(lane, paused) {
 function confirm({ title, text, warn, when, why, yes, act }) {
   const dialog = $("confirm"), form = $("confirm-form"), wrong = $("confirm-wrong");
   if (dialog.open) return Promise.resolve(null); // one question at a time
+  const mine = question = {};
   $("confirm-title").textContent = title;
   $("confirm-text").textContent = text;
   $("confirm-warn").textContent = warn ? "▲ " + warn : ""; $("confirm-warn").hidden = !warn;
@@ -298,7 +301,11 @@ function confirm({ title, text, warn, when, why, yes, act }) {
     const ended = new AbortController(), options = { signal: ended.signal };
     let result = null;
     $("confirm-no").addEventListener("click", () => dialog.close(), options);
-    dialog.addEventListener("close", () => { ended.abort(); resolve(result); }, options);
+    // The event comes a moment after the dialog has closed: it may be of the question before, when the next one is open.
+    dialog.addEventListener("close", () => {
+      if (mine === question && dialog.open) return;
+      ended.abort(); resolve(result);
+    }, options);
     form.addEventListener("submit", async (e) => {
       e.preventDefault();
       if ($("confirm-yes").disabled) return; // it is being done
