@@ -342,8 +342,8 @@ func ends(at string) string {
 	return strings.Replace(until("1.95s"), "payload=a", "payload=a not_after="+at, 1)
 }
 
-// TestEnds judges what becomes of a message whose time has passed: its copy says so, or it is deleted where there can be
-// no copy. Neither comes before that.
+// TestEnds judges what becomes of a message whose time has passed: its copy says so, or it is deleted where there can
+// be no copy. Neither comes before that.
 func TestEnds(t *testing.T) {
 	dead := strings.Replace(preamble, "leave_after", "dead_letter=true leave_after", 1)
 	copied := "1.95s publish node=1.1 message=1 topic=dead incarnation=" + x1 + " wall=1.95s\n" +
