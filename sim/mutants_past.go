@@ -13,7 +13,7 @@ import (
 
 // pastMutants decide otherwise on what comes past Kafka than on records: the short cuts that a tool for operators is
 // tempted to take.
-func pastMutants() []*Mutant {
+func pastMutants() []*Mutant { //nolint:funlen // a table
 	// past changes what is decided on the instructions of operators, given how the message is really kept.
 	past := func(decide func(item *node.Item, before *node.Kept) node.Verdict) memory.Broken {
 		return memory.Broken{Decide: func(item *node.Item, before *node.Kept) node.Verdict {

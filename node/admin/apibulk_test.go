@@ -34,7 +34,8 @@ func TestBulkCancel(t *testing.T) {
 		for more := true; more; more = cursor != "" {
 			var page admin.BulkCancelled
 			s.ask(t, 200, "POST", "/v1/bulk/cancel", fmt.Sprintf(
-				`{"lane": "out", "header": "tenant=blue", "dry_run": %v, "cursor": %q, "by": "ann"}`, dry, cursor), &page)
+				`{"lane": "out", "header": "tenant=blue", "dry_run": %v, "cursor": %q, "by": "ann"}`, dry, cursor),
+				&page)
 			cursor, cancelled, pages = page.Next, cancelled+page.Cancelled, pages+1
 			if page.Matched != page.Cancelled || page.Scanned < page.Matched {
 				t.Errorf("a page: %+v", page)
