@@ -13,7 +13,7 @@ import (
 
 // pastMutants decide otherwise on what comes past Kafka than on records: the short cuts that a tool for operators is
 // tempted to take.
-func pastMutants() []*Mutant {
+func pastMutants() []*Mutant { //nolint:funlen // a table
 	// past changes what is decided on the instructions of operators, given how the message is really kept.
 	past := func(decide func(item *node.Item, before *node.Kept) node.Verdict) memory.Broken {
 		return memory.Broken{Decide: func(item *node.Item, before *node.Kept) node.Verdict {
@@ -29,9 +29,9 @@ func pastMutants() []*Mutant {
 			About: "an operator who has chosen a message gets whatever has its id by now",
 			Kills: []string{"S21"}, Options: operatedALot,
 			Broken: past(func(item *node.Item, before *node.Kept) node.Verdict {
-				any := *item
-				any.Only = uuid.Nil
-				return any.Decide(before)
+				whoever := *item
+				whoever.Only = uuid.Nil
+				return whoever.Decide(before)
 			}),
 		},
 		{
@@ -46,7 +46,8 @@ func pastMutants() []*Mutant {
 			}),
 		},
 		{
-			Name: "past-too-late-forgotten", About: "an operator is told that it is too late, and nothing is written down",
+			Name:  "past-too-late-forgotten",
+			About: "an operator is told that it is too late, and nothing is written down",
 			Kills: []string{"S20"}, Options: operatedALot,
 			Broken: past(func(item *node.Item, before *node.Kept) node.Verdict {
 				v := item.Decide(before)
@@ -94,8 +95,8 @@ func operatedALot(o *Options) {
 	o.Messages = max(o.Messages, 100)
 }
 
-// heldFromBefore has the store be set back while nodes that cannot hear of it hold claims for long before the deadlines,
-// and operators at work at that time.
+// heldFromBefore has the store be set back while nodes that cannot hear of it hold claims for long before the
+// deadlines, and operators at work at that time.
 func heldFromBefore(o *Options) {
 	operatedALot(o)
 	o.Operated, o.Nodes, o.Fates = 70, max(o.Nodes, 3), ""

@@ -128,7 +128,8 @@ func (c *cancelCommand) request() (admin.BulkCancelRequest, error) {
 		}
 	}
 	if c.DeadlineFrom != nil && c.DeadlineTo != nil && !request.From.Before(request.Until) {
-		return request, usagef("--deadline-to is %s: it must be later than --deadline-from", shown(string(*c.DeadlineTo)))
+		return request, usagef("--deadline-to is %s: it must be later than --deadline-from",
+			shown(string(*c.DeadlineTo)))
 	}
 	return request, nil
 }

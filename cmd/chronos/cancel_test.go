@@ -20,8 +20,9 @@ import (
 	"chronos/node/store/sqlite"
 )
 
-// keeps fills a store of SQLite with messages of two tenants on the lane "out", by turns blue and red, an hour apart from
-// each other in tens, and returns its file. The first two blue ones and a series are claimed; one tells of an outcome.
+// keeps fills a store of SQLite with messages of two tenants on the lane "out", by turns blue and red, an hour apart
+// from each other in tens, and returns its file. The first two blue ones and a series are claimed; one tells of an
+// outcome.
 func keeps(t *testing.T, blue int) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "chronos.db")
@@ -111,7 +112,7 @@ func TestBulkCancel(t *testing.T) {
 
 	bulk(0, `^  cancelled +10 .*\n\n10 of \d+ messages`, "--header", "tenant=red", "--yes",
 		"--deadline-from", "2030-01-01T01:00:00Z", "--deadline-to", "2030-01-01T02:00:00Z")
-	says(t, 0, `1,290|\n1290 shown`, "list", "--lane", "out", "--key", "key of red", "--limit", "5000", "--store", store)
+	says(t, 0, `\n1290 shown`, "list", "--lane", "out", "--key", "key of red", "--limit", "5000", "--store", store)
 
 	bulk(3, `(?s)^  cancelled +1,298 .*stopped +1 .*too_late +2 .*left alone +1 `, append(tenant, "--yes")...)
 	bulk(3, `(?s)^  stopped +1 .*too_late +2 .*left alone +1 `, append(tenant, "--yes")...)
@@ -144,8 +145,8 @@ func TestBulkCancelPaused(t *testing.T) {
 	prints(t, 3, `cancelled +18 `, "cancel", "--lane", "out", "--yes", "--store", store)
 }
 
-// TestBulkCancelInterrupted stops it between two pages, of which there is no end. It says what it has done, and that the
-// same command goes on.
+// TestBulkCancelInterrupted stops it between two pages, of which there is no end. It says what it has done, and that
+// the same command goes on.
 func TestBulkCancelInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())

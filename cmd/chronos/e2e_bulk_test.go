@@ -12,9 +12,9 @@ import (
 	"chronos/node/control"
 )
 
-// Goal: a bulk cancel beside two nodes that fire is true. Method: messages of two tenants fall due over five seconds, by
-// turns, and a series every second; those of one tenant are cancelled meanwhile. What comes out of theirs is as many as
-// were not counted as cancelled, each once; all of the others come out; and the series ends.
+// Goal: a bulk cancel beside two nodes that fire is true. Method: messages of two tenants fall due over five seconds,
+// by turns, and a series every second; those of one tenant are cancelled meanwhile. What comes out of theirs is as many
+// as were not counted as cancelled, each once; all of the others come out; and the series ends.
 func TestE2EBulkCancel(t *testing.T) {
 	c := newControlled(t)
 	const n = 500 // of each tenant
@@ -27,7 +27,8 @@ func TestE2EBulkCancel(t *testing.T) {
 	for i := range n {
 		for _, name := range []string{"blue", "red"} {
 			id := fmt.Sprintf("%s-%d", name, i)
-			records = append(records, tenant(c.record(id, now.Add(time.Duration(i)*10*time.Millisecond), []byte(id)), name))
+			due := now.Add(time.Duration(i) * 10 * time.Millisecond)
+			records = append(records, tenant(c.record(id, due, []byte(id)), name))
 		}
 	}
 	series := tenant(c.record("blue-series", now.Add(-time.Second), []byte("blue-series")), "blue")

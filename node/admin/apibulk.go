@@ -14,7 +14,8 @@ import (
 	"chronos/node/store/inspect"
 )
 
-// BulkCancelRequest says which messages are to be cancelled: those of a lane that have what the other fields ask for. Each request is about one page of them: it takes a fraction of a second, and says where to go on.
+// BulkCancelRequest says which messages are to be cancelled: those of a lane that have what the other fields ask for.
+// Each request is about one page of them: it takes a fraction of a second, and says where to go on.
 type BulkCancelRequest struct {
 	Lane    string    `json:"lane" minLength:"1" maxLength:"249" doc:"The lane of the messages."`
 	Claimed bool      `json:"claimed,omitempty" doc:"Those that nodes hold, in place of those that wait."`
@@ -48,8 +49,8 @@ func (a *API) bulk(api huma.API) {
 
 func (a *API) bulkCancel(ctx context.Context, request *BulkCancelRequest) (BulkCancelled, error) {
 	if slices.Contains(a.Own, request.Lane) {
-		return BulkCancelled{}, huma.Error422UnprocessableEntity("lane " + request.Lane + " is where Chronos puts dead " +
-			"letters or outcomes: they always come out, because somebody was told so, or relies on it")
+		return BulkCancelled{}, huma.Error422UnprocessableEntity("lane " + request.Lane + " is where Chronos puts " +
+			"dead letters or outcomes: they always come out, because somebody was told so, or relies on it")
 	}
 	query, err := listQuery(request.Key, request.Header)
 	if err != nil {

@@ -17,12 +17,12 @@ func tenant(name string) func(*node.Message) {
 	}
 }
 
-// Goal: those that are meant are cancelled, page by page, and nothing else. Method: 700 messages of one tenant and 10 of
-// another wait; the pages are asked for, first to see, and then for good.
+// Goal: those that are meant are cancelled, page by page, and nothing else. Method: 700 messages of one tenant and 10
+// of another wait; the pages are asked for, first to see, and then for good.
 func TestBulkCancel(t *testing.T) {
 	t.Parallel()
 	s := newService(t, admin.Rights{Control: true})
-	others := len(s.Store.Dump())
+	others := len(s.Dump())
 	for i := range 700 {
 		s.put(t, fmt.Sprint("blue-", i), tenant("blue"))
 	}
@@ -34,13 +34,14 @@ func TestBulkCancel(t *testing.T) {
 		for more := true; more; more = cursor != "" {
 			var page admin.BulkCancelled
 			s.ask(t, 200, "POST", "/v1/bulk/cancel", fmt.Sprintf(
-				`{"lane": "out", "header": "tenant=blue", "dry_run": %v, "cursor": %q, "by": "ann"}`, dry, cursor), &page)
+				`{"lane": "out", "header": "tenant=blue", "dry_run": %v, "cursor": %q, "by": "ann"}`, dry, cursor),
+				&page)
 			cursor, cancelled, pages = page.Next, cancelled+page.Cancelled, pages+1
 			if page.Matched != page.Cancelled || page.Scanned < page.Matched {
 				t.Errorf("a page: %+v", page)
 			}
 		}
-		left := len(s.Store.Dump()) - others
+		left := len(s.Dump()) - others
 		if want := map[bool]int{true: 710, false: 10}[dry]; cancelled != 700 || pages < 2 || left != want {
 			t.Errorf("dry %v: %d are cancelled on %d pages, and %d are left", dry, cancelled, pages, left)
 		}
@@ -52,7 +53,8 @@ func TestBulkCancel(t *testing.T) {
 	}
 }
 
-// Goal: what nodes hold is asked for by itself, and told apart. Method: a message, a series and a stranger's are claimed.
+// Goal: what nodes hold is asked for by itself, and told apart. Method: a message, a series and a stranger's are
+// claimed.
 func TestBulkCancelClaimed(t *testing.T) {
 	t.Parallel()
 	s := newService(t, admin.Rights{Control: true})
@@ -81,7 +83,7 @@ func TestBulkCancelRefused(t *testing.T) {
 	refused := func(status int, body, want string) {
 		t.Helper()
 		s.ask(t, status, "POST", "/v1/bulk/cancel", body, &problem)
-		if !strings.Contains(problem.Detail, want) || len(s.Store.Dump()) == 0 {
+		if !strings.Contains(problem.Detail, want) || len(s.Dump()) == 0 {
 			t.Errorf("%s: %s", body, problem.Detail)
 		}
 	}

@@ -40,8 +40,8 @@ func (t *Tally) Add(o Tally) {
 // cancelled is not there any more, and nobody has to remember how far it had come.
 //
 // What comes in while a walk is under way, or moves to a place behind it, is not met by that walk. A message is either
-// on a page of those that wait or on one of those that are claimed, and goes from the one to the other by itself: whoever
-// means both walks along both, and again as long as that finds something to cancel.
+// on a page of those that wait or on one of those that are claimed, and goes from the one to the other by itself:
+// whoever means both walks along both, and again as long as that finds something to cancel.
 func CancelPage(
 	ctx context.Context, source inspect.Source, store Taker, query inspect.Query, now time.Time, dry bool,
 ) (tally Tally, next string, err error) {
@@ -99,9 +99,9 @@ func expected(m *inspect.Message) node.Outcome {
 	}).Outcome
 }
 
-// made reports whether Chronos itself has made a message: an outcome, or the copy of a record that was rejected. Somebody
-// relies on that it comes out, and on its lane there is nothing else. The names of their headers are no applications':
-// whoever relays an outcome as a message of his own has to cancel that by its id.
+// made reports whether Chronos itself has made a message: an outcome, or the copy of a record that was rejected.
+// Somebody relies on that it comes out, and on its lane there is nothing else. The names of their headers are no
+// applications': whoever relays an outcome as a message of his own has to cancel that by its id.
 func made(m *inspect.Message) bool {
 	has := func(name string) bool {
 		return slices.ContainsFunc(m.Headers, func(h node.Header) bool { return h.Name == name })

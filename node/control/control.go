@@ -1,8 +1,10 @@
-// Package control gives instructions to a store past Kafka, for operators: by the admin API, its page, and the commands.
+// Package control gives instructions to a store past Kafka, for operators: by the admin API, its page, and the
+// commands.
 //
 // The store decides on them like on those that come as records, by the same table and under the same locks
 // (node.NoPlace). Two things differ. The answer is the outcome, and nobody else is told of it. And Kafka does not keep
-// the instruction: a store that is set back has lost it, and what it was about comes out as if nobody had said anything.
+// the instruction: a store that is set back has lost it, and what it was about comes out as if nobody had said
+// anything.
 package control
 
 import (

@@ -44,7 +44,8 @@ func TestInstruct(t *testing.T) {
 	outcomes, err := control.Instruct(t.Context(), store, []node.Item{
 		{Action: node.Cancel, Message: node.Message{ID: "cancelled", Lane: "out"}}, fire, another,
 	})
-	if want := []node.Outcome{node.Cancelled, node.FiredNow, node.NotFound}; err != nil || !slices.Equal(outcomes, want) {
+	want := []node.Outcome{node.Cancelled, node.FiredNow, node.NotFound}
+	if err != nil || !slices.Equal(outcomes, want) {
 		t.Fatalf("got %v, %v; want %v", outcomes, err, want)
 	}
 	for _, row := range store.Dump() {

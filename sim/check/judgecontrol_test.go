@@ -31,15 +31,16 @@ const (
 // waiting returns the good history up to the claim.
 func waiting() string { return until("1.9s") }
 
-// TestPast judges a history in which an operator cancels a message past Kafka, and the store is set back then. Nothing is
-// wrong with it: Kafka does not have the cancel, so it is lost, and the message comes out; and to keep it back would be
-// wrong.
+// TestPast judges a history in which an operator cancels a message past Kafka, and the store is set back then. Nothing
+// is wrong with it: Kafka does not have the cancel, so it is lost, and the message comes out; and to keep it back would
+// be wrong.
 func TestPast(t *testing.T) {
 	cancelled := preamble + waiting() + "1.4s " + past + zero + " text=cancelled\n1.41s " + hears + "cancelled\n"
 	if v := judge(t, cancelled+end); len(v.Violations) > 0 {
 		t.Errorf("it stays cancelled: %v", v.Violations)
 	}
-	lost := cancelled + "1.5s rollback lineage=1\n1.5s keep id=x topic=out incarnation=" + x1 + " deadline=2s due=2s\n" +
+	lost := cancelled + "1.5s rollback lineage=1\n" +
+		"1.5s keep id=x topic=out incarnation=" + x1 + " deadline=2s due=2s\n" +
 		"1.5s keep-place partition=in/0 offset=1\n"
 	if v := judge(t, lost+well[strings.Index(well, "1.9s"):]+gone+end); len(v.Violations) > 0 {
 		t.Errorf("it was lost, and comes out: %v", v.Violations)
@@ -78,8 +79,8 @@ func brokenControl() map[string][]string {
 			changed() + cancelledNow + "1.96s fire node=1.1 message=1 topic=out incarnation=" + x1 +
 				" payload=a key=1 partition=out/3\n",
 			preamble + until("1.95s") + "1.93s " + past + zero + " text=cancelled\n",
-			changed() + "1.93s " + past + zero + " text=cancelled\n1.95s publish node=1.1 message=1 topic=out incarnation=" +
-				x1 + " age=50ms wall=1.95s\n",
+			changed() + "1.93s " + past + zero + " text=cancelled\n" +
+				"1.95s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=50ms wall=1.95s\n",
 		},
 		"S20": {
 			strings.Replace(changed(), "1.92s", late+"1.92s", 1) + cancelledNow,

@@ -105,7 +105,7 @@ type incarnation struct {
 	*submission
 
 	id        UUID
-	comes     time.Duration // its deadline, on the output topic: a store that is set back may have another for the same id
+	comes     time.Duration // its deadline: a store that is set back may have another one of the submission
 	known     bool          // that is known
 	copied    rowKey        // where it is a copy of what was rejected, the row
 	published int32         // records that appeared by a claim on it

@@ -26,7 +26,8 @@ func eachPast(change func(r *node.TakeRequest, i *node.Item)) func(*storetest.Cl
 func pastMutants() []mutant {
 	return []mutant{
 		{
-			"the incarnation that is asked for is ignored", "contract/only/an instruction for another incarnation", true,
+			"the incarnation that is asked for is ignored",
+			"contract/only/an instruction for another incarnation", true,
 			takeOf(func(_ context.Context, _ *broken, r *node.TakeRequest) {
 				for i := range r.Items {
 					r.Items[i].Only = uuid.Nil

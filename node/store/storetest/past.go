@@ -8,8 +8,8 @@ import (
 	"chronos/node/store/memory"
 )
 
-// pastCases are about instructions that come past Kafka (node.NoPlace), and about those that act on one incarnation only
-// (node.Item.Only), wherever they come from.
+// pastCases are about instructions that come past Kafka (node.NoPlace), and about those that act on one incarnation
+// only (node.Item.Only), wherever they come from.
 func pastCases() []testCase {
 	return []testCase{
 		{"past/every instruction acts without a partition", pastActs},
