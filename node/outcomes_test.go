@@ -283,3 +283,25 @@ func TestRejectedTwice(t *testing.T) {
 		}
 	})
 }
+
+// A message whose time has passed is copied again soon after its copy could not be published.
+func TestExpiredTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		failed := false
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "dead" && !failed {
+				failed = true
+				return errors.New("no reply")
+			}
+			return nil
+		}
+		w.submit("x", -time.Second, node.Header{Name: node.HeaderNotAfter, Value: []byte(in(-time.Millisecond))})
+		w.run(config(0), nil)
+		pass(2 * time.Second)
+		if got := w.on("dead"); !failed || len(got) != 1 || header(got[0].Record, node.HeaderReason) != "expired" {
+			t.Errorf("the dead letters are %v", got)
+		}
+		w.empty()
+	})
+}
