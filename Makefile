@@ -56,7 +56,7 @@ test-all: ## What `make test` leaves out: all seeds under the race detector, and
 # The simulator runs on one thread, so that the race detector finds nothing there that the engine's own tests do not: it is
 # left to race-sim, which takes several times as long.
 race: ## Run the tests with the race detector, on a real Kafka and a real Postgres; those of sim without it, and with few seeds
-	scripts/setup compiler
+	scripts/setup compiler browser
 	$(if $(QUICK),scripts/with-servers go test -race -shuffle=on -skip '$(ONE_THREAD)' -timeout 20m $(QUICK))
 	$(if $(LONG),go test -shuffle=on -short -timeout 20m $(LONG))
 

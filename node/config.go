@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -22,17 +23,37 @@ type Route struct {
 	// dead-letter topic.
 	Outcomes string
 
-	// Targets are further output topics, of which a record may name one in its header chronosTopic.
+	// Targets are further output topics, of which a record may name one in its header chronosTopic. One that ends with
+	// a * stands for all topics whose names begin with what comes before it.
 	Targets []string
 }
 
 // serves reports whether messages of the route may come out on a lane.
-func (r *Route) serves(lane string) bool { return lane == r.Output || slices.Contains(r.Targets, lane) }
+func (r *Route) serves(lane string) bool { return slices.Contains(r.Outputs(), lane) || r.Finds(lane) }
 
-// Outputs returns all lanes on which messages of the route may come out.
-func (r *Route) Outputs() []string { return append([]string{r.Output}, r.Targets...) }
+// Finds reports whether one of the targets that end with a * stands for a lane.
+func (r *Route) Finds(lane string) bool {
+	return slices.ContainsFunc(r.Targets, func(target string) bool {
+		prefix, any := strings.CutSuffix(target, "*")
+		return any && strings.HasPrefix(lane, prefix) && IsTopic(lane)
+	})
+}
 
-// Topics returns all topics of the route: that which is read, and those that are written to.
+// IsTopic reports whether Kafka may have a topic of that name.
+func IsTopic(name string) bool {
+	return len(name) <= 249 && name != "" && name != "." && name != ".." && !strings.ContainsFunc(name, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
+	})
+}
+
+// Outputs returns the lanes on which messages of the route may come out, as far as it names them.
+func (r *Route) Outputs() []string {
+	return append([]string{r.Output}, slices.DeleteFunc(slices.Clone(r.Targets), func(target string) bool {
+		return strings.HasSuffix(target, "*")
+	})...)
+}
+
+// Topics returns all topics that the route names: that which is read, and those that are written to.
 func (r *Route) Topics() []string {
 	topics := append([]string{r.Input}, r.Outputs()...)
 	for _, other := range []string{r.DeadLetter, r.Outcomes} {
@@ -133,7 +154,20 @@ func Default() Config {
 // begin its publish before PublishableAge and have its result before any detector counts it as stuck. Margin
 // is for clocks that run at different rates and for the way of the delete to the store.
 
-// Lanes returns the lanes that the node serves, each once: the output, dead-letter and outcome topics of its routes.
+// Serves reports whether the node serves a lane: one that its routes name, or that a target with a * stands for.
+func (c *Config) Serves(lane string) bool { return slices.Contains(c.Lanes(), lane) || c.finds(lane) }
+
+// finds reports whether a target with a * stands for a lane.
+func (c *Config) finds(lane string) bool {
+	return slices.ContainsFunc(c.Routes, func(r Route) bool { return r.Finds(lane) })
+}
+
+// seeks reports whether some target has a *, so that there may be lanes to be found.
+func (c *Config) seeks() bool {
+	return slices.ContainsFunc(c.Routes, func(r Route) bool { return len(r.Outputs()) <= len(r.Targets) })
+}
+
+// Lanes returns the lanes that the routes name, each once: their output, dead-letter and outcome topics.
 func (c *Config) Lanes() []string {
 	var lanes []string
 	for _, r := range c.Routes {
@@ -239,6 +273,11 @@ func validateRoutes(routes []Route) error {
 			return wrong("input topic "+r.Input+" twice", "an input topic has one route")
 		}
 		inputs[r.Input] = true
+		for _, target := range r.Targets {
+			if i := strings.IndexByte(target, '*'); i >= 0 && i < len(target)-1 {
+				return wrong("target "+target, "a * stands at the end")
+			}
+		}
 		for _, output := range r.Outputs() {
 			if dead, known := deadLetter[output]; known && dead != r.DeadLetter {
 				return wrong("output topic "+output+" with two dead-letter topics",
@@ -261,9 +300,39 @@ func validateRoutes(routes []Route) error {
 					"rejected records and outcomes need topics of their own")
 			}
 		}
+		if err := r.foundAmong(routes); err != nil {
+			return err
+		}
 		if outcomes[r.DeadLetter] {
 			return wrong("topic "+r.DeadLetter+" both a dead-letter and an outcome topic",
 				"rejected records and outcomes need topics of their own")
+		}
+	}
+	return nil
+}
+
+// foundAmong returns what is wrong with the targets of a route that have a *, beside all routes.
+func (r *Route) foundAmong(routes []Route) error {
+	for _, other := range routes {
+		for _, topic := range []string{other.Input, other.DeadLetter, other.Outcomes} {
+			if r.Finds(topic) {
+				return &ConfigError{
+					"Routes", "target of input topic " + r.Input + " that stands for " + topic,
+					"a message must not come out where records are read, rejected or answered",
+				}
+			}
+		}
+		for _, target := range append(other.Targets, other.Output) {
+			name := strings.TrimSuffix(target, "*")
+			if r.DeadLetter != other.DeadLetter && slices.ContainsFunc(r.Targets, func(mine string) bool {
+				prefix, any := strings.CutSuffix(mine, "*")
+				return any && (strings.HasPrefix(name, prefix) || name != target && strings.HasPrefix(prefix, name))
+			}) {
+				return &ConfigError{
+					"Routes", "output topic " + target + " with two dead-letter topics",
+					"routes that share an output topic share its dead-letter topic",
+				}
+			}
 		}
 	}
 	return nil

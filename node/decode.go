@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,14 +88,10 @@ func (c *Config) decode(r Record, route Route) instruction {
 	}
 	id, _ := h.get(HeaderID)
 	in.id = string(id)
-	in.told = h.count(HeaderAction) > 0
-	if in.rejected = repeated; in.rejected != nil {
-		return in
-	}
-	if in.rejected = in.decodeAction(&h); in.rejected == nil {
-		in.rejected = in.decodeConfirm(&h)
-	}
-	if in.rejected == nil {
+	confirm, _ := h.get(HeaderConfirm)
+	in.told = h.count(HeaderAction) > 0 || string(confirm) == "true" // whatever else is wrong with the record
+	unknown := in.decodeAction(&h)
+	if in.rejected = cmp.Or(repeated, unknown, checkConfirm(&h)); in.rejected == nil {
 		in.rejected = in.decodeTopic(&h, route)
 	}
 	if in.rejected == nil {
@@ -199,13 +196,9 @@ func (in *instruction) decodeAction(h *requested) *rejection {
 		"the header %s is %s: it must be schedule, replace, reschedule, cancel or fire", HeaderAction, in.word)}
 }
 
-func (in *instruction) decodeConfirm(h *requested) *rejection {
+func checkConfirm(h *requested) *rejection {
 	value, found := h.get(HeaderConfirm)
-	switch {
-	case !found || string(value) == "false":
-		return nil
-	case string(value) == "true":
-		in.told = true
+	if !found || string(value) == "true" || string(value) == "false" {
 		return nil
 	}
 	return &rejection{InvalidConfirm, fmt.Sprintf(
@@ -223,6 +216,12 @@ func (in *instruction) decodeTopic(h *requested, route Route) *rejection {
 			"the header %s is %s, which is no target of input topic %s", HeaderTopic, quoted(value), route.Input)}
 	}
 	return nil
+}
+
+// tooManyTargets is for a record that names a topic that a target with a * stands for, of which there are too many.
+func tooManyTargets(lane string) *rejection {
+	return &rejection{TooManyTargets, fmt.Sprintf("the header %s is %s, and messages for %d other topics wait already "+
+		"that no route names", HeaderTopic, quoted([]byte(lane)), mostFound)}
 }
 
 // decodeInstants reads the deadline of an action that needs one, and until when the message may be published.
@@ -245,8 +244,13 @@ func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *reject
 		rejected = in.decodeSeries(c, h, r, in.message.Deadline)
 	}
 	value, found := h.get(HeaderNotAfter)
-	if rejected != nil || !found || in.action == Reschedule {
+	switch {
+	case rejected != nil || !found:
 		return rejected
+	case in.action == Reschedule:
+		return &rejection{InvalidNotAfter, fmt.Sprintf(
+			"there is a header %s, which %s does not take: it moves the deadline and nothing else", HeaderNotAfter,
+			in.action)}
 	}
 	last, err := ParseDeadline(value, c.EpochDeadlines)
 	if err == nil && last.Before(in.message.Deadline) {
@@ -379,9 +383,11 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 	headers = append(headers,
 		Header{HeaderID, []byte(m.ID)},
 		Header{HeaderDeadline, []byte(headerTime(m.Deadline))},
-		Header{HeaderReason, []byte(reason)},
-		Header{HeaderError, []byte(why)},
 	)
+	if reason != Expired && !m.NotAfter.IsZero() {
+		headers = append(headers, Header{HeaderNotAfter, []byte(headerTime(m.NotAfter))})
+	}
+	headers = append(headers, Header{HeaderReason, []byte(reason)}, Header{HeaderError, []byte(why)})
 	return Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: append(headers, sourceHeaders(m.Origin)...)}
 }
 

@@ -34,7 +34,8 @@ type firer struct {
 	// mu guards what follows, which the publishers use too.
 	mu     sync.Mutex
 	lanes  []*laneLink
-	hungry bool // the claimer has left something in the store for want of room
+	drawn  *rand.ChaCha8 // for the lanes
+	hungry bool          // the claimer has left something in the store for want of room
 }
 
 // laneLink is how the sink has taken to a lane lately, and whether there is more to claim on it.
@@ -57,12 +58,8 @@ func newFirer(c *core, sink Sink, random *rand.ChaCha8) *firer {
 		rationed: ration{limit: c.config.StoreTimeout()},
 		batches:  ration{limit: c.config.PublishTimeout()},
 	}
-	lanes := child(random)
-	for _, name := range c.config.Lanes() {
-		l := &laneLink{link: c.link(Fire, PortSink, lanes)}
-		l.lane = name
-		f.lanes = append(f.lanes, l)
-	}
+	f.drawn = child(random)
+	f.meet()
 	f.settler = newSettler(c, child(random))
 	for range publishers {
 		f.publishers = append(f.publishers, newPublisher(f, child(random)))
@@ -151,7 +148,7 @@ func (f *firer) claim(ctx context.Context) {
 		// detector can find it older than this node does, at equal rates of their clocks.
 		holdings := make([]holding, len(result.Messages))
 		for i, m := range result.Messages {
-			holdings[i] = holding{m, started}
+			holdings[i] = holding{Ready: m, since: started}
 		}
 		f.hold(result.State.Lineage, holdings)
 	}
@@ -163,6 +160,7 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hungry = false
+	f.meet()
 	var shares []Share
 	for _, l := range f.lanes {
 		if now < l.retry || !all && !l.backlogged {
@@ -198,11 +196,25 @@ func (f *firer) claimed(messages []Ready, request ClaimRequest) {
 	}
 }
 
+// meet gets links to the lanes that the schedule has found since the last time, and drops those that it has forgotten.
+// The caller holds mu.
+func (f *firer) meet() {
+	names := f.schedule.names()
+	f.lanes = slices.DeleteFunc(f.lanes, func(l *laneLink) bool { return !slices.Contains(names, l.lane) })
+	for _, name := range names {
+		f.lane(name)
+	}
+}
+
 // lane returns the link of a lane. The caller holds mu.
 func (f *firer) lane(name string) *laneLink {
-	i := slices.IndexFunc(f.lanes, func(l *laneLink) bool { return l.lane == name })
-	assert(i >= 0, "lane %s is not served here", name)
-	return f.lanes[i]
+	if i := slices.IndexFunc(f.lanes, func(l *laneLink) bool { return l.lane == name }); i >= 0 {
+		return f.lanes[i]
+	}
+	l := &laneLink{link: f.link(Fire, PortSink, f.drawn)}
+	l.lane = name
+	f.lanes = append(f.lanes, l)
+	return l
 }
 
 // fed wakes the claimer if it has left something in the store for want of room.

@@ -74,7 +74,7 @@ const (
 	// people that is "ignored".
 	Duplicate
 
-	// Untaken: its partition was refused.
+	// Untaken: its partition was refused; or it stands in none (NoPlace), and nothing is taken in now.
 	Untaken
 
 	// Replaced: the message is stored in place of another one.
@@ -96,7 +96,8 @@ const (
 	// Stopped: the message is an occurrence of a series that comes out, or may have; none comes after it.
 	Stopped
 
-	// NotFound: no message of the id and lane waits or is ready. It has come out, or there never was one.
+	// NotFound: no message of the id and lane waits or is ready, or none of the incarnation that Item.Only names. It
+	// has come out, or there never was one.
 	NotFound
 )
 
@@ -182,17 +183,19 @@ func (i *Item) Decide(before *Kept) Verdict {
 	switch {
 	case i.Action == Pass:
 		v.Outcome = Passed
-	case i.Action.Stores() && before == nil:
+	case before == nil && (i.Only != uuid.Nil || !i.Action.Stores()):
+		v.Outcome = NotFound
+	case before == nil:
 		v.Outcome, v.After, v.Brings = Scheduled, i.fresh(), true
 	case i.Action.Stores() && before.Incarnation == i.Incarnation:
 		v.Outcome = Scheduled
+	case i.Only != uuid.Nil && before.Incarnation != i.Only:
+		v.Outcome = NotFound
 	case i.Action == Schedule:
 		v.Outcome = Duplicate
 	case i.Action == Replace:
 		v.Outcome, v.After, v.Brings = Replaced, i.fresh(), true
 		v.After.Former = before.Former || before.Claimed || before.Attempts > 0
-	case before == nil:
-		v.Outcome = NotFound
 	case !before.free() && i.Action == Cancel && before.Sequence > 0:
 		stopped := *before
 		stopped.Stopped, stopped.Bound = true, true // it is named as the last one: a later cancel must not take it back
@@ -261,7 +264,9 @@ func (i *Item) Reply(v Verdict, lineage int64) (Message, bool) {
 	outcome := v.Outcome.String()
 	if i.Answer.Rejected {
 		outcome = OutcomeRejected
-		v.Before, v.After = nil, nil
+	}
+	if i.Answer.Rejected || v.Outcome == NotFound {
+		v.Before, v.After = nil, nil // what is stored is none of what was asked about
 	}
 	headers := append([]Header(nil), m.Headers...)
 	add := func(name, value string) { headers = append(headers, Header{name, []byte(value)}) }

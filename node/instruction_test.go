@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -367,6 +368,28 @@ func TestBadInstructions(t *testing.T) {
 			node.InvalidNotAfter, false,
 		},
 		"ends never": {[]node.Header{id, soon, h(node.HeaderNotAfter, "never")}, node.InvalidNotAfter, false},
+		"another end": {
+			[]node.Header{id, action("reschedule"), soon, h(node.HeaderNotAfter, "2030-01-01T00:00")},
+			node.InvalidNotAfter, true,
+		},
+		"two topics and an action": {
+			[]node.Header{id, action("cancel"), h(node.HeaderTopic, "out"), h(node.HeaderTopic, "out")},
+			node.RepeatedHeader, true,
+		},
+		"two deadlines, to be confirmed": {
+			[]node.Header{
+				id, h(node.HeaderDeadline, "2030-01-01T00:00"), h(node.HeaderDeadline, "2030-01-01T00:00"),
+				h(node.HeaderConfirm, "true"),
+			}, node.RepeatedDeadline, true,
+		},
+		"confirmed twice": {
+			[]node.Header{id, soon, h(node.HeaderConfirm, "true"), h(node.HeaderConfirm, "true")},
+			node.RepeatedHeader, true,
+		},
+		"unknown topic, to be confirmed": {
+			[]node.Header{id, soon, h(node.HeaderTopic, "elsewhere"), h(node.HeaderConfirm, "true")},
+			node.UnknownTopic, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -387,14 +410,31 @@ func TestBadInstructions(t *testing.T) {
 				if decided := seen[node.Decided](w); len(decided) > 0 {
 					t.Errorf("decided: %v", decided)
 				}
-				if said := w.said(); len(said) != map[bool]int{true: 1}[c.told] ||
-					c.told && !strings.HasSuffix(said[0], " x: rejected") {
-					t.Errorf("said %v", said)
+				var want []string
+				if c.told {
+					want = []string{toldAction(c.headers) + " x: rejected"}
+				}
+				if said := w.said(); !slices.Equal(said, want) {
+					t.Errorf("said %v, want %v", said, want)
 				}
 				w.empty()
 			})
 		})
 	}
+}
+
+// toldAction returns how an outcome names the action of a record: as the record has it.
+func toldAction(headers []node.Header) string {
+	for _, h := range headers {
+		if h.Name == node.HeaderAction {
+			actions := []string{"schedule", "replace", "reschedule", "cancel", "fire"}
+			if !slices.Contains(actions, string(h.Value)) {
+				return strconv.Quote(string(h.Value))
+			}
+			return string(h.Value)
+		}
+	}
+	return "schedule"
 }
 
 // A delay counts from the timestamp of its record, however late the record is taken in.

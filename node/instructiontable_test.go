@@ -32,6 +32,7 @@ func instructionTable() string {
 		{"waits, *bound*", waiting(func(k *node.Kept) { k.Bound = true })},
 		{"of a series, ready", waiting(func(k *node.Kept) { k.Claimed, k.Attempts, k.Sequence = true, 1, 2 })},
 		{"of a series, waits, *bound*", waiting(func(k *node.Kept) { k.Bound, k.Sequence = true, 2 })},
+		{"is another one than *only* names", waiting(func(*node.Kept) {})},
 	}
 	actions := []node.Action{node.Schedule, node.Replace, node.Reschedule, node.Cancel, node.FireNow}
 	var text strings.Builder
@@ -46,6 +47,9 @@ func instructionTable() string {
 		cells := []string{state.name}
 		for _, action := range actions {
 			item := node.Item{Action: action, Message: node.Message{Incarnation: uuid.UUID{2}, Deadline: now}}
+			if strings.Contains(state.name, "*only*") {
+				item.Only = uuid.UUID{3}
+			}
 			v := item.Decide(state.before)
 			cells = append(cells, fmt.Sprintf("`%s`: %s", v.Outcome, effect(&item, v)))
 		}
@@ -78,6 +82,9 @@ func effect(item *node.Item, v node.Verdict) string {
 	}
 	if after.Former && (before == nil || !before.Former) {
 		words = append(words, "*former*")
+	}
+	if len(words) == 0 && v.Outcome == node.NotFound {
+		return "nothing"
 	}
 	if len(words) == 0 {
 		return "as it was"

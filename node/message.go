@@ -126,6 +126,7 @@ const (
 	RepeatedHeader   Reason = "repeated_header"
 	UnknownAction    Reason = "unknown_action"
 	UnknownTopic     Reason = "unknown_topic"
+	TooManyTargets   Reason = "too_many_targets"
 	DeadlineAndDelay Reason = "deadline_and_delay"
 	InvalidDelay     Reason = "invalid_delay"
 	InvalidNotAfter  Reason = "invalid_not_after"

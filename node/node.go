@@ -49,6 +49,7 @@ type core struct {
 	routes      map[string]Route  // by input topic
 	deadLetters map[string]string // dead-letter topic by output topic; none is absent
 	isDead      map[string]bool   // whether a topic is a dead-letter topic
+	seeks       bool              // there may be lanes to be found, see schedule.find
 
 	clock   Clock
 	store   Store
@@ -77,6 +78,7 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 		store:       ports.Store,
 		observe:     observe,
 		schedule:    newSchedule(config.Lanes()),
+		seeks:       config.seeks(),
 		advance: advance{
 			adaptive: config.AdaptiveAdvance, most: config.Lookahead, current: config.TimingAdvance,
 		},
@@ -98,6 +100,19 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 	}
 	c.observe(Started{NodeID: c.id})
 	return n, nil
+}
+
+// deadLettersOf returns the dead-letter topic of a lane; empty for none.
+func (c *core) deadLettersOf(lane string) string {
+	topic, named := c.deadLetters[lane]
+	if !named {
+		for _, r := range c.config.Routes {
+			if r.Finds(lane) {
+				return r.DeadLetter
+			}
+		}
+	}
+	return topic
 }
 
 // ID returns the node id.

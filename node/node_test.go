@@ -333,7 +333,8 @@ func TestDeadLettersWhatIsRejected(t *testing.T) {
 			}
 			return nil
 		}
-		w.submit("poison", time.Second)
+		last := in(time.Hour)
+		w.submit("poison", time.Second, node.Header{Name: node.HeaderNotAfter, Value: []byte(last)})
 		w.submit("lapsed", -time.Second)
 		w.submit("good", time.Second)
 		w.run(config(0), nil)
@@ -350,6 +351,10 @@ func TestDeadLettersWhatIsRejected(t *testing.T) {
 		}
 		if _, err := node.ParseDeadline([]byte(header(dead[0].Record, node.HeaderDeadline)), 0); err != nil {
 			t.Errorf("its deadline: %v", err)
+		}
+		got, err := node.ParseDeadline([]byte(header(dead[0].Record, node.HeaderNotAfter)), 0)
+		if err != nil || got.Format(time.RFC3339Nano) != last {
+			t.Errorf("it may be published until %v, error %v, want %s", got, err, last)
 		}
 		if got := header(dead[0].Record, node.HeaderReason); got != string(node.PublishRejected) {
 			t.Errorf("its reason is %q", got)

@@ -137,7 +137,7 @@ func TestLimitsInSeconds(t *testing.T) {
 		seconds := func(d time.Duration) []byte { return fmt.Append(nil, time.Now().Add(d).Unix()) }
 		start := time.Now()
 		w.submit("x", time.Second, node.Header{Name: node.HeaderNotAfter, Value: seconds(time.Hour)})
-		w.instruct("reschedule", "x", node.HeaderDelay, "5s", node.HeaderNotAfter, string(seconds(time.Second)))
+		w.instruct("reschedule", "x", node.HeaderDelay, "5s")
 		w.series("s", "every 2s", time.Second, node.HeaderRepeatUntil, string(seconds(4*time.Second)))
 		c := controlled()
 		c.EpochDeadlines = node.EpochSeconds

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // publisher publishes batches of what is due on the schedule, and hands what was acknowledged to the settler. A node
@@ -18,7 +16,7 @@ type publisher struct {
 
 	releases link
 	bell     Bell
-	drawn    *rand.ChaCha8 // the incarnations of next occurrences
+	drawn    *rand.ChaCha8 // for the incarnations of next occurrences
 }
 
 const (
@@ -65,8 +63,8 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	p.schedule.busy(p)
 	p.fed()
 	young, old := p.byAge(b.holdings)
+	young, unread := p.settlements(young)
 	young, ended := p.inTime(young)
-	young, unread := p.passOver(young)
 	verdicts := map[string]error{}
 	if len(young) > 0 {
 		verdicts = p.publishBatch(ctx, young)
@@ -108,19 +106,19 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 	}
 	var failed []failure
 	var gone []Message
-	var refs []Ref
+	var settled []Next
 	for _, h := range ended {
-		if p.deadLetters[h.Lane] != "" {
+		if p.deadLettersOf(h.Lane) != "" {
 			failed = append(failed, failure{h, errExpired, 0})
 			continue
 		}
 		gone = append(gone, h.Message)
-		refs = append(refs, h.Ref())
+		settled = append(settled, h.next)
 	}
 	if len(gone) > 0 {
 		p.observe(Lapsed{Messages: gone})
 	}
-	p.settler.add(removals(refs))
+	p.settler.add(settled)
 	failed, old := p.uncopied(p.deadLetter(ctx, failed))
 	p.leave(ctx, failed, p.unreached(failed))
 	if len(old) > 0 {
@@ -159,57 +157,34 @@ func (p *publisher) unreached(failed []failure) map[string]bool {
 	return back
 }
 
-// passOver settles occurrences of series that were missed, and are not to be published by the policies of their series,
-// and returns the others. Those that nobody can tell about are unread, and to be put off: their series was written by a
-// later release, or names a time zone that this machine does not have, and another node may know better. That waits
-// until the others are published: it takes as long as the store likes, which would make them old.
-func (p *publisher) passOver(young []holding) (due []holding, unread []failure) {
-	var passed []Next
+// settlements says of each message what is settled once it is published, and settles occurrences of series that were
+// missed and are not to be published by the policies of their series. It returns the others. Those that nobody can tell
+// about are unread, and to be put off: their series was written by a later release, or names a time zone that this
+// machine does not have, and another node may know better. That waits until the others are published: it takes as long
+// as the store likes, which would make them old.
+func (p *publisher) settlements(young []holding) (due []holding, unread []failure) {
+	var missed []Next
 	for _, h := range young {
+		h.next = Next{Of: h.Ref()}
 		if !h.Recurs() {
 			due = append(due, h)
 			continue
 		}
-		switch next, over, err := passedOver(&h.Message, p.clock.Now(), p.incarnation); {
+		next, over, err := recur(&h.Message, p.clock.Now(), newUUID(p.drawn))
+		switch h.next = next; {
 		case err != nil:
 			unread = append(unread, failure{h, err, 0})
 		case over:
-			passed = append(passed, next)
+			missed = append(missed, next)
 		default:
 			due = append(due, h)
 		}
 	}
-	if len(passed) > 0 {
-		p.observe(PassedOver{Next: passed})
-		p.settler.add(passed)
+	if len(missed) > 0 {
+		p.observe(PassedOver{Next: missed})
+		p.settler.add(missed)
 	}
 	return due, unread
-}
-
-// incarnation draws that of the next occurrence of a series.
-func (p *publisher) incarnation() uuid.UUID { return newUUID(p.drawn) }
-
-// settled adds what is to be settled of a message that was published, or copied. An occurrence whose series can't be
-// read any more, although it could before the publish, is left to whoever finds its claim expired: it comes twice, and
-// its series goes on. To delete it would end the series.
-func (p *publisher) settled(settled []Next, m *Message) []Next {
-	if !m.Recurs() {
-		return append(settled, Next{Of: m.Ref()})
-	}
-	next, err := follows(m, p.incarnation)
-	if err != nil {
-		return settled
-	}
-	return append(settled, next)
-}
-
-// removals returns what is to be settled where nothing follows.
-func removals(refs []Ref) []Next {
-	next := make([]Next, len(refs))
-	for i, ref := range refs {
-		next[i].Of = ref
-	}
-	return next
 }
 
 // byAge parts the holdings that are young enough to be published from the others (deviation D3).
@@ -256,7 +231,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 		switch {
 		case errs[i] == nil:
 			fired = append(fired, h.Message)
-			settled = p.settled(settled, &h.Message)
+			settled = append(settled, h.next)
 			verdicts[h.Lane] = nil
 			continue
 		case errors.Is(errs[i], ErrRejected):
@@ -332,7 +307,7 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 	})
 	p.putBack(ctx, unknown, false)
 	p.putLast(ctx, last)
-	for _, l := range p.config.Lanes() {
+	for _, l := range p.schedule.names() {
 		if back[l] {
 			idle = append(idle, p.schedule.clearLane(l)...)
 		}
@@ -367,7 +342,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 		for i, err := range errs {
 			if err == nil {
 				copied = append(copied, dead[i].Message)
-				settled = p.settled(settled, &dead[i].Message)
+				settled = append(settled, dead[i].next)
 				continue
 			}
 			if !errors.Is(err, ErrRejected) {
@@ -395,7 +370,7 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 	case p.isDead[f.Lane]:
 		return cutRecord(record(&f.Message), cut, 0), cut > 0 // as it is, it was rejected just now
 	default:
-		topic := p.deadLetters[f.Lane]
+		topic := p.deadLettersOf(f.Lane)
 		letter := deadLetterOfMessage(&f.Message, f.err, topic)
 		if !p.goesAnyway(&f.Message) {
 			// Without it the copy would come out on another topic when it is submitted anew.

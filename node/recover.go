@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type recoverer struct {
 
 	random         *rand.ChaCha8
 	expired, reset link
+	lanes          link
 	otherHolds     map[time.Duration]bool // those of other nodes that were told of
 }
 
@@ -27,6 +29,7 @@ func newRecoverer(c *core, random *rand.ChaCha8) *recoverer {
 		random:     random,
 		expired:    c.link(Recover, PortStore, random),
 		reset:      c.link(Recover, PortStore, random),
+		lanes:      c.link(Recover, PortStore, random),
 		otherHolds: map[time.Duration]bool{},
 	}
 }
@@ -47,12 +50,28 @@ func (r *recoverer) run(ctx context.Context) {
 			r.clock.Sleep(ctx, 2*backoffMax)
 			continue
 		}
+		r.find(ctx)
 		r.compareHolds(expired)
 		if r.suspect(ctx, expired) && len(expired) == batchMessages {
 			continue
 		}
 		r.clock.Sleep(ctx, jittered(r.random, r.config.DetectionInterval, 10))
 	}
+}
+
+// find looks for lanes that no route names, and messages wait on: another node has taken them in, or this one before it
+// was started again. It changes nothing if the store does not answer: there is another look soon.
+func (r *recoverer) find(ctx context.Context) {
+	if !r.seeks {
+		return
+	}
+	lanes, err := r.store.Lanes(context.WithoutCancel(ctx))
+	if err != nil {
+		r.clock.Sleep(ctx, r.lanes.failed("lanes", err))
+		return
+	}
+	r.lanes.succeeded()
+	r.schedule.waiting(slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.finds(lane) }), r.clock.Mono())
 }
 
 // compareHolds says, once for each, which other hold times there are: nodes that differ in their settings work

@@ -62,40 +62,31 @@ const (
 // errSeries says that a series cannot be read here, by this release, or with the time zones of this machine.
 var errSeries = errors.New("the series cannot be read")
 
-// follows returns what takes the place of an occurrence that was published. The incarnation is drawn by the caller.
-func follows(m *Message, incarnation func() uuid.UUID) (Next, error) {
-	series, err := calendar.Parse(m.Series)
-	if err != nil {
-		return Next{}, fmt.Errorf("%w: %w: %w", ErrUnsent, errSeries, err)
-	}
-	next := Next{Of: m.Ref()}
-	if o, more := series.Following(calendar.Occurrence{Sequence: m.Sequence, At: m.At}); more {
-		next.Incarnation, next.Sequence, next.At = incarnation(), o.Sequence, o.At
-	}
-	return next, nil
-}
-
-// passedOver returns what takes the place of an occurrence that is due and was missed, and is not to be published by
-// the policy of its series; false if it is to be published.
-func passedOver(m *Message, now time.Time, incarnation func() uuid.UUID) (Next, bool, error) {
+// recur says what takes the place of an occurrence that is due, and whether it does so at once: the occurrence was
+// missed then, and is not to be published by the policy of its series. Otherwise that comes once it is published.
+//
+// It is all that is asked of a series, before the publish, and so nothing can go wrong with it afterwards: somebody who
+// has published an occurrence and cannot say which one is next would have to publish it again, or end the series.
+//
+// The incarnation is drawn by the caller. The error is ErrUnsent.
+func recur(m *Message, now time.Time, incarnation uuid.UUID) (next Next, missed bool, err error) {
 	series, err := calendar.Parse(m.Series)
 	if err != nil {
 		return Next{}, false, fmt.Errorf("%w: %w: %w", ErrUnsent, errSeries, err)
 	}
-	if m.Deadline.Before(m.At) {
-		return Next{}, false, nil // somebody wants it now
+	v := calendar.Verdict{Action: calendar.Publish}
+	if !m.Deadline.Before(m.At) { // otherwise somebody wants it now
+		v = series.Judge(calendar.Occurrence{Sequence: m.Sequence, At: m.Deadline}, now, calendar.Tolerance)
 	}
-	v := series.Judge(calendar.Occurrence{Sequence: m.Sequence, At: m.Deadline}, now, calendar.Tolerance)
-	next := Next{Of: m.Ref()}
-	switch v.Action {
-	case calendar.PassOver:
-		next.Incarnation, next.Sequence, next.At = incarnation(), v.Next.Sequence, v.Next.At
-		return next, true, nil
-	case calendar.End:
-		return next, true, nil
-	default:
-		return Next{}, false, nil
+	o, more := v.Next, v.Action == calendar.PassOver
+	if v.Action == calendar.Publish {
+		o, more = series.Following(calendar.Occurrence{Sequence: m.Sequence, At: m.At})
 	}
+	next.Of = m.Ref()
+	if more {
+		next.Incarnation, next.Sequence, next.At = incarnation, o.Sequence, o.At
+	}
+	return next, v.Action != calendar.Publish, nil
 }
 
 // recurring returns the headers of an occurrence: those of the message, with its number, and its own deadline where the

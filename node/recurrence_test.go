@@ -148,6 +148,81 @@ func TestMissed(t *testing.T) {
 	})
 }
 
+// Whether an occurrence was missed is told by the deadline that somebody has given it, and one that somebody wants now
+// comes out however late that is.
+func TestMovedAndMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		start := time.Now()
+		w.refuse = func(r node.Record) error {
+			if string(r.Key) == "key now" && time.Since(start) < 300*time.Second {
+				return errInjected
+			}
+			return nil
+		}
+		w.run(controlled(), nil)
+		w.series("later", "every 100s", 50*time.Second, node.HeaderMissed, "skip", node.HeaderRepeatCount, "5")
+		w.series("now", "every 1000s", 900*time.Second, node.HeaderMissed, "skip", node.HeaderRepeatCount, "2")
+		pass(10 * time.Second)
+		w.instruct("reschedule", "later", node.HeaderDelay, "330s") // from the 50th second to the 340th
+		w.instruct("fire", "now")
+		pass(2000 * time.Second)
+		if got := w.came("later", start); got != "1@340.0 4@350.0 5@450.0" {
+			t.Errorf("later came %s", got)
+		}
+		if got := w.came("now", start); !strings.HasPrefix(got, "1@300.") || !strings.HasSuffix(got, " 2@1900.0") {
+			t.Errorf("now came %s", got) // at the first try of many
+		}
+		w.empty()
+	})
+}
+
+// A node that cannot read a series, because its machine lacks the time zone, leaves the occurrence to one that can, and
+// neither ends the series nor publishes what it could not settle. What does not recur is none of its concern.
+func TestUnreadSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		start := time.Now()
+		w.run(config(0), nil).gate.unread.Store(true)
+		w.series("x", "every 100s", 50*time.Second, node.HeaderRepeatCount, "3")
+		w.series("missed", "every 100s", 55*time.Second, node.HeaderMissed, "skip", node.HeaderRepeatCount, "4")
+		w.submit("plain", 60*time.Second)
+		pass(200 * time.Second)
+		if got := w.came("x", start) + w.came("missed", start); got != "" {
+			t.Errorf("a node that cannot read the series publishes %s", got)
+		}
+		if w.values("out")["value plain"] != 1 {
+			t.Error("what does not recur was held up")
+		}
+		unpublished := seen[node.Unpublished](w)
+		if len(unpublished) == 0 || !strings.Contains(unpublished[0].Err.Error(), "the series cannot be read") {
+			t.Fatalf("nothing says that a series cannot be read: %v", unpublished)
+		}
+		if n := len(unpublished); n > 1000 {
+			t.Errorf("it is tried %d times in 150 s", n)
+		}
+		w.run(config(1), nil)
+		pass(300 * time.Second)
+		// Of those that were missed, the latest. While the first node keeps trying, they may be a second late.
+		for id, want := range map[string][]float64{"x": {2, 205, 3, 250}, "missed": {2, 205, 3, 255, 4, 355}} {
+			came := strings.Fields(w.came(id, start))
+			for i := range len(want) / 2 {
+				var sequence, at float64
+				if i < len(came) {
+					_, _ = fmt.Sscanf(came[i], "%g@%g", &sequence, &at)
+				}
+				if sequence != want[2*i] || at < want[2*i+1]-1 || at > want[2*i+1]+2 {
+					t.Errorf("%s came %s, want %v", id, came, want)
+				}
+			}
+			if len(came) > len(want)/2 {
+				t.Errorf("%s came %s, want %v", id, came, want)
+			}
+		}
+		w.empty()
+	})
+}
+
 // What is no series is rejected, with a reason of its own.
 func TestBadSeries(t *testing.T) {
 	for name, c := range map[string]struct {

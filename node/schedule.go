@@ -44,6 +44,10 @@ type lane struct {
 	items scheduled
 	bytes int
 
+	// found says that no route names the lane, and heard when this node last heard of it, monotonic, see find.
+	found bool
+	heard time.Duration
+
 	// busy is how many batches with messages of the lane are being published.
 	busy int
 
@@ -57,6 +61,9 @@ type holding struct {
 
 	// since is the node's monotonic clock before the claim was requested: the claim is not older than that.
 	since time.Duration
+
+	// next is what is settled once the message is published, or copied to its dead-letter topic. The publisher sets it.
+	next Next
 }
 
 const (
@@ -92,6 +99,78 @@ func (s *schedule) room(name string) (messages, bytes int) {
 		return 0, 0
 	}
 	return max(1, scheduleMessages/len(s.lanes)) - len(l.items), max(1, scheduleBytes/len(s.lanes)) - l.bytes
+}
+
+const (
+	// mostFound is how many lanes a node takes messages in for that no route names. Each has a part of the schedule and
+	// of every claim: an application that makes up topic names must not leave nothing of them to the others.
+	mostFound = 250
+
+	// foundFor is how long such a lane is served after the last message: it may be on its way back to the store, and
+	// what is known of the sink is not to be forgotten meanwhile.
+	foundFor = time.Minute
+)
+
+// find serves a lane that no route names, as this node has heard of it now (monotonic). It reports whether the lane is
+// served: not if there are too many already.
+func (s *schedule) find(name string, now time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.named[name]
+	if l == nil {
+		found := 0
+		for _, other := range s.lanes {
+			if other.found {
+				found++
+			}
+		}
+		if found >= mostFound {
+			return false
+		}
+		l = s.serve(name)
+	}
+	l.heard = max(l.heard, now)
+	return true
+}
+
+// serve adds a lane that no route names. The caller holds mu.
+func (s *schedule) serve(name string) *lane {
+	l := &lane{name: name, found: true}
+	s.lanes = append(s.lanes, l)
+	s.named[name] = l
+	return l
+}
+
+// waiting is told on which lanes messages wait now (monotonic), among those that no route names. It serves them, and
+// forgets those that nothing was heard of for long.
+func (s *schedule) waiting(lanes []string, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range lanes {
+		if s.named[name] == nil {
+			s.serve(name)
+		}
+		s.named[name].heard = now
+	}
+	s.lanes = slices.DeleteFunc(s.lanes, func(l *lane) bool {
+		forgotten := l.found && len(l.items) == 0 && l.busy == 0 && now-l.heard > foundFor
+		if forgotten {
+			delete(s.named, l.name)
+		}
+		return forgotten
+	})
+	s.first %= len(s.lanes)
+}
+
+// names returns the lanes that are served.
+func (s *schedule) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]string, len(s.lanes))
+	for i, l := range s.lanes {
+		names[i] = l.name
+	}
+	return names
 }
 
 // contest is the claim on a contested message that the schedule has had.
@@ -150,7 +229,10 @@ func (s *schedule) add(holdings []holding) {
 			s.contested[h.Incarnation] = contest{h.Claim.ReadiedAt, c.until}
 		}
 		l := s.named[h.Lane]
-		assert(l != nil, "a claim on lane %s, which is not served here", h.Lane)
+		if l == nil {
+			l = s.serve(h.Lane) // it was forgotten while the claim was on its way
+		}
+		l.heard = max(l.heard, h.since)
 		l.bytes += h.Size()
 		heap.Push(&l.items, h)
 	}
@@ -287,7 +369,10 @@ func (s *schedule) clear() []holding {
 func (s *schedule) clearLane(name string) []holding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.named[name].clear()
+	if l := s.named[name]; l != nil {
+		return l.clear()
+	}
+	return nil // it was found, and is forgotten
 }
 
 func (l *lane) clear() []holding {

@@ -62,11 +62,18 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// changes nothing and locks nothing. limit is at least 1.
 	Expired(ctx context.Context, limit int) ([]Claim, error)
 
+	// Lanes returns the lanes on which messages wait, in their order, at most MaxLanes. It changes nothing and locks
+	// nothing.
+	Lanes(ctx context.Context) ([]string, error)
+
 	// Reset turns ready messages back into waiting ones, each only if it is still held by exactly the claim
 	// given (id, lane, incarnation, ReadiedAt and ReadiedBy). It returns for each release, in order, whether
 	// it took effect.
 	Reset(ctx context.Context, releases []Release) ([]bool, error)
 }
+
+// MaxLanes is the largest number of lanes that Store.Lanes returns.
+const MaxLanes = 1000
 
 // MessageID names a message of any incarnation.
 type MessageID struct {
@@ -206,19 +213,36 @@ type TakeRequest struct {
 
 	// Items are records, in offset order within each partition. Each is decided on by the position that its
 	// partition had before the call: what is below it was taken in before, and is skipped. The last one of a partition
-	// that is not skipped sets its position, be it upwards or downwards.
+	// that is not skipped sets its position, be it upwards or downwards. Among them may stand items that are no records
+	// (NoPlace); all are decided in the order in which they stand here.
 	Items []Item
 }
 
-// Item is one record of a take.
+// NoPlace is the From of an item that is no record and stands in no partition: an instruction that an operator gives
+// to the store itself, past Kafka. No position refuses it, skips it, or is moved by it; while nothing is taken in
+// (State.Takes) it is Untaken like every other item. The store does not remember it, so a repeat of it is decided
+// anew: of a cancel that has taken effect, not_found. Nor does Kafka keep it: a store that is set back loses it.
+const NoPlace = -1
+
+// Item is one record of a take, or an instruction that has come past Kafka.
 type Item struct {
-	// From is the index of its partition in TakeRequest.From, and Epoch and Offset its place there.
+	// From is the index of its partition in TakeRequest.From, and Epoch and Offset its place there; or it is NoPlace,
+	// and the other two are zero.
 	From   int
 	Epoch  int32
 	Offset int64
 
 	// Action says what to do for the record.
 	Action Action
+
+	// Only is the one incarnation that the instruction acts on; the zero value for whichever there is. If another one
+	// is stored, or none, the outcome is NotFound, and nothing changes. Whoever has chosen a message by what it says
+	// needs that. Otherwise this would happen:
+	//
+	//	somebody lists x, which is to be cancelled for its key
+	//	                  x comes out; another x, with another key, is stored
+	//	cancel x: cancelled, although nobody has asked for that
+	Only uuid.UUID
 
 	// Message is what the action is about; the zero value for Pass. Schedule and Replace bring all of it, and its due
 	// time is its deadline. The others bring ID and Lane; Reschedule and FireNow the Deadline from now on as well, and

@@ -96,6 +96,9 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		if in.rejected == nil {
 			in.rejected = e.config.Limits.exceeded(r, &in.message, e.clock.Now)
 		}
+		if in.rejected == nil && in.action.Stores() && !e.serves(in.message.Lane) {
+			in.rejected = tooManyTargets(in.message.Lane)
+		}
 		if in.told && route.Outcomes != "" {
 			s.Answer = answer(owned.Partition, r, in.id, in.word, route.Outcomes, e.clock.Now())
 			s.Answer.Incarnation = newUUID(e.random)
@@ -111,6 +114,11 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		}
 	}
 	return submissions
+}
+
+// serves reports whether messages for a lane may be taken in, and has the lane served from now on.
+func (e *enqueuer) serves(lane string) bool {
+	return !e.seeks || !e.config.finds(lane) || e.schedule.find(lane, e.clock.Mono())
 }
 
 // reject says that a record is rejected, and has its copy for the dead-letter topic take its place. Whoever is to be
@@ -331,12 +339,14 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		e.uncommitted = true
 		switch one.Outcome {
 		case Scheduled:
+			e.serves(s.Lane) // the call may have taken long
 			stored = append(stored, s.Message)
 		case Duplicate:
 			ignored = append(ignored, s.Message)
 		case Skipped:
 			skipped++
 		case Replaced:
+			e.serves(s.Lane)
 			stored = append(stored, s.Message)
 		case Passed, Untaken, Rescheduled, Cancelled, FiredNow, TooLate, Stopped, NotFound:
 		}
@@ -344,7 +354,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 			decided = append(decided, Decision{MessageID{s.ID, s.Lane}, s.Action, one.Outcome})
 		}
 		if one.Claim.ReadiedBy != uuid.Nil && e.ours(s) {
-			claimed = append(claimed, holding{Ready{s.Message, one.Claim, 1}, s.since})
+			claimed = append(claimed, holding{Ready: Ready{s.Message, one.Claim, 1}, since: s.since})
 		}
 	}
 	if len(stored) > 0 {

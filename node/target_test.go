@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -46,5 +48,85 @@ func TestDeadLetterOfTarget(t *testing.T) {
 		if got := w.values("out"); len(got) != 1 || got["value y"] != 1 {
 			t.Errorf("the output topic has %v", got)
 		}
+	})
+}
+
+// A target with a * stands for all topics whose names begin so. Whoever takes a message in for one serves it from then
+// on, and after its death the others find it in the store.
+func TestFoundLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := controlled()
+		c.Routes[0].Targets = []string{"mails", "to.*"}
+		on := func(topic string) node.Header { return node.Header{Name: node.HeaderTopic, Value: []byte(topic)} }
+		w.submit("soon", time.Second, on("to.a"))
+		w.submit("now", -time.Second, on("to.b"))
+		w.submit("later", 20*time.Second, on("to.c"))
+		w.submit("named", time.Second, on("mails"))
+		for i, bad := range []string{"to", "from.a", "to.a/b", "to." + strings.Repeat("x", 247)} {
+			w.submit(fmt.Sprint("bad", i), time.Second, on(bad))
+		}
+		first := w.run(c, func(_ int, call string) (error, bool) { return nil, true })
+		pass(5 * time.Second)
+		if rejected := seen[node.Rejected](w); len(rejected) != 4 || rejected[3].Reason != node.UnknownTopic {
+			t.Errorf("rejected: %v", rejected)
+		}
+		if held, _ := first.node.Held(); len(held) != 4+3 {
+			t.Errorf("it serves %v, want the four that the route names and the three that it has heard of", held)
+		}
+		first.stop()
+		c.Seed[0]++
+		second := w.run(c, nil)
+		pass(time.Second)
+		w.instruct("reschedule", "later", node.HeaderTopic, "to.c", node.HeaderDelay, "3s")
+		pass(5 * time.Second)
+		for topic, want := range map[string]string{
+			"to.a": "value soon", "to.b": "value now", "to.c": "value later", "mails": "value named",
+		} {
+			if got := w.values(topic); len(got) != 1 || got[want] != 1 {
+				t.Errorf("%s has %v, want %s", topic, got, want)
+			}
+		}
+		pass(2 * time.Minute)
+		if held, _ := second.node.Held(); len(held) != 4 {
+			t.Errorf("it serves %v, and nothing waits on what was found", held)
+		}
+		w.empty()
+	})
+}
+
+// An application makes up names of topics. A node takes in messages for so many of them and no more, and what it holds of
+// the lanes that its routes name has its share.
+func TestTooManyTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := controlled()
+		c.Routes[0].Targets = []string{"to.*"}
+		for i := range 300 {
+			w.submit(fmt.Sprint(i), 10*time.Second, node.Header{Name: node.HeaderTopic, Value: fmt.Appendf(nil, "to.%d", i)})
+		}
+		w.submit("x", 10*time.Second)
+		w.run(c, nil)
+		pass(9 * time.Second)
+		rejected := seen[node.Rejected](w)
+		if len(rejected) != 50 || rejected[0].Reason != node.TooManyTargets {
+			t.Fatalf("%d are rejected, want 50 with the reason %s", len(rejected), node.TooManyTargets)
+		}
+		pass(3 * time.Second)
+		for i := range 250 {
+			if got := w.values(fmt.Sprint("to.", i)); len(got) != 1 {
+				t.Errorf("to.%d has %v", i, got)
+			}
+		}
+		if got := w.on("out"); len(got) != 1 || got[0].at.Sub(w.began) > 11*time.Second {
+			t.Errorf("what no target was named for came out %v", got)
+		}
+		pass(2 * time.Minute)
+		w.submit("again", time.Second, node.Header{Name: node.HeaderTopic, Value: []byte("to.new")})
+		pass(2 * time.Second)
+		if got := w.values("to.new"); len(got) != 1 {
+			t.Errorf("there is room again, and to.new has %v", got)
+		}
+		w.empty()
 	})
 }

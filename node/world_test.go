@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +66,8 @@ func newWorld(t *testing.T) *world {
 
 // gate is what happens to the calls of one node.
 type gate struct {
+	unread atomic.Bool // the node cannot read series
+
 	mu    sync.Mutex
 	calls int
 	// decide is told the number of a call, from 1, and its name. It returns an error with which the call fails,
@@ -200,7 +203,13 @@ func (s gatedStore) CatchUp(ctx context.Context, r node.CatchUpRequest) (node.St
 }
 
 func (s gatedStore) Claim(ctx context.Context, r node.ClaimRequest) (node.ClaimResult, error) {
-	return through(s.gate, "claim", func() (node.ClaimResult, error) { return s.inner.Claim(ctx, r) })
+	result, err := through(s.gate, "claim", func() (node.ClaimResult, error) { return s.inner.Claim(ctx, r) })
+	for i := range result.Messages {
+		if m := &result.Messages[i]; m.Recurs() && s.gate.unread.Load() {
+			m.Series = "of a later release"
+		}
+	}
+	return result, err
 }
 
 func (s gatedStore) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
@@ -209,6 +218,10 @@ func (s gatedStore) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 
 func (s gatedStore) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	return through(s.gate, "delete", func() ([]node.Settled, error) { return s.inner.Rearm(ctx, next) })
+}
+
+func (s gatedStore) Lanes(ctx context.Context) ([]string, error) {
+	return through(s.gate, "lanes", func() ([]string, error) { return s.inner.Lanes(ctx) })
 }
 
 func (s gatedStore) Expired(ctx context.Context, limit int) ([]node.Claim, error) {

@@ -54,7 +54,9 @@ func newBrokerServer(w *world) *brokerServer {
 		r := w.options.route(i)
 		b.input = append(b.input, b.newTopic(r.Input, true))
 		if b.topic(r.Output) == nil {
-			b.other = append(b.other, b.newTopic(r.Output, false))
+			for number := 0; number <= targets && (number == 0 || w.options.Aimed > 0); number++ {
+				b.other = append(b.other, b.newTopic(target(r, number), false))
+			}
 		}
 		if r.DeadLetter != "" && b.topic(r.DeadLetter) == nil {
 			dead := b.newTopic(r.DeadLetter, false)

@@ -270,6 +270,10 @@ func (c *call) crashNow() {
 		return
 	}
 	l.crash()
+	if l.operator != nil {
+		l.operator.ended(c.restart)
+		return
+	}
 	h.startIn(c.restart)
 }
 

@@ -266,6 +266,17 @@ func (e *expired) apply(rows node.Store) {
 
 func (e *expired) waits() bool { return false }
 
+// lanes is a Store.Lanes, which locks nothing.
+type lanes struct {
+	simple
+
+	result []string
+}
+
+func (e *lanes) apply(rows node.Store) { e.result = must(rows.Lanes(context.Background())) }
+
+func (e *lanes) waits() bool { return false }
+
 // positions is a Store.Positions. It writes only where a position is missing.
 type positions struct {
 	simple

@@ -21,6 +21,7 @@ const (
 	OpDelete    Op = "delete"
 	OpExpired   Op = "expired"
 	OpReset     Op = "reset"
+	OpLanes     Op = "lanes"
 	OpPoll      Op = "poll"
 	OpStart     Op = "start"
 	OpCommit    Op = "commit"
@@ -33,7 +34,7 @@ const (
 // ops returns all operations; their places are their numbers.
 func ops() []Op {
 	return []Op{
-		OpBind, OpPositions, OpTake, OpCatchUp, OpClaim, OpDelete, OpExpired, OpReset,
+		OpBind, OpPositions, OpTake, OpCatchUp, OpClaim, OpDelete, OpExpired, OpReset, OpLanes,
 		OpPoll, OpStart, OpCommit, OpExtents, OpLeave, OpPublish, OpSubmit,
 	}
 }
@@ -50,6 +51,7 @@ const (
 	opDelete
 	opExpired
 	opReset
+	opLanes
 	opPoll
 	opStart
 	opCommit
@@ -62,7 +64,7 @@ const (
 
 // idle tells whether nodes make such calls all the time, also when there is nothing to do.
 func (n numberedOp) idle() bool {
-	return n == opClaim || n == opExpired || n == opPoll || n == opPositions
+	return n == opClaim || n == opExpired || n == opLanes || n == opPoll || n == opPositions
 }
 
 // FaultKind names a kind of fault.
@@ -118,6 +120,7 @@ const (
 	PartitionHangs  FaultKind = "partition-hangs"
 	LanePaused      FaultKind = "lane-paused"
 	IntakePaused    FaultKind = "intake-paused"
+	ZoneMissing     FaultKind = "zone-missing"
 )
 
 // Fault is one entry of a plan: something that goes wrong at the Nth call of an operation by a node, counted from
@@ -190,7 +193,9 @@ func ParseFault(line string) (Fault, error) {
 		return Fault{}, fmt.Errorf("%q does not number a call: the first is 1", words[3])
 	}
 	f.Op = Op(words[2])
-	if number, known := numberOf(f.Op); !known || (number == opSubmit) != (f.Node == 0) {
+	// The application submits, and its operators give instructions to the store.
+	if number, known := numberOf(f.Op); !known || f.Node != 0 && number == opSubmit ||
+		f.Node == 0 && number != opSubmit && number != opTake {
 		return Fault{}, fmt.Errorf("there is no operation %q there", words[2])
 	}
 	words = strings.Fields(what)
@@ -263,7 +268,7 @@ func faultKinds() []faultDescription {
 		submit   = 1 << opSubmit
 		writes   = takes | claims | deletes | resets
 		parts    = claims | deletes | resets | commits | publish
-		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired
+		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired | 1<<opLanes
 		requests = store | commits | publish | 1<<opLeave | 1<<opExtents
 		calls    = requests | polls
 	)
@@ -316,6 +321,7 @@ func faultKinds() []faultDescription {
 		{PartitionHangs, "the leader of an output partition answers nobody", calls, 1, 10 * ms, 20 * s, 64, false},
 		{LanePaused, "somebody pauses a lane, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 8, false},
 		{IntakePaused, "somebody pauses the intake, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 0, false},
+		{ZoneMissing, "the node's machine lacks the time zones of series", claims, 4, 10 * ms, 20 * s, 0, false},
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 )
 
@@ -19,6 +21,8 @@ type host struct {
 	life   *life
 	lives  int
 	fate   byte
+
+	unread int64 // until when it cannot read the series of messages that it claims
 
 	stepped bool // somebody has set the wall clock, and it was not set right yet
 
@@ -61,6 +65,17 @@ type life struct {
 
 	// mono is the reading of the host's clock at the start.
 	mono int64
+
+	// operator is who this is, if it is no node.
+	operator *operator
+}
+
+// id returns the node id; that of an operator is none.
+func (l *life) id() (id uuid.UUID) {
+	if l.node != nil {
+		id = l.node.ID()
+	}
+	return id
 }
 
 func newHost(w *world, number int) *host {
@@ -199,6 +214,11 @@ func (l *life) enter() *task {
 func (l *life) taskEnded(t *task) {
 	h := l.host
 	w := h.world
+	if l.operator != nil {
+		l.dead = true
+		l.operator.ended(0)
+		return
+	}
 	if t != l.tasks[0] {
 		if l.loops.waits != nil && !l.others(l.loops.waits) {
 			w.at(w.now, l.loops.waits, l.loops.waits.turn)
@@ -242,6 +262,10 @@ func (l *life) crash() {
 	}
 	h := l.host
 	l.dead = true
+	if l.operator != nil {
+		l.kill()
+		return
+	}
 	h.life = nil
 	h.world.broker.vanished(l)
 	h.world.recorder.crashed(l)

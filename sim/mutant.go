@@ -63,7 +63,7 @@ func (t Table) Late(ref node.Ref) time.Duration {
 }
 
 // Caller returns the node id of whoever calls.
-func (t Table) Caller() uuid.UUID { return t.truth.caller.node.ID() }
+func (t Table) Caller() uuid.UUID { return t.truth.caller.id() }
 
 func (m *Mutant) configure(c *node.Config) {
 	if m != nil && m.Config != nil {

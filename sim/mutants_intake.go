@@ -164,7 +164,9 @@ func pretended(ctx context.Context, store node.Store, request *node.TakeRequest)
 	}
 	for i := range request.Items {
 		item := &request.Items[i]
-		result.Positions[item.From] = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}
+		if item.From != node.NoPlace {
+			result.Positions[item.From] = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}
+		}
 		result.Results = append(result.Results, node.ItemResult{Outcome: node.Passed})
 	}
 	return result

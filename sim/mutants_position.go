@@ -270,6 +270,9 @@ type fromFirstRecord struct{ node.Store }
 func (s fromFirstRecord) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	request.From = slices.Clone(request.From)
 	for _, item := range slices.Backward(request.Items) {
+		if item.From == node.NoPlace {
+			continue
+		}
 		from := &request.From[item.From]
 		from.Epoch, from.Offset = node.UnknownEpoch, item.Offset
 	}
@@ -283,7 +286,7 @@ type ignoresRefusal struct{ node.Store }
 func (s ignoresRefusal) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	result, err := s.Store.Take(ctx, request)
 	for i, r := range result.Results {
-		if item := &request.Items[i]; r.Outcome == node.Untaken {
+		if item := &request.Items[i]; r.Outcome == node.Untaken && item.From != node.NoPlace {
 			result.Results[i].Outcome = node.Passed
 			result.Positions[item.From] = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}
 			result.Refused[item.From] = false

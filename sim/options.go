@@ -75,12 +75,23 @@ type Options struct {
 	// has an outcome topic.
 	Instructed int
 
+	// Misinstructed is how many percent of the instructions are no valid ones.
+	Misinstructed int
+
+	// Operated is how many percent of the submissions are instructions that an operator gives to the store, past
+	// Kafka.
+	Operated int
+
 	// Recurring is how many percent of those that bring a message recur.
 	Recurring int
 
 	// Delayed is how many percent of those with a deadline ask for a delay instead, and Ending how many of those that
 	// bring a message say until when it may be published.
 	Delayed, Ending int
+
+	// Aimed is how many percent of the submissions name an output topic that no route names, but a target with a *
+	// stands for.
+	Aimed int
 
 	// Refused is how many percent of the submissions the store can never keep.
 	Refused int
@@ -180,13 +191,35 @@ func (o *Options) route(index int) node.Route {
 	if o.Instructed > 0 {
 		r.Outcomes = "said" + strconv.Itoa(index/2)
 	}
+	if o.Aimed > 0 {
+		r.Targets = []string{r.Output + ".*"}
+	}
 	return r
 }
 
-// lanes returns the lanes of all routes.
+// targets is how many topics submissions name beside the output topic of a route.
+const targets = 2
+
+// target returns the topic on which what a route takes in comes out, where a submission names that target; 0 for none.
+func target(r node.Route, number int) string {
+	if number == 0 {
+		return r.Output
+	}
+	return r.Output + "." + strconv.Itoa(number)
+}
+
+// lanes returns all lanes: those that routes name, and those that submissions may name.
 func (o *Options) lanes() []string {
 	c := o.config([32]byte{1})
-	return c.Lanes()
+	lanes := c.Lanes()
+	for _, r := range c.Routes {
+		for number := 1; number <= targets && o.Aimed > 0; number++ {
+			if name := target(r, number); !slices.Contains(lanes, name) {
+				lanes = append(lanes, name)
+			}
+		}
+	}
+	return lanes
 }
 
 // Validate returns an error for the first option that makes no sense.
@@ -208,9 +241,12 @@ func (o *Options) Validate() error {
 		{"poison", o.Poison, 0, 100},
 		{"refused", o.Refused, 0, 100},
 		{"instructed", o.Instructed, 0, 100},
+		{"misinstructed", o.Misinstructed, 0, 100},
+		{"operated", o.Operated, 0, 100},
 		{"recurring", o.Recurring, 0, 100},
 		{"delayed", o.Delayed, 0, 100},
 		{"ending", o.Ending, 0, 100},
+		{"aimed", o.Aimed, 0, 100},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
 		{"bandwidth", o.Bandwidth, 0, 1 << 30},
@@ -284,9 +320,12 @@ func (o *Options) settings() []setting {
 		settingOf("poison", &o.Poison, strconv.Atoi),
 		settingOf("refused", &o.Refused, strconv.Atoi),
 		settingOf("instructed", &o.Instructed, strconv.Atoi),
+		settingOf("misinstructed", &o.Misinstructed, strconv.Atoi),
+		settingOf("operated", &o.Operated, strconv.Atoi),
 		settingOf("recurring", &o.Recurring, strconv.Atoi),
 		settingOf("delayed", &o.Delayed, strconv.Atoi),
 		settingOf("ending", &o.Ending, strconv.Atoi),
+		settingOf("aimed", &o.Aimed, strconv.Atoi),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),
 		settingOf("bandwidth", &o.Bandwidth, strconv.Atoi),

@@ -23,6 +23,7 @@ const (
 	forFates
 	forTopics
 	forControl
+	forOperators
 )
 
 // stream returns the stream for a purpose, a node (or another number) and its life.

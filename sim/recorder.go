@@ -29,7 +29,7 @@ type recorder struct {
 	check *check.Judge
 	event check.Event // reused: nobody keeps it
 
-	outputs []string            // where what is submitted on each route is to fire
+	outputs []string            // where what is submitted may fire
 	said    []string            // where the answers of each route go
 	records map[recordKey]int   // the submission of each record of an input topic
 	replies map[string]int      // the number of each answer, by its headers
@@ -38,6 +38,7 @@ type recorder struct {
 	numbers map[uuid.UUID]int   // the submission of each incarnation
 	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
 	held    map[*life]holdings  // the claims that each life was given
+	past    map[uuid.UUID]int   // the submission of each instruction that came past Kafka
 }
 
 // holdings are the claims of a life.
@@ -57,6 +58,11 @@ type held struct {
 	since       int64
 	lineage     int64
 	said        lineages
+
+	// other says that the life held another incarnation of the submission when it was given this one, as when a record
+	// that replaces is appended twice. Both may be published, and which of them a record is of nobody can tell: it
+	// counts for the later one.
+	other bool
 }
 
 // lineages is what a life has said of the lineages of the store.
@@ -166,10 +172,13 @@ func newRecorder(w *world) *recorder {
 		numbers: map[uuid.UUID]int{},
 		stamps:  map[uuid.UUID]int64{},
 		held:    map[*life]holdings{},
+		past:    map[uuid.UUID]int{},
 	}
 	for i := range w.options.Routes {
 		route := w.options.route(i)
-		j.outputs = append(j.outputs, route.Output)
+		for number := range targets + 1 {
+			j.outputs = append(j.outputs, target(route, number))
+		}
 		j.said = append(j.said, route.Outcomes)
 	}
 	config := w.options.judged()
@@ -211,8 +220,7 @@ func (o *Options) judged() check.Config {
 		Begin:      time.Duration(epoch().UnixNano()),
 		DeadLetter: o.DeadLetter, StandBack: 2500 * time.Millisecond,
 	}
-	nodes := o.config([32]byte{1})
-	c.Lanes = len(nodes.Lanes())
+	c.Lanes = len(o.lanes())
 	if o.Bandwidth > 0 {
 		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then
 		// everything has to pass, several times.
@@ -337,7 +345,10 @@ func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadli
 }
 
 // output returns the topic on which a submission is to fire.
-func (j *recorder) output(s *Submission) string { return j.outputs[s.Route%len(j.outputs)] }
+func (j *recorder) output(s *Submission) string {
+	o := &j.world.options
+	return target(o.route(s.Route%o.Routes), s.Target)
+}
 
 // isOutput reports whether a topic is one on which submissions fire, or answers.
 func (j *recorder) isOutput(topic string) bool {
@@ -430,8 +441,13 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 	for i := range records {
 		key := j.heldKey(l, &records[i])
 		switch {
-		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]:
-			delete(j.held[l], key) // unless it has been claimed anew meanwhile
+		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]: // not claimed anew meanwhile
+			if under[i].other {
+				under[i].other = false
+				j.held[l][key] = under[i]
+			} else {
+				delete(j.held[l], key)
+			}
 		case results[i] != nil:
 			j.add(check.Event{
 				Kind: failure(results[i]), Node: l.label, Message: j.number(records[i].Headers),

@@ -47,8 +47,10 @@ func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 		if m.Recurs() {
 			key.number = j.numbers[m.Incarnation] // its record will have the sequence number
 		}
+		before, holds := claims[key]
 		claims[key] = held{
 			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
+			holds && (before.other || before.incarnation != m.Incarnation),
 		}
 	}
 }
@@ -87,6 +89,14 @@ func (j *recorder) asked(l *life, request *node.ClaimRequest, messages []node.Re
 	}
 }
 
+// unread tells that a node cannot read the series of what it was given.
+func (j *recorder) unread(l *life, m *node.Ready) {
+	j.add(check.Event{
+		Kind: check.Fail, Node: l.label, Message: j.numberOf(m.Ref()), Topic: m.Lane,
+		Incarnation: check.UUID(m.Incarnation), Text: check.Unread,
+	})
+}
+
 // claimed tells of new claims.
 func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
 	for i := range messages {
@@ -105,7 +115,9 @@ func (j *recorder) claimed(l *life, messages []node.Ready, stamp time.Time) {
 func (j *recorder) deleted(l *life, ref node.Ref) {
 	delete(j.stamps, ref.Incarnation)
 	j.rowStep(l, ref, "deleted")
-	j.add(rowEvent(check.Delete, l, ref))
+	e := rowEvent(check.Delete, l, ref)
+	e.Wall = sinceEpoch(l.host.clock.wall(j.world.now))
+	j.add(e)
 }
 
 // deleteDone tells that a delete was executed, whatever it found.
@@ -222,18 +234,39 @@ func (j *recorder) recordOf(p node.Partition, item *node.Item) recordKey {
 	return recordKey{j.shard(p), item.Offset, item.Epoch}
 }
 
+// submissionOf returns the submission that an item of a take is.
+func (j *recorder) submissionOf(p node.Partition, item *node.Item) int {
+	if item.From == node.NoPlace {
+		return j.past[item.Incarnation]
+	}
+	return j.records[j.recordOf(p, item)]
+}
+
+// heard tells that an operator is told of an outcome.
+func (j *recorder) heard(item *node.Item, outcome node.Outcome, lineage int64) {
+	j.add(check.Event{
+		Kind: check.Hear, Message: j.past[item.Incarnation], ID: item.ID, Topic: item.Lane, Text: outcome.String(),
+		Lineage: lineage,
+	})
+}
+
 // decided tells what has become of an instruction that the message kept as before, if there was one, and what it is
 // kept as now.
 func (j *recorder) decided(l *life, p node.Partition, item *node.Item, d decided) {
 	ref := item.Ref()
 	ref.Incarnation = d.before
 	e := rowEvent(check.Decide, l, ref)
-	e.Message, e.Action, e.Text = j.records[j.recordOf(p, item)], item.Action.String(), d.outcome.String()
+	e.Message, e.Action, e.Text = j.submissionOf(p, item), item.Action.String(), d.outcome.String()
+	e.Past, e.Only = item.From == node.NoPlace, check.UUID(item.Only)
 	e.Next, e.Deadline, e.Due, e.Lineage = check.UUID(d.after), sinceEpoch(d.deadline), sinceEpoch(d.due), d.lineage
 	if d.after != d.before {
 		j.numbers[d.after] = j.numbers[d.before]
 	}
-	j.world.count("instruction-" + strings.ReplaceAll(e.Text, "_", "-"))
+	from := "instruction-"
+	if e.Past {
+		from = "past-"
+	}
+	j.world.count(from + strings.ReplaceAll(e.Text, "_", "-"))
 	if w := j.world; w.observe != nil {
 		w.step(&Step{
 			Kind: StepRow, Node: l.host.number, Life: l.number, Messages: []int{e.Message, j.numbers[d.before]},

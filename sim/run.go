@@ -188,7 +188,7 @@ func (w *world) finish() {
 
 // drained reports whether nothing is left to do: all is submitted and taken in, and the store is empty.
 func (w *world) drained() bool {
-	if w.app.left > 0 || len(w.store.truth.stored) > 0 {
+	if w.app.left+w.app.busy > 0 || len(w.store.truth.stored) > 0 {
 		return false
 	}
 	for _, p := range w.broker.group.partitions {

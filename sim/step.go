@@ -131,6 +131,8 @@ func points() []string {
 		"instruction-scheduled", "instruction-ignored", "instruction-replaced", "instruction-rescheduled",
 		"instruction-cancelled", "instruction-stopped", "instruction-fired", "series-goes-on",
 		"instruction-too-late", "instruction-not-found", "expired",
+		"past-rescheduled", "past-cancelled", "past-stopped", "past-fired", "past-too-late", "past-not-found",
+		"past-untaken",
 	}
 }
 

@@ -50,7 +50,12 @@ func (p *storePort) Take(ctx context.Context, request node.TakeRequest) (node.Ta
 	}
 	e := &take{request: request}
 	err := p.transaction(opTake, e, size, func() []int {
-		return mapped(request.Items, func(i node.Item) int { return numberIn(i.Headers) })
+		return mapped(request.Items, func(i node.Item) int {
+			if i.From == node.NoPlace {
+				return p.life.host.world.recorder.past[i.Incarnation]
+			}
+			return numberIn(i.Headers)
+		})
 	}).perform(ctx)
 	if err != nil {
 		return node.TakeResult{}, err
@@ -75,7 +80,21 @@ func (p *storePort) Claim(ctx context.Context, request node.ClaimRequest) (node.
 	if err := p.transaction(opClaim, e, 0, nil).perform(ctx); err != nil {
 		return node.ClaimResult{}, err
 	}
+	p.life.misread(e.result.Messages)
 	return e.result, nil
+}
+
+// misread makes series unreadable for a process whose machine lacks their time zones.
+func (l *life) misread(claimed []node.Ready) {
+	if l.host.world.now >= l.host.unread {
+		return
+	}
+	for i := range claimed {
+		if m := &claimed[i]; m.Recurs() {
+			m.Series = "in a zone that is missing here: " + m.Series
+			l.host.world.recorder.unread(l, m)
+		}
+	}
 }
 
 // Delete implements node.Store.
@@ -100,6 +119,15 @@ func (p *storePort) Rearm(ctx context.Context, next []node.Next) ([]node.Settled
 		return nil, err
 	}
 	return e.settled, nil
+}
+
+// Lanes implements node.Store.
+func (p *storePort) Lanes(ctx context.Context) ([]string, error) {
+	e := &lanes{}
+	if err := p.transaction(opLanes, e, 0, nil).perform(ctx); err != nil {
+		return nil, err
+	}
+	return e.result, nil
 }
 
 // Expired implements node.Store.

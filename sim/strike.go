@@ -116,6 +116,8 @@ func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 		w.store.pause(lanes[f.Count%len(lanes)], until)
 	case IntakePaused:
 		w.store.pause(node.Intake, until)
+	case ZoneMissing:
+		h.unread = max(h.unread, until)
 	case LaneHangs, PartitionHangs:
 		w.broker.hang(f.Count, f.Kind == LaneHangs, until)
 	case Stopped:

@@ -133,6 +133,12 @@ func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	t.watch(ctx)
 	whole := request
 	before := mapped(request.From, func(p node.Place) node.Position { return t.places[p.Partition] })
+	partition := func(item *node.Item) node.Partition {
+		if item.From == node.NoPlace {
+			return node.Partition{}
+		}
+		return whole.From[item.From].Partition
+	}
 	at, unstorable := t.unstorable(&request)
 	if unstorable {
 		request.Items = request.Items[:at]
@@ -148,12 +154,11 @@ func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	caller := t.caller
 	for i := range result.Results {
 		item, outcome := &whole.Items[i], result.Results[i].Outcome
-		t.took(whole.From[item.From].Partition, item, result.Results[i], result.State.Lineage)
-		if outcome != node.Untaken {
+		t.took(partition(item), item, result.Results[i], result.State.Lineage)
+		if outcome != node.Untaken && item.From != node.NoPlace {
 			skipped := !before[item.From].Takes(item.Epoch, item.Offset)
 			t.tell(func() {
-				p := whole.From[item.From].Partition
-				t.server.world.recorder.taken(caller, p, item, result.State.Lineage, skipped)
+				t.server.world.recorder.taken(caller, partition(item), item, result.State.Lineage, skipped)
 			})
 		}
 	}
@@ -188,6 +193,9 @@ func (t *truth) unstorable(request *node.TakeRequest) (int, bool) {
 	recorder := t.server.world.recorder
 	for i := range request.Items {
 		item := &request.Items[i]
+		if item.From == node.NoPlace {
+			continue // an operator brings no message
+		}
 		from := request.From[item.From]
 		position, known := t.places[from.Partition]
 		taken := known && !from.Above(position) && position.Takes(item.Epoch, item.Offset)
@@ -266,6 +274,7 @@ func (t *truth) decided(id node.MessageID, item *node.Item, d *decided) {
 			due = t.due[id]
 		}
 		t.stored[id], t.due[id], t.deadline[id], d.due = node.Claim{Ref: item.Ref()}, due, d.deadline, due
+	case node.TooLate, node.Stopped: // the row is bound from now on
 	default:
 		return
 	}
@@ -430,6 +439,9 @@ func (t *truth) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 	}
 	return settled, nil
 }
+
+// Lanes implements node.Store.
+func (t *truth) Lanes(ctx context.Context) ([]string, error) { return must(t.rows.Lanes(ctx)), nil }
 
 // Expired implements node.Store.
 func (t *truth) Expired(ctx context.Context, limit int) ([]node.Claim, error) {

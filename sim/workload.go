@@ -28,6 +28,10 @@ type Submission struct {
 	Route int
 	Key   string // "" for none
 
+	// Target is the number of the topic on which it is to come out, other than the output topic of its route; 0 for
+	// that.
+	Target int
+
 	// Delayed says that it asks for a delay of In, and not for a deadline: from the timestamp of its record on.
 	Delayed bool
 
@@ -37,6 +41,10 @@ type Submission struct {
 	// Action is what it asks for: "" to be scheduled, or one of the values of the header chronosAction. In is then for
 	// what has a deadline.
 	Action string
+
+	// Past is how an operator gives it to the store, past Kafka: PastAny to whichever message has the id, PastSame to
+	// the one that he has looked at before, PastLane to all that he has seen on the lane. "" for a record.
+	Past string
 
 	// Every has it recur, Times times in all; 0 for once.
 	Every time.Duration
@@ -58,6 +66,16 @@ func malformations() []string {
 		"no-id", "empty-id", "two-ids", "long-id", "binary-id", "nul-id",
 		"no-deadline", "two-deadlines", "bad-deadline", "bare-deadline",
 	}
+}
+
+// misinstructions returns the ways in which an instruction can be no valid one, although it is told of.
+func misinstructions() []string {
+	return []string{"unknown-action", "two-actions", "two-deadlines", "other-topic", "bad-confirm"}
+}
+
+// flaws returns all that can be wrong with a submission.
+func flaws() []string {
+	return slices.Concat([]string{Poison, Unstorable}, malformations(), misinstructions())
 }
 
 // actions returns what a submission can ask for.
@@ -96,8 +114,14 @@ func (s Submission) String() string {
 	if s.Key != "" {
 		fmt.Fprintf(&line, " key %s", s.Key)
 	}
+	if s.Target > 0 {
+		fmt.Fprintf(&line, " target %d", s.Target)
+	}
 	if s.Action != "" {
 		fmt.Fprintf(&line, " action %s", s.Action)
+	}
+	if s.Past != "" {
+		fmt.Fprintf(&line, " past %s", s.Past)
 	}
 	if s.Every > 0 {
 		fmt.Fprintf(&line, " every %v times %d", s.Every, s.Times)
@@ -148,13 +172,20 @@ func ParseSubmission(line string) (Submission, error) {
 			if !slices.Contains(actions(), word) {
 				err = fmt.Errorf("there is no action %q", word)
 			}
+		case "target":
+			s.Target, err = strconv.Atoi(word)
+		case "past":
+			s.Past = word
+			if word != PastAny && word != PastSame && word != PastLane {
+				err = fmt.Errorf("there is no way %q past Kafka", word)
+			}
 		case "every":
 			s.Every, err = time.ParseDuration(word)
 		case "times":
 			s.Times, err = strconv.Atoi(word)
 		case "flaw":
 			s.Flaw = word
-			if word != Poison && word != Unstorable && !slices.Contains(malformations(), word) {
+			if !slices.Contains(flaws(), word) {
 				err = fmt.Errorf("there is no flaw %q", word)
 			}
 		default:
@@ -164,12 +195,18 @@ func ParseSubmission(line string) (Submission, error) {
 			return s, fmt.Errorf("%q: %w", line, err)
 		}
 	}
+	if s.Past != "" && (s.stores() || s.Flaw != "") {
+		return s, fmt.Errorf("%q: past Kafka there are reschedule, cancel and fire only", line)
+	}
 	if s.Every < 0 || s.Every > 0 && (s.Times < 1 || s.Times >= maxOccurrences) {
 		return s, fmt.Errorf("%q: a series comes from 1 to %d times", line, maxOccurrences-1)
 	}
 	if s.Delayed && s.In < 0 || s.NotAfter < 0 || s.NotAfter > 0 && (s.NotAfter < s.In || s.Every > 0) {
 		return s, fmt.Errorf("%q: a delay is not negative, and only what is no series may end, not before its deadline",
 			line)
+	}
+	if s.Target < 0 || s.Target > targets {
+		return s, fmt.Errorf("%q: there are %d targets", line, targets)
 	}
 	if s.Number < 1 || s.ID == "" || s.Route < 0 {
 		return s, fmt.Errorf("%q: the number must be from 1, the route from 0, and the id not empty", line)
@@ -210,7 +247,7 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 	case chance < o.Reuse && i > 0:
 		// An id once more: while it waits, right after it fires, or at some time.
 		other := before[r.IntN(i)]
-		s.ID, s.Route = other.ID, other.Route
+		s.ID, s.Route, s.Target = other.ID, other.Route, other.Target
 		switch r.IntN(3) {
 		case 0:
 			s.At = min(other.At+between(r, 0, max(other.In, time.Second)), o.Faulty).Round(time.Millisecond)
@@ -225,11 +262,20 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 		s.Flaw = Unstorable
 	case chance < o.Reuse+o.Malformed+o.Poison+o.Refused+o.Instructed && i > 0:
 		instruct(r, &s, &before[r.IntN(i)], o)
+		if wrong := stream(o.Seed, forWorkload, i+1, 1); wrong.IntN(100) < o.Misinstructed {
+			s.Flaw = pick(wrong, misinstructions()...)
+		}
+	}
+	if past := stream(o.Seed, forOperators, i+1, 0); o.Operated > 0 && past.IntN(100) < o.Operated && i > 0 {
+		return operated(past, &s, &before[past.IntN(i)], o)
 	}
 	if s.Flaw == "" && s.stores() && o.Recurring > 0 && r.IntN(100) < o.Recurring {
 		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
 	}
 	limit(r, &s, o)
+	if s.Target == 0 && r.IntN(100) < o.Aimed {
+		s.Target = 1 + r.IntN(targets)
+	}
 	return s
 }
 
@@ -246,27 +292,6 @@ func limit(r *rand.Rand, s *Submission, o Options) {
 
 // longestSeries is how long the occurrences of a series come, at most, after the first.
 const longestSeries = 4 * 3 * time.Second
-
-// instruct makes the submission an instruction about the message of another one: while that waits, close to its
-// deadline, when it has appeared, or at some time. One in eight has another key, and so may overtake it.
-func instruct(r *rand.Rand, s, other *Submission, o Options) {
-	s.Action = pick(r, actions()...)
-	s.ID, s.Route = other.ID, other.Route
-	if !oneIn(r, 8) {
-		s.Key = other.Key
-	}
-	near := between(r, 0, 2*(o.Lookahead+o.PollInterval)) - o.Lookahead - o.PollInterval
-	switch r.IntN(4) {
-	case 0:
-		s.At = other.At + between(r, 0, max(other.In, 100*time.Millisecond))
-	case 1:
-		s.At = other.At + max(other.In+near, 0)
-	case 2:
-		s.After, s.At = other.Number, between(r, 0, 20*time.Millisecond).Round(10*time.Microsecond)
-		return
-	}
-	s.At = min(s.At, o.Faulty).Round(time.Millisecond)
-}
 
 func drawDelay(r *rand.Rand, o Options) time.Duration {
 	if r.IntN(100) < o.Lapsed {
@@ -289,6 +314,9 @@ type application struct {
 	sent    map[int]*sent         // by the number of the submission
 	waiting map[int][]*Submission // by the submission whose appearance they wait for
 	left    int                   // submissions to come at an instant of their own
+
+	operators []*life // of all times
+	busy      int     // operators that have not ended
 }
 
 // sent is what the application knows of a submission that it has made.
@@ -323,6 +351,10 @@ func (a *application) do(index uint64) {
 // submit appends a submission to its input topic, which acknowledges it.
 func (a *application) submit(s *Submission) {
 	w := a.world
+	if s.Past != "" {
+		a.operate(s)
+		return
+	}
 	if w.now < w.broker.away {
 		w.at(w.broker.away, action(func() { a.submit(s) }), 0)
 		return
@@ -480,6 +512,10 @@ func payload(o *Options, s *Submission, deadline, last time.Time) node.Record {
 	if !last.IsZero() {
 		headers = append(headers, node.Header{Name: node.HeaderNotAfter, Value: []byte(written(r, last))})
 	}
+	if s.Target > 0 {
+		topic := target(o.route(s.Route%o.Routes), s.Target)
+		headers = append(headers, node.Header{Name: node.HeaderTopic, Value: []byte(topic)})
+	}
 	record.Headers = headers
 	return record
 }
@@ -522,11 +558,7 @@ func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Head
 		return series
 	}
 	if s.Action != "" {
-		action := node.Header{Name: node.HeaderAction, Value: []byte(s.Action)}
-		if s.Action == node.Cancel.String() || s.Action == node.FireNow.String() {
-			return []node.Header{id, action}
-		}
-		return []node.Header{action, id, when()}
+		return instructionHeaders(r, s, id, when)
 	}
 	at := when()
 	switch s.Flaw {
@@ -552,6 +584,34 @@ func chronosHeaders(r *rand.Rand, s *Submission, deadline time.Time) []node.Head
 		at.Value = []byte("1735689600")
 	}
 	return []node.Header{id, at}
+}
+
+// instructionHeaders returns the headers that make the record an instruction, or nearly one. There are two ways to ask
+// for the outcome of a schedule.
+func instructionHeaders(r *rand.Rand, s *Submission, id node.Header, when func() node.Header) []node.Header {
+	action := node.Header{Name: node.HeaderAction, Value: []byte(s.Action)}
+	told := s.Flaw != "unknown-action" && s.Flaw != "bad-confirm"
+	if s.Action == node.Schedule.String() && told && oneIn(r, 2) {
+		action = node.Header{Name: node.HeaderConfirm, Value: []byte("true")}
+	}
+	at := when()
+	headers := []node.Header{action, id}
+	if s.Action != node.Cancel.String() && s.Action != node.FireNow.String() {
+		headers = append(headers, at)
+	}
+	switch s.Flaw {
+	case "unknown-action":
+		headers[0].Value = []byte("postpone")
+	case "two-actions":
+		headers = append(headers, action)
+	case "two-deadlines":
+		headers = append(headers, at, at)
+	case "other-topic":
+		headers = append(headers, node.Header{Name: node.HeaderTopic, Value: []byte("nowhere")})
+	case "bad-confirm":
+		headers = append(headers, node.Header{Name: node.HeaderConfirm, Value: []byte("perhaps")})
+	}
+	return headers
 }
 
 // written returns an instant as applications write it: with and without a zone, in other zones, and with digits that

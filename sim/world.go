@@ -79,6 +79,7 @@ func (w *world) heal() {
 	for _, h := range w.hosts[1:] {
 		h.heal(w.options.fate(h.number - 1))
 	}
+	w.app.heal()
 	w.recorder.healed()
 	w.step(&Step{Kind: StepWorld, Text: "the world heals"})
 }
@@ -89,6 +90,9 @@ func (w *world) close() {
 		if h.life != nil {
 			h.life.kill()
 		}
+	}
+	for _, l := range w.app.operators {
+		l.kill()
 	}
 }
 

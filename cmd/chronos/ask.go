@@ -26,12 +26,20 @@ import (
 // takes the settings that bind, rewind and migrate take. --admin asks a node instead: for people who have no password
 // of the database, for a file of SQLite, which its node holds, and for what only a node knows.
 type askFlags struct {
-	Output    string `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table, for people, or json."`
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table, for people, or json."`
+
+	nodeFlags
+	askSettings
+}
+
+// open returns what to ask. The caller closes it.
+func (f *askFlags) open(ctx context.Context) (*asker, error) { return f.nodeFlags.open(ctx, f.values) }
+
+// nodeFlags say which node to ask, if it is not to be the store.
+type nodeFlags struct {
 	Admin     string `placeholder:"URL" group:"node" help:"Ask the node whose listener is there, and not the store."`
 	TokenFile string `placeholder:"FILE" group:"node" help:"File with the token of that listener."`
 	AdminCA   string `placeholder:"FILE" group:"node" help:"PEM file with the certificate that it is to be trusted by."`
-
-	askSettings
 }
 
 // asker asks the API of a node, or that of the store in this process.
@@ -43,11 +51,11 @@ type asker struct {
 }
 
 // open returns what to ask. The caller closes it.
-func (f *askFlags) open(ctx context.Context) (*asker, error) {
+func (f *nodeFlags) open(ctx context.Context, settings *service.Settings) (*asker, error) {
 	if f.Admin != "" {
 		return f.node()
 	}
-	target, err := f.values.Target()
+	target, err := settings.Target()
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +73,12 @@ func (f *askFlags) open(ctx context.Context) (*asker, error) {
 		}
 		return nil, errors.Join(err, store.Close())
 	}
-	api := store.API(nil, admin.Rights{Payload: true, Write: true})
+	api := store.API(nil, admin.Rights{Payload: true, Control: true})
 	return &asker{client: http.Client{Transport: local{api.Handler()}}, base: "http://store", close: store.Close}, nil
 }
 
 // node returns a node to ask.
-func (f *askFlags) node() (*asker, error) {
+func (f *nodeFlags) node() (*asker, error) {
 	at, err := url.Parse(f.Admin)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 		return nil, usagef("--admin is %s: it must be a URL such as http://127.0.0.1:8080", shown(f.Admin))
@@ -83,7 +91,10 @@ func (f *askFlags) node() (*asker, error) {
 			return nil, usagef("--token-file is %s: it must be a file that can be read: %v",
 				shown(f.TokenFile), errors.Unwrap(err))
 		}
-		a.token = strings.TrimSpace(string(content))
+		if a.token = strings.TrimSpace(string(content)); strings.ContainsAny(a.token, "\r\n") {
+			return nil, usagef("--token-file is %s: it must hold one token and nothing else, and has several lines: a "+
+				"list of tokens is for admin-token-file of the node", shown(f.TokenFile))
+		}
 	}
 	if f.AdminCA != "" {
 		content, err := os.ReadFile(f.AdminCA)
@@ -135,8 +146,17 @@ func ask[T any](ctx context.Context, a *asker, method, path string, body any) (r
 	if json.Unmarshal(text, &problem) != nil || problem.Detail == "" {
 		problem.Detail = strings.TrimSpace(string(text))
 	}
-	return result, fmt.Errorf("status %d: %s", response.StatusCode, problem.Detail)
+	return result, &answerError{response.StatusCode, problem.Detail}
 }
+
+// answerError is an answer that is an error, with the sentence of the other side.
+type answerError struct {
+	status int
+	detail string
+}
+
+// Error returns the sentence.
+func (e *answerError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.detail) }
 
 // printJSON prints what a machine is to read.
 func printJSON(out io.Writer, value any) error {
@@ -193,12 +213,14 @@ func (w *written) Write(b []byte) (int, error) { return w.body.Write(b) }
 
 // ago shows how long ago an instant was, or in how long it comes.
 func ago(t, now time.Time) string {
-	d := now.Sub(t)
-	word := " ago"
-	if d < 0 {
+	switch d := now.Sub(t); {
+	case d.Abs() < time.Second:
+		return "just now"
+	case d < 0:
 		return "in " + roughly(-d)
+	default:
+		return roughly(d) + " ago"
 	}
-	return roughly(d) + word
 }
 
 // roughly shows a duration as a person says it.

@@ -52,7 +52,7 @@ func TestAskNode(t *testing.T) {
 	says(t, 1, `status 404: there is no lane nobodys`, "pause", "nobodys", "--admin", at)
 	says(t, 2, `either a lane or --intake`, "pause", "--admin", at)
 
-	says(t, 0, `^Paused 0s ago by \S+ \(a test\)\.\n$|^Paused \d+ms ago by \S+ \(a test\)\.\n$`,
+	says(t, 0, `^Paused (just now|\S+s ago) by \S+ \(a test\)\.\n$`,
 		"pause", "chronos.out", "--reason", "a test", "--admin", at)
 	p.stderr.await(t, `audit: somebody has changed something .*action=pause`, 1)
 	p.stderr.await(t, `paused: nothing comes out of this lane`, 1)

@@ -106,16 +106,22 @@ func get(ctx context.Context, url string) (err error) {
 // address returns the URL of the listener of a node, when it has one.
 func (p *nodeProcess) address(b *testing.B) string {
 	b.Helper()
-	url := regexp.MustCompile(`"msg":"serving metrics and health","url":"(http[^"]*[0-9])/*"`)
+	return p.logged(b, `"msg":"serving metrics and health","url":"(http[^"]*[0-9])/*"`)[1]
+}
+
+// logged waits until the log of a node matches, and returns the match with its groups.
+func (p *nodeProcess) logged(b *testing.B, pattern string) []string {
+	b.Helper()
+	expression := regexp.MustCompile(pattern)
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for tooLate := time.Now().Add(patience); time.Now().Before(tooLate); <-ticker.C {
-		if found := url.FindStringSubmatch(p.log.String()); found != nil {
-			return found[1]
+		if found := expression.FindStringSubmatch(p.log.String()); found != nil {
+			return found
 		}
 	}
-	b.Fatalf("the node does not say where it listens:\n%s", p.log)
-	return ""
+	b.Fatalf("the node does not say %s:\n%s", pattern, p.log)
+	return nil
 }
 
 // wait has messages of 200 bytes wait for a day and more, with a key of 9 bytes and one header, one in a hundred

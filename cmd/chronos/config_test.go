@@ -242,8 +242,10 @@ func TestSentences(t *testing.T) {
 		{args: "--targets chronos.out", want: "--targets is chronos.out: it must not name the output topic, which a " +
 			"record may name anyway"},
 		{args: "--targets a,a", want: "--targets is a,a: a is there twice"},
-		{args: "--targets a,orders.*", want: `--targets is "a,orders.*": every topic must be named in full, without ` +
-			"*, because each of them is a lane that nodes claim for and check at the start"},
+		{args: "--targets a,chronos.*", want: `--targets is "a,chronos.*": it must not stand for chronos.in, because ` +
+			"a message must not come out where records are read, rejected or answered"},
+		{args: "--targets or*ders", want: `--targets is "or*ders": the name of a topic has 1 to 249 letters, digits, ` +
+			"dots, underscores and hyphens; a target may end with a *, for all topics whose names begin so"},
 		{args: "--output-topic a/b", want: "--output-topic is a/b: the name of a topic has 1 to 249 letters, digits, " +
 			"dots, underscores and hyphens"},
 		{args: "--output-topic=..", want: "--output-topic is ..: the name of a topic has 1 to 249 letters, digits, " +
@@ -365,9 +367,9 @@ func TestSentences(t *testing.T) {
 				"input and a target: a message must not be submitted again by being delivered",
 		},
 		{
-			file: "routes:\n- {input: a, output: b, targets: ['b.*']}\n",
-			want: `FILE:2: targets is "b.*": every topic must be named in full, without *, because each of them is a ` +
-				"lane that nodes claim for and check at the start",
+			file: "routes:\n- {input: a, output: b, targets: ['a*']}\n",
+			want: `FILE:1: routes has target of input topic a that stands for a: a message must not come out where ` +
+				"records are read, rejected or answered",
 		},
 		{
 			file: "routes:\n- {input: a, output: b, outcomes: b}\n",

@@ -91,7 +91,8 @@ func masked(page string) []string {
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3,6}Z`, "INSTANT"},
 		{`(?m)^\d\d:\d\d:\d\d\.\d{3}Z`, "TIME"},
 		{`\S+( ms)? (late|early)`, "LATE"},
-		{`Paused \S+ ago`, "Paused"},
+		{`Paused (just now|\S+ ago)`, "Paused"},
+		{`matched, in \S+\.`, "MATCHED"},
 	} {
 		page = regexp.MustCompile(mask.pattern).ReplaceAllString(page, mask.by)
 	}

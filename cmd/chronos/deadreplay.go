@@ -20,6 +20,8 @@ type deadReplayCommand struct {
 	To  string `placeholder:"TOPIC" help:"Put all of them on this topic. Default the input topic that each came from."`
 	Yes bool   `help:"Do it. Without it, say what would be done and change nothing."`
 
+	NotAfter *text `placeholder:"INSTANT" help:"They are not to come out any more after that; none for no such limit."`
+
 	deadFlags
 }
 
@@ -31,11 +33,19 @@ once. It stays on the dead-letter topic: a second replay writes it again, and it
 still waits. So name what you mean: --reason, --id, --since, --until. Nothing is written if these are more than --limit:
 who went on with the same command would replay the same ones. A replay that ends half-way says which were written, and
 with which --after to go on. Copies that were cut are left out: they have not all
-of the record.`
+of the record.
+
+What had expired comes out late when it is put back, which its sender did not want: its copy has no limit any
+more. Other records whose chronosNotAfter has passed meanwhile would expire again, and are left out. --not-after
+gives both another limit, or none.`
 }
 
 // Run says what a replay would do, and does it if it was told to.
 func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
+	limit, err := c.asked()
+	if err != nil {
+		return err
+	}
 	client, found, more, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -45,7 +55,7 @@ func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
 		return fmt.Errorf("there are more than --limit %d dead letters of that kind, and nothing was written: another "+
 			"replay would begin with the same ones; set --limit higher, or name fewer of them", c.Limit)
 	}
-	records, counts, skipped := c.records(found)
+	records, counts, skipped := c.records(found, limit)
 	page := &page{out: w.stdout}
 	counted(page, found, more)
 	for _, reason := range slices.Sorted(maps.Keys(skipped)) {
@@ -53,6 +63,10 @@ func (c *deadReplayCommand) Run(ctx context.Context, w *world) error {
 	}
 	for _, topic := range slices.Sorted(maps.Keys(counts)) {
 		page.line("%d go back to %s.", counts[topic], printable(topic))
+	}
+	if late := expired(records); late > 0 && !limit.isSet() {
+		page.line("%d of them had expired: they come out now, late as they are, and with no limit. --not-after sets "+
+			"one; --reason chooses others.", late)
 	}
 	if !c.Yes || len(records) == 0 {
 		if len(records) > 0 {
@@ -204,7 +218,9 @@ func (e *replayError) after() string {
 }
 
 // records returns what to write, how many of them go where, and how many cannot, and why.
-func (c *deadReplayCommand) records(found []deadLetter) (records []replayed, counts, skipped map[string]int) {
+func (c *deadReplayCommand) records(
+	found []deadLetter, limit limit,
+) (records []replayed, counts, skipped map[string]int) {
 	counts, skipped = map[string]int{}, map[string]int{}
 	slices.SortFunc(found, func(a, b deadLetter) int {
 		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
@@ -225,13 +241,28 @@ func (c *deadReplayCommand) records(found []deadLetter) (records []replayed, cou
 		case topic == "":
 			skipped["nobody knows which topic they came from: --to names one"]++
 			continue
+		case overdue(d.record.Headers) && !limit.isSet():
+			skipped["their chronosNotAfter has passed, so that they would expire: --not-after gives them another one, "+
+				"or none"]++
+			continue
 		}
 		counts[topic]++
 		records = append(records, replayed{d, &kgo.Record{
-			Topic: topic, Key: d.record.Key, Value: d.record.Value, Headers: original(d.record.Headers),
+			Topic: topic, Key: d.record.Key, Value: d.record.Value,
+			Headers: limit.limited(original(d.record.Headers)),
 		}})
 	}
 	return records, counts, skipped
+}
+
+// expired counts those that were not published because it was too late.
+func expired(records []replayed) (n int) {
+	for _, r := range records {
+		if r.letter.Reason == string(node.Expired) {
+			n++
+		}
+	}
+	return n
 }
 
 // original returns the headers of a record without those that its copy got.

@@ -22,7 +22,8 @@ type settingFlags struct {
 type (
 	nodeSettings    struct{ settingFlags } // run
 	storeSettings   struct{ settingFlags } // migrate
-	submitSettings  struct{ settingFlags } // send, cancel, reschedule, replace and fire
+	submitSettings  struct{ settingFlags } // send, reschedule, replace and fire
+	cancelSettings  struct{ settingFlags } // cancel
 	clientSettings  struct{ settingFlags } // tail and dead
 	askSettings     struct{ settingFlags } // get, list, count, pause, resume and top
 	sandboxSettings struct{ settingFlags } // dev
@@ -41,7 +42,8 @@ func newCommands() *commands {
 	for command, takes := range map[service.Command][]takesSettings{
 		service.Run:     {&line.Run},
 		service.Migrate: {&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print},
-		service.Submit:  {&line.Send, &line.Cancel, &line.Reschedule, &line.Replace, &line.Fire},
+		service.Submit:  {&line.Send, &line.Reschedule, &line.Replace, &line.Fire},
+		service.Cancel:  {&line.Cancel},
 		service.Client:  {&line.Tail, &line.Dead.List, &line.Dead.Show, &line.Dead.Replay},
 		service.Dev:     {&line.Dev},
 		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},

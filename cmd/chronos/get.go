@@ -77,6 +77,21 @@ func printMessage(page *page, m *admin.Message, payload bool, now time.Time) {
 		rows = append(rows, []any{"claimed by", m.Claim.Node}, []any{"claimed", at(m.Claim.Since)},
 			[]any{"claim expires", at(m.Claim.Expires)})
 	}
+	if m.Series != nil {
+		occurrence := fmt.Sprint(m.Series.Sequence)
+		switch {
+		case m.Series.Stopped:
+			occurrence += ", the last: the series was cancelled"
+		case m.Series.Next == nil:
+			occurrence += ", the last"
+		default:
+			occurrence += "; the next comes at " + at(*m.Series.Next)
+		}
+		rows = append(rows, []any{"series", m.Series.Rule}, []any{"occurrence", occurrence})
+	}
+	if m.NotAfter != nil {
+		rows = append(rows, []any{"not after", at(*m.NotAfter)})
+	}
 	rows = append(rows, []any{"attempts", m.Attempts})
 	if m.Trouble != nil {
 		rows = append(rows, []any{"last error", m.Trouble.Error}, []any{"which was", at(m.Trouble.At)})

@@ -63,34 +63,6 @@ this one may act before the message has come in, and find nothing.`
 nobody has told of an outcome within --timeout.`
 )
 
-// cancelCommand has a message not appear.
-type cancelCommand struct {
-	ID text `arg:"" name:"id" help:"The id of the message."`
-
-	placeFlags
-	outcomeFlags
-	submitSettings
-}
-
-// Help says what happens.
-func (c *cancelCommand) Help() string {
-	return `A message that was cancelled does not appear. If a node is about to publish it, it is too late.
-
-` + sameKey + `
-
-` + exitCodes
-}
-
-// Run sends the instruction, and prints its outcome.
-func (c *cancelCommand) Run(ctx context.Context, w *world) error {
-	in := instruction{action: node.Cancel, id: string(c.ID), told: true}
-	in.record = c.record(in.headers(nil))
-	if err := in.check("ID"); err != nil {
-		return err
-	}
-	return c.instruct(ctx, w, c.values, &in)
-}
-
 // fireCommand has a message appear now.
 type fireCommand struct {
 	ID text `arg:"" name:"id" help:"The id of the message."`

@@ -459,6 +459,11 @@ func TestInstructSentences(t *testing.T) {
 			`--repeat-until is dawn: it is not of the form 2006-01-02T15:04:05.000Z`,
 		},
 		{
+			[]string{"send", "--repeat", "@daily", "--not-after", "2099-01-01T00:00Z", "x"},
+			2,
+			`--not-after and --repeat exclude each other: a series ends by --repeat-until`,
+		},
+		{
 			[]string{"cancel", "a", "--timeout", "0s"},
 			2,
 			`--timeout is 0s: it must be more than 0s; to wait for nothing there is --no-wait`,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,7 +204,7 @@ func printLanes(page *page, all *admin.Lanes) {
 		case l.Paused != nil:
 			note = "PAUSED " + pausedText(l.Paused, all.At)
 		case l.Trouble != nil:
-			note = "cannot publish: " + l.Trouble.Error
+			note = "cannot publish: " + cmp.Or(l.Trouble.Cause, l.Trouble.Error)
 		case !l.Served:
 			note = "no route of the node that was asked"
 		}

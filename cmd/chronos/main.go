@@ -49,7 +49,7 @@ type commands struct {
 	Send sendCommand `cmd:"" help:"Send one message that is to appear later." group:"try"`
 	Tail tailCommand `cmd:"" help:"Print the messages of a topic as they arrive." group:"try"`
 
-	Cancel     cancelCommand     `cmd:"" help:"Have a message that waits not appear at all." group:"change"`
+	Cancel     cancelCommand     `cmd:"" help:"Have a message that waits not appear at all, or many." group:"change"`
 	Reschedule rescheduleCommand `cmd:"" help:"Have it appear at another time." group:"change"`
 	Replace    replaceCommand    `cmd:"" help:"Put another message in its place." group:"change"`
 	Fire       fireCommand       `cmd:"" help:"Have it appear now." group:"change"`
@@ -182,7 +182,9 @@ func groups() []kong.Group {
 		{Key: "target", Title: "Where to go back to:"},
 		{Key: "message", Title: "Message:"},
 		{Key: "series", Title: "Series:"},
+		{Key: "bulk", Title: "Many at once:"},
 		{Key: "outcome", Title: "Outcome:"},
+		{Key: "node", Title: "Node:"},
 	}
 	for _, g := range service.Groups() {
 		groups = append(groups, kong.Group{Key: g.Key, Title: g.Title + ":"})

@@ -210,6 +210,11 @@ routes:
 	l.awaitMetric(t, "chronos_port_failing_seconds", "port=store")
 	l.awaitStatus(t, "/readyz", http.StatusServiceUnavailable, "[-] store: no call has gone well for ")
 	l.awaitStatus(t, "/livez", http.StatusOK, "ok")
+	l.awaitStatus(t, "/v1/lanes", http.StatusServiceUnavailable, "The store has not answered since ")
+	if _, text := l.get(t, "/v1/lanes"); strings.Contains(text, "dial") || strings.Contains(text, "user=") {
+		t.Errorf("the API shows an error as a library makes it: %s", text)
+	}
+	l.awaitStatus(t, "/v1/info", http.StatusOK, "What waits stays in the store")
 	g.unlock(t)
 	l.awaitStatus(t, "/readyz", http.StatusOK, "ok")
 	checkMoved(t, l.scrape(t))

@@ -228,6 +228,9 @@ func (f *placeFlags) record(headers []kgo.RecordHeader) *kgo.Record {
 // record returns a record with these headers and those that the flags ask for, without a value.
 func (f *messageFlags) record(headers []kgo.RecordHeader) (*kgo.Record, error) {
 	if f.NotAfter != nil {
+		if f.Repeat != nil {
+			return nil, usagef("--not-after and --repeat exclude each other: a series ends by --repeat-until")
+		}
 		last, err := instant("not-after", string(*f.NotAfter))
 		if err != nil {
 			return nil, err

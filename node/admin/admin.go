@@ -21,8 +21,8 @@ type Config struct {
 	// Listen is the address, HOST:PORT. Port 0 takes a free one. An empty host is all addresses of the machine.
 	Listen string
 
-	// TokenFile is a file with the token that guarded handlers ask for; empty for none, and then Listen must be a
-	// loopback address. The file is read again when it changes.
+	// TokenFile is a file with the tokens that guarded handlers ask for, see ParseTokens; empty for none, and then
+	// Listen must be a loopback address. The file is read again when it changes.
 	TokenFile string
 
 	// CertFile and KeyFile are PEM files with a certificate and its key, with which the listener speaks HTTPS; both or
@@ -54,7 +54,7 @@ const (
 type Server struct {
 	config   Config
 	mux      *http.ServeMux
-	token    *secret                              // nil for none
+	tokens   *credential.Source[[]Token]          // nil for none
 	pair     *credential.Source[*tls.Certificate] // nil for none
 	crossing *http.CrossOriginProtection
 
@@ -100,7 +100,7 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{config: config, mux: http.NewServeMux(), crossing: http.NewCrossOriginProtection()}
 	if config.TokenFile != "" {
-		if s.token, err = newSecret(config.Keeper, config.TokenFile); err != nil {
+		if s.tokens, err = newTokens(config.Keeper, config.TokenFile); err != nil {
 			return nil, &node.ConfigError{Setting: "TokenFile", Value: config.TokenFile, Allowed: err.Error()}
 		}
 	}

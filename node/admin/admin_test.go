@@ -60,7 +60,7 @@ func TestRefusesMistakes(t *testing.T) {
 		{admin.Config{Listen: "0.0.0.0:8080"}, "Listen", "a token is needed"},
 		{admin.Config{Listen: "[::]:8080"}, "Listen", "a token is needed"},
 		{admin.Config{Listen: "chronos.example:8080"}, "Listen", "a token is needed"},
-		{admin.Config{Listen: "0.0.0.0:8080", TokenFile: empty}, "TokenFile", "is empty"},
+		{admin.Config{Listen: "0.0.0.0:8080", TokenFile: empty}, "TokenFile", "it is empty"},
 		{admin.Config{Listen: "0.0.0.0:8080", TokenFile: empty + "-no"}, "TokenFile", "no such file"},
 		{admin.Config{Listen: "127.0.0.1:0", CertFile: token}, "CertFile", "set together"},
 		{admin.Config{Listen: "127.0.0.1:0", KeyFile: token}, "CertFile", "set together"},
@@ -188,8 +188,8 @@ func TestReadsTokenAgain(t *testing.T) {
 		t.Errorf("status %d while the file is gone", got)
 	}
 	if want := []string{
-		"it must be a file with a token: the file " + file + " is empty",
-		"it must be a file with a token: read " + file + ": no such file or directory",
+		"it must be a file with a token, or with one on each line: the file " + file + ": it is empty",
+		"it must be a file with a token, or with one on each line: read " + file + ": no such file or directory",
 	}; !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
 	}

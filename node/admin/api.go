@@ -11,18 +11,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"chronos/node"
+	"chronos/node/control"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
 )
-
-// Rights are what those who may ask the API may do with it, besides read.
-type Rights struct {
-	// Payload: see the values of messages. Keys and headers are shown to all who may read.
-	Payload bool
-
-	// Write: pause and resume.
-	Write bool
-}
 
 // API is what operators ask a node, or a store: a handler for /v1/ and /openapi.json. Everything in it is bounded: see
 // package inspect. It is described by OpenAPI 3.1, made from the types; errors are problem+json (RFC 9457).
@@ -31,15 +23,32 @@ type API struct {
 	Store   inspect.Store
 	Outlook outlook.Source
 
+	// Taker is the store, too: what instructions are given to.
+	Taker control.Taker
+
 	// Lanes are the lanes that are served; others are shown as long as something waits there.
 	Lanes []string
 
-	Rights Rights
+	// Own are the lanes of dead letters and outcomes, which nobody may take back.
+	Own []string
+
+	// MaxDelay is how far ahead somebody may reschedule a message; 0 for as far as they like.
+	MaxDelay time.Duration
+
+	// Count counts an instruction by its outcome; nil for nobody.
+	Count func(lane, action, outcome string)
+
+	Rights Rights // of all who ask; a token may have less
 	Info   func() Info
 	Log    *slog.Logger // for the audit; nil for none
 
-	// Troubles is what could not be published lately; nil where no node tells.
+	// Troubles is what could not be published lately, and Outages what does not answer; nil where no node tells.
 	Troubles *Troubles
+	Outages  func() []Outage
+
+	// Explain says in a sentence why the store has not answered; nil for whoever asks at a terminal of their own, and
+	// is told the error as it is.
+	Explain func(error) string
 
 	// Now is the clock that deadlines are compared with; nil for the wall clock.
 	Now func() time.Time
@@ -50,8 +59,10 @@ type Info struct {
 	Node     string            `json:"node,omitempty" doc:"The node id; empty where the store is asked directly."`
 	Version  string            `json:"version,omitempty"`
 	Settings map[string]string `json:"settings,omitempty" doc:"The settings in force. Secrets are masked."`
-	Payload  bool              `json:"payload" doc:"Whether values of messages may be asked for."`
-	Write    bool              `json:"write" doc:"Whether something may be paused or resumed."`
+	Payload  bool              `json:"payload" doc:"Whether whoever asks may see values of messages."`
+	Control  bool              `json:"control" doc:"Whether whoever asks may change something."`
+	Caller   string            `json:"caller,omitempty" doc:"The name of the token of whoever asks."`
+	Outages  []Outage          `json:"outages,omitempty" doc:"What does not answer this node."`
 }
 
 // Handler returns the handler.
@@ -68,6 +79,8 @@ func (a *API) Handler() http.Handler {
 	a.lanes(api)
 	a.nodes(api)
 	a.pauses(api)
+	a.controls(api)
+	a.bulk(api)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if _, known := r.Context().Value(callerKey{}).(caller); !known { // it has come past the guard
@@ -96,7 +109,9 @@ func (a *API) now() time.Time {
 type answer[T any] struct{ Body T }
 
 // read registers a question.
-func read[I, O any](api huma.API, path, id, summary string, handle func(context.Context, *I) (O, error)) {
+func read[I, O any](
+	a *API, api huma.API, path, id, summary string, handle func(context.Context, *I) (O, error),
+) {
 	operation := huma.Operation{
 		OperationID: id, Method: http.MethodGet, Path: path, Summary: summary,
 		Errors: []int{http.StatusUnprocessableEntity, http.StatusServiceUnavailable},
@@ -104,20 +119,22 @@ func read[I, O any](api huma.API, path, id, summary string, handle func(context.
 	huma.Register(api, operation, func(ctx context.Context, in *I) (*answer[O], error) {
 		out, err := handle(ctx, in)
 		if err != nil {
-			return nil, problem(err)
+			return nil, a.problem(err)
 		}
 		return &answer[O]{out}, nil
 	})
 }
 
 // problem returns the error for a client.
-func problem(err error) error {
+func (a *API) problem(err error) error {
 	var told huma.StatusError
 	switch {
 	case errors.As(err, &told):
 		return err
 	case inspect.IsCursor(err):
 		return huma.Error422UnprocessableEntity(err.Error())
+	case a.Explain != nil && !errors.Is(err, inspect.ErrTooLong):
+		return huma.Error503ServiceUnavailable(a.Explain(err))
 	}
 	return huma.Error503ServiceUnavailable(err.Error())
 }
@@ -125,28 +142,43 @@ func problem(err error) error {
 type nothing struct{}
 
 func (a *API) info(api huma.API) {
-	read(api, "/v1/info", "info", "What this node is, and its settings", func(context.Context, *nothing) (Info, error) {
-		var info Info
-		if a.Info != nil {
-			info = a.Info()
-		}
-		info.Payload, info.Write = a.Rights.Payload, a.Rights.Write
-		return info, nil
-	})
+	read(a, api, "/v1/info", "info", "What this node is, its settings, and what does not answer it", a.about)
+}
+
+// about asks neither the store nor Kafka: it is what a client reads when these are away.
+func (a *API) about(ctx context.Context, _ *nothing) (Info, error) {
+	var info Info
+	if a.Info != nil {
+		info = a.Info()
+	}
+	who := callerOf(ctx)
+	rights := who.may(a.Rights)
+	info.Payload, info.Control, info.Caller = rights.Payload, rights.Control, who.name()
+	if a.Outages != nil {
+		info.Outages = a.Outages()
+	}
+	return info, nil
 }
 
 // audit writes down who has changed what. Anybody can claim to be anybody: what is known stands beside it.
 func (a *API) audit(ctx context.Context, action, lane, by, why string) {
-	if a.Log == nil {
-		return
-	}
 	what := "lane " + lane
 	if lane == node.Intake {
 		what = "the intake"
 	}
-	who, _ := ctx.Value(callerKey{}).(caller)
-	a.Log.LogAttrs(ctx, slog.LevelWarn, "audit: somebody has changed something by the admin API",
-		slog.String("action", action), slog.String("what", what),
+	a.auditLine(ctx, "audit: somebody has changed something by the admin API", action, by, why,
+		slog.String("what", what))
+}
+
+// auditLine writes a line of the audit: the action and what it was about, who has claimed to have done it, what is
+// known of them, and what for.
+func (a *API) auditLine(ctx context.Context, sentence, action, by, why string, about ...slog.Attr) {
+	if a.Log == nil {
+		return
+	}
+	who := callerOf(ctx)
+	attrs := append([]slog.Attr{slog.String("action", action)}, about...)
+	a.Log.LogAttrs(ctx, slog.LevelWarn, sentence, append(attrs, //nolint:sloglint // one of two
 		slog.String("claimed_by", by), slog.String("authenticated", who.authenticated()),
-		slog.String("remote", who.remote), slog.String("reason", why))
+		slog.String("remote", who.remote), slog.String("reason", why))...)
 }

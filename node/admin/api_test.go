@@ -38,9 +38,10 @@ func newService(t *testing.T, rights admin.Rights) *service {
 	t.Helper()
 	s := &service{Store: memory.New(time.Now), node: uuid.New()}
 	s.api = &admin.API{
-		Store: s.Store, Outlook: s.Store, Lanes: []string{"out", "idle"}, Rights: rights, Troubles: admin.NewTroubles(),
-		Log:  slog.New(slog.NewTextHandler(&s.log, nil)),
-		Info: func() admin.Info { return admin.Info{Node: "me", Settings: map[string]string{"hold-time": "5s"}} },
+		Store: s.Store, Outlook: s.Store, Taker: s.Store, Lanes: []string{"out", "idle"}, Rights: rights,
+		Troubles: admin.NewTroubles(nil),
+		Log:      slog.New(slog.NewTextHandler(&s.log, nil)),
+		Info:     func() admin.Info { return admin.Info{Node: "me", Settings: map[string]string{"hold-time": "5s"}} },
 	}
 	s.handler = s.api.Handler()
 	place := node.Place{Partition: node.Partition{Topic: "in", TopicID: uuid.New()}}
@@ -137,7 +138,7 @@ func TestAPIShowsMessages(t *testing.T) {
 // Goal: what makes no sense is refused by a sentence. Method: one mistake each.
 func TestAPIRefuses(t *testing.T) {
 	t.Parallel()
-	s := newService(t, admin.Rights{Write: true})
+	s := newService(t, admin.Rights{Control: true})
 	for _, path := range []string{
 		"state=lost", "limit=0", "limit=501", "cursor=x", "from=yesterday", "key=base64:%25", "header=a%3Dbase64:!",
 	} {
@@ -150,7 +151,7 @@ func TestAPIRefuses(t *testing.T) {
 // Goal: a pause works in the store, is shown everywhere, and leaves an audit line; nobody pauses who may not.
 func TestAPIPauses(t *testing.T) {
 	t.Parallel()
-	s := newService(t, admin.Rights{Write: true})
+	s := newService(t, admin.Rights{Control: true})
 	var p admin.Pause
 	s.ask(t, 200, "PUT", "/v1/pauses/lanes/out", `{"by": "me", "reason": "a test"}`, &p)
 	s.ask(t, 200, "PUT", "/v1/pauses/intake", `{"by": "me"}`, &p)
@@ -302,7 +303,7 @@ func TestTroubleEnds(t *testing.T) {
 // zero byte, which Postgres takes in no text of JSON, and with a letter that is cut in two.
 func TestTroubleIsText(t *testing.T) {
 	t.Parallel()
-	troubles := admin.NewTroubles()
+	troubles := admin.NewTroubles(nil)
 	troubles.Observe(node.Unpublished{
 		Messages: []node.Message{{Lane: "out"}}, Err: errors.New("no\x00way\x1b\xff" + strings.Repeat("ü", 400)),
 	})
@@ -310,6 +311,47 @@ func TestTroubleIsText(t *testing.T) {
 	if !strings.HasPrefix(text, "no way ") || !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError) ||
 		len(text) > 510 {
 		t.Errorf("the trouble is %q", text)
+	}
+}
+
+// away is a store that does not answer.
+type away struct {
+	*memory.Store
+
+	err error
+}
+
+// Lanes implements inspect.Source.
+func (a away) Lanes(context.Context) ([]string, error) { return nil, a.err }
+
+// Goal: who asks a node while its store is away reads what is out and what still works, and no error of a library; who
+// asks the store at a terminal of their own reads the error. Method: a store that fails, behind both.
+func TestAPIOutage(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{})
+	s.api.Store = away{s.Store, errors.New("look for lanes: dial tcp 10.0.0.5:5432: connection refused")}
+	var problem struct{ Detail string }
+	s.ask(t, 503, "GET", "/v1/lanes", "", &problem)
+	if !strings.Contains(problem.Detail, "10.0.0.5") {
+		t.Errorf("it says %q", problem.Detail)
+	}
+	out := admin.Outage{What: "store", Since: time.Now(), Cause: "it is asleep", Effect: "Nothing works."}
+	s.api.Outages = func() []admin.Outage { return []admin.Outage{out} }
+	s.api.Explain = func(error) string { return out.Sentence(time.Now()) }
+	s.ask(t, 503, "GET", "/v1/lanes", "", &problem)
+	if !strings.HasPrefix(problem.Detail, "The store has not answered since ") ||
+		!strings.HasSuffix(problem.Detail, " UTC (0s): it is asleep. Nothing works.") {
+		t.Errorf("it says %q", problem.Detail)
+	}
+	var info admin.Info
+	s.ask(t, 200, "GET", "/v1/info", "", &info)
+	if len(info.Outages) != 1 || info.Outages[0].Cause != out.Cause {
+		t.Errorf("info %+v", info)
+	}
+	s.api.Store = away{s.Store, fmt.Errorf("look for lanes: %w", inspect.ErrTooLong)}
+	s.ask(t, 503, "GET", "/v1/lanes", "", &problem)
+	if !strings.Contains(problem.Detail, "took too long") {
+		t.Errorf("it says %q", problem.Detail)
 	}
 }
 
@@ -322,7 +364,7 @@ func TestOpenAPI(t *testing.T) {
 		Paths   map[string]map[string]any
 	}
 	s.ask(t, 200, "GET", "/openapi.json", "", &spec)
-	if !strings.HasPrefix(spec.OpenAPI, "3.1") || len(spec.Paths) != 9 {
+	if !strings.HasPrefix(spec.OpenAPI, "3.1") || len(spec.Paths) != 13 {
 		t.Errorf("OpenAPI %s with %d paths", spec.OpenAPI, len(spec.Paths))
 	}
 	for path, methods := range spec.Paths {
@@ -337,7 +379,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	var info admin.Info
 	s.ask(t, 200, "GET", "/v1/info", "", &info)
-	if info.Node != "me" || info.Settings["hold-time"] != "5s" || info.Write {
+	if info.Node != "me" || info.Settings["hold-time"] != "5s" || info.Control {
 		t.Errorf("info %+v", info)
 	}
 }

@@ -71,8 +71,8 @@ type Positions struct {
 }
 
 func (a *API) lanes(api huma.API) {
-	read(api, "/v1/lanes", "lanes", "All lanes: counts, what is overdue, and what comes", a.allLanes)
-	read(api, "/v1/positions", "positions", "How far the partitions have been taken in", a.positions)
+	read(a, api, "/v1/lanes", "lanes", "All lanes: counts, what is overdue, and what comes", a.allLanes)
+	read(a, api, "/v1/positions", "positions", "How far the partitions have been taken in", a.positions)
 }
 
 func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {

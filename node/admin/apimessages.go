@@ -24,11 +24,25 @@ type Message struct {
 	Attempts    int       `json:"attempts" doc:"How many claims may have led to a publish."`
 	Bytes       int       `json:"bytes" doc:"The size of key, value and headers."`
 	Claim       *Claim    `json:"claim,omitempty"`
-	Origin      *Origin   `json:"origin,omitempty" doc:"The record that it was submitted by, where that is known."`
-	Key         *Bytes    `json:"key,omitempty"`
-	Headers     []Header  `json:"headers,omitempty"`
-	Value       *Bytes    `json:"value,omitempty" doc:"Only where it was asked for, and the node allows that."`
-	Trouble     *Trouble  `json:"trouble,omitempty" doc:"Why this node could not publish it last, if it could not."`
+	Series      *Series   `json:"series,omitempty" doc:"Where it recurs: which occurrence it is."`
+	Bound       bool      `json:"bound,omitempty" doc:"Somebody was told that it comes out: only replace changes it."`
+	Former      bool      `json:"former,omitempty" doc:"What it has replaced may have come out, or may yet."`
+
+	NotAfter *time.Time `json:"not_after,omitempty" doc:"From then on it is not published any more."`
+
+	Origin  *Origin  `json:"origin,omitempty" doc:"The record that it was submitted by, where that is known."`
+	Key     *Bytes   `json:"key,omitempty"`
+	Headers []Header `json:"headers,omitempty"`
+	Value   *Bytes   `json:"value,omitempty" doc:"Only where it was asked for, and the node allows that."`
+	Trouble *Trouble `json:"trouble,omitempty" doc:"Why this node could not publish it last, if it could not."`
+}
+
+// Series is what a message is an occurrence of.
+type Series struct {
+	Rule     string     `json:"rule" doc:"When it recurs, from when on, and what becomes of what was missed."`
+	Sequence int64      `json:"sequence" doc:"The number of this occurrence, from 1."`
+	Next     *time.Time `json:"next,omitempty" doc:"When the occurrence after this one comes, if one does."`
+	Stopped  bool       `json:"stopped,omitempty" doc:"It was cancelled: no other occurrence follows."`
 }
 
 // Claim is who holds a message.
@@ -107,14 +121,14 @@ type listInput struct {
 }
 
 func (a *API) messages(api huma.API) {
-	read(api, "/v1/messages/{id}", "find", "The messages of an id, one on each lane at most", a.find)
-	read(api, "/v1/messages", "list", "A page of messages. It takes a tenth of a second at most, may be short or "+
+	read(a, api, "/v1/messages/{id}", "find", "The messages of an id, one on each lane at most", a.find)
+	read(a, api, "/v1/messages", "list", "A page of messages. It takes a tenth of a second at most, may be short or "+
 		"empty, and then says by its cursor where to go on", a.list)
 }
 
 func (a *API) find(ctx context.Context, in *findInput) (Messages, error) {
-	if in.Payload && !a.Rights.Payload {
-		return Messages{}, huma.Error403Forbidden("values are not shown here: admin-allow must name payload")
+	if who := callerOf(ctx); in.Payload && !who.may(a.Rights).Payload {
+		return Messages{}, huma.Error403Forbidden(who.lacks(a.Rights.Payload, "payload"))
 	}
 	found, err := a.Store.Find(ctx, in.ID, inspect.Parts{Payload: in.Payload})
 	if err != nil {
@@ -130,28 +144,12 @@ func (a *API) find(ctx context.Context, in *findInput) (Messages, error) {
 }
 
 func (a *API) list(ctx context.Context, in *listInput) (Messages, error) {
-	query := inspect.Query{
-		State: inspect.State(in.State), Lanes: in.Lane, From: in.From, Until: in.Until,
-		Limit: in.Limit, Cursor: in.Cursor,
+	query, err := listQuery(in.Key, in.Header)
+	if err != nil {
+		return Messages{}, err
 	}
-	if in.Key != "" {
-		key, err := parseBytes(in.Key)
-		if err != nil {
-			return Messages{}, huma.Error422UnprocessableEntity("key: " + err.Error())
-		}
-		query.Key = key
-	}
-	if in.Header != "" {
-		name, value, has := strings.Cut(in.Header, "=")
-		query.Header = name
-		if has {
-			text, err := parseBytes(value)
-			if err != nil {
-				return Messages{}, huma.Error422UnprocessableEntity("header: " + err.Error())
-			}
-			query.HeaderValue = text
-		}
-	}
+	query.State, query.Lanes = inspect.State(in.State), in.Lane
+	query.From, query.Until, query.Limit, query.Cursor = in.From, in.Until, in.Limit, in.Cursor
 	page, err := inspect.List(ctx, a.Store, query, a.now())
 	if err != nil {
 		return Messages{}, err
@@ -161,6 +159,26 @@ func (a *API) list(ctx context.Context, in *listInput) (Messages, error) {
 		all.Messages = append(all.Messages, a.shown(&page.Messages[i]))
 	}
 	return all, nil
+}
+
+// listQuery reads what messages are to have: a key, and a header, NAME or NAME=VALUE. What is "" asks for nothing.
+func listQuery(key, header string) (query inspect.Query, err error) {
+	if key != "" {
+		if query.Key, err = parseBytes(key); err != nil {
+			return query, huma.Error422UnprocessableEntity("key: " + err.Error())
+		}
+	}
+	if header == "" {
+		return query, nil
+	}
+	name, value, has := strings.Cut(header, "=")
+	query.Header = name
+	if has {
+		if query.HeaderValue, err = parseBytes(value); err != nil {
+			return query, huma.Error422UnprocessableEntity("header: " + err.Error())
+		}
+	}
+	return query, nil
 }
 
 // parseBytes reads what Bytes.String writes.
@@ -180,9 +198,13 @@ func (a *API) shown(m *inspect.Message) Message {
 	s := Message{
 		ID: m.ID, Lane: m.Lane, Deadline: m.Deadline, Due: m.Due, Incarnation: m.Incarnation.String(),
 		Attempts: m.Attempts, Bytes: m.Bytes, Key: bytesOf(m.Key), Value: bytesOf(m.Value), State: a.state(m),
+		Bound: m.Bound, Former: m.Former, NotAfter: instantOf(m.NotAfter),
 	}
 	if !m.Waits() {
 		s.Claim = &Claim{m.Claim.ReadiedBy.String(), m.Claim.ReadiedAt, m.Claim.Expires}
+	}
+	if m.Recurs() {
+		s.Series = &Series{m.Series, m.Sequence, next(m), m.Stopped}
 	}
 	if m.Origin.Topic != "" {
 		s.Origin = &Origin{m.Origin.Topic, m.Origin.Partition, m.Origin.Offset}

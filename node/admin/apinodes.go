@@ -44,7 +44,8 @@ type Nodes struct {
 }
 
 func (a *API) nodes(api huma.API) {
-	read(api, "/v1/nodes", "nodes", "The nodes that were seen lately, and differences among their settings", a.allNodes)
+	read(a, api, "/v1/nodes", "nodes", "The nodes that were seen lately, and differences among their settings",
+		a.allNodes)
 }
 
 func (a *API) allNodes(ctx context.Context, _ *nothing) (Nodes, error) {

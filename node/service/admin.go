@@ -128,8 +128,8 @@ func (s *Service) storeReady() (store, schema admin.Check) {
 	store, schema = admin.Check{Name: "store"}, admin.Check{Name: "schema"}
 	switch state := s.metrics.Port(node.PortStore); {
 	case state.Failing:
-		store.Detail = fmt.Sprintf("no call has gone well for %v; the last one, %s: %s",
-			time.Since(state.Since).Round(100*time.Millisecond), state.Call, oneLine(state.Err))
+		store.Detail = fmt.Sprintf("no call has gone well for %v: %s",
+			time.Since(state.Since).Round(100*time.Millisecond), cause(state.Err))
 	case state.Answered.IsZero():
 		store.OK, store.Detail = s.schema.Load(), "it has not been called yet"
 	default:
@@ -155,7 +155,8 @@ func (s *Service) groupReady(at phase) admin.Check {
 			"and joins again when the store is back", s.config.Group, s.config.Node.LeaveAfter)
 	}
 	if state := s.metrics.Port(node.PortSource); state.Failing {
-		check.Detail = fmt.Sprintf("not joined group %s; %s: %s", s.config.Group, state.Call, oneLine(state.Err))
+		check.Detail = fmt.Sprintf("not joined group %s: Kafka has not answered for %v: %s", s.config.Group,
+			time.Since(state.Since).Round(100*time.Millisecond), cause(state.Err))
 	} else if at != running {
 		check.Detail = "it joins group " + s.config.Group + " when it runs"
 	}

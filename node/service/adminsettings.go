@@ -1,6 +1,8 @@
 package service
 
 import (
+	"strings"
+
 	"chronos/node/admin"
 )
 
@@ -30,8 +32,9 @@ func adminRows() []Setting {
 		},
 		{
 			Name: "admin-token-file", Commands: Run, PlaceHolder: "FILE", field: "TokenFile",
-			Help: "File with the token that the API asks for, as Authorization: Bearer TOKEN; read again when it " +
-				"changes. Metrics and probes need none.",
+			Help: "File with the token that the API asks for, as Authorization: Bearer TOKEN; or with several, each " +
+				"on a line with a name and rights before it: NAME RIGHTS TOKEN, such as \"ann read,control " +
+				"7Gq...\". Read again when it changes. Metrics and probes need none.",
 			value: func(s *Settings) *Value { return &s.adminTokenFile },
 		},
 		{
@@ -48,10 +51,11 @@ func adminRows() []Setting {
 	}
 	rows = append(rows, Setting{
 		Name: "admin-allow", Commands: Run | Dev, PlaceHolder: "RIGHT,...", Default: "read",
-		DevDefault: "read,payload,write",
-		Help: "What the API and the page allow: read; payload, to show the values of messages; write, to pause and " +
-			"resume.",
-		Allowed: "some of read, payload and write, separated by commas",
+		DevDefault: "read,payload,control",
+		Help: "What the API and the page allow: read; payload, to show the values of messages; control, to pause and " +
+			"resume, and to cancel, reschedule and fire messages. A token may have less, see admin-token-file. " +
+			"The former word for control was write, and is still understood.",
+		Allowed: "some of read, payload and control, separated by commas",
 		value:   func(s *Settings) *Value { return &s.adminAllow },
 	})
 	for i := range rows {
@@ -86,21 +90,16 @@ func (s *Settings) Admin(fallback string) (admin.Config, error) {
 }
 
 // rights sets what the API allows, which is all if nobody says anything and all is set.
-func (s *Settings) rights(rights *admin.Rights, all bool) error {
+func (s *Settings) rights(rights *admin.Rights, all bool) (err error) {
 	if !s.adminAllow.IsSet {
-		rights.Payload, rights.Write = all, all
+		rights.Payload, rights.Control = all, all
 		return nil
 	}
-	for _, name := range s.adminAllow.list() {
-		switch name {
-		case "read":
-		case "payload":
-			rights.Payload = true
-		case "write":
-			rights.Write = true
-		default:
-			return s.adminAllow.Wrong("it must be some of read, payload and write, separated by commas")
-		}
+	if len(s.adminAllow.list()) == 0 {
+		return nil
+	}
+	if *rights, err = admin.ParseRights(strings.Join(s.adminAllow.list(), ",")); err != nil {
+		return s.adminAllow.Wrong("it must be some of read, payload and control, separated by commas")
 	}
 	return nil
 }

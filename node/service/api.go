@@ -12,6 +12,11 @@ import (
 func (s *Service) mountAPI() {
 	if api := s.store.API(s.config.Node.Lanes(), s.config.Admin.Rights); api != nil {
 		api.Info, api.Log, api.Troubles = s.info, s.log, s.troubles
+		api.Outages, api.Explain = s.reporter.Outages, s.explain
+		api.MaxDelay, api.Count = s.config.Node.Limits.MaxDelay, s.metrics.Instructed
+		for _, route := range s.config.Node.Routes {
+			api.Own = append(api.Own, route.DeadLetter, route.Outcomes)
+		}
 		s.recent = admin.NewRecent(api.Outlook)
 		api.Outlook = s.recent
 		s.admins.Mount(api)
@@ -25,7 +30,7 @@ func (s *Store) API(lanes []string, rights admin.Rights) *admin.API {
 	if shows == nil || tells == nil {
 		return nil
 	}
-	return &admin.API{Store: shows, Outlook: tells, Lanes: lanes, Rights: rights}
+	return &admin.API{Store: shows, Outlook: tells, Taker: s.Store, Lanes: lanes, Rights: rights}
 }
 
 // info is what the node says of itself.

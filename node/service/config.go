@@ -231,7 +231,7 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 			{&entry.DeadLetter, &routes[i].DeadLetter},
 			{&entry.Outcomes, &routes[i].Outcomes},
 		} {
-			if v := field.setting; v.Text != "" && !isTopic(v.Text) {
+			if v := field.setting; v.Text != "" && !node.IsTopic(v.Text) {
 				return nil, "", v.Wrong(topicForm)
 			}
 			*field.target = field.setting.Text
@@ -303,6 +303,12 @@ func (s *Settings) route() (node.Route, error) {
 			case other.setting == &s.outcomeTopic && topic == route.DeadLetter:
 				return route, other.setting.Wrong("it must not be the dead-letter topic" + own)
 			}
+		}
+	}
+	for _, topic := range []string{route.Input, route.DeadLetter, route.Outcomes} {
+		if route.Finds(topic) {
+			return route, s.targets.Wrong("it must not stand for " + topic +
+				", because a message must not come out where records are read, rejected or answered")
 		}
 	}
 	return route, nil

@@ -9,7 +9,10 @@ import (
 
 const ReminderInterval = reminderInterval
 
-var EditDistance = editDistance
+var (
+	EditDistance = editDistance
+	Cause        = cause
+)
 
 // Shown returns all that the log at the start and the API say of the settings.
 func (c *Config) Shown() string { return fmt.Sprint(c.describe(), c.effective()) }

@@ -49,6 +49,7 @@ type outage struct {
 	saidLast   time.Time
 	resumed    time.Time // the first success after the last failure; zero if there was none
 	remedy     string    // what somebody has to do about it; "" if nothing is known
+	cause      string    // why the last call failed, in words
 }
 
 // tally adds up what is said at most every reminderInterval.
@@ -397,7 +398,7 @@ func (r *Reporter) failed(what, call string, err error) {
 			slog.String("error", oneLine(err)),
 		}, r.waits(laneOf(what))...)...)
 	}
-	o.failedLast, o.resumed = now, time.Time{}
+	o.failedLast, o.resumed, o.cause = now, time.Time{}, cause(err)
 }
 
 // resumed takes note of a call that went well after it had failed.

@@ -126,7 +126,8 @@ func With(config Config, store *Store, options Options) (*Service, error) {
 func with(config Config, store *Store, reporter *Reporter, options Options) (*Service, error) {
 	s := &Service{
 		config: config, options: options, log: options.Log, clock: system.New(), store: store, reporter: reporter,
-		metrics: metrics.New(config.Node, options.Version), troubles: admin.NewTroubles(), settings: config.effective(),
+		metrics: metrics.New(config.Node, options.Version), troubles: admin.NewTroubles(ofKafka),
+		settings: config.effective(),
 	}
 	connection := func(client string) kafka.Connection {
 		c := config.Kafka

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"chronos/node"
 	"chronos/node/calendar"
 	"chronos/node/credential"
 )
@@ -136,7 +137,7 @@ func (f *form) check(v *Value) error {
 		return err
 	case f.topics:
 		return v.topics()
-	case f.topic && !isTopic(v.Text):
+	case f.topic && !node.IsTopic(v.Text):
 		return v.Wrong(topicForm)
 	case f.choices != nil && !slices.Contains(f.choices, v.Text):
 		last := len(f.choices) - 1
@@ -153,20 +154,13 @@ func (v *Value) topics() error {
 	names := v.list()
 	for i, name := range names {
 		switch {
-		case strings.HasSuffix(name, "*"):
-			return v.Wrong("every topic must be named in full, without *, because each of them is a lane that nodes " +
-				"claim for and check at the start")
-		case !isTopic(name):
-			return v.Wrong(topicForm)
+		case !node.IsTopic(strings.TrimSuffix(name, "*")) && name != "*":
+			return v.Wrong(topicForm + "; a target may end with a *, for all topics whose names begin so")
 		case slices.Contains(names[:i], name):
 			return v.Wrong(name + " is there twice")
 		}
 	}
 	return nil
-}
-
-func isTopic(name string) bool {
-	return regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`).MatchString(name) && name != "." && name != ".."
 }
 
 // envPrefix begins the name of every environment variable that is a setting.

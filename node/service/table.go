@@ -16,17 +16,18 @@ const (
 	Run     Command = 1 << iota // chronos run
 	Migrate                     // chronos migrate
 	Client                      // chronos tail and chronos dead
-	Submit                      // chronos send, cancel, reschedule, replace and fire
+	Submit                      // chronos send, reschedule, replace and fire
 	Dev                         // chronos dev
 	Operate                     // chronos bind, chronos rewind and chronos doctor
 	Probe                       // chronos health
 	Ask                         // chronos get, list, count, pause, resume and top
+	Cancel                      // chronos cancel: one message through Kafka, or many in the store
 
 	// All are all of them.
-	All = Run | Migrate | Submit | Client | Dev | Operate | Probe | Ask
+	All = Run | Migrate | Submit | Client | Dev | Operate | Probe | Ask | Cancel
 
-	withStore = Run | Migrate | Operate | Ask
-	withKafka = Run | Submit | Client | Operate
+	withStore = Run | Migrate | Operate | Ask | Cancel
+	withKafka = Run | Submit | Client | Operate | Cancel
 )
 
 // String returns the commands as a person types them.
@@ -39,7 +40,7 @@ func (c Command) String() string {
 		{Run, "run"},
 		{Migrate, "migrate"},
 		{Submit, "send"},
-		{Submit, "cancel"},
+		{Cancel, "cancel"},
 		{Submit, "reschedule"},
 		{Submit, "replace"},
 		{Submit, "fire"},
@@ -281,8 +282,9 @@ func topicRows() []Setting {
 			Name: "targets", PlaceHolder: "TOPIC,...",
 			Help: "Further output topics, of which a record may name one in its header chronosTopic. Default none: " +
 				"all messages appear on the output topic.",
-			Allowed: "names of topics, in full, separated by commas", form: form{topics: true},
-			value: func(s *Settings) *Value { return &s.targets }, logged: loggedNever,
+			Allowed: "names of topics, separated by commas; a * at the end of one stands for all names that begin so",
+			form:    form{topics: true},
+			value:   func(s *Settings) *Value { return &s.targets }, logged: loggedNever,
 		},
 		{
 			Name: "relay-headers", PlaceHolder: "NAME,...", Help: "Which of the headers that a record asks by, such " +
@@ -314,7 +316,7 @@ func topicRows() []Setting {
 		}
 		switch rows[i].Name {
 		case "outcome-topic":
-			rows[i].Commands |= Submit
+			rows[i].Commands |= Submit | Cancel
 		case "targets":
 			rows[i].Commands |= Dev
 		}

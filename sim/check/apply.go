@@ -20,7 +20,7 @@ func (s *state) apply(e *Event) {
 		s.appeared(e)
 	case Recur:
 		s.recur(e)
-	case Decide, Answer:
+	case Decide, Answer, Hear:
 		s.instructed(e)
 	case Insert, Claim, Reset, Delete, Keep, Duplicate, Ready:
 		s.changed(e)
@@ -124,7 +124,7 @@ func (s *state) failed(e *Event) {
 		i.unsure, i.unsureBy = i.begun, e.Node
 	}
 	for _, r := range []*row{s.rows[i.key], s.rows[i.copied]} {
-		if r != nil && r.incarnation == i {
+		if r != nil && r.incarnation == i && e.Text != Unread {
 			p.failed[r.key.topic] = e.At
 		}
 	}
@@ -184,6 +184,7 @@ func (s *state) insert(e *Event) {
 	}
 	if sub.inserts++; e.row() == sub.key {
 		sub.deadline = e.Deadline
+		i.asks(e.Deadline)
 	}
 	sub.stored++
 	i.rows++
@@ -205,6 +206,7 @@ func (s *state) keep(e *Event) {
 	}
 	if e.Deadline != 0 && e.row() == i.key {
 		i.deadline = e.Deadline
+		i.asks(e.Deadline)
 	}
 	deadline := i.deadline
 	if e.Topic != i.key.topic {

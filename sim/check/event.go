@@ -117,10 +117,13 @@ const (
 	// start].
 	Insert Kind = "insert"
 
-	// Decide: a take has decided on an instruction: Message (the record), ID, Topic, Action, Text (the outcome),
-	// Lineage, [Incarnation, of the row that it found; Next, of the row that there is then; Deadline and Due of
-	// that]. An Insert follows where it has brought a message.
+	// Decide: a take has decided on an instruction: Message (the record, or the number of one that came past Kafka),
+	// ID, Topic, Action, Text (the outcome), Lineage, [Incarnation, of the row that it found; Next, of the row that
+	// there is then; Deadline and Due of that; Past; Only]. An Insert follows where it has brought a message.
 	Decide Kind = "decide"
+
+	// Hear: whoever gave an instruction past Kafka is answered: Message, ID, Topic, Text (the outcome), Lineage.
+	Hear Kind = "hear"
 
 	// Answer: the same transaction stores a message that tells of an outcome, which is a submission from now on:
 	// Message, Of (the record), ID, Topic, Deadline, Lineage, Text (the outcome). An Insert follows.
@@ -144,7 +147,7 @@ const (
 	// Reset: a claim is taken off a row: ID, Topic, Incarnation, Owner (who had it), [Stamp, Age, Due, Unsent].
 	Reset Kind = "reset"
 
-	// Delete: a row is gone: ID, Topic, Incarnation.
+	// Delete: a row is gone: ID, Topic, Incarnation, [Wall].
 	Delete Kind = "delete"
 
 	// DeleteDone: a node's delete was executed, whatever it found: ID, Topic, Incarnation.
@@ -177,7 +180,7 @@ const (
 	Unknown Kind = "unknown"
 
 	// Fail: a publish has ended, and nothing was appended, for certain: Message, Text (rejected, missing or unsent),
-	// [Topic, Incarnation].
+	// [Topic, Incarnation]. Or it cannot begin, because the node cannot read the series of what it has claimed: unread.
 	Fail Kind = "fail"
 
 	// Hang: the sink of a lane, or of one of its partitions, takes records and answers none: Topic, [Partition].
@@ -227,6 +230,9 @@ const (
 
 	// Unsent: it was not sent, because where it belongs does not answer.
 	Unsent = "unsent"
+
+	// Unread: the node cannot say which occurrence comes next. That says nothing about the topic.
+	Unread = "unread"
 )
 
 // Unknowable is the Epoch of a record or position where nobody knows it; then offsets alone count.
@@ -276,6 +282,7 @@ type Event struct {
 	Action      string        // what a record asks for; "" to be scheduled
 	Of          int           // the number of the submission that another one is about
 	Next        UUID          // of a row, from now on
+	Only        UUID          // the one incarnation that an instruction acts on; none for whichever there is
 	Written     string        // the deadline as the application has written it
 	Every       time.Duration // the interval of a series
 	NotAfter    time.Duration // the last instant at which it may be published; zero for no end
@@ -291,6 +298,7 @@ type Event struct {
 	Adopted     bool          // it is where an older deployment had come to
 	Unsent      bool          // whoever resets the claim knows that nothing was appended under it
 	Former      bool          // content that was replaced may appear
+	Past        bool          // an instruction came past Kafka, from an operator
 	Twice       bool          // the brokers have appended one publish twice
 	Text        string        // for people
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -32,13 +33,27 @@ type decision struct {
 	doubtful bool // nobody knows, because of what was before the store was set back
 }
 
+// pastKey names what an instruction that came past Kafka is about: one may be about many messages.
+type pastKey struct {
+	message int
+	row     rowKey
+}
+
 // instructed takes over what was decided on an instruction, or that it is told.
 func (s *state) instructed(e *Event) {
-	if e.Kind == Answer {
+	switch e.Kind {
+	case Answer:
 		s.answered(e)
 		return
+	case Hear: // it only says what must hold
+		return
+	default:
 	}
 	s.decision = decision{message: e.Message}
+	if e.Past {
+		about := pastKey{e.Message, e.row()}
+		s.past[about] = append(s.past[about], e.Text)
+	}
 	if sub := s.submissions[e.Message]; sub != nil && e.Text != scheduled && e.Text != replaced {
 		sub.covered, sub.met = true, true
 	}
@@ -50,9 +65,9 @@ func (s *state) instructed(e *Event) {
 	s.decision.doubtful = r.restored && !s.decision.former
 	switch e.Text {
 	case tooLate:
-		r.bound = true
+		r.bound, r.promised = true, true
 	case stopped:
-		r.stopped = true
+		r.stopped, r.bound = true, true // it is named as the last one: a later cancel does not take it back
 	case cancelled, replaced:
 		if !s.decision.former && !s.decision.doubtful || e.Text == cancelled {
 			s.bar(r, e)
@@ -61,14 +76,23 @@ func (s *state) instructed(e *Event) {
 		r.kept--
 		delete(s.rows, r.key)
 	case rescheduled, firedNow:
-		s.bar(r, e)
-		i := &incarnation{submission: r.submission, id: e.Next, rows: 1, made: e.At}
-		s.incarnations[i.id] = i
+		i := s.incarnations[e.Next]
+		if i == nil {
+			i = &incarnation{submission: r.submission, id: e.Next, made: e.At}
+			s.incarnations[i.id] = i
+		}
+		i.rows++
+		if i == r.incarnation { // an operator who has heard nothing asks for the same once more
+			r.barred = 0
+		} else {
+			s.bar(r, e)
+		}
 		r.kept--
 		i.deadline, i.at = e.Deadline, e.At
+		i.asks(e.Deadline)
 		s.add(&row{
 			incarnation: i, key: r.key, deadline: e.Deadline, due: e.Due, bound: e.Text == firedNow, former: r.former,
-			restored: r.restored, stopped: r.stopped,
+			restored: r.restored, stopped: r.stopped, promised: e.Text == firedNow,
 		}, e)
 	}
 }
@@ -109,6 +133,8 @@ func (r *row) touched() bool { return r.ready() || r.attempts > 0 }
 func (s *state) right(e *Event) string {
 	r := s.rows[e.row()]
 	switch {
+	case e.Only != (UUID{}) && (r == nil || r.id != e.Only):
+		return notFound
 	case r == nil && (e.Action == "schedule" || e.Action == replace):
 		return scheduled
 	case r == nil:
@@ -175,8 +201,17 @@ func (s *state) escaped(i *incarnation, e *Event) bool {
 		i.barred != s.era && s.setBack >= 0 && i.made <= s.setBack && s.rows[i.key] == nil && s.jumped < 0 && !stopped
 }
 
-// s20 is the invariant S20, too late comes out. What is still stored then is for L2.
+// s20 is the invariant S20, too late comes out. What is still stored is for L2, and what was deleted for S2, but for an
+// occurrence that is passed over. One that was stopped may be: it was named as the last that may come.
 func s20(s *state, e *Event) finding {
+	if e.Kind != Decide {
+		r := s.rowOf(e)
+		if r != nil && r.promised && r.published == 0 && r.loose == 0 && !r.restored &&
+			!s.ended(r.submission, e) {
+			return brokenBy(r.submission, "it is settled and has not come out, and somebody was told that it comes out")
+		}
+		return holds()
+	}
 	r := s.rows[e.row()]
 	if r != nil && r.bound && (e.Text == cancelled || e.Text == rescheduled || e.Text == firedNow) {
 		return brokenBy(r.submission, "it is %s, and somebody was told that it comes out", e.Text)
@@ -191,6 +226,10 @@ func s21(s *state, e *Event) finding {
 	case Decide:
 		if want := s.right(e); want != "" && e.Text != want {
 			return brokenBy(sub, "%s is answered %s, and it has to be %s", e.Action, e.Text, want)
+		}
+	case Hear:
+		if decided := s.past[pastKey{e.Message, e.row()}]; !slices.Contains(decided, e.Text) {
+			return brokenBy(sub, "an operator is told that %s is %s, and %v was decided", e.ID, e.Text, decided)
 		}
 	case Answer:
 		if sub := s.submissions[e.Of]; sub != nil && sub.answered >= sub.appended {
@@ -253,6 +292,7 @@ func (s *state) recur(e *Event) {
 	r.gone = e.At
 	r.covered = r.covered || r.published+r.loose == 0 // it was passed over
 	i := &incarnation{submission: next, id: e.Next, rows: 1, made: e.At}
+	i.asks(e.Deadline)
 	s.incarnations[i.id] = i
 	s.add(&row{
 		incarnation: i, key: r.key, deadline: e.Deadline, due: e.Deadline, former: r.former, restored: r.restored,

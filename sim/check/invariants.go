@@ -218,7 +218,8 @@ func exact() []Invariant { //nolint:funlen // a table
 			"S19", "Cancelled stays cancelled",
 			`What was answered cancelled, rescheduled, or replaced without a word of former content never comes out as
 			it was in this lineage, before or after, except by a publish begun before the lineage; nor from then on by a
-			claim that a store that was set back has forgotten.`,
+			claim that a store that was set back has forgotten. It does not matter whether a record asked for it or an
+			operator past Kafka.`,
 			[]Kind{Decide, Publish, Fire},
 			[]Kind{Insert, Claim, Reset, Decide},
 			s19,
@@ -226,8 +227,8 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S20", "Too late comes out",
 			`What was answered too_late or fired comes out, or is copied to the dead-letter topic, within the bound
-			of L2; nothing but a replace keeps it from that afterwards.`,
-			[]Kind{Decide},
+			of L2; nothing but a replace keeps it from that afterwards, or that its time has passed (S26).`,
+			[]Kind{Decide, Recur, Delete},
 			[]Kind{Insert},
 			s20,
 		},
@@ -235,8 +236,9 @@ func exact() []Invariant { //nolint:funlen // a table
 			"S21", "One outcome",
 			`In one lineage each instruction has one outcome, the one that the table has for what is stored when it is
 			taken in; it is told on the outcome topic at least once, under the key of the instruction, and always the
-			same.`,
-			[]Kind{Decide, Answer, Take, Fire},
+			same. An instruction past Kafka is decided by the same table whenever it comes, and not_found for another
+			incarnation than the one that it names; and who gave it hears what was decided.`,
+			[]Kind{Decide, Answer, Take, Fire, Hear},
 			[]Kind{Submit, Insert, Claim, Reset, Decide, Answer},
 			s21,
 		},
@@ -262,8 +264,9 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S25", "Paused",
 			`While a lane is paused, no claim is made on it, and while the intake is paused, no record is taken in,
-			whatever the nodes know of it; except by a call that was decided on before the pause.`,
-			[]Kind{Insert, Claim, Take},
+			and nothing done past Kafka, whatever the nodes know of it; except by a call that was decided on before the
+			pause.`,
+			[]Kind{Insert, Claim, Take, Decide},
 			[]Kind{Pause, Resume},
 			s25,
 		},

@@ -256,38 +256,6 @@ func brokenIntake() map[string][]string {
 	}
 }
 
-// The parts of the history of a cancel.
-const (
-	decided = "decide node=1.1 message=2 id=x topic=out action=cancel lineage=1 incarnation=" + x1 + " next="
-	asks    = "1.2s submit message=2 id=x topic=out partition=in/0 offset=1 action=cancel\n"
-	stays   = x1 + " deadline=2s due=2s text="
-	told    = "answer node=1.1 message=9 of=2 id=a topic=said lineage=1 text="
-	stored  = "insert node=1.1 message=9 id=a topic=said incarnation=30000000-0000-0000-0000-000000000000 deadline=2s\n"
-	passed  = "take node=1.1 message=2 partition=in/0 offset=1 lineage=1\n"
-)
-
-// changed returns the good history up to a claim that was given back at 1.92s, with a cancel that was submitted before.
-func changed() string {
-	back := "1.91s fail node=1.1 message=1 topic=out text=unsent incarnation=" + x1 + "\n" +
-		"1.92s reset node=1.1 " + row + me + "stamp=1.9s age=20ms unsent=true\n"
-	return preamble + strings.Replace(until("1.95s"), "1.03s commit", asks+"1.3s commit", 1) + back
-}
-
-// TestCancelled judges a history in which a message is cancelled, and somebody is told of it. Nothing is wrong with it.
-func TestCancelled(t *testing.T) {
-	answer := "id=a topic=said incarnation=30000000-0000-0000-0000-000000000000 "
-	v := judge(t, changed()+"1.93s "+decided+zero+" text=cancelled\n1.93s "+told+"cancelled deadline=2s\n1.93s "+stored+
-		"1.93s "+passed+"1.93s move node=1.1 partition=in/0 offset=2\n1.94s commit node=1.1 partition=in/0 offset=2\n"+
-		"1.95s claim node=1.1 "+answer+me+"stamp=1.95s\n"+
-		"2s publish node=1.1 message=9 topic=said incarnation=30000000-0000-0000-0000-000000000000 age=5ms wall=2s\n"+
-		"2.1s fire node=1.1 message=9 topic=said incarnation=30000000-0000-0000-0000-000000000000 payload=b "+
-		"text=cancelled\n"+
-		"2.2s delete node=1.1 "+answer+"\n"+end)
-	if len(v.Violations) > 0 {
-		t.Errorf("%v", v.Violations)
-	}
-}
-
 const zero = "00000000-0000-0000-0000-000000000000"
 
 // again is the second occurrence of a series, of an interval and a number of occurrences that the good history gets.
@@ -327,34 +295,6 @@ func brokenSeries() map[string][]string {
 				"2 deadline=4s\n",
 			preamble + recurs()[:strings.Index(recurs(), "1.95s")] + "1.97s " + again + "2 deadline=4s\n",
 			inFlight + "1.97s " + again + "2 deadline=4s\n",
-		},
-	}
-}
-
-func brokenControl() map[string][]string {
-	claimed := preamble + strings.Replace(until("1.95s"), "1.03s commit", asks+"1.3s commit", 1)
-	cancelledNow := "1.93s " + decided + zero + " text=cancelled\n"
-	late := "1.92s " + decided + stays + "too_late\n"
-	return map[string][]string{
-		"S19": {
-			claimed + cancelledNow,
-			changed() + cancelledNow + "1.95s publish node=1.1 message=1 topic=out incarnation=" + x1 +
-				" age=50ms wall=1.95s\n",
-			changed() + cancelledNow + "1.96s fire node=1.1 message=1 topic=out incarnation=" + x1 +
-				" payload=a key=1 partition=out/3\n",
-		},
-		"S20": {strings.Replace(changed(), "1.92s", late+"1.92s", 1) + cancelledNow},
-		"S21": {
-			changed() + "1.93s " + decided + stays + "not_found\n",
-			changed() + "1.93s " + decided + stays + "too_late\n",
-			claimed + "1.93s decide node=1.1 message=2 id=y topic=out action=cancel lineage=1 text=cancelled\n",
-			changed() + cancelledNow + "1.93s " + told + "cancelled deadline=2s\n1.93s " + stored + "1.93s " +
-				strings.Replace(told, "message=9", "message=8", 1) + "cancelled deadline=2s\n",
-			changed() + cancelledNow + "1.93s " + passed,
-			changed() + cancelledNow + "1.93s " + told + "cancelled deadline=2s\n1.93s " + stored +
-				"2.1s fire node=1.1 message=9 topic=said payload=b text=too_late\n",
-			changed() + cancelledNow + "1.93s " + told + "cancelled deadline=2s\n1.93s " + stored +
-				"2.1s fire node=1.1 message=9 topic=said payload=b text=cancelled former=true\n",
 		},
 	}
 }
@@ -413,6 +353,7 @@ func brokenLanes() map[string][]string {
 			preamble + "0.5s pause\n" + well,
 			preamble + "0.5s pause topic=out stamp=0.5s\n" + strings.Replace(well, "deadline=2s\n1.02s take",
 				"deadline=2s "+me+"stamp=1.02s\n1.02s take", 1),
+			preamble + waiting() + "1.5s pause\n1.93s " + past + zero + " text=cancelled\n",
 		},
 		"S26": {
 			preamble + strings.Replace(well, "payload=a", "payload=a not_after=1.94s", 1),

@@ -95,6 +95,12 @@ func (s *state) served(lane string, lately time.Duration) bool {
 
 // s25 is the invariant S25, paused. What was decided on before the pause has an older stamp.
 func s25(s *state, e *Event) finding {
+	if e.Kind == Decide {
+		if _, paused := s.paused[""]; paused && e.Past {
+			return brokenBy(nil, "%s of %s past Kafka is decided while the intake is paused", e.Action, e.ID)
+		}
+		return holds()
+	}
 	if e.Kind == Take {
 		if _, paused := s.paused[""]; paused && !e.Skipped {
 			return brokenBy(s.submissions[e.Message], "offset %d of %s is taken in while the intake is paused",

@@ -120,6 +120,9 @@ func l4(s *state, e *Event) finding {
 	default:
 	}
 	i, _ := s.published(e)
+	if i != nil && i.appended > 1 && i.after < i.inserts+i.before {
+		return holds() // it was submitted twice, and may have come out under a row of the other record
+	}
 	if i != nil && s.healed >= 0 && !e.Twice && i.after >= i.rows+i.before {
 		return brokenBy(i.submission,
 			"it fires %d times after the healing, after %d inserts and %d claims before", i.after+1, i.rows, i.before)

@@ -223,6 +223,7 @@ func (s *state) excuseOf(sub *submission, e *Event) string {
 func s6(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
 	switch {
+	case e.Past: // an operator submits no record
 	case sub == nil:
 		return brokenBy(nil, "a record is there that nobody submitted: %s", e.Kind)
 	case e.Kind == Fire && e.Payload != sub.payload && (sub.of == 0 || sub.fires > 0 && sub.appended == 1):
@@ -272,7 +273,11 @@ func s8(s *state, e *Event) finding {
 	}
 	p := s.process(e.Node)
 	set := p.jumped >= 0 && e.At-p.jumped <= s.config.StoreTimeout
-	if early := sub.deadline - s.config.TimingAdvance - e.Wall; early > 0 && e.Topic == sub.key.topic && !set {
+	deadline := sub.deadline
+	if i := s.incarnations[e.Incarnation]; i != nil && i.known {
+		deadline = i.comes // what the store says of the message by now may be another incarnation's
+	}
+	if early := deadline - s.config.TimingAdvance - e.Wall; early > 0 && e.Topic == sub.key.topic && !set {
 		return brokenBy(sub, "it is published %v too early", early)
 	}
 	return holds()
@@ -280,7 +285,11 @@ func s8(s *state, e *Event) finding {
 
 // ended reports whether a node may think, by the clock that it has, that a submission is not to be published any more.
 func (s *state) ended(sub *submission, e *Event) bool {
-	return sub.notAfter > 0 && (e.At+s.config.ClockError > sub.notAfter || s.process(e.Node).jumped >= 0)
+	wall := e.Wall
+	if wall == 0 {
+		wall = e.At + s.config.ClockError
+	}
+	return sub.notAfter > 0 && (wall > sub.notAfter || s.process(e.Node).jumped >= 0)
 }
 
 // s26 is the invariant S26, not after. As in S8, the clock that a node has looked at may have been set since.

@@ -23,6 +23,7 @@ type state struct {
 	paused       map[string]pause     // by lane; the intake has no name
 	placed       map[placedKey]string // the partition of each key of each topic
 	decision     decision             // the last one
+	past         map[pastKey][]string // what was decided on instructions that came past Kafka: the outcomes
 	era          int                  // goes up when the store is set back, and when a lineage begins
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
@@ -104,11 +105,13 @@ type incarnation struct {
 	*submission
 
 	id        UUID
-	copied    rowKey // where it is a copy of what was rejected, the row
-	published int32  // records that appeared by a claim on it
-	rows      int32  // how often it was inserted
-	before    int32  // claims on it before the healing
-	after     int32  // records after the healing
+	comes     time.Duration // its deadline, on the output topic: a store that is set back may have another for the same id
+	known     bool          // that is known
+	copied    rowKey        // where it is a copy of what was rejected, the row
+	published int32         // records that appeared by a claim on it
+	rows      int32         // how often it was inserted
+	before    int32         // claims on it before the healing
+	after     int32         // records after the healing
 
 	tried              time.Duration            // when its publish failed first
 	rejections, failed int                      // publishes that failed: rejected by the topic, and for other reasons
@@ -137,7 +140,8 @@ type row struct {
 	since    time.Duration // when it was claimed
 	orphan   bool          // its owner was dead when the world healed
 	attempts int           // claims on it under which something may have been published
-	bound    bool          // an outcome has said that it comes out
+	bound    bool          // an outcome has said that it comes out, or may
+	promised bool          // an outcome has said that it comes out
 	stopped  bool          // an outcome has said that it is the last of its series
 	former   bool          // what it has replaced may come out
 	restored bool          // it was there before the store was set back: of what comes before, nothing is known
@@ -145,6 +149,9 @@ type row struct {
 	waiting time.Duration // since when nobody claims it
 	ahead   int           // how many claims there had been on its lane by then
 }
+
+// asks notes the deadline of an incarnation, which never changes.
+func (i *incarnation) asks(deadline time.Duration) { i.comes, i.known = deadline, true }
 
 // ready reports whether somebody holds a claim.
 func (r *row) ready() bool { return r.owner != UUID{} }
@@ -282,6 +289,7 @@ func newState() *state {
 		paused:       map[string]pause{},
 		placed:       map[placedKey]string{},
 		appended:     map[appendedKey]int32{},
+		past:         map[pastKey][]string{},
 		era:          1,
 		healed:       -1,
 		jumped:       -1,

@@ -4,7 +4,8 @@ const every = 2000, kept = 150; // 150 looks are five minutes
 const $ = (id) => document.getElementById(id);
 // ahead is how much the clock of the node, and that of the store, is ahead of this machine's.
 let ahead = 0, storeAhead = 0;
-let info = { write: false }, token = sessionStorage.getItem("token") ?? "", asking = null;
+let again = null; // the id of a message to look at once more
+let info = { control: false }, token = sessionStorage.getItem("token") ?? "", asking = null;
 
 /** Makes an element. */
 function el(name, attributes = {}, ...children) {
@@ -19,22 +20,29 @@ function el(name, attributes = {}, ...children) {
 
 async function call(path, options = {}) {
   options.headers = { ...options.headers, ...(token ? { Authorization: "Bearer " + token } : {}) };
-  const response = await fetch(path, { ...options, signal: AbortSignal.timeout(8000) });
-  if (response.status === 401) { await login(); throw new Error("a token is needed"); }
+  let response;
+  try { response = await fetch(path, { ...options, signal: AbortSignal.timeout(8000) }); }
+  catch { throw new TypeError("This node does not answer: it has ended, or there is no way to it. The page asks again."); }
+  if (response.status === 401) {
+    await login(Boolean(token));
+    if (!token) throw new Error("A token is needed.");
+    return call(path, options);
+  }
   if (!response.ok) {
     const text = await response.text();
     let detail = text;
     try { detail = JSON.parse(text).detail ?? text; } catch { /* it is a sentence already */ }
-    throw new Error(detail);
+    throw Object.assign(new Error(detail), { status: response.status });
   }
   return response;
 }
 const read = async (path) => (await call(path)).json();
 
 /** Asks for the token, once at a time. */
-function login() {
+function login(wrong) {
   asking ??= new Promise((resolve) => {
     const dialog = $("login");
+    $("login-wrong").hidden = !wrong;
     dialog.addEventListener("close", () => {
       token = $("token").value; sessionStorage.setItem("token", token); $("token").value = ""; asking = null; resolve();
     }, { once: true });
@@ -53,23 +61,48 @@ function roughly(seconds) {
   if (s < 172800) return Math.round(s / 3600) + " h";
   return Math.round(s / 86400) + " days";
 }
+
+/** Says how far an instant is away, in whole seconds: what is shown is a look or two old. */
 function ago(instant, now = Date.now() + ahead) {
-  const s = (now - new Date(instant)) / 1000;
-  return s >= 0 ? roughly(s) + " ago" : "in " + roughly(s);
+  const s = Math.round((now - new Date(instant)) / 1000);
+  if (s === 0) return "just now";
+  return s > 0 ? lasting(s) + " ago" : "in " + lasting(s);
 }
+
+/** Says how long something takes or has taken, in whole seconds. */
+function lasting(seconds) {
+  const s = Math.round(Math.abs(seconds));
+  return s < 10 ? s + " s" : roughly(s);
+}
+
+/** Says when the next message falls due. One whose time has come since the lanes were counted is coming out. */
+const next = (instant) => new Date(instant) - ahead <= Date.now() ? "now" : ago(instant);
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+const plural = (c, one, many = one + "s") => count(c) + " " + (c.n === 1 && !c.unknown ? one : many);
+const cause = (trouble) => trouble.cause || trouble.error;
+const clock = (instant) => (Date.now() - new Date(instant) > 12 * 3600e3 ? when(instant) : new Date(instant).toISOString().slice(11, 19) + " UTC");
 const when = (instant) => new Date(instant).toISOString().replace("T", " ").replace("Z", " UTC");
 const state = (kind, sign, text) => el("span", { class: kind }, sign + " " + text);
 const pausedText = (p) => "paused " + ago(p.since) + (p.by ? " by " + p.by : "") + (p.reason ? ": " + p.reason : "");
 
 // ---- Is it well?
 
+const out = (what) => (info.outages ?? []).some((o) => o.what === what);
+
+/** Says what does not answer, since when and why, and what that means. */
+const outages = () => (info.outages ?? []).map((o) => {
+  const what = o.lane ? "Topic " + o.lane : o.what === "store" ? "The store" : o.what;
+  return `${what} has not ${o.lane ? "taken a message" : "answered"} since ${clock(o.since)}, for ${lasting((Date.now() + ahead - new Date(o.since)) / 1000)}: `
+    + `${o.cause}. ${o.effect}`;
+});
+
 function judge(lanes, nodes) {
-  const bad = [], warn = [];
+  const bad = outages(), warn = [];
   for (const l of lanes.lanes) {
     const late = l.oldest ? (new Date(lanes.at) - new Date(l.oldest)) / 1000 : 0;
     if (l.paused) warn.push(`Lane ${l.name} was ${pausedText(l.paused)}.`);
-    else if (late > 5) bad.push(`Lane ${l.name} has ${count(l.overdue)} overdue messages, the oldest for ${roughly(late)}.`);
-    if (l.trouble) bad.push(`This node cannot publish on ${l.name}: ${l.trouble.error}`);
+    else if (late > 5) bad.push(`Lane ${l.name} has ${plural(l.overdue, "overdue message")}, the oldest for ${roughly(late)}.`);
+    if (l.trouble && !out("Kafka") && !out("topic " + l.name)) bad.push(`This node cannot publish on ${l.name}: ${cause(l.trouble)}.`);
     if (!l.served) warn.push(`Messages wait on lane ${l.name}, which no route of this node has.`);
   }
   const live = nodes.nodes.filter((n) => !n.silent);
@@ -168,7 +201,7 @@ function charts(text) {
 
 function laneState(l) {
   if (l.paused) return state("warn", "■", pausedText(l.paused));
-  if (l.trouble) return state("bad", "✖", "cannot publish: " + l.trouble.error);
+  if (l.trouble) return state("bad", "✖", "cannot publish: " + cause(l.trouble));
   if (l.overdue.n > 0 || l.overdue.unknown) return state("bad", "▲", "overdue");
   if (!l.served) return state("warn", "▲", "no route of this node");
   return state("good", "✔", "on time");
@@ -182,19 +215,19 @@ function showLanes(all) {
     el("td", { class: "state" }, laneState(l)),
     el("td", { class: "n" }, count(l.waiting)), el("td", { class: "n" }, count(l.claimed)),
     el("td", { class: "n" }, count(l.overdue)),
-    el("td", {}, l.oldest ? ago(l.oldest) : "–"), el("td", {}, l.next ? ago(l.next) : "–"),
+    el("td", { class: "at" }, l.oldest ? ago(l.oldest) : "–"), el("td", { class: "at" }, l.next ? next(l.next) : "–"),
     el("td", {}, el("div", { class: "bars" }, ...l.within.map((w) => {
       const bar = el("i");
       bar.style.width = 100 * Math.log1p(w.count.n) / Math.log1p(most) + "%";
       return el("div", {}, names[w.seconds] ?? roughly(w.seconds), el("b", {}, count(w.count)), bar);
     }))),
-    el("td", {}, info.write ? el("button", {
-      "data-key": "lane " + l.name, onclick: () => steer(l.name, l.paused),
-    }, (l.paused ? "Resume " : "Pause ") + l.name) : null))));
+    el("td", {}, info.control ? el("button", {
+      "data-key": "lane " + l.name, "aria-label": (l.paused ? "Resume " : "Pause ") + l.name, onclick: () => steer(l.name, l.paused),
+    }, l.paused ? "Resume" : "Pause") : null))));
   const i = all.intake;
   const text = i.paused ? state("warn", "■", "The intake was " + pausedText(i.paused) + ". ")
     : i.catching_up ? state("bad", "▲", "The store catches up. ") : state("good", "✔", "The intake is on. ");
-  keepFocus($("intake"), [text, info.write ? el("button", {
+  keepFocus($("intake"), [text, info.control ? el("button", {
     "data-key": "intake", onclick: () => steer(null, i.paused),
   }, i.paused ? "Resume the intake" : "Pause the intake") : ""]);
 }
@@ -210,9 +243,9 @@ function showNodes(all) {
   $("nodes").tBodies[0].replaceChildren(...all.nodes.map((n) => el("tr", {},
     el("th", { scope: "row" }, el("code", {}, n.id.slice(0, 8)), n.id === info.node ? " (this one)" : ""),
     el("td", {}, n.silent ? state("bad", "✖", "silent") : n.status.ready ? state("good", "✔", "ready") : state("warn", "▲", "not ready"),
-      ...Object.entries(n.status.troubles ?? {}).map(([lane, t]) => el("div", { class: "small" }, `${lane}: ${t.error}`))),
+      ...Object.entries(n.status.troubles ?? {}).map(([lane, t]) => el("div", { class: "small" }, `${lane}: ${cause(t)}`))),
     el("td", {}, n.host), el("td", {}, n.version),
-    el("td", {}, roughly((new Date(n.seen) - new Date(n.started)) / 1000)), el("td", {}, ago(n.seen, Date.now() + storeAhead)))));
+    el("td", {}, lasting((new Date(n.seen) - new Date(n.started)) / 1000)), el("td", {}, ago(n.seen, Date.now() + storeAhead)))));
   $("differences").replaceChildren(...all.differences.map((d) => el("p", {}, state("warn", "▲", `They differ in ${d.setting}: `),
     Object.entries(d.values).map(([v, ids]) => `${v || "(empty)"} on ${ids.map((i) => i.slice(0, 8)).join(", ")}`).join("; "))));
 }
@@ -225,29 +258,121 @@ function showPositions(all) {
 
 // ---- Pause and resume
 
+const me = () => info.caller || "page";
+const send = (method, path, body) => call(path, { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+
 async function steer(lane, paused) {
-  const what = lane === null ? "the intake" : "lane " + lane, dialog = $("confirm");
-  $("confirm-title").textContent = (paused ? "Resume " : "Pause ") + what + "?";
-  $("confirm-text").textContent = paused
-    ? (lane === null ? "What has come meanwhile is taken in." : "What is overdue by now comes out at once, as fast as it goes.")
-    : (lane === null ? "Nothing is taken in from any topic, and the lag grows. What is stored comes out."
-      : "Nothing comes out of it, except for what nodes have claimed already: usually for a quarter of a second.");
-  $("confirm-why").hidden = Boolean(paused);
-  $("confirm-yes").textContent = paused ? "Resume" : "Pause";
-  $("reason").value = "";
-  dialog.returnValue = "no";
-  dialog.showModal();
-  await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
-  if (dialog.returnValue !== "yes") return;
+  const what = lane === null ? "the intake" : "lane " + lane;
   const path = "v1/pauses/" + (lane === null ? "intake" : "lanes/" + encodeURIComponent(lane));
-  try {
-    if (paused) await call(path + "?by=page", { method: "DELETE" });
-    else await call(path, {
-      method: "PUT", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ by: "page", reason: $("reason").value }),
-    });
-  } catch (e) { alert(e.message); }
+  await confirm({
+    title: (paused ? "Resume " : "Pause ") + what + "?",
+    text: paused
+      ? (lane === null ? "What has come meanwhile is taken in." : "What is overdue by now comes out at once, as fast as it goes.")
+      : (lane === null ? "Nothing is taken in from any topic, and the lag grows. What is stored comes out."
+        : "Nothing comes out of it, except for what nodes have claimed already: usually for a quarter of a second."),
+    why: !paused && "What for? Others will see it.",
+    yes: paused ? "Resume" : "Pause",
+    act: ({ reason }) => (paused ? call(path + "?by=" + encodeURIComponent(me()), { method: "DELETE" })
+      : send("PUT", path, { by: me(), reason })),
+  });
   await look();
+}
+
+/**
+ * Asks whether something is to be done, and does it. What is refused is said in the dialog, which stays open. Returns
+ * what act returns, or null if it is left as it is.
+ */
+function confirm({ title, text, warn, when, why, yes, act }) {
+  const dialog = $("confirm"), form = $("confirm-form"), wrong = $("confirm-wrong");
+  if (dialog.open) return Promise.resolve(null); // one question at a time
+  $("confirm-title").textContent = title;
+  $("confirm-text").textContent = text;
+  $("confirm-warn").textContent = warn ? "▲ " + warn : ""; $("confirm-warn").hidden = !warn;
+  $("confirm-when").hidden = !when; $("when").required = Boolean(when); $("when").value = "";
+  $("confirm-why").hidden = !why; $("why-label").textContent = why || ""; $("reason").value = "";
+  $("confirm-yes").textContent = yes;
+  wrong.hidden = true;
+  dialog.showModal();
+  (when ? $("when") : $("confirm-no")).focus();
+  return new Promise((resolve) => {
+    const ended = new AbortController(), options = { signal: ended.signal };
+    let result = null;
+    $("confirm-no").addEventListener("click", () => dialog.close(), options);
+    dialog.addEventListener("close", () => { ended.abort(); resolve(result); }, options);
+    form.addEventListener("submit", async (e) => {
+      e.preventDefault();
+      if ($("confirm-yes").disabled) return; // it is being done
+      $("confirm-yes").disabled = true;
+      try {
+        result = await act({ reason: $("reason").value.trim(), when: $("when").value.trim() });
+        dialog.close();
+      } catch (e) {
+        wrong.textContent = "✖ " + sentence(e.message); wrong.hidden = false;
+      } finally { $("confirm-yes").disabled = false; }
+    }, options);
+  });
+}
+
+// ---- Change a message
+
+/** What can be done with a message: how it is asked for, and what it means. */
+const actions = {
+  reschedule: {
+    label: () => "Reschedule", yes: "Reschedule it",
+    title: (m) => `Reschedule ${m.id}?`,
+    text: (m) => `It is due at ${when(m.deadline)} on lane ${m.lane}, and keeps its key, value and headers.`
+      + (m.series ? " This occurrence alone moves" + (m.series.next ? `; the next one comes at ${when(m.series.next)} as before.` : ".") : ""),
+  },
+  fire: {
+    label: () => "Fire now", yes: "Fire it now",
+    title: (m) => `Fire ${m.id} now?`,
+    text: (m) => `It comes out on lane ${m.lane} now, and not at ${when(m.deadline)}. It cannot be called back.`
+      + (m.series?.next ? ` The next occurrence comes at ${when(m.series.next)} as before.` : ""),
+  },
+  cancel: {
+    label: (m) => (m.series ? "Cancel the series" : "Cancel"), yes: "Cancel it",
+    title: (m) => (m.series ? `Cancel the series ${m.id}?` : `Cancel ${m.id}?`),
+    text: (m) => (m.series
+      ? `The series ends: occurrence ${m.series.sequence}, which is due at ${when(m.deadline)} on lane ${m.lane}, will not come out, nor does any after it.`
+      : `It will not come out. It is due at ${when(m.deadline)} on lane ${m.lane}. This cannot be undone.`),
+  },
+};
+
+/** Why an instruction is most likely too late; "" if it is not. */
+function lateFor(m, action) {
+  if (m.bound) return "Somebody was told that it comes out: it is too late" + (action === "cancel" && m.series ? " for this occurrence." : ".");
+  if (m.claim || m.attempts > 0) return "A node has claimed it, or had: it is most likely too late" + (action === "cancel" && m.series ? " for this occurrence." : ".");
+  return "";
+}
+
+const gone = "It does not wait any more.";
+
+async function change(m, action) {
+  const a = actions[action];
+  const done = await confirm({
+    title: a.title(m), text: a.text(m), warn: lateFor(m, action), when: action === "reschedule", yes: a.yes,
+    why: "What for? It goes into the log.",
+    act: async ({ reason, when }) => {
+      const body = { lane: m.lane, incarnation: m.incarnation, by: me(), reason };
+      if (action === "reschedule") body[/^\d{4}-/.test(when) ? "deadline" : "delay"] = when;
+      return (await send("POST", `v1/messages/${encodeURIComponent(m.id)}/${action}`, body)).json();
+    },
+  });
+  if (!done) return;
+  showOutcome(done);
+  $("outcome").focus();
+  again = m.id; // what fires is gone a moment later
+  await find(m.id, false, gone);
+}
+
+function showOutcome(done) {
+  const words = {
+    cancelled: ["good", "✔ Cancelled."], rescheduled: ["good", "✔ Rescheduled."], fired: ["good", "✔ Fired."],
+    stopped: ["good", "✔ Stopped."], too_late: ["warn", "▲ Too late."], not_found: ["warn", "▲ Not done."],
+  };
+  const [kind, word] = words[done.outcome] ?? ["warn", "▲ " + done.outcome];
+  $("outcome").hidden = false;
+  $("outcome").replaceChildren(el("strong", { class: kind }, word), " ", el("code", {}, done.id), ": " + done.says);
 }
 
 // ---- A message's life
@@ -258,7 +383,7 @@ function life(m) {
   if (m.origin) step(null, "Submitted", `by offset ${m.origin.offset} of ${m.origin.topic}/${m.origin.partition}`);
   step(null, "Taken in", "it is stored");
   step(m.deadline, "Deadline", m.state === "overdue" ? "it should have come out" : "");
-  if (m.due !== m.deadline) step(m.due, "Put off to", m.trouble ? m.trouble.error : "it could not be published");
+  if (m.due !== m.deadline) step(m.due, "Put off to", m.trouble ? cause(m.trouble) : "it could not be published");
   if (m.claim) {
     step(m.claim.since, "Claimed", `by node ${m.claim.node.slice(0, 8)}`);
     step(m.claim.expires, "Claim expires", "if it is not published by then, another node takes over");
@@ -275,36 +400,72 @@ const bytes = (b) => b === undefined ? "null" : b.text ?? "base64:" + b.base64;
 function showMessage(m) {
   const kinds = { waiting: ["good", "✔"], claimed: ["good", "➤"], overdue: ["bad", "▲"], "put-off": ["warn", "▲"], stuck: ["bad", "✖"] };
   const facts = [["Lane", m.lane], ["Attempts", m.attempts], ["Size", m.bytes + " bytes"], ["Key", bytes(m.key)],
+    ...(m.series ? [["Series", m.series.rule], ["Occurrence", `number ${m.series.sequence}` + (m.series.stopped ? ", the last: the series was cancelled"
+      : m.series.next ? `; the next comes at ${when(m.series.next)}` : ", the last")]] : []),
+    ...(m.not_after ? [["Not after", when(m.not_after)]] : []),
+    ...(m.former ? [["Replaced", "what it has replaced may have come out, or may yet"]] : []),
     ...(m.headers ?? []).map((h) => ["Header " + h.name, bytes(h.value)])];
   if (m.value !== undefined) facts.push(["Value", bytes(m.value)]);
   return el("article", {}, el("h3", {}, m.id, " ", state(...kinds[m.state], m.state)), life(m),
     el("dl", {}, ...facts.flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, String(v))])),
-    info.payload && m.value === undefined ? el("button", { onclick: () => find(m.id, true) }, "Show the value") : null);
+    el("p", { class: "buttons start" },
+      info.payload && m.value === undefined ? el("button", { type: "button", onclick: () => find(m.id, true) }, "Show the value") : null,
+      ...(info.control ? Object.entries(actions).map(([action, a]) => el("button", {
+        type: "button", "data-key": action + " " + m.lane, "aria-haspopup": "dialog", onclick: () => change(m, action),
+      }, a.label(m) + "…")) : [])),
+    info.control ? null : el("p", { class: "small" }, "Read only: to change a message takes the right control, of the node and of your token."));
 }
 
-async function find(id, payload) {
+let searches = 0; // whatever answers first, the last one counts
+
+async function find(id, payload, none = "No such message waits or is claimed: it has fired, or was never taken in.") {
+  const mine = ++searches;
   try {
     const all = await read("v1/messages/" + encodeURIComponent(id) + (payload ? "?payload=true" : ""));
-    $("found").replaceChildren(...(all.messages.length ? all.messages.map(showMessage)
-      : [el("p", {}, "No such message waits or is claimed: it has fired, or was never taken in.")]));
-  } catch (e) { $("found").replaceChildren(el("p", { class: "bad" }, "✖ " + e.message)); }
+    if (mine !== searches || $("confirm").open) return; // what somebody decides on stays as they have seen it
+    keepFocus($("found"), all.messages.length ? all.messages.map(showMessage) : [el("p", {}, none)]);
+  } catch (e) { if (mine === searches) $("found").replaceChildren(el("p", { class: "bad" }, "✖ " + sentence(e.message))); }
 }
-$("find").addEventListener("submit", (e) => { e.preventDefault(); find($("id").value.trim(), false); });
+$("find").addEventListener("submit", (e) => {
+  e.preventDefault();
+  $("outcome").hidden = true; again = null;
+  find($("id").value.trim(), false);
+});
 
 // ---- Again and again
+
+let told = null; // when all was told last
+
+/** Says of the tables whether they are those of now. */
+function fresh(now) {
+  if (now) told = Date.now();
+  $("stale").hidden = now;
+  $("stale").textContent = told === null ? "▲ What follows cannot be told yet."
+    : `▲ What follows is from ${clock(told)}, ${lasting((Date.now() - told) / 1000)} ago.`;
+}
 
 async function look() {
   try {
     info = await read("v1/info");
+    $("about").textContent = `node ${info.node || "…"} · ${info.version ?? ""}` + (info.control ? "" : " · read only");
     const [lanes, nodes, positions] = await Promise.all([read("v1/lanes"), read("v1/nodes"), read("v1/positions")]);
-    $("about").textContent = `node ${info.node || "…"} · ${info.version ?? ""}` + (info.write ? "" : " · read only");
+    fresh(true);
     ahead = new Date(lanes.at) - Date.now(); storeAhead = new Date(nodes.at) - Date.now();
     showLanes(lanes); showNodes(nodes); showPositions(positions);
     const { bad, warn } = judge(lanes, nodes);
     if (bad.length) verdict("bad", "✖ It is not well", [...bad, ...warn]);
     else if (warn.length) verdict("warn", "▲ Look at this", warn);
     else verdict("good", "✔ All is well", []);
-  } catch (e) { verdict("bad", "✖ It cannot be told", [e.message]); }
+  } catch (e) {
+    fresh(false);
+    if (info.outages?.length && !(e instanceof TypeError)) verdict("bad", "✖ It is not well", outages());
+    else verdict("bad", "✖ It cannot be told", [e.message]);
+  }
+  if (again !== null) {
+    const id = again;
+    again = null;
+    await find(id, false, gone);
+  }
   try { charts(await (await fetch("metrics")).text()); } catch { /* the charts have a gap */ }
 }
 

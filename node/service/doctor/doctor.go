@@ -203,6 +203,7 @@ func (e *examination) examine(ctx context.Context) {
 	look("positions", &e.noTables, e.positions)
 	look("what waits", &e.noTables, e.waiting)
 	look("nodes", &e.noTables, e.nodes)
+	look("listener", nil, e.listener)
 	e.report.Verdict = verdict(e.report.Checks)
 }
 

@@ -283,10 +283,10 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	served := e.config.Node.Lanes()
 	now, last := e.options.Now(), time.Time{}
 	for _, lane := range lanes {
-		if !slices.Contains(served, lane) {
+		served := e.config.Node.Serves(lane)
+		if !served {
 			e.find(Warning, "messages for topic "+lane, "wait, and no route of these settings leads there",
 				"Nodes with these settings never fire them.", "Add the route again, or run a node that has it, until "+
 					"they are gone.")
@@ -295,7 +295,7 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if late := now.Sub(first); late > time.Minute && slices.Contains(served, lane) && !paused[lane] {
+		if late := now.Sub(first); late > time.Minute && served && !paused[lane] {
 			e.find(Error, "messages for topic "+lane, "are overdue, the oldest for "+duration(late),
 				"No node runs, or they cannot claim or publish them.", "Look at the nodes and at what their logs "+
 					"say; at the topic; "+

@@ -39,7 +39,7 @@ const (
 	MaxFound = 100
 
 	// MaxLanes is how many lanes are shown.
-	MaxLanes = 1000
+	MaxLanes = node.MaxLanes
 
 	// MaxSlice is the largest slice.
 	MaxSlice = 500

@@ -44,6 +44,10 @@ type Query struct {
 	// Limit is the largest number of messages, and Cursor where to go on: Page.Next.
 	Limit  int
 	Cursor string
+
+	// Slice is how many messages to read first, at most MaxSlice; 0 for a few. Those after it are more or fewer, by how
+	// long that took. Whoever walks along a whole lane need not begin each page with a few.
+	Slice int
 }
 
 // Page is a part of what was asked for.
@@ -95,7 +99,9 @@ func IsCursor(err error) bool { return errors.Is(err, errCursor) }
 // about a tenth of a second at most, three where messages are so large that fewer have to be read at a time, and may
 // return fewer messages than Query.Limit, or none, and a cursor to go on with.
 func List(ctx context.Context, source Source, q Query, now time.Time) (Page, error) {
-	w := walk{source: source, query: q, now: now, end: time.Now().Add(budget), size: firstSlice}
+	w := walk{
+		source: source, query: q, now: now, end: time.Now().Add(budget), size: min(max(q.Slice, firstSlice), MaxSlice),
+	}
 	if w.query.Limit < 1 || w.query.Limit > MaxLimit {
 		w.query.Limit = 100
 	}

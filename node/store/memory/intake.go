@@ -150,13 +150,16 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	for i := range request.Items {
 		item := &request.Items[i]
 		outcome, brings := node.Skipped, false
+		placed := item.From != node.NoPlace
 		switch {
-		case refused[item.From]:
+		case !placed && !takes.Takes() && !s.broken.TakesPast, placed && refused[item.From]:
 			outcome = node.Untaken
-		case before[item.From].Takes(item.Epoch, item.Offset):
+		case !placed || before[item.From].Takes(item.Epoch, item.Offset):
 			if result.Refusal = item.Refusal(); result.Refusal == "" {
 				outcome, brings = s.take(item)
-				s.intake.move(request.From[item.From].Partition, item)
+				if placed {
+					s.intake.move(request.From[item.From].Partition, item)
+				}
 			}
 		}
 		if result.Refusal != "" {

@@ -106,6 +106,9 @@ type Broken struct {
 
 	// TakesWhileSuspect has it take records in although its server may have been set back.
 	TakesWhileSuspect bool
+
+	// TakesPast has it do what comes past Kafka (node.NoPlace) while nothing is taken in, for whatever reason.
+	TakesPast bool
 }
 
 // Break breaks the store from the next call on.

@@ -180,7 +180,13 @@ func (t *take) look() []step {
 		topics = append(topics, uuidOf(t.request.From[at].TopicID))
 		numbers = append(numbers, t.request.From[at].Number)
 	}
-	steps := []step{
+	var steps []step
+	if slices.ContainsFunc(t.request.Items, func(i node.Item) bool { return i.From == node.NoPlace }) {
+		// What stands in no partition has none that it could lock. It must not act while a lineage begins, nor be
+		// answered before a synchronous standby has what it was decided on.
+		steps = append(steps, step{statement: claimsLock}, step{statement: confirmStatement})
+	}
+	steps = append(steps, []step{
 		{statement: lockPartitionsStatement, arguments: []any{topics, numbers}, read: func(rows pgx.Rows) error {
 			var place int
 			var mark pgtype.Int8
@@ -200,7 +206,7 @@ func (t *take) look() []step {
 			}
 			return err
 		}},
-	}
+	}...)
 	for names := range slices.Chunk(t.names, batchRows) {
 		steps = append(steps, t.lock(names))
 	}
@@ -268,15 +274,18 @@ func (t *take) decide(upTo int, refusal string) {
 	for i := range t.request.Items[:upTo] {
 		item := &t.request.Items[i]
 		outcome, brings := node.Skipped, false
+		placed := item.From != node.NoPlace
 		switch {
-		case t.result.Refused[item.From]:
+		case !placed && closed, placed && t.result.Refused[item.From]:
 			outcome = node.Untaken
-		case before[item.From].Takes(item.Epoch, item.Offset):
+		case !placed || before[item.From].Takes(item.Epoch, item.Offset):
 			if t.result.Refusal = item.Refusal(); t.result.Refusal == "" {
 				outcome, brings = t.decideItem(i)
-				p := &t.found[item.From]
-				p.Position, p.moved = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}, true
-				p.passed = p.passed || p.mark.Valid && p.Offset >= p.mark.Int64
+				if placed {
+					p := &t.found[item.From]
+					p.Position, p.moved = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}, true
+					p.passed = p.passed || p.mark.Valid && p.Offset >= p.mark.Int64
+				}
 			}
 		}
 		if t.result.Refusal != "" {
@@ -313,6 +322,9 @@ func (t *take) decideItem(i int) (outcome node.Outcome, brings bool) {
 		t.fresh = append(t.fresh, r)
 	}
 	if r != nil {
+		if v.After == nil || before == nil || v.After.Incarnation != before.Incarnation {
+			r.claim = node.Claim{} // also where a take that is repeated past Kafka comes back to an incarnation
+		}
 		r.kept = v.After
 	}
 	if v.Brings {

@@ -36,8 +36,7 @@ func (t *take) write() []step {
 			removed = append(removed, r)
 		case r.content != nil:
 			replaced = append(replaced, r)
-		case r.kept.Incarnation != r.stored.Incarnation || r.kept.Bound != r.stored.Bound ||
-			r.kept.Stopped != r.stored.Stopped:
+		case *r.kept != r.stored:
 			changed = append(changed, r)
 		}
 	}
@@ -148,7 +147,8 @@ func (t *take) existing() (rows []*row) {
 // note tells the looks for what is due of all that waits since this take.
 func (t *take) note(l *looks) {
 	for _, r := range slices.Concat(t.fresh, t.replies, t.existing()) {
-		if r.kept != nil && r.kept.Incarnation != r.stored.Incarnation && r.held() == (node.Claim{}) {
+		changed := r.kept != nil && (r.kept.Incarnation != r.stored.Incarnation || !r.kept.Due.Equal(r.stored.Due))
+		if changed && r.held() == (node.Claim{}) {
 			l.note(r.name.Lane, r.kept.Due)
 		}
 	}

@@ -18,7 +18,7 @@ var _ inspect.Store = (*Store)(nil)
 
 // shownColumns are those of a message, without its value. The file does not say which records messages came from.
 const shownColumns = `id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
-	not_after, series, sequence, occurs_at, bound, former,
+	not_after, series, sequence, occurs_at, bound, former, stopped,
 	coalesce(length(message_value), 0), message_key, message_headers`
 
 // The statements for people who ask. Each reads a bounded part of one index, in a transaction of its own, so that it
@@ -92,7 +92,7 @@ func showing(to *[]inspect.Message) func(scan func(...any) error) error {
 		var list []byte
 		var readiedBy uuid.NullUUID
 		err := scan(&m.ID, &m.Lane, &m.Incarnation, &deadline, &due, &readiedAt, &readiedBy, &expires, &m.Attempts,
-			&limits.notAfter, &limits.series, &limits.sequence, &limits.at, &m.Bound, &m.Former,
+			&limits.notAfter, &limits.series, &limits.sequence, &limits.at, &m.Bound, &m.Former, &m.Stopped,
 			&m.Bytes, (*nullable)(&m.Key), &list, (*nullable)(&m.Value))
 		if err != nil {
 			return err

@@ -115,10 +115,11 @@ func (k *taking) items(ctx context.Context, result *node.TakeResult) error {
 		}
 		item := &k.request.Items[i]
 		var done done
+		placed := item.From != node.NoPlace
 		switch {
-		case k.refused[item.From]:
+		case !placed && !k.state.Takes(), placed && k.refused[item.From]:
 			done.Outcome = node.Untaken
-		case !k.positions[item.From].Takes(item.Epoch, item.Offset):
+		case placed && !k.positions[item.From].Takes(item.Epoch, item.Offset):
 			done.Outcome = node.Skipped
 			if item.Action.Stores() {
 				done.left = look
@@ -145,7 +146,7 @@ func (k *taking) items(ctx context.Context, result *node.TakeResult) error {
 func (k *taking) item(ctx context.Context, item *node.Item) (done done, refusal string, err error) {
 	verdict := item.Decide(nil)
 	stored := false
-	if item.Action.Stores() {
+	if item.Action.Stores() && item.Only == uuid.Nil {
 		// Most messages are new: none is looked for before one of that name is in the way.
 		if done, err = k.claimFor(ctx, item); err == nil {
 			stored, err = k.insert(ctx, &item.Message, done.Claim)
@@ -284,7 +285,8 @@ func (k *taking) instruct(ctx context.Context, item *node.Item) (v node.Verdict,
 func (k *taking) move(result *node.TakeResult) error {
 	moved := make([]bool, len(k.request.From))
 	for i, done := range result.Results {
-		if item := &k.request.Items[i]; done.Outcome != node.Untaken && done.Outcome != node.Skipped {
+		item := &k.request.Items[i]
+		if item.From != node.NoPlace && done.Outcome != node.Untaken && done.Outcome != node.Skipped {
 			result.Positions[item.From] = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}
 			moved[item.From] = true
 		}

@@ -312,7 +312,8 @@ func bindOf(ask func(b *broken, r *node.BindRequest)) func(*storetest.Clock) sto
 func mutants() []mutant {
 	return slices.Concat(
 		takeMutants(), positionMutants(), lineageMutants(), payloadMutants(), claimMutants(), recoverMutants(),
-		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(), seriesMutants(),
+		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(), pastMutants(),
+		seriesMutants(),
 	)
 }
 

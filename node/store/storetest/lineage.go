@@ -450,6 +450,8 @@ func lineageSuspect(s *subject) {
 		State: suspect, Positions: []node.Position{s.at.Position}, Refused: []bool{true},
 		Taken: 2, Results: many(2, node.ItemResult{Outcome: node.Untaken}),
 	})
+	s.check("past Kafka", s.pastTake(instruction(node.Cancel, s.message(list[0].ID), answer)).Results,
+		[]node.ItemResult{{Outcome: node.Untaken}})
 	s.check("update", s.catchUp(node.CatchUpRequest{Lineage: 1}), suspect)
 	s.check("begin", s.begin(), node.State{Lineage: 2})
 	s.checkMessages(s.replies(latest()))

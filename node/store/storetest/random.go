@@ -116,6 +116,11 @@ func (m *machine) Take(t *rapid.T) {
 		next[item.From] = item.Offset + 1
 		m.drawAction(t, &item, request.Items)
 		request.Items = append(request.Items, item)
+		if rapid.IntRange(0, 4).Draw(t, "past") == 0 {
+			other := node.Item{From: node.NoPlace}
+			m.drawAction(t, &other, request.Items)
+			request.Items = append(request.Items, other)
+		}
 	}
 	m.last = &request
 	m.take(t, request)
@@ -123,6 +128,7 @@ func (m *machine) Take(t *rapid.T) {
 
 // Control gives instructions on what is there, in a take that is taken in unless claims of before may be held.
 func (m *machine) Control(t *rapid.T) {
+	past := rapid.IntRange(0, 2).Draw(t, "past") == 0
 	place := m.places[0]
 	if position, found := m.position(place); found {
 		place.Position = position
@@ -130,13 +136,22 @@ func (m *machine) Control(t *rapid.T) {
 		m.positions(t, []node.Place{place})
 	}
 	request := node.TakeRequest{Node: drawOwner(t), Hold: m.drawHold(t), From: []node.Place{place}}
+	if past {
+		request.From = nil
+	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "records") {
 		item := node.Item{Epoch: place.Epoch, Offset: place.Offset + int64(i)}
+		if past {
+			item = node.Item{From: node.NoPlace}
+		}
 		m.drawAction(t, &item, request.Items)
 		if rows := m.model.Dump(); len(rows) > 0 && item.Action != node.Pass && item.Action != node.Schedule {
 			row := rapid.SampledFrom(rows).Draw(t, "row")
 			if row.Lane != lanes()[2] {
 				item.ID, item.Lane, item.Incarnation = row.ID, row.Lane, m.incarnation()
+			}
+			if rapid.Bool().Draw(t, "only") {
+				item.Only = row.Incarnation
 			}
 		}
 		request.Items = append(request.Items, item)

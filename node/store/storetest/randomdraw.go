@@ -48,6 +48,9 @@ func (m *machine) drawAction(t *rapid.T, item *node.Item, before []node.Item) {
 	}) {
 		item.Incarnation = m.incarnation()
 	}
+	if rapid.IntRange(0, 9).Draw(t, "only") == 0 {
+		item.Only = m.incarnation() // of nothing that there is
+	}
 	if item.Action.Stores() {
 		m.messages = append(m.messages, item.Message)
 	}

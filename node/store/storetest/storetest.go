@@ -168,8 +168,8 @@ func contractCases() []testCase {
 	var cases []testCase
 	for _, group := range [][]testCase{
 		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(),
-		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(), seriesCases(),
-		generalCases(),
+		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(), pastCases(),
+		seriesCases(), generalCases(),
 	} {
 		cases = append(cases, group...)
 	}

@@ -1,0 +1,191 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/admin"
+	"chronos/node/control"
+	"chronos/node/store/sqlite"
+)
+
+// keeps fills a store of SQLite with messages of two tenants on the lane "out", by turns blue and red, an hour apart from
+// each other in tens, and returns its file. The first two blue ones and a series are claimed; one tells of an outcome.
+func keeps(t *testing.T, blue int) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "chronos.db")
+	if got := run(t, "", "migrate", "up", "--store", "sqlite:"+file); got.code != 0 {
+		t.Fatal(got.stderr)
+	}
+	store, err := sqlite.Open(t.Context(), file, sqlite.Options{Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close() //nolint:errcheck // what was stored was answered
+	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	message := func(id, key string, deadline time.Time, headers ...node.Header) node.Item {
+		return node.Item{Action: node.Schedule, Message: node.Message{
+			ID: id, Lane: "out", Incarnation: uuid.New(), Deadline: deadline, Key: []byte(key), Headers: headers,
+		}}
+	}
+	var items []node.Item
+	for i := range 2 * blue {
+		tenant := []string{"blue", "red"}[i%2]
+		items = append(items, message(fmt.Sprint(tenant, "-", i/2), "key of "+tenant,
+			begin.Add(time.Duration(i/20)*time.Hour), node.Header{Name: "tenant", Value: []byte(tenant)}))
+	}
+	series := message("series", "key of blue", begin, node.Header{Name: "tenant", Value: []byte("blue")})
+	series.Recurrence = node.Recurrence{Series: "every 1h", Sequence: 1, At: series.Deadline}
+	items = append(items, series, message("outcome", "key of blue", begin.Add(time.Minute),
+		node.Header{Name: "tenant", Value: []byte("blue")}, node.Header{Name: node.HeaderOutcome},
+		node.Header{Name: node.HeaderLineage}))
+	if _, err := control.Instruct(t.Context(), store, items); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := store.Claim(t.Context(), node.ClaimRequest{
+		Node: uuid.New(), Hold: time.Hour, Until: begin, Lanes: []node.Share{{Lane: "out", Limit: 4, Bytes: 1 << 20}},
+	})
+	if err != nil || len(claimed.Messages) != 4 {
+		t.Fatal(claimed, err)
+	}
+	var back []node.Release // all but those three
+	for _, m := range claimed.Messages {
+		if m.ID != "blue-0" && m.ID != "blue-1" && m.ID != "series" {
+			back = append(back, node.Release{Claim: m.Claim, Unsent: true})
+		}
+	}
+	next, err := store.Claim(t.Context(), node.ClaimRequest{
+		Node: uuid.New(), Hold: time.Hour, Until: begin, Lanes: []node.Share{{Lane: "out", Limit: 100, Bytes: 1 << 20}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range next.Messages {
+		if m.ID != "blue-0" && m.ID != "blue-1" && m.ID != "series" {
+			back = append(back, node.Release{Claim: m.Claim, Unsent: true})
+		}
+	}
+	if _, err := store.Reset(t.Context(), back); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// prints runs a command and asks for its exit code and what it prints, whatever the code.
+func prints(t *testing.T, code int, pattern string, args ...string) {
+	t.Helper()
+	if got := run(t, "", args...); got.code != code || !regexp.MustCompile(pattern).MatchString(got.stdout) {
+		t.Errorf("chronos %q exits with %d, want %d; it says\n%s%s\nwant %s",
+			args, got.code, code, got.stdout, got.stderr, pattern)
+	}
+}
+
+// TestBulkCancel cancels one tenant's messages in a store: first to see what would become of them, then for good, and
+// once more, as somebody does who was interrupted. Nobody else's message is touched.
+func TestBulkCancel(t *testing.T) {
+	t.Parallel()
+	const blue = 1300
+	store := "sqlite:" + keeps(t, blue)
+	bulk := func(code int, pattern string, args ...string) {
+		t.Helper()
+		prints(t, code, pattern, append([]string{"cancel", "--lane", "out", "--store", store}, args...)...)
+	}
+	tenant := []string{"--header", "tenant=blue"}
+	counts := `(?s)^  would be cancelled +1,298 .*would be stopped +1 .*would be too_late +2 .*left alone +1 .*` +
+		`1,302 of 2,602 messages matched, in .*Nothing was changed\. The same command with --yes does it`
+	bulk(0, counts, tenant...)
+	bulk(0, counts, append(tenant, "--dry-run")...)
+	bulk(4, `0 of \S+ messages matched`, "--header", "tenant=green", "--yes")
+	bulk(4, `^0 of 2,605 messages`, "--yes", "--lane", "other", "--key", "none of these")
+
+	bulk(0, `^  cancelled +10 .*\n\n10 of \d+ messages`, "--header", "tenant=red", "--yes",
+		"--deadline-from", "2030-01-01T01:00:00Z", "--deadline-to", "2030-01-01T02:00:00Z")
+	says(t, 0, `1,290|\n1290 shown`, "list", "--lane", "out", "--key", "key of red", "--limit", "5000", "--store", store)
+
+	bulk(3, `(?s)^  cancelled +1,298 .*stopped +1 .*too_late +2 .*left alone +1 `, append(tenant, "--yes")...)
+	bulk(3, `(?s)^  stopped +1 .*too_late +2 .*left alone +1 `, append(tenant, "--yes")...)
+	says(t, 0, `\n1290 shown`, "list", "--lane", "out", "--key", "key of red", "--limit", "5000", "--store", store)
+
+	got := run(t, "", "cancel", "--lane", "out", "--key", "key of red", "--store", store, "--yes", "-o", "json")
+	var result struct {
+		control.Tally
+
+		DryRun   *bool `json:"dry_run"`
+		Complete bool
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &result); err != nil || got.code != 0 || result.Cancelled != 1290 ||
+		result.DryRun == nil || *result.DryRun || !result.Complete {
+		t.Errorf("code %d: %s%v", got.code, got.stdout, err)
+	}
+	if got.stderr != "" {
+		t.Errorf("somebody who is no terminal is told: %s", got.stderr)
+	}
+}
+
+// TestBulkCancelPaused is told that nothing is changed while the intake is paused.
+func TestBulkCancelPaused(t *testing.T) {
+	t.Parallel()
+	store := "sqlite:" + keeps(t, 10)
+	says(t, 0, `^Paused`, "pause", "--intake", "--store", store)
+	says(t, 1, `409: the intake is paused, so nothing is changed: .* counted above is done, and nothing else`,
+		"cancel", "--lane", "out", "--yes", "--store", store)
+	says(t, 0, `^Resumed`, "resume", "--intake", "--store", store)
+	prints(t, 3, `cancelled +18 `, "cancel", "--lane", "out", "--yes", "--store", store)
+}
+
+// TestBulkCancelInterrupted stops it between two pages, of which there is no end. It says what it has done, and that the
+// same command goes on.
+func TestBulkCancelInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	pages := 0
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked admin.BulkCancelRequest
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Lane != "out" || asked.DryRun {
+			t.Errorf("asked for %+v: %v", asked, err)
+		}
+		if pages++; pages == 3 {
+			interrupt()
+		}
+		_, _ = fmt.Fprintf(w, `{"scanned":500,"matched":500,"cancelled":500,"next":"page %d"}`, pages)
+	}))
+	defer node.Close()
+	got := runUntil(ctx, "", "cancel", "--lane", "out", "--yes", "--admin", node.URL)
+	if got.code != 1 || pages != 3 || !strings.Contains(got.stdout, "cancelled  1,500") ||
+		!strings.Contains(got.stderr, "interrupted: what is counted above is done. The same command goes on") {
+		t.Errorf("code %d after %d pages: %s%s", got.code, pages, got.stdout, got.stderr)
+	}
+}
+
+// TestBulkCancelBadFlags has one sentence for each mistake.
+func TestBulkCancelBadFlags(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"":                                "say which message is meant by its id, or which messages by --lane",
+		"--key k":                         "say which message is meant by its id, or which messages by --lane",
+		"x --lane out":                    "x is one message, and --lane is for many",
+		"x --dry-run":                     "x is one message, and --dry-run is for many",
+		"--lane out --no-wait":            "--no-wait is for one message",
+		"--lane out --topic-out other":    "--topic-out is for one message",
+		"--lane out --yes --dry-run":      "give one of them",
+		"--lane out --deadline-from soon": "--deadline-from is soon: ",
+		"--lane out --deadline-from 2030-01-02T00:00:00Z --deadline-to 2030-01-01T00:00:00Z": "it must be later",
+	} {
+		got := run(t, "", append([]string{"cancel"}, strings.Fields(args)...)...)
+		if got.code != 2 || !strings.Contains(got.stderr, want) || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("cancel %s: code %d: %s", args, got.code, got.stderr)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package admin_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/node"
+	"chronos/node/admin"
+)
+
+// tenant gives a message a header and a key.
+func tenant(name string) func(*node.Message) {
+	return func(m *node.Message) {
+		m.Key, m.Headers = []byte(name), []node.Header{{Name: "tenant", Value: []byte(name)}}
+	}
+}
+
+// Goal: those that are meant are cancelled, page by page, and nothing else. Method: 700 messages of one tenant and 10 of
+// another wait; the pages are asked for, first to see, and then for good.
+func TestBulkCancel(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{Control: true})
+	others := len(s.Store.Dump())
+	for i := range 700 {
+		s.put(t, fmt.Sprint("blue-", i), tenant("blue"))
+	}
+	for i := range 10 {
+		s.put(t, fmt.Sprint("red-", i), tenant("red"))
+	}
+	for _, dry := range []bool{true, false} {
+		cursor, pages, cancelled := "", 0, 0
+		for more := true; more; more = cursor != "" {
+			var page admin.BulkCancelled
+			s.ask(t, 200, "POST", "/v1/bulk/cancel", fmt.Sprintf(
+				`{"lane": "out", "header": "tenant=blue", "dry_run": %v, "cursor": %q, "by": "ann"}`, dry, cursor), &page)
+			cursor, cancelled, pages = page.Next, cancelled+page.Cancelled, pages+1
+			if page.Matched != page.Cancelled || page.Scanned < page.Matched {
+				t.Errorf("a page: %+v", page)
+			}
+		}
+		left := len(s.Store.Dump()) - others
+		if want := map[bool]int{true: 710, false: 10}[dry]; cancelled != 700 || pages < 2 || left != want {
+			t.Errorf("dry %v: %d are cancelled on %d pages, and %d are left", dry, cancelled, pages, left)
+		}
+	}
+	log := s.log.String()
+	if strings.Count(log, "cancelled messages in bulk") != 2 || !strings.Contains(log, "claimed_by=ann") ||
+		!strings.Contains(log, "header=\"tenant=blue\"") {
+		t.Errorf("the audit says\n%s", log)
+	}
+}
+
+// Goal: what nodes hold is asked for by itself, and told apart. Method: a message, a series and a stranger's are claimed.
+func TestBulkCancelClaimed(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{Control: true})
+	s.put(t, "single", tenant("blue"))
+	s.put(t, "series", func(m *node.Message) { every(t, "1h", "")(m); tenant("blue")(m) })
+	s.put(t, "other", tenant("red"))
+	s.claim(t)
+	s.put(t, "waits", tenant("blue"))
+	var page admin.BulkCancelled
+	s.ask(t, 200, "POST", "/v1/bulk/cancel", `{"lane": "out", "key": "blue", "claimed": true}`, &page)
+	if page.Stopped != 1 || page.TooLate != 1 || page.Matched != 2 || page.Cancelled != 0 {
+		t.Errorf("of those that are claimed: %+v", page)
+	}
+	s.ask(t, 200, "POST", "/v1/bulk/cancel", `{"lane": "out", "key": "blue"}`, &page)
+	if page.Cancelled != 1 {
+		t.Errorf("of those that wait: %+v", page)
+	}
+}
+
+// Goal: whoever may not, or asks for what may not be, is told so in a sentence, and nothing changes.
+func TestBulkCancelRefused(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{})
+	s.put(t, "a", nil)
+	var problem struct{ Detail string }
+	refused := func(status int, body, want string) {
+		t.Helper()
+		s.ask(t, status, "POST", "/v1/bulk/cancel", body, &problem)
+		if !strings.Contains(problem.Detail, want) || len(s.Store.Dump()) == 0 {
+			t.Errorf("%s: %s", body, problem.Detail)
+		}
+	}
+	refused(403, `{"lane": "out"}`, "admin-allow would have to name control")
+	s = newService(t, admin.Rights{Control: true})
+	s.put(t, "a", nil)
+	s.api.Own = []string{"dead"}
+	refused(422, `{"lane": "dead"}`, "they always come out")
+	refused(422, `{}`, "")
+	refused(422, `{"lane": "out", "cursor": "?"}`, "cursor")
+	refused(422, `{"lane": "out", "key": "base64:?"}`, "base64")
+	if _, err := s.Pause(t.Context(), node.Pause{Lane: node.Intake}); err != nil {
+		t.Fatal(err)
+	}
+	refused(409, `{"lane": "out"}`, "the intake is paused, so nothing is changed")
+	from := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
+	var page admin.BulkCancelled
+	s.ask(t, 200, "POST", "/v1/bulk/cancel", fmt.Sprintf(`{"lane": "out", "from": %q}`, from), &page)
+	if page.Matched != 0 {
+		t.Errorf("nothing is meant, and the answer is %+v", page)
+	}
+}

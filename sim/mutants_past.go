@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/store/memory"
+)
+
+// pastMutants decide otherwise on what comes past Kafka than on records: the short cuts that a tool for operators is
+// tempted to take.
+func pastMutants() []*Mutant {
+	// past changes what is decided on the instructions of operators, given how the message is really kept.
+	past := func(decide func(item *node.Item, before *node.Kept) node.Verdict) memory.Broken {
+		return memory.Broken{Decide: func(item *node.Item, before *node.Kept) node.Verdict {
+			if item.From != node.NoPlace || before == nil {
+				return item.Decide(before)
+			}
+			return decide(item, before)
+		}}
+	}
+	return []*Mutant{
+		{
+			Name:  "past-ignores-only",
+			About: "an operator who has chosen a message gets whatever has its id by now",
+			Kills: []string{"S21"}, Options: operatedALot,
+			Broken: past(func(item *node.Item, before *node.Kept) node.Verdict {
+				any := *item
+				any.Only = uuid.Nil
+				return any.Decide(before)
+			}),
+		},
+		{
+			Name: "past-cancels-claimed", About: "past Kafka what is claimed is cancelled, as by a DELETE in SQL",
+			Kills: []string{"S19"}, Options: operatedALot,
+			Broken: past(func(item *node.Item, before *node.Kept) node.Verdict {
+				v := item.Decide(before)
+				if item.Action == node.Cancel && v.Outcome == node.TooLate {
+					v.Outcome, v.After = node.Cancelled, nil
+				}
+				return v
+			}),
+		},
+		{
+			Name: "past-too-late-forgotten", About: "an operator is told that it is too late, and nothing is written down",
+			Kills: []string{"S20"}, Options: operatedALot,
+			Broken: past(func(item *node.Item, before *node.Kept) node.Verdict {
+				v := item.Decide(before)
+				if v.Outcome == node.TooLate {
+					v.After = v.Before
+				}
+				return v
+			}),
+		},
+		{
+			Name: "past-fired-forgotten", About: "what an operator has fired can be cancelled until somebody claims it",
+			Kills: []string{"S20"}, Options: operatedALot,
+			Broken: past(func(item *node.Item, before *node.Kept) node.Verdict {
+				v := item.Decide(before)
+				if v.Outcome == node.FiredNow {
+					after := *v.After
+					after.Bound, v.After = false, &after
+				}
+				return v
+			}),
+		},
+		{
+			Name:  "past-while-paused",
+			About: "what comes past Kafka is done while the intake is paused",
+			Kills: []string{"S25"}, Options: func(o *Options) { steered(o); operatedALot(o) },
+			Broken: memory.Broken{TakesPast: true},
+		},
+		{
+			Name:  "past-while-holding",
+			About: "what comes past Kafka is done while claims from before the store was set back may be held",
+			Kills: []string{"S19"}, Options: heldFromBefore,
+			Broken: memory.Broken{TakesPast: true},
+		},
+		{
+			Name: "past-unstored", About: "an operator is answered, and the transaction is never committed",
+			Kills: []string{"S21"}, Options: operatedALot,
+			Rows: func(rows node.Store, _ Table) node.Store { return neverCommits{rows} },
+		},
+	}
+}
+
+// operatedALot has operators give a lot of instructions.
+func operatedALot(o *Options) {
+	o.Operated, o.Reuse, o.Lapsed = 40, 20, 10
+	o.Messages = max(o.Messages, 100)
+}
+
+// heldFromBefore has the store be set back while nodes that cannot hear of it hold claims for long before the deadlines,
+// and operators at work at that time.
+func heldFromBefore(o *Options) {
+	operatedALot(o)
+	o.Operated, o.Nodes, o.Fates = 70, max(o.Nodes, 3), ""
+	o.FaultRate, o.Mix = 300, []FaultKind{SetBack, CutStore, CutStoreReplies}
+	o.HoldTime, o.Horizon, o.Messages = 10*time.Second, 5*time.Second, 300
+	o.Lookahead = o.HoldTime/5 - time.Millisecond
+}
+
+// neverCommits answers an operator that what he asks for is cancelled, and does nothing.
+type neverCommits struct{ node.Store }
+
+// Take implements node.Store.
+func (s neverCommits) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	past := func(i node.Item) bool { return i.From == node.NoPlace && i.Action == node.Cancel }
+	if !slices.ContainsFunc(request.Items, past) {
+		return s.Store.Take(ctx, request)
+	}
+	_, state, err := s.Positions(ctx, nil)
+	return node.TakeResult{
+		State: state, Taken: len(request.Items),
+		Results: slices.Repeat([]node.ItemResult{{Outcome: node.Cancelled}}, len(request.Items)),
+	}, err
+}

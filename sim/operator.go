@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// How an operator gives an instruction to the store.
+const (
+	PastAny  = "any"  // to whichever message has the id then
+	PastSame = "same" // to the one that had it when he looked, and to no other (node.Item.Only)
+	PastLane = "lane" // to each that was stored on the lane when he looked, as a bulk command does
+)
+
+// mostSeen is how many messages an operator picks when he looks at a lane.
+const mostSeen = 20
+
+// operator is a process that gives one instruction to the store, past Kafka, and ends when it has heard the outcome. It
+// looks first, where it is to, thinks for a while, and then calls Take. A call without an answer is repeated, and so is
+// one for which the store takes nothing in at that moment, but not forever. If the process crashes, somebody may start
+// it again: it begins with another look.
+type operator struct {
+	app        *application
+	submission *Submission
+	life       *life
+	times      int // how often it was started
+}
+
+// tries is how often an operator calls the store.
+const tries = 4
+
+// operate starts an operator.
+func (a *application) operate(s *Submission) {
+	a.busy++
+	(&operator{app: a, submission: s}).start()
+}
+
+// start begins a process.
+func (o *operator) start() {
+	h := o.app.host
+	l := &life{host: h, number: len(o.app.operators) + 1, operator: o, mono: h.clock.mono(h.world.now)}
+	o.life, l.loops = l, newLoops(l)
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	o.times++
+	o.app.operators = append(o.app.operators, l)
+	random := stream(h.world.options.Seed, forOperators, -o.submission.Number, o.times)
+	l.begins(newTask(l, "operator", func() { o.run(ctx, random) }))
+}
+
+// ended is the end of a process: it has done what it could, or has crashed, and is started again in a while.
+func (o *operator) ended(again time.Duration) {
+	w := o.app.world
+	if again > 0 && !w.faultsOver && o.times < tries {
+		w.after(again, o.start)
+		return
+	}
+	o.app.busy--
+}
+
+func (o *operator) run(ctx context.Context, random *rand.Rand) {
+	w := o.app.world
+	items := o.items(random)
+	if len(items) == 0 {
+		return // there was nothing to see
+	}
+	clock := nodeClock{o.life}
+	clock.Sleep(ctx, between(random, 0, pick(random, 0, time.Millisecond, 300*time.Millisecond, 3*time.Second)))
+	for range tries {
+		result, err := (&storePort{o.life}).Take(ctx, node.TakeRequest{Items: items})
+		if err == nil && result.Results[0].Outcome != node.Untaken {
+			for i := range items {
+				w.recorder.heard(&items[i], result.Results[i].Outcome, result.State.Lineage)
+			}
+			return
+		}
+		if err == nil {
+			w.count("past-untaken")
+		}
+		clock.Sleep(ctx, between(random, 10*time.Millisecond, time.Second))
+	}
+}
+
+// items returns what to ask for. A look shows what is committed.
+func (o *operator) items(random *rand.Rand) (items []node.Item) {
+	w, s := o.app.world, o.submission
+	lane := w.recorder.output(s)
+	now := nodeClock{o.life}.Now().UTC().Truncate(time.Microsecond)
+	add := func(id string, only uuid.UUID) {
+		item := node.Item{From: node.NoPlace, Action: actionOf(s.Action), Only: only}
+		item.ID, item.Lane = id, lane
+		switch item.Action {
+		case node.Reschedule:
+			item.Deadline = w.instant().Add(s.In).Truncate(time.Microsecond)
+		case node.FireNow:
+			item.Deadline = now
+		default:
+		}
+		for i := range item.Incarnation {
+			item.Incarnation[i] = byte(random.Uint32())
+		}
+		w.recorder.past[item.Incarnation] = s.Number
+		items = append(items, item)
+	}
+	switch s.Past {
+	case PastAny:
+		add(s.ID, uuid.Nil)
+	case PastSame:
+		if c, found := w.store.truth.stored[node.MessageID{ID: s.ID, Lane: lane}]; found {
+			add(s.ID, c.Incarnation)
+		}
+	default:
+		for _, c := range w.store.truth.claims() {
+			if c.Lane == lane && len(items) < mostSeen {
+				add(c.ID, c.Incarnation)
+			}
+		}
+	}
+	return items
+}
+
+// actionOf returns the action of that name.
+func actionOf(word string) node.Action {
+	for _, a := range []node.Action{node.Reschedule, node.Cancel, node.FireNow} {
+		if a.String() == word {
+			return a
+		}
+	}
+	panic("sim: an operator asks for " + word)
+}
+
+// heal sets right where operators work.
+func (a *application) heal() {
+	now := a.world.now
+	a.host.clock.goOn(now)
+	a.host.correctWall()
+	a.host.storeLink.heal(now)
+	for _, l := range a.operators {
+		if !l.dead && now < l.pausedUntil {
+			l.wake()
+		}
+	}
+}
+
+// operated draws an instruction past Kafka about the message of another submission.
+func operated(r *rand.Rand, s, other *Submission, o Options) Submission {
+	past := Submission{
+		Number: s.Number, At: s.At, In: s.In, ID: other.ID, Route: other.Route, Target: other.Target,
+		Action: pick(r, node.Cancel, node.Cancel, node.Reschedule, node.FireNow).String(),
+		Past:   pick(r, PastAny, PastAny, PastSame, PastSame, PastSame, PastLane, PastLane),
+	}
+	if other.Flaw != "" && other.Flaw != Poison {
+		past.ID = "m" + past.ID // it is no message
+	}
+	aim(r, &past, other, o)
+	return past
+}
