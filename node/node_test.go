@@ -93,10 +93,22 @@ func TestShortDelay(t *testing.T) {
 		pass(time.Second)
 		due := time.Now().Add(130 * time.Millisecond)
 		w.submit("x", 130*time.Millisecond)
+		w.instruct("replace", "y", node.HeaderDelay, "130ms")
 		pass(time.Second)
-		got := w.on("out")
-		if len(got) != 1 || got[0].at.Before(due) || got[0].at.After(due.Add(10*time.Millisecond)) {
-			t.Errorf("deliveries %v, due at %v", got, due)
+		for _, got := range w.on("out") {
+			if got.at.Before(due) || got.at.After(due.Add(10*time.Millisecond)) {
+				t.Errorf("delivery %v, due at %v", got, due)
+			}
+		}
+		if got := w.on("out"); len(got) != 2 {
+			t.Errorf("deliveries %v", got)
+		}
+		claimed := 0
+		for _, e := range seen[node.Claimed](w) {
+			claimed += len(e.Messages)
+		}
+		if claimed > 0 {
+			t.Errorf("%d messages were claimed by a look, and not by the take that brought them", claimed)
 		}
 		w.empty()
 	})

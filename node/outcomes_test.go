@@ -283,3 +283,59 @@ func TestRejectedTwice(t *testing.T) {
 		}
 	})
 }
+
+// A message whose time has passed is copied again soon after its copy could not be published.
+func TestExpiredTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		failed := false
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "dead" && !failed {
+				failed = true
+				return errors.New("no reply")
+			}
+			return nil
+		}
+		w.submit("x", -time.Second, node.Header{Name: node.HeaderNotAfter, Value: []byte(in(-time.Millisecond))})
+		w.run(config(0), nil)
+		pass(2 * time.Second)
+		if got := w.on("dead"); !failed || len(got) != 1 || header(got[0].Record, node.HeaderReason) != "expired" {
+			t.Errorf("the dead letters are %v", got)
+		}
+		w.empty()
+	})
+}
+
+// A dead-letter topic that does not answer holds up nothing on the lane whose copies it takes, where that works.
+func TestDeadLettersHeldUpAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = func(r node.Record) error {
+			if r.Topic == "dead" {
+				return errors.New("no reply")
+			}
+			return nil
+		}
+		for i := range 8 {
+			w.submit(fmt.Sprint("y", i), time.Duration(500+700*i)*time.Millisecond)
+		}
+		start := time.Now()
+		w.run(config(0), nil)
+		pass(time.Second)
+		for i := range 3 { // they are put off for longer each time: from a tenth of a second on
+			ended := node.Header{Name: node.HeaderNotAfter, Value: []byte(in(-time.Millisecond))}
+			w.submit(fmt.Sprint("x", i), -time.Millisecond, ended)
+			pass(150 * time.Millisecond)
+		}
+		pass(6 * time.Second)
+		got := w.on("out")
+		for i, d := range got {
+			if late := d.at.Sub(start) - time.Duration(500+700*i)*time.Millisecond; late > 50*time.Millisecond {
+				t.Errorf("message %d came %v late", i, late)
+			}
+		}
+		if tried := len(seen[node.Unpublished](w)); len(got) != 8 || tried < 3 {
+			t.Errorf("%d messages came, and the copy was tried %d times", len(got), tried)
+		}
+	})
+}

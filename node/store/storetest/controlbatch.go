@@ -67,8 +67,8 @@ func batchOrder(s *subject) {
 	s.checkMessages(s.claim(bob(), latest()), second)
 }
 
-// batchSeveral moves and replaces several messages in one take, all to different times in the far future: each has its own
-// deadline, content and due time then.
+// batchSeveral moves and replaces several messages in one take, all to different times in the far future: each has its
+// own deadline, key, value and due time then.
 func batchSeveral(s *subject) {
 	far := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 	var items []node.Item
@@ -81,7 +81,7 @@ func batchSeveral(s *subject) {
 		before.Value = []byte("the former " + id)
 		s.insert(before)
 		m := s.dueAt(id, far.Add(time.Duration(10-i)*time.Hour))
-		m.Value = []byte("the new " + id)
+		m.Key, m.Value = []byte("another key"), []byte("the new "+id)
 		items = append(items, instruction(action, m, nil))
 		switch action {
 		case node.Replace:
@@ -234,7 +234,11 @@ func batchClaimReplaced(s *subject) {
 	s.check("the claim of before", s.reset(held), []bool{false})
 	s.check("claims", len(s.expired()), 3)
 	s.check("reset", s.reset(results[0].Claim, results[2].Claim, results[4].Claim), many(3, true))
-	s.checkMessages(s.claim(bob(), latest()), items[0].Message, items[2].Message, items[4].Message)
+	again := s.claim(bob(), latest())
+	s.checkMessages(again, items[0].Message, items[2].Message, items[4].Message)
+	for i := range again {
+		s.check("attempts", again[i].Attempts, 2) // the claim of the take was given back, and may have led to a publish
+	}
 }
 
 // batchFire: what was scheduled by the same take and fired is due at once, bound, and waits.
