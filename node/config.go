@@ -34,16 +34,17 @@ func (r *Route) serves(lane string) bool { return slices.Contains(r.Outputs(), l
 // Finds reports whether one of the targets that end with a * stands for a lane.
 func (r *Route) Finds(lane string) bool {
 	return slices.ContainsFunc(r.Targets, func(target string) bool {
-		prefix, any := strings.CutSuffix(target, "*")
-		return any && strings.HasPrefix(lane, prefix) && IsTopic(lane)
+		prefix, many := strings.CutSuffix(target, "*")
+		return many && strings.HasPrefix(lane, prefix) && IsTopic(lane)
 	})
 }
 
 // IsTopic reports whether Kafka may have a topic of that name.
 func IsTopic(name string) bool {
-	return len(name) <= 249 && name != "" && name != "." && name != ".." && !strings.ContainsFunc(name, func(r rune) bool {
+	foreign := func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", r)
-	})
+	}
+	return len(name) <= 249 && name != "" && name != "." && name != ".." && !strings.ContainsFunc(name, foreign)
 }
 
 // Outputs returns the lanes on which messages of the route may come out, as far as it names them.
@@ -325,8 +326,8 @@ func (r *Route) foundAmong(routes []Route) error {
 		for _, target := range append(other.Targets, other.Output) {
 			name := strings.TrimSuffix(target, "*")
 			if r.DeadLetter != other.DeadLetter && slices.ContainsFunc(r.Targets, func(mine string) bool {
-				prefix, any := strings.CutSuffix(mine, "*")
-				return any && (strings.HasPrefix(name, prefix) || name != target && strings.HasPrefix(prefix, name))
+				prefix, many := strings.CutSuffix(mine, "*")
+				return many && (strings.HasPrefix(name, prefix) || name != target && strings.HasPrefix(prefix, name))
 			}) {
 				return &ConfigError{
 					"Routes", "output topic " + target + " with two dead-letter topics",

@@ -218,8 +218,8 @@ func (f *firer) lane(name string) *laneLink {
 	return l
 }
 
-// recurred has the claimer look at once on the lanes of occurrences that are due already: a series that catches up comes
-// out as fast as its lane takes it, and not once in each poll interval.
+// recurred has the claimer look at once on the lanes of occurrences that are due already: a series that catches up
+// comes out as fast as its lane takes it, and not once in each poll interval.
 func (f *firer) recurred(next []Next) {
 	until := f.lapsed().Add(f.config.Lookahead)
 	due := false

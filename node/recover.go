@@ -71,7 +71,8 @@ func (r *recoverer) find(ctx context.Context) {
 		return
 	}
 	r.lanes.succeeded()
-	r.schedule.waiting(slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.finds(lane) }), r.clock.Mono())
+	lanes = slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.finds(lane) })
+	r.schedule.waiting(lanes, r.clock.Mono())
 }
 
 // compareHolds says, once for each, which other hold times there are: nodes that differ in their settings work

@@ -95,15 +95,16 @@ func TestFoundLanes(t *testing.T) {
 	})
 }
 
-// An application makes up names of topics. A node takes in messages for so many of them and no more, and what it holds of
-// the lanes that its routes name has its share.
+// An application makes up names of topics. A node takes in messages for so many of them and no more, and what it holds
+// of the lanes that its routes name has its share.
 func TestTooManyTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := controlled()
 		c.Routes[0].Targets = []string{"to.*"}
 		for i := range 300 {
-			w.submit(fmt.Sprint(i), 10*time.Second, node.Header{Name: node.HeaderTopic, Value: fmt.Appendf(nil, "to.%d", i)})
+			topic := node.Header{Name: node.HeaderTopic, Value: fmt.Appendf(nil, "to.%d", i)}
+			w.submit(fmt.Sprint(i), 10*time.Second, topic)
 		}
 		w.submit("x", 10*time.Second)
 		w.run(c, nil)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -156,7 +157,7 @@ routes:
 `)
 	l := &listener{freeAddress(t)}
 	p := start(t, "run", "--config", file, "--store", store, "--store-password-file", password,
-		"--admin-listen", l.address)
+		"--admin-listen", l.address, "--admin-allow", "control")
 
 	// It waits for its store: it lives, and is not ready.
 	l.awaitStatus(t, "/livez?verbose", http.StatusOK, "it waits for the store")
@@ -197,6 +198,12 @@ routes:
 	produce(t, address, ended, cancel)
 	l.awaitMetric(t, "chronos_expired_total", "lane=a.out")
 	l.awaitMetric(t, "chronos_instructions_total", "action=cancel", "outcome=not_found")
+	nobody := map[string]any{"lane": "a.out", "incarnation": uuid.New()}
+	status, text := l.call(t, "", http.MethodPost, "/v1/messages/nobody/cancel", nobody, nil)
+	if status != http.StatusOK {
+		t.Errorf("cancel: %d %s", status, text)
+	}
+	l.awaitMetric(t, "chronos_operator_instructions_total", "action=cancel", "outcome=not_found")
 	if err := c.DeleteTopic("b.out"); err != nil {
 		t.Fatal(err)
 	}

@@ -282,9 +282,8 @@ func topicRows() []Setting {
 			Name: "targets", PlaceHolder: "TOPIC,...",
 			Help: "Further output topics, of which a record may name one in its header chronosTopic. Default none: " +
 				"all messages appear on the output topic.",
-			Allowed: "names of topics, separated by commas; a * at the end of one stands for all names that begin so",
-			form:    form{topics: true},
-			value:   func(s *Settings) *Value { return &s.targets }, logged: loggedNever,
+			Allowed: "names of topics, separated by commas; one that ends with a * stands for all that begin so",
+			form:    form{topics: true}, value: func(s *Settings) *Value { return &s.targets }, logged: loggedNever,
 		},
 		{
 			Name: "relay-headers", PlaceHolder: "NAME,...", Help: "Which of the headers that a record asks by, such " +
