@@ -157,6 +157,9 @@ func (s *state) positioned(e *Event) {
 	to := place{e.Offset, e.Epoch}
 	switch e.Kind {
 	case Mark:
+		if p.dropped {
+			break // since the node has asked for it: nothing will ever be taken in from there
+		}
 		p.mark = min(e.Offset, p.end) // Kafka may have lost the end since the node has asked for it
 	case Place:
 		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
