@@ -156,15 +156,15 @@ func Default() Config {
 // is for clocks that run at different rates and for the way of the delete to the store.
 
 // Serves reports whether the node serves a lane: one that its routes name, or that a target with a * stands for.
-func (c *Config) Serves(lane string) bool { return slices.Contains(c.Lanes(), lane) || c.finds(lane) }
+func (c *Config) Serves(lane string) bool { return slices.Contains(c.Lanes(), lane) || c.Finds(lane) }
 
-// finds reports whether a target with a * stands for a lane.
-func (c *Config) finds(lane string) bool {
+// Finds reports whether a target with a * stands for a lane.
+func (c *Config) Finds(lane string) bool {
 	return slices.ContainsFunc(c.Routes, func(r Route) bool { return r.Finds(lane) })
 }
 
-// seeks reports whether some target has a *, so that there may be lanes to be found.
-func (c *Config) seeks() bool {
+// Seeks reports whether some target has a *, so that there may be lanes to be found.
+func (c *Config) Seeks() bool {
 	return slices.ContainsFunc(c.Routes, func(r Route) bool { return len(r.Outputs()) <= len(r.Targets) })
 }
 

@@ -78,7 +78,7 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 		store:       ports.Store,
 		observe:     observe,
 		schedule:    newSchedule(config.Lanes()),
-		seeks:       config.seeks(),
+		seeks:       config.Seeks(),
 		advance: advance{
 			adaptive: config.AdaptiveAdvance, most: config.Lookahead, current: config.TimingAdvance,
 		},

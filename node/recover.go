@@ -71,7 +71,7 @@ func (r *recoverer) find(ctx context.Context) {
 		return
 	}
 	r.lanes.succeeded()
-	lanes = slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.finds(lane) })
+	lanes = slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.Finds(lane) })
 	r.schedule.waiting(lanes, r.clock.Mono())
 }
 

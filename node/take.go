@@ -118,7 +118,7 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 
 // serves reports whether messages for a lane may be taken in, and has the lane served from now on.
 func (e *enqueuer) serves(lane string) bool {
-	return !e.seeks || !e.config.finds(lane) || e.schedule.find(lane, e.clock.Mono())
+	return !e.seeks || !e.config.Finds(lane) || e.schedule.find(lane, e.clock.Mono())
 }
 
 // reject says that a record is rejected, and has its copy for the dead-letter topic take its place. Whoever is to be

@@ -29,6 +29,9 @@ type API struct {
 	// Lanes are the lanes that are served; others are shown as long as something waits there.
 	Lanes []string
 
+	// Finds reports whether the node serves a lane that is none of these; nil for none.
+	Finds func(lane string) bool
+
 	// Own are the lanes of dead letters and outcomes, which nobody may take back.
 	Own []string
 

@@ -108,7 +108,7 @@ func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {
 	for i := range seen.Lanes {
 		l := &seen.Lanes[i]
 		lane := Lane{
-			Name: l.Name, Served: len(a.Lanes) == 0 || slices.Contains(a.Lanes, l.Name), Paused: paused[l.Name],
+			Name: l.Name, Served: a.serves(l.Name), Paused: paused[l.Name],
 			Waiting: Count(l.Waiting), Claimed: Count(l.Claimed), Overdue: Count(l.Overdue),
 			Oldest: instantOf(l.Oldest), Next: instantOf(l.Next), Within: []Within{},
 		}
@@ -122,6 +122,12 @@ func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {
 	}
 	all.Intake = intakeOf(state, paused[node.Intake])
 	return all, nil
+}
+
+// serves reports whether nodes with these settings serve a lane. A process that is no node has no lanes, and does not
+// know.
+func (a *API) serves(lane string) bool {
+	return len(a.Lanes) == 0 || slices.Contains(a.Lanes, lane) || a.Finds != nil && a.Finds(lane)
 }
 
 func instantOf(t time.Time) *time.Time {

@@ -104,7 +104,7 @@ func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pau
 	if request.By == "" {
 		request.By = callerOf(ctx).name()
 	}
-	if lane != node.Intake && !slices.Contains(a.Lanes, lane) && len(a.Lanes) > 0 {
+	if lane != node.Intake && !a.serves(lane) {
 		stored, err := a.Store.Lanes(ctx)
 		if err != nil {
 			return Pause{}, err

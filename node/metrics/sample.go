@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"chronos/node"
@@ -17,7 +18,11 @@ const SampleInterval = 15 * time.Second
 type Sampler struct {
 	Metrics *Metrics
 	Store   outlook.Source
-	Lanes   []string
+
+	// Lanes are the lanes that routes name, and Found tells of others on which messages wait; nil if there are none. In
+	// the metrics the latter are one, "other".
+	Lanes []string
+	Found func(ctx context.Context) ([]string, error)
 
 	// Ends returns what the input partitions hold; nil if nobody can tell.
 	Ends func(ctx context.Context) ([]node.Extent, error)
@@ -43,7 +48,7 @@ func (s *Sampler) Run(ctx context.Context) {
 // Sample takes one.
 func (s *Sampler) Sample(ctx context.Context) {
 	began := time.Now()
-	seen, err := s.Store.Outlook(ctx, outlook.Request{Now: began, Lanes: s.Lanes})
+	seen, err := s.look(ctx, began)
 	if ctx.Err() != nil {
 		return
 	}
@@ -53,7 +58,11 @@ func (s *Sampler) Sample(ctx context.Context) {
 		m.count("chronos_sample_errors_total", 1)
 	}
 	if err == nil {
-		m.show(&seen, began)
+		shown := seen
+		if s.Found != nil {
+			shown.Lanes = m.byLabel(seen.Lanes)
+		}
+		m.show(&shown, began)
 	}
 	if s.Seen != nil {
 		s.Seen(seen, err)
@@ -70,6 +79,47 @@ func (s *Sampler) Sample(ctx context.Context) {
 		}
 		m.mu.Unlock()
 	}
+}
+
+// look returns what waits on all lanes.
+func (s *Sampler) look(ctx context.Context, now time.Time) (outlook.Outlook, error) {
+	lanes := s.Lanes
+	if s.Found != nil {
+		found, err := s.Found(ctx)
+		if err != nil {
+			return outlook.Outlook{}, err
+		}
+		lanes = slices.Concat(lanes, found)
+	}
+	return s.Store.Outlook(ctx, outlook.Request{Now: now, Lanes: lanes}) //nolint:wrapcheck // it is only counted
+}
+
+// byLabel adds up what waits on lanes that have one label. The last is for all that no route names, also if there are
+// none.
+func (m *Metrics) byLabel(lanes []outlook.Lane) []outlook.Lane {
+	all := outlook.Lane{Name: other, Within: make([]outlook.Count, len(outlook.Horizons()))}
+	earlier := func(a, b time.Time) time.Time {
+		if a.IsZero() || !b.IsZero() && b.Before(a) {
+			return b
+		}
+		return a
+	}
+	var named []outlook.Lane
+	for i := range lanes {
+		l := &lanes[i]
+		if m.served[l.Name] {
+			named = append(named, *l)
+			continue
+		}
+		all.Waiting.Add(l.Waiting)
+		all.Claimed.Add(l.Claimed)
+		all.Overdue.Add(l.Overdue)
+		all.Oldest, all.Next = earlier(all.Oldest, l.Oldest), earlier(all.Next, l.Next)
+		for h := range all.Within {
+			all.Within[h].Add(l.Within[h])
+		}
+	}
+	return append(named, all)
 }
 
 // show shows an outlook.

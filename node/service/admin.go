@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -74,8 +75,17 @@ func (s *Service) sampler() *metrics.Sampler {
 		return nil
 	}
 	s.reporter.behind = s.metrics.Behind
+	var found func(ctx context.Context) ([]string, error)
+	if s.config.Node.Seeks() {
+		found = func(ctx context.Context) ([]string, error) {
+			lanes, err := s.store.Lanes(ctx)
+			return slices.DeleteFunc(lanes, func(lane string) bool {
+				return slices.Contains(s.config.Node.Lanes(), lane) || !s.config.Node.Finds(lane)
+			}), err
+		}
+	}
 	return &metrics.Sampler{
-		Metrics: s.metrics, Store: source, Lanes: s.config.Node.Lanes(), Seen: s.reporter.Seen,
+		Metrics: s.metrics, Store: source, Lanes: s.config.Node.Lanes(), Found: found, Seen: s.reporter.Seen,
 		Ends: func(ctx context.Context) ([]node.Extent, error) {
 			ctx, cancel := context.WithTimeout(ctx, laterLook)
 			defer cancel()

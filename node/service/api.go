@@ -14,6 +14,7 @@ func (s *Service) mountAPI() {
 		api.Info, api.Log, api.Troubles = s.info, s.log, s.troubles
 		api.Outages, api.Explain = s.reporter.Outages, s.explain
 		api.MaxDelay, api.Count = s.config.Node.Limits.MaxDelay, s.metrics.Instructed
+		api.Finds = s.config.Node.Finds
 		for _, route := range s.config.Node.Routes {
 			api.Own = append(api.Own, route.DeadLetter, route.Outcomes)
 		}

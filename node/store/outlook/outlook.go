@@ -99,6 +99,12 @@ type Count struct {
 	Unknown bool
 }
 
+// Add adds another number to c: what is estimated, or unknown, of one of them is so of both.
+func (c *Count) Add(o Count) {
+	c.N += o.N
+	c.Estimated, c.Unknown = c.Estimated || o.Estimated, c.Unknown || o.Unknown
+}
+
 // Origin is an input partition, and how many of the messages that were looked at came from it.
 type Origin struct {
 	Topic     string
