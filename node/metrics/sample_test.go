@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"chronos/node"
 	"chronos/node/metrics"
 	"chronos/node/store/outlook"
 )
@@ -38,6 +39,13 @@ func TestFoundLanesAreSampled(t *testing.T) {
 			Overdue: outlook.Count{N: 4}, Oldest: now.Add(-time.Hour), Next: now.Add(time.Hour),
 		},
 	}
+	m.Schedule(func() ([]node.Held, time.Duration) {
+		return []node.Held{
+			{Lane: lane, Messages: 1, MaxMessages: 4, MaxBytes: 100},
+			{Lane: "x", Messages: 1, MaxMessages: 4, MaxBytes: 100},
+			{Lane: "y", Messages: 2, Bytes: 75, MaxMessages: 4, MaxBytes: 100},
+		}, 0
+	})
 	var found []string
 	var told outlook.Outlook
 	s := &metrics.Sampler{
@@ -80,6 +88,9 @@ func TestFoundLanesAreSampled(t *testing.T) {
 			value("chronos_overdue", "other") != c.overdue || value("chronos_counts_estimated", "other") != c.guessed ||
 			oldest < c.oldest || oldest > c.oldest+time.Minute/2 {
 			t.Errorf("with %v %v wait, the oldest for %v", found, got, oldest)
+		}
+		if value("chronos_schedule_messages", "other") != 3 || value("chronos_schedule_fill_ratio", "other") != 0.75 {
+			t.Error("what the schedule holds of such lanes is not added up")
 		}
 		if got := value("chronos_waiting", lane); got != 5 {
 			t.Errorf("%v wait on %s", got, lane)

@@ -52,11 +52,16 @@ func (m onScrape) Collect(out chan<- prometheus.Metric) {
 	m.mu.Unlock()
 	if held := m.held.Load(); held != nil {
 		lanes, advance := (*held)()
+		messages, fill := map[string]float64{}, map[string]float64{} // by the label, which lanes may share
 		for _, lane := range lanes {
-			gauge("chronos_schedule_messages", float64(lane.Messages), m.label(lane.Lane))
-			gauge("chronos_schedule_fill_ratio", max(
-				float64(lane.Messages)/float64(lane.MaxMessages), float64(lane.Bytes)/float64(lane.MaxBytes),
-			), m.label(lane.Lane))
+			label := m.label(lane.Lane)
+			messages[label] += float64(lane.Messages)
+			fill[label] = max(fill[label],
+				float64(lane.Messages)/float64(lane.MaxMessages), float64(lane.Bytes)/float64(lane.MaxBytes))
+		}
+		for label := range messages {
+			gauge("chronos_schedule_messages", messages[label], label)
+			gauge("chronos_schedule_fill_ratio", fill[label], label)
 		}
 		gauge("chronos_timing_advance_seconds", advance.Seconds())
 	}
