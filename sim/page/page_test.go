@@ -88,7 +88,7 @@ func TestFailure(t *testing.T) {
 func TestEverything(t *testing.T) {
 	seen := map[string]int{}
 	setups := []sim.Setup{scenario(t, "h32-rolling-restart", "")}
-	for seed := range uint64(12) {
+	for seed := range uint64(20) {
 		setups = append(setups, sim.Setup{Options: sim.Swarm(seed)})
 	}
 	for _, setup := range setups {
