@@ -28,7 +28,7 @@ func unreached() map[string]string {
 		"firer.fed":              "the same",
 		"schedule.room":          "nothing can: a node serves every lane that it takes messages in for",
 		"schedule.find":          "a run has fewer lanes than a node serves",
-		"schedule.clearLane":     "no run has a node stand back from a lane for longer than it serves one that it has found",
+		"schedule.clearLane":     "no run has a node stand back from a lane that it forgets meanwhile",
 		"schedule.add":           "no run has a claim come from the claimer and from a repeated take at the same time",
 		"recoverer.run":          "no run has as many stuck claims as one look returns",
 		"recoverer.compareHolds": "the nodes of a run have the same hold time",
