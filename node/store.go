@@ -221,7 +221,9 @@ type TakeRequest struct {
 // NoPlace is the From of an item that is no record and stands in no partition: an instruction that an operator gives
 // to the store itself, past Kafka. No position refuses it, skips it, or is moved by it; while nothing is taken in
 // (State.Takes) it is Untaken like every other item. The store does not remember it, so a repeat of it is decided
-// anew: of a cancel that has taken effect, not_found. Nor does Kafka keep it: a store that is set back loses it.
+// anew: of a cancel that has taken effect, not_found. So a repeat brings another Incarnation, unless it names the one
+// that it acts on: of a series it may act on the next occurrence, and what settles the one before by its incarnation
+// must not find the next one under it. Nor does Kafka keep it: a store that is set back loses it.
 const NoPlace = -1
 
 // Item is one record of a take, or an instruction that has come past Kafka.

@@ -71,7 +71,12 @@ func (o *operator) run(ctx context.Context, random *rand.Rand) {
 	}
 	clock := nodeClock{o.life}
 	clock.Sleep(ctx, between(random, 0, pick(random, 0, time.Millisecond, 300*time.Millisecond, 3*time.Second)))
-	for range tries {
+	for try := range tries {
+		for i := range items {
+			if try == 0 || items[i].Only == uuid.Nil { // it may act once more, and no incarnation comes twice
+				o.draw(&items[i], random)
+			}
+		}
 		result, err := (&storePort{o.life}).Take(ctx, node.TakeRequest{Items: items})
 		if err == nil && result.Results[0].Outcome != node.Untaken {
 			for i := range items {
@@ -84,6 +89,14 @@ func (o *operator) run(ctx context.Context, random *rand.Rand) {
 		}
 		clock.Sleep(ctx, between(random, 10*time.Millisecond, time.Second))
 	}
+}
+
+// draw gives an instruction an incarnation.
+func (o *operator) draw(item *node.Item, random *rand.Rand) {
+	for i := range item.Incarnation {
+		item.Incarnation[i] = byte(random.Uint32())
+	}
+	o.app.world.recorder.past[item.Incarnation] = o.submission.Number
 }
 
 // items returns what to ask for. A look shows what is committed.
@@ -101,10 +114,6 @@ func (o *operator) items(random *rand.Rand) (items []node.Item) {
 			item.Deadline = now
 		default:
 		}
-		for i := range item.Incarnation {
-			item.Incarnation[i] = byte(random.Uint32())
-		}
-		w.recorder.past[item.Incarnation] = s.Number
 		items = append(items, item)
 	}
 	switch s.Past {
