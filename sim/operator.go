@@ -65,7 +65,7 @@ func (o *operator) ended(again time.Duration) {
 
 func (o *operator) run(ctx context.Context, random *rand.Rand) {
 	w := o.app.world
-	items := o.items(random)
+	items := o.items()
 	if len(items) == 0 {
 		return // there was nothing to see
 	}
@@ -100,7 +100,7 @@ func (o *operator) draw(item *node.Item, random *rand.Rand) {
 }
 
 // items returns what to ask for. A look shows what is committed.
-func (o *operator) items(random *rand.Rand) (items []node.Item) {
+func (o *operator) items() (items []node.Item) {
 	w, s := o.app.world, o.submission
 	lane := w.recorder.output(s)
 	now := nodeClock{o.life}.Now().UTC().Truncate(time.Microsecond)
