@@ -49,10 +49,11 @@ func IsTopic(name string) bool {
 
 // Outputs returns the lanes on which messages of the route may come out, as far as it names them.
 func (r *Route) Outputs() []string {
-	return append([]string{r.Output}, slices.DeleteFunc(slices.Clone(r.Targets), func(target string) bool {
-		return strings.HasSuffix(target, "*")
-	})...)
+	return append([]string{r.Output}, slices.DeleteFunc(slices.Clone(r.Targets), isPattern)...)
 }
+
+// isPattern reports whether a target stands for all topics whose names begin so.
+func isPattern(target string) bool { return strings.HasSuffix(target, "*") }
 
 // Topics returns all topics that the route names: that which is read, and those that are written to.
 func (r *Route) Topics() []string {
@@ -165,7 +166,7 @@ func (c *Config) Finds(lane string) bool {
 
 // Seeks reports whether some target has a *, so that there may be lanes to be found.
 func (c *Config) Seeks() bool {
-	return slices.ContainsFunc(c.Routes, func(r Route) bool { return len(r.Outputs()) <= len(r.Targets) })
+	return slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.ContainsFunc(r.Targets, isPattern) })
 }
 
 // Lanes returns the lanes that the routes name, each once: their output, dead-letter and outcome topics.
