@@ -19,7 +19,7 @@ func Statements() map[string]string {
 		"lock_messages": lockMessagesStatement, "state": stateStatement, "insert": insertStatement,
 		"insert_all": insertAllStatement, "reply": replyStatement,
 		"change": changeStatement, "replace": replaceStatement, "remove": removeStatement,
-		"rearm": rearmStatement, "end_series": endStatement,
+		"rearm": rearmStatement, "end_series": endStatement, "promised": promisedStatement,
 		"move": moveStatement, "forget": forgetStatement, "mark": markStatement,
 		"lock_store": lockStoreStatement, "bind": bindStatement, "begin_lineage": beginStatement,
 		"add_partitions": addPartitionsStatement, "add_positions": addPositionsStatement,
