@@ -170,6 +170,31 @@ func TestBulkCancelInterrupted(t *testing.T) {
 	}
 }
 
+// TestBulkCancelNamesNothing gives a key, or the name of a header, that is empty, as a script does whose variable is not
+// set. That must not be taken for any key, and any header: it would be all of the lane.
+func TestBulkCancelNamesNothing(t *testing.T) {
+	t.Parallel()
+	store := "sqlite:" + keeps(t, 10)
+	for _, c := range []struct{ flag, value, want string }{
+		{"--key", "", "--key is empty: leave it out for any key, or give base64: for one that is empty"},
+		{"--header", "", `--header is "": it needs the name of a header`},
+		{"--header", "=blue", `--header is "=blue": it needs the name of a header`},
+	} {
+		got := run(t, "", "cancel", "--lane", "out", "--store", store, "--yes", c.flag, c.value)
+		if got.code != 2 || !strings.Contains(got.stderr, c.want) || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%s %q: code %d: %s%s", c.flag, c.value, got.code, got.stdout, got.stderr)
+		}
+	}
+	prints(t, 3, `cancelled +18 `, "cancel", "--lane", "out", "--yes", "--store", store)
+}
+
+// TestBulkCancelLaneTwice names a lane twice, and each of its messages counts once all the same.
+func TestBulkCancelLaneTwice(t *testing.T) {
+	t.Parallel()
+	prints(t, 0, `(?s)cancelled +18 .*stopped +1 .*too_late +2 .*left alone +1 .*22 of 22 messages`, "cancel", "--lane",
+		"out", "--lane", "out", "--store", "sqlite:"+keeps(t, 10))
+}
+
 // TestBulkCancelBadFlags has one sentence for each mistake.
 func TestBulkCancelBadFlags(t *testing.T) {
 	t.Parallel()

@@ -15,14 +15,15 @@ import (
 )
 
 // BulkCancelRequest says which messages are to be cancelled: those of a lane that have what the other fields ask for.
-// Each request is about one page of them: it takes a fraction of a second, and says where to go on.
+// Each request is about one page of them: it takes a fraction of a second, and says where to go on. A key or a header
+// that is empty is refused: a script whose variable is not set must not cancel all of the lane.
 type BulkCancelRequest struct {
 	Lane    string    `json:"lane" minLength:"1" maxLength:"249" doc:"The lane of the messages."`
 	Claimed bool      `json:"claimed,omitempty" doc:"Those that nodes hold, in place of those that wait."`
 	From    time.Time `json:"from,omitzero" doc:"Deadlines from this instant on."`
 	Until   time.Time `json:"until,omitzero" doc:"Deadlines before this instant."`
-	Key     string    `json:"key,omitempty" doc:"Those with this key; base64:... for one that is no text."`
-	Header  string    `json:"header,omitempty" doc:"Those with this header: NAME or NAME=VALUE."`
+	Key     string    `json:"key,omitempty" minLength:"1" doc:"Those with this key; base64:... for one that is no text."`
+	Header  string    `json:"header,omitempty" minLength:"1" doc:"Those with this header: NAME or NAME=VALUE."`
 	DryRun  bool      `json:"dry_run,omitempty" doc:"Change nothing, and count what would become of them."`
 	Cursor  string    `json:"cursor,omitempty" doc:"Where the page before said to go on."`
 	By      string    `json:"by,omitempty" maxLength:"200" doc:"Who does it. Default the name of the token."`

@@ -93,6 +93,9 @@ func TestBulkCancelRefused(t *testing.T) {
 	s.api.Own = []string{"dead"}
 	refused(422, `{"lane": "dead"}`, "they always come out")
 	refused(422, `{}`, "")
+	refused(422, `{"lane": "out", "key": ""}`, "")
+	refused(422, `{"lane": "out", "header": ""}`, "")
+	refused(422, `{"lane": "out", "header": "=blue"}`, "header: \"=blue\" has no name")
 	refused(422, `{"lane": "out", "cursor": "?"}`, "cursor")
 	refused(422, `{"lane": "out", "key": "base64:?"}`, "base64")
 	if _, err := s.Pause(t.Context(), node.Pause{Lane: node.Intake}); err != nil {
