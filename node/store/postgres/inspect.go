@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,11 +94,13 @@ FROM nodes WHERE id >= '00000000-0000-0000-0000-000000000000' ORDER BY host, id 
 )
 
 // ask executes statements for people who ask, on the connection for that, within their time limit.
-func (s *Store) ask(ctx context.Context, restart func(), steps ...step) error {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+func (s *Store) ask(asking context.Context, restart func(), steps ...step) error {
+	ctx, cancel := context.WithTimeout(asking, inspectTimeout)
 	defer cancel()
-	s.asked.mu.Lock()
-	defer s.asked.mu.Unlock()
+	if err := s.asked.begin(ctx); err != nil {
+		return cmp.Or(asking.Err(), inspect.ErrTooLong)
+	}
+	defer s.asked.end()
 	through, err := s.asked.get(ctx, s)
 	if err != nil {
 		return err
