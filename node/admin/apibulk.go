@@ -79,10 +79,11 @@ func (a *API) bulkCancel(ctx context.Context, request *BulkCancelRequest) (BulkC
 	return BulkCancelled{tally, next}, nil
 }
 
-// auditBulk writes down what somebody has cancelled, and counts it.
+// auditBulk writes down what somebody has cancelled, and counts it. Where nobody knows what has become of a page, no
+// number says so: only how many messages were meant.
 func (a *API) auditBulk(ctx context.Context, request *BulkCancelRequest, tally *control.Tally, err error) {
-	if tally.Matched == tally.Left && err == nil {
-		return // nothing has changed
+	if tally.Matched == tally.Left {
+		return // nothing was asked of the store
 	}
 	if a.Count != nil {
 		for outcome, n := range map[node.Outcome]int{
@@ -94,10 +95,33 @@ func (a *API) auditBulk(ctx context.Context, request *BulkCancelRequest, tally *
 			}
 		}
 	}
+	outcome := "done"
+	switch {
+	case control.IsClosed(err):
+		outcome = "not taken"
+	case err != nil:
+		outcome = "unknown"
+	}
 	attrs := []slog.Attr{
-		slog.String("lane", request.Lane), slog.String("key", request.Key), slog.String("header", request.Header),
-		slog.Int("cancelled", tally.Cancelled), slog.Int("stopped", tally.Stopped),
-		slog.Int("too_late", tally.TooLate), slog.Int("changed", tally.Changed),
+		slog.String("outcome", outcome), slog.String("lane", request.Lane), slog.Bool("claimed", request.Claimed),
+	}
+	for _, bound := range []struct {
+		name string
+		at   time.Time
+	}{{"from", request.From}, {"until", request.Until}} {
+		if !bound.at.IsZero() {
+			attrs = append(attrs, slog.Time(bound.name, bound.at))
+		}
+	}
+	for _, asked := range []struct{ name, value string }{{"key", request.Key}, {"header", request.Header}} {
+		if asked.value != "" {
+			attrs = append(attrs, slog.String(asked.name, asked.value))
+		}
+	}
+	attrs = append(attrs, slog.Int("matched", tally.Matched-tally.Left))
+	if err == nil {
+		attrs = append(attrs, slog.Int("cancelled", tally.Cancelled), slog.Int("stopped", tally.Stopped),
+			slog.Int("too_late", tally.TooLate), slog.Int("changed", tally.Changed))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", oneLine(err.Error())))

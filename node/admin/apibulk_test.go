@@ -109,3 +109,40 @@ func TestBulkCancelRefused(t *testing.T) {
 		t.Errorf("nothing is meant, and the answer is %+v", page)
 	}
 }
+
+// Goal: the audit says which messages were meant, and does not say that nothing was cancelled where nobody knows. What
+// has asked nothing of the store is no line. Method: a store that does it and fails; one that takes nothing in; a cursor
+// that is none.
+func TestBulkCancelAudit(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{Control: true})
+	s.put(t, "a", nil)
+	line := func(status int, body, want string) {
+		t.Helper()
+		s.log.Reset()
+		s.ask(t, status, "POST", "/v1/bulk/cancel", body, nil)
+		if log := s.log.String(); (want == "") != (log == "") || !strings.Contains(log, want) {
+			t.Errorf("%s: the audit says %q, want %q", body, log, want)
+		}
+	}
+	line(422, `{"lane": "out", "cursor": "?"}`, "")
+	if _, err := s.Pause(t.Context(), node.Pause{Lane: node.Intake}); err != nil {
+		t.Fatal(err)
+	}
+	line(409, `{"lane": "out"}`, `outcome="not taken" lane=out`)
+	if _, err := s.Resume(t.Context(), node.Intake); err != nil {
+		t.Fatal(err)
+	}
+	line(200, `{"lane": "out", "claimed": true, "header": "n"}`,
+		"outcome=done lane=out claimed=true header=n matched=1 cancelled=0 stopped=0 too_late=1 changed=0")
+	s.api.Taker = unsure{s.Store}
+	line(503, `{"lane": "out", "from": "2020-01-01T00:00:00Z", "until": "2100-01-01T00:00:00Z"}`,
+		"outcome=unknown lane=out claimed=false from=2020-01-01T00:00:00.000Z until=2100-01-01T00:00:00.000Z matched=2")
+	if s.find(t, "a") != nil {
+		t.Error("it is there")
+	}
+	s.api.Taker = s.Store
+	s.put(t, "d", nil)
+	line(200, `{"lane": "out", "until": "2100-01-01T00:00:00Z"}`,
+		"outcome=done lane=out claimed=false until=2100-01-01T00:00:00.000Z matched=1 cancelled=1")
+}
