@@ -111,8 +111,8 @@ func TestBulkCancelRefused(t *testing.T) {
 }
 
 // Goal: the audit says which messages were meant, and does not say that nothing was cancelled where nobody knows. What
-// has asked nothing of the store is no line. Method: a store that does it and fails; one that takes nothing in; a cursor
-// that is none.
+// has asked nothing of the store is no line. Method: a store that does it and fails; one that takes nothing in; a
+// cursor that is none.
 func TestBulkCancelAudit(t *testing.T) {
 	t.Parallel()
 	s := newService(t, admin.Rights{Control: true})

@@ -41,7 +41,8 @@ func give(t *testing.T, store *memory.Store, want node.Outcome, items ...node.It
 // page cancels one page of the lane "out".
 func page(t *testing.T, source inspect.Source, store control.Taker, dry bool) control.Tally {
 	t.Helper()
-	tally, _, err := control.CancelPage(t.Context(), source, store, inspect.Query{Lanes: []string{"out"}}, time.Now(), dry)
+	q := inspect.Query{Lanes: []string{"out"}}
+	tally, _, err := control.CancelPage(t.Context(), source, store, q, time.Now(), dry)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ type watcher struct {
 
 func newWatcher() watcher { return watcher{turn: make(chan struct{}, 1)} }
 
-// begin waits for a turn to look, which ends with end. Whoever has waited for as long as a look may take goes without: a
-// hundred people who ask at the same time must not keep a node waiting that looks for lanes.
+// begin waits for a turn to look, which ends with end. Whoever has waited for as long as a look may take goes without:
+// a hundred people who ask at the same time must not keep a node waiting that looks for lanes.
 func (w *watcher) begin(ctx context.Context) error {
 	select {
 	case w.turn <- struct{}{}:
