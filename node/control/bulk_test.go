@@ -49,8 +49,8 @@ func page(t *testing.T, source inspect.Source, store control.Taker, dry bool) co
 	return tally
 }
 
-// TestCancelPageOnlyWhatItHasSeen has a message replaced, one come out and submitted again, and one rescheduled, between
-// the look and the cancel: what has come in their places may say something else, and is left alone.
+// TestCancelPageOnlyWhatItHasSeen has a message replaced, one come out and submitted again, and one rescheduled,
+// between the look and the cancel: what has come in their places may say something else, and is left alone.
 func TestCancelPageOnlyWhatItHasSeen(t *testing.T) {
 	store := newStore(t, "replaced", "again", "moved", "same")
 	done := false
