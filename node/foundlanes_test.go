@@ -188,16 +188,19 @@ func TestBadTargets(t *testing.T) {
 		"dead letters": {[]node.Route{route("in", "out", "to.dead", "", "to.*")}, "stands for to.dead"},
 		"outcomes":     {[]node.Route{route("in", "out", "dead", "to.said", "to.*")}, "stands for to.said"},
 		"another route's outcomes": {
-			[]node.Route{route("in", "out", "dead", "", "to.*"), route("in2", "out", "dead", "to.said")}, "stands for to.said",
+			[]node.Route{route("in", "out", "dead", "", "to.*"), route("in2", "out", "dead", "to.said")},
+			"stands for to.said",
 		},
 		"everything":     {[]node.Route{route("in", "out", "", "", "*")}, "stands for in"},
 		"a * inside":     {[]node.Route{route("in", "out", "", "", "to.*.x")}, "a * stands at the end"},
 		"its own output": {[]node.Route{route("in", "to.out", "dead", "", "to.*", "to.x")}, ""},
 		"an output with other dead letters": {
-			[]node.Route{route("in", "out", "dead", "", "to.*"), route("in2", "to.x", "dead2", "")}, "to.x with two dead",
+			[]node.Route{route("in", "out", "dead", "", "to.*"), route("in2", "to.x", "dead2", "")},
+			"to.x with two dead",
 		},
 		"a target with other dead letters": {
-			[]node.Route{route("in", "out", "dead", "", "to.*"), route("in2", "out2", "", "", "to.x")}, "to.x with two dead",
+			[]node.Route{route("in", "out", "dead", "", "to.*"), route("in2", "out2", "", "", "to.x")},
+			"to.x with two dead",
 		},
 		"a longer * with other dead letters": {
 			[]node.Route{route("in", "out", "dead", "", "to.*"), route("in2", "out2", "dead2", "", "to.x.*")},

@@ -68,8 +68,8 @@ type holding struct {
 
 const (
 	// scheduleMessages and scheduleBytes are the greatest number of messages in the schedule and their greatest
-	// size, except for the last one taken on each lane. The lanes share them, see part; those that routes do not name may
-	// have as much again between them, if they all hold something at once.
+	// size, except for the last one taken on each lane. The lanes share them, see part; those that routes do not name
+	// may have as much again between them, if they all hold something at once.
 	scheduleMessages = 4 * batchMessages
 	scheduleBytes    = 4 * batchBytes
 
@@ -103,10 +103,11 @@ func (s *schedule) room(name string) (messages, bytes int) {
 	return messages - len(l.items), bytes - l.bytes
 }
 
-// part returns how much of the schedule is a lane's. The lanes that routes name have equal parts, and so have those that
-// were found and hold something. One that was found and holds nothing leaves its part to the others: what waits there
-// may not be due for a month, and 250 of these would leave seven messages to a lane that has thousands. It gets as much
-// as all lanes together allow as soon as it asks, even if the others hold everything. The caller holds mu.
+// part returns how much of the schedule is a lane's. The lanes that routes name have equal parts, and so have those
+// that were found and hold something. One that was found and holds nothing leaves its part to the others: what waits
+// there may not be due for a month, and 250 of these would leave seven messages to a lane that has thousands. As soon
+// as it asks, it gets an equal part of what there is, and where the others hold everything, what would be its part if
+// all lanes held something. The caller holds mu.
 func (s *schedule) part(l *lane) (messages, bytes int) {
 	sharing, messages, bytes := 0, scheduleMessages, scheduleBytes
 	for _, other := range s.lanes {
@@ -125,8 +126,8 @@ func (s *schedule) part(l *lane) (messages, bytes int) {
 func (l *lane) idle() bool { return l.found && len(l.items) == 0 && l.busy == 0 }
 
 const (
-	// mostFound is how many lanes a node takes messages in for that no route names. Each has a part of every claim, and of
-	// the schedule while it holds something: an application that makes up topic names must not leave nothing to the
+	// mostFound is how many lanes a node takes messages in for that no route names. Each has a part of every claim, and
+	// of the schedule while it holds something: an application that makes up topic names must not leave nothing to the
 	// others.
 	mostFound = 250
 

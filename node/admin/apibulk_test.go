@@ -1,13 +1,18 @@
 package admin_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"chronos/node"
 	"chronos/node/admin"
+	"chronos/node/store/memory"
 )
 
 // tenant gives a message a header and a key.
@@ -145,4 +150,43 @@ func TestBulkCancelAudit(t *testing.T) {
 	s.put(t, "d", nil)
 	line(200, `{"lane": "out", "until": "2100-01-01T00:00:00Z"}`,
 		"outcome=done lane=out claimed=false until=2100-01-01T00:00:00.000Z matched=1 cancelled=1")
+}
+
+// leaving is a store whose clients have gone by the time that it is asked to do something.
+type leaving struct {
+	*memory.Store
+
+	leave func()
+}
+
+func (l leaving) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	l.leave()
+	return l.Store.Take(ctx, request)
+}
+
+// Goal: what was begun is done, written down and counted, whether the client still waits for it or not. Method: a
+// client that hangs up while the store is asked.
+func TestClientHangsUp(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{Control: true})
+	one, counted := s.put(t, "one", nil), map[string]int{}
+	s.api.Count = func(lane, action, outcome string) { counted[lane+" "+action+" "+outcome]++ }
+	for path, body := range map[string]string{
+		"/v1/messages/one/cancel": fmt.Sprintf(`{"lane": "out", "incarnation": %q}`, one),
+		"/v1/bulk/cancel":         `{"lane": "elsewhere"}`,
+	} {
+		ctx, leave := context.WithCancel(t.Context())
+		s.api.Taker = leaving{s.Store, leave}
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		s.handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	log := s.log.String()
+	if s.find(t, "one") != nil || s.find(t, "c") != nil || !strings.Contains(log, "outcome=cancelled id=one") ||
+		!strings.Contains(log, "outcome=done lane=elsewhere claimed=false matched=1 cancelled=1") {
+		t.Errorf("left are %v; the audit says\n%s", s.Dump(), log)
+	}
+	if want := map[string]int{"out cancel cancelled": 1, "elsewhere cancel cancelled": 1}; !maps.Equal(counted, want) {
+		t.Errorf("counted are %v, want %v", counted, want)
+	}
 }

@@ -225,11 +225,11 @@ func TestPageWhileItIsDone(t *testing.T) {
 	api := s.api.Handler()
 	var instead atomic.Pointer[http.Handler]
 	instead.Store(new(http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/v1/messages/slow/cancel":
+		switch r.URL.Path {
+		case "/v1/messages/slow/cancel":
 			asked <- struct{}{}
 			<-goOn
-		case r.URL.Path == "/v1/messages/cut/cancel":
+		case "/v1/messages/cut/cancel":
 			api.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
 		}
@@ -254,7 +254,7 @@ func TestPageWhileItIsDone(t *testing.T) {
 	p.press(kb.Enter)
 	p.focus("Cancel it")
 	p.press(kb.Enter)
-	p.await(dialog, "✖ Nobody knows whether that was done: this node has not answered. Look again before you repeat it.")
+	p.await(dialog, "✖ Nobody knows whether that was done: this node has not answered. Look again before you repeat")
 	if s.find(t, "cut") != nil {
 		t.Error("it is not cancelled, and the page need not have said that")
 	}

@@ -33,8 +33,8 @@ const (
 	rejectedQuiet = 6 * time.Minute
 )
 
-// maxTroubles bounds how many messages are remembered, and how many lanes whose trouble is over. Of a sink that is away there can be very many, and all have one
-// reason, which is that of the lane.
+// maxTroubles bounds how many messages are remembered, and how many lanes whose trouble is over. Of a sink that is away
+// there can be very many messages, and all have one reason, which is that of the lane.
 const maxTroubles = 1000
 
 // Troubles remembers what the node could not publish lately, and why. It is in memory, and so of this node alone, and

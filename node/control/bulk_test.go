@@ -75,7 +75,8 @@ func TestCancelPageOnlyWhatItHasSeen(t *testing.T) {
 
 // TestCancelPageDry says of messages in all states what becomes of them, changes none, and is right.
 func TestCancelPageDry(t *testing.T) {
-	store := newStore(t, "waits", "put off", "unsent", "released", "outcome", "letter", "like an outcome", "like a letter")
+	store := newStore(t, "waits", "put off", "unsent", "released", "outcome", "letter", "like an outcome",
+		"like a letter")
 	series := item(node.Schedule, "series")
 	series.Recurrence = node.Recurrence{Series: "every 1h", Sequence: 2, At: series.Deadline}
 	give(t, store, node.Scheduled, series)

@@ -591,8 +591,8 @@ func (busy) Expired(context.Context, int) ([]node.Claim, error) { return nil, ni
 
 func (busy) Lanes(context.Context) ([]string, error) { return nil, errors.New("it took too long") }
 
-// TestLookForLanesIsNoOutage has a look for lanes given up, as it is where there are many dead entries: the store is not
-// away, and the node is as ready as before.
+// TestLookForLanesIsNoOutage has a look for lanes given up, as it is where there are many dead entries: the store is
+// not away, and the node is as ready as before.
 func TestLookForLanesIsNoOutage(t *testing.T) {
 	m := metrics.New(aConfig(), "v")
 	store := m.Ports(node.Ports{Clock: system.New(), Store: busy{}}).Store

@@ -143,8 +143,8 @@ func (r *Reporter) Observe(event node.Event) {
 		}
 		if e.Call == "lanes" { // a look that is given up soon, while the store answers all others
 			r.tally("lanes", 1, func(count int) {
-				r.say(slog.LevelWarn, "could not look for lanes that no route names; what other nodes have taken in for "+
-					"them waits until this node can, or they publish it",
+				r.say(slog.LevelWarn, "could not look for lanes that no route names; what other nodes have taken in "+
+					"for them waits until this node can, or they publish it",
 					slog.Int("looks", count), slog.String("error", oneLine(e.Err)))
 			})
 			return

@@ -54,8 +54,8 @@ WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz AND expires_at <=
 ORDER BY expires_at, id, lane LIMIT $5::bigint`
 
 	// waitingLanesStatement jumps from lane to lane: one descent of the index each. It comes from the end, where each
-	// lane has what falls due last. At the beginning of a busy lane are the dead entries of all that has fired since the
-	// last vacuum, or since somebody holds a snapshot: nodes that look for lanes would never come to those behind it.
+	// lane has what falls due last. At the beginning of a busy lane are the dead entries of all that has fired since
+	// the last vacuum, or since somebody holds a snapshot: nodes that look for lanes would never come to those behind.
 	waitingLanesStatement = `
 WITH RECURSIVE lanes AS (
   (SELECT lane FROM messages WHERE readied_at IS NULL AND lane > '' ORDER BY lane DESC, due_at DESC, id DESC LIMIT 1)

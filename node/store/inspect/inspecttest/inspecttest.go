@@ -237,6 +237,10 @@ func states(t *testing.T, f *filled) {
 	check(t, "claimed on b", f.list(t, inspect.Query{State: inspect.Claimed, Lanes: []string{"b"}}), nil)
 	check(t, "stuck", f.list(t, inspect.Query{State: inspect.Stuck}), nil)
 	check(t, "put off", f.list(t, inspect.Query{State: inspect.PutOff, Limit: 1}), []string{off[1].ID, off[0].ID})
+	// It is asked for by its deadline, and falls due after that.
+	check(t, "put off, by deadline",
+		f.list(t, inspect.Query{Lanes: []string{"b"}, From: off[0].Deadline, Until: off[0].Deadline.Add(1)}),
+		[]string{off[0].ID})
 	waits := f.list(t, inspect.Query{State: inspect.Waiting})
 	slices.Sort(waits)
 	want := f.ids(func(i int, m *node.Message) bool { return !held(i, m) })
@@ -298,8 +302,8 @@ func places(t *testing.T, f *filled) {
 	}
 }
 
-// lanes are those on which something waits, be it due in a thousand years, and no others: not those where all is claimed,
-// or gone. There are no more than a node can ask about at once.
+// lanes are those on which something waits, be it due in a thousand years, and no others: not those where all is
+// claimed, or gone. There are no more than a node can ask about at once.
 func lanes(t *testing.T, f *filled) {
 	want := func(name string, want ...string) {
 		t.Helper()
