@@ -189,12 +189,15 @@ func TestBulkCancelPasses(t *testing.T) {
 		"one has changed, and is met again": {
 			[]string{
 				`{"scanned":2,"matched":2,"cancelled":1,"changed":1}`, none, `{"scanned":1,"matched":1,"cancelled":1}`,
-			}, 3,
-			6, `(?s)cancelled +2 .*changed +1 .*3 of 3 messages matched`,
+			},
+			3, 6, `(?s)cancelled +2 .*changed +1 .*3 of 3 messages matched`,
 		},
 		"one is claimed": {
-			[]string{none, `{"scanned":2,"matched":2,"too_late":1,"stopped":1}`, none,
-				`{"scanned":2,"matched":2,"too_late":1,"stopped":1}`}, 3, 4, `(?s)stopped +1 .*too_late +1 .*2 of 3 `,
+			[]string{
+				none, `{"scanned":2,"matched":2,"too_late":1,"stopped":1}`, none,
+				`{"scanned":2,"matched":2,"too_late":1,"stopped":1}`,
+			},
+			3, 4, `(?s)stopped +1 .*too_late +1 .*2 of 3 `,
 		},
 		"somebody goes on submitting": {
 			slices.Repeat([]string{`{"scanned":2,"matched":2,"cancelled":1,"too_late":1}`, none}, 9), 3, 6,
