@@ -22,7 +22,7 @@ type BulkCancelRequest struct {
 	Claimed bool      `json:"claimed,omitempty" doc:"Those that nodes hold, in place of those that wait."`
 	From    time.Time `json:"from,omitzero" doc:"Deadlines from this instant on."`
 	Until   time.Time `json:"until,omitzero" doc:"Deadlines before this instant."`
-	Key     string    `json:"key,omitempty" minLength:"1" doc:"Those with this key; base64:... for one that is none."`
+	Key     string    `json:"key,omitempty" minLength:"1" doc:"With this key; base64:... for one that is no text."`
 	Header  string    `json:"header,omitempty" minLength:"1" doc:"Those with this header: NAME or NAME=VALUE."`
 	DryRun  bool      `json:"dry_run,omitempty" doc:"Change nothing, and count what would become of them."`
 	Cursor  string    `json:"cursor,omitempty" doc:"Where the page before said to go on."`
