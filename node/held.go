@@ -21,9 +21,8 @@ func (s *schedule) held() []Held {
 	defer s.mu.Unlock()
 	all := make([]Held, len(s.lanes))
 	for i, l := range s.lanes {
-		all[i] = Held{
-			l.name, len(l.items), l.bytes, max(1, scheduleMessages/len(s.lanes)), max(1, scheduleBytes/len(s.lanes)),
-		}
+		messages, bytes := s.part(l)
+		all[i] = Held{l.name, len(l.items), l.bytes, messages, bytes}
 	}
 	return all
 }

@@ -41,6 +41,14 @@ func UseMarks(s *Store, lanes []string, at time.Time) {
 	s.expired.use([]string{""}, nil, at, time.Now())
 }
 
+// Look keeps the connection for those who ask, until end is called.
+func Look(s *Store) (end func()) {
+	if err := s.asked.begin(context.Background()); err != nil {
+		panic(err)
+	}
+	return s.asked.end
+}
+
 // Marks returns on how many lanes, that of expired claims included, marks are used.
 func Marks(s *Store) (n int) {
 	for _, l := range []*looks{&s.waiting, &s.expired} {

@@ -58,7 +58,7 @@ func ways() map[string][]string {
 		"find":           {"Index Scan messages_pkey"},
 		"waiting_slice":  {"Index Scan messages_waiting"},
 		"claimed_slice":  {"Index Scan messages_claimed"},
-		"waiting_lanes":  {"Index Only Scan messages_waiting"},
+		"waiting_lanes":  {"Index Only Scan Backward messages_waiting"},
 		"places":         {"Index Scan partitions_pkey", "Index Scan Backward positions_pkey"},
 		"beat":           nil,
 		"forget_nodes":   {"Index Scan nodes_pkey"},
