@@ -298,7 +298,9 @@ func topicRows() []Setting {
 			value: func(s *Settings) *Value { return &s.epochDeadlines },
 		},
 		{
-			Name: "create-topics", Help: "Create topics that do not exist. Without it the node waits for them.",
+			Name: "create-topics",
+			Help: "Create topics that do not exist, and those that a target with a * stands for when a message for one is " +
+				"taken in. Without it the node waits for them.",
 			form:  form{toggle: true},
 			value: func(s *Settings) *Value { return &s.createTopics },
 		},
