@@ -299,7 +299,7 @@ func topicRows() []Setting {
 		},
 		{
 			Name: "create-topics", form: form{toggle: true},
-			Help:  "Create topics that do not exist, also those of targets with a *. Without it the node waits for them.",
+			Help:  "Create topics that are missing, also those of targets with a *. Without it the node waits for them.",
 			value: func(s *Settings) *Value { return &s.createTopics },
 		},
 		{
