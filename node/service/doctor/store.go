@@ -182,7 +182,7 @@ WHERE i.indrelid IN (to_regclass('messages'), to_regclass('partitions'), to_regc
 	if err := rows.Err(); err != nil {
 		return "", err
 	}
-	for _, table := range []string{"messages", "partitions", "positions", "store", "pauses", "nodes"} {
+	for _, table := range []string{"messages", "partitions", "positions", "store", "pauses", "nodes", "answers"} {
 		if !keyed[table] {
 			e.find(Error, "table "+table, "has no primary key", "Chronos may store a message twice, or fail.",
 				"Put it back as chronos migrate print has it.")
