@@ -29,8 +29,8 @@ func (f *firer) lapsed() time.Time {
 	return f.core.lapsed()
 }
 
-// announced has the claimer look at once for messages that were stored, if they are due: on callback lanes enqueue claims
-// none itself.
+// announced has the claimer look at once for messages that were stored, if they are due: on callback lanes enqueue
+// claims none itself.
 func (f *firer) announced(stored []Message) {
 	until := f.lapsed().Add(f.config.Lookahead)
 	var lanes []string
@@ -98,8 +98,7 @@ func (p *publisher) callLater(ctx context.Context, failed []failure) {
 			wait = min(max(now.Sub(f.Deadline), retryMin), unsentRetryMax)
 		}
 		wait = jittered(p.drawn, wait, 20)
-		var deferred *Deferred
-		if errors.As(f.err, &deferred) {
+		if deferred, ok := errors.AsType[*DeferredError](f.err); ok {
 			wait = max(wait, deferred.After)
 		}
 		// It is claimed a lookahead before that, and tried at once, since its deadline has passed.
@@ -131,10 +130,10 @@ func (p *publisher) expireCalls(ctx context.Context, ended []holding) {
 }
 
 // giveUp ends messages that will not be delivered. A copy of each goes to the dead letters of its lane, if there are
-// any: through the store, like every other message, because they may be a lane of any kind, and away. Once the store has
-// it, the message is settled; a series goes on. A node that dies between the two leaves the message to another, which
-// may find it refused once more: the copy's id follows from its incarnation, so that the store covers the second copy
-// while the first one waits. If the store does not take it, the message is put off, and tried once more.
+// any: through the store, like every other message, because they may be a lane of any kind, and away. Once the store
+// has it, the message is settled; a series goes on. A node that dies between the two leaves the message to another,
+// which may find it refused once more: the copy's id follows from its incarnation, so that the store covers the
+// second copy while the first one waits. If the store does not take it, the message is put off, and tried once more.
 func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 	var later []failure
 	for _, f := range failed {

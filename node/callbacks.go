@@ -115,8 +115,8 @@ func (c *Callbacks) validate(routes []Route) error {
 	for _, l := range c.Lanes {
 		switch _, twice := named[l.Name]; {
 		case !IsCallbackLane(l.Name):
-			return wrong("lane "+l.Name, fmt.Sprintf("it must be %s and 1 to %d letters, digits, dots, underscores and "+
-				"hyphens", CallbackPrefix, maxCallbackName))
+			return wrong("lane "+l.Name, fmt.Sprintf("it must be %s and 1 to %d letters, digits, dots, underscores "+
+				"and hyphens", CallbackPrefix, maxCallbackName))
 		case twice:
 			return wrong("lane "+l.Name+" twice", "a lane is listed once")
 		case l.Concurrency < 0 || l.Concurrency > MaxConcurrency:

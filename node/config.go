@@ -172,7 +172,8 @@ func (c *Config) Finds(lane string) bool {
 
 // Seeks reports whether there may be lanes to be found, see Finds.
 func (c *Config) Seeks() bool {
-	return c.Callbacks.Any || slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.ContainsFunc(r.Targets, isPattern) })
+	return c.Callbacks.Any ||
+		slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.ContainsFunc(r.Targets, isPattern) })
 }
 
 // Lanes returns the lanes that are named, each once: the output, dead-letter and outcome topics of the routes, the
@@ -292,7 +293,7 @@ func validateRoutes(routes []Route) error {
 		}
 		for _, topic := range []string{r.Input, r.DeadLetter, r.Outcomes} {
 			if IsCallback(topic) {
-				return wrong(topic+" in place of a topic", "callbacks are made of messages that come out, and of no others")
+				return wrong(topic+" in place of a topic", "only what comes out can be a callback")
 			}
 		}
 		inputs[r.Input] = true

@@ -34,9 +34,9 @@ const (
 // that may come, where the series was stopped, and the first one that does not come, where it was cancelled.
 const HeaderSequence = "chronosSequence"
 
-// The headers of messages on callback lanes. The first two say what to request; they are relayed wherever a message comes
-// out. HeaderAttempt says how many requests there may have been of this message, this one included: what the sink is
-// handed has it, beside HeaderID, HeaderDeadline and HeaderSequence.
+// The headers of messages on callback lanes. The first two say what to request; they are relayed wherever a message
+// comes out. HeaderAttempt says how many requests there may have been of this message, this one included: what the sink
+// is handed has it, beside HeaderID, HeaderDeadline and HeaderSequence.
 const (
 	HeaderURL     = "chronosUrl"
 	HeaderMethod  = "chronosMethod"
@@ -405,8 +405,7 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 		headers = append(headers, Header{HeaderNotAfter, []byte(headerTime(m.NotAfter))})
 	}
 	headers = append(headers, Header{HeaderReason, []byte(reason)}, Header{HeaderError, []byte(why)})
-	var refused *Refused
-	if errors.As(cause, &refused) && refused.Status != 0 {
+	if refused, ok := errors.AsType[*RefusedError](cause); ok && refused.Status != 0 {
 		headers = append(headers, Header{HeaderStatus, strconv.AppendInt(nil, int64(refused.Status), 10)},
 			Header{HeaderAnswer, refused.Answer})
 	}

@@ -230,8 +230,9 @@ type Lapsed struct {
 }
 
 // GaveUp says that a message on a callback lane will not be delivered: its receiver refuses it, or it has failed for as
-// long as its lane tries again, or its time has passed. It is to be deleted; a series goes on. DeadLetter is the lane for
-// which a copy is stored, empty for none: DeadLettered tells when that has arrived. Took is how long the last call took.
+// long as its lane tries again, or its time has passed. It is to be deleted; a series goes on. DeadLetter is the lane
+// for which a copy is stored, empty for none: DeadLettered tells when that has arrived. Took is how long the last call
+// took.
 type GaveUp struct {
 	Message    Message
 	Err        error

@@ -48,7 +48,8 @@ const (
 
 func newSettler(c *core, pace pace, random *rand.ChaCha8) *settler {
 	return &settler{
-		core: c, pace: pace, deletes: c.link(Settle, PortStore, random), bell: c.clock.Bell(), publishing: pace.publishers,
+		core: c, pace: pace, deletes: c.link(Settle, PortStore, random), bell: c.clock.Bell(),
+		publishing: pace.publishers,
 	}
 }
 

@@ -32,10 +32,10 @@ var ErrNoTopic = errors.New("topic missing or forbidden")
 // ErrUnsent marks an error of Sink.Publish: the record was not sent, because where it belongs does not answer.
 var ErrUnsent = errors.New("not sent")
 
-// Deferred is an error of Sink.Publish on callback lanes: the message was not delivered as far as anybody knows, and
-// is to be tried again. It says nothing about other messages. An Err that is ErrUnsent says that nothing was tried, so
-// that it does not count as an attempt.
-type Deferred struct {
+// DeferredError is an error of Sink.Publish on callback lanes: the message was not delivered as far as anybody knows,
+// and is to be tried again. It says nothing about other messages. An Err that is ErrUnsent says that nothing was
+// tried, so that it does not count as an attempt.
+type DeferredError struct {
 	Err error
 
 	// After is how long to wait at least. The back-off of the engine applies as well.
@@ -43,14 +43,14 @@ type Deferred struct {
 }
 
 // Error returns the sentence of the cause.
-func (d *Deferred) Error() string { return d.Err.Error() }
+func (d *DeferredError) Error() string { return d.Err.Error() }
 
 // Unwrap returns the cause.
-func (d *Deferred) Unwrap() error { return d.Err }
+func (d *DeferredError) Unwrap() error { return d.Err }
 
-// Refused is an error of Sink.Publish on callback lanes: the message will not be delivered, and is not to be tried
+// RefusedError is an error of Sink.Publish on callback lanes: the message will not be delivered, and is not to be tried
 // again. It is ErrRejected, and tells those who look into the dead letter what the receiver has answered.
-type Refused struct {
+type RefusedError struct {
 	Err error
 
 	// Status is that of the answer, 0 if there was none, and Answer how its body begins.
@@ -59,7 +59,7 @@ type Refused struct {
 }
 
 // Error returns the sentence of the cause.
-func (r *Refused) Error() string { return r.Err.Error() }
+func (r *RefusedError) Error() string { return r.Err.Error() }
 
 // Unwrap returns the cause, and that it is ErrRejected.
-func (r *Refused) Unwrap() []error { return []error{r.Err, ErrRejected} }
+func (r *RefusedError) Unwrap() []error { return []error{r.Err, ErrRejected} }
