@@ -34,6 +34,15 @@ const (
 // that may come, where the series was stopped, and the first one that does not come, where it was cancelled.
 const HeaderSequence = "chronosSequence"
 
+// The headers of messages on callback lanes. The first two say what to request; they are relayed wherever a message
+// comes out. HeaderAttempt says how many requests there may have been of this message, this one included: what the sink
+// is handed has it, beside HeaderID, HeaderDeadline and HeaderSequence.
+const (
+	HeaderURL     = "chronosUrl"
+	HeaderMethod  = "chronosMethod"
+	HeaderAttempt = "chronosAttempt"
+)
+
 // The headers of an outcome, beside HeaderID, HeaderAction and HeaderDeadline, and those that tell of its record.
 // Their values are text.
 const (
@@ -53,6 +62,11 @@ const (
 	HeaderSourcePartition = "chronosSourcePartition"
 	HeaderSourceOffset    = "chronosSourceOffset"
 	HeaderCut             = "chronosCut" // what is missing of a copy that would not have fitted
+
+	// Those of a callback that was given up.
+	HeaderStatus    = "chronosStatus"    // of the last answer
+	HeaderAnswer    = "chronosAnswer"    // how that answer began
+	HeaderSourceURL = "chronosSourceUrl" // what was to be requested, where the copy is a request itself
 )
 
 // MaxIDLength is the greatest length of a message id in bytes.
@@ -375,6 +389,9 @@ func deadLetterOfRecord(p Partition, r Record, rejected *rejection, topic string
 // cause is gone.
 func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 	reason, why := PublishRejected, cause.Error()
+	if IsCallback(m.Lane) {
+		reason = CallbackFailed
+	}
 	if errors.Is(cause, errExpired) {
 		reason, why = Expired, "it was not to be published after "+headerTime(m.NotAfter)
 	}
@@ -388,6 +405,10 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 		headers = append(headers, Header{HeaderNotAfter, []byte(headerTime(m.NotAfter))})
 	}
 	headers = append(headers, Header{HeaderReason, []byte(reason)}, Header{HeaderError, []byte(why)})
+	if refused, ok := errors.AsType[*RefusedError](cause); ok && refused.Status != 0 {
+		headers = append(headers, Header{HeaderStatus, strconv.AppendInt(nil, int64(refused.Status), 10)},
+			Header{HeaderAnswer, refused.Answer})
+	}
 	return Record{Topic: topic, Key: m.Key, Value: m.Value, Headers: append(headers, sourceHeaders(m.Origin)...)}
 }
 
@@ -429,7 +450,8 @@ func cutRecord(r Record, cut, bytes int) Record {
 func isOurs(name string) bool {
 	switch name {
 	case HeaderReason, HeaderError, HeaderSourceTopic, HeaderSourcePartition, HeaderSourceOffset, HeaderCut,
-		HeaderOutcome, HeaderOutcomeAt, HeaderFormerDeadline, HeaderFormer, HeaderLineage, HeaderSequence:
+		HeaderOutcome, HeaderOutcomeAt, HeaderFormerDeadline, HeaderFormer, HeaderLineage, HeaderSequence,
+		HeaderURL, HeaderMethod, HeaderStatus, HeaderAnswer, HeaderSourceURL:
 		return true
 	}
 	return IsRequest(name)
