@@ -134,7 +134,7 @@ func (a *API) instruct(
 			shownTime(seen.NotAfter), shownTime(deadline)))
 	}
 	if request.By == "" {
-		request.By = callerOf(ctx).name()
+		request.By = callerOf(ctx).Name()
 	}
 	item := node.Item{Action: action, Only: only, Message: node.Message{ID: id, Lane: request.Lane, Deadline: deadline}}
 	if action != node.Cancel {

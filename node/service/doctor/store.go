@@ -158,7 +158,7 @@ func (e *examination) indexes(ctx context.Context) (string, error) {
 SELECT index.relname, relation.relname, i.indisvalid, i.indisprimary
 FROM pg_index i JOIN pg_class index ON index.oid = i.indexrelid JOIN pg_class relation ON relation.oid = i.indrelid
 WHERE i.indrelid IN (to_regclass('messages'), to_regclass('partitions'), to_regclass('positions'), to_regclass('store'),
-  to_regclass('pauses'), to_regclass('nodes'))`)
+  to_regclass('pauses'), to_regclass('nodes'), to_regclass('answers'))`)
 	if err != nil {
 		return "", err
 	}

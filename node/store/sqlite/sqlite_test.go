@@ -55,7 +55,7 @@ func TestStore(t *testing.T) {
 		store := open(t, file(t), sqlite.Options{Now: clock.Now, Timeout: time.Minute})
 		return storetest.Instance{
 			Store: store, Clock: clock,
-			Dump:    func(t testing.TB) []memory.Row { return dump(t, store.DB()) },
+			Dump: func(t testing.TB) []memory.Row { return dump(t, store.DB()) },
 			Answers: func(t testing.TB) (n int) {
 				row := store.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM answers")
 				if err := row.Scan(&n); err != nil {
