@@ -68,7 +68,7 @@ func production() []string {
 		"chronos/node/service", "chronos/node/service/doctor",
 		"chronos/node/service/properties", "chronos/node/store/headers", "chronos/node/store/inspect",
 		"chronos/node/store/outlook", "chronos/node/store/postgres", "chronos/node/store/postgres/marks",
-		"chronos/node/store/sqlite", "chronos/node/traces",
+		"chronos/node/store/sqlite", "chronos/node/traces", "chronos/node/view",
 	}
 }
 
