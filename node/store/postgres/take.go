@@ -330,13 +330,20 @@ func (t *take) decideItem(i int) (outcome node.Outcome, brings bool) {
 	if v.Brings {
 		r.content = &item.Message
 	}
+	if item.Answer != nil {
+		t.reply(item, v)
+	}
+	return v.Outcome, v.Brings
+}
+
+// reply adds the message that tells of a verdict.
+func (t *take) reply(item *node.Item, v node.Verdict) {
 	if reply, told := item.Reply(v, t.state.Lineage); told {
 		t.replies = append(t.replies, &row{
 			name: node.MessageID{ID: reply.ID, Lane: reply.Lane}, content: &reply,
 			kept: &node.Kept{Incarnation: reply.Incarnation, Deadline: reply.Deadline, Due: reply.Deadline},
 		})
 	}
-	return v.Outcome, v.Brings
 }
 
 // complete makes the claims that are asked for, on what this take has brought and not touched again. And it adds to the
