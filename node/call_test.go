@@ -408,3 +408,22 @@ func TestCallbackConfig(t *testing.T) {
 		t.Errorf("the topics of the route are %v", got)
 	}
 }
+
+// What is said of all other callback lanes holds for those that nobody lists.
+func TestCallbackOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected} }
+		c := calls(0)
+		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out"}}
+		c.Callbacks.Others.DeadLetter = "failed"
+		w.submit("x", time.Second)
+		w.submit("y", time.Second, node.Header{Name: node.HeaderTopic, Value: []byte("http:other")})
+		w.run(c, nil)
+		pass(5 * time.Second)
+		if got := w.values("failed"); len(got) != 1 || got["value y"] != 1 {
+			t.Errorf("dead letters: %v, want one of the lane that is not listed", got)
+		}
+		w.empty()
+	})
+}

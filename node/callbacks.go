@@ -26,8 +26,10 @@ func IsCallbackLane(name string) bool {
 
 // Callbacks is what the engine is told of callback lanes. How a request is made is the sink's business.
 type Callbacks struct {
-	// Lanes are the callback lanes of which there is something to say. One that is not among them has the defaults.
-	Lanes []CallbackLane
+	// Lanes are the callback lanes of which there is something to say, and Others says it of all that are not among
+	// them; it has no name.
+	Lanes  []CallbackLane
+	Others CallbackLane
 
 	// Any says to serve each callback lane that messages wait on, whoever has put them there: with an HTTP API they
 	// come by no route.
@@ -47,7 +49,7 @@ type CallbackLane struct {
 	Concurrency int
 
 	// DeadLetter is the lane that gets a copy of what failed for good: a topic, or a callback lane of Lanes that has
-	// no dead letters itself. Empty for that of the routes that have the lane as an output.
+	// no dead letters itself. Empty for that of the routes that have the lane as an output, if they have one.
 	DeadLetter string
 }
 
@@ -95,14 +97,33 @@ func (c *Config) HoldTimeOf(lane string) time.Duration {
 // finds reports whether a callback lane is served although nobody has named it.
 func (c *Callbacks) finds(lane string) bool { return c.Any && IsCallbackLane(lane) }
 
-// concurrency returns how many requests of a lane a node makes at the same time.
-func (c *Callbacks) concurrency(lane string) int {
-	for _, l := range c.Lanes {
-		if l.Name == lane && l.Concurrency > 0 {
-			return l.Concurrency
+// lane returns what is said of a lane.
+func (c *Callbacks) lane(name string) *CallbackLane {
+	for i := range c.Lanes {
+		if c.Lanes[i].Name == name {
+			return &c.Lanes[i]
 		}
 	}
+	return &c.Others
+}
+
+// concurrency returns how many requests of a lane a node makes at the same time.
+func (c *Callbacks) concurrency(lane string) int {
+	if n := c.lane(lane).Concurrency; n > 0 {
+		return n
+	}
 	return DefaultConcurrency
+}
+
+// DeadLetters returns the lanes that get dead letters of callback lanes, each once.
+func (c *Callbacks) DeadLetters() []string {
+	var lanes []string
+	for _, l := range append(slices.Clone(c.Lanes), c.Others) {
+		if l.DeadLetter != "" && !slices.Contains(lanes, l.DeadLetter) {
+			lanes = append(lanes, l.DeadLetter)
+		}
+	}
+	return lanes
 }
 
 // validate returns a *ConfigError for the first thing that is not allowed, or nil.
@@ -112,9 +133,12 @@ func (c *Callbacks) validate(routes []Route) error {
 		return wrong("a time limit of "+c.Timeout.String(), "it must be from 100ms to 15m")
 	}
 	named := map[string]CallbackLane{}
-	for _, l := range c.Lanes {
+	others := c.Others
+	others.Name = CallbackPrefix + "*"
+	all := append(slices.Clone(c.Lanes), others)
+	for i, l := range all {
 		switch _, twice := named[l.Name]; {
-		case !IsCallbackLane(l.Name):
+		case !IsCallbackLane(l.Name) && i < len(c.Lanes):
 			return wrong("lane "+l.Name, fmt.Sprintf("it must be %s and 1 to %d letters, digits, dots, underscores "+
 				"and hyphens", CallbackPrefix, maxCallbackName))
 		case twice:
@@ -125,7 +149,7 @@ func (c *Callbacks) validate(routes []Route) error {
 		}
 		named[l.Name] = l
 	}
-	for _, l := range c.Lanes {
+	for _, l := range all {
 		if err := l.checkDeadLetter(named, routes); err != nil {
 			return err
 		}

@@ -177,7 +177,7 @@ func (c *Config) Seeks() bool {
 }
 
 // Lanes returns the lanes that are named, each once: the output, dead-letter and outcome topics of the routes, the
-// callback lanes, and where their dead letters go.
+// callback lanes that are listed, and where dead letters of callback lanes go.
 func (c *Config) Lanes() []string {
 	var lanes []string
 	add := func(named ...string) {
@@ -191,8 +191,9 @@ func (c *Config) Lanes() []string {
 		add(append(r.Outputs(), r.DeadLetter, r.Outcomes)...)
 	}
 	for _, l := range c.Callbacks.Lanes {
-		add(l.Name, l.DeadLetter)
+		add(l.Name)
 	}
+	add(c.Callbacks.DeadLetters()...)
 	return lanes
 }
 

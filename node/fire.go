@@ -30,12 +30,13 @@ type firer struct {
 	settler    *settler
 
 	// nextLook is when to look for due messages on all lanes next, monotonic, and storeRetry when to call the
-	// store again that has failed. Only the claimer uses them.
-	nextLook, storeRetry time.Duration
+	// store again that has failed. Until slow the lanes take turns, see shares. Only the claimer uses them.
+	nextLook, storeRetry, slow time.Duration
 
 	// mu guards what follows, which the publishers use too.
 	mu     sync.Mutex
 	lanes  []*laneLink
+	turn   int           // the lane that comes first in the next claim
 	drawn  *rand.ChaCha8 // for the lanes
 	hungry bool          // the claimer has left something in the store for want of room
 }
@@ -48,6 +49,10 @@ type laneLink struct {
 	worked     time.Duration // when something came through last; 0 for never
 	backlogged bool          // the last claim did not get all that is due
 }
+
+// slowFor is for how many hold times the lanes take turns. What a claim without an answer has left behind comes again
+// within one.
+const slowFor = 10
 
 func newFirer(c *core, schedule *schedule, sink Sink, random *rand.ChaCha8) *firer {
 	f := &firer{
@@ -139,7 +144,9 @@ func (f *firer) claim(ctx context.Context) {
 		for i := range result.Messages {
 			size += result.Messages[i].Size()
 		}
-		f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size)
+		if f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size) {
+			f.slow = started + slowFor*f.pace.hold
+		}
 		if err != nil {
 			// The claims may have been made. Nobody knows of them, so they are recovered after the hold time.
 			f.storeRetry = f.clock.Mono() + f.claims.failed("claim", err)
@@ -164,24 +171,40 @@ func (f *firer) claim(ctx context.Context) {
 
 // shares returns what to claim on which lanes: on all that are not put off, or on those with a backlog only. A lane
 // whose part of the schedule is full has no share; a publisher rings when there is room again.
+//
+// A share is one message at least, however large. So for a while after a claim that ran into its time limit the lanes
+// take turns, one in each claim. Otherwise four lanes with a message of a megabyte each would make four megabytes of
+// every claim, and on a way that is too slow for that none of them would ever come out.
 func (f *firer) shares(now time.Duration, all bool) []Share {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hungry = false
 	f.meet()
+	most := len(f.lanes)
+	if now < f.slow {
+		most = 1
+	}
+	messages, bytes := f.rationed.get()
 	var shares []Share
-	for _, l := range f.lanes {
+	turn := f.turn
+	for i := range f.lanes {
+		at := (turn + i) % len(f.lanes)
+		l := f.lanes[at]
 		if now < l.retry || !all && !l.backlogged {
 			continue
 		}
-		messages, bytes := f.schedule.room(l.lane)
-		if bytes <= 0 || !f.schedule.roomy(l.lane, messages) {
+		free, size := f.schedule.room(l.lane)
+		if size <= 0 || !f.schedule.roomy(l.lane, free) {
 			f.hungry, l.backlogged = true, true
 			continue
 		}
-		shares = append(shares, Share{l.lane, messages, bytes})
+		if len(shares) == most {
+			l.backlogged = true // so that it comes next
+			continue
+		}
+		shares = append(shares, Share{l.lane, free, size})
+		f.turn = at + 1
 	}
-	messages, bytes := f.rationed.get()
 	for i := range shares {
 		shares[i].Limit = max(1, min(shares[i].Limit, messages/len(shares)))
 		shares[i].Bytes = max(1, min(shares[i].Bytes, bytes/len(shares)))

@@ -2,11 +2,14 @@ package node_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/uuid"
 
 	"chronos/node"
 )
@@ -54,6 +57,90 @@ func TestSlowBroker(t *testing.T) {
 		pass(2 * time.Minute)
 		if got := len(w.values("out")); got != messages {
 			t.Errorf("%d of %d came out", got, messages)
+		}
+	})
+}
+
+// lanesOf returns a configuration with that many output topics, and puts messages of a size on them, overdue.
+func (w *world) lanesOf(sizes ...[]int) node.Config {
+	c := config(0)
+	c.Routes = nil
+	request := node.TakeRequest{}
+	for i, lane := range sizes {
+		route := node.Route{Input: fmt.Sprint("in", i), Output: fmt.Sprint("out", i)}
+		c.Routes = append(c.Routes, route)
+		for j, size := range lane {
+			request.Items = append(request.Items, node.Item{
+				From: node.NoPlace, Action: node.Schedule, Message: node.Message{
+					ID: id(j), Lane: route.Output, Deadline: time.Now().Add(-time.Hour).UTC(), Incarnation: uuid.New(),
+					Value: make([]byte, size),
+				},
+			})
+		}
+	}
+	if result, err := w.store.Take(w.t.Context(), request); err != nil || result.Taken != len(request.Items) {
+		w.t.Fatalf("took %d, %v", result.Taken, err)
+	}
+	return c
+}
+
+// A way from the store that lets one message through within the time limit of a claim, and not two: the lanes take
+// turns, and a lane with many messages does not keep the others waiting.
+func TestLanesInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.slow = 1 << 20
+		many := slices.Repeat([]int{1 << 20}, 30)
+		w.run(w.lanesOf(many, many[:1], many[:1], many[:1]), nil)
+		pass(5 * time.Minute)
+		most := w.on("out0")
+		if len(most) != len(many) {
+			t.Fatalf("of the lane with many %d came out", len(most))
+		}
+		half := most[len(most)/2].at
+		for lane := 1; lane < 4; lane++ {
+			if got := w.on(fmt.Sprint("out", lane)); len(got) != 1 || got[0].at.After(half) {
+				t.Errorf("lane %d: %d came out, want 1, before half of the lane with many", lane, len(got))
+			}
+		}
+	})
+}
+
+// For a while no claim was answered in time. Once the store answers again, the lanes take turns, and those whose turn
+// it is not come in the next claims, not at the next look.
+func TestLanesFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one := []int{1}
+		c := w.lanesOf(one, one, one, one, one, one)
+		c.PollInterval, c.HoldTime = time.Second, 5*time.Second
+		claims := 0
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call != "claim" {
+				return nil, true
+			}
+			if claims++; claims > 12 {
+				return nil, true
+			}
+			pass(1500 * time.Millisecond)
+			return errInjected, false
+		})
+		pass(time.Minute)
+		var first, last time.Time
+		for lane := range 6 {
+			got := w.on(fmt.Sprint("out", lane))
+			if len(got) != 1 {
+				t.Fatalf("lane %d: %d came out, want 1", lane, len(got))
+			}
+			if at := got[0].at; first.IsZero() || at.Before(first) {
+				first = at
+			}
+			if at := got[0].at; at.After(last) {
+				last = at
+			}
+		}
+		if took := last.Sub(first); took > 100*time.Millisecond {
+			t.Errorf("from the first lane to the last one it took %v", took)
 		}
 	})
 }

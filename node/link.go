@@ -90,8 +90,9 @@ func (r *ration) get() (messages, bytes int) {
 	return max(1, batchMessages>>r.halved), batchBytes >> r.halved
 }
 
-// took takes note of how long a call took, whether it went well, and what it moved then.
-func (r *ration) took(took time.Duration, well bool, messages, bytes int) {
+// took takes note of how long a call took, whether it went well, and what it moved then. It reports whether the call
+// ran into its time limit.
+func (r *ration) took(took time.Duration, well bool, messages, bytes int) (late bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -101,5 +102,7 @@ func (r *ration) took(took time.Duration, well bool, messages, bytes int) {
 		}
 	case took >= r.limit*3/4:
 		r.halved = min(maxHalved, r.halved+1)
+		return true
 	}
+	return false
 }

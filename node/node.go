@@ -104,10 +104,8 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 			c.isDead[r.DeadLetter] = true
 		}
 	}
-	for _, l := range config.Callbacks.Lanes {
-		if l.DeadLetter != "" {
-			c.deadLetters[l.Name], c.isDead[l.DeadLetter] = l.DeadLetter, true
-		}
+	for _, lane := range config.Callbacks.DeadLetters() {
+		c.isDead[lane] = true
 	}
 	n := &Node{
 		core:    c,
@@ -128,8 +126,14 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 	return n, nil
 }
 
-// deadLettersOf returns the dead-letter topic of a lane; empty for none.
+// deadLettersOf returns where dead letters of a lane go: to a topic, or those of a callback lane to another one; empty
+// for nowhere. What fails on a lane of dead letters goes nowhere, unless that lane says otherwise.
 func (c *core) deadLettersOf(lane string) string {
+	if IsCallback(lane) {
+		if own := c.config.Callbacks.lane(lane).DeadLetter; own != "" {
+			return own
+		}
+	}
 	topic, named := c.deadLetters[lane]
 	if !named {
 		for _, r := range c.config.Routes {

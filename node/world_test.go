@@ -185,19 +185,28 @@ func (s gatedStore) Positions(
 }
 
 func (s gatedStore) Take(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
-	if s.slow > 0 {
-		bytes := 0
-		for i := range r.Items {
-			bytes += r.Items[i].Size()
-		}
-		const limit = 1500 * time.Millisecond
-		took := time.Duration(bytes) * time.Second / time.Duration(s.slow)
-		<-time.After(min(took, limit))
-		if took > limit {
-			return node.TakeResult{}, errInjected
-		}
+	bytes := 0
+	for i := range r.Items {
+		bytes += r.Items[i].Size()
+	}
+	if err := s.carry(bytes); err != nil {
+		return node.TakeResult{}, err
 	}
 	return through(s.gate, "take", func() (node.TakeResult, error) { return s.inner.Take(ctx, r) })
+}
+
+// carry takes as long as that many bytes need to the store or from there, at most the time limit of a call.
+func (s gatedStore) carry(bytes int) error {
+	if s.slow == 0 {
+		return nil
+	}
+	const limit = 1500 * time.Millisecond
+	took := time.Duration(bytes) * time.Second / time.Duration(s.slow)
+	<-time.After(min(took, limit))
+	if took > limit {
+		return errInjected
+	}
+	return nil
 }
 
 func (s gatedStore) CatchUp(ctx context.Context, r node.CatchUpRequest) (node.State, error) {
@@ -206,6 +215,13 @@ func (s gatedStore) CatchUp(ctx context.Context, r node.CatchUpRequest) (node.St
 
 func (s gatedStore) Claim(ctx context.Context, r node.ClaimRequest) (node.ClaimResult, error) {
 	result, err := through(s.gate, "claim", func() (node.ClaimResult, error) { return s.inner.Claim(ctx, r) })
+	bytes := 0
+	for i := range result.Messages {
+		bytes += result.Messages[i].Size()
+	}
+	if late := s.carry(bytes); late != nil {
+		return node.ClaimResult{}, late
+	}
 	for i := range result.Messages {
 		if m := &result.Messages[i]; m.Recurs() && s.gate.unread.Load() {
 			m.Series = "of a later release"

@@ -22,7 +22,6 @@ func unreached() map[string]string {
 		"enqueuer.start":         "no run stops a node while its source fails to start",
 		"enqueuer.startOver":     "the same",
 		"enqueuer.begin":         "the same",
-		"enqueuer.mindLineage":   "no run stops a node while Kafka does not tell the ends of its logs",
 		"firer.run":              "no run has the store fail when a node that stops gives its claims back",
 		"firer.shares":           "the schedule has room for more messages than a run has",
 		"firer.fed":              "the same",

@@ -41,8 +41,11 @@ func Encode(headers []node.Header) []byte {
 		return []byte("[]")
 	}
 	e := encoder{}
-	e.strings = json.NewEncoder(&e.out)
-	e.strings.SetEscapeHTML(false)
+	size := 0
+	for _, h := range headers {
+		size += len(h.Name) + len(h.Value) + len(`,{"":""}`)
+	}
+	e.out.Grow(size + 1)
 	separator := byte('[')
 	for _, h := range headers {
 		e.out.WriteByte(separator)
@@ -88,7 +91,7 @@ func Decode(data []byte) ([]node.Header, error) {
 // encoder writes the pieces of JSON one after another. Writing to its buffer cannot fail.
 type encoder struct {
 	out     bytes.Buffer
-	strings *json.Encoder
+	strings *json.Encoder // for what has to be escaped; nil until something has
 }
 
 func (e *encoder) header(h node.Header) {
@@ -109,6 +112,12 @@ func (e *encoder) header(h node.Header) {
 		e.out.WriteByte('{')
 		e.string(h.Name)
 		e.out.WriteString(":null}")
+	case isPlain(h.Value):
+		e.out.WriteByte('{')
+		e.string(h.Name)
+		e.out.WriteString(`:"`)
+		e.out.Write(h.Value)
+		e.out.WriteString(`"}`)
 	case isText(string(h.Value)):
 		e.out.WriteByte('{')
 		e.string(h.Name)
@@ -126,10 +135,31 @@ func (e *encoder) header(h node.Header) {
 
 // string writes s, which is text, as a JSON string.
 func (e *encoder) string(s string) {
+	if isPlain(s) {
+		e.out.WriteByte('"')
+		e.out.WriteString(s)
+		e.out.WriteByte('"')
+		return
+	}
+	if e.strings == nil {
+		e.strings = json.NewEncoder(&e.out)
+		e.strings.SetEscapeHTML(false)
+	}
 	if err := e.strings.Encode(s); err != nil {
 		panic("headers: a string cannot be encoded: " + err.Error())
 	}
 	e.out.Truncate(e.out.Len() - 1) // the encoder ends every value with a new line
+}
+
+// isPlain reports whether s is a JSON string as it is, without escapes. Nearly all headers are, and an encoder for each
+// message was a good part of what the intake allocates.
+func isPlain[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // isText says whether s can be kept as a JSON string: jsonb holds no NUL, not even as an escape.

@@ -59,16 +59,19 @@ type answer struct {
 // answers are those to the requests of a take, by the ids of these.
 type answers map[uuid.UUID]*answer
 
-// step returns the statement that reads those that there are; false where nobody asks.
-func (t *take) answersStep() (step, bool) {
-	t.answers = answers{}
+// answersSteps returns the statement that reads those that there are; none where nobody asks.
+func (t *take) answersSteps() []step {
 	var ids []pgtype.UUID
 	for i := range t.request.Items {
 		if request := t.request.Items[i].Request; request != nil {
 			ids = append(ids, uuidOf(request.ID))
 		}
 	}
-	return step{statement: answersStatement, arguments: []any{ids}, read: func(rows pgx.Rows) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	t.answers = make(answers, len(ids))
+	return []step{{statement: answersStatement, arguments: []any{ids}, read: func(rows pgx.Rows) error {
 		var at int
 		var outcome string
 		var incarnation pgtype.UUID
@@ -91,28 +94,26 @@ func (t *take) answersStep() (step, bool) {
 		t.answers[ids[at-1].Bytes] = a
 		told.Outcome, err = node.ParseOutcome(outcome)
 		return err
-	}}, len(ids) > 0
+	}}}
 }
 
-// answered returns what the request of an item has been told, by an earlier take or by an item before it in this one.
-func (t *take) answered(item *node.Item) (told node.Told, found bool) {
-	if item.Request == nil {
-		return told, false
-	}
-	a := t.answers[item.Request.ID]
-	if a == nil || a.request == nil && !t.now.Before(a.expires) || a.request != nil && a.request.Keep <= 0 {
-		return told, false
-	}
-	told = a.told
-	told.Again = true
-	return told, true
-}
-
-// tell notes what the request of an item is told; nil where there is none.
-func (t *take) tell(item *node.Item, v node.Verdict) *node.Told {
+// answered returns what the request of an item has been told, by an earlier take or by an item before it in this one;
+// nil for nothing.
+func (t *take) answered(item *node.Item) *node.Told {
 	if item.Request == nil {
 		return nil
 	}
+	a := t.answers[item.Request.ID]
+	if a == nil || a.request == nil && !t.now.Before(a.expires) || a.request != nil && a.request.Keep <= 0 {
+		return nil
+	}
+	told := a.told
+	told.Again = true
+	return &told
+}
+
+// tell notes what the request of an item is told.
+func (t *take) tell(item *node.Item, v node.Verdict) *node.Told {
 	told := item.Tell(v, t.state.Lineage)
 	a := &answer{told: told, request: item.Request}
 	if before := t.answers[item.Request.ID]; before != nil {

@@ -147,6 +147,31 @@ func BenchmarkCalls(b *testing.B) {
 	}
 }
 
+// BenchmarkTake takes messages in, and nothing else. What the client allocates for a batch does not depend on how busy
+// the machine is.
+func BenchmarkTake(b *testing.B) {
+	for _, size := range batchSizes() {
+		b.Run(fmt.Sprint("b=", size), func(b *testing.B) {
+			s := newBench(b, postgres.Options{}, "")
+			p, err := newPartition(b.Context(), s, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			payload := value(*valueSize)
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				list := newBatch(size, payload)
+				b.StartTimer()
+				if err := p.take(b.Context(), list, true); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
 // BenchmarkCycle takes messages from insert to delete, with two producers and two firers at once.
 func BenchmarkCycle(b *testing.B) {
 	for _, size := range batchSizes() {

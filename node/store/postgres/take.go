@@ -213,9 +213,7 @@ func (t *take) look() []step {
 	for names := range slices.Chunk(t.names, batchRows) {
 		steps = append(steps, t.lock(names))
 	}
-	if asked, any := t.answersStep(); any {
-		steps = append(steps, asked)
-	}
+	steps = append(steps, t.answersSteps()...)
 	t.held = lanes{}
 	return append(steps, t.held.step(), stateStep(&t.state, &t.now))
 }
@@ -313,8 +311,8 @@ func (t *take) decide(upTo int, refusal string) {
 // decideItem decides on one record that is to be taken in, and reports whether it has brought a message.
 func (t *take) decideItem(i int) (one node.ItemResult, brings bool) {
 	item := &t.request.Items[i]
-	if told, found := t.answered(item); found {
-		return node.ItemResult{Outcome: told.Outcome, Told: &told}, false
+	if told := t.answered(item); told != nil {
+		return node.ItemResult{Outcome: told.Outcome, Told: told}, false
 	}
 	var r *row
 	var before *node.Kept
@@ -339,13 +337,24 @@ func (t *take) decideItem(i int) (one node.ItemResult, brings bool) {
 	if v.Brings {
 		r.content = &item.Message
 	}
+	if item.Answer != nil {
+		t.reply(item, v)
+	}
+	one.Outcome = v.Outcome
+	if item.Request != nil {
+		one.Told = t.tell(item, v)
+	}
+	return one, v.Brings
+}
+
+// reply adds the message that tells of a verdict.
+func (t *take) reply(item *node.Item, v node.Verdict) {
 	if reply, told := item.Reply(v, t.state.Lineage); told {
 		t.replies = append(t.replies, &row{
 			name: node.MessageID{ID: reply.ID, Lane: reply.Lane}, content: &reply,
 			kept: &node.Kept{Incarnation: reply.Incarnation, Deadline: reply.Deadline, Due: reply.Deadline},
 		})
 	}
-	return node.ItemResult{Outcome: v.Outcome, Told: t.tell(item, v)}, v.Brings
 }
 
 // complete makes the claims that are asked for, on what this take has brought and not touched again. And it adds to the
