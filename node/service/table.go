@@ -123,6 +123,7 @@ func Groups() []Group {
 		{"timing", "Timing"},
 		{"logging", "Logging"},
 		{"admin", "Metrics and health"},
+		{"api", "HTTP API"},
 	}
 }
 
@@ -149,7 +150,7 @@ func (s *Setting) Describe(command Command) string {
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
 	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
-		logRows(), adminRows()),
+		logRows(), adminRows(), apiRows()),
 		func(s Setting) bool { return s.Commands&commands == 0 })
 }
 
@@ -166,9 +167,14 @@ func kafkaRows() []Setting {
 	rows := []Setting{
 		{
 			Name: "brokers", PlaceHolder: "HOST:PORT,...", Help: "Brokers to find the cluster by.",
-			Default: defaultBrokers, Allowed: "addresses, HOST:PORT, separated by commas",
+			Default: defaultBrokers, Allowed: "addresses, HOST:PORT, separated by commas; or none, for a node without Kafka",
 			field: "Brokers", value: func(s *Settings) *Value { return &s.brokers },
-			logged: loggedAlways, inForce: func(c *Config) any { return strings.Join(c.Kafka.Brokers, ",") },
+			logged: loggedAlways, inForce: func(c *Config) any {
+				if c.WithoutKafka() {
+					return noBrokers
+				}
+				return strings.Join(c.Kafka.Brokers, ",")
+			},
 		},
 		{
 			Name: "tls", Help: "Encrypt connections to Kafka.", form: form{toggle: true},
