@@ -23,7 +23,7 @@ const (
 func apiRows() []Setting {
 	rows := []Setting{
 		{
-			Name: "api-listen", Commands: Run | Dev, PlaceHolder: "HOST:PORT", Default: adminOff,
+			Name: "api-listen", Commands: Run | Dev | Operate, PlaceHolder: "HOST:PORT", Default: adminOff,
 			DevDefault: DefaultAPI + ", or a free port if that is taken",
 			Help: "Address to take messages in on, by HTTP; off for none. Port 0 takes a free one. Addresses that other " +
 				"machines reach need api-token-file. A node that serves the API, and of which nothing says that there is a " +
@@ -37,7 +37,7 @@ func apiRows() []Setting {
 			},
 		},
 		{
-			Name: "api-token-file", Commands: Run, PlaceHolder: "FILE",
+			Name: "api-token-file", Commands: Run | Operate, PlaceHolder: "FILE",
 			Help: "File with the token that the API asks for, as Authorization: Bearer TOKEN; or with several, each on a line " +
 				"with a name and scopes before it: NAME SCOPES TOKEN, such as \"orders read:orders.*,write:orders.* 7Gq...\". " +
 				"Scopes are read and write, for all lanes, or for one or some of them; rate=N and waiting=N are limits of a " +
@@ -45,12 +45,12 @@ func apiRows() []Setting {
 			value: func(s *Settings) *Value { return &s.apiTokenFile },
 		},
 		{
-			Name: "api-tls-cert", Commands: Run, PlaceHolder: "FILE",
+			Name: "api-tls-cert", Commands: Run | Operate, PlaceHolder: "FILE",
 			Help:  "PEM file with the certificate of the API, which then speaks HTTPS; read again when it changes.",
 			value: func(s *Settings) *Value { return &s.apiTLSCert },
 		},
 		{
-			Name: "api-tls-key", Commands: Run, PlaceHolder: "FILE", Help: "PEM file with the key to that certificate.",
+			Name: "api-tls-key", Commands: Run | Operate, PlaceHolder: "FILE", Help: "PEM file with the key to that certificate.",
 			value: func(s *Settings) *Value { return &s.apiTLSKey },
 		},
 		{
