@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/broker/kafka"
+	"chronos/node/callback"
 	"chronos/node/credential"
 )
 
@@ -47,6 +49,9 @@ type Config struct {
 	CreateTopics bool
 	Partitions   int32
 
+	// Callback says how the requests of callback lanes are made.
+	Callback callback.Config
+
 	// Admin is the listener for metrics and health; its Listen is empty for none.
 	Admin admin.Config
 
@@ -59,6 +64,7 @@ func (s *Settings) Config() (Config, error) {
 	config := Config{settings: s, credentials: s.keeper, Migrate: s.migrate.on(), CreateTopics: s.createTopics.on()}
 	for _, read := range []func(*Config) error{
 		func(c *Config) (err error) { c.Node, err = s.nodeConfig(); return err },
+		func(c *Config) error { return s.callbacks(new(node.Callbacks), &c.Callback) },
 		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
@@ -79,6 +85,10 @@ func (c *Config) describe() []slog.Attr {
 		routes[i] = r.Input + " -> " + destinations(r)
 	}
 	attrs := []slog.Attr{slog.String("routes", strings.Join(routes, "; "))}
+	lanes := c.lanesInForce()
+	for _, name := range slices.Sorted(maps.Keys(lanes)) {
+		attrs = append(attrs, slog.String("lane "+name, lanes[name]))
+	}
 	for _, row := range Table(Run) {
 		var v Value
 		if c.settings != nil {
@@ -137,6 +147,8 @@ func (s *Settings) explain(err error, origin string) error {
 		}
 	}
 	switch {
+	case wrong.Setting == "Callbacks" && s.file != nil && s.file.lanesOrigin != "":
+		return Usagef("%s has %s: %s", s.file.lanesOrigin, wrong.Value, wrong.Allowed)
 	case wrong.Setting == "Routes":
 		return Usagef("%s has %s: %s", origin, wrong.Value, wrong.Allowed)
 	case v == nil:
@@ -169,6 +181,9 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 		return config, err
 	}
 	config.Routes = routes
+	if err := s.callbacks(&config.Callbacks, new(callback.Config)); err != nil {
+		return config, err
+	}
 	s.timing(&config)
 	if err := s.limits(&config); err != nil {
 		return config, err
@@ -231,7 +246,10 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 			{&entry.DeadLetter, &routes[i].DeadLetter},
 			{&entry.Outcomes, &routes[i].Outcomes},
 		} {
-			if v := field.setting; v.Text != "" && !node.IsTopic(v.Text) {
+			switch v := field.setting; {
+			case v == &entry.Output && !isOutput(v.Text):
+				return nil, "", v.Wrong(laneForm)
+			case v != &entry.Output && v.Text != "" && !node.IsTopic(v.Text):
 				return nil, "", v.Wrong(topicForm)
 			}
 			*field.target = field.setting.Text

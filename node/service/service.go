@@ -16,6 +16,7 @@ import (
 	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/broker/kafka"
+	"chronos/node/callback"
 	"chronos/node/clock/system"
 	"chronos/node/metrics"
 	"chronos/node/store/postgres"
@@ -32,6 +33,7 @@ type Service struct {
 	store    *Store
 	source   *kafka.Source
 	sink     *kafka.Sink
+	callback *callback.Sink // nil if there are no callback lanes
 	admin    *kafka.Admin
 	reporter *Reporter
 	metrics  *metrics.Metrics
@@ -152,6 +154,9 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 	if s.admin, err = kafka.NewAdmin(connection("admin")); err != nil {
 		return nil, err
 	}
+	if err = s.openCallbacks(); err != nil {
+		return nil, err
+	}
 	s.metrics.Ready(s.isReady)
 	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
@@ -205,6 +210,9 @@ func (s *Service) Run(ctx context.Context) error {
 			slog.String("error", oneLine(err)))
 	}
 	s.sink.Close()
+	if s.callback != nil {
+		s.callback.Close()
+	}
 	s.admin.Close()
 	if err := s.store.Close(); err != nil {
 		s.log.Warn("could not close the store cleanly", slog.String("error", oneLine(err)))
@@ -240,6 +248,9 @@ func (s *Service) closeTraces(ctx context.Context) {
 // runNode runs the engine until ctx is done.
 func (s *Service) runNode(ctx context.Context) (err error) {
 	ports := node.Ports{Clock: s.clock, Store: s.store, Source: s.source, Sink: s.sink}
+	if s.callback != nil {
+		ports.Callback = s.callback
+	}
 	if s.options.Ports != nil {
 		if ports, err = s.options.Ports(s.config.Node, ports); err != nil {
 			return err
@@ -330,6 +341,11 @@ func (s *Service) prepareTopics(ctx context.Context) error {
 	for _, route := range s.config.Node.Routes {
 		for _, name := range route.Topics() {
 			topics = append(topics, kafka.TopicSpec{Name: name, Partitions: s.config.Partitions})
+		}
+	}
+	for _, lane := range s.config.Node.Callbacks.DeadLetters() {
+		if !node.IsCallback(lane) {
+			topics = append(topics, kafka.TopicSpec{Name: lane, Partitions: s.config.Partitions})
 		}
 	}
 	port := &preparation{service: s, port: node.PortSource}
