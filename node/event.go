@@ -36,6 +36,7 @@ const (
 	Claiming Operation = "claim" // the part of fire that claims
 	Fire     Operation = "fire"
 	Settle   Operation = "settle" // the part of fire that deletes
+	Call     Operation = "call"   // the part of fire that makes callbacks
 	Recover  Operation = "recover"
 )
 
@@ -44,9 +45,10 @@ type Port string
 
 // The ports that can fail.
 const (
-	PortStore  Port = "store"
-	PortSource Port = "source"
-	PortSink   Port = "sink"
+	PortStore    Port = "store"
+	PortSource   Port = "source"
+	PortSink     Port = "sink"
+	PortCallback Port = "callback" // the sink of callback lanes
 )
 
 // Started is the first event of a node.

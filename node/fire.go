@@ -80,8 +80,12 @@ func newFirer(c *core, schedule *schedule, sink Sink, random *rand.ChaCha8) *fir
 // start starts the claimer, the publishers and the settler.
 func (f *firer) start(tasks Tasks) {
 	tasks.Go(Claiming, f.run)
+	publishing := Fire
+	if f.pace.calls {
+		publishing = Call
+	}
 	for _, p := range f.publishers {
-		tasks.Go(Fire, p.run)
+		tasks.Go(publishing, p.run)
 	}
 	tasks.Go(Settle, f.settler.run)
 }

@@ -20,6 +20,7 @@ import (
 	"chronos/node/admin"
 	"chronos/node/broker/embedded"
 	"chronos/node/broker/kafka"
+	"chronos/node/callback"
 	"chronos/node/service"
 )
 
@@ -34,7 +35,8 @@ type devCommand struct {
 // Help says what is not as in production.
 func (c *devCommand) Help() string {
 	return `The broker speaks the Kafka protocol, and has the topics chronos.in, chronos.out, chronos.dead, where
-rejected records go, and chronos.outcomes, which tells what became of instructions. The headers
+rejected records go, and chronos.outcomes, which tells what became of instructions. All callback
+lanes are served, also to servers on this machine (chronos send --url http://127.0.0.1:8080). The headers
 chronosMessageId and chronosDeadline stay on the message, so that "chronos tail" can tell how late it is.
 It is for trying and testing, not for messages that you need.`
 }
@@ -93,7 +95,7 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	address := cluster.Address()
 	screen := &screen{out: w.stdout}
 	s, err := c.service(service.Config{
-		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup,
+		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup, Callback: devCallbacks(),
 	}, store, service.Options{Log: log, Observe: screen.observe, Version: currentVersion()})
 	if err != nil {
 		return errors.Join(err, store.Close())
@@ -138,11 +140,26 @@ func (c *devCommand) config() (node.Config, error) {
 		Input: service.DefaultInput, Output: service.DefaultOutput, Targets: c.values.Targets(), DeadLetter: devDead,
 		Outcomes: service.DefaultOutcomes,
 	}}
+	if !config.Routes[0].Finds(anyCallback) {
+		config.Routes[0].Targets = append(config.Routes[0].Targets, node.CallbackPrefix+"*")
+	}
 	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
 	if wrong, is := errors.AsType[*node.ConfigError](config.Validate()); is {
 		return config, usagef("--targets has %s: %s", wrong.Value, wrong.Allowed)
 	}
 	return config, nil
+}
+
+// anyCallback is the callback lane of messages that name none.
+const anyCallback = node.CallbackPrefix + "default"
+
+// devCallbacks says how callbacks are made: also to servers on this machine and in its network, since it is for trying.
+func devCallbacks() callback.Config {
+	all := callback.Default(node.CallbackPrefix + "*")
+	all.Allowed = []string{
+		"127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "localhost", "*.localhost",
+	}
+	return callback.Config{Others: all}
 }
 
 // listen takes the address of the broker.

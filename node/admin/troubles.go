@@ -60,6 +60,8 @@ func (t *Troubles) Observe(event node.Event) {
 		t.came(e.Messages)
 	case node.DeadLettered:
 		t.came(e.Messages)
+	case node.GaveUp:
+		t.came([]node.Message{e.Message})
 	}
 }
 

@@ -27,6 +27,10 @@ type API struct {
 	Store   inspect.Source
 	Outlook outlook.Source
 
+	// Callback returns why the request of a message on a callback lane would never be made, as far as its headers tell;
+	// nil where nobody can say.
+	Callback func(lane string, headers []node.Header) error
+
 	// Limits are those of callers whose token does not say otherwise.
 	Limits Limits
 
@@ -179,11 +183,13 @@ func (a *API) writable(who caller, lane string) *Problem {
 	if !who.scopes.MayWrite(lane) {
 		return outOfScope(who.name, "write", lane, &who.scopes)
 	}
+	own := a.Node.Callbacks.DeadLetters()
 	for _, r := range a.Node.Routes {
-		if lane != "" && (lane == r.DeadLetter || lane == r.Outcomes) {
-			return newProblem(http.StatusForbidden, codeLane, "lane "+lane+" is where Chronos puts dead letters or outcomes: "+
-				"they always come out, because somebody was told so, or relies on it").at("path.lane")
-		}
+		own = append(own, r.DeadLetter, r.Outcomes)
+	}
+	if lane != "" && slices.Contains(own, lane) {
+		return newProblem(http.StatusForbidden, codeLane, "lane "+lane+" is where Chronos puts dead letters or outcomes: "+
+			"they always come out, because somebody was told so, or relies on it").at("path.lane")
 	}
 	if !a.Node.Serves(lane) {
 		return newProblem(http.StatusNotFound, codeLane, "no node serves a lane of that name: it must be an output topic or a "+

@@ -49,6 +49,14 @@ func newWorld(t *testing.T, change func(*api.API)) *world {
 	config.Limits.MaxDelay = 24 * 365 * time.Hour
 	w.api = &api.API{
 		Node: &config, Taker: w.store, Store: w.store, Outlook: w.store, Now: func() time.Time { return w.now },
+		Callback: func(_ string, headers []node.Header) error {
+			if !slices.ContainsFunc(headers, func(h node.Header) bool {
+				return h.Name == node.HeaderURL && strings.HasPrefix(string(h.Value), "http://")
+			}) {
+				return errors.New("there is no header " + node.HeaderURL)
+			}
+			return nil
+		},
 		Observe: func(event api.Event) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -228,6 +236,7 @@ func TestRefused(t *testing.T) {
 		{"PUT", x, `{"delay":"1h","url":"http://a"}`, 422, "invalid", "body.url"},
 		{"PUT", "/v1/lanes/http:a/messages/x", `{"delay":"1h"}`, 422, "invalid", "body.url"},
 		{"PUT", "/v1/lanes/http:a/messages/x", `{"delay":"1h","url":"ftp://a"}`, 422, "invalid", "body.url"},
+		{"PUT", "/v1/lanes/out/messages/x", `{"delay":"1h","method":"PUT"}`, 422, "invalid", "body.url"},
 		{"PUT", x, `{"delay":"1h","value":"` + strings.Repeat("x", 10_000) + `"}`, 413, "", ""},
 		{"PUT", x + "?on-duplicate=maybe", `{"delay":"1h"}`, 422, "", "query.on-duplicate"},
 		{"PUT", "/v1/lanes/out/messages/" + strings.Repeat("x", 129), `{"delay":"1h"}`, 422, "id_too_long", "path.id"},

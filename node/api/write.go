@@ -159,7 +159,7 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 	if in.record, p = body.record(id, action, a.Now()); p != nil {
 		return nil, p
 	}
-	if p := checkCallback(in.Lane, body); p != nil {
+	if p := a.checkCallback(in.Lane, body, &in.record); p != nil {
 		return nil, p
 	}
 	limit := a.Limits.Waiting
@@ -178,29 +178,22 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 	return out, err
 }
 
-// checkCallback returns the problem of a message for a callback lane that does not say what to request, and of one for
-// another lane that does; nil for none.
-func checkCallback(lane string, body *Body) *Problem {
-	wrong := func(field, detail string) *Problem {
-		return newProblem(http.StatusUnprocessableEntity, codeInvalid, detail).at("body." + field)
-	}
+// checkCallback returns the problem of a message for a callback lane whose request would never be made, and of one for
+// another lane that says what to request; nil for none.
+func (a *API) checkCallback(lane string, body *Body, record *node.Record) *Problem {
 	switch {
 	case !node.IsCallback(lane) && (body.URL != "" || body.Method != ""):
-		return wrong("url", "a message for a topic is no request: url and method are for lanes that begin with "+
-			node.CallbackPrefix)
-	case !node.IsCallback(lane):
+		return newProblem(http.StatusUnprocessableEntity, codeInvalid, "a message for a topic is no request: url and "+
+			"method are for lanes that begin with "+node.CallbackPrefix).at("body.url")
+	case !node.IsCallback(lane) || a.Callback == nil:
 		return nil
-	case body.URL == "":
-		for _, h := range body.Headers {
-			if h.Name == node.HeaderURL {
-				return nil
-			}
-		}
-		return wrong("url", "the url is missing: it says where the request goes")
 	}
-	at, err := url.Parse(body.URL)
-	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return wrong("url", "the url must be absolute, and begin with http:// or https://")
+	if err := a.Callback(lane, record.Headers); err != nil {
+		field := "body.url"
+		if strings.Contains(err.Error(), node.HeaderMethod) {
+			field = "body.method"
+		}
+		return newProblem(http.StatusUnprocessableEntity, codeInvalid, asFields(err.Error())).at(field)
 	}
 	return nil
 }

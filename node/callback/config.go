@@ -17,8 +17,10 @@ import (
 
 // Config is what the sink is told.
 type Config struct {
-	// Lanes are the lanes of which there is something to say. All others have the defaults of Default.
-	Lanes []Lane
+	// Lanes are the lanes of which there is something to say, and Others says it of all that are not among them; the
+	// zero value for what Default says. The name of Others is for errors.
+	Lanes  []Lane
+	Others Lane
 
 	// Agent is what requests call the one that makes them: their User-Agent.
 	Agent string
@@ -65,6 +67,9 @@ func Default(name string) Lane {
 	return Lane{Name: name, Timeout: 15 * time.Second, RetryFor: 24 * time.Hour, PerHost: 16}
 }
 
+// allOthers is the name of Config.Others.
+const allOthers = node.CallbackPrefix + "*"
+
 const (
 	minTimeout, maxTimeout = 100 * time.Millisecond, 10 * time.Minute
 	maxRetryFor            = 30 * 24 * time.Hour
@@ -85,7 +90,7 @@ func (e *LaneError) Error() string {
 func (l *Lane) Validate() error {
 	wrong := func(key, value, allowed string) error { return &LaneError{l.Name, key, value, allowed} }
 	switch {
-	case !node.IsCallbackLane(l.Name):
+	case !node.IsCallbackLane(l.Name) && l.Name != allOthers:
 		return wrong("name", l.Name, "it must be http: and 1 to 240 letters, digits, dots, underscores and hyphens")
 	case l.Timeout < minTimeout || l.Timeout > maxTimeout:
 		return wrong("timeout", l.Timeout.String(), fmt.Sprintf("it must be from %v to %v", minTimeout, maxTimeout))

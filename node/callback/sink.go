@@ -78,8 +78,13 @@ func New(config Config, observe func(Call)) (*Sink, error) {
 		}
 		s.lanes[l.Name] = one
 	}
+	others := config.Others
+	if others.Timeout == 0 {
+		others = Default(allOthers)
+	}
+	others.Name = allOthers
 	var err error
-	s.others, err = s.newLane(Default(node.CallbackPrefix + "others"))
+	s.others, err = s.newLane(others)
 	return s, err
 }
 
@@ -114,7 +119,7 @@ func (s *Sink) newLane(l Lane) (*lane, error) {
 
 // Longest returns the longest time that Publish takes: what the engine has to know of the sink.
 func (c *Config) Longest() time.Duration {
-	longest := Default("").Timeout
+	longest := max(Default(allOthers).Timeout, c.Others.Timeout)
 	for _, l := range c.Lanes {
 		longest = max(longest, l.Timeout)
 	}

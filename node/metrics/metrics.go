@@ -152,6 +152,7 @@ func (m *Metrics) begin() {
 			m.counters["chronos_unpublished_total"].WithLabelValues(lane, permanent)
 		}
 	}
+	m.beginCallbacks()
 	for _, cause := range []string{"recovered", "gone_already", "unknown_outcome", "left_behind"} {
 		m.counters["chronos_duplicate_risk_total"].WithLabelValues(cause)
 	}

@@ -36,6 +36,7 @@ type Group struct{ Key, Title string }
 func Groups() []Group {
 	return []Group{
 		{"out", "What comes out"},
+		{"callbacks", "Callbacks"},
 		{"in", "What comes in"},
 		{"store", "What waits"},
 		{"peers", "Failures and duplicates"},
@@ -53,6 +54,7 @@ func Table() []Metric {
 		rows []Metric
 	}{
 		{"out", outRows()},
+		{"callbacks", callbackRows()},
 		{"in", inRows()},
 		{"store", append(storeRows(), stateRows()...)},
 		{"peers", peerRows()},
@@ -84,7 +86,8 @@ func outRows() []Metric {
 	return []Metric{
 		{
 			Name: "chronos_fired_total", Kind: Counter, Labels: []string{"lane"},
-			Help: "Messages that were published on their lane and acknowledged by all in-sync replicas.",
+			Help: "Messages that were published on their lane and acknowledged: by all in-sync replicas, or as a " +
+				"callback by an answer of 2xx.",
 			Look: "The rate is the throughput. Zero while `chronos_overdue` is not: look at the readiness and the log.",
 		},
 		{

@@ -26,11 +26,14 @@ func (s *Service) openAPI(ctx context.Context) error {
 	if shows == nil || tells == nil {
 		return fmt.Errorf("--api-listen: this store shows nothing of what it holds")
 	}
-	err = server.Mount(&api.API{
+	served := &api.API{
 		Node: &s.config.Node, Taker: s.store, Store: shows, Outlook: tells, Limits: config.Limits, Ready: s.isReady,
 		Explain: s.explain, Observe: s.asked,
-	})
-	if err != nil {
+	}
+	if s.callback != nil {
+		served.Callback = s.callback.Check
+	}
+	if err := server.Mount(served); err != nil {
 		return err
 	}
 	if err := server.Open(ctx); err != nil {

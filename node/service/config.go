@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"chronos/node/admin"
 	"chronos/node/api"
 	"chronos/node/broker/kafka"
+	"chronos/node/callback"
 	"chronos/node/credential"
 )
 
@@ -48,6 +50,9 @@ type Config struct {
 	CreateTopics bool
 	Partitions   int32
 
+	// Callback says how the requests of callback lanes are made.
+	Callback callback.Config
+
 	// Admin is the listener for metrics and health; its Listen is empty for none.
 	Admin admin.Config
 
@@ -63,6 +68,7 @@ func (s *Settings) Config() (Config, error) {
 	config := Config{settings: s, credentials: s.keeper, Migrate: s.migrate.on(), CreateTopics: s.createTopics.on()}
 	for _, read := range []func(*Config) error{
 		func(c *Config) (err error) { c.Node, err = s.nodeConfig(); return err },
+		func(c *Config) error { return s.callbacks(new(node.Callbacks), &c.Callback) },
 		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
@@ -84,6 +90,10 @@ func (c *Config) describe() []slog.Attr {
 		routes[i] = r.Input + " -> " + destinations(r)
 	}
 	attrs := []slog.Attr{slog.String("routes", strings.Join(routes, "; "))}
+	lanes := c.lanesInForce()
+	for _, name := range slices.Sorted(maps.Keys(lanes)) {
+		attrs = append(attrs, slog.String("lane "+name, lanes[name]))
+	}
 	for _, row := range Table(Run) {
 		var v Value
 		if c.settings != nil {
@@ -142,6 +152,8 @@ func (s *Settings) explain(err error, origin string) error {
 		}
 	}
 	switch {
+	case wrong.Setting == "Callbacks" && s.file != nil && s.file.lanesOrigin != "":
+		return Usagef("%s has %s: %s", s.file.lanesOrigin, wrong.Value, wrong.Allowed)
 	case wrong.Setting == "Routes":
 		return Usagef("%s has %s: %s", origin, wrong.Value, wrong.Allowed)
 	case v == nil:
@@ -175,6 +187,13 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 	}
 	config.Routes = routes
 	config.Callbacks.Any = s.servesAPI() // which brings messages for callback lanes that nobody has named
+	if err := s.callbacks(&config.Callbacks, new(callback.Config)); err != nil {
+		return config, err
+	}
+	if topic := slices.IndexFunc(config.Callbacks.DeadLetters(), node.IsTopic); topic >= 0 && s.withoutKafka() {
+		return config, Usagef("%s has dead letters in topic %s, and there is no Kafka: name a callback lane for them, or "+
+			"set --brokers", s.file.lanesOrigin, config.Callbacks.DeadLetters()[topic])
+	}
 	s.timing(&config)
 	if err := s.limits(&config); err != nil {
 		return config, err
@@ -240,7 +259,10 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 			{&entry.DeadLetter, &routes[i].DeadLetter},
 			{&entry.Outcomes, &routes[i].Outcomes},
 		} {
-			if v := field.setting; v.Text != "" && !node.IsTopic(v.Text) {
+			switch v := field.setting; {
+			case v == &entry.Output && !isOutput(v.Text):
+				return nil, "", v.Wrong(laneForm)
+			case v != &entry.Output && v.Text != "" && !node.IsTopic(v.Text):
 				return nil, "", v.Wrong(topicForm)
 			}
 			*field.target = field.setting.Text

@@ -209,7 +209,7 @@ func (p *RewindPlan) Again() (records int64) {
 // PlanRewind returns what a rewind to target would do, and moves nothing. An error that is about the target says what
 // to choose instead.
 func (o *Operator) PlanRewind(ctx context.Context, target RewindTarget) (RewindPlan, error) {
-	plan := RewindPlan{Hold: o.config.Node.HoldTime}
+	plan := RewindPlan{Hold: o.config.Node.LongestHold()}
 	if !slices.Contains(o.config.inputs(), target.Topic) {
 		return plan, Usagef("--topic is %s: it must be an input topic of this deployment, which reads %s",
 			Shown(target.Topic), strings.Join(o.config.inputs(), ", "))

@@ -18,6 +18,7 @@ import (
 	"chronos/node/api"
 	"chronos/node/broker/kafka"
 	"chronos/node/broker/none"
+	"chronos/node/callback"
 	"chronos/node/clock/system"
 	"chronos/node/metrics"
 	"chronos/node/store/postgres"
@@ -34,7 +35,8 @@ type Service struct {
 	store    *Store
 	source   source
 	sink     sink
-	admin    *kafka.Admin // nil without Kafka
+	callback *callback.Sink // nil if there are no callback lanes
+	admin    *kafka.Admin   // nil without Kafka
 	reporter *Reporter
 	metrics  *metrics.Metrics
 	admins   *admin.Server // the listener; nil for none
@@ -145,6 +147,9 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 	if err := s.openBroker(connection); err != nil {
 		return nil, err
 	}
+	if err = s.openCallbacks(); err != nil {
+		return nil, err
+	}
 	s.metrics.Ready(s.isReady)
 	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
@@ -232,6 +237,9 @@ func (s *Service) Run(ctx context.Context) error {
 			slog.String("error", oneLine(err)))
 	}
 	s.sink.Close()
+	if s.callback != nil {
+		s.callback.Close()
+	}
 	if s.admin != nil {
 		s.admin.Close()
 	}
@@ -269,6 +277,9 @@ func (s *Service) closeTraces(ctx context.Context) {
 // runNode runs the engine until ctx is done.
 func (s *Service) runNode(ctx context.Context) (err error) {
 	ports := node.Ports{Clock: s.clock, Store: s.store, Source: s.source, Sink: s.sink}
+	if s.callback != nil {
+		ports.Callback = s.callback
+	}
 	if s.options.Ports != nil {
 		if ports, err = s.options.Ports(s.config.Node, ports); err != nil {
 			return err
@@ -361,6 +372,11 @@ func (s *Service) prepareTopics(ctx context.Context) error {
 	for _, route := range s.config.Node.Routes {
 		for _, name := range route.Topics() {
 			topics = append(topics, kafka.TopicSpec{Name: name, Partitions: s.config.Partitions})
+		}
+	}
+	for _, lane := range s.config.Node.Callbacks.DeadLetters() {
+		if !node.IsCallback(lane) {
+			topics = append(topics, kafka.TopicSpec{Name: lane, Partitions: s.config.Partitions})
 		}
 	}
 	port := &preparation{service: s, port: node.PortSource}

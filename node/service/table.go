@@ -96,6 +96,7 @@ type form struct {
 	time    bool
 	auto    bool // a time may also be the word auto
 	topic   bool
+	lane    bool // a topic may also be a callback lane
 	topics  bool // a list of them
 	empty   bool // what it says may also be ""
 	choices []string
@@ -265,8 +266,8 @@ func topicRows() []Setting {
 		},
 		{
 			Name: "output-topic", PlaceHolder: "TOPIC", Help: "Where messages appear at their deadline.",
-			Default: DefaultOutput, Allowed: topicName, form: form{topic: true},
-			value: func(s *Settings) *Value { return &s.outputTopic }, logged: loggedNever,
+			Default: DefaultOutput, Allowed: topicName + "; or http:NAME, a callback lane", logged: loggedNever,
+			form: form{topic: true, lane: true}, value: func(s *Settings) *Value { return &s.outputTopic },
 		},
 		{
 			Name: "dead-letter-topic", PlaceHolder: "TOPIC",
@@ -288,7 +289,7 @@ func topicRows() []Setting {
 			Name: "targets", PlaceHolder: "TOPIC,...",
 			Help: "Further output topics, of which a record may name one in its header chronosTopic. Default none: " +
 				"all messages appear on the output topic.",
-			Allowed: "names of topics, separated by commas; one that ends with a * stands for all that begin so",
+			Allowed: "topics or callback lanes (http:NAME), with commas between; a * at the end: all that begin so",
 			form:    form{topics: true}, value: func(s *Settings) *Value { return &s.targets }, logged: loggedNever,
 		},
 		{
