@@ -193,6 +193,13 @@ func TestLife(t *testing.T) {
 		t.Errorf("series: %+v", series)
 	}
 	w.ask(t, "DELETE", "/v1/lanes/mails.a/messages/s", "").want(t, 200, "cancelled")
+	w.ask(t, "PUT", "/v1/lanes/http:a/messages/c", `{"delay":"1h","url":"http://a","method":"PUT","value":{"json":[1]}}`).
+		want(t, 201, "scheduled")
+	rows := w.store.Dump()
+	call := rows[slices.IndexFunc(rows, func(row memory.Row) bool { return row.ID == "c" })]
+	if fmt.Sprintf("%s", call.Headers) != "[{chronosUrl http://a} {chronosMethod PUT} {Content-Type application/json}]" {
+		t.Errorf("a callback has the headers %s", call.Headers)
+	}
 	if len(w.requests) < 18 || len(w.instructions) < 14 || w.requests[1].Operation != "cancel" ||
 		w.requests[1].Status != 404 || w.instructions[0].Outcome != node.NotFound {
 		t.Errorf("observed: %+v, %+v", w.requests, w.instructions)

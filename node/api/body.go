@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -52,7 +54,11 @@ type BodyHeader struct {
 
 // Data are bytes. In JSON they are a text, or an object that has one of text, json and base64: {"json": {"order": 1}}
 // are the bytes of the JSON value as they stand in the body, and base64 may be any bytes.
-type Data struct{ Bytes []byte }
+type Data struct {
+	Bytes []byte
+
+	isJSON bool
+}
 
 // MarshalJSON writes a text, or base64 where the bytes are none.
 func (d Data) MarshalJSON() ([]byte, error) {
@@ -86,7 +92,7 @@ func (d *Data) UnmarshalJSON(raw []byte) error {
 	case forms.Text != nil && forms.JSON == nil && forms.Base64 == nil:
 		d.Bytes = []byte(*forms.Text)
 	case forms.JSON != nil && forms.Text == nil && forms.Base64 == nil:
-		d.Bytes = forms.JSON
+		d.Bytes, d.isJSON = forms.JSON, true
 	case forms.Base64 != nil && forms.Text == nil && forms.JSON == nil:
 		decoded, err := base64.StdEncoding.DecodeString(*forms.Base64)
 		if err != nil {
@@ -132,6 +138,9 @@ func (d *Data) bytes() []byte {
 	return d.Bytes
 }
 
+// contentType is the header that tells the receiver of a callback what it gets.
+const contentType = "Content-Type"
+
 // record returns the record that would ask for the same.
 func (b *Body) record(id string, action node.Action, now time.Time) (node.Record, *Problem) {
 	r := b.When.record(id, action, now)
@@ -161,6 +170,11 @@ func (b *Body) record(id string, action node.Action, now time.Time) (node.Record
 		r.Headers = append(r.Headers, node.Header{Name: h.Name, Value: h.Value.bytes()})
 	}
 	r.Key, r.Value = b.Key.bytes(), b.Value.bytes()
+	if b.URL != "" && b.Value != nil && b.Value.isJSON && !slices.ContainsFunc(r.Headers, func(h node.Header) bool {
+		return strings.EqualFold(h.Name, contentType)
+	}) {
+		r.Headers = append(r.Headers, node.Header{Name: contentType, Value: []byte("application/json")})
+	}
 	return r, nil
 }
 

@@ -110,6 +110,9 @@ func Open(ctx context.Context, config Config, options Options) (*Service, error)
 	if config.settings != nil && config.settings.saslMechanism.Text == "PLAIN" && config.Kafka.TLS == nil {
 		s.log.Warn("the password for Kafka crosses the network in clear: SASL PLAIN without TLS")
 	}
+	if config.WithoutKafka() {
+		s.log.Info("neither brokers nor topics are set: this node runs without Kafka, and serves callback lanes only")
+	}
 	if config.settings != nil && len(config.settings.ignoredProperties) > 0 {
 		s.log.Info("some keys of --kafka-properties change nothing",
 			slog.String("keys", strings.Join(config.settings.ignoredProperties, ", ")))
