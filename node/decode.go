@@ -230,9 +230,11 @@ func (in *instruction) decodeTopic(h *requested, route Route) *rejection {
 		return nil
 	}
 	if in.message.Lane = string(value); !route.serves(in.message.Lane) {
-		return &rejection{UnknownTopic, fmt.Sprintf(
-			"the header %s is %s, which is no target of input topic %s", HeaderTopic, quoted(value), route.Input),
-			HeaderTopic}
+		return &rejection{
+			UnknownTopic, fmt.Sprintf(
+				"the header %s is %s, which is no target of input topic %s", HeaderTopic, quoted(value), route.Input),
+			HeaderTopic,
+		}
 	}
 	return nil
 }

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Unfit says why something that somebody asks for past Kafka is no valid instruction.
-type Unfit struct {
+// UnfitError says why something that somebody asks for past Kafka is no valid instruction.
+type UnfitError struct {
 	Reason Reason
 	Detail string // a sentence, in which headers are called by their names
 	Header string // the one that is to blame; "" if none is
 }
 
 // Error returns the sentence.
-func (u *Unfit) Error() string { return u.Detail }
+func (u *UnfitError) Error() string { return u.Detail }
 
-// Read reads an instruction that comes past Kafka, by the same rules and limits as one that comes as a record: r is that
-// record, with the headers that ask for something, and a timestamp that delays count from. The lane is given, and so
-// no header names one. The item stands in no partition, and has no incarnation yet. The error is an *Unfit.
+// Read reads an instruction that comes past Kafka, by the same rules and limits as one that comes as a record: r is
+// that record, with the headers that ask for something, and a timestamp that delays count from. The lane is given, and
+// so no header names one. The item stands in no partition, and has no incarnation yet. The error is an *UnfitError.
 func (c *Config) Read(r Record, lane string, now func() time.Time) (Item, error) {
 	in := c.decode(r, Route{Output: lane})
 	if in.rejected == nil {
@@ -29,7 +29,7 @@ func (c *Config) Read(r Record, lane string, now func() time.Time) (Item, error)
 		}
 	}
 	if in.rejected != nil {
-		return Item{}, &Unfit{in.rejected.reason, in.rejected.detail, in.rejected.header}
+		return Item{}, &UnfitError{in.rejected.reason, in.rejected.detail, in.rejected.header}
 	}
 	item := Item{From: NoPlace, Action: in.action, Message: in.message}
 	if item.Action == FireNow {
@@ -44,6 +44,7 @@ func (m *Message) laneRefusal() string {
 	if IsTopic(m.Lane) || IsCallbackLane(m.Lane) {
 		return ""
 	}
-	return fmt.Sprintf("there can be no lane %s: the name of a topic has 1 to 249 letters, digits, dots, underscores and "+
+	return fmt.Sprintf("there can be no lane %s: the name of a topic has 1 to 249 letters, digits, dots, underscores "+
+		"and "+
 		"hyphens, and that of a callback lane begins with %s", quoted([]byte(m.Lane)), CallbackPrefix)
 }

@@ -142,7 +142,8 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 		return &rejection{InvalidNotAfter, fmt.Sprintf("there are headers %s and %s: a series ends by %s",
 			HeaderNotAfter, HeaderRepeat, HeaderRepeatUntil), HeaderNotAfter}
 	case first.IsZero() && r.Timestamp.IsZero():
-		return &rejection{InvalidRepeat, "the record has no timestamp that its first occurrence could count from", HeaderRepeat}
+		return &rejection{InvalidRepeat, "the record has no timestamp that its first occurrence could count " +
+			"from", HeaderRepeat}
 	}
 	if found {
 		var err error

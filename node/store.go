@@ -261,9 +261,9 @@ type Item struct {
 	// for nobody.
 	Answer *Answer
 
-	// Request has the store remember what it answers, and give the same answer again: if there is one under its ID, that
-	// is the result (ItemResult.Told), and nothing else is done for the item. nil for none; only with NoPlace, and not
-	// with Pass. Nothing is remembered of an item that is Untaken or refused.
+	// Request has the store remember what it answers, and give the same answer again: if there is one under its ID,
+	// that is the result (ItemResult.Told), and nothing else is done for the item. nil for none; only with NoPlace, and
+	// not with Pass. Nothing is remembered of an item that is Untaken or refused.
 	Request *Request
 }
 

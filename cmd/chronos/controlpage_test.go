@@ -16,9 +16,9 @@ func TestControlPage(t *testing.T) {
 	typePage(t, "TestControlPage", "CONTROL.md", "--targets", "mails")
 }
 
-// typePage runs what a page of docs says, line by line, in a shell, with this program for chronos, beside a "chronos dev"
-// with args, and compares what appears with what the page shows. Instants, durations, and the names of people, machines
-// and incarnations are not compared. CHRONOS_UPDATE=1 writes the page anew, as it appears.
+// typePage runs what a page of docs says, line by line, in a shell, with this program for chronos, beside a "chronos
+// dev" with args, and compares what appears with what the page shows. Instants, durations, and the names of people,
+// machines and incarnations are not compared. CHRONOS_UPDATE=1 writes the page anew, as it appears.
 func typePage(t *testing.T, test, name string, args ...string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

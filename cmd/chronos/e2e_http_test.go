@@ -44,9 +44,9 @@ func either(
 	return web.Outcome{}
 }
 
-// TestE2EHTTP takes messages in by the API of two nodes on real servers, each request at both at once under one key, and
-// kills a node while they come. Goal: both nodes give the same answer, what was answered comes out on its topic once
-// and with every byte, and what was cancelled does not.
+// TestE2EHTTP takes messages in by the API of two nodes on real servers, each request at both at once under one key,
+// and kills a node while they come. Goal: both nodes give the same answer, what was answered comes out on its topic
+// once and with every byte, and what was cancelled does not.
 func TestE2EHTTP(t *testing.T) {
 	t.Parallel()
 	const messages = 120
@@ -168,7 +168,8 @@ func TestE2EWithoutKafka(t *testing.T) {
 	}
 	for i := 0; i < messages; i += 4 {
 		id := fmt.Sprintf("m-%03d", i)
-		if outcome, err := nodes[i%2].Cancel(t.Context(), "http:orders", id); err != nil || outcome.Outcome != "cancelled" {
+		outcome, err := nodes[i%2].Cancel(t.Context(), "http:orders", id)
+		if err != nil || outcome.Outcome != "cancelled" {
 			t.Errorf("cancel %s: %+v, %v", id, outcome, err)
 		}
 	}

@@ -10,16 +10,20 @@ import (
 	"chronos/node/view"
 )
 
-// What a message looks like is said in package view.
-type (
-	Message = view.Message
-	Series  = view.Series
-	Claim   = view.Claim
-	Origin  = view.Origin
-	Header  = view.Header
-	Bytes   = view.Bytes
-	Trouble = view.Trouble
-)
+// Message is a message that is stored.
+type Message = view.Message
+
+// Series is what a message is an occurrence of.
+type Series = view.Series
+
+// Header is one header of a message.
+type Header = view.Header
+
+// Bytes are text, or, where they are not UTF-8, base64.
+type Bytes = view.Bytes
+
+// Trouble is why a message, or a lane, could not be published last.
+type Trouble = view.Trouble
 
 // Messages is a page of messages.
 type Messages struct {

@@ -110,13 +110,15 @@ func (a *API) Handler() http.Handler {
 // specification returns what the description in OpenAPI begins with.
 func specification() huma.Config {
 	config := huma.DefaultConfig("Chronos", "1")
-	config.Info.Description = "Messages that come out later. What has been answered is stored. Instants are RFC 3339; " +
+	config.Info.Description = "Messages that come out later. What has been answered is stored. Instants are RFC " +
+		"3339; " +
 		"errors are problem+json (RFC 9457), and name the field."
 	config.DocsPath, config.SchemasPath = "", ""
 	config.CreateHooks = nil // no $schema links in the answers
 	config.OpenAPIPath = ""  // it is served to those without a token, too
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {
-		Type: "http", Scheme: "bearer", Description: "A token of api-token-file. Its scopes say on which lanes it may read " +
+		Type: "http", Scheme: "bearer", Description: "A token of api-token-file. Its scopes say on which lanes it " +
+			"may read " +
 			"and write. A listener without that file asks for none, and is on loopback.",
 	}}
 	config.Security = []map[string][]string{{"token": {}}}
@@ -139,7 +141,8 @@ func (a *API) limited(handler http.Handler) http.Handler {
 			limit = who.scopes.Rate
 		}
 		if wait := a.rates.wait(who.name, limit, time.Now()); wait > 0 {
-			newProblem(http.StatusTooManyRequests, codeRate, "there are more requests than one token may make in a second").
+			newProblem(http.StatusTooManyRequests, codeRate, "there are more requests than one token may make in a "+
+				"second").
 				after(wait).write(w)
 			return
 		}
@@ -179,7 +182,7 @@ func (a *API) known(ctx context.Context) ([]string, error) {
 }
 
 // writable returns the problem of bringing something to a lane, or changing something there; nil if that is all right.
-func (a *API) writable(who caller, lane string) *Problem {
+func (a *API) writable(who caller, lane string) *ProblemError {
 	if !who.scopes.MayWrite(lane) {
 		return outOfScope(who.name, "write", lane, &who.scopes)
 	}
@@ -188,18 +191,20 @@ func (a *API) writable(who caller, lane string) *Problem {
 		own = append(own, r.DeadLetter, r.Outcomes)
 	}
 	if lane != "" && slices.Contains(own, lane) {
-		return newProblem(http.StatusForbidden, codeLane, "lane "+lane+" is where Chronos puts dead letters or outcomes: "+
+		return newProblem(http.StatusForbidden, codeLane, "lane "+lane+" is where Chronos puts dead letters or "+
+			"outcomes: "+
 			"they always come out, because somebody was told so, or relies on it").at("path.lane")
 	}
 	if !a.Node.Serves(lane) {
-		return newProblem(http.StatusNotFound, codeLane, "no node serves a lane of that name: it must be an output topic or a "+
+		return newProblem(http.StatusNotFound, codeLane, "no node serves a lane of that name: it must be an output "+
+			"topic or a "+
 			"target of a route, or begin with "+node.CallbackPrefix).at("path.lane")
 	}
 	return nil
 }
 
 // readable returns the problem of looking at a lane; nil if that is all right.
-func (a *API) readable(who caller, lane string) *Problem {
+func (a *API) readable(who caller, lane string) *ProblemError {
 	if !who.scopes.MayRead(lane) {
 		return outOfScope(who.name, "read", lane, &who.scopes)
 	}
@@ -221,7 +226,8 @@ func (c *colons) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 	c.mux.HandleFunc(pattern[:at+1], func(w http.ResponseWriter, r *http.Request) {
 		value, is := strings.CutSuffix(r.PathValue(name), word)
 		if !is {
-			newProblem(http.StatusMethodNotAllowed, codeInvalid, "POST is for …"+word+" here; PUT brings a message").write(w)
+			newProblem(http.StatusMethodNotAllowed, codeInvalid, "POST is for …"+word+" here; PUT brings a "+
+				"message").write(w)
 			return
 		}
 		r.SetPathValue(name, value)
@@ -294,7 +300,7 @@ func handle[I, O any](
 ) {
 	operation.MaxBodyBytes = a.Limits.Bytes
 	operation.Responses = map[string]*huma.Response{}
-	problem := api.OpenAPI().Components.Schemas.Schema(typeOf[Problem](), true, "Problem")
+	problem := api.OpenAPI().Components.Schemas.Schema(typeOf[ProblemError](), true, "Problem")
 	statuses = append(slices.Clone(statuses), http.StatusUnauthorized, http.StatusForbidden,
 		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable)
 	for _, status := range statuses {

@@ -166,13 +166,15 @@ func TestLife(t *testing.T) {
 	if ignored.Incarnation != created.Incarnation || !ignored.Deadline.Equal(*created.Deadline) {
 		t.Errorf("ignored: %+v", ignored)
 	}
-	replaced := w.ask(t, "PUT", x+"?on-duplicate=replace", `{"deadline":"2030-02-01T00:00:00Z"}`).want(t, 200, "replaced")
+	replaced := w.ask(t, "PUT", x+"?on-duplicate=replace", `{"deadline":"2030-02-01T00:00:00Z"}`).
+		want(t, 200, "replaced")
 	if replaced.Incarnation == created.Incarnation || !replaced.Former.Equal(*created.Deadline) {
 		t.Errorf("replaced: %+v", replaced)
 	}
 	w.ask(t, "DELETE", x, "", "If-Match", created.header.Get("ETag")).want(t, 412, "not_found")
 	w.ask(t, "DELETE", x, "", "If-Match", `"nonsense"`).want(t, 412, "")
-	moved := w.ask(t, "PATCH", x, `{"delay":"PT90M"}`, "If-Match", replaced.header.Get("ETag")).want(t, 200, "rescheduled")
+	moved := w.ask(t, "PATCH", x, `{"delay":"PT90M"}`, "If-Match", replaced.header.Get("ETag")).
+		want(t, 200, "rescheduled")
 	if !moved.Deadline.Equal(w.now.Add(90 * time.Minute)) {
 		t.Errorf("moved: %+v", moved)
 	}
@@ -193,11 +195,12 @@ func TestLife(t *testing.T) {
 		t.Errorf("series: %+v", series)
 	}
 	w.ask(t, "DELETE", "/v1/lanes/mails.a/messages/s", "").want(t, 200, "cancelled")
-	w.ask(t, "PUT", "/v1/lanes/http:a/messages/c", `{"delay":"1h","url":"http://a","method":"PUT","value":{"json":[1]}}`).
-		want(t, 201, "scheduled")
+	w.ask(t, "PUT", "/v1/lanes/http:a/messages/c",
+		`{"delay":"1h","url":"http://a","method":"PUT","value":{"json":[1]}}`).want(t, 201, "scheduled")
 	rows := w.store.Dump()
 	call := rows[slices.IndexFunc(rows, func(row memory.Row) bool { return row.ID == "c" })]
-	if fmt.Sprintf("%s", call.Headers) != "[{chronosUrl http://a} {chronosMethod PUT} {Content-Type application/json}]" {
+	if fmt.Sprintf("%s", call.Headers) != "[{chronosUrl http://a} {chronosMethod PUT} {Content-Type "+
+		"application/json}]" {
 		t.Errorf("a callback has the headers %s", call.Headers)
 	}
 	if len(w.requests) < 18 || len(w.instructions) < 14 || w.requests[1].Operation != "cancel" ||
@@ -229,13 +232,17 @@ func TestRefused(t *testing.T) {
 		{"PUT", x, `{"recurrence":{"repeat":"@daily","zone":"Mars/Base"}}`, 422, "", "body.recurrence.zone"},
 		{"PUT", x, `{"recurrence":{"repeat":"@daily","count":0}}`, 422, "", "body.recurrence.count"},
 		{"PUT", x, `{"recurrence":{"repeat":""},"delay":"1h"}`, 422, "invalid_repeat", "body.recurrence.repeat"},
-		{"PUT", x, `{"recurrence":{"repeat":"@daily"},"not_after":"2031-01-01T00:00Z"}`, 422, "invalid_not_after",
-			"body.not_after"},
+		{
+			"PUT", x, `{"recurrence":{"repeat":"@daily"},"not_after":"2031-01-01T00:00Z"}`, 422, "invalid_not_after",
+			"body.not_after",
+		},
 		{"PUT", x, `{"delay":"1h","value":7}`, 422, "", "body.value"},
 		{"PUT", x, `{"delay":"1h","value":{"base64":"%%"}}`, 422, "", ""},
 		{"PUT", x, `{"delay":"1h","value":{"text":"a","json":1}}`, 422, "", "body.value"},
-		{"PUT", x, `{"delay":"1h","headers":[{"name":"chronosAction","value":"cancel"}]}`, 422, "invalid",
-			"body.headers[0].name"},
+		{
+			"PUT", x, `{"delay":"1h","headers":[{"name":"chronosAction","value":"cancel"}]}`, 422, "invalid",
+			"body.headers[0].name",
+		},
 		{"PUT", x, `{"delay":"1h","hours":1}`, 422, "", "body.hours"},
 		{"PUT", x, `{"delay":`, 400, "", "body"},
 		{"PUT", x, ``, 400, "", ""},
@@ -268,7 +275,8 @@ func TestRefused(t *testing.T) {
 		got := w.ask(t, c.method, c.path, c.body)
 		if got.code != c.status || c.code != "" && got.Code != c.code || c.field != "" && got.field() != c.field ||
 			strings.Contains(got.text, "chronosDeadline") {
-			t.Errorf("%s %s %.60s: status %d, code %q, field %q, want %d, %q, %q: %s", c.method, c.path, c.body, got.code,
+			t.Errorf("%s %s %.60s: status %d, code %q, field %q, want %d, %q, %q: "+
+				"%s", c.method, c.path, c.body, got.code,
 				got.Code, got.field(), c.status, c.code, c.field, got.text)
 		}
 	}
@@ -290,7 +298,8 @@ func TestIDs(t *testing.T) {
 		if created.ID != id {
 			t.Errorf("%q: created %q", id, created.ID)
 		}
-		if at := created.header.Get("Location"); w.ask(t, "GET", at, "").code != 200 || strings.ContainsAny(at, "\r\n") {
+		at := created.header.Get("Location")
+		if w.ask(t, "GET", at, "").code != 200 || strings.ContainsAny(at, "\r\n") {
 			t.Errorf("%q is at %q", id, at)
 		}
 		w.ask(t, "POST", path+":fire", "").want(t, 200, "fired")
@@ -324,14 +333,17 @@ func TestIdempotencyKey(t *testing.T) {
 		again := ask(t, peer, c.method, c.path, c.body, "Idempotency-Key", key)
 		if first.code != c.status || again.code != c.status || strings.Contains(first.text, "repeated") ||
 			strings.Replace(again.text, `,"repeated":true`, "", 1) != first.text || again.text == first.text {
-			t.Errorf("%s %s: status %d, then %d: %s, then %s", c.method, c.path, first.code, again.code, first.text, again.text)
+			t.Errorf("%s %s: status %d, then %d: %s, then "+
+				"%s", c.method, c.path, first.code, again.code, first.text, again.text)
 		}
-		if after := w.store.Dump(); len(after) != len(rows) || first.header.Get("Location") != again.header.Get("Location") {
+		after := w.store.Dump()
+		if len(after) != len(rows) || first.header.Get("Location") != again.header.Get("Location") {
 			t.Errorf("%s %s: %d rows, then %d", c.method, c.path, len(rows), len(after))
 		}
 		if c.other != "" {
 			other := ask(t, peer, c.method, c.path, c.other, "Idempotency-Key", key)
-			if other.code != 422 || other.Code != "idempotency_key_reused" || other.field() != "header.Idempotency-Key" {
+			if other.code != 422 || other.Code != "idempotency_key_reused" ||
+				other.field() != "header.Idempotency-Key" {
 				t.Errorf("%s %s, another question: %s", c.method, c.path, other.text)
 			}
 		}
@@ -367,7 +379,7 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	var store *lossy
 	w := newWorld(t, func(a *api.API) {
-		store = &lossy{Store: a.Taker.(*memory.Store)} //nolint:errcheck,forcetypeassert // newWorld has made it
+		store = &lossy{Store: a.Taker.(*memory.Store)} // newWorld has made it
 		a.Taker = store
 	})
 	w.ask(t, "PUT", "/v1/lanes/out/messages/x", `{"delay":"1h"}`).want(t, 201, "scheduled")
@@ -410,7 +422,7 @@ func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	counting := &counting{}
 	w := newWorld(t, func(a *api.API) {
-		counting.Store = a.Taker.(*memory.Store) //nolint:errcheck,forcetypeassert // newWorld has made it
+		counting.Store = a.Taker.(*memory.Store) // newWorld has made it
 		a.Taker = counting
 	})
 	const n = 400
@@ -566,7 +578,8 @@ func TestDescription(t *testing.T) {
 		"PUT /v1/lanes/{lane}/messages/{id} put",
 	}
 	if !slices.Equal(operations, want) || !strings.HasPrefix(description.OpenAPI, "3.1") {
-		t.Errorf("OpenAPI %s has\n%s\nwant\n%s", description.OpenAPI, strings.Join(operations, "\n"), strings.Join(want, "\n"))
+		t.Errorf("OpenAPI %s "+
+			"has\n%s\nwant\n%s", description.OpenAPI, strings.Join(operations, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -61,7 +61,7 @@ type Data struct {
 }
 
 // MarshalJSON writes a text, or base64 where the bytes are none.
-func (d Data) MarshalJSON() ([]byte, error) {
+func (d *Data) MarshalJSON() ([]byte, error) {
 	if text := string(d.Bytes); utf8Valid(text) {
 		return json.Marshal(text)
 	}
@@ -142,7 +142,7 @@ func (d *Data) bytes() []byte {
 const contentType = "Content-Type"
 
 // record returns the record that would ask for the same.
-func (b *Body) record(id string, action node.Action, now time.Time) (node.Record, *Problem) {
+func (b *Body) record(id string, action node.Action, now time.Time) (node.Record, *ProblemError) {
 	r := b.When.record(id, action, now)
 	add := func(name, value string) {
 		if value != "" {

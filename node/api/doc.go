@@ -7,10 +7,10 @@
 //
 // # A request may be repeated
 //
-// An answer can get lost on its way: between the store and the node, or between the node and the client. So each request
-// has an id under which the store remembers the answer, in the transaction that has the effect (node.Request). A client
-// that sends an Idempotency-Key has chosen the id; then it may repeat the request for a day, to any node, and gets the
-// same answer. Without one the node draws an id, and repeats what the store has not answered by itself.
+// An answer can get lost on its way: between the store and the node, or between the node and the client. So each
+// request has an id under which the store remembers the answer, in the transaction that has the effect (node.Request).
+// A client that sends an Idempotency-Key has chosen the id; then it may repeat the request for a day, to any node, and
+// gets the same answer. Without one the node draws an id, and repeats what the store has not answered by itself.
 //
 //	client             node A             store              node B
 //	  DELETE x, key k    cancel x as k      x is gone; k: cancelled
@@ -20,8 +20,8 @@
 //
 // # Who may do what
 //
-// Package listener lets those in who have a token; its scopes say on which lanes it may read and write (Scopes). A token
-// is bounded by a rate, and by how much may wait on the lanes that it may write to.
+// Package listener lets those in who have a token; its scopes say on which lanes it may read and write (Scopes). A
+// token is bounded by a rate, and by how much may wait on the lanes that it may write to.
 //
 // # Many at once
 //

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -15,12 +16,12 @@ import (
 	"chronos/node/store/inspect"
 )
 
-// Problem is an answer that says what is wrong (RFC 9457).
-type Problem struct {
+// ProblemError is an answer that says what is wrong (RFC 9457).
+type ProblemError struct {
 	Title  string              `json:"title" doc:"The status in words."`
 	Status int                 `json:"status"`
 	Detail string              `json:"detail" doc:"What is wrong, and what to do, in a sentence or two."`
-	Code   string              `json:"code,omitempty" doc:"The same for programs, such as invalid_deadline or too_late."`
+	Code   string              `json:"code,omitempty" doc:"The same for programs, such as too_late."`
 	Errors []*huma.ErrorDetail `json:"errors,omitempty" doc:"The fields that are to blame."`
 
 	Outcome *Outcome `json:"outcome,omitempty" doc:"What became of the request, where it was decided on."`
@@ -29,42 +30,40 @@ type Problem struct {
 }
 
 // Error returns the sentence.
-func (p *Problem) Error() string { return p.Detail }
+func (p *ProblemError) Error() string { return p.Detail }
 
 // GetStatus implements huma.StatusError.
-func (p *Problem) GetStatus() int { return p.Status }
+func (p *ProblemError) GetStatus() int { return p.Status }
 
 // GetHeaders implements huma.HeadersError.
-func (p *Problem) GetHeaders() http.Header { return p.headers }
+func (p *ProblemError) GetHeaders() http.Header { return p.headers }
 
 // ContentType implements huma.ContentTypeFilter.
-func (p *Problem) ContentType(string) string { return problemType }
+func (p *ProblemError) ContentType(string) string { return problemType }
 
 const problemType = "application/problem+json"
 
 // newProblem returns a problem.
-func newProblem(status int, code, detail string) *Problem {
-	return &Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
+func newProblem(status int, code, detail string) *ProblemError {
+	return &ProblemError{Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
 }
 
 // at names the field that is to blame.
-func (p *Problem) at(location string) *Problem {
+func (p *ProblemError) at(location string) *ProblemError {
 	p.Errors = append(p.Errors, &huma.ErrorDetail{Message: p.Detail, Location: location})
 	return p
 }
 
 // after says when to come again.
-func (p *Problem) after(wait time.Duration) *Problem {
+func (p *ProblemError) after(wait time.Duration) *ProblemError {
 	p.headers = http.Header{}
 	retryAfter(p.headers, wait)
 	return p
 }
 
 // write answers a request with a problem, where none of huma's handlers does.
-func (p *Problem) write(w http.ResponseWriter) {
-	for name, values := range p.headers {
-		w.Header()[name] = values
-	}
+func (p *ProblemError) write(w http.ResponseWriter) {
+	maps.Copy(w.Header(), p.headers)
 	w.Header().Set("Content-Type", problemType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)
@@ -99,8 +98,8 @@ const closedWait = 5 * time.Second
 
 // unfit returns the problem for a request that is no valid instruction. Its sentence calls a field by its name in the
 // body, where the rules speak of headers of records.
-func unfit(err error) *Problem {
-	wrong, is := errors.AsType[*node.Unfit](err)
+func unfit(err error) *ProblemError {
+	wrong, is := errors.AsType[*node.UnfitError](err)
 	if !is {
 		return newProblem(http.StatusUnprocessableEntity, codeInvalid, err.Error())
 	}
@@ -114,10 +113,16 @@ func unfit(err error) *Problem {
 // fields are the headers of a record by which it asks for something, and the fields of a body that are the same.
 func fields() [][2]string {
 	return [][2]string{
-		{node.HeaderRepeatZone, "recurrence.zone"}, {node.HeaderRepeatCount, "recurrence.count"},
-		{node.HeaderRepeatUntil, "recurrence.until"}, {node.HeaderMissed, "recurrence.missed"},
-		{node.HeaderRepeat, "recurrence.repeat"}, {node.HeaderNotAfter, "not_after"}, {node.HeaderDeadline, "deadline"},
-		{node.HeaderDelay, "delay"}, {node.HeaderURL, "url"}, {node.HeaderMethod, "method"},
+		{node.HeaderRepeatZone, "recurrence.zone"},
+		{node.HeaderRepeatCount, "recurrence.count"},
+		{node.HeaderRepeatUntil, "recurrence.until"},
+		{node.HeaderMissed, "recurrence.missed"},
+		{node.HeaderRepeat, "recurrence.repeat"},
+		{node.HeaderNotAfter, "not_after"},
+		{node.HeaderDeadline, "deadline"},
+		{node.HeaderDelay, "delay"},
+		{node.HeaderURL, "url"},
+		{node.HeaderMethod, "method"},
 	}
 }
 
@@ -149,7 +154,7 @@ func location(header string) string {
 }
 
 // untaken returns the problem where the store has not answered with an outcome.
-func (a *API) untaken(err error, named bool) *Problem {
+func (a *API) untaken(err error, named bool) *ProblemError {
 	_, refused := errors.AsType[*control.RefusedError](err)
 	switch {
 	case errors.Is(err, errBusy):
@@ -186,7 +191,7 @@ func (a *API) explain(err error) string {
 }
 
 // outOfScope returns the problem of a token that may not do something on a lane.
-func outOfScope(name, what, lane string, scopes *Scopes) *Problem {
+func outOfScope(name, what, lane string, scopes *Scopes) *ProblemError {
 	if name == "" {
 		name = "of this listener"
 	}

@@ -19,7 +19,7 @@ import (
 type Messages struct {
 	Messages []view.Message `json:"messages" doc:"Without their values."`
 	Next     string         `json:"next,omitempty" doc:"The cursor of the next page; empty when this is the last."`
-	Scanned  int            `json:"scanned" doc:"How many messages were looked at: these, and those that did not match."`
+	Scanned  int            `json:"scanned" doc:"How many messages were looked at, with those that do not match."`
 }
 
 // Count is how many messages there are on a lane. Above 10,000 a number is an estimate.
@@ -88,7 +88,8 @@ func (a *API) get(ctx context.Context, in *getInput) (*getOutput, error) {
 			return &getOutput{etag(found[i].Incarnation), view.Of(&found[i], a.Now())}, nil
 		}
 	}
-	return nil, newProblem(http.StatusNotFound, codeNotFound, "No message of that id waits on that lane: it has come out, or "+
+	return nil, newProblem(http.StatusNotFound, codeNotFound, "No message of that id waits on that lane: it has come "+
+		"out, or "+
 		"there never was one.")
 }
 

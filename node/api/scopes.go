@@ -48,7 +48,7 @@ func (s *Scopes) may(lane string, write bool) bool {
 }
 
 // String returns the scopes as ParseScopes reads them.
-func (s Scopes) String() string {
+func (s *Scopes) String() string {
 	var words []string
 	for _, rule := range s.rules {
 		word := map[bool]string{false: "read", true: "write"}[rule.write]
@@ -76,8 +76,8 @@ const (
 )
 
 // ParseScopes reads the scopes of a token: words with commas between. read and write are for all lanes, read:LANE and
-// write:LANE for one, and with a * behind the lane they are for all lanes whose names begin so; rate=N and waiting=N are
-// limits.
+// write:LANE for one, and with a * behind the lane they are for all lanes whose names begin so; rate=N and waiting=N
+// are limits.
 func ParseScopes(list string) (Scopes, error) {
 	var scopes Scopes
 	for word := range strings.SplitSeq(list, ",") {
@@ -91,14 +91,16 @@ func ParseScopes(list string) (Scopes, error) {
 		what, lane, some := strings.Cut(word, ":")
 		rule := scope{write: what == "write", prefix: true}
 		if what != "read" && what != "write" {
-			return Scopes{}, fmt.Errorf("there is no such scope: each must be read or write, read:LANE or write:LANE, with " +
+			return Scopes{}, fmt.Errorf("there is no such scope: each must be read or write, read:LANE or " +
+				"write:LANE, with " +
 				"a * behind the lane for all that begin so, or rate=N or waiting=N")
 		}
 		if some {
 			rule.lane, rule.prefix = strings.CutSuffix(lane, "*")
 			if !rule.prefix && !node.IsTopic(lane) && !node.IsCallbackLane(lane) ||
 				strings.Contains(rule.lane, "*") || rule.lane == "" && !rule.prefix {
-				return Scopes{}, fmt.Errorf("a scope is for a lane that there cannot be: it must be the name of a topic or " +
+				return Scopes{}, fmt.Errorf("a scope is for a lane that there cannot be: it must be the name of a " +
+					"topic or " +
 					"http:NAME, or how such names begin and a *")
 			}
 		}

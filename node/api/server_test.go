@@ -62,7 +62,7 @@ func TestParseScopes(t *testing.T) {
 			t.Errorf("%q allows %v, want %s", list, got, allows)
 		}
 		if again, err := api.ParseScopes(scopes.String()); err != nil || again.String() != scopes.String() {
-			t.Errorf("%q is written as %q, and read as %q, %v", list, scopes, again, err)
+			t.Errorf("%q is written as %q, and read as %q, %v", list, scopes.String(), again.String(), err)
 		}
 	}
 	for _, list := range []string{
@@ -70,7 +70,7 @@ func TestParseScopes(t *testing.T) {
 		"read,waiting=-1", "read,burst=5", "Read", "write:http:", "write:é",
 	} {
 		if scopes, err := api.ParseScopes(list); err == nil {
-			t.Errorf("%q is read as %q", list, scopes)
+			t.Errorf("%q is read as %q", list, scopes.String())
 		}
 	}
 }
@@ -104,7 +104,8 @@ func TestTokens(t *testing.T) {
 				got := as(token, c.method, c.path, c.body)
 				refused := got.code == 403 && got.Code == "out_of_scope"
 				if want := !strings.Contains(" "+allowed+" ", " "+c.right+":"+lane+" "); refused != want {
-					t.Errorf("%s: %s %s: status %d, want refused: %v: %s", token, c.method, c.path, got.code, want, got.text)
+					t.Errorf("%s: %s %s: status %d, want refused: %v: "+
+						"%s", token, c.method, c.path, got.code, want, got.text)
 				}
 			}
 		}
@@ -251,7 +252,8 @@ func TestHeaderInjection(t *testing.T) {
 // what is scheduled is stored.
 func FuzzBodies(f *testing.F) {
 	f.Add("PUT", "x", "", `{"delay":"1h","key":"k","value":{"json":[1]},"headers":[{"name":"a","value":"b"}]}`)
-	f.Add("PUT", "x:fire", "on-duplicate=replace", `{"deadline":"2030-02-01T00:00:00.123456789+01","not_after":"9999-12-31"}`)
+	f.Add("PUT", "x:fire", "on-duplicate=replace",
+		`{"deadline":"2030-02-01T00:00:00.123456789+01","not_after":"9999-12-31"}`)
 	f.Add("PUT", "%00", "", `{"recurrence":{"repeat":"0 0 29 2 *","zone":"Europe/Berlin","count":1,"missed":"all"}}`)
 	f.Add("PATCH", "x", "", `{"delay":"PT1H","deadline":null}`)
 	f.Add("POST", "x:fire", "", ``)
@@ -266,7 +268,9 @@ func FuzzBodies(f *testing.F) {
 			t.Skip("no method of the API")
 		}
 		w := newWorld(t, func(a *api.API) { a.Node.Limits = node.Limits{} })
-		for _, path := range []string{"/v1/lanes/out/messages/" + id, "/v1/lanes/out/messages", "/v1/lanes/" + id + "/count"} {
+		for _, path := range []string{
+			"/v1/lanes/out/messages/" + id, "/v1/lanes/out/messages", "/v1/lanes/" + id + "/count",
+		} {
 			r := httptest.NewRequestWithContext(t.Context(), method, "/", strings.NewReader(body))
 			r.Header.Set("Content-Type", "application/json")
 			at, err := r.URL.Parse(path + "?" + query)

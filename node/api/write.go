@@ -25,10 +25,10 @@ type Outcome struct {
 	Deadline    *time.Time `json:"deadline,omitempty" doc:"When it comes out, if it does."`
 	Former      *time.Time `json:"former_deadline,omitempty" doc:"When it would have, where that is another instant."`
 	Incarnation string     `json:"incarnation,omitempty" doc:"That of the message now: the ETag."`
-	Sequence    int64      `json:"sequence,omitempty" doc:"Of a series: of the first that does not come; stopped, of the last."`
+	Sequence    int64      `json:"sequence,omitempty" doc:"Of a series: the first that does not come, or the last that may."`
 	MayAppear   bool       `json:"may_appear,omitempty" doc:"Content that was replaced may come out all the same."`
-	Lineage     int64      `json:"lineage" doc:"Of the store. A higher one says that it was set back since, and counts."`
-	Repeated    bool       `json:"repeated,omitempty" doc:"An earlier request of the same Idempotency-Key was answered so."`
+	Lineage     int64      `json:"lineage" doc:"Of the store: where they differ, the higher one counts."`
+	Repeated    bool       `json:"repeated,omitempty" doc:"An earlier request of that Idempotency-Key was told so."`
 }
 
 // Word is what became of a request, in a word: an outcome as the header chronosOutcome has it.
@@ -36,8 +36,10 @@ type Word string
 
 // Schema implements huma.SchemaProvider.
 func (Word) Schema(huma.Registry) *huma.Schema {
-	s := &huma.Schema{Type: huma.TypeString, Description: "scheduled: it is stored. ignored: another message of that id " +
-		"waits, and stays. stopped: of a series, one occurrence comes out, or may have, and none after it. fired: it comes " +
+	s := &huma.Schema{Type: huma.TypeString, Description: "scheduled: it is stored. ignored: another message of that " +
+		"id " +
+		"waits, and stays. stopped: of a series, one occurrence comes out, or may have, and none after it. fired: it " +
+		"comes " +
 		"out now. too_late: it comes out as it is, or has."}
 	for outcome := node.Scheduled; outcome <= node.NotFound; outcome++ {
 		if word := outcome.String(); word != "" {
@@ -132,7 +134,8 @@ func (a *API) writes(api huma.API) {
 		return a.bring(ctx, asked{LaneInput: in.LaneInput, only: in.IfMatch, raw: in.RawBody}, in.ID, action, &in.Body)
 	})
 	handle(a, api, post, large, func(ctx context.Context, in *postInput) (*output, error) {
-		return a.bring(ctx, asked{LaneInput: in.LaneInput, raw: in.RawBody, made: true}, uuid.NewString(), node.Schedule, &in.Body)
+		made := asked{LaneInput: in.LaneInput, raw: in.RawBody, made: true}
+		return a.bring(ctx, made, uuid.NewString(), node.Schedule, &in.Body)
 	})
 	handle(a, api, operation(http.MethodPatch, messagePath, "reschedule", "Have a message come out at another time"),
 		conflicts, func(ctx context.Context, in *patchInput) (*output, error) {
@@ -155,7 +158,7 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 	if p := a.writable(who, in.Lane); p != nil {
 		return nil, p
 	}
-	var p *Problem
+	var p *ProblemError
 	if in.record, p = body.record(id, action, a.Now()); p != nil {
 		return nil, p
 	}
@@ -167,7 +170,8 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 		limit = who.scopes.Waiting
 	}
 	if full, waiting := a.quotas.full(ctx, who.name, &who.scopes, limit, time.Now()); full {
-		return nil, newProblem(http.StatusTooManyRequests, codeFull, "about "+strconv.Itoa(waiting)+" messages wait already on "+
+		return nil, newProblem(http.StatusTooManyRequests, codeFull, "about "+strconv.Itoa(waiting)+" messages wait "+
+			"already on "+
 			"the lanes that this token may write to, and "+strconv.Itoa(limit)+" may").after(countInterval)
 	}
 	in.caller = who
@@ -180,7 +184,7 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 
 // checkCallback returns the problem of a message for a callback lane whose request would never be made, and of one for
 // another lane that says what to request; nil for none.
-func (a *API) checkCallback(lane string, body *Body, record *node.Record) *Problem {
+func (a *API) checkCallback(lane string, body *Body, record *node.Record) *ProblemError {
 	switch {
 	case !node.IsCallback(lane) && (body.URL != "" || body.Method != ""):
 		return newProblem(http.StatusUnprocessableEntity, codeInvalid, "a message for a topic is no request: url and "+
@@ -219,7 +223,8 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	}
 	if in.only != "" && in.only != "*" {
 		if item.Only, err = parseETag(in.only); err != nil {
-			return nil, newProblem(http.StatusPreconditionFailed, codeChanged, "the ETag is none that a look at the message "+
+			return nil, newProblem(http.StatusPreconditionFailed, codeChanged, "the ETag is none that a look at the "+
+				"message "+
 				"has shown, so nothing was done").at("header.If-Match")
 		}
 	}
@@ -231,7 +236,8 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	}
 	told := result.Told
 	if told.Print != item.Request.Print {
-		return nil, newProblem(http.StatusUnprocessableEntity, codeKeyUsed, "another request has had that Idempotency-Key "+
+		return nil, newProblem(http.StatusUnprocessableEntity, codeKeyUsed, "another request has had that "+
+			"Idempotency-Key "+
 			"within a day, so nothing was done: a new request needs a new one").at("header.Idempotency-Key")
 	}
 	a.observe(Instruction{Lane: in.Lane, Action: item.Action, Outcome: told.Outcome, Again: told.Again})
@@ -286,13 +292,16 @@ func answer(told *node.Told, only bool) (*output, error) {
 	case told.Outcome == node.Scheduled:
 		out.Status, out.Location = http.StatusCreated, path(told.Message.Lane, told.Message.ID)
 	case told.Outcome == node.TooLate:
-		return nil, problem(http.StatusConflict, told.Outcome.String(), "It is too late: the message comes out as it is, if it "+
+		return nil, problem(http.StatusConflict, told.Outcome.String(), "It is too late: the message comes out as it "+
+			"is, if it "+
 			"has not come out just now. A node has claimed it, or somebody was told before that it comes out.")
 	case told.Outcome == node.NotFound && only:
-		return nil, problem(http.StatusPreconditionFailed, codeChanged, "Nothing was done, because the message of that ETag is "+
+		return nil, problem(http.StatusPreconditionFailed, codeChanged, "Nothing was done, because the message of "+
+			"that ETag is "+
 			"not there any more: it has come out, or somebody has changed it.")
 	case told.Outcome == node.NotFound:
-		return nil, problem(http.StatusNotFound, codeNotFound, "No message of that id waits on that lane: it has come out, or "+
+		return nil, problem(http.StatusNotFound, codeNotFound, "No message of that id waits on that lane: it has "+
+			"come out, or "+
 			"there never was one.")
 	}
 	return out, nil

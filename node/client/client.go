@@ -6,8 +6,8 @@
 //	})
 //
 // Each call that changes something has an Idempotency-Key, and is repeated under it while nobody knows what has become
-// of it, or while the node says that it is to come again: the effect is there once. So an error that is no *Problem says
-// that nobody knows, and may be met with the same call and the same key (WithKey).
+// of it, or while the node says that it is to come again: the effect is there once. So an error that is no
+// *ProblemError says that nobody knows, and may be met with the same call and the same key (WithKey).
 package client
 
 import (
@@ -162,8 +162,8 @@ type Outcome struct {
 	Repeated    bool      `json:"repeated"`        // an earlier request under the same key was answered so
 }
 
-// Problem is an answer that says what is wrong.
-type Problem struct {
+// ProblemError is an answer that says what is wrong.
+type ProblemError struct {
 	Status int      `json:"status"`
 	Detail string   `json:"detail"`
 	Code   string   `json:"code"`
@@ -180,14 +180,14 @@ type Field struct {
 }
 
 // Error returns the sentence.
-func (p *Problem) Error() string {
-	text := fmt.Sprintf("chronos answers %d: %s", p.Status, p.Detail)
+func (p *ProblemError) Error() string {
+	says := []string{fmt.Sprintf("chronos answers %d: %s", p.Status, p.Detail)}
 	for _, f := range p.Fields {
 		if f.Message != p.Detail {
-			text += fmt.Sprintf("; %s: %s", f.Location, f.Message)
+			says = append(says, f.Location+": "+f.Message)
 		}
 	}
-	return text
+	return strings.Join(says, "; ")
 }
 
 // IsTooLate reports whether err says that a message comes out as it is, or has come out.
@@ -199,14 +199,15 @@ func IsNotFound(err error) bool {
 }
 
 func hasStatus(err error, status int) bool {
-	p, is := errors.AsType[*Problem](err)
+	p, is := errors.AsType[*ProblemError](err)
 	return is && p.Status == status
 }
 
 // Option is something that a request may say besides.
 type Option func(*request)
 
-// WithKey names the request, in place of a key that is drawn: whoever may have to repeat it after a crash keeps the key.
+// WithKey names the request, in place of a key that is drawn: whoever may have to repeat it after a crash keeps the
+// key.
 func WithKey(key string) Option { return func(r *request) { r.key = key } }
 
 // IfMatch says which incarnation is meant; no other is touched.
@@ -348,7 +349,7 @@ func (c *Client) do(ctx context.Context, r *request, answer any) (err error) {
 			return err
 		}
 		pause := wait
-		if p, is := errors.AsType[*Problem](err); is {
+		if p, is := errors.AsType[*ProblemError](err); is {
 			if p.Status != http.StatusTooManyRequests && p.Status != http.StatusServiceUnavailable {
 				return err
 			}
@@ -400,7 +401,7 @@ func (c *Client) once(ctx context.Context, r *request, answer any) error {
 		}
 		return nil
 	}
-	p := &Problem{}
+	p := &ProblemError{}
 	if json.Unmarshal(text, p) != nil || p.Detail == "" {
 		p.Detail = strings.TrimSpace(string(text[:min(len(text), 200)])) // of a proxy, perhaps
 	}

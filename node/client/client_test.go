@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,9 +42,7 @@ func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.lose--
 		panic(http.ErrAbortHandler)
 	}
-	for name, values := range recorder.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), recorder.Header())
 	w.WriteHeader(recorder.Code)
 	_, _ = w.Write(recorder.Body.Bytes())
 }
@@ -79,18 +78,21 @@ func TestRepeats(t *testing.T) {
 		t.Errorf("cancel: %+v, %v", outcome, err)
 	}
 	f.refuse = 2
-	if outcome, err = c.Put(t.Context(), "reminders", "x", message, client.WithKey("mine")); err != nil || outcome.Repeated {
+	outcome, err = c.Put(t.Context(), "reminders", "x", message, client.WithKey("mine"))
+	if err != nil || outcome.Repeated {
 		t.Errorf("put: %+v, %v", outcome, err)
 	}
 	f.refuse = 100
-	if _, err = c.Put(t.Context(), "reminders", "y", message); err == nil || !strings.Contains(err.Error(), "a proxy says") {
+	if _, err = c.Put(t.Context(), "reminders", "y", message); err == nil || !strings.Contains(err.Error(), "a proxy "+
+		"says") {
 		t.Errorf("an API that is away: %v", err)
 	}
 	count, err := func() (client.Count, error) { f.refuse = 0; return c.Count(t.Context(), "reminders") }()
 	if err != nil || count.Waiting != 1 {
 		t.Errorf("left: %+v, %v", count, err)
 	}
-	if f.keys[0] == "" || f.keys[0] != f.keys[2] || f.keys[3] == f.keys[0] || f.keys[5] != "mine" || f.keys[7] != "mine" {
+	k := f.keys
+	if k[0] == "" || k[0] != k[2] || k[3] == k[0] || k[5] != "mine" || k[7] != "mine" {
 		t.Errorf("keys: %q", f.keys)
 	}
 }
@@ -115,18 +117,21 @@ func TestRoundTrip(t *testing.T) {
 		}
 		want, _ := json.Marshal(got.Key)
 		for _, b := range []any{got.Value, got.Headers[0].Value} {
-			if text, _ := json.Marshal(b); !bytes.Equal(text, want) || got.Headers[1].Value != nil || (got.Key == nil) != (bytesOf == nil) {
+			text, _ := json.Marshal(b)
+			if !bytes.Equal(text, want) || got.Headers[1].Value != nil || (got.Key == nil) != (bytesOf == nil) {
 				t.Errorf("%q: %s, want %s", bytesOf, text, want)
 			}
 		}
-		replaced, err := c.Put(t.Context(), "reminders", id, client.Message{When: client.In(time.Hour)}, client.Replace())
+		later := client.Message{When: client.In(time.Hour)}
+		replaced, err := c.Put(t.Context(), "reminders", id, later, client.Replace())
 		if err != nil || replaced.Outcome != "replaced" || !replaced.Former.Equal(deadline) {
 			t.Errorf("%+v, %v", replaced, err)
 		}
 		if _, err := c.Cancel(t.Context(), "reminders", id, client.IfMatch(put.Incarnation)); !client.IsNotFound(err) {
 			t.Errorf("cancel of another incarnation: %v", err)
 		}
-		moved, err := c.Reschedule(t.Context(), "reminders", id, client.At(deadline), client.IfMatch(replaced.Incarnation))
+		this := client.IfMatch(replaced.Incarnation)
+		moved, err := c.Reschedule(t.Context(), "reminders", id, client.At(deadline), this)
 		if err != nil || moved.Outcome != "rescheduled" {
 			t.Errorf("%+v, %v", moved, err)
 		}

@@ -236,7 +236,8 @@ func (m *Metrics) Requested(operation string, status int, took time.Duration) {
 	if operation == "" {
 		operation = "none"
 	}
-	m.histograms["chronos_http_request_seconds"].WithLabelValues(operation, strconv.Itoa(status)).Observe(took.Seconds())
+	vec := m.histograms["chronos_http_request_seconds"]
+	vec.WithLabelValues(operation, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
 // Behind returns how many records of this node's input partitions wait to be taken in, as far as it knows.

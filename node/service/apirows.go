@@ -25,8 +25,10 @@ func apiRows() []Setting {
 		{
 			Name: "api-listen", Commands: Run | Dev | Operate, PlaceHolder: "HOST:PORT", Default: adminOff,
 			DevDefault: DefaultAPI + ", or a free port if that is taken",
-			Help: "Address to take messages in on, by HTTP; off for none. Port 0 takes a free one. Addresses that other " +
-				"machines reach need api-token-file. A node that serves the API, and of which nothing says that there is a " +
+			Help: "Address to take messages in on, by HTTP; off for none. Port 0 takes a free one. Addresses that " +
+				"other " +
+				"machines reach need api-token-file. A node that serves the API, and of which nothing says that " +
+				"there is a " +
 				"Kafka (neither brokers nor topics are set), runs without Kafka.",
 			Allowed: "HOST:PORT, or off", value: func(s *Settings) *Value { return &s.apiListen },
 			logged: loggedAlways, inForce: func(c *Config) any {
@@ -38,9 +40,12 @@ func apiRows() []Setting {
 		},
 		{
 			Name: "api-token-file", Commands: Run | Operate, PlaceHolder: "FILE",
-			Help: "File with the token that the API asks for, as Authorization: Bearer TOKEN; or with several, each on a line " +
-				"with a name and scopes before it: NAME SCOPES TOKEN, such as \"orders read:orders.*,write:orders.* 7Gq...\". " +
-				"Scopes are read and write, for all lanes, or for one or some of them; rate=N and waiting=N are limits of a " +
+			Help: "File with the token that the API asks for, as Authorization: Bearer TOKEN; or with several, each " +
+				"on a line " +
+				"with a name and scopes before it: NAME SCOPES TOKEN, such as \"orders read:orders.*,write:orders.* " +
+				"7Gq...\". " +
+				"Scopes are read and write, for all lanes, or for one or some of them; rate=N and waiting=N are " +
+				"limits of a " +
 				"token. Read again when it changes.",
 			value: func(s *Settings) *Value { return &s.apiTokenFile },
 		},
@@ -50,7 +55,8 @@ func apiRows() []Setting {
 			value: func(s *Settings) *Value { return &s.apiTLSCert },
 		},
 		{
-			Name: "api-tls-key", Commands: Run | Operate, PlaceHolder: "FILE", Help: "PEM file with the key to that certificate.",
+			Name: "api-tls-key", Commands: Run | Operate, PlaceHolder: "FILE", Help: "PEM file with the key to that " +
+				"certificate.",
 			value: func(s *Settings) *Value { return &s.apiTLSKey },
 		},
 		{
@@ -61,13 +67,15 @@ func apiRows() []Setting {
 		},
 		{
 			Name: "api-rate", Commands: Run, PlaceHolder: "N", Default: strconv.Itoa(defaultAPIRate),
-			Help: "How many requests a second one token may make on each node, if it has no rate=N of its own; 0 for any " +
+			Help: "How many requests a second one token may make on each node, if it has no rate=N of its own; 0 for " +
+				"any " +
 				"number. More are answered with 429.",
 			Allowed: "a number from 0 to 1000000", value: func(s *Settings) *Value { return &s.apiRate },
 		},
 		{
 			Name: "api-waiting", Commands: Run, PlaceHolder: "N", Default: "0",
-			Help: "How many messages may wait on the lanes that a token may write to, when it brings another, if it has no " +
+			Help: "How many messages may wait on the lanes that a token may write to, when it brings another, if it " +
+				"has no " +
 				"waiting=N of its own; 0 for any number. They are counted every other second, above 10000 by estimate.",
 			Allowed: "a number from 0 to 1000000000", value: func(s *Settings) *Value { return &s.apiWaiting },
 		},
@@ -96,7 +104,8 @@ func (s *Settings) API(fallback string) (api.Config, error) {
 			&s.apiTokenFile, &s.apiTLSCert, &s.apiTLSKey, &s.apiMaxBytes, &s.apiRate, &s.apiWaiting,
 		} {
 			if v.IsSet {
-				return api.Config{}, Usagef("%s is set, but there is no API that it could be for: set api-listen", v.Origin)
+				return api.Config{}, Usagef("%s is set, but there is no API that it could be for: set "+
+					"api-listen", v.Origin)
 			}
 		}
 		return api.Config{}, nil
@@ -116,7 +125,8 @@ func (s *Settings) API(fallback string) (api.Config, error) {
 		}
 		n, err := limit.setting.number(limit.most)
 		if err != nil || n < limit.least {
-			return config, limit.setting.Wrong(fmt.Sprintf("it must be a number from %d to %d", limit.least, limit.most))
+			return config, limit.setting.Wrong(fmt.Sprintf("it must be a number from %d to "+
+				"%d", limit.least, limit.most))
 		}
 		*limit.target = n
 	}
@@ -128,7 +138,9 @@ func (s *Settings) API(fallback string) (api.Config, error) {
 	if !is {
 		return config, err
 	}
-	v := map[string]*Value{"Listen": &s.apiListen, "TokenFile": &s.apiTokenFile, "CertFile": &s.apiTLSCert}[wrong.Setting]
+	v := map[string]*Value{
+		"Listen": &s.apiListen, "TokenFile": &s.apiTokenFile, "CertFile": &s.apiTLSCert,
+	}[wrong.Setting]
 	if !v.IsSet {
 		return config, Usagef("%s is %s by default: %s", v.Origin, wrong.Value, wrong.Allowed)
 	}

@@ -42,7 +42,8 @@ func (s *Service) openAPI(ctx context.Context) error {
 	s.applications = server
 	s.log.Info("taking messages in by HTTP", slog.String("url", server.URL()))
 	if config.TokenFile != "" && config.CertFile == "" && !server.IsLoopback() {
-		s.log.Warn("the tokens of the API cross the network in clear: set api-tls-cert and api-tls-key, or put a proxy that " +
+		s.log.Warn("the tokens of the API cross the network in clear: set api-tls-cert and api-tls-key, or put a " +
+			"proxy that " +
 			"has them in front of it")
 	}
 	return nil

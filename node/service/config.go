@@ -191,7 +191,8 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 		return config, err
 	}
 	if topic := slices.IndexFunc(config.Callbacks.DeadLetters(), node.IsTopic); topic >= 0 && s.withoutKafka() {
-		return config, Usagef("%s has dead letters in topic %s, and there is no Kafka: name a callback lane for them, or "+
+		return config, Usagef("%s has dead letters in topic %s, and there is no Kafka: name a callback lane for "+
+			"them, or "+
 			"set --brokers", s.file.lanesOrigin, config.Callbacks.DeadLetters()[topic])
 	}
 	s.timing(&config)

@@ -168,7 +168,8 @@ func kafkaRows() []Setting {
 	rows := []Setting{
 		{
 			Name: "brokers", PlaceHolder: "HOST:PORT,...", Help: "Brokers to find the cluster by.",
-			Default: defaultBrokers, Allowed: "addresses, HOST:PORT, separated by commas; or none, for a node without Kafka",
+			Default: defaultBrokers, Allowed: "addresses, HOST:PORT, separated by commas; or none, for a node " +
+				"without Kafka",
 			field: "Brokers", value: func(s *Settings) *Value { return &s.brokers },
 			logged: loggedAlways, inForce: func(c *Config) any {
 				if c.WithoutKafka() {

@@ -63,7 +63,8 @@ func (s *Settings) ofKafka() *Value {
 // checkWithoutKafka returns an error for settings that say that there is no Kafka, and ask for something of it.
 func (s *Settings) checkWithoutKafka() error {
 	if v := s.ofKafka(); v != nil {
-		return Usagef("%s is %s, and %s is set: without Kafka there are no topics", s.brokers.Origin, noBrokers, v.Origin)
+		return Usagef("%s is %s, and %s is set: without Kafka there are no "+
+			"topics", s.brokers.Origin, noBrokers, v.Origin)
 	}
 	if !s.servesAPI() {
 		return Usagef("%s is %s, and api-listen is not set: nothing could come in", s.brokers.Origin, noBrokers)

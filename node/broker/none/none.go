@@ -1,5 +1,5 @@
-// Package none is the broker of a node without Kafka: nothing comes from it, and there is no topic where something could
-// come out. What such a node takes in comes by its HTTP API, and comes out on callback lanes.
+// Package none is the broker of a node without Kafka: nothing comes from it, and there is no topic where something
+// could come out. What such a node takes in comes by its HTTP API, and comes out on callback lanes.
 //
 // It is a broker like any other to the engine, which therefore needs no other way of working: the loop that polls goes
 // on, compares the state of the store with its own once a second, and so hears that the store was set back.

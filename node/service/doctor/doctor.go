@@ -181,16 +181,7 @@ func (e *examination) examine(ctx context.Context) {
 		}
 		e.report.Checks = append(e.report.Checks, c)
 	}
-	look("kafka", nil, func(ctx context.Context) (said string, err error) {
-		if e.config.WithoutKafka() {
-			return "none: nodes with these settings run without Kafka", nil
-		}
-		said, err = e.brokers(ctx)
-		if err != nil {
-			e.noKafka = errors.New("not without Kafka")
-		}
-		return said, err
-	})
+	look("kafka", nil, e.kafka)
 	look("topics", &e.noKafka, e.topicsExist)
 	look("rights", &e.noKafka, e.rights)
 	look("replication", &e.noKafka, e.replication)
@@ -229,6 +220,17 @@ func (e *examination) examine(ctx context.Context) {
 	look("listener", nil, e.listener)
 	look("api", nil, e.api)
 	e.report.Verdict = verdict(e.report.Checks)
+}
+
+// kafka sees whether Kafka answers, where there is one.
+func (e *examination) kafka(ctx context.Context) (said string, err error) {
+	if e.config.WithoutKafka() {
+		return "none: nodes with these settings run without Kafka", nil
+	}
+	if said, err = e.brokers(ctx); err != nil {
+		e.noKafka = errors.New("not without Kafka")
+	}
+	return said, err
 }
 
 // verdict returns the worst result of all: what could not be looked at may be worse than what was found.

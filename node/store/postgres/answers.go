@@ -12,8 +12,8 @@ import (
 	"chronos/node"
 )
 
-// sweptAnswers is how many answers that have expired are deleted for each one that is stored: more than one, so that they get
-// fewer when requests get fewer.
+// sweptAnswers is how many answers that have expired are deleted for each one that is stored: more than one, so that
+// they get fewer when requests get fewer.
 const sweptAnswers = 4
 
 // The statements about what requests were told.
@@ -39,7 +39,8 @@ SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::
 
 	// replacedStatement makes room for answers to requests whose former ones have expired. IS TRUE keeps the condition
 	// from leading to the other index.
-	replacedStatement = "DELETE FROM answers WHERE request = ANY ($1::uuid[]) AND (expires_at <= $2::timestamptz) IS TRUE"
+	replacedStatement = "DELETE FROM answers WHERE request = ANY ($1::uuid[]) AND (expires_at <= $2::timestamptz) IS " +
+		"TRUE"
 
 	// sweepStatement leaves to others what they are deleting.
 	sweepStatement = `
@@ -166,7 +167,8 @@ func (t *take) remember() []step {
 	return append(steps,
 		step{statement: sweepStatement, arguments: []any{t.now, int64(sweptAnswers * len(given))}},
 		step{statement: rememberStatement, arguments: []any{
-			requests, prints, expires, outcomes, ids, lanes, incarnations, deadlines, formers, sequences, appear, lineages,
+			requests, prints, expires, outcomes, ids, lanes, incarnations, deadlines, formers, sequences, appear,
+			lineages,
 		}},
 	)
 }

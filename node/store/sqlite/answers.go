@@ -22,8 +22,8 @@ const (
 		FROM answers WHERE request = ?1 AND expires_at > ?2`
 
 	// One that has expired is in nobody's way.
-	rememberText = `INSERT OR REPLACE INTO answers (request, print, expires_at, outcome, id, lane, incarnation, deadline,
-			former_deadline, sequence, may_appear, lineage)
+	rememberText = `INSERT OR REPLACE INTO answers (request, print, expires_at, outcome, id, lane, incarnation,
+			deadline, former_deadline, sequence, may_appear, lineage)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)`
 
 	sweepText = `DELETE FROM answers WHERE request IN (

@@ -42,7 +42,8 @@ func answerMutants() []mutant {
 			breakIt(func(b *broken, _ *storetest.Clock) { b.Break(memory.Broken{Forgets: true}) }),
 		},
 		{
-			"what was asked for is part of the name", "contract/request/the answer that was given counts, not the one asked for",
+			"what was asked for is part of the name", "contract/request/the answer that was given counts, not the " +
+				"one asked for",
 			true, eachAsked(func(i *node.Item) { i.Request.ID[1] = i.Request.Print[15] }),
 		},
 		{
@@ -50,7 +51,8 @@ func answerMutants() []mutant {
 			eachAsked(func(i *node.Item) { i.Request.Keep += 1000 * time.Hour }),
 		},
 		{
-			"an answer is kept for too short a time", "contract/request/an answer is kept for so long and no longer", false,
+			"an answer is kept for too short a time", "contract/request/an answer is kept for so long and no " +
+				"longer", false,
 			eachAsked(func(i *node.Item) { i.Request.Keep -= 10 * time.Millisecond }),
 		},
 		{
@@ -58,7 +60,7 @@ func answerMutants() []mutant {
 			func(clock *storetest.Clock) storetest.Instance {
 				instance, given := intact(clock), 0
 				instance.Answers = nil
-				inner := instance.Store.(*broken) //nolint:errcheck // it is what intact makes
+				inner := instance.Store.(*broken) // it is what intact makes
 				take := inner.take
 				inner.take = func(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
 					given += len(r.Items)
@@ -69,7 +71,8 @@ func answerMutants() []mutant {
 			},
 		},
 		{
-			"nobody is told that it is an old answer", "contract/request/the same answer again, and nothing is done", true,
+			"nobody is told that it is an old answer", "contract/request/the same answer again, and nothing is " +
+				"done", true,
 			eachTold(func(told *node.Told) { told.Again = false }),
 		},
 		{
