@@ -194,7 +194,8 @@ func TestMigratePostgres(t *testing.T) {
 		},
 		{
 			"up",
-			`^applied 1 hanger\napplied 2 messages\napplied 3 operate\napplied 4 control\napplied 5 answers\n$`, `^$`, 0,
+			`^applied 1 hanger\napplied 2 messages\napplied 3 operate\napplied 4 control\napplied 5 answers\n$`,
+			`^$`, 0,
 		},
 		{"up", `^up to date already\n$`, `^$`, 0},
 		{"status", `^1  hanger    applied \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n2  messages  applied `, `^$`, 0},

@@ -25,7 +25,7 @@ type Outcome struct {
 	Deadline    *time.Time `json:"deadline,omitempty" doc:"When it comes out, if it does."`
 	Former      *time.Time `json:"former_deadline,omitempty" doc:"When it would have, where that is another instant."`
 	Incarnation string     `json:"incarnation,omitempty" doc:"That of the message now: the ETag."`
-	Sequence    int64      `json:"sequence,omitempty" doc:"Of a series: the first that does not come, or the last that may."`
+	Sequence    int64      `json:"sequence,omitempty" doc:"Of a series: of the first that does not come, or the last."`
 	MayAppear   bool       `json:"may_appear,omitempty" doc:"Content that was replaced may come out all the same."`
 	Lineage     int64      `json:"lineage" doc:"Of the store: where they differ, the higher one counts."`
 	Repeated    bool       `json:"repeated,omitempty" doc:"An earlier request of that Idempotency-Key was told so."`
