@@ -214,7 +214,7 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 }
 
 // writeFile writes a file for the test and returns its path.
-func writeFile(t *testing.T, name, text string) string {
+func writeFile(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -119,7 +119,10 @@ func (s *Sink) newLane(l Lane) (*lane, error) {
 
 // Longest returns the longest time that Publish takes: what the engine has to know of the sink.
 func (c *Config) Longest() time.Duration {
-	longest := max(Default(allOthers).Timeout, c.Others.Timeout)
+	longest := c.Others.Timeout
+	if longest == 0 {
+		longest = Default(allOthers).Timeout
+	}
 	for _, l := range c.Lanes {
 		longest = max(longest, l.Timeout)
 	}
