@@ -173,7 +173,9 @@ func Filter(key, header string) (query inspect.Query, err error) {
 		return query, nil
 	}
 	name, value, has := strings.Cut(header, "=")
-	query.Header = name
+	if query.Header = name; name == "" {
+		return query, fmt.Errorf("header: %q has no name", header)
+	}
 	if has {
 		if query.HeaderValue, err = ParseBytes(value); err != nil {
 			return query, fmt.Errorf("header: %w", err)
