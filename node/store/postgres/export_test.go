@@ -31,7 +31,7 @@ func Statements() map[string]string {
 		"waiting_lanes": waitingLanesStatement, "places": placesStatement, "beat": beatStatement,
 		"forget_nodes": forgetNodesStatement, "gone": goneStatement, "nodes": nodesStatement,
 		"answers": answersStatement, "remember": rememberStatement, "replaced": replacedStatement,
-		"sweep": sweepStatement,
+		"sweep":         sweepStatement,
 		"overdue_count": overdueCountStatement, "origins": originsStatement,
 	}
 }
