@@ -152,7 +152,7 @@ func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 	for _, f := range later {
 		retry := p.clock.Now().Add(p.config.Lookahead + jittered(p.drawn, permanentRetryMin, 20))
 		p.observe(Unpublished{Messages: []Message{f.Message}, Err: f.err, Retry: retry, Took: f.took, Permanent: true})
-		p.reset(ctx, []Release{{f.Claim, retry.Truncate(time.Microsecond), false}})
+		p.reset(ctx, []Release{{f.Claim, retry.Truncate(time.Microsecond), errors.Is(f.err, errExpired)}})
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"chronos/node/admin"
 	"chronos/node/broker/embedded"
 	"chronos/node/broker/kafka"
-	"chronos/node/callback"
 	"chronos/node/service"
 )
 
@@ -95,7 +94,7 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	address := cluster.Address()
 	screen := &screen{out: w.stdout}
 	s, err := c.service(service.Config{
-		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup, Callback: devCallbacks(),
+		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup, Callback: service.LocalCallbacks(),
 	}, store, service.Options{Log: log, Observe: screen.observe, Version: currentVersion()})
 	if err != nil {
 		return errors.Join(err, store.Close())
@@ -152,15 +151,6 @@ func (c *devCommand) config() (node.Config, error) {
 
 // anyCallback is the callback lane of messages that name none.
 const anyCallback = node.CallbackPrefix + "default"
-
-// devCallbacks says how callbacks are made: also to servers on this machine and in its network, since it is for trying.
-func devCallbacks() callback.Config {
-	all := callback.Default(node.CallbackPrefix + "*")
-	all.Allowed = []string{
-		"127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "localhost", "*.localhost",
-	}
-	return callback.Config{Others: all}
-}
 
 // listen takes the address of the broker.
 func (c *devCommand) listen(ctx context.Context) (net.Listener, error) {

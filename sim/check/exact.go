@@ -14,7 +14,7 @@ func s17(s *state, e *Event) finding {
 		return holds()
 	}
 	if e.Kind == Insert {
-		if sub != nil && sub.stored >= sub.appended && sub.flaw != Unacknowledged {
+		if sub != nil && !s.isLetter(sub, e) && sub.stored >= sub.appended && sub.flaw != Unacknowledged {
 			return brokenBy(sub, "it is stored %d times, and was submitted %d times", sub.stored+1, sub.appended)
 		}
 		return holds()
@@ -125,7 +125,8 @@ func s23(s *state, e *Event) finding {
 		return holds()
 	}
 	p := s.process(e.Node)
-	if e.Due != 0 && e.Due > r.due && !s.failedSince(r, e.Node) {
+	dropped := isCallback(r.key.topic) && r.notAfter > 0 // and its dead letter could not be stored
+	if e.Due != 0 && e.Due > r.due && !s.failedSince(r, e.Node) && !dropped {
 		return brokenBy(r.submission, "it is put off by %s, which has not failed to publish it", e.Node)
 	}
 	failed, known := p.failed[r.key.topic]

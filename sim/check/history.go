@@ -242,6 +242,7 @@ func (c *Config) fields() []field {
 		fieldOf("publishable_age", &c.PublishableAge, time.ParseDuration),
 		fieldOf("retry", &c.Retry, time.ParseDuration),
 		fieldOf("stand_back", &c.StandBack, time.ParseDuration),
+		fieldOf("call_wait", &c.CallWait, time.ParseDuration),
 		fieldOf("store_latency", &c.StoreLatency, time.ParseDuration),
 		fieldOf("broker_latency", &c.BrokerLatency, time.ParseDuration),
 		fieldOf("clock_error", &c.ClockError, time.ParseDuration),

@@ -210,7 +210,7 @@ func s20(s *state, e *Event) finding {
 	if e.Kind != Decide {
 		r := s.rowOf(e)
 		if r != nil && r.promised && r.published == 0 && r.loose == 0 && !r.restored &&
-			!s.ended(r.submission, e) {
+			!s.ended(r.submission, e) && !s.givenUp(r) {
 			return brokenBy(r.submission, "it is settled and has not come out, and somebody was told that it comes out")
 		}
 		return holds()

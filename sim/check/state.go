@@ -61,6 +61,7 @@ type submission struct {
 	payload   uint64
 	digest    uint64 // of its key
 	flaw      string
+	lettered  bool          // a copy of it was stored, for the dead letters
 	action    string        // what it asks for; "" to be scheduled
 	asked     time.Duration // the deadline that it has asked for
 	notAfter  time.Duration // when it is not to be published any more; 0 for no such time
@@ -117,6 +118,9 @@ type incarnation struct {
 	tried              time.Duration            // when its publish failed first
 	rejections, failed int                      // publishes that failed: rejected by the topic, and for other reasons
 	failedBy           map[string]time.Duration // and when the last one did, by whose it was
+
+	calls  int           // callbacks of it that ended without a good answer
+	called time.Duration // when the last of them ended
 
 	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
 	unsureBy      string        // whose that was
