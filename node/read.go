@@ -38,6 +38,10 @@ func (c *Config) Read(r Record, lane string, now func() time.Time) (Item, error)
 	return item, nil
 }
 
+// MostFound is how many lanes messages may wait on, at the same time, that nobody has named: topics that a target with
+// a * stands for, and callback lanes. Each has a part of every claim, so whoever makes up names must find an end.
+const MostFound = mostFound
+
 // laneRefusal returns why nothing comes out on the lane of a message, and nothing if something may: it is neither the
 // name of a topic nor that of a callback lane.
 func (m *Message) laneRefusal() string {

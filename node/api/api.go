@@ -49,6 +49,7 @@ type API struct {
 	intake intake
 	rates  rates
 	quotas quotas
+	found  found
 }
 
 // Limits bound what one caller may do.
@@ -96,6 +97,7 @@ func (a *API) Handler() http.Handler {
 	}
 	a.intake.store = a.Taker
 	a.quotas.source, a.quotas.lanes = a.Outlook, a.known
+	a.found.node, a.found.store = a.Node, a.Store.Lanes
 	mux := &colons{mux: http.NewServeMux()}
 	a.register(humago.New(mux, specification()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"chronos/node"
 	"chronos/node/store/outlook"
 )
 
@@ -58,6 +59,58 @@ func retryAfter(h http.Header, wait time.Duration) {
 
 // seconds are those of a wait, rounded up.
 func seconds(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }
+
+// found knows the lanes on which messages wait and that nobody has named, as they were lately.
+type found struct {
+	node  *node.Config
+	store func(context.Context) ([]string, error)
+
+	mu    sync.Mutex
+	lanes map[string]bool
+	at    time.Time // of the last look, or try; zero for never
+}
+
+// full reports whether a message may not be brought to a lane because too many others that nobody has named have some
+// already: the rule that holds for records. A store that does not answer lets it through, as with quotas.
+func (f *found) full(ctx context.Context, lane string, now time.Time) bool {
+	if !f.node.Finds(lane) || slices.Contains(f.node.Lanes(), lane) {
+		return false
+	}
+	f.mu.Lock()
+	due := now.Sub(f.at) >= countInterval
+	if due {
+		f.at = now
+	}
+	f.mu.Unlock()
+	if due {
+		f.look(ctx)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lanes[lane] || len(f.lanes) < node.MostFound {
+		if f.lanes != nil {
+			f.lanes[lane] = true // until the next look
+		}
+		return false
+	}
+	return true
+}
+
+func (f *found) look(ctx context.Context) {
+	stored, err := f.store(ctx)
+	if err != nil {
+		return
+	}
+	lanes, named := map[string]bool{}, f.node.Lanes()
+	for _, lane := range stored {
+		if !slices.Contains(named, lane) && f.node.Finds(lane) {
+			lanes[lane] = true
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lanes = lanes
+}
 
 // quotas count what waits on the lanes of each token. A count is taken at most every other second, and what this node
 // has brought since is added to it. So the limit is not exact: other nodes bring messages at the same time, and above

@@ -225,6 +225,27 @@ func TestWaiting(t *testing.T) {
 	w.ask(t, "DELETE", "/v1/lanes/out/messages/m-0", "", "Authorization", "Bearer s1").want(t, 200, "cancelled")
 }
 
+// Goal: nobody makes up lanes without end, and those that there are go on taking messages in. Method: more names than
+// are allowed.
+func TestManyLanes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	refused := 0
+	for i := range node.MostFound + 20 {
+		got := w.ask(t, "PUT", fmt.Sprintf("/v1/lanes/mails.%d/messages/x", i), `{"delay":"1h"}`)
+		if got.code == http.StatusTooManyRequests {
+			if refused++; got.Code != "too_many_targets" || got.field() != "path.lane" {
+				t.Errorf("refused: %s", got.text)
+			}
+		}
+	}
+	if refused != 20 {
+		t.Errorf("%d of %d lanes are refused, and %d may be there", refused, node.MostFound+20, node.MostFound)
+	}
+	w.ask(t, "PUT", "/v1/lanes/mails.0/messages/y", `{"delay":"1h"}`).want(t, 201, "scheduled")
+	w.ask(t, "PUT", "/v1/lanes/out/messages/y", `{"delay":"1h"}`).want(t, 201, "scheduled")
+}
+
 // Goal: neither a header nor an id of a message becomes one of an answer. Method: line breaks wherever they fit.
 func TestHeaderInjection(t *testing.T) {
 	t.Parallel()

@@ -165,6 +165,11 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 	if p := a.checkCallback(in.Lane, body, &in.record); p != nil {
 		return nil, p
 	}
+	if a.found.full(ctx, in.Lane, time.Now()) {
+		return nil, newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for "+
+			strconv.Itoa(node.MostFound)+" other lanes wait already that nobody has named").after(countInterval).
+			at("path.lane")
+	}
 	limit := a.Limits.Waiting
 	if who.scopes.Waiting > 0 {
 		limit = who.scopes.Waiting

@@ -62,12 +62,27 @@ func New(config Config) (*Client, error) {
 		return nil, fmt.Errorf("the URL of Chronos is %q: it must be http://HOST:PORT or https://HOST:PORT", config.URL)
 	}
 	if config.HTTP == nil {
-		config.HTTP = &http.Client{Timeout: 30 * time.Second}
+		config.HTTP = &http.Client{Timeout: 30 * time.Second, Transport: transport()}
 	}
 	if config.Tries <= 0 {
 		config.Tries = 4
 	}
 	return &Client{config: config, base: strings.TrimSuffix(config.URL, "/")}, nil
+}
+
+// maxIdle is how many connections are kept between requests. That of net/http is two for each host, which makes a new
+// connection for nearly every request of a busy program.
+const maxIdle = 100
+
+// transport makes the connections of a client that is not given any.
+func transport() http.RoundTripper {
+	standard, is := http.DefaultTransport.(*http.Transport)
+	if !is {
+		return http.DefaultTransport // somebody has put another one there, and knows why
+	}
+	own := standard.Clone()
+	own.MaxIdleConnsPerHost = maxIdle
+	return own
 }
 
 // When says when a message is to come out: see At and In.

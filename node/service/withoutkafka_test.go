@@ -35,7 +35,8 @@ func TestWithoutKafka(t *testing.T) {
 		{api + " output-topic=out", false, ""},
 		{api + " group=x", false, ""},
 		{api + " config=" + file("routes: [{input: in, output: out}]"), false, ""},
-		{api + " config=" + file("lanes: [{name: http:a, dead-letter: http:b}, {name: http:b, url: 'https://b'}]"), true, ""},
+		{api + " config=" + file("lanes: [{name: http:a, dead-letter: http:b}, {name: http:b, url: " +
+			"'https://b'}]"), true, ""},
 		{"api-listen=off", false, ""},
 		{"brokers=none", false, "api-listen is not set"},
 		{api + " brokers=none input-topic=in", false, "--input-topic is set"},
