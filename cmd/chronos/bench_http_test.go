@@ -26,6 +26,7 @@ func BenchmarkHTTP(b *testing.B) {
 			if clients == 1 {
 				n /= 20
 			}
+			message := web.Message{When: web.In(time.Hour), Value: make([]byte, 300)}
 			for b.Loop() {
 				took := make([]time.Duration, n)
 				var group sync.WaitGroup
@@ -39,7 +40,7 @@ func BenchmarkHTTP(b *testing.B) {
 						}
 						for i := worker; i < n; i += clients {
 							began := time.Now()
-							_, err := c.Post(b.Context(), s.output, web.Message{When: web.In(time.Hour), Value: make([]byte, 300)})
+							_, err := c.Post(b.Context(), s.output, message)
 							if took[i] = time.Since(began); err != nil {
 								b.Error(err)
 								return

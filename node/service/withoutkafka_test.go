@@ -35,7 +35,7 @@ func TestWithoutKafka(t *testing.T) {
 		{api + " output-topic=out", false, ""},
 		{api + " group=x", false, ""},
 		{api + " config=" + file("routes: [{input: in, output: out}]"), false, ""},
-		{api + " config=" + file("lanes: [{name: http:a, dead-letter: http:b}, {name: http:b, url: " +
+		{api + " config=" + file("lanes: [{name: http:a, dead-letter: http:b}, {name: http:b, url: "+
 			"'https://b'}]"), true, ""},
 		{"api-listen=off", false, ""},
 		{"brokers=none", false, "api-listen is not set"},
