@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestCallbacksPage runs what docs/CALLBACKS.md says, line by line, in a shell, with this program for chronos and a server
-// that does what the receiver of the page does, and compares what appears with what the page shows. Instants are not
-// compared. CHRONOS_UPDATE=1 writes the page anew, as it appears.
+// TestCallbacksPage runs what docs/CALLBACKS.md says, line by line, in a shell, with this program for chronos and a
+// server that does what the receiver of the page does, and compares what appears with what the page shows. Instants are
+// not compared. CHRONOS_UPDATE=1 writes the page anew, as it appears.
 func TestCallbacksPage(t *testing.T) {
 	const page, requests = "../../docs/CALLBACKS.md", 4
 	text, err := os.ReadFile(page)

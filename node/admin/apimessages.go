@@ -172,7 +172,9 @@ func listQuery(key, header string) (query inspect.Query, err error) {
 		return query, nil
 	}
 	name, value, has := strings.Cut(header, "=")
-	query.Header = name
+	if query.Header = name; name == "" {
+		return query, huma.Error422UnprocessableEntity(fmt.Sprintf("header: %q has no name", header))
+	}
 	if has {
 		if query.HeaderValue, err = parseBytes(value); err != nil {
 			return query, huma.Error422UnprocessableEntity("header: " + err.Error())

@@ -116,8 +116,8 @@ func (s *Settings) callbacks(engine *node.Callbacks, sink *callback.Config) erro
 	return checkDeadLetters(entries, sink)
 }
 
-// LocalCallbacks says how callbacks are made where whoever submits is trusted: also to servers on this machine and in its
-// network.
+// LocalCallbacks says how callbacks are made where whoever submits is trusted: also to servers on this machine and in
+// its network.
 func LocalCallbacks() callback.Config {
 	all := callback.Default(otherLanes)
 	all.Allowed = []string{

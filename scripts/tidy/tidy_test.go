@@ -62,8 +62,8 @@ func TestImports(t *testing.T) {
 func production() []string {
 	return []string{
 		"chronos/migrations", "chronos/node", "chronos/node/admin", "chronos/node/broker/embedded",
-		"chronos/node/broker/kafka", "chronos/node/calendar", "chronos/node/clock/system", "chronos/node/control",
-		"chronos/node/credential",
+		"chronos/node/broker/kafka", "chronos/node/calendar", "chronos/node/callback", "chronos/node/clock/system",
+		"chronos/node/control", "chronos/node/credential",
 		"chronos/node/metrics",
 		"chronos/node/service", "chronos/node/service/doctor",
 		"chronos/node/service/properties", "chronos/node/store/headers", "chronos/node/store/inspect",
