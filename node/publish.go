@@ -188,10 +188,7 @@ func (p *publisher) settlements(young []holding) (due []holding, unread []failur
 			due = append(due, h)
 		}
 	}
-	if len(missed) > 0 {
-		p.observe(PassedOver{Next: missed})
-		p.settler.add(missed)
-	}
+	p.settler.add(missed)
 	return due, unread
 }
 

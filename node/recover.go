@@ -50,9 +50,10 @@ func (r *recoverer) run(ctx context.Context) {
 			r.clock.Sleep(ctx, 2*backoffMax)
 			continue
 		}
-		r.find(ctx)
 		r.compareHolds(expired)
-		if r.suspect(ctx, expired) && len(expired) == batchMessages {
+		more := r.suspect(ctx, expired) && len(expired) == batchMessages
+		r.find(ctx)
+		if more {
 			continue
 		}
 		r.clock.Sleep(ctx, jittered(r.random, r.config.DetectionInterval, 10))

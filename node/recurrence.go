@@ -39,7 +39,18 @@ type Next struct {
 	Incarnation uuid.UUID
 	Sequence    int64
 	At          time.Time
+
+	// Missed is the claim under which the occurrence is passed over; the zero value where it was published. It is
+	// settled unless somebody has been told that it comes out. Otherwise this would happen:
+	//
+	//	A claims x, which was missed long ago
+	//	                  cancel x, or fire it: too_late, it comes out as it is
+	//	A settles x, and it has not come out
+	Missed Claim
 }
+
+// PassesOver reports whether the occurrence is settled although it was not published.
+func (n *Next) PassesOver() bool { return n.Missed != Claim{} }
 
 // Ends reports whether no occurrence follows.
 func (n *Next) Ends() bool { return n.Incarnation == uuid.Nil }
@@ -57,6 +68,9 @@ const (
 
 	// Rearmed: the message waits for its next occurrence.
 	Rearmed
+
+	// Promised: the message stays as it is, because it was to be passed over, and is bound to come out.
+	Promised
 )
 
 // errSeries says that a series cannot be read here, by this release, or with the time zones of this machine.
@@ -85,6 +99,9 @@ func recur(m *Ready, now time.Time, incarnation uuid.UUID) (next Next, missed bo
 		o, more = series.Following(due)
 	}
 	next.Of = m.Ref()
+	if v.Action != calendar.Publish {
+		next.Missed = m.Claim
+	}
 	if more {
 		next.Incarnation, next.Sequence, next.At = incarnation, o.Sequence, o.At
 	}

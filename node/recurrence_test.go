@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 )
 
@@ -145,6 +147,45 @@ func TestMissed(t *testing.T) {
 			}
 		}
 		w.empty()
+	})
+}
+
+// Somebody is told that an occurrence comes out, after a node has claimed it and decided to pass it over: it comes out,
+// and soon; of a series that ends with it, too.
+func TestMissedAndPromised(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, count := range []string{"1", "9"} {
+			w := newWorld(t)
+			start := time.Now()
+			w.series("x", "every 100s", 50*time.Second, node.HeaderMissed, "skip", node.HeaderRepeatCount, count)
+			n := w.run(config(0), nil)
+			pass(10 * time.Second)
+			n.stop()
+			pass(190 * time.Second)
+			told := 0
+			w.run(config(1), func(_ int, call string) (error, bool) {
+				if call == "delete" && told == 0 {
+					told++
+					item := node.Item{
+						From: node.NoPlace, Action: node.FireNow, Message: node.Message{
+							ID: "x", Lane: "out", Incarnation: uuid.New(), Deadline: time.Now().UTC(),
+						},
+					}
+					result, err := w.store.Take(t.Context(), node.TakeRequest{Items: []node.Item{item}})
+					if err != nil || result.Results[0].Outcome != node.TooLate {
+						t.Errorf("told %v, %v", result.Results, err)
+					}
+				}
+				return nil, true
+			})
+			pass(2 * time.Second)
+			if got := w.came("x", start); !strings.HasPrefix(got, "1@200.") || told == 0 {
+				t.Errorf("of %s it came %s, told %d", count, got, told)
+			}
+			if suspected := seen[node.Suspected](w); len(suspected) > 0 {
+				t.Errorf("suspected: %v", suspected)
+			}
+		}
 	})
 }
 

@@ -73,7 +73,8 @@ type holding struct {
 
 const (
 	// scheduleMessages and scheduleBytes are the greatest number of messages in the schedule and their greatest
-	// size, except for the last one taken on each lane. The lanes have equal parts of them.
+	// size, except for the last one taken on each lane. The lanes share them, see part; those that routes do not name
+	// may have as much again between them, if they all hold something at once.
 	scheduleMessages = 4 * batchMessages
 	scheduleBytes    = 4 * batchBytes
 
@@ -105,15 +106,6 @@ func (s *schedule) room(name string) (messages, bytes int) {
 	return messages - len(l.items), bytes - l.bytes
 }
 
-// part returns how many messages and bytes of a lane fit in. The caller holds mu.
-func (s *schedule) part(l *lane) (messages, bytes int) {
-	messages = s.pace.held / len(s.lanes)
-	if s.pace.deep > 0 {
-		messages = min(messages, s.pace.deep*l.most)
-	}
-	return max(1, messages), max(1, scheduleBytes/len(s.lanes))
-}
-
 // roomy reports whether a claim for that many messages is worth its while. Where a publish takes out a whole batch, any
 // is. Where it takes out one message, a claim for each would be as many transactions.
 func (s *schedule) roomy(name string, messages int) bool {
@@ -127,9 +119,35 @@ func (s *schedule) roomy(name string, messages int) bool {
 	return 2*messages >= all
 }
 
+// part returns how much of the schedule is a lane's. The lanes that routes name have equal parts, and so have those
+// that were found and hold something. One that was found and holds nothing leaves its part to the others: what waits
+// there may not be due for a month, and 250 of these would leave seven messages to a lane that has thousands. As soon
+// as it asks, it gets an equal part of what there is, and where the others hold everything, what would be its part if
+// all lanes held something. The caller holds mu.
+func (s *schedule) part(l *lane) (messages, bytes int) {
+	sharing, messages, bytes := 0, s.pace.held, scheduleBytes
+	for _, other := range s.lanes {
+		if !other.idle() || other == l {
+			sharing++
+		}
+		if other != l {
+			messages, bytes = messages-len(other.items), bytes-other.bytes
+		}
+	}
+	messages = max(1, s.pace.held/len(s.lanes), min(messages, s.pace.held/sharing))
+	if s.pace.deep > 0 {
+		messages = min(messages, s.pace.deep*l.most)
+	}
+	return messages, max(1, scheduleBytes/len(s.lanes), min(bytes, scheduleBytes/sharing))
+}
+
+// idle reports whether a lane was found, and nothing is done on it now.
+func (l *lane) idle() bool { return l.found && len(l.items) == 0 && l.busy == 0 }
+
 const (
-	// mostFound is how many lanes a node takes messages in for that no route names. Each has a part of the schedule and
-	// of every claim: an application that makes up topic names must not leave nothing of them to the others.
+	// mostFound is how many lanes a node takes messages in for that no route names. Each has a part of every claim, and
+	// of the schedule while it holds something: an application that makes up topic names must not leave nothing to the
+	// others.
 	mostFound = 250
 
 	// foundFor is how long such a lane is served after the last message: it may be on its way back to the store, and
@@ -179,7 +197,7 @@ func (s *schedule) waiting(lanes []string, now time.Duration) {
 		s.named[name].heard = now
 	}
 	s.lanes = slices.DeleteFunc(s.lanes, func(l *lane) bool {
-		forgotten := l.found && len(l.items) == 0 && l.busy == 0 && now-l.heard > foundFor
+		forgotten := l.idle() && now-l.heard > foundFor
 		if forgotten {
 			delete(s.named, l.name)
 		}

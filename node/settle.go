@@ -138,16 +138,25 @@ func (s *settler) delete(ctx context.Context) {
 		}
 		s.deletes.succeeded()
 		var deleted, missing []Ref
-		var recurred []Next
+		var recurred, passed []Next
+		var promised []Release
 		for i, next := range part {
+			if next.PassesOver() && (settled[i] == Removed || settled[i] == Rearmed) {
+				passed = append(passed, next)
+			}
 			switch settled[i] {
 			case Removed:
 				deleted = append(deleted, next.Of)
 			case Rearmed:
 				recurred = append(recurred, next)
+			case Promised:
+				promised = append(promised, Release{Claim: next.Missed, Unsent: true})
 			default:
 				missing = append(missing, next.Of)
 			}
+		}
+		if len(passed) > 0 {
+			s.observe(PassedOver{Next: passed})
 		}
 		if len(deleted) > 0 {
 			s.observe(Deleted{Refs: deleted})
@@ -159,7 +168,30 @@ func (s *settler) delete(ctx context.Context) {
 		if len(missing) > 0 {
 			s.observe(Missing{Refs: missing, Repeated: repeated})
 		}
+		s.giveBack(ctx, promised)
 		s.done(len(part))
+	}
+}
+
+// giveBack gives occurrences back that were to be passed over and are bound to come out: whoever claims one next is
+// told so. If the store does not take them, they are recovered after the hold time.
+func (s *settler) giveBack(ctx context.Context, promised []Release) {
+	if len(promised) == 0 {
+		return
+	}
+	effects, err := s.store.Reset(context.WithoutCancel(ctx), promised)
+	if err != nil {
+		s.retry = s.clock.Mono() + s.deletes.failed("reset", err)
+		return
+	}
+	var released []Claim
+	for i, r := range promised {
+		if effects[i] {
+			released = append(released, r.Claim)
+		}
+	}
+	if len(released) > 0 {
+		s.observe(Released{Claims: released})
 	}
 }
 
@@ -169,7 +201,7 @@ func (s *settler) settle(ctx context.Context, part []Next) ([]Settled, error) {
 	var refs []Ref
 	var next []Next
 	for i := range part {
-		if part[i].Ends() {
+		if part[i].Ends() && !part[i].PassesOver() {
 			refs = append(refs, part[i].Of)
 		} else {
 			next = append(next, part[i])
@@ -192,7 +224,7 @@ func (s *settler) settle(ctx context.Context, part []Next) ([]Settled, error) {
 	}
 	for i := range part {
 		switch {
-		case !part[i].Ends():
+		case !part[i].Ends() || part[i].PassesOver():
 			settled[i], rearmed = rearmed[0], rearmed[1:]
 		case found[0]:
 			settled[i], found = Removed, found[1:]

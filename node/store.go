@@ -55,7 +55,8 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// Rearm settles occurrences of series, each only if its incarnation is still stored, whoever holds its claim now,
 	// or nobody: the next occurrence takes its place, with the same content, unclaimed and as if it had just been
 	// stored; or the message is removed, where none follows or the row says that the series was stopped: that the
-	// store decides, since a node may have heard of neither. It returns for each, in order, what became of it.
+	// store decides, since a node may have heard of neither. One that is to be passed over (Next.Missed) stays as it is
+	// if it is bound. It returns for each, in order, what became of it.
 	Rearm(ctx context.Context, next []Next) ([]Settled, error)
 
 	// Expired returns at most limit claims that have expired by the store's clock, the longest expired first. It
@@ -214,7 +215,7 @@ type TakeRequest struct {
 	// Items are records, in offset order within each partition. Each is decided on by the position that its
 	// partition had before the call: what is below it was taken in before, and is skipped. The last one of a partition
 	// that is not skipped sets its position, be it upwards or downwards. Among them may stand items that are no records
-	// (NoPlace); all are decided in the order in which they stand here.
+	// (NoPlace); all are decided in the order in which they stand here. No two of them have one incarnation.
 	Items []Item
 }
 

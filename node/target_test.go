@@ -131,3 +131,38 @@ func TestTooManyTargets(t *testing.T) {
 		w.empty()
 	})
 }
+
+// Goal: lanes that somebody was found to wait on far ahead take nothing from those that something is due on. Method: as
+// many as there may be wait for an hour; then a burst falls due at one instant on the output topic. It comes out then,
+// and not by a handful at a time.
+func TestIdleFoundLanesTakeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := controlled()
+		c.Routes[0].Targets = []string{"to.*"}
+		for i := range 250 {
+			topic := node.Header{Name: node.HeaderTopic, Value: fmt.Appendf(nil, "to.%d", i)}
+			w.submit(fmt.Sprint("idle", i), time.Hour, topic)
+		}
+		const burst = 1000
+		due := 10 * time.Second
+		for i := range burst {
+			w.submit(fmt.Sprint("burst", i), due)
+		}
+		w.run(c, nil)
+		pass(due + 2*time.Second)
+		all := w.on("out")
+		if len(all) != burst {
+			t.Fatalf("%d of %d came out", len(all), burst)
+		}
+		last := all[0].at
+		for _, one := range all {
+			if one.at.After(last) {
+				last = one.at
+			}
+		}
+		if late := last.Sub(w.began.Add(due)); late > 50*time.Millisecond {
+			t.Errorf("the last one comes out %v after it was due", late)
+		}
+	})
+}

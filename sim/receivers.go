@@ -84,6 +84,10 @@ func (p *callPort) Publish(ctx context.Context, records []node.Record) []error {
 			if w.now >= c.deadline {
 				l.silent[c.host] = w.now + int64(standsBack)
 			}
+			if errors.Is(err, errRefused) { // there was no connection
+				err = node.ErrUnsent
+				l.silent[c.host] = w.now + int64(standsBack)
+			}
 			err = &node.DeferredError{Err: err}
 		} else {
 			delete(l.silent, c.host)

@@ -441,7 +441,7 @@ func (t *truth) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 			ref := node.Ref{ID: id.ID, Lane: id.Lane, Incarnation: n.Incarnation}
 			t.stored[id], t.due[id], t.deadline[id] = node.Claim{Ref: ref}, n.At, n.At
 			t.tell(func() { recorder.rearmed(caller, n) })
-		case node.Gone:
+		case node.Gone, node.Promised:
 		}
 	}
 	return settled, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"chronos/node"
@@ -109,10 +110,15 @@ func (c *cancelCommand) check() error {
 func (c *cancelCommand) request() (admin.BulkCancelRequest, error) {
 	request := admin.BulkCancelRequest{DryRun: !c.Yes, By: me()}
 	if c.Key != nil {
-		request.Key = string(*c.Key)
+		if request.Key = string(*c.Key); request.Key == "" {
+			return request, usagef("--key is empty: leave it out for any key, or give base64: for one that is empty")
+		}
 	}
 	if c.Header != nil {
-		request.Header = string(*c.Header)
+		if request.Header = string(*c.Header); request.Header == "" || request.Header[0] == '=' {
+			return request, usagef("--header is %s: it needs the name of a header; leave it out for any",
+				shown(request.Header))
+		}
 	}
 	for _, flag := range []struct {
 		name  string
@@ -215,7 +221,7 @@ func (b *bulk) passes(ctx context.Context) error {
 
 // walk walks along all lanes: what waits, and what is claimed.
 func (b *bulk) walk(ctx context.Context) error {
-	for _, b.request.Lane = range b.Lane {
+	for _, b.request.Lane = range slices.Compact(slices.Sorted(slices.Values(b.Lane))) {
 		for _, b.request.Claimed = range []bool{false, true} {
 			for b.request.Cursor = ""; ; {
 				if err := ctx.Err(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +169,95 @@ func TestBulkCancelInterrupted(t *testing.T) {
 		!strings.Contains(got.stderr, "interrupted: what is counted above is done. The same command goes on") {
 		t.Errorf("code %d after %d pages: %s%s", got.code, pages, got.stdout, got.stderr)
 	}
+}
+
+// TestBulkCancelPasses asks a node that answers by a list, two requests a pass, and says what is added up, how often it
+// asks, and with which exit code it ends.
+func TestBulkCancelPasses(t *testing.T) {
+	t.Parallel()
+	const none = `{"scanned":1}`
+	for name, c := range map[string]struct {
+		answers []string // those behind them are none
+		code    int
+		asked   int
+		says    string
+	}{
+		"all at once":     {[]string{`{"scanned":2,"matched":2,"cancelled":2}`}, 0, 2, `2 of 3 messages matched`},
+		"nothing":         {nil, 4, 2, `0 of 2 messages matched`},
+		"only outcomes":   {[]string{`{"scanned":1,"matched":1,"left":1}`}, 4, 2, `left alone +1 `},
+		"one has changed": {[]string{`{"scanned":1,"matched":1,"changed":1}`}, 3, 4, `changed +1 `},
+		"one has changed, and is met again": {
+			[]string{
+				`{"scanned":2,"matched":2,"cancelled":1,"changed":1}`, none, `{"scanned":1,"matched":1,"cancelled":1}`,
+			},
+			3, 6, `(?s)cancelled +2 .*changed +1 .*3 of 3 messages matched`,
+		},
+		"one is claimed": {
+			[]string{
+				none, `{"scanned":2,"matched":2,"too_late":1,"stopped":1}`, none,
+				`{"scanned":2,"matched":2,"too_late":1,"stopped":1}`,
+			},
+			3, 4, `(?s)stopped +1 .*too_late +1 .*2 of 3 `,
+		},
+		"somebody goes on submitting": {
+			slices.Repeat([]string{`{"scanned":2,"matched":2,"cancelled":1,"too_late":1}`, none}, 9), 3, 6,
+			`cancelled +3 `,
+		},
+		"one page fails": {[]string{`{"scanned":2,"matched":2,"cancelled":2}`, ""}, 1, 2, `cancelled +2 `},
+	} {
+		var asked []admin.BulkCancelRequest
+		node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var one admin.BulkCancelRequest
+			if err := json.NewDecoder(r.Body).Decode(&one); err != nil || one.By == "" ||
+				one.Claimed != (len(asked)%2 == 1) {
+				t.Errorf("%s: asked for %+v after %d requests: %v", name, one, len(asked), err)
+			}
+			answer := none
+			if asked = append(asked, one); len(asked) <= len(c.answers) {
+				answer = c.answers[len(asked)-1]
+			}
+			if answer == "" {
+				w.Header().Set("Content-Type", "application/problem+json")
+				w.WriteHeader(http.StatusServiceUnavailable)
+				answer = `{"status":503,"detail":"the store is asleep"}`
+			}
+			_, _ = fmt.Fprint(w, answer)
+		}))
+		got := run(t, "", "cancel", "--lane", "out", "--yes", "--admin", node.URL)
+		node.Close()
+		if got.code != c.code || len(asked) != c.asked || !regexp.MustCompile(c.says).MatchString(got.stdout) {
+			t.Errorf("%s: code %d, want %d; %d requests, want %d: %s%s", name, got.code, c.code, len(asked), c.asked,
+				got.stdout, got.stderr)
+		}
+		if fails := name == "one page fails"; fails != strings.Contains(got.stderr, "of one page more nobody knows") {
+			t.Errorf("%s: %s", name, got.stderr)
+		}
+	}
+}
+
+// TestBulkCancelNamesNothing gives a key, or the name of a header, that is empty, as a script does whose variable is
+// not set. That must not be taken for any key, and any header: it would be all of the lane.
+func TestBulkCancelNamesNothing(t *testing.T) {
+	t.Parallel()
+	store := "sqlite:" + keeps(t, 10)
+	for _, c := range []struct{ flag, value, want string }{
+		{"--key", "", "--key is empty: leave it out for any key, or give base64: for one that is empty"},
+		{"--header", "", `--header is "": it needs the name of a header`},
+		{"--header", "=blue", `--header is "=blue": it needs the name of a header`},
+	} {
+		got := run(t, "", "cancel", "--lane", "out", "--store", store, "--yes", c.flag, c.value)
+		if got.code != 2 || !strings.Contains(got.stderr, c.want) || strings.Count(got.stderr, "\n") != 1 {
+			t.Errorf("%s %q: code %d: %s%s", c.flag, c.value, got.code, got.stdout, got.stderr)
+		}
+	}
+	prints(t, 3, `cancelled +18 `, "cancel", "--lane", "out", "--yes", "--store", store)
+}
+
+// TestBulkCancelLaneTwice names a lane twice, and each of its messages counts once all the same.
+func TestBulkCancelLaneTwice(t *testing.T) {
+	t.Parallel()
+	prints(t, 0, `(?s)cancelled +18 .*stopped +1 .*too_late +2 .*left alone +1 .*22 of 22 messages`, "cancel", "--lane",
+		"out", "--lane", "out", "--store", "sqlite:"+keeps(t, 10))
 }
 
 // TestBulkCancelBadFlags has one sentence for each mistake.

@@ -297,6 +297,13 @@ func TestTroubleEnds(t *testing.T) {
 	look(false, true, false)
 	now = now.Add(6 * time.Minute)
 	look(false, false, false)
+	for i := range 100_000 { // names that somebody makes up
+		now = now.Add(100 * time.Millisecond)
+		fail(fmt.Sprint("made up ", i), node.ErrNoTopic)
+	}
+	if known := s.api.Troubles.Known(); known > 1001 {
+		t.Errorf("the troubles of %d lanes are kept, nearly all of which are over", known)
+	}
 }
 
 // Goal: what a broker says in an error gets into the heartbeat of the node, whatever it is. Method: an error with a

@@ -15,14 +15,15 @@ import (
 )
 
 // BulkCancelRequest says which messages are to be cancelled: those of a lane that have what the other fields ask for.
-// Each request is about one page of them: it takes a fraction of a second, and says where to go on.
+// Each request is about one page of them: it takes a fraction of a second, and says where to go on. A key or a header
+// that is empty is refused: a script whose variable is not set must not cancel all of the lane.
 type BulkCancelRequest struct {
 	Lane    string    `json:"lane" minLength:"1" maxLength:"249" doc:"The lane of the messages."`
 	Claimed bool      `json:"claimed,omitempty" doc:"Those that nodes hold, in place of those that wait."`
 	From    time.Time `json:"from,omitzero" doc:"Deadlines from this instant on."`
 	Until   time.Time `json:"until,omitzero" doc:"Deadlines before this instant."`
-	Key     string    `json:"key,omitempty" doc:"Those with this key; base64:... for one that is no text."`
-	Header  string    `json:"header,omitempty" doc:"Those with this header: NAME or NAME=VALUE."`
+	Key     string    `json:"key,omitempty" minLength:"1" doc:"With this key; base64:... for one that is no text."`
+	Header  string    `json:"header,omitempty" minLength:"1" doc:"Those with this header: NAME or NAME=VALUE."`
 	DryRun  bool      `json:"dry_run,omitempty" doc:"Change nothing, and count what would become of them."`
 	Cursor  string    `json:"cursor,omitempty" doc:"Where the page before said to go on."`
 	By      string    `json:"by,omitempty" maxLength:"200" doc:"Who does it. Default the name of the token."`
@@ -78,10 +79,11 @@ func (a *API) bulkCancel(ctx context.Context, request *BulkCancelRequest) (BulkC
 	return BulkCancelled{tally, next}, nil
 }
 
-// auditBulk writes down what somebody has cancelled, and counts it.
+// auditBulk writes down what somebody has cancelled, and counts it. Where nobody knows what has become of a page, no
+// number says so: only how many messages were meant.
 func (a *API) auditBulk(ctx context.Context, request *BulkCancelRequest, tally *control.Tally, err error) {
-	if tally.Matched == tally.Left && err == nil {
-		return // nothing has changed
+	if tally.Matched == tally.Left {
+		return // nothing was asked of the store
 	}
 	if a.Count != nil {
 		for outcome, n := range map[node.Outcome]int{
@@ -93,10 +95,33 @@ func (a *API) auditBulk(ctx context.Context, request *BulkCancelRequest, tally *
 			}
 		}
 	}
+	outcome := "done"
+	switch {
+	case control.IsClosed(err):
+		outcome = "not taken"
+	case err != nil:
+		outcome = "unknown"
+	}
 	attrs := []slog.Attr{
-		slog.String("lane", request.Lane), slog.String("key", request.Key), slog.String("header", request.Header),
-		slog.Int("cancelled", tally.Cancelled), slog.Int("stopped", tally.Stopped),
-		slog.Int("too_late", tally.TooLate), slog.Int("changed", tally.Changed),
+		slog.String("outcome", outcome), slog.String("lane", request.Lane), slog.Bool("claimed", request.Claimed),
+	}
+	for _, bound := range []struct {
+		name string
+		at   time.Time
+	}{{"from", request.From}, {"until", request.Until}} {
+		if !bound.at.IsZero() {
+			attrs = append(attrs, slog.Time(bound.name, bound.at))
+		}
+	}
+	for _, asked := range []struct{ name, value string }{{"key", request.Key}, {"header", request.Header}} {
+		if asked.value != "" {
+			attrs = append(attrs, slog.String(asked.name, asked.value))
+		}
+	}
+	attrs = append(attrs, slog.Int("matched", tally.Matched-tally.Left))
+	if err == nil {
+		attrs = append(attrs, slog.Int("cancelled", tally.Cancelled), slog.Int("stopped", tally.Stopped),
+			slog.Int("too_late", tally.TooLate), slog.Int("changed", tally.Changed))
 	}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", oneLine(err.Error())))

@@ -247,6 +247,19 @@ func TestAPIDoesNotInstruct(t *testing.T) {
 	}
 }
 
+// Goal: what is overdue and fired is said to come out in its old place, which is where it does.
+func TestAPIFiresOverdue(t *testing.T) {
+	t.Parallel()
+	s := newService(t, admin.Rights{Control: true})
+	long := time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
+	only := s.put(t, "overdue", func(m *node.Message) { m.Deadline = long })
+	got := s.instruct(t, "fire", "overdue", only, "")
+	if m := s.find(t, "overdue"); got.Outcome != "fired" || got.Deadline == nil || !got.Deadline.Equal(long) ||
+		!m.Deadline.Equal(long) || !m.Due.Equal(long) || m.Incarnation.String() != got.Incarnation {
+		t.Errorf("the answer is %+v, and the message %+v", got, m)
+	}
+}
+
 // Goal: a message of a series shows which occurrence it is, and when the next one comes.
 func TestAPIShowsSeries(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -211,4 +212,51 @@ func TestPageAsksForTheToken(t *testing.T) {
 			t.Error("it is there")
 		}
 	}
+}
+
+// Goal: what is being done is never taken for left as it is: neither when somebody closes the question meanwhile, nor
+// when no answer comes. Method: a node that takes its time, and one that does what it is asked to and hangs up.
+func TestPageWhileItIsDone(t *testing.T) {
+	t.Parallel()
+	s := newPage(t, admin.Rights{Control: true})
+	s.put(t, "slow", nil)
+	s.put(t, "cut", nil)
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	api := s.api.Handler()
+	var instead atomic.Pointer[http.Handler]
+	instead.Store(new(http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/messages/slow/cancel":
+			asked <- struct{}{}
+			<-goOn
+		case "/v1/messages/cut/cancel":
+			api.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		api.ServeHTTP(w, r)
+	}))))
+	p := browse(t)
+	p.visit(served(t, s, admin.Config{}, &instead), screen{1100, 1000, "light"})
+	p.await(`document.querySelector("#about").innerText`, "node me")
+	p.find("slow")
+	p.focus("Cancel…")
+	p.press(kb.Enter)
+	p.focus("Cancel it")
+	p.press(kb.Enter)
+	<-asked
+	p.press(kb.Escape, kb.Escape) // a browser closes a dialog at the second, whatever the page says
+	close(goOn)
+	p.await(outcome, "✔ Cancelled. slow: It does not come out.")
+	p.await(dialog, "undefined")
+
+	p.find("cut")
+	p.focus("Cancel…")
+	p.press(kb.Enter)
+	p.focus("Cancel it")
+	p.press(kb.Enter)
+	p.await(dialog, "✖ Nobody knows whether that was done: this node has not answered. Look again before you repeat")
+	if s.find(t, "cut") != nil {
+		t.Error("it is not cancelled, and the page need not have said that")
+	}
+	p.shoot("unknown")
 }

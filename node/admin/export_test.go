@@ -4,3 +4,10 @@ import "time"
 
 // SetNow gives t another clock.
 func (t *Troubles) SetNow(now func() time.Time) { t.now = now }
+
+// Known returns of how many lanes t keeps a trouble, be it over or not.
+func (t *Troubles) Known() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.lanes)
+}

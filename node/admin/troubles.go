@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,8 @@ const (
 	rejectedQuiet = 6 * time.Minute
 )
 
-// maxTroubles bounds how many messages are remembered. Of a sink that is away there can be very many, and all have one
-// reason, which is that of the lane.
+// maxTroubles bounds how many messages are remembered, and how many lanes whose trouble is over. Of a sink that is away
+// there can be very many messages, and all have one reason, which is that of the lane.
 const maxTroubles = 1000
 
 // Troubles remembers what the node could not publish lately, and why. It is in memory, and so of this node alone, and
@@ -90,6 +91,9 @@ func (t *Troubles) failed(e node.Unpublished) {
 			t.order = append(t.order, m.Incarnation)
 		}
 		t.messages[m.Incarnation] = again(before)
+	}
+	if len(t.lanes) > maxTroubles { // which an application can make up, where a target ends with a *
+		maps.DeleteFunc(t.lanes, func(_ string, trouble *Trouble) bool { return !now.Before(trouble.until) })
 	}
 	for len(t.order) > maxTroubles {
 		delete(t.messages, t.order[0])

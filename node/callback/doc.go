@@ -10,9 +10,10 @@
 //
 // A host that hangs must hold up its own messages and no others. At most PerHost requests to it are under way; the
 // next ones wait for their turn while it moves, that is as long as some request to it has ended within the last
-// quarter of a second, and are put off at once when it does not. A host of which a request runs into its time limit,
-// while it has answered nothing else, stands back: one request is sent now and then to find out whether it is back,
-// and all others are put off without being tried.
+// quarter of a second, and are put off at once when it does not. A host that can't be reached, or of which a request
+// runs into its time limit while it has answered nothing else, stands back: one request is sent now and then to find
+// out whether it is back, and all others are put off without being tried. That is no attempt, nor is a connection that
+// could not be made: nothing was sent.
 //
 // # Where requests may go
 //

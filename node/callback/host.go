@@ -20,6 +20,9 @@ const (
 	// A host that stands back is asked once after probeMin, and after twice as long each time, up to probeMax.
 	probeMin, probeMax = time.Second, 30 * time.Second
 
+	// longestWait is how long messages for a host that stands back are put off, at most twice as long.
+	longestWait = 3 * time.Minute
+
 	// manyHosts is how many hosts may be known before those are forgotten that nobody has asked for in a while.
 	manyHosts = 1000
 )
@@ -63,13 +66,13 @@ type visit struct {
 }
 
 // enter waits for a request's turn, or says why it will not come soon.
-func (h *hosts) enter(at place, limit int) (*visit, error) {
+func (h *hosts) enter(at place, limit int, overdue time.Duration) (*visit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one, now := h.get(at), time.Now()
 	if one.silent > 0 {
 		if one.probing || now.Before(one.probe) {
-			return nil, one.standsBack(at, now)
+			return nil, one.standsBack(at, now, overdue)
 		}
 		one.probing = true
 		one.running++
@@ -102,7 +105,7 @@ func (h *hosts) enter(at place, limit int) (*visit, error) {
 		select {
 		case <-wait.come:
 			if wait.refused {
-				return nil, one.standsBack(at, time.Now())
+				return nil, one.standsBack(at, time.Now(), overdue)
 			}
 			return &visit{h, at, time.Now(), false}, nil
 		default:
@@ -132,16 +135,16 @@ func (h *hosts) get(at place) *host {
 }
 
 // standsBack says that nothing is sent to a host for now. The messages come back when it has been asked once more, and
-// not all at the same instant.
-func (h *host) standsBack(at place, now time.Time) error {
-	wait := max(h.probe.Sub(now), probeMin)
+// not all at the same instant; the longer they are overdue, the later: each of them is a claim for nothing.
+func (h *host) standsBack(at place, now time.Time, overdue time.Duration) error {
+	wait := max(h.probe.Sub(now), probeMin, min(overdue/4, longestWait))
 	return &node.DeferredError{
 		Err:   fmt.Errorf("%w: %s does not answer", node.ErrUnsent, at.host),
 		After: wait + rand.N(wait),
 	}
 }
 
-// leave ends a visit. Unanswered says that the request ran into its time limit. A host that has answered another
+// leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit. A host that has answered another
 // request meanwhile is slow with some, and does not hang.
 func (v *visit) leave(unanswered bool) {
 	h := v.hosts

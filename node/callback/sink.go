@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"chronos/node"
@@ -161,12 +163,16 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	h := read(record)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var reached atomic.Bool // a connection: from then on the request may have been made
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
+	})
 	request, err := l.request(ctx, record, h, s.config.Agent)
 	if err != nil {
 		return &node.RefusedError{Err: err}
 	}
 	at := place{record.Topic, canonical(request.URL.Host)}
-	turn, err := s.hosts.enter(at, l.PerHost)
+	turn, err := s.hosts.enter(at, l.PerHost, overdue(&h))
 	if err != nil {
 		return l.verdict(&h, err, 0, nil)
 	}
@@ -175,14 +181,18 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	status, after, answer, err := l.send(request)
 	took := time.Since(began)
 	timely := limit.Stop()
-	turn.leave(err != nil && !timely)
+	turn.leave(err != nil && (!timely || !reached.Load()))
 	attempt, _ := strconv.Atoi(h.attempt)
 	s.observe(Call{record.Topic, at.host, attempt, class(status, timely), took})
 	switch {
-	case err != nil && !timely:
+	case err != nil && !timely && reached.Load():
 		err = fmt.Errorf("%s did not answer within %v", at.host, l.Timeout)
+	case err != nil && !timely:
+		err = fmt.Errorf("%w: there was no connection to %s within %v", node.ErrUnsent, at.host, l.Timeout)
+	case err != nil && !reached.Load():
+		err = fmt.Errorf("%w: %s cannot be reached: %w", node.ErrUnsent, at.host, plain(err))
 	case err != nil:
-		err = fmt.Errorf("%s cannot be reached: %w", at.host, plain(err))
+		err = fmt.Errorf("the connection to %s was lost: %w", at.host, plain(err))
 	case status/100 == 2:
 		return nil
 	default:
@@ -193,6 +203,15 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 		return &node.RefusedError{Err: err, Status: status, Answer: answer}
 	}
 	return l.verdict(&h, deferred, status, answer)
+}
+
+// overdue returns how long ago a message was due.
+func overdue(h *headers) time.Duration {
+	deadline, err := node.ParseDeadline([]byte(h.deadline), node.EpochRejected)
+	if err != nil {
+		return 0
+	}
+	return max(0, time.Since(deadline))
 }
 
 // verdict says what becomes of a message that was not delivered: it is tried again as long as the lane's RetryFor is

@@ -70,7 +70,7 @@ func CancelPage(
 	}
 	outcomes, err := Instruct(ctx, store, items)
 	if err != nil {
-		return Tally{Scanned: tally.Scanned}, "", err
+		return tally, "", err // the outcomes are missing in it
 	}
 	for _, outcome := range outcomes {
 		tally.count(outcome)

@@ -107,6 +107,7 @@ func (s *portStates) note(port node.Port, name string, err error) {
 	switch {
 	case err == nil:
 		*state = PortState{Answered: now}
+	case name == "lanes": // a look that is given up soon; if the store is away, all others fail, too
 	case state.Failing:
 		state.Call, state.Err = name, err
 	default:

@@ -144,6 +144,14 @@ func (r *Reporter) Observe(event node.Event) {
 			})
 			return
 		}
+		if e.Call == "lanes" { // a look that is given up soon, while the store answers all others
+			r.tally("lanes", 1, func(count int) {
+				r.say(slog.LevelWarn, "could not look for lanes that no route names; what other nodes have taken in "+
+					"for them waits until this node can, or they publish it",
+					slog.Int("looks", count), slog.String("error", oneLine(e.Err)))
+			})
+			return
+		}
 		r.failed(title(e.Port, e.Lane), string(e.Operation)+": "+e.Call, e.Err)
 	case node.Resumed:
 		r.resumed(title(e.Port, e.Lane))

@@ -46,7 +46,11 @@ func (l *lateness) failing(lane, cause string) {
 	if l.failedOn == nil {
 		l.failedOn = map[string]failedLane{}
 	}
-	l.failedOn[lane] = failedLane{cause, time.Now()}
+	now := time.Now()
+	if len(l.failedOn) > maxFailedOn { // an application can make up lanes, where a target ends with a *
+		maps.DeleteFunc(l.failedOn, func(_ string, failed failedLane) bool { return now.Sub(failed.at) >= causeLasts })
+	}
+	l.failedOn[lane] = failedLane{cause, now}
 }
 
 // story is a thing that lasts, and is told.
@@ -80,8 +84,10 @@ const (
 	// lateLeast is how many messages must be late at least: one of ten is no story.
 	lateLeast = 10
 
-	// causeLasts is how long a failure to publish explains that messages are overdue.
-	causeLasts = 2 * time.Minute
+	// causeLasts is how long a failure to publish explains that messages are overdue; beyond maxFailedOn lanes it is
+	// forgotten then.
+	causeLasts  = 2 * time.Minute
+	maxFailedOn = 1000
 )
 
 // Paused takes what is paused.

@@ -22,7 +22,10 @@ async function call(path, options = {}) {
   options.headers = { ...options.headers, ...(token ? { Authorization: "Bearer " + token } : {}) };
   let response;
   try { response = await fetch(path, { ...options, signal: AbortSignal.timeout(8000) }); }
-  catch { throw new TypeError("This node does not answer: it has ended, or there is no way to it. The page asks again."); }
+  catch {
+    throw new TypeError(options.method ? "Nobody knows whether that was done: this node has not answered. Look again before you repeat it."
+      : "This node does not answer: it has ended, or there is no way to it. The page asks again.");
+  }
   if (response.status === 401) {
     await login(Boolean(token));
     if (!token) throw new Error("A token is needed.");
@@ -282,7 +285,8 @@ let question = null; // the one that was asked last
 
 /**
  * Asks whether something is to be done, and does it. What is refused is said in the dialog, which stays open. Returns
- * what act returns, or null if it is left as it is.
+ * what act returns, or null if it is left as it is. What is being done is not left any more: if the dialog is closed
+ * meanwhile, what has become of it is told all the same.
  */
 function confirm({ title, text, warn, when, why, yes, act }) {
   const dialog = $("confirm"), form = $("confirm-form"), wrong = $("confirm-wrong");
@@ -294,28 +298,34 @@ function confirm({ title, text, warn, when, why, yes, act }) {
   $("confirm-when").hidden = !when; $("when").required = Boolean(when); $("when").value = "";
   $("confirm-why").hidden = !why; $("why-label").textContent = why || ""; $("reason").value = "";
   $("confirm-yes").textContent = yes;
+  $("confirm-yes").disabled = $("confirm-no").disabled = false; // the one before may be under way
   wrong.hidden = true;
   dialog.showModal();
   (when ? $("when") : $("confirm-no")).focus();
   return new Promise((resolve) => {
     const ended = new AbortController(), options = { signal: ended.signal };
-    let result = null;
+    let result = null, doing = null;
     $("confirm-no").addEventListener("click", () => dialog.close(), options);
     // The event comes a moment after the dialog has closed: it may be of the question before, when the next one is open.
     dialog.addEventListener("close", () => {
       if (mine === question && dialog.open) return;
-      ended.abort(); resolve(result);
+      ended.abort();
+      if (doing) doing.then(resolve, (e) => { showFailure(e); resolve(null); }); else resolve(result);
     }, options);
     form.addEventListener("submit", async (e) => {
       e.preventDefault();
-      if ($("confirm-yes").disabled) return; // it is being done
-      $("confirm-yes").disabled = true;
+      if (doing) return;
+      doing = act({ reason: $("reason").value.trim(), when: $("when").value.trim() });
+      $("confirm-yes").disabled = $("confirm-no").disabled = true;
       try {
-        result = await act({ reason: $("reason").value.trim(), when: $("when").value.trim() });
-        dialog.close();
+        result = await doing;
+        if (mine === question) dialog.close();
       } catch (e) {
-        wrong.textContent = "✖ " + sentence(e.message); wrong.hidden = false;
-      } finally { $("confirm-yes").disabled = false; }
+        if (mine === question) { wrong.textContent = "✖ " + sentence(e.message); wrong.hidden = false; }
+      } finally {
+        doing = null;
+        if (mine === question) $("confirm-yes").disabled = $("confirm-no").disabled = false;
+      }
     }, options);
   });
 }
@@ -380,6 +390,12 @@ function showOutcome(done) {
   const [kind, word] = words[done.outcome] ?? ["warn", "▲ " + done.outcome];
   $("outcome").hidden = false;
   $("outcome").replaceChildren(el("strong", { class: kind }, word), " ", el("code", {}, done.id), ": " + done.says);
+}
+
+/** Says what has gone wrong with something whose question is not open any more. */
+function showFailure(e) {
+  $("outcome").hidden = false;
+  $("outcome").replaceChildren(el("strong", { class: "bad" }, "✖ " + sentence(e.message)));
 }
 
 // ---- A message's life

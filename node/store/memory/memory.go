@@ -208,6 +208,10 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 		if r == nil || r.Incarnation != n.Of.Incarnation {
 			continue
 		}
+		if n.PassesOver() && r.Bound {
+			settled[i] = node.Promised
+			continue
+		}
 		s.remove(r)
 		delete(s.rows, key)
 		if settled[i] = node.Removed; n.Ends() || r.Stopped && !s.broken.GoesOnStopped {

@@ -19,7 +19,7 @@ func Statements() map[string]string {
 		"lock_messages": lockMessagesStatement, "state": stateStatement, "insert": insertStatement,
 		"insert_all": insertAllStatement, "reply": replyStatement,
 		"change": changeStatement, "replace": replaceStatement, "remove": removeStatement,
-		"rearm": rearmStatement, "end_series": endStatement,
+		"rearm": rearmStatement, "end_series": endStatement, "promised": promisedStatement,
 		"move": moveStatement, "forget": forgetStatement, "mark": markStatement,
 		"lock_store": lockStoreStatement, "bind": bindStatement, "begin_lineage": beginStatement,
 		"add_partitions": addPartitionsStatement, "add_positions": addPositionsStatement,
@@ -41,6 +41,14 @@ func Statements() map[string]string {
 func UseMarks(s *Store, lanes []string, at time.Time) {
 	s.waiting.use(lanes, nil, at, time.Now())
 	s.expired.use([]string{""}, nil, at, time.Now())
+}
+
+// Look keeps the connection for those who ask, until end is called.
+func Look(s *Store) (end func()) {
+	if err := s.asked.begin(context.Background()); err != nil {
+		panic(err)
+	}
+	return s.asked.end
 }
 
 // Marks returns on how many lanes, that of expired claims included, marks are used.

@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,13 +53,16 @@ WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz AND expires_at <=
   AND (expires_at, id, lane) > ($1::timestamptz, $2::text, $3::text)
 ORDER BY expires_at, id, lane LIMIT $5::bigint`
 
-	// waitingLanesStatement jumps from lane to lane: one descent of the index each.
+	// waitingLanesStatement jumps from lane to lane: one descent of the index each. It comes from the end, where each
+	// lane has what falls due last. At the beginning of a busy lane are the dead entries of all that has fired since
+	// the last vacuum, or since somebody holds a snapshot: nodes that look for lanes would never come to those behind.
 	waitingLanesStatement = `
 WITH RECURSIVE lanes AS (
-  (SELECT lane FROM messages WHERE readied_at IS NULL AND lane > '' ORDER BY lane, due_at, id LIMIT 1)
+  (SELECT lane FROM messages WHERE readied_at IS NULL AND lane > '' ORDER BY lane DESC, due_at DESC, id DESC LIMIT 1)
   UNION ALL
   SELECT (
-    SELECT lane FROM messages WHERE readied_at IS NULL AND lane > lanes.lane ORDER BY lane, due_at, id LIMIT 1
+    SELECT lane FROM messages WHERE readied_at IS NULL AND lane < lanes.lane
+    ORDER BY lane DESC, due_at DESC, id DESC LIMIT 1
   ) FROM lanes WHERE lanes.lane IS NOT NULL
 )
 SELECT lane FROM lanes WHERE lane IS NOT NULL LIMIT $1::bigint`
@@ -89,11 +94,13 @@ FROM nodes WHERE id >= '00000000-0000-0000-0000-000000000000' ORDER BY host, id 
 )
 
 // ask executes statements for people who ask, on the connection for that, within their time limit.
-func (s *Store) ask(ctx context.Context, restart func(), steps ...step) error {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+func (s *Store) ask(asking context.Context, restart func(), steps ...step) error {
+	ctx, cancel := context.WithTimeout(asking, inspectTimeout)
 	defer cancel()
-	s.asked.mu.Lock()
-	defer s.asked.mu.Unlock()
+	if err := s.asked.begin(ctx); err != nil {
+		return cmp.Or(asking.Err(), inspect.ErrTooLong)
+	}
+	defer s.asked.end()
 	through, err := s.asked.get(ctx, s)
 	if err != nil {
 		return err
@@ -185,6 +192,7 @@ func (s *Store) Lanes(ctx context.Context) (lanes []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for lanes: %w", err)
 	}
+	slices.Reverse(lanes)
 	return lanes, nil
 }
 

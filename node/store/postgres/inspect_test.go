@@ -1,9 +1,12 @@
 package postgres_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"chronos/node"
+	"chronos/node/store/inspect"
 	"chronos/node/store/inspect/inspecttest"
 	"chronos/node/store/postgres"
 )
@@ -32,5 +35,24 @@ func TestPausesTakeNoConnectionOfTheNode(t *testing.T) {
 	pauses, err := s.Pauses(t.Context())
 	if err != nil || len(pauses) != 1 || pauses[0].Lane != "orders" {
 		t.Errorf("%v is paused, want the lane orders; error %v", pauses, err)
+	}
+}
+
+// Goal: people who ask do not hold up a node that looks for lanes, however many they are. Method: somebody looks, and
+// does not come to an end; whoever waits for that gives up, and is answered once it is over.
+func TestLookWaitsForOthersNoLonger(t *testing.T) {
+	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
+	end := postgres.Look(s)
+	if _, err := s.Lanes(t.Context()); !errors.Is(err, inspect.ErrTooLong) {
+		t.Errorf("the node is told %v, want that it takes too long", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Lanes(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("whoever has given up is told %v", err)
+	}
+	end()
+	if _, err := s.Lanes(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

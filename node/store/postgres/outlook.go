@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,12 +24,27 @@ const (
 // watcher is the connection that outlooks are taken on. It is one of its own, so that they never keep a call of the
 // node waiting for a connection, nor one another.
 type watcher struct {
-	mu    sync.Mutex // held for an outlook
-	store *Store     // over that connection; nil before the first outlook
+	turn  chan struct{} // has an element while somebody looks
+	store *Store        // over that connection; nil before the first outlook
 	ended bool
 }
 
-// get returns the store over the watcher's connection. The caller holds mu.
+func newWatcher() watcher { return watcher{turn: make(chan struct{}, 1)} }
+
+// begin waits for a turn to look, which ends with end. Whoever has waited for as long as a look may take goes without:
+// a hundred people who ask at the same time must not keep a node waiting that looks for lanes.
+func (w *watcher) begin(ctx context.Context) error {
+	select {
+	case w.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *watcher) end() { <-w.turn }
+
+// get returns the store over the watcher's connection. The caller has the turn.
 func (w *watcher) get(ctx context.Context, s *Store) (*Store, error) {
 	if w.ended {
 		return nil, fmt.Errorf("the store is closed")
@@ -48,8 +62,8 @@ func (w *watcher) get(ctx context.Context, s *Store) (*Store, error) {
 }
 
 func (w *watcher) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.turn <- struct{}{}
+	defer w.end()
 	w.ended = true
 	if w.store != nil {
 		w.store.pool.Close()
@@ -66,8 +80,10 @@ func (w *watcher) close() {
 func (s *Store) Outlook(ctx context.Context, request outlook.Request) (outlook.Outlook, error) {
 	ctx, cancel := context.WithTimeout(ctx, outlookTimeout)
 	defer cancel()
-	s.watcher.mu.Lock()
-	defer s.watcher.mu.Unlock()
+	if err := s.watcher.begin(ctx); err != nil {
+		return outlook.Outlook{}, fmt.Errorf("wait for others who look at what waits: %w", err)
+	}
+	defer s.watcher.end()
 	through, err := s.watcher.get(ctx, s)
 	if err != nil {
 		return outlook.Outlook{}, fmt.Errorf("look at what waits: %w", err)

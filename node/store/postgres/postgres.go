@@ -145,7 +145,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.PingTimeout = options.Timeout / 4 // of a connection that has been idle for a second
 
-	s := &Store{options: options}
+	s := &Store{options: options, watcher: newWatcher(), asked: newWatcher()}
 	s.configure(config.ConnConfig)
 	config.BeforeConnect = renew(url, options)
 	s.pool, err = pgxpool.NewWithConfig(ctx, config)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,7 +32,7 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 	}
 	effects := make([]bool, len(next))
 	for i := range next {
-		effects[i] = settled[i] != node.Gone
+		effects[i] = settled[i] == node.Rearmed || settled[i] == node.Removed
 		if settled[i] == node.Rearmed && s.waiting.used() {
 			s.waiting.note(next[i].Of.Lane, instant(next[i].At))
 		}
@@ -50,6 +51,7 @@ type rearm struct {
 	n    int
 	all  *names
 	ends []bool // by the name in all
+	over []bool // the same: those that are passed over
 
 	// Those that another occurrence follows.
 	follow       *names
@@ -57,6 +59,7 @@ type rearm struct {
 	incarnations []pgtype.UUID
 	sequences    []int64
 	instants     []time.Time
+	followOver   []bool
 }
 
 // newRearm makes a batch of the first n. Of two that name one message, or one incarnation, by which the statements find
@@ -76,6 +79,7 @@ func newRearm(next []node.Next) *rearm {
 			continue
 		}
 		r.ends = append(r.ends, n.Ends())
+		r.over = append(r.over, n.PassesOver())
 		if n.Ends() {
 			continue
 		}
@@ -84,13 +88,14 @@ func newRearm(next []node.Next) *rearm {
 		r.incarnations = append(r.incarnations, uuidOf(n.Incarnation))
 		r.sequences = append(r.sequences, n.Sequence)
 		r.instants = append(r.instants, instant(n.At))
+		r.followOver = append(r.followOver, n.PassesOver())
 	}
 	return r
 }
 
 // execute makes one transaction of the batch, and notes what became of each.
 func (r *rearm) execute(ctx context.Context, s *Store, settled []node.Settled) error {
-	var rearmed, removed []node.Ref
+	var rearmed, removed, promised []node.Ref
 	collect := func(to *[]node.Ref) func(pgx.Rows) error {
 		return func(rows pgx.Rows) error {
 			var ref node.Ref
@@ -100,15 +105,23 @@ func (r *rearm) execute(ctx context.Context, s *Store, settled []node.Settled) e
 		}
 	}
 	f := r.follow
-	err := s.once(ctx, func() { rearmed, removed = nil, nil },
-		step{
+	steps := []step{
+		{
 			statement: rearmStatement, read: collect(&rearmed),
-			arguments: []any{f.ids, f.lanes, f.incarnations, r.incarnations, r.sequences, r.instants},
+			arguments: []any{f.ids, f.lanes, f.incarnations, r.incarnations, r.sequences, r.instants, r.followOver},
 		},
-		step{
+		{
 			statement: endStatement, read: collect(&removed),
-			arguments: []any{r.all.ids, r.all.lanes, r.all.incarnations, r.ends},
+			arguments: []any{r.all.ids, r.all.lanes, r.all.incarnations, r.ends, r.over},
+		},
+	}
+	if slices.Contains(r.over, true) {
+		steps = append(steps, step{
+			statement: promisedStatement, read: collect(&promised),
+			arguments: []any{r.all.ids, r.all.lanes, r.all.incarnations},
 		})
+	}
+	err := s.once(ctx, func() { rearmed, removed, promised = nil, nil, nil }, steps...)
 	if err != nil {
 		return err
 	}
@@ -117,6 +130,9 @@ func (r *rearm) execute(ctx context.Context, s *Store, settled []node.Settled) e
 	}
 	for _, ref := range removed {
 		settled[r.all.places[ref]] = node.Removed
+	}
+	for _, ref := range promised {
+		settled[r.all.places[ref]] = node.Promised
 	}
 	return nil
 }

@@ -287,9 +287,10 @@ WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
 RETURNING id, lane, incarnation`
 
-	// rearmStatement and endStatement are like deleteStatement. The first puts the next occurrences of series in the
-	// place of those that are settled, unless they are stopped. The second removes those that are, and those that none
-	// follows.
+	// rearmStatement, endStatement and promisedStatement are like deleteStatement. The first puts the next occurrences
+	// of series in the place of those that are settled, unless they are stopped. The second removes those that are, and
+	// those that none follows. Both leave alone what is to be passed over and is bound, and nothing else that is there:
+	// the third finds that.
 	rearmStatement = `
 UPDATE messages SET (incarnation, sequence, occurs_at, deadline, due_at, readied_at, readied_by, expires_at,
   attempts, bound) = (
@@ -300,7 +301,7 @@ UPDATE messages SET (incarnation, sequence, occurs_at, deadline, due_at, readied
 )
 WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
-  AND NOT stopped
+  AND NOT stopped AND NOT (bound AND ($7::boolean[])[array_position($3::uuid[], incarnation)])
 RETURNING id, lane, incarnation`
 
 	endStatement = `
@@ -308,7 +309,14 @@ DELETE FROM messages
 WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
   AND (stopped OR ($4::boolean[])[array_position($3::uuid[], incarnation)])
+  AND NOT (bound AND ($5::boolean[])[array_position($3::uuid[], incarnation)])
 RETURNING id, lane, incarnation`
+
+	promisedStatement = `
+SELECT id, lane, incarnation FROM messages
+WHERE id = ANY ($1::text[])
+  AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
+  AND bound`
 
 	// expiredStatement reads the clock once, so that the index can be asked for what lies before it.
 	expiredStatement = `

@@ -132,6 +132,13 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 
 // rearm settles one occurrence.
 func (t *transaction) rearm(ctx context.Context, n node.Next) (node.Settled, error) {
+	if n.PassesOver() {
+		var promised bool
+		err := t.row(ctx, t.statements.promised, n.Of.ID, n.Of.Lane, n.Of.Incarnation[:]).Scan(&promised)
+		if err != nil || promised {
+			return node.Promised, err
+		}
+	}
 	if !n.Ends() {
 		rearmed, err := changes(t.use(ctx, t.statements.rearm), n.Of.ID, n.Of.Lane, n.Of.Incarnation[:],
 			n.Incarnation[:], n.Sequence, n.At.UnixMicro())

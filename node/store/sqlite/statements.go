@@ -14,7 +14,7 @@ import (
 
 // statements are the prepared forms of all that the store says to its database.
 type statements struct {
-	insert, find, replace, alter, due, claim, remove, rearm, expired, reset *sql.Stmt
+	insert, find, replace, alter, due, claim, remove, rearm, promised, expired, reset *sql.Stmt
 
 	position, create, move, rewind, marks, unmark, mark, state, begin, bound, bind, adopt *sql.Stmt
 
@@ -62,6 +62,9 @@ const (
 	rearmText = `UPDATE messages SET incarnation = ?4, sequence = ?5, occurs_at = ?6, deadline = ?6, due_at = ?6,
 			attempts = 0, bound = 0, readied_at = NULL, readied_by = NULL, expires_at = NULL
 		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND NOT stopped`
+
+	promisedText = `SELECT EXISTS (
+		SELECT 1 FROM messages WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND bound)`
 
 	expiredText = `SELECT id, lane, incarnation, readied_at, readied_by, expires_at FROM messages
 		WHERE readied_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at, id, lane LIMIT ?2`
@@ -128,6 +131,7 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 		{&p.claim, claimText},
 		{&p.remove, removeText},
 		{&p.rearm, rearmText},
+		{&p.promised, promisedText},
 		{&p.expired, expiredText},
 		{&p.reset, resetText},
 		{&p.position, positionText},

@@ -71,7 +71,7 @@ func fails(t *testing.T, name, test string) bool {
 	}
 	command := exec.CommandContext(
 		t.Context(), os.Args[0], "-test.v", "-test.run", strings.Join(parts, "/"), "-test.timeout", "1m",
-		"-rapid.nofailfile", "-rapid.shrinktime", "1ns", "-rapid.seed", "1", "-rapid.checks", "1500",
+		"-rapid.nofailfile", "-rapid.shrinktime", "1ns", "-rapid.seed", "2", "-rapid.checks", "1500",
 	)
 	command.Env = append(os.Environ(), brokenVariable+"="+name)
 	output, err := command.CombinedOutput()

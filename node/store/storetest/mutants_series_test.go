@@ -67,6 +67,27 @@ func seriesMutants() []mutant {
 			}),
 		},
 		{
+			"what is bound is passed over", "contract/series/what is bound is not passed over", true,
+			eachNext(func(n *node.Next, _ memory.Row) { n.Missed = node.Claim{} }),
+		},
+		{
+			"what is missed and bound goes", "contract/series/what is bound is not passed over", false,
+			eachNext(func(n *node.Next, _ memory.Row) {
+				if n.Ends() {
+					n.Missed = node.Claim{}
+				}
+			}),
+		},
+		{
+			"nothing is passed over", "contract/series/what was missed is passed over", true,
+			afterRearm(func(ctx context.Context, b *broken, n node.Next, before memory.Row, settled *node.Settled) {
+				if n.PassesOver() && *settled != node.Promised {
+					b.rewrite(ctx, before.Message, node.TakeRequest{}, before.Due)
+					*settled = node.Promised
+				}
+			}),
+		},
+		{
 			"a series that has ended stays", "contract/series/one that ends is removed", true,
 			afterRearm(func(ctx context.Context, b *broken, n node.Next, before memory.Row, _ *node.Settled) {
 				if n.Ends() {

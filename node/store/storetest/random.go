@@ -366,6 +366,9 @@ func (m *machine) Rearm(t *rapid.T) {
 			n.Incarnation, n.Sequence = m.incarnation(), int64(rapid.IntRange(2, 5).Draw(t, "sequence"))
 			n.At = drawInstant().Draw(t, "at")
 		}
+		if rapid.IntRange(0, 7).Draw(t, "missed") == 0 {
+			n.Missed = node.Claim{Ref: n.Of, ReadiedBy: drawOwner(t)}
+		}
 		// Only what recurs is settled; what is gone may have been anything.
 		of := slices.IndexFunc(m.model.Dump(), func(row memory.Row) bool { return row.Ref() == n.Of })
 		if of < 0 || m.model.Dump()[of].Recurs() {

@@ -40,10 +40,10 @@ func (m *machine) drawAction(t *rapid.T, item *node.Item, before []node.Item) {
 			item.Deadline = drawInstant().Draw(t, "deadline")
 		}
 	}
-	// The engine draws an incarnation for one record and never again. It comes twice only where one record does, but
-	// not behind an instruction that has taken it away.
+	// The engine draws an incarnation for one record and never again: it comes again with a later take, but not behind
+	// an instruction that has taken it away.
 	if slices.ContainsFunc(before, func(other node.Item) bool {
-		return other.Action != node.Pass && other.Action != node.Schedule &&
+		return other.Incarnation == item.Incarnation || other.Action != node.Pass && other.Action != node.Schedule &&
 			other.ID == item.ID && other.Lane == item.Lane
 	}) {
 		item.Incarnation = m.incarnation()

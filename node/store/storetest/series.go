@@ -20,6 +20,8 @@ func seriesCases() []testCase {
 		{"series/whoever holds it", rearmHeld},
 		{"series/one that was stopped is removed", rearmStopped},
 		{"series/a stopped occurrence comes out", rearmStoppedComes},
+		{"series/what is bound is not passed over", rearmPromised},
+		{"series/what was missed is passed over", rearmPassesOver},
 		{"series/what was replaced may appear still", rearmFormer},
 		{"series/a missed occurrence is found at once", rearmEarlier},
 		{"series/the instant does not move with the deadline", rearmMoved},
@@ -157,6 +159,47 @@ func rearmStoppedComes(s *subject) {
 	next, following := s.following(anew, noon().Add(time.Hour))
 	s.check("rearm", s.rearm(next), []node.Settled{node.Rearmed})
 	s.checkMessages(s.claim(bob(), latest()), following)
+}
+
+// rearmPromised: somebody was told that an occurrence comes out, after the claim of a node that passes it over.
+func rearmPromised(s *subject) {
+	for _, action := range []node.Action{node.Reschedule, node.FireNow, node.Cancel} {
+		m := s.series("a")
+		claim := s.insertClaimed(alice(), m)[0]
+		next, _ := s.following(m, noon().Add(time.Hour))
+		next.Missed = claim
+		ends := node.Next{Of: m.Ref(), Missed: claim}
+		s.instruct(instruction(action, s.message("a"), nil))
+		s.check("rearm", s.rearm(next, ends, next), many(3, node.Promised))
+		s.check("release", s.release(node.Release{Claim: claim, Unsent: true}), []bool{true})
+		claimed := s.claim(bob(), latest())
+		s.checkMessages(claimed, m)
+		s.check("bound", claimed[0].Bound, true)
+		next.Missed, ends.Missed = node.Claim{}, node.Claim{} // it was published
+		want := []node.Settled{node.Rearmed, node.Gone}
+		if action == node.Cancel {
+			want[0] = node.Removed
+		}
+		s.check("rearm once it is published", s.rearm(next, ends), want)
+		s.delete(node.Ref{ID: m.ID, Lane: m.Lane, Incarnation: next.Incarnation})
+	}
+}
+
+// rearmPassesOver: of an occurrence that nobody was promised, several may be missed at once.
+func rearmPassesOver(s *subject) {
+	m, last := s.series("a"), s.series("b")
+	claims := s.insertClaimed(alice(), m, last)
+	next, following := s.following(m, noon().Add(7*time.Hour))
+	next.Sequence, next.Missed = 8, claims[0]
+	following.Sequence = 8
+	other := s.series("c")
+	s.insert(other)
+	gone := node.Next{Of: other.Ref(), Missed: claims[0]}
+	gone.Of.Incarnation[2]++
+	s.check("rearm", s.rearm(next, node.Next{Of: last.Ref(), Missed: claims[1]}, gone),
+		[]node.Settled{node.Rearmed, node.Removed, node.Gone})
+	s.checkStored("next", following.Ref(), &memory.Row{Message: following, Due: following.Deadline})
+	s.check("claims", len(s.expired()), 0)
 }
 
 func rearmFormer(s *subject) {

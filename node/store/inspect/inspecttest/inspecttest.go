@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		"deadlines, keys and headers":                filters,
 		"a cursor that is none":                      badCursor,
 		"lanes and positions":                        places,
+		"lanes on which something waits":             lanes,
 		"nodes come and go":                          roster,
 		"messages that come and go between pages":    moving,
 		"a page without a match says where to go on": scanned,
@@ -236,6 +237,10 @@ func states(t *testing.T, f *filled) {
 	check(t, "claimed on b", f.list(t, inspect.Query{State: inspect.Claimed, Lanes: []string{"b"}}), nil)
 	check(t, "stuck", f.list(t, inspect.Query{State: inspect.Stuck}), nil)
 	check(t, "put off", f.list(t, inspect.Query{State: inspect.PutOff, Limit: 1}), []string{off[1].ID, off[0].ID})
+	// It is asked for by its deadline, and falls due after that.
+	check(t, "put off, by deadline",
+		f.list(t, inspect.Query{Lanes: []string{"b"}, From: off[0].Deadline, Until: off[0].Deadline.Add(1)}),
+		[]string{off[0].ID})
 	waits := f.list(t, inspect.Query{State: inspect.Waiting})
 	slices.Sort(waits)
 	want := f.ids(func(i int, m *node.Message) bool { return !held(i, m) })
@@ -294,6 +299,42 @@ func places(t *testing.T, f *filled) {
 	got, state, err = f.Places(t.Context())
 	if err != nil || len(got) != 1 || got[0].Mark != 400 || state.Lineage != 2 || !state.CatchingUp {
 		t.Errorf("places %+v, state %+v, %v", got, state, err)
+	}
+}
+
+// lanes are those on which something waits, be it due in a thousand years, and no others: not those where all is
+// claimed, or gone. There are no more than a node can ask about at once.
+func lanes(t *testing.T, f *filled) {
+	want := func(name string, want ...string) {
+		t.Helper()
+		got, err := f.Lanes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, name, got, want)
+	}
+	message := func(id, lane string, deadline time.Time) node.Message {
+		return node.Message{ID: id, Lane: lane, Incarnation: uuid.New(), Deadline: deadline}
+	}
+	late := message("late", "aa", f.now.AddDate(1000, 0, 0))
+	f.take(t, message("held", "A", f.now), late, message("one", "to.b", f.now), message("two", "to.b", f.now))
+	held := f.claim(t, "A", 1, time.Hour)
+	want("all but the one where all is claimed", "a", "aa", "b", "to.b")
+	if _, err := f.Reset(t.Context(), []node.Release{{Claim: held[0].Claim}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Delete(t.Context(), []node.Ref{late.Ref()}); err != nil {
+		t.Fatal(err)
+	}
+	want("one is given back, and one is gone", "A", "a", "b", "to.b")
+	var many []node.Message
+	for i := range node.MaxLanes {
+		many = append(many, message("x", fmt.Sprint("x", i), f.now))
+	}
+	f.take(t, many...)
+	got, err := f.Lanes(t.Context())
+	if err != nil || len(got) != node.MaxLanes || !slices.IsSorted(got) {
+		t.Errorf("%d lanes, in order: %v, %v", len(got), slices.IsSorted(got), err)
 	}
 }
 

@@ -1,0 +1,33 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"chronos/node"
+	"chronos/node/clock/system"
+	"chronos/node/metrics"
+)
+
+// busy is a store that answers everything but how many lanes there are.
+type busy struct{ node.Store }
+
+func (busy) Expired(context.Context, int) ([]node.Claim, error) { return nil, nil }
+
+func (busy) Lanes(context.Context) ([]string, error) { return nil, errors.New("it took too long") }
+
+// TestLookForLanesIsNoOutage has a look for lanes given up, as it is where there are many dead entries: the store is
+// not away, and the node is as ready as before.
+func TestLookForLanesIsNoOutage(t *testing.T) {
+	m := metrics.New(aConfig(), "v")
+	store := m.Ports(node.Ports{Clock: system.New(), Store: busy{}}).Store
+	_, err := store.Expired(t.Context(), 1)
+	_, failed := store.Lanes(t.Context())
+	if state := m.Port(node.PortStore); err != nil || failed == nil || state.Failing {
+		t.Errorf("%v, %v: %+v", err, failed, state)
+	}
+	if total(t, m, "chronos_port_errors_total") != 1 {
+		t.Error("it is not counted")
+	}
+}
