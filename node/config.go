@@ -24,7 +24,8 @@ type Route struct {
 	Outcomes string
 
 	// Targets are further output topics, of which a record may name one in its header chronosTopic. One that ends with
-	// a * stands for all topics whose names begin with what comes before it.
+	// a * stands for all topics whose names begin with what comes before it, or for all callback lanes, if that begins
+	// with CallbackPrefix. Output and Targets may be callback lanes; the other three are topics.
 	Targets []string
 }
 
@@ -35,7 +36,8 @@ func (r *Route) serves(lane string) bool { return slices.Contains(r.Outputs(), l
 func (r *Route) Finds(lane string) bool {
 	return slices.ContainsFunc(r.Targets, func(target string) bool {
 		prefix, many := strings.CutSuffix(target, "*")
-		return many && strings.HasPrefix(lane, prefix) && IsTopic(lane)
+		return many && strings.HasPrefix(lane, prefix) &&
+			(IsTopic(lane) || IsCallback(prefix) && IsCallbackLane(lane))
 	})
 }
 
@@ -57,7 +59,7 @@ func isPattern(target string) bool { return strings.HasSuffix(target, "*") }
 
 // Topics returns all topics that the route names: that which is read, and those that are written to.
 func (r *Route) Topics() []string {
-	topics := append([]string{r.Input}, r.Outputs()...)
+	topics := slices.DeleteFunc(append([]string{r.Input}, r.Outputs()...), IsCallback)
 	for _, other := range []string{r.DeadLetter, r.Outcomes} {
 		if other != "" {
 			topics = append(topics, other)
@@ -84,7 +86,7 @@ const (
 // Config is what a node is told. Default gives the values of the original description; Validate says what
 // is allowed.
 type Config struct {
-	// Routes are the topics that the node serves; at least one.
+	// Routes are the topics that the node serves; at least one, unless there are Callbacks.
 	Routes []Route
 
 	// Seed is the source of all randomness of the node: its node id, the incarnations it draws, its jitter.
@@ -129,6 +131,9 @@ type Config struct {
 
 	// Limits bound what a submission may be. The zero value allows whatever can be stored.
 	Limits Limits
+
+	// Callbacks says how messages come out as HTTP requests.
+	Callbacks Callbacks
 }
 
 // MinHoldTime is the smallest hold time: below it the publish timeout would fall under the one second that
@@ -144,6 +149,7 @@ func Default() Config {
 		DetectionInterval: 500 * time.Millisecond,
 		Lookahead:         250 * time.Millisecond,
 		LeaveAfter:        10 * time.Second,
+		Callbacks:         Callbacks{Timeout: defaultCallbackTimeout},
 	}
 }
 
@@ -156,29 +162,38 @@ func Default() Config {
 // begin its publish before PublishableAge and have its result before any detector counts it as stuck. Margin
 // is for clocks that run at different rates and for the way of the delete to the store.
 
-// Serves reports whether the node serves a lane: one that its routes name, or that a target with a * stands for.
+// Serves reports whether the node serves a lane: one that is named somewhere, or is found.
 func (c *Config) Serves(lane string) bool { return slices.Contains(c.Lanes(), lane) || c.Finds(lane) }
 
-// Finds reports whether a target with a * stands for a lane.
+// Finds reports whether a target with a * stands for a lane, or it is a callback lane and all of them are served.
 func (c *Config) Finds(lane string) bool {
-	return slices.ContainsFunc(c.Routes, func(r Route) bool { return r.Finds(lane) })
+	return c.Callbacks.finds(lane) || slices.ContainsFunc(c.Routes, func(r Route) bool { return r.Finds(lane) })
 }
 
-// Seeks reports whether some target has a *, so that there may be lanes to be found.
+// Seeks reports whether there may be lanes to be found, see Finds.
 func (c *Config) Seeks() bool {
-	return slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.ContainsFunc(r.Targets, isPattern) })
+	return c.Callbacks.Any ||
+		slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.ContainsFunc(r.Targets, isPattern) })
 }
 
-// Lanes returns the lanes that the routes name, each once: their output, dead-letter and outcome topics.
+// Lanes returns the lanes that are named, each once: the output, dead-letter and outcome topics of the routes, the
+// callback lanes that are listed, and where dead letters of callback lanes go.
 func (c *Config) Lanes() []string {
 	var lanes []string
-	for _, r := range c.Routes {
-		for _, lane := range append(r.Outputs(), r.DeadLetter, r.Outcomes) {
+	add := func(named ...string) {
+		for _, lane := range named {
 			if lane != "" && !slices.Contains(lanes, lane) {
 				lanes = append(lanes, lane)
 			}
 		}
 	}
+	for _, r := range c.Routes {
+		add(append(r.Outputs(), r.DeadLetter, r.Outcomes)...)
+	}
+	for _, l := range c.Callbacks.Lanes {
+		add(l.Name)
+	}
+	add(c.Callbacks.DeadLetters()...)
 	return lanes
 }
 
@@ -254,14 +269,17 @@ func (c *Config) Validate() error {
 	if c.Seed == [32]byte{} {
 		return &ConfigError{"Seed", "all zero", "it must be random and different for every node"}
 	}
-	return validateRoutes(c.Routes)
+	if len(c.Routes) == 0 && !c.Calls() {
+		return &ConfigError{"Routes", "empty", "there must be at least one route"}
+	}
+	if err := validateRoutes(c.Routes); err != nil || !c.Calls() {
+		return err
+	}
+	return c.Callbacks.validate(c.Routes)
 }
 
 func validateRoutes(routes []Route) error {
 	wrong := func(value, allowed string) error { return &ConfigError{"Routes", value, allowed} }
-	if len(routes) == 0 {
-		return wrong("empty", "there must be at least one route")
-	}
 	inputs := map[string]bool{}
 	deadLetter := map[string]string{} // by output topic
 	outcomes := map[string]bool{}
@@ -273,6 +291,11 @@ func validateRoutes(routes []Route) error {
 			return wrong("input topic "+r.Input+" without an output topic", "every route needs one")
 		case inputs[r.Input]:
 			return wrong("input topic "+r.Input+" twice", "an input topic has one route")
+		}
+		for _, topic := range []string{r.Input, r.DeadLetter, r.Outcomes} {
+			if IsCallback(topic) {
+				return wrong(topic+" in place of a topic", "only what comes out can be a callback")
+			}
 		}
 		inputs[r.Input] = true
 		for _, target := range r.Targets {

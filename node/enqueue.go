@@ -270,7 +270,7 @@ func (e *enqueuer) mindLineage(ctx context.Context, state State, setBack bool) b
 		}
 	}
 	request := CatchUpRequest{
-		Lineage: state.Lineage, Begin: begin, Floor: highest, Hold: e.config.HoldTime, Marks: extents,
+		Lineage: state.Lineage, Begin: begin, Floor: highest, Hold: e.config.LongestHold(), Marks: extents,
 	}
 	return e.insist(ctx, "catch up", func() error {
 		asked, _ := e.lineage.known()

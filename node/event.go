@@ -36,6 +36,7 @@ const (
 	Claiming Operation = "claim" // the part of fire that claims
 	Fire     Operation = "fire"
 	Settle   Operation = "settle" // the part of fire that deletes
+	Call     Operation = "call"   // the part of fire that makes callbacks
 	Recover  Operation = "recover"
 )
 
@@ -44,9 +45,10 @@ type Port string
 
 // The ports that can fail.
 const (
-	PortStore  Port = "store"
-	PortSource Port = "source"
-	PortSink   Port = "sink"
+	PortStore    Port = "store"
+	PortSource   Port = "source"
+	PortSink     Port = "sink"
+	PortCallback Port = "callback" // the sink of callback lanes
 )
 
 // Started is the first event of a node.
@@ -229,6 +231,17 @@ type Lapsed struct {
 	Messages []Message
 }
 
+// GaveUp says that a message on a callback lane will not be delivered: its receiver refuses it, or it has failed for as
+// long as its lane tries again, or its time has passed. It is to be deleted; a series goes on. DeadLetter is the lane
+// for which a copy is stored, empty for none: DeadLettered tells when that has arrived. Took is how long the last call
+// took.
+type GaveUp struct {
+	Message    Message
+	Err        error
+	DeadLetter string
+	Took       time.Duration
+}
+
 // DeadLettered says that messages were copied to their dead-letter topics and acknowledged: submissions that
 // were rejected, whose Lane is the dead-letter topic, and messages that their output topic rejects for good. Took is
 // how long the call to the sink took.
@@ -307,6 +320,7 @@ func (Fired) event()          {}
 func (Unpublished) event()    {}
 func (Lapsed) event()         {}
 func (DeadLettered) event()   {}
+func (GaveUp) event()         {}
 func (Deleted) event()        {}
 func (Recurred) event()       {}
 func (PassedOver) event()     {}

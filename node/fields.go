@@ -211,6 +211,19 @@ func (DeadLettered) Name() string { return "DeadLettered" }
 func (e DeadLettered) Fields() []Field { return []Field{{"messages", len(e.Messages)}} }
 
 // Name returns the name.
+func (GaveUp) Name() string { return "GaveUp" }
+
+// Fields returns what is to be known.
+func (e GaveUp) Fields() []Field {
+	return []Field{
+		{"lane", e.Message.Lane},
+		{"error", e.Err},
+		{"copied_to", e.DeadLetter},
+		{"took", e.Took},
+	}
+}
+
+// Name returns the name.
 func (Deleted) Name() string { return "Deleted" }
 
 // Fields returns what is to be known.

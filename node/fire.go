@@ -17,6 +17,8 @@ import (
 type firer struct {
 	*core
 
+	pace       pace
+	schedule   *schedule // the sink's own
 	sink       Sink
 	random     *rand.ChaCha8
 	claims     link
@@ -52,22 +54,24 @@ type laneLink struct {
 // within one.
 const slowFor = 10
 
-func newFirer(c *core, sink Sink, random *rand.ChaCha8) *firer {
+func newFirer(c *core, schedule *schedule, sink Sink, random *rand.ChaCha8) *firer {
 	f := &firer{
 		core:     c,
+		pace:     schedule.pace,
+		schedule: schedule,
 		sink:     sink,
 		random:   random,
 		claims:   c.link(Fire, PortStore, random),
 		releases: c.link(Fire, PortStore, random),
 		bell:     c.clock.Bell(),
 		rationed: ration{limit: c.config.StoreTimeout()},
-		batches:  ration{limit: c.config.PublishTimeout()},
+		batches:  ration{limit: schedule.pace.publish},
 	}
 	f.drawn = child(random)
 	f.meet()
-	f.settler = newSettler(c, child(random))
+	f.settler = newSettler(c, f.pace, child(random))
 	f.settler.due = f.recurred
-	for range publishers {
+	for range f.pace.publishers {
 		f.publishers = append(f.publishers, newPublisher(f, child(random)))
 	}
 	return f
@@ -76,8 +80,12 @@ func newFirer(c *core, sink Sink, random *rand.ChaCha8) *firer {
 // start starts the claimer, the publishers and the settler.
 func (f *firer) start(tasks Tasks) {
 	tasks.Go(Claiming, f.run)
+	publishing := Fire
+	if f.pace.calls {
+		publishing = Call
+	}
 	for _, p := range f.publishers {
-		tasks.Go(Fire, p.run)
+		tasks.Go(publishing, p.run)
 	}
 	tasks.Go(Settle, f.settler.run)
 }
@@ -94,6 +102,9 @@ func (f *firer) run(ctx context.Context) {
 		f.observe(LeftBehind{Claims: len(held)})
 	}
 }
+
+// publishable reports whether a claim that was requested at a monotonic instant is young enough to be published.
+func (f *firer) publishable(since time.Duration) bool { return f.clock.Mono()-since <= f.pace.young }
 
 // abandon gives back what has become too old to be published, whatever its deadline: after the wall clock was set
 // back, a schedule could be full of claims that are nobody's any more, and nothing else would be claimed until the
@@ -121,7 +132,7 @@ func (f *firer) claim(ctx context.Context) {
 		}
 		request := ClaimRequest{
 			Node:  f.id,
-			Hold:  f.config.HoldTime,
+			Hold:  f.pace.hold,
 			Until: f.lapsed().Add(f.config.Lookahead),
 			Lanes: f.shares(started, all),
 		}
@@ -138,7 +149,7 @@ func (f *firer) claim(ctx context.Context) {
 			size += result.Messages[i].Size()
 		}
 		if f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size) {
-			f.slow = started + slowFor*f.config.HoldTime
+			f.slow = started + slowFor*f.pace.hold
 		}
 		if err != nil {
 			// The claims may have been made. Nobody knows of them, so they are recovered after the hold time.
@@ -158,7 +169,7 @@ func (f *firer) claim(ctx context.Context) {
 		for i, m := range result.Messages {
 			holdings[i] = holding{Ready: m, since: started}
 		}
-		f.hold(result.State.Lineage, holdings)
+		f.hold(f.schedule, result.State.Lineage, holdings)
 	}
 }
 
@@ -187,7 +198,7 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 			continue
 		}
 		free, size := f.schedule.room(l.lane)
-		if free <= 0 || size <= 0 {
+		if size <= 0 || !f.schedule.roomy(l.lane, free) {
 			f.hungry, l.backlogged = true, true
 			continue
 		}
@@ -245,24 +256,35 @@ func (f *firer) lane(name string) *laneLink {
 // comes out as fast as its lane takes it, and not once in each poll interval.
 func (f *firer) recurred(next []Next) {
 	until := f.lapsed().Add(f.config.Lookahead)
-	due := false
-	f.mu.Lock()
+	var lanes []string
 	for i := range next {
 		if !next[i].At.After(until) {
-			f.lane(next[i].Of.Lane).backlogged, due = true, true
+			lanes = append(lanes, next[i].Of.Lane)
 		}
 	}
-	f.mu.Unlock()
-	if due {
-		f.bell.Ring()
+	f.look(lanes)
+}
+
+// look has the claimer look at once on lanes, since there is something to be claimed.
+func (f *firer) look(lanes []string) {
+	if len(lanes) == 0 {
+		return
 	}
+	f.mu.Lock()
+	for _, lane := range lanes {
+		f.lane(lane).backlogged = true
+	}
+	f.mu.Unlock()
+	f.bell.Ring()
 }
 
 // fed wakes the claimer if it has left something in the store for want of room.
 func (f *firer) fed() {
 	f.mu.Lock()
-	hungry := f.hungry
-	f.hungry = false
+	hungry := f.hungry && f.schedule.takes()
+	if hungry {
+		f.hungry = false
+	}
 	f.mu.Unlock()
 	if hungry {
 		f.bell.Ring()
@@ -280,7 +302,7 @@ func (f *firer) laneWorks(name string) {
 
 // lately reports whether something came through on the lane not long ago. The caller holds mu.
 func (f *firer) lately(l *laneLink) bool {
-	return l.worked > 0 && f.clock.Mono()-l.worked < f.config.PublishTimeout()+retryMax
+	return l.worked > 0 && f.clock.Mono()-l.worked < f.pace.publish+retryMax
 }
 
 // reaches reports whether something came through on any lane not long ago.

@@ -13,10 +13,14 @@ type Held struct {
 // Held returns what this node's schedule holds of each lane, and the timing advance as it is now. It is for whoever
 // watches the node, and safe to call at any time.
 func (n *Node) Held() ([]Held, time.Duration) {
-	return n.core.schedule.held(), n.core.advance.get()
+	held := n.core.schedule.all()
+	if n.core.calls != nil {
+		held = append(held, n.core.calls.all()...)
+	}
+	return held, n.core.advance.get()
 }
 
-func (s *schedule) held() []Held {
+func (s *schedule) all() []Held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]Held, len(s.lanes))

@@ -52,6 +52,9 @@ func (c *core) follow(asked int64, state State) {
 	l.mu.Unlock()
 	if changed {
 		forgotten := c.schedule.clear()
+		if c.calls != nil {
+			forgotten = append(forgotten, c.calls.clear()...)
+		}
 		c.observe(LineageChanged{From: from, To: state.Lineage, Forgotten: claims(forgotten)})
 	}
 }
@@ -59,11 +62,11 @@ func (c *core) follow(asked int64, state State) {
 // hold schedules claims that came with an answer of the store, unless another lineage than that of the answer is known
 // by now. It keeps follow from changing the lineage meanwhile: either it is changed before this, which is seen here, or
 // after, and then follow empties the schedule.
-func (c *core) hold(lineage int64, held []holding) {
+func (c *core) hold(schedule *schedule, lineage int64, held []holding) {
 	l := &c.lineage
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if lineage == l.highest && !l.behind {
-		c.schedule.add(held)
+		schedule.add(held)
 	}
 }

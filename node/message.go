@@ -140,4 +140,5 @@ const (
 	StoreRefused     Reason = "store_refused"
 	PublishRejected  Reason = "publish_rejected"
 	Expired          Reason = "expired"
+	CallbackFailed   Reason = "callback_failed"
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,8 @@ type Node struct {
 	core *core
 
 	enqueue *enqueuer
-	fire    *firer
+	fire    *firer // on topics
+	call    *firer // on callback lanes; nil if there are none
 	recover *recoverer
 }
 
@@ -39,6 +41,10 @@ type Ports struct {
 	Store  Store
 	Source Source
 	Sink   Sink
+
+	// Callback is the sink of callback lanes. Its Publish is handed one record at a time. It may be nil if there are
+	// none (Config.Calls).
+	Callback Sink
 }
 
 // core is what the operations of a node share: who they are, the ports that all of them use, the schedule of claims
@@ -55,9 +61,13 @@ type core struct {
 	store   Store
 	observe func(Event)
 
-	schedule *schedule
+	schedule *schedule // of topics
+	calls    *schedule // of callback lanes; nil if there are none
 	advance  advance
 	lineage  lineage
+
+	// announce tells whoever claims on callback lanes of messages that were stored.
+	announce func(stored []Message)
 }
 
 // New returns a node that is ready to run: it draws the node id and calls no port but the observer. A *ConfigError
@@ -77,8 +87,10 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 		clock:       ports.Clock,
 		store:       ports.Store,
 		observe:     observe,
-		schedule:    newSchedule(config.Lanes()),
-		seeks:       config.Seeks(),
+		schedule: newSchedule(slices.DeleteFunc(config.Lanes(), IsCallback), topicPace(&config),
+			func(string) int { return publishers - 1 }),
+		announce: func([]Message) {},
+		seeks:    config.Seeks(),
 		advance: advance{
 			adaptive: config.AdaptiveAdvance, most: config.Lookahead, current: config.TimingAdvance,
 		},
@@ -92,18 +104,36 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 			c.isDead[r.DeadLetter] = true
 		}
 	}
+	for _, lane := range config.Callbacks.DeadLetters() {
+		c.isDead[lane] = true
+	}
 	n := &Node{
 		core:    c,
 		enqueue: newEnqueuer(c, ports.Source, child(root)),
-		fire:    newFirer(c, ports.Sink, child(root)),
+		fire:    newFirer(c, c.schedule, ports.Sink, child(root)),
 		recover: newRecoverer(c, child(root)),
+	}
+	if config.Calls() {
+		if ports.Callback == nil {
+			return nil, &ConfigError{"Callbacks", "some lanes", "they need a sink, and there is none"}
+		}
+		c.calls = newSchedule(slices.DeleteFunc(config.Lanes(), func(lane string) bool { return !IsCallback(lane) }),
+			callPace(&config), config.Callbacks.concurrency)
+		n.call = newFirer(c, c.calls, ports.Callback, child(root))
+		c.announce = n.call.announced
 	}
 	c.observe(Started{NodeID: c.id})
 	return n, nil
 }
 
-// deadLettersOf returns the dead-letter topic of a lane; empty for none.
+// deadLettersOf returns where dead letters of a lane go: to a topic, or those of a callback lane to another one; empty
+// for nowhere. What fails on a lane of dead letters goes nowhere, unless that lane says otherwise.
 func (c *core) deadLettersOf(lane string) string {
+	if IsCallback(lane) {
+		if own := c.config.Callbacks.lane(lane).DeadLetter; own != "" {
+			return own
+		}
+	}
 	topic, named := c.deadLetters[lane]
 	if !named {
 		for _, r := range c.config.Routes {
@@ -113,6 +143,14 @@ func (c *core) deadLettersOf(lane string) string {
 		}
 	}
 	return topic
+}
+
+// scheduleOf returns the schedule that has the claims on a lane.
+func (c *core) scheduleOf(lane string) *schedule {
+	if c.calls != nil && IsCallback(lane) {
+		return c.calls
+	}
+	return c.schedule
 }
 
 // ID returns the node id.
@@ -133,6 +171,9 @@ type Tasks interface {
 // most, if a port is away. What could not be done by then is left to the peers: they find the claims expired.
 func (n *Node) Run(ctx context.Context, tasks Tasks) {
 	n.fire.start(tasks)
+	if n.call != nil {
+		n.call.start(tasks)
+	}
 	tasks.Go(Recover, n.recover.run)
 	// Fire outlives enqueue, which may hand it messages up to its end.
 	n.enqueue.run(ctx)
@@ -163,11 +204,6 @@ func (g *goroutines) Stop() {
 
 // lapsed returns the instant up to which a deadline counts as due now (deviation D1).
 func (c *core) lapsed() time.Time { return c.clock.Now().Add(c.advance.get()) }
-
-// publishable reports whether a claim that was requested at a monotonic instant is young enough to be published.
-func (c *core) publishable(since time.Duration) bool {
-	return c.clock.Mono()-since <= c.config.PublishableAge()
-}
 
 // link returns how one loop sees its calls to a port.
 func (c *core) link(operation Operation, port Port, random *rand.ChaCha8) link {

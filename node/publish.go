@@ -56,7 +56,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 		return false
 	}
 	messages, bytes := p.batches.get()
-	b := p.schedule.take(p.lapsed(), messages, bytes)
+	b := p.schedule.take(p.lapsed(), min(messages, p.pace.batch), bytes)
 	if len(b.holdings) == 0 {
 		return false
 	}
@@ -66,7 +66,11 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	young, unread := p.settlements(young)
 	young, ended := p.inTime(young)
 	verdicts := map[string]error{}
-	if len(young) > 0 {
+	switch {
+	case len(young) == 0:
+	case p.pace.calls:
+		p.call(ctx, young) // what becomes of it is no verdict on its lane
+	default:
 		verdicts = p.publishBatch(ctx, young)
 	}
 	p.schedule.done(b, func(lane string) (failed, known bool) {
@@ -102,6 +106,10 @@ var errExpired = fmt.Errorf("%w: it was not to be published any more", ErrReject
 // one.
 func (p *publisher) expire(ctx context.Context, ended []holding) {
 	if len(ended) == 0 {
+		return
+	}
+	if p.pace.calls {
+		p.expireCalls(ctx, ended)
 		return
 	}
 	var failed []failure
@@ -470,7 +478,7 @@ func (p *publisher) publish(ctx context.Context, records []Record) ([]error, tim
 		acknowledged = acknowledged || err == nil
 		well = well && (err == nil || permanent(err))
 	}
-	if acknowledged {
+	if acknowledged && !p.pace.calls {
 		p.advance.measured(took)
 	}
 	size := 0

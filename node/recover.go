@@ -73,7 +73,11 @@ func (r *recoverer) find(ctx context.Context) {
 	}
 	r.lanes.succeeded()
 	lanes = slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.Finds(lane) })
-	r.schedule.waiting(lanes, r.clock.Mono())
+	callbacks := slices.DeleteFunc(slices.Clone(lanes), func(lane string) bool { return !IsCallback(lane) })
+	r.schedule.waiting(slices.DeleteFunc(lanes, IsCallback), r.clock.Mono())
+	if r.calls != nil {
+		r.calls.waiting(callbacks, r.clock.Mono())
+	}
 }
 
 // compareHolds says, once for each, which other hold times there are: nodes that differ in their settings work
@@ -81,9 +85,9 @@ func (r *recoverer) find(ctx context.Context) {
 func (r *recoverer) compareHolds(expired []Claim) {
 	for _, c := range expired {
 		hold := c.Expires.Sub(c.ReadiedAt)
-		if hold != r.config.HoldTime && !r.otherHolds[hold] {
+		if ours := r.config.HoldTimeOf(c.Lane); hold != ours && !r.otherHolds[hold] {
 			r.otherHolds[hold] = true
-			r.observe(SettingsDiffer{Setting: "HoldTime", Ours: r.config.HoldTime, Theirs: hold, Node: c.ReadiedBy})
+			r.observe(SettingsDiffer{Setting: "HoldTime", Ours: ours, Theirs: hold, Node: c.ReadiedBy})
 		}
 	}
 }

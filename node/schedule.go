@@ -19,6 +19,10 @@ import (
 // The mutex is held for the length of a method only, never over a call to a port, so that the simulator, which
 // runs one loop at a time, never finds it taken.
 type schedule struct {
+	// pace says how much fits in, and most how many batches with messages of a lane are published at once.
+	pace pace
+	most func(lane string) int
+
 	mu    sync.Mutex
 	lanes []*lane
 	named map[string]*lane
@@ -43,6 +47,7 @@ type lane struct {
 	name  string
 	items scheduled
 	bytes int
+	most  int // batches with messages of the lane that are published at once
 
 	// found says that no route names the lane, and heard when this node last heard of it, monotonic, see find.
 	found bool
@@ -81,12 +86,10 @@ const (
 	probeMessages = 50
 )
 
-func newSchedule(lanes []string) *schedule {
-	s := &schedule{named: map[string]*lane{}, contested: map[uuid.UUID]contest{}}
+func newSchedule(lanes []string, pace pace, most func(lane string) int) *schedule {
+	s := &schedule{pace: pace, most: most, named: map[string]*lane{}, contested: map[uuid.UUID]contest{}}
 	for _, name := range lanes {
-		l := &lane{name: name}
-		s.lanes = append(s.lanes, l)
-		s.named[name] = l
+		s.serve(name).found = false
 	}
 	return s
 }
@@ -103,13 +106,26 @@ func (s *schedule) room(name string) (messages, bytes int) {
 	return messages - len(l.items), bytes - l.bytes
 }
 
+// roomy reports whether a claim for that many messages is worth its while. Where a publish takes out a whole batch, any
+// is. Where it takes out one message, a claim for each would be as many transactions.
+func (s *schedule) roomy(name string, messages int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.named[name]
+	if s.pace.batch > 1 || l == nil {
+		return messages > 0
+	}
+	all, _ := s.part(l)
+	return 2*messages >= all
+}
+
 // part returns how much of the schedule is a lane's. The lanes that routes name have equal parts, and so have those
 // that were found and hold something. One that was found and holds nothing leaves its part to the others: what waits
 // there may not be due for a month, and 250 of these would leave seven messages to a lane that has thousands. As soon
 // as it asks, it gets an equal part of what there is, and where the others hold everything, what would be its part if
 // all lanes held something. The caller holds mu.
 func (s *schedule) part(l *lane) (messages, bytes int) {
-	sharing, messages, bytes := 0, scheduleMessages, scheduleBytes
+	sharing, messages, bytes := 0, s.pace.held, scheduleBytes
 	for _, other := range s.lanes {
 		if !other.idle() || other == l {
 			sharing++
@@ -118,7 +134,10 @@ func (s *schedule) part(l *lane) (messages, bytes int) {
 			messages, bytes = messages-len(other.items), bytes-other.bytes
 		}
 	}
-	messages = max(1, scheduleMessages/len(s.lanes), min(messages, scheduleMessages/sharing))
+	messages = max(1, s.pace.held/len(s.lanes), min(messages, s.pace.held/sharing))
+	if s.pace.deep > 0 {
+		messages = min(messages, s.pace.deep*l.most)
+	}
 	return messages, max(1, scheduleBytes/len(s.lanes), min(bytes, scheduleBytes/sharing))
 }
 
@@ -160,7 +179,7 @@ func (s *schedule) find(name string, now time.Duration) bool {
 
 // serve adds a lane that no route names. The caller holds mu.
 func (s *schedule) serve(name string) *lane {
-	l := &lane{name: name, found: true}
+	l := &lane{name: name, found: true, most: s.most(name)}
 	s.lanes = append(s.lanes, l)
 	s.named[name] = l
 	return l
@@ -184,7 +203,18 @@ func (s *schedule) waiting(lanes []string, now time.Duration) {
 		}
 		return forgotten
 	})
-	s.first %= len(s.lanes)
+	s.first %= max(1, len(s.lanes))
+}
+
+// takes reports whether there is room worth a claim on any lane.
+func (s *schedule) takes() bool {
+	if s.pace.batch > 1 {
+		return true // whoever asks has just taken a batch out
+	}
+	return slices.ContainsFunc(s.names(), func(name string) bool {
+		messages, bytes := s.room(name)
+		return bytes > 0 && s.roomy(name, messages)
+	})
 }
 
 // names returns the lanes that are served.
@@ -322,7 +352,7 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 
 // mayTake reports whether something of the lane can be taken out now.
 func (s *schedule) mayTake(l *lane) bool {
-	return len(l.items) > 0 && l.busy < publishers-1 && (!l.doubtful || !s.probing && l.busy == 0)
+	return len(l.items) > 0 && l.busy < l.most && (!l.doubtful || !s.probing && l.busy == 0)
 }
 
 // occupy notes that the batch has messages of the lane.
@@ -342,7 +372,7 @@ func (s *schedule) done(b batch, verdict func(lane string) (failed, known bool))
 	freed := b.probe
 	for _, l := range b.lanes {
 		// In both cases nothing could be taken of the lane, so the keeper has not counted on it.
-		freed = freed || l.busy == publishers-1 || l.doubtful
+		freed = freed || l.busy == l.most || l.doubtful
 		l.busy--
 		if failed, known := verdict(l.name); known {
 			l.doubtful = failed

@@ -13,6 +13,7 @@ import (
 type settler struct {
 	*core
 
+	pace    pace
 	deletes link
 	bell    Bell
 
@@ -45,9 +46,10 @@ const (
 	stopTries = 3
 )
 
-func newSettler(c *core, random *rand.ChaCha8) *settler {
+func newSettler(c *core, pace pace, random *rand.ChaCha8) *settler {
 	return &settler{
-		core: c, deletes: c.link(Settle, PortStore, random), bell: c.clock.Bell(), publishing: publishers,
+		core: c, pace: pace, deletes: c.link(Settle, PortStore, random), bell: c.clock.Bell(),
+		publishing: pace.publishers,
 	}
 }
 
@@ -58,7 +60,7 @@ func (s *settler) run(ctx context.Context) {
 		s.bell.Sleep(ctx, s.idle())
 	}
 	for s.awaits() {
-		s.bell.Sleep(context.WithoutCancel(ctx), s.config.PublishTimeout())
+		s.bell.Sleep(context.WithoutCancel(ctx), s.pace.publish)
 	}
 	for range stopTries {
 		s.retry = 0

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Sink is where the messages of lanes come out: the producing half of Kafka. It is safe for concurrent use.
@@ -30,3 +31,35 @@ var ErrNoTopic = errors.New("topic missing or forbidden")
 
 // ErrUnsent marks an error of Sink.Publish: the record was not sent, because where it belongs does not answer.
 var ErrUnsent = errors.New("not sent")
+
+// DeferredError is an error of Sink.Publish on callback lanes: the message was not delivered as far as anybody knows,
+// and is to be tried again. It says nothing about other messages. An Err that is ErrUnsent says that nothing was
+// tried, so that it does not count as an attempt.
+type DeferredError struct {
+	Err error
+
+	// After is how long to wait at least. The back-off of the engine applies as well.
+	After time.Duration
+}
+
+// Error returns the sentence of the cause.
+func (d *DeferredError) Error() string { return d.Err.Error() }
+
+// Unwrap returns the cause.
+func (d *DeferredError) Unwrap() error { return d.Err }
+
+// RefusedError is an error of Sink.Publish on callback lanes: the message will not be delivered, and is not to be tried
+// again. It is ErrRejected, and tells those who look into the dead letter what the receiver has answered.
+type RefusedError struct {
+	Err error
+
+	// Status is that of the answer, 0 if there was none, and Answer how its body begins.
+	Status int
+	Answer []byte
+}
+
+// Error returns the sentence of the cause.
+func (r *RefusedError) Error() string { return r.Err.Error() }
+
+// Unwrap returns the cause, and that it is ErrRejected.
+func (r *RefusedError) Unwrap() []error { return []error{r.Err, ErrRejected} }

@@ -118,7 +118,7 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 
 // serves reports whether messages for a lane may be taken in, and has the lane served from now on.
 func (e *enqueuer) serves(lane string) bool {
-	return !e.seeks || !e.config.Finds(lane) || e.schedule.find(lane, e.clock.Mono())
+	return !e.seeks || !e.config.Finds(lane) || e.scheduleOf(lane).find(lane, e.clock.Mono())
 }
 
 // reject says that a record is rejected, and has its copy for the dead-letter topic take its place. Whoever is to be
@@ -257,14 +257,15 @@ func (e *enqueuer) refuse(s *submission, reason string) {
 	if s.Lane == deadLetter {
 		deadLetter = ""
 	}
-	e.reject(s, &rejection{StoreRefused, reason}, deadLetter)
+	e.reject(s, &rejection{StoreRefused, reason, ""}, deadLetter)
 }
 
 // takeRequest asks for submissions to be taken in. It decides which are stored as claimed: those that fall due within
 // the lookahead, if there is room on the schedule, because the next look of any node would be too late for them, and
-// it saves the claim. That is decided at the first take. When it is repeated, because its outcome is unknown,
-// the claim is asked for again only while it could still be published: after that a fresh row would wait for the
-// hold time, where a waiting one is claimed at the next look.
+// it saves the claim. Those on callback lanes are not, since their hold time is another; the claimer hears of them at
+// once. That is decided at the first take. When it is repeated, because its outcome is unknown, the claim is asked for
+// again only while it could still be published: after that a fresh row would wait for the hold time, where a waiting
+// one is claimed at the next look.
 func (e *enqueuer) takeRequest(chunk []*submission) (TakeRequest, []*reading) {
 	request := TakeRequest{Node: e.id, Hold: e.config.HoldTime, Items: make([]Item, len(chunk))}
 	var readings []*reading
@@ -279,7 +280,8 @@ func (e *enqueuer) takeRequest(chunk []*submission) (TakeRequest, []*reading) {
 			request.From = append(request.From, Place{s.reading.Partition, s.reading.from})
 		}
 		s.Claim = e.ours(s)
-		if !s.tried && s.Action.Stores() && !s.Deadline.After(soon) && e.roomOn(s.Lane, rooms).fits(s.Size()) {
+		if !s.tried && s.Action.Stores() && !IsCallback(s.Lane) && !s.Deadline.After(soon) &&
+			e.roomOn(s.Lane, rooms).fits(s.Size()) {
 			s.Claim, s.claimed, s.since = true, true, now
 		}
 		s.tried = true
@@ -361,6 +363,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 	}
 	if len(stored) > 0 {
 		e.observe(Enqueued{Messages: stored})
+		e.announce(stored)
 	}
 	if len(ignored) > 0 {
 		e.observe(Ignored{Messages: ignored})
@@ -372,6 +375,6 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		e.observe(SkippedTaken{Records: skipped})
 	}
 	if len(claimed) > 0 {
-		e.hold(result.State.Lineage, claimed)
+		e.hold(e.schedule, result.State.Lineage, claimed)
 	}
 }

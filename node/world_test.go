@@ -32,6 +32,7 @@ type world struct {
 	epoch     int32 // of what was committed before the nodes run
 	output    []delivery
 	refuse    func(node.Record) error
+	answer    func(node.Record) error  // what becomes of a callback, which may take its time
 	hangs     func(node.Record) bool   // whether a publish runs into its time limit, and nothing appears
 	tardy     func(node.Record) bool   // whether it takes as long, and appears
 	refuses   func(*node.Message) bool // whether the store can never keep it
@@ -58,6 +59,7 @@ func newWorld(t *testing.T) *world {
 		committed: map[string]int64{},
 		epoch:     node.UnknownEpoch,
 		refuse:    func(node.Record) error { return nil },
+		answer:    func(node.Record) error { return nil },
 		hangs:     func(node.Record) bool { return false },
 		tardy:     func(node.Record) bool { return false },
 		refuses:   func(*node.Message) bool { return false },
@@ -406,6 +408,31 @@ func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
 	return errs
 }
 
+// gatedCalls is the receivers of callbacks as one node sees them. Output has what each was asked, whatever the answer.
+type gatedCalls struct {
+	gate  *gate
+	world *world
+}
+
+func (c *gatedCalls) Publish(_ context.Context, records []node.Record) []error {
+	<-time.After(2 * time.Millisecond)
+	errs := make([]error, len(records))
+	err := c.gate.pass("call", func() {
+		for i, r := range records {
+			c.world.mu.Lock()
+			c.world.output = append(c.world.output, delivery{r, time.Now()})
+			c.world.mu.Unlock()
+			errs[i] = c.world.answer(r)
+		}
+	})
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
 // config returns the default configuration with one route and a dead-letter topic.
 func config(seed byte) node.Config {
 	c := node.Default()
@@ -432,7 +459,7 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	n, err := node.New(c,
 		node.Ports{
 			Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: &gatedSink{g, w},
-			Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow},
+			Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow}, Callback: &gatedCalls{g, w},
 		},
 		func(e node.Event) {
 			if w.watch != nil {

@@ -29,13 +29,14 @@ const (
 	OpLeave     Op = "leave"
 	OpPublish   Op = "publish"
 	OpSubmit    Op = "submit"
+	OpCall      Op = "call"
 )
 
 // ops returns all operations; their places are their numbers.
 func ops() []Op {
 	return []Op{
 		OpBind, OpPositions, OpTake, OpCatchUp, OpClaim, OpDelete, OpExpired, OpReset, OpLanes,
-		OpPoll, OpStart, OpCommit, OpExtents, OpLeave, OpPublish, OpSubmit,
+		OpPoll, OpStart, OpCommit, OpExtents, OpLeave, OpPublish, OpSubmit, OpCall,
 	}
 }
 
@@ -59,6 +60,7 @@ const (
 	opLeave
 	opPublish
 	opSubmit
+	opCall
 	opCount
 )
 
@@ -269,7 +271,7 @@ func faultKinds() []faultDescription {
 		writes   = takes | claims | deletes | resets
 		parts    = claims | deletes | resets | commits | publish
 		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired | 1<<opLanes
-		requests = store | commits | publish | 1<<opLeave | 1<<opExtents
+		requests = store | commits | publish | 1<<opLeave | 1<<opExtents | 1<<opCall
 		calls    = requests | polls
 	)
 	return []faultDescription{
@@ -288,7 +290,7 @@ func faultKinds() []faultDescription {
 		{Partial, "an error, after some items have taken effect", parts, 6, 0, 0, 8, false},
 		{Locked, "the transaction holds its row locks for long", writes, 8, 10 * ms, 2 * s, 0, false},
 		{RolledBack, "the transaction holds its row locks for long and is undone", writes, 8, 10 * ms, 2 * s, 0, false},
-		{Duplicate, "the records are appended twice", publish | submit, 4, 0, 0, 0, false},
+		{Duplicate, "the records are appended twice", publish | submit | 1<<opCall, 4, 0, 0, 0, false},
 		{StoreDown, "the store refuses everybody", calls, 1, 10 * ms, 20 * s, 0, false},
 		{StoreSilent, "the store answers nobody", calls, 1, 10 * ms, 20 * s, 0, false},
 		{Failover, "the store is away, and comes back with another clock", calls, 1, 10 * ms, 5 * s, 0, false},

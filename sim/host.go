@@ -34,7 +34,7 @@ type host struct {
 
 	faults *rand.Rand
 
-	storeLink, brokerLink link
+	storeLink, brokerLink, callLink link
 
 	// restart numbers the planned restarts: a newer plan makes an older one void.
 	restart uint64
@@ -61,7 +61,8 @@ type life struct {
 	cancel func()
 	loops  *loops
 
-	slow map[*partition]int64 // partitions that did not answer a publish, and when another try is made
+	slow   map[*partition]int64 // partitions that did not answer a publish, and when another try is made
+	silent map[*receiver]int64  // hosts that did not answer a callback, and when another try is made
 
 	// mono is the reading of the host's clock at the start.
 	mono int64
@@ -93,6 +94,7 @@ func newHost(w *world, number int) *host {
 	h.correctWall()
 	h.storeLink = newLink(w, forStoreLink, number, w.options.StoreLatency)
 	h.brokerLink = newLink(w, forBrokerLink, number, w.options.BrokerLatency)
+	h.callLink = newLink(w, forCallLink, number, w.options.BrokerLatency)
 	return h
 }
 
@@ -107,7 +109,10 @@ func (h *host) start() {
 	w := h.world
 	h.restart++
 	h.lives++
-	l := &life{host: h, number: h.lives, mono: h.clock.mono(w.now), slow: map[*partition]int64{}}
+	l := &life{
+		host: h, number: h.lives, mono: h.clock.mono(w.now), slow: map[*partition]int64{},
+		silent: map[*receiver]int64{},
+	}
 	l.label = fmt.Sprintf("%d.%d", h.number, l.number)
 	h.life = l
 	random := stream(w.options.Seed, forProcesses, h.number, h.lives)
@@ -121,6 +126,7 @@ func (h *host) start() {
 	l.cancel, l.loops = cancel, newLoops(l)
 	ports := w.mutant.ports(node.Ports{
 		Clock: nodeClock{l}, Store: &storePort{life: l}, Source: &sourcePort{life: l}, Sink: &sinkPort{life: l},
+		Callback: &callPort{life: l},
 	})
 	n, err := node.New(config, ports, l.observe)
 	if err != nil {

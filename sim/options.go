@@ -93,6 +93,10 @@ type Options struct {
 	// stands for.
 	Aimed int
 
+	// Callbacks is how many percent of the submissions come out as callbacks, and Unhelpful how many percent of the
+	// requests are not answered as they should be, while faults last.
+	Callbacks, Unhelpful int
+
 	// Refused is how many percent of the submissions the store can never keep.
 	Refused int
 
@@ -176,6 +180,7 @@ func (o *Options) config(seed [32]byte) node.Config {
 	for i := range o.Routes {
 		c.Routes = append(c.Routes, o.route(i))
 	}
+	c.Callbacks.Timeout = c.PublishTimeout() // so that one hold time is for both
 	return c
 }
 
@@ -194,16 +199,25 @@ func (o *Options) route(index int) node.Route {
 	if o.Aimed > 0 {
 		r.Targets = []string{r.Output + ".*"}
 	}
+	if o.Callbacks > 0 {
+		r.Targets = append(r.Targets, target(r, callbacks))
+	}
 	return r
 }
 
 // targets is how many topics submissions name beside the output topic of a route.
 const targets = 2
 
+// callbacks is the number of the target that is a callback lane.
+const callbacks = targets + 1
+
 // target returns the topic on which what a route takes in comes out, where a submission names that target; 0 for none.
 func target(r node.Route, number int) string {
-	if number == 0 {
+	switch number {
+	case 0:
 		return r.Output
+	case callbacks:
+		return node.CallbackPrefix + r.Output
 	}
 	return r.Output + "." + strconv.Itoa(number)
 }
@@ -247,6 +261,8 @@ func (o *Options) Validate() error {
 		{"delayed", o.Delayed, 0, 100},
 		{"ending", o.Ending, 0, 100},
 		{"aimed", o.Aimed, 0, 100},
+		{"callbacks", o.Callbacks, 0, 100},
+		{"unhelpful", o.Unhelpful, 0, 90},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
 		{"bandwidth", o.Bandwidth, 0, 1 << 30},
@@ -326,6 +342,8 @@ func (o *Options) settings() []setting {
 		settingOf("delayed", &o.Delayed, strconv.Atoi),
 		settingOf("ending", &o.Ending, strconv.Atoi),
 		settingOf("aimed", &o.Aimed, strconv.Atoi),
+		settingOf("callbacks", &o.Callbacks, strconv.Atoi),
+		settingOf("unhelpful", &o.Unhelpful, strconv.Atoi),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),
 		settingOf("bandwidth", &o.Bandwidth, strconv.Atoi),

@@ -24,6 +24,8 @@ const (
 	forTopics
 	forControl
 	forOperators
+	forReceivers
+	forCallLink
 )
 
 // stream returns the stream for a purpose, a node (or another number) and its life.

@@ -180,7 +180,7 @@ func newRecorder(w *world) *recorder {
 	}
 	for i := range w.options.Routes {
 		route := w.options.route(i)
-		for number := range targets + 1 {
+		for number := range callbacks + 1 {
 			j.outputs = append(j.outputs, target(route, number))
 		}
 		j.said = append(j.said, route.Outcomes)
@@ -225,6 +225,10 @@ func (o *Options) judged() check.Config {
 		DeadLetter: o.DeadLetter, StandBack: 2500 * time.Millisecond,
 	}
 	c.Lanes = len(o.lanes())
+	if o.Callbacks > 0 {
+		// What has failed since the beginning waits as long once more, and a fifth; or as long as a receiver has asked.
+		c.CallWait = (o.Faulty+5*time.Second)*6/5 + 2*engine.PublishTimeout()
+	}
 	if o.Bandwidth > 0 {
 		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then
 		// everything has to pass, several times.

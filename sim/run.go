@@ -117,6 +117,7 @@ func newWorld(setup Setup) *world {
 		w.messages = w.plan.Messages
 		w.planFaults()
 	}
+	w.receivers, w.calls = &receivers{}, map[int]int{}
 	w.app = newApplication(w, w.messages)
 	return w
 }

@@ -114,7 +114,7 @@ func Sometimes() []string {
 		"Started", "Failed", "Resumed", "Polled", "Assigned", "StartedOver", "RecordsLost", "LineageChanged",
 		"CatchingUp", "CaughtUp", "Committed", "SkippedTaken", "IntakePaused", "IntakeResumed",
 		"LeftGroup", "Rejected", "Enqueued", "Ignored", "Decided",
-		"Recurred",
+		"Recurred", "GaveUp",
 		"Claimed", "Fired", "Unpublished", "DeadLettered", "Deleted", "Missing", "Abandoned", "Released", "Suspected",
 	} {
 		names = append(names, "event:"+name)
@@ -132,7 +132,8 @@ func points() []string {
 		"instruction-cancelled", "instruction-stopped", "instruction-fired", "series-goes-on",
 		"instruction-too-late", "instruction-not-found", "expired",
 		"past-rescheduled", "past-cancelled", "past-stopped", "past-fired", "past-too-late", "past-not-found",
-		"past-untaken",
+		"past-untaken", "past-again",
+		"callback-busy", "callback-failed", "callback-gone", "callback-slow", "callback-hangs", "callback-unsent",
 	}
 }
 

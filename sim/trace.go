@@ -74,6 +74,8 @@ func eventMessages(w *world, e node.Event) []int {
 		return ofMessages(e.Messages)
 	case node.DeadLettered:
 		return ofMessages(e.Messages)
+	case node.GaveUp:
+		return ofMessages([]node.Message{e.Message})
 	case node.Deleted:
 		return mapped(e.Refs, w.recorder.numberOf)
 	case node.Missing:

@@ -175,7 +175,7 @@ func ParseSubmission(line string) (Submission, error) { //nolint:funlen // a cas
 			s.Target, err = strconv.Atoi(word)
 		case "past":
 			s.Past = word
-			if word != PastAny && word != PastSame && word != PastLane {
+			if word != PastAny && word != PastSame && word != PastLane && word != PastAsked {
 				err = fmt.Errorf("there is no way %q past Kafka", word)
 			}
 		case "every":
@@ -204,8 +204,8 @@ func ParseSubmission(line string) (Submission, error) { //nolint:funlen // a cas
 		return s, fmt.Errorf("%q: a delay is not negative, and only what is no series may end, not before its deadline",
 			line)
 	}
-	if s.Target < 0 || s.Target > targets {
-		return s, fmt.Errorf("%q: there are %d targets", line, targets)
+	if s.Target < 0 || s.Target > callbacks {
+		return s, fmt.Errorf("%q: there are %d targets", line, callbacks)
 	}
 	if s.Number < 1 || s.ID == "" || s.Route < 0 {
 		return s, fmt.Errorf("%q: the number must be from 1, the route from 0, and the id not empty", line)
@@ -275,8 +275,14 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 	if s.Target == 0 && r.IntN(100) < o.Aimed {
 		s.Target = 1 + r.IntN(targets)
 	}
+	if c := stream(o.Seed, forReceivers, -i-1, 0); o.Callbacks > 0 && fresh(&s) && c.IntN(100) < o.Callbacks {
+		s.Target = callbacks
+	}
 	return s
 }
+
+// fresh reports whether a submission brings an id of its own.
+func fresh(s *Submission) bool { return s.ID == "m"+strconv.Itoa(s.Number) }
 
 // limit has a submission ask for a delay in place of a deadline, or end at some time: at its deadline, when it is about
 // to come out, or a while later.

@@ -27,11 +27,14 @@ type world struct {
 	queue  queue
 	digest digest
 
-	hosts    []*host // by number: the first is the application
-	store    *storeServer
-	broker   *brokerServer
-	app      *application
-	recorder *recorder
+	hosts  []*host // by number: the first is the application
+	store  *storeServer
+	broker *brokerServer
+	app    *application
+
+	receivers *receivers
+	calls     map[int]int // how many callbacks were made of each submission
+	recorder  *recorder
 
 	unspoilt   spoil // of all calls with which nothing goes wrong
 	mix        [opCount][]faultDescription

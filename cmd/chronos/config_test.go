@@ -245,11 +245,12 @@ func TestSentences(t *testing.T) {
 		{args: "--targets a,chronos.*", want: `--targets is "a,chronos.*": it must not stand for chronos.in, because ` +
 			"a message must not come out where records are read, rejected or answered"},
 		{args: "--targets or*ders", want: `--targets is "or*ders": the name of a topic has 1 to 249 letters, digits, ` +
-			"dots, underscores and hyphens; a target may end with a *, for all topics whose names begin so"},
+			"dots, underscores and hyphens; that of a callback lane http: and 1 to 240 of the same; a target may end " +
+			"with a *, for all whose names begin so"},
 		{args: "--output-topic a/b", want: "--output-topic is a/b: the name of a topic has 1 to 249 letters, digits, " +
-			"dots, underscores and hyphens"},
+			"dots, underscores and hyphens; that of a callback lane http: and 1 to 240 of the same"},
 		{args: "--output-topic=..", want: "--output-topic is ..: the name of a topic has 1 to 249 letters, digits, " +
-			"dots, underscores and hyphens"},
+			"dots, underscores and hyphens; that of a callback lane http: and 1 to 240 of the same"},
 		{args: "--input-topic=", want: `--input-topic is "": the name of a topic has 1 to 249 letters, digits, ` +
 			"dots, underscores and hyphens"},
 		{args: "--relay-headers chronosDeadline,x", want: "--relay-headers is chronosDeadline,x: it may name " +
@@ -354,7 +355,8 @@ func TestSentences(t *testing.T) {
 		{
 			file: "routes:\n- {input: a, output: b c}\n",
 			want: `FILE:2: output is "b c": the name of a topic has 1 to 249 ` +
-				"letters, digits, dots, underscores and hyphens",
+				"letters, digits, dots, underscores and hyphens; that of a callback lane http: and 1 to 240 of the " +
+				"same",
 		},
 		{
 			file: "routes:\n- {input: a, output: b}\n- {input: a, output: c}\n",

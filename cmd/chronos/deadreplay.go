@@ -270,7 +270,7 @@ func original(headers []kgo.RecordHeader) []kgo.RecordHeader {
 	return slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool {
 		switch h.Key {
 		case node.HeaderReason, node.HeaderError, node.HeaderSourceTopic, node.HeaderSourcePartition,
-			node.HeaderSourceOffset, node.HeaderCut:
+			node.HeaderSourceOffset, node.HeaderCut, node.HeaderStatus, node.HeaderAnswer:
 			return true
 		}
 		return false

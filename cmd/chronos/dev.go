@@ -34,7 +34,8 @@ type devCommand struct {
 // Help says what is not as in production.
 func (c *devCommand) Help() string {
 	return `The broker speaks the Kafka protocol, and has the topics chronos.in, chronos.out, chronos.dead, where
-rejected records go, and chronos.outcomes, which tells what became of instructions. The headers
+rejected records go, and chronos.outcomes, which tells what became of instructions. All callback
+lanes are served, also to servers on this machine (chronos send --url http://127.0.0.1:8080). The headers
 chronosMessageId and chronosDeadline stay on the message, so that "chronos tail" can tell how late it is.
 It is for trying and testing, not for messages that you need.`
 }
@@ -94,28 +95,39 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	screen := &screen{out: w.stdout}
 	s, err := c.service(service.Config{
 		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup, CreateTopics: true,
+		Callback: service.LocalCallbacks(),
 	}, store, service.Options{Log: log, Observe: screen.observe, Version: currentVersion()})
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	screen.print(c.banner(address, s.URL()))
+	screen.print(c.banner(address, s.URL(), s.APIURL()))
 	return s.Run(ctx)
 }
 
-// service returns the embedded node. Its listener takes a free port where the usual one is taken, unless somebody has
-// chosen one.
+// service returns the embedded node. Its listeners take free ports where the usual ones are taken, unless somebody has
+// chosen others.
 func (c *devCommand) service(
 	config service.Config, store *service.Store, options service.Options,
 ) (s *service.Service, err error) {
 	if config.Admin, err = c.values.Admin(service.DefaultAdmin); err != nil {
 		return nil, err
 	}
-	s, err = service.With(config, store, options)
-	if _, taken := errors.AsType[*admin.InUseError](err); taken && !c.values.AdminIsSet() {
-		config.Admin.Listen = "127.0.0.1:0"
-		return service.With(config, store, options)
+	if config.API, err = c.values.API(service.DefaultAPI); err != nil {
+		return nil, err
 	}
-	return s, err
+	const free = "127.0.0.1:0"
+	for {
+		s, err = service.With(config, store, options)
+		taken, is := errors.AsType[*admin.InUseError](err)
+		switch {
+		case is && taken.Name == "admin" && !c.values.AdminIsSet() && config.Admin.Listen != free:
+			config.Admin.Listen = free
+		case is && taken.Name == "api" && !c.values.APIIsSet() && config.API.Listen != free:
+			config.API.Listen = free
+		default:
+			return s, err
+		}
+	}
 }
 
 // config returns the configuration of the embedded node.
@@ -128,12 +140,18 @@ func (c *devCommand) config() (node.Config, error) {
 		Input: service.DefaultInput, Output: service.DefaultOutput, Targets: c.values.Targets(), DeadLetter: devDead,
 		Outcomes: service.DefaultOutcomes,
 	}}
+	if !config.Routes[0].Finds(anyCallback) {
+		config.Routes[0].Targets = append(config.Routes[0].Targets, node.CallbackPrefix+"*")
+	}
 	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
 	if wrong, is := errors.AsType[*node.ConfigError](config.Validate()); is {
 		return config, usagef("--targets has %s: %s", wrong.Value, wrong.Allowed)
 	}
 	return config, nil
 }
+
+// anyCallback is the callback lane of messages that name none.
+const anyCallback = node.CallbackPrefix + "default"
 
 // listen takes the address of the broker.
 func (c *devCommand) listen(ctx context.Context) (net.Listener, error) {
@@ -167,7 +185,7 @@ func (c *devCommand) folder() (string, error) {
 }
 
 // banner tells how to send a first message and see it arrive, in lines that work when they are copied.
-func (c *devCommand) banner(address, url string) string {
+func (c *devCommand) banner(address, url, api string) string {
 	self := ownName()
 	brokers := ""
 	if address != "127.0.0.1:9092" {
@@ -195,6 +213,10 @@ func (c *devCommand) banner(address, url string) string {
 			` -H chronosDeadline=` + deadline,
 		`  kcat -C -u -b ` + address + ` -t chronos.out -o end -f '%T key=%k headers=[%h] %s\n'`,
 		"",
+	}
+	if api != "" {
+		lines = append(lines, "The same by HTTP:", "",
+			"  curl -X PUT "+api+`/v1/lanes/chronos.out/messages/order-1 --json '{"delay":"5s","value":"hello"}'`, "")
 	}
 	if url != "" {
 		lines = append(lines, "A page, metrics and health: "+url, "")

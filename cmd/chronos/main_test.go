@@ -75,7 +75,7 @@ func (s *stream) String() string {
 }
 
 // await waits until the output matches pattern count times, and returns the submatches of the last one.
-func (s *stream) await(t *testing.T, pattern string, count int) []string {
+func (s *stream) await(t testing.TB, pattern string, count int) []string {
 	t.Helper()
 	expression := regexp.MustCompile(pattern)
 	tooLate := time.After(patience)
@@ -214,7 +214,7 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 }
 
 // writeFile writes a file for the test and returns its path.
-func writeFile(t *testing.T, name, text string) string {
+func writeFile(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

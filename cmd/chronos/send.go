@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +47,7 @@ type whenFlags struct {
 type placeFlags struct {
 	Key      *text  `group:"message" placeholder:"KEY" help:"Its key. Default none, which is not an empty one."`
 	Topic    string `group:"message" default:"chronos.in" help:"Input topic."`
-	TopicOut *text  `group:"message" placeholder:"TOPIC" help:"Output topic, out of --targets of the nodes."`
+	TopicOut *text  `group:"message" placeholder:"TOPIC" help:"Output topic or callback lane, out of --targets."`
 }
 
 // messageFlags are what a message has besides its id and its value.
@@ -54,9 +56,43 @@ type messageFlags struct {
 
 	repeatFlags
 
+	callFlags
+
 	NotAfter  *text  `group:"message" placeholder:"INSTANT" help:"It is not to appear any more after that."`
 	Header    []text `group:"message" sep:"none" placeholder:"NAME=VALUE" help:"One more header. May be repeated."`
 	NullValue bool   `group:"message" help:"Send a null for a value: a tombstone."`
+}
+
+// callFlags make a message a callback.
+type callFlags struct {
+	URL    *text `group:"message" name:"url" placeholder:"URL" help:"Request it, on lane http:default or --topic-out."`
+	Method *text `group:"message" placeholder:"NAME" help:"Method of that request. Default POST."`
+}
+
+// callHeaders returns the headers that make a message a callback, if it is one.
+func (f *callFlags) callHeaders(topicOut *text) ([]kgo.RecordHeader, error) {
+	if f.URL == nil {
+		if f.Method != nil {
+			return nil, usagef("--method is set, and --url is not: it must say what to request")
+		}
+		return nil, nil
+	}
+	u, err := url.Parse(string(*f.URL))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, usagef("--url is %s: it must begin with http:// or https://", shown(string(*f.URL)))
+	}
+	headers := []kgo.RecordHeader{{Key: node.HeaderURL, Value: []byte(*f.URL)}}
+	if f.Method != nil {
+		headers = append(headers, kgo.RecordHeader{Key: node.HeaderMethod, Value: []byte(*f.Method)})
+	}
+	switch {
+	case topicOut == nil:
+		headers = append(headers, kgo.RecordHeader{Key: node.HeaderTopic, Value: []byte(anyCallback)})
+	case !node.IsCallbackLane(string(*topicOut)):
+		return nil, usagef("--topic-out is %s, and --url is set: a callback has a lane such as http:orders",
+			shown(string(*topicOut)))
+	}
+	return headers, nil
 }
 
 // repeatFlags make a message a series.
@@ -128,6 +164,7 @@ func (c *sendCommand) Help() string {
     chronos send --repeat '30 9 * * mon-fri' --repeat-zone Europe/Berlin --id standup 'good morning'
     chronos send --in 10s --repeat 'every 20s' --repeat-count 3 'ping'
     chronos send --delay 10m --not-after 2030-01-31T10:00:00Z --topic-out mails --confirm 'hello'
+    chronos send --in 5s --url https://example.com/hooks/17 --header content-type=application/json '{"order":1}'
 
 With --confirm the exit code is 0 if the message is scheduled, and 1 if it is not: it was rejected, or a message with
 its id waits already.`
@@ -242,7 +279,11 @@ func (f *messageFlags) record(headers []kgo.RecordHeader) (*kgo.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	record := f.placeFlags.record(append(headers, series...))
+	callback, err := f.callHeaders(f.TopicOut)
+	if err != nil {
+		return nil, err
+	}
+	record := f.placeFlags.record(slices.Concat(headers, series, callback))
 	for _, header := range f.Header {
 		name, value, ok := strings.Cut(string(header), "=")
 		switch {

@@ -50,6 +50,8 @@ func (m *Metrics) Observe(event node.Event) {
 				m.count("chronos_expired_total", 1, lane)
 			}
 		}
+	case node.GaveUp:
+		m.count("chronos_callbacks_given_up_total", 1, m.label(e.Message.Lane))
 	case node.Unpublished:
 		m.unpublished(e)
 	default:

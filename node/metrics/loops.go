@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,7 +158,7 @@ func (l *Loops) States() []State {
 	all := slices.Clone(l.all)
 	l.mu.Unlock()
 	now := l.lived.Load()
-	var states []State
+	var states, callers []State
 	for _, one := range all {
 		one.mu.Lock()
 		doing, may, bound, ended := one.doing, one.may, one.bound, one.ended
@@ -166,8 +167,13 @@ func (l *Loops) States() []State {
 		if ended {
 			continue
 		}
+		if one.kind == node.Call {
+			callers = append(callers, State{string(node.Call), took > bound, describe(doing, may, took)})
+			continue
+		}
 		states = append(states, State{one.name, took > bound, describe(doing, may, took)})
 	}
+	states = append(states, together(callers)...)
 	slices.SortFunc(states, func(a, b State) int {
 		if a.Loop < b.Loop {
 			return -1
@@ -175,6 +181,23 @@ func (l *Loops) States() []State {
 		return 1
 	})
 	return states
+}
+
+// together returns one state for all callers, of which there are many: that of the first that is stuck, if one is.
+func together(callers []State) []State {
+	if len(callers) == 0 {
+		return nil
+	}
+	if i := slices.IndexFunc(callers, func(s State) bool { return s.Stuck }); i >= 0 {
+		return callers[i : i+1]
+	}
+	busy := 0
+	for _, s := range callers {
+		if s.Detail != "rests" && !strings.HasPrefix(s.Detail, "rests ") {
+			busy++
+		}
+	}
+	return []State{{callers[0].Loop, false, fmt.Sprintf("%d of %d at work", busy, len(callers))}}
 }
 
 // describe says what a loop is doing.

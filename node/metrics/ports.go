@@ -12,12 +12,16 @@ import (
 // keep no argument and no result, and change none. The context of a call goes through as it is.
 func (m *Metrics) Ports(ports node.Ports) node.Ports {
 	p := &observed{metrics: m, clock: ports.Clock}
-	return node.Ports{
+	counted := node.Ports{
 		Clock:  &clock{ports.Clock, p},
 		Store:  &store{ports.Store, p},
 		Source: &source{ports.Source, p},
 		Sink:   &sink{ports.Sink, p},
 	}
+	if ports.Callback != nil {
+		counted.Callback = &calls{ports.Callback, p}
+	}
+	return counted
 }
 
 // observed is what the ports of a node have in common.

@@ -36,6 +36,7 @@ type Group struct{ Key, Title string }
 func Groups() []Group {
 	return []Group{
 		{"out", "What comes out"},
+		{"callbacks", "Callbacks"},
 		{"in", "What comes in"},
 		{"store", "What waits"},
 		{"peers", "Failures and duplicates"},
@@ -53,6 +54,7 @@ func Table() []Metric {
 		rows []Metric
 	}{
 		{"out", outRows()},
+		{"callbacks", callbackRows()},
 		{"in", inRows()},
 		{"store", append(storeRows(), stateRows()...)},
 		{"peers", peerRows()},
@@ -84,7 +86,8 @@ func outRows() []Metric {
 	return []Metric{
 		{
 			Name: "chronos_fired_total", Kind: Counter, Labels: []string{"lane"},
-			Help: "Messages that were published on their lane and acknowledged by all in-sync replicas.",
+			Help: "Messages that were published on their lane and acknowledged: by all in-sync replicas, or as a " +
+				"callback by an answer of 2xx.",
 			Look: "The rate is the throughput. Zero while `chronos_overdue` is not: look at the readiness and the log.",
 		},
 		{
@@ -151,6 +154,21 @@ func inRows() []Metric {
 			Help: "Instructions that operators have given to this node by its API or its page, by what became of " +
 				"them. `not_taken`: nothing was taken in at that moment; `unknown`: the store did not answer.",
 			Look: "The log has a line for each, with who, what and why.",
+		},
+		{
+			Name: "chronos_http_instructions_total", Kind: Counter, Labels: []string{"lane", "action", "outcome"},
+			Help: "Requests to the HTTP API that bring a message or change one, by what became of them. One that is " +
+				"repeated " +
+				"under its Idempotency-Key counts once.",
+			Look: "They are no records: `chronos_intake_total` and `chronos_instructions_total` do not count them.",
+		},
+		{
+			Name: "chronos_http_request_seconds", Kind: Histogram, Labels: []string{"operation", "status"},
+			Help: "Requests to the HTTP API, and how long their answers took.",
+			Look: "Many 429: some token is at its limit. 503: the store is away, or the intake is paused. 401: " +
+				"somebody has a " +
+				"wrong token.",
+			Buckets: callBuckets(),
 		},
 		{
 			Name: "chronos_rejected_total", Kind: Counter, Labels: []string{"topic", "reason"},

@@ -18,6 +18,7 @@ func (s *Service) mountAPI() {
 		for _, route := range s.config.Node.Routes {
 			api.Own = append(api.Own, route.DeadLetter, route.Outcomes)
 		}
+		api.Own = append(api.Own, s.config.Node.Callbacks.DeadLetters()...)
 		s.recent = admin.NewRecent(api.Outlook)
 		api.Outlook = s.recent
 		s.admins.Mount(api)
@@ -64,6 +65,9 @@ func (c *Config) effective() map[string]string {
 	}
 	for _, r := range c.Node.Routes {
 		all["route "+r.Input] = destinations(r)
+	}
+	for name, how := range c.lanesInForce() {
+		all["lane "+name] = how
 	}
 	return all
 }

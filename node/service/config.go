@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,9 @@ import (
 
 	"chronos/node"
 	"chronos/node/admin"
+	"chronos/node/api"
 	"chronos/node/broker/kafka"
+	"chronos/node/callback"
 	"chronos/node/credential"
 )
 
@@ -47,8 +50,14 @@ type Config struct {
 	CreateTopics bool
 	Partitions   int32
 
+	// Callback says how the requests of callback lanes are made.
+	Callback callback.Config
+
 	// Admin is the listener for metrics and health; its Listen is empty for none.
 	Admin admin.Config
+
+	// API is the listener for applications; its Listen is empty for none.
+	API api.Config
 
 	settings    *Settings          // where it came from; nil if from nowhere
 	credentials *credential.Keeper // tells of files of secrets that cannot be read any more; nil if there are none
@@ -59,11 +68,13 @@ func (s *Settings) Config() (Config, error) {
 	config := Config{settings: s, credentials: s.keeper, Migrate: s.migrate.on(), CreateTopics: s.createTopics.on()}
 	for _, read := range []func(*Config) error{
 		func(c *Config) (err error) { c.Node, err = s.nodeConfig(); return err },
+		func(c *Config) error { return s.callbacks(new(node.Callbacks), &c.Callback) },
 		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
 		func(c *Config) (err error) { c.Group, err = s.groupName(); return err },
 		func(c *Config) (err error) { c.Admin, err = s.Admin(""); return err },
+		func(c *Config) (err error) { c.API, err = s.API(""); return err },
 	} {
 		if err := read(&config); err != nil {
 			return config, err
@@ -79,6 +90,10 @@ func (c *Config) describe() []slog.Attr {
 		routes[i] = r.Input + " -> " + destinations(r)
 	}
 	attrs := []slog.Attr{slog.String("routes", strings.Join(routes, "; "))}
+	lanes := c.lanesInForce()
+	for _, name := range slices.Sorted(maps.Keys(lanes)) {
+		attrs = append(attrs, slog.String("lane "+name, lanes[name]))
+	}
 	for _, row := range Table(Run) {
 		var v Value
 		if c.settings != nil {
@@ -137,6 +152,8 @@ func (s *Settings) explain(err error, origin string) error {
 		}
 	}
 	switch {
+	case wrong.Setting == "Callbacks" && s.file != nil && s.file.lanesOrigin != "":
+		return Usagef("%s has %s: %s", s.file.lanesOrigin, wrong.Value, wrong.Allowed)
 	case wrong.Setting == "Routes":
 		return Usagef("%s has %s: %s", origin, wrong.Value, wrong.Allowed)
 	case v == nil:
@@ -169,6 +186,15 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 		return config, err
 	}
 	config.Routes = routes
+	config.Callbacks.Any = s.servesAPI() // which brings messages for callback lanes that nobody has named
+	if err := s.callbacks(&config.Callbacks, new(callback.Config)); err != nil {
+		return config, err
+	}
+	if topic := slices.IndexFunc(config.Callbacks.DeadLetters(), node.IsTopic); topic >= 0 && s.withoutKafka() {
+		return config, Usagef("%s has dead letters in topic %s, and there is no Kafka: name a callback lane for "+
+			"them, or "+
+			"set --brokers", s.file.lanesOrigin, config.Callbacks.DeadLetters()[topic])
+	}
 	s.timing(&config)
 	if err := s.limits(&config); err != nil {
 		return config, err
@@ -204,6 +230,9 @@ func (s *Settings) timing(config *node.Config) {
 
 // routes returns the routes, and what to call the setting that they come from.
 func (s *Settings) routes() ([]node.Route, string, error) {
+	if s.withoutKafka() {
+		return nil, s.brokers.Origin, s.checkWithoutKafka()
+	}
 	file := s.file
 	if file == nil || file.routesOrigin == "" {
 		route, err := s.route()
@@ -231,7 +260,10 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 			{&entry.DeadLetter, &routes[i].DeadLetter},
 			{&entry.Outcomes, &routes[i].Outcomes},
 		} {
-			if v := field.setting; v.Text != "" && !node.IsTopic(v.Text) {
+			switch v := field.setting; {
+			case v == &entry.Output && !isOutput(v.Text):
+				return nil, "", v.Wrong(laneForm)
+			case v != &entry.Output && v.Text != "" && !node.IsTopic(v.Text):
 				return nil, "", v.Wrong(topicForm)
 			}
 			*field.target = field.setting.Text

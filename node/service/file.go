@@ -20,6 +20,10 @@ type configFile struct {
 	// routes are the entries of the key routes, and routesOrigin is where that key is: empty if it is not.
 	routes       []fileRoute
 	routesOrigin string
+
+	// lanes are the entries of the key lanes, and lanesOrigin is where that key is.
+	lanes       []fileLane
+	lanesOrigin string
 }
 
 // fileRoute is one entry of routes.
@@ -80,13 +84,17 @@ func readConfigFile(config *Value, known map[string]bool) (*configFile, error) {
 // read takes the keys of the top of the file.
 func (f *configFile) read(path string, top *yaml.Node, known map[string]bool) error {
 	names := maps.Clone(known)
-	names["routes"] = true
+	names["routes"], names["lanes"] = true, true
 	delete(names, "config")
 	return eachKey(path, top, "settings, such as \"group: chronos\"", names, func(key, value *yaml.Node) error {
 		origin := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
-		if key.Value == "routes" {
+		switch key.Value {
+		case "routes":
 			f.routesOrigin = origin
 			return f.readRoutes(path, origin, value)
+		case "lanes":
+			f.lanesOrigin = origin
+			return f.readLanes(path, origin, value)
 		}
 		text, err := textOf(origin, value)
 		if err != nil {

@@ -26,6 +26,11 @@ type Operator struct {
 // caller closes it.
 func OpenOperator(ctx context.Context, config Config) (_ *Operator, err error) {
 	o := &Operator{config: config}
+	if config.WithoutKafka() {
+		return nil, Usagef("these are the settings of a node without Kafka: there is no cluster to bind the store " +
+			"to, and " +
+			"nothing to rewind; set --brokers")
+	}
 	if o.store, err = config.Store.Open(ctx, AnswerTimeout); err != nil {
 		return nil, err
 	}
@@ -205,7 +210,7 @@ func (p *RewindPlan) Again() (records int64) {
 // PlanRewind returns what a rewind to target would do, and moves nothing. An error that is about the target says what
 // to choose instead.
 func (o *Operator) PlanRewind(ctx context.Context, target RewindTarget) (RewindPlan, error) {
-	plan := RewindPlan{Hold: o.config.Node.HoldTime}
+	plan := RewindPlan{Hold: o.config.Node.LongestHold()}
 	if !slices.Contains(o.config.inputs(), target.Topic) {
 		return plan, Usagef("--topic is %s: it must be an input topic of this deployment, which reads %s",
 			Shown(target.Topic), strings.Join(o.config.inputs(), ", "))

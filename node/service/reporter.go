@@ -101,6 +101,9 @@ func NewReporter(log *slog.Logger, config *node.Config) *Reporter {
 		tallies:     map[string]*tally{},
 		bursts:      map[string]*burst{},
 	}
+	for _, lane := range config.Callbacks.DeadLetters() {
+		r.deadLetters[lane] = true
+	}
 	for _, route := range config.Routes {
 		if route.DeadLetter != "" {
 			r.deadLetters[route.DeadLetter] = true
@@ -181,6 +184,8 @@ func (r *Reporter) trouble(event node.Event) {
 		r.rejected(e)
 	case node.DeadLettered:
 		r.deadLettered(e)
+	case node.GaveUp:
+		r.gaveUp(&e)
 	case node.Lapsed:
 		for i := range e.Messages {
 			r.expired(&e.Messages[i], "nowhere")
@@ -337,6 +342,9 @@ func (r *Reporter) unpublished(e node.Unpublished) {
 	if e.Permanent {
 		level = slog.LevelError
 		sentence = "could not publish messages, and cannot until somebody acts; they wait in the store"
+	}
+	if node.IsCallback(e.Messages[0].Lane) && !e.Permanent {
+		sentence = "callbacks failed; they wait in the store, and are tried again"
 	}
 	cause := oneLine(e.Err)
 	for _, topic := range slices.Sorted(maps.Keys(topics)) {

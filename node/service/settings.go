@@ -33,6 +33,8 @@ type Settings struct {
 	logLevel, logFormat                                          Value
 	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value
 	adminAllow                                                   Value
+	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
+	apiMaxBytes, apiRate, apiWaiting                             Value
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper
@@ -137,8 +139,10 @@ func (f *form) check(v *Value) error {
 		return err
 	case f.topics:
 		return v.topics()
-	case f.topic && !node.IsTopic(v.Text):
+	case f.topic && !f.lane && !node.IsTopic(v.Text):
 		return v.Wrong(topicForm)
+	case f.lane && !isOutput(v.Text):
+		return v.Wrong(laneForm)
 	case f.choices != nil && !slices.Contains(f.choices, v.Text):
 		last := len(f.choices) - 1
 		return v.Wrong("it must be " + strings.Join(f.choices[:last], ", ") + " or " + f.choices[last])
@@ -149,13 +153,13 @@ func (f *form) check(v *Value) error {
 // topicForm says what the name of a topic may be.
 const topicForm = "the name of a topic has 1 to 249 letters, digits, dots, underscores and hyphens"
 
-// topics returns an error if v is not a list of names of topics, each once.
+// topics returns an error if v is not a list of names of topics or callback lanes, each once.
 func (v *Value) topics() error {
 	names := v.list()
 	for i, name := range names {
 		switch {
-		case !node.IsTopic(strings.TrimSuffix(name, "*")) && name != "*":
-			return v.Wrong(topicForm + "; a target may end with a *, for all topics whose names begin so")
+		case !isOutput(strings.TrimSuffix(name, "*")) && name != "*" && name != otherLanes:
+			return v.Wrong(laneForm + "; a target may end with a *, for all whose names begin so")
 		case slices.Contains(names[:i], name):
 			return v.Wrong(name + " is there twice")
 		}

@@ -96,6 +96,7 @@ type form struct {
 	time    bool
 	auto    bool // a time may also be the word auto
 	topic   bool
+	lane    bool // a topic may also be a callback lane
 	topics  bool // a list of them
 	empty   bool // what it says may also be ""
 	choices []string
@@ -123,6 +124,7 @@ func Groups() []Group {
 		{"timing", "Timing"},
 		{"logging", "Logging"},
 		{"admin", "Metrics and health"},
+		{"api", "HTTP API"},
 	}
 }
 
@@ -149,7 +151,7 @@ func (s *Setting) Describe(command Command) string {
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
 	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
-		logRows(), adminRows()),
+		logRows(), adminRows(), apiRows()),
 		func(s Setting) bool { return s.Commands&commands == 0 })
 }
 
@@ -166,9 +168,15 @@ func kafkaRows() []Setting {
 	rows := []Setting{
 		{
 			Name: "brokers", PlaceHolder: "HOST:PORT,...", Help: "Brokers to find the cluster by.",
-			Default: defaultBrokers, Allowed: "addresses, HOST:PORT, separated by commas",
+			Default: defaultBrokers, Allowed: "addresses, HOST:PORT, separated by commas; or none, for a node " +
+				"without Kafka",
 			field: "Brokers", value: func(s *Settings) *Value { return &s.brokers },
-			logged: loggedAlways, inForce: func(c *Config) any { return strings.Join(c.Kafka.Brokers, ",") },
+			logged: loggedAlways, inForce: func(c *Config) any {
+				if c.WithoutKafka() {
+					return noBrokers
+				}
+				return strings.Join(c.Kafka.Brokers, ",")
+			},
 		},
 		{
 			Name: "tls", Help: "Encrypt connections to Kafka.", form: form{toggle: true},
@@ -259,8 +267,8 @@ func topicRows() []Setting {
 		},
 		{
 			Name: "output-topic", PlaceHolder: "TOPIC", Help: "Where messages appear at their deadline.",
-			Default: DefaultOutput, Allowed: topicName, form: form{topic: true},
-			value: func(s *Settings) *Value { return &s.outputTopic }, logged: loggedNever,
+			Default: DefaultOutput, Allowed: topicName + "; or http:NAME, a callback lane", logged: loggedNever,
+			form: form{topic: true, lane: true}, value: func(s *Settings) *Value { return &s.outputTopic },
 		},
 		{
 			Name: "dead-letter-topic", PlaceHolder: "TOPIC",
@@ -282,7 +290,7 @@ func topicRows() []Setting {
 			Name: "targets", PlaceHolder: "TOPIC,...",
 			Help: "Further output topics, of which a record may name one in its header chronosTopic. Default none: " +
 				"all messages appear on the output topic.",
-			Allowed: "names of topics, separated by commas; one that ends with a * stands for all that begin so",
+			Allowed: "topics or callback lanes (http:NAME), with commas between; a * at the end: all that begin so",
 			form:    form{topics: true}, value: func(s *Settings) *Value { return &s.targets }, logged: loggedNever,
 		},
 		{

@@ -112,6 +112,9 @@ func Start(ctx context.Context, settings *Settings, options Options) (*Tracer, e
 			semconv.MessagingSystemKafka, semconv.MessagingOperationTypeSend, semconv.MessagingOperationName("publish"),
 		},
 	}
+	for _, lane := range options.Node.Callbacks.DeadLetters() {
+		t.isDead[lane] = true
+	}
 	for _, route := range options.Node.Routes {
 		if route.DeadLetter != "" {
 			t.deadLetters[route.Output] = route.DeadLetter
@@ -174,6 +177,8 @@ func (t *Tracer) Observe(event node.Event) {
 		for i := range e.Messages {
 			t.published(&e.Messages[i], attempt{began: now.Add(-e.Took), ended: now, result: "dead_lettered"})
 		}
+	case node.GaveUp:
+		t.published(&e.Message, attempt{began: now.Add(-e.Took), ended: now, result: "gave_up", err: e.Err})
 	case node.Unpublished:
 		for i := range e.Messages {
 			t.published(&e.Messages[i], attempt{

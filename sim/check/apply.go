@@ -122,6 +122,7 @@ func (s *state) failed(e *Event) {
 	}
 	if e.Kind == Unknown {
 		i.unsure, i.unsureBy = i.begun, e.Node
+		i.calls, i.called = i.calls+1, e.At
 	}
 	for _, r := range []*row{s.rows[i.key], s.rows[i.copied]} {
 		if r != nil && r.incarnation == i && e.Text != Unread {
@@ -181,12 +182,15 @@ func (s *state) insert(e *Event) {
 	}
 	if e.row() != sub.key {
 		i.copied = e.row()
+		sub.lettered = true
 	}
 	if sub.inserts++; e.row() == sub.key {
 		sub.deadline = e.Deadline
 		i.asks(e.Deadline)
 	}
-	sub.stored++
+	if !s.isLetter(sub, e) {
+		sub.stored++
+	}
 	i.rows++
 	r := &row{incarnation: i, key: e.row(), deadline: e.Deadline, due: e.Deadline}
 	if s.decision.message == e.Message {

@@ -23,6 +23,10 @@ type Config struct {
 	// for which it leaves a lane alone that has failed twice.
 	Retry, StandBack time.Duration
 
+	// CallWait is the longest time for which a callback that has failed is put off, or waits for a host that did not
+	// answer; 0 where there are no callbacks.
+	CallWait time.Duration
+
 	// StoreLatency and BrokerLatency bound the time of one call with which nothing goes wrong.
 	StoreLatency, BrokerLatency time.Duration
 
@@ -92,7 +96,7 @@ func (c *Config) Share() int { return max(1, c.Batch/max(1, c.Lanes)) }
 // claims; and a publisher publishes.
 func (c *Config) Recovery() time.Duration {
 	return c.HoldTime + c.DetectionInterval*12/10 + c.PollInterval*11/10 + c.Lookahead + 3*c.Retry + c.StandBack +
-		4*c.StoreLatency + c.BrokerLatency + c.ClockError + c.Backlog()
+		4*c.StoreLatency + c.BrokerLatency + c.ClockError + c.Backlog() + c.CallWait
 }
 
 // Consumed bounds the time from the healing until every record of the input topics has been consumed (L3): the group

@@ -54,6 +54,9 @@ func (s *state) instructed(e *Event) {
 		about := pastKey{e.Message, e.row()}
 		s.past[about] = append(s.past[about], e.Text)
 	}
+	if e.Request != (UUID{}) {
+		s.requests[e.Request] = s.era
+	}
 	if sub := s.submissions[e.Message]; sub != nil && e.Text != scheduled && e.Text != replaced {
 		sub.covered, sub.met = true, true
 	}
@@ -207,7 +210,7 @@ func s20(s *state, e *Event) finding {
 	if e.Kind != Decide {
 		r := s.rowOf(e)
 		if r != nil && r.promised && r.published == 0 && r.loose == 0 && !r.restored &&
-			!s.ended(r.submission, e) {
+			!s.ended(r.submission, e) && !s.givenUp(r) {
 			return brokenBy(r.submission, "it is settled and has not come out, and somebody was told that it comes out")
 		}
 		return holds()

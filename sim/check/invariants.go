@@ -57,7 +57,8 @@ func fates() []Invariant { //nolint:funlen // a table
 		{
 			"S2", "Justified delete",
 			`A row is deleted only after a record of its own incarnation has appeared on the output topic, or on the
-			dead-letter topic; or if it is not to be published any more, and there is no dead-letter topic.`,
+			dead-letter topic; or if it is not to be published any more, and there is no dead-letter topic; or if it is
+			a callback that its receiver refuses, and its dead letter is stored, or there are no dead letters.`,
 			[]Kind{Insert, Delete},
 			[]Kind{Fire},
 			s2,
@@ -196,8 +197,9 @@ func exact() []Invariant { //nolint:funlen // a table
 			"S17", "Taken once",
 			`In one lineage of the store a record, by its partition, offset and epoch, takes effect at most
 				once; and none
-			does that Kafka has lost, once the position is past its epoch.`,
-			[]Kind{Take, Insert},
+			does that Kafka has lost, once the position is past its epoch. So does a request that came by HTTP, under
+			its name, while its answer is kept; whoever repeats it is told what the first one was.`,
+			[]Kind{Take, Insert, Decide},
 			[]Kind{Submit},
 			s17,
 		},
@@ -227,7 +229,8 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S20", "Too late comes out",
 			`What was answered too_late or fired comes out, or is copied to the dead-letter topic, within the bound
-			of L2; nothing but a replace keeps it from that afterwards, or that its time has passed (S26).`,
+			of L2; nothing but a replace keeps it from that afterwards, or that its time has passed (S26), or that the
+			receiver of a callback refuses it where there are no dead letters.`,
 			[]Kind{Decide, Recur, Delete},
 			[]Kind{Insert},
 			s20,
@@ -399,6 +402,14 @@ func lanes() []Invariant {
 			[]Kind{Fire},
 			[]Kind{Pause, Resume, Fault, Hang},
 			l12,
+		},
+		{
+			"L13", "Patient",
+			`As long as nothing else has gone wrong, a callback that was not answered well is made again no sooner than
+			1 s later, less a fifth, and after each further one no sooner than after twice as long, up to 5 min.`,
+			[]Kind{Publish},
+			[]Kind{Insert, Unknown, Fault},
+			l13,
 		},
 	}
 }

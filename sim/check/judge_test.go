@@ -366,6 +366,14 @@ func brokenLanes() map[string][]string {
 			preamble + until("1.95s") + "1.92s pause topic=out stamp=1.92s\n" +
 				"6.5s fire message=1 topic=out incarnation=" + x1 + " payload=a key=1 partition=out/3\n",
 		},
+		"L13": {
+			strings.NewReplacer("topic=out", "topic=http:out").Replace(preamble + until("1.95s publish") +
+				"1.95s publish node=1.1 message=1 topic=out incarnation=" + x1 + " wall=1.95s\n" +
+				"1.96s unknown node=1.1 message=1 topic=out incarnation=" + x1 + "\n" +
+				"1.97s reset node=1.1 " + row + me + "stamp=1.9s age=70ms due=2.4s\n" +
+				"2.4s claim node=1.1 " + row + me + "stamp=2.4s\n" +
+				"2.5s publish node=1.1 message=1 topic=out incarnation=" + x1 + " wall=2.5s\n"),
+		},
 		"L10": {
 			preamble + "0.5s hang topic=other\n" +
 				strings.NewReplacer("1.95s publish", "6s publish", "1.96s fire", "6.1s fire").Replace(well),

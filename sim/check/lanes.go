@@ -1,6 +1,9 @@
 package check
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // l9 is the invariant L9, restored. What has become of a record that was taken in again is for L2.
 func l9(s *state, e *Event) finding {
@@ -53,8 +56,8 @@ func l11(s *state, e *Event) finding {
 func (s *state) starved(r *row, now time.Duration) finding {
 	c := &s.config
 	advance := c.TimingAdvance
-	if c.Adaptive {
-		advance = 0 // it is measured, and may be as small
+	if c.Adaptive || isCallback(r.key.topic) {
+		advance = 0 // it is measured, and may be as small; or there is none
 	}
 	since := max(r.waiting, r.due-advance-c.Lookahead)
 	_, paused := s.paused[r.key.topic]
@@ -125,4 +128,32 @@ func l12(s *state, e *Event) finding {
 		return brokenBy(s.submissions[e.Message], "it comes out %v after %s was paused", after, e.Topic)
 	}
 	return holds()
+}
+
+// isCallback reports whether a lane is one of callbacks.
+func isCallback(lane string) bool { return strings.HasPrefix(lane, "http:") }
+
+// l13 is the invariant L13, patient. While nothing else goes wrong, no claim expires, and no clock is set.
+func l13(s *state, e *Event) finding {
+	i := s.incarnations[e.Incarnation]
+	if i == nil || i.calls == 0 || !isCallback(e.Topic) || s.faults+s.lineages > 0 || s.setBack >= 0 || s.healed >= 0 {
+		return holds()
+	}
+	least := 4 * time.Second / 5 << min(i.calls-1, 8)
+	if waited := e.At - i.called; waited+2*s.config.ClockError < min(least, 4*time.Minute) {
+		return brokenBy(i.submission, "it is tried again %v after failure %d, before %v", waited, i.calls, least)
+	}
+	return holds()
+}
+
+// isLetter reports whether a row is the dead letter of a callback that its receiver has refused: it is stored beside
+// the message, and again when a node has died in between.
+func (s *state) isLetter(sub *submission, e *Event) bool {
+	return isCallback(sub.key.topic) && (sub.flaw == Poison || sub.notAfter > 0) && e.row() != sub.key
+}
+
+// givenUp reports whether a callback may be settled although it has not come out: its dead letter was stored, or its
+// receiver refuses it and there are no dead letters.
+func (s *state) givenUp(r *row) bool {
+	return isCallback(r.key.topic) && (r.lettered || r.flaw == Poison && !s.config.DeadLetter)
 }

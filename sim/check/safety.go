@@ -87,6 +87,7 @@ func s2(s *state, e *Event) finding {
 		return brokenBy(nil, "%s was deleted, which was not stored", e.ID)
 	case r.series != nil && s.missed(r, e): // passed over
 	case !s.config.DeadLetter && s.ended(r.submission, e): // dropped
+	case s.givenUp(r):
 	case r.published == 0 && r.loose == 0:
 		return brokenBy(r.submission, "it is deleted and has not been published")
 	}
@@ -160,6 +161,7 @@ func s4(s *state, e *Event) finding {
 	lost := s.setBack >= 0 && r.since < s.setBack+hold || s.jumped >= 0 && r.since < s.jumped+hold
 	switch unsure := r.unsureBy == e.Node && r.unsure >= r.since; {
 	case lost:
+	case isCallback(r.key.topic) && r.flaw == Poison: // refused, and its dead letter could not be stored yet
 	case unsure && e.Unsent:
 		return brokenBy(r.submission, "it was given back as unsent, and a publish of it had no known outcome")
 	case !unsure && !e.Unsent && e.Age < hold && !set:
@@ -313,6 +315,10 @@ func s26(s *state, e *Event) finding {
 	case set:
 	case e.Topic == sub.key.topic && e.Wall > sub.notAfter:
 		return brokenBy(sub, "it is published %v after it was to be at the latest", e.Wall-sub.notAfter)
+	case isCallback(sub.key.topic): // its copy went through the store, and another node may have decided that
+		if e.Topic != sub.key.topic && sub.flaw == "" && s.faults == 0 && e.At+2*s.config.ClockError <= sub.notAfter {
+			return brokenBy(sub, "its copy is published %v before its time has passed", sub.notAfter-e.At)
+		}
 	case e.Topic != sub.key.topic && sub.flaw == "" && e.Wall <= sub.notAfter:
 		return brokenBy(sub, "its copy is published %v before its time has passed", sub.notAfter-e.Wall)
 	}

@@ -24,6 +24,7 @@ type state struct {
 	placed       map[placedKey]string // the partition of each key of each topic
 	decision     decision             // the last one
 	past         map[pastKey][]string // what was decided on instructions that came past Kafka: the outcomes
+	requests     map[UUID]int         // the era in which a request was decided on last
 	era          int                  // goes up when the store is set back, and when a lineage begins
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
@@ -60,6 +61,7 @@ type submission struct {
 	payload   uint64
 	digest    uint64 // of its key
 	flaw      string
+	lettered  bool          // a copy of it was stored, for the dead letters
 	action    string        // what it asks for; "" to be scheduled
 	asked     time.Duration // the deadline that it has asked for
 	notAfter  time.Duration // when it is not to be published any more; 0 for no such time
@@ -116,6 +118,9 @@ type incarnation struct {
 	tried              time.Duration            // when its publish failed first
 	rejections, failed int                      // publishes that failed: rejected by the topic, and for other reasons
 	failedBy           map[string]time.Duration // and when the last one did, by whose it was
+
+	calls  int           // callbacks of it that ended without a good answer
+	called time.Duration // when the last of them ended
 
 	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
 	unsureBy      string        // whose that was
@@ -290,6 +295,7 @@ func newState() *state {
 		placed:       map[placedKey]string{},
 		appended:     map[appendedKey]int32{},
 		past:         map[pastKey][]string{},
+		requests:     map[UUID]int{},
 		era:          1,
 		healed:       -1,
 		jumped:       -1,

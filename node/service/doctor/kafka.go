@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"chronos/node"
 	"chronos/node/broker/kafka"
 	"chronos/node/service"
 )
@@ -150,16 +151,25 @@ func (e *examination) describeTopics(ctx context.Context) error {
 	e.topics = map[string]*topic{}
 	request := kmsg.NewPtrMetadataRequest()
 	request.IncludeTopicAuthorizedOperations = true
+	look := func(name string) *topic {
+		t := e.topics[name]
+		if t == nil {
+			t = &topic{name: name, settings: map[string]string{}}
+			e.topics[name] = t
+			asked := kmsg.NewMetadataRequestTopic()
+			asked.Topic = new(name)
+			request.Topics = append(request.Topics, asked)
+		}
+		return t
+	}
+	for _, name := range e.config.Node.Callbacks.DeadLetters() {
+		if !node.IsCallback(name) {
+			look(name).deadLetter = true
+		}
+	}
 	for _, r := range e.config.Node.Routes {
 		for _, name := range r.Topics() {
-			t := e.topics[name]
-			if t == nil {
-				t = &topic{name: name, settings: map[string]string{}}
-				e.topics[name] = t
-				asked := kmsg.NewMetadataRequestTopic()
-				asked.Topic = new(name)
-				request.Topics = append(request.Topics, asked)
-			}
+			t := look(name)
 			t.input, t.output = t.input || name == r.Input, t.output || slices.Contains(r.Outputs(), name)
 			t.deadLetter, t.outcomes = t.deadLetter || name == r.DeadLetter, t.outcomes || name == r.Outcomes
 		}

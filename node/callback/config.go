@@ -1,0 +1,219 @@
+package callback
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"chronos/node"
+	"chronos/node/credential"
+)
+
+// Config is what the sink is told.
+type Config struct {
+	// Lanes are the lanes of which there is something to say, and Others says it of all that are not among them; the
+	// zero value for what Default says. The name of Others is for errors.
+	Lanes  []Lane
+	Others Lane
+
+	// Agent is what requests call the one that makes them: their User-Agent.
+	Agent string
+
+	// Keeper is told of files of secrets that cannot be read any more; nil for nobody.
+	Keeper *credential.Keeper
+
+	// Resolver looks up names; nil for that of the system. TLS is what connections are encrypted by; nil for the
+	// defaults. Both are for tests.
+	Resolver *net.Resolver
+	TLS      *tls.Config
+}
+
+// Lane is how the requests of one callback lane are made.
+type Lane struct {
+	// Name is that of the lane, with its prefix.
+	Name string
+
+	// URL is where messages go that do not say it themselves; empty for nowhere: they are refused.
+	URL string
+
+	// Timeout is the time limit of one request, from the look-up of its host to the end of the answer. 100 ms to
+	// 10 min.
+	Timeout time.Duration
+
+	// RetryFor is how long after its deadline a message that failed is tried again. 0 for not at all, to 30 days.
+	RetryFor time.Duration
+
+	// PerHost is how many requests to one host are under way at most, 1 to node.MaxConcurrency.
+	PerHost int
+
+	// Allowed are hosts and addresses that requests may go to beside the public ones, see ParseAllowed.
+	Allowed []string
+
+	// SecretFile is a file with the secrets that requests are signed with, see package documentation; empty for none.
+	SecretFile string
+
+	// Headers are sent with each request. They win over those of the message.
+	Headers []node.Header
+}
+
+// Default returns what a lane is that says nothing else.
+func Default(name string) Lane {
+	return Lane{Name: name, Timeout: 15 * time.Second, RetryFor: 24 * time.Hour, PerHost: 16}
+}
+
+// allOthers is the name of Config.Others.
+const allOthers = node.CallbackPrefix + "*"
+
+const (
+	minTimeout, maxTimeout = 100 * time.Millisecond, 10 * time.Minute
+	maxRetryFor            = 30 * 24 * time.Hour
+)
+
+// A LaneError says what is not allowed of one key of a lane.
+type LaneError struct {
+	Lane, Key, Value, Allowed string
+}
+
+// Error returns the sentence for a person.
+func (e *LaneError) Error() string {
+	return fmt.Sprintf("%s of lane %s is %s: %s", e.Key, e.Lane, e.Value, e.Allowed)
+}
+
+// Validate returns a *LaneError for the first thing that is not allowed of the lane, or nil. It does not read the file
+// of secrets.
+func (l *Lane) Validate() error {
+	wrong := func(key, value, allowed string) error { return &LaneError{l.Name, key, value, allowed} }
+	switch {
+	case !node.IsCallbackLane(l.Name) && l.Name != allOthers:
+		return wrong("name", l.Name, "it must be http: and 1 to 240 letters, digits, dots, underscores and hyphens")
+	case l.Timeout < minTimeout || l.Timeout > maxTimeout:
+		return wrong("timeout", l.Timeout.String(), fmt.Sprintf("it must be from %v to %v", minTimeout, maxTimeout))
+	case l.RetryFor < 0 || l.RetryFor > maxRetryFor:
+		return wrong("retry-for", l.RetryFor.String(), "it must be from 0s to 720h, which is 30 days")
+	case l.PerHost < 1 || l.PerHost > node.MaxConcurrency:
+		return wrong("per-host", fmt.Sprint(l.PerHost), fmt.Sprintf("it must be from 1 to %d", node.MaxConcurrency))
+	}
+	allowed, err := parseAllowed(l.Allowed)
+	if err != nil {
+		return wrong("allowed", strings.Join(l.Allowed, ","), err.Error())
+	}
+	for _, h := range l.Headers {
+		if !relayable(h) {
+			return wrong("headers", h.Name, "it must be a header that a request may have, with a value of one line, "+
+				"and none of those that are set for each request")
+		}
+	}
+	if l.URL != "" {
+		if _, err := allowed.parse(l.URL); err != nil {
+			return wrong("url", l.URL, err.Error())
+		}
+	}
+	return nil
+}
+
+// allowed is what a lane allows beside public addresses.
+type allowed struct {
+	hosts    []hostPort
+	prefixes []netip.Prefix
+}
+
+// hostPort is a host that is allowed: its name, or the end of its name after a *, and its port; empty for any.
+type hostPort struct{ name, port string }
+
+// parseAllowed reads what a lane allows: addresses (10.1.2.3), prefixes of them (10.0.0.0/8), and hosts
+// (orders.internal, *.internal), which may have a port (orders.internal:8080).
+func parseAllowed(entries []string) (a allowed, err error) {
+	for _, entry := range entries {
+		if prefix, err := netip.ParsePrefix(entry); err == nil {
+			a.prefixes = append(a.prefixes, prefix.Masked())
+			continue
+		}
+		if address, err := netip.ParseAddr(entry); err == nil {
+			a.prefixes = append(a.prefixes, netip.PrefixFrom(address, address.BitLen()))
+			continue
+		}
+		name, port := entry, ""
+		if host, number, err := net.SplitHostPort(entry); err == nil {
+			name, port = host, number
+		}
+		name = canonical(name)
+		rest := strings.TrimPrefix(name, "*.")
+		if rest == "" || strings.ContainsAny(rest, "*/:@ ") || strings.Trim(port, "0123456789") != "" {
+			return a, fmt.Errorf("%s must be a host (orders.internal, *.internal, orders.internal:8080), an address "+
+				"(10.1.2.3) or a prefix of addresses (10.0.0.0/8)", entry)
+		}
+		a.hosts = append(a.hosts, hostPort{strings.TrimPrefix(name, "*"), port})
+	}
+	return a, nil
+}
+
+// canonical returns a host's name as it is compared.
+func canonical(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
+
+// names reports whether requests to a port of a host are allowed by its name.
+func (a *allowed) names(host, port string) bool {
+	host = canonical(host)
+	return slices.ContainsFunc(a.hosts, func(h hostPort) bool {
+		if h.port != "" && h.port != port {
+			return false
+		}
+		return h.name == host || strings.HasPrefix(h.name, ".") && strings.HasSuffix(host, h.name)
+	})
+}
+
+// contains reports whether an address is allowed as such.
+func (a *allowed) contains(address netip.Addr) bool {
+	address = address.WithZone("").Unmap()
+	return slices.ContainsFunc(a.prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// maxURL is more than most servers take.
+const maxURL = 8 << 10
+
+// parse reads a URL that a message names, and refuses what can be told from the text: what a name leads to is only
+// known when it is dialled.
+func (a *allowed) parse(text string) (*url.URL, error) {
+	if len(text) > maxURL {
+		return nil, fmt.Errorf("the URL has %d bytes, more than %d", len(text), maxURL)
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || u.Hostname() == "" {
+		return nil, errors.New("the URL is not one: it must be http:// or https://, a host, and a path")
+	}
+	port := portOf(u)
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("the URL begins with %.20q: it must begin with http:// or https://", u.Scheme+":")
+	case u.User != nil:
+		return nil, errors.New("the URL has a user name or a password: they belong in a header")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	if address, err := netip.ParseAddr(u.Hostname()); err == nil {
+		if err := a.check(address, port); err != nil {
+			return nil, err
+		}
+		return u, nil
+	}
+	if port != "80" && port != "443" && len(a.prefixes) == 0 && !a.names(u.Hostname(), port) {
+		return nil, fmt.Errorf("port %s of %s is not allowed: only 80 and 443 are, unless the lane's key allowed "+
+			"names the host", port, u.Hostname())
+	}
+	return u, nil
+}
+
+func portOf(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "http":
+		return "80"
+	default:
+		return "443"
+	}
+}

@@ -1,0 +1,179 @@
+package callback
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"chronos/node"
+)
+
+const (
+	// patience is how long a host may end no request before those that wait for their turn are put off.
+	patience = 250 * time.Millisecond
+
+	// MaxWait is how long a request waits for its turn at most.
+	MaxWait = time.Second
+
+	// A host that stands back is asked once after probeMin, and after twice as long each time, up to probeMax.
+	probeMin, probeMax = time.Second, 30 * time.Second
+
+	// longestWait is how long messages for a host that stands back are put off, at most twice as long.
+	longestWait = 3 * time.Minute
+
+	// manyHosts is how many hosts may be known before those are forgotten that nobody has asked for in a while.
+	manyHosts = 1000
+)
+
+// place is a host as one lane sees it: what goes wrong on a lane is nothing that another lane is to suffer from.
+type place struct{ lane, host string }
+
+// hosts are the hosts that are being talked to.
+type hosts struct {
+	mu  sync.Mutex
+	all map[place]*host
+}
+
+// host is what is known of one host.
+type host struct {
+	running int
+	waiting []*turn
+
+	moved    time.Time // when a request has ended last, or has begun while there was no other
+	answered time.Time // when an answer of any kind has come last
+
+	// silent is how many probes in a row have had no answer; not 0 while the host stands back. The next probe is sent
+	// at probe, and probing says that one is under way.
+	silent  int
+	probe   time.Time
+	probing bool
+}
+
+// turn is a request that waits: it is closed when its turn has come, or when there will be none.
+type turn struct {
+	come    chan struct{}
+	refused bool
+}
+
+// visit is one request to a host that may be made.
+type visit struct {
+	hosts *hosts
+	place place
+	began time.Time
+	probe bool
+}
+
+// enter waits for a request's turn, or says why it will not come soon.
+func (h *hosts) enter(at place, limit int, overdue time.Duration) (*visit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one, now := h.get(at), time.Now()
+	if one.silent > 0 {
+		if one.probing || now.Before(one.probe) {
+			return nil, one.standsBack(at, now, overdue)
+		}
+		one.probing = true
+		one.running++
+		return &visit{h, at, now, true}, nil
+	}
+	if one.running < limit {
+		if one.running == 0 {
+			one.moved = now
+		}
+		one.running++
+		return &visit{h, at, now, false}, nil
+	}
+	wait := &turn{come: make(chan struct{})}
+	one.waiting = append(one.waiting, wait)
+	for until := now.Add(MaxWait); ; now = time.Now() {
+		left := min(one.moved.Add(patience).Sub(now), until.Sub(now))
+		if left <= 0 {
+			one.waiting = slices.DeleteFunc(one.waiting, func(t *turn) bool { return t == wait })
+			return nil, &node.DeferredError{Err: fmt.Errorf(
+				"%w: %d requests to %s are under way already", node.ErrUnsent, limit, at.host)}
+		}
+		h.mu.Unlock()
+		timer := time.NewTimer(left)
+		select {
+		case <-wait.come:
+		case <-timer.C:
+		}
+		timer.Stop()
+		h.mu.Lock()
+		select {
+		case <-wait.come:
+			if wait.refused {
+				return nil, one.standsBack(at, time.Now(), overdue)
+			}
+			return &visit{h, at, time.Now(), false}, nil
+		default:
+		}
+	}
+}
+
+// get returns what is known of a host. The caller holds mu.
+func (h *hosts) get(at place) *host {
+	if one := h.all[at]; one != nil {
+		return one
+	}
+	if len(h.all) >= manyHosts {
+		old := time.Now().Add(-2 * probeMax)
+		for at, one := range h.all {
+			if one.running == 0 && len(one.waiting) == 0 && one.probe.Before(old) {
+				delete(h.all, at)
+			}
+		}
+	}
+	if h.all == nil {
+		h.all = map[place]*host{}
+	}
+	one := &host{}
+	h.all[at] = one
+	return one
+}
+
+// standsBack says that nothing is sent to a host for now. The messages come back when it has been asked once more, and
+// not all at the same instant; the longer they are overdue, the later: each of them is a claim for nothing.
+func (h *host) standsBack(at place, now time.Time, overdue time.Duration) error {
+	wait := max(h.probe.Sub(now), probeMin, min(overdue/4, longestWait))
+	return &node.DeferredError{
+		Err:   fmt.Errorf("%w: %s does not answer", node.ErrUnsent, at.host),
+		After: wait + rand.N(wait),
+	}
+}
+
+// leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit. A host that has answered another
+// request meanwhile is slow with some, and does not hang.
+func (v *visit) leave(unanswered bool) {
+	h := v.hosts
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one, now := h.all[v.place], time.Now()
+	one.running--
+	one.moved = now
+	if v.probe {
+		one.probing = false
+	}
+	switch {
+	case !unanswered:
+		one.answered, one.silent = now, 0
+	case v.probe || one.silent == 0 && one.answered.Before(v.began):
+		one.silent++
+		one.probe = now.Add(min(probeMax, probeMin<<min(one.silent-1, 5)))
+	}
+	for len(one.waiting) > 0 {
+		next := one.waiting[0]
+		one.waiting = one.waiting[1:]
+		next.refused = one.silent > 0
+		close(next.come)
+		if !next.refused {
+			one.running++
+			break
+		}
+	}
+	if one.running == 0 && len(one.waiting) == 0 && one.silent == 0 {
+		delete(h.all, v.place)
+	}
+}

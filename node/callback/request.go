@@ -1,0 +1,174 @@
+package callback
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"golang.org/x/net/http/httpguts"
+
+	"chronos/node"
+)
+
+// The headers of each request. Those of Standard Webhooks are named by its library.
+const (
+	headerID       = "Chronos-Message-Id"
+	headerDeadline = "Chronos-Deadline"
+	headerAttempt  = "Chronos-Attempt"
+	headerSequence = "Chronos-Sequence"
+	headerNumber   = "X-Sequence-Number" // the same for those who are used to Metaswitch's Chronos
+)
+
+// methods are the methods that a message may ask for.
+func methods() []string {
+	return []string{
+		http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodGet, http.MethodHead,
+	}
+}
+
+// reserved reports whether a header is set for each request by us or by the client, or is about the connection.
+func reserved(name string) bool {
+	name = http.CanonicalHeaderKey(name)
+	switch name {
+	case "Host", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Connection", "Keep-Alive", "Upgrade",
+		"Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Expect", "Http2-Settings", headerNumber:
+		return true
+	}
+	for _, prefix := range []string{"Chronos", "Webhook-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// relayable reports whether a header of a message is sent along. What is no valid field, for one because there is the
+// end of a line in it, is not.
+func relayable(h node.Header) bool {
+	return h.Value != nil && httpguts.ValidHeaderFieldName(h.Name) && httpguts.ValidHeaderFieldValue(string(h.Value)) &&
+		!reserved(h.Name)
+}
+
+// headers are those of a record by which a request is made.
+type headers struct{ id, deadline, attempt, sequence, url, method string }
+
+// read sorts out the headers of a record. The last one of a name counts: the engine's stand behind the message's own.
+func read(record *node.Record) (h headers) {
+	for _, field := range []struct {
+		name  string
+		value *string
+	}{
+		{node.HeaderID, &h.id},
+		{node.HeaderDeadline, &h.deadline},
+		{node.HeaderAttempt, &h.attempt},
+		{node.HeaderSequence, &h.sequence},
+		{node.HeaderURL, &h.url},
+		{node.HeaderMethod, &h.method},
+	} {
+		for i := range record.Headers {
+			if record.Headers[i].Name == field.name {
+				*field.value = string(record.Headers[i].Value)
+			}
+		}
+	}
+	return h
+}
+
+// request returns the request of a record. The error says what of the record allows none.
+func (l *lane) request(ctx context.Context, record *node.Record, h headers, agent string) (*http.Request, error) {
+	target := h.url
+	if target == "" {
+		target = l.URL
+	}
+	if target == "" {
+		return nil, errors.New("there is no header " + node.HeaderURL + ", and the lane has no URL of its own")
+	}
+	u, err := l.allowed.parse(target)
+	if err != nil {
+		return nil, err
+	}
+	method := h.method
+	if method == "" {
+		method = http.MethodPost
+	}
+	if !slices.Contains(methods(), method) {
+		return nil, fmt.Errorf("the header %s is %.20q: it must be one of %s", node.HeaderMethod, method,
+			strings.Join(methods(), ", "))
+	}
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(record.Value))
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it is about
+	}
+	for _, relayed := range record.Headers {
+		if relayable(relayed) {
+			r.Header.Add(relayed.Name, string(relayed.Value))
+		}
+	}
+	for _, own := range l.Headers {
+		r.Header.Del(own.Name)
+	}
+	for _, own := range l.Headers {
+		r.Header.Add(own.Name, string(own.Value))
+	}
+	if r.Header.Get("Content-Type") == "" && len(record.Value) > 0 {
+		r.Header.Set("Content-Type", "application/octet-stream")
+	}
+	if r.Header.Get("User-Agent") == "" {
+		r.Header.Set("User-Agent", agent)
+	}
+	r.Header.Set(headerID, oneLine(h.id))
+	r.Header.Set(headerDeadline, oneLine(h.deadline))
+	r.Header.Set(headerAttempt, oneLine(h.attempt))
+	if h.sequence != "" {
+		r.Header.Set(headerSequence, oneLine(h.sequence))
+		r.Header[headerNumber] = []string{oneLine(h.sequence)}
+	}
+	return r, l.sign(r, record, h)
+}
+
+// oneLine returns a text as the value of a header: what is neither printable ASCII nor a space, and %, is written as a
+// URL has it. Ids may be any text.
+func oneLine(text string) string {
+	var value strings.Builder
+	for i := range len(text) {
+		edge := text[i] == ' ' && (i == 0 || i == len(text)-1)
+		if c := text[i]; c < ' ' || c > '~' || c == '%' || edge {
+			fmt.Fprintf(&value, "%%%02X", c)
+		} else {
+			value.WriteByte(c)
+		}
+	}
+	return value.String()
+}
+
+// sign adds the headers of Standard Webhooks, if the lane has secrets. The id is the same for all attempts on a
+// message, and another one for each occurrence of a series, and for a later message that has the same id and another
+// deadline.
+func (l *lane) sign(r *http.Request, record *node.Record, h headers) error {
+	if l.secrets == nil {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(record.Topic + "\x00" + h.id + "\x00" + h.deadline + "\x00" + h.sequence))
+	id, now := "msg_"+hex.EncodeToString(sum[:16]), time.Now()
+	var signatures []string
+	for _, secret := range l.secrets.get() {
+		signature, err := secret.Sign(id, now, record.Value)
+		if err != nil {
+			return fmt.Errorf("sign: %w", err)
+		}
+		signatures = append(signatures, signature)
+	}
+	r.Header.Set(standardwebhooks.HeaderWebhookID, id)
+	r.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+	r.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
+	return nil
+}

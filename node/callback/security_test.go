@@ -1,0 +1,312 @@
+package callback_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"chronos/node"
+	"chronos/node/callback"
+)
+
+// resolver returns one that answers every question with the next of addresses, again and again. It asks a name server
+// of this test.
+func resolver(t *testing.T, addresses ...string) *net.Resolver {
+	t.Helper()
+	server, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-done
+	})
+	go func() {
+		defer close(done)
+		buffer := make([]byte, 1500)
+		for turn := 0; ; {
+			n, from, err := server.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			var m dnsmessage.Message
+			if m.Unpack(buffer[:n]) != nil || len(m.Questions) != 1 {
+				continue
+			}
+			q := m.Questions[0]
+			m.Response, m.Additionals = true, nil
+			if q.Type == dnsmessage.TypeA {
+				m.Answers = []dnsmessage.Resource{{
+					Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
+					Body:   &dnsmessage.AResource{A: netip.MustParseAddr(addresses[turn%len(addresses)]).As4()},
+				}}
+				turn++
+			}
+			if packed, err := m.Pack(); err == nil {
+				_, _ = server.WriteTo(packed, from)
+			}
+		}
+	}()
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
+}
+
+// What can be told from a URL alone is refused at once, whoever has written it, and nobody is asked.
+func TestRefusedURLs(t *testing.T) {
+	r := receive(t, nil)
+	s := sink(t, callback.Default("http:test"))
+	port := r.URL[strings.LastIndex(r.URL, ":")+1:]
+	for url, want := range map[string]string{
+		"":                                                "there is no header",
+		"example.com/path":                                "must be http:// or https://",
+		"http:///path":                                    "must be http:// or https://",
+		"ftp://example.com":                               "begins with",
+		"file:///etc/passwd":                              "must be http:// or https://",
+		"gopher://example.com":                            "begins with",
+		"javascript:alert(1)":                             "must be http:// or https://",
+		"http://user:secret@example.com":                  "user name",
+		"http://example.com:22/":                          "port 22",
+		"https://example.com:6379/":                       "port 6379",
+		"http://127.0.0.1/":                               "not a public one",
+		"http://127.0.0.1:" + port:                        "ports 80 and 443",
+		"http://[::1]/":                                   "not a public one",
+		"http://[::ffff:127.0.0.1]/":                      "not a public one",
+		"http://10.1.2.3/":                                "not a public one",
+		"http://192.168.1.1/":                             "not a public one",
+		"http://172.16.0.1/":                              "not a public one",
+		"http://100.64.0.1/":                              "not a public one",
+		"http://0.0.0.0/":                                 "not a public one",
+		"http://169.254.169.254/latest/":                  "not a public one",
+		"http://[fd00:ec2::254]/latest/":                  "not a public one",
+		"http://[fe80::1%25eth0]/":                        "not a public one",
+		"http://[64:ff9b::7f00:1]/":                       "not a public one",
+		"http://255.255.255.255/":                         "not a public one",
+		"http://example.com/\r\nX-Injected: 1":            "must be http:// or https://",
+		"http://exa mple.com/":                            "must be http:// or https://",
+		"http://example.com/" + strings.Repeat("a", 9000): "more than 8192",
+	} {
+		if err := refused(t, publish(t, s, record(url))); !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v, want something about %q", url, err, want)
+		}
+	}
+	for _, method := range []string{"CONNECT", "TRACE", "OPTIONS", "post", "GET /x HTTP/1.1\r\nHost: a\r\n\r\nGET"} {
+		err := refused(t, publish(t, s, record("http://example.com", node.HeaderMethod, method)))
+		if !strings.Contains(err.Error(), "it must be one of POST") {
+			t.Errorf("method %q: %v", method, err)
+		}
+	}
+	if got := len(r.requests()); got != 0 {
+		t.Errorf("%d requests", got)
+	}
+}
+
+// A name is looked up when it is dialled, once, and what it stands for then is what counts: a name that stood for a
+// public address a moment ago, or stands for one beside it, leads nowhere else.
+func TestNamesThatTurn(t *testing.T) {
+	r := receive(t, nil)
+	port := r.URL[strings.LastIndex(r.URL, ":"):]
+	for _, c := range []struct {
+		allowed, addresses []string
+		port               string
+	}{
+		{nil, []string{"127.0.0.1"}, ":80"},
+		{nil, []string{"10.0.0.1"}, ":443"},
+		{nil, []string{"169.254.169.254"}, ":80"},
+		{[]string{"turning.example"}, []string{"169.254.169.254"}, port}, // not even by an allowed name
+		{[]string{"other.example"}, []string{"127.0.0.1"}, ":80"},
+		{[]string{"turning.example:81"}, []string{"127.0.0.1"}, ":80"},
+		{[]string{"10.0.0.0/8"}, []string{"127.0.0.1"}, port},
+	} {
+		l := callback.Default("http:test")
+		l.Allowed, l.Timeout = c.allowed, 5*time.Second
+		s, err := callback.New(
+			callback.Config{Lanes: []callback.Lane{l}, Resolver: resolver(t, c.addresses...)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// It is tried again, since the name may come to stand for another address; the address is not told.
+		one := deferred(t, publish(t, s, record("http://turning.example"+c.port+"/")))
+		if !strings.Contains(one.Error(), "not allowed") || strings.Contains(one.Error(), c.addresses[0]) {
+			t.Errorf("allowed %v, %v: %v", c.allowed, c.addresses, one)
+		}
+	}
+	if got := len(r.requests()); got != 0 {
+		t.Errorf("%d requests came through", got)
+	}
+	// The same name, allowed in each of the ways there are.
+	for _, allowed := range []string{
+		"turning.example", "*.example", "turning.example" + port, "127.0.0.0/8", "127.0.0.1",
+	} {
+		l := callback.Default("http:test")
+		l.Allowed = []string{allowed}
+		s, err := callback.New(callback.Config{Lanes: []callback.Lane{l}, Resolver: resolver(t, "127.0.0.1")}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := publish(t, s, record("http://Turning.Example."+port+"/")); err != nil {
+			t.Errorf("%s is allowed, and %v", allowed, err)
+		}
+		s.Close()
+	}
+	// It is allowed, and then turns away.
+	l := callback.Default("http:test")
+	l.Allowed = []string{"127.0.0.1"}
+	s, err := callback.New(
+		callback.Config{Lanes: []callback.Lane{l}, Resolver: resolver(t, "127.0.0.1", "10.0.0.1")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(t, s, record("http://turning.example"+port+"/")); err != nil {
+		t.Error(err)
+	}
+	s.Close() // its connection, which would be used again
+	_ = deferred(t, publish(t, s, record("http://turning.example"+port+"/")))
+}
+
+// An answer that leads elsewhere is not followed, wherever it leads.
+func TestNoRedirects(t *testing.T) {
+	inner := receive(t, nil)
+	r := receive(t, func(w http.ResponseWriter, request *http.Request) {
+		http.Redirect(w, request, inner.URL, http.StatusTemporaryRedirect)
+	})
+	if one := deferred(t, publish(t, sink(t, local()), record(r.URL))); !strings.Contains(one.Error(), "307") {
+		t.Error(one)
+	}
+	if got := len(inner.requests()); got != 0 {
+		t.Error("the redirect was followed")
+	}
+}
+
+// No environment variable has requests go through a proxy, whose address would be the one that is looked at.
+func TestNoProxy(t *testing.T) {
+	proxy := receive(t, nil)
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	t.Setenv("http_proxy", proxy.URL)
+	r := receive(t, nil)
+	if err := publish(t, sink(t, local()), record(r.URL)); err != nil {
+		t.Fatal(err)
+	}
+	if len(proxy.requests()) != 0 || len(r.requests()) != 1 {
+		t.Error("the request went through a proxy")
+	}
+}
+
+// Answers that never end, in their headers or in their bodies, take no more than the time limit, and little memory.
+func TestEndlessAnswers(t *testing.T) {
+	var sent atomic.Int64
+	r := receive(t, func(w http.ResponseWriter, request *http.Request) {
+		switch request.URL.Path {
+		case "/headers":
+			for range 2000 {
+				w.Header().Add("X-Filler", strings.Repeat("x", 100))
+			}
+		case "/body", "/error":
+			if request.URL.Path == "/error" {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			chunk := []byte(strings.Repeat("x", 64<<10))
+			for request.Context().Err() == nil {
+				n, err := w.Write(chunk)
+				sent.Add(int64(n))
+				if err != nil {
+					return
+				}
+			}
+		case "/slow":
+			w.WriteHeader(http.StatusInternalServerError)
+			for request.Context().Err() == nil {
+				_, _ = io.WriteString(w, "x")
+				_ = http.NewResponseController(w).Flush()
+				wait(request.Context(), 10*time.Millisecond)
+			}
+		}
+	})
+	l := local()
+	l.Timeout = 300 * time.Millisecond
+	s := sink(t, l)
+	began := time.Now()
+	_ = deferred(t, publish(t, s, record(r.URL+"/headers")))
+	if err := publish(t, s, record(r.URL+"/body")); err != nil {
+		t.Errorf("a good answer is good, however long: %v", err)
+	}
+	_ = deferred(t, publish(t, s, record(r.URL+"/error")))
+	slow := deferred(t, publish(t, s, record(r.URL+"/slow")))
+	if !strings.Contains(slow.Error(), "answered 500") {
+		t.Error(slow)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	r.CloseClientConnections()
+	if got := sent.Load(); got > 64<<20 {
+		t.Errorf("%d bytes were sent", got)
+	}
+}
+
+// Nothing in a message makes up a header, an end of the headers, or another request.
+func TestHeaderInjection(t *testing.T) {
+	r := receive(t, nil)
+	s := sink(t, local())
+	one := record(r.URL,
+		"X-Good", "yes", "X-Bad", "a\r\nX-Injected: 1", "X-Bad2", "a\nX-Injected: 1", "X-Bad3\r\nX-Injected", "1",
+		"X Bad", "1", "", "1", "X-Nul", "a\x00b", "Host", "evil.example", "Content-Length", "0",
+		"Transfer-Encoding", "chunked", "Connection", "X-Good", "Upgrade", "websocket",
+		"Proxy-Authorization", "Basic x",
+		"Chronos-Message-Id", "forged", "chronos-attempt", "forged", "Webhook-Signature", "forged",
+		"x-sequence-number", "forged", "chronosSourceTopic", "in")
+	one.Headers = append(one.Headers, node.Header{Name: node.HeaderID, Value: []byte("17\r\nX-Injected: é%")},
+		node.Header{Name: "X-Null"})
+	if err := publish(t, s, one); err != nil {
+		t.Fatal(err)
+	}
+	got := r.requests()
+	if len(got) != 1 || got[0].body != "hello" {
+		t.Fatalf("%d requests", len(got))
+	}
+	for name, want := range map[string]string{
+		"X-Good": "yes", "Chronos-Message-Id": "17%0D%0AX-Injected: %C3%A9%25", "Chronos-Attempt": "1",
+	} {
+		if got := strings.Join(got[0].Header.Values(name), ", "); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got[0].Host == "evil.example" {
+		t.Error("the message has named the host")
+	}
+	for name, values := range got[0].Header {
+		if strings.Contains(name, "Injected") || strings.Contains(name, "Bad") || strings.Contains(name, "Source") ||
+			strings.Contains(strings.Join(values, ""), "forged") || name == "Upgrade" ||
+			name == "Proxy-Authorization" || name == "X-Null" || name == "X-Nul" {
+			t.Errorf("%s: %q was sent", name, values)
+		}
+	}
+}
+
+// The text of no failure tells more of the network than the name that the message has.
+func TestErrorsTellLittle(t *testing.T) {
+	l := callback.Default("http:test")
+	l.Allowed, l.Timeout = []string{"*.example"}, time.Second
+	s, err := callback.New(callback.Config{Lanes: []callback.Lane{l}, Resolver: resolver(t, "127.0.0.1")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := deferred(t, publish(t, s, record("http://inner.example:1/secret?token=x")))
+	if strings.Contains(one.Error(), "127.0.0.1") || strings.Contains(one.Error(), "token") {
+		t.Error(one)
+	}
+	if !errors.Is(one, node.ErrUnsent) {
+		t.Error("there was no connection, and it counts as an attempt")
+	}
+}

@@ -1,0 +1,288 @@
+package callback
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"chronos/node"
+)
+
+const (
+	// answerBytes is how much of the body of an answer is kept.
+	answerBytes = 1 << 10
+
+	// drainBytes is how much of the body of a good answer is read, so that the connection can be used again.
+	drainBytes = 4 << 10
+
+	// headerBytes bounds the headers of an answer.
+	headerBytes = 64 << 10
+
+	// idleFor is how long a connection is kept that nothing is sent over.
+	idleFor = time.Minute
+
+	// maxRetryAfter is the longest wait that a receiver may ask for.
+	maxRetryAfter = 24 * time.Hour
+)
+
+// Sink makes the requests of callback lanes. It is safe for concurrent use.
+type Sink struct {
+	config  Config
+	observe func(Call)
+	hosts   hosts
+	lanes   map[string]*lane
+	others  *lane // all that are not among lanes
+}
+
+var _ node.Sink = (*Sink)(nil)
+
+// lane is one lane at work.
+type lane struct {
+	Lane
+
+	allowed   allowed
+	secrets   *secrets // nil for none
+	transport *http.Transport
+}
+
+// Call is one request, for whoever counts them.
+type Call struct {
+	Lane    string
+	Host    string
+	Attempt int
+
+	// Class is what came of it: 2xx, 3xx, 4xx or 5xx for an answer, timeout, or error for a connection that failed.
+	Class string
+
+	// Took is how long the request took. The time that it has waited for its turn does not count.
+	Took time.Duration
+}
+
+// New returns a sink. observe is told of each request; nil for nobody. A *LaneError says what is not allowed of a lane.
+func New(config Config, observe func(Call)) (*Sink, error) {
+	if observe == nil {
+		observe = func(Call) {}
+	}
+	s := &Sink{config: config, observe: observe, lanes: map[string]*lane{}}
+	for _, l := range config.Lanes {
+		one, err := s.newLane(l)
+		if err != nil {
+			return nil, err
+		}
+		s.lanes[l.Name] = one
+	}
+	others := config.Others
+	if others.Timeout == 0 {
+		others = Default(allOthers)
+	}
+	others.Name = allOthers
+	var err error
+	s.others, err = s.newLane(others)
+	return s, err
+}
+
+func (s *Sink) newLane(l Lane) (*lane, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	one := &lane{Lane: l}
+	one.allowed, _ = parseAllowed(l.Allowed) // Validate has seen that it can be read
+	if l.SecretFile != "" {
+		var err error
+		if one.secrets, err = newSecrets(s.config.Keeper, l.SecretFile); err != nil {
+			return nil, &LaneError{l.Name, "secret-file", l.SecretFile, err.Error()}
+		}
+	}
+	// No Proxy: the address that is looked at would be the proxy's. No compression: what is unpacked may be much more
+	// than what was read. HTTP/1.1 only: over HTTP/2 all requests to a host share one connection, and when that dies
+	// without a word, each of them runs into its time limit, also when the host has long been back.
+	one.transport = &http.Transport{
+		DialContext: func(ctx context.Context, network, target string) (net.Conn, error) {
+			return one.allowed.dial(ctx, s.config.Resolver, network, target)
+		},
+		TLSClientConfig:        s.config.TLS,
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    l.PerHost,
+		IdleConnTimeout:        idleFor,
+		MaxResponseHeaderBytes: headerBytes,
+	}
+	return one, nil
+}
+
+// Longest returns the longest time that Publish takes: what the engine has to know of the sink.
+func (c *Config) Longest() time.Duration {
+	longest := c.Others.Timeout
+	if longest == 0 {
+		longest = Default(allOthers).Timeout
+	}
+	for _, l := range c.Lanes {
+		longest = max(longest, l.Timeout)
+	}
+	return longest + MaxWait
+}
+
+// Close closes the connections that nothing is sent over.
+func (s *Sink) Close() {
+	s.others.transport.CloseIdleConnections()
+	for _, l := range s.lanes {
+		l.transport.CloseIdleConnections()
+	}
+}
+
+// Publish implements node.Sink. Each record is one request; all are made at the same time. An error is a
+// *node.DeferredError or a *node.RefusedError.
+func (s *Sink) Publish(ctx context.Context, records []node.Record) []error {
+	errs := make([]error, len(records))
+	var running sync.WaitGroup
+	for i := range records[:max(len(records)-1, 0)] {
+		running.Go(func() { errs[i] = s.call(ctx, &records[i]) })
+	}
+	if last := len(records) - 1; last >= 0 {
+		errs[last] = s.call(ctx, &records[last])
+	}
+	running.Wait()
+	return errs
+}
+
+// call makes the request of a record.
+func (s *Sink) call(ctx context.Context, record *node.Record) error {
+	l := s.lanes[record.Topic]
+	if l == nil {
+		l = s.others
+	}
+	h := read(record)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var reached atomic.Bool // a connection: from then on the request may have been made
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
+	})
+	request, err := l.request(ctx, record, h, s.config.Agent)
+	if err != nil {
+		return &node.RefusedError{Err: err}
+	}
+	at := place{record.Topic, canonical(request.URL.Host)}
+	turn, err := s.hosts.enter(at, l.PerHost, overdue(&h))
+	if err != nil {
+		return l.verdict(&h, err, 0, nil)
+	}
+	limit := time.AfterFunc(l.Timeout, cancel) // from now on: it may have waited for its turn
+	began := time.Now()
+	status, after, answer, err := l.send(request)
+	took := time.Since(began)
+	timely := limit.Stop()
+	turn.leave(err != nil && (!timely || !reached.Load()))
+	attempt, _ := strconv.Atoi(h.attempt)
+	s.observe(Call{record.Topic, at.host, attempt, class(status, timely), took})
+	switch {
+	case err != nil && !timely && reached.Load():
+		err = fmt.Errorf("%s did not answer within %v", at.host, l.Timeout)
+	case err != nil && !timely:
+		err = fmt.Errorf("%w: there was no connection to %s within %v", node.ErrUnsent, at.host, l.Timeout)
+	case err != nil && !reached.Load():
+		err = fmt.Errorf("%w: %s cannot be reached: %w", node.ErrUnsent, at.host, plain(err))
+	case err != nil:
+		err = fmt.Errorf("the connection to %s was lost: %w", at.host, plain(err))
+	case status/100 == 2:
+		return nil
+	default:
+		err = fmt.Errorf("%s answered %d %s", at.host, status, http.StatusText(status))
+	}
+	var deferred error = &node.DeferredError{Err: err, After: after}
+	if status == http.StatusGone {
+		return &node.RefusedError{Err: err, Status: status, Answer: answer}
+	}
+	return l.verdict(&h, deferred, status, answer)
+}
+
+// overdue returns how long ago a message was due.
+func overdue(h *headers) time.Duration {
+	deadline, err := node.ParseDeadline([]byte(h.deadline), node.EpochRejected)
+	if err != nil {
+		return 0
+	}
+	return max(0, time.Since(deadline))
+}
+
+// verdict says what becomes of a message that was not delivered: it is tried again as long as the lane's RetryFor is
+// not over.
+func (l *lane) verdict(h *headers, err error, status int, answer []byte) error {
+	deadline, none := node.ParseDeadline([]byte(h.deadline), node.EpochRejected)
+	if none != nil || time.Now().Before(deadline.Add(l.RetryFor)) {
+		return err
+	}
+	return &node.RefusedError{
+		Err:    fmt.Errorf("it has failed for %v since its deadline, and the last time: %w", l.RetryFor, err),
+		Status: status, Answer: answer,
+	}
+}
+
+// send makes a request, and reads as much of the answer as is of any use.
+func (l *lane) send(request *http.Request) (status int, after time.Duration, answer []byte, err error) {
+	response, err := l.transport.RoundTrip(request)
+	if err != nil {
+		return 0, 0, nil, err //nolint:wrapcheck // the caller says what it was
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing was written
+	if response.StatusCode/100 == 2 {
+		if length := response.ContentLength; length >= 0 && length <= drainBytes {
+			_, _ = io.CopyN(io.Discard, response.Body, length+1)
+		}
+		return response.StatusCode, 0, nil, nil
+	}
+	answer, _ = io.ReadAll(io.LimitReader(response.Body, answerBytes))
+	return response.StatusCode, retryAfter(response.Header.Get("Retry-After")), answer, nil
+}
+
+// retryAfter reads the header of that name: seconds, or an instant.
+func retryAfter(value string) time.Duration {
+	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
+		return min(max(time.Duration(seconds)*time.Second, 0), maxRetryAfter)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(time.Until(at), 0), maxRetryAfter)
+	}
+	return 0
+}
+
+func class(status int, timely bool) string {
+	switch {
+	case status != 0:
+		return strconv.Itoa(status/100) + "xx"
+	case !timely:
+		return "timeout"
+	default:
+		return "error"
+	}
+}
+
+// plain returns what went wrong without what it went wrong with: addresses and URLs are not for everybody who may see a
+// dead letter.
+func plain(err error) error {
+	if errors.Is(err, errForbidden) {
+		for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+			if next := errors.Unwrap(inner); next == errForbidden { //nolint:errorlint // the one that has the sentence
+				return inner
+			}
+		}
+	}
+	var lookup *net.DNSError
+	var operation *net.OpError
+	switch {
+	case errors.As(err, &lookup):
+		return errors.New("its name cannot be looked up")
+	case errors.As(err, &operation) && operation.Err != nil:
+		return operation.Err
+	}
+	return err
+}

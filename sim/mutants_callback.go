@@ -1,0 +1,125 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"chronos/node"
+)
+
+// callbackMutants draw the wrong conclusions from what the receivers of callbacks answer.
+func callbackMutants() []*Mutant {
+	forgive := func(forgiven func(error) bool) func(node.Ports) node.Ports {
+		return func(p node.Ports) node.Ports { p.Callback = publishForgiver{p.Callback, forgiven}; return p }
+	}
+	deferred := func(err error) bool { return !rejected(err) && !errors.Is(err, node.ErrUnsent) }
+	return []*Mutant{
+		{
+			Name: "callback-5xx-is-success", About: "a callback that is answered with 503 counts as made (3.5)",
+			Kills: []string{"S2", "S10"}, Options: calling100, Ports: forgive(func(err error) bool {
+				return errors.Is(err, errBusy)
+			}),
+		},
+		{
+			Name: "callback-timeout-is-success", About: "a callback without an answer counts as made (3.5)",
+			Kills: []string{"S2", "S10"}, Options: func(o *Options) { calling100(o); o.FaultRate = 300 },
+			Ports: forgive(func(err error) bool { return deferred(err) && !errors.Is(err, errBusy) }),
+		},
+		{
+			Name:  "callback-unsent-is-success",
+			About: "a callback that was not made, since its host stands back, counts as made (3.5)",
+			Kills: []string{"S2", "S10"}, Options: calling100,
+			Ports: forgive(func(err error) bool { return errors.Is(err, node.ErrUnsent) }),
+		},
+		{
+			Name: "callback-twice", About: "every callback is made twice", Kills: []string{"S5"},
+			Options: func(o *Options) { calling100(o); o.Unhelpful = 0 },
+			Ports:   func(p node.Ports) node.Ports { p.Callback = callsTwice{p.Callback}; return p },
+		},
+		{
+			Name:  "callback-doubts-lane",
+			About: "a host that fails puts off the callbacks to all hosts of its lane (3.5)",
+			Kills: []string{"S23"}, Options: calling100,
+			Ports: func(p node.Ports) node.Ports {
+				p.Callback = &doubtsLane{p.Callback, p.Clock, map[string]time.Duration{}}
+				return p
+			},
+		},
+		{
+			Name: "callback-forgets-attempts", About: "each failure of a callback counts as the first (3.5)",
+			Kills: []string{"L13"}, Options: func(o *Options) { calling100(o); o.Unhelpful, o.FaultRate = 80, 0 },
+			Ports: func(p node.Ports) node.Ports { p.Store = forgetsAttempts{p.Store}; return p },
+		},
+		{
+			Name:  "callback-letter-outside",
+			About: "the dead letter of a callback is handed over outside the store, and lost (3.5)",
+			Kills: []string{"S2", "S20"},
+			Options: func(o *Options) {
+				calling100(o)
+				o.Poison, o.DeadLetter, o.Unhelpful = 20, true, 10
+			},
+			Ports: func(p node.Ports) node.Ports { p.Store = losesLetters{p.Store}; return p },
+		},
+	}
+}
+
+// calling100 has all messages come out as callbacks, of which many fail.
+func calling100(o *Options) { o.Callbacks, o.Unhelpful, o.Reuse = 100, 40, 0 }
+
+// callsTwice makes every callback twice.
+type callsTwice struct{ node.Sink }
+
+// Publish implements node.Sink.
+func (s callsTwice) Publish(ctx context.Context, records []node.Record) []error {
+	_ = s.Sink.Publish(ctx, records)
+	return s.Sink.Publish(ctx, records)
+}
+
+// doubtsLane makes no callbacks on a lane for a while after one of its hosts has failed.
+type doubtsLane struct {
+	node.Sink
+
+	clock node.Clock
+	until map[string]time.Duration
+}
+
+// Publish implements node.Sink.
+func (s *doubtsLane) Publish(ctx context.Context, records []node.Record) []error {
+	lane := records[0].Topic
+	if left := s.until[lane] - s.clock.Mono(); left > 0 {
+		return []error{&node.DeferredError{Err: node.ErrUnsent, After: left}}
+	}
+	errs := s.Sink.Publish(ctx, records)
+	if errs[0] != nil {
+		s.until[lane] = s.clock.Mono() + time.Second
+	}
+	return errs
+}
+
+// forgetsAttempts takes each claim for the first one that leads to a publish.
+type forgetsAttempts struct{ node.Store }
+
+// Claim implements node.Store.
+func (s forgetsAttempts) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	result, err := s.Store.Claim(ctx, request)
+	result.Messages = slices.Clone(result.Messages)
+	for i := range result.Messages {
+		result.Messages[i].Attempts = 1
+	}
+	return result, err
+}
+
+// losesLetters does not store what the node itself gives to the store: the dead letters of callbacks.
+type losesLetters struct{ node.Store }
+
+// Take implements node.Store.
+func (s losesLetters) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	if len(request.Items) != 1 || request.Items[0].From != node.NoPlace {
+		return s.Store.Take(ctx, request)
+	}
+	result, err := s.Store.Take(ctx, node.TakeRequest{Node: request.Node, Hold: request.Hold})
+	result.Taken, result.Results = 1, []node.ItemResult{{Outcome: node.Scheduled}}
+	return result, err
+}
