@@ -93,7 +93,13 @@ func (t *Troubles) failed(e node.Unpublished) {
 		t.messages[m.Incarnation] = again(before)
 	}
 	if len(t.lanes) > maxTroubles { // which an application can make up, where a target ends with a *
-		maps.DeleteFunc(t.lanes, func(_ string, trouble *Trouble) bool { return !now.Before(trouble.until) })
+		maps.DeleteFunc(t.until, func(lane string, until time.Time) bool {
+			over := !now.Before(until)
+			if over {
+				delete(t.lanes, lane)
+			}
+			return over
+		})
 	}
 	for len(t.order) > maxTroubles {
 		delete(t.messages, t.order[0])
