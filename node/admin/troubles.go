@@ -93,7 +93,8 @@ func (t *Troubles) failed(e node.Unpublished) {
 		t.messages[m.Incarnation] = again(before)
 	}
 	if len(t.lanes) > maxTroubles { // which an application can make up, where a target ends with a *
-		maps.DeleteFunc(t.lanes, func(_ string, trouble *Trouble) bool { return !now.Before(trouble.until) })
+		maps.DeleteFunc(t.lanes, func(lane string, _ *Trouble) bool { return !now.Before(t.until[lane]) })
+		maps.DeleteFunc(t.until, func(lane string, _ time.Time) bool { return t.lanes[lane] == nil })
 	}
 	for len(t.order) > maxTroubles {
 		delete(t.messages, t.order[0])
