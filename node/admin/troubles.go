@@ -93,13 +93,8 @@ func (t *Troubles) failed(e node.Unpublished) {
 		t.messages[m.Incarnation] = again(before)
 	}
 	if len(t.lanes) > maxTroubles { // which an application can make up, where a target ends with a *
-		maps.DeleteFunc(t.until, func(lane string, until time.Time) bool {
-			over := !now.Before(until)
-			if over {
-				delete(t.lanes, lane)
-			}
-			return over
-		})
+		maps.DeleteFunc(t.lanes, func(lane string, _ *Trouble) bool { return !now.Before(t.until[lane]) })
+		maps.DeleteFunc(t.until, func(lane string, _ time.Time) bool { return t.lanes[lane] == nil })
 	}
 	for len(t.order) > maxTroubles {
 		delete(t.messages, t.order[0])

@@ -307,7 +307,7 @@ func topicRows() []Setting {
 		},
 		{
 			Name: "create-topics", form: form{toggle: true},
-			Help:  "Create topics that are missing, also those of targets with a *. Without it the node waits for them.",
+			Help:  "Create topics that are missing, those of targets with a * too. Without it nodes wait for them.",
 			value: func(s *Settings) *Value { return &s.createTopics },
 		},
 		{
