@@ -30,6 +30,7 @@ type storeServer struct {
 
 	locks   map[lockable]int64
 	unseen  map[node.MessageID]bool // the rows whose claims are not committed
+	pending []*claim                // those claims
 	frozen  *time.Time              // what the clock says while the journal is replayed
 	began   *time.Time              // what it said at the statement whose transaction ends now
 	journal []journaled
@@ -163,8 +164,19 @@ func (s *storeServer) setBack(ago time.Duration, suspect bool) {
 // replaced ends all connections to the server that was the store.
 func (s *storeServer) replaced() {
 	s.history++
+	for _, c := range s.pending {
+		s.undo(c)
+	}
+	s.pending = nil
 	clear(s.locks)
 	clear(s.unseen)
+}
+
+// undo takes claims back that were not committed. Nobody has seen them.
+func (s *storeServer) undo(c *claim) {
+	s.truth.hold()
+	c.undo(s.rows)
+	s.truth.release()
 }
 
 // restore goes back to the first effects of the journal.

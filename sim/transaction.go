@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"chronos/node"
@@ -105,6 +106,7 @@ func (t *transaction) open() {
 			t.needs = append(t.needs, rowOf(m.ID, m.Lane))
 			s.unseen[node.MessageID{ID: m.ID, Lane: m.Lane}] = true
 		}
+		s.pending = append(s.pending, c)
 	} else {
 		t.needs = t.effect.needs(s.truth)
 	}
@@ -120,12 +122,11 @@ func (t *transaction) end() bool {
 		for _, l := range t.needs {
 			delete(s.unseen, l.MessageID)
 		}
+		s.pending = slices.DeleteFunc(s.pending, func(other *claim) bool { return other == c })
 	}
 	if t.rolledBack {
 		if claims {
-			s.truth.hold()
-			c.undo(s.rows)
-			s.truth.release()
+			s.undo(c)
 		}
 		t.answer = errDisconnected
 		return true
