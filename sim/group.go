@@ -272,15 +272,15 @@ func (g *group) polls(m *member) {
 	}
 }
 
-// rewind sets the offsets of the group back, as a person does with a tool, for which the group must be empty. Nothing
-// depends on them.
+// rewind sets the offsets of the group back, as a person does with a tool, which knows of no epochs, and for which the
+// group must be empty. Nothing depends on them.
 func (g *group) rewind(records int) {
 	for _, m := range slices.Clone(g.members) {
 		g.expel(m, 0)
 	}
 	for _, p := range g.partitions {
 		if to := max(p.committed.Offset-int64(records), p.base); to < p.committed.Offset {
-			p.committed = p.before(to)
+			p.committed = node.Position{Epoch: node.UnknownEpoch, Offset: to}
 			g.world.recorder.rewound(p)
 		}
 	}

@@ -39,6 +39,8 @@ type recorder struct {
 	stamps  map[uuid.UUID]int64 // what the store's clock really was when the incarnation was claimed
 	held    map[*life]holdings  // the claims that each life was given
 	past    map[uuid.UUID]int   // the submission of each instruction that came past Kafka
+
+	restores int // how often the store was set back
 }
 
 // holdings are the claims of a life.
@@ -59,10 +61,12 @@ type held struct {
 	lineage     int64
 	said        lineages
 
-	// other says that the life held another incarnation of the submission when it was given this one, as when a record
-	// that replaces is appended twice. Both may be published, and which of them a record is of nobody can tell: it
-	// counts for the later one.
+	// other says that the life held another claim on the submission when it was given this one: on another incarnation,
+	// as when a record that replaces is appended twice, or on this one, which a store that was set back has forgotten.
+	// Both may be published, and which of them a record is of nobody can tell: it counts for the later one.
 	other bool
+
+	restores int // how often the store had been set back
 }
 
 // lineages is what a life has said of the lineages of the store.
@@ -308,8 +312,12 @@ func (j *recorder) struck(f Fault, l *life) {
 	if l != nil {
 		e.Node = l.label
 	}
-	if f.Kind == Stopped {
+	switch f.Kind {
+	case Stopped:
 		e.Kind = check.Term
+	case Cluttered:
+		e.Until = time.Duration(j.world.now) + f.For
+	default:
 	}
 	j.add(e)
 	if lasts := max(f.For, 0); lasts > 0 && e.Kind == check.Fault {

@@ -50,7 +50,8 @@ func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 		before, holds := claims[key]
 		claims[key] = held{
 			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
-			holds && (before.other || before.incarnation != m.Incarnation),
+			holds && (before.other || before.incarnation != m.Incarnation || before.restores != j.restores),
+			j.restores,
 		}
 	}
 }
@@ -139,6 +140,7 @@ func (j *recorder) reset(l *life, release node.Release) {
 
 // rolledBack tells what is left of a store that was set back.
 func (j *recorder) rolledBack(t *truth, lineage int64) {
+	j.restores++
 	j.add(check.Event{Kind: check.Rollback, Lineage: lineage})
 	for _, c := range t.claims() {
 		j.stamps[c.Incarnation] = c.ReadiedAt.UnixNano()

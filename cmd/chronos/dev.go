@@ -94,7 +94,7 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	address := cluster.Address()
 	screen := &screen{out: w.stdout}
 	s, err := c.service(service.Config{
-		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup,
+		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup, CreateTopics: true,
 		Callback: service.LocalCallbacks(),
 	}, store, service.Options{Log: log, Observe: screen.observe, Version: currentVersion()})
 	if err != nil {

@@ -47,6 +47,8 @@ type Service struct {
 	tracing *traces.Settings // nil if nobody has asked for traces
 	tracer  *traces.Tracer   // nil if there is none
 
+	creator *creator // nil if no topic is to be created on the way
+
 	phase  atomic.Int32 // a phase
 	schema atomic.Bool  // the store has been seen to have the schema that this program needs
 }
@@ -157,6 +159,7 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 	if err = s.openCallbacks(); err != nil {
 		return nil, err
 	}
+	s.creator = newCreator(s)
 	s.metrics.Ready(s.isReady)
 	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
@@ -268,6 +271,9 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 		sampling.Go(func() { sampler.Run(until) })
 	}
 	sampling.Go(func() { s.beat(until, n.ID()) })
+	if s.creator != nil {
+		sampling.Go(func() { s.creator.run(until) })
+	}
 	if s.recent != nil {
 		sampling.Go(func() { s.recent.Run(until) })
 	}
@@ -287,6 +293,9 @@ func (s *Service) observe(event node.Event) {
 	s.troubles.Observe(event)
 	if s.tracer != nil {
 		s.tracer.Observe(event)
+	}
+	if s.creator != nil {
+		s.creator.observe(event)
 	}
 	if s.options.Observe != nil {
 		s.options.Observe(event)

@@ -299,8 +299,8 @@ func topicRows() []Setting {
 			value: func(s *Settings) *Value { return &s.epochDeadlines },
 		},
 		{
-			Name: "create-topics", Help: "Create topics that do not exist. Without it the node waits for them.",
-			form:  form{toggle: true},
+			Name: "create-topics", form: form{toggle: true},
+			Help:  "Create topics that do not exist, also those of targets with a *. Without it the node waits for them.",
 			value: func(s *Settings) *Value { return &s.createTopics },
 		},
 		{

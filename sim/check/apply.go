@@ -338,7 +338,7 @@ func (s *state) went(e *Event) {
 	switch e.Kind {
 	case Fault:
 		s.faults++
-		s.fault, s.wrong = e.At, e.At
+		s.fault, s.wrong = e.At, max(e.At, e.Until, s.wrong)
 	case Hang:
 		s.hangs++
 		s.lane(e.Topic).hung = true
