@@ -76,6 +76,12 @@ const MaxIDLength = 128
 type rejection struct {
 	reason Reason
 	detail string
+	header string // the one that is to blame; "" if none is
+}
+
+// wrong rejects the value of a header.
+func wrong(reason Reason, header string, value []byte, why any) *rejection {
+	return &rejection{reason, fmt.Sprintf("the header %s is %s: %v", header, quoted(value), why), header}
 }
 
 // instruction is what a record asks for.
@@ -122,7 +128,7 @@ func (c *Config) decode(r Record, route Route) instruction {
 	in.message.Key, in.message.Value, in.message.Headers = r.Key, r.Value, c.relayed(r.Headers)
 	if size := in.message.Size(); size > MaxMessageBytes {
 		in.rejected = &rejection{TooLarge, fmt.Sprintf(
-			"key, value and headers have %d bytes, more than %d", size, MaxMessageBytes)}
+			"key, value and headers have %d bytes, more than %d", size, MaxMessageBytes), ""}
 	}
 	return in
 }
@@ -178,7 +184,7 @@ func requestHeaders(headers []Header) (h requested, rejected *rejection) {
 		if name == HeaderDeadline {
 			reason = RepeatedDeadline
 		}
-		return h, &rejection{reason, fmt.Sprintf("there are %d headers %s", h[at].count, name)}
+		return h, &rejection{reason, fmt.Sprintf("there are %d headers %s", h[at].count, name), name}
 	}
 	return h, nil
 }
@@ -206,8 +212,7 @@ func (in *instruction) decodeAction(h *requested) *rejection {
 		}
 	}
 	in.word = quoted(value)
-	return &rejection{UnknownAction, fmt.Sprintf(
-		"the header %s is %s: it must be schedule, replace, reschedule, cancel or fire", HeaderAction, in.word)}
+	return wrong(UnknownAction, HeaderAction, value, "it must be schedule, replace, reschedule, cancel or fire")
 }
 
 func checkConfirm(h *requested) *rejection {
@@ -215,8 +220,7 @@ func checkConfirm(h *requested) *rejection {
 	if !found || string(value) == "true" || string(value) == "false" {
 		return nil
 	}
-	return &rejection{InvalidConfirm, fmt.Sprintf(
-		"the header %s is %s: it must be true or false", HeaderConfirm, quoted(value))}
+	return wrong(InvalidConfirm, HeaderConfirm, value, "it must be true or false")
 }
 
 func (in *instruction) decodeTopic(h *requested, route Route) *rejection {
@@ -226,8 +230,11 @@ func (in *instruction) decodeTopic(h *requested, route Route) *rejection {
 		return nil
 	}
 	if in.message.Lane = string(value); !route.serves(in.message.Lane) {
-		return &rejection{UnknownTopic, fmt.Sprintf(
-			"the header %s is %s, which is no target of input topic %s", HeaderTopic, quoted(value), route.Input)}
+		return &rejection{
+			UnknownTopic, fmt.Sprintf(
+				"the header %s is %s, which is no target of input topic %s", HeaderTopic, quoted(value), route.Input),
+			HeaderTopic,
+		}
 	}
 	return nil
 }
@@ -235,7 +242,7 @@ func (in *instruction) decodeTopic(h *requested, route Route) *rejection {
 // tooManyTargets is for a record that names a topic that a target with a * stands for, of which there are too many.
 func tooManyTargets(lane string) *rejection {
 	return &rejection{TooManyTargets, fmt.Sprintf("the header %s is %s, and messages for %d other topics wait already "+
-		"that no route names", HeaderTopic, quoted([]byte(lane)), mostFound)}
+		"that no route names", HeaderTopic, quoted([]byte(lane)), mostFound), HeaderTopic}
 }
 
 // decodeInstants reads the deadline of an action that needs one, and until when the message may be published.
@@ -247,7 +254,7 @@ func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *reject
 	switch delay, found := h.get(HeaderDelay); {
 	case found && h.count(HeaderDeadline) > 0:
 		return &rejection{DeadlineAndDelay, fmt.Sprintf(
-			"there are both headers %s and %s: one of them says when", HeaderDeadline, HeaderDelay)}
+			"there are both headers %s and %s: one of them says when", HeaderDeadline, HeaderDelay), HeaderDelay}
 	case found:
 		in.message.Deadline, rejected = delayed(delay, r)
 	case h.count(HeaderDeadline) == 0 && h.count(HeaderRepeat) > 0: // the first match
@@ -264,14 +271,14 @@ func (in *instruction) decodeInstants(c *Config, h *requested, r Record) *reject
 	case in.action == Reschedule:
 		return &rejection{InvalidNotAfter, fmt.Sprintf(
 			"there is a header %s, which %s does not take: it moves the deadline and nothing else", HeaderNotAfter,
-			in.action)}
+			in.action), HeaderNotAfter}
 	}
 	last, err := ParseDeadline(value, c.EpochDeadlines)
 	if err == nil && last.Before(in.message.Deadline) {
 		err = fmt.Errorf("it is before the deadline, %s", headerTime(in.message.Deadline))
 	}
 	if err != nil {
-		return &rejection{InvalidNotAfter, fmt.Sprintf("the header %s is %s: %v", HeaderNotAfter, quoted(value), err)}
+		return wrong(InvalidNotAfter, HeaderNotAfter, value, err)
 	}
 	in.message.NotAfter = last
 	return nil
@@ -289,8 +296,7 @@ func delayed(value []byte, r Record) (time.Time, *rejection) {
 		deadline, err = inRange(r.Timestamp.UTC().Add(delay))
 	}
 	if err != nil {
-		return time.Time{}, &rejection{InvalidDelay, fmt.Sprintf("the header %s is %s: %v", HeaderDelay, quoted(value),
-			err)}
+		return time.Time{}, wrong(InvalidDelay, HeaderDelay, value, err)
 	}
 	return deadline, nil
 }
@@ -299,12 +305,12 @@ func checkID(h *requested) *rejection {
 	id, found := h.get(HeaderID)
 	switch {
 	case !found:
-		return &rejection{MissingID, "there is no header " + HeaderID}
+		return &rejection{MissingID, "there is no header " + HeaderID, HeaderID}
 	case h.count(HeaderID) > 1:
-		return &rejection{RepeatedID, fmt.Sprintf("there are %d headers %s", h.count(HeaderID), HeaderID)}
+		return &rejection{RepeatedID, fmt.Sprintf("there are %d headers %s", h.count(HeaderID), HeaderID), HeaderID}
 	}
 	if reason, why := CheckID(string(id)); why != "" {
-		return &rejection{reason, "the header " + HeaderID + " " + why}
+		return &rejection{reason, "the header " + HeaderID + " " + why, HeaderID}
 	}
 	return nil
 }
@@ -312,12 +318,11 @@ func checkID(h *requested) *rejection {
 func (c *Config) checkDeadline(h *requested) (time.Time, *rejection) {
 	value, found := h.get(HeaderDeadline)
 	if !found {
-		return time.Time{}, &rejection{MissingDeadline, "there is no header " + HeaderDeadline}
+		return time.Time{}, &rejection{MissingDeadline, "there is no header " + HeaderDeadline, HeaderDeadline}
 	}
 	deadline, err := ParseDeadline(value, c.EpochDeadlines)
 	if err != nil {
-		return time.Time{}, &rejection{InvalidDeadline, fmt.Sprintf(
-			"the header %s is %s: %v", HeaderDeadline, quoted(value), err)}
+		return time.Time{}, wrong(InvalidDeadline, HeaderDeadline, value, err)
 	}
 	return deadline, nil
 }

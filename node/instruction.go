@@ -130,6 +130,16 @@ func (o Outcome) String() string {
 	return ""
 }
 
+// ParseOutcome returns the outcome of which a word is the String.
+func ParseOutcome(word string) (Outcome, error) {
+	for o := Skipped; o <= NotFound; o++ {
+		if word != "" && o.String() == word {
+			return o, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no outcome %q", word)
+}
+
 // Kept is what a store keeps of a message beside its content, as far as instructions are decided on it.
 type Kept struct {
 	Incarnation uuid.UUID

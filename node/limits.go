@@ -57,7 +57,7 @@ func (l *Limits) validate() error {
 func (l *Limits) exceeded(r Record, m *Message, now func() time.Time) *rejection {
 	if l.MaxHeaders > 0 && len(r.Headers) > l.MaxHeaders {
 		return &rejection{TooManyHeaders, fmt.Sprintf(
-			"there are %d headers, more than %d", len(r.Headers), l.MaxHeaders)}
+			"there are %d headers, more than %d", len(r.Headers), l.MaxHeaders), ""}
 	}
 	if l.MaxHeaderBytes > 0 {
 		size := 0
@@ -66,16 +66,18 @@ func (l *Limits) exceeded(r Record, m *Message, now func() time.Time) *rejection
 		}
 		if size > l.MaxHeaderBytes {
 			return &rejection{HeadersTooLarge, fmt.Sprintf(
-				"the headers have %d bytes, more than %d", size, l.MaxHeaderBytes)}
+				"the headers have %d bytes, more than %d", size, l.MaxHeaderBytes), ""}
 		}
 	}
 	if size := m.Size(); l.MaxBytes > 0 && size > l.MaxBytes {
-		return &rejection{TooLarge, fmt.Sprintf("key, value and headers have %d bytes, more than %d", size, l.MaxBytes)}
+		return &rejection{
+			TooLarge, fmt.Sprintf("key, value and headers have %d bytes, more than %d", size, l.MaxBytes), "",
+		}
 	}
 	if l.MaxDelay > 0 {
 		if last := now().Add(l.MaxDelay); m.Deadline.After(last) {
 			return &rejection{TooFar, fmt.Sprintf("the deadline is %s, and a delay may be %v: no later than %s now",
-				m.Deadline.Format(time.RFC3339), l.MaxDelay, last.UTC().Format(time.RFC3339))}
+				m.Deadline.Format(time.RFC3339), l.MaxDelay, last.UTC().Format(time.RFC3339)), HeaderDeadline}
 		}
 	}
 	return nil

@@ -138,7 +138,7 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 			continue
 		}
 		if *header.word = string(value); *header.word == "" {
-			return &rejection{InvalidRepeat, "the header " + header.name + " is empty"}
+			return &rejection{InvalidRepeat, "the header " + header.name + " is empty", header.name}
 		}
 		given = cmp.Or(given, header.name)
 	}
@@ -150,14 +150,17 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 	case given == "":
 		return nil
 	case h.count(HeaderRepeat) == 0:
-		return &rejection{InvalidRepeat, "there is a header " + given + ", and none " + HeaderRepeat}
+		return &rejection{InvalidRepeat, "there is a header " + given + ", and none " + HeaderRepeat, HeaderRepeat}
 	case !in.action.Stores():
-		return &rejection{InvalidRepeat, fmt.Sprintf("there is a header %s, which %s does not take", given, in.action)}
+		return &rejection{
+			InvalidRepeat, fmt.Sprintf("there is a header %s, which %s does not take", given, in.action), given,
+		}
 	case h.count(HeaderNotAfter) > 0:
 		return &rejection{InvalidNotAfter, fmt.Sprintf("there are headers %s and %s: a series ends by %s",
-			HeaderNotAfter, HeaderRepeat, HeaderRepeatUntil)}
+			HeaderNotAfter, HeaderRepeat, HeaderRepeatUntil), HeaderNotAfter}
 	case first.IsZero() && r.Timestamp.IsZero():
-		return &rejection{InvalidRepeat, "the record has no timestamp that its first occurrence could count from"}
+		return &rejection{InvalidRepeat, "the record has no timestamp that its first occurrence could count " +
+			"from", HeaderRepeat}
 	}
 	if found {
 		var err error
@@ -166,15 +169,14 @@ func (in *instruction) decodeSeries(c *Config, h *requested, r Record, first tim
 			err = errors.New("it is before everything")
 		}
 		if err != nil {
-			return &rejection{InvalidUntil, fmt.Sprintf("the header %s is %s: %v", HeaderRepeatUntil, quoted(until),
-				err)}
+			return wrong(InvalidUntil, HeaderRepeatUntil, until, err)
 		}
 	}
 	series, err := calendar.New(words)
-	if wrong, is := errors.AsType[*calendar.SeriesError](err); is {
-		name := seriesHeader(wrong.Part)
+	if bad, is := errors.AsType[*calendar.SeriesError](err); is {
+		name := seriesHeader(bad.Part)
 		value, _ := h.get(name)
-		return &rejection{Reason(wrong.Reason), fmt.Sprintf("the header %s is %s: %s", name, quoted(value), wrong.Why)}
+		return wrong(Reason(bad.Reason), name, value, bad.Why)
 	}
 	assert(err == nil, "a series: %v", err)
 	occurrence := series.First()

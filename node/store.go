@@ -221,10 +221,11 @@ type TakeRequest struct {
 
 // NoPlace is the From of an item that is no record and stands in no partition: an instruction that an operator gives
 // to the store itself, past Kafka. No position refuses it, skips it, or is moved by it; while nothing is taken in
-// (State.Takes) it is Untaken like every other item. The store does not remember it, so a repeat of it is decided
-// anew: of a cancel that has taken effect, not_found. So a repeat brings another Incarnation, unless it names the one
-// that it acts on: of a series it may act on the next occurrence, and what settles the one before by its incarnation
-// must not find the next one under it. Nor does Kafka keep it: a store that is set back loses it.
+// (State.Takes) it is Untaken like every other item. The store does not remember it, unless it has a Request, so a
+// repeat of it is decided anew: of a cancel that has taken effect, not_found. So a repeat brings another Incarnation,
+// unless it names the one that it acts on: of a series it may act on the next occurrence, and what settles the one
+// before by its incarnation must not find the next one under it. Nor does Kafka keep it: a store that is set back loses
+// it.
 const NoPlace = -1
 
 // Item is one record of a take, or an instruction that has come past Kafka.
@@ -260,6 +261,11 @@ type Item struct {
 	// Answer is whom to tell of the outcome, in a message of its own that is stored with the effect (Item.Reply); nil
 	// for nobody.
 	Answer *Answer
+
+	// Request has the store remember what it answers, and give the same answer again: if there is one under its ID,
+	// that is the result (ItemResult.Told), and nothing else is done for the item. nil for none; only with NoPlace, and
+	// not with Pass. Nothing is remembered of an item that is Untaken or refused.
+	Request *Request
 }
 
 // TakeResult is what became of a take.
@@ -289,6 +295,9 @@ type ItemResult struct {
 	// Claim is the claim that TakeRequest.Node holds on this incarnation after the call, zero when it holds
 	// none. So a repeated take returns the claims that the first one made, if they are still held.
 	Claim Claim
+
+	// Told is the answer to Item.Request; nil where there is none, and where nothing is taken in.
+	Told *Told
 }
 
 // CatchUpRequest is the argument of Store.CatchUp.

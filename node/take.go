@@ -257,7 +257,7 @@ func (e *enqueuer) refuse(s *submission, reason string) {
 	if s.Lane == deadLetter {
 		deadLetter = ""
 	}
-	e.reject(s, &rejection{StoreRefused, reason}, deadLetter)
+	e.reject(s, &rejection{StoreRefused, reason, ""}, deadLetter)
 }
 
 // takeRequest asks for submissions to be taken in. It decides which are stored as claimed: those that fall due within

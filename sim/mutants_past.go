@@ -82,6 +82,18 @@ func pastMutants() []*Mutant { //nolint:funlen // a table
 			Broken: memory.Broken{TakesPast: true},
 		},
 		{
+			Name:  "past-request-forgotten",
+			About: "a request that is repeated is decided anew, as if it had no name",
+			Kills: []string{"S17"}, Options: askedALot,
+			Broken: memory.Broken{Forgets: true},
+		},
+		{
+			Name:  "past-request-told-anew",
+			About: "a request that is repeated does nothing, and is told what is true by now",
+			Kills: []string{"S21"}, Options: askedALot,
+			Rows: func(rows node.Store, _ Table) node.Store { return toldAnew{rows} },
+		},
+		{
 			Name: "past-unstored", About: "an operator is answered, and the transaction is never committed",
 			Kills: []string{"S21"}, Options: operatedALot,
 			Rows: func(rows node.Store, _ Table) node.Store { return neverCommits{rows} },
@@ -93,6 +105,26 @@ func pastMutants() []*Mutant { //nolint:funlen // a table
 func operatedALot(o *Options) {
 	o.Operated, o.Reuse, o.Lapsed = 40, 20, 10
 	o.Messages = max(o.Messages, 100)
+}
+
+// askedALot has clients ask by requests with names, over a network that loses answers.
+func askedALot(o *Options) {
+	operatedALot(o)
+	o.Operated, o.FaultRate, o.Mix = 60, 200, []FaultKind{ReplyLost, ReplyLost, CrashApplied, CrashReplied}
+}
+
+// toldAnew answers a request that comes again by what is stored now: nothing, as often as not.
+type toldAnew struct{ node.Store }
+
+// Take implements node.Store.
+func (s toldAnew) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	result, err := s.Store.Take(ctx, request)
+	for i := range result.Results {
+		if told := result.Results[i].Told; told != nil && told.Again {
+			result.Results[i].Outcome = node.NotFound
+		}
+	}
+	return result, err
 }
 
 // heldFromBefore has the store be set back while nodes that cannot hear of it hold claims for long before the

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
 	"math/rand/v2"
 	"time"
 
@@ -15,6 +16,10 @@ const (
 	PastAny  = "any"  // to whichever message has the id then
 	PastSame = "same" // to the one that had it when he looked, and to no other (node.Item.Only)
 	PastLane = "lane" // to each that was stored on the lane when he looked, as a bulk command does
+
+	// PastAsked is how a client of the HTTP API does, who has never looked: to whichever message has the id, by a
+	// request with a name, under which it asks again until it is answered, also when it was started again.
+	PastAsked = "asked"
 )
 
 // mostSeen is how many messages an operator picks when he looks at a lane.
@@ -119,6 +124,10 @@ func (o *operator) items() (items []node.Item) {
 	switch s.Past {
 	case PastAny:
 		add(s.ID, uuid.Nil)
+	case PastAsked:
+		add(s.ID, uuid.Nil)
+		items[0].Request = &node.Request{Keep: node.AnswerKept}
+		binary.BigEndian.PutUint64(items[0].Request.ID[8:], uint64(s.Number))
 	case PastSame:
 		if c, found := w.store.truth.stored[node.MessageID{ID: s.ID, Lane: lane}]; found {
 			add(s.ID, c.Incarnation)
@@ -161,7 +170,8 @@ func operated(r *rand.Rand, s, other *Submission, o Options) Submission {
 	past := Submission{
 		Number: s.Number, At: s.At, In: s.In, ID: other.ID, Route: other.Route, Target: other.Target,
 		Action: pick(r, node.Cancel, node.Cancel, node.Reschedule, node.FireNow).String(),
-		Past:   pick(r, PastAny, PastAny, PastSame, PastSame, PastSame, PastLane, PastLane),
+		Past: pick(r, PastAny, PastAny, PastSame, PastSame, PastSame, PastLane, PastLane,
+			PastAsked, PastAsked, PastAsked),
 	}
 	if other.Flaw != "" && other.Flaw != Poison {
 		past.ID = "m" + past.ID // it is no message

@@ -260,6 +260,9 @@ func (j *recorder) decided(l *life, p node.Partition, item *node.Item, d decided
 	e := rowEvent(check.Decide, l, ref)
 	e.Message, e.Action, e.Text = j.submissionOf(p, item), item.Action.String(), d.outcome.String()
 	e.Past, e.Only = item.From == node.NoPlace, check.UUID(item.Only)
+	if item.Request != nil {
+		e.Request = check.UUID(item.Request.ID)
+	}
 	e.Next, e.Deadline, e.Due, e.Lineage = check.UUID(d.after), sinceEpoch(d.deadline), sinceEpoch(d.due), d.lineage
 	if d.after != d.before {
 		j.numbers[d.after] = j.numbers[d.before]

@@ -225,6 +225,13 @@ func (t *truth) took(p node.Partition, item *node.Item, result node.ItemResult, 
 	if result.Outcome == node.Untaken || result.Outcome == node.Skipped {
 		return
 	}
+	if result.Told != nil && result.Told.Again {
+		t.tell(func() { t.server.world.count("past-again") })
+		return // nothing was decided
+	}
+	if result.Told != nil {
+		t.changes++ // the answer is stored, whatever it is
+	}
 	again := result.Outcome == node.Scheduled && t.stored[id].Incarnation == m.Incarnation
 	if decides && !again {
 		d := decided{outcome: result.Outcome, before: t.stored[id].Incarnation, lineage: lineage}

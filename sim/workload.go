@@ -175,7 +175,7 @@ func ParseSubmission(line string) (Submission, error) { //nolint:funlen // a cas
 			s.Target, err = strconv.Atoi(word)
 		case "past":
 			s.Past = word
-			if word != PastAny && word != PastSame && word != PastLane {
+			if word != PastAny && word != PastSame && word != PastLane && word != PastAsked {
 				err = fmt.Errorf("there is no way %q past Kafka", word)
 			}
 		case "every":

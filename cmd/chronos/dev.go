@@ -100,24 +100,34 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	screen.print(c.banner(address, s.URL()))
+	screen.print(c.banner(address, s.URL(), s.APIURL()))
 	return s.Run(ctx)
 }
 
-// service returns the embedded node. Its listener takes a free port where the usual one is taken, unless somebody has
-// chosen one.
+// service returns the embedded node. Its listeners take free ports where the usual ones are taken, unless somebody has
+// chosen others.
 func (c *devCommand) service(
 	config service.Config, store *service.Store, options service.Options,
 ) (s *service.Service, err error) {
 	if config.Admin, err = c.values.Admin(service.DefaultAdmin); err != nil {
 		return nil, err
 	}
-	s, err = service.With(config, store, options)
-	if _, taken := errors.AsType[*admin.InUseError](err); taken && !c.values.AdminIsSet() {
-		config.Admin.Listen = "127.0.0.1:0"
-		return service.With(config, store, options)
+	if config.API, err = c.values.API(service.DefaultAPI); err != nil {
+		return nil, err
 	}
-	return s, err
+	const free = "127.0.0.1:0"
+	for {
+		s, err = service.With(config, store, options)
+		taken, is := errors.AsType[*admin.InUseError](err)
+		switch {
+		case is && taken.Name == "admin" && !c.values.AdminIsSet() && config.Admin.Listen != free:
+			config.Admin.Listen = free
+		case is && taken.Name == "api" && !c.values.APIIsSet() && config.API.Listen != free:
+			config.API.Listen = free
+		default:
+			return s, err
+		}
+	}
 }
 
 // config returns the configuration of the embedded node.
@@ -175,7 +185,7 @@ func (c *devCommand) folder() (string, error) {
 }
 
 // banner tells how to send a first message and see it arrive, in lines that work when they are copied.
-func (c *devCommand) banner(address, url string) string {
+func (c *devCommand) banner(address, url, api string) string {
 	self := ownName()
 	brokers := ""
 	if address != "127.0.0.1:9092" {
@@ -203,6 +213,10 @@ func (c *devCommand) banner(address, url string) string {
 			` -H chronosDeadline=` + deadline,
 		`  kcat -C -u -b ` + address + ` -t chronos.out -o end -f '%T key=%k headers=[%h] %s\n'`,
 		"",
+	}
+	if api != "" {
+		lines = append(lines, "The same by HTTP:", "",
+			"  curl -X PUT "+api+`/v1/lanes/chronos.out/messages/order-1 --json '{"delay":"5s","value":"hello"}'`, "")
 	}
 	if url != "" {
 		lines = append(lines, "A page, metrics and health: "+url, "")

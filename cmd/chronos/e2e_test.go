@@ -94,12 +94,18 @@ type nodeProcess struct {
 // start starts a node, with more settings if there are any.
 func (s *service) start(tb testing.TB, more ...string) *nodeProcess {
 	tb.Helper()
+	return s.launch(tb, append([]string{
+		"--brokers", s.brokers, "--group", s.input, "--input-topic", s.input, "--output-topic", s.output,
+		"--dead-letter-topic", s.dead,
+	}, more...)...)
+}
+
+// launch starts a node of which nothing is said but its store.
+func (s *service) launch(tb testing.TB, more ...string) *nodeProcess {
+	tb.Helper()
 	p := &nodeProcess{log: newStream(), done: make(chan struct{})}
 	p.command = exec.CommandContext(context.WithoutCancel(tb.Context()), s.binary, append([]string{
-		"run",
-		"--brokers", s.brokers, "--group", s.input, "--store", s.database.String(), "--migrate",
-		"--input-topic", s.input, "--output-topic", s.output, "--dead-letter-topic", s.dead,
-		"--log-format", "json",
+		"run", "--store", s.database.String(), "--migrate", "--log-format", "json",
 	}, more...)...)
 	p.command.Stderr, p.command.Stdout = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

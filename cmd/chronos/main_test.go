@@ -75,7 +75,7 @@ func (s *stream) String() string {
 }
 
 // await waits until the output matches pattern count times, and returns the submatches of the last one.
-func (s *stream) await(t *testing.T, pattern string, count int) []string {
+func (s *stream) await(t testing.TB, pattern string, count int) []string {
 	t.Helper()
 	expression := regexp.MustCompile(pattern)
 	tooLate := time.After(patience)

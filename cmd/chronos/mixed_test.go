@@ -17,15 +17,15 @@ import (
 // somebody has cloned. It is what these commands make, and when the schema gets its next version, they make the next
 // one (of the last commit before it):
 //
-//	git archive --prefix=chronos/ af80cbc go.mod go.sum cmd/chronos node migrations >previous.tar
+//	git archive --prefix=chronos/ 2007f2e go.mod go.sum cmd/chronos node migrations >previous.tar
 //	tar --delete -f previous.tar --wildcards '*_test.go' '*test/*' '*/testdata/*'
-//	gzip -9n <previous.tar >cmd/chronos/testdata/previous/af80cbc.tar.gz
-const previous = "af80cbc"
+//	gzip -9n <previous.tar >cmd/chronos/testdata/previous/2007f2e.tar.gz
+const previous = "2007f2e"
 
 // The versions of the schema: of the previous release, and of this one.
 const (
-	previousSchema = 3
-	schema         = 4
+	previousSchema = 4
+	schema         = 5
 )
 
 // before returns the same service with the binary of the previous release.

@@ -189,10 +189,14 @@ func TestMigratePostgres(t *testing.T) {
 		{
 			"status",
 			`^1  hanger    not applied\n2  messages  not applied\n` +
-				`3  operate   not applied\n4  control   not applied\n$`,
+				`3  operate   not applied\n4  control   not applied\n5  answers   not applied\n$`,
 			`^chronos: the database schema is empty`, 1,
 		},
-		{"up", `^applied 1 hanger\napplied 2 messages\napplied 3 operate\napplied 4 control\n$`, `^$`, 0},
+		{
+			"up",
+			`^applied 1 hanger\napplied 2 messages\napplied 3 operate\napplied 4 control\napplied 5 answers\n$`,
+			`^$`, 0,
+		},
 		{"up", `^up to date already\n$`, `^$`, 0},
 		{"status", `^1  hanger    applied \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n2  messages  applied `, `^$`, 0},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/control"
+	"chronos/node/listener"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
 )
@@ -86,8 +87,8 @@ func (a *API) Handler() http.Handler {
 	a.bulk(api)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		if _, known := r.Context().Value(callerKey{}).(caller); !known { // it has come past the guard
-			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{remote: r.RemoteAddr}))
+		if _, known := listener.CallerOf[Rights](r.Context()); !known { // it has come past the guard
+			r = r.WithContext(listener.Caller[Rights]{Remote: r.RemoteAddr}.In(r.Context()))
 		}
 		mux.ServeHTTP(w, r)
 	})
@@ -156,7 +157,7 @@ func (a *API) about(ctx context.Context, _ *nothing) (Info, error) {
 	}
 	who := callerOf(ctx)
 	rights := who.may(a.Rights)
-	info.Payload, info.Control, info.Caller = rights.Payload, rights.Control, who.name()
+	info.Payload, info.Control, info.Caller = rights.Payload, rights.Control, who.Name()
 	if a.Outages != nil {
 		info.Outages = a.Outages()
 	}
@@ -183,5 +184,5 @@ func (a *API) auditLine(ctx context.Context, sentence, action, by, why string, a
 	attrs := append([]slog.Attr{slog.String("action", action)}, about...)
 	a.Log.LogAttrs(ctx, slog.LevelWarn, sentence, append(attrs, //nolint:sloglint // one of two
 		slog.String("claimed_by", by), slog.String("authenticated", who.authenticated()),
-		slog.String("remote", who.remote), slog.String("reason", why))...)
+		slog.String("remote", who.Remote), slog.String("reason", why))...)
 }

@@ -63,7 +63,7 @@ func (a *API) bulkCancel(ctx context.Context, request *BulkCancelRequest) (BulkC
 		query.State = inspect.Claimed
 	}
 	if request.By == "" {
-		request.By = callerOf(ctx).name()
+		request.By = callerOf(ctx).Name()
 	}
 	// A page that is begun is finished: what is half done nobody could count.
 	tally, next, err := control.CancelPage(context.WithoutCancel(ctx), a.Store, a.Taker, query, a.now(), request.DryRun)

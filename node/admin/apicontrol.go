@@ -16,6 +16,7 @@ import (
 	"chronos/node/calendar"
 	"chronos/node/control"
 	"chronos/node/store/inspect"
+	"chronos/node/view"
 )
 
 // InstructRequest says which message is meant, and who wants something of it. The incarnation is that which a look at
@@ -134,7 +135,7 @@ func (a *API) instruct(
 			shownTime(seen.NotAfter), shownTime(deadline)))
 	}
 	if request.By == "" {
-		request.By = callerOf(ctx).name()
+		request.By = callerOf(ctx).Name()
 	}
 	item := node.Item{Action: action, Only: only, Message: node.Message{ID: id, Lane: request.Lane, Deadline: deadline}}
 	if action != node.Cancel {
@@ -238,27 +239,11 @@ func (a *API) moved(outcome node.Outcome, deadline time.Time, seen *inspect.Mess
 	if outcome == node.FiredNow {
 		says += " From here on nothing but replace can change that."
 	}
-	if next := next(seen); seen.Recurs() && next != nil {
+	if next := view.Next(seen); seen.Recurs() && next != nil {
 		says += fmt.Sprintf(" The series goes on as before, with occurrence %d at %s.", seen.Sequence+1,
 			shownTime(*next))
 	}
 	return says
-}
-
-// next returns when the occurrence after this one comes, if it is one of a series, and one follows; nil for none.
-func next(m *inspect.Message) *time.Time {
-	if !m.Recurs() || m.Stopped {
-		return nil
-	}
-	series, err := calendar.Parse(m.Series)
-	if err != nil {
-		return nil
-	}
-	following, more := series.Following(calendar.Occurrence{Sequence: m.Sequence, At: m.At})
-	if !more {
-		return nil
-	}
-	return &following.At
 }
 
 func shownTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }

@@ -102,7 +102,7 @@ func write[I, O any](
 
 func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pause, error) {
 	if request.By == "" {
-		request.By = callerOf(ctx).name()
+		request.By = callerOf(ctx).Name()
 	}
 	if lane != node.Intake && !a.serves(lane) {
 		stored, err := a.Store.Lanes(ctx)
@@ -124,7 +124,7 @@ func (a *API) pause(ctx context.Context, lane string, request PauseRequest) (Pau
 
 func (a *API) resume(ctx context.Context, lane, by string) (Resumed, error) {
 	if by == "" {
-		by = callerOf(ctx).name()
+		by = callerOf(ctx).Name()
 	}
 	was, err := a.Store.Resume(ctx, lane)
 	if err != nil {

@@ -11,10 +11,7 @@
 //   - Guarded: the request must carry the token, if there is one: "Authorization: Bearer TOKEN". Where there is none,
 //     the listener takes requests from this machine only: New refuses any address but a loopback one.
 //
-// Two attacks come from a browser that runs on such a machine, and both are refused whether there is a token or not. A
-// page of another site may send requests here: what changes something must come from our own origin or from no browser
-// at all (http.CrossOriginProtection). And a foreign name may be made to resolve to 127.0.0.1, which makes a foreign
-// page our own origin: without a token, the request must name the host by an address or as localhost.
+// What stands behind that, for this listener and others, is package listener.
 //
 // # To mount something
 //

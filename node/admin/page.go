@@ -4,6 +4,8 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
+
+	"chronos/node/listener"
 )
 
 // page is the page of a node: it asks the API and the metrics, and is told nothing by itself.
@@ -25,7 +27,7 @@ func (s *Server) Page() {
 	s.Handle("GET /{$}", Open, policy(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := fs.ReadFile(page, "page/index.html")
 		if err != nil {
-			Refuse(w, http.StatusInternalServerError, "the page is missing in this binary")
+			listener.Refuse(w, http.StatusInternalServerError, "the page is missing in this binary")
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

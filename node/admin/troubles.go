@@ -14,17 +14,6 @@ import (
 	"chronos/node"
 )
 
-// Trouble is why a message, or a lane, could not be published last.
-type Trouble struct {
-	Error     string    `json:"error"`
-	Cause     string    `json:"cause,omitempty" doc:"The same in words, for people."`
-	At        time.Time `json:"at"`
-	Tries     int       `json:"tries" doc:"How many publishes have failed since one came through."`
-	Permanent bool      `json:"permanent" doc:"Somebody has to act: the topic is missing, or rejects it."`
-
-	until time.Time // when it is over if it is not met again
-}
-
 // A node that can't publish on a lane tries again every few seconds, as long as something is due there; a message that
 // its topic rejects is tried again within five minutes. What is not met again for longer than that is over: the lane
 // works for another node, which has published what this one could not.
@@ -46,6 +35,7 @@ type Troubles struct {
 	messages map[uuid.UUID]*Trouble
 	order    []uuid.UUID // the earliest first; some may be gone
 	lanes    map[string]*Trouble
+	until    map[string]time.Time // when the trouble of a lane is over if it is not met again
 
 	cause func(error) string
 	now   func() time.Time
@@ -56,7 +46,10 @@ func NewTroubles(cause func(error) string) *Troubles {
 	if cause == nil {
 		cause = func(error) string { return "" }
 	}
-	return &Troubles{messages: map[uuid.UUID]*Trouble{}, lanes: map[string]*Trouble{}, cause: cause, now: time.Now}
+	return &Troubles{
+		messages: map[uuid.UUID]*Trouble{}, lanes: map[string]*Trouble{}, until: map[string]time.Time{}, cause: cause,
+		now: time.Now,
+	}
 }
 
 // Observe takes an event of the engine.
@@ -86,14 +79,12 @@ func (t *Troubles) failed(e node.Unpublished) {
 		if before != nil {
 			tries += before.Tries
 		}
-		return &Trouble{
-			Error: text, Cause: cause, At: now, Tries: tries, Permanent: e.Permanent, until: now.Add(quiet),
-		}
+		return &Trouble{Error: text, Cause: cause, At: now, Tries: tries, Permanent: e.Permanent}
 	}
 	for i := range e.Messages {
 		m := &e.Messages[i]
 		if i == 0 || m.Lane != e.Messages[i-1].Lane {
-			t.lanes[m.Lane] = again(t.lanes[m.Lane])
+			t.lanes[m.Lane], t.until[m.Lane] = again(t.lanes[m.Lane]), now.Add(quiet)
 		}
 		before := t.messages[m.Incarnation]
 		if before == nil {
@@ -102,7 +93,8 @@ func (t *Troubles) failed(e node.Unpublished) {
 		t.messages[m.Incarnation] = again(before)
 	}
 	if len(t.lanes) > maxTroubles { // which an application can make up, where a target ends with a *
-		maps.DeleteFunc(t.lanes, func(_ string, trouble *Trouble) bool { return !now.Before(trouble.until) })
+		maps.DeleteFunc(t.lanes, func(lane string, _ *Trouble) bool { return !now.Before(t.until[lane]) })
+		maps.DeleteFunc(t.until, func(lane string, _ time.Time) bool { return t.lanes[lane] == nil })
 	}
 	for len(t.order) > maxTroubles {
 		delete(t.messages, t.order[0])
@@ -120,6 +112,7 @@ func (t *Troubles) came(messages []node.Message) {
 	for i := range messages {
 		delete(t.messages, messages[i].Incarnation)
 		delete(t.lanes, messages[i].Lane)
+		delete(t.until, messages[i].Lane)
 	}
 }
 
@@ -138,7 +131,7 @@ func (t *Troubles) of(incarnation uuid.UUID) *Trouble {
 func (t *Troubles) lane(name string) *Trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if trouble := t.lanes[name]; trouble != nil && t.now().Before(trouble.until) {
+	if trouble := t.lanes[name]; trouble != nil && t.now().Before(t.until[name]) {
 		c := *trouble
 		return &c
 	}
@@ -151,7 +144,7 @@ func (t *Troubles) Lanes() map[string]Trouble {
 	defer t.mu.Unlock()
 	all := make(map[string]Trouble, len(t.lanes))
 	for name, trouble := range t.lanes {
-		if t.now().Before(trouble.until) {
+		if t.now().Before(t.until[name]) {
 			all[name] = *trouble
 		}
 	}

@@ -11,6 +11,7 @@ package metrics
 import (
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -222,6 +223,21 @@ func (m *Metrics) Nodes(ready, notReady, silent int) {
 // Instructed counts an instruction that an operator has given past Kafka.
 func (m *Metrics) Instructed(lane, action, outcome string) {
 	m.count("chronos_operator_instructions_total", 1, m.label(lane), action, outcome)
+}
+
+// Asked counts an instruction that has come by the HTTP API.
+func (m *Metrics) Asked(lane, action, outcome string) {
+	m.count("chronos_http_instructions_total", 1, m.label(lane), action, outcome)
+}
+
+// Requested counts a request of the HTTP API, and how long its answer took. What no operation has served counts as
+// none.
+func (m *Metrics) Requested(operation string, status int, took time.Duration) {
+	if operation == "" {
+		operation = "none"
+	}
+	vec := m.histograms["chronos_http_request_seconds"]
+	vec.WithLabelValues(operation, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
 // Behind returns how many records of this node's input partitions wait to be taken in, as far as it knows.

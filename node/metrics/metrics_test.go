@@ -54,7 +54,7 @@ func TestReference(t *testing.T) {
 func TestTable(t *testing.T) {
 	labels := []string{
 		"lane", "result", "topic", "reason", "partition", "cause", "setting", "version", "goversion", "loop", "port",
-		"call", "to", "state", "within", "permanent", "action", "outcome", "class",
+		"call", "to", "state", "within", "permanent", "action", "outcome", "operation", "status", "class",
 	}
 	seen := map[string]bool{}
 	for _, row := range metrics.Table() {

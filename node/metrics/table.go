@@ -156,6 +156,21 @@ func inRows() []Metric {
 			Look: "The log has a line for each, with who, what and why.",
 		},
 		{
+			Name: "chronos_http_instructions_total", Kind: Counter, Labels: []string{"lane", "action", "outcome"},
+			Help: "Requests to the HTTP API that bring a message or change one, by what became of them. One that is " +
+				"repeated " +
+				"under its Idempotency-Key counts once.",
+			Look: "They are no records: `chronos_intake_total` and `chronos_instructions_total` do not count them.",
+		},
+		{
+			Name: "chronos_http_request_seconds", Kind: Histogram, Labels: []string{"operation", "status"},
+			Help: "Requests to the HTTP API, and how long their answers took.",
+			Look: "Many 429: some token is at its limit. 503: the store is away, or the intake is paused. 401: " +
+				"somebody has a " +
+				"wrong token.",
+			Buckets: callBuckets(),
+		},
+		{
 			Name: "chronos_rejected_total", Kind: Counter, Labels: []string{"topic", "reason"},
 			Help: "Records that are not valid submissions, by the reason.",
 			Look: "Tell whoever sends them; the log has the first of each second with topic, partition and offset.",

@@ -126,6 +126,9 @@ func (s *Service) ready() []admin.Check {
 	switch at {
 	case starting:
 		begun.Detail = "it waits for the store, its schema, and the topics; the log says for which"
+		if s.admin == nil {
+			begun.Detail = "it waits for the store and its schema; the log says for which"
+		}
 	case stopping:
 		begun.Detail = "it stops"
 	case running:
@@ -155,6 +158,9 @@ func (s *Service) storeReady() (store, schema admin.Check) {
 }
 
 func (s *Service) groupReady(at phase) admin.Check {
+	if s.admin == nil {
+		return admin.Check{Name: "group", OK: true, Detail: "none: this node runs without Kafka"}
+	}
 	check := admin.Check{Name: "group", OK: s.source.Joined(), Detail: "joined group " + s.config.Group}
 	if check.OK {
 		return check

@@ -13,6 +13,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/admin"
+	"chronos/node/api"
 	"chronos/node/broker/kafka"
 	"chronos/node/callback"
 	"chronos/node/credential"
@@ -55,6 +56,9 @@ type Config struct {
 	// Admin is the listener for metrics and health; its Listen is empty for none.
 	Admin admin.Config
 
+	// API is the listener for applications; its Listen is empty for none.
+	API api.Config
+
 	settings    *Settings          // where it came from; nil if from nowhere
 	credentials *credential.Keeper // tells of files of secrets that cannot be read any more; nil if there are none
 }
@@ -70,6 +74,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
 		func(c *Config) (err error) { c.Group, err = s.groupName(); return err },
 		func(c *Config) (err error) { c.Admin, err = s.Admin(""); return err },
+		func(c *Config) (err error) { c.API, err = s.API(""); return err },
 	} {
 		if err := read(&config); err != nil {
 			return config, err
@@ -181,8 +186,14 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 		return config, err
 	}
 	config.Routes = routes
+	config.Callbacks.Any = s.servesAPI() // which brings messages for callback lanes that nobody has named
 	if err := s.callbacks(&config.Callbacks, new(callback.Config)); err != nil {
 		return config, err
+	}
+	if topic := slices.IndexFunc(config.Callbacks.DeadLetters(), node.IsTopic); topic >= 0 && s.withoutKafka() {
+		return config, Usagef("%s has dead letters in topic %s, and there is no Kafka: name a callback lane for "+
+			"them, or "+
+			"set --brokers", s.file.lanesOrigin, config.Callbacks.DeadLetters()[topic])
 	}
 	s.timing(&config)
 	if err := s.limits(&config); err != nil {
@@ -219,6 +230,9 @@ func (s *Settings) timing(config *node.Config) {
 
 // routes returns the routes, and what to call the setting that they come from.
 func (s *Settings) routes() ([]node.Route, string, error) {
+	if s.withoutKafka() {
+		return nil, s.brokers.Origin, s.checkWithoutKafka()
+	}
 	file := s.file
 	if file == nil || file.routesOrigin == "" {
 		route, err := s.route()

@@ -14,8 +14,11 @@ import (
 	"chronos/node/credential"
 )
 
-// Connection returns how to connect to Kafka.
+// Connection returns how to connect to Kafka; without brokers where there is none.
 func (s *Settings) Connection() (kafka.Connection, error) {
+	if s.withoutKafka() {
+		return kafka.Connection{}, nil
+	}
 	brokers := Value{Text: s.brokers.or(defaultBrokers)}
 	config := kafka.Connection{Brokers: brokers.list(), ClientID: s.clientID.Text}
 	var err error

@@ -26,6 +26,11 @@ type Operator struct {
 // caller closes it.
 func OpenOperator(ctx context.Context, config Config) (_ *Operator, err error) {
 	o := &Operator{config: config}
+	if config.WithoutKafka() {
+		return nil, Usagef("these are the settings of a node without Kafka: there is no cluster to bind the store " +
+			"to, and " +
+			"nothing to rewind; set --brokers")
+	}
 	if o.store, err = config.Store.Open(ctx, AnswerTimeout); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,9 @@ import (
 
 	"chronos/node"
 	"chronos/node/admin"
+	"chronos/node/api"
 	"chronos/node/broker/kafka"
+	"chronos/node/broker/none"
 	"chronos/node/callback"
 	"chronos/node/clock/system"
 	"chronos/node/metrics"
@@ -31,13 +33,15 @@ type Service struct {
 	clock   *system.Clock
 
 	store    *Store
-	source   *kafka.Source
-	sink     *kafka.Sink
+	source   source
+	sink     sink
 	callback *callback.Sink // nil if there are no callback lanes
-	admin    *kafka.Admin
+	admin    *kafka.Admin   // nil without Kafka
 	reporter *Reporter
 	metrics  *metrics.Metrics
 	admins   *admin.Server // the listener; nil for none
+
+	applications *api.Server // the listener of the API; nil for none
 
 	troubles *admin.Troubles
 	recent   *admin.Recent     // what the API counts; nil without a listener
@@ -108,6 +112,9 @@ func Open(ctx context.Context, config Config, options Options) (*Service, error)
 	if config.settings != nil && config.settings.saslMechanism.Text == "PLAIN" && config.Kafka.TLS == nil {
 		s.log.Warn("the password for Kafka crosses the network in clear: SASL PLAIN without TLS")
 	}
+	if config.WithoutKafka() {
+		s.log.Info("neither brokers nor topics are set: this node runs without Kafka, and serves callback lanes only")
+	}
 	if config.settings != nil && len(config.settings.ignoredProperties) > 0 {
 		s.log.Info("some keys of --kafka-properties change nothing",
 			slog.String("keys", strings.Join(config.settings.ignoredProperties, ", ")))
@@ -142,18 +149,7 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 	if s.tracing, err = traces.Environment(); err != nil {
 		return nil, Usagef("%v", err)
 	}
-	if s.source, err = kafka.NewSource(kafka.SourceConfig{
-		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(),
-		LeaveAfter: config.Node.LeaveAfter,
-	}); err != nil {
-		return nil, err
-	}
-	if s.sink, err = kafka.NewSink(kafka.SinkConfig{
-		Connection: connection("sink"), PublishTimeout: config.Node.PublishTimeout(),
-	}); err != nil {
-		return nil, err
-	}
-	if s.admin, err = kafka.NewAdmin(connection("admin")); err != nil {
+	if err := s.openBroker(connection); err != nil {
 		return nil, err
 	}
 	if err = s.openCallbacks(); err != nil {
@@ -163,7 +159,38 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 	s.metrics.Ready(s.isReady)
 	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
-	return s, s.listen(context.Background())
+	if err := s.listen(context.Background()); err != nil {
+		return nil, err
+	}
+	if err := s.openAPI(context.Background()); err != nil {
+		if s.admins != nil {
+			err = errors.Join(err, s.admins.Close()) // whoever tries another address needs this one again
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// openBroker makes the clients of Kafka, or what is in their place without Kafka.
+func (s *Service) openBroker(connection func(client string) kafka.Connection) (err error) {
+	config := &s.config
+	if config.WithoutKafka() {
+		s.source, s.sink = none.NewSource(s.clock), &none.Sink{}
+		return nil
+	}
+	if s.source, err = kafka.NewSource(kafka.SourceConfig{
+		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(),
+		LeaveAfter: config.Node.LeaveAfter,
+	}); err != nil {
+		return err
+	}
+	if s.sink, err = kafka.NewSink(kafka.SinkConfig{
+		Connection: connection("sink"), PublishTimeout: config.Node.PublishTimeout(),
+	}); err != nil {
+		return err
+	}
+	s.admin, err = kafka.NewAdmin(connection("admin"))
+	return err
 }
 
 // inputs returns the topics that submissions come from.
@@ -187,6 +214,9 @@ func (s *Service) Run(ctx context.Context) error {
 				s.log.Error("the listener for metrics and health has ended", slog.String("error", oneLine(err)))
 			}
 		})
+	}
+	if s.applications != nil {
+		background.Go(func() { s.runAPI(watching) })
 	}
 	background.Go(func() {
 		select {
@@ -216,7 +246,9 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.callback != nil {
 		s.callback.Close()
 	}
-	s.admin.Close()
+	if s.admin != nil {
+		s.admin.Close()
+	}
 	if err := s.store.Close(); err != nil {
 		s.log.Warn("could not close the store cleanly", slog.String("error", oneLine(err)))
 	}
@@ -307,9 +339,11 @@ func (s *Service) observe(event node.Event) {
 func (s *Service) prepare(ctx context.Context) error {
 	waiting, both := errgroup.WithContext(ctx)
 	waiting.Go(func() error { return s.prepareStore(both) })
-	waiting.Go(func() error { return s.prepareTopics(both) })
-	if err := waiting.Wait(); err != nil || ctx.Err() != nil {
-		return err
+	if s.admin != nil {
+		waiting.Go(func() error { return s.prepareTopics(both) })
+	}
+	if err := waiting.Wait(); err != nil || ctx.Err() != nil || s.admin == nil {
+		return err // without Kafka the store belongs to no cluster, and what it is bound to stays
 	}
 	return s.bind(ctx)
 }

@@ -33,6 +33,8 @@ type Settings struct {
 	logLevel, logFormat                                          Value
 	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value
 	adminAllow                                                   Value
+	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
+	apiMaxBytes, apiRate, apiWaiting                             Value
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper

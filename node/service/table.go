@@ -124,6 +124,7 @@ func Groups() []Group {
 		{"timing", "Timing"},
 		{"logging", "Logging"},
 		{"admin", "Metrics and health"},
+		{"api", "HTTP API"},
 	}
 }
 
@@ -150,7 +151,7 @@ func (s *Setting) Describe(command Command) string {
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
 	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
-		logRows(), adminRows()),
+		logRows(), adminRows(), apiRows()),
 		func(s Setting) bool { return s.Commands&commands == 0 })
 }
 
@@ -167,9 +168,15 @@ func kafkaRows() []Setting {
 	rows := []Setting{
 		{
 			Name: "brokers", PlaceHolder: "HOST:PORT,...", Help: "Brokers to find the cluster by.",
-			Default: defaultBrokers, Allowed: "addresses, HOST:PORT, separated by commas",
+			Default: defaultBrokers, Allowed: "addresses, HOST:PORT, separated by commas; or none, for a node " +
+				"without Kafka",
 			field: "Brokers", value: func(s *Settings) *Value { return &s.brokers },
-			logged: loggedAlways, inForce: func(c *Config) any { return strings.Join(c.Kafka.Brokers, ",") },
+			logged: loggedAlways, inForce: func(c *Config) any {
+				if c.WithoutKafka() {
+					return noBrokers
+				}
+				return strings.Join(c.Kafka.Brokers, ",")
+			},
 		},
 		{
 			Name: "tls", Help: "Encrypt connections to Kafka.", form: form{toggle: true},
@@ -300,7 +307,7 @@ func topicRows() []Setting {
 		},
 		{
 			Name: "create-topics", form: form{toggle: true},
-			Help:  "Create topics that do not exist, also those of targets with a *. Without it the node waits for them.",
+			Help:  "Create topics that are missing, those of targets with a * too. Without it nodes wait for them.",
 			value: func(s *Settings) *Value { return &s.createTopics },
 		},
 		{

@@ -61,14 +61,14 @@ func TestImports(t *testing.T) {
 // production lists our packages that the program which runs in production may link.
 func production() []string {
 	return []string{
-		"chronos/migrations", "chronos/node", "chronos/node/admin", "chronos/node/broker/embedded",
-		"chronos/node/broker/kafka", "chronos/node/calendar", "chronos/node/callback", "chronos/node/clock/system",
-		"chronos/node/control", "chronos/node/credential",
+		"chronos/migrations", "chronos/node", "chronos/node/admin", "chronos/node/api", "chronos/node/broker/embedded",
+		"chronos/node/broker/kafka", "chronos/node/broker/none", "chronos/node/calendar", "chronos/node/callback",
+		"chronos/node/clock/system", "chronos/node/control", "chronos/node/credential", "chronos/node/listener",
 		"chronos/node/metrics",
 		"chronos/node/service", "chronos/node/service/doctor",
 		"chronos/node/service/properties", "chronos/node/store/headers", "chronos/node/store/inspect",
 		"chronos/node/store/outlook", "chronos/node/store/postgres", "chronos/node/store/postgres/marks",
-		"chronos/node/store/sqlite", "chronos/node/traces",
+		"chronos/node/store/sqlite", "chronos/node/traces", "chronos/node/view",
 	}
 }
 

@@ -119,7 +119,7 @@ const (
 
 	// Decide: a take has decided on an instruction: Message (the record, or the number of one that came past Kafka),
 	// ID, Topic, Action, Text (the outcome), Lineage, [Incarnation, of the row that it found; Next, of the row that
-	// there is then; Deadline and Due of that; Past; Only]. An Insert follows where it has brought a message.
+	// there is then; Deadline and Due of that; Past; Only; Request]. An Insert follows where it has brought a message.
 	Decide Kind = "decide"
 
 	// Hear: whoever gave an instruction past Kafka is answered: Message, ID, Topic, Text (the outcome), Lineage.
@@ -283,6 +283,7 @@ type Event struct {
 	Of          int           // the number of the submission that another one is about
 	Next        UUID          // of a row, from now on
 	Only        UUID          // the one incarnation that an instruction acts on; none for whichever there is
+	Request     UUID          // names the request that asks for it, which may be repeated; none for no name
 	Written     string        // the deadline as the application has written it
 	Every       time.Duration // the interval of a series
 	NotAfter    time.Duration // the last instant at which it may be published; zero for no end

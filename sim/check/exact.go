@@ -3,9 +3,16 @@ package check
 import "slices"
 
 // s17 is the invariant S17, taken once. Where takes are not recorded, a submission that is stored more often than it
-// was submitted shows the same.
+// was submitted shows the same. A request has its name in place of a place in Kafka, and is decided on once, as long as
+// its answer is kept, which is longer than any history.
 func s17(s *state, e *Event) finding {
 	sub := s.submissions[e.Message]
+	if e.Kind == Decide {
+		if e.Request != (UUID{}) && s.requests[e.Request] == s.era {
+			return brokenBy(sub, "the request to %s %s is decided on a second time", e.Action, e.ID)
+		}
+		return holds()
+	}
 	if e.Kind == Insert {
 		if sub != nil && !s.isLetter(sub, e) && sub.stored >= sub.appended && sub.flaw != Unacknowledged {
 			return brokenBy(sub, "it is stored %d times, and was submitted %d times", sub.stored+1, sub.appended)

@@ -200,6 +200,7 @@ func (e *Event) fields() []field {
 		fieldOf("of", &e.Of, strconv.Atoi),
 		fieldOf("next", &e.Next, ParseUUID),
 		fieldOf("only", &e.Only, ParseUUID),
+		fieldOf("request", &e.Request, ParseUUID),
 		fieldOf("written", &e.Written, parseText),
 		fieldOf("every", &e.Every, time.ParseDuration),
 		fieldOf("not_after", &e.NotAfter, time.ParseDuration),

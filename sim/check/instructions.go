@@ -54,6 +54,9 @@ func (s *state) instructed(e *Event) {
 		about := pastKey{e.Message, e.row()}
 		s.past[about] = append(s.past[about], e.Text)
 	}
+	if e.Request != (UUID{}) {
+		s.requests[e.Request] = s.era
+	}
 	if sub := s.submissions[e.Message]; sub != nil && e.Text != scheduled && e.Text != replaced {
 		sub.covered, sub.met = true, true
 	}

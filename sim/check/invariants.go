@@ -197,8 +197,9 @@ func exact() []Invariant { //nolint:funlen // a table
 			"S17", "Taken once",
 			`In one lineage of the store a record, by its partition, offset and epoch, takes effect at most
 				once; and none
-			does that Kafka has lost, once the position is past its epoch.`,
-			[]Kind{Take, Insert},
+			does that Kafka has lost, once the position is past its epoch. So does a request that came by HTTP, under
+			its name, while its answer is kept; whoever repeats it is told what the first one was.`,
+			[]Kind{Take, Insert, Decide},
 			[]Kind{Submit},
 			s17,
 		},

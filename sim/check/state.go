@@ -24,6 +24,7 @@ type state struct {
 	placed       map[placedKey]string // the partition of each key of each topic
 	decision     decision             // the last one
 	past         map[pastKey][]string // what was decided on instructions that came past Kafka: the outcomes
+	requests     map[UUID]int         // the era in which a request was decided on last
 	era          int                  // goes up when the store is set back, and when a lineage begins
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
@@ -294,6 +295,7 @@ func newState() *state {
 		placed:       map[placedKey]string{},
 		appended:     map[appendedKey]int32{},
 		past:         map[pastKey][]string{},
+		requests:     map[UUID]int{},
 		era:          1,
 		healed:       -1,
 		jumped:       -1,

@@ -92,19 +92,11 @@ func Examine(ctx context.Context, config service.Config, options Options) (*Repo
 		At: options.Now().UTC(), Kafka: strings.Join(config.Kafka.Brokers, ","), Store: config.Store.String(),
 		Checks: []Check{}, Findings: []Finding{},
 	}}
-	connection, err := kafka.ConnectionOptions(config.Kafka)
+	closeKafka, err := e.openKafka()
 	if err != nil {
 		return nil, err
 	}
-	// A doctor says soon that nobody answers.
-	if e.client, err = kgo.NewClient(append(connection, kgo.RetryTimeout(service.AnswerTimeout))...); err != nil {
-		return nil, fmt.Errorf("configure the client of Kafka: %w", err)
-	}
-	defer e.client.Close()
-	if e.admin, err = kafka.NewAdmin(config.Kafka); err != nil {
-		return nil, err
-	}
-	defer e.admin.Close()
+	defer closeKafka()
 	if e.db, e.dialect, err = config.Store.OpenToRead(); err != nil {
 		if _, isUsage := errors.AsType[*service.UsageError](err); isUsage {
 			return nil, err
@@ -115,6 +107,30 @@ func Examine(ctx context.Context, config service.Config, options Options) (*Repo
 	}
 	e.examine(ctx)
 	return e.report, nil
+}
+
+// openKafka makes the clients of Kafka, if there is one.
+func (e *examination) openKafka() (closeAll func(), err error) {
+	if e.config.WithoutKafka() {
+		e.report.Kafka, e.noKafka = "none", errors.New("there is no Kafka")
+		return func() {}, nil
+	}
+	connection, err := kafka.ConnectionOptions(e.config.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	// A doctor says soon that nobody answers.
+	if e.client, err = kgo.NewClient(append(connection, kgo.RetryTimeout(service.AnswerTimeout))...); err != nil {
+		return nil, fmt.Errorf("configure the client of Kafka: %w", err)
+	}
+	if e.admin, err = kafka.NewAdmin(e.config.Kafka); err != nil {
+		e.client.Close()
+		return nil, err
+	}
+	return func() {
+		e.admin.Close()
+		e.client.Close()
+	}, nil
 }
 
 // examination is one examination while it goes on.
@@ -165,13 +181,7 @@ func (e *examination) examine(ctx context.Context) {
 		}
 		e.report.Checks = append(e.report.Checks, c)
 	}
-	look("kafka", nil, func(ctx context.Context) (said string, err error) {
-		said, err = e.brokers(ctx)
-		if err != nil {
-			e.noKafka = errors.New("not without Kafka")
-		}
-		return said, err
-	})
+	look("kafka", nil, e.kafka)
 	look("topics", &e.noKafka, e.topicsExist)
 	look("rights", &e.noKafka, e.rights)
 	look("replication", &e.noKafka, e.replication)
@@ -200,11 +210,27 @@ func (e *examination) examine(ctx context.Context) {
 	}
 	look("clocks", &e.noStore, e.clocks)
 	look("owner", &e.noTables, e.owner)
-	look("positions", &e.noTables, e.positions)
+	positions := &e.noTables
+	if e.config.WithoutKafka() {
+		positions = &e.noKafka
+	}
+	look("positions", positions, e.positions)
 	look("what waits", &e.noTables, e.waiting)
 	look("nodes", &e.noTables, e.nodes)
 	look("listener", nil, e.listener)
+	look("api", nil, e.api)
 	e.report.Verdict = verdict(e.report.Checks)
+}
+
+// kafka sees whether Kafka answers, where there is one.
+func (e *examination) kafka(ctx context.Context) (said string, err error) {
+	if e.config.WithoutKafka() {
+		return "none: nodes with these settings run without Kafka", nil
+	}
+	if said, err = e.brokers(ctx); err != nil {
+		e.noKafka = errors.New("not without Kafka")
+	}
+	return said, err
 }
 
 // verdict returns the worst result of all: what could not be looked at may be worse than what was found.

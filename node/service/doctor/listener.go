@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"chronos/node/admin"
+	"chronos/node/api"
 )
 
 // listener looks at how the listener of the nodes is protected: at its tokens, their file, and TLS.
@@ -23,26 +24,10 @@ func (e *examination) listener(context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	host, _, _ := net.SplitHostPort(config.Listen) // the settings were checked
-	if ip := net.ParseIP(host); config.CertFile == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		e.find(Warning, "admin-listen", "has tokens, and no TLS",
-			"Whoever sees the network sees the tokens, unless something in front of the node encrypts.",
-			"Set admin-tls-cert and admin-tls-key, or have a proxy on the same machine do it.")
-	}
-	if info, err := os.Stat(config.TokenFile); err == nil && info.Mode().Perm()&0o004 != 0 {
-		e.find(Warning, "admin-token-file", "can be read by every user of this machine",
-			"All of them may do what its tokens allow.", "chmod o-r "+config.TokenFile)
-	}
+	e.exposed("admin", config.Listen, config.CertFile, config.TokenFile)
 	control := 0
 	for _, t := range tokens {
-		about := "admin-token-file"
-		if t.Name != "" {
-			about = "token " + t.Name
-		}
-		if t.Weak {
-			e.find(Warning, about, "is shorter than 16 characters",
-				"Nobody counts the attempts: what is short can be guessed.", "Make a new one: openssl rand -base64 24")
-		}
+		about := e.weak("admin", t.Name, t.Weak)
 		lacks := missing(t.Rights, config.Rights)
 		if t.Name != "" && lacks != "" {
 			e.find(Note, about, "has a right that no one has here: "+lacks,
@@ -54,6 +39,53 @@ func (e *examination) listener(context.Context) (string, error) {
 		}
 	}
 	return fmt.Sprintf("%s, %d of them with control", count(len(tokens), "token"), control), nil
+}
+
+// api looks at how the API for applications is protected.
+func (e *examination) api(context.Context) (string, error) {
+	config := &e.config.API
+	if config.Listen == "" {
+		return "none in these settings", nil
+	}
+	if config.TokenFile == "" {
+		return "for this machine only, without a token", nil
+	}
+	tokens, err := api.ReadTokens(config.TokenFile)
+	if err != nil {
+		return "", err
+	}
+	e.exposed("api", config.Listen, config.CertFile, config.TokenFile)
+	for _, t := range tokens {
+		e.weak("api", t.Name, t.Weak)
+	}
+	return count(len(tokens), "token"), nil
+}
+
+// exposed sees whether tokens of a listener can be read by others. name begins the names of its settings.
+func (e *examination) exposed(name, listen, certFile, tokenFile string) {
+	host, _, _ := net.SplitHostPort(listen) // the settings were checked
+	if ip := net.ParseIP(host); certFile == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		e.find(Warning, name+"-listen", "has tokens, and no TLS",
+			"Whoever sees the network sees the tokens, unless something in front of the node encrypts.",
+			"Set "+name+"-tls-cert and "+name+"-tls-key, or have a proxy on the same machine do it.")
+	}
+	if info, err := os.Stat(tokenFile); err == nil && info.Mode().Perm()&0o004 != 0 {
+		e.find(Warning, name+"-token-file", "can be read by every user of this machine",
+			"All of them may do what its tokens allow.", "chmod o-r "+tokenFile)
+	}
+}
+
+// weak sees whether a token can be guessed, and returns what to call it.
+func (e *examination) weak(listener, name string, weak bool) (about string) {
+	about = listener + "-token-file"
+	if name != "" {
+		about = "token " + name
+	}
+	if weak {
+		e.find(Warning, about, "is shorter than 16 characters",
+			"Nobody counts the attempts: what is short can be guessed.", "Make a new one: openssl rand -base64 24")
+	}
+	return about
 }
 
 // missing names the rights that a token has and the listener does not allow.

@@ -107,6 +107,15 @@ func (e *examination) owner(ctx context.Context) (string, error) {
 	if err := e.db.QueryRowContext(ctx, query).Scan(&e.bound.cluster, &e.bound.group, &e.bound.adopting); err != nil {
 		return "", err
 	}
+	if e.config.WithoutKafka() {
+		if e.bound.group != "" {
+			e.find(Note, "the store", "belongs to consumer group "+e.bound.group+" of a Kafka",
+				"Nodes with these settings take in and make callbacks; what is for topics waits for nodes with Kafka.",
+				"Nothing, if there are such nodes.")
+			return "group " + e.bound.group, nil
+		}
+		return "nobody, as it is without Kafka", nil
+	}
 	if e.bound.cluster == "" {
 		e.find(Note, "the store", "belongs to nobody yet", "No node has started on it.", "Start one.")
 		return "nobody", nil

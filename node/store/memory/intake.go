@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 )
 
@@ -26,6 +28,9 @@ type intake struct {
 
 	// pauses are what is paused, by lane.
 	pauses map[string]node.Pause
+
+	// answers are what was told to requests, by their ids.
+	answers map[uuid.UUID]answer
 }
 
 // state returns what the store says of itself at an instant.
@@ -149,14 +154,14 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	var brought []bool // by the item, whether it has brought a message
 	for i := range request.Items {
 		item := &request.Items[i]
-		outcome, brings := node.Skipped, false
+		one, brings := node.ItemResult{Outcome: node.Skipped}, false
 		placed := item.From != node.NoPlace
 		switch {
 		case !placed && !takes.Takes() && !s.broken.TakesPast, placed && refused[item.From]:
-			outcome = node.Untaken
+			one.Outcome = node.Untaken
 		case !placed || before[item.From].Takes(item.Epoch, item.Offset):
 			if result.Refusal = item.Refusal(); result.Refusal == "" {
-				outcome, brings = s.take(item)
+				one, brings = s.answered(item, now)
 				if placed {
 					s.intake.move(request.From[item.From].Partition, item)
 				}
@@ -165,7 +170,7 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		if result.Refusal != "" {
 			break
 		}
-		result.Results = append(result.Results, node.ItemResult{Outcome: outcome})
+		result.Results = append(result.Results, one)
 		brought = append(brought, brings)
 	}
 	result.Taken = len(result.Results)
@@ -195,9 +200,8 @@ func (in *intake) move(partition node.Partition, item *node.Item) {
 	}
 }
 
-// take does what an item asks for, and stores what is to be told of it. It claims nothing. It reports whether the item
-// has brought a message.
-func (s *Store) take(item *node.Item) (outcome node.Outcome, brings bool) {
+// take does what an item asks for, and stores what is to be told of it. It claims nothing.
+func (s *Store) take(item *node.Item) node.Verdict {
 	key := nameOf(&item.Message)
 	r := s.rows[key]
 	var before *node.Kept
@@ -219,7 +223,7 @@ func (s *Store) take(item *node.Item) (outcome node.Outcome, brings bool) {
 		m = clone(m)
 		s.insert(&row{Row: Row{Message: m, Due: m.Deadline}})
 	}
-	return v.Outcome, v.Brings
+	return v
 }
 
 // keep has the store keep of a message what a verdict says. r is its row, if there is one.

@@ -86,6 +86,7 @@ func New(now func() time.Time) *Store {
 		ready:   ordered{compare: compareExpires},
 		intake: intake{
 			positions: map[node.Partition]node.Position{}, lineage: 1, pauses: map[string]node.Pause{},
+			answers: map[uuid.UUID]answer{},
 		},
 	}
 }
@@ -106,6 +107,9 @@ type Broken struct {
 
 	// TakesWhileSuspect has it take records in although its server may have been set back.
 	TakesWhileSuspect bool
+
+	// Forgets has it forget what it has told to requests.
+	Forgets bool
 
 	// TakesPast has it do what comes past Kafka (node.NoPlace) while nothing is taken in, for whatever reason.
 	TakesPast bool

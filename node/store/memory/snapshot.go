@@ -13,8 +13,8 @@ type Snapshot struct {
 }
 
 // Snapshot returns the state that the store is in: its messages and claims, its positions, its lineage with the marks
-// of a catch-up, what is paused, and what it is bound to. It shares the bytes of the messages with the store, which
-// never changes them, so it costs little.
+// of a catch-up, what is paused, what requests were told, and what it is bound to. It shares the bytes of the messages
+// with the store, which never changes them, so it costs little.
 func (s *Store) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,6 +57,7 @@ func (in *intake) copy() intake {
 	c.positions = maps.Clone(in.positions)
 	c.marks = maps.Clone(in.marks)
 	c.pauses = maps.Clone(in.pauses)
+	c.answers = maps.Clone(in.answers)
 	return c
 }
 

@@ -30,6 +30,8 @@ func Statements() map[string]string {
 		"find": findStatement, "waiting_slice": waitingSliceStatement, "claimed_slice": claimedSliceStatement,
 		"waiting_lanes": waitingLanesStatement, "places": placesStatement, "beat": beatStatement,
 		"forget_nodes": forgetNodesStatement, "gone": goneStatement, "nodes": nodesStatement,
+		"answers": answersStatement, "remember": rememberStatement, "replaced": replacedStatement,
+		"sweep":         sweepStatement,
 		"overdue_count": overdueCountStatement, "origins": originsStatement,
 	}
 }

@@ -10,6 +10,7 @@ type Grant struct {
 // TestGrants shows that this is enough, and that nothing of it can be left out.
 func Grants() []Grant {
 	return []Grant{
+		{"answers", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}}, // UPDATE to lock what expired: no row is changed
 		{"chronos_migrations", []string{"SELECT"}},
 		{"messages", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 		{"nodes", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},

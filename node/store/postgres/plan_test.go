@@ -92,6 +92,11 @@ func ways() map[string][]string {
 		"expired": {"Index Scan messages_claimed"},
 		"reset":   {"Index Scan messages_pkey"},
 
+		"answers":  {"Index Scan answers_pkey"},
+		"remember": nil,
+		"replaced": {"Index Scan answers_pkey"},
+		"sweep":    {"Index Scan answers_expiring", "Tid Scan"},
+
 		"claimed_count": {"Index Scan messages_claimed"},
 		"coming_count":  {"Index Only Scan messages_waiting"},
 		"overdue_count": {"Index Only Scan messages_waiting"},
@@ -163,10 +168,16 @@ func arguments(n int) map[string][]any {
 		"delete":         {ids, topics, uuids},
 		"expired":        {times[0], times[0], n},
 		"reset":          {ids, topics, uuids, times, uuids, times, make([]bool, n)},
-		"claimed_count":  {times[0], times[0], n},
-		"coming_count":   {"topic 1", times[0], times[:1], n},
-		"overdue_count":  {"topic 1", times[0], times[0], n},
-		"origins":        {"topic 1", times[0], times[0], n},
+		"answers":        {uuids},
+		"remember": {
+			uuids, uuids, times, ids, ids, topics, uuids, times, times, numbers, make([]bool, n), numbers,
+		},
+		"replaced":      {uuids, times[0]},
+		"sweep":         {times[0], int64(n)},
+		"claimed_count": {times[0], times[0], n},
+		"coming_count":  {"topic 1", times[0], times[:1], n},
+		"overdue_count": {"topic 1", times[0], times[0], n},
+		"origins":       {"topic 1", times[0], times[0], n},
 	}
 }
 

@@ -36,6 +36,13 @@ func TestStore(t *testing.T) {
 					Dump:  func(t testing.TB) []memory.Row { return dump(t, watch) },
 					Begin: func(t testing.TB) storetest.Session { return begin(t, address) },
 					Trip:  func(t testing.TB, id string) func() { return trip(t, address, id) },
+					Answers: func(t testing.TB) (n int) {
+						row := watch.QueryRow(t.Context(), "SELECT count(*) FROM answers")
+						if err := row.Scan(&n); err != nil {
+							t.Fatal(err)
+						}
+						return n
+					},
 					Promote: func(t testing.TB) {
 						exec(t, address, "UPDATE store SET timeline = 'of another server'")
 					},

@@ -95,6 +95,11 @@ func work(t *testing.T, address string) error {
 				return err
 			}
 			place.Offset++
+			item.From, item.Offset, item.Epoch = node.NoPlace, 0, 0
+			item.Request = &node.Request{ID: uuid.New(), Print: uuid.New()} // which expires at once
+			if _, err := store.Take(ctx, node.TakeRequest{Items: []node.Item{item}}); err != nil {
+				return err
+			}
 		}
 		return nil
 	}

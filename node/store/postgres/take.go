@@ -23,8 +23,8 @@ const (
 
 // Take implements node.Store. It is one transaction of two messages to the server, each with its answer:
 //
-//	lock the partitions; read their positions; lock the rows that are there; read the state
-//	insert, change, replace, remove; move the positions; commit
+//	lock the partitions; read their positions; lock the rows that are there; read the answers and the state
+//	insert, change, replace, remove; remember what was answered; move the positions; commit
 //
 // In between it decides, in memory, what becomes of each record: each instruction is decided on what the ones before it
 // have left (node.Item.Decide), and only what is left at the end is written, once for each message. A row that was not
@@ -95,6 +95,9 @@ type take struct {
 	state node.State
 	now   time.Time
 	held  lanes // those that are paused
+
+	// answers are those that were found, and those that are given.
+	answers answers
 
 	// What is decided.
 	result  node.TakeResult
@@ -210,6 +213,7 @@ func (t *take) look() []step {
 	for names := range slices.Chunk(t.names, batchRows) {
 		steps = append(steps, t.lock(names))
 	}
+	steps = append(steps, t.answersSteps()...)
 	t.held = lanes{}
 	return append(steps, t.held.step(), stateStep(&t.state, &t.now))
 }
@@ -273,14 +277,14 @@ func (t *take) decide(upTo int, refusal string) {
 	}
 	for i := range t.request.Items[:upTo] {
 		item := &t.request.Items[i]
-		outcome, brings := node.Skipped, false
+		one, brings := node.ItemResult{Outcome: node.Skipped}, false
 		placed := item.From != node.NoPlace
 		switch {
 		case !placed && closed, placed && t.result.Refused[item.From]:
-			outcome = node.Untaken
+			one.Outcome = node.Untaken
 		case !placed || before[item.From].Takes(item.Epoch, item.Offset):
 			if t.result.Refusal = item.Refusal(); t.result.Refusal == "" {
-				outcome, brings = t.decideItem(i)
+				one, brings = t.decideItem(i)
 				if placed {
 					p := &t.found[item.From]
 					p.Position, p.moved = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}, true
@@ -291,7 +295,7 @@ func (t *take) decide(upTo int, refusal string) {
 		if t.result.Refusal != "" {
 			break
 		}
-		t.result.Results = append(t.result.Results, node.ItemResult{Outcome: outcome})
+		t.result.Results = append(t.result.Results, one)
 		t.brought = append(t.brought, brings)
 	}
 	if t.result.Refusal == "" {
@@ -305,8 +309,11 @@ func (t *take) decide(upTo int, refusal string) {
 }
 
 // decideItem decides on one record that is to be taken in, and reports whether it has brought a message.
-func (t *take) decideItem(i int) (outcome node.Outcome, brings bool) {
+func (t *take) decideItem(i int) (one node.ItemResult, brings bool) {
 	item := &t.request.Items[i]
+	if told := t.answered(item); told != nil {
+		return node.ItemResult{Outcome: told.Outcome, Told: told}, false
+	}
 	var r *row
 	var before *node.Kept
 	if item.Action != node.Pass {
@@ -333,7 +340,11 @@ func (t *take) decideItem(i int) (outcome node.Outcome, brings bool) {
 	if item.Answer != nil {
 		t.reply(item, v)
 	}
-	return v.Outcome, v.Brings
+	one.Outcome = v.Outcome
+	if item.Request != nil {
+		one.Told = t.tell(item, v)
+	}
+	return one, v.Brings
 }
 
 // reply adds the message that tells of a verdict.

@@ -49,7 +49,7 @@ func (t *take) write() []step {
 	for rows := range slices.Chunk(removed, batchRows) {
 		steps = append(steps, step{statement: removeStatement, arguments: []any{places(rows)}})
 	}
-	return append(steps, t.move()...)
+	return slices.Concat(steps, t.remember(), t.move())
 }
 
 // bring returns the statements that store contents: insertStatement, or one that is like it, for as many rows at a time

@@ -55,7 +55,14 @@ func TestStore(t *testing.T) {
 		store := open(t, file(t), sqlite.Options{Now: clock.Now, Timeout: time.Minute})
 		return storetest.Instance{
 			Store: store, Clock: clock,
-			Dump:    func(t testing.TB) []memory.Row { return dump(t, store.DB()) },
+			Dump: func(t testing.TB) []memory.Row { return dump(t, store.DB()) },
+			Answers: func(t testing.TB) (n int) {
+				row := store.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM answers")
+				if err := row.Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			},
 			Upgrade: func(t testing.TB) { execute(t, store.DB(), "UPDATE binding SET adopting = 1") },
 			Trip: func(t testing.TB, id string) func() {
 				execute(t, store.DB(), "CREATE TRIGGER trip BEFORE INSERT ON messages WHEN NEW.id = '"+id+

@@ -19,6 +19,8 @@ type statements struct {
 	position, create, move, rewind, marks, unmark, mark, state, begin, bound, bind, adopt *sql.Stmt
 
 	isPaused, pause, resume, pauses *sql.Stmt
+
+	answer, remember, sweep *sql.Stmt
 }
 
 // The columns of a message, in the order of messageArguments and scanMessage.
@@ -148,6 +150,9 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 		{&p.pause, pauseText},
 		{&p.resume, resumeText},
 		{&p.pauses, pausesText},
+		{&p.answer, answerText},
+		{&p.remember, rememberText},
+		{&p.sweep, sweepText},
 	} {
 		prepared, err := s.db.PrepareContext(ctx, statement.text) //nolint:sqlclosecheck // Close closes all
 		if err != nil {

@@ -127,7 +127,7 @@ func (k *taking) items(ctx context.Context, result *node.TakeResult) error {
 		default:
 			var err error
 			if result.Refusal = item.Refusal(); result.Refusal == "" {
-				done, result.Refusal, err = k.item(ctx, item)
+				done, result.Refusal, err = k.ask(ctx, item)
 			}
 			if err != nil {
 				return err
@@ -143,8 +143,10 @@ func (k *taking) items(ctx context.Context, result *node.TakeResult) error {
 }
 
 // item does what an item asks for, and stores what is to be told of it, or says why its message can never be kept.
-func (k *taking) item(ctx context.Context, item *node.Item) (done done, refusal string, err error) {
-	verdict := item.Decide(nil)
+func (k *taking) item(
+	ctx context.Context, item *node.Item,
+) (done done, verdict node.Verdict, refusal string, err error) {
+	verdict = item.Decide(nil)
 	stored := false
 	if item.Action.Stores() && item.Only == uuid.Nil {
 		// Most messages are new: none is looked for before one of that name is in the way.
@@ -164,17 +166,17 @@ func (k *taking) item(ctx context.Context, item *node.Item) (done done, refusal 
 	}
 	switch {
 	case isCode(err, codes.SQLITE_TOOBIG):
-		return done, "the message is larger than SQLite allows", nil
+		return done, verdict, "the message is larger than SQLite allows", nil
 	case err != nil:
-		return done, "", err
+		return done, verdict, "", err
 	}
 	done.Outcome = verdict.Outcome
 	if reply, told := item.Reply(verdict, k.state.Lineage); told {
 		if _, err := k.insert(ctx, &reply, node.Claim{}); err != nil {
-			return done, "", fmt.Errorf("tell of the outcome for %q: %w", item.ID, err)
+			return done, verdict, "", fmt.Errorf("tell of the outcome for %q: %w", item.ID, err)
 		}
 	}
-	return done, "", nil
+	return done, verdict, "", nil
 }
 
 // insert stores a message under a claim, or as waiting where that is the zero value, unless one of its name is there.

@@ -71,7 +71,7 @@ func fails(t *testing.T, name, test string) bool {
 	}
 	command := exec.CommandContext(
 		t.Context(), os.Args[0], "-test.v", "-test.run", strings.Join(parts, "/"), "-test.timeout", "1m",
-		"-rapid.nofailfile", "-rapid.shrinktime", "1ns", "-rapid.seed", "2", "-rapid.checks", "500",
+		"-rapid.nofailfile", "-rapid.shrinktime", "1ns", "-rapid.seed", "2", "-rapid.checks", "1500",
 	)
 	command.Env = append(os.Environ(), brokenVariable+"="+name)
 	output, err := command.CombinedOutput()
@@ -118,6 +118,7 @@ func breakIt(change func(b *broken, clock *storetest.Clock)) func(*storetest.Clo
 		return storetest.Instance{
 			Store: b, Clock: clock,
 			Dump:    func(testing.TB) []memory.Row { return inner.Dump() },
+			Answers: func(testing.TB) int { return inner.Answers() },
 			Promote: func(testing.TB) { inner.Promote() },
 			Upgrade: func(testing.TB) { inner.Upgrade() },
 			Trip: func(_ testing.TB, id string) func() {
@@ -313,7 +314,7 @@ func mutants() []mutant {
 	return slices.Concat(
 		takeMutants(), positionMutants(), lineageMutants(), payloadMutants(), claimMutants(), recoverMutants(),
 		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(), pastMutants(),
-		seriesMutants(),
+		answerMutants(), seriesMutants(),
 	)
 }
 

@@ -28,6 +28,7 @@ func concurrentCases() []testCase {
 		{"resets have one winner each", raceReset},
 		{"a reset against a delete", raceResetDelete},
 		{"a take against a delete", raceInsertDelete},
+		{"the same request is answered once", raceRequest},
 		{"many nodes from take to delete", raceLives},
 	}
 }

@@ -39,6 +39,7 @@ type machine struct {
 	model    *memory.Store
 	clock    *Clock // the model's
 
+	run      uint32
 	drawn    uint32
 	messages []node.Message // every one ever taken in
 	refs     []node.Ref     // every one that was ever stored, under each of its incarnations; replies, too
@@ -64,6 +65,7 @@ func newMachine(t *testing.T, rt *rapid.T, instance Instance, run int) *machine 
 	}
 	m := &machine{
 		t: t, instance: instance, clock: clock, model: memory.New(clock.Now), placed: map[node.Partition]bool{},
+		run: uint32(run),
 	}
 	for i := range 3 {
 		place := node.Place{Position: node.Position{Epoch: 3, Offset: 10}}
@@ -119,6 +121,7 @@ func (m *machine) Take(t *rapid.T) {
 		if rapid.IntRange(0, 4).Draw(t, "past") == 0 {
 			other := node.Item{From: node.NoPlace}
 			m.drawAction(t, &other, request.Items)
+			m.drawRequest(t, &other)
 			request.Items = append(request.Items, other)
 		}
 	}
@@ -154,6 +157,7 @@ func (m *machine) Control(t *rapid.T) {
 				item.Only = row.Incarnation
 			}
 		}
+		m.drawRequest(t, &item)
 		request.Items = append(request.Items, item)
 	}
 	m.last = &request
@@ -184,7 +188,7 @@ func (m *machine) take(t *rapid.T, request node.TakeRequest) {
 		}
 	}
 	if !sameTake(got, want) {
-		t.Fatalf("taking %+v: got %+v, want %+v", request, got, want)
+		t.Fatalf("taking %+v: got %s, want %s", request, brief(got), brief(want))
 	}
 	m.remember()
 }

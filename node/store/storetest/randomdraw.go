@@ -56,6 +56,19 @@ func (m *machine) drawAction(t *rapid.T, item *node.Item, before []node.Item) {
 	}
 }
 
+// drawRequest draws the request that asks for an instruction past Kafka: one of a few, so that they come again.
+func (m *machine) drawRequest(t *rapid.T, item *node.Item) {
+	if item.From != node.NoPlace || item.Action == node.Pass || rapid.IntRange(0, 7).Draw(t, "asks") > 0 {
+		return
+	}
+	item.Request = &node.Request{
+		ID:    uuid.UUID{0: 0x7e, 15: byte(rapid.IntRange(1, 3).Draw(t, "request"))},
+		Print: uuid.UUID{15: byte(rapid.IntRange(1, 2).Draw(t, "print"))},
+		Keep:  rapid.SampledFrom([]time.Duration{0, node.AnswerKept}).Draw(t, "keep"),
+	}
+	binary.BigEndian.PutUint32(item.Request.ID[4:], m.run)
+}
+
 // drawAnswer draws whom to tell. No message of the run but replies is on that lane.
 func (m *machine) drawAnswer(t *rapid.T) *node.Answer {
 	answer := &node.Answer{Message: node.Message{

@@ -52,6 +52,10 @@ type Instance struct {
 	// looks at the rows through the port only.
 	Dump func(t testing.TB) []memory.Row
 
+	// Answers returns how many answers to requests the store holds, those that have expired included. Nil: nobody can
+	// look.
+	Answers func(t testing.TB) int
+
 	// Trip makes the database fail whenever it is about to store a message of that id, with an error that is not about
 	// the message, until mend is called. Nil where nothing can fail.
 	Trip func(t testing.TB, id string) (mend func())
@@ -169,7 +173,7 @@ func contractCases() []testCase {
 	for _, group := range [][]testCase{
 		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(),
 		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(), pastCases(),
-		seriesCases(), generalCases(),
+		answerCases(), seriesCases(), generalCases(),
 	} {
 		cases = append(cases, group...)
 	}

@@ -18,6 +18,7 @@ func TestMemory(t *testing.T) {
 			return storetest.Instance{
 				Store: store, Clock: clock,
 				Dump:    func(testing.TB) []memory.Row { return store.Dump() },
+				Answers: func(testing.TB) int { return store.Answers() },
 				Promote: func(testing.TB) { store.Promote() },
 				Upgrade: func(testing.TB) { store.Upgrade() },
 			}

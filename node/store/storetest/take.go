@@ -273,8 +273,15 @@ func takeRules(s *subject) {
 
 // sameTake compares results; no results and an empty list of them are the same.
 func sameTake(a, b node.TakeResult) bool {
-	return slices.Equal(a.Results, b.Results) && slices.Equal(a.Positions, b.Positions) &&
+	return slices.EqualFunc(a.Results, b.Results, sameResult) && slices.Equal(a.Positions, b.Positions) &&
 		slices.Equal(a.Refused, b.Refused) && a.State == b.State && a.Taken == b.Taken && a.Refusal == b.Refusal
+}
+
+func sameResult(a, b node.ItemResult) bool {
+	if a.Told != nil && b.Told != nil && *a.Told == *b.Told {
+		a.Told = b.Told
+	}
+	return a == b
 }
 
 // takeRefused has a message in the middle of a take, with records of two partitions around it, that can never be

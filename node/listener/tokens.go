@@ -1,4 +1,4 @@
-package admin
+package listener
 
 import (
 	"crypto/sha256"
@@ -9,51 +9,24 @@ import (
 	"chronos/node/credential"
 )
 
-// Rights are what somebody may do with the API besides read, which everybody may whom it answers.
-type Rights struct {
-	// Payload: see the values of messages. Keys and headers are shown to all who may read.
-	Payload bool
+// Grammar says what tokens of a listener allow.
+type Grammar[R any] struct {
+	// Parse reads the rights of a token, as a file has them: a word without blanks.
+	Parse func(rights string) (R, error)
 
-	// Control: pause and resume; cancel, reschedule and fire messages.
-	Control bool
-}
+	// All are the rights of a token that a file has alone.
+	All R
 
-// String returns the rights as ParseRights reads them.
-func (r Rights) String() string {
-	text := "read"
-	if r.Payload {
-		text += ",payload"
-	}
-	if r.Control {
-		text += ",control"
-	}
-	return text
-}
-
-// ParseRights reads a list of rights with commas between. The right that is control now was once called write.
-func ParseRights(list string) (Rights, error) {
-	var rights Rights
-	for word := range strings.SplitSeq(list, ",") {
-		switch strings.TrimSpace(word) {
-		case "read":
-		case "payload":
-			rights.Payload = true
-		case "control", "write":
-			rights.Control = true
-		default:
-			return Rights{}, fmt.Errorf("there is no such right: it must be some of read, payload and control, " +
-				"separated by commas")
-		}
-	}
-	return rights, nil
+	// Example is a line without its token, such as "ann  read,control".
+	Example string
 }
 
 // Token is what somebody shows to be let in.
-type Token struct {
+type Token[R any] struct {
 	// Name says whose it is, for the audit; "" for the only token of a file that has nothing else in it.
 	Name string
 
-	Rights Rights
+	Rights R
 
 	// Weak says that the token is so short that it could be guessed.
 	Weak bool
@@ -77,16 +50,15 @@ const (
 //	ann        read,payload,control   Zr4uW8xQ2aLh6CdP
 //
 // Names and tokens come once each. No error of it shows a token.
-func ParseTokens(text string) ([]Token, error) {
+func ParseTokens[R any](text string, grammar Grammar[R]) ([]Token[R], error) {
 	if alone := strings.TrimSpace(text); !strings.Contains(alone, "\n") && len(strings.Fields(alone)) < 3 &&
 		!strings.HasPrefix(alone, "#") {
 		if alone == "" {
 			return nil, fmt.Errorf("it is empty")
 		}
-		all := Rights{Payload: true, Control: true}
-		return []Token{{Rights: all, Weak: len(alone) < weakToken, hash: sha256.Sum256([]byte(alone))}}, nil
+		return []Token[R]{{Rights: grammar.All, Weak: len(alone) < weakToken, hash: sha256.Sum256([]byte(alone))}}, nil
 	}
-	var tokens []Token
+	var tokens []Token[R]
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -94,7 +66,7 @@ func ParseTokens(text string) ([]Token, error) {
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
-		token, err := parseToken(fields)
+		token, err := parseToken(fields, grammar)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
@@ -116,22 +88,22 @@ func ParseTokens(text string) ([]Token, error) {
 
 // parseToken reads a line. One with another number of fields may have its token anywhere, so that none of them is
 // shown.
-func parseToken(fields []string) (Token, error) {
+func parseToken[R any](fields []string, grammar Grammar[R]) (Token[R], error) {
 	if len(fields) != 3 {
-		return Token{}, fmt.Errorf("it must have a name, rights and a token, with blanks between, such as " +
-			"\"ann  read,control  TOKEN\"")
+		return Token[R]{}, fmt.Errorf("it must have a name, rights and a token, with blanks between, such as "+
+			"\"%s  TOKEN\"", grammar.Example)
 	}
 	name := fields[0]
 	for _, r := range name {
 		if !strings.ContainsRune(nameRunes, r) || len(name) > maxTokenName {
-			return Token{}, fmt.Errorf("the name must be up to %d letters, digits and any of . _ - @", maxTokenName)
+			return Token[R]{}, fmt.Errorf("the name must be up to %d letters, digits and any of . _ - @", maxTokenName)
 		}
 	}
-	rights, err := ParseRights(fields[1])
+	rights, err := grammar.Parse(fields[1])
 	if err != nil {
-		return Token{}, fmt.Errorf("the rights of %s: %w", name, err)
+		return Token[R]{}, fmt.Errorf("the rights of %s: %w", name, err)
 	}
-	return Token{
+	return Token[R]{
 		Name: name, Rights: rights, Weak: len(fields[2]) < weakToken, hash: sha256.Sum256([]byte(fields[2])),
 	}, nil
 }
@@ -139,12 +111,12 @@ func parseToken(fields []string) (Token, error) {
 const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@"
 
 // ReadTokens reads such a file.
-func ReadTokens(file string) ([]Token, error) {
+func ReadTokens[R any](file string, grammar Grammar[R]) ([]Token[R], error) {
 	text, err := credential.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := ParseTokens(string(text))
+	tokens, err := ParseTokens(string(text), grammar)
 	if err != nil {
 		return nil, fmt.Errorf("the file %s: %w", file, err)
 	}
@@ -152,9 +124,11 @@ func ReadTokens(file string) ([]Token, error) {
 }
 
 // newTokens returns the tokens of a file, as it is now.
-func newTokens(keeper *credential.Keeper, file string) (*credential.Source[[]Token], error) {
-	return credential.New(keeper, func() ([]Token, error) {
-		tokens, err := ReadTokens(file)
+func newTokens[R any](
+	keeper *credential.Keeper, file string, grammar Grammar[R],
+) (*credential.Source[[]Token[R]], error) {
+	return credential.New(keeper, func() ([]Token[R], error) {
+		tokens, err := ReadTokens(file, grammar)
 		if err != nil {
 			return nil, fmt.Errorf("it must be a file with a token, or with one on each line: %w", err)
 		}
@@ -164,9 +138,9 @@ func newTokens(keeper *credential.Keeper, file string) (*credential.Source[[]Tok
 
 // find returns the token that somebody shows; nil if it is none of them. All are compared, by their hashes: how long
 // that takes tells nothing about any of them.
-func find(tokens []Token, shown string) *Token {
+func find[R any](tokens []Token[R], shown string) *Token[R] {
 	hash := sha256.Sum256([]byte(shown))
-	var found *Token
+	var found *Token[R]
 	for i := range tokens {
 		if subtle.ConstantTimeCompare(tokens[i].hash[:], hash[:]) == 1 {
 			found = &tokens[i]

@@ -1,0 +1,319 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"chronos/node"
+	"chronos/node/control"
+	"chronos/node/listener"
+	"chronos/node/store/inspect"
+	"chronos/node/store/outlook"
+)
+
+// API is what applications ask: a handler for /v1/ and /openapi.json.
+type API struct {
+	// Node says which lanes are served, and by what rules and limits a message is taken in.
+	Node *node.Config
+
+	// Taker, Store and Outlook are the store; they may be one value.
+	Taker   control.Taker
+	Store   inspect.Source
+	Outlook outlook.Source
+
+	// Callback returns why the request of a message on a callback lane would never be made, as far as its headers tell;
+	// nil where nobody can say.
+	Callback func(lane string, headers []node.Header) error
+
+	// Limits are those of callers whose token does not say otherwise.
+	Limits Limits
+
+	// Ready reports whether the node does its work; nil if it always does. It is told to balancers.
+	Ready func() bool
+
+	// Explain says in a sentence why the store has not answered; nil for the error as it is.
+	Explain func(error) string
+
+	// Observe is told of every request and of every instruction; nil for nobody. It must be quick.
+	Observe func(Event)
+
+	// Now is the clock that delays count from; nil for the wall clock.
+	Now func() time.Time
+
+	intake intake
+	rates  rates
+	quotas quotas
+	found  found
+}
+
+// Limits bound what one caller may do.
+type Limits struct {
+	// Bytes is how large the body of a request may be; 0 for DefaultBytes.
+	Bytes int64
+
+	// Rate is how many requests a second one token may make; 0 for any number.
+	Rate int
+
+	// Waiting is how many messages may wait on the lanes that a token may write to, when it brings another; 0 for any
+	// number.
+	Waiting int
+}
+
+// DefaultBytes is how large the body of a request may be, if nobody says otherwise: more than the records that a Kafka
+// takes that nobody has told otherwise, in base64.
+const DefaultBytes = 2 << 20
+
+// Event is something that Observe is told: a Request or an Instruction.
+type Event any
+
+// Request is a request that was answered.
+type Request struct {
+	Operation string // as OpenAPI calls it; "" for one that none of them has served
+	Status    int
+	Took      time.Duration
+}
+
+// Instruction is an instruction that was decided on.
+type Instruction struct {
+	Lane    string
+	Action  node.Action
+	Outcome node.Outcome
+	Again   bool // it was decided on by an earlier request of the same Idempotency-Key
+}
+
+// Handler returns the handler. A request has come past the guard of a listener, or may do everything.
+func (a *API) Handler() http.Handler {
+	if a.Now == nil {
+		a.Now = time.Now
+	}
+	if a.Limits.Bytes == 0 {
+		a.Limits.Bytes = DefaultBytes
+	}
+	a.intake.store = a.Taker
+	a.quotas.source, a.quotas.lanes = a.Outlook, a.known
+	a.found.node, a.found.store = a.Node, a.Store.Lanes
+	mux := &colons{mux: http.NewServeMux()}
+	a.register(humago.New(mux, specification()))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		seen := &seen{ResponseWriter: w}
+		started := time.Now()
+		a.limited(mux).ServeHTTP(seen, r.WithContext(context.WithValue(r.Context(), seenKey{}, seen)))
+		a.observe(Request{Operation: seen.operation, Status: seen.status, Took: time.Since(started)})
+	})
+}
+
+// specification returns what the description in OpenAPI begins with.
+func specification() huma.Config {
+	config := huma.DefaultConfig("Chronos", "1")
+	config.Info.Description = "Messages that come out later. What has been answered is stored. Instants are RFC " +
+		"3339; " +
+		"errors are problem+json (RFC 9457), and name the field."
+	config.DocsPath, config.SchemasPath = "", ""
+	config.CreateHooks = nil // no $schema links in the answers
+	config.OpenAPIPath = ""  // it is served to those without a token, too
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {
+		Type: "http", Scheme: "bearer", Description: "A token of api-token-file. Its scopes say on which lanes it " +
+			"may read " +
+			"and write. A listener without that file asks for none, and is on loopback.",
+	}}
+	config.Security = []map[string][]string{{"token": {}}}
+	return config
+}
+
+// Describe returns the description of the API in OpenAPI 3.1, as JSON.
+func Describe() ([]byte, error) {
+	api := humago.New(&colons{mux: http.NewServeMux()}, specification())
+	(&API{}).register(api)
+	return api.OpenAPI().MarshalJSON()
+}
+
+// limited lets a caller make so many requests a second.
+func (a *API) limited(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := callerOf(r.Context())
+		limit := a.Limits.Rate
+		if who.scopes.Rate > 0 {
+			limit = who.scopes.Rate
+		}
+		if wait := a.rates.wait(who.name, limit, time.Now()); wait > 0 {
+			newProblem(http.StatusTooManyRequests, codeRate, "there are more requests than one token may make in a "+
+				"second").
+				after(wait).write(w)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// caller is whoever sends a request.
+type caller struct {
+	name   string // of the token; "" for none, or the only one
+	scopes Scopes
+}
+
+func callerOf(ctx context.Context) caller {
+	who, known := listener.CallerOf[Scopes](ctx)
+	if !known || who.Token == nil {
+		return caller{scopes: All()}
+	}
+	return caller{who.Token.Name, who.Token.Rights}
+}
+
+func (a *API) observe(event Event) {
+	if a.Observe != nil {
+		a.Observe(event)
+	}
+}
+
+// known returns the lanes that are served by name, and those on which something waits.
+func (a *API) known(ctx context.Context) ([]string, error) {
+	stored, err := a.Store.Lanes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lanes := slices.Concat(a.Node.Lanes(), stored)
+	slices.Sort(lanes)
+	return slices.Compact(lanes), nil
+}
+
+// writable returns the problem of bringing something to a lane, or changing something there; nil if that is all right.
+func (a *API) writable(who caller, lane string) *ProblemError {
+	if !who.scopes.MayWrite(lane) {
+		return outOfScope(who.name, "write", lane, &who.scopes)
+	}
+	own := a.Node.Callbacks.DeadLetters()
+	for _, r := range a.Node.Routes {
+		own = append(own, r.DeadLetter, r.Outcomes)
+	}
+	if lane != "" && slices.Contains(own, lane) {
+		return newProblem(http.StatusForbidden, codeLane, "lane "+lane+" is where Chronos puts dead letters or "+
+			"outcomes: "+
+			"they always come out, because somebody was told so, or relies on it").at("path.lane")
+	}
+	if !a.Node.Serves(lane) {
+		return newProblem(http.StatusNotFound, codeLane, "no node serves a lane of that name: it must be an output "+
+			"topic or a "+
+			"target of a route, or begin with "+node.CallbackPrefix).at("path.lane")
+	}
+	return nil
+}
+
+// readable returns the problem of looking at a lane; nil if that is all right.
+func (a *API) readable(who caller, lane string) *ProblemError {
+	if !who.scopes.MayRead(lane) {
+		return outOfScope(who.name, "read", lane, &who.scopes)
+	}
+	return nil
+}
+
+// colons is a mux that also has patterns whose last part is {name}:word, which net/http takes for a mistake: of the
+// requests for {name} it takes those that end so, and does not give the word to the handler as a part of the name.
+type colons struct{ mux *http.ServeMux }
+
+// HandleFunc implements humago.Mux.
+func (c *colons) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	at := strings.LastIndex(pattern, "}:")
+	if at < 0 {
+		c.mux.HandleFunc(pattern, handler)
+		return
+	}
+	name, word := pattern[strings.LastIndex(pattern, "{")+1:at], pattern[at+1:]
+	c.mux.HandleFunc(pattern[:at+1], func(w http.ResponseWriter, r *http.Request) {
+		value, is := strings.CutSuffix(r.PathValue(name), word)
+		if !is {
+			newProblem(http.StatusMethodNotAllowed, codeInvalid, "POST is for …"+word+" here; PUT brings a "+
+				"message").write(w)
+			return
+		}
+		r.SetPathValue(name, value)
+		handler(w, r)
+	})
+}
+
+// ServeHTTP implements http.Handler. What nothing is registered for has a problem for an answer, too.
+func (c *colons) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if handler, pattern := c.mux.Handler(r); pattern == "" {
+		told := &seen{ResponseWriter: discard{http.Header{}}}
+		handler.ServeHTTP(told, r)
+		if told.status == http.StatusNotFound || told.status == http.StatusMethodNotAllowed {
+			if allow := told.Header().Get("Allow"); allow != "" {
+				w.Header().Set("Allow", allow)
+			}
+			newProblem(told.status, codeNotFound, "there is nothing at that path, or not for "+r.Method+
+				": see /openapi.json").write(w)
+			return
+		}
+	}
+	c.mux.ServeHTTP(w, r)
+}
+
+// discard is an answer that nobody gets.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
+
+// seen is an answer whose status is looked at.
+type seen struct {
+	http.ResponseWriter
+
+	status    int
+	operation string
+}
+
+type seenKey struct{}
+
+// WriteHeader implements http.ResponseWriter.
+func (s *seen) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (s *seen) Write(b []byte) (int, error) {
+	if s.status == 0 {
+		s.status = http.StatusOK
+	}
+	return s.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// register registers all operations.
+func (a *API) register(api huma.API) {
+	a.writes(api)
+	a.reads(api)
+}
+
+// handle registers an operation. Its problems are those with the statuses given, and those that each may have.
+func handle[I, O any](
+	a *API, api huma.API, operation huma.Operation, statuses []int, call func(context.Context, *I) (*O, error),
+) {
+	operation.MaxBodyBytes = a.Limits.Bytes
+	operation.Responses = map[string]*huma.Response{}
+	problem := api.OpenAPI().Components.Schemas.Schema(typeOf[ProblemError](), true, "Problem")
+	statuses = append(slices.Clone(statuses), http.StatusUnauthorized, http.StatusForbidden,
+		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+	for _, status := range statuses {
+		operation.Responses[statusText(status)] = &huma.Response{
+			Description: http.StatusText(status), Content: map[string]*huma.MediaType{problemType: {Schema: problem}},
+		}
+	}
+	huma.Register(api, operation, func(ctx context.Context, in *I) (*O, error) {
+		if s, is := ctx.Value(seenKey{}).(*seen); is {
+			s.operation = operation.OperationID
+		}
+		return call(ctx, in)
+	})
+}

@@ -1,0 +1,161 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"chronos/node"
+	"chronos/node/control"
+)
+
+const (
+	// maxTakes is how many transactions of requests one node has at the same time. The engine of the node uses the same
+	// connections, and comes first.
+	maxTakes = 3
+
+	// maxBatch and maxBatchBytes bound one of them.
+	maxBatch      = 100
+	maxBatchBytes = 4 << 20
+
+	// maxQueue is how many requests wait for their transaction. More are told to come again.
+	maxQueue = 2000
+
+	// takeTries is how often a transaction is tried whose outcome is not known. That is safe: the requests have ids.
+	takeTries = 3
+
+	// takeWait is the time before the second try, and doubles.
+	takeWait = 100 * time.Millisecond
+)
+
+// errBusy says that too many requests wait already. Nothing was done.
+var errBusy = errors.New("this node has as many requests under way as it can take: try again in a second")
+
+// intake gives instructions to the store, those that come at the same time in one transaction. Whoever comes while few
+// transactions are under way makes one of all that wait (it leads); whoever comes later waits, to be told the result by
+// another leader or to be the next one.
+type intake struct {
+	store control.Taker
+
+	mu     sync.Mutex
+	queue  []*asking
+	leader int // how many lead
+}
+
+// asking is one request on its way.
+type asking struct {
+	item   node.Item
+	leads  chan struct{} // closed when it is to lead
+	done   chan struct{} // closed when it is answered
+	result node.ItemResult
+	err    error
+}
+
+// ask gives an instruction that has a request to the store, and returns what became of it. The error is a
+// *control.ClosedError, a *control.RefusedError or errBusy, and nothing has happened; after any other one nobody knows.
+// It takes a few store timeouts at most, whether the client waits or not.
+func (i *intake) ask(ctx context.Context, item node.Item) (node.ItemResult, error) {
+	if reason := item.Refusal(); reason != "" {
+		return node.ItemResult{}, &control.RefusedError{ID: item.ID, Reason: reason}
+	}
+	a := &asking{item: item, leads: make(chan struct{}), done: make(chan struct{})}
+	i.mu.Lock()
+	if len(i.queue) >= maxQueue {
+		i.mu.Unlock()
+		return node.ItemResult{}, errBusy
+	}
+	i.queue = append(i.queue, a)
+	if i.leader < maxTakes {
+		i.leader++
+		close(a.leads)
+	}
+	i.mu.Unlock()
+	select {
+	case <-a.done:
+	case <-a.leads:
+		i.take(context.WithoutCancel(ctx), i.next())
+	}
+	<-a.done // it was in that transaction, or in one that another leader has made
+	select {
+	case <-a.leads:
+		i.pass()
+	default: // nobody asks it to lead any more: it is not in the queue
+	}
+	return a.result, a.err
+}
+
+// next returns what goes into the next transaction.
+func (i *intake) next() []*asking {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	n, size := 0, 0
+	for n < len(i.queue) && n < maxBatch && (n == 0 || size+i.queue[n].item.Size() <= maxBatchBytes) {
+		size += i.queue[n].item.Size()
+		n++
+	}
+	batch := slices.Clone(i.queue[:n])
+	i.queue = slices.Delete(i.queue, 0, n)
+	return batch
+}
+
+// pass has the next one lead that waits; if nobody does, there is a leader less.
+func (i *intake) pass() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, a := range i.queue {
+		select {
+		case <-a.leads:
+		default:
+			close(a.leads)
+			return
+		}
+	}
+	i.leader--
+}
+
+// take makes transactions until all of a batch are answered. There is more than one where the store refuses a message
+// for good: what stood behind it has not been looked at.
+func (i *intake) take(ctx context.Context, batch []*asking) {
+	for len(batch) > 0 {
+		items := make([]node.Item, len(batch))
+		for at, a := range batch {
+			items[at] = a.item
+		}
+		result, err := i.insist(ctx, node.TakeRequest{Items: items})
+		taken := min(result.Taken, len(result.Results), len(batch))
+		for at, a := range batch[:taken] {
+			if a.result = result.Results[at]; a.result.Outcome == node.Untaken {
+				a.err = &control.ClosedError{State: result.State}
+			}
+			close(a.done)
+		}
+		batch = batch[taken:]
+		switch {
+		case err != nil:
+			for _, a := range batch {
+				a.err = err
+				close(a.done)
+			}
+			return
+		case len(batch) > 0:
+			batch[0].err = &control.RefusedError{ID: batch[0].item.ID, Reason: result.Refusal}
+			close(batch[0].done)
+			batch = batch[1:]
+		}
+	}
+}
+
+// insist calls Take, and again while its outcome is not known.
+func (i *intake) insist(ctx context.Context, request node.TakeRequest) (result node.TakeResult, err error) {
+	for try := range takeTries {
+		if try > 0 {
+			<-time.After(takeWait << (try - 1))
+		}
+		if result, err = i.store.Take(ctx, request); err == nil {
+			return result, nil
+		}
+	}
+	return node.TakeResult{}, err
+}

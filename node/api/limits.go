@@ -1,0 +1,191 @@
+package api
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"chronos/node"
+	"chronos/node/store/outlook"
+)
+
+const (
+	// countInterval is the time between two counts of what waits on the lanes of one token, while it brings messages.
+	countInterval = 2 * time.Second
+
+	// maxCallers bounds how many limiters there are: as many as tokens, and a file has fewer.
+	maxCallers = 10_000
+)
+
+// rates lets each caller make so many requests a second, and as many at once as it may make in one.
+type rates struct {
+	mu       sync.Mutex
+	limiters map[string]*rate.Limiter
+}
+
+// wait returns how long a caller has to wait before it may make a request; 0 if it may now.
+func (r *rates) wait(caller string, limit int, now time.Time) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.limiters[caller]
+	if l == nil || l.Burst() != limit {
+		if r.limiters == nil || len(r.limiters) >= maxCallers {
+			r.limiters = map[string]*rate.Limiter{}
+		}
+		l = rate.NewLimiter(rate.Limit(limit), limit)
+		r.limiters[caller] = l
+	}
+	reservation := l.ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now) // it is refused, and costs the caller nothing
+	}
+	return wait
+}
+
+// retryAfter sets the header that tells a client when to come again.
+func retryAfter(h http.Header, wait time.Duration) {
+	h.Set("Retry-After", strconv.Itoa(seconds(wait)))
+}
+
+// seconds are those of a wait, rounded up.
+func seconds(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }
+
+// found knows the lanes on which messages wait and that nobody has named, as they were lately.
+type found struct {
+	node  *node.Config
+	store func(context.Context) ([]string, error)
+
+	mu    sync.Mutex
+	lanes map[string]bool
+	at    time.Time // of the last look, or try; zero for never
+}
+
+// full reports whether a message may not be brought to a lane because too many others that nobody has named have some
+// already: the rule that holds for records. A store that does not answer lets it through, as with quotas.
+func (f *found) full(ctx context.Context, lane string, now time.Time) bool {
+	if !f.node.Finds(lane) || slices.Contains(f.node.Lanes(), lane) {
+		return false
+	}
+	f.mu.Lock()
+	due := now.Sub(f.at) >= countInterval
+	if due {
+		f.at = now
+	}
+	f.mu.Unlock()
+	if due {
+		f.look(ctx)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lanes[lane] || len(f.lanes) < node.MostFound {
+		if f.lanes != nil {
+			f.lanes[lane] = true // until the next look
+		}
+		return false
+	}
+	return true
+}
+
+func (f *found) look(ctx context.Context) {
+	stored, err := f.store(ctx)
+	if err != nil {
+		return
+	}
+	lanes, named := map[string]bool{}, f.node.Lanes()
+	for _, lane := range stored {
+		if !slices.Contains(named, lane) && f.node.Finds(lane) {
+			lanes[lane] = true
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lanes = lanes
+}
+
+// quotas count what waits on the lanes of each token. A count is taken at most every other second, and what this node
+// has brought since is added to it. So the limit is not exact: other nodes bring messages at the same time, and above
+// outlook.Limit a lane's count is an estimate of the store. It is there to stop whoever fills the store by mistake, and
+// does that within seconds.
+type quotas struct {
+	source outlook.Source
+	lanes  func(context.Context) ([]string, error)
+
+	mu     sync.Mutex
+	counts map[string]*count
+}
+
+// count is what waits on the lanes of one token.
+type count struct {
+	waiting  int
+	at       time.Time // zero for never
+	counting bool
+}
+
+// full reports whether as many messages wait on the lanes that a token may write to as are allowed. A store that does
+// not answer in time lets everything through: what it cannot count it will hardly take in.
+func (q *quotas) full(ctx context.Context, caller string, scopes *Scopes, limit int, now time.Time) (bool, int) {
+	if limit <= 0 || q.source == nil {
+		return false, 0
+	}
+	q.mu.Lock()
+	if q.counts == nil || len(q.counts) >= maxCallers {
+		q.counts = map[string]*count{}
+	}
+	c := q.counts[caller]
+	if c == nil {
+		c = &count{}
+		q.counts[caller] = c
+	}
+	if due := now.Sub(c.at) >= countInterval && !c.counting; !due {
+		defer q.mu.Unlock()
+		return c.waiting >= limit, c.waiting
+	}
+	c.counting = true
+	q.mu.Unlock()
+
+	waiting, known := q.look(ctx, scopes, now)
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c.counting, c.at = false, now
+	if known {
+		c.waiting = waiting
+	}
+	return c.waiting >= limit, c.waiting
+}
+
+// look counts.
+func (q *quotas) look(ctx context.Context, scopes *Scopes, now time.Time) (waiting int, known bool) {
+	lanes, err := q.lanes(ctx)
+	if err != nil {
+		return 0, false
+	}
+	lanes = slices.DeleteFunc(lanes, func(lane string) bool { return !scopes.MayWrite(lane) })
+	seen, err := q.source.Outlook(ctx, outlook.Request{Now: now, Lanes: lanes})
+	if err != nil || seen.Incomplete {
+		return 0, false
+	}
+	for i := range seen.Lanes {
+		waiting += seen.Lanes[i].Waiting.N + seen.Lanes[i].Claimed.N
+	}
+	return waiting, true
+}
+
+// brought notes that a token has brought a message.
+func (q *quotas) brought(caller string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c := q.counts[caller]; c != nil {
+		c.waiting++
+	}
+}

@@ -1,0 +1,340 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// Outcome is what became of a request. It is durable when it is given.
+type Outcome struct {
+	ID      string `json:"id"`
+	Lane    string `json:"lane"`
+	Outcome Word   `json:"outcome"`
+
+	Deadline    *time.Time `json:"deadline,omitempty" doc:"When it comes out, if it does."`
+	Former      *time.Time `json:"former_deadline,omitempty" doc:"When it would have, where that is another instant."`
+	Incarnation string     `json:"incarnation,omitempty" doc:"That of the message now: the ETag."`
+	Sequence    int64      `json:"sequence,omitempty" doc:"Of a series: of the first that does not come, or the last."`
+	MayAppear   bool       `json:"may_appear,omitempty" doc:"Content that was replaced may come out all the same."`
+	Lineage     int64      `json:"lineage" doc:"Of the store: where they differ, the higher one counts."`
+	Repeated    bool       `json:"repeated,omitempty" doc:"An earlier request of that Idempotency-Key was told so."`
+}
+
+// Word is what became of a request, in a word: an outcome as the header chronosOutcome has it.
+type Word string
+
+// Schema implements huma.SchemaProvider.
+func (Word) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString, Description: "scheduled: it is stored. ignored: another message of that " +
+		"id " +
+		"waits, and stays. stopped: of a series, one occurrence comes out, or may have, and none after it. fired: it " +
+		"comes " +
+		"out now. too_late: it comes out as it is, or has."}
+	for outcome := node.Scheduled; outcome <= node.NotFound; outcome++ {
+		if word := outcome.String(); word != "" {
+			s.Enum = append(s.Enum, word)
+		}
+	}
+	return s
+}
+
+// LaneInput is what requests have in common that bring a message, or change one.
+type LaneInput struct {
+	Lane string `path:"lane" maxLength:"249" doc:"Where the message comes out: a topic, or http:NAME."`
+	Key  string `header:"Idempotency-Key" maxLength:"255" doc:"Names the request: repeated, it has the same answer."`
+}
+
+// IDInput is what requests have in common that are for one message.
+type IDInput struct {
+	LaneInput
+
+	ID      string `path:"id" maxLength:"512" doc:"The name of the message on its lane: 1 to 128 bytes."`
+	IfMatch string `header:"If-Match" maxLength:"64" doc:"The ETag of the message that is meant, and no other."`
+}
+
+// asked is a request that has been read.
+type asked struct {
+	LaneInput
+
+	caller caller
+	record node.Record
+	only   string // an ETag; "" for whichever message there is
+	raw    []byte // the body
+	made   bool   // the id is made here
+}
+
+type putInput struct {
+	IDInput
+
+	OnDuplicate string `query:"on-duplicate" enum:"ignore,replace" default:"ignore" doc:"What to do where one waits."`
+	Body        Body
+	RawBody     []byte
+}
+
+type postInput struct {
+	LaneInput
+
+	Body    Body
+	RawBody []byte
+}
+
+type patchInput struct {
+	IDInput
+
+	Body    When
+	RawBody []byte
+}
+
+// output is the answer to a request that has had an effect, or none is needed.
+type output struct {
+	Status   int
+	ETag     string `header:"ETag"`
+	Location string `header:"Location"`
+	Body     Outcome
+}
+
+const (
+	messagesPath = "/v1/lanes/{lane}/messages"
+	messagePath  = messagesPath + "/{id}"
+)
+
+// unnamedKept is how long the answer to a request without an Idempotency-Key is remembered: while the node itself may
+// repeat it.
+const unnamedKept = time.Minute
+
+// writes registers what brings a message, or changes one.
+func (a *API) writes(api huma.API) {
+	operation := func(method, path, id, summary string) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{"messages"},
+			DefaultStatus: http.StatusOK,
+		}
+	}
+	put := operation(http.MethodPut, messagePath, "put",
+		"Store a message under an id, unless one waits there: 201 scheduled, 200 ignored or replaced")
+	post := operation(http.MethodPost, messagesPath, "post", "Store a message under an id that is made here")
+	conflicts := []int{http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed}
+	large := []int{http.StatusRequestEntityTooLarge}
+	handle(a, api, put, append(large, conflicts...), func(ctx context.Context, in *putInput) (*output, error) {
+		action := node.Schedule
+		if in.OnDuplicate == "replace" {
+			action = node.Replace
+		}
+		return a.bring(ctx, asked{LaneInput: in.LaneInput, only: in.IfMatch, raw: in.RawBody}, in.ID, action, &in.Body)
+	})
+	handle(a, api, post, large, func(ctx context.Context, in *postInput) (*output, error) {
+		made := asked{LaneInput: in.LaneInput, raw: in.RawBody, made: true}
+		return a.bring(ctx, made, uuid.NewString(), node.Schedule, &in.Body)
+	})
+	handle(a, api, operation(http.MethodPatch, messagePath, "reschedule", "Have a message come out at another time"),
+		conflicts, func(ctx context.Context, in *patchInput) (*output, error) {
+			return a.change(ctx, &in.IDInput, node.Reschedule, &in.Body, in.RawBody)
+		})
+	handle(a, api, operation(http.MethodDelete, messagePath, "cancel",
+		"Cancel a message: it does not come out, unless it is too late. A series ends"),
+		conflicts, func(ctx context.Context, in *IDInput) (*output, error) {
+			return a.change(ctx, in, node.Cancel, &When{}, nil)
+		})
+	handle(a, api, operation(http.MethodPost, messagePath+":fire", "fire", "Have a message come out now"),
+		conflicts, func(ctx context.Context, in *IDInput) (*output, error) {
+			return a.change(ctx, in, node.FireNow, &When{}, nil)
+		})
+}
+
+// bring brings a message.
+func (a *API) bring(ctx context.Context, in asked, id string, action node.Action, body *Body) (*output, error) {
+	who := callerOf(ctx)
+	if p := a.writable(who, in.Lane); p != nil {
+		return nil, p
+	}
+	var p *ProblemError
+	if in.record, p = body.record(id, action, a.Now()); p != nil {
+		return nil, p
+	}
+	if p := a.checkCallback(in.Lane, body, &in.record); p != nil {
+		return nil, p
+	}
+	if a.found.full(ctx, in.Lane, time.Now()) {
+		return nil, newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for "+
+			strconv.Itoa(node.MostFound)+" other lanes wait already that nobody has named").after(countInterval).
+			at("path.lane")
+	}
+	limit := a.Limits.Waiting
+	if who.scopes.Waiting > 0 {
+		limit = who.scopes.Waiting
+	}
+	if full, waiting := a.quotas.full(ctx, who.name, &who.scopes, limit, time.Now()); full {
+		return nil, newProblem(http.StatusTooManyRequests, codeFull, "about "+strconv.Itoa(waiting)+" messages wait "+
+			"already on "+
+			"the lanes that this token may write to, and "+strconv.Itoa(limit)+" may").after(countInterval)
+	}
+	in.caller = who
+	out, err := a.instruct(ctx, &in)
+	if err == nil && out.Status == http.StatusCreated && !out.Body.Repeated {
+		a.quotas.brought(who.name)
+	}
+	return out, err
+}
+
+// checkCallback returns the problem of a message for a callback lane whose request would never be made, and of one for
+// another lane that says what to request; nil for none.
+func (a *API) checkCallback(lane string, body *Body, record *node.Record) *ProblemError {
+	switch {
+	case !node.IsCallback(lane) && (body.URL != "" || body.Method != ""):
+		return newProblem(http.StatusUnprocessableEntity, codeInvalid, "a message for a topic is no request: url and "+
+			"method are for lanes that begin with "+node.CallbackPrefix).at("body.url")
+	case !node.IsCallback(lane) || a.Callback == nil:
+		return nil
+	}
+	if err := a.Callback(lane, record.Headers); err != nil {
+		field := "body.url"
+		if strings.Contains(err.Error(), node.HeaderMethod) {
+			field = "body.method"
+		}
+		return newProblem(http.StatusUnprocessableEntity, codeInvalid, asFields(err.Error())).at(field)
+	}
+	return nil
+}
+
+// change changes a message that is there.
+func (a *API) change(
+	ctx context.Context, in *IDInput, action node.Action, when *When, raw []byte,
+) (*output, error) {
+	who := callerOf(ctx)
+	if p := a.writable(who, in.Lane); p != nil {
+		return nil, p
+	}
+	return a.instruct(ctx, &asked{
+		LaneInput: in.LaneInput, caller: who, record: when.record(in.ID, action, a.Now()), only: in.IfMatch, raw: raw,
+	})
+}
+
+// instruct gives an instruction to the store, and answers with its outcome.
+func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
+	item, err := a.Node.Read(in.record, in.Lane, a.Now)
+	if err != nil {
+		return nil, unfit(err)
+	}
+	if in.only != "" && in.only != "*" {
+		if item.Only, err = parseETag(in.only); err != nil {
+			return nil, newProblem(http.StatusPreconditionFailed, codeChanged, "the ETag is none that a look at the "+
+				"message "+
+				"has shown, so nothing was done").at("header.If-Match")
+		}
+	}
+	item.Incarnation = uuid.New()
+	item.Request = in.request(&item)
+	result, err := a.intake.ask(ctx, item)
+	if err != nil {
+		return nil, a.untaken(err, in.Key != "")
+	}
+	told := result.Told
+	if told.Print != item.Request.Print {
+		return nil, newProblem(http.StatusUnprocessableEntity, codeKeyUsed, "another request has had that "+
+			"Idempotency-Key "+
+			"within a day, so nothing was done: a new request needs a new one").at("header.Idempotency-Key")
+	}
+	a.observe(Instruction{Lane: in.Lane, Action: item.Action, Outcome: told.Outcome, Again: told.Again})
+	return answer(told, item.Only != uuid.Nil)
+}
+
+// request names a request. Two clients that happen to choose the same key do not meet: each has a token of its own. The
+// print is of all that makes a difference; an id that is made here makes none.
+func (in *asked) request(item *node.Item) *node.Request {
+	if in.Key == "" {
+		return &node.Request{ID: uuid.New(), Keep: unnamedKept}
+	}
+	id := item.ID
+	if in.made {
+		id = ""
+	}
+	return &node.Request{
+		ID:    hashed("request", in.caller.name, in.Key),
+		Print: hashed("print", in.Lane, id, strconv.FormatBool(in.made), item.Action.String(), in.only, string(in.raw)),
+		Keep:  node.AnswerKept,
+	}
+}
+
+// hashed returns a UUID that is a hash of words.
+func hashed(words ...string) uuid.UUID {
+	text, err := json.Marshal(words)
+	if err != nil {
+		panic(err) // strings always can be
+	}
+	return uuid.NewHash(sha256.New(), uuid.NameSpaceURL, append([]byte("chronos:"), text...), 8)
+}
+
+// answer returns the answer to a request.
+func answer(told *node.Told, only bool) (*output, error) {
+	out := &output{Status: http.StatusOK, Body: Outcome{
+		ID: told.Message.ID, Lane: told.Message.Lane, Outcome: Word(told.Outcome.String()),
+		Deadline: instantOf(told.Deadline), Former: instantOf(told.Former), Sequence: told.Sequence,
+		MayAppear: told.MayAppear, Lineage: told.Lineage, Repeated: told.Again,
+	}}
+	if told.Incarnation != uuid.Nil {
+		out.Body.Incarnation, out.ETag = told.Incarnation.String(), etag(told.Incarnation)
+	}
+	problem := func(status int, code, detail string) error {
+		p := newProblem(status, code, detail)
+		p.Outcome = &out.Body
+		if out.ETag != "" {
+			p.headers = http.Header{"Etag": {out.ETag}}
+		}
+		return p
+	}
+	switch {
+	case told.Outcome == node.Scheduled:
+		out.Status, out.Location = http.StatusCreated, path(told.Message.Lane, told.Message.ID)
+	case told.Outcome == node.TooLate:
+		return nil, problem(http.StatusConflict, told.Outcome.String(), "It is too late: the message comes out as it "+
+			"is, if it "+
+			"has not come out just now. A node has claimed it, or somebody was told before that it comes out.")
+	case told.Outcome == node.NotFound && only:
+		return nil, problem(http.StatusPreconditionFailed, codeChanged, "Nothing was done, because the message of "+
+			"that ETag is "+
+			"not there any more: it has come out, or somebody has changed it.")
+	case told.Outcome == node.NotFound:
+		return nil, problem(http.StatusNotFound, codeNotFound, "No message of that id waits on that lane: it has "+
+			"come out, or "+
+			"there never was one.")
+	}
+	return out, nil
+}
+
+// path returns where a message is to be found.
+func path(lane, id string) string {
+	return "/v1/lanes/" + escape(lane) + "/messages/" + escape(id)
+}
+
+// escape returns a part of a path that stands for itself, also where it is a dot or two.
+func escape(part string) string {
+	if part == "." || part == ".." {
+		return strings.ReplaceAll(part, ".", "%2E")
+	}
+	return url.PathEscape(part)
+}
+
+func etag(incarnation uuid.UUID) string { return `"` + incarnation.String() + `"` }
+
+func parseETag(text string) (uuid.UUID, error) {
+	return uuid.Parse(strings.Trim(strings.TrimSpace(text), `"`))
+}
+
+// instantOf returns an instant; nil for the zero value.
+func instantOf(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

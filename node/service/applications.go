@@ -1,0 +1,77 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"chronos/node/api"
+	"chronos/node/store/inspect"
+	"chronos/node/store/outlook"
+)
+
+// openAPI opens the listener for applications, if one is asked for.
+func (s *Service) openAPI(ctx context.Context) error {
+	if s.config.API.Listen == "" {
+		return nil
+	}
+	config := s.config.API
+	config.Log, config.Keeper = s.log, s.config.credentials
+	server, err := api.New(config)
+	if err != nil {
+		return err
+	}
+	shows, _ := s.store.Store.(inspect.Source)
+	tells, _ := s.store.Store.(outlook.Source)
+	if shows == nil || tells == nil {
+		return fmt.Errorf("--api-listen: this store shows nothing of what it holds")
+	}
+	served := &api.API{
+		Node: &s.config.Node, Taker: s.store, Store: shows, Outlook: tells, Limits: config.Limits, Ready: s.isReady,
+		Explain: s.explain, Observe: s.asked,
+	}
+	if s.callback != nil {
+		served.Callback = s.callback.Check
+	}
+	if err := server.Mount(served); err != nil {
+		return err
+	}
+	if err := server.Open(ctx); err != nil {
+		return fmt.Errorf("--api-listen: %w", err)
+	}
+	s.applications = server
+	s.log.Info("taking messages in by HTTP", slog.String("url", server.URL()))
+	if config.TokenFile != "" && config.CertFile == "" && !server.IsLoopback() {
+		s.log.Warn("the tokens of the API cross the network in clear: set api-tls-cert and api-tls-key, or put a " +
+			"proxy that " +
+			"has them in front of it")
+	}
+	return nil
+}
+
+// asked counts what the API has answered.
+func (s *Service) asked(event api.Event) {
+	switch e := event.(type) {
+	case api.Request:
+		s.metrics.Requested(e.Operation, e.Status, e.Took)
+	case api.Instruction:
+		if !e.Again {
+			s.metrics.Asked(e.Lane, e.Action.String(), e.Outcome.String())
+		}
+	}
+}
+
+// APIURL returns where the API is; "" for none.
+func (s *Service) APIURL() string {
+	if s.applications == nil {
+		return ""
+	}
+	return s.applications.URL()
+}
+
+// runAPI serves applications until ctx is done.
+func (s *Service) runAPI(ctx context.Context) {
+	if err := s.applications.Run(ctx); err != nil {
+		s.log.Error("the API has ended", slog.String("error", oneLine(err)))
+	}
+}
