@@ -212,16 +212,19 @@ func (s *state) keep(e *Event) {
 		i.deadline = e.Deadline
 		i.asks(e.Deadline)
 	}
-	deadline := i.deadline
-	if e.Topic != i.key.topic {
-		deadline = i.at // a copy is due at once
+	deadline, due := e.Deadline, e.Due
+	if deadline == 0 { // it is not told
+		if deadline = i.deadline; e.Topic != i.key.topic {
+			deadline = i.at // a copy is due at once
+		}
+		due = max(deadline, due)
 	}
 	since := e.At
 	if e.Owner != (UUID{}) && e.Stamp == i.stamp {
 		since = i.since // the last claim on it was not lost
 	}
 	s.add(&row{
-		incarnation: i, key: e.row(), deadline: deadline, due: max(deadline, e.Due),
+		incarnation: i, key: e.row(), deadline: deadline, due: due,
 		owner: e.Owner, stamp: e.Stamp, expires: e.Expires, since: since, restored: true,
 	}, e)
 }
