@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -293,58 +294,67 @@ func TestCallbackConcurrency(t *testing.T) {
 	})
 }
 
-// A node dies at any call, before or after it takes effect, while it gives one message up and delivers another. Its
-// peer does what is left: both are requested, the copy comes out, nothing is early, nothing stays.
+// A node dies at any of its first calls, before or after it takes effect, while it gives one message up and delivers
+// another. Its peer does what is left: both are requested, the copy comes out, nothing is early, nothing stays.
 func TestCallbackCrashAnywhere(t *testing.T) {
-	for n := 1; ; n++ {
-		reached := false
+	const calls = 45
+	died := map[string]bool{} // at which calls
+	for n := 1; n <= calls && !t.Failed(); n++ {
 		for _, effect := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.answer = func(r node.Record) error {
-					if strings.HasSuffix(string(r.Value), "bad") {
-						return &node.RefusedError{Err: errInjected, Status: 400}
-					}
-					return nil
-				}
-				c := calls(0)
-				c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
-				w.submit("good", 100*time.Millisecond)
-				w.submit("bad", 100*time.Millisecond)
-				due := time.Now().Add(100 * time.Millisecond)
-				first := w.run(c, func(i int, call string) (error, bool) {
-					if i == n && call != "sleep" {
-						return errCrash, effect
-					}
-					return nil, true
-				})
-				pass(time.Second)
-				calls, _ := first.gate.state()
-				reached = reached || calls > n
-				c.Seed[0]++
-				w.run(c, nil)
-				pass(c.CallbackHoldTime() + 10*time.Second)
-				for _, d := range w.on("http:out") {
-					if d.at.Before(due) {
-						t.Errorf("call %d: %s was requested %v early", n, d.Value, due.Sub(d.at))
-					}
-				}
-				if got := w.values("http:out"); got["value good"] == 0 || got["value bad"] == 0 {
-					t.Errorf("call %d: requests %v", n, got)
-				}
-				if got := w.values("failed"); got["value bad"] == 0 || len(got) != 1 {
-					t.Errorf("call %d: dead letters %v", n, got)
-				}
-				w.empty()
-			})
-		}
-		if n >= 120 || !reached || t.Failed() {
-			if n < 40 {
-				t.Errorf("the node makes %d calls, fewer than this test is for", n)
-			}
-			return
+			synctest.Test(t, func(t *testing.T) { crashDuringCallbacks(t, n, effect, died) })
 		}
 	}
+	for _, call := range []string{"take", "claim", "call", "delete"} {
+		if !died[call] {
+			t.Errorf("no node has died at %s: %v", call, died)
+		}
+	}
+}
+
+func crashDuringCallbacks(t *testing.T, at int, effect bool, died map[string]bool) {
+	t.Helper()
+	w := newWorld(t)
+	w.answer = func(r node.Record) error {
+		if strings.HasSuffix(string(r.Value), "bad") {
+			return &node.RefusedError{Err: errInjected, Status: 400}
+		}
+		return nil
+	}
+	c := calls(0)
+	c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
+	w.submit("good", 100*time.Millisecond)
+	w.submit("bad", 100*time.Millisecond)
+	due := time.Now().Add(100 * time.Millisecond)
+	var mu sync.Mutex
+	made := 0
+	w.run(c, func(_ int, call string) (error, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if call == "sleep" {
+			return nil, true
+		}
+		if made++; made == at {
+			died[call] = true
+			return errCrash, effect
+		}
+		return nil, true
+	})
+	pass(time.Second)
+	c.Seed[0]++
+	w.run(c, nil)
+	pass(c.CallbackHoldTime() + 10*time.Second)
+	for _, d := range w.on("http:out") {
+		if d.at.Before(due) {
+			t.Errorf("call %d: %s was requested %v early", at, d.Value, due.Sub(d.at))
+		}
+	}
+	if got := w.values("http:out"); got["value good"] == 0 || got["value bad"] == 0 {
+		t.Errorf("call %d: requests %v", at, got)
+	}
+	if got := w.values("failed"); got["value bad"] == 0 || len(got) != 1 {
+		t.Errorf("call %d: dead letters %v", at, got)
+	}
+	w.empty()
 }
 
 // What is not allowed of callback lanes, and what to do about it.

@@ -171,6 +171,9 @@ func TestDevCallback(t *testing.T) {
 			t.Errorf("%s of the dead letter is %q, want %q", name, headers[name], want)
 		}
 	}
+	if strings.Contains(p.stderr.String(), "created") {
+		t.Errorf("it takes a callback lane for a topic: %s", p.stderr)
+	}
 	p.stop()
 	if code := p.code(t); code != 0 {
 		t.Errorf("exit code %d: %s", code, p.stderr)

@@ -144,8 +144,8 @@ func (h *host) standsBack(at place, now time.Time, overdue time.Duration) error 
 	}
 }
 
-// leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit. A host that has answered another
-// request meanwhile is slow with some, and does not hang.
+// leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit. A host that has
+// answered another request meanwhile is slow with some, and does not hang.
 func (v *visit) leave(unanswered bool) {
 	h := v.hosts
 	h.mu.Lock()

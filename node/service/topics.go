@@ -53,7 +53,7 @@ func (c *creator) observe(event node.Event) {
 }
 
 func (c *creator) want(lane string, missing bool) {
-	if !c.service.config.Node.Finds(lane) {
+	if node.IsCallback(lane) || !c.service.config.Node.Finds(lane) {
 		return
 	}
 	select {
