@@ -27,13 +27,12 @@ func neverByName() []netip.Prefix {
 // within are the ranges of addresses of private networks and of the machine itself, which hosts that are allowed by
 // name may have.
 func within() (v4, v6 []netip.Prefix) {
-	return []netip.Prefix{
-			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
-			netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
-			netip.MustParsePrefix("127.0.0.0/8"),
-		}, []netip.Prefix{
-			netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("::1/128"),
-		}
+	v4 = []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
+		netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("100.64.0.0/10"),
+		netip.MustParsePrefix("127.0.0.0/8"),
+	}
+	return v4, []netip.Prefix{netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("::1/128")}
 }
 
 // check returns why no connection may be made to a port of an address that nobody has allowed by a name.
