@@ -61,7 +61,8 @@ func TestE2EBulkCancel(t *testing.T) {
 			red++
 		}
 	}
-	if red != n || blue != n-cancelled || cancelled < n/10 || tally.Stopped > 1 {
+	// The series may be met twice: where it waits, and a moment later among what is claimed.
+	if red != n || blue != n-cancelled || cancelled < n/10 || tally.Stopped > 2 {
 		t.Errorf("%d of the others and %d of %d come out, and the command has counted %+v", red, blue, n, tally)
 	}
 }

@@ -229,6 +229,15 @@ lanes:
 	l.awaitStatus(t, "/v1/info", http.StatusOK, "What waits stays in the store")
 	g.unlock(t)
 	l.awaitStatus(t, "/readyz", http.StatusOK, "ok")
+	for _, sampled := range []string{"chronos_waiting", "chronos_sample_age_seconds"} { // not while the store was away
+		l.awaitMetric(t, sampled)
+	}
+	eventually(t, func() string {
+		if l.scrape(t)["chronos_clock_offset_seconds"] == nil {
+			return "nobody has compared the clocks since the store is back"
+		}
+		return ""
+	})
 	checkMoved(t, l.scrape(t))
 	p.stop()
 	if code := p.code(t); code != 0 {
