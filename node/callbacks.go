@@ -70,7 +70,7 @@ const (
 
 // Calls reports whether there are callback lanes, so that the node needs a sink for them.
 func (c *Config) Calls() bool {
-	callback := func(r Route) bool { return slices.ContainsFunc(append(r.Targets, r.Output), IsCallback) }
+	callback := func(r Route) bool { return IsCallback(r.Output) || slices.ContainsFunc(r.Targets, IsCallback) }
 	return c.Callbacks.Any || len(c.Callbacks.Lanes) > 0 || slices.ContainsFunc(c.Routes, callback)
 }
 
