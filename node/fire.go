@@ -356,31 +356,6 @@ func (f *firer) giveBack(ctx context.Context, held []holding) bool {
 	return wait == 0
 }
 
-// release gives claims back, in batches. If the store does not take them, they are recovered after the hold time; the
-// result is how long to wait then before the store is called again.
-func (f *firer) release(ctx context.Context, l *link, releases []Release) (wait time.Duration) {
-	for len(releases) > 0 {
-		part := releases[:min(len(releases), batchMessages)]
-		releases = releases[len(part):]
-		effects, err := f.store.Reset(context.WithoutCancel(ctx), part)
-		if err != nil {
-			return l.failed("reset", err)
-		}
-		l.succeeded()
-		assert(len(effects) == len(part), "reset: %d effects of %d", len(effects), len(part))
-		var released []Claim
-		for i, r := range part {
-			if effects[i] {
-				released = append(released, r.Claim)
-			}
-		}
-		if len(released) > 0 {
-			f.observe(Released{Claims: released})
-		}
-	}
-	return 0
-}
-
 func claims(held []holding) []Claim {
 	list := make([]Claim, len(held))
 	for i, h := range held {

@@ -205,6 +205,31 @@ func (g *goroutines) Stop() {
 // lapsed returns the instant up to which a deadline counts as due now (deviation D1).
 func (c *core) lapsed() time.Time { return c.clock.Now().Add(c.advance.get()) }
 
+// release gives claims back, in batches. If the store does not take them, they are recovered after the hold time; the
+// result is how long to wait then before the store is called again.
+func (c *core) release(ctx context.Context, l *link, releases []Release) (wait time.Duration) {
+	for len(releases) > 0 {
+		part := releases[:min(len(releases), batchMessages)]
+		releases = releases[len(part):]
+		effects, err := c.store.Reset(context.WithoutCancel(ctx), part)
+		if err != nil {
+			return l.failed("reset", err)
+		}
+		l.succeeded()
+		assert(len(effects) == len(part), "reset: %d effects of %d", len(effects), len(part))
+		var released []Claim
+		for i, r := range part {
+			if effects[i] {
+				released = append(released, r.Claim)
+			}
+		}
+		if len(released) > 0 {
+			c.observe(Released{Claims: released})
+		}
+	}
+	return 0
+}
+
 // link returns how one loop sees its calls to a port.
 func (c *core) link(operation Operation, port Port, random *rand.ChaCha8) link {
 	return link{core: c, operation: operation, port: port, random: random}

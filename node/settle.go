@@ -168,30 +168,11 @@ func (s *settler) delete(ctx context.Context) {
 		if len(missing) > 0 {
 			s.observe(Missing{Refs: missing, Repeated: repeated})
 		}
-		s.giveBack(ctx, promised)
-		s.done(len(part))
-	}
-}
-
-// giveBack gives occurrences back that were to be passed over and are bound to come out: whoever claims one next is
-// told so. If the store does not take them, they are recovered after the hold time.
-func (s *settler) giveBack(ctx context.Context, promised []Release) {
-	if len(promised) == 0 {
-		return
-	}
-	effects, err := s.store.Reset(context.WithoutCancel(ctx), promised)
-	if err != nil {
-		s.retry = s.clock.Mono() + s.deletes.failed("reset", err)
-		return
-	}
-	var released []Claim
-	for i, r := range promised {
-		if effects[i] {
-			released = append(released, r.Claim)
+		// They come out: whoever claims one next is told so.
+		if wait := s.release(ctx, &s.deletes, promised); wait > 0 {
+			s.retry = s.clock.Mono() + wait
 		}
-	}
-	if len(released) > 0 {
-		s.observe(Released{Claims: released})
+		s.done(len(part))
 	}
 }
 
