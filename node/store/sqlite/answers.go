@@ -42,6 +42,9 @@ func (k *taking) ask(ctx context.Context, item *node.Item) (done done, refusal s
 	}
 	if found {
 		done.Outcome, done.Told = told.Outcome, &told
+		if item.Action.Stores() {
+			done.left = look // a take whose answer was lost comes again: the node needs the claim that it holds
+		}
 		return done, "", nil
 	}
 	done, verdict, refusal, err := k.item(ctx, item)

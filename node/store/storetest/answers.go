@@ -14,6 +14,7 @@ func answerCases() []testCase {
 	return []testCase{
 		{"request/what is told of every instruction", requestTable},
 		{"request/the same answer again, and nothing is done", requestAgain},
+		{"request/the claim of the first take again", requestClaimed},
 		{"request/the answer that was given counts, not the one asked for", requestPrint},
 		{"request/another request is decided anew", requestOther},
 		{"request/an answer is kept for so long and no longer", requestExpires},
@@ -80,6 +81,29 @@ func expected(item node.Item, outcome node.Outcome, before, after *memory.Row) *
 	}
 	told.MayAppear = told.MayAppear || before != nil && before.Former
 	return told
+}
+
+// requestClaimed repeats a take whose answer was lost: the node is told of the claims that it holds by it, as it is of
+// those of records. Another node is not, nor is a request of another incarnation.
+func requestClaimed(s *subject) {
+	for _, action := range []node.Action{node.Schedule, node.Replace} {
+		id := fmt.Sprint(action)
+		if action == node.Replace {
+			s.insert(s.message(id))
+		}
+		item := s.asked(instruction(action, s.dueAt(id, noon().Add(-time.Hour)), nil))
+		item.Claim = true
+		request := node.TakeRequest{Node: alice(), Hold: time.Hour, Items: []node.Item{item}}
+		want := s.take(request).Results[0].Claim
+		s.check(id+": claimed", want.Ref, item.Ref())
+		s.check(id+": claimed again", s.take(request).Results[0].Claim, want)
+
+		request.Node = bob()
+		s.check(id+": to another node", s.take(request).Results[0].Claim, node.Claim{})
+		request.Node, request.Items = alice(), []node.Item{s.again(item)}
+		s.check(id+": to another incarnation", s.take(request).Results[0].Claim, node.Claim{})
+		s.clear()
+	}
 }
 
 // requestAgain repeats every instruction, by another node: it does nothing, whatever has become of the message since.
