@@ -19,7 +19,8 @@ const (
 	// FormatChronos is our own: the headers that RequestHeaders names.
 	FormatChronos Format = iota
 
-	// FormatAmnesix is that of Amnesix: the key is a subject, the value is a job as JSON. What comes out is a callback.
+	// FormatAmnesix is that of Amnesix: the key is a subject, the value is a job as JSON. What comes out is a
+	// callback.
 	FormatAmnesix
 
 	// FormatETF1 is that of kafka-message-scheduler by etf1: the key is the id, headers say when and where to.
@@ -57,8 +58,9 @@ func (f Format) topicHeader() string {
 	return HeaderTopic
 }
 
-// The headers of etf1. The first three are those of a record that asks; the others are added to what comes out. None is
-// taken away: their documentation says that the first three are, their code leaves them, and consumers see the code.
+// The headers of etf1. The first three are those of a record that asks; the others are added to what comes out. None
+// is taken away: their documentation says that the first three are, their code leaves them, and consumers see the
+// code.
 const (
 	HeaderETF1Epoch = "scheduler-epoch"        // unix seconds
 	HeaderETF1Topic = "scheduler-target-topic" // an output or a target of the route
@@ -97,8 +99,9 @@ func (c *Config) foreign(r Record, route Route) instruction {
 }
 
 // decodeAmnesix reads a job of Amnesix. Key and id name it together. A null value has no id in it: the header
-// chronosMessageId says which job of the key it cancels, by the id that the job's JSON has. Without that header it would
-// have to mean all jobs of the key, which is more than one instruction, and more than anybody can be told the outcome of.
+// chronosMessageId says which job of the key it cancels, by the id that the job's JSON has. Without that header it
+// would have to mean all jobs of the key, which is more than one instruction, and more than anybody can be told the
+// outcome of.
 func (c *Config) decodeAmnesix(in *instruction, r Record) {
 	if in.action == Cancel {
 		h, _ := requestHeaders(r.Headers)
@@ -131,7 +134,8 @@ func (c *Config) decodeAmnesix(in *instruction, r Record) {
 	}
 	in.id = jobID(r.Key, id)
 	if err := json.Unmarshal(job[amnesixURL], &url); err != nil || !isURL(url) {
-		in.rejected = wrongField(InvalidField, amnesixURL, job, "it must begin with http:// or https://, without spaces")
+		in.rejected = wrongField(InvalidField, amnesixURL, job,
+			"it must begin with http:// or https://, and have no spaces")
 		return
 	}
 	deadline, err := unixSeconds(unquoted(job[amnesixTime]))
@@ -148,8 +152,8 @@ func wrongField(reason Reason, name string, job map[string]json.RawMessage, why 
 	return &rejection{reason, fmt.Sprintf("the field %s is %s: %v", name, quoted(job[name]), why), ""}
 }
 
-// jobHeaders returns the headers of a job without those that would say something else to request than its JSON does. The
-// body of the request is that JSON, and unless the record says otherwise, it is called so.
+// jobHeaders returns the headers of a job without those that would say something else to request than its JSON does.
+// The body of the request is that JSON, and unless the record says otherwise, it is called so.
 func jobHeaders(headers []Header) []Header {
 	kept, typed := make([]Header, 0, len(headers)+2), false
 	for _, h := range headers {
@@ -165,8 +169,9 @@ func jobHeaders(headers []Header) []Header {
 	return kept
 }
 
-// jobID returns the id of a job: its key, a slash, and what the job calls itself. In the key a slash, a percent sign, and
-// what is no text are written as in a URL. So two jobs never have the same id, and a person can tell which one it is.
+// jobID returns the id of a job: its key, a slash, and what the job calls itself. In the key a slash, a percent sign,
+// and what is no text are written as in a URL. So two jobs never have the same id, and a person can tell which one it
+// is.
 func jobID(key []byte, id string) string {
 	var b strings.Builder
 	for len(key) > 0 {
@@ -205,8 +210,8 @@ func unixSeconds(value []byte) (time.Time, error) {
 	return parseEpoch(string(value), EpochSeconds)
 }
 
-// decodeETF1 reads a schedule of etf1. Its key is its id; a null value cancels it. A message waits on the lane where it
-// comes out, so a record of a route with several targets has to name one, also to cancel: with one output there is
+// decodeETF1 reads a schedule of etf1. Its key is its id; a null value cancels it. A message waits on the lane where
+// it comes out, so a record of a route with several targets has to name one, also to cancel: with one output there is
 // nothing to name.
 func (c *Config) decodeETF1(in *instruction, r Record, route Route) {
 	in.id = string(r.Key)
@@ -234,8 +239,8 @@ func (c *Config) decodeETF1(in *instruction, r Record, route Route) {
 	case topic.count > 0:
 		in.message.Lane = lane
 	case len(route.Targets) > 0:
-		in.rejected = &rejection{MissingTopic, fmt.Sprintf("there is no header %s, and input topic %s has several targets",
-			HeaderETF1Topic, route.Input), HeaderETF1Topic}
+		in.rejected = &rejection{MissingTopic, fmt.Sprintf("there is no header %s, and input topic %s has several "+
+			"targets", HeaderETF1Topic, route.Input), HeaderETF1Topic}
 	}
 	if in.rejected != nil || in.action == Cancel {
 		return

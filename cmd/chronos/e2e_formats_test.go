@@ -18,8 +18,8 @@ import (
 )
 
 // TestEndToEndFormats sends records as the users of Amnesix and of etf1 do to a node with a route for each. Jobs and
-// schedules come once, as they were written last and not early, those that were cancelled do not, and a bad one becomes
-// a dead letter.
+// schedules come once, as they were written last and not early, those that were cancelled do not, and a bad one
+// becomes a dead letter.
 func TestEndToEndFormats(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
