@@ -36,6 +36,7 @@ type firer struct {
 	// mu guards what follows, which the publishers use too.
 	mu     sync.Mutex
 	lanes  []*laneLink
+	named  map[string]*laneLink
 	turn   int           // the lane that comes first in the next claim
 	drawn  *rand.ChaCha8 // for the lanes
 	hungry bool          // the claimer has left something in the store for want of room
@@ -67,7 +68,7 @@ func newFirer(c *core, schedule *schedule, sink Sink, random *rand.ChaCha8) *fir
 		rationed: ration{limit: c.config.StoreTimeout()},
 		batches:  ration{limit: schedule.pace.publish},
 	}
-	f.drawn = child(random)
+	f.drawn, f.named = child(random), map[string]*laneLink{}
 	f.meet()
 	f.settler = newSettler(c, f.pace, child(random))
 	f.settler.due = f.recurred
@@ -234,21 +235,28 @@ func (f *firer) claimed(messages []Ready, request ClaimRequest) {
 // meet gets links to the lanes that the schedule has found since the last time, and drops those that it has forgotten.
 // The caller holds mu.
 func (f *firer) meet() {
-	names := f.schedule.names()
-	f.lanes = slices.DeleteFunc(f.lanes, func(l *laneLink) bool { return !slices.Contains(names, l.lane) })
-	for _, name := range names {
+	served := map[string]bool{}
+	for _, name := range f.schedule.names() {
+		served[name] = true
 		f.lane(name)
 	}
+	f.lanes = slices.DeleteFunc(f.lanes, func(l *laneLink) bool {
+		forgotten := !served[l.lane]
+		if forgotten {
+			delete(f.named, l.lane)
+		}
+		return forgotten
+	})
 }
 
 // lane returns the link of a lane. The caller holds mu.
 func (f *firer) lane(name string) *laneLink {
-	if i := slices.IndexFunc(f.lanes, func(l *laneLink) bool { return l.lane == name }); i >= 0 {
-		return f.lanes[i]
+	l := f.named[name]
+	if l == nil {
+		l = &laneLink{link: f.link(Fire, PortSink, f.drawn)}
+		l.lane = name
+		f.lanes, f.named[name] = append(f.lanes, l), l
 	}
-	l := &laneLink{link: f.link(Fire, PortSink, f.drawn)}
-	l.lane = name
-	f.lanes = append(f.lanes, l)
 	return l
 }
 

@@ -153,6 +153,8 @@ func wrongValues() map[string]string {
 		"admin-tls-key": "/no/such", "admin-allow": "everything",
 		"kafka-properties": "/no/such", "sasl-token-file": "/no/such", "sasl-token-url": "nowhere", "sasl-scope": "s",
 		"max-message-bytes": "many", "max-headers": "many", "max-header-bytes": "many", "max-delay": "soon",
+		"api-listen": "8081", "api-token-file": "/no/such", "api-tls-cert": "/no/such", "api-tls-key": "/no/such",
+		"api-max-bytes": "many", "api-rate": "many", "api-waiting": "many",
 		"group": "", // every name is good
 	}
 }

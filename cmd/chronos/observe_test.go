@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -154,10 +155,13 @@ create-topics: true
 routes:
   - {input: a.in, output: a.out, dead-letter: dead}
   - {input: b.in, output: b.out}
+lanes:
+  - {name: "http:hooks", allowed: [127.0.0.1], dead-letter: hooks.dead}
 `)
 	l := &listener{freeAddress(t)}
+	api := &listener{freeAddress(t)}
 	p := start(t, "run", "--config", file, "--store", store, "--store-password-file", password,
-		"--admin-listen", l.address, "--admin-allow", "control")
+		"--admin-listen", l.address, "--admin-allow", "control", "--api-listen", api.address)
 
 	// It waits for its store: it lives, and is not ready.
 	l.awaitStatus(t, "/livez?verbose", http.StatusOK, "it waits for the store")
@@ -204,6 +208,7 @@ routes:
 		t.Errorf("cancel: %d %s", status, text)
 	}
 	l.awaitMetric(t, "chronos_operator_instructions_total", "action=cancel", "outcome=not_found")
+	api.callBack(t, l)
 	if err := c.DeleteTopic("b.out"); err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +237,30 @@ routes:
 	if status, _ := l.get(t, "/livez"); status != 0 {
 		t.Error("the listener outlives the node")
 	}
+}
+
+// callBack has messages come out as requests: one is answered well, one at the second try, and one is refused.
+func (l *listener) callBack(t *testing.T, watched *listener) {
+	t.Helper()
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/gone":
+			w.WriteHeader(http.StatusGone)
+		case r.URL.Path == "/busy" && r.Header.Get("Chronos-Attempt") == "1":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	for _, path := range []string{"/fine", "/busy", "/gone"} {
+		body := map[string]any{"delay": "0s", "url": receiver.URL + path}
+		status, text := l.call(t, "", http.MethodPost, "/v1/lanes/http:hooks/messages", body, nil)
+		if status != http.StatusCreated {
+			t.Fatalf("%s: %d %s", path, status, text)
+		}
+	}
+	watched.awaitMetric(t, "chronos_callbacks_total", "lane=http:hooks")
+	watched.awaitMetric(t, "chronos_callback_retries_total", "lane=http:hooks")
+	watched.awaitMetric(t, "chronos_callbacks_given_up_total", "lane=http:hooks")
 }
 
 // checkMoved asks that all metrics of alerts and dashboard are there, and that what was to be counted was.
@@ -266,7 +295,7 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 		"chronos_schedule_messages": true, "chronos_schedule_fill_ratio": true, "chronos_timing_advance_seconds": true,
 		"chronos_port_failing_seconds": true, "chronos_lag_records": true, "chronos_store_pool_waits_total": true,
 		"chronos_store_pool_wait_seconds_total": true, "chronos_clock_offset_seconds": true,
-		"chronos_loop_overruns_total": true,
+		"chronos_loop_overruns_total": true, "chronos_callbacks_in_flight": true,
 	}
 	for _, row := range metrics.Table() {
 		if families[row.Name] == nil {

@@ -334,13 +334,17 @@ func TestCancelAgainstClaim(t *testing.T) {
 	errs := make([]error, 2)
 	claimed := map[string]node.Claim{}
 	outcomes := map[string]node.Outcome{}
-	done := make(chan struct{})
+	done, begin, begun := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	all.Go(func() {
+		<-begin
+		meet := sync.OnceFunc(func() { close(begun) })
+		defer meet()
 		for {
 			result, err := s.Claim(t.Context(), due(step))
 			for _, m := range result.Messages {
 				claimed[m.ID] = m.Claim
 			}
+			meet()
 			select {
 			case <-done:
 				err = errors.Join(err, errEnded)
@@ -355,7 +359,9 @@ func TestCancelAgainstClaim(t *testing.T) {
 	f := newFeed(t, s, 7)
 	all.Go(func() {
 		defer close(done)
-		// Claims come from the front, and cancels from the end: they meet.
+		// Claims come from the front, and cancels from the end: they meet. Some of each come for certain.
+		meet := sync.OnceFunc(func() { close(begin) })
+		defer meet()
 		for from := n - step; from >= 0 && errs[1] == nil; from -= step {
 			var items []node.Item
 			for _, m := range list[from : from+step] {
@@ -365,6 +371,10 @@ func TestCancelAgainstClaim(t *testing.T) {
 			some, errs[1] = f.take(t.Context(), items...)
 			for i, outcome := range some {
 				outcomes[items[i].ID] = outcome
+			}
+			if from == n-10*step {
+				meet()
+				<-begun
 			}
 		}
 	})
