@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -64,7 +65,7 @@ func (s *Sink) handOver(ctx context.Context, l *lane, function Function, record 
 	}
 	status := 0
 	if err == nil {
-		status = 200
+		status = http.StatusOK
 	}
 	s.observe(Call{record.Topic, "function", m.Attempt, class(status, timely), time.Since(began)})
 	if err == nil {
