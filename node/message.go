@@ -141,4 +141,11 @@ const (
 	PublishRejected  Reason = "publish_rejected"
 	Expired          Reason = "expired"
 	CallbackFailed   Reason = "callback_failed"
+
+	// Of records of other formats.
+	MissingKey   Reason = "missing_key"
+	MissingTopic Reason = "missing_topic"
+	InvalidJSON  Reason = "invalid_json"
+	MissingField Reason = "missing_field"
+	InvalidField Reason = "invalid_field"
 )

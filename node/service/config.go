@@ -119,6 +119,9 @@ func destinations(r node.Route) string {
 	if len(r.Targets) > 0 {
 		text += ", on request -> " + strings.Join(r.Targets, " or ")
 	}
+	if r.Format != node.FormatChronos {
+		text += ", in the format " + r.Format.String()
+	}
 	if r.DeadLetter != "" {
 		text += ", rejected -> " + r.DeadLetter
 	}
@@ -272,6 +275,11 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 			return nil, "", err
 		}
 		routes[i].Targets = entry.Targets.list()
+		format, known := node.ParseFormat(entry.Format.or(node.FormatChronos.String()))
+		if !known {
+			return nil, "", entry.Format.Wrong("it must be chronos, amnesix or etf1")
+		}
+		routes[i].Format = format
 	}
 	return routes, file.routesOrigin, nil
 }

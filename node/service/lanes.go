@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -230,10 +231,17 @@ func isOutput(name string) bool { return node.IsTopic(name) || node.IsCallbackLa
 
 // openCallbacks opens the sink of callback lanes, if there are any.
 func (s *Service) openCallbacks() (err error) {
+	for _, lane := range slices.Sorted(maps.Keys(s.options.Functions)) {
+		if !node.IsCallback(lane) || !s.config.Node.Serves(lane) {
+			return Usagef("this program has a function for lane %s, which the node does not serve: it must be an "+
+				"output or a target of a route, or be listed under lanes, or the node must serve the API", lane)
+		}
+	}
 	if !s.config.Node.Calls() {
 		return nil
 	}
 	config := s.config.Callback
+	config.Functions = s.options.Functions
 	config.Agent = "Chronos"
 	if s.options.Version != "" {
 		config.Agent += "/" + s.options.Version

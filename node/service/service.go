@@ -65,6 +65,10 @@ type Options struct {
 	// Observe gets every event after the reporter; nil if nobody else wants them. See node.Event.
 	Observe func(node.Event)
 
+	// Functions take the messages of callback lanes in this program, by the lane's name, in place of receivers that are
+	// asked by HTTP. The node must serve these lanes.
+	Functions map[string]callback.Function
+
 	// Ports returns what the engine gets for its ports; nil if it gets them as they are. The laboratory puts broken
 	// ones between.
 	Ports func(node.Config, node.Ports) (node.Ports, error)

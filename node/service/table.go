@@ -161,6 +161,12 @@ func general() []Setting {
 		Help: "A YAML file with any of these settings, named as the flags are but without --. A flag wins over its " +
 			"environment variable (--hold-time is $CHRONOS_HOLD_TIME), and that over the file.",
 		value: func(s *Settings) *Value { return &s.config },
+	}, {
+		Name: "compat", Commands: withStore | withKafka, PlaceHolder: "NAME",
+		Help: "kindred: what is not set is taken from the environment variables of Kindred's chronos, such as " +
+			"KAFKA_HOST and PG_HOST. See docs/MOVING.md.",
+		form:  form{choices: []string{compatKindred}},
+		value: func(s *Settings) *Value { return &s.compat },
 	}}
 }
 
