@@ -35,6 +35,7 @@ type Settings struct {
 	adminAllow                                                   Value
 	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
 	apiMaxBytes, apiRate, apiWaiting                             Value
+	metaswitchListen                                             Value
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper
