@@ -350,7 +350,7 @@ func (t *timer) record(id string, now time.Time) node.Record {
 	headers := []node.Header{
 		{Name: node.HeaderID, Value: []byte(id)},
 		{Name: node.HeaderAction, Value: []byte(node.Replace.String())},
-		{Name: node.HeaderDeadline, Value: upTo(first).UTC().AppendFormat(nil, time.RFC3339Nano)},
+		{Name: node.HeaderDeadline, Value: upTo(first).UTC().AppendFormat(nil, "2006-01-02T15:04:05.000000Z07:00")},
 		{Name: node.HeaderRepeat, Value: []byte("every " + interval.String())},
 		{Name: node.HeaderRepeatCount, Value: strconv.AppendInt(nil, t.pops(), 10)},
 		{Name: node.HeaderURL, Value: []byte(t.uri)},
