@@ -59,6 +59,9 @@ type Config struct {
 	// API is the listener for applications; its Listen is empty for none.
 	API api.Config
 
+	// Metaswitch is where the interface of Metaswitch's Chronos listens; empty for nowhere.
+	Metaswitch string
+
 	settings    *Settings          // where it came from; nil if from nowhere
 	credentials *credential.Keeper // tells of files of secrets that cannot be read any more; nil if there are none
 }
@@ -75,6 +78,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Group, err = s.groupName(); return err },
 		func(c *Config) (err error) { c.Admin, err = s.Admin(""); return err },
 		func(c *Config) (err error) { c.API, err = s.API(""); return err },
+		func(c *Config) (err error) { c.Metaswitch, err = s.Metaswitch(); return err },
 	} {
 		if err := read(&config); err != nil {
 			return config, err

@@ -15,6 +15,7 @@ import (
 	"chronos/node"
 	"chronos/node/callback"
 	"chronos/node/credential"
+	"chronos/node/metaswitch"
 )
 
 // otherLanes is the name of the entry of lanes that all callback lanes go by that have none.
@@ -112,6 +113,11 @@ func (s *Settings) callbacks(engine *node.Callbacks, sink *callback.Config) erro
 			sink.Lanes, engine.Lanes = append(sink.Lanes, lane), append(engine.Lanes, of)
 		}
 		listed[lane.Name] = true
+	}
+	if s.servesMetaswitch() && !listed[metaswitch.Lane] {
+		lane, of := sink.Others, engine.Others // it is named, so that metrics and the log name it, too
+		lane.Name, of.Name = metaswitch.Lane, metaswitch.Lane
+		sink.Lanes, engine.Lanes = append(sink.Lanes, lane), append(engine.Lanes, of)
 	}
 	engine.Timeout = sink.Longest()
 	return checkDeadLetters(entries, sink)

@@ -35,7 +35,7 @@ type Settings struct {
 	adminAllow                                                   Value
 	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
 	apiMaxBytes, apiRate, apiWaiting                             Value
-	compat                                                       Value
+	compat, metaswitchListen                                     Value
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper

@@ -125,6 +125,7 @@ func Groups() []Group {
 		{"logging", "Logging"},
 		{"admin", "Metrics and health"},
 		{"api", "HTTP API"},
+		{"metaswitch", "The interface of Metaswitch's Chronos"},
 	}
 }
 
@@ -151,7 +152,7 @@ func (s *Setting) Describe(command Command) string {
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
 	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
-		logRows(), adminRows(), apiRows()),
+		logRows(), adminRows(), apiRows(), metaswitchRows()),
 		func(s Setting) bool { return s.Commands&commands == 0 })
 }
 
