@@ -43,7 +43,7 @@ func TestAmnesix(t *testing.T) {
 	good := job("j1", 1893456000, to)
 	withID := func(id string) []node.Header { return []node.Header{{Name: node.HeaderID, Value: []byte(id)}} }
 	const put, none = node.Replace, node.Cancel
-	k := []byte("k")
+	k, twoIDs := []byte("k"), append(withID("a"), withID("b")...)
 	of := func(value []byte) node.Record { return node.Record{Key: []byte("k"), Value: value} }
 	text := func(value string) node.Record { return of([]byte(value)) }
 	for name, c := range map[string]struct {
@@ -57,11 +57,11 @@ func TestAmnesix(t *testing.T) {
 		"more fields":          {text(`{"x":[1],` + string(good[1:])), "k/j1", put, ""},
 		"a slash in the key":   {node.Record{Key: []byte("a/b%"), Value: good}, "a%2Fb%25/j1", put, ""},
 		"a slash in the id":    {node.Record{Key: []byte("a"), Value: job("b%/j1", 1, to)}, "a/b%/j1", put, ""},
-		"a binary key":         {node.Record{Key: []byte{'a', 0, 0xff, 0xc3, 0xa9}, Value: good}, "a%00%FFé/j1", put, ""},
+		"a binary key":         {node.Record{Key: []byte("a\x00\xffé"), Value: good}, "a%00%FFé/j1", put, ""},
 		"null":                 {node.Record{Key: []byte("k"), Headers: withID("j1")}, "k/j1", none, ""},
 		"null without an id":   {node.Record{Key: []byte("k")}, "", none, node.MissingID},
 		"null, an empty id":    {node.Record{Key: []byte("k"), Headers: withID("")}, "", none, node.EmptyID},
-		"null, two ids":        {node.Record{Key: k, Headers: append(withID("a"), withID("b")...)}, "", none, node.RepeatedID},
+		"null, two ids":        {node.Record{Key: k, Headers: twoIDs}, "", none, node.RepeatedID},
 		"null without a key":   {node.Record{Headers: withID("j1")}, "", none, node.MissingKey},
 		"no key":               {node.Record{Value: good}, "", put, node.MissingKey},
 		"an empty key":         {node.Record{Key: []byte{}, Value: good}, "", put, node.MissingKey},
@@ -320,7 +320,8 @@ func FuzzFormats(f *testing.F) {
 			value = []byte{}
 		}
 		headers := []node.Header{
-			{Name: node.HeaderETF1Epoch, Value: []byte(epoch)}, {Name: node.HeaderID, Value: []byte(id)},
+			{Name: node.HeaderETF1Epoch, Value: []byte(epoch)},
+			{Name: node.HeaderID, Value: []byte(id)},
 			{Name: node.HeaderETF1Key, Value: []byte(id)},
 		}
 		if topic != "" {

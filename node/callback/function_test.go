@@ -84,7 +84,8 @@ func TestFunction(t *testing.T) {
 				t.Errorf("it is tried again: %v", err)
 			}
 			if got.Lane != "http:test" || got.ID != "order 17" || got.Attempt != 1 || got.Sequence != 3 ||
-				string(got.Key) != "k" || string(got.Value) != "hello" || got.Deadline.IsZero() || len(got.Headers) != 2 {
+				string(got.Key) != "k" || string(got.Value) != "hello" || got.Deadline.IsZero() ||
+				len(got.Headers) != 2 {
 				t.Errorf("it was handed %+v", got)
 			}
 			if len(*calls) != 1 || (*calls)[0].Class != c.class || (*calls)[0].Host != "function" {

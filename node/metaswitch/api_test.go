@@ -237,7 +237,9 @@ func TestFactor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	for _, c := range [][2]string{
-		{"", "2"}, {`, "reliability": {}`, "2"}, {`, "reliability": {"replication-factor": 3}`, "3"},
+		{"", "2"},
+		{`, "reliability": {}`, "2"},
+		{`, "reliability": {"replication-factor": 3}`, "3"},
 		{`, "reliability": {"cluster-view-id": "v", "replicas": ["10.0.0.1:9", "10.0.0.2:9", "10.0.0.3:9"]}`, "3"},
 	} {
 		_, location, text := w.ask(t, "POST", "/timers", body(`"interval": 100`, c[0]))

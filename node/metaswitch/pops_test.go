@@ -220,7 +220,7 @@ func TestPops(t *testing.T) {
 	for body, came := range c.came {
 		for _, p := range came {
 			contentType := strings.Join(p.Header["Content-Type"], ",")
-			if p.Method != "POST" || p.URL.Path != "/pop" || contentType != "application/octet-stream" ||
+			if p.Method != http.MethodPost || p.URL.Path != "/pop" || contentType != "application/octet-stream" ||
 				p.ContentLength != int64(len(body)) {
 				t.Errorf("%q: %s %s, Content-Type %s, %d bytes", body, p.Method, p.URL, contentType, p.ContentLength)
 			}

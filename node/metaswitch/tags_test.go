@@ -21,9 +21,11 @@ func TestTags(t *testing.T) {
 		{"none", "", nil},
 		{"FromJSONTestsBadStatisticsObject", `, "statistics": []`, nil},
 		{"FromJSONTestsBadTagInfoArray", tags(`{"type": "TAG1", "count": 1}`), nil},
-		{"FromJSONTestsBadTagInfoObject", tags(`[{"nottype": "TAG1", "count": 1}, {"type": "TAG2", "count": -1},
+		{
+			"FromJSONTestsBadTagInfoObject", tags(`[{"nottype": "TAG1", "count": 1}, {"type": "TAG2", "count": -1},
 			{"type": "TAG3", "count": "one"}, {"type": 4, "count": 3}, {"type": "TAG5", "count": 3}]`),
-			map[string]uint64{"TAG5": 3}},
+			map[string]uint64{"TAG5": 3},
+		},
 		{"FromJSONTestsStatisticsMultipleTags", tags(`[{"type": "TAG1"}, {"type": "TAG1", "count": 4294967295},
 			{"type": "TAG2", "count": 2}]`), map[string]uint64{"TAG1": 4294967296, "TAG2": 2}},
 		{"no tags", tags(`[{"type": ""}, {"type": "lower"}, {"type": "A SPACE"}, {"type": "SEVENTEENLETTERSX"}]`), nil},

@@ -362,8 +362,8 @@ func (t *timer) record(id string, now time.Time) node.Record {
 	return node.Record{Timestamp: now, Headers: headers, Value: []byte(t.opaque)}
 }
 
-// upTo returns the first whole microsecond that is not before an instant: the store has no finer ones, and nothing is to
-// pop early.
+// upTo returns the first whole microsecond that is not before an instant: the store has no finer ones, and nothing is
+// to pop early.
 func upTo(t time.Time) time.Time {
 	return t.Add(time.Microsecond - time.Nanosecond).Truncate(time.Microsecond)
 }
