@@ -118,6 +118,7 @@ func (c *Config) decode(r Record, route Route) instruction {
 	if !in.action.Stores() {
 		return in
 	}
+	in.message.Line = c.line(in.message.Lane, in.message.Key)
 	if size := in.message.Size(); size > MaxMessageBytes {
 		in.rejected = &rejection{TooLarge, fmt.Sprintf(
 			"key, value and headers have %d bytes, more than %d", size, MaxMessageBytes), ""}

@@ -21,9 +21,15 @@ import (
 // otherLanes is the name of the entry of lanes that all callback lanes go by that have none.
 const otherLanes = node.CallbackPrefix + "*"
 
+// The values of order: messages of one key one after the other, or each for itself.
+const (
+	orderKey  = "key"
+	orderNone = "none"
+)
+
 // fileLane is one entry of the key lanes: a callback lane.
 type fileLane struct {
-	name, url, timeout, retryFor, concurrency, perHost, allowed, secretFile, deadLetter Value
+	name, url, timeout, retryFor, concurrency, perHost, allowed, secretFile, order, deadLetter Value
 
 	headers       []node.Header
 	headersOrigin string
@@ -34,13 +40,13 @@ func (l *fileLane) fields() map[string]*Value {
 	return map[string]*Value{
 		"name": &l.name, "url": &l.url, "timeout": &l.timeout, "retry-for": &l.retryFor,
 		"concurrency": &l.concurrency, "per-host": &l.perHost, "allowed": &l.allowed,
-		"secret-file": &l.secretFile, "dead-letter": &l.deadLetter,
+		"secret-file": &l.secretFile, "order": &l.order, "dead-letter": &l.deadLetter,
 	}
 }
 
 // laneKeys names the keys of a lane to a person.
 const laneKeys = "the key name, and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, " +
-	"headers and dead-letter"
+	"headers, order and dead-letter"
 
 // readLanes takes the entries of the key lanes.
 func (f *configFile) readLanes(path, origin string, list *yaml.Node) error {
@@ -174,6 +180,9 @@ func (l *fileLane) lane() (callback.Lane, node.CallbackLane, error) {
 		}
 		*n.target = number
 	}
+	if of.Ordered = l.order.Text == orderKey; l.order.IsSet && !of.Ordered && l.order.Text != orderNone {
+		return fail(l.order.Wrong("it must be " + orderKey + " or " + orderNone))
+	}
 	lane.URL, lane.SecretFile = l.url.Text, l.secretFile.Text
 	lane.Allowed, lane.Headers = l.allowed.list(), l.headers
 	if err := lane.Validate(); err != nil {
@@ -204,6 +213,9 @@ func describeLane(lane *callback.Lane, of *node.CallbackLane) string {
 	text := fmt.Sprintf("timeout %v, retry for %v, %d per host", lane.Timeout, lane.RetryFor, lane.PerHost)
 	if of.Concurrency > 0 {
 		text += fmt.Sprintf(", %d at the same time", of.Concurrency)
+	}
+	if of.Ordered {
+		text += ", one at a time per key"
 	}
 	if len(lane.Allowed) > 0 {
 		text += ", also to " + strings.Join(lane.Allowed, " ")
@@ -304,6 +316,10 @@ func keysOfLane() []laneKey {
 				"ends of lines. Default none: they are not signed.",
 		},
 		{"headers", "a mapping of names to values", "Headers of each request."},
+		{
+			"order", "`key` or `none`", "With `key`, messages of one key are requested one after the other, in the order " +
+				"of their deadlines. The same for all nodes. Default `none`.",
+		},
 		{
 			"dead-letter", "a topic, or a lane of the list that has a `url`", "Where a copy goes of what failed for " +
 				"good. Default the dead-letter topic of the route, or nowhere.",
