@@ -229,3 +229,48 @@ func TestLineCrashAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// Who comes forward is requested at once, and not at the next look.
+func TestLineNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := ordered(0)
+		c.PollInterval = time.Second
+		s := serve(w, 10*time.Millisecond, nil)
+		for i := range 5 {
+			w.line("a", fmt.Sprint("a", i+1), time.Second+time.Duration(i)*time.Millisecond)
+		}
+		w.run(c, nil)
+		pass(time.Minute)
+		if len(s.ended) != 5 || s.gap > 10*time.Millisecond {
+			t.Errorf("%d of 5 came, and one waited %v for its turn", len(s.ended), s.gap)
+		}
+	})
+}
+
+// Dead letters that go to a lane with order stand in lines there, too.
+func TestLineOfDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := calls(0)
+		c.Callbacks.Lanes = []node.CallbackLane{
+			{Name: "http:out", DeadLetter: "http:failed"}, {Name: "http:failed", Ordered: true},
+		}
+		s := serve(w, 10*time.Millisecond, nil)
+		answer := w.answer
+		w.answer = func(r node.Record) error {
+			if r.Topic == "http:out" {
+				return &node.RefusedError{Err: errInjected, Status: 410}
+			}
+			return answer(r)
+		}
+		for i := range 5 {
+			w.line("a", fmt.Sprint("a", i+1), time.Second)
+		}
+		w.run(c, nil)
+		pass(time.Minute)
+		if len(s.ended) != 5 || len(s.twice) > 0 {
+			t.Errorf("%d of 5 came, at the same time %v", len(s.ended), s.twice)
+		}
+	})
+}

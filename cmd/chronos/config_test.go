@@ -155,6 +155,7 @@ func wrongValues() map[string]string {
 		"max-message-bytes": "many", "max-headers": "many", "max-header-bytes": "many", "max-delay": "soon",
 		"api-listen": "8081", "api-token-file": "/no/such", "api-tls-cert": "/no/such", "api-tls-key": "/no/such",
 		"api-max-bytes": "many", "api-rate": "many", "api-waiting": "many",
+		"compat": "quartz", "metaswitch-listen": "a:b:c",
 		"group": "", // every name is good
 	}
 }
