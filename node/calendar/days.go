@@ -178,22 +178,34 @@ func (c *clause) always() bool { return c.whole() && len(c.days) == 1 && c.days[
 // reach is how many days after the one that it belongs to a minute of a clause may lie, unless it is on one day only.
 const reach = 8
 
-// recent is a day and those before it, the latest first.
-type recent [reach + 1]civil
+// recent is a day and those before it, the latest first, each when it is looked at.
+type recent struct {
+	days  [reach + 1]civil
+	known int
+}
 
 func recentOf(number int64) *recent {
-	var r recent
-	for i := range r {
-		r[i] = civilOf(number - int64(i))
+	r := new(recent)
+	r.days[0], r.known = civilOf(number), 1
+	return r
+}
+
+// today returns the number of the day.
+func (r *recent) today() int64 { return r.days[0].number }
+
+// back returns a day so many days before.
+func (r *recent) back(n int64) civil {
+	for ; r.known <= int(n); r.known++ {
+		r.days[r.known] = civilOf(r.days[0].number - int64(r.known))
 	}
-	return &r
+	return r.days[n]
 }
 
 // advance goes on to the next day.
 func (r *recent) advance() {
-	next := r[0].next()
-	copy(r[1:], r[:])
-	r[0] = next
+	next := r.days[0].next()
+	copy(r.days[1:], r.days[:])
+	r.days[0], r.known = next, min(r.known+1, len(r.days))
 }
 
 // minutes is a set of the minutes of a day.
@@ -222,7 +234,7 @@ func (c *clause) mark(r *recent, m *minutes, in bool) {
 		d := &c.days[i]
 		if d.single() {
 			for _, h := range c.hours {
-				start := (d.first-r[0].number)*dayMinutes + h.start
+				start := (d.first-r.today())*dayMinutes + h.start
 				m.set(start, start+h.length, in)
 			}
 			continue
@@ -232,7 +244,7 @@ func (c *clause) mark(r *recent, m *minutes, in bool) {
 			longest = max(longest, h.start+h.length)
 		}
 		for back := int64(0); back*dayMinutes < longest; back++ {
-			if !d.has(r[back]) {
+			if !d.has(r.back(back)) {
 				continue
 			}
 			for _, h := range c.hours {

@@ -31,8 +31,7 @@ func (p *parser) daysList() []days {
 	for _, d := range all {
 		switch {
 		case d.coming && (len(all) > 1 || p.asked.IsZero()):
-			p.fail(from, "on with a day of the week is the next such day only: write every %s, or dates",
-				named.weekdayText())
+			p.fail(from, "this means the next such day only: write every %s, or a date", named.weekdayText())
 		case d.step > 0 && d.first == noDay:
 			p.fail(from, "from when on is this counted? Write %s from 2030-01-05; for one of each month write of the month",
 				d.text())
@@ -50,16 +49,14 @@ next:
 	for _, d := range all {
 		for i := range kept {
 			k := &kept[i]
+			alike := d
+			alike.weekdays = k.weekdays
 			if *k == d {
 				continue next
 			}
-			plain := allDays()
-			plain.weekdays = d.weekdays
-			if other := k.weekdays; d == plain {
-				if plain.weekdays = other; *k == plain {
-					k.weekdays |= d.weekdays
-					continue next
-				}
+			if *k == alike && d.nth == 0 && d.step == 0 {
+				k.weekdays |= d.weekdays
+				continue next
 			}
 		}
 		kept = append(kept, d)
@@ -410,7 +407,7 @@ func (p *parser) each(all *[]days, do func(d *days)) {
 	for i := range *all {
 		if p.err == nil {
 			if (*all)[i].coming {
-				p.fail(p.at, "on with a day of the week is the next such day only: write every %s",
+				p.fail(p.at, "on with one day of the week means the next such day only: write every %s",
 					(*all)[i].weekdayText())
 			}
 			do(&(*all)[i])

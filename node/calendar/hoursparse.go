@@ -76,7 +76,7 @@ func (p *parser) hours(afterDays bool) []hours {
 		p.at++
 		return []hours{wholeDay()}
 	case p.eat("always"):
-		if !afterDays && p.tok(0).is("on") && !p.isDayAt(p.at+1) {
+		if p.eat("open"); !afterDays && p.tok(0).is("on") && !p.isDayAt(p.at+1) {
 			p.at++ // "always on except"
 		}
 		return []hours{wholeDay()}
@@ -147,7 +147,7 @@ func (p *parser) clock() clock {
 	switch {
 	case t.kind == numberToken && len(t.text) > 2:
 		p.fail(from, "this is no time: write hours and minutes with a colon, such as 09:00")
-	case p.tok(0).is(":", ".") && p.tok(1).kind == numberToken:
+	case p.tok(0).is(":", ".") && (p.tok(1).kind == numberToken || p.tok(1).kind == timeToken):
 		p.at += 2
 		p.fail(from, "times are given to the minute, with two digits for the minutes, such as 9:05")
 	case c.minute > 59:
@@ -194,7 +194,9 @@ func (p *parser) rangeOf(from int, start, end clock) []hours {
 	}
 	a, b := start.minuteOfDay(), end.minuteOfDay()
 	read := hours{a, length(a, b)} // on a clock of 24 hours
-	bareStart, bareEnd := start.half == "" && !start.sure, end.half == "" && !end.sure
+	halves := start.half != "" || end.half != ""
+	bare := func(c clock) bool { return c.half == "" && !c.sure && (halves || !c.full) }
+	bareStart, bareEnd := bare(start), bare(end)
 	if !bareStart && !bareEnd {
 		return []hours{read}
 	}
@@ -208,7 +210,7 @@ func (p *parser) rangeOf(from int, start, end clock) []hours {
 		if (start.minutes || end.minutes) && a < b {
 			return []hours{read}
 		}
-	case start.half != "", end.half != "", start.named, end.named:
+	case halves, start.named, end.named:
 		if other.length < read.length {
 			return []hours{other}
 		}

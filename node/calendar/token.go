@@ -40,6 +40,7 @@ type clock struct {
 	half         string // am, pm or nothing
 	minutes      bool   // minutes were given
 	sure         bool   // of the 24 hours without am and pm: 17, 0 or 09:00
+	full         bool   // two digits for the hour and two for the minutes: 11:30
 	named        bool   // noon or midnight
 }
 
@@ -129,6 +130,7 @@ func tokenAt(text string) token {
 		if c.minutes {
 			c.minute = number(m[2])
 		}
+		c.full = c.minutes && len(m[1]) == 2
 		c.sure = c.half == "" && (c.hour > 12 || c.hour == 0 || m[1][0] == '0')
 		return token{kind: timeToken, text: m[0], end: len(m[0]), clock: c}
 	}

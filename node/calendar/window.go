@@ -29,8 +29,9 @@ type Window struct {
 	zone   *time.Location
 	name   string // of the zone
 
-	// settled is a day from the beginning of which on nothing changes any more; noDay if there is none.
-	settled int64
+	// quiet is a day before which nothing ever changes, and settled one from the beginning of which on nothing changes any
+	// more; noDay if there is none.
+	quiet, settled int64
 }
 
 // Opening is a while in which a window is open: from Start on and before End.
@@ -54,6 +55,9 @@ func (w *Window) Open(at time.Time) bool {
 func (w *Window) Next(after time.Time) (time.Time, bool) {
 	last := lastSecond()
 	second := within(after)
+	if w.quiet != noDay {
+		second = max(second, (w.quiet-3)*daySeconds) // No clock is three days off: it is the same until then.
+	}
 	s := stretchAt(w.zone, second)
 	wall := second + s.offset
 	open := w.shows(wall)
@@ -166,7 +170,9 @@ func within(at time.Time) int64 {
 // day returns what of the latest day of r is open.
 func (w *Window) day(r *recent) *minutes {
 	m := new(minutes)
-	m.set(0, dayMinutes, w.always)
+	if w.always {
+		m.set(0, dayMinutes, true)
+	}
 	for i := range w.base {
 		w.base[i].mark(r, m, true)
 	}
@@ -190,12 +196,12 @@ func (w *Window) change(wall, limit int64) (int64, bool) {
 	r := recentOf(dayOf(wall))
 	m, from := w.day(r), minuteOf(wall)
 	for open := m.has(from); ; m, from = w.day(r), 0 {
-		start := r[0].number * daySeconds
+		start := r.today() * daySeconds
 		if minute, found := m.next(from, !open); found {
 			change := start + minute*60
 			return change, change < limit
 		}
-		if start+daySeconds >= limit || w.settled != noDay && r[0].number > w.settled {
+		if start+daySeconds >= limit || w.settled != noDay && r.today() > w.settled {
 			return 0, false
 		}
 		r.advance()
@@ -223,16 +229,19 @@ func (m *minutes) next(from int64, in bool) (int64, bool) {
 // survey finds out when a window has settled, and whether it ever opens.
 func (w *Window) survey() *WindowError {
 	if w.never {
-		w.settled = longAgo
+		w.quiet, w.settled = noDay, longAgo
 		return nil
 	}
 	first, last, far := w.bounds()
-	w.settled = noDay
+	w.quiet, w.settled = noDay, noDay
+	begin := (first - horizon) * daySeconds
+	if _, changes := w.change(begin, first*daySeconds); !changes {
+		w.quiet = first
+	}
 	if _, changes := w.change(last*daySeconds, (last+far)*daySeconds); changes {
 		return nil
 	}
 	w.settled = last
-	begin := (first - horizon) * daySeconds
 	if _, changes := w.change(begin, (last+1)*daySeconds); !changes {
 		w.settled = longAgo
 		if !w.shows(begin) {
@@ -244,17 +253,11 @@ func (w *Window) survey() *WindowError {
 	// It opens on the wall: does it when the clock of the zone is looked at? What names single days may lie where the
 	// clocks are put forward.
 	from := time.Unix((first-2)*daySeconds, 0)
-	if _, changes := w.Next(from); !changes && !w.Open(from) && !w.opensBefore(first) {
+	if _, changes := w.Next(from); !changes && !w.Open(from) && w.quiet != noDay {
 		return &WindowError{Reason: WindowNever, Why: "it never opens: on that day the clocks in " + w.name +
 			" are put forward, and leave these hours out"}
 	}
 	return nil
-}
-
-// opensBefore reports whether some of the days lie before a day.
-func (w *Window) opensBefore(day int64) bool {
-	_, changes := w.change((day-horizon)*daySeconds, day*daySeconds)
-	return changes || w.shows(day*daySeconds-1)
 }
 
 // bounds returns the first and the last of the days that the window names, with what belongs to them, or some day if

@@ -131,14 +131,14 @@ func (p *parser) unexpected() {
 	case t.is("closed"):
 		p.fail(from, "write when it is open: what is closed on sundays is open always except sundays")
 	case t.is("in"):
-		p.fail(from, "after in stands a month or a time zone, once, such as in march, in Europe/Berlin or in UTC")
+		p.fail(from, "after \"in\" stands a month or a time zone, once, such as in march, in Europe/Berlin or in UTC")
 	case p.isTimeAt(from):
 		p.fail(from, "hours of other days stand behind a semicolon, such as 9am to 5pm weekdays; 10am to 2pm saturdays")
 	case p.isDayAt(from):
 		p.fail(from, "these days can't stand here: put a comma, and or a semicolon before them")
 	default:
 		p.fail(from, "this is not understood here: write hours and days such as 9am to 5pm every weekday, then "+
-			"except and what is left out, then in and a time zone")
+			"\"except\" and what is left out, then \"in\" and a time zone")
 	}
 }
 
