@@ -232,9 +232,9 @@ func (w *Window) survey() *WindowError {
 		w.quiet, w.settled = noDay, longAgo
 		return nil
 	}
-	first, last, far := w.bounds()
+	first, last, before, far := w.bounds()
 	w.quiet, w.settled = noDay, noDay
-	begin := (first - horizon) * daySeconds
+	begin := (first - before) * daySeconds
 	if _, changes := w.change(begin, first*daySeconds); !changes {
 		w.quiet = first
 	}
@@ -261,9 +261,9 @@ func (w *Window) survey() *WindowError {
 }
 
 // bounds returns the first and the last of the days that the window names, with what belongs to them, or some day if
-// it names none; and how far one has to look from there to see all that it does.
-func (w *Window) bounds() (first, last, far int64) {
-	first, last, far = math.MaxInt64, math.MinInt64, horizon
+// it names none; and how far before and after them one has to look to see all that it does.
+func (w *Window) bounds() (first, last, before, after int64) {
+	first, last, before, after = math.MaxInt64, math.MinInt64, 1, 1
 	for _, clauses := range [][]clause{w.base, w.except} {
 		for i := range clauses {
 			longest := int64(0)
@@ -276,8 +276,15 @@ func (w *Window) bounds() (first, last, far int64) {
 						first, last = min(first, day), max(last, day+longest)
 					}
 				}
-				if d.step > 0 {
-					far = farHorizon
+				if d.first == noDay {
+					before = horizon
+				}
+				switch {
+				case d.last != noDay:
+				case d.step > 0:
+					after = farHorizon
+				default:
+					after = max(after, horizon)
 				}
 			}
 		}
@@ -286,5 +293,5 @@ func (w *Window) bounds() (first, last, far int64) {
 		first = numberOf(2000, time.January, 1)
 		last = first
 	}
-	return first, last, far
+	return first, last, before, after
 }
