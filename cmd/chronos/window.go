@@ -12,7 +12,7 @@ import (
 
 // windowCommand shows what a window of operation in words means.
 type windowCommand struct {
-	Window []text `arg:"" placeholder:"WORDS" help:"The window, such as \"10pm to 4am every saturday in Europe/Malta\"."`
+	Window []text `arg:"" placeholder:"WORDS" help:"Such as \"10pm to 4am every saturday in Europe/Malta\"."`
 	From   *text  `placeholder:"INSTANT" help:"Look from then on, not from now on. No zone is UTC."`
 	Count  int    `default:"10" placeholder:"N" help:"How many openings to show at most."`
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table, for people, or json."`
@@ -20,8 +20,8 @@ type windowCommand struct {
 
 // Help says what it is for.
 func (c *windowCommand) Help() string {
-	return `Reads a window of operation in plain words, and prints how it is understood: its normal form, and when it opens
-next, on the clock of its zone. It needs no node and no store. docs/WINDOWS.md teaches the words; for example
+	return `Reads a window of operation in plain words, and prints how it is understood: its normal form, and when it
+opens next, on the clock of its zone. It needs no node and no store. docs/WINDOWS.md teaches the words; for example
 
   chronos window always except 2 - 4am every sunday
   chronos window "9am to 5pm every weekday except 25 december in Europe/London"
@@ -171,8 +171,8 @@ func lasts(d time.Duration) string {
 	return text
 }
 
-// clockChange says that the clocks are changed while something is open, or when it opens or closes, so that it is longer
-// or shorter than the words say.
+// clockChange says that the clocks are changed while something is open, or when it opens or closes, so that it is
+// longer or shorter than the words say.
 func clockChange(start, end time.Time) string {
 	_, before := start.Add(-time.Second).Zone()
 	_, after := end.Zone()

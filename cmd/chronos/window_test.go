@@ -23,7 +23,8 @@ func TestWindowsPage(t *testing.T) {
 	}
 	update := os.Getenv("CHRONOS_UPDATE") != ""
 	folder, commands := shellFolder(t), 0
-	shown := regexp.MustCompile("(?ms)^```console\n(.*?)^```$").ReplaceAllStringFunc(string(text), func(block string) string {
+	blocks := regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+	shown := blocks.ReplaceAllStringFunc(string(text), func(block string) string {
 		lines := []string{"```console"}
 		for line := range strings.Lines(block) {
 			if command, is := strings.CutPrefix(line, "$ "); is {
@@ -49,7 +50,8 @@ func TestWindow(t *testing.T) {
 		code           int
 		stdout, stderr string // some of it
 	}{
-		{[]string{"10pm to 4am every saturday in Europe/Malta", from}, 0, "22:00 to 04:00 every saturday in Europe/Malta\n\n" +
+		{[]string{"10pm to 4am every saturday in Europe/Malta", from}, 0, "22:00 to 04:00 every saturday " +
+			"in Europe/Malta\n\n" +
 			"It is closed, and opens in 4 days.\n\n" +
 			"  opens                     closes                    for\n" +
 			"  Sat 2030-01-05 22:00 CET  Sun 2030-01-06 04:00 CET  6h\n", ""},
@@ -66,12 +68,18 @@ func TestWindow(t *testing.T) {
 		{[]string{"1am to 2am on 2029-01-01", from}, 0, "It is closed, and does not open again.\n", ""},
 		{[]string{"1am to 2am every 31st of the month", from}, 0, "\nNote: Not every month has a 31st", ""},
 		{[]string{"monday 1am to sunday 2pm", from}, 0, "6d13h\n", ""},
-		{[]string{"1am to 3am every day in Europe/London", "--from=2030-03-30T12:00:00Z"}, 0,
-			"  Sun 2030-03-31 02:00 BST  Sun 2030-03-31 03:00 BST  1h   clocks go forward by 1h\n", ""},
-		{[]string{"10pm to 4am every day in America/New_York", "--from=2026-10-31T12:00:00Z"}, 0,
-			"7h   clocks go back by 1h\n", ""},
-		{[]string{"9 to 5 every weekday"}, 2, "", "chronos: this is no window: \"9 to 5\" at character 1: is this in the " +
-			"morning or in the afternoon? Write 9am to 5pm, or 09:00 to 05:00\n"},
+		{
+			[]string{"1am to 3am every day in Europe/London", "--from=2030-03-30T12:00:00Z"},
+			0,
+			"  Sun 2030-03-31 02:00 BST  Sun 2030-03-31 03:00 BST  1h   clocks go forward by 1h\n", "",
+		},
+		{
+			[]string{"10pm to 4am every day in America/New_York", "--from=2026-10-31T12:00:00Z"},
+			0,
+			"7h   clocks go back by 1h\n", "",
+		},
+		{[]string{"9 to 5 every weekday"}, 2, "", "chronos: this is no window: \"9 to 5\" at character 1: is this " +
+			"in the morning or in the afternoon? Write 9am to 5pm, or 09:00 to 05:00\n"},
 		{[]string{"always", "--from=tomorrow"}, 2, "", "chronos: --from is tomorrow: "},
 		{[]string{"always", "--count=0"}, 2, "", "chronos: --count is 0: it must be from 1 to 1000\n"},
 		{nil, 2, "", "chronos: expected"},
@@ -89,7 +97,7 @@ func TestWindow(t *testing.T) {
 // TestWindowJSON asks for the openings as JSON.
 func TestWindowJSON(t *testing.T) {
 	t.Parallel()
-	got := run(t, "", "window", "9am to 5pm weekdays in UTC+2", "--from=2030-01-01T12:00:00Z", "--count=2", "-o", "json")
+	got := run(t, "", "window", "9am to 5pm weekdays in UTC+2", "--from=2030-01-01T12:00:00Z", "--count=2", "-ojson")
 	var found struct {
 		Window, Zone  string
 		Open          bool
@@ -109,7 +117,8 @@ func TestWindowJSON(t *testing.T) {
 		t.Errorf("got %+v", found)
 	}
 	got = run(t, "", "window", "always", "-o", "json")
-	if strings.Contains(got.stdout, "changes") || strings.Contains(got.stdout, `"end"`) || !strings.Contains(got.stdout, `"start"`) {
+	if strings.Contains(got.stdout, `"changes"`) || strings.Contains(got.stdout, `"end"`) ||
+		!strings.Contains(got.stdout, `"start"`) {
 		t.Errorf("what is always open changes:\n%s", got.stdout)
 	}
 }

@@ -33,8 +33,8 @@ func (p *parser) daysList() []days {
 		case d.coming && (len(all) > 1 || p.asked.IsZero()):
 			p.fail(from, "this means the next such day only: write every %s, or a date", named.weekdayText())
 		case d.step > 0 && d.first == noDay:
-			p.fail(from, "from when on is this counted? Write %s from 2030-01-05; for one of each month write of the month",
-				d.text())
+			p.fail(from, "from when on is this counted? Write %s from 2030-01-05; for one of each month write "+
+				"of the month", d.text())
 		case !d.coming && !d.any():
 			p.fail(from, "there is no such day in any year")
 		}
@@ -165,10 +165,14 @@ func (p *parser) ofDate() days {
 	from := p.at
 	ordinal := p.tok(0).kind == ordinalToken
 	begin, d := p.date(), allDays()
-	if isTo(p.tok(0)) && p.dateAt(p.at+1) > 0 {
+	if to := p.at; isTo(p.tok(0)) && p.dateAt(p.at+1) > 0 {
 		p.at++
-		p.bound(&d, from, begin, p.date())
-		return d
+		end := p.date()
+		if begin.year != 0 || end.year == 0 || !p.tokens[to].is("until", "till") {
+			p.bound(&d, from, begin, end)
+			return d
+		}
+		p.backTo(to) // "1 may until 2030-06-01" is each year, up to then
 	}
 	if begin.year != 0 {
 		return onlyDay(numberOf(begin.year, begin.month, begin.day))
@@ -196,8 +200,6 @@ func (p *parser) bound(d *days, from int, begin, end date) {
 	case p.err != nil:
 	case (begin.year == 0) != (end.year == 0):
 		p.fail(from, "write the year of both dates, or of neither")
-	case begin.year == 0 && d.season != (season{}), begin.year != 0 && (d.first != noDay || d.last != noDay):
-		p.fail(from, "these days have bounds already")
 	case begin.year == 0:
 		d.season = season{annualOf(begin.month, begin.day), annualOf(end.month, end.day)}
 		p.yearly()
@@ -355,11 +357,9 @@ func (p *parser) limits(all *[]days) {
 		case t.is("in") && month:
 			p.at++
 			months := p.months()
-			for i := range *all {
-				if d := &(*all)[i]; d.months == everyMonth {
-					d.months = months
-				}
-			}
+			p.each(all, from, func(d *days) bool { return d.months != everyMonth || d.single() }, func(d *days) {
+				d.months = months
+			})
 		case isSince(t) && (p.dateAt(p.at+1) > 0 || p.tok(1).is("on") && p.dateAt(p.at+2) > 0):
 			p.at++
 			p.eat("on")
@@ -370,10 +370,7 @@ func (p *parser) limits(all *[]days) {
 			if p.err == nil && end.year == 0 {
 				p.fail(from, "write the year as well")
 			}
-			p.each(all, func(d *days) {
-				if d.last != noDay {
-					p.fail(from, "these days have an end already")
-				}
+			p.each(all, from, func(d *days) bool { return d.last != noDay }, func(d *days) {
 				d.last = numberOf(end.year, end.month, end.day)
 			})
 		default:
@@ -384,33 +381,37 @@ func (p *parser) limits(all *[]days) {
 
 // since reads the bounds of days, and gives them to all that are listed.
 func (p *parser) since(all *[]days, from int) {
+	bounded := func(d *days) bool { return d.first != noDay || d.last != noDay }
 	begin := p.date()
 	if isTo(p.tok(0)) && p.dateAt(p.at+1) > 0 {
 		p.at++
 		end := p.date()
-		p.each(all, func(d *days) { p.bound(d, from, begin, end) })
+		if begin.year == 0 {
+			bounded = func(d *days) bool { return d.season != season{} || d.single() }
+		}
+		p.each(all, from, bounded, func(d *days) { p.bound(d, from, begin, end) })
 		return
 	}
 	if p.err == nil && begin.year == 0 {
 		p.fail(from, "write the year as well, or when it ends in each year")
 	}
-	p.each(all, func(d *days) {
-		if d.first != noDay || d.last != noDay {
-			p.fail(from, "these days have bounds already")
-		}
-		d.first = numberOf(begin.year, begin.month, begin.day)
-	})
+	p.each(all, from, bounded, func(d *days) { d.first = numberOf(begin.year, begin.month, begin.day) })
 }
 
-// each does something to all days in a list.
-func (p *parser) each(all *[]days, do func(d *days)) {
+// each limits all days in a list that are not limited yet: "saturdays and sundays from ... to ..." is about both. The
+// last of them must not be, because what has just been read is about that one at least.
+func (p *parser) each(all *[]days, from int, limited func(d *days) bool, limit func(d *days)) {
 	for i := range *all {
-		if p.err == nil {
-			if (*all)[i].coming {
-				p.fail(p.at, "on with one day of the week means the next such day only: write every %s",
-					(*all)[i].weekdayText())
-			}
-			do(&(*all)[i])
+		d := &(*all)[i]
+		switch {
+		case p.err != nil:
+			return
+		case d.coming:
+			p.fail(from, "on with one day of the week means the next such day only: write every %s", d.weekdayText())
+		case !limited(d):
+			limit(d)
+		case i == len(*all)-1:
+			p.fail(from, "these days are limited already")
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// hoursList reads hours with separators between them. If they follow their days, hours that have days behind them belong
-// to those.
+// hoursList reads hours with separators between them. If they follow their days, hours that have days behind them
+// belong to those.
 func (p *parser) hoursList(afterDays bool) []hours {
 	from := p.at
 	outside := p.eat("outside")
@@ -225,7 +225,8 @@ func (p *parser) rangeOf(from int, start, end clock) []hours {
 		}
 	}
 	p.fail(from, "is this in the morning or in the afternoon? Write %s to %s, or %s to %s",
-		halfText(other.start), halfText(other.start+other.length), clockText(read.start), endText(read.start+read.length))
+		halfText(other.start), halfText(other.start+other.length),
+		clockText(read.start), endText(read.start+read.length))
 	return nil
 }
 
@@ -235,7 +236,7 @@ func complement(of []hours) []hours {
 	m.set(0, dayMinutes, true)
 	for _, h := range of {
 		m.set(h.start, h.start+h.length, false)
-		m.set(h.start-dayMinutes, h.start+h.length-dayMinutes, false) // what runs into the next day, here runs into this one
+		m.set(h.start-dayMinutes, h.start+h.length-dayMinutes, false) // what runs into the next day is of this one here
 	}
 	var left []hours
 	for at := int64(0); ; {
@@ -382,8 +383,8 @@ func (p *parser) date() date {
 	slashed := p.tokens[from].kind == dateToken && strings.Contains(p.tokens[from].text, "/")
 	switch {
 	case d.month < time.January || d.month > time.December:
-		p.fail(from, "there is no month %d: in dates with a slash the day stands first; 2030-03-06 is understood by all",
-			int(d.month))
+		p.fail(from, "there is no month %d: in dates with a slash the day stands first; 2030-03-06 is understood "+
+			"by all", int(d.month))
 	case slashed && d.year != 0 && d.year < 1000:
 		p.fail(from, "write the year with four digits")
 	case d.year != 0 && (d.year < firstYear || d.year > lastWindowYear):

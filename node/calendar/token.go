@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -166,12 +167,7 @@ func (t *token) is(texts ...string) bool {
 	if t.kind != wordToken && t.kind != symbolToken {
 		return false
 	}
-	for _, text := range texts {
-		if t.text == text {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(texts, t.text)
 }
 
 // month returns the month that the token names.

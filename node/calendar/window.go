@@ -29,8 +29,8 @@ type Window struct {
 	zone   *time.Location
 	name   string // of the zone
 
-	// quiet is a day before which nothing ever changes, and settled one from the beginning of which on nothing changes any
-	// more; noDay if there is none.
+	// quiet is a day before which nothing ever changes, and settled one from the beginning of which on nothing
+	// changes any more; noDay if there is none.
 	quiet, settled int64
 }
 
@@ -48,8 +48,8 @@ func (w *Window) Open(at time.Time) bool {
 	return w.shows(second + stretchAt(w.zone, second).offset)
 }
 
-// Next returns the first instant after one at which the window opens, if it was closed, or closes, if it was open. There
-// may be none, or none before the year 10000.
+// Next returns the first instant after one at which the window opens, if it was closed, or closes, if it was open.
+// There may be none, or none before the year 10000.
 //
 // A change of the clocks can open and close it as well: what the clock shows after it is what counts.
 func (w *Window) Next(after time.Time) (time.Time, bool) {
@@ -150,8 +150,8 @@ const (
 	// longAgo is a day before all that a window can name.
 	longAgo = int64(-1) << 30
 
-	// horizon is how many days it takes to see all that days of months and weeks can do. What a year looks like depends on
-	// which weekday it begins with and on whether it is a leap year; within 60 years there is each of these.
+	// horizon is how many days it takes to see all that days of months and weeks can do. What a year looks like depends
+	// on which weekday it begins with and on whether it is a leap year; within 60 years there is each of these.
 	horizon = 60 * 366
 
 	// farHorizon is the same for windows that count weeks or days, which go on from year to year.
@@ -190,8 +190,8 @@ func (w *Window) shows(wall int64) bool {
 	return w.day(recentOf(dayOf(wall))).has(minuteOf(wall))
 }
 
-// change returns the first reading of the clock after wall, and before limit, at which the window is open if it is not at
-// wall, or the reverse.
+// change returns the first reading of the clock after wall, and before limit, at which the window is open if it is not
+// at wall, or the reverse.
 func (w *Window) change(wall, limit int64) (int64, bool) {
 	r := recentOf(dayOf(wall))
 	m, from := w.day(r), minuteOf(wall)

@@ -9,8 +9,8 @@ import (
 // ParseWindow reads a window in words, as the comment of this package and docs/WINDOWS.md teach them, or says, as a
 // WindowError, why there is none and what to write instead. What String returns means the same window again.
 //
-// "On saturday" is the next one from asked on. If asked is zero, because words are kept that have no date, as in a file of
-// settings, it is refused.
+// "On saturday" is the next one from asked on. If asked is zero, because words are kept that have no date, as in a file
+// of settings, it is refused.
 func ParseWindow(text string, asked time.Time) (*Window, error) {
 	switch {
 	case len(text) > MaxWindowBytes:
@@ -299,7 +299,7 @@ func (p *parser) dateAt(at int) int {
 		t := tok(n)
 		return t.kind == ordinalToken || t.kind == numberToken && len(t.text) <= 2
 	}
-	size := 0
+	var size int
 	_, monthFirst := tok(0).month()
 	switch {
 	case tok(0).kind == dateToken:

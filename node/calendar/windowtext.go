@@ -229,8 +229,8 @@ func halfText(minute int64) string {
 	return fmt.Sprintf("%d:%02d%s", hour, minute%60, half)
 }
 
-// normal makes clauses of which the text can be read again: days with bounds or in some months stand alone, because what
-// limits days is about all that are listed before.
+// normal makes clauses of which nobody can read the text in two ways: days with bounds or in some months stand alone,
+// because what limits days is about those that are listed before as well.
 func normal(clauses []clause) []clause {
 	var all []clause
 	for i := range clauses {

@@ -74,8 +74,8 @@ func windowZone(name string) (*time.Location, string, string) {
 		return fixedZone(m)
 	}
 	if instead, known := abbreviation(strings.ToUpper(name)); known {
-		return nil, "", "an abbreviation does not tell where the clock hangs, nor when it changes: write a name such as " +
-			instead
+		return nil, "", "an abbreviation does not tell where the clock hangs, nor when it changes: " +
+			"write a name such as " + instead
 	}
 	if name == strings.ToLower(name) {
 		name = capitals(name)
