@@ -179,8 +179,8 @@ func (p *parser) clauses(except bool) []clause {
 		case !p.separator():
 			return all
 		}
-		if p.isExcept() {
-			return all
+		if _, month := p.tok(1).month(); p.isExcept() || p.tok(0).is("in") && !month {
+			return all // ", except on sundays", ", in Europe/London"
 		}
 	}
 }
@@ -343,13 +343,19 @@ func (p *parser) zone() {
 			p.at++
 			named = true
 		}
+		if year := p.tok(0); named && year.kind == numberToken && len(year.text) == 4 {
+			p.fail(from, "for a year write its first and its last day, such as from %[1]s-01-01 to %[1]s-12-31", year.text)
+			return
+		}
 	}
 	t := p.tok(0)
 	name := p.text[t.start:]
 	if end := strings.IndexAny(name, " \t\r\n,;)"); end >= 0 {
 		name = name[:end]
 	}
-	if !named && (p.at != from || !strings.Contains(name, "/") && !t.is("utc", "gmt") || t.kind != wordToken) {
+	_, abbreviated := abbreviation(strings.ToUpper(name))
+	bare := t.kind == wordToken && (strings.Contains(name, "/") || t.is("utc", "gmt") || abbreviated)
+	if !named && (p.at != from || !bare) {
 		if p.at != from {
 			p.unexpected()
 		}
