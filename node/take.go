@@ -97,7 +97,7 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 			in.rejected = e.config.Limits.exceeded(r, &in.message, e.clock.Now)
 		}
 		if in.rejected == nil && in.action.Stores() && !e.serves(in.message.Lane) {
-			in.rejected = tooManyTargets(in.message.Lane)
+			in.rejected = tooManyTargets(route.Format.topicHeader(), in.message.Lane)
 		}
 		if in.told && route.Outcomes != "" {
 			s.Answer = answer(owned.Partition, r, in.id, in.word, route.Outcomes, e.clock.Now())

@@ -235,7 +235,7 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	}
 	item.Incarnation = uuid.New()
 	item.Request = in.request(&item)
-	result, err := a.intake.ask(ctx, item)
+	result, err := a.intake.Ask(ctx, item)
 	if err != nil {
 		return nil, a.untaken(err, in.Key != "")
 	}

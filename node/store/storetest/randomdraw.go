@@ -101,6 +101,9 @@ func (m *machine) drawMessage(t *rapid.T) node.Message {
 			Series: rapid.SampledFrom([]string{"every 1h", "é"}).Draw(t, "series"), Sequence: 1, At: message.Deadline,
 		}
 	}
+	if rapid.IntRange(0, 2).Draw(t, "queues") == 0 {
+		message.Line = uuid.UUID{15: byte(rapid.IntRange(1, 2).Draw(t, "line"))}
+	}
 	message.Headers = m.drawHeaders(t)
 	return message
 }
