@@ -42,6 +42,14 @@ type shownWindow struct {
 	Changes  *time.Time     `json:"changes,omitzero"` // when that changes first; missing if it never does
 	Notes    []string       `json:"notes,omitempty"`
 	Openings []shownOpening `json:"openings"`
+	LeftOut  []shownGap     `json:"left_out,omitempty"` // between From and the last of Openings
+}
+
+// shownGap is an opening that does not come, because clocks are put forward over it.
+type shownGap struct {
+	At   time.Time `json:"at"`
+	From string    `json:"from"`
+	To   string    `json:"to"`
 }
 
 // shownOpening is an opening, in the zone of its window. The first one begins with From if the window is open then.
@@ -99,6 +107,14 @@ func lookAt(window *calendar.Window, from time.Time, count int) *shownWindow {
 			break
 		}
 	}
+	if n := len(found.Openings); n > 0 {
+		for gap := range window.LeftOut(from, found.Openings[n-1].Start) {
+			found.LeftOut = append(found.LeftOut, shownGap{gap.At.In(zone), gap.From, gap.To})
+			if len(found.LeftOut) == count {
+				break
+			}
+		}
+	}
 	return found
 }
 
@@ -123,6 +139,11 @@ func printWindow(page *page, window *calendar.Window, found *shownWindow) error 
 	if !window.Always() && len(found.Openings) > 0 {
 		page.line("")
 		page.table(openingRows(found.Openings)...)
+	}
+	for _, gap := range found.LeftOut {
+		page.line("")
+		page.line("Note: On %s it does not open from %s to %s: clocks go forward then, and leave that out.",
+			gap.At.Format("Mon 2006-01-02"), gap.From, gap.To)
 	}
 	for _, note := range found.Notes {
 		if !window.Always() {

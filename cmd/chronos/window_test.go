@@ -74,6 +74,11 @@ func TestWindow(t *testing.T) {
 			"  Sun 2030-03-31 02:00 BST  Sun 2030-03-31 03:00 BST  1h   clocks go forward by 1h\n", "",
 		},
 		{
+			[]string{"2am to 3am every day in America/New_York", "--from=2026-03-07T12:00:00Z"},
+			0,
+			"\nNote: On Sun 2026-03-08 it does not open from 02:00 to 03:00: clocks go forward", "",
+		},
+		{
 			[]string{"10pm to 4am every day in America/New_York", "--from=2026-10-31T12:00:00Z"},
 			0,
 			"7h   clocks go back by 1h\n", "",

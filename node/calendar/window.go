@@ -39,6 +39,12 @@ type Opening struct {
 	Start, End time.Time // End is zero if it does not close again
 }
 
+// LeftOut is an opening on the wall that does not come, because the clocks are put forward over all of it.
+type LeftOut struct {
+	At       time.Time // when the clocks are put forward
+	From, To string    // what the clock would have shown when it had opened and closed, such as 02:00
+}
+
 // Zone returns the zone whose clock the window goes by.
 func (w *Window) Zone() *time.Location { return w.zone }
 
@@ -93,6 +99,42 @@ func (w *Window) Openings(from time.Time) iter.Seq[Opening] {
 			start, found = w.Next(o.End)
 		}
 	}
+}
+
+// LeftOut returns the openings that are left out by changes of the clocks after an instant and up to another, in order.
+func (w *Window) LeftOut(after, upTo time.Time) iter.Seq[LeftOut] {
+	return func(yield func(LeftOut) bool) {
+		last := within(upTo)
+		for s := stretchAt(w.zone, within(after)); s.end <= last; {
+			reached := s.end + s.offset
+			s = following(w.zone, s)
+			if !w.leftOut(s.start, reached, s.start+s.offset, yield) {
+				return
+			}
+		}
+	}
+}
+
+// leftOut yields the openings that lie between two readings of the clock, of which the second follows at an instant.
+func (w *Window) leftOut(at, reached, shown int64, yield func(LeftOut) bool) bool {
+	open := w.shows(reached - 1) // What has begun before is cut short, and not left out.
+	for from := reached; from < shown; {
+		to, closes := w.change(from, shown+1)
+		if was := w.shows(from); was && !open {
+			if !closes {
+				return true // It goes on after the change.
+			}
+			o := LeftOut{time.Unix(at, 0).UTC(), clockText(minuteOf(from)), endText(minuteOf(to))}
+			if !yield(o) {
+				return false
+			}
+		}
+		if !closes {
+			return true
+		}
+		from, open = to, false
+	}
+	return true
 }
 
 // Always reports whether the window is never closed, from some instant long ago on.

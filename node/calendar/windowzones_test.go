@@ -49,6 +49,7 @@ func watchWindow(t interface {
 		}
 	}
 	end := sightings[len(sightings)-1].at
+	watchLeftOut(t, w, means, sightings)
 	at := first
 	for _, want := range changes {
 		got, found := w.Next(at)
@@ -67,6 +68,38 @@ func watchWindow(t interface {
 	}
 	if got, found := w.Next(at); found && !got.After(end) {
 		t.Errorf("%v: after %v it changes at %v, want none before %v", w, at, got, end)
+	}
+}
+
+// watchLeftOut looks for openings in what a zone's clock has left out, minute by minute.
+func watchLeftOut(t interface {
+	Helper()
+	Errorf(format string, args ...any)
+}, w *calendar.Window, means when, sightings []sighting,
+) {
+	t.Helper()
+	clock := func(minute int64) string { return time.Unix(minute*60, 0).UTC().Format("15:04") }
+	opens := func(minute int64) bool { return means(time.Unix(minute*60, 0).UTC()) }
+	var want []calendar.LeftOut
+	for i := 1; i < len(sightings); i++ {
+		from, found := int64(0), false
+		for minute := sightings[i-1].wall + 1; minute <= sightings[i].wall; minute++ {
+			switch {
+			case opens(minute) && !opens(minute-1) && minute < sightings[i].wall:
+				from, found = minute, true
+			case !opens(minute) && found:
+				to := strings.Replace(clock(minute), "00:00", "24:00", 1)
+				want, found = append(want, calendar.LeftOut{At: sightings[i].at, From: clock(from), To: to}), false
+			}
+		}
+	}
+	var got []calendar.LeftOut
+	for o := range w.LeftOut(sightings[0].at, sightings[len(sightings)-1].at) {
+		got = append(got, o)
+	}
+	same := func(a, b calendar.LeftOut) bool { return a.At.Equal(b.At) && a.From == b.From && a.To == b.To }
+	if !slices.EqualFunc(got, want, same) {
+		t.Errorf("%v: %v are left out, want %v", w, got, want)
 	}
 }
 
