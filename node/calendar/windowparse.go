@@ -344,7 +344,8 @@ func (p *parser) zone() {
 			named = true
 		}
 		if year := p.tok(0); named && year.kind == numberToken && len(year.text) == 4 {
-			p.fail(from, "for a year write its first and its last day, such as from %[1]s-01-01 to %[1]s-12-31", year.text)
+			p.fail(from, "for a year write its first and its last day, such as from %[1]s-01-01 to %[1]s-12-31",
+				year.text)
 			return
 		}
 	}
