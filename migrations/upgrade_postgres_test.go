@@ -202,7 +202,8 @@ WHERE relnamespace = 'public'::regnamespace AND relname !~ '^(answers|chronos_mi
 	}
 }
 
-// The step to version 6 writes no row, and gives up soon where something is in its way. What is there stands in no line.
+// The step to version 6 writes no row, and gives up soon where something is in its way. What is there stands in no
+// line.
 func TestUpgradeForLines(t *testing.T) {
 	db := createPostgres(t)()
 	older(t, db, 6)

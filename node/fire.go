@@ -274,8 +274,8 @@ func (f *firer) recurred(next []Next) {
 	f.look(lanes)
 }
 
-// standBack gives back what has not its turn (see Turn), and returns what has. What is only in each other's way is looked
-// at again soon: two nodes have claimed two messages of a line at the same time.
+// standBack gives back what has not its turn (see Turn), and returns what has. What is only in each other's way is
+// looked at again soon: two nodes have claimed two messages of a line at the same time.
 func (f *firer) standBack(ctx context.Context, claimed []Ready) (served []Ready) {
 	now := f.clock.Now()
 	var releases []Release

@@ -157,8 +157,18 @@ func TestLineFails(t *testing.T) {
 			name string
 			came bool
 		}{
-			{"a1", false}, {"a2", false}, {"a3", false}, {"b1", true}, {"b2", true}, {"b3", true},
-			{"c1", false}, {"c2", true}, {"c3", true}, {"none1", false}, {"none2", true}, {"none3", true},
+			{"a1", false},
+			{"a2", false},
+			{"a3", false},
+			{"b1", true},
+			{"b2", true},
+			{"b3", true},
+			{"c1", false},
+			{"c2", true},
+			{"c3", true},
+			{"none1", false},
+			{"none2", true},
+			{"none3", true},
 		} {
 			if _, came := s.ended[want.name]; came != want.came {
 				t.Errorf("%s: came out %v, want %v", want.name, came, want.came)

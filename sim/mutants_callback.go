@@ -63,6 +63,12 @@ func callbackMutants() []*Mutant {
 			},
 			Ports: func(p node.Ports) node.Ports { p.Store = losesLetters{p.Store}; return p },
 		},
+	}
+}
+
+// lineMutants do not mind that callbacks of one key come one after the other.
+func lineMutants() []*Mutant {
+	return []*Mutant{
 		{
 			Name: "line-jumps", About: "every message of a key has its turn (node.Turn)", Kills: []string{"S27"},
 			Options: inLine, Broken: memory.Broken{Jumps: true},

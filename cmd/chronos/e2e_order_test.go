@@ -13,9 +13,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestEndToEndCallbackOrder has messages of a few keys, all due at once, come out by three nodes, of which one is killed
-// in the middle. Each seventh request fails at first. No two of a key overlap, and their first successes are in the order
-// of their deadlines, whatever the order in which they were submitted.
+// work takes the receiver some two milliseconds.
+func work() { <-time.After(2 * time.Millisecond) }
+
+// TestEndToEndCallbackOrder has messages of a few keys, all due at once, come out by three nodes, of which one is
+// killed in the middle. Each seventh request fails at first. No two of a key overlap, and their first successes are in
+// the order of their deadlines, whatever the order in which they were submitted.
 func TestEndToEndCallbackOrder(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -33,7 +36,7 @@ func TestEndToEndCallbackOrder(t *testing.T) {
 		}
 		busy[key] = id
 		mu.Unlock()
-		time.Sleep(2 * time.Millisecond) // the receiver's work
+		work()
 		mu.Lock()
 		delete(busy, key)
 		if requests++; requests%7 == 0 && !failed[id] {

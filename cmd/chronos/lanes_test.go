@@ -13,7 +13,8 @@ import (
 func TestLaneSentences(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"lanes: x", "FILE:1: lanes is not a list: it must have an entry for each callback lane, with the key name, " +
-			"and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers, order and dead-letter"},
+			"and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers, order " +
+			"and dead-letter"},
 		{"lanes:\n  - timeout: 1s", "FILE:2: name is not set: every lane has a name, such as http:orders"},
 		{
 			"lanes:\n  - name: orders",

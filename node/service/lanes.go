@@ -317,8 +317,8 @@ func keysOfLane() []laneKey {
 		},
 		{"headers", "a mapping of names to values", "Headers of each request."},
 		{
-			"order", "`key` or `none`", "With `key`, messages of one key are requested one after the other, in the order " +
-				"of their deadlines. The same for all nodes. Default `none`.",
+			"order", "`key` or `none`", "With `key`, messages of one key are requested one after the other, in the " +
+				"order of their deadlines. The same for all nodes. Default `none`.",
 		},
 		{
 			"dead-letter", "a topic, or a lane of the list that has a `url`", "Where a copy goes of what failed for " +

@@ -286,9 +286,9 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S27", "In line",
 			`Where callbacks of one key come out one after the other, one begins only when none of its key that comes
-			first, by its deadline and then by its id, was stored a store timeout before its claim and still is, and none
-			is under way by a claim that is held. Claims that were lost with a store that was set back, or expired
-			because its clock was set, hold nobody off.`,
+			first, by its deadline and then by its id, was stored a store timeout before its claim and still is, and
+			none is under way by a claim that is held. Claims that were lost with a store that was set back, or
+			expired because its clock was set, hold nobody off.`,
 			[]Kind{Publish},
 			[]Kind{Submit, Insert, Claim, Reset, Delete},
 			s27,
@@ -423,9 +423,9 @@ func lanes() []Invariant {
 		},
 		{
 			"L14", "Next",
-			`As long as nothing has gone wrong, a callback that has become the first of its key, because the one before it
-			is settled, or that has fallen due as the first, is made within a poll interval, 200 ms, and the calls that
-			it takes.`,
+			`As long as nothing has gone wrong, a callback that has become the first of its key, because the one
+			before it is settled, or that has fallen due as the first, is made within a poll interval, 200 ms, and the
+			calls that it takes.`,
 			[]Kind{Publish},
 			[]Kind{Submit, Insert, Delete, Unknown, Fault},
 			l14,

@@ -282,7 +282,7 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 		s.remove(r)
 		r.release()
 		r.Behind = release.Behind
-		if !release.Due.IsZero() && !(release.Behind && s.first(r)) {
+		if !release.Due.IsZero() && (!release.Behind || !s.first(r)) {
 			r.Due = instant(release.Due)
 		}
 		if release.Unsent && r.Attempts > 0 {

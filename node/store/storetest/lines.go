@@ -198,8 +198,9 @@ func lineReset(s *subject) {
 	claimed := s.claim(alice(), latest())
 	s.check("put off", s.release(node.Release{Claim: claimed[0].Claim, Due: latest(), Unsent: true}), []bool{true})
 	s.standBack(claimed[1])
-	s.check("delete of another incarnation", s.delete(node.Ref{ID: list[0].ID, Lane: output, Incarnation: s.incarnation()}),
-		[]bool{false})
+	other := list[0]
+	other.Incarnation = s.incarnation()
+	s.check("delete of another incarnation", s.delete(other.Ref()), []bool{false})
 	s.turns(bob(), latest().Add(-time.Microsecond))
 }
 

@@ -462,20 +462,6 @@ func (m *machine) Reset(t *rapid.T) {
 	}
 }
 
-// changeClaim makes another claim of c for one of the changes 0 to 3.
-func changeClaim(c *node.Claim, change int) {
-	switch change {
-	case 0:
-		c.ReadiedAt = c.ReadiedAt.Add(time.Microsecond)
-	case 1:
-		c.ReadiedAt = c.ReadiedAt.Add(-time.Second)
-	case 2:
-		c.ReadiedBy[1]++
-	case 3:
-		c.Incarnation[1]++
-	}
-}
-
 // Wait lets time pass, or puts the clock back, where that is possible.
 func (m *machine) Wait(t *rapid.T) {
 	if m.instance.Clock == nil {

@@ -170,3 +170,17 @@ func drawBytes() *rapid.Generator[[]byte] {
 		nil, {}, []byte("x"), []byte("text"), {0}, {0xff, 0xfe}, []byte(`"\u0000`),
 	})
 }
+
+// changeClaim makes another claim of c for one of the changes 0 to 3.
+func changeClaim(c *node.Claim, change int) {
+	switch change {
+	case 0:
+		c.ReadiedAt = c.ReadiedAt.Add(time.Microsecond)
+	case 1:
+		c.ReadiedAt = c.ReadiedAt.Add(-time.Second)
+	case 2:
+		c.ReadiedBy[1]++
+	case 3:
+		c.Incarnation[1]++
+	}
+}

@@ -511,7 +511,8 @@ func diffRows(got, want []memory.Row) string {
 			return fmt.Sprintf("row %d: %s", i, why)
 		}
 		if g.Due != w.Due || g.ReadiedAt != w.ReadiedAt || g.ReadiedBy != w.ReadiedBy || g.Expires != w.Expires ||
-			g.Attempts != w.Attempts || g.Bound != w.Bound || g.Former != w.Former || g.Behind != w.Behind || g.Stopped != w.Stopped {
+			g.Attempts != w.Attempts || g.Bound != w.Bound || g.Former != w.Former || g.Behind != w.Behind ||
+			g.Stopped != w.Stopped {
 			g.Message, w.Message = node.Message{}, node.Message{}
 			return fmt.Sprintf("row %d (%s): got %+v, want %+v", i, brief(got[i].ID), g, w)
 		}
