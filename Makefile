@@ -119,7 +119,7 @@ scripts-lint: ## Check the scripts with shellcheck, where it is installed
 bench: ## Measure intake, firing, lateness and memory on a real Kafka and a real Postgres (2 minutes)
 	scripts/with-servers go test -run '^$$' -bench BenchmarkService -benchtime 1x -timeout 15m -v ./cmd/chronos
 
-zones: ## Compare series with a brute-force watch at every change of clocks from 1973 to 2050, in all zones (minutes)
+zones: ## Compare series and windows with a brute-force watch at every change of clocks from 1973 to 2050, in all zones (minutes)
 	CHRONOS_ALL_ZONES=1 go test -timeout 60m -run AllZones -v ./node/calendar
 
 fuzz: ## Run each fuzz target for FUZZTIME (30s)

@@ -71,13 +71,19 @@ func typePage(t *testing.T, test, name string, args ...string) {
 		}
 		return "```" + parts[1] + "\n" + strings.Join(lines, "\n") + "\n```"
 	})
+	comparePage(t, test, name, string(text), shown, update)
+}
+
+// comparePage compares a page of docs with what it would be, or writes it anew.
+func comparePage(t *testing.T, test, name, text, shown string, update bool) {
+	t.Helper()
 	if update {
-		if err := os.WriteFile(page, []byte(shown), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join("..", "..", "docs", name), []byte(shown), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	want, got := masked(string(text)), masked(shown)
+	want, got := masked(text), masked(shown)
 	for i, line := range got {
 		if i >= len(want) || line != want[i] {
 			t.Fatalf("line %d of docs/%s would be\n%s\nlook whether that is right, and run "+

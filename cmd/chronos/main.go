@@ -64,6 +64,7 @@ type commands struct {
 	Get    getCommand    `cmd:"" help:"Show a message that waits, by its id." group:"look"`
 	List   listCommand   `cmd:"" help:"List messages that wait, are claimed, overdue or put off." group:"look"`
 	Count  countCommand  `cmd:"" help:"Count them, by lane." group:"look"`
+	Window windowCommand `cmd:"" help:"Show what a window of operation in words means." group:"look"`
 	Pause  pauseCommand  `cmd:"" help:"Pause a lane, or the intake." group:"hand"`
 	Resume resumeCommand `cmd:"" help:"Resume it." group:"hand"`
 	Dead   deadCommand   `cmd:"" help:"Look at dead letters, and put them back." group:"hand"`

@@ -237,6 +237,7 @@ func TestHelp(t *testing.T) {
 		{"version", "--help"},
 		{"bind", "--help"},
 		{"rewind", "--help"},
+		{"window", "--help"},
 	} {
 		got := run(t, "", args...)
 		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, "Usage: chronos") {

@@ -1,5 +1,5 @@
-// Package calendar reads what people write about time: how long, and how often. It has no clock: the same words
-// always mean the same, and whoever asks what comes next says after which instant.
+// Package calendar reads what people write about time: how long, how often, and when something is open. It has no
+// clock: the same words always mean the same, and whoever asks what comes next says after which instant.
 //
 // # Durations
 //
@@ -52,4 +52,25 @@
 // So a daily job is neither lost nor done twice, and an hourly one neither bunches nor pauses. See
 // docs/adr/0013-series.md for what others do. The rules of the zones are the machine's, or those that are linked into
 // the program where the machine has none.
+//
+// # Windows
+//
+// A Window is when something is open, in words:
+//
+//	window    = base ["except" clauses] ["in" zone]
+//	base      = "always" / "never" / clauses
+//	clauses   = clause *((";" / "," / "and") clause)
+//	clause    = hours days / days [hours] / moment "to" moment    without days in exceptions: every day
+//	hours     = time "to" time / "all day" / "before" time / "after" time / "outside" hours, several with "and"
+//	days      = weekdays, days of months, dates, several with "and"; ["in" months] ["from" date ["to" date]]
+//	moment    = (weekday / date) time                             monday 9am to friday 5pm
+//
+// docs/WINDOWS.md teaches it by example. Understood, a window is a set of readings of a wall clock, to the minute:
+// hours that begin on some days, and may run into the days after, less those of the exceptions. It is open at an
+// instant if the clock of its zone then shows one of the set. So a time that the clock leaves out is never open, and
+// one that it shows twice is open twice; nothing else needs to be said about changes of clocks. See
+// docs/adr/0016-windows-in-words.md.
+//
+// Words become tokens (token.go), tokens become clauses (windowparse.go, hoursparse.go, daysparse.go), clauses have a
+// normal form (windowtext.go) and mark the minutes of a day (days.go), and window.go finds where those change.
 package calendar

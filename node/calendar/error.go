@@ -2,7 +2,7 @@ package calendar
 
 import "fmt"
 
-// Reason is why a series is rejected, as a word for programs.
+// Reason is why a series or a window is rejected, as a word for programs.
 type Reason string
 
 // The reasons. They are part of what users see in dead letters, and don't change.
@@ -16,6 +16,9 @@ const (
 	InvalidCount     Reason = "invalid_count"       // no number from 1 on
 	InvalidMissed    Reason = "invalid_missed"      // no policy
 	UntilBeforeFirst Reason = "until_before_first"  // the end is before the beginning
+
+	InvalidWindow Reason = "invalid_window" // no window, or one that may mean two things
+	WindowNever   Reason = "window_never"   // a window that never opens
 )
 
 // Part is which of the words of a series an error is about.
@@ -51,4 +54,23 @@ func quoted(text string) string {
 		return fmt.Sprintf("%+q and more", text[:limit])
 	}
 	return fmt.Sprintf("%+q", text)
+}
+
+// WindowError says why words are no window.
+type WindowError struct {
+	Reason Reason // InvalidWindow, UnknownZone or WindowNever
+	At     int    // which character of the text it is about, from 1 on; 0 is all of it
+	Text   string // what stands there
+	Why    string // what is wrong with it, and what to write instead
+}
+
+// Error returns one sentence.
+func (e *WindowError) Error() string {
+	switch {
+	case e.At == 0:
+		return e.Why
+	case e.Text == "":
+		return "at its end: " + e.Why
+	}
+	return fmt.Sprintf("%s at character %d: %s", quoted(e.Text), e.At, e.Why)
 }

@@ -48,7 +48,7 @@ func TestSeriesYields(t *testing.T) {
 }
 
 // table reads lines of columns between bars; what begins with # is a comment, and so is what stands in further columns.
-func table(t *testing.T, file string, columns int) [][]string {
+func table(t testing.TB, file string, columns int) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {

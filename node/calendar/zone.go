@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -57,4 +58,102 @@ func foreign(name string) bool {
 
 func unknownZone() *SeriesError {
 	return refuse(UnknownZone, PartZone, "there is no such time zone: write an IANA name such as Europe/Berlin")
+}
+
+// windowZone finds the zone that a window names, and the name for its normal form, or says why there is none.
+func windowZone(name string) (*time.Location, string, string) {
+	switch strings.ToUpper(name) {
+	case "":
+		return nil, "", "here a time zone must stand, such as Europe/Berlin or UTC"
+	case "UTC", "Z":
+		return time.UTC, "UTC", ""
+	case "GMT":
+		return time.FixedZone("GMT", 0), "GMT", ""
+	}
+	if m := offsetForm.FindStringSubmatch(name); m != nil {
+		return fixedZone(m)
+	}
+	if instead, known := abbreviation(strings.ToUpper(name)); known {
+		return nil, "", "an abbreviation does not tell where the clock hangs, nor when it changes: " +
+			"write a name such as " + instead
+	}
+	if name == strings.ToLower(name) {
+		name = capitals(name)
+	}
+	found, err := zone(name)
+	if err != nil {
+		return nil, "", "there is no such time zone: write an IANA name such as Europe/Berlin, UTC, or UTC+02:00"
+	}
+	return found, name, ""
+}
+
+// offsetForm is a distance from UTC.
+var offsetForm = regexp.MustCompile(`^(?i:utc|gmt)?([+-])(\d{1,2})(?::?(\d\d))?$`)
+
+// fixedZone returns the zone of an offset's sign, hours and minutes.
+func fixedZone(parts []string) (*time.Location, string, string) {
+	hours, minutes := number(parts[2]), 0
+	if parts[3] != "" {
+		minutes = number(parts[3])
+	}
+	offset := hours*3600 + minutes*60
+	if minutes > 59 || offset > 18*3600 {
+		return nil, "", "no clock is so far from UTC: write an IANA name such as Europe/Berlin, UTC, or UTC+02:00"
+	}
+	if offset == 0 {
+		return time.UTC, "UTC", ""
+	}
+	if parts[1] == "-" {
+		offset = -offset
+	}
+	name := fmt.Sprintf("UTC%s%02d:%02d", parts[1], hours, minutes)
+	return time.FixedZone(name, offset), name, ""
+}
+
+// abbreviation returns names to write for what people call their zone, and reports whether it is one of those that mean
+// several, or one half of the year.
+func abbreviation(name string) (string, bool) {
+	switch name {
+	case "EST", "EDT", "ET":
+		return "America/New_York", true
+	case "CST", "CDT", "CT":
+		return "America/Chicago (or Asia/Shanghai)", true
+	case "MST", "MDT", "MT":
+		return "America/Denver", true
+	case "PST", "PDT", "PT":
+		return "America/Los_Angeles", true
+	case "BST":
+		return "Europe/London", true
+	case "IST":
+		return "Asia/Kolkata (or Europe/Dublin, Asia/Jerusalem)", true
+	case "CET", "CEST", "MEZ", "MESZ", "MET":
+		return "Europe/Berlin", true
+	case "EET", "EEST":
+		return "Europe/Athens", true
+	case "WET", "WEST":
+		return "Europe/Lisbon", true
+	case "AEST", "AEDT":
+		return "Australia/Sydney", true
+	case "JST":
+		return "Asia/Tokyo", true
+	case "MSK":
+		return "Europe/Moscow", true
+	case "HST":
+		return "Pacific/Honolulu", true
+	}
+	return "", false
+}
+
+// capitals writes a name in small letters as the database does, for most names.
+func capitals(name string) string {
+	var b strings.Builder
+	upper := true
+	for _, r := range name {
+		if upper && 'a' <= r && r <= 'z' {
+			r += 'A' - 'a'
+		}
+		upper = r == '/' || r == '_' || r == '-'
+		b.WriteRune(r)
+	}
+	return b.String()
 }

@@ -15,8 +15,8 @@ type zoned struct {
 // where it ends, with a clock that has been put forward or back, or, now and then, with the same.
 type stretch struct{ start, end, offset int64 }
 
-func (z *zoned) stretchAt(instant int64) stretch {
-	t := time.Unix(instant, 0).In(z.zone)
+func stretchAt(zone *time.Location, instant int64) stretch {
+	t := time.Unix(instant, 0).In(zone)
 	_, offset := t.Zone()
 	s := stretch{math.MinInt64, math.MaxInt64, int64(offset)}
 	start, end := t.ZoneBounds()
@@ -35,8 +35,8 @@ func (z *zoned) stretchAt(instant int64) stretch {
 }
 
 // following returns the stretch after s.
-func (z *zoned) following(s stretch) stretch {
-	next := z.stretchAt(s.end)
+func following(zone *time.Location, s stretch) stretch {
+	next := stretchAt(zone, s.end)
 	next.start = s.end
 	return next
 }
@@ -49,7 +49,7 @@ func (z *zoned) reached(s stretch) int64 {
 	wall := int64(math.MinInt64)
 	for before := s; before.start > s.start-apart; {
 		end := before.start
-		before = z.stretchAt(end - 1)
+		before = stretchAt(z.zone, end-1)
 		wall = max(wall, end+before.offset)
 	}
 	return wall
@@ -79,7 +79,7 @@ func (z *zoned) part(s stretch, from, to int64) part {
 
 // next returns the first instant from from on that is in the set.
 func (z *zoned) next(from int64) (int64, bool) {
-	for s := z.stretchAt(from); ; s = z.following(s) {
+	for s := stretchAt(z.zone, from); ; s = following(z.zone, s) {
 		p := z.part(s, from, math.MaxInt64/2)
 		if p.atStart {
 			return s.start, true
@@ -98,7 +98,7 @@ func (z *zoned) next(from int64) (int64, bool) {
 // the clocks in between.
 func (z *zoned) count(from, to int64) int64 {
 	n := int64(0)
-	for s := z.stretchAt(from); from < to; s = z.following(s) {
+	for s := stretchAt(z.zone, from); from < to; s = following(z.zone, s) {
 		p := z.part(s, from, to)
 		if p.atStart {
 			n++
