@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +50,10 @@ type Lane struct {
 	// RetryFor is how long after its deadline a message that failed is tried again. 0 for not at all, to 30 days.
 	RetryFor time.Duration
 
+	// Concurrency is how many requests of the lane the engine makes at the same time, see node.CallbackLane; 0 for
+	// node.DefaultConcurrency.
+	Concurrency int
+
 	// PerHost is how many requests to one host are under way at most, 1 to node.MaxConcurrency.
 	PerHost int
 
@@ -60,6 +65,15 @@ type Lane struct {
 
 	// Headers are sent with each request. They win over those of the message.
 	Headers []node.Header
+}
+
+// probes is how many hosts that stand back may be asked at the same time whether they are back.
+func (l *Lane) probes() int {
+	callers := l.Concurrency
+	if callers == 0 {
+		callers = node.DefaultConcurrency
+	}
+	return max(1, callers/probeShare)
 }
 
 // Default returns what a lane is that says nothing else.
@@ -173,8 +187,11 @@ func (a *allowed) contains(address netip.Addr) bool {
 	return slices.ContainsFunc(a.prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// maxURL is more than most servers take.
-const maxURL = 8 << 10
+// maxURL is more than most servers take, and maxHost is the longest name that there can be.
+const (
+	maxURL  = 8 << 10
+	maxHost = 253
+)
 
 // parse reads a URL that a message names, and refuses what can be told from the text: what a name leads to is only
 // known when it is dialled.
@@ -187,7 +204,12 @@ func (a *allowed) parse(text string) (*url.URL, error) {
 		return nil, errors.New("the URL is not one: it must be http:// or https://, a host, and a path")
 	}
 	port := portOf(u)
+	number, err := strconv.Atoi(port)
 	switch {
+	case err != nil || number < 1 || number > 65535:
+		return nil, fmt.Errorf("the URL has the port %.20s: it must be from 1 to 65535", port)
+	case len(canonical(u.Hostname())) > maxHost:
+		return nil, fmt.Errorf("the URL has a host of %d bytes: a name has %d at most", len(u.Hostname()), maxHost)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("the URL begins with %.20q: it must begin with http:// or https://", u.Scheme+":")
 	case u.User != nil:

@@ -23,8 +23,18 @@ const (
 	// longestWait is how long messages for a host that stands back are put off, at most twice as long.
 	longestWait = 3 * time.Minute
 
-	// manyHosts is how many hosts may be known before those are forgotten that nobody has asked for in a while.
-	manyHosts = 1000
+	// manyHosts is how many hosts may be known before those are forgotten that nobody has asked for in a while: every
+	// sweepEvery, since whoever submits chooses how many hosts there are, and each request would go through all of them.
+	manyHosts  = 1000
+	sweepEvery = probeMax
+
+	// mostHosts is how many hosts that stand back are known at most. What others do is forgotten when nobody asks for
+	// them any more: each message for one of them is tried.
+	mostHosts = 10_000
+
+	// probeShare is which part of a lane's callers may ask hosts whether they are back, at the same time. Each may take
+	// as long as a request may, and there may be any number of such hosts.
+	probeShare = 4
 )
 
 // place is a host as one lane sees it: what goes wrong on a lane is nothing that another lane is to suffer from.
@@ -32,8 +42,10 @@ type place struct{ lane, host string }
 
 // hosts are the hosts that are being talked to.
 type hosts struct {
-	mu  sync.Mutex
-	all map[place]*host
+	mu     sync.Mutex
+	all    map[place]*host
+	swept  time.Time
+	probes map[string]int // how many are under way on a lane
 }
 
 // host is what is known of one host.
@@ -47,6 +59,7 @@ type host struct {
 	// silent is how many probes in a row have had no answer; not 0 while the host stands back. The next probe is sent
 	// at probe, and probing says that one is under way.
 	silent  int
+	since   time.Time // it stands back
 	probe   time.Time
 	probing bool
 }
@@ -65,15 +78,30 @@ type visit struct {
 	probe bool
 }
 
-// enter waits for a request's turn, or says why it will not come soon.
-func (h *hosts) enter(at place, limit int, overdue time.Duration) (*visit, error) {
+// awayError says that a host stands back, and for how long it has.
+type awayError struct {
+	node.DeferredError
+
+	since time.Duration
+}
+
+// Unwrap returns what the engine is told.
+func (a *awayError) Unwrap() error { return &a.DeferredError }
+
+// enter waits for a request's turn, or says why it will not come soon: by an *awayError if the host stands back, and
+// otherwise by a *node.DeferredError.
+func (h *hosts) enter(at place, l *lane, overdue time.Duration) (*visit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one, now := h.get(at), time.Now()
+	one, now, limit := h.get(at), time.Now(), l.PerHost
 	if one.silent > 0 {
-		if one.probing || now.Before(one.probe) {
+		if one.probing || now.Before(one.probe) || h.probes[at.lane] >= l.probes() {
 			return nil, one.standsBack(at, now, overdue)
 		}
+		if h.probes == nil {
+			h.probes = map[string]int{}
+		}
+		h.probes[at.lane]++
 		one.probing = true
 		one.running++
 		return &visit{h, at, now, true}, nil
@@ -118,10 +146,10 @@ func (h *hosts) get(at place) *host {
 	if one := h.all[at]; one != nil {
 		return one
 	}
-	if len(h.all) >= manyHosts {
-		old := time.Now().Add(-2 * probeMax)
+	if now := time.Now(); len(h.all) >= manyHosts && now.Sub(h.swept) >= sweepEvery {
+		h.swept = now
 		for at, one := range h.all {
-			if one.running == 0 && len(one.waiting) == 0 && one.probe.Before(old) {
+			if one.idle() && one.probe.Before(now.Add(-2*probeMax)) {
 				delete(h.all, at)
 			}
 		}
@@ -134,14 +162,17 @@ func (h *hosts) get(at place) *host {
 	return one
 }
 
+// idle reports whether nobody talks to a host, or waits for it.
+func (h *host) idle() bool { return h.running == 0 && len(h.waiting) == 0 }
+
 // standsBack says that nothing is sent to a host for now. The messages come back when it has been asked once more, and
 // not all at the same instant; the longer they are overdue, the later: each of them is a claim for nothing.
 func (h *host) standsBack(at place, now time.Time, overdue time.Duration) error {
 	wait := max(h.probe.Sub(now), probeMin, min(overdue/4, longestWait))
-	return &node.DeferredError{
+	return &awayError{since: now.Sub(h.since), DeferredError: node.DeferredError{
 		Err:   fmt.Errorf("%w: %s does not answer", node.ErrUnsent, at.host),
 		After: wait + rand.N(wait),
-	}
+	}}
 }
 
 // leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit. A host that has
@@ -155,12 +186,17 @@ func (v *visit) leave(unanswered bool) {
 	one.moved = now
 	if v.probe {
 		one.probing = false
+		if h.probes[v.place.lane]--; h.probes[v.place.lane] == 0 {
+			delete(h.probes, v.place.lane)
+		}
 	}
 	switch {
 	case !unanswered:
 		one.answered, one.silent = now, 0
 	case v.probe || one.silent == 0 && one.answered.Before(v.began):
-		one.silent++
+		if one.silent++; one.silent == 1 {
+			one.since = now
+		}
 		one.probe = now.Add(min(probeMax, probeMin<<min(one.silent-1, 5)))
 	}
 	for len(one.waiting) > 0 {
@@ -173,7 +209,7 @@ func (v *visit) leave(unanswered bool) {
 			break
 		}
 	}
-	if one.running == 0 && len(one.waiting) == 0 && one.silent == 0 {
+	if one.idle() && (one.silent == 0 || len(h.all) > mostHosts) {
 		delete(h.all, v.place)
 	}
 }

@@ -78,6 +78,12 @@ func TestRefusedURLs(t *testing.T) {
 		"http://user:secret@example.com":                  "user name",
 		"http://example.com:22/":                          "port 22",
 		"https://example.com:6379/":                       "port 6379",
+		"http://example.com:99999/":                       "from 1 to 65535",
+		"http://example.com:0/":                           "from 1 to 65535",
+		"http://" + strings.Repeat("a.", 130) + "com/":    "263 bytes",
+		"http://[2002:7f00:1::]/":                         "not a public one",
+		"http://[2001::7f00:1]/":                          "not a public one",
+		"http://[::7f00:1]/":                              "not a public one",
 		"http://127.0.0.1/":                               "not a public one",
 		"http://127.0.0.1:" + port:                        "ports 80 and 443",
 		"http://[::1]/":                                   "not a public one",
@@ -265,7 +271,8 @@ func TestHeaderInjection(t *testing.T) {
 		"Transfer-Encoding", "chunked", "Connection", "X-Good", "Upgrade", "websocket",
 		"Proxy-Authorization", "Basic x",
 		"Chronos-Message-Id", "forged", "chronos-attempt", "forged", "Webhook-Signature", "forged",
-		"x-sequence-number", "forged", "chronosSourceTopic", "in")
+		"x-sequence-number", "forged", "chronosSourceTopic", "in",
+		"Webhook_Signature", "forged", "X_Sequence_Number", "forged", "chronos_message_id", "forged")
 	one.Headers = append(one.Headers, node.Header{Name: node.HeaderID, Value: []byte("17\r\nX-Injected: é%")},
 		node.Header{Name: "X-Null"})
 	if err := publish(t, s, one); err != nil {

@@ -167,6 +167,7 @@ func (l *fileLane) lane() (callback.Lane, node.CallbackLane, error) {
 		}
 		*n.target = number
 	}
+	lane.Concurrency = of.Concurrency
 	lane.URL, lane.SecretFile = l.url.Text, l.secretFile.Text
 	lane.Allowed, lane.Headers = l.allowed.list(), l.headers
 	if err := lane.Validate(); err != nil {

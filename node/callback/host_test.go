@@ -1,0 +1,172 @@
+package callback_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"chronos/node"
+	"chronos/node/callback"
+)
+
+// Goal: a message that was never sent is not given up because others are being sent. Method: a burst on a lane that
+// tries nothing again, to a host that takes one request at a time and longer than those that wait for their turn are
+// patient.
+func TestBurstIsNoFailure(t *testing.T) {
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	r := receive(t, func(http.ResponseWriter, *http.Request) {
+		begun <- struct{}{}
+		<-release
+	})
+	l := local()
+	l.RetryFor, l.PerHost = 0, 1
+	s := sink(t, l)
+	var first sync.WaitGroup
+	first.Go(func() {
+		if err := publish(t, s, record(r.URL)); err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	for range 3 {
+		if one := deferred(t, publish(t, s, record(r.URL))); !errors.Is(one, node.ErrUnsent) {
+			t.Errorf("%v, want that nothing was sent", one)
+		}
+	}
+	close(release)
+	first.Wait()
+}
+
+// Goal: of a lane that tries nothing again, messages for a host that has only just ceased to answer are not given up
+// unsent; those for one that has answered nobody for as long as a request may take are, or they would wait forever.
+// Method: a host that hangs; a message is published again and again, as the engine does.
+func TestAwayIsNoFailureAtFirst(t *testing.T) {
+	r := receive(t, func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() })
+	l := local()
+	l.RetryFor, l.Timeout = 0, 300*time.Millisecond
+	s := sink(t, l)
+	if one := refused(t, publish(t, s, record(r.URL))); errors.Is(one, node.ErrUnsent) {
+		t.Errorf("the first request: %v", one)
+	}
+	if one := deferred(t, publish(t, s, record(r.URL))); !errors.Is(one, node.ErrUnsent) {
+		t.Errorf("right after it: %v", one)
+	}
+	for tries := 1; ; tries++ {
+		if err := publish(t, s, record(r.URL)); errors.Is(err, node.ErrRejected) {
+			break
+		}
+		if tries > 100 {
+			t.Fatal("a message that cannot be sent is never given up")
+		}
+		wait(t.Context(), 20*time.Millisecond)
+	}
+	if got := len(r.requests()); got != 1 {
+		t.Errorf("%d requests, want 1", got)
+	}
+}
+
+// Goal: hosts that hang cannot have all callers of a lane wait for them, however many there are. Method: fifty stand
+// back, and all of them are due to be asked once more. As many are as may be, and a host that answers is reached.
+func TestManyHostsHang(t *testing.T) {
+	var hung atomic.Int32
+	first := atomic.Bool{}
+	first.Store(true)
+	release := make(chan struct{})
+	r := receive(t, func(_ http.ResponseWriter, request *http.Request) {
+		switch {
+		case strings.HasPrefix(request.Host, "good."):
+		case first.Load():
+			<-request.Context().Done()
+		default:
+			hung.Add(1)
+			<-release
+		}
+	})
+	l := callback.Default("http:test")
+	l.Allowed, l.Timeout, l.Concurrency = []string{"*.localhost"}, 500*time.Millisecond, 20
+	quick := sinkByName(t, l)
+	port := r.URL[strings.LastIndex(r.URL, ":"):]
+	var running sync.WaitGroup
+	for i := range 50 {
+		running.Go(func() { _ = publish(t, quick, record(fmt.Sprintf("http://h%d.localhost%s", i, port))) })
+	}
+	running.Wait()
+	first.Store(false)
+	const probes = 20 / 4
+	for tries := 1; hung.Load() < probes; tries++ {
+		if tries > 400 {
+			t.Fatal("no host is asked whether it is back")
+		}
+		for i := range 50 {
+			running.Go(func() { _ = publish(t, quick, record(fmt.Sprintf("http://h%d.localhost%s", i, port))) })
+		}
+		wait(t.Context(), 25*time.Millisecond)
+		if got := hung.Load(); got > probes {
+			break
+		}
+	}
+	if got := hung.Load(); got > probes {
+		t.Errorf("%d hosts are asked at the same time whether they are back, want %d at most", got, probes)
+	}
+	if err := publish(t, quick, record("http://good.localhost"+port)); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	running.Wait()
+}
+
+func sinkByName(t *testing.T, lanes ...callback.Lane) *callback.Sink {
+	t.Helper()
+	s, err := callback.New(callback.Config{Lanes: lanes, Resolver: resolver(t, "127.0.0.1")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Whoever submits chooses how many hosts there are. What is known of those that do not answer is bounded.
+func TestKnownHostsAreBounded(t *testing.T) {
+	if got := callback.KnownAfter(callback.MostHosts + 500); got != callback.MostHosts {
+		t.Errorf("%d hosts are known, want %d", got, callback.MostHosts)
+	}
+}
+
+// Nor has the node a connection open to each of them for a minute.
+func TestIdleConnectionsAreBounded(t *testing.T) {
+	var open atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		default:
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	l := callback.Default("http:test")
+	l.Allowed = []string{"*.localhost"}
+	s := sinkByName(t, l)
+	port := server.URL[strings.LastIndex(server.URL, ":"):]
+	for i := range 600 {
+		if err := publish(t, s, record(fmt.Sprintf("http://h%d.localhost%s", i, port))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tries := 1; open.Load() > 260; tries++ {
+		if tries > 200 {
+			t.Fatalf("%d connections are open", open.Load())
+		}
+		wait(t.Context(), 5*time.Millisecond)
+	}
+}
