@@ -133,7 +133,8 @@ func (p *publisher) expireCalls(ctx context.Context, ended []holding) {
 // any: through the store, like every other message, because they may be a lane of any kind, and away. Once the store
 // has it, the message is settled; a series goes on. A node that dies between the two leaves the message to another,
 // which may find it refused once more: the copy's id follows from its incarnation, so that the store covers the
-// second copy while the first one waits. If the store does not take it, the message is put off, and tried once more.
+// second copy while the first one waits. If the store does not take it, the message is put off, and tried once more:
+// for as long as it is overdue, since its receiver is asked again, which has said that it wants none of it.
 func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 	var later []failure
 	for _, f := range failed {
@@ -150,7 +151,9 @@ func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 		p.settler.add([]Next{f.next})
 	}
 	for _, f := range later {
-		retry := p.clock.Now().Add(p.config.Lookahead + jittered(p.drawn, permanentRetryMin, 20))
+		now := p.clock.Now()
+		wait := min(max(now.Sub(f.Deadline), permanentRetryMin), permanentRetryMax)
+		retry := now.Add(p.config.Lookahead + jittered(p.drawn, wait, 20))
 		p.observe(Unpublished{Messages: []Message{f.Message}, Err: f.err, Retry: retry, Took: f.took, Permanent: true})
 		p.reset(ctx, []Release{{f.Claim, retry.Truncate(time.Microsecond), errors.Is(f.err, errExpired)}})
 	}

@@ -215,6 +215,37 @@ func TestCallbackGivenUp(t *testing.T) {
 	}
 }
 
+// While the store takes nothing in, the copy of what a receiver refuses waits, and so does the message. The receiver is
+// not asked every second until then: it has said that it wants none of it.
+func TestCallbackLetterWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected, Status: 410} }
+		c := calls(0)
+		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
+		w.submit("x", 2*time.Second)
+		w.submit("passed", 2*time.Second, node.Header{
+			Name: node.HeaderNotAfter, Value: []byte(time.Now().Add(2 * time.Second).UTC().Format(time.RFC3339)),
+		})
+		w.run(c, nil)
+		pass(time.Second)
+		w.pause(node.Intake)
+		pass(10 * time.Minute)
+		if got := len(w.on("http:out")); got < 8 || got > 12 {
+			t.Errorf("the receiver was asked %d times in ten minutes, want after 1 s, 2 s, 4 s and so on", got)
+		}
+		if got := len(seen[node.Unpublished](w)); got > 24 {
+			t.Errorf("two messages were put off %d times in ten minutes", got)
+		}
+		w.resume(node.Intake)
+		pass(10 * time.Minute)
+		if got := len(w.on("failed")); got != 2 {
+			t.Errorf("%d dead letters, want 2", got)
+		}
+		w.empty()
+	})
+}
+
 // The time of a callback can pass as that of any message.
 func TestCallbackExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -435,5 +466,59 @@ func TestCallbackOthers(t *testing.T) {
 			t.Errorf("dead letters: %v, want one of the lane that is not listed", got)
 		}
 		w.empty()
+	})
+}
+
+// A record whose request would never be made is rejected when it is taken in, a year before its deadline, with the
+// reason and a copy on the dead-letter topic of its route. What stores nothing names no request, and topics have none.
+func TestCallbackRejectedAtIntake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.callable = func(lane string, headers []node.Header) error {
+			for _, h := range headers {
+				if h.Name == node.HeaderURL && string(h.Value) == "http://good" {
+					return nil
+				}
+			}
+			return fmt.Errorf("%s has no good URL", lane)
+		}
+		c := calls(0)
+		c.Routes[0].DeadLetter, c.Routes[0].Outcomes = "dead", "outcomes"
+		year := 365 * 24 * time.Hour
+		url := func(to string) node.Header { return node.Header{Name: node.HeaderURL, Value: []byte(to)} }
+		action := func(a node.Action) node.Header {
+			return node.Header{Name: node.HeaderAction, Value: []byte(a.String())}
+		}
+		w.submit("good", year, url("http://good"))
+		w.submit("bad", year, url("http://bad"))
+		w.submit("good", year, url("http://bad"), action(node.Replace))
+		w.submit("none", year, action(node.Replace))
+		w.submit("topic", year, node.Header{Name: node.HeaderTopic, Value: []byte("out")})
+		w.submit("good", 2*year, action(node.Reschedule))
+		w.run(c, nil)
+		pass(5 * time.Second)
+		var got []string
+		for _, e := range seen[node.Rejected](w) {
+			got = append(got, header(e.Record, node.HeaderID)+" "+string(e.Reason)+" "+e.Detail)
+		}
+		const why = " invalid_request http:out has no good URL"
+		if want := []string{"bad" + why, "good" + why, "none" + why}; !slices.Equal(got, want) {
+			t.Errorf("rejected: %q, want %q", got, want)
+		}
+		if letters := w.on("dead"); len(letters) != 3 || header(letters[0].Record, node.HeaderURL) != "http://bad" {
+			t.Errorf("dead letters: %v", letters)
+		}
+		var outcomes []string
+		for _, o := range w.on("outcomes") {
+			outcomes = append(outcomes, header(o.Record, node.HeaderOutcome))
+		}
+		slices.Sort(outcomes) // they are due at the same instant
+		if want := []string{"rejected", "rejected", "rescheduled"}; !slices.Equal(outcomes, want) {
+			t.Errorf("outcomes: %q, want %q", outcomes, want)
+		}
+		rows := w.store.Dump()
+		if len(rows) != 2 {
+			t.Errorf("stored: %v", rows)
+		}
 	})
 }

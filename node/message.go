@@ -140,5 +140,6 @@ const (
 	StoreRefused     Reason = "store_refused"
 	PublishRejected  Reason = "publish_rejected"
 	Expired          Reason = "expired"
+	InvalidRequest   Reason = "invalid_request"
 	CallbackFailed   Reason = "callback_failed"
 )
