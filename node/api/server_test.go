@@ -203,6 +203,14 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// However many callers there are, none gets back what it has used up, and those that have gone are forgotten.
+func TestRateOfMany(t *testing.T) {
+	refused, known := api.SpentAfter(25_000, time.Now())
+	if !refused || known > 40_000 {
+		t.Errorf("refused: %v, known: %d", refused, known)
+	}
+}
+
 // Goal: a token that fills the lanes it may write to is stopped, and goes on when they are emptier; another one that
 // may write elsewhere is not. What changes messages is never stopped by that.
 func TestWaiting(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -78,9 +79,28 @@ type putInput struct {
 	IDInput
 
 	OnDuplicate string `query:"on-duplicate" enum:"ignore,replace" default:"ignore" doc:"What to do where one waits."`
+	IfNoneMatch string `header:"If-None-Match" maxLength:"64" doc:"Not with on-duplicate=replace."`
 	Body        Body
 	RawBody     []byte
 }
+
+// conditions returns the problem of a request that asks for what no store can do in one step: what is not done is not
+// to be ignored, since something else would be overwritten.
+func (in *putInput) conditions(action node.Action) *ProblemError {
+	switch {
+	case in.IfNoneMatch != "" && action == node.Replace:
+		return newProblem(http.StatusUnprocessableEntity, codeInvalid, "on-duplicate=replace stores the message "+
+			"whatever waits there, and If-None-Match asks for the opposite: leave one of them out").
+			at("header.If-None-Match")
+	case strings.TrimSpace(in.IfMatch) == anyETag:
+		return newProblem(http.StatusUnprocessableEntity, codeInvalid, "If-Match: * with a message to be stored is "+
+			"not understood here: give the ETag of the one that it is to replace").at("header.If-Match")
+	}
+	return nil
+}
+
+// anyETag is the value of If-Match for whatever message there is.
+const anyETag = "*"
 
 type postInput struct {
 	LaneInput
@@ -131,6 +151,9 @@ func (a *API) writes(api huma.API) {
 		if in.OnDuplicate == "replace" {
 			action = node.Replace
 		}
+		if p := in.conditions(action); p != nil {
+			return nil, p
+		}
 		return a.bring(ctx, asked{LaneInput: in.LaneInput, only: in.IfMatch, raw: in.RawBody}, in.ID, action, &in.Body)
 	})
 	handle(a, api, post, large, func(ctx context.Context, in *postInput) (*output, error) {
@@ -164,6 +187,10 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 	}
 	if p := a.checkCallback(in.Lane, body, &in.record); p != nil {
 		return nil, p
+	}
+	if !utf8.Valid(in.raw) {
+		return nil, newProblem(http.StatusBadRequest, codeInvalid, "the body is not UTF-8: bytes that are no text go in "+
+			"as {\"base64\": …}").at("body")
 	}
 	if a.found.full(ctx, in.Lane, time.Now()) {
 		return nil, newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for "+
@@ -226,8 +253,8 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	if err != nil {
 		return nil, unfit(err)
 	}
-	if in.only != "" && in.only != "*" {
-		if item.Only, err = parseETag(in.only); err != nil {
+	if in.only != "" && strings.TrimSpace(in.only) != anyETag {
+		if item.Only, err = parseETag(in.only); err != nil || item.Only == uuid.Nil {
 			return nil, newProblem(http.StatusPreconditionFailed, codeChanged, "the ETag is none that a look at the "+
 				"message "+
 				"has shown, so nothing was done").at("header.If-Match")
