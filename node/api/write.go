@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/store/inspect"
 )
 
 // Outcome is what became of a request. It is durable when it is given.
@@ -262,11 +263,24 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	}
 	item.Incarnation = uuid.New()
 	item.Request = in.request(&item)
+	beyond, err := a.beyond(ctx, &item)
+	if err != nil {
+		return nil, a.unseen(err)
+	}
+	if beyond != nil && in.Key == "" {
+		return nil, beyond
+	}
+	if beyond != nil { // unless the first request of its key was in time: what it was told is told again
+		item.Only = uuid.New()
+	}
 	result, err := a.intake.ask(ctx, item)
 	if err != nil {
 		return nil, a.untaken(err, in.Key != "")
 	}
 	told := result.Told
+	if beyond != nil && told.Outcome == node.NotFound {
+		return nil, beyond
+	}
 	if told.Print != item.Request.Print {
 		return nil, newProblem(http.StatusUnprocessableEntity, codeKeyUsed, "another request has had that "+
 			"Idempotency-Key "+
@@ -274,6 +288,30 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	}
 	a.observe(Instruction{Lane: in.Lane, Action: item.Action, Outcome: told.Outcome, Again: told.Again})
 	return answer(told, item.Only != uuid.Nil)
+}
+
+// beyond returns the problem of having a message come out after the last instant at which it may: it would expire, and
+// the answer would say that it comes. Nil for none. It looks before the store decides, and so it does not see a message
+// that takes the other's place in between, and has a limit of its own.
+func (a *API) beyond(ctx context.Context, item *node.Item) (*ProblemError, error) {
+	if item.Action != node.Reschedule && item.Action != node.FireNow {
+		return nil, nil
+	}
+	found, err := a.Store.Find(ctx, item.ID, inspect.Parts{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		m := &found[i]
+		if m.Lane != item.Lane || m.NotAfter.IsZero() || !item.Deadline.After(m.NotAfter) ||
+			item.Only != uuid.Nil && item.Only != m.Incarnation {
+			continue
+		}
+		return newProblem(http.StatusUnprocessableEntity, string(node.InvalidNotAfter), "the message may come out until "+
+			m.NotAfter.UTC().Format(time.RFC3339Nano)+" (not_after), so at "+item.Deadline.UTC().Format(time.RFC3339Nano)+
+			" it would be dropped: replace it, if it is to come out nevertheless").at("body.deadline"), nil
+	}
+	return nil, nil
 }
 
 // request names a request. Two clients that happen to choose the same key do not meet: each has a token of its own. The
