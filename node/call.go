@@ -66,7 +66,7 @@ func (p *publisher) call(ctx context.Context, held []holding) {
 	}
 	p.acknowledged(fired, took)
 	p.settler.add(settled)
-	p.callLater(ctx, again)
+	p.callLater(again)
 	p.giveUp(ctx, over)
 }
 
@@ -83,7 +83,7 @@ func called(m *Ready) Record {
 }
 
 // callLater puts messages off: each as long as its own attempts, or its own host, say.
-func (p *publisher) callLater(ctx context.Context, failed []failure) {
+func (p *publisher) callLater(failed []failure) {
 	if len(failed) == 0 {
 		return
 	}
@@ -111,7 +111,7 @@ func (p *publisher) callLater(ctx context.Context, failed []failure) {
 		releases = append(releases, Release{f.Claim, retry, silent(f.err)})
 	}
 	p.observe(Unpublished{Messages: messages, Err: failed[0].err, Retry: earliest, Took: took})
-	p.reset(ctx, releases)
+	p.settler.putOff(releases)
 }
 
 // callBackoff returns how long to wait after that many attempts.
@@ -155,7 +155,7 @@ func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 		wait := min(max(now.Sub(f.Deadline), permanentRetryMin), permanentRetryMax)
 		retry := now.Add(p.config.Lookahead + jittered(p.drawn, wait, 20))
 		p.observe(Unpublished{Messages: []Message{f.Message}, Err: f.err, Retry: retry, Took: f.took, Permanent: true})
-		p.reset(ctx, []Release{{f.Claim, retry.Truncate(time.Microsecond), errors.Is(f.err, errExpired)}})
+		p.settler.putOff([]Release{{f.Claim, retry.Truncate(time.Microsecond), errors.Is(f.err, errExpired)}})
 	}
 }
 

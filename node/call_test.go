@@ -522,3 +522,59 @@ func TestCallbackRejectedAtIntake(t *testing.T) {
 		}
 	})
 }
+
+// Messages for a host that is away are given back together, and not in a transaction for each of them: there may be any
+// number, and the other messages of the lane wait behind them. What the store does not take is given back later, and
+// what is left when the node stops goes back then. None is lost, and none waits for its claim to expire.
+func TestCallbackPutOffTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		away := &node.DeferredError{Err: fmt.Errorf("%w: away", node.ErrUnsent), After: 5 * time.Second}
+		var back atomic.Bool
+		w.answer = func(node.Record) error {
+			if back.Load() {
+				return nil
+			}
+			return away
+		}
+		const messages = 1000
+		for i := range messages {
+			w.submit(id(i), time.Second)
+		}
+		var failed, done atomic.Int32
+		began := time.Now()
+		decide := func(_ int, call string) (error, bool) {
+			if call != "reset" {
+				return nil, true
+			}
+			if time.Since(began) < 2*time.Second {
+				failed.Add(1)
+				return errInjected, false
+			}
+			done.Add(1)
+			return nil, true
+		}
+		n := w.run(calls(0), decide)
+		pass(4 * time.Second)
+		if failed.Load() == 0 || failed.Load()+done.Load() > 60 {
+			t.Errorf("%d messages were put off in %d calls that failed and %d others", messages, failed.Load(),
+				done.Load())
+		}
+		if got := len(seen[node.Unpublished](w)); got < messages {
+			t.Errorf("%d were put off, want all %d", got, messages)
+		}
+		n.stop()
+		for _, row := range w.store.Dump() {
+			if row.ReadiedBy != uuid.Nil || row.Attempts > 0 {
+				t.Fatalf("%+v is claimed still", row)
+			}
+		}
+		back.Store(true)
+		w.run(calls(1), nil)
+		pass(15 * time.Second)
+		if got := len(w.values("http:out")); got != messages {
+			t.Errorf("%d of %d came out", got, messages)
+		}
+		w.empty()
+	})
+}
