@@ -67,14 +67,16 @@ type Lane struct {
 	Headers []node.Header
 }
 
-// probes is how many hosts that stand back may be asked at the same time whether they are back.
-func (l *Lane) probes() int {
-	callers := l.Concurrency
-	if callers == 0 {
-		callers = node.DefaultConcurrency
+// callers is how many requests of the lane there are at the same time, and spare how many of them may be probes, or are
+// kept for hosts that answer.
+func (l *Lane) callers() int {
+	if l.Concurrency == 0 {
+		return node.DefaultConcurrency
 	}
-	return max(1, callers/probeShare)
+	return l.Concurrency
 }
+
+func (l *Lane) spare() int { return max(1, l.callers()/spare) }
 
 // Default returns what a lane is that says nothing else.
 func Default(name string) Lane {

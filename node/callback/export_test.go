@@ -8,7 +8,7 @@ func KnownAfter(asked int) int {
 	l := &lane{Lane: Default("http:test")}
 	for i := range asked {
 		if v, err := h.enter(place{"http:test", strconv.Itoa(i)}, l, 0); err == nil {
-			v.leave(true)
+			v.leave(true, false)
 		}
 	}
 	return len(h.all)

@@ -2,6 +2,7 @@ package callback
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -32,9 +33,11 @@ const (
 	// them any more: each message for one of them is tried.
 	mostHosts = 10_000
 
-	// probeShare is which part of a lane's callers may ask hosts whether they are back, at the same time. Each may take
-	// as long as a request may, and there may be any number of such hosts.
-	probeShare = 4
+	// There may be any number of hosts that hang, and each request to one of them takes as long as a request may. So one
+	// in spare callers of a lane, at most, asks whether a host that stands back is back. And when as many requests of
+	// the lane as these have had no answer within lately, as many callers are kept for hosts that have given one.
+	spare  = 4
+	lately = time.Minute
 )
 
 // place is a host as one lane sees it: what goes wrong on a lane is nothing that another lane is to suffer from.
@@ -42,10 +45,17 @@ type place struct{ lane, host string }
 
 // hosts are the hosts that are being talked to.
 type hosts struct {
-	mu     sync.Mutex
-	all    map[place]*host
-	swept  time.Time
-	probes map[string]int // how many are under way on a lane
+	mu    sync.Mutex
+	all   map[place]*host
+	swept time.Time
+	lanes map[string]*load
+}
+
+// load is how many requests of a lane are under way, how many of them are probes, and when the last ones have ended
+// that had no answer, as many as spare callers.
+type load struct {
+	running, probes int
+	unanswered      []time.Time
 }
 
 // host is what is known of one host.
@@ -54,7 +64,8 @@ type host struct {
 	waiting []*turn
 
 	moved    time.Time // when a request has ended last, or has begun while there was no other
-	answered time.Time // when an answer of any kind has come last
+	answered time.Time // when something has come last: an answer, or the end of the connection
+	good     time.Time // when an answer has come last, whatever it said
 
 	// silent is how many probes in a row have had no answer; not 0 while the host stands back. The next probe is sent
 	// at probe, and probing says that one is under way.
@@ -66,8 +77,8 @@ type host struct {
 
 // turn is a request that waits: it is closed when its turn has come, or when there will be none.
 type turn struct {
-	come    chan struct{}
-	refused bool
+	come  chan struct{}
+	visit *visit // nil if there will be none
 }
 
 // visit is one request to a host that may be made.
@@ -76,6 +87,7 @@ type visit struct {
 	place place
 	began time.Time
 	probe bool
+	load  *load // of its lane
 }
 
 // awayError says that a host stands back, and for how long it has.
@@ -94,24 +106,25 @@ func (h *hosts) enter(at place, l *lane, overdue time.Duration) (*visit, error) 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one, now, limit := h.get(at), time.Now(), l.PerHost
+	on := h.load(at.lane)
+	full := on.troubled(l, now) && on.running >= l.callers()-l.spare() && now.Sub(one.good) > lately
 	if one.silent > 0 {
-		if one.probing || now.Before(one.probe) || h.probes[at.lane] >= l.probes() {
+		if one.probing || now.Before(one.probe) || full || on.probes >= l.spare() {
 			return nil, one.standsBack(at, now, overdue)
 		}
-		if h.probes == nil {
-			h.probes = map[string]int{}
-		}
-		h.probes[at.lane]++
 		one.probing = true
-		one.running++
-		return &visit{h, at, now, true}, nil
+		return h.begin(one, at, true), nil
+	}
+	if full {
+		h.forget(one, at)
+		return nil, &node.DeferredError{Err: fmt.Errorf(
+			"%w: too many requests of the lane are under way to hosts that do not answer", node.ErrUnsent)}
 	}
 	if one.running < limit {
 		if one.running == 0 {
 			one.moved = now
 		}
-		one.running++
-		return &visit{h, at, now, false}, nil
+		return h.begin(one, at, false), nil
 	}
 	wait := &turn{come: make(chan struct{})}
 	one.waiting = append(one.waiting, wait)
@@ -132,12 +145,66 @@ func (h *hosts) enter(at place, l *lane, overdue time.Duration) (*visit, error) 
 		h.mu.Lock()
 		select {
 		case <-wait.come:
-			if wait.refused {
+			if wait.visit == nil {
 				return nil, one.standsBack(at, time.Now(), overdue)
 			}
-			return &visit{h, at, time.Now(), false}, nil
+			return wait.visit, nil
 		default:
 		}
+	}
+}
+
+// begin notes that a request is under way. The caller holds mu.
+func (h *hosts) begin(one *host, at place, probe bool) *visit {
+	on := h.load(at.lane)
+	on.running++
+	if probe {
+		on.probes++
+	}
+	one.running++
+	return &visit{h, at, time.Now(), probe, on}
+}
+
+// ended notes that one is not any more. The caller holds mu.
+func (v *visit) ended(one *host) {
+	v.load.running--
+	if v.probe {
+		one.probing = false
+		v.load.probes--
+	}
+	one.running--
+}
+
+// load returns that of a lane. The caller holds mu.
+func (h *hosts) load(lane string) *load {
+	if h.lanes == nil {
+		h.lanes = map[string]*load{}
+	}
+	on := h.lanes[lane]
+	if on == nil {
+		on = &load{}
+		h.lanes[lane] = on
+	}
+	return on
+}
+
+// troubled reports whether many requests of a lane have had no answer lately.
+func (o *load) troubled(l *lane, now time.Time) bool {
+	return len(o.unanswered) >= l.spare() && now.Sub(o.unanswered[len(o.unanswered)-l.spare()]) < lately
+}
+
+// missed notes that a request had no answer.
+func (o *load) missed(now time.Time) {
+	if o.unanswered = append(o.unanswered, now); len(o.unanswered) > node.MaxConcurrency/spare {
+		o.unanswered = o.unanswered[1:]
+	}
+}
+
+// forget forgets a host of which nothing is to be known. The caller holds mu.
+func (h *hosts) forget(one *host, at place) {
+	nothing := one.silent == 0 && one.good.IsZero()
+	if one.idle() && (nothing || len(h.all) > mostHosts) {
+		delete(h.all, at)
 	}
 }
 
@@ -149,10 +216,11 @@ func (h *hosts) get(at place) *host {
 	if now := time.Now(); len(h.all) >= manyHosts && now.Sub(h.swept) >= sweepEvery {
 		h.swept = now
 		for at, one := range h.all {
-			if one.idle() && one.probe.Before(now.Add(-2*probeMax)) {
+			if one.idle() && one.probe.Before(now.Add(-2*probeMax)) && one.good.Before(now.Add(-lately)) {
 				delete(h.all, at)
 			}
 		}
+		maps.DeleteFunc(h.lanes, func(_ string, on *load) bool { return on.running == 0 })
 	}
 	if h.all == nil {
 		h.all = map[place]*host{}
@@ -175,41 +243,41 @@ func (h *host) standsBack(at place, now time.Time, overdue time.Duration) error 
 	}}
 }
 
-// leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit. A host that has
+// leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit, and good that
+// there was an answer, whatever it said: a connection that was lost is neither. A host that has
 // answered another request meanwhile is slow with some, and does not hang.
-func (v *visit) leave(unanswered bool) {
+func (v *visit) leave(unanswered, good bool) {
 	h := v.hosts
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one, now := h.all[v.place], time.Now()
-	one.running--
+	v.ended(one)
 	one.moved = now
-	if v.probe {
-		one.probing = false
-		if h.probes[v.place.lane]--; h.probes[v.place.lane] == 0 {
-			delete(h.probes, v.place.lane)
-		}
+	if unanswered {
+		v.load.missed(now)
+	}
+	if good {
+		one.good = now
 	}
 	switch {
 	case !unanswered:
 		one.answered, one.silent = now, 0
 	case v.probe || one.silent == 0 && one.answered.Before(v.began):
 		if one.silent++; one.silent == 1 {
-			one.since = now
+			one.since, one.good = now, time.Time{}
 		}
 		one.probe = now.Add(min(probeMax, probeMin<<min(one.silent-1, 5)))
 	}
 	for len(one.waiting) > 0 {
 		next := one.waiting[0]
 		one.waiting = one.waiting[1:]
-		next.refused = one.silent > 0
+		if one.silent == 0 {
+			next.visit = h.begin(one, v.place, false)
+		}
 		close(next.come)
-		if !next.refused {
-			one.running++
+		if next.visit != nil {
 			break
 		}
 	}
-	if one.idle() && (one.silent == 0 || len(h.all) > mostHosts) {
-		delete(h.all, v.place)
-	}
+	h.forget(one, v.place)
 }

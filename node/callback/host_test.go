@@ -122,6 +122,66 @@ func TestManyHostsHang(t *testing.T) {
 	running.Wait()
 }
 
+// Goal: when many hosts of a lane do not answer, some of its callers are kept for those that do. Method: of a lane with
+// eight callers, two, which is a quarter, find out that their hosts are away; then six wait for hosts that hang. A
+// seventh host is not asked, whatever it is, and one that has answered before is.
+func TestCallersForHostsThatAnswer(t *testing.T) {
+	var hung atomic.Int32
+	release := make(chan struct{})
+	r := receive(t, func(_ http.ResponseWriter, request *http.Request) {
+		if strings.HasPrefix(request.Host, "hung") {
+			hung.Add(1)
+			<-release
+		}
+	})
+	l := callback.Default("http:test")
+	l.Allowed, l.Concurrency = []string{"*.localhost"}, 8
+	s := sinkByName(t, l)
+	port := r.URL[strings.LastIndex(r.URL, ":"):]
+	if err := publish(t, s, record("http://good.localhost"+port)); err != nil {
+		t.Fatal(err)
+	}
+	var hanging sync.WaitGroup
+	hang := func(from, to int) {
+		for i := from; i < to; i++ {
+			hanging.Go(func() {
+				if err := publish(t, s, record(fmt.Sprintf("http://hung%d.localhost%s", i, port))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for hung.Load() < int32(to) {
+			wait(t.Context(), time.Millisecond)
+		}
+	}
+	away := func(i int) {
+		one := deferred(t, publish(t, s, record(fmt.Sprintf("http://away%d.localhost:1", i))))
+		if !strings.Contains(one.Error(), "cannot be reached") {
+			t.Errorf("host %d: %v", i, one)
+		}
+	}
+	away(0)
+	hang(0, 6)
+	away(1) // one request without an answer is nothing to go by
+	one := deferred(t, publish(t, s, record("http://new.localhost"+port)))
+	if !errors.Is(one, node.ErrUnsent) || !strings.Contains(one.Error(), "too many requests of the lane") {
+		t.Errorf("a host that nobody knows, while six callers wait for hosts that hang: %v", one)
+	}
+	other := record("http://new.localhost" + port)
+	other.Topic = "http:other"
+	if err := publish(t, s, other); strings.Contains(fmt.Sprint(err), "too many") {
+		t.Errorf("another lane: %v", err)
+	}
+	if err := publish(t, s, record("http://good.localhost"+port)); err != nil {
+		t.Errorf("a host that has answered: %v", err)
+	}
+	close(release)
+	hanging.Wait()
+	if err := publish(t, s, record("http://new.localhost"+port)); err != nil {
+		t.Errorf("when the callers are free again: %v", err)
+	}
+}
+
 func sinkByName(t *testing.T, lanes ...callback.Lane) *callback.Sink {
 	t.Helper()
 	s, err := callback.New(callback.Config{Lanes: lanes, Resolver: resolver(t, "127.0.0.1")}, nil)

@@ -186,7 +186,7 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	status, after, answer, err := l.send(request)
 	took := time.Since(began)
 	timely := limit.Stop()
-	turn.leave(err != nil && (!timely || !reached.Load()))
+	turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
 	attempt, _ := strconv.Atoi(h.attempt)
 	s.observe(Call{record.Topic, at.host, attempt, class(status, timely), took})
 	switch {
