@@ -1,18 +1,43 @@
 package callback
 
-import "strconv"
+import (
+	"errors"
+	"time"
 
-// KnownAfter returns how many hosts are known after that many have been asked in turn, and none has answered.
-func KnownAfter(asked int) int {
-	var h hosts
-	l := &lane{Lane: Default("http:test")}
-	for i := range asked {
-		if v, err := h.enter(place{"http:test", strconv.Itoa(i)}, l, 0); err == nil {
-			v.leave(true, false)
-		}
+	"chronos/node"
+)
+
+// Hosts are hosts, for tests that say themselves what becomes of requests.
+type Hosts struct{ hosts hosts }
+
+// Enter waits for a request's turn. Leave ends it.
+func (h *Hosts) Enter(l Lane, name string, overdue time.Duration) (leave func(unanswered, good bool), err error) {
+	v, err := h.hosts.enter(place{l.Name, name}, &lane{Lane: l}, overdue)
+	if err != nil {
+		return nil, err
 	}
-	return len(h.all)
+	return v.leave, nil
+}
+
+// Known returns how many hosts are known.
+func (h *Hosts) Known() int { return len(h.hosts.all) }
+
+// Away returns for how long a host has stood back by then, and how long a message is to wait; false if it does not
+// stand back.
+func Away(err error) (since, after time.Duration, away bool) {
+	one, away := errors.AsType[*awayError](err)
+	if !away {
+		return 0, 0, false
+	}
+	return one.since, one.After, true
 }
 
 // MostHosts is how many hosts that do not answer are known at most.
 const MostHosts = mostHosts
+
+// Busy reports whether an error says that a message was put off because its host, or its lane, has enough to do.
+func Busy(err error) bool {
+	_, _, away := Away(err)
+	_, deferred := errors.AsType[*node.DeferredError](err)
+	return deferred && !away && errors.Is(err, node.ErrUnsent)
+}
