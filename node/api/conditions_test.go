@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/api"
 )
 
 // Goal: no condition is passed over. What is no ETag of a message is none that any message has, and what the store
@@ -98,4 +99,47 @@ func TestPatchBeyond(t *testing.T) {
 	if got := w.ask(t, "POST", "/v1/lanes/out/messages/z:fire", "").want(t, 422, ""); got.Code != "invalid_not_after" {
 		t.Errorf("fired when its time has passed: %s", got.text)
 	}
+}
+
+// Goal: a key names one request, and no other one that is like it. Method: another lane, another id, another action and
+// another condition, under the key of the first.
+func TestKeyOfAnotherRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	const x = "/v1/lanes/out/messages/x"
+	key := []string{"Idempotency-Key", "k"}
+	first := w.ask(t, "PUT", x, `{"delay":"1h"}`, key...).want(t, 201, "scheduled")
+	w.ask(t, "PUT", "/v1/lanes/mails.a/messages/x", `{"delay":"1h"}`, key...).want(t, 422, "")
+	w.ask(t, "PUT", "/v1/lanes/out/messages/y", `{"delay":"1h"}`, key...).want(t, 422, "")
+	w.ask(t, "PUT", x+"?on-duplicate=replace", `{"delay":"1h"}`, key...).want(t, 422, "")
+	w.ask(t, "PATCH", x, `{"delay":"1h"}`, key...).want(t, 422, "")
+	w.ask(t, "PUT", x, `{"delay":"1h"}`, append(key, "If-Match", first.header.Get("ETag"))...).want(t, 422, "")
+	w.ask(t, "PUT", x, `{"delay":"1h"}`, key...).want(t, 201, "scheduled")
+}
+
+// Goal: a lane is a name space of its own. Method: one id on two lanes; what is asked of the one tells and changes
+// nothing of the other.
+func TestOneIDOnTwoLanes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.ask(t, "PUT", "/v1/lanes/out/messages/x", `{"delay":"1h","value":"out"}`).want(t, 201, "scheduled")
+	w.ask(t, "GET", "/v1/lanes/mails.a/messages/x", "").want(t, 404, "")
+	w.ask(t, "PUT", "/v1/lanes/mails.a/messages/x", `{"delay":"2h","value":"mails"}`).want(t, 201, "scheduled")
+	if got := w.ask(t, "GET", "/v1/lanes/mails.a/messages/x", "").want(t, 200, ""); !strings.Contains(got.text, "mails") {
+		t.Errorf("shown: %s", got.text)
+	}
+	w.ask(t, "PUT", "/v1/lanes/mails.b/messages/x", `{"delay":"10m","not_after":"2030-01-31T09:20:00Z"}`).
+		want(t, 201, "scheduled")
+	w.ask(t, "PATCH", "/v1/lanes/out/messages/x", `{"delay":"3h"}`).want(t, 200, "rescheduled")
+}
+
+// Dead letters of callbacks are nobody's either.
+func TestOwnLanes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(a *api.API) {
+		a.Node.Callbacks.Lanes = []node.CallbackLane{{Name: "http:a", DeadLetter: "http:failed"}, {Name: "http:failed"}}
+	})
+	w.ask(t, "PUT", "/v1/lanes/http:failed/messages/x", `{"delay":"1h","url":"http://a"}`).want(t, 403, "")
+	w.ask(t, "DELETE", "/v1/lanes/http:failed/messages/x", "").want(t, 403, "")
+	w.ask(t, "PUT", "/v1/lanes/http:a/messages/x", `{"delay":"1h","url":"http://a"}`).want(t, 201, "scheduled")
 }

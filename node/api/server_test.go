@@ -41,6 +41,8 @@ func TestParseScopes(t *testing.T) {
 		"read:*,write:mails.a":                 "r:out r:mails.a r:http:a w:mails.a",
 		"read:ma*,write:o*,read:out":           "r:out r:mails.a w:out",
 		"write:http:a,write:http:b*,read:outx": "w:http:a",
+		"read:ou,write:mails.,write:o":         "",
+		"read:mails,write:http:aa,write:o":     "",
 	} {
 		scopes, err := api.ParseScopes(list)
 		if err != nil {

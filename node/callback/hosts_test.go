@@ -231,7 +231,7 @@ func TestTroubledLane(t *testing.T) {
 		s.ask("reset")(false, false)
 		s.fails("away 0")
 		for i := range 7 {
-			defer s.ask("slow " + strconv.Itoa(i))(false, true)
+			defer s.ask("slow "+strconv.Itoa(i))(false, true)
 		}
 		s.ask("new")(false, false)
 		s.fails("away 1")
