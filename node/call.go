@@ -139,9 +139,15 @@ func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 	var later []failure
 	for _, f := range failed {
 		letters := p.deadLettersOf(f.Lane)
-		if letters != "" && !p.keep(ctx, &f, letters) {
-			later = append(later, f)
-			continue
+		if letters != "" {
+			kept, decided := p.keep(ctx, &f, letters)
+			switch {
+			case !decided:
+				later = append(later, f)
+				continue
+			case !kept:
+				letters = "" // as if there were none: nobody will find a copy there
+			}
 		}
 		if errors.Is(f.err, errExpired) && letters == "" {
 			p.observe(Lapsed{Messages: []Message{f.Message}})
@@ -160,8 +166,9 @@ func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 }
 
 // keep stores the copy of a message as one that is due on the lane of dead letters, and reports whether the store has
-// it. A copy that the store can never keep is cut, more and more; what is refused even then is kept by nobody.
-func (p *publisher) keep(ctx context.Context, f *failure, letters string) bool {
+// it; not decided where it has not answered, or takes nothing in. A copy that the store can never keep is cut, more and
+// more; what is refused even then is kept by nobody.
+func (p *publisher) keep(ctx context.Context, f *failure, letters string) (kept, decided bool) {
 	copied := p.letter(f, letters)
 	for cut := range cuts + 1 {
 		short := cutRecord(record(&copied), cut, max(0, copied.Size()-MaxMessageBytes))
@@ -176,7 +183,7 @@ func (p *publisher) keep(ctx context.Context, f *failure, letters string) bool {
 		})
 		if err != nil {
 			p.releases.failed("take", err)
-			return false
+			return false, false
 		}
 		p.releases.succeeded()
 		p.follow(asked, result.State)
@@ -188,14 +195,14 @@ func (p *publisher) keep(ctx context.Context, f *failure, letters string) bool {
 		case Scheduled:
 			p.observe(Enqueued{Messages: []Message{m}})
 			p.announce([]Message{m})
-			return true
+			return true, true
 		case Duplicate:
-			return true
+			return true, true
 		default:
-			return false // nothing is taken in at present
+			return false, false // nothing is taken in at present
 		}
 	}
-	return true
+	return false, true
 }
 
 // letter returns the copy of a message that is to be kept on a lane of dead letters.

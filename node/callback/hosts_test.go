@@ -194,6 +194,9 @@ func TestComeAgain(t *testing.T) {
 				t.Errorf("100 messages that are %v overdue come again at %d instants", overdue, len(seen))
 			}
 		}
+		time.Sleep(time.Second)
+		defer s.ask("a")(true, false)
+		s.away("a", 0) // one request alone asks whether it is back, however many callers there are
 	})
 }
 

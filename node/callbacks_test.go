@@ -1,0 +1,188 @@
+package node_test
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// A record whose request would never be made is rejected when it is taken in, a year before its deadline, with the
+// reason and a copy on the dead-letter topic of its route. What stores nothing names no request, and topics have none.
+func TestCallbackRejectedAtIntake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.callable = func(lane string, headers []node.Header) error {
+			for _, h := range headers {
+				if h.Name == node.HeaderURL && string(h.Value) == "http://good" {
+					return nil
+				}
+			}
+			return fmt.Errorf("%s has no good URL", lane)
+		}
+		c := calls(0)
+		c.Routes[0].DeadLetter, c.Routes[0].Outcomes = "dead", "outcomes"
+		year := 365 * 24 * time.Hour
+		url := func(to string) node.Header { return node.Header{Name: node.HeaderURL, Value: []byte(to)} }
+		action := func(a node.Action) node.Header {
+			return node.Header{Name: node.HeaderAction, Value: []byte(a.String())}
+		}
+		w.submit("good", year, url("http://good"))
+		w.submit("bad", year, url("http://bad"))
+		w.submit("good", year, url("http://bad"), action(node.Replace))
+		w.submit("none", year, action(node.Replace))
+		w.submit("topic", year, node.Header{Name: node.HeaderTopic, Value: []byte("out")})
+		w.submit("good", 2*year, action(node.Reschedule))
+		w.run(c, nil)
+		pass(5 * time.Second)
+		var got []string
+		for _, e := range seen[node.Rejected](w) {
+			got = append(got, header(e.Record, node.HeaderID)+" "+string(e.Reason)+" "+e.Detail)
+		}
+		const why = " invalid_request http:out has no good URL"
+		if want := []string{"bad" + why, "good" + why, "none" + why}; !slices.Equal(got, want) {
+			t.Errorf("rejected: %q, want %q", got, want)
+		}
+		if letters := w.on("dead"); len(letters) != 3 || header(letters[0].Record, node.HeaderURL) != "http://bad" {
+			t.Errorf("dead letters: %v", letters)
+		}
+		var outcomes []string
+		for _, o := range w.on("outcomes") {
+			outcomes = append(outcomes, header(o.Record, node.HeaderOutcome))
+		}
+		slices.Sort(outcomes) // they are due at the same instant
+		if want := []string{"rejected", "rejected", "rescheduled"}; !slices.Equal(outcomes, want) {
+			t.Errorf("outcomes: %q, want %q", outcomes, want)
+		}
+		rows := w.store.Dump()
+		if len(rows) != 2 {
+			t.Errorf("stored: %v", rows)
+		}
+	})
+}
+
+// Messages for a host that is away are given back together, and not in a transaction for each of them: there may be any
+// number, and the other messages of the lane wait behind them. What the store does not take is given back later, and
+// what is left when the node stops goes back then. None is lost, and none waits for its claim to expire.
+func TestCallbackPutOffTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		away := &node.DeferredError{Err: fmt.Errorf("%w: away", node.ErrUnsent), After: 5 * time.Second}
+		var back atomic.Bool
+		w.answer = func(node.Record) error {
+			if back.Load() {
+				return nil
+			}
+			return away
+		}
+		const messages = 1000
+		for i := range messages {
+			w.submit(id(i), time.Second)
+		}
+		var failed, done atomic.Int32
+		began := time.Now()
+		decide := func(_ int, call string) (error, bool) {
+			if call != "reset" {
+				return nil, true
+			}
+			if time.Since(began) < 2*time.Second {
+				failed.Add(1)
+				return errInjected, false
+			}
+			done.Add(1)
+			return nil, true
+		}
+		n := w.run(calls(0), decide)
+		pass(4 * time.Second)
+		if failed.Load() == 0 || failed.Load()+done.Load() > 60 {
+			t.Errorf("%d messages were put off in %d calls that failed and %d others", messages, failed.Load(),
+				done.Load())
+		}
+		if got := len(seen[node.Unpublished](w)); got < messages {
+			t.Errorf("%d were put off, want all %d", got, messages)
+		}
+		n.stop()
+		for _, row := range w.store.Dump() {
+			if row.ReadiedBy != uuid.Nil || row.Attempts > 0 {
+				t.Fatalf("%+v is claimed still", row)
+			}
+		}
+		back.Store(true)
+		w.run(calls(1), nil)
+		pass(15 * time.Second)
+		if got := len(w.values("http:out")); got != messages {
+			t.Errorf("%d of %d came out", got, messages)
+		}
+		w.empty()
+	})
+}
+
+// A copy that the store can never keep, however much it is cut, is kept by nobody: the message ends all the same, and
+// whoever is told does not hear of a copy that he would look for in vain. One that fits when it is cut is kept cut.
+func TestCallbackLetterRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected, Status: 410} }
+		w.refuses = func(m *node.Message) bool {
+			never := slices.ContainsFunc(m.Headers, func(h node.Header) bool {
+				return h.Name == node.HeaderID && string(h.Value) == "never"
+			})
+			return m.Lane == "failed" && (never || len(m.Value) > 0)
+		}
+		c := calls(0)
+		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
+		w.submit("never", time.Second)
+		w.submit("cut", time.Second)
+		w.run(c, nil)
+		pass(10 * time.Second)
+		to := map[string]string{}
+		for _, e := range seen[node.GaveUp](w) {
+			to[e.Message.ID] += e.DeadLetter + "."
+		}
+		if to["never"] != "." || to["cut"] != "failed." {
+			t.Errorf("copies are said to be on %v", to)
+		}
+		got := w.on("failed")
+		if len(got) != 1 || header(got[0].Record, node.HeaderID) != "cut" ||
+			header(got[0].Record, node.HeaderCut) == "" || len(got[0].Value) != 0 {
+			t.Errorf("dead letters: %v", got)
+		}
+		w.empty()
+	})
+}
+
+// A callback has no timing advance: what that makes up for is the way to Kafka. One that is due when it is stored does
+// not wait for the next look.
+func TestCallbackNotAdvanced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := calls(0)
+		c.TimingAdvance = 100 * time.Millisecond
+		began := time.Now()
+		dues := map[string]time.Duration{
+			"value waits": 2 * time.Second, "value soon": 200 * time.Millisecond, "value now": 0,
+		}
+		w.submit("waits", 2*time.Second)
+		w.submit("soon", 200*time.Millisecond)
+		w.submit("now", 0)
+		w.submit("topic", 2*time.Second, node.Header{Name: node.HeaderTopic, Value: []byte("out")})
+		w.run(c, nil)
+		pass(5 * time.Second)
+		for _, d := range w.on("http:out") {
+			if late := d.at.Sub(began.Add(dues[string(d.Value)])); late < 0 || late > 20*time.Millisecond {
+				t.Errorf("%s came %v after its deadline", d.Value, late)
+			}
+		}
+		topic := w.on("out")
+		if len(w.on("http:out")) != 3 || len(topic) != 1 || !topic[0].at.Before(began.Add(2*time.Second)) {
+			t.Errorf("on the topic: %v", topic)
+		}
+		w.empty()
+	})
+}
