@@ -21,6 +21,8 @@ import (
 // patient.
 func TestBurstIsNoFailure(t *testing.T) {
 	begun, release := make(chan struct{}, 1), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(release) })
+	defer goOn()
 	r := receive(t, func(http.ResponseWriter, *http.Request) {
 		begun <- struct{}{}
 		<-release
@@ -40,7 +42,7 @@ func TestBurstIsNoFailure(t *testing.T) {
 			t.Errorf("%v, want that nothing was sent", one)
 		}
 	}
-	close(release)
+	goOn()
 	first.Wait()
 }
 
@@ -79,6 +81,8 @@ func TestManyHostsHang(t *testing.T) {
 	first := atomic.Bool{}
 	first.Store(true)
 	release := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(release) })
+	defer goOn()
 	r := receive(t, func(_ http.ResponseWriter, request *http.Request) {
 		switch {
 		case strings.HasPrefix(request.Host, "good."):
@@ -118,7 +122,7 @@ func TestManyHostsHang(t *testing.T) {
 	if err := publish(t, quick, record("http://good.localhost"+port)); err != nil {
 		t.Error(err)
 	}
-	close(release)
+	goOn()
 	running.Wait()
 }
 
@@ -128,6 +132,8 @@ func TestManyHostsHang(t *testing.T) {
 func TestCallersForHostsThatAnswer(t *testing.T) {
 	var hung atomic.Int32
 	release := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(release) })
+	defer goOn()
 	r := receive(t, func(_ http.ResponseWriter, request *http.Request) {
 		if strings.HasPrefix(request.Host, "hung") {
 			hung.Add(1)
@@ -175,7 +181,7 @@ func TestCallersForHostsThatAnswer(t *testing.T) {
 	if err := publish(t, s, record("http://good.localhost"+port)); err != nil {
 		t.Errorf("a host that has answered: %v", err)
 	}
-	close(release)
+	goOn()
 	hanging.Wait()
 	if err := publish(t, s, record("http://new.localhost"+port)); err != nil {
 		t.Errorf("when the callers are free again: %v", err)
