@@ -186,3 +186,55 @@ func TestCallbackNotAdvanced(t *testing.T) {
 		w.empty()
 	})
 }
+
+// A callback that was not sent, because its host has enough to do, is tried again after as long as it is overdue: soon
+// at first, and never more than half a minute later, give or take a fifth. What its sink is handed has each header once
+// that tells of the message, also where the message keeps its own.
+func TestCallbackUnsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error { return &node.DeferredError{Err: fmt.Errorf("%w: busy", node.ErrUnsent)} }
+		c := calls(0)
+		c.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
+		w.submit("x", time.Second)
+		w.run(c, nil)
+		pass(3 * time.Second)
+		if got := len(w.on("http:out")); got < 4 || got > 7 {
+			t.Errorf("%d tries within the first two seconds, want them after about 0, 0.1, 0.2, 0.4, 0.8 and 1.6 s", got)
+		}
+		pass(10 * time.Minute)
+		before := len(w.on("http:out"))
+		pass(10 * time.Minute)
+		got := w.on("http:out")
+		if n := len(got) - before; n < 16 || n > 26 {
+			t.Errorf("%d tries in ten minutes, want one every half a minute", n)
+		}
+		for name, want := range map[string]int{node.HeaderID: 1, node.HeaderDeadline: 1, node.HeaderAttempt: 1} {
+			n := 0
+			for _, h := range got[0].Headers {
+				if h.Name == name {
+					n++
+				}
+			}
+			if n != want {
+				t.Errorf("%d headers %s", n, name)
+			}
+		}
+	})
+}
+
+// However often a callback has failed, it is tried again every five minutes, give or take a fifth.
+func TestCallbackRetriesForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error { return &node.DeferredError{Err: errInjected} }
+		w.submit("x", time.Second)
+		w.run(calls(0), nil)
+		pass(2 * time.Hour)
+		before := len(w.on("http:out"))
+		pass(2 * time.Hour)
+		if n := len(w.on("http:out")) - before; n < 20 || n > 30 {
+			t.Errorf("%d tries in two hours, want one every five minutes", n)
+		}
+	})
+}
