@@ -230,11 +230,55 @@ func TestCallbackRetriesForLong(t *testing.T) {
 		w.answer = func(node.Record) error { return &node.DeferredError{Err: errInjected} }
 		w.submit("x", time.Second)
 		w.run(calls(0), nil)
-		pass(2 * time.Hour)
+		pass(30 * time.Minute)
 		before := len(w.on("http:out"))
-		pass(2 * time.Hour)
-		if n := len(w.on("http:out")) - before; n < 20 || n > 30 {
-			t.Errorf("%d tries in two hours, want one every five minutes", n)
+		pass(time.Hour)
+		if n := len(w.on("http:out")) - before; n < 9 || n > 16 {
+			t.Errorf("%d tries in an hour, want one every five minutes", n)
 		}
+	})
+}
+
+// A dead letter on a callback lane comes as soon as the message is given up, and does not wait for the next look. One on
+// a topic names the lane that it was for, if whoever sends it again has to.
+func TestCallbackLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(r node.Record) error {
+			if r.Topic == "http:letters" {
+				return nil
+			}
+			return &node.RefusedError{Err: errInjected, Status: 410}
+		}
+		c := calls(0)
+		c.Routes[0].Targets = append(c.Routes[0].Targets, "http:third")
+		c.Callbacks.Lanes = []node.CallbackLane{
+			{Name: "http:out", DeadLetter: "failed"}, {Name: "http:other", DeadLetter: "failed"},
+			{Name: "http:third", DeadLetter: "http:letters"}, {Name: "http:letters"},
+		}
+		topic := func(lane string) node.Header { return node.Header{Name: node.HeaderTopic, Value: []byte(lane)} }
+		w.submit("out", time.Second)
+		w.submit("other", time.Second, topic("http:other"))
+		for i := range 8 {
+			w.submit(id(i), time.Second+time.Duration(i)*130*time.Millisecond, topic("http:third"))
+		}
+		w.run(c, nil)
+		pass(5 * time.Second)
+		asked, letters := w.on("http:third"), w.on("http:letters")
+		if len(asked) != 8 || len(letters) != 8 {
+			t.Fatalf("%d requests, %d dead letters", len(asked), len(letters))
+		}
+		for i := range letters {
+			if late := letters[i].at.Sub(asked[i].at); late > 20*time.Millisecond {
+				t.Errorf("a dead letter came %v after the refusal", late)
+			}
+		}
+		for _, letter := range w.on("failed") {
+			want := map[string]string{"out": "", "other": "http:other"}[header(letter.Record, node.HeaderID)]
+			if got := header(letter.Record, node.HeaderTopic); got != want {
+				t.Errorf("the dead letter of %s names %q, want %q", header(letter.Record, node.HeaderID), got, want)
+			}
+		}
+		w.empty()
 	})
 }

@@ -188,6 +188,24 @@ func TestCallersForHostsThatAnswer(t *testing.T) {
 	}
 }
 
+// What goes wrong with a host on one lane is nothing that another lane is to suffer from.
+func TestHostOnTwoLanes(t *testing.T) {
+	one, other := callback.Default("http:test"), callback.Default("http:other")
+	one.Allowed, other.Allowed = []string{"*.localhost"}, []string{"*.localhost"}
+	s := sinkByName(t, one, other)
+	first := record("http://away.localhost:1")
+	if err := publish(t, s, first); !strings.Contains(fmt.Sprint(err), "cannot be reached") {
+		t.Error(err)
+	}
+	if err := publish(t, s, first); !strings.Contains(fmt.Sprint(err), "does not answer") {
+		t.Error(err)
+	}
+	first.Topic = "http:other"
+	if err := publish(t, s, first); !strings.Contains(fmt.Sprint(err), "cannot be reached") {
+		t.Errorf("on the other lane: %v", err)
+	}
+}
+
 func sinkByName(t *testing.T, lanes ...callback.Lane) *callback.Sink {
 	t.Helper()
 	s, err := callback.New(callback.Config{Lanes: lanes, Resolver: resolver(t, "127.0.0.1")}, nil)
