@@ -237,6 +237,11 @@ func TestCallbackLetterWaits(t *testing.T) {
 		if got := len(seen[node.Unpublished](w)); got > 24 {
 			t.Errorf("two messages were put off %d times in ten minutes", got)
 		}
+		for _, row := range w.store.Dump() {
+			if row.ID == "passed" && row.ReadiedBy == uuid.Nil && row.Attempts > 0 {
+				t.Errorf("what was never sent has %d attempts", row.Attempts)
+			}
+		}
 		w.resume(node.Intake)
 		pass(10 * time.Minute)
 		if got := len(w.on("failed")); got != 2 {

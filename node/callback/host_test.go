@@ -134,10 +134,15 @@ func TestCallersForHostsThatAnswer(t *testing.T) {
 	release := make(chan struct{})
 	goOn := sync.OnceFunc(func() { close(release) })
 	defer goOn()
-	r := receive(t, func(_ http.ResponseWriter, request *http.Request) {
-		if strings.HasPrefix(request.Host, "hung") {
+	r := receive(t, func(answer http.ResponseWriter, request *http.Request) {
+		switch {
+		case strings.HasPrefix(request.Host, "hung"):
 			hung.Add(1)
 			<-release
+		case strings.HasPrefix(request.Host, "reset"):
+			if connection, _, err := http.NewResponseController(answer).Hijack(); err == nil {
+				_ = connection.Close()
+			}
 		}
 	})
 	l := callback.Default("http:test")
@@ -146,6 +151,9 @@ func TestCallersForHostsThatAnswer(t *testing.T) {
 	port := r.URL[strings.LastIndex(r.URL, ":"):]
 	if err := publish(t, s, record("http://good.localhost"+port)); err != nil {
 		t.Fatal(err)
+	}
+	if one := deferred(t, publish(t, s, record("http://reset.localhost"+port))); errors.Is(one, node.ErrUnsent) {
+		t.Errorf("a connection that is lost: %v", one)
 	}
 	var hanging sync.WaitGroup
 	hang := func(from, to int) {
@@ -169,9 +177,11 @@ func TestCallersForHostsThatAnswer(t *testing.T) {
 	away(0)
 	hang(0, 6)
 	away(1) // one request without an answer is nothing to go by
-	one := deferred(t, publish(t, s, record("http://new.localhost"+port)))
-	if !errors.Is(one, node.ErrUnsent) || !strings.Contains(one.Error(), "too many requests of the lane") {
-		t.Errorf("a host that nobody knows, while six callers wait for hosts that hang: %v", one)
+	for _, host := range []string{"new", "reset"} {
+		one := deferred(t, publish(t, s, record("http://"+host+".localhost"+port)))
+		if !errors.Is(one, node.ErrUnsent) || !strings.Contains(one.Error(), "too many requests of the lane") {
+			t.Errorf("%s, while six callers wait for hosts that hang: %v", host, one)
+		}
 	}
 	other := record("http://new.localhost" + port)
 	other.Topic = "http:other"
