@@ -238,8 +238,8 @@ func TestCallbackLetterWaits(t *testing.T) {
 			t.Errorf("two messages were put off %d times in ten minutes", got)
 		}
 		for _, row := range w.store.Dump() {
-			if row.ID == "passed" && row.ReadiedBy == uuid.Nil && row.Attempts > 0 {
-				t.Errorf("what was never sent has %d attempts", row.Attempts)
+			if row.ID == "passed" && row.ReadiedBy == uuid.Nil && row.Attempts > 1 { // once, at its deadline
+				t.Errorf("what was sent once has %d attempts", row.Attempts)
 			}
 		}
 		w.resume(node.Intake)
