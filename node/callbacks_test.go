@@ -282,3 +282,38 @@ func TestCallbackLetters(t *testing.T) {
 		w.empty()
 	})
 }
+
+// A node that dies after the dead letter is stored, and before the message has ended, leaves it to its peer, which gives
+// it up once more: the second copy is covered by the first one, as long as that waits.
+func TestCallbackLetterOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected, Status: 410} }
+		c := calls(0)
+		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
+		w.pause("failed")
+		w.submit("x", time.Second)
+		first := w.run(c, func(_ int, call string) (error, bool) {
+			if call == "delete" {
+				return errCrash, false
+			}
+			return nil, true
+		})
+		pass(5 * time.Second)
+		if _, dead := first.gate.state(); !dead {
+			t.Fatal("the first node lives")
+		}
+		c.Seed[0]++
+		w.run(c, nil)
+		pass(c.CallbackHoldTime() + 5*time.Second)
+		if asked, rows := len(w.on("http:out")), w.store.Dump(); asked != 2 || len(rows) != 1 || rows[0].Lane != "failed" {
+			t.Errorf("asked %d times; stored: %v", asked, rows)
+		}
+		w.resume("failed")
+		pass(5 * time.Second)
+		if got := len(w.on("failed")); got != 1 {
+			t.Errorf("%d dead letters", got)
+		}
+		w.empty()
+	})
+}
