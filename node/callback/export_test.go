@@ -2,6 +2,8 @@ package callback
 
 import (
 	"errors"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"chronos/node"
@@ -40,4 +42,21 @@ func Busy(err error) bool {
 	_, _, away := Away(err)
 	_, deferred := errors.AsType[*node.DeferredError](err)
 	return deferred && !away && errors.Is(err, node.ErrUnsent)
+}
+
+// Proxied reports whether requests of a sink may go through a proxy.
+func (s *Sink) Proxied() bool { return s.others.transport.Proxy != nil }
+
+// CheckAddress returns why no connection may be made to an address, of a host that is allowed by its name or one that
+// is not.
+func CheckAddress(allows []string, named bool, address netip.AddrPort) error {
+	a, err := parseAllowed(allows)
+	if err != nil {
+		return err
+	}
+	check := a.check
+	if named {
+		check = a.checkNamed
+	}
+	return check(address.Addr(), strconv.Itoa(int(address.Port())))
 }

@@ -195,17 +195,11 @@ func TestNoRedirects(t *testing.T) {
 	}
 }
 
-// No environment variable has requests go through a proxy, whose address would be the one that is looked at.
+// No proxy is used, whatever the environment says: the address that is looked at would be the proxy's. (To try it with a
+// server here would show nothing: net/http asks no proxy for one on this machine.)
 func TestNoProxy(t *testing.T) {
-	proxy := receive(t, nil)
-	t.Setenv("HTTP_PROXY", proxy.URL)
-	t.Setenv("http_proxy", proxy.URL)
-	r := receive(t, nil)
-	if err := publish(t, sink(t, local()), record(r.URL)); err != nil {
-		t.Fatal(err)
-	}
-	if len(proxy.requests()) != 0 || len(r.requests()) != 1 {
-		t.Error("the request went through a proxy")
+	if sink(t, local()).Proxied() {
+		t.Error("requests may go through a proxy")
 	}
 }
 
