@@ -74,58 +74,6 @@ func TestAwayIsNoFailureAtFirst(t *testing.T) {
 	}
 }
 
-// Goal: hosts that hang cannot have all callers of a lane wait for them, however many there are. Method: fifty stand
-// back, and all of them are due to be asked once more. As many are as may be, and a host that answers is reached.
-func TestManyHostsHang(t *testing.T) {
-	var hung atomic.Int32
-	first := atomic.Bool{}
-	first.Store(true)
-	release := make(chan struct{})
-	goOn := sync.OnceFunc(func() { close(release) })
-	defer goOn()
-	r := receive(t, func(_ http.ResponseWriter, request *http.Request) {
-		switch {
-		case strings.HasPrefix(request.Host, "good."):
-		case first.Load():
-			<-request.Context().Done()
-		default:
-			hung.Add(1)
-			<-release
-		}
-	})
-	l := callback.Default("http:test")
-	l.Allowed, l.Timeout, l.Concurrency = []string{"*.localhost"}, 500*time.Millisecond, 20
-	quick := sinkByName(t, l)
-	port := r.URL[strings.LastIndex(r.URL, ":"):]
-	var running sync.WaitGroup
-	for i := range 50 {
-		running.Go(func() { _ = publish(t, quick, record(fmt.Sprintf("http://h%d.localhost%s", i, port))) })
-	}
-	running.Wait()
-	first.Store(false)
-	const probes = 20 / 4
-	for tries := 1; hung.Load() < probes; tries++ {
-		if tries > 400 {
-			t.Fatal("no host is asked whether it is back")
-		}
-		for i := range 50 {
-			running.Go(func() { _ = publish(t, quick, record(fmt.Sprintf("http://h%d.localhost%s", i, port))) })
-		}
-		wait(t.Context(), 25*time.Millisecond)
-		if got := hung.Load(); got > probes {
-			break
-		}
-	}
-	if got := hung.Load(); got > probes {
-		t.Errorf("%d hosts are asked at the same time whether they are back, want %d at most", got, probes)
-	}
-	if err := publish(t, quick, record("http://good.localhost"+port)); err != nil {
-		t.Error(err)
-	}
-	goOn()
-	running.Wait()
-}
-
 // Goal: when many hosts of a lane do not answer, some of its callers are kept for those that do. Method: of a lane with
 // eight callers, two, which is a quarter, find out that their hosts are away; then six wait for hosts that hang. A
 // seventh host is not asked, whatever it is, and one that has answered before is.

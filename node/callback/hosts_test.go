@@ -168,6 +168,30 @@ func TestStandsBack(t *testing.T) {
 	})
 }
 
+// Hosts that hang do not have all callers of a lane find out whether they are back, however many there are.
+func TestManyProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStreet(t, 4)
+		s.lane.Concurrency = 20
+		for i := range 50 {
+			s.fails(strconv.Itoa(i))
+		}
+		time.Sleep(time.Second)
+		probes := 0
+		for i := range 50 {
+			leave, err := s.Enter(s.lane, strconv.Itoa(i), 0)
+			if err == nil {
+				probes++
+				defer leave(true, false)
+			}
+		}
+		if probes != 20/4 {
+			t.Errorf("%d hosts are asked at the same time whether they are back, want 5", probes)
+		}
+		s.ask("good")(false, true)
+	})
+}
+
 // Who asks a host that stands back is to come again when it has been asked, and not together with all others: the
 // later the longer the message is overdue, up to a few minutes.
 func TestComeAgain(t *testing.T) {
