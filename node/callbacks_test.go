@@ -317,3 +317,56 @@ func TestCallbackLetterOnce(t *testing.T) {
 		w.empty()
 	})
 }
+
+// While the store takes no claims back, as many callbacks are put off as may be, and no more; when it answers again they
+// go back without waiting for anything else, and those of a node that stops do, too.
+func TestCallbackPutOffInOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error { return &node.DeferredError{Err: fmt.Errorf("%w: away", node.ErrUnsent)} }
+		var out atomic.Bool
+		out.Store(true)
+		claimed := func() (n int) {
+			for _, row := range w.store.Dump() {
+				if row.ReadiedBy != uuid.Nil {
+					n++
+				}
+			}
+			return n
+		}
+		const messages, most = 2600, 2000 + 64
+		for i := range messages {
+			w.submit(fmt.Sprintf("n%04d", i), 10*time.Second)
+		}
+		w.submit("alone", 2*time.Second)
+		n := w.run(calls(0), func(_ int, call string) (error, bool) {
+			if call == "reset" && out.Load() {
+				return errInjected, false
+			}
+			return nil, true
+		})
+		pass(4 * time.Second)
+		if got := claimed(); got != 1 {
+			t.Fatalf("%d claims, want the one that the store does not take back", got)
+		}
+		out.Store(false)
+		pass(2 * time.Second)
+		if got := claimed(); got != 0 {
+			t.Errorf("%d claims, want none: the store answers again", got)
+		}
+		out.Store(true)
+		pass(9 * time.Second)
+		off := 0
+		for _, e := range seen[node.Unpublished](w) {
+			off += len(e.Messages)
+		}
+		if off < most/2 || off > most+20 {
+			t.Errorf("%d were put off while the store takes none back, want %d at most", off, most)
+		}
+		out.Store(false)
+		n.stop()
+		if got := claimed(); got != 0 {
+			t.Errorf("%d claims are left by a node that has stopped", got)
+		}
+	})
+}
