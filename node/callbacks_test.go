@@ -370,3 +370,26 @@ func TestCallbackPutOffInOutage(t *testing.T) {
 		}
 	})
 }
+
+// A callback that is due when it is taken in has as much time as any other: no claim of its take, which is held for as
+// long as one on a topic, is made on it.
+func TestCallbackDueAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error {
+			pass(15 * time.Second)
+			return nil
+		}
+		w.submit("x", 0)
+		w.run(calls(0), nil)
+		w.run(calls(1), nil)
+		pass(30 * time.Second)
+		if got := len(w.on("http:out")); got != 1 {
+			t.Errorf("%d requests, want 1", got)
+		}
+		if suspected := seen[node.Suspected](w); len(suspected) > 0 {
+			t.Errorf("%v: a request may take as long as that", suspected)
+		}
+		w.empty()
+	})
+}
