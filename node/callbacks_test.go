@@ -393,3 +393,37 @@ func TestCallbackDueAtOnce(t *testing.T) {
 		w.empty()
 	})
 }
+
+// How long receivers take is no reason to send messages on topics earlier. What waits for all claims to expire waits for
+// those on callbacks, if there are any.
+func TestCallbackTimes(t *testing.T) {
+	c := calls(0)
+	c.AdaptiveAdvance, c.TimingAdvance = true, 0
+	if got := c.LongestHold(); got != c.CallbackHoldTime() || got <= c.HoldTime {
+		t.Errorf("the longest hold time is %v, that of callbacks %v", got, c.CallbackHoldTime())
+	}
+	if d := config(0); d.LongestHold() != d.HoldTime {
+		t.Errorf("without callbacks the longest hold time is %v", d.LongestHold())
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error {
+			pass(200 * time.Millisecond)
+			return nil
+		}
+		began := time.Now()
+		for i := range 300 {
+			w.submit(id(i), time.Second)
+		}
+		w.submit("topic", 10*time.Second, node.Header{Name: node.HeaderTopic, Value: []byte("out")})
+		w.run(c, nil)
+		pass(15 * time.Second)
+		got := w.on("out")
+		if len(got) != 1 || len(w.on("http:out")) != 300 {
+			t.Fatalf("%d on the topic, %d requests", len(got), len(w.on("http:out")))
+		}
+		if early := 10*time.Second - got[0].at.Sub(began); early > 20*time.Millisecond {
+			t.Errorf("a message on a topic came %v early", early)
+		}
+	})
+}
