@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -142,4 +143,16 @@ func TestOwnLanes(t *testing.T) {
 	w.ask(t, "PUT", "/v1/lanes/http:failed/messages/x", `{"delay":"1h","url":"http://a"}`).want(t, 403, "")
 	w.ask(t, "DELETE", "/v1/lanes/http:failed/messages/x", "").want(t, 403, "")
 	w.ask(t, "PUT", "/v1/lanes/http:a/messages/x", `{"delay":"1h","url":"http://a"}`).want(t, 201, "scheduled")
+}
+
+// A value in JSON has its content type, unless the message says another one.
+func TestContentType(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.ask(t, "PUT", "/v1/lanes/http:a/messages/x", `{"delay":"1h","url":"http://a","value":{"json":1},
+		"headers":[{"name":"content-TYPE","value":"application/ld+json"}]}`).want(t, 201, "scheduled")
+	if got := fmt.Sprintf("%s", w.store.Dump()[0].Headers); got !=
+		"[{chronosUrl http://a} {content-TYPE application/ld+json}]" {
+		t.Errorf("headers: %s", got)
+	}
 }

@@ -240,6 +240,7 @@ func TestWaiting(t *testing.T) {
 func TestManyLanes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
+	w.ask(t, "PUT", "/v1/lanes/out/messages/x", `{"delay":"1h"}`).want(t, 201, "scheduled") // which a route names
 	refused := 0
 	for i := range node.MostFound + 20 {
 		got := w.ask(t, "PUT", fmt.Sprintf("/v1/lanes/mails.%d/messages/x", i), `{"delay":"1h"}`)
