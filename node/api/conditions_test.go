@@ -39,7 +39,7 @@ func TestNothingIsPutRight(t *testing.T) {
 		status             int
 		code, field        string
 	}{
-		{"PUT", x, `{"delay":"1h","value":"` + strings.Repeat("x", 300) + `","hours":1}`, 422, "invalid", "body.hours"},
+		{"PUT", x, `{"delay":"1h","value":"` + strings.Repeat("x", 3000) + `","hours":1}`, 422, "invalid", "body.hours"},
 		{"PUT", x, `{"delay":"1h","value":"` + "\xff" + `"}`, 400, "invalid", "body"},
 		{"PUT", x, `{"delay":"1h","value":"\ud800"}`, 422, "invalid", "body"},
 		{"PUT", x, `{"delay":"1h","key":{"text":"� \ufffd \uDC00"}}`, 422, "invalid", "body"},
@@ -154,5 +154,16 @@ func TestContentType(t *testing.T) {
 	if got := fmt.Sprintf("%s", w.store.Dump()[0].Headers); got !=
 		"[{chronosUrl http://a} {content-TYPE application/ld+json}]" {
 		t.Errorf("headers: %s", got)
+	}
+}
+
+// A series ends after as many occurrences as were asked for.
+func TestSeriesEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.ask(t, "PUT", "/v1/lanes/out/messages/s", `{"recurrence":{"repeat":"every 1h","count":7,"missed":"all"}}`).
+		want(t, 201, "scheduled")
+	if got := w.store.Dump()[0].Series; !strings.Contains(got, "7") {
+		t.Errorf("the series is %q", got)
 	}
 }
