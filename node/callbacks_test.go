@@ -200,7 +200,7 @@ func TestCallbackUnsent(t *testing.T) {
 		w.run(c, nil)
 		pass(3 * time.Second)
 		if got := len(w.on("http:out")); got < 4 || got > 7 {
-			t.Errorf("%d tries within the first two seconds, want them after about 0, 0.1, 0.2, 0.4, 0.8 and 1.6 s", got)
+			t.Errorf("%d tries within two seconds, want them after about 0, 0.1, 0.2, 0.4, 0.8 and 1.6 s", got)
 		}
 		pass(10 * time.Minute)
 		before := len(w.on("http:out"))
@@ -239,8 +239,8 @@ func TestCallbackRetriesForLong(t *testing.T) {
 	})
 }
 
-// A dead letter on a callback lane comes as soon as the message is given up, and does not wait for the next look. One on
-// a topic names the lane that it was for, if whoever sends it again has to.
+// A dead letter on a callback lane comes as soon as the message is given up, and does not wait for the next look. One
+// on a topic names the lane that it was for, if whoever sends it again has to.
 func TestCallbackLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -253,8 +253,10 @@ func TestCallbackLetters(t *testing.T) {
 		c := calls(0)
 		c.Routes[0].Targets = append(c.Routes[0].Targets, "http:third")
 		c.Callbacks.Lanes = []node.CallbackLane{
-			{Name: "http:out", DeadLetter: "failed"}, {Name: "http:other", DeadLetter: "failed"},
-			{Name: "http:third", DeadLetter: "http:letters"}, {Name: "http:letters"},
+			{Name: "http:out", DeadLetter: "failed"},
+			{Name: "http:other", DeadLetter: "failed"},
+			{Name: "http:third", DeadLetter: "http:letters"},
+			{Name: "http:letters"},
 		}
 		topic := func(lane string) node.Header { return node.Header{Name: node.HeaderTopic, Value: []byte(lane)} }
 		w.submit("out", time.Second)
@@ -283,8 +285,8 @@ func TestCallbackLetters(t *testing.T) {
 	})
 }
 
-// A node that dies after the dead letter is stored, and before the message has ended, leaves it to its peer, which gives
-// it up once more: the second copy is covered by the first one, as long as that waits.
+// A node that dies after the dead letter is stored, and before the message has ended, leaves it to its peer, which
+// gives it up once more: the second copy is covered by the first one, as long as that waits.
 func TestCallbackLetterOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -306,7 +308,8 @@ func TestCallbackLetterOnce(t *testing.T) {
 		c.Seed[0]++
 		w.run(c, nil)
 		pass(c.CallbackHoldTime() + 5*time.Second)
-		if asked, rows := len(w.on("http:out")), w.store.Dump(); asked != 2 || len(rows) != 1 || rows[0].Lane != "failed" {
+		asked, rows := len(w.on("http:out")), w.store.Dump()
+		if asked != 2 || len(rows) != 1 || rows[0].Lane != "failed" {
 			t.Errorf("asked %d times; stored: %v", asked, rows)
 		}
 		w.resume("failed")
@@ -318,8 +321,8 @@ func TestCallbackLetterOnce(t *testing.T) {
 	})
 }
 
-// While the store takes no claims back, as many callbacks are put off as may be, and no more; when it answers again they
-// go back without waiting for anything else, and those of a node that stops do, too.
+// While the store takes no claims back, as many callbacks are put off as may be, and no more; when it answers again
+// they go back without waiting for anything else, and those of a node that stops do, too.
 func TestCallbackPutOffInOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -394,8 +397,8 @@ func TestCallbackDueAtOnce(t *testing.T) {
 	})
 }
 
-// How long receivers take is no reason to send messages on topics earlier. What waits for all claims to expire waits for
-// those on callbacks, if there are any.
+// How long receivers take is no reason to send messages on topics earlier. What waits for all claims to expire waits
+// for those on callbacks, if there are any.
 func TestCallbackTimes(t *testing.T) {
 	c := calls(0)
 	c.AdaptiveAdvance, c.TimingAdvance = true, 0

@@ -195,8 +195,8 @@ func (s *settler) delete(ctx context.Context) {
 	}
 }
 
-// giveBack gives back what was put off. What the store does not take stays, and is tried again: a claim that has expired
-// meanwhile is nobody's, and to give it back changes nothing.
+// giveBack gives back what was put off. What the store does not take stays, and is tried again: a claim that has
+// expired meanwhile is nobody's, and to give it back changes nothing.
 func (s *settler) giveBack(ctx context.Context) {
 	for s.clock.Mono() >= s.retry {
 		s.mu.Lock()

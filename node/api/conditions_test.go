@@ -39,7 +39,10 @@ func TestNothingIsPutRight(t *testing.T) {
 		status             int
 		code, field        string
 	}{
-		{"PUT", x, `{"delay":"1h","value":"` + strings.Repeat("x", 3000) + `","hours":1}`, 422, "invalid", "body.hours"},
+		{
+			"PUT", x, `{"delay":"1h","value":"` + strings.Repeat("x", 3000) + `","hours":1}`, 422, "invalid",
+			"body.hours",
+		},
 		{"PUT", x, `{"delay":"1h","value":"` + "\xff" + `"}`, 400, "invalid", "body"},
 		{"PUT", x, `{"delay":"1h","value":"\ud800"}`, 422, "invalid", "body"},
 		{"PUT", x, `{"delay":"1h","key":{"text":"� \ufffd \uDC00"}}`, 422, "invalid", "body"},
@@ -126,7 +129,8 @@ func TestOneIDOnTwoLanes(t *testing.T) {
 	w.ask(t, "PUT", "/v1/lanes/out/messages/x", `{"delay":"1h","value":"out"}`).want(t, 201, "scheduled")
 	w.ask(t, "GET", "/v1/lanes/mails.a/messages/x", "").want(t, 404, "")
 	w.ask(t, "PUT", "/v1/lanes/mails.a/messages/x", `{"delay":"2h","value":"mails"}`).want(t, 201, "scheduled")
-	if got := w.ask(t, "GET", "/v1/lanes/mails.a/messages/x", "").want(t, 200, ""); !strings.Contains(got.text, "mails") {
+	got := w.ask(t, "GET", "/v1/lanes/mails.a/messages/x", "").want(t, 200, "")
+	if !strings.Contains(got.text, `"value":{"text":"mails"}`) {
 		t.Errorf("shown: %s", got.text)
 	}
 	w.ask(t, "PUT", "/v1/lanes/mails.b/messages/x", `{"delay":"10m","not_after":"2030-01-31T09:20:00Z"}`).

@@ -190,8 +190,8 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 		return nil, p
 	}
 	if !utf8.Valid(in.raw) {
-		return nil, newProblem(http.StatusBadRequest, codeInvalid, "the body is not UTF-8: bytes that are no text go in "+
-			"as {\"base64\": …}").at("body")
+		return nil, newProblem(http.StatusBadRequest, codeInvalid, "the body is not UTF-8: bytes that are no text go "+
+			"in as {\"base64\": …}").at("body")
 	}
 	if a.found.full(ctx, in.Lane, time.Now()) {
 		return nil, newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for "+
@@ -307,9 +307,10 @@ func (a *API) beyond(ctx context.Context, item *node.Item) (*ProblemError, error
 			item.Only != uuid.Nil && item.Only != m.Incarnation {
 			continue
 		}
-		return newProblem(http.StatusUnprocessableEntity, string(node.InvalidNotAfter), "the message may come out until "+
-			m.NotAfter.UTC().Format(time.RFC3339Nano)+" (not_after), so at "+item.Deadline.UTC().Format(time.RFC3339Nano)+
-			" it would be dropped: replace it, if it is to come out nevertheless").at("body.deadline"), nil
+		last, deadline := m.NotAfter.UTC().Format(time.RFC3339Nano), item.Deadline.UTC().Format(time.RFC3339Nano)
+		return newProblem(http.StatusUnprocessableEntity, string(node.InvalidNotAfter), "the message may come out "+
+			"until "+last+" (not_after), so at "+deadline+" it would be dropped: replace it, if it is to come out "+
+			"nevertheless").at("body.deadline"), nil
 	}
 	return nil, nil
 }

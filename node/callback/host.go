@@ -25,7 +25,8 @@ const (
 	longestWait = 3 * time.Minute
 
 	// manyHosts is how many hosts may be known before those are forgotten that nobody has asked for in a while: every
-	// sweepEvery, since whoever submits chooses how many hosts there are, and each request would go through all of them.
+	// sweepEvery, since whoever submits chooses how many hosts there are, and each request would go through all of
+	// them.
 	manyHosts  = 1000
 	sweepEvery = probeMax
 
@@ -33,9 +34,9 @@ const (
 	// them any more: each message for one of them is tried.
 	mostHosts = 10_000
 
-	// There may be any number of hosts that hang, and each request to one of them takes as long as a request may. So one
-	// in spare callers of a lane, at most, asks whether a host that stands back is back. And when as many requests of
-	// the lane as these have had no answer within lately, as many callers are kept for hosts that have given one.
+	// There may be any number of hosts that hang, and each request to one of them takes as long as a request may. So
+	// one in spare callers of a lane, at most, asks whether a host that stands back is back. And when as many requests
+	// of the lane as these have had no answer within lately, as many callers are kept for hosts that have given one.
 	spare  = 4
 	lately = time.Minute
 )

@@ -80,9 +80,9 @@ func TestTurns(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(100 * time.Millisecond)
+		wait(t.Context(), 100*time.Millisecond)
 		first(false, true)
-		time.Sleep(100 * time.Millisecond)
+		wait(t.Context(), 100*time.Millisecond)
 		second(false, true)
 		waiting.Wait()
 		if got := fmt.Sprint(came); got != "[100ms 200ms 300ms]" {
@@ -97,7 +97,7 @@ func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, 1)
 		hangs := s.ask("hangs")
-		time.Sleep(100 * time.Millisecond)
+		wait(t.Context(), 100*time.Millisecond)
 		began := time.Now()
 		if _, err := s.Enter(s.lane, "hangs", 0); !callback.Busy(err) || time.Since(began) != 150*time.Millisecond {
 			t.Errorf("a host that hangs: %v after %v", err, time.Since(began))
@@ -116,14 +116,14 @@ func TestPatience(t *testing.T) {
 			waiting.Go(func() {
 				next, err := s.Enter(s.lane, "moves", 0)
 				if err == nil {
-					time.Sleep(200 * time.Millisecond)
+					wait(t.Context(), 200*time.Millisecond)
 					next(false, true)
 				} else if late.Add(1); !callback.Busy(err) || time.Since(began) != callback.MaxWait {
 					t.Errorf("a host that moves: %v after %v", err, time.Since(began))
 				}
 			})
 		}
-		time.Sleep(200 * time.Millisecond)
+		wait(t.Context(), 200*time.Millisecond)
 		leave(false, true)
 		waiting.Wait()
 		if got := late.Load(); got != 7 && got != 8 {
@@ -142,14 +142,14 @@ func TestStandsBack(t *testing.T) {
 		var waiting sync.WaitGroup
 		waiting.Go(func() { s.away("a", 0) })
 		synctest.Wait()
-		time.Sleep(100 * time.Millisecond)
+		wait(t.Context(), 100*time.Millisecond)
 		first(true, false)
 		waiting.Wait()
 		began := time.Now()
-		for _, wait := range []time.Duration{1, 2, 4, 8, 16, 30, 30, 30} {
-			time.Sleep(wait*time.Second - time.Millisecond)
+		for _, seconds := range []int{1, 2, 4, 8, 16, 30, 30, 30} {
+			wait(t.Context(), time.Duration(seconds)*time.Second-time.Millisecond)
 			s.away("a", 0)
-			time.Sleep(time.Millisecond)
+			wait(t.Context(), time.Millisecond)
 			probe := s.ask("a")
 			s.away("a", 0)
 			probe(true, false)
@@ -159,11 +159,11 @@ func TestStandsBack(t *testing.T) {
 			t.Errorf("it stands back for %v, want %v", since, time.Since(began))
 		}
 		s.ask("b")(false, true)
-		time.Sleep(30 * time.Second)
+		wait(t.Context(), 30*time.Second)
 		s.ask("a")(false, true)
 		s.ask("a")(false, true)
 		s.fails("a")
-		time.Sleep(time.Second)
+		wait(t.Context(), time.Second)
 		s.ask("a")(false, true)
 	})
 }
@@ -176,7 +176,7 @@ func TestManyProbes(t *testing.T) {
 		for i := range 50 {
 			s.fails(strconv.Itoa(i))
 		}
-		time.Sleep(time.Second)
+		wait(t.Context(), time.Second)
 		probes := 0
 		for i := range 50 {
 			leave, err := s.Enter(s.lane, strconv.Itoa(i), 0)
@@ -212,7 +212,7 @@ func TestComeAgain(t *testing.T) {
 				t.Errorf("100 messages that are %v overdue come again at %d instants", overdue, len(seen))
 			}
 		}
-		time.Sleep(time.Second)
+		wait(t.Context(), time.Second)
 		defer s.ask("a")(true, false)
 		s.away("a", 0) // one request alone asks whether it is back, however many callers there are
 	})
@@ -224,12 +224,12 @@ func TestNoReasonToStandBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, 3)
 		slow, quick := s.ask("a"), s.ask("a")
-		time.Sleep(time.Second)
+		wait(t.Context(), time.Second)
 		quick(false, true)
-		time.Sleep(time.Second)
+		wait(t.Context(), time.Second)
 		slow(true, false)
 		s.ask("a")(false, false)
-		time.Sleep(time.Millisecond)
+		wait(t.Context(), time.Millisecond)
 		s.fails("a")
 		s.away("a", 0)
 		other := s.lane
@@ -261,10 +261,10 @@ func TestTroubledLane(t *testing.T) {
 				t.Errorf("%s: %v, want that it is put off", host, err)
 			}
 		}
-		time.Sleep(2 * time.Second)
+		wait(t.Context(), 2*time.Second)
 		s.away("away 1", 0)
 		s.ask("good")(false, true)
-		time.Sleep(time.Minute)
+		wait(t.Context(), time.Minute)
 		s.ask("new")(false, true)
 	})
 }
@@ -288,7 +288,7 @@ func TestKnownHostsAreBounded(t *testing.T) {
 		if _, err := s.Enter(s.lane, "busy", 0); !callback.Busy(err) {
 			t.Errorf("a host that is talked to was forgotten: %v", err)
 		}
-		time.Sleep(2 * time.Minute)
+		wait(t.Context(), 2*time.Minute)
 		s.ask("new")(false, true)
 		if got := s.Known(); got > 2 {
 			t.Errorf("%d hosts are known when nobody has asked for them in two minutes", got)

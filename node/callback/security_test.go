@@ -195,8 +195,8 @@ func TestNoRedirects(t *testing.T) {
 	}
 }
 
-// No proxy is used, whatever the environment says: the address that is looked at would be the proxy's. (To try it with a
-// server here would show nothing: net/http asks no proxy for one on this machine.)
+// No proxy is used, whatever the environment says: the address that is looked at would be the proxy's. (To try it with
+// a server here would show nothing: net/http asks no proxy for one on this machine.)
 func TestNoProxy(t *testing.T) {
 	if sink(t, local()).Proxied() {
 		t.Error("requests may go through a proxy")

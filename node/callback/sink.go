@@ -232,10 +232,10 @@ func (l *lane) verdict(h *headers, err error, status int, answer []byte) error {
 	}
 }
 
-// unsent says what becomes of a message that was not sent, because its turn did not come. It has not failed: a burst for
-// a host that takes its time would otherwise be given up where the lane tries nothing again, and so would what has waited
-// for longer than RetryFor because its lane was paused, or no node was up. It is over only where the host has answered
-// nobody for as long as a request may take.
+// unsent says what becomes of a message that was not sent, because its turn did not come. It has not failed: a burst
+// for a host that takes its time would otherwise be given up where the lane tries nothing again, and so would what has
+// waited for longer than RetryFor because its lane was paused, or no node was up. It is over only where the host has
+// answered nobody for as long as a request may take.
 func (l *lane) unsent(h *headers, err error) error {
 	away, is := errors.AsType[*awayError](err)
 	if !is || away.since < l.Timeout {
