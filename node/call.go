@@ -16,7 +16,8 @@ const (
 	callRetryMin, callRetryMax = time.Second, 5 * time.Minute
 
 	// One that was not tried, because its host has enough to do or does not answer, waits as long as it is overdue
-	// already, from retryMin to this, and at least as long as the sink says.
+	// already, from retryMin to this, and at least as long as the sink says. So does one that has not its turn, unless
+	// it is brought forward: each look at one costs a claim, and ten thousand may stand behind one that fails.
 	unsentRetryMax = 30 * time.Second
 )
 
@@ -108,7 +109,7 @@ func (p *publisher) callLater(failed []failure) {
 		}
 		took = max(took, f.took)
 		messages = append(messages, f.Message)
-		releases = append(releases, Release{f.Claim, retry, silent(f.err)})
+		releases = append(releases, Release{Claim: f.Claim, Due: retry, Unsent: silent(f.err)})
 	}
 	p.observe(Unpublished{Messages: messages, Err: failed[0].err, Retry: earliest, Took: took})
 	p.settler.putOff(releases)
@@ -161,7 +162,9 @@ func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 		wait := min(max(now.Sub(f.Deadline), permanentRetryMin), permanentRetryMax)
 		retry := now.Add(p.config.Lookahead + jittered(p.drawn, wait, 20))
 		p.observe(Unpublished{Messages: []Message{f.Message}, Err: f.err, Retry: retry, Took: f.took, Permanent: true})
-		p.settler.putOff([]Release{{f.Claim, retry.Truncate(time.Microsecond), errors.Is(f.err, errExpired)}})
+		p.settler.putOff([]Release{{
+			Claim: f.Claim, Due: retry.Truncate(time.Microsecond), Unsent: errors.Is(f.err, errExpired),
+		}})
 	}
 }
 
@@ -224,6 +227,7 @@ func (p *publisher) letter(f *failure, letters string) Message {
 		Lane:        letters,
 		Incarnation: newUUID(p.drawn),
 		Deadline:    p.clock.Now().UTC().Truncate(time.Microsecond),
+		Line:        p.config.line(letters, r.Key),
 		Origin:      f.Origin,
 		Key:         r.Key, Value: r.Value, Headers: r.Headers,
 	}

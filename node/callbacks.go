@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // CallbackPrefix begins the names of callback lanes: those whose messages come out as HTTP requests, through
@@ -47,6 +49,10 @@ type CallbackLane struct {
 	// Concurrency is how many requests of the lane one node makes at the same time: 1 to MaxConcurrency; 0 for
 	// DefaultConcurrency.
 	Concurrency int
+
+	// Ordered says that messages of one key come out one after the other, in the order of their deadlines: see Turn.
+	// What has no key comes out for itself.
+	Ordered bool
 
 	// DeadLetter is the lane that gets a copy of what failed for good: a topic, or a callback lane of Lanes that has
 	// no dead letters itself. Empty for that of the routes that have the lane as an output, if they have one.
@@ -113,6 +119,15 @@ func (c *Callbacks) concurrency(lane string) int {
 		return n
 	}
 	return DefaultConcurrency
+}
+
+// line returns the line that a message with that key stands in; the zero value where it stands in none. A line that two
+// keys have in common, by a hash, would only be longer.
+func (c *Config) line(lane string, key []byte) uuid.UUID {
+	if key == nil || !IsCallback(lane) || !c.Callbacks.lane(lane).Ordered {
+		return uuid.Nil
+	}
+	return uuid.NewSHA1(uuid.NameSpaceOID, key)
 }
 
 // DeadLetters returns the lanes that get dead letters of callback lanes, each once.

@@ -27,6 +27,10 @@ type Route struct {
 	// a * stands for all topics whose names begin with what comes before it, or for all callback lanes, if that begins
 	// with CallbackPrefix. Output and Targets may be callback lanes; the other three are topics.
 	Targets []string
+
+	// Format is how its records ask for something. That of Amnesix needs a callback lane for an output, and has no
+	// targets, since its records name none.
+	Format Format
 }
 
 // serves reports whether messages of the route may come out on a lane.
@@ -291,6 +295,12 @@ func validateRoutes(routes []Route) error {
 			return wrong("input topic "+r.Input+" without an output topic", "every route needs one")
 		case inputs[r.Input]:
 			return wrong("input topic "+r.Input+" twice", "an input topic has one route")
+		case r.Format == FormatAmnesix && !IsCallback(r.Output):
+			return wrong("input topic "+r.Input+" of the format amnesix with the output "+r.Output,
+				"its jobs are requests, so the output must be a callback lane, http: and a name")
+		case r.Format == FormatAmnesix && len(r.Targets) > 0:
+			return wrong("input topic "+r.Input+" of the format amnesix with targets",
+				"its jobs cannot name a target, so there must be none")
 		}
 		for _, topic := range []string{r.Input, r.DeadLetter, r.Outcomes} {
 			if IsCallback(topic) {

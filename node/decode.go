@@ -99,8 +99,35 @@ type instruction struct {
 	rejected *rejection
 }
 
-// decode reads a record of the input topic of route.
+// decode reads a record of the input topic of route, in the format of that route.
 func (c *Config) decode(r Record, route Route) instruction {
+	var in instruction
+	if route.Format == FormatChronos {
+		in = c.decodeHeaders(r, route)
+	} else if in = c.foreign(r, route); in.id != "" {
+		if reason, why := CheckID(in.id); why != "" {
+			in.id, in.rejected = "", &rejection{reason, fmt.Sprintf("the id %s %s", quoted([]byte(in.id)), why), ""}
+		}
+	}
+	in.told = in.told && in.id != "" // or nobody would know what is told
+	if in.rejected != nil {
+		return in
+	}
+	in.message.ID = in.id
+	in.message.Origin = origin(r)
+	if !in.action.Stores() {
+		return in
+	}
+	in.message.Line = c.line(in.message.Lane, in.message.Key)
+	if size := in.message.Size(); size > MaxMessageBytes {
+		in.rejected = &rejection{TooLarge, fmt.Sprintf(
+			"key, value and headers have %d bytes, more than %d", size, MaxMessageBytes), ""}
+	}
+	return in
+}
+
+// decodeHeaders reads a record of our own format.
+func (c *Config) decodeHeaders(r Record, route Route) instruction {
 	in := instruction{action: Schedule, word: Schedule.String()}
 	h, repeated := requestHeaders(r.Headers)
 	if in.rejected = checkID(&h); in.rejected != nil {
@@ -117,18 +144,8 @@ func (c *Config) decode(r Record, route Route) instruction {
 	if in.rejected == nil {
 		in.rejected = in.decodeInstants(c, &h, r)
 	}
-	if in.rejected != nil {
-		return in
-	}
-	in.message.ID = in.id
-	in.message.Origin = origin(r)
-	if !in.action.Stores() {
-		return in
-	}
-	in.message.Key, in.message.Value, in.message.Headers = r.Key, r.Value, c.relayed(r.Headers)
-	if size := in.message.Size(); size > MaxMessageBytes {
-		in.rejected = &rejection{TooLarge, fmt.Sprintf(
-			"key, value and headers have %d bytes, more than %d", size, MaxMessageBytes), ""}
+	if in.rejected == nil && in.action.Stores() {
+		in.message.Key, in.message.Value, in.message.Headers = r.Key, r.Value, c.relayed(r.Headers)
 	}
 	return in
 }
@@ -230,19 +247,21 @@ func (in *instruction) decodeTopic(h *requested, route Route) *rejection {
 		return nil
 	}
 	if in.message.Lane = string(value); !route.serves(in.message.Lane) {
-		return &rejection{
-			UnknownTopic, fmt.Sprintf(
-				"the header %s is %s, which is no target of input topic %s", HeaderTopic, quoted(value), route.Input),
-			HeaderTopic,
-		}
+		return noTarget(HeaderTopic, in.message.Lane, route)
 	}
 	return nil
 }
 
+// noTarget is for a record that names a topic that its route does not have.
+func noTarget(header, lane string, route Route) *rejection {
+	return &rejection{UnknownTopic, fmt.Sprintf("the header %s is %s, which is no target of input topic %s",
+		header, quoted([]byte(lane)), route.Input), header}
+}
+
 // tooManyTargets is for a record that names a topic that a target with a * stands for, of which there are too many.
-func tooManyTargets(lane string) *rejection {
+func tooManyTargets(header, lane string) *rejection {
 	return &rejection{TooManyTargets, fmt.Sprintf("the header %s is %s, and messages for %d other topics wait already "+
-		"that no route names", HeaderTopic, quoted([]byte(lane)), mostFound), HeaderTopic}
+		"that no route names", header, quoted([]byte(lane)), mostFound), header}
 }
 
 // decodeInstants reads the deadline of an action that needs one, and until when the message may be published.

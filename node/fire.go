@@ -71,7 +71,7 @@ func newFirer(c *core, schedule *schedule, sink Sink, random *rand.ChaCha8) *fir
 	f.drawn, f.named = child(random), map[string]*laneLink{}
 	f.meet()
 	f.settler = newSettler(c, f.pace, child(random))
-	f.settler.due = f.recurred
+	f.settler.due, f.settler.moved = f.recurred, f.moved
 	for range f.pace.publishers {
 		f.publishers = append(f.publishers, newPublisher(f, child(random)))
 	}
@@ -164,10 +164,11 @@ func (f *firer) claim(ctx context.Context) {
 			continue
 		}
 		f.observe(Claimed{Messages: result.Messages})
+		served := f.standBack(ctx, result.Messages)
 		// The age of the claim counts from before it was requested: the store stamped it later, so no
 		// detector can find it older than this node does, at equal rates of their clocks.
-		holdings := make([]holding, len(result.Messages))
-		for i, m := range result.Messages {
+		holdings := make([]holding, len(served))
+		for i, m := range served {
 			holdings[i] = holding{Ready: m, since: started}
 		}
 		f.hold(f.schedule, result.State.Lineage, holdings)
@@ -268,6 +269,41 @@ func (f *firer) recurred(next []Next) {
 	for i := range next {
 		if !next[i].At.After(until) {
 			lanes = append(lanes, next[i].Of.Lane)
+		}
+	}
+	f.look(lanes)
+}
+
+// standBack gives back what has not its turn (see Turn), and returns what has. What is only in each other's way is
+// looked at again soon: two nodes have claimed two messages of a line at the same time.
+func (f *firer) standBack(ctx context.Context, claimed []Ready) (served []Ready) {
+	now := f.clock.Now()
+	var releases []Release
+	for _, m := range claimed {
+		if m.Turn == ItsTurn {
+			served = append(served, m)
+			continue
+		}
+		wait := retryMin
+		if m.Turn == Behind {
+			wait = min(max(now.Sub(m.Deadline), retryMin), unsentRetryMax)
+		}
+		due := now.Add(f.config.Lookahead + jittered(f.random, wait, 20)).Truncate(time.Microsecond)
+		releases = append(releases, Release{Claim: m.Claim, Due: due, Unsent: true, Behind: m.Turn == Behind})
+	}
+	if wait := f.release(ctx, &f.releases, releases); wait > 0 {
+		f.storeRetry = f.clock.Mono() + wait
+	}
+	return served
+}
+
+// moved has the claimer look at once on lanes on which something may have come forward in its line, since something was
+// settled there.
+func (f *firer) moved(settled []Ref) {
+	var lanes []string
+	for _, ref := range settled {
+		if IsCallback(ref.Lane) && f.config.Callbacks.lane(ref.Lane).Ordered && !slices.Contains(lanes, ref.Lane) {
+			lanes = append(lanes, ref.Lane)
 		}
 	}
 	f.look(lanes)

@@ -49,6 +49,10 @@ type Message struct {
 	// NotAfter is the last instant at which it may be published: UTC, whole microseconds; the zero value for no end.
 	NotAfter time.Time
 
+	// Line is the line that it stands in: messages of a lane with one Line come out one after the other, see Turn. The
+	// zero value for none.
+	Line uuid.UUID
+
 	// Recurrence says which occurrence of a series it is.
 	Recurrence
 
@@ -142,4 +146,11 @@ const (
 	Expired          Reason = "expired"
 	InvalidRequest   Reason = "invalid_request"
 	CallbackFailed   Reason = "callback_failed"
+
+	// Of records of other formats.
+	MissingKey   Reason = "missing_key"
+	MissingTopic Reason = "missing_topic"
+	InvalidJSON  Reason = "invalid_json"
+	MissingField Reason = "missing_field"
+	InvalidField Reason = "invalid_field"
 )

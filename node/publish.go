@@ -423,7 +423,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 			}
 			took = max(took, f.took)
 			messages = append(messages, f.Message)
-			releases = append(releases, Release{f.Claim, retry, unsent(f.err)})
+			releases = append(releases, Release{Claim: f.Claim, Due: retry, Unsent: unsent(f.err)})
 		}
 		if len(messages) > 0 {
 			p.observe(Unpublished{

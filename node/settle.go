@@ -17,8 +17,9 @@ type settler struct {
 	deletes link
 	bell    Bell
 
-	// due is told of occurrences that wait now.
-	due func([]Next)
+	// due is told of occurrences that wait now, and moved of what is settled.
+	due   func([]Next)
+	moved func([]Ref)
 
 	// retry is when to call the store next after it has failed, monotonic.
 	retry time.Duration
@@ -174,6 +175,11 @@ func (s *settler) delete(ctx context.Context) {
 				missing = append(missing, next.Of)
 			}
 		}
+		moved := deleted
+		for i := range recurred {
+			moved = append(moved, recurred[i].Of)
+		}
+		s.moved(moved)
 		if len(passed) > 0 {
 			s.observe(PassedOver{Next: passed})
 		}

@@ -43,20 +43,23 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	CatchUp(ctx context.Context, request CatchUpRequest) (State, error)
 
 	// Claim claims, on each lane of request.Lanes, waiting messages that fall due at or before request.Until for
-	// request.Node, the earliest of the lane first (ties by id), skipping those that another caller is claiming at
-	// this moment. It returns them in the order of their due times (ties by id, then lane). While the store
-	// catches up, or is suspect, it claims nothing; nor on a lane that is paused (see Switches).
+	// request.Node, the earliest of the lane first (ties by id), skipping those that another caller is claiming at this
+	// moment. It returns them in the order of their due times (ties by id, then lane), and says of those that stand in
+	// a line whose turn it is (see Turn). While the store catches up, or is suspect, it claims nothing; nor on a lane
+	// that is paused (see Switches).
 	Claim(ctx context.Context, request ClaimRequest) (ClaimResult, error)
 
-	// Delete removes each message whose id, lane and incarnation match, whoever holds its claim now, or nobody.
-	// It returns for each ref, in order, whether there was one to remove.
+	// Delete removes each message whose id, lane and incarnation match, whoever holds its claim now, or nobody. It
+	// returns for each ref, in order, whether there was one to remove. What stood behind one of them in its line comes
+	// forward, see Turn.
 	Delete(ctx context.Context, refs []Ref) ([]bool, error)
 
 	// Rearm settles occurrences of series, each only if its incarnation is still stored, whoever holds its claim now,
 	// or nobody: the next occurrence takes its place, with the same content, unclaimed and as if it had just been
-	// stored; or the message is removed, where none follows or the row says that the series was stopped: that the
-	// store decides, since a node may have heard of neither. One that is to be passed over (Next.Missed) stays as it is
-	// if it is bound. It returns for each, in order, what became of it.
+	// stored; or the message is removed, where none follows or the row says that the series was stopped: that the store
+	// decides, since a node may have heard of neither. One that is to be passed over (Next.Missed) stays as it is if it
+	// is bound. It returns for each, in order, what became of it. What stood behind one that was removed or rearmed in
+	// its line comes forward, see Turn.
 	Rearm(ctx context.Context, next []Next) ([]Settled, error)
 
 	// Expired returns at most limit claims that have expired by the store's clock, the longest expired first. It
@@ -254,8 +257,9 @@ type Item struct {
 	Message
 
 	// Claim asks that the message is stored as claimed by TakeRequest.Node from the start; only with Schedule and
-	// Replace. If the store catches up, or is suspect, or the lane is paused, when the call begins, it is stored as
-	// waiting; nor is a claim given on what a later item of the request has removed, replaced or moved.
+	// Replace, and for what stands in no line. If the store catches up, or is suspect, or the lane is paused, when the
+	// call begins, it is stored as waiting; nor is a claim given on what a later item of the request has removed,
+	// replaced or moved.
 	Claim bool
 
 	// Answer is whom to tell of the outcome, in a message of its own that is stored with the effect (Item.Reply); nil
@@ -374,7 +378,44 @@ type Ready struct {
 
 	// Bound says that somebody has been told, before this claim, that the message comes out: see Kept.
 	Bound bool
+
+	// Turn says whether it may come out before others of its line.
+	Turn Turn
 }
+
+// Turn says whether a message that was claimed may come out now, as far as its line is concerned. Of the messages of a
+// lane with one Line (Message.Line), the first is the one with the earliest deadline, ties by id; one after the other
+// comes out, each when the one before it is settled.
+//
+// That rests on what a claim finds when it has been made, for all to see. Of two messages of a line that two nodes
+// claim at the same time, whichever claim sees the other's as made earlier leaves it alone, and so at most one of them
+// has its turn; that both stand back for each other, for a moment, is the price.
+//
+// A message that has not its turn stands back: its claim is given up, and it is looked at again a while later
+// (Release.Behind). It need not wait for that: when Delete or Rearm has settled a message of the line, the one that is
+// first then comes forward, that is, it falls due at its deadline, if it has stood back. And if it is first by the time
+// that it stands back, it is not put off. Of two such calls at the same time each may miss what the other one does:
+//
+//	A has x, the first; B has claimed y, which is behind it
+//	                  B: y stands back, and x is there
+//	A deletes x: y, which is first now, is claimed still
+//	                  y is put off
+//
+// Then nobody brings y forward before its time. That is why nobody stands back for long.
+type Turn int
+
+const (
+	// ItsTurn says that the message is the first of its line, and nobody else has a claim on another one of the line;
+	// or it stands in no line.
+	ItsTurn Turn = iota
+
+	// Behind says that the message is not the first of its line.
+	Behind
+
+	// InTheWay says that the message is the first of its line, but another one of the line is claimed, by a call of
+	// before.
+	InTheWay
+)
 
 // Release gives a claim up.
 type Release struct {
@@ -386,4 +427,8 @@ type Release struct {
 
 	// Unsent says that nothing was appended under this claim, for certain: it does not count as an attempt.
 	Unsent bool
+
+	// Behind says that the message stands back, since it had not its turn. Due is for a message that is not the first
+	// of its line; otherwise its due time stays as it is.
+	Behind bool
 }

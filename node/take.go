@@ -100,7 +100,7 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 			in.rejected = e.uncallable(&in.message)
 		}
 		if in.rejected == nil && in.action.Stores() && !e.serves(in.message.Lane) {
-			in.rejected = tooManyTargets(in.message.Lane)
+			in.rejected = tooManyTargets(route.Format.topicHeader(), in.message.Lane)
 		}
 		if in.told && route.Outcomes != "" {
 			s.Answer = answer(owned.Partition, r, in.id, in.word, route.Outcomes, e.clock.Now())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/store/memory"
 )
 
 // callbackMutants draw the wrong conclusions from what the receivers of callbacks answer.
@@ -63,6 +64,49 @@ func callbackMutants() []*Mutant {
 			Ports: func(p node.Ports) node.Ports { p.Store = losesLetters{p.Store}; return p },
 		},
 	}
+}
+
+// lineMutants do not mind that callbacks of one key come one after the other.
+func lineMutants() []*Mutant {
+	return []*Mutant{
+		{
+			Name: "line-jumps", About: "every message of a key has its turn (node.Turn)", Kills: []string{"S27"},
+			Options: inLine, Broken: memory.Broken{Jumps: true},
+		},
+		{
+			Name:  "line-halves",
+			About: "who comes first has his turn, although another one of his key is out (node.Turn)",
+			Kills: []string{"S27"}, Options: inLine, Broken: memory.Broken{Halves: true},
+		},
+		{
+			Name: "line-stays", About: "nobody comes forward when the one before him is settled (node.Turn)",
+			Kills: []string{"L14"}, Broken: memory.Broken{Stays: true}, Options: func(o *Options) {
+				inLine(o)
+				o.Unhelpful, o.FaultRate, o.Lapsed, o.Bursts = 0, 0, 50, 0
+			},
+		},
+		{
+			Name: "line-never-stands-back", About: "a node minds no turn of what it has claimed (node.Turn)",
+			Kills: []string{"S27"}, Options: inLine,
+			Ports: func(p node.Ports) node.Ports { p.Store = mindsNoTurn{p.Store}; return p },
+		},
+	}
+}
+
+// inLine has most callbacks stand in two lines.
+func inLine(o *Options) { calling100(o); o.Ordered = 2 }
+
+// mindsNoTurn does not hear whose turn it is.
+type mindsNoTurn struct{ node.Store }
+
+// Claim implements node.Store.
+func (s mindsNoTurn) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	result, err := s.Store.Claim(ctx, request)
+	result.Messages = slices.Clone(result.Messages)
+	for i := range result.Messages {
+		result.Messages[i].Turn = node.ItsTurn
+	}
+	return result, err
 }
 
 // calling100 has all messages come out as callbacks, of which many fail.

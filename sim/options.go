@@ -97,6 +97,10 @@ type Options struct {
 	// requests are not answered as they should be, while faults last.
 	Callbacks, Unhelpful int
 
+	// Ordered is the number of keys that two thirds of the callbacks have; those of one key come out one after the
+	// other. 0 for lanes without order.
+	Ordered int
+
 	// Refused is how many percent of the submissions the store can never keep.
 	Refused int
 
@@ -181,6 +185,7 @@ func (o *Options) config(seed [32]byte) node.Config {
 		c.Routes = append(c.Routes, o.route(i))
 	}
 	c.Callbacks.Timeout = c.PublishTimeout() // so that one hold time is for both
+	c.Callbacks.Others.Ordered = o.Ordered > 0
 	return c
 }
 
@@ -263,6 +268,7 @@ func (o *Options) Validate() error {
 		{"aimed", o.Aimed, 0, 100},
 		{"callbacks", o.Callbacks, 0, 100},
 		{"unhelpful", o.Unhelpful, 0, 90},
+		{"ordered", o.Ordered, 0, 100},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
 		{"bandwidth", o.Bandwidth, 0, 1 << 30},
@@ -344,6 +350,7 @@ func (o *Options) settings() []setting {
 		settingOf("aimed", &o.Aimed, strconv.Atoi),
 		settingOf("callbacks", &o.Callbacks, strconv.Atoi),
 		settingOf("unhelpful", &o.Unhelpful, strconv.Atoi),
+		settingOf("ordered", &o.Ordered, strconv.Atoi),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),
 		settingOf("bandwidth", &o.Bandwidth, strconv.Atoi),

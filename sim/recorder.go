@@ -229,6 +229,11 @@ func (o *Options) judged() check.Config {
 		// What has failed since the beginning waits as long once more, and a fifth; or as long as a receiver has asked.
 		c.CallWait = (o.Faulty+5*time.Second)*6/5 + 2*engine.PublishTimeout()
 	}
+	if o.Callbacks > 0 && o.Ordered > 0 {
+		// And then one after the other.
+		c.Ordered = true
+		c.CallWait += time.Duration(o.Messages) * (2*c.StoreLatency + c.BrokerLatency)
+	}
 	if o.Bandwidth > 0 {
 		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then
 		// everything has to pass, several times.

@@ -133,7 +133,7 @@ func (j *recorder) reset(l *life, release node.Release) {
 	e := rowEvent(check.Reset, l, release.Ref)
 	e.Owner, e.Stamp = check.UUID(release.ReadiedBy), sinceEpoch(release.ReadiedAt)
 	e.Age = time.Duration(j.world.store.instant().UnixNano() - j.stamps[release.Incarnation])
-	e.Due, e.Unsent = sinceEpoch(release.Due), release.Unsent
+	e.Due, e.Unsent, e.Behind = sinceEpoch(release.Due), release.Unsent, release.Behind
 	j.rowStep(l, release.Ref, "waiting again")
 	j.add(e)
 }

@@ -277,6 +277,9 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 	}
 	if c := stream(o.Seed, forReceivers, -i-1, 0); o.Callbacks > 0 && fresh(&s) && c.IntN(100) < o.Callbacks {
 		s.Target = callbacks
+		if o.Ordered > 0 && !oneIn(c, 3) {
+			s.Key = "k" + strconv.Itoa(c.IntN(o.Ordered))
+		}
 	}
 	return s
 }

@@ -109,6 +109,10 @@ func TestConfigFileForms(t *testing.T) {
 			"routes:\n- {input: a.in, output: a.out, dead-letter: dead}\n- input: b.in\n  output: b.out\n",
 			map[string]any{"routes": "a.in -> a.out, rejected -> dead; b.in -> b.out"},
 		},
+		"a route of another format": {
+			"routes:\n- {input: a, format: amnesix, output: http:b, dead-letter: c}\n",
+			map[string]any{"routes": "a -> http:b, in the format amnesix, rejected -> c"},
+		},
 		"routes with all that there is": {
 			"routes:\n- {input: a, output: b, targets: [c, d], dead-letter: e, outcomes: f}\n",
 			map[string]any{"routes": "a -> b, on request -> c or d, rejected -> e, outcomes -> f"},
@@ -347,10 +351,19 @@ func TestSentences(t *testing.T) {
 		{
 			file: "routes: x\n",
 			want: "FILE:1: routes is not a list: it must have an entry with the keys input, output, " +
-				"targets, dead-letter and outcomes for each route",
+				"targets, dead-letter, outcomes and format for each route",
 		},
-		{file: "routes:\n- a\n", want: "FILE:2: there must be the keys input, output, targets, dead-letter " +
-			"and outcomes"},
+		{file: "routes:\n- a\n", want: "FILE:2: there must be the keys input, output, targets, dead-letter, " +
+			"outcomes and format"},
+		{
+			file: "routes:\n- {input: a, output: http:b, format: amnesia}\n",
+			want: "FILE:2: format is amnesia: it must be chronos, amnesix or etf1",
+		},
+		{
+			file: "routes:\n- {input: a, output: b, format: amnesix}\n",
+			want: "FILE:1: routes has input topic a of the format amnesix with the output b: its jobs are requests, " +
+				"so the output must be a callback lane, http: and a name",
+		},
 		{file: "routes:\n- {input: a}\n", want: "FILE:2: output is not set: every route needs it"},
 		{file: "routes:\n- {output: a}\n", want: "FILE:2: input is not set: every route needs it"},
 		{file: "routes:\n- {inputs: a}\n", want: `FILE:2: there is no setting "inputs"; did you mean input?`},

@@ -44,10 +44,14 @@ func typePage(t *testing.T, test, name string, args ...string) {
 		t.Fatal(err)
 	}
 	p, address := dev(t, args...)
-	places := strings.NewReplacer(
+	found := []string{
 		"http://127.0.0.1:8080", p.stdout.await(t, `A page, metrics and health: (http://\S+)`, 1)[1],
 		"http://127.0.0.1:8081", p.stdout.await(t, `curl -X PUT (http://[^/]+)/v1/`, 1)[1],
-	)
+	}
+	if slices.Contains(args, "--metaswitch-listen") {
+		found = append(found, "http://127.0.0.1:7253", p.stdout.await(t, `Metaswitch's Chronos has them: (\S+)`, 1)[1])
+	}
+	places := strings.NewReplacer(found...)
 	t.Setenv("CHRONOS_BROKERS", address)
 
 	blocks := regexp.MustCompile("(?ms)^```(console|dev)\n(.*?)^```$")
@@ -104,6 +108,7 @@ func masked(page string) []string {
 		{`matched, in \S+\.`, "MATCHED"},
 		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "UUID"},
 		{`"next":"eyJ[^"]*"`, `"next":"CURSOR"`},
+		{`/timers/[0-9a-f]{16}-`, "/timers/TIMER-"},
 	} {
 		page = regexp.MustCompile(mask.pattern).ReplaceAllString(page, mask.by)
 	}

@@ -100,7 +100,7 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	screen.print(c.banner(address, s.URL(), s.APIURL()))
+	screen.print(c.banner(address, s.URL(), s.APIURL(), s.MetaswitchURL()))
 	return s.Run(ctx)
 }
 
@@ -113,6 +113,9 @@ func (c *devCommand) service(
 		return nil, err
 	}
 	if config.API, err = c.values.API(service.DefaultAPI); err != nil {
+		return nil, err
+	}
+	if config.Metaswitch, err = c.values.Metaswitch(); err != nil {
 		return nil, err
 	}
 	const free = "127.0.0.1:0"
@@ -185,7 +188,7 @@ func (c *devCommand) folder() (string, error) {
 }
 
 // banner tells how to send a first message and see it arrive, in lines that work when they are copied.
-func (c *devCommand) banner(address, url, api string) string {
+func (c *devCommand) banner(address, url, api, timers string) string {
 	self := ownName()
 	brokers := ""
 	if address != "127.0.0.1:9092" {
@@ -217,6 +220,9 @@ func (c *devCommand) banner(address, url, api string) string {
 	if api != "" {
 		lines = append(lines, "The same by HTTP:", "",
 			"  curl -X PUT "+api+`/v1/lanes/chronos.out/messages/order-1 --json '{"delay":"5s","value":"hello"}'`, "")
+	}
+	if timers != "" {
+		lines = append(lines, "Timers as Metaswitch's Chronos has them: "+timers, "")
 	}
 	if url != "" {
 		lines = append(lines, "A page, metrics and health: "+url, "")

@@ -13,7 +13,8 @@ import (
 func TestLaneSentences(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"lanes: x", "FILE:1: lanes is not a list: it must have an entry for each callback lane, with the key name, " +
-			"and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers and dead-letter"},
+			"and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers, order " +
+			"and dead-letter"},
 		{"lanes:\n  - timeout: 1s", "FILE:2: name is not set: every lane has a name, such as http:orders"},
 		{
 			"lanes:\n  - name: orders",
@@ -42,6 +43,10 @@ func TestLaneSentences(t *testing.T) {
 			"lanes:\n  - name: http:a\n    allowed: [10.0.0.0/8, 'http://b']",
 			"FILE:3: allowed is 10.0.0.0/8,http://b: http://b must be a host (orders.internal, *.internal, " +
 				"orders.internal:8080), an address (10.1.2.3) or a prefix of addresses (10.0.0.0/8)",
+		},
+		{
+			"lanes:\n  - name: http:a\n    order: deadline",
+			"FILE:3: order is deadline: it must be key or none",
 		},
 		{
 			"lanes:\n  - name: http:a\n    secret-file: /nowhere/secret",

@@ -12,6 +12,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/control"
+	"chronos/node/intake"
 	"chronos/node/listener"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
@@ -46,7 +47,7 @@ type API struct {
 	// Now is the clock that delays count from; nil for the wall clock.
 	Now func() time.Time
 
-	intake intake
+	intake intake.Intake
 	rates  rates
 	quotas quotas
 	found  found
@@ -95,7 +96,7 @@ func (a *API) Handler() http.Handler {
 	if a.Limits.Bytes == 0 {
 		a.Limits.Bytes = DefaultBytes
 	}
-	a.intake.store = a.Taker
+	a.intake.Store = a.Taker
 	a.quotas.source, a.quotas.lanes = a.Outlook, a.known
 	a.found.node, a.found.store = a.Node, a.Store.Lanes
 	mux := &colons{mux: http.NewServeMux()}

@@ -13,6 +13,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/control"
+	"chronos/node/intake"
 	"chronos/node/store/inspect"
 )
 
@@ -186,7 +187,7 @@ func location(header string) string {
 func (a *API) untaken(err error, named bool) *ProblemError {
 	_, refused := errors.AsType[*control.RefusedError](err)
 	switch {
-	case errors.Is(err, errBusy):
+	case errors.Is(err, intake.ErrBusy):
 		return newProblem(http.StatusServiceUnavailable, codeBusy, err.Error()).after(time.Second)
 	case control.IsClosed(err):
 		return newProblem(http.StatusServiceUnavailable, codeClosed, err.Error()).after(closedWait)

@@ -273,7 +273,7 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	if beyond != nil { // unless the first request of its key was in time: what it was told is told again
 		item.Only = uuid.New()
 	}
-	result, err := a.intake.ask(ctx, item)
+	result, err := a.intake.Ask(ctx, item)
 	if err != nil {
 		return nil, a.untaken(err, in.Key != "")
 	}

@@ -10,6 +10,9 @@ import (
 // if one is. Whoever takes messages in can say so at once, where Publish says it when the message is due. What a name
 // leads to is only known then.
 func (s *Sink) Check(lane string, headers []node.Header) error {
+	if s.config.Functions[lane] != nil {
+		return nil // the function decides
+	}
 	l := s.lanes[lane]
 	if l == nil {
 		l = s.others

@@ -23,6 +23,9 @@ type Config struct {
 	Lanes  []Lane
 	Others Lane
 
+	// Functions take the messages of lanes in place of receivers, by the lane's name.
+	Functions map[string]Function
+
 	// Agent is what requests call the one that makes them: their User-Agent.
 	Agent string
 

@@ -6,6 +6,9 @@
 // tries again, later and later, until the lane's RetryFor is over; what then is left, and what is answered with 410,
 // is refused, which makes the engine end it with a dead letter.
 //
+// A lane may have a Function instead, in a program that embeds a node: the messages are handed to it, and everything
+// else is the same.
+//
 // # Hosts
 //
 // A host that hangs must hold up its own messages and no others. At most PerHost requests to it are under way; the

@@ -165,6 +165,9 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	if l == nil {
 		l = s.others
 	}
+	if function := s.config.Functions[record.Topic]; function != nil {
+		return s.handOver(ctx, l, function, record)
+	}
 	h := read(record)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -4,8 +4,8 @@
 // # Who may ask
 //
 // A guarded request must carry a token, if there are any: "Authorization: Bearer TOKEN". Where there is none, the
-// listener takes requests from this machine only: New refuses any address but a loopback one. What a token allows is
-// for the package that serves to say (Grammar).
+// listener takes requests from this machine only: New refuses any address but a loopback one, unless the protocol is
+// one whose clients have no token (Config.Open). What a token allows is for the package that serves to say (Grammar).
 //
 // Two attacks come from a browser that runs on such a machine, and both are refused whether there is a token or not. A
 // page of another site may send requests here: what changes something must come from our own origin or from no browser

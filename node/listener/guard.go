@@ -23,9 +23,8 @@ func (l *Listener[R]) Guard(handler http.Handler, refuse Refusal) http.Handler {
 		case l.crossing.Check(r) != nil:
 			refuse(w, http.StatusForbidden, "a page of another site may not change anything here")
 			return
-		case l.tokens == nil && !namesThisMachine(r.Host):
-			refuse(w, http.StatusForbidden, "ask for this listener by 127.0.0.1 or localhost, or give it a token ("+
-				l.config.Name+"-token-file)")
+		case l.tokens == nil && l.IsLoopback() && !namesThisMachine(r.Host):
+			refuse(w, http.StatusForbidden, "ask for this listener by 127.0.0.1 or localhost"+l.orToken())
 			return
 		case l.tokens == nil:
 		default:
@@ -38,6 +37,14 @@ func (l *Listener[R]) Guard(handler http.Handler, refuse Refusal) http.Handler {
 		}
 		handler.ServeHTTP(w, r.WithContext(who.In(r.Context())))
 	})
+}
+
+// orToken says what else would let a request through that does not name this machine.
+func (l *Listener[R]) orToken() string {
+	if l.config.Open {
+		return ""
+	}
+	return ", or give it a token (" + l.config.Name + "-token-file)"
 }
 
 // Refusal answers a request that is not let through.

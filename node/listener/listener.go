@@ -29,6 +29,10 @@ type Config struct {
 	// Listen must be a loopback address. The file is read again when it changes.
 	TokenFile string
 
+	// Open says that whoever reaches the address may ask, without a token, wherever that is: for a protocol whose
+	// clients have none. A page of another site still may not.
+	Open bool
+
 	// CertFile and KeyFile are PEM files with a certificate and its key, with which the listener speaks HTTPS; both or
 	// none. They are read again when they change.
 	CertFile, KeyFile string
@@ -82,7 +86,7 @@ func New[R any](config Config, grammar Grammar[R]) (*Listener[R], error) {
 			Allowed: "it must be HOST:PORT, such as 127.0.0.1:" + config.Port,
 		}
 	}
-	if config.TokenFile == "" && !isLoopback(host) {
+	if config.TokenFile == "" && !config.Open && !isLoopback(host) {
 		return nil, &node.ConfigError{
 			Setting: "Listen", Value: config.Listen,
 			Allowed: "others can reach that address, so a token is needed; or listen on 127.0.0.1",

@@ -46,6 +46,7 @@ type Metrics struct {
 	positions map[node.Partition]int64
 	ends      map[node.Partition]int64
 	sampled   time.Time // when the last sample was taken; zero for never
+	tags      map[string]uint64
 }
 
 // laneMetrics are what is counted for each message.

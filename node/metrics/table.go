@@ -55,7 +55,7 @@ func Table() []Metric {
 	}{
 		{"out", outRows()},
 		{"callbacks", callbackRows()},
-		{"in", inRows()},
+		{"in", append(inRows(), metaswitchRows()...)},
 		{"store", append(storeRows(), stateRows()...)},
 		{"peers", peerRows()},
 		{"node", nodeRows()},
@@ -164,7 +164,8 @@ func inRows() []Metric {
 		},
 		{
 			Name: "chronos_http_request_seconds", Kind: Histogram, Labels: []string{"operation", "status"},
-			Help: "Requests to the HTTP API, and how long their answers took.",
+			Help: "Requests to the HTTP API, and how long their answers took. Operations of Metaswitch's interface " +
+				"begin with metaswitch_.",
 			Look: "Many 429: some token is at its limit. 503: the store is away, or the intake is paused. 401: " +
 				"somebody has a " +
 				"wrong token.",

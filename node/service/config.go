@@ -59,6 +59,9 @@ type Config struct {
 	// API is the listener for applications; its Listen is empty for none.
 	API api.Config
 
+	// Metaswitch is where the interface of Metaswitch's Chronos listens; empty for nowhere.
+	Metaswitch string
+
 	settings    *Settings          // where it came from; nil if from nowhere
 	credentials *credential.Keeper // tells of files of secrets that cannot be read any more; nil if there are none
 }
@@ -75,6 +78,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Group, err = s.groupName(); return err },
 		func(c *Config) (err error) { c.Admin, err = s.Admin(""); return err },
 		func(c *Config) (err error) { c.API, err = s.API(""); return err },
+		func(c *Config) (err error) { c.Metaswitch, err = s.Metaswitch(); return err },
 	} {
 		if err := read(&config); err != nil {
 			return config, err
@@ -118,6 +122,9 @@ func destinations(r node.Route) string {
 	text := r.Output
 	if len(r.Targets) > 0 {
 		text += ", on request -> " + strings.Join(r.Targets, " or ")
+	}
+	if r.Format != node.FormatChronos {
+		text += ", in the format " + r.Format.String()
 	}
 	if r.DeadLetter != "" {
 		text += ", rejected -> " + r.DeadLetter
@@ -272,6 +279,11 @@ func (s *Settings) routes() ([]node.Route, string, error) {
 			return nil, "", err
 		}
 		routes[i].Targets = entry.Targets.list()
+		format, known := node.ParseFormat(entry.Format.or(node.FormatChronos.String()))
+		if !known {
+			return nil, "", entry.Format.Wrong("it must be chronos, amnesix or etf1")
+		}
+		routes[i].Format = format
 	}
 	return routes, file.routesOrigin, nil
 }

@@ -8,6 +8,9 @@
 //	s, err := service.Open(ctx, config, service.Options{Log: log})    // the ports; a server may be away
 //	err = s.Run(ctx)                                                  // waits for servers, and runs
 //
+// A program that embeds a node does the same, and may take messages itself, without HTTP or Kafka: see
+// Options.Functions, and its example.
+//
 // # Settings
 //
 // Each setting is one row of the table in table.go, and everything else is made from the rows: flags and their help

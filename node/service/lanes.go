@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,14 +15,21 @@ import (
 	"chronos/node"
 	"chronos/node/callback"
 	"chronos/node/credential"
+	"chronos/node/metaswitch"
 )
 
 // otherLanes is the name of the entry of lanes that all callback lanes go by that have none.
 const otherLanes = node.CallbackPrefix + "*"
 
+// The values of order: messages of one key one after the other, or each for itself.
+const (
+	orderKey  = "key"
+	orderNone = "none"
+)
+
 // fileLane is one entry of the key lanes: a callback lane.
 type fileLane struct {
-	name, url, timeout, retryFor, concurrency, perHost, allowed, secretFile, deadLetter Value
+	name, url, timeout, retryFor, concurrency, perHost, allowed, secretFile, order, deadLetter Value
 
 	headers       []node.Header
 	headersOrigin string
@@ -32,13 +40,13 @@ func (l *fileLane) fields() map[string]*Value {
 	return map[string]*Value{
 		"name": &l.name, "url": &l.url, "timeout": &l.timeout, "retry-for": &l.retryFor,
 		"concurrency": &l.concurrency, "per-host": &l.perHost, "allowed": &l.allowed,
-		"secret-file": &l.secretFile, "dead-letter": &l.deadLetter,
+		"secret-file": &l.secretFile, "order": &l.order, "dead-letter": &l.deadLetter,
 	}
 }
 
 // laneKeys names the keys of a lane to a person.
 const laneKeys = "the key name, and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, " +
-	"headers and dead-letter"
+	"headers, order and dead-letter"
 
 // readLanes takes the entries of the key lanes.
 func (f *configFile) readLanes(path, origin string, list *yaml.Node) error {
@@ -112,6 +120,11 @@ func (s *Settings) callbacks(engine *node.Callbacks, sink *callback.Config) erro
 		}
 		listed[lane.Name] = true
 	}
+	if s.servesMetaswitch() && !listed[metaswitch.Lane] {
+		lane, of := sink.Others, engine.Others // it is named, so that metrics and the log name it, too
+		lane.Name, of.Name = metaswitch.Lane, metaswitch.Lane
+		sink.Lanes, engine.Lanes = append(sink.Lanes, lane), append(engine.Lanes, of)
+	}
 	engine.Timeout = sink.Longest()
 	return checkDeadLetters(entries, sink)
 }
@@ -168,6 +181,9 @@ func (l *fileLane) lane() (callback.Lane, node.CallbackLane, error) {
 		*n.target = number
 	}
 	lane.Concurrency = of.Concurrency
+	if of.Ordered = l.order.Text == orderKey; l.order.IsSet && !of.Ordered && l.order.Text != orderNone {
+		return fail(l.order.Wrong("it must be " + orderKey + " or " + orderNone))
+	}
 	lane.URL, lane.SecretFile = l.url.Text, l.secretFile.Text
 	lane.Allowed, lane.Headers = l.allowed.list(), l.headers
 	if err := lane.Validate(); err != nil {
@@ -198,6 +214,9 @@ func describeLane(lane *callback.Lane, of *node.CallbackLane) string {
 	text := fmt.Sprintf("timeout %v, retry for %v, %d per host", lane.Timeout, lane.RetryFor, lane.PerHost)
 	if of.Concurrency > 0 {
 		text += fmt.Sprintf(", %d at the same time", of.Concurrency)
+	}
+	if of.Ordered {
+		text += ", one at a time per key"
 	}
 	if len(lane.Allowed) > 0 {
 		text += ", also to " + strings.Join(lane.Allowed, " ")
@@ -231,10 +250,17 @@ func isOutput(name string) bool { return node.IsTopic(name) || node.IsCallbackLa
 
 // openCallbacks opens the sink of callback lanes, if there are any.
 func (s *Service) openCallbacks() (err error) {
+	for _, lane := range slices.Sorted(maps.Keys(s.options.Functions)) {
+		if !node.IsCallback(lane) || !s.config.Node.Serves(lane) {
+			return Usagef("this program has a function for lane %s, which the node does not serve: it must be an "+
+				"output or a target of a route, or be listed under lanes, or the node must serve the API", lane)
+		}
+	}
 	if !s.config.Node.Calls() {
 		return nil
 	}
 	config := s.config.Callback
+	config.Functions = s.options.Functions
 	config.Agent = "Chronos"
 	if s.options.Version != "" {
 		config.Agent += "/" + s.options.Version
@@ -291,6 +317,10 @@ func keysOfLane() []laneKey {
 				"ends of lines. Default none: they are not signed.",
 		},
 		{"headers", "a mapping of names to values", "Headers of each request."},
+		{
+			"order", "`key` or `none`", "With `key`, messages of one key are requested one after the other, in the " +
+				"order of their deadlines. The same for all nodes. Default `none`.",
+		},
 		{
 			"dead-letter", "a topic, or a lane of the list that has a `url`", "Where a copy goes of what failed for " +
 				"good. Default the dead-letter topic of the route, or nowhere.",

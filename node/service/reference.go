@@ -26,8 +26,10 @@ func WriteReference(out io.Writer) error {
 	p.line("")
 	p.line("Several routes are served by one node through the key `routes` of the file, in place of `input-topic`,")
 	p.line("`output-topic`, `targets`, `dead-letter-topic` and `outcome-topic`: a list with the keys `input`,")
-	p.line("`output`, `targets` (a list), `dead-letter` and `outcomes` for each.")
+	p.line("`output`, `targets` (a list), `dead-letter`, `outcomes` and `format` for each.")
 	p.line("An output and a target may be a topic, or a callback lane, `http:NAME`; the others are topics.")
+	p.line("The format says how records ask for something: `chronos`, which is the default, by headers; `amnesix` and")
+	p.line("`etf1` as [MOVING.md](MOVING.md) says. The output of `amnesix` is a callback lane.")
 	p.lanes()
 	return p.err
 }

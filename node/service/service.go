@@ -42,6 +42,7 @@ type Service struct {
 	admins   *admin.Server // the listener; nil for none
 
 	applications *api.Server // the listener of the API; nil for none
+	timers       *timers     // that of Metaswitch's interface; nil for none
 
 	troubles *admin.Troubles
 	recent   *admin.Recent     // what the API counts; nil without a listener
@@ -64,6 +65,10 @@ type Options struct {
 
 	// Observe gets every event after the reporter; nil if nobody else wants them. See node.Event.
 	Observe func(node.Event)
+
+	// Functions take the messages of callback lanes in this program, by the lane's name, in place of receivers that are
+	// asked by HTTP. The node must serve these lanes.
+	Functions map[string]callback.Function
 
 	// Ports returns what the engine gets for its ports; nil if it gets them as they are. The laboratory puts broken
 	// ones between.
@@ -159,16 +164,24 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 	s.metrics.Ready(s.isReady)
 	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
-	if err := s.listen(context.Background()); err != nil {
-		return nil, err
-	}
-	if err := s.openAPI(context.Background()); err != nil {
-		if s.admins != nil {
-			err = errors.Join(err, s.admins.Close()) // whoever tries another address needs this one again
+	for _, open := range []func(context.Context) error{s.listen, s.openAPI, s.openMetaswitch} {
+		if err := open(context.Background()); err != nil {
+			return nil, errors.Join(err, s.closeListeners()) // whoever tries another address needs these again
 		}
-		return nil, err
 	}
 	return s, nil
+}
+
+// closeListeners gives up the addresses of the listeners that are open.
+func (s *Service) closeListeners() error {
+	var errs []error
+	if s.admins != nil {
+		errs = append(errs, s.admins.Close())
+	}
+	if s.applications != nil {
+		errs = append(errs, s.applications.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // openBroker makes the clients of Kafka, or what is in their place without Kafka.
@@ -217,6 +230,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	if s.applications != nil {
 		background.Go(func() { s.runAPI(watching) })
+	}
+	if s.timers != nil {
+		background.Go(func() { s.runMetaswitch(watching) })
 	}
 	background.Go(func() {
 		select {

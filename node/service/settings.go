@@ -35,6 +35,7 @@ type Settings struct {
 	adminAllow                                                   Value
 	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
 	apiMaxBytes, apiRate, apiWaiting                             Value
+	compat, metaswitchListen                                     Value
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper
@@ -203,13 +204,17 @@ func Read(command Command, flags map[string]Value, environ []string) (*Settings,
 		s.file = file
 	}
 	for i := range rows {
-		row := &rows[i]
-		v := row.value(s)
+		v := rows[i].value(s)
 		if s.file != nil && !v.IsSet {
-			if value, there := s.file.settings[row.Name]; there {
+			if value, there := s.file.settings[rows[i].Name]; there {
 				*v = value
 			}
 		}
+	}
+	s.readCompat(rows, environ)
+	for i := range rows {
+		row := &rows[i]
+		v := row.value(s)
 		v.secret = row.secret
 		if v.IsSet {
 			if err := row.form.check(v); err != nil {

@@ -125,6 +125,7 @@ func Groups() []Group {
 		{"logging", "Logging"},
 		{"admin", "Metrics and health"},
 		{"api", "HTTP API"},
+		{"metaswitch", "The interface of Metaswitch's Chronos"},
 	}
 }
 
@@ -151,7 +152,7 @@ func (s *Setting) Describe(command Command) string {
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
 	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
-		logRows(), adminRows(), apiRows()),
+		logRows(), adminRows(), apiRows(), metaswitchRows()),
 		func(s Setting) bool { return s.Commands&commands == 0 })
 }
 
@@ -161,6 +162,12 @@ func general() []Setting {
 		Help: "A YAML file with any of these settings, named as the flags are but without --. A flag wins over its " +
 			"environment variable (--hold-time is $CHRONOS_HOLD_TIME), and that over the file.",
 		value: func(s *Settings) *Value { return &s.config },
+	}, {
+		Name: "compat", Commands: withStore | withKafka, PlaceHolder: "NAME",
+		Help: "kindred: what is not set is taken from the environment variables of Kindred's chronos, such as " +
+			"KAFKA_HOST and PG_HOST. See docs/MOVING.md.",
+		form:  form{choices: []string{compatKindred}},
+		value: func(s *Settings) *Value { return &s.compat },
 	}}
 }
 

@@ -35,13 +35,13 @@ var (
 // WithoutKafka reports whether there is no Kafka: nothing comes from topics, and nothing comes out there.
 func (c *Config) WithoutKafka() bool { return len(c.Kafka.Brokers) == 0 }
 
-// withoutKafka reports whether the settings are those of a node without Kafka: they say so, or they ask for the API and
-// say nothing of Kafka.
+// withoutKafka reports whether the settings are those of a node without Kafka: they say so, or they ask for a
+// listener for applications and say nothing of Kafka.
 func (s *Settings) withoutKafka() bool {
 	if s.brokers.IsSet {
 		return s.brokers.Text == noBrokers
 	}
-	return s.servesAPI() && s.ofKafka() == nil && !s.kafkaProperties.IsSet
+	return (s.servesAPI() || s.servesMetaswitch()) && s.ofKafka() == nil && !s.kafkaProperties.IsSet
 }
 
 // ofKafka returns a setting that only makes sense with Kafka, and that somebody has set; nil for none.
@@ -66,8 +66,9 @@ func (s *Settings) checkWithoutKafka() error {
 		return Usagef("%s is %s, and %s is set: without Kafka there are no "+
 			"topics", s.brokers.Origin, noBrokers, v.Origin)
 	}
-	if !s.servesAPI() {
-		return Usagef("%s is %s, and api-listen is not set: nothing could come in", s.brokers.Origin, noBrokers)
+	if !s.servesAPI() && !s.servesMetaswitch() {
+		return Usagef("%s is %s, and api-listen is not set, nor metaswitch-listen: nothing could come in",
+			s.brokers.Origin, noBrokers)
 	}
 	return nil
 }

@@ -161,12 +161,18 @@ func (s *state) changed(e *Event) {
 		s.reset(r, e)
 	case e.Kind == Delete:
 		delete(s.rows, r.key)
+		s.leave(r, e.At)
 		r.gone = e.At
 		// It was passed over, or its time has passed.
 		r.covered = r.covered || (r.series != nil || r.notAfter > 0) && r.published+r.loose == 0
 		r.kept--
 	default: // Ready
-		s.process(e.Node).due[e.Topic] = r.due
+		switch p := s.process(e.Node); {
+		case !r.behind:
+			p.due[e.Topic] = r.due
+		case e.Nth == 0: // its due time may be an earlier one by now
+			p.due[e.Topic] = min(r.due, r.deadline)
+		}
 	}
 }
 
@@ -225,7 +231,7 @@ func (s *state) keep(e *Event) {
 	}
 	s.add(&row{
 		incarnation: i, key: e.row(), deadline: deadline, due: due,
-		owner: e.Owner, stamp: e.Stamp, expires: e.Expires, since: since, restored: true,
+		owner: e.Owner, stamp: e.Stamp, expires: e.Expires, since: since, restored: true, behind: s.config.Ordered,
 	}, e)
 }
 
@@ -234,8 +240,10 @@ func (s *state) add(r *row, e *Event) {
 	r.waiting, r.ahead = e.At, s.lane(r.key.topic).claims
 	if before := s.rows[r.key]; before != nil {
 		before.kept--
+		s.leave(before, e.At)
 	}
 	s.rows[r.key] = r
+	s.join(r, e.At)
 	r.kept++
 }
 
@@ -263,7 +271,7 @@ func (s *state) reset(r *row, e *Event) {
 	r.owner, r.stamp, r.expires = UUID{}, 0, 0
 	r.waiting, r.ahead = e.At, s.lane(r.key.topic).claims
 	if e.Due != 0 {
-		r.due = e.Due
+		r.due, r.behind = e.Due, e.Behind
 	}
 }
 

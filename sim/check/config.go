@@ -27,6 +27,9 @@ type Config struct {
 	// answer; 0 where there are no callbacks.
 	CallWait time.Duration
 
+	// Ordered says that callbacks of one key come out one after the other.
+	Ordered bool
+
 	// StoreLatency and BrokerLatency bound the time of one call with which nothing goes wrong.
 	StoreLatency, BrokerLatency time.Duration
 
@@ -76,6 +79,10 @@ func (c *Config) Punctual() time.Duration {
 // Turn bounds the lateness of a message while the sinks of other lanes hang (L10): all that could take it is waiting
 // for an answer that does not come, up to the time limit of a publish, and gives back what it could not publish.
 func (c *Config) Turn() time.Duration { return c.PublishTimeout + c.Punctual() + c.StoreLatency }
+
+// Next bounds the time after which a callback is made that has become the first of its key (L14): it may have stood
+// back for a moment for one that had claimed it, too.
+func (c *Config) Next() time.Duration { return c.Punctual() + 2*c.StoreLatency + 200*time.Millisecond }
 
 // Fair bounds the time that a message of a lane without a backlog waits for its claim once it may be claimed (L11): all
 // lanes are looked at once in each poll interval, by a call that may have to wait for the one under way.

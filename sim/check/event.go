@@ -144,7 +144,8 @@ const (
 	// Claim: a row is claimed: ID, Topic, Incarnation, Owner, [Stamp, Expires].
 	Claim Kind = "claim"
 
-	// Reset: a claim is taken off a row: ID, Topic, Incarnation, Owner (who had it), [Stamp, Age, Due, Unsent].
+	// Reset: a claim is taken off a row: ID, Topic, Incarnation, Owner (who had it), [Stamp, Age, Due, Unsent,
+	// Behind].
 	Reset Kind = "reset"
 
 	// Delete: a row is gone: ID, Topic, Incarnation, [Wall].
@@ -298,6 +299,7 @@ type Event struct {
 	Skipped     bool          // it was taken in before
 	Adopted     bool          // it is where an older deployment had come to
 	Unsent      bool          // whoever resets the claim knows that nothing was appended under it
+	Behind      bool          // it has not its turn: Due is for one that is not the first of its line
 	Former      bool          // content that was replaced may appear
 	Past        bool          // an instruction came past Kafka, from an operator
 	Twice       bool          // the brokers have appended one publish twice

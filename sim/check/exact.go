@@ -124,6 +124,9 @@ func s23(s *state, e *Event) finding {
 	if r == nil || !s.own(e) {
 		return holds()
 	}
+	if s.standsBack(r) {
+		return holds()
+	}
 	p := s.process(e.Node)
 	dropped := isCallback(r.key.topic) && r.notAfter > 0 // and its dead letter could not be stored
 	if e.Due != 0 && e.Due > r.due && !s.failedSince(r, e.Node) && !dropped {

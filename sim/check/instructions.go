@@ -78,6 +78,7 @@ func (s *state) instructed(e *Event) {
 		r.covered, r.gone = true, e.At
 		r.kept--
 		delete(s.rows, r.key)
+		s.leave(r, e.At)
 	case rescheduled, firedNow:
 		i := s.incarnations[e.Next]
 		if i == nil {

@@ -227,6 +227,7 @@ func (s *state) rollback(e *Event) {
 	}
 	s.renew("the store was set back")
 	clear(s.rows)
+	clear(s.lines)
 	clear(s.paused)
 	for _, sub := range s.inOrder() {
 		sub.kept = 0

@@ -41,7 +41,14 @@ const gone = `1.97s delete node=1.1 id=x topic=out incarnation=10000000-0000-000
 const (
 	end = "10m end\n"
 	x1  = "10000000-0000-0000-0000-000000000000"
+	x2  = "20000000-0000-0000-0000-000000000000"
 )
+
+// inLine is the beginning of the good history and what follows, where callbacks of one key come one after the other.
+func inLine(more string) string {
+	return strings.NewReplacer("topic=out", "topic=http:out", "hold_time=", "ordered=true hold_time=").Replace(
+		preamble + until("1.9s claim") + more)
+}
 
 // goneLater is the same at a later time.
 func goneLater() string { return strings.ReplaceAll(gone, "1.97s", "10s") }
@@ -373,6 +380,24 @@ func brokenLanes() map[string][]string {
 				"1.97s reset node=1.1 " + row + me + "stamp=1.9s age=70ms due=2.4s\n" +
 				"2.4s claim node=1.1 " + row + me + "stamp=2.4s\n" +
 				"2.5s publish node=1.1 message=1 topic=out incarnation=" + x1 + " wall=2.5s\n"),
+		},
+		"S27": {
+			// It is published before one that comes first.
+			inLine("1.5s submit message=2 id=w topic=out partition=in/0 offset=1 payload=b key=1 deadline=1.9s\n" +
+				"1.5s insert message=2 id=w topic=out incarnation=" + x2 + " deadline=1.9s\n" +
+				"4s claim node=1.1 " + row + me + "stamp=4s\n" +
+				"4.1s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=100ms wall=4.1s\n"),
+			// It is published while one of its key is out, which comes second.
+			inLine("1.5s submit message=2 id=y topic=out partition=in/0 offset=1 payload=b key=1 deadline=3s\n" +
+				"1.5s insert message=2 id=y topic=out incarnation=" + x2 + " deadline=3s\n" +
+				"3.9s claim node=2.1 id=y topic=out incarnation=" + x2 + " " + peer + "stamp=3.9s\n" +
+				"3.9s publish node=2.1 message=2 topic=out incarnation=" + x2 + " wall=3.9s\n" +
+				"4s claim node=1.1 " + row + me + "stamp=4s\n" +
+				"4.1s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=100ms wall=4.1s\n"),
+		},
+		"L14": {
+			inLine("7s claim node=1.1 " + row + me + "stamp=7s\n" +
+				"7.1s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=100ms wall=7.1s\n"),
 		},
 		"L10": {
 			preamble + "0.5s hang topic=other\n" +

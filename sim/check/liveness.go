@@ -163,6 +163,9 @@ func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
 		if sub.attempts > 1 || i == nil {
 			return holds() // its own receiver has not done at first what was asked
 		}
+		if i.lined(s) {
+			return holds() // it waits for others, see L14
+		}
 		at = i.begun // when it does that is its own business
 	}
 	due := sub.deadline

@@ -434,6 +434,7 @@ func s15(s *state, e *Event) finding {
 	switch {
 	case e.Nth >= e.Limit:
 		return brokenBy(nil, "%d messages of %s were claimed for a limit of %d", e.Nth+1, e.Topic, e.Limit)
+	case r != nil && r.behind && min(r.due, r.deadline) <= e.Until: // it has come forward
 	case r != nil && (r.due > e.Until || e.Nth > 0 && r.due < s.process(e.Node).due[e.Topic]):
 		return brokenBy(r.submission, "it was not its turn to be claimed")
 	}

@@ -20,6 +20,7 @@ type state struct {
 	ids          map[UUID]*process // by node id
 	partitions   map[string]*partition
 	lanes        map[string]*lane
+	lines        map[lineKey]*line
 	paused       map[string]pause     // by lane; the intake has no name
 	placed       map[placedKey]string // the partition of each key of each topic
 	decision     decision             // the last one
@@ -151,6 +152,8 @@ type row struct {
 	former   bool          // what it has replaced may come out
 	restored bool          // it was there before the store was set back: of what comes before, nothing is known
 
+	behind  bool          // it has stood back, and may have come forward since
+	joined  time.Duration // since when it stands in its line
 	waiting time.Duration // since when nobody claims it
 	ahead   int           // how many claims there had been on its lane by then
 }
@@ -291,6 +294,7 @@ func newState() *state {
 		ids:          map[UUID]*process{},
 		partitions:   map[string]*partition{},
 		lanes:        map[string]*lane{},
+		lines:        map[lineKey]*line{},
 		paused:       map[string]pause{},
 		placed:       map[placedKey]string{},
 		appended:     map[appendedKey]int32{},

@@ -202,8 +202,7 @@ func (in *intake) move(partition node.Partition, item *node.Item) {
 
 // take does what an item asks for, and stores what is to be told of it. It claims nothing.
 func (s *Store) take(item *node.Item) node.Verdict {
-	key := nameOf(&item.Message)
-	r := s.rows[key]
+	r := s.rows[nameOf(&item.Message)]
 	var before *node.Kept
 	if r != nil && item.Action != node.Pass {
 		before = r.kept()
@@ -217,7 +216,7 @@ func (s *Store) take(item *node.Item) node.Verdict {
 	}
 	v := decide(item, before)
 	if v.After != v.Before {
-		s.keep(key, r, item, v)
+		s.keep(r, item, v)
 	}
 	if m, told := reply(item, v, s.intake.lineage); told && s.rows[nameOf(&m)] == nil {
 		m = clone(m)
@@ -227,10 +226,9 @@ func (s *Store) take(item *node.Item) node.Verdict {
 }
 
 // keep has the store keep of a message what a verdict says. r is its row, if there is one.
-func (s *Store) keep(key node.MessageID, r *row, item *node.Item, v node.Verdict) {
+func (s *Store) keep(r *row, item *node.Item, v node.Verdict) {
 	if r != nil {
-		s.remove(r)
-		delete(s.rows, key)
+		s.drop(r)
 	}
 	if v.After == nil {
 		return
@@ -254,6 +252,14 @@ func (s *Store) keep(key node.MessageID, r *row, item *node.Item, v node.Verdict
 func (s *Store) insert(r *row) {
 	s.rows[nameOf(&r.Message)] = r
 	s.add(r)
+	s.queue(r)
+}
+
+// drop removes a row that is there.
+func (s *Store) drop(r *row) {
+	s.remove(r)
+	s.unqueue(r)
+	delete(s.rows, nameOf(&r.Message))
 }
 
 // nameOf returns the name of a message.
@@ -285,7 +291,7 @@ func (s *Store) complete(
 		if result.Outcome == node.Skipped {
 			result.Outcome = node.Scheduled
 		}
-		if brought[i] && item.Claim && claims && !s.intake.paused(item.Lane) {
+		if brought[i] && item.Claim && item.Line == uuid.Nil && claims && !s.intake.paused(item.Lane) {
 			s.remove(r)
 			r.claim(request.Node, now, request.Hold)
 			s.add(r)

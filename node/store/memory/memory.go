@@ -35,6 +35,9 @@ type Store struct {
 	waiting map[string]*ordered
 	ready   ordered // by the instant from which the claim is expired, id, lane
 
+	// lines has the messages of each line, waiting or ready: by deadline, then id.
+	lines map[lineKey]*ordered
+
 	intake intake
 
 	// broken is how the store is wrong on purpose.
@@ -64,6 +67,9 @@ type Row struct {
 	// Attempts is how many claims may have led to a publish.
 	Attempts int
 
+	// Behind says that the message has stood back in its line since it was stored or put off.
+	Behind bool
+
 	// Bound, Former and Stopped are what earlier instructions have left behind, see node.Kept.
 	Bound, Former, Stopped bool
 }
@@ -84,6 +90,7 @@ func New(now func() time.Time) *Store {
 		rows:    map[node.MessageID]*row{},
 		waiting: map[string]*ordered{},
 		ready:   ordered{compare: compareExpires},
+		lines:   map[lineKey]*ordered{},
 		intake: intake{
 			positions: map[node.Partition]node.Position{}, lineage: 1, pauses: map[string]node.Pause{},
 			answers: map[uuid.UUID]answer{},
@@ -110,6 +117,15 @@ type Broken struct {
 
 	// Forgets has it forget what it has told to requests.
 	Forgets bool
+
+	// Jumps has it say of every message that it is its turn.
+	Jumps bool
+
+	// Halves has it say of a message that is first in its line that it is its turn, whoever has a claim on another one.
+	Halves bool
+
+	// Stays has nobody come forward in a line.
+	Stays bool
 
 	// TakesPast has it do what comes past Kafka (node.NoPlace) while nothing is taken in, for whatever reason.
 	TakesPast bool
@@ -146,8 +162,10 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		s.remove(r)
 		r.claim(request.Node, now, request.Hold)
 		s.add(r)
+	}
+	for _, r := range claimed {
 		result.Messages = append(result.Messages, node.Ready{
-			Message: clone(r.Message), Claim: r.held(), Attempts: r.Attempts, Bound: r.Bound,
+			Message: clone(r.Message), Claim: r.held(), Attempts: r.Attempts, Bound: r.Bound, Turn: s.turn(r, claimed),
 		})
 	}
 	return result, nil
@@ -186,8 +204,8 @@ func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 		if r == nil || r.Incarnation != ref.Incarnation {
 			continue
 		}
-		s.remove(r)
-		delete(s.rows, key)
+		s.drop(r)
+		s.forward(r)
 		deleted[i] = true
 	}
 	return deleted, nil
@@ -212,16 +230,17 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 			settled[i] = node.Promised
 			continue
 		}
-		s.remove(r)
-		delete(s.rows, key)
+		s.drop(r)
 		if settled[i] = node.Removed; n.Ends() || r.Stopped && !s.broken.GoesOnStopped {
+			s.forward(r)
 			continue
 		}
 		settled[i] = node.Rearmed
 		r.release()
 		r.Incarnation, r.Sequence, r.At = n.Incarnation, n.Sequence, instant(n.At)
-		r.Deadline, r.Due, r.Attempts, r.Bound = r.At, r.At, 0, false
+		r.Deadline, r.Due, r.Attempts, r.Bound, r.Behind = r.At, r.At, 0, false, false
 		s.insert(r)
+		s.forward(r)
 	}
 	return settled, nil
 }
@@ -262,7 +281,8 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 		}
 		s.remove(r)
 		r.release()
-		if !release.Due.IsZero() {
+		r.Behind = release.Behind
+		if !release.Due.IsZero() && (!release.Behind || !s.first(r)) {
 			r.Due = instant(release.Due)
 		}
 		if release.Unsent && r.Attempts > 0 {

@@ -36,10 +36,10 @@ func (s *Store) Restore(to Snapshot) {
 	s.rows = make(map[node.MessageID]*row, len(to.rows))
 	s.waiting = map[string]*ordered{}
 	s.ready = ordered{compare: compareExpires}
+	s.lines = map[lineKey]*ordered{}
 	for i := range to.rows {
 		r := to.rows[i]
-		s.rows[node.MessageID{ID: r.ID, Lane: r.Lane}] = &r
-		s.add(&r)
+		s.insert(&r)
 	}
 	s.intake = to.intake.copy()
 }

@@ -97,7 +97,7 @@ func (c *claim) run(ctx context.Context) error {
 		}
 	}
 	if len(rest.lanes) == 0 && len(c.rows) > 0 {
-		return nil
+		return c.turns(ctx)
 	}
 	start := time.Now()
 	firsts, err := c.claim(ctx, rest)
@@ -106,6 +106,7 @@ func (c *claim) run(ctx context.Context) error {
 	}
 	if err == nil {
 		c.store.held.Store(&c.held)
+		err = c.turns(ctx)
 	}
 	return err
 }
@@ -243,15 +244,16 @@ func (c *claim) read(rows pgx.Rows) error {
 	var notAfter, at pgtype.Timestamptz
 	var series pgtype.Text
 	var sequence pgtype.Int8
+	var line pgtype.UUID
 	err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.due, &r.Claim.ReadiedAt, &r.Claim.Expires,
 		&r.Attempts, &topic, &partition, &offset, &text, &r.Key, &r.Value, &notAfter,
-		&series, &sequence, &at, &r.Bound)
+		&series, &sequence, &at, &r.Bound, &line)
 	if err != nil {
 		return err
 	}
 	r.Headers, r.unreadable = headers.Decode(text)
 	r.Deadline, r.due, r.NotAfter = r.Deadline.UTC(), r.due.UTC(), timeOf(notAfter)
-	r.Recurrence = recurrence(series, sequence, at)
+	r.Recurrence, r.Line = recurrence(series, sequence, at), line.Bytes
 	r.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
 	r.Claim = node.Claim{
 		Ref: r.Ref(), ReadiedAt: r.Claim.ReadiedAt.UTC(), ReadiedBy: c.request.Node, Expires: r.Claim.Expires.UTC(),

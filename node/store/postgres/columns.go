@@ -36,6 +36,7 @@ type columns struct {
 	sequences     []pgtype.Int8
 	occurs        []pgtype.Timestamptz
 	stopped       []bool
+	lines         []pgtype.UUID
 }
 
 func newColumns(n int) *columns {
@@ -83,6 +84,9 @@ func (c *columns) add(m *node.Message, kept *node.Kept, claimed bool) {
 	if kept.Stopped {
 		c.stopped = put(c.stopped, at, true)
 	}
+	if m.Line != uuid.Nil {
+		c.lines = put(c.lines, at, uuidOf(m.Line))
+	}
 }
 
 // put sets an element beyond the end of a slice, with zero values up to it.
@@ -93,18 +97,18 @@ func put[T any](list []T, at int, value T) []T {
 // plain reports whether no message has what most have not.
 func (c *columns) plain() bool {
 	return c.dues == nil && c.notAfters == nil && c.bound == nil && c.former == nil &&
-		c.series == nil && c.stopped == nil
+		c.series == nil && c.stopped == nil && c.lines == nil
 }
 
 // few is how many of contents are about what most messages have not.
-const few = 8
+const few = 9
 
 // contents returns the arguments that say what a row has beside its name.
 func (c *columns) contents() []any {
 	return []any{
 		c.incarnations, c.deadlines, c.claimed, c.sourceTopics, c.sourcePartitions, c.sourceOffsets, c.sizes,
 		c.headers, c.keys, c.values, c.dues, c.notAfters, c.bound, c.former,
-		c.series, c.sequences, c.occurs, c.stopped,
+		c.series, c.sequences, c.occurs, c.stopped, c.lines,
 	}
 }
 

@@ -25,6 +25,7 @@ func Statements() map[string]string {
 		"add_partitions": addPartitionsStatement, "add_positions": addPositionsStatement,
 		"lock_all": lockAllStatement, "count": countStatement,
 		"claim": claimStatement, "look": lookStatement, "delete": deleteStatement, "expired": expiredStatement,
+		"turn": turnStatement, "forward": forwardStatement,
 		"paused": pausedStatement, "pause": pauseStatement, "resume": resumeStatement, "pauses": pausesStatement,
 		"reset": resetStatement, "claimed_count": claimedCountStatement, "coming_count": comingCountStatement,
 		"find": findStatement, "waiting_slice": waitingSliceStatement, "claimed_slice": claimedSliceStatement,

@@ -88,9 +88,11 @@ func ways() map[string][]string {
 			"Index Scan messages_waiting", "Tid Scan",
 		},
 		"look":    {"Index Only Scan messages_waiting"},
+		"turn":    {"Index Only Scan messages_line", "Index Only Scan messages_line", "Index Scan messages_served"},
+		"forward": {"Index Scan messages_line", "Tid Scan"},
 		"delete":  {"Index Scan messages_pkey"},
 		"expired": {"Index Scan messages_claimed"},
-		"reset":   {"Index Scan messages_pkey"},
+		"reset":   {"Index Scan messages_pkey", "Index Only Scan messages_line"},
 
 		"answers":  {"Index Scan answers_pkey"},
 		"remember": nil,
@@ -122,7 +124,7 @@ func arguments(n int) map[string][]any {
 	contents := []any{
 		uuids, times, make([]bool, n), topics, numbers, numbers, make([]int32, n), headers, make([][]byte, n),
 		make([][]byte, n), times[:0], times[:1], []bool(nil), make([]bool, 1),
-		[]string(nil), numbers[:1], times[:0], make([]bool, n),
+		[]string(nil), numbers[:1], times[:0], make([]bool, n), uuids[:1],
 	}
 	insert := append([]any{uuids[0], times[0], times[0], ids, topics}, contents...)
 	return map[string][]any{
@@ -165,9 +167,11 @@ func arguments(n int) map[string][]any {
 		"count":          nil,
 		"claim":          {uuids[0], int64(5_000_000), topics, numbers, numbers, times, topics, times},
 		"look":           {topics, times, times},
+		"turn":           {uuids, topics, times, ids, times, uuids},
+		"forward":        {uuids, topics},
 		"delete":         {ids, topics, uuids},
 		"expired":        {times[0], times[0], n},
-		"reset":          {ids, topics, uuids, times, uuids, times, make([]bool, n)},
+		"reset":          {ids, topics, uuids, times, uuids, times, make([]bool, n), make([]bool, n)},
 		"answers":        {uuids},
 		"remember": {
 			uuids, uuids, times, ids, ids, topics, uuids, times, times, numbers, make([]bool, n), numbers,

@@ -96,11 +96,14 @@ func newRearm(next []node.Next) *rearm {
 // execute makes one transaction of the batch, and notes what became of each.
 func (r *rearm) execute(ctx context.Context, s *Store, settled []node.Settled) error {
 	var rearmed, removed, promised []node.Ref
+	var behind lines
 	collect := func(to *[]node.Ref) func(pgx.Rows) error {
 		return func(rows pgx.Rows) error {
 			var ref node.Ref
-			err := rows.Scan(&ref.ID, &ref.Lane, &ref.Incarnation)
+			var line pgtype.UUID
+			err := rows.Scan(&ref.ID, &ref.Lane, &ref.Incarnation, &line)
 			*to = append(*to, ref)
+			behind.add(line, ref.Lane)
 			return err
 		}
 	}
@@ -121,10 +124,11 @@ func (r *rearm) execute(ctx context.Context, s *Store, settled []node.Settled) e
 			arguments: []any{r.all.ids, r.all.lanes, r.all.incarnations},
 		})
 	}
-	err := s.once(ctx, func() { rearmed, removed, promised = nil, nil, nil }, steps...)
+	err := s.once(ctx, func() { rearmed, removed, promised, behind = nil, nil, nil, lines{} }, steps...)
 	if err != nil {
 		return err
 	}
+	s.forward(ctx, &behind)
 	for _, ref := range rearmed {
 		settled[r.places[ref]] = node.Rearmed
 	}

@@ -122,7 +122,7 @@ func dump(t testing.TB, conn *pgx.Conn) []memory.Row {
 	rows, err := conn.Query(context.Background(), `
 SELECT id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers::text, message_key, message_value,
-  not_after, bound, former, series, sequence, occurs_at, stopped
+  not_after, bound, former, series, sequence, occurs_at, stopped, line, behind
 FROM messages ORDER BY id, lane`)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ FROM messages ORDER BY id, lane`)
 	list, err := pgx.CollectRows(rows, func(rows pgx.CollectableRow) (memory.Row, error) {
 		var r memory.Row
 		var readiedAt, expires, notAfter, at pgtype.Timestamptz
-		var readiedBy pgtype.UUID
+		var readiedBy, line pgtype.UUID
 		var topic, series pgtype.Text
 		var sequence pgtype.Int8
 		var partition pgtype.Int4
@@ -139,11 +139,11 @@ FROM messages ORDER BY id, lane`)
 		var text []byte
 		err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.Due, &readiedAt, &readiedBy,
 			&expires, &r.Attempts, &topic, &partition, &offset, &size, &text, &r.Key, &r.Value,
-			&notAfter, &r.Bound, &r.Former, &series, &sequence, &at, &r.Stopped)
+			&notAfter, &r.Bound, &r.Former, &series, &sequence, &at, &r.Stopped, &line, &r.Behind)
 		if err != nil {
 			return r, err
 		}
-		r.Deadline, r.Due = r.Deadline.UTC(), r.Due.UTC()
+		r.Deadline, r.Due, r.Line = r.Deadline.UTC(), r.Due.UTC(), line.Bytes
 		r.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
 		if notAfter.Valid {
 			r.NotAfter = notAfter.Time.UTC()

@@ -42,20 +42,25 @@ func (s *Store) deleteBatch(ctx context.Context, refs []node.Ref, deleted []bool
 	return n.execute(ctx, s, deleted, deleteStatement, n.ids, n.lanes, n.incarnations)
 }
 
-// execute executes a statement that returns refs, and notes which came.
+// execute executes a statement that returns refs with lines, notes which came, and has what stood behind them come
+// forward.
 func (n *names) execute(ctx context.Context, s *Store, effects []bool, statement string, arguments ...any) error {
 	var effective []node.Ref
-	err := s.once(ctx, func() { effective = nil }, step{
+	var settled lines
+	err := s.once(ctx, func() { effective, settled = nil, lines{} }, step{
 		statement: statement, arguments: arguments, read: func(rows pgx.Rows) error {
 			var ref node.Ref
-			err := rows.Scan(&ref.ID, &ref.Lane, &ref.Incarnation)
+			var line pgtype.UUID
+			err := rows.Scan(&ref.ID, &ref.Lane, &ref.Incarnation, &line)
 			effective = append(effective, ref)
+			settled.add(line, ref.Lane)
 			return err
 		},
 	})
 	if err != nil {
 		return err
 	}
+	s.forward(ctx, &settled)
 	for _, ref := range effective {
 		effects[n.places[ref]] = true
 	}
@@ -100,7 +105,7 @@ func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset [
 	var readiedAt []time.Time
 	var readiedBy []pgtype.UUID
 	var due []pgtype.Timestamptz
-	var unsent []bool
+	var unsent, behind []bool
 	end := 0
 	for ; end < len(releases) && end < batchRows; end++ {
 		r := &releases[end]
@@ -115,10 +120,10 @@ func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset [
 		readiedAt = append(readiedAt, instant(r.ReadiedAt))
 		readiedBy = append(readiedBy, uuidOf(r.ReadiedBy))
 		due = append(due, pgtype.Timestamptz{Time: instant(r.Due), Valid: !r.Due.IsZero()})
-		unsent = append(unsent, r.Unsent)
+		unsent, behind = append(unsent, r.Unsent), append(behind, r.Behind)
 	}
 	return end, n.execute(ctx, s, reset, resetStatement,
-		n.ids, n.lanes, n.incarnations, readiedAt, readiedBy, due, unsent)
+		n.ids, n.lanes, n.incarnations, readiedAt, readiedBy, due, unsent, behind)
 }
 
 // Expired implements node.Store. It keeps marks like Claim, on one lane that has no name.

@@ -1,10 +1,15 @@
 package postgres
 
-// The table of messages has three indexes, and each statement enters it through exactly one of them:
+// The table of messages has three indexes, and nearly each statement enters it through exactly one of them:
 //
 //	messages_pkey     (id, lane)                              take, delete, reset
 //	messages_waiting  (lane, due_at, id) where it waits      claim, look
 //	messages_claimed  (expires_at)        where it is claimed expired
+//
+// Those that stand in a line, which few do, are in two more, for turn and forward:
+//
+//	messages_line     (line, lane, deadline, id)
+//	messages_served   (line, lane)        where it is claimed
 //
 // That no other plan is possible is by construction. Sequential and bitmap scans are switched off. A partial index
 // serves only a statement whose condition implies the index's, and a condition on readied_at appears only where
@@ -80,20 +85,20 @@ FROM unnest($4::text[], $5::text[], $6::uuid[], $7::timestamptz[], $8::boolean[]
 	insertAllStatement = `
 INSERT INTO messages (id, lane, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value,
-  not_after, bound, former, series, sequence, occurs_at, stopped)
+  not_after, bound, former, series, sequence, occurs_at, stopped, line)
 SELECT u.id, u.lane, u.incarnation, u.deadline, coalesce(u.due, u.deadline),
   CASE WHEN u.claimed THEN $2::timestamptz END, CASE WHEN u.claimed THEN $1::uuid END,
   CASE WHEN u.claimed THEN $3::timestamptz END, u.claimed::integer,
   u.source_topic, u.source_partition, u.source_offset, u.size, u.headers::jsonb, u.key, u.value,
   u.not_after, coalesce(u.bound, false), coalesce(u.former, false),
-  u.series, u.sequence, u.occurs_at, coalesce(u.stopped, false)
+  u.series, u.sequence, u.occurs_at, coalesce(u.stopped, false), u.line
 FROM unnest($4::text[], $5::text[], $6::uuid[], $7::timestamptz[], $8::boolean[],
   $9::text[], $10::integer[], $11::bigint[], $12::integer[], $13::text[], $14::bytea[], $15::bytea[],
   $16::timestamptz[], $17::timestamptz[], $18::boolean[], $19::boolean[],
-  $20::text[], $21::bigint[], $22::timestamptz[], $23::boolean[])
+  $20::text[], $21::bigint[], $22::timestamptz[], $23::boolean[], $24::uuid[])
   AS u (id, lane, incarnation, deadline, claimed,
     source_topic, source_partition, source_offset, size, headers, key, value, due, not_after, bound, former,
-    series, sequence, occurs_at, stopped)`
+    series, sequence, occurs_at, stopped, line)`
 
 	// replyStatement is insertStatement for what tells of outcomes, whose names are the store's own: they have the
 	// record and the lineage in them. A message that somebody has given such a name, for whatever reason, must not be
@@ -124,7 +129,7 @@ WHERE ctid = ANY ($1::tid[])`
 	replaceStatement = `
 UPDATE messages SET (incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts,
   source_topic, source_partition, source_offset, message_size, message_headers, message_key, message_value,
-  not_after, bound, former, series, sequence, occurs_at, stopped) = (
+  not_after, bound, former, series, sequence, occurs_at, stopped, line, behind) = (
   SELECT ($5::uuid[])[own.place], ($6::timestamptz[])[own.place],
     coalesce(($15::timestamptz[])[own.place], ($6::timestamptz[])[own.place]),
     CASE WHEN ($7::boolean[])[own.place] THEN $2::timestamptz END,
@@ -135,7 +140,7 @@ UPDATE messages SET (incarnation, deadline, due_at, readied_at, readied_by, expi
     ($16::timestamptz[])[own.place], coalesce(($17::boolean[])[own.place], false),
     coalesce(($18::boolean[])[own.place], false),
     ($19::text[])[own.place], ($20::bigint[])[own.place], ($21::timestamptz[])[own.place],
-    coalesce(($22::boolean[])[own.place], false)
+    coalesce(($22::boolean[])[own.place], false), ($23::uuid[])[own.place], false
   FROM (SELECT array_position($4::tid[], ctid) AS place) AS own
 )
 WHERE ctid = ANY ($4::tid[])`
@@ -259,7 +264,38 @@ WHERE ctid = ANY (ARRAY(
 )) AND readied_by IS NULL
 RETURNING id, lane, incarnation, deadline, due_at, readied_at, expires_at, attempts,
   source_topic, source_partition, source_offset, message_headers::text, message_key, message_value, not_after,
-  series, sequence, occurs_at, bound`
+  series, sequence, occurs_at, bound, line`
+
+	// turnStatement tells of messages that were claimed at one instant by one node, which of them have not their turn:
+	// one that is not the first of its line (1), and a first one where another of its line is claimed (2), unless that
+	// was by the same claim. It runs when the claim is committed, and so sees whatever else was claimed before.
+	turnStatement = `
+SELECT u.place, CASE WHEN EXISTS (
+  SELECT FROM messages WHERE line = u.line AND lane = u.lane AND (deadline, id) < (u.deadline, u.id)
+) THEN 1 ELSE 2 END
+FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::timestamptz[], $6::uuid[])
+  WITH ORDINALITY AS u (line, lane, deadline, id, readied_at, readied_by, place)
+WHERE EXISTS (
+  SELECT FROM messages WHERE line = u.line AND lane = u.lane AND (deadline, id) < (u.deadline, u.id)
+) OR EXISTS (
+  SELECT FROM messages WHERE line = u.line AND lane = u.lane AND expires_at IS NOT NULL
+    AND (readied_at, readied_by) <> (u.readied_at, u.readied_by)
+)`
+
+	// forwardStatement has the first message of each line fall due at its deadline, if it waits and has stood back. It
+	// waits for whoever has locked the row: that may be a call by which it stands back.
+	forwardStatement = `
+UPDATE messages SET due_at = deadline, behind = false
+WHERE ctid = ANY (ARRAY(
+  SELECT first.place
+  FROM unnest($1::uuid[], $2::text[]) AS u (line, lane)
+  CROSS JOIN LATERAL (
+    SELECT m.ctid AS place FROM messages AS m
+    WHERE m.line = u.line AND m.lane = u.lane ORDER BY m.line, m.lane, m.deadline, m.id LIMIT 1
+    FOR UPDATE
+  ) AS first
+)) AND readied_by IS NULL AND behind AND due_at > deadline
+RETURNING lane, due_at`
 
 	// lookStatement tells for each lane the first row that waits between two due times, whoever has locked it. It sends
 	// no payloads, so that the time it takes is that of wading through dead entries.
@@ -285,7 +321,7 @@ const (
 DELETE FROM messages
 WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
-RETURNING id, lane, incarnation`
+RETURNING id, lane, incarnation, line`
 
 	// rearmStatement, endStatement and promisedStatement are like deleteStatement. The first puts the next occurrences
 	// of series in the place of those that are settled, unless they are stopped. The second removes those that are, and
@@ -293,16 +329,16 @@ RETURNING id, lane, incarnation`
 	// the third finds that.
 	rearmStatement = `
 UPDATE messages SET (incarnation, sequence, occurs_at, deadline, due_at, readied_at, readied_by, expires_at,
-  attempts, bound) = (
+  attempts, bound, behind) = (
   SELECT ($4::uuid[])[own.place], ($5::bigint[])[own.place], ($6::timestamptz[])[own.place],
     ($6::timestamptz[])[own.place], ($6::timestamptz[])[own.place], NULL::timestamptz, NULL::uuid, NULL::timestamptz,
-    0, false
+    0, false, false
   FROM (SELECT array_position($3::uuid[], incarnation) AS place) AS own
 )
 WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
   AND NOT stopped AND NOT (bound AND ($7::boolean[])[array_position($3::uuid[], incarnation)])
-RETURNING id, lane, incarnation`
+RETURNING id, lane, incarnation, line`
 
 	endStatement = `
 DELETE FROM messages
@@ -310,10 +346,10 @@ WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
   AND (stopped OR ($4::boolean[])[array_position($3::uuid[], incarnation)])
   AND NOT (bound AND ($5::boolean[])[array_position($3::uuid[], incarnation)])
-RETURNING id, lane, incarnation`
+RETURNING id, lane, incarnation, line`
 
 	promisedStatement = `
-SELECT id, lane, incarnation FROM messages
+SELECT id, lane, incarnation, NULL::uuid FROM messages
 WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
   AND bound`
@@ -330,14 +366,20 @@ ORDER BY expires_at LIMIT $3::bigint`
 	// resetStatement is like deleteStatement. A join on readied_at would enter by that index, in which all
 	// claims of one moment are neighbours, and read these for each row.
 	resetStatement = `
-UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL, (due_at, attempts) = (
-  SELECT coalesce(($6::timestamptz[])[own.place], due_at),
-    CASE WHEN ($7::boolean[])[own.place] THEN greatest(attempts - 1, 0) ELSE attempts END
+UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL, (due_at, attempts, behind) = (
+  SELECT
+    CASE WHEN ($8::boolean[])[own.place] AND NOT EXISTS (
+      SELECT FROM messages AS m
+      WHERE m.line = messages.line AND m.lane = messages.lane
+        AND (m.deadline, m.id) < (messages.deadline, messages.id)
+    ) THEN due_at ELSE coalesce(($6::timestamptz[])[own.place], due_at) END,
+    CASE WHEN ($7::boolean[])[own.place] THEN greatest(attempts - 1, 0) ELSE attempts END,
+    coalesce(($8::boolean[])[own.place], false)
   FROM (SELECT array_position($3::uuid[], incarnation) AS place) AS own
 )
 WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation, readied_at, readied_by) IN (
     SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[], $5::uuid[])
   )) IS TRUE
-RETURNING id, lane, incarnation`
+RETURNING id, lane, incarnation, NULL::uuid`
 )

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -373,7 +374,7 @@ func (t *take) complete() {
 		if result.Outcome == node.Skipped {
 			result.Outcome = node.Scheduled
 		}
-		if t.brought[i] && item.Claim && t.state.Claims() && !t.held[item.Lane] {
+		if t.brought[i] && item.Claim && item.Line == uuid.Nil && t.state.Claims() && !t.held[item.Lane] {
 			r.claim = node.Claim{
 				Ref: item.Ref(), ReadiedAt: t.now, ReadiedBy: t.request.Node, Expires: expiry(t.now, t.request.Hold),
 			}

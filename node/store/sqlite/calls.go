@@ -52,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 				Claim: node.Claim{Ref: d.Ref(), ReadiedAt: t.now, ReadiedBy: request.Node, Expires: expires},
 			})
 		}
-		return nil
+		return t.turns(ctx, found, result.Messages)
 	})
 	if err != nil {
 		return node.ClaimResult{}, fmt.Errorf("claim on %d lanes: %w", len(request.Lanes), err)
@@ -92,12 +92,11 @@ func (t *transaction) due(ctx context.Context, share node.Share, until time.Time
 func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	deleted := make([]bool, len(refs))
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) (err error) {
-		remove := t.use(ctx, t.statements.remove)
 		for i, ref := range refs {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if deleted[i], err = changes(remove, ref.ID, ref.Lane, ref.Incarnation[:]); err != nil {
+			if deleted[i], err = t.remove(ref); err != nil {
 				return err
 			}
 		}
@@ -140,13 +139,13 @@ func (t *transaction) rearm(ctx context.Context, n node.Next) (node.Settled, err
 		}
 	}
 	if !n.Ends() {
-		rearmed, err := changes(t.use(ctx, t.statements.rearm), n.Of.ID, n.Of.Lane, n.Of.Incarnation[:],
+		rearmed, err := t.settle(t.statements.rearm, n.Of.Lane, n.Of.ID, n.Of.Lane, n.Of.Incarnation[:],
 			n.Incarnation[:], n.Sequence, n.At.UnixMicro())
 		if err != nil || rearmed {
 			return node.Rearmed, err
 		}
 	}
-	removed, err := changes(t.use(ctx, t.statements.remove), n.Of.ID, n.Of.Lane, n.Of.Incarnation[:])
+	removed, err := t.remove(n.Of)
 	if err != nil || !removed {
 		return node.Gone, err
 	}
@@ -196,7 +195,8 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 				unsent = 1
 			}
 			readiedAt, readiedBy := claimColumns(r.ReadiedAt, r.ReadiedBy)
-			reset[i], err = changes(statement, r.ID, r.Lane, r.Incarnation[:], readiedAt, readiedBy, due, unsent)
+			reset[i], err = changes(statement, r.ID, r.Lane, r.Incarnation[:], readiedAt, readiedBy, due, unsent,
+				r.Behind)
 			if err != nil {
 				return err
 			}

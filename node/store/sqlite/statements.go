@@ -16,6 +16,8 @@ import (
 type statements struct {
 	insert, find, replace, alter, due, claim, remove, rearm, promised, expired, reset *sql.Stmt
 
+	turn, forward *sql.Stmt
+
 	position, create, move, rewind, marks, unmark, mark, state, begin, bound, bind, adopt *sql.Stmt
 
 	isPaused, pause, resume, pauses *sql.Stmt
@@ -25,11 +27,11 @@ type statements struct {
 
 // The columns of a message, in the order of messageArguments and scanMessage.
 const messageColumns = `id, lane, incarnation, deadline, not_after, series, sequence, occurs_at,
-	message_key, message_value, message_headers`
+	message_key, message_value, message_headers, line`
 
 const (
 	insertText = `INSERT INTO messages (` + messageColumns + `, due_at, readied_at, readied_by, expires_at, attempts)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?4, ?12, ?13, ?14, ?12 IS NOT NULL)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?4, ?13, ?14, ?15, ?13 IS NOT NULL)
 		ON CONFLICT (id, lane) DO NOTHING`
 
 	findText = `SELECT rowid, incarnation, deadline, due_at, attempts, bound, former, coalesce(sequence, 0), stopped,
@@ -38,8 +40,8 @@ const (
 
 	// Another message takes the row over, unclaimed.
 	replaceText = `UPDATE messages SET incarnation = ?3, deadline = ?4, not_after = ?5, series = ?6, sequence = ?7,
-			occurs_at = ?8, message_key = ?9, message_value = ?10, message_headers = ?11,
-			due_at = ?12, attempts = ?13, bound = ?14, former = ?15, stopped = ?16,
+			occurs_at = ?8, message_key = ?9, message_value = ?10, message_headers = ?11, line = ?12,
+			due_at = ?13, attempts = ?14, bound = ?15, former = ?16, stopped = ?17, behind = 0,
 			readied_at = NULL, readied_by = NULL, expires_at = NULL
 		WHERE id = ?1 AND lane = ?2`
 
@@ -56,12 +58,25 @@ const (
 	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4, attempts = attempts + 1
 		WHERE rowid = ?1`
 
-	removeText = `DELETE FROM messages WHERE id = ?1 AND lane = ?2 AND incarnation = ?3`
+	// Whose turn it is of a line in which a message stands that this transaction has claimed: what node.Turn says. The
+	// claims of the transaction have one instant, and one that was made before has another one, or another owner.
+	turnText = `SELECT CASE
+			WHEN EXISTS (SELECT 1 FROM messages WHERE line = ?1 AND lane = ?2 AND (deadline, id) < (?3, ?4)) THEN 1
+			WHEN EXISTS (SELECT 1 FROM messages WHERE line = ?1 AND lane = ?2 AND readied_at IS NOT NULL
+				AND rowid NOT IN (SELECT value FROM json_each(?5))) THEN 2
+			ELSE 0 END`
+
+	// The first of a line comes forward, if it waits and has stood back.
+	forwardText = `UPDATE messages SET due_at = deadline, behind = 0
+		WHERE rowid = (SELECT rowid FROM messages WHERE line = ?1 AND lane = ?2 ORDER BY deadline, id LIMIT 1)
+			AND readied_at IS NULL AND behind AND due_at > deadline`
+
+	removeText = `DELETE FROM messages WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 RETURNING line`
 
 	// The next occurrence takes the place of one, unless its series was stopped.
 	rearmText = `UPDATE messages SET incarnation = ?4, sequence = ?5, occurs_at = ?6, deadline = ?6, due_at = ?6,
-			attempts = 0, bound = 0, readied_at = NULL, readied_by = NULL, expires_at = NULL
-		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND NOT stopped`
+			attempts = 0, bound = 0, behind = 0, readied_at = NULL, readied_by = NULL, expires_at = NULL
+		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND NOT stopped RETURNING line`
 
 	promisedText = `SELECT EXISTS (
 		SELECT 1 FROM messages WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND bound)`
@@ -70,7 +85,10 @@ const (
 		WHERE readied_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at, id, lane LIMIT ?2`
 
 	resetText = `UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL,
-			due_at = coalesce(?6, due_at), attempts = max(attempts - ?7, 0)
+			due_at = CASE WHEN ?8 AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.line = messages.line
+				AND m.lane = messages.lane AND (m.deadline, m.id) < (messages.deadline, messages.id))
+				THEN due_at ELSE coalesce(?6, due_at) END,
+			attempts = max(attempts - ?7, 0), behind = ?8
 		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND readied_at = ?4 AND readied_by = ?5`
 
 	positionText = `SELECT epoch, next_offset FROM positions WHERE topic_id = ?1 AND partition = ?2`
@@ -129,6 +147,8 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 		{&p.alter, alterText},
 		{&p.due, dueText},
 		{&p.claim, claimText},
+		{&p.turn, turnText},
+		{&p.forward, forwardText},
 		{&p.remove, removeText},
 		{&p.rearm, rearmText},
 		{&p.promised, promisedText},
@@ -166,16 +186,19 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 
 // messageArguments returns the values of messageColumns.
 func messageArguments(m *node.Message) []any {
-	var notAfter, series, sequence, at any
+	var notAfter, series, sequence, at, line any
 	if !m.NotAfter.IsZero() {
 		notAfter = m.NotAfter.UnixMicro()
 	}
 	if m.Recurs() {
 		series, sequence, at = m.Series, m.Sequence, m.At.UnixMicro()
 	}
+	if m.Line != uuid.Nil {
+		line = m.Line[:]
+	}
 	return []any{
 		m.ID, m.Lane, m.Incarnation[:], m.Deadline.UnixMicro(), notAfter, series, sequence, at, m.Key, m.Value,
-		string(headers.Encode(m.Headers)),
+		string(headers.Encode(m.Headers)), line,
 	}
 }
 
@@ -184,13 +207,14 @@ func scanMessage(rows *sql.Rows, before ...any) (m node.Message, err error) {
 	var deadline int64
 	var limits limits
 	var list []byte
+	var line uuid.NullUUID
 	columns := append(before, &m.ID, &m.Lane, &m.Incarnation, &deadline,
 		&limits.notAfter, &limits.series, &limits.sequence, &limits.at,
-		(*nullable)(&m.Key), (*nullable)(&m.Value), &list)
+		(*nullable)(&m.Key), (*nullable)(&m.Value), &list, &line)
 	if err := rows.Scan(columns...); err != nil {
 		return m, err
 	}
-	m.Deadline = fromColumn(deadline)
+	m.Deadline, m.Line = fromColumn(deadline), line.UUID
 	limits.set(&m)
 	if m.Headers, err = headers.Decode(list); err != nil {
 		return m, fmt.Errorf("read message %q for lane %q: %w", m.ID, m.Lane, err)

@@ -211,7 +211,7 @@ func (k *taking) newClaim(item *node.Item) node.Claim {
 
 // mayClaim reports whether an item asks for a claim that the state allows.
 func (k *taking) mayClaim(ctx context.Context, item *node.Item) (bool, error) {
-	if !item.Claim || !k.state.Claims() {
+	if !item.Claim || item.Line != uuid.Nil || !k.state.Claims() {
 		return false, nil
 	}
 	if _, asked := k.claims[item.Lane]; !asked {

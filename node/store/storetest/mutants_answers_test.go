@@ -84,7 +84,8 @@ func answerMutants() []mutant {
 			eachTold(func(told *node.Told) { told.MayAppear = false }),
 		},
 		{
-			"a take that is repeated is not told of its claims", "contract/request/the claim of the first take again", true,
+			"a take that is repeated is not told of its claims",
+			"contract/request/the claim of the first take again", true,
 			eachResult(func(_ *broken, _ []memory.Row, _ node.TakeRequest, _ int, result *node.ItemResult) {
 				if result.Told != nil && result.Told.Again {
 					result.Claim = node.Claim{}

@@ -315,8 +315,9 @@ func (m *machine) claim(t *rapid.T, request node.ClaimRequest) {
 		if why := diffMessage(mine.Message, theirs.Message); why != "" {
 			t.Fatalf("claimed message %d: %s", i, why)
 		}
-		if mine.Attempts != theirs.Attempts {
-			t.Fatalf("claimed message %d: got attempt %d, want %d", i, mine.Attempts, theirs.Attempts)
+		if mine.Attempts != theirs.Attempts || mine.Turn != theirs.Turn {
+			t.Fatalf("claimed message %d: got attempt %d, turn %d, want %d, %d", i, mine.Attempts, mine.Turn,
+				theirs.Attempts, theirs.Turn)
 		}
 		m.pair(t, theirs.Claim, mine.Claim)
 	}
@@ -444,8 +445,9 @@ func (m *machine) Reset(t *rapid.T) {
 			due = drawInstant().Draw(t, "due")
 		}
 		unsent := rapid.Bool().Draw(t, "unsent")
-		ask := node.Release{Claim: m.claims[at], Due: due, Unsent: unsent}
-		release := node.Release{Claim: m.actual[at], Due: due, Unsent: unsent}
+		behind := rapid.Bool().Draw(t, "behind")
+		ask := node.Release{Claim: m.claims[at], Due: due, Unsent: unsent, Behind: behind}
+		release := node.Release{Claim: m.actual[at], Due: due, Unsent: unsent, Behind: behind}
 		change := rapid.IntRange(-5, 3).Draw(t, "change")
 		changeClaim(&ask.Claim, change)
 		changeClaim(&release.Claim, change)
@@ -457,20 +459,6 @@ func (m *machine) Reset(t *rapid.T) {
 	m.checkCall(t, "the model's Reset", err, len(want), len(releases))
 	if !slices.Equal(got, want) {
 		t.Fatalf("resetting %+v: got %v, want %v", releases, got, want)
-	}
-}
-
-// changeClaim makes another claim of c for one of the changes 0 to 3.
-func changeClaim(c *node.Claim, change int) {
-	switch change {
-	case 0:
-		c.ReadiedAt = c.ReadiedAt.Add(time.Microsecond)
-	case 1:
-		c.ReadiedAt = c.ReadiedAt.Add(-time.Second)
-	case 2:
-		c.ReadiedBy[1]++
-	case 3:
-		c.Incarnation[1]++
 	}
 }
 

@@ -101,6 +101,9 @@ func (m *machine) drawMessage(t *rapid.T) node.Message {
 			Series: rapid.SampledFrom([]string{"every 1h", "é"}).Draw(t, "series"), Sequence: 1, At: message.Deadline,
 		}
 	}
+	if rapid.IntRange(0, 2).Draw(t, "queues") == 0 {
+		message.Line = uuid.UUID{15: byte(rapid.IntRange(1, 2).Draw(t, "line"))}
+	}
 	message.Headers = m.drawHeaders(t)
 	return message
 }
@@ -166,4 +169,18 @@ func drawBytes() *rapid.Generator[[]byte] {
 	return rapid.SampledFrom([][]byte{
 		nil, {}, []byte("x"), []byte("text"), {0}, {0xff, 0xfe}, []byte(`"\u0000`),
 	})
+}
+
+// changeClaim makes another claim of c for one of the changes 0 to 3.
+func changeClaim(c *node.Claim, change int) {
+	switch change {
+	case 0:
+		c.ReadiedAt = c.ReadiedAt.Add(time.Microsecond)
+	case 1:
+		c.ReadiedAt = c.ReadiedAt.Add(-time.Second)
+	case 2:
+		c.ReadiedBy[1]++
+	case 3:
+		c.Incarnation[1]++
+	}
 }

@@ -484,6 +484,8 @@ func diffMessage(got, want node.Message) string {
 		return fmt.Sprintf("deadline: got %v, want %v", got.Deadline, want.Deadline)
 	case !got.NotAfter.Equal(want.NotAfter):
 		return fmt.Sprintf("not after: got %v, want %v", got.NotAfter, want.NotAfter)
+	case got.Line != want.Line:
+		return fmt.Sprintf("line: got %v, want %v", got.Line, want.Line)
 	case got.Recurrence != want.Recurrence:
 		return fmt.Sprintf("recurrence: got %+v, want %+v", got.Recurrence, want.Recurrence)
 	case !equalBytes(got.Key, want.Key):
@@ -509,7 +511,8 @@ func diffRows(got, want []memory.Row) string {
 			return fmt.Sprintf("row %d: %s", i, why)
 		}
 		if g.Due != w.Due || g.ReadiedAt != w.ReadiedAt || g.ReadiedBy != w.ReadiedBy || g.Expires != w.Expires ||
-			g.Attempts != w.Attempts || g.Bound != w.Bound || g.Former != w.Former || g.Stopped != w.Stopped {
+			g.Attempts != w.Attempts || g.Bound != w.Bound || g.Former != w.Former || g.Behind != w.Behind ||
+			g.Stopped != w.Stopped {
 			g.Message, w.Message = node.Message{}, node.Message{}
 			return fmt.Sprintf("row %d (%s): got %+v, want %+v", i, brief(got[i].ID), g, w)
 		}

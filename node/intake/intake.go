@@ -1,4 +1,6 @@
-package api
+// Package intake gives instructions that come one by one, past Kafka, to the store: those that come at the same time in
+// one transaction. The HTTP listeners for applications share it (packages api and metaswitch).
+package intake
 
 import (
 	"context"
@@ -30,14 +32,14 @@ const (
 	takeWait = 100 * time.Millisecond
 )
 
-// errBusy says that too many requests wait already. Nothing was done.
-var errBusy = errors.New("this node has as many requests under way as it can take: try again in a second")
+// ErrBusy says that too many requests wait already. Nothing was done.
+var ErrBusy = errors.New("this node has as many requests under way as it can take: try again in a second")
 
-// intake gives instructions to the store, those that come at the same time in one transaction. Whoever comes while few
+// Intake gives instructions to a store, those that come at the same time in one transaction. Whoever comes while few
 // transactions are under way makes one of all that wait (it leads); whoever comes later waits, to be told the result by
 // another leader or to be the next one.
-type intake struct {
-	store control.Taker
+type Intake struct {
+	Store control.Taker
 
 	mu     sync.Mutex
 	queue  []*asking
@@ -53,10 +55,10 @@ type asking struct {
 	err    error
 }
 
-// ask gives an instruction that has a request to the store, and returns what became of it. The error is a
-// *control.ClosedError, a *control.RefusedError or errBusy, and nothing has happened; after any other one nobody knows.
+// Ask gives an instruction that has a request to the store, and returns what became of it. The error is a
+// *control.ClosedError, a *control.RefusedError or ErrBusy, and nothing has happened; after any other one nobody knows.
 // It takes a few store timeouts at most, whether the client waits or not.
-func (i *intake) ask(ctx context.Context, item node.Item) (node.ItemResult, error) {
+func (i *Intake) Ask(ctx context.Context, item node.Item) (node.ItemResult, error) {
 	if reason := item.Refusal(); reason != "" {
 		return node.ItemResult{}, &control.RefusedError{ID: item.ID, Reason: reason}
 	}
@@ -64,7 +66,7 @@ func (i *intake) ask(ctx context.Context, item node.Item) (node.ItemResult, erro
 	i.mu.Lock()
 	if len(i.queue) >= maxQueue {
 		i.mu.Unlock()
-		return node.ItemResult{}, errBusy
+		return node.ItemResult{}, ErrBusy
 	}
 	i.queue = append(i.queue, a)
 	if i.leader < maxTakes {
@@ -87,7 +89,7 @@ func (i *intake) ask(ctx context.Context, item node.Item) (node.ItemResult, erro
 }
 
 // next returns what goes into the next transaction.
-func (i *intake) next() []*asking {
+func (i *Intake) next() []*asking {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	n, size := 0, 0
@@ -101,7 +103,7 @@ func (i *intake) next() []*asking {
 }
 
 // pass has the next one lead that waits; if nobody does, there is a leader less.
-func (i *intake) pass() {
+func (i *Intake) pass() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, a := range i.queue {
@@ -117,7 +119,7 @@ func (i *intake) pass() {
 
 // take makes transactions until all of a batch are answered. There is more than one where the store refuses a message
 // for good: what stood behind it has not been looked at.
-func (i *intake) take(ctx context.Context, batch []*asking) {
+func (i *Intake) take(ctx context.Context, batch []*asking) {
 	for len(batch) > 0 {
 		items := make([]node.Item, len(batch))
 		for at, a := range batch {
@@ -148,12 +150,12 @@ func (i *intake) take(ctx context.Context, batch []*asking) {
 }
 
 // insist calls Take, and again while its outcome is not known.
-func (i *intake) insist(ctx context.Context, request node.TakeRequest) (result node.TakeResult, err error) {
+func (i *Intake) insist(ctx context.Context, request node.TakeRequest) (result node.TakeResult, err error) {
 	for try := range takeTries {
 		if try > 0 {
 			<-time.After(takeWait << (try - 1))
 		}
-		if result, err = i.store.Take(ctx, request); err == nil {
+		if result, err = i.Store.Take(ctx, request); err == nil {
 			return result, nil
 		}
 	}

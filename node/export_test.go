@@ -1,0 +1,21 @@
+package node
+
+// Asked is what a record asks for, for tests that look at nothing but that.
+type Asked struct {
+	Action  Action
+	Message Message
+	ID      string
+	Told    bool
+	Reason  Reason // "" for a valid instruction
+	Detail  string
+}
+
+// Decode reads a record of the input topic of a route.
+func (c *Config) Decode(r Record, route Route) Asked {
+	in := c.decode(r, route)
+	asked := Asked{Action: in.action, Message: in.message, ID: in.id, Told: in.told}
+	if in.rejected != nil {
+		asked.Reason, asked.Detail = in.rejected.reason, in.rejected.detail
+	}
+	return asked
+}
