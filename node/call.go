@@ -67,7 +67,7 @@ func (p *publisher) call(ctx context.Context, held []holding) {
 	}
 	p.acknowledged(fired, took)
 	p.settler.add(settled)
-	p.callLater(ctx, again)
+	p.callLater(again)
 	p.giveUp(ctx, over)
 }
 
@@ -84,7 +84,7 @@ func called(m *Ready) Record {
 }
 
 // callLater puts messages off: each as long as its own attempts, or its own host, say.
-func (p *publisher) callLater(ctx context.Context, failed []failure) {
+func (p *publisher) callLater(failed []failure) {
 	if len(failed) == 0 {
 		return
 	}
@@ -112,7 +112,7 @@ func (p *publisher) callLater(ctx context.Context, failed []failure) {
 		releases = append(releases, Release{Claim: f.Claim, Due: retry, Unsent: silent(f.err)})
 	}
 	p.observe(Unpublished{Messages: messages, Err: failed[0].err, Retry: earliest, Took: took})
-	p.reset(ctx, releases)
+	p.settler.putOff(releases)
 }
 
 // callBackoff returns how long to wait after that many attempts.
@@ -134,14 +134,21 @@ func (p *publisher) expireCalls(ctx context.Context, ended []holding) {
 // any: through the store, like every other message, because they may be a lane of any kind, and away. Once the store
 // has it, the message is settled; a series goes on. A node that dies between the two leaves the message to another,
 // which may find it refused once more: the copy's id follows from its incarnation, so that the store covers the
-// second copy while the first one waits. If the store does not take it, the message is put off, and tried once more.
+// second copy while the first one waits. If the store does not take it, the message is put off, and tried once more:
+// for as long as it is overdue, since its receiver is asked again, which has said that it wants none of it.
 func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 	var later []failure
 	for _, f := range failed {
 		letters := p.deadLettersOf(f.Lane)
-		if letters != "" && !p.keep(ctx, &f, letters) {
-			later = append(later, f)
-			continue
+		if letters != "" {
+			kept, decided := p.keep(ctx, &f, letters)
+			switch {
+			case !decided:
+				later = append(later, f)
+				continue
+			case !kept:
+				letters = "" // as if there were none: nobody will find a copy there
+			}
 		}
 		if errors.Is(f.err, errExpired) && letters == "" {
 			p.observe(Lapsed{Messages: []Message{f.Message}})
@@ -151,17 +158,20 @@ func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 		p.settler.add([]Next{f.next})
 	}
 	for _, f := range later {
-		retry := p.clock.Now().Add(p.config.Lookahead + jittered(p.drawn, permanentRetryMin, 20))
+		now := p.clock.Now()
+		wait := min(max(now.Sub(f.Deadline), permanentRetryMin), permanentRetryMax)
+		retry := now.Add(p.config.Lookahead + jittered(p.drawn, wait, 20))
 		p.observe(Unpublished{Messages: []Message{f.Message}, Err: f.err, Retry: retry, Took: f.took, Permanent: true})
-		p.reset(ctx, []Release{{
+		p.settler.putOff([]Release{{
 			Claim: f.Claim, Due: retry.Truncate(time.Microsecond), Unsent: errors.Is(f.err, errExpired),
 		}})
 	}
 }
 
 // keep stores the copy of a message as one that is due on the lane of dead letters, and reports whether the store has
-// it. A copy that the store can never keep is cut, more and more; what is refused even then is kept by nobody.
-func (p *publisher) keep(ctx context.Context, f *failure, letters string) bool {
+// it; not decided where it has not answered, or takes nothing in. A copy that the store can never keep is cut, more and
+// more; what is refused even then is kept by nobody.
+func (p *publisher) keep(ctx context.Context, f *failure, letters string) (kept, decided bool) {
 	copied := p.letter(f, letters)
 	for cut := range cuts + 1 {
 		short := cutRecord(record(&copied), cut, max(0, copied.Size()-MaxMessageBytes))
@@ -176,7 +186,7 @@ func (p *publisher) keep(ctx context.Context, f *failure, letters string) bool {
 		})
 		if err != nil {
 			p.releases.failed("take", err)
-			return false
+			return false, false
 		}
 		p.releases.succeeded()
 		p.follow(asked, result.State)
@@ -188,14 +198,14 @@ func (p *publisher) keep(ctx context.Context, f *failure, letters string) bool {
 		case Scheduled:
 			p.observe(Enqueued{Messages: []Message{m}})
 			p.announce([]Message{m})
-			return true
+			return true, true
 		case Duplicate:
-			return true
+			return true, true
 		default:
-			return false // nothing is taken in at present
+			return false, false // nothing is taken in at present
 		}
 	}
-	return true
+	return false, true
 }
 
 // letter returns the copy of a message that is to be kept on a lane of dead letters.

@@ -215,6 +215,42 @@ func TestCallbackGivenUp(t *testing.T) {
 	}
 }
 
+// While the store takes nothing in, the copy of what a receiver refuses waits, and so does the message. The receiver is
+// not asked every second until then: it has said that it wants none of it.
+func TestCallbackLetterWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected, Status: 410} }
+		c := calls(0)
+		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
+		w.submit("x", 2*time.Second)
+		w.submit("passed", 2*time.Second, node.Header{
+			Name: node.HeaderNotAfter, Value: []byte(time.Now().Add(2 * time.Second).UTC().Format(time.RFC3339)),
+		})
+		w.run(c, nil)
+		pass(time.Second)
+		w.pause(node.Intake)
+		pass(10 * time.Minute)
+		if got := len(w.on("http:out")); got < 8 || got > 12 {
+			t.Errorf("the receiver was asked %d times in ten minutes, want after 1 s, 2 s, 4 s and so on", got)
+		}
+		if got := len(seen[node.Unpublished](w)); got > 24 {
+			t.Errorf("two messages were put off %d times in ten minutes", got)
+		}
+		for _, row := range w.store.Dump() {
+			if row.ID == "passed" && row.ReadiedBy == uuid.Nil && row.Attempts > 1 { // once, at its deadline
+				t.Errorf("what was sent once has %d attempts", row.Attempts)
+			}
+		}
+		w.resume(node.Intake)
+		pass(10 * time.Minute)
+		if got := len(w.on("failed")); got != 2 {
+			t.Errorf("%d dead letters, want 2", got)
+		}
+		w.empty()
+	})
+}
+
 // The time of a callback can pass as that of any message.
 func TestCallbackExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

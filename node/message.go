@@ -144,6 +144,7 @@ const (
 	StoreRefused     Reason = "store_refused"
 	PublishRejected  Reason = "publish_rejected"
 	Expired          Reason = "expired"
+	InvalidRequest   Reason = "invalid_request"
 	CallbackFailed   Reason = "callback_failed"
 
 	// Of records of other formats.

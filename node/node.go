@@ -45,6 +45,10 @@ type Ports struct {
 	// Callback is the sink of callback lanes. Its Publish is handed one record at a time. It may be nil if there are
 	// none (Config.Calls).
 	Callback Sink
+
+	// Callable returns why the request of a message on a callback lane would never be made, as far as its headers tell,
+	// so that its record is rejected when it is taken in and not when it is due. It may be nil.
+	Callable func(lane string, headers []Header) error
 }
 
 // core is what the operations of a node share: who they are, the ports that all of them use, the schedule of claims
@@ -56,6 +60,7 @@ type core struct {
 	deadLetters map[string]string // dead-letter topic by output topic; none is absent
 	isDead      map[string]bool   // whether a topic is a dead-letter topic
 	seeks       bool              // there may be lanes to be found, see schedule.find
+	callable    func(lane string, headers []Header) error
 
 	clock   Clock
 	store   Store
@@ -90,6 +95,7 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 		schedule: newSchedule(slices.DeleteFunc(config.Lanes(), IsCallback), topicPace(&config),
 			func(string) int { return publishers - 1 }),
 		announce: func([]Message) {},
+		callable: ports.Callable,
 		seeks:    config.Seeks(),
 		advance: advance{
 			adaptive: config.AdaptiveAdvance, most: config.Lookahead, current: config.TimingAdvance,

@@ -31,6 +31,10 @@ type settler struct {
 	// acknowledged publish of an incarnation justifies its delete forever.
 	fired []Next
 
+	// off are claims on callbacks that were put off. They are given back together for the same reason as deletes: each
+	// request fails by itself, and the messages for a host that is away are as many as there are.
+	off []Release
+
 	// repeated says that a delete of some of them was tried and may have happened.
 	repeated bool
 
@@ -39,8 +43,9 @@ type settler struct {
 }
 
 const (
-	// undeletedMessages is how many fired messages may wait for their delete: with more, nothing is published, because
-	// each of them fires again if this node dies. What is being published when there are that many comes on top.
+	// undeletedMessages is how many fired messages may wait for their delete, and claims to be given back: with more,
+	// nothing is published, because each of them fires again if this node dies. What is being published when there are
+	// that many comes on top.
 	undeletedMessages = 4 * batchMessages
 
 	// stopTries is how often a settler that stops tries to delete what was fired.
@@ -58,6 +63,7 @@ func newSettler(c *core, pace pace, random *rand.ChaCha8) *settler {
 func (s *settler) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.delete(ctx)
+		s.giveBack(ctx)
 		s.bell.Sleep(ctx, s.idle())
 	}
 	for s.awaits() {
@@ -66,9 +72,10 @@ func (s *settler) run(ctx context.Context) {
 	for range stopTries {
 		s.retry = 0
 		s.delete(ctx)
+		s.giveBack(ctx)
 	}
-	if left := s.left(); left > 0 {
-		s.observe(LeftBehind{Fired: left})
+	if fired, off := s.left(); fired+off > 0 {
+		s.observe(LeftBehind{Fired: fired, Claims: off})
 	}
 }
 
@@ -83,14 +90,26 @@ func (s *settler) add(fired []Next) {
 	s.bell.Ring()
 }
 
-// full reports whether so many messages wait for their delete that nothing more is to be published.
-func (s *settler) full() bool { return s.left() >= undeletedMessages }
+// putOff takes over claims on messages that were put off.
+func (s *settler) putOff(releases []Release) {
+	s.mu.Lock()
+	s.off = append(s.off, releases...)
+	s.mu.Unlock()
+	s.bell.Ring()
+}
 
-// left returns how many messages wait for their delete.
-func (s *settler) left() int {
+// full reports whether so many messages wait for their delete, or to be given back, that nothing more is to be
+// published.
+func (s *settler) full() bool {
+	fired, off := s.left()
+	return fired+off >= undeletedMessages
+}
+
+// left returns how many messages wait for their delete, and how many to be given back.
+func (s *settler) left() (fired, off int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.fired)
+	return len(s.fired), len(s.off)
 }
 
 // leave is for a publisher that returns.
@@ -110,7 +129,7 @@ func (s *settler) awaits() bool {
 
 // idle returns how long there is nothing to do.
 func (s *settler) idle() time.Duration {
-	if s.left() == 0 {
+	if fired, off := s.left(); fired+off == 0 {
 		return time.Hour
 	}
 	return s.retry - s.clock.Mono()
@@ -179,6 +198,28 @@ func (s *settler) delete(ctx context.Context) {
 			s.retry = s.clock.Mono() + wait
 		}
 		s.done(len(part))
+	}
+}
+
+// giveBack gives back what was put off. What the store does not take stays, and is tried again: a claim that has
+// expired meanwhile is nobody's, and to give it back changes nothing.
+func (s *settler) giveBack(ctx context.Context) {
+	for s.clock.Mono() >= s.retry {
+		s.mu.Lock()
+		part := s.off[:min(len(s.off), batchMessages)]
+		s.mu.Unlock()
+		if len(part) == 0 {
+			return
+		}
+		if wait := s.release(ctx, &s.deletes, part); wait > 0 {
+			s.retry = s.clock.Mono() + wait
+			return
+		}
+		s.mu.Lock()
+		if s.off = s.off[len(part):]; len(s.off) == 0 {
+			s.off = nil
+		}
+		s.mu.Unlock()
 	}
 }
 

@@ -96,6 +96,9 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		if in.rejected == nil {
 			in.rejected = e.config.Limits.exceeded(r, &in.message, e.clock.Now)
 		}
+		if in.rejected == nil && in.action.Stores() {
+			in.rejected = e.uncallable(&in.message)
+		}
 		if in.rejected == nil && in.action.Stores() && !e.serves(in.message.Lane) {
 			in.rejected = tooManyTargets(route.Format.topicHeader(), in.message.Lane)
 		}
@@ -114,6 +117,20 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		}
 	}
 	return submissions
+}
+
+// uncallable returns a rejection for a message on a callback lane whose request would never be made: whoever has sent
+// it hears of that now, and not when it is due, which may be in a year. What is allowed may change until then, in both
+// directions: the sink looks again.
+func (e *enqueuer) uncallable(m *Message) *rejection {
+	if e.callable == nil || !IsCallback(m.Lane) {
+		return nil
+	}
+	err := e.callable(m.Lane, m.Headers)
+	if err == nil {
+		return nil
+	}
+	return &rejection{InvalidRequest, err.Error(), HeaderURL}
 }
 
 // serves reports whether messages for a lane may be taken in, and has the lane served from now on.

@@ -32,7 +32,8 @@ type world struct {
 	epoch     int32 // of what was committed before the nodes run
 	output    []delivery
 	refuse    func(node.Record) error
-	answer    func(node.Record) error  // what becomes of a callback, which may take its time
+	answer    func(node.Record) error // what becomes of a callback, which may take its time
+	callable  func(string, []node.Header) error
 	hangs     func(node.Record) bool   // whether a publish runs into its time limit, and nothing appears
 	tardy     func(node.Record) bool   // whether it takes as long, and appears
 	refuses   func(*node.Message) bool // whether the store can never keep it
@@ -460,6 +461,7 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 		node.Ports{
 			Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: &gatedSink{g, w},
 			Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow}, Callback: &gatedCalls{g, w},
+			Callable: w.callable,
 		},
 		func(e node.Event) {
 			if w.watch != nil {

@@ -118,7 +118,8 @@ func specification() huma.Config {
 		"errors are problem+json (RFC 9457), and name the field."
 	config.DocsPath, config.SchemasPath = "", ""
 	config.CreateHooks = nil // no $schema links in the answers
-	config.OpenAPIPath = ""  // it is served to those without a token, too
+	config.Transformers = []huma.Transformer{uniform}
+	config.OpenAPIPath = "" // it is served to those without a token, too
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {
 		Type: "http", Scheme: "bearer", Description: "A token of api-token-file. Its scopes say on which lanes it " +
 			"may read " +

@@ -76,7 +76,7 @@ func (d *Data) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		d.Bytes = []byte(text)
-		return nil
+		return whole(raw, text)
 	}
 	var forms struct {
 		Text   *string         `json:"text"`
@@ -91,6 +91,7 @@ func (d *Data) UnmarshalJSON(raw []byte) error {
 	switch {
 	case forms.Text != nil && forms.JSON == nil && forms.Base64 == nil:
 		d.Bytes = []byte(*forms.Text)
+		return whole(raw, *forms.Text)
 	case forms.JSON != nil && forms.Text == nil && forms.Base64 == nil:
 		d.Bytes, d.isJSON = forms.JSON, true
 	case forms.Base64 != nil && forms.Text == nil && forms.JSON == nil:
@@ -100,8 +101,22 @@ func (d *Data) UnmarshalJSON(raw []byte) error {
 		}
 		d.Bytes = decoded
 	default:
-
 		return errors.New(dataForm)
+	}
+	return nil
+}
+
+// whole returns an error for JSON whose text says less than the JSON does: half a surrogate pair (\ud800) is no
+// character, and the decoder of the standard library puts U+FFFD in its place without a word.
+func whole(raw []byte, text string) error {
+	const lost = "\uFFFD"
+	if !strings.Contains(text, lost) {
+		return nil
+	}
+	escaped := strings.ToLower(string(raw))
+	meant := strings.Count(escaped, lost) + strings.Count(escaped, `\ufffd`)
+	if strings.Count(text, lost) > meant {
+		return errors.New("there is half a surrogate pair in it, which is no character")
 	}
 	return nil
 }
@@ -162,7 +177,7 @@ func (b *Body) record(id string, action node.Action, now time.Time) (node.Record
 	add(node.HeaderURL, b.URL)
 	add(node.HeaderMethod, b.Method)
 	for i, h := range b.Headers {
-		if node.IsRequest(h.Name) {
+		if node.IsRequest(h.Name) || h.Name == node.HeaderURL || h.Name == node.HeaderMethod {
 			return r, newProblem(http.StatusUnprocessableEntity, codeInvalid, fmt.Sprintf(
 				"the name %q is one of Chronos: what it asks for has a field of its own in the body", h.Name)).
 				at(fmt.Sprintf("body.headers[%d].name", i))

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -19,14 +20,16 @@ const (
 	// countInterval is the time between two counts of what waits on the lanes of one token, while it brings messages.
 	countInterval = 2 * time.Second
 
-	// maxCallers bounds how many limiters there are: as many as tokens, and a file has fewer.
-	maxCallers = 10_000
+	// fewCallers is how many callers are known before those are forgotten of whom nothing need be. There are as many as
+	// tokens, and those of which the file has been rid since.
+	fewCallers = 10_000
 )
 
 // rates lets each caller make so many requests a second, and as many at once as it may make in one.
 type rates struct {
 	mu       sync.Mutex
 	limiters map[string]*rate.Limiter
+	most     int // how many there may be before the next sweep
 }
 
 // wait returns how long a caller has to wait before it may make a request; 0 if it may now.
@@ -38,9 +41,7 @@ func (r *rates) wait(caller string, limit int, now time.Time) time.Duration {
 	defer r.mu.Unlock()
 	l := r.limiters[caller]
 	if l == nil || l.Burst() != limit {
-		if r.limiters == nil || len(r.limiters) >= maxCallers {
-			r.limiters = map[string]*rate.Limiter{}
-		}
+		r.sweep(now)
 		l = rate.NewLimiter(rate.Limit(limit), limit)
 		r.limiters[caller] = l
 	}
@@ -50,6 +51,19 @@ func (r *rates) wait(caller string, limit int, now time.Time) time.Duration {
 		reservation.CancelAt(now) // it is refused, and costs the caller nothing
 	}
 	return wait
+}
+
+// sweep forgets callers that have not asked for so long that they may ask as much as a new one. To forget others would
+// give them all that they have used up. The caller holds mu.
+func (r *rates) sweep(now time.Time) {
+	if r.limiters == nil {
+		r.limiters, r.most = map[string]*rate.Limiter{}, fewCallers
+	}
+	if len(r.limiters) < r.most {
+		return
+	}
+	maps.DeleteFunc(r.limiters, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(l.Burst()) })
+	r.most = max(fewCallers, 2*len(r.limiters))
 }
 
 // retryAfter sets the header that tells a client when to come again.
@@ -122,6 +136,7 @@ type quotas struct {
 
 	mu     sync.Mutex
 	counts map[string]*count
+	most   int // how many there may be before the next sweep
 }
 
 // count is what waits on the lanes of one token.
@@ -138,11 +153,9 @@ func (q *quotas) full(ctx context.Context, caller string, scopes *Scopes, limit 
 		return false, 0
 	}
 	q.mu.Lock()
-	if q.counts == nil || len(q.counts) >= maxCallers {
-		q.counts = map[string]*count{}
-	}
 	c := q.counts[caller]
 	if c == nil {
+		q.sweep(now)
 		c = &count{}
 		q.counts[caller] = c
 	}
@@ -162,6 +175,18 @@ func (q *quotas) full(ctx context.Context, caller string, scopes *Scopes, limit 
 		c.waiting = waiting
 	}
 	return c.waiting >= limit, c.waiting
+}
+
+// sweep forgets the counts that would be taken anew anyway. The caller holds mu.
+func (q *quotas) sweep(now time.Time) {
+	if q.counts == nil {
+		q.counts, q.most = map[string]*count{}, fewCallers
+	}
+	if len(q.counts) < q.most {
+		return
+	}
+	maps.DeleteFunc(q.counts, func(_ string, c *count) bool { return !c.counting && now.Sub(c.at) >= countInterval })
+	q.most = max(fewCallers, 2*len(q.counts))
 }
 
 // look counts.

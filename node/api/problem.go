@@ -71,6 +71,34 @@ func (p *ProblemError) write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(p) // whoever has gone gets no answer
 }
 
+// uniform is a huma.Transformer: it gives the problems that huma finds itself, before any handler of ours, the form of
+// ours. What was sent does not come back where it is long: it can be a body of megabytes.
+func uniform(_ huma.Context, _ string, answer any) (any, error) {
+	found, is := answer.(*huma.ErrorModel)
+	if !is {
+		return answer, nil
+	}
+	code := codeInvalid
+	switch found.Status {
+	case http.StatusRequestEntityTooLarge:
+		code = string(node.TooLarge)
+	case http.StatusInternalServerError:
+		code = codeInternal
+	}
+	p := newProblem(found.Status, code, found.Detail)
+	for _, one := range found.Errors {
+		shown := *one
+		if value, err := json.Marshal(shown.Value); err != nil || len(value) > maxShown {
+			shown.Value = nil
+		}
+		p.Errors = append(p.Errors, &shown)
+	}
+	return p, nil
+}
+
+// maxShown is how many bytes of JSON of what was sent a problem shows.
+const maxShown = 200
+
 // refuse is a listener.Refusal.
 func refuse(w http.ResponseWriter, status int, sentence string) {
 	newProblem(status, map[int]string{
@@ -92,6 +120,7 @@ const (
 	codeNotFound = "not_found"
 	codeChanged  = "changed"
 	codeInvalid  = "invalid"
+	codeInternal = "internal"
 )
 
 // closedWait is when to come again where the store takes nothing in.

@@ -27,8 +27,8 @@ type Count struct {
 	Lane      string     `json:"lane"`
 	Waiting   int        `json:"waiting" doc:"Messages that no node has claimed."`
 	Claimed   int        `json:"claimed" doc:"Messages that a node is about to publish."`
-	Overdue   int        `json:"overdue" doc:"Of those that wait, those that fell due more than a second ago."`
-	Next      *time.Time `json:"next,omitempty" doc:"When the next one falls due."`
+	Overdue   int        `json:"overdue" doc:"Of both, those that fell due more than a second ago."`
+	Next      *time.Time `json:"next,omitempty" doc:"When the next one falls due that is not overdue."`
 	Estimated bool       `json:"estimated,omitempty" doc:"Some of these numbers are estimates."`
 }
 

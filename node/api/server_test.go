@@ -41,6 +41,8 @@ func TestParseScopes(t *testing.T) {
 		"read:*,write:mails.a":                 "r:out r:mails.a r:http:a w:mails.a",
 		"read:ma*,write:o*,read:out":           "r:out r:mails.a w:out",
 		"write:http:a,write:http:b*,read:outx": "w:http:a",
+		"read:ou,write:mails.,write:o":         "",
+		"read:mails,write:http:aa,write:o":     "",
 	} {
 		scopes, err := api.ParseScopes(list)
 		if err != nil {
@@ -203,6 +205,14 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// However many callers there are, none gets back what it has used up, and those that have gone are forgotten.
+func TestRateOfMany(t *testing.T) {
+	refused, known := api.SpentAfter(25_000, time.Now())
+	if !refused || known > 40_000 {
+		t.Errorf("refused: %v, known: %d", refused, known)
+	}
+}
+
 // Goal: a token that fills the lanes it may write to is stopped, and goes on when they are emptier; another one that
 // may write elsewhere is not. What changes messages is never stopped by that.
 func TestWaiting(t *testing.T) {
@@ -230,6 +240,7 @@ func TestWaiting(t *testing.T) {
 func TestManyLanes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
+	w.ask(t, "PUT", "/v1/lanes/out/messages/x", `{"delay":"1h"}`).want(t, 201, "scheduled") // which a route names
 	refused := 0
 	for i := range node.MostFound + 20 {
 		got := w.ask(t, "PUT", fmt.Sprintf("/v1/lanes/mails.%d/messages/x", i), `{"delay":"1h"}`)

@@ -9,11 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/store/inspect"
 )
 
 // Outcome is what became of a request. It is durable when it is given.
@@ -78,9 +80,28 @@ type putInput struct {
 	IDInput
 
 	OnDuplicate string `query:"on-duplicate" enum:"ignore,replace" default:"ignore" doc:"What to do where one waits."`
+	IfNoneMatch string `header:"If-None-Match" maxLength:"64" doc:"Not with on-duplicate=replace."`
 	Body        Body
 	RawBody     []byte
 }
+
+// conditions returns the problem of a request that asks for what no store can do in one step: what is not done is not
+// to be ignored, since something else would be overwritten.
+func (in *putInput) conditions(action node.Action) *ProblemError {
+	switch {
+	case in.IfNoneMatch != "" && action == node.Replace:
+		return newProblem(http.StatusUnprocessableEntity, codeInvalid, "on-duplicate=replace stores the message "+
+			"whatever waits there, and If-None-Match asks for the opposite: leave one of them out").
+			at("header.If-None-Match")
+	case strings.TrimSpace(in.IfMatch) == anyETag:
+		return newProblem(http.StatusUnprocessableEntity, codeInvalid, "If-Match: * with a message to be stored is "+
+			"not understood here: give the ETag of the one that it is to replace").at("header.If-Match")
+	}
+	return nil
+}
+
+// anyETag is the value of If-Match for whatever message there is.
+const anyETag = "*"
 
 type postInput struct {
 	LaneInput
@@ -131,6 +152,9 @@ func (a *API) writes(api huma.API) {
 		if in.OnDuplicate == "replace" {
 			action = node.Replace
 		}
+		if p := in.conditions(action); p != nil {
+			return nil, p
+		}
 		return a.bring(ctx, asked{LaneInput: in.LaneInput, only: in.IfMatch, raw: in.RawBody}, in.ID, action, &in.Body)
 	})
 	handle(a, api, post, large, func(ctx context.Context, in *postInput) (*output, error) {
@@ -164,6 +188,10 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 	}
 	if p := a.checkCallback(in.Lane, body, &in.record); p != nil {
 		return nil, p
+	}
+	if !utf8.Valid(in.raw) {
+		return nil, newProblem(http.StatusBadRequest, codeInvalid, "the body is not UTF-8: bytes that are no text go "+
+			"in as {\"base64\": …}").at("body")
 	}
 	if a.found.full(ctx, in.Lane, time.Now()) {
 		return nil, newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for "+
@@ -226,8 +254,8 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	if err != nil {
 		return nil, unfit(err)
 	}
-	if in.only != "" && in.only != "*" {
-		if item.Only, err = parseETag(in.only); err != nil {
+	if in.only != "" && strings.TrimSpace(in.only) != anyETag {
+		if item.Only, err = parseETag(in.only); err != nil || item.Only == uuid.Nil {
 			return nil, newProblem(http.StatusPreconditionFailed, codeChanged, "the ETag is none that a look at the "+
 				"message "+
 				"has shown, so nothing was done").at("header.If-Match")
@@ -235,11 +263,24 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	}
 	item.Incarnation = uuid.New()
 	item.Request = in.request(&item)
+	beyond, err := a.beyond(ctx, &item)
+	if err != nil {
+		return nil, a.unseen(err)
+	}
+	if beyond != nil && in.Key == "" {
+		return nil, beyond
+	}
+	if beyond != nil { // unless the first request of its key was in time: what it was told is told again
+		item.Only = uuid.New()
+	}
 	result, err := a.intake.Ask(ctx, item)
 	if err != nil {
 		return nil, a.untaken(err, in.Key != "")
 	}
 	told := result.Told
+	if beyond != nil && told.Outcome == node.NotFound {
+		return nil, beyond
+	}
 	if told.Print != item.Request.Print {
 		return nil, newProblem(http.StatusUnprocessableEntity, codeKeyUsed, "another request has had that "+
 			"Idempotency-Key "+
@@ -247,6 +288,31 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	}
 	a.observe(Instruction{Lane: in.Lane, Action: item.Action, Outcome: told.Outcome, Again: told.Again})
 	return answer(told, item.Only != uuid.Nil)
+}
+
+// beyond returns the problem of having a message come out after the last instant at which it may: it would expire, and
+// the answer would say that it comes. Nil for none. It looks before the store decides, and so it does not see a message
+// that takes the other's place in between, and has a limit of its own.
+func (a *API) beyond(ctx context.Context, item *node.Item) (*ProblemError, error) {
+	if item.Action != node.Reschedule && item.Action != node.FireNow {
+		return nil, nil
+	}
+	found, err := a.Store.Find(ctx, item.ID, inspect.Parts{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		m := &found[i]
+		if m.Lane != item.Lane || m.NotAfter.IsZero() || !item.Deadline.After(m.NotAfter) ||
+			item.Only != uuid.Nil && item.Only != m.Incarnation {
+			continue
+		}
+		last, deadline := m.NotAfter.UTC().Format(time.RFC3339Nano), item.Deadline.UTC().Format(time.RFC3339Nano)
+		return newProblem(http.StatusUnprocessableEntity, string(node.InvalidNotAfter), "the message may come out "+
+			"until "+last+" (not_after), so at "+deadline+" it would be dropped: replace it, if it is to come out "+
+			"nevertheless").at("body.deadline"), nil
+	}
+	return nil, nil
 }
 
 // request names a request. Two clients that happen to choose the same key do not meet: each has a token of its own. The

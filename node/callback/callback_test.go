@@ -139,6 +139,7 @@ func TestRequest(t *testing.T) {
 		"Chronos-Message-Id": "order 17", "Chronos-Attempt": "1", "Chronos-Sequence": "3", "X-Sequence-Number": "3",
 		"Traceparent": trace, "Authorization": "Bearer lane",
 		"Content-Type": "application/octet-stream", "User-Agent": "Chronos/test", "Webhook-Signature": "",
+		"Accept-Encoding": "",
 	} {
 		if got := strings.Join(got.Header.Values(name), ", "); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

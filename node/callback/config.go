@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,6 +53,10 @@ type Lane struct {
 	// RetryFor is how long after its deadline a message that failed is tried again. 0 for not at all, to 30 days.
 	RetryFor time.Duration
 
+	// Concurrency is how many requests of the lane the engine makes at the same time, see node.CallbackLane; 0 for
+	// node.DefaultConcurrency.
+	Concurrency int
+
 	// PerHost is how many requests to one host are under way at most, 1 to node.MaxConcurrency.
 	PerHost int
 
@@ -64,6 +69,17 @@ type Lane struct {
 	// Headers are sent with each request. They win over those of the message.
 	Headers []node.Header
 }
+
+// callers is how many requests of the lane there are at the same time, and spare how many of them may be probes, or are
+// kept for hosts that answer.
+func (l *Lane) callers() int {
+	if l.Concurrency == 0 {
+		return node.DefaultConcurrency
+	}
+	return l.Concurrency
+}
+
+func (l *Lane) spare() int { return max(1, l.callers()/spare) }
 
 // Default returns what a lane is that says nothing else.
 func Default(name string) Lane {
@@ -176,8 +192,11 @@ func (a *allowed) contains(address netip.Addr) bool {
 	return slices.ContainsFunc(a.prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// maxURL is more than most servers take.
-const maxURL = 8 << 10
+// maxURL is more than most servers take, and maxHost is the longest name that there can be.
+const (
+	maxURL  = 8 << 10
+	maxHost = 253
+)
 
 // parse reads a URL that a message names, and refuses what can be told from the text: what a name leads to is only
 // known when it is dialled.
@@ -190,7 +209,12 @@ func (a *allowed) parse(text string) (*url.URL, error) {
 		return nil, errors.New("the URL is not one: it must be http:// or https://, a host, and a path")
 	}
 	port := portOf(u)
+	number, err := strconv.Atoi(port)
 	switch {
+	case err != nil || number < 1 || number > 65535:
+		return nil, fmt.Errorf("the URL has the port %.20s: it must be from 1 to 65535", port)
+	case len(canonical(u.Hostname())) > maxHost:
+		return nil, fmt.Errorf("the URL has a host of %d bytes: a name has %d at most", len(u.Hostname()), maxHost)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("the URL begins with %.20q: it must begin with http:// or https://", u.Scheme+":")
 	case u.User != nil:

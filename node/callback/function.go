@@ -38,9 +38,9 @@ type Message struct {
 // handOver hands a record to the function of its lane.
 func (s *Sink) handOver(ctx context.Context, l *lane, function Function, record *node.Record) error {
 	h := read(record)
-	turn, err := s.hosts.enter(place{record.Topic, "the function"}, l.PerHost, overdue(&h))
+	turn, err := s.hosts.enter(place{record.Topic, "the function"}, l, overdue(&h))
 	if err != nil {
-		return l.verdict(&h, err, 0, nil)
+		return l.unsent(&h, err)
 	}
 	m := message(record, &h)
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
@@ -50,7 +50,7 @@ func (s *Sink) handOver(ctx context.Context, l *lane, function Function, record 
 	// Nobody waits for it after the time limit: a function that hangs must hold up its own messages only. The turn
 	// that it keeps bounds how many of them there are.
 	go func() {
-		defer turn.leave(false)
+		defer turn.leave(false, true)
 		returned <- invoke(ctx, function, m)
 	}()
 	timely := true

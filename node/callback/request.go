@@ -35,9 +35,10 @@ func methods() []string {
 	}
 }
 
-// reserved reports whether a header is set for each request by us or by the client, or is about the connection.
+// reserved reports whether a header is set for each request by us or by the client, or is about the connection. Many
+// receivers take an underscore in a name for a hyphen, as CGI does.
 func reserved(name string) bool {
-	name = http.CanonicalHeaderKey(name)
+	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 	switch name {
 	case "Host", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Connection", "Keep-Alive", "Upgrade",
 		"Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Expect", "Http2-Settings", headerNumber:

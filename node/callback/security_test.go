@@ -68,16 +68,22 @@ func TestRefusedURLs(t *testing.T) {
 	s := sink(t, callback.Default("http:test"))
 	port := r.URL[strings.LastIndex(r.URL, ":")+1:]
 	for url, want := range map[string]string{
-		"":                                                "there is no header",
-		"example.com/path":                                "must be http:// or https://",
-		"http:///path":                                    "must be http:// or https://",
-		"ftp://example.com":                               "begins with",
-		"file:///etc/passwd":                              "must be http:// or https://",
-		"gopher://example.com":                            "begins with",
-		"javascript:alert(1)":                             "must be http:// or https://",
-		"http://user:secret@example.com":                  "user name",
-		"http://example.com:22/":                          "port 22",
-		"https://example.com:6379/":                       "port 6379",
+		"":                               "there is no header",
+		"example.com/path":               "must be http:// or https://",
+		"http:///path":                   "must be http:// or https://",
+		"ftp://example.com":              "begins with",
+		"file:///etc/passwd":             "must be http:// or https://",
+		"gopher://example.com":           "begins with",
+		"javascript:alert(1)":            "must be http:// or https://",
+		"http://user:secret@example.com": "user name",
+		"http://example.com:22/":         "port 22",
+		"https://example.com:6379/":      "port 6379",
+		"http://example.com:99999/":      "from 1 to 65535",
+		"http://example.com:0/":          "from 1 to 65535",
+		"http://" + strings.Repeat("a.", 130) + "com/":    "263 bytes",
+		"http://[2002:7f00:1::]/":                         "not a public one",
+		"http://[2001::7f00:1]/":                          "not a public one",
+		"http://[::7f00:1]/":                              "not a public one",
 		"http://127.0.0.1/":                               "not a public one",
 		"http://127.0.0.1:" + port:                        "ports 80 and 443",
 		"http://[::1]/":                                   "not a public one",
@@ -189,17 +195,11 @@ func TestNoRedirects(t *testing.T) {
 	}
 }
 
-// No environment variable has requests go through a proxy, whose address would be the one that is looked at.
+// No proxy is used, whatever the environment says: the address that is looked at would be the proxy's. (To try it with
+// a server here would show nothing: net/http asks no proxy for one on this machine.)
 func TestNoProxy(t *testing.T) {
-	proxy := receive(t, nil)
-	t.Setenv("HTTP_PROXY", proxy.URL)
-	t.Setenv("http_proxy", proxy.URL)
-	r := receive(t, nil)
-	if err := publish(t, sink(t, local()), record(r.URL)); err != nil {
-		t.Fatal(err)
-	}
-	if len(proxy.requests()) != 0 || len(r.requests()) != 1 {
-		t.Error("the request went through a proxy")
+	if sink(t, local()).Proxied() {
+		t.Error("requests may go through a proxy")
 	}
 }
 
@@ -265,7 +265,8 @@ func TestHeaderInjection(t *testing.T) {
 		"Transfer-Encoding", "chunked", "Connection", "X-Good", "Upgrade", "websocket",
 		"Proxy-Authorization", "Basic x",
 		"Chronos-Message-Id", "forged", "chronos-attempt", "forged", "Webhook-Signature", "forged",
-		"x-sequence-number", "forged", "chronosSourceTopic", "in")
+		"x-sequence-number", "forged", "chronosSourceTopic", "in",
+		"Webhook_Signature", "forged", "X_Sequence_Number", "forged", "chronos_message_id", "forged")
 	one.Headers = append(one.Headers, node.Header{Name: node.HeaderID, Value: []byte("17\r\nX-Injected: é%")},
 		node.Header{Name: "X-Null"})
 	if err := publish(t, s, one); err != nil {

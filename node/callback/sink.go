@@ -30,6 +30,10 @@ const (
 	// idleFor is how long a connection is kept that nothing is sent over.
 	idleFor = time.Minute
 
+	// idleConnections is how many of these a lane keeps: whoever submits chooses how many hosts there are, and the node
+	// needs its file descriptors.
+	idleConnections = 256
+
 	// maxRetryAfter is the longest wait that a receiver may ask for.
 	maxRetryAfter = 24 * time.Hour
 )
@@ -113,6 +117,7 @@ func (s *Sink) newLane(l Lane) (*lane, error) {
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    l.PerHost,
+		MaxIdleConns:           idleConnections,
 		IdleConnTimeout:        idleFor,
 		MaxResponseHeaderBytes: headerBytes,
 	}
@@ -175,16 +180,16 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 		return &node.RefusedError{Err: err}
 	}
 	at := place{record.Topic, canonical(request.URL.Host)}
-	turn, err := s.hosts.enter(at, l.PerHost, overdue(&h))
+	turn, err := s.hosts.enter(at, l, overdue(&h))
 	if err != nil {
-		return l.verdict(&h, err, 0, nil)
+		return l.unsent(&h, err)
 	}
 	limit := time.AfterFunc(l.Timeout, cancel) // from now on: it may have waited for its turn
 	began := time.Now()
 	status, after, answer, err := l.send(request)
 	took := time.Since(began)
 	timely := limit.Stop()
-	turn.leave(err != nil && (!timely || !reached.Load()))
+	turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
 	attempt, _ := strconv.Atoi(h.attempt)
 	s.observe(Call{record.Topic, at.host, attempt, class(status, timely), took})
 	switch {
@@ -228,6 +233,18 @@ func (l *lane) verdict(h *headers, err error, status int, answer []byte) error {
 		Err:    fmt.Errorf("it has failed for %v since its deadline, and the last time: %w", l.RetryFor, err),
 		Status: status, Answer: answer,
 	}
+}
+
+// unsent says what becomes of a message that was not sent, because its turn did not come. It has not failed: a burst
+// for a host that takes its time would otherwise be given up where the lane tries nothing again, and so would what has
+// waited for longer than RetryFor because its lane was paused, or no node was up. It is over only where the host has
+// answered nobody for as long as a request may take.
+func (l *lane) unsent(h *headers, err error) error {
+	away, is := errors.AsType[*awayError](err)
+	if !is || away.since < l.Timeout {
+		return err
+	}
+	return l.verdict(h, err, 0, nil)
 }
 
 // send makes a request, and reads as much of the answer as is of any use.

@@ -12,6 +12,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -222,8 +223,8 @@ func hasStatus(err error, status int) bool {
 type Option func(*request)
 
 // WithKey names the request, in place of a key that is drawn: whoever may have to repeat it after a crash keeps the
-// key.
-func WithKey(key string) Option { return func(r *request) { r.key = key } }
+// key. An empty one is none, and leaves that which is drawn: without any, a repetition could do the same twice.
+func WithKey(key string) Option { return func(r *request) { r.key = cmp.Or(key, r.key) } }
 
 // IfMatch says which incarnation is meant; no other is touched.
 func IfMatch(incarnation string) Option { return func(r *request) { r.match = incarnation } }

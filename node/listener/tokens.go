@@ -59,6 +59,7 @@ func ParseTokens[R any](text string, grammar Grammar[R]) ([]Token[R], error) {
 		return []Token[R]{{Rights: grammar.All, Weak: len(alone) < weakToken, hash: sha256.Sum256([]byte(alone))}}, nil
 	}
 	var tokens []Token[R]
+	names, hashes := map[string]bool{}, map[[sha256.Size]byte]string{}
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -70,14 +71,13 @@ func ParseTokens[R any](text string, grammar Grammar[R]) ([]Token[R], error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
-		for i := range tokens {
-			switch {
-			case tokens[i].Name == token.Name:
-				return nil, fmt.Errorf("line %d: there is a token named %s above", number, token.Name)
-			case tokens[i].hash == token.hash:
-				return nil, fmt.Errorf("line %d: %s has the same token as %s", number, token.Name, tokens[i].Name)
-			}
+		if names[token.Name] {
+			return nil, fmt.Errorf("line %d: there is a token named %s above", number, token.Name)
 		}
+		if other, is := hashes[token.hash]; is {
+			return nil, fmt.Errorf("line %d: %s has the same token as %s", number, token.Name, other)
+		}
+		names[token.Name], hashes[token.hash] = true, token.Name
 		tokens = append(tokens, token)
 	}
 	if len(tokens) == 0 {

@@ -17,6 +17,8 @@ func (m *Metrics) Ports(ports node.Ports) node.Ports {
 		Store:  &store{ports.Store, p},
 		Source: &source{ports.Source, p},
 		Sink:   &sink{ports.Sink, p},
+
+		Callable: ports.Callable,
 	}
 	if ports.Callback != nil {
 		counted.Callback = &calls{ports.Callback, p}

@@ -180,6 +180,7 @@ func (l *fileLane) lane() (callback.Lane, node.CallbackLane, error) {
 		}
 		*n.target = number
 	}
+	lane.Concurrency = of.Concurrency
 	if of.Ordered = l.order.Text == orderKey; l.order.IsSet && !of.Ordered && l.order.Text != orderNone {
 		return fail(l.order.Wrong("it must be " + orderKey + " or " + orderNone))
 	}

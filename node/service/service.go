@@ -300,7 +300,7 @@ func (s *Service) closeTraces(ctx context.Context) {
 func (s *Service) runNode(ctx context.Context) (err error) {
 	ports := node.Ports{Clock: s.clock, Store: s.store, Source: s.source, Sink: s.sink}
 	if s.callback != nil {
-		ports.Callback = s.callback
+		ports.Callback, ports.Callable = s.callback, s.callback.Check
 	}
 	if s.options.Ports != nil {
 		if ports, err = s.options.Ports(s.config.Node, ports); err != nil {

@@ -1,0 +1,62 @@
+package callback
+
+import (
+	"errors"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"chronos/node"
+)
+
+// Hosts are hosts, for tests that say themselves what becomes of requests.
+type Hosts struct{ hosts hosts }
+
+// Enter waits for a request's turn. Leave ends it.
+func (h *Hosts) Enter(l Lane, name string, overdue time.Duration) (leave func(unanswered, good bool), err error) {
+	v, err := h.hosts.enter(place{l.Name, name}, &lane{Lane: l}, overdue)
+	if err != nil {
+		return nil, err
+	}
+	return v.leave, nil
+}
+
+// Known returns how many hosts are known.
+func (h *Hosts) Known() int { return len(h.hosts.all) }
+
+// Away returns for how long a host has stood back by then, and how long a message is to wait; false if it does not
+// stand back.
+func Away(err error) (since, after time.Duration, away bool) {
+	one, away := errors.AsType[*awayError](err)
+	if !away {
+		return 0, 0, false
+	}
+	return one.since, one.After, true
+}
+
+// MostHosts is how many hosts that do not answer are known at most.
+const MostHosts = mostHosts
+
+// Busy reports whether an error says that a message was put off because its host, or its lane, has enough to do.
+func Busy(err error) bool {
+	_, _, away := Away(err)
+	_, deferred := errors.AsType[*node.DeferredError](err)
+	return deferred && !away && errors.Is(err, node.ErrUnsent)
+}
+
+// Proxied reports whether requests of a sink may go through a proxy.
+func (s *Sink) Proxied() bool { return s.others.transport.Proxy != nil }
+
+// CheckAddress returns why no connection may be made to an address, of a host that is allowed by its name or one that
+// is not.
+func CheckAddress(allows []string, named bool, address netip.AddrPort) error {
+	a, err := parseAllowed(allows)
+	if err != nil {
+		return err
+	}
+	check := a.check
+	if named {
+		check = a.checkNamed
+	}
+	return check(address.Addr(), strconv.Itoa(int(address.Port())))
+}
