@@ -70,24 +70,24 @@ func callbackMutants() []*Mutant {
 func lineMutants() []*Mutant {
 	return []*Mutant{
 		{
-			Name: "line-jumps", About: "every message of a key has its turn (node.Turn)", Kills: []string{"S27"},
+			Name: "line-jumps", About: "every message of a key has its turn (node.Turn)", Kills: []string{"S28"},
 			Options: inLine, Broken: memory.Broken{Jumps: true},
 		},
 		{
 			Name:  "line-halves",
 			About: "who comes first has his turn, although another one of his key is out (node.Turn)",
-			Kills: []string{"S27"}, Options: inLine, Broken: memory.Broken{Halves: true},
+			Kills: []string{"S28"}, Options: inLine, Broken: memory.Broken{Halves: true},
 		},
 		{
 			Name: "line-stays", About: "nobody comes forward when the one before him is settled (node.Turn)",
-			Kills: []string{"L14"}, Broken: memory.Broken{Stays: true}, Options: func(o *Options) {
+			Kills: []string{"L15"}, Broken: memory.Broken{Stays: true}, Options: func(o *Options) {
 				inLine(o)
 				o.Unhelpful, o.FaultRate, o.Lapsed, o.Bursts = 0, 0, 50, 0
 			},
 		},
 		{
 			Name: "line-never-stands-back", About: "a node minds no turn of what it has claimed (node.Turn)",
-			Kills: []string{"S27"}, Options: inLine,
+			Kills: []string{"S28"}, Options: inLine,
 			Ports: func(p node.Ports) node.Ports { p.Store = mindsNoTurn{p.Store}; return p },
 		},
 	}

@@ -80,7 +80,7 @@ func (c *Config) Punctual() time.Duration {
 // for an answer that does not come, up to the time limit of a publish, and gives back what it could not publish.
 func (c *Config) Turn() time.Duration { return c.PublishTimeout + c.Punctual() + c.StoreLatency }
 
-// Next bounds the time after which a callback is made that has become the first of its key (L14): it may have stood
+// Next bounds the time after which a callback is made that has become the first of its key (L15): it may have stood
 // back for a moment for one that had claimed it, too.
 func (c *Config) Next() time.Duration { return c.Punctual() + 2*c.StoreLatency + 200*time.Millisecond }
 

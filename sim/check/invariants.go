@@ -259,7 +259,7 @@ func exact() []Invariant { //nolint:funlen // a table
 			"S23", "Lanes keep to themselves",
 			`No result of a lane's sink puts off or gives back another lane's message: a message is put off only by a
 			node that has failed to publish it; and given back only where a publish on its lane has failed, its claim
-			is too old, or the node stops. What has not its turn (S27) may be given back and put off.`,
+			is too old, or the node stops. What has not its turn (S28) may be given back and put off.`,
 			[]Kind{Reset},
 			[]Kind{Insert, Claim, Publish, Unknown, Fail, Term},
 			s23,
@@ -284,14 +284,14 @@ func exact() []Invariant { //nolint:funlen // a table
 			s26,
 		},
 		{
-			"S27", "In line",
+			"S28", "In line",
 			`Where callbacks of one key come out one after the other, one begins only when none of its key that comes
 			first, by its deadline and then by its id, was stored a store timeout before its claim and still is, and
 			none is under way by a claim that is held. Claims that were lost with a store that was set back, or
 			expired because its clock was set, hold nobody off.`,
 			[]Kind{Publish},
 			[]Kind{Submit, Insert, Claim, Reset, Delete},
-			s27,
+			s28,
 		},
 	}
 }
@@ -422,13 +422,13 @@ func lanes() []Invariant {
 			l13,
 		},
 		{
-			"L14", "Next",
+			"L15", "Next",
 			`As long as nothing has gone wrong, a callback that has become the first of its key, because the one
 			before it is settled, or that has fallen due as the first, is made within a poll interval, 200 ms, and the
 			calls that it takes.`,
 			[]Kind{Publish},
 			[]Kind{Submit, Insert, Delete, Unknown, Fault},
-			l14,
+			l15,
 		},
 	}
 }

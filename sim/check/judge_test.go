@@ -381,7 +381,7 @@ func brokenLanes() map[string][]string {
 				"2.4s claim node=1.1 " + row + me + "stamp=2.4s\n" +
 				"2.5s publish node=1.1 message=1 topic=out incarnation=" + x1 + " wall=2.5s\n"),
 		},
-		"S27": {
+		"S28": {
 			// It is published before one that comes first.
 			inLine("1.5s submit message=2 id=w topic=out partition=in/0 offset=1 payload=b key=1 deadline=1.9s\n" +
 				"1.5s insert message=2 id=w topic=out incarnation=" + x2 + " deadline=1.9s\n" +
@@ -395,7 +395,7 @@ func brokenLanes() map[string][]string {
 				"4s claim node=1.1 " + row + me + "stamp=4s\n" +
 				"4.1s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=100ms wall=4.1s\n"),
 		},
-		"L14": {
+		"L15": {
 			inLine("7s claim node=1.1 " + row + me + "stamp=7s\n" +
 				"7.1s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=100ms wall=7.1s\n"),
 		},

@@ -71,10 +71,10 @@ func (s *state) standsBack(r *row) bool {
 	return l != nil && (len(l.rows) > 1 || l.left > 0 && l.left >= r.since)
 }
 
-// s27 is the invariant S27, in line. Of what was stored while a claim was being made, the claim may know or not. A
+// s28 is the invariant S28, in line. Of what was stored while a claim was being made, the claim may know or not. A
 // claim that was lost with a store that was set back, or expired early because the store's clock was set, keeps nobody
 // else away.
-func s27(s *state, e *Event) finding {
+func s28(s *state, e *Event) finding {
 	i := s.incarnations[e.Incarnation]
 	if i == nil {
 		return holds()
@@ -102,8 +102,8 @@ func s27(s *state, e *Event) finding {
 	return holds()
 }
 
-// l14 is the invariant L14, next.
-func l14(s *state, e *Event) finding {
+// l15 is the invariant L15, next.
+func l15(s *state, e *Event) finding {
 	i := s.incarnations[e.Incarnation]
 	if i == nil || s.faults+s.hangs+s.pauses+s.lineages > 0 || s.healed >= 0 || i.calls+i.failed+i.rejections > 0 {
 		return holds()

@@ -164,7 +164,7 @@ func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
 			return holds() // its own receiver has not done at first what was asked
 		}
 		if i.lined(s) {
-			return holds() // it waits for others, see L14
+			return holds() // it waits for others, see L15
 		}
 		at = i.begun // when it does that is its own business
 	}
