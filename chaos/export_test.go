@@ -16,7 +16,11 @@ func Schedule(s *Scenario, seed uint64) string {
 		c.kafka.Brokers = append(c.kafka.Brokers, &servers.Broker{})
 	}
 	for i := range s.Nodes {
-		c.nodes = append(c.nodes, &chronosNode{number: i + 1, postgres: &link{}})
+		c.nodes = append(c.nodes, &chronosNode{number: i + 1, postgres: &link{}, api: &link{}})
+	}
+	c.receivers = &receivers{}
+	for i := range s.Hosts {
+		c.receivers.hosts = append(c.receivers.hosts, &receiver{number: i, link: &link{}})
 	}
 	n := newNemesis(c, newHistory(), seed)
 	s.draw(n)
