@@ -247,7 +247,7 @@ type topics struct {
 // newTopics names those of a scenario. There is one route, or more.
 func newTopics(prefix string, s *Scenario) topics {
 	t := topics{dead: prefix + ".dead", group: prefix}
-	if s.Instructions > 0 {
+	if s.Instructions > 0 && s.Hosts == 0 {
 		t.said = prefix + ".outcomes"
 	}
 	for i := range max(s.Routes, 1) {

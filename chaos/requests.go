@@ -56,10 +56,11 @@ type problem struct {
 	Status  int     `json:"status"`
 	Detail  string  `json:"detail"`
 	Code    string  `json:"code"`
+	Errors  any     `json:"errors"`
 	Outcome *answer `json:"outcome"`
 }
 
-func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Code, p.Detail) }
+func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s: %v", p.Status, p.Code, p.Detail, p.Errors) }
 
 // asked is an instruction, and the answer that it has had.
 type asked struct {
