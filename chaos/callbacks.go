@@ -171,6 +171,11 @@ func wellInTime(r *run, result *Result) string {
 	config := r.judged()
 	hangs := hostName(3) + " " + moodHangs
 	since, until := r.nemesis.marks[hangs], r.nemesis.marks[hangs+", mended"]
+	late := r.lateness(since, until, func(e *check.Event) bool { return e.Message%r.scenario.Hosts == 0 })
+	r.tellDistribution("to the receiver that is well", late)
+	if wrong := inTime(late, config.Punctual()+result.Busy, callTimeout/2+result.Busy); wrong != "" {
+		return wrong
+	}
 	if r.receivers.moods[moodHangs] < 20 {
 		return fmt.Sprintf("only %d requests met a host that hangs: that shows nothing", r.receivers.moods[moodHangs])
 	}
@@ -179,9 +184,7 @@ func wellInTime(r *run, result *Result) string {
 			return "no receiver " + mood + ": that shows nothing"
 		}
 	}
-	late := r.lateness(since, until, func(e *check.Event) bool { return e.Message%r.scenario.Hosts == 0 })
-	r.tellDistribution("to the receiver that is well", late)
-	return inTime(late, config.Punctual()+result.Busy, callTimeout/2+result.Busy)
+	return ""
 }
 
 // tellLateness says how late the callbacks at rate were, and demands nothing of that: it is for people, and depends on
