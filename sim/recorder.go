@@ -228,6 +228,7 @@ func (o *Options) judged() check.Config {
 	if o.Callbacks > 0 {
 		// What has failed since the beginning waits as long once more, and a fifth; or as long as a receiver has asked.
 		c.CallWait = (o.Faulty+5*time.Second)*6/5 + 2*engine.PublishTimeout()
+		c.RetryFor = o.RetryFor
 	}
 	if o.Bandwidth > 0 {
 		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then
@@ -471,7 +472,10 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 
 // certainty says why nothing was appended, for certain; "" where nobody knows whether it was.
 func certainty(err error) string {
+	var deferred *node.DeferredError // perhaps the last failure of a callback, for which it is given up
 	switch {
+	case errors.As(err, &deferred) && !errors.Is(err, node.ErrUnsent):
+		return ""
 	case errors.Is(err, node.ErrRejected):
 		return check.Rejected
 	case errors.Is(err, node.ErrNoTopic):

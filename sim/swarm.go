@@ -54,6 +54,7 @@ func Swarm(seed uint64) Options {
 	o.Operated = pick(stream(seed, forOperators, 0, 0), 0, 0, 5, 20)
 	if calls := stream(seed, forReceivers, 0, 0); o.Bandwidth == 0 && oneIn(calls, 4) {
 		o.Callbacks, o.Unhelpful = pick(calls, 10, 50, 100), pick(calls, 0, 10, 10, 40)
+		o.RetryFor = pick(calls, 0, 0, s, 5*s)
 	}
 	o.Mix = drawMix(seed)
 	o.Fates = drawFates(seed, o.Nodes)

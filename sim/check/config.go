@@ -27,6 +27,9 @@ type Config struct {
 	// answer; 0 where there are no callbacks.
 	CallWait time.Duration
 
+	// RetryFor is how long after its deadline a callback that has failed is made again; 0 for ever.
+	RetryFor time.Duration
+
 	// StoreLatency and BrokerLatency bound the time of one call with which nothing goes wrong.
 	StoreLatency, BrokerLatency time.Duration
 

@@ -119,8 +119,9 @@ type incarnation struct {
 	rejections, failed int                      // publishes that failed: rejected by the topic, and for other reasons
 	failedBy           map[string]time.Duration // and when the last one did, by whose it was
 
-	calls  int           // callbacks of it that ended without a good answer
-	called time.Duration // when the last of them ended
+	calls    int           // callbacks of it that ended without a good answer
+	called   time.Duration // when the last of them ended
+	failedAt time.Duration // when a publish of it failed last, for whatever reason
 
 	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
 	unsureBy      string        // whose that was
