@@ -357,6 +357,15 @@ func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadli
 	j.add(e)
 }
 
+// brought tells of a message that somebody asks to store, by a request that came by HTTP.
+func (j *recorder) brought(s *Submission, r *node.Record, deadline, last time.Time) {
+	j.add(check.Event{
+		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
+		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Action: s.Action, NotAfter: sinceEpoch(last),
+		Every: s.Every, Limit: s.Times, Past: true, Flaw: check.Unacknowledged,
+	})
+}
+
 // output returns the topic on which a submission is to fire.
 func (j *recorder) output(s *Submission) string {
 	o := &j.world.options

@@ -186,6 +186,9 @@ func (s *state) insert(e *Event) {
 		i.copied = e.row()
 		sub.lettered = true
 	}
+	if sub.brought && sub.inserts == 0 {
+		sub.at = e.At
+	}
 	if sub.inserts++; e.row() == sub.key {
 		sub.deadline = e.Deadline
 		i.asks(e.Deadline)

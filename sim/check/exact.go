@@ -14,7 +14,8 @@ func s17(s *state, e *Event) finding {
 		return holds()
 	}
 	if e.Kind == Insert {
-		if sub != nil && !s.isLetter(sub, e) && sub.stored >= sub.appended && sub.flaw != Unacknowledged {
+		if sub != nil && !s.isLetter(sub, e) && sub.stored >= sub.appended &&
+			(sub.flaw != Unacknowledged || sub.brought) {
 			return brokenBy(sub, "it is stored %d times, and was submitted %d times", sub.stored+1, sub.appended)
 		}
 		return holds()

@@ -45,7 +45,12 @@ func (s *state) instructed(e *Event) {
 	case Answer:
 		s.answered(e)
 		return
-	case Hear: // it only says what must hold
+	case Hear:
+		// It is a promise: until somebody is told, nothing was promised of a message that was brought by HTTP.
+		sub := s.submissions[e.Message]
+		if sub != nil && sub.brought && sub.flaw == Unacknowledged && (e.Text == scheduled || e.Text == replaced) {
+			sub.flaw = ""
+		}
 		return
 	default:
 	}

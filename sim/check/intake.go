@@ -15,6 +15,9 @@ func (s *state) submit(e *Event) {
 			partition: e.Partition, offset: e.Offset, action: e.Action, notAfter: e.NotAfter,
 			digest: e.Key,
 		}
+		if e.Past {
+			sub.partition, sub.brought = notInKafka, true
+		}
 		if e.Every > 0 {
 			sub.every, sub.times, sub.sequence, sub.series = e.Every, e.Limit, 1, sub
 		}

@@ -53,7 +53,7 @@ func (s *state) lost(sub *submission, end time.Duration) string {
 
 // retained reports whether a submission was stored in a store that was never set back, or could still be consumed.
 func (s *state) retained(sub *submission) bool {
-	return sub.inKafka() || sub.inserts > 0 && s.setBack < 0
+	return sub.inKafka() || sub.inserts > 0 && (s.setBack < 0 || sub.brought && sub.stored > 0)
 }
 
 // coveredByOthers reports whether a submission may have met another one of its id, where nobody has recorded what

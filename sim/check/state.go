@@ -75,7 +75,8 @@ type submission struct {
 	of        int           // of an answer: the submission that it is about
 	said      string        // of an answer: the outcome
 	former    string        // of an answer: whether replaced content may come out; "" if nobody knows
-	at        time.Duration // when it was appended first
+	brought   bool          // past Kafka, by a request that came by HTTP
+	at        time.Duration // when it was appended first, or stored, if it was brought
 	partition string        // of its input topic
 	offset    int64
 
