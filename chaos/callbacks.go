@@ -3,6 +3,8 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"chronos/sim/check"
@@ -17,21 +19,14 @@ const (
 // callbackScenarios are about messages that come out as HTTP requests, and requests that messages come in by. In all of
 // them every callback is made at least once, none early, and as its message asks.
 func callbackScenarios() []*Scenario {
-	const s, ms = time.Second, time.Millisecond
+	const s = time.Second
 	return []*Scenario{
 		{
 			Name: "callbacks-broken-ways",
 			About: "The ways to the receivers of callbacks are slow, reset, cut, black holes; so are those to the HTTP " +
 				"API.",
 			Hosts: 4, Asks: 3, Rate: 100,
-			draw: func(n *nemesis) {
-				for at := s; at < 12*s; at += n.between(300*ms, 900*ms) {
-					kinds := []string{
-						"latency", "bandwidth", "slice", "reset", "cut", "black-hole", repliesLost, "requests-lost", "stall",
-					}
-					n.disturbCalls(at, kinds[n.random.IntN(len(kinds))])
-				}
-			},
+			draw:    breakWays,
 			demands: []demand{asGiven, onceAsked},
 		},
 		{
@@ -39,44 +34,21 @@ func callbackScenarios() []*Scenario {
 			About: "One receiver of callbacks hangs; others answer 503, or die or fail when they have done what is " +
 				"asked, and are killed. Messages for one that is well stay in time.",
 			Hosts: 4, Asks: 3, Rate: 100,
-			draw: func(n *nemesis) {
-				n.feel(2*s, 11*s, 3, moodHangs)
-				moods := []string{moodBusy, moodFailed, moodGone, moodSlow}
-				for i, mood := range n.random.Perm(len(moods)) {
-					at := time.Duration(2+3*i) * s
-					n.feel(at, n.between(1*s, 3*s), 1, moods[mood])
-					n.feel(at, n.between(1*s, 3*s), 2, moods[n.random.IntN(len(moods))], moods[mood])
-				}
-				n.killHost(13*s, n.between(500*ms, 1500*ms), 1)
-			},
+			draw:    makeUnwell,
 			demands: []demand{asGiven, wellInTime},
 		},
 		{
 			Name: "callbacks-killed",
-			About: "Nodes and Postgres are killed, receivers of callbacks die when they have done what is asked, answers of " +
-				"the HTTP API are lost. What it has answered is true, and holds once.",
+			About: "Nodes and Postgres are killed, receivers of callbacks die when they have done what is asked, answers " +
+				"of the HTTP API are lost. What it has answered is true, and holds once.",
 			Hosts: 4, Asks: 3, Rate: 100, Instructions: 5, Outside: true, Servers: true, Lasts: 16 * s,
-			draw: func(n *nemesis) {
-				at := 2 * s
-				for _, i := range n.random.Perm(3) {
-					n.killNode(at, n.between(1*s, 3*s), n.cluster.nodes[i])
-					at += n.between(3*s, 4*s)
-				}
-				n.takeAway(8*s, n.between(1*s, 3*s), thePostgres, byKill, n.database)
-				n.takeAway(13*s, n.between(1*s, 2*s), thePostgres, byStop, n.database)
-				for at := s; at < 12*s; at += n.between(500*ms, 1500*ms) {
-					n.loseAnswers(at, n.between(500*ms, 2*s))
-				}
-				n.feel(3*s, n.between(2*s, 5*s), 1, moodGone, moodFailed)
-				n.feel(6*s, n.between(2*s, 5*s), 2, moodSlow, moodBusy)
-				n.killHost(n.between(4*s, 9*s), n.between(1*s, 3*s), 3)
-			},
+			draw:    killAround,
 			demands: []demand{asGiven, onceAsked},
 		},
 		{
 			Name: "callbacks-at-rate",
-			About: fmt.Sprintf("%d callbacks, 1,000 a second, while nodes are killed and Postgres is restarted. Says how "+
-				"late they are.", callsAtRate),
+			About: fmt.Sprintf("%d callbacks, 1,000 a second, while nodes are killed and Postgres is restarted. Says "+
+				"how late they are.", callsAtRate),
 			Hosts: 8, Asks: 3, Outside: true, Servers: true, Lasts: 76 * s,
 			draw: func(n *nemesis) {
 				n.callAtRate(s/2, 12*s)
@@ -88,6 +60,50 @@ func callbackScenarios() []*Scenario {
 			demands: []demand{asGiven, tellLateness},
 		},
 	}
+}
+
+// breakWays has the ways to receivers and to the API go wrong, one after the other, some of them at the same time.
+func breakWays(n *nemesis) {
+	const ms = time.Millisecond
+	kinds := []string{
+		"latency", "bandwidth", "slice", "reset", "cut", "black-hole", repliesLost, "requests-lost", "stall",
+	}
+	for at := time.Second; at < 12*time.Second; at += n.between(300*ms, 900*ms) {
+		n.disturbCalls(at, kinds[n.random.IntN(len(kinds))])
+	}
+}
+
+// makeUnwell has one receiver hang, two others in one bad mood after the other, and one of these killed. The first one is
+// well all the time.
+func makeUnwell(n *nemesis) {
+	const s, ms = time.Second, time.Millisecond
+	n.feel(2*s, 11*s, 3, moodHangs)
+	moods := []string{moodBusy, moodFailed, moodGone, moodSlow}
+	for i, mood := range n.random.Perm(len(moods)) {
+		at := time.Duration(2+3*i) * s
+		n.feel(at, n.between(1*s, 3*s), 1, moods[mood])
+		n.feel(at, n.between(1*s, 3*s), 2, moods[n.random.IntN(len(moods))], moods[mood])
+	}
+	n.killHost(13*s, n.between(500*ms, 1500*ms), 1)
+}
+
+// killAround kills nodes, Postgres and a receiver, has two others do what is asked and not say so, and loses answers of
+// the API.
+func killAround(n *nemesis) {
+	const s, ms = time.Second, time.Millisecond
+	at := 2 * s
+	for _, i := range n.random.Perm(3) {
+		n.killNode(at, n.between(1*s, 3*s), n.cluster.nodes[i])
+		at += n.between(3*s, 4*s)
+	}
+	n.takeAway(8*s, n.between(1*s, 3*s), thePostgres, byKill, n.database)
+	n.takeAway(13*s, n.between(1*s, 2*s), thePostgres, byStop, n.database)
+	for at := s; at < 12*s; at += n.between(500*ms, 1500*ms) {
+		n.loseAnswers(at, n.between(500*ms, 2*s))
+	}
+	n.feel(3*s, n.between(2*s, 5*s), 1, moodGone, moodFailed)
+	n.feel(6*s, n.between(2*s, 5*s), 2, moodSlow, moodBusy)
+	n.killHost(n.between(4*s, 9*s), n.between(1*s, 3*s), 3)
 }
 
 // disturbCalls draws a way to a receiver or to the API of a node, which goes wrong.
@@ -110,12 +126,7 @@ func (n *nemesis) loseAnswers(at, lasts time.Duration) {
 
 // feel puts a receiver into moods for a while.
 func (n *nemesis) feel(at, lasts time.Duration, host int, moods ...string) {
-	text := hostName(host) + " " + moods[0]
-	for _, other := range moods[1:] {
-		if other != moods[0] {
-			text += ", or " + other
-		}
-	}
+	text := hostName(host) + " " + strings.Join(slices.Compact(slices.Clone(moods)), ", or ")
 	n.add(fault{
 		at: at, lasts: lasts, text: text,
 		strike: func(context.Context) error {

@@ -19,8 +19,8 @@ import (
 	"chronos/sim/check"
 )
 
-// asker gives messages and instructions to the nodes by their HTTP API. Each request has an Idempotency-Key, under which
-// it is repeated, each time to another node, until it is answered. It knows nothing of Chronos' own client.
+// asker gives messages and instructions to the nodes by their HTTP API. Each request has an Idempotency-Key, under
+// which it is repeated, each time to another node, until it is answered. It knows nothing of Chronos' own client.
 type asker struct {
 	http  *http.Client
 	nodes []string // where the APIs are
@@ -60,7 +60,9 @@ type problem struct {
 	Outcome *answer `json:"outcome"`
 }
 
-func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s: %v", p.Status, p.Code, p.Detail, p.Errors) }
+func (p *problem) Error() string {
+	return fmt.Sprintf("%d %s: %s: %v", p.Status, p.Code, p.Detail, p.Errors)
+}
 
 // asked is an instruction, and the answer that it has had.
 type asked struct {
@@ -222,7 +224,8 @@ func (m *message) record(topic, id, deadline string) *kgo.Record {
 	return &kgo.Record{Topic: topic, Value: m.value, Headers: headers}
 }
 
-// call submits a message that comes out as a request: by Kafka, by the API, or by the API with an instruction to follow.
+// call submits a message that comes out as a request: by Kafka, by the API, or by the API and with an instruction to
+// follow.
 func (c *submitter) call(ctx context.Context, number int) {
 	if c.instructs > 0 && number%c.instructs == 0 {
 		c.askForMore(ctx, number)

@@ -26,7 +26,8 @@ type Scenario struct {
 	Resubmit int
 
 	// Instructions is n when every n-th record is an instruction about another one; 0 for none. The nodes have an
-	// outcome topic then; where there are receivers of callbacks, instructions are given by the HTTP API, which answers.
+	// outcome topic then; where there are receivers of callbacks, instructions are given by the HTTP API, which
+	// answers.
 	Instructions int
 
 	// Hosts is how many receivers of callbacks there are. Then all messages come out as requests to them; 0 for none,

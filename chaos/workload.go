@@ -245,7 +245,8 @@ func (c *submitter) reuse(s *submission) {
 		return
 	}
 	before := &c.submitted[len(c.submitted)-back]
-	if before.invalid || before.decided || before.unique || before.route != s.route || kind == 0 && !c.history.hasFired(before.number) {
+	if before.invalid || before.decided || before.unique || before.route != s.route ||
+		kind == 0 && !c.history.hasFired(before.number) {
 		return
 	}
 	// Either may be covered by the other: the second may overtake the first on its way through another partition.

@@ -10,7 +10,7 @@ import (
 )
 
 // callbackMutants draw the wrong conclusions from what the receivers of callbacks answer.
-func callbackMutants() []*Mutant {
+func callbackMutants() []*Mutant { //nolint:funlen // a table
 	forgive := func(forgiven func(error) bool) func(node.Ports) node.Ports {
 		return func(p node.Ports) node.Ports { p.Callback = publishForgiver{p.Callback, forgiven}; return p }
 	}

@@ -104,7 +104,9 @@ func pastMutants() []*Mutant { //nolint:funlen // a table
 			Name:  "past-put-unstored",
 			About: "who brings a message by HTTP is answered, and the transaction is never committed",
 			Kills: []string{"S21"}, Options: askedALot,
-			Rows: func(rows node.Store, _ Table) node.Store { return neverCommits{rows, node.Schedule, node.Scheduled} },
+			Rows: func(rows node.Store, _ Table) node.Store {
+				return neverCommits{rows, node.Schedule, node.Scheduled}
+			},
 		},
 		{
 			Name: "past-unstored", About: "an operator is answered, and the transaction is never committed",

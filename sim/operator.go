@@ -80,7 +80,8 @@ func (a *application) bring(s *Submission) *node.Item {
 	w.recorder.brought(s, &r, deadline, last)
 	if w.observe != nil {
 		w.step(&Step{
-			Kind: StepSubmit, Messages: []int{s.Number}, Text: fmt.Sprintf("asks to %s %s, in %v", s.Action, s.ID, s.In),
+			Kind: StepSubmit, Messages: []int{s.Number},
+			Text: fmt.Sprintf("asks to %s %s, in %v", s.Action, s.ID, s.In),
 		})
 	}
 	return &item

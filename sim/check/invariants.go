@@ -48,9 +48,9 @@ func fates() []Invariant { //nolint:funlen // a table
 			`A submission that Kafka has acknowledged fires, or is rejected, or is covered: when it was enqueued, its
 			id was stored for another submission. It is never gone from the store before that, unless the store was set
 			back and Kafka does not have it any more. The same goes for a message of which a client was told past Kafka
-			that it is stored, unless the store was set back. What is no valid submission never fires; it is copied to the
-			dead-letter topic, if there is one. Nothing else is copied there, except what an output topic rejects for
-			good, what is not to be published any more, and callbacks that are given up (S27): that a topic is missing
+			that it is stored, unless the store was set back. What is no valid submission never fires; it is copied to
+			the dead-letter topic, if there is one. Nothing else is copied there, except what an output topic rejects
+			for good, what is not to be published any more, and callbacks that are given up (S27): that a topic is missing
 			is no reason.`,
 			[]Kind{Reject, Fire, Copy, End},
 			[]Kind{Submit, Fire, Copy},
@@ -289,9 +289,9 @@ func exact() []Invariant { //nolint:funlen // a table
 		},
 		{
 			"S27", "Given up",
-			`A callback that its receiver does not refuse is given up, so that its dead letter is stored, or, where there
-			are none, it is deleted or its series goes on, only when the time is over for which it is tried after its
-			deadline, by the clock of the node, or its own time has passed (S26).`,
+			`A callback that its receiver does not refuse is given up, so that its dead letter is stored, or, where
+			there are none, it is deleted or its series goes on, only when the time is over for which it is tried
+			after its deadline, by the clock of the node, or its own time has passed (S26).`,
 			[]Kind{Insert, Delete, Recur},
 			[]Kind{Submit, Insert, Claim, Reset},
 			s27,

@@ -378,8 +378,8 @@ func brokenLanes() map[string][]string {
 			strings.NewReplacer("topic=out", "topic=http:out", "retry=1s", "retry=1s retry_for=3s").
 				Replace(preamble + until("1.96s") +
 					"1.96s unknown node=1.1 message=1 topic=out incarnation=" + x1 + "\n" +
-					"1.97s insert node=1.1 message=1 id=x topic=dead incarnation=20000000-0000-0000-0000-000000000000 " +
-					"deadline=1.97s\n"),
+					"1.97s insert node=1.1 message=1 id=x topic=dead " +
+					"incarnation=20000000-0000-0000-0000-000000000000 deadline=1.97s\n"),
 		},
 		"L14": {
 			strings.NewReplacer("topic=out", "topic=http:out", "retry=1s", "retry=1s retry_for=3s").

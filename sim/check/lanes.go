@@ -184,10 +184,12 @@ func s27(s *state, e *Event) finding {
 	switch e.Kind {
 	case Insert:
 		if r.owner == s.process(e.Node).id {
-			return brokenBy(r.submission, "its dead letter is stored %v before the time is over for which it is tried", early)
+			return brokenBy(r.submission, "its dead letter is stored %v before the time is over for which it is tried",
+				early)
 		}
 	default: // Delete, Recur
-		if s.config.RetryFor > 0 && !r.lettered && r.published+r.loose == 0 && !(r.series != nil && s.missed(r, e)) {
+		missed := r.series != nil && s.missed(r, e)
+		if s.config.RetryFor > 0 && !r.lettered && r.published+r.loose == 0 && !missed {
 			return brokenBy(r.submission, "it is given up %v before the time is over for which it is tried", early)
 		}
 	}
@@ -202,7 +204,8 @@ func l14(s *state, e *Event) finding {
 		return holds()
 	}
 	if over := i.failedAt - i.comes - s.config.RetryFor - s.config.ClockError; over > 0 {
-		return brokenBy(i.submission, "it is tried again, and has failed %v after the time was over for which it is", over)
+		return brokenBy(i.submission, "it is tried again, and has failed %v after the time was over for which it is",
+			over)
 	}
 	return holds()
 }

@@ -309,14 +309,16 @@ func s26(s *state, e *Event) finding {
 			return brokenBy(sub, "it fires %v after it was to be published at the latest", late)
 		}
 	case e.Kind == Copy:
-		if sub.flaw == "" && e.Text != expired && !(e.Text == callbackFailed && s.mayGiveUp(sub)) {
+		failed := e.Text == callbackFailed && s.mayGiveUp(sub)
+		if sub.flaw == "" && e.Text != expired && !failed {
 			return brokenBy(sub, "nothing is wrong with it, and its copy says %q", e.Text)
 		}
 	case set:
 	case e.Topic == sub.key.topic && e.Wall > sub.notAfter:
 		return brokenBy(sub, "it is published %v after it was to be at the latest", e.Wall-sub.notAfter)
 	case isCallback(sub.key.topic): // its copy went through the store, and another node may have decided that
-		if e.Topic != sub.key.topic && sub.flaw == "" && !s.mayGiveUp(sub) && s.faults == 0 && e.At+2*s.config.ClockError <= sub.notAfter {
+		early := s.faults == 0 && e.At+2*s.config.ClockError <= sub.notAfter
+		if e.Topic != sub.key.topic && sub.flaw == "" && !s.mayGiveUp(sub) && early {
 			return brokenBy(sub, "its copy is published %v before its time has passed", sub.notAfter-e.At)
 		}
 	case e.Topic != sub.key.topic && sub.flaw == "" && e.Wall <= sub.notAfter:
