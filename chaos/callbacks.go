@@ -23,8 +23,8 @@ func callbackScenarios() []*Scenario {
 	return []*Scenario{
 		{
 			Name: "callbacks-broken-ways",
-			About: "The ways to the receivers of callbacks are slow, reset, cut, black holes; so are those to the HTTP " +
-				"API.",
+			About: "The ways to the receivers of callbacks are slow, reset, cut, black holes; so are those to the " +
+				"HTTP API.",
 			Hosts: 4, Asks: 3, Rate: 100,
 			draw:    breakWays,
 			demands: []demand{asGiven, onceAsked},
@@ -39,8 +39,8 @@ func callbackScenarios() []*Scenario {
 		},
 		{
 			Name: "callbacks-killed",
-			About: "Nodes and Postgres are killed, receivers of callbacks die when they have done what is asked, answers " +
-				"of the HTTP API are lost. What it has answered is true, and holds once.",
+			About: "Nodes and Postgres are killed, receivers of callbacks die when they have done what is asked, " +
+				"answers of the HTTP API are lost. What it has answered is true, and holds once.",
 			Hosts: 4, Asks: 3, Rate: 100, Instructions: 5, Outside: true, Servers: true, Lasts: 16 * s,
 			draw:    killAround,
 			demands: []demand{asGiven, onceAsked},
@@ -73,8 +73,8 @@ func breakWays(n *nemesis) {
 	}
 }
 
-// makeUnwell has one receiver hang, two others in one bad mood after the other, and one of these killed. The first one is
-// well all the time.
+// makeUnwell has one receiver hang, two others in one bad mood after the other, and one of these killed. The first one
+// is well all the time.
 func makeUnwell(n *nemesis) {
 	const s, ms = time.Second, time.Millisecond
 	n.feel(2*s, 11*s, 3, moodHangs)

@@ -50,8 +50,8 @@ func fates() []Invariant { //nolint:funlen // a table
 			back and Kafka does not have it any more. The same goes for a message of which a client was told past Kafka
 			that it is stored, unless the store was set back. What is no valid submission never fires; it is copied to
 			the dead-letter topic, if there is one. Nothing else is copied there, except what an output topic rejects
-			for good, what is not to be published any more, and callbacks that are given up (S27): that a topic is missing
-			is no reason.`,
+			for good, what is not to be published any more, and callbacks that are given up (S27): that a topic is
+			missing is no reason.`,
 			[]Kind{Reject, Fire, Copy, End},
 			[]Kind{Submit, Fire, Copy},
 			s1,
