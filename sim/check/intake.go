@@ -44,6 +44,7 @@ func (s *state) submit(e *Event) {
 	at := p.from(e.Offset)
 	p.log = slices.Insert(p.log, at, &record{submission: sub, place: place{e.Offset, e.Epoch}})
 	sub.there++
+	p.start = min(p.start, e.Offset) // of a log that was known before by an offset committed for another one of its name
 	p.end = max(p.end, e.Offset+1)
 	p.furthest = max(p.furthest, p.end)
 }
@@ -83,10 +84,11 @@ func (s *state) consumed(e *Event) {
 			sub.rejected = true
 		}
 	case Rewind:
-		s.partition(e.Partition, e.Offset).committed = e.Offset
+		p := s.partition(e.Partition, e.Offset)
+		p.committed, p.heard = e.Offset, e.At
 	default: // Commit
 		p := s.partition(e.Partition, e.Offset)
-		p.committed = e.Offset
+		p.committed, p.heard = e.Offset, e.At
 		p.reached = max(p.reached, e.Offset)
 	}
 }

@@ -205,7 +205,8 @@ type partition struct {
 	dropped    bool
 
 	committed int64
-	reached   int64 // the highest that was ever committed
+	reached   int64         // the highest that was ever committed
+	heard     time.Duration // when something was committed last; 0 for never
 
 	kept     bool // it has a position
 	position place
