@@ -25,6 +25,7 @@ type asker struct {
 	http  *http.Client
 	nodes []string // where the APIs are
 	lane  string
+	turns chan struct{} // one for each request under way
 
 	mu       sync.Mutex
 	answered []*asked
@@ -72,14 +73,22 @@ type asked struct {
 }
 
 func newAsker(c *cluster) *asker {
-	a := &asker{lane: c.topics.routes[0].out}
+	a := &asker{lane: c.topics.routes[0].out, turns: make(chan struct{}, mostAsking)}
 	for _, n := range c.nodes {
 		a.nodes = append(a.nodes, n.apiURL)
 	}
 	// The links are reset again and again. A connection of its own for each request meets all that there is.
-	a.http = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	a.http = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	return a
 }
+
+// How requests are made: so many at the same time, for so long, and again after so long, twice as long each time: a client
+// that asks more and more where it gets no answer keeps a busy machine from ever giving one.
+const (
+	mostAsking                 = 32
+	firstPatience, mostPatient = time.Second, 5 * time.Second
+	firstWait, mostWait        = 100 * time.Millisecond, 2 * time.Second
+)
 
 // complain notes that an answer is not as it has to be.
 func (a *asker) complain(format string, args ...any) {
@@ -88,8 +97,13 @@ func (a *asker) complain(format string, args ...any) {
 	a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
 }
 
-// once makes a request, and returns what was decided. An error means that nobody knows, or that nothing was done.
-func (a *asker) once(ctx context.Context, r *request, node int) (answer, error) {
+// once makes a request when it is its turn, and returns what was decided. An error means that nobody knows, or that
+// nothing was done.
+func (a *asker) once(ctx context.Context, r *request, node int, patience time.Duration) (answer, error) {
+	a.turns <- struct{}{}
+	defer func() { <-a.turns }()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	var body io.Reader
 	if r.body != nil {
 		text, err := json.Marshal(r.body)
@@ -137,8 +151,10 @@ func (a *asker) ask(ctx context.Context, r request, node int, more bool) (answer
 	const longest = 2 * time.Minute
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer cancel()
+	patience, wait := firstPatience, firstWait
 	for try := 0; ; try++ {
-		told, err := a.once(ctx, &r, node+try)
+		told, err := a.once(ctx, &r, node+try, patience)
+		patience = min(2*patience, mostPatient)
 		if err == nil {
 			a.mu.Lock()
 			if try > 0 {
@@ -158,17 +174,18 @@ func (a *asker) ask(ctx context.Context, r request, node int, more bool) (answer
 			a.complain("%s %s is answered %v", r.method, r.path, p)
 			return answer{}, false
 		}
-		if !sleepUntil(ctx, time.Now().Add(100*time.Millisecond)) {
+		if !sleepUntil(ctx, time.Now().Add(wait)) {
 			a.complain("%s %s was not answered in %v; the last time: %v", r.method, r.path, longest, err)
 			return answer{}, false
 		}
+		wait = min(2*wait, mostWait)
 	}
 }
 
 // again makes a request once more that was answered: the answer has to be the same. While things go wrong there may be
 // none.
 func (a *asker) again(ctx context.Context, r request, node int, first answer) {
-	second, err := a.once(ctx, &r, node)
+	second, err := a.once(ctx, &r, node, mostPatient)
 	if err != nil {
 		return
 	}
