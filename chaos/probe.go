@@ -83,8 +83,8 @@ func (h *history) slowest() time.Duration {
 	return h.machine.busy
 }
 
-// slowestOfAll returns the longest time that a server has taken to answer, whatever faults there were: for scenarios whose
-// faults do not concern servers.
+// slowestOfAll returns the longest time that a server has taken to answer, whatever faults there were: for scenarios
+// whose faults do not concern servers.
 func (h *history) slowestOfAll() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

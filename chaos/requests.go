@@ -82,8 +82,8 @@ func newAsker(c *cluster) *asker {
 	return a
 }
 
-// How requests are made: so many at the same time, for so long, and again after so long, twice as long each time: a client
-// that asks more and more where it gets no answer keeps a busy machine from ever giving one.
+// How requests are made: so many at the same time, for so long, and again after so long, twice as long each time. A
+// client that asks more and more where it gets no answer keeps a busy machine from ever giving one.
 const (
 	mostAsking                 = 32
 	firstPatience, mostPatient = time.Second, 5 * time.Second

@@ -44,7 +44,7 @@ func (s *state) submit(e *Event) {
 	at := p.from(e.Offset)
 	p.log = slices.Insert(p.log, at, &record{submission: sub, place: place{e.Offset, e.Epoch}})
 	sub.there++
-	p.start = min(p.start, e.Offset) // of a log that was known before by an offset committed for another one of its name
+	p.start = min(p.start, e.Offset) // it may have been known by an offset committed for another one of its name
 	p.end = max(p.end, e.Offset+1)
 	p.furthest = max(p.furthest, p.end)
 }
