@@ -106,10 +106,12 @@ type cluster struct {
 	other    *servers.Kafka // another cluster, that is none of the nodes' business
 	links    *links
 	topics   topics
-	nodes    []*chronosNode
-	tell     func(event, node, id string)
-	deleted  func(deletion)
-	cleanUp  []func() error // what has to be undone in the end, besides
+
+	receivers *receivers // of callbacks; nil if there are none
+	nodes     []*chronosNode
+	tell      func(event, node, id string)
+	deleted   func(deletion)
+	cleanUp   []func() error // what has to be undone in the end, besides
 }
 
 // newCluster starts the servers for a scenario. The nodes are not started yet. Whoever has it closes it.
@@ -151,6 +153,11 @@ func (c *cluster) open(ctx context.Context) error {
 	}
 	if err := c.prepareDatabase(ctx); err != nil {
 		return err
+	}
+	if c.scenario.Hosts > 0 {
+		if c.receivers, err = newReceivers(c, c.topics.routes[0].out); err != nil {
+			return err
+		}
 	}
 	for n := range c.scenario.Nodes {
 		if err := c.addNode(ctx, n+1); err != nil {
@@ -240,11 +247,29 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 		return err
 	}
 	a.postgres = c.postgres.url(servers.Local(port))
+	if c.receivers != nil {
+		if a.api, err = c.openAPI(n); err != nil {
+			return err
+		}
+	}
 	if n.command, n.env, err = c.command(a); err != nil {
 		return err
 	}
 	c.nodes = append(c.nodes, n)
 	return nil
+}
+
+// openAPI opens the way to the HTTP API of a node, and returns where it has to serve that.
+func (c *cluster) openAPI(n *chronosNode) (at string, err error) {
+	var own, way int
+	for _, port := range []*int{&own, &way} {
+		if *port, err = c.servers.Port(); err != nil {
+			return "", err
+		}
+	}
+	n.apiURL = "http://" + servers.Local(way)
+	n.api, err = c.links.open(strconv.Itoa(n.number)+"-api", way, servers.Local(own))
+	return servers.Local(own), err
 }
 
 // close ends everything that was started, and removes the data of the servers.
@@ -258,6 +283,7 @@ func (c *cluster) close() error {
 		}
 	}
 	c.links.close()
+	c.receivers.close()
 	// What the scenario has made first: a file system on a folder of the servers, say.
 	for _, undo := range slices.Backward(c.cleanUp) {
 		errs = append(errs, undo())

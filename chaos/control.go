@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,8 +8,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"chronos/sim/check"
 )
 
 // controlScenarios are about instructions: cancel, reschedule, replace and fire, while things go wrong. They are judged
@@ -154,12 +151,7 @@ func (c *submitter) untold() (untold int) {
 // trueOutcomes demands that each instruction has one outcome, however often it is told, and that what it says is what
 // has become of the target. Each outcome has to occur, but too_late, which takes a cancel within a claim.
 func trueOutcomes(r *run, _ *Result) string {
-	fires := map[int][]time.Duration{}
-	for i := range r.events {
-		if e := &r.events[i]; e.Kind == check.Fire {
-			fires[e.Message] = append(fires[e.Message], e.At)
-		}
-	}
+	fires := r.fires()
 	counts := map[string]int{}
 	for _, i := range r.submitter.instructed {
 		told := r.history.told[i.place]
@@ -178,18 +170,7 @@ func trueOutcomes(r *run, _ *Result) string {
 				i.number, i.target.number, told[0].text, wrong)
 		}
 	}
-	var seen []string
-	for text, n := range counts {
-		seen = append(seen, fmt.Sprintf("%s %d", text, n))
-	}
-	slices.SortFunc(seen, cmp.Compare)
-	r.say("outcomes: %v", seen)
-	for _, text := range []string{"cancelled", "rescheduled", "replaced", "fired", "not_found"} {
-		if counts[text] == 0 {
-			return "no instruction was answered " + text + ": that shows nothing"
-		}
-	}
-	return ""
+	return r.eachSeen(counts)
 }
 
 // untrue says what is not as the outcome says, given when target and replacement have come out.

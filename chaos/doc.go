@@ -24,6 +24,8 @@
 //   - nemesis.go, disk.go, scenarios.go: faults, and when they strike. run.go: one scenario from beginning to end.
 //   - copies.go: a standby that takes over, and an old state that comes back. lanes.go: outputs that must not hold each
 //     other up. snapshot.go: dead rows. strangers.go: nodes that have no business with this database.
+//   - callbacks.go: messages that come out as HTTP requests. receivers.go: what they are made to, which looks whether
+//     they are as asked, and has moods. requests.go: messages and instructions that come in by the HTTP API.
 //   - mutants.go: the broken nodes that the suite has to notice, and where.
 //   - report.go: tables and pages for people. `lab chaos` is the command behind `make chaos`.
 //

@@ -1,10 +1,17 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"time"
 
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
 	"chronos/chaos/servers"
+	"chronos/sim/check"
 )
 
 // Schedule draws the faults of a scenario, without servers.
@@ -16,7 +23,11 @@ func Schedule(s *Scenario, seed uint64) string {
 		c.kafka.Brokers = append(c.kafka.Brokers, &servers.Broker{})
 	}
 	for i := range s.Nodes {
-		c.nodes = append(c.nodes, &chronosNode{number: i + 1, postgres: &link{}})
+		c.nodes = append(c.nodes, &chronosNode{number: i + 1, postgres: &link{}, api: &link{}})
+	}
+	c.receivers = &receivers{}
+	for i := range s.Hosts {
+		c.receivers.hosts = append(c.receivers.hosts, &receiver{number: i, link: &link{}})
 	}
 	n := newNemesis(c, newHistory(), seed)
 	s.draw(n)
@@ -110,4 +121,72 @@ func DecodeSlot(message []byte) (broken bool) {
 	d = decoder{rest: message}
 	r.change(&d)
 	return d.broken
+}
+
+// Receiver is one receiver of callbacks, without a network, that expects message 1 with the id m-1.
+type Receiver struct {
+	*receiver
+
+	message *message
+	signer  *standardwebhooks.Webhook
+}
+
+// NewReceiver returns one that has the message expected, due at that instant.
+func NewReceiver(due time.Time) (*Receiver, error) {
+	secret, err := standardwebhooks.NewWebhook("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		return nil, err
+	}
+	all := &receivers{
+		history: newHistory(), lane: "http:chaos", secret: secret, random: rand.New(rand.NewPCG(1, 1)),
+		given: map[int]*called{}, moods: map[string]int{},
+	}
+	all.expect(1, "m-1", due)
+	h := &receiver{all: all, release: make(chan struct{})}
+	m := &message{number: 1, host: h, target: "/do/1", value: []byte("value"), headers: [][2]string{
+		{"x-chaos-a", "1"}, {badHeader, "one\r\ntwo"}, {numberHeader, "1"},
+	}}
+	return &Receiver{h, m, secret}, nil
+}
+
+// Request returns the request of the message as it has to be.
+func (r *Receiver) Request(ctx context.Context, due time.Time) (*http.Request, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.message.target, bytes.NewReader(r.message.value))
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	signature, err := r.signer.Sign("x", now, r.message.value)
+	for name, value := range map[string]string{
+		"Chronos-Message-Id": "m-1", "Chronos-Deadline": due.Format(time.RFC3339Nano), "Chronos-Attempt": "1",
+		"N": "1", "X-Chaos-A": "1", "Content-Type": "application/octet-stream",
+		standardwebhooks.HeaderWebhookID: "x", standardwebhooks.HeaderWebhookSignature: signature,
+		standardwebhooks.HeaderWebhookTimestamp: strconv.FormatInt(now.Unix(), 10),
+	} {
+		q.Header.Set(name, value)
+	}
+	return q, err
+}
+
+// Feel puts it into a mood.
+func (r *Receiver) Feel(mood string) { r.feel(mood) }
+
+// The moods that need no network.
+const (
+	Busy   = moodBusy
+	Failed = moodFailed
+)
+
+// Seen returns what it has complained of, how often the message has fired, and how often with something else than it
+// has.
+func (r *Receiver) Seen() (wrong []string, fired, changed int) {
+	for i := range r.all.history.events {
+		if e := &r.all.history.events[i]; e.Kind == check.Fire {
+			fired++
+			if e.Payload != r.message.digest() {
+				changed++
+			}
+		}
+	}
+	return r.all.wrong, fired, changed
 }

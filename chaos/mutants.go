@@ -49,5 +49,15 @@ func Mutants() []*Mutant {
 			scenarios["restored-backup"], false,
 		},
 		{"failure-of-all", "a failure on one lane puts off all lanes", scenarios["lost-leader"], false},
+		{"call-settled-first", "a callback is settled before it is made", scenarios["callbacks-unwell"], false},
+		{
+			"call-refused-is-success", "a callback counts as made whatever is answered", scenarios["callbacks-unwell"],
+			false,
+		},
+		{"calls-one-at-a-time", "a callback waits for the one before it", scenarios["callbacks-unwell"], false},
+		{
+			"requests-forgotten", "a request of the HTTP API is forgotten when it is answered",
+			scenarios["callbacks-killed"], false,
+		},
 	}
 }

@@ -30,12 +30,13 @@ type fault struct {
 // nemesis draws faults from the seed and lets them strike. Every choice comes from its random source, in an order that
 // depends on the scenario alone: one seed gives one schedule.
 type nemesis struct {
-	random  *rand.Rand
-	cluster *cluster
-	history *history
-	flood   func(ctx context.Context, many int, due time.Time) // into the second route
-	faults  []fault
-	struck  int
+	random    *rand.Rand
+	cluster   *cluster
+	history   *history
+	flood     func(ctx context.Context, many int, due time.Time)                        // into the second route
+	callOften func(ctx context.Context, many int, first time.Time, every time.Duration) // see submitter
+	faults    []fault
+	struck    int
 
 	mu     sync.Mutex
 	failed error
@@ -210,8 +211,11 @@ func (n *nemesis) waysOf(node *chronosNode) (text string, on []*link) {
 func (n *nemesis) disturb(at time.Duration, kind string) {
 	node := n.node()
 	to, on := n.waysOf(node)
-	from := nodeName(node.number)
-	lasts := n.between(time.Second, 8*time.Second)
+	n.trouble(at, n.between(time.Second, 8*time.Second), kind, nodeName(node.number), to, on)
+}
+
+// trouble has links go wrong in one of the ways that links can.
+func (n *nemesis) trouble(at, lasts time.Duration, kind, from, to string, on []*link) {
 	switch kind {
 	case "latency":
 		ms := 20 + n.random.IntN(800)
@@ -227,7 +231,7 @@ func (n *nemesis) disturb(at time.Duration, kind string) {
 	case "black-hole":
 		n.toxic(at, lasts, fmt.Sprintf("%s to %s is a black hole", from, to), on, "timeout",
 			map[string]any{"timeout": 0}, requests, replies)
-	case "replies-lost":
+	case repliesLost:
 		n.toxic(at, lasts, fmt.Sprintf("%s gets no reply from %s", from, to), on, "timeout",
 			map[string]any{"timeout": 0}, replies)
 	case "requests-lost":
@@ -257,6 +261,9 @@ func (n *nemesis) disturb(at time.Duration, kind string) {
 		})
 	}
 }
+
+// repliesLost is the trouble in which requests arrive, and what is answered does not.
+const repliesLost = "replies-lost"
 
 // loseReply loses the reply to the next statement of a kind, of a node.
 func (n *nemesis) loseReply(at time.Duration, what, statement string) {

@@ -27,6 +27,8 @@ type chronosNode struct {
 	brokers  []*link
 	postgres *link
 	cutter   *cutter
+	api      *link  // to its HTTP API; nil if it serves none
+	apiURL   string // where that is, by the link
 
 	lives int
 	life  *life
@@ -147,7 +149,7 @@ func (n *chronosNode) thaw() {
 	}
 }
 
-// links returns all ways of the node.
+// links returns all ways of the node to its servers.
 func (n *chronosNode) links() []*link {
 	if n.postgres == nil {
 		return n.brokers
@@ -159,6 +161,7 @@ func (n *chronosNode) links() []*link {
 type addresses struct {
 	brokers  []string
 	postgres string
+	api      string // where it is to serve its HTTP API; "" for nowhere
 }
 
 // command returns the command line and the environment of a node: those of chronos run, or a command of somebody else,
@@ -171,7 +174,10 @@ func (c *cluster) command(a addresses) (command, env []string, err error) {
 		{"CHRONOS_LOG_FORMAT", "json"},
 		{"CHRONOS_HOLD_TIME", c.config.HoldTime.String()},
 	}
-	if len(c.topics.routes) == 1 {
+	if a.api != "" {
+		settings = append(settings, [2]string{"CHRONOS_API_LISTEN", a.api})
+	}
+	if len(c.topics.routes) == 1 && c.receivers == nil {
 		settings = append(settings,
 			[2]string{"CHRONOS_INPUT_TOPIC", c.topics.routes[0].in},
 			[2]string{"CHRONOS_OUTPUT_TOPIC", c.topics.routes[0].out},
@@ -203,7 +209,7 @@ func (c *cluster) command(a addresses) (command, env []string, err error) {
 	return []string{c.config.Binary, "run"}, env, nil
 }
 
-// routesFile writes the configuration file that says the routes.
+// routesFile writes the configuration file that says the routes, and how callbacks are made.
 func (c *cluster) routesFile() (string, error) {
 	if c.config.Start != "" {
 		return "", fmt.Errorf("give a node %d routes: %w: another implementation is told of one",
@@ -213,6 +219,10 @@ func (c *cluster) routesFile() (string, error) {
 	text.WriteString("routes:\n")
 	for _, r := range c.topics.routes {
 		fmt.Fprintf(&text, "  - {input: %s, output: %s, dead-letter: %s}\n", r.in, r.out, c.topics.dead)
+	}
+	if c.receivers != nil {
+		fmt.Fprintf(&text, "lanes:\n  - name: http:*\n    allowed: [127.0.0.1]\n    timeout: %v\n    secret-file: %s\n",
+			callTimeout, c.receivers.file)
 	}
 	file := c.logs("routes.yaml")
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
@@ -224,7 +234,7 @@ func (c *cluster) routesFile() (string, error) {
 // partitions is how many each topic has.
 const partitions = 6
 
-// route is an input topic, and the output topic on which its messages fire.
+// route is an input topic, and the lane on which its messages fire: a topic, or one of callbacks.
 type route struct{ in, out string }
 
 // topics are the topics and the consumer group of a run.
@@ -237,7 +247,7 @@ type topics struct {
 // newTopics names those of a scenario. There is one route, or more.
 func newTopics(prefix string, s *Scenario) topics {
 	t := topics{dead: prefix + ".dead", group: prefix}
-	if s.Instructions > 0 {
+	if s.Instructions > 0 && s.Hosts == 0 {
 		t.said = prefix + ".outcomes"
 	}
 	for i := range max(s.Routes, 1) {
@@ -245,16 +255,25 @@ func newTopics(prefix string, s *Scenario) topics {
 		if i > 0 {
 			name += strconv.Itoa(i + 1)
 		}
-		t.routes = append(t.routes, route{name + ".in", name + ".out"})
+		out := name + ".out"
+		if s.Hosts > 0 {
+			out = callbackPrefix + name
+		}
+		t.routes = append(t.routes, route{name + ".in", out})
 	}
 	return t
 }
 
-// outputs returns what nodes write to.
+// callbackPrefix begins the names of callback lanes.
+const callbackPrefix = "http:"
+
+// outputs returns the topics that nodes write to.
 func (t topics) outputs() []string {
 	all := []string{t.dead}
 	for _, r := range t.routes {
-		all = append(all, r.out)
+		if !strings.HasPrefix(r.out, callbackPrefix) {
+			all = append(all, r.out)
+		}
 	}
 	if t.said != "" {
 		all = append(all, t.said)

@@ -52,7 +52,9 @@ func (n *nemesis) pause(at, lasts time.Duration, text string, what func() string
 // operate runs a command of chronos with the settings of the nodes, past the proxies.
 func (n *nemesis) operate(ctx context.Context, args ...string) error {
 	c := n.cluster
-	_, env, err := c.command(addresses{c.kafka.Addresses, c.postgres.url(c.postgres.now().Address)})
+	_, env, err := c.command(addresses{
+		brokers: c.kafka.Addresses, postgres: c.postgres.url(c.postgres.now().Address),
+	})
 	if err != nil {
 		return err
 	}

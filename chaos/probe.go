@@ -22,6 +22,7 @@ type machine struct {
 	faults int           // of the schedule, that are there now
 	calm   time.Time     // when one of them has begun or ended last
 	busy   time.Duration // the longest that a server has taken to answer without one
+	slow   time.Duration // the longest that it has at all
 	told   time.Time     // the last question with a long answer that is in the history
 	mended time.Time     // when the schedule was over and everything was whole
 	quiet  time.Time     // the same, or later the end of the last long answer
@@ -44,6 +45,7 @@ func (h *history) answered(server string, asked time.Time, usual time.Duration) 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m := &h.machine
+	m.slow = max(m.slow, took)
 	if took <= usual || m.faults > 0 || asked.Before(m.calm) {
 		return
 	}
@@ -79,6 +81,14 @@ func (h *history) slowest() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.machine.busy
+}
+
+// slowestOfAll returns the longest time that a server has taken to answer, whatever faults there were: for scenarios
+// whose faults do not concern servers.
+func (h *history) slowestOfAll() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.machine.slow
 }
 
 // ask makes Postgres commit something again and again. The submitter does the same with Kafka.

@@ -70,6 +70,9 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 	if config.Start != "" && s.Commands {
 		return nil, fmt.Errorf("%w: it uses commands of chronos, which others do not have", ErrImpossible)
 	}
+	if config.Start != "" && s.Hosts > 0 {
+		return nil, fmt.Errorf("%w: another implementation makes no callbacks", ErrImpossible)
+	}
 	c, err := newCluster(ctx, config, s)
 	if err != nil {
 		return nil, err
@@ -82,6 +85,12 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 	}
 	r.submitter.resubmit, r.submitter.second = s.Resubmit, s.SecondRoute
 	r.submitter.instructs = s.Instructions
+	if c.receivers != nil {
+		c.receivers.history = h
+		r.submitter.receivers, r.submitter.asks = c.receivers, s.Asks
+		r.submitter.asker = newAsker(c)
+		r.nemesis.callOften = r.submitter.callOften
+	}
 	r.nemesis.flood = r.submitter.flood
 	defer r.submitter.kafka.Close()
 	if err := r.play(ctx); err != nil {
@@ -197,9 +206,16 @@ func (r *run) heal(ctx context.Context) error {
 	for _, n := range r.nodes {
 		n.thaw()
 		n.cutter.spare()
-		if err := mendAll(ctx, n.links()); err != nil {
+		ways := n.links()
+		if n.api != nil {
+			ways = append(slices.Clone(ways), n.api)
+		}
+		if err := mendAll(ctx, ways); err != nil {
 			return err
 		}
+	}
+	if err := r.receivers.heal(ctx); err != nil {
+		return err
 	}
 	if err := r.postgres.ready(ctx, time.Minute); err != nil {
 		return err
@@ -238,6 +254,11 @@ func (r *run) drain(ctx context.Context) error {
 	}
 	r.say("drained %v after the healing; %d submissions are open, %d rows are left",
 		time.Since(r.history.healed()).Round(time.Millisecond), len(r.submitter.open()), r.left(ctx))
+	if r.receivers != nil && len(r.submitter.open()) == 0 {
+		if err := r.receivers.goneQuiet(ctx, config.PublishableAge); err != nil {
+			return err
+		}
+	}
 	for _, n := range r.nodes {
 		if n.life != nil && n.life.learn() == nil {
 			r.introduce(n.life.name, n.life.id)
@@ -274,6 +295,12 @@ func (r *run) judged() check.Config {
 		ClockError: 2 * time.Millisecond, Session: 10 * time.Second, Rebalance: 30 * time.Second,
 		Settle: 10 * time.Second, Nodes: len(r.nodes), Lanes: len(r.topics.outputs()), Batch: 500,
 		DeadLetter: true,
+	}
+	if r.receivers != nil {
+		// What has failed for as long as faults strike is put off for twice as long at most, and a fifth; and a host
+		// that could not be reached is tried after half a minute at the latest.
+		c.Lanes++
+		c.CallWait = max(r.scenario.Lasts*12/5, 30*time.Second)
 	}
 	if r.config.Start == "" {
 		c.Recorded = append(c.Recorded, check.Start, check.Term, check.Stop, check.Crash, check.Cut)

@@ -26,8 +26,13 @@ type Scenario struct {
 	Resubmit int
 
 	// Instructions is n when every n-th record is an instruction about another one; 0 for none. The nodes have an
-	// outcome topic then.
+	// outcome topic then; where there are receivers of callbacks, instructions are given by the HTTP API, which
+	// answers.
 	Instructions int
+
+	// Hosts is how many receivers of callbacks there are. Then all messages come out as requests to them; 0 for none,
+	// and messages come out on topics. Every Asks-th message is given to the nodes by their HTTP API.
+	Hosts, Asks int
 
 	// Routes is how many routes the nodes serve; 0 for one. Every SecondRoute-th message goes to the second one.
 	Routes, SecondRoute int
@@ -58,7 +63,7 @@ type demand func(*run, *Result) string
 func Scenarios() []*Scenario {
 	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
 		copyScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(), strangerScenarios(),
-		pauseScenarios())
+		pauseScenarios(), callbackScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)

@@ -47,6 +47,12 @@ type submitter struct {
 	planned    []*instruction
 	instructed []*instruction
 
+	// receivers are those of callbacks; nil for none: then all messages come out on topics. asks is n when every n-th
+	// message is given to the nodes by their HTTP API, and 0 for none; asker is who does that.
+	receivers *receivers
+	asks      int
+	asker     *asker
+
 	last      atomic.Int64 // the number that was given last
 	mu        sync.Mutex
 	submitted []submission // those that were acknowledged
@@ -62,8 +68,11 @@ type submission struct {
 	deadline time.Time
 	invalid  bool
 	reused   bool // another one has the same id
+	unique   bool // no other one is to get its id
 	decided  bool // an instruction decides on what becomes of it, or it is one
 	route    int  // its place among the routes
+
+	message *message // of one that comes out as a request
 }
 
 // newSubmitter returns a submitter. Its producer keeps trying while the brokers are away, and appends each record once.
@@ -88,6 +97,10 @@ func (c *submitter) run(ctx context.Context) {
 				c.again(ctx, c.number(), n)
 			}
 		case <-tick.C:
+			if c.receivers != nil {
+				c.call(ctx, c.number())
+				continue
+			}
 			c.instructions(ctx)
 			number := c.number()
 			if c.instructs > 0 && number%c.instructs == 0 {
@@ -164,6 +177,9 @@ func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record, ackno
 		Kind: check.Submit, At: c.history.now(), Message: s.number, ID: s.id, Topic: c.topics.routes[s.route].out,
 		Deadline: s.deadline.Sub(c.history.since), Payload: payloadOf(r), Key: keyOf(r.Key),
 	}
+	if s.message != nil {
+		e.Payload, e.Key = s.message.digest(), 0
+	}
 	if s.invalid {
 		e.Flaw = check.Invalid
 	}
@@ -229,7 +245,8 @@ func (c *submitter) reuse(s *submission) {
 		return
 	}
 	before := &c.submitted[len(c.submitted)-back]
-	if before.invalid || before.decided || before.route != s.route || kind == 0 && !c.history.hasFired(before.number) {
+	if before.invalid || before.decided || before.unique || before.route != s.route ||
+		kind == 0 && !c.history.hasFired(before.number) {
 		return
 	}
 	// Either may be covered by the other: the second may overtake the first on its way through another partition.

@@ -11,7 +11,7 @@ import (
 )
 
 // callbackMutants draw the wrong conclusions from what the receivers of callbacks answer.
-func callbackMutants() []*Mutant {
+func callbackMutants() []*Mutant { //nolint:funlen // a table
 	forgive := func(forgiven func(error) bool) func(node.Ports) node.Ports {
 		return func(p node.Ports) node.Ports { p.Callback = publishForgiver{p.Callback, forgiven}; return p }
 	}
@@ -63,6 +63,28 @@ func callbackMutants() []*Mutant {
 			},
 			Ports: func(p node.Ports) node.Ports { p.Store = losesLetters{p.Store}; return p },
 		},
+		{
+			Name:  "callback-given-up-early",
+			About: "a callback is given up by its first failure, and not when its time is over (3.5)",
+			Kills: []string{"S27"}, Options: failing,
+			Ports: func(p node.Ports) node.Ports { p.Callback = givesUpEarly{p.Callback}; return p },
+		},
+		{
+			Name:  "callback-never-given-up",
+			About: "a callback that fails is made again when its time is over (3.5)",
+			Kills: []string{"L14"}, Options: failing,
+			Ports: func(p node.Ports) node.Ports { p.Callback = neverGivesUp{p.Callback}; return p },
+		},
+		{
+			Name:  "callback-ends-series",
+			About: "a series ends with an occurrence whose callback is given up (3.5)",
+			Kills: []string{"S22"}, Options: func(o *Options) { failing(o); o.Recurring = 60 },
+			Ports: func(p node.Ports) node.Ports {
+				e := &endsSeries{Store: p.Store, sink: p.Callback, failed: map[string]bool{}}
+				p.Store, p.Callback = e, endedSeries{e}
+				return p
+			},
+		},
 	}
 }
 
@@ -107,6 +129,73 @@ func (s mindsNoTurn) Claim(ctx context.Context, request node.ClaimRequest) (node
 		result.Messages[i].Turn = node.ItsTurn
 	}
 	return result, err
+}
+
+// failing has all messages come out as callbacks, most of which fail for longer than they are tried, while nothing else
+// goes wrong.
+func failing(o *Options) {
+	calling100(o)
+	o.Unhelpful, o.FaultRate, o.DeadLetter, o.RetryFor = 80, 0, true, 3*time.Second
+	o.Operated, o.Instructed = 0, 0
+}
+
+// givesUpEarly takes any failure for the last one.
+type givesUpEarly struct{ node.Sink }
+
+// Publish implements node.Sink.
+func (s givesUpEarly) Publish(ctx context.Context, records []node.Record) []error {
+	errs := s.Sink.Publish(ctx, records)
+	for i, err := range errs {
+		if err != nil && !rejected(err) {
+			errs[i] = &node.RefusedError{Err: err}
+		}
+	}
+	return errs
+}
+
+// neverGivesUp takes the last failure for one of many.
+type neverGivesUp struct{ node.Sink }
+
+// Publish implements node.Sink.
+func (s neverGivesUp) Publish(ctx context.Context, records []node.Record) []error {
+	errs := s.Sink.Publish(ctx, records)
+	for i, err := range errs {
+		if deferred, ok := errors.AsType[*node.DeferredError](err); ok {
+			errs[i] = deferred
+		}
+	}
+	return errs
+}
+
+// endsSeries settles a series as it settles what comes once, if its callback was given up.
+type endsSeries struct {
+	node.Store
+
+	sink   node.Sink
+	failed map[string]bool // the ids of the messages whose last callback was given up
+}
+
+// Rearm implements node.Store.
+func (s *endsSeries) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	next = slices.Clone(next)
+	for i := range next {
+		if s.failed[next[i].Of.ID] {
+			next[i] = node.Next{Of: next[i].Of}
+		}
+	}
+	return s.Store.Rearm(ctx, next)
+}
+
+// endedSeries tells endsSeries what is given up.
+type endedSeries struct{ *endsSeries }
+
+// Publish implements node.Sink.
+func (s endedSeries) Publish(ctx context.Context, records []node.Record) []error {
+	errs := s.sink.Publish(ctx, records)
+	for i := range records {
+		s.failed[valueOf(records[i].Headers, node.HeaderID)] = rejected(errs[i])
+	}
+	return errs
 }
 
 // calling100 has all messages come out as callbacks, of which many fail.

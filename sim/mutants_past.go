@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 	"time"
 
@@ -94,9 +95,23 @@ func pastMutants() []*Mutant { //nolint:funlen // a table
 			Rows: func(rows node.Store, _ Table) node.Store { return toldAnew{rows} },
 		},
 		{
+			Name:  "past-put-renamed",
+			About: "a message that is brought once more by HTTP counts as another request, as without a key",
+			Kills: []string{"S17"}, Options: askedALot,
+			Rows: func(rows node.Store, _ Table) node.Store { return &renames{Store: rows} },
+		},
+		{
+			Name:  "past-put-unstored",
+			About: "who brings a message by HTTP is answered, and the transaction is never committed",
+			Kills: []string{"S21"}, Options: askedALot,
+			Rows: func(rows node.Store, _ Table) node.Store {
+				return neverCommits{rows, node.Schedule, node.Scheduled}
+			},
+		},
+		{
 			Name: "past-unstored", About: "an operator is answered, and the transaction is never committed",
 			Kills: []string{"S21"}, Options: operatedALot,
-			Rows: func(rows node.Store, _ Table) node.Store { return neverCommits{rows} },
+			Rows: func(rows node.Store, _ Table) node.Store { return neverCommits{rows, node.Cancel, node.Cancelled} },
 		},
 	}
 }
@@ -137,18 +152,46 @@ func heldFromBefore(o *Options) {
 	o.Lookahead = o.HoldTime/5 - time.Millisecond
 }
 
-// neverCommits answers an operator that what he asks for is cancelled, and does nothing.
-type neverCommits struct{ node.Store }
+// neverCommits answers whoever asks for one kind of action past Kafka that it is done, and does nothing.
+type neverCommits struct {
+	node.Store
+
+	action  node.Action
+	outcome node.Outcome
+}
 
 // Take implements node.Store.
 func (s neverCommits) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
-	past := func(i node.Item) bool { return i.From == node.NoPlace && i.Action == node.Cancel }
+	past := func(i node.Item) bool { // but no dead letter
+		return i.From == node.NoPlace && i.Action == s.action && (i.Request != nil || !i.Action.Stores())
+	}
 	if !slices.ContainsFunc(request.Items, past) {
 		return s.Store.Take(ctx, request)
 	}
 	_, state, err := s.Positions(ctx, nil)
 	return node.TakeResult{
 		State: state, Taken: len(request.Items),
-		Results: slices.Repeat([]node.ItemResult{{Outcome: node.Cancelled}}, len(request.Items)),
+		Results: slices.Repeat([]node.ItemResult{{Outcome: s.outcome}}, len(request.Items)),
 	}, err
+}
+
+// renames gives each request that brings a message a name of its own.
+type renames struct {
+	node.Store
+
+	names uint64
+}
+
+// Take implements node.Store.
+func (s *renames) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	request.Items = slices.Clone(request.Items)
+	for i := range request.Items {
+		if item := &request.Items[i]; item.Request != nil && item.Action.Stores() {
+			s.names++
+			named := *item.Request
+			binary.BigEndian.PutUint64(named.ID[:], s.names)
+			item.Request = &named
+		}
+	}
+	return s.Store.Take(ctx, request)
 }

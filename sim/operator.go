@@ -3,7 +3,9 @@ package sim
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,7 +20,8 @@ const (
 	PastLane = "lane" // to each that was stored on the lane when he looked, as a bulk command does
 
 	// PastAsked is how a client of the HTTP API does, who has never looked: to whichever message has the id, by a
-	// request with a name, under which it asks again until it is answered, also when it was started again.
+	// request with a name, under which it asks again until it is answered, also when it was started again. In this way
+	// messages can be brought, too.
 	PastAsked = "asked"
 )
 
@@ -34,6 +37,8 @@ type operator struct {
 	submission *Submission
 	life       *life
 	times      int // how often it was started
+
+	brings *node.Item // of one that brings a message: what it asks for, each time it is started
 }
 
 // tries is how often an operator calls the store.
@@ -42,7 +47,44 @@ const tries = 4
 // operate starts an operator.
 func (a *application) operate(s *Submission) {
 	a.busy++
-	(&operator{app: a, submission: s}).start()
+	o := &operator{app: a, submission: s}
+	if s.stores() {
+		o.brings = a.bring(s)
+	}
+	o.start()
+}
+
+// bring returns what a client of the HTTP API asks for that brings a message: it is read by the rules of the engine, as
+// the API has it read. From now on there is that submission, although nobody has promised anything yet.
+func (a *application) bring(s *Submission) *node.Item {
+	w := a.world
+	deadline, last := w.instant().Add(s.In).Truncate(time.Microsecond), time.Time{}
+	if s.NotAfter > 0 {
+		last = w.instant().Add(s.NotAfter).Truncate(time.Microsecond)
+	}
+	asked := *s
+	asked.Target = 0 // the lane is in the path, and not in a header
+	if s.Action == node.Schedule.String() {
+		asked.Action = ""
+	}
+	r := payload(&w.options, &asked, deadline, last)
+	r.Timestamp = w.instant()
+	config := w.options.config([32]byte{1})
+	item, err := config.Read(r, w.recorder.output(s), w.instant)
+	if err != nil {
+		panic("sim: a client asks for what cannot be: " + err.Error())
+	}
+	a.sent[s.Number] = &sent{submission: s}
+	w.digest.number(uint64(s.Number))
+	w.stats.Submitted++
+	w.recorder.brought(s, &r, deadline, last)
+	if w.observe != nil {
+		w.step(&Step{
+			Kind: StepSubmit, Messages: []int{s.Number},
+			Text: fmt.Sprintf("asks to %s %s, in %v", s.Action, s.ID, s.In),
+		})
+	}
+	return &item
 }
 
 // start begins a process.
@@ -109,6 +151,11 @@ func (o *operator) items() (items []node.Item) {
 	w, s := o.app.world, o.submission
 	lane := w.recorder.output(s)
 	now := nodeClock{o.life}.Now().UTC().Truncate(time.Microsecond)
+	if o.brings != nil {
+		item := *o.brings
+		item.Request = o.request()
+		return []node.Item{item}
+	}
 	add := func(id string, only uuid.UUID) {
 		item := node.Item{From: node.NoPlace, Action: actionOf(s.Action), Only: only}
 		item.ID, item.Lane = id, lane
@@ -126,8 +173,7 @@ func (o *operator) items() (items []node.Item) {
 		add(s.ID, uuid.Nil)
 	case PastAsked:
 		add(s.ID, uuid.Nil)
-		items[0].Request = &node.Request{Keep: node.AnswerKept}
-		binary.BigEndian.PutUint64(items[0].Request.ID[8:], uint64(s.Number))
+		items[0].Request = o.request()
 	case PastSame:
 		if c, found := w.store.truth.stored[node.MessageID{ID: s.ID, Lane: lane}]; found {
 			add(s.ID, c.Incarnation)
@@ -142,9 +188,16 @@ func (o *operator) items() (items []node.Item) {
 	return items
 }
 
+// request names what a client of the HTTP API asks for.
+func (o *operator) request() *node.Request {
+	r := &node.Request{Keep: node.AnswerKept}
+	binary.BigEndian.PutUint64(r.ID[8:], uint64(o.submission.Number))
+	return r
+}
+
 // actionOf returns the action of that name.
 func actionOf(word string) node.Action {
-	for _, a := range []node.Action{node.Reschedule, node.Cancel, node.FireNow} {
+	for _, a := range []node.Action{node.Schedule, node.Replace, node.Reschedule, node.Cancel, node.FireNow} {
 		if a.String() == word {
 			return a
 		}
@@ -177,5 +230,29 @@ func operated(r *rand.Rand, s, other *Submission, o Options) Submission {
 		past.ID = "m" + past.ID // it is no message
 	}
 	aim(r, &past, other, o)
+	if past.Past == PastAsked && oneIn(r, 2) {
+		bring(r, &past, other, o)
+	}
 	return past
+}
+
+// bring has a client of the HTTP API bring a message, in place of one that waits, perhaps, or under an id of its own.
+func bring(r *rand.Rand, s, other *Submission, o Options) {
+	s.Action = pick(r, node.Schedule, node.Replace).String()
+	s.In = drawDelay(r, o)
+	if oneIn(r, 2) {
+		s.ID, s.Route, s.Target = "m"+strconv.Itoa(s.Number), r.IntN(o.Routes), 0
+		s.After, s.At = 0, between(r, 0, o.Faulty).Round(time.Millisecond)
+		if r.IntN(100) < o.Callbacks {
+			s.Target = callbacks
+		}
+	}
+	if !oneIn(r, 3) {
+		s.Key = other.Key
+	}
+	if r.IntN(100) < o.Recurring {
+		s.Every, s.Times = time.Duration(1+r.IntN(3))*time.Second, 1+r.IntN(5)
+	}
+	limit(r, s, o)
+	s.Delayed = false // a client that asks again asks for the same instant
 }

@@ -101,6 +101,9 @@ type Options struct {
 	// other. 0 for lanes without order.
 	Ordered int
 
+	// RetryFor is how long after its deadline a callback that has failed is made again; 0 for ever.
+	RetryFor time.Duration
+
 	// Refused is how many percent of the submissions the store can never keep.
 	Refused int
 
@@ -278,6 +281,9 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("%s is %d: it must be from %d to %d", b.name, b.n, b.min, b.max)
 		}
 	}
+	if o.RetryFor < 0 {
+		return fmt.Errorf("retry-for is %v: it must not be negative", o.RetryFor)
+	}
 	if o.Faulty <= 0 || o.Healed <= 0 || o.StoreLatency <= 0 || o.BrokerLatency <= 0 || o.Session <= 0 {
 		return fmt.Errorf("faulty, healed, store-latency, broker-latency and session must be positive")
 	}
@@ -351,6 +357,8 @@ func (o *Options) settings() []setting {
 		settingOf("callbacks", &o.Callbacks, strconv.Atoi),
 		settingOf("unhelpful", &o.Unhelpful, strconv.Atoi),
 		settingOf("ordered", &o.Ordered, strconv.Atoi),
+
+		settingOf("retry-for", &o.RetryFor, time.ParseDuration),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),
 		settingOf("bandwidth", &o.Bandwidth, strconv.Atoi),

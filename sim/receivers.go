@@ -46,7 +46,8 @@ type calling struct {
 	record node.Record
 	under  held
 	host   *receiver
-	mood   string // what the receiver does with it
+	due    time.Time // its deadline
+	mood   string    // what the receiver does with it
 	after  time.Duration
 	result error
 	timed  bool
@@ -68,12 +69,14 @@ func (p *callPort) Publish(ctx context.Context, records []node.Record) []error {
 	if len(records) != 1 {
 		w.broken("engine", fmt.Sprintf("%d callbacks at once", len(records)))
 	}
+	due, _ := node.ParseDeadline([]byte(valueOf(records[0].Headers, node.HeaderDeadline)), node.EpochRejected)
 	records = mapped(records, asRequested)
 	number := numberIn(records[0].Headers)
 	c := &calling{
 		under: w.recorder.publishing(l, records)[0],
 		call:  l.begin(opCall, &l.host.callLink, func() []int { return numbersOf(records) }),
 		life:  l, record: records[0], host: &w.receivers.hosts[number%receiverHosts],
+		due: due,
 	}
 	c.size = len(c.record.Value)
 	err := c.unsent()
@@ -94,6 +97,7 @@ func (p *callPort) Publish(ctx context.Context, records []node.Record) []error {
 			err = c.result
 		}
 	}
+	err = c.verdict(err)
 	w.recorder.outcome(l, records, []error{err}, []held{c.under})
 	return []error{err}
 }
@@ -105,6 +109,21 @@ func asRequested(r node.Record) node.Record {
 		return h.Name == node.HeaderID || h.Name == node.HeaderDeadline || h.Name == node.HeaderAttempt
 	})
 	return r
+}
+
+// verdict says what becomes of a callback that has failed: it is given up when the time is over for which it is tried,
+// by the clock of the node.
+func (c *calling) verdict(err error) error {
+	w := c.life.host.world
+	var deferred *node.DeferredError
+	if w.options.RetryFor == 0 || !errors.As(err, &deferred) {
+		return err
+	}
+	if c.life.host.clock.wall(w.now).Before(c.due.Add(w.options.RetryFor)) {
+		return err
+	}
+	w.count("callback-exhausted")
+	return &node.RefusedError{Err: err}
 }
 
 // unsent returns an error if nothing is sent to the host for now: it did not answer a moment ago, and was not asked

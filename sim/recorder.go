@@ -228,6 +228,7 @@ func (o *Options) judged() check.Config {
 	if o.Callbacks > 0 {
 		// What has failed since the beginning waits as long once more, and a fifth; or as long as a receiver has asked.
 		c.CallWait = (o.Faulty+5*time.Second)*6/5 + 2*engine.PublishTimeout()
+		c.RetryFor = o.RetryFor
 	}
 	if o.Callbacks > 0 && o.Ordered > 0 {
 		// And then one after the other.
@@ -361,6 +362,15 @@ func (j *recorder) submitted(s *Submission, r *node.Record, p *partition, deadli
 	j.add(e)
 }
 
+// brought tells of a message that somebody asks to store, by a request that came by HTTP.
+func (j *recorder) brought(s *Submission, r *node.Record, deadline, last time.Time) {
+	j.add(check.Event{
+		Kind: check.Submit, Message: s.Number, ID: s.ID, Topic: j.output(s), Deadline: sinceEpoch(deadline),
+		Payload: uint64(relayed(r, true)), Key: keyDigest(r.Key), Action: s.Action, NotAfter: sinceEpoch(last),
+		Every: s.Every, Limit: s.Times, Past: true, Flaw: check.Unacknowledged,
+	})
+}
+
 // output returns the topic on which a submission is to fire.
 func (j *recorder) output(s *Submission) string {
 	o := &j.world.options
@@ -476,7 +486,10 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 
 // certainty says why nothing was appended, for certain; "" where nobody knows whether it was.
 func certainty(err error) string {
+	var deferred *node.DeferredError // perhaps the last failure of a callback, for which it is given up
 	switch {
+	case errors.As(err, &deferred) && !errors.Is(err, node.ErrUnsent):
+		return ""
 	case errors.Is(err, node.ErrRejected):
 		return check.Rejected
 	case errors.Is(err, node.ErrNoTopic):

@@ -20,7 +20,7 @@ func rowEvent(kind check.Kind, l *life, ref node.Ref) check.Event {
 // inserted tells of a new row. stamp is what the store's clock really is.
 func (j *recorder) inserted(l *life, m *node.Message, claim node.Claim, stamp time.Time) {
 	j.numbers[m.Incarnation] = j.numberOfMessage(m)
-	if l.member == nil || l.member.zombie {
+	if l.operator == nil && (l.member == nil || l.member.zombie) {
 		j.world.count("zombie-insert")
 	}
 	e := rowEvent(check.Insert, l, m.Ref())

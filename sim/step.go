@@ -132,8 +132,9 @@ func points() []string {
 		"instruction-cancelled", "instruction-stopped", "instruction-fired", "series-goes-on",
 		"instruction-too-late", "instruction-not-found", "expired",
 		"past-rescheduled", "past-cancelled", "past-stopped", "past-fired", "past-too-late", "past-not-found",
-		"past-untaken", "past-again",
+		"past-scheduled", "past-ignored", "past-replaced", "past-untaken", "past-again",
 		"callback-busy", "callback-failed", "callback-gone", "callback-slow", "callback-hangs", "callback-unsent",
+		"callback-exhausted",
 	}
 }
 

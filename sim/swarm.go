@@ -55,6 +55,7 @@ func Swarm(seed uint64) Options {
 	if calls := stream(seed, forReceivers, 0, 0); o.Bandwidth == 0 && oneIn(calls, 4) {
 		o.Callbacks, o.Unhelpful = pick(calls, 10, 50, 100), pick(calls, 0, 10, 10, 40)
 		o.Ordered = pick(calls, 0, 0, 1, 3)
+		o.RetryFor = pick(calls, 0, 0, s, 5*s)
 	}
 	o.Mix = drawMix(seed)
 	o.Fates = drawFates(seed, o.Nodes)

@@ -220,7 +220,8 @@ func (t *truth) took(p node.Partition, item *node.Item, result node.ItemResult, 
 	m := &item.Message
 	id := node.MessageID{ID: m.ID, Lane: m.Lane}
 	stamp := t.server.instant()
-	decides := item.Action != node.Pass && (item.Action != node.Schedule || item.Answer != nil) &&
+	decides := item.Action != node.Pass &&
+		(item.Action != node.Schedule || item.Answer != nil || item.Request != nil) &&
 		(item.Answer == nil || !item.Answer.Rejected)
 	if result.Outcome == node.Untaken || result.Outcome == node.Skipped {
 		return

@@ -194,8 +194,9 @@ func ParseSubmission(line string) (Submission, error) { //nolint:funlen // a cas
 			return s, fmt.Errorf("%q: %w", line, err)
 		}
 	}
-	if s.Past != "" && (s.stores() || s.Flaw != "") {
-		return s, fmt.Errorf("%q: past Kafka there are reschedule, cancel and fire only", line)
+	if s.Past != "" && (s.Action == "" || s.stores() && s.Past != PastAsked || s.Flaw != "" || s.Delayed) {
+		return s, fmt.Errorf("%q: past Kafka there are actions only, and only who asks brings a message, with a "+
+			"deadline", line)
 	}
 	if s.Every < 0 || s.Every > 0 && (s.Times < 1 || s.Times >= maxOccurrences) {
 		return s, fmt.Errorf("%q: a series comes from 1 to %d times", line, maxOccurrences-1)

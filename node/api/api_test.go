@@ -147,15 +147,17 @@ func TestLife(t *testing.T) {
 	w.ask(t, "POST", x+":fire", "").want(t, 404, "not_found")
 
 	created := w.ask(t, "PUT", x, `{"delay":"1h","key":"k","value":{"json":{"a": 1}},
-		"headers":[{"name":"a","value":"b"},{"name":"null"},{"name":"bytes","value":{"base64":"AP8="}}]}`).
+		"headers":[{"name":"a","value":"b"},{"name":"null"},{"name":"bytes","value":{"base64":"AP8="}},
+		{"name":"empty","value":{"base64":""}}]}`).
 		want(t, 201, "scheduled")
 	if created.header.Get("Location") != x || !created.Deadline.Equal(w.now.Add(time.Hour)) ||
 		created.header.Get("ETag") != `"`+created.Incarnation+`"` {
 		t.Errorf("created: %+v", created)
 	}
 	row := w.store.Dump()[0]
-	if string(row.Key) != "k" || string(row.Value) != `{"a": 1}` || len(row.Headers) != 3 ||
-		row.Headers[1].Value != nil || !bytes.Equal(row.Headers[2].Value, []byte{0, 0xff}) {
+	if string(row.Key) != "k" || string(row.Value) != `{"a": 1}` || len(row.Headers) != 4 ||
+		row.Headers[1].Value != nil || !bytes.Equal(row.Headers[2].Value, []byte{0, 0xff}) ||
+		row.Headers[3].Value == nil || len(row.Headers[3].Value) > 0 {
 		t.Errorf("stored: %+v", row)
 	}
 	seen := w.ask(t, "GET", x, "").want(t, 200, "")

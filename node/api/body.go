@@ -136,7 +136,10 @@ func (*Data) Schema(huma.Registry) *huma.Schema {
 		Description: "Bytes: a text, or an object with one of text, json and base64.",
 		OneOf: []*huma.Schema{
 			text, one("text", &huma.Schema{Type: huma.TypeString}), one("json", &huma.Schema{}),
-			one("base64", &huma.Schema{Type: huma.TypeString, ContentEncoding: "base64"}),
+			// An extension, since the validator of huma takes no empty text for base64. UnmarshalJSON has looked at it.
+			one("base64", &huma.Schema{
+				Type: huma.TypeString, Extensions: map[string]any{"contentEncoding": "base64"},
+			}),
 		},
 	}
 	s.PrecomputeMessages()

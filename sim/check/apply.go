@@ -120,6 +120,7 @@ func (s *state) failed(e *Event) {
 	if i == nil {
 		return
 	}
+	i.failedAt = e.At
 	if e.Kind == Unknown {
 		i.unsure, i.unsureBy = i.begun, e.Node
 		i.calls, i.called = i.calls+1, e.At
@@ -163,8 +164,9 @@ func (s *state) changed(e *Event) {
 		delete(s.rows, r.key)
 		s.leave(r, e.At)
 		r.gone = e.At
-		// It was passed over, or its time has passed.
-		r.covered = r.covered || (r.series != nil || r.notAfter > 0) && r.published+r.loose == 0
+		// It was passed over, or its time has passed, or it was given up.
+		r.covered = r.covered || r.published+r.loose == 0 &&
+			(r.series != nil || r.notAfter > 0 || s.config.RetryFor > 0 && isCallback(r.key.topic))
 		r.kept--
 	default: // Ready
 		switch p := s.process(e.Node); {
@@ -189,6 +191,9 @@ func (s *state) insert(e *Event) {
 	if e.row() != sub.key {
 		i.copied = e.row()
 		sub.lettered = true
+	}
+	if sub.brought && sub.inserts == 0 {
+		sub.at = e.At
 	}
 	if sub.inserts++; e.row() == sub.key {
 		sub.deadline = e.Deadline

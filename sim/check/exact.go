@@ -14,7 +14,8 @@ func s17(s *state, e *Event) finding {
 		return holds()
 	}
 	if e.Kind == Insert {
-		if sub != nil && !s.isLetter(sub, e) && sub.stored >= sub.appended && sub.flaw != Unacknowledged {
+		if sub != nil && !s.isLetter(sub, e) && sub.stored >= sub.appended &&
+			(sub.flaw != Unacknowledged || sub.brought) {
 			return brokenBy(sub, "it is stored %d times, and was submitted %d times", sub.stored+1, sub.appended)
 		}
 		return holds()
@@ -88,11 +89,20 @@ func s18(s *state, e *Event) finding {
 // two apart; or a position is below what was committed, since retention took what was to be taken in again; or an input
 // topic was deleted, since Kafka counts an offset that was committed for it as one of the topic that has its name now.
 func (s *state) looksSetBack(current int64) bool {
-	return current <= s.undone || max(s.setBack, s.dropped) > s.begun ||
+	return current <= s.undone || max(s.setBack, s.dropped) > s.begun || s.inherits() ||
 		!s.catching && slices.ContainsFunc(s.partitionNames(), func(name string) bool {
 			p := s.partitions[name]
 			return p.position.offset < min(p.reached, p.end)
 		})
+}
+
+// inherits reports whether some partition still has the offset that was committed for one of its name that was deleted:
+// nothing was committed for it since.
+func (s *state) inherits() bool {
+	return s.dropped >= 0 && slices.ContainsFunc(s.partitionNames(), func(name string) bool {
+		p := s.partitions[name]
+		return !p.dropped && p.heard <= s.dropped
+	})
 }
 
 // failedSince reports whether a publish of a row by that node has failed since the row was claimed.

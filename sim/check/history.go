@@ -245,6 +245,7 @@ func (c *Config) fields() []field {
 		fieldOf("stand_back", &c.StandBack, time.ParseDuration),
 		fieldOf("call_wait", &c.CallWait, time.ParseDuration),
 		fieldOf("ordered", &c.Ordered, strconv.ParseBool),
+		fieldOf("retry_for", &c.RetryFor, time.ParseDuration),
 		fieldOf("store_latency", &c.StoreLatency, time.ParseDuration),
 		fieldOf("broker_latency", &c.BrokerLatency, time.ParseDuration),
 		fieldOf("clock_error", &c.ClockError, time.ParseDuration),

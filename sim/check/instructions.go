@@ -45,7 +45,12 @@ func (s *state) instructed(e *Event) {
 	case Answer:
 		s.answered(e)
 		return
-	case Hear: // it only says what must hold
+	case Hear:
+		// It is a promise: until somebody is told, nothing was promised of a message that was brought by HTTP.
+		sub := s.submissions[e.Message]
+		if sub != nil && sub.brought && sub.flaw == Unacknowledged && (e.Text == scheduled || e.Text == replaced) {
+			sub.flaw = ""
+		}
 		return
 	default:
 	}
@@ -211,7 +216,7 @@ func s20(s *state, e *Event) finding {
 	if e.Kind != Decide {
 		r := s.rowOf(e)
 		if r != nil && r.promised && r.published == 0 && r.loose == 0 && !r.restored &&
-			!s.ended(r.submission, e) && !s.givenUp(r) {
+			!s.ended(r.submission, e) && !s.givenUp(r, e) {
 			return brokenBy(r.submission, "it is settled and has not come out, and somebody was told that it comes out")
 		}
 		return holds()
@@ -333,7 +338,7 @@ func s22(s *state, e *Event) finding {
 			return brokenBy(r.submission, "its series ends after occurrence %d of %d", r.sequence, r.series.times)
 		}
 		return holds()
-	case r.published == 0 && r.loose == 0 && !s.missed(r, e):
+	case r.published == 0 && r.loose == 0 && !s.missed(r, e) && !s.givenUp(r, e):
 		return brokenBy(r.submission, "occurrence %d is passed over, and was not missed", r.sequence)
 	case r.stopped:
 		return brokenBy(r.submission, "it goes on, and occurrence %d was said to be the last", r.sequence)

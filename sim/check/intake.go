@@ -15,6 +15,9 @@ func (s *state) submit(e *Event) {
 			partition: e.Partition, offset: e.Offset, action: e.Action, notAfter: e.NotAfter,
 			digest: e.Key,
 		}
+		if e.Past {
+			sub.partition, sub.brought = notInKafka, true
+		}
 		if e.Every > 0 {
 			sub.every, sub.times, sub.sequence, sub.series = e.Every, e.Limit, 1, sub
 		}
@@ -41,6 +44,7 @@ func (s *state) submit(e *Event) {
 	at := p.from(e.Offset)
 	p.log = slices.Insert(p.log, at, &record{submission: sub, place: place{e.Offset, e.Epoch}})
 	sub.there++
+	p.start = min(p.start, e.Offset) // it may have been known by an offset committed for another one of its name
 	p.end = max(p.end, e.Offset+1)
 	p.furthest = max(p.furthest, p.end)
 }
@@ -80,10 +84,11 @@ func (s *state) consumed(e *Event) {
 			sub.rejected = true
 		}
 	case Rewind:
-		s.partition(e.Partition, e.Offset).committed = e.Offset
+		p := s.partition(e.Partition, e.Offset)
+		p.committed, p.heard = e.Offset, e.At
 	default: // Commit
 		p := s.partition(e.Partition, e.Offset)
-		p.committed = e.Offset
+		p.committed, p.heard = e.Offset, e.At
 		p.reached = max(p.reached, e.Offset)
 	}
 }

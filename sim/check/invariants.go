@@ -47,9 +47,11 @@ func fates() []Invariant { //nolint:funlen // a table
 			"S1", "No loss",
 			`A submission that Kafka has acknowledged fires, or is rejected, or is covered: when it was enqueued, its
 			id was stored for another submission. It is never gone from the store before that, unless the store was set
-			back and Kafka does not have it any more. What is no valid submission never fires; it is copied to the
-			dead-letter topic, if there is one. Nothing else is copied there, except what an output topic rejects for
-			good, and what is not to be published any more: that a topic is missing is no reason.`,
+			back and Kafka does not have it any more. The same goes for a message of which a client was told past Kafka
+			that it is stored, unless the store was set back. What is no valid submission never fires; it is copied to
+			the dead-letter topic, if there is one. Nothing else is copied there, except what an output topic rejects
+			for good, what is not to be published any more, and callbacks that are given up (S27): that a topic is
+			missing is no reason.`,
 			[]Kind{Reject, Fire, Copy, End},
 			[]Kind{Submit, Fire, Copy},
 			s1,
@@ -58,7 +60,8 @@ func fates() []Invariant { //nolint:funlen // a table
 			"S2", "Justified delete",
 			`A row is deleted only after a record of its own incarnation has appeared on the output topic, or on the
 			dead-letter topic; or if it is not to be published any more, and there is no dead-letter topic; or if it is
-			a callback that its receiver refuses, and its dead letter is stored, or there are no dead letters.`,
+			a callback that its receiver refuses, or for which the time is over for which it is tried, and its dead
+			letter is stored, or there are no dead letters.`,
 			[]Kind{Insert, Delete},
 			[]Kind{Fire},
 			s2,
@@ -230,7 +233,8 @@ func exact() []Invariant { //nolint:funlen // a table
 			"S20", "Too late comes out",
 			`What was answered too_late or fired comes out, or is copied to the dead-letter topic, within the bound
 			of L2; nothing but a replace keeps it from that afterwards, or that its time has passed (S26), or that the
-			receiver of a callback refuses it where there are no dead letters.`,
+			receiver of a callback refuses it, or the time is over for which it is tried, where there are no dead
+			letters.`,
 			[]Kind{Decide, Recur, Delete},
 			[]Kind{Insert},
 			s20,
@@ -249,8 +253,8 @@ func exact() []Invariant { //nolint:funlen // a table
 			"S22", "Occurrences",
 			`The occurrences of a series appear for the first time in order, each at its instant, which is counted
 			from the first one and never from a publish; none appears after the one that an outcome has named as the
-			last. One is passed over only by the policy of the series, by the clock of the node that has claimed it;
-			and a series ends by its count, its end, or an outcome.`,
+			last. One is passed over only by the policy of the series, by the clock of the node that has claimed it,
+			or as a callback that is given up (S27); and a series ends by its count, its end, or an outcome.`,
 			[]Kind{Recur, Delete, Fire},
 			[]Kind{Submit, Insert, Recur},
 			s22,
@@ -282,6 +286,15 @@ func exact() []Invariant { //nolint:funlen // a table
 			[]Kind{Publish, Fire, Copy},
 			[]Kind{Submit},
 			s26,
+		},
+		{
+			"S27", "Given up",
+			`A callback that its receiver does not refuse is given up, so that its dead letter is stored, or, where
+			there are none, it is deleted or its series goes on, only when the time is over for which it is tried
+			after its deadline, by the clock of the node, or its own time has passed (S26).`,
+			[]Kind{Insert, Delete, Recur},
+			[]Kind{Submit, Insert, Claim, Reset},
+			s27,
 		},
 		{
 			"S28", "In line",
@@ -420,6 +433,14 @@ func lanes() []Invariant {
 			[]Kind{Publish},
 			[]Kind{Insert, Unknown, Fault},
 			l13,
+		},
+		{
+			"L14", "Let go",
+			`As long as nothing else has gone wrong, a callback is not made again that has failed when the time was
+			over for which it is tried after its deadline.`,
+			[]Kind{Publish},
+			[]Kind{Insert, Unknown, Fail, Fault, Pause},
+			l14,
 		},
 		{
 			"L15", "Next",

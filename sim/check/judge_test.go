@@ -381,6 +381,22 @@ func brokenLanes() map[string][]string {
 				"2.4s claim node=1.1 " + row + me + "stamp=2.4s\n" +
 				"2.5s publish node=1.1 message=1 topic=out incarnation=" + x1 + " wall=2.5s\n"),
 		},
+		"S27": {
+			strings.NewReplacer("topic=out", "topic=http:out", "retry=1s", "retry=1s retry_for=3s").
+				Replace(preamble + until("1.96s") +
+					"1.96s unknown node=1.1 message=1 topic=out incarnation=" + x1 + "\n" +
+					"1.97s insert node=1.1 message=1 id=x topic=dead " +
+					"incarnation=20000000-0000-0000-0000-000000000000 deadline=1.97s\n"),
+		},
+		"L14": {
+			strings.NewReplacer("topic=out", "topic=http:out", "retry=1s", "retry=1s retry_for=3s").
+				Replace(preamble + until("1.95s publish") +
+					"1.95s publish node=1.1 message=1 topic=out incarnation=" + x1 + " wall=1.95s\n" +
+					"5.1s unknown node=1.1 message=1 topic=out incarnation=" + x1 + "\n" +
+					"5.11s reset node=1.1 " + row + me + "stamp=1.9s age=3.21s due=7s\n" +
+					"7s claim node=1.1 " + row + me + "stamp=7s\n" +
+					"7.1s publish node=1.1 message=1 topic=out incarnation=" + x1 + " wall=7.1s\n"),
+		},
 		"S28": {
 			// It is published before one that comes first.
 			inLine("1.5s submit message=2 id=w topic=out partition=in/0 offset=1 payload=b key=1 deadline=1.9s\n" +

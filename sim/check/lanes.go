@@ -149,11 +149,63 @@ func l13(s *state, e *Event) finding {
 // isLetter reports whether a row is the dead letter of a callback that its receiver has refused: it is stored beside
 // the message, and again when a node has died in between.
 func (s *state) isLetter(sub *submission, e *Event) bool {
-	return isCallback(sub.key.topic) && (sub.flaw == Poison || sub.notAfter > 0) && e.row() != sub.key
+	return isCallback(sub.key.topic) && e.row() != sub.key &&
+		(sub.flaw == Poison || sub.notAfter > 0 || s.config.RetryFor > 0 && sub.flaw != Invalid)
 }
 
-// givenUp reports whether a callback may be settled although it has not come out: its dead letter was stored, or its
-// receiver refuses it and there are no dead letters.
-func (s *state) givenUp(r *row) bool {
-	return isCallback(r.key.topic) && (r.lettered || r.flaw == Poison && !s.config.DeadLetter)
+// givenUp reports whether a callback may be settled although it has not come out: its dead letter was stored, or there
+// are no dead letters, and its receiver refuses it or the time for which it is tried is over.
+func (s *state) givenUp(r *row, e *Event) bool {
+	return isCallback(r.key.topic) &&
+		(r.lettered || !s.config.DeadLetter && (r.flaw == Poison || s.exhausted(r, e)))
+}
+
+// exhausted reports whether a node may think, by the clock that it has, that the time for which a callback is tried is
+// over.
+func (s *state) exhausted(r *row, e *Event) bool {
+	return s.config.RetryFor > 0 && isCallback(r.key.topic) &&
+		(e.At+s.config.ClockError >= r.deadline+s.config.RetryFor || s.process(e.Node).jumped >= 0)
+}
+
+// s27 is the invariant S27, given up. Of a dead letter that is stored by a node that has lost its claim meanwhile,
+// nobody can tell what it knew.
+func s27(s *state, e *Event) finding {
+	var r *row
+	if sub := s.submissions[e.Message]; e.Kind == Insert && sub != nil && s.isLetter(sub, e) {
+		r = s.stored(sub)
+	}
+	if e.Kind != Insert {
+		r = s.rowOf(e)
+	}
+	if r == nil || !isCallback(r.key.topic) || r.flaw != "" || s.exhausted(r, e) || s.ended(r.submission, e) {
+		return holds()
+	}
+	early := r.deadline + s.config.RetryFor - e.At
+	switch e.Kind {
+	case Insert:
+		if r.owner == s.process(e.Node).id {
+			return brokenBy(r.submission, "its dead letter is stored %v before the time is over for which it is tried",
+				early)
+		}
+	default: // Delete, Recur
+		missed := r.series != nil && s.missed(r, e)
+		if s.config.RetryFor > 0 && !r.lettered && r.published+r.loose == 0 && !missed {
+			return brokenBy(r.submission, "it is given up %v before the time is over for which it is tried", early)
+		}
+	}
+	return holds()
+}
+
+// l14 is the invariant L14, let go. A dead letter that waits for the intake to be resumed has its message tried again.
+func l14(s *state, e *Event) finding {
+	i := s.incarnations[e.Incarnation]
+	if i == nil || s.config.RetryFor == 0 || !isCallback(e.Topic) || i.flaw != "" || !i.known || i.failedAt == 0 ||
+		s.faults+s.lineages+s.pauses > 0 || s.setBack >= 0 || s.healed >= 0 {
+		return holds()
+	}
+	if over := i.failedAt - i.comes - s.config.RetryFor - s.config.ClockError; over > 0 {
+		return brokenBy(i.submission, "it is tried again, and has failed %v after the time was over for which it is",
+			over)
+	}
+	return holds()
 }

@@ -22,7 +22,7 @@ func s1(s *state, e *Event) finding {
 		return brokenBy(sub, "a valid submission was rejected: %s", e.Text)
 	case e.Kind == Fire && sub != nil && sub.flaw == Invalid:
 		return brokenBy(sub, "it is no valid submission, and it fires")
-	case e.Kind == Copy && sub != nil && sub.flaw == "" && sub.notAfter == 0:
+	case e.Kind == Copy && sub != nil && sub.flaw == "" && sub.notAfter == 0 && !s.mayGiveUp(sub):
 		return brokenBy(sub, "it is copied to a dead-letter topic, and nothing is wrong with it")
 	case e.Kind != End:
 		return holds()
@@ -53,7 +53,7 @@ func (s *state) lost(sub *submission, end time.Duration) string {
 
 // retained reports whether a submission was stored in a store that was never set back, or could still be consumed.
 func (s *state) retained(sub *submission) bool {
-	return sub.inKafka() || sub.inserts > 0 && s.setBack < 0
+	return sub.inKafka() || sub.inserts > 0 && (s.setBack < 0 || sub.brought && sub.stored > 0)
 }
 
 // coveredByOthers reports whether a submission may have met another one of its id, where nobody has recorded what
@@ -87,7 +87,7 @@ func s2(s *state, e *Event) finding {
 		return brokenBy(nil, "%s was deleted, which was not stored", e.ID)
 	case r.series != nil && s.missed(r, e): // passed over
 	case !s.config.DeadLetter && s.ended(r.submission, e): // dropped
-	case s.givenUp(r):
+	case s.givenUp(r, e):
 	case r.published == 0 && r.loose == 0:
 		return brokenBy(r.submission, "it is deleted and has not been published")
 	}
@@ -161,7 +161,7 @@ func s4(s *state, e *Event) finding {
 	lost := s.setBack >= 0 && r.since < s.setBack+hold || s.jumped >= 0 && r.since < s.jumped+hold
 	switch unsure := r.unsureBy == e.Node && r.unsure >= r.since; {
 	case lost:
-	case isCallback(r.key.topic) && r.flaw == Poison: // refused, and its dead letter could not be stored yet
+	case isCallback(r.key.topic) && r.flaw == Poison, s.mayGiveUp(r.submission): // its dead letter is not stored yet
 	case unsure && e.Unsent:
 		return brokenBy(r.submission, "it was given back as unsent, and a publish of it had no known outcome")
 	case !unsure && !e.Unsent && e.Age < hold && !set:
@@ -309,14 +309,16 @@ func s26(s *state, e *Event) finding {
 			return brokenBy(sub, "it fires %v after it was to be published at the latest", late)
 		}
 	case e.Kind == Copy:
-		if sub.flaw == "" && e.Text != expired {
+		failed := e.Text == callbackFailed && s.mayGiveUp(sub)
+		if sub.flaw == "" && e.Text != expired && !failed {
 			return brokenBy(sub, "nothing is wrong with it, and its copy says %q", e.Text)
 		}
 	case set:
 	case e.Topic == sub.key.topic && e.Wall > sub.notAfter:
 		return brokenBy(sub, "it is published %v after it was to be at the latest", e.Wall-sub.notAfter)
 	case isCallback(sub.key.topic): // its copy went through the store, and another node may have decided that
-		if e.Topic != sub.key.topic && sub.flaw == "" && s.faults == 0 && e.At+2*s.config.ClockError <= sub.notAfter {
+		early := s.faults == 0 && e.At+2*s.config.ClockError <= sub.notAfter
+		if e.Topic != sub.key.topic && sub.flaw == "" && !s.mayGiveUp(sub) && early {
 			return brokenBy(sub, "its copy is published %v before its time has passed", sub.notAfter-e.At)
 		}
 	case e.Topic != sub.key.topic && sub.flaw == "" && e.Wall <= sub.notAfter:
@@ -325,8 +327,17 @@ func s26(s *state, e *Event) finding {
 	return holds()
 }
 
-// expired is the reason in the copy of a message that was not to be published any more.
-const expired = "expired"
+// The reasons in the copy of a message that was not to be published any more, and of a callback that was given up.
+const (
+	expired        = "expired"
+	callbackFailed = "callback_failed"
+)
+
+// mayGiveUp reports whether a submission is a callback that is given up when it has failed for long enough. S27 looks
+// when.
+func (s *state) mayGiveUp(sub *submission) bool {
+	return s.config.RetryFor > 0 && isCallback(sub.key.topic)
+}
 
 // s9 is the invariant S9, nothing past the store.
 func s9(s *state, e *Event) finding {

@@ -76,7 +76,8 @@ type submission struct {
 	of        int           // of an answer: the submission that it is about
 	said      string        // of an answer: the outcome
 	former    string        // of an answer: whether replaced content may come out; "" if nobody knows
-	at        time.Duration // when it was appended first
+	brought   bool          // past Kafka, by a request that came by HTTP
+	at        time.Duration // when it was appended first, or stored, if it was brought
 	partition string        // of its input topic
 	offset    int64
 
@@ -120,8 +121,9 @@ type incarnation struct {
 	rejections, failed int                      // publishes that failed: rejected by the topic, and for other reasons
 	failedBy           map[string]time.Duration // and when the last one did, by whose it was
 
-	calls  int           // callbacks of it that ended without a good answer
-	called time.Duration // when the last of them ended
+	calls    int           // callbacks of it that ended without a good answer
+	called   time.Duration // when the last of them ended
+	failedAt time.Duration // when a publish of it failed last, for whatever reason
 
 	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
 	unsureBy      string        // whose that was
@@ -206,7 +208,8 @@ type partition struct {
 	dropped    bool
 
 	committed int64
-	reached   int64 // the highest that was ever committed
+	reached   int64         // the highest that was ever committed
+	heard     time.Duration // when something was committed last; 0 for never
 
 	kept     bool // it has a position
 	position place

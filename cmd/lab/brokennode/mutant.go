@@ -38,6 +38,14 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Store = &positionsFromMemory{Store: ports.Store, known: map[node.Partition]node.Position{}}
 	case "failure-of-all":
 		ports.Sink = &failureOfAll{Sink: ports.Sink}
+	case "call-settled-first":
+		ports.Store, ports.Callback = m, deleteBeforeAck{ports.Callback, m}
+	case "call-refused-is-success":
+		ports.Callback = refusedIsSuccess{ports.Callback}
+	case "calls-one-at-a-time":
+		ports.Callback = &oneAtATime{Sink: ports.Callback}
+	case "requests-forgotten":
+		go forgetRequests(context.Background()) // as long as the process lives
 	default:
 		return ports, fmt.Errorf("there is no mutant %q", name)
 	}
@@ -295,4 +303,47 @@ func (b *failureOfAll) Publish(ctx context.Context, records []node.Record) []err
 		}
 	}
 	return errs
+}
+
+// refusedIsSuccess takes any answer to a callback for a good one.
+type refusedIsSuccess struct{ node.Sink }
+
+func (b refusedIsSuccess) Publish(ctx context.Context, records []node.Record) []error {
+	errs := b.Sink.Publish(ctx, records)
+	for i, err := range errs {
+		if !errors.Is(err, node.ErrUnsent) {
+			errs[i] = nil
+		}
+	}
+	return errs
+}
+
+// oneAtATime makes one callback after the other, so that all wait for a host that hangs.
+type oneAtATime struct {
+	node.Sink
+
+	mu sync.Mutex
+}
+
+func (b *oneAtATime) Publish(ctx context.Context, records []node.Record) []error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Sink.Publish(ctx, records)
+}
+
+// forgetRequests deletes all the time what requests of the HTTP API were answered, so that one that comes again is
+// decided on anew. The API does not use the engine's ports.
+func forgetRequests(ctx context.Context) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	var conn *pgx.Conn
+	for range again.C {
+		var err error
+		if conn == nil || conn.IsClosed() {
+			conn, err = pgx.Connect(ctx, os.Getenv("CHRONOS_STORE"))
+		}
+		if err == nil {
+			_, _ = conn.Exec(ctx, "DELETE FROM answers") // the server may be away: it is tried again
+		}
+	}
 }
