@@ -275,6 +275,9 @@ func (s *state) reset(r *row, e *Event) {
 	}
 	r.owner, r.stamp, r.expires = UUID{}, 0, 0
 	r.waiting, r.ahead = e.At, s.lane(r.key.topic).claims
+	if l := s.lineOf(r); l != nil && !e.Behind {
+		l.left = e.At // it is in nobody's way any more
+	}
 	if e.Due != 0 {
 		r.due, r.behind = e.Due, e.Behind
 	}

@@ -102,6 +102,7 @@ func (s *state) instructed(e *Event) {
 		s.add(&row{
 			incarnation: i, key: r.key, deadline: e.Deadline, due: e.Due, bound: e.Text == firedNow, former: r.former,
 			restored: r.restored, stopped: r.stopped, promised: e.Text == firedNow,
+			behind: r.behind && e.Text == firedNow, // it may have come forward, and been due already
 		}, e)
 	}
 }
@@ -176,7 +177,7 @@ func s19(s *state, e *Event) finding {
 		case r == nil || !gone:
 		case r.touched():
 			return brokenBy(r.submission, "it is %s, and was claimed", e.Text)
-		case r.published > 0 && !r.restored: // not only in an earlier lineage
+		case r.published > 0 && !r.restored && r.made > s.setBack: // not only before the store was set back
 			return brokenBy(r.submission, "it is %s, and has come out", e.Text)
 		}
 		return holds()

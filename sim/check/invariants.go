@@ -222,9 +222,9 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S19", "Cancelled stays cancelled",
 			`What was answered cancelled, rescheduled, or replaced without a word of former content never comes out as
-			it was in this lineage, before or after, except by a publish begun before the lineage; nor from then on by a
-			claim that a store that was set back has forgotten. It does not matter whether a record asked for it or an
-			operator past Kafka.`,
+			it was in this lineage, before or after, except by a publish begun before the lineage, or before the store
+			was set back; nor from then on by a claim that a store that was set back has forgotten. It does not matter
+			whether a record asked for it or an operator past Kafka.`,
 			[]Kind{Decide, Publish, Fire},
 			[]Kind{Insert, Claim, Reset, Decide},
 			s19,

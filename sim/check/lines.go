@@ -15,7 +15,7 @@ type lineKey struct {
 // line is what stands in a line.
 type line struct {
 	rows []*row
-	left time.Duration // when the last one left it; 0 for never
+	left time.Duration // when the last one left it, or was given back that had its turn; 0 for never
 }
 
 // lined reports whether an incarnation stands in a line.
