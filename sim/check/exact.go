@@ -105,10 +105,11 @@ func (s *state) inherits() bool {
 	})
 }
 
-// failedSince reports whether a publish of a row by that node has failed since the row was claimed.
+// failedSince reports whether a publish of a row by that node has failed since the row was claimed. How old a claim is
+// that a store has which was set back, nobody has noted.
 func (s *state) failedSince(r *row, node string) bool {
 	at, failed := r.failedBy[node]
-	return failed && at >= r.since
+	return failed && (at >= r.since || r.restored && r.since <= s.setBack)
 }
 
 // created judges a position that is new: nothing that there is may lie before it, unless an older deployment has dealt
