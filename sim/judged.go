@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"time"
+
+	"chronos/node"
+	"chronos/sim/check"
+)
+
+// judged is what the judge is told of the options. The judge knows the usual time of a call at its worst.
+func (o *Options) judged() check.Config {
+	engine := node.Config{HoldTime: o.HoldTime}
+	c := check.Config{
+		Recorded: check.Kinds(),
+		HoldTime: o.HoldTime, TimingAdvance: o.TimingAdvance, PollInterval: o.PollInterval,
+		DetectionInterval: o.DetectionInterval, Lookahead: o.Lookahead, LeaveAfter: o.LeaveAfter,
+		StoreTimeout: engine.StoreTimeout(), PublishTimeout: engine.PublishTimeout(),
+		PublishableAge: engine.PublishableAge(), Retry: 1500 * time.Millisecond,
+		StoreLatency: 10 * o.StoreLatency, BrokerLatency: 10 * o.BrokerLatency,
+		ClockError: o.Skew + (o.Faulty+o.Healed)/1_000_000*time.Duration(o.Drift),
+		Session:    o.Session, Rebalance: o.Rebalance, Settle: 6 * time.Second,
+		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages + o.Messages*min(o.Instructed, 1),
+		Begin:      time.Duration(epoch().UnixNano()),
+		DeadLetter: o.DeadLetter, StandBack: 2500 * time.Millisecond,
+	}
+	c.Lanes = len(o.lanes())
+	if o.Callbacks > 0 {
+		// What has failed since the beginning waits as long once more, and a fifth; or as long as a receiver has asked.
+		c.CallWait = (o.Faulty+5*time.Second)*6/5 + 2*engine.PublishTimeout()
+		c.RetryFor = o.RetryFor
+	}
+	if o.Callbacks > 0 && o.Ordered > 0 {
+		// And then one after the other.
+		c.Ordered = true
+		c.CallWait += time.Duration(o.Messages) * (2*c.StoreLatency + c.BrokerLatency)
+	}
+	if o.Bandwidth > 0 {
+		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then
+		// everything has to pass, several times.
+		all := time.Duration(o.Messages) * time.Duration(o.LargeBytes) * time.Second / time.Duration(o.Bandwidth)
+		c.StoreLatency, c.BrokerLatency = 10*c.StoreTimeout+c.HoldTime+all*time.Duration(o.Large)/100, c.PublishTimeout
+	}
+	if o.AdaptiveAdvance {
+		c.Adaptive = true
+		c.TimingAdvance = max(c.TimingAdvance, c.Lookahead)
+	}
+	for i := range o.Nodes {
+		c.Hops += number(o.fate(i) == FateNoStore)
+	}
+	return c
+}
