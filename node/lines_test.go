@@ -72,6 +72,13 @@ func serve(w *world, takes time.Duration, decide func(r node.Record) error) *ser
 	return s
 }
 
+// when returns when a message was served; the zero time if it was not.
+func (s *service) when(name string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended[name]
+}
+
 // Messages of one key are requested one after the other in the order of their deadlines, by two nodes, from a backlog
 // too; each as soon as the one before is done; and keys do not wait for each other.
 func TestLinesInOrder(t *testing.T) {
@@ -93,6 +100,8 @@ func TestLinesInOrder(t *testing.T) {
 		w.run(ordered(0), nil)
 		w.run(ordered(1), nil)
 		pass(time.Second + each*60*time.Millisecond + 2*time.Second)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if len(s.twice) > 0 {
 			t.Errorf("at the same time: %v", s.twice)
 		}
@@ -170,15 +179,15 @@ func TestLineFails(t *testing.T) {
 			{"none2", true},
 			{"none3", true},
 		} {
-			if _, came := s.ended[want.name]; came != want.came {
+			if came := !s.when(want.name).IsZero(); came != want.came {
 				t.Errorf("%s: came out %v, want %v", want.name, came, want.came)
 			}
 		}
-		if late := s.ended["b3"].Sub(start); late > 1500*time.Millisecond {
+		if late := s.when("b3").Sub(start); late > 1500*time.Millisecond {
 			t.Errorf("b3 came after %v", late)
 		}
 		pass(2 * time.Minute)
-		first, second, third := s.ended["a1"], s.ended["a2"], s.ended["a3"]
+		first, second, third := s.when("a1"), s.when("a2"), s.when("a3")
 		if first.IsZero() || second.Before(first) || third.Before(second) || third.Sub(first) > time.Second {
 			t.Errorf("a1 at %v, a2 %v later, a3 %v", first, second.Sub(first), third.Sub(first))
 		}
@@ -215,6 +224,8 @@ func TestLineCrashAnywhere(t *testing.T) {
 				c := ordered(1)
 				w.run(c, nil)
 				pass(c.CallbackHoldTime() + 40*time.Second)
+				s.mu.Lock()
+				defer s.mu.Unlock()
 				var names []string
 				for _, d := range w.on("http:out") {
 					if name := string(d.Value); len(names) == 0 || names[len(names)-1] != name {
@@ -242,6 +253,8 @@ func TestLineNext(t *testing.T) {
 		}
 		w.run(c, nil)
 		pass(time.Minute)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if len(s.ended) != 5 || s.gap > 10*time.Millisecond {
 			t.Errorf("%d of 5 came, and one waited %v for its turn", len(s.ended), s.gap)
 		}
@@ -269,6 +282,8 @@ func TestLineOfDeadLetters(t *testing.T) {
 		}
 		w.run(c, nil)
 		pass(time.Minute)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if len(s.ended) != 5 || len(s.twice) > 0 {
 			t.Errorf("%d of 5 came, at the same time %v", len(s.ended), s.twice)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/control"
@@ -146,8 +148,9 @@ type bulk struct {
 
 	asker   *asker
 	request admin.BulkCancelRequest
-	all     control.Tally // so far
-	pass    control.Tally // in this pass
+	all     control.Tally      // so far
+	met     map[uuid.UUID]bool // what is counted as stopped or too late, up to maxMet
+	pass    control.Tally      // in this pass
 
 	quiet bool // nobody is shown how it gets on
 	world *world
@@ -157,7 +160,10 @@ type bulk struct {
 
 // many cancels what the flags choose.
 func (c *cancelCommand) many(ctx context.Context, w *world) (err error) {
-	b := &bulk{cancelCommand: c, world: w, quiet: c.Output == "json" || !isTerminal(w.stderr), began: time.Now()}
+	b := &bulk{
+		cancelCommand: c, world: w, quiet: c.Output == "json" || !isTerminal(w.stderr), began: time.Now(),
+		met: map[uuid.UUID]bool{},
+	}
 	if b.request, err = c.request(); err != nil {
 		return err
 	}
@@ -205,7 +211,6 @@ func (b *bulk) passes(ctx context.Context) error {
 		p, all := &b.pass, &b.all
 		all.Cancelled += p.Cancelled
 		all.Changed += p.Changed
-		all.Stopped, all.TooLate = max(all.Stopped, p.Stopped), max(all.TooLate, p.TooLate) // they are met again
 		if pass == 1 {
 			all.Scanned, all.Matched, all.Left = p.Scanned, p.Matched, p.Left
 		} else {
@@ -217,6 +222,23 @@ func (b *bulk) passes(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// maxMet bounds how many messages are remembered that were stopped or too late. What is beyond may be counted once for
+// each time that it is met.
+const maxMet = 100_000
+
+// again returns how many of these have been met before: what is claimed while the walk is between its two halves is met
+// in both, and what comes out late in each pass.
+func (b *bulk) again(incarnations []uuid.UUID) (n int) {
+	for _, one := range incarnations {
+		if b.met[one] {
+			n++
+		} else if len(b.met) < maxMet {
+			b.met[one] = true
+		}
+	}
+	return n
 }
 
 // walk walks along all lanes: what waits, and what is claimed.
@@ -234,6 +256,8 @@ func (b *bulk) walk(ctx context.Context) error {
 					return err
 				}
 				b.pass.Add(page.Tally)
+				b.all.Stopped += page.Stopped - b.again(page.Stops)
+				b.all.TooLate += page.TooLate - b.again(page.Stays)
 				b.progress()
 				if b.request.Cursor = page.Next; page.Next == "" {
 					break

@@ -176,6 +176,8 @@ func TestBulkCancelInterrupted(t *testing.T) {
 func TestBulkCancelPasses(t *testing.T) {
 	t.Parallel()
 	const none = `{"scanned":1}`
+	const stops, stays = `"stops":["11111111-1111-4111-8111-111111111111"]`,
+		`"stays":["22222222-2222-4222-8222-222222222222"]`
 	for name, c := range map[string]struct {
 		answers []string // those behind them are none
 		code    int
@@ -194,10 +196,17 @@ func TestBulkCancelPasses(t *testing.T) {
 		},
 		"one is claimed": {
 			[]string{
-				none, `{"scanned":2,"matched":2,"too_late":1,"stopped":1}`, none,
-				`{"scanned":2,"matched":2,"too_late":1,"stopped":1}`,
+				none, `{"scanned":2,"matched":2,"too_late":1,"stopped":1,` + stops + `,` + stays + `}`, none,
+				`{"scanned":2,"matched":2,"too_late":1,"stopped":1,` + stops + `,` + stays + `}`,
 			},
 			3, 4, `(?s)stopped +1 .*too_late +1 .*2 of 3 `,
+		},
+		"one is claimed between the two halves": {
+			[]string{
+				`{"scanned":1,"matched":1,"stopped":1,` + stops + `}`,
+				`{"scanned":1,"matched":1,"stopped":1,` + stops + `}`,
+			},
+			0, 4, `(?s)stopped +1 `,
 		},
 		"somebody goes on submitting": {
 			slices.Repeat([]string{`{"scanned":2,"matched":2,"cancelled":1,"too_late":1}`, none}, 9), 3, 6,

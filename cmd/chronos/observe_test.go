@@ -159,9 +159,10 @@ lanes:
   - {name: "http:hooks", allowed: [127.0.0.1], dead-letter: hooks.dead}
 `)
 	l := &listener{freeAddress(t)}
-	api := &listener{freeAddress(t)}
+	api, timers := &listener{freeAddress(t)}, &listener{freeAddress(t)}
 	p := start(t, "run", "--config", file, "--store", store, "--store-password-file", password,
-		"--admin-listen", l.address, "--admin-allow", "control", "--api-listen", api.address)
+		"--admin-listen", l.address, "--admin-allow", "control", "--api-listen", api.address,
+		"--metaswitch-listen", timers.address)
 
 	// It waits for its store: it lives, and is not ready.
 	l.awaitStatus(t, "/livez?verbose", http.StatusOK, "it waits for the store")
@@ -209,6 +210,15 @@ lanes:
 	}
 	l.awaitMetric(t, "chronos_operator_instructions_total", "action=cancel", "outcome=not_found")
 	api.callBack(t, l)
+	timer := map[string]any{
+		"timing":     map[string]any{"interval": 3600},
+		"callback":   map[string]any{"http": map[string]any{"uri": "https://example.org/", "opaque": ""}},
+		"statistics": map[string]any{"tag-info": []any{map[string]any{"type": "CALL"}}},
+	}
+	if status, text := timers.call(t, "", http.MethodPost, "/timers", timer, nil); status != http.StatusOK {
+		t.Errorf("timer: %d %s", status, text)
+	}
+	l.awaitMetric(t, "chronos_metaswitch_tags", "tag=CALL")
 	if err := c.DeleteTopic("b.out"); err != nil {
 		t.Fatal(err)
 	}

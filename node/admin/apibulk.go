@@ -31,11 +31,7 @@ type BulkCancelRequest struct {
 }
 
 // BulkCancelled is what has become of the messages of one page.
-type BulkCancelled struct {
-	control.Tally
-
-	Next string `json:"next,omitempty" doc:"The cursor of the next page; empty when this is the last."`
-}
+type BulkCancelled struct{ control.Cancelled }
 
 type bulkCancelInput struct{ Body BulkCancelRequest }
 
@@ -66,9 +62,9 @@ func (a *API) bulkCancel(ctx context.Context, request *BulkCancelRequest) (BulkC
 		request.By = callerOf(ctx).Name()
 	}
 	// A page that is begun is finished: what is half done nobody could count.
-	tally, next, err := control.CancelPage(context.WithoutCancel(ctx), a.Store, a.Taker, query, a.now(), request.DryRun)
+	done, err := control.CancelPage(context.WithoutCancel(ctx), a.Store, a.Taker, query, a.now(), request.DryRun)
 	if !request.DryRun {
-		a.auditBulk(ctx, request, &tally, err)
+		a.auditBulk(ctx, request, &done.Tally, err)
 	}
 	switch {
 	case control.IsClosed(err):
@@ -76,7 +72,7 @@ func (a *API) bulkCancel(ctx context.Context, request *BulkCancelRequest) (BulkC
 	case err != nil:
 		return BulkCancelled{}, err
 	}
-	return BulkCancelled{tally, next}, nil
+	return BulkCancelled{done}, nil
 }
 
 // auditBulk writes down what somebody has cancelled, and counts it. Where nobody knows what has become of a page, no

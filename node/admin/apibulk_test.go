@@ -41,8 +41,8 @@ func TestBulkCancel(t *testing.T) {
 			s.ask(t, 200, "POST", "/v1/bulk/cancel", fmt.Sprintf(
 				`{"lane": "out", "header": "tenant=blue", "dry_run": %v, "cursor": %q, "by": "ann"}`, dry, cursor),
 				&page)
-			cursor, cancelled, pages = page.Next, cancelled+page.Cancelled, pages+1
-			if page.Matched != page.Cancelled || page.Scanned < page.Matched {
+			cursor, cancelled, pages = page.Next, cancelled+page.Tally.Cancelled, pages+1
+			if page.Matched != page.Tally.Cancelled || page.Scanned < page.Matched {
 				t.Errorf("a page: %+v", page)
 			}
 		}
@@ -70,11 +70,11 @@ func TestBulkCancelClaimed(t *testing.T) {
 	s.put(t, "waits", tenant("blue"))
 	var page admin.BulkCancelled
 	s.ask(t, 200, "POST", "/v1/bulk/cancel", `{"lane": "out", "key": "blue", "claimed": true}`, &page)
-	if page.Stopped != 1 || page.TooLate != 1 || page.Matched != 2 || page.Cancelled != 0 {
+	if page.Stopped != 1 || page.TooLate != 1 || page.Matched != 2 || page.Tally.Cancelled != 0 {
 		t.Errorf("of those that are claimed: %+v", page)
 	}
 	s.ask(t, 200, "POST", "/v1/bulk/cancel", `{"lane": "out", "key": "blue"}`, &page)
-	if page.Cancelled != 1 {
+	if page.Tally.Cancelled != 1 {
 		t.Errorf("of those that wait: %+v", page)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,10 +104,10 @@ func TestFunction(t *testing.T) {
 func TestFunctionHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		called := 0
+		var called atomic.Int32
 		s, _ := functions(t, func(l *callback.Lane) { l.PerHost, l.Timeout = 1, time.Second },
 			func(ctx context.Context, _ *callback.Message) error {
-				called++
+				called.Add(1)
 				if _, bounded := ctx.Deadline(); !bounded {
 					t.Error("it is not told how long it has")
 				}
@@ -118,13 +119,13 @@ func TestFunctionHangs(t *testing.T) {
 		if took := time.Since(began); took != time.Second || !strings.Contains(deferred(t, err).Error(), "within 1s") {
 			t.Errorf("after %v: %v", took, err)
 		}
-		if err := publish(t, s, record("")); !errors.Is(err, node.ErrUnsent) || called != 1 {
-			t.Errorf("%d calls, and the second result is %v", called, err)
+		if err := publish(t, s, record("")); !errors.Is(err, node.ErrUnsent) || called.Load() != 1 {
+			t.Errorf("%d calls, and the second result is %v", called.Load(), err)
 		}
 		close(release)
 		synctest.Wait()
-		if err := publish(t, s, record("")); err != nil || called != 2 {
-			t.Errorf("%d calls, and the last result is %v", called, err)
+		if err := publish(t, s, record("")); err != nil || called.Load() != 2 {
+			t.Errorf("%d calls, and the last result is %v", called.Load(), err)
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 	"chronos/node/store/inspect"
 )
@@ -32,8 +34,18 @@ func (t *Tally) Add(o Tally) {
 	t.Left += o.Left
 }
 
-// CancelPage cancels what is on one page of a list, in one short transaction, and returns the cursor of the next page;
-// "" behind the last one. If dry, it changes nothing, and counts what would become of the messages.
+// Cancelled is what has become of the messages of one page.
+type Cancelled struct {
+	Tally
+
+	Next string `json:"next,omitempty" doc:"The cursor of the next page; empty when this is the last."`
+
+	Stops []uuid.UUID `json:"stops,omitempty" doc:"The incarnations of those that are counted as stopped."`
+	Stays []uuid.UUID `json:"stays,omitempty" doc:"The incarnations of those that are counted as too late."`
+}
+
+// CancelPage cancels what is on one page of a list, in one short transaction. If dry, it changes nothing, and counts
+// what would become of the messages.
 //
 // Each message is cancelled only if it is still the one that the page shows (node.Item.Only): what has come since under
 // its id may say something else. So a page may be repeated, and a walk that was broken off may begin anew: what is
@@ -41,53 +53,56 @@ func (t *Tally) Add(o Tally) {
 //
 // What comes in while a walk is under way, or moves to a place behind it, is not met by that walk. A message is either
 // on a page of those that wait or on one of those that are claimed, and goes from the one to the other by itself:
-// whoever means both walks along both, and again as long as that finds something to cancel.
+// whoever means both walks along both, and again as long as that finds something to cancel. So what is not cancelled
+// may be met twice: by the incarnations one can tell.
 func CancelPage(
 	ctx context.Context, source inspect.Source, store Taker, query inspect.Query, now time.Time, dry bool,
-) (tally Tally, next string, err error) {
+) (done Cancelled, err error) {
 	query.Limit, query.Slice = inspect.MaxLimit, inspect.MaxSlice
 	page, err := inspect.List(ctx, source, query, now)
 	if err != nil {
-		return tally, "", err
+		return done, err
 	}
-	tally.Scanned, tally.Matched = page.Scanned, len(page.Messages)
+	done.Scanned, done.Matched = page.Scanned, len(page.Messages)
 	var items []node.Item
 	for i := range page.Messages {
 		m := &page.Messages[i]
 		switch {
 		case made(m):
-			tally.Left++
+			done.Left++
 		case dry:
-			tally.count(expected(m))
+			done.count(expected(m), m.Incarnation)
 		default:
 			items = append(items, node.Item{
 				Action: node.Cancel, Only: m.Incarnation, Message: node.Message{ID: m.ID, Lane: m.Lane},
 			})
 		}
 	}
-	if len(items) == 0 {
-		return tally, page.Next, nil
+	if len(items) > 0 {
+		outcomes, err := Instruct(ctx, store, items)
+		if err != nil {
+			return done, err // the outcomes are missing in it
+		}
+		for i, outcome := range outcomes {
+			done.count(outcome, items[i].Only)
+		}
 	}
-	outcomes, err := Instruct(ctx, store, items)
-	if err != nil {
-		return tally, "", err // the outcomes are missing in it
-	}
-	for _, outcome := range outcomes {
-		tally.count(outcome)
-	}
-	return tally, page.Next, nil
+	done.Next = page.Next
+	return done, nil
 }
 
-func (t *Tally) count(outcome node.Outcome) {
+func (c *Cancelled) count(outcome node.Outcome, of uuid.UUID) {
 	switch outcome {
 	case node.Cancelled:
-		t.Cancelled++
+		c.Cancelled++
 	case node.Stopped:
-		t.Stopped++
+		c.Stopped++
+		c.Stops = append(c.Stops, of)
 	case node.TooLate:
-		t.TooLate++
+		c.TooLate++
+		c.Stays = append(c.Stays, of)
 	default: // not found
-		t.Changed++
+		c.Changed++
 	}
 }
 

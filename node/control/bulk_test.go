@@ -42,11 +42,11 @@ func give(t *testing.T, store *memory.Store, want node.Outcome, items ...node.It
 func page(t *testing.T, source inspect.Source, store control.Taker, dry bool) control.Tally {
 	t.Helper()
 	q := inspect.Query{Lanes: []string{"out"}}
-	tally, _, err := control.CancelPage(t.Context(), source, store, q, time.Now(), dry)
+	done, err := control.CancelPage(t.Context(), source, store, q, time.Now(), dry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tally
+	return done.Tally
 }
 
 // TestCancelPageOnlyWhatItHasSeen has a message replaced, one come out and submitted again, and one rescheduled,
@@ -122,9 +122,9 @@ func TestCancelPageDry(t *testing.T) {
 	}
 	query := inspect.Query{Lanes: []string{"out"}, State: inspect.Claimed}
 	for _, dry := range []bool{true, false} {
-		tally, _, err := control.CancelPage(t.Context(), store, store, query, time.Now(), dry)
-		if err != nil || tally != (control.Tally{Scanned: 1, Matched: 1, Stopped: 1}) {
-			t.Errorf("dry %v, of what is claimed: %+v, %v", dry, tally, err)
+		done, err := control.CancelPage(t.Context(), store, store, query, time.Now(), dry)
+		if err != nil || done.Tally != (control.Tally{Scanned: 1, Matched: 1, Stopped: 1}) || len(done.Stops) != 1 {
+			t.Errorf("dry %v, of what is claimed: %+v, %v", dry, done, err)
 		}
 	}
 }
