@@ -1,9 +1,8 @@
 -- +goose Up
 
 -- The line that a message stands in. The columns cost the rows that are there nothing; the two indexes, which hold few
--- rows, make the server read the table once, and meanwhile nobody else reads or writes it: three seconds for ten million
--- messages of a few hundred bytes that are in memory. As in version 4, this is given up where a long transaction is in the
--- way.
+-- rows, make the server read the table once, and meanwhile nobody else reads or writes it. As in version 4, this is given
+-- up where a long transaction is in the way.
 --
 -- A node of the release before goes on beside this. What it takes in stands in no line, and it minds no line.
 -- +goose StatementBegin
