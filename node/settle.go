@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -175,11 +176,13 @@ func (s *settler) delete(ctx context.Context) {
 				missing = append(missing, next.Of)
 			}
 		}
-		moved := deleted
-		for i := range recurred {
-			moved = append(moved, recurred[i].Of)
+		if s.pace.calls { // nothing stands in a line elsewhere
+			moved := slices.Clone(deleted)
+			for i := range recurred {
+				moved = append(moved, recurred[i].Of)
+			}
+			s.moved(moved)
 		}
-		s.moved(moved)
 		if len(passed) > 0 {
 			s.observe(PassedOver{Next: passed})
 		}
