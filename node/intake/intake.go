@@ -125,7 +125,7 @@ func (i *Intake) take(ctx context.Context, batch []*asking) {
 		for at, a := range batch {
 			items[at] = a.item
 		}
-		result, err := i.insist(ctx, node.TakeRequest{Items: items})
+		result, err := i.Insist(ctx, node.TakeRequest{Items: items})
 		taken := min(result.Taken, len(result.Results), len(batch))
 		for at, a := range batch[:taken] {
 			if a.result = result.Results[at]; a.result.Outcome == node.Untaken {
@@ -149,8 +149,9 @@ func (i *Intake) take(ctx context.Context, batch []*asking) {
 	}
 }
 
-// insist calls Take, and again while its outcome is not known.
-func (i *Intake) insist(ctx context.Context, request node.TakeRequest) (result node.TakeResult, err error) {
+// Insist calls Take, and again while its outcome is not known, three times in all. Each item has a request, so that it
+// takes effect once. The error is the store's.
+func (i *Intake) Insist(ctx context.Context, request node.TakeRequest) (result node.TakeResult, err error) {
 	for try := range takeTries {
 		if try > 0 {
 			<-time.After(takeWait << (try - 1))

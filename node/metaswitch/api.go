@@ -62,11 +62,6 @@ const (
 
 	// unnamedKept is how long the store remembers what a request was answered: while this node may repeat it.
 	unnamedKept = time.Minute
-
-	// takeTries is how often a transaction is tried whose outcome is not known, and takeWait the time before the second
-	// try, which doubles.
-	takeTries = 3
-	takeWait  = 100 * time.Millisecond
 )
 
 // Handler returns the handler.
@@ -268,22 +263,14 @@ func (a *API) end(ctx context.Context, in *asked, id string, factor uint32) {
 // takeOut removes a timer that a node has claimed or has tried to call back: a replacement takes it over, whatever has
 // become of it, and can itself be cancelled. What a node is about to request at this moment it still requests; but
 // not again.
-func (a *API) takeOut(ctx context.Context, cancel node.Item) (err error) {
+func (a *API) takeOut(ctx context.Context, cancel node.Item) error {
 	const never = 100 * 365 * 24 * time.Hour
 	over := cancel
 	over.Action = node.Replace
 	over.Deadline = a.Now().Add(never).UTC().Truncate(time.Microsecond)
 	over.Incarnation, over.Request = uuid.New(), request()
 	cancel.Incarnation, cancel.Request = uuid.New(), request()
-	var result node.TakeResult
-	for try := range takeTries {
-		if try > 0 {
-			<-time.After(takeWait << (try - 1))
-		}
-		if result, err = a.Taker.Take(ctx, node.TakeRequest{Items: []node.Item{over, cancel}}); err == nil {
-			break
-		}
-	}
+	result, err := a.intake.Insist(ctx, node.TakeRequest{Items: []node.Item{over, cancel}})
 	switch {
 	case err != nil:
 		return err //nolint:wrapcheck // it is explained
