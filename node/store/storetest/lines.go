@@ -23,6 +23,7 @@ func lineCases() []testCase {
 		{"line/one that came first, while another is out", lineInTheWay},
 		{"line/what was put off keeps its due time", lineTried},
 		{"line/who is first by then is not put off", lineFirst},
+		{"line/who stands back brings the first one", lineBrings},
 		{"line/what is claimed keeps its claim", lineHeld},
 		{"line/only what is settled makes room", lineReset},
 		{"line/an occurrence stands at its new deadline", lineRearm},
@@ -181,6 +182,22 @@ func lineFirst(s *subject) {
 	slices.SortFunc(claimed, func(a, b node.Ready) int { return strings.Compare(a.ID, b.ID) })
 	s.standBack(claimed[0], claimed[2])
 	s.turns(bob(), noon().Add(time.Second), "alone", list[1].ID)
+}
+
+// Nobody is settled when the first of a line is cancelled, and so nobody brings the next one: whoever looks next does.
+func lineBrings(s *subject) {
+	list := s.queue(3)
+	s.insert(list...)
+	claimed := s.claim(alice(), latest())
+	s.standBack(claimed[1])
+	later := noon().Add(time.Hour)
+	s.check("stand back", s.release(node.Release{Claim: claimed[2].Claim, Due: later, Unsent: true, Behind: true}),
+		[]bool{true})
+	s.unsent(claimed[0])
+	s.check("cancel", s.instruct(instruction(node.Cancel, list[0], nil))[0].Outcome, node.Cancelled)
+	s.turns(bob(), later.Add(-time.Microsecond))
+	s.standBack(s.turns(bob(), later, list[2].ID+" behind")...)
+	s.turns(bob(), list[1].Deadline, list[1].ID)
 }
 
 func lineHeld(s *subject) {
