@@ -283,7 +283,8 @@ func (f *firer) recurred(next []Next) {
 // Each look at what stands behind others is a claim for nothing, and a hundred thousand may fall due at the same
 // instant behind one that fails for a day. It is enough that of a line somebody is looked at now and then, whoever it
 // is, since that brings the first one forward. So of those of a line that a claim has found the last one comes soon
-// again: it is the one that is there longest. The others wait the longer the more of them there are.
+// again: it is the one that is there longest. The others wait for as long as they are overdue, and the longer the more
+// of them there are.
 func (f *firer) standBack(ctx context.Context, claimed []Ready) (served []Ready) {
 	now := f.clock.Now()
 	var releases []Release
@@ -302,9 +303,12 @@ func (f *firer) standBack(ctx context.Context, claimed []Ready) (served []Ready)
 		case InTheWay:
 			put(&m, retryMin)
 		case Behind:
-			line := lineName{m.Lane, m.Line}
-			wait := min(max(now.Sub(m.Deadline), retryMin), unsentRetryMax)
-			put(&m, min(wait+time.Duration(behind[line])*beat, behindMax))
+			line, most := lineName{m.Lane, m.Line}, unsentRetryMax
+			if behind[line] > 0 {
+				most = behindMax
+			}
+			wait := max(now.Sub(m.Deadline), retryMin) + time.Duration(behind[line])*beat
+			put(&m, min(wait, most))
 			behind[line]++
 		}
 	}
