@@ -28,6 +28,7 @@ func lineCases() []testCase {
 		{"line/only what is settled makes room", lineReset},
 		{"line/an occurrence stands at its new deadline", lineRearm},
 		{"line/instructions move it", lineInstructed},
+		{"line/a replacement leaves it, or comes to it", lineReplaced},
 		{"line/nothing is claimed when it is stored", lineStored},
 		{"line/a long one", lineLong},
 	}
@@ -257,6 +258,20 @@ func lineInstructed(s *subject) {
 	gone := list[2]
 	s.check("cancel", s.instruct(instruction(node.Cancel, gone, nil))[0].Outcome, node.Cancelled)
 	s.turns(alice(), latest(), list[1].ID, list[0].ID)
+}
+
+func lineReplaced(s *subject) {
+	list := s.queue(4)
+	list[2].Line = uuid.Nil
+	s.insert(list...)
+	leaves, comes, stays := list[1], list[2], list[3]
+	for _, m := range []*node.Message{&leaves, &comes, &stays} {
+		m.Incarnation = s.incarnation()
+	}
+	leaves.Line, comes.Line = uuid.Nil, list[0].Line
+	s.instruct(instruction(node.Replace, leaves, nil), instruction(node.Replace, comes, nil),
+		instruction(node.Replace, stays, nil))
+	s.turns(alice(), latest(), list[0].ID, leaves.ID, comes.ID+" behind", stays.ID+" behind")
 }
 
 func lineStored(s *subject) {
