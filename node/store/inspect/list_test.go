@@ -92,3 +92,31 @@ func TestListOfDeferredCallbacks(t *testing.T) {
 		}
 	}
 }
+
+// claims is a source that notes what claims it is asked for.
+type claims struct {
+	inspect.Source
+
+	asked []string
+}
+
+// Slice implements inspect.Source.
+func (c *claims) Slice(_ context.Context, r inspect.SliceRequest) ([]inspect.Message, error) {
+	c.asked = append(c.asked, fmt.Sprint(r.Claimed, " ", r.Lane))
+	return nil, nil
+}
+
+// Goal: whoever lists what is claimed on one lane goes through no other, of which the cursor and the count would tell.
+func TestListOfClaimsOnOneLane(t *testing.T) {
+	for want, query := range map[string]inspect.Query{
+		"true a":  {State: inspect.Claimed, Lanes: []string{"a"}},
+		"true ":   {State: inspect.Stuck},
+		"false a": {State: inspect.Waiting, Lanes: []string{"a"}},
+	} {
+		source := &claims{}
+		if _, err := inspect.List(t.Context(), source, query, time.Now()); err != nil ||
+			len(source.asked) != 1 || source.asked[0] != want {
+			t.Errorf("%+v: asked for %q, %v; want %q", query, source.asked, err, want)
+		}
+	}
+}

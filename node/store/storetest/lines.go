@@ -208,6 +208,30 @@ func lineHeld(s *subject) {
 	s.delete(list[0].Ref())
 	s.check("claims", s.expired(), []node.Claim{claimed[1].Claim})
 	s.check("reset", s.reset(claimed[1].Claim), []bool{true})
+
+	// Nor does the due time change of one that has stood back, and is claimed once more.
+	later := s.queue(4)[2:]
+	later[0].Line, later[1].Line = uuid.UUID{15: 2}, uuid.UUID{15: 2}
+	s.insert(later...)
+	out := s.claimWithin(alice(), later[0].Deadline, share(9, 1<<20))
+	put := later[1].Deadline.Add(time.Hour)
+	for range 2 {
+		for _, r := range s.claimWithin(bob(), put, share(9, 1<<20)) {
+			if r.ID == later[1].ID {
+				s.check("stand back", s.release(node.Release{Claim: r.Claim, Due: put, Unsent: true, Behind: true}),
+					[]bool{true})
+			}
+		}
+	}
+	again := s.claimWithin(bob(), put, share(9, 1<<20))
+	for _, r := range out {
+		s.delete(r.Ref())
+	}
+	for _, r := range again {
+		s.check("reset", s.reset(r.Claim), []bool{true})
+	}
+	s.turns(alice(), put.Add(-time.Microsecond))
+	s.turns(alice(), put, later[1].ID)
 }
 
 func lineReset(s *subject) {
