@@ -76,35 +76,43 @@ func TestLineOfThousands(t *testing.T) {
 	})
 }
 
-// When the first one is cancelled, the next one comes within 40 s, however many there are: nobody brings it forward but
-// who looks next.
+// When one is cancelled that holds up its line, the next one comes within 40 s, however many there are, and whoever has
+// come out before: nobody brings it forward but who is looked at next.
 func TestLineCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const many = 300
-		w := newWorld(t)
-		s := serve(w, time.Millisecond, func(r node.Record) error {
-			if string(r.Value) == "000" {
-				return &node.DeferredError{Err: node.ErrUnsent, After: time.Minute}
+	for _, c := range []struct{ many, cancelled int }{{3, 0}, {300, 0}, {20, 10}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			start, name := time.Now(), func(i int) string { return fmt.Sprintf("%03d", i) }
+			s := serve(w, time.Millisecond, func(r node.Record) error {
+				switch {
+				case string(r.Value) == name(c.cancelled):
+					return &node.DeferredError{Err: node.ErrUnsent, After: time.Minute}
+				case string(r.Value) == name(0) && time.Since(start) < time.Hour:
+					return errInjected // so that all the others are put off for long
+				}
+				return nil
+			})
+			for i := range c.many {
+				w.line("a", name(i), time.Minute+time.Duration(i)*time.Microsecond)
 			}
-			return nil
+			w.run(ordered(0), nil)
+			pass(time.Hour)
+			for c.cancelled > 0 && s.when(name(c.cancelled-1)).IsZero() {
+				pass(time.Second) // until it is the first, and nobody has been looked at since
+			}
+			if next := name(c.cancelled + 1); !s.when(next).IsZero() {
+				t.Fatalf("%s came before the one that is first", next)
+			}
+			cancelled := time.Now()
+			w.instruct("cancel", name(c.cancelled))
+			pass(40*time.Second + time.Duration(c.many)*200*time.Millisecond)
+			came := s.when(name(c.cancelled + 1))
+			if came.IsZero() || came.Sub(cancelled) > 40*time.Second {
+				t.Errorf("%+v: the next one came at %v, %v after the cancel", c, came, came.Sub(cancelled))
+			}
+			if s.when(name(c.many - 1)).IsZero() {
+				t.Errorf("%+v: the last one has not come", c)
+			}
 		})
-		for i := range many {
-			w.line("a", fmt.Sprintf("%03d", i), time.Minute+time.Duration(i)*time.Microsecond)
-		}
-		w.run(ordered(0), nil)
-		w.run(ordered(1), nil)
-		pass(30 * time.Minute)
-		if !s.when("001").IsZero() {
-			t.Fatal("the second came before the first")
-		}
-		cancelled := time.Now()
-		w.instruct("cancel", "000")
-		pass(40*time.Second + many*200*time.Millisecond)
-		if came := s.when("001"); came.IsZero() || came.Sub(cancelled) > 40*time.Second {
-			t.Errorf("the next one came at %v, %v after the cancel", came, came.Sub(cancelled))
-		}
-		if s.when("299").IsZero() {
-			t.Error("the last one has not come")
-		}
-	})
+	}
 }
