@@ -392,9 +392,9 @@ type Ready struct {
 // has its turn; that both stand back for each other, for a moment, is the price.
 //
 // A message that has not its turn stands back: its claim is given up, and it is looked at again a while later
-// (Release.Behind). It need not wait for that: when Delete or Rearm has settled a message of the line, or Reset has one
-// stand back, the one that is first then comes forward, that is, it falls due at its deadline, if it has stood back. And
-// if it is itself first by the time that it stands back, it is not put off.
+// (Release.Behind). It need not wait for that: when Delete or Rearm has settled a message of the line, or Reset has
+// one stand back, the one that is first then comes forward, that is, it falls due at its deadline, if it has stood
+// back. And if it is itself first by the time that it stands back, it is not put off.
 //
 // So the first one need not be looked at, as long as anybody of its line is: that matters when it is cancelled, which
 // brings nobody forward, or when a node dies between a settlement and what follows it. And so of thousands that stand

@@ -255,8 +255,12 @@ func TestSignature(t *testing.T) {
 	l.SecretFile = file
 	s := sink(t, l)
 	for _, more := range [][]string{
-		nil, {node.HeaderAttempt, "2"}, {node.HeaderSequence, "2"}, {"value", "another"},
-		{node.HeaderURL, r.URL + "/other"}, {"tenant", "t1"},
+		nil,
+		{node.HeaderAttempt, "2"},
+		{node.HeaderSequence, "2"},
+		{"value", "another"},
+		{node.HeaderURL, r.URL + "/other"},
+		{"tenant", "t1"},
 	} {
 		one := record(r.URL)
 		if len(more) > 0 && more[0] == "value" {

@@ -55,7 +55,8 @@ func taken(items []node.Item, n int) node.TakeResult {
 }
 
 func item(id string, bytes int) node.Item {
-	item := node.Item{From: node.NoPlace, Action: node.Schedule, Message: node.Message{ID: id, Lane: "http:a", Value: make([]byte, bytes)}}
+	item := node.Item{From: node.NoPlace, Action: node.Schedule}
+	item.Message = node.Message{ID: id, Lane: "http:a", Value: make([]byte, bytes)}
 	item.Incarnation, item.Request = uuid.New(), &node.Request{ID: uuid.New()}
 	return item
 }
@@ -167,8 +168,8 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// Goal: a transaction of unknown outcome is repeated as it was, three times in all, and then its error is everybody's; a
-// store that is closed is told apart from that. A later request is not the worse for it.
+// Goal: a transaction of unknown outcome is repeated as it was, three times in all, and then its error is everybody's.
+// A store that is closed is told apart from that. A later request is not the worse for it.
 func TestUnknown(t *testing.T) {
 	lost := errors.New("the connection was lost")
 	for name, c := range map[string]struct {
