@@ -33,7 +33,7 @@ func TestLineInTheWay(t *testing.T) {
 // the others follow one after the other at once.
 func TestLineOfThousands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const many, fails = 500, 2 * time.Hour
+		const many, fails = 300, 30 * time.Minute
 		w := newWorld(t)
 		start := time.Now()
 		s := serve(w, time.Millisecond, func(r node.Record) error {
@@ -59,7 +59,8 @@ func TestLineOfThousands(t *testing.T) {
 		}
 		pass(fails)
 		mu.Lock()
-		if most := 40 * many; looks < many || looks > most {
+		t.Logf("%d looks", looks)
+		if most := 13 * many; looks < many || looks > most {
 			t.Errorf("%d claims were for nothing within %v, want %d at most", looks, fails, most)
 		}
 		mu.Unlock()
@@ -94,7 +95,7 @@ func TestLineCancelled(t *testing.T) {
 			}
 			w.run(ordered(0), nil)
 			if c.cancelled == 0 {
-				pass(time.Hour) // so that all the others are put off for long
+				pass(30 * time.Minute) // so that all the others are put off for long
 			}
 			for c.cancelled > 0 && s.when(name(c.cancelled-1)).IsZero() {
 				pass(time.Second) // until it is the first, and nobody has been looked at since
