@@ -69,22 +69,22 @@ func TestFaults(t *testing.T) {
 	}
 	synchronous := []bench.Clock{{Broker: "1", Low: -0.5, High: 0.5}}
 	for name, c := range map[string]struct {
-		fake fake
+		fake *fake
 		load func(*bench.Load)
 		want bench.Integrity
 		says string
 		more int // faults beside
 	}{
-		"lost":       {fake{change: times(0)}, nil, bench.Integrity{Came: 999, Missing: 1}, "1 had not come", 0},
-		"doubled":    {fake{change: times(2)}, nil, bench.Integrity{Came: 1000, Doubled: 1}, "1 came again", 0},
-		"four times": {fake{change: times(4)}, nil, bench.Integrity{Came: 1000, Doubled: 3}, "3 came again", 0},
+		"lost":       {&fake{change: times(0)}, nil, bench.Integrity{Came: 999, Missing: 1}, "1 had not come", 0},
+		"doubled":    {&fake{change: times(2)}, nil, bench.Integrity{Came: 1000, Doubled: 1}, "1 came again", 0},
+		"four times": {&fake{change: times(4)}, nil, bench.Integrity{Came: 1000, Doubled: 3}, "3 came again", 0},
 		"repeated": {
-			fake{change: times(2)},
+			&fake{change: times(2)},
 			func(l *bench.Load) { l.Twice = 1 },
 			bench.Integrity{Came: 1000, Repeated: 1}, "1 came again that were submitted twice", 0,
 		},
 		"early": {
-			fake{late: func(m *bench.Submission) time.Duration {
+			&fake{late: func(m *bench.Submission) time.Duration {
 				if once(m) {
 					return -2 * time.Millisecond
 				}
@@ -92,40 +92,40 @@ func TestFaults(t *testing.T) {
 			}}, nil, bench.Integrity{Came: 1000, Early: 1}, "1 were received before they were due", 0,
 		},
 		"early in the log": {
-			fake{ahead: -5 * time.Millisecond, clocks: synchronous},
+			&fake{ahead: -5 * time.Millisecond, clocks: synchronous},
 			nil, bench.Integrity{Came: 1000, Sooner: 800}, "800 were appended before they were due", 0,
 		},
 		"a bit": {
-			fake{change: change(func(a *bench.Arrival) { a.Value[60] ^= 1 })},
+			&fake{change: change(func(a *bench.Arrival) { a.Value[60] ^= 1 })},
 			nil, bench.Integrity{Came: 1000, Value: 1}, "1 came with another value", 0,
 		},
 		"a byte less": {
-			fake{change: change(func(a *bench.Arrival) { a.Value = a.Value[:len(a.Value)-1] })},
+			&fake{change: change(func(a *bench.Arrival) { a.Value = a.Value[:len(a.Value)-1] })},
 			nil, bench.Integrity{Came: 1000, Value: 1}, "1 came with another value", 0,
 		},
 		"a null": {
-			fake{change: change(func(a *bench.Arrival) { a.Value = nil })},
+			&fake{change: change(func(a *bench.Arrival) { a.Value = nil })},
 			nil, bench.Integrity{Came: 1000, Value: 1}, "1 came with another value", 0,
 		},
 		"another key": {
-			fake{change: change(func(a *bench.Arrival) { a.Key = []byte("k") })},
+			&fake{change: change(func(a *bench.Arrival) { a.Key = []byte("k") })},
 			nil, bench.Integrity{Came: 1000, Key: 1}, "1 came with another key", 0,
 		},
 		"no header": {
-			fake{change: change(func(a *bench.Arrival) { a.Mark = nil })},
+			&fake{change: change(func(a *bench.Arrival) { a.Mark = nil })},
 			nil, bench.Integrity{Came: 1000, Header: 1}, "1 came with another header", 0,
 		},
 		"another topic": {
-			fake{change: change(func(a *bench.Arrival) { a.Route = 1 - a.Route })},
+			&fake{change: change(func(a *bench.Arrival) { a.Route = 1 - a.Route })},
 			func(l *bench.Load) { l.Routes = 2 },
 			bench.Integrity{Came: 1000, Route: 1}, "1 came on the topic of another route", 0,
 		},
 		"nothing of it is left": {
-			fake{change: change(func(a *bench.Arrival) { a.Mark, a.Value = nil, []byte("?") })},
+			&fake{change: change(func(a *bench.Arrival) { a.Mark, a.Value = nil, []byte("?") })},
 			nil, bench.Integrity{Came: 999, Missing: 1, Foreign: 1}, "1 had not come", 0,
 		},
 		"the value of another": {
-			fake{change: change(func(a *bench.Arrival) { copy(a.Value, "run.501 ") })},
+			&fake{change: change(func(a *bench.Arrival) { copy(a.Value, "run.501 ") })},
 			nil, bench.Integrity{Came: 1000, Value: 1}, "1 came with another value", 0,
 		},
 	} {
@@ -135,7 +135,7 @@ func TestFaults(t *testing.T) {
 			if c.load != nil {
 				c.load(load)
 			}
-			r := measure(t, load, &c.fake, bench.Options{})
+			r := measure(t, load, c.fake, bench.Options{})
 			got := r.Integrity
 			got.Samples = nil
 			if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", c.want) {

@@ -13,6 +13,12 @@ func (r *runner) judge(res *Result, e end, refusal error) {
 	res.Faults, res.Notes = []string{}, []string{}
 	res.faults(r.Patience)
 	res.doubts(e, refusal)
+	switch {
+	case r.intake.failed != nil:
+		res.note("What the service takes in was not measured to the end: %v.", r.intake.failed)
+	case res.Intake != nil && res.Intake.Taken == 0:
+		res.note("The group has committed nothing on the input topics: is --group the one of the service?")
+	}
 	if r.usage.failed != nil {
 		res.note("What the processes use was not measured to the end: %v.", r.usage.failed)
 	}
@@ -89,6 +95,9 @@ func (r *Result) doubts(e end, refusal error) {
 	if r.Others > busyOthers {
 		r.note("Processes that this run knows nothing about used %.1f CPUs of this machine meanwhile: its figures are "+
 			"those of a machine that is not quiet.", r.Others)
+	}
+	if q := r.Received; q != nil && r.Load.Advance > 0 && q.AfterDeadline.Min >= 0 {
+		r.note("Nothing came before its deadline. If the service has no timing advance, say --advance 0.")
 	}
 	r.clockNotes(e)
 	if q := r.Received; q != nil && q.AfterDue.Count < 10_000 {

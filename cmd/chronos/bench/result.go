@@ -8,7 +8,6 @@ import (
 type Result struct {
 	Began   time.Time `json:"began"`
 	Took    Millis    `json:"took_ms"`
-	Command string    `json:"command,omitempty"`
 	Service string    `json:"service,omitempty"` // where it is: brokers and topics
 	Machine string    `json:"machine,omitempty"`
 

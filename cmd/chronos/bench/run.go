@@ -51,7 +51,7 @@ type Options struct {
 }
 
 // Quiet is how long a run waits for duplicates when all has come.
-const Quiet = 2 * time.Second
+const Quiet = time.Second
 
 // errOver ends a run that took too long.
 var errOver = errors.New("the limit of the run")
@@ -161,23 +161,21 @@ func (r *runner) receive(ctx context.Context) error {
 func (r *runner) watch(ctx context.Context) error {
 	for sleep(ctx, 100*time.Millisecond) {
 		taken, err := r.service.Taken(ctx)
-		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("look how much the service has taken in: %w", err)
-		}
-		if err == nil {
-			r.intake.note(time.Now(), taken)
+		if ctx.Err() == nil {
+			r.intake.note(time.Now(), taken, err)
 		}
 	}
 	return nil
 }
 
-// follow tells each second how far the run is, until it is over.
+// follow tells each second how far the run is, and looks more often than that whether it is over.
 func (r *runner) follow(ctx context.Context) (e end) {
-	r.usage.read(time.Now())
+	r.tell(time.Now(), true)
+	told := time.Now()
 	sent := r.sent
 	var quiet, tooLate time.Time // when to end, if all has come and if it has not
 	for allSent := false; ; {
-		ended := !sleep(ctx, time.Second)
+		ended := !sleep(ctx, 100*time.Millisecond)
 		select {
 		case <-sent:
 			allSent, sent = true, nil
@@ -185,18 +183,32 @@ func (r *runner) follow(ctx context.Context) (e end) {
 			tooLate = latest(r.ledger.plan.Last(), time.Now()).Add(r.Patience)
 		default:
 		}
-		now, taken := time.Now(), r.intake.last()
-		progress := r.ledger.progress(now, taken, r.usage.read(now))
-		if r.Tell != nil {
-			r.Tell(progress)
-		}
+		now := time.Now()
 		if quiet.IsZero() && allSent && r.ledger.complete() {
 			quiet = now.Add(Quiet)
 		}
+		taken := r.intake.last()
 		filled := r.Fill && allSent && (taken < 0 || taken >= int64(r.ledger.submissions()))
-		if ended || filled || !quiet.IsZero() && !now.Before(quiet) || allSent && now.After(tooLate) {
+		over := ended || filled || !quiet.IsZero() && !now.Before(quiet) || allSent && now.After(tooLate)
+		if over || now.Sub(told) >= time.Second {
+			r.tell(now, false)
+			told = now
+		}
+		if over {
 			return e
 		}
+	}
+}
+
+// tell closes a second and says how far the run is; first only takes the first reading.
+func (r *runner) tell(now time.Time, first bool) {
+	use := r.usage.read(now)
+	if first {
+		return
+	}
+	progress := r.ledger.progress(now, r.intake.last(), use)
+	if r.Tell != nil {
+		r.Tell(progress)
 	}
 }
 
@@ -232,12 +244,14 @@ type intake struct {
 	known           bool
 	begun, ended    time.Time // when it was first seen to have taken something in, and when the last
 	first, lastSeen int64
+	failed          error // of the latest look
 }
 
-func (n *intake) note(at time.Time, taken int64) {
+func (n *intake) note(at time.Time, taken int64, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if taken < 0 {
+	n.failed = err
+	if taken < 0 || err != nil {
 		return
 	}
 	n.known = true

@@ -32,7 +32,8 @@ type Step struct {
 type Found struct {
 	Rate  float64 `json:"rate"` // the highest that was held; 0 for none
 	Bound string  `json:"bound"`
-	Open  bool    `json:"open"` // even To was held, so that the limit is higher
+	Open  bool    `json:"open"`            // even To was held, so that the limit is higher
+	Ended string  `json:"ended,omitempty"` // why the search has ended before it was done
 	Steps []Step  `json:"steps"`
 	Best  *Result `json:"best,omitempty"`
 }

@@ -9,7 +9,7 @@ import (
 // Spread is a distribution of sizes or delays: one value, all values of a range alike, or exponential.
 type Spread struct {
 	Low, High float64 // the same for one value
-	Mean      float64 // of an exponential one; 0 for the others
+	Mean      float64 // of an exponential one, which is cut at Low and High; 0 for the others
 }
 
 // ParseSpread reads 5s, 3s..6s or exp:5s, of which parse reads the values.
@@ -46,7 +46,7 @@ func One(value float64) Spread { return Spread{Low: value, High: value} }
 // at returns the value at a quantile.
 func (s *Spread) at(quantile float64) float64 {
 	if s.Mean > 0 {
-		return min(-s.Mean*math.Log1p(-quantile), s.High)
+		return max(min(-s.Mean*math.Log1p(-quantile), s.High), s.Low)
 	}
 	return s.Low + quantile*(s.High-s.Low)
 }

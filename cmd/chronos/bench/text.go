@@ -13,8 +13,10 @@ import (
 func (r *Result) WriteText(out io.Writer) error {
 	t := &text{}
 	t.line("%s", r.Load.String())
-	if r.Service != "" {
-		t.line("%s", r.Service)
+	for _, about := range []string{r.Service, r.Machine} {
+		if about != "" {
+			t.line("%s", about)
+		}
 	}
 	t.line("")
 	t.table(r.rates(), 0)
@@ -61,6 +63,9 @@ func (f *Found) WriteText(out io.Writer) error {
 		t.line("%s messages/s were held, which is the highest rate that was to be tried.", count(int(f.Rate)))
 	default:
 		t.line("The highest rate that was held is %s messages/s.", count(int(f.Rate)))
+	}
+	if f.Ended != "" {
+		t.line("%s", f.Ended)
 	}
 	if f.Best != nil {
 		t.line("")
@@ -217,6 +222,9 @@ func (l *Load) String() string {
 	}
 	if l.Routes > 1 {
 		parts = append(parts, fmt.Sprintf("%d routes", l.Routes))
+	}
+	if l.Advance > 0 {
+		parts = append(parts, fmt.Sprintf("due %v before the deadline", l.Advance))
 	}
 	return fmt.Sprintf("%s; run %s, seed %d", strings.Join(parts, ", "), l.Run, l.Seed)
 }
