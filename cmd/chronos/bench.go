@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,8 +33,8 @@ type benchCommand struct {
 	Within    text    `group:"search" default:"5%" placeholder:"SHARE" help:"How near to the limit. Default 5%."`
 
 	Group    *text    `group:"measure" placeholder:"NAME" help:"Group of the service: its offsets tell the intake."`
-	Advance  *text    `group:"measure" placeholder:"TIME" help:"Timing advance of the service. Default 50ms, as ours."`
-	PID      []string `group:"measure" placeholder:"NAME=PID" help:"Measure that process and its children, too."`
+	Advance  *text    `group:"measure" placeholder:"TIME" help:"Timing advance of the service. Default 0s."`
+	PID      []string `group:"measure" placeholder:"NAME=PID" help:"Measure that process and its children. Repeat it."`
 	Patience *text    `group:"measure" placeholder:"TIME" help:"Wait so long for what is missing. Default 30s."`
 	OnlySend bool     `group:"measure" help:"Wait for the intake only, not for what comes out."`
 
@@ -306,7 +307,6 @@ func (c *benchCommand) readCluster(p *benchPlan) error {
 
 // readMeasure reads how to measure.
 func (c *benchCommand) readMeasure(p *benchPlan) error {
-	p.load.Advance = 50 * time.Millisecond
 	for _, f := range []struct {
 		name   string
 		value  *text
@@ -325,11 +325,16 @@ func (c *benchCommand) readMeasure(p *benchPlan) error {
 	}
 	for _, of := range c.PID {
 		name, number, ok := strings.Cut(of, "=")
-		group := machine.Group{Name: name}
-		if _, err := fmt.Sscan(number, &group.PID); !ok || name == "" || name == machine.Self || err != nil {
+		pid, err := strconv.Atoi(number)
+		if !ok || name == "" || name == machine.Self || err != nil {
 			return usagef("--pid is %s: it must be NAME=PID, such as node=4711", shown(of))
 		}
-		p.groups = append(p.groups, group)
+		i := slices.IndexFunc(p.groups, func(g machine.Group) bool { return g.Name == name })
+		if i < 0 {
+			i = len(p.groups)
+			p.groups = append(p.groups, machine.Group{Name: name})
+		}
+		p.groups[i].PIDs = append(p.groups[i].PIDs, pid)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func measured[T any](t *testing.T, code int, args ...string) (report T) {
 func TestBench(t *testing.T) {
 	t.Parallel()
 	_, address := dev(t)
-	at := []string{"--brokers", address, "--route", "chronos.in=chronos.out", "--group", "chronos", "--advance", "0"}
+	at := []string{"--brokers", address, "--route", "chronos.in=chronos.out", "--group", "chronos"}
 	page := filepath.Join(t.TempDir(), "bench.html")
 	self := fmt.Sprintf("test=%d", os.Getpid())
 	r := measured[bench.Result](t, 0, append(at, "--rate", "200", "--duration", "2s", "--delay", "200ms..700ms",
@@ -121,7 +121,7 @@ func TestBenchOther(t *testing.T) {
 }
 
 // TestBenchOnServers measures a node on the real Kafka, whose brokers make the timestamps: their clock is this machine's, and
-// the tool finds that. What is early by that clock is 50 ms, as the node means to be.
+// the tool finds that.
 func TestBenchOnServers(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -210,7 +210,7 @@ func TestBenchInterrupted(t *testing.T) {
 	_, address := dev(t)
 	began := time.Now()
 	p := start(t, "bench", "--brokers", address, "--route", "chronos.in=chronos.out", "--rate", "50", "--duration", "10m",
-		"--delay", "100ms", "--warm-up", "0s", "--advance", "0", "--max-messages", "100000")
+		"--delay", "100ms", "--warm-up", "0s", "--max-messages", "100000")
 	consume(t, address, "chronos.out", 5)
 	p.stop()
 	p.code(t)

@@ -66,12 +66,13 @@ func (p *Plan) isValue(i int, mark, value []byte) bool {
 	return true
 }
 
-// filling returns the pool: 64 KiB of letters, digits and two signs. They are text, because a service may take nothing
-// else, and don't compress by more than a quarter, because a value of one letter would make Kafka look better than it is.
+// filling returns the pool: 4 MiB of letters, digits and two signs. They are text, because a service may take nothing else;
+// and they are drawn, and many more than a compressor looks back on, because a value of one letter would make Kafka look
+// better than it is.
 func filling(seed uint64) []byte {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	draws := source{mix(seed)}
-	pool := make([]byte, 0, 64<<10)
+	pool := make([]byte, 0, 4<<20)
 	for len(pool) < cap(pool) {
 		for bits, n := draws.Uint64(), 0; n < 8; n++ {
 			pool = append(pool, alphabet[bits&63])

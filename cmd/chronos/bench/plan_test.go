@@ -108,7 +108,7 @@ func TestPlanIsFixed(t *testing.T) {
 func TestLargeValue(t *testing.T) {
 	t.Parallel()
 	load := steady()
-	load.Size, load.Rate, load.Routes = bench.One(300_000), 2, 1
+	load.Size, load.Rate, load.Routes = bench.One(5_000_000), 2, 1
 	r := measure(t, load, &fake{}, bench.Options{})
 	if !r.Passed() || r.Integrity.Came != 20 {
 		t.Errorf("%+v, faults %q", r.Integrity, r.Faults)

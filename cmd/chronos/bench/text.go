@@ -54,7 +54,7 @@ func (f *Found) WriteText(out io.Writer) error {
 	}
 	t.line("Lateness in ms, when received, after the due instant; %s.", f.Bound)
 	t.line("")
-	t.table(rows, 5)
+	t.table(rows, 4)
 	t.line("")
 	switch {
 	case f.Rate == 0:

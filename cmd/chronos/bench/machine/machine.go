@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,10 +15,10 @@ import (
 	"chronos/cmd/chronos/bench"
 )
 
-// Group is a program that runs: a process and all that it has started.
+// Group is one or several programs that run: each a process and all that it has started.
 type Group struct {
 	Name string
-	PID  int
+	PIDs []int
 }
 
 // Meter reads what groups use up. It implements bench.Meter.
@@ -40,7 +41,7 @@ func Open(groups []Group) (*Meter, error) {
 	if err != nil || runtime.GOOS != "linux" {
 		return nil, ErrUnknown
 	}
-	m := &Meter{files, append(groups, Group{Self, os.Getpid()})}
+	m := &Meter{files, append(slices.Clone(groups), Group{Self, []int{os.Getpid()}})}
 	_, _, err = m.Read()
 	return m, err
 }
@@ -67,10 +68,12 @@ func (m *Meter) Read() ([]bench.Reading, bench.Reading, error) {
 	}
 	var readings []bench.Reading
 	for _, g := range m.groups {
-		if _, runs := all[g.PID]; !runs {
-			return nil, machine, fmt.Errorf("process %d (%s) does not run", g.PID, g.Name)
+		for _, pid := range g.PIDs {
+			if _, runs := all[pid]; !runs {
+				return nil, machine, fmt.Errorf("process %d (%s) does not run", pid, g.Name)
+			}
 		}
-		members := []int{g.PID}
+		members := slices.Clone(g.PIDs)
 		for i := 0; g.Name != Self && i < len(members); i++ {
 			members = append(members, children[members[i]]...)
 		}
@@ -99,7 +102,7 @@ func (m *Meter) processes() (map[int]procfs.ProcStat, error) {
 func (m *Meter) read(name string, members []int, all map[int]procfs.ProcStat) bench.Reading {
 	r := bench.Reading{Name: name}
 	var file, shared uint64
-	for i, pid := range members {
+	for _, pid := range members {
 		s := all[pid]
 		own := int64(s.UTime) + int64(s.STime) //nolint:gosec // hundredths of a second
 		// The children that have ended are counted with the parent that has waited for them.
@@ -117,9 +120,7 @@ func (m *Meter) read(name string, members []int, all map[int]procfs.ProcStat) be
 		}
 		r.Memory += int64(status.RssAnon) //nolint:gosec // bytes of memory
 		file, shared = max(file, status.RssFile), max(shared, status.RssShmem)
-		if i == 0 || int64(status.VmHWM) > r.Peak { //nolint:gosec // bytes of memory
-			r.Peak = int64(status.VmHWM) //nolint:gosec // bytes of memory
-		}
+		r.Peak = max(r.Peak, int64(status.VmHWM)) //nolint:gosec // bytes of memory
 	}
 	r.Memory += int64(file + shared) //nolint:gosec // bytes of memory
 	return r
