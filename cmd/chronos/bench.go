@@ -28,7 +28,7 @@ type benchCommand struct {
 	loadFlags
 
 	FindMax   bool    `group:"search" help:"Look for the highest steady rate that is held."`
-	P999Under text    `group:"search" name:"p999-under" default:"100ms" placeholder:"TIME" help:"What p99.9 must be under. Default 100ms."`
+	P999Under text    `group:"search" name:"p999-under" default:"100ms" placeholder:"TIME" help:"Its p99.9. Default 100ms."`
 	MaxRate   float64 `group:"search" default:"100000" placeholder:"N" help:"No higher rate is tried. Default 100000."`
 	Within    text    `group:"search" default:"5%" placeholder:"SHARE" help:"How near to the limit. Default 5%."`
 
@@ -49,9 +49,10 @@ type benchCommand struct {
 
 // Help teaches with examples, and says what the exit code means.
 func (c *benchCommand) Help() string {
-	return `Sends messages on the input topics that are named, and watches what comes out on the output topics, of this or of
-any other service that knows the headers chronosMessageId and chronosDeadline. Nothing is sent anywhere else, no topic is
-created, no group is joined. What was sent stays on the topics. BENCHMARKS.md says how to read what this prints.
+	return `Sends messages on the input topics that are named, and watches what comes out on the output topics, of this
+or of any other service that knows the headers chronosMessageId and chronosDeadline. Nothing is sent anywhere
+else, no topic is created, no group is joined. What was sent stays on the topics. BENCHMARKS.md says how to
+read what this prints.
 
   chronos bench --brokers kafka:9092 --route chronos.in=chronos.out --group chronos --rate 1000
   chronos bench --brokers kafka:9092 --route chronos.in=chronos.out --ramp 0..20000 --duration 5m --html ramp.html
@@ -64,19 +65,19 @@ Ctrl-C ends the run and prints what was measured so far.`
 
 // loadFlags say what the load is.
 type loadFlags struct {
-	Rate  *float64 `group:"load" placeholder:"N" help:"Send N messages a second; also of a burst, and first of a search."`
+	Rate  *float64 `group:"load" placeholder:"N" help:"Send N a second; also of a burst; first of a search."`
 	Ramp  *text    `group:"load" placeholder:"A..B" help:"Send at a rate that goes from A to B."`
 	Burst *int     `group:"load" placeholder:"N" help:"Send N messages, all due at one instant."`
 
 	Duration text    `group:"load" default:"30s" placeholder:"TIME" help:"How long to send. Default 30s."`
 	Delay    text    `group:"load" default:"3s..6s" placeholder:"TIMES" help:"5s, 3s..6s or exp:5s. Default 3s..6s."`
-	In       text    `group:"load" default:"30s" placeholder:"TIME" help:"When a burst is due. Default 30s from the start."`
-	Size     text    `group:"load" default:"200" placeholder:"BYTES" help:"Of a value: 200, 100..9000 or exp:500. Default 200."`
+	In       text    `group:"load" default:"30s" placeholder:"TIME" help:"When a burst is due, from the start. Default 30s."`
+	Size     text    `group:"load" default:"200" placeholder:"BYTES" help:"200, 100..9000 or exp:500. Default 200."`
 	Keys     int     `group:"load" placeholder:"N" help:"How many keys. Without it, each message has its own."`
-	KeySkew  float64 `group:"load" placeholder:"S" help:"Some keys are frequent: Zipf's exponent, above 1, such as 1.1."`
-	Twice    text    `group:"load" default:"0%" placeholder:"SHARE" help:"Send so many twice, with the same id. Default 0%."`
-	WarmUp   *text   `group:"load" placeholder:"TIME" help:"Measure no speed before. Default 5s, or a fifth of --duration."`
-	Seed     uint64  `group:"load" default:"1" placeholder:"N" help:"What delays, sizes, keys and bytes are drawn from."`
+	KeySkew  float64 `group:"load" placeholder:"S" help:"Some are frequent: Zipf's exponent, above 1, such as 1.1."`
+	Twice    text    `group:"load" default:"0%" placeholder:"SHARE" help:"Send so many twice, same id. Default 0%."`
+	WarmUp   *text   `group:"load" placeholder:"TIME" help:"Measure no speed before. Default 5s, or a fifth."`
+	Seed     uint64  `group:"load" default:"1" placeholder:"N" help:"What all is drawn from. Default 1."`
 }
 
 // Bounds where nobody sets them: for one run, and for a search.

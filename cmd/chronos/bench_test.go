@@ -17,8 +17,8 @@ import (
 	kafkabench "chronos/cmd/chronos/bench/cluster"
 )
 
-// ticking measures 1,000 messages a second, which are due delay later and up to 3 s more, as `chronos bench` does, and reports
-// their lateness. Whatever is wrong with them fails the benchmark.
+// ticking measures 1,000 messages a second, which are due delay later and up to 3 s more, as `chronos bench` does, and
+// reports their lateness. Whatever is wrong with them fails the benchmark.
 func (s *service) ticking(b *testing.B, count int, delay time.Duration) {
 	b.Helper()
 	measured, err := kafkabench.Open(b.Context(), kafkabench.Config{

@@ -57,15 +57,15 @@ func TestBench(t *testing.T) {
 	if r.Integrity.Came != 1000 || r.Fired.PerSecond <= 0 || r.Intake.PerSecond < 0 {
 		t.Errorf("%+v, %+v, %+v; want 1000 that came", r.Integrity, r.Fired, r.Intake)
 	}
-	found := measured[bench.Found](t, 0, append(at, "--find-max", "--rate", "20", "--max-rate", "20", "--duration", "1s",
-		"--delay", "100ms", "--p999-under", "20s")...)
+	found := measured[bench.Found](t, 0, append(at, "--find-max", "--rate", "20", "--max-rate", "20",
+		"--duration", "1s", "--delay", "100ms", "--p999-under", "20s")...)
 	if found.Rate != 20 || !found.Open || len(found.Steps) == 0 || found.Best == nil {
 		t.Errorf("%+v, want 20/s held, and that the limit is higher", found)
 	}
 }
 
-// TestBenchOther measures another service, which passes on at once what it gets and makes one mistake of each kind: each
-// is reported, and the exit code says that something is wrong. Records of others don't disturb.
+// TestBenchOther measures another service, which passes on at once what it gets and makes one mistake of each kind:
+// each is reported, and the exit code says that something is wrong. Records of others don't disturb.
 func TestBenchOther(t *testing.T) {
 	t.Parallel()
 	_, address := dev(t)
@@ -106,8 +106,8 @@ func TestBenchOther(t *testing.T) {
 			}
 		}
 	}()
-	r := measured[bench.Result](t, 1, "--brokers", address, "--route", "other.in=other.out", "--rate", "100", "--duration", "1s",
-		"--warm-up", "0s", "--delay", "2s", "--patience", "0s")
+	r := measured[bench.Result](t, 1, "--brokers", address, "--route", "other.in=other.out", "--rate", "100",
+		"--duration", "1s", "--warm-up", "0s", "--delay", "2s", "--patience", "0s")
 	in := r.Integrity
 	in.Samples = nil
 	if want := (bench.Integrity{
@@ -120,16 +120,17 @@ func TestBenchOther(t *testing.T) {
 	}
 }
 
-// TestBenchOnServers measures a node on the real Kafka, whose brokers make the timestamps: their clock is this machine's, and
-// the tool finds that.
+// TestBenchOnServers measures a node on the real Kafka, whose brokers make the timestamps: their clock is this
+// machine's, and the tool finds that.
 func TestBenchOnServers(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	timestamps(t, s.brokers, s.input, s.output)
 	node := s.start(t)
 	node.log.await(t, `"msg":"started"`, 1)
+	pid := fmt.Sprintf("node=%d", node.command.Process.Pid)
 	r := measured[bench.Result](t, 0, "--brokers", s.brokers, "--route", s.input+"="+s.output, "--group", s.input,
-		"--rate", "200", "--duration", "2s", "--delay", "1s..2s", "--pid", fmt.Sprintf("node=%d", node.command.Process.Pid))
+		"--rate", "200", "--duration", "2s", "--delay", "1s..2s", "--pid", pid)
 	switch {
 	case r.Integrity.Came != 400 || r.Intake == nil || r.Intake.Taken != 400:
 		t.Errorf("%+v, %+v; want 400 taken in, and 400 that came", r.Integrity, r.Intake)
@@ -209,12 +210,13 @@ func TestBenchInterrupted(t *testing.T) {
 	t.Parallel()
 	_, address := dev(t)
 	began := time.Now()
-	p := start(t, "bench", "--brokers", address, "--route", "chronos.in=chronos.out", "--rate", "50", "--duration", "10m",
-		"--delay", "100ms", "--warm-up", "0s", "--max-messages", "100000")
+	p := start(t, "bench", "--brokers", address, "--route", "chronos.in=chronos.out", "--rate", "50",
+		"--duration", "10m", "--delay", "100ms", "--warm-up", "0s", "--max-messages", "100000")
 	consume(t, address, "chronos.out", 5)
 	p.stop()
 	p.code(t)
-	if out := p.stdout.String(); !strings.Contains(out, "The run was interrupted") || !strings.Contains(out, "lateness in ms") {
+	out := p.stdout.String()
+	if !strings.Contains(out, "The run was interrupted") || !strings.Contains(out, "lateness in ms") {
 		t.Errorf("after %v it prints %q", time.Since(began), out)
 	}
 }

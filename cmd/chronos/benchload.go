@@ -147,8 +147,8 @@ func parseShare(text string) (float64, error) {
 	return n / 100, nil
 }
 
-// benchProgress tells a person how far a run is: on one line at a terminal, which is written over and over, and with a line
-// every ten seconds elsewhere.
+// benchProgress tells a person how far a run is: on one line at a terminal, which is written over and over, and with a
+// line every ten seconds elsewhere.
 type benchProgress struct {
 	out      io.Writer
 	rewrites bool
@@ -185,6 +185,7 @@ func (b *benchProgress) tell(p bench.Progress) {
 // step tells what a try of a search has shown.
 func (b *benchProgress) step(s *bench.Step) {
 	b.clear()
+	b.lines = 0
 	what := "held"
 	if !s.Held {
 		what = "failed: " + s.Why

@@ -15,7 +15,8 @@ import (
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	one := &table{
-		name: "speed", head: []string{"what", "measured"}, rows: [][]string{{"intake", "1"}}, machine: "a machine", scale: 1,
+		name: "speed", head: []string{"what", "measured"}, rows: [][]string{{"intake", "1"}}, machine: "a machine",
+		scale: 1,
 		commands: []string{"chronos bench"}, faults: []string{"chronos bench: 1 lost"}, began: time.Unix(0, 0).UTC(),
 	}
 	before, after := "# Benchmarks\n<!-- make bench: speed -->\n", "<!-- end of speed -->\n\nMore.\n"
@@ -27,7 +28,9 @@ func TestReplace(t *testing.T) {
 	if err != nil || again != text {
 		t.Errorf("%v; the second time it is\n%s\nand was\n%s", err, again, text)
 	}
-	for _, want := range []string{before, after, "| intake | 1 |\n", "**Wrong:** chronos bench: 1 lost.", "    chronos bench\n"} {
+	for _, want := range []string{
+		before, after, "| intake | 1 |\n", "**Wrong:** chronos bench: 1 lost.", "    chronos bench\n",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it lacks %q:\n%s", want, text)
 		}
@@ -35,7 +38,8 @@ func TestReplace(t *testing.T) {
 	if strings.Contains(text, "old") || strings.Contains(text, "works") {
 		t.Errorf("the former table is still there, or a scale that was none:\n%s", text)
 	}
-	if _, err := replace("# Benchmarks\n", one); err == nil || !strings.Contains(err.Error(), "no place for the table speed") {
+	_, err = replace("# Benchmarks\n", one)
+	if err == nil || !strings.Contains(err.Error(), "no place for the table speed") {
 		t.Errorf("without marks the error is %v", err)
 	}
 }
@@ -67,7 +71,8 @@ func TestRows(t *testing.T) {
 			t.Errorf("%q has %d cells, and the head %d", row, len(row), len(lateHead("")))
 		}
 	}
-	row := strings.Join(lateRow("x", &bench.Result{Received: some, Processes: []bench.Process{{Name: "nodes", CPUs: 0.5, Peak: 61e6}}}), " ")
+	node := []bench.Process{{Name: "nodes", CPUs: 0.5, Peak: 61e6}}
+	row := strings.Join(lateRow("x", &bench.Result{Received: some, Processes: node}), " ")
 	if row != "x -1.2 0.0 0.0 0.0 12,345 0.50 - 61" {
 		t.Errorf("the row is %q", row)
 	}

@@ -31,7 +31,7 @@ func measureBacklog(ctx context.Context, g *ground, t *table) error {
 		if err := s.wait(ctx, waiting, "interval '1 day'"); err != nil {
 			return err
 		}
-		r, err := s.steady(ctx, t, 1000)
+		r, err := s.steady(ctx, t, usual)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func measureSize(ctx context.Context, g *ground, t *table) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
-		r, err := s.steady(ctx, t, 1000, "--size", strconv.Itoa(size))
+		r, err := s.steady(ctx, t, usual, "--size", strconv.Itoa(size))
 		if err == nil {
 			t.add(lateRow(count(float64(size)), r)...)
 		}
@@ -66,7 +66,7 @@ func measureRoutes(ctx context.Context, g *ground, t *table) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
-		r, err := s.steady(ctx, t, 1000)
+		r, err := s.steady(ctx, t, usual)
 		if err == nil {
 			t.add(lateRow(strconv.Itoa(routes), r)...)
 		}
@@ -74,8 +74,8 @@ func measureRoutes(ctx context.Context, g *ground, t *table) error {
 	})
 }
 
-// measureSnapshot measures lateness while a transaction holds its snapshot open, so that nothing which is deleted can be
-// cleared away.
+// measureSnapshot measures lateness while a transaction holds its snapshot open, so that nothing which is deleted can
+// be cleared away.
 func measureSnapshot(ctx context.Context, g *ground, t *table) error {
 	t.head = lateHead("old snapshot, 1,000 messages/s, ms after the deadline")
 	return each(ctx, g, []bool{false, true}, one, func(s *site, held bool) error {
@@ -84,7 +84,7 @@ func measureSnapshot(ctx context.Context, g *ground, t *table) error {
 		}
 		what := "none"
 		measure := func() error {
-			r, err := s.bench(ctx, t, "--rate", "1000", "--duration", s.duration(2*time.Minute).String(), "--delay", s.delays())
+			r, err := s.steady(ctx, t, 2*time.Minute)
 			if err == nil {
 				t.add(lateRow(what, r)...)
 			}
@@ -125,7 +125,7 @@ func measureOverdue(ctx context.Context, g *ground, t *table) error {
 		if overdue > 0 {
 			what = count(float64(s.messages(overdue)))
 		}
-		r, err := s.steady(ctx, t, 1000, "--warm-up", "0s")
+		r, err := s.steady(ctx, t, usual, "--warm-up", "0s")
 		if err == nil {
 			t.add(lateRow(what, r)...)
 		}
@@ -136,8 +136,8 @@ func measureOverdue(ctx context.Context, g *ground, t *table) error {
 // rest is how long nodes are watched that have nothing to do.
 const rest = 15 * time.Second
 
-// measureNodes measures what a message costs more and more nodes, and what they cost at rest. How many a second there are
-// depends on the machine; this does so much less, and is what a cluster is sized by.
+// measureNodes measures what a message costs more and more nodes, and what they cost at rest. How many a second there
+// are depends on the machine; this does so much less, and is what a cluster is sized by.
 func measureNodes(ctx context.Context, g *ground, t *table) error {
 	counts := []int{1, 2, 4, 8}
 	rows := [][]string{
@@ -189,7 +189,8 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 func (s *site) rest(ctx context.Context) (used phase, transactions int64, err error) {
 	committed := func() (n int64, err error) {
 		err = s.do(ctx, func(conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()").Scan(&n)
+			const query = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+			return conn.QueryRow(ctx, query).Scan(&n)
 		})
 		return n, err
 	}

@@ -37,7 +37,8 @@ type ground struct {
 // patience is how long anything may take that is not measured.
 const patience = 10 * time.Minute
 
-// open builds the binary and starts the servers, unless the environment says where some are, as scripts/with-servers does.
+// open builds the binary and starts the servers, unless the environment says where some are, as scripts/with-servers
+// does.
 func open(ctx context.Context, o *options, stderr io.Writer) (g *ground, err error) {
 	g = &ground{options: o, stderr: stderr}
 	defer func() {
@@ -137,14 +138,16 @@ const partitions = 4
 func (g *ground) site(ctx context.Context, routes int) (*site, error) {
 	s := &site{ground: g, name: "bench-" + strings.ToLower(rand.Text()[:8]), store: g.postgres.Admin}
 	var topics []servers.Topic
-	settings := "routes:\n"
+	stamps := map[string]string{"message.timestamp.type": "LogAppendTime"}
+	var settings strings.Builder
+	settings.WriteString("routes:\n")
 	for i := range routes {
 		r := [2]string{fmt.Sprintf("%s.%d.in", s.name, i), fmt.Sprintf("%s.%d.out", s.name, i)}
 		s.routes = append(s.routes, r)
-		settings += fmt.Sprintf("  - {input: %s, output: %s}\n", r[0], r[1])
+		_, _ = fmt.Fprintf(&settings, "  - {input: %s, output: %s}\n", r[0], r[1])
 		for _, name := range r {
 			topics = append(topics, servers.Topic{
-				Name: name, Partitions: partitions, Settings: map[string]string{"message.timestamp.type": "LogAppendTime"},
+				Name: name, Partitions: partitions, Settings: stamps,
 			})
 		}
 	}
@@ -156,7 +159,7 @@ func (g *ground) site(ctx context.Context, routes int) (*site, error) {
 		return nil, err
 	}
 	s.file = filepath.Join(g.dir, s.name+".yaml")
-	if err := os.WriteFile(s.file, []byte(settings), 0o600); err != nil {
+	if err := os.WriteFile(s.file, []byte(settings.String()), 0o600); err != nil {
 		return nil, fmt.Errorf("write the settings of the nodes: %w", err)
 	}
 	return s, nil
@@ -261,7 +264,9 @@ func (s *site) begin(ctx context.Context, args ...string) (*benching, error) {
 	b := &benching{file: filepath.Join(s.dir, fmt.Sprintf("%s-%d.json", s.name, s.tables)), done: make(chan error, 1)}
 	// What a person would type; where the servers are and which processes run differs each time.
 	b.line = "chronos bench " + strings.Join(args, " ")
-	all := append([]string{"bench", "-o", "json", "--brokers", strings.Join(s.kafka.Addresses, ","), "--group", s.name}, args...)
+	all := append([]string{
+		"bench", "-o", "json", "--brokers", strings.Join(s.kafka.Addresses, ","), "--group", s.name,
+	}, args...)
 	for _, r := range s.routes {
 		all = append(all, "--route", r[0]+"="+r[1])
 	}

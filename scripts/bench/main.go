@@ -1,11 +1,11 @@
-// Command bench measures Chronos on this machine, and writes the tables of BENCHMARKS.md: `make bench`. It starts a Kafka
-// and a Postgres, and for each case a site of its own: topics, a database, nodes of the built binary. What is measured,
-// `chronos bench` measures, in a process of its own; each of its command lines stands below the table.
+// Command bench measures Chronos on this machine, and writes the tables of BENCHMARKS.md: `make bench`. It starts a
+// Kafka and a Postgres, and for each case a site of its own: topics, a database, nodes of the built binary. What is
+// measured, `chronos bench` measures, in a process of its own; each of its command lines stands below the table.
 //
-//	go run ./scripts/bench                            the standard set, which prints
-//	go run ./scripts/bench --write BENCHMARKS.md      and writes between the marks in that file
-//	go run ./scripts/bench --curve backlog            how rate and lateness depend on what waits
-//	go run ./scripts/bench --scale 0.01               a hundredth of everything: does it work at all?
+// 	go run ./scripts/bench                            the standard set, which prints
+// 	go run ./scripts/bench --write BENCHMARKS.md      and writes between the marks in that file
+// 	go run ./scripts/bench --curve backlog            how rate and lateness depend on what waits
+// 	go run ./scripts/bench --scale 0.01               a hundredth of everything: does it work at all?
 package main
 
 import (
@@ -45,7 +45,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&o.curve, "curve", "", "measure these curves, separated by commas, in place of the standard set; or all")
+	flags.StringVar(&o.curve, "curve", "",
+		"measure these curves, separated by commas, or all, in place of the standard set")
 	flags.StringVar(&o.write, "write", "", "write the tables into this file, between their marks")
 	flags.StringVar(&o.dir, "dir", ".cache/bench", "where logs, JSON and pages go")
 	flags.Float64Var(&o.scale, "scale", 1, "multiply all numbers of messages by this, to 0.001")
@@ -69,7 +70,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
 	for _, c := range cases {
-		table := &table{name: c.name, machine: machine.Describe(), commit: commit(ctx), began: time.Now(), scale: o.scale}
+		table := &table{
+			name: c.name, machine: machine.Describe(), commit: commit(ctx), began: time.Now(), scale: o.scale,
+		}
 		g.say("measuring %s: %s", c.name, c.about)
 		if err := c.measure(ctx, g, table); err != nil {
 			return fmt.Errorf("measure %s: %w", c.name, err)
@@ -127,7 +130,7 @@ func chosen(o *options) ([]measurement, error) {
 	for name := range strings.SplitSeq(o.curve, ",") {
 		i := slices.IndexFunc(allCases(), func(m measurement) bool { return m.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no curve %q; these are:", name)
+			return nil, fmt.Errorf("there is no curve %q; those that there are stand above", name)
 		}
 		cases = append(cases, allCases()[i])
 	}

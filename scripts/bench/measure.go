@@ -25,10 +25,13 @@ func (g *ground) on(ctx context.Context, routes int, use func(s *site) error) (e
 	return use(s)
 }
 
-// steady runs 1,000 messages/s, or another rate, for 25 s, of which 20 are measured.
-func (s *site) steady(ctx context.Context, t *table, rate int, more ...string) (*bench.Result, error) {
+// usual is how long a load is sent, of which the first five seconds are not measured.
+const usual = 25 * time.Second
+
+// steady runs 1,000 messages/s for some time.
+func (s *site) steady(ctx context.Context, t *table, d time.Duration, more ...string) (*bench.Result, error) {
 	args := append([]string{
-		"--rate", strconv.Itoa(rate), "--duration", s.duration(25 * time.Second).String(), "--delay", s.delays(),
+		"--rate", "1000", "--duration", s.duration(d).String(), "--delay", s.delays(),
 		"--max-messages", "10000000",
 	}, more...)
 	return s.bench(ctx, t, args...)
@@ -104,7 +107,7 @@ func measureLateness(ctx context.Context, g *ground, t *table) error {
 			if err := s.wait(ctx, waiting, "interval '1 day'"); err != nil {
 				return err
 			}
-			r, err := s.steady(ctx, t, 1000)
+			r, err := s.steady(ctx, t, usual)
 			if err == nil {
 				t.add(lateRow(what, r)...)
 			}
@@ -126,8 +129,8 @@ func (s *site) wait(ctx context.Context, rows int, from string) error {
 	s.say("%s messages are made to wait", count(float64(rows)))
 	const step = 1_000_000 // A statement of all rows would hold its snapshot for minutes.
 	for first := 1; first <= rows; first += step {
-		if err := s.execute(ctx, fmt.Sprintf(`INSERT INTO messages (id, lane, incarnation, deadline, due_at, message_size,
-		    message_headers, message_key, message_value, source_topic, source_partition, source_offset)
+		if err := s.execute(ctx, fmt.Sprintf(`INSERT INTO messages (id, lane, incarnation, deadline, due_at,
+		    message_size, message_headers, message_key, message_value, source_topic, source_partition, source_offset)
 		  SELECT 'w-' || i, '%s', gen_random_uuid(), at, at, 209, '[{"trace": "0123456789abcdef"}]',
 		    convert_to('k-' || i, 'UTF8'), convert_to(repeat(md5(i::text), 6) || 'vvvvvvvv', 'UTF8'), '%s', 0, i
 		  FROM (SELECT i, now() + %s + i * interval '1 ms' AS at FROM generate_series(%d, %d) AS i) AS m`,
@@ -161,8 +164,8 @@ func (p *phase) cpu(group string) string {
 	return fmt.Sprintf("%.1f", float64(used.Microseconds())/p.messages)
 }
 
-// burst has a hundred thousand messages on the input topic before the nodes start, so that nothing but the service says how
-// fast they are taken in, and all of them due at one instant after that.
+// burst has a hundred thousand messages on the input topic before the nodes start, so that nothing but the service says
+// how fast they are taken in, and all of them due at one instant after that.
 func (s *site) burst(ctx context.Context, t *table, nodes int) (*bursting, error) {
 	messages := s.messages(100_000)
 	lead := 30*time.Second + time.Duration(messages/4000)*time.Second

@@ -41,8 +41,9 @@ func (t *table) measured(line string, r *bench.Result) {
 	}
 	// What a table says about all of its runs is not repeated for each.
 	for _, n := range r.Notes {
-		if strings.HasPrefix(n, "The load was not") || strings.HasPrefix(n, "Kafka ") || strings.HasPrefix(n, "The burst was") ||
-			strings.HasPrefix(n, "The run was") {
+		if slices.ContainsFunc([]string{"The load was", "Kafka ", "The burst was", "The run was"}, func(p string) bool {
+			return strings.HasPrefix(n, p)
+		}) {
 			t.notes = append(t.notes, "`"+line+"`: "+n)
 		}
 	}
@@ -62,7 +63,8 @@ func (t *table) markdown() string {
 	line("Measured %s at %s on %s; processes that had nothing to do with it used up to %.1f CPUs meanwhile.",
 		t.began.Format(time.DateOnly), t.commit, t.machine, max(t.others, 0))
 	if t.scale != 1 {
-		line("**All numbers of messages were multiplied by %v: this shows that the command works, and nothing else.**", t.scale)
+		line("**All numbers of messages were multiplied by %v: this shows that the command works, and nothing else.**",
+			t.scale)
 	}
 	line("")
 	line("| %s |", strings.Join(t.head, " | "))

@@ -16,8 +16,8 @@ import (
 // TestWell measures a service that does as it should, and is 1 ms late: every figure is known beforehand.
 func TestWell(t *testing.T) {
 	t.Parallel()
-	r := measure(t, steady(), &fake{answer: 3 * time.Millisecond, clocks: []bench.Clock{{Broker: "1", Low: -1, High: 1}}},
-		bench.Options{})
+	clocks := []bench.Clock{{Broker: "1", Low: -1, High: 1}}
+	r := measure(t, steady(), &fake{answer: 3 * time.Millisecond, clocks: clocks}, bench.Options{})
 	if !r.Passed() {
 		t.Errorf("a service without a fault has faults: %q", r.Faults)
 	}
@@ -183,9 +183,9 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestStall has the way to Kafka block for 5 s. The messages that were to be sent meanwhile are due when they are due: they
-// are late, as a user would see it, and the report says whose fault that is. A generator that made deadlines when it
-// sends would report nothing.
+// TestStall has the way to Kafka block for 5 s. The messages that were to be sent meanwhile are due when they are due:
+// they are late, as a user would see it, and the report says whose fault that is. A generator that made deadlines when
+// it sends would report nothing.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	r := measure(t, steady(), &fake{block: func(m *bench.Submission) time.Duration {
@@ -242,7 +242,8 @@ func TestClocks(t *testing.T) {
 			r.Stamped.AfterDue.P50, r.Received.AfterDue.P50, r.Faults)
 	}
 	unknown := &fake{ahead: -20 * time.Millisecond}
-	if r = measure(t, steady(), unknown, bench.Options{}); !r.Passed() || !strings.Contains(fmt.Sprint(r.Notes), "not known") {
+	r = measure(t, steady(), unknown, bench.Options{})
+	if !r.Passed() || !strings.Contains(fmt.Sprint(r.Notes), "not known") {
 		t.Errorf("faults %q, notes %q; want none, and that the clock is not known", r.Faults, r.Notes)
 	}
 	own := &fake{stamps: true, clocks: []bench.Clock{{Broker: "1"}}}
@@ -255,7 +256,8 @@ func TestClocks(t *testing.T) {
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	load := steady()
-	load.Shape, load.Count, load.Lead, load.Rate, load.Duration, load.WarmUp = bench.Burst, 5000, 10*time.Second, 0, 0, 0
+	load.Shape, load.Count, load.Lead = bench.Burst, 5000, 10*time.Second
+	load.Rate, load.Duration, load.WarmUp = 0, 0, 0
 	r := measure(t, load, &fake{late: func(m *bench.Submission) time.Duration {
 		return time.Duration(m.Number) * time.Millisecond / 10
 	}}, bench.Options{})
@@ -273,13 +275,15 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	r := measure(t, steady(), &fake{}, bench.Options{Limit: 5 * time.Second})
 	if r.Took > 5100 || r.Sent.Messages > 510 || !strings.Contains(fmt.Sprint(r.Notes), "--max-time") {
-		t.Errorf("took %v ms, sent %d, notes %q; want an end after 5 s, and a word about it", r.Took, r.Sent.Messages, r.Notes)
+		t.Errorf("took %v ms, sent %d, notes %q; want an end after 5 s, and a word about it",
+			r.Took, r.Sent.Messages, r.Notes)
 	}
 	load := steady()
 	load.Delay = bench.One(float64(time.Hour))
 	r = measure(t, load, &fake{}, bench.Options{Fill: true})
 	if r.Took > 13_000 || r.Integrity.Missing != 0 || !r.Passed() {
-		t.Errorf("took %v ms, missing %d; want an end when all is taken in, and nothing missing", r.Took, r.Integrity.Missing)
+		t.Errorf("took %v ms, missing %d; want an end when all is taken in, and nothing missing",
+			r.Took, r.Integrity.Missing)
 	}
 	r = measure(t, steady(), &fake{late: func(*bench.Submission) time.Duration { return time.Hour }}, bench.Options{
 		Patience: 20 * time.Second, Limit: time.Hour,
@@ -293,7 +297,8 @@ func TestEnds(t *testing.T) {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	well := measure(t, steady(), &fake{}, bench.Options{})
-	nothing := measure(t, steady(), &fake{late: func(*bench.Submission) time.Duration { return time.Hour }}, bench.Options{})
+	late := &fake{late: func(*bench.Submission) time.Duration { return time.Hour }}
+	nothing := measure(t, steady(), late, bench.Options{})
 	found := &bench.Found{Rate: 100, Bound: "p99.9 under 100 ms", Best: well, Steps: []bench.Step{
 		{Rate: 100, Held: true, Result: well}, {Rate: 200, Why: "</script>nothing came", Result: nothing},
 	}}

@@ -14,8 +14,8 @@ import (
 	"chronos/cmd/chronos/bench"
 )
 
-// TestPageDraws opens the pages of a result and of a search in a real browser, which has no network: all plots are there,
-// something is drawn on each, and no script fails.
+// TestPageDraws opens the pages of a result and of a search in a real browser, which has no network: all plots are
+// there, something is drawn on each, and no script fails.
 func TestPageDraws(t *testing.T) {
 	t.Parallel()
 	path := ""

@@ -10,8 +10,8 @@ import (
 	"chronos/cmd/chronos/bench"
 )
 
-// fake is a delay service in memory, in the time of a synctest bubble: 1 ms after a message is due, by the advance of the
-// load, it comes out, unless the fake is told to do otherwise.
+// fake is a delay service in memory, in the time of a synctest bubble: 1 ms after a message is due, by the advance of
+// the load, it comes out, unless the fake is told to do otherwise.
 type fake struct {
 	load   *bench.Load
 	late   func(m *bench.Submission) time.Duration                    // how late beside the usual; nil for on time

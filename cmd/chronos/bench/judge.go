@@ -82,8 +82,8 @@ func (r *Result) doubts(e end, refusal error) {
 		r.note("Kafka has not acknowledged %d submissions, which do not count as missing: %v.", s.Refused, refusal)
 	}
 	if !r.KeptUp() {
-		r.note("The load was not what was asked for: %.0f messages/s were sent, one in a hundred more than %.0f ms late. "+
-			"This machine or Kafka is the limit here, not the service.", s.PerSecond, s.Late.P99)
+		r.note("The load was not what was asked for: %.0f messages/s were sent, one in a hundred more than %.0f ms "+
+			"late. This machine or Kafka is the limit here, not the service.", s.PerSecond, s.Late.P99)
 	}
 	if s.Overdue > 0 {
 		r.note("Kafka acknowledged %d messages when they were due already: their lateness is not the service's alone.",
@@ -116,11 +116,11 @@ func (r *Result) clockNotes(e end) {
 	}
 	switch {
 	case r.Stamped.Clock == "service":
-		r.note("The timestamps of the output are the service's, not Kafka's: set message.timestamp.type to LogAppendTime " +
-			"on the output topic to see when a record was appended.")
+		r.note("The timestamps of the output are the service's, not Kafka's: set message.timestamp.type to " +
+			"LogAppendTime on the output topic to see when a record was appended.")
 	case len(r.Clocks) == 0:
-		r.note("How the brokers' clocks differ from this machine's is not known, so that \"by the broker\" may be off by that: " +
-			"with message.timestamp.type LogAppendTime on the input topic it can be measured.")
+		r.note("How the brokers' clocks differ from this machine's is not known, so that \"by Kafka's clock\" may be off " +
+			"by that: with message.timestamp.type LogAppendTime on the input topic it can be measured.")
 	}
 }
 

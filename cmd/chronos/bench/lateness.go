@@ -7,8 +7,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// signed is a histogram of times that may be negative: exact to a microsecond and to three digits, whichever is coarser,
-// up to a week on both sides. HdrHistogram counts what is not negative, so there are two of them.
+// signed is a histogram of times that may be negative: exact to a microsecond and to three digits, whichever is
+// coarser, up to a week on both sides. HdrHistogram counts what is not negative, so there are two of them.
 type signed struct {
 	before, after *hdrhistogram.Histogram // in microseconds; before has the absolute values
 	min, max      time.Duration

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The page, and the library that draws its plots: uPlot 1.6.32, whose licence is beside it. The page holds all of it, and
-// needs no network.
+// The page, and the library that draws its plots: uPlot 1.6.32, whose licence is beside it. The page holds all of it,
+// and needs no network.
 var (
 	//go:embed page/page.html
 	pageSource string

@@ -20,16 +20,17 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
 // TestSchedule counts the messages that are to be sent in each second, for each shape.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
+	const s = time.Second
 	for name, c := range map[string]struct {
 		load  bench.Load
 		count int
 		want  []int // in the first, the second, ... second
 	}{
-		"steady":     {bench.Load{Shape: bench.Steady, Rate: 100, Duration: 3 * time.Second}, 300, []int{100, 100, 100}},
-		"slow":       {bench.Load{Shape: bench.Steady, Rate: 0.5, Duration: 4 * time.Second}, 2, []int{1, 0, 1, 0}},
-		"up":         {bench.Load{Shape: bench.Ramp, From: 0, Rate: 300, Duration: 3 * time.Second}, 450, []int{50, 150, 250}},
-		"down":       {bench.Load{Shape: bench.Ramp, From: 300, Rate: 0, Duration: 3 * time.Second}, 450, []int{250, 150, 50}},
-		"flat":       {bench.Load{Shape: bench.Ramp, From: 50, Rate: 50, Duration: 2 * time.Second}, 100, []int{50, 50}},
+		"steady":     {bench.Load{Shape: bench.Steady, Rate: 100, Duration: 3 * s}, 300, []int{100, 100, 100}},
+		"slow":       {bench.Load{Shape: bench.Steady, Rate: 0.5, Duration: 4 * s}, 2, []int{1, 0, 1, 0}},
+		"up":         {bench.Load{Shape: bench.Ramp, From: 0, Rate: 300, Duration: 3 * s}, 450, []int{50, 150, 250}},
+		"down":       {bench.Load{Shape: bench.Ramp, From: 300, Rate: 0, Duration: 3 * s}, 450, []int{250, 150, 50}},
+		"flat":       {bench.Load{Shape: bench.Ramp, From: 50, Rate: 50, Duration: 2 * s}, 100, []int{50, 50}},
 		"burst":      {bench.Load{Shape: bench.Burst, Count: 70}, 70, []int{70}},
 		"slow burst": {bench.Load{Shape: bench.Burst, Count: 70, Rate: 35}, 70, []int{35, 35}},
 	} {
@@ -57,8 +58,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestPlanIsFixed asks for the messages twice, in different orders and from different copies: each is the same, and what
-// is drawn is spread as was asked for.
+// TestPlanIsFixed asks for the messages twice, in different orders and from different copies: each is the same, and
+// what is drawn is spread as was asked for.
 func TestPlanIsFixed(t *testing.T) {
 	t.Parallel()
 	load := steady()

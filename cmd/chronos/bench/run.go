@@ -10,8 +10,8 @@ import (
 
 // Service is a delay service, as a run sees it.
 type Service interface {
-	// Submit sends a message, and has done called once when it was acknowledged, or was not. It may block while too much
-	// is under way.
+	// Submit sends a message, and has done called once when it was acknowledged, or was not. It may block while too
+	// much is under way.
 	Submit(ctx context.Context, m *Submission, done func(error))
 
 	// Flush waits until all that was submitted is answered.
@@ -46,7 +46,8 @@ type Options struct {
 	// Limit ends the run, whatever it has come to.
 	Limit time.Duration
 
-	// Fill says that what comes out does not matter: the run ends when all is acknowledged and, where that is known, taken in.
+	// Fill says that what comes out does not matter: the run ends when all is acknowledged and, where that is known,
+	// taken in.
 	Fill bool
 }
 
@@ -77,7 +78,8 @@ func Run(ctx context.Context, load *Load, service Service, o Options) (*Result, 
 			}
 		})
 	}
-	missed := r.follow(working)
+	r.follow(working)
+	var missed end
 	failed := context.Cause(working)
 	stop(nil)
 	loops.Wait()
@@ -169,7 +171,7 @@ func (r *runner) watch(ctx context.Context) error {
 }
 
 // follow tells each second how far the run is, and looks more often than that whether it is over.
-func (r *runner) follow(ctx context.Context) (e end) {
+func (r *runner) follow(ctx context.Context) {
 	r.tell(time.Now(), true)
 	told := time.Now()
 	sent := r.sent
@@ -195,7 +197,7 @@ func (r *runner) follow(ctx context.Context) (e end) {
 			told = now
 		}
 		if over {
-			return e
+			return
 		}
 	}
 }

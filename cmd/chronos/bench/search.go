@@ -102,8 +102,8 @@ func (r *Result) Holds(p999 Millis) (held bool, why string) {
 	case r.Received == nil:
 		return false, "nothing came"
 	case !r.KeptUp() || r.Sent.Overdue > 0:
-		return false, fmt.Sprintf("the generator sent %.0f messages/s, up to %.0f ms late: it, this machine or Kafka is the limit",
-			r.Sent.PerSecond, r.Sent.Late.Max)
+		return false, fmt.Sprintf("the generator sent %.0f messages/s, up to %.0f ms late: "+
+			"it, this machine or Kafka is the limit", r.Sent.PerSecond, r.Sent.Late.Max)
 	case r.Received.AfterDue.P999 >= p999:
 		return false, fmt.Sprintf("p99.9 was %.1f ms", r.Received.AfterDue.P999)
 	}

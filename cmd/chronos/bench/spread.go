@@ -50,11 +50,3 @@ func (s *Spread) at(quantile float64) float64 {
 	}
 	return s.Low + quantile*(s.High-s.Low)
 }
-
-// average returns the mean value.
-func (s *Spread) average() float64 {
-	if s.Mean > 0 {
-		return s.Mean
-	}
-	return (s.Low + s.High) / 2
-}

@@ -110,7 +110,8 @@ func (r *Result) rates() [][]string {
 	s, in := &r.Sent, &r.Integrity
 	sent := fmt.Sprintf("%s of %s, %s/s", count(s.Messages), count(s.Planned), count(int(s.PerSecond)))
 	if s.Late != nil && (r.Load.Shape != Burst || r.Load.Rate > 0) {
-		sent += fmt.Sprintf("; after their time by p50 %s, p99 %s, max %s ms", ms(s.Late.P50), ms(s.Late.P99), ms(s.Late.Max))
+		sent += fmt.Sprintf("; after their time by p50 %s, p99 %s, max %s ms",
+			ms(s.Late.P50), ms(s.Late.P99), ms(s.Late.Max))
 	}
 	acknowledged := count(s.Acknowledged)
 	if s.Acknowledge != nil {

@@ -1,5 +1,5 @@
-// Package cluster is how package bench reaches a delay service through Kafka: it publishes on the input topics, and reads
-// the output topics from where they end. It creates no topic, joins no group and commits no offset.
+// Package cluster is how package bench reaches a delay service through Kafka: it publishes on the input topics, and
+// reads the output topics from where they end. It creates no topic, joins no group and commits no offset.
 package cluster
 
 import (
@@ -24,8 +24,8 @@ const (
 	headerDeadline = "chronosDeadline"
 )
 
-// How the load is published. Acknowledgements are those of all replicas in sync, and batches are compressed with snappy:
-// both are kgo's defaults.
+// How the load is published. Acknowledgements are those of all replicas in sync, and batches are compressed with
+// snappy: both are kgo's defaults.
 const (
 	linger          = 5 * time.Millisecond // so that a load costs Kafka some hundred requests a second, not thousands
 	bufferedRecords = 20_000
@@ -71,8 +71,8 @@ type place struct {
 	partition int32
 }
 
-// sample is a record that was acknowledged fast. Its timestamp, if the broker has made it, lies between the two instants
-// by the broker's clock.
+// sample is a record that was acknowledged fast. Its timestamp, if the broker has made it, lies between the two
+// instants by the broker's clock.
 type sample struct {
 	offset      int64
 	sent, acked time.Time
@@ -122,7 +122,8 @@ func ends(ctx context.Context, admin *kadm.Client, topics []string) (kadm.Listed
 		return nil, fmt.Errorf("look up where the topics end: %w", err)
 	}
 	for _, topic := range topics {
-		if partitions := listed[topic]; len(partitions) == 0 || errors.Is(partitions[-1].Err, kerr.UnknownTopicOrPartition) {
+		partitions := listed[topic] // -1 is for all of them
+		if len(partitions) == 0 || errors.Is(partitions[-1].Err, kerr.UnknownTopicOrPartition) {
 			return nil, fmt.Errorf("topic %s does not exist: bench creates none", topic)
 		}
 	}
@@ -235,8 +236,8 @@ func (s *Service) Taken(ctx context.Context) (int64, error) {
 	return taken, nil
 }
 
-// Clocks reads, for each broker, the record whose acknowledgement took the shortest time. If the broker has made its timestamp,
-// its clock showed that at some instant between when the record was sent and when it was acknowledged.
+// Clocks reads, for each broker, the record whose acknowledgement took the shortest time. If the broker has made its
+// timestamp, its clock showed that at some instant between when the record was sent and when it was acknowledged.
 func (s *Service) Clocks(ctx context.Context) ([]bench.Clock, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -97,8 +97,8 @@ func (m *Meter) processes() (map[int]procfs.ProcStat, error) {
 	return all, nil
 }
 
-// read adds up what the members of a group use. What several of them share, such as the buffers of Postgres, is what the
-// largest of them has of it.
+// read adds up what the members of a group use. What several of them share, such as the buffers of Postgres, is what
+// the largest of them has of it.
 func (m *Meter) read(name string, members []int, all map[int]procfs.ProcStat) bench.Reading {
 	r := bench.Reading{Name: name}
 	var file, shared uint64
@@ -134,5 +134,6 @@ func Describe() string {
 			model = ", " + strings.Join(strings.Fields(cpus[0].ModelName), " ")
 		}
 	}
-	return fmt.Sprintf("%s/%s, %d cores%s, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), model, runtime.Version())
+	return fmt.Sprintf("%s/%s, %d cores%s, %s",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), model, runtime.Version())
 }
