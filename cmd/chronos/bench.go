@@ -28,7 +28,7 @@ type benchCommand struct {
 	loadFlags
 
 	FindMax   bool    `group:"search" help:"Look for the highest steady rate that is held."`
-	P999Under text    `group:"search" name:"p999-under" default:"100ms" placeholder:"TIME" help:"Its p99.9. Default 100ms."`
+	P999Under text    `group:"search" name:"p999-under" default:"100ms" placeholder:"TIME" help:"Default 100ms."`
 	MaxRate   float64 `group:"search" default:"100000" placeholder:"N" help:"No higher rate is tried. Default 100000."`
 	Within    text    `group:"search" default:"5%" placeholder:"SHARE" help:"How near to the limit. Default 5%."`
 
@@ -71,7 +71,7 @@ type loadFlags struct {
 
 	Duration text    `group:"load" default:"30s" placeholder:"TIME" help:"How long to send. Default 30s."`
 	Delay    text    `group:"load" default:"3s..6s" placeholder:"TIMES" help:"5s, 3s..6s or exp:5s. Default 3s..6s."`
-	In       text    `group:"load" default:"30s" placeholder:"TIME" help:"When a burst is due, from the start. Default 30s."`
+	In       text    `group:"load" default:"30s" placeholder:"TIME" help:"How long until a burst is due. Default 30s."`
 	Size     text    `group:"load" default:"200" placeholder:"BYTES" help:"200, 100..9000 or exp:500. Default 200."`
 	Keys     int     `group:"load" placeholder:"N" help:"How many keys. Without it, each message has its own."`
 	KeySkew  float64 `group:"load" placeholder:"S" help:"Some are frequent: Zipf's exponent, above 1, such as 1.1."`

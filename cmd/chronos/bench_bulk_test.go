@@ -15,7 +15,7 @@ import (
 // BenchmarkBulk measures `chronos cancel --lane` on a lane on which a million messages wait, or as many as
 // CHRONOS_TEST_ROWS says, and the lateness of 1,000 messages/s on the same lane: before it, and while it runs.
 //
-// 	scripts/with-servers go test -run '^$' -bench BenchmarkBulk -benchtime 1x -timeout 30m -v ./cmd/chronos
+//	scripts/with-servers go test -run '^$' -bench BenchmarkBulk -benchtime 1x -timeout 30m -v ./cmd/chronos
 func BenchmarkBulk(b *testing.B) {
 	rows := 1_000_000
 	if text := os.Getenv("CHRONOS_TEST_ROWS"); text != "" {

@@ -13,7 +13,7 @@ import (
 // BenchmarkHTTP puts messages by the API of one node on real servers, from many clients at once, and measures how many
 // are stored in a second, and how long a client waits for its answer.
 //
-// 	scripts/with-servers go test -run '^$' -bench BenchmarkHTTP -benchtime 1x ./cmd/chronos
+//	scripts/with-servers go test -run '^$' -bench BenchmarkHTTP -benchtime 1x ./cmd/chronos
 func BenchmarkHTTP(b *testing.B) {
 	const messages = 20_000
 	for _, clients := range []int{1, 64} {

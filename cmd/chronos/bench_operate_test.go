@@ -20,8 +20,8 @@ import (
 // waiting, or as many as CHRONOS_TEST_ROWS says: each request to the listener of a node by itself, and then the
 // lateness of 1,000 messages/s while nobody asks, and while everything is asked all the time.
 //
-// 	CHRONOS_TEST_ROWS=10000000 scripts/with-servers go test -run '^$' -bench BenchmarkOperate -benchtime 1x \
-// 	  -timeout 60m -v ./cmd/chronos
+//	CHRONOS_TEST_ROWS=10000000 scripts/with-servers go test -run '^$' -bench BenchmarkOperate -benchtime 1x \
+//	  -timeout 60m -v ./cmd/chronos
 func BenchmarkOperate(b *testing.B) {
 	rows := 1_000_000
 	if text := os.Getenv("CHRONOS_TEST_ROWS"); text != "" {

@@ -16,7 +16,7 @@ func TestReplace(t *testing.T) {
 	t.Parallel()
 	one := &table{
 		name: "speed", head: []string{"what", "measured"}, rows: [][]string{{"intake", "1"}}, machine: "a machine",
-		scale: 1,
+		scale:    1,
 		commands: []string{"chronos bench"}, faults: []string{"chronos bench: 1 lost"}, began: time.Unix(0, 0).UTC(),
 	}
 	before, after := "# Benchmarks\n<!-- make bench: speed -->\n", "<!-- end of speed -->\n\nMore.\n"

@@ -2,10 +2,10 @@
 // Kafka and a Postgres, and for each case a site of its own: topics, a database, nodes of the built binary. What is
 // measured, `chronos bench` measures, in a process of its own; each of its command lines stands below the table.
 //
-// 	go run ./scripts/bench                            the standard set, which prints
-// 	go run ./scripts/bench --write BENCHMARKS.md      and writes between the marks in that file
-// 	go run ./scripts/bench --curve backlog            how rate and lateness depend on what waits
-// 	go run ./scripts/bench --scale 0.01               a hundredth of everything: does it work at all?
+//	go run ./scripts/bench                            the standard set, which prints
+//	go run ./scripts/bench --write BENCHMARKS.md      and writes between the marks in that file
+//	go run ./scripts/bench --curve backlog            how rate and lateness depend on what waits
+//	go run ./scripts/bench --scale 0.01               a hundredth of everything: does it work at all?
 package main
 
 import (

@@ -2,11 +2,11 @@
 // and whether everything comes out, once, not early and byte for byte. It knows a service by what goes in and what
 // comes out (Service); Kafka is in the package cluster, and the processes of the machine are in the package machine.
 //
-// 	Load ──> Plan ──> sender ──> Service ──> receiver
-// 	  what is     what message i is,     │                      │
-// 	  asked for   and when it goes       └──────> Ledger <──────┘   what became of message i
-// 	                                                │
-// 	                                              Result ──> text, JSON, page
+//	Load ──> Plan ──> sender ──> Service ──> receiver
+//	  what is     what message i is,     │                      │
+//	  asked for   and when it goes       └──────> Ledger <──────┘   what became of message i
+//	                                                │
+//	                                              Result ──> text, JSON, page
 //
 // # What makes the figures honest
 //

@@ -119,8 +119,8 @@ func (r *Result) clockNotes(e end) {
 		r.note("The timestamps of the output are the service's, not Kafka's: set message.timestamp.type to " +
 			"LogAppendTime on the output topic to see when a record was appended.")
 	case len(r.Clocks) == 0:
-		r.note("How the brokers' clocks differ from this machine's is not known, so that \"by Kafka's clock\" may be off " +
-			"by that: with message.timestamp.type LogAppendTime on the input topic it can be measured.")
+		r.note("How the brokers' clocks differ from this machine's is not known, so that \"by Kafka's clock\" " +
+			"may be off by that: with message.timestamp.type LogAppendTime on the input topic it can be measured.")
 	}
 }
 
