@@ -81,7 +81,8 @@ func TestFaults(t *testing.T) {
 		"repeated": {
 			&fake{change: times(2)},
 			func(l *bench.Load) { l.Twice = 1 },
-			bench.Integrity{Came: 1000, Repeated: 1}, "1 came again that were submitted twice", 0,
+			bench.Integrity{Came: 1000, Repeated: 1},
+			"1 came again that were submitted twice", 0,
 		},
 		"early": {
 			&fake{late: func(m *bench.Submission) time.Duration {
@@ -93,40 +94,57 @@ func TestFaults(t *testing.T) {
 		},
 		"early in the log": {
 			&fake{ahead: -5 * time.Millisecond, clocks: synchronous},
-			nil, bench.Integrity{Came: 1000, Sooner: 800}, "800 were appended before they were due", 0,
+			nil,
+			bench.Integrity{Came: 1000, Sooner: 800},
+			"800 were appended before they were due", 0,
 		},
 		"a bit": {
 			&fake{change: change(func(a *bench.Arrival) { a.Value[60] ^= 1 })},
-			nil, bench.Integrity{Came: 1000, Value: 1}, "1 came with another value", 0,
+			nil,
+			bench.Integrity{Came: 1000, Value: 1},
+			"1 came with another value", 0,
 		},
 		"a byte less": {
 			&fake{change: change(func(a *bench.Arrival) { a.Value = a.Value[:len(a.Value)-1] })},
-			nil, bench.Integrity{Came: 1000, Value: 1}, "1 came with another value", 0,
+			nil,
+			bench.Integrity{Came: 1000, Value: 1},
+			"1 came with another value", 0,
 		},
 		"a null": {
 			&fake{change: change(func(a *bench.Arrival) { a.Value = nil })},
-			nil, bench.Integrity{Came: 1000, Value: 1}, "1 came with another value", 0,
+			nil,
+			bench.Integrity{Came: 1000, Value: 1},
+			"1 came with another value", 0,
 		},
 		"another key": {
 			&fake{change: change(func(a *bench.Arrival) { a.Key = []byte("k") })},
-			nil, bench.Integrity{Came: 1000, Key: 1}, "1 came with another key", 0,
+			nil,
+			bench.Integrity{Came: 1000, Key: 1},
+			"1 came with another key", 0,
 		},
 		"no header": {
 			&fake{change: change(func(a *bench.Arrival) { a.Mark = nil })},
-			nil, bench.Integrity{Came: 1000, Header: 1}, "1 came with another header", 0,
+			nil,
+			bench.Integrity{Came: 1000, Header: 1},
+			"1 came with another header", 0,
 		},
 		"another topic": {
 			&fake{change: change(func(a *bench.Arrival) { a.Route = 1 - a.Route })},
 			func(l *bench.Load) { l.Routes = 2 },
-			bench.Integrity{Came: 1000, Route: 1}, "1 came on the topic of another route", 0,
+			bench.Integrity{Came: 1000, Route: 1},
+			"1 came on the topic of another route", 0,
 		},
 		"nothing of it is left": {
 			&fake{change: change(func(a *bench.Arrival) { a.Mark, a.Value = nil, []byte("?") })},
-			nil, bench.Integrity{Came: 999, Missing: 1, Foreign: 1}, "1 had not come", 0,
+			nil,
+			bench.Integrity{Came: 999, Missing: 1, Foreign: 1},
+			"1 had not come", 0,
 		},
 		"the value of another": {
 			&fake{change: change(func(a *bench.Arrival) { copy(a.Value, "run.501 ") })},
-			nil, bench.Integrity{Came: 1000, Value: 1}, "1 came with another value", 0,
+			nil,
+			bench.Integrity{Came: 1000, Value: 1},
+			"1 came with another value", 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -277,6 +295,10 @@ func TestEnds(t *testing.T) {
 	if r.Took > 5100 || r.Sent.Messages > 510 || !strings.Contains(fmt.Sprint(r.Notes), "--max-time") {
 		t.Errorf("took %v ms, sent %d, notes %q; want an end after 5 s, and a word about it",
 			r.Took, r.Sent.Messages, r.Notes)
+	}
+	if held, why := r.Holds(1e9); held || !strings.Contains(why, "cut short") || !r.Passed() || r.Integrity.Waiting < 50 {
+		t.Errorf("held is %v (%s), faults %q, waiting %d; want none of it to be the service's fault",
+			held, why, r.Faults, r.Integrity.Waiting)
 	}
 	load := steady()
 	load.Delay = bench.One(float64(time.Hour))

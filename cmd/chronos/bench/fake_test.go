@@ -75,6 +75,8 @@ func (f *fake) Submit(_ context.Context, m *bench.Submission, done func(error)) 
 	})
 }
 
+func (f *fake) Begin(context.Context) error { return nil }
+
 func (f *fake) Flush(context.Context) error {
 	f.open.Wait()
 	return nil

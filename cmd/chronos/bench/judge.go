@@ -71,9 +71,11 @@ func (r *Result) doubts(e end, refusal error) {
 	s := &r.Sent
 	switch {
 	case e.interrupted:
-		r.note("The run was interrupted: what had not come by then counts as missing.")
+		r.note("The run was interrupted. %d messages had not come by then: how late they would be, nobody knows.",
+			r.Integrity.Waiting)
 	case e.limited:
-		r.note("The run was ended by --max-time: what had not come by then counts as missing.")
+		r.note("The run was ended by --max-time. %d messages had not come by then: how late they would be, nobody knows.",
+			r.Integrity.Waiting)
 	}
 	if s.Messages < s.Planned {
 		r.note("%d of %d messages were sent.", s.Messages, s.Planned)

@@ -71,7 +71,8 @@ type Lateness struct {
 // Integrity is whether all came out, once, and as it went in. It is of all messages, the warm-up included.
 type Integrity struct {
 	Came     int `json:"came"`
-	Missing  int `json:"missing"`
+	Missing  int `json:"missing"`          // had not come when the patience was over
+	Waiting  int `json:"waiting"`          // had not come when the run was cut short
 	Doubled  int `json:"doubled"`          // records beyond the first, of messages that were submitted once
 	Repeated int `json:"repeated"`         // of messages that were submitted twice
 	Early    int `json:"early"`            // received before they were due, by this machine's clock
@@ -108,7 +109,11 @@ func (r *runner) result(load *Load, clocks []Clock, e end) *Result {
 			Header: l.damaged.Header, Route: l.damaged.Route,
 		},
 	}
-	if !r.Fill {
+	switch {
+	case r.Fill:
+	case e.interrupted || e.limited:
+		res.Integrity.Waiting = l.open
+	default:
 		res.Integrity.Missing = l.missing()
 	}
 	res.Integrity.Samples = l.samples

@@ -10,6 +10,9 @@ import (
 
 // Service is a delay service, as a run sees it.
 type Service interface {
+	// Begin is called before the first message of a run.
+	Begin(ctx context.Context) error
+
 	// Submit sends a message, and has done called once when it was acknowledged, or was not. It may block while too
 	// much is under way.
 	Submit(ctx context.Context, m *Submission, done func(error))
@@ -60,6 +63,9 @@ var errOver = errors.New("the limit of the run")
 // Run puts a load on a service and measures what comes of it. When ctx ends, the result is of what was until then.
 func Run(ctx context.Context, load *Load, service Service, o Options) (*Result, error) {
 	if err := load.Validate(); err != nil {
+		return nil, err
+	}
+	if err := service.Begin(ctx); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, o.Limit, errOver)

@@ -97,6 +97,8 @@ func (r *Result) Holds(p999 Millis) (held bool, why string) {
 	switch {
 	case !r.Passed():
 		return false, r.Faults[0]
+	case r.Integrity.Waiting > 0:
+		return false, fmt.Sprintf("it was cut short, and %d messages had not come", r.Integrity.Waiting)
 	case r.Sent.Acknowledged < r.Sent.Planned:
 		return false, fmt.Sprintf("%d of %d messages were acknowledged by Kafka", r.Sent.Acknowledged, r.Sent.Planned)
 	case r.Received == nil:

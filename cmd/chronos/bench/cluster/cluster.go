@@ -103,7 +103,7 @@ func (s *Service) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.admin = kadm.NewClient(s.producer)
-	if s.began, err = ends(ctx, s.admin, s.inputs); err != nil {
+	if err := s.Begin(ctx); err != nil {
 		return err
 	}
 	listed, err := ends(ctx, s.admin, outputs)
@@ -112,6 +112,12 @@ func (s *Service) open(ctx context.Context) (err error) {
 	}
 	s.consumer, err = s.config.Connect(ctx,
 		kgo.ConsumePartitions(listed.KOffsets()), kgo.FetchMaxBytes(fetchBytes), kgo.DisableClientMetrics())
+	return err
+}
+
+// Begin looks where the input topics end now: what is taken in from there on is of this run.
+func (s *Service) Begin(ctx context.Context) (err error) {
+	s.began, err = ends(ctx, s.admin, s.inputs)
 	return err
 }
 
@@ -211,7 +217,7 @@ func mark(r *kgo.Record) (value []byte) {
 // byBroker reports whether the broker has made the timestamp of a record, when it appended it.
 func byBroker(r *kgo.Record) bool { return r.Attrs.TimestampType() == 1 }
 
-// Taken returns how many records the group has committed on the input topics since Open. If others publish there, their
+// Taken returns how many records the group has committed on the input topics since Begin. If others publish there, their
 // records count as well.
 func (s *Service) Taken(ctx context.Context) (int64, error) {
 	if s.config.Group == "" {
