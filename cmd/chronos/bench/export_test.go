@@ -14,3 +14,6 @@ func FillLedger(plan *Plan, arrival *Arrival) {
 	}
 	l.arrive([]Arrival{*arrival})
 }
+
+// Arriving returns what notes arrivals in a ledger of its own.
+func Arriving(plan *Plan) func([]Arrival) { return newLedger(plan).arrive }

@@ -22,7 +22,7 @@ func (r *runner) judge(res *Result, e end, refusal error) {
 	if r.usage.failed != nil {
 		res.note("What the processes use was not measured to the end: %v.", r.usage.failed)
 	}
-	if r.Fill {
+	if res.Filled = r.Fill; r.Fill {
 		res.note("Nobody waited for what comes out: this run was to fill the service.")
 	}
 }

@@ -238,3 +238,30 @@ func TestHolds(t *testing.T) {
 		t.Errorf("held is %v (%s), though something is wrong", held, why)
 	}
 }
+
+// BenchmarkMessage makes messages, and BenchmarkArrive notes and compares them: what the load itself costs beside
+// Kafka.
+func BenchmarkMessage(b *testing.B) {
+	plan, i := bench.NewPlan(steady(), epoch), 0
+	b.ReportAllocs()
+	for b.Loop() {
+		plan.Message(i % 1000)
+		i++
+	}
+}
+
+func BenchmarkArrive(b *testing.B) {
+	plan := bench.NewPlan(steady(), epoch)
+	note := bench.Arriving(plan)
+	var arrivals []bench.Arrival
+	for i := range 1000 {
+		m := plan.Message(i)
+		arrivals = append(arrivals, bench.Arrival{
+			Key: m.Key, Value: m.Value, Mark: m.Mark, At: plan.Due(i), Stamp: plan.Due(i),
+		})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		note(arrivals) // a thousand
+	}
+}

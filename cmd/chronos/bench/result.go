@@ -21,6 +21,7 @@ type Result struct {
 	Stamped  *Lateness `json:"stamped,omitempty"`
 
 	Integrity Integrity `json:"integrity"`
+	Filled    bool      `json:"filled,omitempty"` // nobody waited for what comes out
 
 	Processes []Process `json:"processes,omitempty"`
 	Others    float64   `json:"other_cpus"` // what else the machine did; -1 if not known

@@ -171,7 +171,11 @@ func (r *Result) processRows() [][]string {
 
 // verdict says whether all is well, and what is not.
 func (t *text) verdict(r *Result) {
-	if r.Passed() {
+	switch {
+	case r.Filled || r.Integrity.Came == 0 && r.Passed():
+	case r.Passed() && r.Integrity.Waiting > 0:
+		t.line("Nothing doubled, early or damaged so far.")
+	case r.Passed():
 		t.line("Nothing missing, doubled, early or damaged.")
 	}
 	for _, f := range r.Faults {

@@ -217,8 +217,8 @@ func mark(r *kgo.Record) (value []byte) {
 // byBroker reports whether the broker has made the timestamp of a record, when it appended it.
 func byBroker(r *kgo.Record) bool { return r.Attrs.TimestampType() == 1 }
 
-// Taken returns how many records the group has committed on the input topics since Begin. If others publish there, their
-// records count as well.
+// Taken returns how many records the group has committed on the input topics since Begin. If others publish there,
+// their records count as well.
 func (s *Service) Taken(ctx context.Context) (int64, error) {
 	if s.config.Group == "" {
 		return -1, nil
