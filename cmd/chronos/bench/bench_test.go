@@ -296,7 +296,8 @@ func TestEnds(t *testing.T) {
 		t.Errorf("took %v ms, sent %d, notes %q; want an end after 5 s, and a word about it",
 			r.Took, r.Sent.Messages, r.Notes)
 	}
-	if held, why := r.Holds(1e9); held || !strings.Contains(why, "cut short") || !r.Passed() || r.Integrity.Waiting < 50 {
+	held, why := r.Holds(1e9)
+	if held || !strings.Contains(why, "cut short") || !r.Passed() || r.Integrity.Waiting < 50 {
 		t.Errorf("held is %v (%s), faults %q, waiting %d; want none of it to be the service's fault",
 			held, why, r.Faults, r.Integrity.Waiting)
 	}

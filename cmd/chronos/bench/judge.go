@@ -74,8 +74,8 @@ func (r *Result) doubts(e end, refusal error) {
 		r.note("The run was interrupted. %d messages had not come by then: how late they would be, nobody knows.",
 			r.Integrity.Waiting)
 	case e.limited:
-		r.note("The run was ended by --max-time. %d messages had not come by then: how late they would be, nobody knows.",
-			r.Integrity.Waiting)
+		r.note("The run was ended by --max-time. %d messages had not come by then: how late they would be, nobody "+
+			"knows.", r.Integrity.Waiting)
 	}
 	if s.Messages < s.Planned {
 		r.note("%d of %d messages were sent.", s.Messages, s.Planned)
