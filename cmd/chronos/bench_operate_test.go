@@ -32,7 +32,7 @@ func BenchmarkOperate(b *testing.B) {
 	}
 	s := newService(b)
 	node := s.start(b, "--admin-listen", "127.0.0.1:0")
-	s.until(b, func(int) bool { return true })
+	node.logged(b, `"msg":"started"`) // when the store has been migrated
 	s.wait(b, rows)
 	address := node.address(b)
 
