@@ -53,26 +53,6 @@ func (s *service) ticking(b *testing.B, count int, delay time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// until waits for a condition on how many messages the store has; the table may not be there yet.
-func (s *service) until(b *testing.B, enough func(stored int) bool) {
-	b.Helper()
-	db, err := sql.Open("pgx", s.database.String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer db.Close() //nolint:errcheck // nothing was written
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for tooLate := time.Now().Add(4 * patience); time.Now().Before(tooLate); <-ticker.C {
-		var count int
-		err := db.QueryRowContext(b.Context(), "SELECT count(*) FROM messages").Scan(&count)
-		if err == nil && enough(count) {
-			return
-		}
-	}
-	b.Fatal("the store has not taken up what it should")
-}
-
 // execute runs a statement.
 func (s *service) execute(b *testing.B, statement string) {
 	b.Helper()
