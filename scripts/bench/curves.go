@@ -170,7 +170,11 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 		if used, known := idle.used["Postgres"]; known {
 			postgres = perNode(used)
 		}
-		t.head = append(t.head, fmt.Sprintf("%d nodes", nodes))
+		name := "1 node"
+		if nodes > 1 {
+			name = fmt.Sprintf("%d nodes", nodes)
+		}
+		t.head = append(t.head, name)
 		for i, cell := range []string{
 			b.intake.cpu("nodes"), b.intake.cpu("Postgres"), count(b.intake.log / b.intake.messages),
 			b.firing.cpu("nodes"), b.firing.cpu("Postgres"), count(b.firing.log / b.firing.messages),

@@ -28,6 +28,7 @@ type ground struct {
 	stderr   io.Writer
 	dir      string
 	binary   string
+	commit   string // that it was built from
 	servers  *servers.Servers
 	kafka    *servers.Kafka
 	postgres *servers.Postgres
@@ -56,7 +57,7 @@ func open(ctx context.Context, o *options, stderr io.Writer) (g *ground, err err
 	if err != nil {
 		return g, err
 	}
-	g.binary = filepath.Join(g.dir, "chronos")
+	g.binary, g.commit = filepath.Join(g.dir, "chronos"), commit(ctx)
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", g.binary, "./cmd/chronos")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {

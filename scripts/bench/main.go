@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	defer func() { err = errors.Join(err, g.close()) }()
 	for _, c := range cases {
 		table := &table{
-			name: c.name, machine: machine.Describe(), commit: commit(ctx), began: time.Now(), scale: o.scale,
+			name: c.name, machine: machine.Describe(), commit: g.commit, began: time.Now(), scale: o.scale,
 		}
 		g.say("measuring %s: %s", c.name, c.about)
 		if err := c.measure(ctx, g, table); err != nil {
