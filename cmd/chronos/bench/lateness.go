@@ -68,6 +68,9 @@ func (s *signed) earlierThan(bound time.Duration) (count int64) {
 
 // reset forgets all values.
 func (s *signed) reset() {
+	if s.count() == 0 {
+		return
+	}
 	s.before.Reset()
 	s.after.Reset()
 	s.min, s.max = 0, 0

@@ -66,13 +66,13 @@ func (p *Plan) isValue(i int, mark, value []byte) bool {
 	return true
 }
 
-// filling returns the pool: 4 MiB of letters, digits and two signs. They are text, because a service may take nothing
+// filling returns the pool: 1 MiB of letters, digits and two signs. They are text, because a service may take nothing
 // else; and they are drawn, and many more than a compressor looks back on, because a value of one letter would make
 // Kafka look better than it is.
 func filling(seed uint64) []byte {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	draws := source{mix(seed)}
-	pool := make([]byte, 0, 4<<20)
+	pool := make([]byte, 0, 1<<20)
 	for len(pool) < cap(pool) {
 		for bits, n := draws.Uint64(), 0; n < 8; n++ {
 			pool = append(pool, alphabet[bits&63])

@@ -8,8 +8,8 @@ import (
 	"chronos/cmd/chronos/bench/cluster"
 )
 
-// TestClock has a broker append a record 2 ms after it was sent, 3 ms before the acknowledgement, by clocks that differ by a
-// known time: what is said contains that, and no more than the 5 ms and the millisecond that is cut off.
+// TestClock has a broker append a record 2 ms after it was sent, 3 ms before the acknowledgement, by clocks that differ
+// by a known time: what is said contains that, and no more than the 5 ms and the millisecond that is cut off.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	sent := time.Date(2026, 1, 2, 3, 4, 5, 600_700_000, time.UTC)

@@ -11,8 +11,8 @@ import (
 	"chronos/cmd/chronos/bench/machine"
 )
 
-// TestMeter measures a shell that starts one that never rests: the CPU time of the child is that of the group, the machine
-// did at least as much, and this process is a group of its own.
+// TestMeter measures a shell that starts one that never rests: the CPU time of the child is that of the group, the
+// machine did at least as much, and this process is a group of its own.
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
