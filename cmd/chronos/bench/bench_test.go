@@ -343,6 +343,9 @@ func TestPages(t *testing.T) {
 				t.Errorf("the page is not self-contained: it has %s", sign)
 			}
 		}
+		if !strings.Contains(page.String(), "Copyright (c) 2022 Leon Sorokin") {
+			t.Error("the page does not have the licence of what draws its plots")
+		}
 		if strings.Count(page.String(), "</script>") != 3 {
 			t.Errorf("the page has %d ends of scripts, want 3", strings.Count(page.String(), "</script>"))
 		}

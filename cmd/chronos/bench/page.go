@@ -18,6 +18,8 @@ var (
 	pageScript string
 	//go:embed page/uPlot.iife.min.js
 	plotScript string
+	//go:embed page/uPlot.LICENSE
+	plotLicence string
 	//go:embed page/uPlot.min.css
 	plotStyle string
 )
@@ -78,7 +80,7 @@ func write(out io.Writer, p *shownPage) error {
 	if err != nil {
 		return fmt.Errorf("read the template of the page: %w", err)
 	}
-	p.Plot, p.Script, p.Style = template.JS(plotScript), template.JS(pageScript), template.CSS(plotStyle)
+	p.Plot, p.Script, p.Style = template.JS("/*\n"+plotLicence+"*/\n"+plotScript), template.JS(pageScript), template.CSS(plotStyle)
 	if err := page.Execute(out, p); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
