@@ -28,7 +28,7 @@ type benchCommand struct {
 	loadFlags
 
 	FindMax   bool    `group:"search" help:"Look for the highest steady rate that is held."`
-	P999Under text    `group:"search" name:"p999-under" default:"100ms" placeholder:"TIME" help:"Default 100ms."`
+	P999Under text    `group:"search" name:"p999-under" default:"100ms" placeholder:"TIME" help:"Its bound. Default 100ms."`
 	MaxRate   float64 `group:"search" default:"100000" placeholder:"N" help:"No higher rate is tried. Default 100000."`
 	Within    text    `group:"search" default:"5%" placeholder:"SHARE" help:"How near to the limit. Default 5%."`
 
@@ -51,8 +51,8 @@ type benchCommand struct {
 func (c *benchCommand) Help() string {
 	return `Sends messages on the input topics that are named, and watches what comes out on the output topics, of this
 or of any other service that knows the headers chronosMessageId and chronosDeadline. Nothing is sent anywhere
-else, no topic is created, no group is joined. What was sent stays on the topics. BENCHMARKS.md says how to
-read what this prints.
+else (--brokers and --route have no defaults here), no topic is created, no group is joined. What was sent
+stays on the topics. BENCHMARKS.md says how to read what this prints.
 
   chronos bench --brokers kafka:9092 --route chronos.in=chronos.out --group chronos --rate 1000
   chronos bench --brokers kafka:9092 --route chronos.in=chronos.out --ramp 0..20000 --duration 5m --html ramp.html
@@ -170,7 +170,7 @@ func (p *benchPlan) find(ctx context.Context, s bench.Service, progress *benchPr
 		case why != "":
 		case ctx.Err() != nil:
 			why = "The search was interrupted."
-		case sent+load.Messages() > p.maxMessages:
+		case sent+mostSubmissions(&load) > p.maxMessages:
 			why = fmt.Sprintf("The search ended at --max-messages, before %.0f messages/s.", rate)
 		case p.options.Limit < load.Duration:
 			why = fmt.Sprintf("The search ended at --max-time, before %.0f messages/s.", rate)
@@ -260,13 +260,21 @@ func (c *benchCommand) plan() (*benchPlan, error) {
 		return nil, usagef("%v", err)
 	}
 	p.cluster.Largest = int(p.load.Size.High)
-	switch messages := p.load.Messages(); {
+	switch messages := mostSubmissions(&p.load); {
 	case p.maxMessages < 1 || p.maxMessages > mostMessages:
 		return nil, usagef("--max-messages is %d: it must be from 1 to %d", p.maxMessages, mostMessages)
 	case messages > p.maxMessages:
-		return nil, usagef("the load is of %d messages, and --max-messages allows %d", messages, p.maxMessages)
+		return nil, usagef("the load is of up to %d messages, and --max-messages allows %d", messages, p.maxMessages)
 	}
 	return p, nil
+}
+
+// mostSubmissions returns how many records a load may send: which of them are sent twice is drawn.
+func mostSubmissions(load *bench.Load) int {
+	if load.Twice > 0 {
+		return 2 * load.Messages()
+	}
+	return load.Messages()
 }
 
 // readCluster reads where the service is. Nothing of that is guessed: a load on the wrong topics harms.

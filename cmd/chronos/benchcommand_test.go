@@ -191,6 +191,7 @@ func TestBenchAsksWhere(t *testing.T) {
 		"--brokers localhost:1 --route a=b --rate 1 --size 10":                 "--size must be from 40",
 		"--brokers localhost:1 --route a=b --rate 1 --twice 3":                 "--twice is 3",
 		"--brokers localhost:1 --route a=b --rate 1 --key-skew 2":              "--key-skew is 2",
+		"--brokers localhost:1 --route a=b --rate 20000 --twice 1%":            "of up to 1200000 messages",
 		"--brokers localhost:1 --route a=b --rate 100000":                      "--max-messages allows 1000000",
 		"--brokers localhost:1 --route a=b --burst 5 --warm-up 1s":             "a burst has none",
 		"--brokers localhost:1 --route a=b --rate 1 --pid node":                "--pid is node",

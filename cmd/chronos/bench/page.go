@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The page, and the library that draws its plots: uPlot 1.6.32, whose licence is beside it. The page holds all of it,
+// The page, and the library that draws its plots: uPlot 1.6.32, with its licence. The page holds all of it,
 // and needs no network.
 var (
 	//go:embed page/page.html
@@ -80,7 +80,8 @@ func write(out io.Writer, p *shownPage) error {
 	if err != nil {
 		return fmt.Errorf("read the template of the page: %w", err)
 	}
-	p.Plot, p.Script, p.Style = template.JS("/*\n"+plotLicence+"*/\n"+plotScript), template.JS(pageScript), template.CSS(plotStyle)
+	p.Plot = template.JS("/*\n" + plotLicence + "*/\n" + plotScript)
+	p.Script, p.Style = template.JS(pageScript), template.CSS(plotStyle)
 	if err := page.Execute(out, p); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
