@@ -95,7 +95,7 @@ func (c *benchCommand) readSearch(p *benchPlan) error {
 		return usagef("--within is %s: it must be a share above 0, such as 5%%", shown(string(c.Within)))
 	}
 	var under time.Duration
-	if err := benchDuration("p999-under", c.P999Under, &under); err != nil {
+	if err := benchDuration("p999-under", c.Under, &under); err != nil {
 		return err
 	}
 	switch {
