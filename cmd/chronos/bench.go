@@ -28,7 +28,7 @@ type benchCommand struct {
 	loadFlags
 
 	FindMax bool    `group:"search" help:"Look for the highest steady rate that is held."`
-	Under   text    `group:"search" name:"p999-under" default:"100ms" placeholder:"TIME" help:"Its bound. Default 100ms."`
+	Under   text    `group:"search" name:"p999-under" default:"100ms" placeholder:"TIME" help:"Default 100ms."`
 	MaxRate float64 `group:"search" default:"100000" placeholder:"N" help:"No higher rate is tried. Default 100000."`
 	Within  text    `group:"search" default:"5%" placeholder:"SHARE" help:"How near to the limit. Default 5%."`
 
