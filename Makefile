@@ -26,7 +26,7 @@ DURATION ?= 1h
 SMOKE := killed-nodes,lost-replies,killed-postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-pooler race-sim sim sim-quick sim-long replay mutants engine-mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench fuzz zones tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-pooler race-sim sim sim-quick sim-long replay mutants engine-mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -126,8 +126,13 @@ fmt: $(LINT) ## Format the code
 scripts-lint: ## Check the scripts with shellcheck, where it is installed
 	shellcheck -x -a .ci/run scripts/ship/check scripts/fuzz scripts/kafka/archive scripts/setup scripts/steps scripts/with-servers
 
-bench: ## Measure intake, firing, lateness and memory on a real Kafka and a real Postgres (2 minutes)
-	scripts/with-servers go test -run '^$$' -bench BenchmarkService -benchtime 1x -timeout 15m -v ./cmd/chronos
+bench: ## Measure speed and lateness on a Kafka and a Postgres that it starts, and write the tables of BENCHMARKS.md (15 minutes)
+	scripts/setup compiler kafka postgres
+	go run ./scripts/bench --write BENCHMARKS.md
+
+bench-curves: ## Measure how that depends on backlog, size, nodes, routes and more, and write the tables (an hour)
+	scripts/setup compiler kafka postgres
+	go run ./scripts/bench --curve all --write BENCHMARKS.md
 
 zones: ## Compare series and windows with a brute-force watch at every change of clocks from 1973 to 2050, in all zones (minutes)
 	CHRONOS_ALL_ZONES=1 go test -timeout 60m -run AllZones -v ./node/calendar

@@ -63,6 +63,16 @@ func (p *Process) Start() error {
 	return nil
 }
 
+// PID returns the id of the process that was started last; 0 if none was.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
 // Running tells whether the program runs.
 func (p *Process) Running() bool {
 	p.mu.Lock()

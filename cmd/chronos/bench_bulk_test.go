@@ -55,7 +55,7 @@ func BenchmarkBulk(b *testing.B) {
 	})
 	s.execute(b, "VACUUM messages") // as autovacuum does, sooner or later
 	s.wait(b, rows)
-	b.Run("lateness/before", func(b *testing.B) { s.ticking(b, "n", 15_000, 3*time.Second) })
+	b.Run("lateness/before", func(b *testing.B) { s.ticking(b, 15_000, 3*time.Second) })
 	b.Run("lateness/while-it-runs", func(b *testing.B) {
 		type done struct {
 			n    int
@@ -67,7 +67,7 @@ func BenchmarkBulk(b *testing.B) {
 			ended <- done{n, took}
 		}()
 		began := time.Now()
-		s.ticking(b, "w", 15_000, 3*time.Second)
+		s.ticking(b, 15_000, 3*time.Second)
 		ticked := time.Since(began)
 		all := <-ended
 		b.ReportMetric(float64(all.n)/all.took.Seconds(), "rows/s")

@@ -32,7 +32,7 @@ func BenchmarkOperate(b *testing.B) {
 	}
 	s := newService(b)
 	node := s.start(b, "--admin-listen", "127.0.0.1:0")
-	s.until(b, func(int) bool { return true })
+	node.logged(b, `"msg":"started"`) // when the store has been migrated
 	s.wait(b, rows)
 	address := node.address(b)
 
@@ -68,7 +68,7 @@ func BenchmarkOperate(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
-	b.Run("lateness/nobody-asks", func(b *testing.B) { s.ticking(b, "n", 20_000, 3*time.Second) })
+	b.Run("lateness/nobody-asks", func(b *testing.B) { s.ticking(b, 20_000, 3*time.Second) })
 	b.Run("lateness/all-is-asked", func(b *testing.B) {
 		ctx, cancel := context.WithCancel(b.Context())
 		asked, done := 0, make(chan struct{})
@@ -78,7 +78,7 @@ func BenchmarkOperate(b *testing.B) {
 				_ = get(ctx, address+requests[asked%len(requests)].path) // ends by ctx; errors were seen above
 			}
 		}()
-		s.ticking(b, "a", 20_000, 3*time.Second)
+		s.ticking(b, 20_000, 3*time.Second)
 		cancel()
 		<-done
 		b.ReportMetric(float64(asked), "requests")

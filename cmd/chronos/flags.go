@@ -24,7 +24,7 @@ type (
 	storeSettings   struct{ settingFlags } // migrate
 	submitSettings  struct{ settingFlags } // send, reschedule, replace and fire
 	cancelSettings  struct{ settingFlags } // cancel
-	clientSettings  struct{ settingFlags } // tail and dead
+	clientSettings  struct{ settingFlags } // tail, bench and dead
 	askSettings     struct{ settingFlags } // get, list, count, pause, resume and top
 	sandboxSettings struct{ settingFlags } // dev
 	operateSettings struct{ settingFlags } // bind, rewind and doctor
@@ -44,7 +44,7 @@ func newCommands() *commands {
 		service.Migrate: {&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print},
 		service.Submit:  {&line.Send, &line.Reschedule, &line.Replace, &line.Fire},
 		service.Cancel:  {&line.Cancel},
-		service.Client:  {&line.Tail, &line.Dead.List, &line.Dead.Show, &line.Dead.Replay},
+		service.Client:  {&line.Tail, &line.Bench, &line.Dead.List, &line.Dead.Show, &line.Dead.Replay},
 		service.Dev:     {&line.Dev},
 		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},
 		service.Probe:   {&line.Health},

@@ -59,6 +59,7 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Create or update the schema of a store." group:"service"`
 	Version versionCommand `cmd:"" help:"Print the version." group:"service"`
 	Doctor  doctorCommand  `cmd:"" help:"Examine Kafka, the store and how they fit together." group:"service"`
+	Bench   benchCommand   `cmd:"" help:"Load a delay service, and measure what it makes of it." group:"service"`
 
 	Top    topCommand    `cmd:"" help:"Watch lanes and nodes." group:"look"`
 	Get    getCommand    `cmd:"" help:"Show a message that waits, by its id." group:"look"`
@@ -186,6 +187,11 @@ func groups() []kong.Group {
 		{Key: "bulk", Title: "Many at once:"},
 		{Key: "outcome", Title: "Outcome:"},
 		{Key: "node", Title: "Node:"},
+		{Key: "load", Title: "Load:"},
+		{Key: "search", Title: "Search:"},
+		{Key: "measure", Title: "Measurement:"},
+		{Key: "bound", Title: "Bounds:"},
+		{Key: "output", Title: "Output:"},
 	}
 	for _, g := range service.Groups() {
 		groups = append(groups, kong.Group{Key: g.Key, Title: g.Title + ":"})

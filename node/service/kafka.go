@@ -34,6 +34,9 @@ func (s *Settings) Connection() (kafka.Connection, error) {
 	return config, nil
 }
 
+// BrokersAreSet reports whether somebody has said where Kafka is.
+func (s *Settings) BrokersAreSet() bool { return s.brokers.IsSet }
+
 // tlsConfig returns how to encrypt a connection, with the files as they are then; nil for not at all.
 func (s *Settings) tlsConfig() (func() (*tls.Config, error), error) {
 	wanted := s.tls.on()

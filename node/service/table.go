@@ -15,7 +15,7 @@ type Command int
 const (
 	Run     Command = 1 << iota // chronos run
 	Migrate                     // chronos migrate
-	Client                      // chronos tail and chronos dead
+	Client                      // chronos tail, chronos bench and chronos dead
 	Submit                      // chronos send, reschedule, replace and fire
 	Dev                         // chronos dev
 	Operate                     // chronos bind, chronos rewind and chronos doctor
@@ -45,6 +45,7 @@ func (c Command) String() string {
 		{Submit, "replace"},
 		{Submit, "fire"},
 		{Client, "tail"},
+		{Client, "bench"},
 		{Client, "dead"},
 		{Dev, "dev"},
 		{Operate, "bind"},

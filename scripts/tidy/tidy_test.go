@@ -61,6 +61,7 @@ func TestImports(t *testing.T) {
 // production lists our packages that the program which runs in production may link.
 func production() []string {
 	return []string{
+		"chronos/cmd/chronos/bench", "chronos/cmd/chronos/bench/cluster", "chronos/cmd/chronos/bench/machine",
 		"chronos/migrations", "chronos/node", "chronos/node/admin", "chronos/node/api", "chronos/node/broker/embedded",
 		"chronos/node/broker/kafka", "chronos/node/broker/none", "chronos/node/calendar", "chronos/node/callback",
 		"chronos/node/clock/system", "chronos/node/control", "chronos/node/credential", "chronos/node/intake",

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/cmd/chronos/bench"
+)
+
+// TestReplace puts a table between its marks, twice, and touches nothing else.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	one := &table{
+		name: "speed", head: []string{"what", "measured"}, rows: [][]string{{"intake", "1"}}, machine: "a machine",
+		scale:    1,
+		commands: []string{"chronos bench"}, faults: []string{"chronos bench: 1 lost"}, began: time.Unix(0, 0).UTC(),
+	}
+	before, after := "# Benchmarks\n<!-- make bench: speed -->\n", "<!-- end of speed -->\n\nMore.\n"
+	text, err := replace(before+"old\n"+after, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := replace(text, one)
+	if err != nil || again != text {
+		t.Errorf("%v; the second time it is\n%s\nand was\n%s", err, again, text)
+	}
+	for _, want := range []string{
+		before, after, "| intake | 1 |\n", "**Wrong:** chronos bench: 1 lost.", "    chronos bench\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "old") || strings.Contains(text, "works") {
+		t.Errorf("the former table is still there, or a scale that was none:\n%s", text)
+	}
+	_, err = replace("# Benchmarks\n", one)
+	if err == nil || !strings.Contains(err.Error(), "no place for the table speed") {
+		t.Errorf("without marks the error is %v", err)
+	}
+}
+
+// TestPlaces asks that BENCHMARKS.md has a place for each table, so that a measurement of an hour is not in vain.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../BENCHMARKS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range allCases() {
+		if _, err := replace(string(text), &table{name: c.name, head: []string{""}}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRows writes rows of results that lack one thing or the other: all have as many cells as the head.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	some := &bench.Lateness{AfterDue: &bench.Quantiles{P50: -1.25, Max: 12_345}}
+	for _, r := range []*bench.Result{
+		{},
+		{Received: some},
+		{Received: some, Processes: []bench.Process{{Name: "nodes", CPUs: 0.5, Peak: 61e6}, {Name: "Postgres"}}},
+	} {
+		if row := lateRow("x", r); len(row) != len(lateHead("")) {
+			t.Errorf("%q has %d cells, and the head %d", row, len(row), len(lateHead("")))
+		}
+	}
+	node := []bench.Process{{Name: "nodes", CPUs: 0.5, Peak: 61e6}}
+	row := strings.Join(lateRow("x", &bench.Result{Received: some, Processes: node}), " ")
+	if row != "x -1.2 0.0 0.0 0.0 12,345 0.50 - 61" {
+		t.Errorf("the row is %q", row)
+	}
+}
+
+// TestChosen chooses what to measure by its name.
+func TestChosen(t *testing.T) {
+	t.Parallel()
+	for curve, want := range map[string]int{"": 2, "all": 6, "backlog": 1, "size,nodes": 2, "nothing": -1} {
+		cases, err := chosen(&options{curve: curve, scale: 1})
+		if (err != nil) != (want < 0) || err == nil && len(cases) != want {
+			t.Errorf("--curve %q is %d, %v; want %d", curve, len(cases), err, want)
+		}
+	}
+	if _, err := chosen(&options{scale: 0}); err == nil {
+		t.Error("a scale of 0 measures nothing")
+	}
+}
+
+// TestCurveOnServers measures one curve on the servers of the test run, on the smallest scale, and has it written.
+func TestCurveOnServers(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("CHRONOS_TEST_KAFKA") == "" || os.Getenv("CHRONOS_TEST_POSTGRES") == "" {
+		if testing.Short() {
+			t.Skip("without CHRONOS_TEST_KAFKA and CHRONOS_TEST_POSTGRES there are no servers to test on")
+		}
+		t.Fatal("set CHRONOS_TEST_KAFKA and CHRONOS_TEST_POSTGRES or run make test")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tables.md")
+	if err := os.WriteFile(file, []byte("<!-- make bench: overdue -->\n<!-- end of overdue -->\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if err := run(t.Context(), []string{"--curve", "overdue", "--scale", "0.001", "--dir", dir, "--write", file},
+		&stdout, &stderr); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(text), "**Wrong:**") || !strings.Contains(string(text), "\n| 1,000 | ") {
+		t.Errorf("%v\n%s\n%s", err, text, &stderr)
+	}
+}

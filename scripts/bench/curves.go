@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// each measures one site for each value of what a curve is over.
+func each[X any](ctx context.Context, g *ground, xs []X, routes func(X) int, use func(s *site, x X) error) error {
+	for _, x := range xs {
+		if err := g.on(ctx, routes(x), func(s *site) error { return use(s, x) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func one[X any](X) int { return 1 }
+
+// measureBacklog measures lateness, and the highest rate, against how many messages wait.
+func measureBacklog(ctx context.Context, g *ground, t *table) error {
+	t.head = append(lateHead("waiting, 1,000 messages/s, ms after the deadline"), "highest rate, messages/s")
+	return each(ctx, g, []int{10_000, 1_000_000, 10_000_000}, one, func(s *site, waiting int) error {
+		if err := s.start(ctx, 1); err != nil {
+			return err
+		}
+		if err := s.wait(ctx, waiting, "interval '1 day'"); err != nil {
+			return err
+		}
+		r, err := s.steady(ctx, t, usual)
+		if err != nil {
+			return err
+		}
+		found, err := s.highest(ctx, t, 2000)
+		if err == nil {
+			t.add(append(lateRow(count(float64(s.messages(waiting))), r), count(found.Rate))...)
+		}
+		return err
+	})
+}
+
+// measureSize measures lateness against how large values are.
+func measureSize(ctx context.Context, g *ground, t *table) error {
+	t.head = lateHead("bytes of a value, 1,000 messages/s, ms after the deadline")
+	return each(ctx, g, []int{100, 1000, 10_000, 100_000}, one, func(s *site, size int) error {
+		if err := s.start(ctx, 1); err != nil {
+			return err
+		}
+		r, err := s.steady(ctx, t, usual, "--size", strconv.Itoa(size))
+		if err == nil {
+			t.add(lateRow(count(float64(size)), r)...)
+		}
+		return err
+	})
+}
+
+// measureRoutes measures lateness against over how many routes the same load is spread.
+func measureRoutes(ctx context.Context, g *ground, t *table) error {
+	t.head = lateHead("routes, 1,000 messages/s in all, ms after the deadline")
+	all := func(n int) int { return n }
+	return each(ctx, g, []int{1, 10, 100}, all, func(s *site, routes int) error {
+		if err := s.start(ctx, 1); err != nil {
+			return err
+		}
+		r, err := s.steady(ctx, t, usual)
+		if err == nil {
+			t.add(lateRow(strconv.Itoa(routes), r)...)
+		}
+		return err
+	})
+}
+
+// measureSnapshot measures lateness while a transaction holds its snapshot open, so that nothing which is deleted can
+// be cleared away.
+func measureSnapshot(ctx context.Context, g *ground, t *table) error {
+	t.head = lateHead("old snapshot, 1,000 messages/s, ms after the deadline")
+	return each(ctx, g, []bool{false, true}, one, func(s *site, held bool) error {
+		if err := s.start(ctx, 1); err != nil {
+			return err
+		}
+		what := "none"
+		measure := func() error {
+			r, err := s.steady(ctx, t, 2*time.Minute)
+			if err == nil {
+				t.add(lateRow(what, r)...)
+			}
+			return err
+		}
+		if !held {
+			return measure()
+		}
+		what = "held for all of it"
+		return s.do(ctx, func(conn *pgx.Conn) error {
+			tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+			if err != nil {
+				return fmt.Errorf("begin the transaction that holds a snapshot: %w", err)
+			}
+			defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // it has changed nothing
+			if _, err := tx.Exec(ctx, "SELECT count(*) FROM messages"); err != nil {
+				return fmt.Errorf("take a snapshot: %w", err)
+			}
+			return measure()
+		})
+	})
+}
+
+// measureOverdue has a node start on a backlog that is overdue, and measures the lateness of what comes meanwhile.
+func measureOverdue(ctx context.Context, g *ground, t *table) error {
+	t.head = lateHead("overdue at the start, 1,000 new messages/s, ms after the deadline")
+	return each(ctx, g, []int{0, 1_000_000}, one, func(s *site, overdue int) error {
+		if err := s.migrate(ctx); err != nil {
+			return err
+		}
+		if err := s.wait(ctx, overdue, "interval '-1 hour'"); err != nil {
+			return err
+		}
+		if err := s.start(ctx, 1); err != nil {
+			return err
+		}
+		what := "0"
+		if overdue > 0 {
+			what = count(float64(s.messages(overdue)))
+		}
+		r, err := s.steady(ctx, t, usual, "--warm-up", "0s")
+		if err == nil {
+			t.add(lateRow(what, r)...)
+		}
+		return err
+	})
+}
+
+// rest is how long nodes are watched that have nothing to do.
+const rest = 15 * time.Second
+
+// measureNodes measures what a message costs more and more nodes, and what they cost at rest. How many a second there
+// are depends on the machine; this does so much less, and is what a cluster is sized by.
+func measureNodes(ctx context.Context, g *ground, t *table) error {
+	counts := []int{1, 2, 4, 8}
+	rows := [][]string{
+		{"intake, CPU of the nodes for a message, µs"},
+		{"intake, CPU of Postgres, µs"},
+		{"intake, write-ahead log, bytes"},
+		{"firing, CPU of the nodes for a message, µs"},
+		{"firing, CPU of Postgres, µs"},
+		{"firing, write-ahead log, bytes"},
+		{"firing, all due at one instant, messages/s"},
+		{"at rest, CPU of a node in a second, ms"},
+		{"at rest, CPU of Postgres in a second, for each node, ms"},
+		{"at rest, transactions in a second, for each node"},
+		{"peak resident memory of the largest node, MB"},
+	}
+	t.head = []string{""}
+	err := each(ctx, g, counts, one, func(s *site, nodes int) error {
+		b, err := s.burst(ctx, t, nodes)
+		if err != nil {
+			return err
+		}
+		idle, transactions, err := s.rest(ctx)
+		if err != nil {
+			return err
+		}
+		perNode := func(d time.Duration) string {
+			return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000/rest.Seconds()/float64(nodes))
+		}
+		postgres := "-"
+		if used, known := idle.used["Postgres"]; known {
+			postgres = perNode(used)
+		}
+		name := "1 node"
+		if nodes > 1 {
+			name = fmt.Sprintf("%d nodes", nodes)
+		}
+		t.head = append(t.head, name)
+		for i, cell := range []string{
+			b.intake.cpu("nodes"), b.intake.cpu("Postgres"), count(b.intake.log / b.intake.messages),
+			b.firing.cpu("nodes"), b.firing.cpu("Postgres"), count(b.firing.log / b.firing.messages),
+			count(b.result.Fired.PerSecondStamped), perNode(idle.used["nodes"]), postgres,
+			fmt.Sprintf("%.1f", float64(transactions)/rest.Seconds()/float64(nodes)), count(float64(b.peak) / 1e6),
+		} {
+			rows[i] = append(rows[i], cell)
+		}
+		return nil
+	})
+	t.rows = rows
+	return err
+}
+
+// rest watches nodes that have nothing to do.
+func (s *site) rest(ctx context.Context) (used phase, transactions int64, err error) {
+	committed := func() (n int64, err error) {
+		err = s.do(ctx, func(conn *pgx.Conn) error {
+			const query = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+			return conn.QueryRow(ctx, query).Scan(&n)
+		})
+		return n, err
+	}
+	first, err := committed()
+	if err != nil {
+		return used, 0, err
+	}
+	before, err := s.read(ctx)
+	if err != nil {
+		return used, 0, err
+	}
+	select {
+	case <-ctx.Done():
+		return used, 0, ctx.Err()
+	case <-time.After(rest):
+	}
+	after, err := s.read(ctx)
+	if err != nil {
+		return used, 0, err
+	}
+	last, err := committed()
+	return after.since(before, 1), last - first, err
+}
