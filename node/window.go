@@ -173,14 +173,20 @@ func (s *schedule) claimable(name string, lookahead time.Duration) bool {
 	return s.gate(name).claimable(s.now(), lookahead)
 }
 
-// opens returns how long it takes until something may be claimed on a lane on which nothing may be now.
-func (s *schedule) opens(lookahead time.Duration) time.Duration {
+// turns returns how long it takes until the claimer has to look after a lane because of its window: something may be
+// claimed on it on which nothing may be now, or it closes. Whoever slept over a closing would sleep over the next opening
+// as well.
+func (s *schedule) turns(lookahead time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	soonest, now := time.Duration(never), s.now()
 	for _, l := range s.lanes {
-		if opens := l.gate.opens(now); opens > lookahead {
-			soonest = min(soonest, opens-lookahead)
+		open, until := l.gate.at(now)
+		if !open {
+			until = until.Add(-lookahead)
+		}
+		if left := until.Sub(now); !until.IsZero() && left > 0 {
+			soonest = min(soonest, left)
 		}
 	}
 	return soonest

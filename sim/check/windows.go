@@ -155,12 +155,13 @@ func l16(s *state, e *Event) finding {
 	return s.overdue(e, bound, true)
 }
 
-// waited returns how much sooner than others a message comes out that was waiting when its lane opened: it was claimed
-// in time, and nobody had to look.
+// waited returns how much sooner than others a message comes out that was waiting when its lane opened, which had been
+// closed for so long that nodes have noticed: it was claimed in time, and nobody had to look.
 func (s *state) waited(sub *submission, opens time.Duration) time.Duration {
 	c := &s.config
 	r, w := s.stored(sub), s.window(sub.key.topic)
 	if r == nil || s.rejected > 0 || w.into(opens) != 0 ||
+		w.Period-w.Open <= c.Lookahead+4*c.StoreLatency+2*c.ClockError ||
 		max(r.waiting, r.due) > opens-c.Lookahead-3*c.StoreLatency-2*c.ClockError {
 		return 0
 	}
