@@ -105,8 +105,8 @@ func (f *firer) run(ctx context.Context) {
 	}
 }
 
-// idle returns how long the claimer has nothing to do: until the next look, or until a lane closes, or opens so soon that
-// what waits there is to be claimed.
+// idle returns how long the claimer has nothing to do: until the next look, or until a lane closes, or opens so soon
+// that what waits there is to be claimed.
 func (f *firer) idle() time.Duration {
 	now := f.clock.Mono()
 	return max(min(f.nextLook-now, f.schedule.turns(f.config.Lookahead)), f.storeRetry-now)

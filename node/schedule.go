@@ -313,9 +313,9 @@ type batch struct {
 }
 
 // take takes out what is due at or before until: a batch within the bounds, with a share for each lane that has
-// something due, the earliest first. The lanes take turns in coming first. A lane in doubt comes alone, a few
-// messages at a time and one batch of them at a time, so that it never has more than one publisher wait for it.
-// Nothing is taken of a lane that is closed. The result is empty if nothing is due; otherwise it has to be given to done.
+// something due, the earliest first. The lanes take turns in coming first. A lane in doubt comes alone, a few messages
+// at a time and one batch of them at a time, so that it never has more than one publisher wait for it. Nothing is taken
+// of a lane that is closed. The result is empty if nothing is due; otherwise it has to be given to done.
 func (s *schedule) take(until time.Time, messages, bytes int) batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

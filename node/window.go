@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,7 +13,8 @@ type Window interface {
 	Open(at time.Time) bool
 
 	// Next returns the first instant after another one at which Open says otherwise; false if it never does. What
-	// combines several windows has to look for that one: of what is closed nothing is claimed before it is about to open.
+	// combines several windows has to look for that one: of what is closed nothing is claimed before it is about to
+	// open.
 	Next(after time.Time) (time.Time, bool)
 }
 
@@ -60,12 +62,7 @@ func (c *Config) tells(lane string) bool {
 			return true
 		}
 	}
-	for _, letters := range c.Callbacks.DeadLetters() {
-		if lane == letters {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Callbacks.DeadLetters(), lane)
 }
 
 // validateWindows returns a *ConfigError for the first thing that is not allowed of the windows, or nil.
@@ -174,8 +171,8 @@ func (s *schedule) claimable(name string, lookahead time.Duration) bool {
 }
 
 // turns returns how long it takes until the claimer has to look after a lane because of its window: something may be
-// claimed on it on which nothing may be now, or it closes. Whoever slept over a closing would sleep over the next opening
-// as well.
+// claimed on it on which nothing may be now, or it closes. Whoever slept over a closing would sleep over the next
+// opening as well.
 func (s *schedule) turns(lookahead time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,4 +216,19 @@ func (s *schedule) whileOpen(held []holding) (open, shut []holding) {
 		}
 	}
 	return open, shut
+}
+
+// opensAt returns when a lane opens that is closed; zero for one that is open, or never opens.
+func (s *schedule) opensAt(name string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gate(name)
+	if l := s.named[name]; l != nil {
+		g = l.gate
+	}
+	open, until := g.at(s.now())
+	if open {
+		return time.Time{}
+	}
+	return until.UTC()
 }

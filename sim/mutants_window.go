@@ -70,8 +70,9 @@ func windowMutants() []*Mutant {
 func opening(o *Options) {
 	o.Windows, o.WindowPeriod, o.WindowOpen = 100, 4*time.Second, 2*time.Second
 	o.FaultRate, o.Mix, o.Skew, o.Drift, o.Bursts, o.TimingAdvance = 0, nil, 0, 0, 0, 50*time.Millisecond
-	o.PollInterval, o.Lookahead, o.Bandwidth, o.StoreLatency = 50*time.Millisecond, 250*time.Millisecond, 0, time.Millisecond
-	o.BrokerLatency, o.Messages, o.Callbacks = 2*time.Millisecond, max(o.Messages, 100), 0
+	o.PollInterval, o.Lookahead = 50*time.Millisecond, 250*time.Millisecond
+	o.StoreLatency, o.BrokerLatency, o.Bandwidth = time.Millisecond, 2*time.Millisecond, 0
+	o.Messages, o.Callbacks = max(o.Messages, 100), 0
 }
 
 // openingAnyway lets something go wrong now and then, so that nobody looks how claims lie about the openings.

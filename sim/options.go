@@ -101,8 +101,8 @@ type Options struct {
 	// other. 0 for lanes without order.
 	Ordered int
 
-	// Windows is how many percent of the lanes have a window. WindowPeriod and WindowOpen are those of all of them; 0 for
-	// what is drawn.
+	// Windows is how many percent of the lanes have a window. WindowPeriod and WindowOpen are those of all of them; 0
+	// for what is drawn.
 	Windows                  int
 	WindowPeriod, WindowOpen time.Duration
 

@@ -34,7 +34,10 @@ func TestWindowSentences(t *testing.T) {
 			", window: weekdays", "  - {input: a2, output: b, dead-letter: d, window: weekends}\n",
 			"FILE:3: window is weekends: lane b has another window already, by FILE:2: window: a lane has one",
 		},
-		{"", "lanes:\n  - {name: bb, window: weekends}\n", "FILE:4: name is bb: no route has that topic as its output, a target or its outcomes"},
+		{
+			"", "lanes:\n  - {name: bb, window: weekends}\n",
+			"FILE:4: name is bb: no route has that topic as its output, a target or its outcomes",
+		},
 		{"", "lanes:\n  - {name: b}\n", "FILE:4: window is not set: an entry of a topic says when it is open"},
 		{
 			"", "lanes:\n  - {name: b, window: weekends, timeout: 3s}\n",

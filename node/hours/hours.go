@@ -1,5 +1,5 @@
-// Package hours says when lanes are open, to people: what waits for a lane that is closed is not overdue, and what comes
-// out when it opens is not late. The engine asks the windows by itself.
+// Package hours says when lanes are open, to people: what waits for a lane that is closed is not overdue, and what
+// comes out when it opens is not late. The engine asks the windows by itself.
 package hours
 
 import (
@@ -30,8 +30,8 @@ type State struct {
 	// Changes is when that changes next; zero for never.
 	Changes time.Time
 
-	// Opened is when the lane opened last: the beginning of this opening or, if it is closed, of the one before. Zero if
-	// it has been open for as long as anybody looks back, which is ten years.
+	// Opened is when the lane opened last: the beginning of this opening or, if it is closed, of the one before. Zero
+	// if it has been open for as long as anybody looks back, which is ten years.
 	Opened time.Time
 }
 
@@ -124,8 +124,8 @@ func (h *Hours) Closed(lane string, at time.Time) string {
 	return "closed until " + state.Changes.UTC().Format("Mon 2006-01-02 15:04 UTC")
 }
 
-// Outlook returns a source that tells what another one does, except that nothing is overdue on a lane that is closed, and
-// nothing for longer than its lane is open.
+// Outlook returns a source that tells what another one does, except that nothing is overdue on a lane that is closed,
+// and nothing for longer than its lane is open.
 func (h *Hours) Outlook(source outlook.Source) outlook.Source {
 	if len(h.config.Windows) == 0 {
 		return source

@@ -37,8 +37,8 @@ func (a *Arrivals) Stored(message *node.Message, at time.Time) (late bool) {
 	return true
 }
 
-// Lateness returns how late a message came out at an instant: after its deadline, after it was stored, or after its lane
-// had opened, whichever was last. It forgets the message.
+// Lateness returns how late a message came out at an instant: after its deadline, after it was stored, or after its
+// lane had opened, whichever was last. It forgets the message.
 func (a *Arrivals) Lateness(message *node.Message, at time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

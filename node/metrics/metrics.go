@@ -197,8 +197,8 @@ func (m *Metrics) set(name string, value float64, labels ...string) {
 // Schedule has the metrics show what the schedule of the engine holds, and the timing advance.
 func (m *Metrics) Schedule(held func() ([]node.Held, time.Duration)) { m.held.Store(&held) }
 
-// Hours has the metrics show which lanes are open, and count lateness from when they have opened. It is called before any
-// event.
+// Hours has the metrics show which lanes are open, and count lateness from when they have opened. It is called before
+// any event.
 func (m *Metrics) Hours(at func(lane string, at time.Time) (hours.State, bool)) {
 	m.hours = at
 	m.arrivals.Opened = func(lane string, when time.Time) time.Time {

@@ -71,7 +71,7 @@ func (c *Config) effective() map[string]string {
 	}
 	for _, l := range c.Node.Windows {
 		if l.Window != nil {
-			all["window "+l.Lane] = comparable(l.Window)
+			all["window "+l.Lane] = windowForPeers(l.Window)
 		}
 	}
 	return all

@@ -28,8 +28,8 @@ func readWindow(v *Value) (node.Window, error) {
 	return w, nil
 }
 
-// windows returns when lanes are open, as routes and the list of lanes say it. A lane that is listed without a window is
-// always open, whatever an entry with a * says; one that a route gives a window has that one.
+// windows returns when lanes are open, as routes and the list of lanes say it. A lane that is listed without a window
+// is always open, whatever an entry with a * says; one that a route gives a window has that one.
 func (s *Settings) windows(config *node.Config) error {
 	if s.file == nil {
 		return nil
@@ -117,10 +117,10 @@ func (c *Config) windowsInForce() map[string]string {
 	return windows
 }
 
-// comparable returns what nodes that go by the same window all say of it: its words, and a digest of when it opens and
-// closes for some years. Machines may have different rules for its zone, and nobody would notice until a government has
-// moved its clocks.
-func comparable(w node.Window) string {
+// windowForPeers returns what nodes that go by the same window all say of it: its words, and a digest of when it opens
+// and closes for some years. Machines may have different rules for its zone, and nobody would notice until a
+// government has moved its clocks.
+func windowForPeers(w node.Window) string {
 	const years = 5
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := from.AddDate(years, 0, 0)

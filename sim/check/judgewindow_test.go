@@ -10,8 +10,9 @@ func windowed(windows, more string) string {
 	return strings.Replace(preamble, "hold_time=", "windows="+windows+" hold_time=", 1) + more
 }
 
-// TestWindows judges histories in which lanes have windows, and nothing is wrong: what waits for an opening is not late,
-// what has begun may end later, and a claim that is given back when the lane has closed is no trouble of its lane.
+// TestWindows judges histories in which lanes have windows, and nothing is wrong: what waits for an opening is not
+// late, what has begun may end later, and a claim that is given back when the lane has closed is no trouble of its
+// lane.
 func TestWindows(t *testing.T) {
 	opened := strings.NewReplacer("1.9s ", "20s ", "1.95s ", "20.01s ", "1.96s ", "20.02s ", "wall=1.95s", "wall=20.01s",
 		"until=2.1s", "until=20.1s", "stamp=1.9s", "stamp=20s", "age=50ms", "age=10ms").Replace(well)

@@ -93,8 +93,8 @@ func (w *Window) closes(at time.Duration) time.Duration {
 	return at
 }
 
-// night bounds the time in which all that has waited for an opening comes out, and calls come in a row for each of those
-// that may be made at once.
+// night bounds the time in which all that has waited for an opening comes out, and calls come in a row for each of
+// those that may be made at once.
 func (c *Config) night(callback bool) time.Duration {
 	night := c.Backlog()
 	if callback {
@@ -126,9 +126,9 @@ func s29(s *state, e *Event) finding {
 	}
 	sub := s.submissions[e.Message]
 	if e.Kind == Fire {
-		error := s.config.ClockError
-		if open, _ := w.from(e.At-s.config.PublishTimeout-error, 0, 0); open > e.At+error && !s.recorded[Publish] {
-			return brokenBy(sub, "it fires on %s, which is closed for %v more", e.Topic, open-e.At-error)
+		wrong := s.config.ClockError
+		if open, _ := w.from(e.At-s.config.PublishTimeout-wrong, 0, 0); open > e.At+wrong && !s.recorded[Publish] {
+			return brokenBy(sub, "it fires on %s, which is closed for %v more", e.Topic, open-e.At-wrong)
 		}
 		return holds()
 	}
