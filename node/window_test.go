@@ -345,7 +345,7 @@ func TestWindowOf(t *testing.T) {
 	c.Routes[0].Outcomes = "out.said"
 	named := func(lane string) node.LaneWindow { return node.LaneWindow{Lane: lane, Window: named(lane)} }
 	c.Windows = []node.LaneWindow{
-		named("*"), named("out.*"), named("out.a.*"), named("out.a.b"), named("http:*"), {Lane: "out.open"},
+		named("out.a.*"), named("*"), named("out.*"), named("out.a.b"), named("http:*"), {Lane: "out.open"},
 	}
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
