@@ -240,7 +240,9 @@ func TestWindowOfCallbacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := ordered(0)
-		c.Windows = []node.LaneWindow{{Lane: "http:*", Window: window(t, "00:01 to 00:02 and 00:05 to 00:06 every day")}}
+		c.Windows = []node.LaneWindow{
+			{Lane: "http:*", Window: window(t, "00:01 to 00:02 and 00:05 to 00:06 every day")},
+		}
 		tried := 0
 		w.answer = func(r node.Record) error {
 			w.mu.Lock()
@@ -259,7 +261,8 @@ func TestWindowOfCallbacks(t *testing.T) {
 		w.line("b", "b1", 90*time.Second)
 		pass(10 * time.Minute)
 		for value, want := range map[string][]time.Duration{
-			"a1": {time.Minute}, "a2": {time.Minute, 5 * time.Minute}, "a3": {5 * time.Minute}, "b1": {90 * time.Second},
+			"a1": {time.Minute}, "a2": {time.Minute, 5 * time.Minute}, "a3": {5 * time.Minute},
+			"b1": {90 * time.Second},
 		} {
 			if got := w.at("http:out", value); !slices.Equal(got, want) {
 				t.Errorf("%s was requested at %v, want %v", value, got, want)

@@ -53,7 +53,8 @@ func windowMutants() []*Mutant {
 			Ports: func(p node.Ports) node.Ports { p.Store = forgetful{p.Store}; return p },
 		},
 		{
-			Name: "takes-claim-by-night", About: "what is due when it is taken in is claimed, although its lane is closed",
+			Name:  "takes-claim-by-night",
+			About: "what is due when it is taken in is claimed, although its lane is closed",
 			Kills: []string{"L17"}, Options: opening,
 			Rows: func(rows node.Store, t Table) node.Store {
 				w := t.truth.server.world

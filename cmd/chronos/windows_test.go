@@ -19,8 +19,8 @@ func TestWindowSentences(t *testing.T) {
 	for _, c := range []struct{ route, lanes, want string }{
 		{
 			", window: 9 to 5 every weekday", "",
-			"FILE:2: window is \"9 to 5 every weekday\", which is no window: \"9 to 5\" at character 1: is this in the " +
-				"morning or in the afternoon? Write 9am to 5pm, or 09:00 to 05:00",
+			"FILE:2: window is \"9 to 5 every weekday\", which is no window: \"9 to 5\" at character 1: is this in " +
+				"the morning or in the afternoon? Write 9am to 5pm, or 09:00 to 05:00",
 		},
 		{
 			", window: 9am to 5pm on saturday", "",
@@ -111,7 +111,8 @@ func TestEndToEndWindow(t *testing.T) {
 	const count = 300
 	var batch []*kgo.Record
 	for i := range count {
-		batch = append(batch, s.record(fmt.Sprint(i), time.Now().Add(time.Duration(i)*10*time.Millisecond), []byte("x")))
+		due := time.Now().Add(time.Duration(i) * 10 * time.Millisecond)
+		batch = append(batch, s.record(fmt.Sprint(i), due, []byte("x")))
 	}
 	gone := s.record("gone", time.Now().Add(time.Second), []byte("x"))
 	gone.Key = []byte("gone")

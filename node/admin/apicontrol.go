@@ -232,7 +232,8 @@ func (a *API) moved(outcome node.Outcome, deadline time.Time, seen *inspect.Mess
 	says := "It comes out at " + shownTime(deadline) + ", and no longer at " + shownTime(seen.Deadline) + "."
 	closed, opens := a.closedAt(seen.Lane, maxTime(deadline, a.now()))
 	if closed {
-		says = "Its lane is closed then. It was due at " + shownTime(seen.Deadline) + ", and comes out when the lane opens"
+		says = "Its lane is closed then. It was due at " + shownTime(seen.Deadline) +
+			", and comes out when the lane opens"
 		if opens != nil {
 			says += ", at " + shownTime(*opens)
 		}

@@ -8,8 +8,8 @@ import (
 	"chronos/node/service"
 )
 
-// What nodes say of a window is the same for the same window, however it was written, and another thing for another one:
-// also where the words are alike and the openings are not, as with two databases of zones.
+// What nodes say of a window is the same for the same window, however it was written, and another thing for another
+// one: also where the words are alike and the openings are not, as with two databases of zones.
 func TestWindowForPeers(t *testing.T) {
 	told := func(text string) string {
 		w, err := calendar.ParseWindow(text, time.Time{})

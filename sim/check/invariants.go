@@ -397,7 +397,7 @@ func liveness() []Invariant { //nolint:funlen // a table
 }
 
 // lanes are the invariants about what a store that is set back, and lanes that hang, do to the rest.
-func lanes() []Invariant {
+func lanes() []Invariant { //nolint:funlen // a table
 	return []Invariant{
 		{
 			"L9", "Restored",

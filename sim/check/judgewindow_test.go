@@ -14,7 +14,8 @@ func windowed(windows, more string) string {
 // late, what has begun may end later, and a claim that is given back when the lane has closed is no trouble of its
 // lane.
 func TestWindows(t *testing.T) {
-	opened := strings.NewReplacer("1.9s ", "20s ", "1.95s ", "20.01s ", "1.96s ", "20.02s ", "wall=1.95s", "wall=20.01s",
+	opened := strings.NewReplacer("1.9s ", "20s ", "1.95s ", "20.01s ", "1.96s ", "20.02s ",
+		"wall=1.95s", "wall=20.01s",
 		"until=2.1s", "until=20.1s", "stamp=1.9s", "stamp=20s", "age=50ms", "age=10ms").Replace(well)
 	for name, text := range map[string]string{
 		"opens":    windowed("out/1m/30s/20s", opened) + strings.ReplaceAll(gone, "1.97s", "20.03s") + end,

@@ -206,8 +206,8 @@ func (s *state) roused(e *Event) finding {
 	}
 	asked := e.At - 2*c.StoreLatency - c.ClockError
 	if may, _ := w.from(asked, 0, c.Lookahead+c.ClockError); may > e.At {
-		return brokenBy(s.submissions[e.Message], "%s is claimed on %s, which is closed, and opens in %v", e.ID, e.Topic,
-			may-e.At+c.Lookahead+c.ClockError)
+		return brokenBy(s.submissions[e.Message], "%s is claimed on %s, which is closed, and opens in %v", e.ID,
+			e.Topic, may-e.At+c.Lookahead+c.ClockError)
 	}
 	return holds()
 }
