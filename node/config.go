@@ -138,6 +138,9 @@ type Config struct {
 
 	// Callbacks says how messages come out as HTTP requests.
 	Callbacks Callbacks
+
+	// Windows say when lanes are open; what they do not name is always open.
+	Windows []LaneWindow
 }
 
 // MinHoldTime is the smallest hold time: below it the publish timeout would fall under the one second that
@@ -276,7 +279,10 @@ func (c *Config) Validate() error {
 	if len(c.Routes) == 0 && !c.Calls() {
 		return &ConfigError{"Routes", "empty", "there must be at least one route"}
 	}
-	if err := validateRoutes(c.Routes); err != nil || !c.Calls() {
+	if err := validateRoutes(c.Routes); err != nil {
+		return err
+	}
+	if err := c.validateWindows(); err != nil || !c.Calls() {
 		return err
 	}
 	return c.Callbacks.validate(c.Routes)

@@ -51,6 +51,7 @@ const (
 	HeaderFormerDeadline = "chronosFormerDeadline" // the deadline of before, where it is another one
 	HeaderFormer         = "chronosFormer"         // content that was replaced may appear all the same
 	HeaderLineage        = "chronosLineage"        // of the store: the higher one counts
+	HeaderOpens          = "chronosOpens"          // when the lane opens, which is closed by its window
 )
 
 // The headers that are added to a copy on a dead-letter topic, after all that the record had. Their values are
@@ -475,7 +476,7 @@ func isOurs(name string) bool {
 	switch name {
 	case HeaderReason, HeaderError, HeaderSourceTopic, HeaderSourcePartition, HeaderSourceOffset, HeaderCut,
 		HeaderOutcome, HeaderOutcomeAt, HeaderFormerDeadline, HeaderFormer, HeaderLineage, HeaderSequence,
-		HeaderURL, HeaderMethod, HeaderStatus, HeaderAnswer, HeaderSourceURL:
+		HeaderURL, HeaderMethod, HeaderStatus, HeaderAnswer, HeaderSourceURL, HeaderOpens:
 		return true
 	}
 	return IsRequest(name)

@@ -52,6 +52,7 @@ type laneLink struct {
 	retry      time.Duration // claim nothing before this monotonic instant
 	worked     time.Duration // when something came through last; 0 for never
 	backlogged bool          // the last claim did not get all that is due
+	shut       bool          // nothing could be claimed on it when it was looked at last, since it was closed
 }
 
 // slowFor is for how many hold times the lanes take turns. What a claim without an answer has left behind comes again
@@ -100,11 +101,18 @@ func (f *firer) run(ctx context.Context) {
 		f.schedule.settled(f.clock.Mono())
 		f.abandon(ctx)
 		f.claim(ctx)
-		f.bell.Sleep(ctx, max(f.nextLook, f.storeRetry)-f.clock.Mono())
+		f.bell.Sleep(ctx, f.idle())
 	}
 	if held := f.schedule.clear(); !f.giveBack(ctx, held) {
 		f.observe(LeftBehind{Claims: len(held)})
 	}
+}
+
+// idle returns how long the claimer has nothing to do: until the next look, or until a lane closes, or opens so soon
+// that what waits there is to be claimed.
+func (f *firer) idle() time.Duration {
+	now := f.clock.Mono()
+	return max(min(f.nextLook-now, f.schedule.turns(f.config.Lookahead)), f.storeRetry-now)
 }
 
 // publishable reports whether a claim that was requested at a monotonic instant is young enough to be published.
@@ -120,12 +128,21 @@ func (f *firer) abandon(ctx context.Context) {
 	}
 }
 
+// close gives back what is on the schedule of lanes that have closed. What is being published is finished. The rest has
+// never been tried, so that the whole night is there to cancel it, or to move it: who holds it would say too late.
+func (f *firer) close(ctx context.Context) {
+	if shut := f.schedule.shut(f.config.Lookahead); len(shut) > 0 {
+		f.giveBack(ctx, shut)
+	}
+}
+
 // claim claims bounded batches of what falls due within the lookahead and puts them on the schedule: one batch with a
 // share for every lane when it is time to look, and then, as long as there is more and room for it, batches with
 // shares for the lanes that have more. So a lane with a million overdue messages has all of the claims while no
 // other needs them, and every other lane is looked at once in each poll interval.
 func (f *firer) claim(ctx context.Context) {
 	for ctx.Err() == nil {
+		f.close(ctx)
 		started := f.clock.Mono()
 		if started < f.storeRetry {
 			return
@@ -178,7 +195,8 @@ func (f *firer) claim(ctx context.Context) {
 	}
 }
 
-// shares returns what to claim on which lanes: on all that are not put off, or on those with a backlog only. A lane
+// shares returns what to claim on which lanes: on all that are open and not put off, or on those with a backlog only,
+// to which what has just opened belongs. A lane
 // whose part of the schedule is full has no share; a publisher rings when there is room again.
 //
 // A share is one message at least, however large. So for a while after a claim that ran into its time limit the lanes
@@ -199,6 +217,13 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 	for i := range f.lanes {
 		at := (turn + i) % len(f.lanes)
 		l := f.lanes[at]
+		switch shut := !f.schedule.claimable(l.lane, f.config.Lookahead); {
+		case shut:
+			l.shut = true
+			continue
+		case l.shut: // whatever has waited for that is claimed at once
+			l.shut, l.backlogged = false, true
+		}
 		if now < l.retry || !all && !l.backlogged {
 			continue
 		}

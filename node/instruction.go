@@ -253,6 +253,10 @@ type Answer struct {
 	// Rejected says that the record was no valid instruction: its action is none, or that of the copy for the
 	// dead-letter topic.
 	Rejected bool
+
+	// Opens is when the lane of the message opens, if it is closed when the record is taken in; zero otherwise. Who
+	// asks for something sooner is told: it waits until then.
+	Opens time.Time
 }
 
 // Ref returns the reference of the message that tells of an outcome in a lineage of the store. Each lineage has its
@@ -292,6 +296,9 @@ func (i *Item) Reply(v Verdict, lineage int64) (Message, bool) {
 	}
 	if v.Before != nil && v.Before.Sequence > 0 && (v.Outcome == Cancelled || v.Outcome == Stopped) {
 		add(HeaderSequence, strconv.FormatInt(v.Before.Sequence, 10))
+	}
+	if v.After != nil && i.Answer.Opens.After(v.After.Deadline) {
+		add(HeaderOpens, headerTime(i.Answer.Opens))
 	}
 	add(HeaderLineage, strconv.FormatInt(lineage, 10))
 	m.Headers = headers

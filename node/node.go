@@ -92,7 +92,7 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 		clock:       ports.Clock,
 		store:       ports.Store,
 		observe:     observe,
-		schedule: newSchedule(slices.DeleteFunc(config.Lanes(), IsCallback), topicPace(&config),
+		schedule: newSchedule(&config, ports.Clock, slices.DeleteFunc(config.Lanes(), IsCallback), topicPace(&config),
 			func(string) int { return publishers - 1 }),
 		announce: func([]Message) {},
 		callable: ports.Callable,
@@ -123,8 +123,9 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 		if ports.Callback == nil {
 			return nil, &ConfigError{"Callbacks", "some lanes", "they need a sink, and there is none"}
 		}
-		c.calls = newSchedule(slices.DeleteFunc(config.Lanes(), func(lane string) bool { return !IsCallback(lane) }),
-			callPace(&config), config.Callbacks.concurrency)
+		topics := func(lane string) bool { return !IsCallback(lane) }
+		c.calls = newSchedule(&config, ports.Clock, slices.DeleteFunc(config.Lanes(), topics), callPace(&config),
+			config.Callbacks.concurrency)
 		n.call = newFirer(c, c.calls, ports.Callback, child(root))
 		c.announce = n.call.announced
 	}

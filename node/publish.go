@@ -65,6 +65,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	young, old := p.byAge(b.holdings)
 	young, unread := p.settlements(young)
 	young, ended := p.inTime(young)
+	young, shut := p.schedule.whileOpen(young) // nothing comes between this look and the publish
 	verdicts := map[string]error{}
 	switch {
 	case len(young) == 0:
@@ -79,6 +80,9 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	})
 	p.expire(ctx, ended)
 	p.putOff(ctx, unread)
+	if len(shut) > 0 {
+		p.putBack(ctx, shut, true)
+	}
 	if len(old) > 0 {
 		p.observe(Abandoned{Claims: claims(old)})
 		p.putBack(ctx, old, true)

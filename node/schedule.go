@@ -23,6 +23,11 @@ type schedule struct {
 	pace pace
 	most func(lane string) int
 
+	// gate returns that of a lane, and now says what the wall clock does: not earlier or later by any advance, which is
+	// for messages and not for lanes.
+	gate func(lane string) *gate
+	now  func() time.Time
+
 	mu    sync.Mutex
 	lanes []*lane
 	named map[string]*lane
@@ -48,6 +53,7 @@ type lane struct {
 	items scheduled
 	bytes int
 	most  int // batches with messages of the lane that are published at once
+	gate  *gate
 
 	// found says that no route names the lane, and heard when this node last heard of it, monotonic, see find.
 	found bool
@@ -86,8 +92,11 @@ const (
 	probeMessages = 50
 )
 
-func newSchedule(lanes []string, pace pace, most func(lane string) int) *schedule {
-	s := &schedule{pace: pace, most: most, named: map[string]*lane{}, contested: map[uuid.UUID]contest{}}
+func newSchedule(c *Config, clock Clock, lanes []string, pace pace, most func(lane string) int) *schedule {
+	s := &schedule{
+		pace: pace, most: most, gate: c.gates(), now: clock.Now,
+		named: map[string]*lane{}, contested: map[uuid.UUID]contest{},
+	}
 	for _, name := range lanes {
 		s.serve(name).found = false
 	}
@@ -179,7 +188,7 @@ func (s *schedule) find(name string, now time.Duration) bool {
 
 // serve adds a lane that no route names. The caller holds mu.
 func (s *schedule) serve(name string) *lane {
-	l := &lane{name: name, found: true, most: s.most(name)}
+	l := &lane{name: name, found: true, most: s.most(name), gate: s.gate(name)}
 	s.lanes = append(s.lanes, l)
 	s.named[name] = l
 	return l
@@ -304,16 +313,17 @@ type batch struct {
 }
 
 // take takes out what is due at or before until: a batch within the bounds, with a share for each lane that has
-// something due, the earliest first. The lanes take turns in coming first. A lane in doubt comes alone, a few
-// messages at a time and one batch of them at a time, so that it never has more than one publisher wait for it. The
-// result is empty if nothing is due; otherwise it has to be given to done.
+// something due, the earliest first. The lanes take turns in coming first. A lane in doubt comes alone, a few messages
+// at a time and one batch of them at a time, so that it never has more than one publisher wait for it. Nothing is taken
+// of a lane that is closed. The result is empty if nothing is due; otherwise it has to be given to done.
 func (s *schedule) take(until time.Time, messages, bytes int) batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var due []*lane
+	now := s.now()
 	for i := range s.lanes {
 		l := s.lanes[(s.first+i)%len(s.lanes)]
-		if s.mayTake(l) && !l.items[0].Deadline.After(until) {
+		if s.mayTake(l) && l.gate.opens(now) == 0 && !l.items[0].Deadline.After(until) {
 			due = append(due, l)
 		}
 	}
@@ -350,7 +360,7 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 	return b
 }
 
-// mayTake reports whether something of the lane can be taken out now.
+// mayTake reports whether something of the lane can be taken out now, if it is open.
 func (s *schedule) mayTake(l *lane) bool {
 	return len(l.items) > 0 && l.busy < l.most && (!l.doubtful || !s.probing && l.busy == 0)
 }
@@ -443,7 +453,8 @@ func (l *lane) pop() holding {
 }
 
 // idle is for a publisher that has found nothing to do: it returns how long there is nothing, until something on the
-// schedule falls due, and at most look while something is held, since the wall clock may jump. Only one publisher
+// schedule falls due on a lane that is open by then, and at most look while something is held, since the wall clock
+// may jump. Only one publisher
 // keeps that watch, and the others sleep until they are rung: when the keeper finds work it hands the watch on
 // (busy), so that several of them share what falls due at one instant, and a lone message wakes one of them, not all.
 func (s *schedule) idle(p *publisher, lapsed time.Time, look time.Duration) time.Duration {
@@ -455,10 +466,10 @@ func (s *schedule) idle(p *publisher, lapsed time.Time, look time.Duration) time
 		return rest
 	}
 	s.keeper = p
-	wait := rest
+	wait, now := rest, s.now()
 	for _, l := range s.lanes {
 		if s.mayTake(l) {
-			wait = min(wait, look, l.items[0].Deadline.Sub(lapsed))
+			wait = min(wait, look, max(l.items[0].Deadline.Sub(lapsed), l.gate.opens(now)))
 		}
 	}
 	return wait

@@ -69,7 +69,8 @@ func newWorld(t *testing.T) *world {
 
 // gate is what happens to the calls of one node.
 type gate struct {
-	unread atomic.Bool // the node cannot read series
+	unread atomic.Bool  // the node cannot read series
+	ahead  atomic.Int64 // how far its wall clock is ahead
 
 	mu    sync.Mutex
 	calls int
@@ -128,7 +129,7 @@ type clock struct {
 	start time.Time
 }
 
-func (c *clock) Now() time.Time      { return time.Now().UTC() }
+func (c *clock) Now() time.Time      { return time.Now().UTC().Add(time.Duration(c.gate.ahead.Load())) }
 func (c *clock) Mono() time.Duration { return time.Since(c.start) }
 
 func (c *clock) Sleep(ctx context.Context, d time.Duration) {

@@ -7,6 +7,9 @@ import (
 	"chronos/sim/check"
 )
 
+// standBack bounds the time for which a node leaves a lane alone that has failed twice.
+const standBack = 2500 * time.Millisecond
+
 // judged is what the judge is told of the options. The judge knows the usual time of a call at its worst.
 func (o *Options) judged() check.Config {
 	engine := node.Config{HoldTime: o.HoldTime}
@@ -21,9 +24,10 @@ func (o *Options) judged() check.Config {
 		Session:    o.Session, Rebalance: o.Rebalance, Settle: 6 * time.Second,
 		Nodes: o.Nodes, Batch: pollRecords, Messages: o.Messages + o.Messages*min(o.Instructed, 1),
 		Begin:      time.Duration(epoch().UnixNano()),
-		DeadLetter: o.DeadLetter, StandBack: 2500 * time.Millisecond,
+		DeadLetter: o.DeadLetter, StandBack: standBack,
 	}
 	c.Lanes = len(o.lanes())
+	c.Windows = o.judgedWindows()
 	if o.Callbacks > 0 {
 		// What has failed since the beginning waits as long once more, and a fifth; or as long as a receiver has asked.
 		c.CallWait = (o.Faulty+5*time.Second)*6/5 + 2*engine.PublishTimeout()
@@ -33,6 +37,9 @@ func (o *Options) judged() check.Config {
 		// And then one after the other.
 		c.Ordered = true
 		c.CallWait += time.Duration(o.Messages) * (2*c.StoreLatency + c.BrokerLatency)
+	}
+	if o.Callbacks > 0 && o.Windows > 0 {
+		c.CallWait *= 3 // in which a lane is open for half of the time at least
 	}
 	if o.Bandwidth > 0 {
 		// Batches that are too large for the way are tried once, and what they have claimed is recovered; and then

@@ -101,6 +101,11 @@ type Options struct {
 	// other. 0 for lanes without order.
 	Ordered int
 
+	// Windows is how many percent of the lanes have a window. WindowPeriod and WindowOpen are those of all of them; 0
+	// for what is drawn.
+	Windows                  int
+	WindowPeriod, WindowOpen time.Duration
+
 	// RetryFor is how long after its deadline a callback that has failed is made again; 0 for ever.
 	RetryFor time.Duration
 
@@ -174,8 +179,14 @@ func (o *Options) fate(index int) byte {
 
 // config returns the configuration of one life of a node.
 func (o *Options) config(seed [32]byte) node.Config {
+	c := o.routed()
+	c.Seed, c.Windows = seed, o.laneWindows()
+	return c
+}
+
+// routed returns the same without windows, which are those of its lanes.
+func (o *Options) routed() node.Config {
 	c := node.Config{
-		Seed:              seed,
 		TimingAdvance:     o.TimingAdvance,
 		AdaptiveAdvance:   o.AdaptiveAdvance,
 		HoldTime:          o.HoldTime,
@@ -232,7 +243,7 @@ func target(r node.Route, number int) string {
 
 // lanes returns all lanes: those that routes name, and those that submissions may name.
 func (o *Options) lanes() []string {
-	c := o.config([32]byte{1})
+	c := o.routed()
 	lanes := c.Lanes()
 	for _, r := range c.Routes {
 		for number := 1; number <= targets && o.Aimed > 0; number++ {
@@ -272,6 +283,7 @@ func (o *Options) Validate() error {
 		{"callbacks", o.Callbacks, 0, 100},
 		{"unhelpful", o.Unhelpful, 0, 90},
 		{"ordered", o.Ordered, 0, 100},
+		{"windows", o.Windows, 0, 100},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
 		{"bandwidth", o.Bandwidth, 0, 1 << 30},
@@ -280,6 +292,10 @@ func (o *Options) Validate() error {
 		if b.n < b.min || b.n > b.max {
 			return fmt.Errorf("%s is %d: it must be from %d to %d", b.name, b.n, b.min, b.max)
 		}
+	}
+	if o.WindowPeriod < 0 || o.WindowPeriod > 0 && (o.WindowOpen <= 0 || o.WindowOpen > o.WindowPeriod) {
+		return fmt.Errorf("window-open is %v: it must be positive, and window-period, which is %v, not shorter",
+			o.WindowOpen, o.WindowPeriod)
 	}
 	if o.RetryFor < 0 {
 		return fmt.Errorf("retry-for is %v: it must not be negative", o.RetryFor)
@@ -357,7 +373,9 @@ func (o *Options) settings() []setting {
 		settingOf("callbacks", &o.Callbacks, strconv.Atoi),
 		settingOf("unhelpful", &o.Unhelpful, strconv.Atoi),
 		settingOf("ordered", &o.Ordered, strconv.Atoi),
-
+		settingOf("windows", &o.Windows, strconv.Atoi),
+		settingOf("window-period", &o.WindowPeriod, time.ParseDuration),
+		settingOf("window-open", &o.WindowOpen, time.ParseDuration),
 		settingOf("retry-for", &o.RetryFor, time.ParseDuration),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),

@@ -45,6 +45,7 @@ func (p *sinkPort) Publish(ctx context.Context, records []node.Record) []error {
 		targets: make([]*partition, len(records)), results: make([]error, len(records)),
 	}
 	for i := range records {
+		l.passes(records[i].Topic, "window-passed", true)
 		b.size += len(records[i].Value)
 		b.aim(i)
 	}

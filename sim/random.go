@@ -26,6 +26,7 @@ const (
 	forOperators
 	forReceivers
 	forCallLink
+	forWindows
 )
 
 // stream returns the stream for a purpose, a node (or another number) and its life.

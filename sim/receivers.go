@@ -72,6 +72,7 @@ func (p *callPort) Publish(ctx context.Context, records []node.Record) []error {
 	due, _ := node.ParseDeadline([]byte(valueOf(records[0].Headers, node.HeaderDeadline)), node.EpochRejected)
 	records = mapped(records, asRequested)
 	number := numberIn(records[0].Headers)
+	l.passes(records[0].Topic, "window-called", true)
 	c := &calling{
 		under: w.recorder.publishing(l, records)[0],
 		call:  l.begin(opCall, &l.host.callLink, func() []int { return numbersOf(records) }),

@@ -134,7 +134,7 @@ func points() []string {
 		"past-rescheduled", "past-cancelled", "past-stopped", "past-fired", "past-too-late", "past-not-found",
 		"past-scheduled", "past-ignored", "past-replaced", "past-untaken", "past-again",
 		"callback-busy", "callback-failed", "callback-gone", "callback-slow", "callback-hangs", "callback-unsent",
-		"callback-exhausted",
+		"callback-exhausted", "window-opened", "window-passed", "window-called", "window-shut",
 	}
 }
 

@@ -144,6 +144,7 @@ func (p *storePort) Expired(ctx context.Context, limit int) ([]node.Claim, error
 func (p *storePort) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
 	e := &giveBack{found: found{items: len(releases)}, releases: slices.Clone(releases)}
 	for i := range releases {
+		p.life.passes(releases[i].Lane, "window-shut", false)
 		p.life.host.world.digest.text(releases[i].ID)
 	}
 	err := p.transaction(opReset, e, 0, func() []int {

@@ -57,6 +57,9 @@ func Swarm(seed uint64) Options {
 		o.Ordered = pick(calls, 0, 0, 1, 3)
 		o.RetryFor = pick(calls, 0, 0, s, 5*s)
 	}
+	if windows := stream(seed, forWindows, 0, 0); o.Bandwidth == 0 && oneIn(windows, 3) {
+		o.Windows = pick(windows, 30, 60, 100)
+	}
 	o.Mix = drawMix(seed)
 	o.Fates = drawFates(seed, o.Nodes)
 	o.Healed = max(o.Healed, o.drainBound())

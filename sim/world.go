@@ -32,6 +32,7 @@ type world struct {
 	broker *brokerServer
 	app    *application
 
+	windows   map[string]periodic // by lane
 	receivers *receivers
 	calls     map[int]int // how many callbacks were made of each submission
 	recorder  *recorder

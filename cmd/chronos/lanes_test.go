@@ -13,13 +13,13 @@ import (
 func TestLaneSentences(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ file, want string }{
-		{"lanes: x", "FILE:1: lanes is not a list: it must have an entry for each callback lane, with the key name, " +
-			"and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers, order " +
-			"and dead-letter"},
+		{"lanes: x", "FILE:1: lanes is not a list: it must have an entry for each lane, with the key name, " +
+			"and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers, order, " +
+			"dead-letter and window"},
 		{"lanes:\n  - timeout: 1s", "FILE:2: name is not set: every lane has a name, such as http:orders"},
 		{
 			"lanes:\n  - name: orders",
-			"FILE:2: name is orders: it must be http: and 1 to 240 letters, digits, dots, underscores and hyphens",
+			"FILE:2: window is not set: an entry of a topic says when it is open",
 		},
 		{"lanes:\n  - name: http:a\n  - name: http:a", "FILE:3: name is http:a: a lane is listed once"},
 		{"lanes:\n  - name: http:*\n  - name: http:*", "FILE:3: name is \"http:*\": a lane is listed once"},

@@ -203,6 +203,8 @@ func printLanes(page *page, all *admin.Lanes) {
 		switch {
 		case l.Paused != nil:
 			note = "PAUSED " + pausedText(l.Paused, all.At)
+		case l.Closed:
+			note = "closed " + untilText(l.Changes)
 		case l.Trouble != nil:
 			note = "cannot publish: " + cmp.Or(l.Trouble.Cause, l.Trouble.Error)
 		case !l.Served:
@@ -224,6 +226,14 @@ func printLanes(page *page, all *admin.Lanes) {
 			page.line("It cannot get on while the intake is paused.")
 		}
 	}
+}
+
+// untilText says until when something lasts.
+func untilText(t *time.Time) string {
+	if t == nil {
+		return "for ever"
+	}
+	return "until " + t.UTC().Format("Mon 2006-01-02 15:04 UTC")
 }
 
 func pausedText(p *admin.Pause, now time.Time) string {

@@ -153,7 +153,7 @@ brokers: `+address+`
 hold-time: 2500ms
 create-topics: true
 routes:
-  - {input: a.in, output: a.out, dead-letter: dead}
+  - {input: a.in, output: a.out, dead-letter: dead, window: always except 1 january 2199}
   - {input: b.in, output: b.out}
 lanes:
   - {name: "http:hooks", allowed: [127.0.0.1], dead-letter: hooks.dead}

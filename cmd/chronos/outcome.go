@@ -26,6 +26,9 @@ type outcome struct {
 	FormerDeadline string `json:"former_deadline,omitempty"`
 	Delay          string `json:"delay,omitempty"` // in place of the deadline, while nobody has told
 
+	// Opens is when the lane opens, where it is closed and the message waits for that.
+	Opens string `json:"opens,omitempty"`
+
 	// Former says that content which was replaced may come out all the same.
 	Former string `json:"former,omitempty"`
 
@@ -58,6 +61,7 @@ func newOutcome(header func(name string) string) *outcome {
 		ID: header(node.HeaderID), Action: header(node.HeaderAction), Outcome: header(node.HeaderOutcome),
 		At: header(node.HeaderOutcomeAt), Deadline: header(node.HeaderDeadline),
 		FormerDeadline: header(node.HeaderFormerDeadline), Former: header(node.HeaderFormer),
+		Opens:  header(node.HeaderOpens),
 		Reason: header(node.HeaderReason), Error: header(node.HeaderError),
 		Topic:     header(node.HeaderSourceTopic),
 		Partition: int32(number(node.HeaderSourcePartition, 32)), Offset: number(node.HeaderSourceOffset, 64),
@@ -76,7 +80,10 @@ func (o *outcome) isOf(r *kgo.Record) bool {
 
 // sentence says what the outcome means.
 func (o *outcome) sentence() string {
-	text := o.Outcome
+	text, at := o.Outcome, o.Deadline
+	if o.Opens != "" {
+		at = o.Opens + ", when its lane opens"
+	}
 	switch o.Outcome {
 	case node.Cancelled.String():
 		text = "it does not come out; it was due at " + o.FormerDeadline
@@ -87,26 +94,29 @@ func (o *outcome) sentence() string {
 	case node.Stopped.String():
 		text = fmt.Sprintf("no occurrence comes after %d, which may have come out, or may yet", o.Sequence)
 	case node.Rescheduled.String():
-		text = "it comes out at " + o.Deadline
+		text = "it comes out at " + at
 		if o.FormerDeadline != "" {
 			text += ", and no longer at " + o.FormerDeadline
 		}
 	case node.Replaced.String():
-		text = "the new message comes out at " + o.Deadline
+		text = "the new message comes out at " + at
 	case node.Scheduled.String():
-		text = "it comes out at " + o.Deadline
+		text = "it comes out at " + at
 		if o.Action == node.Replace.String() {
 			text = "there was nothing to replace; " + text
 		}
 	case node.Duplicate.String():
-		text = "a message with this id waits already, and comes out at " + o.Deadline + "; this one does not"
+		text = "a message with this id waits already, and comes out at " + at + "; this one does not"
 	case node.FiredNow.String():
 		text = "it comes out now"
+		if o.Opens != "" {
+			text = "it comes out at " + at
+		}
 		if o.FormerDeadline != "" {
 			text += "; it was due at " + o.FormerDeadline
 		}
 	case node.TooLate.String():
-		text = "it comes out as it is, if it has not come out just now; it is due at " + o.Deadline
+		text = "it comes out as it is, if it has not come out just now; it is due at " + at
 	case node.NotFound.String():
 		text = "no message with this id waits: it has come out, or never came in"
 	case node.OutcomeRejected:

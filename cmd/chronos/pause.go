@@ -91,10 +91,13 @@ func (c *resumeCommand) Run(ctx context.Context, w *world) (err error) {
 		return printJSON(w.stdout, resumed)
 	}
 	page := &page{out: w.stdout}
-	if resumed.Was {
-		page.line("Resumed: nodes go on within two seconds.")
-	} else {
+	switch {
+	case !resumed.Was:
 		page.line("It was not paused.")
+	case resumed.Opens != nil:
+		page.line("Resumed. By its window the lane is closed %s.", untilText(resumed.Opens))
+	default:
+		page.line("Resumed: nodes go on within two seconds.")
 	}
 	return page.err
 }

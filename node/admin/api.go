@@ -12,6 +12,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/control"
+	"chronos/node/hours"
 	"chronos/node/listener"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
@@ -32,6 +33,9 @@ type API struct {
 
 	// Finds reports whether the node serves a lane that is none of these; nil for none.
 	Finds func(lane string) bool
+
+	// Hours returns how a lane is by its window, and false if it has none; nil where nobody knows.
+	Hours func(lane string, at time.Time) (hours.State, bool)
 
 	// Own are the lanes of dead letters and outcomes, which nobody may take back.
 	Own []string

@@ -230,7 +230,15 @@ func (a *API) instructed(item *node.Item, outcome node.Outcome, seen *inspect.Me
 // moved says when a message comes out that was rescheduled or fired.
 func (a *API) moved(outcome node.Outcome, deadline time.Time, seen *inspect.Message, paused bool) string {
 	says := "It comes out at " + shownTime(deadline) + ", and no longer at " + shownTime(seen.Deadline) + "."
-	if !deadline.After(a.now()) {
+	closed, opens := a.closedAt(seen.Lane, maxTime(deadline, a.now()))
+	if closed {
+		says = "Its lane is closed then. It was due at " + shownTime(seen.Deadline) +
+			", and comes out when the lane opens"
+		if opens != nil {
+			says += ", at " + shownTime(*opens)
+		}
+		says += "."
+	} else if !deadline.After(a.now()) {
 		says = "It comes out now. It was due at " + shownTime(seen.Deadline) + "."
 		if paused {
 			says = "It comes out as soon as its lane is resumed, which is paused."
@@ -244,6 +252,25 @@ func (a *API) moved(outcome node.Outcome, deadline time.Time, seen *inspect.Mess
 			shownTime(*next))
 	}
 	return says
+}
+
+// closedAt reports whether a lane is closed at an instant by its window, and when it opens then; nil for never.
+func (a *API) closedAt(lane string, at time.Time) (closed bool, opens *time.Time) {
+	if a.Hours == nil {
+		return false, nil
+	}
+	state, has := a.Hours(lane, at)
+	if !has || state.Open {
+		return false, nil
+	}
+	return true, instantOf(state.Changes)
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func shownTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }

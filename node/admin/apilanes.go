@@ -31,6 +31,9 @@ type Lane struct {
 	Next    *time.Time `json:"next,omitempty" doc:"When the next message falls due."`
 	Within  []Within   `json:"within" doc:"How many messages fall due soon, each with those of the one before."`
 	Trouble *Trouble   `json:"trouble,omitempty" doc:"What this node fails on, and has failed on of late."`
+	Window  string     `json:"window,omitempty" doc:"When it is open, in words; missing if it always is."`
+	Closed  bool       `json:"closed,omitempty" doc:"By its window, so that nothing comes out and nothing is overdue."`
+	Changes *time.Time `json:"changes,omitempty" doc:"When it closes or, if it is closed, opens."`
 }
 
 // Within is how many messages fall due within a time from now.
@@ -117,6 +120,11 @@ func (a *API) allLanes(ctx context.Context, _ *nothing) (Lanes, error) {
 		}
 		if a.Troubles != nil {
 			lane.Trouble = a.Troubles.lane(l.Name)
+		}
+		if a.Hours != nil {
+			if state, has := a.Hours(l.Name, now); has {
+				lane.Window, lane.Closed, lane.Changes = state.Window, !state.Open, instantOf(state.Changes)
+			}
 		}
 		all.Lanes = append(all.Lanes, lane)
 	}

@@ -50,7 +50,8 @@ type resumeIntakeInput struct {
 
 // Resumed says whether there was a pause.
 type Resumed struct {
-	Was bool `json:"was" doc:"Whether it was paused."`
+	Was   bool       `json:"was" doc:"Whether it was paused."`
+	Opens *time.Time `json:"opens,omitempty" doc:"When the lane opens, which its window keeps closed until then."`
 }
 
 func (a *API) pauses(api huma.API) {
@@ -131,5 +132,10 @@ func (a *API) resume(ctx context.Context, lane, by string) (Resumed, error) {
 		return Resumed{}, err
 	}
 	a.audit(ctx, "resume", lane, by, "")
-	return Resumed{was}, nil
+	closed, opens := a.closedAt(lane, a.now())
+	resumed := Resumed{Was: was}
+	if closed {
+		resumed.Opens = opens
+	}
+	return resumed, nil
 }

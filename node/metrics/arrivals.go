@@ -12,6 +12,9 @@ import (
 // Arrivals knows which messages have come after their deadline, so that their lateness is not put down to the node. It
 // is safe for concurrent use. The zero value knows none.
 type Arrivals struct {
+	// Opened returns when a lane opened last before an instant, or the zero time; nil if all are always open.
+	Opened func(lane string, at time.Time) time.Time
+
 	mu  sync.Mutex
 	all map[uuid.UUID]time.Time // when they were stored, by incarnation
 }
@@ -34,8 +37,8 @@ func (a *Arrivals) Stored(message *node.Message, at time.Time) (late bool) {
 	return true
 }
 
-// Lateness returns how late a message came out at an instant: after its deadline, or after it was stored if that was
-// later. It forgets the message.
+// Lateness returns how late a message came out at an instant: after its deadline, after it was stored, or after its
+// lane had opened, whichever was last. It forgets the message.
 func (a *Arrivals) Lateness(message *node.Message, at time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,6 +46,11 @@ func (a *Arrivals) Lateness(message *node.Message, at time.Time) time.Duration {
 	if stored, late := a.all[message.Incarnation]; late {
 		delete(a.all, message.Incarnation)
 		from = stored
+	}
+	if a.Opened != nil {
+		if opened := a.Opened(message.Lane, at); opened.After(from) {
+			from = opened
+		}
 	}
 	return at.Sub(from)
 }

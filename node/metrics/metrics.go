@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"chronos/node"
+	"chronos/node/hours"
 )
 
 // Metrics are the metrics of one node. It is safe for concurrent use.
@@ -40,6 +41,7 @@ type Metrics struct {
 	held atomic.Pointer[func() ([]node.Held, time.Duration)]
 
 	arrivals Arrivals
+	hours    func(lane string, at time.Time) (hours.State, bool) // nil if nobody has said
 	pace     pace
 
 	mu        sync.Mutex
@@ -194,6 +196,16 @@ func (m *Metrics) set(name string, value float64, labels ...string) {
 
 // Schedule has the metrics show what the schedule of the engine holds, and the timing advance.
 func (m *Metrics) Schedule(held func() ([]node.Held, time.Duration)) { m.held.Store(&held) }
+
+// Hours has the metrics show which lanes are open, and count lateness from when they have opened. It is called before
+// any event.
+func (m *Metrics) Hours(at func(lane string, at time.Time) (hours.State, bool)) {
+	m.hours = at
+	m.arrivals.Opened = func(lane string, when time.Time) time.Time {
+		state, _ := at(lane, when)
+		return state.Opened
+	}
+}
 
 // Paused shows what is paused.
 func (m *Metrics) Paused(pauses []node.Pause) {

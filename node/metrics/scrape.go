@@ -16,6 +16,7 @@ func scrapeGauges() []string {
 		"chronos_position", "chronos_lag_records", "chronos_partitions", "chronos_schedule_messages",
 		"chronos_schedule_fill_ratio", "chronos_timing_advance_seconds", "chronos_port_failing_seconds",
 		"chronos_sample_age_seconds", "chronos_ready", "chronos_store_pool_connections",
+		"chronos_lane_open", "chronos_lane_changes_timestamp_seconds",
 	}
 }
 
@@ -64,6 +65,19 @@ func (m onScrape) Collect(out chan<- prometheus.Metric) {
 			gauge("chronos_schedule_fill_ratio", fill[label], label)
 		}
 		gauge("chronos_timing_advance_seconds", advance.Seconds())
+	}
+	if m.hours != nil {
+		for _, lane := range m.config.Lanes() {
+			state, has := m.hours(lane, time.Now())
+			open := 1.0
+			if has && !state.Open {
+				open = 0
+			}
+			gauge("chronos_lane_open", open, lane)
+			if !state.Changes.IsZero() {
+				gauge("chronos_lane_changes_timestamp_seconds", float64(state.Changes.Unix()), lane)
+			}
+		}
 	}
 	for _, port := range []node.Port{node.PortStore, node.PortSource, node.PortSink} {
 		gauge("chronos_port_failing_seconds", m.failing(port).Seconds(), string(port))

@@ -93,7 +93,8 @@ func outRows() []Metric {
 		{
 			Name: "chronos_lateness_seconds", Kind: Histogram, Labels: []string{"lane"}, Buckets: latenessBuckets(),
 			Help: "How long after its deadline a message was acknowledged; negative if before. A message that came " +
-				"in after its deadline counts from when this node had stored it.",
+				"in after its deadline counts from when this node had stored it, and one whose lane was closed then " +
+				"from when it opened.",
 			Look: "The measure of the service: 99 of 100 within 0.1 s is usual. Where it grows, compare " +
 				"`chronos_port_call_duration_seconds` of the store and the sink.",
 		},
@@ -268,6 +269,17 @@ func stateRows() []Metric {
 			Name: "chronos_paused", Kind: Gauge, Labels: []string{"lane"},
 			Help: "1 for a lane that somebody has paused: nothing comes out of it until somebody resumes it.",
 			Look: "The log of each node says by whom and why, and so does `/v1/pauses`.",
+		},
+		{
+			Name: "chronos_lane_open", Kind: Gauge, Labels: []string{"lane"},
+			Help: "1 for a lane that routes name and that is open by the clock of this node, 0 for one that its " +
+				"window has closed.",
+			Look: "What waits for a closed lane is not overdue. If nodes differ for longer than a moment, so do " +
+				"their windows, their zones' rules or their clocks: `chronos doctor` says which.",
+		},
+		{
+			Name: "chronos_lane_changes_timestamp_seconds", Kind: Gauge, Labels: []string{"lane"},
+			Help: "When a lane with a window opens or closes next, in seconds since 1970. Missing if it never does.",
 		},
 		{
 			Name: "chronos_intake_paused", Kind: Gauge,

@@ -85,7 +85,8 @@ func (s *Service) sampler() *metrics.Sampler {
 		}
 	}
 	return &metrics.Sampler{
-		Metrics: s.metrics, Store: source, Lanes: s.config.Node.Lanes(), Found: found, Seen: s.reporter.Seen,
+		Metrics: s.metrics, Store: s.hours.Outlook(source), Lanes: s.config.Node.Lanes(), Found: found,
+		Seen: s.reporter.Seen,
 		Ends: func(ctx context.Context) ([]node.Extent, error) {
 			ctx, cancel := context.WithTimeout(ctx, laterLook)
 			defer cancel()

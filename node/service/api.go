@@ -14,12 +14,12 @@ func (s *Service) mountAPI() {
 		api.Info, api.Log, api.Troubles = s.info, s.log, s.troubles
 		api.Outages, api.Explain = s.reporter.Outages, s.explain
 		api.MaxDelay, api.Count = s.config.Node.Limits.MaxDelay, s.metrics.Instructed
-		api.Finds = s.config.Node.Finds
+		api.Finds, api.Hours = s.config.Node.Finds, s.hours.At
 		for _, route := range s.config.Node.Routes {
 			api.Own = append(api.Own, route.DeadLetter, route.Outcomes)
 		}
 		api.Own = append(api.Own, s.config.Node.Callbacks.DeadLetters()...)
-		s.recent = admin.NewRecent(api.Outlook)
+		s.recent = admin.NewRecent(s.hours.Outlook(api.Outlook))
 		api.Outlook = s.recent
 		s.admins.Mount(api)
 	}
@@ -68,6 +68,11 @@ func (c *Config) effective() map[string]string {
 	}
 	for name, how := range c.lanesInForce() {
 		all["lane "+name] = how
+	}
+	for _, l := range c.Node.Windows {
+		if l.Window != nil {
+			all["window "+l.Lane] = windowForPeers(l.Window)
+		}
 	}
 	return all
 }

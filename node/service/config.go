@@ -98,6 +98,10 @@ func (c *Config) describe() []slog.Attr {
 	for _, name := range slices.Sorted(maps.Keys(lanes)) {
 		attrs = append(attrs, slog.String("lane "+name, lanes[name]))
 	}
+	windows := c.windowsInForce()
+	for _, name := range slices.Sorted(maps.Keys(windows)) {
+		attrs = append(attrs, slog.String("window "+name, windows[name]))
+	}
 	for _, row := range Table(Run) {
 		var v Value
 		if c.settings != nil {
@@ -161,7 +165,9 @@ func (s *Settings) explain(err error, origin string) error {
 	switch {
 	case wrong.Setting == "Callbacks" && s.file != nil && s.file.lanesOrigin != "":
 		return Usagef("%s has %s: %s", s.file.lanesOrigin, wrong.Value, wrong.Allowed)
-	case wrong.Setting == "Routes":
+	case wrong.Setting == "Windows" && s.file != nil && s.file.lanesOrigin != "":
+		return Usagef("%s has %s: %s", s.file.lanesOrigin, wrong.Value, wrong.Allowed)
+	case wrong.Setting == "Routes" || wrong.Setting == "Windows":
 		return Usagef("%s has %s: %s", origin, wrong.Value, wrong.Allowed)
 	case v == nil:
 		return err
@@ -201,6 +207,9 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 		return config, Usagef("%s has dead letters in topic %s, and there is no Kafka: name a callback lane for "+
 			"them, or "+
 			"set --brokers", s.file.lanesOrigin, config.Callbacks.DeadLetters()[topic])
+	}
+	if err := s.windows(&config); err != nil {
+		return config, err
 	}
 	s.timing(&config)
 	if err := s.limits(&config); err != nil {

@@ -12,6 +12,8 @@ const ReminderInterval = reminderInterval
 var (
 	EditDistance = editDistance
 	Cause        = cause
+
+	WindowForPeers = windowForPeers
 )
 
 // Shown returns all that the log at the start and the API say of the settings.

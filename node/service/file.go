@@ -34,18 +34,19 @@ type fileRoute struct {
 	Outcomes   Value
 	Targets    Value
 	Format     Value
+	Window     Value
 }
 
 // fields returns the values of a route by their keys.
 func (r *fileRoute) fields() map[string]*Value {
 	return map[string]*Value{
 		"input": &r.Input, "output": &r.Output, "targets": &r.Targets, "dead-letter": &r.DeadLetter,
-		"outcomes": &r.Outcomes, "format": &r.Format,
+		"outcomes": &r.Outcomes, "format": &r.Format, "window": &r.Window,
 	}
 }
 
 // routeKeys names the keys of a route to a person.
-const routeKeys = "the keys input, output, targets, dead-letter, outcomes and format"
+const routeKeys = "the keys input, output, targets, dead-letter, outcomes, format and window"
 
 // readConfigFile reads the file that config names. It is strict: a key that is not known, or is there twice, or has
 // no value is an error that names the line.

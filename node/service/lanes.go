@@ -27,9 +27,9 @@ const (
 	orderNone = "none"
 )
 
-// fileLane is one entry of the key lanes: a callback lane.
+// fileLane is one entry of the key lanes: a callback lane, or topics that have a window.
 type fileLane struct {
-	name, url, timeout, retryFor, concurrency, perHost, allowed, secretFile, order, deadLetter Value
+	name, url, timeout, retryFor, concurrency, perHost, allowed, secretFile, order, deadLetter, window Value
 
 	headers       []node.Header
 	headersOrigin string
@@ -40,19 +40,19 @@ func (l *fileLane) fields() map[string]*Value {
 	return map[string]*Value{
 		"name": &l.name, "url": &l.url, "timeout": &l.timeout, "retry-for": &l.retryFor,
 		"concurrency": &l.concurrency, "per-host": &l.perHost, "allowed": &l.allowed,
-		"secret-file": &l.secretFile, "order": &l.order, "dead-letter": &l.deadLetter,
+		"secret-file": &l.secretFile, "order": &l.order, "dead-letter": &l.deadLetter, "window": &l.window,
 	}
 }
 
 // laneKeys names the keys of a lane to a person.
 const laneKeys = "the key name, and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, " +
-	"headers, order and dead-letter"
+	"headers, order, dead-letter and window"
 
 // readLanes takes the entries of the key lanes.
 func (f *configFile) readLanes(path, origin string, list *yaml.Node) error {
 	list = dereference(list)
 	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
-		return Usagef("%s is not a list: it must have an entry for each callback lane, with %s", origin, laneKeys)
+		return Usagef("%s is not a list: it must have an entry for each lane, with %s", origin, laneKeys)
 	}
 	for _, entry := range list.Content {
 		var l fileLane
@@ -106,6 +106,16 @@ func (s *Settings) callbacks(engine *node.Callbacks, sink *callback.Config) erro
 	}
 	listed := map[string]bool{}
 	for i := range entries {
+		if name := entries[i].name; name.IsSet && !node.IsCallback(name.Text) {
+			if err := entries[i].topicLane(); err != nil {
+				return err
+			}
+			if listed[name.Text] {
+				return name.Wrong("a lane is listed once")
+			}
+			listed[name.Text] = true
+			continue
+		}
 		lane, of, err := entries[i].lane()
 		switch {
 		case err != nil:
@@ -275,10 +285,11 @@ func (s *Service) openCallbacks() (err error) {
 // lanes writes what a lane of the file may say.
 func (p *page) lanes() {
 	p.line("")
-	p.line("## Callback lanes")
+	p.line("## Lanes")
 	p.line("")
 	p.line("The key `lanes` of the file is a list of callback lanes, see [CALLBACKS.md](CALLBACKS.md). A lane that is")
-	p.line("not listed has what the entry named `http:*` says, or the defaults.")
+	p.line("not listed has what the entry named `http:*` says, or the defaults. An entry may also name a topic that")
+	p.line("messages come out on, or end with a `*` for all topics that begin so: it has `name` and `window`.")
 	for _, key := range keysOfLane() {
 		p.line("")
 		p.line("**`%s`**: %s.", key.name, key.form)
@@ -292,7 +303,14 @@ type laneKey struct{ name, form, help string }
 func keysOfLane() []laneKey {
 	lane, few := callback.Default(""), fmt.Sprintf("1 to %d", node.MaxConcurrency)
 	return []laneKey{
-		{"name", "`http:` and 1 to 240 letters, digits, dots, underscores and hyphens, or `http:*`", "Needed."},
+		{
+			"name", "`http:` and 1 to 240 letters, digits, dots, underscores and hyphens, or `http:*`; or a topic",
+			"Needed.",
+		},
+		{
+			"window", windowText, "When the lane is open: nothing comes out while it is closed. Default always. A " +
+				"route has the same key, for its output. See [WINDOWS.md](WINDOWS.md#quiet-hours-for-a-lane).",
+		},
 		{"url", "a URL", "Where messages go that have no header `chronosUrl`."},
 		{
 			"timeout", "100ms to 10m", fmt.Sprintf("Time limit of one request. Default %v. The longest of all lanes "+

@@ -20,6 +20,7 @@ import (
 	"chronos/node/broker/none"
 	"chronos/node/callback"
 	"chronos/node/clock/system"
+	"chronos/node/hours"
 	"chronos/node/metrics"
 	"chronos/node/store/postgres"
 	"chronos/node/traces"
@@ -44,6 +45,7 @@ type Service struct {
 	applications *api.Server // the listener of the API; nil for none
 	timers       *timers     // that of Metaswitch's interface; nil for none
 
+	hours    *hours.Hours
 	troubles *admin.Troubles
 	recent   *admin.Recent     // what the API counts; nil without a listener
 	settings map[string]string // in force, without secrets: what the API shows
@@ -117,6 +119,7 @@ func Open(ctx context.Context, config Config, options Options) (*Service, error)
 	if config.settings != nil && config.settings.saslMechanism.Text == "PLAIN" && config.Kafka.TLS == nil {
 		s.log.Warn("the password for Kafka crosses the network in clear: SASL PLAIN without TLS")
 	}
+	config.sayWindows(s.log)
 	if config.WithoutKafka() {
 		s.log.Info("neither brokers nor topics are set: this node runs without Kafka, and serves callback lanes only")
 	}
@@ -145,6 +148,9 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 		metrics: metrics.New(config.Node, options.Version), troubles: admin.NewTroubles(ofKafka),
 		settings: config.effective(),
 	}
+	s.hours = hours.New(&s.config.Node)
+	s.metrics.Hours(s.hours.At)
+	s.reporter.lateness.arrivals.Opened = s.hours.Opened
 	connection := func(client string) kafka.Connection {
 		c := config.Kafka
 		c.Logger, c.Hooks = s.log, []kgo.Hook{s.metrics.Kafka(client)}

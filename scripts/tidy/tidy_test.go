@@ -65,7 +65,7 @@ func production() []string {
 		"chronos/migrations", "chronos/node", "chronos/node/admin", "chronos/node/api", "chronos/node/broker/embedded",
 		"chronos/node/broker/kafka", "chronos/node/broker/none", "chronos/node/calendar", "chronos/node/callback",
 		"chronos/node/clock/system", "chronos/node/control", "chronos/node/credential", "chronos/node/intake",
-		"chronos/node/listener", "chronos/node/metaswitch", "chronos/node/metrics",
+		"chronos/node/hours", "chronos/node/listener", "chronos/node/metaswitch", "chronos/node/metrics",
 		"chronos/node/service", "chronos/node/service/doctor",
 		"chronos/node/service/properties", "chronos/node/store/headers", "chronos/node/store/inspect",
 		"chronos/node/store/outlook", "chronos/node/store/postgres", "chronos/node/store/postgres/marks",

@@ -147,7 +147,7 @@ func s23(s *state, e *Event) finding {
 	c := &s.config
 	switch {
 	case known && failed+c.StoreTimeout >= r.since: // its own lane
-	case p.stopping || r.since <= s.begun || dropped:
+	case p.stopping || r.since <= s.begun || dropped || s.shuts(r, e):
 	case s.wrong > 0 && s.wrong+c.PublishableAge+c.Retry >= r.since:
 	case e.Age+2*c.StoreLatency+c.ClockError >= c.PublishableAge:
 	default:

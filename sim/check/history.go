@@ -229,6 +229,11 @@ func (c *Config) fields() []field {
 		func() string { return joined(c.Recorded) },
 		func(s string) (err error) { c.Recorded, err = parseKinds(s); return err },
 	}
+	windows := field{
+		"windows",
+		func() string { return windowsText(c.Windows) },
+		func(s string) (err error) { c.Windows, err = parseWindows(s); return err },
+	}
 	return []field{
 		recorded,
 		fieldOf("hold_time", &c.HoldTime, time.ParseDuration),
@@ -259,6 +264,7 @@ func (c *Config) fields() []field {
 		fieldOf("messages", &c.Messages, strconv.Atoi),
 		fieldOf("dead_letter", &c.DeadLetter, strconv.ParseBool),
 		fieldOf("begin", &c.Begin, time.ParseDuration),
+		windows,
 	}
 }
 

@@ -56,10 +56,15 @@ func TestConfigRoundTrip(t *testing.T) {
 	c := &check.Config{}
 	fields := reflect.ValueOf(c).Elem()
 	for i := range fields.NumField() {
-		switch f := fields.Field(i); f.Kind() {
-		case reflect.Int, reflect.Int64:
+		switch f := fields.Field(i); {
+		case f.Type() == reflect.TypeFor[[]check.Window]():
+			f.Set(reflect.ValueOf([]check.Window{
+				{Topic: "http:out", Period: time.Minute, Open: time.Second, Phase: -time.Hour},
+				{Topic: "out.1", Period: time.Second, Open: time.Second},
+			}))
+		case f.CanInt():
 			f.SetInt(int64(i + 1))
-		case reflect.Bool:
+		case f.Kind() == reflect.Bool:
 			f.SetBool(true)
 		default:
 			f.Set(reflect.ValueOf([]check.Kind{check.Fire, check.End}))

@@ -263,7 +263,8 @@ func exact() []Invariant { //nolint:funlen // a table
 			"S23", "Lanes keep to themselves",
 			`No result of a lane's sink puts off or gives back another lane's message: a message is put off only by a
 			node that has failed to publish it; and given back only where a publish on its lane has failed, its claim
-			is too old, or the node stops. What has not its turn (S28) may be given back and put off.`,
+			is too old, its lane closes (S29), or the node stops. What has not its turn (S28) may be given back and put
+			off.`,
 			[]Kind{Reset},
 			[]Kind{Insert, Claim, Publish, Unknown, Fail, Term},
 			s23,
@@ -305,6 +306,15 @@ func exact() []Invariant { //nolint:funlen // a table
 			[]Kind{Publish},
 			[]Kind{Submit, Insert, Claim, Reset, Delete},
 			s28,
+		},
+		{
+			"S29", "Closed",
+			`A publish on a lane with a window, or a request, begins only while the window is open by the clock of the
+			node; so by true time nothing comes out of a closed lane except by the error of that clock and the time
+			limit of a publish.`,
+			[]Kind{Publish, Fire},
+			[]Kind{Submit},
+			s29,
 		},
 	}
 }
@@ -387,7 +397,7 @@ func liveness() []Invariant { //nolint:funlen // a table
 }
 
 // lanes are the invariants about what a store that is set back, and lanes that hang, do to the rest.
-func lanes() []Invariant {
+func lanes() []Invariant { //nolint:funlen // a table
 	return []Invariant{
 		{
 			"L9", "Restored",
@@ -450,6 +460,25 @@ func lanes() []Invariant {
 			[]Kind{Publish},
 			[]Kind{Submit, Insert, Delete, Unknown, Fault},
 			l15,
+		},
+		{
+			"L16", "Opens",
+			`As long as nothing has gone wrong, a message of a lane with a window comes out within the bound of L5, and
+			the time that it takes to move all that there is, after its deadline, or after the next opening if the lane
+			is closed then or closes sooner than that; and without waiting for a poll if it was stored in good time
+			before that opening. An opening that is shorter than the bound promises nothing.`,
+			[]Kind{Fire},
+			[]Kind{Submit, Fault, Hang},
+			l16,
+		},
+		{
+			"L17", "Idle by night",
+			`As long as nothing has gone wrong, no message of a closed lane is claimed sooner than the lookahead before
+			it opens; and what is claimed when it closes, and not being published, is given back within a poll interval,
+			the calls on the way and the time that it takes to move all that there is.`,
+			[]Kind{Insert, Claim, Reset, Publish, End},
+			[]Kind{Submit, Insert, Claim, Reset, Delete, Fault},
+			l17,
 		},
 	}
 }

@@ -99,6 +99,7 @@ func TestBroken(t *testing.T) {
 	broken := brokenFates()
 	for _, more := range []map[string][]string{
 		brokenConduct(), brokenIntake(), brokenLiveness(), brokenLanes(), brokenControl(), brokenSeries(),
+		brokenWindows(),
 	} {
 		maps.Copy(broken, more)
 	}
@@ -479,7 +480,7 @@ func later(text string) string {
 func TestNotJudged(t *testing.T) {
 	v := judge(t, strings.Replace(preamble, "ALL", "submit,fire,copy,fault", 1)+
 		"1s submit message=1 id=x topic=out payload=a deadline=2s\n2s fire message=1 payload=a\n"+end)
-	if got := strings.Join(v.Judged, " "); got != "S1 S5 S6 S7 S8 S16 S26 L5 L6" || len(v.Violations) > 0 {
+	if got := strings.Join(v.Judged, " "); got != "S1 S5 S6 S7 S8 S16 S26 S29 L5 L6" || len(v.Violations) > 0 {
 		t.Errorf("judged: %s; broken: %v", got, v.Violations)
 	}
 	for _, n := range v.NotJudged {

@@ -61,6 +61,14 @@ func (s *state) starved(r *row, now time.Duration) finding {
 	}
 	since := max(r.waiting, r.due-advance-c.Lookahead)
 	_, paused := s.paused[r.key.topic]
+	w := s.window(r.key.topic)
+	if w != nil { // it may be claimed from a lookahead before an opening on, and is not always claimed at its end
+		from, open := w.from(since, s.ahead(r)+2*c.ClockError, c.Lookahead-c.ClockError)
+		if !open {
+			return holds()
+		}
+		since = from
+	}
 	if r.ready() || now-since <= c.Fair() || s.catching || paused || s.lane(r.key.topic).hung {
 		return holds()
 	}
@@ -68,16 +76,22 @@ func (s *state) starved(r *row, now time.Duration) finding {
 	if since <= s.wrong+calm || !s.served(r.key.topic, since-calm) {
 		return holds()
 	}
+	if now-since > s.ahead(r) {
+		return brokenBy(r.submission, "nobody has claimed it for %v, after %d others of %s", now-since,
+			s.lane(r.key.topic).claims-r.ahead, r.key.topic)
+	}
+	return holds()
+}
+
+// ahead bounds the time in which a message that may be claimed is claimed, with those of its lane before it.
+func (s *state) ahead(r *row) time.Duration {
+	c := &s.config
 	turns := (s.lane(r.key.topic).claims - r.ahead) / c.Share()
 	bound := c.Fair() + time.Duration(turns)*(c.PollInterval+3*c.StoreLatency+c.BrokerLatency)
 	if s.hangs > 0 {
 		bound += c.Turn()
 	}
-	if now-since > bound {
-		return brokenBy(r.submission, "nobody has claimed it for %v, after %d others of %s", now-since,
-			s.lane(r.key.topic).claims-r.ahead, r.key.topic)
-	}
-	return holds()
+	return bound
 }
 
 // served reports whether some node is well. One whose wall clock was set is not, until the healing sets it right: it

@@ -112,10 +112,18 @@ func l15(s *state, e *Event) finding {
 	if r == nil || r.incarnation != i || s.lineOf(r) == nil || i.at < s.config.Settle {
 		return holds()
 	}
-	since := max(r.deadline, s.lineOf(r).left, r.joined)
-	if late := e.At - since; late > s.config.Next() {
+	since, bound := max(r.deadline, s.lineOf(r).left, r.joined), s.config.Next()
+	if w := s.window(r.key.topic); w != nil {
+		bound += s.config.night(true)
+		opens, open := w.from(since, bound, 0)
+		if !open {
+			return holds()
+		}
+		since = opens
+	}
+	if late := e.At - since; late > bound {
 		return brokenBy(r.submission, "it is published %v after it has become the first of its key, more than %v", late,
-			s.config.Next())
+			bound)
 	}
 	return holds()
 }

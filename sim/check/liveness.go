@@ -150,8 +150,15 @@ func l6(s *state, e *Event) finding {
 	return s.late(e, s.config.Punctual()+s.config.PollInterval, s.rejected > 0 && s.hangs == 0)
 }
 
-// late judges the first record of a submission while nothing has gone wrong.
+// late judges the first record of a submission while nothing has gone wrong, on a lane that is always open. The others
+// are judged by L16.
 func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
+	sub := s.submissions[e.Message]
+	return s.overdue(e, bound, applies && sub != nil && s.window(sub.key.topic) == nil)
+}
+
+// overdue judges the same on any lane, from when the lane is open for long enough.
+func (s *state) overdue(e *Event, bound time.Duration, applies bool) finding {
 	sub := s.submissions[e.Message]
 	if sub == nil || !applies || sub.fires > 0 || s.faults+s.pauses > 0 || s.lineages > 0 || s.healed >= 0 ||
 		sub.at < s.config.Settle {
@@ -173,6 +180,16 @@ func (s *state) late(e *Event, bound time.Duration, applies bool) finding {
 		due -= s.config.TimingAdvance
 	}
 	due = max(due, sub.at)
+	if w := s.window(sub.key.topic); w != nil {
+		opens, open := w.from(due, bound, 0)
+		if !open {
+			return holds() // it is never open for so long
+		}
+		if opens > due {
+			bound -= s.waited(sub, opens)
+		}
+		due = opens
+	}
 	if late := at - due; late > bound {
 		return brokenBy(sub, "it fires %v late, more than %v, and nothing has gone wrong", late, bound)
 	}

@@ -301,7 +301,11 @@ func s26(s *state, e *Event) finding {
 		return holds()
 	}
 	p := s.process(e.Node)
-	set := p.jumped >= 0 && e.At-p.jumped <= s.config.StoreTimeout
+	looked := s.config.StoreTimeout
+	if e.Topic != sub.key.topic {
+		looked += s.config.PublishTimeout // the rest of its batch is published between the look and the copy
+	}
+	set := p.jumped >= 0 && e.At-p.jumped <= looked
 	switch {
 	case e.Kind == Fire:
 		late := e.At - sub.notAfter - s.config.ClockError - s.config.PublishTimeout

@@ -1,0 +1,133 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"chronos/node"
+	"chronos/sim/check"
+)
+
+// periodic is a window of the worlds here, which last a minute or two: it opens once in each period. It goes by the
+// wall clock of whoever asks, as those in words do, so that a wrong clock opens and closes at the wrong instant.
+type periodic struct{ period, open, phase time.Duration }
+
+var _ node.Window = periodic{}
+
+// into returns how long ago the window opened last.
+func (p periodic) into(at time.Time) time.Duration {
+	into := (at.Sub(epoch()) - p.phase) % p.period
+	if into < 0 {
+		into += p.period
+	}
+	return into
+}
+
+// Open implements node.Window.
+func (p periodic) Open(at time.Time) bool { return p.into(at) < p.open }
+
+// Next implements node.Window.
+func (p periodic) Next(after time.Time) (time.Time, bool) {
+	into := p.into(after)
+	if into < p.open {
+		return after.Add(p.open - into), true
+	}
+	return after.Add(p.period - into), true
+}
+
+// windows returns when the lanes are open that have a window, by name.
+func (o *Options) windows() map[string]periodic {
+	drawn := map[string]periodic{}
+	if o.Windows == 0 {
+		return drawn
+	}
+	var dead []string
+	for i := range o.Routes {
+		dead = append(dead, o.route(i).DeadLetter)
+	}
+	for i, lane := range o.lanes() {
+		r := stream(o.Seed, forWindows, i+1, 0)
+		p := o.window(lane, r.IntN)
+		found, aimed := strings.CutSuffix(lane, ".2") // has that of .1, by a name with a *
+		switch {
+		case slices.Contains(dead, lane):
+		case aimed:
+			if first, has := drawn[found+".1"]; has {
+				drawn[lane] = first
+			}
+		case r.IntN(100) < o.Windows:
+			drawn[lane] = p
+		}
+	}
+	return drawn
+}
+
+// window draws a window of a lane.
+func (o *Options) window(lane string, intN func(int) int) periodic {
+	const ms = time.Millisecond
+	period := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}[intN(4)]
+	share, phase := []int{5, 20, 50, 50, 80, 95}[intN(6)], intN(int(period/ms))
+	if o.WindowPeriod > 0 {
+		return periodic{o.WindowPeriod, o.WindowOpen, 0}
+	}
+	// What is claimed in time needs no longer than it takes to begin. Otherwise there must be time for a claim.
+	least := 50 * ms
+	if o.Lookahead < 30*o.StoreLatency {
+		least = max(least, 40*o.StoreLatency)
+	}
+	// A node that reaches no broker may hold all that waits for as long as a publish may take, and then leaves the lane
+	// to the others. Where the lane has closed by then it would do so at each opening, if its clock is a little ahead.
+	if sick := strings.Count(o.Fates, string(FateNoBroker)); sick > 0 {
+		engine := node.Config{HoldTime: o.HoldTime}
+		least = time.Duration(sick)*(engine.PublishTimeout()+engine.StoreTimeout()) + standBack
+	}
+	if o.Ordered > 0 && node.IsCallback(lane) {
+		share = max(share, 50) // one after the other takes its time
+	}
+	open := max(period*time.Duration(share)/100, least)
+	return periodic{max(period, open*100/95), open, time.Duration(phase) * ms}
+}
+
+// laneWindows returns what a node is told of the windows.
+func (o *Options) laneWindows() []node.LaneWindow {
+	drawn := o.windows()
+	var windows []node.LaneWindow
+	for _, lane := range o.lanes() {
+		p, has := drawn[lane]
+		found, aimed := strings.CutSuffix(lane, ".1")
+		switch {
+		case !has || strings.HasSuffix(lane, ".2"):
+		case aimed:
+			windows = append(windows, node.LaneWindow{Lane: found + ".*", Window: p})
+		default:
+			windows = append(windows, node.LaneWindow{Lane: lane, Window: p})
+		}
+	}
+	return windows
+}
+
+// judgedWindows returns what the judge is told of the windows.
+func (o *Options) judgedWindows() []check.Window {
+	drawn := o.windows()
+	var windows []check.Window
+	for _, lane := range o.lanes() {
+		if p, has := drawn[lane]; has {
+			windows = append(windows, check.Window{Topic: lane, Period: p.period, Open: p.open, Phase: p.phase})
+		}
+	}
+	return windows
+}
+
+// passes counts what a node publishes on lanes with windows, and gives back on those that are closed by its clock.
+func (l *life) passes(lane, point string, open bool) {
+	w := l.host.world
+	p, has := w.windows[lane]
+	if !has || p.Open(l.host.clock.wall(w.now)) != open {
+		return
+	}
+	w.count(point)
+	if into := p.into(l.host.clock.wall(w.now)); open && into < 5*time.Millisecond {
+		w.count("window-opened")
+	}
+}
