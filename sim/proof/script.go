@@ -153,3 +153,12 @@ func (o *Obligation) Premises() string {
 
 // Denial returns the rest: that the claim is false.
 func (o *Obligation) Denial() string { return assert(Not(o.claim)) }
+
+// Params returns the things that its step is about: variables.
+func (o *Obligation) Params() []Expr { return o.params }
+
+// Sort returns the sort of a variable.
+func (e Expr) Sort() Sort { return e.sort }
+
+// Name returns the name of a variable.
+func (e Expr) Name() string { return e.name }
