@@ -191,3 +191,18 @@ func each(
 	}
 	return extend(nil, nil)
 }
+
+// Refutes reports whether z3 finds that a variant breaks what it is said to break, by the step that is said to do so.
+func Refutes(ctx context.Context, v *proof.Variant) (found bool, err error) {
+	s := v.System()
+	for _, o := range s.Obligations() {
+		if o.Step != v.By || o.Claim != v.Breaks {
+			continue
+		}
+		err = Prove(ctx, s, []proof.Obligation{o}, []Solver{Z3(time.Minute)}, 1, func(r Result) bool {
+			found = r.Answer == Satisfiable
+			return true
+		})
+	}
+	return found, err
+}
