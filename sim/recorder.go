@@ -218,6 +218,9 @@ func sinceEpoch(t time.Time) time.Duration {
 
 func (j *recorder) started(l *life) {
 	j.held[l] = holdings{}
+	if f := j.world.follow; f != nil {
+		f.started(l)
+	}
 	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())})
 	if l.host.stepped {
 		j.stepped(l.host)
@@ -241,6 +244,9 @@ func (j *recorder) crashed(l *life) { j.ended(l, check.Crash) }
 
 func (j *recorder) ended(l *life, kind check.Kind) {
 	delete(j.held, l)
+	if f := j.world.follow; f != nil {
+		f.ended(l)
+	}
 	j.add(check.Event{Kind: kind, Node: l.label})
 }
 
@@ -256,7 +262,12 @@ func (j *recorder) stepped(h *host) {
 	}
 }
 
-func (j *recorder) storeStepped() { j.add(check.Event{Kind: check.Jump}) }
+func (j *recorder) storeStepped() {
+	if f := j.world.follow; f != nil {
+		f.skewed = true
+	}
+	j.add(check.Event{Kind: check.Jump})
+}
 
 func (j *recorder) healed() {
 	j.add(check.Event{Kind: check.Heal})
@@ -414,6 +425,12 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 		if held && (!h.forgotten(l.said) || !j.isOutput(records[i].Topic)) {
 			under[i] = h
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
+			if w.follow != nil {
+				if h.other {
+					w.follow.vague(h.incarnation)
+				}
+				w.follow.sent(l, h.incarnation, records[i].Topic)
+			}
 		}
 		j.add(e)
 	}
@@ -424,6 +441,9 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 func (j *recorder) outcome(l *life, records []node.Record, results []error, under []held) {
 	for i := range records {
 		key := j.heldKey(l, &records[i])
+		if f := j.world.follow; f != nil && under[i] != (held{}) {
+			f.heard(l, under[i].incarnation, records[i].Topic, results[i])
+		}
 		switch {
 		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]: // not claimed anew meanwhile
 			if under[i].other {
@@ -475,6 +495,9 @@ type appending struct {
 // published tells of a record on an output or dead-letter topic.
 func (j *recorder) published(from appending, r *node.Record) {
 	n := j.number(r.Headers)
+	if f := j.world.follow; f != nil && from.under != uuid.Nil {
+		f.appended(from.life, from.under, r.Topic)
+	}
 	e := check.Event{
 		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r, false)),
 		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Twice: from.twice,

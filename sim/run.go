@@ -24,6 +24,9 @@ type Setup struct {
 	// History is shown every event that the judge sees, in order; nil for nobody. The event is not to be kept.
 	History func(*check.Event)
 
+	// Proof has each step checked to be one of the transition system that package proof proves. It takes a memory store.
+	Proof bool
+
 	// rekey lets the plan of the result key its faults to submissions, where it can.
 	rekey bool
 
@@ -105,6 +108,9 @@ func newWorld(setup Setup) *world {
 	w.stats.Drained = -1
 	w.unspoilt.partial = -1
 	w.recorder = newRecorder(w)
+	if setup.Proof {
+		w.follow = newFollower(w)
+	}
 	for number := range w.options.Nodes + 1 {
 		w.hosts = append(w.hosts, newHost(w, number))
 	}

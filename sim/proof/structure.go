@@ -233,3 +233,6 @@ func (w *World) outcomes(u Update, args []Element, bound []binding, changes *[]C
 		w.outcomes(u, append(args, thing), append(bound, binding{v.name, thing}), changes)
 	}
 }
+
+// Count returns of how many things a relation is true.
+func (s *Structure) Count(relation string) int { return len(s.facts[relation]) }
