@@ -277,10 +277,17 @@ func (f *follower) sent(l *life, id uuid.UUID, topic string) {
 
 // appended tells that Kafka has appended what a node has published under a claim on an incarnation.
 func (f *follower) appended(l *life, id uuid.UUID, topic string) {
-	if c := f.uses(l, id, true); c != nil && !f.copied(id, topic) {
-		f.step("append", f.worldOf(f.drawn[id].of), fmt.Sprintf("a record of %s is appended", id),
-			map[string]proof.Element{"c": c.Element})
+	c := f.uses(l, id, true)
+	if c == nil || f.copied(id, topic) {
+		return
 	}
+	for _, other := range f.drawn[id].claims { // it may be late, and of an earlier claim
+		if other.owner == c.owner && f.state.Is("sent", other.Element) && !f.state.Is("failed", other.Element) {
+			c = other
+		}
+	}
+	f.step("append", f.worldOf(f.drawn[id].of), fmt.Sprintf("a record of %s is appended", id),
+		map[string]proof.Element{"c": c.Element})
 }
 
 // heard tells what a node hears of its publish under a claim on an incarnation.

@@ -100,6 +100,10 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 		i := f.incarnationOf(m.Ref())
 		params["i"] = i.Element
 		f.state.Set("brings", true, i.Element, r)
+		if !item.Action.Stores() { // what is moved stays what it is
+			f.state.Set("may end", f.state.Is("may end", *stored), i.Element)
+			f.state.Set("series", f.state.Is("series", *stored), i.Element)
+		}
 	}
 	f.state.Set("submits", item.Action.Stores(), r)
 	params["a"] = r // nobody is told
@@ -113,7 +117,7 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 		}
 		only[proof.Incarnation] = append(slices.Clone(of.incarnations), told.of.incarnations...)
 	}
-	only[proof.Incarnation] = slices.Concat(f.incarnationsOf(of), only[proof.Incarnation])
+	only[proof.Incarnation] = slices.Concat(of.incarnations, only[proof.Incarnation])
 	slices.Sort(only[proof.Incarnation])
 	only[proof.Incarnation] = slices.Compact(only[proof.Incarnation])
 	if f.state.Is("holding") {
@@ -126,8 +130,6 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 		f.state.Set("at", false, params["l"])
 	}
 }
-
-func (f *follower) incarnationsOf(of *followed) []proof.Element { return of.incarnations }
 
 // outcome returns the transition that an outcome is, and whether it brings an incarnation.
 func (f *follower) outcome(item *node.Item, one *node.ItemResult, stored *proof.Element) (string, bool) {
@@ -292,6 +294,8 @@ func (f *follower) restored(t *truth) {
 		f.state.Set("former", row.Former, i.Element)
 		f.state.Set("stopped", row.Stopped, i.Element)
 		f.state.Set("series", row.Recurs(), i.Element)
+		f.state.Set("may end", f.state.Is("may end", i.Element) || !row.NotAfter.IsZero() || node.IsCallback(row.Lane),
+			i.Element)
 		left := row.Attempts
 		if row.ReadiedBy != uuid.Nil {
 			c := f.claimOf(node.Claim{
