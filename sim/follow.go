@@ -228,18 +228,37 @@ func (f *follower) told(c node.Claim) {
 	}
 }
 
-// uses returns the latest claim of a node on an incarnation of which it was told, and under which it has published, or
-// not. If it uses it for the first time, it learns of it now.
-func (f *follower) uses(l *life, id uuid.UUID, published bool) *heldClaim {
+// uses returns the claim of a node on an incarnation under which it begins to publish: the first that it was told of and
+// has not used. It learns of it now. If there is none, it uses the latest once more, which is no step of the proof.
+func (f *follower) uses(l *life, id uuid.UUID) (latest *heldClaim) {
+	i := f.drawn[id]
+	if i == nil {
+		return nil
+	}
+	for _, c := range i.claims {
+		if !c.told || c.owner != l.id() {
+			continue
+		}
+		latest = c
+		unused := f.state.Is("held", c.Element) || !f.state.Is("given", c.Element)
+		if unused && !f.state.Is("reached", f.state.Value("expiry", c.Element)) {
+			break
+		}
+	}
+	if latest != nil {
+		f.learn(i, latest, l.label)
+	}
+	return latest
+}
+
+// published returns the latest claim of a node on an incarnation under which it has published, nil for none.
+func (f *follower) published(l *life, id uuid.UUID) *heldClaim {
 	i := f.drawn[id]
 	if i == nil {
 		return nil
 	}
 	for _, c := range slices.Backward(i.claims) {
-		if c.told && c.owner == l.id() && (!published || f.state.Is("sent", c.Element)) {
-			if !published {
-				f.learn(i, c, l.label)
-			}
+		if c.owner == l.id() && f.state.Is("sent", c.Element) {
 			return c
 		}
 	}
@@ -269,7 +288,7 @@ func (f *follower) vague(id uuid.UUID) {
 
 // sent tells that a node begins to publish under a claim on an incarnation.
 func (f *follower) sent(l *life, id uuid.UUID, topic string) {
-	if c := f.uses(l, id, false); c != nil && !f.copied(id, topic) {
+	if c := f.uses(l, id); c != nil && !f.copied(id, topic) {
 		f.step("send", f.worldOf(f.drawn[id].of), fmt.Sprintf("node %s publishes %s", l.label, id),
 			map[string]proof.Element{"c": c.Element})
 	}
@@ -277,7 +296,7 @@ func (f *follower) sent(l *life, id uuid.UUID, topic string) {
 
 // appended tells that Kafka has appended what a node has published under a claim on an incarnation.
 func (f *follower) appended(l *life, id uuid.UUID, topic string) {
-	c := f.uses(l, id, true)
+	c := f.published(l, id)
 	if c == nil || f.copied(id, topic) {
 		return
 	}
@@ -293,7 +312,10 @@ func (f *follower) appended(l *life, id uuid.UUID, topic string) {
 // heard tells what a node hears of its publish under a claim on an incarnation.
 func (f *follower) heard(l *life, id uuid.UUID, topic string, err error) {
 	copied := f.copied(id, topic)
-	c := f.uses(l, id, !copied)
+	c := f.published(l, id)
+	if copied && c == nil {
+		c = f.uses(l, id)
+	}
 	if c == nil {
 		return
 	}

@@ -38,8 +38,8 @@ func (f *follower) took(l *life, request *node.TakeRequest, result *node.TakeRes
 		}
 		skipped := from != nil && !position[item.From].Takes(item.Epoch, item.Offset)
 		again := one.Told != nil && one.Told.Again
+		f.learnOf(item, one)
 		if one.Outcome == node.Untaken || skipped || again {
-			f.wasTold(item, one)
 			continue
 		}
 		f.take(l, item, one, from, result.State.Lineage, now)
@@ -48,16 +48,15 @@ func (f *follower) took(l *life, request *node.TakeRequest, result *node.TakeRes
 		}
 	}
 	for at := range result.Results {
-		item, one := &request.Items[at], &result.Results[at]
+		one := &result.Results[at]
 		if claimed(one.Claim) && !f.state.Is("made", f.claimOf(one.Claim)) {
 			f.claim(one.Claim, now)
 		}
-		f.wasTold(item, one)
 	}
 }
 
-// wasTold notes what is known of a message.
-func (f *follower) wasTold(item *node.Item, one *node.ItemResult) {
+// learnOf notes what kind of message an item brings.
+func (f *follower) learnOf(item *node.Item, one *node.ItemResult) {
 	if one.Outcome == node.Untaken || !item.Action.Stores() {
 		return
 	}
