@@ -251,20 +251,6 @@ func (f *follower) uses(l *life, id uuid.UUID) (latest *heldClaim) {
 	return latest
 }
 
-// published returns the latest claim of a node on an incarnation under which it has published, nil for none.
-func (f *follower) published(l *life, id uuid.UUID) *heldClaim {
-	i := f.drawn[id]
-	if i == nil {
-		return nil
-	}
-	for _, c := range slices.Backward(i.claims) {
-		if c.owner == l.id() && f.state.Is("sent", c.Element) {
-			return c
-		}
-	}
-	return nil
-}
-
 func (f *follower) learn(i *incarnation, c *heldClaim, about string) {
 	if !f.state.Is("given", c.Element) {
 		f.step("learn", f.worldOf(i.of), about, map[string]proof.Element{"c": c.Element})
@@ -286,50 +272,41 @@ func (f *follower) vague(id uuid.UUID) {
 	}
 }
 
-// sent tells that a node begins to publish under a claim on an incarnation.
-func (f *follower) sent(l *life, id uuid.UUID, topic string) {
-	if c := f.uses(l, id); c != nil && !f.copied(id, topic) {
-		f.step("send", f.worldOf(f.drawn[id].of), fmt.Sprintf("node %s publishes %s", l.label, id),
-			map[string]proof.Element{"c": c.Element})
-	}
-}
-
-// appended tells that Kafka has appended what a node has published under a claim on an incarnation.
-func (f *follower) appended(l *life, id uuid.UUID, topic string) {
-	c := f.published(l, id)
+// sent tells that a node begins to publish under a claim on an incarnation, which it returns; nothing for a copy.
+func (f *follower) sent(l *life, id uuid.UUID, topic string) proof.Element {
+	c := f.uses(l, id)
 	if c == nil || f.copied(id, topic) {
-		return
+		return 0
 	}
-	for _, other := range f.drawn[id].claims { // it may be late, and of an earlier claim
-		if other.owner == c.owner && f.state.Is("sent", other.Element) && !f.state.Is("failed", other.Element) {
-			c = other
-		}
-	}
-	f.step("append", f.worldOf(f.drawn[id].of), fmt.Sprintf("a record of %s is appended", id),
+	f.step("send", f.worldOf(f.drawn[id].of), fmt.Sprintf("node %s publishes %s", l.label, id),
 		map[string]proof.Element{"c": c.Element})
+	return c.Element
 }
 
-// heard tells what a node hears of its publish under a claim on an incarnation.
-func (f *follower) heard(l *life, id uuid.UUID, topic string, err error) {
-	copied := f.copied(id, topic)
-	c := f.published(l, id)
-	if copied && c == nil {
-		c = f.uses(l, id)
-	}
-	if c == nil {
+// appended tells that Kafka has appended what was published under a claim on an incarnation.
+func (f *follower) appended(c proof.Element, id uuid.UUID) {
+	f.step("append", f.worldOf(f.drawn[id].of), fmt.Sprintf("a record of %s is appended", id),
+		map[string]proof.Element{"c": c})
+}
+
+// heard tells what a node hears of its publish under a claim.
+func (f *follower) heard(l *life, under held, topic string, err error) {
+	i := f.drawn[under.incarnation]
+	if i == nil {
 		return
 	}
-	i := f.drawn[id]
-	params := map[string]proof.Element{"c": c.Element}
+	copied := f.copied(under.incarnation, topic)
+	params := map[string]proof.Element{"c": under.claim}
 	switch {
 	case copied && err != nil:
 	case copied, err != nil && certainty(err) == "" && refuses(err):
 		f.state.Set("may end", true, i.Element)
+	case under.claim == 0:
 	case err == nil:
-		f.step("acknowledge", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is published", l.label, id), params)
+		f.step("acknowledge", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is published", l.label, i.of.ID), params)
 	case certainty(err) != "":
 		f.state.Set("may end", true, i.Element) // its copy may take its place
-		f.step("fail", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is not published", l.label, id), params)
+		f.step("fail", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is not published", l.label, i.of.ID), params)
 	}
 }
 
@@ -366,6 +343,7 @@ func (f *follower) resets(l *life, r *node.Release) {
 	switch {
 	case r.ReadiedBy != l.id():
 		f.step("suspect", f.worldOf(i.of), fmt.Sprintf("node %s resets a claim on %s", l.label, r.ID), params)
+	case r.Unsent && f.state.Is("unsent", thing): // it is asked once more
 	case r.Unsent:
 		for _, c := range i.claims {
 			if c.Element == thing && c.told {

@@ -12,6 +12,7 @@ import (
 
 	"chronos/node"
 	"chronos/sim/check"
+	"chronos/sim/proof"
 )
 
 // Violation says which invariant was broken, when, and how.
@@ -67,6 +68,15 @@ type held struct {
 	other bool
 
 	restores int // how often the store had been set back
+
+	// claim is what the proof calls it, where somebody follows that; only of one that something is published under.
+	claim proof.Element
+}
+
+// plain returns what is kept of the claim among those of a life.
+func (h held) plain() held {
+	h.claim = 0
+	return h
 }
 
 // lineages is what a life has said of the lineages of the store.
@@ -429,7 +439,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 				if h.other {
 					w.follow.vague(h.incarnation)
 				}
-				w.follow.sent(l, h.incarnation, records[i].Topic)
+				under[i].claim = w.follow.sent(l, h.incarnation, records[i].Topic)
 			}
 		}
 		j.add(e)
@@ -442,13 +452,13 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 	for i := range records {
 		key := j.heldKey(l, &records[i])
 		if f := j.world.follow; f != nil && under[i] != (held{}) {
-			f.heard(l, under[i].incarnation, records[i].Topic, results[i])
+			f.heard(l, under[i], records[i].Topic, results[i])
 		}
 		switch {
-		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]: // not claimed anew meanwhile
+		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i].plain(): // not claimed anew meanwhile
 			if under[i].other {
 				under[i].other = false
-				j.held[l][key] = under[i]
+				j.held[l][key] = under[i].plain()
 			} else {
 				delete(j.held[l], key)
 			}
@@ -489,14 +499,15 @@ func failure(err error) check.Kind {
 type appending struct {
 	life  *life
 	under uuid.UUID // the incarnation, if there was a claim
+	claim proof.Element
 	twice bool
 }
 
 // published tells of a record on an output or dead-letter topic.
 func (j *recorder) published(from appending, r *node.Record) {
 	n := j.number(r.Headers)
-	if f := j.world.follow; f != nil && from.under != uuid.Nil {
-		f.appended(from.life, from.under, r.Topic)
+	if f := j.world.follow; f != nil && from.claim != 0 {
+		f.appended(from.claim, from.under)
 	}
 	e := check.Event{
 		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r, false)),
