@@ -20,3 +20,39 @@ func TestFollowsTheProof(t *testing.T) {
 		}
 	}
 }
+
+// TestProofCatchesFirst runs mutants of the engine that take a step which the proof does not have, or leave a row
+// otherwise than it does. Following the proof shows it at once; no invariant of the judge is broken in the same run
+// before that, and in most cases in that run at all: what was not written down matters only to the next instruction.
+func TestProofCatchesFirst(t *testing.T) {
+	const seeds = 12
+	for _, name := range []string{
+		"too-late-forgotten", "past-too-late-forgotten", "fired-forgotten", "replaces-silently", "takes-while-holding",
+		"past-while-holding",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := sim.MutantByName(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seed := uint64(1); seed <= seeds; seed++ {
+				setup := m.Drawn(seed)
+				setup.Proof = true
+				followed := sim.Run(setup).Violation
+				if followed == nil {
+					continue
+				}
+				if followed.Invariant != "proof" {
+					t.Fatalf("seed %d: the judge was first: %s: %s", seed, followed.Invariant, followed.Detail)
+				}
+				judged := sim.Run(m.Drawn(seed)).Violation
+				if judged != nil && judged.At <= followed.At {
+					t.Fatalf("seed %d: the judge was as early: %s: %s", seed, judged.Invariant, judged.Detail)
+				}
+				t.Logf("seed %d, after %v: %s; the judge alone: %+v", seed, followed.At, followed.Detail, judged)
+				return
+			}
+			t.Fatalf("it was not caught in %d seeds", seeds)
+		})
+	}
+}

@@ -95,6 +95,10 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 	}
 	only := f.worldOf(of, records...)
 	transition, comes := f.outcome(item, one, stored)
+	if stored == nil && transition != "schedule" && transition != "nothing" {
+		f.world.broken("proof", fmt.Sprintf("a take decides %s on %s, of which nothing is stored", one.Outcome, m.ID))
+		return
+	}
 	if comes {
 		i := f.incarnationOf(m.Ref())
 		params["i"] = i.Element
