@@ -127,6 +127,9 @@ func (e *Counterexample) facts() (facts []string) {
 		}
 	}
 	for _, r := range e.before.Things(Record) {
+		if !e.before.Is("written", r) {
+			continue // it has no place in a log
+		}
 		facts = append(facts, fmt.Sprintf("%s has %s and %s in partition %s", e.names[r],
 			e.names[e.before.Value("offset", r)], e.names[e.before.Value("epoch", r)],
 			e.names[e.before.Value("partition", r)]))

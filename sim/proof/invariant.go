@@ -99,7 +99,7 @@ func promises() []Named {
 				Implies(And(is("held", c()), Not(expired(c()))), is("unseen")))), i(), c())},
 		{"S20", "what somebody was told to come out is stored, or has come out, or was replaced or given up", ForAll(
 			Implies(is("promised", i()), Or(is("stored", i()), comesOut(i()), is("replaced", i()))), i())},
-		{"S21", "whoever is to be told is told, by a message; and of content that may come out after it was replaced",
+		{"S21", "the outcome is stored with its effect; and what was replaced comes out only if the outcomes say that it may",
 			And(outcomesAreStored(s), ForAll(Implies(
 				And(is("stored", j()), is("heir", j(), i()), Not(is("former", j())), Equal(on(c()), i())),
 				noMore(c())), i(), j(), c()))},
@@ -186,7 +186,8 @@ func claims() []Named {
 			"As long as the store is not set back a claim stays on its row until a reset takes it off."),
 		{"one after the other", "Of two claims on one incarnation one was taken off, or is from before a set-back.",
 			ForAll(Implies(two, Or(is("taken off", c()), is("taken off", d()), is("old", c()), is("old", d()))), c(), d())},
-		each("resets are justified", Implies(is("taken off", c()), Or(expired(c()), is("gave back", c()))), "S4."),
+		each("resets are justified", Implies(is("taken off", c()), Or(expired(c()), is("gave back", c()))),
+			"S4: a claim that was taken off had expired, or its owner gave it back."),
 		each("requests to reset are justified", Implies(is("releasing", c()), Or(expired(c()), is("gave back", c()))),
 			"S4, of requests that are on their way."),
 		each("releases are of owners", Implies(is("unsent", c()), is("gave back", c())), "S4, of releases on their way."),

@@ -14,12 +14,18 @@ func TestVariants(t *testing.T) {
 	if err := solver.Missing(solver.Z3(limit)); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range proof.Variants() {
+	for number, v := range proof.Variants() {
 		t.Run(v.Name, func(t *testing.T) {
 			t.Parallel()
 			s := v.System()
 			if err := s.Check(); err != nil {
 				t.Fatal(err)
+			}
+			if testing.Short() && number%6 != 0 { // to make a counterexample small takes longest
+				if refuted, err := solver.Refutes(t.Context(), &v); err != nil || !refuted {
+					t.Fatalf("%s does not break %q: %v", v.By, v.Breaks, err)
+				}
+				return
 			}
 			for _, o := range s.Obligations() {
 				if o.Step != v.By || o.Claim != v.Breaks {
