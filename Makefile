@@ -76,7 +76,7 @@ sim-quick: build ## Simulate all scenarios and 1000 worlds, each twice (10 secon
 sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (1 minute)
 	bin/lab sim --scenario all --twice
 	bin/lab sim --seed $(SEED) --seeds $(SEEDS) --twice
-	bin/lab sim --seed $(SEED) --seeds 500 --proof
+	bin/lab sim --seed $(SEED) --seeds 300 --proof
 
 sim-long: build ## Simulate worlds from SEED on for DURATION (1h)
 	bin/lab sim --seed $(SEED) --duration $(DURATION)

@@ -12,8 +12,8 @@ import (
 )
 
 // follower checks that each step of a run is a step of the transition system that package proof proves: its guards
-// hold, by the same definitions that the solvers are given, and the store is afterwards what the step makes of it. So the
-// proof is one about the code that runs here.
+// hold, by the same definitions that the solvers are given, and the store is afterwards what the step makes of it. So
+// the proof is one about the code that runs here.
 //
 // It keeps a state of the system, which it changes by the transitions only. It hears of each transaction of the store
 // from truth, of the requests of nodes from their ports, and of publishes from the recorder. What is said of all things
@@ -43,7 +43,6 @@ type follower struct {
 
 	catching proof.Element // a record that is to be taken in before anything is claimed
 	steps    map[string]int
-	skewed   bool // the clock of the store was set
 }
 
 // followed is what there is of one name: only that matters for a step on it.
@@ -228,8 +227,8 @@ func (f *follower) told(c node.Claim) {
 	}
 }
 
-// uses returns the claim of a node on an incarnation under which it begins to publish: the first that it was told of and
-// has not used. It learns of it now. If there is none, it uses the latest once more, which is no step of the proof.
+// uses returns the claim of a node on an incarnation under which it begins to publish: the first that it was told of
+// and has not used. It learns of it now. If there is none, it uses the latest once more, which is no step of the proof.
 func (f *follower) uses(l *life, id uuid.UUID) (latest *heldClaim) {
 	i := f.drawn[id]
 	if i == nil {
@@ -303,10 +302,12 @@ func (f *follower) heard(l *life, under held, topic string, err error) {
 		f.state.Set("may end", true, i.Element)
 	case under.claim == 0:
 	case err == nil:
-		f.step("acknowledge", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is published", l.label, i.of.ID), params)
+		f.step("acknowledge", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is published", l.label, i.of.ID),
+			params)
 	case certainty(err) != "":
 		f.state.Set("may end", true, i.Element) // its copy may take its place
-		f.step("fail", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is not published", l.label, i.of.ID), params)
+		f.step("fail", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is not published", l.label, i.of.ID),
+			params)
 	}
 }
 
@@ -322,7 +323,8 @@ func (f *follower) settles(l *life, ref node.Ref) {
 	}
 	for _, c := range i.claims {
 		if c.owner == l.id() {
-			f.step("give up", f.worldOf(i.of), fmt.Sprintf("node %s settles %s, and was told of no publish", l.label, ref.ID),
+			f.step("give up", f.worldOf(i.of), fmt.Sprintf("node %s settles %s, and was told of no publish", l.label,
+				ref.ID),
 				map[string]proof.Element{"c": c.Element})
 			return
 		}
@@ -350,7 +352,8 @@ func (f *follower) resets(l *life, r *node.Release) {
 				f.learn(i, c, l.label)
 			}
 		}
-		f.step("give back unsent", f.worldOf(i.of), fmt.Sprintf("node %s gives %s back as unsent", l.label, r.ID), params)
+		f.step("give back unsent", f.worldOf(i.of), fmt.Sprintf("node %s gives %s back as unsent", l.label, r.ID),
+			params)
 	default:
 		f.step("give back", f.worldOf(i.of), fmt.Sprintf("node %s gives %s back", l.label, r.ID), params)
 	}

@@ -68,7 +68,9 @@ func (f *follower) learnOf(item *node.Item, one *node.ItemResult) {
 }
 
 // take makes the step that a record leads to.
-func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *node.Place, lineage int64, now time.Time) {
+func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *node.Place, lineage int64,
+	now time.Time,
+) {
 	m := &item.Message
 	r := f.state.Add(proof.Record)
 	of := f.nameOf(node.MessageID{ID: m.ID, Lane: m.Lane})
@@ -81,7 +83,7 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 	} else {
 		partition = f.partitionOf(from.Partition)
 		place := recordPlace{from.Partition, int64(item.Epoch), item.Offset}
-		params["l"], params["q"] = f.place(f.at[partition]), f.state.Add(proof.Record)
+		params["l"], params["q"] = f.place(), f.state.Add(proof.Record)
 		records = append(records, params["l"], params["q"])
 		f.locate(r, place, f.at[partition].epoch)
 		f.locate(params["l"], f.at[partition], place.epoch)
@@ -180,15 +182,15 @@ func (f *follower) partitionOf(p node.Partition) proof.Element {
 	return thing
 }
 
-// place returns the record before a position, at which the position is.
-func (f *follower) place(p recordPlace) proof.Element {
+// place returns the record before a position.
+func (f *follower) place() proof.Element {
 	thing := f.state.Add(proof.Record)
 	f.state.Set("at", true, thing)
 	return thing
 }
 
-// locate says where a record is. Where nobody knows its epoch, it is taken for that of what it is compared with, so that
-// the offset decides.
+// locate says where a record is. Where nobody knows its epoch, it is taken for that of what it is compared with, so
+// that the offset decides.
 func (f *follower) locate(r proof.Element, p recordPlace, other int64) {
 	epoch := p.epoch
 	if epoch == node.UnknownEpoch {
@@ -208,7 +210,8 @@ func (f *follower) placed(p node.Partition, to node.Position) {
 func (f *follower) claim(c node.Claim, now time.Time) {
 	thing, i := f.claimOf(c), f.incarnationOf(c.Ref)
 	f.clock(now, i.of)
-	f.step("claim", f.worldOf(i.of, f.catching), fmt.Sprintf("a claim of %s", c.ID), map[string]proof.Element{"c": thing})
+	f.step("claim", f.worldOf(i.of, f.catching), fmt.Sprintf("a claim of %s", c.ID),
+		map[string]proof.Element{"c": thing})
 }
 
 // deleted tells that a delete was executed.
@@ -247,7 +250,8 @@ func (f *follower) reset(r *node.Release) {
 	if r.Unsent {
 		transition = "reset unsent"
 	}
-	f.step(transition, f.worldOf(i.of), "a reset of a claim on "+r.ID, map[string]proof.Element{"c": f.claimOf(r.Claim)})
+	f.step(transition, f.worldOf(i.of), "a reset of a claim on "+r.ID,
+		map[string]proof.Element{"c": f.claimOf(r.Claim)})
 }
 
 // expired tells which claims the store says to have expired.
@@ -369,12 +373,14 @@ func (f *follower) compare(t *truth) {
 		}
 	}
 	if stored := f.state.Count("stored"); stored != len(all) && f.world.violation == nil {
-		f.world.broken("proof", fmt.Sprintf("the store has %d messages, and by the steps of the proof %d", len(all), stored))
+		f.world.broken("proof", fmt.Sprintf("the store has %d messages, and by the steps of the proof %d", len(all),
+			stored))
 	}
 	for _, p := range t.known {
 		at, to := f.at[f.partitionOf(p)], t.places[p]
 		if at.offset != to.Offset-1 || at.epoch != int64(to.Epoch) {
-			f.world.broken("proof", fmt.Sprintf("the position of %s is moved to %d, by no step of the proof", p.Topic, to.Offset))
+			f.world.broken("proof", fmt.Sprintf("the position of %s is moved to %d, by no step of the proof", p.Topic,
+				to.Offset))
 		}
 	}
 }

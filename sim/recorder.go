@@ -74,9 +74,10 @@ type held struct {
 }
 
 // plain returns what is kept of the claim among those of a life.
-func (h held) plain() held {
-	h.claim = 0
-	return h
+func (h *held) plain() held {
+	plain := *h
+	plain.claim = 0
+	return plain
 }
 
 // lineages is what a life has said of the lineages of the store.
@@ -272,12 +273,7 @@ func (j *recorder) stepped(h *host) {
 	}
 }
 
-func (j *recorder) storeStepped() {
-	if f := j.world.follow; f != nil {
-		f.skewed = true
-	}
-	j.add(check.Event{Kind: check.Jump})
-}
+func (j *recorder) storeStepped() { j.add(check.Event{Kind: check.Jump}) }
 
 func (j *recorder) healed() {
 	j.add(check.Event{Kind: check.Heal})
@@ -455,7 +451,7 @@ func (j *recorder) outcome(l *life, records []node.Record, results []error, unde
 			f.heard(l, under[i], records[i].Topic, results[i])
 		}
 		switch {
-		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i].plain(): // not claimed anew meanwhile
+		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i].plain(): // not anew meanwhile
 			if under[i].other {
 				under[i].other = false
 				j.held[l][key] = under[i].plain()

@@ -24,7 +24,8 @@ type Setup struct {
 	// History is shown every event that the judge sees, in order; nil for nobody. The event is not to be kept.
 	History func(*check.Event)
 
-	// Proof has each step checked to be one of the transition system that package proof proves. It takes a memory store.
+	// Proof has each step checked to be one of the transition system that package proof proves. It takes a memory
+	// store.
 	Proof bool
 
 	// rekey lets the plan of the result key its faults to submissions, where it can.

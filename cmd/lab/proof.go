@@ -22,11 +22,11 @@ type proofCommand struct {
 
 // Help says what the table is.
 func (c *proofCommand) Help() string {
-	return `The algorithm is stated as a transition system in first-order logic, for any number of nodes, messages, claims,
-records and faults. Its invariant is inductive: it is true at the beginning, each transition keeps it, and the promises
-of docs/CORRECTNESS.md follow from it. Two solvers that know nothing of each other check that; one that does not know
-an answer counts as a failure. Then z3 shows of each variant of the algorithm which step breaks what. docs/PROOF.md
-explains all of it.
+	return `The algorithm is stated as a transition system in first-order logic, for any number of nodes, messages,
+claims, records and faults. Its invariant is inductive: it is true at the beginning, each transition keeps it, and the
+promises of docs/CORRECTNESS.md follow from it. Two solvers that know nothing of each other check that; one that does
+not know an answer counts as a failure. Then z3 shows of each variant of the algorithm which step breaks what.
+docs/PROOF.md explains all of it.
 
 A line of the table is a transition, with the number of conjuncts that it could break, and the time of each solver. It
 takes less than two minutes.

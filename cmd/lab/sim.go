@@ -110,7 +110,11 @@ func (c *simCommand) check() error {
 		{c.Scenario == "all", []string{"scenario"}, []string{"twice", "proof"}},
 		{c.Scenario != "", []string{"scenario"}, []string{"break", "twice", "trace", "html", "history", "proof"}},
 		{c.Plan != "", []string{"plan"}, []string{"break", "twice", "trace", "html", "history", "proof"}},
-		{c.Seeds != nil || c.Duration > 0, []string{"seeds", "duration"}, append(drawn, "break", "twice", "html", "proof")},
+		{
+			c.Seeds != nil || c.Duration > 0,
+			[]string{"seeds", "duration"},
+			append(drawn, "break", "twice", "html", "proof"),
+		},
 		{true, nil, append(drawn, "break", "twice", "trace", "html", "history", "proof")},
 	} {
 		if !mode.is {

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -191,9 +192,7 @@ func (e Expr) check(symbols map[string]Symbol, bound map[string]Sort) (Sort, err
 		return e.sort, nil
 	case opForAll, opExists:
 		inner := map[string]Sort{}
-		for name, sort := range bound {
-			inner[name] = sort
-		}
+		maps.Copy(inner, bound)
 		for _, v := range e.bound {
 			if _, twice := inner[v.name]; twice {
 				return "", fmt.Errorf("the variable %s is bound twice", v.name)
@@ -201,6 +200,7 @@ func (e Expr) check(symbols map[string]Symbol, bound map[string]Sort) (Sort, err
 			inner[v.name] = v.sort
 		}
 		bound = inner
+	default:
 	}
 	var sorts []Sort
 	for _, arg := range e.args {

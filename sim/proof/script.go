@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -111,12 +112,15 @@ const (
 func (s *System) Obligations() []Obligation {
 	var all []Obligation
 	for _, claim := range s.Invariant {
-		all = append(all, Obligation{Step: Beginning, Claim: claim.Name, premises: formulas(s.Initial), claim: claim.Formula})
+		all = append(all, Obligation{
+			Step: Beginning, Claim: claim.Name, premises: formulas(s.Initial),
+			claim: claim.Formula,
+		})
 	}
 	premises := formulas(s.Invariant)
 	for i := range s.Transitions {
 		t := &s.Transitions[i]
-		before := append(premises[:len(premises):len(premises)], t.Guard())
+		before := append(slices.Clip(premises), t.Guard())
 		for _, claim := range s.Invariant {
 			if t.changes(claim.Formula) {
 				all = append(all, Obligation{

@@ -155,8 +155,9 @@ func (w *World) holds(e Expr, bound []binding) bool {
 		return w.each(e, 0, bound, true)
 	case opExists:
 		return !w.each(e, 0, bound, false)
+	default:
+		panic("proof: this is no formula")
 	}
-	panic("proof: this is no formula")
 }
 
 // each reports whether the body of a quantifier is as wanted for all things.
@@ -176,9 +177,9 @@ func (w *World) each(e Expr, at int, bound []binding, wanted bool) bool {
 // term returns the thing that a term is.
 func (w *World) term(e Expr, bound []binding) Element {
 	if e.op == opVariable {
-		for i := len(bound) - 1; i >= 0; i-- {
-			if bound[i].name == e.name {
-				return bound[i].thing
+		for _, v := range slices.Backward(bound) {
+			if v.name == e.name {
+				return v.thing
 			}
 		}
 		panic(fmt.Sprintf("proof: nobody has said what %s is", e.name))

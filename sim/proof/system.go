@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -156,9 +157,7 @@ func (t *Transition) checkUpdates(symbols map[string]Symbol, params map[string]S
 		}
 		seen[u.Symbol] = true
 		bound := map[string]Sort{}
-		for name, sort := range params {
-			bound[name] = sort
-		}
+		maps.Copy(bound, params)
 		for i, v := range u.Of {
 			if v.sort != symbol.Args[i] {
 				return fmt.Errorf("%s changes %q of a %s", t.Name, u.Symbol, v.sort)

@@ -36,7 +36,8 @@ func taking() []Transition { //nolint:funlen // a table
 		And(Equal(x(), i()), Or(Equal(y(), j()), is("heir", j(), y())))), x(), y())
 	sameFormer := becomes("former", Or(is("former", x()), And(Equal(x(), i()), is("former", j()))), x())
 	sameStopped := becomes("stopped", Or(is("stopped", x()), And(Equal(x(), i()), is("stopped", j()))), x())
-	sameSeries := becomes("follows", Or(is("follows", x(), y()), And(Equal(x(), i()), is("follows", j(), y()))), x(), y())
+	sameSeries := becomes("follows", Or(is("follows", x(), y()), And(Equal(x(), i()), is("follows", j(), y()))), x(),
+		y())
 	moved := []Update{heir, sameFormer, sameStopped, sameSeries}
 	mayAppear := Or(is("former", j()), attempted)
 
@@ -107,10 +108,12 @@ func (in instruction) transition() Transition {
 	guards := slices.Concat(in.guards, []Named{
 		guard("a request past Kafka is a new one", Implies(is("past", r()), Not(is("taken", r())))),
 		guard("somebody has read the record", Implies(kafka, is("read", r(), q()))),
-		guard("its partition has a position", Implies(kafka, And(is("at", l()), Equal(partition(l()), partition(r()))))),
+		guard("its partition has a position", Implies(kafka, And(is("at", l()),
+			Equal(partition(l()), partition(r()))))),
 		guard("what is read begins at the position or below it", Implies(kafka, Not(above(q(), l())))),
 		guard("the record lies behind the position by its epoch and offset", Implies(kafka, lower(l(), r()))),
-		guard("the outcome has an incarnation of its own", Implies(told, And(is("tells", a, r()), Not(is("brought", a))))),
+		guard("the outcome has an incarnation of its own", Implies(told,
+			And(is("tells", a, r()), Not(is("brought", a))))),
 		guard("and a name of its own", Implies(told, And(Not(Equal(name(a), about(r()))),
 			ForAll(Implies(is("stored", y()), Not(Equal(name(y()), name(a)))), y())))),
 	})

@@ -153,7 +153,7 @@ func caughtUp() Expr {
 }
 
 // publishing is the way of a claim, from when it is made until it is given back.
-func publishing() []Transition {
+func publishing() []Transition { //nolint:funlen // a table
 	takenOff := becomes("taken off", Or(is("taken off", xc()), And(Equal(xc(), c()), is("claimed", c()))), xc())
 	alive := guard("its owner lives", Not(is("dead", owner(c()))))
 	return []Transition{
@@ -201,7 +201,8 @@ func publishing() []Transition {
 			Update: []Update{add("out", c()), addOn("appeared", c())},
 		},
 		{
-			Name: "acknowledge", Says: "its owner hears that what was published under %s is appended", Params: []Expr{c()},
+			Name: "acknowledge", Says: "its owner hears that what was published under %s is appended",
+			Params: []Expr{c()},
 			Guards: []Named{guard("it is appended", is("out", c())), alive},
 			Update: []Update{add("acked", c())},
 		},
@@ -259,7 +260,7 @@ func executed(i Expr) Update {
 }
 
 // settling is the end of an incarnation.
-func settling() []Transition { //nolint:funlen // a table
+func settling() []Transition {
 	asked := guard("somebody who may has asked for it", is("asked", i()))
 	next := []Named{
 		guard("the occurrence is stored", is("stored", i())),
@@ -297,7 +298,8 @@ func settling() []Transition { //nolint:funlen // a table
 			},
 		},
 		{
-			Name: "rearm", Says: "%s is settled, and the next occurrence, %s, takes its place", Params: []Expr{i(), j()},
+			Name: "rearm", Says: "%s is settled, and the next occurrence, %s, takes its place",
+			Params: []Expr{i(), j()},
 			Guards: append([]Named{asked, guard("it is not stopped", Not(is("stopped", i())))}, next...),
 			Update: append([]Update{add("settled", i())}, rearmed...),
 		},

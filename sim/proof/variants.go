@@ -103,11 +103,13 @@ func Variants() []Variant { //nolint:funlen // a table
 			},
 		},
 		{
-			Name: "delete-if-owner", Of: "D2, a false fence", Says: "a delete works only while the claim stands on the row",
+			Name: "delete-if-owner", Of: "D2, a false fence",
+			Says:   "a delete works only while the claim stands on the row",
 			Breaks: "deleted is gone", By: "delete",
 			change: func(s *System) {
 				fenced := Exists(And(Equal(on(d()), i()), is("claimed", d()), is("acked", d())), d())
-				instead("delete", becomes("stored", And(is("stored", x()), Or(Not(Equal(x(), i())), Not(fenced))), x()))(s)
+				instead("delete", becomes("stored", And(is("stored", x()), Or(Not(Equal(x(), i())), Not(fenced))),
+					x()))(s)
 			},
 		},
 		{
@@ -140,7 +142,8 @@ func Variants() []Variant { //nolint:funlen // a table
 			change: func(s *System) {
 				same := Equal(on(xc()), on(c()))
 				instead("reset", becomes("claimed", And(is("claimed", xc()), Not(same)), xc()))(s)
-				instead("reset", becomes("taken off", Or(is("taken off", xc()), And(same, is("claimed", xc()))), xc()))(s)
+				instead("reset", becomes("taken off", Or(is("taken off", xc()), And(same, is("claimed", xc()))),
+					xc()))(s)
 			},
 		},
 		{
@@ -161,7 +164,8 @@ func Variants() []Variant { //nolint:funlen // a table
 			Breaks: "held is unpublished", By: "learn", change: lacks("learn", "it has not heard of it"),
 		},
 		{
-			Name: "unsent-unknown", Of: "S4", Says: "a claim is given back as unsent after a publish of unknown outcome",
+			Name: "unsent-unknown", Of: "S4",
+			Says:   "a claim is given back as unsent after a publish of unknown outcome",
 			Breaks: "unsent is known", By: "give back unsent",
 			change: lacks("give back unsent", "nothing was, and nothing will be"),
 		},
@@ -176,7 +180,8 @@ func Variants() []Variant { //nolint:funlen // a table
 			},
 		},
 		{
-			Name: "cancel-waiting", Of: "control", Says: "whatever waits is cancelled, whether or not it may have been published",
+			Name: "cancel-waiting", Of: "control",
+			Says:   "whatever waits is cancelled, whether or not it may have been published",
 			Breaks: "never is not claimed", By: "cancel",
 			change: guards("cancel", "nobody was in a position to publish it, or was told that it comes out",
 				And(Not(is("bound", j())), noClaim)),
@@ -206,7 +211,8 @@ func Variants() []Variant { //nolint:funlen // a table
 			Breaks: "former content is told of", By: "replace", change: leaves("replace", "former"),
 		},
 		{
-			Name: "former-forgotten", Of: "control", Says: "only the replace says that former content may appear, none after it",
+			Name: "former-forgotten", Of: "control",
+			Says:   "only the replace says that former content may appear, none after it",
 			Breaks: "former content is told of", By: "reschedule", change: leaves("reschedule", "former"),
 		},
 		{
@@ -228,7 +234,8 @@ func Variants() []Variant { //nolint:funlen // a table
 			Breaks: "no gap", By: "cover", change: lacks("cover", "what is read begins at the position or below it"),
 		},
 		{
-			Name: "starts-without-epoch", Of: "positions", Says: "reading starts at an offset, and nobody looks at its epoch",
+			Name: "starts-without-epoch", Of: "positions",
+			Says:   "reading starts at an offset, and nobody looks at its epoch",
 			Breaks: "reading skips nothing", By: "read",
 			change: lacks("read", "the log up to there is the one that the epoch is of"),
 		},
@@ -252,12 +259,14 @@ func Variants() []Variant { //nolint:funlen // a table
 			change: lacks("cancel", "no claim from before the lineage is held"),
 		},
 		{
-			Name: "takes-while-suspect", Of: "lineages", Says: "records are taken in although the server shows that it was set back",
+			Name: "takes-while-suspect", Of: "lineages",
+			Says:   "records are taken in although the server shows that it was set back",
 			Breaks: "never is after the hold time", By: "cancel",
 			change: lacks("cancel", "the store does not show that it was set back"),
 		},
 		{
-			Name: "holds-too-short", Of: "lineages", Says: "the hold time of a lineage ends before the claims from before it",
+			Name: "holds-too-short", Of: "lineages",
+			Says:   "the hold time of a lineage ends before the claims from before it",
 			Breaks: "old claims expire", By: "held for long",
 			change: lacks("held for long", "all claims from before have expired"),
 		},
@@ -275,7 +284,8 @@ func Variants() []Variant { //nolint:funlen // a table
 			},
 		},
 		{
-			Name: "goes-on-stopped", Of: "series", Says: "the node decides what follows, and does not know of the cancel",
+			Name: "goes-on-stopped", Of: "series",
+			Says:   "the node decides what follows, and does not know of the cancel",
 			Breaks: "nothing follows the last", By: "rearm", change: lacks("rearm", "it is not stopped"),
 		},
 		{
@@ -284,8 +294,10 @@ func Variants() []Variant { //nolint:funlen // a table
 			change: lacks("rearm", "somebody who may has asked for it"),
 		},
 		{
-			Name: "passes-over-promised", Of: "series", Says: "an occurrence is passed over although somebody was told that it comes out",
-			Breaks: "promises are kept", By: "passed over", change: lacks("passed over", "nobody was told that it comes out"),
+			Name: "passes-over-promised", Of: "series",
+			Says:   "an occurrence is passed over although somebody was told that it comes out",
+			Breaks: "promises are kept", By: "passed over", change: lacks("passed over",
+				"nobody was told that it comes out"),
 		},
 	}
 }

@@ -79,14 +79,17 @@ func readReasons(t *testing.T) map[proof.Removal][2]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // It was only read.
 	reasons := map[proof.Removal][2]string{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		field := strings.Split(lines.Text(), " | ")
 		if len(field) != 4 {
 			t.Fatalf("%s: %q has not four fields", why, lines.Text())
 		}
-		reasons[proof.Removal{Transition: strings.TrimSuffix(field[0], "-"), Name: field[1]}] = [2]string{field[2], field[3]}
+		reasons[proof.Removal{Transition: strings.TrimSuffix(field[0], "-"), Name: field[1]}] = [2]string{
+			field[2],
+			field[3],
+		}
 	}
 	return reasons
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -181,8 +182,8 @@ func each(
 		}
 		sort := sorts[len(terms)]
 		for number, text := range texts[sort] {
-			err := extend(append(terms[:len(terms):len(terms)], text),
-				append(things[:len(things):len(things)], state.Things(sort)[number]))
+			err := extend(append(slices.Clip(terms), text),
+				append(slices.Clip(things), state.Things(sort)[number]))
 			if err != nil {
 				return err
 			}

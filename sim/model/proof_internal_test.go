@@ -114,7 +114,8 @@ func (m *machine) world(s *state) proof.World {
 		w.Set("present", has(s.log.visible(), r), record)
 		w.Set("taken", has(s.store.taken, r), record)
 		w.Set("covered", has(s.store.covered, r), record)
-		brought := schedules && (has(s.store.taken, r) || has(s.fired, r)) && !has(s.store.covered, r) || s.store.row.of(r)
+		brought := schedules && (has(s.store.taken, r) || has(s.fired, r)) && !has(s.store.covered,
+			r) || s.store.row.of(r)
 		w.Set("brought", brought, content)
 		w.Set("drawn", brought || has(s.fired, r), content)
 		w.Set("stored", s.store.row.of(r), content)
