@@ -73,7 +73,7 @@ func promises() []Named {
 		{"S2", "what was settled has come out, or was passed over or given up", ForAll(
 			Implies(is("settled", i()), isOver(i())), i())},
 		{
-			"S3", "there is at most one claim on a row; none is made early; and a publish is under a claim that was given",
+			"S3", "there is at most one claim on a row, none is made early, and what is published was given",
 			ForAll(And(
 				Implies(And(is("claimed", c()), is("claimed", d()), Equal(on(c()), on(d()))), Equal(c(), d())),
 				Implies(And(is("claimed", c()), is("taken off", c())), is("old", c())),
@@ -100,7 +100,7 @@ func promises() []Named {
 			Implies(is("executed", i()), Not(is("stored", i()))), i())},
 		{"S17", "no record takes effect twice in a lineage", ForAll(Not(is("twice", r())), r())},
 		{
-			"S18", "what lies behind a position, and Kafka has, is taken in; and what was taken in is stored or covered",
+			"S18", "what Kafka has behind a position is taken in; and what was taken in was stored or covered",
 			And(noGap(s), takenIsStored(s), coveredByStored(s)),
 		},
 		{"S19", "what does not come out was not published in this lineage, and no publish of it begins", ForAll(Implies(

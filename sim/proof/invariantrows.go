@@ -83,7 +83,7 @@ type ofRows struct {
 }
 
 // rows returns what is true of the store and of each of its images.
-func rows() []ofRows {
+func rows() []ofRows { //nolint:funlen // a table
 	return []ofRows{
 		{"one row", "S11: there is at most one row of a name.", oneRow},
 		{"one claim", "S3: there is at most one claim on a row.", func(v kept) Expr {
@@ -160,7 +160,7 @@ func rows() []ofRows {
 		{"no gap", "S18: what lies behind the position, and Kafka has, is taken in.", noGap},
 		{"taken in is stored", "S18: what is taken in is stored or covered.", takenIsStored},
 		{
-			"what covers was stored", "S1: a message of the same name was stored when a record was found to be covered.",
+			"what covers was stored", "S1: a message of that name was stored when a record was found to be covered.",
 			coveredByStored,
 		},
 		{"outcomes are stored", "S21: the outcome is stored with its effect.", outcomesAreStored},
