@@ -95,6 +95,14 @@ func newFollower(w *world) *follower {
 	return f
 }
 
+// followed returns how often each step was made; nil if nobody follows.
+func (f *follower) followed() map[string]int {
+	if f == nil {
+		return nil
+	}
+	return f.steps
+}
+
 // forget begins with an empty state.
 func (f *follower) forget() {
 	f.state = proof.NewStructure()

@@ -47,6 +47,9 @@ type Result struct {
 	// give the same hash.
 	Plan *Plan
 
+	// Followed is how often each step of the proof was made; nil if it was not followed.
+	Followed map[string]int
+
 	Coverage Coverage
 	Stats    Stats
 }
@@ -87,6 +90,7 @@ func Run(setup Setup) Result {
 	}
 	w.stats.Virtual = time.Duration(w.now)
 	return Result{
+		Followed:  w.follow.followed(),
 		Hash:      uint64(w.digest),
 		Violation: w.violation,
 		Plan:      &Plan{Messages: w.messages, Faults: w.fired},

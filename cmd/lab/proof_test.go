@@ -33,7 +33,8 @@ func TestProofVariant(t *testing.T) {
 		t.Fatalf("exit code %d, %q", r.code, r.stderr)
 	}
 	for _, want := range []string{
-		"before\n  x#1 is stored\n", "a delete of x#2 is on its way\n", "the step: delete\n", "no more: x#1 is stored\n",
+		"before\n  x#1 is stored\n", "a delete of x#2 is on its way\n", "the step: delete\n",
+		"no more: x#1 is stored\n",
 		`which breaks "settled is over"`,
 	} {
 		if !strings.Contains(r.stdout, want) {

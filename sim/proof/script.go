@@ -135,6 +135,21 @@ func (s *System) Obligations() []Obligation {
 	return all
 }
 
+// Possibilities returns an obligation for each transition that is not to be proved: that it is impossible. A transition
+// that is impossible keeps everything, and says nothing.
+func (s *System) Possibilities() []Obligation {
+	premises := formulas(s.Invariant)
+	all := []Obligation{{Step: Beginning, Claim: "it is possible", premises: formulas(s.Initial), claim: False()}}
+	for i := range s.Transitions {
+		t := &s.Transitions[i]
+		all = append(all, Obligation{
+			Step: t.Name, Claim: "it is possible", premises: append(slices.Clip(premises), t.Guard()), params: t.Params,
+			claim: False(),
+		})
+	}
+	return all
+}
+
 func formulas(all []Named) []Expr {
 	list := make([]Expr, len(all))
 	for i, named := range all {
