@@ -8,8 +8,8 @@ import (
 	"chronos/sim/proof"
 )
 
-// unfollowed are the steps of the proof that no run makes: what a run is taken at its word for, see follower; and no
-// series of the workload passes occurrences over.
+// unfollowed are the steps of the proof that no run makes: what a run is taken at its word for, see follower; and what
+// did not come about, that an occurrence is passed over.
 func unfollowed() []string {
 	return []string{
 		"write", "lose", "retain", "read", "place", "commit", "forget", "save", "restore", "restore unseen", "rewind",
