@@ -16,8 +16,8 @@ const (
 	callRetryMin, callRetryMax = time.Second, 5 * time.Minute
 
 	// One that was not tried, because its host has enough to do or does not answer, waits as long as it is overdue
-	// already, from retryMin to this, and at least as long as the sink says. So does one that has not its turn, unless
-	// it is brought forward: each look at one costs a claim, and ten thousand may stand behind one that fails.
+	// already, from retryMin to this, and at least as long as the sink says. So does one of each line that has not its
+	// turn (standBack).
 	unsentRetryMax = 30 * time.Second
 )
 

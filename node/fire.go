@@ -1,11 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // firer is the operation "claim and fire" on one sink: it claims what falls due soon, publishes each message at its
@@ -276,25 +279,69 @@ func (f *firer) recurred(next []Next) {
 
 // standBack gives back what has not its turn (see Turn), and returns what has. What is only in each other's way is
 // looked at again soon: two nodes have claimed two messages of a line at the same time.
+//
+// Each look at what stands behind others is a claim for nothing, and a hundred thousand may fall due at the same
+// instant behind one that fails for a day. It is enough that of a line somebody is looked at now and then, whoever it
+// is, since that brings the first one forward. So of those of a line that a claim has found the last one comes soon
+// again: it is the one that is there longest. The others wait for as long as they are overdue, and the longer the more
+// of them there are.
 func (f *firer) standBack(ctx context.Context, claimed []Ready) (served []Ready) {
 	now := f.clock.Now()
 	var releases []Release
-	for _, m := range claimed {
-		if m.Turn == ItsTurn {
-			served = append(served, m)
-			continue
-		}
-		wait := retryMin
-		if m.Turn == Behind {
-			wait = min(max(now.Sub(m.Deadline), retryMin), unsentRetryMax)
-		}
+	put := func(m *Ready, wait time.Duration) {
 		due := now.Add(f.config.Lookahead + jittered(f.random, wait, 20)).Truncate(time.Microsecond)
+		if wait >= beat {
+			due = due.Add(beat - time.Microsecond).Truncate(beat)
+		}
 		releases = append(releases, Release{Claim: m.Claim, Due: due, Unsent: true, Behind: m.Turn == Behind})
+	}
+	behind := map[lineName]int{}
+	for _, m := range lastFirst(claimed) {
+		switch m.Turn {
+		case ItsTurn:
+			served = append(served, m)
+		case InTheWay:
+			put(&m, retryMin)
+		case Behind:
+			line, most := lineName{m.Lane, m.Line}, unsentRetryMax
+			if behind[line] > 0 {
+				most = behindMax
+			}
+			wait := max(now.Sub(m.Deadline), retryMin) + time.Duration(behind[line])*beat
+			put(&m, min(wait, most))
+			behind[line]++
+		}
 	}
 	if wait := f.release(ctx, &f.releases, releases); wait > 0 {
 		f.storeRetry = f.clock.Mono() + wait
 	}
 	return served
+}
+
+const (
+	// beat is the time between two instants at which what stands behind others falls due. While some of a line is
+	// claimed, if only to find that it is not its turn, the first one is in the way of that (InTheWay). So what is to
+	// be looked at of a line is looked at all at once, and the line gets on in between.
+	beat = time.Second
+
+	// behindMax is the longest that a message stands back.
+	behindMax = 10 * time.Minute
+)
+
+// lineName names a line: of one lane.
+type lineName struct {
+	lane string
+	line uuid.UUID
+}
+
+// lastFirst returns messages in the order of their lines, from their ends, if any of them has not its turn.
+func lastFirst(claimed []Ready) []Ready {
+	if !slices.ContainsFunc(claimed, func(m Ready) bool { return m.Turn != ItsTurn }) {
+		return claimed
+	}
+	return slices.SortedStableFunc(slices.Values(claimed), func(a, b Ready) int {
+		return cmp.Or(b.Deadline.Compare(a.Deadline), cmp.Compare(b.ID, a.ID))
+	})
 }
 
 // moved has the claimer look at once on lanes on which something may have come forward in its line, since something was

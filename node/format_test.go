@@ -58,6 +58,8 @@ func TestAmnesix(t *testing.T) {
 		"a slash in the key":   {node.Record{Key: []byte("a/b%"), Value: good}, "a%2Fb%25/j1", put, ""},
 		"a slash in the id":    {node.Record{Key: []byte("a"), Value: job("b%/j1", 1, to)}, "a/b%/j1", put, ""},
 		"a binary key":         {node.Record{Key: []byte("a\x00\xffé"), Value: good}, "a%00%FFé/j1", put, ""},
+		"a replacement char":   {node.Record{Key: []byte("\uFFFD"), Value: good}, "\uFFFD/j1", put, ""},
+		"a sign":               {of(job("j1", "+1893456000", to)), "k/j1", put, node.InvalidDeadline},
 		"null":                 {node.Record{Key: []byte("k"), Headers: withID("j1")}, "k/j1", none, ""},
 		"null without an id":   {node.Record{Key: []byte("k")}, "", none, node.MissingID},
 		"null, an empty id":    {node.Record{Key: []byte("k"), Headers: withID("")}, "", none, node.EmptyID},

@@ -392,16 +392,13 @@ type Ready struct {
 // has its turn; that both stand back for each other, for a moment, is the price.
 //
 // A message that has not its turn stands back: its claim is given up, and it is looked at again a while later
-// (Release.Behind). It need not wait for that: when Delete or Rearm has settled a message of the line, the one that is
-// first then comes forward, that is, it falls due at its deadline, if it has stood back. And if it is first by the time
-// that it stands back, it is not put off. Of two such calls at the same time each may miss what the other one does:
+// (Release.Behind). It need not wait for that: when Delete or Rearm has settled a message of the line, or Reset has
+// one stand back, the one that is first then comes forward, that is, it falls due at its deadline, if it has stood
+// back. And if it is itself first by the time that it stands back, it is not put off.
 //
-//	A has x, the first; B has claimed y, which is behind it
-//	                  B: y stands back, and x is there
-//	A deletes x: y, which is first now, is claimed still
-//	                  y is put off
-//
-// Then nobody brings y forward before its time. That is why nobody stands back for long.
+// So the first one need not be looked at, as long as anybody of its line is: that matters when it is cancelled, which
+// brings nobody forward, or when a node dies between a settlement and what follows it. And so of thousands that stand
+// behind one that fails nearly all can be left alone for long.
 type Turn int
 
 const (
@@ -429,6 +426,6 @@ type Release struct {
 	Unsent bool
 
 	// Behind says that the message stands back, since it had not its turn. Due is for a message that is not the first
-	// of its line; otherwise its due time stays as it is.
+	// of its line; otherwise its due time stays as it is. Whoever is first in its line then comes forward, see Turn.
 	Behind bool
 }

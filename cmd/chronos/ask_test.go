@@ -31,6 +31,7 @@ func says(t *testing.T, code int, pattern string, args ...string) string {
 
 // TestAskNode asks a node as a person does: what waits, a pause in which what falls due stays, and what it says then.
 func TestAskNode(t *testing.T) {
+	t.Parallel()
 	p, address := dev(t, "--admin-listen", "127.0.0.1:0")
 	at := p.stdout.await(t, `A page, metrics and health: (http://\S+)`, 1)[1]
 	produce(t, address, submission("later", time.Now().Add(time.Hour), []byte("the value")))
@@ -98,6 +99,7 @@ func TestAskStore(t *testing.T) {
 
 // TestDead puts back what a node has rejected, after a dry run, and no more than was meant.
 func TestDead(t *testing.T) {
+	t.Parallel()
 	p, address := dev(t, "--admin-listen", "off")
 	bad := func(id, deadline string) *kgo.Record {
 		return &kgo.Record{

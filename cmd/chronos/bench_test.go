@@ -132,7 +132,7 @@ func (s *service) ticking(b *testing.B, name string, count int, delay time.Durat
 func benchmarkMillion(b *testing.B) {
 	s := newService(b)
 	node := s.start(b)
-	s.until(b, func(int) bool { return true })
+	node.log.await(b, `"started"`, 1) // when the store has been migrated
 	s.execute(b, `INSERT INTO messages (id, lane, incarnation, deadline, due_at, message_size, message_headers,
 	    message_key, message_value)
 	  SELECT 'w-' || i, '`+s.output+`', gen_random_uuid(), now() + interval '1 day' + i * interval '1 ms',

@@ -89,6 +89,7 @@ func TestConfigFileByEnvironment(t *testing.T) {
 }
 
 func TestConfigFileForms(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		text string
 		want map[string]any

@@ -16,6 +16,7 @@ import (
 // by turns, and a series every second; those of one tenant are cancelled meanwhile. What comes out of theirs is as many
 // as were not counted as cancelled, each once; all of the others come out; and the series ends.
 func TestE2EBulkCancel(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t)
 	const n = 500 // of each tenant
 	tenant := func(r *kgo.Record, name string) *kgo.Record {

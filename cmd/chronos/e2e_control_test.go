@@ -44,6 +44,7 @@ type step struct {
 // occurrences: each comes, in order, with its number; none after the one that the outcome names; and, but for what was
 // being published when the node was killed, none twice.
 func TestE2ESeries(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t)
 	killed := c.start(t, "--outcome-topic", c.outcomes, "--targets", c.target)
 	killed.log.await(t, `"msg":"started"`, 1)
@@ -125,6 +126,7 @@ func (c *controlled) values(t *testing.T, topic string, n int) map[string]int {
 // TestE2EControl changes messages in each way that there is, on real servers with two nodes, and looks what comes out
 // where. The pause keeps what was fired, or expires, from being gone before the next command.
 func TestE2EControl(t *testing.T) {
+	t.Parallel()
 	c := newControlled(t)
 	c.take(t,
 		step{"send --in 1h --id cancelled --key k --confirm no", 0, `scheduled `},

@@ -15,6 +15,7 @@ import (
 // takes them in creates the topics, and is killed while most of the messages wait; another one finds the lanes in the
 // store, and every message comes out where it was meant to.
 func TestE2EFoundTargets(t *testing.T) {
+	t.Parallel()
 	s := newService(t)
 	flags := []string{"--targets", s.input + ".to.*", "--create-topics", "--create-partitions", "1"}
 	first := s.start(t, flags...)

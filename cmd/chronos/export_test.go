@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"chronos/node/admin"
 	"chronos/node/service"
 	"chronos/node/service/doctor"
@@ -70,4 +72,14 @@ func SettingNames() map[string]bool {
 		}
 	}
 	return names
+}
+
+// Parses returns what is wrong with a command line, without running it.
+func Parses(args []string) error {
+	parser, err := newParser(newCommands(), kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	if err != nil {
+		return err
+	}
+	_, err = parser.Parse(args)
+	return err
 }

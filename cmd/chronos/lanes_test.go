@@ -11,6 +11,7 @@ import (
 
 // What is wrong with the callback lanes of a file is one sentence, which names the line.
 func TestLaneSentences(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ file, want string }{
 		{"lanes: x", "FILE:1: lanes is not a list: it must have an entry for each callback lane, with the key name, " +
 			"and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers, order " +

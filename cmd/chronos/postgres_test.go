@@ -129,6 +129,7 @@ func through(t *testing.T, g *gate, database *url.URL) (store, password string) 
 // TestRunOnPostgres starts a node before its database, migrates it when it is there, takes it away for a while and
 // brings it back: every message arrives, and every outage is said once.
 func TestRunOnPostgres(t *testing.T) {
+	t.Parallel()
 	database := database(t)
 	g := newGate(t, database.Host)
 	store, password := through(t, g, database)

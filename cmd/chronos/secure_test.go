@@ -78,6 +78,7 @@ func block(kind string, der []byte) string {
 // TestSecureConnections sends a message to brokers that ask for TLS, for a certificate, and for a password in each way,
 // with and without what they ask for.
 func TestSecureConnections(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	certificate, key := ca.issue(t)
 	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))

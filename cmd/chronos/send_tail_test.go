@@ -53,6 +53,7 @@ func TestSendAndTail(t *testing.T) {
 
 // TestSendForms sends messages in many forms and compares the records on the input topic.
 func TestSendForms(t *testing.T) {
+	t.Parallel()
 	_, address := dev(t)
 	far := "2030-01-31T09:00:00.000000Z"
 	var want []*kgo.Record
@@ -147,6 +148,7 @@ func TestTailFollows(t *testing.T) {
 }
 
 func TestClientSentences(t *testing.T) {
+	t.Parallel()
 	_, address := dev(t)
 	const (
 		silence = "no Kafka broker answers at 127.0.0.1:1 (unable to dial: dial tcp 127.0.0.1:1: connect: " +

@@ -13,6 +13,7 @@ import (
 // TestWindowsPage runs what docs/WINDOWS.md says, line by line, and compares what appears with what the page shows.
 // CHRONOS_UPDATE=1 writes the page anew, as it appears.
 func TestWindowsPage(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the page is for a shell")
 	}

@@ -239,7 +239,8 @@ func TestRetryFor(t *testing.T) {
 }
 
 // Requests are signed with every secret of the file, so that receivers that have either can tell; a file that was
-// replaced counts. The id is the same for each attempt, and another one for another occurrence.
+// replaced counts. The id is the same for each attempt, and another one for another occurrence, and for a message that
+// has come in the place of one with another content: receivers drop what has an id that they have seen.
 func TestSignature(t *testing.T) {
 	const first, second = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 	r := receive(t, nil)
@@ -253,8 +254,18 @@ func TestSignature(t *testing.T) {
 	l := local()
 	l.SecretFile = file
 	s := sink(t, l)
-	for _, more := range [][]string{nil, {node.HeaderAttempt, "2"}, {node.HeaderSequence, "2"}} {
+	for _, more := range [][]string{
+		nil,
+		{node.HeaderAttempt, "2"},
+		{node.HeaderSequence, "2"},
+		{"value", "another"},
+		{node.HeaderURL, r.URL + "/other"},
+		{"tenant", "t1"},
+	} {
 		one := record(r.URL)
+		if len(more) > 0 && more[0] == "value" {
+			one.Value, more = []byte(more[1]), nil
+		}
 		one.Headers[2].Value = []byte("2030-01-01T00:00:00Z")
 		for i := 0; i < len(more); i += 2 {
 			one.Headers = append(one.Headers, node.Header{Name: more[i], Value: []byte(more[i+1])})
@@ -274,13 +285,13 @@ func TestSignature(t *testing.T) {
 			if err := w.Verify([]byte(got.body), got.Header); err != nil {
 				t.Errorf("%v", err)
 			}
-			if err := w.Verify([]byte("another"), got.Header); err == nil {
+			if err := w.Verify([]byte("any"), got.Header); err == nil {
 				t.Error("the signature is of any body")
 			}
 		}
 	}
-	if len(ids) != 2 {
-		t.Errorf("the ids are %v, want the same for two attempts, and another one for another occurrence", ids)
+	if len(ids) != 5 {
+		t.Errorf("the ids are %v, want the same for two attempts, and another one for each of the rest", ids)
 	}
 	for _, text := range []string{"", "whsec_short", "not base64!", "whsec_MfKQ"} {
 		write(text)

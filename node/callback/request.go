@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -151,15 +152,34 @@ func oneLine(text string) string {
 	return value.String()
 }
 
+// webhookID returns the id of a message and its content. The number of the attempt is no part of it.
+func webhookID(record *node.Record, h headers) string {
+	digest := sha256.New()
+	add := func(part []byte) {
+		_ = binary.Write(digest, binary.BigEndian, uint64(len(part))) // a hash takes anything
+		_, _ = digest.Write(part)
+	}
+	for _, part := range []string{record.Topic, h.id, h.deadline, h.sequence} {
+		add([]byte(part))
+	}
+	add(record.Value)
+	for _, header := range record.Headers {
+		if header.Name != node.HeaderAttempt {
+			add([]byte(header.Name))
+			add(header.Value)
+		}
+	}
+	return "msg_" + hex.EncodeToString(digest.Sum(nil)[:16])
+}
+
 // sign adds the headers of Standard Webhooks, if the lane has secrets. The id is the same for all attempts on a
 // message, and another one for each occurrence of a series, and for a later message that has the same id and another
-// deadline.
+// deadline or another content: to a receiver that has seen the id before, that would be the former one once more.
 func (l *lane) sign(r *http.Request, record *node.Record, h headers) error {
 	if l.secrets == nil {
 		return nil
 	}
-	sum := sha256.Sum256([]byte(record.Topic + "\x00" + h.id + "\x00" + h.deadline + "\x00" + h.sequence))
-	id, now := "msg_"+hex.EncodeToString(sum[:16]), time.Now()
+	id, now := webhookID(record, h), time.Now()
 	var signatures []string
 	for _, secret := range l.secrets.get() {
 		signature, err := secret.Sign(id, now, record.Value)

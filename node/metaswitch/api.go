@@ -84,9 +84,9 @@ func (a *API) Handler() http.Handler {
 		switch {
 		case r.URL.Path == "/ping":
 			asked.Operation, asked.answer = "ping", answer{status: http.StatusOK, text: "OK"}
-		case strings.HasPrefix(r.URL.Path, "/timers") && r.Method == http.MethodGet:
+		case strings.HasPrefix(r.URL.Path+"/", "/timers/") && r.Method == http.MethodGet:
 			asked.answer = refused("timers are not shown here: GET is how nodes of Metaswitch's Chronos ask each " +
-				"other for theirs, and these nodes share a store. chronos list " + Lane + " shows what waits")
+				"other for theirs, and these nodes share a store. chronos list --lane " + Lane + " shows what waits")
 		case r.URL.Path == "/timers" || r.URL.Path == "/timers/":
 			a.post(w, r, asked)
 		case name != nil:

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/control"
+	"chronos/node/intake"
 	"chronos/node/metaswitch"
 	"chronos/node/store/memory"
 )
@@ -109,6 +111,7 @@ func TestRequests(t *testing.T) {
 		{"no hexadecimal digits", "DELETE", "/timers/123412341234123x-2", "", 404, ""},
 		{"DELETE references", "DELETE", "/timers/references", `{"IDs": []}`, 404, ""},
 		{"elsewhere", "GET", "/", "", 404, ""},
+		{"a look elsewhere", "GET", "/timersome", "", 404, ""},
 		{"ping", "GET", "/ping", "", 200, ""},
 		{"a resync", "GET", "/timers?node-for-replicas=10.0.0.1:9999&cluster-view-id=x", "", 400, ""},
 		{"a look at one", "GET", named, "", 400, ""},
@@ -296,11 +299,82 @@ func TestDeleteOfClaimed(t *testing.T) {
 	}
 }
 
+// Goal: a DELETE also ends what has come to that lane by another way, is no timer, and was claimed.
+func TestDeleteOfAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	item := node.Item{From: node.NoPlace, Action: node.Schedule, Message: node.Message{
+		ID: digits, Lane: metaswitch.Lane, Deadline: w.now, Incarnation: [16]byte{1},
+	}}
+	if _, err := w.store.Take(t.Context(), node.TakeRequest{Items: []node.Item{item}}); err != nil {
+		t.Fatal(err)
+	}
+	request := node.ClaimRequest{
+		Node: [16]byte{1}, Hold: time.Minute, Until: w.now.Add(time.Hour),
+		Lanes: []node.Share{{Lane: metaswitch.Lane, Limit: 1, Bytes: 1 << 20}},
+	}
+	if result, err := w.store.Claim(t.Context(), request); err != nil || len(result.Messages) != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if status, _, text := w.ask(t, "DELETE", named, ""); status != 200 || len(w.store.Dump()) > 0 {
+		t.Errorf("%d %s, %d are left", status, text, len(w.store.Dump()))
+	}
+}
+
 // taker answers with an error.
 type taker struct{ err error }
 
 func (t taker) Take(context.Context, node.TakeRequest) (node.TakeResult, error) {
 	return node.TakeResult{}, t.err
+}
+
+// closing is a store that takes nothing in any more after the first call.
+type closing struct {
+	node.Store
+
+	calls int
+}
+
+func (c *closing) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	if c.calls++; c.calls == 1 {
+		return c.Store.Take(ctx, request)
+	}
+	result := node.TakeResult{Taken: len(request.Items), State: node.State{IntakePaused: true}}
+	for range request.Items {
+		result.Results = append(result.Results, node.ItemResult{Outcome: node.Untaken})
+	}
+	return result, nil
+}
+
+// Goal: where a store is closed, or the node has too much to do, the answer says so: nothing was done. That holds for
+// both calls that a DELETE of what was claimed makes.
+func TestNotDone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.ask(t, "PUT", named, body(`"interval": 100`, ""))
+	request := node.ClaimRequest{
+		Node: [16]byte{1}, Hold: time.Minute, Until: w.now.Add(time.Hour),
+		Lanes: []node.Share{{Lane: metaswitch.Lane, Limit: 1, Bytes: 1 << 20}},
+	}
+	if _, err := w.store.Claim(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	store := &closing{Store: w.store}
+	for _, c := range []struct {
+		taker control.Taker
+		want  string
+	}{
+		{store, "the intake is paused"},
+		{store, "the intake is paused"},
+		{taker{intake.ErrBusy}, "try again in a second"},
+	} {
+		other := newWorld(t, func(a *metaswitch.API) { a.Taker = c.taker })
+		status, location, text := other.ask(t, "DELETE", named, "")
+		unsure := strings.Contains(text, "nobody knows")
+		if status != 503 || location != "" || !strings.Contains(text, c.want) || unsure {
+			t.Errorf("%d %q %s; want that %s", status, location, text, c.want)
+		}
+	}
 }
 
 // Goal: where the store does not answer, nobody is told that a timer was set or deleted.
@@ -312,5 +386,17 @@ func TestStoreAway(t *testing.T) {
 		if status != 503 || location != "" || !strings.Contains(text, "do it again") {
 			t.Errorf("%s: %d %q %s", method, status, location, text)
 		}
+	}
+}
+
+// Goal: no timer pops before its time, by not even the fraction of a microsecond that a store does not keep.
+func TestNotEarly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.now = w.now.Add(time.Nanosecond)
+	w.ask(t, "PUT", named, body(`"interval": 100`, ""))
+	if m, least := w.only(t), w.now.Add(100*time.Second); m.Deadline.Before(least) ||
+		m.Deadline.After(least.Add(time.Microsecond)) {
+		t.Errorf("the timer pops at %v, want %v or just after it", m.Deadline, least)
 	}
 }

@@ -3,6 +3,7 @@ package metaswitch_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"chronos/node/metaswitch"
@@ -38,7 +39,21 @@ func TestTags(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", c.name, got, err, c.want)
 		}
 	}
+	var many []string
+	most := map[string]uint64{}
+	for i := range 40 {
+		name := fmt.Sprintf("TAG%02d", i)
+		if many = append(many, fmt.Sprintf(`{"type": %q}`, name)); i < 32 {
+			most[name] = 1
+		}
+	}
 	w := newWorld(t, nil)
+	w.ask(t, "PUT", named, body(`"interval": 100`, tags("["+strings.Join(many, ",")+`,{"type": "TAG00"}]`)))
+	most["TAG00"] = 2
+	if got, err := metaswitch.CountTags(t.Context(), w.store); err != nil || !maps.Equal(got, most) {
+		t.Errorf("of 40 tags %v are counted, %v", got, err)
+	}
+	w = newWorld(t, nil)
 	call := body(`"interval": 100`, tags(`[{"type": "CALL", "count": 2}]`))
 	for i := range 1200 {
 		w.ask(t, "PUT", fmt.Sprintf("/timers/%016x-2", i), call)

@@ -20,13 +20,13 @@ func (s *Settings) readCompat(rows []Setting, environ []string) {
 		name, value, _ := strings.Cut(variable, "=")
 		env[name] = value
 	}
+	if s.storePasswordFile.IsSet {
+		delete(env, "PG_PASSWORD") // that file has the password
+	}
 	theirs := kindred(env)
 	if s.file != nil && s.file.routesOrigin != "" {
 		delete(theirs, "input-topic")
 		delete(theirs, "output-topic")
-	}
-	if s.store.IsSet || s.storePasswordFile.IsSet {
-		delete(theirs, "store") // the password would be there twice
 	}
 	for i := range rows {
 		v := rows[i].value(s)

@@ -59,6 +59,20 @@ func TestCompatKindred(t *testing.T) {
 		t.Errorf("brokers %v, group %s, routes %v", c.Kafka.Brokers, c.Group, c.Node.Routes)
 	}
 
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err = read(environ, "compat=kindred", "store-password-file="+password)
+	if err != nil || !strings.Contains(c.Shown(), "db:5433/times") {
+		t.Errorf("with a file for the password, which wins over theirs: %v, %s", err, c.Shown())
+	}
+	half := slices.Clone(environ)
+	half[7] = "KAFKA_PASSWORD="
+	if c, err := read(half, "compat=kindred"); err != nil || strings.Contains(c.Shown(), "SCRAM") {
+		t.Errorf("a user name without a password: %v, %s", err, c.Shown())
+	}
+
 	if _, err := read(environ); err == nil || !strings.Contains(err.Error(), "store") {
 		t.Errorf("without compat: %v, want that there is no store", err)
 	}

@@ -410,6 +410,17 @@ func brokenLanes() map[string][]string {
 				"3.9s publish node=2.1 message=2 topic=out incarnation=" + x2 + " wall=3.9s\n" +
 				"4s claim node=1.1 " + row + me + "stamp=4s\n" +
 				"4.1s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=100ms wall=4.1s\n"),
+			// One that comes first, and came later, is published while the other is out.
+			inLine(well[strings.Index(well, "1.9s claim"):strings.Index(well, "1.96s")] +
+				"1.96s submit message=2 id=w topic=out partition=in/0 offset=1 payload=b key=1 deadline=1.9s\n" +
+				"1.97s insert message=2 id=w topic=out incarnation=" + x2 + " deadline=1.9s\n" +
+				"2.1s claim node=2.1 id=w topic=out incarnation=" + x2 + " " + peer + "stamp=2.1s\n" +
+				"2.2s publish node=2.1 message=2 topic=out incarnation=" + x2 + " age=100ms wall=2.2s\n"),
+			// Of two with one deadline the first is that with the lower id.
+			inLine("1.5s submit message=2 id=w topic=out partition=in/0 offset=1 payload=b key=1 deadline=2s\n" +
+				"1.5s insert message=2 id=w topic=out incarnation=" + x2 + " deadline=2s\n" +
+				"4s claim node=1.1 " + row + me + "stamp=4s\n" +
+				"4.1s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=100ms wall=4.1s\n"),
 		},
 		"L15": {
 			inLine("7s claim node=1.1 " + row + me + "stamp=7s\n" +

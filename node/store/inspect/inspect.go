@@ -89,7 +89,7 @@ func (m *Message) Waits() bool { return m.Claim.ReadiedBy == uuid.Nil }
 // Claimed, those of all lanes that are claimed, by expiry, id and lane.
 type SliceRequest struct {
 	Claimed bool
-	Lane    string // of those that wait
+	Lane    string // of those that wait; of those that are claimed, "" for all lanes
 
 	// After is the place to go on behind; the zero value begins with the first. Until is the last due time, or expiry,
 	// that is asked for.

@@ -73,8 +73,8 @@ const (
 	firstSlice, leastSlice = 100, 25
 
 	// putOffAhead is how far ahead a message that is put off can fall due: the longest of node's retries, and room for
-	// clocks that differ.
-	putOffAhead = 10 * time.Minute
+	// clocks that differ. A receiver may ask to be left alone for a day.
+	putOffAhead, calledAhead = 10 * time.Minute, 25 * time.Hour
 
 	// grace is how long after it has fallen due a message counts as overdue.
 	grace = time.Second
@@ -127,6 +127,9 @@ type walk struct {
 func (w *walk) open(ctx context.Context) error {
 	if w.claimed() {
 		w.lanes = []string{""}
+		if len(w.query.Lanes) == 1 {
+			w.lanes = slices.Clone(w.query.Lanes) // whoever may see one lane only is not told of others by a cursor
+		}
 	} else if w.lanes = slices.Compact(slices.Sorted(slices.Values(w.query.Lanes))); len(w.lanes) == 0 {
 		var err error
 		if w.lanes, err = w.source.Lanes(ctx); err != nil {
@@ -243,14 +246,22 @@ func (w *walk) until() time.Time {
 	case q.State == Overdue:
 		return w.now.Add(-grace)
 	case q.State == PutOff:
-		return w.now.Add(putOffAhead)
+		return w.now.Add(w.ahead())
 	case !q.Until.IsZero():
-		if late := w.now.Add(putOffAhead); late.After(q.Until) {
+		if late := w.now.Add(w.ahead()); late.After(q.Until) {
 			return late
 		}
 		return q.Until
 	}
 	return latest
+}
+
+// ahead returns how far ahead what is put off can fall due on the lane that comes next.
+func (w *walk) ahead() time.Duration {
+	if node.IsCallback(w.lanes[0]) {
+		return calledAhead
+	}
+	return putOffAhead
 }
 
 func (w *walk) matches(m *Message) bool {

@@ -54,3 +54,69 @@ func TestListOfLargeMessages(t *testing.T) {
 		t.Error("a source that never ends a look is listed without an error")
 	}
 }
+
+// lanes is a source of messages that wait, each on a lane of its own.
+type lanes struct {
+	inspect.Source
+
+	all []inspect.Message
+}
+
+// Slice implements inspect.Source.
+func (l *lanes) Slice(_ context.Context, r inspect.SliceRequest) (slice []inspect.Message, err error) {
+	for _, m := range l.all {
+		if m.Lane == r.Lane && !m.Due.After(r.Until) && m.Due.After(r.After.At) {
+			slice = append(slice, m)
+		}
+	}
+	return slice, nil
+}
+
+// Goal: what is put off is found however far ahead it falls due: a receiver may have asked to be left alone for a day.
+func TestListOfDeferredCallbacks(t *testing.T) {
+	now := time.Now().UTC()
+	source := &lanes{all: make([]inspect.Message, 2)}
+	for i, lane := range []string{"http:a", "topic"} {
+		m := &source.all[i]
+		m.ID, m.Lane, m.Deadline, m.Due = lane, lane, now.Add(-time.Minute), now.Add([]time.Duration{
+			24 * time.Hour, 9 * time.Minute,
+		}[i])
+	}
+	for name, query := range map[string]inspect.Query{
+		"put off": {State: inspect.PutOff}, "by deadline": {Until: now},
+	} {
+		query.Lanes = []string{"http:a", "topic"}
+		page, err := inspect.List(t.Context(), source, query, now)
+		if err != nil || len(page.Messages) != 2 {
+			t.Errorf("%s: %d messages are listed, %v; want 2", name, len(page.Messages), err)
+		}
+	}
+}
+
+// claims is a source that notes what claims it is asked for.
+type claims struct {
+	inspect.Source
+
+	asked []string
+}
+
+// Slice implements inspect.Source.
+func (c *claims) Slice(_ context.Context, r inspect.SliceRequest) ([]inspect.Message, error) {
+	c.asked = append(c.asked, fmt.Sprint(r.Claimed, " ", r.Lane))
+	return nil, nil
+}
+
+// Goal: whoever lists what is claimed on one lane goes through no other, of which the cursor and the count would tell.
+func TestListOfClaimsOnOneLane(t *testing.T) {
+	for want, query := range map[string]inspect.Query{
+		"true a":  {State: inspect.Claimed, Lanes: []string{"a"}},
+		"true ":   {State: inspect.Stuck},
+		"false a": {State: inspect.Waiting, Lanes: []string{"a"}},
+	} {
+		source := &claims{}
+		if _, err := inspect.List(t.Context(), source, query, time.Now()); err != nil ||
+			len(source.asked) != 1 || source.asked[0] != want {
+			t.Errorf("%+v: asked for %q, %v; want %q", query, source.asked, err, want)
+		}
+	}
+}

@@ -64,6 +64,9 @@ func (s *Store) Slice(ctx context.Context, request inspect.SliceRequest) ([]insp
 	for r := range order.all {
 		m := r.shown(false)
 		at := inspect.Of(&m, request.Claimed)
+		if request.Lane != "" && m.Lane != request.Lane {
+			continue
+		}
 		if len(slice) >= request.Limit || at.At.After(request.Until) {
 			break
 		}

@@ -72,10 +72,10 @@ func (s *Store) first(r *row) bool {
 	return line == nil || line.chunks[0][0] == r
 }
 
-// forward has what is first in the line of a row that was settled fall due at its deadline, if it waits and has stood
-// back.
-func (s *Store) forward(settled *row) {
-	line := s.lines[lineOf(settled)]
+// forward has what is first in the line of a row, which was settled or stands back, fall due at its deadline, if it
+// waits and has stood back.
+func (s *Store) forward(of *row) {
+	line := s.lines[lineOf(of)]
 	if line == nil || s.broken.Stays {
 		return
 	}

@@ -290,6 +290,9 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 		}
 		s.add(r)
 		reset[i] = true
+		if release.Behind {
+			s.forward(r)
+		}
 	}
 	return reset, nil
 }

@@ -139,7 +139,7 @@ func arguments(n int) map[string][]any {
 
 		"find":           {"id 1", true, 10},
 		"waiting_slice":  {"topic 1", times[0], "id", times[0], 100},
-		"claimed_slice":  {times[0], "id", "lane", times[0], 100},
+		"claimed_slice":  {times[0], "id", "lane", times[0], 100, "lane"},
 		"waiting_lanes":  {100},
 		"places":         nil,
 		"beat":           {uuids[0], "host", "version", "{}", "{}"},

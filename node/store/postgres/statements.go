@@ -381,5 +381,5 @@ WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation, readied_at, readied_by) IN (
     SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[], $5::uuid[])
   )) IS TRUE
-RETURNING id, lane, incarnation, NULL::uuid`
+RETURNING id, lane, incarnation, CASE WHEN behind THEN line END`
 )

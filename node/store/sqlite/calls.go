@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 )
 
@@ -182,6 +184,7 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 	reset := make([]bool, len(releases))
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) (err error) {
 		statement := t.use(ctx, t.statements.reset)
+		behind := map[lineName]bool{}
 		for i, r := range releases {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -195,9 +198,18 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 				unsent = 1
 			}
 			readiedAt, readiedBy := claimColumns(r.ReadiedAt, r.ReadiedBy)
-			reset[i], err = changes(statement, r.ID, r.Lane, r.Incarnation[:], readiedAt, readiedBy, due, unsent,
+			var line uuid.NullUUID
+			line, reset[i], err = settled(statement, r.ID, r.Lane, r.Incarnation[:], readiedAt, readiedBy, due, unsent,
 				r.Behind)
 			if err != nil {
+				return err
+			}
+			if line.Valid {
+				behind[lineName{r.Lane, line.UUID}] = true
+			}
+		}
+		for line := range behind {
+			if err := t.forward(line); err != nil {
 				return err
 			}
 		}

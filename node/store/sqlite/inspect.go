@@ -33,6 +33,7 @@ const (
 
 	claimedSliceText = `SELECT ` + shownColumns + `, NULL FROM messages
 		WHERE readied_at IS NOT NULL AND expires_at >= ?1 AND (expires_at, id, lane) > (?1, ?2, ?3) AND expires_at <= ?4
+			AND (?6 = '' OR lane = ?6)
 		ORDER BY expires_at, id, lane LIMIT ?5`
 
 	waitingLanesText = `WITH RECURSIVE lanes (lane) AS (
@@ -71,7 +72,7 @@ func (s *Store) Slice(ctx context.Context, r inspect.SliceRequest) (slice []insp
 	limit := min(max(r.Limit, 1), inspect.MaxSlice)
 	if r.Claimed {
 		err = s.look(ctx, claimedSliceText, showing(&slice),
-			r.After.At.UnixMicro(), r.After.ID, r.After.Lane, r.Until.UnixMicro(), limit)
+			r.After.At.UnixMicro(), r.After.ID, r.After.Lane, r.Until.UnixMicro(), limit, r.Lane)
 	} else {
 		err = s.look(ctx, waitingSliceText, showing(&slice),
 			r.Lane, r.After.At.UnixMicro(), r.After.ID, r.Until.UnixMicro(), limit)

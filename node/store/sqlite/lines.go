@@ -45,15 +45,32 @@ func (t *transaction) remove(ref node.Ref) (bool, error) {
 }
 
 // settle executes a statement that settles one message at most and returns its line, has what is first there now come
-// forward, and reports whether there was such a message. Like changes it runs to its end.
+// forward, and reports whether there was such a message.
 func (t *transaction) settle(statement *sql.Stmt, lane string, arguments ...any) (bool, error) {
-	var line uuid.NullUUID
-	err := t.row(context.Background(), statement, arguments...).Scan(&line)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return false, nil
-	case err != nil || !line.Valid:
-		return err == nil, err
+	line, there, err := settled(t.use(context.Background(), statement), arguments...)
+	if err != nil || !line.Valid {
+		return there, err
 	}
-	return true, t.execute(t.statements.forward, line.UUID[:], lane)
+	return true, t.forward(lineName{lane, line.UUID})
+}
+
+// settled executes a statement that concerns one row at most and returns its line, and reports whether it has changed
+// one. Like changes it runs to its end.
+func settled(statement *sql.Stmt, arguments ...any) (line uuid.NullUUID, there bool, err error) {
+	err = statement.QueryRowContext(context.Background(), arguments...).Scan(&line)
+	if errors.Is(err, sql.ErrNoRows) {
+		return line, false, nil
+	}
+	return line, err == nil, err
+}
+
+// lineName names a line: of one lane.
+type lineName struct {
+	lane string
+	line uuid.UUID
+}
+
+// forward has what is first in a line come forward.
+func (t *transaction) forward(line lineName) error {
+	return t.execute(t.statements.forward, line.line[:], line.lane)
 }

@@ -89,7 +89,8 @@ const (
 				AND m.lane = messages.lane AND (m.deadline, m.id) < (messages.deadline, messages.id))
 				THEN due_at ELSE coalesce(?6, due_at) END,
 			attempts = max(attempts - ?7, 0), behind = ?8
-		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND readied_at = ?4 AND readied_by = ?5`
+		WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND readied_at = ?4 AND readied_by = ?5
+		RETURNING CASE WHEN behind THEN line END`
 
 	positionText = `SELECT epoch, next_offset FROM positions WHERE topic_id = ?1 AND partition = ?2`
 

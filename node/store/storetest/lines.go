@@ -23,10 +23,12 @@ func lineCases() []testCase {
 		{"line/one that came first, while another is out", lineInTheWay},
 		{"line/what was put off keeps its due time", lineTried},
 		{"line/who is first by then is not put off", lineFirst},
+		{"line/who stands back brings the first one", lineBrings},
 		{"line/what is claimed keeps its claim", lineHeld},
 		{"line/only what is settled makes room", lineReset},
 		{"line/an occurrence stands at its new deadline", lineRearm},
 		{"line/instructions move it", lineInstructed},
+		{"line/a replacement leaves it, or comes to it", lineReplaced},
 		{"line/nothing is claimed when it is stored", lineStored},
 		{"line/a long one", lineLong},
 	}
@@ -183,6 +185,22 @@ func lineFirst(s *subject) {
 	s.turns(bob(), noon().Add(time.Second), "alone", list[1].ID)
 }
 
+// Nobody is settled when the first of a line is cancelled, and so nobody brings the next one: whoever looks next does.
+func lineBrings(s *subject) {
+	list := s.queue(3)
+	s.insert(list...)
+	claimed := s.claim(alice(), latest())
+	s.standBack(claimed[1])
+	later := noon().Add(time.Hour)
+	s.check("stand back", s.release(node.Release{Claim: claimed[2].Claim, Due: later, Unsent: true, Behind: true}),
+		[]bool{true})
+	s.unsent(claimed[0])
+	s.check("cancel", s.instruct(instruction(node.Cancel, list[0], nil))[0].Outcome, node.Cancelled)
+	s.turns(bob(), later.Add(-time.Microsecond))
+	s.standBack(s.turns(bob(), later, list[2].ID+" behind")...)
+	s.turns(bob(), list[1].Deadline, list[1].ID)
+}
+
 func lineHeld(s *subject) {
 	list := s.queue(2)
 	s.insert(list...)
@@ -190,6 +208,30 @@ func lineHeld(s *subject) {
 	s.delete(list[0].Ref())
 	s.check("claims", s.expired(), []node.Claim{claimed[1].Claim})
 	s.check("reset", s.reset(claimed[1].Claim), []bool{true})
+
+	// Nor does the due time change of one that has stood back, and is claimed once more.
+	later := s.queue(4)[2:]
+	later[0].Line, later[1].Line = uuid.UUID{15: 2}, uuid.UUID{15: 2}
+	s.insert(later...)
+	out := s.claimWithin(alice(), later[0].Deadline, share(9, 1<<20))
+	put := later[1].Deadline.Add(time.Hour)
+	for range 2 {
+		for _, r := range s.claimWithin(bob(), put, share(9, 1<<20)) {
+			if r.ID == later[1].ID {
+				s.check("stand back", s.release(node.Release{Claim: r.Claim, Due: put, Unsent: true, Behind: true}),
+					[]bool{true})
+			}
+		}
+	}
+	again := s.claimWithin(bob(), put, share(9, 1<<20))
+	for _, r := range out {
+		s.delete(r.Ref())
+	}
+	for _, r := range again {
+		s.check("reset", s.reset(r.Claim), []bool{true})
+	}
+	s.turns(alice(), put.Add(-time.Microsecond))
+	s.turns(alice(), put, later[1].ID)
 }
 
 func lineReset(s *subject) {
@@ -240,6 +282,20 @@ func lineInstructed(s *subject) {
 	gone := list[2]
 	s.check("cancel", s.instruct(instruction(node.Cancel, gone, nil))[0].Outcome, node.Cancelled)
 	s.turns(alice(), latest(), list[1].ID, list[0].ID)
+}
+
+func lineReplaced(s *subject) {
+	list := s.queue(4)
+	list[2].Line = uuid.Nil
+	s.insert(list...)
+	leaves, comes, stays := list[1], list[2], list[3]
+	for _, m := range []*node.Message{&leaves, &comes, &stays} {
+		m.Incarnation = s.incarnation()
+	}
+	leaves.Line, comes.Line = uuid.Nil, list[0].Line
+	s.instruct(instruction(node.Replace, leaves, nil), instruction(node.Replace, comes, nil),
+		instruction(node.Replace, stays, nil))
+	s.turns(alice(), latest(), list[0].ID, leaves.ID, comes.ID+" behind", stays.ID+" behind")
 }
 
 func lineStored(s *subject) {

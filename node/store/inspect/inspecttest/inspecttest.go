@@ -235,6 +235,13 @@ func states(t *testing.T, f *filled) {
 	held := func(i int, m *node.Message) bool { return m.Lane == "a" && i < 6 }
 	check(t, "claimed", f.list(t, inspect.Query{State: inspect.Claimed, Limit: 2}), f.ids(held))
 	check(t, "claimed on b", f.list(t, inspect.Query{State: inspect.Claimed, Lanes: []string{"b"}}), nil)
+	onA := inspect.Query{State: inspect.Claimed, Lanes: []string{"a"}, Limit: 2}
+	check(t, "claimed on a", f.list(t, onA), f.ids(held))
+	// Whoever may see one lane is not told of others by how many were looked at, or by where to go on.
+	page, err := inspect.List(t.Context(), f, inspect.Query{State: inspect.Claimed, Lanes: []string{"b"}}, f.now)
+	if err != nil || page.Scanned > 0 || page.Next != "" {
+		t.Errorf("claimed on b: %d were looked at, and the page goes on at %q; %v", page.Scanned, page.Next, err)
+	}
 	check(t, "stuck", f.list(t, inspect.Query{State: inspect.Stuck}), nil)
 	check(t, "put off", f.list(t, inspect.Query{State: inspect.PutOff, Limit: 1}), []string{off[1].ID, off[0].ID})
 	// It is asked for by its deadline, and falls due after that.
