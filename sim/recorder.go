@@ -273,7 +273,12 @@ func (j *recorder) stepped(h *host) {
 	}
 }
 
-func (j *recorder) storeStepped() { j.add(check.Event{Kind: check.Jump}) }
+func (j *recorder) storeStepped() {
+	if j.world.follow != nil {
+		j.world.follow.skewed = true
+	}
+	j.add(check.Event{Kind: check.Jump})
+}
 
 func (j *recorder) healed() {
 	j.add(check.Event{Kind: check.Heal})
