@@ -26,7 +26,7 @@ DURATION ?= 1h
 SMOKE := killed-nodes,lost-replies,killed-postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-pooler race-sim sim sim-quick sim-long replay mutants engine-mutants model chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-pooler race-sim sim sim-quick sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -67,7 +67,7 @@ test-all: ## What `make test` leaves out: all seeds under the race detector, sto
 RACE := -race -gcflags=modernc.org/...=-race=false
 
 race: ## Run the tests with the race detector, on a real Kafka and a real Postgres; those of sim without it, and with few seeds
-	scripts/setup compiler browser
+	scripts/setup compiler browser solvers
 	$(if $(QUICK),scripts/with-servers go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(POOLER)' -timeout 20m $(QUICK))
 	$(if $(LONG),go test -shuffle=on -short -timeout 20m $(LONG))
 
@@ -76,7 +76,7 @@ race-pooler: ## Run the tests of the Postgres store through a pooler that race l
 	scripts/with-servers go test $(RACE) -shuffle=on -run '$(POOLER)' -timeout 20m ./node/store/postgres
 
 race-sim: ## Run the simulator's tests with the race detector and all seeds (8 minutes)
-	scripts/setup compiler
+	scripts/setup compiler solvers
 	scripts/with-servers go test $(RACE) -shuffle=on -timeout 40m ./sim/... ./cmd/lab
 
 sim-quick: build ## Simulate all scenarios and 1000 worlds, each twice (10 seconds)
@@ -86,6 +86,7 @@ sim-quick: build ## Simulate all scenarios and 1000 worlds, each twice (10 secon
 sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (1 minute)
 	bin/lab sim --scenario all --twice
 	bin/lab sim --seed $(SEED) --seeds $(SEEDS) --twice
+	bin/lab sim --seed $(SEED) --seeds 300 --proof
 
 sim-long: build ## Simulate worlds from SEED on for DURATION (1h)
 	bin/lab sim --seed $(SEED) --duration $(DURATION)
@@ -101,6 +102,10 @@ engine-mutants: ## Edit engine, stores and commands in 300 small ways, and see t
 
 model: build ## Search all interleavings of a small cluster for broken promises
 	bin/lab model
+
+proof: build ## Have z3 and cvc5 check the proof of the algorithm, for any number of nodes and messages (1 minute)
+	scripts/setup solvers
+	bin/lab proof
 
 chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (15 minutes)
 	bin/lab chaos --seed $(SEED) --report .cache/chaos.html

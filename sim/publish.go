@@ -190,7 +190,8 @@ func (b *publishing) dequeued(i int) {
 func (b *publishing) append(i int) {
 	for range 1 + number(b.duplicated) {
 		appended := b.targets[i].append(b.records[i])
-		b.life.host.world.app.published(appending{b.life, b.under[i].incarnation, b.duplicated}, appended)
+		b.life.host.world.app.published(appending{b.life, b.under[i].incarnation, b.under[i].claim, b.duplicated},
+			appended)
 	}
 	b.results[i] = nil
 }

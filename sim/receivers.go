@@ -205,6 +205,6 @@ func (c *calling) end() {
 // execute does what a request asks.
 func (c *calling) execute() {
 	for range 1 + number(c.duplicated) {
-		c.life.host.world.app.published(appending{c.life, c.under.incarnation, c.duplicated}, c.record)
+		c.life.host.world.app.published(appending{c.life, c.under.incarnation, c.under.claim, c.duplicated}, c.record)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"chronos/node"
 	"chronos/sim/check"
+	"chronos/sim/proof"
 )
 
 // Violation says which invariant was broken, when, and how.
@@ -67,6 +68,16 @@ type held struct {
 	other bool
 
 	restores int // how often the store had been set back
+
+	// claim is what the proof calls it, where somebody follows that; only of one that something is published under.
+	claim proof.Element
+}
+
+// plain returns what is kept of the claim among those of a life.
+func (h *held) plain() held {
+	plain := *h
+	plain.claim = 0
+	return plain
 }
 
 // lineages is what a life has said of the lineages of the store.
@@ -218,6 +229,9 @@ func sinceEpoch(t time.Time) time.Duration {
 
 func (j *recorder) started(l *life) {
 	j.held[l] = holdings{}
+	if f := j.world.follow; f != nil {
+		f.started(l)
+	}
 	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())})
 	if l.host.stepped {
 		j.stepped(l.host)
@@ -241,6 +255,9 @@ func (j *recorder) crashed(l *life) { j.ended(l, check.Crash) }
 
 func (j *recorder) ended(l *life, kind check.Kind) {
 	delete(j.held, l)
+	if f := j.world.follow; f != nil {
+		f.ended(l)
+	}
 	j.add(check.Event{Kind: kind, Node: l.label})
 }
 
@@ -256,7 +273,12 @@ func (j *recorder) stepped(h *host) {
 	}
 }
 
-func (j *recorder) storeStepped() { j.add(check.Event{Kind: check.Jump}) }
+func (j *recorder) storeStepped() {
+	if j.world.follow != nil {
+		j.world.follow.skewed = true
+	}
+	j.add(check.Event{Kind: check.Jump})
+}
 
 func (j *recorder) healed() {
 	j.add(check.Event{Kind: check.Heal})
@@ -411,9 +433,16 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 			Wall: wall, Nth: i,
 		}
 		h, held := j.held[l][j.heldKey(l, &records[i])]
-		if held && (!h.forgotten(l.said) || !j.isOutput(records[i].Topic)) {
+		// Of two dead letters of one submission, which a store that was set back can have, nobody can tell them apart.
+		if held && (!h.forgotten(l.said) || !j.isOutput(records[i].Topic)) && (!h.other || j.isOutput(records[i].Topic)) {
 			under[i] = h
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
+			if w.follow != nil {
+				if h.other {
+					w.follow.vague(h.incarnation)
+				}
+				under[i].claim = w.follow.sent(l, h.incarnation, records[i].Topic)
+			}
 		}
 		j.add(e)
 	}
@@ -424,11 +453,14 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 func (j *recorder) outcome(l *life, records []node.Record, results []error, under []held) {
 	for i := range records {
 		key := j.heldKey(l, &records[i])
+		if f := j.world.follow; f != nil && under[i] != (held{}) {
+			f.heard(l, under[i], records[i].Topic, results[i])
+		}
 		switch {
-		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i]: // not claimed anew meanwhile
+		case results[i] == nil && under[i] != held{} && j.held[l][key] == under[i].plain(): // not anew meanwhile
 			if under[i].other {
 				under[i].other = false
-				j.held[l][key] = under[i]
+				j.held[l][key] = under[i].plain()
 			} else {
 				delete(j.held[l], key)
 			}
@@ -469,12 +501,16 @@ func failure(err error) check.Kind {
 type appending struct {
 	life  *life
 	under uuid.UUID // the incarnation, if there was a claim
+	claim proof.Element
 	twice bool
 }
 
 // published tells of a record on an output or dead-letter topic.
 func (j *recorder) published(from appending, r *node.Record) {
 	n := j.number(r.Headers)
+	if f := j.world.follow; f != nil && from.claim != 0 {
+		f.appended(from.claim, from.under)
+	}
 	e := check.Event{
 		Kind: check.Fire, Node: from.life.label, Message: n, Topic: r.Topic, Payload: uint64(relayed(r, false)),
 		Key: keyDigest(r.Key), Partition: partitionOf(r), Incarnation: check.UUID(from.under), Twice: from.twice,

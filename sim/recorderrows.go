@@ -51,7 +51,7 @@ func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 		claims[key] = held{
 			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
 			holds && (before.other || before.incarnation != m.Incarnation || before.restores != j.restores),
-			j.restores,
+			j.restores, 0,
 		}
 	}
 }

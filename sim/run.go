@@ -24,6 +24,10 @@ type Setup struct {
 	// History is shown every event that the judge sees, in order; nil for nobody. The event is not to be kept.
 	History func(*check.Event)
 
+	// Proof has each step checked to be one of the transition system that package proof proves. It takes a memory
+	// store.
+	Proof bool
+
 	// rekey lets the plan of the result key its faults to submissions, where it can.
 	rekey bool
 
@@ -42,6 +46,9 @@ type Result struct {
 	// Plan is what has happened: the submissions, and the faults that have struck. Run with it, the same options
 	// give the same hash.
 	Plan *Plan
+
+	// Followed is how often each step of the proof was made; nil if it was not followed.
+	Followed map[string]int
 
 	Coverage Coverage
 	Stats    Stats
@@ -83,6 +90,7 @@ func Run(setup Setup) Result {
 	}
 	w.stats.Virtual = time.Duration(w.now)
 	return Result{
+		Followed:  w.follow.followed(),
 		Hash:      uint64(w.digest),
 		Violation: w.violation,
 		Plan:      &Plan{Messages: w.messages, Faults: w.fired},
@@ -106,6 +114,9 @@ func newWorld(setup Setup) *world {
 	w.stats.Drained = -1
 	w.unspoilt.partial = -1
 	w.recorder = newRecorder(w)
+	if setup.Proof {
+		w.follow = newFollower(w)
+	}
 	for number := range w.options.Nodes + 1 {
 		w.hosts = append(w.hosts, newHost(w, number))
 	}

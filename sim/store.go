@@ -205,6 +205,9 @@ func (s *storeServer) restore(keep int, suspect bool) {
 	s.truth.suspect = suspect
 	w.count("rolled-back")
 	w.recorder.rolledBack(s.truth, s.truth.lineage())
+	if w.follow != nil {
+		w.follow.restored(s.truth)
+	}
 }
 
 // blocked returns when what a transaction needs is released, or false when nobody else has it.

@@ -60,6 +60,13 @@ func (p *storePort) Take(ctx context.Context, request node.TakeRequest) (node.Ta
 	if err != nil {
 		return node.TakeResult{}, err
 	}
+	if f := p.life.host.world.follow; f != nil {
+		for i := range e.result.Results {
+			if c := e.result.Results[i].Claim; claimed(c) {
+				f.told(c)
+			}
+		}
+	}
 	return e.result, nil
 }
 
@@ -81,6 +88,11 @@ func (p *storePort) Claim(ctx context.Context, request node.ClaimRequest) (node.
 		return node.ClaimResult{}, err
 	}
 	p.life.misread(e.result.Messages)
+	if f := p.life.host.world.follow; f != nil {
+		for i := range e.result.Messages {
+			f.told(e.result.Messages[i].Claim)
+		}
+	}
 	return e.result, nil
 }
 
@@ -100,6 +112,11 @@ func (l *life) misread(claimed []node.Ready) {
 // Delete implements node.Store.
 func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	e := &remove{found: found{items: len(refs)}, refs: slices.Clone(refs)}
+	if f := p.life.host.world.follow; f != nil {
+		for _, ref := range refs {
+			f.settles(p.life, ref)
+		}
+	}
 	err := p.transaction(opDelete, e, 0, func() []int {
 		return mapped(refs, p.life.host.world.recorder.numberOf)
 	}).perform(ctx)
@@ -112,6 +129,15 @@ func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 // Rearm implements node.Store. To the faults it is a delete.
 func (p *storePort) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	e := &rearm{found: found{items: len(next)}, next: slices.Clone(next)}
+	if f := p.life.host.world.follow; f != nil {
+		for i := range next {
+			if next[i].PassesOver() {
+				f.passes(p.life, &next[i])
+			} else {
+				f.settles(p.life, next[i].Of)
+			}
+		}
+	}
 	err := p.transaction(opDelete, e, 0, func() []int {
 		return mapped(next, func(n node.Next) int { return p.life.host.world.recorder.numberOf(n.Of) })
 	}).perform(ctx)
@@ -143,6 +169,11 @@ func (p *storePort) Expired(ctx context.Context, limit int) ([]node.Claim, error
 // Reset implements node.Store.
 func (p *storePort) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
 	e := &giveBack{found: found{items: len(releases)}, releases: slices.Clone(releases)}
+	if f := p.life.host.world.follow; f != nil {
+		for i := range releases {
+			f.resets(p.life, &releases[i])
+		}
+	}
 	for i := range releases {
 		p.life.passes(releases[i].Lane, "window-shut", false)
 		p.life.host.world.digest.text(releases[i].ID)

@@ -147,6 +147,9 @@ func (t *transaction) end() bool {
 func (t *transaction) commit() bool {
 	w := t.task.life.host.world
 	t.stage = committed
+	if w.follow != nil && t.changed {
+		w.follow.compare(w.store.truth)
+	}
 	if w.store.keeps && t.changed {
 		w.store.journal = append(w.store.journal, journaled{w.now, t.began, t.effect, t.task.life})
 	}

@@ -76,6 +76,14 @@ func (t *truth) tell(change func()) {
 	}
 }
 
+// follower returns whoever follows the proof, unless there is nobody, or what happens is a replay.
+func (t *truth) follower() *follower {
+	if t.muted {
+		return nil
+	}
+	return t.server.world.follow
+}
+
 // state adds to what the store says of itself what only the server shows.
 func (t *truth) state(s node.State) node.State {
 	s.Suspect = s.Suspect || t.suspect
@@ -110,7 +118,17 @@ func (t *truth) Bind(ctx context.Context, request node.BindRequest) (node.Bound,
 			t.look(ctx, place.Partition)
 		}
 	}
+	t.followPlaces(mapped(request.Adopt, func(p node.Place) node.Partition { return p.Partition }))
 	return bound, err
+}
+
+// followPlaces tells whoever follows the proof of positions that no take has set.
+func (t *truth) followPlaces(partitions []node.Partition) {
+	if f := t.follower(); f != nil {
+		for _, p := range partitions {
+			f.placed(p, t.places[p])
+		}
+	}
 }
 
 // look asks for a position that there is.
@@ -125,6 +143,7 @@ func (t *truth) Positions(ctx context.Context, places []node.Place) ([]node.Posi
 	for i := range result {
 		t.place(places[i].Partition, result[i])
 	}
+	t.followPlaces(mapped(places, func(p node.Place) node.Partition { return p.Partition }))
 	return result, t.state(state), err
 }
 
@@ -168,6 +187,9 @@ func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		}
 	}
 	result.State = t.state(result.State)
+	if f := t.follower(); f != nil {
+		f.took(caller, &whole, &result, before)
+	}
 	return result, nil
 }
 
@@ -321,6 +343,10 @@ func (t *truth) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 		t.look(ctx, place.Partition)
 	}
 	t.changes++
+	if f := t.follower(); f != nil && state.Lineage > before {
+		f.began(state)
+	}
+	t.followPlaces(t.known)
 	return t.state(state), nil
 }
 
@@ -341,6 +367,14 @@ func (t *truth) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	if len(result.Messages) > 0 {
 		stamp, messages := t.server.instant(), result.Messages
 		t.tell(func() { recorder.claimed(caller, messages, stamp) })
+		if f := t.follower(); f != nil {
+			t.tell(func() {
+				f.says(result.State)
+				for i := range messages {
+					f.claim(messages[i].Claim, stamp)
+				}
+			})
+		}
 	}
 	return result, nil
 }
@@ -412,6 +446,9 @@ func (t *truth) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
 	deleted := must(t.rows.Delete(ctx, refs))
 	recorder, caller := t.server.world.recorder, t.caller
 	for i, ref := range refs {
+		if f := t.follower(); f != nil {
+			f.deleted(ref)
+		}
 		if deleted[i] {
 			t.changes++
 			id := node.MessageID{ID: ref.ID, Lane: ref.Lane}
@@ -429,6 +466,9 @@ func (t *truth) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 	settled := must(t.rows.Rearm(ctx, next))
 	recorder, caller := t.server.world.recorder, t.caller
 	for i, n := range next {
+		if f := t.follower(); f != nil {
+			f.rearmed(&n, settled[i])
+		}
 		id := node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane}
 		switch settled[i] {
 		case node.Removed:
@@ -453,7 +493,11 @@ func (t *truth) Lanes(ctx context.Context) ([]string, error) { return must(t.row
 
 // Expired implements node.Store.
 func (t *truth) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
-	return must(t.rows.Expired(ctx, limit)), nil
+	expired := must(t.rows.Expired(ctx, limit))
+	if f := t.follower(); f != nil {
+		f.expired(expired, t.server.instant())
+	}
+	return expired, nil
 }
 
 // Reset implements node.Store.
@@ -469,6 +513,9 @@ func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 				t.due[id] = release.Due
 			}
 			t.tell(func() { recorder.reset(caller, release) })
+			if f := t.follower(); f != nil {
+				t.tell(func() { f.reset(&release) })
+			}
 		}
 	}
 	return reset, nil

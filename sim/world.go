@@ -21,6 +21,7 @@ type world struct {
 	mutant  *Mutant
 	observe func(*Step)
 	history func(*check.Event)
+	follow  *follower // nil: nobody follows the proof
 
 	now    int64
 	seq    uint64

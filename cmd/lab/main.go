@@ -42,6 +42,7 @@ type commands struct {
 	Sim   simCommand   `cmd:"" help:"Run the engine in a simulated world, and judge it."`
 	Check checkCommand `cmd:"" help:"Judge a history of what a delay service did."`
 	Model modelCommand `cmd:"" help:"Go through every state of the algorithm in a small world."`
+	Proof proofCommand `cmd:"" help:"Have two solvers check the proof of the algorithm."`
 	Chaos chaosCommand `cmd:"" help:"Run nodes on real servers while faults strike, and judge what comes of it."`
 }
 
@@ -51,6 +52,7 @@ const description = `The laboratory of Chronos: the engine of the service, under
   lab sim --seed 7                      one simulated world
   lab sim --break all                   how soon each broken engine is caught
   lab model                             every state of a small world
+  lab proof                             any number of nodes, by two solvers
   lab chaos --scenario killed-nodes     real servers, real processes`
 
 // world is what a command sees of the process that it runs in.

@@ -26,6 +26,7 @@ type simCommand struct {
 	Seeds    *uint64       `group:"batch" placeholder:"N" help:"Run so many seeds, from --seed on, on all cores."`
 	Duration time.Duration `group:"batch" placeholder:"TIME" help:"Run seeds for so long, by the clock on the wall."`
 	Twice    bool          `group:"batch" help:"Run everything twice: one seed must give one trace."`
+	Proof    bool          `group:"batch" help:"Check each step to be one of the proof, see lab proof. Takes longer."`
 	Bench    bool          `group:"batch" help:"Measure speed and memory, in a few minutes."`
 
 	Trace   string `group:"output" placeholder:"FILE" help:"Write each step as a line; - is standard output."`
@@ -89,7 +90,7 @@ func (c *simCommand) check() error {
 		"seed": c.Seed != nil, "nodes": c.Nodes != nil, "messages": c.Messages != nil, "for": c.For != nil,
 		"scenario": c.Scenario != "", "plan": c.Plan != "", "break": c.Break != "", "seeds": c.Seeds != nil,
 		"duration": c.Duration > 0, "twice": c.Twice, "trace": c.Trace != "", "html": c.HTML != "",
-		"history": c.History != "", "bench": c.Bench,
+		"history": c.History != "", "bench": c.Bench, "proof": c.Proof,
 	}
 	switch {
 	case c.Seeds != nil && *c.Seeds == 0:
@@ -106,17 +107,21 @@ func (c *simCommand) check() error {
 		{c.Bench, []string{"bench"}, nil},
 		{c.Scenario == "list", []string{"scenario"}, nil},
 		{c.Break == "list" || c.Break == "all", []string{"break"}, nil},
-		{c.Scenario == "all", []string{"scenario"}, []string{"twice"}},
-		{c.Scenario != "", []string{"scenario"}, []string{"break", "twice", "trace", "html", "history"}},
-		{c.Plan != "", []string{"plan"}, []string{"break", "twice", "trace", "html", "history"}},
-		{c.Seeds != nil || c.Duration > 0, []string{"seeds", "duration"}, append(drawn, "break", "twice", "html")},
-		{true, nil, append(drawn, "break", "twice", "trace", "html", "history")},
+		{c.Scenario == "all", []string{"scenario"}, []string{"twice", "proof"}},
+		{c.Scenario != "", []string{"scenario"}, []string{"break", "twice", "trace", "html", "history", "proof"}},
+		{c.Plan != "", []string{"plan"}, []string{"break", "twice", "trace", "html", "history", "proof"}},
+		{
+			c.Seeds != nil || c.Duration > 0,
+			[]string{"seeds", "duration"},
+			append(drawn, "break", "twice", "html", "proof"),
+		},
+		{true, nil, append(drawn, "break", "twice", "trace", "html", "history", "proof")},
 	} {
 		if !mode.is {
 			continue
 		}
 		for _, name := range slices.Concat(drawn, []string{
-			"scenario", "plan", "break", "seeds", "duration", "twice", "trace", "html", "history", "bench",
+			"scenario", "plan", "break", "seeds", "duration", "twice", "trace", "html", "history", "bench", "proof",
 		}) {
 			if given[name] && !slices.Contains(mode.names, name) && !slices.Contains(mode.with, name) {
 				first := mode.names[0]
@@ -167,7 +172,16 @@ func (c *simCommand) subject() (*subject, error) {
 	if s.setup, err = s.script.Setup(); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
+	c.follow(s)
 	return s, nil
+}
+
+// follow has a run checked against the proof, if that was asked for.
+func (c *simCommand) follow(s *subject) {
+	if c.Proof {
+		s.setup.Proof = true
+		s.replay += " --proof"
+	}
 }
 
 // script reads the scenario or the plan.
@@ -235,6 +249,7 @@ func (c *simCommand) drawn(seed uint64, mutant *sim.Mutant) (*subject, error) {
 	if mutant != nil {
 		s.replay += " --break " + mutant.Name
 	}
+	c.follow(s)
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}

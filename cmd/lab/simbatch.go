@@ -281,9 +281,11 @@ func (c *simCommand) allScenarios(ctx context.Context, w *world) error {
 			return fmt.Errorf("scenario %s: %w", script.Name, err)
 		}
 		name := "scenario " + script.Name
-		o := c.outcome(&subject{
+		one := &subject{
 			name: name, setup: setup, script: script, replay: self + " sim --scenario " + script.Name,
-		})
+		}
+		c.follow(one)
+		o := c.outcome(one)
 		if o.different {
 			return c.nondeterministic(p, o.subject, o.result.Hash, o.again)
 		}

@@ -188,6 +188,9 @@ func (c *simCommand) broken(p *paper, s *subject, r *sim.Result, wall time.Durat
 	command := s.replay
 	if file != "" {
 		command = self + " sim --plan " + file
+		if c.Proof {
+			command += " --proof"
+		}
 	}
 	if err := c.draw(p, s.name, command, setup, result); err != nil {
 		p.paragraph(err.Error())

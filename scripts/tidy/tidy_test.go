@@ -43,6 +43,7 @@ func TestImports(t *testing.T) {
 		},
 		"chronos/migrations":    func(path string) bool { return !strings.HasPrefix(path, "chronos") },
 		"chronos/sim/model":     func(string) bool { return false },
+		"chronos/sim/proof":     func(string) bool { return false },
 		"chronos/node/calendar": func(string) bool { return false },
 		"chronos/cmd/chronos": func(path string) bool {
 			return !strings.HasPrefix(path, "chronos/") || slices.Contains(production(), path)
