@@ -433,8 +433,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 			Wall: wall, Nth: i,
 		}
 		h, held := j.held[l][j.heldKey(l, &records[i])]
-		// Of two dead letters of one submission, which a store that was set back can have, nobody can tell them apart.
-		if held && (!h.forgotten(l.said) || !j.isOutput(records[i].Topic)) && (!h.other || j.isOutput(records[i].Topic)) {
+		if held && (!h.forgotten(l.said) || !j.isOutput(records[i].Topic)) {
 			under[i] = h
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 			if w.follow != nil {

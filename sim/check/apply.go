@@ -164,6 +164,9 @@ func (s *state) changed(e *Event) {
 		delete(s.rows, r.key)
 		s.leave(r, e.At)
 		r.gone = e.At
+		if r.key != r.submission.key {
+			r.letters++
+		}
 		// It was passed over, or its time has passed, or it was given up.
 		r.covered = r.covered || r.published+r.loose == 0 &&
 			(r.series != nil || r.notAfter > 0 || s.config.RetryFor > 0 && isCallback(r.key.topic))
