@@ -300,8 +300,10 @@ func (j *recorder) struck(f Fault, l *life) {
 	switch f.Kind {
 	case Stopped:
 		e.Kind = check.Term
-	case Cluttered:
+	case Pause, PauseSent:
 		e.Until = time.Duration(j.world.now) + f.For
+	case Cluttered:
+		e.Node, e.Until = "", time.Duration(j.world.now)+f.For
 	default:
 	}
 	j.add(e)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestEndToEndCallbackGivenUp has the first message of each second key fail until its retry-for is over, while a node
-// is killed. It ends as a dead letter that says why, not before its time; what stands behind it comes out after that, in
-// order; the other keys do not wait for it; and nothing is lost.
+// is killed. It ends as a dead letter that says why, not before its time; what stands behind it comes out after that,
+// in order; the other keys do not wait for it; and nothing is lost.
 func TestEndToEndCallbackGivenUp(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -360,7 +360,12 @@ func (s *state) went(e *Event) {
 	switch e.Kind {
 	case Fault:
 		s.faults++
-		s.fault, s.wrong = e.At, max(e.At, e.Until, s.wrong)
+		s.fault, s.wrong = e.At, max(e.At, s.wrong)
+		if p := s.processes[e.Node]; p != nil {
+			p.away = max(p.away, e.Until)
+		} else {
+			s.wrong = max(s.wrong, e.Until)
+		}
 	case Hang:
 		s.hangs++
 		s.lane(e.Topic).hung = true
@@ -385,6 +390,9 @@ func (s *state) steered(e *Event) {
 // back is anybody's guess.
 func (s *state) heal(e *Event) {
 	s.healed, s.wrong = e.At, e.At
+	for _, name := range s.processNames() {
+		s.processes[name].away = 0
+	}
 	for _, r := range s.left() {
 		if p := s.ids[r.owner]; r.ready() && r.since > s.jumped && (p == nil || p.dead) {
 			r.orphan = true

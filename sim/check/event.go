@@ -196,7 +196,8 @@ const (
 	// Configure: the first event: Config.
 	Configure Kind = "configure"
 
-	// Fault: something goes wrong, other than a Hang: [Node, Text, Until].
+	// Fault: something goes wrong, other than a Hang: [Node, Text, Until]. Until then its node is stopped, or, without
+	// a node, all claims are slow.
 	Fault Kind = "fault"
 
 	// Error: a call of a node has failed: Port, Text (the name of the call).
@@ -289,7 +290,7 @@ type Event struct {
 	Every       time.Duration // the interval of a series
 	NotAfter    time.Duration // the last instant at which it may be published; zero for no end
 	Due         time.Duration // when the row falls due next; zero for no change
-	Until       time.Duration // the latest due time that was asked for; of a fault, until when it slows all claims down
+	Until       time.Duration // the latest due time that was asked for; for faults see Fault
 	Wall        time.Duration // what the clock of the node says
 	Limit       int           // the largest number that was asked for
 	Nth         int           // the place within a call

@@ -95,15 +95,16 @@ func (s *state) ahead(r *row) time.Duration {
 }
 
 // served reports whether some node is well. One whose wall clock was set is not, until the healing sets it right: it
-// claims later by as much as the clock was set back. Nor is one that has failed to publish to the lane lately: it
-// stands back from that lane.
+// claims later by as much as the clock was set back. Nor is one that is stopped, or was lately, nor one that has failed
+// to publish to the lane lately: it stands back from that lane.
 func (s *state) served(lane string, lately time.Duration) bool {
 	for _, name := range s.processNames() {
 		p := s.processes[name]
 		set := p.jumped >= 0 && s.healed < 0
 		failed, known := p.failed[lane]
 		standing := known && failed >= lately
-		if !p.dead && !p.stopping && !p.cutOff && p.cut < 0 && !set && !standing && p.id != (UUID{}) {
+		there := !p.dead && !p.stopping && p.away < lately
+		if there && !p.cutOff && p.cut < 0 && !set && !standing && p.id != (UUID{}) {
 			return true
 		}
 	}

@@ -89,8 +89,8 @@ func s2(s *state, e *Event) finding {
 	case !s.config.DeadLetter && s.ended(r.submission, e): // dropped
 	case s.givenUp(r, e):
 	case isCallback(r.submission.key.topic) && r.key != r.submission.key && r.copies > r.letters:
-		// A store that was set back can have two dead letters of one callback, the one that outlived that and one that was
-		// made again. Their records are the same, so nobody can tell which is of which: each needs one.
+		// A store that was set back can have two dead letters of one callback, the one that outlived that and one that
+		// was made again. Their records are the same, so nobody can tell which is of which: each needs one.
 	case r.published == 0 && r.loose == 0:
 		return brokenBy(r.submission, "it is deleted and has not been published")
 	}

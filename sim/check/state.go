@@ -183,6 +183,7 @@ type process struct {
 	joined   time.Duration
 	cut      time.Duration // since when it does not reach the store; -1 when it does
 	cutOff   bool          // it does not reach the brokers
+	away     time.Duration // until when it is stopped
 }
 
 // burst counts what happens within a second.
