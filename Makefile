@@ -107,7 +107,7 @@ proof: build ## Have z3 and cvc5 check the proof of the algorithm, for any numbe
 	scripts/setup solvers
 	bin/lab proof
 
-chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (15 minutes)
+chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (20 minutes)
 	bin/lab chaos --seed $(SEED) --report .cache/chaos.html
 
 chaos-short: build ## Run three scenarios on real servers: lost replies, killed nodes, a killed Postgres (3 minutes)
