@@ -353,10 +353,10 @@ func TestSentences(t *testing.T) {
 		{
 			file: "routes: x\n",
 			want: "FILE:1: routes is not a list: it must have an entry with the keys input, output, " +
-				"targets, dead-letter, outcomes and format for each route",
+				"targets, dead-letter, outcomes, format and window for each route",
 		},
 		{file: "routes:\n- a\n", want: "FILE:2: there must be the keys input, output, targets, dead-letter, " +
-			"outcomes and format"},
+			"outcomes, format and window"},
 		{
 			file: "routes:\n- {input: a, output: http:b, format: amnesia}\n",
 			want: "FILE:2: format is amnesia: it must be chronos, amnesix or etf1",
