@@ -97,7 +97,7 @@ replay: build ## Simulate one world again: SEED=7, or the plan that a failure ha
 mutants: build ## Hunt every mutant in five series of seeds, and print how soon each is caught (1 minute)
 	bin/lab sim --break all
 
-engine-mutants: ## Edit engine, stores and commands in 300 small ways, and see that tests and worlds notice (2 hours)
+engine-mutants: ## Edit engine, stores and commands in 500 small ways, and see that tests and worlds notice (2 hours)
 	scripts/with-servers go run ./scripts/enginemutants
 
 model: build ## Search all interleavings of a small cluster for broken promises

@@ -195,9 +195,9 @@ func (f *firer) claim(ctx context.Context) {
 	}
 }
 
-// shares returns what to claim on which lanes: on all that are open and not put off, or on those with a backlog only,
-// to which what has just opened belongs. A lane
-// whose part of the schedule is full has no share; a publisher rings when there is room again.
+// shares returns what to claim on which lanes: on all that are open and not put off, or only on those with a backlog,
+// and a lane that has just opened counts as one. A lane whose part of the schedule is full has no share; a publisher
+// rings when there is room again.
 //
 // A share is one message at least, however large. So for a while after a claim that ran into its time limit the lanes
 // take turns, one in each claim. Otherwise four lanes with a message of a megabyte each would make four megabytes of

@@ -454,9 +454,9 @@ func (l *lane) pop() holding {
 
 // idle is for a publisher that has found nothing to do: it returns how long there is nothing, until something on the
 // schedule falls due on a lane that is open by then, and at most look while something is held, since the wall clock
-// may jump. Only one publisher
-// keeps that watch, and the others sleep until they are rung: when the keeper finds work it hands the watch on
-// (busy), so that several of them share what falls due at one instant, and a lone message wakes one of them, not all.
+// may jump. Only one publisher keeps that watch, and the others sleep until they are rung: when the keeper finds work
+// it hands the watch on (busy), so that several of them share what falls due at one instant, and a lone message wakes
+// one of them, not all.
 func (s *schedule) idle(p *publisher, lapsed time.Time, look time.Duration) time.Duration {
 	const rest = time.Hour
 	s.mu.Lock()

@@ -164,10 +164,15 @@ func (g *gate) claimable(now time.Time, lookahead time.Duration) bool {
 func (s *schedule) claimable(name string, lookahead time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.gateOf(name).claimable(s.now(), lookahead)
+}
+
+// gateOf returns the gate of a lane, whether the schedule has the lane or not. The caller holds mu.
+func (s *schedule) gateOf(name string) *gate {
 	if l := s.named[name]; l != nil {
-		return l.gate.claimable(s.now(), lookahead)
+		return l.gate
 	}
-	return s.gate(name).claimable(s.now(), lookahead)
+	return s.gate(name)
 }
 
 // turns returns how long it takes until the claimer has to look after a lane because of its window: something may be
@@ -222,11 +227,7 @@ func (s *schedule) whileOpen(held []holding) (open, shut []holding) {
 func (s *schedule) opensAt(name string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.gate(name)
-	if l := s.named[name]; l != nil {
-		g = l.gate
-	}
-	open, until := g.at(s.now())
+	open, until := s.gateOf(name).at(s.now())
 	if open {
 		return time.Time{}
 	}
