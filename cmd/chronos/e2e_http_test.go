@@ -53,7 +53,7 @@ func TestE2EHTTP(t *testing.T) {
 	s := newService(t)
 	killed, staying := s.start(t, "--api-listen", "127.0.0.1:0"), s.start(t, "--api-listen", "127.0.0.1:0")
 	nodes := []*web.Client{killed.api(t), staying.api(t)}
-	deadline := time.Now().Add(6 * time.Second).Truncate(time.Millisecond)
+	deadline := time.Now().Add(12 * time.Second).Truncate(time.Millisecond) // longer than all that is asked before takes
 	var asking sync.WaitGroup
 	for i := range messages {
 		if i == messages/2 {
@@ -158,17 +158,19 @@ func TestE2EWithoutKafka(t *testing.T) {
 		id := fmt.Sprintf("m-%03d", i)
 		outcome := either(t, nodes, i, func(c *web.Client, key web.Option) (web.Outcome, error) {
 			return c.Put(t.Context(), "http:orders", id, web.Message{
-				When: web.In(4*time.Second + time.Duration(i)*5*time.Millisecond), URL: target.URL + "/hook",
+				When: web.In(10 * time.Second), URL: target.URL + "/hook",
 				Value: []byte("value of " + id),
 			}, key)
 		})
 		if outcome.Outcome != "scheduled" {
 			t.Errorf("%s: %+v", id, outcome)
 		}
-	}
-	for i := 0; i < messages; i += 4 {
-		id := fmt.Sprintf("m-%03d", i)
-		outcome, err := nodes[i%2].Cancel(t.Context(), "http:orders", id)
+		if i%4 != 0 {
+			continue
+		}
+		// At once, and not after all of them: a busy machine takes its time for each request, and a message that has been
+		// called back meanwhile is rightly too late to cancel.
+		outcome, err := nodes[(i/4)%2].Cancel(t.Context(), "http:orders", id)
 		if err != nil || outcome.Outcome != "cancelled" {
 			t.Errorf("cancel %s: %+v, %v", id, outcome, err)
 		}
