@@ -45,7 +45,7 @@ func (f *firer) announced(stored []Message) {
 
 // call hands messages to the sink of callbacks. What it says of one is about that one: nothing else is put off,
 // doubted or given back for it, whatever it is.
-func (p *publisher) call(ctx context.Context, held []holding) {
+func (p *publisher) call(ctx context.Context, held []*holding) {
 	records := make([]Record, len(held))
 	for i := range held {
 		records[i] = called(&held[i].Ready)
@@ -122,7 +122,7 @@ func callBackoff(attempts int) time.Duration {
 }
 
 // expireCalls ends messages whose time has passed.
-func (p *publisher) expireCalls(ctx context.Context, ended []holding) {
+func (p *publisher) expireCalls(ctx context.Context, ended []*holding) {
 	failed := make([]failure, len(ended))
 	for i, h := range ended {
 		failed[i] = failure{h, errExpired, 0}

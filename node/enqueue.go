@@ -34,10 +34,10 @@ type enqueuer struct {
 	// uncommitted says that the consumer group does not know all positions yet.
 	uncommitted bool
 
-	// nextLook is when to compare positions with the store next, and nextMarks when to bring the marks of a
-	// lineage that catches up to date; both monotonic.
-	nextLook, nextMarks time.Duration
-	catchingUp          bool
+	// nextLook is when to compare positions with the store next, nextMarks when to bring the marks of a lineage that
+	// catches up to date, and nextCommit when to tell the consumer group of positions; all monotonic.
+	nextLook, nextMarks, nextCommit time.Duration
+	catchingUp                      bool
 
 	// paused says that nothing is taken in, as the store has said when it was last asked: the intake is paused, of
 	// which people are told, or claims from before the lineage may still be held.
@@ -79,6 +79,11 @@ const (
 
 	// marksInterval is the time between two looks at how far the input topics reach while the store catches up.
 	marksInterval = 5 * time.Second
+
+	// commitInterval is the time between two commits to the consumer group. Each takes as long as a take does, and only
+	// people look at them, and whoever starts a partition: a store that was set back by less than this is read from its
+	// position on, but nobody sees that it was.
+	commitInterval = 100 * time.Millisecond
 )
 
 func newEnqueuer(c *core, source Source, random *rand.ChaCha8) *enqueuer {
@@ -108,10 +113,11 @@ func (e *enqueuer) run(ctx context.Context) {
 		if len(b.Records) > 0 {
 			e.observe(Polled{Records: len(b.Records)})
 		}
-		if e.turn(ctx, b) {
+		if e.turn(ctx, b) && e.clock.Mono() >= e.nextCommit {
 			e.commit(ctx)
 		}
 	}
+	e.commit(ctx)
 }
 
 // turn deals with what one poll has returned. It reports whether all is dealt with; it is not when ctx was done first
@@ -372,7 +378,7 @@ func (e *enqueuer) startOver(ctx context.Context, places []Place, lineage int64)
 }
 
 // commit tells the consumer group of the positions: never more than what the store has. Nothing waits for it: if it
-// fails, the next one comes with the next records or a second later.
+// fails, the next one comes with the next poll, which lasts a second at most.
 func (e *enqueuer) commit(ctx context.Context) {
 	if !e.uncommitted {
 		return
@@ -381,6 +387,7 @@ func (e *enqueuer) commit(ctx context.Context) {
 	for _, r := range e.readings() {
 		places = append(places, Place{r.Partition, r.stored})
 	}
+	e.nextCommit = e.clock.Mono() + commitInterval
 	if err := e.source.Commit(context.WithoutCancel(ctx), places); err != nil {
 		e.commits.failed("commit", err)
 		return

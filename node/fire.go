@@ -116,13 +116,18 @@ func (f *firer) idle() time.Duration {
 }
 
 // publishable reports whether a claim that was requested at a monotonic instant is young enough to be published.
-func (f *firer) publishable(since time.Duration) bool { return f.clock.Mono()-since <= f.pace.young }
+func (f *firer) publishable(since time.Duration) bool { return f.youngAt(f.clock.Mono(), since) }
+
+// youngAt reports whether it is at a monotonic instant.
+func (f *firer) youngAt(now, since time.Duration) bool { return now-since <= f.pace.young }
 
 // abandon gives back what has become too old to be published, whatever its deadline: after the wall clock was set
 // back, a schedule could be full of claims that are nobody's any more, and nothing else would be claimed until the
 // clock has caught up.
 func (f *firer) abandon(ctx context.Context) {
-	if old := f.schedule.old(f.publishable); len(old) > 0 {
+	now := f.clock.Mono()
+	young := func(since time.Duration) bool { return f.youngAt(now, since) }
+	if old := f.schedule.old(young); len(old) > 0 {
 		f.observe(Abandoned{Claims: claims(old)})
 		f.giveBack(ctx, old)
 	}
@@ -187,9 +192,9 @@ func (f *firer) claim(ctx context.Context) {
 		served := f.standBack(ctx, result.Messages)
 		// The age of the claim counts from before it was requested: the store stamped it later, so no
 		// detector can find it older than this node does, at equal rates of their clocks.
-		holdings := make([]holding, len(served))
-		for i, m := range served {
-			holdings[i] = holding{Ready: m, since: started}
+		holdings := make([]*holding, len(served))
+		for i := range served {
+			holdings[i] = &holding{Ready: served[i], since: started}
 		}
 		f.hold(f.schedule, result.State.Lineage, holdings)
 	}
@@ -311,6 +316,9 @@ func (f *firer) recurred(next []Next) {
 // again: it is the one that is there longest. The others wait for as long as they are overdue, and the longer the more
 // of them there are.
 func (f *firer) standBack(ctx context.Context, claimed []Ready) (served []Ready) {
+	if !slices.ContainsFunc(claimed, func(m Ready) bool { return m.Turn != ItsTurn }) {
+		return claimed
+	}
 	now := f.clock.Now()
 	var releases []Release
 	put := func(m *Ready, wait time.Duration) {
@@ -359,11 +367,8 @@ type lineName struct {
 	line uuid.UUID
 }
 
-// lastFirst returns messages in the order of their lines, from their ends, if any of them has not its turn.
+// lastFirst returns messages in the order of their lines, from their ends.
 func lastFirst(claimed []Ready) []Ready {
-	if !slices.ContainsFunc(claimed, func(m Ready) bool { return m.Turn != ItsTurn }) {
-		return claimed
-	}
 	return slices.SortedStableFunc(slices.Values(claimed), func(a, b Ready) int {
 		return cmp.Or(b.Deadline.Compare(a.Deadline), cmp.Compare(b.ID, a.ID))
 	})
@@ -452,7 +457,7 @@ func (f *firer) laneFails(name string, err error) (again bool) {
 
 // giveBack gives claims back to the store as they are, and reports whether the store has taken them. Nothing was sent
 // under them.
-func (f *firer) giveBack(ctx context.Context, held []holding) bool {
+func (f *firer) giveBack(ctx context.Context, held []*holding) bool {
 	releases := make([]Release, len(held))
 	for i, h := range held {
 		releases[i] = Release{Claim: h.Claim, Unsent: true}
@@ -464,7 +469,7 @@ func (f *firer) giveBack(ctx context.Context, held []holding) bool {
 	return wait == 0
 }
 
-func claims(held []holding) []Claim {
+func claims(held []*holding) []Claim {
 	list := make([]Claim, len(held))
 	for i, h := range held {
 		list[i] = h.Claim
@@ -472,7 +477,7 @@ func claims(held []holding) []Claim {
 	return list
 }
 
-func messages(held []holding) []Message {
+func messages(held []*holding) []Message {
 	list := make([]Message, len(held))
 	for i, h := range held {
 		list[i] = h.Message

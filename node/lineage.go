@@ -62,7 +62,7 @@ func (c *core) follow(asked int64, state State) {
 // hold schedules claims that came with an answer of the store, unless another lineage than that of the answer is known
 // by now. It keeps follow from changing the lineage meanwhile: either it is changed before this, which is seen here, or
 // after, and then follow empties the schedule.
-func (c *core) hold(schedule *schedule, lineage int64, held []holding) {
+func (c *core) hold(schedule *schedule, lineage int64, held []*holding) {
 	l := &c.lineage
 	l.mu.Lock()
 	defer l.mu.Unlock()

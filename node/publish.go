@@ -91,7 +91,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 }
 
 // inTime parts the holdings that may still be published, by this node's clock, from those whose time has passed.
-func (p *publisher) inTime(young []holding) (due, ended []holding) {
+func (p *publisher) inTime(young []*holding) (due, ended []*holding) {
 	now := p.clock.Now()
 	for _, h := range young {
 		if h.Expired(now) {
@@ -108,7 +108,7 @@ var errExpired = fmt.Errorf("%w: it was not to be published any more", ErrReject
 
 // expire ends messages whose time has passed: each is deleted, once its copy is on the dead-letter topic, if there is
 // one.
-func (p *publisher) expire(ctx context.Context, ended []holding) {
+func (p *publisher) expire(ctx context.Context, ended []*holding) {
 	if len(ended) == 0 {
 		return
 	}
@@ -141,7 +141,7 @@ func (p *publisher) expire(ctx context.Context, ended []holding) {
 
 // uncopied parts the messages whose time has passed and whose copies were not published from those of which nothing
 // was tried, because their claims are too old by now.
-func (p *publisher) uncopied(left []failure) (failed []failure, old []holding) {
+func (p *publisher) uncopied(left []failure) (failed []failure, old []*holding) {
 	for _, f := range left {
 		if errors.Is(f.err, errExpired) && !p.publishable(f.since) {
 			old = append(old, f.holding)
@@ -174,7 +174,7 @@ func (p *publisher) unreached(failed []failure) map[string]bool {
 // about are unread, and to be put off: their series was written by a later release, or names a time zone that this
 // machine does not have, and another node may know better. That waits until the others are published: it takes as long
 // as the store likes, which would make them old.
-func (p *publisher) settlements(young []holding) (due []holding, unread []failure) {
+func (p *publisher) settlements(young []*holding) (due []*holding, unread []failure) {
 	var missed []Next
 	for _, h := range young {
 		h.next = Next{Of: h.Ref()}
@@ -204,9 +204,10 @@ func (p *publisher) settlements(young []holding) (due []holding, unread []failur
 //
 // The age is measured by the node's own monotonic clock, which no step of a wall clock moves. A stop between
 // this look and the publish cannot be excluded: then x fires twice.
-func (p *publisher) byAge(due []holding) (young, old []holding) {
+func (p *publisher) byAge(due []*holding) (young, old []*holding) {
+	now := p.clock.Mono() // one look for all: nothing happens in between
 	for _, h := range due {
-		if p.publishable(h.since) {
+		if p.youngAt(now, h.since) {
 			young = append(young, h)
 		} else {
 			old = append(old, h)
@@ -217,7 +218,7 @@ func (p *publisher) byAge(due []holding) (young, old []holding) {
 
 // failure is a claimed message that could not be published, and why.
 type failure struct {
-	holding
+	*holding
 
 	err  error
 	took time.Duration // how long the call to the sink took
@@ -225,14 +226,14 @@ type failure struct {
 
 // publishBatch publishes messages. What is acknowledged is to be deleted; what is not is given back. It returns, for
 // each lane of which it has learned something, whether it works: nil, or why all of its messages failed.
-func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string]error {
+func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[string]error {
 	records := make([]Record, len(held))
 	for i := range held {
 		records[i] = record(&held[i].Message)
 	}
 	errs, took := p.publish(ctx, records)
-	var fired []Message
-	var settled []Next
+	fired := make([]Message, 0, len(held))
+	settled := make([]Next, 0, len(held))
 	var failed []failure
 	verdicts := map[string]error{}
 	for i, h := range held {
@@ -266,7 +267,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []holding) map[string
 // Those of silent partitions queue again behind all that is due, if this node is known to reach the brokers. They are
 // the oldest of their lane, and a share full of them would be all that is ever claimed of it.
 func (p *publisher) settleLanes(
-	ctx context.Context, held []holding, failed []failure, verdicts map[string]error,
+	ctx context.Context, held []*holding, failed []failure, verdicts map[string]error,
 ) {
 	settled := map[string]bool{} // lanes
 	back := map[string]bool{}    // those that this node stands back from
@@ -288,7 +289,7 @@ func (p *publisher) settleLanes(
 // these are given back, with everything that it holds there.
 func (p *publisher) leave(ctx context.Context, failed []failure, back map[string]bool) {
 	var off []failure
-	var idle, unknown, last []holding
+	var idle, unknown, last []*holding
 	var cause error
 	var took time.Duration
 	reaching := p.reaches()
@@ -439,7 +440,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 }
 
 // putBack gives claims back to the store as they are.
-func (p *publisher) putBack(ctx context.Context, held []holding, unsent bool) {
+func (p *publisher) putBack(ctx context.Context, held []*holding, unsent bool) {
 	releases := make([]Release, len(held))
 	for i, h := range held {
 		releases[i] = Release{Claim: h.Claim, Unsent: unsent}
@@ -448,7 +449,7 @@ func (p *publisher) putBack(ctx context.Context, held []holding, unsent bool) {
 }
 
 // putLast gives claims back to the store, behind all that is due now.
-func (p *publisher) putLast(ctx context.Context, held []holding) {
+func (p *publisher) putLast(ctx context.Context, held []*holding) {
 	due := p.lapsed().Add(p.config.Lookahead).Truncate(time.Microsecond) // so that it can be claimed at once
 	releases := make([]Release, len(held))
 	for i, h := range held {

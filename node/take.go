@@ -347,7 +347,7 @@ func (e *enqueuer) ours(s *submission) bool {
 func (e *enqueuer) took(taken []*submission, result TakeResult) {
 	var stored []Message
 	var ignored []Message
-	var claimed []holding
+	var claimed []*holding
 	var decided []Decision
 	skipped := 0
 	for i, s := range taken {
@@ -374,7 +374,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 			decided = append(decided, Decision{MessageID{s.ID, s.Lane}, s.Action, one.Outcome})
 		}
 		if one.Claim.ReadiedBy != uuid.Nil && e.ours(s) {
-			claimed = append(claimed, holding{
+			claimed = append(claimed, &holding{
 				Ready: Ready{Message: s.Message, Claim: one.Claim, Attempts: 1}, since: s.since,
 			})
 		}

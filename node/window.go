@@ -195,10 +195,10 @@ func (s *schedule) turns(lookahead time.Duration) time.Duration {
 }
 
 // shut takes out what may not come out for longer than the lookahead, in a fixed order.
-func (s *schedule) shut(lookahead time.Duration) []holding {
+func (s *schedule) shut(lookahead time.Duration) []*holding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var shut []holding
+	var shut []*holding
 	now := s.now()
 	for _, l := range s.lanes {
 		if len(l.items) > 0 && !l.gate.claimable(now, lookahead) {
@@ -209,7 +209,7 @@ func (s *schedule) shut(lookahead time.Duration) []holding {
 }
 
 // whileOpen parts the holdings whose lanes are open from the others.
-func (s *schedule) whileOpen(held []holding) (open, shut []holding) {
+func (s *schedule) whileOpen(held []*holding) (open, shut []*holding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()

@@ -18,6 +18,12 @@ const (
 	// pollWait is how long Poll waits for records.
 	pollWait = time.Second
 
+	// pollRest is the time between two polls of which the first has brought few records. Each poll with records costs a
+	// transaction of the store, which a busy topic would make for every ten records that have come meanwhile; a record
+	// that comes after a rest is returned at once.
+	pollRest   = 20 * time.Millisecond
+	fewRecords = 250
+
 	// commitWait is how long Commit waits for the group to answer: nothing depends on it that intake could wait for.
 	commitWait = 200 * time.Millisecond
 
@@ -38,9 +44,11 @@ type Source struct {
 	repeats repeats
 	admin   *Admin
 
-	// turn is held by all methods: one at a time. It guards member, which is nil while the node is not in the group.
+	// turn is held by all methods: one at a time. It guards member, which is nil while the node is not in the group,
+	// and rested, before which Poll does not poll.
 	turn   sync.Mutex
 	member *member
+	rested time.Time
 
 	// current is member for those who do not take turns.
 	current atomic.Pointer[member]
@@ -88,7 +96,12 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 		s.member = m
 		s.current.Store(m)
 	}
+	rest(waiting, s.rested)
 	batch, err := s.member.poll(waiting)
+	s.rested = time.Time{}
+	if n := len(batch.Records); 0 < n && n < fewRecords {
+		s.rested = time.Now().Add(pollRest)
+	}
 	if s.member.fouled.Load() {
 		// What it returned is not ours to deal with, or not any more. The next member is assigned its
 		// partitions anew.
@@ -101,6 +114,20 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 		return node.Batch{}, fmt.Errorf("poll: %w", err)
 	}
 	return batch, nil
+}
+
+// rest waits until an instant, or until ctx is done.
+func rest(ctx context.Context, until time.Time) {
+	left := time.Until(until)
+	if left <= 0 {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // Joined reports whether the node is in its consumer group, with or without partitions. It does not wait for a Poll
