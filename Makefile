@@ -51,11 +51,17 @@ PLAIN_NAMES := -e chronos/node -e chronos/node/calendar -e chronos/node/store/st
 LONG_NAMES := -e /sim -e chronos/chaos
 QUICK = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
 PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
+COMMANDS = $(shell go list $(PKG) | grep -x chronos/cmd/chronos)
 LONG = $(shell go list $(PKG) | grep $(LONG_NAMES) -e /cmd/lab)
 
 # Tests of cmd/lab that simulate on one thread, as package sim does: ten times as long under the race detector, which finds
 # nothing there. They run with LONG, and under the race detector with race-sim. What simulates on all cores stays in race.
 ONE_THREAD := ^(TestModelTable|TestSimBench|TestSimBroken|TestSimScenarios)$$
+
+# Tests of cmd/chronos that do nothing but parse command lines and settings, a thousand of them, one after the other: five
+# times as long under the race detector. race runs them without it, and race-plain with it. All other tests of commands parse
+# theirs under the race detector.
+PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|Test(Client|Instruct|Lane|Window)?Sentences)$$
 
 # The hunt of every mutant of the simulator takes as long as all its other tests. Where one is named in a scenario, the test
 # of the scenarios hunts it too, and is done in seconds. test-all hunts them all.
@@ -83,21 +89,22 @@ test-all: ## What `make test` leaves out: stores through a pooler, more race det
 #
 # SQLite, which is C translated to Go, is compiled without the race detector: it finds nothing there that its authors
 # could not find, and takes three fifths of the time of the store's tests. What calls SQLite is watched as all else is.
-# So is the parser of command lines, which no two goroutines share: the tests parse a thousand of them.
-RACE := -race -gcflags=modernc.org/...=-race=false -gcflags=github.com/alecthomas/kong=-race=false
+RACE := -race -gcflags=modernc.org/...=-race=false
 
 race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
 	scripts/setup compiler browser solvers
-	$(if $(QUICK),scripts/with-servers go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(POOLER)' -timeout 20m $(QUICK))
+	$(if $(QUICK),scripts/with-servers go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(PARSING)|$(POOLER)' -timeout 20m $(QUICK))
 	$(if $(LONG)$(PLAIN),go test -shuffle=on -short -skip '$(HUNT)' -timeout 20m $(LONG) $(PLAIN))
+	$(if $(COMMANDS),go test -shuffle=on -run '$(PARSING)' -timeout 20m $(COMMANDS))
 
 race-pooler: ## Run the tests of the Postgres store through a pooler that race leaves out
 	scripts/setup compiler
 	scripts/with-servers go test $(RACE) -shuffle=on -run '$(POOLER)' -timeout 20m ./node/store/postgres
 
-race-plain: ## Run with the race detector the tests of the engine, the calendar and the suite of stores, which race runs without
+race-plain: ## Run with the race detector what race runs without: the engine's tests, the calendar, the suite of stores
 	scripts/setup compiler
 	$(if $(PLAIN),go test $(RACE) -shuffle=on -timeout 20m $(PLAIN))
+	$(if $(COMMANDS),go test $(RACE) -shuffle=on -run '$(PARSING)' -timeout 20m $(COMMANDS))
 
 long-sim: ## Run the simulator's tests with all seeds, also on SQLite and Postgres
 	scripts/setup solvers

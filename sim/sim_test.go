@@ -72,10 +72,10 @@ func TestObserverChangesNothing(t *testing.T) {
 	}
 }
 
-// TestHashDependsOnNothingElse folds the hashes of a hundred seeds and compares the fold with the one in testdata: it is
-// the same with the race detector and without, and on every machine. So it is under other numbers of processors and
-// with another garbage collector; a short test folds a quarter of the seeds again for that. A change of the engine or of
-// the simulator changes the fold; CHRONOS_UPDATE=1 writes it anew.
+// TestHashDependsOnNothingElse folds the hashes of a hundred seeds and compares the fold with the one in testdata: it
+// is the same with the race detector and without, and on every machine. The hashes are the same under other numbers of
+// processors and with another garbage collector; a short test runs a quarter of the seeds again for that. A change of
+// the engine or of the simulator changes the fold; CHRONOS_UPDATE=1 writes it anew.
 func TestHashDependsOnNothingElse(t *testing.T) {
 	const golden = "testdata/fold.txt"
 	hashes := func(n uint64) (all []uint64) {
@@ -109,7 +109,8 @@ func TestHashDependsOnNothingElse(t *testing.T) {
 	eager := hashes(again)
 	debug.SetGCPercent(collect)
 	if !slices.Equal(one, want) || !slices.Equal(two, want) || !slices.Equal(eager, want) {
-		t.Fatalf("the hashes are %x, with 1 processor %x, with 2 %x, with an eager collector %x", want, one, two, eager)
+		t.Fatalf("the hashes are %x, with 1 processor %x, with 2 %x, with an eager collector %x",
+			want, one, two, eager)
 	}
 }
 
