@@ -61,7 +61,7 @@ ONE_THREAD := ^(TestModelTable|TestSimBench|TestSimBroken|TestSimScenarios)$$
 # Tests of cmd/chronos that do nothing but parse command lines and settings, a thousand of them, one after the other: five
 # times as long under the race detector. race runs them without it, and race-plain with it. All other tests of commands parse
 # theirs under the race detector.
-PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|Test(Client|Instruct|Lane|Window)?Sentences)$$
+PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|Test(Lane|Window)?Sentences)$$
 
 # The hunt of every mutant of the simulator takes as long as all its other tests. Where one is named in a scenario, the test
 # of the scenarios hunts it too, and is done in seconds. test-all hunts them all.
