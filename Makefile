@@ -26,7 +26,7 @@ DURATION ?= 1h
 SMOKE := killed-nodes,lost-replies,killed-postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-pooler race-sim sim sim-quick sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-pooler race-plain race-sim long-sim sim sim-quick sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -38,24 +38,54 @@ unit: ## Run the tests that need no servers and no network
 	scripts/setup compiler
 	go test -short -race $(PKG)
 
-# The packages whose tests `make test` runs as they are, and those that it runs with -short: test-all runs the simulator's
-# tests with all their seeds, and chaos-short the scenarios of the chaos suite's smoke test.
-QUICK = $(shell go list $(PKG) | grep -v -e /sim -e chronos/chaos)
-LONG = $(shell go list $(PKG) | grep -e /sim -e chronos/chaos -e /cmd/lab)
+# The packages whose tests `make test` runs with the race detector; those that it runs without it, because they take four
+# times as long with it and others run the same code with it; and those that it runs with -short, which means something to
+# them alone. What is left out so, test-all runs.
+#
+#   node               all on one virtual clock: the nodes in the tests of node/service and cmd/chronos run under the race
+#                      detector, on real servers
+#   node/calendar      pure functions
+#   node/store/storetest  the suite on the model, and on a hundred broken ones: the stores' own tests run it under the
+#                      race detector
+#   node/store/sqlite  the suite on SQLite, which lets one caller write at a time; nodes of cmd/chronos and node/service run
+#                      on it under the race detector
+PLAIN_NAMES := -e chronos/node -e chronos/node/store/sqlite -e chronos/node/calendar -e chronos/node/store/storetest
+LONG_NAMES := -e /sim -e chronos/chaos
+QUICK = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
+PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
+COMMANDS = $(shell go list $(PKG) | grep -x chronos/cmd/chronos)
+LONG = $(shell go list $(PKG) | grep $(LONG_NAMES) -e /cmd/lab)
 
 # Tests of cmd/lab that simulate on one thread, as package sim does: ten times as long under the race detector, which finds
 # nothing there. They run with LONG, and under the race detector with race-sim. What simulates on all cores stays in race.
 ONE_THREAD := ^(TestModelTable|TestSimBench|TestSimBroken|TestSimScenarios)$$
 
-# The Postgres store is tested once as a node connects to it and once as through a pooler. The second time the contract
-# is enough for people who wait: what else there is goes through the same statements.
-POOLER := ^TestStore$$/^as_through_PgBouncer$$/^(session|concurrent|random)$$
+# Tests of cmd/chronos that do little but parse command lines and settings, a thousand of them: five times as long under the
+# race detector. They run without it; all other tests of commands parse theirs under it.
+PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown|Test(Lane|Window)?Sentences)$$
+
+# The hunt of every mutant of the simulator takes as long as all its other tests. Where one is named in a scenario, the test
+# of the scenarios hunts it too, and is done in seconds. test-all hunts them all.
+HUNT := ^TestMutantsAreKilled$$
+
+# The system tests of Metaswitch's Chronos, with 5,000 timers, on real servers. The interface is tested in node/metaswitch and
+# node/service, and nodes without Kafka that are killed in TestE2EWithoutKafka. race-plain runs them.
+MASSES := ^TestE2EMetaswitch$$
+
+# The Postgres store is tested once as a node connects to it and once as through a pooler. The second time the random
+# calls are enough for people who wait: they make every call, and compare all that is returned and stored with the model.
+# What else there is goes through the same statements.
+POOLER := ^TestStore$$/^as_through_PgBouncer$$/^(contract|session|concurrent)$$
+
+# The worlds that test-all simulates: others than those of sim-quick.
+MORE_SEED := 1001
+MORE_SEEDS := 1000
 
 test: ## Check and test everything, on a real Kafka and a real Postgres; sets up what it needs
 	@scripts/steps vet lint race sim-quick
 
-test-all: ## What `make test` leaves out: all seeds under the race detector, stores through a pooler, and 10000 worlds
-	@scripts/steps race-pooler race-sim sim
+test-all: ## What `make test` leaves out: stores through a pooler, more race detector, all seeds of tests, 1000 more worlds
+	@scripts/steps race-pooler race-plain long-sim sim-more
 
 # Three packages at once: many tests wait, for deadlines and for servers.
 #
@@ -66,27 +96,40 @@ test-all: ## What `make test` leaves out: all seeds under the race detector, sto
 # could not find, and takes three fifths of the time of the store's tests. What calls SQLite is watched as all else is.
 RACE := -race -gcflags=modernc.org/...=-race=false
 
-race: ## Run the tests with the race detector, on a real Kafka and a real Postgres; those of sim without it, and with few seeds
+race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
 	scripts/setup compiler browser solvers
-	$(if $(QUICK),scripts/with-servers go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(POOLER)' -timeout 20m $(QUICK))
-	$(if $(LONG),go test -shuffle=on -short -timeout 20m $(LONG))
+	$(if $(QUICK),scripts/with-servers go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(PARSING)|$(MASSES)|$(POOLER)' -timeout 20m $(QUICK))
+	$(if $(LONG)$(PLAIN),go test -shuffle=on -short -skip '$(HUNT)' -timeout 20m $(LONG) $(PLAIN))
+	$(if $(COMMANDS),go test -shuffle=on -run '$(PARSING)' -timeout 20m $(COMMANDS))
 
 race-pooler: ## Run the tests of the Postgres store through a pooler that race leaves out
 	scripts/setup compiler
 	scripts/with-servers go test $(RACE) -shuffle=on -run '$(POOLER)' -timeout 20m ./node/store/postgres
 
-race-sim: ## Run the simulator's tests with the race detector and all seeds (8 minutes)
+race-plain: ## Run with the race detector what race runs without; and 5,000 timers on real servers
+	scripts/setup compiler
+	$(if $(PLAIN),go test $(RACE) -shuffle=on -timeout 20m $(PLAIN))
+	$(if $(COMMANDS),scripts/with-servers go test $(RACE) -run '$(MASSES)' -timeout 20m $(COMMANDS))
+
+long-sim: ## Run the simulator's tests with all seeds, also on SQLite and Postgres
+	scripts/setup solvers
+	scripts/with-servers go test -shuffle=on -timeout 20m ./sim/... ./cmd/lab
+
+race-sim: ## The same with the race detector (15 minutes): what a night is for, like sim
 	scripts/setup compiler solvers
-	scripts/with-servers go test $(RACE) -shuffle=on -timeout 40m ./sim/... ./cmd/lab
+	scripts/with-servers go test $(RACE) -shuffle=on -timeout 60m ./sim/... ./cmd/lab
 
-sim-quick: build ## Simulate all scenarios and 1000 worlds, each twice (10 seconds)
+sim-quick: build ## Simulate all scenarios and 500 worlds, each twice (20 seconds)
 	bin/lab sim --scenario all --twice
-	bin/lab sim --seed $(SEED) --seeds 1000 --twice
+	bin/lab sim --seed $(SEED) --seeds 500 --twice
 
-sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (1 minute)
+sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (7 minutes)
 	bin/lab sim --scenario all --twice
 	bin/lab sim --seed $(SEED) --seeds $(SEEDS) --twice
 	bin/lab sim --seed $(SEED) --seeds 300 --proof
+
+sim-more: build ## Simulate 1000 worlds that sim-quick does not, each twice
+	bin/lab sim --seed $(MORE_SEED) --seeds $(MORE_SEEDS) --twice
 
 sim-long: build ## Simulate worlds from SEED on for DURATION (1h)
 	bin/lab sim --seed $(SEED) --duration $(DURATION)
@@ -164,7 +207,7 @@ cover: ## Run all tests and show how much of the code they reach
 	scripts/with-servers go test -coverpkg=./... -coverprofile=cover.out $(PKG)
 	go tool cover -func=cover.out | tail -n 1
 
-ci: ## Run what continuous integration runs (25 minutes)
+ci: ## Run what continuous integration runs: test, test-all, model and chaos-short (25 minutes)
 	.ci/run
 
 clean: ## Remove what was built and downloaded here

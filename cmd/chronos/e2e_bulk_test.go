@@ -12,7 +12,7 @@ import (
 	"chronos/node/control"
 )
 
-// Goal: a bulk cancel beside two nodes that fire is true. Method: messages of two tenants fall due over five seconds,
+// Goal: a bulk cancel beside two nodes that fire is true. Method: messages of two tenants fall due over ten seconds,
 // by turns, and a series every second; those of one tenant are cancelled meanwhile. What comes out of theirs is as many
 // as were not counted as cancelled, each once; all of the others come out; and the series ends.
 func TestE2EBulkCancel(t *testing.T) {
@@ -28,7 +28,7 @@ func TestE2EBulkCancel(t *testing.T) {
 	for i := range n {
 		for _, name := range []string{"blue", "red"} {
 			id := fmt.Sprintf("%s-%d", name, i)
-			due := now.Add(time.Duration(i) * 10 * time.Millisecond)
+			due := now.Add(time.Duration(i) * 20 * time.Millisecond)
 			records = append(records, tenant(c.record(id, due, []byte(id)), name))
 		}
 	}

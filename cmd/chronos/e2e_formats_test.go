@@ -53,7 +53,8 @@ lanes:
 		t.Fatal(err)
 	}
 	s.launch(t, "--brokers", s.brokers, "--group", s.input, "--config", file).log.await(t, `"msg":"started"`, 1)
-	due := time.Now().Add(6 * time.Second).Truncate(time.Second)
+	// Longer than it takes to get partitions and to take all in.
+	due := time.Now().Add(15 * time.Second).Truncate(time.Second)
 	job := func(id, path string, at any) *kgo.Record {
 		value, err := json.Marshal(map[string]any{"id": id, "time": at, "url": receiver.URL + path})
 		if err != nil {

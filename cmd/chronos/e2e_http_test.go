@@ -53,7 +53,8 @@ func TestE2EHTTP(t *testing.T) {
 	s := newService(t)
 	killed, staying := s.start(t, "--api-listen", "127.0.0.1:0"), s.start(t, "--api-listen", "127.0.0.1:0")
 	nodes := []*web.Client{killed.api(t), staying.api(t)}
-	deadline := time.Now().Add(12 * time.Second).Truncate(time.Millisecond) // longer than all that is asked before takes
+	// Longer than all that is asked before takes.
+	deadline := time.Now().Add(12 * time.Second).Truncate(time.Millisecond)
 	var asking sync.WaitGroup
 	for i := range messages {
 		if i == messages/2 {
@@ -168,8 +169,8 @@ func TestE2EWithoutKafka(t *testing.T) {
 		if i%4 != 0 {
 			continue
 		}
-		// At once, and not after all of them: a busy machine takes its time for each request, and a message that has been
-		// called back meanwhile is rightly too late to cancel.
+		// At once, and not after all of them: a busy machine takes its time for each request, and a message that has
+		// been called back meanwhile is rightly too late to cancel.
 		outcome, err := nodes[(i/4)%2].Cancel(t.Context(), "http:orders", id)
 		if err != nil || outcome.Outcome != "cancelled" {
 			t.Errorf("cancel %s: %+v, %v", id, outcome, err)

@@ -65,7 +65,7 @@ func TestEndToEndRewind(t *testing.T) {
 	const fired, waiting = 300, 200
 	s.submit(t, s.batch(0, fired, time.Now())...)
 	s.read(t, s.output, patience, distinct(fired))
-	due := time.Now().Add(20 * time.Second)
+	due := time.Now().Add(30 * time.Second) // after the rewind
 	s.submit(t, s.batch(fired, fired+waiting, due)...)
 	s.drainedTo(t, waiting)
 
@@ -115,7 +115,7 @@ func TestEndToEndRestore(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	node := s.start(t)
-	due := time.Now().Add(30 * time.Second)
+	due := time.Now().Add(45 * time.Second) // after the second node has gone
 	const each = 100
 	s.submit(t, append(s.batch(0, each, time.Now()), s.batch(each, 2*each, due)...)...)
 	s.read(t, s.output, patience, distinct(each))
@@ -155,7 +155,7 @@ func TestEndToEndRestoreBeforeAdoption(t *testing.T) {
 	s := newService(t)
 	node := s.start(t)
 	const fired, lost = 100, 50
-	due := time.Now().Add(15 * time.Second)
+	due := time.Now().Add(30 * time.Second) // after the first node has gone
 	s.submit(t, append(s.batch(0, fired, time.Now()), s.batch(fired, fired+lost, due)...)...)
 	s.read(t, s.output, patience, distinct(fired))
 	s.drainedTo(t, lost)

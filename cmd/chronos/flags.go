@@ -50,16 +50,17 @@ func newCommands() *commands {
 		service.Probe:   {&line.Health},
 		service.Ask:     {&line.Get, &line.List, &line.Count, &line.Pause, &line.Resume, &line.Top},
 	} {
+		flags := flagsOf(command)
 		for _, target := range takes {
 			f := target.settings()
-			f.command, f.Plugins = command, kong.Plugins{flagsOf(command)}
+			f.command, f.Plugins = command, kong.Plugins{reflect.New(flags).Interface()}
 		}
 	}
 	return line
 }
 
-// flagsOf returns a pointer to a struct with a field for each setting of a command, tagged for kong.
-func flagsOf(command service.Command) any {
+// flagsOf returns the type of a struct with a field for each setting of a command, tagged for kong.
+func flagsOf(command service.Command) reflect.Type {
 	var fields []reflect.StructField
 	for _, row := range service.Table(command) {
 		tag := fmt.Sprintf("name:%q help:%s", row.Name, strconv.Quote(row.Describe(command)))
@@ -77,7 +78,7 @@ func flagsOf(command service.Command) any {
 			Name: fmt.Sprintf("Setting%d", len(fields)), Type: kind, Tag: reflect.StructTag(tag),
 		})
 	}
-	return reflect.New(reflect.StructOf(fields)).Interface()
+	return reflect.StructOf(fields)
 }
 
 // setting is the flag of a setting.

@@ -42,7 +42,8 @@ func (s *service) before(t *testing.T) *service {
 	}
 	old := *s
 	old.binary = filepath.Join(folder, "chronos-"+previous)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", old.binary, "./cmd/chronos")
+	// Without the folder's name in it, which is another one each time, what was compiled before serves again.
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", old.binary, "./cmd/chronos")
 	build.Dir = filepath.Join(folder, "chronos")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the previous release: %v\n%s", err, out)

@@ -38,8 +38,9 @@ func (f *fake) Submit(_ context.Context, m *bench.Submission, done func(error)) 
 	if f.refuse != nil {
 		refused = f.refuse(m)
 	}
-	// An AfterFunc, not a goroutine that waits for time.After: goroutines of one bubble that receive at once from channel
-	// timers already due run them at once, in the one race context of the bubble, which kills a -race build (Go 1.26).
+	// An AfterFunc, not a goroutine that waits for time.After: goroutines of one bubble that receive at once from
+	// channel timers already due run them at once, in the one race context of the bubble, which kills a -race build
+	// (Go 1.26).
 	f.open.Add(1)
 	time.AfterFunc(f.answer, func() {
 		defer f.open.Done()
