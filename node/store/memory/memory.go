@@ -130,6 +130,9 @@ type Broken struct {
 	// Opens has it begin a lineage although it is sealed, for whoever asks.
 	Opens bool
 
+	// Refills has it receive a batch of an import that it has received before.
+	Refills bool
+
 	// TakesPast has it do what comes past Kafka (node.NoPlace) while nothing is taken in, for whatever reason.
 	TakesPast bool
 }

@@ -176,7 +176,7 @@ func (s *Store) Receive(ctx context.Context, batch transfer.Batch) (transfer.Sea
 			in.cluster, in.group = batch.Cluster, batch.Group
 		}
 	}
-	if !batch.Goes(&in.seal) {
+	if !batch.Goes(&in.seal) && !s.broken.Refills {
 		return in.seal, nil
 	}
 	if name := s.taken(&batch); name != "" {

@@ -418,4 +418,3 @@ func (t *transaction) receiveAnswer(a *transfer.Answer) error {
 		told.Message.ID, told.Message.Lane, incarnation, toColumn(told.Deadline), toColumn(told.Former), sequence,
 		told.MayAppear, told.Lineage)
 }
-

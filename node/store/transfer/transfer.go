@@ -105,7 +105,9 @@ func (s *Seal) Sealed() bool { return s.Kind == Exported || s.Kind == Importing 
 
 // Name is the request under which a store remembers its seal among its answers (node.Request): an import is a request,
 // which is done once.
-func Name() uuid.UUID { return uuid.UUID{0: 'c', 1: 'h', 2: 'r', 3: 'o', 4: 'n', 5: 'o', 6: 0x80, 8: 0x80, 15: 1} }
+func Name() uuid.UUID {
+	return uuid.UUID{0: 'c', 1: 'h', 2: 'r', 3: 'o', 4: 'n', 5: 'o', 6: 0x80, 8: 0x80, 15: 1}
+}
 
 // Forever is until when a seal is remembered.
 func Forever() time.Time { return time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC) }
