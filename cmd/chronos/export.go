@@ -144,7 +144,7 @@ func (m *move) export(ctx context.Context, c *transfer.Contents, file string, ye
 	if c.Seal.Kind == transfer.Exported {
 		m.page.line("It was sealed for export %s at %s, by %s. It stays sealed, and is written once more.", c.Seal.ID,
 			c.Seal.Since.Format(time.RFC3339), c.Seal.By)
-	} else {
+	} else if !yes {
 		m.page.line("It would be sealed: nothing is taken in or fires from then on, until \"chronos export --undo\".")
 	}
 	if err := m.roster(ctx); err != nil {

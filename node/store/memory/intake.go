@@ -113,6 +113,9 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 		return s.state(now), nil
 	}
 	if request.Begin {
+		if in.seal.Sealed() {
+			in.seal = transfer.Seal{} // the store is broken
+		}
 		in.lineage = max(in.lineage, request.Floor) + 1
 		in.timeline = s.timeline
 		in.gate = instant(now.Add(request.Hold))

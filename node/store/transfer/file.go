@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -419,7 +420,7 @@ func (r *reader) add(to *Batch, l *line) error {
 	case l.Pause != nil:
 		r.counts.Pauses++
 		to.Pauses = append(to.Pauses, node.Pause{
-			Lane: l.Pause.Lane, Since: l.Pause.Since, By: l.Pause.By, Why: l.Pause.Why,
+			Lane: l.Pause.Lane, Since: l.Pause.Since, By: withoutNUL(l.Pause.By), Why: withoutNUL(l.Pause.Why),
 		})
 	case l.Answer != nil:
 		r.counts.Answers++
@@ -444,6 +445,9 @@ func (r *reader) add(to *Batch, l *line) error {
 	}
 	return nil
 }
+
+// withoutNUL returns words for people as every store can keep them: Postgres knows no NUL in a text.
+func withoutNUL(words string) string { return strings.ReplaceAll(words, "\x00", "\ufffd") }
 
 // finish checks the last line, and that nothing comes behind it.
 func (r *reader) finish(e *end) error {

@@ -52,7 +52,7 @@ func drawEverything(t *rapid.T) everything {
 	for _, lane := range []string{"", "http:x", "topic"} {
 		if rapid.Bool().Draw(t, "paused") {
 			e.pauses = append(e.pauses, node.Pause{
-				Lane: lane, Since: drawTime(t), By: rapid.String().Draw(t, "by"), Why: "\"<why>\" – \\ 100 %",
+				Lane: lane, Since: drawTime(t), By: rapid.SampledFrom([]string{"", "anna", "\u2028 ä"}).Draw(t, "by"), Why: "\"<why>\" – \\ 100 %",
 			})
 		}
 	}
