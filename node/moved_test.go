@@ -98,8 +98,8 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// The same with a store that begins a lineage although it is sealed. Goal: that makes things come out twice, or the test
-// before would prove nothing.
+// The same with a store that begins a lineage although it is sealed. Goal: that makes things come out twice, or the
+// test before would prove nothing.
 func TestMovedFromStoreThatOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		twice := 0

@@ -38,7 +38,8 @@ func (s *service) move(t *testing.T, to *url.URL, file string) {
 	source := s.database
 	s.database = to
 	s.says(t, 0, "applied", "migrate up")
-	s.says(t, 0, `is complete\. It is export .*\nThe store \S+ would belong to consumer group .*\n`+unchanged, "import "+file)
+	s.says(t, 0, `is complete\. It is export .*\nThe store \S+ would belong to consumer group .*\n`+unchanged,
+		"import "+file)
 	s.says(t, 0, `Done: lineage \d+ of the store \S+ has begun`, "import --yes "+file)
 	s.says(t, 0, `there is nothing to do`, "import --yes "+file+".again.gz")
 	s.database = source

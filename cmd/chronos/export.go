@@ -52,7 +52,8 @@ func (c *exportCommand) Run(ctx context.Context, w *world) (err error) {
 	case c.Undo && c.To != "":
 		return usagef("--undo and --to exclude each other: only one of them may be set")
 	case !c.Undo && c.To == "":
-		return usagef("--to is not set: it must be the name of a file, such as waiting.zst, or - for the standard output")
+		return usagef(
+			"--to is not set: it must be the name of a file, such as waiting.zst, or - for the standard output")
 	}
 	m, err := openMove(ctx, c.values, w)
 	if err != nil {
@@ -207,8 +208,8 @@ func (m *move) roster(ctx context.Context) error {
 		}
 	}
 	if len(alive) > 0 {
-		m.page.line("Nodes that run on it, and end within seconds: %s. Those of a release before this one do not: stop "+
-			"them first.", strings.Join(alive, ", "))
+		m.page.line("Nodes that run on it, and end within seconds: %s. Those of a release before this one do not: "+
+			"stop them first.", strings.Join(alive, ", "))
 	}
 	return nil
 }
@@ -218,8 +219,8 @@ func (m *move) undo(ctx context.Context, c *transfer.Contents, yes bool) error {
 		return transfer.NotExported(&c.Seal)
 	}
 	m.page.line("It was sealed for export %s at %s, by %s.", c.Seal.ID, c.Seal.Since.Format(time.RFC3339), c.Seal.By)
-	m.page.line("It would be opened again. If that export was imported anywhere, or is going to be, its messages come " +
-		"out twice.")
+	m.page.line("It would be opened again. If that export was imported anywhere, or is going to be, its messages " +
+		"come out twice.")
 	if !yes {
 		m.page.line("Nothing was changed. The same command with --yes does it.")
 		return nil

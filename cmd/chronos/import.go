@@ -19,8 +19,8 @@ type importCommand struct {
 
 // Help says what a person at night has to know.
 func (c *importCommand) Help() string {
-	return `The store must never have been used; "chronos migrate up" makes one. It is sealed until all is in it: no node
-starts on it before, so that none sees half of it. If the import fails, do it again with the same file: it goes on
+	return `The store must never have been used; "chronos migrate up" makes one. It is sealed until all is in it: no
+node starts on it before, so that none sees half of it. If the import fails, do it again with the same file: it goes on
 where it ended. When it is done, the same command again changes nothing.
 
 The store then belongs to the Kafka cluster and the consumer group that the exported one belonged to, and its
@@ -61,8 +61,8 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 			m.name, contents.Seal.Lineage)
 		return nil
 	case contents.Seal.Kind == transfer.Importing:
-		m.page.line("The store %s has %d of its %d lines, from an import that was not done.", m.name, contents.Seal.Lines,
-			counts.Messages+counts.Positions+counts.Pauses+counts.Answers)
+		m.page.line("The store %s has %d of its %d lines, from an import that was not done.", m.name,
+			contents.Seal.Lines, counts.Messages+counts.Positions+counts.Pauses+counts.Answers)
 	default:
 		err = first.Unfit(&contents)
 	}
@@ -85,8 +85,8 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 	if err != nil {
 		return fmt.Errorf("%w; do it again with the same file, which goes on where this ended", m.explain(err))
 	}
-	m.page.line("Done: lineage %d of the store %s has begun. Nodes may start on it, with the settings of before except "+
-		"for --store.", seal.Lineage, m.name)
+	m.page.line("Done: lineage %d of the store %s has begun. Nodes may start on it, with the settings of before "+
+		"except for --store.", seal.Lineage, m.name)
 	return nil
 }
 

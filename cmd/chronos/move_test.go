@@ -22,7 +22,8 @@ func TestMoveSentences(t *testing.T) {
 		d.does(t, 0, "applied", "migrate up")
 	}
 	address := clusterWithTopics(t)
-	produce(t, address, submission("gone", time.Now(), nil), submission("waits", time.Now().Add(time.Hour), []byte("x")))
+	produce(t, address, submission("gone", time.Now(), nil),
+		submission("waits", time.Now().Add(time.Hour), []byte("x")))
 	(&deployment{append([]string{"--brokers", address}, used.settings...)}).fires(t, address, 1)
 
 	used.does(t, 2, `--to is not set: it must be the name of a file`, "export")
@@ -38,7 +39,8 @@ func TestMoveSentences(t *testing.T) {
 	used.does(t, 2, `--to is \S+, which is there already: name another file, or remove it\n$`,
 		"export --yes --to "+at("there"))
 	used.does(t, 1, `not sealed`, "export --undo --yes") // none of that has sealed it
-	used.does(t, 0, `Sealed, as export \S+, in lineage 2\.\nDone: \S+ has 1 message, 1 position, 0 pauses and 0 answers`,
+	used.does(t, 0,
+		`Sealed, as export \S+, in lineage 2\.\nDone: \S+ has 1 message, 1 position, 0 pauses and 0 answers`,
 		"export --yes --to "+at("moved"))
 	used.does(t, 1, `: it was exported itself, as \S+\n$`, "import --yes "+at("moved"))
 	sealed := &deployment{append([]string{"--brokers", address}, used.settings...)}

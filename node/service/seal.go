@@ -24,12 +24,12 @@ type SealedError struct{ Seal transfer.Seal }
 // Error returns the sentence for a person.
 func (e *SealedError) Error() string {
 	if e.Seal.Kind == transfer.Importing {
-		return fmt.Sprintf("an import of export %s has begun to fill the store, and is not done: run \"chronos import\" "+
-			"again with the same file, which goes on where it ended", e.Seal.ID)
+		return fmt.Sprintf("an import of export %s has begun to fill the store, and is not done: run \"chronos "+
+			"import\" again with the same file, which goes on where it ended", e.Seal.ID)
 	}
-	return fmt.Sprintf("the store was sealed by \"chronos export\" at %s, and nothing fires from it any more: run nodes on "+
-		"the store that export %s was imported into; if it was not, and is not going to be, \"chronos export --undo "+
-		"--yes\" opens this one again", e.Seal.Since.Format(time.RFC3339), e.Seal.ID)
+	return fmt.Sprintf("the store was sealed by \"chronos export\" at %s, and nothing fires from it any more: run "+
+		"nodes on the store that export %s was imported into; if it was not, and is not going to be, \"chronos "+
+		"export --undo --yes\" opens this one again", e.Seal.Since.Format(time.RFC3339), e.Seal.ID)
 }
 
 // checkSeal returns an error if the store is sealed.
@@ -47,8 +47,8 @@ func (s *Service) checkSeal(ctx context.Context) error {
 	return err
 }
 
-// watchSeal ends the node with an error when somebody has sealed the store. The store sees to it that nothing is claimed
-// or taken in from then on; this is so that the node leaves its group, and somebody learns of it.
+// watchSeal ends the node with an error when somebody has sealed the store. The store sees to it that nothing is
+// claimed or taken in from then on; this is so that the node leaves its group, and somebody learns of it.
 func (s *Service) watchSeal(ctx context.Context, end context.CancelCauseFunc) {
 	ticker := time.NewTicker(inspect.BeatInterval)
 	defer ticker.Stop()

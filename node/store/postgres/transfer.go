@@ -18,8 +18,8 @@ import (
 
 var _ transfer.Store = (*Store)(nil)
 
-// The statements by which the contents of a store are moved. A store is sealed by its gate, which is infinitely far, and
-// says why in a row of answers under a name of its own, whose columns are used as keepSealStatement says.
+// The statements by which the contents of a store are moved. A store is sealed by its gate, which is infinitely far,
+// and says why in a row of answers under a name of its own, whose columns are used as keepSealStatement says.
 const (
 	sealStatement = `
 SELECT outcome, print, id, deadline, lineage, sequence FROM answers WHERE request = $1::uuid`
@@ -123,8 +123,8 @@ func sealStep(seal *transfer.Seal) step {
 // keepSeal returns the statement that stores the seal.
 func keepSeal(seal *transfer.Seal) step {
 	return step{statement: keepSealStatement, arguments: []any{
-		uuidOf(transfer.Name()), uuidOf(seal.ID), transfer.Forever(), string(seal.Kind), seal.By, seal.Since, seal.Lines,
-		seal.Lineage,
+		uuidOf(transfer.Name()), uuidOf(seal.ID), transfer.Forever(), string(seal.Kind), seal.By, seal.Since,
+		seal.Lines, seal.Lineage,
 	}}
 }
 
@@ -181,8 +181,8 @@ func (s *Store) count(ctx context.Context, count step) (n int64, err error) {
 	return n, err
 }
 
-// ownSteps returns the statements that read what decides on a call, without places and pauses. Of the messages they tell
-// whether there are any. With lock the store is locked, and no other call seals it or begins a lineage.
+// ownSteps returns the statements that read what decides on a call, without places and pauses. Of the messages they
+// tell whether there are any. With lock the store is locked, and no other call seals it or begins a lineage.
 func ownSteps(contents *transfer.Contents, lock bool, now *time.Time) []step {
 	own := step{statement: ownStatement, read: func(rows pgx.Rows) error {
 		return rows.Scan(&contents.Bound.Cluster, &contents.Bound.Group, &contents.Bound.Adopting, nil, nil)

@@ -362,7 +362,7 @@ func (t *transaction) endImport(ctx context.Context, batch *transfer.Batch, seal
 }
 
 // receive stores the contents of a batch.
-func (t *transaction) receive(ctx context.Context, batch *transfer.Batch) error {
+func (t *transaction) receive(ctx context.Context, batch *transfer.Batch) (err error) {
 	for i := range batch.Places {
 		p := &batch.Places[i]
 		var mark any
@@ -391,18 +391,19 @@ func (t *transaction) receive(ctx context.Context, batch *transfer.Batch) error 
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, insert.Close()) }()
 	for i := range batch.Messages {
 		m := &batch.Messages[i]
 		stored, err := changes(insert, append(messageArguments(&m.Message), instant(m.Due).UnixMicro(), m.Attempts,
 			m.Bound, m.Former, m.Stopped, m.Behind)...)
 		switch {
 		case err != nil:
-			return errors.Join(err, insert.Close())
+			return err
 		case !stored:
-			return errors.Join(batch.Taken(m.ID), insert.Close())
+			return batch.Taken(m.ID)
 		}
 	}
-	return insert.Close()
+	return nil
 }
 
 func (t *transaction) receiveAnswer(a *transfer.Answer) error {

@@ -43,8 +43,6 @@ func moveBroken(change func(m *moved)) func(*storetest.Clock) storetest.Instance
 		instance := intact(clock)
 		b := instance.Store.(*broken)
 		m := &moved{broken: b, seal: b.Seal, unseal: b.Unseal, messages: b.Messages, receive: b.Receive}
-		m.seal, m.unseal = b.Store.Seal, b.Store.Unseal
-		m.messages, m.receive = b.Store.Messages, b.Store.Receive
 		change(m)
 		instance.Store = m
 		return instance

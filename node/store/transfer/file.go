@@ -27,7 +27,7 @@ import (
 //	{"position":{"topic":"orders.in","topicId":"…","partition":0,"epoch":3,"offset":1200}}
 //	{"pause":{"lane":"orders","since":"2026-11-22T09:00:00Z","by":"anna","why":"broken"}}
 //	{"answer":{"request":"…","outcome":"scheduled",…}}
-//	{"message":{"id":"a","lane":"orders","incarnation":"…","deadline":"2027-01-01T00:00:00Z","value":{"text":"hello"}}}
+//	{"message":{"id":"a","lane":"orders","incarnation":"…","deadline":"2027-01-01T00:00:00Z","value":{"text":"x"}}}
 //	{"end":{"positions":1,"pauses":1,"answers":1,"messages":1,"sha256":"…"}}
 //
 // They stand in this order, and each kind in that of its key. The hash is that of all bytes of the lines before the
@@ -191,8 +191,8 @@ func value[T any](pointer *T) (v T) {
 func lineOfMessage(m *Message) *messageLine {
 	l := &messageLine{
 		ID: m.ID, Lane: m.Lane, Incarnation: m.Incarnation, Deadline: m.Deadline, NotAfter: some(m.NotAfter),
-		Attempts: m.Attempts, Bound: m.Bound, Former: m.Former, Stopped: m.Stopped, Line: some(m.Line), Behind: m.Behind,
-		Key: payloadOf(m.Key), Value: payloadOf(m.Value),
+		Attempts: m.Attempts, Bound: m.Bound, Former: m.Former, Stopped: m.Stopped, Line: some(m.Line),
+		Behind: m.Behind, Key: payloadOf(m.Key), Value: payloadOf(m.Value),
 	}
 	if !m.Due.Equal(m.Deadline) {
 		l.Due = &m.Due
@@ -357,8 +357,8 @@ func newReader(in io.Reader) (*reader, error) {
 		return nil, errors.New("the first line is not that of an export of Chronos")
 	}
 	if version.Export.Version != Version {
-		return nil, fmt.Errorf("the file is of version %d, and this program reads version %d: use the release that has "+
-			"written it, or a later one", version.Export.Version, Version)
+		return nil, fmt.Errorf("the file is of version %d, and this program reads version %d: use the release that "+
+			"has written it, or a later one", version.Export.Version, Version)
 	}
 	l, err := parse(raw)
 	if err != nil {
@@ -455,8 +455,8 @@ func (r *reader) finish(e *end) error {
 		return errors.New("something comes behind the last line: two exports, perhaps, in one file")
 	}
 	if sum := hex.EncodeToString(r.hash.Sum(nil)); e.Counts != r.counts || e.SHA256 != sum {
-		return fmt.Errorf("the file was changed since it was written: its last line tells of %+v and SHA-256 %s, and there "+
-			"are %+v and %s", e.Counts, e.SHA256, r.counts, sum)
+		return fmt.Errorf("the file was changed since it was written: its last line tells of %+v and SHA-256 %s, "+
+			"and there are %+v and %s", e.Counts, e.SHA256, r.counts, sum)
 	}
 	return nil
 }

@@ -26,9 +26,9 @@ type Progress struct {
 	Of int64
 }
 
-// Drain waits until no claim in a store that is sealed can lead to a publish: each has been settled, or given up, or has
-// expired. sleep waits; it returns an error when the wait is over for good. tell is told of what is held before each
-// wait.
+// Drain waits until no claim in a store that is sealed can lead to a publish: each has been settled, or given up, or
+// has expired. sleep waits; it returns an error when the wait is over for good. tell is told of what is held before
+// each wait.
 func Drain(
 	ctx context.Context, source Store, sleep func(context.Context, time.Duration) error, tell func(Held),
 ) error {
@@ -211,6 +211,6 @@ func receive(ctx context.Context, target Store, batch Batch) (seal Seal, err err
 	case batch.Last && seal.Kind == Imported, !batch.Last && seal.Lines == batch.To:
 		return seal, nil
 	}
-	return seal, fmt.Errorf("the store has received %d lines, and not %d: another import of this file is under way; wait "+
-		"until that is done", seal.Lines, batch.To)
+	return seal, fmt.Errorf("the store has received %d lines, and not %d: another import of this file is under "+
+		"way; wait until that is done", seal.Lines, batch.To)
 }

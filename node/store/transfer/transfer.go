@@ -9,12 +9,12 @@
 //	target    never used ──first Receive──▶ sealed: importing ──last Receive──▶ open
 //
 // A sealed store claims nothing and takes nothing in, and begins no lineage: it is as if it stood before the gate of a
-// catch-up (node.CatchUpRequest.Hold) that never opens. What was published before may still be settled. A source is read
-// when all claims of before the seal are gone or have expired, since nothing is published under a claim that has
+// catch-up (node.CatchUpRequest.Hold) that never opens. What was published before may still be settled. A source is
+// read when all claims of before the seal are gone or have expired, since nothing is published under a claim that has
 // expired: what is read then has not come out since, and does not come out of this store any more.
 //
-// A target takes a batch in with the number of the line that it ends at, in one transaction. So a batch that is received
-// twice is taken in once, and an import that has died goes on behind the last line that was.
+// A target takes a batch in with the number of the line that it ends at, in one transaction. So a batch that is
+// received twice is taken in once, and an import that has died goes on behind the last line that was.
 //
 // docs/adr/0023-a-store-that-moves-is-sealed.md says what is moved, what is not, and why.
 package transfer
@@ -45,8 +45,8 @@ type Store interface {
 	// See Contents.Refusal for those that are refused.
 	Seal(ctx context.Context, id uuid.UUID, by string) (Seal, error)
 
-	// Unseal opens a store that is sealed for an export, in a new lineage, in which nothing is claimed and nothing taken
-	// in until every claim in the store has expired. One that is not sealed for an export is refused.
+	// Unseal opens a store that is sealed for an export, in a new lineage, in which nothing is claimed and nothing
+	// taken in until every claim in the store has expired. One that is not sealed for an export is refused.
 	Unseal(ctx context.Context) (node.State, error)
 
 	// Held returns how many claims have not expired, and how long the last of them has to go.
@@ -127,8 +127,8 @@ type Contents struct {
 	Pauses []node.Pause
 }
 
-// Unused returns why an import cannot begin in the store for an owner; "" if it can. Whatever is in a store that has been
-// used could be older or younger than what the import brings, and nobody could tell.
+// Unused returns why an import cannot begin in the store for an owner; "" if it can. Whatever is in a store that has
+// been used could be older or younger than what the import brings, and nobody could tell.
 func (c *Contents) Unused(cluster, group string) string {
 	switch {
 	case c.Messages != 0:
@@ -173,10 +173,10 @@ type Answer struct {
 
 // Batch is a part of an import: its lines behind From, up to To.
 //
-// The first one, of a store that has never been used, seals it and binds it to Cluster and Group, unless these are empty.
-// Each takes its contents in, if the store has received as many lines as From says, and else does nothing. The last one
-// opens the store, in a lineage above that of the export and all before it. So of a batch that is repeated, be it after a
-// long time and by another process, nothing happens twice.
+// The first one, of a store that has never been used, seals it and binds it to Cluster and Group, unless these are
+// empty. Each takes its contents in, if the store has received as many lines as From says, and else does nothing. The
+// last one opens the store, in a lineage above that of the export and all before it. So of a batch that is repeated,
+// be it after a long time and by another process, nothing happens twice.
 type Batch struct {
 	// ID is that of the export, and By who imports it.
 	ID uuid.UUID
@@ -234,8 +234,8 @@ func (b *Batch) Unfit(contents *Contents) error {
 // Taken returns the error for a batch that has a message which is in the store already. No import brings one twice, so
 // somebody else has put it there.
 func (b *Batch) Taken(id string) error {
-	return &RefusedError{Reason: fmt.Sprintf("message %q of the lines behind %d is in it already: empty it, and begin anew",
-		id, b.From)}
+	return &RefusedError{Reason: fmt.Sprintf(
+		"message %q of the lines behind %d is in it already: empty it, and begin anew", id, b.From)}
 }
 
 // RefusedError says that a store is not to be exported, opened or filled. Nothing has changed.
@@ -256,14 +256,14 @@ func (c *Contents) Refusal() error {
 	case c.Seal.Kind == Importing:
 		return &RefusedError{Reason: "an import is filling it: it is complete when that is done"}
 	case c.State.Holding:
-		return &RefusedError{Reason: "a lineage began a moment ago, and nodes may still publish what they had claimed " +
-			"before: try again in some seconds"}
+		return &RefusedError{Reason: "a lineage began a moment ago, and nodes may still publish what they had " +
+			"claimed before: try again in some seconds"}
 	case c.Bound.Adopting:
-		return &RefusedError{Reason: "it comes from an older release and has yet to adopt the committed offsets: start " +
-			"a node on it first, which does that"}
+		return &RefusedError{Reason: "it comes from an older release and has yet to adopt the committed offsets: " +
+			"start a node on it first, which does that"}
 	case c.State.Suspect:
-		return &RefusedError{Reason: "its server has another history than before, a failover perhaps: start a node on it " +
-			"first, which finds out what that has lost"}
+		return &RefusedError{Reason: "its server has another history than before, a failover perhaps: start a node " +
+			"on it first, which finds out what that has lost"}
 	}
 	return nil
 }
@@ -271,7 +271,8 @@ func (c *Contents) Refusal() error {
 // NotExported is the error of an Unseal of a store that is not sealed for an export.
 func NotExported(seal *Seal) error {
 	if seal.Kind == Importing {
-		return &RefusedError{Reason: "an import is filling it: import the same file again, which goes on where that ended"}
+		return &RefusedError{Reason: "an import is filling it: import the same file again, which goes on where that " +
+			"ended"}
 	}
 	return &RefusedError{Reason: "it is not sealed"}
 }

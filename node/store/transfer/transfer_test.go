@@ -52,7 +52,8 @@ func drawEverything(t *rapid.T) everything {
 	for _, lane := range []string{"", "http:x", "topic"} {
 		if rapid.Bool().Draw(t, "paused") {
 			e.pauses = append(e.pauses, node.Pause{
-				Lane: lane, Since: drawTime(t), By: rapid.SampledFrom([]string{"", "anna", "\u2028 ä"}).Draw(t, "by"), Why: "\"<why>\" – \\ 100 %",
+				Lane: lane, Since: drawTime(t), Why: "\"<why>\" – \\ 100 %",
+				By: rapid.SampledFrom([]string{"", "anna", "\u2028 ä"}).Draw(t, "by"),
 			})
 		}
 	}
@@ -247,9 +248,12 @@ func lines(file []byte) []byte {
 // many is a source with several batches of messages.
 func many(t fataler, n int) *memory.Store {
 	store := memory.New(time.Now)
-	e := everything{cluster: "cluster", group: "group", lineage: 4, places: []inspect.Place{{Mark: -1, Place: node.Place{
+	place := node.Place{
 		Partition: node.Partition{Topic: "in", TopicID: uuid.UUID{0: 1}}, Position: node.Position{Offset: int64(n)},
-	}}}}
+	}
+	e := everything{
+		cluster: "cluster", group: "group", lineage: 4, places: []inspect.Place{{Mark: -1, Place: place}},
+	}
 	e.answers = []transfer.Answer{{Request: uuid.UUID{0: 5}, Expires: time.UnixMicro(9e15).UTC()}}
 	e.answers[0].Told.Outcome = node.Scheduled
 	for i := range n {
@@ -317,7 +321,8 @@ func TestImportDies(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			target := memory.New(time.Now)
 			for try := range 2 {
-				_, err := transfer.Import(ctx, &dying{target, 0, max(1, at-try), after}, bytes.NewReader(file), "test", quiet)
+				dies := &dying{target, 0, max(1, at-try), after}
+				_, err := transfer.Import(ctx, dies, bytes.NewReader(file), "test", quiet)
 				seal, _ := target.Sealed(ctx)
 				if ended := seal.Kind == transfer.Imported; ended {
 					break // its last effect was there, and only the answer was not
@@ -350,7 +355,8 @@ func TestImportTwice(t *testing.T) {
 	if err != nil || seal.Kind != transfer.Imported || target.Len() != 2099 {
 		t.Fatalf("the second import: %+v %v, and %d messages", seal, err, target.Len())
 	}
-	if _, err = transfer.Import(ctx, target, bytes.NewReader(exported(t, many(t, 3))), "test", quiet); !transfer.IsRefused(err) {
+	other := exported(t, many(t, 3))
+	if _, err = transfer.Import(ctx, target, bytes.NewReader(other), "test", quiet); !transfer.IsRefused(err) {
 		t.Fatalf("another file: %v", err)
 	}
 	if _, err = transfer.Import(ctx, source, bytes.NewReader(file), "test", quiet); !transfer.IsRefused(err) {
