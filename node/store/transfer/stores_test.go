@@ -26,7 +26,7 @@ import (
 const patience = time.Minute
 
 // roundTrips is how often everything goes from server to server.
-const roundTrips = 25
+const roundTrips = 12
 
 // server is a store in a new database of the test server.
 type server struct {
