@@ -230,7 +230,9 @@ func (s *Store) change(
 		var now time.Time
 		own := ownSteps(&contents, true, &now)
 		steps := []step{
-			{statement: lineageLock}, own[0], {statement: lockPartitionTableStatement},
+			{statement: lineageLock},
+			own[0],
+			{statement: lockPartitionTableStatement},
 			{statement: lockAllStatement, read: func(pgx.Rows) error { return nil }},
 		}
 		if err := tx.send(ctx, append(steps, own[1:]...)...); err != nil {
