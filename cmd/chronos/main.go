@@ -72,6 +72,8 @@ type commands struct {
 
 	Bind   bindCommand   `cmd:"" help:"Show whom a store belongs to, or change that." group:"hand"`
 	Rewind rewindCommand `cmd:"" help:"Take records of an input topic in again." group:"hand"`
+	Export exportCommand `cmd:"" help:"Seal a store, and write all that waits to a file." group:"hand"`
+	Import importCommand `cmd:"" help:"Fill a new store from such a file." group:"hand"`
 }
 
 // description is the first thing that a newcomer reads.

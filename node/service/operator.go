@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,6 +218,13 @@ func (o *Operator) PlanRewind(ctx context.Context, target RewindTarget) (RewindP
 	}
 	limited, cancel := context.WithTimeout(ctx, laterLook)
 	defer cancel()
+	mover, err := o.store.Mover()
+	if err != nil {
+		return plan, err
+	}
+	if seal, err := mover.Sealed(limited); err != nil || seal.Sealed() {
+		return plan, cmp.Or[error](err, &SealedError{Seal: seal})
+	}
 	bound, err := o.store.Bind(limited, node.BindRequest{})
 	switch {
 	case err != nil:

@@ -319,8 +319,11 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 	}
 	s.metrics.Schedule(n.Held)
 	s.id.Store(n.ID().String())
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var sampling sync.WaitGroup
 	until, stop := context.WithCancel(ctx)
+	sampling.Go(func() { s.watchSeal(until, end) })
 	if sampler := s.sampler(); sampler != nil {
 		sampling.Go(func() { sampler.Run(until) })
 	}
@@ -337,6 +340,9 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 	loop, ended := s.metrics.Loops().Begin(ctx, node.Enqueue) // Run is the loop of that operation
 	defer ended()
 	n.Run(loop, s.metrics.Loops().Tasks(node.Goroutines()))
+	if cause := context.Cause(ctx); isSealed(cause) {
+		return cause
+	}
 	return nil
 }
 
@@ -381,7 +387,7 @@ func (s *Service) prepareStore(ctx context.Context) error {
 		port.answered()
 		if err == nil || !s.config.Migrate {
 			s.schema.Store(err == nil)
-			return true, err
+			return s.unsealed(ctx, port, err)
 		}
 		applied, err := s.store.Migrate(ctx)
 		for _, m := range applied {
@@ -389,7 +395,7 @@ func (s *Service) prepareStore(ctx context.Context) error {
 		}
 		if err == nil {
 			s.schema.Store(true)
-			return true, nil
+			return s.unsealed(ctx, port, nil)
 		}
 		// If the store still answers, what it says about the migration will not change by asking again.
 		if answered, _ := s.store.Check(ctx); answered && ctx.Err() == nil {
@@ -397,6 +403,19 @@ func (s *Service) prepareStore(ctx context.Context) error {
 		}
 		return false, port.failed(ctx, "migrate", err)
 	})
+}
+
+// unsealed reports whether the store may be used, whose schema is as err says.
+func (s *Service) unsealed(ctx context.Context, port *preparation, err error) (bool, error) {
+	if err != nil {
+		return true, err
+	}
+	if err := s.checkSeal(ctx); err != nil && !isSealed(err) {
+		return false, port.failed(ctx, "look for a seal", err)
+	} else if err != nil {
+		return true, err
+	}
+	return true, nil
 }
 
 // prepareTopics waits until Kafka answers and all topics are there. A missing one is not an error: whoever starts a

@@ -39,6 +39,8 @@ func (c Command) String() string {
 	}{
 		{Run, "run"},
 		{Migrate, "migrate"},
+		{Migrate, "export"},
+		{Migrate, "import"},
 		{Submit, "send"},
 		{Cancel, "cancel"},
 		{Submit, "reschedule"},

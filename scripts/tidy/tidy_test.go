@@ -70,7 +70,7 @@ func production() []string {
 		"chronos/node/service", "chronos/node/service/doctor",
 		"chronos/node/service/properties", "chronos/node/store/headers", "chronos/node/store/inspect",
 		"chronos/node/store/outlook", "chronos/node/store/postgres", "chronos/node/store/postgres/marks",
-		"chronos/node/store/sqlite", "chronos/node/traces", "chronos/node/view",
+		"chronos/node/store/sqlite", "chronos/node/store/transfer", "chronos/node/traces", "chronos/node/view",
 	}
 }
 

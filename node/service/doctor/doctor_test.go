@@ -246,6 +246,9 @@ func TestPlantedMistakes(t *testing.T) {
 			{"store of another cluster", func(d *deployment, _ *doctor.Options) {
 				d.exec("UPDATE store SET cluster = 'theirs'")
 			}, "owner", doctor.Error, "the store", "Kafka cluster theirs", "--brokers"},
+			{"store that was exported", func(d *deployment, _ *doctor.Options) {
+				d.exec("UPDATE store SET gate = 'infinity'")
+			}, "owner", doctor.Error, "the store", "is sealed", "chronos export --undo"},
 			{"overdue messages", func(d *deployment, _ *doctor.Options) {
 				d.insert(d.out, "-1 hour")
 			}, "what waits", doctor.Error, "OUT", "overdue", "nodes"},

@@ -107,6 +107,9 @@ func (e *examination) owner(ctx context.Context) (string, error) {
 	if err := e.db.QueryRowContext(ctx, query).Scan(&e.bound.cluster, &e.bound.group, &e.bound.adopting); err != nil {
 		return "", err
 	}
+	if err := e.sealed(ctx); err != nil {
+		return "", err
+	}
 	if e.config.WithoutKafka() {
 		if e.bound.group != "" {
 			e.find(Note, "the store", "belongs to consumer group "+e.bound.group+" of a Kafka",
@@ -135,6 +138,25 @@ func (e *examination) owner(ctx context.Context) (string, error) {
 			"Nodes with these settings do not start.", "Set the right --group or --store; or chronos bind.")
 	}
 	return "group " + e.bound.group, nil
+}
+
+// sealed sees whether the contents of the store are being moved, or were.
+func (e *examination) sealed(ctx context.Context) error {
+	query := "SELECT gate = 'infinity' FROM store"
+	if e.dialect == migrations.SQLite {
+		query = "SELECT claims_from = 9223372036854775807 FROM lineage"
+	}
+	var sealed bool
+	if err := e.db.QueryRowContext(ctx, query).Scan(&sealed); err != nil {
+		return err
+	}
+	if sealed {
+		e.find(Error, "the store", "is sealed: it was exported, or an import is filling it",
+			"Nothing fires from it, nothing is taken in, and nodes do not start on it.",
+			"Run nodes on the store that the export was imported into; or chronos import again, if that is not "+
+				"done; or chronos export --undo, if the export is not going to be imported.")
+	}
+	return nil
 }
 
 // readPlaces reads the positions of the store.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/store/transfer"
 )
 
 // intake is what the store knows of the input topics, and of its own history. All of it is set back with the store.
@@ -26,6 +27,9 @@ type intake struct {
 	cluster, group string
 	adopting       bool
 
+	// seal says what the store is sealed for, or was. While it is sealed, the gate is out of reach.
+	seal transfer.Seal
+
 	// pauses are what is paused, by lane.
 	pauses map[string]node.Pause
 
@@ -37,12 +41,15 @@ type intake struct {
 func (s *Store) state(now time.Time) node.State {
 	return node.State{
 		Lineage:      s.intake.lineage,
-		CatchingUp:   len(s.intake.marks) > 0 || now.Before(s.intake.gate),
-		Holding:      now.Before(s.intake.gate),
+		CatchingUp:   len(s.intake.marks) > 0 || s.intake.holds(now),
+		Holding:      s.intake.holds(now),
 		IntakePaused: s.intake.paused(node.Intake),
 		Suspect:      s.intake.timeline != s.timeline,
 	}
 }
+
+// holds reports whether the gate is yet to come.
+func (in *intake) holds(now time.Time) bool { return in.seal.Sealed() || now.Before(in.gate) }
 
 // Bind implements node.Store.
 func (s *Store) Bind(ctx context.Context, request node.BindRequest) (node.Bound, error) {
@@ -102,10 +109,13 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 
 	now := instant(s.now())
 	in := &s.intake
-	if request.Lineage != in.lineage {
+	if request.Lineage != in.lineage || in.seal.Sealed() && !s.broken.Opens {
 		return s.state(now), nil
 	}
 	if request.Begin {
+		if in.seal.Sealed() {
+			in.seal = transfer.Seal{} // the store is broken
+		}
 		in.lineage = max(in.lineage, request.Floor) + 1
 		in.timeline = s.timeline
 		in.gate = instant(now.Add(request.Hold))

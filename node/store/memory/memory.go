@@ -127,6 +127,12 @@ type Broken struct {
 	// Stays has nobody come forward in a line.
 	Stays bool
 
+	// Opens has it begin a lineage although it is sealed, for whoever asks.
+	Opens bool
+
+	// Refills has it receive a batch of an import that it has received before.
+	Refills bool
+
 	// TakesPast has it do what comes past Kafka (node.NoPlace) while nothing is taken in, for whatever reason.
 	TakesPast bool
 }

@@ -32,7 +32,13 @@ func Statements() map[string]string {
 		"waiting_lanes": waitingLanesStatement, "places": placesStatement, "beat": beatStatement,
 		"forget_nodes": forgetNodesStatement, "gone": goneStatement, "nodes": nodesStatement,
 		"answers": answersStatement, "remember": rememberStatement, "replaced": replacedStatement,
-		"sweep":         sweepStatement,
+		"sweep": sweepStatement,
+		"seal":  sealStatement, "keep_seal": keepSealStatement, "forget_seal": forgetSealStatement,
+		"close": closeStatement, "open": openStatement, "own": ownStatement, "used": usedStatement,
+		"count_messages": countMessagesStatement, "count_answers": countAnswersStatement,
+		"all_places": allPlacesStatement, "held": heldStatement, "moved": movedStatement, "told": toldStatement,
+		"receive": receiveStatement, "receive_answers": receiveAnswersStatement,
+		"receive_pause": receivePauseStatement,
 		"overdue_count": overdueCountStatement, "origins": originsStatement,
 	}
 }

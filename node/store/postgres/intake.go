@@ -22,7 +22,7 @@ func (s *Store) Bind(ctx context.Context, request node.BindRequest) (node.Bound,
 		var lineage int64
 		bound = node.Bound{}
 		err := tx.send(ctx, step{statement: lockStoreStatement, read: func(rows pgx.Rows) error {
-			return rows.Scan(&bound.Cluster, &bound.Group, &bound.Adopting, &lineage)
+			return rows.Scan(&bound.Cluster, &bound.Group, &bound.Adopting, &lineage, nil)
 		}})
 		if err != nil {
 			return err
@@ -157,19 +157,20 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 
 func catchUp(ctx context.Context, tx *transaction, request node.CatchUpRequest) (state node.State, err error) {
 	var lineage int64
+	var sealed bool
 	var steps []step
 	if request.Begin {
 		steps = append(steps, step{statement: lineageLock})
 	}
 	err = tx.send(ctx, append(steps, step{statement: lockStoreStatement, read: func(rows pgx.Rows) error {
-		return rows.Scan(nil, nil, nil, &lineage)
+		return rows.Scan(nil, nil, nil, &lineage, &sealed)
 	}})...)
 	switch {
 	case err != nil:
 		return state, err
 	case lineage == 0:
 		return state, errNoStore
-	case lineage != request.Lineage:
+	case lineage != request.Lineage || sealed:
 		return state, tx.commit(ctx, stateStep(&state, new(time.Time)))
 	}
 	c, err := lookAtPartitions(ctx, tx, request)

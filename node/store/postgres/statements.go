@@ -180,8 +180,10 @@ const (
 	// Everybody may ask for that, unlike for the control file.
 	currentTimeline = "substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"
 
-	// lockStoreStatement also makes the commit wait for a synchronous standby, like the lock of a partition.
-	lockStoreStatement = "SELECT cluster, consumer_group, adopting, lineage FROM store WHERE single FOR UPDATE"
+	// lockStoreStatement also makes the commit wait for a synchronous standby, like the lock of a partition. The gate
+	// of a store that is sealed is infinitely far: see transfer.go.
+	lockStoreStatement = `
+SELECT cluster, consumer_group, adopting, lineage, gate = 'infinity' FROM store WHERE single FOR UPDATE`
 
 	bindStatement = "UPDATE store SET cluster = $1, consumer_group = $2, adopting = $3 WHERE single"
 

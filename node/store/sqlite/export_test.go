@@ -19,5 +19,7 @@ func Queries() map[string]Query {
 		"rearm":   {rearmText, byKey},
 		"expired": {expiredText, "USING INDEX messages_claimed (expires_at<?)"},
 		"reset":   {resetText, byKey},
+		"held":    {heldText, "USING INDEX messages_claimed (expires_at>?)"},
+		"moved":   {movedText, "USING INDEX sqlite_autoindex_messages_1 ((id,lane)>(?,?))"},
 	}
 }

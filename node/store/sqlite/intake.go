@@ -103,6 +103,9 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (state
 		if state, err = t.state(ctx); err != nil || state.Lineage != request.Lineage {
 			return err
 		}
+		if sealed, err := t.sealed(ctx); err != nil || sealed {
+			return err
+		}
 		if request.Begin {
 			if err := t.begin(request); err != nil {
 				return err

@@ -314,7 +314,7 @@ func mutants() []mutant {
 	return slices.Concat(
 		takeMutants(), positionMutants(), lineageMutants(), payloadMutants(), claimMutants(), recoverMutants(),
 		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(), pastMutants(),
-		answerMutants(), seriesMutants(), lineMutants(),
+		answerMutants(), seriesMutants(), lineMutants(), transferMutants(),
 	)
 }
 

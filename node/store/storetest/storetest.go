@@ -173,7 +173,7 @@ func contractCases() []testCase {
 	for _, group := range [][]testCase{
 		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(),
 		resetCases(), lineageCases(), bindCases(), pauseCases(), controlCases(), controlBatchCases(), pastCases(),
-		answerCases(), seriesCases(), lineCases(), generalCases(),
+		answerCases(), seriesCases(), lineCases(), transferCases(), generalCases(),
 	} {
 		cases = append(cases, group...)
 	}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"chronos/node/store/transfer"
+)
+
+// importCommand fills a store from a file that chronos export has written.
+type importCommand struct {
+	File string `arg:"" help:"The file that chronos export has written."`
+	Yes  bool   `help:"Do it. Without it, say what would be done and change nothing."`
+
+	storeSettings
+}
+
+// Help says what a person at night has to know.
+func (c *importCommand) Help() string {
+	return `The store must never have been used; "chronos migrate up" makes one. It is sealed until all is in it: no
+node starts on it before, so that none sees half of it. If the import fails, do it again with the same file: it goes on
+where it ended. When it is done, the same command again changes nothing.
+
+The store then belongs to the Kafka cluster and the consumer group that the exported one belonged to, and its
+positions are those of that one: start nodes on it with the same settings, except for --store. For another cluster,
+"chronos bind" follows.`
+}
+
+// Run says what an import would do, and does it if it was told to.
+func (c *importCommand) Run(ctx context.Context, w *world) (err error) {
+	m, err := openMove(ctx, c.values, w)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.store.Close()) }()
+	m.page = &page{out: w.stdout}
+	return errors.Join(m.fill(ctx, c.File, c.Yes), m.page.err)
+}
+
+func (m *move) fill(ctx context.Context, file string, yes bool) error {
+	header, counts, err := m.check(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	m.page.line("%s is complete. It is export %s of the store %s, sealed at %s by %s: %s, %s, %s and %s.", file,
+		header.ID, header.Store, header.Sealed.Format(time.RFC3339), header.By, number(counts.Messages, "message"),
+		number(counts.Positions, "position"), number(counts.Pauses, "pause"), number(counts.Answers, "answer"))
+	contents, err := m.mover.Contents(ctx)
+	if err != nil {
+		return err
+	}
+	// The store decides again. This is so that a person sees it before.
+	first := transfer.Batch{ID: header.ID, Cluster: header.Cluster, Group: header.Group}
+	err = first.Refuse(&contents.Seal)
+	switch {
+	case err != nil:
+	case contents.Seal.Kind == transfer.Imported:
+		m.page.line("It was imported into the store %s, which has begun lineage %d with it: there is nothing to do.",
+			m.name, contents.Seal.Lineage)
+		return nil
+	case contents.Seal.Kind == transfer.Importing:
+		m.page.line("The store %s has %d of its %d lines, from an import that was not done.", m.name,
+			contents.Seal.Lines, counts.Messages+counts.Positions+counts.Pauses+counts.Answers)
+	default:
+		err = first.Unfit(&contents)
+	}
+	if err != nil {
+		return m.explain(err)
+	}
+	if header.Cluster != "" {
+		m.page.line("The store %s would belong to %s.", m.name, owner(header.Cluster, header.Group))
+	}
+	if !yes {
+		m.page.line("Nothing was changed. The same command with --yes does it.")
+		return nil
+	}
+	in, err := openArchive(file)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	seal, err := transfer.Import(ctx, m.mover, in, person(), m.tell("read"))
+	if err != nil {
+		return fmt.Errorf("%w; do it again with the same file, which goes on where this ended", m.explain(err))
+	}
+	m.page.line("Done: lineage %d of the store %s has begun. Nodes may start on it, with the settings of before "+
+		"except for --store.", seal.Lineage, m.name)
+	return nil
+}
+
+// check reads the file to its end.
+func (m *move) check(file string) (header transfer.Header, counts transfer.Counts, err error) {
+	in, err := openArchive(file)
+	if err != nil {
+		return header, counts, err
+	}
+	defer in.close()
+	return transfer.Check(in, m.tell("checked"))
+}
