@@ -79,7 +79,7 @@ func invariantTable(reasons map[proof.Removal][2]string) string {
 		if images[conjunct.Name] {
 			too = " *Of images, too.*"
 		}
-		reason := reasons[proof.Removal{Name: conjunct.Name}]
+		reason := reasons[proof.Removal{Name: conjunct.Name, Images: images[conjunct.Name]}]
 		fmt.Fprintf(&text, "| %s | %s%s | %s → %s |\n", conjunct.Name, conjunct.Says, too, reason[0], reason[1])
 	}
 	return text.String()
