@@ -41,7 +41,7 @@ type follower struct {
 	places  map[node.Partition]proof.Element
 	at      map[proof.Element]recordPlace // the position of each partition, by the element of the partition
 
-	catching proof.Element            // a record that is to be taken in before anything is claimed
+	catching proof.Element               // a record that is to be taken in before anything is claimed
 	requests map[uuid.UUID]proof.Element // by their names: those past Kafka of which the store keeps the answer
 	steps    map[string]int
 }
