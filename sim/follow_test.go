@@ -101,7 +101,8 @@ func TestProofNamesTheGuard(t *testing.T) {
 			for seed := uint64(1); seed <= seeds; seed++ {
 				setup := m.Drawn(seed)
 				setup.Proof = true
-				if v := sim.Run(setup).Violation; v != nil && v.Invariant == "proof" && strings.HasSuffix(v.Detail, guard) {
+				v := sim.Run(setup).Violation
+				if v != nil && v.Invariant == "proof" && strings.HasSuffix(v.Detail, guard) {
 					return
 				}
 			}

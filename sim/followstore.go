@@ -64,8 +64,8 @@ func (f *follower) learnOf(item *node.Item, one *node.ItemResult) {
 	f.ends(i, !item.NotAfter.IsZero())
 }
 
-// ends notes whether there is an instant after which a message is not published any more. Callbacks may also be refused;
-// that of each the follower hears by itself.
+// ends notes whether there is an instant after which a message is not published any more. Callbacks may also be
+// refused; that of each the follower hears by itself.
 func (f *follower) ends(i *incarnation, timed bool) {
 	i.timed = timed
 	if timed {
@@ -189,8 +189,8 @@ func (f *follower) recordOf(item *node.Item) proof.Element {
 	return r
 }
 
-// longHeld tells that the store takes records in: if a lineage has begun, its hold time is over, so that all claims from
-// before it have expired. What the clock says of those that were held when somebody set it is not looked at.
+// longHeld tells that the store takes records in: if a lineage has begun, its hold time is over, so that all claims
+// from before it have expired. What the clock says of those that were held when somebody set it is not looked at.
 func (f *follower) longHeld(now time.Time) {
 	if !f.state.Is("holding") {
 		return
@@ -235,13 +235,13 @@ func (f *follower) locate(r proof.Element, p recordPlace, other int64) {
 	f.state.Let("offset", f.numeral(proof.Offset, p.offset), r)
 }
 
-// placed tells what position a partition has after a call that is no take. It may be its first one, where the log begins;
-// otherwise nothing has moved it: of what operators do, no run has that they rewind.
+// placed tells what position a partition has after a call that is no take. It may be its first one, where the log
+// begins; otherwise nothing has moved it: of what operators do, no run has that they rewind.
 func (f *follower) placed(p node.Partition, to node.Position) {
 	thing := f.partitionOf(p)
 	if before, known := f.at[thing]; known {
 		if before.epoch != int64(to.Epoch) || before.offset != to.Offset-1 {
-			f.world.broken("proof", fmt.Sprintf("the position of %s/%d is moved from %d to %d by a call that is no take",
+			f.world.broken("proof", fmt.Sprintf("the position of %s/%d is moved from %d to %d, and not by a take",
 				p.Topic, p.Number, before.offset+1, to.Offset))
 		}
 		return

@@ -37,7 +37,7 @@ type mutant struct {
 	name, file, about string
 	equivalent        string   // why nothing can catch it; empty where something must
 	old, new          []string // lines, without what they are indented by
-	proof             uint64   // a seed in which following the proof catches it, and no invariant of the judge; 0 for none
+	proof             uint64   // a seed in which following the proof catches it, and the judge does not; 0 for none
 }
 
 func main() {

@@ -28,7 +28,8 @@ func TestStepsAreWhatSolversAreAsked(t *testing.T) {
 			}
 			for _, claim := range append(s.Invariant, s.Promises...) {
 				if after := w.Holds(claim.Formula, nil); after != before[claim.Name] {
-					t.Fatalf("%s: %q is %v after it, and was to be %v", transition.Name, claim.Name, after, before[claim.Name])
+					t.Fatalf("%s: %q is %v after it, and was to be %v", transition.Name, claim.Name, after,
+						before[claim.Name])
 				}
 			}
 		}

@@ -165,7 +165,8 @@ func (t *Transition) checkUpdates(symbols map[string]Symbol, params map[string]S
 		maps.Copy(bound, params)
 		for i, v := range u.Of {
 			if _, taken := bound[v.name]; taken {
-				return fmt.Errorf("%s, what %q becomes: the variable %s stands for two things", t.Name, u.Symbol, v.name)
+				return fmt.Errorf("%s, what %q becomes: the variable %s stands for two things", t.Name, u.Symbol,
+					v.name)
 			}
 			if v.sort != symbol.Args[i] {
 				return fmt.Errorf("%s changes %q of a %s", t.Name, u.Symbol, v.sort)
