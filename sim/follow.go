@@ -35,15 +35,15 @@ type follower struct {
 	names   map[node.MessageID]*followed
 	drawn   map[uuid.UUID]*incarnation
 	claims  map[claimKey]proof.Element
+	byClaim map[proof.Element]*heldClaim
 	number  map[proof.Element]int64 // of an offset, an epoch or an instant
 	things  map[numbered]proof.Element
-	records map[recordPlace]proof.Element
 	places  map[node.Partition]proof.Element
 	at      map[proof.Element]recordPlace // the position of each partition, by the element of the partition
 
-	catching proof.Element // a record that is to be taken in before anything is claimed
+	catching proof.Element               // a record that is to be taken in before anything is claimed
+	requests map[uuid.UUID]proof.Element // by their names: those past Kafka of which the store keeps the answer
 	steps    map[string]int
-	skewed   bool // the clock of the store was set: the proof assumes that nobody does that while a claim is held
 }
 
 // followed is what there is of one name: only that matters for a step on it.
@@ -51,9 +51,14 @@ type followed struct {
 	node.MessageID
 
 	name         proof.Element
-	incarnations []proof.Element
+	incarnations []*incarnation
 	claims       []proof.Element
 	owners       []proof.Element
+}
+
+// things returns the incarnations of a name.
+func (n *followed) things() []proof.Element {
+	return mapped(n.incarnations, func(i *incarnation) proof.Element { return i.Element })
 }
 
 // incarnation is a thing, and the claims on it, the latest last.
@@ -62,15 +67,16 @@ type incarnation struct {
 
 	of     *followed
 	claims []*heldClaim
+	timed  bool // there is an instant after which it is not published any more
 }
 
 // heldClaim is a claim as its owner knows it.
 type heldClaim struct {
 	proof.Element
 
-	owner   uuid.UUID
-	expires time.Time
-	told    bool // the answer has arrived
+	owner    uuid.UUID
+	told     bool // the answer has arrived
+	settings int  // how often the clock of the store had been set when the statement began that made it; -1: who knows
 }
 
 type claimKey struct {
@@ -109,9 +115,10 @@ func (f *follower) forget() {
 	f.state = proof.NewStructure()
 	f.nodes, f.names = map[uuid.UUID]proof.Element{}, map[node.MessageID]*followed{}
 	f.drawn, f.claims = map[uuid.UUID]*incarnation{}, map[claimKey]proof.Element{}
+	f.byClaim = map[proof.Element]*heldClaim{}
 	f.number, f.things = map[proof.Element]int64{}, map[numbered]proof.Element{}
-	f.records, f.places = map[recordPlace]proof.Element{}, map[node.Partition]proof.Element{}
-	f.at = map[proof.Element]recordPlace{}
+	f.places = map[node.Partition]proof.Element{}
+	f.at, f.requests = map[proof.Element]recordPlace{}, map[uuid.UUID]proof.Element{}
 	lower := func(a, b proof.Element) bool { return f.number[a] < f.number[b] }
 	f.state.Computed["lower offset"], f.state.Computed["lower epoch"] = lower, lower
 	f.state.Computed["earlier"] = lower
@@ -173,7 +180,7 @@ func (f *follower) incarnationOf(ref node.Ref) *incarnation {
 		of := f.nameOf(node.MessageID{ID: ref.ID, Lane: ref.Lane})
 		i = &incarnation{Element: f.state.Add(proof.Incarnation), of: of}
 		f.drawn[ref.Incarnation] = i
-		of.incarnations = append(of.incarnations, i.Element)
+		of.incarnations = append(of.incarnations, i)
 		f.state.Let("name", of.name, i.Element)
 	}
 	return i
@@ -187,7 +194,9 @@ func (f *follower) claimOf(c node.Claim) proof.Element {
 		thing = f.state.Add(proof.Claim)
 		i, owner := f.incarnationOf(c.Ref), f.nodeOf(c.ReadiedBy)
 		f.claims[key] = thing
-		i.claims = append(i.claims, &heldClaim{Element: thing, owner: c.ReadiedBy, expires: c.Expires})
+		held := &heldClaim{Element: thing, owner: c.ReadiedBy, settings: -1}
+		f.byClaim[thing] = held
+		i.claims = append(i.claims, held)
 		i.of.claims = append(i.of.claims, thing)
 		if !slices.Contains(i.of.owners, owner) {
 			i.of.owners = append(i.of.owners, owner)
@@ -202,7 +211,7 @@ func (f *follower) claimOf(c node.Claim) proof.Element {
 // worldOf returns what a step on a name can concern.
 func (f *follower) worldOf(of *followed, records ...proof.Element) map[proof.Sort][]proof.Element {
 	return map[proof.Sort][]proof.Element{
-		proof.Node: of.owners, proof.Name: {of.name}, proof.Incarnation: of.incarnations, proof.Claim: of.claims,
+		proof.Node: of.owners, proof.Name: {of.name}, proof.Incarnation: of.things(), proof.Claim: of.claims,
 		proof.Record: records, proof.Partition: nil, proof.Offset: nil, proof.Epoch: nil, proof.Time: nil,
 		proof.Image: nil,
 	}
@@ -229,11 +238,7 @@ func (f *follower) ended(l *life) {
 // told notes that a node has got an answer with a claim.
 func (f *follower) told(c node.Claim) {
 	thing := f.claimOf(c)
-	for _, held := range f.drawn[c.Incarnation].claims {
-		if held.Element == thing {
-			held.told = true
-		}
-	}
+	f.byClaim[thing].told = true
 }
 
 // uses returns the claim of a node on an incarnation under which it begins to publish: the first that it was told of
@@ -275,7 +280,7 @@ func (f *follower) copied(id uuid.UUID, topic string) bool {
 func (f *follower) vague(id uuid.UUID) {
 	if i := f.drawn[id]; i != nil {
 		for _, other := range i.of.incarnations {
-			f.state.Set("may end", true, other)
+			f.state.Set("may end", true, other.Element)
 		}
 	}
 }
@@ -283,15 +288,30 @@ func (f *follower) vague(id uuid.UUID) {
 // sent tells that a node begins to publish under a claim on an incarnation, which it returns; nothing for a copy.
 func (f *follower) sent(l *life, id uuid.UUID, topic string) proof.Element {
 	c := f.uses(l, id)
-	if c == nil || f.copied(id, topic) {
+	switch {
+	case f.copied(id, topic):
+		return 0
+	case c == nil:
+		f.unclaimed(l, id.String())
 		return 0
 	}
-	if f.skewed {
-		f.state.Set("reached", false, f.state.Value("expiry", c.Element))
+	i, expiry := f.drawn[id], f.state.Value("expiry", c.Element)
+	f.clock(f.world.store.instant(), i.of)
+	reached := f.state.Is("reached", expiry)
+	if c.settings != f.world.store.settings {
+		// The proof assumes that nobody sets the clock of the store while a claim is held.
+		f.state.Set("reached", false, expiry)
 	}
-	f.step("send", f.worldOf(f.drawn[id].of), fmt.Sprintf("node %s publishes %s", l.label, id),
+	f.step("send", f.worldOf(i.of), fmt.Sprintf("node %s publishes %s", l.label, id),
 		map[string]proof.Element{"c": c.Element})
+	f.state.Set("reached", reached, expiry)
 	return c.Element
+}
+
+// unclaimed tells that a node publishes what it was given no claim on.
+func (f *follower) unclaimed(l *life, what string) {
+	f.world.broken("proof", fmt.Sprintf("node %s publishes %s, and the store has given it no claim on that", l.label,
+		what))
 }
 
 // appended tells that Kafka has appended what was published under a claim on an incarnation.
@@ -306,18 +326,24 @@ func (f *follower) heard(l *life, under held, topic string, err error) {
 	if i == nil {
 		return
 	}
-	copied := f.copied(under.incarnation, topic)
+	switch {
+	case !f.copied(under.incarnation, topic):
+		if refuses(err) {
+			f.state.Set("may end", true, i.Element)
+		}
+	case err == nil:
+		f.state.Set("may end", true, i.Element)
+		return
+	default:
+		return
+	}
 	params := map[string]proof.Element{"c": under.claim}
 	switch {
-	case copied && err != nil:
-	case copied, err != nil && certainty(err) == "" && refuses(err):
-		f.state.Set("may end", true, i.Element)
 	case under.claim == 0:
 	case err == nil:
 		f.step("acknowledge", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is published", l.label, i.of.ID),
 			params)
 	case certainty(err) != "":
-		f.state.Set("may end", true, i.Element) // its copy may take its place
 		f.step("fail", f.worldOf(i.of), fmt.Sprintf("node %s is told that %s is not published", l.label, i.of.ID),
 			params)
 	}

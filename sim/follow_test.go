@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"chronos/sim"
@@ -74,6 +75,38 @@ func TestProofCatchesFirst(t *testing.T) {
 				return
 			}
 			t.Fatalf("it was not caught in %d seeds", seeds)
+		})
+	}
+}
+
+// TestProofNamesTheGuard runs mutants that break one rule each, and looks that following the proof names it. So a guard
+// that the follower does not look at, or an event that it passes over, is missed here.
+func TestProofNamesTheGuard(t *testing.T) {
+	const seeds = 4
+	for name, guard := range map[string]string{
+		"publish-twice":              "its owner holds it",
+		"node-stamps":                "it is young enough",
+		"delete-before-ack":          "its time may be over, or its receiver refuse it",
+		"publish-timeout-is-success": "its time may be over, or its receiver refuse it",
+		"expired-inverted":           "the clock of the store has reached its expiry",
+		"goes-on-stopped":            "it is not stopped",
+		"no-catch-up":                "all claims from before have expired",
+		"delete-by-id":               "somebody who may has asked for it",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := sim.MutantByName(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for seed := uint64(1); seed <= seeds; seed++ {
+				setup := m.Drawn(seed)
+				setup.Proof = true
+				v := sim.Run(setup).Violation
+				if v != nil && v.Invariant == "proof" && strings.HasSuffix(v.Detail, guard) {
+					return
+				}
+			}
+			t.Errorf("no run of %d ends since it needs that %s", seeds, guard)
 		})
 	}
 }

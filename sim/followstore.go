@@ -50,7 +50,7 @@ func (f *follower) took(l *life, request *node.TakeRequest, result *node.TakeRes
 	for at := range result.Results {
 		one := &result.Results[at]
 		if claimed(one.Claim) && !f.state.Is("made", f.claimOf(one.Claim)) {
-			f.claim(one.Claim, now)
+			f.claim(one.Claim, now, f.world.store.truth.settings)
 		}
 	}
 }
@@ -61,8 +61,14 @@ func (f *follower) learnOf(item *node.Item, one *node.ItemResult) {
 		return
 	}
 	i := f.incarnationOf(item.Ref())
-	f.state.Set("series", item.Recurs(), i.Element)
-	if !item.NotAfter.IsZero() || node.IsCallback(item.Lane) {
+	f.ends(i, !item.NotAfter.IsZero())
+}
+
+// ends notes whether there is an instant after which a message is not published any more. Callbacks may also be
+// refused; that of each the follower hears by itself.
+func (f *follower) ends(i *incarnation, timed bool) {
+	i.timed = timed
+	if timed {
 		f.state.Set("may end", true, i.Element)
 	}
 }
@@ -72,7 +78,7 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 	now time.Time,
 ) {
 	m := &item.Message
-	r := f.state.Add(proof.Record)
+	r := f.recordOf(item)
 	of := f.nameOf(node.MessageID{ID: m.ID, Lane: m.Lane})
 	f.state.Let("about", of.name, r)
 	params := map[string]proof.Element{"r": r, "q": r, "l": r}
@@ -91,9 +97,10 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 		f.state.Set("read", true, r, params["q"])
 	}
 	f.clock(now, of)
-	stored := f.storedOf(of)
+	f.longHeld(now)
+	stored := f.storedAs(of)
 	if stored != nil {
-		params["j"] = *stored
+		params["j"] = stored.Element
 	}
 	only := f.worldOf(of, records...)
 	transition, comes := f.outcome(item, one, stored)
@@ -106,8 +113,7 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 		params["i"] = i.Element
 		f.state.Set("brings", true, i.Element, r)
 		if !item.Action.Stores() { // what is moved stays what it is
-			f.state.Set("may end", f.state.Is("may end", *stored), i.Element)
-			f.state.Set("series", f.state.Is("series", *stored), i.Element)
+			f.ends(i, stored.timed)
 		}
 	}
 	f.state.Set("submits", item.Action.Stores(), r)
@@ -116,18 +122,15 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 		ref := item.Answer.Ref(lineage)
 		told := f.incarnationOf(ref)
 		params["a"] = told.Element
-		if f.storedOf(told.of) == nil { // one that is stored already stays
+		if f.storedAs(told.of) == nil { // one that is stored already stays
 			f.state.Set("wants", true, r)
 			f.state.Set("tells", true, told.Element, r)
 		}
-		only[proof.Incarnation] = append(slices.Clone(of.incarnations), told.of.incarnations...)
+		only[proof.Incarnation] = append(of.things(), told.of.things()...)
 	}
-	only[proof.Incarnation] = slices.Concat(of.incarnations, only[proof.Incarnation])
+	only[proof.Incarnation] = slices.Concat(of.things(), only[proof.Incarnation])
 	slices.Sort(only[proof.Incarnation])
 	only[proof.Incarnation] = slices.Compact(only[proof.Incarnation])
-	if f.state.Is("holding") {
-		f.step("held for long", only, "the store takes records in", nil)
-	}
 	f.step(transition, only, fmt.Sprintf("a take for node %s decides %s on %s", l.label, one.Outcome, m.ID), params)
 	if from != nil {
 		f.at[partition] = recordPlace{from.Partition, int64(item.Epoch), item.Offset}
@@ -137,10 +140,10 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 }
 
 // outcome returns the transition that an outcome is, and whether it brings an incarnation.
-func (f *follower) outcome(item *node.Item, one *node.ItemResult, stored *proof.Element) (string, bool) {
+func (f *follower) outcome(item *node.Item, one *node.ItemResult, stored *incarnation) (string, bool) {
 	switch one.Outcome {
 	case node.Scheduled:
-		if stored != nil && f.drawn[item.Incarnation] != nil && *stored == f.drawn[item.Incarnation].Element {
+		if stored != nil && stored == f.drawn[item.Incarnation] {
 			return "cover", false // it is there already, by an earlier try
 		}
 		return "schedule", true
@@ -163,14 +166,45 @@ func (f *follower) outcome(item *node.Item, one *node.ItemResult, stored *proof.
 	}
 }
 
-// storedOf returns what is stored under a name.
-func (f *follower) storedOf(of *followed) *proof.Element {
-	for _, i := range of.incarnations {
-		if f.state.Is("stored", i) {
-			return &i
+// storedAs returns what is stored under a name; nil for nothing.
+func (f *follower) storedAs(of *followed) *incarnation {
+	at := slices.IndexFunc(of.incarnations, func(i *incarnation) bool { return f.state.Is("stored", i.Element) })
+	if at < 0 {
+		return nil
+	}
+	return of.incarnations[at]
+}
+
+// recordOf returns the record that an item is of. A request past Kafka under a name is the same one each time; to
+// records of Kafka their positions say what was taken in before.
+func (f *follower) recordOf(item *node.Item) proof.Element {
+	if item.Request == nil {
+		return f.state.Add(proof.Record)
+	}
+	r, known := f.requests[item.Request.ID]
+	if !known {
+		r = f.state.Add(proof.Record)
+		f.requests[item.Request.ID] = r
+	}
+	return r
+}
+
+// longHeld tells that the store takes records in: if a lineage has begun, its hold time is over, so that all claims
+// from before it have expired. What the clock says of those that were held when somebody set it is not looked at.
+func (f *follower) longHeld(now time.Time) {
+	if !f.state.Is("holding") {
+		return
+	}
+	for _, c := range f.state.Things(proof.Claim) {
+		if f.state.Is("old", c) {
+			if held := f.byClaim[c]; held.settings != f.world.store.settings {
+				f.state.Set("reached", true, f.state.Value("expiry", c))
+			} else {
+				f.tick(now, f.state.Value("expiry", c))
+			}
 		}
 	}
-	return nil
+	f.step("held for long", nil, "the store takes records in", nil)
 }
 
 func (f *follower) partitionOf(p node.Partition) proof.Element {
@@ -201,15 +235,31 @@ func (f *follower) locate(r proof.Element, p recordPlace, other int64) {
 	f.state.Let("offset", f.numeral(proof.Offset, p.offset), r)
 }
 
-// placed tells that a partition has got its position.
+// placed tells what position a partition has after a call that is no take. It may be its first one, where the log
+// begins; otherwise nothing has moved it: of what operators do, no run has that they rewind.
 func (f *follower) placed(p node.Partition, to node.Position) {
+	thing := f.partitionOf(p)
+	if before, known := f.at[thing]; known {
+		if before.epoch != int64(to.Epoch) || before.offset != to.Offset-1 {
+			f.world.broken("proof", fmt.Sprintf("the position of %s/%d is moved from %d to %d, and not by a take",
+				p.Topic, p.Number, before.offset+1, to.Offset))
+		}
+		return
+	}
+	f.begins(p, to)
+	f.steps["place"]++
+}
+
+// begins notes where the position of a partition is.
+func (f *follower) begins(p node.Partition, to node.Position) {
 	f.at[f.partitionOf(p)] = recordPlace{p, int64(to.Epoch), to.Offset - 1}
 }
 
-// claim tells that the store has made a claim.
-func (f *follower) claim(c node.Claim, now time.Time) {
+// claim tells that the store has made a claim, by a statement that began when its clock had been set so often.
+func (f *follower) claim(c node.Claim, now time.Time, settings int) {
 	thing, i := f.claimOf(c), f.incarnationOf(c.Ref)
 	f.clock(now, i.of)
+	f.byClaim[thing].settings = settings
 	f.step("claim", f.worldOf(i.of, f.catching), fmt.Sprintf("a claim of %s", c.ID),
 		map[string]proof.Element{"c": thing})
 }
@@ -232,8 +282,7 @@ func (f *follower) rearmed(n *node.Next, settled node.Settled) {
 	case settled == node.Rearmed:
 		j := f.incarnationOf(node.Ref{ID: n.Of.ID, Lane: n.Of.Lane, Incarnation: n.Incarnation})
 		params["j"], transition = j.Element, "rearm"
-		f.state.Set("series", true, j.Element)
-		f.state.Set("may end", f.state.Is("may end", i.Element), j.Element)
+		f.ends(j, i.timed)
 		if n.PassesOver() {
 			transition = "passed over"
 		}
@@ -300,9 +349,7 @@ func (f *follower) restored(t *truth) {
 		f.state.Set("bound", row.Bound, i.Element)
 		f.state.Set("former", row.Former, i.Element)
 		f.state.Set("stopped", row.Stopped, i.Element)
-		f.state.Set("series", row.Recurs(), i.Element)
-		f.state.Set("may end", f.state.Is("may end", i.Element) || !row.NotAfter.IsZero() || node.IsCallback(row.Lane),
-			i.Element)
+		f.ends(i, !row.NotAfter.IsZero())
 		left := row.Attempts
 		if row.ReadiedBy != uuid.Nil {
 			c := f.claimOf(node.Claim{
@@ -322,8 +369,9 @@ func (f *follower) restored(t *truth) {
 		}
 	}
 	f.state.Set("holding", false)
+	f.at, f.requests = map[proof.Element]recordPlace{}, map[uuid.UUID]proof.Element{}
 	for _, p := range t.known {
-		f.placed(p, t.places[p])
+		f.begins(p, t.places[p])
 	}
 }
 

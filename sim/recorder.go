@@ -274,9 +274,7 @@ func (j *recorder) stepped(h *host) {
 }
 
 func (j *recorder) storeStepped() {
-	if j.world.follow != nil {
-		j.world.follow.skewed = true
-	}
+	j.world.store.settings++
 	j.add(check.Event{Kind: check.Jump})
 }
 
@@ -435,6 +433,9 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 			Wall: wall, Nth: i,
 		}
 		h, held := j.held[l][j.heldKey(l, &records[i])]
+		if !held && w.follow != nil {
+			w.follow.unclaimed(l, e.Topic)
+		}
 		if held && (!h.forgotten(l.said) || !j.isOutput(records[i].Topic)) {
 			under[i] = h
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)

@@ -28,13 +28,14 @@ type storeServer struct {
 	// set back is another. A request that was sent to one does nothing at the next.
 	history int
 
-	locks   map[lockable]int64
-	unseen  map[node.MessageID]bool // the rows whose claims are not committed
-	pending []*claim                // those claims
-	frozen  *time.Time              // what the clock says while the journal is replayed
-	began   *time.Time              // what it said at the statement whose transaction ends now
-	journal []journaled
-	keeps   bool // whether the journal is kept
+	locks    map[lockable]int64
+	unseen   map[node.MessageID]bool // the rows whose claims are not committed
+	pending  []*claim                // those claims
+	frozen   *time.Time              // what the clock says while the journal is replayed
+	began    *time.Time              // what it said at the statement whose transaction ends now
+	settings int                     // how often it was set
+	journal  []journaled
+	keeps    bool // whether the journal is kept
 }
 
 // lockable names what a transaction can lock: a row of a message, or the position of a partition.

@@ -17,13 +17,14 @@ import (
 type transaction struct {
 	*call
 
-	effect  effect
-	stage   stage
-	history int        // the server that it was sent to
-	began   time.Time  // the store's clock when it took its locks
-	needs   []lockable // what it has locked
-	secrets []func()   // what nobody has seen yet
-	changed bool       // it has changed something
+	effect   effect
+	stage    stage
+	history  int        // the server that it was sent to
+	began    time.Time  // the store's clock when it took its locks
+	settings int        // how often that had been set by then
+	needs    []lockable // what it has locked
+	secrets  []func()   // what nobody has seen yet
+	changed  bool       // it has changed something
 }
 
 // stage is how far a transaction has come.
@@ -82,7 +83,7 @@ func (t *transaction) arrive() bool {
 		return false
 	}
 	if t.locked == 0 {
-		t.began = s.instant()
+		t.began, t.settings = s.instant(), s.settings
 		t.apply()
 		return t.commit()
 	}
@@ -95,7 +96,7 @@ func (t *transaction) open() {
 	w := t.task.life.host.world
 	s := w.store
 	until := w.now + int64(t.locked)
-	t.stage, t.began = locking, s.instant()
+	t.stage, t.began, t.settings = locking, s.instant(), s.settings
 	t.effect.see(s.truth)
 	if c, claims := t.effect.(*claim); claims {
 		s.truth.hold()
@@ -162,7 +163,7 @@ func (t *transaction) apply() {
 	w := l.host.world
 	s := w.store
 	t.effect.limit(t.call)
-	s.truth.caller = l
+	s.truth.caller, s.truth.settings = l, t.settings
 	before := s.truth.changes
 	t.effect.apply(s.rows)
 	t.changed = s.truth.changes > before

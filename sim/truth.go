@@ -16,10 +16,11 @@ import (
 // it and however broken the way there was. It also knows what a store in one process does not: that the server shows
 // another history, that it can never keep some messages, and that other transactions have locked rows.
 type truth struct {
-	server *storeServer
-	rows   node.Store
-	caller *life // whose request is being applied
-	muted  bool
+	server   *storeServer
+	rows     node.Store
+	caller   *life // whose request is being applied
+	settings int   // how often the clock of the store had been set when the statement began
+	muted    bool
 
 	// stored are the messages in the store with the claims on them, those without one having a zero time and
 	// owner. They tell a first insert from a repeated one, and mutants what they would know in SQL.
@@ -368,10 +369,11 @@ func (t *truth) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		stamp, messages := t.server.instant(), result.Messages
 		t.tell(func() { recorder.claimed(caller, messages, stamp) })
 		if f := t.follower(); f != nil {
+			settings := t.settings
 			t.tell(func() {
 				f.says(result.State)
 				for i := range messages {
-					f.claim(messages[i].Claim, stamp)
+					f.claim(messages[i].Claim, stamp, settings)
 				}
 			})
 		}

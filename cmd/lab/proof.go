@@ -203,6 +203,12 @@ func (t *proofTable) prove(ctx context.Context, solvers []solver.Solver) error {
 	if err != nil {
 		return fmt.Errorf("check the proof: %w", err)
 	}
+	for _, o := range obligations {
+		if step := steps[o.Step]; t.err == nil && step.answered < step.expected {
+			return fmt.Errorf("check the proof: of %d questions about %s, %d were answered", step.expected, o.Step,
+				step.answered)
+		}
+	}
 	return t.err
 }
 

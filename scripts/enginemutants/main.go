@@ -24,6 +24,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -36,6 +37,7 @@ type mutant struct {
 	name, file, about string
 	equivalent        string   // why nothing can catch it; empty where something must
 	old, new          []string // lines, without what they are indented by
+	proof             uint64   // a seed in which following the proof catches it, and the judge does not; 0 for none
 }
 
 func main() {
@@ -45,6 +47,8 @@ func main() {
 	every := flag.Bool("every", false, "go on after the first that catches it")
 	scenarios := flag.Bool("scenarios", false, "run the scenarios with the engine that this binary has")
 	worlds := flag.Bool("worlds", false, "run drawn worlds with the engine that this binary has")
+	first := flag.Uint64("first", 1, "the first of these worlds")
+	follow := flag.Bool("follow", false, "check each step of these worlds to be one of the proof")
 	flag.Parse()
 	var survivors int
 	var err error
@@ -52,7 +56,7 @@ func main() {
 	case *scenarios:
 		err = runScenarios()
 	case *worlds:
-		err = runWorlds(uint64(*seeds))
+		err = runWorlds(*first, uint64(*seeds), *follow)
 	default:
 		survivors, err = run(*file, *names, *seeds, *every)
 	}
@@ -105,6 +109,7 @@ func parse(text string) ([]*mutant, error) {
 	for i, line := range strings.Split(text, "\n") {
 		head, isHead := strings.CutPrefix(line, "mutant ")
 		reason, isReason := strings.CutPrefix(line, "equivalent: ")
+		seed, isSeed := strings.CutPrefix(line, "proof: ")
 		removed, isOld := strings.CutPrefix(line, "- ")
 		added, isNew := strings.CutPrefix(line, "+ ")
 		switch {
@@ -118,6 +123,12 @@ func parse(text string) ([]*mutant, error) {
 			mutants = append(mutants, &mutant{name: name, file: file, about: about})
 		case len(mutants) > 0 && isReason:
 			mutants[len(mutants)-1].equivalent = reason
+		case len(mutants) > 0 && isSeed:
+			number, err := strconv.ParseUint(seed, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("mutants.txt, line %d: want a seed: %w", i+1, err)
+			}
+			mutants[len(mutants)-1].proof = number
 		case len(mutants) == 0 || !isOld && !isNew:
 			return nil, fmt.Errorf("mutants.txt, line %d: want a mutant, or a line that begins with - or +", i+1)
 		case isOld:

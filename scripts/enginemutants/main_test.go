@@ -1,8 +1,12 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -29,5 +33,80 @@ func TestMutantsApply(t *testing.T) {
 		} else if edited == string(source) {
 			t.Errorf("%s changes nothing", m.name)
 		}
+	}
+}
+
+// mutated is a file of the engine that no build has but that of TestProofCatchesAlone.
+const mutated = "package node\n\nimport \"os\"\n\nvar mutated = os.Getenv(\"CHRONOS_MUTANT\")\n"
+
+// TestProofCatchesAlone runs the mutants that have a seed of the proof in that world: following the proof ends the run,
+// and without it no invariant of the judge is broken. So the trace check sees what nothing else does. All of them are
+// in one binary, in which a variable of the environment chooses.
+func TestProofCatchesAlone(t *testing.T) {
+	mutants, err := parse(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, root := t.TempDir(), filepath.Join("..", "..")
+	sources := map[string]string{"node/mutated.go": mutated}
+	for _, m := range mutants {
+		if m.proof == 0 {
+			continue
+		}
+		if sources[m.file] == "" {
+			source, err := os.ReadFile(filepath.Join(root, m.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[m.file] = string(source)
+		}
+		either := *m
+		either.new = []string{fmt.Sprintf("if mutated == %q {\n%s\n} else {\n%s\n}", m.name, strings.Join(m.new, "\n"),
+			strings.Join(m.old, "\n"))}
+		if sources[m.file], err = either.apply(sources[m.file]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay := map[string]string{}
+	for file, source := range sources {
+		path, err := filepath.Abs(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		overlay[path] = filepath.Join(dir, filepath.Base(file))
+		if err := os.WriteFile(overlay[path], []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, worlds := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "worlds")
+	if err := os.WriteFile(list, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-overlay", list, "-o", worlds, ".")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	found := 0
+	for _, m := range mutants {
+		if m.proof == 0 {
+			continue
+		}
+		found++
+		for _, follow := range []bool{true, false} {
+			run := exec.CommandContext(t.Context(), worlds, "-worlds", "-seeds", "1", "-first", fmt.Sprint(m.proof),
+				fmt.Sprintf("-follow=%v", follow))
+			run.Env = append(os.Environ(), "CHRONOS_MUTANT="+m.name)
+			output, err := run.CombinedOutput()
+			if said := string(output); follow != strings.Contains(said, ": proof") || follow != (err != nil) {
+				t.Errorf("%s, seed %d, followed %v: %v %s", m.name, m.proof, follow, err, said)
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("%d mutants are caught by the proof alone, and three are wanted", found)
 	}
 }

@@ -48,22 +48,24 @@ func runScenarios() error {
 	return nil
 }
 
-// runWorlds runs worlds that are drawn from the first seeds, on all cores.
-func runWorlds(seeds uint64) error {
+// runWorlds runs worlds that are drawn from so many seeds, on all cores.
+func runWorlds(from, seeds uint64, follow bool) error {
 	var next atomic.Uint64
+	next.Store(from - 1)
+	last := from + seeds - 1
 	var mu sync.Mutex
 	var first error
 	var workers sync.WaitGroup
 	for range runtime.NumCPU() {
 		workers.Go(func() {
-			for seed := next.Add(1); seed <= seeds; seed = next.Add(1) {
-				if v := sim.Run(sim.Setup{Options: sim.Swarm(seed)}).Violation; v != nil {
+			for seed := next.Add(1); seed <= last; seed = next.Add(1) {
+				if v := sim.Run(sim.Setup{Options: sim.Swarm(seed), Proof: follow}).Violation; v != nil {
 					mu.Lock()
 					defer mu.Unlock()
 					if first == nil {
 						first = fmt.Errorf("%d: %s", seed, v.Invariant)
 					}
-					next.Store(seeds)
+					next.Store(last)
 					return
 				}
 			}

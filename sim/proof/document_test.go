@@ -22,7 +22,7 @@ func TestDocument(t *testing.T) {
 	reasons := readReasons(t)
 	for what, table := range map[string]string{
 		"transitions": transitionTable(reasons), "invariant": invariantTable(reasons), "promises": promiseTable(),
-		"variants": variantTable(),
+		"variants": variantTable(), "formulas": formulas(),
 	} {
 		begin, end := "<!-- "+what+": made by TestDocument. -->\n", "<!-- end of "+what+" -->"
 		from, to := strings.Index(page, begin), strings.Index(page, end)
@@ -40,6 +40,30 @@ func TestDocument(t *testing.T) {
 	if err := os.WriteFile(document, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// formulas writes the whole system: who takes anything out of it, or adds something, sees it here.
+func formulas() string {
+	var text strings.Builder
+	s := proof.Ours()
+	for at := range s.Transitions {
+		if at > 0 {
+			text.WriteString("\n")
+		}
+		text.WriteString(s.Transitions[at].String())
+	}
+	for _, part := range []struct {
+		title string
+		all   []proof.Named
+	}{{"the axioms", s.Axioms}, {"the invariant", s.Invariant}, {"the promises", s.Promises}} {
+		text.WriteString("\n" + part.title + "\n")
+		for _, named := range part.all {
+			if !strings.HasSuffix(named.Name, ", images") {
+				fmt.Fprintf(&text, "    %s: %v\n", named.Name, named.Formula)
+			}
+		}
+	}
+	return "```text\n" + strings.TrimSpace(text.String()) + "\n```\n"
 }
 
 func transitionTable(reasons map[proof.Removal][2]string) string {
@@ -79,7 +103,7 @@ func invariantTable(reasons map[proof.Removal][2]string) string {
 		if images[conjunct.Name] {
 			too = " *Of images, too.*"
 		}
-		reason := reasons[proof.Removal{Name: conjunct.Name}]
+		reason := reasons[proof.Removal{Name: conjunct.Name, Images: images[conjunct.Name]}]
 		fmt.Fprintf(&text, "| %s | %s%s | %s → %s |\n", conjunct.Name, conjunct.Says, too, reason[0], reason[1])
 	}
 	return text.String()

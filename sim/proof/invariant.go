@@ -73,8 +73,9 @@ func promises() []Named {
 		{"S2", "what was settled has come out, or was passed over or given up", ForAll(
 			Implies(is("settled", i()), isOver(i())), i())},
 		{
-			"S3", "there is at most one claim on a row, none is made early, and what is published was given",
-			ForAll(And(
+			"S3", "there is at most one claim on a row, and none on anything else; none is made early; and what is " +
+				"published was given",
+			ForAll(And(Implies(is("claimed", c()), is("stored", on(c()))),
 				Implies(And(is("claimed", c()), is("claimed", d()), Equal(on(c()), on(d()))), Equal(c(), d())),
 				Implies(And(is("claimed", c()), is("taken off", c())), is("old", c())),
 				Not(is("early", c())), Implies(is("sent", c()), is("given", c()))), c(), d()),
@@ -88,9 +89,7 @@ func promises() []Named {
 				Or(is("taken off", c()), is("taken off", d()), is("old", c()), is("old", d())))), c(), d()),
 		},
 		{"S9", "what has come out was in the store", ForAll(Implies(is("appeared", i()), is("drawn", i())), i())},
-		{"S10", "what is committed lies behind the position", ForAll(Implies(
-			And(is("committed", r()), is("at", l()), Equal(partition(r()), partition(l()))), behind(r(), l())), r(),
-			l())},
+		{"S10", "what is committed lies behind the position", committedBehind()},
 		{"S11", "there is at most one row of a name", oneRow(s)},
 		{"S12", "what is dead holds nothing, and claims are of nodes that have started", ForAll(And(
 			Implies(is("dead", owner(c())), Not(Or(is("held", c()), is("acked", c())))),
@@ -123,6 +122,11 @@ func promises() []Named {
 		all[at].Says = all[at].Says + "."
 	}
 	return all
+}
+
+func committedBehind() Expr {
+	return ForAll(Implies(And(is("committed", r()), is("at", l()), Equal(partition(r()), partition(l()))),
+		behind(r(), l())), r(), l())
 }
 
 func whatWasInserted(v kept) Expr {
@@ -170,7 +174,7 @@ func invariant() []Named {
 	for _, of := range rows() {
 		now = append(now, Named{of.name, of.says, of.holds(store())},
 			Named{
-				of.name + ", images", "The same of an image of the store: it may be set back to it.",
+				of.name + imaged, "The same of an image of the store: it may be set back to it.",
 				of.holds(image()),
 			})
 	}

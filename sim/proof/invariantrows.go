@@ -70,8 +70,11 @@ func deliveries() []Named {
 				"the reading began.", ForAll(Implies(And(is("read", r(), q()), is("present", xr()), lower(xr(), r())),
 				Not(above(xr(), q()))), r(), q(), xr()),
 		},
-		{"committed is taken in", "S10: what is committed was taken in.", ForAll(Implies(is("committed", r()),
-			And(is("taken", r()), Not(is("past", r())))), r())},
+		{"committed lies behind", "S10: what is committed lies behind the position.", committedBehind()},
+		{
+			"committed is placed", "S10: offsets are committed only where there is a position.",
+			ForAll(Implies(is("committed", r()), is("placed", partition(r()))), r()),
+		},
 		{"taken in once", "S17: no record takes effect twice in a lineage.", ForAll(Not(is("twice", r())), r())},
 	}
 }

@@ -1,19 +1,34 @@
 package proof
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Removal takes something away from a system: a conjunct of its invariant, or, where Transition is not empty, a guard
 // of that transition.
-type Removal struct{ Transition, Name string }
+type Removal struct {
+	Transition, Name string
+
+	// Images says that what the conjunct says of images is taken away with it. Each of the two alone is needed to keep
+	// the other one, by save or by restore: that shows only that they belong together.
+	Images bool
+}
+
+// imaged ends the name of a conjunct about images.
+const imaged = ", images"
 
 // Removals returns everything that can be taken away, each by itself.
 func (s *System) Removals() (all []Removal) {
 	for _, conjunct := range s.Invariant {
 		all = append(all, Removal{Name: conjunct.Name})
+		if name, image := strings.CutSuffix(conjunct.Name, imaged); image {
+			all = append(all, Removal{Name: name, Images: true})
+		}
 	}
 	for i := range s.Transitions {
 		for _, guard := range s.Transitions[i].Guards {
-			all = append(all, Removal{s.Transitions[i].Name, guard.Name})
+			all = append(all, Removal{Transition: s.Transitions[i].Name, Name: guard.Name})
 		}
 	}
 	return all
@@ -23,7 +38,9 @@ func (s *System) Removals() (all []Removal) {
 func (s *System) Without(r Removal) *System {
 	less := *s
 	lacks := func(all []Named) []Named {
-		return slices.DeleteFunc(slices.Clone(all), func(n Named) bool { return n.Name == r.Name })
+		return slices.DeleteFunc(slices.Clone(all), func(n Named) bool {
+			return n.Name == r.Name || r.Images && n.Name == r.Name+imaged
+		})
 	}
 	if r.Transition == "" {
 		less.Invariant = lacks(s.Invariant)

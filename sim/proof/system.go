@@ -117,7 +117,12 @@ func (s *System) Check() error {
 		symbols[symbol.Name] = symbol
 	}
 	fits := func(what string, all []Named, bound map[string]Sort) error {
+		names := map[string]bool{}
 		for _, named := range all {
+			if names[named.Name] {
+				return fmt.Errorf("%s: %q comes twice", what, named.Name)
+			}
+			names[named.Name] = true
 			sort, err := named.Formula.check(symbols, bound)
 			if err != nil || sort != Truth {
 				return fmt.Errorf("%s, %q: %w", what, named.Name, err)
@@ -159,6 +164,10 @@ func (t *Transition) checkUpdates(symbols map[string]Symbol, params map[string]S
 		bound := map[string]Sort{}
 		maps.Copy(bound, params)
 		for i, v := range u.Of {
+			if _, taken := bound[v.name]; taken {
+				return fmt.Errorf("%s, what %q becomes: the variable %s stands for two things", t.Name, u.Symbol,
+					v.name)
+			}
 			if v.sort != symbol.Args[i] {
 				return fmt.Errorf("%s changes %q of a %s", t.Name, u.Symbol, v.sort)
 			}

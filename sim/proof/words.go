@@ -113,7 +113,6 @@ func symbols() []Symbol { //nolint:funlen // a table
 	}
 	all := []Symbol{
 		rigid("name", "the name of %s", Name, Incarnation),
-		rigid("series", "%s is an occurrence of a series", Truth, Incarnation),
 		rigid("may end", "%s has a time at which it is given up, or a receiver that may refuse it", Truth, Incarnation),
 		rigid("on", "the incarnation of %s", Incarnation, Claim),
 		rigid("owner", "the owner of %s", Node, Claim),
