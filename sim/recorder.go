@@ -232,7 +232,11 @@ func (j *recorder) started(l *life) {
 	if f := j.world.follow; f != nil {
 		f.started(l)
 	}
-	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())})
+	e := check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())}
+	if l.edition > 0 {
+		e.Windows = j.world.options.judgedWindows(l.edition)
+	}
+	j.add(e)
 	if l.host.stepped {
 		j.stepped(l.host)
 	}

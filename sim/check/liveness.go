@@ -182,8 +182,8 @@ func (s *state) overdue(e *Event, bound time.Duration, applies bool) finding {
 	due = max(due, sub.at)
 	if w := s.window(sub.key.topic); w != nil {
 		opens, open := w.from(due, bound, 0)
-		if !open {
-			return holds() // it is never open for so long
+		if !open || s.rewindowed {
+			return holds() // it is never open for so long, or the nodes do not agree when it is
 		}
 		if opens > due {
 			bound -= s.waited(sub, opens)
