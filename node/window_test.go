@@ -328,6 +328,34 @@ func TestWindowIsTold(t *testing.T) {
 	})
 }
 
+// Who asks in the day for what falls due in the night is told of the morning, and who asks in the night for what falls
+// due in the day is told of nothing: it is the deadline that counts, and not when somebody has asked.
+func TestWindowIsToldOfTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := within(t, 0, "00:00 to 00:01 and 00:03 to 00:04 every day")
+		c.Routes[0].Outcomes = "said"
+		w.run(c, nil)
+		confirm := node.Header{Name: node.HeaderConfirm, Value: []byte("true")}
+		w.submit("night", 90*time.Second, confirm)
+		w.submit("day", 30*time.Second, confirm)
+		w.submit("moved", time.Hour)
+		pass(10 * time.Second)
+		w.instruct("reschedule", "moved", node.HeaderDeadline, w.began.Add(2*time.Minute).UTC().Format(time.RFC3339))
+		pass(100 * time.Second)
+		w.submit("next day", 80*time.Second, confirm)
+		pass(10 * time.Second)
+		told := map[string]string{}
+		for _, d := range w.on("said") {
+			told[header(d.Record, node.HeaderID)] = header(d.Record, node.HeaderOpens)
+		}
+		opens := w.began.Add(3 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000Z")
+		if want := (map[string]string{"night": opens, "day": "", "moved": opens, "next day": ""}); !maps.Equal(told, want) {
+			t.Errorf("told %v, want %v", told, want)
+		}
+	})
+}
+
 // Nodes with two windows each go by their own (H11): that is a rolling change.
 func TestWindowsDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -128,6 +128,15 @@ func (c *Config) shut() time.Duration {
 	return longest * time.Duration(8+c.Messages/c.Share()+c.Messages/callsAtOnce)
 }
 
+// recovery is the bound of L1 for what is on a lane: nothing waits for an opening where there is no window.
+func (s *state) recovery(topic string) time.Duration {
+	bound := s.config.Recovery()
+	if s.window(topic) == nil {
+		bound -= s.config.shut()
+	}
+	return bound
+}
+
 // s29 is the invariant S29, closed. The clock that a node has looked at may have been set since, as in S8.
 func s29(s *state, e *Event) finding {
 	sub, w := s.submissions[e.Message], s.window(e.Topic)
