@@ -74,6 +74,11 @@ func TestClosedLaneIsNotOverdue(t *testing.T) {
 		if slices.Sort(ids); strings.Join(ids, " ") != c.overdue {
 			t.Errorf("%s: %v is overdue, want %s", name, ids, c.overdue)
 		}
+		for _, asks := range []string{"", "&state=waiting"} {
+			if s.ask(t, 200, "GET", "/v1/messages?lane=out"+asks, "", &listed); len(listed.Messages) == 0 {
+				t.Errorf("%s: nothing is listed%s", name, asks)
+			}
+		}
 		s.ask(t, 200, "GET", "/v1/messages/night", "", &listed)
 		if state := listed.Messages[0].State; (state == "overdue") != strings.Contains(c.overdue, "night") ||
 			state != "overdue" && state != "waiting" {
