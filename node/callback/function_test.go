@@ -175,8 +175,12 @@ func TestClosesWhileItWaits(t *testing.T) {
 		}
 		synctest.Wait()
 		open.Store(false)
+		closed := time.Now()
 		close(first)
 		asking.Wait()
+		if waited := time.Since(closed); waited > 0 {
+			t.Errorf("who waits is told after %v", waited)
+		}
 		open.Store(true)
 		if err := ask("day"); err != nil {
 			t.Error(err)
