@@ -223,8 +223,8 @@ func (s *schedule) whileOpen(held []holding) (open, shut []holding) {
 	return open, shut
 }
 
-// opensAt returns when a lane opens that is closed when something falls due there, or now if that is later; zero for one
-// that is open then, or never opens again.
+// opensAt returns when a lane opens that is closed when something falls due there, or now if that is later; zero for
+// one that is open then, or never opens again.
 func (s *schedule) opensAt(name string, due time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -200,8 +200,8 @@ func (c closing) Open(time.Time) bool {
 // Next has everybody ask anew each time.
 func (closing) Next(after time.Time) (time.Time, bool) { return after, true }
 
-// A lane that closes between the look of whoever takes a message from the schedule and the publish lets nothing out. The
-// message is given back as never tried, so that it can be cancelled.
+// A lane that closes between the look of whoever takes a message from the schedule and the publish lets nothing out.
+// The message is given back as never tried, so that it can be cancelled.
 func TestWindowClosesBeforeThePublish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -325,7 +325,7 @@ func faultKinds() []faultDescription {
 		{LanePaused, "somebody pauses a lane, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 8, false},
 		{IntakePaused, "somebody pauses the intake, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 0, false},
 		{ZoneMissing, "the node's machine lacks the time zones of series", claims, 4, 10 * ms, 20 * s, 0, false},
-		{WindowChanged, "other windows: the nodes are started again with them, one by one", calls, 6, ms, 5 * s, 8, false},
+		{WindowChanged, "other windows: the nodes are started anew with them in turn", calls, 6, ms, 5 * s, 8, false},
 	}
 }
 

@@ -232,11 +232,7 @@ func (j *recorder) started(l *life) {
 	if f := j.world.follow; f != nil {
 		f.started(l)
 	}
-	e := check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())}
-	if l.edition > 0 {
-		e.Windows = j.world.options.judgedWindows(l.edition)
-	}
-	j.add(e)
+	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID()), Windows: l.itsOwn()})
 	if l.host.stepped {
 		j.stepped(l.host)
 	}

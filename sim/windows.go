@@ -124,6 +124,14 @@ func (o *Options) judgedWindows(edition int) []check.Window {
 	return windows
 }
 
+// itsOwn returns what the judge is told of the windows of a life: nothing where they are the first ones.
+func (l *life) itsOwn() []check.Window {
+	if l.edition == 0 {
+		return nil
+	}
+	return l.host.world.options.judgedWindows(l.edition)
+}
+
 // passes counts what a node publishes on lanes with windows, and gives back on those that are closed by its clock.
 func (l *life) passes(lane, point string, open bool) {
 	w := l.host.world
@@ -137,9 +145,9 @@ func (l *life) passes(lane, point string, open bool) {
 	}
 }
 
-// changeWindows tells the nodes other windows from their next start on, as somebody does who changes a file and restarts
-// them one after the other: the first one now, and each of the others so much later. While faults last, that is: some
-// nodes may never hear of it.
+// changeWindows tells the nodes other windows from their next start on, as somebody does who changes a file and
+// restarts them one after the other: the first one now, and each of the others so much later. While faults last, that
+// is: some nodes may never hear of it.
 func (w *world) changeWindows(by int, later time.Duration) {
 	w.edition = (w.edition + 1 + by%(editions-1)) % editions
 	w.count("window-edition-" + strconv.Itoa(w.edition))

@@ -35,8 +35,8 @@ type State struct {
 	Opened time.Time
 }
 
-// Excuses reports whether nothing on the lane is overdue at the instant of the state: what waits for a closed lane is not,
-// nor is what comes out at this moment, because the lane has just opened.
+// Excuses reports whether nothing on the lane is overdue at the instant of the state: what waits for a closed lane is
+// not, nor is what comes out at this moment, because the lane has just opened.
 func (s *State) Excuses(at time.Time) bool { return !s.Open || at.Sub(s.Opened) <= outlook.Grace }
 
 // known is a state, and from when on it holds.

@@ -81,8 +81,8 @@ func (s *Settings) windows(config *node.Config) error {
 	return nil
 }
 
-// Hours returns when lanes are open, as the file says it, for commands that ask the store without a node; nil if it says
-// nothing, or cannot be understood here: only a node needs all of it, such as the secrets of its lanes.
+// Hours returns when lanes are open, as the file says it, for commands that ask the store without a node; nil if it
+// says nothing, or cannot be understood here: only a node needs all of it, such as the secrets of its lanes.
 func (s *Settings) Hours() *hours.Hours {
 	if s.file == nil {
 		return nil

@@ -111,8 +111,8 @@ type Trouble struct {
 func Of(m *inspect.Message, now time.Time, excused bool) Message {
 	s := Message{
 		ID: m.ID, Lane: m.Lane, Deadline: m.Deadline, Due: m.Due, Incarnation: m.Incarnation.String(),
-		Attempts: m.Attempts, Bytes: m.Bytes, Key: BytesOf(m.Key), Value: BytesOf(m.Value), State: stateOf(m, now, excused),
-		Bound: m.Bound, Former: m.Former,
+		Attempts: m.Attempts, Bytes: m.Bytes, Key: BytesOf(m.Key), Value: BytesOf(m.Value),
+		State: stateOf(m, now, excused), Bound: m.Bound, Former: m.Former,
 	}
 	if !m.NotAfter.IsZero() {
 		s.NotAfter = &m.NotAfter

@@ -191,7 +191,8 @@ func (s *state) waited(sub *submission, opens time.Duration) time.Duration {
 
 // l17 is the invariant L17, idle by night.
 func l17(s *state, e *Event) finding {
-	if len(s.config.Windows) == 0 || s.rewindowed || s.faults+s.hangs+s.pauses+s.lineages > 0 || s.healed >= 0 || s.setBack >= 0 {
+	if len(s.config.Windows) == 0 || s.rewindowed || s.faults+s.hangs+s.pauses+s.lineages > 0 || s.healed >= 0 ||
+		s.setBack >= 0 {
 		return holds()
 	}
 	if e.Kind == End {
