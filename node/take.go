@@ -105,7 +105,7 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		if in.told && route.Outcomes != "" {
 			s.Answer = answer(owned.Partition, r, in.id, in.word, route.Outcomes, e.clock.Now())
 			s.Answer.Incarnation = newUUID(e.random)
-			s.Answer.Opens = e.scheduleOf(in.message.Lane).opensAt(in.message.Lane)
+			s.Answer.Opens = e.scheduleOf(in.message.Lane).opensAt(in.message.Lane, in.message.Deadline)
 		}
 		if in.rejected != nil {
 			e.reject(s, in.rejected, route.DeadLetter)

@@ -223,11 +223,19 @@ func (s *schedule) whileOpen(held []*holding) (open, shut []*holding) {
 	return open, shut
 }
 
-// opensAt returns when a lane opens that is closed; zero for one that is open, or never opens.
-func (s *schedule) opensAt(name string) time.Time {
+// opensAt returns when a lane opens that is closed when something falls due there, or now if that is later; zero for
+// one that is open then, or never opens again.
+func (s *schedule) opensAt(name string, due time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	open, until := s.gateOf(name).at(s.now())
+	g := s.gateOf(name)
+	open, until := g.at(s.now())
+	if g != nil && !until.IsZero() && !due.Before(until) { // the gate is for what is now
+		open, until = g.window.Open(due), time.Time{}
+		if !open {
+			until, _ = g.window.Next(due)
+		}
+	}
 	if open {
 		return time.Time{}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -53,7 +54,13 @@ func TestWindow(t *testing.T) {
 		c := within(t, 0, "00:01 to 00:02 and 00:04 to 00:05 every day")
 		c.PollInterval, c.Lookahead = time.Second, 50*time.Millisecond // so that a poll would show
 		c.Routes = append(c.Routes, node.Route{Input: "in2", Output: "out2"})
-		w.run(c, nil)
+		asked := 0
+		w.run(c, func(_ int, call string) (error, bool) { // one loop claims on topics
+			if call == "claim" {
+				asked++
+			}
+			return nil, true
+		})
 		c.Seed[0]++
 		w.run(c, nil)
 		w.submit("night", 5*time.Second)
@@ -83,6 +90,9 @@ func TestWindow(t *testing.T) {
 		if n := len(seen[node.Claimed](w)); n > 8 {
 			t.Errorf("there were %d claims with messages: they are not left alone while the lane is closed", n)
 		}
+		if asked > 500 { // in six minutes and a half, with a poll a second
+			t.Errorf("a node has asked for claims %d times", asked)
+		}
 		w.empty()
 	})
 }
@@ -98,8 +108,9 @@ func TestWindowCloses(t *testing.T) {
 		r := w.run(c, nil)
 		w.submit("x", time.Minute+time.Second)
 		w.submit("y", time.Minute+time.Second)
+		w.submit("just then", time.Minute) // when it is closed
 		pass(time.Minute - 100*time.Millisecond)
-		if n := w.claimedBy(r.node.ID()); n != 2 {
+		if n := w.claimedBy(r.node.ID()); n != 3 {
 			t.Fatalf("%d messages are claimed shortly before", n)
 		}
 		pass(500 * time.Millisecond)
@@ -111,10 +122,111 @@ func TestWindowCloses(t *testing.T) {
 		if got := w.at("out", "value x"); len(got) != 0 {
 			t.Errorf("it came out at %v, and was cancelled", got)
 		}
-		if got := w.at("out", "value y"); len(got) != 1 || got[0] != 2*time.Minute {
-			t.Errorf("the other one came out at %v", got)
+		for _, value := range []string{"value y", "value just then"} {
+			if got := w.at("out", value); len(got) != 1 || got[0] != 2*time.Minute {
+				t.Errorf("%s came out at %v", value, got)
+			}
 		}
 		w.empty()
+	})
+}
+
+// beats is a window that is open for one second, and closed for 300 ms.
+type beats struct{}
+
+const beat = 1300 * time.Millisecond
+
+func (beats) into(at time.Time) time.Duration { return time.Duration(at.UnixNano()) % beat }
+func (b beats) Open(at time.Time) bool        { return b.into(at) < time.Second }
+
+func (b beats) Next(after time.Time) (time.Time, bool) {
+	if into := b.into(after); into < time.Second {
+		return after.Add(time.Second - into), true
+	}
+	return after.Add(beat - b.into(after)), true
+}
+
+// A lane that is closed for less than a poll interval opens on time as well, also if nobody has looked meanwhile; and
+// what waits is claimed before that.
+func TestWindowOfAShortNight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := config(0)
+		c.PollInterval, c.Lookahead = time.Second, 50*time.Millisecond
+		c.Windows = []node.LaneWindow{{Lane: "out", Window: beats{}}}
+		r := w.run(c, nil)
+		opens := func() time.Time { // the opening after the next closing
+			next, _ := beats{}.Next(time.Now())
+			if !(beats{}).Open(time.Now()) {
+				next, _ = beats{}.Next(next)
+			}
+			next, _ = beats{}.Next(next)
+			return next
+		}
+		for i := range 8 {
+			opening := opens()
+			w.submit(id(i), time.Until(opening)-200*time.Millisecond)
+			pass(time.Until(opening) - 20*time.Millisecond)
+			if n := w.claimedBy(r.node.ID()); n != 1 {
+				t.Errorf("%d: %d are claimed shortly before the opening", i, n)
+			}
+			pass(30 * time.Millisecond)
+			if got := len(w.on("out")); got != i+1 {
+				t.Fatalf("%d: %d are out right after the opening", i, got)
+			}
+		}
+		w.empty()
+	})
+}
+
+// closing is a window that is open whenever somebody asks, and closes on request before the last look at it: the one
+// right before the publish. A process can be stopped between the two looks.
+type closing struct{ closed *atomic.Bool }
+
+func (c closing) Open(time.Time) bool {
+	var callers [16]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, ".whileOpen") && c.closed.Load() {
+			return false
+		}
+		if !more {
+			return true
+		}
+	}
+}
+
+// Next has everybody ask anew each time.
+func (closing) Next(after time.Time) (time.Time, bool) { return after, true }
+
+// A lane that closes between the look of whoever takes a message from the schedule and the publish lets nothing out.
+// The message is given back as never tried, so that it can be cancelled.
+func TestWindowClosesBeforeThePublish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var closed atomic.Bool
+		closed.Store(true)
+		c := config(0)
+		c.Windows = []node.LaneWindow{{Lane: "out", Window: closing{&closed}}}
+		c.Routes[0].Outcomes = "said"
+		w.run(c, nil)
+		w.submit("x", time.Second)
+		w.submit("y", time.Second)
+		pass(3 * time.Second)
+		if got := w.values("out"); len(got) != 0 || len(seen[node.Released](w)) == 0 {
+			t.Errorf("%v came out of a closed lane, and %d were given back", got, len(seen[node.Released](w)))
+		}
+		w.instruct("cancel", "x")
+		pass(time.Second)
+		if got := w.said(); !slices.Equal(got, []string{"cancel x: cancelled"}) {
+			t.Errorf("it was never tried, and cannot be cancelled: %v", got)
+		}
+		closed.Store(false)
+		pass(time.Second)
+		if got := w.values("out"); len(got) != 1 {
+			t.Errorf("%v came out when it was open again", got)
+		}
 	})
 }
 
@@ -328,6 +440,37 @@ func TestWindowIsTold(t *testing.T) {
 	})
 }
 
+// Who asks in the day for what falls due in the night is told of the morning, and who asks in the night for what falls
+// due in the day is told of nothing: it is the deadline that counts, and not when somebody has asked.
+func TestWindowIsToldOfTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := within(t, 0, "00:00 to 00:01 and 00:03 to 00:04 every day")
+		c.Routes[0].Outcomes, c.Routes[0].Targets = "said", []string{"out.*"}
+		c.Windows[0].Lane = "out*"
+		w.run(c, nil)
+		confirm := node.Header{Name: node.HeaderConfirm, Value: []byte("true")}
+		w.submit("night", 90*time.Second, confirm)
+		w.submit("day", 30*time.Second, confirm)
+		w.submit("moved", time.Hour)
+		pass(10 * time.Second)
+		w.instruct("reschedule", "moved", node.HeaderDeadline, w.began.Add(2*time.Minute).UTC().Format(time.RFC3339))
+		pass(100 * time.Second)
+		w.submit("next day", 80*time.Second, confirm)
+		w.submit("found", time.Second, confirm, node.Header{Name: node.HeaderTopic, Value: []byte("out.new")})
+		pass(10 * time.Second)
+		told := map[string]string{}
+		for _, d := range w.on("said") {
+			told[header(d.Record, node.HeaderID)] = header(d.Record, node.HeaderOpens)
+		}
+		opens := w.began.Add(3 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000Z")
+		want := map[string]string{"night": opens, "day": "", "moved": opens, "next day": "", "found": opens}
+		if !maps.Equal(told, want) {
+			t.Errorf("told %v, want %v", told, want)
+		}
+	})
+}
+
 // Nodes with two windows each go by their own (H11): that is a rolling change.
 func TestWindowsDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -360,6 +503,13 @@ func TestWindowOf(t *testing.T) {
 		got, _ := c.WindowOf(lane).(interface{ String() string })
 		if text := fmt.Sprint(got); want == "" && got != nil || want != "" && text != want {
 			t.Errorf("%s has the window %s, want %q", lane, text, want)
+		}
+	}
+	c.Windows = []node.LaneWindow{named("*")}
+	c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:y", DeadLetter: "late"}}
+	for _, lane := range []string{"http:x", "http:y", "late", "dead"} {
+		if got := c.WindowOf(lane); got != nil {
+			t.Errorf("%s has the window %v of a * that is about topics of messages", lane, got)
 		}
 	}
 	for _, wrong := range [][]node.LaneWindow{

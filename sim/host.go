@@ -64,6 +64,10 @@ type life struct {
 	slow   map[*partition]int64 // partitions that did not answer a publish, and when another try is made
 	silent map[*receiver]int64  // hosts that did not answer a callback, and when another try is made
 
+	// windows are those that it goes by, of the edition that there was when it started.
+	windows map[string]periodic
+	edition int
+
 	// mono is the reading of the host's clock at the start.
 	mono int64
 
@@ -111,7 +115,7 @@ func (h *host) start() {
 	h.lives++
 	l := &life{
 		host: h, number: h.lives, mono: h.clock.mono(w.now), slow: map[*partition]int64{},
-		silent: map[*receiver]int64{},
+		silent: map[*receiver]int64{}, edition: w.edition, windows: w.options.windows(w.edition),
 	}
 	l.label = fmt.Sprintf("%d.%d", h.number, l.number)
 	h.life = l
@@ -120,7 +124,7 @@ func (h *host) start() {
 	for i := 0; i < len(seed); i += 8 {
 		binary.LittleEndian.PutUint64(seed[i:], random.Uint64())
 	}
-	config := w.options.config(seed)
+	config := w.options.config(seed, w.edition)
 	w.mutant.configure(&config)
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel, l.loops = cancel, newLoops(l)

@@ -69,7 +69,7 @@ func (a *application) bring(s *Submission) *node.Item {
 	}
 	r := payload(&w.options, &asked, deadline, last)
 	r.Timestamp = w.instant()
-	config := w.options.config([32]byte{1})
+	config := w.options.config([32]byte{1}, w.edition)
 	item, err := config.Read(r, w.recorder.output(s), w.instant)
 	if err != nil {
 		panic("sim: a client asks for what cannot be: " + err.Error())

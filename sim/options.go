@@ -177,10 +177,10 @@ func (o *Options) fate(index int) byte {
 	return FateHealed
 }
 
-// config returns the configuration of one life of a node.
-func (o *Options) config(seed [32]byte) node.Config {
+// config returns the configuration of one life of a node, with an edition of the windows.
+func (o *Options) config(seed [32]byte, edition int) node.Config {
 	c := o.routed()
-	c.Seed, c.Windows = seed, o.laneWindows()
+	c.Seed, c.Windows = seed, o.laneWindows(edition)
 	return c
 }
 
@@ -315,7 +315,7 @@ func (o *Options) Validate() error {
 	if !healed {
 		return fmt.Errorf("fates is %q: somebody has to be healed", o.Fates)
 	}
-	c := o.config([32]byte{1})
+	c := o.config([32]byte{1}, 0)
 	return c.Validate()
 }
 

@@ -232,7 +232,7 @@ func (j *recorder) started(l *life) {
 	if f := j.world.follow; f != nil {
 		f.started(l)
 	}
-	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID())})
+	j.add(check.Event{Kind: check.Start, Node: l.label, Owner: check.UUID(l.node.ID()), Windows: l.itsOwn()})
 	if l.host.stepped {
 		j.stepped(l.host)
 	}

@@ -110,7 +110,7 @@ func newWorld(setup Setup) *world {
 		rekey:    setup.rekey,
 		coverage: Coverage{},
 	}
-	w.windows = w.options.windows()
+	w.windows = w.options.windows(0)
 	w.stats.Drained = -1
 	w.unspoilt.partial = -1
 	w.recorder = newRecorder(w)

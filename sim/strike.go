@@ -118,6 +118,8 @@ func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 		w.store.pause(node.Intake, until)
 	case ZoneMissing:
 		h.unread = max(h.unread, until)
+	case WindowChanged:
+		w.changeWindows(f.Count, f.For)
 	case LaneHangs, PartitionHangs:
 		w.broker.hang(f.Count, f.Kind == LaneHangs, until)
 	case Stopped:

@@ -61,6 +61,9 @@ func Swarm(seed uint64) Options {
 		o.Windows = pick(windows, 30, 60, 100)
 	}
 	o.Mix = drawMix(seed)
+	if o.Windows > 0 && oneIn(stream(seed, forWindows, 0, 1), 2) {
+		o.Mix = append(o.Mix, WindowChanged)
+	}
 	o.Fates = drawFates(seed, o.Nodes)
 	o.Healed = max(o.Healed, o.drainBound())
 	return o
@@ -81,12 +84,12 @@ func (o *Options) drainBound() time.Duration {
 	return o.Horizon + c.Drained() + o.seriesSpan()
 }
 
-// drawMix leaves out half of the kinds of faults, on average.
+// drawMix leaves out half of the kinds of faults, on average, and that which is for worlds with windows.
 func drawMix(seed uint64) []FaultKind {
 	r := stream(seed, forOptions, 1, 0)
 	var mix []FaultKind
 	for _, d := range faultKinds() {
-		if oneIn(r, 2) && d.weight > 0 {
+		if oneIn(r, 2) && d.weight > 0 && d.kind != WindowChanged {
 			mix = append(mix, d.kind)
 		}
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,8 +37,11 @@ func (p periodic) Next(after time.Time) (time.Time, bool) {
 	return after.Add(p.period - into), true
 }
 
-// windows returns when the lanes are open that have a window, by name.
-func (o *Options) windows() map[string]periodic {
+// editions is how many sets of windows there are: the nodes are told another one by a window-changed.
+const editions = 3
+
+// windows returns when the lanes are open that have a window, by name. In another edition each opens at another time.
+func (o *Options) windows(edition int) map[string]periodic {
 	drawn := map[string]periodic{}
 	if o.Windows == 0 {
 		return drawn
@@ -57,6 +61,7 @@ func (o *Options) windows() map[string]periodic {
 				drawn[lane] = first
 			}
 		case r.IntN(100) < o.Windows:
+			p.phase += p.period * time.Duration(edition) / editions
 			drawn[lane] = p
 		}
 	}
@@ -90,8 +95,8 @@ func (o *Options) window(lane string, intN func(int) int) periodic {
 }
 
 // laneWindows returns what a node is told of the windows.
-func (o *Options) laneWindows() []node.LaneWindow {
-	drawn := o.windows()
+func (o *Options) laneWindows(edition int) []node.LaneWindow {
+	drawn := o.windows(edition)
 	var windows []node.LaneWindow
 	for _, lane := range o.lanes() {
 		p, has := drawn[lane]
@@ -108,8 +113,8 @@ func (o *Options) laneWindows() []node.LaneWindow {
 }
 
 // judgedWindows returns what the judge is told of the windows.
-func (o *Options) judgedWindows() []check.Window {
-	drawn := o.windows()
+func (o *Options) judgedWindows(edition int) []check.Window {
+	drawn := o.windows(edition)
 	var windows []check.Window
 	for _, lane := range o.lanes() {
 		if p, has := drawn[lane]; has {
@@ -119,15 +124,41 @@ func (o *Options) judgedWindows() []check.Window {
 	return windows
 }
 
+// itsOwn returns what the judge is told of the windows of a life: nothing where they are the first ones.
+func (l *life) itsOwn() []check.Window {
+	if l.edition == 0 {
+		return nil
+	}
+	return l.host.world.options.judgedWindows(l.edition)
+}
+
 // passes counts what a node publishes on lanes with windows, and gives back on those that are closed by its clock.
 func (l *life) passes(lane, point string, open bool) {
 	w := l.host.world
-	p, has := w.windows[lane]
+	p, has := l.windows[lane]
 	if !has || p.Open(l.host.clock.wall(w.now)) != open {
 		return
 	}
 	w.count(point)
 	if into := p.into(l.host.clock.wall(w.now)); open && into < 5*time.Millisecond {
 		w.count("window-opened")
+	}
+}
+
+// changeWindows tells the nodes other windows from their next start on, as somebody does who changes a file and
+// restarts them one after the other: the first one now, and each of the others so much later. While faults last, that
+// is: some nodes may never hear of it.
+func (w *world) changeWindows(by int, later time.Duration) {
+	w.edition = (w.edition + 1 + by%(editions-1)) % editions
+	w.count("window-edition-" + strconv.Itoa(w.edition))
+	edition := w.edition
+	for i, h := range w.hosts[1:] {
+		w.after(time.Microsecond+later*time.Duration(i), func() {
+			if l := h.life; l != nil && !w.faultsOver && w.edition == edition && l.edition != edition && !l.stopping {
+				w.recorder.add(check.Event{Kind: check.Term, Node: l.label})
+				l.stop()
+				h.startIn(later)
+			}
+		})
 	}
 }

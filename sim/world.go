@@ -33,7 +33,8 @@ type world struct {
 	broker *brokerServer
 	app    *application
 
-	windows   map[string]periodic // by lane
+	windows   map[string]periodic // by lane, of the first edition
+	edition   int                 // of the windows that nodes are told when they start
 	receivers *receivers
 	calls     map[int]int // how many callbacks were made of each submission
 	recorder  *recorder

@@ -74,6 +74,9 @@ func (f *nodeFlags) open(ctx context.Context, settings *service.Settings) (*aske
 		return nil, errors.Join(err, store.Close())
 	}
 	api := store.API(nil, admin.Rights{Payload: true, Control: true})
+	if open := settings.Hours(); open != nil {
+		api.Hours, api.Outlook = open.At, open.Outlook(api.Outlook)
+	}
 	return &asker{client: http.Client{Transport: local{api.Handler()}}, base: "http://store", close: store.Close}, nil
 }
 

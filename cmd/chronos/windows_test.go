@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
+	"chronos/node/control"
+	"chronos/node/store/sqlite"
 )
 
 // What is wrong with a window is one sentence, which names the line and says what to write instead.
@@ -92,6 +96,25 @@ lanes:
 		if got[key] != want {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
 		}
+	}
+}
+
+// Commands that ask the store without a node know the windows of the file that they are given.
+func TestAskStoreWithWindows(t *testing.T) {
+	t.Parallel()
+	file := keeps(t, 10)
+	store, err := sqlite.Open(t.Context(), file, sqlite.Options{Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := node.Message{ID: "late", Lane: "out", Incarnation: uuid.New(), Deadline: time.Now().UTC().Add(-time.Hour)}
+	_, err = control.Instruct(t.Context(), store, []node.Item{{Action: node.Schedule, Message: late}})
+	if err := errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for window, shown := range map[string]string{"always": "1 shown", "never": "0 shown"} {
+		config := writeFile(t, "c.yaml", "routes:\n  - {input: in, output: out, window: "+window+"}\n")
+		says(t, 0, shown, "list", "--state", "overdue", "--store", "sqlite:"+file, "--config", config)
 	}
 }
 

@@ -77,7 +77,7 @@ func (a *API) list(ctx context.Context, in *listInput) (Messages, error) {
 	if err != nil {
 		return Messages{}, err
 	}
-	query.State, query.Lanes = inspect.State(in.State), in.Lane
+	query.State, query.Lanes, query.Excused = inspect.State(in.State), in.Lane, a.excused
 	query.From, query.Until, query.Limit, query.Cursor = in.From, in.Until, in.Limit, in.Cursor
 	page, err := inspect.List(ctx, a.Store, query, a.now())
 	if err != nil {
@@ -90,9 +90,19 @@ func (a *API) list(ctx context.Context, in *listInput) (Messages, error) {
 	return all, nil
 }
 
+// excused reports whether nothing on a lane is overdue now, because of its window.
+func (a *API) excused(lane string) bool {
+	if a.Hours == nil {
+		return false
+	}
+	now := a.now()
+	state, has := a.Hours(lane, now)
+	return has && state.Excuses(now)
+}
+
 // shown returns a message for a client.
 func (a *API) shown(m *inspect.Message) Message {
-	s := view.Of(m, a.now())
+	s := view.Of(m, a.now(), a.excused(m.Lane))
 	if a.Troubles != nil {
 		s.Trouble = a.Troubles.of(m.Incarnation)
 	}

@@ -1,10 +1,12 @@
 package admin_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/hours"
 )
@@ -43,4 +45,44 @@ func TestClosedLane(t *testing.T) {
 		t.Errorf("resume says %+v", resumed)
 	}
 	s.ask(t, 200, "DELETE", "/v1/pauses/lanes/idle", "", &resumed)
+}
+
+// What waits for a closed lane is not overdue, nor is it when the lane has just opened: not in a list of what is, and
+// not by its own state. On other lanes, and a while after the opening, it is.
+func TestClosedLaneIsNotOverdue(t *testing.T) {
+	s := newService(t, admin.Rights{})
+	hour := time.Now().UTC().Truncate(time.Second).Add(-time.Hour)
+	s.put(t, "night", func(m *node.Message) { m.Deadline = hour })
+	s.put(t, "elsewhere", func(m *node.Message) { m.Deadline, m.Lane = hour, "other" })
+	for name, c := range map[string]struct {
+		out     hours.State
+		overdue string
+	}{
+		"closed": {hours.State{}, "c elsewhere"}, // c is there in all these tests, on another lane
+		"opened": {hours.State{Open: true, Opened: time.Now()}, "c elsewhere"},
+		"open":   {hours.State{Open: true, Opened: time.Now().Add(-time.Minute)}, "c elsewhere night"},
+	} {
+		s.api.Hours = func(lane string, _ time.Time) (hours.State, bool) { return c.out, lane == "out" }
+		var listed admin.Messages
+		s.ask(t, 200, "GET", "/v1/messages?state=overdue", "", &listed)
+		var ids []string
+		for _, m := range listed.Messages {
+			if ids = append(ids, m.ID); m.State != "overdue" {
+				t.Errorf("%s: %s is listed as overdue, and is %s", name, m.ID, m.State)
+			}
+		}
+		if slices.Sort(ids); strings.Join(ids, " ") != c.overdue {
+			t.Errorf("%s: %v is overdue, want %s", name, ids, c.overdue)
+		}
+		for _, asks := range []string{"", "&state=waiting"} {
+			if s.ask(t, 200, "GET", "/v1/messages?lane=out"+asks, "", &listed); len(listed.Messages) == 0 {
+				t.Errorf("%s: nothing is listed%s", name, asks)
+			}
+		}
+		s.ask(t, 200, "GET", "/v1/messages/night", "", &listed)
+		if state := listed.Messages[0].State; (state == "overdue") != strings.Contains(c.overdue, "night") ||
+			state != "overdue" && state != "waiting" {
+			t.Errorf("%s: it is %s", name, state)
+		}
+	}
 }

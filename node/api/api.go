@@ -44,6 +44,10 @@ type API struct {
 	// Observe is told of every request and of every instruction; nil for nobody. It must be quick.
 	Observe func(Event)
 
+	// Excused reports whether nothing on a lane is overdue at an instant, since its window keeps it closed; nil for no
+	// lane.
+	Excused func(lane string, at time.Time) bool
+
 	// Now is the clock that delays count from; nil for the wall clock.
 	Now func() time.Time
 

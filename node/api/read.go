@@ -85,7 +85,7 @@ func (a *API) get(ctx context.Context, in *getInput) (*getOutput, error) {
 	}
 	for i := range found {
 		if found[i].Lane == in.Lane {
-			return &getOutput{etag(found[i].Incarnation), view.Of(&found[i], a.Now())}, nil
+			return &getOutput{etag(found[i].Incarnation), a.shown(&found[i])}, nil
 		}
 	}
 	return nil, newProblem(http.StatusNotFound, codeNotFound, "No message of that id waits on that lane: it has come "+
@@ -103,16 +103,23 @@ func (a *API) list(ctx context.Context, in *listInput) (*listOutput, error) {
 	}
 	query.State, query.Lanes = inspect.State(in.State), []string{in.Lane}
 	query.From, query.Until, query.Limit, query.Cursor = in.From, in.Until, in.Limit, in.Cursor
+	query.Excused = a.excused
 	page, err := inspect.List(ctx, a.Store, query, a.Now())
 	if err != nil {
 		return nil, a.unseen(err)
 	}
 	all := Messages{Messages: make([]view.Message, 0, len(page.Messages)), Next: page.Next, Scanned: page.Scanned}
 	for i := range page.Messages {
-		all.Messages = append(all.Messages, view.Of(&page.Messages[i], a.Now()))
+		all.Messages = append(all.Messages, a.shown(&page.Messages[i]))
 	}
 	return &listOutput{all}, nil
 }
+
+// excused reports whether nothing on a lane is overdue now, because of its window.
+func (a *API) excused(lane string) bool { return a.Excused != nil && a.Excused(lane, a.Now()) }
+
+// shown returns a message for a client.
+func (a *API) shown(m *inspect.Message) view.Message { return view.Of(m, a.Now(), a.excused(m.Lane)) }
 
 func (a *API) count(ctx context.Context, in *countInput) (*countOutput, error) {
 	if p := a.readable(callerOf(ctx), in.Lane); p != nil {

@@ -26,6 +26,10 @@ type Config struct {
 	// Functions take the messages of lanes in place of receivers, by the lane's name.
 	Functions map[string]Function
 
+	// Open reports whether the window of a lane is open now; nil if all lanes are always open. The engine looks before
+	// it hands a message over, which may wait for its turn after that.
+	Open func(lane string) bool
+
 	// Agent is what requests call the one that makes them: their User-Agent.
 	Agent string
 

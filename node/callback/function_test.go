@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -126,6 +127,66 @@ func TestFunctionHangs(t *testing.T) {
 		synctest.Wait()
 		if err := publish(t, s, record("")); err != nil || called.Load() != 2 {
 			t.Errorf("%d calls, and the last result is %v", called.Load(), err)
+		}
+	})
+}
+
+// A message that waits for its turn when its lane closes is not begun any more: it was not tried, and its turn is there
+// for the next one when the lane opens.
+func TestClosesWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var open atomic.Bool
+		open.Store(true)
+		var begun []string
+		first := make(chan struct{})
+		lane := callback.Default("http:test")
+		lane.PerHost = 1
+		s, err := callback.New(callback.Config{
+			Lanes: []callback.Lane{lane},
+			Open:  func(lane string) bool { return lane != "http:test" || open.Load() },
+			Functions: map[string]callback.Function{"http:test": func(_ context.Context, m *callback.Message) error {
+				if begun = append(begun, string(m.Value)); string(m.Value) == "first" {
+					<-first
+				}
+				return nil
+			}},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(value string) error {
+			r := record("http://localhost")
+			r.Value = []byte(value)
+			return s.Publish(t.Context(), []node.Record{r})[0]
+		}
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			if err := ask("first"); err != nil {
+				t.Error(err) // what has begun is finished
+			}
+		})
+		synctest.Wait()
+		for range 2 {
+			asking.Go(func() {
+				if err := ask("waits"); !errors.Is(err, node.ErrUnsent) {
+					t.Errorf("what waits is told %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		open.Store(false)
+		closed := time.Now()
+		close(first)
+		asking.Wait()
+		if waited := time.Since(closed); waited > 0 {
+			t.Errorf("who waits is told after %v", waited)
+		}
+		open.Store(true)
+		if err := ask("day"); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Join(begun, " "); got != "first day" {
+			t.Errorf("begun were %s", got)
 		}
 	})
 }

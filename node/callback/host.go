@@ -269,16 +269,31 @@ func (v *visit) leave(unanswered, good bool) {
 		}
 		one.probe = now.Add(min(probeMax, probeMin<<min(one.silent-1, 5)))
 	}
+	h.next(one, v.place)
+}
+
+// pass ends a visit that was not made: nothing is learned of the host.
+func (v *visit) pass() {
+	v.hosts.mu.Lock()
+	defer v.hosts.mu.Unlock()
+	one := v.hosts.all[v.place]
+	v.ended(one)
+	v.hosts.next(one, v.place)
+}
+
+// next gives a turn that is free to the first that waits for it; all are told if the host stands back. The caller holds
+// mu.
+func (h *hosts) next(one *host, at place) {
 	for len(one.waiting) > 0 {
 		next := one.waiting[0]
 		one.waiting = one.waiting[1:]
 		if one.silent == 0 {
-			next.visit = h.begin(one, v.place, false)
+			next.visit = h.begin(one, at, false)
 		}
 		close(next.come)
 		if next.visit != nil {
 			break
 		}
 	}
-	h.forget(one, v.place)
+	h.forget(one, at)
 }

@@ -180,7 +180,7 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 		return &node.RefusedError{Err: err}
 	}
 	at := place{record.Topic, canonical(request.URL.Host)}
-	turn, err := s.hosts.enter(at, l, overdue(&h))
+	turn, err := s.enter(at, l, &h)
 	if err != nil {
 		return l.unsent(&h, err)
 	}
@@ -211,6 +211,17 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 		return &node.RefusedError{Err: err, Status: status, Answer: answer}
 	}
 	return l.verdict(&h, deferred, status, answer)
+}
+
+// enter waits for a request's turn, see hosts.enter. A lane that has closed meanwhile lets nothing begin any more: the
+// message was not tried, and waits for the next opening.
+func (s *Sink) enter(at place, l *lane, h *headers) (*visit, error) {
+	turn, err := s.hosts.enter(at, l, overdue(h))
+	if err == nil && s.config.Open != nil && !s.config.Open(at.lane) {
+		turn.pass()
+		return nil, &node.DeferredError{Err: fmt.Errorf("%w: the lane has closed", node.ErrUnsent)}
+	}
+	return turn, err
 }
 
 // overdue returns how long ago a message was due.

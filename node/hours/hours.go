@@ -35,6 +35,10 @@ type State struct {
 	Opened time.Time
 }
 
+// Excuses reports whether nothing on the lane is overdue at the instant of the state: what waits for a closed lane is
+// not, nor is what comes out at this moment, because the lane has just opened.
+func (s *State) Excuses(at time.Time) bool { return !s.Open || at.Sub(s.Opened) <= outlook.Grace }
+
 // known is a state, and from when on it holds.
 type known struct {
 	State
@@ -51,6 +55,7 @@ func New(config *node.Config) *Hours { return &Hours{config: config, known: map[
 
 // At returns how a lane is at an instant, and false if it has no window, so that it is always open.
 func (h *Hours) At(lane string, at time.Time) (State, bool) {
+	at = at.Round(0) // by the wall clock, as windows are: the monotonic one does not tell that it was set back
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k, there := h.known[lane]
@@ -112,6 +117,12 @@ func (h *Hours) Opened(lane string, at time.Time) time.Time {
 	return state.Opened
 }
 
+// Excuses reports whether nothing on a lane is overdue at an instant, because of its window.
+func (h *Hours) Excuses(lane string, at time.Time) bool {
+	state, has := h.At(lane, at)
+	return has && state.Excuses(at)
+}
+
 // Closed says until when a lane is closed at an instant, in words; empty if it is open.
 func (h *Hours) Closed(lane string, at time.Time) string {
 	state, has := h.At(lane, at)
@@ -147,7 +158,7 @@ func (p patient) Outlook(ctx context.Context, request outlook.Request) (outlook.
 		state, has := p.hours.At(l.Name, request.Now)
 		switch {
 		case !has:
-		case !state.Open || request.Now.Sub(state.Opened) <= outlook.Grace && !l.Overdue.Unknown:
+		case state.Excuses(request.Now) && (!state.Open || !l.Overdue.Unknown):
 			l.Overdue, l.Oldest, l.Origins = outlook.Count{}, time.Time{}, nil
 		case !l.Oldest.IsZero() && l.Oldest.Before(state.Opened):
 			l.Oldest = state.Opened

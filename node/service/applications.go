@@ -27,8 +27,8 @@ func (s *Service) openAPI(ctx context.Context) error {
 		return fmt.Errorf("--api-listen: this store shows nothing of what it holds")
 	}
 	served := &api.API{
-		Node: &s.config.Node, Taker: s.store, Store: shows, Outlook: tells, Limits: config.Limits, Ready: s.isReady,
-		Explain: s.explain, Observe: s.asked,
+		Node: &s.config.Node, Taker: s.store, Store: shows, Outlook: s.hours.Outlook(tells), Limits: config.Limits,
+		Ready: s.isReady, Explain: s.explain, Observe: s.asked, Excused: s.hours.Excuses,
 	}
 	if s.callback != nil {
 		served.Callback = s.callback.Check

@@ -271,6 +271,10 @@ func (s *Service) openCallbacks() (err error) {
 	}
 	config := s.config.Callback
 	config.Functions = s.options.Functions
+	config.Open = func(lane string) bool {
+		state, has := s.hours.At(lane, time.Now())
+		return !has || state.Open
+	}
 	config.Agent = "Chronos"
 	if s.options.Version != "" {
 		config.Agent += "/" + s.options.Version

@@ -11,6 +11,8 @@ import (
 
 	"chronos/node"
 	"chronos/node/calendar"
+	"chronos/node/callback"
+	"chronos/node/hours"
 )
 
 // windowText says what the key window may be.
@@ -77,6 +79,23 @@ func (s *Settings) windows(config *node.Config) error {
 		})
 	})
 	return nil
+}
+
+// Hours returns when lanes are open, as the file says it, for commands that ask the store without a node; nil if it
+// says nothing, or cannot be understood here: only a node needs all of it, such as the secrets of its lanes.
+func (s *Settings) Hours() *hours.Hours {
+	if s.file == nil {
+		return nil
+	}
+	var config node.Config
+	var err error
+	if config.Routes, _, err = s.routes(); err != nil {
+		return nil
+	}
+	if s.callbacks(&config.Callbacks, new(callback.Config)) != nil || s.windows(&config) != nil {
+		return nil
+	}
+	return hours.New(&config)
 }
 
 // tells reports whether a topic is one of outcomes or dead letters, whose windows the engine decides on.

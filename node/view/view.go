@@ -106,12 +106,13 @@ type Trouble struct {
 	Permanent bool      `json:"permanent" doc:"Somebody has to act: the topic is missing, or rejects it."`
 }
 
-// Of returns a message for a client. now is the clock that deadlines are compared with.
-func Of(m *inspect.Message, now time.Time) Message {
+// Of returns a message for a client. now is the clock that deadlines are compared with. What is due is overdue then,
+// unless it is excused: its lane is closed.
+func Of(m *inspect.Message, now time.Time, excused bool) Message {
 	s := Message{
 		ID: m.ID, Lane: m.Lane, Deadline: m.Deadline, Due: m.Due, Incarnation: m.Incarnation.String(),
-		Attempts: m.Attempts, Bytes: m.Bytes, Key: BytesOf(m.Key), Value: BytesOf(m.Value), State: stateOf(m, now),
-		Bound: m.Bound, Former: m.Former,
+		Attempts: m.Attempts, Bytes: m.Bytes, Key: BytesOf(m.Key), Value: BytesOf(m.Value),
+		State: stateOf(m, now, excused), Bound: m.Bound, Former: m.Former,
 	}
 	if !m.NotAfter.IsZero() {
 		s.NotAfter = &m.NotAfter
@@ -132,7 +133,7 @@ func Of(m *inspect.Message, now time.Time) Message {
 }
 
 // stateOf returns the word for the state of a message that says most.
-func stateOf(m *inspect.Message, now time.Time) string {
+func stateOf(m *inspect.Message, now time.Time, excused bool) string {
 	switch {
 	case !m.Waits() && m.Claim.Expires.Before(now):
 		return string(inspect.Stuck)
@@ -140,7 +141,7 @@ func stateOf(m *inspect.Message, now time.Time) string {
 		return string(inspect.Claimed)
 	case m.Due.After(m.Deadline):
 		return string(inspect.PutOff)
-	case m.Due.Before(now.Add(-time.Second)):
+	case m.Due.Before(now.Add(-time.Second)) && !excused:
 		return string(inspect.Overdue)
 	}
 	return string(inspect.Waiting)

@@ -310,7 +310,8 @@ func (s *state) lived(e *Event) {
 	p := s.process(e.Node)
 	switch e.Kind {
 	case Start:
-		p.id, p.started = e.Owner, e.At
+		p.id, p.started, p.windows = e.Owner, e.At, e.Windows
+		s.rewindowed = s.rewindowed || e.Windows != nil
 		s.ids[p.id] = p
 	case Term:
 		p.stopping = true

@@ -49,7 +49,7 @@ type Config struct {
 	// written.
 	Begin time.Duration
 
-	// Windows say when lanes are open. What they do not name is always open.
+	// Windows say when lanes are open, where a process does not go by others. What they do not name is always open.
 	Windows []Window
 
 	// DeadLetter says that every input topic and every output topic has a dead-letter topic.

@@ -38,7 +38,7 @@ const (
 
 // Processes.
 const (
-	// Start: a process begins: Owner (its node id).
+	// Start: a process begins: Owner (its node id), [Windows].
 	Start Kind = "start"
 
 	// Term: a process is asked to end. It counts as something that goes wrong: others take over.
@@ -305,6 +305,7 @@ type Event struct {
 	Past        bool          // an instruction came past Kafka, from an operator
 	Twice       bool          // the brokers have appended one publish twice
 	Text        string        // for people
+	Windows     []Window      // of a process that goes by others than the configuration says
 
 	Config *Config // of Configure
 }

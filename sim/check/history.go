@@ -220,6 +220,15 @@ func (e *Event) fields() []field {
 		fieldOf("past", &e.Past, strconv.ParseBool),
 		fieldOf("twice", &e.Twice, strconv.ParseBool),
 		fieldOf("text", &e.Text, parseText),
+		windowsField(&e.Windows),
+	}
+}
+
+func windowsField(windows *[]Window) field {
+	return field{
+		"windows",
+		func() string { return windowsText(*windows) },
+		func(s string) (err error) { *windows, err = parseWindows(s); return err },
 	}
 }
 
@@ -228,11 +237,6 @@ func (c *Config) fields() []field {
 		"recorded",
 		func() string { return joined(c.Recorded) },
 		func(s string) (err error) { c.Recorded, err = parseKinds(s); return err },
-	}
-	windows := field{
-		"windows",
-		func() string { return windowsText(c.Windows) },
-		func(s string) (err error) { c.Windows, err = parseWindows(s); return err },
 	}
 	return []field{
 		recorded,
@@ -264,7 +268,7 @@ func (c *Config) fields() []field {
 		fieldOf("messages", &c.Messages, strconv.Atoi),
 		fieldOf("dead_letter", &c.DeadLetter, strconv.ParseBool),
 		fieldOf("begin", &c.Begin, time.ParseDuration),
-		windows,
+		windowsField(&c.Windows),
 	}
 }
 

@@ -94,6 +94,8 @@ func TestEventFields(t *testing.T) {
 			v.SetUint(7)
 		case reflect.Array:
 			v.Index(0).SetUint(7)
+		case reflect.Slice:
+			v.Set(reflect.ValueOf([]check.Window{{Topic: "out", Period: time.Second, Open: time.Millisecond}}))
 		default:
 			v.SetInt(7)
 		}

@@ -355,6 +355,9 @@ func brokenLanes() map[string][]string {
 				"1.95s reset node=1.1 " + row + me + "stamp=1.9s age=50ms unsent=true",
 			preamble + until("1.95s") + "1.92s fail node=1.1 message=8 topic=out text=unsent\n" +
 				"1.95s reset node=1.1 " + row + me + "stamp=1.9s age=50ms unsent=true due=5s",
+			// Its lane is open since before the claim; that of another node would be closed; it is closed until soon.
+			windowed("out/1m/30s/1.5s", given()), going("out/1m/30s/0s", windowed("out/1m/1s/0s", given())),
+			strings.Replace(windowed("out/1m/30s/1.92s", given()), "hold_time=", "lookahead=250ms hold_time=", 1),
 		},
 		"S25": {
 			preamble + strings.Replace(well, "1.9s claim", "1.5s pause topic=out stamp=1.5s\n1.9s claim", 1),

@@ -10,6 +10,17 @@ func windowed(windows, more string) string {
 	return strings.Replace(preamble, "hold_time=", "windows="+windows+" hold_time=", 1) + more
 }
 
+// going is the same where the first process goes by other windows.
+func going(windows, history string) string {
+	const start = "owner=00000000-0000-0000-0000-000000000001\n"
+	return strings.Replace(history, start, strings.TrimSuffix(start, "\n")+" windows="+windows+"\n", 1)
+}
+
+// given is a claim that is given back at once.
+func given() string {
+	return until("1.95s") + "1.95s reset node=1.1 " + row + me + "stamp=1.9s age=50ms unsent=true\n"
+}
+
 // TestWindows judges histories in which lanes have windows, and nothing is wrong: what waits for an opening is not
 // late, what has begun may end later, and a claim that is given back when the lane has closed is no trouble of its
 // lane.
@@ -21,8 +32,11 @@ func TestWindows(t *testing.T) {
 		"opens":    windowed("out/1m/30s/20s", opened) + strings.ReplaceAll(gone, "1.97s", "20.03s") + end,
 		"finishes": windowed("out/1m/1.955s/0s", well) + gone + end,
 		"closes": windowed("out/1m/1.92s/0s",
-			until("1.95s")+"1.95s reset node=1.1 "+row+me+"stamp=1.9s age=50ms unsent=true\n"+"30s end\n"),
-		"others": windowed("other/1m/1s/30s,out/1m/1m/0s", well) + gone + end,
+			given()+"30s end\n"),
+		"others":  windowed("other/1m/1s/30s,out/1m/1m/0s", well) + gone + end,
+		"its own": going("out/1m/1m/0s", windowed("out/1m/1s/0s", well)) + gone + end,
+		"its own closes": going("out/1m/1.92s/0s", windowed("out/1m/1m/0s",
+			given()+"30s end\n")),
 	} {
 		if v := judge(t, text); len(v.Violations) > 0 {
 			t.Errorf("%s: %v", name, v.Violations)
@@ -34,6 +48,7 @@ func brokenWindows() map[string][]string {
 	return map[string][]string{
 		"S29": {
 			windowed("out/1m/1.92s/0s", until("1.96s")),
+			going("out/1m/1.92s/0s", windowed("out/1m/1m/0s", until("1.96s"))),
 			strings.Replace(windowed("out/1m/1s/0s", ""), "ALL", "submit,fire", 1) +
 				"1s submit message=1 id=x topic=out payload=a deadline=2s\n6s fire message=1 topic=out payload=a\n",
 		},

@@ -62,6 +62,9 @@ func (s *state) starved(r *row, now time.Duration) finding {
 	since := max(r.waiting, r.due-advance-c.Lookahead)
 	_, paused := s.paused[r.key.topic]
 	w := s.window(r.key.topic)
+	if w != nil && s.rewindowed {
+		return holds() // the nodes do not agree when it is open
+	}
 	if w != nil { // it may be claimed from a lookahead before an opening on, and is not always claimed at its end
 		from, open := w.from(since, s.ahead(r)+2*c.ClockError, c.Lookahead-c.ClockError)
 		if !open {

@@ -116,7 +116,7 @@ func l15(s *state, e *Event) finding {
 	if w := s.window(r.key.topic); w != nil {
 		bound += s.config.night(true)
 		opens, open := w.from(since, bound, 0)
-		if !open {
+		if !open || s.rewindowed {
 			return holds()
 		}
 		since = opens

@@ -8,7 +8,7 @@ func l1(s *state, e *Event) finding {
 		return holds()
 	}
 	late := func(r *row) time.Duration {
-		return e.At - max(s.healed, s.caught, r.due-s.config.TimingAdvance) - s.config.Recovery()
+		return e.At - max(s.healed, s.caught, r.due-s.config.TimingAdvance) - s.recovery(r.key.topic)
 	}
 	if e.Kind == Fire {
 		i := s.incarnations[e.Incarnation]
@@ -136,7 +136,7 @@ func l5(s *state, e *Event) finding {
 		return s.late(e, s.config.Punctual(), s.rejected == 0 && s.hangs == 0)
 	}
 	r := s.rowOf(e)
-	if r == nil || e.Node == "" || s.own(e) || s.wrong+s.config.Recovery() >= r.since || r.since <= s.jumped {
+	if r == nil || e.Node == "" || s.own(e) || s.wrong+s.recovery("") >= r.since || r.since <= s.jumped {
 		return holds()
 	}
 	if p := s.ids[e.Owner]; p != nil && !p.dead && !p.stopping && !p.cutOff && p.cut < 0 {
@@ -182,8 +182,8 @@ func (s *state) overdue(e *Event, bound time.Duration, applies bool) finding {
 	due = max(due, sub.at)
 	if w := s.window(sub.key.topic); w != nil {
 		opens, open := w.from(due, bound, 0)
-		if !open {
-			return holds() // it is never open for so long
+		if !open || s.rewindowed {
+			return holds() // it is never open for so long, or the nodes do not agree when it is
 		}
 		if opens > due {
 			bound -= s.waited(sub, opens)

@@ -44,6 +44,9 @@ type state struct {
 	jumped   time.Duration // when the store's clock was set last; -1 for never
 	rejected int           // submissions that had to be rejected, or were
 
+	// rewindowed says that some process has gone by other windows than the configuration says.
+	rewindowed bool
+
 	lineage  int64         // of the store
 	lineages int           // that have begun
 	undone   int64         // the highest that was the store's when it was set back
@@ -184,6 +187,7 @@ type process struct {
 	cut      time.Duration // since when it does not reach the store; -1 when it does
 	cutOff   bool          // it does not reach the brokers
 	away     time.Duration // until when it is stopped
+	windows  []Window      // that it goes by; nil for those of the configuration
 }
 
 // burst counts what happens within a second.

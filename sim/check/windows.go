@@ -49,10 +49,20 @@ func parseWindows(s string) ([]Window, error) {
 }
 
 // window returns that of a lane; nil where it is always open.
-func (s *state) window(topic string) *Window {
-	for i := range s.config.Windows {
-		if s.config.Windows[i].Topic == topic {
-			return &s.config.Windows[i]
+func (s *state) window(topic string) *Window { return windowOf(s.config.Windows, topic) }
+
+// windowBy returns that which a process goes by.
+func (s *state) windowBy(p *process, topic string) *Window {
+	if p.windows != nil {
+		return windowOf(p.windows, topic)
+	}
+	return s.window(topic)
+}
+
+func windowOf(windows []Window, topic string) *Window {
+	for i := range windows {
+		if windows[i].Topic == topic {
+			return &windows[i]
 		}
 	}
 	return nil
@@ -118,21 +128,32 @@ func (c *Config) shut() time.Duration {
 	return longest * time.Duration(8+c.Messages/c.Share()+c.Messages/callsAtOnce)
 }
 
+// recovery is the bound of L1 for what is on a lane: nothing waits for an opening where there is no window.
+func (s *state) recovery(topic string) time.Duration {
+	bound := s.config.Recovery()
+	if s.window(topic) == nil {
+		bound -= s.config.shut()
+	}
+	return bound
+}
+
 // s29 is the invariant S29, closed. The clock that a node has looked at may have been set since, as in S8.
 func s29(s *state, e *Event) finding {
-	w := s.window(e.Topic)
-	if w == nil {
-		return holds()
-	}
-	sub := s.submissions[e.Message]
+	sub, w := s.submissions[e.Message], s.window(e.Topic)
 	if e.Kind == Fire {
 		wrong := s.config.ClockError
+		if w == nil || s.rewindowed {
+			return holds()
+		}
 		if open, _ := w.from(e.At-s.config.PublishTimeout-wrong, 0, 0); open > e.At+wrong && !s.recorded[Publish] {
 			return brokenBy(sub, "it fires on %s, which is closed for %v more", e.Topic, open-e.At-wrong)
 		}
 		return holds()
 	}
 	p := s.process(e.Node)
+	if w = s.windowBy(p, e.Topic); w == nil {
+		return holds()
+	}
 	set := p.jumped >= 0 && e.At-p.jumped <= s.config.StoreTimeout
 	if into := w.into(e.Wall); into >= w.Open && !set {
 		return brokenBy(sub, "it is published on %s, which has been closed for %v by the clock of %s", e.Topic,
@@ -170,7 +191,8 @@ func (s *state) waited(sub *submission, opens time.Duration) time.Duration {
 
 // l17 is the invariant L17, idle by night.
 func l17(s *state, e *Event) finding {
-	if len(s.config.Windows) == 0 || s.faults+s.hangs+s.pauses+s.lineages > 0 || s.healed >= 0 || s.setBack >= 0 {
+	if len(s.config.Windows) == 0 || s.rewindowed || s.faults+s.hangs+s.pauses+s.lineages > 0 || s.healed >= 0 ||
+		s.setBack >= 0 {
 		return holds()
 	}
 	if e.Kind == End {
@@ -228,12 +250,25 @@ func (s *state) sleeps(r *row, now time.Duration) finding {
 	return holds()
 }
 
-// shuts reports whether the lane of a row may have been closed since it was claimed, by any clock.
+// shuts reports whether the owner of a claim may have found since it was made that its lane is closed, and not about to
+// open. A clock that was set may show anything, until the healing sets it right.
 func (s *state) shuts(r *row, e *Event) bool {
-	w, c := s.window(r.key.topic), &s.config
+	p, c := s.process(e.Node), &s.config
+	w := s.windowBy(p, r.key.topic)
 	if w == nil {
 		return false
 	}
-	began := r.since - c.ClockError - c.StoreTimeout
-	return w.closes(began) <= e.At+c.ClockError || s.process(e.Node).jumped >= 0
+	if p.jumped >= 0 && (s.healed < 0 || p.jumped+c.StoreTimeout >= r.since) {
+		return true
+	}
+	return w.shuts(r.since-c.ClockError, e.At+c.ClockError, c.Lookahead)
+}
+
+// shuts reports whether there is an instant from one to another at which it is closed, and not about to open.
+func (w *Window) shuts(from, to, lookahead time.Duration) bool {
+	if w.Period-w.Open <= lookahead {
+		return false
+	}
+	left := w.Open + lookahead - w.into(from+lookahead)
+	return left <= 0 || from+left <= to
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/node"
+	"chronos/node/calendar"
 	"chronos/node/service"
 	"chronos/node/service/doctor"
 )
@@ -297,6 +298,45 @@ func TestPlantedMistakes(t *testing.T) {
 				t.Logf("%+v\n%+v", report.Checks, report.Findings)
 			}
 		})
+	}
+}
+
+// What waits for a lane that its window keeps closed is not overdue, nor is it in the first minute of an opening; on a
+// lane that is open it is.
+func TestClosedLane(t *testing.T) {
+	t.Parallel()
+	d := deploy(t)
+	d.begin(0)
+	d.insert(d.out, "-10 hours")
+	d.insert(d.target, "-10 hours")
+	now := time.Now().UTC()
+	for window, want := range map[string]string{
+		"never":  "",
+		"always": "9 hours",
+		now.Add(2*time.Hour).Format("15:04") + " to " + now.Add(4*time.Hour).Format("15:04") + " every day":  "",
+		now.Format("15:04") + " to " + now.Add(4*time.Hour).Format("15:04") + " every day":                   "",
+		now.Add(-4*time.Hour).Format("15:04") + " to " + now.Add(4*time.Hour).Format("15:04") + " every day": "4 hours",
+	} {
+		config := d.config()
+		w, err := calendar.ParseWindow(window, time.Time{})
+		d.must(err)
+		config.Node.Windows = []node.LaneWindow{{Lane: d.out, Window: w}}
+		report, err := doctor.Examine(t.Context(), config, doctor.Options{Now: func() time.Time {
+			return now.Truncate(time.Minute).Add(20 * time.Second)
+		}})
+		d.must(err)
+		overdue := map[string]string{}
+		for _, f := range report.Findings {
+			if lane, is := strings.CutPrefix(f.About, "messages for topic "); is && f.Severity == doctor.Error {
+				overdue[lane] = f.Says
+			}
+		}
+		if says := overdue[d.out]; want == "" && says != "" || !strings.Contains(says, want) {
+			t.Errorf("%s: %q, want %q", window, says, want)
+		}
+		if !strings.Contains(overdue[d.target], "9 hours") {
+			t.Errorf("%s: of the other lane: %q", window, overdue[d.target])
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"chronos/migrations"
 	"chronos/node"
 	"chronos/node/broker/kafka"
+	"chronos/node/hours"
 )
 
 // place is how far the store has taken in a partition.
@@ -315,6 +316,7 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 		return "", err
 	}
 	now, last := e.options.Now(), time.Time{}
+	open := hours.New(&e.config.Node)
 	for _, lane := range lanes {
 		served := e.config.Node.Serves(lane)
 		if !served {
@@ -326,7 +328,10 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if late := now.Sub(first); late > time.Minute && served && !paused[lane] {
+		if opened := open.Opened(lane, now); opened.After(first) {
+			first = opened // nobody could fire it before
+		}
+		if late := now.Sub(first); late > time.Minute && served && !paused[lane] && !open.Excuses(lane, now) {
 			e.find(Error, "messages for topic "+lane, "are overdue, the oldest for "+duration(late),
 				"No node runs, or they cannot claim or publish them.", "Look at the nodes and at what their logs "+
 					"say; at the topic; "+

@@ -41,6 +41,9 @@ type Query struct {
 	Header      string // the name of a header that the message has
 	HeaderValue []byte // and its value; nil for any
 
+	// Excused reports whether nothing on a lane is overdue now, since its window keeps it closed; nil for no lane.
+	Excused func(lane string) bool
+
 	// Limit is the largest number of messages, and Cursor where to go on: Page.Next.
 	Limit  int
 	Cursor string
@@ -135,6 +138,9 @@ func (w *walk) open(ctx context.Context) error {
 		if w.lanes, err = w.source.Lanes(ctx); err != nil {
 			return err
 		}
+	}
+	if w.query.State == Overdue && w.query.Excused != nil {
+		w.lanes = slices.DeleteFunc(w.lanes, w.query.Excused)
 	}
 	if w.query.Cursor == "" {
 		w.after = w.first()
