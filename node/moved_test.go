@@ -80,10 +80,10 @@ func moved(t *testing.T, at time.Duration, broken memory.Broken) map[string]int 
 // A store is moved at any instant while its nodes fire. Goal: everything comes out exactly once, and a series goes on
 // where it was; nothing comes out of the store that was left, whoever runs on it.
 func TestMoved(t *testing.T) {
-	for _, at := range []time.Duration{0, 1, 37, 205, 999, 1001, 2503, 3000, 7007, 11111, 20000} {
+	for _, at := range []int{0, 1, 37, 205, 999, 1001, 2503, 3000, 7007, 11111, 20000} {
 		t.Run(fmt.Sprint("at ", at, " ms"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				got := moved(t, at*time.Millisecond, memory.Broken{})
+				got := moved(t, time.Duration(at)*time.Millisecond, memory.Broken{})
 				want := map[string]int{"value series": 8, "value between": 1, "value after": 1}
 				for i := range 60 {
 					want["value "+id(i)] = 1

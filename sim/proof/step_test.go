@@ -2,6 +2,7 @@ package proof_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"chronos/sim/proof"
@@ -58,7 +59,7 @@ func draw(s *proof.System, t *proof.Transition, random *rand.Rand) (*proof.World
 			var longer [][]proof.Element
 			for _, tuple := range tuples {
 				for _, thing := range state.Things(sort) {
-					longer = append(longer, append(tuple[:len(tuple):len(tuple)], thing))
+					longer = append(longer, append(slices.Clip(tuple), thing))
 				}
 			}
 			tuples = longer

@@ -19,7 +19,8 @@ const why = "testdata/why.txt"
 // TestNothingIsSpare takes each conjunct of the invariant away, and each guard of each transition: the proof fails
 // without it. Of what is said of the store and of its images, both are taken away together as well: each by itself is
 // needed at least to keep the other. Otherwise it would say nothing, and nobody would need to understand
-// it. The file says where it fails, so that one question is enough; CHRONOS_UPDATE=1 looks for these places anew, which takes minutes.
+// it. The file says where it fails, so that one question is enough; CHRONOS_UPDATE=1 looks for these places anew, which
+// takes minutes.
 func TestNothingIsSpare(t *testing.T) {
 	z3 := solver.Z3(limit)
 	if err := solver.Missing(z3); err != nil {
