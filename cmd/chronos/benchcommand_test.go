@@ -39,7 +39,7 @@ func TestBench(t *testing.T) {
 	at := []string{"--brokers", address, "--route", "chronos.in=chronos.out", "--group", "chronos"}
 	page := filepath.Join(t.TempDir(), "bench.html")
 	self := fmt.Sprintf("test=%d", os.Getpid())
-	r := measured[bench.Result](t, 0, append(at, "--rate", "200", "--duration", "2s", "--delay", "200ms..700ms",
+	r := measured[bench.Result](t, 0, append(at, "--rate", "200", "--duration", "2s", "--delay", "3s..4s",
 		"--twice", "10%", "--size", "40..2000", "--keys", "20", "--key-skew", "1.3", "--pid", self, "--html", page)...)
 	switch {
 	case r.Integrity.Came != 400 || r.Fired.Messages < 310 || !r.Passed():

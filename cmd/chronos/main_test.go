@@ -26,7 +26,7 @@ const asChronos = "CHRONOS_TEST_MAIN"
 // atOnce is how many tests run at once, of those that may: most of the time they wait for deadlines, and for members to
 // come and go, so that is more than the machine has cores. All others run alone, before them: they set variables, are
 // over soon, or ask how long something takes.
-const atOnce = "6"
+const atOnce = "4"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asChronos) != "" {

@@ -22,6 +22,7 @@ import (
 	"chronos/node/metrics"
 	"chronos/node/store/memory"
 	"chronos/node/store/storetest"
+	"chronos/node/store/transfer"
 )
 
 // aConfig is the configuration of a node with one route.
@@ -115,6 +116,9 @@ func value(t *testing.T, m *metrics.Metrics, name string, labels ...string) floa
 	return 0
 }
 
+// mover is what a store is moved by, which no port has either.
+type mover interface{ transfer.Store }
+
 // Goal: a store that is counted is the same store. Method: the conformance suite of stores, through the decorator.
 func TestStoreIsAsItWas(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Instance {
@@ -125,7 +129,8 @@ func TestStoreIsAsItWas(t *testing.T) {
 			Store: struct {
 				node.Store
 				node.Switches // which no port has
-			}{m.Ports(node.Ports{Clock: system.New(), Store: store}).Store, store},
+				mover
+			}{m.Ports(node.Ports{Clock: system.New(), Store: store}).Store, store, store},
 			Clock:   clock,
 			Dump:    func(testing.TB) []memory.Row { return store.Dump() },
 			Promote: func(testing.TB) { store.Promote() },

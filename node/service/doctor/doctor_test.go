@@ -307,8 +307,8 @@ func TestClosedLane(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
 	d.begin(0)
-	d.insert(d.out, "-10 hours")
-	d.insert(d.target, "-10 hours")
+	d.insert(d.out, "-570 minutes")
+	d.insert(d.target, "-570 minutes")
 	now := time.Now().UTC()
 	for window, want := range map[string]string{
 		"never":  "",
