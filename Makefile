@@ -64,18 +64,13 @@ ONE_THREAD := ^(TestModelTable|TestSimBench|TestSimBroken|TestSimScenarios)$$
 # race detector. They run without it; all other tests of commands parse theirs under it.
 PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown|Test(Lane|Window)?Sentences)$$
 
-# The hunt of every mutant of the simulator takes as long as all its other tests. Where one is named in a scenario, the test
-# of the scenarios hunts it too, and is done in seconds. test-all hunts them all.
-HUNT := ^TestMutantsAreKilled$$
-
 # The system tests of Metaswitch's Chronos, with 5,000 timers, on real servers. The interface is tested in node/metaswitch and
 # node/service, and nodes without Kafka that are killed in TestE2EWithoutKafka. race-plain runs them.
 MASSES := ^TestE2EMetaswitch$$
 
-# The Postgres store is tested once as a node connects to it and once as through a pooler. The second time the random
-# calls are enough for people who wait: they make every call, and compare all that is returned and stored with the model.
-# What else there is goes through the same statements.
-POOLER := ^TestStore$$/^as_through_PgBouncer$$/^(contract|session|concurrent)$$
+# The Postgres store is tested once as a node connects to it and once as through a pooler. The second time the contract
+# is enough for people who wait: what else there is goes through the same statements.
+POOLER := ^TestStore$$/^as_through_PgBouncer$$/^(session|concurrent|random)$$
 
 # The worlds that test-all simulates: others than those of sim-quick.
 MORE_SEED := 1001
@@ -99,7 +94,7 @@ RACE := -race -gcflags=modernc.org/...=-race=false
 race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
 	scripts/setup compiler browser solvers
 	$(if $(QUICK),scripts/with-servers go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(PARSING)|$(MASSES)|$(POOLER)' -timeout 20m $(QUICK))
-	$(if $(LONG)$(PLAIN),go test -shuffle=on -short -skip '$(HUNT)' -timeout 20m $(LONG) $(PLAIN))
+	$(if $(LONG)$(PLAIN),go test -shuffle=on -short -timeout 20m $(LONG) $(PLAIN))
 	$(if $(COMMANDS),go test -shuffle=on -run '$(PARSING)' -timeout 20m $(COMMANDS))
 
 race-pooler: ## Run the tests of the Postgres store through a pooler that race leaves out
@@ -207,7 +202,7 @@ cover: ## Run all tests and show how much of the code they reach
 	scripts/with-servers go test -coverpkg=./... -coverprofile=cover.out $(PKG)
 	go tool cover -func=cover.out | tail -n 1
 
-ci: ## Run what continuous integration runs: test, test-all, model and chaos-short (25 minutes)
+ci: ## Run what continuous integration runs: test, model and race-plain (20 minutes)
 	.ci/run
 
 clean: ## Remove what was built and downloaded here
