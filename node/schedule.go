@@ -90,7 +90,7 @@ const (
 
 	// mergeFor is how long what falls due on a lane waits for a batch of that lane that is being published, so that it
 	// shares the next one with others. A request for every message would cost more than the wait: at 1,000 messages a
-	// second each of them took twice as long, since the publishers were in each other's way.
+	// second the publishers would be in each other's way.
 	mergeFor = 5 * time.Millisecond
 
 	// probeMessages is the size of a batch that is sent on a lane in doubt: all of it may hang, and then fire twice.
