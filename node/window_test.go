@@ -54,10 +54,10 @@ func TestWindow(t *testing.T) {
 		c := within(t, 0, "00:01 to 00:02 and 00:04 to 00:05 every day")
 		c.PollInterval, c.Lookahead = time.Second, 50*time.Millisecond // so that a poll would show
 		c.Routes = append(c.Routes, node.Route{Input: "in2", Output: "out2"})
-		asked := 0
+		var asked atomic.Int64
 		w.run(c, func(_ int, call string) (error, bool) { // one loop claims on topics
 			if call == "claim" {
-				asked++
+				asked.Add(1)
 			}
 			return nil, true
 		})
@@ -90,8 +90,8 @@ func TestWindow(t *testing.T) {
 		if n := len(seen[node.Claimed](w)); n > 8 {
 			t.Errorf("there were %d claims with messages: they are not left alone while the lane is closed", n)
 		}
-		if asked > 500 { // in six minutes and a half, with a poll a second
-			t.Errorf("a node has asked for claims %d times", asked)
+		if n := asked.Load(); n > 500 { // in six minutes and a half, with a poll a second
+			t.Errorf("a node has asked for claims %d times", n)
 		}
 		w.empty()
 	})

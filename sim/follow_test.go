@@ -82,7 +82,7 @@ func TestProofCatchesFirst(t *testing.T) {
 // TestProofNamesTheGuard runs mutants that break one rule each, and looks that following the proof names it. So a guard
 // that the follower does not look at, or an event that it passes over, is missed here.
 func TestProofNamesTheGuard(t *testing.T) {
-	const seeds = 4
+	const seeds = 20
 	for name, guard := range map[string]string{
 		"publish-twice":              "its owner holds it",
 		"node-stamps":                "it is young enough",

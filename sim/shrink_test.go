@@ -18,7 +18,7 @@ func TestShrinkFindsSmallPlans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			setup, result, seeds := sim.Hunt(m, 1, 2000)
+			setup, result, seeds := sim.Hunt(m, 100, 2000)
 			if seeds == 0 {
 				t.Fatal("the mutant survives")
 			}
