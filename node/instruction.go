@@ -237,9 +237,21 @@ func (i *Item) fresh() *Kept {
 	return &Kept{Incarnation: i.Incarnation, Deadline: deadline, Due: deadline, Sequence: i.Sequence}
 }
 
-// moved returns what is kept of a message that is due at another time, under the incarnation of the item.
+// Moved returns the incarnation of a message that the item has given another time: it is made of the one before and of
+// the item's own. The item's alone would not do. If it is decided once more, because the store was set back, it may
+// meet another message of its id and lane, and two messages with one incarnation are one to whoever deletes:
+//
+//	A takes in: reschedule x             x1 waits, and is i now
+//	A claims and publishes x1, i
+//	                                     the store is set back, to where x2 waits
+//	B takes in: reschedule x             x2 waits, and would be i now
+//	A deletes i, which was published     x2 is gone, and never comes out
+func (i *Item) Moved(before uuid.UUID) uuid.UUID { return uuid.NewSHA1(before, i.Incarnation[:]) }
+
+// moved returns what is kept of a message that is due at another time.
 func (i *Item) moved(before *Kept) *Kept {
 	after := i.fresh()
+	after.Incarnation = i.Moved(before.Incarnation)
 	after.Former, after.Sequence, after.Stopped = before.Former, before.Sequence, before.Stopped
 	return after
 }

@@ -96,9 +96,9 @@ func checkVerdict(t *testing.T, state string, item *node.Item, v node.Verdict) {
 			Former: v.Before != nil && (v.Before.Former || v.Before.Attempts > 0),
 		}
 	case node.Rescheduled:
-		want.Incarnation, want.Deadline, want.Due = item.Incarnation, item.Deadline, item.Deadline
+		want.Incarnation, want.Deadline, want.Due = item.Moved(want.Incarnation), item.Deadline, item.Deadline
 	case node.FiredNow:
-		want.Incarnation, want.Bound = item.Incarnation, true
+		want.Incarnation, want.Bound = item.Moved(want.Incarnation), true
 		want.Deadline, want.Due = earlier(want.Deadline, item.Deadline), earlier(want.Due, item.Deadline)
 	case node.Cancelled:
 		want = nil

@@ -65,6 +65,7 @@ func (n *followed) things() []proof.Element {
 type incarnation struct {
 	proof.Element
 
+	id     uuid.UUID
 	of     *followed
 	claims []*heldClaim
 	timed  bool // there is an instant after which it is not published any more
@@ -178,7 +179,7 @@ func (f *follower) incarnationOf(ref node.Ref) *incarnation {
 	i := f.drawn[ref.Incarnation]
 	if i == nil {
 		of := f.nameOf(node.MessageID{ID: ref.ID, Lane: ref.Lane})
-		i = &incarnation{Element: f.state.Add(proof.Incarnation), of: of}
+		i = &incarnation{Element: f.state.Add(proof.Incarnation), id: ref.Incarnation, of: of}
 		f.drawn[ref.Incarnation] = i
 		of.incarnations = append(of.incarnations, i)
 		f.state.Let("name", of.name, i.Element)

@@ -109,7 +109,11 @@ func (f *follower) take(l *life, item *node.Item, one *node.ItemResult, from *no
 		return
 	}
 	if comes {
-		i := f.incarnationOf(m.Ref())
+		ref := m.Ref()
+		if !item.Action.Stores() {
+			ref.Incarnation = item.Moved(stored.id)
+		}
+		i := f.incarnationOf(ref)
 		params["i"] = i.Element
 		f.state.Set("brings", true, i.Element, r)
 		if !item.Action.Stores() { // what is moved stays what it is

@@ -296,7 +296,9 @@ func (t *truth) decided(id node.MessageID, item *node.Item, d *decided) {
 		delete(t.due, id)
 		delete(t.deadline, id)
 	case node.Rescheduled, node.FiredNow:
-		d.after = item.Incarnation
+		ref := item.Ref()
+		ref.Incarnation = item.Moved(d.before)
+		d.after = ref.Incarnation
 		if d.deadline = item.Deadline; d.outcome == node.FiredNow && t.deadline[id].Before(item.Deadline) {
 			d.deadline = t.deadline[id]
 		}
@@ -304,7 +306,7 @@ func (t *truth) decided(id node.MessageID, item *node.Item, d *decided) {
 		if d.outcome == node.FiredNow && t.due[id].Before(due) {
 			due = t.due[id]
 		}
-		t.stored[id], t.due[id], t.deadline[id], d.due = node.Claim{Ref: item.Ref()}, due, d.deadline, due
+		t.stored[id], t.due[id], t.deadline[id], d.due = node.Claim{Ref: ref}, due, d.deadline, due
 	case node.TooLate, node.Stopped: // the row is bound from now on
 	default:
 		return

@@ -214,7 +214,8 @@ func (a *API) instructed(item *node.Item, outcome node.Outcome, seen *inspect.Me
 		if outcome == node.FiredNow && former.Before(deadline) {
 			deadline = former // it was overdue, and keeps its place
 		}
-		answer.Deadline, answer.Former, answer.Incarnation = &deadline, instantOf(former), item.Incarnation.String()
+		answer.Deadline, answer.Former = &deadline, instantOf(former)
+		answer.Incarnation = item.Moved(item.Only).String()
 		answer.Says = a.moved(outcome, deadline, seen, paused)
 	case node.TooLate:
 		answer.Deadline, answer.Incarnation = instantOf(former), item.Only.String()

@@ -419,8 +419,9 @@ func TestUnknownCommitOfInstructions(t *testing.T) {
 	address := newSchema(t, newDatabase(t))
 	s := open(t, address, postgres.Options{})
 	f := newFeed(t, s, 1)
+	first := one(node.Schedule, "moved")
 	f.must(t, []node.Item{
-		one(node.Schedule, "cancelled"), one(node.Schedule, "moved"), one(node.Schedule, "replaced"),
+		one(node.Schedule, "cancelled"), first, one(node.Schedule, "replaced"),
 	}, node.Scheduled, node.Scheduled, node.Scheduled)
 	exec(t, address, `
 CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -448,7 +449,7 @@ CREATE CONSTRAINT TRIGGER warn AFTER INSERT OR UPDATE OR DELETE ON messages
 		t.Errorf("the second take has changed %+v to %+v", before, after)
 	}
 	rows := on("output", slices.Clone(after))
-	if len(on("outcomes", after)) != 3 || len(rows) != 2 || rows[0].Incarnation != moved.Incarnation ||
+	if len(on("outcomes", after)) != 3 || len(rows) != 2 || rows[0].Incarnation != moved.Moved(first.Incarnation) ||
 		!rows[0].Deadline.Equal(moved.Deadline) || rows[1].Incarnation != replaced.Incarnation {
 		t.Errorf("stored is %+v, want three outcomes, one message that was moved, and one that was replaced", rows)
 	}
@@ -469,9 +470,9 @@ CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON messages
 	for name, refused := range map[string]node.Item{"insert": bad, "replace": worse} {
 		t.Run(name, func(t *testing.T) {
 			f.must(t, []node.Item{one(node.Schedule, "a")}, node.Scheduled)
-			last := one(node.Reschedule, "a")
+			fresh, last := one(node.Schedule, "a"), one(node.Reschedule, "a")
 			result, err := s.Take(t.Context(), f.request(
-				one(node.Cancel, "a"), one(node.Schedule, "a"), last, told(one(node.Cancel, "z")),
+				one(node.Cancel, "a"), fresh, last, told(one(node.Cancel, "z")),
 				refused, one(node.Schedule, "c")))
 			if err != nil || result.Taken != 4 || !strings.Contains(result.Refusal, "22012") {
 				t.Fatalf("%+v, error %v", result, err)
@@ -479,7 +480,7 @@ CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON messages
 			f.at.Offset += 4
 			rows := dump(t, connect(t, address))
 			if len(rows) != 2 || len(on("outcomes", slices.Clone(rows))) != 1 ||
-				on("output", rows)[0].Incarnation != last.Incarnation {
+				on("output", rows)[0].Incarnation != last.Moved(fresh.Incarnation) {
 				t.Errorf("stored is %+v, want a, as it was moved, and one outcome", rows)
 			}
 			// Where a later instruction takes it back, it is never written, and so nobody refuses it.

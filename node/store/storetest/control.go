@@ -307,7 +307,12 @@ func controlMoves(s *subject) {
 		s.Helper()
 		m := s.dueAt(list[at].ID, deadline)
 		s.instruct(instruction(action, m, nil))
-		list[at].Incarnation, list[at].Deadline = m.Incarnation, deadline
+		if action == node.Replace {
+			list[at].Incarnation = m.Incarnation
+		} else {
+			list[at].Incarnation = movedBy(m, list[at])
+		}
+		list[at].Deadline = deadline
 	}
 	move(5, node.Reschedule, noon().Add(-2*time.Second))
 	move(4, node.FireNow, noon().Add(-3*time.Second))
@@ -318,6 +323,12 @@ func controlMoves(s *subject) {
 	s.checkMessages(s.claimWithin(bob(), noon(), share(1, math.MaxInt)), list[5])
 	s.checkMessages(s.claim(bob(), noon().Add(12*time.Hour)), list[3], list[1], list[2])
 	s.checkMessages(s.claim(bob(), latest()), list[0])
+}
+
+// movedBy returns the incarnation that a message has after an instruction with another one's incarnation has moved it.
+func movedBy(by, m node.Message) uuid.UUID {
+	item := node.Item{Message: by}
+	return item.Moved(m.Incarnation)
 }
 
 // controlFireOverdue fires messages that are due already. One keeps its deadline, and its place before what has fallen
@@ -334,7 +345,7 @@ func controlFireOverdue(s *subject) {
 		results := s.instruct(instruction(node.FireNow, fire, answer))
 		s.check("fire", results, []node.ItemResult{{Outcome: node.FiredNow}})
 		s.checkReply(answer, headersOf("chronosOutcome", "fired", "chronosDeadline", noonText)...)
-		m.Incarnation = fire.Incarnation
+		m.Incarnation = movedBy(fire, *m)
 	}
 	s.checkStored("overdue", overdue.Ref(), &memory.Row{Message: overdue, Due: noon(), Bound: true})
 	s.checkStored("put off", off.Ref(), &memory.Row{Message: off, Due: now, Bound: true})
@@ -358,7 +369,7 @@ func controlNotAfter(s *subject) {
 	without := s.message("e")
 	moved := s.message("f")
 	s.instruct(instruction(node.Replace, without, nil), instruction(node.Reschedule, moved, nil))
-	kept.Incarnation = moved.Incarnation
+	kept.Incarnation = movedBy(moved, kept)
 	with := limited("g", noon())
 	s.insert(s.message("g"))
 	s.instruct(instruction(node.Replace, with, nil))

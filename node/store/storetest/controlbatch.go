@@ -62,7 +62,7 @@ func batchOrder(s *subject) {
 	} {
 		s.checkReply(asked[i], headers...)
 	}
-	second.Incarnation, second.Deadline = later.Incarnation, later.Deadline
+	second.Incarnation, second.Deadline = movedBy(later, second), later.Deadline
 	s.checkStored("a", second.Ref(), &memory.Row{Message: second, Due: second.Deadline})
 	s.checkMessages(s.claim(bob(), latest()), second)
 }
@@ -86,10 +86,10 @@ func batchSeveral(s *subject) {
 		switch action {
 		case node.Replace:
 		case node.FireNow: // it was due long ago, and keeps its deadline
-			before.Incarnation = m.Incarnation
+			before.Incarnation = movedBy(m, before)
 			m = before
 		default:
-			before.Incarnation, before.Deadline = m.Incarnation, m.Deadline
+			before.Incarnation, before.Deadline = movedBy(m, before), m.Deadline
 			m = before
 		}
 		want = append(want, m)
@@ -151,7 +151,7 @@ func batchEnds(s *subject) {
 			case node.Scheduled, node.Replaced:
 				last = m
 			case node.Rescheduled, node.FiredNow:
-				last.Incarnation = m.Incarnation
+				last.Incarnation = movedBy(m, last)
 			default: // as it was
 			}
 		}
@@ -180,7 +180,7 @@ func batchClaims(s *subject) {
 		return m
 	}
 	add(node.Schedule, true, "cancelled")
-	add(node.Schedule, true, "fired")
+	first := add(node.Schedule, true, "fired")
 	moved := add(node.Schedule, true, "moved")
 	add(node.Schedule, true, "replaced")
 	kept := add(node.Schedule, true, "same")
@@ -204,7 +204,8 @@ func batchClaims(s *subject) {
 	claims := s.expired()
 	s.check("claims", len(claims), 2)
 	s.check("owned", []node.Ref{claims[0].Ref, claims[1].Ref}, []node.Ref{kept.Ref(), taken.Ref()})
-	moved.Incarnation = at.Incarnation
+	moved.Incarnation = movedBy(at, moved)
+	fired.Incarnation = movedBy(fired, first)
 	fired.Key, fired.Value = []byte("key of fired"), []byte("schedule")
 	s.checkMessages(s.claim(bob(), latest()), fired, moved, replaced)
 }
@@ -251,7 +252,7 @@ func batchFire(s *subject) {
 	s.check("results", results, []node.ItemResult{
 		{Outcome: node.Scheduled}, {Outcome: node.FiredNow}, {Outcome: node.TooLate},
 	})
-	m.Incarnation, m.Deadline = now.Incarnation, now.Deadline
+	m.Incarnation, m.Deadline = movedBy(now, m), now.Deadline
 	s.checkStored("fired", m.Ref(), &memory.Row{Message: m, Due: noon(), Bound: true})
 	s.checkMessages(s.claim(bob(), noon()), m)
 }

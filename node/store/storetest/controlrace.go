@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 )
 
@@ -190,8 +192,7 @@ func (s *subject) checkLast(list []node.Message, id string, c *contested) {
 	at := slices.IndexFunc(list, func(m node.Message) bool { return m.ID == id })
 	want, claim := list[at], c.claims[0]
 	if len(c.next) > 0 {
-		at := slices.IndexFunc(c.next, func(m node.Message) bool { return m.Incarnation == claim.Incarnation })
-		if at < 0 {
+		if !movedAll(want.Incarnation, c.next, claim.Incarnation) {
 			s.Fatalf("%s was claimed as it was before, although an instruction took effect: %+v", id, c.outcomes)
 		}
 		want.Incarnation = claim.Incarnation
@@ -199,6 +200,20 @@ func (s *subject) checkLast(list []node.Message, id string, c *contested) {
 	}
 	s.checkMessages(c.claims, want)
 	s.check("reset of "+id, s.reset(claim.Claim), []bool{true})
+}
+
+// movedAll reports whether an incarnation comes of another one by all these moves, in some order.
+func movedAll(from uuid.UUID, moves []node.Message, to uuid.UUID) bool {
+	if len(moves) == 0 {
+		return from == to
+	}
+	for i, m := range moves {
+		item := node.Item{Message: m}
+		if movedAll(item.Moved(from), slices.Delete(slices.Clone(moves), i, i+1), to) {
+			return true
+		}
+	}
+	return false
 }
 
 // raceReplace: a replace takes effect, be the message claimed or not. A claim on what was there before is void; and
@@ -316,6 +331,8 @@ func raceInstructions(s *subject) {
 				// Every kind, on ids that differ from caller to caller and from round to round.
 				id := fmt.Sprint("message-", (i*(2*caller+1)+round*5)%ids)
 				item := instruction(actions[(i*3+caller+round)%len(actions)], s.message(id), nil)
+				// Which incarnation a move has made depends on the one before. So it is asked for.
+				item.Request = &node.Request{ID: s.incarnation(), Print: s.incarnation(), Keep: node.AnswerKept}
 				batches[caller][round] = append(batches[caller][round], item)
 			}
 		}
@@ -329,25 +346,24 @@ func raceInstructions(s *subject) {
 		return nil
 	})
 	there := map[string]int{}
-	made := map[node.Ref]bool{}
+	made := map[uuid.UUID]bool{}
 	for caller := range batches {
 		for round, items := range batches[caller] {
 			for i, item := range items {
-				switch results[caller][round][i].Outcome {
+				result := results[caller][round][i]
+				switch result.Outcome {
 				case node.Scheduled:
 					there[item.ID]++
-					made[item.Ref()] = true
 				case node.Cancelled:
 					there[item.ID]--
-				case node.Replaced, node.Rescheduled, node.FiredNow:
-					made[item.Ref()] = true
-				default: // it has changed nothing
+				default: // as many as before
 				}
+				made[result.Told.Incarnation] = true
 			}
 		}
 	}
 	for _, r := range s.claim(bob(), latest()) {
-		if !made[r.Ref()] {
+		if !made[r.Incarnation] {
 			s.Fatalf("%s is there as an incarnation that no outcome tells of", r.ID)
 		}
 		there[r.ID]--

@@ -101,7 +101,7 @@ func standFired(s *subject, m node.Message) *memory.Row {
 	s.insert(m)
 	fire := instruction(node.FireNow, s.dueAt(m.ID, noon().Add(-time.Minute)), nil)
 	s.check("fire", s.instruct(fire), []node.ItemResult{{Outcome: node.FiredNow}})
-	m.Incarnation, m.Deadline = fire.Incarnation, fire.Deadline
+	m.Incarnation, m.Deadline = movedBy(fire.Message, m), fire.Deadline
 	return &memory.Row{Message: m, Due: m.Deadline, Bound: true}
 }
 
@@ -170,7 +170,7 @@ func effect(outcome node.Outcome, before *memory.Row, next *node.Message) *memor
 		return &same
 	case node.Rescheduled, node.FiredNow:
 		fresh.Message = before.Message
-		fresh.Incarnation, fresh.Deadline = next.Incarnation, next.Deadline
+		fresh.Incarnation, fresh.Deadline = movedBy(*next, before.Message), next.Deadline
 		fresh.Former, fresh.Bound = before.Former, outcome == node.FiredNow
 		return fresh
 	default: // cancelled, not found

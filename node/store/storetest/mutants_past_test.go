@@ -137,7 +137,7 @@ func pastMutants() []mutant {
 		{
 			"a reschedule that is repeated changes nothing", "contract/past/it is decided anew when it is repeated",
 			false, decideOf(func(i *node.Item, before *node.Kept, v *node.Verdict) {
-				if v.Outcome == node.Rescheduled && before.Incarnation == i.Incarnation {
+				if v.Outcome == node.Rescheduled && before.Deadline.Equal(i.Deadline) {
 					v.After = before
 				}
 			}),

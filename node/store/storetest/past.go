@@ -138,7 +138,7 @@ func pastOrder(s *subject) {
 		node.Rescheduled,
 	})
 	s.check("positions", result.Positions, []node.Position{s.at.Position})
-	third.Incarnation, third.Deadline = later.Incarnation, later.Deadline
+	third.Incarnation, third.Deadline = movedBy(later, third), later.Deadline
 	s.checkStored("what is left", third.Ref(), &memory.Row{Message: third, Due: third.Deadline})
 	s.checkMessages(s.claim(bob(), latest()), third)
 }
@@ -170,7 +170,8 @@ func pastPositions(s *subject) {
 }
 
 func pastRepeated(s *subject) {
-	s.insert(s.message("cancelled"), s.message("moved"))
+	before := s.message("moved")
+	s.insert(s.message("cancelled"), before)
 	moved := s.dueAt("moved", noon().Add(time.Hour))
 	cancel, move := instruction(node.Cancel, s.message("cancelled"), nil), instruction(node.Reschedule, moved, nil)
 	s.check("once", s.instructPast(cancel, move), []node.ItemResult{
@@ -178,12 +179,15 @@ func pastRepeated(s *subject) {
 	})
 	// Meanwhile it is put off.
 	moved.Key, moved.Value = []byte("key of moved"), []byte("value of moved")
+	by := moved
+	moved.Incarnation = movedBy(by, before)
 	claimed := s.claim(bob(), latest())
 	s.checkMessages(claimed, moved)
 	s.release(node.Release{Claim: claimed[0].Claim, Due: latest(), Unsent: true})
 	s.check("again", s.instructPast(cancel, move), []node.ItemResult{
 		{Outcome: node.NotFound}, {Outcome: node.Rescheduled},
 	})
+	moved.Incarnation = movedBy(by, moved)
 	s.checkStored("moved again", moved.Ref(), &memory.Row{Message: moved, Due: moved.Deadline})
 	s.checkMessages(s.claim(bob(), moved.Deadline), moved)
 }
@@ -317,14 +321,16 @@ func onlyGone(s *subject) {
 // onlyBatch: what the items before have left is what counts, not what was stored before the take.
 func onlyBatch(s *subject) {
 	first, second, third := s.message("a"), s.message("a"), s.message("a")
+	moved := second
+	moved.Incarnation = movedBy(third, second)
 	s.insert(first)
 	s.check("outcomes", outcomesOf(node.TakeResult{Results: s.instructPast(
 		only(instruction(node.Replace, second, nil), first),
 		only(instruction(node.Cancel, s.message("a"), nil), first),
 		only(instruction(node.Reschedule, third, nil), second),
 		only(instruction(node.Cancel, s.message("a"), nil), second),
-		only(instruction(node.Cancel, s.message("a"), nil), third),
-		only(instruction(node.Schedule, s.message("a"), nil), third),
+		only(instruction(node.Cancel, s.message("a"), nil), moved),
+		only(instruction(node.Schedule, s.message("a"), nil), moved),
 	)}), []node.Outcome{
 		node.Replaced, node.NotFound, node.Rescheduled, node.NotFound, node.Cancelled, node.NotFound,
 	})

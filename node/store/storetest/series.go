@@ -232,7 +232,7 @@ func rearmMoved(s *subject) {
 		s.insert(m)
 		moved := s.dueAt("a", noon().Add(-time.Minute))
 		s.instruct(instruction(action, moved, nil))
-		m.Incarnation, m.Deadline = moved.Incarnation, moved.Deadline
+		m.Incarnation, m.Deadline = movedBy(moved, m), moved.Deadline
 		s.checkMessages(s.claim(alice(), latest()), m) // with the instant of before
 		next, following := s.following(m, noon().Add(time.Hour))
 		s.check("rearm", s.rearm(next), []node.Settled{node.Rearmed})

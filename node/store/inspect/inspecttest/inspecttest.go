@@ -168,8 +168,9 @@ func control(t *testing.T, f *filled) {
 	if err != nil || len(slice) != 2 || slice[0].ID != next.ID {
 		t.Fatalf("the slice is %+v, %v", slice, err)
 	}
+	fired := request.Items[1].Moved(next.Incarnation)
 	for _, m := range []inspect.Message{found[0], slice[0]} {
-		if !m.Bound || !m.Former || !m.NotAfter.Equal(notAfter) || m.Incarnation != fire.Incarnation || !m.Waits() ||
+		if !m.Bound || !m.Former || !m.NotAfter.Equal(notAfter) || m.Incarnation != fired || !m.Waits() ||
 			m.Attempts != 0 {
 			t.Errorf("it is %+v", m)
 		}
