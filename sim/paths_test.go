@@ -22,7 +22,7 @@ func unreached() map[string]string {
 		"enqueuer.start":         "no run stops a node while its source fails to start",
 		"enqueuer.startOver":     "the same",
 		"enqueuer.begin":         "the same",
-		"firer.run":              "no run has the store fail when a node that stops gives its claims back",
+		"enqueuer.mindLineage":   "no run stops a node while its source cannot say how far topics reach",
 		"schedule.takes":         "the schedule of topics has room for more messages than a run has",
 		"schedule.room":          "nothing can: a node serves every lane that it takes messages in for",
 		"schedule.find":          "a run has fewer lanes than a node serves",

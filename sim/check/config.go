@@ -90,6 +90,10 @@ func (c *Config) Turn() time.Duration { return c.PublishTimeout + c.Punctual() +
 // back for a moment for one that had claimed it, too.
 func (c *Config) Next() time.Duration { return c.Punctual() + 2*c.StoreLatency + 200*time.Millisecond }
 
+// Behind bounds the time for which a callback that is not the first of its key stands back: 30 s, give or take a fifth,
+// to the next full second, and the lookahead.
+func (c *Config) Behind() time.Duration { return 37*time.Second + c.Lookahead }
+
 // Fair bounds the time that a message of a lane without a backlog waits for its claim once it may be claimed (L11): all
 // lanes are looked at once in each poll interval, by a call that may have to wait for the one under way.
 func (c *Config) Fair() time.Duration {

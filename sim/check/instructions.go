@@ -84,6 +84,7 @@ func (s *state) instructed(e *Event) {
 		r.kept--
 		delete(s.rows, r.key)
 		s.leave(r, e.At)
+		s.lets(r, e.At)
 	case rescheduled, firedNow:
 		i := s.incarnations[e.Next]
 		if i == nil {
@@ -91,11 +92,9 @@ func (s *state) instructed(e *Event) {
 			s.incarnations[i.id] = i
 		}
 		i.rows++
-		if i == r.incarnation { // an operator who has heard nothing asks for the same once more
-			r.barred = 0
-		} else {
-			s.bar(r, e)
-		}
+		s.bar(r, e)
+		i.barred = 0 // it was there before, if the store was set back since
+		s.lets(r, e.At)
 		r.kept--
 		i.deadline, i.at = e.Deadline, e.At
 		i.asks(e.Deadline)

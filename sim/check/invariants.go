@@ -456,9 +456,10 @@ func lanes() []Invariant { //nolint:funlen // a table
 			"L15", "Next",
 			`As long as nothing has gone wrong, a callback that has become the first of its key, because the one
 			before it is settled, or that has fallen due as the first, is made within a poll interval, 200 ms, and the
-			calls that it takes.`,
+			calls that it takes; 37 s and the lookahead later at most where the one before it was removed, moved or
+			replaced.`,
 			[]Kind{Publish},
-			[]Kind{Submit, Insert, Delete, Unknown, Fault},
+			[]Kind{Submit, Insert, Decide, Delete, Unknown, Fault},
 			l15,
 		},
 		{

@@ -16,6 +16,9 @@ type lineKey struct {
 type line struct {
 	rows []*row
 	left time.Duration // when the last one left it, or was given back that had its turn; 0 for never
+
+	// instructed is when one was last removed, moved or replaced in it, which brings nobody forward.
+	instructed time.Duration
 }
 
 // lined reports whether an incarnation stands in a line.
@@ -56,6 +59,13 @@ func (s *state) leave(r *row, at time.Duration) {
 	if l := s.lineOf(r); l != nil {
 		l.rows = slices.DeleteFunc(l.rows, func(other *row) bool { return other == r })
 		l.left = at
+	}
+}
+
+// lets notes that an instruction may have made way for the next one of the line of a row.
+func (s *state) lets(r *row, at time.Duration) {
+	if l := s.lineOf(r); l != nil {
+		l.instructed = at
 	}
 }
 
@@ -112,7 +122,11 @@ func l15(s *state, e *Event) finding {
 	if r == nil || r.incarnation != i || s.lineOf(r) == nil || i.at < s.config.Settle {
 		return holds()
 	}
-	since, bound := max(r.deadline, s.lineOf(r).left, r.joined), s.config.Next()
+	l := s.lineOf(r)
+	since, bound := max(r.deadline, l.left, r.joined), s.config.Next()
+	if since == l.instructed && since > r.joined {
+		bound += s.config.Behind()
+	}
 	if w := s.window(r.key.topic); w != nil {
 		bound += s.config.night(true)
 		opens, open := w.from(since, bound, 0)
