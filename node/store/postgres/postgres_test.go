@@ -31,8 +31,8 @@ func TestStore(t *testing.T) {
 				options := postgres.Options{PgBouncer: pooled}
 				watch := connect(t, address)
 				return storetest.Instance{
-					Store: open(t, address, options),
-					Peer:  open(t, address, options),
+					Store: postgres.NeverMarks(open(t, address, options)),
+					Peer:  postgres.NeverMarks(open(t, address, options)),
 					Dump:  func(t testing.TB) []memory.Row { return dump(t, watch) },
 					Begin: func(t testing.TB) storetest.Session { return begin(t, address) },
 					Trip:  func(t testing.TB, id string) func() { return trip(t, address, id) },
