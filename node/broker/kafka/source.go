@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// pollWait is how long Poll waits for records.
-	pollWait = time.Second
+	// pollWait is how long Poll waits for records. The enqueuer commits between polls: what was taken in last shows as
+	// lag for as long as this after the topic has run dry.
+	pollWait = 100 * time.Millisecond
 
 	// pollRest is the time between two polls of which the first has brought few records. Each poll with records costs a
 	// transaction of the store, which a busy topic would make for every ten records that have come meanwhile; a record
