@@ -78,6 +78,28 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestAgainst compares two commits of which one has measured less.
+func TestAgainst(t *testing.T) {
+	t.Parallel()
+	var a against
+	for _, of := range [][2]float64{{100, 200}, {200, 300}, {4, 2}} {
+		a.note("intake", "more", 0, of[0])
+		a.note("intake", "more", 1, of[1])
+	}
+	a.note("memory", "less", 1, 3)
+	for i, want := range []string{"intake 100 200 1.50 (0.50 to 2.00) more", "memory - - - less"} {
+		if got := strings.Join(a.rows[i].cells(), " "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if _, err := chosen(&options{scale: 1, against: "HEAD", curve: "size"}); err == nil {
+		t.Error("a curve is not compared")
+	}
+	if cases, err := chosen(&options{scale: 1, against: "HEAD"}); err != nil || len(cases) != 1 {
+		t.Errorf("%d cases, %v", len(cases), err)
+	}
+}
+
 // TestChosen chooses what to measure by its name.
 func TestChosen(t *testing.T) {
 	t.Parallel()

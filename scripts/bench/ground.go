@@ -124,12 +124,13 @@ func (g *ground) delays() string {
 type site struct {
 	*ground
 
-	name   string
-	routes [][2]string // input and output
-	store  url.URL
-	file   string // the settings of its nodes
-	nodes  []*servers.Process
-	made   int
+	name    string
+	program string      // what its nodes run
+	routes  [][2]string // input and output
+	store   url.URL
+	file    string // the settings of its nodes
+	nodes   []*servers.Process
+	made    int
 }
 
 // partitions is how many each topic has.
@@ -137,7 +138,7 @@ const partitions = 4
 
 // site makes one. The brokers make the timestamps on its topics, so that they tell when a record was appended.
 func (g *ground) site(ctx context.Context, routes int) (*site, error) {
-	s := &site{ground: g, name: "bench-" + strings.ToLower(rand.Text()[:8]), store: g.postgres.Admin}
+	s := &site{ground: g, name: "bench-" + strings.ToLower(rand.Text()[:8]), program: g.binary, store: g.postgres.Admin}
 	var topics []servers.Topic
 	stamps := map[string]string{"message.timestamp.type": "LogAppendTime"}
 	var settings strings.Builder
@@ -177,10 +178,10 @@ func (s *site) start(ctx context.Context, count int) error {
 	for range count {
 		s.made++
 		p := &servers.Process{
-			Command: []string{s.binary, "run", "--migrate", "--log-format", "json", "--config", s.file},
+			Command: []string{s.program, "run", "--migrate", "--log-format", "json", "--config", s.file},
 			Env: []string{
 				"CHRONOS_BROKERS=" + strings.Join(s.kafka.Addresses, ","), "CHRONOS_GROUP=" + s.name,
-				"CHRONOS_STORE=" + s.store.String(),
+				"CHRONOS_STORE=" + s.store.String(), "CHRONOS_TIMING_ADVANCE=0s",
 			},
 			Log: filepath.Join(s.dir, fmt.Sprintf("%s-node-%d.log", s.name, s.made)),
 		}

@@ -5,6 +5,7 @@
 //	go run ./scripts/bench                            the standard set, which prints
 //	go run ./scripts/bench --write BENCHMARKS.md      and writes between the marks in that file
 //	go run ./scripts/bench --curve backlog            how rate and lateness depend on what waits
+//	go run ./scripts/bench --against 7ea5c5d          this tree beside another commit, in turns, by ratio
 //	go run ./scripts/bench --scale 0.01               a hundredth of everything: does it work at all?
 package main
 
@@ -26,9 +27,9 @@ import (
 
 // options are the command line.
 type options struct {
-	curve, write, dir string
-	scale             float64
-	list              bool
+	curve, write, dir, against string
+	scale                      float64
+	list                       bool
 }
 
 func main() {
@@ -47,6 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.curve, "curve", "",
 		"measure these curves, separated by commas, or all, in place of the standard set")
+	flags.StringVar(&o.against, "against", "", "compare with this commit, in place of the standard set")
 	flags.StringVar(&o.write, "write", "", "write the tables into this file, between their marks")
 	flags.StringVar(&o.dir, "dir", ".cache/bench", "where logs, JSON and pages go")
 	flags.Float64Var(&o.scale, "scale", 1, "multiply all numbers of messages by this, to 0.001")
@@ -114,13 +116,24 @@ func curves() []measurement {
 	}
 }
 
-func allCases() []measurement { return slices.Concat(standard(), curves()) }
+// comparison is measured when another commit is named.
+func comparison() measurement {
+	return measurement{"against", "this tree beside another commit, in turns", measureAgainst}
+}
+
+func allCases() []measurement {
+	return slices.Concat(standard(), curves(), []measurement{comparison()})
+}
 
 // chosen returns what is to be measured.
 func chosen(o *options) ([]measurement, error) {
 	switch {
 	case !(o.scale >= 0.001 && o.scale <= 100):
 		return nil, fmt.Errorf("--scale is %v: it must be from 0.001 to 100", o.scale)
+	case o.against != "" && o.curve != "":
+		return nil, errors.New("--against and --curve measure different things: give one of them")
+	case o.against != "":
+		return []measurement{comparison()}, nil
 	case o.curve == "":
 		return standard(), nil
 	case o.curve == "all":
