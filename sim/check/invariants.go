@@ -430,8 +430,9 @@ func lanes() []Invariant { //nolint:funlen // a table
 		{
 			"L12", "Still",
 			`As long as nothing has gone wrong, nothing comes out of a paused lane later than the age at which a claim
-			may still be published and the time limit of a publish after the pause. When it is resumed, what waits there
-			comes out within the bounds of the others.`,
+			may still be published and the time limit of a publish after the pause; of a callback the request counts,
+			which may be on its way for longer. When it is resumed, what waits there comes out within the bounds of the
+			others.`,
 			[]Kind{Fire},
 			[]Kind{Pause, Resume, Fault, Hang},
 			l12,

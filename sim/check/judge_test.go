@@ -395,6 +395,10 @@ func brokenLanes() map[string][]string {
 		"L12": {
 			preamble + until("1.95s") + "1.92s pause topic=out stamp=1.92s\n" +
 				"6.5s fire message=1 topic=out incarnation=" + x1 + " payload=a key=1 partition=out/3\n",
+			strings.NewReplacer("topic=out", "topic=http:out").Replace(preamble + until("1.95s") +
+				"1.92s pause topic=out stamp=1.92s\n" +
+				"7.4s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=1ms wall=7.4s\n" +
+				"7.5s fire message=1 topic=out incarnation=" + x1 + " payload=a key=1\n"),
 		},
 		"L13": {
 			strings.NewReplacer("topic=out", "topic=http:out").Replace(preamble + until("1.95s publish") +

@@ -142,7 +142,11 @@ func l12(s *state, e *Event) finding {
 	if !paused || e.Topic == "" || s.faults+s.hangs+s.lineages > 0 || s.setBack >= 0 {
 		return holds()
 	}
-	if after := e.At - p.since; after > s.config.Still() {
+	at := e.At
+	if i := s.incarnations[e.Incarnation]; i != nil && isCallback(e.Topic) {
+		at = i.begun // the receiver may get a request long after the node has given it up
+	}
+	if after := at - p.since; after > s.config.Still() {
 		return brokenBy(s.submissions[e.Message], "it comes out %v after %s was paused", after, e.Topic)
 	}
 	return holds()

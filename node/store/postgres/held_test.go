@@ -107,8 +107,8 @@ func (h *held) claim(limit int, from, until time.Time) []string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id string, err error) {
-		return id, row.Scan(&id, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil)
+	ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+		return string(row.RawValues()[0]), nil
 	})
 	if err != nil {
 		h.t.Fatal(err)
