@@ -176,6 +176,7 @@ lanes:
 	}
 	g.unlock(t)
 	l.awaitStatus(t, "/readyz?verbose", http.StatusOK, "[+] group: joined group chronos")
+	l.awaitStatus(t, "/readyz?verbose", http.StatusOK, "[+] store: it answered")
 	if got := run(t, "", "health", "--config", writeFile(t, "h.yaml", "admin-listen: "+l.address)); got.code != 0 ||
 		!strings.Contains(got.stdout, "[+] store: it answered") {
 		t.Errorf("health: exit code %d: %s%s", got.code, got.stdout, got.stderr)
