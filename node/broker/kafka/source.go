@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	// pollWait is how long Poll waits for records. The enqueuer commits between polls: what was taken in last shows as
-	// lag for as long as this after the topic has run dry.
-	pollWait = 100 * time.Millisecond
+	// pollWait is how long Poll waits for records, and pollUncommitted how long while something that it has returned is not
+	// committed. The enqueuer commits between polls: what was taken in last shows as lag for as long as this after the
+	// topic has run dry.
+	pollWait        = time.Second
+	pollUncommitted = 100 * time.Millisecond
 
 	// pollRest is the time between two polls of which the first has brought few records. Each poll with records costs a
 	// transaction of the store, which a busy topic would make for every ten records that have come meanwhile; a record
@@ -50,6 +52,9 @@ type Source struct {
 	turn   sync.Mutex
 	member *member
 	rested time.Time
+
+	// uncommitted says that Poll has returned records since the last commit.
+	uncommitted bool
 
 	// current is member for those who do not take turns.
 	current atomic.Pointer[member]
@@ -84,7 +89,11 @@ func NewSource(config SourceConfig) (*Source, error) {
 func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	waiting, cancel := context.WithTimeout(ctx, pollWait)
+	wait := pollWait
+	if s.uncommitted {
+		wait = pollUncommitted
+	}
+	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if !s.interruptible(cancel) {
 		return node.Batch{}, fmt.Errorf("poll: %w", errClosed)
@@ -100,6 +109,7 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 	rest(waiting, s.rested)
 	batch, err := s.member.poll(waiting)
 	s.rested = time.Time{}
+	s.uncommitted = s.uncommitted || len(batch.Records) > 0
 	if n := len(batch.Records); 0 < n && n < fewRecords {
 		s.rested = time.Now().Add(pollRest)
 	}
@@ -165,6 +175,7 @@ func (s *Source) Commit(ctx context.Context, places []node.Place) error {
 	if err := s.member.commits.commit(ctx, places); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	s.uncommitted = false
 	return nil
 }
 
