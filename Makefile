@@ -64,9 +64,6 @@ ONE_THREAD := ^(TestModelTable|TestSimBench|TestSimBroken|TestSimScenarios)$$
 # of docs say: five times as long under the race detector. They run without it; all other tests of commands run theirs under it.
 PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown|Test(Lane|Window)?Sentences|Test(Callbacks|Control|HTTP|Moving|Windows)Page)$$
 
-# How many tests of a package run at a time with servers: they wait more than they work.
-AT_ONCE := 4
-
 # The system tests of Metaswitch's Chronos, with 5,000 timers, on real servers. The interface is tested in node/metaswitch and
 # node/service, and nodes without Kafka that are killed in TestE2EWithoutKafka. race-plain runs them.
 MASSES := ^TestE2EMetaswitch$$
@@ -96,7 +93,7 @@ RACE := -race -gcflags=modernc.org/...=-race=false
 
 race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
 	scripts/setup compiler browser solvers
-	$(if $(QUICK),scripts/with-servers go test $(RACE) -p 3 -parallel $(AT_ONCE) -shuffle=on -skip '$(ONE_THREAD)|$(PARSING)|$(MASSES)|$(POOLER)' -timeout 20m $(QUICK))
+	$(if $(QUICK),scripts/with-servers go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(PARSING)|$(MASSES)|$(POOLER)' -timeout 20m $(QUICK))
 	$(if $(LONG)$(PLAIN),go test -shuffle=on -short -timeout 20m $(LONG) $(PLAIN))
 	$(if $(COMMANDS),go test -shuffle=on -run '$(PARSING)' -timeout 20m $(COMMANDS))
 

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// pollWait is how long Poll waits for records, and pollUncommitted how long while something that it has returned is not
-	// committed. The enqueuer commits between polls: what was taken in last shows as lag for as long as this after the
-	// topic has run dry.
+	// pollWait is how long Poll waits for records, and pollUncommitted how long while something that it has returned is
+	// not committed. The enqueuer commits between polls: what was taken in last shows as lag for as long as this after
+	// the topic has run dry.
 	pollWait        = time.Second
 	pollUncommitted = 100 * time.Millisecond
 
