@@ -46,6 +46,24 @@ func TestBurstIsNoFailure(t *testing.T) {
 	first.Wait()
 }
 
+// Goal: a server that is away holds up what is for it, and not what is for another one on the same machine; and it is
+// the same server however its name is written.
+func TestHostIsOnePort(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://one.example":           "one.example:80",
+		"https://one.example/":         "one.example:443",
+		"http://ONE.Example.:80/x":     "one.example:80",
+		"http://one.example:080":       "one.example:80",
+		"https://one.example.:8443/":   "one.example:8443",
+		"http://[2001:DB8::1]/":        "[2001:db8::1]:80",
+		"https://one.example:80/a?b=c": "one.example:80",
+	} {
+		if got, err := callback.HostOf(url); err != nil || got != want {
+			t.Errorf("%s asks %s, %v; want %s", url, got, err, want)
+		}
+	}
+}
+
 // Goal: of a lane that tries nothing again, messages for a host that has only just ceased to answer are not given up
 // unsent; those for one that has answered nobody for as long as a request may take are, or they would wait forever.
 // Method: a host that hangs; a message is published again and again, as the engine does.

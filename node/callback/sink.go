@@ -24,6 +24,10 @@ const (
 	// drainBytes is how much of the body of a good answer is read, so that the connection can be used again.
 	drainBytes = 4 << 10
 
+	// bodyWait is how long the body of an answer may take, whose status has been told by then: a receiver that says what
+	// it thinks and hangs after that is no reason to keep a caller until the time limit.
+	bodyWait = time.Second
+
 	// headerBytes bounds the headers of an answer.
 	headerBytes = 64 << 10
 
@@ -106,13 +110,20 @@ func (s *Sink) newLane(l Lane) (*lane, error) {
 			return nil, &LaneError{l.Name, "secret-file", l.SecretFile, err.Error()}
 		}
 	}
+	// The end of a request does not end the making of its connection: net/http goes on with it, for the next one. So
+	// that has time limits of its own. Without them each request to a host that says nothing to the client's greeting
+	// would leave a connection behind forever.
+	//
 	// No Proxy: the address that is looked at would be the proxy's. No compression: what is unpacked may be much more
 	// than what was read. HTTP/1.1 only: over HTTP/2 all requests to a host share one connection, and when that dies
 	// without a word, each of them runs into its time limit, also when the host has long been back.
 	one.transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, target string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+			defer cancel()
 			return one.allowed.dial(ctx, s.config.Resolver, network, target)
 		},
+		TLSHandshakeTimeout:    l.Timeout,
 		TLSClientConfig:        s.config.TLS,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableCompression:     true,
@@ -179,14 +190,16 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	if err != nil {
 		return &node.RefusedError{Err: err}
 	}
-	at := place{record.Topic, canonical(request.URL.Host)}
+	at := place{record.Topic, hostOf(request.URL)}
 	turn, err := s.enter(at, l, &h)
 	if err != nil {
 		return l.unsent(&h, err)
 	}
 	limit := time.AfterFunc(l.Timeout, cancel) // from now on: it may have waited for its turn
 	began := time.Now()
-	status, after, answer, err := l.send(request)
+	status, after, answer, err := l.send(request, func() {
+		limit.Reset(min(bodyWait, time.Until(began.Add(l.Timeout))))
+	})
 	took := time.Since(began)
 	timely := limit.Stop()
 	turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
@@ -258,13 +271,23 @@ func (l *lane) unsent(h *headers, err error) error {
 	return l.verdict(h, err, 0, nil)
 }
 
-// send makes a request, and reads as much of the answer as is of any use.
-func (l *lane) send(request *http.Request) (status int, after time.Duration, answer []byte, err error) {
+// send makes a request, and reads as much of the answer as is of any use. It calls answered when the status is known.
+//
+// A receiver that switches to another protocol, which nobody has asked for, has said all that it has to say, and what
+// comes then is no body: the connection is out of the hands of net/http, so that no time limit would end a read.
+func (l *lane) send(request *http.Request, answered func()) (
+	status int, after time.Duration, answer []byte, err error,
+) {
 	response, err := l.transport.RoundTrip(request)
 	if err != nil {
 		return 0, 0, nil, err //nolint:wrapcheck // the caller says what it was
 	}
+	answered()
 	defer response.Body.Close() //nolint:errcheck // nothing was written
+	after = retryAfter(response.Header.Get("Retry-After"))
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return response.StatusCode, after, nil, nil
+	}
 	if response.StatusCode/100 == 2 {
 		if length := response.ContentLength; length >= 0 && length <= drainBytes {
 			_, _ = io.CopyN(io.Discard, response.Body, length+1)
@@ -272,7 +295,7 @@ func (l *lane) send(request *http.Request) (status int, after time.Duration, ans
 		return response.StatusCode, 0, nil, nil
 	}
 	answer, _ = io.ReadAll(io.LimitReader(response.Body, answerBytes))
-	return response.StatusCode, retryAfter(response.Header.Get("Retry-After")), answer, nil
+	return response.StatusCode, after, answer, nil
 }
 
 // retryAfter reads the header of that name: seconds, or an instant.
