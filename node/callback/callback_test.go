@@ -325,7 +325,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%v, want %s...", err, want)
 		}
 	}
-	if got := (&callback.Config{}).Longest(); got != 16*time.Second {
+	if got := (&callback.Config{}).Longest(false); got != 16*time.Second {
 		t.Errorf("the longest request takes %v", got)
 	}
 }

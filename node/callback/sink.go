@@ -24,8 +24,8 @@ const (
 	// drainBytes is how much of the body of a good answer is read, so that the connection can be used again.
 	drainBytes = 4 << 10
 
-	// bodyWait is how long the body of an answer may take, whose status has been told by then: a receiver that says what
-	// it thinks and hangs after that is no reason to keep a caller until the time limit.
+	// bodyWait is how long the body of an answer may take, whose status has been told by then: a receiver that says
+	// what it thinks and hangs after that is no reason to keep a caller until the time limit.
 	bodyWait = time.Second
 
 	// headerBytes bounds the headers of an answer.
@@ -135,10 +135,14 @@ func (s *Sink) newLane(l Lane) (*lane, error) {
 	return one, nil
 }
 
-// Longest returns the longest time that Publish takes: what the engine has to know of the sink.
-func (c *Config) Longest() time.Duration {
+// Longest returns the longest time that Publish takes: what the engine has to know of the sink. others says that there
+// may be lanes that are not among Lanes.
+func (c *Config) Longest(others bool) time.Duration {
 	longest := c.Others.Timeout
-	if longest == 0 {
+	switch {
+	case !others && len(c.Lanes) > 0:
+		longest = 0
+	case longest == 0:
 		longest = Default(allOthers).Timeout
 	}
 	for _, l := range c.Lanes {
