@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -395,6 +396,24 @@ func TestAnswersThatStop(t *testing.T) {
 	over := refused(t, publish(t, sink(t, l), record(r.URL+"/busy")))
 	if over.Status != 503 || string(over.Answer) != "we are" {
 		t.Errorf("status %d, answer %q", over.Status, over.Answer)
+	}
+}
+
+// A good answer is good whatever comes behind its head, and nothing of a long one is read: to use the connection again
+// is not worth it.
+func TestLongGoodAnswer(t *testing.T) {
+	const length = 64 << 20
+	sent := make(chan bool, 1)
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(length))
+		_, err := w.Write(make([]byte, length))
+		sent <- err == nil
+	})
+	if err := publish(t, sink(t, local()), record(r.URL)); err != nil {
+		t.Error(err)
+	}
+	if <-sent {
+		t.Errorf("all of the %d bytes were read", length)
 	}
 }
 
