@@ -206,7 +206,7 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	})
 	took := time.Since(began)
 	timely := limit.Stop()
-	turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
+	away := turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
 	attempt, _ := strconv.Atoi(h.attempt)
 	s.observe(Call{record.Topic, at.host, attempt, class(status, timely), took})
 	switch {
@@ -224,8 +224,11 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 		err = fmt.Errorf("%s answered %d %s", at.host, status, http.StatusText(status))
 	}
 	var deferred error = &node.DeferredError{Err: err, After: after}
-	if status == http.StatusGone {
+	switch {
+	case status == http.StatusGone:
 		return &node.RefusedError{Err: err, Status: status, Answer: answer}
+	case errors.Is(err, node.ErrUnsent) && away < l.Timeout:
+		return deferred // see unsent
 	}
 	return l.verdict(&h, deferred, status, answer)
 }
@@ -266,7 +269,7 @@ func (l *lane) verdict(h *headers, err error, status int, answer []byte) error {
 // unsent says what becomes of a message that was not sent, because its turn did not come. It has not failed: a burst
 // for a host that takes its time would otherwise be given up where the lane tries nothing again, and so would what has
 // waited for longer than RetryFor because its lane was paused, or no node was up. It is over only where the host has
-// answered nobody for as long as a request may take.
+// answered nobody for as long as a request may take. The same goes for one for which no connection could be made.
 func (l *lane) unsent(h *headers, err error) error {
 	away, is := errors.AsType[*awayError](err)
 	if !is || away.since < l.Timeout {
