@@ -52,8 +52,8 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 }
 
-// Goal: every configuration that a page shows is one that a node starts with. Method: each block with routes or lanes is
-// read as a file; secrets are in a file of this test, and where there are no routes, one that writes anywhere is added.
+// Goal: every configuration that a page shows is one that a node starts with. Method: each block with routes or lanes
+// is read as a file; secrets are in a file of this test, and where there are no routes, one is added.
 func TestConfigurationsOfPages(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")

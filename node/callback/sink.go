@@ -307,8 +307,9 @@ func (l *lane) send(request *http.Request, answered func()) (
 
 // retryAfter reads the header of that name: seconds, or an instant.
 func retryAfter(value string) time.Duration {
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
-		return min(max(time.Duration(seconds)*time.Second, 0), maxRetryAfter)
+	const most = int64(maxRetryAfter / time.Second)
+	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(max(seconds, 0), most)) * time.Second // of what is out of range it is the nearest
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return min(max(time.Until(at), 0), maxRetryAfter)
