@@ -15,7 +15,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"chronos/node"
-	"chronos/node/view"
 )
 
 // Body is a message that is to come out later, and when. All that it asks for a record can ask for by its headers, and
@@ -110,7 +109,7 @@ func (d *Data) UnmarshalJSON(raw []byte) error {
 // whole returns an error for a text in JSON, or an object with one, that has no character where it says that there is
 // one.
 func whole(raw []byte) error {
-	if !view.Whole(raw) {
+	if !node.WholeJSON(raw) {
 		return errors.New("there is half a surrogate pair in it, which is no character")
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"chronos/node"
-	"chronos/node/view"
 )
 
 // timer is what the body of a request says.
@@ -306,7 +305,7 @@ func textOf(path string, raw []byte) (text string, err error) {
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
 		return "", fmt.Errorf("%s is not a text", path)
 	}
-	if !view.Whole(raw) {
+	if !node.WholeJSON(raw) {
 		return "", fmt.Errorf("%s has half a surrogate pair, which is no character", path)
 	}
 	return text, nil

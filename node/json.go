@@ -1,10 +1,10 @@
-package view
+package node
 
 import "strconv"
 
-// Whole reports whether what is JSON has all characters that its texts name. Half of a surrogate pair (\ud800) is none,
-// and encoding/json puts U+FFFD in its place without a word.
-func Whole(raw []byte) bool {
+// WholeJSON reports whether what is JSON has all characters that its texts name. Half of a surrogate pair (\ud800) is
+// none, and encoding/json puts U+FFFD in its place without a word.
+func WholeJSON(raw []byte) bool {
 	high := false // the first half of a pair has come
 	for len(raw) > 0 {
 		unit, size := uint64(0), 1
