@@ -37,6 +37,7 @@ func callbackScenarios() []*Scenario {
 			draw:    makeUnwell,
 			demands: []demand{asGiven, wellInTime},
 		},
+		giveUpScenario(),
 		{
 			Name: "callbacks-killed",
 			About: "Nodes and Postgres are killed, receivers of callbacks die when they have done what is asked, " +

@@ -41,7 +41,8 @@ type history struct {
 	fired    map[int]int          // records of each submission on the output topic
 	seen     chan int             // submissions that have just fired, for whoever wants to know
 	copied   map[int]int
-	deletes  []deletion // that were executed, as the nodes' own connections show
+	letters  map[int][]letter // what the dead letters of each submission say
+	deletes  []deletion       // that were executed, as the nodes' own connections show
 	machine  machine
 	stop     context.CancelFunc
 	waits    sync.WaitGroup
@@ -52,7 +53,8 @@ func newHistory() *history {
 	return &history{
 		// Without its monotonic part, so that all events are dated by one clock: the servers know no other.
 		since: time.Now().Round(0), rows: rows{tables: map[uint32]string{}, columns: map[uint32][]string{}},
-		told: map[string][]outcome{}, fired: map[int]int{}, copied: map[int]int{}, seen: make(chan int, 1000),
+		told: map[string][]outcome{}, fired: map[int]int{}, copied: map[int]int{},
+		letters: map[int][]letter{}, seen: make(chan int, 1000),
 	}
 }
 
@@ -120,6 +122,9 @@ func (h *history) consume(ctx context.Context) {
 			h.add(e)
 			h.mu.Lock()
 			counts[e.Message]++
+			if e.Kind == check.Copy {
+				h.letters[e.Message] = append(h.letters[e.Message], h.letterOf(r))
+			}
 			h.mu.Unlock()
 			select {
 			case h.seen <- e.Message:

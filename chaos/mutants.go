@@ -54,6 +54,14 @@ func Mutants() []*Mutant {
 			"call-refused-is-success", "a callback counts as made whatever is answered", scenarios["callbacks-unwell"],
 			false,
 		},
+		{
+			"call-given-up-early", "a callback is given up by its first failure",
+			scenarios["callbacks-given-up"], false,
+		},
+		{
+			"call-given-up-for-nothing", "a callback that is given up counts as made, and leaves no dead letter",
+			scenarios["callbacks-given-up"], false,
+		},
 		{"calls-one-at-a-time", "a callback waits for the one before it", scenarios["callbacks-unwell"], false},
 		{
 			"requests-forgotten", "a request of the HTTP API is forgotten when it is answered",

@@ -223,6 +223,9 @@ func (c *cluster) routesFile() (string, error) {
 	if c.receivers != nil {
 		fmt.Fprintf(&text, "lanes:\n  - name: http:*\n    allowed: [127.0.0.1]\n    timeout: %v\n    secret-file: %s\n",
 			callTimeout, c.receivers.file)
+		if c.scenario.RetryFor > 0 {
+			fmt.Fprintf(&text, "    retry-for: %v\n", c.scenario.RetryFor)
+		}
 	}
 	file := c.logs("routes.yaml")
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {

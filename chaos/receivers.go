@@ -37,6 +37,12 @@ const (
 	moodHangs  = "hangs"                                        // it takes requests, does nothing and answers none
 )
 
+// What is said in moodBusy.
+const (
+	statusBusy = http.StatusServiceUnavailable
+	busyAnswer = "not today"
+)
+
 // receivers are what the nodes make callbacks to: servers of the suite itself, each behind a proxy, on ports of their
 // own and so for the nodes hosts of their own. To do what is asked is to write it down.
 type receivers struct {
@@ -219,7 +225,8 @@ func (h *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		if after > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(after))
 		}
-		w.WriteHeader(http.StatusServiceUnavailable)
+		w.WriteHeader(statusBusy)
+		_, _ = io.WriteString(w, busyAnswer) // the connection may have died
 		return
 	case moodHangs:
 		select {

@@ -301,6 +301,7 @@ func (r *run) judged() check.Config {
 		// that could not be reached is tried after half a minute at the latest.
 		c.Lanes++
 		c.CallWait = max(r.scenario.Lasts*12/5, 30*time.Second)
+		c.RetryFor = r.scenario.RetryFor
 	}
 	if r.config.Start == "" {
 		c.Recorded = append(c.Recorded, check.Start, check.Term, check.Stop, check.Crash, check.Cut)

@@ -128,12 +128,12 @@ func (c *Config) decodeAmnesix(in *instruction, r Record) {
 		}
 	}
 	var id, url string
-	if err := json.Unmarshal(job[amnesixID], &id); err != nil || id == "" {
+	if err := json.Unmarshal(job[amnesixID], &id); err != nil || id == "" || !WholeJSON(job[amnesixID]) {
 		in.rejected = wrongField(InvalidField, amnesixID, job, "it must be a text that is not empty")
 		return
 	}
 	in.id = jobID(r.Key, id)
-	if err := json.Unmarshal(job[amnesixURL], &url); err != nil || !isURL(url) {
+	if err := json.Unmarshal(job[amnesixURL], &url); err != nil || !isURL(url) || !WholeJSON(job[amnesixURL]) {
 		in.rejected = wrongField(InvalidField, amnesixURL, job,
 			"it must begin with http:// or https://, and have no spaces")
 		return

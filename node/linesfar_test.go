@@ -80,7 +80,10 @@ func TestLineOfThousands(t *testing.T) {
 // When one is cancelled that holds up its line, the next one comes within 40 s, however many there are, and whoever has
 // come out before: nobody brings it forward but who is looked at next.
 func TestLineCancelled(t *testing.T) {
-	for _, c := range []struct{ many, cancelled int }{{3, 0}, {300, 0}, {300, 150}} {
+	for _, c := range []struct {
+		many, cancelled int
+		last            bool // the last of the line is cancelled too, a second before
+	}{{3, 0, false}, {300, 0, false}, {300, 150, false}, {3, 0, true}, {300, 0, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			name := func(i int) string { return fmt.Sprintf("%03d", i) }
@@ -102,6 +105,11 @@ func TestLineCancelled(t *testing.T) {
 			}
 			if next := name(c.cancelled + 1); !s.when(next).IsZero() {
 				t.Fatalf("%s came before the one that is first", next)
+			}
+			if c.last {
+				c.many--
+				w.instruct("cancel", name(c.many))
+				pass(time.Second)
 			}
 			cancelled := time.Now()
 			w.instruct("cancel", name(c.cancelled))

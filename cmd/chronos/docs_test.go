@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	main "chronos/cmd/chronos"
+	configured "chronos/node/service"
 )
 
 // Goal: every command that a page shows is one that this program understands. Method: each line of a block for a shell,
@@ -48,6 +49,48 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 	if seen < 60 {
 		t.Errorf("%d commands are found: are they written otherwise now?", seen)
+	}
+}
+
+// Goal: every configuration that a page shows is one that a node starts with. Method: each block with routes or lanes
+// is read as a file; secrets are in a file of this test, and where there are no routes, one is added.
+func TestConfigurationsOfPages(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	file := regexp.MustCompile(`((?:secret|password)-file:) *\S+`)
+	secret := writeFile(t, "secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
+	seen := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range block.FindAllStringSubmatch(string(text), -1) {
+			shown := "\n" + file.ReplaceAllString(found[1], "$1 "+secret)
+			if !strings.Contains(shown, "\nroutes:") && !strings.Contains(shown, "\nlanes:") {
+				continue
+			}
+			seen++
+			if !strings.Contains(shown, "\nroutes:") && !strings.Contains(shown, "metaswitch-listen") {
+				shown += "routes: [{input: in, output: out, targets: [mails.*, night.*, 'http:*']}]\n"
+			}
+			got, err := configured.Read(configured.Run, map[string]configured.Value{
+				"config": configured.FlagValue("config", writeFile(t, "c.yaml", shown)),
+			}, []string{"CHRONOS_STORE=" + aStore})
+			if err == nil {
+				_, err = got.Config()
+			}
+			if err != nil {
+				t.Errorf("%s: %v\n%s", filepath.Base(page), err, shown)
+			}
+		}
+	}
+	if seen < 7 {
+		t.Errorf("%d configurations are found: are they written otherwise now?", seen)
 	}
 }
 

@@ -76,7 +76,7 @@ func (d *Data) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		d.Bytes = []byte(text)
-		return whole(raw, text)
+		return whole(raw)
 	}
 	var forms struct {
 		Text   *string         `json:"text"`
@@ -91,7 +91,7 @@ func (d *Data) UnmarshalJSON(raw []byte) error {
 	switch {
 	case forms.Text != nil && forms.JSON == nil && forms.Base64 == nil:
 		d.Bytes = []byte(*forms.Text)
-		return whole(raw, *forms.Text)
+		return whole(raw)
 	case forms.JSON != nil && forms.Text == nil && forms.Base64 == nil:
 		d.Bytes, d.isJSON = forms.JSON, true
 	case forms.Base64 != nil && forms.Text == nil && forms.JSON == nil:
@@ -106,16 +106,10 @@ func (d *Data) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// whole returns an error for JSON whose text says less than the JSON does: half a surrogate pair (\ud800) is no
-// character, and the decoder of the standard library puts U+FFFD in its place without a word.
-func whole(raw []byte, text string) error {
-	const lost = "\uFFFD"
-	if !strings.Contains(text, lost) {
-		return nil
-	}
-	escaped := strings.ToLower(string(raw))
-	meant := strings.Count(escaped, lost) + strings.Count(escaped, `\ufffd`)
-	if strings.Count(text, lost) > meant {
+// whole returns an error for a text in JSON, or an object with one, that has no character where it says that there is
+// one.
+func whole(raw []byte) error {
+	if !node.WholeJSON(raw) {
 		return errors.New("there is half a surrogate pair in it, which is no character")
 	}
 	return nil

@@ -204,6 +204,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for after, want := range map[string]time.Duration{
 		"120": 2 * time.Minute, "-3": 0, "x": 0, "99999999": 24 * time.Hour,
+		"9999999999": 24 * time.Hour, "99999999999999999999": 24 * time.Hour, "-99999999999999999999": 0,
 		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat):  time.Hour,
 		time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat): 0,
 	} {
@@ -325,7 +326,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%v, want %s...", err, want)
 		}
 	}
-	if got := (&callback.Config{}).Longest(); got != 16*time.Second {
+	if got := (&callback.Config{}).Longest(false); got != 16*time.Second {
 		t.Errorf("the longest request takes %v", got)
 	}
 }

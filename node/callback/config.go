@@ -238,6 +238,13 @@ func (a *allowed) parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
+// hostOf returns what a URL asks, as it is compared: a host and a port. Another port is another server, which may be
+// well where this one is not.
+func hostOf(u *url.URL) string {
+	port, _ := strconv.Atoi(portOf(u)) // 080 is 80; parse has seen that it is a number
+	return net.JoinHostPort(canonical(u.Hostname()), strconv.Itoa(port))
+}
+
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":

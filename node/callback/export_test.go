@@ -1,8 +1,11 @@
 package callback
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -18,7 +21,7 @@ func (h *Hosts) Enter(l Lane, name string, overdue time.Duration) (leave func(un
 	if err != nil {
 		return nil, err
 	}
-	return v.leave, nil
+	return func(unanswered, good bool) { _ = v.leave(unanswered, good) }, nil
 }
 
 // Known returns how many hosts are known.
@@ -44,8 +47,22 @@ func Busy(err error) bool {
 	return deferred && !away && errors.Is(err, node.ErrUnsent)
 }
 
+// HostOf returns what host a URL asks, as far as turns are concerned.
+func HostOf(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	return hostOf(u), nil
+}
+
 // Proxied reports whether requests of a sink may go through a proxy.
 func (s *Sink) Proxied() bool { return s.others.transport.Proxy != nil }
+
+// Dial makes a connection as a request of the lanes that are not listed does when nobody waits for it any more.
+func (s *Sink) Dial(address string) (net.Conn, error) {
+	return s.others.transport.DialContext(context.Background(), "tcp", address)
+}
 
 // CheckAddress returns why no connection may be made to an address, of a host that is allowed by its name or one that
 // is not.

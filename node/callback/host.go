@@ -246,8 +246,9 @@ func (h *host) standsBack(at place, now time.Time, overdue time.Duration) error 
 
 // leave ends a visit. Unanswered says that there was no connection, or no answer within the time limit, and good that
 // there was an answer, whatever it said: a connection that was lost is neither. A host that has
-// answered another request meanwhile is slow with some, and does not hang.
-func (v *visit) leave(unanswered, good bool) {
+// answered another request meanwhile is slow with some, and does not hang. It returns for how long the host has stood
+// back; 0 if it does not.
+func (v *visit) leave(unanswered, good bool) (away time.Duration) {
 	h := v.hosts
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -269,7 +270,11 @@ func (v *visit) leave(unanswered, good bool) {
 		}
 		one.probe = now.Add(min(probeMax, probeMin<<min(one.silent-1, 5)))
 	}
+	if one.silent > 0 {
+		away = now.Sub(one.since)
+	}
 	h.next(one, v.place)
+	return away
 }
 
 // pass ends a visit that was not made: nothing is learned of the host.

@@ -46,6 +46,53 @@ func TestBurstIsNoFailure(t *testing.T) {
 	first.Wait()
 }
 
+// Goal: what was overdue for longer than it is tried, since its lane was paused or no node was up, is not given up
+// because the first connection could not be made: nothing was sent. It is when the host has answered nobody for as long
+// as a request may take. Method: nobody listens; a message is published again and again, as the engine does.
+func TestOverdueIsNotGivenUpUnsent(t *testing.T) {
+	dead := httptest.NewServer(nil)
+	dead.Close()
+	l := local()
+	l.RetryFor, l.Timeout = time.Hour, 300*time.Millisecond
+	s := sink(t, l)
+	deadline := time.Now().Add(-2 * time.Hour).UTC().Format(time.RFC3339Nano)
+	late := record(dead.URL, node.HeaderURL, dead.URL)
+	late.Headers = append(late.Headers, node.Header{Name: node.HeaderDeadline, Value: []byte(deadline)})
+	if one := deferred(t, publish(t, s, late)); !errors.Is(one, node.ErrUnsent) {
+		t.Errorf("the first try: %v", one)
+	}
+	for began := time.Now(); ; wait(t.Context(), 20*time.Millisecond) {
+		err := publish(t, s, late)
+		if errors.Is(err, node.ErrRejected) {
+			if took := time.Since(began); took < l.Timeout/2 {
+				t.Errorf("it is given up %v after the host was seen to be away", took)
+			}
+			return
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("it is never given up")
+		}
+	}
+}
+
+// Goal: a server that is away holds up what is for it, and not what is for another one on the same machine; and it is
+// the same server however its name is written.
+func TestHostIsOnePort(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://one.example":           "one.example:80",
+		"https://one.example/":         "one.example:443",
+		"http://ONE.Example.:80/x":     "one.example:80",
+		"http://one.example:080":       "one.example:80",
+		"https://one.example.:8443/":   "one.example:8443",
+		"http://[2001:DB8::1]/":        "[2001:db8::1]:80",
+		"https://one.example:80/a?b=c": "one.example:80",
+	} {
+		if got, err := callback.HostOf(url); err != nil || got != want {
+			t.Errorf("%s asks %s, %v; want %s", url, got, err, want)
+		}
+	}
+}
+
 // Goal: of a lane that tries nothing again, messages for a host that has only just ceased to answer are not given up
 // unsent; those for one that has answered nobody for as long as a request may take are, or they would wait forever.
 // Method: a host that hangs; a message is published again and again, as the engine does.

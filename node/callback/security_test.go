@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -252,6 +254,166 @@ func TestEndlessAnswers(t *testing.T) {
 	r.CloseClientConnections()
 	if got := sent.Load(); got > 64<<20 {
 		t.Errorf("%d bytes were sent", got)
+	}
+}
+
+// A receiver that switches to another protocol gets nothing and keeps nobody: net/http hands its connection over, so
+// that no time limit ends what is read from it. The connection is closed.
+func TestSwitchedProtocol(t *testing.T) {
+	closed := make(chan struct{})
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer connection.Close() //nolint:errcheck // the other end is what counts
+		_, _ = io.WriteString(connection,
+			"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: anything\r\n\r\n")
+		_, _ = io.Copy(io.Discard, connection) // until it is closed
+		close(closed)
+	})
+	l := local()
+	l.Timeout = 300 * time.Millisecond
+	s := sink(t, l)
+	ended := make(chan error, 1)
+	go func() { ended <- publish(t, s, record(r.URL)) }()
+	select {
+	case err := <-ended:
+		if one := deferred(t, err); !strings.Contains(one.Error(), "answered 101") {
+			t.Error(one)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the request has a time limit of 300 ms, and has not ended after 10 s")
+	}
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is kept")
+	}
+}
+
+// A host that takes connections and says nothing to the greeting of an encrypted one does not keep them: net/http goes
+// on with a connection when the request that wanted it has ended.
+func TestGreetingsUnanswered(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		connection, err := listener.Accept()
+		if err != nil {
+			return // the test is over
+		}
+		defer connection.Close()               //nolint:errcheck // the other end is what counts
+		_, _ = io.Copy(io.Discard, connection) // until it is closed
+	}()
+	l := local()
+	l.Timeout = 300 * time.Millisecond
+	one := deferred(t, publish(t, sink(t, l), record("https://"+listener.Addr().String())))
+	if !errors.Is(one, node.ErrUnsent) {
+		t.Errorf("%v: want that nothing was sent", one)
+	}
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is kept when its request has ended")
+	}
+}
+
+// Nor does a host that does not even take a connection keep the attempt to make one. Method: a server that accepts
+// nothing, and whose queue is full.
+func TestConnectionsUnanswered(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // nothing was asked of it
+	raw, err := listener.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) { err = syscall.Listen(int(fd), 0) }); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	for full := false; !full; {
+		dialer := net.Dialer{Timeout: time.Second}
+		connection, err := dialer.DialContext(t.Context(), "tcp", address)
+		if full = err != nil; !full {
+			defer connection.Close() //nolint:errcheck // it was only there to be one
+		}
+	}
+	l := callback.Default("http:*")
+	l.Allowed, l.Timeout = []string{"127.0.0.1"}, 300*time.Millisecond
+	s, err := callback.New(callback.Config{Others: l}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if _, err := s.Dial(address); err == nil {
+		t.Error("there is a connection")
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it was given up after %v, and the time limit is %v", took, l.Timeout)
+	}
+}
+
+// Who has said what he thinks of a message and hangs then, in the middle of the answer, keeps no caller until the time
+// limit: what was said counts, with when to come again.
+func TestAnswersThatStop(t *testing.T) {
+	r := receive(t, func(w http.ResponseWriter, request *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		w.Header().Set("Retry-After", "7")
+		if request.URL.Path == "/busy" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.WriteString(w, "we are")
+		_ = http.NewResponseController(w).Flush()
+		<-request.Context().Done()
+	})
+	l := local()
+	l.Timeout = 15 * time.Second
+	s := sink(t, l)
+	began := time.Now()
+	if err := publish(t, s, record(r.URL+"/well")); err != nil {
+		t.Error(err)
+	}
+	one := deferred(t, publish(t, s, record(r.URL+"/busy")))
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("two answers that stop have kept their callers for %v", took)
+	}
+	if one.After != 7*time.Second || !strings.Contains(one.Error(), "answered 503") {
+		t.Errorf("%v, after %v", one, one.After)
+	}
+	l.RetryFor = 0
+	over := refused(t, publish(t, sink(t, l), record(r.URL+"/busy")))
+	if over.Status != 503 || string(over.Answer) != "we are" {
+		t.Errorf("status %d, answer %q", over.Status, over.Answer)
+	}
+}
+
+// A good answer is good whatever comes behind its head, and nothing of a long one is read: to use the connection again
+// is not worth it.
+func TestLongGoodAnswer(t *testing.T) {
+	const length = 64 << 20
+	sent := make(chan bool, 1)
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(length))
+		_, err := w.Write(make([]byte, length))
+		sent <- err == nil
+	})
+	if err := publish(t, sink(t, local()), record(r.URL)); err != nil {
+		t.Error(err)
+	}
+	if <-sent {
+		t.Errorf("all of the %d bytes were read", length)
 	}
 }
 

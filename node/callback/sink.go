@@ -24,6 +24,10 @@ const (
 	// drainBytes is how much of the body of a good answer is read, so that the connection can be used again.
 	drainBytes = 4 << 10
 
+	// bodyWait is how long the body of an answer may take, whose status has been told by then: a receiver that says
+	// what it thinks and hangs after that is no reason to keep a caller until the time limit.
+	bodyWait = time.Second
+
 	// headerBytes bounds the headers of an answer.
 	headerBytes = 64 << 10
 
@@ -106,13 +110,20 @@ func (s *Sink) newLane(l Lane) (*lane, error) {
 			return nil, &LaneError{l.Name, "secret-file", l.SecretFile, err.Error()}
 		}
 	}
+	// The end of a request does not end the making of its connection: net/http goes on with it, for the next one. So
+	// that has time limits of its own. Without them each request to a host that says nothing to the client's greeting
+	// would leave a connection behind forever.
+	//
 	// No Proxy: the address that is looked at would be the proxy's. No compression: what is unpacked may be much more
 	// than what was read. HTTP/1.1 only: over HTTP/2 all requests to a host share one connection, and when that dies
 	// without a word, each of them runs into its time limit, also when the host has long been back.
 	one.transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, target string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+			defer cancel()
 			return one.allowed.dial(ctx, s.config.Resolver, network, target)
 		},
+		TLSHandshakeTimeout:    l.Timeout,
 		TLSClientConfig:        s.config.TLS,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableCompression:     true,
@@ -124,10 +135,14 @@ func (s *Sink) newLane(l Lane) (*lane, error) {
 	return one, nil
 }
 
-// Longest returns the longest time that Publish takes: what the engine has to know of the sink.
-func (c *Config) Longest() time.Duration {
+// Longest returns the longest time that Publish takes: what the engine has to know of the sink. others says that there
+// may be lanes that are not among Lanes.
+func (c *Config) Longest(others bool) time.Duration {
 	longest := c.Others.Timeout
-	if longest == 0 {
+	switch {
+	case !others && len(c.Lanes) > 0:
+		longest = 0
+	case longest == 0:
 		longest = Default(allOthers).Timeout
 	}
 	for _, l := range c.Lanes {
@@ -179,17 +194,19 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 	if err != nil {
 		return &node.RefusedError{Err: err}
 	}
-	at := place{record.Topic, canonical(request.URL.Host)}
+	at := place{record.Topic, hostOf(request.URL)}
 	turn, err := s.enter(at, l, &h)
 	if err != nil {
 		return l.unsent(&h, err)
 	}
 	limit := time.AfterFunc(l.Timeout, cancel) // from now on: it may have waited for its turn
 	began := time.Now()
-	status, after, answer, err := l.send(request)
+	status, after, answer, err := l.send(request, func() {
+		limit.Reset(min(bodyWait, time.Until(began.Add(l.Timeout))))
+	})
 	took := time.Since(began)
 	timely := limit.Stop()
-	turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
+	away := turn.leave(err != nil && (!timely || !reached.Load()), err == nil)
 	attempt, _ := strconv.Atoi(h.attempt)
 	s.observe(Call{record.Topic, at.host, attempt, class(status, timely), took})
 	switch {
@@ -207,8 +224,11 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 		err = fmt.Errorf("%s answered %d %s", at.host, status, http.StatusText(status))
 	}
 	var deferred error = &node.DeferredError{Err: err, After: after}
-	if status == http.StatusGone {
+	switch {
+	case status == http.StatusGone:
 		return &node.RefusedError{Err: err, Status: status, Answer: answer}
+	case errors.Is(err, node.ErrUnsent) && away < l.Timeout:
+		return deferred // see unsent
 	}
 	return l.verdict(&h, deferred, status, answer)
 }
@@ -249,7 +269,7 @@ func (l *lane) verdict(h *headers, err error, status int, answer []byte) error {
 // unsent says what becomes of a message that was not sent, because its turn did not come. It has not failed: a burst
 // for a host that takes its time would otherwise be given up where the lane tries nothing again, and so would what has
 // waited for longer than RetryFor because its lane was paused, or no node was up. It is over only where the host has
-// answered nobody for as long as a request may take.
+// answered nobody for as long as a request may take. The same goes for one for which no connection could be made.
 func (l *lane) unsent(h *headers, err error) error {
 	away, is := errors.AsType[*awayError](err)
 	if !is || away.since < l.Timeout {
@@ -258,13 +278,23 @@ func (l *lane) unsent(h *headers, err error) error {
 	return l.verdict(h, err, 0, nil)
 }
 
-// send makes a request, and reads as much of the answer as is of any use.
-func (l *lane) send(request *http.Request) (status int, after time.Duration, answer []byte, err error) {
+// send makes a request, and reads as much of the answer as is of any use. It calls answered when the status is known.
+//
+// A receiver that switches to another protocol, which nobody has asked for, has said all that it has to say, and what
+// comes then is no body: the connection is out of the hands of net/http, so that no time limit would end a read.
+func (l *lane) send(request *http.Request, answered func()) (
+	status int, after time.Duration, answer []byte, err error,
+) {
 	response, err := l.transport.RoundTrip(request)
 	if err != nil {
 		return 0, 0, nil, err //nolint:wrapcheck // the caller says what it was
 	}
+	answered()
 	defer response.Body.Close() //nolint:errcheck // nothing was written
+	after = retryAfter(response.Header.Get("Retry-After"))
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return response.StatusCode, after, nil, nil
+	}
 	if response.StatusCode/100 == 2 {
 		if length := response.ContentLength; length >= 0 && length <= drainBytes {
 			_, _ = io.CopyN(io.Discard, response.Body, length+1)
@@ -272,13 +302,14 @@ func (l *lane) send(request *http.Request) (status int, after time.Duration, ans
 		return response.StatusCode, 0, nil, nil
 	}
 	answer, _ = io.ReadAll(io.LimitReader(response.Body, answerBytes))
-	return response.StatusCode, retryAfter(response.Header.Get("Retry-After")), answer, nil
+	return response.StatusCode, after, answer, nil
 }
 
 // retryAfter reads the header of that name: seconds, or an instant.
 func retryAfter(value string) time.Duration {
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
-		return min(max(time.Duration(seconds)*time.Second, 0), maxRetryAfter)
+	const most = int64(maxRetryAfter / time.Second)
+	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(max(seconds, 0), most)) * time.Second // of what is out of range it is the nearest
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return min(max(time.Until(at), 0), maxRetryAfter)

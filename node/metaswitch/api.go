@@ -60,6 +60,9 @@ const (
 	// maxBody is how large the body of a request may be: more than a message may be, with every byte escaped.
 	maxBody = 8 << 20
 
+	// maxYear is the last year in which a timer may pop.
+	maxYear = 9999
+
 	// unnamedKept is how long the store remembers what a request was answered: while this node may repeat it.
 	unnamedKept = time.Minute
 )
@@ -212,6 +215,9 @@ func (a *API) set(w http.ResponseWriter, r *http.Request, in *asked, id string, 
 // item returns the instruction to store a timer. The error is a sentence for whoever has sent the request.
 func (a *API) item(t *timer, id string, now time.Time) (node.Item, error) {
 	record := t.record(id, now)
+	if t.next().Year() > maxYear || t.first().Year() > maxYear {
+		return node.Item{}, fmt.Errorf("timing leads beyond the year %d", maxYear)
+	}
 	if t.uri == "" {
 		return node.Item{}, errors.New("callback.http.uri is empty")
 	}

@@ -305,6 +305,9 @@ func textOf(path string, raw []byte) (text string, err error) {
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
 		return "", fmt.Errorf("%s is not a text", path)
 	}
+	if !node.WholeJSON(raw) {
+		return "", fmt.Errorf("%s has half a surrogate pair, which is no character", path)
+	}
 	return text, nil
 }
 

@@ -71,7 +71,7 @@ func (s *Settings) Config() (Config, error) {
 	config := Config{settings: s, credentials: s.keeper, Migrate: s.migrate.on(), CreateTopics: s.createTopics.on()}
 	for _, read := range []func(*Config) error{
 		func(c *Config) (err error) { c.Node, err = s.nodeConfig(); return err },
-		func(c *Config) error { return s.callbacks(new(node.Callbacks), &c.Callback) },
+		func(c *Config) error { return s.callbacks(new(node.Config), &c.Callback) },
 		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
@@ -200,7 +200,7 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 	}
 	config.Routes = routes
 	config.Callbacks.Any = s.servesAPI() // which brings messages for callback lanes that nobody has named
-	if err := s.callbacks(&config.Callbacks, new(callback.Config)); err != nil {
+	if err := s.callbacks(&config, new(callback.Config)); err != nil {
 		return config, err
 	}
 	if topic := slices.IndexFunc(config.Callbacks.DeadLetters(), node.IsTopic); topic >= 0 && s.withoutKafka() {

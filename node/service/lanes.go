@@ -97,8 +97,9 @@ func readHeaders(origin string, mapping *yaml.Node) ([]node.Header, error) {
 	return headers, nil
 }
 
-// callbacks sets what engine and sink are told of callback lanes.
-func (s *Settings) callbacks(engine *node.Callbacks, sink *callback.Config) error {
+// callbacks sets what engine and sink are told of callback lanes. The engine knows its routes.
+func (s *Settings) callbacks(config *node.Config, sink *callback.Config) error {
+	engine := &config.Callbacks
 	*sink = callback.Config{Keeper: s.keeper, Others: callback.Default(otherLanes)}
 	var entries []fileLane
 	if s.file != nil {
@@ -135,8 +136,21 @@ func (s *Settings) callbacks(engine *node.Callbacks, sink *callback.Config) erro
 		lane.Name, of.Name = metaswitch.Lane, metaswitch.Lane
 		sink.Lanes, engine.Lanes = append(sink.Lanes, lane), append(engine.Lanes, of)
 	}
-	engine.Timeout = sink.Longest()
+	engine.Timeout = sink.Longest(servesOthers(config))
 	return checkDeadLetters(entries, sink)
+}
+
+// servesOthers reports whether a node may serve callback lanes that have no entry. Where it does not, the time limit of
+// such lanes is nobody's: it would make the hold time longer for nothing, and so what a killed node has claimed later.
+func servesOthers(c *node.Config) bool {
+	other := func(target string) bool {
+		return node.IsCallback(target) && !slices.ContainsFunc(c.Callbacks.Lanes, func(l node.CallbackLane) bool {
+			return l.Name == target
+		})
+	}
+	return c.Callbacks.Any || slices.ContainsFunc(c.Routes, func(r node.Route) bool {
+		return other(r.Output) || slices.ContainsFunc(r.Targets, other)
+	})
 }
 
 // LocalCallbacks says how callbacks are made where whoever submits is trusted: also to servers on this machine and in
@@ -318,7 +332,7 @@ func keysOfLane() []laneKey {
 		{"url", "a URL", "Where messages go that have no header `chronosUrl`."},
 		{
 			"timeout", "100ms to 10m", fmt.Sprintf("Time limit of one request. Default %v. The longest of all lanes "+
-				"makes the hold time of callbacks.", lane.Timeout),
+				"that the node may serve makes the hold time of callbacks.", lane.Timeout),
 		},
 		{
 			"retry-for", "0s to 720h", fmt.Sprintf("How long after its deadline a message is tried again. Default %v.",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"chronos/node"
 	"chronos/node/callback"
@@ -84,6 +85,43 @@ func TestMetaswitch(t *testing.T) {
 		})
 		if err != nil || of < 0 || in != of || !slices.Equal(config.Callback.Lanes[of].Allowed, want) {
 			t.Errorf("%s: %+v, %v", text, config.Callback.Lanes, err)
+		}
+	}
+}
+
+// Goal: the time limit of lanes that are not listed makes the hold time of callbacks only where there may be such
+// lanes: by that, what a killed node has claimed is late.
+func TestCallbackHoldTime(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	route := func(text string) string { return "brokers: localhost:9092\nroutes: [{input: in, " + text + "}]\n" }
+	timers, timer := "metaswitch-listen: on\n", "{name: http:metaswitch, timeout: 1s}"
+	for _, c := range []struct {
+		text  string
+		limit time.Duration // and a second for waiting
+	}{
+		{timers, 15 * s},
+		{timers + "lanes: [" + timer + "]", 1 * s},
+		{timers + "lanes: [" + timer + ", {name: http:slow, timeout: 3s}]", 3 * s},
+		{timers + "lanes: [" + timer + ", {name: 'http:*', timeout: 2s}]", 1 * s},
+		{timers + "api-listen: 127.0.0.1:8081\nlanes: [" + timer + "]", 15 * s},
+		{timers + "api-listen: 127.0.0.1:8081\nlanes: [" + timer + ", {name: 'http:*', timeout: 2s}]", 2 * s},
+		{route("output: http:a") + "lanes: [{name: http:a, timeout: 1s}]", 1 * s},
+		{route("output: http:b") + "lanes: [{name: http:a, timeout: 1s}]", 15 * s},
+		{route("output: out, targets: ['http:a']") + "lanes: [{name: http:a, timeout: 1s}]", 1 * s},
+		{route("output: out, targets: ['http:*']") + "lanes: [{name: http:a, timeout: 1s}]", 15 * s},
+		{route("output: out, targets: ['http:*']") + "lanes: [{name: http:a, timeout: 1m}]", time.Minute},
+	} {
+		settings, err := service.Read(service.Run, map[string]service.Value{
+			"store":  service.FlagValue("store", "sqlite:x.db"),
+			"config": service.FlagValue("config", written(t, c.text)),
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := settings.Config()
+		if want := (c.limit + s) * 5 / 2; err != nil || config.Node.CallbackHoldTime() != want {
+			t.Errorf("%s: %v, %v, want %v", c.text, config.Node.CallbackHoldTime(), err, want)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (s *Settings) Hours() *hours.Hours {
 	if config.Routes, _, err = s.routes(); err != nil {
 		return nil
 	}
-	if s.callbacks(&config.Callbacks, new(callback.Config)) != nil || s.windows(&config) != nil {
+	if s.callbacks(&config, new(callback.Config)) != nil || s.windows(&config) != nil {
 		return nil
 	}
 	return hours.New(&config)

@@ -42,6 +42,10 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Store, ports.Callback = m, deleteBeforeAck{ports.Callback, m}
 	case "call-refused-is-success":
 		ports.Callback = refusedIsSuccess{ports.Callback}
+	case "call-given-up-early":
+		ports.Callback = givenUpEarly{ports.Callback}
+	case "call-given-up-for-nothing":
+		ports.Callback = givenUpForNothing{ports.Callback}
 	case "calls-one-at-a-time":
 		ports.Callback = &oneAtATime{Sink: ports.Callback}
 	case "requests-forgotten":
@@ -312,6 +316,32 @@ func (b refusedIsSuccess) Publish(ctx context.Context, records []node.Record) []
 	errs := b.Sink.Publish(ctx, records)
 	for i, err := range errs {
 		if !errors.Is(err, node.ErrUnsent) {
+			errs[i] = nil
+		}
+	}
+	return errs
+}
+
+// givenUpEarly takes any failure of a callback for the last.
+type givenUpEarly struct{ node.Sink }
+
+func (b givenUpEarly) Publish(ctx context.Context, records []node.Record) []error {
+	errs := b.Sink.Publish(ctx, records)
+	for i, err := range errs {
+		if err != nil && !errors.Is(err, node.ErrUnsent) {
+			errs[i] = &node.RefusedError{Err: err}
+		}
+	}
+	return errs
+}
+
+// givenUpForNothing settles callbacks that are given up as if they had been made, so that there is no dead letter.
+type givenUpForNothing struct{ node.Sink }
+
+func (b givenUpForNothing) Publish(ctx context.Context, records []node.Record) []error {
+	errs := b.Sink.Publish(ctx, records)
+	for i, err := range errs {
+		if errors.Is(err, node.ErrRejected) {
 			errs[i] = nil
 		}
 	}
