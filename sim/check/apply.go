@@ -142,6 +142,12 @@ func (s *state) failed(e *Event) {
 		i.failedBy = map[string]time.Duration{}
 	}
 	i.failedBy[e.Node] = e.At
+	if sub := i.submission; e.Topic != "" && e.Topic != sub.key.topic {
+		if sub.copyFailed == nil {
+			sub.copyFailed = map[string]time.Duration{}
+		}
+		sub.copyFailed[e.Node] = e.At
+	}
 }
 
 func (s *state) changed(e *Event) {

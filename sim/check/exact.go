@@ -109,6 +109,11 @@ func (s *state) inherits() bool {
 // that a store has which was set back, nobody has noted.
 func (s *state) failedSince(r *row, node string) bool {
 	at, failed := r.failedBy[node]
+	if r.key != r.submission.key { // one of two copies, perhaps, which nobody can tell apart in a publish
+		if of, known := r.submission.copyFailed[node]; known {
+			at, failed = max(at, of), true
+		}
+	}
 	return failed && (at >= r.since || r.restored && r.since <= s.setBack)
 }
 

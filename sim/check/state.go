@@ -59,30 +59,31 @@ type state struct {
 
 // submission is one record on an input topic, appended once or more often.
 type submission struct {
-	number    int
-	key       rowKey
-	deadline  time.Duration
-	payload   uint64
-	digest    uint64 // of its key
-	flaw      string
-	lettered  bool          // a copy of it was stored, for the dead letters
-	action    string        // what it asks for; "" to be scheduled
-	asked     time.Duration // the deadline that it has asked for
-	notAfter  time.Duration // when it is not to be published any more; 0 for no such time
-	every     time.Duration // of a series: its interval
-	times     int           // of a series: how many occurrences there are
-	sequence  int           // of an occurrence; 0 of what does not recur
-	series    *submission   // of an occurrence: the series, which is the first one
-	reached   int           // of a series: the highest sequence number that has come out
-	told      time.Duration // when somebody was told that it does not come out as it was
-	toldIn    int           // in which era; 0 for none
-	of        int           // of an answer: the submission that it is about
-	said      string        // of an answer: the outcome
-	former    string        // of an answer: whether replaced content may come out; "" if nobody knows
-	brought   bool          // past Kafka, by a request that came by HTTP
-	at        time.Duration // when it was appended first, or stored, if it was brought
-	partition string        // of its input topic
-	offset    int64
+	number     int
+	key        rowKey
+	deadline   time.Duration
+	payload    uint64
+	digest     uint64 // of its key
+	flaw       string
+	lettered   bool                     // a copy of it was stored, for the dead letters
+	copyFailed map[string]time.Duration // when a publish of one of its copies failed last, by whose it was
+	action     string                   // what it asks for; "" to be scheduled
+	asked      time.Duration            // the deadline that it has asked for
+	notAfter   time.Duration            // when it is not to be published any more; 0 for no such time
+	every      time.Duration            // of a series: its interval
+	times      int                      // of a series: how many occurrences there are
+	sequence   int                      // of an occurrence; 0 of what does not recur
+	series     *submission              // of an occurrence: the series, which is the first one
+	reached    int                      // of a series: the highest sequence number that has come out
+	told       time.Duration            // when somebody was told that it does not come out as it was
+	toldIn     int                      // in which era; 0 for none
+	of         int                      // of an answer: the submission that it is about
+	said       string                   // of an answer: the outcome
+	former     string                   // of an answer: whether replaced content may come out; "" if nobody knows
+	brought    bool                     // past Kafka, by a request that came by HTTP
+	at         time.Duration            // when it was appended first, or stored, if it was brought
+	partition  string                   // of its input topic
+	offset     int64
 
 	appended, delivered int32 // to its input topic, and to nodes
 	there               int32 // records of it that Kafka still has, where partitions are recorded
