@@ -50,7 +50,7 @@ func (p *publisher) call(ctx context.Context, held []*holding) {
 	for i := range held {
 		records[i] = called(&held[i].Ready)
 	}
-	errs, took := p.publish(ctx, records)
+	errs, _, took := p.publish(ctx, records, nil)
 	var fired []Message
 	var settled []Next
 	var again, over []failure

@@ -23,6 +23,7 @@ type firer struct {
 	pace       pace
 	schedule   *schedule // the sink's own
 	sink       Sink
+	settling   Settling // in place of sink; nil if the store does not publish
 	random     *rand.ChaCha8
 	claims     link
 	releases   link

@@ -42,6 +42,9 @@ type Ports struct {
 	Source Source
 	Sink   Sink
 
+	// Settling takes the place of Sink where the store publishes by itself; nil if it does not.
+	Settling Settling
+
 	// Callback is the sink of callback lanes. Its Publish is handed one record at a time. It may be nil if there are
 	// none (Config.Calls).
 	Callback Sink
@@ -119,6 +122,7 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 		fire:    newFirer(c, c.schedule, ports.Sink, child(root)),
 		recover: newRecoverer(c, child(root)),
 	}
+	n.fire.settling = ports.Settling
 	if config.Calls() {
 		if ports.Callback == nil {
 			return nil, &ConfigError{"Callbacks", "some lanes", "they need a sink, and there is none"}

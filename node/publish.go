@@ -227,11 +227,11 @@ type failure struct {
 // publishBatch publishes messages. What is acknowledged is to be deleted; what is not is given back. It returns, for
 // each lane of which it has learned something, whether it works: nil, or why all of its messages failed.
 func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[string]error {
-	records := make([]Record, len(held))
+	records, next := make([]Record, len(held)), make([]Next, len(held))
 	for i := range held {
-		records[i] = record(&held[i].Message)
+		records[i], next[i] = record(&held[i].Message), held[i].next
 	}
-	errs, took := p.publish(ctx, records)
+	errs, how, took := p.publish(ctx, records, next)
 	fired := make([]Message, 0, len(held))
 	settled := make([]Next, 0, len(held))
 	var failed []failure
@@ -242,6 +242,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 		case errs[i] == nil:
 			fired = append(fired, h.Message)
 			settled = append(settled, h.next)
+			how[len(settled)-1] = how[i] // as settle wants them: of those that were published
 			verdicts[h.Lane] = nil
 			continue
 		case errors.Is(errs[i], ErrRejected):
@@ -252,7 +253,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 		failed = append(failed, failure{h, errs[i], took})
 	}
 	p.acknowledged(fired, took)
-	p.settler.add(settled)
+	p.settle(settled, how)
 	p.settleLanes(ctx, held, p.deadLetter(ctx, failed), verdicts)
 	return verdicts
 }
@@ -334,6 +335,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 	for cut := range cuts + 1 {
 		var left, dead []failure
 		var records []Record
+		var next []Next
 		for _, f := range failed {
 			record, some := p.copyOf(&f, cut)
 			if !some {
@@ -341,18 +343,19 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 				continue
 			}
 			dead = append(dead, f)
-			records = append(records, record)
+			records, next = append(records, record), append(next, f.next)
 		}
 		if len(dead) == 0 {
 			continue
 		}
 		var copied []Message
 		var settled []Next
-		errs, took := p.publish(ctx, records)
+		errs, how, took := p.publish(ctx, records, next)
 		for i, err := range errs {
 			if err == nil {
 				copied = append(copied, dead[i].Message)
 				settled = append(settled, dead[i].next)
+				how[len(settled)-1] = how[i]
 				continue
 			}
 			if !errors.Is(err, ErrRejected) {
@@ -364,7 +367,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 		if len(copied) > 0 {
 			p.observe(DeadLettered{Messages: copied, Took: took})
 		}
-		p.settler.add(settled)
+		p.settle(settled, how)
 		failed = left
 	}
 	return failed
@@ -471,11 +474,28 @@ func (p *publisher) idle() time.Duration {
 	return p.schedule.idle(p, p.lapsed(), p.config.PollInterval)
 }
 
-// publish calls the sink and measures how long an acknowledgement takes.
-func (p *publisher) publish(ctx context.Context, records []Record) ([]error, time.Duration) {
+// settle ends messages that were published: in the store, unless they were settled together with that.
+func (p *publisher) settle(fired []Next, how []Settled) {
+	if p.settling == nil {
+		p.settler.add(fired)
+	} else if len(fired) > 0 {
+		p.settler.report(fired, how[:len(fired)], false)
+	}
+}
+
+// publish calls the sink and measures how long an acknowledgement takes. It returns how each message was settled, which
+// is for settle.
+func (p *publisher) publish(ctx context.Context, records []Record, next []Next) ([]error, []Settled, time.Duration) {
 	started := p.clock.Mono()
-	errs := p.sink.Publish(context.WithoutCancel(ctx), records)
+	var errs []error
+	how := make([]Settled, len(records))
+	if p.settling == nil {
+		errs = p.sink.Publish(context.WithoutCancel(ctx), records)
+	} else {
+		how, errs = p.settling.Fire(context.WithoutCancel(ctx), records, next)
+	}
 	assert(len(errs) == len(records), "publish: %d results for %d records", len(errs), len(records))
+	assert(len(how) == len(records), "publish: %d settled of %d records", len(how), len(records))
 	took := p.clock.Mono() - started
 	well := true
 	acknowledged := false
@@ -491,7 +511,7 @@ func (p *publisher) publish(ctx context.Context, records []Record) ([]error, tim
 		size += len(records[i].Key) + len(records[i].Value)
 	}
 	p.batches.took(took, well, len(records), size)
-	return errs, took
+	return errs, how, took
 }
 
 // acknowledged says that messages were published: those that are copies of rejected records by another name.

@@ -55,6 +55,21 @@ func (n *Next) PassesOver() bool { return n.Missed != Claim{} }
 // Ends reports whether no occurrence follows.
 func (n *Next) Ends() bool { return n.Incarnation == uuid.Nil }
 
+// Settle says what becomes of an occurrence that the store keeps as before, or not at all (nil), and of a message that
+// comes out once, whose Next has nothing but Of. It is for the store to decide, on the row: a node may not have heard
+// of a cancel.
+func (n *Next) Settle(before *Kept) Settled {
+	switch {
+	case before == nil || before.Incarnation != n.Of.Incarnation:
+		return Gone
+	case n.PassesOver() && before.Bound:
+		return Promised
+	case n.Ends() || before.Stopped:
+		return Removed
+	}
+	return Rearmed
+}
+
 // Settled is what became of a Next.
 type Settled int
 

@@ -158,50 +158,56 @@ func (s *settler) delete(ctx context.Context) {
 			return
 		}
 		s.deletes.succeeded()
-		var deleted, missing []Ref
-		var recurred, passed []Next
-		var promised []Release
-		for i, next := range part {
-			if next.PassesOver() && (settled[i] == Removed || settled[i] == Rearmed) {
-				passed = append(passed, next)
-			}
-			switch settled[i] {
-			case Removed:
-				deleted = append(deleted, next.Of)
-			case Rearmed:
-				recurred = append(recurred, next)
-			case Promised:
-				promised = append(promised, Release{Claim: next.Missed, Unsent: true})
-			default:
-				missing = append(missing, next.Of)
-			}
-		}
-		if s.pace.calls { // nothing stands in a line elsewhere
-			moved := slices.Clone(deleted)
-			for i := range recurred {
-				moved = append(moved, recurred[i].Of)
-			}
-			s.moved(moved)
-		}
-		if len(passed) > 0 {
-			s.observe(PassedOver{Next: passed})
-		}
-		if len(deleted) > 0 {
-			s.observe(Deleted{Refs: deleted})
-		}
-		if len(recurred) > 0 {
-			s.observe(Recurred{Next: recurred})
-			s.due(recurred)
-		}
-		if len(missing) > 0 {
-			s.observe(Missing{Refs: missing, Repeated: repeated})
-		}
+		promised := s.report(part, settled, repeated)
 		// They come out: whoever claims one next is told so.
 		if wait := s.release(ctx, &s.deletes, promised); wait > 0 {
 			s.retry = s.clock.Mono() + wait
 		}
 		s.done(len(part))
 	}
+}
+
+// report says what became of messages that were settled, and returns the claims on those that come out although they
+// were to be passed over.
+func (s *settler) report(part []Next, settled []Settled, repeated bool) (promised []Release) {
+	var deleted, missing []Ref
+	var recurred, passed []Next
+	for i, next := range part {
+		if next.PassesOver() && (settled[i] == Removed || settled[i] == Rearmed) {
+			passed = append(passed, next)
+		}
+		switch settled[i] {
+		case Removed:
+			deleted = append(deleted, next.Of)
+		case Rearmed:
+			recurred = append(recurred, next)
+		case Promised:
+			promised = append(promised, Release{Claim: next.Missed, Unsent: true})
+		default:
+			missing = append(missing, next.Of)
+		}
+	}
+	if s.pace.calls { // nothing stands in a line elsewhere
+		moved := slices.Clone(deleted)
+		for i := range recurred {
+			moved = append(moved, recurred[i].Of)
+		}
+		s.moved(moved)
+	}
+	if len(passed) > 0 {
+		s.observe(PassedOver{Next: passed})
+	}
+	if len(deleted) > 0 {
+		s.observe(Deleted{Refs: deleted})
+	}
+	if len(recurred) > 0 {
+		s.observe(Recurred{Next: recurred})
+		s.due(recurred)
+	}
+	if len(missing) > 0 {
+		s.observe(Missing{Refs: missing, Repeated: repeated})
+	}
+	return promised
 }
 
 // giveBack gives back what was put off. What the store does not take stays, and is tried again: a claim that has

@@ -41,6 +41,7 @@ type world struct {
 	slow      int                      // how many bytes reach the store in a second; 0: as many as there are
 	narrow    int                      // how many bytes of one publish reach the broker in its time limit; 0: all
 	events    []node.Event
+	settles   bool // whether what publishes settles as well
 }
 
 // delivery is a record on an output topic.
@@ -458,12 +459,15 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	for _, r := range c.Routes {
 		source.topics = append(source.topics, r.Input)
 	}
-	n, err := node.New(c,
-		node.Ports{
-			Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: &gatedSink{g, w},
-			Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow}, Callback: &gatedCalls{g, w},
-			Callable: w.callable,
-		},
+	ports := node.Ports{
+		Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: &gatedSink{g, w},
+		Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow}, Callback: &gatedCalls{g, w},
+		Callable: w.callable,
+	}
+	if w.settles {
+		ports.Sink, ports.Settling = nil, &settling{gatedSink{g, w}}
+	}
+	n, err := node.New(c, ports,
 		func(e node.Event) {
 			if w.watch != nil {
 				w.watch(e)

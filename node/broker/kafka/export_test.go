@@ -1,10 +1,31 @@
 package kafka
 
+import (
+	"context"
+
+	"chronos/node/ledger"
+)
+
 // How long Poll rests after few records, and how long it waits for some.
 const (
 	PollRest = pollRest
 	PollWait = pollWait
 )
+
+// Freeze owns a partition and appends a transaction, and is stopped before it commits that. GoOn commits it.
+func (l *Ledger) Freeze(
+	ctx context.Context, number int32, fence ledger.Entry, transaction ledger.Transaction,
+) (goOn func() error, err error) {
+	owned, err := l.Own(ctx, number, fence)
+	if err != nil {
+		return nil, err
+	}
+	w := owned.(*ledgerWriter)
+	if _, err := w.prepare(ctx, &transaction); err != nil {
+		return nil, err
+	}
+	return func() error { return w.conclude(ctx) }, nil
+}
 
 // Buffered returns the bytes that are held before they are polled. Nobody else can see them.
 func (s *Source) Buffered() int64 {

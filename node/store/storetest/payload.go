@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -253,9 +254,10 @@ func payloadLarge(s *subject) {
 		return data
 	}
 	value, key, header, name := s.message("value"), s.message("key"), s.message("header"), s.message("name")
-	value.Value = noise(1 << 20)
-	key.Key = bytes.Repeat([]byte{0}, 1<<20)
-	header.Headers = []node.Header{{Name: "noise", Value: noise(1 << 20)}, {Name: "text", Value: []byte("x")}}
+	size := cmp.Or(s.Largest, 1<<20)
+	value.Value = noise(size)
+	key.Key = bytes.Repeat([]byte{0}, size)
+	header.Headers = []node.Header{{Name: "noise", Value: noise(size)}, {Name: "text", Value: []byte("x")}}
 	name.Headers = []node.Header{{Name: strings.Repeat("n", 10_000), Value: []byte(strings.Repeat("é\"", 1<<18))}}
 	s.checkKept(value, s.message("small"), key, header, name)
 }

@@ -48,6 +48,9 @@ type Instance struct {
 	// as the memory model also where the contract leaves a choice, in the order of claims of one age.
 	Clock *Clock
 
+	// Largest is the size of the largest message that the store takes, if that is less than 1 MiB; 0 otherwise.
+	Largest int
+
 	// Dump returns all rows in the order of their ids, then lanes, both compared as bytes. Nil: the suite
 	// looks at the rows through the port only.
 	Dump func(t testing.TB) []memory.Row
@@ -160,6 +163,21 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 	t.Run("random", func(t *testing.T) {
 		runRandom(t, open(t))
 	})
+}
+
+// RunOwned runs the cases for a store whose partitions have owners, of which one is open: what a store promises of
+// messages, claims, instructions and series. What concerns the store as a whole, and is set back, paused, moved or
+// asked past Kafka, is not among them, nor are lines and callers that race for a row of two stores.
+func RunOwned(t *testing.T, open func(t *testing.T) Instance) {
+	t.Helper()
+	var cases []testCase
+	for _, group := range [][]testCase{
+		takeCases(), positionCases(), payloadCases(), claimCases(), deleteCases(), expiredCases(), resetCases(),
+		controlCases(), controlBatchCases(), seriesCases(), generalCases(),
+	} {
+		cases = append(cases, group...)
+	}
+	runCases(t, open, cases)
 }
 
 // A testCase is one property of a store, named by what must be so.

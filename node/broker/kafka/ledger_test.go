@@ -1,0 +1,159 @@
+package kafka_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
+	"chronos/node/broker/brokertest"
+	"chronos/node/broker/kafka"
+	"chronos/node/ledger"
+	"chronos/node/ledger/ledgertest"
+)
+
+// The conformance suite of ledgers, which the simulated cluster passes as well, on a real Kafka.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	addresses := os.Getenv("CHRONOS_TEST_KAFKA")
+	if addresses == "" {
+		if testing.Short() {
+			t.Skip("CHRONOS_TEST_KAFKA names no broker")
+		}
+		t.Fatal("CHRONOS_TEST_KAFKA names no broker: set it, or run make test")
+	}
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Environment {
+		t.Helper()
+		return ledgerOn(t, strings.Split(addresses, ","))
+	})
+}
+
+func ledgerOn(t *testing.T, brokers []string) ledgertest.Environment {
+	t.Helper()
+	cluster := brokertest.NewCluster(t, kgo.SeedBrokers(brokers...))
+	compacted := []string{"cleanup.policy", "compact,delete", "retention.ms", "-1"} // which lets records be deleted
+	topic := cluster.Topic(t, ledgertest.Partitions, compacted...)
+	config := kafka.LedgerConfig{
+		Connection: kafka.Connection{Brokers: brokers}, Topic: topic, Name: topic + ".chronos",
+	}
+	return ledgertest.Environment{
+		OutputTopic: cluster.Topic(t, 3, "max.message.bytes", "10000"),
+		Open: func(t testing.TB) ledger.Ledger {
+			t.Helper()
+			l, err := kafka.NewLedger(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(l.Close)
+			return l
+		},
+		Records: func(t testing.TB, topic string, committed bool) []node.Record {
+			t.Helper()
+			return consume(t, brokers, topic, committed)
+		},
+		Freeze: func(t testing.TB, number int32, transaction ledger.Transaction) func() error {
+			t.Helper()
+			l, err := kafka.NewLedger(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(l.Close)
+			ctx := context.WithoutCancel(t.Context())
+			goOn, err := l.Freeze(ctx, number, ledger.Entry{Key: []byte("fence")}, transaction)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return goOn
+		},
+		DeleteRecords: func(t testing.TB, number int32, before int64) {
+			t.Helper()
+			cluster.DeleteRecords(t, topic, number, before)
+		},
+		Recreate: func(t testing.TB) {
+			t.Helper()
+			recreate(t, brokers, topic)
+			cluster.Fresh(t).CreateTopic(t, topic, ledgertest.Partitions, compacted...)
+		},
+	}
+}
+
+// recreate deletes a topic, and waits until it is gone.
+func recreate(t testing.TB, brokers []string, topic string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	admin := kadm.NewClient(client)
+	if _, err := admin.DeleteTopic(ctx, topic); err != nil {
+		t.Fatal(err)
+	}
+	for ctx.Err() == nil {
+		if details, err := admin.ListTopics(ctx, topic); err == nil && details[topic].Err != nil {
+			return
+		}
+	}
+	t.Fatalf("topic %s is still there", topic)
+}
+
+// consume returns what a consumer sees of a topic.
+func consume(t testing.TB, brokers []string, topic string, committed bool) []node.Record {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	from, left := map[int32]kgo.Offset{}, map[int32]int64{}
+	admin, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	ends, err := kadm.NewClient(admin).ListEndOffsets(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends.Each(func(end kadm.ListedOffset) {
+		if end.Offset > 0 {
+			from[end.Partition], left[end.Partition] = kgo.NewOffset().AtStart(), end.Offset
+		}
+	})
+	if len(left) == 0 {
+		return nil
+	}
+	isolation := kgo.ReadUncommitted()
+	if committed {
+		isolation = kgo.ReadCommitted()
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(isolation),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}), kgo.KeepControlRecords())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var records []node.Record
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("consume %s: %v; left: %v", topic, err, left)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if !r.Attrs.IsControl() {
+				record := node.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
+				for _, h := range r.Headers {
+					record.Headers = append(record.Headers, node.Header{Name: h.Key, Value: h.Value})
+				}
+				records = append(records, record)
+			}
+			if r.Offset+1 >= left[r.Partition] {
+				delete(left, r.Partition)
+			}
+		})
+	}
+	return records
+}

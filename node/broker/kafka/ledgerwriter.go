@@ -1,0 +1,187 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
+	"chronos/node/ledger"
+)
+
+// ledgerWriter is ledger.Writer: a transactional producer.
+type ledgerWriter struct {
+	config LedgerConfig
+	number int32
+	client *kgo.Client
+	fence  int64
+	spent  bool
+	closed sync.Once
+}
+
+// Fence implements ledger.Writer.
+func (w *ledgerWriter) Fence() int64 { return w.fence }
+
+// Close implements ledger.Writer.
+func (w *ledgerWriter) Close() { w.closed.Do(w.client.Close) }
+
+// Commit implements ledger.Writer. It does not end with ctx, but within its own time limit: to stop in the middle would
+// leave the outcome unknown.
+func (w *ledgerWriter) Commit(ctx context.Context, transaction ledger.Transaction) (end int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("commit: %w: %w", ledger.ErrAborted, err)
+	}
+	if w.spent {
+		return 0, fmt.Errorf("commit: %w: %w", ledger.ErrFenced, ledger.ErrAborted)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.CommitTimeout)
+	defer cancel()
+	if end, err = w.prepare(ctx, &transaction); err != nil {
+		return 0, err
+	}
+	return end, w.conclude(ctx)
+}
+
+// prepare has all of a transaction be on the brokers, where nobody sees it yet.
+func (w *ledgerWriter) prepare(ctx context.Context, transaction *ledger.Transaction) (end int64, err error) {
+	if err := w.client.BeginTransaction(); err != nil {
+		return 0, w.spend(fmt.Errorf("begin: %w: %w", ledger.ErrAborted, err))
+	}
+	a := w.append(ctx, transaction)
+	if err := a.err(); err != nil {
+		return 0, w.abort(ctx, err)
+	}
+	return a.end, nil
+}
+
+// conclude commits what was prepared.
+func (w *ledgerWriter) conclude(ctx context.Context) error {
+	if err := w.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return w.unended(ctx, err)
+	}
+	return nil
+}
+
+// appended is what became of the records of a transaction.
+type appended struct {
+	mu       sync.Mutex
+	end      int64
+	refusals ledger.RefusedError
+	refused  bool
+	other    error
+}
+
+// append appends all of a transaction, and waits until the brokers have it, or do not take it.
+func (w *ledgerWriter) append(ctx context.Context, transaction *ledger.Transaction) *appended {
+	a := &appended{refusals: ledger.RefusedError{Errs: make([]error, len(transaction.Outputs))}}
+	for _, e := range transaction.Entries {
+		record := &kgo.Record{Topic: w.config.Topic, Partition: w.number, Key: e.Key, Value: e.Value}
+		w.client.Produce(ctx, record, func(r *kgo.Record, err error) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if a.end = max(a.end, r.Offset+1); err != nil && !a.follows(err) {
+				a.other = fmt.Errorf("append to partition %d of topic %s: %w", w.number, w.config.Topic, err)
+			}
+		})
+	}
+	for i, r := range transaction.Outputs {
+		record := &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value}
+		for _, h := range r.Headers {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Name, Value: h.Value})
+		}
+		w.client.Produce(ctx, record, func(r *kgo.Record, err error) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.output(i, r.Topic, err)
+		})
+	}
+	if err := w.client.Flush(ctx); err != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.other == nil {
+			a.other = fmt.Errorf("append: %w", err)
+		}
+	}
+	return a
+}
+
+// output notes what became of an output.
+func (a *appended) output(i int, topic string, err error) {
+	switch verdict := judge(err); {
+	case err == nil:
+	case verdict == refused:
+		a.refused, a.refusals.Errs[i] = true, fmt.Errorf("%w: %w", node.ErrRejected, err)
+	case verdict == noTopic:
+		a.refused, a.refusals.Errs[i] = true, fmt.Errorf("%w: %w", node.ErrNoTopic, err)
+	case !a.follows(err):
+		a.other = fmt.Errorf("append to topic %s: %w", topic, err)
+	}
+}
+
+// follows reports whether a record failed since another one did, as all of a transaction do.
+func (a *appended) follows(err error) bool {
+	return a.other != nil && (errors.Is(err, kgo.ErrAborting) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// err says why the transaction can't be committed. Who is fenced is refused nothing.
+func (a *appended) err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refused && !isFenced(a.other) {
+		return &a.refusals
+	}
+	return a.other
+}
+
+// abort ends a transaction that was not committed, and never will be: nobody has asked for that.
+func (w *ledgerWriter) abort(ctx context.Context, cause error) error {
+	cause = fmt.Errorf("%w: %w", ledger.ErrAborted, cause)
+	if isFenced(cause) {
+		return w.spend(cause)
+	}
+	if ctx.Err() != nil { // it has taken all the time there is, and gets as much again to stop
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), w.config.CommitTimeout)
+		defer cancel()
+	}
+	if err := w.client.AbortBufferedRecords(ctx); err != nil {
+		return w.spend(fmt.Errorf("%w; abort: %w", cause, err))
+	}
+	if err := w.client.EndTransaction(ctx, kgo.TryAbort); err != nil {
+		return w.spend(fmt.Errorf("%w; abort: %w", cause, err))
+	}
+	return cause
+}
+
+// unended deals with the failure of a commit: that of one that was not attempted is the end of its transaction. Of
+// another one nobody knows. That holds for a writer that is fenced, too:
+//
+//	A asks for the commit, which takes effect; the answer is lost
+//	                  B owns the partition
+//	franz-go, for A, asks again: fenced
+func (w *ledgerWriter) unended(ctx context.Context, err error) error {
+	if errors.Is(err, kerr.OperationNotAttempted) || errors.Is(err, kerr.TransactionAbortable) {
+		return w.abort(ctx, err)
+	}
+	w.spent = true
+	if isFenced(err) {
+		return fmt.Errorf("commit: %w: %w", ledger.ErrFenced, err)
+	}
+	return fmt.Errorf("commit: %w", err)
+}
+
+// spend ends a writer whose producer can't go on.
+func (w *ledgerWriter) spend(cause error) error {
+	w.spent = true
+	return fmt.Errorf("%w: %w", ledger.ErrFenced, cause)
+}
+
+// isFenced reports whether an error says that another producer has the transactional id.
+func isFenced(err error) bool {
+	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) ||
+		errors.Is(err, kerr.InvalidProducerIDMapping) || errors.Is(err, kerr.InvalidTxnState)
+}

@@ -1,0 +1,152 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
+	"chronos/node/broker/brokertest"
+	"chronos/node/broker/kafka"
+	"chronos/node/clock/system"
+	journalstore "chronos/node/store/journal"
+)
+
+// S24 with the engine on a real Kafka: of three nodes one freezes in the middle of its work, as far as the brokers can
+// tell, is taken for dead, and goes on when its peers have taken over; another one stops. A consumer that reads what
+// was committed sees each message once, and none that was cancelled.
+func TestJournalNodes(t *testing.T) {
+	t.Parallel()
+	j := newJournalOn(t, 4)
+	input := "input-" + uuid.NewString()
+	client, err := kgo.NewClient(append(kafka.ProducerOptions(), kgo.SeedBrokers(j.brokers...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 4, -1, nil, input); err != nil {
+		t.Fatal(err)
+	}
+	network := brokertest.NewNetwork(t)
+	j.run(input, kafka.Connection{Brokers: j.brokers, Dialer: network.Dial})
+	stopSecond := j.run(input, kafka.Connection{Brokers: j.brokers})
+
+	const messages = 3000
+	begin := time.Now().Add(4 * time.Second)
+	var want []string
+	for i := range messages {
+		id := fmt.Sprintf("message-%04d", i)
+		due := begin.Add(time.Duration(i) * 4 * time.Millisecond) // 12 s of them
+		deadline := []byte(due.UTC().Format(time.RFC3339Nano))
+		j.submit(client, input, id, node.Header{Name: node.HeaderDeadline, Value: deadline})
+		if i%10 == 9 && i > messages/2 {
+			j.submit(client, input, id, node.Header{Name: node.HeaderAction, Value: []byte("cancel")})
+			continue
+		}
+		want = append(want, id)
+	}
+	if err := client.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	seen := j.consume()
+	seen.await(messages / 10)
+	network.Freeze()
+	seen.await(messages / 4)
+	j.run(input, kafka.Connection{Brokers: j.brokers})
+	seen.await(messages / 2)
+	stopSecond()
+	seen.await(len(want) * 3 / 4) // with what the frozen one had, which its peers have taken over
+	network.Heal()
+	seen.await(len(want))
+	came := seen.all()
+	slices.Sort(came)
+	if !slices.Equal(came, want) {
+		t.Fatalf("%d messages came out, %d different ones, want %d", len(came), len(slices.Compact(came)), len(want))
+	}
+}
+
+// run runs a node until it is stopped, or the test ends.
+func (j *journalOn) run(input string, connection kafka.Connection) (stop func()) {
+	j.Helper()
+	config := node.Default()
+	copy(config.Seed[:], uuid.NewString())
+	config.Routes = []node.Route{{Input: input, Output: j.output}}
+	store := j.openBy(time.Now, connection)
+	inner, err := kafka.NewSource(kafka.SourceConfig{Connection: connection, Group: j.topic, Inputs: []string{input}})
+	if err != nil {
+		j.Fatal(err)
+	}
+	const session = 6 * time.Second
+	source := journalstore.NewSource(inner, store, uuid.New(), session, func(int32, error) {})
+	n, err := node.New(config, node.Ports{
+		Clock: system.New(), Store: store, Source: source, Settling: store,
+	}, func(node.Event) {})
+	if err != nil {
+		j.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(j.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { n.Run(ctx, node.Goroutines()) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		source.Close()
+		_ = inner.Close(context.WithoutCancel(ctx))
+	})
+	j.Cleanup(stop)
+	return stop
+}
+
+// submit has a record be sent.
+func (j *journalOn) submit(client *kgo.Client, input, id string, header node.Header) {
+	client.Produce(j.Context(), &kgo.Record{
+		Topic: input, Key: []byte(id), Value: []byte(id), Headers: []kgo.RecordHeader{
+			{Key: node.HeaderID, Value: []byte(id)}, {Key: header.Name, Value: header.Value},
+		},
+	}, nil)
+}
+
+// consumed is what a consumer has seen that reads what was committed.
+type consumed struct {
+	*journalOn
+
+	client *kgo.Client
+	values []string
+}
+
+func (j *journalOn) consume() *consumed {
+	j.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(j.brokers...), kgo.ConsumeTopics(j.output),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		j.Fatal(err)
+	}
+	j.Cleanup(client.Close)
+	return &consumed{j, client, nil}
+}
+
+// await consumes until there are n messages.
+func (c *consumed) await(n int) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+	defer cancel()
+	for len(c.values) < n {
+		c.client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { c.values = append(c.values, string(r.Value)) })
+		if ctx.Err() != nil {
+			c.Fatalf("%d messages came out within a minute, want %d", len(c.values), n)
+		}
+	}
+}
+
+// all returns what there is, and what comes out by the time that all logs have been read to their ends.
+func (c *consumed) all() []string {
+	c.Helper()
+	return c.came(len(c.values))
+}

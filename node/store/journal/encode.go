@@ -1,0 +1,234 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// The kinds of keys in the journal: what their first byte is. Those of positions and fences are the only other ones.
+const (
+	rowKey      = 'r' // lane, NUL, id, incarnation
+	positionKey = 'p' // topic id and number of an input partition
+	fenceKey    = 'f'
+)
+
+// version begins every value, so that a later release can tell what it reads.
+const version = 1
+
+// errForeign says that an entry was not written by a release that this one knows.
+var errForeign = errors.New("the journal has an entry that this release cannot read: run the release that wrote it")
+
+// journalKey returns the key of a message: a tombstone of one incarnation leaves the next one alone.
+func journalKey(ref node.Ref) []byte {
+	key := append([]byte{rowKey}, ref.Lane...)
+	key = append(append(key, 0), ref.ID...)
+	return append(key, ref.Incarnation[:]...)
+}
+
+// readJournalKey is the reverse of journalKey.
+func readJournalKey(key []byte) (node.Ref, error) {
+	body := key[1:]
+	if len(body) < len(uuid.UUID{}) {
+		return node.Ref{}, fmt.Errorf("%w: key %q", errForeign, key)
+	}
+	names, drawn := body[:len(body)-len(uuid.UUID{})], body[len(body)-len(uuid.UUID{}):]
+	for i, b := range names {
+		if b == 0 {
+			return node.Ref{
+				Lane: string(names[:i]), ID: string(names[i+1:]), Incarnation: uuid.UUID(drawn),
+			}, nil
+		}
+	}
+	return node.Ref{}, fmt.Errorf("%w: key %q", errForeign, key)
+}
+
+// inputKey returns the key of the position of an input partition.
+func inputKey(p node.Partition) []byte {
+	key := append([]byte{positionKey}, p.TopicID[:]...)
+	return binary.BigEndian.AppendUint32(key, uint32(p.Number))
+}
+
+// writePosition returns the value of a position.
+func writePosition(p node.Position) []byte {
+	value := binary.BigEndian.AppendUint32([]byte{version}, uint32(p.Epoch))
+	return binary.BigEndian.AppendUint64(value, uint64(p.Offset))
+}
+
+func readPosition(value []byte) (node.Position, error) {
+	if len(value) != 13 || value[0] != version {
+		return node.Position{}, fmt.Errorf("%w: a position", errForeign)
+	}
+	return node.Position{
+		Epoch: int32(binary.BigEndian.Uint32(value[1:])), Offset: int64(binary.BigEndian.Uint64(value[5:])),
+	}, nil
+}
+
+// row is what is kept of a message.
+type row struct {
+	node.Message
+
+	// due is when it falls due: its deadline, unless it was put off.
+	due time.Time
+
+	// bound, former and stopped are what earlier instructions have left behind, see node.Kept.
+	bound, former, stopped bool
+
+	// attempts is how many claims may have led to a publish, and behind whether it stands back. They are of this
+	// process: whatever was not committed when it ended was not published.
+	attempts int
+	behind   bool
+}
+
+const (
+	isBound = 1 << iota
+	isFormer
+	isStopped
+	isBehind
+)
+
+// encode writes a row. Null stays null, and empty empty.
+func (r *row) encode() []byte {
+	size := r.Size() + len(r.ID) + len(r.Lane) + len(r.Series) + 16*len(r.Headers) + 160
+	e := encoder(append(make([]byte, 0, size), version))
+	e.text(r.ID)
+	e.text(r.Lane)
+	e = append(e, r.Incarnation[:]...)
+	e.instant(r.Deadline)
+	e.instant(r.NotAfter)
+	e = append(e, r.Line[:]...)
+	e.text(r.Series)
+	e.number(r.Sequence)
+	e.instant(r.At)
+	e.text(r.Origin.Topic)
+	e.number(int64(r.Origin.Partition))
+	e.number(r.Origin.Offset)
+	e.bytes(r.Key)
+	e.bytes(r.Value)
+	e.number(int64(len(r.Headers)))
+	for _, h := range r.Headers {
+		e.text(h.Name)
+		e.bytes(h.Value)
+	}
+	e.instant(r.due)
+	var flags byte
+	for _, flag := range []struct {
+		is  bool
+		bit byte
+	}{{r.bound, isBound}, {r.former, isFormer}, {r.stopped, isStopped}, {r.behind, isBehind}} {
+		if flag.is {
+			flags |= flag.bit
+		}
+	}
+	e = append(e, flags)
+	e.number(int64(r.attempts))
+	return e
+}
+
+// decode reads a row. It keeps no part of data.
+func decode(data []byte) (*row, error) {
+	if len(data) == 0 || data[0] != version {
+		return nil, errForeign
+	}
+	d := decoder{rest: data[1:]}
+	r := &row{}
+	r.ID, r.Lane = d.text(), d.text()
+	copy(r.Incarnation[:], d.take(16))
+	r.Deadline, r.NotAfter = d.instant(), d.instant()
+	copy(r.Line[:], d.take(16))
+	r.Series, r.Sequence, r.At = d.text(), d.number(), d.instant()
+	r.Origin = node.Origin{Topic: d.text(), Partition: int32(d.number()), Offset: d.number()}
+	r.Key, r.Value = d.bytes(), d.bytes()
+	for range d.number() {
+		if d.failed {
+			break
+		}
+		r.Headers = append(r.Headers, node.Header{Name: d.text(), Value: d.bytes()})
+	}
+	r.due = d.instant()
+	if flags := d.take(1); len(flags) == 1 {
+		r.bound, r.former = flags[0]&isBound != 0, flags[0]&isFormer != 0
+		r.stopped, r.behind = flags[0]&isStopped != 0, flags[0]&isBehind != 0
+	}
+	r.attempts = int(d.number())
+	if d.failed || len(d.rest) > 0 {
+		return nil, errForeign
+	}
+	return r, nil
+}
+
+type encoder []byte
+
+func (e *encoder) number(n int64) { *e = binary.AppendVarint(*e, n) }
+
+func (e *encoder) text(s string) {
+	e.number(int64(len(s)))
+	*e = append(*e, s...)
+}
+
+// bytes writes the length plus one, and 0 for null.
+func (e *encoder) bytes(b []byte) {
+	if b == nil {
+		e.number(0)
+		return
+	}
+	e.number(int64(len(b)) + 1)
+	*e = append(*e, b...)
+}
+
+// instant writes microseconds, after whether there is an instant at all.
+func (e *encoder) instant(t time.Time) {
+	if t.IsZero() {
+		*e = append(*e, 0)
+		return
+	}
+	*e = append(*e, 1)
+	e.number(t.UnixMicro())
+}
+
+type decoder struct {
+	rest   []byte
+	failed bool
+}
+
+func (d *decoder) number() int64 {
+	n, size := binary.Varint(d.rest)
+	if size <= 0 {
+		d.failed = true
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+func (d *decoder) take(n int64) []byte {
+	if n < 0 || n > int64(len(d.rest)) {
+		d.failed = true
+		return nil
+	}
+	taken := d.rest[:n]
+	d.rest = d.rest[n:]
+	return taken
+}
+
+func (d *decoder) text() string { return string(d.take(d.number())) }
+
+func (d *decoder) bytes() []byte {
+	n := d.number()
+	if n == 0 {
+		return nil
+	}
+	return append([]byte{}, d.take(n-1)...)
+}
+
+func (d *decoder) instant() time.Time {
+	if some := d.take(1); len(some) == 0 || some[0] == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(d.number()).UTC()
+}

@@ -1,0 +1,43 @@
+package journal
+
+import (
+	"cmp"
+	"slices"
+
+	"chronos/node/store/memory"
+)
+
+// Dump returns all rows of the partitions that the store owns, in the order of their ids, then lanes.
+func (s *Store) Dump() ([]memory.Row, error) {
+	var rows []memory.Row
+	err := s.each(func(owned *shard) error {
+		prefix := owned.key(rowKind)
+		return owned.scan(prefix, prefix, func(_, value []byte) (bool, error) {
+			r, err := decode(value)
+			if err != nil {
+				return false, err
+			}
+			kept, claim := owned.kept(r), owned.claims[nameOf(&r.Message)]
+			rows = append(rows, memory.Row{
+				Message: r.Message, Due: r.due, ReadiedAt: claim.ReadiedAt, ReadiedBy: claim.ReadiedBy,
+				Expires: claim.Expires, Attempts: kept.Attempts, Behind: r.behind, Bound: r.bound, Former: r.former,
+				Stopped: r.stopped,
+			})
+			return true, nil
+		})
+	})
+	slices.SortFunc(rows, func(a, b memory.Row) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
+	})
+	return rows, err
+}
+
+// Owning returns how many attempts to own a partition are under way.
+func (s *Source) Owning() (attempts int) {
+	for _, t := range s.here {
+		if t.done != nil {
+			attempts++
+		}
+	}
+	return attempts
+}

@@ -1,0 +1,367 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/ledger"
+)
+
+// claim makes owner the owner of a message. Nothing is written for it: nobody else can claim in this partition, and
+// what this process has claimed and not fired when it ends has not come out.
+func (s *shard) claim(r *row, owner uuid.UUID, hold time.Duration) held {
+	now := s.now().UTC().Truncate(time.Microsecond)
+	claim := held{
+		Claim: node.Claim{
+			Ref: r.Ref(), ReadiedAt: now, ReadiedBy: owner, Expires: now.Add(hold).Truncate(time.Microsecond),
+		},
+		attempts: r.attempts + 1,
+	}
+	s.claims[nameOf(&r.Message)] = claim
+	return claim
+}
+
+// candidate is a message that may be claimed.
+type candidate struct {
+	shard *shard
+	due   uint64
+	name  node.MessageID
+}
+
+// Claim implements node.Store.
+func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	if err := ctx.Err(); err != nil {
+		return node.ClaimResult{}, err
+	}
+	locked, unlock := s.lock(func(int32) bool { return true })
+	defer unlock()
+	result := node.ClaimResult{State: state()}
+	dues := map[node.Ref]time.Time{}
+	for _, share := range request.Lanes {
+		var due []candidate
+		for _, owned := range locked {
+			if owned.lost {
+				continue
+			}
+			some, err := owned.due(&share, request.Until)
+			if err != nil {
+				return node.ClaimResult{}, err
+			}
+			due = append(due, some...)
+		}
+		slices.SortFunc(due, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.name.ID, b.name.ID))
+		})
+		size := 0
+		for _, one := range due[:min(len(due), share.Limit)] {
+			if size >= share.Bytes {
+				break
+			}
+			r, err := one.shard.stored(one.name)
+			if err != nil {
+				return node.ClaimResult{}, err
+			}
+			size += r.Size()
+			dues[r.Ref()] = r.due
+			claim := one.shard.claim(r, request.Node, request.Hold)
+			result.Messages = append(result.Messages, node.Ready{
+				Message: r.Message, Claim: claim.Claim, Attempts: claim.attempts, Bound: r.bound,
+			})
+		}
+	}
+	slices.SortStableFunc(result.Messages, func(a, b node.Ready) int {
+		return cmp.Or(dues[a.Ref()].Compare(dues[b.Ref()]), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
+	})
+	return result, nil
+}
+
+// due returns the first messages of a lane that nobody has claimed, as many as a share has at most.
+func (s *shard) due(share *node.Share, until time.Time) (due []candidate, err error) {
+	prefix := s.lanePrefix(share.Lane)
+	from := append(slices.Clone(prefix), 0, 0, 0, 0, 0, 0, 0, 0)
+	if floor, known := s.floor[share.Lane]; known {
+		for i := range 8 {
+			from[len(prefix)+i] = byte(floor >> (56 - 8*i))
+		}
+	}
+	last, first := order(until), true
+	err = s.scan(prefix, from, func(key, _ []byte) (bool, error) {
+		var at uint64
+		for _, b := range key[len(prefix) : len(prefix)+8] {
+			at = at<<8 | uint64(b)
+		}
+		if first {
+			s.floor[share.Lane], first = at, false
+		}
+		if at > last {
+			return false, nil
+		}
+		name := node.MessageID{Lane: share.Lane, ID: string(key[len(prefix)+8:])}
+		if _, claimed := s.claims[name]; !claimed {
+			due = append(due, candidate{s, at, name})
+		}
+		return len(due) < share.Limit, nil
+	})
+	return due, err
+}
+
+// Lanes implements node.Store.
+func (s *Store) Lanes(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var lanes []string
+	err := s.each(func(owned *shard) error {
+		some, err := owned.lanes()
+		lanes = append(lanes, some...)
+		return err
+	})
+	slices.Sort(lanes)
+	lanes = slices.Compact(lanes)
+	return lanes[:min(len(lanes), node.MaxLanes)], err
+}
+
+// lanes returns the lanes on which something waits that nobody has claimed.
+func (s *shard) lanes() (lanes []string, err error) {
+	prefix := s.key(dueKind)
+	for from := prefix; from != nil && err == nil; {
+		start := from
+		from = nil
+		err = s.scan(prefix, start, func(key, _ []byte) (bool, error) {
+			lane, rest, _ := bytes.Cut(key[len(prefix):], []byte{0})
+			name := node.MessageID{Lane: string(lane), ID: string(rest[8:])}
+			if _, claimed := s.claims[name]; claimed {
+				return true, nil
+			}
+			lanes = append(lanes, name.Lane)
+			from = append(append(slices.Clone(prefix), lane...), 1) // behind all of the lane
+			return false, nil
+		})
+	}
+	return lanes, err
+}
+
+// Expired implements node.Store. A claim of this process expires only if its node has lost it.
+func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var expired []node.Claim
+	now := s.config.Now().UTC().Truncate(time.Microsecond)
+	err := s.each(func(owned *shard) error {
+		for _, claim := range owned.claims {
+			if !now.Before(claim.Expires) {
+				expired = append(expired, claim.Claim)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(expired, func(a, b node.Claim) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
+	})
+	return expired[:min(len(expired), limit)], err
+}
+
+// Reset implements node.Store. When a message falls due next is kept in the local copy alone: a new owner may try
+// sooner.
+func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	reset := make([]bool, len(releases))
+	return reset, s.each(func(owned *shard) error {
+		batch := owned.db.NewIndexedBatch()
+		for i := range releases {
+			done, err := owned.reset(batch, &releases[i])
+			if err != nil {
+				return err
+			}
+			reset[i] = reset[i] || done
+		}
+		return owned.apply(batch)
+	})
+}
+
+// reset gives up a claim, if it is held.
+func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) {
+	name := node.MessageID{ID: release.ID, Lane: release.Lane}
+	claim, some := s.claims[name]
+	if !some || claim.Ref != release.Ref || claim.ReadiedBy != release.ReadiedBy ||
+		!claim.ReadiedAt.Equal(release.ReadiedAt) {
+		return false, nil
+	}
+	before, err := s.storedIn(batch, name)
+	if err != nil || before == nil {
+		return false, err
+	}
+	delete(s.claims, name)
+	after := *before
+	after.attempts, after.behind = claim.attempts, release.Behind
+	if release.Unsent {
+		after.attempts--
+	}
+	if !release.Due.IsZero() {
+		after.due = release.Due.UTC().Truncate(time.Microsecond)
+	}
+	return true, s.put(batch, before, &after, name, after.encode())
+}
+
+// Delete implements node.Store.
+func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+	next := make([]node.Next, len(refs))
+	for i, ref := range refs {
+		next[i].Of = ref
+	}
+	settled, err := s.Rearm(ctx, next)
+	deleted := make([]bool, len(settled))
+	for i := range settled {
+		deleted[i] = settled[i] == node.Removed
+	}
+	return deleted, err
+}
+
+// Rearm implements node.Store.
+func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	settled := make([]node.Settled, len(next))
+	err := s.each(func(owned *shard) error {
+		c := owned.change()
+		for i := range next {
+			one, err := c.settle(&next[i])
+			if err != nil {
+				return err
+			}
+			if one != node.Gone {
+				settled[i] = one
+			}
+		}
+		return c.commit(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return settled, nil
+}
+
+// settle has a change settle an occurrence, or a message that comes out once.
+func (c *change) settle(next *node.Next) (node.Settled, error) {
+	name := node.MessageID{ID: next.Of.ID, Lane: next.Of.Lane}
+	r, err := c.get(name)
+	if err != nil {
+		return node.Gone, err
+	}
+	settled := next.Settle(c.kept(r))
+	switch settled {
+	case node.Removed:
+		c.rows[name] = nil
+	case node.Rearmed:
+		after := *r
+		after.Incarnation, after.Sequence = next.Incarnation, next.Sequence
+		after.At = next.At.UTC().Truncate(time.Microsecond)
+		after.Deadline, after.due, after.attempts, after.bound, after.behind = after.At, after.At, 0, false, false
+		c.rows[name] = &after
+	case node.Gone, node.Promised:
+	}
+	return settled, nil
+}
+
+// errGone is the error of a message that is not there any more: it was cancelled, or replaced, or has come out.
+var errGone = fmt.Errorf("%w: it is not in the journal any more", node.ErrUnsent)
+
+// Fire publishes records and settles the messages that they are of, each together with its record or not at all. It
+// returns what became of each, as node.Sink does, and how those without an error are settled. ErrUnsent says that
+// nothing has come out; an unknown outcome that the partition is lost: its journal has the answer for the next owner.
+func (s *Store) Fire(ctx context.Context, records []node.Record, next []node.Next) ([]node.Settled, []error) {
+	f := &firing{records, next, make([]node.Settled, len(next)), make([]error, len(next))}
+	for i := range f.errs {
+		f.errs[i] = errGone
+	}
+	_ = s.each(func(owned *shard) error {
+		var here []int
+		for i := range next {
+			r, err := owned.stored(node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane})
+			if err == nil && r != nil && r.Incarnation == next[i].Of.Incarnation {
+				here = append(here, i)
+			}
+		}
+		f.in(ctx, owned, here)
+		return nil
+	})
+	return f.settled, f.errs
+}
+
+// firing is a call of Fire.
+type firing struct {
+	records []node.Record
+	next    []node.Next
+	settled []node.Settled
+	errs    []error
+}
+
+// in fires messages of one partition, in as few transactions as their topics allow.
+func (f *firing) in(ctx context.Context, owned *shard, which []int) {
+	if len(which) == 0 {
+		return
+	}
+	c := owned.change()
+	settled := make([]node.Settled, len(which))
+	var err error
+	for n, i := range which {
+		if settled[n], err = c.settle(&f.next[i]); err != nil {
+			break
+		}
+		if settled[n] != node.Gone {
+			c.outputs = append(c.outputs, f.records[i])
+		}
+	}
+	if err == nil {
+		err = c.commit(ctx)
+	}
+	var refusal *ledger.RefusedError
+	if errors.As(err, &refusal) && len(refusal.Errs) == len(which) {
+		f.refused(ctx, owned, which, refusal)
+		return
+	}
+	for n, i := range which {
+		switch {
+		case err == nil && settled[n] != node.Gone:
+			f.settled[i], f.errs[i] = settled[n], nil
+		case errors.Is(err, ledger.ErrAborted):
+			f.errs[i] = fmt.Errorf("%w: %w", node.ErrUnsent, err)
+		case err != nil:
+			f.errs[i] = err
+		}
+	}
+}
+
+// refused fires what is not to blame for a refusal, and halves what may be, until the culprits are alone.
+func (f *firing) refused(ctx context.Context, owned *shard, which []int, refusal *ledger.RefusedError) {
+	var innocent, suspect []int
+	for n, i := range which {
+		switch err := refusal.Errs[n]; {
+		case err == nil:
+			innocent = append(innocent, i)
+		case errors.Is(err, node.ErrRejected) && len(which) > 1:
+			suspect = append(suspect, i)
+		default:
+			f.errs[i] = err
+		}
+	}
+	f.in(ctx, owned, innocent)
+	half := len(suspect) / 2
+	if len(suspect) > 0 {
+		f.in(ctx, owned, suspect[:max(half, 1)])
+		f.in(ctx, owned, suspect[max(half, 1):])
+	}
+}

@@ -1,0 +1,120 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"chronos/node"
+	"chronos/node/ledger"
+)
+
+// replayBatch is how many entries are applied to the local copy at a time.
+const replayBatch = 1000
+
+// catchUp has the local copy say what the journal says, up to and with the fence. The copy goes on from where it was,
+// unless it can't be trusted: then it is made anew.
+//
+//	a copy that is older than maxAge   may have missed tombstones that compaction has removed since: what they have
+//	                                   ended would come out once more
+//	a copy of another log              (another topic, an end that Kafka has lost) has what nobody has committed
+func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Duration) error {
+	until := s.writer.Fence() + 1
+	begin, err := log.Begin(ctx, s.number)
+	if err != nil {
+		return err
+	}
+	place, at, some := s.local()
+	trusted := some && place.TopicID == begin.TopicID && place.Offset <= until && s.now().Sub(at) < maxAge
+	if trusted {
+		s.place = place
+		err := s.replay(ctx, log, until)
+		if !errors.Is(err, ledger.ErrTruncated) {
+			return err
+		}
+	}
+	if err := s.wipe(); err != nil {
+		return err
+	}
+	s.place = begin
+	return s.replay(ctx, log, until)
+}
+
+// replay applies what the journal says from the place of the local copy on.
+func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64) error {
+	batch, size := s.db.NewIndexedBatch(), 0
+	flush := func() error {
+		err := s.apply(batch)
+		batch, size = s.db.NewIndexedBatch(), 0
+		return err
+	}
+	err := log.Read(ctx, s.place, until, func(e ledger.Committed) error {
+		if err := s.replayEntry(batch, e.Entry); err != nil {
+			return err
+		}
+		s.place.Position = node.Position{Epoch: e.Epoch, Offset: e.Offset + 1}
+		if size++; size < replayBatch {
+			return nil
+		}
+		return flush()
+	})
+	if err != nil {
+		return err
+	}
+	s.place.Offset = max(s.place.Offset, until)
+	if err := flush(); err != nil {
+		return err
+	}
+	return s.loadPositions()
+}
+
+// replayEntry applies an entry to a batch, which is read through: the entries of one message may follow each other.
+func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
+	if len(e.Key) == 0 {
+		return errForeign
+	}
+	switch e.Key[0] {
+	case fenceKey:
+		return nil
+	case positionKey:
+		return batch.Set(s.key(positionKind, e.Key[1:]), e.Value, nil)
+	case rowKey:
+	default:
+		return errForeign
+	}
+	ref, err := readJournalKey(e.Key)
+	if err != nil {
+		return err
+	}
+	name := node.MessageID{ID: ref.ID, Lane: ref.Lane}
+	before, err := s.storedIn(batch, name)
+	if err != nil {
+		return err
+	}
+	if e.Value != nil {
+		after, err := decode(e.Value)
+		if err != nil {
+			return err
+		}
+		return s.put(batch, before, after, name, e.Value)
+	}
+	if before != nil && before.Incarnation == ref.Incarnation {
+		return s.put(batch, before, nil, name, nil)
+	}
+	return nil
+}
+
+func (s *shard) storedIn(batch *pebble.Batch, name node.MessageID) (*row, error) {
+	data, closer, err := batch.Get(s.rowKey(name))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none, and nothing went wrong
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the local copy: %w", err)
+	}
+	defer closer.Close() //nolint:errcheck // it has no errors
+	return decode(data)
+}

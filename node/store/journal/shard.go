@@ -1,0 +1,275 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/ledger"
+)
+
+// shard is a partition that this node owns: its writer, and the local copy of what it says.
+type shard struct {
+	number int32
+	db     *pebble.DB
+	now    func() time.Time
+
+	// mu is held for as long as a transaction takes: a writer has one at a time.
+	mu     sync.Mutex
+	writer ledger.Writer
+
+	// lost says that the writer is spent: nothing is taken in and nothing fired until the partition is owned anew. If
+	// it is fenced, another node owns it.
+	lost, fenced bool
+
+	// place is up to where the local copy has come.
+	place ledger.Place
+
+	// positions are those of the input partitions.
+	positions map[node.Partition]node.Position
+
+	// claims are those that this process holds. Nobody else can have any.
+	claims map[node.MessageID]held
+
+	// floor has for each lane an instant before which nothing falls due, in the order of keys: so a claim does not step
+	// over everything that has been fired since the last compaction of the local copy.
+	floor map[string]uint64
+}
+
+// held is a claim.
+type held struct {
+	node.Claim
+
+	attempts int // this one included
+}
+
+// The kinds of keys in the local copy, behind the number of the partition.
+const (
+	placeKind    = 'm' // the place of the copy
+	positionKind = 'p' // of an input partition
+	rowKind      = 'r' // lane, NUL, id
+	dueKind      = 'd' // lane, NUL, due time, id
+)
+
+// key returns a key of the local copy.
+func (s *shard) key(kind byte, parts ...[]byte) []byte {
+	key := append(binary.BigEndian.AppendUint32(nil, uint32(s.number)), kind)
+	for _, part := range parts {
+		key = append(key, part...)
+	}
+	return key
+}
+
+func (s *shard) rowKey(name node.MessageID) []byte {
+	return s.key(rowKind, []byte(name.Lane), []byte{0}, []byte(name.ID))
+}
+
+func (s *shard) lanePrefix(lane string) []byte { return s.key(dueKind, []byte(lane), []byte{0}) }
+
+func (s *shard) dueKey(r *row) []byte {
+	return append(binary.BigEndian.AppendUint64(s.lanePrefix(r.Lane), order(r.due)), r.ID...)
+}
+
+// order has instants in the order of unsigned numbers.
+func order(t time.Time) uint64 { return uint64(t.UnixMicro()) ^ 1<<63 }
+
+// change is what a transaction does to a shard, before it is committed. The local copy is as it was until then.
+type change struct {
+	*shard
+
+	rows      map[node.MessageID]*row // nil for removed
+	positions map[node.Partition]node.Position
+	outputs   []node.Record
+}
+
+func (s *shard) change() *change {
+	return &change{s, map[node.MessageID]*row{}, map[node.Partition]node.Position{}, nil}
+}
+
+// get returns what is stored of a message, as the change leaves it; nil for nothing. What is returned is not to be
+// changed.
+func (c *change) get(name node.MessageID) (*row, error) {
+	if r, changed := c.rows[name]; changed {
+		return r, nil
+	}
+	return c.stored(name)
+}
+
+// stored returns what the local copy has of a message; nil for nothing.
+func (s *shard) stored(name node.MessageID) (*row, error) {
+	data, closer, err := s.db.Get(s.rowKey(name))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none, and nothing went wrong
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the local copy: %w", err)
+	}
+	defer closer.Close() //nolint:errcheck // it has no errors
+	return decode(data)
+}
+
+// kept returns what instructions are decided on.
+func (s *shard) kept(r *row) *node.Kept {
+	if r == nil {
+		return nil
+	}
+	attempts := r.attempts
+	claim, claimed := s.claims[nameOf(&r.Message)]
+	if claimed = claimed && claim.Incarnation == r.Incarnation; claimed {
+		attempts = claim.attempts
+	}
+	return &node.Kept{
+		Incarnation: r.Incarnation, Deadline: r.Deadline, Due: r.due, Claimed: claimed, Attempts: attempts,
+		Bound: r.bound, Former: r.former, Sequence: r.Sequence, Stopped: r.stopped,
+	}
+}
+
+func nameOf(m *node.Message) node.MessageID { return node.MessageID{ID: m.ID, Lane: m.Lane} }
+
+// commit commits a change to the journal, and then applies it to the local copy. After an error that is not
+// ledger.ErrAborted the shard is lost: what has become of the change stands in the journal.
+func (c *change) commit(ctx context.Context) error {
+	if c.lost {
+		return fmt.Errorf("partition %d: %w: %w", c.number, ledger.ErrFenced, ledger.ErrAborted)
+	}
+	entries, batch, err := c.prepare()
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 && len(c.outputs) == 0 {
+		return nil
+	}
+	end, err := c.writer.Commit(ctx, ledger.Transaction{Entries: entries, Outputs: c.outputs})
+	if err != nil {
+		c.fenced = errors.Is(err, ledger.ErrFenced)
+		c.lost = c.lost || c.fenced || !errors.Is(err, ledger.ErrAborted)
+		return fmt.Errorf("partition %d: %w", c.number, err)
+	}
+	// The epoch stays that of the fence: it was the leader's then, and if it is another one's by now, the copy is
+	// found to be of another log, and made anew, which is not necessary but right.
+	c.place.Offset = max(c.place.Offset, end)
+	if err := c.apply(batch); err != nil {
+		c.lost = true // the journal has it
+		return err
+	}
+	maps.Copy(c.shard.positions, c.positions)
+	for name, r := range c.rows {
+		if claim, some := c.claims[name]; some && (r == nil || r.Incarnation != claim.Incarnation) {
+			delete(c.claims, name)
+		}
+	}
+	return nil
+}
+
+// prepare returns what a change says to the journal, and to the local copy.
+func (c *change) prepare() ([]ledger.Entry, *pebble.Batch, error) {
+	var entries []ledger.Entry
+	batch := c.db.NewBatch()
+	for _, name := range slices.SortedFunc(maps.Keys(c.rows), compareNames) {
+		before, err := c.stored(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		after := c.rows[name]
+		if before != nil && (after == nil || after.Incarnation != before.Incarnation) {
+			entries = append(entries, ledger.Entry{Key: journalKey(before.Ref())})
+		}
+		var value []byte
+		if after != nil {
+			value = after.encode()
+			entries = append(entries, ledger.Entry{Key: journalKey(after.Ref()), Value: value})
+		}
+		if err := c.put(batch, before, after, name, value); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(c.positions), comparePartitions) {
+		value := writePosition(c.positions[p])
+		entries = append(entries, ledger.Entry{Key: inputKey(p), Value: value})
+		if err := batch.Set(c.key(positionKind, inputKey(p)[1:]), value, nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	return entries, batch, nil
+}
+
+func compareNames(a, b node.MessageID) int {
+	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
+}
+
+func comparePartitions(a, b node.Partition) int { return bytes.Compare(inputKey(a), inputKey(b)) }
+
+// put has a batch replace what the local copy has of a message. Value is what after is encoded as.
+func (s *shard) put(batch *pebble.Batch, before, after *row, name node.MessageID, value []byte) error {
+	if before != nil {
+		if err := batch.Delete(s.dueKey(before), nil); err != nil {
+			return fmt.Errorf("write the local copy: %w", err)
+		}
+	}
+	if after == nil {
+		return batch.Delete(s.rowKey(name), nil) //nolint:wrapcheck // apply says what it was
+	}
+	if err := batch.Set(s.dueKey(after), nil, nil); err != nil {
+		return fmt.Errorf("write the local copy: %w", err)
+	}
+	if floor, known := s.floor[after.Lane]; known {
+		s.floor[after.Lane] = min(floor, order(after.due))
+	}
+	return batch.Set(s.rowKey(name), value, nil) //nolint:wrapcheck // apply says what it was
+}
+
+// apply writes to the local copy, with the place up to which it has come: so it is never ahead of that. It is not
+// synced: what the disk loses is read again.
+func (s *shard) apply(batch *pebble.Batch) error {
+	value := append([]byte{version}, s.place.TopicID[:]...)
+	value = binary.BigEndian.AppendUint32(value, uint32(s.place.Epoch))
+	value = binary.BigEndian.AppendUint64(value, uint64(s.place.Offset))
+	value = binary.BigEndian.AppendUint64(value, uint64(s.now().UnixMicro()))
+	err := batch.Set(s.key(placeKind), value, nil)
+	if err == nil {
+		err = batch.Commit(pebble.NoSync)
+	}
+	if err != nil {
+		return fmt.Errorf("write the local copy: %w", err)
+	}
+	return nil
+}
+
+// local returns up to where the local copy has come, and when that was; false if there is none.
+func (s *shard) local() (place ledger.Place, at time.Time, some bool) {
+	data, closer, err := s.db.Get(s.key(placeKind))
+	if err != nil {
+		return ledger.Place{}, time.Time{}, false
+	}
+	defer closer.Close() //nolint:errcheck // it has no errors
+	if len(data) != 37 || data[0] != version {
+		return ledger.Place{}, time.Time{}, false
+	}
+	return ledger.Place{
+		TopicID: uuid.UUID(data[1:17]), Number: s.number,
+		Position: node.Position{
+			Epoch: int32(binary.BigEndian.Uint32(data[17:])), Offset: int64(binary.BigEndian.Uint64(data[21:])),
+		},
+	}, time.UnixMicro(int64(binary.BigEndian.Uint64(data[29:]))), true
+}
+
+// wipe removes the local copy.
+func (s *shard) wipe() error {
+	from := binary.BigEndian.AppendUint32(nil, uint32(s.number))
+	to := binary.BigEndian.AppendUint32(nil, uint32(s.number)+1)
+	if err := s.db.DeleteRange(from, to, pebble.NoSync); err != nil {
+		return fmt.Errorf("remove the local copy: %w", err)
+	}
+	return nil
+}

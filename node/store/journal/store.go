@@ -1,0 +1,301 @@
+// Package journal is a node.Store that keeps everything in Kafka itself: in a compacted topic with as many partitions
+// as the input topic has, of which a node owns those whose input partitions it reads. What it has taken in and what it
+// fires is committed by Kafka's transactions, and so comes out exactly once for consumers that read what was committed:
+//
+//	take    position and messages                     one transaction in the partition
+//	fire    output records and tombstones             one transaction in the partition and the output topics
+//
+// What a node works with is a local copy of the partitions that it owns, in Pebble: messages, and an index by lane and
+// due time. The copy follows the journal, and is never ahead of it. Nothing of a partition is taken in or fired before
+// the copy has come to the fence that the new owner has committed.
+//
+// docs/adr/0025-a-journal.md says why it is so, and what it does not do yet.
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/ledger"
+)
+
+// Config says where a store keeps what.
+type Config struct {
+	// Ledger is the journal.
+	Ledger ledger.Ledger
+
+	// Dir is the folder of the local copy.
+	Dir string
+
+	// Now is the clock by which claims expire.
+	Now func() time.Time
+
+	// MaxAge is how old a local copy may be that is caught up; an older one is made anew. It must be less than the
+	// delete.retention.ms of the topic: behind that, tombstones that the copy has not seen may be gone. An hour if
+	// zero.
+	MaxAge time.Duration
+
+	// MaxEntry is the largest message, as it is stored; ledger.MaxEntryBytes if zero.
+	MaxEntry int
+}
+
+// Store is a node.Store. It is safe for concurrent use. Open makes one; Close ends it.
+//
+// An id is unique on its lane among the messages of one input partition: submissions of one id have to have one key.
+type Store struct {
+	config Config
+	db     *pebble.DB
+
+	mu     sync.Mutex
+	shards map[int32]*shard
+}
+
+var _ node.Store = (*Store)(nil)
+
+// Open opens the local copy. It owns nothing yet.
+func Open(config Config) (*Store, error) {
+	config.MaxAge = cmp.Or(config.MaxAge, time.Hour)
+	config.MaxEntry = cmp.Or(config.MaxEntry, ledger.MaxEntryBytes)
+	options := &pebble.Options{Logger: silent{}, MemTableSize: 32 << 20, CacheSize: 64 << 20}
+	options.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // most of what is looked up is not there
+	db, err := pebble.Open(config.Dir, options)
+	if err != nil {
+		return nil, fmt.Errorf("open the local copy of the journal in %s: %w", config.Dir, err)
+	}
+	return &Store{config: config, db: db, shards: map[int32]*shard{}}, nil
+}
+
+// Close gives up everything that is owned, and closes the local copy, which is caught up the next time.
+func (s *Store) Close() error {
+	for _, owned := range s.owned() {
+		s.Release(owned.number)
+	}
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close the local copy of the journal: %w", err)
+	}
+	return nil
+}
+
+// DiskSize returns how many bytes the local copy has on disk, once what is in memory has been written there.
+func (s *Store) DiskSize() (uint64, error) {
+	if err := s.db.Flush(); err != nil {
+		return 0, fmt.Errorf("write the local copy: %w", err)
+	}
+	return s.db.Metrics().DiskSpaceUsage(), nil
+}
+
+// silent is a pebble.Logger.
+type silent struct{}
+
+func (silent) Infof(string, ...any)  {}
+func (silent) Errorf(string, ...any) {}
+func (silent) Fatalf(format string, args ...any) {
+	panic("journal: the local copy: " + fmt.Sprintf(format, args...))
+}
+
+// Own makes this node the owner of a partition, and returns when its local copy says what the journal says. Only the
+// assignment of the input partition justifies it: who owned it before is fenced.
+func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
+	s.Release(number)
+	writer, err := s.config.Ledger.Own(ctx, number, ledger.Entry{Key: []byte{fenceKey}, Value: owner[:]})
+	if err != nil {
+		return err
+	}
+	owned := &shard{
+		number: number, db: s.db, now: s.config.Now, writer: writer,
+		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, floor: map[string]uint64{},
+	}
+	if err := owned.catchUp(ctx, s.config.Ledger, s.config.MaxAge); err != nil {
+		writer.Close()
+		return fmt.Errorf("catch up partition %d of the journal: %w", number, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shards[number] = owned
+	return nil
+}
+
+// Release gives a partition up. The local copy stays, and is caught up when the partition comes back.
+func (s *Store) Release(number int32) {
+	s.mu.Lock()
+	owned := s.shards[number]
+	delete(s.shards, number)
+	s.mu.Unlock()
+	if owned == nil {
+		return
+	}
+	owned.mu.Lock()
+	defer owned.mu.Unlock()
+	owned.lost = true
+	owned.writer.Close()
+}
+
+// Loss is a partition whose writer is spent: nothing is taken in or fired there until it is owned anew.
+type Loss struct {
+	Number int32
+
+	// Fenced says that another node owns it. Otherwise the outcome of a transaction is unknown.
+	Fenced bool
+}
+
+// Lost returns the partitions whose writers are spent, in order.
+func (s *Store) Lost() []Loss {
+	var lost []Loss
+	for _, owned := range s.owned() {
+		owned.mu.Lock()
+		if owned.lost {
+			lost = append(lost, Loss{owned.number, owned.fenced})
+		}
+		owned.mu.Unlock()
+	}
+	return lost
+}
+
+// owned returns the partitions that this node owns, by number.
+func (s *Store) owned() []*shard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.shards), func(a, b *shard) int { return cmp.Compare(a.number, b.number) })
+}
+
+// each calls do with each partition that works, one after the other.
+func (s *Store) each(do func(*shard) error) error {
+	var errs []error
+	for _, owned := range s.owned() {
+		owned.mu.Lock()
+		if !owned.lost {
+			errs = append(errs, do(owned))
+		}
+		owned.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// lock locks the partitions of these numbers that are owned, in order, and returns them.
+func (s *Store) lock(number func(int32) bool) (locked []*shard, unlock func()) {
+	locked = slices.DeleteFunc(s.owned(), func(owned *shard) bool { return !number(owned.number) })
+	for _, owned := range locked {
+		owned.mu.Lock()
+	}
+	return locked, func() {
+		for _, owned := range locked {
+			owned.mu.Unlock()
+		}
+	}
+}
+
+// state is what the store says of itself: Kafka is not set back.
+func state() node.State { return node.State{Lineage: 1} }
+
+// nameless returns a partition without the name of its topic, which is for people.
+func nameless(p node.Partition) node.Partition {
+	p.Topic = ""
+	return p
+}
+
+// Bind implements node.Store. The journal is on the cluster that it belongs to, and the transactional ids of its
+// writers have the name of the group.
+func (s *Store) Bind(ctx context.Context, request node.BindRequest) (node.Bound, error) {
+	bound := node.Bound{Cluster: request.Cluster, Group: request.Group}
+	if err := ctx.Err(); err != nil {
+		return node.Bound{}, err
+	}
+	return bound, s.each(func(owned *shard) error {
+		bound.Partitions += len(owned.positions)
+		return nil
+	})
+}
+
+// Positions implements node.Store. A partition that is not owned is an error.
+func (s *Store) Positions(ctx context.Context, places []node.Place) ([]node.Position, node.State, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, node.State{}, err
+	}
+	positions := make([]node.Position, len(places))
+	for i, place := range places {
+		position, err := s.position(ctx, place)
+		if err != nil {
+			return nil, node.State{}, err
+		}
+		positions[i] = position
+	}
+	return positions, state(), nil
+}
+
+// position returns the position of a partition, which is that of place if there was none. That of a partition that is
+// lost is the last one known: its takes are refused.
+func (s *Store) position(ctx context.Context, place node.Place) (node.Position, error) {
+	locked, unlock := s.lock(func(number int32) bool { return number == place.Number })
+	defer unlock()
+	if len(locked) == 0 {
+		return node.Position{}, fmt.Errorf("this node does not own partition %d of the journal: it owns what it has "+
+			"been assigned", place.Number)
+	}
+	position, found := locked[0].positions[nameless(place.Partition)]
+	if found {
+		return position, nil
+	}
+	c := locked[0].change()
+	c.positions[nameless(place.Partition)] = place.Position
+	return place.Position, c.commit(ctx)
+}
+
+// errSetBack says that the journal lacks what was committed to it.
+var errSetBack = errors.New("the journal has lost what was committed to it, or a rewind was asked for: an unclean " +
+	"election of a leader is the usual cause; restore the topic, or export what is left and import it")
+
+// CatchUp implements node.Store. Kafka keeps what it has committed; what shows that it has not is an error.
+func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.State, error) {
+	if err := ctx.Err(); err != nil {
+		return node.State{}, err
+	}
+	if request.Begin && request.Lineage == state().Lineage {
+		return node.State{}, errSetBack
+	}
+	return state(), nil
+}
+
+// loadPositions reads the positions of input partitions from the local copy.
+func (s *shard) loadPositions() error {
+	prefix := s.key(positionKind)
+	return s.scan(prefix, prefix, func(key, value []byte) (bool, error) {
+		rest := key[len(prefix):]
+		if len(rest) != 20 {
+			return false, errForeign
+		}
+		position, err := readPosition(value)
+		number := int32(uint32(rest[16])<<24 | uint32(rest[17])<<16 | uint32(rest[18])<<8 | uint32(rest[19]))
+		s.positions[node.Partition{TopicID: uuid.UUID(rest[:16]), Number: number}] = position
+		return err == nil, err
+	})
+}
+
+// scan calls each with the keys of the local copy that begin with a prefix, from one of them on, as long as that
+// reports true. Each may keep nothing of its arguments.
+func (s *shard) scan(prefix, from []byte, each func(key, value []byte) (bool, error)) error {
+	upper := slices.Clone(prefix)
+	for upper[len(upper)-1] == 0xff {
+		upper = upper[:len(upper)-1]
+	}
+	upper[len(upper)-1]++
+	iterator, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
+	if err != nil {
+		return fmt.Errorf("read the local copy: %w", err)
+	}
+	more := true
+	for valid := iterator.SeekGE(from); valid && more && err == nil; valid = iterator.Next() {
+		more, err = each(iterator.Key(), iterator.Value())
+	}
+	return errors.Join(err, iterator.Close())
+}
