@@ -141,6 +141,9 @@ type Config struct {
 
 	// Windows say when lanes are open; what they do not name is always open.
 	Windows []LaneWindow
+
+	// Paces bound how fast messages come out on lanes; on what they do not name there is no bound.
+	Paces []LanePace
 }
 
 // MinHoldTime is the smallest hold time: below it the publish timeout would fall under the one second that
@@ -282,7 +285,10 @@ func (c *Config) Validate() error {
 	if err := validateRoutes(c.Routes); err != nil {
 		return err
 	}
-	if err := c.validateWindows(); err != nil || !c.Calls() {
+	if err := c.validateWindows(); err != nil {
+		return err
+	}
+	if err := c.validatePaces(); err != nil || !c.Calls() {
 		return err
 	}
 	return c.Callbacks.validate(c.Routes)

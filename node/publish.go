@@ -66,6 +66,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	young, unread := p.settlements(young)
 	young, ended := p.inTime(young)
 	young, shut := p.schedule.whileOpen(young) // nothing comes between this look and the publish
+	p.schedule.spare(b, young)
 	verdicts := map[string]error{}
 	switch {
 	case len(young) == 0:

@@ -28,6 +28,12 @@ type schedule struct {
 	gate func(lane string) *gate
 	now  func() time.Time
 
+	// perSecond returns how many messages come out on a lane in a second by mono, the monotonic clock, at most; 0 for
+	// no bound. Those that come out within the lookahead may be held.
+	perSecond func(lane string) int
+	mono      func() time.Duration
+	lookahead time.Duration
+
 	mu    sync.Mutex
 	lanes []*lane
 	named map[string]*lane
@@ -54,6 +60,9 @@ type lane struct {
 	bytes int
 	most  int // batches with messages of the lane that are published at once
 	gate  *gate
+
+	// throttle counts what was taken out lately; nil for a lane without a pace.
+	throttle *throttle
 
 	// found says that no route names the lane, and heard when this node last heard of it, monotonic, see find.
 	found bool
@@ -100,6 +109,7 @@ const (
 func newSchedule(c *Config, clock Clock, lanes []string, pace pace, most func(lane string) int) *schedule {
 	s := &schedule{
 		pace: pace, most: most, gate: c.gates(), now: clock.Now,
+		perSecond: c.PaceOf, mono: clock.Mono, lookahead: c.Lookahead,
 		named: map[string]*lane{}, contested: map[uuid.UUID]contest{},
 	}
 	for _, name := range lanes {
@@ -126,7 +136,7 @@ func (s *schedule) roomy(name string, messages int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.named[name]
-	if s.pace.batch > 1 || l == nil {
+	if s.pace.batch > 1 || l == nil || messages <= 0 {
 		return messages > 0
 	}
 	all, _ := s.part(l)
@@ -137,7 +147,8 @@ func (s *schedule) roomy(name string, messages int) bool {
 // that were found and hold something. One that was found and holds nothing leaves its part to the others: what waits
 // there may not be due for a month, and 250 of these would leave seven messages to a lane that has thousands. As soon
 // as it asks, it gets an equal part of what there is, and where the others hold everything, what would be its part if
-// all lanes held something. The caller holds mu.
+// all lanes held something. A lane with a pace has no more than comes out within the lookahead: what would be held for
+// longer could be cancelled meanwhile, or come out of a node that is idle. The caller holds mu.
 func (s *schedule) part(l *lane) (messages, bytes int) {
 	sharing, messages, bytes := 0, s.pace.held, scheduleBytes
 	for _, other := range s.lanes {
@@ -151,6 +162,9 @@ func (s *schedule) part(l *lane) (messages, bytes int) {
 	messages = max(1, s.pace.held/len(s.lanes), min(messages, s.pace.held/sharing))
 	if s.pace.deep > 0 {
 		messages = min(messages, s.pace.deep*l.most)
+	}
+	if l.throttle != nil {
+		messages = min(messages, l.throttle.room(s.mono()+s.lookahead))
 	}
 	return messages, max(1, scheduleBytes/len(s.lanes), min(bytes, scheduleBytes/sharing))
 }
@@ -193,7 +207,9 @@ func (s *schedule) find(name string, now time.Duration) bool {
 
 // serve adds a lane that no route names. The caller holds mu.
 func (s *schedule) serve(name string) *lane {
-	l := &lane{name: name, found: true, most: s.most(name), gate: s.gate(name)}
+	l := &lane{
+		name: name, found: true, most: s.most(name), gate: s.gate(name), throttle: newThrottle(s.perSecond(name)),
+	}
 	s.lanes = append(s.lanes, l)
 	s.named[name] = l
 	return l
@@ -315,20 +331,22 @@ type batch struct {
 	holdings []*holding
 	lanes    []*lane
 	probe    bool
+	at       time.Duration // monotonic, when it was taken out
 }
 
 // take takes out what is due at or before until: a batch within the bounds, with a share for each lane that has
 // something due, the earliest first. The lanes take turns in coming first. A lane in doubt comes alone, a few messages
 // at a time and one batch of them at a time, so that it never has more than one publisher wait for it. Nothing is taken
-// of a lane that is closed. The result is empty if nothing is due; otherwise it has to be given to done.
+// of a lane that is closed, and no more of one with a pace than that allows now. The result is empty if nothing is due;
+// otherwise it has to be given to done.
 func (s *schedule) take(until time.Time, messages, bytes int) batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var due []*lane
-	now := s.now()
+	now, at := s.now(), s.mono()
 	for i := range s.lanes {
 		l := s.lanes[(s.first+i)%len(s.lanes)]
-		if s.mayTake(l) && l.gate.opens(now) == 0 && !s.ripens(l).After(until) {
+		if s.mayTake(l) && l.gate.opens(now) == 0 && l.throttle.lets(at) && !s.ripens(l).After(until) {
 			due = append(due, l)
 		}
 	}
@@ -336,7 +354,7 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 		return batch{}
 	}
 	s.first = (s.first + 1) % len(s.lanes)
-	var b batch
+	b := batch{at: at}
 	if due[0].doubtful {
 		b.probe, s.probing = true, true
 		due, messages = due[:1], min(messages, probeMessages)
@@ -350,8 +368,9 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 			}
 			before := len(b.holdings)
 			for n := 0; n < share && len(b.holdings) < messages && size < bytes &&
-				len(l.items) > 0 && !l.items[0].Deadline.After(until); n++ {
+				len(l.items) > 0 && !l.items[0].Deadline.After(until) && l.throttle.lets(at); n++ {
 				h := l.pop()
+				l.throttle.note(at)
 				size += h.Size()
 				b.holdings = append(b.holdings, h)
 			}
@@ -467,10 +486,10 @@ func (l *lane) pop() *holding {
 }
 
 // idle is for a publisher that has found nothing to do: it returns how long there is nothing, until something on the
-// schedule falls due on a lane that is open by then, and at most look while something is held, since the wall clock
-// may jump. Only one publisher keeps that watch, and the others sleep until they are rung: when the keeper finds work
-// it hands the watch on (busy), so that several of them share what falls due at one instant, and a lone message wakes
-// one of them, not all.
+// schedule falls due on a lane that is open by then and has room in its pace, and at most look while something is
+// held, since the wall clock may jump. Only one publisher keeps that watch, and the others sleep until they are rung:
+// when the keeper finds work it hands the watch on (busy), so that several of them share what falls due at one
+// instant, and a lone message wakes one of them, not all.
 func (s *schedule) idle(p *publisher, lapsed time.Time, look time.Duration) time.Duration {
 	const rest = time.Hour
 	s.mu.Lock()
@@ -480,10 +499,10 @@ func (s *schedule) idle(p *publisher, lapsed time.Time, look time.Duration) time
 		return rest
 	}
 	s.keeper = p
-	wait, now := rest, s.now()
+	wait, now, mono := rest, s.now(), s.mono()
 	for _, l := range s.lanes {
 		if s.mayTake(l) {
-			wait = min(wait, look, max(s.ripens(l).Sub(lapsed), l.gate.opens(now)))
+			wait = min(wait, look, max(s.ripens(l).Sub(lapsed), l.gate.opens(now), l.throttle.opens(mono)))
 		}
 	}
 	return wait

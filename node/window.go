@@ -40,9 +40,14 @@ func (c *Config) WindowOf(lane string) Window {
 
 // windowOf returns the place of what Windows says of a lane; -1 for nothing.
 func (c *Config) windowOf(lane string) int {
+	return c.saidOf(lane, len(c.Windows), func(i int) string { return c.Windows[i].Lane })
+}
+
+// saidOf returns the place of what a list says of a lane, by the rule of LaneWindow.Lane; -1 for nothing.
+func (c *Config) saidOf(lane string, length int, nameAt func(i int) string) int {
 	found, longest := -1, -1
-	for i := range c.Windows {
-		name := c.Windows[i].Lane
+	for i := range length {
+		name := nameAt(i)
 		prefix, many := strings.CutSuffix(name, "*")
 		switch {
 		case name == lane:

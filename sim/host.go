@@ -68,6 +68,9 @@ type life struct {
 	windows map[string]periodic
 	edition int
 
+	// begun are the publishes of the last second on lanes with a pace, by the host's monotonic clock.
+	begun map[string][]time.Duration
+
 	// mono is the reading of the host's clock at the start.
 	mono int64
 
@@ -116,6 +119,7 @@ func (h *host) start() {
 	l := &life{
 		host: h, number: h.lives, mono: h.clock.mono(w.now), slow: map[*partition]int64{},
 		silent: map[*receiver]int64{}, edition: w.edition, windows: w.options.windows(w.edition),
+		begun: map[string][]time.Duration{},
 	}
 	l.label = fmt.Sprintf("%d.%d", h.number, l.number)
 	h.life = l

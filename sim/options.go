@@ -106,6 +106,9 @@ type Options struct {
 	Windows                  int
 	WindowPeriod, WindowOpen time.Duration
 
+	// Paced is how many percent of the lanes have a pace. Pace is that of all of them; 0 for what is drawn.
+	Paced, Pace int
+
 	// RetryFor is how long after its deadline a callback that has failed is made again; 0 for ever.
 	RetryFor time.Duration
 
@@ -180,7 +183,7 @@ func (o *Options) fate(index int) byte {
 // config returns the configuration of one life of a node, with an edition of the windows.
 func (o *Options) config(seed [32]byte, edition int) node.Config {
 	c := o.routed()
-	c.Seed, c.Windows = seed, o.laneWindows(edition)
+	c.Seed, c.Windows, c.Paces = seed, o.laneWindows(edition), o.lanePaces()
 	return c
 }
 
@@ -284,6 +287,8 @@ func (o *Options) Validate() error {
 		{"unhelpful", o.Unhelpful, 0, 90},
 		{"ordered", o.Ordered, 0, 100},
 		{"windows", o.Windows, 0, 100},
+		{"paced", o.Paced, 0, 100},
+		{"pace", o.Pace, 0, node.MaxPerSecond},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
 		{"bandwidth", o.Bandwidth, 0, 1 << 30},
@@ -376,6 +381,8 @@ func (o *Options) settings() []setting {
 		settingOf("windows", &o.Windows, strconv.Atoi),
 		settingOf("window-period", &o.WindowPeriod, time.ParseDuration),
 		settingOf("window-open", &o.WindowOpen, time.ParseDuration),
+		settingOf("paced", &o.Paced, strconv.Atoi),
+		settingOf("pace", &o.Pace, strconv.Atoi),
 		settingOf("retry-for", &o.RetryFor, time.ParseDuration),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),

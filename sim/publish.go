@@ -46,6 +46,7 @@ func (p *sinkPort) Publish(ctx context.Context, records []node.Record) []error {
 	}
 	for i := range records {
 		l.passes(records[i].Topic, "window-passed", true)
+		l.keepsPace(records[i].Topic)
 		b.size += len(records[i].Value)
 		b.aim(i)
 	}

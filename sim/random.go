@@ -27,6 +27,7 @@ const (
 	forReceivers
 	forCallLink
 	forWindows
+	forPaces
 )
 
 // stream returns the stream for a purpose, a node (or another number) and its life.

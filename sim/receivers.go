@@ -73,6 +73,7 @@ func (p *callPort) Publish(ctx context.Context, records []node.Record) []error {
 	records = mapped(records, asRequested)
 	number := numberIn(records[0].Headers)
 	l.passes(records[0].Topic, "window-called", true)
+	l.keepsPace(records[0].Topic)
 	c := &calling{
 		under: w.recorder.publishing(l, records)[0],
 		call:  l.begin(opCall, &l.host.callLink, func() []int { return numbersOf(records) }),

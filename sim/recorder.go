@@ -430,7 +430,7 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 	for i := range records {
 		e := check.Event{
 			Kind: check.Publish, Node: l.label, Message: j.number(records[i].Headers), Topic: records[i].Topic,
-			Wall: wall, Nth: i,
+			Wall: wall, Mono: time.Duration(mono), Nth: i,
 		}
 		h, held := j.held[l][j.heldKey(l, &records[i])]
 		if !held && w.follow != nil {

@@ -111,6 +111,7 @@ func newWorld(setup Setup) *world {
 		coverage: Coverage{},
 	}
 	w.windows = w.options.windows(0)
+	w.paces = w.options.paces()
 	w.stats.Drained = -1
 	w.unspoilt.partial = -1
 	w.recorder = newRecorder(w)

@@ -135,6 +135,7 @@ func points() []string {
 		"past-scheduled", "past-ignored", "past-replaced", "past-untaken", "past-again",
 		"callback-busy", "callback-failed", "callback-gone", "callback-slow", "callback-hangs", "callback-unsent",
 		"callback-exhausted", "window-opened", "window-passed", "window-called", "window-shut",
+		"pace-reached",
 	}
 }
 

@@ -60,6 +60,9 @@ func Swarm(seed uint64) Options {
 	if windows := stream(seed, forWindows, 0, 0); o.Bandwidth == 0 && oneIn(windows, 3) {
 		o.Windows = pick(windows, 30, 60, 100)
 	}
+	if paces := stream(seed, forPaces, 0, 0); o.Bandwidth == 0 && oneIn(paces, 4) {
+		o.Paced = pick(paces, 30, 100)
+	}
 	o.Mix = drawMix(seed)
 	if o.Windows > 0 && oneIn(stream(seed, forWindows, 0, 1), 2) {
 		o.Mix = append(o.Mix, WindowChanged)

@@ -34,6 +34,7 @@ type world struct {
 	app    *application
 
 	windows   map[string]periodic // by lane, of the first edition
+	paces     map[string]int      // by lane
 	edition   int                 // of the windows that nodes are told when they start
 	receivers *receivers
 	calls     map[int]int // how many callbacks were made of each submission

@@ -15,11 +15,12 @@ func TestLaneSentences(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"lanes: x", "FILE:1: lanes is not a list: it must have an entry for each lane, with the key name, " +
 			"and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers, order, " +
-			"dead-letter and window"},
+			"dead-letter, window and max-per-second"},
 		{"lanes:\n  - timeout: 1s", "FILE:2: name is not set: every lane has a name, such as http:orders"},
 		{
 			"lanes:\n  - name: orders",
-			"FILE:2: window is not set: an entry of a topic says when it is open",
+			"FILE:2: window is not set: an entry of a topic says when it is open, or how fast messages come out " +
+				"there (max-per-second)",
 		},
 		{"lanes:\n  - name: http:a\n  - name: http:a", "FILE:3: name is http:a: a lane is listed once"},
 		{"lanes:\n  - name: http:*\n  - name: http:*", "FILE:3: name is \"http:*\": a lane is listed once"},

@@ -42,7 +42,7 @@ func TestWindowSentences(t *testing.T) {
 			"", "lanes:\n  - {name: bb, window: weekends}\n",
 			"FILE:4: name is bb: no route has that topic as its output, a target or its outcomes",
 		},
-		{"", "lanes:\n  - {name: b}\n", "FILE:4: window is not set: an entry of a topic says when it is open"},
+		{"", "lanes:\n  - {name: b}\n", "FILE:4: window is not set: an entry of a topic says when it is open, or "},
 		{
 			"", "lanes:\n  - {name: b, window: weekends, timeout: 3s}\n",
 			"FILE:4: timeout is 3s: only a callback lane has it, whose name begins with http:",
@@ -62,6 +62,23 @@ func TestWindowSentences(t *testing.T) {
 		{
 			"", "lanes:\n  - {name: d, window: weekends}\n",
 			"FILE:3: lanes has a window of the dead-letter topic d: it has none, because what is rejected is copied " +
+				"there at once",
+		},
+		{
+			"", "lanes:\n  - {name: b, max-per-second: 0}\n",
+			"FILE:4: max-per-second is 0: it must be a number from 1 to 1000000",
+		},
+		{
+			"", "lanes:\n  - {name: b, max-per-second: 10/s}\n",
+			"FILE:4: max-per-second is 10/s: it must be a number from 1 to 1000000",
+		},
+		{
+			"", "lanes:\n  - {name: bb, max-per-second: 5}\n",
+			"FILE:4: name is bb: no route has that topic as its output, a target or its outcomes",
+		},
+		{
+			"", "lanes:\n  - {name: d, max-per-second: 5}\n",
+			"FILE:3: lanes has a pace of the dead-letter topic d: it has none, because what is rejected is copied " +
 				"there at once",
 		},
 	} {
@@ -86,12 +103,14 @@ lanes:
   - {name: c.*, window: 10 - 4am saturdays}
   - {name: "http:*", window: weekdays}
   - {name: "http:b", timeout: 3s}
+  - {name: a.*, max-per-second: 7}
+  - {name: "http:c", max-per-second: 50}
 `)
 	got := settings(t, "--store", aStore, "--config", file)
 	for key, want := range map[string]any{
 		"window b": "08:00 to 20:00 every day in Europe/London", "window b.x": "never",
 		"window c.*": "22:00 to 04:00 every saturday in UTC", "window http:*": "all day every weekday in UTC",
-		"window http:b": nil,
+		"window http:b": nil, "max-per-second a.*": "7", "max-per-second http:c": "50", "max-per-second c.*": nil,
 	} {
 		if got[key] != want {
 			t.Errorf("%s is %v, want %v", key, got[key], want)

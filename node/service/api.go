@@ -74,5 +74,9 @@ func (c *Config) effective() map[string]string {
 			all["window "+l.Lane] = windowForPeers(l.Window)
 		}
 	}
+	names, paces := c.pacesInForce()
+	for i := range names {
+		all[names[i]] = paces[i]
+	}
 	return all
 }

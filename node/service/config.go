@@ -102,6 +102,10 @@ func (c *Config) describe() []slog.Attr {
 	for _, name := range slices.Sorted(maps.Keys(windows)) {
 		attrs = append(attrs, slog.String("window "+name, windows[name]))
 	}
+	names, paces := c.pacesInForce()
+	for i := range names {
+		attrs = append(attrs, slog.String(names[i], paces[i]))
+	}
 	for _, row := range Table(Run) {
 		var v Value
 		if c.settings != nil {
@@ -165,7 +169,7 @@ func (s *Settings) explain(err error, origin string) error {
 	switch {
 	case wrong.Setting == "Callbacks" && s.file != nil && s.file.lanesOrigin != "":
 		return Usagef("%s has %s: %s", s.file.lanesOrigin, wrong.Value, wrong.Allowed)
-	case wrong.Setting == "Windows" && s.file != nil && s.file.lanesOrigin != "":
+	case (wrong.Setting == "Windows" || wrong.Setting == "Paces") && s.file != nil && s.file.lanesOrigin != "":
 		return Usagef("%s has %s: %s", s.file.lanesOrigin, wrong.Value, wrong.Allowed)
 	case wrong.Setting == "Routes" || wrong.Setting == "Windows":
 		return Usagef("%s has %s: %s", origin, wrong.Value, wrong.Allowed)
@@ -209,6 +213,9 @@ func (s *Settings) nodeConfig() (node.Config, error) {
 			"set --brokers", s.file.lanesOrigin, config.Callbacks.DeadLetters()[topic])
 	}
 	if err := s.windows(&config); err != nil {
+		return config, err
+	}
+	if err := s.paces(&config); err != nil {
 		return config, err
 	}
 	s.timing(&config)

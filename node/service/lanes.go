@@ -27,9 +27,9 @@ const (
 	orderNone = "none"
 )
 
-// fileLane is one entry of the key lanes: a callback lane, or topics that have a window.
+// fileLane is one entry of the key lanes: a callback lane, or topics that have a window or a pace.
 type fileLane struct {
-	name, url, timeout, retryFor, concurrency, perHost, allowed, secretFile, order, deadLetter, window Value
+	name, url, timeout, retryFor, concurrency, perHost, allowed, secretFile, order, deadLetter, window, perSecond Value
 
 	headers       []node.Header
 	headersOrigin string
@@ -41,12 +41,13 @@ func (l *fileLane) fields() map[string]*Value {
 		"name": &l.name, "url": &l.url, "timeout": &l.timeout, "retry-for": &l.retryFor,
 		"concurrency": &l.concurrency, "per-host": &l.perHost, "allowed": &l.allowed,
 		"secret-file": &l.secretFile, "order": &l.order, "dead-letter": &l.deadLetter, "window": &l.window,
+		"max-per-second": &l.perSecond,
 	}
 }
 
 // laneKeys names the keys of a lane to a person.
 const laneKeys = "the key name, and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, " +
-	"headers, order, dead-letter and window"
+	"headers, order, dead-letter, window and max-per-second"
 
 // readLanes takes the entries of the key lanes.
 func (f *configFile) readLanes(path, origin string, list *yaml.Node) error {
@@ -307,7 +308,8 @@ func (p *page) lanes() {
 	p.line("")
 	p.line("The key `lanes` of the file is a list of callback lanes, see [CALLBACKS.md](CALLBACKS.md). A lane that is")
 	p.line("not listed has what the entry named `http:*` says, or the defaults. An entry may also name a topic that")
-	p.line("messages come out on, or end with a `*` for all topics that begin so: it has `name` and `window`.")
+	p.line("messages come out on, or end with a `*` for all topics that begin so: it has `name`, and `window` or")
+	p.line("`max-per-second` or both.")
 	for _, key := range keysOfLane() {
 		p.line("")
 		p.line("**`%s`**: %s.", key.name, key.form)
@@ -328,6 +330,11 @@ func keysOfLane() []laneKey {
 		{
 			"window", windowText, "When the lane is open: nothing comes out while it is closed. Default always. A " +
 				"route has the same key, for its output. See [WINDOWS.md](WINDOWS.md#quiet-hours-for-a-lane).",
+		},
+		{
+			"max-per-second", fmt.Sprintf("1 to %d", node.MaxPerSecond), "How many messages of the lane, or " +
+				"requests, each node begins to send in any second, at most: with three nodes three times as many " +
+				"come out. Default no bound. See [WINDOWS.md](WINDOWS.md#a-pace-for-a-lane).",
 		},
 		{"url", "a URL", "Where messages go that have no header `chronosUrl`."},
 		{

@@ -109,7 +109,7 @@ func (s *Settings) tells(topic string) bool {
 func (l *fileLane) topicLane() error {
 	fields := l.fields()
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if v := fields[name]; v.IsSet && name != "name" && name != "window" {
+		if v := fields[name]; v.IsSet && name != "name" && name != "window" && name != "max-per-second" {
 			return v.Wrong("only a callback lane has it, whose name begins with " + node.CallbackPrefix)
 		}
 	}
@@ -119,8 +119,9 @@ func (l *fileLane) topicLane() error {
 			node.CallbackPrefix)
 	case !node.IsTopic(l.name.Text) && (!many || prefix != "" && !node.IsTopic(prefix)):
 		return l.name.Wrong(laneForm + "; a * at its end stands for any more of them")
-	case !l.window.IsSet:
-		return Usagef("%s is not set: an entry of a topic says when it is open", l.window.Origin)
+	case !l.window.IsSet && !l.perSecond.IsSet:
+		return Usagef("%s is not set: an entry of a topic says when it is open, or how fast messages come out there "+
+			"(max-per-second)", l.window.Origin)
 	}
 	return nil
 }

@@ -70,6 +70,7 @@ func (s *state) appeared(e *Event) {
 
 func (s *state) publish(sub *submission, e *Event) {
 	p := s.process(e.Node)
+	s.begins(e)
 	if e.Nth == 0 || p.call == 0 {
 		s.publishes++
 		p.call = s.publishes

@@ -52,6 +52,9 @@ type Config struct {
 	// Windows say when lanes are open, where a process does not go by others. What they do not name is always open.
 	Windows []Window
 
+	// Paces bound how many messages a node begins to publish on a lane in any second. What they do not name has none.
+	Paces []Pace
+
 	// DeadLetter says that every input topic and every output topic has a dead-letter topic.
 	DeadLetter bool
 
@@ -110,10 +113,10 @@ func (c *Config) Share() int { return max(1, c.Batch/max(1, c.Lanes)) }
 // Recovery bounds the time from the healing, or from its due time, to the fire of a message whose claim belongs to
 // a dead process (L1): the claim reaches the hold time; a detector that may be waiting to try again looks, and spares
 // the claims that it finds by its first look; a claimer that may be waiting to try again, or stand back from the lane,
-// claims; and a publisher publishes. Each of them may have to wait for the lane to open.
+// claims; and a publisher publishes. Each of them may have to wait for the lane to open, or for its pace.
 func (c *Config) Recovery() time.Duration {
 	return c.HoldTime + c.DetectionInterval*12/10 + c.PollInterval*11/10 + c.Lookahead + 3*c.Retry + c.StandBack +
-		4*c.StoreLatency + c.BrokerLatency + c.ClockError + c.Backlog() + c.CallWait + c.shut()
+		4*c.StoreLatency + c.BrokerLatency + c.ClockError + c.Backlog() + c.CallWait + c.shut() + c.paced()
 }
 
 // Consumed bounds the time from the healing until every record of the input topics has been consumed (L3): the group

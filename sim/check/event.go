@@ -174,7 +174,8 @@ const (
 
 // Publishing.
 const (
-	// Publish: a node begins to publish: Message, Topic, Wall, Incarnation and Age, of the claim, [Nth, in this call].
+	// Publish: a node begins to publish: Message, Topic, Wall, Incarnation and Age, of the claim,
+	// [Mono; Nth, in this call].
 	Publish Kind = "publish"
 
 	// Unknown: a publish has ended without a known outcome: Message, [Topic, Incarnation].
@@ -292,6 +293,7 @@ type Event struct {
 	Due         time.Duration // when the row falls due next; zero for no change
 	Until       time.Duration // the latest due time that was asked for; for faults see Fault
 	Wall        time.Duration // what the clock of the node says
+	Mono        time.Duration // what its monotonic clock says
 	Limit       int           // the largest number that was asked for
 	Nth         int           // the place within a call
 	Payload     uint64        // a digest of key, value and the headers to be relayed

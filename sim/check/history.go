@@ -207,6 +207,7 @@ func (e *Event) fields() []field {
 		fieldOf("due", &e.Due, time.ParseDuration),
 		fieldOf("until", &e.Until, time.ParseDuration),
 		fieldOf("wall", &e.Wall, time.ParseDuration),
+		fieldOf("mono", &e.Mono, time.ParseDuration),
 		fieldOf("limit", &e.Limit, strconv.Atoi),
 		fieldOf("nth", &e.Nth, strconv.Atoi),
 		fieldOf("payload", &e.Payload, parseDigest),
@@ -269,6 +270,11 @@ func (c *Config) fields() []field {
 		fieldOf("dead_letter", &c.DeadLetter, strconv.ParseBool),
 		fieldOf("begin", &c.Begin, time.ParseDuration),
 		windowsField(&c.Windows),
+		{
+			"paces",
+			func() string { return pacesText(c.Paces) },
+			func(s string) (err error) { c.Paces, err = parsePaces(s); return err },
+		},
 	}
 }
 

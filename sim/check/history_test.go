@@ -62,6 +62,8 @@ func TestConfigRoundTrip(t *testing.T) {
 				{Topic: "http:out", Period: time.Minute, Open: time.Second, Phase: -time.Hour},
 				{Topic: "out.1", Period: time.Second, Open: time.Second},
 			}))
+		case f.Type() == reflect.TypeFor[[]check.Pace]():
+			f.Set(reflect.ValueOf([]check.Pace{{Topic: "http:out", PerSecond: 5}, {Topic: "out.1", PerSecond: 1}}))
 		case f.CanInt():
 			f.SetInt(int64(i + 1))
 		case f.Kind() == reflect.Bool:

@@ -316,6 +316,14 @@ func exact() []Invariant { //nolint:funlen // a table
 			[]Kind{Submit},
 			s29,
 		},
+		{
+			"S30", "Paced",
+			`On a lane with a pace a node begins no more publishes, or requests, within any second of its monotonic
+			clock than the pace says.`,
+			[]Kind{Publish},
+			[]Kind{Submit},
+			s30,
+		},
 	}
 }
 
@@ -364,7 +372,10 @@ func liveness() []Invariant { //nolint:funlen // a table
 			"L5", "Punctual",
 			`As long as nothing has gone wrong, a message fires at the latest a poll interval with its jitter, the
 			calls on the way and the error of the clocks after it is due or submitted; and where nothing has gone wrong
-			since a recovery bound before a claim was made, it does not expire.`,
+			since a recovery bound before a claim was made, it does not expire. On a lane with a pace this bound, and
+			those of L6, L10, L11, L15 and L16, are longer by a beat, which is a second, a poll interval and the calls
+			on the way, and by one more for each so many others of the lane that were begun meanwhile as its pace
+			says.`,
 			[]Kind{Fire, Reset},
 			[]Kind{Submit, Fault},
 			l5,

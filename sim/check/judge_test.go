@@ -118,7 +118,7 @@ func TestBroken(t *testing.T) {
 	broken := brokenFates()
 	for _, more := range []map[string][]string{
 		brokenConduct(), brokenIntake(), brokenLiveness(), brokenLanes(), brokenControl(), brokenSeries(),
-		brokenWindows(),
+		brokenWindows(), brokenPaces(),
 	} {
 		maps.Copy(broken, more)
 	}

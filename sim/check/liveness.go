@@ -180,6 +180,10 @@ func (s *state) overdue(e *Event, bound time.Duration, applies bool) finding {
 		due -= s.config.TimingAdvance
 	}
 	due = max(due, sub.at)
+	if s.config.pace(sub.key.topic) > 0 && !s.recorded[Publish] {
+		return holds() // nobody knows who went before it
+	}
+	bound += s.behind(sub.key.topic, due, at)
 	if w := s.window(sub.key.topic); w != nil {
 		opens, open := w.from(due, bound, 0)
 		if !open || s.rewindowed {

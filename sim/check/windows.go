@@ -125,14 +125,18 @@ func (c *Config) shut() time.Duration {
 			longest = max(longest, w.Period)
 		}
 	}
-	return longest * time.Duration(8+c.Messages/c.Share()+c.Messages/callsAtOnce)
+	return longest * time.Duration(8+c.Messages/c.Share()+c.Messages/callsAtOnce+c.beats())
 }
 
-// recovery is the bound of L1 for what is on a lane: nothing waits for an opening where there is no window.
+// recovery is the bound of L1 for what is on a lane: nothing waits for an opening where there is no window, nor for its
+// turn where there is no pace.
 func (s *state) recovery(topic string) time.Duration {
 	bound := s.config.Recovery()
 	if s.window(topic) == nil {
 		bound -= s.config.shut()
+	}
+	if s.config.pace(topic) == 0 {
+		bound -= s.config.paced()
 	}
 	return bound
 }

@@ -332,10 +332,7 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 			first = opened // nobody could fire it before
 		}
 		if late := now.Sub(first); late > time.Minute && served && !paused[lane] && !open.Excuses(lane, now) {
-			e.find(Error, "messages for topic "+lane, "are overdue, the oldest for "+duration(late),
-				"No node runs, or they cannot claim or publish them.", "Look at the nodes and at what their logs "+
-					"say; at the topic; "+
-					"and at long transactions.")
+			e.overdue(lane, late)
 		}
 		if latest.After(last) {
 			last = latest
@@ -346,6 +343,20 @@ func (e *examination) waiting(ctx context.Context) (string, error) {
 		return fmt.Sprintf("on %s, the last in %s", count(len(lanes), "topic"), duration(ahead)), nil
 	}
 	return "on " + count(len(lanes), "topic"), nil
+}
+
+// overdue says that messages of a lane are overdue. On a lane with a pace that need be no mistake.
+func (e *examination) overdue(lane string, late time.Duration) {
+	of, what := "messages for topic "+lane, "are overdue, the oldest for "+duration(late)
+	if pace := e.config.Node.PaceOf(lane); pace > 0 {
+		e.find(Warning, of, what,
+			fmt.Sprintf("Each node lets out %d of them a second at most (max-per-second), which may be less than "+
+				"falls due; or no node runs, or they cannot claim or publish them.", pace),
+			"Wait if they get fewer; otherwise raise the pace, or look at the nodes and at what their logs say.")
+		return
+	}
+	e.find(Error, of, what, "No node runs, or they cannot claim or publish them.",
+		"Look at the nodes and at what their logs say; at the topic; and at long transactions.")
 }
 
 // paused returns the lanes that somebody has paused, and says so.
