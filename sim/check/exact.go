@@ -110,7 +110,7 @@ func (s *state) inherits() bool {
 func (s *state) failedSince(r *row, node string) bool {
 	at, failed := r.failedBy[node]
 	if r.key != r.submission.key { // one of two copies, perhaps, which nobody can tell apart in a publish
-		if of, known := r.submission.copyFailed[node]; known {
+		if of, known := r.copyFailed[node]; known {
 			at, failed = max(at, of), true
 		}
 	}
