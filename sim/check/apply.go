@@ -123,7 +123,10 @@ func (s *state) failed(e *Event) {
 	}
 	i.failedAt = e.At
 	if e.Kind == Unknown {
-		i.unsure, i.unsureBy = i.begun, e.Node
+		if i.unsure == nil {
+			i.unsure = map[string]time.Duration{}
+		}
+		i.unsure[e.Node] = i.begun
 		i.calls, i.called = i.calls+1, e.At
 	}
 	for _, r := range []*row{s.rows[i.key], s.rows[i.copied]} {

@@ -162,7 +162,8 @@ func s4(s *state, e *Event) finding {
 	// A node may have two claims at once where one was lost with the store that was set back, or was suspected early
 	// because the store's clock was set: what is known of a publish under one of them says nothing of the other.
 	lost := s.setBack >= 0 && r.since < s.setBack+hold || s.jumped >= 0 && r.since < s.jumped+hold
-	switch unsure := r.unsureBy == e.Node && r.unsure >= r.since; {
+	began, unsure := r.unsure[e.Node]
+	switch unsure = unsure && began >= r.since; {
 	case lost:
 	case isCallback(r.key.topic) && r.flaw == Poison, s.mayGiveUp(r.submission): // its dead letter is not stored yet
 	case unsure && e.Unsent:

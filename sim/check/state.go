@@ -130,9 +130,9 @@ type incarnation struct {
 	called   time.Duration // when the last of them ended
 	failedAt time.Duration // when a publish of it failed last, for whatever reason
 
-	begun, unsure time.Duration // when a publish of it began last, and when the last one that had no known outcome did
-	unsureBy      string        // whose that was
-	held          time.Duration // since when the node that began it has had its claim
+	begun  time.Duration            // when a publish of it began last
+	unsure map[string]time.Duration // and when the last one of each node did that had no known outcome
+	held   time.Duration            // since when the node that began it has had its claim
 
 	stamp, since time.Duration // of the last claim on it: as it is stored, and when that was
 
