@@ -8,8 +8,8 @@ import (
 )
 
 // TestShrinkFindsSmallPlans breaks the simulation on purpose, and expects that of dozens of faults and messages only a
-// few are left, in the median of three. The smaller setup breaks the same invariant, again and again. (Delete-if-owner is not among these: its
-// race is never run without others beside it, so that 14 messages are left.)
+// few are left, in the median of three runs. The smaller setup breaks the same invariant, again and again.
+// (Delete-if-owner is not among these: its race is never run without others beside it, so that 14 messages are left.)
 func TestShrinkFindsSmallPlans(t *testing.T) {
 	for _, name := range []string{
 		"delete-by-id", "upsert", "publish-timeout-is-success", "expired-not-own", "commit-first",
@@ -23,7 +23,7 @@ func TestShrinkFindsSmallPlans(t *testing.T) {
 			for from := uint64(100); len(sizes) < 3; from += 1000 {
 				sizes = append(sizes, shrunk(t, m, from))
 			}
-			// Which run a seed is changes with the simulator, and some have no small plan that leads to it step by step.
+			// Which run a seed is changes with the simulator, and from some no small plan is reached step by step.
 			slices.Sort(sizes)
 			if sizes[1] > 6 { // an instruction can do what a fault does
 				t.Errorf("%v faults and messages are left", sizes)
