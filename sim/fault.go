@@ -257,6 +257,9 @@ func describe(kind FaultKind) (faultDescription, bool) {
 	return faultDescription{}, false
 }
 
+// mostRate is by how much the rate of a clock may be wrong after a fault, in parts per million.
+const mostRate = 500
+
 // faultKinds returns all kinds of faults.
 func faultKinds() []faultDescription {
 	const (
@@ -304,7 +307,7 @@ func faultKinds() []faultDescription {
 		{CutBroker, "the node and the brokers do not reach each other", calls, 2, 10 * ms, 30 * s, 0, false},
 		{CutBrokerAcks, "what the brokers send does not reach the node", calls, 2, 10 * ms, 30 * s, 0, false},
 		{WallStep, "the node's wall clock jumps", calls, 2, ms, 20 * s, 0, true},
-		{RateChange, "the node's clocks go at another rate, in ppm", calls, 1, 0, 0, 500, false},
+		{RateChange, "the node's clocks go at another rate, in ppm", calls, 1, 0, 0, mostRate, false},
 		{Rebalanced, "the group shares its partitions out anew", calls, 3, 0, 0, 0, false},
 		{Expelled, "the group gives the node up for dead, though it lives", calls, 3, 10 * ms, 5 * s, 0, false},
 		{Rewound, "the offsets of the group go back", calls, 1, 0, 0, 50, false},

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"chronos/node"
@@ -9,6 +10,20 @@ import (
 
 // standBack bounds the time for which a node leaves a lane alone that has failed twice.
 const standBack = 2500 * time.Millisecond
+
+// rateError returns by how much more than by their drift clocks may be wrong in the end, where a fault may change their
+// rates.
+func (w *world) rateError() time.Duration {
+	o := w.options
+	changes := o.FaultRate > 0 && (len(o.Mix) == 0 || slices.Contains(o.Mix, RateChange))
+	if w.plan != nil {
+		changes = slices.ContainsFunc(w.plan.Faults, func(f Fault) bool { return f.Kind == RateChange })
+	}
+	if !changes {
+		return 0
+	}
+	return (o.Faulty + o.Healed) / 1_000_000 * time.Duration(max(mostRate-o.Drift, 0))
+}
 
 // judged is what the judge is told of the options. The judge knows the usual time of a call at its worst.
 func (o *Options) judged() check.Config {

@@ -197,6 +197,7 @@ func newRecorder(w *world) *recorder {
 		j.said = append(j.said, route.Outcomes)
 	}
 	config := w.options.judged()
+	config.ClockError += w.rateError()
 	j.add(check.Event{Kind: check.Configure, Config: &config})
 	return j
 }
