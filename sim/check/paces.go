@@ -103,7 +103,11 @@ func (s *state) behind(topic string, since, now time.Duration) time.Duration {
 			others++
 		}
 	}
-	return time.Duration(1+others/pace) * s.config.Beat()
+	beat := s.config.Beat()
+	if w := s.window(topic); w != nil {
+		beat += w.Period // the lane may be closed when there is room again
+	}
+	return time.Duration(1+others/pace) * beat
 }
 
 // s30 is the invariant S30, paced.
