@@ -29,11 +29,11 @@ func (s *Settings) paces(config *node.Config) error {
 		}
 		config.Paces = append(config.Paces, node.LanePace{Lane: l.name.Text, PerSecond: pace})
 	}
-	config.Paces = slices.DeleteFunc(config.Paces, func(l node.LanePace) bool {
-		return l.PerSecond == 0 && !slices.ContainsFunc(config.Paces, func(other node.LanePace) bool {
-			return other.PerSecond > 0 && strings.HasSuffix(other.Lane, "*")
-		})
-	})
+	if !slices.ContainsFunc(config.Paces, func(l node.LanePace) bool {
+		return l.PerSecond > 0 && strings.HasSuffix(l.Lane, "*")
+	}) {
+		config.Paces = slices.DeleteFunc(config.Paces, func(l node.LanePace) bool { return l.PerSecond == 0 })
+	}
 	return nil
 }
 

@@ -79,8 +79,8 @@ func measureAgainst(ctx context.Context, g *ground, t *table) error {
 	a := &against{binaries: [2]string{other, g.binary}}
 	t.head = []string{"one node", g.options.against, "this", "ratio, median (range)", "better"}
 	for range againstRounds {
-		for which, binary := range a.binaries {
-			if err := g.measureOne(ctx, t, a, which, binary); err != nil {
+		for which := range a.binaries {
+			if err := g.measureOne(ctx, t, a, which); err != nil {
 				return err
 			}
 		}
@@ -92,9 +92,9 @@ func measureAgainst(ctx context.Context, g *ground, t *table) error {
 }
 
 // measureOne measures one binary: a burst, and two steady rates.
-func (g *ground) measureOne(ctx context.Context, t *table, a *against, which int, binary string) error {
+func (g *ground) measureOne(ctx context.Context, t *table, a *against, which int) error {
 	if err := g.on(ctx, 1, func(s *site) error {
-		s.program = binary
+		s.program = a.binaries[which]
 		b, err := s.burst(ctx, t, 1)
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ func (g *ground) measureOne(ctx context.Context, t *table, a *against, which int
 	}
 	for _, rate := range []int{1000, 5000} {
 		if err := g.on(ctx, 1, func(s *site) error {
-			s.program = binary
+			s.program = a.binaries[which]
 			if err := s.start(ctx, 1); err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,18 +88,10 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 // due returns the first messages of a lane that nobody has claimed, as many as a share has at most.
 func (s *shard) due(share *node.Share, until time.Time) (due []candidate, err error) {
 	prefix := s.lanePrefix(share.Lane)
-	from := append(slices.Clone(prefix), 0, 0, 0, 0, 0, 0, 0, 0)
-	if floor, known := s.floor[share.Lane]; known {
-		for i := range 8 {
-			from[len(prefix)+i] = byte(floor >> (56 - 8*i))
-		}
-	}
+	from := binary.BigEndian.AppendUint64(slices.Clone(prefix), s.floor[share.Lane])
 	last, first := order(until), true
 	err = s.scan(prefix, from, func(key, _ []byte) (bool, error) {
-		var at uint64
-		for _, b := range key[len(prefix) : len(prefix)+8] {
-			at = at<<8 | uint64(b)
-		}
+		at := binary.BigEndian.Uint64(key[len(prefix):])
 		if first {
 			s.floor[share.Lane], first = at, false
 		}
