@@ -41,32 +41,16 @@ func (o *Options) paces() map[string]int {
 
 // lanePaces returns what a node is told of the paces.
 func (o *Options) lanePaces() []node.LanePace {
-	drawn := o.paces()
-	var paces []node.LanePace
-	for _, lane := range o.lanes() {
-		pace, has := drawn[lane]
-		found, aimed := strings.CutSuffix(lane, ".1")
-		switch {
-		case !has || strings.HasSuffix(lane, ".2"):
-		case aimed:
-			paces = append(paces, node.LanePace{Lane: found + ".*", PerSecond: pace})
-		default:
-			paces = append(paces, node.LanePace{Lane: lane, PerSecond: pace})
-		}
-	}
-	return paces
+	return toldOf(o, o.paces(), func(lane string, pace int) node.LanePace {
+		return node.LanePace{Lane: lane, PerSecond: pace}
+	})
 }
 
 // judgedPaces returns what the judge is told of the paces.
 func (o *Options) judgedPaces() []check.Pace {
-	drawn := o.paces()
-	var paces []check.Pace
-	for _, lane := range o.lanes() {
-		if pace, has := drawn[lane]; has {
-			paces = append(paces, check.Pace{Topic: lane, PerSecond: pace})
-		}
-	}
-	return paces
+	return judgedOf(o, o.paces(), func(lane string, pace int) check.Pace {
+		return check.Pace{Topic: lane, PerSecond: pace}
+	})
 }
 
 // keepsPace counts how often a node has as many publishes of a lane begin within a second as its pace allows.

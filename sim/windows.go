@@ -96,32 +96,43 @@ func (o *Options) window(lane string, intN func(int) int) periodic {
 
 // laneWindows returns what a node is told of the windows.
 func (o *Options) laneWindows(edition int) []node.LaneWindow {
-	drawn := o.windows(edition)
-	var windows []node.LaneWindow
-	for _, lane := range o.lanes() {
-		p, has := drawn[lane]
-		found, aimed := strings.CutSuffix(lane, ".1")
-		switch {
-		case !has || strings.HasSuffix(lane, ".2"):
-		case aimed:
-			windows = append(windows, node.LaneWindow{Lane: found + ".*", Window: p})
-		default:
-			windows = append(windows, node.LaneWindow{Lane: lane, Window: p})
-		}
-	}
-	return windows
+	return toldOf(o, o.windows(edition), func(lane string, p periodic) node.LaneWindow {
+		return node.LaneWindow{Lane: lane, Window: p}
+	})
 }
 
 // judgedWindows returns what the judge is told of the windows.
 func (o *Options) judgedWindows(edition int) []check.Window {
-	drawn := o.windows(edition)
-	var windows []check.Window
+	return judgedOf(o, o.windows(edition), func(lane string, p periodic) check.Window {
+		return check.Window{Topic: lane, Period: p.period, Open: p.open, Phase: p.phase}
+	})
+}
+
+// toldOf returns what a node is told of what was drawn for lanes, in their order: of those that were found by one aim
+// it is told once, by the name that stands for all of them.
+func toldOf[D, T any](o *Options, drawn map[string]D, of func(lane string, d D) T) (all []T) {
 	for _, lane := range o.lanes() {
-		if p, has := drawn[lane]; has {
-			windows = append(windows, check.Window{Topic: lane, Period: p.period, Open: p.open, Phase: p.phase})
+		d, has := drawn[lane]
+		found, aimed := strings.CutSuffix(lane, ".1")
+		switch {
+		case !has || strings.HasSuffix(lane, ".2"):
+		case aimed:
+			all = append(all, of(found+".*", d))
+		default:
+			all = append(all, of(lane, d))
 		}
 	}
-	return windows
+	return all
+}
+
+// judgedOf returns what the judge is told of it: of each lane by itself.
+func judgedOf[D, T any](o *Options, drawn map[string]D, of func(lane string, d D) T) (all []T) {
+	for _, lane := range o.lanes() {
+		if d, has := drawn[lane]; has {
+			all = append(all, of(lane, d))
+		}
+	}
+	return all
 }
 
 // itsOwn returns what the judge is told of the windows of a life: nothing where they are the first ones.
