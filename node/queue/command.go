@@ -1,0 +1,118 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+)
+
+// Command is one thing that happens, in one transaction. What may be repeated because its answer was lost carries ids
+// that its caller has drawn, so that a repeat changes nothing and gets the same answer.
+type Command interface{ command() }
+
+// PutQueue makes a queue, or changes one that has the ID. The State of Queue is not looked at. Tasks that wait are under
+// the new window at once. A queue that is being deleted is not changed.
+type PutQueue struct{ Queue Queue }
+
+// DropQueue deletes a queue, as its Drain says. What runs goes on.
+type DropQueue struct{ ID uuid.UUID }
+
+// PutAction makes an action, or changes one that has the ID. What runs already keeps what it was.
+type PutAction struct{ Action Action }
+
+// DropAction deletes an action, unless a task that is not done names it, or a queue.
+type DropAction struct{ ID uuid.UUID }
+
+// PutTask has a task arrive, or changes one that has the ID and is Pending. If Task.Queue is zero it is Root; otherwise
+// it must exist and not be deleted.
+type PutTask struct{ Task Task }
+
+// DropTask makes a task that waits Deleted. One that runs is not to be had back.
+type DropTask struct{ ID uuid.UUID }
+
+// End ends the run of a task: somebody has completed it, or its request was given up.
+type End struct {
+	Task uuid.UUID
+
+	// Run is the run that is meant; zero for the one there is. A completion of another run changes nothing.
+	Run uuid.UUID
+
+	// Failed says that it was no success, and Reason why, in a sentence.
+	Failed bool
+	Reason string
+}
+
+// Fulfil takes note of what became of one action of a promise.
+type Fulfil struct {
+	Task   uuid.UUID
+	Run    uuid.UUID
+	Action int // its place in Task.Promise
+	Broken bool
+}
+
+// Look does for a queue what has fallen due, see Queue.Look.
+type Look struct{ Queue uuid.UUID }
+
+// Forget deletes what ended before an instant, at most Limit tasks.
+type Forget struct {
+	Before time.Time
+	Limit  int
+}
+
+func (PutQueue) command()   {}
+func (DropQueue) command()  {}
+func (PutAction) command()  {}
+func (DropAction) command() {}
+func (PutTask) command()    {}
+func (DropTask) command()   {}
+func (End) command()        {}
+func (Fulfil) command()     {}
+func (Look) command()       {}
+func (Forget) command()     {}
+
+// Result is what a command has led to: the rows that it is about, as they are after it.
+type Result struct {
+	Queue  *Queue
+	Task   *Task
+	Action *Action
+
+	// Changed says that the command has changed anything. A completion that comes twice has not, the second time.
+	Changed bool
+
+	// Started are the tasks that it has started.
+	Started []Task
+
+	// Forgotten is how many tasks were deleted.
+	Forgotten int
+}
+
+// Refusal is the error of a command that is not carried out, for certain. Nothing was changed.
+type Refusal struct {
+	Code   Code
+	Detail string // a sentence: what, where, what to do
+}
+
+// Error returns the sentence.
+func (r *Refusal) Error() string { return r.Detail }
+
+// Code says why a command was refused.
+type Code string
+
+// The codes.
+const (
+	NotFound Code = "not_found" // what it is about is not there
+	Invalid  Code = "invalid"   // it can never be carried out
+	Conflict Code = "conflict"  // the state of what it is about is in the way
+	Closed   Code = "closed"    // the store takes nothing in at the moment, see node.State.Takes: try again later
+)
+
+// Change is what the transitions say a transaction did: for the history that the judge reads. A store calls nobody with
+// it; the simulator's does.
+type Change struct {
+	Command  Command
+	Result   Result
+	Messages []node.Message // that were inserted
+	At       time.Time      // the instant of the transaction, by the store's clock
+}
