@@ -114,7 +114,9 @@ func (c *Config) decode(r Record, route Route) instruction {
 	if in.rejected != nil {
 		return in
 	}
-	in.message.ID = in.id
+	if in.message.ID == "" {
+		in.message.ID = in.id
+	}
 	in.message.Origin = origin(r)
 	if !in.action.Stores() {
 		return in
@@ -131,6 +133,9 @@ func (c *Config) decode(r Record, route Route) instruction {
 func (c *Config) decodeHeaders(r Record, route Route) instruction {
 	in := instruction{action: Schedule, word: Schedule.String()}
 	h, repeated := requestHeaders(r.Headers)
+	if word, _ := h.get(HeaderAction); string(word) == ActionComplete {
+		return c.decodeCompletion(&h, repeated, r)
+	}
 	if in.rejected = checkID(&h); in.rejected != nil {
 		return in
 	}
@@ -142,7 +147,18 @@ func (c *Config) decodeHeaders(r Record, route Route) instruction {
 	if in.rejected = cmp.Or(repeated, unknown, checkConfirm(&h)); in.rejected == nil {
 		in.rejected = in.decodeTopic(&h, route)
 	}
-	if in.rejected == nil {
+	task, twice := taskHeaders(r.Headers)
+	switch {
+	case in.rejected != nil:
+	case task[HeaderQueue] != nil && twice != nil:
+		in.rejected = twice
+	case task[HeaderQueue] != nil:
+		in.rejected = in.decodeArrival(c, &h, r, task)
+		return in
+	case in.message.Lane == TasksLane && in.action.Stores():
+		in.rejected = &rejection{UnknownTopic, "lane " + TasksLane + " is that of tasks: a record that is one names " +
+			"its queue in a header " + HeaderQueue, HeaderTopic}
+	default:
 		in.rejected = in.decodeInstants(c, &h, r)
 	}
 	if in.rejected == nil && in.action.Stores() {
@@ -230,7 +246,8 @@ func (in *instruction) decodeAction(h *requested) *rejection {
 		}
 	}
 	in.word = quoted(value)
-	return wrong(UnknownAction, HeaderAction, value, "it must be schedule, replace, reschedule, cancel or fire")
+	return wrong(UnknownAction, HeaderAction, value, "it must be schedule, replace, reschedule, cancel, fire "+
+		"or "+ActionComplete)
 }
 
 func checkConfirm(h *requested) *rejection {
@@ -476,7 +493,8 @@ func isOurs(name string) bool {
 	switch name {
 	case HeaderReason, HeaderError, HeaderSourceTopic, HeaderSourcePartition, HeaderSourceOffset, HeaderCut,
 		HeaderOutcome, HeaderOutcomeAt, HeaderFormerDeadline, HeaderFormer, HeaderLineage, HeaderSequence,
-		HeaderURL, HeaderMethod, HeaderStatus, HeaderAnswer, HeaderSourceURL, HeaderOpens:
+		HeaderURL, HeaderMethod, HeaderStatus, HeaderAnswer, HeaderSourceURL, HeaderOpens, HeaderQueue, HeaderPriority,
+		HeaderTask, HeaderTaskRun, HeaderTaskStatus, HeaderTaskPart:
 		return true
 	}
 	return IsRequest(name)

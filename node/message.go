@@ -137,6 +137,8 @@ const (
 	InvalidConfirm   Reason = "invalid_confirm"
 	InvalidRepeat    Reason = "invalid_repeat"
 	InvalidUntil     Reason = "invalid_until"
+	InvalidQueue     Reason = "invalid_queue"
+	InvalidTask      Reason = "invalid_task"
 	TooLarge         Reason = "too_large"
 	TooFar           Reason = "too_far"
 	TooManyHeaders   Reason = "too_many_headers"
