@@ -494,7 +494,7 @@ func isOurs(name string) bool {
 	case HeaderReason, HeaderError, HeaderSourceTopic, HeaderSourcePartition, HeaderSourceOffset, HeaderCut,
 		HeaderOutcome, HeaderOutcomeAt, HeaderFormerDeadline, HeaderFormer, HeaderLineage, HeaderSequence,
 		HeaderURL, HeaderMethod, HeaderStatus, HeaderAnswer, HeaderSourceURL, HeaderOpens, HeaderQueue, HeaderPriority,
-		HeaderTask, HeaderTaskRun, HeaderTaskStatus, HeaderTaskPart:
+		HeaderTask, HeaderTaskRun, HeaderTaskStatus, HeaderTaskPart, HeaderTaskTopic, HeaderTaskWhen:
 		return true
 	}
 	return IsRequest(name)

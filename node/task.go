@@ -14,8 +14,8 @@ import (
 const TasksLane = CallbackPrefix + "tasks"
 
 // The headers of tasks. An application sets the first two on a record that is a task, and HeaderTask, and perhaps the
-// two after it, on one that completes a task; it finds HeaderTask and HeaderTaskRun on what comes out. HeaderTaskPart
-// is on messages of TasksLane only.
+// two after it, on one that completes a task; it finds HeaderTask and HeaderTaskRun on what comes out. The last three are
+// on messages of TasksLane only.
 const (
 	HeaderQueue      = "chronosQueue"      // the name or the UUID of a queue
 	HeaderPriority   = "chronosPriority"   // a whole number, the higher the sooner
@@ -23,11 +23,13 @@ const (
 	HeaderTaskRun    = "chronosTaskRun"    // the UUID of its run
 	HeaderTaskStatus = "chronosTaskStatus" // success or failure; on a promise a status of package queue
 	HeaderTaskPart   = "chronosTaskPart"   // what the message is to its task: TaskArrives, TaskEnds, ...
+	HeaderTaskTopic  = "chronosTaskTopic"  // with TaskArrives: where the record comes out
+	HeaderTaskWhen   = "chronosTaskWhen"   // with TaskArrives: not before this instant, in an async queue
 )
 
 // The values of HeaderTaskPart on what records become.
 const (
-	TaskArrives = "arrive" // the task itself: it comes out on the topic that HeaderTopic names
+	TaskArrives = "arrive" // the task itself: it comes out on the topic that HeaderTaskTopic names
 	TaskEnds    = "end"    // its completion
 )
 
@@ -63,7 +65,7 @@ func withoutTask(headers []Header) []Header {
 	kept := make([]Header, 0, len(headers))
 	for _, h := range headers {
 		switch h.Name {
-		case HeaderTask, HeaderTaskRun, HeaderTaskStatus, HeaderTaskPart:
+		case HeaderTask, HeaderTaskRun, HeaderTaskStatus, HeaderTaskPart, HeaderTaskTopic, HeaderTaskWhen:
 		default:
 			kept = append(kept, h)
 		}
@@ -108,7 +110,7 @@ func (in *instruction) decodeArrival(c *Config, h *requested, r Record, task map
 		if rejected := in.decodeInstants(c, h, r); rejected != nil {
 			return rejected
 		}
-		when = []Header{{HeaderDeadline, []byte(headerTime(in.message.Deadline))}}
+		when = []Header{{HeaderTaskWhen, []byte(headerTime(in.message.Deadline))}}
 	}
 	in.message.ID = "arrive/" + in.id
 	if len(in.message.ID) > MaxIDLength {
@@ -119,7 +121,7 @@ func (in *instruction) decodeArrival(c *Config, h *requested, r Record, task map
 	in.message.Headers = append(withoutTask(c.relayed(r.Headers)), append(when,
 		Header{HeaderTaskPart, []byte(TaskArrives)},
 		Header{HeaderTask, []byte(taskOf(in.id).String())},
-		Header{HeaderTopic, []byte(lane)})...)
+		Header{HeaderTaskTopic, []byte(lane)})...)
 	return nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"chronos/node/control"
 	"chronos/node/hours"
 	"chronos/node/listener"
+	"chronos/node/queue"
+	"chronos/node/queue/desk"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
 )
@@ -27,6 +29,9 @@ type API struct {
 
 	// Taker is the store, too: what instructions are given to.
 	Taker control.Taker
+
+	// Queues answers for queues and tasks; nil where the store keeps none.
+	Queues *desk.Desk
 
 	// Lanes are the lanes that are served; others are shown as long as something waits there.
 	Lanes []string
@@ -89,6 +94,7 @@ func (a *API) Handler() http.Handler {
 	a.pauses(api)
 	a.controls(api)
 	a.bulk(api)
+	a.queues(api)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if _, known := listener.CallerOf[Rights](r.Context()); !known { // it has come past the guard
@@ -136,9 +142,12 @@ func read[I, O any](
 // problem returns the error for a client.
 func (a *API) problem(err error) error {
 	var told huma.StatusError
+	var refusal *queue.Refusal
 	switch {
 	case errors.As(err, &told):
 		return err
+	case errors.As(err, &refusal):
+		return refused(refusal)
 	case inspect.IsCursor(err):
 		return huma.Error422UnprocessableEntity(err.Error())
 	case a.Explain != nil && !errors.Is(err, inspect.ErrTooLong):

@@ -14,6 +14,7 @@ import (
 	"chronos/node/control"
 	"chronos/node/intake"
 	"chronos/node/listener"
+	"chronos/node/queue/desk"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
 )
@@ -31,6 +32,9 @@ type API struct {
 	// Callback returns why the request of a message on a callback lane would never be made, as far as its headers tell;
 	// nil where nobody can say.
 	Callback func(lane string, headers []node.Header) error
+
+	// Queues answers for queues and tasks; nil where the store keeps none.
+	Queues *desk.Desk
 
 	// Limits are those of callers whose token does not say otherwise.
 	Limits Limits
@@ -300,22 +304,14 @@ func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 func (a *API) register(api huma.API) {
 	a.writes(api)
 	a.reads(api)
+	a.queues(api)
 }
 
 // handle registers an operation. Its problems are those with the statuses given, and those that each may have.
 func handle[I, O any](
 	a *API, api huma.API, operation huma.Operation, statuses []int, call func(context.Context, *I) (*O, error),
 ) {
-	operation.MaxBodyBytes = a.Limits.Bytes
-	operation.Responses = map[string]*huma.Response{}
-	problem := api.OpenAPI().Components.Schemas.Schema(typeOf[ProblemError](), true, "Problem")
-	statuses = append(slices.Clone(statuses), http.StatusUnauthorized, http.StatusForbidden,
-		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable)
-	for _, status := range statuses {
-		operation.Responses[statusText(status)] = &huma.Response{
-			Description: http.StatusText(status), Content: map[string]*huma.MediaType{problemType: {Schema: problem}},
-		}
-	}
+	a.describe(api, &operation, statuses)
 	huma.Register(api, operation, func(ctx context.Context, in *I) (*O, error) {
 		if s, is := ctx.Value(seenKey{}).(*seen); is {
 			s.operation = operation.OperationID

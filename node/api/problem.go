@@ -119,6 +119,7 @@ const (
 	codeAway     = "store_unavailable"
 	codeNotFound = "not_found"
 	codeChanged  = "changed"
+	codeConflict = "conflict"
 	codeInvalid  = "invalid"
 	codeInternal = "internal"
 )
