@@ -139,7 +139,7 @@ func ask[T any](ctx context.Context, a *asker, method, path string, body any) (r
 	if err != nil {
 		return result, fmt.Errorf("read the answer: %w", err)
 	}
-	if response.StatusCode == http.StatusOK {
+	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated {
 		if err = json.Unmarshal(text, &result); err != nil {
 			err = fmt.Errorf("what answers at %s is no node of this version: %w", a.base, err)
 		}

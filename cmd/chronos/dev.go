@@ -100,7 +100,7 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	screen.print(c.banner(address, s.URL(), s.APIURL(), s.MetaswitchURL()))
+	screen.print(c.banner(address, s))
 	return s.Run(ctx)
 }
 
@@ -118,6 +118,12 @@ func (c *devCommand) service(
 	if config.Metaswitch, err = c.values.Metaswitch(); err != nil {
 		return nil, err
 	}
+	if config.Horae, config.HoraeURL, err = c.values.Horae(service.DefaultHorae); err != nil {
+		return nil, err
+	}
+	if config.Retention, err = c.values.Retention(); err != nil {
+		return nil, err
+	}
 	const free = "127.0.0.1:0"
 	for {
 		s, err = service.With(config, store, options)
@@ -127,6 +133,8 @@ func (c *devCommand) service(
 			config.Admin.Listen = free
 		case is && taken.Name == "api" && !c.values.APIIsSet() && config.API.Listen != free:
 			config.API.Listen = free
+		case is && taken.Name == "horae" && !c.values.HoraeIsSet() && config.Horae != free:
+			config.Horae = free
 		default:
 			return s, err
 		}
@@ -146,6 +154,7 @@ func (c *devCommand) config() (node.Config, error) {
 	if !config.Routes[0].Finds(anyCallback) {
 		config.Routes[0].Targets = append(config.Routes[0].Targets, node.CallbackPrefix+"*")
 	}
+	config.Callbacks.Lanes = []node.CallbackLane{{Name: node.TasksLane}}
 	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
 	if wrong, is := errors.AsType[*node.ConfigError](config.Validate()); is {
 		return config, usagef("--targets has %s: %s", wrong.Value, wrong.Allowed)
@@ -188,7 +197,7 @@ func (c *devCommand) folder() (string, error) {
 }
 
 // banner tells how to send a first message and see it arrive, in lines that work when they are copied.
-func (c *devCommand) banner(address, url, api, timers string) string {
+func (c *devCommand) banner(address string, s *service.Service) string {
 	self := ownName()
 	brokers := ""
 	if address != "127.0.0.1:9092" {
@@ -217,14 +226,17 @@ func (c *devCommand) banner(address, url, api, timers string) string {
 		`  kcat -C -u -b ` + address + ` -t chronos.out -o end -f '%T key=%k headers=[%h] %s\n'`,
 		"",
 	}
-	if api != "" {
+	if api := s.APIURL(); api != "" {
 		lines = append(lines, "The same by HTTP:", "",
 			"  curl -X PUT "+api+`/v1/lanes/chronos.out/messages/order-1 --json '{"delay":"5s","value":"hello"}'`, "")
 	}
-	if timers != "" {
+	if horae := s.HoraeURL(); horae != "" {
+		lines = append(lines, "Queues as horae has them: "+horae+", see docs/QUEUES.md", "")
+	}
+	if timers := s.MetaswitchURL(); timers != "" {
 		lines = append(lines, "Timers as Metaswitch's Chronos has them: "+timers, "")
 	}
-	if url != "" {
+	if url := s.URL(); url != "" {
 		lines = append(lines, "A page, metrics and health: "+url, "")
 	}
 	lines = append(lines, "Every message that fires is a line here, and so is what became of each instruction. "+

@@ -22,6 +22,8 @@ import (
 	"chronos/node/clock/system"
 	"chronos/node/hours"
 	"chronos/node/metrics"
+	"chronos/node/queue"
+	"chronos/node/queue/desk"
 	"chronos/node/store/postgres"
 	"chronos/node/traces"
 )
@@ -44,6 +46,10 @@ type Service struct {
 
 	applications *api.Server // the listener of the API; nil for none
 	timers       *timers     // that of Metaswitch's interface; nil for none
+	horae        *timers     // that of horae's; nil for none
+
+	queues queue.Store // nil if this node has no queues
+	desk   *desk.Desk  // answers for them; nil if there are none
 
 	hours    *hours.Hours
 	troubles *admin.Troubles
@@ -170,7 +176,8 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 	s.metrics.Ready(s.isReady)
 	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
-	for _, open := range []func(context.Context) error{s.listen, s.openAPI, s.openMetaswitch} {
+	s.openQueues()
+	for _, open := range []func(context.Context) error{s.openHorae, s.listen, s.openAPI, s.openMetaswitch} {
 		if err := open(context.Background()); err != nil {
 			return nil, errors.Join(err, s.closeListeners()) // whoever tries another address needs these again
 		}
@@ -186,6 +193,9 @@ func (s *Service) closeListeners() error {
 	}
 	if s.applications != nil {
 		errs = append(errs, s.applications.Close())
+	}
+	if s.horae != nil {
+		errs = append(errs, s.horae.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -239,6 +249,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	if s.timers != nil {
 		background.Go(func() { s.runMetaswitch(watching) })
+	}
+	if s.horae != nil {
+		background.Go(func() { s.runHorae(watching) })
 	}
 	background.Go(func() {
 		select {
@@ -306,7 +319,7 @@ func (s *Service) closeTraces(ctx context.Context) {
 func (s *Service) runNode(ctx context.Context) (err error) {
 	ports := node.Ports{Clock: s.clock, Store: s.store, Source: s.source, Sink: s.sink}
 	if s.callback != nil {
-		ports.Callback, ports.Callable = s.callback, s.callback.Check
+		ports.Callback, ports.Callable = s.tasks(s.callback), s.callable
 	}
 	if s.options.Ports != nil {
 		if ports, err = s.options.Ports(s.config.Node, ports); err != nil {
@@ -328,6 +341,9 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 		sampling.Go(func() { sampler.Run(until) })
 	}
 	sampling.Go(func() { s.beat(until, n.ID()) })
+	if s.queues != nil {
+		sampling.Go(func() { s.keepQueues(until) })
+	}
 	if s.creator != nil {
 		sampling.Go(func() { s.creator.run(until) })
 	}

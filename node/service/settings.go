@@ -36,6 +36,7 @@ type Settings struct {
 	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
 	apiMaxBytes, apiRate, apiWaiting                             Value
 	compat, metaswitchListen                                     Value
+	horaeListen, horaeURL, taskRetention                         Value
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper

@@ -20,7 +20,7 @@ const (
 	Dev                         // chronos dev
 	Operate                     // chronos bind, chronos rewind and chronos doctor
 	Probe                       // chronos health
-	Ask                         // chronos get, list, count, pause, resume and top
+	Ask                         // chronos get, list, count, pause, resume, top, queue, task and action
 	Cancel                      // chronos cancel: one message through Kafka, or many in the store
 
 	// All are all of them.
@@ -60,6 +60,9 @@ func (c Command) String() string {
 		{Ask, "pause"},
 		{Ask, "resume"},
 		{Ask, "top"},
+		{Ask, "queue"},
+		{Ask, "task"},
+		{Ask, "action"},
 	} {
 		if c&command.is != 0 {
 			names = append(names, command.name)
@@ -129,6 +132,7 @@ func Groups() []Group {
 		{"admin", "Metrics and health"},
 		{"api", "HTTP API"},
 		{"metaswitch", "The interface of Metaswitch's Chronos"},
+		{"queues", "Queues"},
 	}
 }
 
@@ -155,7 +159,7 @@ func (s *Setting) Describe(command Command) string {
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
 	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
-		logRows(), adminRows(), apiRows(), metaswitchRows()),
+		logRows(), adminRows(), apiRows(), metaswitchRows(), queueRows()),
 		func(s Setting) bool { return s.Commands&commands == 0 })
 }
 
