@@ -12,8 +12,10 @@ import (
 // that its caller has drawn, so that a repeat changes nothing and gets the same answer.
 type Command interface{ command() }
 
-// PutQueue makes a queue, or changes one that has the ID. The State of Queue is not looked at. Tasks that wait are under
-// the new window at once. A queue that is being deleted is not changed.
+// PutQueue makes a queue, or changes one that has the ID. The State of Queue is not looked at. Its Window may be in any
+// words, and is read at the store's clock; none is always, and no TimeLimit is DefaultTimeLimit. Tasks that wait are
+// under the new window at once. A queue that is being deleted is not changed, nor is the Kind of one in which something
+// runs.
 type PutQueue struct{ Queue Queue }
 
 // DropQueue deletes a queue, as its Drain says. What runs goes on.
@@ -26,7 +28,8 @@ type PutAction struct{ Action Action }
 type DropAction struct{ ID uuid.UUID }
 
 // PutTask has a task arrive, or changes one that has the ID and is Pending. If Task.Queue is zero it is Root; otherwise
-// it must exist and not be deleted.
+// it must exist and not be deleted. One that says what the task says already changes nothing, whatever has become of it
+// since then: it may be a repeat.
 type PutTask struct{ Task Task }
 
 // DropTask makes a task that waits Deleted. One that runs is not to be had back.
@@ -42,6 +45,10 @@ type End struct {
 	// Failed says that it was no success, and Reason why, in a sentence.
 	Failed bool
 	Reason string
+
+	// Delivered says that nobody has completed the task: the request of its execution was answered. That ends a task of
+	// an async queue; one of a sync queue goes on.
+	Delivered bool
 }
 
 // Fulfil takes note of what became of one action of a promise.
@@ -89,7 +96,7 @@ type Result struct {
 }
 
 // Refusal is the error of a command that is not carried out, for certain. Nothing was changed.
-type Refusal struct {
+type Refusal struct { //nolint:errname // an answer: it is no failure
 	Code   Code
 	Detail string // a sentence: what, where, what to do
 }

@@ -1,9 +1,12 @@
 package queue
 
 import (
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"chronos/node"
 )
 
 // Kind says how the tasks of a queue follow each other.
@@ -19,8 +22,8 @@ const (
 	Sync Kind = "sync"
 )
 
-// Root is the id of the queue called root, which is always there: async, always open, and not to be changed. A task that
-// names no queue is in it.
+// Root is the id of the queue called root, which is always there: async, always open, and not to be changed. A task
+// that names no queue is in it.
 var Root = uuid.MustParse("11111111-1111-1111-1111-111111111111") //nolint:gochecknoglobals // a constant
 
 const (
@@ -28,7 +31,7 @@ const (
 	RootName = "root"
 
 	// Lane is the callback lane that actions with a URI are requested on.
-	Lane = "http:tasks"
+	Lane = node.TasksLane
 
 	// DefaultTimeLimit is how long a task may run that nobody completes, where its queue does not say otherwise.
 	DefaultTimeLimit = 24 * time.Hour
@@ -100,8 +103,12 @@ type Task struct {
 	Priority int       // the higher the sooner, in sync queues
 	When     time.Time // not before this instant, in async queues
 
-	Execution uuid.UUID   // the action to run
+	Execution uuid.UUID   // the action to run; zero if it is Inline
 	Promise   []uuid.UUID // actions to run when it is completed
+
+	// Inline is an action of the task's own, in place of Execution: what is to come out is a record that somebody has
+	// brought. Its tags stay as they are. Its ID, Name and Tags do not matter.
+	Inline *Action
 
 	Arrival int64 // its place among all tasks of the queue
 	Status  Status
@@ -112,9 +119,23 @@ type Task struct {
 
 	Arrived, Started, Ended time.Time // zero for not yet
 
-	// Promised and Broken count the actions of its promise that were done, and given up.
-	Promised, Broken int
+	// Fates says what became of each action of its promise, in their order: FateOpen, FateDone or FateBroken. A request
+	// may be made twice, so what is counted must know which action it was.
+	Fates string
 }
+
+// The letters of Task.Fates.
+const (
+	FateOpen   = '.'
+	FateDone   = 'd'
+	FateBroken = 'b' // given up
+)
+
+// Promised returns how many actions of its promise were done.
+func (t *Task) Promised() int { return strings.Count(t.Fates, string(FateDone)) }
+
+// Broken returns how many actions of its promise were given up.
+func (t *Task) Broken() int { return strings.Count(t.Fates, string(FateBroken)) }
 
 // Action is something to do: an HTTP request, or a record on a topic. Its URI, headers and payload may have the tags
 // <<HORAE_API_URI>>, <<HORAE_COMPLETION_URI>>, <<HORAE_TASK_UUID>> and <<HORAE_TASK_STATUS>>, or CHRONOS_ in place of
@@ -126,9 +147,7 @@ type Action struct {
 	URI     string // of a request
 	Method  string // GET, POST, HEAD, PUT or DELETE
 	Topic   string // of a record, in place of URI and Method
-	Headers []Header
+	Headers []node.Header
+	Key     []byte // of a record
 	Payload []byte
 }
-
-// Header is a header of an action.
-type Header struct{ Name, Value string }

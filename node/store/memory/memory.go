@@ -39,6 +39,7 @@ type Store struct {
 	lines map[lineKey]*ordered
 
 	intake intake
+	queues queues
 
 	// broken is how the store is wrong on purpose.
 	broken Broken
@@ -95,6 +96,7 @@ func New(now func() time.Time) *Store {
 			positions: map[node.Partition]node.Position{}, lineage: 1, pauses: map[string]node.Pause{},
 			answers: map[uuid.UUID]answer{},
 		},
+		queues: newQueues(),
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 type Snapshot struct {
 	rows   []row
 	intake intake
+	queues queues
 }
 
 // Snapshot returns the state that the store is in: its messages and claims, its positions, its lineage with the marks
-// of a catch-up, what is paused, what requests were told, and what it is bound to. It shares the bytes of the messages
-// with the store, which never changes them, so it costs little.
+// of a catch-up, what is paused, what requests were told, what it is bound to, and its queues. It shares the bytes of
+// the messages with the store, which never changes them, so it costs little.
 func (s *Store) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,7 +24,7 @@ func (s *Store) Snapshot() Snapshot {
 	for _, r := range s.rows {
 		rows = append(rows, *r) // the order is lost again in Restore
 	}
-	return Snapshot{rows: rows, intake: s.intake.copy()}
+	return Snapshot{rows: rows, intake: s.intake.copy(), queues: s.queues.copy()}
 }
 
 // Restore sets the store back to a state that it was in: to a backup. What was done since then has not happened. The
@@ -42,6 +43,7 @@ func (s *Store) Restore(to Snapshot) {
 		s.insert(&r)
 	}
 	s.intake = to.intake.copy()
+	s.queues = to.queues.copy()
 }
 
 // Promote gives the server another history, as the promotion of a standby does, whether it lacks commits or not. The

@@ -1,0 +1,221 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// batch is how many tasks one transaction starts, fails or deletes at most. What remains is done by the next one, at
+// once: Queue.Look is the instant of the transaction then.
+const batch = 100
+
+// Run carries out a command in a transaction: the rules of queues, which all stores share. After an error the
+// transaction is to be undone. It keeps nothing between calls.
+func Run(ctx context.Context, tx Tx, command Command) (Result, error) {
+	takes, err := tx.Takes(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	if !takes {
+		return Result{}, &Refusal{Closed, "The store takes nothing in at the moment, because its intake is paused, " +
+			"or it is being moved or restored. Try again later."}
+	}
+	r := &run{Tx: tx, now: tx.Now()}
+	switch c := command.(type) {
+	case PutQueue:
+		return r.putQueue(ctx, c.Queue)
+	case DropQueue:
+		return r.deleteQueue(ctx, c.ID)
+	case PutAction:
+		return r.putAction(ctx, c.Action)
+	case DropAction:
+		return r.deleteAction(ctx, c.ID)
+	case PutTask:
+		return r.putTask(ctx, c.Task)
+	case DropTask:
+		return r.dropTask(ctx, c.ID)
+	case End:
+		return r.end(ctx, c)
+	case Fulfil:
+		return r.fulfil(ctx, c)
+	case Look:
+		return r.look(ctx, c.Queue)
+	case Forget:
+		forgotten, err := tx.Forget(ctx, c.Before, c.Limit)
+		return Result{Changed: forgotten > 0, Forgotten: forgotten}, err
+	}
+	return Result{}, fmt.Errorf("%T is no command of queues", command)
+}
+
+// run is one transaction.
+type run struct {
+	Tx
+
+	now     time.Time
+	started []Task
+}
+
+// result returns what the command has led to.
+func (r *run) result(q *Queue, t *Task, changed bool) Result {
+	result := Result{Queue: q, Task: t, Changed: changed, Started: r.started}
+	for i := range r.started {
+		if t != nil && r.started[i].ID == t.ID {
+			started := r.started[i]
+			result.Task = &started // it has not only arrived, it runs
+		}
+	}
+	return result
+}
+
+func refuse(code Code, format string, args ...any) error {
+	return &Refusal{code, fmt.Sprintf(format, args...)}
+}
+
+func (r *run) putQueue(ctx context.Context, wanted Queue) (Result, error) {
+	if err := wanted.normalise(r.now); err != nil {
+		return Result{}, err
+	}
+	if err := r.Define(ctx); err != nil {
+		return Result{}, err
+	}
+	before, err := r.Queue(ctx, wanted.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := r.allowed(ctx, before, &wanted); err != nil {
+		return Result{}, err
+	}
+	wanted.State = State{}
+	touched := wanted.Paths
+	if before != nil {
+		if wanted.State = before.State; reflect.DeepEqual(*before, wanted) {
+			return r.result(before, nil, false), nil
+		}
+		touched = append(append([]string{}, wanted.Paths...), before.Paths...)
+	}
+	if err := r.PutQueue(ctx, &wanted); err != nil {
+		return Result{}, err
+	}
+	if err := r.Touch(ctx, touched); err != nil {
+		return Result{}, err
+	}
+	err = r.settle(ctx, &wanted)
+	return r.result(&wanted, nil, true), err
+}
+
+// allowed refuses a queue that may not become what is wanted.
+func (r *run) allowed(ctx context.Context, before, wanted *Queue) error {
+	switch {
+	case wanted.ID == Root:
+		return refuse(Conflict, "The queue %s is always there, and is not changed. Make a queue of your own.", RootName)
+	case before != nil && before.Deleting:
+		return refuse(Conflict, "The queue %q is being deleted. Wait until it is gone, and make it again.", before.Name)
+	case before != nil && before.Running > 0 && before.Kind != wanted.Kind:
+		return refuse(Conflict, "The queue %q cannot become %s while %d of its tasks run. Wait until they are done.",
+			before.Name, wanted.Kind, before.Running)
+	}
+	switch other, err := r.Named(ctx, wanted.Name); {
+	case err != nil:
+		return err
+	case other != nil && other.ID != wanted.ID:
+		return refuse(Conflict, "There is another queue of the name %q, with the UUID %v. Give this one another name.",
+			wanted.Name, other.ID)
+	}
+	if wanted.Relief == uuid.Nil {
+		return nil
+	}
+	return r.known(ctx, wanted.Relief, "its backpressure")
+}
+
+// known refuses what names an action that is not there.
+func (r *run) known(ctx context.Context, action uuid.UUID, what string) error {
+	switch a, err := r.Action(ctx, action, false); {
+	case err != nil:
+		return err
+	case a == nil:
+		return refuse(Invalid, "There is no action %v, which was given for %s. Make the action first.", action, what)
+	}
+	return nil
+}
+
+func (r *run) deleteQueue(ctx context.Context, id uuid.UUID) (Result, error) {
+	if id == Root {
+		return Result{}, refuse(Conflict, "The queue %s is always there, and is not deleted.", RootName)
+	}
+	if err := r.Define(ctx); err != nil {
+		return Result{}, err
+	}
+	q, err := r.Queue(ctx, id)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case q == nil:
+		return Result{}, refuse(NotFound, "There is no queue %v.", id)
+	case q.Deleting:
+		return r.result(q, nil, false), nil
+	}
+	q.Deleting = true
+	err = r.settle(ctx, q)
+	return r.result(q, nil, true), err
+}
+
+func (r *run) putAction(ctx context.Context, wanted Action) (Result, error) {
+	if err := wanted.check(); err != nil {
+		return Result{}, err
+	}
+	before, err := r.Action(ctx, wanted.ID, true)
+	if err != nil {
+		return Result{}, err
+	}
+	if before != nil && before.same(&wanted) {
+		return Result{Action: before}, nil
+	}
+	err = r.PutAction(ctx, &wanted)
+	return Result{Action: &wanted, Changed: true}, err
+}
+
+func (r *run) deleteAction(ctx context.Context, id uuid.UUID) (Result, error) {
+	a, err := r.Action(ctx, id, true)
+	if err != nil {
+		return Result{}, err
+	}
+	if a == nil {
+		return Result{}, refuse(NotFound, "There is no action %v.", id)
+	}
+	switch used, err := r.InUse(ctx, id); {
+	case err != nil:
+		return Result{}, err
+	case used:
+		return Result{}, refuse(Conflict, "The action %v is still named by a queue, or by a task that is not done. "+
+			"Change or delete these first.", id)
+	}
+	err = r.DropAction(ctx, id)
+	return Result{Action: a, Changed: true}, err
+}
+
+// look does for a queue what has fallen due.
+func (r *run) look(ctx context.Context, id uuid.UUID) (Result, error) {
+	q, err := r.Queue(ctx, id)
+	if err != nil || q == nil {
+		return Result{}, err
+	}
+	before := *q
+	if q.Running > 0 {
+		overdue, err := r.Overdue(ctx, id, r.now.Add(-q.TimeLimit), batch)
+		if err != nil {
+			return Result{}, err
+		}
+		for i := range overdue {
+			reason := fmt.Sprintf("It was not completed within %v.", q.TimeLimit)
+			if err := r.finish(ctx, q, &overdue[i], Failure, reason); err != nil {
+				return Result{}, err
+			}
+		}
+	}
+	err = r.settle(ctx, q)
+	return r.result(q, nil, !reflect.DeepEqual(before, *q)), err
+}
