@@ -109,6 +109,7 @@ func printTask(page *page, t *desk.Task) {
 	add("status", t.Status)
 	add("reason", t.Reason)
 	add("execution", t.Execution)
+	add("comes out on", t.Topic)
 	add("promise", strings.Join(t.Promise, ", "))
 	if t.Promised+t.Broken > 0 {
 		add("promise kept", fmt.Sprintf("%d done, %d given up, of %d", t.Promised, t.Broken, len(t.Promise)))

@@ -73,7 +73,6 @@ func (d *Desk) PutQueue(ctx context.Context, ref string, change QueueChange) (qu
 				"task at a time, async each at its time")
 		}
 		result, err := d.apply(ctx, queue.PutQueue{Queue: q})
-		d.forget()
 		if old == nil && isConflict(err) {
 			// Somebody else has made one of that name since: this changes that one, and cannot come here again.
 			if other, lookErr := d.lookUp(ctx, ref); lookErr == nil && other != nil {
@@ -129,7 +128,6 @@ func (d *Desk) DropQueue(ctx context.Context, ref string, drain *bool) (queue.Qu
 		}
 	}
 	result, err := d.apply(ctx, queue.DropQueue{ID: q.ID})
-	d.forget()
 	if err == nil && result.Queue != nil {
 		q = result.Queue
 	}
@@ -149,7 +147,7 @@ func (d *Desk) PutTask(ctx context.Context, id uuid.UUID, change TaskChange) (qu
 	if err := d.changeTask(ctx, &t, change); err != nil {
 		return t, false, err
 	}
-	if old == nil && t.Execution == uuid.Nil {
+	if t.Execution == uuid.Nil && t.Inline == nil {
 		return t, false, invalid("execution is missing: the id of the action that the task is")
 	}
 	result, err := d.apply(ctx, queue.PutTask{Task: t})
@@ -189,6 +187,7 @@ func (d *Desk) changeTask(ctx context.Context, t *queue.Task, c TaskChange) erro
 		if err := setID(&t.Execution, "execution", *c.Execution); err != nil {
 			return err
 		}
+		t.Inline = nil
 	}
 	if c.Promise != nil {
 		t.Promise = nil
@@ -261,7 +260,7 @@ func (c *ActionChange) on(a *queue.Action) {
 	if c.Headers != nil {
 		a.Headers = nil
 		for _, h := range *c.Headers {
-			a.Headers = append(a.Headers, queue.Header(h))
+			a.Headers = append(a.Headers, node.Header{Name: h.Name, Value: []byte(h.Value)})
 		}
 	}
 	if c.Payload != nil {

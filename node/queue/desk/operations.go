@@ -251,19 +251,22 @@ func (m *Mount) queues(api huma.API) {
 
 // shown returns a queue as an answer.
 func (m *Mount) shown(ctx context.Context, q *queue.Queue, status int) (Queue, int, error) {
-	hours, err := m.Desk.Hours(ctx, q)
-	return ShowQueue(q, hours), status, err
+	hours, err := m.Desk.Hours(ctx, *q)
+	if err != nil {
+		return Queue{}, 0, err
+	}
+	return ShowQueue(q, hours[0]), status, nil
 }
 
 func (m *Mount) listQueues(ctx context.Context, in *listInput) (Queues, int, error) {
 	found, err := m.Desk.Store.Queues(ctx, queue.Filter{Tag: in.Tag, AfterName: in.Cursor, Limit: in.Limit})
 	all := Queues{Queues: []Queue{}}
-	for i := range found {
-		hours, err := m.Desk.Hours(ctx, &found[i])
-		if err != nil {
-			return all, 0, err
-		}
-		all.Queues = append(all.Queues, ShowQueue(&found[i], hours))
+	if err != nil {
+		return all, 0, err
+	}
+	hours, err := m.Desk.Hours(ctx, found...)
+	for i := range hours {
+		all.Queues = append(all.Queues, ShowQueue(&found[i], hours[i]))
 	}
 	if len(found) == in.Limit {
 		all.Next = found[len(found)-1].Name

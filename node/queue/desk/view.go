@@ -42,6 +42,7 @@ type Task struct {
 	Priority  int        `json:"priority" doc:"The higher the sooner, in a sync queue."`
 	When      *time.Time `json:"when,omitempty" doc:"Not before this instant, in an async queue."`
 	Execution string     `json:"execution,omitempty" doc:"The id of the action that it is."`
+	Topic     string     `json:"topic,omitempty" doc:"Of a task that came as a record: the topic it comes out on."`
 	Promise   []string   `json:"promise" doc:"The ids of the actions that are done when it is completed."`
 
 	Status   string     `json:"status" enum:"Pending,Running,Complete,Failure,Partially Failed,Deleted"`
@@ -89,7 +90,10 @@ func ShowTask(t *queue.Task) Task {
 		ID: t.ID.String(), Queue: t.Queue.String(), Name: t.Name, Tags: some(t.Tags), Priority: t.Priority,
 		When: instantOf(t.When), Execution: idOf(t.Execution), Promise: []string{}, Status: string(t.Status),
 		Reason: t.Reason, Run: idOf(t.Run), Arrival: t.Arrival, Arrived: instantOf(t.Arrived),
-		Started: instantOf(t.Started), Ended: instantOf(t.Ended), Promised: t.Promised, Broken: t.Broken,
+		Started: instantOf(t.Started), Ended: instantOf(t.Ended), Promised: t.Promised(), Broken: t.Broken(),
+	}
+	if t.Inline != nil {
+		shown.Topic = t.Inline.Topic
 	}
 	for _, id := range t.Promise {
 		shown.Promise = append(shown.Promise, id.String())
@@ -103,7 +107,7 @@ func ShowAction(a *queue.Action, payload bool) Action {
 		ID: a.ID.String(), Name: a.Name, Tags: some(a.Tags), URI: a.URI, Method: a.Method, Topic: a.Topic,
 	}
 	for _, h := range a.Headers {
-		shown.Headers = append(shown.Headers, Header(h))
+		shown.Headers = append(shown.Headers, Header{h.Name, string(h.Value)})
 	}
 	if payload {
 		shown.Payload = view.BytesOf(a.Payload)
