@@ -217,5 +217,6 @@ func (r *run) look(ctx context.Context, id uuid.UUID) (Result, error) {
 		}
 	}
 	err = r.settle(ctx, q)
+	before.Look = q.Look // by itself no change that anybody sees
 	return r.result(q, nil, !reflect.DeepEqual(before, *q)), err
 }

@@ -34,6 +34,14 @@ func newWorld(t *testing.T) *world {
 
 func id(n int) uuid.UUID { return uuid.MustParse(fmt.Sprintf("00000000-0000-0000-0000-%012d", n)) }
 
+func ids(numbers ...int) []uuid.UUID {
+	var all []uuid.UUID
+	for _, n := range numbers {
+		all = append(all, id(n))
+	}
+	return all
+}
+
 func request(n int) queue.Action {
 	return queue.Action{ID: id(n), URI: "http://work/<<HORAE_TASK_UUID>>", Method: "POST", Payload: []byte("x")}
 }
@@ -137,7 +145,11 @@ func syncQueue(n int) queue.Queue {
 
 func (w *world) arrive(n, in, priority int) queue.Result {
 	w.t.Helper()
-	return w.do(queue.PutTask{Task: queue.Task{ID: id(n), Queue: id(in), Priority: priority, Execution: id(1)}})
+	of := id(in)
+	if in == 0 {
+		of = queue.Root
+	}
+	return w.do(queue.PutTask{Task: queue.Task{ID: id(n), Queue: of, Priority: priority, Execution: id(1)}})
 }
 
 // One after the other, the highest priority first, then by arrival; the next one when somebody has completed the one
