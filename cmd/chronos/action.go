@@ -38,13 +38,13 @@ func (c *actionPutCommand) Run(ctx context.Context, w *world) error {
 		change.Tags = &c.Tag
 	}
 	if c.Header != nil {
-		headers := make([]desk.Header, len(c.Header))
+		headers := make([]desk.ActionHeader, len(c.Header))
 		for i, text := range c.Header {
 			name, value, is := strings.Cut(text, "=")
 			if !is || name == "" {
 				return usagef("--header is %s: it must be NAME=VALUE", shown(text))
 			}
-			headers[i] = desk.Header{Name: name, Value: value}
+			headers[i] = desk.ActionHeader{Name: name, Value: value}
 		}
 		change.Headers = &headers
 	}

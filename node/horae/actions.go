@@ -73,9 +73,9 @@ func (a *API) saveAction(r *http.Request, id uuid.UUID, object *actionObject) (*
 	if object.Operation == "" {
 		return nil, &queue.Refusal{Code: queue.Invalid, Detail: "operation must be GET, POST, HEAD, PUT or DELETE"}
 	}
-	headers := []desk.Header{}
+	headers := []desk.ActionHeader{}
 	if object.Operation == http.MethodPost || object.Operation == http.MethodPut {
-		headers = append(headers, desk.Header{Name: "content-type", Value: "application/json"})
+		headers = append(headers, desk.ActionHeader{Name: "content-type", Value: "application/json"})
 	}
 	none := ""
 	saved, _, err := a.Desk.PutAction(r.Context(), id, desk.ActionChange{

@@ -9,6 +9,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/listener"
+	"chronos/node/queue"
 	"chronos/node/queue/desk"
 )
 
@@ -23,7 +24,7 @@ const (
 
 // The bounds of task-retention.
 const (
-	defaultRetention = 7 * 24 * time.Hour
+	defaultRetention = queue.DefaultRetention
 	minRetention     = time.Minute
 	maxRetention     = 10 * 365 * 24 * time.Hour
 )

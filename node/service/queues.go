@@ -102,3 +102,23 @@ func (s *Service) callable(lane string, headers []node.Header) error {
 	}
 	return s.callback.Check(lane, headers)
 }
+
+// tasks returns the sink of callback lanes: before that of requests it has the one that knows tasks, if there are any.
+func (s *Service) tasks(next node.Sink) node.Sink {
+	if s.queues == nil {
+		return next
+	}
+	return queue.NewSink(queue.SinkConfig{Store: s.queues, Next: next, URL: s.desk.Base})
+}
+
+// keepQueues looks after queues whose time has come, until ctx is done.
+func (s *Service) keepQueues(ctx context.Context) {
+	keeper := queue.Keeper{
+		Store: s.queues, Clock: s.clock, Retention: s.config.Retention, Log: func(err error) {
+			if _, refused := errors.AsType[*queue.Refusal](err); !refused { // the reporter tells of what is closed
+				s.log.Debug("the store does not answer whoever looks after queues", slog.String("error", oneLine(err)))
+			}
+		},
+	}
+	keeper.Run(ctx)
+}

@@ -47,7 +47,7 @@ type ActionChange struct {
 	URI     *string   `json:"uri,omitempty" maxLength:"4096" doc:"What to request. It may have tags, as the payload."`
 	Method  *string   `json:"method,omitempty" enum:"GET,POST,HEAD,PUT,DELETE" doc:"Default POST."`
 	Topic   *string   `json:"topic,omitempty" maxLength:"249" doc:"The topic of a record, in place of a request."`
-	Headers *[]Header `json:"headers,omitempty" maxItems:"1000"`
+	Headers *[]ActionHeader `json:"headers,omitempty" maxItems:"1000"`
 	Payload *string   `json:"payload,omitempty" doc:"The body, or the value."`
 }
 

@@ -64,12 +64,12 @@ type Action struct {
 	URI     string      `json:"uri,omitempty" doc:"What to request."`
 	Method  string      `json:"method,omitempty"`
 	Topic   string      `json:"topic,omitempty" doc:"The topic of a record, in place of a request."`
-	Headers []Header    `json:"headers,omitempty"`
+	Headers []ActionHeader    `json:"headers,omitempty"`
 	Payload *view.Bytes `json:"payload,omitempty" doc:"Only to those who may see it."`
 }
 
-// Header is a header of an action.
-type Header struct {
+// ActionHeader is a header of an action.
+type ActionHeader struct {
 	Name  string `json:"name" minLength:"1" maxLength:"1024"`
 	Value string `json:"value" maxLength:"65536"`
 }
@@ -107,7 +107,7 @@ func ShowAction(a *queue.Action, payload bool) Action {
 		ID: a.ID.String(), Name: a.Name, Tags: some(a.Tags), URI: a.URI, Method: a.Method, Topic: a.Topic,
 	}
 	for _, h := range a.Headers {
-		shown.Headers = append(shown.Headers, Header{h.Name, string(h.Value)})
+		shown.Headers = append(shown.Headers, ActionHeader{h.Name, string(h.Value)})
 	}
 	if payload {
 		shown.Payload = view.BytesOf(a.Payload)
