@@ -157,6 +157,7 @@ func wrongValues() map[string]string {
 		"api-listen": "8081", "api-token-file": "/no/such", "api-tls-cert": "/no/such", "api-tls-key": "/no/such",
 		"api-max-bytes": "many", "api-rate": "many", "api-waiting": "many",
 		"compat": "quartz", "metaswitch-listen": "a:b:c",
+		"horae-listen": "a:b:c", "horae-url": "nowhere", "task-retention": "soon",
 		"group": "", // every name is good
 	}
 }
@@ -225,6 +226,12 @@ func TestSentences(t *testing.T) {
 			"less than a fifth of the hold time, because claims are held for that long before they are published"},
 		{args: "--detection-interval 1ms", want: "--detection-interval is 1ms: it must be from 10ms to 1h0m0s"},
 		{args: "--leave-after 0s", want: "--leave-after is 0s: it must be from 1s to 1h0m0s"},
+
+		{args: "--horae-listen 0.0.0.0:8015", want: "--horae-listen is 0.0.0.0:8015: it is no address that a completion " +
+			"could be sent to: name one, or set horae-url"},
+		{args: "--horae-url ftp://x", want: "--horae-url is ftp://x: it must be a URL such as " +
+			"http://chronos.example:8015"},
+		{args: "--task-retention 1s", want: "--task-retention is 1s: it must be from 1m to 3650d"},
 
 		{args: "--brokers a:1,b", want: `--brokers is "b": it must be host:port: there is no port`},
 		{args: "--brokers=", want: `--brokers is empty: it must hold one address, host:port, or more`},
