@@ -201,7 +201,9 @@ func (r *run) clear(ctx context.Context, q *Queue) error {
 	if q.Pending == 0 {
 		return nil
 	}
-	tasks, err := r.Waiting(ctx, q.ID, batch)
+	all := *q
+	all.Kind = Sync // whatever their time is
+	tasks, err := r.Next(ctx, &all, batch)
 	if err != nil {
 		return err
 	}

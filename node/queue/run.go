@@ -59,6 +59,14 @@ type run struct {
 	started []Task
 }
 
+// lock locks a queue and returns it, and reads the clock: what happens to it happens at that instant, and not when the
+// wait for the lock began.
+func (r *run) lock(ctx context.Context, id uuid.UUID) (*Queue, error) {
+	q, err := r.Queue(ctx, id)
+	r.now = r.Now()
+	return q, err
+}
+
 // result returns what the command has led to.
 func (r *run) result(q *Queue, t *Task, changed bool) Result {
 	result := Result{Queue: q, Task: t, Changed: changed, Started: r.started}
@@ -82,7 +90,7 @@ func (r *run) putQueue(ctx context.Context, wanted Queue) (Result, error) {
 	if err := r.Define(ctx); err != nil {
 		return Result{}, err
 	}
-	before, err := r.Queue(ctx, wanted.ID)
+	before, err := r.lock(ctx, wanted.ID)
 	if err != nil {
 		return Result{}, err
 	}
@@ -149,7 +157,7 @@ func (r *run) deleteQueue(ctx context.Context, id uuid.UUID) (Result, error) {
 	if err := r.Define(ctx); err != nil {
 		return Result{}, err
 	}
-	q, err := r.Queue(ctx, id)
+	q, err := r.lock(ctx, id)
 	switch {
 	case err != nil:
 		return Result{}, err
@@ -199,7 +207,7 @@ func (r *run) deleteAction(ctx context.Context, id uuid.UUID) (Result, error) {
 
 // look does for a queue what has fallen due.
 func (r *run) look(ctx context.Context, id uuid.UUID) (Result, error) {
-	q, err := r.Queue(ctx, id)
+	q, err := r.lock(ctx, id)
 	if err != nil || q == nil {
 		return Result{}, err
 	}

@@ -64,7 +64,7 @@ var ErrAgain = errors.New("the rows have changed meanwhile")
 //	the task starts, and that is committed
 //	                                                    x is touched, and the change is committed: after the start
 type Tx interface { //nolint:interfacebloat // each call is one statement
-	// Now is the store's clock, the same all through the transaction, in whole microseconds of UTC.
+	// Now is the store's clock, in whole microseconds of UTC: when the transaction has locked a queue last, or began.
 	Now() time.Time
 
 	// Takes reports whether the store takes anything in, see node.State.Takes.
@@ -108,11 +108,8 @@ type Tx interface { //nolint:interfacebloat // each call is one statement
 	// arrival, at most limit.
 	Overdue(ctx context.Context, queue uuid.UUID, started time.Time, limit int) ([]Task, error)
 
-	// Waiting returns tasks of a queue that are Pending, by arrival, at most limit.
-	Waiting(ctx context.Context, queue uuid.UUID, limit int) ([]Task, error)
-
-	// AddTask writes a task that is not there, and returns ErrAgain if it is there by now; PutTask writes one that is.
-	// Forget deletes tasks that ended before an instant, at most limit, and returns how many.
+	// AddTask writes a task that is not there; if it is by now, the transaction begins anew. PutTask writes one that
+	// is. Forget deletes tasks that ended before an instant, at most limit, and returns how many.
 	AddTask(ctx context.Context, t *Task) error
 	PutTask(ctx context.Context, t *Task) error
 	Forget(ctx context.Context, before time.Time, limit int) (int, error)

@@ -28,7 +28,7 @@ func (r *run) putTask(ctx context.Context, wanted Task) (Result, error) {
 	}
 	to := from
 	if from == nil || from.ID != wanted.Queue {
-		if to, err = r.Queue(ctx, wanted.Queue); err != nil {
+		if to, err = r.lock(ctx, wanted.Queue); err != nil {
 			return Result{}, err
 		}
 	}
@@ -91,16 +91,16 @@ func (r *run) locked(ctx context.Context, id, also uuid.UUID) (*Task, *Queue, er
 		return nil, nil, err
 	}
 	if also != uuid.Nil && bytes.Compare(also[:], seen.Queue[:]) < 0 {
-		if _, err := r.Queue(ctx, also); err != nil {
+		if _, err := r.lock(ctx, also); err != nil {
 			return nil, nil, err
 		}
 	}
-	q, err := r.Queue(ctx, seen.Queue)
+	q, err := r.lock(ctx, seen.Queue)
 	if err != nil {
 		return nil, nil, err
 	}
 	if q == nil {
-		if _, err := r.Queue(ctx, Root); err != nil {
+		if _, err := r.lock(ctx, Root); err != nil {
 			return nil, nil, err
 		}
 	}

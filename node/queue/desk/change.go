@@ -309,7 +309,7 @@ func (d *Desk) DropAction(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
-func set[T any](target *T, value *T) {
+func set[T any](target, value *T) {
 	if value != nil {
 		*target = *value
 	}

@@ -252,11 +252,6 @@ func (tx *transaction) Overdue(
 	return tx.tasks(id, queue.Running, limit, byStarted, over), nil
 }
 
-// Waiting implements queue.Tx.
-func (tx *transaction) Waiting(_ context.Context, id uuid.UUID, limit int) ([]queue.Task, error) {
-	return tx.tasks(id, queue.Pending, limit, byArrival, anyTask), nil
-}
-
 // AddTask implements queue.Tx.
 func (tx *transaction) AddTask(ctx context.Context, t *queue.Task) error { return tx.PutTask(ctx, t) }
 

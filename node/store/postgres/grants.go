@@ -10,6 +10,7 @@ type Grant struct {
 // TestGrants shows that this is enough, and that nothing of it can be left out.
 func Grants() []Grant {
 	return []Grant{
+		{"actions", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 		{"answers", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}}, // UPDATE to lock what expired: no row is changed
 		{"chronos_migrations", []string{"SELECT"}},
 		{"messages", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
@@ -17,6 +18,9 @@ func Grants() []Grant {
 		{"partitions", []string{"SELECT", "INSERT", "UPDATE"}},
 		{"pauses", []string{"SELECT", "INSERT", "DELETE"}},
 		{"positions", []string{"SELECT", "INSERT", "DELETE"}},
+		{"queue_paths", []string{"SELECT", "INSERT", "DELETE"}},
+		{"queues", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 		{"store", []string{"SELECT", "UPDATE"}},
+		{"tasks", []string{"SELECT", "INSERT", "UPDATE", "DELETE"}},
 	}
 }

@@ -9,14 +9,16 @@ import (
 )
 
 // asNew makes the tables of a schema those of a new one, in a fraction of the time that another schema would take: all
-// are empty except store, whose row is the one in fresh. No case writes to the two that are left out.
+// are empty except store and queues, whose rows are those in fresh and fresh_queues. No case writes to what is left
+// out.
 const asNew = `
 SET synchronous_commit = off;
 SET lock_timeout = '30s';
 DO $$ BEGIN
   EXECUTE (SELECT 'TRUNCATE ' || string_agg(quote_ident(tablename), ', ') || ' RESTART IDENTITY' FROM pg_tables
-    WHERE schemaname = current_schema() AND tablename NOT IN ('fresh', 'chronos_migrations'));
+    WHERE schemaname = current_schema() AND tablename NOT IN ('fresh', 'fresh_queues', 'chronos_migrations'));
   INSERT INTO store TABLE fresh;
+  INSERT INTO queues TABLE fresh_queues;
 END $$`
 
 // TestStore runs the conformance suite on a real server, once as a node connects to it and once as through a pooler.
@@ -26,6 +28,7 @@ func TestStore(t *testing.T) {
 			t.Parallel()
 			address := newSchema(t, newDatabase(t))
 			exec(t, address, "CREATE TABLE fresh AS TABLE store")
+			exec(t, address, "CREATE TABLE fresh_queues AS TABLE queues")
 			storetest.Run(t, func(t *testing.T) storetest.Instance {
 				exec(t, address, asNew)
 				options := postgres.Options{PgBouncer: pooled}
