@@ -159,6 +159,9 @@ func TestBadTasks(t *testing.T) {
 		"a message that says so": {
 			[]node.Header{id, h(node.HeaderDelay, "1s"), h(node.HeaderTopic, node.TasksLane)}, node.UnknownTopic,
 		},
+		"a cancel of what waits there": {
+			[]node.Header{id, h(node.HeaderAction, "cancel"), h(node.HeaderTopic, node.TasksLane)}, node.UnknownTopic,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := node.Record{Topic: "in", Headers: tc.headers, Timestamp: time.Unix(0, 0)}
@@ -171,6 +174,25 @@ func TestBadTasks(t *testing.T) {
 	for _, headers := range [][]node.Header{{id, in}, {complete, task}} {
 		if got := none.Decode(node.Record{Topic: "in", Headers: headers}, none.Routes[0]); got.Reason != node.InvalidQueue {
 			t.Errorf("without queues: %q: %s", got.Reason, got.Detail)
+		}
+	}
+	foreign := route
+	foreign.Output, foreign.Format = node.TasksLane, node.FormatAmnesix
+	job := node.Record{
+		Topic: "in", Key: []byte("k"), Value: []byte(`{"id":"x","time":"1900000000","url":"http://x/"}`),
+		Headers: []node.Header{h(node.HeaderTaskPart, "end"), task},
+	}
+	if got := c.Decode(job, foreign); got.Reason != node.UnknownTopic {
+		t.Errorf("of another format: %q: %s", got.Reason, got.Detail)
+	}
+	for _, action := range []string{"", "cancel", "fire"} {
+		r := node.Record{Headers: []node.Header{id, h(node.HeaderDelay, "1s"), h(node.HeaderTaskPart, "end"), task}}
+		if action != "" {
+			r.Headers = []node.Header{id, h(node.HeaderAction, action)}
+		}
+		r.Timestamp = time.Now()
+		if _, err := c.Read(r, node.TasksLane, time.Now); err == nil {
+			t.Errorf("past Kafka, on lane %s, %q is taken", node.TasksLane, action)
 		}
 	}
 	for _, lane := range []string{"out", node.TasksLane} {
