@@ -17,7 +17,7 @@ import (
 	"chronos/node/ledger"
 )
 
-// claim makes owner the owner of a message. Nothing is written for it: nobody else can claim in this partition, and
+// claim makes owner the owner of a message, under quick. Nothing is written for it: nobody else can claim in this partition, and
 // what this process has claimed and not fired when it ends has not come out.
 func (s *shard) claim(r *row, owner uuid.UUID, hold time.Duration) held {
 	now := s.now().UTC().Truncate(time.Microsecond)
@@ -43,16 +43,17 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	if err := ctx.Err(); err != nil {
 		return node.ClaimResult{}, err
 	}
-	locked, unlock := s.lock(func(int32) bool { return true })
-	defer unlock()
+	working := s.owned()
+	for _, owned := range working {
+		owned.quick.Lock()
+		defer owned.quick.Unlock()
+	}
+	working = slices.DeleteFunc(working, func(owned *shard) bool { return owned.lost })
 	result := node.ClaimResult{State: state()}
 	dues := map[node.Ref]time.Time{}
 	for _, share := range request.Lanes {
 		var due []candidate
-		for _, owned := range locked {
-			if owned.lost {
-				continue
-			}
+		for _, owned := range working {
 			some, err := owned.due(&share, request.Until)
 			if err != nil {
 				return node.ClaimResult{}, err
@@ -113,8 +114,11 @@ func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var lanes []string
-	err := s.each(func(owned *shard) error {
-		some, err := owned.lanes()
+	err := s.look(func(owned *shard) error {
+		some, err := owned.lanes(func(name node.MessageID) bool {
+			_, claimed := owned.claims[name]
+			return !claimed
+		})
 		lanes = append(lanes, some...)
 		return err
 	})
@@ -123,8 +127,8 @@ func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 	return lanes[:min(len(lanes), node.MaxLanes)], err
 }
 
-// lanes returns the lanes on which something waits that nobody has claimed.
-func (s *shard) lanes() (lanes []string, err error) {
+// lanes returns the lanes on which there is a message that counts.
+func (s *shard) lanes(counts func(node.MessageID) bool) (lanes []string, err error) {
 	prefix := s.key(dueKind)
 	for from := prefix; from != nil && err == nil; {
 		start := from
@@ -132,7 +136,7 @@ func (s *shard) lanes() (lanes []string, err error) {
 		err = s.scan(prefix, start, func(key, _ []byte) (bool, error) {
 			lane, rest, _ := bytes.Cut(key[len(prefix):], []byte{0})
 			name := node.MessageID{Lane: string(lane), ID: string(rest[8:])}
-			if _, claimed := s.claims[name]; claimed {
+			if !counts(name) {
 				return true, nil
 			}
 			lanes = append(lanes, name.Lane)
@@ -150,7 +154,7 @@ func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	}
 	var expired []node.Claim
 	now := s.config.Now().UTC().Truncate(time.Microsecond)
-	err := s.each(func(owned *shard) error {
+	err := s.look(func(owned *shard) error {
 		for _, claim := range owned.claims {
 			if !now.Before(claim.Expires) {
 				expired = append(expired, claim.Claim)
@@ -172,6 +176,8 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 	}
 	reset := make([]bool, len(releases))
 	return reset, s.each(func(owned *shard) error {
+		owned.quick.Lock()
+		defer owned.quick.Unlock()
 		batch := owned.db.NewIndexedBatch()
 		for i := range releases {
 			done, err := owned.reset(batch, &releases[i])
@@ -205,6 +211,7 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	if !release.Due.IsZero() {
 		after.due = release.Due.UTC().Truncate(time.Microsecond)
 	}
+	s.sink(&after)
 	return true, s.put(batch, before, &after, name, after.encode())
 }
 
@@ -228,7 +235,7 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 		return nil, err
 	}
 	settled := make([]node.Settled, len(next))
-	err := s.each(func(owned *shard) error {
+	err := s.together(func(owned *shard) error {
 		c := owned.change()
 		for i := range next {
 			one, err := c.settle(&next[i])
@@ -280,7 +287,7 @@ func (s *Store) Fire(ctx context.Context, records []node.Record, next []node.Nex
 	for i := range f.errs {
 		f.errs[i] = errGone
 	}
-	_ = s.each(func(owned *shard) error {
+	_ = s.together(func(owned *shard) error { // a message is in one partition, so each has results of its own
 		var here []int
 		for i := range next {
 			r, err := owned.stored(node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane})

@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -20,8 +22,11 @@ type taking struct {
 }
 
 // Take implements node.Store. Each partition is a transaction of its own; if one of several fails, a repeat of the take
-// finds the others taken in. Instructions that come past Kafka (node.NoPlace) are not taken: they belong on the input
-// topic, where the partition of their message is.
+// finds the others taken in.
+//
+// An instruction that comes past Kafka (node.NoPlace) acts on a message that this node owns; what it does not find is
+// not_found, and may be with another node. It brings no message of its own: which partition that belongs to is known on
+// the input topic alone.
 func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	if err := ctx.Err(); err != nil {
 		return node.TakeResult{}, err
@@ -30,11 +35,12 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	for _, from := range request.From {
 		asked[from.Number] = true
 	}
-	locked, unlock := s.lock(func(number int32) bool { return asked[number] })
+	past := slices.ContainsFunc(request.Items, func(item node.Item) bool { return item.From == node.NoPlace })
+	locked, unlock := s.lock(func(number int32) bool { return past || asked[number] })
 	defer unlock()
 	t := &taking{request: &request, changes: map[int32]*change{}, largest: s.config.MaxEntry}
 	for _, owned := range locked {
-		if !owned.lost {
+		if lost, _ := owned.isLost(); !lost {
 			t.changes[owned.number] = owned.change()
 		}
 	}
@@ -48,12 +54,8 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		}
 	}
 	t.result.Taken = len(t.result.Results)
-	for _, owned := range locked {
-		if c := t.changes[owned.number]; c != nil {
-			if err := c.commit(ctx); err != nil {
-				return node.TakeResult{}, err
-			}
-		}
+	if err := t.commit(ctx); err != nil {
+		return node.TakeResult{}, err
 	}
 	if err := t.complete(); err != nil {
 		return node.TakeResult{}, err
@@ -67,6 +69,12 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	}
 	t.result.State = state()
 	return t.result, nil
+}
+
+// commit commits what the take does to each partition. They do not wait for each other.
+func (t *taking) commit(ctx context.Context) error {
+	numbers := slices.Sorted(maps.Keys(t.changes))
+	return atOnce(len(numbers), func(i int) error { return t.changes[numbers[i]].commit(ctx) })
 }
 
 // compare finds the positions of the partitions, and whether the take is refused for each.
@@ -88,7 +96,16 @@ func (t *taking) compare(locked []*shard) {
 func (t *taking) item(item *node.Item) error {
 	one, brings := node.ItemResult{Outcome: node.Skipped}, false
 	switch {
-	case item.From == node.NoPlace || t.result.Refused[item.From]:
+	case item.From == node.NoPlace:
+		if t.result.Refusal = t.refusal(item); t.result.Refusal != "" {
+			return nil
+		}
+		v, err := t.past(item)
+		if err != nil || t.result.Refusal != "" {
+			return err
+		}
+		one.Outcome = v.Outcome
+	case t.result.Refused[item.From]:
 		one.Outcome = node.Untaken
 	case t.before[item.From].Takes(item.Epoch, item.Offset):
 		if t.result.Refusal = t.refusal(item); t.result.Refusal != "" {
@@ -107,6 +124,32 @@ func (t *taking) item(item *node.Item) error {
 	t.brought = append(t.brought, brings)
 	return nil
 }
+
+// past deals with an instruction that has come past Kafka.
+func (t *taking) past(item *node.Item) (node.Verdict, error) {
+	if item.Request != nil {
+		t.result.Refusal = onInput
+		return node.Verdict{}, nil
+	}
+	for _, number := range slices.Sorted(maps.Keys(t.changes)) {
+		c := t.changes[number]
+		r, err := c.get(nameOf(&item.Message))
+		if err != nil {
+			return node.Verdict{}, err
+		}
+		if r != nil && (item.Only == uuid.Nil || item.Only == r.Incarnation) {
+			return c.decide(item)
+		}
+	}
+	v := item.Decide(nil)
+	if v.After != nil {
+		t.result.Refusal = onInput
+	}
+	return v, nil
+}
+
+// onInput says why an instruction past Kafka is refused.
+const onInput = "a store in Kafka takes messages in through the input topic only: send it there"
 
 // refusal says why the message of an item can never be kept; empty if it can.
 func (t *taking) refusal(item *node.Item) string {
@@ -162,12 +205,26 @@ func (r *row) after(item *node.Item, v *node.Verdict) *row {
 	return next
 }
 
+// taken returns the claim that the node of a take has on a message that it has brought. It is made if it is wanted, and
+// if no claimer was faster since the commit.
+func (s *shard) taken(r *row, request *node.TakeRequest, wanted bool) node.Claim {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	if _, claimed := s.claims[nameOf(&r.Message)]; wanted && !claimed {
+		s.claim(r, request.Node, request.Hold)
+	}
+	if claim := s.claims[nameOf(&r.Message)]; claim.ReadiedBy == request.Node {
+		return claim.Claim
+	}
+	return node.Claim{}
+}
+
 // complete makes the claims that were asked for, on what was stored and not touched again, and adds to the results what
 // is true after the take: so what this call has stored and what an earlier one did look alike.
 func (t *taking) complete() error {
 	for i := range t.result.Results {
 		item, result := &t.request.Items[i], &t.result.Results[i]
-		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
+		if item.From == node.NoPlace || !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
 			continue
 		}
 		c := t.changes[t.request.From[item.From].Number]
@@ -181,12 +238,7 @@ func (t *taking) complete() error {
 		if result.Outcome == node.Skipped {
 			result.Outcome = node.Scheduled
 		}
-		if t.brought[i] && item.Claim && item.Line == uuid.Nil {
-			c.claim(r, t.request.Node, t.request.Hold)
-		}
-		if claim := c.claims[nameOf(&r.Message)]; claim.ReadiedBy == t.request.Node {
-			result.Claim = claim.Claim
-		}
+		result.Claim = c.taken(r, t.request, t.brought[i] && item.Claim && item.Line == uuid.Nil)
 	}
 	return nil
 }
