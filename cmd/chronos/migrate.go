@@ -76,7 +76,9 @@ func (c *migrateStatus) Run(ctx context.Context, w *world) (err error) {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err = store.Check(ctx)
+	if _, err = store.Check(ctx); err == nil && target.IsJournal() {
+		_, err = fmt.Fprintf(w.stdout, "the topic of %s is as it has to be\n", target.String())
+	}
 	return err
 }
 

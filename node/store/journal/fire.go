@@ -17,8 +17,8 @@ import (
 	"chronos/node/ledger"
 )
 
-// claim makes owner the owner of a message, under quick. Nothing is written for it: nobody else can claim in this partition, and
-// what this process has claimed and not fired when it ends has not come out.
+// claim makes owner the owner of a message, under quick. Nothing is written for it: nobody else can claim in this
+// partition, and what this process has claimed and not fired when it ends has not come out.
 func (s *shard) claim(r *row, owner uuid.UUID, hold time.Duration) held {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	claim := held{

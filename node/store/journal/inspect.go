@@ -196,7 +196,9 @@ var errNoPauses error = &inspect.UnableError{Sentence: "a store in Kafka has no 
 	"everything, or give the lane a window in the settings of all nodes"}
 
 // Pause implements node.Switches.
-func (s *Store) Pause(context.Context, node.Pause) (node.Pause, error) { return node.Pause{}, errNoPauses }
+func (s *Store) Pause(context.Context, node.Pause) (node.Pause, error) {
+	return node.Pause{}, errNoPauses
+}
 
 // Resume implements node.Switches.
 func (s *Store) Resume(context.Context, string) (bool, error) { return false, errNoPauses }

@@ -28,8 +28,8 @@ type shard struct {
 	// observe is told how the local copy is caught up; nil for nobody.
 	observe func(Replay)
 
-	// mu is held for as long as a transaction takes: a writer has one at a time. Whoever has it may read the local copy,
-	// and nobody else changes a message in it.
+	// mu is held for as long as a transaction takes: a writer has one at a time. Whoever has it may read the local
+	// copy, and nobody else changes a message in it.
 	mu     sync.Mutex
 	writer ledger.Writer
 
@@ -37,13 +37,17 @@ type shard struct {
 	place ledger.Place
 	group string
 
-	// positions are those of the input partitions. They change under mu and quick, so that either is enough to read them.
+	// positions are those of the input partitions. They change under mu and quick: either is enough to read them.
 	positions map[node.Partition]node.Position
 
-	// quick is held for moments, by those who have mu as well as by those who have not: messages are claimed and looked
-	// at while a transaction is on its way. What it does to the local copy and to what is below happens under quick, all
-	// of it, when it is committed. So a claim sees a message as it is before the transaction or after it. In the first
-	// case it may be of one that is not there any more in a moment, and firing it finds that out.
+	// quick is held for moments, with mu or without: messages are claimed and looked at while a transaction is on its
+	// way. What that does to the local copy and to what is below happens under quick, all of it, when it is committed.
+	// So a claim sees a message as it is before the transaction, or as it is after it:
+	//
+	//	intake   cancels x, which waits: a transaction is on its way
+	//	claimer  claims x
+	//	intake   is answered: x and the claim are removed
+	//	firer    fires x: it is not there, and nothing comes out
 	quick sync.Mutex
 
 	// lost says that the writer is spent: nothing is taken in and nothing fired until the partition is owned anew. If

@@ -357,8 +357,8 @@ func (s *Store) name(p node.Partition) {
 }
 
 // belong has the partition belong to a group, if it belongs to nobody yet. What belongs to another group is an error.
-// Two deployments with one journal fence each other by it; and whichever has begun goes on when the other has seen that,
-// and has ended.
+// Of two deployments with one journal the second one has fenced the first by then, which takes the partition back when
+// the second has ended.
 func (s *shard) belong(ctx context.Context, group string) error {
 	switch {
 	case group == "" || s.group == group:

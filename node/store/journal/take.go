@@ -224,7 +224,8 @@ func (s *shard) taken(r *row, request *node.TakeRequest, wanted bool) node.Claim
 func (t *taking) complete() error {
 	for i := range t.result.Results {
 		item, result := &t.request.Items[i], &t.result.Results[i]
-		if item.From == node.NoPlace || !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
+		if item.From == node.NoPlace || !item.Action.Stores() || result.Outcome == node.Untaken ||
+			result.Outcome == node.Duplicate {
 			continue
 		}
 		c := t.changes[t.request.From[item.From].Number]
