@@ -118,7 +118,8 @@ func (l *Ledger) Create(ctx context.Context, partitions int32, replicas int16, s
 	}); err != nil {
 		return fmt.Errorf("create topic %s: %w", l.config.Topic, err)
 	}
-	return l.admin.EnsureTopics(ctx, false, TopicSpec{Name: l.config.Topic})
+	// It is there, and this waits until all brokers know of it.
+	return l.admin.EnsureTopics(ctx, true, TopicSpec{Name: l.config.Topic})
 }
 
 // Partitions returns how many partitions another topic has; 0 if there is no such topic. It tries until ctx is done
