@@ -99,18 +99,6 @@ func New(config node.Config, version string) *Metrics {
 	return m
 }
 
-// Owned counts an attempt to take over a partition of a journal.
-func (m *Metrics) Owned(worked bool) {
-	result := "failed"
-	if worked {
-		result = "owned"
-	}
-	m.count("chronos_journal_takeovers_total", 1, result)
-}
-
-// ReplayLeft shows how much of a journal is to be read before all partitions are taken over.
-func (m *Metrics) ReplayLeft(entries int64) { m.set("chronos_journal_replay_left", float64(entries)) }
-
 // add makes the metric that a row describes. Those that are made at a scrape are registered with onScrape.
 func (m *Metrics) add(row Metric) {
 	switch row.Kind {
@@ -168,6 +156,7 @@ func (m *Metrics) begin() {
 		}
 	}
 	m.beginCallbacks()
+	m.beginJournal()
 	for _, cause := range []string{"recovered", "gone_already", "unknown_outcome", "left_behind"} {
 		m.counters["chronos_duplicate_risk_total"].WithLabelValues(cause)
 	}
