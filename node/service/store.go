@@ -139,10 +139,6 @@ func (s *Settings) Dialect() (migrations.Dialect, error) {
 		return migrations.Postgres, nil
 	}
 	target, err := s.Target()
-	if err == nil && target.IsJournal() {
-		return "", Usagef("%s is a journal in Kafka, which has no schema: \"chronos migrate up\" creates its topic, "+
-			"with %s", s.store.Origin, strings.Join(JournalSettings(3), ", "))
-	}
 	return target.dialect(), err
 }
 
