@@ -235,18 +235,24 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 		return nil, err
 	}
 	settled := make([]node.Settled, len(next))
-	err := s.together(func(owned *shard) error {
-		c := owned.change()
-		for i := range next {
-			one, err := c.settle(&next[i])
-			if err != nil {
-				return err
+	shards := s.working()
+	err := atOnce(len(shards), func(at int) error {
+		var here []node.Settled
+		err := shards[at].do(ctx, func(c *change) (err error) {
+			here = make([]node.Settled, len(next))
+			for i := range next {
+				if here[i], err = c.settle(&next[i]); err != nil {
+					return err
+				}
 			}
-			if one != node.Gone {
+			return nil
+		})
+		for i, one := range here {
+			if one != node.Gone { // it is in no other partition
 				settled[i] = one
 			}
 		}
-		return c.commit(ctx)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -287,15 +293,12 @@ func (s *Store) Fire(ctx context.Context, records []node.Record, next []node.Nex
 	for i := range f.errs {
 		f.errs[i] = errGone
 	}
-	_ = s.together(func(owned *shard) error { // a message is in one partition, so each has results of its own
-		var here []int
-		for i := range next {
-			r, err := owned.stored(node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane})
-			if err == nil && r != nil && r.Incarnation == next[i].Of.Incarnation {
-				here = append(here, i)
-			}
-		}
-		f.in(ctx, owned, here)
+	shards, all := s.working(), make([]int, len(next))
+	for i := range next {
+		all[i] = i
+	}
+	_ = atOnce(len(shards), func(at int) error { // a message is in one partition, so each has results of its own
+		f.in(ctx, shards[at], all)
 		return nil
 	})
 	return f.settled, f.errs
@@ -309,37 +312,39 @@ type firing struct {
 	errs    []error
 }
 
-// in fires messages of one partition, in as few transactions as their topics allow.
+// in fires those of the messages that are in a partition, in as few transactions as their topics allow.
 func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 	if len(which) == 0 {
 		return
 	}
-	c := owned.change()
-	settled := make([]node.Settled, len(which))
-	var err error
-	for n, i := range which {
-		if settled[n], err = c.settle(&f.next[i]); err != nil {
-			break
+	var here []int
+	var settled []node.Settled
+	err := owned.do(ctx, func(c *change) error {
+		here, settled = nil, nil
+		for _, i := range which {
+			one, err := c.settle(&f.next[i])
+			if err != nil {
+				return err
+			}
+			if one != node.Gone {
+				here, settled = append(here, i), append(settled, one)
+				c.outputs = append(c.outputs, f.records[i])
+			}
 		}
-		if settled[n] != node.Gone {
-			c.outputs = append(c.outputs, f.records[i])
-		}
-	}
-	if err == nil {
-		err = c.commit(ctx)
-	}
+		return nil
+	})
 	var refusal *ledger.RefusedError
-	if errors.As(err, &refusal) && len(refusal.Errs) == len(which) {
-		f.refused(ctx, owned, which, refusal)
+	if errors.As(err, &refusal) && len(refusal.Errs) == len(here) {
+		f.refused(ctx, owned, here, refusal)
 		return
 	}
-	for n, i := range which {
+	for n, i := range here {
 		switch {
-		case err == nil && settled[n] != node.Gone:
+		case err == nil:
 			f.settled[i], f.errs[i] = settled[n], nil
 		case errors.Is(err, ledger.ErrAborted):
 			f.errs[i] = fmt.Errorf("%w: %w", node.ErrUnsent, err)
-		case err != nil:
+		default:
 			f.errs[i] = err
 		}
 	}

@@ -33,6 +33,10 @@ type shard struct {
 	mu     sync.Mutex
 	writer ledger.Writer
 
+	// jobs are the changes that wait for mu, and joining guards them.
+	joining sync.Mutex
+	jobs    []*job
+
 	// place is up to where the local copy has come, and group whom the partition belongs to; empty for nobody yet.
 	place ledger.Place
 	group string

@@ -222,17 +222,11 @@ func (s *Store) each(do func(*shard) error) error {
 	return errors.Join(errs...)
 }
 
-// together is each for what commits: the partitions do not wait for each other.
-func (s *Store) together(do func(*shard) error) error {
-	shards := s.owned()
-	return atOnce(len(shards), func(i int) error {
-		owned := shards[i]
-		owned.mu.Lock()
-		defer owned.mu.Unlock()
-		if lost, _ := owned.isLost(); lost {
-			return nil
-		}
-		return do(owned)
+// working returns the partitions that this node owns and has not lost.
+func (s *Store) working() []*shard {
+	return slices.DeleteFunc(s.owned(), func(owned *shard) bool {
+		lost, _ := owned.isLost()
+		return lost
 	})
 }
 
