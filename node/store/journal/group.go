@@ -18,8 +18,8 @@ type job struct {
 }
 
 // do changes a partition. Whoever comes while a transaction is on its way waits for it, and is in the next one together
-// with all others who wait: so what is taken in and what is fired at one time is one transaction, and a partition has no
-// queue of them.
+// with all others who wait: so what is taken in and what is fired at one time is one transaction, and no transaction
+// waits for more than one other.
 //
 //	A's transaction is on its way         B and C wait
 //	A is answered                         B makes a transaction of what it wants and of what C wants
