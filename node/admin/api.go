@@ -136,9 +136,12 @@ func read[I, O any](
 // problem returns the error for a client.
 func (a *API) problem(err error) error {
 	var told huma.StatusError
+	var unable *inspect.UnableError
 	switch {
 	case errors.As(err, &told):
 		return err
+	case errors.As(err, &unable):
+		return huma.Error501NotImplemented(unable.Sentence)
 	case inspect.IsCursor(err):
 		return huma.Error422UnprocessableEntity(err.Error())
 	case a.Explain != nil && !errors.Is(err, inspect.ErrTooLong):

@@ -79,6 +79,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Admin, err = s.Admin(""); return err },
 		func(c *Config) (err error) { c.API, err = s.API(""); return err },
 		func(c *Config) (err error) { c.Metaswitch, err = s.Metaswitch(); return err },
+		s.journalFits,
 	} {
 		if err := read(&config); err != nil {
 			return config, err
