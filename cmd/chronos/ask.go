@@ -59,6 +59,10 @@ func (f *nodeFlags) open(ctx context.Context, settings *service.Settings) (*aske
 	if err != nil {
 		return nil, err
 	}
+	if target.IsJournal() {
+		return nil, usagef("%s is a journal in Kafka, of which each node has its own part: ask a node, with --admin "+
+			"http://127.0.0.1:8080", target.String())
+	}
 	store, err := target.Open(ctx, service.AnswerTimeout)
 	if err != nil {
 		if target.File() != "" {

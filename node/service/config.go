@@ -86,6 +86,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Metaswitch, err = s.Metaswitch(); return err },
 		func(c *Config) (err error) { c.Horae, c.HoraeURL, err = s.Horae(""); return err },
 		func(c *Config) (err error) { c.Retention, err = s.Retention(); return err },
+		s.journalFits,
 	} {
 		if err := read(&config); err != nil {
 			return config, err

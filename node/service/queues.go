@@ -16,14 +16,26 @@ import (
 // unknownBase stands for the URL of nodes where a command changes the store itself: nodes may know theirs.
 const unknownBase = "http://unknown/"
 
-// openQueues gives the node its queues, if it serves the lane of tasks and its store keeps any.
+// errNoQueues says why a store has no queues.
+var errNoQueues = errors.New("the store of this node keeps no queues, because it is a journal in Kafka: they need a " +
+	"database")
+
+// openQueues gives the node what it needs for queues, if its store keeps any: to look at them, and, if it serves the lane
+// of tasks, to do their work.
 func (s *Service) openQueues() {
 	store, keeps := s.store.Store.(queue.Store)
-	if !keeps || !s.config.Node.Serves(queue.Lane) {
+	if !keeps {
 		return
 	}
-	s.queues = store
-	s.desk = &desk.Desk{Store: store, Base: s.config.HoraeURL, Callback: s.callback.Check, Topic: s.comesOut}
+	s.desk = &desk.Desk{Store: store, Base: s.config.HoraeURL, Topic: s.comesOut}
+	if s.callback != nil {
+		s.desk.Callback = s.callback.Check
+	}
+	if s.config.Node.Serves(queue.Lane) {
+		s.queues = store
+	} else if s.desk.Base == "" {
+		s.desk.Base = unknownBase
+	}
 }
 
 // comesOut returns why nothing may come out on a topic that an action names; nil if it may.
@@ -46,7 +58,7 @@ func (s *Service) openHorae(ctx context.Context) error {
 		return nil
 	}
 	if s.desk == nil {
-		return errors.New("--horae-listen: this store keeps no queues")
+		return Usagef("--horae-listen is set, and %v", errNoQueues)
 	}
 	opened, err := newHorae(s.config.Horae)
 	if err != nil {
@@ -96,7 +108,7 @@ func (s *Service) callable(lane string, headers []node.Header) error {
 		return h.Name == node.HeaderTaskPart
 	}) {
 		if s.queues == nil {
-			return errors.New("this store keeps no queues")
+			return errNoQueues
 		}
 		return nil
 	}

@@ -62,6 +62,9 @@ type Service struct {
 
 	creator *creator // nil if no topic is to be created on the way
 
+	// fail ends a node that runs, for an error that trying again does not mend.
+	fail func(error)
+
 	phase  atomic.Int32 // a phase
 	schema atomic.Bool  // the store has been seen to have the schema that this program needs
 }
@@ -112,6 +115,9 @@ const (
 func Open(ctx context.Context, config Config, options Options) (*Service, error) {
 	reporter := NewReporter(options.Log, &config.Node)
 	config.Store.report = reporter.unreadable
+	if err := config.Store.folder(); err != nil {
+		return nil, err
+	}
 	store, err := config.Store.Open(context.WithoutCancel(ctx), config.Node.StoreTimeout())
 	if err != nil {
 		return nil, err
@@ -209,10 +215,11 @@ func (s *Service) openBroker(connection func(client string) kafka.Connection) (e
 	}
 	if s.source, err = kafka.NewSource(kafka.SourceConfig{
 		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(),
-		LeaveAfter: config.Node.LeaveAfter,
+		LeaveAfter: config.Node.LeaveAfter, SessionTimeout: config.Store.session(),
 	}); err != nil {
 		return err
 	}
+	s.own()
 	if s.sink, err = kafka.NewSink(kafka.SinkConfig{
 		Connection: connection("sink"), PublishTimeout: config.Node.PublishTimeout(),
 	}); err != nil {
@@ -318,6 +325,9 @@ func (s *Service) closeTraces(ctx context.Context) {
 // runNode runs the engine until ctx is done.
 func (s *Service) runNode(ctx context.Context) (err error) {
 	ports := node.Ports{Clock: s.clock, Store: s.store, Source: s.source, Sink: s.sink}
+	if settling, is := s.store.Store.(node.Settling); is {
+		ports.Settling = settling
+	}
 	if s.callback != nil {
 		ports.Callback, ports.Callable = s.tasks(s.callback), s.callable
 	}
@@ -334,6 +344,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 	s.id.Store(n.ID().String())
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	s.fail = end
 	var sampling sync.WaitGroup
 	until, stop := context.WithCancel(ctx)
 	sampling.Go(func() { s.watchSeal(until, end) })
@@ -356,7 +367,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 	loop, ended := s.metrics.Loops().Begin(ctx, node.Enqueue) // Run is the loop of that operation
 	defer ended()
 	n.Run(loop, s.metrics.Loops().Tasks(node.Goroutines()))
-	if cause := context.Cause(ctx); isSealed(cause) {
+	if cause := context.Cause(ctx); isFatal(cause) {
 		return cause
 	}
 	return nil
@@ -381,6 +392,14 @@ func (s *Service) observe(event node.Event) {
 // prepare waits until the store answers and has the right schema, and until all topics are there. Then it sees whether
 // the store belongs to this cluster and group.
 func (s *Service) prepare(ctx context.Context) error {
+	if s.store.journal != nil { // its topic has as many partitions as another one, which comes first
+		for _, step := range []func(context.Context) error{s.prepareTopics, s.prepareStore, s.bindJournal} {
+			if err := step(ctx); err != nil || ctx.Err() != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	waiting, both := errgroup.WithContext(ctx)
 	waiting.Go(func() error { return s.prepareStore(both) })
 	if s.admin != nil {

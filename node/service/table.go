@@ -234,7 +234,7 @@ func kafkaRows() []Setting {
 	}
 	rows = append(rows, tokenRows()...)
 	for i := range rows {
-		rows[i].Group, rows[i].Commands = "kafka", withKafka
+		rows[i].Group, rows[i].Commands = "kafka", withKafka|Migrate // for the topic of a journal
 	}
 	return append(rows, Setting{
 		Name: "group", Group: "kafka", Commands: Run | Operate, PlaceHolder: "NAME",
@@ -248,7 +248,8 @@ func storeRows() []Setting {
 	return []Setting{
 		{
 			Name: "store", Group: "store", Commands: withStore, PlaceHolder: "URL",
-			Help:   "postgres://USER@HOST/DATABASE, or sqlite:FILE for a single node.",
+			Help: "postgres://USER@HOST/DATABASE; sqlite:FILE for a single node; or journal:TOPIC, in Kafka itself " +
+				"(docs/JOURNAL.md).",
 			value:  func(s *Settings) *Value { return &s.store },
 			logged: loggedAlways, inForce: func(c *Config) any { return c.Store.String() },
 		},
@@ -265,8 +266,15 @@ func storeRows() []Setting {
 		},
 		{
 			Name: "migrate", Group: "store", Commands: Run, form: form{toggle: true},
-			Help:  "Create or update the schema at the start. Without it an out-of-date schema is an error.",
+			Help: "Create or update the schema at the start, or create the topic of a journal. Without it an " +
+				"out-of-date schema is an error.",
 			value: func(s *Settings) *Value { return &s.migrate },
+		},
+		{
+			Name: "data-dir", Group: "store", Commands: Run, PlaceHolder: "FOLDER",
+			Help: "Where a node whose store is a journal keeps its local copy. Each node has a folder of its own; " +
+				"one that is lost is made anew.",
+			value: func(s *Settings) *Value { return &s.dataDir },
 		},
 	}
 }
@@ -335,12 +343,9 @@ func topicRows() []Setting {
 		if rows[i].form.topic || rows[i].form.topics { // which topics there are
 			rows[i].Commands |= Operate
 		}
-		switch rows[i].Name {
-		case "outcome-topic":
-			rows[i].Commands |= Submit | Cancel
-		case "targets":
-			rows[i].Commands |= Dev
-		}
+		rows[i].Commands |= map[string]Command{
+			"input-topic": Migrate, "outcome-topic": Submit | Cancel, "targets": Dev,
+		}[rows[i].Name]
 	}
 	return rows
 }

@@ -42,13 +42,13 @@ type TaskChange struct {
 
 // ActionChange says what is to be different about an action.
 type ActionChange struct {
-	Name    *string   `json:"name,omitempty" maxLength:"1000"`
-	Tags    *[]string `json:"tags,omitempty" maxItems:"100"`
-	URI     *string   `json:"uri,omitempty" maxLength:"4096" doc:"What to request. It may have tags, as the payload."`
-	Method  *string   `json:"method,omitempty" enum:"GET,POST,HEAD,PUT,DELETE" doc:"Default POST."`
-	Topic   *string   `json:"topic,omitempty" maxLength:"249" doc:"The topic of a record, in place of a request."`
+	Name    *string         `json:"name,omitempty" maxLength:"1000"`
+	Tags    *[]string       `json:"tags,omitempty" maxItems:"100"`
+	URI     *string         `json:"uri,omitempty" maxLength:"4096" doc:"What to request. It may have tags, as the payload."`
+	Method  *string         `json:"method,omitempty" enum:"GET,POST,HEAD,PUT,DELETE" doc:"Default POST."`
+	Topic   *string         `json:"topic,omitempty" maxLength:"249" doc:"The topic of a record, in place of a request."`
 	Headers *[]ActionHeader `json:"headers,omitempty" maxItems:"1000"`
-	Payload *string   `json:"payload,omitempty" doc:"The body, or the value."`
+	Payload *string         `json:"payload,omitempty" doc:"The body, or the value."`
 }
 
 // PutQueue makes a queue, or changes the one that a name or a UUID names. It reports whether it was made.

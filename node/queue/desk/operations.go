@@ -181,7 +181,7 @@ func serve[I, O any](
 			return nil, err
 		}
 		if m.Desk == nil {
-			return nil, m.Problem(absent("this store keeps no queues"))
+			return nil, m.Problem(absent("this store keeps no queues: it is a journal in Kafka, and queues need a database"))
 		}
 		out, status, err := handle(ctx, in)
 		if err != nil {

@@ -58,14 +58,14 @@ type Task struct {
 
 // Action is an action as clients see it.
 type Action struct {
-	ID      string      `json:"id"`
-	Name    string      `json:"name,omitempty"`
-	Tags    []string    `json:"tags"`
-	URI     string      `json:"uri,omitempty" doc:"What to request."`
-	Method  string      `json:"method,omitempty"`
-	Topic   string      `json:"topic,omitempty" doc:"The topic of a record, in place of a request."`
-	Headers []ActionHeader    `json:"headers,omitempty"`
-	Payload *view.Bytes `json:"payload,omitempty" doc:"Only to those who may see it."`
+	ID      string         `json:"id"`
+	Name    string         `json:"name,omitempty"`
+	Tags    []string       `json:"tags"`
+	URI     string         `json:"uri,omitempty" doc:"What to request."`
+	Method  string         `json:"method,omitempty"`
+	Topic   string         `json:"topic,omitempty" doc:"The topic of a record, in place of a request."`
+	Headers []ActionHeader `json:"headers,omitempty"`
+	Payload *view.Bytes    `json:"payload,omitempty" doc:"Only to those who may see it."`
 }
 
 // ActionHeader is a header of an action.
