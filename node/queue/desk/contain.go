@@ -76,13 +76,25 @@ type Hours struct {
 	Open    bool
 	Changes time.Time // when that changes next, if nobody changes a window; zero for never, or not for long
 	Closed  []string  // the names of the queues whose windows keep it closed: its own, or some that contain it
+
+	// Openings are when it is open from From on and until Until, in order, the first hundred of them.
+	From, Until time.Time
+	Openings    []calendar.Opening
 }
+
+// maxOpenings is how many openings of a queue are shown at once.
+const maxOpenings = 100
 
 // maxSteps is how many changes of windows are looked at to find the next change of a queue.
 const maxSteps = 1000
 
 // Hours returns when each of some queues is open, by its own window and those of the queues that contain it.
 func (d *Desk) Hours(ctx context.Context, queues ...queue.Queue) ([]Hours, error) {
+	return d.hours(ctx, 0, queues)
+}
+
+// hours is Hours, with what is open for so long from now on.
+func (d *Desk) hours(ctx context.Context, ahead time.Duration, queues []queue.Queue) ([]Hours, error) {
 	found, err := d.containing(ctx, queues)
 	if err != nil {
 		return nil, err
@@ -98,6 +110,11 @@ func (d *Desk) Hours(ctx context.Context, queues ...queue.Queue) ([]Hours, error
 			}
 		}
 		all[i].Changes = change(windows, now, all[i].Open)
+		all[i].From = now.UTC().Truncate(time.Second)
+		all[i].Until = all[i].From.Add(ahead)
+		if ahead > 0 {
+			all[i].Openings = openings(windows, all[i].From, all[i].Until)
+		}
 	}
 	return all, nil
 }
@@ -123,32 +140,23 @@ func allOpen(windows []*calendar.Window, at time.Time) bool {
 	return !slices.ContainsFunc(windows, func(w *calendar.Window) bool { return !w.Open(at) })
 }
 
-// Openings returns when a queue is open between two instants, at most limit times.
-func (d *Desk) Openings(ctx context.Context, q *queue.Queue, from, until time.Time, limit int) (
-	[]calendar.Opening, error,
-) {
-	containing, err := d.containing(ctx, []queue.Queue{*q})
-	if err != nil {
-		return nil, err
-	}
-	var windows []*calendar.Window
-	for _, one := range above(q, containing) {
-		windows = append(windows, d.window(one.Window))
-	}
+// openings returns when all of some windows are open between two instants.
+func openings(windows []*calendar.Window, from, until time.Time) []calendar.Opening {
 	var found []calendar.Opening
 	at, open := from, allOpen(windows, from)
-	for len(found) < limit {
+	for len(found) < maxOpenings {
 		next := change(windows, at, open)
-		end := next.IsZero() || next.After(until)
-		if open && end {
-			found = append(found, calendar.Opening{Start: at, End: until})
-		} else if open {
-			found = append(found, calendar.Opening{Start: at, End: next})
+		last := next.IsZero() || next.After(until)
+		if last {
+			next = until
 		}
-		if end {
-			return found, nil
+		if open {
+			found = append(found, calendar.Opening{Start: at.UTC(), End: next.UTC()})
+		}
+		if last {
+			break
 		}
 		at, open = next, !open
 	}
-	return found, nil
+	return found
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
-	"chronos/node/calendar"
 	"chronos/node/queue"
 )
 
@@ -115,6 +114,12 @@ type (
 
 		Queue  string `query:"queue" maxLength:"128" doc:"Those of this queue: its name, or its id."`
 		Status string `query:"status" enum:"Pending,Running,Complete,Failure,Partially Failed,Deleted"`
+	}
+
+	queuesInput struct {
+		ListInput
+
+		Days int `query:"days" minimum:"0" maximum:"31" doc:"Show when each is open in so many days."`
 	}
 
 	putQueueInput struct {
@@ -261,13 +266,13 @@ func (m *Mount) shown(ctx context.Context, q *queue.Queue, status int) (Queue, i
 	return ShowQueue(q, hours[0]), status, nil
 }
 
-func (m *Mount) listQueues(ctx context.Context, in *ListInput) (Queues, int, error) {
+func (m *Mount) listQueues(ctx context.Context, in *queuesInput) (Queues, int, error) {
 	found, err := m.Desk.Store.Queues(ctx, queue.Filter{Tag: in.Tag, AfterName: in.Cursor, Limit: in.Limit})
 	all := Queues{Queues: []Queue{}}
 	if err != nil {
 		return all, 0, err
 	}
-	hours, err := m.Desk.Hours(ctx, found...)
+	hours, err := m.Desk.hours(ctx, time.Duration(in.Days)*day, found)
 	for i := range hours {
 		all.Queues = append(all.Queues, ShowQueue(&found[i], hours[i]))
 	}
@@ -277,24 +282,18 @@ func (m *Mount) listQueues(ctx context.Context, in *ListInput) (Queues, int, err
 	return all, http.StatusOK, err
 }
 
-// maxOpenings is how many openings of a queue are shown at once.
-const maxOpenings = 100
+const day = 24 * time.Hour
 
 func (m *Mount) openings(ctx context.Context, in *weekInput) (Week, int, error) {
 	q, err := m.Desk.FindQueue(ctx, in.Queue)
 	if err != nil {
 		return Week{}, 0, err
 	}
-	from := m.Desk.now().UTC().Truncate(time.Second)
-	week := Week{From: from, Until: from.Add(time.Duration(in.Days) * 24 * time.Hour), Openings: []Opening{}}
-	var found []calendar.Opening
-	if found, err = m.Desk.Openings(ctx, q, week.From, week.Until, maxOpenings); err != nil {
-		return week, 0, err
+	hours, err := m.Desk.hours(ctx, time.Duration(in.Days)*day, []queue.Queue{*q})
+	if err != nil {
+		return Week{}, 0, err
 	}
-	for _, o := range found {
-		week.Openings = append(week.Openings, Opening{o.Start.UTC(), o.End.UTC()})
-	}
-	return week, http.StatusOK, nil
+	return Week{hours[0].From, hours[0].Until, openingsOf(hours[0].Openings)}, http.StatusOK, nil
 }
 
 func (m *Mount) tasks(api huma.API) {

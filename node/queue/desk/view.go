@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"chronos/node/calendar"
 	"chronos/node/queue"
 	"chronos/node/view"
 )
@@ -30,6 +31,7 @@ type Queue struct {
 	Arrivals int64      `json:"arrivals" doc:"How many tasks have ever come."`
 	Pending  int        `json:"pending" doc:"How many tasks wait."`
 	Running  int        `json:"running" doc:"How many tasks run."`
+	Openings []Opening  `json:"openings,omitempty" doc:"Where they were asked for."`
 	Relieved *time.Time `json:"relieved,omitempty" doc:"When relief was called for a depth that has not gone down yet."`
 }
 
@@ -81,7 +83,17 @@ func ShowQueue(q *queue.Queue, hours Hours) Queue {
 		Tags: some(q.Tags), Drain: q.Drain, TimeLimit: Lasting(q.TimeLimit), Depth: q.Depth, Relief: idOf(q.Relief),
 		Open: hours.Open, Changes: instantOf(hours.Changes), ClosedBy: hours.Closed, Deleting: q.Deleting,
 		Arrivals: q.Arrivals, Pending: q.Pending, Running: q.Running, Relieved: instantOf(q.Relieved),
+		Openings: openingsOf(hours.Openings),
 	}
+}
+
+// openingsOf returns openings for a client.
+func openingsOf(found []calendar.Opening) []Opening {
+	shown := []Opening{}
+	for _, o := range found {
+		shown = append(shown, Opening(o))
+	}
+	return shown
 }
 
 // ShowTask returns a task for a client.
