@@ -93,6 +93,9 @@ type instruction struct {
 	// id and word are the message id and the action as the record has them, as far as they can be told.
 	id, word string
 
+	// task says that it brings a task, or completes one.
+	task bool
+
 	// told says that there is to be an outcome.
 	told bool
 
@@ -109,6 +112,9 @@ func (c *Config) decode(r Record, route Route) instruction {
 		if reason, why := CheckID(in.id); why != "" {
 			in.id, in.rejected = "", &rejection{reason, fmt.Sprintf("the id %s %s", quoted([]byte(in.id)), why), ""}
 		}
+	}
+	if in.rejected == nil && in.message.Lane == TasksLane && !in.task {
+		in.rejected = notForTasks(route)
 	}
 	in.told = in.told && in.id != "" // or nobody would know what is told
 	if in.rejected != nil {
@@ -155,9 +161,6 @@ func (c *Config) decodeHeaders(r Record, route Route) instruction {
 	case task[HeaderQueue] != nil:
 		in.rejected = in.decodeArrival(c, &h, r, task)
 		return in
-	case in.message.Lane == TasksLane && in.action.Stores():
-		in.rejected = &rejection{UnknownTopic, "lane " + TasksLane + " is that of tasks: a record that is one names " +
-			"its queue in a header " + HeaderQueue, HeaderTopic}
 	default:
 		in.rejected = in.decodeInstants(c, &h, r)
 	}

@@ -23,7 +23,7 @@ func (c *Config) Read(r Record, lane string, now func() time.Time) (Item, error)
 	if in.rejected == nil {
 		in.rejected = c.Limits.exceeded(r, &in.message, now)
 	}
-	if in.rejected == nil && in.message.Lane == TasksLane {
+	if in.task && in.rejected == nil {
 		in.rejected = &rejection{InvalidQueue, "tasks of queues are brought and completed by requests for tasks, and " +
 			"not by messages that say so", HeaderQueue}
 	}

@@ -116,7 +116,7 @@ func (in *instruction) decodeArrival(c *Config, h *requested, r Record, task map
 	if len(in.message.ID) > MaxIDLength {
 		in.message.ID = "arrive/" + taskOf(in.id).String()
 	}
-	in.message.Lane, in.message.Deadline = TasksLane, arrivedAt(r)
+	in.task, in.message.Lane, in.message.Deadline = true, TasksLane, arrivedAt(r)
 	in.message.Key, in.message.Value = r.Key, r.Value
 	in.message.Headers = append(withoutTask(c.relayed(r.Headers)), append(when,
 		Header{HeaderTaskPart, []byte(TaskArrives)},
@@ -128,7 +128,7 @@ func (in *instruction) decodeArrival(c *Config, h *requested, r Record, task map
 // decodeCompletion reads a record that completes a task. It needs no id of its own: of two that complete the same run,
 // and wait at the same time, one is enough.
 func (c *Config) decodeCompletion(h *requested, repeated *rejection, r Record) instruction {
-	in := instruction{action: Schedule, word: ActionComplete, told: true, rejected: repeated}
+	in := instruction{action: Schedule, word: ActionComplete, task: true, told: true, rejected: repeated}
 	task, twice := taskHeaders(r.Headers)
 	if id, _ := h.get(HeaderID); len(id) > 0 {
 		if _, why := CheckID(string(id)); why == "" {
@@ -180,6 +180,14 @@ func (c *Config) decodeCompletion(h *requested, repeated *rejection, r Record) i
 		in.message.Headers = append(in.message.Headers, Header{HeaderTaskRun, run})
 	}
 	return in
+}
+
+// notForTasks rejects an instruction for the lane of tasks. What waits there says itself which task it is about, and what
+// of it, so whoever could bring, replace or cancel it could complete the tasks of others, or lose them.
+func notForTasks(route Route) *rejection {
+	return &rejection{UnknownTopic, fmt.Sprintf("lane %s is that of tasks, and takes no messages from elsewhere: a "+
+		"record that is a task names its queue in a header %s (input topic %s)", TasksLane, HeaderQueue, route.Input),
+		route.Format.topicHeader()}
 }
 
 // taskOf returns the id of the task that a record with a message id is: that id, if it is a UUID.

@@ -59,6 +59,10 @@ func (f *nodeFlags) open(ctx context.Context, settings *service.Settings) (*aske
 	if err != nil {
 		return nil, err
 	}
+	if target.IsJournal() {
+		return nil, usagef("%s is a journal in Kafka, of which each node has its own part: ask a node, with --admin "+
+			"http://127.0.0.1:8080", target.String())
+	}
 	store, err := target.Open(ctx, service.AnswerTimeout)
 	if err != nil {
 		if target.File() != "" {
@@ -139,7 +143,7 @@ func ask[T any](ctx context.Context, a *asker, method, path string, body any) (r
 	if err != nil {
 		return result, fmt.Errorf("read the answer: %w", err)
 	}
-	if response.StatusCode == http.StatusOK {
+	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated {
 		if err = json.Unmarshal(text, &result); err != nil {
 			err = fmt.Errorf("what answers at %s is no node of this version: %w", a.base, err)
 		}

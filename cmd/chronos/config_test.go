@@ -12,6 +12,9 @@ import (
 	chronos "chronos/cmd/chronos"
 )
 
+// storeForms says what a store may be.
+const storeForms = "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, sqlite:FILE or journal:TOPIC"
+
 // aStore is a store that needs not be there.
 const aStore = "postgres://u@127.0.0.1:1/db"
 
@@ -144,7 +147,7 @@ func wrongValues() map[string]string {
 	return map[string]string{
 		"brokers": "localhost", "tls": "maybe", "tls-ca": "/no/such", "tls-cert": "/no/such", "tls-key": "/no/such",
 		"sasl-mechanism": "NONE", "sasl-username": "u", "sasl-password": "p", "sasl-password-file": "/no/such",
-		"store": "nowhere", "store-password-file": "/no/such", "pgbouncer": "maybe",
+		"store": "nowhere", "store-password-file": "/no/such", "pgbouncer": "maybe", "data-dir": "/set",
 		"input-topic": "a b", "output-topic": "a b", "dead-letter-topic": "a b", "relay-headers": "x",
 		"outcome-topic": "a b", "targets": "a,b c",
 		"epoch-deadlines": "days", "create-topics": "maybe", "create-partitions": "many", "migrate": "maybe",
@@ -157,6 +160,7 @@ func wrongValues() map[string]string {
 		"api-listen": "8081", "api-token-file": "/no/such", "api-tls-cert": "/no/such", "api-tls-key": "/no/such",
 		"api-max-bytes": "many", "api-rate": "many", "api-waiting": "many",
 		"compat": "quartz", "metaswitch-listen": "a:b:c",
+		"horae-listen": "a:b:c", "horae-url": "nowhere", "task-retention": "soon",
 		"group": "", // every name is good
 	}
 }
@@ -225,6 +229,12 @@ func TestSentences(t *testing.T) {
 			"less than a fifth of the hold time, because claims are held for that long before they are published"},
 		{args: "--detection-interval 1ms", want: "--detection-interval is 1ms: it must be from 10ms to 1h0m0s"},
 		{args: "--leave-after 0s", want: "--leave-after is 0s: it must be from 1s to 1h0m0s"},
+
+		{args: "--horae-listen 0.0.0.0:8015", want: "--horae-listen is 0.0.0.0:8015: it is no address that a completion " +
+			"could be sent to: name one, or set horae-url"},
+		{args: "--horae-url ftp://x", want: "--horae-url is ftp://x: it must be a URL such as " +
+			"http://chronos.example:8015"},
+		{args: "--task-retention 1s", want: "--task-retention is 1s: it must be from 1m to 3650d"},
 
 		{args: "--brokers a:1,b", want: `--brokers is "b": it must be host:port: there is no port`},
 		{args: "--brokers=", want: `--brokers is empty: it must hold one address, host:port, or more`},
@@ -298,10 +308,10 @@ func TestSentences(t *testing.T) {
 
 		{
 			args: "--store=",
-			want: `--store is "": it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE`,
+			want: `--store is "": it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, sqlite:FILE or journal:TOPIC`,
 		},
 		{args: "--store chronos.db", want: "--store is chronos.db: " +
-			"it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE"},
+			"it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, sqlite:FILE or journal:TOPIC"},
 		{args: "--store sqlite:", want: "--store is sqlite:: " +
 			"it must be sqlite:FILE, such as sqlite:chronos.db or sqlite:/var/lib/chronos.db"},
 		{args: "--store sqlite::memory:", want: "--store is sqlite::memory:: " +
@@ -309,17 +319,17 @@ func TestSentences(t *testing.T) {
 		{
 			args: "--store mysql://u:hunter2@h/db",
 			want: "--store is not the URL of a store (it is not shown, there may be " +
-				"a password in it): it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE",
+				"a password in it): " + storeForms,
 		},
 		{
 			args: "--store host=h;password=hunter2",
 			want: "--store is not the URL of a store (it is not shown, there may " +
-				"be a password in it): it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE",
+				"be a password in it): " + storeForms,
 		},
 		{
 			args: "--store postgres://u:hun/ter2@h/db",
 			want: "--store is not a well-formed URL (it is not shown, there may " +
-				"be a password in it): it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE, " +
+				"be a password in it): " + storeForms + ", " +
 				"with special characters in the password written as %XX",
 		},
 		{
@@ -329,6 +339,38 @@ func TestSentences(t *testing.T) {
 		},
 		{args: "--store postgres://u:p@h/db --store-password-file " + secret, want: "--store-password-file is set, " +
 			"but there is a password in --store: only one of them may be set"},
+
+		{args: "--store journal:", want: `--store is journal:: it must be journal:TOPIC, such as ` +
+			"journal:chronos.journal: the name of a topic has 1 to 249 letters, digits, dots, underscores and hyphens"},
+		{args: "--store journal:j", want: "--data-dir is not set: a node whose store is a journal needs a folder for " +
+			"its local copy, such as /var/lib/chronos"},
+		{args: "--data-dir /set", want: "--data-dir is set, but --store is no journal in Kafka: it is for the local " +
+			"copy of one"},
+		{args: "--store journal:chronos.in", want: "--store is journal:chronos.in: the journal must be a topic of " +
+			"its own, where nothing else is read or written"},
+		{args: "--store journal:j --pgbouncer", want: "--pgbouncer is set, but --store is a journal in Kafka, which " +
+			"is reached as the brokers say"},
+		{args: "--store journal:j --store-password-file " + secret, want: "--store-password-file is set, but --store " +
+			"is a journal in Kafka, which is reached as the brokers say"},
+		{
+			args: "--store journal:j --brokers b:1 --api-listen 127.0.0.1:0",
+			want: "--api-listen is set, and --store is " +
+				"a journal in Kafka, which takes messages in through the input topic only: leave it out, or use a " +
+				"database",
+		},
+		{args: "--store journal:j --api-listen 127.0.0.1:0", want: "--store is a journal in Kafka, and there is no " +
+			"Kafka: set --brokers"},
+		{
+			args: "--store journal:j", file: "routes:\n- {input: a, output: b}\n- {input: c, output: d}\n",
+			want: "FILE:1: routes has 2 input topics, and --store is a journal, of which each partition belongs to " +
+				"one of a single input topic: give each of them nodes and a journal of its own",
+		},
+		{
+			args: "--store journal:j --data-dir /set --output-topic http:b",
+			file: "lanes:\n- {name: 'http:b', url: 'https://b.example', order: key}\n",
+			want: "FILE:1: lanes has a lane with order: key, and --store is a journal in Kafka, which knows no order " +
+				"of callbacks: set order: none, or use a database",
+		},
 
 		{
 			env: "CHRONOS_HOLD_TMIE=5s",
@@ -447,7 +489,7 @@ func TestSentences(t *testing.T) {
 
 func TestStoreIsNeeded(t *testing.T) {
 	got := run(t, "", "run")
-	want := "chronos: --store is not set: it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE\n"
+	want := "chronos: --store is not set: " + storeForms + "\n"
 	if got.code != 2 || got.stderr != want {
 		t.Errorf("exit code %d, %q, want 2 and %q", got.code, got.stderr, want)
 	}

@@ -47,6 +47,7 @@ func typePage(t *testing.T, test, name string, args ...string) {
 	found := []string{
 		"http://127.0.0.1:8080", p.stdout.await(t, `A page, metrics and health: (http://\S+)`, 1)[1],
 		"http://127.0.0.1:8081", p.stdout.await(t, `curl -X PUT (http://[^/]+)/v1/`, 1)[1],
+		"http://127.0.0.1:8015", p.stdout.await(t, `Queues as horae has them: (http://[^,]+),`, 1)[1],
 	}
 	if slices.Contains(args, "--metaswitch-listen") {
 		found = append(found, "http://127.0.0.1:7253", p.stdout.await(t, `Metaswitch's Chronos has them: (\S+)`, 1)[1])

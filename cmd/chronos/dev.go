@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,6 +28,7 @@ import (
 type devCommand struct {
 	Listen  string `default:"127.0.0.1:9092" help:"Address of the broker; port 0 takes a free one."`
 	DataDir *text  `placeholder:"FOLDER" help:"Keep all messages there, over restarts. Default nowhere."`
+	Store   string `placeholder:"journal:TOPIC" help:"Keep what waits in a topic of the broker. Default a SQLite file."`
 
 	sandboxSettings
 }
@@ -71,14 +73,10 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	if err != nil {
 		return err
 	}
-	// The store comes first: it holds its file exclusively, which keeps a second process out of the folder.
-	target := service.InFile(filepath.Join(folder, "chronos.db"))
-	store, err := target.Open(context.WithoutCancel(ctx), config.StoreTimeout())
+	// The store comes first: it holds its files exclusively, which keeps a second process out of the folder.
+	store, err := c.open(ctx, folder, listener.Addr().String(), &config)
 	if err != nil {
 		return err
-	}
-	if _, err := store.Migrate(context.WithoutCancel(ctx)); err != nil {
-		return errors.Join(err, store.Close())
 	}
 	broker := embedded.Config{
 		Listener: listener, Topics: config.Routes[0].Topics(), Log: log,
@@ -95,13 +93,40 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	screen := &screen{out: w.stdout}
 	s, err := c.service(service.Config{
 		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup, CreateTopics: true,
-		Callback: service.LocalCallbacks(),
+		Migrate: true, Callback: service.LocalCallbacks(),
 	}, store, service.Options{Log: log, Observe: screen.observe, Version: currentVersion()})
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	screen.print(c.banner(address, s.URL(), s.APIURL(), s.MetaswitchURL()))
+	screen.print(c.banner(address, s))
 	return s.Run(ctx)
+}
+
+// open opens the store: a file, which is given its schema, or a journal on the broker, which is not there yet.
+func (c *devCommand) open(
+	ctx context.Context, folder, broker string, config *node.Config,
+) (*service.Store, error) {
+	ctx = context.WithoutCancel(ctx)
+	target := service.InFile(filepath.Join(folder, "chronos.db"))
+	if c.Store != "" {
+		topic, is := strings.CutPrefix(c.Store, "journal:")
+		if !is || !node.IsTopic(topic) || slices.Contains(config.Routes[0].Topics(), topic) {
+			return nil, usagef("--store is %s: it must be journal:TOPIC, such as journal:chronos.journal, with a "+
+				"topic of its own; leave it out for a SQLite file", shown(c.Store))
+		}
+		target = service.InJournal(service.Journal{
+			Topic: topic, Kafka: kafka.Connection{Brokers: []string{broker}}, Input: service.DefaultInput,
+			Group: devGroup, Dir: filepath.Join(folder, "journal"),
+		})
+	}
+	store, err := target.Open(ctx, config.StoreTimeout())
+	if err != nil || target.IsJournal() {
+		return store, err
+	}
+	if _, err := store.Migrate(ctx); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
 }
 
 // service returns the embedded node. Its listeners take free ports where the usual ones are taken, unless somebody has
@@ -118,6 +143,20 @@ func (c *devCommand) service(
 	if config.Metaswitch, err = c.values.Metaswitch(); err != nil {
 		return nil, err
 	}
+	if config.Horae, config.HoraeURL, err = c.values.Horae(service.DefaultHorae); err != nil {
+		return nil, err
+	}
+	if config.Retention, err = c.values.Retention(); err != nil {
+		return nil, err
+	}
+	if c.Store != "" {
+		if c.values.APIIsSet() || config.Metaswitch != "" || c.values.HoraeIsSet() {
+			return nil, usagef("--store is %s, a journal, which takes messages in through the input topic only: leave "+
+				"--api-listen, --metaswitch-listen and --horae-listen out", shown(c.Store))
+		}
+		config.API.Listen, config.Horae = "", ""
+		config.Node.Callbacks.Lanes = nil // it keeps no queues
+	}
 	const free = "127.0.0.1:0"
 	for {
 		s, err = service.With(config, store, options)
@@ -127,6 +166,8 @@ func (c *devCommand) service(
 			config.Admin.Listen = free
 		case is && taken.Name == "api" && !c.values.APIIsSet() && config.API.Listen != free:
 			config.API.Listen = free
+		case is && taken.Name == "horae" && !c.values.HoraeIsSet() && config.Horae != free:
+			config.Horae = free
 		default:
 			return s, err
 		}
@@ -146,6 +187,7 @@ func (c *devCommand) config() (node.Config, error) {
 	if !config.Routes[0].Finds(anyCallback) {
 		config.Routes[0].Targets = append(config.Routes[0].Targets, node.CallbackPrefix+"*")
 	}
+	config.Callbacks.Lanes = []node.CallbackLane{{Name: node.TasksLane}}
 	config.RelayHeaders = []string{node.HeaderID, node.HeaderDeadline}
 	if wrong, is := errors.AsType[*node.ConfigError](config.Validate()); is {
 		return config, usagef("--targets has %s: %s", wrong.Value, wrong.Allowed)
@@ -188,7 +230,7 @@ func (c *devCommand) folder() (string, error) {
 }
 
 // banner tells how to send a first message and see it arrive, in lines that work when they are copied.
-func (c *devCommand) banner(address, url, api, timers string) string {
+func (c *devCommand) banner(address string, s *service.Service) string {
 	self := ownName()
 	brokers := ""
 	if address != "127.0.0.1:9092" {
@@ -217,14 +259,17 @@ func (c *devCommand) banner(address, url, api, timers string) string {
 		`  kcat -C -u -b ` + address + ` -t chronos.out -o end -f '%T key=%k headers=[%h] %s\n'`,
 		"",
 	}
-	if api != "" {
+	if api := s.APIURL(); api != "" {
 		lines = append(lines, "The same by HTTP:", "",
 			"  curl -X PUT "+api+`/v1/lanes/chronos.out/messages/order-1 --json '{"delay":"5s","value":"hello"}'`, "")
 	}
-	if timers != "" {
+	if horae := s.HoraeURL(); horae != "" {
+		lines = append(lines, "Queues as horae has them: "+horae+", see docs/QUEUES.md", "")
+	}
+	if timers := s.MetaswitchURL(); timers != "" {
 		lines = append(lines, "Timers as Metaswitch's Chronos has them: "+timers, "")
 	}
-	if url != "" {
+	if url := s.URL(); url != "" {
 		lines = append(lines, "A page, metrics and health: "+url, "")
 	}
 	lines = append(lines, "Every message that fires is a line here, and so is what became of each instruction. "+

@@ -49,6 +49,14 @@ var (
 // newService makes the topics and the database.
 func newService(tb testing.TB) *service {
 	tb.Helper()
+	s := newTopics(tb)
+	s.database = database(tb)
+	return s
+}
+
+// newTopics makes the topics.
+func newTopics(tb testing.TB) *service {
+	tb.Helper()
 	s := &service{
 		brokers: os.Getenv("CHRONOS_TEST_KAFKA"),
 		hold:    5 * time.Second, detect: 500 * time.Millisecond,
@@ -60,7 +68,6 @@ func newService(tb testing.TB) *service {
 	default:
 		tb.Fatal("set CHRONOS_TEST_KAFKA or run make test")
 	}
-	s.database = database(tb)
 	var err error
 	if s.binary, err = binary(); err != nil {
 		tb.Fatal(err)
@@ -103,9 +110,15 @@ func (s *service) start(tb testing.TB, more ...string) *nodeProcess {
 // launch starts a node of which nothing is said but its store.
 func (s *service) launch(tb testing.TB, more ...string) *nodeProcess {
 	tb.Helper()
+	return s.process(tb, append([]string{"--store", s.database.String()}, more...)...)
+}
+
+// process starts a node that is told its store as well.
+func (s *service) process(tb testing.TB, more ...string) *nodeProcess {
+	tb.Helper()
 	p := &nodeProcess{log: newStream(), done: make(chan struct{})}
 	p.command = exec.CommandContext(context.WithoutCancel(tb.Context()), s.binary, append([]string{
-		"run", "--store", s.database.String(), "--migrate", "--log-format", "json",
+		"run", "--migrate", "--log-format", "json",
 	}, more...)...)
 	p.command.Stderr, p.command.Stdout = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -100,6 +100,10 @@ func openMove(ctx context.Context, settings *service.Settings, w *world) (_ *mov
 				target.String(), errors.Unwrap(err))
 		}
 	}
+	if target.IsJournal() {
+		return nil, usagef("%s is a journal in Kafka, whose contents cannot be moved yet: let it run empty, and have "+
+			"what is new go to the other store", target.String())
+	}
 	m := &move{world: w, name: target.String()}
 	if m.store, err = target.Open(ctx, moveTimeout); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type (
 	submitSettings  struct{ settingFlags } // send, reschedule, replace and fire
 	cancelSettings  struct{ settingFlags } // cancel
 	clientSettings  struct{ settingFlags } // tail, bench and dead
-	askSettings     struct{ settingFlags } // get, list, count, pause, resume and top
+	askSettings     struct{ settingFlags } // get, list, count, pause, resume, top, queue, task and action
 	sandboxSettings struct{ settingFlags } // dev
 	operateSettings struct{ settingFlags } // bind, rewind and doctor
 	probeSettings   struct{ settingFlags } // health
@@ -48,7 +48,12 @@ func newCommands() *commands {
 		service.Dev:     {&line.Dev},
 		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},
 		service.Probe:   {&line.Health},
-		service.Ask:     {&line.Get, &line.List, &line.Count, &line.Pause, &line.Resume, &line.Top},
+		service.Ask: {
+			&line.Get, &line.List, &line.Count, &line.Pause, &line.Resume, &line.Top,
+			&line.Queue.Put, &line.Queue.Get, &line.Queue.List, &line.Queue.Delete,
+			&line.Task.Put, &line.Task.Get, &line.Task.List, &line.Task.Complete, &line.Task.Delete,
+			&line.Action.Put, &line.Action.Get, &line.Action.List, &line.Action.Delete,
+		},
 	} {
 		flags := flagsOf(command)
 		for _, target := range takes {

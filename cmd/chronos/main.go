@@ -70,6 +70,10 @@ type commands struct {
 	Resume resumeCommand `cmd:"" help:"Resume it." group:"hand"`
 	Dead   deadCommand   `cmd:"" help:"Look at dead letters, and put them back." group:"hand"`
 
+	Queue  queueCommand  `cmd:"" help:"Make, show, list and delete queues." group:"queue"`
+	Task   taskCommand   `cmd:"" help:"Bring tasks to queues, look at them, complete them." group:"queue"`
+	Action actionCommand `cmd:"" help:"Say what tasks do." group:"queue"`
+
 	Bind   bindCommand   `cmd:"" help:"Show whom a store belongs to, or change that." group:"hand"`
 	Rewind rewindCommand `cmd:"" help:"Take records of an input topic in again." group:"hand"`
 	Export exportCommand `cmd:"" help:"Seal a store, and write all that waits to a file." group:"hand"`
@@ -180,6 +184,7 @@ func groups() []kong.Group {
 	groups := []kong.Group{
 		{Key: "try", Title: "Try it:"},
 		{Key: "change", Title: "Change your mind:"},
+		{Key: "queue", Title: "Queues:"},
 		{Key: "service", Title: "Run it:"},
 		{Key: "look", Title: "Look into it:"},
 		{Key: "hand", Title: "Set right by hand:"},

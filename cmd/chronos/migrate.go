@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"chronos/migrations"
@@ -13,7 +14,7 @@ import (
 
 // migrateCommand creates or updates the schema of a store.
 type migrateCommand struct {
-	Up     migrateUp     `cmd:"" help:"Create the schema, or bring it up to date. Safe to repeat."`
+	Up     migrateUp     `cmd:"" help:"Create the schema, or bring it up to date; or create the topic of a journal."`
 	Status migrateStatus `cmd:"" help:"List the migrations, and whether the store has them. Changes nothing."`
 	Print  migratePrint  `cmd:"" help:"Print the SQL, for somebody who runs it by hand."`
 }
@@ -76,15 +77,25 @@ func (c *migrateStatus) Run(ctx context.Context, w *world) (err error) {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err = store.Check(ctx)
+	if _, err = store.Check(ctx); err == nil && target.IsJournal() {
+		_, err = fmt.Fprintf(w.stdout, "the topic of %s is as it has to be\n", target.String())
+	}
 	return err
 }
 
-// migratePrint is the command that prints.
+// migratePrint is the command that prints, and touches nothing.
 type migratePrint struct{ storeSettings }
 
-// Run prints the script for the kind of database that the store is, Postgres if there is none.
+// Run prints the script for the kind of database that the store is, Postgres if there is none; of a journal, what its
+// topic is created by.
 func (c *migratePrint) Run(w *world) error {
+	if target, err := c.values.Target(); err == nil && target.IsJournal() {
+		j := target.Journal()
+		_, err := fmt.Fprintf(w.stdout, "# with as many partitions as %s has\nkafka-topics.sh --create --topic %s "+
+			"--partitions N --replication-factor 3 --config %s\n", j.Input, j.Topic,
+			strings.Join(service.JournalSettings(3), " --config "))
+		return err
+	}
 	dialect, err := c.values.Dialect()
 	if err != nil {
 		return err

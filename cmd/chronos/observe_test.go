@@ -316,6 +316,7 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 		"chronos_port_failing_seconds": true, "chronos_lag_records": true, "chronos_store_pool_waits_total": true,
 		"chronos_store_pool_wait_seconds_total": true, "chronos_clock_offset_seconds": true,
 		"chronos_loop_overruns_total": true, "chronos_callbacks_in_flight": true,
+		"chronos_journal_takeovers_total": true, "chronos_journal_replay_left": true,
 	}
 	for _, row := range metrics.Table() {
 		if families[row.Name] == nil {

@@ -143,11 +143,14 @@ func read[I, O any](
 func (a *API) problem(err error) error {
 	var told huma.StatusError
 	var refusal *queue.Refusal
+	var unable *inspect.UnableError
 	switch {
 	case errors.As(err, &told):
 		return err
 	case errors.As(err, &refusal):
 		return refused(refusal)
+	case errors.As(err, &unable):
+		return huma.Error501NotImplemented(unable.Sentence)
 	case inspect.IsCursor(err):
 		return huma.Error422UnprocessableEntity(err.Error())
 	case a.Explain != nil && !errors.Is(err, inspect.ErrTooLong):

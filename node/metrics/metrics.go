@@ -156,6 +156,7 @@ func (m *Metrics) begin() {
 		}
 	}
 	m.beginCallbacks()
+	m.beginJournal()
 	for _, cause := range []string{"recovered", "gone_already", "unknown_outcome", "left_behind"} {
 		m.counters["chronos_duplicate_risk_total"].WithLabelValues(cause)
 	}

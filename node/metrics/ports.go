@@ -20,6 +20,9 @@ func (m *Metrics) Ports(ports node.Ports) node.Ports {
 
 		Callable: ports.Callable,
 	}
+	if ports.Settling != nil {
+		counted.Settling = &settling{ports.Settling, p}
+	}
 	if ports.Callback != nil {
 		counted.Callback = &calls{ports.Callback, p}
 	}
@@ -399,6 +402,27 @@ func (s *sink) Publish(ctx context.Context, records []node.Record) []error {
 	inFlight.Sub(float64(len(records)))
 	c.end(ctx, allFailed(errs))
 	return errs
+}
+
+// settling is a node.Settling whose calls are counted, as those of a sink are.
+type settling struct {
+	node.Settling
+
+	observed *observed
+}
+
+var _ node.Settling = (*settling)(nil)
+
+// Fire implements node.Settling.
+func (s *settling) Fire(ctx context.Context, records []node.Record, next []node.Next) ([]node.Settled, []error) {
+	m := s.observed.metrics
+	c := s.observed.begin(ctx, node.PortSink, "publish", m.config.PublishTimeout())
+	inFlight := m.gauges["chronos_publishes_in_flight"].WithLabelValues()
+	inFlight.Add(float64(len(records)))
+	settled, errs := s.Settling.Fire(ctx, records, next)
+	inFlight.Sub(float64(len(records)))
+	c.end(ctx, allFailed(errs))
+	return settled, errs
 }
 
 // allFailed returns an error if nothing came through: what one record meets is about its topic, its partition or

@@ -413,5 +413,17 @@ func portRows() []Metric {
 			Name: "chronos_store_pool_wait_seconds_total", Kind: Counter,
 			Help: "Time that calls have waited for a connection.",
 		},
+		{
+			Name: "chronos_journal_takeovers_total", Kind: Counter, Labels: []string{"result"},
+			Help: "Attempts to take over a partition of the journal, where that is the store: owned or failed.",
+			Look: "Its rate says how often partitions move, or are taken back after a transaction whose outcome was " +
+				"unknown. Failed: the log says why.",
+		},
+		{
+			Name: "chronos_journal_replay_left", Kind: Gauge,
+			Help: "Entries of the journal, at most, that this node has to read before it takes in and fires what is " +
+				"in the partitions that it is taking over.",
+			Look: "It falls. While it is not zero, the messages of those partitions wait.",
+		},
 	}
 }

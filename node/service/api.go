@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"chronos/node/admin"
+	"chronos/node/queue"
+	"chronos/node/queue/desk"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
 )
@@ -11,7 +13,7 @@ import (
 // mountAPI mounts what operators ask.
 func (s *Service) mountAPI() {
 	if api := s.store.API(s.config.Node.Lanes(), s.config.Admin.Rights); api != nil {
-		api.Info, api.Log, api.Troubles = s.info, s.log, s.troubles
+		api.Info, api.Log, api.Troubles, api.Queues = s.info, s.log, s.troubles, s.desk
 		api.Outages, api.Explain = s.reporter.Outages, s.explain
 		api.MaxDelay, api.Count = s.config.Node.Limits.MaxDelay, s.metrics.Instructed
 		api.Finds, api.Hours = s.config.Node.Finds, s.hours.At
@@ -32,7 +34,11 @@ func (s *Store) API(lanes []string, rights admin.Rights) *admin.API {
 	if shows == nil || tells == nil {
 		return nil
 	}
-	return &admin.API{Store: shows, Outlook: tells, Taker: s.Store, Lanes: lanes, Rights: rights}
+	api := &admin.API{Store: shows, Outlook: tells, Taker: s.Store, Lanes: lanes, Rights: rights}
+	if queues, is := s.Store.(queue.Store); is {
+		api.Queues = &desk.Desk{Store: queues, Base: unknownBase}
+	}
+	return api
 }
 
 // info is what the node says of itself.

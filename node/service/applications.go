@@ -28,7 +28,7 @@ func (s *Service) openAPI(ctx context.Context) error {
 	}
 	served := &api.API{
 		Node: &s.config.Node, Taker: s.store, Store: shows, Outlook: s.hours.Outlook(tells), Limits: config.Limits,
-		Ready: s.isReady, Explain: s.explain, Observe: s.asked, Excused: s.hours.Excuses,
+		Queues: s.desk, Ready: s.isReady, Explain: s.explain, Observe: s.asked, Excused: s.hours.Excuses,
 	}
 	if s.callback != nil {
 		served.Callback = s.callback.Check

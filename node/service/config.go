@@ -62,6 +62,11 @@ type Config struct {
 	// Metaswitch is where the interface of Metaswitch's Chronos listens; empty for nowhere.
 	Metaswitch string
 
+	// Horae is where horae's interface listens, empty for nowhere, and HoraeURL where that is reached, empty for there.
+	// Retention is how long tasks are kept that have ended; 0 for the default.
+	Horae, HoraeURL string
+	Retention       time.Duration
+
 	settings    *Settings          // where it came from; nil if from nowhere
 	credentials *credential.Keeper // tells of files of secrets that cannot be read any more; nil if there are none
 }
@@ -79,6 +84,9 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Admin, err = s.Admin(""); return err },
 		func(c *Config) (err error) { c.API, err = s.API(""); return err },
 		func(c *Config) (err error) { c.Metaswitch, err = s.Metaswitch(); return err },
+		func(c *Config) (err error) { c.Horae, c.HoraeURL, err = s.Horae(""); return err },
+		func(c *Config) (err error) { c.Retention, err = s.Retention(); return err },
+		s.journalFits,
 	} {
 		if err := read(&config); err != nil {
 			return config, err

@@ -16,6 +16,7 @@ import (
 	"chronos/node/callback"
 	"chronos/node/credential"
 	"chronos/node/metaswitch"
+	"chronos/node/queue"
 )
 
 // otherLanes is the name of the entry of lanes that all callback lanes go by that have none.
@@ -135,6 +136,11 @@ func (s *Settings) callbacks(config *node.Config, sink *callback.Config) error {
 	if s.servesMetaswitch() && !listed[metaswitch.Lane] {
 		lane, of := sink.Others, engine.Others // it is named, so that metrics and the log name it, too
 		lane.Name, of.Name = metaswitch.Lane, metaswitch.Lane
+		sink.Lanes, engine.Lanes = append(sink.Lanes, lane), append(engine.Lanes, of)
+	}
+	if (s.servesHorae() || s.servesAPI()) && !listed[queue.Lane] { // the same for queues, which come with these
+		lane, of := sink.Others, engine.Others
+		lane.Name, of.Name = queue.Lane, queue.Lane
 		sink.Lanes, engine.Lanes = append(sink.Lanes, lane), append(engine.Lanes, of)
 	}
 	engine.Timeout = sink.Longest(servesOthers(config))

@@ -32,6 +32,10 @@ func OpenOperator(ctx context.Context, config Config) (_ *Operator, err error) {
 			"to, and " +
 			"nothing to rewind; set --brokers")
 	}
+	if config.Store.IsJournal() {
+		return nil, Usagef("%s is a journal in Kafka, which belongs to its input topic and the first consumer group "+
+			"that has used it: it can be neither bound to others nor rewound", config.Store.String())
+	}
 	if o.store, err = config.Store.Open(ctx, AnswerTimeout); err != nil {
 		return nil, err
 	}

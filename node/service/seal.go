@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,10 @@ import (
 // Mover returns the side of the store that its contents are moved by.
 func (s *Store) Mover() (transfer.Store, error) {
 	mover, is := s.Store.(transfer.Store)
+	if s.journal != nil {
+		return nil, errors.New("the store is a journal in Kafka, whose contents cannot be moved yet: let it run " +
+			"empty, and have what is new go to the other store")
+	}
 	if !is {
 		return nil, fmt.Errorf("the contents of a store of the kind %q cannot be moved", s.dialect)
 	}

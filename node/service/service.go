@@ -22,6 +22,8 @@ import (
 	"chronos/node/clock/system"
 	"chronos/node/hours"
 	"chronos/node/metrics"
+	"chronos/node/queue"
+	"chronos/node/queue/desk"
 	"chronos/node/store/postgres"
 	"chronos/node/traces"
 )
@@ -44,6 +46,10 @@ type Service struct {
 
 	applications *api.Server // the listener of the API; nil for none
 	timers       *timers     // that of Metaswitch's interface; nil for none
+	horae        *timers     // that of horae's; nil for none
+
+	queues queue.Store // nil if this node has no queues
+	desk   *desk.Desk  // answers for them; nil if there are none
 
 	hours    *hours.Hours
 	troubles *admin.Troubles
@@ -55,6 +61,9 @@ type Service struct {
 	tracer  *traces.Tracer   // nil if there is none
 
 	creator *creator // nil if no topic is to be created on the way
+
+	// fail ends a node that runs, for an error that trying again does not mend.
+	fail func(error)
 
 	phase  atomic.Int32 // a phase
 	schema atomic.Bool  // the store has been seen to have the schema that this program needs
@@ -106,6 +115,9 @@ const (
 func Open(ctx context.Context, config Config, options Options) (*Service, error) {
 	reporter := NewReporter(options.Log, &config.Node)
 	config.Store.report = reporter.unreadable
+	if err := config.Store.folder(); err != nil {
+		return nil, err
+	}
 	store, err := config.Store.Open(context.WithoutCancel(ctx), config.Node.StoreTimeout())
 	if err != nil {
 		return nil, err
@@ -170,7 +182,8 @@ func with(config Config, store *Store, reporter *Reporter, options Options) (*Se
 	s.metrics.Ready(s.isReady)
 	s.reporter.lateness.pace = s.metrics.Pace
 	s.showPool()
-	for _, open := range []func(context.Context) error{s.listen, s.openAPI, s.openMetaswitch} {
+	s.openQueues()
+	for _, open := range []func(context.Context) error{s.openHorae, s.listen, s.openAPI, s.openMetaswitch} {
 		if err := open(context.Background()); err != nil {
 			return nil, errors.Join(err, s.closeListeners()) // whoever tries another address needs these again
 		}
@@ -187,6 +200,9 @@ func (s *Service) closeListeners() error {
 	if s.applications != nil {
 		errs = append(errs, s.applications.Close())
 	}
+	if s.horae != nil {
+		errs = append(errs, s.horae.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -199,10 +215,11 @@ func (s *Service) openBroker(connection func(client string) kafka.Connection) (e
 	}
 	if s.source, err = kafka.NewSource(kafka.SourceConfig{
 		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(),
-		LeaveAfter: config.Node.LeaveAfter,
+		LeaveAfter: config.Node.LeaveAfter, SessionTimeout: config.Store.session(),
 	}); err != nil {
 		return err
 	}
+	s.own()
 	if s.sink, err = kafka.NewSink(kafka.SinkConfig{
 		Connection: connection("sink"), PublishTimeout: config.Node.PublishTimeout(),
 	}); err != nil {
@@ -239,6 +256,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	if s.timers != nil {
 		background.Go(func() { s.runMetaswitch(watching) })
+	}
+	if s.horae != nil {
+		background.Go(func() { s.runHorae(watching) })
 	}
 	background.Go(func() {
 		select {
@@ -305,8 +325,11 @@ func (s *Service) closeTraces(ctx context.Context) {
 // runNode runs the engine until ctx is done.
 func (s *Service) runNode(ctx context.Context) (err error) {
 	ports := node.Ports{Clock: s.clock, Store: s.store, Source: s.source, Sink: s.sink}
+	if settling, is := s.store.Store.(node.Settling); is {
+		ports.Settling = settling
+	}
 	if s.callback != nil {
-		ports.Callback, ports.Callable = s.callback, s.callback.Check
+		ports.Callback, ports.Callable = s.tasks(s.callback), s.callable
 	}
 	if s.options.Ports != nil {
 		if ports, err = s.options.Ports(s.config.Node, ports); err != nil {
@@ -321,6 +344,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 	s.id.Store(n.ID().String())
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	s.fail = end
 	var sampling sync.WaitGroup
 	until, stop := context.WithCancel(ctx)
 	sampling.Go(func() { s.watchSeal(until, end) })
@@ -328,6 +352,9 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 		sampling.Go(func() { sampler.Run(until) })
 	}
 	sampling.Go(func() { s.beat(until, n.ID()) })
+	if s.queues != nil {
+		sampling.Go(func() { s.keepQueues(until) })
+	}
 	if s.creator != nil {
 		sampling.Go(func() { s.creator.run(until) })
 	}
@@ -340,7 +367,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 	loop, ended := s.metrics.Loops().Begin(ctx, node.Enqueue) // Run is the loop of that operation
 	defer ended()
 	n.Run(loop, s.metrics.Loops().Tasks(node.Goroutines()))
-	if cause := context.Cause(ctx); isSealed(cause) {
+	if cause := context.Cause(ctx); isFatal(cause) {
 		return cause
 	}
 	return nil
@@ -365,6 +392,14 @@ func (s *Service) observe(event node.Event) {
 // prepare waits until the store answers and has the right schema, and until all topics are there. Then it sees whether
 // the store belongs to this cluster and group.
 func (s *Service) prepare(ctx context.Context) error {
+	if s.store.journal != nil { // its topic has as many partitions as another one, which comes first
+		for _, step := range []func(context.Context) error{s.prepareTopics, s.prepareStore, s.bindJournal} {
+			if err := step(ctx); err != nil || ctx.Err() != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	waiting, both := errgroup.WithContext(ctx)
 	waiting.Go(func() error { return s.prepareStore(both) })
 	if s.admin != nil {

@@ -24,7 +24,7 @@ type Settings struct {
 	saslTokenFile, saslTokenURL, saslScope                       Value
 	maxDelay, maxBytes, maxHeaders, maxHeaderBytes               Value
 	group                                                        Value
-	store, storePasswordFile, pgBouncer, migrate                 Value
+	store, storePasswordFile, pgBouncer, migrate, dataDir        Value
 	inputTopic, outputTopic, deadLetterTopic                     Value
 	outcomeTopic, targets                                        Value
 	relayHeaders, epochDeadlines, createTopics, createPartitions Value
@@ -36,6 +36,7 @@ type Settings struct {
 	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
 	apiMaxBytes, apiRate, apiWaiting                             Value
 	compat, metaswitchListen                                     Value
+	horaeListen, horaeURL, taskRetention                         Value
 
 	file              *configFile // nil if there is none
 	keeper            *credential.Keeper
@@ -221,6 +222,9 @@ func Read(command Command, flags map[string]Value, environ []string) (*Settings,
 				return nil, err
 			}
 		}
+	}
+	if command == Migrate && !strings.HasPrefix(s.store.Text, "journal:") {
+		return s, nil // it has nothing to do with Kafka, and need not have the files for that
 	}
 	return s, s.readProperties()
 }

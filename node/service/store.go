@@ -15,10 +15,11 @@ import (
 	"chronos/node/store/sqlite"
 )
 
-// Target is a store: a file of SQLite, or a database of Postgres.
+// Target is a store: a file of SQLite, a database of Postgres, or a journal in Kafka.
 type Target struct {
 	sqlite   string
 	postgres *url.URL
+	journal  *Journal
 
 	password  func() string // reads it from a file; nil where the URL has it, or there is none
 	origin    string        // the setting that says so
@@ -27,7 +28,7 @@ type Target struct {
 }
 
 // storeForms says what a store may be.
-const storeForms = "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:FILE"
+const storeForms = "it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, sqlite:FILE or journal:TOPIC"
 
 // Target returns the store. No error of it shows more of a URL than its scheme: there may be a password in it,
 // anywhere if it is not well formed.
@@ -52,6 +53,8 @@ func (s *Settings) address() (Target, error) {
 	case scheme == "sqlite":
 		return Target{}, s.store.Wrong(
 			"it must be sqlite:FILE, such as sqlite:chronos.db or sqlite:/var/lib/chronos.db")
+	case scheme == "journal":
+		return s.journal(rest)
 	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
 		return s.postgres()
 	case !strings.ContainsAny(s.store.Text, "@=:"):
@@ -87,6 +90,9 @@ func (s *Settings) postgres() (Target, error) {
 
 // String returns the store for a person, without its password.
 func (t *Target) String() string {
+	if t.journal != nil {
+		return "journal:" + t.journal.Topic
+	}
 	if t.postgres == nil {
 		return "sqlite:" + t.sqlite
 	}
@@ -101,15 +107,18 @@ func (t *Target) String() string {
 	return shown.Redacted()
 }
 
-// File returns the file that the store is; "" for a server.
+// File returns the file that the store is; "" for a server, or a journal.
 func (t *Target) File() string { return t.sqlite }
 
-// URL returns the address of a server; nil for a file. There may be a password in it.
+// URL returns the address of a database server; nil for anything else. There may be a password in it.
 func (t *Target) URL() *url.URL { return t.postgres }
 
 // OpenToRead opens the database for somebody who only looks at it: nothing is created, and a file that is not there is
 // an error. A server may be away. The caller closes it.
 func (t *Target) OpenToRead() (*sql.DB, migrations.Dialect, error) {
+	if t.journal != nil {
+		return nil, "", errors.New("a journal in Kafka is no database")
+	}
 	if t.postgres == nil {
 		db, err := sqlite.OpenToRead(t.sqlite)
 		return db, t.dialect(), err
@@ -145,6 +154,7 @@ type Store struct {
 	node.Store
 
 	dialect migrations.Dialect
+	journal *opened // nil for a database
 	close   func() error
 
 	// connect returns its database for a migration, and what closes that.
@@ -154,12 +164,15 @@ type Store struct {
 // Open opens the store. A Postgres server may be away: then its calls fail, until it is there. The limit is that of
 // one call.
 func (t *Target) Open(ctx context.Context, limit time.Duration) (*Store, error) {
+	if t.journal != nil {
+		return t.journal.open()
+	}
 	if t.postgres == nil {
 		store, err := sqlite.Open(ctx, t.sqlite, sqlite.Options{Timeout: limit})
 		if err != nil {
 			return nil, err
 		}
-		return &Store{store, t.dialect(), store.Close, func() (*sql.DB, func() error, error) {
+		return &Store{store, t.dialect(), nil, store.Close, func() (*sql.DB, func() error, error) {
 			return store.DB(), func() error { return nil }, nil
 		}}, nil
 	}
@@ -171,7 +184,7 @@ func (t *Target) Open(ctx context.Context, limit time.Duration) (*Store, error) 
 	if err != nil {
 		return nil, Usagef("%s: %v", t.origin, err) // It is about the URL: nothing is connected yet.
 	}
-	return &Store{store, t.dialect(), func() error {
+	return &Store{store, t.dialect(), nil, func() error {
 		store.Close()
 		return nil
 	}, func() (*sql.DB, func() error, error) {
@@ -186,8 +199,11 @@ func (t *Target) Open(ctx context.Context, limit time.Duration) (*Store, error) 
 // Close closes the store.
 func (s *Store) Close() error { return s.close() }
 
-// Migrate brings the schema up to date, and returns what it has applied.
+// Migrate brings the schema up to date, or creates the topic of a journal, and returns what it has applied.
 func (s *Store) Migrate(ctx context.Context) (applied []migrations.Migration, err error) {
+	if s.journal != nil {
+		return s.journal.create(ctx)
+	}
 	err = s.migrating(func(db *sql.DB) error {
 		applied, err = migrations.Up(ctx, db, s.dialect)
 		return err
@@ -195,8 +211,11 @@ func (s *Store) Migrate(ctx context.Context) (applied []migrations.Migration, er
 	return applied, err
 }
 
-// Status returns all migrations, and whether the store has them.
+// Status returns all migrations, and whether the store has them. A journal has none.
 func (s *Store) Status(ctx context.Context) (status []migrations.Migration, err error) {
+	if s.journal != nil {
+		return nil, nil
+	}
 	err = s.migrating(func(db *sql.DB) error {
 		status, err = migrations.Status(ctx, db, s.dialect)
 		return err
@@ -204,11 +223,14 @@ func (s *Store) Status(ctx context.Context) (status []migrations.Migration, err 
 	return status, err
 }
 
-// Check returns nil if the schema is the one that this program needs, and whether an error is the answer of
-// the store, rather than that it does not answer.
+// Check returns nil if the schema, or the topic of a journal, is the one that this program needs, and whether an error
+// is the answer of the store, rather than that it does not answer.
 func (s *Store) Check(ctx context.Context) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, AnswerTimeout)
 	defer cancel()
+	if s.journal != nil {
+		return s.journal.check(ctx)
+	}
 	err = s.migrating(func(db *sql.DB) error { return migrations.Check(ctx, db, s.dialect) })
 	var old *migrations.OutOfDateError
 	var young *migrations.TooNewError

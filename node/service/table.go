@@ -20,7 +20,7 @@ const (
 	Dev                         // chronos dev
 	Operate                     // chronos bind, chronos rewind and chronos doctor
 	Probe                       // chronos health
-	Ask                         // chronos get, list, count, pause, resume and top
+	Ask                         // chronos get, list, count, pause, resume, top, queue, task and action
 	Cancel                      // chronos cancel: one message through Kafka, or many in the store
 
 	// All are all of them.
@@ -60,6 +60,9 @@ func (c Command) String() string {
 		{Ask, "pause"},
 		{Ask, "resume"},
 		{Ask, "top"},
+		{Ask, "queue"},
+		{Ask, "task"},
+		{Ask, "action"},
 	} {
 		if c&command.is != 0 {
 			names = append(names, command.name)
@@ -129,6 +132,7 @@ func Groups() []Group {
 		{"admin", "Metrics and health"},
 		{"api", "HTTP API"},
 		{"metaswitch", "The interface of Metaswitch's Chronos"},
+		{"queues", "Queues"},
 	}
 }
 
@@ -155,7 +159,7 @@ func (s *Setting) Describe(command Command) string {
 // Table returns the settings of some commands, in the order in which the help and the reference have them.
 func Table(commands Command) []Setting {
 	return slices.DeleteFunc(slices.Concat(general(), kafkaRows(), storeRows(), topicRows(), limitRows(), timingRows(),
-		logRows(), adminRows(), apiRows(), metaswitchRows()),
+		logRows(), adminRows(), apiRows(), metaswitchRows(), queueRows()),
 		func(s Setting) bool { return s.Commands&commands == 0 })
 }
 
@@ -230,7 +234,7 @@ func kafkaRows() []Setting {
 	}
 	rows = append(rows, tokenRows()...)
 	for i := range rows {
-		rows[i].Group, rows[i].Commands = "kafka", withKafka
+		rows[i].Group, rows[i].Commands = "kafka", withKafka|Migrate // for the topic of a journal
 	}
 	return append(rows, Setting{
 		Name: "group", Group: "kafka", Commands: Run | Operate, PlaceHolder: "NAME",
@@ -244,7 +248,8 @@ func storeRows() []Setting {
 	return []Setting{
 		{
 			Name: "store", Group: "store", Commands: withStore, PlaceHolder: "URL",
-			Help:   "postgres://USER@HOST/DATABASE, or sqlite:FILE for a single node.",
+			Help: "postgres://USER@HOST/DATABASE; sqlite:FILE for a single node; or journal:TOPIC, in Kafka itself " +
+				"(docs/JOURNAL.md).",
 			value:  func(s *Settings) *Value { return &s.store },
 			logged: loggedAlways, inForce: func(c *Config) any { return c.Store.String() },
 		},
@@ -261,8 +266,15 @@ func storeRows() []Setting {
 		},
 		{
 			Name: "migrate", Group: "store", Commands: Run, form: form{toggle: true},
-			Help:  "Create or update the schema at the start. Without it an out-of-date schema is an error.",
+			Help: "Create or update the schema at the start, or create the topic of a journal. Without it an " +
+				"out-of-date schema is an error.",
 			value: func(s *Settings) *Value { return &s.migrate },
+		},
+		{
+			Name: "data-dir", Group: "store", Commands: Run, PlaceHolder: "FOLDER",
+			Help: "Where a node whose store is a journal keeps its local copy. Each node has a folder of its own; " +
+				"one that is lost is made anew.",
+			value: func(s *Settings) *Value { return &s.dataDir },
 		},
 	}
 }
@@ -331,12 +343,9 @@ func topicRows() []Setting {
 		if rows[i].form.topic || rows[i].form.topics { // which topics there are
 			rows[i].Commands |= Operate
 		}
-		switch rows[i].Name {
-		case "outcome-topic":
-			rows[i].Commands |= Submit | Cancel
-		case "targets":
-			rows[i].Commands |= Dev
-		}
+		rows[i].Commands |= map[string]Command{
+			"input-topic": Migrate, "outcome-topic": Submit | Cancel, "targets": Dev,
+		}[rows[i].Name]
 	}
 	return rows
 }

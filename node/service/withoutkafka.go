@@ -41,7 +41,7 @@ func (s *Settings) withoutKafka() bool {
 	if s.brokers.IsSet {
 		return s.brokers.Text == noBrokers
 	}
-	return (s.servesAPI() || s.servesMetaswitch()) && s.ofKafka() == nil && !s.kafkaProperties.IsSet
+	return (s.servesAPI() || s.servesMetaswitch() || s.servesHorae()) && s.ofKafka() == nil && !s.kafkaProperties.IsSet
 }
 
 // ofKafka returns a setting that only makes sense with Kafka, and that somebody has set; nil for none.
@@ -66,8 +66,8 @@ func (s *Settings) checkWithoutKafka() error {
 		return Usagef("%s is %s, and %s is set: without Kafka there are no "+
 			"topics", s.brokers.Origin, noBrokers, v.Origin)
 	}
-	if !s.servesAPI() && !s.servesMetaswitch() {
-		return Usagef("%s is %s, and api-listen is not set, nor metaswitch-listen: nothing could come in",
+	if !s.servesAPI() && !s.servesMetaswitch() && !s.servesHorae() {
+		return Usagef("%s is %s, and api-listen is not set, nor metaswitch-listen or horae-listen: nothing could come in",
 			s.brokers.Origin, noBrokers)
 	}
 	return nil

@@ -128,6 +128,7 @@ type site struct {
 	program string      // what its nodes run
 	routes  [][2]string // input and output
 	store   url.URL
+	journal bool   // what waits is kept in Kafka, and not in the store
 	file    string // the settings of its nodes
 	nodes   []*servers.Process
 	made    int
@@ -179,10 +180,9 @@ func (s *site) start(ctx context.Context, count int) error {
 		s.made++
 		p := &servers.Process{
 			Command: []string{s.program, "run", "--migrate", "--log-format", "json", "--config", s.file},
-			Env: []string{
-				"CHRONOS_BROKERS=" + strings.Join(s.kafka.Addresses, ","), "CHRONOS_GROUP=" + s.name,
-				"CHRONOS_STORE=" + s.store.String(), "CHRONOS_TIMING_ADVANCE=0s",
-			},
+			Env: append(s.storeOf(s.made),
+				"CHRONOS_BROKERS="+strings.Join(s.kafka.Addresses, ","), "CHRONOS_GROUP="+s.name,
+				"CHRONOS_TIMING_ADVANCE=0s"),
 			Log: filepath.Join(s.dir, fmt.Sprintf("%s-node-%d.log", s.name, s.made)),
 		}
 		if err := p.Start(); err != nil {

@@ -113,6 +113,7 @@ func curves() []measurement {
 		{"routes", "lateness at 1,000 messages/s over 1, 10 and 100 routes", measureRoutes},
 		{"snapshot", "lateness while a transaction holds an old snapshot open", measureSnapshot},
 		{"overdue", "lateness of new messages while a million overdue ones come out", measureOverdue},
+		{"journal", "one node on Postgres, and on a journal in Kafka", measureJournal},
 	}
 }
 

@@ -1,5 +1,7 @@
 // The page of a node. It asks /v1/ and /metrics every other second and draws what they say. Everything that comes from
 // outside is put in as text, never as HTML.
+import { showQueues } from "./queues.js";
+
 const every = 2000, kept = 150; // 150 looks are five minutes
 const $ = (id) => document.getElementById(id);
 // ahead is how much the clock of the node, and that of the store, is ahead of this machine's.
@@ -485,6 +487,7 @@ async function look() {
     if (info.outages?.length && !(e instanceof TypeError)) verdict("bad", "✖ It is not well", outages());
     else verdict("bad", "✖ It cannot be told", [e.message]);
   }
+  await showQueues({ el, read, state, ago, ahead: () => ahead });
   if (again !== null) {
     const id = again;
     again = null;

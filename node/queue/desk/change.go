@@ -42,13 +42,13 @@ type TaskChange struct {
 
 // ActionChange says what is to be different about an action.
 type ActionChange struct {
-	Name    *string   `json:"name,omitempty" maxLength:"1000"`
-	Tags    *[]string `json:"tags,omitempty" maxItems:"100"`
-	URI     *string   `json:"uri,omitempty" maxLength:"4096" doc:"What to request. It may have tags, as the payload."`
-	Method  *string   `json:"method,omitempty" enum:"GET,POST,HEAD,PUT,DELETE" doc:"Default POST."`
-	Topic   *string   `json:"topic,omitempty" maxLength:"249" doc:"The topic of a record, in place of a request."`
-	Headers *[]Header `json:"headers,omitempty" maxItems:"1000"`
-	Payload *string   `json:"payload,omitempty" doc:"The body, or the value."`
+	Name    *string         `json:"name,omitempty" maxLength:"1000"`
+	Tags    *[]string       `json:"tags,omitempty" maxItems:"100"`
+	URI     *string         `json:"uri,omitempty" maxLength:"4096" doc:"What to request. It may have tags, as the payload."`
+	Method  *string         `json:"method,omitempty" enum:"GET,POST,HEAD,PUT,DELETE" doc:"Default POST."`
+	Topic   *string         `json:"topic,omitempty" maxLength:"249" doc:"The topic of a record, in place of a request."`
+	Headers *[]ActionHeader `json:"headers,omitempty" maxItems:"1000"`
+	Payload *string         `json:"payload,omitempty" doc:"The body, or the value."`
 }
 
 // PutQueue makes a queue, or changes the one that a name or a UUID names. It reports whether it was made.
@@ -73,7 +73,6 @@ func (d *Desk) PutQueue(ctx context.Context, ref string, change QueueChange) (qu
 				"task at a time, async each at its time")
 		}
 		result, err := d.apply(ctx, queue.PutQueue{Queue: q})
-		d.forget()
 		if old == nil && isConflict(err) {
 			// Somebody else has made one of that name since: this changes that one, and cannot come here again.
 			if other, lookErr := d.lookUp(ctx, ref); lookErr == nil && other != nil {
@@ -129,7 +128,6 @@ func (d *Desk) DropQueue(ctx context.Context, ref string, drain *bool) (queue.Qu
 		}
 	}
 	result, err := d.apply(ctx, queue.DropQueue{ID: q.ID})
-	d.forget()
 	if err == nil && result.Queue != nil {
 		q = result.Queue
 	}
@@ -149,7 +147,7 @@ func (d *Desk) PutTask(ctx context.Context, id uuid.UUID, change TaskChange) (qu
 	if err := d.changeTask(ctx, &t, change); err != nil {
 		return t, false, err
 	}
-	if old == nil && t.Execution == uuid.Nil {
+	if t.Execution == uuid.Nil && t.Inline == nil {
 		return t, false, invalid("execution is missing: the id of the action that the task is")
 	}
 	result, err := d.apply(ctx, queue.PutTask{Task: t})
@@ -189,6 +187,7 @@ func (d *Desk) changeTask(ctx context.Context, t *queue.Task, c TaskChange) erro
 		if err := setID(&t.Execution, "execution", *c.Execution); err != nil {
 			return err
 		}
+		t.Inline = nil
 	}
 	if c.Promise != nil {
 		t.Promise = nil
@@ -261,7 +260,7 @@ func (c *ActionChange) on(a *queue.Action) {
 	if c.Headers != nil {
 		a.Headers = nil
 		for _, h := range *c.Headers {
-			a.Headers = append(a.Headers, queue.Header(h))
+			a.Headers = append(a.Headers, node.Header{Name: h.Name, Value: []byte(h.Value)})
 		}
 	}
 	if c.Payload != nil {

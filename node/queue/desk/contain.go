@@ -3,77 +3,51 @@ package desk
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"chronos/node/calendar"
 	"chronos/node/queue"
 )
 
-// containing returns the queues that contain one, in the order of their names: those at true prefixes of its paths. They
-// are at most a second old.
-func (d *Desk) containing(ctx context.Context, q *queue.Queue) ([]*queue.Queue, error) {
-	var prefixes []string
-	for _, path := range q.Paths {
-		for at := strings.LastIndexByte(path, '/'); at > 0; at = strings.LastIndexByte(path, '/') {
-			path = path[:at]
-			prefixes = append(prefixes, path)
-		}
+// containing returns the queues that contain some, by the paths at which they lie.
+func (d *Desk) containing(ctx context.Context, queues []queue.Queue) (map[string][]*queue.Queue, error) {
+	filter := queue.Filter{Limit: page}
+	for i := range queues {
+		filter.Paths = append(filter.Paths, queues[i].Prefixes()...)
 	}
-	if len(prefixes) == 0 {
+	slices.Sort(filter.Paths)
+	if filter.Paths = slices.Compact(filter.Paths); len(filter.Paths) == 0 {
 		return nil, nil
 	}
-	paths, err := d.byPath(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var found []*queue.Queue
-	for _, prefix := range prefixes {
-		for _, other := range paths[prefix] {
-			if other.ID != q.ID && !slices.Contains(found, other) {
-				found = append(found, other)
-			}
-		}
-	}
-	slices.SortFunc(found, func(a, b *queue.Queue) int { return strings.Compare(a.Name, b.Name) })
-	return found, nil
-}
-
-// byPath returns all queues by their paths.
-func (d *Desk) byPath(ctx context.Context) (map[string][]*queue.Queue, error) {
-	d.mu.Lock()
-	known, age := d.all, time.Since(d.looked)
-	d.mu.Unlock()
-	if known != nil && age < fresh {
-		return known, nil
-	}
-	looked, paths, filter := time.Now(), map[string][]*queue.Queue{}, queue.Filter{Limit: page}
+	found := map[string][]*queue.Queue{}
 	for {
-		queues, err := d.Store.Queues(ctx, filter)
+		some, err := d.Store.Queues(ctx, filter)
 		if err != nil {
 			return nil, err
 		}
-		for i := range queues {
-			for _, path := range queues[i].Paths {
-				paths[path] = append(paths[path], &queues[i])
+		for i := range some {
+			for _, path := range some[i].Paths {
+				found[path] = append(found[path], &some[i])
 			}
 		}
-		if len(queues) < page {
-			break
+		if len(some) < page {
+			return found, nil
 		}
-		filter.AfterName = queues[len(queues)-1].Name
+		filter.AfterName = some[len(some)-1].Name
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.all, d.looked = paths, looked
-	return paths, nil
 }
 
-// forget has the next look at containing queues read them anew: somebody has just changed one here.
-func (d *Desk) forget() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.all = nil
+// above returns a queue and those that contain it.
+func above(q *queue.Queue, found map[string][]*queue.Queue) []*queue.Queue {
+	all := []*queue.Queue{q}
+	for _, prefix := range q.Prefixes() {
+		for _, other := range found[prefix] {
+			if !slices.ContainsFunc(all, func(known *queue.Queue) bool { return known.ID == other.ID }) {
+				all = append(all, other)
+			}
+		}
+	}
+	return all
 }
 
 // fewWindows is how many windows are kept that were read: reading one costs more than asking it.
@@ -102,27 +76,47 @@ type Hours struct {
 	Open    bool
 	Changes time.Time // when that changes next, if nobody changes a window; zero for never, or not for long
 	Closed  []string  // the names of the queues whose windows keep it closed: its own, or some that contain it
+
+	// Openings are when it is open from From on and until Until, in order, the first hundred of them.
+	From, Until time.Time
+	Openings    []calendar.Opening
 }
+
+// maxOpenings is how many openings of a queue are shown at once.
+const maxOpenings = 100
 
 // maxSteps is how many changes of windows are looked at to find the next change of a queue.
 const maxSteps = 1000
 
-// Hours returns when a queue is open, by its own window and those of the queues that contain it.
-func (d *Desk) Hours(ctx context.Context, q *queue.Queue) (Hours, error) {
-	above, err := d.containing(ctx, q)
+// Hours returns when each of some queues is open, by its own window and those of the queues that contain it.
+func (d *Desk) Hours(ctx context.Context, queues ...queue.Queue) ([]Hours, error) {
+	return d.hours(ctx, 0, queues)
+}
+
+// hours is Hours, with what is open for so long from now on.
+func (d *Desk) hours(ctx context.Context, ahead time.Duration, queues []queue.Queue) ([]Hours, error) {
+	found, err := d.containing(ctx, queues)
 	if err != nil {
-		return Hours{}, err
+		return nil, err
 	}
-	now, all := d.now(), append([]*queue.Queue{q}, above...)
-	hours := Hours{Open: true}
-	windows := make([]*calendar.Window, len(all))
-	for i, one := range all {
-		if windows[i] = d.window(one.Window); !windows[i].Open(now) {
-			hours.Open, hours.Closed = false, append(hours.Closed, one.Name)
+	now, all := d.now(), make([]Hours, len(queues))
+	for i := range queues {
+		var windows []*calendar.Window
+		all[i].Open = true
+		for _, one := range above(&queues[i], found) {
+			w := d.window(one.Window)
+			if windows = append(windows, w); !w.Open(now) {
+				all[i].Open, all[i].Closed = false, append(all[i].Closed, one.Name)
+			}
+		}
+		all[i].Changes = change(windows, now, all[i].Open)
+		all[i].From = now.UTC().Truncate(time.Second)
+		all[i].Until = all[i].From.Add(ahead)
+		if ahead > 0 {
+			all[i].Openings = openings(windows, all[i].From, all[i].Until)
 		}
 	}
-	hours.Changes = change(windows, now, hours.Open)
-	return hours, nil
+	return all, nil
 }
 
 // change returns the first instant after one at which all of some windows are open, if they are not, or the reverse.
@@ -146,32 +140,23 @@ func allOpen(windows []*calendar.Window, at time.Time) bool {
 	return !slices.ContainsFunc(windows, func(w *calendar.Window) bool { return !w.Open(at) })
 }
 
-// Openings returns when a queue is open between two instants, at most limit times.
-func (d *Desk) Openings(ctx context.Context, q *queue.Queue, from, until time.Time, limit int) (
-	[]calendar.Opening, error,
-) {
-	above, err := d.containing(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	windows := []*calendar.Window{d.window(q.Window)}
-	for _, one := range above {
-		windows = append(windows, d.window(one.Window))
-	}
+// openings returns when all of some windows are open between two instants.
+func openings(windows []*calendar.Window, from, until time.Time) []calendar.Opening {
 	var found []calendar.Opening
 	at, open := from, allOpen(windows, from)
-	for len(found) < limit {
+	for len(found) < maxOpenings {
 		next := change(windows, at, open)
-		end := next.IsZero() || next.After(until)
-		if open && end {
-			found = append(found, calendar.Opening{Start: at, End: until})
-		} else if open {
-			found = append(found, calendar.Opening{Start: at, End: next})
+		last := next.IsZero() || next.After(until)
+		if last {
+			next = until
 		}
-		if end {
-			return found, nil
+		if open {
+			found = append(found, calendar.Opening{Start: at.UTC(), End: next.UTC()})
+		}
+		if last {
+			break
 		}
 		at, open = next, !open
 	}
-	return found, nil
+	return found
 }

@@ -32,8 +32,6 @@ type Desk struct {
 	Now func() time.Time
 
 	mu      sync.Mutex
-	all     map[string][]*queue.Queue // by path
-	looked  time.Time                 // when all was read
 	windows map[string]*calendar.Window
 }
 
@@ -43,10 +41,7 @@ const (
 	tries = 3
 	wait  = 100 * time.Millisecond
 
-	// fresh is how old the windows of other queues may be that a queue is shown by.
-	fresh = time.Second
-
-	// page is how many queues are read at once where all are.
+	// page is how many queues are read at once where all of some paths are.
 	page = 1000
 )
 

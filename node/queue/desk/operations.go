@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
-	"chronos/node/calendar"
 	"chronos/node/queue"
 )
 
@@ -93,29 +92,38 @@ type (
 )
 
 type (
-	refInput struct {
+	// RefInput is what requests have in common that are about a queue.
+	RefInput struct {
 		Queue string `path:"queue" maxLength:"512" doc:"The name or the id of a queue."`
 	}
 
-	idInput struct {
+	// IDInput is what requests have in common that are about a task or an action.
+	IDInput struct {
 		ID string `path:"id" format:"uuid"`
 	}
 
-	listInput struct {
+	// ListInput is what requests for lists have in common.
+	ListInput struct {
 		Tag    string `query:"tag" maxLength:"1000" doc:"Those that have this tag."`
 		Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 		Cursor string `query:"cursor" maxLength:"512" doc:"Where the page before said to go on."`
 	}
 
 	tasksInput struct {
-		listInput
+		ListInput
 
 		Queue  string `query:"queue" maxLength:"128" doc:"Those of this queue: its name, or its id."`
 		Status string `query:"status" enum:"Pending,Running,Complete,Failure,Partially Failed,Deleted"`
 	}
 
+	queuesInput struct {
+		ListInput
+
+		Days int `query:"days" minimum:"0" maximum:"31" doc:"Show when each is open in so many days."`
+	}
+
 	putQueueInput struct {
-		refInput
+		RefInput
 
 		Body QueueChange
 	}
@@ -123,19 +131,19 @@ type (
 	postQueueInput struct{ Body QueueChange }
 
 	dropQueueInput struct {
-		refInput
+		RefInput
 
 		Drain string `query:"drain" enum:"true,false" doc:"In place of what the queue itself says."`
 	}
 
 	weekInput struct {
-		refInput
+		RefInput
 
 		Days int `query:"days" minimum:"1" maximum:"31" default:"7"`
 	}
 
 	putTaskInput struct {
-		idInput
+		IDInput
 
 		Body TaskChange
 	}
@@ -143,13 +151,13 @@ type (
 	postTaskInput struct{ Body TaskChange }
 
 	completeInput struct {
-		idInput
+		IDInput
 
 		Body *Completion
 	}
 
 	putActionInput struct {
-		idInput
+		IDInput
 
 		Body ActionChange
 	}
@@ -178,7 +186,7 @@ func serve[I, O any](
 			return nil, err
 		}
 		if m.Desk == nil {
-			return nil, m.Problem(absent("this store keeps no queues"))
+			return nil, m.Problem(absent("this store keeps no queues: it is a journal in Kafka, and queues need a database"))
 		}
 		out, status, err := handle(ctx, in)
 		if err != nil {
@@ -205,7 +213,7 @@ func made(new bool) int {
 func (m *Mount) queues(api huma.API) {
 	serve(m, api, http.MethodGet, "/v1/queues", "queues", "A page of the queues, by their names", m.listQueues)
 	serve(m, api, http.MethodGet, "/v1/queues/{queue}", "queue", "A queue, and how it is now",
-		func(ctx context.Context, in *refInput) (Queue, int, error) {
+		func(ctx context.Context, in *RefInput) (Queue, int, error) {
 			q, err := m.Desk.FindQueue(ctx, in.Queue)
 			if err != nil {
 				return Queue{}, 0, err
@@ -251,19 +259,22 @@ func (m *Mount) queues(api huma.API) {
 
 // shown returns a queue as an answer.
 func (m *Mount) shown(ctx context.Context, q *queue.Queue, status int) (Queue, int, error) {
-	hours, err := m.Desk.Hours(ctx, q)
-	return ShowQueue(q, hours), status, err
+	hours, err := m.Desk.Hours(ctx, *q)
+	if err != nil {
+		return Queue{}, 0, err
+	}
+	return ShowQueue(q, hours[0]), status, nil
 }
 
-func (m *Mount) listQueues(ctx context.Context, in *listInput) (Queues, int, error) {
+func (m *Mount) listQueues(ctx context.Context, in *queuesInput) (Queues, int, error) {
 	found, err := m.Desk.Store.Queues(ctx, queue.Filter{Tag: in.Tag, AfterName: in.Cursor, Limit: in.Limit})
 	all := Queues{Queues: []Queue{}}
-	for i := range found {
-		hours, err := m.Desk.Hours(ctx, &found[i])
-		if err != nil {
-			return all, 0, err
-		}
-		all.Queues = append(all.Queues, ShowQueue(&found[i], hours))
+	if err != nil {
+		return all, 0, err
+	}
+	hours, err := m.Desk.hours(ctx, time.Duration(in.Days)*day, found)
+	for i := range hours {
+		all.Queues = append(all.Queues, ShowQueue(&found[i], hours[i]))
 	}
 	if len(found) == in.Limit {
 		all.Next = found[len(found)-1].Name
@@ -271,30 +282,24 @@ func (m *Mount) listQueues(ctx context.Context, in *listInput) (Queues, int, err
 	return all, http.StatusOK, err
 }
 
-// maxOpenings is how many openings of a queue are shown at once.
-const maxOpenings = 100
+const day = 24 * time.Hour
 
 func (m *Mount) openings(ctx context.Context, in *weekInput) (Week, int, error) {
 	q, err := m.Desk.FindQueue(ctx, in.Queue)
 	if err != nil {
 		return Week{}, 0, err
 	}
-	from := m.Desk.now().UTC().Truncate(time.Second)
-	week := Week{From: from, Until: from.Add(time.Duration(in.Days) * 24 * time.Hour), Openings: []Opening{}}
-	var found []calendar.Opening
-	if found, err = m.Desk.Openings(ctx, q, week.From, week.Until, maxOpenings); err != nil {
-		return week, 0, err
+	hours, err := m.Desk.hours(ctx, time.Duration(in.Days)*day, []queue.Queue{*q})
+	if err != nil {
+		return Week{}, 0, err
 	}
-	for _, o := range found {
-		week.Openings = append(week.Openings, Opening{o.Start.UTC(), o.End.UTC()})
-	}
-	return week, http.StatusOK, nil
+	return Week{hours[0].From, hours[0].Until, openingsOf(hours[0].Openings)}, http.StatusOK, nil
 }
 
 func (m *Mount) tasks(api huma.API) {
 	serve(m, api, http.MethodGet, "/v1/tasks", "tasks", "A page of the tasks, by their ids", m.listTasks)
 	serve(m, api, http.MethodGet, "/v1/tasks/{id}", "task", "A task, until it is forgotten",
-		func(ctx context.Context, in *idInput) (Task, int, error) {
+		func(ctx context.Context, in *IDInput) (Task, int, error) {
 			t, err := m.Desk.FindTask(ctx, idIn(in.ID))
 			if err != nil {
 				return Task{}, 0, err
@@ -317,7 +322,7 @@ func (m *Mount) tasks(api huma.API) {
 	serve(m, api, http.MethodPost, "/v1/tasks", "postTask", "Bring a task under an id that is made here",
 		func(ctx context.Context, in *postTaskInput) (Task, int, error) { return put(ctx, uuid.New(), in.Body) })
 	serve(m, api, http.MethodDelete, "/v1/tasks/{id}", "deleteTask", "Delete a task that waits",
-		func(ctx context.Context, in *idInput) (Task, int, error) {
+		func(ctx context.Context, in *IDInput) (Task, int, error) {
 			t, err := m.Desk.DropTask(ctx, idIn(in.ID))
 			if err == nil {
 				m.Done(ctx, "delete task", t.ID.String())
@@ -403,7 +408,7 @@ func (m *Mount) complete(ctx context.Context, in *completeInput) (Completed, int
 func (m *Mount) actions(api huma.API) {
 	serve(m, api, http.MethodGet, "/v1/actions", "actions", "A page of the actions, by their ids", m.listActions)
 	serve(m, api, http.MethodGet, "/v1/actions/{id}", "action", "An action",
-		func(ctx context.Context, in *idInput) (Action, int, error) {
+		func(ctx context.Context, in *IDInput) (Action, int, error) {
 			a, err := m.Desk.FindAction(ctx, idIn(in.ID))
 			if err != nil {
 				return Action{}, 0, err
@@ -432,7 +437,7 @@ func (m *Mount) actions(api huma.API) {
 			return put(ctx, uuid.New(), in.Body)
 		})
 	serve(m, api, http.MethodDelete, "/v1/actions/{id}", "deleteAction", "Delete an action that nothing needs any more",
-		func(ctx context.Context, in *idInput) (Done, int, error) {
+		func(ctx context.Context, in *IDInput) (Done, int, error) {
 			if err := m.Desk.DropAction(ctx, idIn(in.ID)); err != nil {
 				return Done{}, 0, err
 			}
@@ -441,7 +446,7 @@ func (m *Mount) actions(api huma.API) {
 		})
 }
 
-func (m *Mount) listActions(ctx context.Context, in *listInput) (Actions, int, error) {
+func (m *Mount) listActions(ctx context.Context, in *ListInput) (Actions, int, error) {
 	all, filter := Actions{Actions: []Action{}}, queue.Filter{Tag: in.Tag, Limit: in.Limit}
 	if in.Cursor != "" {
 		after, err := uuid.Parse(in.Cursor)

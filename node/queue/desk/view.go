@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"chronos/node/calendar"
 	"chronos/node/queue"
 	"chronos/node/view"
 )
@@ -30,6 +31,7 @@ type Queue struct {
 	Arrivals int64      `json:"arrivals" doc:"How many tasks have ever come."`
 	Pending  int        `json:"pending" doc:"How many tasks wait."`
 	Running  int        `json:"running" doc:"How many tasks run."`
+	Openings []Opening  `json:"openings,omitempty" doc:"Where they were asked for."`
 	Relieved *time.Time `json:"relieved,omitempty" doc:"When relief was called for a depth that has not gone down yet."`
 }
 
@@ -42,6 +44,7 @@ type Task struct {
 	Priority  int        `json:"priority" doc:"The higher the sooner, in a sync queue."`
 	When      *time.Time `json:"when,omitempty" doc:"Not before this instant, in an async queue."`
 	Execution string     `json:"execution,omitempty" doc:"The id of the action that it is."`
+	Topic     string     `json:"topic,omitempty" doc:"Of a task that came as a record: the topic it comes out on."`
 	Promise   []string   `json:"promise" doc:"The ids of the actions that are done when it is completed."`
 
 	Status   string     `json:"status" enum:"Pending,Running,Complete,Failure,Partially Failed,Deleted"`
@@ -57,18 +60,18 @@ type Task struct {
 
 // Action is an action as clients see it.
 type Action struct {
-	ID      string      `json:"id"`
-	Name    string      `json:"name,omitempty"`
-	Tags    []string    `json:"tags"`
-	URI     string      `json:"uri,omitempty" doc:"What to request."`
-	Method  string      `json:"method,omitempty"`
-	Topic   string      `json:"topic,omitempty" doc:"The topic of a record, in place of a request."`
-	Headers []Header    `json:"headers,omitempty"`
-	Payload *view.Bytes `json:"payload,omitempty" doc:"Only to those who may see it."`
+	ID      string         `json:"id"`
+	Name    string         `json:"name,omitempty"`
+	Tags    []string       `json:"tags"`
+	URI     string         `json:"uri,omitempty" doc:"What to request."`
+	Method  string         `json:"method,omitempty"`
+	Topic   string         `json:"topic,omitempty" doc:"The topic of a record, in place of a request."`
+	Headers []ActionHeader `json:"headers,omitempty"`
+	Payload *view.Bytes    `json:"payload,omitempty" doc:"Only to those who may see it."`
 }
 
-// Header is a header of an action.
-type Header struct {
+// ActionHeader is a header of an action.
+type ActionHeader struct {
 	Name  string `json:"name" minLength:"1" maxLength:"1024"`
 	Value string `json:"value" maxLength:"65536"`
 }
@@ -80,7 +83,17 @@ func ShowQueue(q *queue.Queue, hours Hours) Queue {
 		Tags: some(q.Tags), Drain: q.Drain, TimeLimit: Lasting(q.TimeLimit), Depth: q.Depth, Relief: idOf(q.Relief),
 		Open: hours.Open, Changes: instantOf(hours.Changes), ClosedBy: hours.Closed, Deleting: q.Deleting,
 		Arrivals: q.Arrivals, Pending: q.Pending, Running: q.Running, Relieved: instantOf(q.Relieved),
+		Openings: openingsOf(hours.Openings),
 	}
+}
+
+// openingsOf returns openings for a client.
+func openingsOf(found []calendar.Opening) []Opening {
+	shown := []Opening{}
+	for _, o := range found {
+		shown = append(shown, Opening(o))
+	}
+	return shown
 }
 
 // ShowTask returns a task for a client.
@@ -89,7 +102,10 @@ func ShowTask(t *queue.Task) Task {
 		ID: t.ID.String(), Queue: t.Queue.String(), Name: t.Name, Tags: some(t.Tags), Priority: t.Priority,
 		When: instantOf(t.When), Execution: idOf(t.Execution), Promise: []string{}, Status: string(t.Status),
 		Reason: t.Reason, Run: idOf(t.Run), Arrival: t.Arrival, Arrived: instantOf(t.Arrived),
-		Started: instantOf(t.Started), Ended: instantOf(t.Ended), Promised: t.Promised, Broken: t.Broken,
+		Started: instantOf(t.Started), Ended: instantOf(t.Ended), Promised: t.Promised(), Broken: t.Broken(),
+	}
+	if t.Inline != nil {
+		shown.Topic = t.Inline.Topic
 	}
 	for _, id := range t.Promise {
 		shown.Promise = append(shown.Promise, id.String())
@@ -103,7 +119,7 @@ func ShowAction(a *queue.Action, payload bool) Action {
 		ID: a.ID.String(), Name: a.Name, Tags: some(a.Tags), URI: a.URI, Method: a.Method, Topic: a.Topic,
 	}
 	for _, h := range a.Headers {
-		shown.Headers = append(shown.Headers, Header(h))
+		shown.Headers = append(shown.Headers, ActionHeader{h.Name, string(h.Value)})
 	}
 	if payload {
 		shown.Payload = view.BytesOf(a.Payload)

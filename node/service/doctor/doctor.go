@@ -97,6 +97,10 @@ func Examine(ctx context.Context, config service.Config, options Options) (*Repo
 		return nil, err
 	}
 	defer closeKafka()
+	if config.Store.IsJournal() {
+		e.examine(ctx)
+		return e.report, nil
+	}
 	if e.db, e.dialect, err = config.Store.OpenToRead(); err != nil {
 		if _, isUsage := errors.AsType[*service.UsageError](err); isUsage {
 			return nil, err
@@ -189,6 +193,18 @@ func (e *examination) examine(ctx context.Context) {
 	look("compaction", &e.noKafka, e.compaction)
 	look("message sizes", &e.noKafka, e.messageSizes)
 	look("consumer group", &e.noKafka, e.group)
+	if e.config.Store.IsJournal() { // each node has its own part, which the listener tells of
+		look("journal", &e.noKafka, e.journal)
+	} else {
+		e.database(look)
+	}
+	look("listener", nil, e.listener)
+	look("api", nil, e.api)
+	e.report.Verdict = verdict(e.report.Checks)
+}
+
+// database makes the checks of a store that is a database.
+func (e *examination) database(look func(name string, needs *error, check func(context.Context) (string, error))) {
 	look("store", nil, func(ctx context.Context) (said string, err error) {
 		said, err = e.store(ctx)
 		if err != nil {
@@ -217,9 +233,6 @@ func (e *examination) examine(ctx context.Context) {
 	look("positions", positions, e.positions)
 	look("what waits", &e.noTables, e.waiting)
 	look("nodes", &e.noTables, e.nodes)
-	look("listener", nil, e.listener)
-	look("api", nil, e.api)
-	e.report.Verdict = verdict(e.report.Checks)
 }
 
 // kafka sees whether Kafka answers, where there is one.

@@ -55,6 +55,12 @@ func (tooLongError) Error() string {
 // ErrTooLong says that a look was given up, so that it does not slow the store down.
 var ErrTooLong error = tooLongError{}
 
+// UnableError says that a store of this kind cannot do what it was asked, and what to do instead. Nothing has changed.
+type UnableError struct{ Sentence string }
+
+// Error returns the sentence.
+func (e *UnableError) Error() string { return e.Sentence }
+
 // Parts says which parts of a message to read.
 type Parts struct {
 	// Payload reads the value, too.

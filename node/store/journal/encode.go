@@ -11,10 +11,11 @@ import (
 	"chronos/node"
 )
 
-// The kinds of keys in the journal: what their first byte is. Those of positions and fences are the only other ones.
+// The kinds of keys in the journal: what their first byte is. The last two are one byte long.
 const (
 	rowKey      = 'r' // lane, NUL, id, incarnation
 	positionKey = 'p' // topic id and number of an input partition
+	groupKey    = 'g' // the consumer group that the partition belongs to
 	fenceKey    = 'f'
 )
 

@@ -41,3 +41,15 @@ func (s *Source) Owning() (attempts int) {
 	}
 	return attempts
 }
+
+// Waiting returns how many changes of a partition wait for the transaction that is on its way.
+func (s *Store) Waiting(number int32) int {
+	for _, owned := range s.owned() {
+		if owned.number == number {
+			owned.joining.Lock()
+			defer owned.joining.Unlock()
+			return len(owned.jobs)
+		}
+	}
+	return 0
+}

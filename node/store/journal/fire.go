@@ -17,8 +17,8 @@ import (
 	"chronos/node/ledger"
 )
 
-// claim makes owner the owner of a message. Nothing is written for it: nobody else can claim in this partition, and
-// what this process has claimed and not fired when it ends has not come out.
+// claim makes owner the owner of a message, under quick. Nothing is written for it: nobody else can claim in this
+// partition, and what this process has claimed and not fired when it ends has not come out.
 func (s *shard) claim(r *row, owner uuid.UUID, hold time.Duration) held {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	claim := held{
@@ -43,16 +43,17 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	if err := ctx.Err(); err != nil {
 		return node.ClaimResult{}, err
 	}
-	locked, unlock := s.lock(func(int32) bool { return true })
-	defer unlock()
+	working := s.owned()
+	for _, owned := range working {
+		owned.quick.Lock()
+		defer owned.quick.Unlock()
+	}
+	working = slices.DeleteFunc(working, func(owned *shard) bool { return owned.lost })
 	result := node.ClaimResult{State: state()}
 	dues := map[node.Ref]time.Time{}
 	for _, share := range request.Lanes {
 		var due []candidate
-		for _, owned := range locked {
-			if owned.lost {
-				continue
-			}
+		for _, owned := range working {
 			some, err := owned.due(&share, request.Until)
 			if err != nil {
 				return node.ClaimResult{}, err
@@ -113,8 +114,11 @@ func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var lanes []string
-	err := s.each(func(owned *shard) error {
-		some, err := owned.lanes()
+	err := s.look(func(owned *shard) error {
+		some, err := owned.lanes(func(name node.MessageID) bool {
+			_, claimed := owned.claims[name]
+			return !claimed
+		})
 		lanes = append(lanes, some...)
 		return err
 	})
@@ -123,8 +127,8 @@ func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 	return lanes[:min(len(lanes), node.MaxLanes)], err
 }
 
-// lanes returns the lanes on which something waits that nobody has claimed.
-func (s *shard) lanes() (lanes []string, err error) {
+// lanes returns the lanes on which there is a message that counts.
+func (s *shard) lanes(counts func(node.MessageID) bool) (lanes []string, err error) {
 	prefix := s.key(dueKind)
 	for from := prefix; from != nil && err == nil; {
 		start := from
@@ -132,7 +136,7 @@ func (s *shard) lanes() (lanes []string, err error) {
 		err = s.scan(prefix, start, func(key, _ []byte) (bool, error) {
 			lane, rest, _ := bytes.Cut(key[len(prefix):], []byte{0})
 			name := node.MessageID{Lane: string(lane), ID: string(rest[8:])}
-			if _, claimed := s.claims[name]; claimed {
+			if !counts(name) {
 				return true, nil
 			}
 			lanes = append(lanes, name.Lane)
@@ -150,7 +154,7 @@ func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	}
 	var expired []node.Claim
 	now := s.config.Now().UTC().Truncate(time.Microsecond)
-	err := s.each(func(owned *shard) error {
+	err := s.look(func(owned *shard) error {
 		for _, claim := range owned.claims {
 			if !now.Before(claim.Expires) {
 				expired = append(expired, claim.Claim)
@@ -172,6 +176,8 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 	}
 	reset := make([]bool, len(releases))
 	return reset, s.each(func(owned *shard) error {
+		owned.quick.Lock()
+		defer owned.quick.Unlock()
 		batch := owned.db.NewIndexedBatch()
 		for i := range releases {
 			done, err := owned.reset(batch, &releases[i])
@@ -205,6 +211,7 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	if !release.Due.IsZero() {
 		after.due = release.Due.UTC().Truncate(time.Microsecond)
 	}
+	s.sink(&after)
 	return true, s.put(batch, before, &after, name, after.encode())
 }
 
@@ -228,18 +235,24 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 		return nil, err
 	}
 	settled := make([]node.Settled, len(next))
-	err := s.each(func(owned *shard) error {
-		c := owned.change()
-		for i := range next {
-			one, err := c.settle(&next[i])
-			if err != nil {
-				return err
+	shards := s.working()
+	err := atOnce(len(shards), func(at int) error {
+		var here []node.Settled
+		err := shards[at].do(ctx, func(c *change) (err error) {
+			here = make([]node.Settled, len(next))
+			for i := range next {
+				if here[i], err = c.settle(&next[i]); err != nil {
+					return err
+				}
 			}
-			if one != node.Gone {
+			return nil
+		})
+		for i, one := range here {
+			if one != node.Gone { // it is in no other partition
 				settled[i] = one
 			}
 		}
-		return c.commit(ctx)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -280,15 +293,12 @@ func (s *Store) Fire(ctx context.Context, records []node.Record, next []node.Nex
 	for i := range f.errs {
 		f.errs[i] = errGone
 	}
-	_ = s.each(func(owned *shard) error {
-		var here []int
-		for i := range next {
-			r, err := owned.stored(node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane})
-			if err == nil && r != nil && r.Incarnation == next[i].Of.Incarnation {
-				here = append(here, i)
-			}
-		}
-		f.in(ctx, owned, here)
+	shards, all := s.working(), make([]int, len(next))
+	for i := range next {
+		all[i] = i
+	}
+	_ = atOnce(len(shards), func(at int) error { // a message is in one partition, so each has results of its own
+		f.in(ctx, shards[at], all)
 		return nil
 	})
 	return f.settled, f.errs
@@ -302,37 +312,39 @@ type firing struct {
 	errs    []error
 }
 
-// in fires messages of one partition, in as few transactions as their topics allow.
+// in fires those of the messages that are in a partition, in as few transactions as their topics allow.
 func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 	if len(which) == 0 {
 		return
 	}
-	c := owned.change()
-	settled := make([]node.Settled, len(which))
-	var err error
-	for n, i := range which {
-		if settled[n], err = c.settle(&f.next[i]); err != nil {
-			break
+	var here []int
+	var settled []node.Settled
+	err := owned.do(ctx, func(c *change) error {
+		here, settled = nil, nil
+		for _, i := range which {
+			one, err := c.settle(&f.next[i])
+			if err != nil {
+				return err
+			}
+			if one != node.Gone {
+				here, settled = append(here, i), append(settled, one)
+				c.outputs = append(c.outputs, f.records[i])
+			}
 		}
-		if settled[n] != node.Gone {
-			c.outputs = append(c.outputs, f.records[i])
-		}
-	}
-	if err == nil {
-		err = c.commit(ctx)
-	}
+		return nil
+	})
 	var refusal *ledger.RefusedError
-	if errors.As(err, &refusal) && len(refusal.Errs) == len(which) {
-		f.refused(ctx, owned, which, refusal)
+	if errors.As(err, &refusal) && len(refusal.Errs) == len(here) {
+		f.refused(ctx, owned, here, refusal)
 		return
 	}
-	for n, i := range which {
+	for n, i := range here {
 		switch {
-		case err == nil && settled[n] != node.Gone:
+		case err == nil:
 			f.settled[i], f.errs[i] = settled[n], nil
 		case errors.Is(err, ledger.ErrAborted):
 			f.errs[i] = fmt.Errorf("%w: %w", node.ErrUnsent, err)
-		case err != nil:
+		default:
 			f.errs[i] = err
 		}
 	}

@@ -31,7 +31,7 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Dura
 	trusted := some && place.TopicID == begin.TopicID && place.Offset <= until && s.now().Sub(at) < maxAge
 	if trusted {
 		s.place = place
-		err := s.replay(ctx, log, until)
+		err := s.replay(ctx, log, until, false)
 		if !errors.Is(err, ledger.ErrTruncated) {
 			return err
 		}
@@ -40,15 +40,18 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Dura
 		return err
 	}
 	s.place = begin
-	return s.replay(ctx, log, until)
+	return s.replay(ctx, log, until, true)
 }
 
 // replay applies what the journal says from the place of the local copy on.
-func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64) error {
-	batch, size := s.db.NewIndexedBatch(), 0
+func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew bool) error {
+	batch, size, read := s.db.NewIndexedBatch(), 0, int64(0)
 	flush := func() error {
 		err := s.apply(batch)
-		batch, size = s.db.NewIndexedBatch(), 0
+		batch, size, read = s.db.NewIndexedBatch(), 0, read+int64(size)
+		if s.observe != nil {
+			s.observe(Replay{Number: s.number, Anew: anew, Read: read, Left: until - s.place.Offset})
+		}
 		return err
 	}
 	err := log.Read(ctx, s.place, until, func(e ledger.Committed) error {
@@ -68,6 +71,9 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64) erro
 	if err := flush(); err != nil {
 		return err
 	}
+	if err := s.loadGroup(); err != nil {
+		return err
+	}
 	return s.loadPositions()
 }
 
@@ -79,6 +85,8 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
 	switch e.Key[0] {
 	case fenceKey:
 		return nil
+	case groupKey:
+		return batch.Set(s.key(groupKind), e.Value, nil)
 	case positionKey:
 		return batch.Set(s.key(positionKind, e.Key[1:]), e.Value, nil)
 	case rowKey:

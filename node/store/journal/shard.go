@@ -25,19 +25,38 @@ type shard struct {
 	db     *pebble.DB
 	now    func() time.Time
 
-	// mu is held for as long as a transaction takes: a writer has one at a time.
+	// observe is told how the local copy is caught up; nil for nobody.
+	observe func(Replay)
+
+	// mu is held for as long as a transaction takes: a writer has one at a time. Whoever has it may read the local
+	// copy, and nobody else changes a message in it.
 	mu     sync.Mutex
 	writer ledger.Writer
+
+	// jobs are the changes that wait for mu, and joining guards them.
+	joining sync.Mutex
+	jobs    []*job
+
+	// place is up to where the local copy has come, and group whom the partition belongs to; empty for nobody yet.
+	place ledger.Place
+	group string
+
+	// positions are those of the input partitions. They change under mu and quick: either is enough to read them.
+	positions map[node.Partition]node.Position
+
+	// quick is held for moments, with mu or without: messages are claimed and looked at while a transaction is on its
+	// way. What that does to the local copy and to what is below happens under quick, all of it, when it is committed.
+	// So a claim sees a message as it is before the transaction, or as it is after it:
+	//
+	//	intake   cancels x, which waits: a transaction is on its way
+	//	claimer  claims x
+	//	intake   is answered: x and the claim are removed
+	//	firer    fires x: it is not there, and nothing comes out
+	quick sync.Mutex
 
 	// lost says that the writer is spent: nothing is taken in and nothing fired until the partition is owned anew. If
 	// it is fenced, another node owns it.
 	lost, fenced bool
-
-	// place is up to where the local copy has come.
-	place ledger.Place
-
-	// positions are those of the input partitions.
-	positions map[node.Partition]node.Position
 
 	// claims are those that this process holds. Nobody else can have any.
 	claims map[node.MessageID]held
@@ -57,6 +76,7 @@ type held struct {
 // The kinds of keys in the local copy, behind the number of the partition.
 const (
 	placeKind    = 'm' // the place of the copy
+	groupKind    = 'g' // the consumer group
 	positionKind = 'p' // of an input partition
 	rowKind      = 'r' // lane, NUL, id
 	dueKind      = 'd' // lane, NUL, due time, id
@@ -91,10 +111,25 @@ type change struct {
 	rows      map[node.MessageID]*row // nil for removed
 	positions map[node.Partition]node.Position
 	outputs   []node.Record
+	group     string // whom the partition belongs to from now on; empty for no change
 }
 
 func (s *shard) change() *change {
-	return &change{s, map[node.MessageID]*row{}, map[node.Partition]node.Position{}, nil}
+	return &change{shard: s, rows: map[node.MessageID]*row{}, positions: map[node.Partition]node.Position{}}
+}
+
+// isLost reports whether the writer is spent, and whether another node owns the partition.
+func (s *shard) isLost() (lost, fenced bool) {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	return s.lost, s.fenced
+}
+
+// lose notes that the writer is spent.
+func (s *shard) lose(fenced bool) {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	s.lost, s.fenced = true, s.fenced || fenced
 }
 
 // get returns what is stored of a message, as the change leaves it; nil for nothing. What is returned is not to be
@@ -125,7 +160,9 @@ func (s *shard) kept(r *row) *node.Kept {
 		return nil
 	}
 	attempts := r.attempts
+	s.quick.Lock()
 	claim, claimed := s.claims[nameOf(&r.Message)]
+	s.quick.Unlock()
 	if claimed = claimed && claim.Incarnation == r.Incarnation; claimed {
 		attempts = claim.attempts
 	}
@@ -140,7 +177,7 @@ func nameOf(m *node.Message) node.MessageID { return node.MessageID{ID: m.ID, La
 // commit commits a change to the journal, and then applies it to the local copy. After an error that is not
 // ledger.ErrAborted the shard is lost: what has become of the change stands in the journal.
 func (c *change) commit(ctx context.Context) error {
-	if c.lost {
+	if lost, _ := c.isLost(); lost {
 		return fmt.Errorf("partition %d: %w: %w", c.number, ledger.ErrFenced, ledger.ErrAborted)
 	}
 	entries, batch, err := c.prepare()
@@ -152,15 +189,29 @@ func (c *change) commit(ctx context.Context) error {
 	}
 	end, err := c.writer.Commit(ctx, ledger.Transaction{Entries: entries, Outputs: c.outputs})
 	if err != nil {
-		c.fenced = errors.Is(err, ledger.ErrFenced)
-		c.lost = c.lost || c.fenced || !errors.Is(err, ledger.ErrAborted)
+		if fenced := errors.Is(err, ledger.ErrFenced); fenced || !errors.Is(err, ledger.ErrAborted) {
+			c.lose(fenced)
+		}
 		return fmt.Errorf("partition %d: %w", c.number, err)
 	}
 	// The epoch stays that of the fence: it was the leader's then, and if it is another one's by now, the copy is
 	// found to be of another log, and made anew, which is not necessary but right.
 	c.place.Offset = max(c.place.Offset, end)
+	if err := c.applied(batch); err != nil {
+		c.lose(false) // the journal has it
+		return err
+	}
+	if c.group != "" {
+		c.shard.group = c.group
+	}
+	return nil
+}
+
+// applied applies a change that was committed, for all who look on: the messages, and the claims on them.
+func (c *change) applied(batch *pebble.Batch) error {
+	c.quick.Lock()
+	defer c.quick.Unlock()
 	if err := c.apply(batch); err != nil {
-		c.lost = true // the journal has it
 		return err
 	}
 	maps.Copy(c.shard.positions, c.positions)
@@ -168,8 +219,18 @@ func (c *change) commit(ctx context.Context) error {
 		if claim, some := c.claims[name]; some && (r == nil || r.Incarnation != claim.Incarnation) {
 			delete(c.claims, name)
 		}
+		if r != nil {
+			c.sink(r)
+		}
 	}
 	return nil
+}
+
+// sink lowers the floor of a lane to where a message falls due that is in the local copy now.
+func (s *shard) sink(r *row) {
+	if floor, known := s.floor[r.Lane]; known {
+		s.floor[r.Lane] = min(floor, order(r.due))
+	}
 }
 
 // prepare returns what a change says to the journal, and to the local copy.
@@ -201,6 +262,12 @@ func (c *change) prepare() ([]ledger.Entry, *pebble.Batch, error) {
 			return nil, nil, err
 		}
 	}
+	if c.group != "" {
+		entries = append(entries, ledger.Entry{Key: []byte{groupKey}, Value: []byte(c.group)})
+		if err := batch.Set(c.key(groupKind), []byte(c.group), nil); err != nil {
+			return nil, nil, err
+		}
+	}
 	return entries, batch, nil
 }
 
@@ -222,9 +289,6 @@ func (s *shard) put(batch *pebble.Batch, before, after *row, name node.MessageID
 	}
 	if err := batch.Set(s.dueKey(after), nil, nil); err != nil {
 		return fmt.Errorf("write the local copy: %w", err)
-	}
-	if floor, known := s.floor[after.Lane]; known {
-		s.floor[after.Lane] = min(floor, order(after.due))
 	}
 	return batch.Set(s.rowKey(name), value, nil) //nolint:wrapcheck // apply says what it was
 }

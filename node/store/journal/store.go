@@ -28,6 +28,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/ledger"
+	"chronos/node/store/inspect"
 )
 
 // Config says where a store keeps what.
@@ -48,6 +49,37 @@ type Config struct {
 
 	// MaxEntry is the largest message, as it is stored; ledger.MaxEntryBytes if zero.
 	MaxEntry int
+
+	// Group is the consumer group whose input the journal is of: a partition that belongs to another one is not taken
+	// over. Empty for whichever it belongs to.
+	Group string
+
+	// Observe is told how a local copy is caught up, now and then and when it is done; nil for nobody. The calls of
+	// several partitions may come at the same time.
+	Observe func(Replay)
+}
+
+// Replay is how a local copy is caught up with its partition of the journal.
+type Replay struct {
+	Number int32
+
+	// Anew says that the copy is made anew, and not caught up from where it was.
+	Anew bool
+
+	// Read is how many entries have been read, and Left how many there may be still: fewer, if there is compaction.
+	Read, Left int64
+}
+
+// OtherGroupError says that a partition belongs to another consumer group.
+type OtherGroupError struct {
+	Number      int32
+	Group, Ours string
+}
+
+// Error returns the sentence for a person.
+func (e *OtherGroupError) Error() string {
+	return fmt.Sprintf("partition %d of the journal belongs to consumer group %s, and this node is of group %s: give "+
+		"this deployment a journal of its own, or the group that the journal belongs to", e.Number, e.Group, e.Ours)
 }
 
 // Store is a node.Store. It is safe for concurrent use. Open makes one; Close ends it.
@@ -59,6 +91,8 @@ type Store struct {
 
 	mu     sync.Mutex
 	shards map[int32]*shard
+	names  map[uuid.UUID]string // of input topics, for people
+	roster map[uuid.UUID]inspect.Node
 }
 
 var _ node.Store = (*Store)(nil)
@@ -73,7 +107,10 @@ func Open(config Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the local copy of the journal in %s: %w", config.Dir, err)
 	}
-	return &Store{config: config, db: db, shards: map[int32]*shard{}}, nil
+	return &Store{
+		config: config, db: db, shards: map[int32]*shard{}, names: map[uuid.UUID]string{},
+		roster: map[uuid.UUID]inspect.Node{},
+	}, nil
 }
 
 // Close gives up everything that is owned, and closes the local copy, which is caught up the next time.
@@ -115,10 +152,15 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	owned := &shard{
 		number: number, db: s.db, now: s.config.Now, writer: writer,
 		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, floor: map[string]uint64{},
+		observe: s.config.Observe,
 	}
 	if err := owned.catchUp(ctx, s.config.Ledger, s.config.MaxAge); err != nil {
 		writer.Close()
 		return fmt.Errorf("catch up partition %d of the journal: %w", number, err)
+	}
+	if err := owned.belong(ctx, s.config.Group); err != nil {
+		writer.Close()
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +179,7 @@ func (s *Store) Release(number int32) {
 	}
 	owned.mu.Lock()
 	defer owned.mu.Unlock()
-	owned.lost = true
+	owned.lose(false)
 	owned.writer.Close()
 }
 
@@ -153,11 +195,9 @@ type Loss struct {
 func (s *Store) Lost() []Loss {
 	var lost []Loss
 	for _, owned := range s.owned() {
-		owned.mu.Lock()
-		if owned.lost {
-			lost = append(lost, Loss{owned.number, owned.fenced})
+		if is, fenced := owned.isLost(); is {
+			lost = append(lost, Loss{owned.number, fenced})
 		}
-		owned.mu.Unlock()
 	}
 	return lost
 }
@@ -169,15 +209,51 @@ func (s *Store) owned() []*shard {
 	return slices.SortedFunc(maps.Values(s.shards), func(a, b *shard) int { return cmp.Compare(a.number, b.number) })
 }
 
-// each calls do with each partition that works, one after the other.
+// each calls do with each partition that works, one after the other, and with its transactions to itself.
 func (s *Store) each(do func(*shard) error) error {
 	var errs []error
 	for _, owned := range s.owned() {
 		owned.mu.Lock()
-		if !owned.lost {
+		if lost, _ := owned.isLost(); !lost {
 			errs = append(errs, do(owned))
 		}
 		owned.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// working returns the partitions that this node owns and has not lost.
+func (s *Store) working() []*shard {
+	return slices.DeleteFunc(s.owned(), func(owned *shard) bool {
+		lost, _ := owned.isLost()
+		return lost
+	})
+}
+
+// atOnce calls do with the numbers up to n, all at once, and waits for all of them.
+func atOnce(n int, do func(i int) error) error {
+	if n == 1 {
+		return do(0)
+	}
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// look calls do with each partition that works, one after the other, while their claims stand still. It waits for no
+// transaction.
+func (s *Store) look(do func(*shard) error) error {
+	var errs []error
+	for _, owned := range s.owned() {
+		owned.quick.Lock()
+		if !owned.lost {
+			errs = append(errs, do(owned))
+		}
+		owned.quick.Unlock()
 	}
 	return errors.Join(errs...)
 }
@@ -242,6 +318,7 @@ func (s *Store) position(ctx context.Context, place node.Place) (node.Position, 
 		return node.Position{}, fmt.Errorf("this node does not own partition %d of the journal: it owns what it has "+
 			"been assigned", place.Number)
 	}
+	s.name(place.Partition)
 	position, found := locked[0].positions[nameless(place.Partition)]
 	if found {
 		return position, nil
@@ -264,6 +341,37 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 		return node.State{}, errSetBack
 	}
 	return state(), nil
+}
+
+// name remembers the name of a topic, which is for people.
+func (s *Store) name(p node.Partition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[p.TopicID] = p.Topic
+}
+
+// belong has the partition belong to a group, if it belongs to nobody yet. What belongs to another group is an error.
+// Of two deployments with one journal the second one has fenced the first by then, which takes the partition back when
+// the second has ended.
+func (s *shard) belong(ctx context.Context, group string) error {
+	switch {
+	case group == "" || s.group == group:
+		return nil
+	case s.group != "":
+		return &OtherGroupError{Number: s.number, Group: s.group, Ours: group}
+	}
+	c := s.change()
+	c.group = group
+	return c.commit(ctx)
+}
+
+// loadGroup reads from the local copy whom the partition belongs to.
+func (s *shard) loadGroup() error {
+	prefix := s.key(groupKind)
+	return s.scan(prefix, prefix, func(_, value []byte) (bool, error) {
+		s.group = string(value)
+		return false, nil
+	})
 }
 
 // loadPositions reads the positions of input partitions from the local copy.

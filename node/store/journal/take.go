@@ -2,110 +2,152 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"chronos/node"
 )
 
-// taking is a take on its way.
+// taking is a take on its way. Its partitions are dealt with at the same time, each by itself.
 type taking struct {
 	request *node.TakeRequest
-	changes map[int32]*change
-	before  []node.Position
+	shards  []*shard
+	largest int
+
+	before  []node.Position // by the place that the take is from
 	result  node.TakeResult
 	brought []bool // by the item, whether it has brought a message
-	largest int
 }
 
+// errMoved says that two takes of one partition were under way at one time.
+var errMoved = errors.New("another take has moved the position of the partition meanwhile")
+
 // Take implements node.Store. Each partition is a transaction of its own; if one of several fails, a repeat of the take
-// finds the others taken in. Instructions that come past Kafka (node.NoPlace) are not taken: they belong on the input
-// topic, where the partition of their message is.
+// finds the others taken in.
+//
+// An instruction that comes past Kafka (node.NoPlace) acts on a message that this node owns; what it does not find is
+// not_found, and may be with another node. It brings no message of its own: which partition that belongs to is known on
+// the input topic alone.
 func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	if err := ctx.Err(); err != nil {
 		return node.TakeResult{}, err
 	}
-	asked := map[int32]bool{}
-	for _, from := range request.From {
-		asked[from.Number] = true
+	t := &taking{request: &request, shards: s.working(), largest: s.config.MaxEntry}
+	t.compare()
+	work, err := t.share()
+	if err != nil {
+		return node.TakeResult{}, err
 	}
-	locked, unlock := s.lock(func(number int32) bool { return asked[number] })
-	defer unlock()
-	t := &taking{request: &request, changes: map[int32]*change{}, largest: s.config.MaxEntry}
-	for _, owned := range locked {
-		if !owned.lost {
-			t.changes[owned.number] = owned.change()
+	if err := atOnce(len(t.shards), func(i int) error {
+		if len(work[i]) == 0 {
+			return nil
 		}
-	}
-	t.compare(locked)
-	for i := range request.Items {
-		if err := t.item(&request.Items[i]); err != nil {
-			return node.TakeResult{}, err
-		}
-		if t.result.Refusal != "" {
-			break
-		}
-	}
-	t.result.Taken = len(t.result.Results)
-	for _, owned := range locked {
-		if c := t.changes[owned.number]; c != nil {
-			if err := c.commit(ctx); err != nil {
-				return node.TakeResult{}, err
-			}
-		}
+		return t.shards[i].do(ctx, func(c *change) error { return t.decide(c, work[i]) })
+	}); err != nil {
+		return node.TakeResult{}, err
 	}
 	if err := t.complete(); err != nil {
 		return node.TakeResult{}, err
 	}
-	for i, from := range request.From {
+	for i := range request.From {
 		position := t.before[i]
-		if c := t.changes[from.Number]; c != nil {
-			position = c.shard.positions[nameless(from.Partition)]
+		if at := t.at(request.From[i].Number); at >= 0 {
+			position, _ = t.shards[at].position(request.From[i].Partition)
 		}
 		t.result.Positions = append(t.result.Positions, position)
 	}
+	t.result.Taken = len(t.result.Results)
 	t.result.State = state()
 	return t.result, nil
 }
 
+// at returns the index of the partition of that number, -1 if this node does not have it.
+func (t *taking) at(number int32) int {
+	return slices.IndexFunc(t.shards, func(owned *shard) bool { return owned.number == number })
+}
+
+// position returns that of an input partition, and whether there is one.
+func (s *shard) position(p node.Partition) (node.Position, bool) {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	position, found := s.positions[nameless(p)]
+	return position, found
+}
+
 // compare finds the positions of the partitions, and whether the take is refused for each.
-func (t *taking) compare(locked []*shard) {
+func (t *taking) compare() {
 	for _, from := range t.request.From {
 		var position node.Position
-		found, works := false, t.changes[from.Number] != nil
-		for _, owned := range locked {
-			if owned.number == from.Number {
-				position, found = owned.positions[nameless(from.Partition)]
-			}
+		found := false
+		if at := t.at(from.Number); at >= 0 {
+			position, found = t.shards[at].position(from.Partition)
 		}
 		t.before = append(t.before, position)
-		t.result.Refused = append(t.result.Refused, !works || !found || from.Above(position))
+		t.result.Refused = append(t.result.Refused, !found || from.Above(position))
 	}
 }
 
-// item deals with one item.
-func (t *taking) item(item *node.Item) error {
-	one, brings := node.ItemResult{Outcome: node.Skipped}, false
-	switch {
-	case item.From == node.NoPlace || t.result.Refused[item.From]:
-		one.Outcome = node.Untaken
-	case t.before[item.From].Takes(item.Epoch, item.Offset):
-		if t.result.Refusal = t.refusal(item); t.result.Refusal != "" {
-			return nil
+// share returns the indexes of the items that each partition decides, in order, up to the first one whose message can
+// never be kept. What is not taken in has its result.
+func (t *taking) share() (work [][]int, err error) {
+	work = make([][]int, len(t.shards))
+	for i := range t.request.Items {
+		item := &t.request.Items[i]
+		one, at := node.ItemResult{Outcome: node.Skipped}, -1
+		switch {
+		case item.From == node.NoPlace:
+			if at, err = t.past(item); err != nil {
+				return nil, err
+			}
+			if at < 0 {
+				one.Outcome = item.Decide(nil).Outcome
+			}
+		case t.result.Refused[item.From]:
+			one.Outcome = node.Untaken
+		case t.before[item.From].Takes(item.Epoch, item.Offset):
+			at = t.at(t.request.From[item.From].Number)
+			t.result.Refusal = t.refusal(item)
 		}
-		from := t.request.From[item.From]
-		c := t.changes[from.Number]
-		v, err := c.decide(item)
-		if err != nil {
-			return err
+		if t.result.Refusal != "" {
+			break
 		}
-		one.Outcome, brings = v.Outcome, v.Brings
-		c.positions[nameless(from.Partition)] = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}
+		t.result.Results, t.brought = append(t.result.Results, one), append(t.brought, false)
+		if at >= 0 {
+			work[at] = append(work[at], i)
+		}
 	}
-	t.result.Results = append(t.result.Results, one)
-	t.brought = append(t.brought, brings)
-	return nil
+	return work, nil
+}
+
+// onInput says why an instruction past Kafka is refused.
+const onInput = "a store in Kafka takes messages in through the input topic only: send it there"
+
+// past returns the index of the partition that has the message of an instruction past Kafka; -1 if none has, and if the
+// instruction is refused.
+func (t *taking) past(item *node.Item) (at int, err error) {
+	if t.result.Refusal = t.refusal(item); t.result.Refusal != "" {
+		return -1, nil
+	}
+	if item.Request != nil {
+		t.result.Refusal = onInput
+		return -1, nil
+	}
+	for i, owned := range t.shards {
+		r, err := owned.stored(nameOf(&item.Message))
+		if err != nil {
+			return -1, err
+		}
+		if r != nil && (item.Only == uuid.Nil || item.Only == r.Incarnation) {
+			return i, nil
+		}
+	}
+	if item.Decide(nil).After != nil {
+		t.result.Refusal = onInput
+	}
+	return -1, nil
 }
 
 // refusal says why the message of an item can never be kept; empty if it can.
@@ -118,6 +160,29 @@ func (t *taking) refusal(item *node.Item) string {
 		return fmt.Sprintf("the message has %d bytes as an entry of the journal, which takes %d", size, t.largest)
 	}
 	return ""
+}
+
+// decide has a change do what items ask for.
+func (t *taking) decide(c *change, items []int) error {
+	for i, from := range t.request.From {
+		if from.Number == c.number && c.shard.positions[nameless(from.Partition)] != t.before[i] {
+			return errMoved
+		}
+	}
+	for _, i := range items {
+		item := &t.request.Items[i]
+		v, err := c.decide(item)
+		if err != nil {
+			return err
+		}
+		t.result.Results[i].Outcome, t.brought[i] = v.Outcome, v.Brings
+		if item.From != node.NoPlace {
+			c.positions[nameless(t.request.From[item.From].Partition)] = node.Position{
+				Epoch: item.Epoch, Offset: item.Offset + 1,
+			}
+		}
+	}
+	return nil
 }
 
 // decide does what an item asks for, and stores what is to be told of it. It claims nothing.
@@ -167,26 +232,36 @@ func (r *row) after(item *node.Item, v *node.Verdict) *row {
 func (t *taking) complete() error {
 	for i := range t.result.Results {
 		item, result := &t.request.Items[i], &t.result.Results[i]
-		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
+		if item.From == node.NoPlace || !item.Action.Stores() || result.Outcome == node.Untaken ||
+			result.Outcome == node.Duplicate {
 			continue
 		}
-		c := t.changes[t.request.From[item.From].Number]
-		r, err := c.stored(nameOf(&item.Message))
-		if err != nil {
+		at := t.at(t.request.From[item.From].Number)
+		wanted := t.brought[i] && item.Claim && item.Line == uuid.Nil
+		if err := t.shards[at].taken(item, result, t.request, wanted); err != nil {
 			return err
 		}
-		if r == nil || r.Incarnation != item.Incarnation {
-			continue
-		}
-		if result.Outcome == node.Skipped {
-			result.Outcome = node.Scheduled
-		}
-		if t.brought[i] && item.Claim && item.Line == uuid.Nil {
-			c.claim(r, t.request.Node, t.request.Hold)
-		}
-		if claim := c.claims[nameOf(&r.Message)]; claim.ReadiedBy == t.request.Node {
-			result.Claim = claim.Claim
-		}
+	}
+	return nil
+}
+
+// taken completes the result of an item that brings a message, if that is there. The claim is made if it is wanted, and
+// if no claimer was faster since the commit.
+func (s *shard) taken(item *node.Item, result *node.ItemResult, request *node.TakeRequest, wanted bool) error {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	r, err := s.stored(nameOf(&item.Message))
+	if err != nil || r == nil || r.Incarnation != item.Incarnation {
+		return err
+	}
+	if result.Outcome == node.Skipped {
+		result.Outcome = node.Scheduled
+	}
+	if _, claimed := s.claims[nameOf(&r.Message)]; wanted && !claimed {
+		s.claim(r, request.Node, request.Hold)
+	}
+	if claim := s.claims[nameOf(&r.Message)]; claim.ReadiedBy == request.Node {
+		result.Claim = claim.Claim
 	}
 	return nil
 }

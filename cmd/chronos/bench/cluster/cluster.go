@@ -110,7 +110,8 @@ func (s *Service) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.consumer, err = s.config.Connect(ctx,
+	// What a service publishes in transactions has come out when they are committed.
+	s.consumer, err = s.config.Connect(ctx, kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumePartitions(listed.KOffsets()), kgo.FetchMaxBytes(fetchBytes), kgo.DisableClientMetrics())
 	return err
 }

@@ -22,6 +22,13 @@ type Store interface {
 
 // Run tests a store; open returns an empty one.
 func Run(t *testing.T, open func(t *testing.T) Store) {
+	RunOwned(t, open)
+	t.Run("marks", func(t *testing.T) { marks(t, fill(t, open(t))) })
+}
+
+// RunOwned tests a store whose partitions have owners, and that is never set back; open returns an empty one that owns
+// partition 3.
+func RunOwned(t *testing.T, open func(t *testing.T) Store) {
 	for name, test := range map[string]func(*testing.T, *filled){
 		"a message by its id":                     find,
 		"what instructions have left behind":      control,
@@ -299,12 +306,16 @@ func places(t *testing.T, f *filled) {
 	if err != nil || len(got) != 1 || got[0] != (inspect.Place{Place: f.place, Mark: -1}) || state.Lineage != 1 {
 		t.Errorf("places %+v, state %+v, %v", got, state, err)
 	}
+}
+
+// marks are shown with the positions that they are of.
+func marks(t *testing.T, f *filled) {
 	if _, err := f.CatchUp(t.Context(), node.CatchUpRequest{
 		Lineage: 1, Begin: true, Marks: []node.Extent{{Partition: f.place.Partition, End: 400}},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	got, state, err = f.Places(t.Context())
+	got, state, err := f.Places(t.Context())
 	if err != nil || len(got) != 1 || got[0].Mark != 400 || state.Lineage != 2 || !state.CatchingUp {
 		t.Errorf("places %+v, state %+v, %v", got, state, err)
 	}

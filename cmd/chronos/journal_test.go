@@ -1,0 +1,129 @@
+package main_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// "chronos dev" with its store in a topic of the embedded broker: what waits when it stops comes out when it has started
+// again, once; and what was cancelled does not.
+func TestDevJournal(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	p, address := dev(t, "--data-dir", folder, "--store", "journal:chronos.journal", "--admin-listen", "127.0.0.1:0")
+	due := time.Now().Add(2 * time.Second)
+	produce(t, address, submission("now", time.Now(), []byte("now")), submission("later", due, []byte("later")),
+		submission("never", due, []byte("never")))
+	if got := p.stdout.await(t, firedLine, 1); got[1] != "now" {
+		t.Errorf("%q fired, want now", got[1])
+	}
+	if got := run(t, "", "cancel", "never", "--brokers", address, "--key", "k"); got.code != 0 {
+		t.Errorf("cancel: exit code %d: %s", got.code, got.stderr)
+	}
+	node := p.stdout.await(t, `A page, metrics and health: (\S+)`, 1)[1]
+	for command, want := range map[string]string{
+		"get later --admin " + node:         `(?s)later.*waiting.*submitted by  topic chronos.in`,
+		"count --admin " + node:             `chronos.out +1 `,
+		"pause chronos.out --admin " + node: `a store in Kafka has no pauses yet`,
+		"list --store journal:x":            `of which each node has its own part: ask a node`,
+	} {
+		if got := run(t, "", strings.Fields(command)...); !regexp.MustCompile(want).MatchString(got.stdout + got.stderr) {
+			t.Errorf("%s: exit code %d, %s%s, want %s", command, got.code, got.stdout, got.stderr, want)
+		}
+	}
+	p.stop()
+	if code := p.code(t); code != 0 {
+		t.Fatalf("exit code %d: %s", code, p.stderr)
+	}
+
+	again, address := dev(t, "--data-dir", folder, "--store", "journal:chronos.journal")
+	if got := again.stdout.await(t, firedLine, 1); got[1] != "later" {
+		t.Errorf("%q fired, want later", got[1])
+	}
+	produce(t, address, submission("last", time.Now(), []byte("last")))
+	again.stdout.await(t, firedLine, 2)
+	var came []string
+	for _, r := range consume(t, address, "chronos.out", 3) {
+		came = append(came, string(r.Value))
+	}
+	if got := strings.Join(came, " "); got != "now later last" {
+		t.Errorf("came out: %s", got)
+	}
+}
+
+// What the commands say that a journal is not for, and of a topic that is not as it has to be.
+func TestJournalCommands(t *testing.T) {
+	t.Parallel()
+	address := clusterWithTopics(t)
+	copies := filepath.Join(t.TempDir(), "copy")
+	create := func(topic string, partitions int32, settings ...string) {
+		t.Helper()
+		c := client(t, address)
+		defer c.Close()
+		values := map[string]*string{}
+		for i := 0; i < len(settings); i += 2 {
+			values[settings[i]] = new(settings[i+1])
+		}
+		if _, err := kadm.NewClient(c).CreateTopic(t.Context(), partitions, 1, values, topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("deletes", 1)
+	create("wide", 2, "cleanup.policy", "compact")
+	create("forgets", 1, "cleanup.policy", "compact", "delete.retention.ms", "1000")
+	create("small", 1, "cleanup.policy", "compact", "max.message.bytes", "1000")
+	create("unclean", 1, "cleanup.policy", "compact", "unclean.leader.election.enable", "true")
+	at := " --brokers " + address
+	for _, c := range []struct {
+		command string
+		code    int
+		want    string
+	}{
+		{"migrate print --store journal:j", 0, `--create --topic j .*cleanup.policy=compact .*min.insync.replicas=2`},
+		{"migrate status --store journal:j" + at, 1, `the journal j does not exist: there is nowhere to keep messages; ` +
+			`"chronos migrate up" creates it`},
+		{"run --store journal:j --data-dir " + copies + at, 1, `the journal j does not exist`},
+		{"migrate up --store journal:j --input-topic none" + at, 1, `has no input topic none`},
+		{"migrate up --store journal:j" + at, 0, `^applied 1 topic j with 1 partitions\n$`},
+		{"migrate up --store journal:j" + at, 0, `^up to date already\n$`},
+		{"migrate status --store journal:j" + at, 0, `^the topic of journal:j is as it has to be\n$`},
+		{"migrate up --store journal:deletes" + at, 1, `has cleanup.policy=delete: messages would be deleted while they`},
+		{"migrate up --store journal:wide" + at, 1, `has 2 partitions, and its input topic chronos.in has 1`},
+		{"migrate up --store journal:forgets" + at, 1, `has delete.retention.ms=1000: .*7200000 or more`},
+		{"migrate up --store journal:small" + at, 1, `has max.message.bytes=1000: `},
+		{"migrate up --store journal:unclean" + at, 1, `has unclean.leader.election.enable=true: `},
+		{"export --store journal:j --to x", 2, `cannot be moved yet`},
+		{"import x --store journal:j", 2, `cannot be moved yet`},
+		{"bind --store journal:j" + at, 2, `neither bound to others nor rewound`},
+		{"rewind --store journal:j --topic chronos.in --to-earliest" + at, 2, `neither bound to others nor rewound`},
+		{"doctor --store journal:wide" + at, 1, `(?s)ERROR  journal wide: has 2 partitions.*  do     Do not add`},
+		{"dev --store sqlite:x", 2, `it must be journal:TOPIC`},
+		{"dev --store journal:j --api-listen 127.0.0.1:0 --listen 127.0.0.1:0", 2, `leave --api-listen and`},
+	} {
+		got := run(t, "", strings.Fields(c.command)...)
+		if said := got.stdout + got.stderr; got.code != c.code || !regexp.MustCompile(c.want).MatchString(said) {
+			t.Errorf("chronos %s: exit code %d, want %d\n%s\nwant %s", c.command, got.code, c.code, said, c.want)
+		}
+	}
+
+	// A group that has come far with another store.
+	c := client(t, address, kgo.ConsumerGroup("far"), kgo.ConsumeTopics("chronos.in"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	produce(t, address, submission("x", time.Now(), nil))
+	c.PollFetches(t.Context())
+	if err := c.CommitUncommittedOffsets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	got := run(t, "", strings.Fields("run --store journal:j --group far --data-dir "+copies+at)...)
+	if want := "consumer group far has committed offsets, and there is nothing in the journal j"; got.code != 1 ||
+		!strings.Contains(got.stderr, want) {
+		t.Errorf("exit code %d: %s, want %s", got.code, got.stderr, want)
+	}
+}

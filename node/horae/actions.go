@@ -1,0 +1,131 @@
+package horae
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"chronos/node/queue"
+	"chronos/node/queue/desk"
+)
+
+func (a *API) getActions(to *answer, r *http.Request) {
+	list(to, r, queue.Filter{}, a.Desk.Store.Actions, actionOf, func(f *queue.Filter, last *queue.Action) {
+		f.AfterID = last.ID
+	})
+}
+
+func (a *API) getAction(to *answer, r *http.Request) {
+	const absent = "Action not found"
+	id, is := to.idOf(r)
+	if !is {
+		to.missing(absent)
+		return
+	}
+	found, err := a.Desk.FindAction(r.Context(), id)
+	if err != nil {
+		to.found(nil, err, absent)
+		return
+	}
+	to.write(http.StatusOK, actionOf(found))
+}
+
+// readAction reads the JSON of a body over an action, with the name that horae's own examples give it.
+func readAction(r *http.Request, object *actionObject) error {
+	content, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	var named struct {
+		Name *string `json:"name"`
+	}
+	if err := json.Unmarshal(content, &named); err != nil {
+		return err
+	}
+	if named.Name != nil {
+		object.Name = *named.Name
+	}
+	return json.Unmarshal(content, object)
+}
+
+func (a *API) createAction(to *answer, r *http.Request) {
+	var object actionObject
+	if err := readAction(r, &object); err != nil {
+		to.bad("Badly formed request")
+		return
+	}
+	if object.UUID != uuid.Nil {
+		to.bad("Action not saved: cannot specify UUID on create")
+		return
+	}
+	saved, err := a.saveAction(r, uuid.New(), &object)
+	if err != nil {
+		to.refuse("Action not saved: ", err)
+		return
+	}
+	to.write(http.StatusOK, actionOf(saved))
+}
+
+// saveAction makes an action what an object says, and returns it. What has a payload is JSON, as in horae.
+func (a *API) saveAction(r *http.Request, id uuid.UUID, object *actionObject) (*queue.Action, error) {
+	if object.Operation == "" {
+		return nil, &queue.Refusal{Code: queue.Invalid, Detail: "operation must be GET, POST, HEAD, PUT or DELETE"}
+	}
+	headers := []desk.ActionHeader{}
+	if object.Operation == http.MethodPost || object.Operation == http.MethodPut {
+		headers = append(headers, desk.ActionHeader{Name: "content-type", Value: "application/json"})
+	}
+	none := ""
+	saved, _, err := a.Desk.PutAction(r.Context(), id, desk.ActionChange{
+		Name: &object.Name, Tags: &object.Tags, URI: &object.URI, Method: &object.Operation, Topic: &none,
+		Headers: &headers, Payload: &object.Payload,
+	})
+	return &saved, err
+}
+
+func (a *API) updateAction(to *answer, r *http.Request) {
+	id, is := to.idOf(r)
+	if !is {
+		to.bad("Action not updated: Unknown action")
+		return
+	}
+	found, err := a.Desk.FindAction(r.Context(), id)
+	if err != nil {
+		if desk.IsAbsent(err) {
+			to.bad("Action not updated: Unknown action")
+		} else {
+			to.refuse("Action not updated: ", err)
+		}
+		return
+	}
+	object := actionOf(found)
+	if err := readAction(r, &object); err != nil {
+		to.bad("Badly formed request")
+		return
+	}
+	if _, err := a.saveAction(r, id, &object); err != nil {
+		to.refuse("Action not updated: ", err)
+		return
+	}
+	to.write(http.StatusOK, message{"Action updated"})
+}
+
+func (a *API) deleteAction(to *answer, r *http.Request) {
+	const absent = "Action not found"
+	id, is := to.idOf(r)
+	if !is {
+		to.missing(absent)
+		return
+	}
+	if _, err := a.Desk.FindAction(r.Context(), id); err != nil {
+		to.found(nil, err, absent)
+		return
+	}
+	if err := a.Desk.DropAction(r.Context(), id); err != nil {
+		to.refuse("Action not deleted: ", err)
+		return
+	}
+	to.write(http.StatusOK, message{"Action deleted"})
+}

@@ -1,0 +1,27 @@
+package metrics
+
+// The results of an attempt to take over a partition of a journal.
+const (
+	takenOver = "owned"
+	notTaken  = "failed"
+)
+
+// beginJournal has series start at zero, also where the store is no journal.
+func (m *Metrics) beginJournal() {
+	for _, result := range []string{takenOver, notTaken} {
+		m.counters["chronos_journal_takeovers_total"].WithLabelValues(result)
+	}
+	m.ReplayLeft(0)
+}
+
+// Owned counts an attempt to take over a partition of a journal.
+func (m *Metrics) Owned(worked bool) {
+	result := notTaken
+	if worked {
+		result = takenOver
+	}
+	m.count("chronos_journal_takeovers_total", 1, result)
+}
+
+// ReplayLeft shows how much of a journal is to be read before all partitions are taken over.
+func (m *Metrics) ReplayLeft(entries int64) { m.set("chronos_journal_replay_left", float64(entries)) }

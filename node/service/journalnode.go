@@ -1,0 +1,162 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/broker/kafka"
+	"chronos/node/store/journal"
+)
+
+// owningSource is the source of a node with a journal: it owns what the group assigns.
+type owningSource struct {
+	*journal.Source
+
+	beneath *kafka.Source
+}
+
+// Joined reports whether the node is in its group.
+func (s *owningSource) Joined() bool { return s.beneath.Joined() }
+
+// Close gives up what is owned, and leaves the group.
+func (s *owningSource) Close(ctx context.Context) error {
+	s.Source.Close()
+	return s.beneath.Close(ctx)
+}
+
+// own puts a journal over the source: nothing of a partition comes in before the journal has been read.
+func (s *Service) own() {
+	store, is := s.store.Store.(*journal.Store)
+	beneath, reads := s.source.(*kafka.Source)
+	if !is || !reads {
+		return
+	}
+	w := &owningWatch{service: s, left: map[int32]int64{}, said: map[int32]time.Time{}, trouble: map[int32]string{}}
+	s.store.journal.observe = w.replay
+	s.source = &owningSource{journal.NewSource(beneath, store, uuid.New(), journalSession, w.attempt), beneath}
+}
+
+// owningWatch tells people, and the metrics, how it goes with the partitions of the journal.
+type owningWatch struct {
+	service *Service
+
+	mu      sync.Mutex
+	left    map[int32]int64     // entries to read, by the partition
+	said    map[int32]time.Time // when somebody was told how a replay gets on; since the first sight of it
+	trouble map[int32]string    // why a partition can't be owned, as it was said last
+}
+
+// progressInterval is how often the log has how a replay gets on.
+const progressInterval = 5 * time.Second
+
+// replay notes how a local copy is caught up.
+func (w *owningWatch) replay(r journal.Replay) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left[r.Number] = max(0, r.Left)
+	w.show()
+	now := time.Now()
+	if last, known := w.said[r.Number]; !known || now.Sub(last) < progressInterval {
+		if !known {
+			w.said[r.Number] = now
+		}
+		return
+	}
+	w.said[r.Number] = now
+	w.service.log.Info("reading the journal, before anything of this partition is taken in or fired",
+		slog.Int("partition", int(r.Number)), slog.Int64("entries_read", r.Read),
+		slog.Int64("entries_left_at_most", max(0, r.Left)), slog.Bool("copy_is_new", r.Anew))
+}
+
+// show has the metrics show what is left to read.
+func (w *owningWatch) show() {
+	total := int64(0)
+	for _, left := range w.left {
+		total += left
+	}
+	w.service.metrics.ReplayLeft(total)
+}
+
+// attempt notes how an attempt to own a partition has ended. One that failed is repeated in a second, and said once for
+// each reason.
+func (w *owningWatch) attempt(number int32, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.left, number)
+	delete(w.said, number)
+	w.show()
+	var other *journal.OtherGroupError
+	switch {
+	case errors.As(err, &other):
+		w.service.fail(other)
+	case errors.Is(err, context.Canceled): // the group has taken the partition away meanwhile
+	case err != nil:
+		w.service.metrics.Owned(false)
+		if why := oneLine(err); why != w.trouble[number] {
+			w.trouble[number] = why
+			w.service.log.Warn("a partition of the journal cannot be taken over yet, and nothing of it fires",
+				slog.Int("partition", int(number)), slog.String("error", why))
+		}
+	default:
+		w.service.metrics.Owned(true)
+		delete(w.trouble, number)
+		w.service.log.Info("owns a partition of the journal", slog.Int("partition", int(number)))
+	}
+}
+
+// EmptyJournalError says that a consumer group has come far with another store than this journal.
+type EmptyJournalError struct{ Topic, Group string }
+
+// Error returns the sentence for a person.
+func (e *EmptyJournalError) Error() string {
+	return fmt.Sprintf("consumer group %s has committed offsets, and there is nothing in the journal %s: if it is the "+
+		"wrong journal, name the right one; if it is a new one on purpose, name a new --group, which begins with "+
+		"everything that Kafka has", e.Group, e.Topic)
+}
+
+// bindJournal waits until Kafka has said that the journal is that of this consumer group, as far as that can be told
+// before a partition is owned. A journal has positions as soon as somebody has owned one of its partitions, and they
+// come before the commits of the group:
+//
+//	this node   is told that the journal is empty
+//	                                         a peer owns a partition, takes in the first records, and commits
+//	this node   is told of committed offsets
+//
+// So if it is empty even after that, the offsets are of another store.
+func (s *Service) bindJournal(ctx context.Context) error {
+	port := &preparation{service: s, port: node.PortSource}
+	return s.retry(ctx, func() (bool, error) {
+		limited, cancel := context.WithTimeout(ctx, laterLook)
+		defer cancel()
+		log := s.store.journal.ledger
+		records, err := log.Records(limited)
+		if err == nil && records == 0 {
+			var committed []kafka.Committed
+			if committed, err = s.admin.Committed(limited, s.config.Group, s.config.inputs()...); err == nil &&
+				len(committed) > 0 {
+				records, err = log.Records(limited)
+				if err == nil && records == 0 {
+					return false, &EmptyJournalError{Topic: s.store.journal.Topic, Group: s.config.Group}
+				}
+			}
+		}
+		if err != nil {
+			return false, port.failed(ctx, "look at the journal", err)
+		}
+		port.answered()
+		return true, nil
+	})
+}
+
+// isFatal reports whether an error is the cause that a running node has been ended for.
+func isFatal(err error) bool {
+	var other *journal.OtherGroupError
+	return isSealed(err) || errors.As(err, &other)
+}

@@ -1,0 +1,72 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"chronos/node/ledger"
+)
+
+// job is what somebody wants to change in a partition.
+type job struct {
+	// compute adds it to a change. It may be called again, with another change, if the first one was not committed.
+	compute func(*change) error
+
+	done bool // under mu
+	err  error
+}
+
+// do changes a partition. Whoever comes while a transaction is on its way waits for it, and is in the next one together
+// with all others who wait: so what is taken in and what is fired at one time is one transaction, and no transaction
+// waits for more than one other.
+//
+//	A's transaction is on its way         B and C wait
+//	A is answered                         B makes a transaction of what it wants and of what C wants
+//	                                      C finds that it is done
+//
+// Their changes are computed one after the other, each on what the one before leaves.
+func (s *shard) do(ctx context.Context, compute func(*change) error) error {
+	j := &job{compute: compute}
+	s.joining.Lock()
+	s.jobs = append(s.jobs, j)
+	s.joining.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j.done {
+		return j.err
+	}
+	s.joining.Lock()
+	jobs := s.jobs
+	s.jobs = nil
+	s.joining.Unlock()
+	s.work(context.WithoutCancel(ctx), jobs)
+	return j.err
+}
+
+// work makes one transaction of jobs. If that is aborted, one of them may be to blame, and each gets one of its own.
+func (s *shard) work(ctx context.Context, jobs []*job) {
+	err := s.transact(ctx, jobs)
+	lost, _ := s.isLost()
+	for _, j := range jobs {
+		if j.err = err; len(jobs) > 1 && errors.Is(err, ledger.ErrAborted) && !lost {
+			j.err = s.transact(ctx, []*job{j})
+			lost, _ = s.isLost()
+		}
+		j.done = true
+	}
+}
+
+// transact makes a transaction of jobs.
+func (s *shard) transact(ctx context.Context, jobs []*job) error {
+	if lost, _ := s.isLost(); lost {
+		return fmt.Errorf("partition %d: %w: %w", s.number, ledger.ErrFenced, ledger.ErrAborted)
+	}
+	c := s.change()
+	for _, j := range jobs {
+		if err := j.compute(c); err != nil {
+			return fmt.Errorf("%w: %w", ledger.ErrAborted, err)
+		}
+	}
+	return c.commit(ctx)
+}

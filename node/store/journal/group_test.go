@@ -1,0 +1,89 @@
+package journal_test
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"chronos/node"
+	"chronos/node/ledger/simulated"
+)
+
+// What comes while a transaction is on its way is in the next one, all of it; and if one part of that is refused, the
+// others come out nevertheless. Method: while the first message is fired, a take and two fires come, of which one is
+// larger than its topic takes.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := w.stores[0]
+	own(t, store, 0)
+	from := node.Place{Partition: input(), Position: node.Position{Epoch: node.UnknownEpoch}}
+	if _, _, err := store.Positions(t.Context(), []node.Place{from}); err != nil {
+		t.Fatal(err)
+	}
+	take := func(messages ...node.Message) {
+		t.Helper()
+		request := node.TakeRequest{From: []node.Place{from}}
+		for _, m := range messages {
+			request.Items = append(request.Items, node.Item{
+				Epoch: 1, Offset: from.Offset, Action: node.Schedule, Message: m,
+			})
+			from.Offset++
+		}
+		result, err := store.Take(t.Context(), request)
+		if err != nil || result.Taken != len(messages) {
+			t.Errorf("take: %+v, %v", result, err)
+			return
+		}
+		from.Position = result.Positions[0]
+	}
+	first, second, large, last := w.message("first"), w.message("second"), w.message("large"), w.message("last")
+	large.Value = make([]byte, 2000)
+	take(first, second, large)
+
+	var others sync.WaitGroup
+	var refused error
+	transactions := 0
+	w.cluster.Strike(func(step simulated.Step) simulated.Fault {
+		if step.At != simulated.Appending {
+			return simulated.None
+		}
+		if transactions++; transactions > 1 {
+			return simulated.None
+		}
+		others.Go(func() { take(last) })
+		others.Go(func() { refused = publish(t.Context(), store, large) })
+		others.Go(func() {
+			if err := publish(t.Context(), store, second); err != nil {
+				t.Errorf("what is not to blame: %v", err)
+			}
+		})
+		for store.Waiting(0) < 3 && t.Context().Err() == nil {
+			runtime.Gosched()
+		}
+		return simulated.None
+	})
+	if err := publish(t.Context(), store, first); err != nil {
+		t.Fatal(err)
+	}
+	others.Wait()
+	if !errors.Is(refused, node.ErrRejected) {
+		t.Errorf("what is too large: %v", refused)
+	}
+	if want := 1 + 1 + 3; transactions != want {
+		t.Errorf("there were %d transactions, want %d: the first, the one of all three, and one for each", transactions,
+			want)
+	}
+	claimed, err := store.Claim(t.Context(), node.ClaimRequest{
+		Hold: time.Minute, Until: w.clock.Now(), Lanes: []node.Share{{Lane: output, Limit: 9, Bytes: 1 << 20}},
+	})
+	if err != nil || len(claimed.Messages) != 2 {
+		t.Errorf("%d messages wait, want the large one and the last: %v", len(claimed.Messages), err)
+	}
+	if got, want := w.came(), []string{"first", "second"}; !slices.Equal(got, want) {
+		t.Errorf("came out: %v, want %v", got, want)
+	}
+}

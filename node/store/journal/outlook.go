@@ -1,0 +1,175 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"chronos/node"
+	"chronos/node/store/outlook"
+)
+
+var _ outlook.Source = (*Store)(nil)
+
+// Outlook implements outlook.Source, for the partitions that this node owns. It reads keys of the local copy, and up to
+// where they are counted only.
+func (s *Store) Outlook(ctx context.Context, request outlook.Request) (outlook.Outlook, error) {
+	var all outlook.Outlook
+	for _, name := range request.Lanes {
+		lane := outlook.Lane{Name: name, Within: make([]outlook.Count, len(outlook.Horizons()))}
+		for _, owned := range s.owned() {
+			if err := ctx.Err(); err != nil {
+				return outlook.Outlook{}, err
+			}
+			part, err := owned.outlook(name, request.Now)
+			if err != nil {
+				return outlook.Outlook{}, err
+			}
+			add(&lane, &part)
+		}
+		slices.SortFunc(lane.Origins, func(a, b outlook.Origin) int {
+			return cmp.Or(cmp.Compare(b.Messages, a.Messages), cmp.Compare(a.Topic, b.Topic),
+				cmp.Compare(a.Partition, b.Partition))
+		})
+		all.Lanes = append(all.Lanes, lane)
+	}
+	return all, nil
+}
+
+// add adds what waits in another partition to what waits on a lane.
+func add(lane, part *outlook.Lane) {
+	lane.Waiting.Add(part.Waiting)
+	lane.Claimed.Add(part.Claimed)
+	lane.Overdue.Add(part.Overdue)
+	for i := range lane.Within {
+		lane.Within[i].Add(part.Within[i])
+	}
+	lane.Oldest, lane.Next = earlier(lane.Oldest, part.Oldest), earlier(lane.Next, part.Next)
+	for _, o := range part.Origins {
+		i := slices.IndexFunc(lane.Origins, func(known outlook.Origin) bool {
+			return known.Topic == o.Topic && known.Partition == o.Partition
+		})
+		if i < 0 {
+			lane.Origins = append(lane.Origins, o)
+			continue
+		}
+		lane.Origins[i].Messages += o.Messages
+	}
+}
+
+// earlier returns the earlier of two instants, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// outlook returns what waits on a lane of the partition.
+func (s *shard) outlook(name string, now time.Time) (outlook.Lane, error) {
+	claims := map[string]bool{}
+	s.quick.Lock()
+	for of := range s.claims {
+		if of.Lane == name {
+			claims[of.ID] = true
+		}
+	}
+	s.quick.Unlock()
+	lane := outlook.Lane{Name: name, Claimed: outlook.Count{N: len(claims)}}
+	late := now.Add(-outlook.Grace)
+	var overdue []node.MessageID
+	if err := s.until(name, time.Time{}, time.Time{}, func(due time.Time, id string) {
+		switch {
+		case due.Before(late):
+			lane.Oldest = earlier(lane.Oldest, due)
+			lane.Overdue.N++
+			if len(overdue) < outlook.MaxOrigins {
+				overdue = append(overdue, node.MessageID{ID: id, Lane: name})
+			}
+		case lane.Next.IsZero() && !claims[id]:
+			lane.Next = due
+		}
+		if !claims[id] {
+			lane.Waiting.N++
+		}
+	}); err != nil {
+		return lane, err
+	}
+	lane.Waiting.Estimated = lane.Waiting.N+lane.Claimed.N >= outlook.Limit
+	if lane.Overdue.Estimated = lane.Overdue.N >= outlook.Limit; lane.Overdue.Estimated && lane.Next.IsZero() {
+		if err := s.next(&lane, late, claims); err != nil {
+			return lane, err
+		}
+	}
+	if err := s.within(&lane, now, claims); err != nil {
+		return lane, err
+	}
+	return lane, s.origins(&lane, overdue)
+}
+
+// until calls each with the messages of a lane that fall due from an instant to another one, in order, up to as many as
+// are counted. The zero time is no bound.
+func (s *shard) until(lane string, from, to time.Time, each func(due time.Time, id string)) error {
+	prefix := s.lanePrefix(lane)
+	start, counted := prefix, 0
+	if !from.IsZero() {
+		start = binary.BigEndian.AppendUint64(slices.Clone(prefix), order(from))
+	}
+	return s.scan(prefix, start, func(key, _ []byte) (bool, error) {
+		due := time.UnixMicro(int64(binary.BigEndian.Uint64(key[len(prefix):]) ^ 1<<63)).UTC()
+		if !to.IsZero() && due.After(to) {
+			return false, nil
+		}
+		each(due, string(key[len(prefix)+8:]))
+		counted++
+		return counted < outlook.Limit, nil
+	})
+}
+
+// next finds what falls due first of what is not overdue.
+func (s *shard) next(lane *outlook.Lane, late time.Time, claims map[string]bool) error {
+	return s.until(lane.Name, late, time.Time{}, func(due time.Time, id string) {
+		if lane.Next.IsZero() && !claims[id] {
+			lane.Next = due
+		}
+	})
+}
+
+// within counts what falls due soon.
+func (s *shard) within(lane *outlook.Lane, now time.Time, claims map[string]bool) error {
+	horizons := outlook.Horizons()
+	lane.Within = make([]outlook.Count, len(horizons))
+	seen, last := 0, time.Time{}
+	err := s.until(lane.Name, now.Add(time.Microsecond), now.Add(horizons[len(horizons)-1]),
+		func(due time.Time, id string) {
+			seen, last = seen+1, due
+			for i, horizon := range horizons {
+				if !claims[id] && !due.After(now.Add(horizon)) {
+					lane.Within[i].N++
+				}
+			}
+		})
+	for i, horizon := range horizons {
+		lane.Within[i].Estimated = seen >= outlook.Limit && last.Before(now.Add(horizon))
+	}
+	return err
+}
+
+// origins counts where overdue messages came from.
+func (s *shard) origins(lane *outlook.Lane, overdue []node.MessageID) error {
+	for _, name := range overdue {
+		r, err := s.stored(name)
+		if err != nil {
+			return err
+		}
+		if r != nil && r.Origin.Topic != "" {
+			add(lane, &outlook.Lane{
+				Within:  make([]outlook.Count, len(lane.Within)),
+				Origins: []outlook.Origin{{Topic: r.Origin.Topic, Partition: r.Origin.Partition, Messages: 1}},
+			})
+		}
+	}
+	return nil
+}

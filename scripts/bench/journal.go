@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"chronos/cmd/chronos/bench"
+)
+
+// keep has the nodes of a site keep what waits in a journal in Kafka, and not in Postgres.
+func (s *site) keep() { s.journal = true }
+
+// storeOf returns what a node is told of its store.
+func (s *site) storeOf(node int) []string {
+	if !s.journal {
+		return []string{"CHRONOS_STORE=" + s.store.String()}
+	}
+	return []string{
+		"CHRONOS_STORE=journal:" + s.name + ".journal",
+		"CHRONOS_DATA_DIR=" + filepath.Join(s.dir, fmt.Sprintf("%s-copy-%d", s.name, node)),
+	}
+}
+
+// kept is what one node does with one kind of store.
+type kept struct {
+	burst  *bursting
+	steady *bench.Result
+}
+
+// measureJournal measures one node on Postgres, and one on a journal in Kafka, in the same way.
+func measureJournal(ctx context.Context, g *ground, t *table) error {
+	t.head = []string{"one node", "on Postgres", "on a journal", "ratio"}
+	var kinds [2]kept
+	for i := range kinds {
+		for _, part := range []func(s *site) error{
+			func(s *site) (err error) {
+				kinds[i].burst, err = s.burst(ctx, t, 1)
+				return err
+			},
+			func(s *site) (err error) {
+				if err = s.start(ctx, 1); err == nil {
+					kinds[i].steady, err = s.steady(ctx, t, usual)
+				}
+				return err
+			},
+		} {
+			if err := g.on(ctx, 1, func(s *site) error {
+				if i == 1 {
+					s.keep()
+				}
+				return part(s)
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	database, journal := kinds[0], kinds[1]
+	if database.steady.Received == nil || journal.steady.Received == nil {
+		return errors.New("nothing came out at 1,000 messages/s")
+	}
+	row := func(what string, of func(k *kept) float64) {
+		a, b := of(&database), of(&journal)
+		t.add(what, count(a), count(b), fmt.Sprintf("%.1f", b/a))
+	}
+	row("intake, messages/s", func(k *kept) float64 { return k.burst.result.Intake.PerSecond })
+	row("firing, all due at one instant, messages/s", func(k *kept) float64 {
+		return k.burst.result.Fired.PerSecondStamped
+	})
+	late := func(what string, of func(q *bench.Quantiles) bench.Millis) {
+		a, b := of(database.steady.Received.AfterDue), of(journal.steady.Received.AfterDue)
+		t.add("1,000 messages/s, ms after the deadline, "+what, ms(a), ms(b),
+			fmt.Sprintf("%.1f", float64(b)/float64(a)))
+	}
+	late("p50", func(q *bench.Quantiles) bench.Millis { return q.P50 })
+	late("p99", func(q *bench.Quantiles) bench.Millis { return q.P99 })
+	late("p99.9", func(q *bench.Quantiles) bench.Millis { return q.P999 })
+	return nil
+}
