@@ -191,6 +191,9 @@ func (m *move) export(ctx context.Context, c *transfer.Contents, file string, ye
 	m.page.line("Done: %s has %s, %s, %s and %s. SHA-256 of the lines: %s", cmp.Or(file, "-"),
 		number(counts.Messages, "message"), number(counts.Positions, "position"), number(counts.Pauses, "pause"),
 		number(counts.Answers, "answer"), sum)
+	if queued := countQueues(&counts); queued != "" {
+		m.page.line("There are queues as well: %s.", queued)
+	}
 	m.page.line("Next: \"chronos import\" into another store, and nodes there, of the same group. None starts here.")
 	return nil
 }
@@ -298,4 +301,13 @@ func person() string {
 		name += "@" + host
 	}
 	return strings.ToValidUTF8(name, "?")
+}
+
+// countQueues says in words what an export has of queues; "" for nothing.
+func countQueues(counts *transfer.Counts) string {
+	if counts.Queues+counts.Tasks+counts.Actions == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, %s and %s", number(counts.Queues, "queue"), number(counts.Tasks, "task"),
+		number(counts.Actions, "action"))
 }

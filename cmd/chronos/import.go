@@ -47,6 +47,9 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 	m.page.line("%s is complete. It is export %s of the store %s, sealed at %s by %s: %s, %s, %s and %s.", file,
 		header.ID, header.Store, header.Sealed.Format(time.RFC3339), header.By, number(counts.Messages, "message"),
 		number(counts.Positions, "position"), number(counts.Pauses, "pause"), number(counts.Answers, "answer"))
+	if queued := countQueues(&counts); queued != "" {
+		m.page.line("There are queues as well: %s.", queued)
+	}
 	contents, err := m.mover.Contents(ctx)
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 		return nil
 	case contents.Seal.Kind == transfer.Importing:
 		m.page.line("The store %s has %d of its %d lines, from an import that was not done.", m.name,
-			contents.Seal.Lines, counts.Messages+counts.Positions+counts.Pauses+counts.Answers)
+			contents.Seal.Lines, counts.Lines())
 	default:
 		err = first.Unfit(&contents)
 	}

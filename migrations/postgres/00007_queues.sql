@@ -69,7 +69,9 @@ CREATE INDEX tasks_first ON tasks (queue, priority DESC, arrival) WHERE status =
 CREATE INDEX tasks_due ON tasks (queue, not_before, arrival) WHERE status = 'Pending';
 CREATE INDEX tasks_running ON tasks (queue, started_at, arrival) WHERE status = 'Running';
 CREATE INDEX tasks_ended ON tasks (ended_at, id) WHERE ended_at IS NOT NULL;
-CREATE INDEX tasks_queue ON tasks (queue, id);
+-- By the id as a text, whose order is the same: an index that had the id itself would be taken for the primary key, where
+-- the table was found empty.
+CREATE INDEX tasks_queue ON tasks (queue, (id::text COLLATE "C"));
 CREATE INDEX tasks_execution ON tasks (execution) WHERE ended_at IS NULL AND execution IS NOT NULL;
 CREATE INDEX tasks_promising ON tasks (id) WHERE ended_at IS NULL AND promise <> '{}';
 

@@ -50,6 +50,7 @@ func (s *Store) contents() transfer.Contents {
 		},
 		State: s.state(instant(s.now())), Seal: in.seal,
 		Messages: int64(len(s.rows)), Answers: int64(len(in.answers)),
+		Queues: len(s.queues.queues) > 1 || len(s.queues.tasks) > 0 || len(s.queues.actions) > 0,
 	}
 }
 
@@ -222,6 +223,18 @@ func (s *Store) receive(batch *transfer.Batch) {
 	}
 	for _, a := range batch.Answers {
 		in.answers[a.Request] = answer{a.Told, a.Expires}
+	}
+	for i := range batch.Queues {
+		q := batch.Queues[i].Clone()
+		s.queues.queues[q.ID] = &q
+	}
+	for i := range batch.Actions {
+		a := batch.Actions[i].Clone()
+		s.queues.actions[a.ID] = &a
+	}
+	for i := range batch.Tasks {
+		t := batch.Tasks[i].Clone()
+		s.queues.setTask(t.ID, &t)
 	}
 	for i := range batch.Messages {
 		m := &batch.Messages[i]

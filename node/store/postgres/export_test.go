@@ -132,3 +132,18 @@ func Writes(request node.TakeRequest) (list []string) {
 	}
 	return list
 }
+
+// QueueStatements returns those of queues by their names, except for what only inserts.
+func QueueStatements() map[string]string {
+	return map[string]string{
+		"lock_queue": lockQueueStatement, "queue_by_id": queueByIDStatement, "queue_by_name": queueByNameStatement,
+		"list_queues": listQueuesStatement + taggedQueues, "queues_at": queuesAtStatement, "inside": insideStatement,
+		"lock_queues": lockQueuesStatement, "touch": touchStatement, "drop_queue": dropQueueStatement,
+		"forget_paths": forgetPathsStatement, "looks": looksStatement, "task": taskStatement,
+		"first_tasks": firstTasksStatement, "due_tasks": dueTasksStatement, "overdue_tasks": overdueTasksStatement,
+		"soonest": soonestStatement, "longest": longestStatement, "list_tasks": listTasksStatement,
+		"list_tasks_of": listTasksOfStatement, "put_task": putTaskStatement, "forget_tasks": forgetTasksStatement,
+		"action": actionStatement, "list_actions": listActionsStatement, "in_use": inUseStatement,
+		"drop_action": dropActionStatement,
+	}
+}

@@ -105,7 +105,10 @@ func ways() map[string][]string {
 		"close":       {"Index Scan store_pkey"},
 		"open":        {"Index Only Scan Backward messages_claimed", "Index Scan store_pkey"},
 		"own":         {"Index Scan store_pkey"},
-		"used":        {"Index Only Scan messages_pkey", "Index Only Scan partitions_pkey"},
+		"used": {
+			"Index Only Scan messages_pkey", "Index Only Scan tasks_pkey", "Index Only Scan actions_pkey",
+			"Index Only Scan queues_pkey", "Index Only Scan partitions_pkey",
+		},
 
 		"count_messages":  {"Index Only Scan messages_pkey"},
 		"count_answers":   {"Index Only Scan answers_pkey"},

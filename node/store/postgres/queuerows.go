@@ -31,8 +31,10 @@ const (
 	queueByNameStatement = selectQueues + "name = $1::text"
 	listQueuesStatement  = selectQueues + "name > $1::text"
 
+	taggedQueues = " AND ($2::text = '' OR $2 = ANY (tags)) ORDER BY name LIMIT $3"
+
 	queuesAtStatement = selectQueues +
-		"id = ANY (ARRAY(SELECT queue FROM queue_paths WHERE path = ANY ($1::text[]))) ORDER BY name"
+		"id = ANY (ARRAY(SELECT queue FROM queue_paths WHERE path = ANY ($1::text[])))"
 
 	insideStatement = "SELECT queue FROM queue_paths WHERE path >= $1::text AND path < $2::text"
 
@@ -79,10 +81,12 @@ SELECT not_before FROM tasks WHERE queue = $1::uuid AND status = 'Pending' ORDER
 	longestStatement = `
 SELECT started_at FROM tasks WHERE queue = $1::uuid AND status = 'Running' ORDER BY started_at, arrival LIMIT 1`
 
-	ofStatus = " AND ($2::text = '' OR status = $2) AND ($3::text = '' OR $3 = ANY (tags)) ORDER BY id LIMIT $4"
+	ofStatus = " AND ($2::text = '' OR status = $2) AND ($3::text = '' OR $3 = ANY (tags)) "
 
-	listTasksStatement   = selectTasks + "id > $1::uuid" + ofStatus
-	listTasksOfStatement = selectTasks + "queue = $5::uuid AND id > $1::uuid" + ofStatus
+	listTasksStatement = selectTasks + "id > $1::uuid" + ofStatus + "ORDER BY id LIMIT $4"
+
+	listTasksOfStatement = selectTasks + `queue = $5::uuid AND id::text COLLATE "C" > $1::uuid::text` + ofStatus +
+		`ORDER BY id::text COLLATE "C" LIMIT $4`
 
 	addTaskStatement = `
 INSERT INTO tasks (` + taskColumns + `)

@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -101,13 +103,14 @@ func (s *Store) Queues(ctx context.Context, filter queue.Filter) (found []queue.
 	case len(filter.Paths) > 0:
 		statement, arguments = queuesAtStatement, []any{paths}
 	default:
-		statement += " AND ($2::text = '' OR $2 = ANY (tags)) ORDER BY name LIMIT $3"
+		statement += taggedQueues
 		arguments = append(arguments, filter.Tag, filter.Limit)
 	}
 	var all []queue.Queue
 	if err := s.ask(ctx, func() { all = nil }, queuesStep(&all, statement, arguments...)); err != nil {
 		return nil, fmt.Errorf("list queues: %w", err)
 	}
+	slices.SortFunc(all, byName)
 	for i := range all {
 		if filter.Queues(&all[i]) && len(found) < filter.Limit {
 			found = append(found, all[i])
@@ -115,6 +118,8 @@ func (s *Store) Queues(ctx context.Context, filter queue.Filter) (found []queue.
 	}
 	return found, nil
 }
+
+func byName(a, b queue.Queue) int { return cmp.Compare(a.Name, b.Name) }
 
 // Tasks implements queue.Store.
 func (s *Store) Tasks(ctx context.Context, filter queue.Filter) (found []queue.Task, err error) {

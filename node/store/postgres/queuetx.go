@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,6 +79,7 @@ func first[T any](list []T) *T {
 func (tx *queueTransaction) Containing(ctx context.Context, q *queue.Queue) ([]queue.Queue, error) {
 	var found []queue.Queue
 	err := tx.ask(ctx, queuesStep(&found, queuesAtStatement, q.Prefixes()))
+	slices.SortFunc(found, byName)
 	var others []queue.Queue
 	for i := range found {
 		if found[i].ID != q.ID {

@@ -105,6 +105,7 @@ func work(t *testing.T, address string) error {
 	}
 	beat := inspect.Node{ID: uuid.New(), Settings: []byte("{}"), Status: []byte("{}")}
 	for _, call := range []func() error{
+		func() error { return queueWork(ctx, store) },
 		func() error { _, err := store.Pause(ctx, node.Pause{Lane: "other"}); return err },
 		func() error { _, err := store.Resume(ctx, "other"); return err },
 		func() error { return store.Beat(ctx, beat) },

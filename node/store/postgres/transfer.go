@@ -49,9 +49,12 @@ WHERE single`
 	// lockPartitionTableStatement has nobody insert a partition until the transaction ends.
 	lockPartitionTableStatement = "LOCK TABLE partitions IN SHARE ROW EXCLUSIVE MODE"
 
-	// usedStatement tells whether the store has messages, and how many partitions.
+	// usedStatement tells whether the store has messages, whether it has queues, and how many partitions.
 	usedStatement = `
 SELECT EXISTS (SELECT FROM messages WHERE id >= ''),
+  EXISTS (SELECT FROM tasks WHERE id >= '00000000-0000-0000-0000-000000000000')
+    OR EXISTS (SELECT FROM actions WHERE id >= '00000000-0000-0000-0000-000000000000')
+    OR EXISTS (SELECT FROM queues WHERE id >= '00000000-0000-0000-0000-000000000000' OFFSET 1),
   (SELECT count(*) FROM partitions WHERE topic_id >= '00000000-0000-0000-0000-000000000000')`
 
 	countMessagesStatement = "SELECT count(*) FROM messages WHERE id >= ''"
@@ -192,7 +195,7 @@ func ownSteps(contents *transfer.Contents, lock bool, now *time.Time) []step {
 	}
 	used := step{statement: usedStatement, read: func(rows pgx.Rows) error {
 		var has bool
-		err := rows.Scan(&has, &contents.Bound.Partitions)
+		err := rows.Scan(&has, &contents.Queues, &contents.Bound.Partitions)
 		if has {
 			contents.Messages = 1
 		}
@@ -422,6 +425,11 @@ func receive(
 	}
 	stored := map[node.MessageID]bool{}
 	steps = append(steps, receiveSteps(batch, stored)...)
+	queued, err := receiveQueues(ctx, batch)
+	if err != nil {
+		return seal, err
+	}
+	steps = append(steps, queued...)
 	if err := tx.send(ctx, steps...); err != nil {
 		return seal, err
 	}
@@ -478,6 +486,27 @@ func receiveSteps(batch *transfer.Batch, stored map[node.MessageID]bool) (steps 
 		})
 	}
 	return steps
+}
+
+// receiveQueues returns the statements that store the queues, actions and tasks of a batch.
+func receiveQueues(ctx context.Context, batch *transfer.Batch) ([]step, error) {
+	tx := &queueTransaction{}
+	for i := range batch.Queues {
+		if err := tx.PutQueue(ctx, &batch.Queues[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range batch.Actions {
+		if err := tx.PutAction(ctx, &batch.Actions[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range batch.Tasks {
+		if err := tx.writeTask(addTaskStatement+" ON CONFLICT DO NOTHING", &batch.Tasks[i]); err != nil {
+			return nil, err
+		}
+	}
+	return tx.pending, nil
 }
 
 // answerArguments are those of rememberStatement.

@@ -46,6 +46,9 @@ const (
 			coalesce(sequence, 0), may_appear, lineage
 		FROM answers WHERE request > ?1 AND request <> ?2 ORDER BY request LIMIT ?3`
 
+	queuedText = `SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM actions)
+			OR (SELECT count(*) FROM (SELECT 1 FROM queues LIMIT 2)) > 1`
+
 	receiveText = `INSERT INTO messages (` + messageColumns + `, due_at, attempts, bound, former, stopped, behind)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
 		ON CONFLICT (id, lane) DO NOTHING`
@@ -120,6 +123,9 @@ func (t *transaction) contents(ctx context.Context) (contents transfer.Contents,
 	err = t.tx.QueryRowContext(ctx, ownText, name[:]).Scan(&cluster, &group, &contents.Bound.Adopting,
 		&contents.Bound.Partitions, &contents.Messages, &contents.Answers)
 	if err != nil {
+		return contents, err
+	}
+	if err := t.tx.QueryRowContext(ctx, queuedText).Scan(&contents.Queues); err != nil {
 		return contents, err
 	}
 	contents.Bound.Cluster, contents.Bound.Group = cluster.String, group.String
@@ -384,6 +390,9 @@ func (t *transaction) receive(ctx context.Context, batch *transfer.Batch) (err e
 			return err
 		}
 	}
+	if err := t.receiveQueues(ctx, batch); err != nil {
+		return err
+	}
 	if len(batch.Messages) == 0 {
 		return nil
 	}
@@ -401,6 +410,27 @@ func (t *transaction) receive(ctx context.Context, batch *transfer.Batch) (err e
 			return err
 		case !stored:
 			return batch.Taken(m.ID)
+		}
+	}
+	return nil
+}
+
+// receiveQueues stores the queues, actions and tasks of a batch.
+func (t *transaction) receiveQueues(ctx context.Context, batch *transfer.Batch) error {
+	tx := &queueTransaction{t}
+	for i := range batch.Queues {
+		if err := tx.PutQueue(ctx, &batch.Queues[i]); err != nil {
+			return err
+		}
+	}
+	for i := range batch.Actions {
+		if err := tx.PutAction(ctx, &batch.Actions[i]); err != nil {
+			return err
+		}
+	}
+	for i := range batch.Tasks {
+		if err := tx.AddTask(ctx, &batch.Tasks[i]); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -28,10 +28,14 @@ import (
 //	{"pause":{"lane":"orders","since":"2026-11-22T09:00:00Z","by":"anna","why":"broken"}}
 //	{"answer":{"request":"…","outcome":"scheduled",…}}
 //	{"message":{"id":"a","lane":"orders","incarnation":"…","deadline":"2027-01-01T00:00:00Z","value":{"text":"x"}}}
+//	{"queue":{"id":"…","name":"night","kind":"sync","window":"22:00 to 04:00 every day",…}}
+//	{"action":{"id":"…","content":{"uri":"https://example.org","method":"POST",…}}}
+//	{"task":{"id":"…","queue":"…","status":"Pending",…}}
 //	{"end":{"positions":1,"pauses":1,"answers":1,"messages":1,"sha256":"…"}}
 //
-// They stand in this order, and each kind in that of its key. The hash is that of all bytes of the lines before the
-// last, so a file that was cut, or changed, is recognised.
+// They stand in this order, and each kind in that of its key, queues in that of their names. The queue root is left out
+// where it was never used, so that a release without queues reads what it can. The hash is that of all bytes of the
+// lines before the last, so a file that was cut, or changed, is recognised.
 
 // Version is that of the form of the file. A reader refuses what it does not know: to leave a member out would be to
 // lose something.
@@ -63,6 +67,14 @@ type Counts struct {
 	Pauses    int64 `json:"pauses"`
 	Answers   int64 `json:"answers"`
 	Messages  int64 `json:"messages"`
+	Queues    int64 `json:"queues,omitempty"`
+	Actions   int64 `json:"actions,omitempty"`
+	Tasks     int64 `json:"tasks,omitempty"`
+}
+
+// Lines returns how many lines there are between the first and the last.
+func (c *Counts) Lines() int64 {
+	return c.Positions + c.Pauses + c.Answers + c.Messages + c.Queues + c.Actions + c.Tasks
 }
 
 // end is the last line.
@@ -79,6 +91,9 @@ type line struct {
 	Pause    *pauseLine    `json:"pause,omitempty"`
 	Answer   *answerLine   `json:"answer,omitempty"`
 	Message  *messageLine  `json:"message,omitempty"`
+	Queue    *queueLine    `json:"queue,omitempty"`
+	Action   *actionLine   `json:"action,omitempty"`
+	Task     *taskLine     `json:"task,omitempty"`
 	End      *end          `json:"end,omitempty"`
 }
 
@@ -307,6 +322,12 @@ func (w *writer) write(l line) error {
 		w.counts.Answers++
 	case l.Message != nil:
 		w.counts.Messages++
+	case l.Queue != nil:
+		w.counts.Queues++
+	case l.Action != nil:
+		w.counts.Actions++
+	case l.Task != nil:
+		w.counts.Tasks++
 	}
 	w.hash.Write(w.buffer.Bytes())
 	if _, err := w.out.Write(w.buffer.Bytes()); err != nil {
@@ -441,6 +462,9 @@ func (r *reader) add(to *Batch, l *line) error {
 		r.last = node.MessageID{ID: m.ID, Lane: m.Lane}
 		to.Messages = append(to.Messages, m)
 	default:
+		if is, err := r.addQueues(to, l); is || err != nil {
+			return err
+		}
 		return errors.New("it says nothing that this program knows")
 	}
 	return nil

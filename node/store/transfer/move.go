@@ -81,6 +81,9 @@ func Export(
 	if err := exportMessages(ctx, source, w, report); err != nil {
 		return w.counts, "", err
 	}
+	if err := exportQueues(ctx, source, w, report); err != nil {
+		return w.counts, "", err
+	}
 	// Somebody may have opened the store meanwhile, and what was read is then of no one instant.
 	after, err := source.Sealed(ctx)
 	switch {
@@ -155,6 +158,9 @@ func (r *reader) fill(batch *Batch, upTo int64) (last bool, err error) {
 		}
 		if k := len(batch.Messages); k > 0 {
 			size += batch.Messages[k-1].Size()
+		}
+		if k := len(batch.Tasks); k > 0 && batch.Tasks[k-1].Inline != nil {
+			size += len(batch.Tasks[k-1].Inline.Payload)
 		}
 	}
 	return false, nil

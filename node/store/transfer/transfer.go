@@ -28,6 +28,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/inspect"
 )
 
@@ -52,6 +53,14 @@ type Store interface {
 	// Held returns how many claims have not expired, and how long the last of them has to go.
 	Held(ctx context.Context) (Held, error)
 
+	Rows
+
+	// Receive takes a batch of an import in, see Batch, and returns the seal after the call.
+	Receive(ctx context.Context, batch Batch) (Seal, error)
+}
+
+// Rows are what is in a store, by pages.
+type Rows interface {
 	// Messages returns the next messages behind a name, in the order of ids, then lanes, both compared as bytes. It
 	// returns at most limit, and stops behind the one with which their sizes reach bytes. None is left when it returns
 	// none. Claims are left out: a message that is claimed is returned like one that waits.
@@ -61,8 +70,10 @@ type Store interface {
 	// ids of the requests.
 	Told(ctx context.Context, after uuid.UUID, limit int) ([]Answer, error)
 
-	// Receive takes a batch of an import in, see Batch, and returns the seal after the call.
-	Receive(ctx context.Context, batch Batch) (Seal, error)
+	// Queues, Tasks and Actions are those of queue.Store.
+	Queues(ctx context.Context, filter queue.Filter) ([]queue.Queue, error)
+	Tasks(ctx context.Context, filter queue.Filter) ([]queue.Task, error)
+	Actions(ctx context.Context, filter queue.Filter) ([]queue.Action, error)
 }
 
 // Kind is what a store is sealed for, or was.
@@ -121,6 +132,9 @@ type Contents struct {
 	// Messages is how many are stored, and Answers how many answers; -1 if it takes too long to count them.
 	Messages, Answers int64
 
+	// Queues says whether there are queues beside root, or tasks, or actions.
+	Queues bool
+
 	// Places are the positions of all partitions, in the order of topics, numbers and topic ids, and Pauses what is
 	// paused.
 	Places []inspect.Place
@@ -133,6 +147,8 @@ func (c *Contents) Unused(cluster, group string) string {
 	switch {
 	case c.Messages != 0:
 		return "it has messages"
+	case c.Queues:
+		return "it has queues, tasks or actions"
 	case c.Bound.Partitions > 0:
 		return "it has taken records in"
 	case c.Bound.Adopting:
@@ -193,6 +209,11 @@ type Batch struct {
 	Pauses   []node.Pause
 	Answers  []Answer
 	Messages []Message
+
+	// Queues are as they were, root among them.
+	Queues  []queue.Queue
+	Actions []queue.Action
+	Tasks   []queue.Task
 }
 
 // Begin returns the seal with which an import of the batch begins.

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/inspect"
 	"chronos/node/store/memory"
 	"chronos/node/store/transfer"
@@ -29,6 +30,9 @@ type everything struct {
 	pauses         []node.Pause
 	answers        []transfer.Answer
 	messages       []transfer.Message
+	queues         []queue.Queue
+	actions        []queue.Action
+	tasks          []queue.Task
 }
 
 // drawEverything draws contents of every kind, in the order in which a store tells of them.
@@ -80,7 +84,61 @@ func drawEverything(t *rapid.T) everything {
 		}
 		return strings.Compare(a.Lane, b.Lane)
 	})
+	e.drawQueues(t)
 	return e
+}
+
+// drawQueues draws queues, root among them, with tasks and actions.
+func (e *everything) drawQueues(t *rapid.T) {
+	some := func(label string) bool { return rapid.Bool().Draw(t, label) }
+	at := func(label string) (at time.Time) {
+		if some(label) {
+			at = drawTime(t)
+		}
+		return at
+	}
+	e.queues = []queue.Queue{queue.NewRoot()}
+	if some("used root") {
+		e.queues[0].Arrivals, e.queues[0].Running, e.queues[0].Look = 7, 1, drawTime(t)
+	}
+	action := queue.Action{ID: uuid.UUID{0: 1}, Topic: "t", Key: drawBytes(t, "key"), Payload: drawBytes(t, "payload")}
+	if some("with headers") {
+		action.Tags, action.Headers = []string{"a"}, []node.Header{{Name: "\xff", Value: drawBytes(t, "header")}}
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "queues") {
+		q := queue.Queue{
+			ID: uuid.UUID{0: byte(i + 1)}, Name: fmt.Sprint("s", i), Kind: queue.Sync, Window: "never",
+			Drain: some("drain"),
+			TimeLimit: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "limit")) * time.Millisecond,
+			State: queue.State{
+				Deleting: some("deleting"), Arrivals: 9, Pending: 2, Running: 1, Relieved: at("relieved"),
+				Look: at("look"),
+			},
+		}
+		if some("with lists") {
+			q.Paths, q.Tags, q.Depth, q.Relief = []string{"/b", "/a"}, []string{"z", "ä"}, 3, action.ID
+		}
+		e.queues = append(e.queues, q)
+		task := queue.Task{
+			ID: uuid.UUID{0: byte(i + 1)}, Queue: q.ID, Name: drawName(t), Priority: -i, When: at("when"), Arrival: 9,
+			Status: queue.Pending, Arrived: drawTime(t), Fates: "",
+		}
+		if task.Inline = nil; some("inline") {
+			inline := action
+			inline.ID, inline.Tags = uuid.Nil, nil
+			task.Inline = &inline
+		} else {
+			task.Execution, task.Promise, task.Fates = action.ID, []uuid.UUID{action.ID}, "."
+		}
+		if some("done") {
+			task.Status, task.Reason, task.Run = queue.Failure, "no", uuid.UUID{5: 5}
+			task.Started, task.Ended, task.Tags = drawTime(t), drawTime(t), []string{"x"}
+		}
+		e.tasks = append(e.tasks, task)
+	}
+	if len(e.tasks) > 0 {
+		e.actions = append(e.actions, action)
+	}
 }
 
 func drawTime(t *rapid.T) time.Time {
@@ -137,8 +195,10 @@ func drawMessage(t *rapid.T) transfer.Message {
 func (e *everything) batch() transfer.Batch {
 	return transfer.Batch{
 		ID: uuid.UUID{0: 0xee}, By: "test", Cluster: e.cluster, Group: e.group, Lineage: e.lineage, Last: true,
-		To:     int64(len(e.places) + len(e.pauses) + len(e.answers) + len(e.messages)),
+		To: int64(len(e.places) + len(e.pauses) + len(e.answers) + len(e.messages) + len(e.queues) + len(e.actions) +
+			len(e.tasks)),
 		Places: e.places, Pauses: e.pauses, Answers: e.answers, Messages: e.messages,
+		Queues: e.queues, Actions: e.actions, Tasks: e.tasks,
 	}
 }
 
@@ -153,6 +213,13 @@ func of(t fataler, store transfer.Store) everything {
 		cluster: contents.Bound.Cluster, group: contents.Bound.Group, lineage: contents.State.Lineage,
 		places: contents.Places, pauses: contents.Pauses, answers: answers,
 	}
+	filter := queue.Filter{Limit: 100}
+	e.queues, err = store.Queues(ctx, filter)
+	check(t, err)
+	e.tasks, err = store.Tasks(ctx, filter)
+	check(t, err)
+	e.actions, err = store.Actions(ctx, filter)
+	check(t, err)
 	var after node.MessageID
 	for {
 		next, err := store.Messages(ctx, after, 1000, 1<<20)
