@@ -240,6 +240,8 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 	for i, h := range held {
 		before, known := verdicts[h.Lane]
 		switch {
+		case errors.Is(errs[i], ErrGone):
+			continue // there is nothing to give back, and nothing is learned of the lane
 		case errs[i] == nil:
 			fired = append(fired, h.Message)
 			settled = append(settled, h.next)
@@ -278,9 +280,11 @@ func (p *publisher) settleLanes(
 			continue
 		}
 		settled[h.Lane] = true
-		if err := verdicts[h.Lane]; err == nil {
+		switch err, known := verdicts[h.Lane]; {
+		case !known: // its messages were gone
+		case err == nil:
 			p.laneWorks(h.Lane)
-		} else {
+		default:
 			back[h.Lane] = p.laneFails(h.Lane, err)
 		}
 	}
@@ -357,6 +361,9 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 				copied = append(copied, dead[i].Message)
 				settled = append(settled, dead[i].next)
 				how[len(settled)-1] = how[i]
+				continue
+			}
+			if errors.Is(err, ErrGone) {
 				continue
 			}
 			if !errors.Is(err, ErrRejected) {
