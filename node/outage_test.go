@@ -255,3 +255,32 @@ func TestOneOfFourReachesBrokers(t *testing.T) {
 		w.empty()
 	})
 }
+
+// A lane on which a node has failed, and another one has published that, is not looked at less often for good: when the
+// other one stops, half an hour later, what falls due is on time.
+func TestRestsForAMinute(t *testing.T) {
+	for seed := range 8 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			began := time.Now()
+			for i := range 10 {
+				w.submit(id(i), time.Second+time.Duration(i)*3*time.Second)
+			}
+			w.submit("late", time.Hour)
+			w.run(config(byte(2*seed)), func(_ int, call string) (error, bool) {
+				if call == "publish" && time.Since(began) < 40*time.Second {
+					<-time.After(2 * time.Second) // until its time limit
+					return errInjected, false
+				}
+				return nil, true
+			})
+			other := w.run(config(byte(2*seed+1)), nil)
+			pass(30 * time.Minute)
+			other.stop()
+			pass(31 * time.Minute)
+			if came := w.at("out", "value late"); len(came) != 1 || came[0] > time.Hour+50*time.Millisecond {
+				t.Errorf("it came at %v, want after an hour", came)
+			}
+		})
+	}
+}
