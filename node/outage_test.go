@@ -284,3 +284,39 @@ func TestRestsForAMinute(t *testing.T) {
 		})
 	}
 }
+
+// A poll fails each time that nothing has come, as it does where one of the input topics is forbidden. What was taken
+// in is committed all the same, and a store that was set back is noticed.
+func TestPollFailsForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		polls := 0
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if call != "poll" {
+				return nil, true
+			}
+			if polls++; polls > 4 { // all has come by then
+				return errInjected, false
+			}
+			return nil, true
+		})
+		for i := range 20 {
+			w.submit(id(i), time.Hour)
+		}
+		pass(3 * time.Second)
+		if got := w.commits(); got != 20 {
+			t.Errorf("committed %d of 20", got)
+		}
+		back := node.Place{Partition: partition("in"), Position: node.Position{Epoch: node.UnknownEpoch, Offset: 10}}
+		state, err := w.store.CatchUp(t.Context(), node.CatchUpRequest{
+			Lineage: 1, Begin: true, Rewind: []node.Place{back},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(10 * time.Second)
+		if over := seen[node.StartedOver](w); len(over) != 1 || over[0].Places[0].Offset != 10 {
+			t.Errorf("in lineage %d, it started over: %v", state.Lineage, over)
+		}
+	})
+}
