@@ -286,6 +286,7 @@ func (f *firer) claimed(messages []Ready, request ClaimRequest) {
 	for _, share := range request.Lanes {
 		l := f.lane(share.Lane)
 		l.backlogged = count[share.Lane] >= share.Limit || size[share.Lane] >= share.Bytes
+		f.schedule.owes(share.Lane, l.backlogged)
 	}
 }
 

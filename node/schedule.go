@@ -61,8 +61,10 @@ type lane struct {
 	most  int // batches with messages of the lane that are published at once
 	gate  *gate
 
-	// throttle counts what was taken out lately; nil for a lane without a pace.
+	// throttle counts what was taken out lately; nil for a lane without a pace. Owing says that the last claim has left
+	// something in the store, see jumps.
 	throttle *throttle
+	owing    bool
 
 	// found says that no route names the lane, and heard when this node last heard of it, monotonic, see find.
 	found bool

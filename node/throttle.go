@@ -162,3 +162,27 @@ func (s *schedule) spare(b batch, published []*holding) {
 		}
 	}
 }
+
+// owes notes whether a claim on a lane has left something in the store, as far as this node knows.
+func (s *schedule) owes(name string, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.named[name]; l != nil {
+		l.owing = more
+	}
+}
+
+// jumps reports whether what is taken in now would come out before what waits in the store: on a lane with a pace, of
+// which the last claim has left something there. Otherwise what is due when it comes would have all the room of such a
+// lane, as long as no less of that comes than the pace allows:
+//
+//	enqueuer  x, which is due, is stored: there is no room
+//	          a second later there is
+//	enqueuer  y, which has just come, is stored as claimed; there is no room
+//	claimer   looks: there is no room for x; ...
+func (s *schedule) jumps(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.named[name]
+	return l != nil && l.throttle != nil && l.owing
+}

@@ -133,6 +133,37 @@ func TestPaceSpares(t *testing.T) {
 	})
 }
 
+// What waits on a lane with a pace comes before what is due when it is submitted, however much of that there is: as
+// soon as there is room, the oldest have it. When nothing waits any more, what is due when it is submitted is on time.
+func TestPaceKeepsOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(paceOf(0, 5), nil)
+		for i := range 50 {
+			w.submit(id(i), 2*time.Second)
+		}
+		pass(3 * time.Second)
+		for i := range 1000 {
+			w.submit(id(100+i), 0)
+			pass(20 * time.Millisecond)
+		}
+		for i := range 50 {
+			if came := w.at("out", "value "+id(i)); len(came) != 1 || came[0] > 13*time.Second {
+				t.Errorf("%s came at %v, want within 13s", id(i), came)
+			}
+		}
+		pass(5 * time.Minute) // nothing waits any more
+		for i := range 20 {
+			now := time.Since(w.began)
+			w.submit(id(2000+i), 0)
+			pass(time.Second)
+			if came := w.at("out", "value "+id(2000+i)); len(came) != 1 || came[0] > now+60*time.Millisecond {
+				t.Errorf("%s came at %v, want at %v", id(2000+i), came, now)
+			}
+		}
+	})
+}
+
 func TestPaceConfig(t *testing.T) {
 	for _, c := range []struct {
 		paces []node.LanePace
