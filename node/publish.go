@@ -66,7 +66,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	young, unread := p.settlements(young)
 	young, ended := p.inTime(young)
 	young, shut := p.schedule.whileOpen(young) // nothing comes between this look and the publish
-	p.schedule.spare(b, young)
+	p.spare(without(b.holdings, young))
 	verdicts := map[string]error{}
 	switch {
 	case len(young) == 0:
@@ -89,6 +89,26 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 		p.putBack(ctx, old, true)
 	}
 	return true
+}
+
+// spare has messages that were not sent leave their places in the paces of their lanes to others, which may wait in the
+// store.
+func (p *publisher) spare(unsent []*holding) {
+	if p.schedule.spare(unsent) {
+		p.fed()
+	}
+}
+
+// without returns those of some holdings that are not among others, which are in the same order.
+func without(held, others []*holding) (rest []*holding) {
+	for _, h := range held {
+		if len(others) > 0 && others[0] == h {
+			others = others[1:]
+		} else {
+			rest = append(rest, h)
+		}
+	}
+	return rest
 }
 
 // inTime parts the holdings that may still be published, by this node's clock, from those whose time has passed.
@@ -236,8 +256,12 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 	fired := make([]Message, 0, len(held))
 	settled := make([]Next, 0, len(held))
 	var failed []failure
+	var unsent []*holding
 	verdicts := map[string]error{}
 	for i, h := range held {
+		if silent(errs[i]) && !errors.Is(errs[i], ErrRejected) {
+			unsent = append(unsent, h)
+		}
 		before, known := verdicts[h.Lane]
 		switch {
 		case errors.Is(errs[i], ErrGone):
@@ -255,6 +279,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 		}
 		failed = append(failed, failure{h, errs[i], took})
 	}
+	p.spare(unsent)
 	p.acknowledged(fired, took)
 	p.settle(settled, how)
 	p.settleLanes(ctx, held, p.deadLetter(ctx, failed), verdicts)

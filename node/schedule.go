@@ -84,6 +84,9 @@ type holding struct {
 	// since is the node's monotonic clock before the claim was requested: the claim is not older than that.
 	since time.Duration
 
+	// taken is the monotonic instant at which it was taken out to be published: the pace of its lane counts it there.
+	taken time.Duration
+
 	// next is what is settled once the message is published, or copied to its dead-letter topic. The publisher sets it.
 	next Next
 }
@@ -333,7 +336,6 @@ type batch struct {
 	holdings []*holding
 	lanes    []*lane
 	probe    bool
-	at       time.Duration // monotonic, when it was taken out
 }
 
 // take takes out what is due at or before until: a batch within the bounds, with a share for each lane that has
@@ -356,7 +358,7 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 		return batch{}
 	}
 	s.first = (s.first + 1) % len(s.lanes)
-	b := batch{at: at}
+	b := batch{}
 	if due[0].doubtful {
 		b.probe, s.probing = true, true
 		due, messages = due[:1], min(messages, probeMessages)
@@ -372,6 +374,7 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 			for n := 0; n < share && len(b.holdings) < messages && size < bytes &&
 				len(l.items) > 0 && !l.items[0].Deadline.After(until) && l.throttle.lets(at); n++ {
 				h := l.pop()
+				h.taken = at
 				l.throttle.note(at)
 				size += h.Size()
 				b.holdings = append(b.holdings, h)

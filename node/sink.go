@@ -47,6 +47,22 @@ var ErrUnsent = errors.New("not sent")
 // settled meanwhile. It is ErrUnsent, and says nothing about the lane.
 var ErrGone = fmt.Errorf("%w: the store does not have the message any more", ErrUnsent)
 
+// Begins is for a callback sink that has let a request wait for its turn: it says that the request is about to begin,
+// and reports whether it may. The pace of its lane counts it from then on, and not from when the engine has handed it
+// over, or what has waited would go out beside what may begin by then. One that has waited for a second may not begin,
+// and is ErrUnsent: its place was given to another. A sink that begins at once need not ask.
+func Begins(ctx context.Context) bool {
+	begins, asked := ctx.Value(beginsKey{}).(func() bool)
+	return !asked || begins()
+}
+
+// WithBegins returns a context for Publish with which Begins returns what begins says.
+func WithBegins(ctx context.Context, begins func() bool) context.Context {
+	return context.WithValue(ctx, beginsKey{}, begins)
+}
+
+type beginsKey struct{}
+
 // DeferredError is an error of Sink.Publish on callback lanes: the message was not delivered as far as anybody knows,
 // and is to be tried again. It says nothing about other messages. An Err that is ErrUnsent says that nothing was
 // tried, so that it does not count as an attempt.
