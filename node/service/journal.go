@@ -259,7 +259,7 @@ func (o *opened) durability(topic *kafka.LedgerTopic) (problems []JournalProblem
 	}
 	if topic.Brokers >= 3 && topic.Replicas < 3 {
 		problems = append(problems, JournalProblem{
-			fmt.Sprintf("has partitions with %d replicas on a cluster of %d brokers", topic.Replicas, topic.Brokers),
+			fmt.Sprintf("is kept on %d of %d brokers", topic.Replicas, topic.Brokers),
 			"messages are lost with the disk of one broker, or wait until it is back",
 			"give it three replicas, with kafka-reassign-partitions",
 		})
