@@ -51,6 +51,7 @@ type laneLink struct {
 	link
 
 	retry      time.Duration // claim nothing before this monotonic instant
+	rest       time.Duration // look no sooner for what may have fallen due
 	worked     time.Duration // when something came through last; 0 for never
 	backlogged bool          // the last claim did not get all that is due
 	shut       bool          // nothing could be claimed on it when it was looked at last, since it was closed
@@ -205,6 +206,15 @@ func (f *firer) claim(ctx context.Context) {
 // and a lane that has just opened counts as one. A lane whose part of the schedule is full has no share; a publisher
 // rings when there is room again.
 //
+// A node on which nothing has come through lately looks once a second only at a lane that has failed repeatedly. What
+// another node that fails as well gives back would otherwise be claimed by whoever looks first, time and again, and of
+// four nodes of which three do not reach the brokers that is seldom the fourth:
+//
+//	A publishes x, until its time limit
+//	A gives x back               B, C and D look within a tenth of a second; B is first
+//	B publishes x, until its time limit
+//	B gives x back               A, C and D look; ...
+//
 // A share is one message at least, however large. So for a while after a claim that ran into its time limit the lanes
 // take turns, one in each claim. Otherwise four lanes with a message of a megabyte each would make four megabytes of
 // every claim, and on a way that is too slow for that none of them would ever come out.
@@ -213,6 +223,7 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 	defer f.mu.Unlock()
 	f.hungry = false
 	f.meet()
+	reaching := f.reaching()
 	most := len(f.lanes)
 	if now < f.slow {
 		most = 1
@@ -230,7 +241,7 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 		case l.shut: // whatever has waited for that is claimed at once
 			l.shut, l.backlogged = false, true
 		}
-		if now < l.retry || !all && !l.backlogged {
+		if now < l.retry || !l.backlogged && (!all || now < l.rest) {
 			continue
 		}
 		free, size := f.schedule.room(l.lane)
@@ -244,6 +255,9 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 		}
 		shares = append(shares, Share{l.lane, free, size})
 		f.turn = at + 1
+		if l.attempts > 1 && !reaching && !l.backlogged {
+			l.rest = now + jittered(f.random, retryMax, 20)
+		}
 	}
 	for i := range shares {
 		shares[i].Limit = max(1, min(shares[i].Limit, messages/len(shares)))
@@ -419,7 +433,7 @@ func (f *firer) laneWorks(name string) {
 	defer f.mu.Unlock()
 	l := f.lane(name)
 	l.succeeded()
-	l.retry, l.worked = 0, f.clock.Mono()
+	l.retry, l.rest, l.worked = 0, 0, f.clock.Mono()
 }
 
 // lately reports whether something came through on the lane not long ago. The caller holds mu.
@@ -431,8 +445,11 @@ func (f *firer) lately(l *laneLink) bool {
 func (f *firer) reaches() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.lanes, f.lately)
+	return f.reaching()
 }
+
+// reaching is reaches for callers that hold mu.
+func (f *firer) reaching() bool { return slices.ContainsFunc(f.lanes, f.lately) }
 
 // laneFails notes that a batch failed as far as a lane is concerned, and returns whether the one before it had, too.
 // Then the lane is claimed on no more for a while: for longer than its messages are put off, so that a peer that can

@@ -220,3 +220,38 @@ func TestStopsWhileSourceFails(t *testing.T) {
 		})
 	}
 }
+
+// Of four nodes three reach the store and no broker: what they claim comes late, and not much later, because they let
+// the fourth go first.
+func TestOneOfFourReachesBrokers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const messages, apart = 40, 15 * time.Second
+		due := map[string]time.Time{}
+		for i := range messages {
+			in := 10*time.Second + time.Duration(i)*apart
+			due[string(w.submit(id(i), in).Value)] = time.Now().Add(in)
+		}
+		for i := range 4 {
+			w.run(config(byte(i)), func(_ int, call string) (error, bool) {
+				if call == "publish" && i > 0 {
+					<-time.After(2 * time.Second) // until its time limit
+					return errInjected, false
+				}
+				return nil, true
+			})
+		}
+		pass(messages*apart + 30*time.Second)
+		var late time.Duration
+		for _, d := range w.on("out") {
+			late += d.at.Sub(due[string(d.Value)])
+		}
+		if got := len(w.on("out")); got != messages {
+			t.Fatalf("%d of %d came out", got, messages)
+		}
+		if late > messages*3*time.Second/2 { // twice as much if all looked as often
+			t.Errorf("they came %v late on average", late/messages)
+		}
+		w.empty()
+	})
+}

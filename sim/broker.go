@@ -209,7 +209,7 @@ func (b *brokerServer) recreate(number int) {
 	}
 	t.born(b.world)
 	for _, p := range t.partitions {
-		p.log, p.epochs, p.base, p.epoch = nil, nil, 0, 0
+		p.log, p.epochs, p.base, p.epoch, p.inherited = nil, nil, 0, 0, true
 		if number%2 == 0 {
 			p.committed = uncommitted()
 		}
@@ -303,6 +303,7 @@ type partition struct {
 	hangs  int64           // until when its leader answers nobody
 
 	committed     node.Position // its Offset is -1 if that is nothing
+	inherited     bool          // that was committed for one of its name that was deleted
 	owner, target *member
 }
 

@@ -171,13 +171,13 @@ func (g *group) commit(m *member, places []node.Place) {
 			g.world.count("commit-left-out")
 			continue
 		}
-		if place.Position == p.committed {
+		if place.Position == p.committed && !p.inherited {
 			continue
 		}
 		back := place.Offset < p.committed.Offset
-		p.committed = place.Position
+		p.committed, p.inherited = place.Position, false
 		if back {
-			g.world.recorder.rewound(p) // an older commit has come late, or the store was set back
+			g.world.recorder.lowered(m.life, p)
 		} else {
 			g.world.recorder.committed(m.life, p)
 			p.trim(g.keep)

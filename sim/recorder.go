@@ -415,8 +415,15 @@ func (j *recorder) committed(l *life, p *partition) {
 	})
 }
 
+// rewound tells that somebody has set the offset of a partition back, or that it has expired.
 func (j *recorder) rewound(p *partition) {
 	j.add(check.Event{Kind: check.Rewind, Partition: p.String(), Offset: max(p.committed.Offset, 0)})
+}
+
+// lowered tells that a commit has set the offset of a partition back: it has come late, or the store was set back, or
+// the offset before it was that of a topic of the same name that was deleted.
+func (j *recorder) lowered(l *life, p *partition) {
+	j.add(check.Event{Kind: check.Rewind, Node: l.label, Partition: p.String(), Offset: p.committed.Offset})
 }
 
 // finish ends the history.

@@ -86,6 +86,9 @@ func (s *state) consumed(e *Event) {
 	case Rewind:
 		p := s.partition(e.Partition, e.Offset)
 		p.committed, p.heard = e.Offset, e.At
+		if e.Node != "" {
+			p.reached = max(p.reached, e.Offset)
+		}
 	default: // Commit
 		p := s.partition(e.Partition, e.Offset)
 		p.committed, p.heard = e.Offset, e.At

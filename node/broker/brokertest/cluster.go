@@ -80,9 +80,16 @@ func (c *Cluster) CreateTopic(t testing.TB, topic string, partitions int32, sett
 	if _, err := c.admin.CreateTopic(ctx, partitions, -1, configs, topic); err != nil {
 		t.Fatalf("create topic %s: %v", topic, err)
 	}
-	for { // until it has leaders
+	c.await(ctx, t, topic, int(partitions))
+}
+
+// await waits until a topic has that many partitions, each with a leader: the brokers hear of a change some time after
+// it was acknowledged.
+func (c *Cluster) await(ctx context.Context, t testing.TB, topic string, partitions int) {
+	t.Helper()
+	for {
 		details, err := c.admin.ListTopics(ctx, topic)
-		ready := err == nil && details[topic].Err == nil && len(details[topic].Partitions) == int(partitions)
+		ready := err == nil && details[topic].Err == nil && len(details[topic].Partitions) == partitions
 		for _, p := range details[topic].Partitions {
 			ready = ready && p.Err == nil && p.Leader >= 0
 		}
@@ -90,7 +97,7 @@ func (c *Cluster) CreateTopic(t testing.TB, topic string, partitions int32, sett
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("topic %s has no leaders: %v", topic, err)
+			t.Fatalf("topic %s has not %d partitions with leaders: %v", topic, partitions, err)
 		}
 	}
 }
@@ -123,6 +130,7 @@ func (c *Cluster) AddPartitions(t testing.TB, topic string, total int) {
 	if err != nil {
 		t.Fatalf("add partitions to %s: %v", topic, err)
 	}
+	c.await(ctx, t, topic, total)
 }
 
 // Produce appends records, each to the partition that it names, and fills in their offsets. A record without a
