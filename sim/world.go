@@ -25,7 +25,7 @@ type world struct {
 
 	now    int64
 	seq    uint64
-	queue  queue
+	queue  agenda
 	digest digest
 
 	hosts  []*host // by number: the first is the application
