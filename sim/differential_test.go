@@ -34,6 +34,7 @@ func TestSameTraceOnSQLite(t *testing.T) {
 		o := sim.Swarm(seed)
 		o.Messages, o.Faulty, o.Healed, o.Horizon = 40, 12*time.Second, 20*time.Second, 4*time.Second
 		o.PollInterval, o.DetectionInterval = 250*time.Millisecond, 500*time.Millisecond
+		withQueues(&o)
 		setup := sim.Setup{Options: o}
 		want := sim.Run(setup)
 		stores := 0
@@ -44,6 +45,13 @@ func TestSameTraceOnSQLite(t *testing.T) {
 		if got := sim.Run(setup); got.Hash != want.Hash {
 			t.Errorf("seed %d: the hash is %x on SQLite, and %x in memory", seed, got.Hash, want.Hash)
 		}
+	}
+}
+
+// withQueues gives every second world queues, and an opening at midnight.
+func withQueues(o *sim.Options) {
+	if o.Seed%2 == 1 {
+		o.Queues, o.Tasks, o.StoreSkew, o.Bandwidth = 3, 20, -8*time.Second, 0
 	}
 }
 
@@ -76,6 +84,7 @@ func TestSameTraceOnPostgres(t *testing.T) {
 			o := sim.Swarm(seed)
 			o.Messages, o.Faulty, o.Healed, o.Horizon = 30, 10*time.Second, 20*time.Second, 4*time.Second
 			o.PollInterval, o.DetectionInterval = 500*time.Millisecond, time.Second
+			withQueues(&o)
 			setup := sim.Setup{Options: o}
 			want := sim.Run(setup)
 			setup.Store = func(now func() time.Time) node.Store { return openPostgres(t, server, now, &calls) }

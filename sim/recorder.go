@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/sim/check"
 	"chronos/sim/proof"
 )
@@ -199,14 +200,18 @@ func newRecorder(w *world) *recorder {
 	config := w.options.judged()
 	config.ClockError += w.rateError()
 	j.add(check.Event{Kind: check.Configure, Config: &config})
+	if w.options.Queues > 0 {
+		root := newQueueRows().queues[queue.Root]
+		j.add(queueEvent(check.PutQueue, &root))
+	}
 	return j
 }
 
 // add takes an event at this instant. The first invariant that it breaks ends the run.
 func (j *recorder) add(e check.Event) {
 	w := j.world
-	if w.violation != nil {
-		return
+	if w.violation != nil || e.Topic == queue.Lane && e.Kind != check.Pause && e.Kind != check.Resume {
+		return // what is asked for tasks the judge knows as that, and not as submissions
 	}
 	j.event = e
 	j.event.At = time.Duration(w.now)

@@ -157,6 +157,7 @@ func (j *recorder) rolledBack(t *truth, lineage int64) {
 	for _, p := range t.pauses() {
 		j.paused(p)
 	}
+	j.queuesKept(&t.queues)
 }
 
 // paused tells that a lane, or the intake, is paused, and resumed that it is so no more.
