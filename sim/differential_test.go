@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"chronos/migrations"
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/postgres"
 	"chronos/node/store/sqlite"
 	"chronos/sim"
@@ -202,7 +204,7 @@ func openPostgres(t *testing.T, server string, now func() time.Time, calls *int)
 
 // clockedStore sets the clock of the database before every call that reads it.
 type clockedStore struct {
-	node.Store
+	*postgres.Store
 
 	t     *testing.T
 	clock *pgx.Conn
@@ -257,6 +259,26 @@ func (s *clockedStore) Expired(ctx context.Context, limit int) ([]node.Claim, er
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 	return claims, err
+}
+
+// Pause implements node.Switches.
+func (s *clockedStore) Pause(ctx context.Context, pause node.Pause) (node.Pause, error) {
+	s.set()
+	return s.Store.Pause(ctx, pause)
+}
+
+// Transact implements queue.Store.
+func (s *clockedStore) Transact(
+	ctx context.Context, do func(context.Context, queue.Tx) (queue.Result, error),
+) (queue.Result, error) {
+	s.set()
+	return s.Store.Transact(ctx, do)
+}
+
+// Due implements queue.Store.
+func (s *clockedStore) Due(ctx context.Context, limit int) ([]uuid.UUID, time.Duration, bool, error) {
+	s.set()
+	return s.Store.Due(ctx, limit)
 }
 
 // TestLossyFailover loses the last commit of the store, an insert. The standby that takes over has all those before it.
