@@ -181,7 +181,7 @@ func (r *run) task(ctx context.Context) error {
 	if r.scenario.Tasks == 0 {
 		return nil
 	}
-	t, address, err := newTasker(r.cluster, r.submitter.asker, func() bool { return r.history.healed().IsZero() })
+	t, address, err := newTasker(r.cluster, r.submitter.asker, r.history.unhealed)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,14 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,15 +28,15 @@ func taskScenarios() []*Scenario {
 		About: fmt.Sprintf("A queue runs %d tasks one at a time while nodes are killed and Postgres is restarted. "+
 			"Each is executed, after the one before it is completed, in the order of priority and arrival.",
 			tasksInTurn),
-		Hosts: 1, Asks: 1, Rate: 1, Tasks: tasksInTurn, Outside: true, Servers: true, Lasts: 40 * s,
+		Hosts: 1, Asks: 1, Rate: 1, Tasks: tasksInTurn, Outside: true, Servers: true, Lasts: 60 * s,
 		draw: func(n *nemesis) {
-			at := 12 * s
+			at := 25 * s
 			for _, i := range n.random.Perm(3) {
 				n.killNode(at, n.between(1*s, 3*s), n.cluster.nodes[i])
 				at += n.between(4*s, 6*s)
 			}
-			n.takeAway(20*s, 2*s, thePostgres, byStop, n.database)
-			n.takeAway(32*s, 2*s, thePostgres, byKill, n.database)
+			n.takeAway(34*s, 2*s, thePostgres, byStop, n.database)
+			n.takeAway(50*s, 2*s, thePostgres, byKill, n.database)
 		},
 		demands: []demand{inTurn},
 	}}
@@ -144,20 +146,39 @@ func (t *tasker) run(ctx context.Context, address string) {
 	ok := put("/v1/actions/"+action.String(), fields{
 		"uri": address, "method": http.MethodPost, "payload": "<<CHRONOS_TASK_UUID>>",
 	}) && put("/v1/queues/"+t.queue.String(), fields{"name": "in-turn", "kind": "sync", "window": "never"})
-	byPriority := [3][]string{}
-	for n := 0; n < t.wants && ok; n++ {
-		id, priority := uuid.NewString(), n%len(byPriority)
-		byPriority[priority] = append(byPriority[priority], id)
-		ok = put("/v1/tasks/"+id, fields{
-			"queue": t.queue.String(), "execution": action.String(), "priority": priority,
+	if !ok {
+		return // the asker has complained
+	}
+	var group sync.WaitGroup
+	brought := make([]broughtTask, t.wants)
+	for n := range brought {
+		brought[n] = broughtTask{id: uuid.NewString(), priority: n % 3}
+		group.Go(func() {
+			told, _ := t.asker.ask(ctx, request{
+				method: http.MethodPut, path: "/v1/tasks/" + brought[n].id, key: uuid.NewString(), body: fields{
+					"queue": t.queue.String(), "execution": action.String(), "priority": brought[n].priority,
+				},
+			}, t.asks(), false)
+			brought[n].arrival = told.Arrival
 		})
 	}
+	group.Wait()
+	slices.SortFunc(brought, func(a, b broughtTask) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.arrival, b.arrival))
+	})
 	t.mu.Lock()
-	for priority := len(byPriority) - 1; priority >= 0; priority-- {
-		t.wanted = append(t.wanted, byPriority[priority]...)
+	for _, b := range brought {
+		t.wanted = append(t.wanted, b.id)
 	}
 	t.mu.Unlock()
-	_ = ok && put("/v1/queues/"+t.queue.String(), fields{"window": "always"}) // what is wrong, the asker complains of
+	_ = put("/v1/queues/"+t.queue.String(), fields{"window": "always"}) // what is wrong, the asker complains of
+}
+
+// broughtTask is a task that was brought to the queue, and its place among those that came.
+type broughtTask struct {
+	id       string
+	priority int
+	arrival  int64
 }
 
 func (t *tasker) asks() int {
