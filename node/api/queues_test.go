@@ -157,3 +157,61 @@ func TestQueueScopes(t *testing.T) {
 		}
 	}
 }
+
+// Goal: who may not bring anything to a topic cannot do so by what others have made: not by another content of an
+// action that has the topic, and not as the relief of a queue.
+func TestQueueScopesOfOthers(t *testing.T) {
+	w := newQueues(t)
+	w.has(t, 201, "PUT", "/v1/actions/"+anAction, `{"topic":"mails.x","payload":"hello"}`, `"topic":"mails.x"`)
+	w.has(t, 201, "PUT", "/v1/queues/q", `{"kind":"sync","window":"never"}`, "")
+	w.has(t, 201, "PUT", "/v1/tasks/"+aTask, `{"queue":"q","execution":"`+anAction+`"}`, "")
+	relief := `{"depth":1,"relief":"` + anAction + `"}`
+	for _, c := range []struct {
+		code                       int
+		scopes, method, path, body string
+	}{
+		{403, "write:http:tasks", "PUT", "/v1/actions/" + anAction, `{"payload":"mine"}`},
+		{403, "write:http:tasks", "PUT", "/v1/actions/" + anAction, `{"uri":"http://x/"}`},
+		{403, "write:http:tasks,write:out", "PUT", "/v1/actions/" + anAction, `{"topic":"out"}`},
+		{200, "write:http:tasks,write:mails.*", "PUT", "/v1/actions/" + anAction, `{"payload":"theirs"}`},
+		{403, "write:http:tasks", "PUT", "/v1/queues/q", relief},
+		{403, "write:http:tasks", "POST", "/v1/queues", `{"name":"r","kind":"sync",` + relief[1:]},
+		{200, "write:http:tasks", "PUT", "/v1/tasks/" + aTask, `{"priority":1}`}, // it is to run as it is
+		{200, "write:http:tasks,write:mails.*", "PUT", "/v1/queues/q", relief},
+	} {
+		scopes, err := api.ParseScopes(c.scopes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := listener.Caller[api.Scopes]{Token: &listener.Token[api.Scopes]{Name: "t", Rights: scopes}}
+		got := ask(t, http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+			w.handler.ServeHTTP(answer, r.WithContext(token.In(r.Context())))
+		}), c.method, c.path, c.body)
+		if got.code != c.code {
+			t.Errorf("%s: %s %s %s: %d %s, want %d", c.scopes, c.method, c.path, c.body, got.code, got.text, c.code)
+		}
+	}
+}
+
+// Goal: a path, a tag or a cursor that is no text that a store can have finds nothing, and is no failure of the store.
+func TestQueueNamesThatAreNone(t *testing.T) {
+	w := newQueues(t)
+	zero := "00000000-0000-0000-0000-000000000000"
+	for _, c := range []struct {
+		code         int
+		method, path string
+	}{
+		{404, "GET", "/v1/queues/" + zero},
+		{404, "DELETE", "/v1/queues/" + zero},
+		{404, "GET", "/v1/tasks/" + zero},
+		{404, "GET", "/v1/actions/" + zero},
+		{404, "GET", "/v1/tasks?queue=" + zero},
+		{404, "GET", "/v1/queues/a%00b"},
+		{404, "GET", "/v1/queues/a%ffb"},
+		{404, "DELETE", "/v1/queues/a%00b"},
+	} {
+		if got := w.ask(t, c.method, c.path, ""); got.code != c.code {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, got.code, got.text, c.code)
+		}
+	}
+}

@@ -223,6 +223,11 @@ func (m *Mount) queues(api huma.API) {
 	serve(m, api, http.MethodGet, "/v1/queues/{queue}/openings", "openings", "When a queue is open in the next days",
 		m.openings)
 	put := func(ctx context.Context, ref string, change QueueChange) (Queue, int, error) {
+		if change.Relief != nil {
+			if err := m.mayUse(ctx, *change.Relief); err != nil {
+				return Queue{}, 0, err
+			}
+		}
 		q, isNew, err := m.Desk.PutQueue(ctx, ref, change)
 		if err != nil {
 			return Queue{}, 0, err
@@ -307,7 +312,14 @@ func (m *Mount) tasks(api huma.API) {
 			return ShowTask(t), http.StatusOK, nil
 		})
 	put := func(ctx context.Context, id uuid.UUID, change TaskChange) (Task, int, error) {
-		if err := m.mayRun(ctx, change); err != nil {
+		var actions []string
+		if change.Execution != nil {
+			actions = append(actions, *change.Execution)
+		}
+		if change.Promise != nil {
+			actions = append(actions, *change.Promise...)
+		}
+		if err := m.mayUse(ctx, actions...); err != nil {
 			return Task{}, 0, err
 		}
 		t, isNew, err := m.Desk.PutTask(ctx, id, change)
@@ -360,16 +372,9 @@ func (m *Mount) listTasks(ctx context.Context, in *tasksInput) (Tasks, int, erro
 	return all, http.StatusOK, err
 }
 
-// mayRun returns why whoever asks may not have the actions of a task run: one of them has a topic where they may bring
-// nothing. Somebody else has made it, who may.
-func (m *Mount) mayRun(ctx context.Context, change TaskChange) error {
-	var ids []string
-	if change.Execution != nil {
-		ids = append(ids, *change.Execution)
-	}
-	if change.Promise != nil {
-		ids = append(ids, *change.Promise...)
-	}
+// mayUse returns why whoever asks may neither have some actions done nor change them: one of them has a topic where they
+// may bring nothing. Somebody else has made it, who may.
+func (m *Mount) mayUse(ctx context.Context, ids ...string) error {
 	for _, text := range ids {
 		id, err := uuid.Parse(text)
 		if err != nil {
@@ -416,6 +421,9 @@ func (m *Mount) actions(api huma.API) {
 			return ShowAction(a, m.Payload(ctx)), http.StatusOK, nil
 		})
 	put := func(ctx context.Context, id uuid.UUID, change ActionChange) (Action, int, error) {
+		if err := m.mayUse(ctx, id.String()); err != nil {
+			return Action{}, 0, err
+		}
 		if change.Topic != nil && *change.Topic != "" {
 			if err := m.May(ctx, *change.Topic); err != nil {
 				return Action{}, 0, err
