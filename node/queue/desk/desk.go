@@ -58,6 +58,9 @@ func (d *Desk) apply(ctx context.Context, command queue.Command) (result queue.R
 	pause := wait
 	for try := 1; ; try++ {
 		result, err = d.Store.Apply(ctx, command)
+		if try > 1 && deletes(command) && IsAbsent(err) {
+			return result, nil // a try before has deleted it, and its answer was lost
+		}
 		if _, refused := errors.AsType[*queue.Refusal](err); err == nil || refused || try == tries {
 			return result, err
 		}
@@ -70,6 +73,15 @@ func (d *Desk) apply(ctx context.Context, command queue.Command) (result queue.R
 		}
 		pause *= 2
 	}
+}
+
+// deletes reports whether a command leaves nothing of what it is about.
+func deletes(command queue.Command) bool {
+	switch command.(type) {
+	case queue.DropQueue, queue.DropAction:
+		return true
+	}
+	return false
 }
 
 // invalid is the refusal of something that can never be done.
