@@ -99,11 +99,15 @@ func (d *Desk) FindQueue(ctx context.Context, ref string) (*queue.Queue, error) 
 	return q, err
 }
 
-// lookUp is FindQueue; nil for none.
+// lookUp is FindQueue; nil for none. What can be no name is not asked for: to a filter, neither an empty one nor the UUID
+// of zeros is a condition, so that any queue would do.
 func (d *Desk) lookUp(ctx context.Context, ref string) (*queue.Queue, error) {
-	filters := []queue.Filter{{Name: ref, Limit: 1}}
-	if id, err := uuid.Parse(ref); err == nil {
-		filters = []queue.Filter{{ID: id, Limit: 1}, filters[0]}
+	var filters []queue.Filter
+	if id, err := uuid.Parse(ref); err == nil && id != uuid.Nil {
+		filters = append(filters, queue.Filter{ID: id, Limit: 1})
+	}
+	if _, why := node.CheckID(ref); why == "" {
+		filters = append(filters, queue.Filter{Name: ref, Limit: 1})
 	}
 	for _, filter := range filters {
 		found, err := d.Store.Queues(ctx, filter)
@@ -119,7 +123,11 @@ func (d *Desk) lookUp(ctx context.Context, ref string) (*queue.Queue, error) {
 
 // FindTask returns a task.
 func (d *Desk) FindTask(ctx context.Context, id uuid.UUID) (*queue.Task, error) {
-	found, err := d.Store.Tasks(ctx, queue.Filter{ID: id, Limit: 1})
+	var found []queue.Task
+	var err error
+	if id != uuid.Nil { // that is no condition
+		found, err = d.Store.Tasks(ctx, queue.Filter{ID: id, Limit: 1})
+	}
 	if err == nil && len(found) == 0 {
 		return nil, absent("there is no task " + id.String() + ": it has never come, or was forgotten after a while")
 	}
@@ -131,7 +139,11 @@ func (d *Desk) FindTask(ctx context.Context, id uuid.UUID) (*queue.Task, error) 
 
 // FindAction returns an action.
 func (d *Desk) FindAction(ctx context.Context, id uuid.UUID) (*queue.Action, error) {
-	found, err := d.Store.Actions(ctx, queue.Filter{ID: id, Limit: 1})
+	var found []queue.Action
+	var err error
+	if id != uuid.Nil { // that is no condition
+		found, err = d.Store.Actions(ctx, queue.Filter{ID: id, Limit: 1})
+	}
 	if err == nil && len(found) == 0 {
 		return nil, absent("there is no action " + id.String())
 	}
