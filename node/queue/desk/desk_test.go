@@ -115,3 +115,18 @@ func TestDeletedThoughUnanswered(t *testing.T) {
 		t.Errorf("once more: %v", err)
 	}
 }
+
+// Goal: whoever wants a queue that is being deleted to go in another way is told that it does not.
+func TestDeletedInOneWay(t *testing.T) {
+	d := newDesk(t)
+	yes, no := true, false
+	if q, err := d.DropQueue(t.Context(), "a", &yes); err != nil || !q.Deleting || q.Pending != 1 {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	if q, err := d.DropQueue(t.Context(), "a", &yes); err != nil || !q.Deleting {
+		t.Errorf("once more: %+v, %v", q, err)
+	}
+	if q, err := d.DropQueue(t.Context(), "a", &no); !refused(err, queue.Conflict) {
+		t.Errorf("in the other way: %+v, %v", q, err)
+	}
+}
