@@ -198,10 +198,12 @@ func taskOf(id string) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("chronos:task/"+id))
 }
 
-// arrivedAt returns when a record that is due at once is due: the same instant each time that it is delivered.
+// arrivedAt returns when a record that is due at once is due: the same instant each time that it is delivered. Its
+// producer may have written any timestamp, and no store takes a message of the year 300000.
 func arrivedAt(r Record) time.Time {
-	if r.Timestamp.IsZero() {
+	at := r.Timestamp.UTC().Truncate(time.Microsecond)
+	if at.IsZero() || at.Year() < 1 || at.Year() > 9999 {
 		return time.Unix(0, 0).UTC()
 	}
-	return r.Timestamp.UTC().Truncate(time.Microsecond)
+	return at
 }

@@ -130,6 +130,24 @@ func TestDecodeCompletion(t *testing.T) {
 	}
 }
 
+// Goal: a record whose timestamp is no instant that a store can have is a task, and a completion, as any other: a
+// producer writes the timestamp, and one message that no store takes would hold up its partition.
+func TestDecodeTaskOfNoInstant(t *testing.T) {
+	h := func(name, value string) node.Header { return node.Header{Name: name, Value: []byte(value)} }
+	c, route := taskConfig()
+	for _, ms := range []int64{1 << 62, -1 << 62, -1} {
+		for _, headers := range [][]node.Header{
+			{h(node.HeaderID, "x"), h(node.HeaderQueue, "q")},
+			{h(node.HeaderAction, "complete"), h(node.HeaderTask, someTask)},
+		} {
+			got := c.Decode(node.Record{Topic: "in", Headers: headers, Timestamp: time.UnixMilli(ms)}, route)
+			if got.Reason != "" || got.Message.Refusal() != "" {
+				t.Errorf("%d: %s, %s", ms, got.Detail, got.Message.Refusal())
+			}
+		}
+	}
+}
+
 // Goal: what is no task, and no completion, is rejected with a reason; and so is what would pass for one of the messages
 // by which nodes tell each other of tasks, also past Kafka.
 func TestBadTasks(t *testing.T) {
