@@ -233,7 +233,27 @@ func (a *Action) check() error {
 		return err
 	}
 	a.Tags = tags
+	if err := a.checkHeaders(); err != nil {
+		return err
+	}
 	return a.checkContent(false)
+}
+
+// checkHeaders refuses headers that stand for what Chronos itself says in a message: of those that come twice the last
+// one counts, so that another URL would be requested than the one that the action shows.
+func (a *Action) checkHeaders() error {
+	for _, h := range a.Headers {
+		ours := a.Topic == "" && strings.HasPrefix(h.Name, "chronos")
+		switch h.Name {
+		case node.HeaderTask, node.HeaderTaskRun, node.HeaderTaskStatus, node.HeaderTaskPart:
+			ours = true
+		}
+		if ours {
+			return refuse(Invalid, "An action has a header %.60q, by which Chronos itself says what it is about. "+
+				"Leave it out.", h.Name)
+		}
+	}
+	return nil
 }
 
 // checkContent refuses an action that is neither a request nor a record.
