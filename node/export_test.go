@@ -19,3 +19,8 @@ func (c *Config) Decode(r Record, route Route) Asked {
 	}
 	return asked
 }
+
+// DeadLetter returns the copy of a message that was given up.
+func DeadLetter(m *Message, cause error, topic string) Record {
+	return deadLetterOfMessage(m, cause, topic)
+}
