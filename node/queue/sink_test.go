@@ -334,3 +334,23 @@ func TestRecordsNameQueues(t *testing.T) {
 		t.Errorf("the UUID of zeros: %v", err)
 	}
 }
+
+// A refusal shows what it is about, and not megabytes of it.
+func TestRefusalsAreSentences(t *testing.T) {
+	w := newWorld(t)
+	long := strings.Repeat("x", 1<<20)
+	for _, command := range []queue.Command{
+		queue.PutQueue{Queue: queue.Queue{ID: id(1), Name: "q", Kind: queue.Kind(long)}},
+		queue.PutQueue{Queue: queue.Queue{ID: id(1), Name: "q", Kind: queue.Sync, Paths: []string{"/" + long}}},
+		queue.PutQueue{Queue: queue.Queue{ID: id(1), Name: "q", Kind: queue.Sync, Tags: []string{long}}},
+		queue.PutAction{Action: queue.Action{ID: id(1), URI: "http://x/", Method: long}},
+		queue.PutAction{Action: queue.Action{ID: id(1), URI: "x" + long, Method: "GET"}},
+		queue.PutAction{Action: queue.Action{ID: id(1), URI: "http://x/ " + long, Method: "GET"}},
+		queue.PutAction{Action: queue.Action{ID: id(1), Topic: long}},
+	} {
+		_, err := w.Apply(context.Background(), command)
+		if refusal, is := errors.AsType[*queue.Refusal](err); !is || len(refusal.Detail) > 500 {
+			t.Errorf("%.100v", err)
+		}
+	}
+}
