@@ -209,6 +209,10 @@ func TestQueueNamesThatAreNone(t *testing.T) {
 		{404, "GET", "/v1/queues/a%00b"},
 		{404, "GET", "/v1/queues/a%ffb"},
 		{404, "DELETE", "/v1/queues/a%00b"},
+		{422, "GET", "/v1/queues?tag=%00"},
+		{422, "GET", "/v1/tasks?tag=%ff"},
+		{422, "GET", "/v1/queues?cursor=%00"},
+		{422, "GET", "/v1/actions?tag=a%00"},
 	} {
 		if got := w.ask(t, c.method, c.path, ""); got.code != c.code {
 			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, got.code, got.text, c.code)

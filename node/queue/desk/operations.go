@@ -3,7 +3,9 @@ package desk
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -165,6 +167,16 @@ type (
 	postActionInput struct{ Body ActionChange }
 )
 
+// check refuses texts that nothing can have: to Postgres they are errors.
+func (in *ListInput) check() error {
+	for _, text := range []string{in.Tag, in.Cursor} {
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return invalid(quoted(text) + " is no tag, and no cursor that a page has given: it is not UTF-8, or has a NUL")
+		}
+	}
+	return nil
+}
+
 // answer is what huma wants an answer to be.
 type answer[T any] struct {
 	Status int
@@ -272,8 +284,11 @@ func (m *Mount) shown(ctx context.Context, q *queue.Queue, status int) (Queue, i
 }
 
 func (m *Mount) listQueues(ctx context.Context, in *queuesInput) (Queues, int, error) {
-	found, err := m.Desk.Store.Queues(ctx, queue.Filter{Tag: in.Tag, AfterName: in.Cursor, Limit: in.Limit})
 	all := Queues{Queues: []Queue{}}
+	if err := in.check(); err != nil {
+		return all, 0, err
+	}
+	found, err := m.Desk.Store.Queues(ctx, queue.Filter{Tag: in.Tag, AfterName: in.Cursor, Limit: in.Limit})
 	if err != nil {
 		return all, 0, err
 	}
@@ -347,6 +362,9 @@ func (m *Mount) tasks(api huma.API) {
 
 func (m *Mount) listTasks(ctx context.Context, in *tasksInput) (Tasks, int, error) {
 	all := Tasks{Tasks: []Task{}}
+	if err := in.check(); err != nil {
+		return all, 0, err
+	}
 	filter := queue.Filter{Tag: in.Tag, Status: queue.Status(in.Status), Limit: in.Limit}
 	if in.Cursor != "" {
 		after, err := uuid.Parse(in.Cursor)
@@ -456,6 +474,9 @@ func (m *Mount) actions(api huma.API) {
 
 func (m *Mount) listActions(ctx context.Context, in *ListInput) (Actions, int, error) {
 	all, filter := Actions{Actions: []Action{}}, queue.Filter{Tag: in.Tag, Limit: in.Limit}
+	if err := in.check(); err != nil {
+		return all, 0, err
+	}
 	if in.Cursor != "" {
 		after, err := uuid.Parse(in.Cursor)
 		if err != nil {
