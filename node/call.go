@@ -50,11 +50,17 @@ func (p *publisher) call(ctx context.Context, held []*holding) {
 	for i := range held {
 		records[i] = called(&held[i].Ready)
 	}
-	errs, _, took := p.publish(ctx, records, nil)
+	assert(len(held) == 1, "%d callbacks at once", len(held))
+	begins := func() bool { return p.schedule.begins(held[0]) }
+	errs, _, took := p.publish(WithBegins(ctx, begins), records, nil)
 	var fired []Message
 	var settled []Next
 	var again, over []failure
+	var unsent []*holding
 	for i, h := range held {
+		if silent(errs[i]) && !errors.Is(errs[i], ErrRejected) {
+			unsent = append(unsent, h)
+		}
 		switch {
 		case errs[i] == nil:
 			fired = append(fired, h.Message)
@@ -65,6 +71,7 @@ func (p *publisher) call(ctx context.Context, held []*holding) {
 			again = append(again, failure{h, errs[i], took})
 		}
 	}
+	p.spare(unsent)
 	p.acknowledged(fired, took)
 	p.settler.add(settled)
 	p.callLater(again)

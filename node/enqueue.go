@@ -99,17 +99,18 @@ func newEnqueuer(c *core, source Source, random *rand.ChaCha8) *enqueuer {
 	}
 }
 
-// run runs until ctx is done, then finishes the call in hand.
+// run runs until ctx is done, then finishes the call in hand. A poll that fails has brought nothing, and positions are
+// looked at and committed nevertheless: where one topic is forbidden, each poll fails in which nothing of the others
+// has come, for as long as nobody acts.
 func (e *enqueuer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		b, err := e.source.Poll(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				e.clock.Sleep(ctx, e.poll.failed("poll", err))
-			}
-			continue
+		switch {
+		case err == nil:
+			e.poll.succeeded()
+		case ctx.Err() == nil:
+			e.clock.Sleep(ctx, e.poll.failed("poll", err))
 		}
-		e.poll.succeeded()
 		if len(b.Records) > 0 {
 			e.observe(Polled{Records: len(b.Records)})
 		}

@@ -52,14 +52,22 @@ type laneLink struct {
 
 	retry      time.Duration // claim nothing before this monotonic instant
 	rest       time.Duration // look no sooner for what may have fallen due
+	failing    time.Duration // when a batch failed last
 	worked     time.Duration // when something came through last; 0 for never
 	backlogged bool          // the last claim did not get all that is due
 	shut       bool          // nothing could be claimed on it when it was looked at last, since it was closed
 }
 
-// slowFor is for how many hold times the lanes take turns. What a claim without an answer has left behind comes again
-// within one.
-const slowFor = 10
+const (
+	// slowFor is for how many hold times the lanes take turns. What a claim without an answer has left behind comes
+	// again within one.
+	slowFor = 10
+
+	// restFor is how long after its last failure a lane is looked at once a second only by a node on which nothing
+	// comes through. Without it a node would do so until it has published something there itself: where another one
+	// has published what it has failed with, it would for days, and when that one stops, be late with the next message.
+	restFor = time.Minute
+)
 
 func newFirer(c *core, schedule *schedule, sink Sink, random *rand.ChaCha8) *firer {
 	f := &firer{
@@ -206,9 +214,9 @@ func (f *firer) claim(ctx context.Context) {
 // and a lane that has just opened counts as one. A lane whose part of the schedule is full has no share; a publisher
 // rings when there is room again.
 //
-// A node on which nothing has come through lately looks once a second only at a lane that has failed repeatedly. What
-// another node that fails as well gives back would otherwise be claimed by whoever looks first, time and again, and of
-// four nodes of which three do not reach the brokers that is seldom the fourth:
+// A node on which nothing has come through lately looks once a second only at a lane that has failed repeatedly, for a
+// minute after the last time. What another node that fails as well gives back would otherwise be claimed by whoever
+// looks first, time and again, and of four nodes of which three do not reach the brokers that is seldom the fourth:
 //
 //	A publishes x, until its time limit
 //	A gives x back               B, C and D look within a tenth of a second; B is first
@@ -255,7 +263,7 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 		}
 		shares = append(shares, Share{l.lane, free, size})
 		f.turn = at + 1
-		if l.attempts > 1 && !reaching && !l.backlogged {
+		if l.attempts > 1 && now-l.failing < restFor && !reaching && !l.backlogged {
 			l.rest = now + jittered(f.random, retryMax, 20)
 		}
 	}
@@ -278,6 +286,7 @@ func (f *firer) claimed(messages []Ready, request ClaimRequest) {
 	for _, share := range request.Lanes {
 		l := f.lane(share.Lane)
 		l.backlogged = count[share.Lane] >= share.Limit || size[share.Lane] >= share.Bytes
+		f.schedule.owes(share.Lane, l.backlogged)
 	}
 }
 
@@ -467,6 +476,7 @@ func (f *firer) laneFails(name string, err error) (again bool) {
 	}
 	again = l.attempts > 0
 	wait := l.failed("publish", err)
+	l.failing = f.clock.Mono()
 	if again {
 		l.retry = f.clock.Mono() + retryMax + wait
 	}

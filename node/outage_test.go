@@ -255,3 +255,68 @@ func TestOneOfFourReachesBrokers(t *testing.T) {
 		w.empty()
 	})
 }
+
+// A lane on which a node has failed, and another one has published that, is not looked at less often for good: when the
+// other one stops, half an hour later, what falls due is on time.
+func TestRestsForAMinute(t *testing.T) {
+	for seed := range 8 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			began := time.Now()
+			for i := range 10 {
+				w.submit(id(i), time.Second+time.Duration(i)*3*time.Second)
+			}
+			w.submit("late", time.Hour)
+			w.run(config(byte(2*seed)), func(_ int, call string) (error, bool) {
+				if call == "publish" && time.Since(began) < 40*time.Second {
+					<-time.After(2 * time.Second) // until its time limit
+					return errInjected, false
+				}
+				return nil, true
+			})
+			other := w.run(config(byte(2*seed+1)), nil)
+			pass(30 * time.Minute)
+			other.stop()
+			pass(31 * time.Minute)
+			if came := w.at("out", "value late"); len(came) != 1 || came[0] > time.Hour+50*time.Millisecond {
+				t.Errorf("it came at %v, want after an hour", came)
+			}
+		})
+	}
+}
+
+// A poll fails each time that nothing has come, as it does where one of the input topics is forbidden. What was taken
+// in is committed all the same, and a store that was set back is noticed.
+func TestPollFailsForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		polls := 0
+		w.run(config(0), func(_ int, call string) (error, bool) {
+			if call != "poll" {
+				return nil, true
+			}
+			if polls++; polls > 4 { // all has come by then
+				return errInjected, false
+			}
+			return nil, true
+		})
+		for i := range 20 {
+			w.submit(id(i), time.Hour)
+		}
+		pass(3 * time.Second)
+		if got := w.commits(); got != 20 {
+			t.Errorf("committed %d of 20", got)
+		}
+		back := node.Place{Partition: partition("in"), Position: node.Position{Epoch: node.UnknownEpoch, Offset: 10}}
+		state, err := w.store.CatchUp(t.Context(), node.CatchUpRequest{
+			Lineage: 1, Begin: true, Rewind: []node.Place{back},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(10 * time.Second)
+		if over := seen[node.StartedOver](w); len(over) != 1 || over[0].Places[0].Offset != 10 {
+			t.Errorf("in lineage %d, it started over: %v", state.Lineage, over)
+		}
+	})
+}

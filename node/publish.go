@@ -66,7 +66,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	young, unread := p.settlements(young)
 	young, ended := p.inTime(young)
 	young, shut := p.schedule.whileOpen(young) // nothing comes between this look and the publish
-	p.schedule.spare(b, young)
+	p.spare(without(b.holdings, young))
 	verdicts := map[string]error{}
 	switch {
 	case len(young) == 0:
@@ -89,6 +89,26 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 		p.putBack(ctx, old, true)
 	}
 	return true
+}
+
+// spare has messages that were not sent leave their places in the paces of their lanes to others, which may wait in the
+// store.
+func (p *publisher) spare(unsent []*holding) {
+	if p.schedule.spare(unsent) {
+		p.fed()
+	}
+}
+
+// without returns those of some holdings that are not among others, which are in the same order.
+func without(held, others []*holding) (rest []*holding) {
+	for _, h := range held {
+		if len(others) > 0 && others[0] == h {
+			others = others[1:]
+		} else {
+			rest = append(rest, h)
+		}
+	}
+	return rest
 }
 
 // inTime parts the holdings that may still be published, by this node's clock, from those whose time has passed.
@@ -236,10 +256,16 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 	fired := make([]Message, 0, len(held))
 	settled := make([]Next, 0, len(held))
 	var failed []failure
+	var unsent []*holding
 	verdicts := map[string]error{}
 	for i, h := range held {
+		if silent(errs[i]) && !errors.Is(errs[i], ErrRejected) {
+			unsent = append(unsent, h)
+		}
 		before, known := verdicts[h.Lane]
 		switch {
+		case errors.Is(errs[i], ErrGone):
+			continue // there is nothing to give back, and nothing is learned of the lane
 		case errs[i] == nil:
 			fired = append(fired, h.Message)
 			settled = append(settled, h.next)
@@ -253,6 +279,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 		}
 		failed = append(failed, failure{h, errs[i], took})
 	}
+	p.spare(unsent)
 	p.acknowledged(fired, took)
 	p.settle(settled, how)
 	p.settleLanes(ctx, held, p.deadLetter(ctx, failed), verdicts)
@@ -278,9 +305,11 @@ func (p *publisher) settleLanes(
 			continue
 		}
 		settled[h.Lane] = true
-		if err := verdicts[h.Lane]; err == nil {
+		switch err, known := verdicts[h.Lane]; {
+		case !known: // its messages were gone
+		case err == nil:
 			p.laneWorks(h.Lane)
-		} else {
+		default:
 			back[h.Lane] = p.laneFails(h.Lane, err)
 		}
 	}
@@ -357,6 +386,9 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 				copied = append(copied, dead[i].Message)
 				settled = append(settled, dead[i].next)
 				how[len(settled)-1] = how[i]
+				continue
+			}
+			if errors.Is(err, ErrGone) {
 				continue
 			}
 			if !errors.Is(err, ErrRejected) {

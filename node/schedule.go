@@ -61,8 +61,10 @@ type lane struct {
 	most  int // batches with messages of the lane that are published at once
 	gate  *gate
 
-	// throttle counts what was taken out lately; nil for a lane without a pace.
+	// throttle counts what was taken out lately; nil for a lane without a pace. Owing says that the last claim has left
+	// something in the store, see jumps.
 	throttle *throttle
+	owing    bool
 
 	// found says that no route names the lane, and heard when this node last heard of it, monotonic, see find.
 	found bool
@@ -81,6 +83,9 @@ type holding struct {
 
 	// since is the node's monotonic clock before the claim was requested: the claim is not older than that.
 	since time.Duration
+
+	// taken is the monotonic instant at which it was taken out to be published: the pace of its lane counts it there.
+	taken time.Duration
 
 	// next is what is settled once the message is published, or copied to its dead-letter topic. The publisher sets it.
 	next Next
@@ -331,7 +336,6 @@ type batch struct {
 	holdings []*holding
 	lanes    []*lane
 	probe    bool
-	at       time.Duration // monotonic, when it was taken out
 }
 
 // take takes out what is due at or before until: a batch within the bounds, with a share for each lane that has
@@ -354,7 +358,7 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 		return batch{}
 	}
 	s.first = (s.first + 1) % len(s.lanes)
-	b := batch{at: at}
+	b := batch{}
 	if due[0].doubtful {
 		b.probe, s.probing = true, true
 		due, messages = due[:1], min(messages, probeMessages)
@@ -370,6 +374,7 @@ func (s *schedule) take(until time.Time, messages, bytes int) batch {
 			for n := 0; n < share && len(b.holdings) < messages && size < bytes &&
 				len(l.items) > 0 && !l.items[0].Deadline.After(until) && l.throttle.lets(at); n++ {
 				h := l.pop()
+				h.taken = at
 				l.throttle.note(at)
 				size += h.Size()
 				b.holdings = append(b.holdings, h)

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -26,8 +27,8 @@ type Sink interface {
 type Settling interface {
 	// Fire publishes records, as Sink.Publish does, and settles the messages that they are of, as Store.Delete and
 	// Store.Rearm do: each together with its record, or not at all. The results are in order: how each was settled, and
-	// the error of its publish; what has one is not settled. ErrUnsent is also the error of a message that the store
-	// does not have any more under that incarnation: its record is not published. The results belong to the caller.
+	// the error of its publish; what has one is not settled. ErrGone is the error of a message that the store does not
+	// have any more under that incarnation: its record is not published. The results belong to the caller.
 	Fire(ctx context.Context, records []Record, next []Next) ([]Settled, []error)
 }
 
@@ -41,6 +42,26 @@ var ErrNoTopic = errors.New("topic missing or forbidden")
 
 // ErrUnsent marks an error of Sink.Publish: the record was not sent, because where it belongs does not answer.
 var ErrUnsent = errors.New("not sent")
+
+// ErrGone marks an error of Settling.Fire: the store does not have the message any more, since it was replaced or
+// settled meanwhile. It is ErrUnsent, and says nothing about the lane.
+var ErrGone = fmt.Errorf("%w: the store does not have the message any more", ErrUnsent)
+
+// Begins is for a callback sink that has let a request wait for its turn: it says that the request is about to begin,
+// and reports whether it may. The pace of its lane counts it from then on, and not from when the engine has handed it
+// over, or what has waited would go out beside what may begin by then. One that has waited for a second may not begin,
+// and is ErrUnsent: its place was given to another. A sink that begins at once need not ask.
+func Begins(ctx context.Context) bool {
+	begins, asked := ctx.Value(beginsKey{}).(func() bool)
+	return !asked || begins()
+}
+
+// WithBegins returns a context for Publish with which Begins returns what begins says.
+func WithBegins(ctx context.Context, begins func() bool) context.Context {
+	return context.WithValue(ctx, beginsKey{}, begins)
+}
+
+type beginsKey struct{}
 
 // DeferredError is an error of Sink.Publish on callback lanes: the message was not delivered as far as anybody knows,
 // and is to be tried again. It says nothing about other messages. An Err that is ErrUnsent says that nothing was

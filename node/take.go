@@ -281,9 +281,10 @@ func (e *enqueuer) refuse(s *submission, reason string) {
 // takeRequest asks for submissions to be taken in. It decides which are stored as claimed: those that fall due within
 // the lookahead, if there is room on the schedule, because the next look of any node would be too late for them, and it
 // saves the claim. Those on callback lanes are not, since their hold time is another; the claimer hears of them at
-// once. Nor are those on lanes that are closed. That is decided at the first take. When it is repeated, because its
-// outcome is unknown, the claim is asked for again only while it could still be published: after that a fresh row would
-// wait for the hold time, where a waiting one is claimed at the next look.
+// once. Nor are those on lanes that are closed, or those that would come out before what waits there (jumps). That is
+// decided at the first take. When it is repeated, because its outcome is unknown, the claim is asked for again only
+// while it could still be published: after that a fresh row would wait for the hold time, where a waiting one is
+// claimed at the next look.
 func (e *enqueuer) takeRequest(chunk []*submission) (TakeRequest, []*reading) {
 	request := TakeRequest{Node: e.id, Hold: e.config.HoldTime, Items: make([]Item, len(chunk))}
 	var readings []*reading
@@ -299,7 +300,8 @@ func (e *enqueuer) takeRequest(chunk []*submission) (TakeRequest, []*reading) {
 		}
 		s.Claim = e.ours(s)
 		if !s.tried && s.Action.Stores() && !IsCallback(s.Lane) && !s.Deadline.After(soon) &&
-			e.schedule.claimable(s.Lane, e.config.Lookahead) && e.roomOn(s.Lane, rooms).fits(s.Size()) {
+			e.schedule.claimable(s.Lane, e.config.Lookahead) && !e.schedule.jumps(s.Lane) &&
+			e.roomOn(s.Lane, rooms).fits(s.Size()) {
 			s.Claim, s.claimed, s.since = true, true, now
 		}
 		s.tried = true

@@ -16,8 +16,8 @@ import (
 const TasksLane = CallbackPrefix + "tasks"
 
 // The headers of tasks. An application sets the first two on a record that is a task, and HeaderTask, and perhaps the
-// two after it, on one that completes a task; it finds HeaderTask and HeaderTaskRun on what comes out. The last three are
-// on messages of TasksLane only.
+// two after it, on one that completes a task; it finds HeaderTask and HeaderTaskRun on what comes out. The last three
+// are on messages of TasksLane only.
 const (
 	HeaderQueue      = "chronosQueue"      // the name or the UUID of a queue
 	HeaderPriority   = "chronosPriority"   // a whole number, the higher the sooner
@@ -225,12 +225,14 @@ func (c *Config) decodeCompletion(h *requested, repeated *rejection, r Record) i
 	return in
 }
 
-// notForTasks rejects an instruction for the lane of tasks. What waits there says itself which task it is about, and what
-// of it, so whoever could bring, replace or cancel it could complete the tasks of others, or lose them.
+// notForTasks rejects an instruction for the lane of tasks. What waits there says itself which task it is about, and
+// what of it, so whoever could bring, replace or cancel it could complete the tasks of others, or lose them.
 func notForTasks(route Route) *rejection {
-	return &rejection{UnknownTopic, fmt.Sprintf("lane %s is that of tasks, and takes no messages from elsewhere: a "+
-		"record that is a task names its queue in a header %s (input topic %s)", TasksLane, HeaderQueue, route.Input),
-		route.Format.topicHeader()}
+	return &rejection{
+		UnknownTopic, fmt.Sprintf("lane %s is that of tasks, and takes no messages from elsewhere: a record that is "+
+			"a task names its queue in a header %s (input topic %s)", TasksLane, HeaderQueue, route.Input),
+		route.Format.topicHeader(),
+	}
 }
 
 // taskOf returns the id of the task that a record with a message id is: that id, if it is a UUID.

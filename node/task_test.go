@@ -23,8 +23,8 @@ func taskConfig() (node.Config, node.Route) {
 const someTask = "aaaaaaaa-0000-4000-8000-000000000001"
 
 // Goal: a record that is a task becomes a message of the lane of tasks, due when the record was written: it has the
-// record's own content, and says which task it is, where that comes out and when; nothing that the record says of itself
-// passes for that.
+// record's own content, and says which task it is, where that comes out and when; nothing that the record says of
+// itself passes for that.
 func TestDecodeTask(t *testing.T) {
 	h := func(name, value string) node.Header { return node.Header{Name: name, Value: []byte(value)} }
 	c, route := taskConfig()
@@ -51,7 +51,8 @@ func TestDecodeTask(t *testing.T) {
 				"chronosTaskPart=arrive chronosTask=" + someTask + " chronosTaskTopic=mails",
 		},
 		"a delay": {
-			[]node.Header{h(node.HeaderID, someTask), in, h(node.HeaderDelay, "1h")}, "arrive/" + someTask,
+			[]node.Header{h(node.HeaderID, someTask), in, h(node.HeaderDelay, "1h")},
+			"arrive/" + someTask,
 			"chronosQueue=mail jobs chronosTaskWhen=2030-01-31T10:00:00.123457Z chronosTaskPart=arrive chronosTask=" +
 				someTask + " chronosTaskTopic=out",
 		},
@@ -64,7 +65,8 @@ func TestDecodeTask(t *testing.T) {
 			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=" + someTask + " chronosTaskTopic=out",
 		},
 		"a long id": {
-			[]node.Header{h(node.HeaderID, long), in}, "arrive/" + derived,
+			[]node.Header{h(node.HeaderID, long), in},
+			"arrive/" + derived,
 			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=" + derived,
 		},
 	} {
@@ -77,8 +79,8 @@ func TestDecodeTask(t *testing.T) {
 			text := headersText(m.Headers)
 			exact := !strings.HasSuffix(tc.id, derived)
 			if got.Reason != "" || got.Action != node.Schedule || m.Lane != node.TasksLane ||
-				exact && (m.ID != tc.id || text != tc.want) ||
-				!m.Deadline.Equal(written.Truncate(time.Microsecond)) || string(m.Key) != "k" || string(m.Value) != "v" {
+				exact && (m.ID != tc.id || text != tc.want) || string(m.Key) != "k" || string(m.Value) != "v" ||
+				!m.Deadline.Equal(written.Truncate(time.Microsecond)) {
 				t.Errorf("%+v\nheaders %s\nwant %s %s", got, text, tc.id, tc.want)
 			}
 			if !exact && (len(m.ID) > node.MaxIDLength || !strings.HasPrefix(text, "chronosQueue=mail jobs ")) {
@@ -112,7 +114,8 @@ func TestDecodeCompletion(t *testing.T) {
 		id, want string
 	}{
 		"success": {
-			[]node.Header{complete, task}, someTask + "/any/end",
+			[]node.Header{complete, task},
+			someTask + "/any/end",
 			"chronosTaskPart=end chronosTask=" + someTask + " chronosTaskStatus=success",
 		},
 		"failure of a run": {
@@ -192,11 +195,12 @@ func TestDeadLettersOfTasks(t *testing.T) {
 	}
 }
 
-// Goal: what is no task, and no completion, is rejected with a reason; and so is what would pass for one of the messages
-// by which nodes tell each other of tasks, also past Kafka.
+// Goal: what is no task, and no completion, is rejected with a reason; and so is what would pass for one of the
+// messages by which nodes tell each other of tasks, also past Kafka.
 func TestBadTasks(t *testing.T) {
 	h := func(name, value string) node.Header { return node.Header{Name: name, Value: []byte(value)} }
 	c, route := taskConfig()
+	end := h(node.HeaderNotAfter, "2030-01-01T00:00:00Z")
 	id, in, complete := h(node.HeaderID, "x"), h(node.HeaderQueue, "q"), h(node.HeaderAction, "complete")
 	task := h(node.HeaderTask, someTask)
 	for name, tc := range map[string]struct {
@@ -208,7 +212,7 @@ func TestBadTasks(t *testing.T) {
 		"no name":             {[]node.Header{id, h(node.HeaderQueue, "")}, node.InvalidQueue},
 		"to be cancelled":     {[]node.Header{id, in, h(node.HeaderAction, "cancel")}, node.InvalidQueue},
 		"a request":           {[]node.Header{id, in, h(node.HeaderTopic, "http:x")}, node.InvalidQueue},
-		"an end":              {[]node.Header{id, in, h(node.HeaderNotAfter, "2030-01-01T00:00:00Z")}, node.InvalidQueue},
+		"an end":              {[]node.Header{id, in, end}, node.InvalidQueue},
 		"a series":            {[]node.Header{id, in, h(node.HeaderRepeat, "every 1h")}, node.InvalidQueue},
 		"a wrong priority":    {[]node.Header{id, in, h(node.HeaderPriority, "high")}, node.InvalidQueue},
 		"a wrong time":        {[]node.Header{id, in, h(node.HeaderDeadline, "soon")}, node.InvalidDeadline},
@@ -234,7 +238,8 @@ func TestBadTasks(t *testing.T) {
 	}
 	none := config(0)
 	for _, headers := range [][]node.Header{{id, in}, {complete, task}} {
-		if got := none.Decode(node.Record{Topic: "in", Headers: headers}, none.Routes[0]); got.Reason != node.InvalidQueue {
+		got := none.Decode(node.Record{Topic: "in", Headers: headers}, none.Routes[0])
+		if got.Reason != node.InvalidQueue {
 			t.Errorf("without queues: %q: %s", got.Reason, got.Detail)
 		}
 	}

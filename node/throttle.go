@@ -145,20 +145,63 @@ func (t *throttle) opens(now time.Duration) time.Duration {
 	return t.begun[0].at + paceSecond - now
 }
 
-// spare says which messages of a batch are published: the others leave their places in the paces of their lanes.
-func (s *schedule) spare(b batch, published []*holding) {
+// spare says that messages that were taken out were not sent after all: they leave their places in the paces of their
+// lanes to others. It reports whether there are such. The watch is kept anew, since a publisher may have found no room
+// meanwhile.
+func (s *schedule) spare(unsent []*holding) (spared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := map[string]int{}
-	for _, h := range published {
-		left[h.Lane]++
-	}
-	for _, h := range b.holdings {
-		if left[h.Lane]--; left[h.Lane] >= 0 {
-			continue
-		}
-		if l := s.named[h.Lane]; l != nil {
-			l.throttle.spare(b.at)
+	for _, h := range unsent {
+		if l := s.named[h.Lane]; l != nil && l.throttle != nil {
+			l.throttle.spare(h.taken)
+			spared = true
 		}
 	}
+	if spared && s.keeper != nil {
+		s.keeper.bell.Ring()
+	}
+	return spared
+}
+
+// begins says that a message that was taken out is to be sent only now, since it has waited for its turn, and reports
+// whether it may be: not if its place in the pace of its lane is another one's by now.
+func (s *schedule) begins(h *holding) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.named[h.Lane]
+	if l == nil || l.throttle == nil {
+		return true
+	}
+	now := s.mono()
+	if now-h.taken >= paceSecond {
+		return false
+	}
+	l.throttle.spare(h.taken)
+	h.taken = now
+	l.throttle.note(now)
+	return true
+}
+
+// owes notes whether a claim on a lane has left something in the store, as far as this node knows.
+func (s *schedule) owes(name string, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.named[name]; l != nil {
+		l.owing = more
+	}
+}
+
+// jumps reports whether what is taken in now would come out before what waits in the store: on a lane with a pace, of
+// which the last claim has left something there. Otherwise what is due when it comes would have all the room of such a
+// lane, as long as no less of that comes than the pace allows:
+//
+//	enqueuer  x, which is due, is stored: there is no room
+//	          a second later there is
+//	enqueuer  y, which has just come, is stored as claimed; there is no room
+//	claimer   looks: there is no room for x; ...
+func (s *schedule) jumps(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.named[name]
+	return l != nil && l.throttle != nil && l.owing
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,6 +132,119 @@ func TestPaceSpares(t *testing.T) {
 		}
 		w.empty()
 	})
+}
+
+// What waits on a lane with a pace comes before what is due when it is submitted, however much of that there is: as
+// soon as there is room, the oldest have it. When nothing waits any more, what is due when it is submitted is on time.
+func TestPaceKeepsOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(paceOf(0, 5), nil)
+		for i := range 50 {
+			w.submit(id(i), 2*time.Second)
+		}
+		pass(3 * time.Second)
+		for i := range 1000 {
+			w.submit(id(100+i), 0)
+			pass(20 * time.Millisecond)
+		}
+		for i := range 50 {
+			if came := w.at("out", "value "+id(i)); len(came) != 1 || came[0] > 13*time.Second {
+				t.Errorf("%s came at %v, want within 13s", id(i), came)
+			}
+		}
+		pass(5 * time.Minute) // nothing waits any more
+		for i := range 20 {
+			now := time.Since(w.began)
+			w.submit(id(2000+i), 0)
+			pass(time.Second)
+			if came := w.at("out", "value "+id(2000+i)); len(came) != 1 || came[0] > now+60*time.Millisecond {
+				t.Errorf("%s came at %v, want at %v", id(2000+i), came, now)
+			}
+		}
+	})
+}
+
+// A request that has failed counts: its receiver has had it.
+func TestPaceCountsFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		failing := time.Now().Add(8 * time.Second)
+		w.answer = func(node.Record) error {
+			if time.Now().Before(failing) {
+				return &node.DeferredError{Err: errors.New("503")}
+			}
+			return nil
+		}
+		c := calls(0)
+		c.Paces = []node.LanePace{{Lane: "http:out", PerSecond: 10}}
+		w.run(c, nil)
+		for i := range 40 {
+			w.submit(id(i), 5*time.Second)
+		}
+		pass(30 * time.Second)
+		if times := w.instants("http:out"); len(w.values("http:out")) != 40 || crowded(times) != 10 {
+			t.Errorf("%d of 40 came out, and there were %d tries within a second", len(w.values("http:out")),
+				crowded(times))
+		}
+		w.empty()
+	})
+}
+
+// What is not sent leaves its place in the pace of its lane to others: neither a host that is away, nor a partition
+// that does not answer, slows down the rest.
+func TestPaceSparesUnsent(t *testing.T) {
+	away := func(r node.Record) error {
+		if strings.HasPrefix(string(r.Value), "value away") {
+			return &node.DeferredError{Err: fmt.Errorf("%w: away", node.ErrUnsent), After: 5 * time.Second}
+		}
+		return nil
+	}
+	for lane, c := range map[string]node.Config{"http:out": calls(0), "out": config(0)} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.answer, w.refuse = away, away
+			c.Paces = []node.LanePace{{Lane: lane, PerSecond: 10}}
+			w.run(c, nil)
+			for i := range 200 {
+				w.submit(fmt.Sprint("away", i), 5*time.Second)
+			}
+			for i := range 60 {
+				w.submit(id(i), time.Duration(i+1)*time.Second)
+			}
+			pass(65 * time.Second)
+			for i := range 60 {
+				due := time.Duration(i+1) * time.Second
+				if came := w.at(lane, "value "+id(i)); len(came) != 1 || came[0] > due+200*time.Millisecond {
+					t.Errorf("%s came on %s at %v, want at %v", id(i), lane, came, due)
+				}
+			}
+		})
+	}
+}
+
+// A request that has waited for its turn is counted when it begins: what waits for a host that is busy does not go out
+// beside what may begin by then. One that has waited for a second has lost its place, and comes later.
+func TestPaceCountsWhatWaits(t *testing.T) {
+	for _, wait := range []time.Duration{900 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			until := time.Now().Add(5*time.Second + wait)
+			w.turn = func(node.Record) { <-time.After(time.Until(until)) }
+			c := calls(0)
+			c.Paces = []node.LanePace{{Lane: "http:out", PerSecond: 10}}
+			w.run(c, nil)
+			for i := range 40 {
+				w.submit(id(i), 5*time.Second)
+			}
+			pass(20 * time.Second)
+			if times := w.instants("http:out"); len(times) != 40 || crowded(times) != 10 {
+				t.Errorf("after a wait of %v, %d of 40 came out, %d within a second: %v", wait, len(times),
+					crowded(times), times)
+			}
+			w.empty()
+		})
+	}
 }
 
 func TestPaceConfig(t *testing.T) {

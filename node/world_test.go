@@ -33,6 +33,7 @@ type world struct {
 	output    []delivery
 	refuse    func(node.Record) error
 	answer    func(node.Record) error // what becomes of a callback, which may take its time
+	turn      func(node.Record)       // waits until a callback may begin; nil: at once
 	callable  func(string, []node.Header) error
 	hangs     func(node.Record) bool   // whether a publish runs into its time limit, and nothing appears
 	tardy     func(node.Record) bool   // whether it takes as long, and appears
@@ -407,31 +408,6 @@ func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
 	}
 	if late {
 		<-time.After(2 * time.Second)
-	}
-	return errs
-}
-
-// gatedCalls is the receivers of callbacks as one node sees them. Output has what each was asked, whatever the answer.
-type gatedCalls struct {
-	gate  *gate
-	world *world
-}
-
-func (c *gatedCalls) Publish(_ context.Context, records []node.Record) []error {
-	<-time.After(2 * time.Millisecond)
-	errs := make([]error, len(records))
-	err := c.gate.pass("call", func() {
-		for i, r := range records {
-			c.world.mu.Lock()
-			c.world.output = append(c.world.output, delivery{r, time.Now()})
-			c.world.mu.Unlock()
-			errs[i] = c.world.answer(r)
-		}
-	})
-	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
 	}
 	return errs
 }

@@ -23,7 +23,6 @@ func unreached() map[string]string {
 		"enqueuer.startOver":     "the same",
 		"enqueuer.begin":         "the same",
 		"enqueuer.mindLineage":   "no run stops a node while its source cannot say how far topics reach",
-		"schedule.takes":         "the schedule of topics has room for more messages than a run has",
 		"schedule.room":          "nothing can: a node serves every lane that it takes messages in for",
 		"schedule.find":          "a run has fewer lanes than a node serves",
 		"schedule.clearLane":     "no run has a node stand back from a lane that it forgets meanwhile",

@@ -18,9 +18,9 @@ type actionCommand struct {
 
 // actionPutCommand makes or changes an action.
 type actionPutCommand struct {
-	ID string `arg:"" optional:"" name:"id" help:"The id of one that there is, or a UUID of your own. Default a new one."`
+	ID string `arg:"" optional:"" name:"id" help:"The id of one that there is, or a UUID of your own. Default new."`
 
-	URI     *string  `name:"uri" placeholder:"URL" help:"What to request. It may have tags, as the payload: see QUEUES.md."`
+	URI     *string  `name:"uri" placeholder:"URL" help:"What to request. It may have tags: see QUEUES.md."`
 	Method  *string  `placeholder:"METHOD" help:"GET, POST, HEAD, PUT or DELETE. Default POST."`
 	Topic   *string  `placeholder:"TOPIC" help:"The topic of a record, in place of a request."`
 	Payload *string  `placeholder:"TEXT" help:"The body, or the value."`

@@ -230,8 +230,8 @@ func TestSentences(t *testing.T) {
 		{args: "--detection-interval 1ms", want: "--detection-interval is 1ms: it must be from 10ms to 1h0m0s"},
 		{args: "--leave-after 0s", want: "--leave-after is 0s: it must be from 1s to 1h0m0s"},
 
-		{args: "--horae-listen 0.0.0.0:8015", want: "--horae-listen is 0.0.0.0:8015: it is no address that a completion " +
-			"could be sent to: name one, or set horae-url"},
+		{args: "--horae-listen 0.0.0.0:8015", want: "--horae-listen is 0.0.0.0:8015: it is no address that a " +
+			"completion could be sent to: name one, or set horae-url"},
 		{args: "--horae-url ftp://x", want: "--horae-url is ftp://x: it must be a URL such as " +
 			"http://chronos.example:8015"},
 		{args: "--task-retention 1s", want: "--task-retention is 1s: it must be from 1m to 3650d"},

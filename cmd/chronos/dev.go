@@ -152,7 +152,7 @@ func (c *devCommand) service(
 	if c.Store != "" {
 		if c.values.APIIsSet() || config.Metaswitch != "" || c.values.HoraeIsSet() {
 			return nil, usagef("--store is %s, a journal, which takes messages in through the input topic only: leave "+
-				"--api-listen, --metaswitch-listen and --horae-listen out", shown(c.Store))
+				"--api-listen and the other interfaces out", shown(c.Store))
 		}
 		config.API.Listen, config.Horae = "", ""
 		config.Node.Callbacks.Lanes = nil // it keeps no queues

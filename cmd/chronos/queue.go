@@ -24,8 +24,8 @@ type queueCommand struct {
 // queuePutCommand makes or changes a queue.
 type queuePutCommand struct {
 	Name      string   `arg:"" help:"Its name, or the id of one that there is."`
-	Kind      string   `enum:"sync,async," default:"" placeholder:"KIND" help:"sync, one task at a time, or async, each at its time. A new queue needs it."`
-	Window    *string  `placeholder:"WORDS" help:"When it is open. Default always. chronos window shows what words mean."`
+	Kind      string   `enum:"sync,async," default:"" placeholder:"KIND" help:"sync or async. A new one needs it."`
+	Window    *string  `placeholder:"WORDS" help:"When it is open, see chronos window. Default always."`
 	Path      []string `placeholder:"PATH" sep:"none" help:"Where it lies, such as /apps/mail."`
 	Tag       []string `placeholder:"TAG" sep:"none" help:"A word to find it by."`
 	Drain     *bool    `negatable:"" help:"Run what waits when it is deleted, and not delete that, too."`
@@ -39,8 +39,8 @@ type queuePutCommand struct {
 
 // Help says what is left as it is.
 func (c *queuePutCommand) Help() string {
-	return `What is not named stays as it is, and of a new queue it is the default. A window that changes counts at once,
-for what waits already, too. A queue at a path is open only while all queues are that lie at a true prefix of it.`
+	return `What is not named stays as it is, and of a new queue it is the default. A window that changes counts at
+once, for what waits already, too. A queue at a path is open only while all queues are that lie at a true prefix of it.`
 }
 
 // Run makes or changes it.

@@ -24,7 +24,7 @@ type taskCommand struct {
 
 // taskPutCommand brings or changes a task.
 type taskPutCommand struct {
-	ID string `arg:"" optional:"" name:"id" help:"The id of one that there is, or a UUID of your own. Default a new one."`
+	ID string `arg:"" optional:"" name:"id" help:"The id of one that there is, or a UUID of your own. Default new."`
 
 	Queue     *string  `placeholder:"NAME" help:"Its queue. Default root."`
 	Execution *string  `placeholder:"ID" help:"The action that it is. A new task needs it."`
@@ -128,7 +128,7 @@ func printTask(page *page, t *desk.Task) {
 // taskListCommand lists tasks.
 type taskListCommand struct {
 	Queue  string     `placeholder:"NAME" help:"Only those of this queue."`
-	Status taskStatus `placeholder:"STATUS" help:"Only Pending, Running, Complete, Failure, \"Partially Failed\" or Deleted."`
+	Status taskStatus `placeholder:"STATUS" help:"Only those, such as Pending or \"Partially Failed\"."`
 	Tag    string     `placeholder:"TAG" help:"Only those that have it."`
 	Limit  int        `default:"100" placeholder:"N" help:"How many to show at most."`
 	Cursor string     `placeholder:"CURSOR" help:"Go on where another list ended."`
@@ -197,8 +197,8 @@ func (c *taskCompleteCommand) Run(ctx context.Context, w *world) error {
 	return tell(ctx, w, &c.askFlags, http.MethodPost, "/v1/tasks/"+id+"/complete", said,
 		func(page *page, done *desk.Completed) {
 			if !done.Changed {
-				page.line("Nothing was changed: task %s had ended before, or another run of it is meant. Its status is %s.",
-					done.ID, done.Status)
+				page.line("Nothing was changed: task %s had ended before, or another run of it is meant. "+
+					"Its status is %s.", done.ID, done.Status)
 				return
 			}
 			page.line("Task %s has ended: %s.", done.ID, done.Status)

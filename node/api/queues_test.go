@@ -71,8 +71,8 @@ func TestSyncQueue(t *testing.T) {
 	w.has(t, 404, "GET", "/v1/queues/night%20jobs", "", `"code":"not_found"`)
 }
 
-// Goal: an async queue opens when its window and those of all that contain it are open, and the answer says who keeps it
-// closed, when that changes, and the openings of the next days.
+// Goal: an async queue opens when its window and those of all that contain it are open, and the answer says who keeps
+// it closed, when that changes, and the openings of the next days.
 func TestContainment(t *testing.T) {
 	w := newQueues(t)
 	w.has(t, 201, "PUT", "/v1/queues/apps", `{"kind":"async","paths":["/apps"],"window":"9am to 12am every day"}`, "")
@@ -81,7 +81,8 @@ func TestContainment(t *testing.T) {
 	w.has(t, 200, "PUT", "/v1/queues/apps", `{"window":"never"}`, `"open":false`)
 	w.has(t, 200, "GET", "/v1/queues/mail", "", `"open":false`, `"closed_by":["apps"]`)
 	w.has(t, 200, "PUT", "/v1/queues/apps", `{"window":"9:30 to 20:00 every day"}`, "")
-	w.has(t, 200, "GET", "/v1/queues?limit=2", "", `"changes":"2030-01-31T09:30:00Z","closed_by":["apps"]`, `"next":"mail"`)
+	w.has(t, 200, "GET", "/v1/queues?limit=2", "",
+		`"changes":"2030-01-31T09:30:00Z","closed_by":["apps"]`, `"next":"mail"`)
 	w.has(t, 200, "GET", "/v1/queues?cursor=mail", "", `"name":"root"`)
 	text := w.has(t, 200, "GET", "/v1/queues/mail/openings?days=2", "", `"from":"2030-01-31T09:00:00Z"`)
 	var week desk.Week
@@ -131,6 +132,7 @@ func TestQueueMistakes(t *testing.T) {
 func TestQueueScopes(t *testing.T) {
 	w := newQueues(t)
 	w.has(t, 201, "PUT", "/v1/actions/"+anAction, `{"topic":"mails.x","payload":"hello"}`, `"topic":"mails.x"`)
+	task := `{"queue":"q","execution":"` + anAction + `"}`
 	for _, c := range []struct {
 		code                       int
 		scopes, method, path, body string
@@ -141,8 +143,8 @@ func TestQueueScopes(t *testing.T) {
 		{201, "write:http:tasks", "PUT", "/v1/queues/q", `{"kind":"sync"}`},
 		{403, "write:http:tasks", "PUT", "/v1/actions/" + another, `{"topic":"out"}`},
 		{201, "write:http:tasks,write:out", "PUT", "/v1/actions/" + another, `{"topic":"out"}`},
-		{403, "write:http:tasks,write:out", "PUT", "/v1/tasks/" + aTask, `{"queue":"q","execution":"` + anAction + `"}`},
-		{201, "write:http:tasks,write:mails.*", "PUT", "/v1/tasks/" + aTask, `{"queue":"q","execution":"` + anAction + `"}`},
+		{403, "write:http:tasks,write:out", "PUT", "/v1/tasks/" + aTask, task},
+		{201, "write:http:tasks,write:mails.*", "PUT", "/v1/tasks/" + aTask, task},
 	} {
 		scopes, err := api.ParseScopes(c.scopes)
 		if err != nil {
@@ -217,5 +219,28 @@ func TestQueueNamesThatAreNone(t *testing.T) {
 		if got := w.ask(t, c.method, c.path, ""); got.code != c.code {
 			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, got.code, got.text, c.code)
 		}
+	}
+}
+
+// queueOperations are the operations on queues, as OpenAPI has them.
+func queueOperations() []string {
+	return []string{
+		"DELETE /v1/actions/{id} deleteAction",
+		"DELETE /v1/queues/{queue} deleteQueue",
+		"DELETE /v1/tasks/{id} deleteTask",
+		"GET /v1/actions actions",
+		"GET /v1/actions/{id} action",
+		"GET /v1/queues queues",
+		"GET /v1/queues/{queue} queue",
+		"GET /v1/queues/{queue}/openings openings",
+		"GET /v1/tasks tasks",
+		"GET /v1/tasks/{id} task",
+		"POST /v1/actions postAction",
+		"POST /v1/queues postQueue",
+		"POST /v1/tasks postTask",
+		"POST /v1/tasks/{id}/complete completeTask",
+		"PUT /v1/actions/{id} putAction",
+		"PUT /v1/queues/{queue} putQueue",
+		"PUT /v1/tasks/{id} putTask",
 	}
 }

@@ -38,7 +38,7 @@ type Message struct {
 // handOver hands a record to the function of its lane.
 func (s *Sink) handOver(ctx context.Context, l *lane, function Function, record *node.Record) error {
 	h := read(record)
-	turn, err := s.enter(place{record.Topic, "the function"}, l, &h)
+	turn, err := s.enter(ctx, place{record.Topic, "the function"}, l, &h)
 	if err != nil {
 		return l.unsent(&h, err)
 	}

@@ -195,7 +195,7 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 		return &node.RefusedError{Err: err}
 	}
 	at := place{record.Topic, hostOf(request.URL)}
-	turn, err := s.enter(at, l, &h)
+	turn, err := s.enter(ctx, at, l, &h)
 	if err != nil {
 		return l.unsent(&h, err)
 	}
@@ -235,11 +235,16 @@ func (s *Sink) call(ctx context.Context, record *node.Record) error {
 
 // enter waits for a request's turn, see hosts.enter. A lane that has closed meanwhile lets nothing begin any more: the
 // message was not tried, and waits for the next opening.
-func (s *Sink) enter(at place, l *lane, h *headers) (*visit, error) {
+func (s *Sink) enter(ctx context.Context, at place, l *lane, h *headers) (*visit, error) {
 	turn, err := s.hosts.enter(at, l, overdue(h))
 	if err == nil && s.config.Open != nil && !s.config.Open(at.lane) {
 		turn.pass()
 		return nil, &node.DeferredError{Err: fmt.Errorf("%w: the lane has closed", node.ErrUnsent)}
+	}
+	if err == nil && !node.Begins(ctx) {
+		turn.pass()
+		return nil, &node.DeferredError{Err: fmt.Errorf("%w: it has waited for too long for the pace of its lane",
+			node.ErrUnsent)}
 	}
 	return turn, err
 }

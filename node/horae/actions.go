@@ -27,7 +27,7 @@ func (a *API) getAction(to *answer, r *http.Request) {
 	}
 	found, err := a.Desk.FindAction(r.Context(), id)
 	if err != nil {
-		to.found(nil, err, absent)
+		to.unfound(err, absent)
 		return
 	}
 	to.write(http.StatusOK, actionOf(found))
@@ -126,7 +126,7 @@ func (a *API) deleteAction(to *answer, r *http.Request) {
 		return
 	}
 	if _, err := a.Desk.FindAction(r.Context(), id); err != nil {
-		to.found(nil, err, absent)
+		to.unfound(err, absent)
 		return
 	}
 	if err := a.Desk.DropAction(r.Context(), id); err != nil {

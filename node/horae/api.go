@@ -72,8 +72,8 @@ func (a *API) Handler() http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		if _, pattern := mux.Handler(r); pattern == "" {
 			a.Observe(Request{"", http.StatusNotFound, 0})
-			http.Error(w, "there is nothing for "+r.Method+" at that path: queues are at /v1/queues and /v1/queue/UUID, "+
-				"and so are tasks and actions", http.StatusNotFound)
+			http.Error(w, "there is nothing for "+r.Method+" at that path: queues are at /v1/queues and "+
+				"/v1/queue/UUID, and so are tasks and actions", http.StatusNotFound)
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -144,16 +144,13 @@ func (to *answer) refuse(before string, err error) {
 	to.fail(http.StatusServiceUnavailable, http.StatusServiceUnavailable, before)
 }
 
-// found answers with an object, or says that it is not there.
-func (to *answer) found(object any, err error, absent string) {
-	switch {
-	case desk.IsAbsent(err):
+// unfound says that something is not there, or why it could not be looked for.
+func (to *answer) unfound(err error, absent string) {
+	if desk.IsAbsent(err) {
 		to.missing(absent)
-	case err != nil:
-		to.refuse("", err)
-	default:
-		to.write(http.StatusOK, object)
+		return
 	}
+	to.refuse("", err)
 }
 
 // read reads the JSON of a body over an object: what it leaves out stays.

@@ -119,15 +119,24 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct{ want, method, path, body string }{
 		{code(400, `Badly formed request"`), "PUT", "queue", "{"},
 		{code(400, `Badly formed request"`), "PUT", "queue", queueOf(`,"backpressureDefinition":"many"`)},
-		{code(400, "Queue not saved: cannot specify UUID on create"), "PUT", "queue", queueOf(`,"uuid":"` + none + `"`)},
+		{
+			code(400, "Queue not saved: cannot specify UUID on create"), "PUT", "queue",
+			queueOf(`,"uuid":"` + none + `"`),
+		},
 		{code(400, "Queue not saved: Invalid queue type"), "PUT", "queue", `{"name":"x","windowOfOperation":"always"}`},
 		{
 			code(400, "Queue not saved: Invalid window definition: "), "PUT", "queue",
 			`{"name":"x","queueType":"sync","windowOfOperation":"sometimes"}`,
 		},
 		{code(400, "Queue not saved: Cannot define queue with root path"), "PUT", "queue", queueOf(`,"paths":["/"]`)},
-		{code(400, "Queue not saved: Cannot define path with trailing slash"), "PUT", "queue", queueOf(`,"paths":["/a/"]`)},
-		{code(400, "Queue not saved: There is another queue"), "PUT", "queue", strings.Replace(queueOf(""), `"x"`, `"q"`, 1)},
+		{
+			code(400, "Queue not saved: Cannot define path with trailing slash"), "PUT", "queue",
+			queueOf(`,"paths":["/a/"]`),
+		},
+		{
+			code(400, "Queue not saved: There is another queue"), "PUT", "queue",
+			strings.Replace(queueOf(""), `"x"`, `"q"`, 1),
+		},
 		{code(404, "Queue not found"), "GET", "queue/" + none, ""},
 		{code(404, "Queue not found"), "GET", "queue/q", ""},
 		{code(404, "Queue not found"), "DELETE", "queue/" + none, ""},
@@ -142,7 +151,10 @@ func TestErrors(t *testing.T) {
 			`{"queue":"` + none + `","execution":"` + a + `"}`,
 		},
 		{code(400, "Task not saved: No timestamp set for async queue"), "PUT", "task", `{"execution":"` + a + `"}`},
-		{code(400, "Task not saved: There is no action"), "PUT", "task", `{"queue":"` + q + `","execution":"` + none + `"}`},
+		{
+			code(400, "Task not saved: There is no action"), "PUT", "task",
+			`{"queue":"` + q + `","execution":"` + none + `"}`,
+		},
 		{code(404, "Task not found"), "GET", "task/" + none, ""},
 		{code(404, "Task not found"), "DELETE", "task/" + none, ""},
 		{code(404, "Task not found"), "GET", "task/" + none + "/complete", ""},
@@ -167,8 +179,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Goal: what is there is changed where the body says something and stays where it does not; tags and queues find things;
-// what never worked there (the update of an action, tasks by queue) works.
+// Goal: what is there is changed where the body says something and stays where it does not; tags and queues find
+// things; what never worked there (the update of an action, tasks by queue) works.
 func TestUpdatesAndLists(t *testing.T) {
 	w := newWorld(t)
 	q := w.made("queue", `{"name":"q","queueType":"sync","windowOfOperation":"2am - 4am every saturday",`+
@@ -286,7 +298,8 @@ func TestAway(t *testing.T) {
 		`{"name":"q","queueType":"sync","windowOfOperation":"always"}`)
 }
 
-// Goal: every window of horae's README, and of the commit that brought its parser, is one; the answer has its normal form.
+// Goal: every window of horae's README, and of the commit that brought its parser, is one; the answer has its normal
+// form.
 func TestWindows(t *testing.T) {
 	w := newWorld(t)
 	for i, c := range [][2]string{

@@ -28,7 +28,7 @@ func (a *API) getQueue(to *answer, r *http.Request) {
 	}
 	q, err := a.queue(r, id)
 	if err != nil {
-		to.found(nil, err, absent)
+		to.unfound(err, absent)
 		return
 	}
 	to.write(http.StatusOK, queueOf(q))
@@ -105,7 +105,7 @@ func (a *API) updateQueue(to *answer, r *http.Request) {
 		return
 	}
 	var q *queue.Queue
-	err := errors.New("Unknown queue") //nolint:revive,staticcheck // it is horae's
+	err := errors.New("Unknown queue") //nolint:staticcheck // it is horae's
 	if is {
 		q, err = a.queue(r, id)
 	}
@@ -142,7 +142,7 @@ func (a *API) deleteQueue(to *answer, r *http.Request) {
 		return
 	}
 	if _, err := a.queue(r, id); err != nil {
-		to.found(nil, err, absent)
+		to.unfound(err, absent)
 		return
 	}
 	var drain *bool

@@ -87,7 +87,8 @@ func (w *live) work() {
 	}
 }
 
-// send makes the request of a message. What is deferred is lost here: the engine tries it again, and has tests for that.
+// send makes the request of a message. What is deferred is lost here: the engine tries it again, and has tests for
+// that.
 func (w *live) send(m *node.Message) {
 	w.t.Helper()
 	record := node.Record{Topic: m.Lane, Key: m.Key, Value: m.Value, Headers: m.Headers}
@@ -165,9 +166,9 @@ func (w *live) is(task, status string) {
 	}
 }
 
-// "Tasks may define an execution time when executed within the context of an async queue", and "horae will execute tasks
-// at a specific point in time (as defined by the task) during the queues open window". One whose time comes while the
-// queue is closed runs when it opens next, and is not lost as it was there.
+// "Tasks may define an execution time when executed within the context of an async queue", and "horae will execute
+// tasks at a specific point in time (as defined by the task) during the queues open window". One whose time comes
+// while the queue is closed runs when it opens next, and is not lost as it was there.
 func TestReadmeExecutionTime(t *testing.T) {
 	w := begin(t)
 	q := w.queue("q", "async", "2am - 4am every day", "")
@@ -186,9 +187,9 @@ func TestReadmeExecutionTime(t *testing.T) {
 	w.called("GET http://x/05")
 }
 
-// "otherwise they are executed in a FIFO manner when a sync queue is open", "tasks placed in a synchronous queue will be
-// executed in order when the queue is open", and "Tasks when operating within a synchronous context MUST signal their
-// completion before the next task may be executed. Hence the completion API call must be called."
+// "otherwise they are executed in a FIFO manner when a sync queue is open", "tasks placed in a synchronous queue will
+// be executed in order when the queue is open", and "Tasks when operating within a synchronous context MUST signal
+// their completion before the next task may be executed. Hence the completion API call must be called".
 func TestReadmeFIFO(t *testing.T) {
 	w := begin(t)
 	q := w.queue("q", "sync", "1am to 11pm every day", "")
@@ -210,7 +211,7 @@ func TestReadmeFIFO(t *testing.T) {
 }
 
 // "If no queue is specified the task is assigned to the root queue which is defined as async", and "horae will enable a
-// default queue named "root" which is always available, configured in async operation and cannot be modified."
+// default queue named "root" which is always available, configured in async operation and cannot be modified".
 func TestReadmeRoot(t *testing.T) {
 	w := begin(t)
 	const root = "11111111-1111-1111-1111-111111111111"
@@ -246,8 +247,8 @@ func TestReadmePromise(t *testing.T) {
 	w.is(failed, "Failure")
 }
 
-// "Actions are re-usable objects which describe a remote activity", and "horae will resolve these tags before POSTing to
-// the action URI": in the payload and in the URI.
+// "Actions are re-usable objects which describe a remote activity", and "horae will resolve these tags before POSTing
+// to the action URI": in the payload and in the URI.
 func TestReadmeTags(t *testing.T) {
 	w := begin(t)
 	action := w.made("action", `{"operation":"POST","uri":"http://x/<<HORAE_TASK_UUID>>",`+
@@ -263,7 +264,7 @@ func TestReadmeTags(t *testing.T) {
 }
 
 // "Tasks executing within a sync context may specify an optional priority value. The default is 0. Choosing a higher
-// value will re-order the FIFO queue with priorities ordered accordingly."
+// value will re-order the FIFO queue with priorities ordered accordingly".
 func TestReadmePriority(t *testing.T) {
 	w := begin(t)
 	q := w.queue("q", "sync", "never", "")
@@ -324,8 +325,8 @@ func TestReadmeBackpressure(t *testing.T) {
 	w.called("GET http://more/", "GET http://x/")
 }
 
-// "By this point horae will have started the queue hence this task will be immediately executed", where the action calls
-// "it's own completion URI hence it's NO-OP".
+// "By this point horae will have started the queue hence this task will be immediately executed", where the action
+// calls "it's own completion URI hence it's NO-OP".
 func TestReadmeNoOperation(t *testing.T) {
 	w := begin(t)
 	q := w.queue("My First Sync Queue", "sync", "always", "")

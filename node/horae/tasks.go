@@ -35,7 +35,7 @@ func (a *API) getTask(to *answer, r *http.Request) {
 	}
 	t, err := a.Desk.FindTask(r.Context(), id)
 	if err != nil {
-		to.found(nil, err, absent)
+		to.unfound(err, absent)
 		return
 	}
 	to.write(http.StatusOK, taskOf(t))

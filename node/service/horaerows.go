@@ -35,8 +35,8 @@ func queueRows() []Setting {
 		Name: "horae-listen", Commands: Run | Dev | Operate, PlaceHolder: "HOST[:PORT]", Default: adminOff,
 		DevDefault: DefaultHorae + ", or a free port if that is taken",
 		Help: "Address to serve the interface of horae on (PUT /v1/queue), see QUEUES.md; on for " + DefaultHorae +
-			", off for none. Without a port it is " + horaePort + ". Clients of that interface have no tokens: whoever " +
-			"reaches the address may change queues and tasks.",
+			", off for none. Without a port it is " + horaePort + ". Clients of that interface have no tokens: " +
+			"whoever reaches the address may change queues and tasks.",
 		Allowed: "a host, HOST:PORT, on or off", value: func(s *Settings) *Value { return &s.horaeListen },
 		logged: loggedAlways, inForce: func(c *Config) any {
 			if c.Horae == "" {

@@ -20,8 +20,8 @@ const unknownBase = "http://unknown/"
 var errNoQueues = errors.New("the store of this node keeps no queues, because it is a journal in Kafka: they need a " +
 	"database")
 
-// openQueues gives the node what it needs for queues, if its store keeps any: to look at them, and, if it serves the lane
-// of tasks, to do their work.
+// openQueues gives the node what it needs for queues, if its store keeps any: to look at them, and, if it serves the
+// lane of tasks, to do their work.
 func (s *Service) openQueues() {
 	store, keeps := s.store.Store.(queue.Store)
 	if !keeps {
@@ -48,8 +48,8 @@ func (s *Service) comesOut(topic string) error {
 	if node.IsTopic(topic) && config.Serves(topic) && !slices.Contains(own, topic) {
 		return nil
 	}
-	return &queue.Refusal{Code: queue.Invalid, Detail: "topic is " + Shown(topic) + ": it must be an output topic or a " +
-		"target of a route"}
+	return &queue.Refusal{Code: queue.Invalid, Detail: "topic is " + Shown(topic) + ": it must be an output topic or " +
+		"a target of a route"}
 }
 
 // openHorae opens the listener of horae's interface, if one is asked for.

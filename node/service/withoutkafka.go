@@ -67,7 +67,8 @@ func (s *Settings) checkWithoutKafka() error {
 			"topics", s.brokers.Origin, noBrokers, v.Origin)
 	}
 	if !s.servesAPI() && !s.servesMetaswitch() && !s.servesHorae() {
-		return Usagef("%s is %s, and api-listen is not set, nor metaswitch-listen or horae-listen: nothing could come in",
+		return Usagef("%s is %s, and api-listen is not set, nor metaswitch-listen or horae-listen: nothing could "+
+			"come in",
 			s.brokers.Origin, noBrokers)
 	}
 	return nil

@@ -50,6 +50,7 @@ func (s *state) appeared(e *Event) {
 		s.failed(e)
 		return
 	case Fail:
+		s.unsent(e)
 		s.failed(e)
 		return
 	case Copy:

@@ -319,7 +319,7 @@ func exact() []Invariant { //nolint:funlen // a table
 		{
 			"S30", "Paced",
 			`On a lane with a pace a node begins no more publishes, or requests, within any second of its monotonic
-			clock than the pace says.`,
+			clock than the pace says, except for those of which it hears that nothing was sent.`,
 			[]Kind{Publish},
 			[]Kind{Submit},
 			s30,

@@ -25,6 +25,9 @@ func begun(topic string, instants ...string) string {
 func TestPaces(t *testing.T) {
 	for name, text := range map[string]string{
 		"room again": begun("out", "1s", "1.5s", "2s", "2.5s", "3.1s") + end,
+		"not sent": begun("out", "1s", "1s") +
+			"2s fail node=1.1 message=1 topic=out text=unsent\n" +
+			"2s publish node=1.1 message=1 topic=out wall=2s mono=1.5s\n" + end,
 		"other lane": begun("other", "1s", "1s", "1s") + end,
 		"waits": strings.NewReplacer("1.95s ", "2.5s ", "1.96s ", "2.51s ", "wall=1.95s", "wall=2.5s",
 			"age=50ms", "age=600ms").Replace(paced("out/1", well)) + strings.ReplaceAll(gone, "1.97s", "2.52s") + end,
@@ -40,6 +43,8 @@ func brokenPaces() map[string][]string {
 		"S30": {
 			begun("out", "1s", "1s", "1s"), begun("out", "1s", "1.5s", "1.999s"),
 			begun("out", "1s", "2s", "2.5s", "2.9s"),
+			begun("out", "1s", "1s") + "2s fail node=1.1 message=1 topic=out text=missing\n" +
+				"2s publish node=1.1 message=1 topic=out wall=2s mono=1.5s\n",
 		},
 	}
 }

@@ -72,6 +72,12 @@ func (c *Config) beats() int {
 // paced bounds what the paces add to the time until everything has come out.
 func (c *Config) paced() time.Duration { return time.Duration(c.beats()) * c.Beat() }
 
+// beginning is a publish that a node begins, of a submission with that number, by its monotonic clock and by true time.
+type beginning struct {
+	mono, at time.Duration
+	message  int
+}
+
 // begins notes that a publish begins on a lane with a pace.
 func (s *state) begins(e *Event) {
 	if s.config.pace(e.Topic) == 0 {
@@ -79,15 +85,30 @@ func (s *state) begins(e *Event) {
 	}
 	p, l := s.process(e.Node), s.lane(e.Topic)
 	if p.begun == nil {
-		p.begun = map[string][]time.Duration{}
+		p.begun = map[string][]beginning{}
 	}
-	p.begun[e.Topic] = append(within(p.begun[e.Topic], e.Mono), e.Mono)
+	p.begun[e.Topic] = append(within(p.begun[e.Topic], e.Mono), beginning{e.Mono, e.At, e.Message})
 	l.begun = append(l.begun, e.At)
 }
 
-// within returns those of some instants that are less than a second ago.
-func within(instants []time.Duration, now time.Duration) []time.Duration {
-	return slices.DeleteFunc(instants, func(at time.Duration) bool { return now-at >= time.Second })
+// unsent takes back what was noted of a publish that sent nothing, since where it goes does not answer.
+func (s *state) unsent(e *Event) {
+	p := s.process(e.Node)
+	begun := p.begun[e.Topic]
+	i := slices.IndexFunc(begun, func(b beginning) bool { return b.message == e.Message })
+	if e.Text != Unsent || i < 0 {
+		return
+	}
+	l := s.lane(e.Topic)
+	if at := slices.Index(l.begun, begun[i].at); at >= 0 {
+		l.begun = slices.Delete(l.begun, at, at+1)
+	}
+	p.begun[e.Topic] = slices.Delete(begun, i, i+1)
+}
+
+// within returns those of some publishes that have begun less than a second ago.
+func within(begun []beginning, now time.Duration) []beginning {
+	return slices.DeleteFunc(begun, func(b beginning) bool { return now-b.mono >= time.Second })
 }
 
 // behind bounds what the pace of a lane adds to the time for which a message waits that could come out since then: a
@@ -119,7 +140,7 @@ func s30(s *state, e *Event) finding {
 	lately := within(slices.Clone(s.process(e.Node).begun[e.Topic]), e.Mono)
 	if len(lately) >= pace {
 		return brokenBy(s.submissions[e.Message], "%s begins %d publishes on %s within %v, and its pace is %d a second",
-			e.Node, len(lately)+1, e.Topic, e.Mono-lately[0], pace)
+			e.Node, len(lately)+1, e.Topic, e.Mono-lately[0].mono, pace)
 	}
 	return holds()
 }

@@ -185,11 +185,11 @@ type process struct {
 	call     int                      // the last publish that it has begun
 	member   bool                     // of the consumer group
 	joined   time.Duration
-	cut      time.Duration              // since when it does not reach the store; -1 when it does
-	cutOff   bool                       // it does not reach the brokers
-	away     time.Duration              // until when it is stopped
-	windows  []Window                   // that it goes by; nil for those of the configuration
-	begun    map[string][]time.Duration // by lane with a pace, monotonic: the publishes of the last second
+	cut      time.Duration          // since when it does not reach the store; -1 when it does
+	cutOff   bool                   // it does not reach the brokers
+	away     time.Duration          // until when it is stopped
+	windows  []Window               // that it goes by; nil for those of the configuration
+	begun    map[string][]beginning // by lane with a pace: the publishes of the last second
 }
 
 // burst counts what happens within a second.

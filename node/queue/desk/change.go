@@ -17,9 +17,9 @@ import (
 
 // QueueChange says what is to be different about a queue.
 type QueueChange struct {
-	Name      *string   `json:"name,omitempty" maxLength:"128" doc:"Of a new queue the one in the path, if that is none."`
+	Name      *string   `json:"name,omitempty" maxLength:"128" doc:"Default the one in the path."`
 	Kind      *string   `json:"kind,omitempty" enum:"sync,async" doc:"A new queue needs it. It cannot be changed."`
-	Window    *string   `json:"window,omitempty" maxLength:"1000" doc:"Such as 10pm to 4am every saturday. Default always."`
+	Window    *string   `json:"window,omitempty" maxLength:"1000" doc:"Such as 10pm to 4am every saturday."`
 	Paths     *[]string `json:"paths,omitempty" maxItems:"100" doc:"Such as /apps/mail."`
 	Tags      *[]string `json:"tags,omitempty" maxItems:"100"`
 	Drain     *bool     `json:"drain,omitempty" doc:"Run what waits when the queue is deleted. Default false."`
@@ -44,7 +44,7 @@ type TaskChange struct {
 type ActionChange struct {
 	Name    *string         `json:"name,omitempty" maxLength:"1000"`
 	Tags    *[]string       `json:"tags,omitempty" maxItems:"100"`
-	URI     *string         `json:"uri,omitempty" maxLength:"4096" doc:"What to request. It may have tags, as the payload."`
+	URI     *string         `json:"uri,omitempty" maxLength:"4096" doc:"What to request. It may have tags."`
 	Method  *string         `json:"method,omitempty" enum:"GET,POST,HEAD,PUT,DELETE" doc:"Default POST."`
 	Topic   *string         `json:"topic,omitempty" maxLength:"249" doc:"The topic of a record, in place of a request."`
 	Headers *[]ActionHeader `json:"headers,omitempty" maxItems:"1000"`
@@ -69,8 +69,8 @@ func (d *Desk) PutQueue(ctx context.Context, ref string, change QueueChange) (qu
 			return q, false, err
 		}
 		if old == nil && change.Kind == nil {
-			return q, false, invalid("there is no queue " + quoted(ref) + ", and a new one needs a kind: sync runs one " +
-				"task at a time, async each at its time")
+			return q, false, invalid("there is no queue " + quoted(ref) + ", and a new one needs a kind: sync runs " +
+				"one task at a time, async each at its time")
 		}
 		result, err := d.apply(ctx, queue.PutQueue{Queue: q})
 		if old == nil && isConflict(err) {
@@ -114,7 +114,8 @@ func (c *QueueChange) on(q *queue.Queue) error {
 	return nil
 }
 
-// DropQueue deletes a queue, and runs first what waits, or deletes that, as drain says; nil for as the queue itself says.
+// DropQueue deletes a queue, and runs first what waits, or deletes that, as drain says; nil for as the queue itself
+// says.
 func (d *Desk) DropQueue(ctx context.Context, ref string, drain *bool) (queue.Queue, error) {
 	q, err := d.FindQueue(ctx, ref)
 	if err != nil {

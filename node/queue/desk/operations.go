@@ -198,7 +198,8 @@ func serve[I, O any](
 			return nil, err
 		}
 		if m.Desk == nil {
-			return nil, m.Problem(absent("this store keeps no queues: it is a journal in Kafka, and queues need a database"))
+			return nil, m.Problem(absent("this store keeps no queues: it is a journal in Kafka, and queues need a " +
+				"database"))
 		}
 		out, status, err := handle(ctx, in)
 		if err != nil {
@@ -215,8 +216,8 @@ func (m *Mount) Register(api huma.API) {
 	m.actions(api)
 }
 
-func made(new bool) int {
-	if new {
+func made(isNew bool) int {
+	if isNew {
 		return http.StatusCreated
 	}
 	return http.StatusOK

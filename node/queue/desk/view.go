@@ -21,7 +21,7 @@ type Queue struct {
 	Tags      []string `json:"tags"`
 	Drain     bool     `json:"drain" doc:"Whether what waits is run when the queue is deleted, or deleted with it."`
 	TimeLimit string   `json:"time_limit" doc:"How long a task may run that nobody completes."`
-	Depth     int      `json:"depth,omitempty" doc:"With more tasks than this waiting while it is open, relief is called."`
+	Depth     int      `json:"depth,omitempty" doc:"With more tasks waiting while it is open, relief is called."`
 	Relief    string   `json:"relief,omitempty" doc:"The id of that action."`
 
 	Open     bool       `json:"open" doc:"Whether its window is open now, and those of all that contain it."`

@@ -283,7 +283,7 @@ func (c *change) settle(next *node.Next) (node.Settled, error) {
 }
 
 // errGone is the error of a message that is not there any more: it was cancelled, or replaced, or has come out.
-var errGone = fmt.Errorf("%w: it is not in the journal any more", node.ErrUnsent)
+var errGone = fmt.Errorf("%w: it is not in the journal any more", node.ErrGone)
 
 // Fire publishes records and settles the messages that they are of, each together with its record or not at all. It
 // returns what became of each, as node.Sink does, and how those without an error are settled. ErrUnsent says that

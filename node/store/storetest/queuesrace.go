@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,17 +67,34 @@ func (s *queues) raceEnds(command func(task uuid.UUID, i int) queue.Command) {
 			s.Clock.Advance(time.Millisecond)
 		}
 		run := s.find(first).Run
+		var won, limits atomic.Int32
 		errs := s.race(func(i int, store queue.Store) error {
 			c := command(first, i)
-			if end, is := c.(queue.End); is {
+			end, ends := c.(queue.End)
+			if ends {
 				end.Run = run
 				c = end
 			}
-			_, err := store.Apply(context.Background(), c)
+			result, err := store.Apply(context.Background(), c)
+			if ends && result.Changed {
+				won.Add(1)
+			}
+			if !ends && result.Changed {
+				limits.Add(1)
+			}
 			return err
 		})
 		if err := errors.Join(errs...); err != nil {
 			s.Fatal(err)
+		}
+		// Who was told that his completion counts was told the truth, and nobody else was told it.
+		complete := s.find(first).Status == queue.Complete
+		if won := won.Load(); won > 1 || (won == 1) != complete {
+			s.Fatalf("%d completions count, and the task is %s", won, s.find(first).Status)
+		}
+		// Where the clock stands still, no other task has reached its limit.
+		if s.Clock != nil && won.Load()+limits.Load() != 1 {
+			s.Fatalf("%d completions and %d time limits count", won.Load(), limits.Load())
 		}
 		_, tasks, _ := s.all(s.Store)
 		running, done := 0, 0

@@ -108,7 +108,7 @@ func (e *everything) drawQueues(t *rapid.T) {
 	for i := range rapid.IntRange(0, 3).Draw(t, "queues") {
 		q := queue.Queue{
 			ID: uuid.UUID{0: byte(i + 1)}, Name: fmt.Sprint("s", i), Kind: queue.Sync, Window: "never",
-			Drain: some("drain"),
+			Drain:     some("drain"),
 			TimeLimit: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "limit")) * time.Millisecond,
 			State: queue.State{
 				Deleting: some("deleting"), Arrivals: 9, Pending: 2, Running: 1, Relieved: at("relieved"),
