@@ -130,8 +130,8 @@ func (in *instruction) decodeArrival(c *Config, h *requested, r Record, task map
 	return nil
 }
 
-// taskPart returns TaskArrives or TaskEnds for a message that a record which brings a task, or completes one, has become,
-// and "" for all others.
+// taskPart returns TaskArrives or TaskEnds for a message that a record which brings a task, or completes one, has
+// become, and "" for all others.
 func (m *Message) taskPart() string {
 	if part := m.taskHeader(HeaderTaskPart); m.Lane == TasksLane && (part == TaskArrives || part == TaskEnds) {
 		return part
@@ -149,8 +149,8 @@ func (m *Message) taskHeader(name string) string {
 	return ""
 }
 
-// taskRecord returns the headers of the record that a message was which brings a task, or completes one, so that its dead
-// letter may be put back: read again it is the same task, at its time and with its topic, or the same completion.
+// taskRecord returns the headers of the record that a message was which brings a task, or completes one, so that its
+// dead letter may be put back: read again it is the same task, at its time and with its topic, or the same completion.
 func (m *Message) taskRecord(part string, headers []Header) []Header {
 	headers = append(withoutTask(headers), Header{HeaderID, []byte(strings.TrimPrefix(m.ID, arrivePrefix))})
 	again := [][2]string{{HeaderTopic, HeaderTaskTopic}, {HeaderDeadline, HeaderTaskWhen}}

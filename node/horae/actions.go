@@ -69,8 +69,8 @@ func (a *API) createAction(to *answer, r *http.Request) {
 	to.write(http.StatusOK, actionOf(saved))
 }
 
-// saveAction makes an action what an object says, and returns it. What has a payload is JSON, as in horae, unless it has
-// been said to be something else; horae knows of no headers, so those that there are stay.
+// saveAction makes an action what an object says, and returns it. What has a payload is JSON, as in horae, unless it
+// has been said to be something else; horae knows of no headers, so those that there are stay.
 func (a *API) saveAction(r *http.Request, was *queue.Action, object *actionObject) (*queue.Action, error) {
 	if object.Operation == "" {
 		return nil, &queue.Refusal{Code: queue.Invalid, Detail: "operation must be GET, POST, HEAD, PUT or DELETE"}

@@ -215,14 +215,16 @@ func TestUpdatesAndLists(t *testing.T) {
 	}
 }
 
-// Goal: what was made by our own interface, and has more than horae knows of, keeps that when it is changed by this one.
+// Goal: what was made by our own interface, and has more than horae knows of, keeps that when this one changes it.
 func TestUpdateKeepsWhatHoraeHasNot(t *testing.T) {
 	w := newWorld(t)
 	a := w.made("action", `{"operation":"POST","uri":"http://x/","payload":"{}"}`)
 	other := w.made("action", `{"operation":"GET","uri":"http://x/"}`)
 	q := w.made("queue", `{"name":"q","queueType":"sync","windowOfOperation":"never"}`)
 	id := uuid.MustParse(a)
-	headers := []desk.ActionHeader{{Name: "Authorization", Value: "Bearer x"}, {Name: "content-type", Value: "text/plain"}}
+	headers := []desk.ActionHeader{
+		{Name: "Authorization", Value: "Bearer x"}, {Name: "content-type", Value: "text/plain"},
+	}
 	if _, _, err := w.desk.PutAction(t.Context(), id, desk.ActionChange{Headers: &headers}); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +264,8 @@ func TestZeroAndNull(t *testing.T) {
 	for what, name := range map[string]string{"queue": "Queue", "task": "Task", "action": "Action"} {
 		w.want(400, `{"code":404,"message":"`+name+` not found"}`, "GET", "/v1/"+what+"/"+zero, "")
 		w.want(400, `{"code":404,"message":"`+name+` not found"}`, "DELETE", "/v1/"+what+"/"+zero, "")
-		w.want(400, `{"code":400,"message":"`+name+` not updated: Unknown `+what+`"}`, "PUT", "/v1/"+what+"/"+zero, "{}")
+		w.want(400, `{"code":400,"message":"`+name+` not updated: Unknown `+what+`"}`, "PUT",
+			"/v1/"+what+"/"+zero, "{}")
 	}
 	w.want(200, "[]\n", "GET", "/v1/tasks?queue="+zero, "")
 	w.want(400, `{"code":404,"message":"Task not found"}`, "GET", "/v1/task/"+zero+"/complete", "")

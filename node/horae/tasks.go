@@ -61,8 +61,8 @@ func (a *API) createTask(to *answer, r *http.Request) {
 	to.write(http.StatusOK, shown)
 }
 
-// saveTask makes a task what an object says, and returns it. What the object shows of the task as it was stays so: there
-// may be more of it than an object can show.
+// saveTask makes a task what an object says, and returns it. What the object shows of the task as it was stays so:
+// there may be more of it than an object can show.
 func (a *API) saveTask(r *http.Request, was *queue.Task, object *taskObject) (*queue.Task, error) {
 	refused := func(why string) error { return &queue.Refusal{Code: queue.Invalid, Detail: why} }
 	if value(object.Execution) == uuid.Nil && was.Inline == nil {

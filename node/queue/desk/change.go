@@ -122,8 +122,8 @@ func (d *Desk) DropQueue(ctx context.Context, ref string, drain *bool) (queue.Qu
 		return queue.Queue{}, err
 	}
 	if drain != nil && *drain != q.Drain && q.Deleting {
-		return *q, &queue.Refusal{Code: queue.Conflict, Detail: fmt.Sprintf("The queue %q is being deleted already, with "+
-			"drain %v, which stays so. Delete those of its tasks that are not to run.", q.Name, q.Drain)}
+		return *q, &queue.Refusal{Code: queue.Conflict, Detail: fmt.Sprintf("The queue %q is being deleted already, "+
+			"with drain %v, which stays so. Delete those of its tasks that are not to run.", q.Name, q.Drain)}
 	}
 	if drain != nil && *drain != q.Drain && q.ID != queue.Root {
 		changed := *q

@@ -99,8 +99,8 @@ func (d *Desk) FindQueue(ctx context.Context, ref string) (*queue.Queue, error) 
 	return q, err
 }
 
-// lookUp is FindQueue; nil for none. What can be no name is not asked for: to a filter, neither an empty one nor the UUID
-// of zeros is a condition, so that any queue would do.
+// lookUp is FindQueue; nil for none. What can be no name is not asked for: to a filter, neither an empty one nor the
+// UUID of zeros is a condition, so that any queue would do.
 func (d *Desk) lookUp(ctx context.Context, ref string) (*queue.Queue, error) {
 	var filters []queue.Filter
 	if id, err := uuid.Parse(ref); err == nil && id != uuid.Nil {

@@ -171,7 +171,8 @@ type (
 func (in *ListInput) check() error {
 	for _, text := range []string{in.Tag, in.Cursor} {
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return invalid(quoted(text) + " is no tag, and no cursor that a page has given: it is not UTF-8, or has a NUL")
+			return invalid(quoted(text) + " is no tag, and no cursor that a page has given: it is not UTF-8, or " +
+				"has a NUL")
 		}
 	}
 	return nil
@@ -391,8 +392,8 @@ func (m *Mount) listTasks(ctx context.Context, in *tasksInput) (Tasks, int, erro
 	return all, http.StatusOK, err
 }
 
-// mayUse returns why whoever asks may neither have some actions done nor change them: one of them has a topic where they
-// may bring nothing. Somebody else has made it, who may.
+// mayUse returns why whoever asks may neither have some actions done nor change them: one of them has a topic where
+// they may bring nothing. Somebody else has made it, who may.
 func (m *Mount) mayUse(ctx context.Context, ids ...string) error {
 	for _, text := range ids {
 		id, err := uuid.Parse(text)
