@@ -24,3 +24,6 @@ func (c *Config) Decode(r Record, route Route) Asked {
 func DeadLetter(m *Message, cause error, topic string) Record {
 	return deadLetterOfMessage(m, cause, topic)
 }
+
+// GoesAnyway reports whether the dead letter of a message need not name its lane.
+func GoesAnyway(c *Config, m *Message) bool { return (&publisher{firer: &firer{core: &core{config: *c}}}).goesAnyway(m) }

@@ -64,6 +64,10 @@ func TestDecodeTask(t *testing.T) {
 			"arrive/" + someTask,
 			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=" + someTask + " chronosTaskTopic=out",
 		},
+		"a UUID in capitals, which is another id": {
+			[]node.Header{h(node.HeaderID, strings.ToUpper(someTask)), in}, "arrive/" + strings.ToUpper(someTask),
+			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=e47ddcaf-5398-5380-9b89-17bb483aea9b chronosTaskTopic=out",
+		},
 		"a long id": {
 			[]node.Header{h(node.HeaderID, long), in},
 			"arrive/" + derived,
@@ -175,6 +179,9 @@ func TestDeadLettersOfTasks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := node.Record{Topic: "in", Value: []byte("v"), Headers: headers, Timestamp: time.Unix(1e9, 0)}
 			first := c.Decode(r, route)
+			if !node.GoesAnyway(&c, &first.Message) {
+				t.Error("put back it would name the lane of tasks, which takes no records")
+			}
 			letter := node.DeadLetter(&first.Message, errors.New("there is no queue"), "dead")
 			for _, one := range letter.Headers {
 				switch one.Name {
@@ -207,14 +214,17 @@ func TestBadTasks(t *testing.T) {
 		headers []node.Header
 		want    node.Reason
 	}{
-		"no id":               {[]node.Header{in}, node.MissingID},
-		"two queues":          {[]node.Header{id, in, in}, node.RepeatedHeader},
-		"no name":             {[]node.Header{id, h(node.HeaderQueue, "")}, node.InvalidQueue},
-		"to be cancelled":     {[]node.Header{id, in, h(node.HeaderAction, "cancel")}, node.InvalidQueue},
-		"a request":           {[]node.Header{id, in, h(node.HeaderTopic, "http:x")}, node.InvalidQueue},
-		"an end":              {[]node.Header{id, in, end}, node.InvalidQueue},
-		"a series":            {[]node.Header{id, in, h(node.HeaderRepeat, "every 1h")}, node.InvalidQueue},
-		"a wrong priority":    {[]node.Header{id, in, h(node.HeaderPriority, "high")}, node.InvalidQueue},
+		"no id":            {[]node.Header{in}, node.MissingID},
+		"two queues":       {[]node.Header{id, in, in}, node.RepeatedHeader},
+		"no name":          {[]node.Header{id, h(node.HeaderQueue, "")}, node.InvalidQueue},
+		"to be cancelled":  {[]node.Header{id, in, h(node.HeaderAction, "cancel")}, node.InvalidQueue},
+		"a request":        {[]node.Header{id, in, h(node.HeaderTopic, "http:x")}, node.InvalidQueue},
+		"an end":           {[]node.Header{id, in, end}, node.InvalidQueue},
+		"a series":         {[]node.Header{id, in, h(node.HeaderRepeat, "every 1h")}, node.InvalidQueue},
+		"a wrong priority": {[]node.Header{id, in, h(node.HeaderPriority, "high")}, node.InvalidQueue},
+		"too great a priority": {
+			[]node.Header{id, in, h(node.HeaderPriority, "3000000000")}, node.InvalidQueue,
+		},
 		"a wrong time":        {[]node.Header{id, in, h(node.HeaderDeadline, "soon")}, node.InvalidDeadline},
 		"another topic":       {[]node.Header{id, in, h(node.HeaderTopic, "elsewhere")}, node.UnknownTopic},
 		"no task":             {[]node.Header{complete}, node.InvalidTask},

@@ -168,6 +168,8 @@ func TestQueueScopesOfOthers(t *testing.T) {
 	w.has(t, 201, "PUT", "/v1/queues/q", `{"kind":"sync","window":"never"}`, "")
 	w.has(t, 201, "PUT", "/v1/tasks/"+aTask, `{"queue":"q","execution":"`+anAction+`"}`, "")
 	relief := `{"depth":1,"relief":"` + anAction + `"}`
+	w.has(t, 201, "PUT", "/v1/actions/"+another, `{"uri":"http://x/"}`, "")
+	promise := `{"execution":"` + another + `","promise":["` + another + `","` + anAction + `"]}`
 	for _, c := range []struct {
 		code                       int
 		scopes, method, path, body string
@@ -178,6 +180,8 @@ func TestQueueScopesOfOthers(t *testing.T) {
 		{200, "write:http:tasks,write:mails.*", "PUT", "/v1/actions/" + anAction, `{"payload":"theirs"}`},
 		{403, "write:http:tasks", "PUT", "/v1/queues/q", relief},
 		{403, "write:http:tasks", "POST", "/v1/queues", `{"name":"r","kind":"sync",` + relief[1:]},
+		{403, "write:http:tasks", "PUT", "/v1/tasks/" + another, promise},
+		{201, "write:http:tasks,write:mails.*", "PUT", "/v1/tasks/" + another, promise},
 		{200, "write:http:tasks", "PUT", "/v1/tasks/" + aTask, `{"priority":1}`}, // it is to run as it is
 		{200, "write:http:tasks,write:mails.*", "PUT", "/v1/queues/q", relief},
 	} {
@@ -243,4 +247,43 @@ func queueOperations() []string {
 		"PUT /v1/queues/{queue} putQueue",
 		"PUT /v1/tasks/{id} putTask",
 	}
+}
+
+// Goal: pages of tasks have each task once; a completion of another run changes nothing; a hundred openings are shown.
+func TestQueueAnswers(t *testing.T) {
+	w := newQueues(t)
+	spans := "1am to 2am and 3am to 4am and 5am to 6am and 7am to 8am"
+	w.has(t, 201, "PUT", "/v1/queues/q", `{"kind":"sync","window":"`+strings.ReplaceAll(spans, " and", " every day and")+
+		` every day"}`, "")
+	text := w.has(t, 200, "GET", "/v1/queues/q/openings?days=31", "", "openings")
+	var week desk.Week
+	if err := json.Unmarshal([]byte(text), &week); err != nil || len(week.Openings) != 100 {
+		t.Errorf("%v: %d openings", err, len(week.Openings))
+	}
+	w.has(t, 201, "PUT", "/v1/actions/"+anAction, `{"uri":"http://x/"}`, "")
+	for i := range 5 {
+		w.has(t, 201, "PUT", fmt.Sprintf("/v1/tasks/bbbbbbbb-0000-4000-8000-00000000000%d", i),
+			`{"queue":"q","execution":"`+anAction+`"}`, "")
+	}
+	var seen []string
+	for cursor := ""; len(seen) < 10; {
+		var page desk.Tasks
+		text := w.has(t, 200, "GET", "/v1/tasks?queue=q&limit=2&cursor="+cursor, "", "tasks")
+		if err := json.Unmarshal([]byte(text), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range page.Tasks {
+			seen = append(seen, task.ID[len(task.ID)-1:])
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	if got := strings.Join(seen, ""); got != "01234" {
+		t.Errorf("the pages have %s", got)
+	}
+	w.has(t, 200, "PUT", "/v1/queues/q", `{"window":"always"}`, `"running":1`)
+	first := "/v1/tasks/bbbbbbbb-0000-4000-8000-000000000000"
+	w.has(t, 200, "POST", first+"/complete", `{"run":"`+another+`"}`, `"status":"Running"`, `"changed":false`)
+	w.has(t, 422, "POST", first+"/complete", `{"run":"this"}`, "run is")
 }

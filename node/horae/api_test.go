@@ -253,6 +253,20 @@ func TestUpdateKeepsWhatHoraeHasNot(t *testing.T) {
 	}
 }
 
+// Goal: shouldDrain of a DELETE counts, and not that of the queue.
+func TestDeleteSaysHow(t *testing.T) {
+	w := newWorld(t)
+	a := w.made("action", `{"operation":"GET","uri":"http://x/"}`)
+	for want, drain := range map[string]string{"Deleted": "false", "Pending": "true"} {
+		q := w.made("queue", `{"name":"`+want+`","queueType":"sync","windowOfOperation":"never","shouldDrain":`+
+			map[string]string{"false": "true", "true": "false"}[drain]+`}`)
+		task := w.made("task", `{"queue":"`+q+`","execution":"`+a+`"}`)
+		w.want(400, `{"code":400,"message":"Queue not deleted: shouldDrain`, "DELETE", "/v1/queue/"+q+"?shouldDrain=1", "")
+		w.want(200, `{"message":"Queue deleted"}`, "DELETE", "/v1/queue/"+q+"?shouldDrain="+drain, "")
+		w.want(200, `{"uuid":"`+task+`"$"status":"`+want+`"`, "GET", "/v1/task/"+task, "")
+	}
+}
+
 // Goal: the UUID of zeros names nothing, and null is as if the field were not there.
 func TestZeroAndNull(t *testing.T) {
 	w := newWorld(t)

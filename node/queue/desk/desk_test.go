@@ -130,3 +130,50 @@ func TestDeletedInOneWay(t *testing.T) {
 		t.Errorf("in the other way: %+v, %v", q, err)
 	}
 }
+
+// Goal: a tag that stands for an address is refused where nobody knows one, and payloads are shown to those who may see
+// them.
+func TestActionsAsTheyAreShown(t *testing.T) {
+	d := newDesk(t)
+	for _, tag := range []string{"<<HORAE_COMPLETION_URI>>", "<<CHRONOS_API_URI>>"} {
+		_, _, err := d.PutAction(t.Context(), uuid.New(), desk.ActionChange{URI: &tag})
+		if !refused(err, queue.Invalid) {
+			t.Errorf("%s: %v", tag, err)
+		}
+	}
+	a := queue.Action{ID: uuid.New(), URI: "http://x/", Payload: []byte("secret")}
+	if desk.ShowAction(&a, false).Payload != nil || desk.ShowAction(&a, true).Payload == nil {
+		t.Error("the payload is shown to all, or to nobody")
+	}
+}
+
+// hasty is a store in which somebody else makes a queue of the same name just before.
+type hasty struct {
+	queue.Store
+
+	first func()
+}
+
+func (h *hasty) Apply(ctx context.Context, command queue.Command) (queue.Result, error) {
+	if first := h.first; first != nil {
+		h.first = nil
+		first()
+	}
+	return h.Store.Apply(ctx, command)
+}
+
+// Goal: of two who make a queue of one name at the same time, the second changes what the first has made.
+func TestTwoMakeAQueue(t *testing.T) {
+	d := newDesk(t)
+	store, kind, window, tags := d.Store, "sync", "never", []string{"mine"}
+	d.Store = &hasty{Store: store, first: func() {
+		other := &desk.Desk{Store: store}
+		if _, _, err := other.PutQueue(t.Context(), "b", desk.QueueChange{Kind: &kind, Window: &window}); err != nil {
+			t.Error(err)
+		}
+	}}
+	q, isNew, err := d.PutQueue(t.Context(), "b", desk.QueueChange{Kind: &kind, Tags: &tags})
+	if err != nil || isNew || q.Window != "never" || len(q.Tags) != 1 {
+		t.Errorf("%+v, %v, %v", q, isNew, err)
+	}
+}
