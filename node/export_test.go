@@ -26,4 +26,7 @@ func DeadLetter(m *Message, cause error, topic string) Record {
 }
 
 // GoesAnyway reports whether the dead letter of a message need not name its lane.
-func GoesAnyway(c *Config, m *Message) bool { return (&publisher{firer: &firer{core: &core{config: *c}}}).goesAnyway(m) }
+func GoesAnyway(c *Config, m *Message) bool {
+	p := publisher{firer: &firer{core: &core{config: *c}}}
+	return p.goesAnyway(m)
+}

@@ -65,8 +65,10 @@ func TestDecodeTask(t *testing.T) {
 			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=" + someTask + " chronosTaskTopic=out",
 		},
 		"a UUID in capitals, which is another id": {
-			[]node.Header{h(node.HeaderID, strings.ToUpper(someTask)), in}, "arrive/" + strings.ToUpper(someTask),
-			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=e47ddcaf-5398-5380-9b89-17bb483aea9b chronosTaskTopic=out",
+			[]node.Header{h(node.HeaderID, strings.ToUpper(someTask)), in},
+			"arrive/" + strings.ToUpper(someTask),
+			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=e47ddcaf-5398-5380-9b89-17bb483aea9b " +
+				"chronosTaskTopic=out",
 		},
 		"a long id": {
 			[]node.Header{h(node.HeaderID, long), in},

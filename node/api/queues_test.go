@@ -252,9 +252,9 @@ func queueOperations() []string {
 // Goal: pages of tasks have each task once; a completion of another run changes nothing; a hundred openings are shown.
 func TestQueueAnswers(t *testing.T) {
 	w := newQueues(t)
-	spans := "1am to 2am and 3am to 4am and 5am to 6am and 7am to 8am"
-	w.has(t, 201, "PUT", "/v1/queues/q", `{"kind":"sync","window":"`+strings.ReplaceAll(spans, " and", " every day and")+
-		` every day"}`, "")
+	const span = "%d:00 to %d:30 every day"
+	spans := fmt.Sprintf(strings.Join([]string{span, span, span, span}, " and "), 1, 1, 3, 3, 5, 5, 7, 7)
+	w.has(t, 201, "PUT", "/v1/queues/q", `{"kind":"sync","window":"`+spans+`"}`, "")
 	text := w.has(t, 200, "GET", "/v1/queues/q/openings?days=31", "", "openings")
 	var week desk.Week
 	if err := json.Unmarshal([]byte(text), &week); err != nil || len(week.Openings) != 100 {

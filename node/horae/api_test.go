@@ -261,7 +261,8 @@ func TestDeleteSaysHow(t *testing.T) {
 		q := w.made("queue", `{"name":"`+want+`","queueType":"sync","windowOfOperation":"never","shouldDrain":`+
 			map[string]string{"false": "true", "true": "false"}[drain]+`}`)
 		task := w.made("task", `{"queue":"`+q+`","execution":"`+a+`"}`)
-		w.want(400, `{"code":400,"message":"Queue not deleted: shouldDrain`, "DELETE", "/v1/queue/"+q+"?shouldDrain=1", "")
+		w.want(400, `{"code":400,"message":"Queue not deleted: shouldDrain`, "DELETE",
+			"/v1/queue/"+q+"?shouldDrain=1", "")
 		w.want(200, `{"message":"Queue deleted"}`, "DELETE", "/v1/queue/"+q+"?shouldDrain="+drain, "")
 		w.want(200, `{"uuid":"`+task+`"$"status":"`+want+`"`, "GET", "/v1/task/"+task, "")
 	}
