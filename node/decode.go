@@ -442,10 +442,14 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 	}
 	headers := record(m).Headers // with its number, if it is an occurrence: the series goes on without it
 	headers = slices.DeleteFunc(slices.Clone(headers), func(h Header) bool { return IsRequest(h.Name) })
-	headers = append(headers,
-		Header{HeaderID, []byte(m.ID)},
-		Header{HeaderDeadline, []byte(headerTime(m.Deadline))},
-	)
+	if part := m.taskPart(); part != "" {
+		headers = m.taskRecord(part, headers)
+	} else {
+		headers = append(headers,
+			Header{HeaderID, []byte(m.ID)},
+			Header{HeaderDeadline, []byte(headerTime(m.Deadline))},
+		)
+	}
 	if reason != Expired && !m.NotAfter.IsZero() {
 		headers = append(headers, Header{HeaderNotAfter, []byte(headerTime(m.NotAfter))})
 	}

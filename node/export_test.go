@@ -19,3 +19,14 @@ func (c *Config) Decode(r Record, route Route) Asked {
 	}
 	return asked
 }
+
+// DeadLetter returns the copy of a message that was given up.
+func DeadLetter(m *Message, cause error, topic string) Record {
+	return deadLetterOfMessage(m, cause, topic)
+}
+
+// GoesAnyway reports whether the dead letter of a message need not name its lane.
+func GoesAnyway(c *Config, m *Message) bool {
+	p := publisher{firer: &firer{core: &core{config: *c}}}
+	return p.goesAnyway(m)
+}

@@ -427,9 +427,9 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 }
 
 // goesAnyway reports whether a message comes out on its lane without having to name it. Where nobody knows which route
-// it came by, that is as far as can be told.
+// it came by, that is as far as can be told. One that brings a task says itself where that comes out.
 func (p *publisher) goesAnyway(m *Message) bool {
-	return slices.ContainsFunc(p.config.Routes, func(r Route) bool {
+	return m.taskPart() != "" || slices.ContainsFunc(p.config.Routes, func(r Route) bool {
 		return r.Output == m.Lane && (r.Input == m.Origin.Topic || m.Origin.Topic == "")
 	})
 }

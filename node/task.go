@@ -2,7 +2,9 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,6 +44,9 @@ const (
 	TaskSuccess = "success"
 	TaskFailure = "failure"
 )
+
+// arrivePrefix is what the ids of messages that bring a task have before those of their records.
+const arrivePrefix = TaskArrives + "/"
 
 // taskHeaders are the headers of tasks that a record has, by their names.
 func taskHeaders(headers []Header) (found map[string][]byte, rejected *rejection) {
@@ -112,9 +117,9 @@ func (in *instruction) decodeArrival(c *Config, h *requested, r Record, task map
 		}
 		when = []Header{{HeaderTaskWhen, []byte(headerTime(in.message.Deadline))}}
 	}
-	in.message.ID = "arrive/" + in.id
+	in.message.ID = arrivePrefix + in.id
 	if len(in.message.ID) > MaxIDLength {
-		in.message.ID = "arrive/" + taskOf(in.id).String()
+		in.message.ID = arrivePrefix + taskOf(in.id).String()
 	}
 	in.task, in.message.Lane, in.message.Deadline = true, TasksLane, arrivedAt(r)
 	in.message.Key, in.message.Value = r.Key, r.Value
@@ -123,6 +128,44 @@ func (in *instruction) decodeArrival(c *Config, h *requested, r Record, task map
 		Header{HeaderTask, []byte(taskOf(in.id).String())},
 		Header{HeaderTaskTopic, []byte(lane)})...)
 	return nil
+}
+
+// taskPart returns TaskArrives or TaskEnds for a message that a record which brings a task, or completes one, has
+// become, and "" for all others.
+func (m *Message) taskPart() string {
+	if part := m.taskHeader(HeaderTaskPart); m.Lane == TasksLane && (part == TaskArrives || part == TaskEnds) {
+		return part
+	}
+	return ""
+}
+
+// taskHeader returns the last header of a name: ours come after those of an application.
+func (m *Message) taskHeader(name string) string {
+	for _, h := range slices.Backward(m.Headers) {
+		if h.Name == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// taskRecord returns the headers of the record that a message was which brings a task, or completes one, so that its
+// dead letter may be put back: read again it is the same task, at its time and with its topic, or the same completion.
+func (m *Message) taskRecord(part string, headers []Header) []Header {
+	headers = append(withoutTask(headers), Header{HeaderID, []byte(strings.TrimPrefix(m.ID, arrivePrefix))})
+	again := [][2]string{{HeaderTopic, HeaderTaskTopic}, {HeaderDeadline, HeaderTaskWhen}}
+	if part == TaskEnds {
+		headers = append(headers, Header{HeaderAction, []byte(ActionComplete)})
+		again = [][2]string{
+			{HeaderTask, HeaderTask}, {HeaderTaskRun, HeaderTaskRun}, {HeaderTaskStatus, HeaderTaskStatus},
+		}
+	}
+	for _, name := range again {
+		if value := m.taskHeader(name[1]); value != "" {
+			headers = append(headers, Header{name[0], []byte(value)})
+		}
+	}
+	return headers
 }
 
 // decodeCompletion reads a record that completes a task. It needs no id of its own: of two that complete the same run,
@@ -200,10 +243,12 @@ func taskOf(id string) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("chronos:task/"+id))
 }
 
-// arrivedAt returns when a record that is due at once is due: the same instant each time that it is delivered.
+// arrivedAt returns when a record that is due at once is due: the same instant each time that it is delivered. Its
+// producer may have written any timestamp, and no store takes a message of the year 300000.
 func arrivedAt(r Record) time.Time {
-	if r.Timestamp.IsZero() {
+	at := r.Timestamp.UTC().Truncate(time.Microsecond)
+	if at.IsZero() || at.Year() < 1 || at.Year() > 9999 {
 		return time.Unix(0, 0).UTC()
 	}
-	return r.Timestamp.UTC().Truncate(time.Microsecond)
+	return at
 }

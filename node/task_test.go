@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -62,6 +63,12 @@ func TestDecodeTask(t *testing.T) {
 			},
 			"arrive/" + someTask,
 			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=" + someTask + " chronosTaskTopic=out",
+		},
+		"a UUID in capitals, which is another id": {
+			[]node.Header{h(node.HeaderID, strings.ToUpper(someTask)), in},
+			"arrive/" + strings.ToUpper(someTask),
+			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=e47ddcaf-5398-5380-9b89-17bb483aea9b " +
+				"chronosTaskTopic=out",
 		},
 		"a long id": {
 			[]node.Header{h(node.HeaderID, long), in},
@@ -133,6 +140,70 @@ func TestDecodeCompletion(t *testing.T) {
 	}
 }
 
+// Goal: a record whose timestamp is no instant that a store can have is a task, and a completion, as any other: a
+// producer writes the timestamp, and one message that no store takes would hold up its partition.
+func TestDecodeTaskOfNoInstant(t *testing.T) {
+	h := func(name, value string) node.Header { return node.Header{Name: name, Value: []byte(value)} }
+	c, route := taskConfig()
+	for _, ms := range []int64{1 << 62, -1 << 62, -1} {
+		for _, headers := range [][]node.Header{
+			{h(node.HeaderID, "x"), h(node.HeaderQueue, "q")},
+			{h(node.HeaderAction, "complete"), h(node.HeaderTask, someTask)},
+		} {
+			got := c.Decode(node.Record{Topic: "in", Headers: headers, Timestamp: time.UnixMilli(ms)}, route)
+			if got.Reason != "" || got.Message.Refusal() != "" {
+				t.Errorf("%d: %s, %s", ms, got.Detail, got.Message.Refusal())
+			}
+		}
+	}
+}
+
+// Goal: the dead letter of a task, or of a completion, is the record that it was, so that one which is put back is read
+// as before: the same task in the same queue, with its time and its topic, or the same completion.
+func TestDeadLettersOfTasks(t *testing.T) {
+	h := func(name, value string) node.Header { return node.Header{Name: name, Value: []byte(value)} }
+	c, route := taskConfig()
+	const run = "bbbbbbbb-0000-4000-8000-000000000001"
+	long := strings.Repeat("x", node.MaxIDLength)
+	for name, headers := range map[string][]node.Header{
+		"a task": {h(node.HeaderID, someTask), h("own", "1"), h(node.HeaderQueue, "q"), h(node.HeaderPriority, "7")},
+		"with a time and a topic": {
+			h(node.HeaderID, "x"), h(node.HeaderQueue, "q"), h(node.HeaderTopic, "mails"),
+			h(node.HeaderDeadline, "2031-01-01T00:00:00Z"),
+		},
+		"with a long id": {h(node.HeaderID, long), h(node.HeaderQueue, "q")},
+		"a completion":   {h(node.HeaderAction, "complete"), h(node.HeaderTask, someTask)},
+		"a failure of a run": {
+			h(node.HeaderAction, "complete"), h(node.HeaderTask, someTask), h(node.HeaderTaskRun, run),
+			h(node.HeaderTaskStatus, "failure"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := node.Record{Topic: "in", Value: []byte("v"), Headers: headers, Timestamp: time.Unix(1e9, 0)}
+			first := c.Decode(r, route)
+			if !node.GoesAnyway(&c, &first.Message) {
+				t.Error("put back it would name the lane of tasks, which takes no records")
+			}
+			letter := node.DeadLetter(&first.Message, errors.New("there is no queue"), "dead")
+			for _, one := range letter.Headers {
+				switch one.Name {
+				case node.HeaderReason, node.HeaderError, node.HeaderSourceTopic, node.HeaderSourcePartition,
+					node.HeaderSourceOffset: // chronos dead replay leaves these out
+				default:
+					r.Headers = append(r.Headers, one)
+				}
+			}
+			r.Headers, r.Timestamp = r.Headers[len(headers):], time.Unix(2e9, 0)
+			again := c.Decode(r, route)
+			if again.Reason != "" || again.Message.Lane != first.Message.Lane ||
+				headersText(again.Message.Headers) != headersText(first.Message.Headers) {
+				t.Errorf("%s: the record put back has %s, becomes %s, and was %s", again.Detail, headersText(r.Headers),
+					headersText(again.Message.Headers), headersText(first.Message.Headers))
+			}
+		})
+	}
+}
+
 // Goal: what is no task, and no completion, is rejected with a reason; and so is what would pass for one of the
 // messages by which nodes tell each other of tasks, also past Kafka.
 func TestBadTasks(t *testing.T) {
@@ -145,14 +216,17 @@ func TestBadTasks(t *testing.T) {
 		headers []node.Header
 		want    node.Reason
 	}{
-		"no id":               {[]node.Header{in}, node.MissingID},
-		"two queues":          {[]node.Header{id, in, in}, node.RepeatedHeader},
-		"no name":             {[]node.Header{id, h(node.HeaderQueue, "")}, node.InvalidQueue},
-		"to be cancelled":     {[]node.Header{id, in, h(node.HeaderAction, "cancel")}, node.InvalidQueue},
-		"a request":           {[]node.Header{id, in, h(node.HeaderTopic, "http:x")}, node.InvalidQueue},
-		"an end":              {[]node.Header{id, in, end}, node.InvalidQueue},
-		"a series":            {[]node.Header{id, in, h(node.HeaderRepeat, "every 1h")}, node.InvalidQueue},
-		"a wrong priority":    {[]node.Header{id, in, h(node.HeaderPriority, "high")}, node.InvalidQueue},
+		"no id":            {[]node.Header{in}, node.MissingID},
+		"two queues":       {[]node.Header{id, in, in}, node.RepeatedHeader},
+		"no name":          {[]node.Header{id, h(node.HeaderQueue, "")}, node.InvalidQueue},
+		"to be cancelled":  {[]node.Header{id, in, h(node.HeaderAction, "cancel")}, node.InvalidQueue},
+		"a request":        {[]node.Header{id, in, h(node.HeaderTopic, "http:x")}, node.InvalidQueue},
+		"an end":           {[]node.Header{id, in, end}, node.InvalidQueue},
+		"a series":         {[]node.Header{id, in, h(node.HeaderRepeat, "every 1h")}, node.InvalidQueue},
+		"a wrong priority": {[]node.Header{id, in, h(node.HeaderPriority, "high")}, node.InvalidQueue},
+		"too great a priority": {
+			[]node.Header{id, in, h(node.HeaderPriority, "3000000000")}, node.InvalidQueue,
+		},
 		"a wrong time":        {[]node.Header{id, in, h(node.HeaderDeadline, "soon")}, node.InvalidDeadline},
 		"another topic":       {[]node.Header{id, in, h(node.HeaderTopic, "elsewhere")}, node.UnknownTopic},
 		"no task":             {[]node.Header{complete}, node.InvalidTask},

@@ -160,6 +160,72 @@ func TestQueueScopes(t *testing.T) {
 	}
 }
 
+// Goal: who may not bring anything to a topic cannot do so by what others have made: not by another content of an
+// action that has the topic, and not as the relief of a queue.
+func TestQueueScopesOfOthers(t *testing.T) {
+	w := newQueues(t)
+	w.has(t, 201, "PUT", "/v1/actions/"+anAction, `{"topic":"mails.x","payload":"hello"}`, `"topic":"mails.x"`)
+	w.has(t, 201, "PUT", "/v1/queues/q", `{"kind":"sync","window":"never"}`, "")
+	w.has(t, 201, "PUT", "/v1/tasks/"+aTask, `{"queue":"q","execution":"`+anAction+`"}`, "")
+	relief := `{"depth":1,"relief":"` + anAction + `"}`
+	w.has(t, 201, "PUT", "/v1/actions/"+another, `{"uri":"http://x/"}`, "")
+	promise := `{"execution":"` + another + `","promise":["` + another + `","` + anAction + `"]}`
+	for _, c := range []struct {
+		code                       int
+		scopes, method, path, body string
+	}{
+		{403, "write:http:tasks", "PUT", "/v1/actions/" + anAction, `{"payload":"mine"}`},
+		{403, "write:http:tasks", "PUT", "/v1/actions/" + anAction, `{"uri":"http://x/"}`},
+		{403, "write:http:tasks,write:out", "PUT", "/v1/actions/" + anAction, `{"topic":"out"}`},
+		{200, "write:http:tasks,write:mails.*", "PUT", "/v1/actions/" + anAction, `{"payload":"theirs"}`},
+		{403, "write:http:tasks", "PUT", "/v1/queues/q", relief},
+		{403, "write:http:tasks", "POST", "/v1/queues", `{"name":"r","kind":"sync",` + relief[1:]},
+		{403, "write:http:tasks", "PUT", "/v1/tasks/" + another, promise},
+		{201, "write:http:tasks,write:mails.*", "PUT", "/v1/tasks/" + another, promise},
+		{200, "write:http:tasks", "PUT", "/v1/tasks/" + aTask, `{"priority":1}`}, // it is to run as it is
+		{200, "write:http:tasks,write:mails.*", "PUT", "/v1/queues/q", relief},
+	} {
+		scopes, err := api.ParseScopes(c.scopes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := listener.Caller[api.Scopes]{Token: &listener.Token[api.Scopes]{Name: "t", Rights: scopes}}
+		got := ask(t, http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+			w.handler.ServeHTTP(answer, r.WithContext(token.In(r.Context())))
+		}), c.method, c.path, c.body)
+		if got.code != c.code {
+			t.Errorf("%s: %s %s %s: %d %s, want %d", c.scopes, c.method, c.path, c.body, got.code, got.text, c.code)
+		}
+	}
+}
+
+// Goal: a path, a tag or a cursor that is no text that a store can have finds nothing, and is no failure of the store.
+func TestQueueNamesThatAreNone(t *testing.T) {
+	w := newQueues(t)
+	zero := "00000000-0000-0000-0000-000000000000"
+	for _, c := range []struct {
+		code         int
+		method, path string
+	}{
+		{404, "GET", "/v1/queues/" + zero},
+		{404, "DELETE", "/v1/queues/" + zero},
+		{404, "GET", "/v1/tasks/" + zero},
+		{404, "GET", "/v1/actions/" + zero},
+		{404, "GET", "/v1/tasks?queue=" + zero},
+		{404, "GET", "/v1/queues/a%00b"},
+		{404, "GET", "/v1/queues/a%ffb"},
+		{404, "DELETE", "/v1/queues/a%00b"},
+		{422, "GET", "/v1/queues?tag=%00"},
+		{422, "GET", "/v1/tasks?tag=%ff"},
+		{422, "GET", "/v1/queues?cursor=%00"},
+		{422, "GET", "/v1/actions?tag=a%00"},
+	} {
+		if got := w.ask(t, c.method, c.path, ""); got.code != c.code {
+			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, got.code, got.text, c.code)
+		}
+	}
+}
+
 // queueOperations are the operations on queues, as OpenAPI has them.
 func queueOperations() []string {
 	return []string{
@@ -181,4 +247,43 @@ func queueOperations() []string {
 		"PUT /v1/queues/{queue} putQueue",
 		"PUT /v1/tasks/{id} putTask",
 	}
+}
+
+// Goal: pages of tasks have each task once; a completion of another run changes nothing; a hundred openings are shown.
+func TestQueueAnswers(t *testing.T) {
+	w := newQueues(t)
+	const span = "%d:00 to %d:30 every day"
+	spans := fmt.Sprintf(strings.Join([]string{span, span, span, span}, " and "), 1, 1, 3, 3, 5, 5, 7, 7)
+	w.has(t, 201, "PUT", "/v1/queues/q", `{"kind":"sync","window":"`+spans+`"}`, "")
+	text := w.has(t, 200, "GET", "/v1/queues/q/openings?days=31", "", "openings")
+	var week desk.Week
+	if err := json.Unmarshal([]byte(text), &week); err != nil || len(week.Openings) != 100 {
+		t.Errorf("%v: %d openings", err, len(week.Openings))
+	}
+	w.has(t, 201, "PUT", "/v1/actions/"+anAction, `{"uri":"http://x/"}`, "")
+	for i := range 5 {
+		w.has(t, 201, "PUT", fmt.Sprintf("/v1/tasks/bbbbbbbb-0000-4000-8000-00000000000%d", i),
+			`{"queue":"q","execution":"`+anAction+`"}`, "")
+	}
+	var seen []string
+	for cursor := ""; len(seen) < 10; {
+		var page desk.Tasks
+		text := w.has(t, 200, "GET", "/v1/tasks?queue=q&limit=2&cursor="+cursor, "", "tasks")
+		if err := json.Unmarshal([]byte(text), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range page.Tasks {
+			seen = append(seen, task.ID[len(task.ID)-1:])
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	if got := strings.Join(seen, ""); got != "01234" {
+		t.Errorf("the pages have %s", got)
+	}
+	w.has(t, 200, "PUT", "/v1/queues/q", `{"window":"always"}`, `"running":1`)
+	first := "/v1/tasks/bbbbbbbb-0000-4000-8000-000000000000"
+	w.has(t, 200, "POST", first+"/complete", `{"run":"`+another+`"}`, `"status":"Running"`, `"changed":false`)
+	w.has(t, 422, "POST", first+"/complete", `{"run":"this"}`, "run is")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -60,7 +61,7 @@ func (a *API) createAction(to *answer, r *http.Request) {
 		to.bad("Action not saved: cannot specify UUID on create")
 		return
 	}
-	saved, err := a.saveAction(r, uuid.New(), &object)
+	saved, err := a.saveAction(r, &queue.Action{ID: uuid.New()}, &object)
 	if err != nil {
 		to.refuse("Action not saved: ", err)
 		return
@@ -68,17 +69,22 @@ func (a *API) createAction(to *answer, r *http.Request) {
 	to.write(http.StatusOK, actionOf(saved))
 }
 
-// saveAction makes an action what an object says, and returns it. What has a payload is JSON, as in horae.
-func (a *API) saveAction(r *http.Request, id uuid.UUID, object *actionObject) (*queue.Action, error) {
+// saveAction makes an action what an object says, and returns it. What has a payload is JSON, as in horae, unless it
+// has been said to be something else; horae knows of no headers, so those that there are stay.
+func (a *API) saveAction(r *http.Request, was *queue.Action, object *actionObject) (*queue.Action, error) {
 	if object.Operation == "" {
 		return nil, &queue.Refusal{Code: queue.Invalid, Detail: "operation must be GET, POST, HEAD, PUT or DELETE"}
 	}
-	headers := []desk.ActionHeader{}
-	if object.Operation == http.MethodPost || object.Operation == http.MethodPut {
+	headers, typed := []desk.ActionHeader{}, false
+	for _, h := range was.Headers {
+		headers = append(headers, desk.ActionHeader{Name: h.Name, Value: string(h.Value)})
+		typed = typed || strings.EqualFold(h.Name, "content-type")
+	}
+	if !typed && (object.Operation == http.MethodPost || object.Operation == http.MethodPut) {
 		headers = append(headers, desk.ActionHeader{Name: "content-type", Value: "application/json"})
 	}
 	none := ""
-	saved, _, err := a.Desk.PutAction(r.Context(), id, desk.ActionChange{
+	saved, _, err := a.Desk.PutAction(r.Context(), was.ID, desk.ActionChange{
 		Name: &object.Name, Tags: &object.Tags, URI: &object.URI, Method: &object.Operation, Topic: &none,
 		Headers: &headers, Payload: &object.Payload,
 	})
@@ -105,7 +111,7 @@ func (a *API) updateAction(to *answer, r *http.Request) {
 		to.bad("Badly formed request")
 		return
 	}
-	if _, err := a.saveAction(r, id, &object); err != nil {
+	if _, err := a.saveAction(r, found, &object); err != nil {
 		to.refuse("Action not updated: ", err)
 		return
 	}

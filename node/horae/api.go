@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"chronos/node"
 	"chronos/node/queue"
 	"chronos/node/queue/desk"
 )
@@ -164,7 +165,7 @@ func read(r *http.Request, object any) error {
 // idOf returns the id in the path; false, having answered, if there can be nothing of that id.
 func (to *answer) idOf(r *http.Request) (uuid.UUID, bool) {
 	id, err := uuid.Parse(r.PathValue("uuid"))
-	return id, err == nil
+	return id, err == nil && id != uuid.Nil
 }
 
 // list answers with all that there is, page by page.
@@ -173,6 +174,10 @@ func list[T, O any](
 	show func(*T) O, after func(*queue.Filter, *T),
 ) {
 	filter.Tag, filter.Limit = r.URL.Query().Get("tag"), page
+	if _, why := node.CheckID(filter.Tag); filter.Tag != "" && why != "" {
+		to.write(http.StatusOK, []O{}) // nothing has a tag that can be none
+		return
+	}
 	for first := true; ; {
 		rows, err := read(r.Context(), filter)
 		if err != nil && first {

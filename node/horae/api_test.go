@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node/horae"
 	"chronos/node/queue"
 	"chronos/node/queue/desk"
@@ -23,6 +25,7 @@ type world struct {
 	t       *testing.T
 	now     time.Time
 	store   *memory.Store
+	desk    *desk.Desk
 	handler http.Handler
 	seen    []horae.Request
 }
@@ -32,8 +35,9 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, now: time.Date(2030, 1, 31, 9, 0, 0, 0, time.UTC)} // a Thursday
 	clock := func() time.Time { return w.now }
 	w.store = memory.New(clock)
+	w.desk = &desk.Desk{Store: w.store, Base: "http://horae.dev:8015/", Now: clock}
 	api := horae.API{
-		Desk: &desk.Desk{Store: w.store, Base: "http://horae.dev:8015/", Now: clock}, Now: clock,
+		Desk: w.desk, Now: clock,
 		Observe: func(r horae.Request) { w.seen = append(w.seen, r) },
 	}
 	w.handler = api.Handler()
@@ -209,6 +213,77 @@ func TestUpdatesAndLists(t *testing.T) {
 	if first := w.seen[0]; first.Operation != "put_queue" || first.Status != http.StatusOK {
 		t.Errorf("it was told of %+v", first)
 	}
+}
+
+// Goal: what was made by our own interface, and has more than horae knows of, keeps that when this one changes it.
+func TestUpdateKeepsWhatHoraeHasNot(t *testing.T) {
+	w := newWorld(t)
+	a := w.made("action", `{"operation":"POST","uri":"http://x/","payload":"{}"}`)
+	other := w.made("action", `{"operation":"GET","uri":"http://x/"}`)
+	q := w.made("queue", `{"name":"q","queueType":"sync","windowOfOperation":"never"}`)
+	id := uuid.MustParse(a)
+	headers := []desk.ActionHeader{
+		{Name: "Authorization", Value: "Bearer x"}, {Name: "content-type", Value: "text/plain"},
+	}
+	if _, _, err := w.desk.PutAction(t.Context(), id, desk.ActionChange{Headers: &headers}); err != nil {
+		t.Fatal(err)
+	}
+	w.want(200, `{"message":"Action updated"}`, "PUT", "/v1/action/"+a, `{"uri":"http://y/"}`)
+	changed, err := w.desk.FindAction(t.Context(), id)
+	if err != nil || changed.URI != "http://y/" || len(changed.Headers) != 2 {
+		t.Errorf("%+v, %v", changed, err)
+	}
+
+	task := uuid.New()
+	priority, promise := -5, []string{a, other}
+	if _, _, err := w.desk.PutTask(t.Context(), task, desk.TaskChange{
+		Queue: &q, Execution: &a, Priority: &priority, Promise: &promise,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.want(200, `{"message":"Task updated"}`, "PUT", "/v1/task/"+task.String(), `{"name":"mine"}`)
+	kept, err := w.desk.FindTask(t.Context(), task)
+	if err != nil || kept.Name != "mine" || kept.Priority != -5 || len(kept.Promise) != 2 {
+		t.Errorf("%+v, %v", kept, err)
+	}
+	w.want(200, `{"message":"Task updated"}`, "PUT", "/v1/task/"+task.String(), `{"priority":3,"promise":"`+other+`"}`)
+	kept, err = w.desk.FindTask(t.Context(), task)
+	if err != nil || kept.Priority != 3 || len(kept.Promise) != 1 || kept.Promise[0].String() != other {
+		t.Errorf("%+v, %v", kept, err)
+	}
+}
+
+// Goal: shouldDrain of a DELETE counts, and not that of the queue.
+func TestDeleteSaysHow(t *testing.T) {
+	w := newWorld(t)
+	a := w.made("action", `{"operation":"GET","uri":"http://x/"}`)
+	for want, drain := range map[string]string{"Deleted": "false", "Pending": "true"} {
+		q := w.made("queue", `{"name":"`+want+`","queueType":"sync","windowOfOperation":"never","shouldDrain":`+
+			map[string]string{"false": "true", "true": "false"}[drain]+`}`)
+		task := w.made("task", `{"queue":"`+q+`","execution":"`+a+`"}`)
+		w.want(400, `{"code":400,"message":"Queue not deleted: shouldDrain`, "DELETE",
+			"/v1/queue/"+q+"?shouldDrain=1", "")
+		w.want(200, `{"message":"Queue deleted"}`, "DELETE", "/v1/queue/"+q+"?shouldDrain="+drain, "")
+		w.want(200, `{"uuid":"`+task+`"$"status":"`+want+`"`, "GET", "/v1/task/"+task, "")
+	}
+}
+
+// Goal: the UUID of zeros names nothing, and null is as if the field were not there.
+func TestZeroAndNull(t *testing.T) {
+	w := newWorld(t)
+	const zero = "00000000-0000-0000-0000-000000000000"
+	a := w.made("action", `{"operation":"GET","uri":"http://x/","payload":null,"tags":null}`)
+	q := w.made("queue", `{"name":"q","queueType":"sync","windowOfOperation":"never","backpressureDefinition":null,`+
+		`"backpressureAction":null,"paths":null}`)
+	w.made("task", `{"queue":"`+q+`","execution":"`+a+`","promise":null,"priority":null}`)
+	for what, name := range map[string]string{"queue": "Queue", "task": "Task", "action": "Action"} {
+		w.want(400, `{"code":404,"message":"`+name+` not found"}`, "GET", "/v1/"+what+"/"+zero, "")
+		w.want(400, `{"code":404,"message":"`+name+` not found"}`, "DELETE", "/v1/"+what+"/"+zero, "")
+		w.want(400, `{"code":400,"message":"`+name+` not updated: Unknown `+what+`"}`, "PUT",
+			"/v1/"+what+"/"+zero, "{}")
+	}
+	w.want(200, "[]\n", "GET", "/v1/tasks?queue="+zero, "")
+	w.want(400, `{"code":404,"message":"Task not found"}`, "GET", "/v1/task/"+zero+"/complete", "")
 }
 
 // Goal: a list of more than a page is one JSON array, and has all.

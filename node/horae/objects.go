@@ -27,9 +27,12 @@ type queueObject struct {
 // depth is a number. Its documents say that it is a text, and its program that it is none: both are read.
 type depth uint32
 
-// UnmarshalJSON reads a number, or a text that is one.
+// UnmarshalJSON reads a number, or a text that is one. null leaves it as it is, as everywhere.
 func (d *depth) UnmarshalJSON(raw []byte) error {
 	var text string
+	if string(raw) == "null" {
+		return nil
+	}
 	if json.Unmarshal(raw, &text) != nil {
 		text = string(raw)
 	}
@@ -90,14 +93,14 @@ func queueOf(q *queue.Queue) queueObject {
 
 func taskOf(t *queue.Task) taskObject {
 	shown := taskObject{
-		UUID: t.ID, Name: t.Name, Priority: uint32(max(t.Priority, 0)), Queue: &t.Queue, When: t.When.UTC(),
+		UUID: t.ID, Name: t.Name, Priority: uint32(max(t.Priority, 0)), Queue: given(t.Queue), When: t.When.UTC(),
 		Execution: given(t.Execution), Status: string(t.Status), Tags: t.Tags,
 	}
 	if t.When.IsZero() {
 		shown.When = never()
 	}
 	if len(t.Promise) > 0 {
-		shown.Promise = &t.Promise[0]
+		shown.Promise = given(t.Promise[0])
 	}
 	return shown
 }

@@ -17,7 +17,7 @@ func (a *API) getTasks(to *answer, r *http.Request) {
 	var filter queue.Filter
 	if text := r.URL.Query().Get("queue"); text != "" {
 		id, err := uuid.Parse(text)
-		if err != nil {
+		if err != nil || id == uuid.Nil {
 			to.write(http.StatusOK, []taskObject{}) // as of a queue that there is not
 			return
 		}
@@ -51,7 +51,7 @@ func (a *API) createTask(to *answer, r *http.Request) {
 		to.bad("Task not saved: cannot specify UUID on create")
 		return
 	}
-	t, err := a.saveTask(r, uuid.New(), &object)
+	t, err := a.saveTask(r, &queue.Task{ID: uuid.New()}, &object)
 	if err != nil {
 		to.refuse("Task not saved: ", err)
 		return
@@ -61,10 +61,11 @@ func (a *API) createTask(to *answer, r *http.Request) {
 	to.write(http.StatusOK, shown)
 }
 
-// saveTask makes a task what an object says, and returns it.
-func (a *API) saveTask(r *http.Request, id uuid.UUID, object *taskObject) (*queue.Task, error) {
+// saveTask makes a task what an object says, and returns it. What the object shows of the task as it was stays so:
+// there may be more of it than an object can show.
+func (a *API) saveTask(r *http.Request, was *queue.Task, object *taskObject) (*queue.Task, error) {
 	refused := func(why string) error { return &queue.Refusal{Code: queue.Invalid, Detail: why} }
-	if value(object.Execution) == uuid.Nil {
+	if value(object.Execution) == uuid.Nil && was.Inline == nil {
 		return nil, refused("Unspecified execution action")
 	}
 	in := value(object.Queue)
@@ -80,19 +81,27 @@ func (a *API) saveTask(r *http.Request, id uuid.UUID, object *taskObject) (*queu
 	case object.When.IsZero() && q.Kind == queue.Async:
 		return nil, refused("No timestamp set for async queue")
 	}
-	name, priority, execution, when, promise := in.String(), int(object.Priority), object.Execution.String(),
-		object.When, []string{}
-	if p := value(object.Promise); p != uuid.Nil {
-		promise = append(promise, p.String())
+	name, when := in.String(), object.When
+	change := desk.TaskChange{Queue: &name, Name: &object.Name, Tags: &object.Tags}
+	before := taskOf(was)
+	if object.Priority != before.Priority {
+		priority := int(object.Priority)
+		change.Priority = &priority
 	}
-	change := desk.TaskChange{
-		Queue: &name, Name: &object.Name, Tags: &object.Tags, Priority: &priority, Execution: &execution,
-		Promise: &promise,
+	if id := value(object.Execution); id != value(before.Execution) {
+		execution := id.String()
+		change.Execution = &execution
+	}
+	if id := value(object.Promise); id != value(before.Promise) {
+		change.Promise = &[]string{}
+		if id != uuid.Nil {
+			change.Promise = &[]string{id.String()}
+		}
 	}
 	if q.Kind == queue.Async || !when.Equal(never()) && !when.IsZero() {
 		change.When = &when
 	}
-	t, _, err := a.Desk.PutTask(r.Context(), id, change)
+	t, _, err := a.Desk.PutTask(r.Context(), was.ID, change)
 	return &t, err
 }
 
@@ -116,7 +125,7 @@ func (a *API) updateTask(to *answer, r *http.Request) {
 		to.bad("Badly formed request")
 		return
 	}
-	if _, err := a.saveTask(r, id, &object); err != nil {
+	if _, err := a.saveTask(r, t, &object); err != nil {
 		to.refuse("Task not updated: ", err)
 		return
 	}

@@ -43,7 +43,7 @@ func (q *Queue) normalise(now time.Time) error {
 		return refuse(Invalid, "The name of a queue %s.", why)
 	}
 	if q.Kind != Async && q.Kind != Sync {
-		return refuse(Invalid, "The kind of a queue is %q; it must be %s or %s.", q.Kind, Async, Sync)
+		return refuse(Invalid, "The kind of a queue is %.20q; it must be %s or %s.", q.Kind, Async, Sync)
 	}
 	if q.Window == "" {
 		q.Window = always
@@ -69,7 +69,7 @@ func (q *Queue) normalise(now time.Time) error {
 	}
 	for _, path := range q.Paths {
 		if why := checkPath(path); why != "" {
-			return refuse(Invalid, "The path %q of a queue %s.", path, why)
+			return refuse(Invalid, "The path %.300q of a queue %s.", path, why)
 		}
 	}
 	q.Paths = unique(q.Paths)
@@ -154,7 +154,7 @@ func checkTags(tags []string) ([]string, error) {
 	}
 	for _, tag := range tags {
 		if why := checkName(tag); why != "" {
-			return nil, refuse(Invalid, "The tag %q %s.", tag, why)
+			return nil, refuse(Invalid, "The tag %.150q %s.", tag, why)
 		}
 	}
 	return unique(tags), nil
@@ -233,7 +233,27 @@ func (a *Action) check() error {
 		return err
 	}
 	a.Tags = tags
+	if err := a.checkHeaders(); err != nil {
+		return err
+	}
 	return a.checkContent(false)
+}
+
+// checkHeaders refuses headers that stand for what Chronos itself says in a message: of those that come twice the last
+// one counts, so that another URL would be requested than the one that the action shows.
+func (a *Action) checkHeaders() error {
+	for _, h := range a.Headers {
+		ours := a.Topic == "" && strings.HasPrefix(h.Name, "chronos")
+		switch h.Name {
+		case node.HeaderTask, node.HeaderTaskRun, node.HeaderTaskStatus, node.HeaderTaskPart:
+			ours = true
+		}
+		if ours {
+			return refuse(Invalid, "An action has a header %.60q, by which Chronos itself says what it is about. "+
+				"Leave it out.", h.Name)
+		}
+	}
+	return nil
 }
 
 // checkContent refuses an action that is neither a request nor a record.
@@ -259,11 +279,11 @@ func (a *Action) checkContent(inline bool) error {
 	case a.URI == "":
 		return refuse(Invalid, "An action must have a URI to request, or a topic to write to.")
 	case !utf8.ValidString(uri) || strings.ContainsFunc(uri, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return refuse(Invalid, "The URI %q of an action has blanks or control characters, or is not UTF-8.", a.URI)
+		return refuse(Invalid, "The URI %.200q of an action has blanks or control characters, or is not UTF-8.", a.URI)
 	case !strings.HasPrefix(uri, "http://") && !strings.HasPrefix(uri, "https://"):
-		return refuse(Invalid, "The URI %q of an action must begin with http:// or https://.", a.URI)
+		return refuse(Invalid, "The URI %.200q of an action must begin with http:// or https://.", a.URI)
 	case !slices.Contains([]string{"GET", "POST", "HEAD", "PUT", "DELETE"}, a.Method):
-		return refuse(Invalid, "The method %q of an action must be GET, POST, HEAD, PUT or DELETE.", a.Method)
+		return refuse(Invalid, "The method %.20q of an action must be GET, POST, HEAD, PUT or DELETE.", a.Method)
 	case a.Key != nil:
 		return refuse(Invalid, "An action that is a request has no key: only a record has one.")
 	}
@@ -274,7 +294,7 @@ func (a *Action) checkContent(inline bool) error {
 func (a *Action) checkRecord(inline bool) error {
 	switch {
 	case !node.IsTopic(a.Topic) && (!inline || !node.IsCallbackLane(a.Topic) || a.Topic == Lane):
-		return refuse(Invalid, "The topic %q of an action is no name of a topic in Kafka.", a.Topic)
+		return refuse(Invalid, "The topic %.300q of an action is no name of a topic in Kafka.", a.Topic)
 	case a.URI != "" || a.Method != "":
 		return refuse(Invalid, "An action has a topic and a URI, or a method: it is either a record or a request.")
 	case inline:

@@ -210,20 +210,24 @@ func (s *Sink) arrive(ctx context.Context, r *node.Record) error {
 	return s.brought(ctx, PutTask{Task: t})
 }
 
-// named returns the id of the queue that a record names, by its name or its UUID.
+// named returns the id of the queue that a record names, by its UUID or its name. A name that looks like the UUID of a
+// queue does not stand before that.
 func (s *Sink) named(ctx context.Context, name string) (uuid.UUID, error) {
 	if name == "" {
 		return Root, nil
 	}
-	found, err := s.config.Store.Queues(ctx, Filter{Name: name, Limit: 1})
-	if err != nil {
-		return uuid.Nil, err
+	filters := []Filter{{Name: name, Limit: 1}}
+	if id, err := uuid.Parse(name); err == nil && id != uuid.Nil {
+		filters = []Filter{{ID: id, Limit: 1}, filters[0]}
 	}
-	if len(found) > 0 {
-		return found[0].ID, nil
-	}
-	if id, err := uuid.Parse(name); err == nil {
-		return id, nil
+	for _, filter := range filters {
+		found, err := s.config.Store.Queues(ctx, filter)
+		if err != nil {
+			return uuid.Nil, err
+		}
+		if len(found) > 0 {
+			return found[0].ID, nil
+		}
 	}
 	return uuid.Nil, refuse(NotFound, "There is no queue %q. Make it, and send the record again.", name)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 	"chronos/node/queue"
 )
@@ -271,5 +273,84 @@ func TestKeeperWaits(t *testing.T) {
 	w.want(w.runs(21), "Running")
 	if told < 5 {
 		t.Errorf("it was told of %d times", told)
+	}
+}
+
+// What an action says in its headers cannot stand for what the store says in the same ones: neither another URL and
+// method than the ones that it shows, nor another status or task.
+func TestActionsSpeakForNobody(t *testing.T) {
+	for _, c := range []struct {
+		action queue.Action
+		header string
+		taken  bool
+	}{
+		{queue.Action{URI: "http://x/", Method: "GET"}, node.HeaderURL, false},
+		{queue.Action{URI: "http://x/", Method: "GET"}, node.HeaderMethod, false},
+		{queue.Action{URI: "http://x/", Method: "GET"}, node.HeaderTaskStatus, false},
+		{queue.Action{URI: "http://x/", Method: "GET"}, node.HeaderAttempt, false},
+		{queue.Action{URI: "http://x/", Method: "GET"}, "x-own", true},
+		{queue.Action{Topic: "out"}, node.HeaderTask, false},
+		{queue.Action{Topic: "out"}, node.HeaderTaskRun, false},
+		{queue.Action{Topic: "out"}, node.HeaderTaskStatus, false},
+		{queue.Action{Topic: "out"}, node.HeaderDeadline, true}, // somebody else's Chronos may read it
+	} {
+		w := newWorld(t)
+		c.action.ID = id(7)
+		c.action.Headers = []node.Header{{Name: c.header, Value: []byte("http://elsewhere/")}}
+		_, err := w.Apply(context.Background(), queue.PutAction{Action: c.action})
+		if refusal, is := errors.AsType[*queue.Refusal](err); (err == nil) != c.taken || !c.taken && !is {
+			t.Errorf("%+v: %v, %v", c.action, err, refusal)
+		}
+	}
+}
+
+// A record names a queue as everybody does: a UUID is that of a queue first, and a name only if there is none, so that
+// nobody takes the tasks of a queue by calling another one so. The UUID of zeros is no queue's.
+func TestRecordsNameQueues(t *testing.T) {
+	w := newWorld(t)
+	sink := newSink(w, &receiver{})
+	q := syncQueue(10)
+	other := queue.Queue{ID: uuid.New(), Name: q.ID.String(), Kind: queue.Sync}
+	w.do(queue.PutQueue{Queue: q})
+	w.do(queue.PutQueue{Queue: other})
+	arrive := func(name string) (uuid.UUID, error) {
+		id := uuid.New()
+		return id, sink.Publish(context.Background(), []node.Record{{Topic: queue.Lane, Headers: []node.Header{
+			{Name: node.HeaderQueue, Value: []byte(name)},
+			{Name: node.HeaderTaskPart, Value: []byte(node.TaskArrives)},
+			{Name: node.HeaderTask, Value: []byte(id.String())},
+			{Name: node.HeaderTaskTopic, Value: []byte("out")},
+		}}})[0]
+	}
+	arrived, err := arrive(q.ID.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := w.Tasks(context.Background(), queue.Filter{ID: arrived, Limit: 1})
+	if err != nil || len(found) != 1 || found[0].Queue != q.ID {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if _, err := arrive(uuid.Nil.String()); !errors.Is(err, node.ErrRejected) {
+		t.Errorf("the UUID of zeros: %v", err)
+	}
+}
+
+// A refusal shows what it is about, and not megabytes of it.
+func TestRefusalsAreSentences(t *testing.T) {
+	w := newWorld(t)
+	long := strings.Repeat("x", 1<<20)
+	for _, command := range []queue.Command{
+		queue.PutQueue{Queue: queue.Queue{ID: id(1), Name: "q", Kind: queue.Kind(long)}},
+		queue.PutQueue{Queue: queue.Queue{ID: id(1), Name: "q", Kind: queue.Sync, Paths: []string{"/" + long}}},
+		queue.PutQueue{Queue: queue.Queue{ID: id(1), Name: "q", Kind: queue.Sync, Tags: []string{long}}},
+		queue.PutAction{Action: queue.Action{ID: id(1), URI: "http://x/", Method: long}},
+		queue.PutAction{Action: queue.Action{ID: id(1), URI: "x" + long, Method: "GET"}},
+		queue.PutAction{Action: queue.Action{ID: id(1), URI: "http://x/ " + long, Method: "GET"}},
+		queue.PutAction{Action: queue.Action{ID: id(1), Topic: long}},
+	} {
+		_, err := w.Apply(context.Background(), command)
+		if refusal, is := errors.AsType[*queue.Refusal](err); !is || len(refusal.Detail) > 500 {
+			t.Errorf("%.100v", err)
+		}
 	}
 }

@@ -121,7 +121,11 @@ func (d *Desk) DropQueue(ctx context.Context, ref string, drain *bool) (queue.Qu
 	if err != nil {
 		return queue.Queue{}, err
 	}
-	if drain != nil && *drain != q.Drain && !q.Deleting && q.ID != queue.Root {
+	if drain != nil && *drain != q.Drain && q.Deleting {
+		return *q, &queue.Refusal{Code: queue.Conflict, Detail: fmt.Sprintf("The queue %q is being deleted already, "+
+			"with drain %v, which stays so. Delete those of its tasks that are not to run.", q.Name, q.Drain)}
+	}
+	if drain != nil && *drain != q.Drain && q.ID != queue.Root {
 		changed := *q
 		changed.Drain = *drain
 		if _, err := d.apply(ctx, queue.PutQueue{Queue: changed}); err != nil {

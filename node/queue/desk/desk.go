@@ -58,6 +58,9 @@ func (d *Desk) apply(ctx context.Context, command queue.Command) (result queue.R
 	pause := wait
 	for try := 1; ; try++ {
 		result, err = d.Store.Apply(ctx, command)
+		if try > 1 && deletes(command) && IsAbsent(err) {
+			return result, nil // a try before has deleted it, and its answer was lost
+		}
 		if _, refused := errors.AsType[*queue.Refusal](err); err == nil || refused || try == tries {
 			return result, err
 		}
@@ -70,6 +73,15 @@ func (d *Desk) apply(ctx context.Context, command queue.Command) (result queue.R
 		}
 		pause *= 2
 	}
+}
+
+// deletes reports whether a command leaves nothing of what it is about.
+func deletes(command queue.Command) bool {
+	switch command.(type) {
+	case queue.DropQueue, queue.DropAction:
+		return true
+	}
+	return false
 }
 
 // invalid is the refusal of something that can never be done.
@@ -87,11 +99,15 @@ func (d *Desk) FindQueue(ctx context.Context, ref string) (*queue.Queue, error) 
 	return q, err
 }
 
-// lookUp is FindQueue; nil for none.
+// lookUp is FindQueue; nil for none. What can be no name is not asked for: to a filter, neither an empty one nor the
+// UUID of zeros is a condition, so that any queue would do.
 func (d *Desk) lookUp(ctx context.Context, ref string) (*queue.Queue, error) {
-	filters := []queue.Filter{{Name: ref, Limit: 1}}
-	if id, err := uuid.Parse(ref); err == nil {
-		filters = []queue.Filter{{ID: id, Limit: 1}, filters[0]}
+	var filters []queue.Filter
+	if id, err := uuid.Parse(ref); err == nil && id != uuid.Nil {
+		filters = append(filters, queue.Filter{ID: id, Limit: 1})
+	}
+	if _, why := node.CheckID(ref); why == "" {
+		filters = append(filters, queue.Filter{Name: ref, Limit: 1})
 	}
 	for _, filter := range filters {
 		found, err := d.Store.Queues(ctx, filter)
@@ -107,7 +123,11 @@ func (d *Desk) lookUp(ctx context.Context, ref string) (*queue.Queue, error) {
 
 // FindTask returns a task.
 func (d *Desk) FindTask(ctx context.Context, id uuid.UUID) (*queue.Task, error) {
-	found, err := d.Store.Tasks(ctx, queue.Filter{ID: id, Limit: 1})
+	var found []queue.Task
+	var err error
+	if id != uuid.Nil { // that is no condition
+		found, err = d.Store.Tasks(ctx, queue.Filter{ID: id, Limit: 1})
+	}
 	if err == nil && len(found) == 0 {
 		return nil, absent("there is no task " + id.String() + ": it has never come, or was forgotten after a while")
 	}
@@ -119,7 +139,11 @@ func (d *Desk) FindTask(ctx context.Context, id uuid.UUID) (*queue.Task, error) 
 
 // FindAction returns an action.
 func (d *Desk) FindAction(ctx context.Context, id uuid.UUID) (*queue.Action, error) {
-	found, err := d.Store.Actions(ctx, queue.Filter{ID: id, Limit: 1})
+	var found []queue.Action
+	var err error
+	if id != uuid.Nil { // that is no condition
+		found, err = d.Store.Actions(ctx, queue.Filter{ID: id, Limit: 1})
+	}
 	if err == nil && len(found) == 0 {
 		return nil, absent("there is no action " + id.String())
 	}

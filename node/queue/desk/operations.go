@@ -3,7 +3,9 @@ package desk
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -165,6 +167,17 @@ type (
 	postActionInput struct{ Body ActionChange }
 )
 
+// check refuses texts that nothing can have: to Postgres they are errors.
+func (in *ListInput) check() error {
+	for _, text := range []string{in.Tag, in.Cursor} {
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return invalid(quoted(text) + " is no tag, and no cursor that a page has given: it is not UTF-8, or " +
+				"has a NUL")
+		}
+	}
+	return nil
+}
+
 // answer is what huma wants an answer to be.
 type answer[T any] struct {
 	Status int
@@ -224,6 +237,11 @@ func (m *Mount) queues(api huma.API) {
 	serve(m, api, http.MethodGet, "/v1/queues/{queue}/openings", "openings", "When a queue is open in the next days",
 		m.openings)
 	put := func(ctx context.Context, ref string, change QueueChange) (Queue, int, error) {
+		if change.Relief != nil {
+			if err := m.mayUse(ctx, *change.Relief); err != nil {
+				return Queue{}, 0, err
+			}
+		}
 		q, isNew, err := m.Desk.PutQueue(ctx, ref, change)
 		if err != nil {
 			return Queue{}, 0, err
@@ -268,8 +286,11 @@ func (m *Mount) shown(ctx context.Context, q *queue.Queue, status int) (Queue, i
 }
 
 func (m *Mount) listQueues(ctx context.Context, in *queuesInput) (Queues, int, error) {
-	found, err := m.Desk.Store.Queues(ctx, queue.Filter{Tag: in.Tag, AfterName: in.Cursor, Limit: in.Limit})
 	all := Queues{Queues: []Queue{}}
+	if err := in.check(); err != nil {
+		return all, 0, err
+	}
+	found, err := m.Desk.Store.Queues(ctx, queue.Filter{Tag: in.Tag, AfterName: in.Cursor, Limit: in.Limit})
 	if err != nil {
 		return all, 0, err
 	}
@@ -308,7 +329,14 @@ func (m *Mount) tasks(api huma.API) {
 			return ShowTask(t), http.StatusOK, nil
 		})
 	put := func(ctx context.Context, id uuid.UUID, change TaskChange) (Task, int, error) {
-		if err := m.mayRun(ctx, change); err != nil {
+		var actions []string
+		if change.Execution != nil {
+			actions = append(actions, *change.Execution)
+		}
+		if change.Promise != nil {
+			actions = append(actions, *change.Promise...)
+		}
+		if err := m.mayUse(ctx, actions...); err != nil {
 			return Task{}, 0, err
 		}
 		t, isNew, err := m.Desk.PutTask(ctx, id, change)
@@ -336,6 +364,9 @@ func (m *Mount) tasks(api huma.API) {
 
 func (m *Mount) listTasks(ctx context.Context, in *tasksInput) (Tasks, int, error) {
 	all := Tasks{Tasks: []Task{}}
+	if err := in.check(); err != nil {
+		return all, 0, err
+	}
 	filter := queue.Filter{Tag: in.Tag, Status: queue.Status(in.Status), Limit: in.Limit}
 	if in.Cursor != "" {
 		after, err := uuid.Parse(in.Cursor)
@@ -361,16 +392,9 @@ func (m *Mount) listTasks(ctx context.Context, in *tasksInput) (Tasks, int, erro
 	return all, http.StatusOK, err
 }
 
-// mayRun returns why whoever asks may not have the actions of a task run: one of them has a topic where they may bring
-// nothing. Somebody else has made it, who may.
-func (m *Mount) mayRun(ctx context.Context, change TaskChange) error {
-	var ids []string
-	if change.Execution != nil {
-		ids = append(ids, *change.Execution)
-	}
-	if change.Promise != nil {
-		ids = append(ids, *change.Promise...)
-	}
+// mayUse returns why whoever asks may neither have some actions done nor change them: one of them has a topic where
+// they may bring nothing. Somebody else has made it, who may.
+func (m *Mount) mayUse(ctx context.Context, ids ...string) error {
 	for _, text := range ids {
 		id, err := uuid.Parse(text)
 		if err != nil {
@@ -417,6 +441,9 @@ func (m *Mount) actions(api huma.API) {
 			return ShowAction(a, m.Payload(ctx)), http.StatusOK, nil
 		})
 	put := func(ctx context.Context, id uuid.UUID, change ActionChange) (Action, int, error) {
+		if err := m.mayUse(ctx, id.String()); err != nil {
+			return Action{}, 0, err
+		}
 		if change.Topic != nil && *change.Topic != "" {
 			if err := m.May(ctx, *change.Topic); err != nil {
 				return Action{}, 0, err
@@ -449,6 +476,9 @@ func (m *Mount) actions(api huma.API) {
 
 func (m *Mount) listActions(ctx context.Context, in *ListInput) (Actions, int, error) {
 	all, filter := Actions{Actions: []Action{}}, queue.Filter{Tag: in.Tag, Limit: in.Limit}
+	if err := in.check(); err != nil {
+		return all, 0, err
+	}
 	if in.Cursor != "" {
 		after, err := uuid.Parse(in.Cursor)
 		if err != nil {
