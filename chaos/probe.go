@@ -69,6 +69,13 @@ func (h *history) heal() {
 	h.machine.quiet = h.machine.mended
 }
 
+// unhealed reports whether the schedule is not over.
+func (h *history) unhealed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.machine.mended.IsZero()
+}
+
 // healed returns since when nothing goes wrong.
 func (h *history) healed() time.Time {
 	h.mu.Lock()

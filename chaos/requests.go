@@ -50,6 +50,7 @@ type answer struct {
 	Incarnation string    `json:"incarnation"`
 	MayAppear   bool      `json:"may_appear"`
 	Repeated    bool      `json:"repeated"`
+	Arrival     int64     `json:"arrival"` // of a task
 }
 
 // problem is what it says where something is wrong, or there is no such message.

@@ -56,6 +56,7 @@ type run struct {
 	history   *history
 	submitter *submitter
 	nemesis   *nemesis
+	tasker    *tasker       // nil without tasks
 	events    []check.Event // in the end, in their order
 }
 
@@ -153,6 +154,9 @@ func (r *run) play(ctx context.Context) error {
 		defer close(done)
 		r.submitter.run(submitting)
 	}()
+	if err := r.task(submitting); err != nil {
+		return err
+	}
 	begin := time.Now()
 	err := r.nemesis.run(ctx, begin)
 	sleepUntil(ctx, begin.Add(r.scenario.Lasts))
@@ -166,7 +170,24 @@ func (r *run) play(ctx context.Context) error {
 	sleepUntil(ctx, r.history.healed().Add(afterwards))
 	stop()
 	<-done
+	if err := r.tasker.await(ctx); err != nil {
+		return err
+	}
 	return r.drain(ctx)
+}
+
+// task has tasks come, where the scenario is about some.
+func (r *run) task(ctx context.Context) error {
+	if r.scenario.Tasks == 0 {
+		return nil
+	}
+	t, address, err := newTasker(r.cluster, r.submitter.asker, r.history.unhealed)
+	if err != nil {
+		return err
+	}
+	r.tasker = t
+	go t.run(ctx, address) // it ends with the last request, which is repeated for a while only
+	return nil
 }
 
 // afterwards is how long the client goes on after the healing.

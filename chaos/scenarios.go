@@ -34,6 +34,9 @@ type Scenario struct {
 	// and messages come out on topics. Every Asks-th message is given to the nodes by their HTTP API.
 	Hosts, Asks int
 
+	// Tasks is how many tasks a queue runs one at a time; 0 for no queue.
+	Tasks int
+
 	// RetryFor is how long after its deadline a callback is tried; 0 for as long as nodes do that nobody tells.
 	RetryFor time.Duration
 
@@ -66,7 +69,7 @@ type demand func(*run, *Result) string
 func Scenarios() []*Scenario {
 	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
 		copyScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(), strangerScenarios(),
-		pauseScenarios(), callbackScenarios())
+		pauseScenarios(), callbackScenarios(), taskScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)

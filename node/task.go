@@ -186,8 +186,8 @@ func (c *Config) decodeCompletion(h *requested, repeated *rejection, r Record) i
 // what of it, so whoever could bring, replace or cancel it could complete the tasks of others, or lose them.
 func notForTasks(route Route) *rejection {
 	return &rejection{
-		UnknownTopic, fmt.Sprintf("lane %s is that of tasks, and takes no messages from elsewhere: a "+
-			"record that is a task names its queue in a header %s (input topic %s)", TasksLane, HeaderQueue, route.Input),
+		UnknownTopic, fmt.Sprintf("lane %s is that of tasks, and takes no messages from elsewhere: a record that is "+
+			"a task names its queue in a header %s (input topic %s)", TasksLane, HeaderQueue, route.Input),
 		route.Format.topicHeader(),
 	}
 }

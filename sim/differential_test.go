@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"chronos/migrations"
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/postgres"
 	"chronos/node/store/sqlite"
 	"chronos/sim"
@@ -34,6 +36,7 @@ func TestSameTraceOnSQLite(t *testing.T) {
 		o := sim.Swarm(seed)
 		o.Messages, o.Faulty, o.Healed, o.Horizon = 40, 12*time.Second, 20*time.Second, 4*time.Second
 		o.PollInterval, o.DetectionInterval = 250*time.Millisecond, 500*time.Millisecond
+		withQueues(&o)
 		setup := sim.Setup{Options: o}
 		want := sim.Run(setup)
 		stores := 0
@@ -44,6 +47,13 @@ func TestSameTraceOnSQLite(t *testing.T) {
 		if got := sim.Run(setup); got.Hash != want.Hash {
 			t.Errorf("seed %d: the hash is %x on SQLite, and %x in memory", seed, got.Hash, want.Hash)
 		}
+	}
+}
+
+// withQueues gives every second world queues, and an opening at midnight.
+func withQueues(o *sim.Options) {
+	if o.Seed%2 == 1 {
+		o.Queues, o.Tasks, o.StoreSkew, o.Bandwidth = 3, 20, -8*time.Second, 0
 	}
 }
 
@@ -76,6 +86,7 @@ func TestSameTraceOnPostgres(t *testing.T) {
 			o := sim.Swarm(seed)
 			o.Messages, o.Faulty, o.Healed, o.Horizon = 30, 10*time.Second, 20*time.Second, 4*time.Second
 			o.PollInterval, o.DetectionInterval = 500*time.Millisecond, time.Second
+			withQueues(&o)
 			setup := sim.Setup{Options: o}
 			want := sim.Run(setup)
 			setup.Store = func(now func() time.Time) node.Store { return openPostgres(t, server, now, &calls) }
@@ -193,7 +204,7 @@ func openPostgres(t *testing.T, server string, now func() time.Time, calls *int)
 
 // clockedStore sets the clock of the database before every call that reads it.
 type clockedStore struct {
-	node.Store
+	*postgres.Store
 
 	t     *testing.T
 	clock *pgx.Conn
@@ -248,6 +259,26 @@ func (s *clockedStore) Expired(ctx context.Context, limit int) ([]node.Claim, er
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 	return claims, err
+}
+
+// Pause implements node.Switches.
+func (s *clockedStore) Pause(ctx context.Context, pause node.Pause) (node.Pause, error) {
+	s.set()
+	return s.Store.Pause(ctx, pause)
+}
+
+// Transact implements queue.Store.
+func (s *clockedStore) Transact(
+	ctx context.Context, do func(context.Context, queue.Tx) (queue.Result, error),
+) (queue.Result, error) {
+	s.set()
+	return s.Store.Transact(ctx, do)
+}
+
+// Due implements queue.Store.
+func (s *clockedStore) Due(ctx context.Context, limit int) ([]uuid.UUID, time.Duration, bool, error) {
+	s.set()
+	return s.Store.Due(ctx, limit)
 }
 
 // TestLossyFailover loses the last commit of the store, an insert. The standby that takes over has all those before it.

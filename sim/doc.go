@@ -4,7 +4,7 @@
 //
 // # One thread
 //
-// A world runs on one goroutine. It has a true time, and a queue of what happens at which instant (queue.go). The
+// A world runs on one goroutine. It has a true time, and an agenda of what happens at which instant (agenda.go). The
 // engine's loops run unchanged as coroutines (task.go), each of which is parked in every call of a port until the
 // world wakes it. Nothing else is concurrent; no map is ranged over, no wall clock is read, and nothing is computed
 // in floating point. So everything depends on the Setup alone, and the digest of all that has happened is the same

@@ -33,7 +33,7 @@ func (c *Clock) TrueFor(d time.Duration) time.Duration { return time.Duration(c.
 
 // Order queues instants and returns the places that they had, in the order in which they come out.
 func Order(instants []int64) []uint64 {
-	var q queue
+	var q agenda
 	for i, at := range instants {
 		q.push(occurrence{at: at, seq: uint64(i)})
 	}

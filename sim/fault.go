@@ -30,13 +30,15 @@ const (
 	OpPublish   Op = "publish"
 	OpSubmit    Op = "submit"
 	OpCall      Op = "call"
+	OpApply     Op = "apply"
+	OpDue       Op = "due"
 )
 
 // ops returns all operations; their places are their numbers.
 func ops() []Op {
 	return []Op{
 		OpBind, OpPositions, OpTake, OpCatchUp, OpClaim, OpDelete, OpExpired, OpReset, OpLanes,
-		OpPoll, OpStart, OpCommit, OpExtents, OpLeave, OpPublish, OpSubmit, OpCall,
+		OpPoll, OpStart, OpCommit, OpExtents, OpLeave, OpPublish, OpSubmit, OpCall, OpApply, OpDue,
 	}
 }
 
@@ -61,12 +63,14 @@ const (
 	opPublish
 	opSubmit
 	opCall
+	opApply
+	opDue
 	opCount
 )
 
 // idle tells whether nodes make such calls all the time, also when there is nothing to do.
 func (n numberedOp) idle() bool {
-	return n == opClaim || n == opExpired || n == opLanes || n == opPoll || n == opPositions
+	return n == opClaim || n == opExpired || n == opLanes || n == opPoll || n == opPositions || n == opDue
 }
 
 // FaultKind names a kind of fault.
@@ -196,9 +200,9 @@ func ParseFault(line string) (Fault, error) {
 		return Fault{}, fmt.Errorf("%q does not number a call: the first is 1", words[3])
 	}
 	f.Op = Op(words[2])
-	// The application submits, and its operators give instructions to the store.
+	// The application submits, and its operators give instructions to the store, and ask things of queues.
 	if number, known := numberOf(f.Op); !known || f.Node != 0 && number == opSubmit ||
-		f.Node == 0 && number != opSubmit && number != opTake {
+		f.Node == 0 && number != opSubmit && number != opTake && number != opApply {
 		return Fault{}, fmt.Errorf("there is no operation %q there", words[2])
 	}
 	words = strings.Fields(what)
@@ -272,9 +276,9 @@ func faultKinds() []faultDescription {
 		commits  = 1 << opCommit
 		publish  = 1 << opPublish
 		submit   = 1 << opSubmit
-		writes   = takes | claims | deletes | resets
+		writes   = takes | claims | deletes | resets | 1<<opApply
 		parts    = claims | deletes | resets | commits | publish
-		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired | 1<<opLanes
+		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired | 1<<opLanes | 1<<opDue
 		requests = store | commits | publish | 1<<opLeave | 1<<opExtents | 1<<opCall
 		calls    = requests | polls
 	)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 )
 
 // host is one virtual machine, on which one life of a node runs after another. The number stays, the node id does not.
@@ -136,6 +137,11 @@ func (h *host) start() {
 		Clock: nodeClock{l}, Store: &storePort{life: l}, Source: &sourcePort{life: l}, Sink: &sinkPort{life: l},
 		Callback: &callPort{life: l},
 	})
+	if w.options.Queues > 0 {
+		ports.Callback = queue.NewSink(queue.SinkConfig{
+			Store: &storePort{l}, Next: &taskPort{l, ports.Callback}, URL: "http://" + l.label + ".example/",
+		})
+	}
 	n, err := node.New(config, ports, l.observe)
 	if err != nil {
 		panic("sim: " + err.Error()) // Options.Validate has accepted it
@@ -155,6 +161,10 @@ func (l *life) run(ctx context.Context, ports node.Ports) {
 			panic("the store belongs to others")
 		}
 		if err == nil {
+			if l.host.world.options.Queues > 0 {
+				keeper := queue.Keeper{Store: &storePort{l}, Clock: ports.Clock}
+				l.loops.Go("keeper", keeper.Run)
+			}
 			l.node.Run(ctx, l.loops)
 			return
 		}

@@ -44,7 +44,8 @@ func (o *Options) judged() check.Config {
 	c.Lanes = len(o.lanes())
 	c.Windows = o.judgedWindows(0)
 	c.Paces = o.judgedPaces()
-	if o.Callbacks > 0 {
+	c.Messages += o.Tasks * (2 + mostPromised)
+	if o.Callbacks+o.Queues > 0 {
 		// What has failed since the beginning waits as long once more, and a fifth; or as long as a receiver has asked.
 		c.CallWait = (o.Faulty+5*time.Second)*6/5 + 2*engine.PublishTimeout()
 		c.RetryFor = o.RetryFor

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/memory"
 )
 
@@ -24,6 +25,9 @@ type Mutant struct {
 	Config func(*node.Config)
 	Rows   func(node.Store, Table) node.Store
 	Ports  func(node.Ports) node.Ports
+
+	// Transaction puts something in front of the rows, in a transaction of queue.Run; nil for nothing.
+	Transaction func(queue.Tx, Table) queue.Tx
 
 	// Broken is how the rows themselves are wrong.
 	Broken memory.Broken
@@ -76,6 +80,13 @@ func (m *Mutant) rows(t *truth) node.Store {
 		return m.Rows(t, Table{t})
 	}
 	return t
+}
+
+func (m *Mutant) transaction(tx queue.Tx, t *truth) queue.Tx {
+	if m != nil && m.Transaction != nil {
+		return m.Transaction(tx, Table{t})
+	}
+	return tx
 }
 
 func (m *Mutant) ports(p node.Ports) node.Ports {

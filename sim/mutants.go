@@ -15,7 +15,7 @@ import (
 // Mutants returns all mutants, in the order in which they are reported.
 func Mutants() []*Mutant {
 	return slices.Concat(storeMutants(), claimMutants(), intakeMutants(), positionMutants(), publishMutants(),
-		callbackMutants(), lineMutants(), laneMutants(), pauseMutants(), windowMutants(), paceMutants(),
+		callbackMutants(), lineMutants(), laneMutants(), pauseMutants(), windowMutants(), paceMutants(), queueMutants(),
 		controlMutants(), holdMutants(), pastMutants(), limitMutants(), seriesMutants(),
 		clockMutants(), originalMutants(), delayMutants())
 }

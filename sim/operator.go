@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 )
 
 // How an operator gives an instruction to the store.
@@ -37,6 +38,8 @@ type operator struct {
 	submission *Submission
 	life       *life
 	times      int // how often it was started
+
+	command queue.Command // of one that asks something of a queue
 
 	brings *node.Item // of one that brings a message: what it asks for, each time it is started
 }
@@ -111,6 +114,10 @@ func (o *operator) ended(again time.Duration) {
 }
 
 func (o *operator) run(ctx context.Context, random *rand.Rand) {
+	if o.command != nil {
+		o.asks(ctx, random)
+		return
+	}
 	w := o.app.world
 	items := o.items()
 	if len(items) == 0 {
@@ -211,6 +218,7 @@ func (a *application) heal() {
 	a.host.clock.goOn(now)
 	a.host.correctWall()
 	a.host.storeLink.heal(now)
+	a.clients.heal()
 	for _, l := range a.operators {
 		if !l.dead && now < l.pausedUntil {
 			l.wake()

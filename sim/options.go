@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/queue"
 )
 
 // Options are everything that a run depends on. Two runs with equal options, plans and code give the same trace.
@@ -109,6 +110,9 @@ type Options struct {
 	// Paced is how many percent of the lanes have a pace. Pace is that of all of them; 0 for what is drawn.
 	Paced, Pace int
 
+	// Queues is how many queues there are beside root, and Tasks how many tasks come to them.
+	Queues, Tasks int
+
 	// RetryFor is how long after its deadline a callback that has failed is made again; 0 for ever.
 	RetryFor time.Duration
 
@@ -203,6 +207,9 @@ func (o *Options) routed() node.Config {
 	}
 	c.Callbacks.Timeout = c.PublishTimeout() // so that one hold time is for both
 	c.Callbacks.Others.Ordered = o.Ordered > 0
+	if o.Queues > 0 {
+		c.Callbacks.Lanes = append(c.Callbacks.Lanes, node.CallbackLane{Name: queue.Lane})
+	}
 	return c
 }
 
@@ -289,6 +296,8 @@ func (o *Options) Validate() error {
 		{"windows", o.Windows, 0, 100},
 		{"paced", o.Paced, 0, 100},
 		{"pace", o.Pace, 0, node.MaxPerSecond},
+		{"queues", o.Queues, 0, 100},
+		{"tasks", o.Tasks, 0, 100_000},
 		{"large", o.Large, 0, 100},
 		{"large-bytes", o.LargeBytes, 0, maxRecordBytes},
 		{"bandwidth", o.Bandwidth, 0, 1 << 30},
@@ -383,6 +392,8 @@ func (o *Options) settings() []setting {
 		settingOf("window-open", &o.WindowOpen, time.ParseDuration),
 		settingOf("paced", &o.Paced, strconv.Atoi),
 		settingOf("pace", &o.Pace, strconv.Atoi),
+		settingOf("queues", &o.Queues, strconv.Atoi),
+		settingOf("tasks", &o.Tasks, strconv.Atoi),
 		settingOf("retry-for", &o.RetryFor, time.ParseDuration),
 		settingOf("large", &o.Large, strconv.Atoi),
 		settingOf("large-bytes", &o.LargeBytes, strconv.Atoi),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/sim/check"
 )
 
@@ -27,7 +28,7 @@ func (o *Options) paces() map[string]int {
 		}
 		found, aimed := strings.CutSuffix(lane, ".2") // has that of .1, by a name with a *
 		switch {
-		case slices.Contains(dead, lane):
+		case slices.Contains(dead, lane), lane == queue.Lane:
 		case aimed:
 			if first, has := drawn[found+".1"]; has {
 				drawn[lane] = first

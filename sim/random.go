@@ -28,6 +28,7 @@ const (
 	forCallLink
 	forWindows
 	forPaces
+	forQueues
 )
 
 // stream returns the stream for a purpose, a node (or another number) and its life.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/sim/check"
 	"chronos/sim/proof"
 )
@@ -199,14 +200,18 @@ func newRecorder(w *world) *recorder {
 	config := w.options.judged()
 	config.ClockError += w.rateError()
 	j.add(check.Event{Kind: check.Configure, Config: &config})
+	if w.options.Queues > 0 {
+		root := newQueueRows().queues[queue.Root]
+		j.add(queueEvent(check.PutQueue, &root))
+	}
 	return j
 }
 
 // add takes an event at this instant. The first invariant that it breaks ends the run.
 func (j *recorder) add(e check.Event) {
 	w := j.world
-	if w.violation != nil {
-		return
+	if w.violation != nil || e.Topic == queue.Lane && e.Kind != check.Pause && e.Kind != check.Resume {
+		return // what is asked for tasks the judge knows as that, and not as submissions
 	}
 	j.event = e
 	j.event.At = time.Duration(w.now)
@@ -581,26 +586,4 @@ func (j *recorder) shard(p node.Partition) string {
 		}
 	}
 	return ""
-}
-
-// truncated, retained and dropped tell what happens to the log of an input partition.
-func (j *recorder) truncated(p *partition) {
-	j.add(check.Event{Kind: check.Truncate, Partition: p.String(), Offset: p.end()})
-}
-
-func (j *recorder) retained(p *partition) {
-	j.add(check.Event{Kind: check.Retain, Partition: p.String(), Offset: p.base})
-}
-
-func (j *recorder) dropped(p *partition) {
-	j.add(check.Event{Kind: check.Drop, Partition: p.String()})
-}
-
-// hangs tells that the sink of a lane, or one partition of it, answers nobody, or again.
-func (j *recorder) hangs(kind check.Kind, p *partition, whole bool) {
-	e := check.Event{Kind: kind, Topic: p.topic.name}
-	if !whole {
-		e.Partition = p.String()
-	}
-	j.add(e)
 }

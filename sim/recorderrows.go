@@ -157,6 +157,7 @@ func (j *recorder) rolledBack(t *truth, lineage int64) {
 	for _, p := range t.pauses() {
 		j.paused(p)
 	}
+	j.queuesKept(&t.queues)
 }
 
 // paused tells that a lane, or the intake, is paused, and resumed that it is so no more.
@@ -299,4 +300,26 @@ func (j *recorder) answered(
 		Deadline: sinceEpoch(m.Deadline), Lineage: lineage, Text: outcome,
 	})
 	j.inserted(l, &m, node.Claim{}, stamp)
+}
+
+// truncated, retained and dropped tell what happens to the log of an input partition.
+func (j *recorder) truncated(p *partition) {
+	j.add(check.Event{Kind: check.Truncate, Partition: p.String(), Offset: p.end()})
+}
+
+func (j *recorder) retained(p *partition) {
+	j.add(check.Event{Kind: check.Retain, Partition: p.String(), Offset: p.base})
+}
+
+func (j *recorder) dropped(p *partition) {
+	j.add(check.Event{Kind: check.Drop, Partition: p.String()})
+}
+
+// hangs tells that the sink of a lane, or one partition of it, answers nobody, or again.
+func (j *recorder) hangs(kind check.Kind, p *partition, whole bool) {
+	e := check.Event{Kind: kind, Topic: p.topic.name}
+	if !whole {
+		e.Partition = p.String()
+	}
+	j.add(e)
 }

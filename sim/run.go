@@ -115,7 +115,7 @@ func newWorld(setup Setup) *world {
 	w.stats.Drained = -1
 	w.unspoilt.partial = -1
 	w.recorder = newRecorder(w)
-	if setup.Proof {
+	if setup.Proof && w.options.Queues == 0 { // the proof knows nothing of queues
 		w.follow = newFollower(w)
 	}
 	for number := range w.options.Nodes + 1 {
@@ -202,7 +202,7 @@ func (w *world) finish() {
 
 // drained reports whether nothing is left to do: all is submitted and taken in, and the store is empty.
 func (w *world) drained() bool {
-	if w.app.left+w.app.busy > 0 || len(w.store.truth.stored) > 0 {
+	if w.app.left+w.app.busy > 0 || !w.app.clients.quiet() || len(w.store.truth.stored) > 0 {
 		return false
 	}
 	for _, p := range w.broker.group.partitions {

@@ -136,6 +136,9 @@ func points() []string {
 		"callback-busy", "callback-failed", "callback-gone", "callback-slow", "callback-hangs", "callback-unsent",
 		"callback-exhausted", "window-opened", "window-passed", "window-called", "window-shut",
 		"pace-reached",
+		"task-started", "task-complete", "task-failure", "task-deleted", "completed-again",
+		"queue-dropped", "queue-gone", "queue-closed", "queue-conflict",
+		"task-call-execution", "task-call-promise", "task-call-relief",
 	}
 }
 

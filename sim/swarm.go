@@ -63,6 +63,10 @@ func Swarm(seed uint64) Options {
 	if paces := stream(seed, forPaces, 0, 0); o.Bandwidth == 0 && oneIn(paces, 4) {
 		o.Paced = pick(paces, 30, 100)
 	}
+	if queues := stream(seed, forQueues, 0, 0); o.Bandwidth == 0 && oneIn(queues, 4) {
+		o.Queues, o.Tasks = 1+queues.IntN(5), pick(queues, 5, 20, 20, 60)
+		o.StoreSkew = drawStoreSkew(queues)
+	}
 	o.Mix = drawMix(seed)
 	if o.Windows > 0 && oneIn(stream(seed, forWindows, 0, 1), 2) {
 		o.Mix = append(o.Mix, WindowChanged)

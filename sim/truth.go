@@ -29,6 +29,8 @@ type truth struct {
 	// due tells when each of them falls due, and deadline what its deadline is.
 	due, deadline map[node.MessageID]time.Time
 
+	queues queueRows
+
 	// places are the positions, and known the partitions that have one, in the order in which they got it.
 	places map[node.Partition]node.Position
 	known  []node.Partition
@@ -55,6 +57,7 @@ func (t *truth) forget() {
 	t.stored, t.due = map[node.MessageID]node.Claim{}, map[node.MessageID]time.Time{}
 	t.deadline = map[node.MessageID]time.Time{}
 	t.places, t.known = map[node.Partition]node.Position{}, nil
+	t.queues = newQueueRows()
 }
 
 // hold keeps the changes back until they are released: nobody sees them yet.

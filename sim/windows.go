@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/sim/check"
 )
 
@@ -55,7 +56,7 @@ func (o *Options) windows(edition int) map[string]periodic {
 		p := o.window(lane, r.IntN)
 		found, aimed := strings.CutSuffix(lane, ".2") // has that of .1, by a name with a *
 		switch {
-		case slices.Contains(dead, lane):
+		case slices.Contains(dead, lane), lane == queue.Lane:
 		case aimed:
 			if first, has := drawn[found+".1"]; has {
 				drawn[lane] = first

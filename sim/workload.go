@@ -324,6 +324,8 @@ type application struct {
 	waiting map[int][]*Submission // by the submission whose appearance they wait for
 	left    int                   // submissions to come at an instant of their own
 
+	clients *clients // of queues
+
 	operators []*life // of all times
 	busy      int     // operators that have not ended
 }
@@ -348,6 +350,7 @@ func newApplication(w *world, submissions []Submission) *application {
 		a.left++
 		w.at(int64(s.At), a, uint64(i))
 	}
+	a.clients = newClients(a)
 	return a
 }
 

@@ -25,7 +25,7 @@ type world struct {
 
 	now    int64
 	seq    uint64
-	queue  queue
+	queue  agenda
 	digest digest
 
 	hosts  []*host // by number: the first is the application
@@ -38,6 +38,7 @@ type world struct {
 	edition   int                 // of the windows that nodes are told when they start
 	receivers *receivers
 	calls     map[int]int // how many callbacks were made of each submission
+	requests  int         // for tasks
 	recorder  *recorder
 
 	unspoilt   spoil // of all calls with which nothing goes wrong

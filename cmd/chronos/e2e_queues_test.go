@@ -102,7 +102,7 @@ func TestQueuesEndToEnd(t *testing.T) {
 	r := newReceiver(t)
 	id := func(kind, n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n) }
 	put := func(path, body string) { t.Helper(); asks(t, "PUT", api+"/v1/"+path, body) }
-	put("actions/"+id(1, 1), `{"uri":"`+r.url+`/work/<<CHRONOS_TASK_UUID>>"}`)
+	put("actions/"+id(1, 1), `{"uri":"`+r.url+`/job/<<CHRONOS_TASK_UUID>>"}`)
 	put("actions/"+id(1, 2), `{"uri":"`+r.url+`/gone"}`)
 	put("actions/"+id(1, 3), `{"uri":"`+r.url+`/done","payload":"<<CHRONOS_TASK_UUID>> <<CHRONOS_TASK_STATUS>>"}`)
 	put("queues/one", `{"kind":"sync"}`)
@@ -113,15 +113,17 @@ func TestQueuesEndToEnd(t *testing.T) {
 		}
 		put("tasks/"+id(2, n), `{"queue":"one","execution":"`+action+`","promise":["`+id(1, 3)+`"]}`)
 	}
-	want := []string{"/work/" + id(2, 1)}
+	want := []string{"/job/" + id(2, 1)}
 	if got := r.awaits(t, 1); !slices.Equal(got, want) {
 		t.Fatalf("asked %q, want %q", got, want)
 	}
 	asks(t, "GET", horae+"/v1/task/"+id(2, 1)+"/complete", "")
 	got := r.awaits(t, 5) // the promise of the first, the second, its promise, the third
 	slices.Sort(got)
-	want = []string{"/done " + id(2, 1) + " Complete", "/done " + id(2, 2) + " Failure", "/gone",
-		"/work/" + id(2, 1), "/work/" + id(2, 3)}
+	want = []string{
+		"/done " + id(2, 1) + " Complete", "/done " + id(2, 2) + " Failure", "/gone",
+		"/job/" + id(2, 1), "/job/" + id(2, 3),
+	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("asked %q, want %q", got, want)
 	}
@@ -137,7 +139,7 @@ func TestQueuesEndToEnd(t *testing.T) {
 		t.Errorf("it says %v", q)
 	}
 	put("queues/night", `{"window":"always"}`)
-	if got := r.awaits(t, 7); got[6] != "/work/"+id(2, 4) {
+	if got := r.awaits(t, 7); got[6] != "/job/"+id(2, 4) {
 		t.Errorf("asked %q", got)
 	}
 	within(t, func() bool { return asks(t, "GET", api+"/v1/tasks/"+id(2, 4), "")["status"] == "Complete" },
@@ -174,7 +176,8 @@ func TestQueuesByKafka(t *testing.T) {
 	c := client(t, address)
 	defer c.Close()
 	completion := &kgo.Record{Topic: "chronos.in", Headers: []kgo.RecordHeader{
-		{Key: "chronosAction", Value: []byte("complete")}, {Key: "chronosTask", Value: []byte(first)},
+		{Key: "chronosAction", Value: []byte("complete")},
+		{Key: "chronosTask", Value: []byte(first)},
 		{Key: "chronosTaskRun", Value: []byte(headers["chronosTaskRun"])},
 	}}
 	if err := c.ProduceSync(t.Context(), completion).FirstErr(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// "chronos dev" with its store in a topic of the embedded broker: what waits when it stops comes out when it has started
-// again, once; and what was cancelled does not.
+// "chronos dev" with its store in a topic of the embedded broker: what waits when it stops comes out when it has
+// started again, once; and what was cancelled does not.
 func TestDevJournal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -33,8 +33,9 @@ func TestDevJournal(t *testing.T) {
 		"pause chronos.out --admin " + node: `a store in Kafka has no pauses yet`,
 		"list --store journal:x":            `of which each node has its own part: ask a node`,
 	} {
-		if got := run(t, "", strings.Fields(command)...); !regexp.MustCompile(want).MatchString(got.stdout + got.stderr) {
-			t.Errorf("%s: exit code %d, %s%s, want %s", command, got.code, got.stdout, got.stderr, want)
+		got := run(t, "", strings.Fields(command)...)
+		if said := got.stdout + got.stderr; !regexp.MustCompile(want).MatchString(said) {
+			t.Errorf("%s: exit code %d, %s, want %s", command, got.code, said, want)
 		}
 	}
 	p.stop()
@@ -86,14 +87,14 @@ func TestJournalCommands(t *testing.T) {
 		want    string
 	}{
 		{"migrate print --store journal:j", 0, `--create --topic j .*cleanup.policy=compact .*min.insync.replicas=2`},
-		{"migrate status --store journal:j" + at, 1, `the journal j does not exist: there is nowhere to keep messages; ` +
-			`"chronos migrate up" creates it`},
+		{"migrate status --store journal:j" + at, 1, `the journal j does not exist: there is nowhere to keep messages` +
+			`; "chronos migrate up" creates it`},
 		{"run --store journal:j --data-dir " + copies + at, 1, `the journal j does not exist`},
 		{"migrate up --store journal:j --input-topic none" + at, 1, `has no input topic none`},
 		{"migrate up --store journal:j" + at, 0, `^applied 1 topic j with 1 partitions\n$`},
 		{"migrate up --store journal:j" + at, 0, `^up to date already\n$`},
 		{"migrate status --store journal:j" + at, 0, `^the topic of journal:j is as it has to be\n$`},
-		{"migrate up --store journal:deletes" + at, 1, `has cleanup.policy=delete: messages would be deleted while they`},
+		{"migrate up --store journal:deletes" + at, 1, `has cleanup.policy=delete: messages would be deleted while`},
 		{"migrate up --store journal:wide" + at, 1, `has 2 partitions, and its input topic chronos.in has 1`},
 		{"migrate up --store journal:forgets" + at, 1, `has delete.retention.ms=1000: .*7200000 or more`},
 		{"migrate up --store journal:small" + at, 1, `has max.message.bytes=1000: `},

@@ -24,7 +24,7 @@ type queueCommand struct {
 // queuePutCommand makes or changes a queue.
 type queuePutCommand struct {
 	Name      string   `arg:"" help:"Its name, or the id of one that there is."`
-	Kind      string   `enum:"sync,async," default:"" placeholder:"KIND" help:"sync, one task at a time, or async. A new one needs it."`
+	Kind      string   `enum:"sync,async," default:"" placeholder:"KIND" help:"sync or async. A new one needs it."`
 	Window    *string  `placeholder:"WORDS" help:"When it is open, see chronos window. Default always."`
 	Path      []string `placeholder:"PATH" sep:"none" help:"Where it lies, such as /apps/mail."`
 	Tag       []string `placeholder:"TAG" sep:"none" help:"A word to find it by."`

@@ -128,7 +128,7 @@ func printTask(page *page, t *desk.Task) {
 // taskListCommand lists tasks.
 type taskListCommand struct {
 	Queue  string     `placeholder:"NAME" help:"Only those of this queue."`
-	Status taskStatus `placeholder:"STATUS" help:"Only those: Pending, Running, Complete, Failure, \"Partially Failed\", Deleted."`
+	Status taskStatus `placeholder:"STATUS" help:"Only those, such as Pending or \"Partially Failed\"."`
 	Tag    string     `placeholder:"TAG" help:"Only those that have it."`
 	Limit  int        `default:"100" placeholder:"N" help:"How many to show at most."`
 	Cursor string     `placeholder:"CURSOR" help:"Go on where another list ended."`

@@ -569,33 +569,17 @@ func TestDescription(t *testing.T) {
 		}
 	}
 	slices.Sort(operations)
-	want := []string{
-		"DELETE /v1/actions/{id} deleteAction",
+	want := append(queueOperations(),
 		"DELETE /v1/lanes/{lane}/messages/{id} cancel",
-		"DELETE /v1/queues/{queue} deleteQueue",
-		"DELETE /v1/tasks/{id} deleteTask",
-		"GET /v1/actions actions",
-		"GET /v1/actions/{id} action",
 		"GET /v1/lanes/{lane}/count count",
 		"GET /v1/lanes/{lane}/messages list",
 		"GET /v1/lanes/{lane}/messages/{id} get",
-		"GET /v1/queues queues",
-		"GET /v1/queues/{queue} queue",
-		"GET /v1/queues/{queue}/openings openings",
-		"GET /v1/tasks tasks",
-		"GET /v1/tasks/{id} task",
 		"PATCH /v1/lanes/{lane}/messages/{id} reschedule",
-		"POST /v1/actions postAction",
 		"POST /v1/lanes/{lane}/messages post",
 		"POST /v1/lanes/{lane}/messages/{id}:fire fire",
-		"POST /v1/queues postQueue",
-		"POST /v1/tasks postTask",
-		"POST /v1/tasks/{id}/complete completeTask",
-		"PUT /v1/actions/{id} putAction",
 		"PUT /v1/lanes/{lane}/messages/{id} put",
-		"PUT /v1/queues/{queue} putQueue",
-		"PUT /v1/tasks/{id} putTask",
-	}
+	)
+	slices.Sort(want)
 	if !slices.Equal(operations, want) || !strings.HasPrefix(description.OpenAPI, "3.1") {
 		t.Errorf("OpenAPI %s "+
 			"has\n%s\nwant\n%s", description.OpenAPI, strings.Join(operations, "\n"), strings.Join(want, "\n"))

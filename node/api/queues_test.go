@@ -159,3 +159,26 @@ func TestQueueScopes(t *testing.T) {
 		}
 	}
 }
+
+// queueOperations are the operations on queues, as OpenAPI has them.
+func queueOperations() []string {
+	return []string{
+		"DELETE /v1/actions/{id} deleteAction",
+		"DELETE /v1/queues/{queue} deleteQueue",
+		"DELETE /v1/tasks/{id} deleteTask",
+		"GET /v1/actions actions",
+		"GET /v1/actions/{id} action",
+		"GET /v1/queues queues",
+		"GET /v1/queues/{queue} queue",
+		"GET /v1/queues/{queue}/openings openings",
+		"GET /v1/tasks tasks",
+		"GET /v1/tasks/{id} task",
+		"POST /v1/actions postAction",
+		"POST /v1/queues postQueue",
+		"POST /v1/tasks postTask",
+		"POST /v1/tasks/{id}/complete completeTask",
+		"PUT /v1/actions/{id} putAction",
+		"PUT /v1/queues/{queue} putQueue",
+		"PUT /v1/tasks/{id} putTask",
+	}
+}

@@ -3,6 +3,8 @@ package service
 import (
 	"fmt"
 	"time"
+
+	"chronos/node/broker/kafka"
 )
 
 // What the tests use from outside of the package.
@@ -22,3 +24,12 @@ func (c *Config) Shown() string { return fmt.Sprint(c.describe(), c.effective())
 func (r *Reporter) SetBehind(records int64)               { r.behind = func() int64 { return records } }
 func (r *Reporter) Unreadable(err error)                  { r.unreadable(err) }
 func (r *Reporter) Limits() (settle, quiet time.Duration) { return r.settle, r.quiet }
+
+// JournalProblems judges a topic that is to be a journal, of an input topic with so many partitions.
+func JournalProblems(topic kafka.LedgerTopic, inputs int32) ([]JournalProblem, error) {
+	store, err := (&Journal{Topic: "j", Input: "in", Kafka: kafka.Connection{Brokers: []string{"b:1"}}}).open()
+	if err != nil {
+		return nil, err
+	}
+	return store.journal.problems(&topic, inputs), store.Close()
+}

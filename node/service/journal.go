@@ -36,6 +36,10 @@ const (
 	// away that is caught up.
 	journalRetention = 2 * time.Hour
 
+	// journalSpacing is the shortest time between two transactions of a partition: less than anybody minds who waits
+	// for a deadline, and enough for hundreds of messages to share one.
+	journalSpacing = 20 * time.Millisecond
+
 	// journalForm says how such a store is named.
 	journalForm = "it must be journal:TOPIC, such as journal:chronos.journal: "
 )
@@ -145,6 +149,7 @@ func (j *Journal) open() (*Store, error) {
 	}
 	store, err := journal.Open(journal.Config{
 		Ledger: log, Dir: j.Dir, Now: time.Now, MaxAge: journalRetention / 2, Group: j.Group,
+		Spacing: journalSpacing,
 		Observe: func(r journal.Replay) {
 			if o.observe != nil {
 				o.observe(r)
@@ -259,7 +264,7 @@ func (o *opened) durability(topic *kafka.LedgerTopic) (problems []JournalProblem
 	}
 	if topic.Brokers >= 3 && topic.Replicas < 3 {
 		problems = append(problems, JournalProblem{
-			fmt.Sprintf("has partitions with %d replicas on a cluster of %d brokers", topic.Replicas, topic.Brokers),
+			fmt.Sprintf("is kept on %d of %d brokers", topic.Replicas, topic.Brokers),
 			"messages are lost with the disk of one broker, or wait until it is back",
 			"give it three replicas, with kafka-reassign-partitions",
 		})

@@ -67,8 +67,10 @@ func production() []string {
 		"chronos/node/broker/kafka", "chronos/node/broker/none", "chronos/node/calendar", "chronos/node/callback",
 		"chronos/node/clock/system", "chronos/node/control", "chronos/node/credential", "chronos/node/intake",
 		"chronos/node/hours", "chronos/node/ledger", "chronos/node/listener", "chronos/node/metaswitch",
+		"chronos/node/horae", "chronos/node/queue", "chronos/node/queue/desk",
 		"chronos/node/metrics", "chronos/node/service", "chronos/node/service/doctor",
-		"chronos/node/service/properties", "chronos/node/store/headers", "chronos/node/store/inspect", "chronos/node/store/journal",
+		"chronos/node/service/properties", "chronos/node/store/headers", "chronos/node/store/inspect",
+		"chronos/node/store/journal",
 		"chronos/node/store/outlook", "chronos/node/store/postgres", "chronos/node/store/postgres/marks",
 		"chronos/node/store/sqlite", "chronos/node/store/transfer", "chronos/node/traces", "chronos/node/view",
 	}

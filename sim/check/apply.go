@@ -32,6 +32,9 @@ func (s *state) apply(e *Event) {
 		s.went(e)
 	case Pause, Resume:
 		s.steered(e)
+	case PutQueue, DropQueue, Arrive, Done, Promise, Withdraw, Begin, QueueGone, KeepQueue, KeepTask, Call, Accept,
+		Told:
+		s.toldOfTasks(e)
 	case Poll, DeleteDone, End: // they only say what must hold
 	}
 }
@@ -316,6 +319,7 @@ func (s *state) lived(e *Event) {
 	}
 	if e.Kind == Jump && e.Node == "" {
 		s.jumped = e.At
+		s.tasks.jumped(e.At)
 		return
 	}
 	p := s.process(e.Node)

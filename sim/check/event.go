@@ -193,6 +193,50 @@ const (
 	Work Kind = "work"
 )
 
+// Queues and tasks. Stamp is the instant of the transaction, by the clock of the store. What one transaction does comes
+// at one time, in the order of these kinds.
+const (
+	// PutQueue: a queue was made or changed: Queue, Stamp, Lasts (the time limit of its tasks), [Sync, Paths, Windows].
+	PutQueue Kind = "queue"
+
+	// DropQueue: a queue is being deleted: Queue, [Drain].
+	DropQueue Kind = "drop-queue"
+
+	// Arrive: a task has come, or one that waits was changed: Task, Queue, Stamp, Arrival, [Priority, Due, Limit: of
+	// how many actions its promise is].
+	Arrive Kind = "arrive"
+
+	// Done: the run of a task has ended: Task, Run, Text (Complete or Failure), Stamp.
+	Done Kind = "done"
+
+	// Promise: an action of its promise was stored as a message: Task, Run, Nth.
+	Promise Kind = "promise"
+
+	// Withdraw: a task that waited was deleted: Task, [Text: asked, if somebody has asked for it].
+	Withdraw Kind = "withdraw"
+
+	// Begin: a task is started, and its execution stored as a message: Task, Run, Stamp.
+	Begin Kind = "begin"
+
+	// QueueGone: a queue is gone: Queue.
+	QueueGone Kind = "queue-gone"
+
+	// KeepQueue: a queue that a rollback has left: as PutQueue, [Deleting, Drain].
+	KeepQueue Kind = "keep-queue"
+
+	// KeepTask: a task that it has left: as Arrive, Text (its status), [Run].
+	KeepTask Kind = "keep-task"
+
+	// Call: a receiver was asked for something: Task, Run, Text (execution, promise/0 and so on, or relief).
+	Call Kind = "call"
+
+	// Accept: somebody is told that a task is kept: Task.
+	Accept Kind = "accept"
+
+	// Told: somebody who completes a task is told what became of it: Task, Run, Text (its status).
+	Told Kind = "told"
+)
+
 // The run.
 const (
 	// Configure: the first event: Config.
@@ -308,7 +352,17 @@ type Event struct {
 	Past        bool          // an instruction came past Kafka, from an operator
 	Twice       bool          // the brokers have appended one publish twice
 	Text        string        // for people
-	Windows     []Window      // of a process that goes by others than the configuration says
+	Windows     []Window      // of a process that goes by others than the configuration says, or of a queue
+	Queue       UUID          // of tasks
+	Task        UUID          // of a queue
+	Run         UUID          // the one time that a task has run
+	Priority    int           // of a task: the higher the sooner
+	Arrival     int64         // its place among all tasks of its queue
+	Paths       string        // where a queue lies, with commas between them
+	Lasts       time.Duration // for how long a task may run
+	Sync        bool          // its tasks run one at a time
+	Drain       bool          // what waits in a queue is run before it is gone
+	Deleting    bool          // it is being deleted
 
 	Config *Config // of Configure
 }

@@ -167,6 +167,7 @@ func Kinds() []Kind {
 		Insert, Decide, Hear, Answer, Recur, Duplicate, Ready, Claim, Reset, Delete, DeleteDone,
 		Rollback, Keep, KeepPlace, Pause, Resume,
 		Publish, Unknown, Fail, Hang, Work,
+		PutQueue, DropQueue, Arrive, Done, Promise, Withdraw, Begin, QueueGone, KeepQueue, KeepTask, Call, Accept, Told,
 		Configure, Fault, Error, Heal, End,
 	}
 }
@@ -222,6 +223,16 @@ func (e *Event) fields() []field {
 		fieldOf("twice", &e.Twice, strconv.ParseBool),
 		fieldOf("text", &e.Text, parseText),
 		windowsField(&e.Windows),
+		fieldOf("queue", &e.Queue, ParseUUID),
+		fieldOf("task", &e.Task, ParseUUID),
+		fieldOf("run", &e.Run, ParseUUID),
+		fieldOf("priority", &e.Priority, strconv.Atoi),
+		fieldOf("arrival", &e.Arrival, parseOffset),
+		fieldOf("paths", &e.Paths, parseText),
+		fieldOf("lasts", &e.Lasts, time.ParseDuration),
+		fieldOf("sync", &e.Sync, strconv.ParseBool),
+		fieldOf("drain", &e.Drain, strconv.ParseBool),
+		fieldOf("deleting", &e.Deleting, strconv.ParseBool),
 	}
 }
 

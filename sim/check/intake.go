@@ -228,6 +228,7 @@ func (s *state) take(e *Event) {
 // rollback forgets what the store has: the Keep and KeepPlace events that follow say what is left.
 func (s *state) rollback(e *Event) {
 	s.setBack, s.wrong = e.At, e.At
+	s.tasks.rollback(e.At)
 	s.undone = max(s.undone, s.lineage)
 	if e.Lineage != 0 && e.Lineage != s.lineage {
 		// The lineage that had begun is undone, and with it the time for which nothing may be claimed.

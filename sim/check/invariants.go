@@ -29,7 +29,7 @@ type finding struct {
 
 // Invariants returns all of them, in their order.
 func Invariants() []Invariant {
-	all := slices.Concat(safety(), liveness(), lanes())
+	all := slices.Concat(safety(), liveness(), lanes(), queuedInTime())
 	for i := range all {
 		all[i].Statement = strings.Join(strings.Fields(all[i].Statement), " ")
 	}
@@ -37,7 +37,7 @@ func Invariants() []Invariant {
 }
 
 func safety() []Invariant {
-	return slices.Concat(fates(), conduct(), exact())
+	return slices.Concat(fates(), conduct(), exact(), queued())
 }
 
 // fates are the invariants about what becomes of a submission.

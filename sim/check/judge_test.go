@@ -99,7 +99,7 @@ func TestBroken(t *testing.T) {
 	broken := brokenFates()
 	for _, more := range []map[string][]string{
 		brokenConduct(), brokenIntake(), brokenLiveness(), brokenLanes(), brokenControl(), brokenSeries(),
-		brokenWindows(), brokenPaces(),
+		brokenWindows(), brokenPaces(), brokenTasks(),
 	} {
 		maps.Copy(broken, more)
 	}

@@ -161,6 +161,9 @@ func l13(s *state, e *Event) finding {
 	if i == nil || i.calls == 0 || !isCallback(e.Topic) || s.faults+s.lineages > 0 || s.setBack >= 0 || s.healed >= 0 {
 		return holds()
 	}
+	if s.pauses > 0 && s.config.RetryFor > 0 {
+		return holds() // its dead letter may wait for the intake, and is tried again as a new failure
+	}
 	least := 4 * time.Second / 5 << min(i.calls-1, 8)
 	if waited := e.At - i.called; waited+2*s.config.ClockError < min(least, 4*time.Minute) {
 		return brokenBy(i.submission, "it is tried again %v after failure %d, before %v", waited, i.calls, least)

@@ -26,6 +26,7 @@ type state struct {
 	decision     decision             // the last one
 	past         map[pastKey][]string // what was decided on instructions that came past Kafka: the outcomes
 	requests     map[UUID]int         // the era in which a request was decided on last
+	tasks        tasks                // and queues
 	era          int                  // goes up when the store is set back, and when a lineage begins
 
 	// publishes counts the calls of Publish events, and appended says, of each call, topic and key, which record of
@@ -312,6 +313,7 @@ func newState() *state {
 		appended:     map[appendedKey]int32{},
 		past:         map[pastKey][]string{},
 		requests:     map[UUID]int{},
+		tasks:        newTasks(),
 		era:          1,
 		healed:       -1,
 		jumped:       -1,

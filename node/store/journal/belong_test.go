@@ -11,8 +11,8 @@ import (
 	"chronos/node/store/journal"
 )
 
-// A partition belongs to the first consumer group that has owned it: a store of another one does not get it, whether its
-// local copy is new or not, and neither does compaction change that. The first one takes it back.
+// A partition belongs to the first consumer group that has owned it: a store of another one does not get it, whether
+// its local copy is new or not, and neither does compaction change that. The first one takes it back.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	cluster := simulated.New()

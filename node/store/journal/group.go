@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"chronos/node/ledger"
 )
@@ -36,12 +37,23 @@ func (s *shard) do(ctx context.Context, compute func(*change) error) error {
 	if j.done {
 		return j.err
 	}
+	s.rest()
 	s.joining.Lock()
 	jobs := s.jobs
 	s.jobs = nil
 	s.joining.Unlock()
 	s.work(context.WithoutCancel(ctx), jobs)
 	return j.err
+}
+
+// rest waits until the last transaction has begun long enough ago. A transaction costs the brokers as much as hundreds
+// of messages do: where there are many, a moment in which more come together spares them most of it. Where there are
+// few, nobody waits.
+func (s *shard) rest() {
+	if wait := s.spacing - time.Since(s.began); wait > 0 {
+		<-time.After(wait)
+	}
+	s.began = time.Now()
 }
 
 // work makes one transaction of jobs. If that is aborted, one of them may be to blame, and each gets one of its own.

@@ -10,6 +10,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/ledger/simulated"
+	"chronos/node/store/journal"
 )
 
 // What comes while a transaction is on its way is in the next one, all of it; and if one part of that is refused, the
@@ -85,5 +86,34 @@ func TestTogether(t *testing.T) {
 	}
 	if got, want := w.came(), []string{"first", "second"}; !slices.Equal(got, want) {
 		t.Errorf("came out: %v, want %v", got, want)
+	}
+}
+
+// Two transactions of a partition do not begin sooner after each other than they are to.
+func TestSpacing(t *testing.T) {
+	t.Parallel()
+	cluster := simulated.New()
+	cluster.CreateTopic(topicName, 1, 0)
+	const spacing = 30 * time.Millisecond
+	store := open(t, journal.Config{
+		Ledger: cluster.Ledger(topicName, "chronos"), Dir: t.TempDir(), Spacing: spacing,
+	})
+	own(t, store, 0)
+	from := node.Place{Partition: input(), Position: node.Position{Epoch: node.UnknownEpoch}}
+	if _, _, err := store.Positions(t.Context(), []node.Place{from}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for i := range int64(4) {
+		result, err := store.Take(t.Context(), node.TakeRequest{From: []node.Place{from}, Items: []node.Item{{
+			Epoch: 1, Offset: i, Action: node.Pass,
+		}}})
+		if err != nil || result.Refused[0] {
+			t.Fatalf("take: %+v, %v", result, err)
+		}
+		from.Position = result.Positions[0]
+	}
+	if took := time.Since(began); took < 3*spacing {
+		t.Errorf("four transactions took %v, want %v at least", took, 3*spacing)
 	}
 }

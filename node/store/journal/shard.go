@@ -33,6 +33,10 @@ type shard struct {
 	mu     sync.Mutex
 	writer ledger.Writer
 
+	// spacing is the shortest time between the beginnings of two transactions, and began that of the last one.
+	spacing time.Duration
+	began   time.Time
+
 	// jobs are the changes that wait for mu, and joining guards them.
 	joining sync.Mutex
 	jobs    []*job

@@ -54,6 +54,10 @@ type Config struct {
 	// over. Empty for whichever it belongs to.
 	Group string
 
+	// Spacing is the shortest time between the beginnings of two transactions of a partition; zero for none. What comes
+	// meanwhile is in the second one, together.
+	Spacing time.Duration
+
 	// Observe is told how a local copy is caught up, now and then and when it is done; nil for nobody. The calls of
 	// several partitions may come at the same time.
 	Observe func(Replay)
@@ -152,7 +156,7 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	owned := &shard{
 		number: number, db: s.db, now: s.config.Now, writer: writer,
 		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, floor: map[string]uint64{},
-		observe: s.config.Observe,
+		observe: s.config.Observe, spacing: s.config.Spacing,
 	}
 	if err := owned.catchUp(ctx, s.config.Ledger, s.config.MaxAge); err != nil {
 		writer.Close()

@@ -180,8 +180,8 @@ func queueMutants() map[string]func(tx queue.Tx) queue.Tx {
 	return mutants
 }
 
-// lockless is a store of queues whose transactions lock nothing: each reads, decides, and then writes, and others may do
-// the same in between.
+// lockless is a store of queues whose transactions lock nothing: each reads, decides, and then writes, and others may
+// do the same in between.
 type lockless struct {
 	*memory.Store
 
@@ -309,8 +309,8 @@ func TestBrokenQueues(t *testing.T) {
 	})
 }
 
-// TestSuiteFindsBrokenQueues runs TestBrokenQueues in a process of its own for each broken store. Goal: it fails; and on
-// the store that locks nothing each race by itself does.
+// TestSuiteFindsBrokenQueues runs TestBrokenQueues in a process of its own for each broken store. Goal: it fails; and
+// on the store that locks nothing each race by itself does.
 func TestSuiteFindsBrokenQueues(t *testing.T) {
 	for name := range queueMutants() {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,7 @@ type action func()
 
 func (a action) do(uint64) { a() }
 
-// occurrence is an entry of the queue: what happens when. Entries of one instant happen in the order in which they
+// occurrence is an entry of the agenda: what happens when. Entries of one instant happen in the order in which they
 // were queued, so that nothing is left to chance.
 type occurrence struct {
 	at   int64 // true time in nanoseconds since the start
@@ -24,11 +24,11 @@ func (o *occurrence) before(other *occurrence) bool {
 	return o.seq < other.seq
 }
 
-// queue is a heap of occurrences, four children to a parent: measured, that is a quarter faster than two, because
-// the queue is the busiest structure of the simulator and is mostly pushed to.
-type queue []occurrence
+// agenda is a heap of occurrences, four children to a parent: measured, that is a quarter faster than two, because
+// it is the busiest structure of the simulator and is mostly pushed to.
+type agenda []occurrence
 
-func (q *queue) push(o occurrence) {
+func (q *agenda) push(o occurrence) {
 	*q = append(*q, o)
 	heap := *q
 	i := len(heap) - 1
@@ -44,7 +44,7 @@ func (q *queue) push(o occurrence) {
 }
 
 // pop takes the earliest entry out. There must be one.
-func (q *queue) pop() occurrence {
+func (q *agenda) pop() occurrence {
 	heap := *q
 	first := heap[0]
 	last := heap[len(heap)-1]
@@ -58,7 +58,7 @@ func (q *queue) pop() occurrence {
 }
 
 // sink puts o in the place of the first entry, and down from there.
-func (q *queue) sink(o occurrence) {
+func (q *agenda) sink(o occurrence) {
 	heap := *q
 	i := 0
 	for {

@@ -1,0 +1,66 @@
+package check
+
+// queued are the invariants about queues and tasks.
+func queued() []Invariant {
+	return []Invariant{
+		{
+			"S31", "Behind closed windows",
+			`No task starts while its queue is closed, or one that contains it is, by the clock of the store at the
+			instant of the transaction that starts it.`,
+			[]Kind{Begin},
+			[]Kind{PutQueue, DropQueue, QueueGone, Arrive},
+			s31,
+		},
+		{
+			"S32", "One at a time",
+			`At most one task of a sync queue is between its start and its completion, whatever nodes do; and a task
+			starts once, unless the store was set back.`,
+			[]Kind{Begin},
+			[]Kind{PutQueue, Arrive, Done, Withdraw},
+			s32,
+		},
+		{
+			"S33", "Order of tasks",
+			`When a task of a sync queue starts, none waits there that has a higher priority, or the same and arrived
+			earlier; and no task of an async queue starts before its time, by the clock of the store.`,
+			[]Kind{Begin},
+			[]Kind{PutQueue, Arrive, Done, Withdraw},
+			s33,
+		},
+		{
+			"S34", "Promises of tasks",
+			`A run of a task is completed once, and each action of its promise is stored once for that, in the same
+			transaction, and asked for at least once when the world has healed, and never before. The same goes for
+			its execution and its start. Whoever completes a run is told what became of it. A store that is set back
+			may forget a completion, and then asks for all of that again.`,
+			[]Kind{Done, Promise, Call, Told, End},
+			[]Kind{Arrive, Begin, Done},
+			s34,
+		},
+	}
+}
+
+// queuedInTime are those about how soon something happens to them.
+func queuedInTime() []Invariant {
+	return []Invariant{
+		{
+			"L18", "Started",
+			`As long as nothing has gone wrong, and after the healing, a task that waits is started within a look, which
+			is 1.1 s and the calls that it takes, once its queue is open and all that contain it: in a sync queue the
+			first one, when none runs, and in an async queue each one at its time. A task that somebody was told is
+			accepted waits, or is started, until it is done or somebody deletes it, or its queue without running what
+			waits; unless the store was set back.`,
+			[]Kind{Begin, Accept, Withdraw, QueueGone, End},
+			[]Kind{PutQueue, DropQueue, Arrive, Done, Fault, Heal},
+			l18,
+		},
+		{
+			"L19", "Time limits of tasks",
+			`As long as nothing has gone wrong, and after the healing, no task runs for longer than the time limit of
+			its queue and a look.`,
+			[]Kind{Done, End},
+			[]Kind{PutQueue, Arrive, Begin, Fault, Heal},
+			l19,
+		},
+	}
+}
