@@ -95,7 +95,7 @@ func (k *Keeper) forget(ctx context.Context) bool {
 	if retention == 0 {
 		retention = DefaultRetention
 	}
-	result, err := k.Store.Apply(ctx, Forget{Before: k.Clock.Now().Add(-retention), Limit: forgetBatch})
+	result, err := k.Store.Apply(ctx, Forget{Age: retention, Limit: forgetBatch})
 	if err != nil {
 		k.failed(ctx, err)
 		return false

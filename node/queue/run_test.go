@@ -484,7 +484,7 @@ func TestForget(t *testing.T) {
 	w.arrive(22, 10, 0)
 	w.do(queue.End{Task: id(21)})
 	w.now = w.now.Add(time.Hour)
-	if got := w.do(queue.Forget{Before: w.now, Limit: 10}); got.Forgotten != 1 {
+	if got := w.do(queue.Forget{Age: time.Hour - 1, Limit: 10}); got.Forgotten != 1 {
 		t.Errorf("%d were forgotten", got.Forgotten)
 	}
 	w.want(w.runs(21, 22), "none Running")
