@@ -305,10 +305,15 @@ func TestKeeperOfMany(t *testing.T) {
 	looks := 0
 	restless := &restless{Store: w, looked: func() { looks++ }}
 	ctx, cancel = context.WithCancel(t.Context())
-	clock.slept = func(time.Duration) { cancel() }
+	waits := 0
+	clock.slept = func(time.Duration) {
+		if waits++; waits == 2 {
+			cancel()
+		}
+	}
 	(&queue.Keeper{Store: restless, Clock: clock}).Run(ctx)
-	if looks != 200 {
-		t.Errorf("before it waited it looked %d times after 100 queues that are always due", looks)
+	if looks != 400 {
+		t.Errorf("before it had waited twice it looked %d times after 100 queues that are always due", looks)
 	}
 }
 
