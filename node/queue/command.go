@@ -63,7 +63,8 @@ type Fulfil struct {
 type Look struct{ Queue uuid.UUID }
 
 // Forget deletes what ended longer ago than Age by the store's clock, at most Limit tasks. By the clock of a node that
-// is far ahead, a task would be gone that has just ended, and would run once more if the request that made it came again.
+// is far ahead, a task would be gone that has just ended, and would run once more if the request that made it came
+// again.
 type Forget struct {
 	Age   time.Duration
 	Limit int

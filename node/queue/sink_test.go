@@ -277,8 +277,9 @@ func TestKeeperWaits(t *testing.T) {
 	}
 }
 
-// A change of a queue makes all that lie inside it due, and a Keeper looks after them without a wait in between, so that
-// what falls due after them is not late. But it waits if all that is due was due before, and nothing has happened to it.
+// A change of a queue makes all that lie inside it due, and a Keeper looks after them without a wait in between, so
+// that what falls due after them is not late. But it waits if all that is due was due before, and nothing has happened
+// to it.
 func TestKeeperOfMany(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
