@@ -17,7 +17,7 @@ func TestDevJournal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	p, address := dev(t, "--data-dir", folder, "--store", "journal:chronos.journal", "--admin-listen", "127.0.0.1:0")
-	due := time.Now().Add(2 * time.Second)
+	due := time.Now().Add(15 * time.Second) // after the first node has stopped, also on a slow machine
 	produce(t, address, submission("now", time.Now(), []byte("now")), submission("later", due, []byte("later")),
 		submission("never", due, []byte("never")))
 	if got := p.stdout.await(t, firedLine, 1); got[1] != "now" {

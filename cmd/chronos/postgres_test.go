@@ -197,7 +197,7 @@ func TestMigratePostgres(t *testing.T) {
 		{
 			"up",
 			`^applied 1 hanger\napplied 2 messages\napplied 3 operate\napplied 4 control\napplied 5 answers\n` +
-				`applied 6 lines\n$`,
+				`applied 6 lines\napplied 7 queues\n$`,
 			`^$`, 0,
 		},
 		{"up", `^up to date already\n$`, `^$`, 0},

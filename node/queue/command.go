@@ -62,10 +62,12 @@ type Fulfil struct {
 // Look does for a queue what has fallen due, see Queue.Look.
 type Look struct{ Queue uuid.UUID }
 
-// Forget deletes what ended before an instant, at most Limit tasks.
+// Forget deletes what ended longer ago than Age by the store's clock, at most Limit tasks. By the clock of a node that
+// is far ahead, a task would be gone that has just ended, and would run once more if the request that made it came
+// again.
 type Forget struct {
-	Before time.Time
-	Limit  int
+	Age   time.Duration
+	Limit int
 }
 
 func (PutQueue) command()   {}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node"
 )
 
@@ -41,21 +43,24 @@ type Keeper struct {
 // Run looks after queues until ctx is done.
 func (k *Keeper) Run(ctx context.Context) {
 	forgets := k.Clock.Mono() // the first time at once: nodes may live for less than the interval
+	seen := map[uuid.UUID]bool{}
 	for ctx.Err() == nil {
-		wait := k.look(ctx)
+		wait := k.look(ctx, seen)
 		if k.Clock.Mono() >= forgets {
 			if !k.forget(ctx) {
 				forgets = k.Clock.Mono() + forgetInterval
 			}
 		}
 		if wait > 0 {
+			clear(seen)
 			k.Clock.Sleep(ctx, min(wait, pollInterval))
 		}
 	}
 }
 
-// look looks after what is due, and returns in how long to do so again.
-func (k *Keeper) look(ctx context.Context) time.Duration {
+// look looks after what is due, and returns in how long to do so again. It notes in seen what it has looked after since
+// it last waited.
+func (k *Keeper) look(ctx context.Context, seen map[uuid.UUID]bool) time.Duration {
 	due, next, some, err := k.Store.Due(ctx, lookBatch)
 	if err != nil {
 		k.failed(ctx, err)
@@ -64,8 +69,9 @@ func (k *Keeper) look(ctx context.Context) time.Duration {
 	if len(due) == 0 && some {
 		return next
 	}
-	// More may be due by now. But a queue that is due again and again, without anything having happened to it, must not
-	// keep this busy.
+	// More may be due by now, and is where this is all that was asked for: the change of a queue makes all that lie
+	// inside it due, and others wait behind these. But a queue that is due again and again, without anything having
+	// happened to it, must not keep this busy.
 	again := pollInterval
 	for _, id := range due {
 		result, err := k.Store.Apply(ctx, Look{Queue: id})
@@ -75,9 +81,10 @@ func (k *Keeper) look(ctx context.Context) time.Duration {
 				return pollInterval
 			}
 		}
-		if result.Changed {
+		if result.Changed || len(due) == lookBatch && !seen[id] {
 			again = 0
 		}
+		seen[id] = true
 	}
 	return again
 }
@@ -88,7 +95,7 @@ func (k *Keeper) forget(ctx context.Context) bool {
 	if retention == 0 {
 		retention = DefaultRetention
 	}
-	result, err := k.Store.Apply(ctx, Forget{Before: k.Clock.Now().Add(-retention), Limit: forgetBatch})
+	result, err := k.Store.Apply(ctx, Forget{Age: retention, Limit: forgetBatch})
 	if err != nil {
 		k.failed(ctx, err)
 		return false

@@ -261,6 +261,9 @@ func (r *run) next(ctx context.Context, q *Queue, open bool, opens time.Time) (t
 	if !open && opens.IsZero() {
 		return look, nil
 	}
+	if !open && q.Relief != uuid.Nil && q.deep() {
+		earlier(opens) // too deep from then on, whether anything can start or not
+	}
 	switch {
 	case q.Kind == Sync && !open:
 		earlier(opens)

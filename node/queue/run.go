@@ -45,7 +45,7 @@ func Run(ctx context.Context, tx Tx, command Command) (Result, error) {
 	case Look:
 		return r.look(ctx, c.Queue)
 	case Forget:
-		forgotten, err := tx.Forget(ctx, c.Before, c.Limit)
+		forgotten, err := tx.Forget(ctx, r.now.Add(-c.Age), c.Limit)
 		return Result{Changed: forgotten > 0, Forgotten: forgotten}, err
 	}
 	return Result{}, fmt.Errorf("%T is no command of queues", command)

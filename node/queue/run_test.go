@@ -367,6 +367,25 @@ func TestRelief(t *testing.T) {
 	}
 }
 
+// The relief of a queue that is too deep when it opens is called then, though nothing in it can start yet: what waits
+// has its own time, or as many run as may.
+func TestReliefAtOpening(t *testing.T) {
+	w := newWorld(t)
+	q := syncQueue(10)
+	q.Kind, q.Depth, q.Relief, q.Window = queue.Async, 5, id(1), "1pm to 2pm every day"
+	w.do(queue.PutQueue{Queue: q})
+	for n := range 8 {
+		task := queue.Task{ID: id(21 + n), Queue: q.ID, When: w.now.Add(100 * time.Hour), Execution: id(1)}
+		w.do(queue.PutTask{Task: task})
+	}
+	if w.look(); w.messages() != "" {
+		t.Errorf("while it was closed it had %s done", w.messages())
+	}
+	w.now = w.now.Add(time.Hour)
+	w.look()
+	w.want(w.messages(), "relief")
+}
+
 // A repeat changes nothing, whatever has become of the task since then.
 func TestRepeat(t *testing.T) {
 	w := newWorld(t)
@@ -465,7 +484,7 @@ func TestForget(t *testing.T) {
 	w.arrive(22, 10, 0)
 	w.do(queue.End{Task: id(21)})
 	w.now = w.now.Add(time.Hour)
-	if got := w.do(queue.Forget{Before: w.now, Limit: 10}); got.Forgotten != 1 {
+	if got := w.do(queue.Forget{Age: time.Hour - 1, Limit: 10}); got.Forgotten != 1 {
 		t.Errorf("%d were forgotten", got.Forgotten)
 	}
 	w.want(w.runs(21, 22), "none Running")

@@ -207,7 +207,8 @@ type ticking struct {
 	slept func(d time.Duration)
 }
 
-func (c *ticking) Now() time.Time      { return c.w.now }
+// Now is a year ahead of the store: nothing rests on it.
+func (c *ticking) Now() time.Time      { return c.w.now.AddDate(1, 0, 0) }
 func (c *ticking) Mono() time.Duration { return c.w.now.Sub(time.Unix(0, 0)) }
 func (c *ticking) Sleep(_ context.Context, d time.Duration) {
 	c.w.now = c.w.now.Add(d)
@@ -353,4 +354,68 @@ func TestRefusalsAreSentences(t *testing.T) {
 			t.Errorf("%.100v", err)
 		}
 	}
+}
+
+// A change of a queue makes all that lie inside it due, and a Keeper looks after them without a wait in between, so
+// that what falls due after them is not late. But it waits if all that is due was due before, and nothing has happened
+// to it.
+func TestKeeperOfMany(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	parent := syncQueue(10)
+	parent.Window, parent.Paths = "never", []string{"/a"}
+	w.do(queue.PutQueue{Queue: parent})
+	for n := range 250 {
+		q := syncQueue(1000 + n)
+		q.Paths = []string{"/a/" + q.Name}
+		w.do(queue.PutQueue{Queue: q})
+		w.arrive(2000+n, 1000+n, 0)
+	}
+	parent.Window = "1am to 2am every day"
+	w.do(queue.PutQueue{Queue: parent})
+	w.do(queue.PutTask{Task: queue.Task{ID: id(21), When: w.now.Add(time.Second), Execution: id(1)}})
+	clock := &ticking{w: w, slept: func(time.Duration) {
+		if w.now.Second() == 2 {
+			cancel()
+		}
+	}}
+	(&queue.Keeper{Store: w, Clock: clock}).Run(ctx)
+	w.want(w.runs(21), "Running")
+
+	looks := 0
+	restless := &restless{Store: w, looked: func() { looks++ }}
+	ctx, cancel = context.WithCancel(t.Context())
+	waits := 0
+	clock.slept = func(time.Duration) {
+		if waits++; waits == 2 {
+			cancel()
+		}
+	}
+	(&queue.Keeper{Store: restless, Clock: clock}).Run(ctx)
+	if looks != 400 {
+		t.Errorf("before it had waited twice it looked %d times after 100 queues that are always due", looks)
+	}
+}
+
+// restless is a store in which a hundred queues are due whatever is done.
+type restless struct {
+	queue.Store
+
+	looked func()
+}
+
+func (r *restless) Due(context.Context, int) ([]uuid.UUID, time.Duration, bool, error) {
+	var due []uuid.UUID
+	for n := range 100 {
+		due = append(due, id(n))
+	}
+	return due, 0, false, nil
+}
+
+func (r *restless) Apply(ctx context.Context, command queue.Command) (queue.Result, error) {
+	if _, is := command.(queue.Look); !is {
+		return r.Store.Apply(ctx, command)
+	}
+	r.looked()
+	return queue.Result{}, nil
 }

@@ -88,7 +88,7 @@ type Tx interface { //nolint:interfacebloat // each call is one statement
 	// those in which something is Pending.
 	Touch(ctx context.Context, paths []string) error
 
-	// PutQueue and DropQueue write a queue that is locked, or is new.
+	// PutQueue and DropQueue write a queue that is locked, or is new. What it lies at changes only after Define.
 	PutQueue(ctx context.Context, q *Queue) error
 	DropQueue(ctx context.Context, id uuid.UUID) error
 

@@ -158,7 +158,8 @@ func (e *examination) indexes(ctx context.Context) (string, error) {
 SELECT index.relname, relation.relname, i.indisvalid, i.indisprimary
 FROM pg_index i JOIN pg_class index ON index.oid = i.indexrelid JOIN pg_class relation ON relation.oid = i.indrelid
 WHERE i.indrelid IN (to_regclass('messages'), to_regclass('partitions'), to_regclass('positions'), to_regclass('store'),
-  to_regclass('pauses'), to_regclass('nodes'), to_regclass('answers'))`)
+  to_regclass('pauses'), to_regclass('nodes'), to_regclass('answers'), to_regclass('queues'),
+  to_regclass('queue_paths'), to_regclass('tasks'), to_regclass('actions'))`)
 	if err != nil {
 		return "", err
 	}
@@ -182,7 +183,10 @@ WHERE i.indrelid IN (to_regclass('messages'), to_regclass('partitions'), to_regc
 	if err := rows.Err(); err != nil {
 		return "", err
 	}
-	for _, table := range []string{"messages", "partitions", "positions", "store", "pauses", "nodes", "answers"} {
+	for _, table := range []string{
+		"messages", "partitions", "positions", "store", "pauses", "nodes", "answers", "queues", "queue_paths", "tasks",
+		"actions",
+	} {
 		if !keyed[table] {
 			e.find(Error, "table "+table, "has no primary key", "Chronos may store a message twice, or fail.",
 				"Put it back as chronos migrate print has it.")

@@ -133,6 +133,9 @@ func Writes(request node.TakeRequest) (list []string) {
 	return list
 }
 
+// DefineStatement has those who define queues come one after the other.
+const DefineStatement = defineStatement
+
 // QueueStatements returns those of queues by their names, except for what only inserts.
 func QueueStatements() map[string]string {
 	return map[string]string{

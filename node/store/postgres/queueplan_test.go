@@ -133,7 +133,7 @@ func queueWork(ctx context.Context, store *postgres.Store) error {
 		queue.PutTask{Task: task},
 		queue.Look{Queue: q.ID},
 		queue.End{Task: task.ID},
-		queue.Forget{Before: time.Now().Add(time.Hour), Limit: 100},
+		queue.Forget{Age: -time.Hour, Limit: 100},
 		queue.DropQueue{ID: q.ID},
 		queue.DropAction{ID: action.ID},
 	} {

@@ -20,6 +20,7 @@ type queueTransaction struct {
 	pending  []step // what is written, and not sent yet
 	inserted []node.Message
 	wrote    bool
+	defines  bool // Define was called
 
 	// failure is what the server, or the way there, has failed with.
 	failure error
@@ -57,6 +58,7 @@ func (tx *queueTransaction) Takes(ctx context.Context) (bool, error) {
 
 // Define implements queue.Tx. Nobody else writes to the table that it locks.
 func (tx *queueTransaction) Define(ctx context.Context) error {
+	tx.defines = true
 	return tx.ask(ctx, step{statement: defineStatement})
 }
 
@@ -122,10 +124,19 @@ func (tx *queueTransaction) Touch(ctx context.Context, paths []string) error {
 	return err
 }
 
-// PutQueue implements queue.Tx.
+// PutQueue implements queue.Tx. Statements that write paths wait for whoever has called Define, even if they change
+// nothing. So those who have not must leave them alone, or this would happen each time that a queue is changed while
+// something happens inside it:
+//
+//	a task of x ends: x is locked
+//	                                                    a queue that contains x is changed: Define, and it waits for x
+//	the row of x is written, and its paths: it waits for who has called Define
 func (tx *queueTransaction) PutQueue(_ context.Context, q *queue.Queue) error {
-	tx.write(step{statement: putQueueStatement, arguments: queueArguments(q)},
-		step{statement: forgetPathsStatement, arguments: []any{uuidOf(q.ID), texts(q.Paths)}},
+	tx.write(step{statement: putQueueStatement, arguments: queueArguments(q)})
+	if !tx.defines {
+		return nil
+	}
+	tx.write(step{statement: forgetPathsStatement, arguments: []any{uuidOf(q.ID), texts(q.Paths)}},
 		step{statement: putPathsStatement, arguments: []any{uuidOf(q.ID), texts(q.Paths)}})
 	return nil
 }

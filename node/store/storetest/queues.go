@@ -538,15 +538,14 @@ func queuesForget(s *queues) {
 			s.Clock.Advance(time.Second)
 		}
 	}
-	later := s.now().Add(time.Hour)
-	if got := s.do(queue.Forget{Before: s.now().Add(-time.Hour), Limit: 10}); got.Forgotten != 0 || got.Changed {
+	if got := s.do(queue.Forget{Age: time.Hour, Limit: 10}); got.Forgotten != 0 || got.Changed {
 		s.Errorf("%+v", got)
 	}
-	if got := s.do(queue.Forget{Before: later, Limit: 2}); got.Forgotten != 2 || !got.Changed {
+	if got := s.do(queue.Forget{Age: -time.Hour, Limit: 2}); got.Forgotten != 2 || !got.Changed {
 		s.Errorf("%+v", got)
 	}
 	s.find(made[2])
-	if got := s.do(queue.Forget{Before: later, Limit: 10}); got.Forgotten != 1 {
+	if got := s.do(queue.Forget{Age: -time.Hour, Limit: 10}); got.Forgotten != 1 {
 		s.Errorf("%+v", got)
 	}
 	s.find(made[3])
