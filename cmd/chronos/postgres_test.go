@@ -191,7 +191,7 @@ func TestMigratePostgres(t *testing.T) {
 			"status",
 			`^1  hanger    not applied\n2  messages  not applied\n` +
 				`3  operate   not applied\n4  control   not applied\n` +
-				`5  answers   not applied\n6  lines     not applied\n$`,
+				`5  answers   not applied\n6  lines     not applied\n7  queues    not applied\n$`,
 			`^chronos: the database schema is empty`, 1,
 		},
 		{
