@@ -45,7 +45,7 @@ func refused(refusal *queue.Refusal) error {
 	switch refusal.Code {
 	case queue.NotFound:
 		return huma.Error404NotFound(refusal.Detail)
-	case queue.Conflict:
+	case queue.Conflict, queue.Changed:
 		return huma.Error409Conflict(refusal.Detail)
 	case queue.Closed:
 		return huma.Error503ServiceUnavailable(refusal.Detail)

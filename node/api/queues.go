@@ -84,7 +84,7 @@ func (a *API) queueProblem(err error) error {
 	switch refusal.Code {
 	case queue.NotFound:
 		return newProblem(http.StatusNotFound, codeNotFound, refusal.Detail)
-	case queue.Conflict:
+	case queue.Conflict, queue.Changed:
 		return newProblem(http.StatusConflict, codeConflict, refusal.Detail)
 	case queue.Closed:
 		return newProblem(http.StatusServiceUnavailable, codeClosed, refusal.Detail).after(closedWait)

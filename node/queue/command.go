@@ -16,21 +16,40 @@ type Command interface{ command() }
 // words, and is read at the store's clock; none is always, and no TimeLimit is DefaultTimeLimit. Tasks that wait are
 // under the new window at once. A queue that is being deleted is not changed, nor is the Kind of one in which something
 // runs.
-type PutQueue struct{ Queue Queue }
+type PutQueue struct {
+	Queue Queue
+
+	// Before is what the queue was when the caller read it, who has chosen Queue by that; nil for whatever there is. If
+	// it is another one by now, the command is refused (Changed). Without that:
+	//
+	//	somebody reads x, to give it a tag
+	//	                                      somebody else closes x: window never
+	//	x gets the tag, and is open again
+	//
+	// The State does not matter.
+	Before *Queue
+}
 
 // DropQueue deletes a queue, as its Drain says. What runs goes on.
 type DropQueue struct{ ID uuid.UUID }
 
-// PutAction makes an action, or changes one that has the ID. What runs already keeps what it was.
-type PutAction struct{ Action Action }
+// PutAction makes an action, or changes one that has the ID. What runs already keeps what it was. Before is as in
+// PutQueue.
+type PutAction struct {
+	Action Action
+	Before *Action
+}
 
 // DropAction deletes an action, unless a task that is not done names it, or a queue.
 type DropAction struct{ ID uuid.UUID }
 
 // PutTask has a task arrive, or changes one that has the ID and is Pending. If Task.Queue is zero it is Root; otherwise
 // it must exist and not be deleted. One that says what the task says already changes nothing, whatever has become of it
-// since then: it may be a repeat.
-type PutTask struct{ Task Task }
+// since then: it may be a repeat. Before is as in PutQueue.
+type PutTask struct {
+	Task   Task
+	Before *Task
+}
 
 // DropTask makes a task that waits Deleted. One that runs is not to be had back.
 type DropTask struct{ ID uuid.UUID }
@@ -114,6 +133,7 @@ const (
 	NotFound Code = "not_found" // what it is about is not there
 	Invalid  Code = "invalid"   // it can never be carried out
 	Conflict Code = "conflict"  // the state of what it is about is in the way
+	Changed  Code = "changed"   // what it is about is not what the caller has read any more: read it again
 	Closed   Code = "closed"    // the store takes nothing in at the moment, see node.State.Takes: try again later
 )
 

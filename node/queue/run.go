@@ -27,15 +27,15 @@ func Run(ctx context.Context, tx Tx, command Command) (Result, error) {
 	r := &run{Tx: tx, now: tx.Now()}
 	switch c := command.(type) {
 	case PutQueue:
-		return r.putQueue(ctx, c.Queue)
+		return r.putQueue(ctx, c.Queue, c.Before)
 	case DropQueue:
 		return r.deleteQueue(ctx, c.ID)
 	case PutAction:
-		return r.putAction(ctx, c.Action)
+		return r.putAction(ctx, c.Action, c.Before)
 	case DropAction:
 		return r.deleteAction(ctx, c.ID)
 	case PutTask:
-		return r.putTask(ctx, c.Task)
+		return r.putTask(ctx, c.Task, c.Before)
 	case DropTask:
 		return r.dropTask(ctx, c.ID)
 	case End:
@@ -79,11 +79,23 @@ func (r *run) result(q *Queue, t *Task, changed bool) Result {
 	return result
 }
 
+// changed refuses what was chosen by something that is not so any more.
+func changed(what string) error {
+	return refuse(Changed, "Somebody else has changed the %s meanwhile. Look at it, and try again.", what)
+}
+
+// same reports whether two queues say the same, whatever has become of them.
+func (q *Queue) same(other *Queue) bool {
+	a, b := *q, *other
+	a.State, b.State = State{}, State{}
+	return reflect.DeepEqual(a, b)
+}
+
 func refuse(code Code, format string, args ...any) error {
 	return &Refusal{code, fmt.Sprintf(format, args...)}
 }
 
-func (r *run) putQueue(ctx context.Context, wanted Queue) (Result, error) {
+func (r *run) putQueue(ctx context.Context, wanted Queue, read *Queue) (Result, error) {
 	if err := wanted.normalise(r.now); err != nil {
 		return Result{}, err
 	}
@@ -102,6 +114,9 @@ func (r *run) putQueue(ctx context.Context, wanted Queue) (Result, error) {
 	if before != nil {
 		if wanted.State = before.State; reflect.DeepEqual(*before, wanted) {
 			return r.result(before, nil, false), nil
+		}
+		if read != nil && !before.same(read) {
+			return Result{}, changed("queue " + before.Name)
 		}
 		touched = append(append([]string{}, wanted.Paths...), before.Paths...)
 	}
@@ -171,7 +186,7 @@ func (r *run) deleteQueue(ctx context.Context, id uuid.UUID) (Result, error) {
 	return r.result(q, nil, true), err
 }
 
-func (r *run) putAction(ctx context.Context, wanted Action) (Result, error) {
+func (r *run) putAction(ctx context.Context, wanted Action, read *Action) (Result, error) {
 	if err := wanted.check(); err != nil {
 		return Result{}, err
 	}
@@ -181,6 +196,9 @@ func (r *run) putAction(ctx context.Context, wanted Action) (Result, error) {
 	}
 	if before != nil && before.same(&wanted) {
 		return Result{Action: before}, nil
+	}
+	if before != nil && read != nil && !before.same(read) {
+		return Result{}, changed("action " + before.ID.String())
 	}
 	err = r.PutAction(ctx, &wanted)
 	return Result{Action: &wanted, Changed: true}, err

@@ -123,11 +123,22 @@ func TestSinkClosed(t *testing.T) {
 	if !is || deferred.After == 0 {
 		t.Errorf("%v", deferred)
 	}
+	arrival := node.Record{Topic: queue.Lane, Headers: []node.Header{
+		{Name: node.HeaderTaskPart, Value: []byte(node.TaskArrives)},
+		{Name: node.HeaderTask, Value: []byte(id(22).String())},
+		{Name: node.HeaderTaskTopic, Value: []byte("out")},
+	}}
+	if err := sink.Publish(t.Context(), []node.Record{arrival})[0]; errors.Is(err, node.ErrRejected) || err == nil {
+		t.Errorf("a task that arrives: %v", err)
+	}
 	if _, err := w.Resume(t.Context(), node.Intake); err != nil {
 		t.Fatal(err)
 	}
 	_ = w.publish(sink)
 	w.want(w.runs(21), "Complete")
+	if err := sink.Publish(t.Context(), []node.Record{arrival})[0]; err != nil {
+		t.Errorf("a task that arrives later: %v", err)
+	}
 }
 
 // A record that is a task becomes one whose execution is that record, byte for byte, and one that completes it does.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-func (r *run) putTask(ctx context.Context, wanted Task) (Result, error) {
+func (r *run) putTask(ctx context.Context, wanted Task, read *Task) (Result, error) {
 	if err := wanted.normalise(); err != nil {
 		return Result{}, err
 	}
@@ -24,6 +24,9 @@ func (r *run) putTask(ctx context.Context, wanted Task) (Result, error) {
 		if before.Status != Pending {
 			return Result{}, refuse(Conflict, "The task %v is %s, and can be changed only while it is %s. Make "+
 				"another one.", before.ID, before.Status, Pending)
+		}
+		if read != nil && !before.says(read) {
+			return Result{}, changed("task " + before.ID.String())
 		}
 	}
 	to := from

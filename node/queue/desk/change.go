@@ -72,7 +72,10 @@ func (d *Desk) PutQueue(ctx context.Context, ref string, change QueueChange) (qu
 			return q, false, invalid("there is no queue " + quoted(ref) + ", and a new one needs a kind: sync runs " +
 				"one task at a time, async each at its time")
 		}
-		result, err := d.apply(ctx, queue.PutQueue{Queue: q})
+		result, err := d.apply(ctx, queue.PutQueue{Queue: q, Before: old})
+		if isChanged(err) {
+			continue // whoever was faster has got on
+		}
 		if old == nil && isConflict(err) {
 			// Somebody else has made one of that name since: this changes that one, and cannot come here again.
 			if other, lookErr := d.lookUp(ctx, ref); lookErr == nil && other != nil {
@@ -128,7 +131,11 @@ func (d *Desk) DropQueue(ctx context.Context, ref string, drain *bool) (queue.Qu
 	if drain != nil && *drain != q.Drain && q.ID != queue.Root {
 		changed := *q
 		changed.Drain = *drain
-		if _, err := d.apply(ctx, queue.PutQueue{Queue: changed}); err != nil {
+		_, err := d.apply(ctx, queue.PutQueue{Queue: changed, Before: q})
+		if isChanged(err) {
+			return d.DropQueue(ctx, ref, drain)
+		}
+		if err != nil {
 			return *q, err
 		}
 	}
@@ -155,7 +162,10 @@ func (d *Desk) PutTask(ctx context.Context, id uuid.UUID, change TaskChange) (qu
 	if t.Execution == uuid.Nil && t.Inline == nil {
 		return t, false, invalid("execution is missing: the id of the action that the task is")
 	}
-	result, err := d.apply(ctx, queue.PutTask{Task: t})
+	result, err := d.apply(ctx, queue.PutTask{Task: t, Before: old})
+	if isChanged(err) {
+		return d.PutTask(ctx, id, change)
+	}
 	if err == nil && result.Task != nil {
 		t = *result.Task
 	}
@@ -240,7 +250,10 @@ func (d *Desk) PutAction(ctx context.Context, id uuid.UUID, change ActionChange)
 	if err := d.checkAction(&a); err != nil {
 		return a, false, err
 	}
-	result, err := d.apply(ctx, queue.PutAction{Action: a})
+	result, err := d.apply(ctx, queue.PutAction{Action: a, Before: old})
+	if isChanged(err) {
+		return d.PutAction(ctx, id, change)
+	}
 	if err == nil && result.Action != nil {
 		a = *result.Action
 	}

@@ -158,6 +158,9 @@ func IsAbsent(err error) bool { return isRefusal(err, queue.NotFound) }
 
 func isConflict(err error) bool { return isRefusal(err, queue.Conflict) }
 
+// isChanged reports whether somebody else was faster: what was read has to be read again.
+func isChanged(err error) bool { return isRefusal(err, queue.Changed) }
+
 func isRefusal(err error, code queue.Code) bool {
 	refusal, is := errors.AsType[*queue.Refusal](err)
 	return is && refusal.Code == code

@@ -147,7 +147,7 @@ func TestActionsAsTheyAreShown(t *testing.T) {
 	}
 }
 
-// hasty is a store in which somebody else makes a queue of the same name just before.
+// hasty is a store in which somebody else comes just before a command.
 type hasty struct {
 	queue.Store
 
@@ -175,5 +175,51 @@ func TestTwoMakeAQueue(t *testing.T) {
 	q, isNew, err := d.PutQueue(t.Context(), "b", desk.QueueChange{Kind: &kind, Tags: &tags})
 	if err != nil || isNew || q.Window != "never" || len(q.Tags) != 1 {
 		t.Errorf("%+v, %v, %v", q, isNew, err)
+	}
+}
+
+// Goal: of two who change the same thing at the same time, each changes what they have said, and nothing else.
+func TestTwoChangeTheSame(t *testing.T) {
+	d := newDesk(t)
+	store, never, tags, high := d.Store, "never", []string{"mine"}, 7
+	task, action, yes := uuid.MustParse(someTask), uuid.MustParse(someAction), true
+	other := &desk.Desk{Store: store}
+	before := func(first func() error) {
+		d.Store = &hasty{Store: store, first: func() {
+			if err := first(); err != nil {
+				t.Error(err)
+			}
+		}}
+	}
+	before(func() error {
+		_, _, err := other.PutQueue(t.Context(), "a", desk.QueueChange{Window: &never})
+		return err
+	})
+	if q, _, err := d.PutQueue(t.Context(), "a", desk.QueueChange{Tags: &tags}); err != nil || q.Window != never ||
+		len(q.Tags) != 1 {
+		t.Errorf("%+v, %v", q, err)
+	}
+	before(func() error {
+		_, _, err := other.PutTask(t.Context(), task, desk.TaskChange{Priority: &high})
+		return err
+	})
+	if k, _, err := d.PutTask(t.Context(), task, desk.TaskChange{Tags: &tags}); err != nil || k.Priority != high ||
+		len(k.Tags) != 1 {
+		t.Errorf("%+v, %v", k, err)
+	}
+	before(func() error {
+		_, _, err := other.PutAction(t.Context(), action, desk.ActionChange{Name: &never})
+		return err
+	})
+	if a, _, err := d.PutAction(t.Context(), action, desk.ActionChange{Tags: &tags}); err != nil || a.Name != never ||
+		len(a.Tags) != 1 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	before(func() error {
+		_, _, err := other.PutQueue(t.Context(), "a", desk.QueueChange{Depth: &high})
+		return err
+	})
+	if q, err := d.DropQueue(t.Context(), "a", &yes); err != nil || !q.Deleting || !q.Drain || q.Depth != high {
+		t.Errorf("%+v, %v", q, err)
 	}
 }
