@@ -68,3 +68,32 @@ func TestPromiseOfAnotherRun(t *testing.T) {
 		t.Error("that of its run does not count")
 	}
 }
+
+// Whoever changes something by what it has said is refused if it says something else by now; a repeat of what has taken
+// effect is not.
+func TestChangedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	q, a := syncQueue(10), queue.Action{ID: id(7), Name: "first", Topic: "out"}
+	q.Window = "never"
+	w.do(queue.PutQueue{Queue: q})
+	w.do(queue.PutAction{Action: a})
+	read, k := *w.queue(10), *w.arrive(21, 10, 0).Task
+
+	closed, tagged := read, read
+	closed.Depth, tagged.Tags = 9, []string{"mine"}
+	w.do(queue.PutQueue{Queue: closed, Before: &read})
+	w.refused(queue.PutQueue{Queue: tagged, Before: &read}, queue.Changed, "Somebody else has changed the queue")
+	w.do(queue.PutQueue{Queue: closed, Before: &read})
+
+	higher, named := k, k
+	higher.Priority, named.Name = 9, "mine"
+	w.do(queue.PutTask{Task: higher, Before: &k})
+	w.refused(queue.PutTask{Task: named, Before: &k}, queue.Changed, "Somebody else has changed the task")
+	w.do(queue.PutTask{Task: higher, Before: &k})
+
+	second, third := a, a
+	second.Name, third.Name = "second", "third"
+	w.do(queue.PutAction{Action: second, Before: &a})
+	w.refused(queue.PutAction{Action: third, Before: &a}, queue.Changed, "Somebody else has changed the action")
+	w.do(queue.PutAction{Action: second, Before: &a})
+}
