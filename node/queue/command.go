@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"chronos/node"
 )
 
 // Command is one thing that happens, in one transaction. What may be repeated because its answer was lost carries ids
@@ -136,12 +134,3 @@ const (
 	Changed  Code = "changed"   // what it is about is not what the caller has read any more: read it again
 	Closed   Code = "closed"    // the store takes nothing in at the moment, see node.State.Takes: try again later
 )
-
-// Change is what the transitions say a transaction did: for the history that the judge reads. A store calls nobody with
-// it; the simulator's does.
-type Change struct {
-	Command  Command
-	Result   Result
-	Messages []node.Message // that were inserted
-	At       time.Time      // the instant of the transaction, by the store's clock
-}
