@@ -92,30 +92,7 @@ func (a *API) saveAction(r *http.Request, was *queue.Action, object *actionObjec
 }
 
 func (a *API) updateAction(to *answer, r *http.Request) {
-	id, is := to.idOf(r)
-	if !is {
-		to.bad("Action not updated: Unknown action")
-		return
-	}
-	found, err := a.Desk.FindAction(r.Context(), id)
-	if err != nil {
-		if desk.IsAbsent(err) {
-			to.bad("Action not updated: Unknown action")
-		} else {
-			to.refuse("Action not updated: ", err)
-		}
-		return
-	}
-	object := actionOf(found)
-	if err := readAction(r, &object); err != nil {
-		to.bad("Badly formed request")
-		return
-	}
-	if _, err := a.saveAction(r, found, &object); err != nil {
-		to.refuse("Action not updated: ", err)
-		return
-	}
-	to.write(http.StatusOK, message{"Action updated"})
+	update(to, r, "Action", a.Desk.FindAction, actionOf, readAction, a.saveAction)
 }
 
 func (a *API) deleteAction(to *answer, r *http.Request) {

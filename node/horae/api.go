@@ -154,7 +154,7 @@ func (to *answer) unfound(err error, absent string) {
 }
 
 // read reads the JSON of a body over an object: what it leaves out stays.
-func read(r *http.Request, object any) error {
+func read[O any](r *http.Request, object *O) error {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
@@ -162,10 +162,43 @@ func read(r *http.Request, object any) error {
 	return json.Unmarshal(content, object)
 }
 
-// idOf returns the id in the path; false, having answered, if there can be nothing of that id.
+// idOf returns the id in the path; false if there can be nothing of that id.
 func (to *answer) idOf(r *http.Request) (uuid.UUID, bool) {
 	id, err := uuid.Parse(r.PathValue("uuid"))
 	return id, err == nil && id != uuid.Nil
+}
+
+// update has a body change something, and answers. What is not in the body stays as find has it.
+func update[T, O any](
+	to *answer, r *http.Request, what string, find func(context.Context, uuid.UUID) (*T, error), show func(*T) O,
+	read func(*http.Request, *O) error, save func(*http.Request, *T, *O) (*T, error),
+) {
+	failed := what + " not updated: "
+	unknown := failed + "Unknown " + strings.ToLower(what)
+	id, is := to.idOf(r)
+	if !is {
+		to.bad(unknown)
+		return
+	}
+	found, err := find(r.Context(), id)
+	switch {
+	case desk.IsAbsent(err):
+		to.bad(unknown)
+		return
+	case err != nil:
+		to.refuse(failed, err)
+		return
+	}
+	object := show(found)
+	if err := read(r, &object); err != nil {
+		to.bad("Badly formed request")
+		return
+	}
+	if _, err := save(r, found, &object); err != nil {
+		to.refuse(failed, err)
+		return
+	}
+	to.write(http.StatusOK, message{what + " updated"})
 }
 
 // list answers with all that there is, page by page.

@@ -106,30 +106,7 @@ func (a *API) saveTask(r *http.Request, was *queue.Task, object *taskObject) (*q
 }
 
 func (a *API) updateTask(to *answer, r *http.Request) {
-	id, is := to.idOf(r)
-	if !is {
-		to.bad("Task not updated: Unknown task")
-		return
-	}
-	t, err := a.Desk.FindTask(r.Context(), id)
-	if err != nil {
-		if desk.IsAbsent(err) {
-			to.bad("Task not updated: Unknown task")
-		} else {
-			to.refuse("Task not updated: ", err)
-		}
-		return
-	}
-	object := taskOf(t)
-	if err := read(r, &object); err != nil {
-		to.bad("Badly formed request")
-		return
-	}
-	if _, err := a.saveTask(r, t, &object); err != nil {
-		to.refuse("Task not updated: ", err)
-		return
-	}
-	to.write(http.StatusOK, message{"Task updated"})
+	update(to, r, "Task", a.Desk.FindTask, taskOf, read, a.saveTask)
 }
 
 func (a *API) deleteTask(to *answer, r *http.Request) {
