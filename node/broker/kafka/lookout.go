@@ -39,6 +39,7 @@ func (m *member) lookOut(ctx context.Context) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for {
+		m.prod()
 		look, cancel := context.WithTimeout(ctx, lookTimeout)
 		m.look(look)
 		cancel()
@@ -49,6 +50,17 @@ func (m *member) lookOut(ctx context.Context) {
 		}
 	}
 }
+
+// prod has franz-go fetch from all brokers, should it have gone to sleep.
+//
+// SetOffsets ends one session of fetching and begins the next. The loop that fetches from a broker, if it was woken
+// just before, loads the old session (1); that session ends, without waiting for a loop that has not signed in with
+// it yet, and the call that wakes the loop for the new one finds it awake (2); it sees that its session is over and
+// lies down, which forgets the call (3). See loopFetch and hardFinish in package kgo of franz-go 1.22.2. Nothing is
+// fetched from that broker from then on, until the group or the topics change. seek calls SetOffsets twice in a
+// row, which is when it happens: once in about a thousand seeks on a busy machine. To resume partitions wakes all
+// loops, also if none was paused, and costs nothing where a loop is awake.
+func (m *member) prod() { m.client.ResumeFetchPartitions(nil) }
 
 // look finds out what is wrong with the inputs, and says so.
 func (m *member) look(ctx context.Context) {
@@ -108,13 +120,14 @@ func (m *member) lookAt(topic string, details kadm.TopicDetails) error {
 	return nil
 }
 
-// count has franz-go look for partitions that were added to a topic, which it does once a minute by itself.
+// count has franz-go look for partitions that were added to a topic, which it does once a minute by itself. It does
+// so at the first look too: they may have been added between that and the moment when franz-go looked.
 func (m *member) count(topic string, partitions int) {
 	m.mu.Lock()
 	before := m.counts[topic]
 	m.counts[topic] = partitions
 	m.mu.Unlock()
-	if before > 0 && partitions > before {
+	if partitions > before {
 		m.client.ForceMetadataRefresh()
 	}
 }

@@ -156,6 +156,34 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
+// Reading goes on after each of very many changes of the place, as close together as they can be.
+func TestSeekOften(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	input := plain.Topic(t, 1)
+	plain.Produce(t, texts(input, "text", 10)...)
+	s := openSource(t, configFor(cluster, "group", input))
+	var assigned []node.Assignment
+	pollFor(t, s, patience, func(b node.Batch, _ error) bool {
+		assigned = append(assigned, b.Assigned...)
+		return len(assigned) > 0
+	})
+	for i := range 1000 {
+		offset := int64(i*7) % 10
+		startAll(t, s, assigned, node.Position{Epoch: node.UnknownEpoch, Offset: offset})
+		pollFor(t, s, patience, func(b node.Batch, _ error) bool {
+			if len(b.Assigned) > 0 { // a busy machine has cost us the session
+				assigned = b.Assigned
+				startAll(t, s, assigned, node.Position{Epoch: node.UnknownEpoch, Offset: offset})
+			}
+			if len(b.Records) > 0 && b.Records[0].Offset != offset {
+				t.Fatalf("started at %d, the first record has offset %d", offset, b.Records[0].Offset)
+			}
+			return len(b.Records) > 0
+		})
+	}
+}
+
 // An input partition without a leader is said within seconds, by its name. The others are read meanwhile, and itself
 // when it has a leader again.
 func TestLeaderlessInput(t *testing.T) {
