@@ -44,6 +44,39 @@ func TestReplace(t *testing.T) {
 	}
 }
 
+// TestPlot plots columns, and rows, and nothing where a cell is no number.
+func TestPlot(t *testing.T) {
+	t.Parallel()
+	one := &table{
+		name: "backlog", head: []string{"waiting", "p50", "p99", "p99.9", "max"},
+		rows: [][]string{{"10,000", "1.5", "9", "15.25", "-"}, {"1,000,000", "1.6", "10", "16,000", "-"}},
+	}
+	one.plotLateness("waiting")
+	one.plotColumns(plot{title: "max"}, "max")
+	one.plotRows(plot{title: "a row", unit: "ms", over: "quantile"}, "10,000")
+	if len(one.plots) != 1 {
+		t.Fatalf("%d plots, want one: the others have cells that are no numbers", len(one.plots))
+	}
+	want := "xychart-beta\n" + `  title "p50, p99 and p99.9, from below"
+  x-axis "waiting" ["10,000", "1,000,000"]
+  y-axis "ms after the deadline" 0 --> 17600
+  line [1.5, 1.6]
+  line [9, 10]
+  line [15.25, 16000]
+` + "```\n"
+	if got := one.markdown(); !strings.Contains(got, want) {
+		t.Errorf("it is\n%s\nand lacks\n%s", got, want)
+	}
+	two := &table{
+		head: []string{"", "1 node", "2 nodes"},
+		rows: [][]string{{"firing", "1,000", "0.5"}, {"other", "-", "-"}},
+	}
+	two.plotRows(plot{title: "firing", unit: "messages/s", over: "nodes"}, "firing")
+	if got := two.markdown(); !strings.Contains(got, "  line [1000, 0.5]\n") || strings.Count(got, "line [") != 1 {
+		t.Errorf("it is\n%s", got)
+	}
+}
+
 // TestPlaces asks that BENCHMARKS.md has a place for each table, so that a measurement of an hour is not in vain.
 func TestPlaces(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ func one[X any](X) int { return 1 }
 // measureBacklog measures lateness, and the highest rate, against how many messages wait.
 func measureBacklog(ctx context.Context, g *ground, t *table) error {
 	t.head = append(lateHead("waiting, 1,000 messages/s, ms after the deadline"), "highest rate, messages/s")
-	return each(ctx, g, []int{10_000, 1_000_000, 10_000_000}, one, func(s *site, waiting int) error {
+	err := each(ctx, g, []int{10_000, 1_000_000, 10_000_000}, one, func(s *site, waiting int) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
@@ -41,12 +41,15 @@ func measureBacklog(ctx context.Context, g *ground, t *table) error {
 		}
 		return err
 	})
+	t.plotLateness("waiting")
+	t.plotColumns(plot{title: "highest rate", unit: "messages/s", over: "waiting"}, "highest rate, messages/s")
+	return err
 }
 
 // measureSize measures lateness against how large values are.
 func measureSize(ctx context.Context, g *ground, t *table) error {
 	t.head = lateHead("bytes of a value, 1,000 messages/s, ms after the deadline")
-	return each(ctx, g, []int{100, 1000, 10_000, 100_000}, one, func(s *site, size int) error {
+	err := each(ctx, g, []int{100, 1000, 10_000, 100_000}, one, func(s *site, size int) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
@@ -56,13 +59,15 @@ func measureSize(ctx context.Context, g *ground, t *table) error {
 		}
 		return err
 	})
+	t.plotLateness("bytes of a value")
+	return err
 }
 
 // measureRoutes measures lateness against over how many routes the same load is spread.
 func measureRoutes(ctx context.Context, g *ground, t *table) error {
 	t.head = lateHead("routes, 1,000 messages/s in all, ms after the deadline")
 	all := func(n int) int { return n }
-	return each(ctx, g, []int{1, 10, 100}, all, func(s *site, routes int) error {
+	err := each(ctx, g, []int{1, 10, 100}, all, func(s *site, routes int) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
@@ -72,13 +77,15 @@ func measureRoutes(ctx context.Context, g *ground, t *table) error {
 		}
 		return err
 	})
+	t.plotLateness("routes")
+	return err
 }
 
 // measureSnapshot measures lateness while a transaction holds its snapshot open, so that nothing which is deleted can
 // be cleared away.
 func measureSnapshot(ctx context.Context, g *ground, t *table) error {
 	t.head = lateHead("old snapshot, 1,000 messages/s, ms after the deadline")
-	return each(ctx, g, []bool{false, true}, one, func(s *site, held bool) error {
+	err := each(ctx, g, []bool{false, true}, one, func(s *site, held bool) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
@@ -106,12 +113,14 @@ func measureSnapshot(ctx context.Context, g *ground, t *table) error {
 			return measure()
 		})
 	})
+	t.plotLateness("old snapshot")
+	return err
 }
 
 // measureOverdue has a node start on a backlog that is overdue, and measures the lateness of what comes meanwhile.
 func measureOverdue(ctx context.Context, g *ground, t *table) error {
 	t.head = lateHead("overdue at the start, 1,000 new messages/s, ms after the deadline")
-	return each(ctx, g, []int{0, 1_000_000}, one, func(s *site, overdue int) error {
+	err := each(ctx, g, []int{0, 1_000_000}, one, func(s *site, overdue int) error {
 		if err := s.migrate(ctx); err != nil {
 			return err
 		}
@@ -131,6 +140,8 @@ func measureOverdue(ctx context.Context, g *ground, t *table) error {
 		}
 		return err
 	})
+	t.plotLateness("overdue at the start")
+	return err
 }
 
 // rest is how long nodes are watched that have nothing to do.
@@ -186,6 +197,8 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 		return nil
 	})
 	t.rows = rows
+	t.plotRows(plot{title: "CPU of the nodes for a message, firing", unit: "µs", over: "nodes"}, rows[3][0])
+	t.plotRows(plot{title: "firing, all due at one instant", unit: "messages/s", over: "nodes"}, rows[6][0])
 	return err
 }
 

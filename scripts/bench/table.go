@@ -18,6 +18,7 @@ type table struct {
 	name    string
 	head    []string
 	rows    [][]string
+	plots   []plot
 	machine string
 	commit  string
 	began   time.Time
@@ -73,6 +74,9 @@ func (t *table) markdown() string {
 		line("| %s |", strings.Join(row, " | "))
 	}
 	line("")
+	for i := range t.plots {
+		line("%s", t.plots[i].markdown())
+	}
 	for _, f := range t.faults {
 		line("**Wrong:** %s.\n", f)
 	}
