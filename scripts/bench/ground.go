@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -128,6 +129,7 @@ type site struct {
 	program string      // what its nodes run
 	routes  [][2]string // input and output
 	store   url.URL
+	advance string // the timing advance of its nodes; none if it is empty
 	journal bool   // what waits is kept in Kafka, and not in the store
 	file    string // the settings of its nodes
 	nodes   []*servers.Process
@@ -182,7 +184,7 @@ func (s *site) start(ctx context.Context, count int) error {
 			Command: []string{s.program, "run", "--migrate", "--log-format", "json", "--config", s.file},
 			Env: append(s.storeOf(s.made),
 				"CHRONOS_BROKERS="+strings.Join(s.kafka.Addresses, ","), "CHRONOS_GROUP="+s.name,
-				"CHRONOS_TIMING_ADVANCE=0s"),
+				"CHRONOS_TIMING_ADVANCE="+cmp.Or(s.advance, "0s")),
 			Log: filepath.Join(s.dir, fmt.Sprintf("%s-node-%d.log", s.name, s.made)),
 		}
 		if err := p.Start(); err != nil {

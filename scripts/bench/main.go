@@ -108,11 +108,12 @@ func standard() []measurement {
 func curves() []measurement {
 	return []measurement{
 		{"backlog", "lateness and the highest rate with 10 thousand, 1 and 10 million waiting", measureBacklog},
-		{"size", "lateness at 1,000 messages/s with values of 100 bytes to 100 kB", measureSize},
+		{"size", "lateness at 200 messages/s with values of 100 bytes to 100 kB", measureSize},
 		{"nodes", "what a message costs one, two, four and eight nodes, and what they cost at rest", measureNodes},
 		{"routes", "lateness at 1,000 messages/s over 1, 10 and 100 routes", measureRoutes},
 		{"snapshot", "lateness while a transaction holds an old snapshot open", measureSnapshot},
 		{"overdue", "lateness of new messages while a million overdue ones come out", measureOverdue},
+		{"advance", "how far from deadlines messages come out without timing advance, and with auto", measureAdvance},
 		{"journal", "one node on Postgres, and on a journal in Kafka", measureJournal},
 	}
 }
