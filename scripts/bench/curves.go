@@ -65,14 +65,21 @@ func measureSize(ctx context.Context, g *ground, t *table) error {
 	return err
 }
 
-// measureRoutes measures lateness against over how many routes the same load is spread.
+// measureRoutes measures lateness against over how many routes the same load is spread: on topics that were just made,
+// to whose partitions nothing was ever appended, and once more on the same ones.
 func measureRoutes(ctx context.Context, g *ground, t *table) error {
 	t.head = lateHead("routes, 1,000 messages/s in all, ms after the deadline")
 	all := func(n int) int { return n }
+	var fresh [][]string
 	err := each(ctx, g, []int{1, 10, 100}, all, func(s *site, routes int) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
+		first, err := s.steady(ctx, t, usual)
+		if err != nil {
+			return err
+		}
+		fresh = append(fresh, lateRow(strconv.Itoa(routes)+", topics just made", first))
 		r, err := s.steady(ctx, t, usual)
 		if err == nil {
 			t.add(lateRow(strconv.Itoa(routes), r)...)
@@ -80,6 +87,7 @@ func measureRoutes(ctx context.Context, g *ground, t *table) error {
 		return err
 	})
 	t.plotLateness("routes")
+	t.rows = append(t.rows, fresh...)
 	return err
 }
 

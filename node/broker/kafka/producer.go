@@ -79,6 +79,28 @@ func (p *producer) close() {
 // a partition shares the fate of the first batch: a call could fail, or be given up, for what another one did.
 type slot struct {
 	bulk, careful *producer
+
+	// knows are the topics that were published on here: a client looks up a topic when it is given the first record of
+	// it, which takes as long as some ten publishes. A client that was replaced has to do so again. It belongs to
+	// whoever has the slot.
+	knows map[string]bool
+}
+
+// knowsAll reports whether it knows all these topics.
+func (s *slot) knowsAll(topics []string) bool {
+	for _, topic := range topics {
+		if !s.knows[topic] {
+			return false
+		}
+	}
+	return true
+}
+
+// learn takes note that these topics are published on.
+func (s *slot) learn(topics []string) {
+	for _, topic := range topics {
+		s.knows[topic] = true
+	}
 }
 
 // slots are as many slots as there were calls of Publish at the same time, up to maxSlots.
@@ -87,15 +109,19 @@ type slots struct {
 
 	mu    sync.Mutex
 	all   []*slot
-	free  []*slot       // the one that was used last is at the end: its clients know the topics
+	free  []*slot       // the one that was used last is at the end: its connections are in use
 	taken chan struct{} // holds one element for each slot that is taken
 }
 
 // maxSlots bounds the slots: further calls of Publish wait.
 const maxSlots = 8
 
-// take returns a slot; nil when ctx was done before there was one.
-func (s *slots) take(ctx context.Context) *slot {
+// take returns a slot, one that knows the topics if it can; nil when ctx was done before there was one.
+//
+// Where there are many topics, each is published on mostly through the same slot then. If any would do, each slot would
+// have to look up each of them: with 100 topics that took all slots for seconds when the first messages fell due, and
+// publishes ran into their time limits.
+func (s *slots) take(ctx context.Context, topics []string) *slot {
 	select {
 	case s.taken <- struct{}{}:
 	case <-ctx.Done():
@@ -103,14 +129,23 @@ func (s *slots) take(ctx context.Context) *slot {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last := len(s.free) - 1; last >= 0 {
-		taken := s.free[last]
-		s.free = s.free[:last]
-		return taken
+	best := len(s.free) - 1
+	for i := best; i >= 0; i-- {
+		if s.free[i].knowsAll(topics) {
+			best = i
+			break
+		}
 	}
-	made := s.make()
-	s.all = append(s.all, made)
-	return made
+	if best < 0 {
+		made := s.make()
+		made.learn(topics)
+		s.all = append(s.all, made)
+		return made
+	}
+	taken := s.free[best]
+	s.free = slices.Delete(s.free, best, best+1)
+	taken.learn(topics)
+	return taken
 }
 
 // give takes a slot back.

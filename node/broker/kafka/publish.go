@@ -67,14 +67,15 @@ func (s *Sink) trialPatience(records []node.Record, trial []int) time.Duration {
 
 // conclude ends the trials of silent partitions.
 func (s *Sink) conclude(records []node.Record, trial []int, tried []topicPartition, results []error) {
-	unknown := make(map[topicPartition]bool)
+	unanswered := make(map[topicPartition]bool)
 	for _, i := range trial {
-		if name, known := s.silent.partitionOf(&records[i]); known && isUnknown(results[i]) {
-			unknown[name] = true
+		name, known := s.silent.partitionOf(&records[i])
+		if known && (isUnknown(results[i]) || errors.Is(results[i], node.ErrUnsent)) {
+			unanswered[name] = true
 		}
 	}
 	for _, name := range tried {
-		if unknown[name] {
+		if unanswered[name] {
 			s.silent.failed(name)
 			continue
 		}
@@ -205,6 +206,17 @@ func (p *publication) settleRest(err error) {
 	}
 }
 
+// topics returns the topics of the records, once each.
+func (p *publication) topics() []string {
+	var topics []string
+	for i := range p.records {
+		if topic := p.records[i].Topic; !slices.Contains(topics, topic) {
+			topics = append(topics, topic)
+		}
+	}
+	return topics
+}
+
 // unfinished returns the result of records that have none by the end, with the trouble that is probably why.
 func (p *publication) unfinished(why error) error {
 	p.mu.Lock()
@@ -232,12 +244,14 @@ func (p *publication) record(i int) *kgo.Record {
 
 // publish settles every record of p, soon after ctx is done at the latest.
 func (s *Sink) publish(ctx context.Context, p *publication) {
-	pair := s.slots.take(ctx)
-	if pair == nil {
-		p.settleRest(p.unfinished(ctx.Err()))
+	pair := s.slots.take(ctx, p.topics())
+	if pair != nil {
+		defer s.slots.give(pair)
+	}
+	if until, limited := ctx.Deadline(); pair == nil || limited && time.Until(until) < s.config.PublishTimeout/10 {
+		p.settleRest(fmt.Errorf("publish: all %d connections were in use: %w", maxSlots, node.ErrUnsent))
 		return
 	}
-	defer s.slots.give(pair)
 	var pace pace
 	for rest := s.publishable(p); len(rest) > 0; {
 		indexes, bytes := s.window.cut(p, rest)

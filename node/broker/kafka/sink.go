@@ -53,6 +53,7 @@ func NewSink(config SinkConfig) (*Sink, error) {
 		taken: make(chan struct{}, maxSlots),
 		make: func() *slot {
 			return &slot{
+				knows:   make(map[string]bool),
 				bulk:    &producer{options: append(config.bulkOptions(), s.silent.partitioner())},
 				careful: &producer{options: append(config.carefulOptions(), s.silent.partitioner())},
 			}
