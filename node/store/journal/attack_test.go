@@ -1,9 +1,13 @@
 package journal_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
+
+	"chronos/node/ledger"
+	"chronos/node/store/journal"
 )
 
 // A clock that was ahead, and is put right, does not make an old local copy young: such a copy may have missed
@@ -26,5 +30,42 @@ func TestClockSetBack(t *testing.T) {
 	own(t, w.stores[0], 0)
 	if got := w.ids(w.stores[0]); !slices.Equal(got, want) {
 		t.Fatalf("the first node has %q again, and the journal says %q", got, want)
+	}
+}
+
+// hasty is a ledger that looks at nothing, except at the topic, when there is nothing to read, as the one on Kafka does.
+type hasty struct{ ledger.Ledger }
+
+func (h hasty) Read(
+	ctx context.Context, from ledger.Place, until int64, each func(ledger.Committed) error,
+) error {
+	if from.Offset >= until {
+		return nil
+	}
+	return h.Ledger.Read(ctx, from, until, each)
+}
+
+// A local copy that ends behind the fence of the new owner is of another log, even if the end is the same: it can't
+// have that fence. Method: the log loses an end, and fences of the other node make it longer again, by one after the
+// other, until that of the first node ends where its copy does, and beyond.
+func TestCopyOfSameLength(t *testing.T) {
+	t.Parallel()
+	for rounds := 1; rounds < 8; rounds++ {
+		w := newWorld(t)
+		first := open(t, journal.Config{
+			Ledger: hasty{w.cluster.Ledger(topicName, "chronos")}, Dir: t.TempDir(), Now: w.clock.Now,
+		})
+		own(t, first, 0)
+		w.take(first, 0, w.records())
+		w.fire(first, 3)
+		w.cluster.ChangeLeader(topicName, 0, 10)
+		for range rounds {
+			own(t, w.stores[1], 0)
+		}
+		want := w.ids(w.stores[1])
+		own(t, first, 0)
+		if got := w.ids(first); !slices.Equal(got, want) {
+			t.Errorf("with %d fences: the first node has %q, and the journal says %q", rounds, got, want)
+		}
 	}
 }

@@ -21,7 +21,8 @@ const replayBatch = 1000
 //	a copy that is older than maxAge   may have missed tombstones that compaction has removed since: what they have
 //	                                   ended would come out once more
 //	a copy from the future             was written while the clock was ahead: nobody knows how old it is
-//	a copy of another log              (another topic, an end that Kafka has lost) has what nobody has committed
+//	a copy of another log              (another topic, an end that Kafka has lost) has what nobody has committed; one
+//	                                   that ends behind our fence, which it can't have, is such a one
 func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Duration) error {
 	until := s.writer.Fence() + 1
 	begin, err := log.Begin(ctx, s.number)
@@ -30,7 +31,7 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Dura
 	}
 	place, at, some := s.local()
 	age := s.now().Sub(at)
-	trusted := some && place.TopicID == begin.TopicID && place.Offset <= until && age >= 0 && age < maxAge
+	trusted := some && place.TopicID == begin.TopicID && place.Offset < until && age >= 0 && age < maxAge
 	if trusted {
 		s.place = place
 		err := s.replay(ctx, log, until, false)
