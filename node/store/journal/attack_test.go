@@ -2,11 +2,15 @@ package journal_test
 
 import (
 	"context"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"chronos/node"
 	"chronos/node/ledger"
+	"chronos/node/ledger/simulated"
 	"chronos/node/store/journal"
 )
 
@@ -67,5 +71,47 @@ func TestCopyOfSameLength(t *testing.T) {
 		if got := w.ids(first); !slices.Equal(got, want) {
 			t.Errorf("with %d fences: the first node has %q, and the journal says %q", rounds, got, want)
 		}
+	}
+}
+
+// Of two takes of one partition that share a transaction the second one is refused, as it is if they follow each other:
+// otherwise the position would be where the slower one has left it, and what follows would be taken in twice. Method:
+// while a transaction is on its way, a take of four records and one of their first two come.
+func TestTwoTakesTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := w.stores[0]
+	own(t, store, 0)
+	items := w.records()
+	w.take(store, 0, items[:1])
+	from := node.Place{Partition: input(), Position: node.Position{Epoch: 1, Offset: 1}}
+	var takes sync.WaitGroup
+	var errs [2]error
+	begun := false
+	w.cluster.Strike(func(step simulated.Step) simulated.Fault {
+		if step.At != simulated.Appending || begun {
+			return simulated.None
+		}
+		begun = true
+		for i, until := range []int{5, 3} {
+			takes.Go(func() {
+				_, errs[i] = store.Take(t.Context(), node.TakeRequest{From: []node.Place{from}, Items: items[1:until]})
+			})
+			for store.Waiting(0) <= i && t.Context().Err() == nil {
+				runtime.Gosched()
+			}
+		}
+		return simulated.None
+	})
+	if err := publish(t.Context(), store, items[0].Message); err != nil {
+		t.Fatal(err)
+	}
+	takes.Wait()
+	positions, _, err := store.Positions(t.Context(), []node.Place{from})
+	if err != nil || positions[0].Offset != 5 {
+		t.Errorf("the position is %v, %v, want that behind the longer take", positions, err)
+	}
+	if errs[0] != nil || errs[1] == nil {
+		t.Errorf("the first take: %v, the second one: %v", errs[0], errs[1])
 	}
 }
