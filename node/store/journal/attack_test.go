@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"chronos/node/ledger"
 	"chronos/node/ledger/simulated"
 	"chronos/node/store/journal"
+	"chronos/node/store/storetest"
 )
 
 // A clock that was ahead, and is put right, does not make an old local copy young: such a copy may have missed
@@ -113,5 +115,42 @@ func TestTwoTakesTogether(t *testing.T) {
 	}
 	if errs[0] != nil || errs[1] == nil {
 		t.Errorf("the first take: %v, the second one: %v", errs[0], errs[1])
+	}
+}
+
+// What a takeover holds in memory is bounded by bytes, and not by entries alone, which have up to 900 kB each.
+func TestReplayIsBounded(t *testing.T) {
+	t.Parallel()
+	cluster := simulated.New()
+	cluster.CreateTopic(topicName, 1, 0)
+	w := &world{T: t, cluster: cluster}
+	const messages, size = 40, 800 << 10
+	var read []int64
+	for i := range 2 {
+		store := open(t, journal.Config{
+			Ledger: cluster.Ledger(topicName, "chronos"), Dir: t.TempDir(),
+			Observe: func(r journal.Replay) { read = append(read, r.Read) },
+		})
+		w.clock = storetest.NewClock()
+		read = nil
+		own(t, store, 0)
+		if i > 0 {
+			break
+		}
+		var items []node.Item
+		for n := range int64(messages) {
+			m := w.message(fmt.Sprint(n))
+			m.Value = make([]byte, size)
+			items = append(items, node.Item{Epoch: 1, Offset: n, Action: node.Schedule, Message: m})
+		}
+		w.take(store, 0, items)
+	}
+	for i := 1; i < len(read); i++ {
+		if held := (read[i] - read[i-1]) * size; held > 16<<20 {
+			t.Errorf("%d bytes were held in memory before they were written: read %v", held, read)
+		}
+	}
+	if len(read) < 2 {
+		t.Errorf("all %d bytes were held in memory before they were written", messages*size)
 	}
 }

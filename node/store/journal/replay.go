@@ -12,8 +12,12 @@ import (
 	"chronos/node/ledger"
 )
 
-// replayBatch is how many entries are applied to the local copy at a time.
-const replayBatch = 1000
+// replayBatch is how many entries are applied to the local copy at a time, and replayBytes about how many bytes: entries
+// have up to 900 kB, and partitions are caught up at the same time.
+const (
+	replayBatch = 1000
+	replayBytes = 4 << 20
+)
 
 // catchUp has the local copy say what the journal says, up to and with the fence. The copy goes on from where it was,
 // unless it can't be trusted: then it is made anew.
@@ -62,7 +66,7 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 			return err
 		}
 		s.place.Position = node.Position{Epoch: e.Epoch, Offset: e.Offset + 1}
-		if size++; size < replayBatch {
+		if size++; size < replayBatch && batch.Len() < replayBytes {
 			return nil
 		}
 		return flush()
