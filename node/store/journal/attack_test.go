@@ -154,3 +154,37 @@ func TestReplayIsBounded(t *testing.T) {
 		t.Errorf("all %d bytes were held in memory before they were written", messages*size)
 	}
 }
+
+// A partition that is lost as its first position is kept has a position all the same, the one that it would have had:
+// the engine asks until it is answered, and hears of the loss in a poll only. Nothing is taken in there.
+func TestLostBeforeItsPosition(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []simulated.Fault{simulated.Lost, simulated.Unanswered} {
+		w := newWorld(t)
+		store := w.stores[0]
+		own(t, store, 0)
+		w.cluster.Strike(func(step simulated.Step) simulated.Fault {
+			if step.At == simulated.Ending {
+				return fault
+			}
+			return simulated.None
+		})
+		place := node.Place{Partition: input(), Position: node.Position{Epoch: -1, Offset: 7}}
+		if _, _, err := store.Positions(t.Context(), []node.Place{place}); err == nil {
+			t.Fatal("the outcome is known")
+		}
+		w.cluster.Strike(nil)
+		positions, _, err := store.Positions(t.Context(), []node.Place{place})
+		if err != nil || positions[0] != place.Position {
+			t.Fatalf("fault %v: the engine would ask on for ever: %v, %v", fault, positions, err)
+		}
+		result, err := store.Take(t.Context(), node.TakeRequest{From: []node.Place{place}, Items: []node.Item{{
+			Epoch: 1, Offset: 7, Action: node.Schedule, Message: w.message("a"),
+		}}})
+		if err != nil || !result.Refused[0] {
+			t.Fatalf("fault %v: a take of what is lost: %+v, %v", fault, result, err)
+		}
+		own(t, store, 0)
+		w.take(store, 7, nil)
+	}
+}
