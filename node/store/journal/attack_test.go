@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// hasty is a ledger that looks at nothing, except at the topic, when there is nothing to read, as the one on Kafka does.
+// hasty is a ledger that compares no epochs when there is nothing to read, as the one on Kafka does.
 type hasty struct{ ledger.Ledger }
 
 func (h hasty) Read(
@@ -187,4 +188,49 @@ func TestLostBeforeItsPosition(t *testing.T) {
 		own(t, store, 0)
 		w.take(store, 7, nil)
 	}
+}
+
+// A partition whose transactions take long, because a broker is away, holds up nobody who fires and settles what is in
+// others. Method: while a transaction of partition 1 is on its way, messages of partition 0 are fired and deleted; none
+// of that waits for partition 1.
+func TestPartitionsApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cluster.CreateTopic(topicName, 2, 0)
+	store := w.stores[0]
+	own(t, store, 0, 1)
+	items := w.records()
+	w.take(store, 0, items[:2])
+	other := node.Place{Partition: node.Partition{TopicID: input().TopicID, Number: 1}}
+	begun := false
+	var work sync.WaitGroup
+	var over atomic.Bool
+	w.cluster.Strike(func(step simulated.Step) simulated.Fault {
+		if step.At != simulated.Appending || step.Number != 1 || begun {
+			return simulated.None
+		}
+		begun = true
+		work.Go(func() {
+			defer over.Store(true)
+			if err := publish(t.Context(), store, items[0].Message); err != nil {
+				t.Error(err)
+			}
+			deleted, err := store.Delete(t.Context(), []node.Ref{items[1].Ref()})
+			if err != nil || !deleted[0] {
+				t.Errorf("delete: %v, %v", deleted, err)
+			}
+		})
+		for !over.Load() && t.Context().Err() == nil {
+			if store.Waiting(1) > 0 {
+				t.Error("what is of partition 0 waits for partition 1")
+				return simulated.None
+			}
+			runtime.Gosched()
+		}
+		return simulated.None
+	})
+	if _, _, err := store.Positions(t.Context(), []node.Place{other}); err != nil || !begun {
+		t.Fatalf("there was no transaction: %v", err)
+	}
+	work.Wait()
 }

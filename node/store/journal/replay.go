@@ -12,8 +12,8 @@ import (
 	"chronos/node/ledger"
 )
 
-// replayBatch is how many entries are applied to the local copy at a time, and replayBytes about how many bytes: entries
-// have up to 900 kB, and partitions are caught up at the same time.
+// replayBatch is how many entries are applied to the local copy at a time, and replayBytes about how many bytes. An
+// entry has up to 900 kB, and partitions are caught up at the same time.
 const (
 	replayBatch = 1000
 	replayBytes = 4 << 20
