@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"chronos/node"
 	"chronos/node/ledger"
@@ -233,4 +236,156 @@ func TestPartitionsApart(t *testing.T) {
 		t.Fatalf("there was no transaction: %v", err)
 	}
 	work.Wait()
+}
+
+// Whoever waited for a partition as it was given up changes nothing of it.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	own(t, w.stores[0], 0)
+	late := w.stores[0].Late(0)
+	w.stores[0].Release(0)
+	before := len(w.cluster.Records(topicName, false))
+	if err := late(t.Context()); !errors.Is(err, ledger.ErrAborted) {
+		t.Errorf("a transaction of what is given up: %v", err)
+	}
+	if after := len(w.cluster.Records(topicName, false)); after != before {
+		t.Errorf("%d records were appended to what is given up", after-before)
+	}
+}
+
+// A partition that the group takes away while it is being owned is not owned after that. Method: the attempt stands
+// still where nothing asks for its context any more; the group takes the partition away; the attempt goes on.
+func TestTakenAwayAtTheEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	store := open(t, journal.Config{
+		Ledger: w.cluster.Ledger(topicName, "chronos"), Dir: t.TempDir(), Now: w.clock.Now,
+		Observe: func(journal.Replay) {
+			close(reached)
+			<-goOn
+		},
+	})
+	g := &group{batches: make(chan node.Batch, 1)}
+	source := journal.NewSource(g, store, uuid.New(), session, func(int32, error) {})
+	g.batches <- assignment()
+	if _, err := source.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-reached
+	g.batches <- node.Batch{Revoked: []node.Partition{input()}}
+	polled := make(chan error, 1)
+	go func() {
+		_, err := source.Poll(t.Context())
+		polled <- err
+	}()
+	for range 10000 { // a poll that does not wait for the attempt is over by then
+		runtime.Gosched()
+	}
+	close(goOn)
+	if err := <-polled; err != nil {
+		t.Fatal(err)
+	}
+	source.Close() // waits for the attempt
+	if _, _, err := store.Positions(t.Context(), []node.Place{{Partition: input()}}); err == nil {
+		t.Error("what was taken away is owned")
+	}
+}
+
+// An attempt to own a partition that failed is not repeated at once: each one fences whoever owns it.
+func TestSourceRests(t *testing.T) {
+	t.Parallel()
+	s := newSourced(t)
+	s.cluster.Strike(func(simulated.Step) simulated.Fault { return simulated.Lost })
+	s.poll(assignment())
+	for len(s.attempts) == 0 {
+		if _, err := s.source.Poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if s.poll(node.Batch{}); s.source.Owning() != 0 {
+			t.Fatal("the partition is owned anew at once")
+		}
+	}
+	s.clock.Advance(time.Second)
+	if s.poll(node.Batch{}); s.source.Owning() != 1 {
+		t.Fatal("the partition is not owned anew a second later")
+	}
+}
+
+// blaming is a ledger that blames all outputs of a transaction for one that is refused, as Kafka does with those of a
+// batch.
+type blaming struct{ ledger.Ledger }
+
+func (b blaming) Own(ctx context.Context, number int32, fence ledger.Entry) (ledger.Writer, error) {
+	w, err := b.Ledger.Own(ctx, number, fence)
+	return blamingWriter{w}, err
+}
+
+type blamingWriter struct{ ledger.Writer }
+
+func (b blamingWriter) Commit(ctx context.Context, transaction ledger.Transaction) (int64, error) {
+	end, err := b.Writer.Commit(ctx, transaction)
+	if refusal, is := errors.AsType[*ledger.RefusedError](err); is {
+		for i := range refusal.Errs {
+			refusal.Errs[i] = node.ErrRejected
+		}
+	}
+	return end, err
+}
+
+// Of a batch that is refused everything comes out that is not to blame, wherever in it the culprit stands.
+func TestCulpritAnywhere(t *testing.T) {
+	t.Parallel()
+	for culprit := range 5 {
+		w := newWorld(t)
+		store := open(t, journal.Config{
+			Ledger: blaming{w.cluster.Ledger(topicName, "chronos")}, Dir: t.TempDir(), Now: w.clock.Now,
+		})
+		own(t, store, 0)
+		var items []node.Item
+		var records []node.Record
+		var next []node.Next
+		for i := range int64(5) {
+			m := w.message(fmt.Sprint(i))
+			items = append(items, node.Item{Epoch: 1, Offset: i, Action: node.Schedule, Message: m})
+			records = append(records, node.Record{Topic: output, Value: m.Value})
+			next = append(next, node.Next{Of: m.Ref()})
+		}
+		records[culprit].Value = make([]byte, 2000)
+		w.take(store, 0, items)
+		settled, errs := store.Fire(t.Context(), records, next)
+		for i, err := range errs {
+			if rejected := errors.Is(err, node.ErrRejected); rejected != (i == culprit) || !rejected && err != nil ||
+				!rejected && settled[i] != node.Removed {
+				t.Errorf("message %d is to blame, and message %d: %v, %v", culprit, i, settled[i], err)
+			}
+		}
+		if got := w.came(); len(got) != 4 {
+			t.Errorf("message %d is to blame, and %q came out", culprit, got)
+		}
+	}
+}
+
+// What may have come out is not said to be unsent, and what has not, is.
+func TestUnknownIsNotUnsent(t *testing.T) {
+	t.Parallel()
+	for at, unsent := range map[simulated.At]bool{simulated.Appending: true, simulated.Ending: false} {
+		w := newWorld(t)
+		own(t, w.stores[0], 0)
+		items := w.records()
+		w.take(w.stores[0], 0, items[:1])
+		w.cluster.Strike(func(step simulated.Step) simulated.Fault {
+			if step.At == at {
+				return simulated.Unanswered
+			}
+			return simulated.None
+		})
+		err := publish(t.Context(), w.stores[0], items[0].Message)
+		if err == nil || errors.Is(err, node.ErrUnsent) != unsent {
+			t.Errorf("at step %v: %v, unsent: want %v", at, err, unsent)
+		}
+	}
 }
