@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"chronos/node/store/memory"
@@ -52,4 +53,19 @@ func (s *Store) Waiting(number int32) int {
 		}
 	}
 	return 0
+}
+
+// Late returns a transaction of a partition that this node owns, to be begun when it does not own it any more.
+func (s *Store) Late(number int32) func(context.Context) error {
+	for _, owned := range s.owned() {
+		if owned.number == number {
+			return func(ctx context.Context) error {
+				return owned.do(ctx, func(c *change) error {
+					c.group = "late"
+					return nil
+				})
+			}
+		}
+	}
+	return nil
 }

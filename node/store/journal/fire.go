@@ -237,10 +237,14 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 	settled := make([]node.Settled, len(next))
 	shards := s.working()
 	err := atOnce(len(shards), func(at int) error {
+		which := shards[at].holds(next)
+		if len(which) == 0 {
+			return nil
+		}
 		var here []node.Settled
 		err := shards[at].do(ctx, func(c *change) (err error) {
 			here = make([]node.Settled, len(next))
-			for i := range next {
+			for _, i := range which {
 				if here[i], err = c.settle(&next[i]); err != nil {
 					return err
 				}
@@ -258,6 +262,23 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 		return nil, err
 	}
 	return settled, nil
+}
+
+// holds returns the indexes of those that the partition may have a message of. What is to be settled was claimed, and
+// so is in the local copy, unless it is gone. So nobody waits for the transaction of a partition that has nothing of
+// what he wants: a broker that is away would hold up what all the others lead.
+func (s *shard) holds(next []node.Next) (which []int) {
+	for i := range next {
+		_, closer, err := s.db.Get(s.rowKey(node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}))
+		if errors.Is(err, pebble.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			closer.Close() //nolint:errcheck // it has no errors
+		}
+		which = append(which, i) // an error comes again, to somebody who returns it
+	}
+	return which
 }
 
 // settle has a change settle an occurrence, or a message that comes out once.
@@ -293,12 +314,9 @@ func (s *Store) Fire(ctx context.Context, records []node.Record, next []node.Nex
 	for i := range f.errs {
 		f.errs[i] = errGone
 	}
-	shards, all := s.working(), make([]int, len(next))
-	for i := range next {
-		all[i] = i
-	}
+	shards := s.working()
 	_ = atOnce(len(shards), func(at int) error { // a message is in one partition, so each has results of its own
-		f.in(ctx, shards[at], all)
+		f.in(ctx, shards[at], shards[at].holds(next))
 		return nil
 	})
 	return f.settled, f.errs

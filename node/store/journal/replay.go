@@ -12,15 +12,21 @@ import (
 	"chronos/node/ledger"
 )
 
-// replayBatch is how many entries are applied to the local copy at a time.
-const replayBatch = 1000
+// replayBatch is how many entries are applied to the local copy at a time, and replayBytes about how many bytes. An
+// entry has up to 900 kB, and partitions are caught up at the same time.
+const (
+	replayBatch = 1000
+	replayBytes = 4 << 20
+)
 
 // catchUp has the local copy say what the journal says, up to and with the fence. The copy goes on from where it was,
 // unless it can't be trusted: then it is made anew.
 //
 //	a copy that is older than maxAge   may have missed tombstones that compaction has removed since: what they have
 //	                                   ended would come out once more
-//	a copy of another log              (another topic, an end that Kafka has lost) has what nobody has committed
+//	a copy from the future             was written while the clock was ahead: nobody knows how old it is
+//	a copy of another log              (another topic, an end that Kafka has lost) has what nobody has committed; one
+//	                                   that ends behind our fence, which it can't have, is such a one
 func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Duration) error {
 	until := s.writer.Fence() + 1
 	begin, err := log.Begin(ctx, s.number)
@@ -28,7 +34,8 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Dura
 		return err
 	}
 	place, at, some := s.local()
-	trusted := some && place.TopicID == begin.TopicID && place.Offset <= until && s.now().Sub(at) < maxAge
+	age := s.now().Sub(at)
+	trusted := some && place.TopicID == begin.TopicID && place.Offset < until && age >= 0 && age < maxAge
 	if trusted {
 		s.place = place
 		err := s.replay(ctx, log, until, false)
@@ -59,7 +66,7 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 			return err
 		}
 		s.place.Position = node.Position{Epoch: e.Epoch, Offset: e.Offset + 1}
-		if size++; size < replayBatch {
+		if size++; size < replayBatch && batch.Len() < replayBytes {
 			return nil
 		}
 		return flush()

@@ -314,7 +314,8 @@ func (s *Store) Positions(ctx context.Context, places []node.Place) ([]node.Posi
 }
 
 // position returns the position of a partition, which is that of place if there was none. That of a partition that is
-// lost is the last one known: its takes are refused.
+// lost is the last one known: its takes are refused. It has to be answered, since whoever asks does so until then, and
+// hears of the loss in a poll only.
 func (s *Store) position(ctx context.Context, place node.Place) (node.Position, error) {
 	locked, unlock := s.lock(func(number int32) bool { return number == place.Number })
 	defer unlock()
@@ -326,6 +327,9 @@ func (s *Store) position(ctx context.Context, place node.Place) (node.Position, 
 	position, found := locked[0].positions[nameless(place.Partition)]
 	if found {
 		return position, nil
+	}
+	if lost, _ := locked[0].isLost(); lost {
+		return place.Position, nil // it is asked for again when the partition is owned anew
 	}
 	c := locked[0].change()
 	c.positions[nameless(place.Partition)] = place.Position

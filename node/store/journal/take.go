@@ -165,7 +165,15 @@ func (t *taking) refusal(item *node.Item) string {
 // decide has a change do what items ask for.
 func (t *taking) decide(c *change, items []int) error {
 	for i, from := range t.request.From {
-		if from.Number == c.number && c.shard.positions[nameless(from.Partition)] != t.before[i] {
+		if from.Number != c.number {
+			continue
+		}
+		p := nameless(from.Partition)
+		position, moved := c.positions[p] // by another take of this transaction
+		if !moved {
+			position = c.shard.positions[p]
+		}
+		if position != t.before[i] {
 			return errMoved
 		}
 	}
