@@ -247,6 +247,36 @@ func TestLocalCopy(t *testing.T) {
 	}
 }
 
+// A node that does not know yet that another one owns the partition writes to its local copy, which makes it no
+// younger: it may have missed tombstones all the same. Method: the first node claims a message and stands still; the
+// second one fires it, and two hours later the tombstone is gone; the first one gives its claim back, and owns the
+// partition again.
+func TestResetMakesNoCopyYounger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, second := w.stores[0], w.stores[1]
+	own(t, first, 0)
+	w.take(first, 0, w.records()[:1])
+	claimed, err := first.Claim(t.Context(), node.ClaimRequest{
+		Node: uuid.UUID{2}, Hold: time.Minute, Until: w.clock.Now(),
+		Lanes: []node.Share{{Lane: output, Limit: 1, Bytes: 1 << 20}},
+	})
+	if err != nil || len(claimed.Messages) != 1 {
+		t.Fatalf("claimed %+v, %v", claimed, err)
+	}
+	own(t, second, 0)
+	w.fire(second, 1)
+	w.cluster.Compact(topicName, 0, true)
+	w.clock.Advance(2 * time.Hour)
+	if _, err := first.Reset(t.Context(), []node.Release{{Claim: claimed.Messages[0].Claim}}); err != nil {
+		t.Fatal(err)
+	}
+	own(t, first, 0)
+	if left := w.ids(first); len(left) > 0 {
+		t.Errorf("the first node has %q, which has come out: %q", left, w.came())
+	}
+}
+
 // take takes items in that begin at an offset.
 func (w *world) take(store *journal.Store, offset int64, items []node.Item) {
 	w.Helper()

@@ -27,27 +27,51 @@ const (
 //	a copy from the future             was written while the clock was ahead: nobody knows how old it is
 //	a copy of another log              (another topic, an end that Kafka has lost) has what nobody has committed; one
 //	                                   that ends behind our fence, which it can't have, is such a one
+//
+// The first of these is asked again when everything has been read: a process can be stopped in between for any time.
 func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Duration) error {
 	until := s.writer.Fence() + 1
 	begin, err := log.Begin(ctx, s.number)
 	if err != nil {
 		return err
 	}
+	young := func(at, now time.Time) bool { return !now.Before(at) && now.Sub(at) < maxAge }
+	began := s.now()
 	place, at, some := s.local()
-	age := s.now().Sub(at)
-	trusted := some && place.TopicID == begin.TopicID && place.Offset < until && age >= 0 && age < maxAge
-	if trusted {
-		s.place = place
+	if some && place.TopicID == begin.TopicID && place.Offset < until && young(at, began) {
+		s.place, s.asOf = place, at
 		err := s.replay(ctx, log, until, false)
-		if !errors.Is(err, ledger.ErrTruncated) {
+		switch {
+		case err == nil && young(at, s.now()):
+			return s.caughtUp(began)
+		case err != nil && !errors.Is(err, ledger.ErrTruncated):
 			return err
 		}
 	}
 	if err := s.wipe(); err != nil {
 		return err
 	}
-	s.place = begin
-	return s.replay(ctx, log, until, true)
+	s.place, s.asOf = begin, began
+	if err := s.replay(ctx, log, until, true); err != nil {
+		return err
+	}
+	if !young(began, s.now()) {
+		return fmt.Errorf("reading it took %v, in which Kafka may have removed tombstones that were still to be read",
+			s.now().Sub(began).Round(time.Second))
+	}
+	return s.caughtUp(began)
+}
+
+// caughtUp has the local copy be one that lacked nothing at an instant, and reads from it what is held in memory.
+func (s *shard) caughtUp(asOf time.Time) error {
+	s.asOf = asOf
+	if err := s.apply(s.db.NewBatch()); err != nil {
+		return err
+	}
+	if err := s.loadGroup(); err != nil {
+		return err
+	}
+	return s.loadPositions()
 }
 
 // replay applies what the journal says from the place of the local copy on.
@@ -75,13 +99,7 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 		return err
 	}
 	s.place.Offset = max(s.place.Offset, until)
-	if err := flush(); err != nil {
-		return err
-	}
-	if err := s.loadGroup(); err != nil {
-		return err
-	}
-	return s.loadPositions()
+	return flush()
 }
 
 // replayEntry applies an entry to a batch, which is read through: the entries of one message may follow each other.

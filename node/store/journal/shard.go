@@ -41,8 +41,15 @@ type shard struct {
 	joining sync.Mutex
 	jobs    []*job
 
-	// place is up to where the local copy has come, and group whom the partition belongs to; empty for nobody yet.
+	// place is up to where the local copy has come, and asOf an instant at which the journal ended there: when this
+	// node began a transaction that was committed, or to read. What is written to the copy alone makes it no younger:
+	//
+	//	A claims x, and is stopped     B owns, fires x     compaction removes the tombstone of x
+	//	A goes on, gives its claim back; owns again, and trusts a copy that is young and has x: x comes out once more
 	place ledger.Place
+	asOf  time.Time
+
+	// group is whom the partition belongs to; empty for nobody yet.
 	group string
 
 	// positions are those of the input partitions. They change under mu and quick: either is enough to read them.
@@ -191,6 +198,7 @@ func (c *change) commit(ctx context.Context) error {
 	if len(entries) == 0 && len(c.outputs) == 0 {
 		return nil
 	}
+	began := c.now()
 	end, err := c.writer.Commit(ctx, ledger.Transaction{Entries: entries, Outputs: c.outputs})
 	if err != nil {
 		if fenced := errors.Is(err, ledger.ErrFenced); fenced || !errors.Is(err, ledger.ErrAborted) {
@@ -200,7 +208,7 @@ func (c *change) commit(ctx context.Context) error {
 	}
 	// The epoch stays that of the fence: it was the leader's then, and if it is another one's by now, the copy is
 	// found to be of another log, and made anew, which is not necessary but right.
-	c.place.Offset = max(c.place.Offset, end)
+	c.place.Offset, c.asOf = max(c.place.Offset, end), began
 	if err := c.applied(batch); err != nil {
 		c.lose(false) // the journal has it
 		return err
@@ -303,7 +311,7 @@ func (s *shard) apply(batch *pebble.Batch) error {
 	value := append([]byte{version}, s.place.TopicID[:]...)
 	value = binary.BigEndian.AppendUint32(value, uint32(s.place.Epoch))
 	value = binary.BigEndian.AppendUint64(value, uint64(s.place.Offset))
-	value = binary.BigEndian.AppendUint64(value, uint64(s.now().UnixMicro()))
+	value = binary.BigEndian.AppendUint64(value, uint64(s.asOf.UnixMicro()))
 	err := batch.Set(s.key(placeKind), value, nil)
 	if err == nil {
 		err = batch.Commit(pebble.NoSync)
@@ -314,7 +322,8 @@ func (s *shard) apply(batch *pebble.Batch) error {
 	return nil
 }
 
-// local returns up to where the local copy has come, and when that was; false if there is none.
+// local returns up to where the local copy has come, and an instant at which the journal ended there; false if there is
+// no copy.
 func (s *shard) local() (place ledger.Place, at time.Time, some bool) {
 	data, closer, err := s.db.Get(s.key(placeKind))
 	if err != nil {
