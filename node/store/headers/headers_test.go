@@ -186,8 +186,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that Decode never panics, that whatever it accepts means one list of headers, and that what it reads
-// as plain is what it would be read as without that.
+// FuzzDecode checks that Decode never panics, that whatever it accepts means one list of headers, and that what it
+// reads as plain is what it would be read as without that.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range forms() {
 		f.Add([]byte(seed.json))
