@@ -3,19 +3,10 @@ package node
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
-
-// deadlinePattern is the grammar of a deadline: RFC 3339, with the zone optional, the seconds optional, and the
-// shorter forms +hhmm and +hh of ISO 8601 for the offset. Its groups are year, month, day, hour, minute,
-// second, fraction, offset.
-var deadlinePattern = regexp.MustCompile(
-	`^(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?([Zz]|[+-]\d\d(?::?\d\d)?)?$`)
-
-// epochPattern is a bare number.
-var epochPattern = regexp.MustCompile(`^-?\d{1,18}$`)
 
 // ParseDeadline reads the value of the header chronosDeadline:
 //
@@ -30,17 +21,15 @@ var epochPattern = regexp.MustCompile(`^-?\d{1,18}$`)
 //
 // The error is one sentence without the value.
 func ParseDeadline(value []byte, unit EpochUnit) (time.Time, error) {
-	if epochPattern.Match(value) {
+	if isEpoch(value) {
 		return parseEpoch(string(value), unit)
 	}
-	groups := deadlinePattern.FindSubmatch(value)
-	if groups == nil {
+	d, ok := splitDeadline(value)
+	if !ok {
 		return time.Time{}, errors.New("it is not of the form 2006-01-02T15:04:05.000Z")
 	}
-	year, month, day := number(groups[1]), number(groups[2]), number(groups[3])
-	hour, minute, second := number(groups[4]), number(groups[5]), number(groups[6])
-	nanos := number(append(groups[7], "000000000"[len(groups[7]):]...))
-	offset, err := parseOffset(groups[8])
+	year, month, day, hour, minute, second, nanos := d.year, d.month, d.day, d.hour, d.minute, d.second, d.nanos
+	offset, err := parseOffset(d.zone)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -63,6 +52,88 @@ func ParseDeadline(value []byte, unit EpochUnit) (time.Time, error) {
 		t = t.Add(time.Second)
 	}
 	return inRange(t)
+}
+
+// isEpoch reports whether value is a bare number of at most 18 digits.
+func isEpoch(value []byte) bool {
+	digits := value
+	if len(digits) > 0 && digits[0] == '-' {
+		digits = digits[1:]
+	}
+	return len(digits) >= 1 && len(digits) <= 18 && isDigits(digits)
+}
+
+// isDigits reports whether all of value is decimal digits.
+func isDigits(value []byte) bool {
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// deadlineParts are the numbers of a deadline as it is written, and its zone, of which only the form is known.
+type deadlineParts struct {
+	year, month, day, hour, minute, second, nanos int
+	zone                                          []byte
+}
+
+// splitDeadline reads the grammar of a deadline, and reports whether value is of it. It is written by hand because
+// every record has a deadline, and a regular expression allocates.
+func splitDeadline(value []byte) (d deadlineParts, ok bool) {
+	rest, ok := value, true
+	next := func(digits int, before string) int { // one of the characters, if any, and so many digits
+		if before != "" {
+			if len(rest) == 0 || strings.IndexByte(before, rest[0]) < 0 {
+				ok = false
+				return 0
+			}
+			rest = rest[1:]
+		}
+		if len(rest) < digits || !isDigits(rest[:digits]) {
+			ok = false
+			return 0
+		}
+		n := number(rest[:digits])
+		rest = rest[digits:]
+		return n
+	}
+	d.year, d.month, d.day = next(4, ""), next(2, "-"), next(2, "-")
+	d.hour, d.minute = next(2, "Tt "), next(2, ":")
+	if len(rest) > 0 && rest[0] == ':' {
+		d.second = next(2, ":")
+		if len(rest) > 0 && rest[0] == '.' {
+			length := 0
+			for length < len(rest)-1 && isDigits(rest[length+1:length+2]) {
+				length++
+			}
+			ok = ok && length >= 1 && length <= 9
+			d.nanos = next(length, ".")
+			for ; length < 9; length++ {
+				d.nanos *= 10
+			}
+		}
+	}
+	d.zone = rest
+	return d, ok && isZone(rest)
+}
+
+// isZone reports whether zone is of the form of one, or empty: Z, +hhmm, +hh:mm or +hh.
+func isZone(zone []byte) bool {
+	switch {
+	case len(zone) == 0, len(zone) == 1 && (zone[0] == 'Z' || zone[0] == 'z'):
+		return true
+	case zone[0] != '+' && zone[0] != '-':
+		return false
+	}
+	switch digits := zone[1:]; len(digits) {
+	case 2, 4:
+		return isDigits(digits)
+	case 5:
+		return isDigits(digits[:2]) && digits[2] == ':' && isDigits(digits[3:])
+	}
+	return false
 }
 
 // number reads decimal digits that the grammar has bounded; none is 0.

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
@@ -103,16 +104,35 @@ func TestParseEpoch(t *testing.T) {
 	}
 }
 
-// Whatever comes, the result is an instant in range, in whole microseconds, not before what RFC 3339 says.
+// The grammar as regular expressions: what has neither of these forms is not read.
+var (
+	deadlineForm = regexp.MustCompile(
+		`^(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?([Zz]|[+-]\d\d(?::?\d\d)?)?$`)
+	epochForm = regexp.MustCompile(`^-?\d{1,18}$`)
+)
+
+// notOfTheForm is what is said of what has not the form of a deadline.
+const notOfTheForm = "it is not of the form 2006-01-02T15:04:05.000Z"
+
+// Whatever comes, the result is an instant in range, in whole microseconds, not before what RFC 3339 says; and it is
+// refused for its form if it has none of those of the grammar, and for nothing else then.
 func FuzzParseDeadline(f *testing.F) {
 	for _, seed := range []string{
 		"2022-12-01T11:09:01.123", "2016-12-31T23:59:60Z", "9999-12-31T23:59:59.999999999-23:59", "1669892941",
+		"2022-12-01t11:09z", "2022-12-01 11:09+0545", "2022-12-01T11:09-03", "2022-12-01T11:09:01.Z", "-", "",
+		"2022-12-01T11:09:01.1234567890", "2022-12-01T11:09:01+05:4", "2022-12-01T11:09.5", "1234567890123456789",
+		"2022-12-01\xc3\xbe11:09", "2022-12-01T11:09:", "2022-12-01T11:09+", "-123456789012345678",
+		"2022-12-01T11:09:01ZZ",
 	} {
 		f.Add([]byte(seed), 0)
 		f.Add([]byte(seed), 2)
 	}
 	f.Fuzz(func(t *testing.T, value []byte, unit int) {
 		got, err := node.ParseDeadline(value, node.EpochUnit(uint(unit)%3))
+		formed := deadlineForm.Match(value) || epochForm.Match(value)
+		if refused := err != nil && err.Error() == notOfTheForm; refused == formed {
+			t.Fatalf("%q has a form of the grammar: %v, but: %v", value, formed, err)
+		}
 		if err != nil {
 			return
 		}
@@ -125,4 +145,15 @@ func FuzzParseDeadline(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkParseDeadline measures what each record of the input costs.
+func BenchmarkParseDeadline(b *testing.B) {
+	value := []byte("2022-12-01T11:09:01.123Z")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := node.ParseDeadline(value, node.EpochRejected); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

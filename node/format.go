@@ -204,7 +204,7 @@ func unquoted(field json.RawMessage) []byte {
 
 // unixSeconds reads whole seconds since 1970.
 func unixSeconds(value []byte) (time.Time, error) {
-	if !epochPattern.Match(value) {
+	if !isEpoch(value) {
 		return time.Time{}, errors.New("it must be whole seconds since 1970-01-01T00:00:00Z")
 	}
 	return parseEpoch(string(value), EpochSeconds)

@@ -549,12 +549,15 @@ func (p *publisher) publish(ctx context.Context, records []Record, next []Next) 
 
 // acknowledged says that messages were published: those that are copies of rejected records by another name.
 func (p *publisher) acknowledged(messages []Message, took time.Duration) {
-	var fired, dead []Message
-	for _, m := range messages {
-		if p.isDead[m.Lane] {
-			dead = append(dead, m)
-		} else {
-			fired = append(fired, m)
+	fired, dead := messages, []Message(nil)
+	if isDead := func(m Message) bool { return p.isDead[m.Lane] }; slices.ContainsFunc(messages, isDead) {
+		fired = nil
+		for i := range messages {
+			if isDead(messages[i]) {
+				dead = append(dead, messages[i])
+			} else {
+				fired = append(fired, messages[i])
+			}
 		}
 	}
 	if len(fired) > 0 {

@@ -347,7 +347,7 @@ func (e *enqueuer) ours(s *submission) bool {
 
 // took notes what became of submissions: how far their partitions have come, and which claims go to the schedule.
 func (e *enqueuer) took(taken []*submission, result TakeResult) {
-	var stored []Message
+	stored := make([]Message, 0, len(taken)) // nearly all are
 	var ignored []Message
 	var claimed []*holding
 	var decided []Decision

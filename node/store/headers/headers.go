@@ -63,6 +63,14 @@ func Decode(data []byte) ([]node.Header, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("decode headers: not UTF-8")
 	}
+	if headers, plain := decodePlain(data); plain {
+		return headers, nil
+	}
+	return decodeAny(data)
+}
+
+// decodeAny is Decode for whatever JSON comes, valid UTF-8.
+func decodeAny(data []byte) ([]node.Header, error) {
 	if list := bytes.TrimLeft(data, " \t\r\n"); len(list) == 0 || list[0] != '[' {
 		return nil, errors.New("decode headers: not a JSON array")
 	}

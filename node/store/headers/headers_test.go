@@ -169,12 +169,41 @@ func refusedByJSONB(data []byte) string {
 	}
 }
 
-// FuzzDecode checks that Decode never panics, and that whatever it accepts means one list of headers.
+// TestPlain checks that typical headers, as Encode and as jsonb write them, are read as what they are without a look at
+// what JSON there may be else, and that a value may have braces without end.
+func TestPlain(t *testing.T) {
+	encoded := headers.Encode(typical())
+	spaced := bytes.ReplaceAll(bytes.ReplaceAll(encoded, []byte(`":`), []byte(`": `)), []byte("},"), []byte("}, "))
+	for _, text := range [][]byte{encoded, spaced} {
+		if got, plain := headers.DecodePlain(text); !plain || !reflect.DeepEqual(got, typical()) {
+			t.Errorf("%s is read as %q, plain: %v", text, got, plain)
+		}
+	}
+	braces := list("a", bytes.Repeat([]byte("{"), 1000))
+	got, plain := headers.DecodePlain(headers.Encode(braces))
+	if !plain || !reflect.DeepEqual(got, braces) || cap(got) > 16 {
+		t.Errorf("room for %d headers, plain: %v", cap(got), plain)
+	}
+}
+
+// FuzzDecode checks that Decode never panics, that whatever it accepts means one list of headers, and that what it
+// reads as plain is what it would be read as without that.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range forms() {
 		f.Add([]byte(seed.json))
 	}
+	for _, seed := range []string{
+		`[{"a": "1"}, {"b": null}]`, `[{"a":"1"},]`, `[{"a":"1"}{"b":"2"}]`, `[{"a":"1","b":"2"}]`, `[{"a":"1"}] x`,
+		`[{"a":nul}]`, `[{"a":nullx}]`, `[{"a":"1"`, `[{"a`, `[,]`, ` [ ] `, `[{"a" "1"}]`, `[{"":""}]`,
+	} {
+		f.Add([]byte(seed))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if got, plain := headers.DecodePlain(data); plain {
+			if want, err := headers.DecodeAny(data); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%q is plain %q, and otherwise %q, %v", data, got, want, err)
+			}
+		}
 		got, err := headers.Decode(data)
 		if err != nil {
 			if got != nil {
@@ -197,6 +226,7 @@ func BenchmarkEncode(b *testing.B) {
 
 func BenchmarkDecode(b *testing.B) {
 	encoded := headers.Encode(typical())
+	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := headers.Decode(encoded); err != nil {
 			b.Fatal(err)

@@ -1,0 +1,7 @@
+package headers
+
+// What the tests compare with each other.
+var (
+	DecodePlain = decodePlain
+	DecodeAny   = decodeAny
+)
