@@ -17,7 +17,7 @@ func resting(seed byte, interval time.Duration) node.Config {
 	return c
 }
 
-// store stores a message past Kafka, as a listener of a node does, and returns when it is due.
+// storeAside stores a message past Kafka, as a listener of a node does, and returns when it is due.
 func (w *world) storeAside(name, lane string, in time.Duration) time.Time {
 	w.t.Helper()
 	due := time.Now().UTC().Add(in)
@@ -33,7 +33,7 @@ func (w *world) storeAside(name, lane string, in time.Duration) time.Time {
 	return due
 }
 
-// out fails the test unless one message has come out on a lane, at its instant: in virtual time, within the calls.
+// cameOut fails the test unless one message has come out on a lane, at its instant: in virtual time, within the calls.
 func (w *world) cameOut(lane, name string, due time.Time, within time.Duration) {
 	w.t.Helper()
 	for _, d := range w.on(lane) {
