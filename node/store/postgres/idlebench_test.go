@@ -23,8 +23,8 @@ import (
 )
 
 // BenchmarkIdleNodes measures what nodes cost that have nothing to do, a hundred of them on one server by default
-// (CHRONOS_TEST_NODES), each with a pool of its own, its engine, and its Keeper of queues, in one process: transactions
-// of the server and its CPU time, for each node and second; with the default settings, and with an idle interval. Then
+// (CHRONOS_TEST_NODES), each with its engine and its Keeper of queues, in one process, over five pools: transactions of
+// the server and its CPU time, for each node and second; with the default settings, and with an idle interval. Then
 // one node after another stores a message that is due in 300 ms, and tells its engine, as the service does; and then
 // some process does, which has no engine to tell. How late these come out is reported, too.
 func BenchmarkIdleNodes(b *testing.B) {
@@ -62,12 +62,17 @@ func newIdleNodes(b *testing.B, count int, idle time.Duration) *idleNodes {
 	var running sync.WaitGroup
 	b.Cleanup(running.Wait)
 	b.Cleanup(cancel)
-	for range count {
+	const mostPools = 5 // the servers of tests have few connections
+	var stores []*postgres.Store
+	for i := range count {
 		config := node.Default()
 		config.IdleInterval = idle
 		config.Routes = []node.Route{{Input: "in", Output: "out", DeadLetter: "dead"}}
 		_, _ = rand.Read(config.Seed[:]) // never fails
-		store := open(b, n.address, postgres.Options{Timeout: config.StoreTimeout()})
+		if len(stores) < mostPools {
+			stores = append(stores, open(b, n.address, postgres.Options{Timeout: config.StoreTimeout()}))
+		}
+		store := stores[i%len(stores)]
 		clock := system.New()
 		one, err := node.New(config, node.Ports{
 			Clock: clock, Store: store, Source: quietSource{}, Sink: n,
@@ -105,7 +110,7 @@ func (n *idleNodes) measure() {
 // fire stores messages that are due in 300 ms, by one node after another while all rest, and returns by how many
 // milliseconds the last one is late.
 func (n *idleNodes) fire(told bool) float64 {
-	const messages = 20
+	const messages = 8
 	for i := range messages {
 		id, due := uuid.New(), time.Now().UTC().Add(300*time.Millisecond).Truncate(time.Microsecond)
 		at := i % len(n.nodes)
