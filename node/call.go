@@ -191,6 +191,7 @@ func (p *publisher) keep(ctx context.Context, f *failure, letters string) (kept,
 		result, err := p.store.Take(context.WithoutCancel(ctx), TakeRequest{
 			Node: p.id, Hold: p.config.HoldTime, Items: []Item{{From: NoPlace, Action: Schedule, Message: m}},
 		})
+		p.changed()
 		if err != nil {
 			p.releases.failed("take", err)
 			return false, false

@@ -115,6 +115,12 @@ type Config struct {
 	// It does not bound precision: messages are claimed Lookahead ahead and fired each at its own instant.
 	PollInterval time.Duration
 
+	// IdleInterval is the longest time between two looks for messages that fall due, while the store says that there
+	// are no claims, and nothing is due. What this node takes in, and knows to fall due, is claimed as soon as ever.
+	// What another process brings in that has no node of its own, or whose node dies, may wait for so long. 0, the
+	// default, or PollInterval to 10 s; 0 is PollInterval.
+	IdleInterval time.Duration
+
 	// DetectionInterval is the time between two looks for stuck claims. 10 ms or more.
 	DetectionInterval time.Duration
 
@@ -266,6 +272,11 @@ func (c *Config) Validate() error {
 				b.setting, b.value.String(),
 				fmt.Sprintf("it must be from %v to %v%s", b.min, b.max, b.why),
 			}
+		}
+	}
+	if c.IdleInterval != 0 && (c.IdleInterval < c.PollInterval || c.IdleInterval > 10*time.Second) {
+		return &ConfigError{
+			"IdleInterval", c.IdleInterval.String(), "it must be 0, or from the poll interval to 10s",
 		}
 	}
 	if c.EpochDeadlines < EpochRejected || c.EpochDeadlines > EpochMilliseconds {

@@ -37,6 +37,9 @@ type firer struct {
 	// store again that has failed. Until slow the lanes take turns, see shares. Only the claimer uses them.
 	nextLook, storeRetry, slow time.Duration
 
+	// rest is what decides on longer waits between two looks. See rest.go.
+	rest rest
+
 	// mu guards what follows, which the publishers use too.
 	mu     sync.Mutex
 	lanes  []*laneLink
@@ -122,7 +125,7 @@ func (f *firer) run(ctx context.Context) {
 // that what waits there is to be claimed.
 func (f *firer) idle() time.Duration {
 	now := f.clock.Mono()
-	return max(min(f.nextLook-now, f.schedule.turns(f.config.Lookahead)), f.storeRetry-now)
+	return max(min(f.wakes()-now, f.schedule.turns(f.config.Lookahead)), f.storeRetry-now)
 }
 
 // publishable reports whether a claim that was requested at a monotonic instant is young enough to be published.
@@ -162,7 +165,7 @@ func (f *firer) claim(ctx context.Context) {
 		if started < f.storeRetry {
 			return
 		}
-		all := started >= f.nextLook
+		all := started >= f.wakes()
 		if all {
 			f.nextLook = started + jittered(f.random, f.config.PollInterval, 10)
 		}
@@ -172,6 +175,7 @@ func (f *firer) claim(ctx context.Context) {
 			Until: f.lapsed().Add(f.config.Lookahead),
 			Lanes: f.shares(started, all),
 		}
+		request.Ahead = f.asksIdle(all, len(request.Lanes))
 		if len(request.Lanes) == 0 {
 			return
 		}
@@ -188,6 +192,7 @@ func (f *firer) claim(ctx context.Context) {
 			f.slow = started + slowFor*f.pace.hold
 		}
 		if err != nil {
+			f.rest.quiet = false
 			// The claims may have been made. Nobody knows of them, so they are recovered after the hold time.
 			f.storeRetry = f.clock.Mono() + f.claims.failed("claim", err)
 			return
@@ -195,6 +200,7 @@ func (f *firer) claim(ctx context.Context) {
 		f.claims.succeeded()
 		f.claimed(result.Messages, request)
 		f.follow(asked, result.State)
+		f.rests(started, all, &result)
 		if len(result.Messages) == 0 {
 			continue
 		}
@@ -238,6 +244,7 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 	}
 	messages, bytes := f.rationed.get()
 	var shares []Share
+	shutting := 0
 	turn := f.turn
 	for i := range f.lanes {
 		at := (turn + i) % len(f.lanes)
@@ -245,9 +252,11 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 		switch shut := !f.schedule.claimable(l.lane, f.config.Lookahead); {
 		case shut:
 			l.shut = true
+			shutting++
 			continue
 		case l.shut: // whatever has waited for that is claimed at once
 			l.shut, l.backlogged = false, true
+			f.rest.stirred = true // no look was at what falls due there next
 		}
 		if now < l.retry || !l.backlogged && (!all || now < l.rest) {
 			continue
@@ -267,6 +276,7 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 			l.rest = now + jittered(f.random, retryMax, 20)
 		}
 	}
+	f.rest.whole = len(shares)+shutting == len(f.lanes)
 	for i := range shares {
 		shares[i].Limit = max(1, min(shares[i].Limit, messages/len(shares)))
 		shares[i].Bytes = max(1, min(shares[i].Bytes, bytes/len(shares)))

@@ -74,6 +74,11 @@ type core struct {
 	advance  advance
 	lineage  lineage
 
+	calm calm
+
+	// changed tells all claimers that something in the store may have changed.
+	changed func()
+
 	// announce tells whoever claims on callback lanes of messages that were stored.
 	announce func(stored []Message)
 }
@@ -132,6 +137,12 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 			config.Callbacks.concurrency)
 		n.call = newFirer(c, c.calls, ports.Callback, child(root))
 		c.announce = n.call.announced
+	}
+	c.changed = func() {
+		n.fire.stir()
+		if n.call != nil {
+			n.call.stir()
+		}
 	}
 	c.observe(Started{NodeID: c.id})
 	return n, nil

@@ -21,7 +21,11 @@ type recoverer struct {
 	expired, reset link
 	lanes          link
 	otherHolds     map[time.Duration]bool // those of other nodes that were told of
+	skipped        int                    // how many looks in a row were left out, see idle
 }
+
+// mostSkipped is how many looks are left out in a row at most: each time somebody is to see what a look costs.
+const mostSkipped = 9
 
 func newRecoverer(c *core, random *rand.ChaCha8) *recoverer {
 	return &recoverer{
@@ -38,6 +42,10 @@ func newRecoverer(c *core, random *rand.ChaCha8) *recoverer {
 func (r *recoverer) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		away := r.expired.attempts > 0
+		if !away && r.idle() {
+			r.clock.Sleep(ctx, jittered(r.random, r.config.DetectionInterval, 10))
+			continue
+		}
 		expired, err := r.store.Expired(context.WithoutCancel(ctx), batchMessages)
 		if err != nil {
 			r.clock.Sleep(ctx, r.expired.failed("expired", err))
@@ -60,6 +68,17 @@ func (r *recoverer) run(ctx context.Context) {
 	}
 }
 
+// idle reports whether this look can be left out: a claimer has just been told that there are no claims. Lanes that
+// nobody has named are found by looks only.
+func (r *recoverer) idle() bool {
+	if r.seeks || r.skipped >= mostSkipped || !r.calm.lately(r.clock.Mono()) {
+		r.skipped = 0
+		return false
+	}
+	r.skipped++
+	return true
+}
+
 // find looks for lanes that no route names, and messages wait on: another node has taken them in, or this one before it
 // was started again. It changes nothing if the store does not answer: there is another look soon.
 func (r *recoverer) find(ctx context.Context) {
@@ -74,9 +93,12 @@ func (r *recoverer) find(ctx context.Context) {
 	r.lanes.succeeded()
 	lanes = slices.DeleteFunc(lanes, func(lane string) bool { return !r.config.Finds(lane) })
 	callbacks := slices.DeleteFunc(slices.Clone(lanes), func(lane string) bool { return !IsCallback(lane) })
-	r.schedule.waiting(slices.DeleteFunc(lanes, IsCallback), r.clock.Mono())
+	more := r.schedule.waiting(slices.DeleteFunc(lanes, IsCallback), r.clock.Mono())
 	if r.calls != nil {
-		r.calls.waiting(callbacks, r.clock.Mono())
+		more = r.calls.waiting(callbacks, r.clock.Mono()) || more
+	}
+	if more {
+		r.changed() // nobody has looked there
 	}
 }
 
@@ -108,6 +130,7 @@ func (r *recoverer) suspect(ctx context.Context, expired []Claim) bool {
 		return false
 	}
 	r.reset.succeeded()
+	r.changed()
 	assert(len(effects) == len(expired), "reset: %d effects of %d", len(effects), len(expired))
 	var suspected []Claim
 	for i, c := range expired {

@@ -221,13 +221,14 @@ func (s *schedule) serve(name string) *lane {
 }
 
 // waiting is told on which lanes messages wait now (monotonic), among those that no route names. It serves them, and
-// forgets those that nothing was heard of for long.
-func (s *schedule) waiting(lanes []string, now time.Duration) {
+// forgets those that nothing was heard of for long. It reports whether it serves any that it has not served before.
+func (s *schedule) waiting(lanes []string, now time.Duration) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range lanes {
 		if s.named[name] == nil {
 			s.serve(name)
+			more = true
 		}
 		s.named[name].heard = now
 	}
@@ -239,6 +240,7 @@ func (s *schedule) waiting(lanes []string, now time.Duration) {
 		return forgotten
 	})
 	s.first %= max(1, len(s.lanes))
+	return more
 }
 
 // takes reports whether there is room worth a claim on any lane.

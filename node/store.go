@@ -346,6 +346,9 @@ type ClaimRequest struct {
 
 	// Lanes are the lanes to claim on, none of them twice, and what may be claimed on each.
 	Lanes []Share
+
+	// Ahead asks for ClaimResult.Idle, and is the most that it may say; 0 for not asking.
+	Ahead time.Duration
 }
 
 // Share is how much may be claimed on a lane.
@@ -364,6 +367,12 @@ type Share struct {
 type ClaimResult struct {
 	State    State
 	Messages []Ready
+
+	// Idle says that after the call nobody held a claim, on whatever lane, and nothing that waited on the lanes of the
+	// request, paused or not, was due before Until + Idle: so whoever changes nothing, and hears of no change, need not
+	// look for so long. 0 to ClaimRequest.Ahead. 0 says nothing: a store need not know, and does not while it claims
+	// nothing (State.Claims).
+	Idle time.Duration
 }
 
 // Ready is a message that has become ready, with the claim on it.

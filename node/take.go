@@ -208,6 +208,7 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 		started := e.clock.Mono()
 		var err error
 		result, err = e.store.Take(context.WithoutCancel(ctx), request)
+		e.changed() // also where the outcome is unknown
 		e.takes.took(e.clock.Mono()-started, err == nil, len(chunk), sizeOf(chunk))
 		if err != nil {
 			return err

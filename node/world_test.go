@@ -74,6 +74,8 @@ type gate struct {
 	unread atomic.Bool  // the node cannot read series
 	ahead  atomic.Int64 // how far its wall clock is ahead
 
+	after atomic.Pointer[func(call string)] // is told of each call to the store after its effect, before its reply
+
 	mu    sync.Mutex
 	calls int
 	// decide is told the number of a call, from 1, and its name. It returns an error with which the call fails,
@@ -258,6 +260,9 @@ func through[T any](g *gate, call string, effect func() (T, error)) (result T, e
 	<-time.After(time.Millisecond)
 	var inner error
 	err = g.pass(call, func() { result, inner = effect() })
+	if after := g.after.Load(); after != nil {
+		(*after)(call)
+	}
 	if err != nil {
 		var none T
 		return none, err

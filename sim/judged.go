@@ -41,6 +41,10 @@ func (o *Options) judged() check.Config {
 		Begin:      time.Duration(epoch().UnixNano()),
 		DeadLetter: o.DeadLetter, StandBack: standBack,
 	}
+	if o.Operated+o.Queues > 0 {
+		// Those who bring messages past Kafka, or make them due, are processes of their own, without a node.
+		c.IdleInterval = o.IdleInterval
+	}
 	c.Lanes = len(o.lanes())
 	c.Windows = o.judgedWindows(0)
 	c.Paces = o.judgedPaces()

@@ -15,7 +15,8 @@ import (
 // Mutants returns all mutants, in the order in which they are reported.
 func Mutants() []*Mutant {
 	return slices.Concat(storeMutants(), claimMutants(), intakeMutants(), positionMutants(), publishMutants(),
-		callbackMutants(), lineMutants(), laneMutants(), pauseMutants(), windowMutants(), paceMutants(), queueMutants(),
+		idleMutants(), callbackMutants(), lineMutants(), laneMutants(), pauseMutants(), windowMutants(),
+		paceMutants(), queueMutants(),
 		controlMutants(), holdMutants(), pastMutants(), limitMutants(), seriesMutants(),
 		clockMutants(), originalMutants(), delayMutants())
 }

@@ -48,9 +48,9 @@ type Options struct {
 	Fates string
 
 	// Engine configuration, under the names of node.Config.
-	HoldTime, PollInterval, DetectionInterval time.Duration
-	Lookahead, TimingAdvance, LeaveAfter      time.Duration
-	AdaptiveAdvance                           bool
+	HoldTime, PollInterval, IdleInterval, DetectionInterval time.Duration
+	Lookahead, TimingAdvance, LeaveAfter                    time.Duration
+	AdaptiveAdvance                                         bool
 
 	// DeadLetter gives every route a dead-letter topic.
 	DeadLetter bool
@@ -198,6 +198,7 @@ func (o *Options) routed() node.Config {
 		AdaptiveAdvance:   o.AdaptiveAdvance,
 		HoldTime:          o.HoldTime,
 		PollInterval:      o.PollInterval,
+		IdleInterval:      o.IdleInterval,
 		DetectionInterval: o.DetectionInterval,
 		Lookahead:         o.Lookahead,
 		LeaveAfter:        o.LeaveAfter,
@@ -359,6 +360,7 @@ func (o *Options) settings() []setting {
 		settingOf("fates", &o.Fates, parseString),
 		settingOf("hold", &o.HoldTime, time.ParseDuration),
 		settingOf("poll", &o.PollInterval, time.ParseDuration),
+		settingOf("idle", &o.IdleInterval, time.ParseDuration),
 		settingOf("detection", &o.DetectionInterval, time.ParseDuration),
 		settingOf("lookahead", &o.Lookahead, time.ParseDuration),
 		settingOf("advance", &o.TimingAdvance, time.ParseDuration),

@@ -19,7 +19,11 @@ var _ queue.Store = (*storePort)(nil)
 // Apply implements queue.Store.
 func (p *storePort) Apply(ctx context.Context, command queue.Command) (queue.Result, error) {
 	e := &applied{server: p.life.host.world.store, command: command}
-	if err := p.transaction(opApply, e, 0, nil).perform(ctx); err != nil {
+	err := p.transaction(opApply, e, 0, nil).perform(ctx)
+	if n := p.life.node; n != nil {
+		n.Stir() // as service does
+	}
+	if err != nil {
 		return queue.Result{}, err
 	}
 	return e.result, e.err

@@ -29,6 +29,7 @@ const (
 	forWindows
 	forPaces
 	forQueues
+	forIdle
 )
 
 // stream returns the stream for a purpose, a node (or another number) and its life.

@@ -67,6 +67,9 @@ func Swarm(seed uint64) Options {
 		o.Queues, o.Tasks = 1+queues.IntN(5), pick(queues, 5, 20, 20, 60)
 		o.StoreSkew = drawStoreSkew(queues)
 	}
+	if idle := stream(seed, forIdle, 0, 0); oneIn(idle, 2) {
+		o.IdleInterval = max(o.PollInterval, pick(idle, 300*ms, s, s, 3*s))
+	}
 	o.Mix = drawMix(seed)
 	if o.Windows > 0 && oneIn(stream(seed, forWindows, 0, 1), 2) {
 		o.Mix = append(o.Mix, WindowChanged)

@@ -364,6 +364,9 @@ func (t *truth) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	}
 	result := t.claim(ctx, request)
 	result.State = t.state(result.State)
+	if !result.State.Claims() {
+		result.Idle = 0
+	}
 	t.changes += len(result.Messages)
 	for i := range result.Messages {
 		m := &result.Messages[i]

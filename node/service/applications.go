@@ -27,7 +27,8 @@ func (s *Service) openAPI(ctx context.Context) error {
 		return fmt.Errorf("--api-listen: this store shows nothing of what it holds")
 	}
 	served := &api.API{
-		Node: &s.config.Node, Taker: s.store, Store: shows, Outlook: s.hours.Outlook(tells), Limits: config.Limits,
+		Node: &s.config.Node, Taker: stirringTaker{s}, Store: shows, Outlook: s.hours.Outlook(tells),
+		Limits: config.Limits,
 		Queues: s.desk, Ready: s.isReady, Explain: s.explain, Observe: s.asked, Excused: s.hours.Excuses,
 	}
 	if s.callback != nil {

@@ -33,7 +33,7 @@ func (s *Service) openMetaswitch(ctx context.Context) error {
 		return err
 	}
 	api := &metaswitch.API{
-		Node: &s.config.Node, Taker: s.store, Explain: s.explain, Observe: s.timed,
+		Node: &s.config.Node, Taker: stirringTaker{s}, Explain: s.explain, Observe: s.timed,
 	}
 	if s.callback != nil {
 		api.Callback = s.callback.Check

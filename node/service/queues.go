@@ -27,6 +27,7 @@ func (s *Service) openQueues() {
 	if !keeps {
 		return
 	}
+	store = stirringQueues{store, s}
 	s.desk = &desk.Desk{Store: store, Base: s.config.HoraeURL, Topic: s.comesOut}
 	if s.callback != nil {
 		s.desk.Callback = s.callback.Check

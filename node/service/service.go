@@ -57,6 +57,8 @@ type Service struct {
 	settings map[string]string // in force, without secrets: what the API shows
 	id       atomic.Value      // the node id, as text, once there is one
 
+	node atomic.Pointer[node.Node] // nil until there is one
+
 	tracing *traces.Settings // nil if nobody has asked for traces
 	tracer  *traces.Tracer   // nil if there is none
 
@@ -342,6 +344,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 	}
 	s.metrics.Schedule(n.Held)
 	s.id.Store(n.ID().String())
+	s.node.Store(n)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	s.fail = end

@@ -28,7 +28,7 @@ type Settings struct {
 	inputTopic, outputTopic, deadLetterTopic                     Value
 	outcomeTopic, targets                                        Value
 	relayHeaders, epochDeadlines, createTopics, createPartitions Value
-	timingAdvance, holdTime, pollInterval                        Value
+	timingAdvance, holdTime, pollInterval, idleInterval          Value
 	detectionInterval, lookahead, leaveAfter                     Value
 	logLevel, logFormat                                          Value
 	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value

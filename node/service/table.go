@@ -379,6 +379,14 @@ func timingRows() []Setting {
 			value:   func(s *Settings) *Value { return &s.pollInterval },
 		},
 		{
+			Name: "idle-interval", field: "IdleInterval",
+			Help: "How often to look at least, while nothing is due and nothing is heard of. A message that a " +
+				"command brings forward in the store itself may be late by this much.",
+			time:    func(c *node.Config) *time.Duration { return &c.IdleInterval },
+			Allowed: "0s for poll-interval, or poll-interval to 10s",
+			value:   func(s *Settings) *Value { return &s.idleInterval },
+		},
+		{
 			Name: "detection-interval", field: "DetectionInterval",
 			Help: "How often to look for nodes that have failed.",
 			time: func(c *node.Config) *time.Duration { return &c.DetectionInterval }, Allowed: "10ms to 1h",

@@ -13,6 +13,10 @@ type Config struct {
 	HoldTime, TimingAdvance, PollInterval, DetectionInterval time.Duration
 	Lookahead, LeaveAfter                                    time.Duration
 
+	// IdleInterval is the longest time between two looks of a node with nothing to do, where something may be brought
+	// in, or made due, by a process that has no node and so cannot tell one. 0 where nobody does, or nodes do not rest.
+	IdleInterval time.Duration
+
 	// Adaptive says that TimingAdvance is the most by which a message may be early: it is measured.
 	Adaptive bool
 
@@ -67,6 +71,9 @@ type Config struct {
 	Batch, Messages int
 }
 
+// Look is the longest time between two looks of a node, without the jitter, at what it was not told of.
+func (c *Config) Look() time.Duration { return max(c.PollInterval, c.IdleInterval) }
+
 // Margin is the part of the hold time that is left when all time limits have been used up.
 func (c *Config) Margin() time.Duration { return c.HoldTime - c.StoreTimeout - c.PublishTimeout }
 
@@ -82,7 +89,7 @@ func (c *Config) Backlog() time.Duration {
 // Punctual bounds the lateness of a message while nothing goes wrong (L5): a poll with its jitter, the calls on
 // the way, and the error of the clocks.
 func (c *Config) Punctual() time.Duration {
-	return c.PollInterval*11/10 + 2*(c.StoreLatency+c.BrokerLatency) + 2*c.ClockError
+	return c.Look()*11/10 + 2*(c.StoreLatency+c.BrokerLatency) + 2*c.ClockError
 }
 
 // Turn bounds the lateness of a message while the sinks of other lanes hang (L10): all that could take it is waiting
@@ -100,7 +107,7 @@ func (c *Config) Behind() time.Duration { return 37*time.Second + c.Lookahead }
 // Fair bounds the time that a message of a lane without a backlog waits for its claim once it may be claimed (L11): all
 // lanes are looked at once in each poll interval, by a call that may have to wait for the one under way.
 func (c *Config) Fair() time.Duration {
-	return c.PollInterval*11/10 + 3*c.StoreLatency + 2*c.ClockError
+	return c.Look()*11/10 + 3*c.StoreLatency + 2*c.ClockError
 }
 
 // Still bounds the time after a pause in which something may still come out of its lane (L12): a claim that was decided
@@ -115,7 +122,7 @@ func (c *Config) Share() int { return max(1, c.Batch/max(1, c.Lanes)) }
 // the claims that it finds by its first look; a claimer that may be waiting to try again, or stand back from the lane,
 // claims; and a publisher publishes. Each of them may have to wait for the lane to open, or for its pace.
 func (c *Config) Recovery() time.Duration {
-	return c.HoldTime + c.DetectionInterval*12/10 + c.PollInterval*11/10 + c.Lookahead + 3*c.Retry + c.StandBack +
+	return c.HoldTime + c.DetectionInterval*12/10 + c.Look()*11/10 + c.Lookahead + 3*c.Retry + c.StandBack +
 		4*c.StoreLatency + c.BrokerLatency + c.ClockError + c.Backlog() + c.CallWait + c.shut() + c.paced()
 }
 

@@ -256,6 +256,7 @@ func (c *Config) fields() []field {
 		fieldOf("timing_advance", &c.TimingAdvance, time.ParseDuration),
 		fieldOf("adaptive", &c.Adaptive, strconv.ParseBool),
 		fieldOf("poll_interval", &c.PollInterval, time.ParseDuration),
+		fieldOf("idle_interval", &c.IdleInterval, time.ParseDuration),
 		fieldOf("detection_interval", &c.DetectionInterval, time.ParseDuration),
 		fieldOf("lookahead", &c.Lookahead, time.ParseDuration),
 		fieldOf("leave_after", &c.LeaveAfter, time.ParseDuration),

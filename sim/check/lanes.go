@@ -30,7 +30,7 @@ func l10(s *state, e *Event) finding {
 	}
 	bound := s.config.Turn()
 	if s.rejected > 0 {
-		bound += s.config.PollInterval
+		bound += s.config.Look()
 	}
 	return s.late(e, bound, s.hangs > 0)
 }
@@ -90,7 +90,7 @@ func (s *state) starved(r *row, now time.Duration) finding {
 func (s *state) ahead(r *row) time.Duration {
 	c := &s.config
 	turns := (s.lane(r.key.topic).claims - r.ahead) / c.Share()
-	bound := c.Fair() + time.Duration(turns)*(c.PollInterval+3*c.StoreLatency+c.BrokerLatency)
+	bound := c.Fair() + time.Duration(turns)*(c.Look()+3*c.StoreLatency+c.BrokerLatency)
 	if s.hangs > 0 {
 		bound += c.Turn()
 	}

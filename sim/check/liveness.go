@@ -147,7 +147,7 @@ func l5(s *state, e *Event) finding {
 
 // l6 is the invariant L6, poison delays nobody.
 func l6(s *state, e *Event) finding {
-	return s.late(e, s.config.Punctual()+s.config.PollInterval, s.rejected > 0 && s.hangs == 0)
+	return s.late(e, s.config.Punctual()+s.config.Look(), s.rejected > 0 && s.hangs == 0)
 }
 
 // late judges the first record of a submission while nothing has gone wrong, on a lane that is always open. The others

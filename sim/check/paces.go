@@ -51,7 +51,7 @@ func (c *Config) pace(topic string) int {
 // Beat bounds the time in which a node lets as many out on a lane as its pace says, if so many wait: what comes after
 // that second is claimed by the next poll at the latest.
 func (c *Config) Beat() time.Duration {
-	return time.Second + c.PollInterval*11/10 + 4*c.StoreLatency + c.BrokerLatency
+	return time.Second + c.Look()*11/10 + 4*c.StoreLatency + c.BrokerLatency
 }
 
 // beats bounds how often that is needed until everything has come out, in so many tries for each message.

@@ -175,7 +175,7 @@ func l16(s *state, e *Event) finding {
 	c := &s.config
 	bound := c.Punctual() + c.night(isCallback(sub.key.topic))
 	if s.rejected > 0 {
-		bound += c.PollInterval
+		bound += c.Look()
 	}
 	return s.overdue(e, bound, true)
 }
@@ -190,7 +190,7 @@ func (s *state) waited(sub *submission, opens time.Duration) time.Duration {
 		max(r.waiting, r.due) > opens-c.Lookahead-3*c.StoreLatency-2*c.ClockError {
 		return 0
 	}
-	return c.PollInterval * 11 / 10
+	return c.Look() * 11 / 10
 }
 
 // l17 is the invariant L17, idle by night.
@@ -247,7 +247,7 @@ func (s *state) sleeps(r *row, now time.Duration) finding {
 	}
 	closed := w.closes(r.since)
 	opens, _ := w.from(closed, 0, c.Lookahead+c.ClockError)
-	bound := c.PollInterval*11/10 + 4*c.StoreLatency + 2*c.ClockError + c.Backlog()
+	bound := c.Look()*11/10 + 4*c.StoreLatency + 2*c.ClockError + c.Backlog()
 	if held := min(now, opens) - closed; held > bound {
 		return brokenBy(r.submission, "its claim is held for %v after %s has closed", held, r.key.topic)
 	}

@@ -176,7 +176,25 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 			Message: clone(r.Message), Claim: r.held(), Attempts: r.Attempts, Bound: r.Bound, Turn: s.turn(r, claimed),
 		})
 	}
+	result.Idle = s.idle(&request)
 	return result, nil
+}
+
+// idle returns ClaimResult.Idle.
+func (s *Store) idle(request *node.ClaimRequest) time.Duration {
+	for range s.ready.all {
+		return 0 // somebody holds a claim
+	}
+	idle := request.Ahead
+	for _, share := range request.Lanes {
+		if lane := s.waiting[share.Lane]; lane != nil {
+			for r := range lane.all {
+				idle = min(idle, r.Due.Sub(request.Until))
+				break
+			}
+		}
+	}
+	return max(idle, 0)
 }
 
 // due returns what a share of a claim takes.

@@ -27,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	slices.SortFunc(c.rows, func(a, b claimedRow) int {
 		return cmp.Or(a.due.Compare(b.due), strings.Compare(a.ID, b.ID), strings.Compare(a.Lane, b.Lane))
 	})
-	result := node.ClaimResult{State: c.state}
+	result := node.ClaimResult{State: c.state, Idle: c.idle}
 	result.Messages = make([]node.Ready, 0, len(c.rows))
 	for i := range c.rows {
 		if r := &c.rows[i]; r.unreadable == nil {
@@ -46,6 +46,7 @@ type claim struct {
 
 	rows  []claimedRow
 	state node.State
+	idle  time.Duration
 
 	// open says that claims were possible before the last look from the marks, where marks are used: if not, it would
 	// have found nothing whatever waits there.
@@ -205,9 +206,13 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	if marked {
 		steps = append(steps, c.held.step())
 	}
+	steps = append(steps, c.idles(on.lanes)...)
 	err = c.store.once(ctx, func() { c.rows, c.state = c.rows[:kept], node.State{} }, steps...)
 	if err == nil && c.state.Lineage == 0 {
 		err = errNoStore
+	}
+	if err != nil || !c.state.Claims() {
+		c.idle = 0
 	}
 	c.open = !marked || before.Claims()
 	firsts = map[string]marks.Place{}
@@ -219,6 +224,31 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 		}
 	}
 	return firsts, err
+}
+
+// idles returns the statement that finds out ClaimResult.Idle, if that is asked for. It begins at the beginning of two
+// indexes, so where a look from there is known to be dear (see marks), nothing is said.
+func (c *claim) idles(lanes []string) []step {
+	looks, expired := &c.store.waiting, &c.store.expired
+	if c.request.Ahead <= 0 || looks.used() || expired.used() || len(lanes) < len(c.request.Lanes) {
+		return nil
+	}
+	return []step{{
+		statement: idleStatement, arguments: []any{lanes, instant(c.request.Until.Add(c.request.Ahead))},
+		read: func(rows pgx.Rows) error {
+			var claimed bool
+			var due pgtype.Timestamptz
+			err := rows.Scan(&claimed, &due)
+			c.idle = c.request.Ahead
+			if due.Valid {
+				c.idle = min(c.idle, max(0, due.Time.Sub(c.request.Until)))
+			}
+			if claimed {
+				c.idle = 0
+			}
+			return err
+		},
+	}}
 }
 
 // left returns what the share of a lane still allows.

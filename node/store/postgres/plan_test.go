@@ -83,6 +83,7 @@ func ways() map[string][]string {
 		"add_positions":  {"Index Only Scan positions_pkey"},
 		"lock_all":       {"Index Scan of all of partitions_pkey"},
 		"count":          {"Index Only Scan partitions_pkey"},
+		"idle":           {"Index Only Scan messages_claimed", "Index Only Scan messages_waiting"},
 		"claim": {
 			"Index Only Scan pauses_pkey", "Index Scan store_pkey", "Index Only Scan of all of partitions_marked",
 			"Index Scan messages_waiting", "Tid Scan",
@@ -186,6 +187,7 @@ func arguments(n int) map[string][]any {
 		"add_positions":  {uuids, numbers, numbers, numbers},
 		"lock_all":       nil,
 		"count":          nil,
+		"idle":           {topics, times[0]},
 		"claim":          {uuids[0], int64(5_000_000), topics, numbers, numbers, times, topics, times},
 		"look":           {topics, times, times},
 		"turn":           {uuids, topics, times, ids, times, uuids},

@@ -311,6 +311,17 @@ CROSS JOIN LATERAL (
   ORDER BY lane, due_at, id LIMIT 1
 ) AS found`
 
+	// idleStatement tells whether somebody holds a claim, and when the first message that waits on some lanes falls
+	// due, if by some instant.
+	idleStatement = `
+SELECT EXISTS (SELECT FROM messages WHERE readied_at IS NOT NULL AND expires_at > '-infinity'), min(found.due_at)
+FROM unnest($1::text[]) AS looked (lane)
+CROSS JOIN LATERAL (
+  SELECT due_at FROM messages
+  WHERE lane = looked.lane AND readied_at IS NULL AND due_at <= $2::timestamptz
+  ORDER BY lane, due_at, id LIMIT 1
+) AS found`
+
 	// limitStatement gives the statements after it in the transaction a time limit of their own, in milliseconds.
 	limitStatement = "SELECT set_config('statement_timeout', $1, true)"
 )

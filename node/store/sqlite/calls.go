@@ -54,12 +54,36 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 				Claim: node.Claim{Ref: d.Ref(), ReadiedAt: t.now, ReadiedBy: request.Node, Expires: expires},
 			})
 		}
-		return t.turns(ctx, found, result.Messages)
+		if err := t.turns(ctx, found, result.Messages); err != nil {
+			return err
+		}
+		result.Idle, err = t.idle(ctx, &request)
+		return err
 	})
 	if err != nil {
 		return node.ClaimResult{}, fmt.Errorf("claim on %d lanes: %w", len(request.Lanes), err)
 	}
 	return result, nil
+}
+
+// idle returns ClaimResult.Idle.
+func (t *transaction) idle(ctx context.Context, request *node.ClaimRequest) (time.Duration, error) {
+	if request.Ahead <= 0 {
+		return 0, nil
+	}
+	end := request.Until.Add(request.Ahead).UnixMicro()
+	first := end
+	for _, share := range request.Lanes {
+		var claimed bool
+		var due sql.NullInt64
+		if err := t.row(ctx, t.statements.idle, share.Lane, end).Scan(&claimed, &due); err != nil || claimed {
+			return 0, err
+		}
+		if due.Valid {
+			first = min(first, due.Int64)
+		}
+	}
+	return max(0, min(request.Ahead, time.UnixMicro(first).Sub(request.Until))), nil
 }
 
 // due is a message that is to be claimed.

@@ -14,7 +14,7 @@ import (
 
 // statements are the prepared forms of all that the store says to its database.
 type statements struct {
-	insert, find, replace, alter, due, claim, remove, rearm, promised, expired, reset *sql.Stmt
+	insert, find, replace, alter, due, claim, idle, remove, rearm, promised, expired, reset *sql.Stmt
 
 	turn, forward *sql.Stmt
 
@@ -57,6 +57,11 @@ const (
 
 	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4, attempts = attempts + 1
 		WHERE rowid = ?1`
+
+	// Whether somebody holds a claim, and when the first message that waits on a lane falls due.
+	idleText = `SELECT EXISTS (SELECT 1 FROM messages WHERE readied_at IS NOT NULL),
+		(SELECT due_at FROM messages WHERE lane = ?1 AND readied_at IS NULL AND due_at <= ?2
+			ORDER BY due_at, id LIMIT 1)`
 
 	// Whose turn it is of a line in which a message stands that this transaction has claimed: what node.Turn says. The
 	// claims of the transaction have one instant, and one that was made before has another one, or another owner.
@@ -148,6 +153,7 @@ func (s *Store) prepare(ctx context.Context) (*statements, error) {
 		{&p.alter, alterText},
 		{&p.due, dueText},
 		{&p.claim, claimText},
+		{&p.idle, idleText},
 		{&p.turn, turnText},
 		{&p.forward, forwardText},
 		{&p.remove, removeText},

@@ -26,6 +26,7 @@ func claimCases() []testCase {
 		{"claim/no lane that was not asked for", claimOtherLanes},
 		{"claim/in the order of due times over all lanes", claimLaneOrder},
 		{"claim/counts attempts", claimAttempts},
+		{"claim/tells how long nothing falls due", claimIdle},
 		{"claim/results share no memory with the store", claimResults},
 	}
 }
@@ -290,4 +291,36 @@ func claimAttempts(s *subject) {
 		}
 		s.reset(s.expired()...)
 	}
+}
+
+// What is said of how long there is nothing to do holds for every lane of the request, and for claims on all lanes.
+func claimIdle(s *subject) {
+	const elsewhere = "elsewhere"
+	idle := func(ahead time.Duration, lanes ...string) time.Duration {
+		request := node.ClaimRequest{Node: alice(), Hold: hold, Until: noon(), Ahead: ahead}
+		for _, lane := range lanes {
+			request.Lanes = append(request.Lanes, node.Share{Lane: lane, Limit: 10, Bytes: math.MaxInt})
+		}
+		result, err := s.Store.Claim(s.Context(), request)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.check("claimed", len(result.Messages), 0)
+		return result.Idle
+	}
+	if idle(time.Second, output) == 0 {
+		return // it need not say anything
+	}
+	s.check("idle of an empty store", idle(time.Second, output), time.Second)
+	s.check("idle, not asked for", idle(0, output), time.Duration(0))
+	m := s.message("a")
+	m.Deadline = noon().Add(300 * time.Millisecond)
+	s.insert(m)
+	s.check("idle until it falls due", idle(time.Second, elsewhere, output), 300*time.Millisecond)
+	s.check("idle, as far as was asked for", idle(200*time.Millisecond, output), 200*time.Millisecond)
+	s.check("idle of another lane", idle(time.Second, elsewhere), time.Second)
+	claim := s.insertClaimed(bob(), s.message("b"))
+	s.check("idle while somebody holds a claim", idle(time.Second, elsewhere), time.Duration(0))
+	s.reset(claim...)
+	s.check("idle when it is given back", idle(time.Second, elsewhere), time.Second)
 }

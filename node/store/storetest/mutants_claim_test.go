@@ -60,6 +60,34 @@ func claimMutants() []mutant {
 			}),
 		},
 		{
+			"always idle", "contract/claim/tells how long nothing falls due", false,
+			breakIt(func(b *broken, _ *storetest.Clock) {
+				b.claim = func(ctx context.Context, r node.ClaimRequest) (node.ClaimResult, error) {
+					result, err := b.Store.Claim(ctx, r)
+					if len(result.Messages) == 0 {
+						result.Idle = r.Ahead
+					}
+					return result, err
+				}
+			}),
+		},
+		{
+			"idle while others hold claims", "contract/claim/tells how long nothing falls due", false,
+			breakIt(func(b *broken, _ *storetest.Clock) {
+				b.claim = func(ctx context.Context, r node.ClaimRequest) (node.ClaimResult, error) {
+					result, err := b.Store.Claim(ctx, r)
+					waits := func(row memory.Row) bool {
+						asked := func(s node.Share) bool { return s.Lane == row.Lane }
+						return row.ReadiedAt.IsZero() && slices.ContainsFunc(r.Lanes, asked)
+					}
+					if len(result.Messages) == 0 && !slices.ContainsFunc(b.Dump(), waits) {
+						result.Idle = r.Ahead
+					}
+					return result, err
+				}
+			}),
+		},
+		{
 			"lanes share one limit", "contract/claim/a backlog on one lane takes nothing from another", true,
 			breakIt(func(b *broken, _ *storetest.Clock) {
 				b.claim = func(ctx context.Context, r node.ClaimRequest) (node.ClaimResult, error) {

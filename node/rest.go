@@ -1,0 +1,119 @@
+package node
+
+import (
+	"sync"
+	"time"
+)
+
+// rest is how a claimer comes to look less often than once in each poll interval (Config.IdleInterval): while the store
+// says that nobody holds a claim and when the next message falls due, and as long as nothing is heard of a change.
+//
+// Each change that can make something due before that is one of these, and each wakes a claimer that rests:
+//
+//   - This node takes something in, or stores it otherwise: it stirs its own claimers, whatever became of the call.
+//   - Another node does: it stirs its own. It serves the lanes that it takes in for.
+//   - A claim is given back, put off, reset or rearmed: claimers do not rest while there are any. A claim that was made
+//     since the last look is that of a claimer that was stirred, or woke by itself, and does not rest either.
+//   - A process without a claimer, such as a command, brings something in or makes it due: nobody is told. Nor is
+//     anybody if a node dies that was. That is found by the next look, and is what the interval is the price of.
+//
+// A change that comes while a look is under way is not lost, since what was heard of is forgotten before the look:
+//
+//	claimer   asks the store
+//	enqueuer                  takes x in; stirs: the claimer does not rest after this look
+//	claimer   is told that nothing is due for a second
+type rest struct {
+	// quiet says that the last look at all lanes has found nothing, and whole that this one is at all of them that are
+	// not closed. Only the claimer uses them.
+	quiet, whole bool
+
+	// soon is when the claimer would look next if it did not rest, monotonic. Only the claimer uses it.
+	soon time.Duration
+
+	// resting says that the claimer rests, and stirred that something has changed since it looked last. The mu of the
+	// firer guards them.
+	resting, stirred bool
+}
+
+// wakes returns when to look next on all lanes, monotonic.
+func (f *firer) wakes() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rest.resting && f.rest.stirred {
+		f.rest.resting = false
+		f.nextLook = min(f.nextLook, f.rest.soon)
+	}
+	return f.nextLook
+}
+
+// asksIdle returns for how long a claim on so many lanes may say that there is nothing to do. That costs the store a
+// look, so a claimer asks only where the look before has found nothing. What is heard of from now on is new.
+func (f *firer) asksIdle(all bool, lanes int) time.Duration {
+	if !all || lanes == 0 {
+		return 0
+	}
+	f.mu.Lock()
+	f.rest.resting, f.rest.stirred = false, false
+	f.mu.Unlock()
+	if !f.rest.quiet || !f.rest.whole || f.config.IdleInterval <= f.config.PollInterval {
+		return 0
+	}
+	return f.config.IdleInterval
+}
+
+// rests has the claimer rest, if the store has said for how long after a look that began at a monotonic instant. What
+// falls due next is then claimed as late as ever: up to a poll interval after it may be.
+func (f *firer) rests(started time.Duration, all bool, result *ClaimResult) {
+	if !all {
+		return
+	}
+	f.rest.quiet = len(result.Messages) == 0
+	if result.Idle <= 0 || !result.State.Claims() {
+		return
+	}
+	f.calm.note(started)
+	wait := min(jittered(f.random, f.config.IdleInterval, 10),
+		result.Idle+jittered(f.random, f.config.PollInterval/2, 100))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.rest.stirred && started+wait > f.nextLook {
+		f.rest.soon, f.nextLook, f.rest.resting = f.nextLook, started+wait, true
+	}
+}
+
+// stir says that something may have changed in the store. It has a claimer that rests look as if it had not.
+func (f *firer) stir() {
+	f.mu.Lock()
+	wake := f.rest.resting && !f.rest.stirred
+	f.rest.stirred = true
+	f.mu.Unlock()
+	if wake {
+		f.bell.Ring()
+	}
+}
+
+// Stir says that somebody else in this process has stored messages, or made some due, past the node. Nothing depends on
+// it but how soon these are found, while the node rests (Config.IdleInterval). It never blocks, and is safe for
+// concurrent use.
+func (n *Node) Stir() { n.core.changed() }
+
+// calm is when nobody held a claim, as the claimers of a node have last been told.
+type calm struct {
+	mu    sync.Mutex
+	at    time.Duration // monotonic, before the call that found it
+	known bool
+}
+
+func (c *calm) note(at time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.known = max(c.at, at), true
+}
+
+// lately reports whether that is so short a time ago that no claim made since can have expired: none is held for less
+// than MinHoldTime. Half of that is for clocks that run at different rates.
+func (c *calm) lately(now time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known && now-c.at < MinHoldTime/2
+}
