@@ -87,8 +87,19 @@ func (m *member) notJoined(err error) error {
 	}
 	err = fmt.Errorf("join group: %w", err)
 	m.mu.Lock()
-	m.joining = err
+	// franz-go queues the error for a poll, and goes on. What a poll finds may be over:
+	//
+	//	franz-go  loses touch with the group: calls onLost, queues the error
+	//	franz-go  joins: calls onAssigned
+	//	Poll                                     finds the error
+	joined := m.id != ""
+	if !joined {
+		m.joining = err
+	}
 	m.mu.Unlock()
+	if joined {
+		return nil
+	}
 	// That no broker answers is not said here: Poll does.
 	if refusal := new(kerr.Error); errors.As(err, &refusal) && m.repeats.due("group") {
 		m.log.LogAttrs(context.Background(), slog.LevelError, "cannot join the consumer group", slog.Any("error", err))

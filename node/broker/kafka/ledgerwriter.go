@@ -40,11 +40,21 @@ func (w *ledgerWriter) Commit(ctx context.Context, transaction ledger.Transactio
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.CommitTimeout)
 	defer cancel()
-	if end, err = w.prepare(ctx, &transaction); err != nil {
-		return 0, err
+	for tries := 1; ; tries++ {
+		end, err = w.prepare(ctx, &transaction)
+		switch {
+		case err == nil:
+			return end, w.conclude(ctx)
+		case w.spent || tries == maxTries || !errors.Is(err, kerr.OutOfOrderSequenceNumber):
+			return 0, err
+		}
 	}
-	return end, w.conclude(ctx)
 }
+
+// maxTries is how often a transaction is tried whose records a broker takes for out of order. A busy one does so now
+// and then with the first records after a transaction that has just ended. Nothing of it is there once it is aborted,
+// which also begins the count anew; so nothing is said to the caller, who would have to give up what hangs on it.
+const maxTries = 3
 
 // prepare has all of a transaction be on the brokers, where nobody sees it yet.
 func (w *ledgerWriter) prepare(ctx context.Context, transaction *ledger.Transaction) (end int64, err error) {

@@ -156,6 +156,37 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
+// A failure to stay in the group that is over by the time of the next Poll is no reason to say that no broker answers,
+// from then on until something comes. Method: a heartbeat fails, and the node joins again, while nobody polls.
+func TestFailureToJoinIsOver(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	input := plain.Topic(t, 1)
+	s := openSource(t, configFor(cluster, "group", input))
+	assigned := 0
+	wait := func() {
+		pollFor(t, s, patience, func(b node.Batch, _ error) bool {
+			assigned += len(b.Assigned)
+			return assigned > 0
+		})
+	}
+	wait()
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Err: kerr.GroupAuthorizationFailed, Count: 1})
+	joins := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed, Count: 2})
+	if err := joins.Wait(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the node is in its group again", s.Joined)
+	for range 3 {
+		if _, err := s.Poll(t.Context()); err != nil {
+			t.Errorf("poll: %v", err)
+		}
+	}
+	if !s.Joined() {
+		t.Error("the node says that it is not in its group")
+	}
+}
+
 // Reading goes on after each of very many changes of the place, as close together as they can be.
 func TestSeekOften(t *testing.T) {
 	t.Parallel()
