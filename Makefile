@@ -49,7 +49,9 @@ unit: ## Run the tests that need no servers and no network
 #                      race detector
 #   node/store/sqlite  the suite on SQLite, which lets one caller write at a time; nodes of cmd/chronos and node/service run
 #                      on it under the race detector
-PLAIN_NAMES := -e chronos/node -e chronos/node/store/sqlite -e chronos/node/calendar -e chronos/node/store/storetest
+#   scripts/tidy       reads the tree, on one thread
+PLAIN_NAMES := -e chronos/node -e chronos/node/store/sqlite -e chronos/node/calendar -e chronos/node/store/storetest \
+	-e chronos/scripts/tidy
 LONG_NAMES := -e /sim -e chronos/chaos
 QUICK = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
 PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
@@ -69,8 +71,8 @@ PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown
 MASSES := ^TestE2EMetaswitch$$
 
 # The Postgres store is tested once as a node connects to it and once as through a pooler. The second time the contract
-# is enough for people who wait: what else there is goes through the same statements.
-POOLER := ^TestStore$$/^as_through_PgBouncer$$/^(session|concurrent|random)$$
+# is enough for people who wait, and that of messages alone: what else there is goes through the same statements.
+POOLER := ^TestStore$$/^as_through_PgBouncer$$/^(session|concurrent|random)$$|^TestQueues$$/^as_through_PgBouncer$$
 
 # The worlds that test-all simulates: others than those of sim-quick.
 MORE_SEED := 1001
