@@ -114,6 +114,7 @@ func curves() []measurement {
 		{"snapshot", "lateness while a transaction holds an old snapshot open", measureSnapshot},
 		{"overdue", "lateness of new messages while a million overdue ones come out", measureOverdue},
 		{"advance", "how far from deadlines messages come out without timing advance, and with auto", measureAdvance},
+		{"takeover", "lateness at 1,000 messages/s when one of three nodes ends", measureTakeover},
 		{"journal", "one node on Postgres, and on a journal in Kafka", measureJournal},
 	}
 }
