@@ -151,7 +151,11 @@ func (c *cluster) open(ctx context.Context) error {
 	if err := c.kafka.Create(ctx, c.wanted()...); err != nil {
 		return err
 	}
-	if err := c.prepareDatabase(ctx); err != nil {
+	prepare := c.prepareDatabase
+	if c.scenario.Journal {
+		prepare = c.prepareJournal
+	}
+	if err := prepare(ctx); err != nil {
 		return err
 	}
 	if c.scenario.Hosts > 0 {
@@ -234,19 +238,13 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 		a.brokers = c.kafka.Addresses // those of somebody else advertise what they like
 	}
 	var err error
-	upstream := func() string { return c.postgres.now().Address }
-	if n.cutter, err = newCutter(ctx, upstream, func(d deletion) { c.deleted(d) }); err != nil {
+	if c.scenario.Journal {
+		n.copy = c.logs(fmt.Sprintf("copy-%d", number))
+		c.cleanUp = append(c.cleanUp, func() error { return os.RemoveAll(n.copy) })
+		a.store, a.copy = c.journal(), n.copy
+	} else if a.store, err = c.openStore(ctx, n); err != nil {
 		return err
 	}
-	port, err := c.servers.Port()
-	if err != nil {
-		return err
-	}
-	n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", port, servers.Local(n.cutter.port()))
-	if err != nil {
-		return err
-	}
-	a.postgres = c.postgres.url(servers.Local(port))
 	if c.receivers != nil {
 		if a.api, err = c.openAPI(n); err != nil {
 			return err
@@ -257,6 +255,20 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 	}
 	c.nodes = append(c.nodes, n)
 	return nil
+}
+
+// openStore opens the way of a node to Postgres, and returns where that is for it.
+func (c *cluster) openStore(ctx context.Context, n *chronosNode) (at string, err error) {
+	upstream := func() string { return c.postgres.now().Address }
+	if n.cutter, err = newCutter(ctx, upstream, func(d deletion) { c.deleted(d) }); err != nil {
+		return "", err
+	}
+	port, err := c.servers.Port()
+	if err != nil {
+		return "", err
+	}
+	n.postgres, err = c.links.open(strconv.Itoa(n.number)+"-postgres", port, servers.Local(n.cutter.port()))
+	return c.postgres.url(servers.Local(port)), err
 }
 
 // openAPI opens the way to the HTTP API of a node, and returns where it has to serve that.

@@ -23,7 +23,11 @@ func Schedule(s *Scenario, seed uint64) string {
 		c.kafka.Brokers = append(c.kafka.Brokers, &servers.Broker{})
 	}
 	for i := range s.Nodes {
-		c.nodes = append(c.nodes, &chronosNode{number: i + 1, postgres: &link{}, api: &link{}})
+		node := &chronosNode{number: i + 1, postgres: &link{}, api: &link{}}
+		if s.Journal {
+			node.postgres, node.brokers = nil, make([]*link, s.Brokers)
+		}
+		c.nodes = append(c.nodes, node)
 	}
 	c.receivers = &receivers{}
 	for i := range s.Hosts {
@@ -36,6 +40,22 @@ func Schedule(s *Scenario, seed uint64) string {
 
 // Said is what a node has said of its end.
 func Said(text string) string { return said(text) }
+
+// Once says what has come more than once: of the messages that fired, by their numbers, of the dead letters, and of the
+// outcomes, by the places of their instructions.
+func Once(fired, copied []int, told []string) string {
+	r := &run{history: newHistory()}
+	for _, number := range fired {
+		r.events = append(r.events, check.Event{Kind: check.Fire, Message: number})
+	}
+	for _, number := range copied {
+		r.history.copied[number]++
+	}
+	for _, place := range told {
+		r.history.told[place] = append(r.history.told[place], outcome{})
+	}
+	return once(r, nil)
+}
 
 // InTime says what is broken about a distribution of lateness.
 func InTime(late []time.Duration, worst, usual time.Duration) string {

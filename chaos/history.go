@@ -87,7 +87,7 @@ func (h *history) collect(ctx context.Context, c *cluster) error {
 	h.rows.settles = storeTimeout(c.config.HoldTime)
 	var err error
 	h.consumer, err = c.kafka.Connect(kgo.ConsumeTopics(c.topics.outputs()...),
-		kgo.FetchMaxWait(200*time.Millisecond),
+		kgo.FetchMaxWait(200*time.Millisecond), kgo.FetchIsolationLevel(c.reads()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
 	if err != nil {
 		return err

@@ -25,10 +25,11 @@ type chronosNode struct {
 	tell    func(event string, life *life) // start, stop and crash, for the history
 
 	brokers  []*link
-	postgres *link
-	cutter   *cutter
-	api      *link  // to its HTTP API; nil if it serves none
-	apiURL   string // where that is, by the link
+	postgres *link   // nil where the store is a journal, as is cutter
+	cutter   *cutter // of what Postgres answers
+	copy     string  // the folder of the local copy of a journal; "" where there is none
+	api      *link   // to its HTTP API; nil if it serves none
+	apiURL   string  // where that is, by the link
 
 	lives int
 	life  *life
@@ -159,9 +160,10 @@ func (n *chronosNode) links() []*link {
 
 // addresses are what a node is told of its servers.
 type addresses struct {
-	brokers  []string
-	postgres string
-	api      string // where it is to serve its HTTP API; "" for nowhere
+	brokers []string
+	store   string
+	copy    string // the folder for the local copy of a journal; "" where the store is none
+	api     string // where it is to serve its HTTP API; "" for nowhere
 }
 
 // command returns the command line and the environment of a node: those of chronos run, or a command of somebody else,
@@ -169,10 +171,13 @@ type addresses struct {
 func (c *cluster) command(a addresses) (command, env []string, err error) {
 	settings := [][2]string{
 		{"CHRONOS_BROKERS", strings.Join(a.brokers, ",")},
-		{"CHRONOS_STORE", a.postgres},
+		{"CHRONOS_STORE", a.store},
 		{"CHRONOS_GROUP", c.topics.group},
 		{"CHRONOS_LOG_FORMAT", "json"},
 		{"CHRONOS_HOLD_TIME", c.config.HoldTime.String()},
+	}
+	if a.copy != "" {
+		settings = append(settings, [2]string{"CHRONOS_DATA_DIR", a.copy})
 	}
 	if a.api != "" {
 		settings = append(settings, [2]string{"CHRONOS_API_LISTEN", a.api})

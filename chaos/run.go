@@ -226,7 +226,9 @@ func (r *run) introduce(name, id string) {
 func (r *run) heal(ctx context.Context) error {
 	for _, n := range r.nodes {
 		n.thaw()
-		n.cutter.spare()
+		if n.cutter != nil {
+			n.cutter.spare()
+		}
 		ways := n.links()
 		if n.api != nil {
 			ways = append(slices.Clone(ways), n.api)
@@ -290,9 +292,10 @@ func (r *run) drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// left counts the rows of the table; 1 while nobody can tell. Of another implementation nothing is known.
+// left counts the rows of the table; 1 while nobody can tell. Of another implementation nothing is known, nor of what
+// is in a journal.
 func (r *run) left(ctx context.Context) int {
-	if r.config.Start != "" {
+	if r.config.Start != "" || r.scenario.Journal {
 		return 0
 	}
 	count := 1

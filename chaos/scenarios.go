@@ -43,6 +43,9 @@ type Scenario struct {
 	// Routes is how many routes the nodes serve; 0 for one. Every SecondRoute-th message goes to the second one.
 	Routes, SecondRoute int
 
+	// Journal says that the store of the nodes is a journal in Kafka, and that they have nothing else.
+	Journal bool
+
 	// Outside says that the changes of the rows are not followed: it is judged by what an outsider sees.
 	Outside bool
 
@@ -69,7 +72,7 @@ type demand func(*run, *Result) string
 func Scenarios() []*Scenario {
 	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
 		copyScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(), strangerScenarios(),
-		pauseScenarios(), callbackScenarios(), taskScenarios())
+		pauseScenarios(), callbackScenarios(), taskScenarios(), journalScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)
@@ -224,6 +227,17 @@ func kafkaScenarios() []*Scenario {
 			draw:    func(n *nemesis) { n.takeAway(4*s, n.between(6*s, 9*s), "the broker", byFreeze, n.broker(1)) },
 		},
 		{
+			Name: "frozen-follower",
+			About: "A broker that leads no partition of the topics is frozen: leaders append, and acknowledge " +
+				"nothing until it has been given up.",
+			Servers: true,
+			Brokers: lastBroker, Lasts: 20 * s, Rate: 100,
+			place: led,
+			draw: func(n *nemesis) {
+				n.takeAway(4*s, n.between(10*s, 12*s), "the follower", byFreeze, n.broker(lastBroker))
+			},
+		},
+		{
 			Name: "killed-brokers", About: "Of three brokers one after the other is killed and started again.",
 			Servers: true,
 			Brokers: 3, Lasts: 30 * s, Rate: 40,
@@ -254,6 +268,15 @@ func kafkaScenarios() []*Scenario {
 			},
 		},
 	}
+}
+
+// led has the last broker follow on all partitions of a topic, and lead none of them.
+func led(topics, string) map[int][]int32 {
+	places := map[int][]int32{}
+	for p := range partitions {
+		places[p] = []int32{int32(1 + p%(lastBroker-1)), int32(1 + (p+1)%(lastBroker-1)), lastBroker}
+	}
+	return places
 }
 
 func postgresScenarios() []*Scenario {

@@ -36,6 +36,8 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Sink = timeoutIsSuccess{ports.Sink}
 	case "positions-from-memory":
 		ports.Store = &positionsFromMemory{Store: ports.Store, known: map[node.Partition]node.Position{}}
+	case "settled-apart":
+		ports.Settling = nil // the engine publishes, and has the store settle then
 	case "failure-of-all":
 		ports.Sink = &failureOfAll{Sink: ports.Sink}
 	case "call-settled-first":
