@@ -1,0 +1,341 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/ledger"
+	"chronos/node/store/journal"
+)
+
+// consumers is a consumer group on the input topic.
+type consumers struct {
+	world *engines
+
+	mu      sync.Mutex
+	logs    [inputPartitions][]node.Record
+	members []*member // that have joined
+	owners  [inputPartitions]*member
+}
+
+// member is one consumer. It believes to own what it was told.
+type member struct {
+	group *consumers
+
+	// Under the group's mu.
+	joined            bool
+	heard             time.Time // when it spoke last
+	assigned, revoked []int32   // to be told
+	reads             map[int32]*int64
+}
+
+func newConsumers(w *engines) *consumers { return &consumers{world: w} }
+
+func (g *consumers) member() *member { return &member{group: g, reads: map[int32]*int64{}} }
+
+// append appends a record, in the partition of its key.
+func (g *consumers) append(r node.Record) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sum := 0
+	for _, b := range r.Key {
+		sum += int(b)
+	}
+	log := &g.logs[sum%inputPartitions]
+	r.Topic, r.Partition, r.Offset = "input", int32(sum%inputPartitions), int64(len(*log))
+	r.Timestamp = time.Now()
+	*log = append(*log, r)
+}
+
+// expel takes out members that have said nothing for a session.
+func (g *consumers) expel() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m := range slices.Clone(g.members) {
+		if time.Since(m.heard) > groupSession {
+			g.remove(m)
+		}
+	}
+}
+
+// rebalance has other members own the partitions.
+func (g *consumers) rebalance() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for number := range g.owners {
+		g.assign(int32(number))
+	}
+}
+
+// assign has some member own a partition. Who owned it hears of that when it polls, whenever that is.
+func (g *consumers) assign(number int32) {
+	if old := g.owners[number]; old != nil {
+		old.assigned = slices.DeleteFunc(old.assigned, func(n int32) bool { return n == number })
+		old.revoked = append(old.revoked, number)
+	}
+	g.owners[number] = nil
+	if len(g.members) == 0 {
+		return
+	}
+	m := g.members[g.world.intN(len(g.members))]
+	g.owners[number] = m
+	m.assigned = append(m.assigned, number)
+}
+
+// join lets a member in, which gets its share.
+func (g *consumers) join(m *member) {
+	m.joined = true
+	g.members = append(g.members, m)
+	for number, owner := range g.owners {
+		if owner == nil || g.world.intN(len(g.members)) == 0 {
+			g.assign(int32(number))
+		}
+	}
+}
+
+// leave takes a member out.
+func (g *consumers) leave(m *member) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.remove(m)
+}
+
+func (g *consumers) remove(m *member) {
+	m.joined = false
+	g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
+	for number, owner := range g.owners {
+		if owner == m {
+			g.assign(int32(number))
+		}
+	}
+}
+
+// where tells where a value is in the input.
+func (g *consumers) where(value string) string {
+	for _, log := range g.logs {
+		for _, r := range log {
+			if string(r.Value) == value {
+				return fmt.Sprintf("record %d/%d", r.Partition, r.Offset)
+			}
+		}
+	}
+	return ""
+}
+
+func partition(number int32) node.Partition {
+	return node.Partition{Topic: "input", TopicID: uuid.UUID{9}, Number: number}
+}
+
+// Poll implements node.Source.
+func (m *member) Poll(ctx context.Context) (node.Batch, error) {
+	for range 10 {
+		b := m.fetch()
+		if len(b.Assigned)+len(b.Revoked)+len(b.Records) > 0 {
+			return b, nil
+		}
+		select {
+		case <-ctx.Done():
+			return b, nil
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return node.Batch{}, nil
+}
+
+func (m *member) fetch() (b node.Batch) {
+	g := m.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m.heard = time.Now()
+	if !m.joined {
+		g.join(m)
+	}
+	for _, number := range m.revoked {
+		if _, reads := m.reads[number]; reads {
+			delete(m.reads, number)
+			b.Revoked = append(b.Revoked, partition(number))
+		}
+	}
+	for _, number := range m.assigned {
+		m.reads[number] = nil
+		b.Assigned = append(b.Assigned, node.Assignment{
+			Extent:    node.Extent{Partition: partition(number), End: int64(len(g.logs[number]))},
+			Committed: node.Position{Epoch: node.UnknownEpoch, Offset: -1},
+		})
+	}
+	m.revoked, m.assigned = nil, nil
+	for number := range g.logs {
+		if at := m.reads[int32(number)]; at != nil {
+			part := g.logs[number][*at:min(int(*at)+20, len(g.logs[number]))]
+			b.Records = append(b.Records, part...)
+			*at += int64(len(part))
+		}
+	}
+	return b
+}
+
+// Start implements node.Source.
+func (m *member) Start(_ context.Context, places []node.Place) error {
+	m.group.mu.Lock()
+	defer m.group.mu.Unlock()
+	for _, p := range places {
+		if _, is := m.reads[p.Number]; is {
+			m.reads[p.Number] = &p.Offset
+		}
+	}
+	return nil
+}
+
+// Commit implements node.Source.
+func (m *member) Commit(context.Context, []node.Place) error { return nil }
+
+// Extents implements node.Source.
+func (m *member) Extents(context.Context) ([]node.Extent, error) {
+	m.group.mu.Lock()
+	defer m.group.mu.Unlock()
+	var all []node.Extent
+	for number := range m.group.logs {
+		all = append(all, node.Extent{
+			Partition: partition(int32(number)), End: int64(len(m.group.logs[number])),
+		})
+	}
+	return all, nil
+}
+
+// Leave implements node.Source.
+func (m *member) Leave(context.Context) error {
+	m.group.leave(m)
+	m.group.mu.Lock()
+	defer m.group.mu.Unlock()
+	clear(m.reads)
+	m.assigned, m.revoked = nil, nil
+	return nil
+}
+
+// gatedSource is a source whose calls pass a gate.
+type gatedSource struct {
+	*member
+
+	gate *gate
+}
+
+// Poll implements node.Source.
+func (s *gatedSource) Poll(ctx context.Context) (b node.Batch, err error) {
+	err = s.gate.through(func() (err error) {
+		b, err = s.member.Poll(ctx)
+		return err
+	})
+	if err != nil {
+		<-time.After(10 * time.Millisecond) // the engine would try again at once
+	}
+	return b, err
+}
+
+// Leave implements node.Source.
+func (s *gatedSource) Leave(ctx context.Context) error {
+	return s.gate.through(func() error { return s.member.Leave(ctx) })
+}
+
+// gatedLedger is a ledger that is asked for a partition only while the process runs.
+type gatedLedger struct {
+	ledger.Ledger
+
+	gate *gate
+}
+
+// Own implements ledger.Ledger.
+func (l *gatedLedger) Own(ctx context.Context, number int32, fence ledger.Entry) (w ledger.Writer, err error) {
+	err = l.gate.through(func() (err error) {
+		w, err = l.Ledger.Own(ctx, number, fence)
+		return err
+	})
+	return w, err
+}
+
+// gatedStore is a store whose calls pass a gate. Each takes effect at one instant.
+type gatedStore struct {
+	*journal.Store
+
+	gate *gate
+}
+
+var (
+	_ node.Store    = (*gatedStore)(nil)
+	_ node.Settling = (*gatedStore)(nil)
+)
+
+// Positions implements node.Store.
+func (s *gatedStore) Positions(ctx context.Context, places []node.Place) (p []node.Position, st node.State, err error) {
+	err = s.gate.through(func() (err error) {
+		p, st, err = s.Store.Positions(ctx, places)
+		return err
+	})
+	return p, st, err
+}
+
+// Take implements node.Store.
+func (s *gatedStore) Take(ctx context.Context, request node.TakeRequest) (result node.TakeResult, err error) {
+	err = s.gate.through(func() (err error) {
+		result, err = s.Store.Take(ctx, request)
+		return err
+	})
+	return result, err
+}
+
+// Claim implements node.Store.
+func (s *gatedStore) Claim(ctx context.Context, request node.ClaimRequest) (result node.ClaimResult, err error) {
+	err = s.gate.through(func() (err error) {
+		result, err = s.Store.Claim(ctx, request)
+		return err
+	})
+	return result, err
+}
+
+// Delete implements node.Store.
+func (s *gatedStore) Delete(ctx context.Context, refs []node.Ref) (done []bool, err error) {
+	err = s.gate.through(func() (err error) {
+		done, err = s.Store.Delete(ctx, refs)
+		return err
+	})
+	return done, err
+}
+
+// Reset implements node.Store.
+func (s *gatedStore) Reset(ctx context.Context, releases []node.Release) (done []bool, err error) {
+	err = s.gate.through(func() (err error) {
+		done, err = s.Store.Reset(ctx, releases)
+		return err
+	})
+	return done, err
+}
+
+// Fire implements node.Settling. What comes out must be due.
+func (s *gatedStore) Fire(
+	ctx context.Context, records []node.Record, next []node.Next,
+) (how []node.Settled, errs []error) {
+	err := s.gate.through(func() error {
+		for _, r := range records {
+			if early := s.gate.world.early(string(r.Value)); early > 0 {
+				s.gate.world.Errorf("%q is fired %v before its deadline", r.Value, early)
+			}
+		}
+		how, errs = s.Store.Fire(ctx, records, next)
+		for _, err := range errs {
+			if errors.Is(err, ledger.ErrFenced) {
+				s.gate.world.counts(func(t *tally) { t.fenced++ })
+			}
+		}
+		return nil
+	})
+	if err != nil { // nobody hears how it went
+		return make([]node.Settled, len(records)), slices.Repeat([]error{err}, len(records))
+	}
+	return how, errs
+}
