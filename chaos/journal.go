@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/chaos/servers"
 )
 
 // journalScenarios are about nodes whose store is a journal in Kafka, and which so depend on nothing else: the suite's
@@ -119,12 +121,15 @@ func (c *cluster) prepareJournal(ctx context.Context) error {
 		return fmt.Errorf("keep messages in a journal: %w: another implementation has none", ErrImpossible)
 	}
 	chronos := cmp.Or(c.config.Migrator, c.config.Binary)
-	migrate := exec.CommandContext(ctx, chronos, "migrate", "up", "--store", c.journal(),
-		"--brokers", strings.Join(c.kafka.Addresses, ","), "--input-topic", c.topics.routes[0].in)
-	if out, err := migrate.CombinedOutput(); err != nil {
-		return fmt.Errorf("migrate: %w: %s", err, out)
-	}
-	return nil
+	// The brokers learn of the input topic one after the other.
+	return servers.Await(ctx, time.Minute, func(ctx context.Context) error {
+		migrate := exec.CommandContext(ctx, chronos, "migrate", "up", "--store", c.journal(),
+			"--brokers", strings.Join(c.kafka.Addresses, ","), "--input-topic", c.topics.routes[0].in)
+		if out, err := migrate.CombinedOutput(); err != nil {
+			return fmt.Errorf("migrate: %w: %s", err, out)
+		}
+		return nil
+	})
 }
 
 // journal returns the store of the nodes.

@@ -254,7 +254,8 @@ type Topic struct {
 	Name       string
 	Partitions int
 
-	// On places partitions: the brokers that have them, by their numbers. Others are on as many as the cluster says.
+	// On places partitions: the brokers that have them, by their numbers, the one that leads first. Others are on as
+	// many as the cluster says.
 	On map[int][]int32
 
 	Settings map[string]string
@@ -297,7 +298,10 @@ func (k *Kafka) Create(ctx context.Context, topics ...Topic) error {
 			if err != nil {
 				return err
 			}
-			return inPlace(metadata.Topics, topics)
+			if err := inPlace(metadata.Topics, topics); err != nil {
+				return err
+			}
+			return led(ctx, admin, metadata.Topics, topics)
 		})
 	}
 	if err != nil {
@@ -316,6 +320,25 @@ func inPlace(there kadm.TopicDetails, topics []Topic) error {
 		}
 	}
 	return nil
+}
+
+// led sees whether the first broker of each partition leads it, and asks for an election where it does not.
+func led(ctx context.Context, admin *kadm.Client, there kadm.TopicDetails, topics []Topic) error {
+	others := kadm.TopicsSet{}
+	for _, t := range topics {
+		for p, brokers := range t.On {
+			if there[t.Name].Partitions[int32(p)].Leader != brokers[0] {
+				others.Add(t.Name, int32(p))
+			}
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	if _, err := admin.ElectLeaders(ctx, kadm.ElectPreferredReplica, others); err != nil {
+		return fmt.Errorf("elect leaders: %w", err)
+	}
+	return fmt.Errorf("partitions are led by others: %v", others)
 }
 
 // Remove removes topics and a consumer group.

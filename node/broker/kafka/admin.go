@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/node"
 )
@@ -230,16 +231,45 @@ func (a *Admin) EnsureTopics(ctx context.Context, create bool, topics ...TopicSp
 			return fmt.Errorf("create topic %s: %w", topic.Name, err)
 		}
 	}
-	for len(missing) > 0 {
+	return awaitTopics(ctx, client, topics, beat)
+}
+
+// awaitTopics waits until all brokers know of topics that were created. Each learns of them by itself:
+//
+//	the controller creates x, and answers      broker 2 has heard of it, and says that it is there
+//	                                           broker 3, which is asked next, says that it is not
+//
+// A broker that does not answer counts for nothing: it learns of them before it serves anybody again.
+func awaitTopics(ctx context.Context, client *kgo.Client, topics []TopicSpec, beat *pulse) error {
+	for {
+		missing, err := lookUp(ctx, client, topics, beat)
+		if err != nil {
+			return err
+		}
+		for _, b := range client.DiscoveredBrokers() {
+			if len(missing) == 0 {
+				missing = missingAt(ctx, b, topics)
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait for topics that were created: %w: %w", missingError(missing), ctx.Err())
 		}
 		pause(ctx)
-		if missing, err = lookUp(ctx, client, topics, beat); err != nil {
-			return err
-		}
 	}
-	return nil
+}
+
+// missingAt returns the topics that a broker does not know of; none if it does not answer soon.
+func missingAt(ctx context.Context, broker *kgo.Broker, topics []TopicSpec) []TopicSpec {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	missing, err := missingOf(ctx, broker, topics)
+	if err != nil {
+		return nil
+	}
+	return missing
 }
 
 // lookUp returns the topics that do not exist. It tries until ctx is done while no broker answers.
@@ -264,13 +294,13 @@ func lookUp(
 	}
 }
 
-// missingOf returns the topics that do not exist, or are not ready yet.
-func missingOf(ctx context.Context, client *kgo.Client, topics []TopicSpec) ([]TopicSpec, error) {
+// missingOf returns the topics that do not exist, or are not ready yet, as one broker says: that of asked, or any.
+func missingOf(ctx context.Context, asked kmsg.Requestor, topics []TopicSpec) ([]TopicSpec, error) {
 	names := make([]string, len(topics))
 	for i, topic := range topics {
 		names[i] = topic.Name
 	}
-	details, err := listTopics(ctx, client, names...)
+	details, err := listTopics(ctx, asked, names...)
 	if err != nil {
 		return nil, err
 	}

@@ -43,15 +43,15 @@ func sortedPartitions[V any](m map[topicPartition]V) []topicPartition {
 }
 
 // listTopics returns what the cluster says about topics, each for itself. (That of kadm says nothing about any topic if
-// one is forbidden.)
-func listTopics(ctx context.Context, client *kgo.Client, topics ...string) (kadm.TopicDetails, error) {
+// one is forbidden.) It is what one broker says: that of asked, or any.
+func listTopics(ctx context.Context, asked kmsg.Requestor, topics ...string) (kadm.TopicDetails, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	for _, topic := range topics {
-		asked := kmsg.NewMetadataRequestTopic()
-		asked.Topic = new(topic)
-		request.Topics = append(request.Topics, asked)
+		one := kmsg.NewMetadataRequestTopic()
+		one.Topic = new(topic)
+		request.Topics = append(request.Topics, one)
 	}
-	response, err := request.RequestWith(ctx, client)
+	response, err := request.RequestWith(ctx, asked)
 	if err != nil {
 		return nil, err
 	}

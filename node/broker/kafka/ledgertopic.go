@@ -118,8 +118,11 @@ func (l *Ledger) Create(ctx context.Context, partitions int32, replicas int16, s
 	}); err != nil {
 		return fmt.Errorf("create topic %s: %w", l.config.Topic, err)
 	}
-	// It is there, and this waits until all brokers know of it.
-	return l.admin.EnsureTopics(ctx, true, TopicSpec{Name: l.config.Topic})
+	client, beat, err := l.admin.client.get()
+	if err != nil {
+		return fmt.Errorf("create topic %s: %w", l.config.Topic, err)
+	}
+	return awaitTopics(ctx, client, []TopicSpec{{Name: l.config.Topic}}, beat)
 }
 
 // Partitions returns how many partitions another topic has; 0 if there is no such topic. It tries until ctx is done

@@ -500,6 +500,36 @@ func TestEnsureTopics(t *testing.T) {
 	}
 }
 
+// A topic that was created is there for whoever comes next, whichever broker that asks: each of them learns of it by
+// itself, and here one of three is asked seven times before it knows.
+func TestCreatedTopicIsKnownEverywhere(t *testing.T) {
+	t.Parallel()
+	cluster, _ := newFake(t)
+	b := open(t, configFor(cluster, "group", "in"))
+	const slow, ignorant = 2, 7
+	var asked atomic.Int32
+	cluster.ControlKey(int16(kmsg.Metadata), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		metadata := request.(*kmsg.MetadataRequest)
+		if cluster.CurrentNode() != slow || len(metadata.Topics) == 0 || asked.Add(1) > ignorant {
+			return nil, nil, false
+		}
+		response := metadata.ResponseKind().(*kmsg.MetadataResponse)
+		for _, topic := range metadata.Topics {
+			unknown := kmsg.NewMetadataResponseTopic()
+			unknown.Topic, unknown.ErrorCode = topic.Topic, kerr.UnknownTopicOrPartition.Code
+			response.Topics = append(response.Topics, unknown)
+		}
+		return response, nil, true
+	})
+	if err := b.admin.EnsureTopics(t.Context(), true, kafka.TopicSpec{Name: "fresh"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := asked.Load(); n <= ignorant {
+		t.Errorf("a broker that did not know of the topic %d times was asked %d times", ignorant, n)
+	}
+}
+
 // While no broker answers, EnsureTopics waits as long as it may, and says why it gives up.
 func TestEnsureTopicsWithoutBrokers(t *testing.T) {
 	t.Parallel()

@@ -254,7 +254,8 @@ func (n *engine) start() {
 	w := n.world
 	n.gate = &gate{world: w}
 	store, err := journal.Open(journal.Config{
-		Ledger: &gatedLedger{w.cluster.Ledger(topicName, "chronos"), n.gate}, Dir: n.path(""), Now: time.Now, Group: "group",
+		Ledger: &gatedLedger{w.cluster.Ledger(topicName, "chronos"), n.gate}, Dir: n.path(""), Now: time.Now,
+		Group: "group",
 	})
 	if err != nil {
 		w.Fatal(err)
