@@ -68,6 +68,18 @@ func measureJournal(ctx context.Context, g *ground, t *table) error {
 	row("firing, all due at one instant, messages/s", func(k *kept) float64 {
 		return k.burst.result.Fired.PerSecondStamped
 	})
+	for _, c := range []struct {
+		what string
+		of   func(k *kept) phase
+	}{
+		{"intake", func(k *kept) phase { return k.burst.intake }},
+		{"firing", func(k *kept) phase { return k.burst.firing }},
+	} {
+		a, b := c.of(&database), c.of(&journal)
+		for _, group := range []string{"nodes", "Kafka", "Postgres"} {
+			t.add(fmt.Sprintf("%s, CPU of %s for a message, µs", c.what, group), a.cpu(group), b.cpu(group), "")
+		}
+	}
 	late := func(what string, of func(q *bench.Quantiles) bench.Millis) {
 		a, b := of(database.steady.Received.AfterDue), of(journal.steady.Received.AfterDue)
 		t.add("1,000 messages/s, ms after the deadline, "+what, ms(a), ms(b),
