@@ -249,8 +249,8 @@ func (w *owners) fire(n *owningNode) {
 	n.held = nil
 }
 
-// follow has a node be a standby for a moment: it gives up what it owns, if it does, and reads on for as long as one turn
-// takes, or to the end.
+// follow has a node be a standby for a moment: it gives up what it owns, if it does, and reads on for some turns, or to
+// the end.
 func (w *owners) follow(r *rapid.T) {
 	n := w.any(r)
 	n.store.Release(0)

@@ -96,8 +96,8 @@ func (s *shard) caughtUp(asOf time.Time) error {
 // errTurn is what a reader's turn ends with: there is more, and others come first.
 var errTurn = errors.New("the turn is over")
 
-// replay applies what the journal says from the place of the local copy on. The place is behind an entry, whose epoch it
-// has: an offset further on, where a marker ends a transaction, may be of another one.
+// replay applies what the journal says from the place of the local copy on. The place is behind an entry, whose epoch
+// it has: an offset further on, where a marker ends a transaction, may be of another one.
 func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew bool) error {
 	batch, size, read := s.db.NewIndexedBatch(), 0, int64(0)
 	flush := func() error {

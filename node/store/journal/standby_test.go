@@ -113,8 +113,8 @@ func TestStandbyTakeover(t *testing.T) {
 	}
 }
 
-// What an owner has not committed is not in a standby's copy, nor is what was aborted. Method: the owner is stopped with
-// a transaction of which all is on the brokers; the standby follows before and after another node aborts it.
+// What an owner has not committed is not in a standby's copy, nor is what was aborted. Method: the owner is stopped
+// with a transaction of which all is on the brokers; the standby follows before and after another node aborts it.
 func TestStandbySeesNothingOpen(t *testing.T) {
 	t.Parallel()
 	s := newStanding(t, 0)
@@ -286,8 +286,8 @@ func TestStandbyOwnsNothing(t *testing.T) {
 	}
 }
 
-// A takeover ends the turn of the follower, and waits for that: otherwise the follower would write what it has read over
-// what the owner has written. Method: in the middle of a turn the node begins to own the partition, and the follower
+// A takeover ends the turn of the follower, and waits for that: otherwise the follower would write what it has read
+// over what the owner has written. Method: in the middle of a turn the node begins to own the partition, and the follower
 // reads on, as one does that was not told yet.
 func TestStandbyGivesWay(t *testing.T) {
 	t.Parallel()

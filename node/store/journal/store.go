@@ -119,8 +119,8 @@ func Open(config Config) (*Store, error) {
 	}, nil
 }
 
-// Close gives up everything that is owned, and closes the local copy, which is caught up the next time. Follow must have
-// ended.
+// Close gives up everything that is owned, and closes the local copy, which is caught up the next time. Follow must
+// have ended.
 func (s *Store) Close() error {
 	for _, owned := range s.owned() {
 		s.Release(owned.number)
