@@ -98,10 +98,3 @@ func (s *Store) Copied(number int32) (ids []string, err error) {
 	})
 	return ids, err
 }
-
-// Busy returns how many partitions are being owned or released.
-func (s *Store) Busy() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.busy)
-}

@@ -181,6 +181,7 @@ func (f *follower) follow(ctx context.Context, extent node.Extent, began time.Ti
 	case standby.Err == nil:
 		f.reached[extent.Number] = extent
 	case copied.asOf.Equal(began): // it is being made anew
+		standby.Behind = extent.End - extent.First
 		delete(f.reached, extent.Number)
 	}
 	_, standby.Warm = f.reached[extent.Number]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ type counting struct {
 	ledger.Ledger
 
 	read int
-	each func(read int)
+	each func(ctx context.Context, read int)
 }
 
 func (c *counting) Read(
@@ -29,7 +30,7 @@ func (c *counting) Read(
 	return c.Ledger.Read(ctx, from, until, func(e ledger.Committed) error {
 		c.read++
 		if c.each != nil {
-			c.each(c.read)
+			c.each(ctx, c.read)
 		}
 		return each(e)
 	})
@@ -187,6 +188,7 @@ func TestStandbyCopy(t *testing.T) {
 				s.fire(s.stores[0], 8)
 				if name == "the journal has lost its end" || follows {
 					s.follow()
+					s.follow() // finds that nothing has happened
 				}
 				s.log.read = 0
 				c.spoil(s)
@@ -226,21 +228,21 @@ func TestStandbyStaysYoung(t *testing.T) {
 }
 
 // A copy is no younger than the look at the ends, however long it has taken to read up to them. Method: while a standby
-// reads, the owner fires what waits; two hours pass, and the tombstones go.
+// reads, which takes it most of an hour, the owner fires what waits. When the tombstones are an hour old, they go.
 func TestStandbyIsAsOldAsItsLook(t *testing.T) {
 	t.Parallel()
 	s := newStanding(t, 0)
 	s.take(s.stores[0], 0, s.many(20))
-	s.log.each = func(read int) {
+	s.log.each = func(_ context.Context, read int) {
 		if read == 15 {
 			s.log.each = nil
 			s.fire(s.stores[0], 20)
-			s.cluster.Compact(topicName, 0, true)
-			s.clock.Advance(2 * time.Hour)
+			s.clock.Advance(50 * time.Minute)
 		}
 	}
-	s.follower.Round(t.Context())
-	s.log.each = nil
+	s.follow()
+	s.clock.Advance(12 * time.Minute)
+	s.cluster.Compact(topicName, 0, true)
 	own(t, s.standby, 0)
 	if got := s.ids(s.standby); len(got) > 0 {
 		t.Errorf("the standby has %q, which has come out", got)
@@ -287,43 +289,49 @@ func TestStandbyOwnsNothing(t *testing.T) {
 }
 
 // A takeover ends the turn of the follower, and waits for that: otherwise the follower would write what it has read
-// over what the owner has written. Method: in the middle of a turn the node begins to own the partition, and the follower
-// reads on, as one does that was not told yet.
+// over what the owner has written. Method: in the middle of a turn the node begins to own the partition. The follower
+// reads on when it is told to end, or when the node has come to own the partition, whichever is first.
 func TestStandbyGivesWay(t *testing.T) {
 	t.Parallel()
 	s := newStanding(t, 0)
 	s.take(s.stores[0], 0, s.many(20))
-	reached, goOn, owned := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	s.log.each = func(read int) {
-		if read == 10 {
-			s.log.each = nil
-			close(reached)
-			<-goOn
+	owned := make(chan error, 1)
+	var owning sync.WaitGroup
+	s.log.each = func(ctx context.Context, read int) {
+		if read != 10 {
+			return
+		}
+		s.log.each = nil
+		s.fire(s.stores[0], 20)
+		owning.Go(func() { owned <- s.standby.Own(t.Context(), 0, input().TopicID) })
+		select {
+		case <-ctx.Done():
+		case err := <-owned:
+			owned <- err
 		}
 	}
-	followed := make(chan struct{})
-	go func() {
-		defer close(followed)
-		s.follower.Round(t.Context())
-	}()
-	<-reached
-	s.fire(s.stores[0], 20)
-	go func() { owned <- s.standby.Own(t.Context(), 0, input().TopicID) }()
-	for s.standby.Busy() == 0 { // it has begun to own
-	}
-	select {
-	case err := <-owned:
-		t.Errorf("the partition is owned while the follower writes to the copy: %v", err)
-		owned <- err
-	default:
-	}
-	close(goOn)
-	<-followed
+	s.follower.Round(t.Context())
+	owning.Wait()
 	if err := <-owned; err != nil {
 		t.Fatal(err)
 	}
 	if got := s.ids(s.standby); len(got) > 0 {
 		t.Errorf("the new owner has %q, which has come out", got)
+	}
+}
+
+// A copy that is made anew is not warm before it has come to the end again.
+func TestStandbyIsColdAgain(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 10)
+	s.take(s.stores[0], 0, s.many(50))
+	s.follow()
+	s.clock.Advance(2 * time.Hour)
+	if standbys, more := s.follower.Round(t.Context()); !more || standbys[0].Warm || standbys[0].Behind < 40 {
+		t.Errorf("a copy that is being made anew: %+v, more: %t", standbys, more)
+	}
+	if said := s.follow(); !said.Warm {
+		t.Errorf("a copy that was made anew: %+v", said)
 	}
 }
 
