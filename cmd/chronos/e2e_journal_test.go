@@ -45,10 +45,13 @@ func (s *journalService) known(tb testing.TB, topic string) {
 
 func (s *journalService) store() string { return "journal:" + s.input + ".journal" }
 
-// node starts a node with a local copy of its own.
+// node starts a node with a local copy of its own. Every second one is a standby of the others.
 func (s *journalService) node(tb testing.TB, more ...string) *nodeProcess {
 	tb.Helper()
 	s.nodes++
+	if s.nodes%2 == 0 {
+		more = append(more, "--standby")
+	}
 	return s.process(tb, append([]string{
 		"--store", s.store(), "--data-dir", filepath.Join(s.folder, fmt.Sprint(s.nodes)), "--brokers", s.brokers,
 		"--group", s.input, "--input-topic", s.input, "--output-topic", s.output, "--dead-letter-topic", s.dead,

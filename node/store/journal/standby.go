@@ -51,9 +51,10 @@ const (
 	followSilence = 30 * time.Second
 	lookLimit     = 10 * time.Second
 
-	// yieldInterval is how long a follower waits each time before it writes on, while the local copies have more to
-	// write than is good for owners.
+	// yieldInterval is how long a follower waits before it writes on while the local copies have more to write than is
+	// good for owners, and yields how many times it does so for one batch.
 	yieldInterval = 10 * time.Millisecond
+	yields        = 100
 )
 
 // Follow keeps copies of all partitions that this node does not own, until ctx is done. After each look observe is told
@@ -211,9 +212,8 @@ func (l *inTurns) Read(
 		}
 		read++
 		if read%replayBatch == 0 {
-			for l.follower.store.isPressed() && reading.Err() == nil {
-				pause(reading, yieldInterval)
-			}
+			l.yield(reading)
+			silence.Reset(followSilence)
 		}
 		if read >= l.follower.most {
 			return errTurn
@@ -226,14 +226,26 @@ func (l *inTurns) Read(
 	return err
 }
 
+// yield waits while the local copies have more to write to disk than is good for owners, but not for long: then the
+// follower is merely slow.
+func (l *inTurns) yield(ctx context.Context) {
+	for range yields {
+		if ctx.Err() != nil || !l.follower.store.isPressed() {
+			return
+		}
+		pause(ctx, yieldInterval)
+	}
+}
+
 // errSilence says that nothing was read for a long time.
 var errSilence = errors.New("nothing more of the journal comes, and it does not end there")
 
 // isPressed reports whether the local copies have so much to write to disk that those who write more would be made to
-// wait soon, owners as well. Pebble has them wait at two full tables in memory, or twelve layers on disk.
+// wait soon, owners as well. Pebble has them wait at two full tables in memory, or twelve layers on disk. One table is
+// what there always is once something has been written; a second one is what is being written to disk.
 func (s *Store) isPressed() bool {
 	m := s.db.Metrics()
-	return m.MemTable.Count > 1 || m.Levels[0].Sublevels > 4
+	return m.MemTable.Size > memTable || m.Levels[0].Sublevels > 4
 }
 
 // turn is a partition that is being followed.

@@ -103,11 +103,14 @@ type Store struct {
 
 var _ node.Store = (*Store)(nil)
 
+// memTable is how many bytes the local copies have in memory before they are written to disk.
+const memTable = 32 << 20
+
 // Open opens the local copy. It owns nothing yet.
 func Open(config Config) (*Store, error) {
 	config.MaxAge = cmp.Or(config.MaxAge, time.Hour)
 	config.MaxEntry = cmp.Or(config.MaxEntry, ledger.MaxEntryBytes)
-	options := &pebble.Options{Logger: silent{}, MemTableSize: 32 << 20, CacheSize: 64 << 20}
+	options := &pebble.Options{Logger: silent{}, MemTableSize: memTable, CacheSize: 64 << 20}
 	options.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // most of what is looked up is not there
 	db, err := pebble.Open(config.Dir, options)
 	if err != nil {
