@@ -21,8 +21,8 @@ import (
 
 // S24 with the engine on a real Kafka: of three nodes one freezes in the middle of its work, as far as the brokers can
 // tell, is taken for dead, and goes on when its peers have taken over; another one stops. A consumer that reads what
-// was committed sees each message once, and none that was cancelled. The one that freezes, and the one that comes later,
-// keep copies of what the others own.
+// was committed sees each message once, and none that was cancelled. The one that freezes, and the one that comes
+// later, keep copies of what the others own.
 func TestJournalNodes(t *testing.T) {
 	t.Parallel()
 	j := newJournalOn(t, 4)
