@@ -37,7 +37,7 @@ func (j *journalOn) watch() *watched {
 	if err != nil {
 		j.Fatal(err)
 	}
-	j.Cleanup(func() { _ = w.Store.Close() })
+	j.Cleanup(func() { _ = w.Close() })
 	return w
 }
 
@@ -112,8 +112,8 @@ func (j *journalOn) begins(store *journalstore.Store) *node.Place {
 	return place
 }
 
-// On a real Kafka: of two nodes that take a partition over, with 100,000 messages waiting, the one with a standby's copy
-// reads what has come since its last look, and the other one everything. Both have the same afterwards.
+// On a real Kafka: of two nodes that take a partition over, with 100,000 messages waiting, the one with a standby's
+// copy reads what has come since its last look, and the other one everything. Both have the same afterwards.
 func TestStandbyTakeover(t *testing.T) {
 	t.Parallel()
 	j := newJournalOn(t, 1)
