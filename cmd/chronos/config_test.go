@@ -148,6 +148,7 @@ func wrongValues() map[string]string {
 		"brokers": "localhost", "tls": "maybe", "tls-ca": "/no/such", "tls-cert": "/no/such", "tls-key": "/no/such",
 		"sasl-mechanism": "NONE", "sasl-username": "u", "sasl-password": "p", "sasl-password-file": "/no/such",
 		"store": "nowhere", "store-password-file": "/no/such", "pgbouncer": "maybe", "data-dir": "/set",
+		"standby":     "maybe",
 		"input-topic": "a b", "output-topic": "a b", "dead-letter-topic": "a b", "relay-headers": "x",
 		"outcome-topic": "a b", "targets": "a,b c",
 		"epoch-deadlines": "days", "create-topics": "maybe", "create-partitions": "many", "migrate": "maybe",
@@ -347,6 +348,8 @@ func TestSentences(t *testing.T) {
 			"its local copy, such as /var/lib/chronos"},
 		{args: "--data-dir /set", want: "--data-dir is set, but --store is no journal in Kafka: it is for the local " +
 			"copy of one"},
+		{args: "--standby", want: "--standby is set, but --store is no journal in Kafka: it is for the local copies " +
+			"of one"},
 		{args: "--store journal:chronos.in", want: "--store is journal:chronos.in: the journal must be a topic of " +
 			"its own, where nothing else is read or written"},
 		{args: "--store journal:j --pgbouncer", want: "--pgbouncer is set, but --store is a journal in Kafka, which " +

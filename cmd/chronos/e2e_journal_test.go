@@ -45,10 +45,13 @@ func (s *journalService) known(tb testing.TB, topic string) {
 
 func (s *journalService) store() string { return "journal:" + s.input + ".journal" }
 
-// node starts a node with a local copy of its own.
+// node starts a node with a local copy of its own. The first one, the third, and so on are standbys of the others.
 func (s *journalService) node(tb testing.TB, more ...string) *nodeProcess {
 	tb.Helper()
 	s.nodes++
+	if s.nodes%2 == 1 {
+		more = append(more, "--standby")
+	}
 	return s.process(tb, append([]string{
 		"--store", s.store(), "--data-dir", filepath.Join(s.folder, fmt.Sprint(s.nodes)), "--brokers", s.brokers,
 		"--group", s.input, "--input-topic", s.input, "--output-topic", s.output, "--dead-letter-topic", s.dead,
@@ -147,8 +150,7 @@ func TestJournalProcesses(t *testing.T) {
 	if said, code := s.command(t, "migrate", "status"); code != 0 {
 		t.Errorf("status: exit code %d, %s", code, said)
 	}
-	stopped, killed := s.node(t), s.node(t)
-	s.node(t)
+	stopped, killed, third := s.node(t), s.node(t), s.node(t)
 
 	const messages = 3000
 	begin := time.Now().Add(5 * time.Second)
@@ -175,6 +177,7 @@ func TestJournalProcesses(t *testing.T) {
 	if err := stopped.command.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	third.log.await(t, `"msg":"all standby copies are warm`, 1)
 	seen.await(t, messages/3)
 	if code := killed.end(t, syscall.SIGKILL); code != -1 {
 		t.Errorf("the node that was killed exits with %d", code)

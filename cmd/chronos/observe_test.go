@@ -317,6 +317,7 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 		"chronos_store_pool_wait_seconds_total": true, "chronos_clock_offset_seconds": true,
 		"chronos_loop_overruns_total": true, "chronos_callbacks_in_flight": true,
 		"chronos_journal_takeovers_total": true, "chronos_journal_replay_left": true,
+		"chronos_journal_standby_copies": true, "chronos_journal_standby_behind": true,
 	}
 	for _, row := range metrics.Table() {
 		if families[row.Name] == nil {

@@ -42,6 +42,11 @@ type Ledger interface {
 	// Begin returns where the log of a partition begins: the first entry that there can be, of the topic that has the
 	// name now.
 	Begin(ctx context.Context, number int32) (Place, error)
+
+	// Extents returns of the partitions where their logs begin, and where what is decided ends: no transaction is open
+	// before that offset, so that Read comes to it, whoever writes meanwhile. Partitions of which nobody can tell now
+	// have node.UnknownEnd, or are missing. It asks Kafka once for all of them.
+	Extents(ctx context.Context) ([]node.Extent, error)
 }
 
 // Writer is the right to append to a partition.

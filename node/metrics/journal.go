@@ -1,5 +1,11 @@
 package metrics
 
+// The states of the copies that a standby keeps.
+const (
+	warmCopy = "warm"
+	coldCopy = "cold"
+)
+
 // The results of an attempt to take over a partition of a journal.
 const (
 	takenOver = "owned"
@@ -12,6 +18,7 @@ func (m *Metrics) beginJournal() {
 		m.counters["chronos_journal_takeovers_total"].WithLabelValues(result)
 	}
 	m.ReplayLeft(0)
+	m.Standbys(0, 0, 0)
 }
 
 // Owned counts an attempt to take over a partition of a journal.
@@ -25,3 +32,11 @@ func (m *Metrics) Owned(worked bool) {
 
 // ReplayLeft shows how much of a journal is to be read before all partitions are taken over.
 func (m *Metrics) ReplayLeft(entries int64) { m.set("chronos_journal_replay_left", float64(entries)) }
+
+// Standbys shows how many copies a node keeps of partitions that others own: those that have come to the end of the
+// journal once, and those that have not; and how many entries all of them lack at most.
+func (m *Metrics) Standbys(warm, cold int, behind int64) {
+	m.set("chronos_journal_standby_copies", float64(warm), warmCopy)
+	m.set("chronos_journal_standby_copies", float64(cold), coldCopy)
+	m.set("chronos_journal_standby_behind", float64(behind))
+}

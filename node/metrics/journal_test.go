@@ -20,8 +20,10 @@ func TestJournal(t *testing.T) {
 	m.Owned(false)
 	m.Owned(true)
 	m.ReplayLeft(17)
+	m.Standbys(3, 2, 23)
 	for name, labels := range map[string]map[string]float64{
 		"chronos_journal_takeovers_total": {"owned": 2, "failed": 1},
+		"chronos_journal_standby_copies":  {"warm": 3, "cold": 2},
 	} {
 		for label, want := range labels {
 			if got := value(t, m, name, label); got != want {
@@ -31,6 +33,9 @@ func TestJournal(t *testing.T) {
 	}
 	if got := value(t, m, "chronos_journal_replay_left"); got != 17 {
 		t.Errorf("what is left to read is %v", got)
+	}
+	if got := value(t, m, "chronos_journal_standby_behind"); got != 23 {
+		t.Errorf("what standbys lack is %v", got)
 	}
 }
 

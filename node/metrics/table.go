@@ -425,5 +425,18 @@ func portRows() []Metric {
 				"in the partitions that it is taking over.",
 			Look: "It falls. While it is not zero, the messages of those partitions wait.",
 		},
+		{
+			Name: "chronos_journal_standby_copies", Kind: Gauge, Labels: []string{"state"},
+			Help: "Copies of partitions of the journal that other nodes own, with --standby. Warm: it has come to " +
+				"the end of the journal. Cold: it is still being made.",
+			Look: "All are warm a few minutes after the start. A takeover of a cold one reads the rest first.",
+		},
+		{
+			Name: "chronos_journal_standby_behind", Kind: Gauge,
+			Help: "Entries of the journal, at most, that those copies together lacked when the node looked last, " +
+				"which it does every two seconds.",
+			Look: "It stays at what is written in a few seconds. If it grows, this node is too slow to follow, and " +
+				"takeovers take longer.",
+		},
 	}
 }

@@ -26,6 +26,9 @@ type Journal struct {
 
 	// Dir is the folder of the local copy; empty for whoever only looks at the topic.
 	Dir string
+
+	// Standby has a node keep copies of what other nodes own.
+	Standby bool
 }
 
 const (
@@ -76,7 +79,7 @@ func (s *Settings) journal(topic string) (Target, error) {
 	if slices.Contains(routes[0].Topics(), topic) || routes[0].Finds(topic) {
 		return Target{}, s.store.Wrong("the journal must be a topic of its own, where nothing else is read or written")
 	}
-	j := Journal{Topic: topic, Input: routes[0].Input, Dir: s.dataDir.Text}
+	j := Journal{Topic: topic, Input: routes[0].Input, Dir: s.dataDir.Text, Standby: s.standby.on()}
 	if j.Kafka, err = s.Connection(); err != nil {
 		return Target{}, err
 	}
@@ -90,6 +93,10 @@ func (s *Settings) journalFits(config *Config) error {
 		if s.dataDir.IsSet {
 			return Usagef("%s is set, but %s is no journal in Kafka: it is for the local copy of one",
 				s.dataDir.Origin, s.store.Origin)
+		}
+		if s.standby.on() {
+			return Usagef("%s is set, but %s is no journal in Kafka: it is for the local copies of one",
+				s.standby.Origin, s.store.Origin)
 		}
 		return nil
 	}

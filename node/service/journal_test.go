@@ -26,6 +26,7 @@ type journalOn struct {
 	brokers []string
 	topic   string
 	output  string
+	nodes   int // that were run
 }
 
 func newJournalOn(t testing.TB, partitions int32) *journalOn {

@@ -21,7 +21,8 @@ import (
 
 // S24 with the engine on a real Kafka: of three nodes one freezes in the middle of its work, as far as the brokers can
 // tell, is taken for dead, and goes on when its peers have taken over; another one stops. A consumer that reads what
-// was committed sees each message once, and none that was cancelled.
+// was committed sees each message once, and none that was cancelled. The one that freezes, and the one that comes
+// later, keep copies of what the others own.
 func TestJournalNodes(t *testing.T) {
 	t.Parallel()
 	j := newJournalOn(t, 4)
@@ -94,6 +95,9 @@ func (j *journalOn) run(input string, connection kafka.Connection) (stop func())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(j.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { n.Run(ctx, node.Goroutines()) })
+	if j.nodes++; j.nodes%2 == 1 {
+		running.Go(func() { store.Follow(ctx, func([]journalstore.Standby) {}) })
+	}
 	stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()

@@ -364,6 +364,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 	if s.recent != nil {
 		sampling.Go(func() { s.recent.Run(until) })
 	}
+	sampling.Go(func() { s.standBy(until) })
 	defer sampling.Wait()
 	defer stop()
 	s.phase.CompareAndSwap(int32(starting), int32(running))

@@ -25,6 +25,7 @@ type Settings struct {
 	maxDelay, maxBytes, maxHeaders, maxHeaderBytes               Value
 	group                                                        Value
 	store, storePasswordFile, pgBouncer, migrate, dataDir        Value
+	standby                                                      Value
 	inputTopic, outputTopic, deadLetterTopic                     Value
 	outcomeTopic, targets                                        Value
 	relayHeaders, epochDeadlines, createTopics, createPartitions Value

@@ -276,6 +276,13 @@ func storeRows() []Setting {
 				"one that is lost is made anew.",
 			value: func(s *Settings) *Value { return &s.dataDir },
 		},
+		{
+			Name: "standby", Group: "store", Commands: Run, form: form{toggle: true},
+			Help: "Keep warm copies of what other nodes own of the journal, in the data folder, so that this node " +
+				"takes over in seconds, whatever waits. Its disk holds all of the journal then, and Kafka sends it " +
+				"all that is written there.",
+			value: func(s *Settings) *Value { return &s.standby },
+		},
 	}
 }
 

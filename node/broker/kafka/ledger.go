@@ -142,6 +142,11 @@ func (l *Ledger) Begin(ctx context.Context, number int32) (ledger.Place, error) 
 	return ledger.Place{}, fmt.Errorf("topic %s has no partition %d", l.config.Topic, number)
 }
 
+// Extents implements ledger.Ledger.
+func (l *Ledger) Extents(ctx context.Context) ([]node.Extent, error) {
+	return l.admin.extentsAsFarAsKnown(ctx, []string{l.config.Topic})
+}
+
 // Read implements ledger.Ledger.
 func (l *Ledger) Read(
 	ctx context.Context, from ledger.Place, until int64, each func(ledger.Committed) error,

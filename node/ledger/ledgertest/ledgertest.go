@@ -61,6 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) Environment) {
 		{"partitions have writers of their own", apart},
 		{"a frozen owner's transaction never appears", frozen},
 		{"consumers are not held up by a writer that is gone", unblocked},
+		{"what is decided ends before a transaction that is open", decided},
 		{"a refused output aborts all of it", refused},
 		{"an output to a topic that is missing aborts all of it", missing},
 		{"a writer goes on after an abort", goesOn},
@@ -288,6 +289,45 @@ func unblocked(s *subject) {
 	_, w := s.own(0)
 	s.commit(w, ledger.Transaction{Outputs: []node.Record{s.output("x", "behind it")}})
 	s.check("outputs", s.outputs(true), []string{"behind it"})
+}
+
+// decided is the case that standbys are for: whoever does not own a partition reads up to where it is decided.
+func decided(s *subject) {
+	reader, before := s.own(1)
+	end := s.commit(before, ledger.Transaction{Entries: []ledger.Entry{entry("x", "waits")}})
+	s.Freeze(s, 1, ledger.Transaction{
+		Entries: []ledger.Entry{{Key: []byte("x")}}, Outputs: []node.Record{s.output("x", "of the frozen")},
+	})
+	open := s.extent(reader, 1)
+	if open.First > open.End || open.End < end {
+		s.Fatalf("the extent is %+v, and something that ends at %d was committed", open, end)
+	}
+	s.check("while it is open", texts(s.read(reader, s.begin(reader, 1), open.End)), []string{"x=waits"})
+	_, after := s.own(1)
+	s.commit(after, ledger.Transaction{Entries: []ledger.Entry{entry("y", "waits")}})
+	from := s.begin(reader, 1)
+	aborted := s.extent(reader, 1)
+	if aborted.End <= open.End || aborted.TopicID != from.TopicID || aborted.First != from.Offset {
+		s.Fatalf("the extent is %+v, and was %+v; the log begins at %+v", aborted, open, from)
+	}
+	from.Offset = open.End
+	s.check("behind it", texts(s.read(reader, from, aborted.End)), []string{"y=waits"})
+}
+
+// extent returns where a partition begins, and where what is decided of it ends.
+func (s *subject) extent(l ledger.Ledger, number int32) node.Extent {
+	s.Helper()
+	extents, err := l.Extents(s.Context())
+	if err != nil {
+		s.Fatalf("extents: %v", err)
+	}
+	for _, extent := range extents {
+		if extent.Number == number {
+			return extent
+		}
+	}
+	s.Fatalf("there is no partition %d in %v", number, extents)
+	return node.Extent{}
 }
 
 func refused(s *subject) {

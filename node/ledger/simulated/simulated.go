@@ -361,6 +361,24 @@ func (l *Ledger) Begin(ctx context.Context, number int32) (ledger.Place, error) 
 	}, ctx.Err()
 }
 
+// Extents implements ledger.Ledger.
+func (l *Ledger) Extents(ctx context.Context) ([]node.Extent, error) {
+	l.cluster.mu.Lock()
+	defer l.cluster.mu.Unlock()
+	t := l.cluster.topics[l.topic]
+	if t == nil {
+		return nil, fmt.Errorf("look at %s: there is no such topic", l.topic)
+	}
+	var extents []node.Extent
+	for number, p := range t.partitions {
+		extents = append(extents, node.Extent{
+			Partition: node.Partition{Topic: l.topic, TopicID: t.id, Number: int32(number)},
+			First:     p.base, End: p.stable(),
+		})
+	}
+	return extents, ctx.Err()
+}
+
 // Read implements ledger.Ledger.
 func (l *Ledger) Read(
 	ctx context.Context, from ledger.Place, until int64, each func(ledger.Committed) error,

@@ -69,3 +69,32 @@ func (s *Store) Late(number int32) func(context.Context) error {
 	}
 	return nil
 }
+
+// Follower follows by rounds, of which each reads no more than some entries of a partition.
+type Follower struct{ *follower }
+
+// NewFollower returns one over a store; most 0 is for as many entries as usual.
+func NewFollower(s *Store, most int) Follower {
+	f := newFollower(s)
+	if most > 0 {
+		f.most = most
+	}
+	return Follower{f}
+}
+
+// Round is one of Follow.
+func (f Follower) Round(ctx context.Context) ([]Standby, bool) { return f.round(ctx) }
+
+// Copied returns the ids of what the local copy has of a partition, whether this node owns it or not.
+func (s *Store) Copied(number int32) (ids []string, err error) {
+	copied := &shard{number: number, db: s.db}
+	prefix := copied.key(rowKind)
+	err = copied.scan(prefix, prefix, func(_, value []byte) (bool, error) {
+		r, err := decode(value)
+		if err == nil {
+			ids = append(ids, r.ID)
+		}
+		return err == nil, err
+	})
+	return ids, err
+}

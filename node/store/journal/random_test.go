@@ -41,6 +41,7 @@ func TestRandomOwners(t *testing.T) {
 			"compact":  func(*rapid.T) { w.cluster.Compact(topicName, 0, false) },
 			"age":      func(*rapid.T) { w.age() },
 			"tick":     w.tick,
+			"follow":   w.follow,
 			"takeover": func(r *rapid.T) { w.live(w.any(r)) },
 		})
 		w.finish()
@@ -246,6 +247,17 @@ func (w *owners) fire(n *owningNode) {
 	}
 	n.store.Fire(w.Context(), records, next)
 	n.held = nil
+}
+
+// follow has a node be a standby for a moment: it gives up what it owns, if it does, and reads on for some turns, or to
+// the end.
+func (w *owners) follow(r *rapid.T) {
+	n := w.any(r)
+	n.store.Release(0)
+	follower := journal.NewFollower(n.store, rapid.IntRange(1, 10).Draw(r, "most"))
+	for range rapid.IntRange(1, 4).Draw(r, "turns") {
+		follower.Round(w.Context())
+	}
 }
 
 // fireAll has a node claim and fire all that is due.

@@ -35,37 +35,9 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Dura
 	if err != nil {
 		return err
 	}
-	young := func(at, now time.Time) bool { return !now.Before(at) && now.Sub(at) < maxAge }
-	began := s.now()
-	place, at, some := s.local()
-	if some && place.TopicID == begin.TopicID && place.Offset < until && young(at, began) {
-		s.place, s.asOf = place, at
-		err := s.replay(ctx, log, until, false)
-		switch {
-		case err == nil && young(at, s.now()):
-			return s.caughtUp(began)
-		case err != nil && !errors.Is(err, ledger.ErrTruncated):
-			return err
-		}
-	}
-	if err := s.wipe(); err != nil {
-		return err
-	}
-	s.place, s.asOf = begin, began
-	if err := s.replay(ctx, log, until, true); err != nil {
-		return err
-	}
-	if !young(began, s.now()) {
-		return fmt.Errorf("reading it took %v, in which Kafka may have removed tombstones that were still to be read",
-			s.now().Sub(began).Round(time.Second))
-	}
-	return s.caughtUp(began)
-}
-
-// caughtUp has the local copy be one that lacked nothing at an instant, and reads from it what is held in memory.
-func (s *shard) caughtUp(asOf time.Time) error {
-	s.asOf = asOf
-	if err := s.apply(s.db.NewBatch()); err != nil {
+	if err := s.bring(ctx, log, goal{
+		begin: begin, until: until, last: until - 1, began: s.now(), maxAge: maxAge,
+	}); err != nil {
 		return err
 	}
 	if err := s.loadGroup(); err != nil {
@@ -74,7 +46,58 @@ func (s *shard) caughtUp(asOf time.Time) error {
 	return s.loadPositions()
 }
 
-// replay applies what the journal says from the place of the local copy on.
+// goal is up to where a local copy is brought.
+type goal struct {
+	begin ledger.Place // where the log begins
+	until int64        // nothing before that offset is open
+	last  int64        // where a copy of this log ends at the latest
+
+	// began is an instant at which the journal ended at until, as far as anything was decided.
+	began time.Time
+
+	maxAge time.Duration
+}
+
+// bring has the local copy say what the journal says up to a place: the comment of catchUp says which copies go on from
+// where they are. What owners and followers have is told apart by nothing: a follower's copy is an owner's later.
+func (s *shard) bring(ctx context.Context, log ledger.Ledger, to goal) error {
+	young := func(at, now time.Time) bool { return !now.Before(at) && now.Sub(at) < to.maxAge }
+	place, at, some := s.local()
+	if some && place.TopicID == to.begin.TopicID && place.Offset <= to.last && young(at, to.began) {
+		s.place, s.asOf = place, at
+		err := s.replay(ctx, log, to.until, false)
+		switch {
+		case err == nil && young(at, s.now()):
+			return s.caughtUp(to.began)
+		case err != nil && !errors.Is(err, ledger.ErrTruncated):
+			return err
+		}
+	}
+	if err := s.wipe(); err != nil {
+		return err
+	}
+	s.place, s.asOf = to.begin, to.began
+	if err := s.replay(ctx, log, to.until, true); err != nil {
+		return err
+	}
+	if !young(to.began, s.now()) {
+		return fmt.Errorf("reading it took %v, in which Kafka may have removed tombstones that were still to be read",
+			s.now().Sub(to.began).Round(time.Second))
+	}
+	return s.caughtUp(to.began)
+}
+
+// caughtUp has the local copy be one that lacked nothing at an instant.
+func (s *shard) caughtUp(asOf time.Time) error {
+	s.asOf = asOf
+	return s.apply(s.db.NewBatch())
+}
+
+// errTurn is what a reader's turn ends with: there is more, and others come first.
+var errTurn = errors.New("the turn is over")
+
+// replay applies what the journal says from the place of the local copy on. The place is behind an entry, whose epoch
+// it has: an offset further on, where a marker ends a transaction, may be of another one.
 func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew bool) error {
 	batch, size, read := s.db.NewIndexedBatch(), 0, int64(0)
 	flush := func() error {
@@ -95,11 +118,10 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 		}
 		return flush()
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errTurn) {
 		return err
 	}
-	s.place.Offset = max(s.place.Offset, until)
-	return flush()
+	return errors.Join(flush(), err)
 }
 
 // replayEntry applies an entry to a batch, which is read through: the entries of one message may follow each other.

@@ -97,15 +97,20 @@ type Store struct {
 	shards map[int32]*shard
 	names  map[uuid.UUID]string // of input topics, for people
 	roster map[uuid.UUID]inspect.Node
+	busy   map[int32]int // calls of Own and Release, by the partition: see keepOff
+	turn   *turn         // of the follower; nil for none
 }
 
 var _ node.Store = (*Store)(nil)
+
+// memTable is how many bytes the local copies have in memory before they are written to disk.
+const memTable = 32 << 20
 
 // Open opens the local copy. It owns nothing yet.
 func Open(config Config) (*Store, error) {
 	config.MaxAge = cmp.Or(config.MaxAge, time.Hour)
 	config.MaxEntry = cmp.Or(config.MaxEntry, ledger.MaxEntryBytes)
-	options := &pebble.Options{Logger: silent{}, MemTableSize: 32 << 20, CacheSize: 64 << 20}
+	options := &pebble.Options{Logger: silent{}, MemTableSize: memTable, CacheSize: 64 << 20}
 	options.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // most of what is looked up is not there
 	db, err := pebble.Open(config.Dir, options)
 	if err != nil {
@@ -113,11 +118,12 @@ func Open(config Config) (*Store, error) {
 	}
 	return &Store{
 		config: config, db: db, shards: map[int32]*shard{}, names: map[uuid.UUID]string{},
-		roster: map[uuid.UUID]inspect.Node{},
+		roster: map[uuid.UUID]inspect.Node{}, busy: map[int32]int{},
 	}, nil
 }
 
-// Close gives up everything that is owned, and closes the local copy, which is caught up the next time.
+// Close gives up everything that is owned, and closes the local copy, which is caught up the next time. Follow must
+// have ended.
 func (s *Store) Close() error {
 	for _, owned := range s.owned() {
 		s.Release(owned.number)
@@ -148,6 +154,8 @@ func (silent) Fatalf(format string, args ...any) {
 // Own makes this node the owner of a partition, and returns when its local copy says what the journal says. Only the
 // assignment of the input partition justifies it: who owned it before is fenced.
 func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
+	defer s.keepOff(number)()
+	s.interrupt()
 	s.Release(number)
 	writer, err := s.config.Ledger.Own(ctx, number, ledger.Entry{Key: []byte{fenceKey}, Value: owner[:]})
 	if err != nil {
@@ -174,6 +182,7 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 
 // Release gives a partition up. The local copy stays, and is caught up when the partition comes back.
 func (s *Store) Release(number int32) {
+	defer s.keepOff(number)()
 	s.mu.Lock()
 	owned := s.shards[number]
 	delete(s.shards, number)
