@@ -34,7 +34,7 @@ import (
 //
 // Nothing else runs beside it: Pebble keeps channels in a pool, and one that a world has made is of no use to others.
 func TestEngines(t *testing.T) {
-	first, count := 1, 12
+	first, count := 1, 6
 	if n, err := strconv.Atoi(os.Getenv("CHRONOS_WORLDS")); err == nil {
 		count = n
 	}
