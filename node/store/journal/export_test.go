@@ -98,3 +98,9 @@ func (s *Store) Copied(number int32) (ids []string, err error) {
 	})
 	return ids, err
 }
+
+// Pressed has the follower leave the disk to owners whenever pressed says so.
+func (f Follower) Pressed(pressed func() bool) { f.pressed = pressed }
+
+// IsPressed reports whether followers of the store leave the disk to owners.
+func (s *Store) IsPressed() bool { return s.isPressed() }

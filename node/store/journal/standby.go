@@ -87,6 +87,9 @@ func pause(ctx context.Context, d time.Duration) {
 type follower struct {
 	store *Store
 
+	// pressed reports whether the follower has to leave the disk to owners.
+	pressed func() bool
+
 	// most is how many entries are read in a turn.
 	most int
 
@@ -98,7 +101,7 @@ type follower struct {
 }
 
 func newFollower(s *Store) *follower {
-	return &follower{store: s, most: followTurn, reached: map[int32]node.Extent{}}
+	return &follower{store: s, pressed: s.isPressed, most: followTurn, reached: map[int32]node.Extent{}}
 }
 
 // round gives every partition that is not owned a turn, and reports whether one of them has more to read. What the
@@ -230,7 +233,7 @@ func (l *inTurns) Read(
 // follower is merely slow.
 func (l *inTurns) yield(ctx context.Context) {
 	for range yields {
-		if ctx.Err() != nil || !l.follower.store.isPressed() {
+		if ctx.Err() != nil || !l.follower.pressed() {
 			return
 		}
 		pause(ctx, yieldInterval)

@@ -335,6 +335,30 @@ func TestStandbyIsColdAgain(t *testing.T) {
 	}
 }
 
+// A follower leaves the disk to owners while there is much to write, and goes on when there is not. That a store has
+// begun to write, into the small tables with which Pebble begins, is not much.
+func TestStandbyYields(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 0)
+	items := s.many(1000)
+	for i := range items {
+		items[i].Value = make([]byte, 1000)
+		items[i].Lane = "elsewhere"
+	}
+	s.take(s.stores[0], 0, items)
+	asked, readThen := 0, 0
+	s.follower.Pressed(func() bool {
+		asked, readThen = asked+1, s.log.read
+		return asked < 4
+	})
+	if said := s.follow(); !said.Warm || asked != 4 || readThen > 1000 {
+		t.Errorf("the follower has asked %d times, and has read %d entries then: %+v", asked, readThen, said)
+	}
+	if s.standby.IsPressed() {
+		t.Error("a follower would wait for a store that has nothing to do")
+	}
+}
+
 // Follow goes on by itself, and ends with its context.
 func TestFollow(t *testing.T) {
 	t.Parallel()
