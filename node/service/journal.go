@@ -158,6 +158,9 @@ func (j *Journal) open() (*Store, error) {
 	})
 	if err != nil {
 		log.Close()
+		if _, is := errors.AsType[*journal.DiskError](err); is {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: --data-dir must be a folder that belongs to this node alone", err)
 	}
 	return &Store{Store: store, journal: o, close: func() error {

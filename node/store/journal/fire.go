@@ -269,17 +269,16 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 // what he wants: a broker that is away would hold up what all the others lead.
 func (s *shard) holds(next []node.Next) (which []int) {
 	for i := range next {
-		_, closer, err := s.db.Get(s.rowKey(node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}))
-		if errors.Is(err, pebble.ErrNotFound) {
-			continue
+		name := node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}
+		if _, some, err := get(s.db, s.db, s.rowKey(name), exists); some || err != nil {
+			which = append(which, i) // an error comes again, to somebody who returns it
 		}
-		if err == nil {
-			closer.Close() //nolint:errcheck // it has no errors
-		}
-		which = append(which, i) // an error comes again, to somebody who returns it
 	}
 	return which
 }
+
+// exists decodes nothing.
+func exists([]byte) (struct{}, error) { return struct{}{}, nil }
 
 // settle has a change settle an occurrence, or a message that comes out once.
 func (c *change) settle(next *node.Next) (node.Settled, error) {
@@ -338,17 +337,19 @@ func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 	var here []int
 	var settled []node.Settled
 	err := owned.do(ctx, func(c *change) error {
-		here, settled = nil, nil
+		here, settled = which, nil // what can't be read is not gone
+		var there []int
 		for _, i := range which {
 			one, err := c.settle(&f.next[i])
 			if err != nil {
 				return err
 			}
 			if one != node.Gone {
-				here, settled = append(here, i), append(settled, one)
+				there, settled = append(there, i), append(settled, one)
 				c.outputs = append(c.outputs, f.records[i])
 			}
 		}
+		here = there
 		return nil
 	})
 	var refusal *ledger.RefusedError

@@ -37,7 +37,10 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Dura
 	}
 	young := func(at, now time.Time) bool { return !now.Before(at) && now.Sub(at) < maxAge }
 	began := s.now()
-	place, at, some := s.local()
+	place, at, some, err := s.local()
+	if err != nil {
+		return err
+	}
 	if some && place.TopicID == begin.TopicID && place.Offset < until && young(at, began) {
 		s.place, s.asOf = place, at
 		err := s.replay(ctx, log, until, false)
@@ -138,16 +141,4 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
 		return s.put(batch, before, nil, name, nil)
 	}
 	return nil
-}
-
-func (s *shard) storedIn(batch *pebble.Batch, name node.MessageID) (*row, error) {
-	data, closer, err := batch.Get(s.rowKey(name))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is none, and nothing went wrong
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the local copy: %w", err)
-	}
-	defer closer.Close() //nolint:errcheck // it has no errors
-	return decode(data)
 }

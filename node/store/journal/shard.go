@@ -22,7 +22,7 @@ import (
 // shard is a partition that this node owns: its writer, and the local copy of what it says.
 type shard struct {
 	number int32
-	db     *pebble.DB
+	db     *disk
 	now    func() time.Time
 
 	// observe is told how the local copy is caught up; nil for nobody.
@@ -153,16 +153,12 @@ func (c *change) get(name node.MessageID) (*row, error) {
 }
 
 // stored returns what the local copy has of a message; nil for nothing.
-func (s *shard) stored(name node.MessageID) (*row, error) {
-	data, closer, err := s.db.Get(s.rowKey(name))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is none, and nothing went wrong
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the local copy: %w", err)
-	}
-	defer closer.Close() //nolint:errcheck // it has no errors
-	return decode(data)
+func (s *shard) stored(name node.MessageID) (*row, error) { return s.storedIn(s.db, name) }
+
+// storedIn returns what the local copy, or a batch over it, has of a message; nil for nothing.
+func (s *shard) storedIn(from pebble.Reader, name node.MessageID) (*row, error) {
+	r, _, err := get(s.db, from, s.rowKey(name), decode)
+	return r, err
 }
 
 // kept returns what instructions are decided on.
@@ -190,6 +186,10 @@ func nameOf(m *node.Message) node.MessageID { return node.MessageID{ID: m.ID, La
 func (c *change) commit(ctx context.Context) error {
 	if lost, _ := c.isLost(); lost {
 		return fmt.Errorf("partition %d: %w: %w", c.number, ledger.ErrFenced, ledger.ErrAborted)
+	}
+	if err := c.db.works(); err != nil {
+		c.lose(false)
+		return fmt.Errorf("partition %d: %w: %w", c.number, ledger.ErrAborted, err)
 	}
 	entries, batch, err := c.prepare()
 	if err != nil {
@@ -312,41 +312,38 @@ func (s *shard) apply(batch *pebble.Batch) error {
 	value = binary.BigEndian.AppendUint32(value, uint32(s.place.Epoch))
 	value = binary.BigEndian.AppendUint64(value, uint64(s.place.Offset))
 	value = binary.BigEndian.AppendUint64(value, uint64(s.asOf.UnixMicro()))
-	err := batch.Set(s.key(placeKind), value, nil)
-	if err == nil {
-		err = batch.Commit(pebble.NoSync)
-	}
-	if err != nil {
+	if err := batch.Set(s.key(placeKind), value, nil); err != nil {
 		return fmt.Errorf("write the local copy: %w", err)
 	}
-	return nil
+	return s.db.write(batch, s.now())
 }
 
 // local returns up to where the local copy has come, and an instant at which the journal ended there; false if there is
-// no copy.
-func (s *shard) local() (place ledger.Place, at time.Time, some bool) {
-	data, closer, err := s.db.Get(s.key(placeKind))
-	if err != nil {
-		return ledger.Place{}, time.Time{}, false
-	}
-	defer closer.Close() //nolint:errcheck // it has no errors
-	if len(data) != 37 || data[0] != version {
-		return ledger.Place{}, time.Time{}, false
-	}
-	return ledger.Place{
-		TopicID: uuid.UUID(data[1:17]), Number: s.number,
-		Position: node.Position{
-			Epoch: int32(binary.BigEndian.Uint32(data[17:])), Offset: int64(binary.BigEndian.Uint64(data[21:])),
-		},
-	}, time.UnixMicro(int64(binary.BigEndian.Uint64(data[29:]))), true
+// no copy, or none that this release can read.
+func (s *shard) local() (place ledger.Place, at time.Time, some bool, err error) {
+	_, some, err = get(s.db, s.db, s.key(placeKind), func(data []byte) (struct{}, error) {
+		if len(data) == 37 && data[0] == version {
+			place = ledger.Place{
+				TopicID: uuid.UUID(data[1:17]), Number: s.number,
+				Position: node.Position{
+					Epoch:  int32(binary.BigEndian.Uint32(data[17:])),
+					Offset: int64(binary.BigEndian.Uint64(data[21:])),
+				},
+			}
+			at = time.UnixMicro(int64(binary.BigEndian.Uint64(data[29:])))
+		}
+		return struct{}{}, nil
+	})
+	return place, at, some && !at.IsZero(), err
 }
 
 // wipe removes the local copy.
 func (s *shard) wipe() error {
 	from := binary.BigEndian.AppendUint32(nil, uint32(s.number))
 	to := binary.BigEndian.AppendUint32(nil, uint32(s.number)+1)
-	if err := s.db.DeleteRange(from, to, pebble.NoSync); err != nil {
+	batch := s.db.NewBatch()
+	if err := batch.DeleteRange(from, to, nil); err != nil {
 		return fmt.Errorf("remove the local copy: %w", err)
 	}
-	return nil
+	return s.db.write(batch, s.now())
 }

@@ -173,21 +173,19 @@ func TestCopiesApart(t *testing.T) {
 	for _, numbers := range [][2]int32{{0, 1}, {1, 0}, {9, 10}, {10, 9}, {255, 256}, {256, 255}, {0, 256}, {1, 256}} {
 		cluster := simulated.New()
 		cluster.CreateTopic(topicName, 257, 0)
-		w := &world{T: t, cluster: cluster}
 		now := time.UnixMicro(1e15)
 		store := open(t, journal.Config{
 			Ledger: cluster.Ledger(topicName, "chronos"), Dir: t.TempDir(), Now: func() time.Time { return now },
 		})
 		own(t, store, numbers[0], numbers[1])
-		for _, number := range numbers {
+		for i, number := range numbers {
 			from := node.Place{Partition: node.Partition{TopicID: uuid.UUID{1}, Number: number}}
 			if _, _, err := store.Positions(t.Context(), []node.Place{from}); err != nil {
 				t.Fatal(err)
 			}
-			w.drawn++
 			result, err := store.Take(t.Context(), node.TakeRequest{From: []node.Place{from}, Items: []node.Item{{
 				Action: node.Schedule, Message: node.Message{
-					ID: "x", Lane: output, Incarnation: uuid.UUID{1, 15: w.drawn}, Deadline: now, Value: []byte("x"),
+					ID: "x", Lane: output, Incarnation: uuid.UUID{1, 15: byte(i)}, Deadline: now, Value: []byte("x"),
 				},
 			}}})
 			if err != nil || result.Taken != 1 {
