@@ -54,6 +54,7 @@ func TestJournalProblems(t *testing.T) {
 		{"one copy", func(topic *kafka.LedgerTopic) { topic.Replicas = 1 }, 4, "is kept on 1 of 3 brokers"},
 		{"tombstones", set("delete.retention.ms", "3600000"), 4, "has delete.retention.ms=3600000"},
 		{"small", set("max.message.bytes", "1000"), 4, "has max.message.bytes=1000"},
+		{"a little small", set("max.message.bytes", "1000011"), 4, "has max.message.bytes=1000011"},
 		{"short transactions", func(topic *kafka.LedgerTopic) {
 			topic.LongestTransaction = time.Second
 		}, 4, "is on brokers with transaction.max.timeout.ms=1000"},

@@ -58,8 +58,9 @@ type disk struct {
 	closed  atomic.Bool
 	stuck   atomic.Bool // a goroutine of the database has ended where it must not: nobody can close that
 
-	// patience ends the process if the store is not closed within maxPatience of a failure.
-	patience atomic.Pointer[time.Timer]
+	// over says that the disk is closed, as far as can be. If it is not within maxPatience of a failure, the process
+	// ends.
+	over atomic.Bool
 
 	// closing is held by whoever uses the database, for reading, and from Close on for good. Pebble panics when it is
 	// used afterwards. It is only ever tried: a call within another one would wait for Close, which waits for both.
@@ -90,15 +91,8 @@ func openDisk(dir string, files vfs.FS) (*disk, error) {
 	if d.DB != nil {
 		err = errors.Join(err, d.Close())
 	}
-	d.calm()
+	d.over.Store(true)
 	return nil, fmt.Errorf("open the local copy of the journal in %s: %w", dir, err)
-}
-
-// calm ends patience: nobody waits any more.
-func (d *disk) calm() {
-	if patience := d.patience.Load(); patience != nil {
-		patience.Stop()
-	}
 }
 
 // broken notes that the disk fails. The caller may have any lock of Pebble.
@@ -107,7 +101,11 @@ func (d *disk) broken(err error) {
 	if !d.failed.CompareAndSwap(nil, problem) {
 		return
 	}
-	d.patience.Store(time.AfterFunc(maxPatience, func() { panic(problem) }))
+	time.AfterFunc(maxPatience, func() {
+		if !d.over.Load() {
+			panic(problem)
+		}
+	})
 	close(d.gone)
 }
 
@@ -212,7 +210,7 @@ func (d *disk) Close() error {
 	if !d.stuck.Load() {
 		err = errors.Join(err, d.DB.Close())
 	}
-	d.calm()
+	d.over.Store(true)
 	return err
 }
 

@@ -175,29 +175,58 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 		return nil, err
 	}
 	reset := make([]bool, len(releases))
-	return reset, s.each(func(owned *shard) error {
+	shards := s.working()
+	return reset, atOnce(len(shards), func(at int) error { // a claim is in one partition
+		owned := shards[at]
+		which := owned.held(releases)
+		if len(which) == 0 {
+			return nil // and nobody waits for a broker that is away
+		}
+		owned.mu.Lock()
+		defer owned.mu.Unlock()
 		owned.quick.Lock()
 		defer owned.quick.Unlock()
+		if owned.lost {
+			return nil
+		}
 		batch := owned.db.NewIndexedBatch()
-		for i := range releases {
+		for _, i := range which {
 			done, err := owned.reset(batch, &releases[i])
 			if err != nil {
 				return err
 			}
-			reset[i] = reset[i] || done
+			reset[i] = done
 		}
 		return owned.apply(batch)
 	})
 }
 
+// held returns the indexes of those claims that this process holds in the partition.
+func (s *shard) held(releases []node.Release) (which []int) {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	for i := range releases {
+		if s.holdsClaim(&releases[i]) {
+			which = append(which, i)
+		}
+	}
+	return which
+}
+
+// holdsClaim reports whether a claim that is given up is held. The caller has quick.
+func (s *shard) holdsClaim(release *node.Release) bool {
+	claim, some := s.claims[node.MessageID{ID: release.ID, Lane: release.Lane}]
+	return some && claim.Ref == release.Ref && claim.ReadiedBy == release.ReadiedBy &&
+		claim.ReadiedAt.Equal(release.ReadiedAt)
+}
+
 // reset gives up a claim, if it is held.
 func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) {
-	name := node.MessageID{ID: release.ID, Lane: release.Lane}
-	claim, some := s.claims[name]
-	if !some || claim.Ref != release.Ref || claim.ReadiedBy != release.ReadiedBy ||
-		!claim.ReadiedAt.Equal(release.ReadiedAt) {
-		return false, nil
+	if !s.holdsClaim(release) {
+		return false, nil // any more
 	}
+	name := node.MessageID{ID: release.ID, Lane: release.Lane}
+	claim := s.claims[name]
 	before, err := s.storedIn(batch, name)
 	if err != nil || before == nil {
 		return false, err

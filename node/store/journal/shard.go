@@ -201,7 +201,8 @@ func (c *change) commit(ctx context.Context) error {
 	began := c.now()
 	end, err := c.writer.Commit(ctx, ledger.Transaction{Entries: entries, Outputs: c.outputs})
 	if err != nil {
-		if fenced := errors.Is(err, ledger.ErrFenced); fenced || !errors.Is(err, ledger.ErrAborted) {
+		fenced := errors.Is(err, ledger.ErrFenced)
+		if fenced || errors.Is(err, ledger.ErrSpent) || !errors.Is(err, ledger.ErrAborted) {
 			c.lose(fenced)
 		}
 		return fmt.Errorf("partition %d: %w", c.number, err)
