@@ -56,7 +56,9 @@ type disk struct {
 	gone    chan struct{} // closed when it has failed
 	flushed atomic.Int64  // when it was written last, in microseconds; 0 before it is known
 	closed  atomic.Bool
-	stuck   atomic.Bool // a goroutine of the database has ended where it must not: nobody can close that
+
+	// steps is how many keys scans have stepped over, with those that were removed since the last compaction.
+	steps atomic.Int64
 
 	// over says that the disk is closed, as far as can be. If it is not within maxPatience of a failure, the process
 	// ends.
@@ -200,17 +202,24 @@ func (d *disk) flush() error {
 	return d.works()
 }
 
-// Close writes what is in memory, and closes the database. A second call does nothing.
+// Close writes what is in memory, and closes the database. A second call does nothing. A database that has failed may
+// wait for a goroutine of its own that has ended: then it stays as it is until the process ends.
 func (d *disk) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
 	d.closing.Lock()
+	defer d.over.Store(true)
 	err := d.flush()
-	if !d.stuck.Load() {
-		err = errors.Join(err, d.DB.Close())
+	ended := make(chan error, 1)
+	go func() { ended <- d.DB.Close() }()
+	if err == nil {
+		return <-ended
 	}
-	d.over.Store(true)
+	select {
+	case <-ended:
+	case <-time.After(time.Second):
+	}
 	return err
 }
 
@@ -227,7 +236,6 @@ func (*diskLog) Errorf(string, ...any) {}
 // Pebble's own that writes the list of its files, the one of openDisk, or something that can't happen.
 func (l *diskLog) Fatalf(format string, args ...any) {
 	d := (*disk)(l)
-	d.stuck.Store(true)
 	d.broken(fmt.Errorf(format, args...))
 	runtime.Goexit()
 }

@@ -69,3 +69,6 @@ func (s *Store) Late(number int32) func(context.Context) error {
 	}
 	return nil
 }
+
+// Steps returns how many keys of the local copy scans have stepped over, with those that were removed.
+func (s *Store) Steps() int64 { return s.db.steps.Load() }

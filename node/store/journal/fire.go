@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -88,24 +90,35 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 
 // due returns the first messages of a lane that nobody has claimed, as many as a share has at most.
 func (s *shard) due(share *node.Share, until time.Time) (due []candidate, err error) {
-	prefix := s.lanePrefix(share.Lane)
-	from := binary.BigEndian.AppendUint64(slices.Clone(prefix), s.floor[share.Lane])
-	last, first := order(until), true
-	err = s.scan(prefix, from, func(key, _ []byte) (bool, error) {
-		at := binary.BigEndian.Uint64(key[len(prefix):])
-		if first {
-			s.floor[share.Lane], first = at, false
-		}
+	last := order(until)
+	err = s.waiting(share.Lane, func(at uint64, name node.MessageID) bool {
 		if at > last {
-			return false, nil
+			return false
 		}
-		name := node.MessageID{Lane: share.Lane, ID: string(key[len(prefix)+8:])}
 		if _, claimed := s.claims[name]; !claimed {
 			due = append(due, candidate{s, at, name})
 		}
-		return len(due) < share.Limit, nil
+		return len(due) < share.Limit
 	})
 	return due, err
+}
+
+// waiting calls each with the messages of a lane, in the order in which they fall due, as long as that reports true. It
+// steps over what has been fired since the last compaction once: from then on it begins at the floor of the lane, which
+// it raises to the first message there is, or as high as can be if there is none. The caller has quick.
+func (s *shard) waiting(lane string, each func(at uint64, name node.MessageID) bool) error {
+	prefix := s.lanePrefix(lane)
+	floor := uint64(math.MaxUint64)
+	err := s.scan(prefix, binary.BigEndian.AppendUint64(slices.Clone(prefix), s.floor[lane]),
+		func(key, _ []byte) (bool, error) {
+			at := binary.BigEndian.Uint64(key[len(prefix):])
+			floor = min(floor, at)
+			return each(at, node.MessageID{Lane: lane, ID: string(key[len(prefix)+8:])}), nil
+		})
+	if err == nil {
+		s.floor[lane] = floor
+	}
+	return err
 }
 
 // Lanes implements node.Store.
@@ -127,21 +140,46 @@ func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 	return lanes[:min(len(lanes), node.MaxLanes)], err
 }
 
-// lanes returns the lanes on which there is a message that counts.
+// lanes returns the lanes on which there is a message that counts. Those that somebody has claimed on have a floor, and
+// are looked at from there; others lie between them. The caller has quick.
 func (s *shard) lanes(counts func(node.MessageID) bool) (lanes []string, err error) {
-	prefix := s.key(dueKind)
-	for from := prefix; from != nil && err == nil; {
-		start := from
-		from = nil
-		err = s.scan(prefix, start, func(key, _ []byte) (bool, error) {
-			lane, rest, _ := bytes.Cut(key[len(prefix):], []byte{0})
-			name := node.MessageID{Lane: string(lane), ID: string(rest[8:])}
-			if !counts(name) {
-				return true, nil
+	from := s.key(dueKind)
+	for _, lane := range slices.Sorted(maps.Keys(s.floor)) {
+		between, err := s.lanesBetween(from, s.lanePrefix(lane), counts)
+		if err != nil {
+			return nil, err
+		}
+		lanes = append(lanes, between...)
+		if err := s.waiting(lane, func(_ uint64, name node.MessageID) bool {
+			if counts(name) {
+				lanes = append(lanes, lane)
 			}
-			lanes = append(lanes, name.Lane)
-			from = append(append(slices.Clone(prefix), lane...), 1) // behind all of the lane
-			return false, nil
+			return !counts(name)
+		}); err != nil {
+			return nil, err
+		}
+		from = s.behind(lane)
+	}
+	rest, err := s.lanesBetween(from, s.key(dueKind+1), counts)
+	return append(lanes, rest...), err
+}
+
+// behind returns the first key that may be of another lane.
+func (s *shard) behind(lane string) []byte { return s.key(dueKind, []byte(lane), []byte{1}) }
+
+// lanesBetween returns the lanes between two keys on which there is a message that counts.
+func (s *shard) lanesBetween(from, to []byte, counts func(node.MessageID) bool) (lanes []string, err error) {
+	prefix := len(s.key(dueKind))
+	for more := true; more && err == nil; {
+		more = false
+		err = s.between(from, to, func(key, _ []byte) (bool, error) {
+			lane, rest, _ := bytes.Cut(key[prefix:], []byte{0})
+			name := node.MessageID{Lane: string(lane), ID: string(rest[8:])}
+			if more = counts(name); more {
+				lanes = append(lanes, name.Lane)
+				from = s.behind(name.Lane)
+			}
+			return !more, nil
 		})
 	}
 	return lanes, err

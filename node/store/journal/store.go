@@ -402,15 +402,21 @@ func (s *shard) scan(prefix, from []byte, each func(key, value []byte) (bool, er
 		upper = upper[:len(upper)-1]
 	}
 	upper[len(upper)-1]++
+	return s.between(from, upper, each)
+}
+
+// between calls each with the keys of the local copy from one up to another one, not including that, as scan does.
+func (s *shard) between(from, to []byte, each func(key, value []byte) (bool, error)) error {
 	return s.db.read(func() error {
-		iterator, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
+		iterator, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 		if err != nil {
 			return fmt.Errorf("read the local copy: %w", err)
 		}
 		more := true
-		for valid := iterator.SeekGE(from); valid && more && err == nil; valid = iterator.Next() {
+		for valid := iterator.First(); valid && more && err == nil; valid = iterator.Next() {
 			more, err = each(iterator.Key(), iterator.Value())
 		}
+		s.db.steps.Add(int64(iterator.Stats().ForwardStepCount[pebble.InternalIterCall]))
 		return errors.Join(err, iterator.Close())
 	})
 }
