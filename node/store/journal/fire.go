@@ -265,7 +265,7 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	}
 	name := node.MessageID{ID: release.ID, Lane: release.Lane}
 	claim := s.claims[name]
-	before, err := s.storedIn(batch, name)
+	before, _, err := get(s.db, batch, s.rowKey(name), decode)
 	if err != nil || before == nil {
 		return false, err
 	}
@@ -332,10 +332,20 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 }
 
 // holds returns the indexes of those that the partition may have a message of. What is to be settled was claimed, and
-// so is in the local copy, unless it is gone. So nobody waits for the transaction of a partition that has nothing of
+// so is known to be there, or is in the local copy, unless it is gone. So nobody waits for the transaction of a partition that has nothing of
 // what he wants: a broker that is away would hold up what all the others lead.
 func (s *shard) holds(next []node.Next) (which []int) {
+	claimed := make([]bool, len(next))
+	s.quick.Lock()
 	for i := range next {
+		_, claimed[i] = s.claims[node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}]
+	}
+	s.quick.Unlock()
+	for i := range next {
+		if claimed[i] {
+			which = append(which, i)
+			continue
+		}
 		name := node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}
 		if _, some, err := get(s.db, s.db, s.rowKey(name), exists); some || err != nil {
 			which = append(which, i) // an error comes again, to somebody who returns it
@@ -359,11 +369,14 @@ func (c *change) settle(next *node.Next) (node.Settled, error) {
 	case node.Removed:
 		c.rows[name] = nil
 	case node.Rearmed:
-		after := *r
+		after, err := c.whole(r)
+		if err != nil {
+			return node.Gone, err
+		}
 		after.Incarnation, after.Sequence = next.Incarnation, next.Sequence
 		after.At = next.At.UTC().Truncate(time.Microsecond)
 		after.Deadline, after.due, after.attempts, after.bound, after.behind = after.At, after.At, 0, false, false
-		c.rows[name] = &after
+		c.rows[name] = after
 	case node.Gone, node.Promised:
 	}
 	return settled, nil

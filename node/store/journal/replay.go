@@ -126,12 +126,12 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
 		return err
 	}
 	name := node.MessageID{ID: ref.ID, Lane: ref.Lane}
-	before, err := s.storedIn(batch, name)
+	before, _, err := get(s.db, batch, s.rowKey(name), decodeHead)
 	if err != nil {
 		return err
 	}
 	if e.Value != nil {
-		after, err := decode(e.Value)
+		after, err := decodeHead(e.Value)
 		if err != nil {
 			return err
 		}

@@ -120,13 +120,17 @@ type change struct {
 	*shard
 
 	rows      map[node.MessageID]*row // nil for removed
+	before    map[node.MessageID]*row // heads of what is stored; nil for nothing
 	positions map[node.Partition]node.Position
 	outputs   []node.Record
 	group     string // whom the partition belongs to from now on; empty for no change
 }
 
 func (s *shard) change() *change {
-	return &change{shard: s, rows: map[node.MessageID]*row{}, positions: map[node.Partition]node.Position{}}
+	return &change{
+		shard: s, rows: map[node.MessageID]*row{}, before: map[node.MessageID]*row{},
+		positions: map[node.Partition]node.Position{},
+	}
 }
 
 // isLost reports whether the writer is spent, and whether another node owns the partition.
@@ -143,21 +147,39 @@ func (s *shard) lose(fenced bool) {
 	s.lost, s.fenced = true, s.fenced || fenced
 }
 
-// get returns what is stored of a message, as the change leaves it; nil for nothing. What is returned is not to be
-// changed.
+// get returns what is stored of a message, as the change leaves it; nil for nothing. It may be a head. What is returned
+// is not to be changed.
 func (c *change) get(name node.MessageID) (*row, error) {
 	if r, changed := c.rows[name]; changed {
 		return r, nil
 	}
-	return c.stored(name)
+	return c.former(name)
+}
+
+// former returns the head of what is stored of a message; nil for nothing. It is read once: the local copy stays as it
+// is for as long as there is the change, whose maker has mu.
+func (c *change) former(name node.MessageID) (*row, error) {
+	if r, known := c.before[name]; known {
+		return r, nil
+	}
+	r, _, err := get(c.db, c.db, c.rowKey(name), decodeHead)
+	if err == nil {
+		c.before[name] = r
+	}
+	return r, err
+}
+
+// whole returns a row with its content, of what get has returned, to be changed.
+func (c *change) whole(r *row) (*row, error) {
+	if r.head {
+		return c.stored(nameOf(&r.Message))
+	}
+	return new(*r), nil
 }
 
 // stored returns what the local copy has of a message; nil for nothing.
-func (s *shard) stored(name node.MessageID) (*row, error) { return s.storedIn(s.db, name) }
-
-// storedIn returns what the local copy, or a batch over it, has of a message; nil for nothing.
-func (s *shard) storedIn(from pebble.Reader, name node.MessageID) (*row, error) {
-	r, _, err := get(s.db, from, s.rowKey(name), decode)
+func (s *shard) stored(name node.MessageID) (*row, error) {
+	r, _, err := get(s.db, s.db, s.rowKey(name), decode)
 	return r, err
 }
 
@@ -251,7 +273,7 @@ func (c *change) prepare() ([]ledger.Entry, *pebble.Batch, error) {
 	var entries []ledger.Entry
 	batch := c.db.NewBatch()
 	for _, name := range slices.SortedFunc(maps.Keys(c.rows), compareNames) {
-		before, err := c.stored(name)
+		before, err := c.former(name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -316,7 +338,10 @@ func (s *shard) apply(batch *pebble.Batch) error {
 	if err := batch.Set(s.key(placeKind), value, nil); err != nil {
 		return fmt.Errorf("write the local copy: %w", err)
 	}
-	return s.db.write(batch, s.now())
+	if err := s.db.write(batch, s.now()); err != nil {
+		return err
+	}
+	return batch.Close() //nolint:wrapcheck // which lends its memory to the next one, and has no errors
 }
 
 // local returns up to where the local copy has come, and an instant at which the journal ended there; false if there is
