@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -90,6 +91,9 @@ type Committed struct {
 
 	Epoch  int32
 	Offset int64
+
+	// At is when it was appended, by the clock of its writer or of its broker; zero if nobody says.
+	At time.Time
 }
 
 // Transaction is what is committed together.

@@ -40,8 +40,8 @@ const (
 	defaultCommitTimeout      = 5 * time.Second
 	defaultTransactionTimeout = 10 * time.Second
 
-	// LedgerBatchBytes is the size of the largest batch that a transaction appends. A topic that takes less of one would
-	// refuse full batches, and with them what was to be taken in, for ever.
+	// LedgerBatchBytes is the size of the largest batch that a transaction appends. A topic that takes less refuses
+	// full batches, and with them what was to be taken in, for ever.
 	LedgerBatchBytes = bulkBytes
 
 	// maxTransaction is more records than a transaction has.
@@ -183,6 +183,7 @@ func (l *Ledger) Read(
 			if r.Offset < until && !r.Attrs.IsControl() {
 				if err := each(ledger.Committed{
 					Entry: ledger.Entry{Key: r.Key, Value: r.Value}, Epoch: r.LeaderEpoch, Offset: r.Offset,
+					At: r.Timestamp,
 				}); err != nil {
 					return err
 				}

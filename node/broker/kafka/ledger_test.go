@@ -199,8 +199,8 @@ func TestLedgerOutOfOrder(t *testing.T) {
 	}
 }
 
-// A writer that can't abort what it has begun is spent, and not fenced: whoever is fenced has to wait before he owns the
-// partition anew. An entry that is refused is told from what nobody is to blame for.
+// A writer that can't abort what it has begun is spent, and not fenced: whoever is fenced has to wait before he owns
+// the partition anew. An entry that is refused is told from what nobody is to blame for.
 func TestLedgerSpent(t *testing.T) {
 	t.Parallel()
 	cluster, plain := newFake(t)

@@ -43,6 +43,89 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// dated is a ledger that says when its entries were appended, by a clock that is right.
+type dated struct {
+	ledger.Ledger
+
+	clock *storetest.Clock
+	ends  *[]datedEnd
+}
+
+// datedEnd is where the log ended at an instant.
+type datedEnd struct {
+	offset int64
+	at     time.Time
+}
+
+func (d dated) Own(ctx context.Context, number int32, fence ledger.Entry) (ledger.Writer, error) {
+	w, err := d.Ledger.Own(ctx, number, fence)
+	if err != nil {
+		return nil, err
+	}
+	*d.ends = append(*d.ends, datedEnd{w.Fence() + 1, d.clock.Now()})
+	return datedWriter{w, d}, nil
+}
+
+func (d dated) Read(ctx context.Context, from ledger.Place, until int64, each func(ledger.Committed) error) error {
+	return d.Ledger.Read(ctx, from, until, func(e ledger.Committed) error {
+		for _, end := range *d.ends {
+			if e.Offset < end.offset {
+				e.At = end.at
+				break
+			}
+		}
+		return each(e)
+	})
+}
+
+type datedWriter struct {
+	ledger.Writer
+
+	dated dated
+}
+
+func (w datedWriter) Commit(ctx context.Context, transaction ledger.Transaction) (int64, error) {
+	end, err := w.Writer.Commit(ctx, transaction)
+	*w.dated.ends = append(*w.dated.ends, datedEnd{end, w.dated.clock.Now()})
+	return end, err
+}
+
+// A clock that is set back by nearly as long as a local copy is old does not make that young: what was appended since
+// tells. Method: a node takes messages in, and stands still for five hours, in which another one fires some of them and
+// their tombstones go; the clock of the first one has been set back by more than four of them. Without a clock that is
+// set back, and within MaxAge, the copy is good.
+func TestClockSetBackByLess(t *testing.T) {
+	t.Parallel()
+	for _, back := range []bool{false, true} {
+		w := newWorld(t)
+		wrong := time.Duration(0)
+		var ends []datedEnd
+		var anew []bool
+		log := dated{w.cluster.Ledger(topicName, "chronos"), w.clock, &ends}
+		first := open(t, journal.Config{
+			Ledger: log, Dir: t.TempDir(), Now: func() time.Time { return w.clock.Now().Add(-wrong) },
+			Observe: func(r journal.Replay) { anew = append(anew, r.Anew) },
+		})
+		second := open(t, journal.Config{Ledger: log, Dir: t.TempDir(), Now: w.clock.Now})
+		own(t, first, 0)
+		w.take(first, 0, w.records())
+		own(t, second, 0)
+		w.fire(second, 5)
+		if back {
+			w.cluster.Compact(topicName, 0, true)
+			w.clock.Advance(5 * time.Hour)
+			wrong = 4*time.Hour + 30*time.Minute
+			w.fire(second, 1) // the last that was appended, which compaction leaves
+		}
+		want := w.ids(second)
+		anew = nil
+		own(t, first, 0)
+		if got := w.ids(first); !slices.Equal(got, want) || anew[len(anew)-1] != back {
+			t.Errorf("set back %v: the first node has %q, want %q; made anew: %v", back, got, want, anew)
+		}
+	}
+}
+
 // hasty is a ledger that compares no epochs when there is nothing to read, as the one on Kafka does.
 type hasty struct{ ledger.Ledger }
 

@@ -217,10 +217,11 @@ func (d *disk) Close() error {
 		return <-ended
 	}
 	select {
-	case <-ended:
+	case also := <-ended:
+		return errors.Join(err, also)
 	case <-time.After(time.Second):
+		return err
 	}
-	return err
 }
 
 // diskLog is the pebble.Logger of a disk.

@@ -332,8 +332,8 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 }
 
 // holds returns the indexes of those that the partition may have a message of. What is to be settled was claimed, and
-// so is known to be there, or is in the local copy, unless it is gone. So nobody waits for the transaction of a partition that has nothing of
-// what he wants: a broker that is away would hold up what all the others lead.
+// so is known to be there, or is in the local copy, unless it is gone. So nobody waits for the transaction of a
+// partition that has nothing of what he wants: a broker that is away would hold up what all the others lead.
 func (s *shard) holds(next []node.Next) (which []int) {
 	claimed := make([]bool, len(next))
 	s.quick.Lock()

@@ -56,8 +56,8 @@ func (s *shard) rest() {
 	s.began = time.Now()
 }
 
-// work makes one transaction of jobs. If one of them may be to blame that it is aborted, each gets one of its own. If it
-// is aborted because no broker takes it, none does: each try may last as long as a transaction may, while all wait.
+// work makes one transaction of jobs. If one of them may be to blame that it is aborted, each gets one of its own. If
+// it is aborted because no broker takes it, none does: each try may last as long as a transaction may, while all wait.
 func (s *shard) work(ctx context.Context, jobs []*job) {
 	divide, err := s.transact(ctx, jobs)
 	lost, _ := s.isLost()
@@ -81,7 +81,11 @@ func (s *shard) transact(ctx context.Context, jobs []*job) (blame bool, err erro
 			return true, fmt.Errorf("%w: %w", ledger.ErrAborted, err)
 		}
 	}
-	err = c.commit(ctx)
+	return blames(c.commit(ctx))
+}
+
+// blames returns an error, and whether it says that something of a transaction is to blame for it.
+func blames(err error) (bool, error) {
 	var refusal *ledger.RefusedError
 	return errors.As(err, &refusal) || errors.Is(err, ledger.ErrRefused), err
 }

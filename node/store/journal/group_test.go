@@ -89,8 +89,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// While no broker takes a transaction, those who wait for the partition share one try, and do not wait for one try each:
-// a try may last as long as a transaction may.
+// While no broker takes a transaction, those who wait for the partition share one try, and do not wait for one try
+// each: a try may last as long as a transaction may.
 func TestAwayTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

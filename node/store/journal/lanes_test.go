@@ -10,9 +10,9 @@ import (
 )
 
 // Whoever claims, or asks for the lanes, does not step over what has been fired each time: the more has come out since
-// the last compaction of the local copy, the longer all would wait for it. Nothing is overlooked for that: what falls due
-// before all that was there is found, and lanes that nobody has claimed on. Method: a lane is fired empty, one of two
-// other lanes has messages all the time, and keys that are stepped over are counted.
+// the last compaction of the local copy, the longer all would wait for it. Nothing is overlooked for that: what falls
+// due before all that was there is found, and lanes that nobody has claimed on. Method: a lane is fired empty, and keys
+// that are stepped over are counted; then messages come for that lane and for others.
 func TestNothingIsSteppedOverTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -25,6 +25,8 @@ const (
 //	a copy that is older than maxAge   may have missed tombstones that compaction has removed since: what they have
 //	                                   ended would come out once more
 //	a copy from the future             was written while the clock was ahead: nobody knows how old it is
+//	a copy that is older than it says  the clock was set back since, and the journal goes on with what was appended,
+//	                                   by the clock of whoever did, more than maxAge after the copy
 //	a copy of another log              (another topic, an end that Kafka has lost) has what nobody has committed; one
 //	                                   that ends behind our fence, which it can't have, is such a one
 //
@@ -77,6 +79,9 @@ func (s *shard) caughtUp(asOf time.Time) error {
 	return s.loadPositions()
 }
 
+// errMissed says that a local copy is older than it says. Such a copy can't go on, like one of another log.
+var errMissed = fmt.Errorf("%w: the local copy is older than it says", ledger.ErrTruncated)
+
 // replay applies what the journal says from the place of the local copy on.
 func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew bool) error {
 	batch, size, read := s.db.NewIndexedBatch(), 0, int64(0)
@@ -89,6 +94,9 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 		return err
 	}
 	err := log.Read(ctx, s.place, until, func(e ledger.Committed) error {
+		if !anew && s.maxAge > 0 && e.At.Sub(s.asOf) >= s.maxAge {
+			return errMissed
+		}
 		if err := s.replayEntry(batch, e.Entry); err != nil {
 			return err
 		}

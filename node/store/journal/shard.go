@@ -25,6 +25,9 @@ type shard struct {
 	db     *disk
 	now    func() time.Time
 
+	// maxAge is how old the local copy may be that is caught up; zero for any.
+	maxAge time.Duration
+
 	// observe is told how the local copy is caught up; nil for nobody.
 	observe func(Replay)
 

@@ -149,7 +149,7 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	owned := &shard{
 		number: number, db: s.db, now: s.config.Now, writer: writer,
 		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, floor: map[string]uint64{},
-		observe: s.config.Observe, spacing: s.config.Spacing,
+		observe: s.config.Observe, spacing: s.config.Spacing, maxAge: s.config.MaxAge,
 	}
 	if err := owned.catchUp(ctx, s.config.Ledger, s.config.MaxAge); err != nil {
 		writer.Close()
