@@ -147,7 +147,7 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 		return err
 	}
 	owned := &shard{
-		number: number, db: s.db, now: s.config.Now, writer: writer,
+		number: number, db: s.db, now: s.wall, writer: writer,
 		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, floor: map[string]uint64{},
 		observe: s.config.Observe, spacing: s.config.Spacing, maxAge: s.config.MaxAge,
 	}
@@ -168,6 +168,10 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	s.shards[number] = owned
 	return nil
 }
+
+// wall returns the time without the reading of a monotonic clock. That one stands still while a machine is suspended,
+// and Kafka removes tombstones meanwhile.
+func (s *Store) wall() time.Time { return s.config.Now().Round(0) }
 
 // Release gives a partition up. The local copy stays, and is caught up when the partition comes back.
 func (s *Store) Release(number int32) {
