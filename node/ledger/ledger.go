@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -59,10 +60,10 @@ type Writer interface {
 	// transaction has come up to there. Calls come one at a time.
 	//
 	// An error that is ErrAborted says that nothing of it is there, nor ever will be. If a RefusedError is in it as
-	// well, it says which outputs are to blame. Any other error means that the outcome is unknown: what the partition
-	// says, read up to the fence of a new writer, is the truth.
+	// well, it says which outputs are to blame, and with ErrRefused an entry is. Any other error means that the outcome
+	// is unknown: what the partition says, read up to the fence of a new writer, is the truth.
 	//
-	// After ErrFenced, and after an unknown outcome, the writer is spent: each further call is ErrFenced and
+	// After ErrFenced, ErrSpent, and after an unknown outcome, the writer is spent: each further call is ErrFenced and
 	// ErrAborted.
 	Commit(ctx context.Context, transaction Transaction) (end int64, err error)
 
@@ -95,6 +96,9 @@ type Committed struct {
 
 	Epoch  int32
 	Offset int64
+
+	// At is when it was appended, by the clock of its writer or of its broker; zero if nobody says.
+	At time.Time
 }
 
 // Transaction is what is committed together.
@@ -113,6 +117,14 @@ var (
 	// ErrFenced says that the partition has another writer by now, or that the outcome of an earlier transaction is
 	// unknown, so that this one can't go on.
 	ErrFenced = errors.New("the writer of the partition is no longer its owner")
+
+	// ErrSpent says that the writer can't go on, though nobody is known to have fenced it: it could not end what it had
+	// begun. It comes with ErrAborted, since nobody has asked for a commit. Another writer may be made at once.
+	ErrSpent = errors.New("the writer could not abort what it had begun")
+
+	// ErrRefused says that the partition will never accept an entry of the transaction, for example because its batch
+	// is too large. It comes with ErrAborted.
+	ErrRefused = errors.New("an entry is refused")
 
 	// ErrTruncated says that a log is not the one that it was.
 	ErrTruncated = errors.New("the log does not go on from there")

@@ -33,3 +33,6 @@ func JournalProblems(topic kafka.LedgerTopic, inputs int32) ([]JournalProblem, e
 	}
 	return store.journal.problems(&topic, inputs), store.Close()
 }
+
+// IsFatal reports whether an error of a partition of the journal ends the node.
+func IsFatal(err error) bool { return isFatal(err) }

@@ -165,6 +165,9 @@ func (j *Journal) open() (*Store, error) {
 	})
 	if err != nil {
 		log.Close()
+		if _, is := errors.AsType[*journal.DiskError](err); is {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: --data-dir must be a folder that belongs to this node alone", err)
 	}
 	return &Store{Store: store, journal: o, close: func() error {
@@ -288,11 +291,12 @@ func (o *opened) sizes(topic *kafka.LedgerTopic) (problems []JournalProblem) {
 			fmt.Sprintf("set delete.retention.ms=%d or more on the topic", journalRetention.Milliseconds()),
 		})
 	}
-	const room = 1_000_000
+	const room = kafka.LedgerBatchBytes
 	if bytes, seen := number(topic.Settings["max.message.bytes"]); seen && bytes < room {
 		problems = append(problems, JournalProblem{
 			fmt.Sprintf("has max.message.bytes=%d", bytes),
-			fmt.Sprintf("nodes take messages of up to %d bytes in, and could not keep them", ledger.MaxEntryBytes),
+			fmt.Sprintf("nodes take messages of up to %d bytes in, in batches of up to %d, and could not keep them",
+				ledger.MaxEntryBytes, room),
 			fmt.Sprintf("set max.message.bytes=%d or more on the topic", room),
 		})
 	}

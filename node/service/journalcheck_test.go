@@ -1,13 +1,17 @@
 package service_test
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"chronos/node/broker/kafka"
 	"chronos/node/service"
+	journalstore "chronos/node/store/journal"
 )
 
 // What a node finds wrong with the topic of a journal before it owns anything of it, each by itself; and that it finds
@@ -54,6 +58,7 @@ func TestJournalProblems(t *testing.T) {
 		{"one copy", func(topic *kafka.LedgerTopic) { topic.Replicas = 1 }, 4, "is kept on 1 of 3 brokers"},
 		{"tombstones", set("delete.retention.ms", "3600000"), 4, "has delete.retention.ms=3600000"},
 		{"small", set("max.message.bytes", "1000"), 4, "has max.message.bytes=1000"},
+		{"a little small", set("max.message.bytes", "1000011"), 4, "has max.message.bytes=1000011"},
 		{"short transactions", func(topic *kafka.LedgerTopic) {
 			topic.LongestTransaction = time.Second
 		}, 4, "is on brokers with transaction.max.timeout.ms=1000"},
@@ -74,6 +79,23 @@ func TestJournalProblems(t *testing.T) {
 		if got := strings.Join(says, "; "); (c.want == "") != (got == "") || !strings.Contains(got, c.want) ||
 			len(says) > 1 {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A node whose disk has failed ends, and so does one of another consumer group; one that no broker answers tries on.
+func TestFatal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err   error
+		fatal bool
+	}{
+		{&journalstore.DiskError{Dir: "copy", Err: syscall.ENOSPC}, true},
+		{&journalstore.OtherGroupError{Number: 1, Group: "theirs", Ours: "ours"}, true},
+		{context.DeadlineExceeded, false},
+	} {
+		if got := service.IsFatal(fmt.Errorf("catch up partition 1 of the journal: %w", c.err)); got != c.fatal {
+			t.Errorf("%v ends the node: %v, want %v", c.err, got, c.fatal)
 		}
 	}
 }

@@ -92,10 +92,9 @@ func (w *owningWatch) attempt(number int32, err error) {
 	delete(w.left, number)
 	delete(w.said, number)
 	w.show()
-	var other *journal.OtherGroupError
 	switch {
-	case errors.As(err, &other):
-		w.service.fail(other)
+	case isFatal(err):
+		w.service.fail(err)
 	case errors.Is(err, context.Canceled): // the group has taken the partition away meanwhile
 	case err != nil:
 		w.service.metrics.Owned(false)
@@ -158,5 +157,6 @@ func (s *Service) bindJournal(ctx context.Context) error {
 // isFatal reports whether an error is the cause that a running node has been ended for.
 func isFatal(err error) bool {
 	var other *journal.OtherGroupError
-	return isSealed(err) || errors.As(err, &other)
+	var disk *journal.DiskError
+	return isSealed(err) || errors.As(err, &other) || errors.As(err, &disk)
 }

@@ -40,6 +40,10 @@ const (
 	defaultCommitTimeout      = 5 * time.Second
 	defaultTransactionTimeout = 10 * time.Second
 
+	// LedgerBatchBytes is the size of the largest batch that a transaction appends. A topic that takes less refuses
+	// full batches, and with them what was to be taken in, for ever.
+	LedgerBatchBytes = bulkBytes
+
 	// maxTransaction is more records than a transaction has.
 	maxTransaction = 1 << 20
 )
@@ -105,7 +109,7 @@ func (c *LedgerConfig) writerOptions(number int32) []kgo.Opt {
 		kgo.RecordPartitioner(ledgerPartitioner{c.Topic, javaPartitioner()}),
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(maxTransaction),
-		kgo.ProducerBatchMaxBytes(bulkBytes),
+		kgo.ProducerBatchMaxBytes(LedgerBatchBytes),
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
 		kgo.ProduceRequestTimeout(c.CommitTimeout),
 	)
@@ -184,6 +188,7 @@ func (l *Ledger) Read(
 			if r.Offset < until && !r.Attrs.IsControl() {
 				if err := each(ledger.Committed{
 					Entry: ledger.Entry{Key: r.Key, Value: r.Value}, Epoch: r.LeaderEpoch, Offset: r.Offset,
+					At: r.Timestamp,
 				}); err != nil {
 					return err
 				}

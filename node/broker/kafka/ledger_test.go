@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -195,5 +196,40 @@ func TestLedgerOutOfOrder(t *testing.T) {
 	}
 	if want := []string{"fence", "first", "second"}; !slices.Equal(got, want) {
 		t.Errorf("there are %q, want %q", got, want)
+	}
+}
+
+// A writer that can't abort what it has begun is spent, and not fenced: whoever is fenced has to wait before he owns
+// the partition anew. An entry that is refused is told from what nobody is to blame for.
+func TestLedgerSpent(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 1)
+	l, err := kafka.NewLedger(kafka.LedgerConfig{
+		Connection: kafka.Connection{Brokers: cluster.ListenAddrs()}, Topic: topic, Name: "chronos",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	fence := ledger.Entry{Key: []byte("fence"), Value: []byte("fence")}
+	w, err := l.Own(t.Context(), 0, fence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.MessageTooLarge, Count: 1})
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.UnknownServerError, Count: 1})
+	_, err = w.Commit(t.Context(), ledger.Transaction{Entries: []ledger.Entry{{Key: []byte("a"), Value: []byte("a")}}})
+	for _, is := range []error{ledger.ErrAborted, ledger.ErrSpent, ledger.ErrRefused} {
+		if !errors.Is(err, is) {
+			t.Errorf("%v, want %v", err, is)
+		}
+	}
+	if errors.Is(err, ledger.ErrFenced) {
+		t.Errorf("nobody else owns the partition: %v", err)
+	}
+	if _, err := l.Own(t.Context(), 0, fence); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -93,9 +93,13 @@ func (w *ledgerWriter) append(ctx context.Context, transaction *ledger.Transacti
 		w.client.Produce(ctx, record, func(r *kgo.Record, err error) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			if a.end = max(a.end, r.Offset+1); err != nil && !a.follows(err) {
-				a.other = fmt.Errorf("append to partition %d of topic %s: %w", w.number, w.config.Topic, err)
+			if a.end = max(a.end, r.Offset+1); err == nil || a.follows(err) {
+				return
 			}
+			if judge(err) == refused {
+				err = fmt.Errorf("%w: %w", ledger.ErrRefused, err)
+			}
+			a.other = fmt.Errorf("append to partition %d of topic %s: %w", w.number, w.config.Topic, err)
 		})
 	}
 	for i, r := range transaction.Outputs {
@@ -184,10 +188,15 @@ func (w *ledgerWriter) unended(ctx context.Context, err error) error {
 	return fmt.Errorf("commit: %w", err)
 }
 
-// spend ends a writer whose producer can't go on.
+// spend ends a writer whose producer can't go on: because there is another one, or because it could not abort what it
+// had begun, while no broker answered. The difference is a session of the consumer group: who is fenced waits for that
+// long before he owns the partition anew.
 func (w *ledgerWriter) spend(cause error) error {
 	w.spent = true
-	return fmt.Errorf("%w: %w", ledger.ErrFenced, cause)
+	if isFenced(cause) {
+		return fmt.Errorf("%w: %w", ledger.ErrFenced, cause)
+	}
+	return fmt.Errorf("%w: %w", ledger.ErrSpent, cause)
 }
 
 // isFenced reports whether an error says that another producer has the transactional id.

@@ -40,7 +40,7 @@ type Step struct {
 // At names a step.
 type At int
 
-// The steps of Own, Commit and Read, in their order.
+// The steps of Own, Commit and Read, in their order, and one of Commit when something has gone wrong.
 const (
 	// Owning is when Own asks for the partition.
 	Owning At = iota
@@ -53,6 +53,9 @@ const (
 
 	// Reading is when Read begins.
 	Reading
+
+	// Aborting is when a transaction that was appended is about to be aborted.
+	Aborting
 )
 
 // Fault is what goes wrong at a step.
@@ -537,6 +540,10 @@ func (c *Cluster) refusal(r *node.Record) error {
 
 // abort aborts what was appended.
 func (w *writer) abort(cause error) error {
+	if w.ledger.cluster.hit(Step{Aborting, w.ledger.topic, w.number}) != None {
+		w.spent = true
+		return fmt.Errorf("abort: %w: %w: %w", ledger.ErrSpent, ledger.ErrAborted, cause)
+	}
 	w.ledger.cluster.mu.Lock()
 	defer w.ledger.cluster.mu.Unlock()
 	if w.fenced() {

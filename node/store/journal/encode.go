@@ -84,6 +84,9 @@ type row struct {
 	// process: whatever was not committed when it ended was not published.
 	attempts int
 	behind   bool
+
+	// head says that key, value and headers are left out.
+	head bool
 }
 
 const (
@@ -93,10 +96,17 @@ const (
 	isBehind
 )
 
+// room is as many bytes as a row has at most when it is encoded.
+func (r *row) room() int {
+	return r.Size() + len(r.ID) + len(r.Lane) + len(r.Series) + len(r.Origin.Topic) + 16*len(r.Headers) + 192
+}
+
 // encode writes a row. Null stays null, and empty empty.
 func (r *row) encode() []byte {
-	size := r.Size() + len(r.ID) + len(r.Lane) + len(r.Series) + 16*len(r.Headers) + 160
-	e := encoder(append(make([]byte, 0, size), version))
+	if r.head {
+		panic("journal: a row without its content would be stored")
+	}
+	e := encoder(append(make([]byte, 0, r.room()), version))
 	e.text(r.ID)
 	e.text(r.Lane)
 	e = append(e, r.Incarnation[:]...)
@@ -132,12 +142,17 @@ func (r *row) encode() []byte {
 }
 
 // decode reads a row. It keeps no part of data.
-func decode(data []byte) (*row, error) {
+func decode(data []byte) (*row, error) { return decodeRow(data, true) }
+
+// decodeHead reads a row without its key, value and headers, which most of what is decided does not need.
+func decodeHead(data []byte) (*row, error) { return decodeRow(data, false) }
+
+func decodeRow(data []byte, content bool) (*row, error) {
 	if len(data) == 0 || data[0] != version {
 		return nil, errForeign
 	}
-	d := decoder{rest: data[1:]}
-	r := &row{}
+	d := decoder{rest: data[1:], skips: !content}
+	r := &row{head: !content}
 	r.ID, r.Lane = d.text(), d.text()
 	copy(r.Incarnation[:], d.take(16))
 	r.Deadline, r.NotAfter = d.instant(), d.instant()
@@ -148,6 +163,11 @@ func decode(data []byte) (*row, error) {
 	for range d.number() {
 		if d.failed {
 			break
+		}
+		if !content {
+			d.take(d.number())
+			d.bytes()
+			continue
 		}
 		r.Headers = append(r.Headers, node.Header{Name: d.text(), Value: d.bytes()})
 	}
@@ -195,6 +215,7 @@ func (e *encoder) instant(t time.Time) {
 type decoder struct {
 	rest   []byte
 	failed bool
+	skips  bool // bytes are passed over, and nothing is returned in their place
 }
 
 func (d *decoder) number() int64 {
@@ -224,7 +245,11 @@ func (d *decoder) bytes() []byte {
 	if n == 0 {
 		return nil
 	}
-	return append([]byte{}, d.take(n-1)...)
+	data := d.take(n - 1)
+	if d.skips {
+		return nil
+	}
+	return append([]byte{}, data...)
 }
 
 func (d *decoder) instant() time.Time {

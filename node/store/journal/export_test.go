@@ -104,3 +104,6 @@ func (f Follower) Pressed(pressed func() bool) { f.pressed = pressed }
 
 // IsPressed reports whether followers of the store leave the disk to owners.
 func (s *Store) IsPressed() bool { return s.isPressed() }
+
+// Steps returns how many keys of the local copy scans have stepped over, with those that were removed.
+func (s *Store) Steps() int64 { return s.db.steps.Load() }

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -88,24 +90,35 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 
 // due returns the first messages of a lane that nobody has claimed, as many as a share has at most.
 func (s *shard) due(share *node.Share, until time.Time) (due []candidate, err error) {
-	prefix := s.lanePrefix(share.Lane)
-	from := binary.BigEndian.AppendUint64(slices.Clone(prefix), s.floor[share.Lane])
-	last, first := order(until), true
-	err = s.scan(prefix, from, func(key, _ []byte) (bool, error) {
-		at := binary.BigEndian.Uint64(key[len(prefix):])
-		if first {
-			s.floor[share.Lane], first = at, false
-		}
+	last := order(until)
+	err = s.waiting(share.Lane, func(at uint64, name node.MessageID) bool {
 		if at > last {
-			return false, nil
+			return false
 		}
-		name := node.MessageID{Lane: share.Lane, ID: string(key[len(prefix)+8:])}
 		if _, claimed := s.claims[name]; !claimed {
 			due = append(due, candidate{s, at, name})
 		}
-		return len(due) < share.Limit, nil
+		return len(due) < share.Limit
 	})
 	return due, err
+}
+
+// waiting calls each with the messages of a lane, in the order in which they fall due, as long as that reports true. It
+// steps over what has been fired since the last compaction once: from then on it begins at the floor of the lane, which
+// it raises to the first message there is, or as high as can be if there is none. The caller has quick.
+func (s *shard) waiting(lane string, each func(at uint64, name node.MessageID) bool) error {
+	prefix := s.lanePrefix(lane)
+	floor := uint64(math.MaxUint64)
+	err := s.scan(prefix, binary.BigEndian.AppendUint64(slices.Clone(prefix), s.floor[lane]),
+		func(key, _ []byte) (bool, error) {
+			at := binary.BigEndian.Uint64(key[len(prefix):])
+			floor = min(floor, at)
+			return each(at, node.MessageID{Lane: lane, ID: string(key[len(prefix)+8:])}), nil
+		})
+	if err == nil {
+		s.floor[lane] = floor
+	}
+	return err
 }
 
 // Lanes implements node.Store.
@@ -127,21 +140,46 @@ func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 	return lanes[:min(len(lanes), node.MaxLanes)], err
 }
 
-// lanes returns the lanes on which there is a message that counts.
+// lanes returns the lanes on which there is a message that counts. Those that somebody has claimed on have a floor, and
+// are looked at from there; others lie between them. The caller has quick.
 func (s *shard) lanes(counts func(node.MessageID) bool) (lanes []string, err error) {
-	prefix := s.key(dueKind)
-	for from := prefix; from != nil && err == nil; {
-		start := from
-		from = nil
-		err = s.scan(prefix, start, func(key, _ []byte) (bool, error) {
-			lane, rest, _ := bytes.Cut(key[len(prefix):], []byte{0})
-			name := node.MessageID{Lane: string(lane), ID: string(rest[8:])}
-			if !counts(name) {
-				return true, nil
+	from := s.key(dueKind)
+	for _, lane := range slices.Sorted(maps.Keys(s.floor)) {
+		between, err := s.lanesBetween(from, s.lanePrefix(lane), counts)
+		if err != nil {
+			return nil, err
+		}
+		lanes = append(lanes, between...)
+		if err := s.waiting(lane, func(_ uint64, name node.MessageID) bool {
+			if counts(name) {
+				lanes = append(lanes, lane)
 			}
-			lanes = append(lanes, name.Lane)
-			from = append(append(slices.Clone(prefix), lane...), 1) // behind all of the lane
-			return false, nil
+			return !counts(name)
+		}); err != nil {
+			return nil, err
+		}
+		from = s.behind(lane)
+	}
+	rest, err := s.lanesBetween(from, s.key(dueKind+1), counts)
+	return append(lanes, rest...), err
+}
+
+// behind returns the first key that may be of another lane.
+func (s *shard) behind(lane string) []byte { return s.key(dueKind, []byte(lane), []byte{1}) }
+
+// lanesBetween returns the lanes between two keys on which there is a message that counts.
+func (s *shard) lanesBetween(from, to []byte, counts func(node.MessageID) bool) (lanes []string, err error) {
+	prefix := len(s.key(dueKind))
+	for more := true; more && err == nil; {
+		more = false
+		err = s.between(from, to, func(key, _ []byte) (bool, error) {
+			lane, rest, _ := bytes.Cut(key[prefix:], []byte{0})
+			name := node.MessageID{Lane: string(lane), ID: string(rest[8:])}
+			if more = counts(name); more {
+				lanes = append(lanes, name.Lane)
+				from = s.behind(name.Lane)
+			}
+			return !more, nil
 		})
 	}
 	return lanes, err
@@ -175,30 +213,59 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 		return nil, err
 	}
 	reset := make([]bool, len(releases))
-	return reset, s.each(func(owned *shard) error {
+	shards := s.working()
+	return reset, atOnce(len(shards), func(at int) error { // a claim is in one partition
+		owned := shards[at]
+		which := owned.held(releases)
+		if len(which) == 0 {
+			return nil // and nobody waits for a broker that is away
+		}
+		owned.mu.Lock()
+		defer owned.mu.Unlock()
 		owned.quick.Lock()
 		defer owned.quick.Unlock()
+		if owned.lost {
+			return nil
+		}
 		batch := owned.db.NewIndexedBatch()
-		for i := range releases {
+		for _, i := range which {
 			done, err := owned.reset(batch, &releases[i])
 			if err != nil {
 				return err
 			}
-			reset[i] = reset[i] || done
+			reset[i] = done
 		}
 		return owned.apply(batch)
 	})
 }
 
+// held returns the indexes of those claims that this process holds in the partition.
+func (s *shard) held(releases []node.Release) (which []int) {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	for i := range releases {
+		if s.holdsClaim(&releases[i]) {
+			which = append(which, i)
+		}
+	}
+	return which
+}
+
+// holdsClaim reports whether a claim that is given up is held. The caller has quick.
+func (s *shard) holdsClaim(release *node.Release) bool {
+	claim, some := s.claims[node.MessageID{ID: release.ID, Lane: release.Lane}]
+	return some && claim.Ref == release.Ref && claim.ReadiedBy == release.ReadiedBy &&
+		claim.ReadiedAt.Equal(release.ReadiedAt)
+}
+
 // reset gives up a claim, if it is held.
 func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) {
-	name := node.MessageID{ID: release.ID, Lane: release.Lane}
-	claim, some := s.claims[name]
-	if !some || claim.Ref != release.Ref || claim.ReadiedBy != release.ReadiedBy ||
-		!claim.ReadiedAt.Equal(release.ReadiedAt) {
-		return false, nil
+	if !s.holdsClaim(release) {
+		return false, nil // any more
 	}
-	before, err := s.storedIn(batch, name)
+	name := node.MessageID{ID: release.ID, Lane: release.Lane}
+	claim := s.claims[name]
+	before, _, err := get(s.db, batch, s.rowKey(name), decode)
 	if err != nil || before == nil {
 		return false, err
 	}
@@ -265,21 +332,30 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 }
 
 // holds returns the indexes of those that the partition may have a message of. What is to be settled was claimed, and
-// so is in the local copy, unless it is gone. So nobody waits for the transaction of a partition that has nothing of
-// what he wants: a broker that is away would hold up what all the others lead.
+// so is known to be there, or is in the local copy, unless it is gone. So nobody waits for the transaction of a
+// partition that has nothing of what he wants: a broker that is away would hold up what all the others lead.
 func (s *shard) holds(next []node.Next) (which []int) {
+	claimed := make([]bool, len(next))
+	s.quick.Lock()
 	for i := range next {
-		_, closer, err := s.db.Get(s.rowKey(node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}))
-		if errors.Is(err, pebble.ErrNotFound) {
+		_, claimed[i] = s.claims[node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}]
+	}
+	s.quick.Unlock()
+	for i := range next {
+		if claimed[i] {
+			which = append(which, i)
 			continue
 		}
-		if err == nil {
-			closer.Close() //nolint:errcheck // it has no errors
+		name := node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}
+		if _, some, err := get(s.db, s.db, s.rowKey(name), exists); some || err != nil {
+			which = append(which, i) // an error comes again, to somebody who returns it
 		}
-		which = append(which, i) // an error comes again, to somebody who returns it
 	}
 	return which
 }
+
+// exists decodes nothing.
+func exists([]byte) (struct{}, error) { return struct{}{}, nil }
 
 // settle has a change settle an occurrence, or a message that comes out once.
 func (c *change) settle(next *node.Next) (node.Settled, error) {
@@ -293,11 +369,14 @@ func (c *change) settle(next *node.Next) (node.Settled, error) {
 	case node.Removed:
 		c.rows[name] = nil
 	case node.Rearmed:
-		after := *r
+		after, err := c.whole(r)
+		if err != nil {
+			return node.Gone, err
+		}
 		after.Incarnation, after.Sequence = next.Incarnation, next.Sequence
 		after.At = next.At.UTC().Truncate(time.Microsecond)
 		after.Deadline, after.due, after.attempts, after.bound, after.behind = after.At, after.At, 0, false, false
-		c.rows[name] = &after
+		c.rows[name] = after
 	case node.Gone, node.Promised:
 	}
 	return settled, nil
@@ -338,17 +417,19 @@ func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 	var here []int
 	var settled []node.Settled
 	err := owned.do(ctx, func(c *change) error {
-		here, settled = nil, nil
+		here, settled = which, nil // what can't be read is not gone
+		var there []int
 		for _, i := range which {
 			one, err := c.settle(&f.next[i])
 			if err != nil {
 				return err
 			}
 			if one != node.Gone {
-				here, settled = append(here, i), append(settled, one)
+				there, settled = append(there, i), append(settled, one)
 				c.outputs = append(c.outputs, f.records[i])
 			}
 		}
+		here = there
 		return nil
 	})
 	var refusal *ledger.RefusedError

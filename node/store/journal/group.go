@@ -56,29 +56,36 @@ func (s *shard) rest() {
 	s.began = time.Now()
 }
 
-// work makes one transaction of jobs. If that is aborted, one of them may be to blame, and each gets one of its own.
+// work makes one transaction of jobs. If one of them may be to blame that it is aborted, each gets one of its own. If
+// it is aborted because no broker takes it, none does: each try may last as long as a transaction may, while all wait.
 func (s *shard) work(ctx context.Context, jobs []*job) {
-	err := s.transact(ctx, jobs)
+	divide, err := s.transact(ctx, jobs)
 	lost, _ := s.isLost()
 	for _, j := range jobs {
-		if j.err = err; len(jobs) > 1 && errors.Is(err, ledger.ErrAborted) && !lost {
-			j.err = s.transact(ctx, []*job{j})
+		if j.err = err; len(jobs) > 1 && divide && !lost {
+			_, j.err = s.transact(ctx, []*job{j})
 			lost, _ = s.isLost()
 		}
 		j.done = true
 	}
 }
 
-// transact makes a transaction of jobs.
-func (s *shard) transact(ctx context.Context, jobs []*job) error {
+// transact makes a transaction of jobs, and reports whether one of them may be to blame that it is aborted.
+func (s *shard) transact(ctx context.Context, jobs []*job) (blame bool, err error) {
 	if lost, _ := s.isLost(); lost {
-		return fmt.Errorf("partition %d: %w: %w", s.number, ledger.ErrFenced, ledger.ErrAborted)
+		return false, fmt.Errorf("partition %d: %w: %w", s.number, ledger.ErrFenced, ledger.ErrAborted)
 	}
 	c := s.change()
 	for _, j := range jobs {
 		if err := j.compute(c); err != nil {
-			return fmt.Errorf("%w: %w", ledger.ErrAborted, err)
+			return true, fmt.Errorf("%w: %w", ledger.ErrAborted, err)
 		}
 	}
-	return c.commit(ctx)
+	return blames(c.commit(ctx))
+}
+
+// blames returns an error, and whether it says that something of a transaction is to blame for it.
+func blames(err error) (bool, error) {
+	var refusal *ledger.RefusedError
+	return errors.As(err, &refusal) || errors.Is(err, ledger.ErrRefused), err
 }

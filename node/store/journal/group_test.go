@@ -89,6 +89,79 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// While no broker takes a transaction, those who wait for the partition share one try, and do not wait for one try
+// each: a try may last as long as a transaction may.
+func TestAwayTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := w.stores[0]
+	own(t, store, 0)
+	items := w.records()
+	w.take(store, 0, items)
+	var others sync.WaitGroup
+	transactions := 0
+	w.cluster.Strike(func(step simulated.Step) simulated.Fault {
+		if step.At != simulated.Appending {
+			return simulated.None
+		}
+		if transactions++; transactions > 1 {
+			return simulated.Lost
+		}
+		for _, item := range items[:2] {
+			others.Go(func() {
+				if err := publish(t.Context(), store, item.Message); !errors.Is(err, node.ErrUnsent) {
+					t.Errorf("no broker takes %s: %v", item.ID, err)
+				}
+			})
+		}
+		for store.Waiting(0) < 2 && t.Context().Err() == nil {
+			runtime.Gosched()
+		}
+		return simulated.None
+	})
+	if err := publish(t.Context(), store, items[4].Message); err != nil {
+		t.Fatal(err)
+	}
+	others.Wait()
+	if transactions != 2 {
+		t.Errorf("there were %d transactions, want 2: one, and a try of all who waited", transactions)
+	}
+}
+
+// A partition whose writer could not abort what it had begun is owned anew, and at once: nobody else owns it.
+func TestSpent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := w.stores[0]
+	own(t, store, 0)
+	items := w.records()
+	w.take(store, 0, items[:1])
+	w.cluster.Strike(func(step simulated.Step) simulated.Fault {
+		switch step.At {
+		case simulated.Appending:
+			return simulated.Unanswered
+		case simulated.Aborting:
+			return simulated.Lost
+		default:
+			return simulated.None
+		}
+	})
+	if err := publish(t.Context(), store, items[0].Message); !errors.Is(err, node.ErrUnsent) {
+		t.Errorf("what could not be aborted has not come out, and never will: %v", err)
+	}
+	w.cluster.Strike(nil)
+	if got, want := store.Lost(), []journal.Loss{{Number: 0}}; !slices.Equal(got, want) {
+		t.Fatalf("lost: %v, want %v", got, want)
+	}
+	own(t, store, 0)
+	if err := publish(t.Context(), store, items[0].Message); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := w.came(), []string{"a"}; !slices.Equal(got, want) {
+		t.Errorf("came out: %v, want %v", got, want)
+	}
+}
+
 // Two transactions of a partition do not begin sooner after each other than they are to.
 func TestSpacing(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,7 @@ func (s *Store) Slice(ctx context.Context, request inspect.SliceRequest) ([]insp
 	}
 	var slice []inspect.Message
 	err := s.look(func(owned *shard) error {
-		part, err := owned.waiting(&request)
+		part, err := owned.unclaimed(&request)
 		if request.Claimed {
 			part, err = owned.claimed(&request)
 		}
@@ -80,8 +80,8 @@ func compareMarks(a, b inspect.Mark) int {
 	return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 }
 
-// waiting returns the next messages of a slice that nobody has claimed, as many as it has at most.
-func (s *shard) waiting(request *inspect.SliceRequest) (slice []inspect.Message, err error) {
+// unclaimed returns the next messages of a slice that nobody has claimed, as many as it has at most.
+func (s *shard) unclaimed(request *inspect.SliceRequest) (slice []inspect.Message, err error) {
 	if request.Claimed {
 		return nil, nil
 	}

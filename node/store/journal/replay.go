@@ -25,18 +25,20 @@ const (
 //	a copy that is older than maxAge   may have missed tombstones that compaction has removed since: what they have
 //	                                   ended would come out once more
 //	a copy from the future             was written while the clock was ahead: nobody knows how old it is
+//	a copy that is older than it says  the clock was set back since, and the journal goes on with what was appended,
+//	                                   by the clock of whoever did, more than maxAge after the copy
 //	a copy of another log              (another topic, an end that Kafka has lost) has what nobody has committed; one
 //	                                   that ends behind our fence, which it can't have, is such a one
 //
 // The first of these is asked again when everything has been read: a process can be stopped in between for any time.
-func (s *shard) catchUp(ctx context.Context, log ledger.Ledger, maxAge time.Duration) error {
+func (s *shard) catchUp(ctx context.Context, log ledger.Ledger) error {
 	until := s.writer.Fence() + 1
 	begin, err := log.Begin(ctx, s.number)
 	if err != nil {
 		return err
 	}
 	if err := s.bring(ctx, log, goal{
-		begin: begin, until: until, last: until - 1, began: s.now(), maxAge: maxAge,
+		begin: begin, until: until, last: until - 1, began: s.now(),
 	}); err != nil {
 		return err
 	}
@@ -54,15 +56,16 @@ type goal struct {
 
 	// began is an instant at which the journal ended at until, as far as anything was decided.
 	began time.Time
-
-	maxAge time.Duration
 }
 
 // bring has the local copy say what the journal says up to a place: the comment of catchUp says which copies go on from
 // where they are. What owners and followers have is told apart by nothing: a follower's copy is an owner's later.
 func (s *shard) bring(ctx context.Context, log ledger.Ledger, to goal) error {
-	young := func(at, now time.Time) bool { return !now.Before(at) && now.Sub(at) < to.maxAge }
-	place, at, some := s.local()
+	young := func(at, now time.Time) bool { return !now.Before(at) && now.Sub(at) < s.maxAge }
+	place, at, some, err := s.local()
+	if err != nil {
+		return err
+	}
 	if some && place.TopicID == to.begin.TopicID && place.Offset <= to.last && young(at, to.began) {
 		s.place, s.asOf = place, at
 		err := s.replay(ctx, log, to.until, false)
@@ -93,6 +96,9 @@ func (s *shard) caughtUp(asOf time.Time) error {
 	return s.apply(s.db.NewBatch())
 }
 
+// errMissed says that a local copy is older than it says. Such a copy can't go on, like one of another log.
+var errMissed = fmt.Errorf("%w: the local copy is older than it says", ledger.ErrTruncated)
+
 // errTurn is what a reader's turn ends with: there is more, and others come first.
 var errTurn = errors.New("the turn is over")
 
@@ -109,6 +115,9 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 		return err
 	}
 	err := log.Read(ctx, s.place, until, func(e ledger.Committed) error {
+		if !anew && e.At.Sub(s.asOf) >= s.maxAge {
+			return errMissed
+		}
 		if err := s.replayEntry(batch, e.Entry); err != nil {
 			return err
 		}
@@ -145,12 +154,12 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
 		return err
 	}
 	name := node.MessageID{ID: ref.ID, Lane: ref.Lane}
-	before, err := s.storedIn(batch, name)
+	before, _, err := get(s.db, batch, s.rowKey(name), decodeHead)
 	if err != nil {
 		return err
 	}
 	if e.Value != nil {
-		after, err := decode(e.Value)
+		after, err := decodeHead(e.Value)
 		if err != nil {
 			return err
 		}
@@ -160,16 +169,4 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
 		return s.put(batch, before, nil, name, nil)
 	}
 	return nil
-}
-
-func (s *shard) storedIn(batch *pebble.Batch, name node.MessageID) (*row, error) {
-	data, closer, err := batch.Get(s.rowKey(name))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is none, and nothing went wrong
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the local copy: %w", err)
-	}
-	defer closer.Close() //nolint:errcheck // it has no errors
-	return decode(data)
 }

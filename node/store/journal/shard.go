@@ -22,8 +22,11 @@ import (
 // shard is a partition that this node owns: its writer, and the local copy of what it says.
 type shard struct {
 	number int32
-	db     *pebble.DB
+	db     *disk
 	now    func() time.Time
+
+	// maxAge is how old the local copy may be that is caught up.
+	maxAge time.Duration
 
 	// observe is told how the local copy is caught up; nil for nobody.
 	observe func(Replay)
@@ -120,13 +123,17 @@ type change struct {
 	*shard
 
 	rows      map[node.MessageID]*row // nil for removed
+	before    map[node.MessageID]*row // heads of what is stored; nil for nothing
 	positions map[node.Partition]node.Position
 	outputs   []node.Record
 	group     string // whom the partition belongs to from now on; empty for no change
 }
 
 func (s *shard) change() *change {
-	return &change{shard: s, rows: map[node.MessageID]*row{}, positions: map[node.Partition]node.Position{}}
+	return &change{
+		shard: s, rows: map[node.MessageID]*row{}, before: map[node.MessageID]*row{},
+		positions: map[node.Partition]node.Position{},
+	}
 }
 
 // isLost reports whether the writer is spent, and whether another node owns the partition.
@@ -143,26 +150,40 @@ func (s *shard) lose(fenced bool) {
 	s.lost, s.fenced = true, s.fenced || fenced
 }
 
-// get returns what is stored of a message, as the change leaves it; nil for nothing. What is returned is not to be
-// changed.
+// get returns what is stored of a message, as the change leaves it; nil for nothing. It may be a head. What is returned
+// is not to be changed.
 func (c *change) get(name node.MessageID) (*row, error) {
 	if r, changed := c.rows[name]; changed {
 		return r, nil
 	}
-	return c.stored(name)
+	return c.former(name)
+}
+
+// former returns the head of what is stored of a message; nil for nothing. It is read once: the local copy stays as it
+// is for as long as there is the change, whose maker has mu.
+func (c *change) former(name node.MessageID) (*row, error) {
+	if r, known := c.before[name]; known {
+		return r, nil
+	}
+	r, _, err := get(c.db, c.db, c.rowKey(name), decodeHead)
+	if err == nil {
+		c.before[name] = r
+	}
+	return r, err
+}
+
+// whole returns a row with its content, of what get has returned, to be changed.
+func (c *change) whole(r *row) (*row, error) {
+	if r.head {
+		return c.stored(nameOf(&r.Message))
+	}
+	return new(*r), nil
 }
 
 // stored returns what the local copy has of a message; nil for nothing.
 func (s *shard) stored(name node.MessageID) (*row, error) {
-	data, closer, err := s.db.Get(s.rowKey(name))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is none, and nothing went wrong
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the local copy: %w", err)
-	}
-	defer closer.Close() //nolint:errcheck // it has no errors
-	return decode(data)
+	r, _, err := get(s.db, s.db, s.rowKey(name), decode)
+	return r, err
 }
 
 // kept returns what instructions are decided on.
@@ -191,6 +212,10 @@ func (c *change) commit(ctx context.Context) error {
 	if lost, _ := c.isLost(); lost {
 		return fmt.Errorf("partition %d: %w: %w", c.number, ledger.ErrFenced, ledger.ErrAborted)
 	}
+	if err := c.db.works(); err != nil {
+		c.lose(false)
+		return fmt.Errorf("partition %d: %w: %w", c.number, ledger.ErrAborted, err)
+	}
 	entries, batch, err := c.prepare()
 	if err != nil {
 		return err
@@ -201,7 +226,8 @@ func (c *change) commit(ctx context.Context) error {
 	began := c.now()
 	end, err := c.writer.Commit(ctx, ledger.Transaction{Entries: entries, Outputs: c.outputs})
 	if err != nil {
-		if fenced := errors.Is(err, ledger.ErrFenced); fenced || !errors.Is(err, ledger.ErrAborted) {
+		fenced := errors.Is(err, ledger.ErrFenced)
+		if fenced || errors.Is(err, ledger.ErrSpent) || !errors.Is(err, ledger.ErrAborted) {
 			c.lose(fenced)
 		}
 		return fmt.Errorf("partition %d: %w", c.number, err)
@@ -250,7 +276,7 @@ func (c *change) prepare() ([]ledger.Entry, *pebble.Batch, error) {
 	var entries []ledger.Entry
 	batch := c.db.NewBatch()
 	for _, name := range slices.SortedFunc(maps.Keys(c.rows), compareNames) {
-		before, err := c.stored(name)
+		before, err := c.former(name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -312,41 +338,41 @@ func (s *shard) apply(batch *pebble.Batch) error {
 	value = binary.BigEndian.AppendUint32(value, uint32(s.place.Epoch))
 	value = binary.BigEndian.AppendUint64(value, uint64(s.place.Offset))
 	value = binary.BigEndian.AppendUint64(value, uint64(s.asOf.UnixMicro()))
-	err := batch.Set(s.key(placeKind), value, nil)
-	if err == nil {
-		err = batch.Commit(pebble.NoSync)
-	}
-	if err != nil {
+	if err := batch.Set(s.key(placeKind), value, nil); err != nil {
 		return fmt.Errorf("write the local copy: %w", err)
 	}
-	return nil
+	if err := s.db.write(batch, s.now()); err != nil {
+		return err
+	}
+	return batch.Close() //nolint:wrapcheck // which lends its memory to the next one, and has no errors
 }
 
 // local returns up to where the local copy has come, and an instant at which the journal ended there; false if there is
-// no copy.
-func (s *shard) local() (place ledger.Place, at time.Time, some bool) {
-	data, closer, err := s.db.Get(s.key(placeKind))
-	if err != nil {
-		return ledger.Place{}, time.Time{}, false
-	}
-	defer closer.Close() //nolint:errcheck // it has no errors
-	if len(data) != 37 || data[0] != version {
-		return ledger.Place{}, time.Time{}, false
-	}
-	return ledger.Place{
-		TopicID: uuid.UUID(data[1:17]), Number: s.number,
-		Position: node.Position{
-			Epoch: int32(binary.BigEndian.Uint32(data[17:])), Offset: int64(binary.BigEndian.Uint64(data[21:])),
-		},
-	}, time.UnixMicro(int64(binary.BigEndian.Uint64(data[29:]))), true
+// no copy, or none that this release can read.
+func (s *shard) local() (place ledger.Place, at time.Time, some bool, err error) {
+	_, some, err = get(s.db, s.db, s.key(placeKind), func(data []byte) (struct{}, error) {
+		if len(data) == 37 && data[0] == version {
+			place = ledger.Place{
+				TopicID: uuid.UUID(data[1:17]), Number: s.number,
+				Position: node.Position{
+					Epoch:  int32(binary.BigEndian.Uint32(data[17:])),
+					Offset: int64(binary.BigEndian.Uint64(data[21:])),
+				},
+			}
+			at = time.UnixMicro(int64(binary.BigEndian.Uint64(data[29:])))
+		}
+		return struct{}{}, nil
+	})
+	return place, at, some && !at.IsZero(), err
 }
 
 // wipe removes the local copy.
 func (s *shard) wipe() error {
 	from := binary.BigEndian.AppendUint32(nil, uint32(s.number))
 	to := binary.BigEndian.AppendUint32(nil, uint32(s.number)+1)
-	if err := s.db.DeleteRange(from, to, pebble.NoSync); err != nil {
+	batch := s.db.NewBatch()
+	if err := batch.DeleteRange(from, to, nil); err != nil {
 		return fmt.Errorf("remove the local copy: %w", err)
 	}
-	return nil
+	return s.db.write(batch, s.now())
 }

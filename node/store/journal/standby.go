@@ -107,7 +107,7 @@ func newFollower(s *Store) *follower {
 // round gives every partition that is not owned a turn, and reports whether one of them has more to read. What the
 // journal lacks at an instant before the ends were asked for, a copy that comes to these ends lacks nothing of.
 func (f *follower) round(ctx context.Context) (standbys []Standby, more bool) {
-	began := f.store.config.Now()
+	began := f.store.wall()
 	looking, done := context.WithTimeout(ctx, lookLimit)
 	extents, err := f.store.config.Ledger.Extents(looking)
 	done()
@@ -154,8 +154,13 @@ func (f *follower) passedOver(number int32) []Standby {
 
 // follow brings the copy of a partition to the end of an extent.
 func (f *follower) follow(ctx context.Context, extent node.Extent, began time.Time) Standby {
-	copied := &shard{number: extent.Number, db: f.store.db, now: f.store.config.Now}
-	from, at, some := copied.local()
+	copied := &shard{
+		number: extent.Number, db: f.store.db, now: f.store.wall, maxAge: f.store.config.MaxAge,
+	}
+	from, at, some, err := copied.local()
+	if err != nil {
+		return Standby{Number: extent.Number, Err: err}
+	}
 	if !some || from.TopicID != extent.TopicID {
 		from = ledger.Place{Position: node.Position{Offset: extent.First}}
 		delete(f.reached, extent.Number)
@@ -179,7 +184,7 @@ func (f *follower) follow(ctx context.Context, extent node.Extent, began time.Ti
 			TopicID: extent.TopicID, Number: extent.Number,
 			Position: node.Position{Epoch: node.UnknownEpoch, Offset: extent.First},
 		},
-		until: extent.End, last: extent.End, began: began, maxAge: f.store.config.MaxAge,
+		until: extent.End, last: extent.End, began: began,
 	})
 	switch {
 	case standby.Err == nil:

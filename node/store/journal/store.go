@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 
 	"chronos/node"
@@ -36,8 +36,9 @@ type Config struct {
 	// Ledger is the journal.
 	Ledger ledger.Ledger
 
-	// Dir is the folder of the local copy.
-	Dir string
+	// Dir is the folder of the local copy, on the file system Files; on that of this machine if that is nil.
+	Dir   string
+	Files vfs.FS
 
 	// Now is the clock by which claims expire.
 	Now func() time.Time
@@ -91,9 +92,10 @@ func (e *OtherGroupError) Error() string {
 // An id is unique on its lane among the messages of one input partition: submissions of one id have to have one key.
 type Store struct {
 	config Config
-	db     *pebble.DB
+	db     *disk
 
 	mu     sync.Mutex
+	closed bool
 	shards map[int32]*shard
 	names  map[uuid.UUID]string // of input topics, for people
 	roster map[uuid.UUID]inspect.Node
@@ -110,11 +112,9 @@ const memTable = 32 << 20
 func Open(config Config) (*Store, error) {
 	config.MaxAge = cmp.Or(config.MaxAge, time.Hour)
 	config.MaxEntry = cmp.Or(config.MaxEntry, ledger.MaxEntryBytes)
-	options := &pebble.Options{Logger: silent{}, MemTableSize: memTable, CacheSize: 64 << 20}
-	options.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // most of what is looked up is not there
-	db, err := pebble.Open(config.Dir, options)
+	db, err := openDisk(config.Dir, config.Files)
 	if err != nil {
-		return nil, fmt.Errorf("open the local copy of the journal in %s: %w", config.Dir, err)
+		return nil, err
 	}
 	return &Store{
 		config: config, db: db, shards: map[int32]*shard{}, names: map[uuid.UUID]string{},
@@ -123,8 +123,11 @@ func Open(config Config) (*Store, error) {
 }
 
 // Close gives up everything that is owned, and closes the local copy, which is caught up the next time. Follow must
-// have ended.
+// have ended. What is called afterwards has an error, or finds nothing that is owned.
 func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	for _, owned := range s.owned() {
 		s.Release(owned.number)
 	}
@@ -135,21 +138,7 @@ func (s *Store) Close() error {
 }
 
 // DiskSize returns how many bytes the local copy has on disk, once what is in memory has been written there.
-func (s *Store) DiskSize() (uint64, error) {
-	if err := s.db.Flush(); err != nil {
-		return 0, fmt.Errorf("write the local copy: %w", err)
-	}
-	return s.db.Metrics().DiskSpaceUsage(), nil
-}
-
-// silent is a pebble.Logger.
-type silent struct{}
-
-func (silent) Infof(string, ...any)  {}
-func (silent) Errorf(string, ...any) {}
-func (silent) Fatalf(format string, args ...any) {
-	panic("journal: the local copy: " + fmt.Sprintf(format, args...))
-}
+func (s *Store) DiskSize() (uint64, error) { return s.db.size() }
 
 // Own makes this node the owner of a partition, and returns when its local copy says what the journal says. Only the
 // assignment of the input partition justifies it: who owned it before is fenced.
@@ -157,16 +146,19 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	defer s.keepOff(number)()
 	s.interrupt()
 	s.Release(number)
+	if err := s.db.read(s.db.works); err != nil {
+		return err // and fences nobody who could go on
+	}
 	writer, err := s.config.Ledger.Own(ctx, number, ledger.Entry{Key: []byte{fenceKey}, Value: owner[:]})
 	if err != nil {
 		return err
 	}
 	owned := &shard{
-		number: number, db: s.db, now: s.config.Now, writer: writer,
+		number: number, db: s.db, now: s.wall, writer: writer,
 		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, floor: map[string]uint64{},
-		observe: s.config.Observe, spacing: s.config.Spacing,
+		observe: s.config.Observe, spacing: s.config.Spacing, maxAge: s.config.MaxAge,
 	}
-	if err := owned.catchUp(ctx, s.config.Ledger, s.config.MaxAge); err != nil {
+	if err := owned.catchUp(ctx, s.config.Ledger); err != nil {
 		writer.Close()
 		return fmt.Errorf("catch up partition %d of the journal: %w", number, err)
 	}
@@ -176,9 +168,17 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		writer.Close()
+		return errClosed
+	}
 	s.shards[number] = owned
 	return nil
 }
+
+// wall returns the time without the reading of a monotonic clock. That one stands still while a machine is suspended,
+// and Kafka removes tombstones meanwhile.
+func (s *Store) wall() time.Time { return s.config.Now().Round(0) }
 
 // Release gives a partition up. The local copy stays, and is caught up when the partition comes back.
 func (s *Store) Release(number int32) {
@@ -204,11 +204,11 @@ type Loss struct {
 	Fenced bool
 }
 
-// Lost returns the partitions whose writers are spent, in order.
+// Lost returns the partitions whose writers are spent, in order; all of them once the disk has failed.
 func (s *Store) Lost() []Loss {
 	var lost []Loss
 	for _, owned := range s.owned() {
-		if is, fenced := owned.isLost(); is {
+		if is, fenced := owned.isLost(); is || s.db.works() != nil {
 			lost = append(lost, Loss{owned.number, fenced})
 		}
 	}
@@ -414,13 +414,21 @@ func (s *shard) scan(prefix, from []byte, each func(key, value []byte) (bool, er
 		upper = upper[:len(upper)-1]
 	}
 	upper[len(upper)-1]++
-	iterator, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
-	if err != nil {
-		return fmt.Errorf("read the local copy: %w", err)
-	}
-	more := true
-	for valid := iterator.SeekGE(from); valid && more && err == nil; valid = iterator.Next() {
-		more, err = each(iterator.Key(), iterator.Value())
-	}
-	return errors.Join(err, iterator.Close())
+	return s.between(from, upper, each)
+}
+
+// between calls each with the keys of the local copy from one up to another one, not including that, as scan does.
+func (s *shard) between(from, to []byte, each func(key, value []byte) (bool, error)) error {
+	return s.db.read(func() error {
+		iterator, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+		if err != nil {
+			return fmt.Errorf("read the local copy: %w", err)
+		}
+		more := true
+		for valid := iterator.First(); valid && more && err == nil; valid = iterator.Next() {
+			more, err = each(iterator.Key(), iterator.Value())
+		}
+		s.db.steps.Add(int64(iterator.Stats().ForwardStepCount[pebble.InternalIterCall]))
+		return errors.Join(err, iterator.Close())
+	})
 }

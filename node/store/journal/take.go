@@ -156,7 +156,11 @@ func (t *taking) refusal(item *node.Item) string {
 		return why
 	}
 	r := row{Message: item.Message, due: item.Deadline}
-	if size := len(journalKey(r.Ref())) + len(r.encode()); size > t.largest {
+	key := len(journalKey(r.Ref()))
+	if key+r.room() <= t.largest {
+		return "" // most are far from that, and need not be encoded to know it
+	}
+	if size := key + len(r.encode()); size > t.largest {
 		return fmt.Sprintf("the message has %d bytes as an entry of the journal, which takes %d", size, t.largest)
 	}
 	return ""
@@ -205,7 +209,11 @@ func (c *change) decide(item *node.Item) (node.Verdict, error) {
 	}
 	v := item.Decide(c.kept(r))
 	if v.After != v.Before {
-		c.rows[name] = r.after(item, &v)
+		after, err := c.after(r, item, &v)
+		if err != nil {
+			return node.Verdict{}, err
+		}
+		c.rows[name] = after
 	}
 	m, told := item.Reply(v, state().Lineage)
 	if !told {
@@ -218,21 +226,22 @@ func (c *change) decide(item *node.Item) (node.Verdict, error) {
 	return v, err
 }
 
-// after returns what is stored of a message behind a verdict; nil for nothing.
-func (r *row) after(item *node.Item, v *node.Verdict) *row {
-	if v.After == nil {
-		return nil
-	}
-	next := &row{}
-	if v.Brings {
-		next.Message = item.Message
-	} else {
-		*next = *r
+// after returns what is stored of a message behind a verdict on what get has returned; nil for nothing.
+func (c *change) after(r *row, item *node.Item, v *node.Verdict) (next *row, err error) {
+	switch {
+	case v.After == nil:
+		return nil, nil //nolint:nilnil // there is none, and nothing went wrong
+	case v.Brings:
+		next = &row{Message: item.Message}
+	default:
+		if next, err = c.whole(r); err != nil {
+			return nil, err
+		}
 	}
 	next.Incarnation, next.Deadline, next.due = v.After.Incarnation, v.After.Deadline, v.After.Due
 	next.attempts, next.bound, next.former = v.After.Attempts, v.After.Bound, v.After.Former
 	next.stopped = v.After.Stopped
-	return next
+	return next, nil
 }
 
 // complete makes the claims that were asked for, on what was stored and not touched again, and adds to the results what
@@ -256,19 +265,23 @@ func (t *taking) complete() error {
 // taken completes the result of an item that brings a message, if that is there. The claim is made if it is wanted, and
 // if no claimer was faster since the commit.
 func (s *shard) taken(item *node.Item, result *node.ItemResult, request *node.TakeRequest, wanted bool) error {
+	name := nameOf(&item.Message)
 	s.quick.Lock()
 	defer s.quick.Unlock()
-	r, err := s.stored(nameOf(&item.Message))
-	if err != nil || r == nil || r.Incarnation != item.Incarnation {
-		return err
+	claim, claimed := s.claims[name]
+	if wanted && !claimed || result.Outcome == node.Skipped {
+		r, _, err := get(s.db, s.db, s.rowKey(name), decodeHead)
+		if err != nil || r == nil || r.Incarnation != item.Incarnation {
+			return err
+		}
+		if result.Outcome == node.Skipped {
+			result.Outcome = node.Scheduled
+		}
+		if wanted && !claimed {
+			claim = s.claim(r, request.Node, request.Hold)
+		}
 	}
-	if result.Outcome == node.Skipped {
-		result.Outcome = node.Scheduled
-	}
-	if _, claimed := s.claims[nameOf(&r.Message)]; wanted && !claimed {
-		s.claim(r, request.Node, request.Hold)
-	}
-	if claim := s.claims[nameOf(&r.Message)]; claim.ReadiedBy == request.Node {
+	if claim.Ref == item.Ref() && claim.ReadiedBy == request.Node {
 		result.Claim = claim.Claim
 	}
 	return nil
