@@ -71,6 +71,9 @@ func (s *shard) caughtUp(asOf time.Time) error {
 	if err := s.loadGroup(); err != nil {
 		return err
 	}
+	if err := s.loadSeal(); err != nil {
+		return err
+	}
 	return s.loadPositions()
 }
 
@@ -112,6 +115,8 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
 		return nil
 	case groupKey:
 		return batch.Set(s.key(groupKind), e.Value, nil)
+	case sealKey:
+		return batch.Set(s.key(sealKind), e.Value, nil)
 	case positionKey:
 		return batch.Set(s.key(positionKind, e.Key[1:]), e.Value, nil)
 	case rowKey:

@@ -207,7 +207,7 @@ func (c *change) decide(item *node.Item) (node.Verdict, error) {
 	if v.After != v.Before {
 		c.rows[name] = r.after(item, &v)
 	}
-	m, told := item.Reply(v, state().Lineage)
+	m, told := item.Reply(v, c.lineage())
 	if !told {
 		return v, nil
 	}
