@@ -93,9 +93,12 @@ func (w *owningWatch) attempt(number int32, err error) {
 	delete(w.said, number)
 	w.show()
 	var other *journal.OtherGroupError
+	var sealed *journal.SealedError
 	switch {
 	case errors.As(err, &other):
 		w.service.fail(other)
+	case errors.As(err, &sealed):
+		w.service.fail(&SealedError{Seal: sealed.Seal})
 	case errors.Is(err, context.Canceled): // the group has taken the partition away meanwhile
 	case err != nil:
 		w.service.metrics.Owned(false)
