@@ -23,6 +23,8 @@ type exportCommand struct {
 	Undo bool `help:"Open the store again, because the export is not going to be imported anywhere."`
 	Yes  bool `help:"Do it. Without it, say what would be done and change nothing."`
 
+	ForJournal bool `help:"Refuse, before anything is sealed, what a journal in Kafka cannot hold."`
+
 	storeSettings
 }
 
@@ -55,7 +57,7 @@ func (c *exportCommand) Run(ctx context.Context, w *world) (err error) {
 		return usagef(
 			"--to is not set: it must be the name of a file, such as waiting.zst, or - for the standard output")
 	}
-	m, err := openMove(ctx, c.values, w)
+	m, err := openMove(ctx, c.values, w, service.MoveOptions{})
 	if err != nil {
 		return err
 	}
@@ -69,9 +71,14 @@ func (c *exportCommand) Run(ctx context.Context, w *world) (err error) {
 		return err
 	}
 	m.describe(&contents)
-	if c.Undo {
+	if c.ForJournal {
+		err = m.survey(ctx)
+	}
+	switch {
+	case err != nil:
+	case c.Undo:
 		err = m.undo(ctx, &contents, c.Yes)
-	} else {
+	default:
 		err = m.export(ctx, &contents, string(c.To), c.Yes)
 	}
 	return errors.Join(m.page.err, m.explain(err))
@@ -81,15 +88,19 @@ func (c *exportCommand) Run(ctx context.Context, w *world) (err error) {
 type move struct {
 	*world
 
-	store  *service.Store
-	mover  transfer.Store
-	name   string // of the store, for a person
-	page   *page
-	ticker ticker
+	store      *service.Store
+	mover      transfer.Store
+	name       string // of the store, for a person
+	journal    bool   // it is one in Kafka
+	otherInput bool   // see importCommand
+	page       *page
+	ticker     ticker
 }
 
 // openMove opens a store whose contents are to be moved. It creates none.
-func openMove(ctx context.Context, settings *service.Settings, w *world) (_ *move, err error) {
+func openMove(
+	ctx context.Context, settings *service.Settings, w *world, options service.MoveOptions,
+) (*move, error) {
 	target, err := settings.Target()
 	if err != nil {
 		return nil, err
@@ -100,24 +111,18 @@ func openMove(ctx context.Context, settings *service.Settings, w *world) (_ *mov
 				target.String(), errors.Unwrap(err))
 		}
 	}
-	if target.IsJournal() {
-		return nil, usagef("%s is a journal in Kafka, whose contents cannot be moved yet: let it run empty, and have "+
-			"what is new go to the other store", target.String())
-	}
-	m := &move{world: w, name: target.String()}
-	if m.store, err = target.Open(ctx, moveTimeout); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, m.store.Close())
-		}
-	}()
-	if _, err := m.store.Check(ctx); err != nil {
-		return nil, err
-	}
-	m.mover, err = m.store.Mover()
+	m := &move{world: w, name: target.String(), journal: target.IsJournal()}
+	m.store, m.mover, err = target.OpenMove(ctx, moveTimeout, options)
 	return m, err
+}
+
+// survey looks whether a journal could hold what is in the store.
+func (m *move) survey(ctx context.Context) error {
+	fits := service.FitsJournal()
+	if err := transfer.Survey(ctx, m.mover, m.tell("looked at"), fits); err != nil {
+		return err
+	}
+	return fits.Refusal()
 }
 
 // describe says what is in a store.
@@ -200,6 +205,11 @@ func (m *move) export(ctx context.Context, c *transfer.Contents, file string, ye
 
 // roster says which nodes have run on the store of late.
 func (m *move) roster(ctx context.Context) error {
+	if m.journal {
+		m.page.line("Nodes that run on it end when they next take something in or fire. A callback that they are " +
+			"making then is made again: stop them first to avoid that.")
+		return nil
+	}
 	roster, is := m.store.Store.(inspect.Roster)
 	if !is {
 		return nil

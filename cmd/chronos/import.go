@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"chronos/node/service"
+	"chronos/node/store/journal"
 	"chronos/node/store/transfer"
 )
 
@@ -13,6 +15,9 @@ import (
 type importCommand struct {
 	File string `arg:"" help:"The file that chronos export has written."`
 	Yes  bool   `help:"Do it. Without it, say what would be done and change nothing."`
+
+	OtherInput bool   `help:"Into a journal of another input topic, cluster or group: leave the positions behind."`
+	Place      string `placeholder:"HOW" help:"How messages are placed whose keys lead elsewhere now: key, origin."`
 
 	storeSettings
 }
@@ -30,17 +35,26 @@ positions are those of that one: start nodes on it with the same settings, excep
 
 // Run says what an import would do, and does it if it was told to.
 func (c *importCommand) Run(ctx context.Context, w *world) (err error) {
-	m, err := openMove(ctx, c.values, w)
+	placing := journal.Placing(c.Place)
+	switch placing {
+	case journal.PlaceSame, journal.PlaceByKey, journal.PlaceByOrigin:
+	default:
+		return usagef("--place is %s: it must be key or origin", service.Shown(c.Place))
+	}
+	m, err := openMove(ctx, c.values, w, service.MoveOptions{
+		Fill: true, OtherInput: c.OtherInput, Placing: placing,
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.store.Close()) }()
 	m.page = &page{out: w.stdout}
+	m.otherInput = c.OtherInput
 	return errors.Join(m.fill(ctx, c.File, c.Yes), m.page.err)
 }
 
 func (m *move) fill(ctx context.Context, file string, yes bool) error {
-	header, counts, err := m.check(file)
+	header, counts, fits, err := m.check(file)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -69,10 +83,17 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 	default:
 		err = first.Unfit(&contents)
 	}
+	if err == nil && fits != nil {
+		err = fits.Refusal()
+	}
 	if err != nil {
 		return m.explain(err)
 	}
-	if header.Cluster != "" {
+	switch {
+	case m.otherInput:
+		m.page.line("The positions stay behind, and whom they belonged to: the store %s would belong to the first "+
+			"group whose nodes use it, which read its input from the beginning.", m.name)
+	case header.Cluster != "":
 		m.page.line("The store %s would belong to %s.", m.name, owner(header.Cluster, header.Group))
 	}
 	if !yes {
@@ -93,12 +114,18 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 	return nil
 }
 
-// check reads the file to its end.
-func (m *move) check(file string) (header transfer.Header, counts transfer.Counts, err error) {
+// check reads the file to its end. It returns what judges whether the store can hold all of it; nil if any store can.
+func (m *move) check(file string) (
+	header transfer.Header, counts transfer.Counts, fits transfer.Fits, err error,
+) {
 	in, err := openArchive(file)
 	if err != nil {
-		return header, counts, err
+		return header, counts, nil, err
 	}
 	defer in.close()
-	return transfer.Check(in, m.tell("checked"))
+	if picky, is := m.mover.(transfer.Picky); is {
+		fits = picky.Fits()
+	}
+	header, counts, err = transfer.CheckFor(in, m.tell("checked"), fits)
+	return header, counts, fits, err
 }

@@ -92,7 +92,10 @@ func (w *owningWatch) attempt(number int32, err error) {
 	delete(w.left, number)
 	delete(w.said, number)
 	w.show()
+	var sealed *journal.SealedError
 	switch {
+	case errors.As(err, &sealed):
+		w.service.fail(&SealedError{Seal: sealed.Seal})
 	case isFatal(err):
 		w.service.fail(err)
 	case errors.Is(err, context.Canceled): // the group has taken the partition away meanwhile

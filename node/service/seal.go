@@ -10,12 +10,11 @@ import (
 	"chronos/node/store/transfer"
 )
 
-// Mover returns the side of the store that its contents are moved by.
+// Mover returns the side of the store that its contents are moved by, if it is a database: see Target.OpenMove.
 func (s *Store) Mover() (transfer.Store, error) {
 	mover, is := s.Store.(transfer.Store)
 	if s.journal != nil {
-		return nil, errors.New("the store is a journal in Kafka, whose contents cannot be moved yet: let it run " +
-			"empty, and have what is new go to the other store")
+		return nil, errors.New("the store is a journal in Kafka, of which a node has a part only")
 	}
 	if !is {
 		return nil, fmt.Errorf("the contents of a store of the kind %q cannot be moved", s.dialect)

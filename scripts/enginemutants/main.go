@@ -235,8 +235,19 @@ func (m *mutant) hunters(dir, overlay string, seeds int) ([]hunter, error) {
 	case "cmd/chronos":
 		test = append(test, "-run", "Instruct|Outcome|SendForms|SendInDays|ClientSentences")
 	}
+	if base := filepath.Base(m.file); where == "node/store/journal" && slices.Contains(moving(), base) {
+		test = slices.Clone(test) // contents are moved in tests of both packages
+		test[len(test)-1] = "./node/store/transfer"
+		return []hunter{{"transfer", append(test, "-run", "Journal")}, {"test", []string{
+			"go", "test", "-overlay", overlay, "-short", "-count=1", "-failfast", "-timeout", "5m", "./" + where,
+			"-run", "Export|Sealed|Mover|Moved",
+		}}}, nil
+	}
 	return []hunter{{"test", test}}, nil
 }
+
+// moving returns the files of the journal that only move its contents.
+func moving() []string { return []string{"move.go", "fill.go", "fit.go", "seal.go"} }
 
 // overlay writes the edited file and the description of where it is laid, and returns the name of the latter.
 func (m *mutant) overlay(dir string) (string, error) {

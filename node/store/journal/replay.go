@@ -45,6 +45,9 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger) error {
 	if err := s.loadGroup(); err != nil {
 		return err
 	}
+	if err := s.loadSeal(); err != nil {
+		return err
+	}
 	return s.loadPositions()
 }
 
@@ -143,6 +146,8 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
 		return nil
 	case groupKey:
 		return batch.Set(s.key(groupKind), e.Value, nil)
+	case sealKey:
+		return batch.Set(s.key(sealKind), e.Value, nil)
 	case positionKey:
 		return batch.Set(s.key(positionKind, e.Key[1:]), e.Value, nil)
 	case rowKey:

@@ -17,6 +17,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/ledger"
+	"chronos/node/store/transfer"
 )
 
 // shard is a partition that this node owns: its writer, and the local copy of what it says.
@@ -55,6 +56,9 @@ type shard struct {
 	// group is whom the partition belongs to; empty for nobody yet.
 	group string
 
+	// seal is what the partition is sealed for, or was. It changes under mu.
+	seal transfer.Seal
+
 	// positions are those of the input partitions. They change under mu and quick: either is enough to read them.
 	positions map[node.Partition]node.Position
 
@@ -91,6 +95,7 @@ type held struct {
 const (
 	placeKind    = 'm' // the place of the copy
 	groupKind    = 'g' // the consumer group
+	sealKind     = 's' // the seal
 	positionKind = 'p' // of an input partition
 	rowKind      = 'r' // lane, NUL, id
 	dueKind      = 'd' // lane, NUL, due time, id
@@ -126,7 +131,8 @@ type change struct {
 	before    map[node.MessageID]*row // heads of what is stored; nil for nothing
 	positions map[node.Partition]node.Position
 	outputs   []node.Record
-	group     string // whom the partition belongs to from now on; empty for no change
+	group     string         // whom the partition belongs to from now on; empty for no change
+	seal      *transfer.Seal // what it is sealed for from now on; nil for no change
 }
 
 func (s *shard) change() *change {
@@ -242,6 +248,9 @@ func (c *change) commit(ctx context.Context) error {
 	if c.group != "" {
 		c.shard.group = c.group
 	}
+	if c.seal != nil {
+		c.shard.seal = *c.seal
+	}
 	return nil
 }
 
@@ -303,6 +312,13 @@ func (c *change) prepare() ([]ledger.Entry, *pebble.Batch, error) {
 	if c.group != "" {
 		entries = append(entries, ledger.Entry{Key: []byte{groupKey}, Value: []byte(c.group)})
 		if err := batch.Set(c.key(groupKind), []byte(c.group), nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c.seal != nil {
+		value := writeSeal(c.seal)
+		entries = append(entries, ledger.Entry{Key: []byte{sealKey}, Value: value})
+		if err := batch.Set(c.key(sealKind), value, nil); err != nil {
 			return nil, nil, err
 		}
 	}

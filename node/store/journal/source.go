@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -133,6 +134,9 @@ func (s *Source) own(ctx context.Context) []node.Assignment {
 			s.observe(t.Number, err)
 			if err != nil {
 				t.next = now.Add(retryOwning)
+				if _, sealed := errors.AsType[*SealedError](err); sealed {
+					t.next = now.Add(s.session) // who moves the contents is not to be fenced all the time
+				}
 				continue
 			}
 			t.told = true

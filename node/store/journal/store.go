@@ -162,6 +162,10 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 		writer.Close()
 		return fmt.Errorf("catch up partition %d of the journal: %w", number, err)
 	}
+	if owned.seal.Sealed() {
+		writer.Close()
+		return &SealedError{Number: number, Seal: owned.seal}
+	}
 	if err := owned.belong(ctx, s.config.Group); err != nil {
 		writer.Close()
 		return err

@@ -215,7 +215,7 @@ func (c *change) decide(item *node.Item) (node.Verdict, error) {
 		}
 		c.rows[name] = after
 	}
-	m, told := item.Reply(v, state().Lineage)
+	m, told := item.Reply(v, c.lineage())
 	if !told {
 		return v, nil
 	}

@@ -133,20 +133,7 @@ func exportMessages(ctx context.Context, source Store, w *writer, report func())
 
 // Check reads an export to its end, and returns its header and what is in it. The error says what is wrong with the
 // file.
-func Check(in io.Reader, tell func(Progress)) (Header, Counts, error) {
-	r, err := newReader(in)
-	if err != nil {
-		return Header{}, Counts{}, err
-	}
-	for {
-		batch := Batch{} // what was read of it is let go
-		last, err := r.fill(&batch, 0)
-		if err != nil || last {
-			return r.header, r.counts, err
-		}
-		tell(Progress{r.counts, r.header.Messages})
-	}
-}
+func Check(in io.Reader, tell func(Progress)) (Header, Counts, error) { return CheckFor(in, tell, nil) }
 
 // fill reads lines until the batch is full, or ends at the line upTo, and reports whether the last line was among them.
 func (r *reader) fill(batch *Batch, upTo int64) (last bool, err error) {

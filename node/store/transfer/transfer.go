@@ -135,6 +135,9 @@ type Contents struct {
 	// Queues says whether there are queues beside root, or tasks, or actions.
 	Queues bool
 
+	// Unmovable is why the store cannot be exported as it is; "" if it can.
+	Unmovable string
+
 	// Places are the positions of all partitions, in the order of topics, numbers and topic ids, and Pauses what is
 	// paused.
 	Places []inspect.Place
@@ -285,6 +288,8 @@ func (c *Contents) Refusal() error {
 	case c.State.Suspect:
 		return &RefusedError{Reason: "its server has another history than before, a failover perhaps: start a node " +
 			"on it first, which finds out what that has lost"}
+	case c.Unmovable != "":
+		return &RefusedError{Reason: c.Unmovable}
 	}
 	return nil
 }

@@ -1,0 +1,173 @@
+package journal
+
+import (
+	"context"
+	"time"
+
+	"chronos/node/store/transfer"
+)
+
+// Receive implements transfer.Store. The first batch seals all partitions before the first message is in any. Each
+// batch is one transaction for each partition that it has something for, together with the line that it ends at; what a
+// partition has received already is left out, by the number of its line. So an import that died between two partitions
+// goes on where the hindmost is, and nothing is stored twice:
+//
+//	partition 0   has lines to 2000     the import is run again, from line 1000 on: nothing to do here
+//	partition 1   has lines to 1000                                                 takes its part of the batch
+//
+// A partition for which a batch has nothing is not written to. The last batch opens the partitions when all of them
+// have everything: a node that owns one of those that are open may fire there, while another one is not open yet.
+func (m *Mover) Receive(ctx context.Context, batch transfer.Batch) (transfer.Seal, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.parts[0] == nil {
+		if err := m.look(ctx); err != nil {
+			return transfer.Seal{}, err
+		}
+	}
+	seal := m.seal()
+	if err := batch.Refuse(&seal); err != nil || seal.Kind == transfer.Imported {
+		return seal, err
+	}
+	fit := m.config.Fit
+	fit.Add(&batch)
+	if err := fit.Refusal(); err != nil {
+		return seal, err
+	}
+	if err := m.begin(ctx, &batch, seal); err != nil {
+		return m.seal(), err
+	}
+	if seal = m.seal(); !batch.Goes(&seal) {
+		return seal, nil
+	}
+	if err := m.fill(ctx, &batch, &fit); err != nil {
+		return m.seal(), err
+	}
+	if !batch.Last {
+		return m.seal(), nil
+	}
+	err := m.writeAll(ctx, func(c *change) (bool, error) {
+		if c.shard.seal.Kind == transfer.Imported {
+			return false, batch.Refuse(&c.shard.seal)
+		}
+		open := c.shard.seal
+		open.Kind, open.Lines, open.Lineage = transfer.Imported, batch.To, max(state().Lineage, batch.Lineage)+1
+		c.seal = &open
+		return true, batch.Refuse(&c.shard.seal)
+	})
+	return m.seal(), err
+}
+
+// begin seals the partitions that are not sealed yet, if no one has been used.
+func (m *Mover) begin(ctx context.Context, batch *transfer.Batch, seal transfer.Seal) error {
+	if seal.Kind == transfer.Open {
+		contents, err := m.contents()
+		if err == nil {
+			err = batch.Unfit(&contents)
+		}
+		if err != nil {
+			return err
+		}
+		clear(m.covered)
+		seal = batch.Begin()
+		seal.Since = m.config.Now().UTC().Truncate(time.Microsecond)
+	}
+	seal.Lines = 0
+	return m.writeAll(ctx, func(c *change) (bool, error) {
+		if c.shard.seal.Kind != transfer.Open {
+			return false, batch.Refuse(&c.shard.seal)
+		}
+		if reason, err := c.used(); err != nil || reason != "" {
+			return false, refusal(reason, err)
+		}
+		c.seal = &seal
+		if batch.Cluster != "" && !m.config.Fit.OtherInput {
+			c.group = batch.Group
+		}
+		return true, nil
+	})
+}
+
+// used returns why a partition is none that has never been used; "" if it is.
+func (s *shard) used() (reason string, err error) {
+	if len(s.positions) > 0 {
+		return "it has taken records in", nil
+	}
+	prefix := s.key(rowKind)
+	err = s.scan(prefix, prefix, func(_, _ []byte) (bool, error) {
+		reason = "it has messages"
+		return false, nil
+	})
+	return reason, err
+}
+
+// refusal returns the error for a partition that has been used.
+func refusal(reason string, err error) error {
+	if err != nil {
+		return err
+	}
+	return &transfer.RefusedError{Reason: reason + ", and only a store that has never been used can be filled"}
+}
+
+// fill has each partition take its part of a batch.
+func (m *Mover) fill(ctx context.Context, batch *transfer.Batch, fit *Fit) error {
+	m.indexed = false
+	places, messages, err := fit.share(batch, m.config.Partitions)
+	if err != nil {
+		return err
+	}
+	if err := atOnce(len(m.parts), func(i int) error {
+		return m.write(ctx, int32(i), func(c *change) (bool, error) {
+			had := c.shard.seal
+			if had.Kind == transfer.Imported {
+				return false, nil
+			}
+			if err := batch.Refuse(&had); err != nil {
+				return false, err
+			}
+			if err := c.receive(batch, places[i], messages[i]); err != nil {
+				return false, err
+			}
+			had.Lines = max(had.Lines, batch.To)
+			c.seal = &had
+			return len(c.rows)+len(c.positions) > 0, nil
+		})
+	}); err != nil {
+		return err
+	}
+	for i := range m.covered {
+		m.covered[i] = max(m.covered[i], batch.To)
+	}
+	return nil
+}
+
+// receive adds those of the positions and messages of a batch to a change, by their places in it, that the partition
+// has not received yet. A message that is there already has come from somebody else.
+func (c *change) receive(batch *transfer.Batch, places, messages []int) error {
+	before := batch.From + 1
+	for _, i := range places {
+		if before+int64(i) > c.shard.seal.Lines {
+			c.positions[nameless(batch.Places[i].Partition)] = batch.Places[i].Position
+		}
+	}
+	before += int64(len(batch.Places) + len(batch.Pauses) + len(batch.Answers))
+	for _, i := range messages {
+		if before+int64(i) <= c.shard.seal.Lines {
+			continue
+		}
+		m := &batch.Messages[i]
+		name := nameOf(&m.Message)
+		there, err := c.get(name)
+		if err != nil {
+			return err
+		}
+		if there != nil {
+			return batch.Taken(m.ID)
+		}
+		c.rows[name] = &row{
+			Message: m.Message, due: m.Due.UTC().Truncate(time.Microsecond), attempts: m.Attempts,
+			bound: m.Bound, former: m.Former, stopped: m.Stopped, behind: m.Behind,
+		}
+	}
+	return nil
+}
