@@ -100,7 +100,7 @@ type cluster struct {
 	logs     func(string) string
 	servers  *servers.Servers
 	kafka    *servers.Kafka
-	postgres *database
+	postgres *database         // nil where messages wait in a journal
 	standby  *servers.Postgres // of a scenario that has one
 	backup   *servers.Backup
 	other    *servers.Kafka // another cluster, that is none of the nodes' business
@@ -145,13 +145,13 @@ func (c *cluster) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.postgres.ready(ctx, time.Minute); err != nil {
+	if err := c.storeReady(ctx); err != nil {
 		return err
 	}
 	if err := c.kafka.Create(ctx, c.wanted()...); err != nil {
 		return err
 	}
-	if err := c.prepareDatabase(ctx); err != nil {
+	if err := c.prepareStore(ctx); err != nil {
 		return err
 	}
 	if c.scenario.Hosts > 0 {
@@ -167,13 +167,34 @@ func (c *cluster) open(ctx context.Context) error {
 	return nil
 }
 
+// storeReady waits until Postgres answers, where there is one.
+func (c *cluster) storeReady(ctx context.Context) error {
+	if c.scenario.Journal {
+		return nil
+	}
+	return c.postgres.ready(ctx, time.Minute)
+}
+
+// prepareStore makes what messages wait in.
+func (c *cluster) prepareStore(ctx context.Context) error {
+	if c.scenario.Journal {
+		return c.prepareJournal(ctx)
+	}
+	return c.prepareDatabase(ctx)
+}
+
 // start starts servers.
 func (c *cluster) start(ctx context.Context) error {
 	var err error
-	if c.kafka, err = c.servers.Kafka(ctx, servers.KafkaConfig{
-		Brokers: c.scenario.Brokers, Nodes: c.scenario.Nodes,
-	}); err != nil {
+	config := servers.KafkaConfig{Brokers: c.scenario.Brokers, Nodes: c.scenario.Nodes}
+	if c.scenario.Journal {
+		config.Properties = compactOften()
+	}
+	if c.kafka, err = c.servers.Kafka(ctx, config); err != nil {
 		return err
+	}
+	if c.scenario.Journal {
+		return c.kafka.Start(ctx)
 	}
 	if c.postgres, err = newDatabase(ctx, c.servers); err != nil {
 		return err
@@ -234,19 +255,11 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 		a.brokers = c.kafka.Addresses // those of somebody else advertise what they like
 	}
 	var err error
-	upstream := func() string { return c.postgres.now().Address }
-	if n.cutter, err = newCutter(ctx, upstream, func(d deletion) { c.deleted(d) }); err != nil {
+	if c.scenario.Journal {
+		a.store, a.dataDir = c.topics.store(), n.dataDir()
+	} else if a.store, err = c.openPostgres(ctx, n); err != nil {
 		return err
 	}
-	port, err := c.servers.Port()
-	if err != nil {
-		return err
-	}
-	n.postgres, err = c.links.open(strconv.Itoa(number)+"-postgres", port, servers.Local(n.cutter.port()))
-	if err != nil {
-		return err
-	}
-	a.postgres = c.postgres.url(servers.Local(port))
 	if c.receivers != nil {
 		if a.api, err = c.openAPI(n); err != nil {
 			return err
@@ -257,6 +270,20 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 	}
 	c.nodes = append(c.nodes, n)
 	return nil
+}
+
+// openPostgres opens the way of a node to Postgres, and returns the URL of the store for it.
+func (c *cluster) openPostgres(ctx context.Context, n *chronosNode) (url string, err error) {
+	upstream := func() string { return c.postgres.now().Address }
+	if n.cutter, err = newCutter(ctx, upstream, func(d deletion) { c.deleted(d) }); err != nil {
+		return "", err
+	}
+	port, err := c.servers.Port()
+	if err != nil {
+		return "", err
+	}
+	n.postgres, err = c.links.open(strconv.Itoa(n.number)+"-postgres", port, servers.Local(n.cutter.port()))
+	return c.postgres.url(servers.Local(port)), err
 }
 
 // openAPI opens the way to the HTTP API of a node, and returns where it has to serve that.

@@ -23,7 +23,7 @@ func Schedule(s *Scenario, seed uint64) string {
 		c.kafka.Brokers = append(c.kafka.Brokers, &servers.Broker{})
 	}
 	for i := range s.Nodes {
-		c.nodes = append(c.nodes, &chronosNode{number: i + 1, postgres: &link{}, api: &link{}})
+		c.nodes = append(c.nodes, &chronosNode{number: i + 1, log: logIn(""), postgres: &link{}, api: &link{}})
 	}
 	c.receivers = &receivers{}
 	for i := range s.Hosts {
@@ -36,6 +36,9 @@ func Schedule(s *Scenario, seed uint64) string {
 
 // Said is what a node has said of its end.
 func Said(text string) string { return said(text) }
+
+// Once says what is broken of exactly once.
+func Once(events []check.Event) string { return once(events) }
 
 // InTime says what is broken about a distribution of lateness.
 func InTime(late []time.Duration, worst, usual time.Duration) string {

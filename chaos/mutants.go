@@ -67,5 +67,9 @@ func Mutants() []*Mutant {
 			"requests-forgotten", "a request of the HTTP API is forgotten when it is answered",
 			scenarios["callbacks-killed"], false,
 		},
+		{
+			"settled-apart", "with a journal, what comes out and its tombstone are two transactions",
+			scenarios["journal-killed-nodes"], false,
+		},
 	}
 }

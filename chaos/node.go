@@ -25,10 +25,10 @@ type chronosNode struct {
 	tell    func(event string, life *life) // start, stop and crash, for the history
 
 	brokers  []*link
-	postgres *link
-	cutter   *cutter
-	api      *link  // to its HTTP API; nil if it serves none
-	apiURL   string // where that is, by the link
+	postgres *link   // nil where messages wait in a journal
+	cutter   *cutter // nil as well
+	api      *link   // to its HTTP API; nil if it serves none
+	apiURL   string  // where that is, by the link
 
 	lives int
 	life  *life
@@ -159,9 +159,10 @@ func (n *chronosNode) links() []*link {
 
 // addresses are what a node is told of its servers.
 type addresses struct {
-	brokers  []string
-	postgres string
-	api      string // where it is to serve its HTTP API; "" for nowhere
+	brokers []string
+	store   string // the URL of Postgres, or journal: and the topic
+	dataDir string // the folder for the local copy of a journal; "" where the store is none
+	api     string // where it is to serve its HTTP API; "" for nowhere
 }
 
 // command returns the command line and the environment of a node: those of chronos run, or a command of somebody else,
@@ -169,10 +170,13 @@ type addresses struct {
 func (c *cluster) command(a addresses) (command, env []string, err error) {
 	settings := [][2]string{
 		{"CHRONOS_BROKERS", strings.Join(a.brokers, ",")},
-		{"CHRONOS_STORE", a.postgres},
+		{"CHRONOS_STORE", a.store},
 		{"CHRONOS_GROUP", c.topics.group},
 		{"CHRONOS_LOG_FORMAT", "json"},
 		{"CHRONOS_HOLD_TIME", c.config.HoldTime.String()},
+	}
+	if a.dataDir != "" {
+		settings = append(settings, [2]string{"CHRONOS_DATA_DIR", a.dataDir})
 	}
 	if a.api != "" {
 		settings = append(settings, [2]string{"CHRONOS_API_LISTEN", a.api})
@@ -245,6 +249,7 @@ type topics struct {
 	routes      []route
 	dead, group string
 	said        string // the outcome topic; "" for none
+	journal     string // the topic in which messages wait; "" where they wait in Postgres
 }
 
 // newTopics names those of a scenario. There is one route, or more.
@@ -252,6 +257,9 @@ func newTopics(prefix string, s *Scenario) topics {
 	t := topics{dead: prefix + ".dead", group: prefix}
 	if s.Instructions > 0 && s.Hosts == 0 {
 		t.said = prefix + ".outcomes"
+	}
+	if s.Journal {
+		t.journal = prefix + ".journal"
 	}
 	for i := range max(s.Routes, 1) {
 		name := prefix

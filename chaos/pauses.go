@@ -53,7 +53,7 @@ func (n *nemesis) pause(at, lasts time.Duration, text string, what func() string
 func (n *nemesis) operate(ctx context.Context, args ...string) error {
 	c := n.cluster
 	_, env, err := c.command(addresses{
-		brokers: c.kafka.Addresses, postgres: c.postgres.url(c.postgres.now().Address),
+		brokers: c.kafka.Addresses, store: c.postgres.url(c.postgres.now().Address),
 	})
 	if err != nil {
 		return err

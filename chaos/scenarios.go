@@ -43,6 +43,10 @@ type Scenario struct {
 	// Routes is how many routes the nodes serve; 0 for one. Every SecondRoute-th message goes to the second one.
 	Routes, SecondRoute int
 
+	// Journal says that messages wait in a journal in Kafka, and that there is no Postgres. Then what is read of the
+	// topics is what was committed.
+	Journal bool
+
 	// Outside says that the changes of the rows are not followed: it is judged by what an outsider sees.
 	Outside bool
 
@@ -69,7 +73,7 @@ type demand func(*run, *Result) string
 func Scenarios() []*Scenario {
 	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
 		copyScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(), strangerScenarios(),
-		pauseScenarios(), callbackScenarios(), taskScenarios())
+		pauseScenarios(), callbackScenarios(), taskScenarios(), journalScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)

@@ -22,10 +22,10 @@ func strangerScenarios() []*Scenario {
 		draw: func(n *nemesis) {
 			c := n.cluster
 			n.stranger(3*s, "cluster", func() addresses {
-				return addresses{brokers: c.other.Addresses, postgres: c.postgres.url(c.postgres.now().Address)}
+				return addresses{brokers: c.other.Addresses, store: c.postgres.url(c.postgres.now().Address)}
 			}, c.topics.group)
 			n.stranger(14*s, "group", func() addresses {
-				return addresses{brokers: c.kafka.Addresses, postgres: c.postgres.url(c.postgres.now().Address)}
+				return addresses{brokers: c.kafka.Addresses, store: c.postgres.url(c.postgres.now().Address)}
 			}, "others")
 		},
 		demands: []demand{noDuplicates, refused},

@@ -48,6 +48,8 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Callback = givenUpForNothing{ports.Callback}
 	case "calls-one-at-a-time":
 		ports.Callback = &oneAtATime{Sink: ports.Callback}
+	case "settled-apart":
+		ports.Settling = nil // the engine publishes by the sink, and then has the store settle
 	case "requests-forgotten":
 		go forgetRequests(context.Background()) // as long as the process lives
 	default:
