@@ -240,11 +240,25 @@ func (c *cluster) wanted() []servers.Topic {
 func (c *cluster) addNode(ctx context.Context, number int) error {
 	n := &chronosNode{number: number, log: c.logs}
 	n.tell = func(event string, l *life) { c.tell(event, l.name, l.id) }
+	if c.scenario.Journal {
+		n.answers = newAnswerCutter()
+		c.cleanUp = append(c.cleanUp, func() error {
+			n.answers.close()
+			return nil
+		})
+	}
 	var a addresses
 	for _, br := range c.kafka.Brokers {
 		ports := br.Nodes[number-1]
 		name := fmt.Sprintf("%d-kafka-%d", number, br.Number)
-		l, err := c.links.open(name, ports.Proxy, servers.Local(ports.Listener))
+		at := ports.Listener
+		if n.answers != nil {
+			var err error
+			if at, err = n.answers.open(ctx, servers.Local(at)); err != nil {
+				return err
+			}
+		}
+		l, err := c.links.open(name, ports.Proxy, servers.Local(at))
 		if err != nil {
 			return err
 		}

@@ -193,3 +193,24 @@ func (r *Receiver) Seen() (wrong []string, fired, changed int) {
 	}
 	return r.all.wrong, fired, changed
 }
+
+// AnswerCutter is a proxy that loses requests to Kafka and answers.
+type AnswerCutter struct{ c *answerCutter }
+
+// NewAnswerCutter stands before a broker, and returns its own address.
+func NewAnswerCutter(ctx context.Context, broker string) (*AnswerCutter, string, error) {
+	c := newAnswerCutter()
+	port, err := c.open(ctx, broker)
+	return &AnswerCutter{c}, servers.Local(port), err
+}
+
+// CutCommit loses the next commit, or the answer to it, and all ways after that or not. It returns what takes it back.
+func (c *AnswerCutter) CutCommit(never, shuts bool) (forget func()) {
+	return c.c.cut(&answerIncision{request: endTxnRequest, never: never, shuts: shuts, text: "it"})
+}
+
+// Lost is how many were lost.
+func (c *AnswerCutter) Lost() int { return c.c.count("it") }
+
+// Close ends the proxy.
+func (c *AnswerCutter) Close() { c.c.close() }

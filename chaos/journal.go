@@ -26,11 +26,19 @@ func (t topics) store() string { return "journal:" + t.journal }
 // prepareJournal creates the topic of the journal as an operator does, and has it compacted every few seconds: within
 // an hour, as it is by default, would be after the scenario. The local copies are removed in the end.
 func (c *cluster) prepareJournal(ctx context.Context) error {
-	migrate := exec.CommandContext(ctx, cmp.Or(c.config.Migrator, c.config.Binary), "migrate", "up",
-		"--store", c.topics.store(), "--brokers", strings.Join(c.kafka.Addresses, ","),
-		"--input-topic", c.topics.routes[0].in)
-	if out, err := migrate.CombinedOutput(); err != nil {
-		return fmt.Errorf("migrate: %w: %s", err, out)
+	// The broker that is asked may not have heard yet of the input topic, which was created a moment ago.
+	const within = 30 * time.Second
+	err := servers.Await(ctx, within, func(ctx context.Context) error {
+		migrate := exec.CommandContext(ctx, cmp.Or(c.config.Migrator, c.config.Binary), "migrate", "up",
+			"--store", c.topics.store(), "--brokers", strings.Join(c.kafka.Addresses, ","),
+			"--input-topic", c.topics.routes[0].in)
+		if out, err := migrate.CombinedOutput(); err != nil {
+			return fmt.Errorf("migrate: %w: %s", err, out)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for n := range c.scenario.Nodes {
 		dir := (&chronosNode{number: n + 1, log: c.logs}).dataDir()

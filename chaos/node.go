@@ -25,10 +25,11 @@ type chronosNode struct {
 	tell    func(event string, life *life) // start, stop and crash, for the history
 
 	brokers  []*link
-	postgres *link   // nil where messages wait in a journal
-	cutter   *cutter // nil as well
-	api      *link   // to its HTTP API; nil if it serves none
-	apiURL   string  // where that is, by the link
+	postgres *link         // nil where messages wait in a journal
+	cutter   *cutter       // nil as well
+	answers  *answerCutter // of brokers; nil where messages wait in Postgres
+	api      *link         // to its HTTP API; nil if it serves none
+	apiURL   string        // where that is, by the link
 
 	lives int
 	life  *life
