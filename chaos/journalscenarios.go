@@ -33,7 +33,7 @@ func journalScenarios() []*Scenario {
 					n.cluster.nodes[order[1]])
 				n.loseCopy(n.between(24*s, 25*s), n.between(s, 7*s), n.cluster.nodes[order[2]])
 			},
-			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, takenOver(2 * partitions)},
+			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, takenOver(partitions)},
 		},
 		{
 			Name: "journal-killed-brokers",
@@ -50,7 +50,7 @@ func journalScenarios() []*Scenario {
 				n.trouble(30*s, n.between(journalSession+2*s, journalSession+4*s), "cut", nodeName(node.number),
 					"the brokers", node.brokers)
 			},
-			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, takenOver(2 * partitions)},
+			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, takenOver(3)},
 		},
 		{
 			Name: "journal-lost-answers",
