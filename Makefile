@@ -23,7 +23,7 @@ SEED ?= 1
 DURATION ?= 1h
 
 # The scenarios that are quick and find the most.
-SMOKE := killed-nodes,lost-replies,killed-postgres
+SMOKE := killed-nodes,lost-replies,killed-postgres,journal-lost-answers
 
 .DEFAULT_GOAL := help
 .PHONY: help build unit test test-all race race-pooler race-plain race-sim long-sim sim sim-quick sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
@@ -150,7 +150,7 @@ proof: build ## Have z3 and cvc5 check the proof of the algorithm, for any numbe
 chaos: build ## Run all scenarios on real servers, with faults drawn from SEED (20 minutes)
 	bin/lab chaos --seed $(SEED) --report .cache/chaos.html
 
-chaos-short: build ## Run three scenarios on real servers: lost replies, killed nodes, a killed Postgres (3 minutes)
+chaos-short: build ## Run four scenarios on real servers: lost replies and answers, killed nodes, a killed Postgres (3 minutes)
 	bin/lab chaos --seed $(SEED) --scenario $(SMOKE)
 
 chaos-long: build ## The same from SEED on, one seed after the other, for DURATION (1h)

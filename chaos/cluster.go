@@ -100,7 +100,7 @@ type cluster struct {
 	logs     func(string) string
 	servers  *servers.Servers
 	kafka    *servers.Kafka
-	postgres *database
+	postgres *database         // nil where messages wait in a journal
 	standby  *servers.Postgres // of a scenario that has one
 	backup   *servers.Backup
 	other    *servers.Kafka // another cluster, that is none of the nodes' business
@@ -145,17 +145,13 @@ func (c *cluster) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.postgres.ready(ctx, time.Minute); err != nil {
+	if err := c.storeReady(ctx); err != nil {
 		return err
 	}
 	if err := c.kafka.Create(ctx, c.wanted()...); err != nil {
 		return err
 	}
-	prepare := c.prepareDatabase
-	if c.scenario.Journal {
-		prepare = c.prepareJournal
-	}
-	if err := prepare(ctx); err != nil {
+	if err := c.prepareStore(ctx); err != nil {
 		return err
 	}
 	if c.scenario.Hosts > 0 {
@@ -171,13 +167,34 @@ func (c *cluster) open(ctx context.Context) error {
 	return nil
 }
 
+// storeReady waits until Postgres answers, where there is one.
+func (c *cluster) storeReady(ctx context.Context) error {
+	if c.scenario.Journal {
+		return nil
+	}
+	return c.postgres.ready(ctx, time.Minute)
+}
+
+// prepareStore makes what messages wait in.
+func (c *cluster) prepareStore(ctx context.Context) error {
+	if c.scenario.Journal {
+		return c.prepareJournal(ctx)
+	}
+	return c.prepareDatabase(ctx)
+}
+
 // start starts servers.
 func (c *cluster) start(ctx context.Context) error {
 	var err error
-	if c.kafka, err = c.servers.Kafka(ctx, servers.KafkaConfig{
-		Brokers: c.scenario.Brokers, Nodes: c.scenario.Nodes,
-	}); err != nil {
+	config := servers.KafkaConfig{Brokers: c.scenario.Brokers, Nodes: c.scenario.Nodes}
+	if c.scenario.Journal {
+		config.Properties = compactOften()
+	}
+	if c.kafka, err = c.servers.Kafka(ctx, config); err != nil {
 		return err
+	}
+	if c.scenario.Journal {
+		return c.kafka.Start(ctx)
 	}
 	if c.postgres, err = newDatabase(ctx, c.servers); err != nil {
 		return err
@@ -223,11 +240,25 @@ func (c *cluster) wanted() []servers.Topic {
 func (c *cluster) addNode(ctx context.Context, number int) error {
 	n := &chronosNode{number: number, log: c.logs}
 	n.tell = func(event string, l *life) { c.tell(event, l.name, l.id) }
+	if c.scenario.Journal {
+		n.answers = newAnswerCutter()
+		c.cleanUp = append(c.cleanUp, func() error {
+			n.answers.close()
+			return nil
+		})
+	}
 	var a addresses
 	for _, br := range c.kafka.Brokers {
 		ports := br.Nodes[number-1]
 		name := fmt.Sprintf("%d-kafka-%d", number, br.Number)
-		l, err := c.links.open(name, ports.Proxy, servers.Local(ports.Listener))
+		at := ports.Listener
+		if n.answers != nil {
+			var err error
+			if at, err = n.answers.open(ctx, servers.Local(at)); err != nil {
+				return err
+			}
+		}
+		l, err := c.links.open(name, ports.Proxy, servers.Local(at))
 		if err != nil {
 			return err
 		}
@@ -239,10 +270,8 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 	}
 	var err error
 	if c.scenario.Journal {
-		n.copy = c.logs(fmt.Sprintf("copy-%d", number))
-		c.cleanUp = append(c.cleanUp, func() error { return os.RemoveAll(n.copy) })
-		a.store, a.copy = c.journal(), n.copy
-	} else if a.store, err = c.openStore(ctx, n); err != nil {
+		a.store, a.dataDir = c.topics.store(), n.dataDir()
+	} else if a.store, err = c.openPostgres(ctx, n); err != nil {
 		return err
 	}
 	if c.receivers != nil {
@@ -257,8 +286,8 @@ func (c *cluster) addNode(ctx context.Context, number int) error {
 	return nil
 }
 
-// openStore opens the way of a node to Postgres, and returns where that is for it.
-func (c *cluster) openStore(ctx context.Context, n *chronosNode) (at string, err error) {
+// openPostgres opens the way of a node to Postgres, and returns the URL of the store for it.
+func (c *cluster) openPostgres(ctx context.Context, n *chronosNode) (url string, err error) {
 	upstream := func() string { return c.postgres.now().Address }
 	if n.cutter, err = newCutter(ctx, upstream, func(d deletion) { c.deleted(d) }); err != nil {
 		return "", err

@@ -26,6 +26,8 @@
 //     other up. snapshot.go: dead rows. strangers.go: nodes that have no business with this database.
 //   - callbacks.go: messages that come out as HTTP requests. receivers.go: what they are made to, which looks whether
 //     they are as asked, and has moods. requests.go: messages and instructions that come in by the HTTP API.
+//   - journal.go, journalscenarios.go: messages that wait in a journal in Kafka, with no Postgres. once.go: that they
+//     come out once. answers.go: loses commits, and the answers to them.
 //   - mutants.go: the broken nodes that the suite has to notice, and where.
 //   - report.go: tables and pages for people. `lab chaos` is the command behind `make chaos`.
 //

@@ -23,11 +23,7 @@ func Schedule(s *Scenario, seed uint64) string {
 		c.kafka.Brokers = append(c.kafka.Brokers, &servers.Broker{})
 	}
 	for i := range s.Nodes {
-		node := &chronosNode{number: i + 1, postgres: &link{}, api: &link{}}
-		if s.Journal {
-			node.postgres, node.brokers = nil, make([]*link, s.Brokers)
-		}
-		c.nodes = append(c.nodes, node)
+		c.nodes = append(c.nodes, &chronosNode{number: i + 1, log: logIn(""), postgres: &link{}, api: &link{}})
 	}
 	c.receivers = &receivers{}
 	for i := range s.Hosts {
@@ -41,21 +37,8 @@ func Schedule(s *Scenario, seed uint64) string {
 // Said is what a node has said of its end.
 func Said(text string) string { return said(text) }
 
-// Once says what has come more than once: of the messages that fired, by their numbers, of the dead letters, and of the
-// outcomes, by the places of their instructions.
-func Once(fired, copied []int, told []string) string {
-	r := &run{history: newHistory()}
-	for _, number := range fired {
-		r.events = append(r.events, check.Event{Kind: check.Fire, Message: number})
-	}
-	for _, number := range copied {
-		r.history.copied[number]++
-	}
-	for _, place := range told {
-		r.history.told[place] = append(r.history.told[place], outcome{})
-	}
-	return once(r, nil)
-}
+// Once says what is broken of exactly once.
+func Once(events []check.Event) string { return once(events) }
 
 // InTime says what is broken about a distribution of lateness.
 func InTime(late []time.Duration, worst, usual time.Duration) string {
@@ -210,3 +193,24 @@ func (r *Receiver) Seen() (wrong []string, fired, changed int) {
 	}
 	return r.all.wrong, fired, changed
 }
+
+// AnswerCutter is a proxy that loses requests to Kafka and answers.
+type AnswerCutter struct{ c *answerCutter }
+
+// NewAnswerCutter stands before a broker, and returns its own address.
+func NewAnswerCutter(ctx context.Context, broker string) (*AnswerCutter, string, error) {
+	c := newAnswerCutter()
+	port, err := c.open(ctx, broker)
+	return &AnswerCutter{c}, servers.Local(port), err
+}
+
+// CutCommit loses the next commit, or the answer to it, and all ways after that or not. It returns what takes it back.
+func (c *AnswerCutter) CutCommit(never, shuts bool) (forget func()) {
+	return c.c.cut(&answerIncision{request: endTxnRequest, never: never, shuts: shuts, text: "it"})
+}
+
+// Lost is how many were lost.
+func (c *AnswerCutter) Lost() int { return c.c.count("it") }
+
+// Close ends the proxy.
+func (c *AnswerCutter) Close() { c.c.close() }

@@ -43,6 +43,7 @@ type history struct {
 	copied   map[int]int
 	letters  map[int][]letter // what the dead letters of each submission say
 	deletes  []deletion       // that were executed, as the nodes' own connections show
+	journal  *journalView     // what waits in the journal; nil where messages wait in Postgres
 	machine  machine
 	stop     context.CancelFunc
 	waits    sync.WaitGroup
@@ -83,17 +84,24 @@ func (h *history) fail(err error) {
 // collect begins to read the topics and the slot.
 func (h *history) collect(ctx context.Context, c *cluster) error {
 	ctx, h.stop = context.WithCancel(ctx)
-	h.dead, h.said, h.rows.slot = c.topics.dead, c.topics.said, c.postgres.slot
-	h.rows.settles = storeTimeout(c.config.HoldTime)
+	h.dead, h.said = c.topics.dead, c.topics.said
+	topics, isolation := c.topics.outputs(), kgo.ReadUncommitted()
+	if c.scenario.Journal {
+		h.journal = newJournalView(c.topics)
+		topics, isolation = h.journal.topics(), kgo.ReadCommitted()
+	}
 	var err error
-	h.consumer, err = c.kafka.Connect(kgo.ConsumeTopics(c.topics.outputs()...),
-		kgo.FetchMaxWait(200*time.Millisecond), kgo.FetchIsolationLevel(c.reads()),
+	h.consumer, err = c.kafka.Connect(kgo.ConsumeTopics(topics...), kgo.FetchIsolationLevel(isolation),
+		kgo.FetchMaxWait(200*time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
 	if err != nil {
 		return err
 	}
 	h.waits.Go(func() { h.consume(ctx) })
-	h.waits.Go(func() { h.ask(ctx, c) })
+	if c.postgres != nil {
+		h.rows.slot, h.rows.settles = c.postgres.slot, storeTimeout(c.config.HoldTime)
+		h.waits.Go(func() { h.ask(ctx, c) })
+	}
 	if c.follows() {
 		h.waits.Go(func() { h.follow(ctx, c) })
 	}
@@ -104,7 +112,7 @@ func (h *history) collect(ctx context.Context, c *cluster) error {
 func (h *history) consume(ctx context.Context) {
 	for ctx.Err() == nil {
 		h.consumer.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-			if r.Attrs.IsControl() {
+			if h.journal.keeps(r) || r.Attrs.IsControl() {
 				return
 			}
 			if r.Topic == h.said {

@@ -3,143 +3,206 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/chaos/servers"
 )
 
-// journalScenarios are about nodes whose store is a journal in Kafka, and which so depend on nothing else: the suite's
-// own Postgres tells how busy the machine is, and no node knows of it. The suite reads what was committed, as a
-// consumer does that wants each message once, and every scenario demands that.
-func journalScenarios() []*Scenario {
-	const s = time.Second
-	session := 6 * s // for which a group waits for a node that says nothing
-	return []*Scenario{
-		{
-			Name: "journal-nodes",
-			About: "The store is a journal. Nodes are killed, frozen for longer than a session, and lose their local " +
-				"copies. Each message comes out once.",
-			Servers: true, Journal: true, Outside: true,
-			Brokers: 3, Instructions: 6, Lasts: 45 * s,
-			draw: func(n *nemesis) {
-				at := 3 * s
-				for i, node := range n.random.Perm(3) {
-					node := n.cluster.nodes[node]
-					switch i {
-					case 0:
-						n.killNode(at, n.between(1*s, 3*s), node)
-					case 1:
-						n.freezeNode(at, n.between(session+3*s, session+5*s), node)
-					default:
-						n.loseCopy(at, n.between(session, session+3*s), node)
-					}
-					at += n.between(13*s, 14*s)
-				}
-			},
-			demands: []demand{once, trueOutcomes},
-		},
-		{
-			Name: "journal-brokers",
-			About: "The store is a journal. Of three brokers one after the other is killed, and one is frozen. Each " +
-				"message comes out once.",
-			Servers: true, Journal: true, Outside: true,
-			Brokers: 3, Lasts: 45 * s, Rate: 40,
-			draw: func(n *nemesis) {
-				for i, b := range n.random.Perm(3) {
-					name := fmt.Sprintf("broker %d", b+1)
-					n.takeAway(time.Duration(3+9*i)*s, n.between(1*s, 3*s), name, byKill, n.broker(b+1))
-				}
-				frozen := 1 + n.random.IntN(3)
-				n.takeAway(32*s, n.between(5*s, 8*s), fmt.Sprintf("broker %d", frozen), byFreeze, n.broker(frozen))
-			},
-			demands: []demand{once},
-		},
-		{
-			Name: "journal-links",
-			About: "The store is a journal. Nodes are cut off from brokers, and never hear what has become of what " +
-				"they have sent. Each message comes out once.",
-			Servers: true, Journal: true, Outside: true,
-			Brokers: 3, Lasts: 30 * s,
-			draw: func(n *nemesis) {
-				kinds := []string{"reset", "cut", "black-hole", repliesLost, "requests-lost", "stall", "latency"}
-				for at := s; at < 25*s; at += n.between(1500*time.Millisecond, 2500*time.Millisecond) {
-					n.disturb(at, kinds[n.random.IntN(len(kinds))])
-				}
-			},
-			demands: []demand{once},
-		},
-	}
-}
+// dataDir is the folder for the local copy of what the node owns of a journal.
+func (n *chronosNode) dataDir() string { return n.log(fmt.Sprintf("data-%d", n.number)) }
 
-// once demands that whoever reads what was committed sees each message, each dead letter and each outcome once,
-// whatever has happened: S24, which other scenarios do not ask for.
-func once(r *run, _ *Result) string {
-	for number, fires := range r.fires() {
-		if number != 0 && len(fires) > 1 {
-			return fmt.Sprintf("S24: message %d has come out %d times, at %v", number, len(fires), fires)
-		}
-	}
-	for number, copies := range r.history.copied {
-		if number != 0 && copies > 1 {
-			return fmt.Sprintf("S24: the dead letter of submission %d is there %d times", number, copies)
-		}
-	}
-	for place, told := range r.history.told {
-		if len(told) > 1 {
-			return fmt.Sprintf("S24: the outcome of record %s is told %d times", place, len(told))
-		}
-	}
-	return ""
-}
+// store returns the name of the journal as a node takes it.
+func (t topics) store() string { return "journal:" + t.journal }
 
-// loseCopy kills a node, and takes its local copy of the journal away while it is down.
-func (n *nemesis) loseCopy(at, lasts time.Duration, node *chronosNode) {
-	n.add(fault{
-		at: at, lasts: lasts, text: nodeName(node.number) + " is killed, and its copy of the journal is lost",
-		strike: func(context.Context) error {
-			if err := node.kill(); err != nil {
-				return err
-			}
-			if entries, err := os.ReadDir(node.copy); err != nil || len(entries) == 0 {
-				return fmt.Errorf("there is no copy of the journal to lose: %w", cmp.Or(err, os.ErrNotExist))
-			}
-			return os.RemoveAll(node.copy)
-		},
-		mend: func(ctx context.Context) error { return node.start(ctx, false) },
-	})
-}
-
-// prepareJournal creates the topic that the nodes keep their messages in.
+// prepareJournal creates the topic of the journal as an operator does, and has it compacted every few seconds: within
+// an hour, as it is by default, would be after the scenario. The local copies are removed in the end.
 func (c *cluster) prepareJournal(ctx context.Context) error {
-	if c.config.Start != "" {
-		return fmt.Errorf("keep messages in a journal: %w: another implementation has none", ErrImpossible)
-	}
-	chronos := cmp.Or(c.config.Migrator, c.config.Binary)
-	// The brokers learn of the input topic one after the other.
-	return servers.Await(ctx, time.Minute, func(ctx context.Context) error {
-		migrate := exec.CommandContext(ctx, chronos, "migrate", "up", "--store", c.journal(),
-			"--brokers", strings.Join(c.kafka.Addresses, ","), "--input-topic", c.topics.routes[0].in)
+	// The broker that is asked may not have heard yet of the input topic, which was created a moment ago.
+	const within = 30 * time.Second
+	err := servers.Await(ctx, within, func(ctx context.Context) error {
+		migrate := exec.CommandContext(ctx, cmp.Or(c.config.Migrator, c.config.Binary), "migrate", "up",
+			"--store", c.topics.store(), "--brokers", strings.Join(c.kafka.Addresses, ","),
+			"--input-topic", c.topics.routes[0].in)
 		if out, err := migrate.CombinedOutput(); err != nil {
 			return fmt.Errorf("migrate: %w: %s", err, out)
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for n := range c.scenario.Nodes {
+		dir := (&chronosNode{number: n + 1, log: c.logs}).dataDir()
+		c.cleanUp = append(c.cleanUp, func() error { return os.RemoveAll(dir) })
+	}
+	client, err := c.kafka.Connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	segment, dirty := "3000", "0.01"
+	altered, err := kadm.NewClient(client).AlterTopicConfigs(ctx, []kadm.AlterConfig{
+		{Name: "segment.ms", Value: &segment}, {Name: "min.cleanable.dirty.ratio", Value: &dirty},
+	}, c.topics.journal)
+	for _, a := range altered {
+		err = cmp.Or(err, a.Err)
+	}
+	if err != nil {
+		return fmt.Errorf("have the journal compacted: %w", err)
+	}
+	return nil
 }
 
-// journal returns the store of the nodes.
-func (c *cluster) journal() string { return "journal:" + c.topics.group + ".journal" }
+// compactOften are properties of brokers that look every second for what can be compacted.
+func compactOften() map[string]string { return map[string]string{"log.cleaner.backoff.ms": "1000"} }
 
-// reads returns how the suite reads what comes out: where nodes promise each message once, as somebody who reads what
-// was committed.
-func (c *cluster) reads() kgo.IsolationLevel {
-	if c.scenario.Journal {
-		return kgo.ReadCommitted()
+// journalView is what a consumer knows of a journal that reads what was committed. It knows one thing of its format:
+// the key of an entry that is a message begins with an r. A nil one knows nothing.
+type journalView struct {
+	topic   string
+	outputs []string
+
+	mu    sync.Mutex
+	waits map[string]bool  // the messages that wait, by partition and key
+	read  map[string]int64 // of each partition of the journal and the outputs, the offset after the last record
+}
+
+func newJournalView(t topics) *journalView {
+	return &journalView{topic: t.journal, outputs: t.outputs(), waits: map[string]bool{}, read: map[string]int64{}}
+}
+
+// topics returns all that there is to be read.
+func (v *journalView) topics() []string { return append([]string{v.topic}, v.outputs...) }
+
+// keeps takes note of a record, and tells whether it is one of the journal, and so no message that comes out. What a
+// transaction ends with is a record as well: control records have to be kept.
+func (v *journalView) keeps(r *kgo.Record) bool {
+	if v == nil {
+		return false
 	}
-	return kgo.ReadUncommitted()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.read[place(r.Topic, r.Partition)] = r.Offset + 1
+	if r.Topic != v.topic {
+		return false
+	}
+	if len(r.Key) > 0 && r.Key[0] == 'r' && !r.Attrs.IsControl() {
+		name := place(r.Topic, r.Partition) + " " + string(r.Key)
+		if r.Value == nil {
+			delete(v.waits, name)
+		} else {
+			v.waits[name] = true
+		}
+	}
+	return true
+}
+
+// place names a partition.
+func place(topic string, partition int32) string { return fmt.Sprintf("%s/%d", topic, partition) }
+
+// left returns how many messages wait.
+func (v *journalView) left() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return len(v.waits)
+}
+
+// caughtUp returns nil if no transaction is open, and everything was read up to the end of each partition of the
+// topics.
+func (v *journalView) caughtUp(ctx context.Context, client *kgo.Client, topics ...string) error {
+	admin := kadm.NewClient(client)
+	stable, err := admin.ListCommittedOffsets(ctx, topics...)
+	if err == nil {
+		err = stable.Error()
+	}
+	var ends kadm.ListedOffsets
+	if err == nil {
+		ends, err = admin.ListEndOffsets(ctx, topics...)
+	}
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("look for the ends of the topics: %w", err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var behind error
+	ends.Each(func(end kadm.ListedOffset) {
+		s, _ := stable.Lookup(end.Topic, end.Partition)
+		if at := v.read[place(end.Topic, end.Partition)]; s.Offset < end.Offset || at < end.Offset {
+			behind = fmt.Errorf("%s ends at %d, is stable up to %d, and was read up to %d",
+				place(end.Topic, end.Partition), end.Offset, s.Offset, at)
+		}
+	})
+	return behind
+}
+
+// leftInJournal counts the messages that wait in the journal; 1 where there is none as far as anybody sees, and
+// something is still to be read or to be decided on.
+func (h *history) leftInJournal(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	left := h.journal.left()
+	if left == 0 && h.journal.caughtUp(ctx, h.consumer, h.journal.topics()...) != nil {
+		return 1
+	}
+	return left
+}
+
+// goneQuiet waits for what may still come when everything has come out: a node that fires what has come out already
+// does it at once, and its transaction ends, in one way or the other, within the ten seconds that the brokers give it.
+func (h *history) goneQuiet(ctx context.Context) {
+	const silence, longest = 3 * time.Second, 15 * time.Second
+	sleepUntil(ctx, time.Now().Add(silence))
+	err := servers.Await(ctx, longest, func(ctx context.Context) error {
+		return h.journal.caughtUp(ctx, h.consumer, h.journal.topics()...)
+	})
+	if err != nil {
+		h.fail(fmt.Errorf("wait for the end of all transactions: %w", err))
+	}
+}
+
+// emptyJournal reads the journal anew, as a node without a local copy does, and demands that nothing waits in it. It
+// says how much compaction has left.
+func emptyJournal(r *run, _ *Result) string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	v := newJournalView(r.topics)
+	client, err := r.kafka.Connect(kgo.ConsumeTopics(v.topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
+	if err != nil {
+		return err.Error()
+	}
+	defer client.Close()
+	read := 0
+	for err = errors.New("nothing was read"); err != nil; err = v.caughtUp(ctx, client, v.topic) {
+		short, done := context.WithTimeout(ctx, 500*time.Millisecond)
+		client.PollFetches(short).EachRecord(func(record *kgo.Record) {
+			v.keeps(record)
+			read++
+		})
+		done()
+		if ctx.Err() != nil {
+			return fmt.Sprintf("the journal can't be read: %v", err)
+		}
+	}
+	ever := int64(0)
+	for _, end := range v.read {
+		ever += end
+	}
+	r.say("of %d records of the journal %d are left", ever, read)
+	if left := v.left(); left > 0 {
+		return fmt.Sprintf("%d messages are left in the journal, and have come out", left)
+	}
+	return ""
 }

@@ -48,10 +48,6 @@ func Mutants() []*Mutant {
 			"positions-from-memory", "a node believes itself how far it has taken in, and not the store",
 			scenarios["restored-backup"], false,
 		},
-		{
-			"settled-apart", "what fires is published, and settled by a transaction of its own",
-			scenarios["journal-nodes"], false,
-		},
 		{"failure-of-all", "a failure on one lane puts off all lanes", scenarios["lost-leader"], false},
 		{"call-settled-first", "a callback is settled before it is made", scenarios["callbacks-unwell"], false},
 		{
@@ -70,6 +66,10 @@ func Mutants() []*Mutant {
 		{
 			"requests-forgotten", "a request of the HTTP API is forgotten when it is answered",
 			scenarios["callbacks-killed"], false,
+		},
+		{
+			"settled-apart", "with a journal, what comes out and its tombstone are two transactions",
+			scenarios["journal-killed-nodes"], false,
 		},
 	}
 }

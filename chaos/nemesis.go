@@ -196,15 +196,8 @@ func mendAll(ctx context.Context, links []*link) error {
 	return nil
 }
 
-// waysOf names a group of links of a node: those to the brokers, that to Postgres, or all; where there
-// is no Postgres, that to one broker, or all.
+// waysOf names a group of links of a node: those to the brokers, that to Postgres, or all.
 func (n *nemesis) waysOf(node *chronosNode) (text string, on []*link) {
-	if node.postgres == nil {
-		if i := n.random.IntN(1 + len(node.brokers)); i < len(node.brokers) {
-			return fmt.Sprintf("broker %d", i+1), node.brokers[i : i+1]
-		}
-		return "the brokers", node.brokers
-	}
 	switch n.random.IntN(3) {
 	case 0:
 		return "Postgres", []*link{node.postgres}

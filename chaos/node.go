@@ -25,11 +25,11 @@ type chronosNode struct {
 	tell    func(event string, life *life) // start, stop and crash, for the history
 
 	brokers  []*link
-	postgres *link   // nil where the store is a journal, as is cutter
-	cutter   *cutter // of what Postgres answers
-	copy     string  // the folder of the local copy of a journal; "" where there is none
-	api      *link   // to its HTTP API; nil if it serves none
-	apiURL   string  // where that is, by the link
+	postgres *link         // nil where messages wait in a journal
+	cutter   *cutter       // nil as well
+	answers  *answerCutter // of brokers; nil where messages wait in Postgres
+	api      *link         // to its HTTP API; nil if it serves none
+	apiURL   string        // where that is, by the link
 
 	lives int
 	life  *life
@@ -161,8 +161,8 @@ func (n *chronosNode) links() []*link {
 // addresses are what a node is told of its servers.
 type addresses struct {
 	brokers []string
-	store   string
-	copy    string // the folder for the local copy of a journal; "" where the store is none
+	store   string // the URL of Postgres, or journal: and the topic
+	dataDir string // the folder for the local copy of a journal; "" where the store is none
 	api     string // where it is to serve its HTTP API; "" for nowhere
 }
 
@@ -176,8 +176,8 @@ func (c *cluster) command(a addresses) (command, env []string, err error) {
 		{"CHRONOS_LOG_FORMAT", "json"},
 		{"CHRONOS_HOLD_TIME", c.config.HoldTime.String()},
 	}
-	if a.copy != "" {
-		settings = append(settings, [2]string{"CHRONOS_DATA_DIR", a.copy})
+	if a.dataDir != "" {
+		settings = append(settings, [2]string{"CHRONOS_DATA_DIR", a.dataDir})
 	}
 	if a.api != "" {
 		settings = append(settings, [2]string{"CHRONOS_API_LISTEN", a.api})
@@ -250,6 +250,7 @@ type topics struct {
 	routes      []route
 	dead, group string
 	said        string // the outcome topic; "" for none
+	journal     string // the topic in which messages wait; "" where they wait in Postgres
 }
 
 // newTopics names those of a scenario. There is one route, or more.
@@ -257,6 +258,9 @@ func newTopics(prefix string, s *Scenario) topics {
 	t := topics{dead: prefix + ".dead", group: prefix}
 	if s.Instructions > 0 && s.Hosts == 0 {
 		t.said = prefix + ".outcomes"
+	}
+	if s.Journal {
+		t.journal = prefix + ".journal"
 	}
 	for i := range max(s.Routes, 1) {
 		name := prefix

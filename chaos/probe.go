@@ -17,6 +17,9 @@ const (
 	brokerLatency = 500 * time.Millisecond
 )
 
+// theMachine begins what the history says of a machine that is too busy.
+const theMachine = "the machine is busy"
+
 // machine is how well the machine has kept up, as far as the faults of the schedule let anybody tell.
 type machine struct {
 	faults int           // of the schedule, that are there now
@@ -56,7 +59,7 @@ func (h *history) answered(server string, asked time.Time, usual time.Duration) 
 	m.told = asked
 	h.events = append(h.events, check.Event{
 		Kind: check.Fault, At: asked.Sub(h.since),
-		Text: fmt.Sprintf("the machine is busy: %s answers after %v", server, took.Round(time.Millisecond)),
+		Text: fmt.Sprintf(theMachine+": %s answers after %v", server, took.Round(time.Millisecond)),
 	})
 }
 

@@ -74,6 +74,9 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 	if config.Start != "" && s.Hosts > 0 {
 		return nil, fmt.Errorf("%w: another implementation makes no callbacks", ErrImpossible)
 	}
+	if config.Start != "" && s.Journal {
+		return nil, fmt.Errorf("%w: another implementation has no journal", ErrImpossible)
+	}
 	c, err := newCluster(ctx, config, s)
 	if err != nil {
 		return nil, err
@@ -85,7 +88,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		return nil, err
 	}
 	r.submitter.resubmit, r.submitter.second = s.Resubmit, s.SecondRoute
-	r.submitter.instructs = s.Instructions
+	r.submitter.instructs, r.submitter.keyed = s.Instructions, s.Journal
 	if c.receivers != nil {
 		c.receivers.history = h
 		r.submitter.receivers, r.submitter.asks = c.receivers, s.Asks
@@ -240,7 +243,7 @@ func (r *run) heal(ctx context.Context) error {
 	if err := r.receivers.heal(ctx); err != nil {
 		return err
 	}
-	if err := r.postgres.ready(ctx, time.Minute); err != nil {
+	if err := r.storeReady(ctx); err != nil {
 		return err
 	}
 	if err := r.kafka.Whole(ctx, 2*time.Minute); err != nil {
@@ -282,6 +285,9 @@ func (r *run) drain(ctx context.Context) error {
 			return err
 		}
 	}
+	if r.scenario.Journal {
+		r.history.goneQuiet(ctx)
+	}
 	for _, n := range r.nodes {
 		if n.life != nil && n.life.learn() == nil {
 			r.introduce(n.life.name, n.life.id)
@@ -292,10 +298,13 @@ func (r *run) drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// left counts the rows of the table; 1 while nobody can tell. Of another implementation nothing is known, nor of what
-// is in a journal.
+// left counts the messages that wait: rows of the table, or entries of the journal; 1 while nobody can tell. Of another
+// implementation nothing is known.
 func (r *run) left(ctx context.Context) int {
-	if r.config.Start != "" || r.scenario.Journal {
+	if r.scenario.Journal {
+		return r.history.leftInJournal(ctx)
+	}
+	if r.config.Start != "" {
 		return 0
 	}
 	count := 1

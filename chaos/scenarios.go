@@ -43,7 +43,8 @@ type Scenario struct {
 	// Routes is how many routes the nodes serve; 0 for one. Every SecondRoute-th message goes to the second one.
 	Routes, SecondRoute int
 
-	// Journal says that the store of the nodes is a journal in Kafka, and that they have nothing else.
+	// Journal says that messages wait in a journal in Kafka, and that there is no Postgres. Then what is read of the
+	// topics is what was committed.
 	Journal bool
 
 	// Outside says that the changes of the rows are not followed: it is judged by what an outsider sees.

@@ -91,26 +91,6 @@ func TestInTime(t *testing.T) {
 	}
 }
 
-// TestOnce sees what has come a second time, whatever it is. Records that belong to no submission, which have the
-// number 0, say nothing.
-func TestOnce(t *testing.T) {
-	for _, c := range []struct {
-		fired, copied []int
-		told          []string
-		want          string
-	}{
-		{fired: []int{1, 2, 0, 0}, copied: []int{3, 0, 0}, told: []string{"0/7", "1/7"}},
-		{fired: []int{1, 2, 1}, want: "message 1 has come out 2 times"},
-		{copied: []int{3, 3}, want: "dead letter of submission 3 is there 2 times"},
-		{told: []string{"0/7", "0/7"}, want: "outcome of record 0/7 is told 2 times"},
-	} {
-		got := chaos.Once(c.fired, c.copied, c.told)
-		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("fired %v, copied %v, told %v: %q, want %q", c.fired, c.copied, c.told, got, c.want)
-		}
-	}
-}
-
 // TestSchedules draws the faults of each scenario twice: one seed gives one schedule, another gives another one where
 // something is drawn at all.
 func TestSchedules(t *testing.T) {

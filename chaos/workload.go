@@ -37,6 +37,9 @@ type submitter struct {
 	// second is n when every n-th submission goes to the second route, and 0 for none of them.
 	second int
 
+	// keyed says that an id that is used again is submitted with the same key, so that it goes to the same partition.
+	keyed bool
+
 	// resubmit is n when every n-th message that fires is submitted again the moment it is seen, and
 	// 0 for none of them. That is the moment at which a delete by id would hit the wrong message.
 	resubmit int
@@ -65,6 +68,7 @@ type submitter struct {
 type submission struct {
 	number   int
 	id       string
+	key      []byte
 	deadline time.Time
 	invalid  bool
 	reused   bool // another one has the same id
@@ -122,7 +126,8 @@ func (c *submitter) again(ctx context.Context, number, fired int) {
 		return
 	}
 	c.submitted[i].reused = true
-	s := submission{number: number, id: c.submitted[i].id, reused: true, route: c.submitted[i].route}
+	before := &c.submitted[i]
+	s := submission{number: number, id: before.id, key: before.key, reused: true, route: before.route}
 	c.mu.Unlock()
 	c.submit(ctx, s, 3*time.Second)
 }
@@ -133,7 +138,10 @@ func (c *submitter) submit(ctx context.Context, s submission, delay time.Duratio
 	now := time.Now()
 	r := &kgo.Record{Topic: to.in, Key: junk(c.random, 16), Value: junk(c.random, 300)}
 	s.deadline = now.Add(delay).UTC().Truncate(time.Millisecond)
-	c.reuse(&s)
+	if c.reuse(&s); s.reused && c.keyed {
+		r.Key = s.key
+	}
+	s.key = r.Key
 	headers := []kgo.RecordHeader{{Key: numberHeader, Value: []byte(strconv.Itoa(number))}}
 	for range c.random.IntN(3) {
 		name := []string{"a", "b", "ü"}[c.random.IntN(3)]
@@ -250,7 +258,7 @@ func (c *submitter) reuse(s *submission) {
 		return
 	}
 	// Either may be covered by the other: the second may overtake the first on its way through another partition.
-	s.id, s.reused, before.reused = before.id, true, true
+	s.id, s.key, s.reused, before.reused = before.id, before.key, true, true
 }
 
 // open returns the acknowledged submissions of which nothing has come yet, but for those whose id was used twice: they

@@ -36,8 +36,6 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Sink = timeoutIsSuccess{ports.Sink}
 	case "positions-from-memory":
 		ports.Store = &positionsFromMemory{Store: ports.Store, known: map[node.Partition]node.Position{}}
-	case "settled-apart":
-		ports.Settling = nil // the engine publishes, and has the store settle then
 	case "failure-of-all":
 		ports.Sink = &failureOfAll{Sink: ports.Sink}
 	case "call-settled-first":
@@ -50,6 +48,8 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Callback = givenUpForNothing{ports.Callback}
 	case "calls-one-at-a-time":
 		ports.Callback = &oneAtATime{Sink: ports.Callback}
+	case "settled-apart":
+		ports.Settling = nil // the engine publishes by the sink, and then has the store settle
 	case "requests-forgotten":
 		go forgetRequests(context.Background()) // as long as the process lives
 	default:
