@@ -422,7 +422,7 @@ func (m *Mover) index() error {
 	if m.indexed {
 		return nil
 	}
-	all := &shard{number: indexNumber, db: m.db}
+	all := &shard{number: indexNumber, db: m.db, now: m.wall}
 	if err := all.wipe(); err != nil {
 		return err
 	}
@@ -486,7 +486,7 @@ func (m *Mover) Messages(
 		return nil, fmt.Errorf("%d ids wait in several partitions of the journal, which no other store can hold: undo "+
 			"the export, cancel them under one of their keys, and export again", m.twice)
 	}
-	all := &shard{number: indexNumber, db: m.db}
+	all := &shard{number: indexNumber, db: m.db, now: m.wall}
 	prefix := all.key(indexKind)
 	from := prefix
 	if after != (node.MessageID{}) {
