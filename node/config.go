@@ -117,8 +117,9 @@ type Config struct {
 
 	// IdleInterval is the longest time between two looks for messages that fall due, while the store says that there
 	// are no claims, and nothing is due. What this node takes in, and knows to fall due, is claimed as soon as ever.
-	// What another process brings in that has no node of its own, or whose node dies, may wait for so long. 0, the
-	// default, or PollInterval to 10 s; 0 is PollInterval.
+	// What another process brings in that has no node of its own is claimed as soon as this node hears of it, and the
+	// node does not rest while it cannot hear (Ports.Hears); where that process, or the node that took something in,
+	// dies at that moment, it may wait for so long. 0, or PollInterval to MaxIdleInterval; 0 is PollInterval.
 	IdleInterval time.Duration
 
 	// DetectionInterval is the time between two looks for stuck claims. 10 ms or more.
@@ -156,12 +157,17 @@ type Config struct {
 // franz-go allows at least for the delivery of a record.
 const MinHoldTime = 2500 * time.Millisecond
 
+// MaxIdleInterval is the greatest idle interval. Who stores something that is due later than that, by a good deal, need
+// tell no node that rests: each will have looked by then.
+const MaxIdleInterval = 10 * time.Second
+
 // Default returns the configuration of the original description, without routes and seed, except for the timing
 // advance: the original's 50 ms make every message early by as much.
 func Default() Config {
 	return Config{
 		HoldTime:          5 * time.Second,
 		PollInterval:      100 * time.Millisecond,
+		IdleInterval:      time.Second,
 		DetectionInterval: 500 * time.Millisecond,
 		Lookahead:         250 * time.Millisecond,
 		LeaveAfter:        10 * time.Second,
@@ -274,7 +280,7 @@ func (c *Config) Validate() error {
 			}
 		}
 	}
-	if c.IdleInterval != 0 && (c.IdleInterval < c.PollInterval || c.IdleInterval > 10*time.Second) {
+	if c.IdleInterval != 0 && (c.IdleInterval < c.PollInterval || c.IdleInterval > MaxIdleInterval) {
 		return &ConfigError{
 			"IdleInterval", c.IdleInterval.String(), "it must be 0, or from the poll interval to 10s",
 		}

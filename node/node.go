@@ -52,6 +52,12 @@ type Ports struct {
 	// Callable returns why the request of a message on a callback lane would never be made, as far as its headers tell,
 	// so that its record is rejected when it is taken in and not when it is due. It may be nil.
 	Callable func(lane string, headers []Header) error
+
+	// Hears reports whether the caller would hear now of what other processes store, and call Stir for it. While it
+	// does not, the node looks once in each PollInterval, whatever IdleInterval says; who finds that it does no longer
+	// has it say so first, and calls Stir then. It never blocks, and is safe for concurrent use. It may be nil where no
+	// other process can store anything, or all that store have nodes that serve the same lanes.
+	Hears func() bool
 }
 
 // core is what the operations of a node share: who they are, the ports that all of them use, the schedule of claims
@@ -64,6 +70,7 @@ type core struct {
 	isDead      map[string]bool   // whether a topic is a dead-letter topic
 	seeks       bool              // there may be lanes to be found, see schedule.find
 	callable    func(lane string, headers []Header) error
+	hears       func() bool // see Ports.Hears; never nil
 
 	clock   Clock
 	store   Store
@@ -104,10 +111,14 @@ func New(config Config, ports Ports, observe func(Event)) (*Node, error) {
 			func(string) int { return publishers - 1 }),
 		announce: func([]Message) {},
 		callable: ports.Callable,
+		hears:    ports.Hears,
 		seeks:    config.Seeks(),
 		advance: advance{
 			adaptive: config.AdaptiveAdvance, most: config.Lookahead, current: config.TimingAdvance,
 		},
+	}
+	if c.hears == nil {
+		c.hears = func() bool { return true } // there is nothing to hear
 	}
 	for _, r := range config.Routes {
 		c.routes[r.Input] = r

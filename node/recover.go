@@ -25,7 +25,7 @@ type recoverer struct {
 }
 
 // mostSkipped is how many looks are left out in a row at most: each time somebody is to see what a look costs.
-const mostSkipped = 9
+const mostSkipped = 19
 
 func newRecoverer(c *core, random *rand.ChaCha8) *recoverer {
 	return &recoverer{

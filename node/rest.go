@@ -14,14 +14,24 @@ import (
 //   - Another node does: it stirs its own. It serves the lanes that it takes in for.
 //   - A claim is given back, put off, reset or rearmed: claimers do not rest while there are any. A claim that was made
 //     since the last look is that of a claimer that was stirred, or woke by itself, and does not rest either.
-//   - A process without a claimer, such as a command, brings something in or makes it due: nobody is told. Nor is
-//     anybody if a node dies that was. That is found by the next look, and is what the interval is the price of.
+//   - A process without a claimer, such as a command, brings something in or makes it due, or a node does so on a lane
+//     that it does not serve: it tells the nodes through the store, where that can be done, and claimers rest only
+//     while the way is shown to work (Ports.Hears). If the process dies before it has told them, or the node that was
+//     stirred does, the next look finds it: that is what the interval is the price of.
 //
 // A change that comes while a look is under way is not lost, since what was heard of is forgotten before the look:
 //
 //	claimer   asks the store
 //	enqueuer                  takes x in; stirs: the claimer does not rest after this look
 //	claimer   is told that nothing is due for a second
+//
+// Nor is one that comes while the way to hear of it breaks. Whoever finds it broken has Hears say so first, and stirs
+// then; a claimer forgets first, and asks Hears then. So it meets the one or the other:
+//
+//	claimer   forgets what it was stirred for
+//	listener                                   Hears is false from now on
+//	claimer   asks Hears: it does not rest after this look
+//	listener                                   stirs: a claimer that has asked before does not rest, or wakes
 type rest struct {
 	// quiet says that the last look at all lanes has found nothing, and whole that this one is at all of them that are
 	// not closed. Only the claimer uses them.
@@ -55,7 +65,7 @@ func (f *firer) asksIdle(all bool, lanes int) time.Duration {
 	f.mu.Lock()
 	f.rest.resting, f.rest.stirred = false, false
 	f.mu.Unlock()
-	if !f.rest.quiet || !f.rest.whole || f.config.IdleInterval <= f.config.PollInterval {
+	if !f.rest.quiet || !f.rest.whole || f.config.IdleInterval <= f.config.PollInterval || !f.hears() {
 		return 0
 	}
 	return f.config.IdleInterval
@@ -92,9 +102,9 @@ func (f *firer) stir() {
 	}
 }
 
-// Stir says that somebody else in this process has stored messages, or made some due, past the node. Nothing depends on
-// it but how soon these are found, while the node rests (Config.IdleInterval). It never blocks, and is safe for
-// concurrent use.
+// Stir says that somebody has stored messages, or made some due, past the node: somebody else in this process, or
+// another process that was heard of; or that it is not heard any more (Ports.Hears). Nothing depends on it but how soon
+// these are found, while the node rests (Config.IdleInterval). It never blocks, and is safe for concurrent use.
 func (n *Node) Stir() { n.core.changed() }
 
 // calm is when nobody held a claim, as the claimers of a node have last been told.

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,5 +161,91 @@ func TestRestEndsForFoundLane(t *testing.T) {
 		due := w.storeAside("x", "out.y", 0)
 		pass(15 * time.Second)
 		w.cameOut("out.y", "x", due, time.Second)
+	})
+}
+
+// A node rests only while it hears what others store, and when it has lost its hearing, it looks as often as it would
+// without an idle interval, from that moment on.
+func TestRestsWhileItHears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var claims atomic.Int64
+		w.hears = &atomic.Bool{}
+		r := w.run(resting(0, 10*time.Second), func(_ int, call string) (error, bool) {
+			if call == "claim" {
+				claims.Add(1)
+			}
+			return nil, true
+		})
+		in := func(d time.Duration) int64 {
+			claims.Store(0)
+			pass(d)
+			return claims.Load()
+		}
+		if n := in(10 * time.Second); n < 80 {
+			t.Errorf("%d claims in ten seconds, of a node that does not hear", n)
+		}
+		w.hears.Store(true)
+		pass(time.Second)
+		if n := in(100 * time.Second); n > 20 {
+			t.Errorf("%d claims in a hundred seconds, of a node that hears", n)
+		}
+		w.hears.Store(false)
+		r.node.Stir()
+		if n := in(10 * time.Second); n < 80 {
+			t.Errorf("%d claims in ten seconds, of a node that hears no longer", n)
+		}
+	})
+}
+
+// A node that loses its hearing while a look is under way does not rest after it: neither when it is stirred before the
+// store has looked, nor after that; nor when that is so between the moment at which it forgets what it was stirred for
+// and the one at which it asks whether it hears.
+func TestDeafWhileLooking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hears = &atomic.Bool{}
+		w.hears.Store(true)
+		var claims atomic.Int64
+		r := w.run(resting(0, 10*time.Second), func(_ int, call string) (error, bool) {
+			if call == "claim" {
+				claims.Add(1)
+			}
+			return nil, true
+		})
+		lose := func() {
+			if w.hears.CompareAndSwap(true, false) {
+				r.node.Stir()
+				claims.Store(0)
+			}
+		}
+		for _, when := range []string{"as it is asked", "after the store has looked"} {
+			pass(31 * time.Second)
+			if when == "as it is asked" {
+				w.asked.Store(&lose)
+			} else {
+				after := func(call string) {
+					if call == "claim" {
+						lose()
+					}
+				}
+				r.gate.after.Store(&after)
+			}
+			for range 110 {
+				if w.hears.Load() {
+					pass(100 * time.Millisecond)
+				}
+			}
+			if w.hears.Load() {
+				t.Fatalf("%s: no look in eleven seconds", when)
+			}
+			pass(5 * time.Second)
+			if n := claims.Load(); n < 40 {
+				t.Errorf("%s: %d claims after that", when, n)
+			}
+			w.asked.Store(nil)
+			r.gate.after.Store(nil)
+			w.hears.Store(true)
+		}
 	})
 }

@@ -43,6 +43,9 @@ type world struct {
 	narrow    int                      // how many bytes of one publish reach the broker in its time limit; 0: all
 	events    []node.Event
 	settles   bool // whether what publishes settles as well
+
+	hears *atomic.Bool           // what nodes are told of whether they hear others; nil for always
+	asked atomic.Pointer[func()] // is called when a node has asked that, and before it is told
 }
 
 // delivery is a record on an output topic.
@@ -420,6 +423,7 @@ func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
 // config returns the default configuration with one route and a dead-letter topic.
 func config(seed byte) node.Config {
 	c := node.Default()
+	c.IdleInterval = 0 // or nobody would tell the node of what tests store past it: rest_test.go has it
 	c.Routes = []node.Route{{Input: "in", Output: "out", DeadLetter: "dead"}}
 	c.Seed[0] = seed + 1
 	return c
@@ -444,6 +448,15 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 		Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: &gatedSink{g, w},
 		Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow}, Callback: &gatedCalls{g, w},
 		Callable: w.callable,
+	}
+	if w.hears != nil {
+		ports.Hears = func() bool {
+			hears := w.hears.Load()
+			if asked := w.asked.Load(); asked != nil {
+				(*asked)()
+			}
+			return hears
+		}
 	}
 	if w.settles {
 		ports.Sink, ports.Settling = nil, &settling{gatedSink{g, w}}

@@ -77,6 +77,9 @@ type life struct {
 
 	// operator is who this is, if it is no node.
 	operator *operator
+
+	// ear is what a node hears others with; nil if it has none.
+	ear *ear
 }
 
 // id returns the node id; that of an operator is none.
@@ -133,9 +136,14 @@ func (h *host) start() {
 	w.mutant.configure(&config)
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel, l.loops = cancel, newLoops(l)
+	var hears func() bool
+	if w.options.listens() {
+		l.ear = &ear{life: l, random: stream(w.options.Seed, forHearing, h.number, h.lives)}
+		hears = func() bool { return l.ear.hears }
+	}
 	ports := w.mutant.ports(node.Ports{
 		Clock: nodeClock{l}, Store: &storePort{life: l}, Source: &sourcePort{life: l}, Sink: &sinkPort{life: l},
-		Callback: &callPort{life: l},
+		Callback: &callPort{life: l}, Hears: hears,
 	})
 	if w.options.Queues > 0 {
 		ports.Callback = queue.NewSink(queue.SinkConfig{
@@ -164,6 +172,9 @@ func (l *life) run(ctx context.Context, ports node.Ports) {
 			if l.host.world.options.Queues > 0 {
 				keeper := queue.Keeper{Store: &storePort{l}, Clock: ports.Clock}
 				l.loops.Go("keeper", keeper.Run)
+			}
+			if l.ear != nil {
+				l.loops.Go("listener", l.ear.run)
 			}
 			l.node.Run(ctx, l.loops)
 			return

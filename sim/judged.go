@@ -42,8 +42,12 @@ func (o *Options) judged() check.Config {
 		DeadLetter: o.DeadLetter, StandBack: standBack,
 	}
 	if o.Operated+o.Queues > 0 {
-		// Those who bring messages past Kafka, or make them due, are processes of their own, without a node.
-		c.IdleInterval = o.IdleInterval
+		// Those who bring messages past Kafka, or make them due, are processes of their own, without a node. What they
+		// tell nodes is on its way twice, each at three quarters of ten times the usual time of a call at worst.
+		c.IdleInterval = min(o.IdleInterval, 2*c.StoreLatency)
+		if o.Hearing == HearingBreaks {
+			c.IdleInterval = o.IdleInterval
+		}
 	}
 	c.Lanes = len(o.lanes())
 	c.Windows = o.judgedWindows(0)

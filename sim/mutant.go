@@ -38,6 +38,9 @@ type Mutant struct {
 	// Scatters lets the producer choose any partition, whatever the key.
 	Scatters bool
 
+	// Mute has nobody told of what is stored past Kafka.
+	Mute bool
+
 	// Options are what a run needs to have a chance; nil for nothing.
 	Options func(*Options)
 

@@ -29,7 +29,28 @@ func idleMutants() []*Mutant {
 				}}
 			},
 		},
+		{
+			Name: "told-nobody", About: "an operator tells no node of what it has stored",
+			Kills: []string{"L5", "L6", "L11"}, Options: operatedIdling, Mute: true,
+		},
+		{
+			Name: "rests-deaf", About: "a node rests though it does not hear what others store",
+			Kills: []string{"L5", "L6", "L11"}, Options: func(o *Options) {
+				operatedIdling(o)
+				o.Hearing = HearingNone
+			},
+			Ports: func(p node.Ports) node.Ports {
+				p.Hears = nil
+				return p
+			},
+		},
 	}
+}
+
+// operatedIdling has operators store things while nodes rest.
+func operatedIdling(o *Options) {
+	idling(o)
+	o.Operated, o.Messages = 60, 60
 }
 
 // idling leaves faults out, has few messages, and lets nodes rest for long.
@@ -38,6 +59,7 @@ func idling(o *Options) {
 	o.PollInterval, o.IdleInterval, o.Lookahead = 50*time.Millisecond, 2*time.Second, 100*time.Millisecond
 	o.StoreLatency, o.BrokerLatency = time.Millisecond, 2*time.Millisecond
 	o.Messages, o.Bursts, o.Bandwidth, o.AdaptiveAdvance, o.Paced, o.Windows = 30, 0, 0, false, 0, 0
+	o.Hearing = HearingWorks
 }
 
 // idleStore says something else of how long there is nothing to do.

@@ -83,6 +83,9 @@ type Options struct {
 	// Kafka.
 	Operated int
 
+	// Hearing is how nodes hear of what others store past Kafka: HearingWorks, HearingNone or HearingBreaks.
+	Hearing string
+
 	// Recurring is how many percent of those that bring a message recur.
 	Recurring int
 
@@ -330,6 +333,9 @@ func (o *Options) Validate() error {
 	if !healed {
 		return fmt.Errorf("fates is %q: somebody has to be healed", o.Fates)
 	}
+	if err := o.checkHearing(); err != nil {
+		return err
+	}
 	c := o.config([32]byte{1}, 0)
 	return c.Validate()
 }
@@ -361,6 +367,7 @@ func (o *Options) settings() []setting {
 		settingOf("hold", &o.HoldTime, time.ParseDuration),
 		settingOf("poll", &o.PollInterval, time.ParseDuration),
 		settingOf("idle", &o.IdleInterval, time.ParseDuration),
+		settingOf("hearing", &o.Hearing, parseString),
 		settingOf("detection", &o.DetectionInterval, time.ParseDuration),
 		settingOf("lookahead", &o.Lookahead, time.ParseDuration),
 		settingOf("advance", &o.TimingAdvance, time.ParseDuration),

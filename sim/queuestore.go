@@ -23,6 +23,9 @@ func (p *storePort) Apply(ctx context.Context, command queue.Command) (queue.Res
 	if n := p.life.node; n != nil {
 		n.Stir() // as service does
 	}
+	if err != nil || e.result.Changed {
+		p.life.tells()
+	}
 	if err != nil {
 		return queue.Result{}, err
 	}

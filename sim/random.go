@@ -30,6 +30,7 @@ const (
 	forPaces
 	forQueues
 	forIdle
+	forHearing
 )
 
 // stream returns the stream for a purpose, a node (or another number) and its life.

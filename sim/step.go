@@ -133,6 +133,7 @@ func points() []string {
 		"instruction-too-late", "instruction-not-found", "expired",
 		"past-rescheduled", "past-cancelled", "past-stopped", "past-fired", "past-too-late", "past-not-found",
 		"past-scheduled", "past-ignored", "past-replaced", "past-untaken", "past-again",
+		"heard", "unheard", "deaf",
 		"callback-busy", "callback-failed", "callback-gone", "callback-slow", "callback-hangs", "callback-unsent",
 		"callback-exhausted", "window-opened", "window-passed", "window-called", "window-shut",
 		"pace-reached",

@@ -57,6 +57,9 @@ func (p *storePort) Take(ctx context.Context, request node.TakeRequest) (node.Ta
 			return numberIn(i.Headers)
 		})
 	}).perform(ctx)
+	if slices.ContainsFunc(request.Items, func(i node.Item) bool { return i.From == node.NoPlace }) {
+		p.life.tells() // whatever has become of it: it may have taken effect
+	}
 	if err != nil {
 		return node.TakeResult{}, err
 	}

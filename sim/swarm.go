@@ -69,6 +69,7 @@ func Swarm(seed uint64) Options {
 	}
 	if idle := stream(seed, forIdle, 0, 0); oneIn(idle, 2) {
 		o.IdleInterval = max(o.PollInterval, pick(idle, 300*ms, s, s, 3*s))
+		o.Hearing = pick(idle, HearingWorks, HearingWorks, HearingNone, HearingBreaks)
 	}
 	o.Mix = drawMix(seed)
 	if o.Windows > 0 && oneIn(stream(seed, forWindows, 0, 1), 2) {

@@ -278,6 +278,17 @@ func (m *Metrics) Ready(ready func() bool) {
 		}))
 }
 
+// Hears has the metrics show whether the node hears of what other processes store, asked at each scrape.
+func (m *Metrics) Hears(hears func() bool) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(
+		prometheus.GaugeOpts{Name: "chronos_hears", Help: help("chronos_hears")}, func() float64 {
+			if hears() {
+				return 1
+			}
+			return 0
+		}))
+}
+
 // help returns the help of a row of the table.
 func help(name string) string {
 	for _, row := range Table() {

@@ -18,7 +18,7 @@ func (m *Metrics) Ports(ports node.Ports) node.Ports {
 		Source: &source{ports.Source, p},
 		Sink:   &sink{ports.Sink, p},
 
-		Callable: ports.Callable,
+		Callable: ports.Callable, Hears: ports.Hears,
 	}
 	if ports.Settling != nil {
 		counted.Settling = &settling{ports.Settling, p}

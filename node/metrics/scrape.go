@@ -15,7 +15,7 @@ func scrapeGauges() []string {
 	return []string{
 		"chronos_position", "chronos_lag_records", "chronos_partitions", "chronos_schedule_messages",
 		"chronos_schedule_fill_ratio", "chronos_timing_advance_seconds", "chronos_port_failing_seconds",
-		"chronos_sample_age_seconds", "chronos_ready", "chronos_store_pool_connections",
+		"chronos_sample_age_seconds", "chronos_ready", "chronos_hears", "chronos_store_pool_connections",
 		"chronos_lane_open", "chronos_lane_changes_timestamp_seconds",
 	}
 }

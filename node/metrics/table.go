@@ -349,6 +349,13 @@ func nodeRows() []Metric {
 			Help: "1 if /readyz answers that this node can do its work.",
 		},
 		{
+			Name: "chronos_hears", Kind: Gauge,
+			Help: "1 if this node hears by LISTEN what other processes store in Postgres, as it proves every 5 s, and so " +
+				"may rest while nothing is due (idle-interval); 0 if it looks once in each poll interval for that. " +
+				"Missing where nobody else can store anything, and where idle-interval is 0.",
+			Look: "Always 0: --pgbouncer is set, or a pooler that shares connections stands before Postgres.",
+		},
+		{
 			Name: "chronos_schedule_messages", Kind: Gauge, Labels: []string{"lane"},
 			Help: "Claims that wait in this node for their instant.",
 		},

@@ -99,6 +99,9 @@ func (s *Service) sampler() *metrics.Sampler {
 func (s *Service) showPool() {
 	if store, is := s.store.Store.(*postgres.Store); is {
 		s.metrics.Pool(store.Pool())
+		if config := &s.config.Node; config.IdleInterval > config.PollInterval {
+			s.metrics.Hears(store.Hears)
+		}
 	}
 }
 

@@ -27,18 +27,16 @@ func (s *Service) beat(ctx context.Context, id uuid.UUID) {
 		return
 	}
 	paused := map[string]node.Pause{}
-	ticker := time.NewTicker(inspect.BeatInterval / 2)
+	ticker := time.NewTicker(inspect.BeatInterval)
 	defer ticker.Stop()
 	for turn := 0; ; turn++ {
-		if turn%2 == 0 {
-			status, err := json.Marshal(admin.NodeStatus{Ready: s.isReady(), Troubles: s.troubles.Lanes()})
-			if err != nil {
-				return
-			}
-			_ = store.Beat(ctx, inspect.Node{
-				ID: id, Host: host, Version: s.options.Version, Settings: settings, Status: status,
-			})
+		status, err := json.Marshal(admin.NodeStatus{Ready: s.isReady(), Troubles: s.troubles.Lanes()})
+		if err != nil {
+			return
 		}
+		_ = store.Beat(ctx, inspect.Node{
+			ID: id, Host: host, Version: s.options.Version, Settings: settings, Status: status,
+		})
 		if turn%countNodesEvery == 0 {
 			s.countNodes(ctx, store)
 		}
@@ -56,8 +54,8 @@ func (s *Service) beat(ctx context.Context, id uuid.UUID) {
 	}
 }
 
-// countNodesEvery is in how many turns of beat the nodes are counted once: in 15.
-const countNodesEvery = 15
+// countNodesEvery is in how many turns of beat the nodes are counted once: every 16 seconds.
+const countNodesEvery = 8
 
 // countNodes has the metrics show how many nodes are well and how many have died.
 func (s *Service) countNodes(ctx context.Context, store inspect.Store) {

@@ -257,6 +257,9 @@ func (s *Settings) timing(config *node.Config) {
 			_ = v.Duration(row.time(config)) // Read has seen that it is one.
 		}
 	}
+	if !s.idleInterval.IsSet && config.IdleInterval < config.PollInterval {
+		config.IdleInterval = 0 // its default is of no use beside so long a poll interval
+	}
 }
 
 // routes returns the routes, and what to call the setting that they come from.

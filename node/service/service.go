@@ -326,7 +326,7 @@ func (s *Service) closeTraces(ctx context.Context) {
 
 // runNode runs the engine until ctx is done.
 func (s *Service) runNode(ctx context.Context) (err error) {
-	ports := node.Ports{Clock: s.clock, Store: s.store, Source: s.source, Sink: s.sink}
+	ports := node.Ports{Clock: s.clock, Store: s.store, Source: s.source, Sink: s.sink, Hears: s.hears()}
 	if settling, is := s.store.Store.(node.Settling); is {
 		ports.Settling = settling
 	}
@@ -355,6 +355,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 		sampling.Go(func() { sampler.Run(until) })
 	}
 	sampling.Go(func() { s.beat(until, n.ID()) })
+	sampling.Go(func() { s.hear(until) })
 	if s.queues != nil {
 		sampling.Go(func() { s.keepQueues(until) })
 	}

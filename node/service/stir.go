@@ -5,6 +5,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/queue"
+	"chronos/node/store/postgres"
 )
 
 // stir tells the node of this process that something was changed in the store past it: it may be resting
@@ -12,6 +13,24 @@ import (
 func (s *Service) stir() {
 	if n := s.node.Load(); n != nil {
 		n.Stir()
+	}
+}
+
+// hears returns what says whether the node hears of what other processes store; nil where there is nothing to hear,
+// since no other process uses the store.
+func (s *Service) hears() func() bool {
+	if store, is := s.store.Store.(*postgres.Store); is {
+		return store.Hears
+	}
+	return nil
+}
+
+// hear stirs the node whenever another process has stored something, or it is not heard any more, until ctx is done. A
+// node that never rests needs no connection for it.
+func (s *Service) hear(ctx context.Context) {
+	config := &s.config.Node
+	if store, is := s.store.Store.(*postgres.Store); is && config.IdleInterval > config.PollInterval {
+		store.Listen(ctx, s.stir)
 	}
 }
 

@@ -387,8 +387,8 @@ func timingRows() []Setting {
 		},
 		{
 			Name: "idle-interval", field: "IdleInterval",
-			Help: "How often to look at least, while nothing is due and nothing is heard of. A message that a " +
-				"command brings forward in the store itself may be late by this much.",
+			Help: "How often to look at least, while nothing is due and nothing is heard of. On Postgres a node " +
+				"listens for what other processes store, on a connection of its own, and rests only while it hears.",
 			time:    func(c *node.Config) *time.Duration { return &c.IdleInterval },
 			Allowed: "0s for poll-interval, or poll-interval to 10s",
 			value:   func(s *Settings) *Value { return &s.idleInterval },

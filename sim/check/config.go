@@ -13,8 +13,9 @@ type Config struct {
 	HoldTime, TimingAdvance, PollInterval, DetectionInterval time.Duration
 	Lookahead, LeaveAfter                                    time.Duration
 
-	// IdleInterval is the longest time between two looks of a node with nothing to do, where something may be brought
-	// in, or made due, by a process that has no node and so cannot tell one. 0 where nobody does, or nodes do not rest.
+	// IdleInterval is the longest time from when a process that has no node has brought something in, or made it due,
+	// until a node with nothing to do looks: the time in which it hears of that, or, where it may hear nothing and rest
+	// on, that for which it rests. 0 where nobody does so, or nodes do not rest.
 	IdleInterval time.Duration
 
 	// Adaptive says that TimingAdvance is the most by which a message may be early: it is measured.

@@ -375,8 +375,9 @@ func liveness() []Invariant { //nolint:funlen // a table
 			since a recovery bound before a claim was made, it does not expire. On a lane with a pace this bound, and
 			those of L6, L10, L11, L15 and L16, are longer by a beat, which is a second, a poll interval and the calls
 			on the way, and by one more for each so many others of the lane that were begun meanwhile as its pace
-			says. Where nodes have an idle interval, and processes without a node bring messages in or make them due,
-			it takes the place of the poll interval in all bounds.`,
+			says. Where nodes rest for an idle interval, and processes without a
+			node bring messages in or make them due, the way of what tells the nodes takes the place of the poll
+			interval in all bounds, if it is longer; and where that is lost or late, the idle interval does.`,
 			[]Kind{Fire, Reset},
 			[]Kind{Submit, Fault},
 			l5,

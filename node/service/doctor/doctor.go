@@ -221,6 +221,7 @@ func (e *examination) database(look func(name string, needs *error, check func(c
 		look("autovacuum", &e.noTables, e.autovacuum)
 		look("long transactions", &e.noStore, e.longTransactions)
 		look("connections", &e.noStore, e.connections)
+		look("notifications", &e.noTables, e.notifications)
 	} else {
 		look("integrity", &e.noStore, e.integrity)
 	}

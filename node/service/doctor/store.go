@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"chronos/migrations"
+	"chronos/node/service"
 	"chronos/node/store/postgres"
 )
 
@@ -380,6 +381,27 @@ SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backe
 			"Raise max_connections, use a pooler (--pgbouncer), or set pool_max_conns in the URL of --store.")
 	}
 	return fmt.Sprintf("%d of %d", used, most), nil
+}
+
+// notifications sees whether nodes hear what others store, and so may rest while they have nothing to do.
+func (e *examination) notifications(ctx context.Context) (string, error) {
+	opened, err := e.config.Store.Open(ctx, service.AnswerTimeout)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = opened.Close() }() // it has served
+	store, is := opened.Store.(*postgres.Store)
+	if !is {
+		return "none", nil
+	}
+	if err := store.TryHearing(ctx); err != nil {
+		e.find(Note, "Postgres", "no notification of LISTEN comes back: "+oneLine(err),
+			"Nodes that have nothing to do cannot rest: each looks for what falls due in each poll interval, which "+
+				"costs more. Nothing comes late for it.",
+			"Give nodes a URL that leads to the server itself, or to a pooler that pools sessions.")
+		return "none come back", nil
+	}
+	return "heard", nil
 }
 
 // integrity asks SQLite to look at its file.

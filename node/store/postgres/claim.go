@@ -83,6 +83,9 @@ func (c *claim) run(ctx context.Context) error {
 		}
 	}
 	looks := &c.store.waiting
+	if done, err := c.peek(ctx, lanes); done || err != nil {
+		return err
+	}
 	if err := looks.prepare(ctx, lanes, until, c.look); err != nil {
 		return err
 	}
@@ -206,14 +209,9 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	if marked {
 		steps = append(steps, c.held.step())
 	}
-	steps = append(steps, c.idles(on.lanes)...)
+	steps = append(steps, c.asksIdle(on.lanes)...)
 	err = c.store.once(ctx, func() { c.rows, c.state = c.rows[:kept], node.State{} }, steps...)
-	if err == nil && c.state.Lineage == 0 {
-		err = errNoStore
-	}
-	if err != nil || !c.state.Claims() {
-		c.idle = 0
-	}
+	err = c.known(err)
 	c.open = !marked || before.Claims()
 	firsts = map[string]marks.Place{}
 	for i := range c.rows[kept:] {
@@ -226,11 +224,52 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	return firsts, err
 }
 
-// idles returns the statement that finds out ClaimResult.Idle, if that is asked for. It begins at the beginning of two
+// known sees what is known of the state and of ClaimResult.Idle when they were asked for.
+func (c *claim) known(err error) error {
+	if err == nil && c.state.Lineage == 0 {
+		err = errNoStore
+	}
+	if err != nil || !c.state.Claims() {
+		c.idle = 0
+	}
+	c.store.idle.Store(c.idle > 0)
+	return err
+}
+
+// peek asks whether there is anything to claim before it claims, where the claim before has said that there would be
+// nothing for a while: then this is one statement, and not four, and mostly all there is to it. What is not due by what
+// it sees need not be claimed, and a claim that claims nothing need not be in the order of lineages. It reports whether
+// the claim is done.
+func (c *claim) peek(ctx context.Context, lanes []string) (done bool, err error) {
+	if !c.store.idle.Load() || !c.mayIdle(lanes) {
+		return false, nil
+	}
+	start := time.Now()
+	err = c.store.once(ctx, func() { c.state, c.idle = node.State{}, 0 }, step{
+		statement: peekStatement, arguments: []any{lanes, instant(c.request.Until.Add(c.request.Ahead))},
+		read: func(rows pgx.Rows) error {
+			var claimed bool
+			var due pgtype.Timestamptz
+			err := scanState(rows, &c.state, new(time.Time), &claimed, &due)
+			c.idles(claimed, due)
+			return err
+		},
+	})
+	c.store.waiting.costs(time.Since(start), err)
+	err = c.known(err)
+	return c.idle > 0, err
+}
+
+// mayIdle reports whether ClaimResult.Idle is asked for, and can be told. Who tells begins at the beginning of two
 // indexes, so where a look from there is known to be dear (see marks), nothing is said.
-func (c *claim) idles(lanes []string) []step {
+func (c *claim) mayIdle(lanes []string) bool {
 	looks, expired := &c.store.waiting, &c.store.expired
-	if c.request.Ahead <= 0 || looks.used() || expired.used() || len(lanes) < len(c.request.Lanes) {
+	return c.request.Ahead > 0 && !looks.used() && !expired.used() && len(lanes) == len(c.request.Lanes)
+}
+
+// asksIdle returns the statement that finds out ClaimResult.Idle, if it may be told.
+func (c *claim) asksIdle(lanes []string) []step {
+	if !c.mayIdle(lanes) {
 		return nil
 	}
 	return []step{{
@@ -239,16 +278,22 @@ func (c *claim) idles(lanes []string) []step {
 			var claimed bool
 			var due pgtype.Timestamptz
 			err := rows.Scan(&claimed, &due)
-			c.idle = c.request.Ahead
-			if due.Valid {
-				c.idle = min(c.idle, max(0, due.Time.Sub(c.request.Until)))
-			}
-			if claimed {
-				c.idle = 0
-			}
+			c.idles(claimed, due)
 			return err
 		},
 	}}
+}
+
+// idles notes for how long there is nothing to do: until something falls due, if anything does so soon; and not at all
+// while somebody holds a claim.
+func (c *claim) idles(claimed bool, due pgtype.Timestamptz) {
+	c.idle = c.request.Ahead
+	if due.Valid {
+		c.idle = min(c.idle, max(0, due.Time.Sub(c.request.Until)))
+	}
+	if claimed {
+		c.idle = 0
+	}
 }
 
 // left returns what the share of a lane still allows.

@@ -77,15 +77,17 @@ FROM partitions AS p CROSS JOIN LATERAL (
 WHERE p.topic_id >= '00000000-0000-0000-0000-000000000000'
 ORDER BY p.topic, p.partition, p.topic_id LIMIT 10000`
 
+	// beatStatement is one, and not two, since each node makes it all the time. What it forgets is never its own row:
+	// a statement must not write a row twice.
 	beatStatement = `
+WITH forgotten AS (
+  DELETE FROM nodes
+  WHERE id >= '00000000-0000-0000-0000-000000000000' AND id <> $1::uuid
+    AND seen < clock_timestamp() - $6::bigint * interval '1 microsecond'
+)
 INSERT INTO nodes (id, host, version, started, seen, settings, status)
 VALUES ($1::uuid, $2::text, $3::text, clock_timestamp(), clock_timestamp(), $4::jsonb, $5::jsonb)
 ON CONFLICT (id) DO UPDATE SET seen = excluded.seen, status = excluded.status`
-
-	forgetNodesStatement = `
-DELETE FROM nodes
-WHERE id >= '00000000-0000-0000-0000-000000000000'
-  AND seen < clock_timestamp() - $1::bigint * interval '1 microsecond'`
 
 	goneStatement = "DELETE FROM nodes WHERE id = $1::uuid"
 
@@ -93,6 +95,9 @@ WHERE id >= '00000000-0000-0000-0000-000000000000'
 SELECT id, host, version, started, seen, settings, status
 FROM nodes WHERE id >= '00000000-0000-0000-0000-000000000000' ORDER BY host, id LIMIT 1000`
 )
+
+// askedLimit is the time limit of each statement for people who ask, as the server reads it.
+func askedLimit() string { return fmt.Sprint(inspectLimit.Milliseconds()) }
 
 // ask executes statements for people who ask, on the connection for that, within their time limit.
 func (s *Store) ask(asking context.Context, restart func(), steps ...step) error {
@@ -106,8 +111,11 @@ func (s *Store) ask(asking context.Context, restart func(), steps ...step) error
 	if err != nil {
 		return err
 	}
-	limit := step{statement: limitStatement, arguments: []any{fmt.Sprint(inspectLimit.Milliseconds())}}
-	if err = through.once(ctx, restart, append([]step{limit}, steps...)...); isCancelled(err) {
+	if s.options.PgBouncer { // others have it from the connection
+		limit := step{statement: limitStatement, arguments: []any{askedLimit()}}
+		steps = append([]step{limit}, steps...)
+	}
+	if err = through.once(ctx, restart, steps...); isCancelled(err) {
 		return inspect.ErrTooLong
 	}
 	return err
@@ -225,11 +233,10 @@ func (s *Store) Beat(ctx context.Context, beat inspect.Node) error {
 	if !json.Valid(beat.Settings) || !json.Valid(beat.Status) {
 		return errors.New("say that the node lives: its settings or its status are no JSON")
 	}
-	err := s.ask(ctx, func() {},
-		step{statement: beatStatement, arguments: []any{
-			uuidOf(beat.ID), beat.Host, beat.Version, string(beat.Settings), string(beat.Status),
-		}},
-		step{statement: forgetNodesStatement, arguments: []any{inspect.Forgotten.Microseconds()}})
+	err := s.ask(ctx, func() {}, step{statement: beatStatement, arguments: []any{
+		uuidOf(beat.ID), beat.Host, beat.Version, string(beat.Settings), string(beat.Status),
+		inspect.Forgotten.Microseconds(),
+	}})
 	if err != nil {
 		return fmt.Errorf("say that the node lives: %w", err)
 	}

@@ -77,7 +77,7 @@ func (s *Store) positions(ctx context.Context, places []node.Place) ([]node.Posi
 	}
 	read := &positionsRead{}
 	steps := []step{read.step(all), stateStep(&read.state, new(time.Time))}
-	if err := s.once(ctx, func() { read.restart(len(places)) }, steps...); err != nil {
+	if err := s.once(ctx, func() { read.restart(len(places)) }, read.both(all)); err != nil {
 		return nil, node.State{}, err
 	}
 	var without []node.Place
@@ -128,6 +128,22 @@ func (r *positionsRead) step(of moves) step {
 		return err
 	}
 	return step{statement: positionsStatement, arguments: []any{of.topics, of.numbers}, read: read}
+}
+
+// both returns what reads the state as well, in one statement: a node that has nothing to do asks once a second.
+func (r *positionsRead) both(of moves) step {
+	read := func(rows pgx.Rows) error {
+		var place, turn, epoch, offset pgtype.Int8
+		err := scanState(rows, &r.state, new(time.Time), &place, &turn, &epoch, &offset)
+		if err == nil && place.Valid {
+			r.found[place.Int64-1] = foundPosition{
+				found: true, turn: turn.Int64,
+				Position: node.Position{Epoch: int32(epoch.Int64), Offset: offset.Int64},
+			}
+		}
+		return err
+	}
+	return step{statement: positionsAndStateStatement, arguments: []any{of.topics, of.numbers}, read: read}
 }
 
 // sortedPlaces returns places in the order in which partitions are locked, each partition once.

@@ -182,6 +182,13 @@ func (l *looks) done(
 	}
 }
 
+// costs notes how long a look from the beginning took that moves no mark, and its error.
+func (l *looks) costs(took time.Duration, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dear = l.dear || isCancelled(err) || err == nil && took > marks.DearLook
+}
+
 // isCancelled reports whether err says that the server has given a statement up, because of its time limit.
 func isCancelled(err error) bool {
 	answer, is := errors.AsType[*pgconn.PgError](err)

@@ -27,9 +27,10 @@ type watcher struct {
 	turn  chan struct{} // has an element while somebody looks
 	store *Store        // over that connection; nil before the first outlook
 	ended bool
+	limit string // the time limit of its statements; empty for that of calls
 }
 
-func newWatcher() watcher { return watcher{turn: make(chan struct{}, 1)} }
+func newWatcher(limit string) watcher { return watcher{turn: make(chan struct{}, 1), limit: limit} }
 
 // begin waits for a turn to look, which ends with end. Whoever has waited for as long as a look may take goes without:
 // a hundred people who ask at the same time must not keep a node waiting that looks for lanes.
@@ -52,6 +53,9 @@ func (w *watcher) get(ctx context.Context, s *Store) (*Store, error) {
 	if w.store == nil {
 		config := s.pool.Config().Copy()
 		config.MaxConns, config.MinConns, config.MinIdleConns = 1, 0, 0
+		if w.limit != "" && !s.options.PgBouncer {
+			config.ConnConfig.RuntimeParams["statement_timeout"] = w.limit
+		}
 		pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
 		if err != nil {
 			return nil, err

@@ -74,6 +74,12 @@ type Store struct {
 
 	watcher watcher // for Outlook
 	asked   watcher // for people who ask: inspect.go
+
+	// idle says that the last claim which was asked has found that there would be nothing for a while, see claim.peek.
+	idle atomic.Bool
+
+	hears  atomic.Bool // see Hears
+	teller teller
 }
 
 var _ node.Store = (*Store)(nil)
@@ -145,7 +151,8 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.PingTimeout = options.Timeout / 4 // of a connection that has been idle for a second
 
-	s := &Store{options: options, watcher: newWatcher(), asked: newWatcher()}
+	s := &Store{options: options, watcher: newWatcher(""), asked: newWatcher(askedLimit())}
+	s.teller.hurry = make(chan struct{})
 	s.configure(config.ConnConfig)
 	config.BeforeConnect = renew(url, options)
 	s.pool, err = pgxpool.NewWithConfig(ctx, config)
@@ -175,6 +182,7 @@ func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
+		s.teller.close()
 		s.watcher.close()
 		s.asked.close()
 		s.pool.Close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"chronos/node"
 	"chronos/node/queue"
 )
 
@@ -55,6 +56,9 @@ func (s *Store) Transact(
 	}
 	if err != nil {
 		return queue.Result{}, fmt.Errorf("queues: %w", err)
+	}
+	if tx != nil && slices.ContainsFunc(tx.inserted, func(m node.Message) bool { return soon(&m, tx.now) }) {
+		s.tell() // whatever has become of it: it may have taken effect
 	}
 	if answer == nil && s.waiting.used() {
 		for _, m := range tx.inserted {

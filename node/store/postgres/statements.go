@@ -43,6 +43,13 @@ CROSS JOIN LATERAL (
   WHERE topic_id = u.topic_id AND partition = u.partition ORDER BY turn DESC LIMIT 1
 ) AS p`
 
+	// positionsAndStateStatement tells both what positionsStatement tells and what stateStatement does, in each row; in
+	// one, without a place, if there is no position.
+	positionsAndStateStatement = `
+SELECT at.*, state.*
+FROM (` + stateStatement + `) AS state
+LEFT JOIN (` + positionsStatement + `) AS at (place, turn, epoch, next_offset) ON true`
+
 	// lockMessagesStatement locks the rows that are there already, in the order of its arguments, which is that of
 	// their names, and reads what instructions are decided on. It waits for a transaction that is changing a row, and
 	// follows the row to what that has made of it.
@@ -321,6 +328,11 @@ CROSS JOIN LATERAL (
   WHERE lane = looked.lane AND readied_at IS NULL AND due_at <= $2::timestamptz
   ORDER BY lane, due_at, id LIMIT 1
 ) AS found`
+
+	// peekStatement tells both what idleStatement tells and what stateStatement does.
+	peekStatement = `
+SELECT idle.*, state.* FROM (` + idleStatement + `) AS idle (claimed, due)
+CROSS JOIN (` + stateStatement + `) AS state`
 
 	// limitStatement gives the statements after it in the transaction a time limit of their own, in milliseconds.
 	limitStatement = "SELECT set_config('statement_timeout', $1, true)"

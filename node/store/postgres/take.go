@@ -81,6 +81,9 @@ func (s *Store) take(ctx context.Context, request node.TakeRequest) (result node
 	if err == nil && s.waiting.used() {
 		t.note(&s.waiting)
 	}
+	if t.tells() { // whatever has become of it: it may have taken effect
+		s.tell()
+	}
 	return t.result, err
 }
 
@@ -254,13 +257,17 @@ func (t *take) lock(names []node.MessageID) step {
 
 // stateStep returns the statement that reads the state and the server's clock.
 func stateStep(state *node.State, now *time.Time) step {
-	return step{statement: stateStatement, read: func(rows pgx.Rows) error {
-		var marked bool
-		err := rows.Scan(&state.Lineage, &state.Holding, &marked, &state.Suspect, &state.IntakePaused, now)
-		state.CatchingUp = state.Holding || marked
-		*now = now.UTC()
-		return err
-	}}
+	return step{statement: stateStatement, read: func(rows pgx.Rows) error { return scanState(rows, state, now) }}
+}
+
+// scanState reads what stateStatement tells, behind what the row has before that.
+func scanState(rows pgx.Rows, state *node.State, now *time.Time, before ...any) error {
+	var marked bool
+	err := rows.Scan(append(before,
+		&state.Lineage, &state.Holding, &marked, &state.Suspect, &state.IntakePaused, now)...)
+	state.CatchingUp = state.Holding || marked
+	*now = now.UTC()
+	return err
 }
 
 // decide works out what becomes of the first upTo items, which are all of them unless the server refuses the next one
