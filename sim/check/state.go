@@ -215,6 +215,7 @@ type partition struct {
 	lost       map[place]*record // those that a truncation took, and those that are no submissions
 	start, end int64             // of the log
 	furthest   int64             // the highest end that there ever was
+	guessed    bool              // nothing was seen of the log: it begins where the group's offset is, as far as known
 	dropped    bool
 
 	committed int64
