@@ -376,7 +376,9 @@ func liveness() []Invariant { //nolint:funlen // a table
 			those of L6, L10, L11, L15 and L16, are longer by a beat, which is a second, a poll interval and the calls
 			on the way, and by one more for each so many others of the lane that were begun meanwhile as its pace
 			says. Where nodes have an idle interval, and processes without a node bring messages in or make them due,
-			it takes the place of the poll interval in all bounds.`,
+			it takes the place of the poll interval in all bounds. A callback is not late for the time in which the
+			node that makes it had as many others under way as it makes at the same time, until it begins one of that
+			lane that comes later.`,
 			[]Kind{Fire, Reset},
 			[]Kind{Submit, Fault},
 			l5,

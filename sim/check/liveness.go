@@ -194,7 +194,11 @@ func (s *state) overdue(e *Event, bound time.Duration, applies bool) finding {
 		}
 		due = opens
 	}
-	if late := at - due; late > bound {
+	late := at - due
+	if late > bound {
+		late -= s.occupied(sub, s.incarnations[e.Incarnation], due)
+	}
+	if late > bound {
 		return brokenBy(sub, "it fires %v late, more than %v, and nothing has gone wrong", late, bound)
 	}
 	return holds()
