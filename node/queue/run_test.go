@@ -337,6 +337,51 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// A transaction begins with no further task once the tasks and messages that it has moved are too large, and the next
+// one goes on at once. The calls are counted: small tasks take one.
+func TestBytes(t *testing.T) {
+	for _, size := range []int{1, 1 << 20} {
+		w := newWorld(t)
+		large := request(1)
+		large.Payload = make([]byte, size)
+		w.do(queue.PutAction{Action: large})
+		q := queue.Queue{ID: id(10), Name: "q", Kind: queue.Async, TimeLimit: time.Hour}
+		w.do(queue.PutQueue{Queue: q})
+		const tasks = 40
+		due := w.now.Add(time.Minute)
+		for n := range tasks {
+			w.do(queue.PutTask{Task: queue.Task{
+				ID: id(21 + n), Queue: id(10), When: due, Execution: id(1), Promise: ids(1),
+			}})
+		}
+		most := max(1, tasks*size/(8<<20)) // transactions
+		transactions := func(of string) {
+			t.Helper()
+			calls := 0
+			for due, _, _, err := w.Due(t.Context(), 1); len(due) > 0; due, _, _, err = w.Due(t.Context(), 1) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				before := w.Len()
+				w.do(queue.Look{Queue: due[0]})
+				if moved := (w.Len() - before) * size; moved > 9<<20 {
+					t.Errorf("one transaction that %s tasks has inserted %d bytes", of, moved)
+				}
+				calls++
+			}
+			if calls < most || calls > most+1 {
+				t.Errorf("%d transactions have %s %d tasks of %d bytes, want %d", calls, of, tasks, size, most)
+			}
+		}
+		w.now = due
+		transactions("started")
+		w.want(w.runs(21, 20+tasks), "Running Running")
+		w.now = due.Add(time.Hour)
+		transactions("failed")
+		w.want(w.runs(21, 20+tasks), "Failure Failure")
+	}
+}
+
 // The relief of a queue is called once for each crossing, and again after an hour.
 func TestRelief(t *testing.T) {
 	w := newWorld(t)
