@@ -75,13 +75,16 @@ func TestOccupied(t *testing.T) {
 		"nobody knows":     {asking(0, 0, hangs("out"), late), true},
 		"room for long":    {asking(2, 1, asked{2, "out", "1.8s", "1.8s", "2.5s"}, late), true},
 		"one after the other": {
-			asking(2, 1, asked{2, "out", "1.8s", "1.8s", "2.4s"}, asked{3, "out", "1.9s", "2.42s", "2.98s"}, late), false,
+			asking(2, 1, asked{2, "out", "1.8s", "1.8s", "2.4s"},
+				asked{3, "out", "1.9s", "2.42s", "2.98s"}, late), false,
 		},
 		"passed over": {
-			asking(2, 1, asked{2, "out", "1.8s", "1.8s", "2.4s"}, asked{3, "out", "2.4s", "2.42s", "2.98s"}, late), true,
+			asking(2, 1, asked{2, "out", "1.8s", "1.8s", "2.4s"},
+				asked{3, "out", "2.4s", "2.42s", "2.98s"}, late), true,
 		},
 		"of another lane": {
-			asking(1, 1, asked{2, "out", "1.8s", "1.8s", "2.4s"}, asked{3, "other", "2.4s", "2.42s", "2.98s"}, late), false,
+			asking(1, 1, asked{2, "out", "1.8s", "1.8s", "2.4s"},
+				asked{3, "other", "2.4s", "2.42s", "2.98s"}, late), false,
 		},
 	} {
 		v := judge(t, c.text)
