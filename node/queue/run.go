@@ -261,7 +261,8 @@ func (r *run) drainable(ctx context.Context, q *Queue) error {
 		return err
 	case !open && opens.IsZero():
 		return refuse(Conflict, "The queue %q never opens, or lies in one that does not, so that the %d tasks that "+
-			"wait in it would never be run. Change that window, or delete the queue without draining it.", q.Name, q.Pending)
+			"wait in it would never be run. Change that window, or delete the queue without draining it.", q.Name,
+			q.Pending)
 	}
 	return nil
 }
