@@ -57,6 +57,7 @@ func (o *Options) judged() check.Config {
 		// What has failed since the beginning waits as long once more, and a fifth; or as long as a receiver has asked.
 		c.CallWait = (o.Faulty+5*time.Second)*6/5 + 2*engine.PublishTimeout()
 		c.RetryFor = o.RetryFor
+		c.Calls, c.LaneCalls = 2*node.MaxConcurrency, node.DefaultConcurrency
 	}
 	if o.Callbacks > 0 && o.Ordered > 0 {
 		// And then one after the other.

@@ -32,6 +32,10 @@ type Window struct {
 	// quiet is a day before which nothing ever changes, and settled one from the beginning of which on nothing
 	// changes any more; noDay if there is none.
 	quiet, settled int64
+
+	// over is a day from the beginning of which on nothing changes any more by the clock of the zone, although it
+	// would on the wall: each time the clocks are put forward over it. It is noDay if there is none.
+	over int64
 }
 
 // Opening is a while in which a window is open: from Start on and before End.
@@ -59,7 +63,13 @@ func (w *Window) Open(at time.Time) bool {
 //
 // A change of the clocks can open and close it as well: what the clock shows after it is what counts.
 func (w *Window) Next(after time.Time) (time.Time, bool) {
-	last := lastSecond()
+	change, found, _ := w.next(after, lastSecond())
+	return change, found
+}
+
+// next returns the first change after an instant that begins before last, if there is one; and how many stretches of
+// the clock it has looked at, each of which is half a year as a rule.
+func (w *Window) next(after time.Time, last int64) (change time.Time, found bool, looked int) {
 	second := within(after)
 	if w.quiet != noDay {
 		second = max(second, (w.quiet-3)*daySeconds) // No clock is three days off: it is the same until then.
@@ -67,17 +77,18 @@ func (w *Window) Next(after time.Time) (time.Time, bool) {
 	s := stretchAt(w.zone, second)
 	wall := second + s.offset
 	open := w.shows(wall)
-	for {
+	for looked = 1; ; looked++ {
 		if change, found := w.change(wall, min(s.end, last)+s.offset); found {
-			return time.Unix(change-s.offset, 0).UTC(), true
+			return time.Unix(change-s.offset, 0).UTC(), true, looked
 		}
 		// The clock may show once more what it has shown, but never what it showed two days before.
-		if s.end >= last || w.settled != noDay && dayOf(s.end+s.offset) > w.settled+2 {
-			return time.Time{}, false
+		if s.end >= last || w.settled != noDay && dayOf(s.end+s.offset) > w.settled+2 ||
+			w.over != noDay && dayOf(s.end) > w.over {
+			return time.Time{}, false, looked
 		}
 		s = following(w.zone, s)
 		if wall = s.start + s.offset; w.shows(wall) != open {
-			return time.Unix(s.start, 0).UTC(), true
+			return time.Unix(s.start, 0).UTC(), true, looked
 		}
 	}
 }
@@ -149,8 +160,15 @@ func (w *Window) Never() bool { return w.never }
 func (w *Window) Notes() []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	if w.Always() && !w.always {
+	switch {
+	case w.Always() && !w.always:
 		note("It is always open.")
+	case w.over != noDay:
+		opens := "opens"
+		if w.shows(w.over * daySeconds) {
+			opens = "closes"
+		}
+		note("It never %s any more: each time that it would, the clocks in %s are put forward over it.", opens, w.name)
 	}
 	for _, clauses := range [][]clause{w.base, w.except} {
 		for i := range clauses {
@@ -270,6 +288,7 @@ func (m *minutes) next(from int64, in bool) (int64, bool) {
 
 // survey finds out when a window has settled, and whether it ever opens.
 func (w *Window) survey() *WindowError {
+	w.over = noDay
 	if w.never {
 		w.quiet, w.settled = noDay, longAgo
 		return nil
@@ -281,6 +300,7 @@ func (w *Window) survey() *WindowError {
 		w.quiet = first
 	}
 	if _, changes := w.change(last*daySeconds, (last+far)*daySeconds); changes {
+		w.outlive(last, far)
 		return nil
 	}
 	w.settled = last
@@ -300,6 +320,17 @@ func (w *Window) survey() *WindowError {
 			" are put forward, and leave these hours out"}
 	}
 	return nil
+}
+
+// outlive finds out whether what changes on the wall for ever does so by the clock of the zone, too: 02:30 on the last
+// Sunday of March is left out in Paris each year. Whoever asks when that opens would otherwise look through all years
+// up to 9999. It is enough to look once through all that days can do, after the last change that zones list one by one.
+func (w *Window) outlive(last, far int64) {
+	begin := max(last, numberOf(2100, time.January, 1))
+	until := min((begin+far)*daySeconds, lastSecond())
+	if change, found, _ := w.next(time.Unix(begin*daySeconds, 0), until); !found || change.Unix() >= until {
+		w.over = begin
+	}
 }
 
 // bounds returns the first and the last of the days that the window names, with what belongs to them, or some day if

@@ -88,35 +88,25 @@ func Open(windows []string, at time.Time) (open bool, opens time.Time, err error
 	return open, opens, nil
 }
 
-// start starts what can start in a queue that is open.
+// start starts what can start in a queue that is open: one task of a sync queue. What is over at once makes room for
+// others.
 func (r *run) start(ctx context.Context, q *Queue) error {
-	room := batch
-	if q.Kind == Sync {
-		room = 1
-	}
-	for q.Pending > 0 && room > 0 {
-		limit := min(room, MaxRunning-q.Running)
+	begun := 0
+	room := func() int {
 		if q.Kind == Sync {
-			limit = 1 - q.Running
+			return min(q.Pending, 1-max(q.Running, begun))
 		}
-		if limit <= 0 {
-			return nil
-		}
-		tasks, err := r.Next(ctx, q, limit)
-		if err != nil {
+		return min(q.Pending, MaxRunning-q.Running)
+	}
+	next := func(limit int) ([]Task, error) { return r.Next(ctx, q, limit) }
+	return r.each(room, next, func(t *Task) error {
+		if err := r.begin(ctx, q, t); err != nil {
 			return err
 		}
-		for i := range tasks {
-			if err := r.begin(ctx, q, &tasks[i]); err != nil {
-				return err
-			}
-			r.started = append(r.started, tasks[i])
-		}
-		if room -= len(tasks); len(tasks) < limit {
-			return nil
-		}
-	}
-	return nil
+		r.started = append(r.started, *t)
+		begun++
+		return nil
+	})
 }
 
 // begin starts a task that is Pending: it is Running, and the message of its execution is inserted. A record that an
@@ -137,7 +127,7 @@ func (r *run) begin(ctx context.Context, q *Queue, t *Task) error {
 		return r.finish(ctx, q, t, Failure, fmt.Sprintf("Its action %v is not there any more.", t.Execution))
 	}
 	message := r.message(t, action, partExecution)
-	if err := r.Insert(ctx, []node.Message{message}); err != nil {
+	if err := r.insert(ctx, message); err != nil {
 		return err
 	}
 	if q.Kind == Async && action.Topic != "" {
@@ -168,7 +158,7 @@ func (r *run) finish(ctx context.Context, q *Queue, t *Task, status Status, reas
 	}
 	t.Fates = string(fates)
 	if len(promise) > 0 {
-		if err := r.Insert(ctx, promise); err != nil {
+		if err := r.insert(ctx, promise...); err != nil {
 			return err
 		}
 	}
@@ -198,25 +188,15 @@ func (q *Queue) deep() bool { return q.Depth > 0 && q.Pending > q.Depth }
 
 // clear deletes what waits in a queue that is deleted.
 func (r *run) clear(ctx context.Context, q *Queue) error {
-	if q.Pending == 0 {
-		return nil
-	}
 	all := *q
 	all.Kind = Sync // whatever their time is
-	tasks, err := r.Next(ctx, &all, batch)
-	if err != nil {
-		return err
-	}
-	for i := range tasks {
-		t := &tasks[i]
+	next := func(limit int) ([]Task, error) { return r.Next(ctx, &all, limit) }
+	return r.each(func() int { return q.Pending }, next, func(t *Task) error {
 		t.Status, t.Ended = Deleted, r.now
 		t.Reason = fmt.Sprintf("The queue %q was deleted.", q.Name)
 		q.Pending--
-		if err := r.PutTask(ctx, t); err != nil {
-			return err
-		}
-	}
-	return nil
+		return r.PutTask(ctx, t)
+	})
 }
 
 // drop deletes a queue in which nothing is left. What lies inside it is not contained by it any more.

@@ -7,11 +7,19 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"chronos/node"
 )
 
-// batch is how many tasks one transaction starts, fails or deletes at most. What remains is done by the next one, at
-// once: Queue.Look is the instant of the transaction then.
-const batch = 100
+const (
+	// batch is how many tasks one transaction starts, fails or deletes at most, and batchBytes how large what it reads
+	// and writes for them may become: it begins with no further task then. What remains is done by the next one, at
+	// once: Queue.Look is the instant of the transaction then, or one before it.
+	batch, batchBytes = 100, 8 << 20
+
+	// growth is how many times as many tasks are read next as before, at most: those to come may be larger.
+	growth = 8
+)
 
 // Run carries out a command in a transaction: the rules of queues, which all stores share. After an error the
 // transaction is to be undone. It keeps nothing between calls.
@@ -57,6 +65,59 @@ type run struct {
 
 	now     time.Time
 	started []Task
+	moved   int // bytes of the tasks and messages that it has read and written, beside what the caller has brought
+}
+
+// full reports whether the transaction is not to touch any more tasks.
+func (r *run) full() bool { return r.moved >= batchBytes }
+
+// fits returns how many tasks to read next where that many were dealt with: one, and then as many as fit if they are
+// like those so far.
+func (r *run) fits(done int) int {
+	if done == 0 {
+		return 1
+	}
+	return max(1, min(growth*done, (batchBytes-r.moved)*done/max(1, r.moved)))
+}
+
+// each reads tasks, and has something done with each of them, until there are no more, or there is no room for more, or
+// the transaction has done enough. What was dealt with must not be read again.
+func (r *run) each(room func() int, read func(limit int) ([]Task, error), do func(t *Task) error) error {
+	for done := 0; done < batch; {
+		limit := min(batch-done, r.fits(done), room())
+		if limit <= 0 {
+			return nil
+		}
+		tasks, err := read(limit)
+		if err != nil {
+			return err
+		}
+		for i := range tasks {
+			if tasks[i].Inline != nil {
+				r.moved += len(tasks[i].Inline.Payload)
+			}
+		}
+		for i := range tasks {
+			if err := do(&tasks[i]); err != nil {
+				return err
+			}
+			if done++; r.full() {
+				return nil
+			}
+		}
+		if len(tasks) < limit {
+			return nil
+		}
+	}
+	return nil
+}
+
+// insert inserts messages, and counts them.
+func (r *run) insert(ctx context.Context, messages ...node.Message) error {
+	for i := range messages {
+		r.moved += messages[i].Size()
+	}
+	return r.Insert(ctx, messages)
 }
 
 // lock locks a queue and returns it, and reads the clock: what happens to it happens at that instant, and not when the
@@ -181,9 +242,29 @@ func (r *run) deleteQueue(ctx context.Context, id uuid.UUID) (Result, error) {
 	case q.Deleting:
 		return r.result(q, nil, false), nil
 	}
+	if err := r.drainable(ctx, q); err != nil {
+		return Result{}, err
+	}
 	q.Deleting = true
 	err = r.settle(ctx, q)
 	return r.result(q, nil, true), err
+}
+
+// drainable refuses a queue in which tasks wait that are to run before it goes, and never would: it never opens. It
+// would be there for ever, and could not be changed any more.
+func (r *run) drainable(ctx context.Context, q *Queue) error {
+	if !q.Drain || q.Pending == 0 {
+		return nil
+	}
+	switch open, opens, err := r.open(ctx, q); {
+	case err != nil:
+		return err
+	case !open && opens.IsZero():
+		return refuse(Conflict, "The queue %q never opens, or lies in one that does not, so that the %d tasks that "+
+			"wait in it would never be run. Change that window, or delete the queue without draining it.", q.Name,
+			q.Pending)
+	}
+	return nil
 }
 
 func (r *run) putAction(ctx context.Context, wanted Action, read *Action) (Result, error) {
@@ -230,19 +311,19 @@ func (r *run) look(ctx context.Context, id uuid.UUID) (Result, error) {
 		return Result{}, err
 	}
 	before := *q
-	if q.Running > 0 {
-		overdue, err := r.Overdue(ctx, id, r.now.Add(-q.TimeLimit), batch)
-		if err != nil {
-			return Result{}, err
-		}
-		for i := range overdue {
-			reason := fmt.Sprintf("It was not completed within %v.", q.TimeLimit)
-			if err := r.finish(ctx, q, &overdue[i], Failure, reason); err != nil {
-				return Result{}, err
-			}
-		}
+	if err := r.giveUp(ctx, q); err != nil {
+		return Result{}, err
 	}
 	err = r.settle(ctx, q)
 	before.Look = q.Look // by itself no change that anybody sees
 	return r.result(q, nil, !reflect.DeepEqual(before, *q)), err
+}
+
+// giveUp ends what has run for longer than the time limit of its queue.
+func (r *run) giveUp(ctx context.Context, q *Queue) error {
+	room := func() int { return q.Running }
+	overdue := func(limit int) ([]Task, error) { return r.Overdue(ctx, q.ID, r.now.Add(-q.TimeLimit), limit) }
+	return r.each(room, overdue, func(t *Task) error {
+		return r.finish(ctx, q, t, Failure, fmt.Sprintf("It was not completed within %v.", q.TimeLimit))
+	})
 }

@@ -337,6 +337,87 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// A queue that never opens is not drained, since it would be there for ever: that is refused until it may open, or what
+// waits may go. One that is closed for the moment, or has nothing to run, is deleted.
+func TestDrainNever(t *testing.T) {
+	w := newWorld(t)
+	within := queue.Queue{ID: id(11), Name: "within", Kind: queue.Sync, Window: "never", Paths: []string{"/a"}}
+	w.do(queue.PutQueue{Queue: within})
+	for n, one := range map[int]queue.Queue{
+		30: {Window: "never"},
+		40: {Window: "9am to 5pm on 2020-01-01"},
+		50: {Window: "always", Paths: []string{"/a/b"}},
+	} {
+		one.ID, one.Name, one.Kind, one.Drain = id(n), fmt.Sprint("q", n), queue.Sync, true
+		w.do(queue.PutQueue{Queue: one})
+		w.arrive(n+1, n, 0)
+		w.refused(queue.DropQueue{ID: id(n)}, queue.Conflict, "never opens")
+		switch n {
+		case 30:
+			one.Window = "2pm to 3pm every day"
+			w.do(queue.PutQueue{Queue: one})
+		case 40:
+			one.Drain = false
+			w.do(queue.PutQueue{Queue: one})
+		default:
+			w.do(queue.DropTask{ID: id(n + 1)})
+		}
+		w.do(queue.DropQueue{ID: id(n)})
+	}
+	w.want(w.runs(31, 41), "Pending Deleted")
+	w.now = w.now.Add(2 * time.Hour)
+	w.look()
+	w.do(queue.End{Task: id(31)})
+	if left := w.queue(30); left != nil {
+		t.Errorf("%+v is left", left)
+	}
+}
+
+// A transaction begins with no further task once the tasks and messages that it has moved are too large, and the next
+// one goes on at once. The calls are counted: small tasks take one.
+func TestBytes(t *testing.T) {
+	for _, size := range []int{1, 1 << 20} {
+		w := newWorld(t)
+		large := request(1)
+		large.Payload = make([]byte, size)
+		w.do(queue.PutAction{Action: large})
+		q := queue.Queue{ID: id(10), Name: "q", Kind: queue.Async, TimeLimit: time.Hour}
+		w.do(queue.PutQueue{Queue: q})
+		const tasks = 40
+		due := w.now.Add(time.Minute)
+		for n := range tasks {
+			w.do(queue.PutTask{Task: queue.Task{
+				ID: id(21 + n), Queue: id(10), When: due, Execution: id(1), Promise: ids(1),
+			}})
+		}
+		most := max(1, tasks*size/(8<<20)) // transactions
+		transactions := func(of string) {
+			t.Helper()
+			calls := 0
+			for due, _, _, err := w.Due(t.Context(), 1); len(due) > 0; due, _, _, err = w.Due(t.Context(), 1) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				before := w.Len()
+				w.do(queue.Look{Queue: due[0]})
+				if moved := (w.Len() - before) * size; moved > 9<<20 {
+					t.Errorf("one transaction that %s tasks has inserted %d bytes", of, moved)
+				}
+				calls++
+			}
+			if calls < most || calls > most+1 {
+				t.Errorf("%d transactions have %s %d tasks of %d bytes, want %d", calls, of, tasks, size, most)
+			}
+		}
+		w.now = due
+		transactions("started")
+		w.want(w.runs(21, 20+tasks), "Running Running")
+		w.now = due.Add(time.Hour)
+		transactions("failed")
+		w.want(w.runs(21, 20+tasks), "Failure Failure")
+	}
+}
+
 // The relief of a queue is called once for each crossing, and again after an hour.
 func TestRelief(t *testing.T) {
 	w := newWorld(t)

@@ -9,17 +9,14 @@ import (
 	"chronos/node"
 )
 
-// paces returns how fast messages come out on lanes, as the list of lanes says it. A callback lane that is listed
-// without a pace has none, whatever an entry with a * says.
+// paces returns how fast messages come out on lanes, as the list of lanes says it. A lane that is listed without a pace
+// has none, whatever an entry with a * says.
 func (s *Settings) paces(config *node.Config) error {
 	if s.file == nil {
 		return nil
 	}
 	for i := range s.file.lanes {
 		l := &s.file.lanes[i]
-		if !l.perSecond.IsSet && !node.IsCallback(l.name.Text) {
-			continue
-		}
 		pace := 0
 		if l.perSecond.IsSet {
 			var err error

@@ -60,10 +60,8 @@ func (s *Settings) windows(config *node.Config) error {
 		if !node.IsCallback(name) && !strings.HasSuffix(name, "*") && !config.Serves(name) && !s.tells(name) {
 			return l.name.Wrong("no route has that topic as its output, a target or its outcomes")
 		}
-		if l.window.IsSet || node.IsCallback(name) {
-			if err := add(name, &l.window); err != nil {
-				return err
-			}
+		if err := add(name, &l.window); err != nil {
+			return err
 		}
 	}
 	for i := range s.file.routes {

@@ -1,6 +1,8 @@
 package service_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,6 +34,39 @@ func TestWindowForPeers(t *testing.T) {
 	for _, text := range []string{"always", "never", "always except 2am to 3am on 1 january 2199"} {
 		if told(text) == "" {
 			t.Errorf("nothing is told of %s", text)
+		}
+	}
+}
+
+// A topic that has an entry of its own has what that says, as a callback lane has: of what it does not say, the entry
+// with a * says nothing either. What has no entry goes by that.
+func TestEntryOfItsOwn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	text := "routes:\n  - {input: a, output: b, targets: \"c, d\"}\nlanes:\n" +
+		"  - {name: \"*\", window: never, max-per-second: 5}\n" +
+		"  - {name: b, window: always}\n  - {name: c, max-per-second: 7}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := service.Read(service.Run, map[string]service.Value{
+		"store":   service.FlagValue("store", "sqlite:"+filepath.Join(t.TempDir(), "chronos.db")),
+		"brokers": service.FlagValue("brokers", "127.0.0.1:1"), "config": service.FlagValue("config", file),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := settings.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lane, want := range map[string]struct {
+		pace   int
+		closed bool
+	}{"b": {0, false}, "c": {7, false}, "d": {5, true}} {
+		w := config.Node.WindowOf(lane)
+		if pace, closed := config.Node.PaceOf(lane), w != nil && !w.Open(time.Now()); pace != want.pace ||
+			closed != want.closed {
+			t.Errorf("%s has the pace %d, and is closed: %v; want %+v", lane, pace, closed, want)
 		}
 	}
 }

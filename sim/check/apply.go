@@ -60,6 +60,7 @@ func (s *state) appeared(e *Event) {
 		sub.copies++
 	default:
 		s.fired(sub, e)
+		s.reached(e)
 	}
 	i, known := s.published(e)
 	if i != nil && s.healed >= 0 && !e.Twice {
@@ -81,6 +82,7 @@ func (s *state) publish(sub *submission, e *Event) {
 	}
 	if i := s.incarnations[e.Incarnation]; i != nil {
 		i.begun, i.held = e.At, e.At-e.Age
+		p.calls(i, e, s.config.HoldTime)
 	}
 	if e.Topic != sub.key.topic {
 		return
@@ -126,6 +128,7 @@ func (s *state) failed(e *Event) {
 		return
 	}
 	i.failedAt = e.At
+	i.last.end(e.At)
 	if e.Kind == Unknown {
 		if i.unsure == nil {
 			i.unsure = map[string]time.Duration{}
@@ -178,6 +181,7 @@ func (s *state) changed(e *Event) {
 		delete(s.rows, r.key)
 		s.leave(r, e.At)
 		r.gone = e.At
+		r.last.answered(s.config.BrokerLatency)
 		if r.key != r.submission.key {
 			r.letters++
 		}

@@ -67,6 +67,10 @@ type Config struct {
 	// keep from the store after the healing, and can delay the input by holding partitions one after the other.
 	Nodes, Lanes, Hops int
 
+	// Calls is how many callbacks a node makes at the same time, and LaneCalls how many of one lane; zero where nobody
+	// knows.
+	Calls, LaneCalls int
+
 	// Batch is the largest number of messages that one call moves; zero for no limit. Messages is how many
 	// submissions there are at most, as far as known.
 	Batch, Messages int

@@ -277,6 +277,8 @@ func (c *Config) fields() []field {
 		fieldOf("nodes", &c.Nodes, strconv.Atoi),
 		fieldOf("hops", &c.Hops, strconv.Atoi),
 		fieldOf("lanes", &c.Lanes, strconv.Atoi),
+		fieldOf("calls", &c.Calls, strconv.Atoi),
+		fieldOf("lane_calls", &c.LaneCalls, strconv.Atoi),
 		fieldOf("batch", &c.Batch, strconv.Atoi),
 		fieldOf("messages", &c.Messages, strconv.Atoi),
 		fieldOf("dead_letter", &c.DeadLetter, strconv.ParseBool),

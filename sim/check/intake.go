@@ -45,6 +45,7 @@ func (s *state) submit(e *Event) {
 	p.log = slices.Insert(p.log, at, &record{submission: sub, place: place{e.Offset, e.Epoch}})
 	sub.there++
 	p.start = min(p.start, e.Offset) // it may have been known by an offset committed for another one of its name
+	p.guessed = false
 	p.end = max(p.end, e.Offset+1)
 	p.furthest = max(p.furthest, p.end)
 }
@@ -84,7 +85,12 @@ func (s *state) consumed(e *Event) {
 			sub.rejected = true
 		}
 	case Rewind:
+		_, seen := s.partitions[e.Partition]
 		p := s.partition(e.Partition, e.Offset)
+		// A topic that was made again is empty, and the group may have what was committed for the one before.
+		if !seen && e.Node == "" {
+			p.guessed, p.reached = true, 0
+		}
 		p.committed, p.heard = e.Offset, e.At
 		if e.Node != "" {
 			p.reached = max(p.reached, e.Offset)
@@ -126,7 +132,7 @@ func (s *state) shrunk(e *Event) {
 			r.gone = true
 		}
 		forget(gone)
-		p.start = max(p.start, e.Offset)
+		p.start, p.guessed = max(p.start, e.Offset), false
 		p.end = max(p.end, p.start)
 		p.furthest = max(p.furthest, p.end) // what was there need not have been an application's
 	}

@@ -377,7 +377,9 @@ func liveness() []Invariant { //nolint:funlen // a table
 			on the way, and by one more for each so many others of the lane that were begun meanwhile as its pace
 			says. Where nodes rest for an idle interval, and processes without a
 			node bring messages in or make them due, the way of what tells the nodes takes the place of the poll
-			interval in all bounds, if it is longer; and where that is lost or late, the idle interval does.`,
+			interval in all bounds, if it is longer; and where that is lost or late, the idle interval does. A callback
+			is not late for the time in which the node that makes it had as many others under way as it makes at the
+			same time, until it begins one of that lane that comes later.`,
 			[]Kind{Fire, Reset},
 			[]Kind{Submit, Fault},
 			l5,

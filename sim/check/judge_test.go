@@ -319,6 +319,10 @@ func brokenLiveness() map[string][]string {
 			preamble + until("1.01s") + "2s heal\n",
 			preamble + until("1.02s") + "2s heal\n",
 			preamble + strings.Replace(well, "1.03s "+commit+"\n", "", 1) + gone + "2s heal\n",
+			preamble + inherited + "1s retain partition=in#2/0 offset=12\n" + well + gone + "2s heal\n",
+			preamble + inherited + "1s submit message=2 id=y topic=out partition=in#2/0 flaw=invalid deadline=2s\n" +
+				"1s deliver node=1.1 message=2\n1s reject node=1.1 message=2\n1s take node=1.1 message=2 " +
+				"partition=in#2/0 lineage=1\n1s move node=1.1 partition=in#2/0 offset=1\n" + well + gone + "2s heal\n",
 		},
 		"L4": {
 			preamble + "0.5s heal\n" + well + "1.965s unknown message=1\n" +

@@ -83,7 +83,7 @@ func l3(s *state, e *Event) finding {
 		case p.dropped:
 		case p.reached < p.last():
 			return brokenBy(nil, "%s is committed up to %d, and ends at %d", name, p.reached, p.last())
-		case p.kept && p.position.offset < p.start:
+		case p.kept && !p.guessed && p.position.offset < p.start:
 			return brokenBy(nil, "%s is taken in up to %d, and retention took what comes before %d", name,
 				p.position.offset, p.start)
 		case s.recorded[Move] && s.setBack < 0 && p.position.offset < p.last():
@@ -194,7 +194,11 @@ func (s *state) overdue(e *Event, bound time.Duration, applies bool) finding {
 		}
 		due = opens
 	}
-	if late := at - due; late > bound {
+	late := at - due
+	if late > bound {
+		late -= s.occupied(sub, s.incarnations[e.Incarnation], due)
+	}
+	if late > bound {
 		return brokenBy(sub, "it fires %v late, more than %v, and nothing has gone wrong", late, bound)
 	}
 	return holds()

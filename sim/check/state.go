@@ -134,6 +134,7 @@ type incarnation struct {
 	begun  time.Duration            // when a publish of it began last
 	unsure map[string]time.Duration // and when the last one of each node did that had no known outcome
 	held   time.Duration            // since when the node that began it has had its claim
+	last   *request                 // where it is a callback, the last one that was begun
 
 	stamp, since time.Duration // of the last claim on it: as it is stored, and when that was
 
@@ -191,6 +192,7 @@ type process struct {
 	away     time.Duration          // until when it is stopped
 	windows  []Window               // that it goes by; nil for those of the configuration
 	begun    map[string][]beginning // by lane with a pace: the publishes of the last second
+	requests []*request             // the callbacks that it has made lately, the earliest first
 }
 
 // burst counts what happens within a second.
@@ -215,6 +217,7 @@ type partition struct {
 	lost       map[place]*record // those that a truncation took, and those that are no submissions
 	start, end int64             // of the log
 	furthest   int64             // the highest end that there ever was
+	guessed    bool              // nothing was seen of the log: it begins where the group's offset is, as far as known
 	dropped    bool
 
 	committed int64

@@ -20,6 +20,7 @@ type commits struct {
 
 	mu      sync.Mutex
 	next    *commit // what is not sent yet; nil if there is nothing
+	sent    *commit // the last one that was sent and whose outcome nobody was told; nil if there is none
 	running bool
 	since   time.Time // when the request that is under way was sent
 	worker  sync.WaitGroup
@@ -35,35 +36,88 @@ type commit struct {
 // errCommitPending says that it is not known yet what became of a commit.
 var errCommitPending = errors.New("the group has not answered yet")
 
-// commit has places sent, and waits for a moment for the answer; not if the group is silent for longer already.
+// commit has places sent, and waits for a moment for the answer; not if the group is silent for longer already. Who was
+// told that there is no answer yet asks again. If the same places are on their way, or were answered meanwhile, they
+// are not sent once more; otherwise a group that always takes longer than that would get them for ever:
+//
+//	commit 7       sent; no answer within commitWait: pending
+//	commit 7       waits behind it
+//	               the answer to the first; the second is sent; no answer within commitWait: pending
+//	commit 7       waits behind it; ...
 func (c *commits) commit(ctx context.Context, places []node.Place) error {
 	c.mu.Lock()
-	if c.next == nil {
-		c.next = &commit{places: make(map[topicPartition]node.Place), done: make(chan struct{})}
-	}
-	mine := c.next
-	for _, place := range places {
-		mine.places[topicPartition{place.Topic, place.Number}] = place
+	mine := c.sent
+	if c.next != nil || mine == nil || !mine.has(places) {
+		mine = c.add(places)
 	}
 	silent := c.running && time.Since(c.since) > commitWait
-	if !c.running {
+	if c.next != nil && !c.running {
 		c.running = true
 		c.since = time.Now()
 		c.worker.Go(c.run)
 	}
 	c.mu.Unlock()
-	if silent {
+	if silent && !mine.answered() {
 		return errCommitPending
 	}
 	timer := time.NewTimer(commitWait)
 	defer timer.Stop()
 	select {
 	case <-mine.done:
+		c.told(mine)
 		return mine.err
 	case <-timer.C:
 		return errCommitPending
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// add has places sent with the next request, and returns that. The caller holds mu.
+func (c *commits) add(places []node.Place) *commit {
+	if c.next == nil {
+		c.next = &commit{places: make(map[topicPartition]node.Place), done: make(chan struct{})}
+	}
+	for _, place := range places {
+		c.next.places[topicPartition{place.Topic, place.Number}] = place
+	}
+	return c.next
+}
+
+// told notes that somebody knows what has become of a request. Whoever asks for the same after that means it.
+func (c *commits) told(one *commit) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent == one {
+		c.sent = nil
+	}
+}
+
+// renew has all places sent that are asked for from now on: somebody else may have the partitions meanwhile, and commit
+// something else.
+func (c *commits) renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent = nil
+}
+
+// has reports whether a request is for all of these places.
+func (c *commit) has(places []node.Place) bool {
+	for _, place := range places {
+		if sent, some := c.places[topicPartition{place.Topic, place.Number}]; !some || sent != place {
+			return false
+		}
+	}
+	return true
+}
+
+// answered reports whether it is known what has become of it.
+func (c *commit) answered() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -77,7 +131,7 @@ func (c *commits) run() {
 			c.mu.Unlock()
 			return
 		}
-		c.since = time.Now()
+		c.sent, c.since = current, time.Now()
 		c.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 		current.err = c.send(ctx, current.places)

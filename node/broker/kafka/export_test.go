@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 
+	"chronos/node"
 	"chronos/node/ledger"
 )
 
@@ -39,4 +40,16 @@ func (s *Source) Buffered() int64 {
 		held += int64(f.size())
 	}
 	return held
+}
+
+// ErrCommitPending says that the group has not answered yet.
+var ErrCommitPending = errCommitPending
+
+// Commits returns what has places sent by that function, one request at a time; what is called when partitions are
+// given up; and what waits until no request is under way.
+func Commits(
+	send func(context.Context) error,
+) (commit func(context.Context, []node.Place) error, renew, wait func()) {
+	c := &commits{send: func(ctx context.Context, _ map[topicPartition]node.Place) error { return send(ctx) }}
+	return c.commit, c.renew, c.wait
 }

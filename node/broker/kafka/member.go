@@ -330,6 +330,7 @@ func (m *member) onLost(ctx context.Context, client *kgo.Client, lost map[string
 
 // forget takes note that partitions are not ours any more.
 func (m *member) forget(client *kgo.Client, partitions map[string][]int32) {
+	m.commits.renew()
 	client.ResumeFetchPartitions(partitions) // or they were parked when they came back
 	m.mu.Lock()
 	defer m.mu.Unlock()
