@@ -42,6 +42,10 @@ type Ledger interface {
 	// Begin returns where the log of a partition begins: the first entry that there can be, of the topic that has the
 	// name now.
 	Begin(ctx context.Context, number int32) (Place, error)
+
+	// End returns where the log of a partition ends: whatever is appended after the call began stands there or behind.
+	// What stands before it need not be committed.
+	End(ctx context.Context, number int32) (Place, error)
 }
 
 // Writer is the right to append to a partition.
