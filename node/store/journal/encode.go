@@ -11,12 +11,14 @@ import (
 	"chronos/node"
 )
 
-// The kinds of keys in the journal: what their first byte is. The last two are one byte long.
+// The kinds of keys in the journal: what their first byte is. Those of the group and of the
+// fence are one byte long.
 const (
 	rowKey      = 'r' // lane, NUL, id, incarnation
 	positionKey = 'p' // topic id and number of an input partition
 	groupKey    = 'g' // the consumer group that the partition belongs to
 	fenceKey    = 'f'
+	answerKey   = 'a' // the id of a request
 )
 
 // version begins every value, so that a later release can tell what it reads.

@@ -91,6 +91,8 @@ const (
 	positionKind = 'p' // of an input partition
 	rowKind      = 'r' // lane, NUL, id
 	dueKind      = 'd' // lane, NUL, due time, id
+	answerKind   = 'a' // the id of a request
+	expiryKind   = 'x' // when an answer expires, the id of its request
 )
 
 // key returns a key of the local copy.
@@ -122,11 +124,15 @@ type change struct {
 	rows      map[node.MessageID]*row // nil for removed
 	positions map[node.Partition]node.Position
 	outputs   []node.Record
-	group     string // whom the partition belongs to from now on; empty for no change
+	answers   map[uuid.UUID]*answer // nil for removed
+	group     string                // whom the partition belongs to from now on; empty for no change
 }
 
 func (s *shard) change() *change {
-	return &change{shard: s, rows: map[node.MessageID]*row{}, positions: map[node.Partition]node.Position{}}
+	return &change{
+		shard: s, rows: map[node.MessageID]*row{}, positions: map[node.Partition]node.Position{},
+		answers: map[uuid.UUID]*answer{},
+	}
 }
 
 // isLost reports whether the writer is spent, and whether another node owns the partition.
@@ -273,6 +279,10 @@ func (c *change) prepare() ([]ledger.Entry, *pebble.Batch, error) {
 		if err := batch.Set(c.key(positionKind, inputKey(p)[1:]), value, nil); err != nil {
 			return nil, nil, err
 		}
+	}
+	entries, err := c.prepareAnswers(entries, batch)
+	if err != nil {
+		return nil, nil, err
 	}
 	if c.group != "" {
 		entries = append(entries, ledger.Entry{Key: []byte{groupKey}, Value: []byte(c.group)})
