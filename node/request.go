@@ -94,13 +94,13 @@ func (i *Item) Tell(v Verdict, lineage int64) Told {
 }
 
 // HeaderRequest marks a record of an input topic that a node has sent for somebody who waits for its outcome: the
-// request, the incarnation that is meant (Item.Only), and a name for the record. It is minded where Config.Requests says so. It is never
-// relayed.
+// request, the incarnation that is meant (Item.Only), and a name for the record. It is minded where Config.Requests
+// says so. It is never relayed.
 const HeaderRequest = "chronosRequest"
 
 // Requesting returns the record that asks, on the input topic, for what an item asks for that Read has made of r. The
-// item has a Request, and its Incarnation, which no other item has, names the record. A delay has become a deadline: it counts from when somebody has asked, and not from when Kafka
-// has the record.
+// item has a Request, and its Incarnation, which no other item has, names the record. A delay has become a deadline:
+// it counts from when somebody has asked, and not from when Kafka has the record.
 func Requesting(r Record, item *Item) Record {
 	headers := make([]Header, 0, len(r.Headers)+2)
 	for _, h := range r.Headers {

@@ -94,8 +94,8 @@ func (a *API) get(ctx context.Context, in *getInput) (*getOutput, error) {
 			return nil, a.unseen(err)
 		}
 		if elsewhere {
-			return nil, newProblem(http.StatusMisdirectedRequest, codeElsewhere, "Messages of that id are with another "+
-				"node, and this one sees what it has itself: ask the others.")
+			return nil, newProblem(http.StatusMisdirectedRequest, codeElsewhere, "Messages of that id are with "+
+				"another node, and this one sees what it has itself: ask the others.")
 		}
 	}
 	return nil, newProblem(http.StatusNotFound, codeNotFound, "No message of that id waits on that lane: it has come "+

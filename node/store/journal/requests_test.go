@@ -108,7 +108,8 @@ func (d *desk) repeat(store int, request node.TakeRequest) error {
 // submission returns what brings a message that is due in an hour.
 func (d *desk) submission(action node.Action, id string) node.Item {
 	return node.Item{Action: action, Message: node.Message{
-		ID: id, Lane: output, Deadline: d.clock.Now().UTC().Truncate(time.Microsecond).Add(time.Hour), Value: []byte(id),
+		ID: id, Lane: output, Value: []byte(id),
+		Deadline: d.clock.Now().UTC().Truncate(time.Microsecond).Add(time.Hour),
 	}}
 }
 
