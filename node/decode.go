@@ -381,7 +381,7 @@ func quoted(value []byte) string {
 func (c *Config) relayed(headers []Header) []Header {
 	kept := make([]Header, 0, len(headers))
 	for _, h := range headers {
-		if !IsRequest(h.Name) || slices.Contains(c.RelayHeaders, h.Name) {
+		if !IsRequest(h.Name) && h.Name != HeaderRequest || slices.Contains(c.RelayHeaders, h.Name) {
 			kept = append(kept, h)
 		}
 	}

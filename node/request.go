@@ -1,6 +1,8 @@
 package node
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,6 +27,14 @@ type Request struct {
 	// Keep is how long the answer is kept, by the store's clock. One that is older is not given any more, and is
 	// deleted some time after that, by requests that come later: a few for each.
 	Keep time.Duration
+
+	// Refused says, in a sentence, why the record that has brought the request is none that can be done; empty where it
+	// can. That is the answer, then, whatever the item does instead.
+	Refused string
+
+	// Ask names the record that has brought the request: of two that repeat each other, each has its own. Zero for what
+	// has come past Kafka.
+	Ask uuid.UUID
 }
 
 // AnswerKept is how long the answer to a request is kept that somebody else may repeat.
@@ -81,4 +91,54 @@ func (i *Item) Tell(v Verdict, lineage int64) Told {
 		told.MayAppear = told.MayAppear || v.Before.Former
 	}
 	return told
+}
+
+// HeaderRequest marks a record of an input topic that a node has sent for somebody who waits for its outcome: the
+// request, the incarnation that is meant (Item.Only), and a name for the record. It is minded where Config.Requests
+// says so. It is never relayed.
+const HeaderRequest = "chronosRequest"
+
+// Requesting returns the record that asks, on the input topic, for what an item asks for that Read has made of r. The
+// item has a Request, and its Incarnation, which no other item has, names the record. A delay has become a deadline:
+// it counts from when somebody has asked, and not from when Kafka has the record.
+func Requesting(r Record, item *Item) Record {
+	headers := make([]Header, 0, len(r.Headers)+2)
+	for _, h := range r.Headers {
+		switch h.Name {
+		case HeaderDelay:
+			h = Header{HeaderDeadline, []byte(headerTime(item.Deadline))}
+		case HeaderTopic, HeaderRequest:
+			continue
+		}
+		headers = append(headers, h)
+	}
+	q := item.Request
+	words := []string{q.ID.String(), q.Print.String(), q.Keep.String(), item.Only.String(), item.Incarnation.String()}
+	r.Headers = append(headers, Header{HeaderTopic, []byte(item.Lane)},
+		Header{HeaderRequest, []byte(strings.Join(words, " "))})
+	return r
+}
+
+// requestOf returns the request that a record is marked with, and the incarnation that is meant; nil for none. A mark
+// that can't be read is none: nobody waits for it.
+func requestOf(headers []Header) (request *Request, only uuid.UUID) {
+	for _, h := range headers {
+		if h.Name != HeaderRequest {
+			continue
+		}
+		words := strings.Fields(string(h.Value))
+		if len(words) != 5 {
+			return nil, uuid.Nil
+		}
+		id, first := uuid.Parse(words[0])
+		shown, second := uuid.Parse(words[1])
+		keep, third := time.ParseDuration(words[2])
+		meant, fourth := uuid.Parse(words[3])
+		ask, fifth := uuid.Parse(words[4])
+		if cmp.Or(first, second, third, fourth, fifth) != nil || keep <= 0 || keep > AnswerKept {
+			return nil, uuid.Nil
+		}
+		return &Request{ID: id, Print: shown, Keep: keep, Ask: ask}, meant
+	}
+	return nil, uuid.Nil
 }

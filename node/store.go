@@ -267,8 +267,9 @@ type Item struct {
 	Answer *Answer
 
 	// Request has the store remember what it answers, and give the same answer again: if there is one under its ID,
-	// that is the result (ItemResult.Told), and nothing else is done for the item. nil for none; only with NoPlace, and
-	// not with Pass. Nothing is remembered of an item that is Untaken or refused.
+	// that is the result (ItemResult.Told), and nothing else is done for the item. nil for none; not with Pass, and of
+	// records only where Config.Requests says that the store does that. Nothing is remembered of an item that is
+	// Untaken or refused.
 	Request *Request
 }
 

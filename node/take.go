@@ -102,7 +102,10 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		if in.rejected == nil && in.action.Stores() && !e.serves(in.message.Lane) {
 			in.rejected = tooManyTargets(route.Format.topicHeader(), in.message.Lane)
 		}
-		if in.told && route.Outcomes != "" {
+		if e.config.Requests {
+			s.Request, s.Only = requestOf(r.Headers)
+		}
+		if in.told && route.Outcomes != "" && s.Request == nil {
 			s.Answer = answer(owned.Partition, r, in.id, in.word, route.Outcomes, e.clock.Now())
 			s.Answer.Incarnation = newUUID(e.random)
 			s.Answer.Opens = e.scheduleOf(in.message.Lane).opensAt(in.message.Lane, in.message.Deadline)
@@ -150,6 +153,12 @@ func (e *enqueuer) reject(s *submission, rejected *rejection, deadLetter string)
 		answer.Headers = append(slices.Clip(answer.Headers),
 			Header{HeaderReason, []byte(rejected.reason)}, Header{HeaderError, []byte(rejected.detail)})
 		s.Answer = &answer
+	}
+	if s.Request != nil { // whoever waits for its outcome has what it has sent
+		request := *s.Request // the one before may be in the hands of a call that is late
+		request.Refused = rejected.detail
+		s.Request, s.Only = &request, uuid.Nil
+		return
 	}
 	if deadLetter == "" {
 		return

@@ -357,8 +357,8 @@ func TestSentences(t *testing.T) {
 		{args: "--store journal:j --store-password-file " + secret, want: "--store-password-file is set, but --store " +
 			"is a journal in Kafka, which is reached as the brokers say"},
 		{
-			args: "--store journal:j --brokers b:1 --api-listen 127.0.0.1:0",
-			want: "--api-listen is set, and --store is " +
+			args: "--store journal:j --brokers b:1 --metaswitch-listen 127.0.0.1:0",
+			want: "--metaswitch-listen is set, and --store is " +
 				"a journal in Kafka, which takes messages in through the input topic only: leave it out, or use a " +
 				"database",
 		},

@@ -150,11 +150,11 @@ func (c *devCommand) service(
 		return nil, err
 	}
 	if c.Store != "" {
-		if c.values.APIIsSet() || config.Metaswitch != "" || c.values.HoraeIsSet() {
-			return nil, usagef("--store is %s, a journal, which takes messages in through the input topic only: leave "+
-				"--api-listen and the other interfaces out", shown(c.Store))
+		if config.Metaswitch != "" || c.values.HoraeIsSet() {
+			return nil, usagef("--store is %s, a journal, which keeps no queues and no timers of Metaswitch: leave "+
+				"--metaswitch-listen and --horae-listen out", shown(c.Store))
 		}
-		config.API.Listen, config.Horae = "", ""
+		config.Horae = ""
 		config.Node.Callbacks.Lanes = nil // it keeps no queues
 	}
 	const free = "127.0.0.1:0"

@@ -107,7 +107,7 @@ func TestJournalCommands(t *testing.T) {
 		{"rewind --store journal:j --topic chronos.in --to-earliest" + at, 2, `neither bound to others nor rewound`},
 		{"doctor --store journal:wide" + at, 1, `(?s)ERROR  journal wide: has 2 partitions.*  do     Do not add`},
 		{"dev --store sqlite:x", 2, `it must be journal:TOPIC`},
-		{"dev --store journal:j --api-listen 127.0.0.1:0 --listen 127.0.0.1:0", 2, `leave --api-listen and`},
+		{"dev --store journal:j --horae-listen 127.0.0.1:0 --listen 127.0.0.1:0", 2, `leave --metaswitch-listen and`},
 	} {
 		got := run(t, "", strings.Fields(c.command)...)
 		if said := got.stdout + got.stderr; got.code != c.code || !regexp.MustCompile(c.want).MatchString(said) {

@@ -52,6 +52,14 @@ type API struct {
 	// lane.
 	Excused func(lane string, at time.Time) bool
 
+	// Through gives an instruction to whichever node decides on it, with the record that it was read from, and returns
+	// what became of it, with the errors of intake.Intake.Ask; nil where Taker decides on all of them. Where it is set,
+	// what a look shows is what this node has.
+	Through func(ctx context.Context, item node.Item, record node.Record) (node.ItemResult, error)
+
+	// Elsewhere reports whether messages of an id are with another node, and not to be seen here; nil for never.
+	Elsewhere func(ctx context.Context, id string) (bool, error)
+
 	// Now is the clock that delays count from; nil for the wall clock.
 	Now func() time.Time
 

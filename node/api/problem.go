@@ -108,20 +108,21 @@ func refuse(w http.ResponseWriter, status int, sentence string) {
 
 // The code of problems that no node.Reason is for.
 const (
-	codeScope    = "out_of_scope"
-	codeLane     = "unknown_lane"
-	codeKeyUsed  = "idempotency_key_reused"
-	codeRate     = "too_many_requests"
-	codeFull     = "too_many_waiting"
-	codeClosed   = "not_taken"
-	codeBusy     = "busy"
-	codeUnknown  = "unknown"
-	codeAway     = "store_unavailable"
-	codeNotFound = "not_found"
-	codeChanged  = "changed"
-	codeConflict = "conflict"
-	codeInvalid  = "invalid"
-	codeInternal = "internal"
+	codeScope     = "out_of_scope"
+	codeLane      = "unknown_lane"
+	codeKeyUsed   = "idempotency_key_reused"
+	codeRate      = "too_many_requests"
+	codeFull      = "too_many_waiting"
+	codeClosed    = "not_taken"
+	codeBusy      = "busy"
+	codeUnknown   = "unknown"
+	codeAway      = "store_unavailable"
+	codeNotFound  = "not_found"
+	codeChanged   = "changed"
+	codeConflict  = "conflict"
+	codeElsewhere = "elsewhere"
+	codeInvalid   = "invalid"
+	codeInternal  = "internal"
 )
 
 // closedWait is when to come again where the store takes nothing in.

@@ -69,7 +69,7 @@ func (a *API) reads(api huma.API) {
 		}
 	}
 	handle(a, api, operation(messagePath, "get", "The message of an id, with its value"),
-		[]int{http.StatusNotFound}, a.get)
+		[]int{http.StatusNotFound, http.StatusMisdirectedRequest}, a.get)
 	handle(a, api, operation(messagesPath, "list", "A page of the messages of a lane. It takes a tenth of a second at "+
 		"most, may be short or empty, and then says by its cursor where to go on"), nil, a.list)
 	handle(a, api, operation("/v1/lanes/{lane}/count", "count", "How many messages there are on a lane"), nil, a.count)
@@ -86,6 +86,16 @@ func (a *API) get(ctx context.Context, in *getInput) (*getOutput, error) {
 	for i := range found {
 		if found[i].Lane == in.Lane {
 			return &getOutput{etag(found[i].Incarnation), a.shown(&found[i])}, nil
+		}
+	}
+	if a.Elsewhere != nil {
+		elsewhere, err := a.Elsewhere(ctx, in.ID)
+		if err != nil {
+			return nil, a.unseen(err)
+		}
+		if elsewhere {
+			return nil, newProblem(http.StatusMisdirectedRequest, codeElsewhere, "Messages of that id are with "+
+				"another node, and this one sees what it has itself: ask the others.")
 		}
 	}
 	return nil, newProblem(http.StatusNotFound, codeNotFound, "No message of that id waits on that lane: it has come "+

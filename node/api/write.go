@@ -159,7 +159,11 @@ func (a *API) writes(api huma.API) {
 	})
 	handle(a, api, post, large, func(ctx context.Context, in *postInput) (*output, error) {
 		made := asked{LaneInput: in.LaneInput, raw: in.RawBody, made: true}
-		return a.bring(ctx, made, uuid.NewString(), node.Schedule, &in.Body)
+		id := uuid.NewString()
+		if a.Through != nil && in.Key != "" { // repeated, it has to find who has been told of it
+			id = hashed("made", callerOf(ctx).name, in.Key).String()
+		}
+		return a.bring(ctx, made, id, node.Schedule, &in.Body)
 	})
 	handle(a, api, operation(http.MethodPatch, messagePath, "reschedule", "Have a message come out at another time"),
 		conflicts, func(ctx context.Context, in *patchInput) (*output, error) {
@@ -273,7 +277,13 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	if beyond != nil { // unless the first request of its key was in time: what it was told is told again
 		item.Only = uuid.New()
 	}
-	result, err := a.intake.Ask(ctx, item)
+	ask := a.intake.Ask
+	if a.Through != nil {
+		ask = func(ctx context.Context, item node.Item) (node.ItemResult, error) {
+			return a.Through(ctx, item, in.record)
+		}
+	}
+	result, err := ask(ctx, item)
 	if err != nil {
 		return nil, a.untaken(err, in.Key != "")
 	}

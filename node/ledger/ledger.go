@@ -48,6 +48,10 @@ type Ledger interface {
 	// before that offset, so that Read comes to it, whoever writes meanwhile. Partitions of which nobody can tell now
 	// have node.UnknownEnd, or are missing. It asks Kafka once for all of them.
 	Extents(ctx context.Context) ([]node.Extent, error)
+
+	// End returns where the log of a partition ends: whatever is appended after the call began stands there or behind.
+	// What stands before it need not be committed.
+	End(ctx context.Context, number int32) (Place, error)
 }
 
 // Writer is the right to append to a partition.

@@ -7,6 +7,7 @@ import (
 
 	"chronos/node/api"
 	"chronos/node/store/inspect"
+	"chronos/node/store/journal"
 	"chronos/node/store/outlook"
 )
 
@@ -34,6 +35,9 @@ func (s *Service) openAPI(ctx context.Context) error {
 	if s.callback != nil {
 		served.Callback = s.callback.Check
 	}
+	if err := s.openAsker(served); err != nil {
+		return err
+	}
 	if err := server.Mount(served); err != nil {
 		return err
 	}
@@ -48,6 +52,31 @@ func (s *Service) openAPI(ctx context.Context) error {
 			"has them in front of it")
 	}
 	return nil
+}
+
+// openAsker has the API of a node with a journal ask through the input topic.
+func (s *Service) openAsker(served *api.API) error {
+	store, is := s.store.Store.(*journal.Store)
+	if !is {
+		return nil
+	}
+	opened := s.store.journal
+	sender, err := opened.ledger.NewSender(opened.Input)
+	if err != nil {
+		return err
+	}
+	s.asker, s.sender = journal.NewAsker(opened.ledger, sender, journal.AskerLimits{}), sender
+	served.Elsewhere = func(ctx context.Context, id string) (bool, error) { return s.asker.Elsewhere(ctx, store, id) }
+	served.Through = s.asker.Ask
+	return nil
+}
+
+// closeAsker ends what waits for answers from the input topic.
+func (s *Service) closeAsker() {
+	if s.asker != nil {
+		s.asker.Close()
+		s.sender.Close()
+	}
 }
 
 // asked counts what the API has answered.

@@ -100,11 +100,16 @@ func (s *Settings) journalFits(config *Config) error {
 		}
 		return nil
 	}
-	for _, listens := range []*Value{&s.apiListen, &s.metaswitchListen, &s.horaeListen} {
+	for _, listens := range []*Value{&s.metaswitchListen, &s.horaeListen} {
 		if listens.IsSet {
 			return Usagef("%s is set, and %s is a journal in Kafka, which takes messages in through the input topic "+
 				"only: leave it out, or use a database", listens.Origin, s.store.Origin)
 		}
+	}
+	if format := config.Node.Routes[0].Format; s.apiListen.IsSet && format != node.FormatChronos {
+		return Usagef("%s is set, and %s is a journal in Kafka, for which messages by HTTP are records of the input "+
+			"topic, of which the format is %s: leave it out, use the format chronos, or a database", s.apiListen.Origin,
+			s.store.Origin, format)
 	}
 	lanes := append(slices.Clone(config.Node.Callbacks.Lanes), config.Node.Callbacks.Others)
 	for i := range lanes {

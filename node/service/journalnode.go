@@ -40,6 +40,7 @@ func (s *Service) own() {
 	}
 	w := &owningWatch{service: s, left: map[int32]int64{}, said: map[int32]time.Time{}, trouble: map[int32]string{}}
 	s.store.journal.observe = w.replay
+	s.config.Node.Requests = true // of whichever node is asked by HTTP
 	s.source = &owningSource{journal.NewSource(beneath, store, uuid.New(), journalSession, w.attempt), beneath}
 }
 

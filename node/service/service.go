@@ -24,6 +24,7 @@ import (
 	"chronos/node/metrics"
 	"chronos/node/queue"
 	"chronos/node/queue/desk"
+	"chronos/node/store/journal"
 	"chronos/node/store/postgres"
 	"chronos/node/traces"
 )
@@ -44,9 +45,11 @@ type Service struct {
 	metrics  *metrics.Metrics
 	admins   *admin.Server // the listener; nil for none
 
-	applications *api.Server // the listener of the API; nil for none
-	timers       *timers     // that of Metaswitch's interface; nil for none
-	horae        *timers     // that of horae's; nil for none
+	applications *api.Server    // the listener of the API; nil for none
+	asker        *journal.Asker // of that listener, where the store is a journal
+	sender       *kafka.Sender  // of the asker
+	timers       *timers        // that of Metaswitch's interface; nil for none
+	horae        *timers        // that of horae's; nil for none
 
 	queues queue.Store // nil if this node has no queues
 	desk   *desk.Desk  // answers for them; nil if there are none
@@ -205,6 +208,7 @@ func (s *Service) closeListeners() error {
 	if s.horae != nil {
 		errs = append(errs, s.horae.Close())
 	}
+	s.closeAsker()
 	return errors.Join(errs...)
 }
 
@@ -287,6 +291,7 @@ func (s *Service) Run(ctx context.Context) error {
 			slog.String("error", oneLine(err)))
 	}
 	s.sink.Close()
+	s.closeAsker()
 	if s.callback != nil {
 		s.callback.Close()
 	}

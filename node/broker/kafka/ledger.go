@@ -131,6 +131,16 @@ func (p ledgerPartitioner) ForTopic(topic string) kgo.TopicPartitioner {
 
 // Begin implements ledger.Ledger.
 func (l *Ledger) Begin(ctx context.Context, number int32) (ledger.Place, error) {
+	return l.place(ctx, number, func(e node.Extent) int64 { return e.First })
+}
+
+// End implements ledger.Ledger.
+func (l *Ledger) End(ctx context.Context, number int32) (ledger.Place, error) {
+	return l.place(ctx, number, func(e node.Extent) int64 { return e.End })
+}
+
+// place returns the place at an offset that follows from the extent of a partition.
+func (l *Ledger) place(ctx context.Context, number int32, offset func(node.Extent) int64) (ledger.Place, error) {
 	extents, err := l.admin.Extents(ctx, l.config.Topic)
 	if err != nil {
 		return ledger.Place{}, err
@@ -139,7 +149,7 @@ func (l *Ledger) Begin(ctx context.Context, number int32) (ledger.Place, error) 
 		if extent.Number == number {
 			return ledger.Place{
 				TopicID: extent.TopicID, Number: number,
-				Position: node.Position{Epoch: node.UnknownEpoch, Offset: extent.First},
+				Position: node.Position{Epoch: node.UnknownEpoch, Offset: offset(extent)},
 			}, nil
 		}
 	}

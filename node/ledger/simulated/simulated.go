@@ -382,6 +382,18 @@ func (l *Ledger) Extents(ctx context.Context) ([]node.Extent, error) {
 	return extents, ctx.Err()
 }
 
+// End implements ledger.Ledger.
+func (l *Ledger) End(ctx context.Context, number int32) (ledger.Place, error) {
+	place, err := l.Begin(ctx, number)
+	if err != nil {
+		return ledger.Place{}, err
+	}
+	l.cluster.mu.Lock()
+	defer l.cluster.mu.Unlock()
+	place.Offset = l.cluster.topics[l.topic].partitions[number].next
+	return place, nil
+}
+
 // Read implements ledger.Ledger.
 func (l *Ledger) Read(
 	ctx context.Context, from ledger.Place, until int64, each func(ledger.Committed) error,

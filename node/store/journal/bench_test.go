@@ -29,6 +29,7 @@ func (p *prompt) Read(
 
 func (p *prompt) Begin(context.Context, int32) (ledger.Place, error) { return ledger.Place{}, nil }
 func (p *prompt) Extents(context.Context) ([]node.Extent, error)     { return nil, nil }
+func (p *prompt) End(context.Context, int32) (ledger.Place, error)   { return ledger.Place{}, nil }
 func (p *prompt) Fence() int64                                       { return p.end - 1 }
 func (p *prompt) Close()                                             {}
 

@@ -11,14 +11,16 @@ import (
 	"chronos/node"
 )
 
-// The kinds of keys in the journal: what their first byte is. The last three are one byte long. A release that does not
-// know one of them does not own the partition: so none that knows no seal fires what was moved elsewhere.
+// The kinds of keys in the journal: what their first byte is. Those of the group, the seal and the fence are one byte
+// long. A release that does not know one of them does not own the partition: so none that knows no seal fires what was
+// moved elsewhere.
 const (
 	rowKey      = 'r' // lane, NUL, id, incarnation
 	positionKey = 'p' // topic id and number of an input partition
 	groupKey    = 'g' // the consumer group that the partition belongs to
 	sealKey     = 's' // what the partition is sealed for, or was
 	fenceKey    = 'f'
+	answerKey   = 'a' // the id of a request
 )
 
 // version begins every value, so that a later release can tell what it reads.

@@ -376,9 +376,44 @@ func (m *Mover) Unseal(ctx context.Context) (node.State, error) {
 // nothing. A callback may be under way, which is made at least once.
 func (m *Mover) Held(ctx context.Context) (transfer.Held, error) { return transfer.Held{}, ctx.Err() }
 
-// Told implements transfer.Store: a journal answers no requests.
-func (m *Mover) Told(ctx context.Context, _ uuid.UUID, _ int) ([]transfer.Answer, error) {
-	return nil, ctx.Err()
+// Told implements transfer.Store. A refusal is not among the answers: it is told once. Of a request that was answered in
+// two partitions, because one name was given to two, the answer of the first is the one.
+func (m *Mover) Told(ctx context.Context, after uuid.UUID, limit int) (answers []transfer.Answer, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.look(ctx); err != nil {
+		return nil, err
+	}
+	for _, p := range m.parts {
+		some, err := p.told(after, limit, m.config.Now())
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, some...)
+	}
+	slices.SortStableFunc(answers, func(a, b transfer.Answer) int { return bytes.Compare(a.Request[:], b.Request[:]) })
+	answers = slices.CompactFunc(answers, func(a, b transfer.Answer) bool { return a.Request == b.Request })
+	return answers[:min(len(answers), limit)], nil
+}
+
+// told returns answers of a partition that have not expired, those of requests after one.
+func (s *shard) told(after uuid.UUID, limit int, now time.Time) (answers []transfer.Answer, err error) {
+	prefix := s.key(answerKind)
+	err = s.scan(prefix, s.key(answerKind, after[:]), func(key, value []byte) (bool, error) {
+		a, err := readAnswer(value)
+		if err != nil {
+			return false, err
+		}
+		id := uuid.UUID(key[len(prefix):])
+		if id != after && a.Refused == "" && now.Before(a.Expires) {
+			answers = append(answers, transfer.Answer{Request: id, Told: a.Told, Expires: a.Expires})
+		}
+		return len(answers) < limit, nil
+	})
+	return answers, err
 }
 
 // Queues implements transfer.Store: there are none, nor tasks, nor actions.

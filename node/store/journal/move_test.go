@@ -294,3 +294,29 @@ func TestMoverFenced(t *testing.T) {
 		t.Errorf("in the end: %v", err)
 	}
 }
+
+// TestMovedAnswers exports what requests were told, so that one that is repeated after the move is not done again; but
+// for what has expired.
+func TestMovedAnswers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, journal.AskerLimits{})
+	request := uuid.New()
+	answers := d.ask(d.submission(node.Schedule, "x"), request)
+	if err := d.take(0, 1); err != nil {
+		t.Fatal(err)
+	}
+	d.check("a submission", <-answers, node.Scheduled, false)
+	m, done := d.mover(topicName)
+	defer done()
+	told, err := m.Told(t.Context(), uuid.Nil, 10)
+	if err != nil || len(told) != 1 || told[0].Request != request || told[0].Told.Outcome != node.Scheduled {
+		t.Fatalf("the answers are %+v, %v", told, err)
+	}
+	if rest, err := m.Told(t.Context(), request, 10); err != nil || len(rest) != 0 {
+		t.Errorf("after the last one there are %+v, %v", rest, err)
+	}
+	d.clock.Advance(2 * time.Hour)
+	if old, err := m.Told(t.Context(), uuid.Nil, 10); err != nil || len(old) != 0 {
+		t.Errorf("what has expired is %+v, %v", old, err)
+	}
+}

@@ -150,6 +150,8 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
 		return batch.Set(s.key(sealKind), e.Value, nil)
 	case positionKey:
 		return batch.Set(s.key(positionKind, e.Key[1:]), e.Value, nil)
+	case answerKey:
+		return s.replayAnswer(batch, e)
 	case rowKey:
 	default:
 		return errForeign

@@ -99,6 +99,8 @@ const (
 	positionKind = 'p' // of an input partition
 	rowKind      = 'r' // lane, NUL, id
 	dueKind      = 'd' // lane, NUL, due time, id
+	answerKind   = 'a' // the id of a request
+	expiryKind   = 'x' // when an answer expires, the id of its request
 )
 
 // key returns a key of the local copy.
@@ -131,14 +133,15 @@ type change struct {
 	before    map[node.MessageID]*row // heads of what is stored; nil for nothing
 	positions map[node.Partition]node.Position
 	outputs   []node.Record
-	group     string         // whom the partition belongs to from now on; empty for no change
-	seal      *transfer.Seal // what it is sealed for from now on; nil for no change
+	answers   map[uuid.UUID]*answer // nil for removed
+	group     string                // whom the partition belongs to from now on; empty for no change
+	seal      *transfer.Seal        // what it is sealed for from now on; nil for no change
 }
 
 func (s *shard) change() *change {
 	return &change{
 		shard: s, rows: map[node.MessageID]*row{}, before: map[node.MessageID]*row{},
-		positions: map[node.Partition]node.Position{},
+		positions: map[node.Partition]node.Position{}, answers: map[uuid.UUID]*answer{},
 	}
 }
 
@@ -308,6 +311,10 @@ func (c *change) prepare() ([]ledger.Entry, *pebble.Batch, error) {
 		if err := batch.Set(c.key(positionKind, inputKey(p)[1:]), value, nil); err != nil {
 			return nil, nil, err
 		}
+	}
+	entries, err := c.prepareAnswers(entries, batch)
+	if err != nil {
+		return nil, nil, err
 	}
 	if c.group != "" {
 		entries = append(entries, ledger.Entry{Key: []byte{groupKey}, Value: []byte(c.group)})

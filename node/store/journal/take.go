@@ -30,7 +30,7 @@ var errMoved = errors.New("another take has moved the position of the partition 
 //
 // An instruction that comes past Kafka (node.NoPlace) acts on a message that this node owns; what it does not find is
 // not_found, and may be with another node. It brings no message of its own: which partition that belongs to is known on
-// the input topic alone.
+// the input topic alone, which is where an Asker sends it.
 func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	if err := ctx.Err(); err != nil {
 		return node.TakeResult{}, err
@@ -183,11 +183,11 @@ func (t *taking) decide(c *change, items []int) error {
 	}
 	for _, i := range items {
 		item := &t.request.Items[i]
-		v, err := c.decide(item)
+		v, told, err := c.answered(item)
 		if err != nil {
 			return err
 		}
-		t.result.Results[i].Outcome, t.brought[i] = v.Outcome, v.Brings
+		t.result.Results[i].Outcome, t.result.Results[i].Told, t.brought[i] = v.Outcome, told, v.Brings
 		if item.From != node.NoPlace {
 			c.positions[nameless(t.request.From[item.From].Partition)] = node.Position{
 				Epoch: item.Epoch, Offset: item.Offset + 1,
