@@ -27,7 +27,7 @@ func TestParentMovesAway(t *testing.T) {
 func TestLastMovesAway(t *testing.T) {
 	w := newWorld(t)
 	q := syncQueue(10)
-	q.Window, q.Drain = "1am to 2am every day", true
+	q.Window, q.Drain = "never", true
 	w.do(queue.PutQueue{Queue: q})
 	arrived := w.arrive(21, 10, 0).Task.Arrived
 	w.do(queue.DropQueue{ID: q.ID})

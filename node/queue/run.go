@@ -242,29 +242,9 @@ func (r *run) deleteQueue(ctx context.Context, id uuid.UUID) (Result, error) {
 	case q.Deleting:
 		return r.result(q, nil, false), nil
 	}
-	if err := r.drainable(ctx, q); err != nil {
-		return Result{}, err
-	}
 	q.Deleting = true
 	err = r.settle(ctx, q)
 	return r.result(q, nil, true), err
-}
-
-// drainable refuses a queue in which tasks wait that are to run before it goes, and never would: it never opens. It
-// would be there for ever, and could not be changed any more.
-func (r *run) drainable(ctx context.Context, q *Queue) error {
-	if !q.Drain || q.Pending == 0 {
-		return nil
-	}
-	switch open, opens, err := r.open(ctx, q); {
-	case err != nil:
-		return err
-	case !open && opens.IsZero():
-		return refuse(Conflict, "The queue %q never opens, or lies in one that does not, so that the %d tasks that "+
-			"wait in it would never be run. Change that window, or delete the queue without draining it.", q.Name,
-			q.Pending)
-	}
-	return nil
 }
 
 func (r *run) putAction(ctx context.Context, wanted Action, read *Action) (Result, error) {

@@ -337,42 +337,6 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// A queue that never opens is not drained, since it would be there for ever: that is refused until it may open, or what
-// waits may go. One that is closed for the moment, or has nothing to run, is deleted.
-func TestDrainNever(t *testing.T) {
-	w := newWorld(t)
-	within := queue.Queue{ID: id(11), Name: "within", Kind: queue.Sync, Window: "never", Paths: []string{"/a"}}
-	w.do(queue.PutQueue{Queue: within})
-	for n, one := range map[int]queue.Queue{
-		30: {Window: "never"},
-		40: {Window: "9am to 5pm on 2020-01-01"},
-		50: {Window: "always", Paths: []string{"/a/b"}},
-	} {
-		one.ID, one.Name, one.Kind, one.Drain = id(n), fmt.Sprint("q", n), queue.Sync, true
-		w.do(queue.PutQueue{Queue: one})
-		w.arrive(n+1, n, 0)
-		w.refused(queue.DropQueue{ID: id(n)}, queue.Conflict, "never opens")
-		switch n {
-		case 30:
-			one.Window = "2pm to 3pm every day"
-			w.do(queue.PutQueue{Queue: one})
-		case 40:
-			one.Drain = false
-			w.do(queue.PutQueue{Queue: one})
-		default:
-			w.do(queue.DropTask{ID: id(n + 1)})
-		}
-		w.do(queue.DropQueue{ID: id(n)})
-	}
-	w.want(w.runs(31, 41), "Pending Deleted")
-	w.now = w.now.Add(2 * time.Hour)
-	w.look()
-	w.do(queue.End{Task: id(31)})
-	if left := w.queue(30); left != nil {
-		t.Errorf("%+v is left", left)
-	}
-}
-
 // A transaction begins with no further task once the tasks and messages that it has moved are too large, and the next
 // one goes on at once. The calls are counted: small tasks take one.
 func TestBytes(t *testing.T) {

@@ -376,8 +376,8 @@ func (m *Mover) Unseal(ctx context.Context) (node.State, error) {
 // nothing. A callback may be under way, which is made at least once.
 func (m *Mover) Held(ctx context.Context) (transfer.Held, error) { return transfer.Held{}, ctx.Err() }
 
-// Told implements transfer.Store. A refusal is not among the answers: it is told once. Of a request that was answered in
-// two partitions, because one name was given to two, the answer of the first is the one.
+// Told implements transfer.Store. A refusal is not among the answers: it is told once. Of a request that was answered
+// in two partitions, because one name was given to two, the answer of the first is the one.
 func (m *Mover) Told(ctx context.Context, after uuid.UUID, limit int) (answers []transfer.Answer, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
