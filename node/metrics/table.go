@@ -350,9 +350,9 @@ func nodeRows() []Metric {
 		},
 		{
 			Name: "chronos_hears", Kind: Gauge,
-			Help: "1 if this node hears by LISTEN what other processes store in Postgres, as it proves every 5 s, and " +
-				"so may rest while nothing is due (idle-interval); 0 if it looks once in each poll interval for that. " +
-				"Missing where nobody else can store anything, and where idle-interval is 0.",
+			Help: "1 if this node hears by LISTEN what other processes store in Postgres, as it proves every 5 s, " +
+				"and so may rest while nothing is due (idle-interval); 0 if it looks once in each poll interval for " +
+				"that. Missing where nobody else can store anything, and where idle-interval is 0.",
 			Look: "Always 0: --pgbouncer is set, or a pooler that shares connections stands before Postgres.",
 		},
 		{
