@@ -127,22 +127,39 @@ func measureSnapshot(ctx context.Context, g *ground, t *table) error {
 	return err
 }
 
-// measureOverdue has a node start on a backlog that is overdue, and measures the lateness of what comes meanwhile.
+// backlog is what is overdue when a node starts.
+type backlog struct {
+	overdue int
+	apart   bool // on another lane than what comes meanwhile
+}
+
+// measureOverdue has a node start on a backlog that is overdue, and measures the lateness of what comes meanwhile: on
+// the lane of the backlog, which lets out what is due first, and on one of its own.
 func measureOverdue(ctx context.Context, g *ground, t *table) error {
 	t.head = lateHead("overdue at the start, 1,000 new messages/s, ms after the deadline")
-	err := each(ctx, g, []int{0, 1_000_000}, one, func(s *site, overdue int) error {
+	lanes := func(b backlog) int {
+		if b.apart {
+			return 2
+		}
+		return 1
+	}
+	err := each(ctx, g, []backlog{{}, {1_000_000, true}, {1_000_000, false}}, lanes, func(s *site, b backlog) error {
 		if err := s.migrate(ctx); err != nil {
 			return err
 		}
-		if err := s.wait(ctx, overdue, "interval '-1 hour'"); err != nil {
+		if err := s.wait(ctx, b.overdue, "interval '-1 hour'"); err != nil {
 			return err
 		}
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
 		what := "0"
-		if overdue > 0 {
-			what = count(float64(s.messages(overdue)))
+		if b.overdue > 0 {
+			what = count(float64(s.messages(b.overdue)))
+		}
+		if b.apart {
+			what += ", on another lane"
+			s.routes = s.routes[1:] // the load knows this one only
 		}
 		r, err := s.steady(ctx, t, usual, "--warm-up", "0s")
 		if err == nil {

@@ -87,6 +87,7 @@ func measureSpeed(ctx context.Context, g *ground, t *table) error {
 		found, err := s.highest(ctx, t, 2000)
 		if err == nil {
 			t.add("highest steady rate with p99.9 under 100 ms after the deadline, messages/s", count(found.Rate))
+			t.add("CPUs at that rate: node, Postgres, Kafka, the load", cpusOf(found.Best))
 		}
 		return err
 	})

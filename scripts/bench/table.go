@@ -175,6 +175,22 @@ func lateRow(what string, r *bench.Result) []string {
 	return append(row, cpus(nodes), cpus(postgres), memory(nodes))
 }
 
+// cpusOf returns how many CPUs each part has used; a - for what was not measured. Together with the cores of the
+// machine they say whether these are what a rate ends at.
+func cpusOf(r *bench.Result) string {
+	var all []string
+	for _, name := range []string{"nodes", "Postgres", "Kafka", "the load itself"} {
+		cell := "-"
+		if r != nil {
+			if p := process(r, name); p != nil {
+				cell = fmt.Sprintf("%.2f", p.CPUs)
+			}
+		}
+		all = append(all, cell)
+	}
+	return strings.Join(all, ", ")
+}
+
 // process returns what a group has used; nil if it was not measured.
 func process(r *bench.Result, name string) *bench.Process {
 	i := slices.IndexFunc(r.Processes, func(p bench.Process) bool { return p.Name == name })
