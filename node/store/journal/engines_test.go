@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +122,7 @@ func (w *engines) play() tally {
 		n.start()
 	}
 	w.cluster.Strike(w.strike)
+	stopped := false // whether a node was told to stop in the middle of firing
 	for at := time.Duration(0); at < time.Minute; {
 		d := w.between(50*time.Millisecond, time.Second)
 		<-time.After(d)
@@ -130,6 +132,10 @@ func (w *engines) play() tally {
 		}
 		w.trouble()
 		w.group.expel()
+		if n := w.nodes[w.intN(len(w.nodes))]; !stopped && at > 15*time.Second && n.store != nil {
+			stopped = true
+			n.gate.stopAtFire.Store(true) // and is fenced when it goes on
+		}
 	}
 	w.cluster.Strike(nil)
 	for _, n := range w.nodes {
@@ -321,28 +327,16 @@ func (n *engine) crash() {
 	n.store = nil
 	switch w.intN(4) {
 	case 0:
-		w.remove(n.path(""))
+		removeCopy(w, n.path(""))
 	case 1:
 		if n.kept {
-			w.remove(n.path(""))
-			w.copy(n.path("-old"), n.path(""))
+			removeCopy(w, n.path(""))
+			duplicate(w, n.path("-old"), n.path(""))
 		}
 	case 2:
-		w.remove(n.path("-old"))
-		w.copy(n.path(""), n.path("-old"))
+		removeCopy(w, n.path("-old"))
+		duplicate(w, n.path(""), n.path("-old"))
 		n.kept = true
-	}
-}
-
-func (w *engines) remove(dir string) {
-	if err := os.RemoveAll(dir); err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *engines) copy(from, to string) {
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		w.Fatal(err)
 	}
 }
 
@@ -350,6 +344,9 @@ func (w *engines) copy(from, to string) {
 // frozen, and for good when it is dead.
 type gate struct {
 	world *engines
+
+	// stopAtFire has the process be stopped when it fires next, for two sessions.
+	stopAtFire atomic.Bool
 
 	mu    sync.Mutex
 	until time.Time

@@ -320,6 +320,9 @@ func (s *gatedStore) Reset(ctx context.Context, releases []node.Release) (done [
 func (s *gatedStore) Fire(
 	ctx context.Context, records []node.Record, next []node.Next,
 ) (how []node.Settled, errs []error) {
+	if s.gate.stopAtFire.Swap(false) {
+		s.gate.freeze(2 * groupSession)
+	}
 	err := s.gate.through(func() error {
 		for _, r := range records {
 			if early := s.gate.world.early(string(r.Value)); early > 0 {

@@ -285,11 +285,11 @@ func (w *owners) crash(r *rapid.T) {
 	w.shut(n)
 	switch rapid.SampledFrom([]string{"copy", "none", "old"}).Draw(r, "copy") {
 	case "none":
-		w.remove(w.path(n, ""))
+		removeCopy(w, w.path(n, ""))
 	case "old":
 		if n.kept {
-			w.remove(w.path(n, ""))
-			w.copy(w.path(n, "-old"), w.path(n, ""))
+			removeCopy(w, w.path(n, ""))
+			duplicate(w, w.path(n, "-old"), w.path(n, ""))
 		}
 	}
 	w.open(n)
@@ -298,21 +298,25 @@ func (w *owners) crash(r *rapid.T) {
 // keep puts a copy of a node's local copy aside.
 func (w *owners) keep(n *owningNode) {
 	w.shut(n)
-	w.remove(w.path(n, "-old"))
-	w.copy(w.path(n, ""), w.path(n, "-old"))
+	removeCopy(w, w.path(n, "-old"))
+	duplicate(w, w.path(n, ""), w.path(n, "-old"))
 	n.kept = true
 	w.open(n)
 }
 
-func (w *owners) remove(dir string) {
+// removeCopy removes the folder of a local copy.
+func removeCopy(t rapid.TB, dir string) {
+	t.Helper()
 	if err := os.RemoveAll(dir); err != nil {
-		w.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
-func (w *owners) copy(from, to string) {
+// duplicate puts the folder of a local copy somewhere else, too.
+func duplicate(t rapid.TB, from, to string) {
+	t.Helper()
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		w.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
@@ -347,7 +351,7 @@ func (w *owners) overtake(n *owningNode) {
 	w.live(fresh)
 	w.owner = owner
 	w.shut(fresh)
-	w.remove(w.path(fresh, ""))
+	removeCopy(w, w.path(fresh, ""))
 }
 
 // age has compaction remove tombstones too, which it does when delete.retention.ms has passed, and so when every local

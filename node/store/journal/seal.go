@@ -57,12 +57,9 @@ func readSeal(value []byte) (seal transfer.Seal, err error) {
 }
 
 // loadSeal reads the seal from the local copy.
-func (s *shard) loadSeal() error {
-	prefix := s.key(sealKind)
-	return s.scan(prefix, prefix, func(_, value []byte) (more bool, err error) {
-		s.seal, err = readSeal(value)
-		return false, err
-	})
+func (s *shard) loadSeal() (err error) {
+	s.seal, _, err = get(s.db, s.db, s.key(sealKind), readSeal)
+	return err
 }
 
 // lineage is the one that outcomes tell of: above that of the store which the journal was filled from, and else 1. The

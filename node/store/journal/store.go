@@ -387,12 +387,11 @@ func (s *shard) belong(ctx context.Context, group string) error {
 }
 
 // loadGroup reads from the local copy whom the partition belongs to.
-func (s *shard) loadGroup() error {
-	prefix := s.key(groupKind)
-	return s.scan(prefix, prefix, func(_, value []byte) (bool, error) {
-		s.group = string(value)
-		return false, nil
+func (s *shard) loadGroup() (err error) {
+	s.group, _, err = get(s.db, s.db, s.key(groupKind), func(value []byte) (string, error) {
+		return string(value), nil
 	})
+	return err
 }
 
 // loadPositions reads the positions of input partitions from the local copy.
