@@ -437,7 +437,9 @@ func (j *recorder) rewound(p *partition) {
 // lowered tells that a commit has set the offset of a partition back: it has come late, or the store was set back, or
 // the offset before it was that of a topic of the same name that was deleted.
 func (j *recorder) lowered(l *life, p *partition) {
-	j.add(check.Event{Kind: check.Rewind, Node: l.label, Partition: p.String(), Offset: p.committed.Offset})
+	e := check.Event{Kind: check.Rewind, Node: l.label, Partition: p.String(), Offset: p.committed.Offset}
+	e.Epoch = int(p.committed.Epoch)
+	j.add(e)
 }
 
 // finish ends the history.
