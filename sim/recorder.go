@@ -64,11 +64,20 @@ type held struct {
 	said        lineages
 
 	// other says that the life held another claim on the submission when it was given this one: on another incarnation,
-	// as when a record that replaces is appended twice, or on this one, which a store that was set back has forgotten.
+	// as when a record that replaces is appended twice, or on this one, which a store that was set back has forgotten,
+	// or which has expired early because the clock of the store was set:
+	//
+	//	node 1  holds a claim on x, which is young by its own clock
+	//	        the clock of the store is set 3 s forward: the claim has expired
+	//	node 1  resets it, as any node may, and asks for claims: x is claimed again, and the answer is on its way
+	//	node 1  publishes x under the first claim
+	//	node 1  is answered, and publishes x under the second
+	//
 	// Both may be published, and which of them a record is of nobody can tell: it counts for the later one.
 	other bool
 
 	restores int // how often the store had been set back
+	settings int // how often its clock had been set
 
 	// claim is what the proof calls it, where somebody follows that; only of one that something is published under.
 	claim proof.Element
@@ -428,7 +437,9 @@ func (j *recorder) rewound(p *partition) {
 // lowered tells that a commit has set the offset of a partition back: it has come late, or the store was set back, or
 // the offset before it was that of a topic of the same name that was deleted.
 func (j *recorder) lowered(l *life, p *partition) {
-	j.add(check.Event{Kind: check.Rewind, Node: l.label, Partition: p.String(), Offset: p.committed.Offset})
+	e := check.Event{Kind: check.Rewind, Node: l.label, Partition: p.String(), Offset: p.committed.Offset}
+	e.Epoch = int(p.committed.Epoch)
+	j.add(e)
 }
 
 // finish ends the history.

@@ -48,10 +48,12 @@ func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 			key.number = j.numbers[m.Incarnation] // its record will have the sequence number
 		}
 		before, holds := claims[key]
+		settings := j.world.store.settings
 		claims[key] = held{
 			m.Incarnation, l.host.clock.mono(j.world.now), j.world.store.truth.lineage(), l.said,
-			holds && (before.other || before.incarnation != m.Incarnation || before.restores != j.restores),
-			j.restores, 0,
+			holds && (before.other || before.incarnation != m.Incarnation || before.restores != j.restores ||
+				before.settings != settings),
+			j.restores, settings, 0,
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"chronos/node"
@@ -31,6 +32,7 @@ type storeServer struct {
 	locks    map[lockable]int64
 	unseen   map[node.MessageID]bool // the rows whose claims are not committed
 	pending  []*claim                // those claims
+	holders  []*transaction          // those that stay open, with their locks
 	frozen   *time.Time              // what the clock says while the journal is replayed
 	began    *time.Time              // what it said at the statement whose transaction ends now
 	settings int                     // how often it was set
@@ -116,6 +118,19 @@ func (s *storeServer) heal() {
 	now := s.world.now
 	s.refuses, s.silent, s.unfit, s.cluttered = now, now, now, now
 	s.stalled = min(s.stalled, now)
+	s.endHolders()
+}
+
+// endHolders ends what stays open for long, as it would have ended later. Its locks must not go before it does:
+//
+//	node 4  claims x in a transaction that stays open: nobody sees the claim, and the row is locked
+//	        the world heals, and nobody has a lock any more
+//	app     asks to cancel x: it is too late, by a claim that is not committed and may yet be undone
+func (s *storeServer) endHolders() {
+	for _, t := range slices.Clone(s.holders) {
+		t.do(callArrives)
+		t.over = true
+	}
 	clear(s.locks)
 }
 
@@ -168,7 +183,7 @@ func (s *storeServer) replaced() {
 	for _, c := range s.pending {
 		s.undo(c)
 	}
-	s.pending = nil
+	s.pending, s.holders = nil, nil
 	clear(s.locks)
 	clear(s.unseen)
 }

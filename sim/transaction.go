@@ -25,6 +25,7 @@ type transaction struct {
 	needs    []lockable // what it has locked
 	secrets  []func()   // what nobody has seen yet
 	changed  bool       // it has changed something
+	over     bool       // it was ended before its time: it does not end once more
 }
 
 // stage is how far a transaction has come.
@@ -48,6 +49,8 @@ func (t *transaction) arrive() bool {
 	w := t.task.life.host.world
 	s := w.store
 	switch {
+	case t.over:
+		return false
 	case t.history != s.history:
 		t.answer = errDisconnected
 		return true
@@ -112,12 +115,14 @@ func (t *transaction) open() {
 		t.needs = t.effect.needs(s.truth)
 	}
 	s.lock(t.needs, until)
+	s.holders = append(s.holders, t)
 	t.again(until)
 }
 
 // end commits the transaction, or undoes it.
 func (t *transaction) end() bool {
 	s := t.task.life.host.world.store
+	s.holders = slices.DeleteFunc(s.holders, func(other *transaction) bool { return other == t })
 	c, claims := t.effect.(*claim)
 	if claims {
 		for _, l := range t.needs {

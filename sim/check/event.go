@@ -77,8 +77,9 @@ const (
 	// Commit: the group's offset of Partition moves to Offset, [Epoch].
 	Commit Kind = "commit"
 
-	// Rewind: the group's offset of Partition was set back to Offset, [Node]: by a commit of that node, which came late
-	// or is the first since the topic was made again; or, without one, by a person, or because it has expired.
+	// Rewind: the group's offset of Partition was set back to Offset, [Node, Epoch]: by a commit of that node, which
+	// came late or is the first since the topic was made again; or, without one, by a person, or because it has
+	// expired.
 	Rewind Kind = "rewind"
 
 	// Reject: the node says that a submission is none: Message, [Text].

@@ -92,8 +92,22 @@ func (s *state) looksSetBack(current int64) bool {
 	return current <= s.undone || max(s.setBack, s.dropped) > s.begun || s.inherits() ||
 		!s.catching && slices.ContainsFunc(s.partitionNames(), func(name string) bool {
 			p := s.partitions[name]
-			return p.position.offset < min(p.reached, p.end)
+			return p.position.offset < min(p.reached, p.end) || p.outlived()
 		})
+}
+
+// outlived reports whether the position is in a part of the log that Kafka has lost since, and that the group has left
+// behind: it is below what was committed, as a pair, though its offset may be higher. A node sees that when it is
+// assigned the partition, which may be long after the lineage began:
+//
+//	node 3  takes in up to offset 3, at epoch 0
+//	        Kafka loses the log; another record comes, at offset 0 and epoch 1
+//	node 3  takes it in, commits 1 at epoch 1, and dies
+//	        the store is set back: the position is 3 at epoch 0
+//	node 1  sees the same of another partition, and begins lineage 2
+//	node 4  is assigned the partition of node 3: 3 at epoch 0 is before 1 at epoch 1
+func (p *partition) outlived() bool {
+	return p.position.epoch != Unknowable && p.position.epoch < p.newest.epoch && p.newest.offset <= p.end
 }
 
 // inherits reports whether some partition still has the offset that was committed for one of its name that was deleted:

@@ -300,9 +300,20 @@ func (s *state) recur(e *Event) {
 	r.kept--
 	r.gone = e.At
 	r.covered = r.covered || r.published+r.loose == 0 // it was passed over
-	i := &incarnation{submission: next, id: e.Next, rows: 1, made: e.At}
+	// A store that was set back makes the next occurrence again, under the incarnation that it had: what has come out
+	// of it is known. The one after it may follow in the same call:
+	//
+	//	node 1  publishes occurrence 2, and asks for 3 in its place: done, and the reply is lost
+	//	node 1  publishes occurrence 3
+	//	        the store is set back: occurrence 2 waits
+	//	node 1  asks for 3 in the place of 2 again, and for 4 in the place of 3, in one call
+	i := s.incarnations[e.Next]
+	if i == nil || i.submission != next {
+		i = &incarnation{submission: next, id: e.Next, made: e.At}
+		s.incarnations[i.id] = i
+	}
+	i.rows++
 	i.asks(e.Deadline)
-	s.incarnations[i.id] = i
 	s.add(&row{
 		incarnation: i, key: r.key, deadline: e.Deadline, due: e.Deadline, former: r.former, restored: r.restored,
 	}, e)

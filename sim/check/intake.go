@@ -94,11 +94,21 @@ func (s *state) consumed(e *Event) {
 		p.committed, p.heard = e.Offset, e.At
 		if e.Node != "" {
 			p.reached = max(p.reached, e.Offset)
+			p.renew(place{e.Offset, e.Epoch})
 		}
 	default: // Commit
 		p := s.partition(e.Partition, e.Offset)
 		p.committed, p.heard = e.Offset, e.At
 		p.reached = max(p.reached, e.Offset)
+		p.renew(place{e.Offset, e.Epoch})
+	}
+}
+
+// renew notes what was committed if it is later than all before: of a higher epoch, or further on in the same.
+func (p *partition) renew(to place) {
+	further := to.epoch == p.newest.epoch && to.offset > p.newest.offset
+	if to.epoch != Unknowable && (to.epoch > p.newest.epoch || further) {
+		p.newest = to
 	}
 }
 

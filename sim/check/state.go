@@ -222,6 +222,7 @@ type partition struct {
 
 	committed int64
 	reached   int64         // the highest that was ever committed
+	newest    place         // the latest that was ever committed, by its epoch first, where that is known
 	heard     time.Duration // when something was committed last; 0 for never
 
 	kept     bool // it has a position
@@ -347,6 +348,7 @@ func (s *state) partition(name string, start int64) *partition {
 	if p == nil {
 		p = &partition{
 			lost: map[place]*record{}, start: start, end: start, furthest: start, committed: start, reached: start,
+			newest: place{start, Unknowable},
 		}
 		s.partitions[name] = p
 	}
