@@ -9,8 +9,8 @@ import (
 	"chronos/node"
 )
 
-// The reply to a take is lost, and before it is tried again the store is set back, not as far as that, and another node,
-// whose hold time is shorter, begins a new lineage. The claim that the second try is told of is of the lineage before:
+// The reply to a take is lost, and before it is tried again the store is set back, not as far as that, and another
+// node, whose hold time is shorter, begins a new lineage. The claim that the second try is told of is of the lineage before:
 // what it is on comes out when the store has caught up, and not earlier, since its cancel may come in again until then.
 func TestRetakeIsToldOfFormerClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestPositionIsOfTheLineageInWhichItWasSeen(t *testing.T) {
 		}
 		low := w.store.Snapshot() // lineage 2, position 1
 		item := node.Item{Action: node.Pass, Offset: 1}
-		place[0].Position.Offset = 1
+		place[0].Offset = 1
 		if taken, err := w.store.Take(t.Context(), node.TakeRequest{
 			From: place, Items: []node.Item{item},
 		}); err != nil || taken.Taken != 1 || taken.Refused[0] {

@@ -31,10 +31,8 @@ type ear struct {
 	sleeper *task // nil when nobody sleeps
 }
 
-// listens reports whether nodes have ears.
-func (o *Options) listens() bool {
-	return o.IdleInterval > o.PollInterval && (o.Operated+o.Queues > 0 || o.Hearing != HearingWorks)
-}
+// listens reports whether nodes have ears: where they rest.
+func (o *Options) listens() bool { return o.IdleInterval > o.PollInterval }
 
 // checkHearing returns an error if Hearing is none of its values.
 func (o *Options) checkHearing() error {

@@ -184,6 +184,7 @@ func (p *storePort) Reset(ctx context.Context, releases []node.Release) ([]bool,
 	err := p.transaction(opReset, e, 0, func() []int {
 		return mapped(releases, func(r node.Release) int { return p.life.host.world.recorder.numberOf(r.Ref) })
 	}).perform(ctx)
+	p.life.tells() // whoever gives back may stand back from the lane
 	if err != nil {
 		return nil, err
 	}

@@ -14,9 +14,9 @@ import (
 	"chronos/node"
 )
 
-// Nodes that have nothing to do look seldom (node.Config.IdleInterval), so who stores something past Kafka tells them:
-// it notifies a channel that is named after the schema of the tables, and each node listens there on a connection of
-// its own. Nothing is lost where that is lost: it is found at the next look.
+// Nodes that have nothing to do look seldom (node.Config.IdleInterval), so who stores something past Kafka, or gives a
+// claim back, tells them: it notifies a channel that is named after the schema of the tables, and each node listens
+// there on a connection of its own. Nothing is lost where that is lost: it is found at the next look.
 //
 // A notification is a transaction of its own, after the commit of what it tells of, and never a part of that. Postgres
 // lets only one transaction that notifies commit at a time, in all databases of the server, and refuses it when the

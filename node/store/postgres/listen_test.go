@@ -325,3 +325,37 @@ func TestTellsOfAll(t *testing.T) {
 		}
 	}
 }
+
+// Who gives a claim back on what is due soon tells of it: he may stand back from the lane, and those who rest know of
+// nothing that is due.
+func TestTellsOfReleases(t *testing.T) {
+	t.Parallel()
+	address := newSchema(t, newDatabase(t))
+	e := listen(t, address, postgres.Options{})
+	e.until(true)
+	peer := open(t, address, postgres.Options{})
+	insert(t, peer, messages(1), false)
+	for _, again := range []time.Duration{0, time.Second, time.Hour} {
+		claimed, err := peer.Claim(t.Context(), node.ClaimRequest{
+			Node: uuid.New(), Hold: time.Minute, Until: time.Now().Add(time.Hour),
+			Lanes: []node.Share{{Lane: messages(1)[0].Lane, Limit: 1, Bytes: 1000}},
+		})
+		if err != nil || len(claimed.Messages) != 1 {
+			t.Fatalf("claimed %d, %v", len(claimed.Messages), err)
+		}
+		release := node.Release{Claim: claimed.Messages[0].Claim}
+		if again > 0 {
+			release.Due = time.Now().Add(again)
+		}
+		if reset, err := peer.Reset(t.Context(), []node.Release{release}); err != nil || !reset[0] {
+			t.Fatalf("given back: %v, %v", reset, err)
+		}
+		if again < time.Hour {
+			e.hears()
+		}
+	}
+	peer.Close() // which tells what is to be told
+	if n := len(e.heard); n != 0 {
+		t.Errorf("heard %d times of what is due in an hour", n)
+	}
+}

@@ -90,11 +90,22 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 	if err == nil {
 		err = s.confirm(ctx, reset)
 	}
+	if slices.ContainsFunc(releases, soonAgain) { // whatever has become of it: it may have taken effect
+		s.tell()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reset %d claims: %w", len(releases), err)
 	}
 	return reset, nil
 }
+
+// soonAgain reports whether a message that is given back may be due so soon that a node which rests has to be told.
+// Whoever gives back may stand back from the lane, so that it is for the others to claim:
+//
+//	A        claims x of a lane, can't publish it, and stands back from the lane
+//	B        has looked, nothing was due, and rests for a second
+//	A        gives x back, due at once: nobody looks before B's rest is over
+func soonAgain(release node.Release) bool { return release.Due.Before(time.Now().Add(tellWithin)) }
 
 // resetBatch executes one reset for the first n of releases, notes which took effect, and returns n. Of two that name
 // the same message, the second is for the next batch, since it may be by another claim. The same holds for two with
