@@ -52,10 +52,16 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	}
 	working = slices.DeleteFunc(working, func(owned *shard) bool { return owned.lost })
 	result := node.ClaimResult{State: state()}
+	for _, owned := range working {
+		result.State.IntakePaused = result.State.IntakePaused || owned.isPaused(node.Intake)
+	}
 	dues := map[node.Ref]time.Time{}
 	for _, share := range request.Lanes {
 		var due []candidate
 		for _, owned := range working {
+			if owned.isPaused(share.Lane) {
+				continue
+			}
 			some, err := owned.due(&share, request.Until)
 			if err != nil {
 				return node.ClaimResult{}, err
@@ -420,6 +426,9 @@ func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 		here, settled = which, nil // what can't be read is not gone
 		var there []int
 		for _, i := range which {
+			if owned.outlived(&f.next[i]) {
+				continue
+			}
 			one, err := c.settle(&f.next[i])
 			if err != nil {
 				return err

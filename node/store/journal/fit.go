@@ -60,10 +60,10 @@ type Fit struct {
 	misfits
 }
 
-// misfits are how many things a journal can't hold. Pauses, queues and so on are counted as they are named.
+// misfits are how many things a journal can't hold. Queues and so on are counted as they are named.
 type misfits struct {
-	pauses, answers, queues, tasks, actions int64
-	lines, keyless, large                   int64
+	answers, queues, tasks, actions int64
+	lines, keyless, large           int64
 
 	marks, others, elsewhere int64
 
@@ -74,7 +74,6 @@ type misfits struct {
 
 // Add counts what a journal can't hold of a batch.
 func (f *Fit) Add(batch *transfer.Batch) {
-	f.pauses += int64(len(batch.Pauses))
 	for i := range batch.Queues {
 		if batch.Queues[i].ID != queue.NewRoot().ID { // which says nothing, as long as it has no tasks
 			f.queues++
@@ -178,7 +177,6 @@ func (f *Fit) Refusal() error {
 		n    int64
 		what string
 	}{
-		{f.pauses, "pauses (resume the lanes, or the intake)"},
 		{f.answers, "answers to requests by HTTP that have not expired (wait for that, a day after the last of them)"},
 		{f.queues, "queues"},
 		{f.tasks, "tasks of queues"},

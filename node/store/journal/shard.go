@@ -82,6 +82,14 @@ type shard struct {
 	// floor has for each lane an instant before which nothing falls due, in the order of keys: so a claim does not step
 	// over everything that has been fired since the last compaction of the local copy.
 	floor map[string]uint64
+
+	// switches is what is paused and was, by lane, and closing the pauses that are being committed. They change under
+	// quick. Nothing before heard is a wish that is still to be done; behind the transaction that ends at foreign
+	// somebody else may have written, before it as well. Both are guarded by mu, and hearing is held for a look.
+	switches       map[string]*switched
+	closing        map[string]int
+	heard, foreign int64
+	hearing        sync.Mutex
 }
 
 // held is a claim.
@@ -101,6 +109,8 @@ const (
 	dueKind      = 'd' // lane, NUL, due time, id
 	answerKind   = 'a' // the id of a request
 	expiryKind   = 'x' // when an answer expires, the id of its request
+	switchKind   = 'z' // lane: whether it is paused
+	wishKind     = 'w' // the name of a wish that nobody has done
 )
 
 // key returns a key of the local copy.
@@ -134,6 +144,8 @@ type change struct {
 	positions map[node.Partition]node.Position
 	outputs   []node.Record
 	answers   map[uuid.UUID]*answer // nil for removed
+	switches  map[string]*switched  // nil for none
+	wishes    []uuid.UUID           // that are done
 	group     string                // whom the partition belongs to from now on; empty for no change
 	seal      *transfer.Seal        // what it is sealed for from now on; nil for no change
 }
@@ -243,6 +255,7 @@ func (c *change) commit(ctx context.Context) error {
 	}
 	// The epoch stays that of the fence: it was the leader's then, and if it is another one's by now, the copy is
 	// found to be of another log, and made anew, which is not necessary but right.
+	c.overhear(end, len(entries))
 	c.place.Offset, c.asOf = max(c.place.Offset, end), began
 	if err := c.applied(batch); err != nil {
 		c.lose(false) // the journal has it
@@ -265,6 +278,7 @@ func (c *change) applied(batch *pebble.Batch) error {
 		return err
 	}
 	maps.Copy(c.shard.positions, c.positions)
+	maps.Copy(c.shard.switches, c.switches)
 	for name, r := range c.rows {
 		if claim, some := c.claims[name]; some && (r == nil || r.Incarnation != claim.Incarnation) {
 			delete(c.claims, name)
@@ -314,6 +328,9 @@ func (c *change) prepare() ([]ledger.Entry, *pebble.Batch, error) {
 	}
 	entries, err := c.prepareAnswers(entries, batch)
 	if err != nil {
+		return nil, nil, err
+	}
+	if entries, err = c.prepareSwitches(entries, batch); err != nil {
 		return nil, nil, err
 	}
 	if c.group != "" {
