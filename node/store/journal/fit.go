@@ -119,7 +119,7 @@ func (f *Fit) add(m *transfer.Message) {
 	r := row{Message: m.Message, due: m.Due}
 	size := len(journalKey(r.Ref())) + len(r.encode())
 	switch _, placed := f.partition(m); {
-	case m.Line != uuid.Nil:
+	case m.Line != uuid.Nil && f.Placing == PlaceByOrigin:
 		f.lines++
 	case !placed:
 		f.keyless++
@@ -181,7 +181,8 @@ func (f *Fit) Refusal() error {
 		{f.queues, "queues"},
 		{f.tasks, "tasks of queues"},
 		{f.actions, "actions of queues"},
-		{f.lines, "messages whose order is kept by their keys (order: key of their callback lanes; let them come out)"},
+		{f.lines, "messages whose order is kept by their keys, of which those of one key have to be in one partition " +
+			"(order: key of their callback lanes; --place key, or let them come out)"},
 		{f.keyless, "messages without a key, of which nobody knows where they came from (by HTTP, or from another " +
 			"input or through SQLite; let them come out)"},
 		{f.large, "messages that are larger than an entry of a journal may be"},

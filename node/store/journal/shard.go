@@ -96,7 +96,8 @@ type shard struct {
 type held struct {
 	node.Claim
 
-	attempts int // this one included
+	attempts int       // this one included
+	line     uuid.UUID // of the message; zero for none
 }
 
 // The kinds of keys in the local copy, behind the number of the partition.
@@ -111,6 +112,7 @@ const (
 	expiryKind   = 'x' // when an answer expires, the id of its request
 	switchKind   = 'z' // lane: whether it is paused
 	wishKind     = 'w' // the name of a wish that nobody has done
+	lineKind     = 'l' // lane, NUL, line, deadline, id
 )
 
 // key returns a key of the local copy.
@@ -146,6 +148,7 @@ type change struct {
 	answers   map[uuid.UUID]*answer // nil for removed
 	switches  map[string]*switched  // nil for none
 	wishes    []uuid.UUID           // that are done
+	lines     []lineKey             // in which messages are settled
 	group     string                // whom the partition belongs to from now on; empty for no change
 	seal      *transfer.Seal        // what it is sealed for from now on; nil for no change
 }
@@ -287,7 +290,7 @@ func (c *change) applied(batch *pebble.Batch) error {
 			c.sink(r)
 		}
 	}
-	return nil
+	return c.advance()
 }
 
 // sink lowers the floor of a lane to where a message falls due that is in the local copy now.
@@ -357,6 +360,9 @@ func comparePartitions(a, b node.Partition) int { return bytes.Compare(inputKey(
 
 // put has a batch replace what the local copy has of a message. Value is what after is encoded as.
 func (s *shard) put(batch *pebble.Batch, before, after *row, name node.MessageID, value []byte) error {
+	if err := s.stand(batch, before, after); err != nil {
+		return fmt.Errorf("write the local copy: %w", err)
+	}
 	if before != nil {
 		if err := batch.Delete(s.dueKey(before), nil); err != nil {
 			return fmt.Errorf("write the local copy: %w", err)
