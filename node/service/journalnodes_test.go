@@ -76,8 +76,8 @@ func TestJournalNodes(t *testing.T) {
 
 // S25 with two engines on a real Kafka: one of them is asked to pause the lane, and both mind it; then one freezes, its
 // peer takes over and minds the pause as well, and so does the one that was frozen when it goes on. What was due
-// meanwhile comes out when the lane is resumed, once. The intake is paused and resumed in the same way: nothing is taken
-// in while it is.
+// meanwhile comes out when the lane is resumed, once. The intake is paused and resumed in the same way: nothing is
+// taken in while it is.
 func TestJournalPauses(t *testing.T) {
 	t.Parallel()
 	j := newJournalOn(t, 4)
