@@ -370,10 +370,11 @@ func TestSentences(t *testing.T) {
 				"one of a single input topic: give each of them nodes and a journal of its own",
 		},
 		{
-			args: "--store journal:j --data-dir /set --output-topic http:b",
+			args: "--store journal:j --data-dir /set --output-topic http:b --api-listen 127.0.0.1:0",
 			file: "lanes:\n- {name: 'http:b', url: 'https://b.example', order: key}\n",
-			want: "FILE:1: lanes has a lane with order: key, and --store is a journal in Kafka, which knows no order " +
-				"of callbacks: set order: none, or use a database",
+			want: "FILE:1: lanes has a lane with order: key, --api-listen is set, and --store is a journal in Kafka, " +
+				"in which a message by HTTP is in the partition of its id, and not of its key: set order: none, " +
+				"leave --api-listen out, or use a database",
 		},
 
 		{

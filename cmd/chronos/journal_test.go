@@ -27,15 +27,24 @@ func TestDevJournal(t *testing.T) {
 		t.Errorf("cancel: exit code %d: %s", got.code, got.stderr)
 	}
 	node := p.stdout.await(t, `A page, metrics and health: (\S+)`, 1)[1]
-	for command, want := range map[string]string{
-		"get later --admin " + node:         `(?s)later.*waiting.*submitted by  topic chronos.in`,
-		"count --admin " + node:             `chronos.out +1 `,
-		"pause chronos.out --admin " + node: `a store in Kafka has no pauses yet`,
-		"list --store journal:x":            `of which each node has its own part: ask a node`,
+	for _, one := range [][2]string{
+		{"get later", `(?s)later.*waiting.*submitted by  topic chronos.in`},
+		{"count", `chronos.out +1 `},
+		{"pause chronos.out --reason test", `Paused just now by .*test`},
+		{"count", `chronos.out +1 .*PAUSED`},
+		{"pause --intake", `Paused just now`},
+		{"resume --intake", `Resumed`},
+		{"resume chronos.out", `Resumed`},
+		{"resume chronos.out", `It was not paused`},
+		{"list --store journal:x", `of which each node has its own part: ask a node`},
 	} {
-		got := run(t, "", strings.Fields(command)...)
-		if said := got.stdout + got.stderr; !regexp.MustCompile(want).MatchString(said) {
-			t.Errorf("%s: exit code %d, %s, want %s", command, got.code, said, want)
+		words := strings.Fields(one[0])
+		if words[0] != "list" {
+			words = append(words, "--admin", node)
+		}
+		got := run(t, "", words...)
+		if said := got.stdout + got.stderr; !regexp.MustCompile(one[1]).MatchString(said) {
+			t.Errorf("%s: exit code %d, %s, want %s", one[0], got.code, said, one[1])
 		}
 	}
 	p.stop()

@@ -144,6 +144,7 @@ func (a *API) problem(err error) error {
 	var told huma.StatusError
 	var refusal *queue.Refusal
 	var unable *inspect.UnableError
+	var partly *inspect.PartlyError
 	switch {
 	case errors.As(err, &told):
 		return err
@@ -151,6 +152,8 @@ func (a *API) problem(err error) error {
 		return refused(refusal)
 	case errors.As(err, &unable):
 		return huma.Error501NotImplemented(unable.Sentence)
+	case errors.As(err, &partly):
+		return huma.Error503ServiceUnavailable(partly.Sentence)
 	case inspect.IsCursor(err):
 		return huma.Error422UnprocessableEntity(err.Error())
 	case a.Explain != nil && !errors.Is(err, inspect.ErrTooLong):

@@ -71,11 +71,15 @@ func (s *Service) openAsker(served *api.API) error {
 	return nil
 }
 
-// closeAsker ends what waits for answers from the input topic.
+// closeAsker ends what waits for answers from the input topic, and from the owners of the journal.
 func (s *Service) closeAsker() {
 	if s.asker != nil {
 		s.asker.Close()
 		s.sender.Close()
+	}
+	if s.board != nil {
+		s.board.Close()
+		s.poster.Close()
 	}
 }
 

@@ -111,11 +111,15 @@ func (s *Settings) journalFits(config *Config) error {
 			"topic, of which the format is %s: leave it out, use the format chronos, or a database", s.apiListen.Origin,
 			s.store.Origin, format)
 	}
+	if !s.apiListen.IsSet {
+		return nil
+	}
 	lanes := append(slices.Clone(config.Node.Callbacks.Lanes), config.Node.Callbacks.Others)
 	for i := range lanes {
 		if lanes[i].Ordered {
-			return Usagef("%s has a lane with order: key, and %s is a journal in Kafka, which knows no order of "+
-				"callbacks: set order: none, or use a database", s.file.lanesOrigin, s.store.Origin)
+			return Usagef("%s has a lane with order: key, %s is set, and %s is a journal in Kafka, in which a message "+
+				"by HTTP is in the partition of its id, and not of its key: set order: none, leave %s out, or use a "+
+				"database", s.file.lanesOrigin, s.apiListen.Origin, s.store.Origin, s.apiListen.Origin)
 		}
 	}
 	return nil

@@ -1,11 +1,13 @@
 package service_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,7 +75,26 @@ func (j *journalOn) openBy(now func() time.Time, connection kafka.Connection) *j
 		j.Fatal(err)
 	}
 	j.Cleanup(func() { _ = store.Close() })
+	poster, err := log.NewSender(j.topic)
+	if err != nil {
+		j.Fatal(err)
+	}
+	board := journalstore.NewSwitchboard(log, poster, journalstore.AskerLimits{Wait: 30 * time.Second})
+	j.Cleanup(poster.Close)
+	j.Cleanup(board.Close)
+	store.SwitchBy(board)
 	return store
+}
+
+// listen has a store do what is wished, until the test ends.
+func (j *journalOn) listen(store *journalstore.Store) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(j.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { store.Listen(ctx, 100*time.Millisecond) })
+	j.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
 }
 
 // What a store with owners promises, on a journal in a real Kafka. The simulated one passes the same cases, and some
@@ -83,12 +104,18 @@ func TestJournalStore(t *testing.T) {
 	storetest.RunOwned(t, func(t *testing.T) storetest.Instance {
 		t.Helper()
 		clock := storetest.NewClock()
-		store := newJournalOn(t, 5).open(clock.Now)
-		for _, number := range []int32{3, 4} {
-			if err := store.Own(t.Context(), number, uuid.New()); err != nil {
-				t.Fatal(err)
-			}
+		j := newJournalOn(t, 5)
+		store := j.open(clock.Now)
+		j.listen(store)
+		var owning sync.WaitGroup
+		for number := range int32(5) {
+			owning.Go(func() {
+				if err := store.Own(t.Context(), number, uuid.New()); err != nil {
+					t.Error(err)
+				}
+			})
 		}
+		owning.Wait()
 		return storetest.Instance{Store: store, Clock: clock, Largest: 850_000}
 	})
 }

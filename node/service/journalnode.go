@@ -32,16 +32,35 @@ func (s *owningSource) Close(ctx context.Context) error {
 }
 
 // own puts a journal over the source: nothing of a partition comes in before the journal has been read.
-func (s *Service) own() {
+func (s *Service) own() error {
 	store, is := s.store.Store.(*journal.Store)
 	beneath, reads := s.source.(*kafka.Source)
 	if !is || !reads {
-		return
+		return nil
 	}
+	opened := s.store.journal
+	poster, err := opened.ledger.NewSender(opened.Topic)
+	if err != nil {
+		return err
+	}
+	s.poster, s.board = poster, journal.NewSwitchboard(opened.ledger, poster, journal.AskerLimits{})
+	store.SwitchBy(s.board)
 	w := &owningWatch{service: s, left: map[int32]int64{}, said: map[int32]time.Time{}, trouble: map[int32]string{}}
 	s.store.journal.observe = w.replay
 	s.config.Node.Requests = true // of whichever node is asked by HTTP
 	s.source = &owningSource{journal.NewSource(beneath, store, uuid.New(), journalSession, w.attempt), beneath}
+	return nil
+}
+
+// listenInterval is the time between two looks for what somebody wants to pause: each asks Kafka once where the
+// partitions of the journal end.
+const listenInterval = 500 * time.Millisecond
+
+// heed does what is wished in the partitions of the journal that this node owns, until ctx is done.
+func (s *Service) heed(ctx context.Context) {
+	if store, is := s.store.Store.(*journal.Store); is && s.board != nil {
+		store.Listen(ctx, listenInterval)
+	}
 }
 
 // owningWatch tells people, and the metrics, how it goes with the partitions of the journal.

@@ -16,6 +16,7 @@ import (
 	"chronos/node/broker/brokertest"
 	"chronos/node/broker/kafka"
 	"chronos/node/clock/system"
+	"chronos/node/store/inspect"
 	journalstore "chronos/node/store/journal"
 )
 
@@ -73,8 +74,131 @@ func TestJournalNodes(t *testing.T) {
 	}
 }
 
+// S25 with two engines on a real Kafka: one of them is asked to pause the lane, and both mind it; then one freezes, its
+// peer takes over and minds the pause as well, and so does the one that was frozen when it goes on. What was due
+// meanwhile comes out when the lane is resumed, once. The intake is paused and resumed in the same way: nothing is
+// taken in while it is.
+func TestJournalPauses(t *testing.T) {
+	t.Parallel()
+	j := newJournalOn(t, 4)
+	input := "input-" + uuid.NewString()
+	client, err := kgo.NewClient(append(kafka.ProducerOptions(), kgo.SeedBrokers(j.brokers...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 4, -1, nil, input); err != nil {
+		t.Fatal(err)
+	}
+	network := brokertest.NewNetwork(t)
+	first, _ := j.runStore(input, kafka.Connection{Brokers: j.brokers})
+	second, _ := j.runStore(input, kafka.Connection{Brokers: j.brokers, Dialer: network.Dial})
+	var want []string
+	submit := func(part string) {
+		for i := range 40 {
+			id := fmt.Sprintf("%s-%02d", part, i)
+			want = append(want, id)
+			now := []byte(time.Now().UTC().Format(time.RFC3339Nano))
+			j.submit(client, input, id, node.Header{Name: node.HeaderDeadline, Value: now})
+		}
+		if err := client.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := j.consume()
+	submit("before")
+	seen.await(40)
+
+	lane := node.Pause{Lane: j.output, By: "anna", Why: "a test"}
+	j.untilDone(func() error {
+		pause, err := first.Pause(t.Context(), lane)
+		if err == nil && pause.By != "anna" {
+			t.Errorf("paused: %+v", pause)
+		}
+		return err
+	})
+	submit("while")
+	j.untilStored(40, first, second)
+	network.Freeze()
+	j.untilDone(func() error { // the peer takes over, and answers
+		_, err := first.Pause(t.Context(), lane)
+		return err
+	})
+	j.untilStored(40, first)
+	network.Heal()
+	j.untilDone(func() error {
+		_, err := second.Pause(t.Context(), node.Pause{Lane: node.Intake})
+		return err
+	})
+	submit("kept")
+	if came := seen.all(); len(came) != 40 {
+		t.Fatalf("%d messages came out, and the lane is paused: %q", len(came), came[40:])
+	}
+	j.untilDone(func() error {
+		_, err := first.Resume(t.Context(), j.output)
+		return err
+	})
+	seen.await(80)
+	if came := seen.all(); len(came) != 80 {
+		t.Fatalf("%d messages came out, and the intake is paused: %q", len(came), came[80:])
+	}
+	j.untilDone(func() error {
+		_, err := first.Resume(t.Context(), node.Intake)
+		return err
+	})
+	seen.await(120)
+	came := seen.all()
+	slices.Sort(came)
+	slices.Sort(want)
+	if !slices.Equal(came, want) {
+		t.Fatalf("%q came out, want %q", came, want)
+	}
+}
+
+// untilDone repeats something until it is done by all.
+func (j *journalOn) untilDone(do func() error) {
+	j.Helper()
+	var err error
+	for range 5 { // each waits for half a minute
+		if err = do(); err == nil {
+			return
+		}
+	}
+	j.Fatal(err)
+}
+
+// untilStored waits until nodes have so many messages that wait on the lane, together.
+func (j *journalOn) untilStored(want int, stores ...*journalstore.Store) {
+	j.Helper()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for range 1200 {
+		stored := 0
+		for _, store := range stores {
+			slice, err := store.Slice(j.Context(), inspect.SliceRequest{
+				Lane: j.output, Until: time.Now().Add(time.Hour), Limit: 1000,
+			})
+			if err != nil {
+				j.Fatal(err)
+			}
+			stored += len(slice)
+		}
+		if stored == want {
+			return
+		}
+		<-ticker.C
+	}
+	j.Fatalf("there are not %d messages within a minute", want)
+}
+
 // run runs a node until it is stopped, or the test ends.
 func (j *journalOn) run(input string, connection kafka.Connection) (stop func()) {
+	_, stop = j.runStore(input, connection)
+	return stop
+}
+
+// runStore is run, and returns the store of the node.
+func (j *journalOn) runStore(input string, connection kafka.Connection) (*journalstore.Store, func()) {
 	j.Helper()
 	config := node.Default()
 	copy(config.Seed[:], uuid.NewString())
@@ -95,17 +219,18 @@ func (j *journalOn) run(input string, connection kafka.Connection) (stop func())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(j.Context()))
 	var running sync.WaitGroup
 	running.Go(func() { n.Run(ctx, node.Goroutines()) })
+	running.Go(func() { store.Listen(ctx, 100*time.Millisecond) })
 	if j.nodes++; j.nodes%2 == 1 {
 		running.Go(func() { store.Follow(ctx, func([]journalstore.Standby) {}) })
 	}
-	stop = sync.OnceFunc(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
 		source.Close()
 		_ = inner.Close(context.WithoutCancel(ctx))
 	})
 	j.Cleanup(stop)
-	return stop
+	return store, stop
 }
 
 // submit has a record be sent.

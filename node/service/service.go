@@ -51,6 +51,9 @@ type Service struct {
 	timers       *timers        // that of Metaswitch's interface; nil for none
 	horae        *timers        // that of horae's; nil for none
 
+	board  *journal.Switchboard // nil where the store is no journal
+	poster *kafka.Sender        // of the board
+
 	queues queue.Store // nil if this node has no queues
 	desk   *desk.Desk  // answers for them; nil if there are none
 
@@ -225,7 +228,9 @@ func (s *Service) openBroker(connection func(client string) kafka.Connection) (e
 	}); err != nil {
 		return err
 	}
-	s.own()
+	if err := s.own(); err != nil {
+		return err
+	}
 	if s.sink, err = kafka.NewSink(kafka.SinkConfig{
 		Connection: connection("sink"), PublishTimeout: config.Node.PublishTimeout(),
 	}); err != nil {
@@ -371,6 +376,7 @@ func (s *Service) runNode(ctx context.Context) (err error) {
 		sampling.Go(func() { s.recent.Run(until) })
 	}
 	sampling.Go(func() { s.standBy(until) })
+	sampling.Go(func() { s.heed(until) })
 	defer sampling.Wait()
 	defer stop()
 	s.phase.CompareAndSwap(int32(starting), int32(running))

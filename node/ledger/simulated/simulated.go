@@ -154,6 +154,14 @@ func (c *Cluster) Records(name string, committed bool) []node.Record {
 	return records
 }
 
+// Append appends a record to a partition, outside of transactions, as any producer may. It returns its offset.
+func (c *Cluster) Append(name string, number int32, r node.Record) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.Topic, r.Partition = name, number
+	return c.topics[name].partitions[number].add(stored{Record: r})
+}
+
 // ChangeLeader gives a partition another leader, which lacks the last records: an unclean election.
 func (c *Cluster) ChangeLeader(name string, number int32, lacks int64) {
 	c.mu.Lock()

@@ -61,6 +61,21 @@ type UnableError struct{ Sentence string }
 // Error returns the sentence.
 func (e *UnableError) Error() string { return e.Sentence }
 
+// PartlyError says that what was asked of a store with several owners is done by some of them, and that nobody knows
+// of the others. To ask again is safe, and tells.
+type PartlyError struct {
+	Sentence string
+
+	// Cause is why the others have not answered.
+	Cause error
+}
+
+// Error returns the sentence for a person.
+func (e *PartlyError) Error() string { return e.Sentence }
+
+// Unwrap returns the cause.
+func (e *PartlyError) Unwrap() error { return e.Cause }
+
 // Parts says which parts of a message to read.
 type Parts struct {
 	// Payload reads the value, too.

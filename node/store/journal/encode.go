@@ -21,6 +21,8 @@ const (
 	sealKey     = 's' // what the partition is sealed for, or was
 	fenceKey    = 'f'
 	answerKey   = 'a' // the id of a request
+	switchKey   = 'z' // lane: whether it is paused; the intake without a lane
+	wishKey     = 'w' // the name of a wish to pause or resume, by whoever
 )
 
 // version begins every value, so that a later release can tell what it reads.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/google/uuid"
+
+	"chronos/node"
 	"chronos/node/store/memory"
 )
 
@@ -107,3 +110,40 @@ func (s *Store) IsPressed() bool { return s.isPressed() }
 
 // Steps returns how many keys of the local copy scans have stepped over, with those that were removed.
 func (s *Store) Steps() int64 { return s.db.steps.Load() }
+
+// Wish returns the record that wishes for a pause of a lane, or that it is resumed, under a name.
+func Wish(name uuid.UUID, lane string, pause bool) (node.Record, error) {
+	w := &wish{Name: name, Lane: lane}
+	if pause {
+		w.Pause = &paused{By: "somebody"}
+	}
+	e, err := w.entry()
+	return node.Record{Key: e.Key, Value: e.Value}, err
+}
+
+// Switched returns what a record of the journal says of a lane, or of the intake; false for another record.
+func Switched(r node.Record) (lane string, isPaused, some bool) {
+	if len(r.Key) == 0 || r.Key[0] != switchKey || r.Value == nil {
+		return "", false, false
+	}
+	is, err := readVersioned[switched](r.Value)
+	if err != nil {
+		panic(err)
+	}
+	return string(r.Key[1:]), is.Pause != nil, true
+}
+
+// Granted returns the names of the wishes that a record of the journal answers.
+func Granted(r node.Record) (names []uuid.UUID) {
+	if len(r.Key) == 0 || r.Key[0] != switchKey || r.Value == nil {
+		return nil
+	}
+	is, err := readVersioned[switched](r.Value)
+	if err != nil {
+		panic(err)
+	}
+	for _, d := range is.Done {
+		names = append(names, d.Name)
+	}
+	return names
+}

@@ -93,6 +93,11 @@ func (s *shard) used() (reason string, err error) {
 	if len(s.positions) > 0 {
 		return "it has taken records in", nil
 	}
+	for _, is := range s.switches {
+		if is.Pause != nil {
+			return "it has pauses", nil
+		}
+	}
 	prefix := s.key(rowKind)
 	err = s.scan(prefix, prefix, func(_, _ []byte) (bool, error) {
 		reason = "it has messages"
@@ -130,7 +135,7 @@ func (m *Mover) fill(ctx context.Context, batch *transfer.Batch, fit *Fit) error
 			}
 			had.Lines = max(had.Lines, batch.To)
 			c.seal = &had
-			return len(c.rows)+len(c.positions) > 0, nil
+			return len(c.rows)+len(c.positions)+len(c.switches) > 0, nil
 		})
 	}); err != nil {
 		return err
@@ -141,13 +146,18 @@ func (m *Mover) fill(ctx context.Context, batch *transfer.Batch, fit *Fit) error
 	return nil
 }
 
-// receive adds those of the positions and messages of a batch to a change, by their places in it, that the partition
-// has not received yet. A message that is there already has come from somebody else.
+// receive adds those of the positions, pauses and messages of a batch to a change, by their places in it, that the
+// partition has not received yet. A message that is there already has come from somebody else.
 func (c *change) receive(batch *transfer.Batch, places, messages []int) error {
 	before := batch.From + 1
 	for _, i := range places {
 		if before+int64(i) > c.shard.seal.Lines {
 			c.positions[nameless(batch.Places[i].Partition)] = batch.Places[i].Position
+		}
+	}
+	for i, p := range batch.Pauses {
+		if before+int64(len(batch.Places)+i) > c.shard.seal.Lines {
+			c.pauses(p.Lane, &switched{Pause: &paused{Since: p.Since, By: p.By, Why: p.Why}})
 		}
 	}
 	before += int64(len(batch.Places) + len(batch.Pauses) + len(batch.Answers))

@@ -27,7 +27,7 @@ func (s *shard) claim(r *row, owner uuid.UUID, hold time.Duration) held {
 		Claim: node.Claim{
 			Ref: r.Ref(), ReadiedAt: now, ReadiedBy: owner, Expires: now.Add(hold).Truncate(time.Microsecond),
 		},
-		attempts: r.attempts + 1,
+		attempts: r.attempts + 1, line: r.Line,
 	}
 	s.claims[nameOf(&r.Message)] = claim
 	return claim
@@ -52,10 +52,17 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	}
 	working = slices.DeleteFunc(working, func(owned *shard) bool { return owned.lost })
 	result := node.ClaimResult{State: state()}
+	for _, owned := range working {
+		result.State.IntakePaused = result.State.IntakePaused || owned.isPaused(node.Intake)
+	}
 	dues := map[node.Ref]time.Time{}
+	var of []*shard
 	for _, share := range request.Lanes {
 		var due []candidate
 		for _, owned := range working {
+			if owned.isPaused(share.Lane) {
+				continue
+			}
 			some, err := owned.due(&share, request.Until)
 			if err != nil {
 				return node.ClaimResult{}, err
@@ -80,7 +87,11 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 			result.Messages = append(result.Messages, node.Ready{
 				Message: r.Message, Claim: claim.Claim, Attempts: claim.attempts, Bound: r.bound,
 			})
+			of = append(of, one.shard)
 		}
+	}
+	if err := turns(result.Messages, of); err != nil {
+		return node.ClaimResult{}, err
 	}
 	slices.SortStableFunc(result.Messages, func(a, b node.Ready) int {
 		return cmp.Or(dues[a.Ref()].Compare(dues[b.Ref()]), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
@@ -275,11 +286,22 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	if release.Unsent {
 		after.attempts--
 	}
-	if !release.Due.IsZero() {
+	late := !release.Due.IsZero()
+	if release.Behind {
+		first, err := s.isFirst(&after)
+		if err != nil {
+			return false, err
+		}
+		late = late && !first
+	}
+	if late {
 		after.due = release.Due.UTC().Truncate(time.Microsecond)
 	}
 	s.sink(&after)
-	return true, s.put(batch, before, &after, name, after.encode())
+	if err := s.put(batch, before, &after, name, after.encode()); err != nil || !release.Behind {
+		return true, err
+	}
+	return true, s.forward(batch, lineOf(&after.Message))
 }
 
 // Delete implements node.Store.
@@ -365,6 +387,9 @@ func (c *change) settle(next *node.Next) (node.Settled, error) {
 		return node.Gone, err
 	}
 	settled := next.Settle(c.kept(r))
+	if r != nil && r.Line != uuid.Nil && (settled == node.Removed || settled == node.Rearmed) {
+		c.lines = append(c.lines, lineOf(&r.Message))
+	}
 	switch settled {
 	case node.Removed:
 		c.rows[name] = nil
@@ -420,6 +445,9 @@ func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 		here, settled = which, nil // what can't be read is not gone
 		var there []int
 		for _, i := range which {
+			if owned.outlived(&f.next[i]) {
+				continue
+			}
 			one, err := c.settle(&f.next[i])
 			if err != nil {
 				return err

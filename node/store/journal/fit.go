@@ -60,10 +60,10 @@ type Fit struct {
 	misfits
 }
 
-// misfits are how many things a journal can't hold. Pauses, queues and so on are counted as they are named.
+// misfits are how many things a journal can't hold. Queues and so on are counted as they are named.
 type misfits struct {
-	pauses, answers, queues, tasks, actions int64
-	lines, keyless, large                   int64
+	answers, queues, tasks, actions int64
+	lines, keyless, large           int64
 
 	marks, others, elsewhere int64
 
@@ -74,7 +74,6 @@ type misfits struct {
 
 // Add counts what a journal can't hold of a batch.
 func (f *Fit) Add(batch *transfer.Batch) {
-	f.pauses += int64(len(batch.Pauses))
 	for i := range batch.Queues {
 		if batch.Queues[i].ID != queue.NewRoot().ID { // which says nothing, as long as it has no tasks
 			f.queues++
@@ -120,7 +119,7 @@ func (f *Fit) add(m *transfer.Message) {
 	r := row{Message: m.Message, due: m.Due}
 	size := len(journalKey(r.Ref())) + len(r.encode())
 	switch _, placed := f.partition(m); {
-	case m.Line != uuid.Nil:
+	case m.Line != uuid.Nil && f.Placing == PlaceByOrigin:
 		f.lines++
 	case !placed:
 		f.keyless++
@@ -178,12 +177,12 @@ func (f *Fit) Refusal() error {
 		n    int64
 		what string
 	}{
-		{f.pauses, "pauses (resume the lanes, or the intake)"},
 		{f.answers, "answers to requests by HTTP that have not expired (wait for that, a day after the last of them)"},
 		{f.queues, "queues"},
 		{f.tasks, "tasks of queues"},
 		{f.actions, "actions of queues"},
-		{f.lines, "messages whose order is kept by their keys (order: key of their callback lanes; let them come out)"},
+		{f.lines, "messages whose order is kept by their keys, of which those of one key have to be in one partition " +
+			"(order: key of their callback lanes; --place key, or let them come out)"},
 		{f.keyless, "messages without a key, of which nobody knows where they came from (by HTTP, or from another " +
 			"input or through SQLite; let them come out)"},
 		{f.large, "messages that are larger than an entry of a journal may be"},

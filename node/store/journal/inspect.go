@@ -138,6 +138,7 @@ func (s *Store) Places(ctx context.Context) ([]inspect.Place, node.State, error)
 		}
 		return nil
 	})
+	is := s.state()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range places {
@@ -147,7 +148,7 @@ func (s *Store) Places(ctx context.Context) ([]inspect.Place, node.State, error)
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Number, b.Number),
 			slices.Compare(a.TopicID[:], b.TopicID[:]))
 	})
-	return places, state(), err
+	return places, is, err
 }
 
 // Beat implements inspect.Roster. Nobody else hears of it: a node knows of no other one.
@@ -189,19 +190,3 @@ func (s *Store) Nodes(ctx context.Context) ([]inspect.Node, time.Time, error) {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), slices.Compare(a.ID[:], b.ID[:]))
 	}), s.config.Now().UTC().Truncate(time.Microsecond), nil
 }
-
-// errNoPauses is what is said to whoever wants to pause something. A pause is minded by every node from the moment at
-// which it is answered, and no node hears of what another one was asked.
-var errNoPauses error = &inspect.UnableError{Sentence: "a store in Kafka has no pauses yet: stop the nodes to stop " +
-	"everything, or give the lane a window in the settings of all nodes"}
-
-// Pause implements node.Switches.
-func (s *Store) Pause(context.Context, node.Pause) (node.Pause, error) {
-	return node.Pause{}, errNoPauses
-}
-
-// Resume implements node.Switches.
-func (s *Store) Resume(context.Context, string) (bool, error) { return false, errNoPauses }
-
-// Pauses implements node.Switches: there are none.
-func (s *Store) Pauses(ctx context.Context) ([]node.Pause, error) { return nil, ctx.Err() }

@@ -41,7 +41,7 @@ func TestOutlook(t *testing.T) {
 	outlooktest.Run(t, owner(t))
 }
 
-// Whoever wants to pause something is told that it can't be done, and what to do instead.
+// Whoever wants to pause something in a store without a switchboard is told that it can't be done.
 func TestNoPauses(t *testing.T) {
 	t.Parallel()
 	store := owner(t)

@@ -279,6 +279,7 @@ func (m *Mover) contents() (c transfer.Contents, err error) {
 		}
 	}
 	c.Bound.Partitions = len(c.Places)
+	c.Pauses = pausesOf(m.parts)
 	input := m.config.Fit.Input
 	if input.TopicID != uuid.Nil && len(c.Places) > 0 && !slices.ContainsFunc(c.Places, func(p inspect.Place) bool {
 		return p.TopicID == input.TopicID

@@ -43,6 +43,8 @@ func TestRandomOwners(t *testing.T) {
 			"tick":     w.tick,
 			"follow":   w.follow,
 			"takeover": func(r *rapid.T) { w.live(w.any(r)) },
+			"wish":     w.wish,
+			"hear":     func(r *rapid.T) { w.hear(w.some(r)) },
 		})
 		w.finish()
 	})
@@ -61,21 +63,24 @@ type owners struct {
 	due     map[string]time.Time // of each message, by its value
 	must    map[string]bool      // the values that have to come out
 	cancels map[string]bool      // the values whose cancellation was confirmed before they had come out
+	claims  int                  // that were made
+	barred  map[string]bool      // the claims that were made on a paused lane
+	wishes  byte                 // that were sent
 }
 
 // owningNode is one of them.
 type owningNode struct {
 	name  string
 	store *journal.Store
-	held  []node.Ready // what it has claimed and not fired
-	kept  bool         // whether there is an old copy
+	held  []heldMessage // what it has claimed and not fired
+	kept  bool          // whether there is an old copy
 }
 
 func newOwners(t *testing.T, r *rapid.T) *owners {
 	t.Helper()
 	w := &owners{
 		T: r, cluster: simulated.New(), clock: storetest.NewClock(), dir: t.TempDir(),
-		due: map[string]time.Time{}, must: map[string]bool{}, cancels: map[string]bool{},
+		due: map[string]time.Time{}, must: map[string]bool{}, cancels: map[string]bool{}, barred: map[string]bool{},
 	}
 	w.cluster.CreateTopic(topicName, 1, 0)
 	w.cluster.CreateTopic(output, 2, 0)
@@ -198,11 +203,15 @@ func (w *owners) takeIn(n *owningNode, again, count int) bool {
 	place.Position = positions[0]
 	from := max(int(place.Offset)-again, 0)
 	part := w.items[from:min(from+count, len(w.items))]
+	still := w.paused(node.Intake)
 	result, err := n.store.Take(w.Context(), node.TakeRequest{
 		Node: uuid.UUID{2}, Hold: time.Minute, From: []node.Place{place}, Items: part,
 	})
 	if err != nil || result.Refused[0] {
 		return false
+	}
+	if still {
+		w.Fatalf("S25: records are taken in after the pause of the intake was answered")
 	}
 	for i, one := range result.Results {
 		if part[i].Action == node.Cancel && one.Outcome == node.Cancelled {
@@ -228,6 +237,7 @@ func (w *owners) claim(r *rapid.T) {
 
 // claimDue has a node claim what is due.
 func (w *owners) claimDue(n *owningNode, limit int) int {
+	still := w.paused(output)
 	claimed, err := n.store.Claim(w.Context(), node.ClaimRequest{
 		Node: uuid.UUID{2}, Hold: time.Minute, Until: w.clock.Now(),
 		Lanes: []node.Share{{Lane: output, Limit: limit, Bytes: 1 << 20}},
@@ -235,15 +245,58 @@ func (w *owners) claimDue(n *owningNode, limit int) int {
 	if err != nil {
 		return 0
 	}
-	n.held = append(n.held, claimed.Messages...)
+	for _, m := range claimed.Messages {
+		w.claims++
+		name := fmt.Sprint(w.claims)
+		w.barred[name] = still
+		n.held = append(n.held, heldMessage{m, name})
+	}
 	return len(claimed.Messages)
+}
+
+// heldMessage is a message that was claimed, and the name of the claim.
+type heldMessage struct {
+	node.Ready
+
+	claim string
+}
+
+// wish has somebody wish that the lane, or the intake, is paused or resumed.
+func (w *owners) wish(r *rapid.T) {
+	w.append(rapid.SampledFrom([]string{output, node.Intake}).Draw(r, "lane"), rapid.Bool().Draw(r, "pause"))
+}
+
+func (w *owners) append(lane string, pause bool) {
+	w.wishes++
+	record, err := journal.Wish(uuid.UUID{4, 15: w.wishes}, lane, pause)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.cluster.Append(topicName, 0, record)
+}
+
+// hear has a node do what is wished, if it owns the partition or believes so.
+func (w *owners) hear(n *owningNode) { _ = n.store.Hear(w.Context()) }
+
+// paused reports whether somebody could have been told that a lane, or the intake, is paused.
+func (w *owners) paused(lane string) (is bool) {
+	for _, r := range w.cluster.Records(topicName, true) {
+		if of, paused, some := journal.Switched(r); some && of == lane {
+			is = paused
+		}
+	}
+	return is
 }
 
 // fire has a node fire what it holds, however long it has held that.
 func (w *owners) fire(n *owningNode) {
 	records, next := make([]node.Record, len(n.held)), make([]node.Next, len(n.held))
 	for i, m := range n.held {
-		records[i], next[i] = node.Record{Topic: output, Key: []byte(m.ID), Value: m.Value}, node.Next{Of: m.Ref()}
+		next[i] = node.Next{Of: m.Ref()}
+		records[i] = node.Record{
+			Topic: output, Key: []byte(m.ID), Value: m.Value,
+			Headers: []node.Header{{Name: "claim", Value: []byte(m.claim)}},
+		}
 	}
 	n.store.Fire(w.Context(), records, next)
 	n.held = nil
@@ -378,6 +431,11 @@ func (w *owners) tick(r *rapid.T) {
 // check asks that nothing has come out twice, early, or though it was cancelled.
 func (w *owners) check() {
 	seen := map[string]bool{}
+	for _, r := range w.cluster.Records(output, true) {
+		if w.barred[string(r.Headers[0].Value)] {
+			w.Fatalf("S25: %q has come out, and was claimed after the pause of its lane was answered", r.Value)
+		}
+	}
 	for _, value := range w.came() {
 		switch {
 		case seen[value]:
@@ -397,6 +455,12 @@ func (w *owners) finish() {
 	n := w.nodes[0]
 	if !w.own(n) {
 		w.Fatal("a node does not come to own the partition, and nothing goes wrong")
+	}
+	w.append(output, false)
+	w.append(node.Intake, false)
+	w.hear(n)
+	if w.paused(output) || w.paused(node.Intake) {
+		w.Fatalf("what was resumed is still paused, and nothing goes wrong")
 	}
 	for range w.items {
 		w.takeIn(n, 0, 5)

@@ -48,6 +48,10 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger) error {
 	if err := s.loadSeal(); err != nil {
 		return err
 	}
+	if err := s.loadSwitches(); err != nil {
+		return err
+	}
+	s.heard = s.place.Offset
 	return s.loadPositions()
 }
 
@@ -121,7 +125,7 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 		if !anew && e.At.Sub(s.asOf) >= s.maxAge {
 			return errMissed
 		}
-		if err := s.replayEntry(batch, e.Entry); err != nil {
+		if err := s.replayEntry(batch, e); err != nil {
 			return err
 		}
 		s.place.Position = node.Position{Epoch: e.Epoch, Offset: e.Offset + 1}
@@ -137,7 +141,7 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 }
 
 // replayEntry applies an entry to a batch, which is read through: the entries of one message may follow each other.
-func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
+func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Committed) error {
 	if len(e.Key) == 0 {
 		return errForeign
 	}
@@ -151,7 +155,9 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Entry) error {
 	case positionKey:
 		return batch.Set(s.key(positionKind, e.Key[1:]), e.Value, nil)
 	case answerKey:
-		return s.replayAnswer(batch, e)
+		return s.replayAnswer(batch, e.Entry)
+	case switchKey, wishKey:
+		return s.replaySwitch(batch, e)
 	case rowKey:
 	default:
 		return errForeign

@@ -95,8 +95,9 @@ type tail struct {
 
 // heard is what an asker hears.
 type heard struct {
-	answer *answer
-	err    error
+	answer  *answer
+	granted granted // to a Switchboard
+	err     error
 }
 
 // Ask asks for what an item asks for that has a Request. Record is the one that the item was read from. What belongs to
@@ -198,10 +199,14 @@ func (a *Asker) read(ctx context.Context, t *tail) error {
 	for {
 		err := a.log.Read(ctx, place, math.MaxInt64, func(e ledger.Committed) error {
 			place.Position = node.Position{Epoch: node.UnknownEpoch, Offset: e.Offset + 1}
-			if len(e.Key) == 0 || e.Key[0] != answerKey || e.Value == nil {
-				return nil
+			switch {
+			case len(e.Key) == 0 || e.Value == nil:
+			case e.Key[0] == answerKey:
+				return a.tell(t, e.Value)
+			case e.Key[0] == switchKey:
+				return a.tellSwitch(t, e.Value)
 			}
-			return a.tell(t, e.Value)
+			return nil
 		})
 		if errors.Is(err, ledger.ErrTruncated) || errors.Is(err, errForeign) {
 			return err

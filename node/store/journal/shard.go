@@ -82,13 +82,22 @@ type shard struct {
 	// floor has for each lane an instant before which nothing falls due, in the order of keys: so a claim does not step
 	// over everything that has been fired since the last compaction of the local copy.
 	floor map[string]uint64
+
+	// switches is what is paused and was, by lane, and closing the pauses that are being committed. They change under
+	// quick. Nothing before heard is a wish that is still to be done; behind the transaction that ends at foreign
+	// somebody else may have written, before it as well. Both are guarded by mu, and hearing is held for a look.
+	switches       map[string]*switched
+	closing        map[string]int
+	heard, foreign int64
+	hearing        sync.Mutex
 }
 
 // held is a claim.
 type held struct {
 	node.Claim
 
-	attempts int // this one included
+	attempts int       // this one included
+	line     uuid.UUID // of the message; zero for none
 }
 
 // The kinds of keys in the local copy, behind the number of the partition.
@@ -101,6 +110,9 @@ const (
 	dueKind      = 'd' // lane, NUL, due time, id
 	answerKind   = 'a' // the id of a request
 	expiryKind   = 'x' // when an answer expires, the id of its request
+	switchKind   = 'z' // lane: whether it is paused
+	wishKind     = 'w' // the name of a wish that nobody has done
+	lineKind     = 'l' // lane, NUL, line, deadline, id
 )
 
 // key returns a key of the local copy.
@@ -134,6 +146,9 @@ type change struct {
 	positions map[node.Partition]node.Position
 	outputs   []node.Record
 	answers   map[uuid.UUID]*answer // nil for removed
+	switches  map[string]*switched  // nil for none
+	wishes    []uuid.UUID           // that are done
+	lines     []lineKey             // in which messages are settled
 	group     string                // whom the partition belongs to from now on; empty for no change
 	seal      *transfer.Seal        // what it is sealed for from now on; nil for no change
 }
@@ -243,6 +258,7 @@ func (c *change) commit(ctx context.Context) error {
 	}
 	// The epoch stays that of the fence: it was the leader's then, and if it is another one's by now, the copy is
 	// found to be of another log, and made anew, which is not necessary but right.
+	c.overhear(end, len(entries))
 	c.place.Offset, c.asOf = max(c.place.Offset, end), began
 	if err := c.applied(batch); err != nil {
 		c.lose(false) // the journal has it
@@ -265,6 +281,7 @@ func (c *change) applied(batch *pebble.Batch) error {
 		return err
 	}
 	maps.Copy(c.shard.positions, c.positions)
+	maps.Copy(c.shard.switches, c.switches)
 	for name, r := range c.rows {
 		if claim, some := c.claims[name]; some && (r == nil || r.Incarnation != claim.Incarnation) {
 			delete(c.claims, name)
@@ -273,7 +290,7 @@ func (c *change) applied(batch *pebble.Batch) error {
 			c.sink(r)
 		}
 	}
-	return nil
+	return c.advance()
 }
 
 // sink lowers the floor of a lane to where a message falls due that is in the local copy now.
@@ -316,6 +333,9 @@ func (c *change) prepare() ([]ledger.Entry, *pebble.Batch, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if entries, err = c.prepareSwitches(entries, batch); err != nil {
+		return nil, nil, err
+	}
 	if c.group != "" {
 		entries = append(entries, ledger.Entry{Key: []byte{groupKey}, Value: []byte(c.group)})
 		if err := batch.Set(c.key(groupKind), []byte(c.group), nil); err != nil {
@@ -340,6 +360,9 @@ func comparePartitions(a, b node.Partition) int { return bytes.Compare(inputKey(
 
 // put has a batch replace what the local copy has of a message. Value is what after is encoded as.
 func (s *shard) put(batch *pebble.Batch, before, after *row, name node.MessageID, value []byte) error {
+	if err := s.stand(batch, before, after); err != nil {
+		return fmt.Errorf("write the local copy: %w", err)
+	}
 	if before != nil {
 		if err := batch.Delete(s.dueKey(before), nil); err != nil {
 			return fmt.Errorf("write the local copy: %w", err)

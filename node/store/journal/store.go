@@ -101,6 +101,9 @@ type Store struct {
 	roster map[uuid.UUID]inspect.Node
 	busy   map[int32]int // calls of Own and Release, by the partition: see keepOff
 	turn   *turn         // of the follower; nil for none
+
+	board  *Switchboard  // nil for none
+	called chan struct{} // has Listen look
 }
 
 var _ node.Store = (*Store)(nil)
@@ -118,7 +121,7 @@ func Open(config Config) (*Store, error) {
 	}
 	return &Store{
 		config: config, db: db, shards: map[int32]*shard{}, names: map[uuid.UUID]string{},
-		roster: map[uuid.UUID]inspect.Node{}, busy: map[int32]int{},
+		roster: map[uuid.UUID]inspect.Node{}, busy: map[int32]int{}, called: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -167,6 +170,10 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 		return &SealedError{Number: number, Seal: owned.seal}
 	}
 	if err := owned.belong(ctx, s.config.Group); err != nil {
+		writer.Close()
+		return err
+	}
+	if err := owned.obeyed(ctx); err != nil {
 		writer.Close()
 		return err
 	}
@@ -323,7 +330,7 @@ func (s *Store) Positions(ctx context.Context, places []node.Place) ([]node.Posi
 		}
 		positions[i] = position
 	}
-	return positions, state(), nil
+	return positions, s.state(), nil
 }
 
 // position returns the position of a partition, which is that of place if there was none. That of a partition that is
@@ -361,7 +368,7 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 	if request.Begin && request.Lineage == state().Lineage {
 		return node.State{}, errSetBack
 	}
-	return state(), nil
+	return s.state(), nil
 }
 
 // name remembers the name of a topic, which is for people.

@@ -29,7 +29,8 @@ func TestStore(t *testing.T) {
 		store := open(t, journal.Config{
 			Ledger: cluster.Ledger(topicName, "chronos"), Dir: t.TempDir(), Now: clock.Now, MaxEntry: 32 << 20,
 		})
-		own(t, store, number, number+1)
+		switchboard(t, cluster, store)
+		own(t, store, 0, 1, 2, number, number+1)
 		return storetest.Instance{
 			Store: store, Clock: clock,
 			Dump: func(t testing.TB) []memory.Row {

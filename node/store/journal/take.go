@@ -37,6 +37,9 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	}
 	t := &taking{request: &request, shards: s.working(), largest: s.config.MaxEntry}
 	t.compare()
+	if t.result.State = s.state(); t.result.State.IntakePaused {
+		return t.refuse(), nil
+	}
 	work, err := t.share()
 	if err != nil {
 		return node.TakeResult{}, err
@@ -60,8 +63,20 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		t.result.Positions = append(t.result.Positions, position)
 	}
 	t.result.Taken = len(t.result.Results)
-	t.result.State = state()
 	return t.result, nil
+}
+
+// refuse returns the result of a take while the intake is paused: nothing is done, neither for a partition nor past
+// Kafka.
+func (t *taking) refuse() node.TakeResult {
+	t.result.Positions, t.result.Taken = t.before, len(t.request.Items)
+	for i := range t.result.Refused {
+		t.result.Refused[i] = true
+	}
+	for range t.request.Items {
+		t.result.Results = append(t.result.Results, node.ItemResult{Outcome: node.Untaken})
+	}
+	return t.result
 }
 
 // at returns the index of the partition of that number, -1 if this node does not have it.
@@ -268,6 +283,7 @@ func (s *shard) taken(item *node.Item, result *node.ItemResult, request *node.Ta
 	name := nameOf(&item.Message)
 	s.quick.Lock()
 	defer s.quick.Unlock()
+	wanted = wanted && !s.isPaused(item.Lane)
 	claim, claimed := s.claims[name]
 	if wanted && !claimed || result.Outcome == node.Skipped {
 		r, _, err := get(s.db, s.db, s.rowKey(name), decodeHead)

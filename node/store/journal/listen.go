@@ -1,0 +1,153 @@
+package journal
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"chronos/node"
+	"chronos/node/ledger"
+)
+
+// Listen does what is wished in the partitions that this node owns, until ctx is done: it looks for wishes whenever an
+// interval is over, and when somebody of this process has sent one. A look asks Kafka once where the partitions end,
+// and reads nothing where only this node has written. What can't be read or done is tried again at the next look.
+func (s *Store) Listen(ctx context.Context, interval time.Duration) {
+	for ctx.Err() == nil {
+		_ = s.Hear(ctx) // whoever waits is told that nobody has answered
+		select {
+		case <-ctx.Done():
+		case <-s.called:
+		case <-time.After(interval):
+		}
+	}
+}
+
+// call has Listen look now.
+func (s *Store) call() {
+	select {
+	case s.called <- struct{}{}:
+	default: // it is about to
+	}
+}
+
+// Hear is one look of Listen. An error says of which partitions wishes were not done; they will be.
+func (s *Store) Hear(ctx context.Context) error {
+	working := s.working()
+	if len(working) == 0 {
+		return nil
+	}
+	extents, err := s.config.Ledger.Extents(ctx)
+	if err != nil {
+		return err
+	}
+	return atOnce(len(working), func(i int) error {
+		owned := working[i]
+		at := slices.IndexFunc(extents, func(e node.Extent) bool { return e.Number == owned.number })
+		if at < 0 || extents[at].End == node.UnknownEnd {
+			return nil
+		}
+		return owned.hear(ctx, s.config.Ledger, extents[at].End)
+	})
+}
+
+// hear does what is wished in the partition before an offset, where everything is decided. It is told that there may be
+// a wish by the offsets: what a transaction of this node appends stands behind the marker of the one before, without a
+// gap, so where there is none, and where the log does not go on behind the last transaction, nobody else has written.
+//
+//	owner   commits x, y: offsets 10 and 11, and the marker is 12
+//	asker   appends a wish: 13
+//	owner   commits z: 14, and not 13. So there is something between
+func (s *shard) hear(ctx context.Context, log ledger.Ledger, end int64) error {
+	s.hearing.Lock()
+	defer s.hearing.Unlock()
+	from, some := s.unheard(end)
+	if !some {
+		return nil
+	}
+	var wishes []*wish
+	if err := log.Read(ctx, from, end, func(e ledger.Committed) error {
+		if len(e.Key) == 0 || e.Key[0] != wishKey || e.Value == nil {
+			return nil
+		}
+		w, err := readWish(e.Value, e.Offset)
+		wishes = append(wishes, w)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := s.obey(ctx, wishes); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = end
+	return nil
+}
+
+// unheard returns from where on wishes are to be looked for before an offset, and whether there can be any.
+func (s *shard) unheard(end int64) (from ledger.Place, some bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if end <= s.place.Offset+1 && s.foreign <= s.heard {
+		s.heard = s.place.Offset // all before that is ours
+		return ledger.Place{}, false
+	}
+	from = s.place
+	from.Position = node.Position{Epoch: node.UnknownEpoch, Offset: s.heard}
+	return from, s.heard < end
+}
+
+// overhear takes note of whether somebody else may have written before the end of a transaction of so many entries. The
+// caller has mu, and the place is still that of the transaction before.
+func (s *shard) overhear(end int64, entries int) {
+	if end != s.place.Offset+1+int64(entries) {
+		s.foreign = end
+	}
+}
+
+// obey does what is wished, in one transaction, which is also the answer. A pause is minded before the transaction
+// begins, since whoever waits for it may hear of it before its owner does:
+//
+//	owner   commits the pause                 is stopped                      claims on the lane, fires
+//	asker                       reads it, and tells somebody that it is paused
+//
+// If nothing comes of the transaction, the lane is as it was. If nobody knows, the partition is lost, and its next
+// owner reads what holds.
+func (s *shard) obey(ctx context.Context, wishes []*wish) error {
+	if len(wishes) == 0 {
+		return nil
+	}
+	s.close(wishes, 1)
+	defer s.close(wishes, -1)
+	return s.do(ctx, func(c *change) error {
+		for _, w := range wishes {
+			c.obey(w)
+		}
+		return nil
+	})
+}
+
+// close has pauses be minded that are about to be committed, or no more than what was.
+func (s *shard) close(wishes []*wish, by int) {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	if s.closing == nil {
+		s.closing = map[string]int{}
+	}
+	for _, w := range wishes {
+		if w.Pause != nil {
+			s.closing[w.Lane] += by
+		}
+	}
+}
+
+// obeyed does what was wished before this node came to own the partition, and nobody has done. What is wished from then
+// on stands behind the place of the copy.
+func (s *shard) obeyed(ctx context.Context) error {
+	wishes, err := s.pending()
+	if err != nil {
+		return err
+	}
+	return s.obey(ctx, wishes)
+}
