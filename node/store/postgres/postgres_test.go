@@ -10,13 +10,17 @@ import (
 
 // asNew makes the tables of a schema those of a new one, in a fraction of the time that another schema would take: all
 // are empty except store and queues, whose rows are those in fresh and fresh_queues. No case writes to what is left
-// out.
+// out. The rows are deleted one by one, for a case leaves few: TRUNCATE makes new files for each table and each index,
+// which takes longer than most cases.
 const asNew = `
 SET synchronous_commit = off;
 SET lock_timeout = '30s';
-DO $$ BEGIN
-  EXECUTE (SELECT 'TRUNCATE ' || string_agg(quote_ident(tablename), ', ') || ' RESTART IDENTITY' FROM pg_tables
-    WHERE schemaname = current_schema() AND tablename NOT IN ('fresh', 'fresh_queues', 'chronos_migrations'));
+DO $$ DECLARE name text; BEGIN
+  FOR name IN SELECT tablename FROM pg_tables
+    WHERE schemaname = current_schema() AND tablename NOT IN ('fresh', 'fresh_queues', 'chronos_migrations')
+  LOOP
+    EXECUTE 'DELETE FROM ' || quote_ident(name);
+  END LOOP;
   INSERT INTO store TABLE fresh;
   INSERT INTO queues TABLE fresh_queues;
 END $$`
