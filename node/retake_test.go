@@ -10,8 +10,9 @@ import (
 )
 
 // The reply to a take is lost, and before it is tried again the store is set back, not as far as that, and another
-// node, whose hold time is shorter, begins a new lineage. The claim that the second try is told of is of the lineage before:
-// what it is on comes out when the store has caught up, and not earlier, since its cancel may come in again until then.
+// node, whose hold time is shorter, begins a new lineage. The claim that the second try is told of is of the lineage
+// before: what it is on comes out when the store has caught up, and not earlier, since its cancel may come in again
+// until then.
 func TestRetakeIsToldOfFormerClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
