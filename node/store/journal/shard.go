@@ -79,9 +79,9 @@ type shard struct {
 	// claims are those that this process holds. Nobody else can have any.
 	claims map[node.MessageID]held
 
-	// floor has for each lane an instant before which nothing falls due, in the order of keys: so a claim does not step
-	// over everything that has been fired since the last compaction of the local copy.
-	floor map[string]uint64
+	// free has for each lane on which somebody has claimed a place before which nobody can claim anything: all there is
+	// claimed. Claims raise it (see waiting), and sink lowers it.
+	free map[string]mark
 }
 
 // held is a claim.
@@ -89,6 +89,10 @@ type held struct {
 	node.Claim
 
 	attempts int // this one included
+
+	// row is the head of what the local copy has of the message. It changes with that, under mu and quick: so whoever
+	// settles what was claimed need not read it again.
+	row *row
 }
 
 // The kinds of keys in the local copy, behind the number of the partition.
@@ -174,11 +178,18 @@ func (c *change) former(name node.MessageID) (*row, error) {
 	if r, known := c.before[name]; known {
 		return r, nil
 	}
-	r, _, err := get(c.db, c.db, c.rowKey(name), decodeHead)
-	if err == nil {
-		c.before[name] = r
+	c.quick.Lock()
+	claim, claimed := c.claims[name]
+	c.quick.Unlock()
+	r := claim.row
+	if !claimed {
+		var err error
+		if r, _, err = get(c.db, c.db, c.rowKey(name), decodeHead); err != nil {
+			return nil, err
+		}
 	}
-	return r, err
+	c.before[name] = r
+	return r, nil
 }
 
 // whole returns a row with its content, of what get has returned, to be changed.
@@ -266,21 +277,21 @@ func (c *change) applied(batch *pebble.Batch) error {
 	}
 	maps.Copy(c.shard.positions, c.positions)
 	for name, r := range c.rows {
-		if claim, some := c.claims[name]; some && (r == nil || r.Incarnation != claim.Incarnation) {
+		claim, claimed := c.claims[name]
+		switch {
+		case !claimed:
+		case r == nil || r.Incarnation != claim.Incarnation:
 			delete(c.claims, name)
+		default:
+			claim.row = new(*r)
+			claim.row.behead()
+			c.claims[name] = claim
 		}
 		if r != nil {
 			c.sink(r)
 		}
 	}
 	return nil
-}
-
-// sink lowers the floor of a lane to where a message falls due that is in the local copy now.
-func (s *shard) sink(r *row) {
-	if floor, known := s.floor[r.Lane]; known {
-		s.floor[r.Lane] = min(floor, order(r.due))
-	}
 }
 
 // prepare returns what a change says to the journal, and to the local copy.
