@@ -400,10 +400,18 @@ func (s *shard) local() (place ledger.Place, at time.Time, some bool, err error)
 	return place, at, some && !at.IsZero(), err
 }
 
-// wipe removes the local copy.
+// wipe removes the local copy. Where there is none, nothing is written: a range that was removed is looked at by every
+// read until Pebble has compacted it.
 func (s *shard) wipe() error {
 	from := binary.BigEndian.AppendUint32(nil, uint32(s.number))
 	to := binary.BigEndian.AppendUint32(nil, uint32(s.number)+1)
+	some := false
+	if err := s.between(from, to, func(_, _ []byte) (bool, error) {
+		some = true
+		return false, nil
+	}); err != nil || !some {
+		return err
+	}
 	batch := s.db.NewBatch()
 	if err := batch.DeleteRange(from, to, nil); err != nil {
 		return fmt.Errorf("remove the local copy: %w", err)
