@@ -17,8 +17,9 @@ import (
 	"chronos/node/ledger"
 )
 
-// claim makes owner the owner of a message, of which it is given the head, under quick. Nothing is written for it: nobody else can claim in this
-// partition, and what this process has claimed and not fired when it ends has not come out.
+// claim makes owner the owner of a message, of which it is given the head, under quick. Nothing is written for it:
+// nobody else can claim in this partition, and what this process has claimed and not fired when it ends has not come
+// out.
 func (s *shard) claim(r *row, owner uuid.UUID, hold time.Duration) held {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	claim := held{
@@ -47,7 +48,8 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	dues := map[node.Ref]time.Time{}
 	for _, share := range request.Lanes {
 		count, size := 0, 0
-		if err := s.first(working, share.Lane, order(request.Until), func(owned *shard, name node.MessageID) (bool, error) {
+		last := order(request.Until)
+		if err := s.first(working, share.Lane, last, func(owned *shard, name node.MessageID) (bool, error) {
 			r, err := owned.stored(name)
 			if err != nil {
 				return false, err
@@ -86,8 +88,9 @@ func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 	return lanes[:min(len(lanes), node.MaxLanes)], err
 }
 
-// lanes returns the lanes on which there is a message, in order; if claimed is false, one that nobody has claimed. Those
-// that somebody has claimed on have a mark, and are looked at from there; others lie between them. The caller has quick.
+// lanes returns the lanes on which there is a message, in order; if claimed is false, one that nobody has claimed.
+// Those that somebody has claimed on have a mark, and are looked at from there; others lie between them. The caller has
+// quick.
 func (s *shard) lanes(claimed bool) (lanes []string, err error) {
 	held := map[string]bool{}
 	if claimed {

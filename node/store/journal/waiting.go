@@ -107,9 +107,11 @@ func (q *waiting) close() error {
 }
 
 // first calls each with what nobody has claimed of a lane in partitions up to an instant, in the order in which it
-// falls due, then by id, as long as that reports true. What it is called with it has to claim, and may not keep. The
-// caller has quick of all of them.
-func (s *Store) first(shards []*shard, lane string, last uint64, each func(*shard, node.MessageID) (bool, error)) error {
+// falls due, then by id, as long as that reports true. Each has to claim what it is called with, unless it returns an
+// error. The caller has quick of all of them.
+func (s *Store) first(
+	shards []*shard, lane string, last uint64, each func(*shard, node.MessageID) (bool, error),
+) error {
 	return s.db.read(func() (err error) {
 		var lists []*waiting
 		defer func() {
