@@ -172,23 +172,28 @@ func (c *change) prepareAnswers(entries []ledger.Entry, batch *pebble.Batch) ([]
 	return entries, nil
 }
 
-// replayAnswer applies the entry of an answer to a batch, which is read through.
-func (s *shard) replayAnswer(batch *pebble.Batch, e ledger.Entry) error {
+// answer adds the entry of an answer to the batch.
+func (r *replaying) answer(e ledger.Entry) error {
 	if len(e.Key) != 1+len(uuid.UUID{}) {
 		return errForeign
 	}
 	id := uuid.UUID(e.Key[1:])
-	before, err := s.storedAnswer(batch, id)
-	if err != nil {
-		return err
+	before, known := r.answers[id]
+	if !known {
+		var err error
+		if before, err = r.storedAnswer(r.db, id); err != nil {
+			return err
+		}
 	}
 	var after *answer
 	if e.Value != nil {
+		var err error
 		if after, err = readAnswer(e.Value); err != nil {
 			return err
 		}
 	}
-	return s.putAnswer(batch, id, before, after, e.Value)
+	r.answers[id] = after
+	return r.putAnswer(r.batch, id, before, after, e.Value)
 }
 
 // putAnswer has a batch replace what the local copy has of an answer. Value is what after is encoded as.

@@ -95,6 +95,9 @@ type row struct {
 	head bool
 }
 
+// behead leaves out what decodeHead does.
+func (r *row) behead() { r.Key, r.Value, r.Headers, r.head = nil, nil, nil, true }
+
 const (
 	isBound = 1 << iota
 	isFormer

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -19,25 +17,20 @@ import (
 	"chronos/node/ledger"
 )
 
-// claim makes owner the owner of a message, under quick. Nothing is written for it: nobody else can claim in this
-// partition, and what this process has claimed and not fired when it ends has not come out.
+// claim makes owner the owner of a message, of which it is given the head, under quick. Nothing is written for it:
+// nobody else can claim in this partition, and what this process has claimed and not fired when it ends has not come
+// out.
 func (s *shard) claim(r *row, owner uuid.UUID, hold time.Duration) held {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	claim := held{
 		Claim: node.Claim{
 			Ref: r.Ref(), ReadiedAt: now, ReadiedBy: owner, Expires: now.Add(hold).Truncate(time.Microsecond),
 		},
-		attempts: r.attempts + 1, line: r.Line,
+		attempts: r.attempts + 1,
+		row:      r,
 	}
 	s.claims[nameOf(&r.Message)] = claim
 	return claim
-}
-
-// candidate is a message that may be claimed.
-type candidate struct {
-	shard *shard
-	due   uint64
-	name  node.MessageID
 }
 
 // Claim implements node.Store.
@@ -58,36 +51,24 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	dues := map[node.Ref]time.Time{}
 	var of []*shard
 	for _, share := range request.Lanes {
-		var due []candidate
-		for _, owned := range working {
-			if owned.isPaused(share.Lane) {
-				continue
-			}
-			some, err := owned.due(&share, request.Until)
+		count, size := 0, 0
+		last := order(request.Until)
+		open := slices.DeleteFunc(slices.Clone(working), func(owned *shard) bool { return owned.isPaused(share.Lane) })
+		if err := s.first(open, share.Lane, last, func(owned *shard, name node.MessageID) (bool, error) {
+			r, err := owned.stored(name)
 			if err != nil {
-				return node.ClaimResult{}, err
+				return false, err
 			}
-			due = append(due, some...)
-		}
-		slices.SortFunc(due, func(a, b candidate) int {
-			return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.name.ID, b.name.ID))
-		})
-		size := 0
-		for _, one := range due[:min(len(due), share.Limit)] {
-			if size >= share.Bytes {
-				break
-			}
-			r, err := one.shard.stored(one.name)
-			if err != nil {
-				return node.ClaimResult{}, err
-			}
-			size += r.Size()
+			count, size = count+1, size+r.Size()
 			dues[r.Ref()] = r.due
-			claim := one.shard.claim(r, request.Node, request.Hold)
-			result.Messages = append(result.Messages, node.Ready{
-				Message: r.Message, Claim: claim.Claim, Attempts: claim.attempts, Bound: r.bound,
-			})
-			of = append(of, one.shard)
+			ready := node.Ready{Message: r.Message, Bound: r.bound}
+			r.behead()
+			claim := owned.claim(r, request.Node, request.Hold)
+			ready.Claim, ready.Attempts = claim.Claim, claim.attempts
+			result.Messages, of = append(result.Messages, ready), append(of, owned)
+			return count < share.Limit && size < share.Bytes, nil
+		}); err != nil {
+			return node.ClaimResult{}, err
 		}
 	}
 	if err := turns(result.Messages, of); err != nil {
@@ -99,39 +80,6 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	return result, nil
 }
 
-// due returns the first messages of a lane that nobody has claimed, as many as a share has at most.
-func (s *shard) due(share *node.Share, until time.Time) (due []candidate, err error) {
-	last := order(until)
-	err = s.waiting(share.Lane, func(at uint64, name node.MessageID) bool {
-		if at > last {
-			return false
-		}
-		if _, claimed := s.claims[name]; !claimed {
-			due = append(due, candidate{s, at, name})
-		}
-		return len(due) < share.Limit
-	})
-	return due, err
-}
-
-// waiting calls each with the messages of a lane, in the order in which they fall due, as long as that reports true. It
-// steps over what has been fired since the last compaction once: from then on it begins at the floor of the lane, which
-// it raises to the first message there is, or as high as can be if there is none. The caller has quick.
-func (s *shard) waiting(lane string, each func(at uint64, name node.MessageID) bool) error {
-	prefix := s.lanePrefix(lane)
-	floor := uint64(math.MaxUint64)
-	err := s.scan(prefix, binary.BigEndian.AppendUint64(slices.Clone(prefix), s.floor[lane]),
-		func(key, _ []byte) (bool, error) {
-			at := binary.BigEndian.Uint64(key[len(prefix):])
-			floor = min(floor, at)
-			return each(at, node.MessageID{Lane: lane, ID: string(key[len(prefix)+8:])}), nil
-		})
-	if err == nil {
-		s.floor[lane] = floor
-	}
-	return err
-}
-
 // Lanes implements node.Store.
 func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 	if err := ctx.Err(); err != nil {
@@ -139,10 +87,7 @@ func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 	}
 	var lanes []string
 	err := s.look(func(owned *shard) error {
-		some, err := owned.lanes(func(name node.MessageID) bool {
-			_, claimed := owned.claims[name]
-			return !claimed
-		})
+		some, err := owned.lanes(false)
 		lanes = append(lanes, some...)
 		return err
 	})
@@ -151,23 +96,33 @@ func (s *Store) Lanes(ctx context.Context) ([]string, error) {
 	return lanes[:min(len(lanes), node.MaxLanes)], err
 }
 
-// lanes returns the lanes on which there is a message that counts. Those that somebody has claimed on have a floor, and
-// are looked at from there; others lie between them. The caller has quick.
-func (s *shard) lanes(counts func(node.MessageID) bool) (lanes []string, err error) {
+// lanes returns the lanes on which there is a message, in order; if claimed is false, one that nobody has claimed.
+// Those that somebody has claimed on have a mark, and are looked at from there; others lie between them. The caller has
+// quick.
+func (s *shard) lanes(claimed bool) (lanes []string, err error) {
+	held := map[string]bool{}
+	if claimed {
+		for name := range s.claims {
+			held[name.Lane] = true
+		}
+	}
+	counts := func(name node.MessageID) bool {
+		_, some := s.claims[name]
+		return claimed || !some
+	}
 	from := s.key(dueKind)
-	for _, lane := range slices.Sorted(maps.Keys(s.floor)) {
+	for _, lane := range slices.Sorted(maps.Keys(s.free)) {
 		between, err := s.lanesBetween(from, s.lanePrefix(lane), counts)
 		if err != nil {
 			return nil, err
 		}
 		lanes = append(lanes, between...)
-		if err := s.waiting(lane, func(_ uint64, name node.MessageID) bool {
-			if counts(name) {
-				lanes = append(lanes, lane)
-			}
-			return !counts(name)
-		}); err != nil {
+		some, err := s.unclaimedOn(lane)
+		if err != nil {
 			return nil, err
+		}
+		if some || held[lane] {
+			lanes = append(lanes, lane)
 		}
 		from = s.behind(lane)
 	}
@@ -297,6 +252,7 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	if late {
 		after.due = release.Due.UTC().Truncate(time.Microsecond)
 	}
+	s.sink(before) // where it stays, should the batch not get there
 	s.sink(&after)
 	if err := s.put(batch, before, &after, name, after.encode()); err != nil || !release.Behind {
 		return true, err
@@ -325,8 +281,9 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 	}
 	settled := make([]node.Settled, len(next))
 	shards := s.working()
+	work := places(shards, next)
 	err := atOnce(len(shards), func(at int) error {
-		which := shards[at].holds(next)
+		which := work[at]
 		if len(which) == 0 {
 			return nil
 		}
@@ -353,27 +310,38 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 	return settled, nil
 }
 
-// holds returns the indexes of those that the partition may have a message of. What is to be settled was claimed, and
-// so is known to be there, or is in the local copy, unless it is gone. So nobody waits for the transaction of a
-// partition that has nothing of what he wants: a broker that is away would hold up what all the others lead.
-func (s *shard) holds(next []node.Next) (which []int) {
+// places returns, for each partition, the indexes of those that it may have a message of. What is to be settled was
+// claimed, and so is known to be in one partition and in no other; or it is in the local copy, unless it is gone. So
+// nobody waits for the transaction of a partition that has nothing of what he wants: a broker that is away would hold
+// up what all the others lead.
+func places(shards []*shard, next []node.Next) [][]int {
+	work := make([][]int, len(shards))
 	claimed := make([]bool, len(next))
-	s.quick.Lock()
-	for i := range next {
-		_, claimed[i] = s.claims[node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}]
-	}
-	s.quick.Unlock()
-	for i := range next {
-		if claimed[i] {
-			which = append(which, i)
-			continue
+	for at, owned := range shards {
+		owned.quick.Lock()
+		for i := range next {
+			if claimed[i] {
+				continue
+			}
+			claim, some := owned.claims[node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}]
+			if claimed[i] = some && claim.Ref == next[i].Of; claimed[i] {
+				work[at] = append(work[at], i)
+			}
 		}
-		name := node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}
-		if _, some, err := get(s.db, s.db, s.rowKey(name), exists); some || err != nil {
-			which = append(which, i) // an error comes again, to somebody who returns it
+		owned.quick.Unlock()
+	}
+	for at, owned := range shards {
+		for i := range next {
+			if claimed[i] {
+				continue
+			}
+			name := node.MessageID{ID: next[i].Of.ID, Lane: next[i].Of.Lane}
+			if _, some, err := get(owned.db, owned.db, owned.rowKey(name), exists); some || err != nil {
+				work[at] = append(work[at], i) // an error comes again, to somebody who returns it
+			}
 		}
 	}
-	return which
+	return work
 }
 
 // exists decodes nothing.
@@ -419,8 +387,9 @@ func (s *Store) Fire(ctx context.Context, records []node.Record, next []node.Nex
 		f.errs[i] = errGone
 	}
 	shards := s.working()
+	work := places(shards, next)
 	_ = atOnce(len(shards), func(at int) error { // a message is in one partition, so each has results of its own
-		f.in(ctx, shards[at], shards[at].holds(next))
+		f.in(ctx, shards[at], work[at])
 		return nil
 	})
 	return f.settled, f.errs

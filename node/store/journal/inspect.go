@@ -25,7 +25,7 @@ func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) ([]ins
 	}
 	var found []inspect.Message
 	err := s.look(func(owned *shard) error {
-		lanes, err := owned.lanes(func(node.MessageID) bool { return true })
+		lanes, err := owned.lanes(true)
 		for _, lane := range lanes {
 			if err != nil {
 				break

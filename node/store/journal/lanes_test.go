@@ -73,3 +73,68 @@ func TestNothingIsSteppedOverTwice(t *testing.T) {
 	}
 	lanes("a", "z")
 }
+
+// What is claimed is stepped over once, and not by each claim anew: a node holds thousands of claims on a lane, and
+// makes the next ones all the time. Nothing is overlooked for that. Method: all that waits, at one instant, is claimed
+// bit by bit, and keys that are stepped over are counted; then a claim is given back, another one is given back with an
+// earlier instant, and a message that is claimed is replaced: each is claimed again, alone.
+func TestClaimsAreSteppedOverOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := w.stores[0]
+	own(t, store, 0)
+	const many, step = 1000, 10
+	var items []node.Item
+	for i := range int64(many) {
+		items = append(items, node.Item{
+			Epoch: 1, Offset: i, Action: node.Schedule, Message: w.message(fmt.Sprintf("%04d", i)),
+		})
+	}
+	w.take(store, 0, items)
+	claim := func(limit int) []node.Ready {
+		t.Helper()
+		claimed, err := store.Claim(t.Context(), node.ClaimRequest{
+			Hold: time.Minute, Until: w.clock.Now(),
+			Lanes: []node.Share{{Lane: output, Limit: limit, Bytes: 1 << 20}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return claimed.Messages
+	}
+	var claims []node.Ready
+	before := store.Steps()
+	for len(claims) < many {
+		some := claim(step)
+		if len(some) != step || some[0].ID != fmt.Sprintf("%04d", len(claims)) {
+			t.Fatalf("claimed %d messages from %q on behind %d", len(some), some[0].ID, len(claims))
+		}
+		claims = append(claims, some...)
+	}
+	if steps := store.Steps() - before; steps > 2*many {
+		t.Errorf("claims of %d messages, %d at a time, have stepped over %d keys", many, step, steps)
+	}
+	again := func(what string, back *node.Ready) {
+		t.Helper()
+		if got := claim(step); len(got) != 1 || got[0].ID != back.ID {
+			t.Errorf("%s: claimed %v, want message %s alone", what, got, back.ID)
+		}
+	}
+	giveBack := func(back *node.Ready, due time.Time) {
+		t.Helper()
+		reset, err := store.Reset(t.Context(), []node.Release{{Claim: back.Claim, Due: due}})
+		if err != nil || !reset[0] {
+			t.Fatal(reset, err)
+		}
+	}
+	if got := claim(step); len(got) > 0 {
+		t.Fatalf("claimed %v, which is claimed", got)
+	}
+	giveBack(&claims[7], time.Time{})
+	again("given back", &claims[7])
+	giveBack(&claims[900], w.clock.Now().Add(-time.Hour))
+	again("given back to an earlier instant", &claims[900])
+	replaced := node.Item{Epoch: 1, Offset: many, Action: node.Replace, Message: w.message(claims[3].ID)}
+	w.take(store, many, []node.Item{replaced})
+	again("replaced", &claims[3])
+}

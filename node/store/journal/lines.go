@@ -86,8 +86,8 @@ func turns(messages []node.Ready, of []*shard) error {
 		if others[s] == nil {
 			others[s] = map[lineKey]bool{}
 			for name, claim := range s.claims {
-				if !ours[name] && claim.line != uuid.Nil {
-					others[s][lineKey{name.Lane, claim.line}] = true
+				if !ours[name] && claim.row.Line != uuid.Nil {
+					others[s][lineOf(&claim.row.Message)] = true
 				}
 			}
 		}

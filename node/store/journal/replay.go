@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
 
 	"chronos/node"
 	"chronos/node/ledger"
@@ -110,12 +111,19 @@ var errMissed = fmt.Errorf("%w: the local copy is older than it says", ledger.Er
 var errTurn = errors.New("the turn is over")
 
 // replay applies what the journal says from the place of the local copy on. The place is behind an entry, whose epoch
-// it has: an offset further on, where a marker ends a transaction, may be of another one.
+// it has: an offset further on, where a marker ends a transaction, may be of another one. A copy that is made anew must
+// be empty.
 func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew bool) error {
-	batch, size, read := s.db.NewIndexedBatch(), 0, int64(0)
+	r := &replaying{shard: s}
+	if anew {
+		r.seen = newSeen(until - s.place.Offset)
+	}
+	r.begin()
+	size, read := 0, int64(0)
 	flush := func() error {
-		err := s.apply(batch)
-		batch, size, read = s.db.NewIndexedBatch(), 0, read+int64(size)
+		err := s.apply(r.batch)
+		r.begin()
+		size, read = 0, read+int64(size)
 		if s.observe != nil {
 			s.observe(Replay{Number: s.number, Anew: anew, Read: read, Left: until - s.place.Offset})
 		}
@@ -125,11 +133,11 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 		if !anew && e.At.Sub(s.asOf) >= s.maxAge {
 			return errMissed
 		}
-		if err := s.replayEntry(batch, e); err != nil {
+		if err := r.entry(e); err != nil {
 			return err
 		}
 		s.place.Position = node.Position{Epoch: e.Epoch, Offset: e.Offset + 1}
-		if size++; size < replayBatch && batch.Len() < replayBytes {
+		if size++; size < replayBatch && r.batch.Len() < replayBytes {
 			return nil
 		}
 		return flush()
@@ -140,8 +148,28 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 	return errors.Join(flush(), err)
 }
 
-// replayEntry applies an entry to a batch, which is read through: the entries of one message may follow each other.
-func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Committed) error {
+// replaying is how a local copy is caught up: a batch of entries at a time.
+type replaying struct {
+	*shard
+
+	batch *pebble.Batch
+
+	// rows and answers are what the batch leaves of messages and answers that it is about: heads, and nil for nothing.
+	rows    map[node.MessageID]*row
+	answers map[uuid.UUID]*answer
+
+	// seen has the messages that have been stored in a copy that is made anew; nil while one is caught up.
+	seen *seen
+}
+
+// begin begins a batch.
+func (r *replaying) begin() {
+	r.batch = r.db.NewBatch()
+	r.rows, r.answers = map[node.MessageID]*row{}, map[uuid.UUID]*answer{}
+}
+
+// entry adds an entry to the batch: the entries of one message may follow each other.
+func (r *replaying) entry(e ledger.Committed) error {
 	if len(e.Key) == 0 {
 		return errForeign
 	}
@@ -149,15 +177,15 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Committed) error {
 	case fenceKey:
 		return nil
 	case groupKey:
-		return batch.Set(s.key(groupKind), e.Value, nil)
+		return r.batch.Set(r.key(groupKind), e.Value, nil)
 	case sealKey:
-		return batch.Set(s.key(sealKind), e.Value, nil)
+		return r.batch.Set(r.key(sealKind), e.Value, nil)
 	case positionKey:
-		return batch.Set(s.key(positionKind, e.Key[1:]), e.Value, nil)
+		return r.batch.Set(r.key(positionKind, e.Key[1:]), e.Value, nil)
 	case answerKey:
-		return s.replayAnswer(batch, e.Entry)
+		return r.answer(e.Entry)
 	case switchKey, wishKey:
-		return s.replaySwitch(batch, e)
+		return r.replaySwitch(r.batch, e)
 	case rowKey:
 	default:
 		return errForeign
@@ -167,19 +195,33 @@ func (s *shard) replayEntry(batch *pebble.Batch, e ledger.Committed) error {
 		return err
 	}
 	name := node.MessageID{ID: ref.ID, Lane: ref.Lane}
-	before, _, err := get(s.db, batch, s.rowKey(name), decodeHead)
+	before, err := r.former(name, e.Value != nil)
 	if err != nil {
 		return err
 	}
+	var after *row
 	if e.Value != nil {
-		after, err := decodeHead(e.Value)
-		if err != nil {
+		if after, err = decodeHead(e.Value); err != nil {
 			return err
 		}
-		return s.put(batch, before, after, name, e.Value)
+	} else if before == nil || before.Incarnation != ref.Incarnation {
+		return nil
 	}
-	if before != nil && before.Incarnation == ref.Incarnation {
-		return s.put(batch, before, nil, name, nil)
+	r.rows[name] = after
+	return r.put(r.batch, before, after, name, e.Value)
+}
+
+// former returns the head of what is stored of a message, as the batch leaves it; nil for nothing. Of a copy that is
+// made anew most of it is known without a look: nothing is there of what has not been seen. Stores says that something
+// of the message is stored from now on.
+func (r *replaying) former(name node.MessageID, stores bool) (*row, error) {
+	if before, known := r.rows[name]; known {
+		return before, nil
 	}
-	return nil
+	key := r.rowKey(name)
+	if r.seen != nil && !r.seen.has(key, stores) {
+		return nil, nil //nolint:nilnil // there is nothing
+	}
+	before, _, err := get(r.db, r.db, key, decodeHead)
+	return before, err
 }

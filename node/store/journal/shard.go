@@ -79,9 +79,9 @@ type shard struct {
 	// claims are those that this process holds. Nobody else can have any.
 	claims map[node.MessageID]held
 
-	// floor has for each lane an instant before which nothing falls due, in the order of keys: so a claim does not step
-	// over everything that has been fired since the last compaction of the local copy.
-	floor map[string]uint64
+	// free has for each lane on which somebody has claimed a place before which nobody can claim anything: all there is
+	// claimed. Claims raise it (see waiting), and sink lowers it.
+	free map[string]mark
 
 	// switches is what is paused and was, by lane, and closing the pauses that are being committed. They change under
 	// quick. Nothing before heard is a wish that is still to be done; behind the transaction that ends at foreign
@@ -96,8 +96,11 @@ type shard struct {
 type held struct {
 	node.Claim
 
-	attempts int       // this one included
-	line     uuid.UUID // of the message; zero for none
+	attempts int // this one included
+
+	// row is the head of what the local copy has of the message. It changes with that, under mu and quick: so whoever
+	// settles what was claimed need not read it again.
+	row *row
 }
 
 // The kinds of keys in the local copy, behind the number of the partition.
@@ -189,11 +192,18 @@ func (c *change) former(name node.MessageID) (*row, error) {
 	if r, known := c.before[name]; known {
 		return r, nil
 	}
-	r, _, err := get(c.db, c.db, c.rowKey(name), decodeHead)
-	if err == nil {
-		c.before[name] = r
+	c.quick.Lock()
+	claim, claimed := c.claims[name]
+	c.quick.Unlock()
+	r := claim.row
+	if !claimed {
+		var err error
+		if r, _, err = get(c.db, c.db, c.rowKey(name), decodeHead); err != nil {
+			return nil, err
+		}
 	}
-	return r, err
+	c.before[name] = r
+	return r, nil
 }
 
 // whole returns a row with its content, of what get has returned, to be changed.
@@ -283,21 +293,21 @@ func (c *change) applied(batch *pebble.Batch) error {
 	maps.Copy(c.shard.positions, c.positions)
 	maps.Copy(c.shard.switches, c.switches)
 	for name, r := range c.rows {
-		if claim, some := c.claims[name]; some && (r == nil || r.Incarnation != claim.Incarnation) {
+		claim, claimed := c.claims[name]
+		switch {
+		case !claimed:
+		case r == nil || r.Incarnation != claim.Incarnation:
 			delete(c.claims, name)
+		default:
+			claim.row = new(*r)
+			claim.row.behead()
+			c.claims[name] = claim
 		}
 		if r != nil {
 			c.sink(r)
 		}
 	}
 	return c.advance()
-}
-
-// sink lowers the floor of a lane to where a message falls due that is in the local copy now.
-func (s *shard) sink(r *row) {
-	if floor, known := s.floor[r.Lane]; known {
-		s.floor[r.Lane] = min(floor, order(r.due))
-	}
 }
 
 // prepare returns what a change says to the journal, and to the local copy.
@@ -412,10 +422,18 @@ func (s *shard) local() (place ledger.Place, at time.Time, some bool, err error)
 	return place, at, some && !at.IsZero(), err
 }
 
-// wipe removes the local copy.
+// wipe removes the local copy. Where there is none, nothing is written: a range that was removed is looked at by every
+// read until Pebble has compacted it.
 func (s *shard) wipe() error {
 	from := binary.BigEndian.AppendUint32(nil, uint32(s.number))
 	to := binary.BigEndian.AppendUint32(nil, uint32(s.number)+1)
+	some := false
+	if err := s.between(from, to, func(_, _ []byte) (bool, error) {
+		some = true
+		return false, nil
+	}); err != nil || !some {
+		return err
+	}
 	batch := s.db.NewBatch()
 	if err := batch.DeleteRange(from, to, nil); err != nil {
 		return fmt.Errorf("remove the local copy: %w", err)

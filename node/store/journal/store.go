@@ -158,7 +158,7 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	}
 	owned := &shard{
 		number: number, db: s.db, now: s.wall, writer: writer,
-		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, floor: map[string]uint64{},
+		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[string]mark{},
 		observe: s.config.Observe, spacing: s.config.Spacing, maxAge: s.config.MaxAge,
 	}
 	if err := owned.catchUp(ctx, s.config.Ledger); err != nil {

@@ -1,0 +1,165 @@
+package journal
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"chronos/node"
+)
+
+// mark is a place on a lane of a partition, in the order in which messages fall due: an instant, as order has it, and
+// an id, as keys have them. The bytes of two marks compare as their places do.
+type mark string
+
+// markEnd is behind everything on a lane: no instant is as late.
+const markEnd mark = "\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+
+// markOf returns the place of a message.
+func markOf(r *row) mark {
+	return mark(binary.BigEndian.AppendUint64(nil, order(r.due))) + mark(r.ID)
+}
+
+// sink lowers the mark of a lane to a message that is in the local copy from now on, or that nobody has claimed any
+// more. It is called under quick, in the same moment:
+//
+//	claimer  finds nothing on the lane: its mark is at the end
+//	intake   stores x: x is in the copy, and the mark is lowered to it, before anybody else has quick
+//	claimer  begins at the mark, and finds x
+//
+// Whoever lowers it too far costs a step; whoever does not lower it has a message wait until the partition is owned
+// anew.
+func (s *shard) sink(r *row) {
+	if before, known := s.free[r.Lane]; known {
+		s.free[r.Lane] = min(before, markOf(r))
+	}
+}
+
+// waiting is what nobody has claimed of a lane in a partition up to an instant, in the order in which it falls due. It
+// begins at the mark of the lane, and raises that when it is closed: so what is claimed, and what has been fired since
+// the last compaction of the local copy, is stepped over once, and not by each claim anew.
+//
+// Quick is held from the beginning to close. So nothing is stored, claimed or given back meanwhile by anybody else, and
+// all before the first message that is left is claimed, or is not there.
+type waiting struct {
+	shard    *shard
+	lane     string
+	prefix   []byte
+	last     uint64
+	iterator *pebble.Iterator
+
+	// due and name are of the first message that is left, if there is one.
+	due   uint64
+	name  node.MessageID
+	ended bool
+}
+
+// open returns what waits on a lane, which its caller closes. The local copy must stay open as long: see disk.read.
+func (s *shard) open(lane string, last uint64) (*waiting, error) {
+	q := &waiting{shard: s, lane: lane, prefix: s.lanePrefix(lane), last: last}
+	upper := s.lanePrefix(lane)
+	upper[len(upper)-1]++
+	var err error
+	q.iterator, err = s.db.NewIter(&pebble.IterOptions{
+		LowerBound: append(s.lanePrefix(lane), s.free[lane]...), UpperBound: upper,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the local copy: %w", err)
+	}
+	q.find(q.iterator.First())
+	return q, nil
+}
+
+// next goes on behind the first message that is left.
+func (q *waiting) next() { q.find(q.iterator.Next()) }
+
+// find looks for the first message from where the iterator is.
+func (q *waiting) find(some bool) {
+	for ; some; some = q.iterator.Next() {
+		place := q.iterator.Key()[len(q.prefix):]
+		if q.due = binary.BigEndian.Uint64(place); q.due > q.last {
+			break
+		}
+		q.name = node.MessageID{Lane: q.lane, ID: string(place[8:])}
+		if _, claimed := q.shard.claims[q.name]; !claimed {
+			return
+		}
+	}
+	q.ended = true
+}
+
+// close raises the mark of the lane to the first message that is left.
+func (q *waiting) close() error {
+	reached := markEnd
+	if q.iterator.Valid() {
+		reached = mark(q.iterator.Key()[len(q.prefix):])
+	}
+	q.shard.db.steps.Add(int64(q.iterator.Stats().ForwardStepCount[pebble.InternalIterCall]))
+	err := q.iterator.Error()
+	if err == nil {
+		q.shard.free[q.lane] = reached
+	}
+	return errors.Join(err, q.iterator.Close())
+}
+
+// first calls each with what nobody has claimed of a lane in partitions up to an instant, in the order in which it
+// falls due, then by id, as long as that reports true. Each has to claim what it is called with, unless it returns an
+// error. The caller has quick of all of them.
+func (s *Store) first(
+	shards []*shard, lane string, last uint64, each func(*shard, node.MessageID) (bool, error),
+) error {
+	return s.db.read(func() (err error) {
+		var lists []*waiting
+		defer func() {
+			for _, q := range lists {
+				err = errors.Join(err, q.close())
+			}
+		}()
+		for _, owned := range shards {
+			q, err := owned.open(lane, last)
+			if err != nil {
+				return err
+			}
+			lists = append(lists, q)
+		}
+		for more := true; more; {
+			q := foremost(lists)
+			if q == nil {
+				return nil
+			}
+			if more, err = each(q.shard, q.name); err != nil {
+				return err
+			}
+			q.next()
+		}
+		return nil
+	})
+}
+
+// foremost returns where the first message of all is; nil if nothing is left.
+func foremost(lists []*waiting) (first *waiting) {
+	for _, q := range lists {
+		if !q.ended && (first == nil ||
+			cmp.Or(cmp.Compare(q.due, first.due), cmp.Compare(q.name.ID, first.name.ID)) < 0) {
+			first = q
+		}
+	}
+	return first
+}
+
+// unclaimedOn reports whether there is a message on a lane that nobody has claimed. The caller has quick.
+func (s *shard) unclaimedOn(lane string) (some bool, err error) {
+	err = s.db.read(func() error {
+		q, err := s.open(lane, math.MaxUint64)
+		if err != nil {
+			return err
+		}
+		some = !q.ended
+		return q.close()
+	})
+	return some, err
+}
