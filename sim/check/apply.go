@@ -18,6 +18,10 @@ func (s *state) apply(e *Event) {
 		s.positioned(e)
 	case Fire, Copy, Publish, Unknown, Fail:
 		s.appeared(e)
+	case See:
+		if sub := s.submissions[e.Message]; sub != nil {
+			sub.seen++
+		}
 	case Recur:
 		s.recur(e)
 	case Decide, Answer, Hear:

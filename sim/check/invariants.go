@@ -6,8 +6,7 @@ import (
 )
 
 // Invariant is one promise, by its number. S1 and so on are about safety and are checked at every event that can break
-// them; L1 and so on are about liveness, with bounds that Config computes. A number that is missing belongs to a
-// promise about something that does not exist yet. docs/CORRECTNESS.md has the same words.
+// them; L1 and so on are about liveness, with bounds that Config computes. docs/CORRECTNESS.md has the same words.
 type Invariant struct {
 	Name, Title string
 
@@ -268,6 +267,17 @@ func exact() []Invariant { //nolint:funlen // a table
 			[]Kind{Reset},
 			[]Kind{Insert, Claim, Publish, Unknown, Fail, Term},
 			s23,
+		},
+		{
+			"S24", "Exactly once",
+			`Where the store is a journal, a consumer that reads only what was committed sees a message, on its output
+			topic or as its dead letter, no more often than it was stored, whatever goes wrong: there is no excuse. And
+			when the world has healed, and the time of S1 has passed, it has seen what was stored and is gone, unless
+			somebody was told that it does not come out, or it was passed over, or its time has passed. The same goes
+			for an outcome.`,
+			[]Kind{See, End},
+			[]Kind{Submit, Insert, See},
+			s24,
 		},
 		{
 			"S25", "Paused",

@@ -34,7 +34,10 @@ const well = `1s submit message=1 id=x topic=out partition=in/0 payload=a key=1 
 `
 
 // gone is what follows it when all is well.
-const gone = `1.97s delete node=1.1 id=x topic=out incarnation=10000000-0000-0000-0000-000000000000
+const gone = "1.97s see message=1 topic=out\n" + settled
+
+// settled is what follows it in the store.
+const settled = `1.97s delete node=1.1 id=x topic=out incarnation=10000000-0000-0000-0000-000000000000
 1.97s delete-done node=1.1 id=x topic=out incarnation=10000000-0000-0000-0000-000000000000
 `
 
@@ -138,7 +141,7 @@ func brokenFates() map[string][]string {
 		},
 		"S2": {
 			preamble + until("1.95s") + gone,
-			preamble + well + gone + gone,
+			preamble + well + gone + settled,
 		},
 		"S3": {
 			preamble + well + "2s claim node=2.1 " + row + peer + "stamp=2s\n" + goneLater(),
@@ -219,7 +222,7 @@ func brokenConduct() map[string][]string {
 			preamble + strings.Replace(well, me[:len(me)-2]+"1 stamp", me[:len(me)-2]+"9 stamp", 1) + gone,
 		},
 		"S13": {preamble + strings.Replace(well, "age=50ms", "age=2.6s", 1) + gone},
-		"S14": {preamble + well + gone[strings.Index(gone, "\n")+1:] + gone},
+		"S14": {preamble + well + settled[strings.Index(settled, "\n")+1:] + gone},
 		"S15": {
 			preamble + strings.Replace(well, "limit=10", "nth=10 limit=10", 1) + gone,
 			preamble + strings.Replace(well, "until=2.1s", "until=1.9s", 1) + gone,
@@ -362,6 +365,12 @@ func brokenLanes() map[string][]string {
 			// Its lane is open since before the claim; that of another node would be closed; it is closed until soon.
 			windowed("out/1m/30s/1.5s", given()), going("out/1m/30s/0s", windowed("out/1m/1s/0s", given())),
 			strings.Replace(windowed("out/1m/30s/1.92s", given()), "hold_time=", "lookahead=250ms hold_time=", 1),
+		},
+		"S24": {
+			preamble + well + gone + "2.1s see message=1\n",
+			preamble + until("1.02s take") + "1.02s see message=2\n",
+			preamble + until("1.02s insert") + "1.02s see message=1\n",
+			preamble + well + settled + "3s heal\n",
 		},
 		"S25": {
 			preamble + strings.Replace(well, "1.9s claim", "1.5s pause topic=out stamp=1.5s\n1.9s claim", 1),

@@ -94,6 +94,7 @@ type submission struct {
 	kept                int32 // rows of it that are stored
 	attempts            int32 // publishes begun under a claim
 	fires, copies       int32 // records on the output and on a dead-letter topic
+	seen                int32 // records of it that a consumer was handed that reads only what was committed
 	letters             int32 // rows of its dead letters that were deleted
 	loose               int32 // of which nobody knows which incarnation they are of
 	first               time.Duration
