@@ -162,8 +162,8 @@ func s23(s *state, e *Event) finding {
 	return holds()
 }
 
-// s24 is the invariant S24, exactly once. The row of a dead letter counts as the message does: either is seen once. What
-// is still stored in the end is left to L2, and what was never stored to L3.
+// s24 is the invariant S24, exactly once. The row of a dead letter counts as the message does: either is seen once.
+// What is still stored in the end is left to L2, and what was never stored to L3.
 func s24(s *state, e *Event) finding {
 	if e.Kind == See {
 		switch sub := s.submissions[e.Message]; {

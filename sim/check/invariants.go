@@ -225,7 +225,7 @@ func exact() []Invariant { //nolint:funlen // a table
 			was set back; nor from then on by a claim that a store that was set back has forgotten. It does not matter
 			whether a record asked for it or an operator past Kafka.`,
 			[]Kind{Decide, Publish, Fire},
-			[]Kind{Insert, Claim, Reset, Decide},
+			[]Kind{Insert, Decide},
 			s19,
 		},
 		{
@@ -245,7 +245,7 @@ func exact() []Invariant { //nolint:funlen // a table
 			same. An instruction past Kafka is decided by the same table whenever it comes, and not_found for another
 			incarnation than the one that it names; and who gave it hears what was decided.`,
 			[]Kind{Decide, Answer, Take, Fire, Hear},
-			[]Kind{Submit, Insert, Claim, Reset, Decide, Answer},
+			[]Kind{Submit, Insert, Decide, Answer},
 			s21,
 		},
 		{

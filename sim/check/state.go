@@ -160,6 +160,7 @@ type row struct {
 	promised bool          // an outcome has said that it comes out
 	stopped  bool          // an outcome has said that it is the last of its series
 	former   bool          // what it has replaced may come out
+	maybe    bool          // or it may not: claims are not recorded
 	restored bool          // it was there before the store was set back: of what comes before, nothing is known
 
 	behind  bool          // it has stood back, and may have come forward since

@@ -28,6 +28,7 @@ type Cluster struct {
 	births    byte
 	producers map[string]*producer // by transactional id
 	strike    func(Step) Fault
+	watch     func(Committed) // called under mu
 }
 
 // Step is a point in a call to a ledger at which something can go wrong.
@@ -106,6 +107,7 @@ type producer struct {
 	session int // which writer it is, as the producer's epoch
 	number  int // of the transaction
 	open    []*partition
+	written []node.Record // by the transaction that is open
 }
 
 // New returns a cluster without topics.
@@ -257,16 +259,20 @@ func (x *producer) append(p *partition, r node.Record) int64 {
 	if !slices.Contains(x.open, p) {
 		x.open = append(x.open, p)
 	}
-	return p.add(stored{Record: r, producer: x, session: x.session})
+	offset := p.add(stored{Record: r, producer: x, session: x.session})
+	x.written = append(x.written, p.log[len(p.log)-1].Record)
+	return offset
 }
 
-// end ends the transaction that is open, by a marker in each partition.
-func (x *producer) end(commits bool) {
+// end ends the transaction that is open, by a marker in each partition, and returns what it has written.
+func (x *producer) end(commits bool) []node.Record {
 	for _, p := range x.open {
 		p.add(stored{producer: x, session: x.session, marker: true, commits: commits})
 	}
-	x.open = nil
+	written := x.written
+	x.open, x.written = nil, nil
 	x.number++
+	return written
 }
 
 // choose returns the partition for a key: any rule does that always says the same.
@@ -497,7 +503,7 @@ func (w *writer) Commit(ctx context.Context, transaction ledger.Transaction) (in
 	case w.fenced():
 		return 0, fmt.Errorf("commit: %w", ledger.ErrFenced)
 	}
-	w.producer.end(true)
+	c.tell(w.ledger, w.number, w.producer.end(true))
 	if ending == Unanswered {
 		w.spent = true
 		return 0, fmt.Errorf("commit: %w", errSilent)
@@ -524,7 +530,9 @@ func (w *writer) append(transaction *ledger.Transaction) (end int64, err error) 
 	}
 	p := w.topic.partitions[w.number]
 	for _, e := range transaction.Entries {
-		end = w.producer.append(p, node.Record{Key: e.Key, Value: e.Value}) + 1
+		end = w.producer.append(p, node.Record{
+			Topic: w.ledger.topic, Partition: w.number, Key: e.Key, Value: e.Value,
+		}) + 1
 	}
 	for _, r := range transaction.Outputs {
 		to, number := c.topics[r.Topic].choose(r.Key)
