@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -178,6 +179,15 @@ func (c *Cluster) DeleteRecords(name string, number int32, before int64) {
 // Compact keeps of each key the last record that was committed, of what lies below the first open transaction. With
 // tombstones, those of the keys that end with one go as well, as they do when delete.retention.ms has passed.
 func (c *Cluster) Compact(name string, number int32, tombstones bool) {
+	before := int64(0)
+	if tombstones {
+		before = math.MaxInt64
+	}
+	c.CompactOld(name, number, before)
+}
+
+// CompactOld is the same where delete.retention.ms has passed for the tombstones that stand before an offset.
+func (c *Cluster) CompactOld(name string, number int32, before int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.topics[name].partitions[number]
@@ -194,7 +204,7 @@ func (c *Cluster) Compact(name string, number int32, tombstones bool) {
 		_, visible := slices.BinarySearchFunc(committed, r.Offset, func(s stored, offset int64) int {
 			return int(s.Offset - offset)
 		})
-		return !visible || last[string(r.Key)] != r.Offset || r.Value == nil && tombstones
+		return !visible || last[string(r.Key)] != r.Offset || r.Value == nil && r.Offset < before
 	})
 }
 

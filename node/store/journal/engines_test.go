@@ -30,8 +30,9 @@ import (
 // simulated consumer group. Messages, series and instructions with their outcomes come in, on two lanes, and records
 // that are no submissions. Nodes are frozen between any two calls for longer than a session, crash and come back with
 // their local copy, with an old one or with none; partitions change hands; transactions get lost, are aborted, or
-// commit and nobody is told; the journal is compacted. After a minute nothing goes wrong any more, and for two more the
-// nodes go on.
+// commit and nobody is told; a topic refuses what is too large, with all that shares its transaction; the journal is
+// compacted, and tombstones go. In half of the worlds nodes are standbys, too. After a minute nothing goes wrong any
+// more, and for two more the nodes go on.
 //
 // Each call takes effect at one instant: TestRandomOwners has what happens in the middle of one.
 // CHRONOS_WORLDS=1000 simulates more of them, CHRONOS_SEED=7 from another one on, CHRONOS_WORLD=7 one of them, and
@@ -109,12 +110,24 @@ type engines struct {
 	recurs  map[string]bool // the values that come out more than once, as a series
 
 	recorder *recorder
-	number   int // of the last submission
+	number   int           // of the last submission
+	maxAge   time.Duration // of the local copies; 0 for an hour
+	standbys bool          // nodes keep copies of what others own
+	marks    []mark
 
 	mu     sync.Mutex
 	random *rand.Rand
 	tally  tally
 }
+
+// mark is where the partitions of the journal ended at an instant.
+type mark struct {
+	at   time.Time
+	ends [inputPartitions]int64
+}
+
+// retention is delete.retention.ms, where local copies are not to be older than less than that.
+const retention = 8 * time.Second
 
 // engine is a machine, on which one life of a node runs after another.
 type engine struct {
@@ -136,10 +149,15 @@ func newEngines(t *testing.T, dir string, seed uint64) *engines {
 		must: map[string]bool{}, recurs: map[string]bool{},
 	}
 	w.cluster.CreateTopic(topicName, inputPartitions, 0)
-	for _, topic := range []string{output, second, deadLetters, outcomes} {
+	for _, topic := range []string{output, deadLetters, outcomes} {
 		w.cluster.CreateTopic(topic, 2, 0)
 	}
+	w.cluster.CreateTopic(second, 2, largest)
 	w.recorder = newRecorder(w)
+	if w.random.IntN(2) == 0 {
+		w.maxAge = retention * 3 / 4
+	}
+	w.standbys = w.random.IntN(2) == 0
 	w.group = newConsumers(w)
 	for i := range 3 {
 		w.nodes = append(w.nodes, &engine{world: w, number: i})
@@ -161,6 +179,7 @@ func (w *engines) play() tally {
 		for range w.intN(8) {
 			w.submit()
 		}
+		w.marked()
 		w.trouble()
 		w.group.expel()
 		w.recorder.see()
@@ -220,9 +239,34 @@ func (w *engines) trouble() {
 		}
 	case 4:
 		w.group.rebalance()
-	case 5:
-		w.cluster.Compact(topicName, int32(w.intN(inputPartitions)), false) // tombstones stay for a day
+	case 5, 6, 7, 8:
+		w.compact(int32(w.intN(inputPartitions)))
 	}
+}
+
+// marked notes where the journal ends.
+func (w *engines) marked() {
+	m := mark{at: time.Now()}
+	for number := range m.ends {
+		end, err := w.cluster.Ledger(topicName, "chronos").End(w.Context(), int32(number))
+		if err != nil {
+			w.Error(err)
+		}
+		m.ends[number] = end.Offset
+	}
+	w.marks = append(w.marks, m)
+}
+
+// compact compacts a partition of the journal. What is a tombstone for longer than the retention goes, too, unless that
+// is a day.
+func (w *engines) compact(number int32) {
+	before := int64(0)
+	for _, m := range w.marks {
+		if w.maxAge > 0 && time.Since(m.at) > retention {
+			before = m.ends[number]
+		}
+	}
+	w.cluster.CompactOld(topicName, number, before)
 }
 
 // strike loses a request, or an answer.
@@ -281,7 +325,7 @@ func (n *engine) start() {
 	n.gate = &gate{world: w}
 	store, err := journal.Open(journal.Config{
 		Ledger: &gatedLedger{w.cluster.Ledger(topicName, "chronos"), n.gate}, Dir: n.path(""), Now: time.Now,
-		Group: "group",
+		Group: "group", MaxAge: w.maxAge,
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -309,12 +353,17 @@ func (n *engine) start() {
 	w.recorder.tell(&check.Event{Kind: check.Start, Node: name, Owner: check.UUID(engine.ID())})
 	var ctx context.Context
 	ctx, n.cancel = context.WithCancel(context.WithoutCancel(w.Context()))
-	ended := make(chan struct{})
+	ended, following := make(chan struct{}), ctx
 	n.ended = ended
 	go func() {
 		defer close(ended)
+		var follower sync.WaitGroup
+		if w.standbys {
+			follower.Go(func() { store.Follow(following, func([]journal.Standby) {}) })
+		}
 		engine.Run(ctx, node.Goroutines())
 		source.Close()
+		follower.Wait()
 	}()
 }
 

@@ -259,7 +259,7 @@ func (s *gatedSource) Leave(ctx context.Context) error {
 	return s.gate.through(func() error { return s.member.Leave(ctx) })
 }
 
-// gatedLedger is a ledger that is asked for a partition only while the process runs.
+// gatedLedger is a ledger that is asked for a partition, or for where they end, only while the process runs.
 type gatedLedger struct {
 	ledger.Ledger
 
@@ -352,4 +352,13 @@ func (s *gatedStore) Fire(
 		return make([]node.Settled, len(records)), slices.Repeat([]error{err}, len(records))
 	}
 	return how, errs
+}
+
+// Extents implements ledger.Ledger. A follower begins with it.
+func (l *gatedLedger) Extents(ctx context.Context) (extents []node.Extent, err error) {
+	err = l.gate.through(func() (err error) {
+		extents, err = l.Ledger.Extents(ctx)
+		return err
+	})
+	return extents, err
 }

@@ -48,6 +48,7 @@ type submission struct {
 	action    string // as it is written; none for a message
 	confirmed bool
 	invalid   bool
+	poison    bool // its topic refuses it
 	deadline  time.Time
 	every     time.Duration
 	times     int
@@ -179,6 +180,9 @@ func (j *recorder) submitted(s *submission, r *node.Record) {
 	}
 	if s.action == "" || s.action == "replace" {
 		e.Payload = content(r)
+	}
+	if s.poison {
+		e.Flaw = check.Poison
 	}
 	if s.invalid {
 		e.Flaw = check.Invalid

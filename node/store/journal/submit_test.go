@@ -3,6 +3,7 @@ package journal_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"chronos/node"
@@ -14,6 +15,9 @@ const (
 	deadLetters = "dead"
 	outcomes    = "outcomes"
 )
+
+// largest is the size of the largest record that the second topic takes.
+const largest = 1000
 
 // submit appends a record to the input: a message, a series, one with an id that has been used, or an instruction about
 // an earlier one, some of which want to be told what has become of them; or what is no submission.
@@ -56,7 +60,10 @@ func (w *engines) message(id, action string) {
 		s.confirmed = true
 		headers = append(headers, node.Header{Name: node.HeaderConfirm, Value: []byte("true")})
 	}
-	if w.intN(12) == 0 {
+	switch {
+	case s.lane == second && w.intN(10) == 0:
+		s.poison, first, value = true, false, value+strings.Repeat(" ", largest)
+	case w.intN(12) == 0:
 		s.every, s.times = time.Duration(1+w.intN(8))*time.Second, 2+w.intN(4)
 		headers = append(
 			headers, node.Header{Name: node.HeaderRepeat, Value: []byte("every " + s.every.String())},
