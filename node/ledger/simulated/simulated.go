@@ -406,7 +406,7 @@ func (l *Ledger) End(ctx context.Context, number int32) (ledger.Place, error) {
 	}
 	l.cluster.mu.Lock()
 	defer l.cluster.mu.Unlock()
-	place.Offset = l.cluster.topics[l.topic].partitions[number].next
+	place.Offset = l.cluster.topics[l.topic].partitions[number].stable()
 	return place, nil
 }
 
