@@ -246,7 +246,8 @@ func (m *mutant) hunters(dir, overlay string, seeds int) ([]hunter, error) {
 	all := []hunter{{"test", test}}
 	if where == "node/store/journal" || where == "node/ledger/simulated" {
 		all = append(all, hunter{"world", []string{ // CHRONOS_WORLDS says how many
-			"go", "test", "-overlay", overlay, "-count=1", "-timeout", "10m", "./node/store/journal", "-run", "TestEngines$",
+			"go", "test", "-overlay", overlay, "-count=1", "-timeout", "10m", "./node/store/journal",
+			"-run", "TestEngines$",
 		}})
 	}
 	return all, nil

@@ -53,9 +53,6 @@ func inLine(more string) string {
 		preamble + until("1.9s claim") + more)
 }
 
-// goneLater is the same at a later time.
-func goneLater() string { return strings.ReplaceAll(gone, "1.97s", "10s") }
-
 // judge completes a history and judges it.
 func judge(t *testing.T, text string) check.Verdict {
 	t.Helper()
@@ -365,12 +362,6 @@ func brokenLanes() map[string][]string {
 			// Its lane is open since before the claim; that of another node would be closed; it is closed until soon.
 			windowed("out/1m/30s/1.5s", given()), going("out/1m/30s/0s", windowed("out/1m/1s/0s", given())),
 			strings.Replace(windowed("out/1m/30s/1.92s", given()), "hold_time=", "lookahead=250ms hold_time=", 1),
-		},
-		"S24": {
-			preamble + well + gone + "2.1s see message=1\n",
-			preamble + until("1.02s take") + "1.02s see message=2\n",
-			preamble + until("1.02s insert") + "1.02s see message=1\n",
-			preamble + well + settled + "3s heal\n",
 		},
 		"S25": {
 			preamble + strings.Replace(well, "1.9s claim", "1.5s pause topic=out stamp=1.5s\n1.9s claim", 1),

@@ -28,6 +28,9 @@ const (
 	hears = "hear message=3 id=x topic=out lineage=1 text="
 )
 
+// goneLater is the end of the good history at a later time.
+func goneLater() string { return strings.ReplaceAll(gone, "1.97s", "10s") }
+
 // waiting returns the good history up to the claim.
 func waiting() string { return until("1.9s") }
 
@@ -107,6 +110,12 @@ func brokenControl() map[string][]string {
 				"1.95s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=50ms wall=1.95s\n",
 			unclaimed("action=cancel") + cancelledNow + "1.96s fire node=1.1 message=1 topic=out incarnation=" + x1 +
 				" payload=a key=1 partition=out/3\n",
+		},
+		"S24": {
+			preamble + well + gone + "2.1s see message=1\n",
+			preamble + until("1.02s take") + "1.02s see message=2\n",
+			preamble + until("1.02s insert") + "1.02s see message=1\n",
+			preamble + well + settled + "3s heal\n",
 		},
 		"S20": {
 			strings.Replace(changed(), "1.92s", late+"1.92s", 1) + cancelledNow,

@@ -327,7 +327,7 @@ func ends(s *subject) {
 	s.Freeze(s, 1, ledger.Transaction{Entries: []ledger.Entry{{Key: []byte("x")}}})
 	open := s.end(reader, 1)
 	if decided := s.extent(reader, 1).End; open.Offset != decided || open.Offset < quiet.Offset {
-		s.Fatalf("the log ends at %d, after %d, and a transaction is open behind %d", open.Offset, quiet.Offset, decided)
+		s.Fatalf("the log ends at %d, after %d, and a transaction is open at %d", open.Offset, quiet.Offset, decided)
 	}
 	_, after := s.own(1)
 	last := s.commit(after, ledger.Transaction{Entries: []ledger.Entry{entry("y", "waits")}})

@@ -54,10 +54,8 @@ func TestEngines(t *testing.T) {
 	for seed := first; seed < first+count; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			dir := t.TempDir()
+			defer forget() // whatever the world has shown: Test does not return where it fails
 			synctest.Test(t, func(t *testing.T) { all.add(newEngines(t, dir, uint64(seed)).play()) })
-			for range 2 { // a pool forgets at the second collection what it had before the first
-				runtime.GC()
-			}
 		})
 	}
 	if t.Log(all); count > 1 && (all.takeovers == 0 || all.fenced == 0 || all.unknown == 0 || all.crashes == 0) {
@@ -69,6 +67,13 @@ func TestEngines(t *testing.T) {
 		if count > 1 && all.outcomes[outcome] == 0 {
 			t.Errorf("nothing was ever %s: that shows nothing about it", outcome)
 		}
+	}
+}
+
+// forget empties all pools: they forget at the second collection what they had before the first.
+func forget() {
+	for range 2 {
+		runtime.GC()
 	}
 }
 
