@@ -17,16 +17,18 @@ ACTIONLINT := .cache/bin/actionlint-$(ACTIONLINT_VERSION)
 PKG ?= ./...
 FUZZTIME ?= 30s
 
-# The simulator: how many seeds `make sim` runs, with which one it begins, and how long `make sim-long` runs.
+# The simulator: how many seeds `make sim` runs, with which one it begins, how long `make sim-long` runs, and how
+# many worlds of journals `make sim-journal` does.
 SEEDS ?= 10000
 SEED ?= 1
 DURATION ?= 1h
+WORLDS ?= 300
 
 # The scenarios that are quick and find the most.
 SMOKE := killed-nodes,lost-replies,killed-postgres,journal-lost-answers
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-watched race-unwatched race-pooler race-plain race-sim long-sim sim sim-quick sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-watched race-unwatched race-pooler race-plain race-sim long-sim sim sim-quick sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -136,14 +138,19 @@ race-sim: ## The same with the race detector (15 minutes): what a night is for, 
 	scripts/setup compiler solvers
 	scripts/with-servers go test $(RACE) -shuffle=on -timeout 60m ./sim/... ./cmd/lab
 
-sim-quick: build ## Simulate all scenarios and 500 worlds, each twice (20 seconds)
+sim-quick: build ## Simulate all scenarios and 500 worlds, each twice, and 20 of journals (40 seconds)
 	bin/lab sim --scenario all --twice
 	bin/lab sim --seed $(SEED) --seeds 500 --twice
+	$(MAKE) --no-print-directory sim-journal WORLDS=20
 
 sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (7 minutes)
 	bin/lab sim --scenario all --twice
 	bin/lab sim --seed $(SEED) --seeds $(SEEDS) --twice
 	bin/lab sim --seed $(SEED) --seeds 300 --proof
+	$(MAKE) --no-print-directory sim-journal
+
+sim-journal: ## Simulate WORLDS (300) worlds of nodes on a journal from SEED on (4 minutes)
+	CHRONOS_SEED=$(SEED) CHRONOS_WORLDS=$(WORLDS) go test ./node/store/journal -run 'TestEngines$$' -count=1 -timeout 60m
 
 sim-more: build ## Simulate 1000 worlds that sim-quick does not, each twice
 	bin/lab sim --seed $(MORE_SEED) --seeds $(MORE_SEEDS) --twice

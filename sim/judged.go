@@ -29,7 +29,8 @@ func (w *world) rateError() time.Duration {
 func (o *Options) judged() check.Config {
 	engine := node.Config{HoldTime: o.HoldTime}
 	c := check.Config{
-		Recorded: check.Kinds(),
+		// No consumer is promised more than the others, since no store of these worlds is a journal.
+		Recorded: slices.DeleteFunc(check.Kinds(), func(k check.Kind) bool { return k == check.See }),
 		HoldTime: o.HoldTime, TimingAdvance: o.TimingAdvance, PollInterval: o.PollInterval,
 		DetectionInterval: o.DetectionInterval, Lookahead: o.Lookahead, LeaveAfter: o.LeaveAfter,
 		StoreTimeout: engine.StoreTimeout(), PublishTimeout: engine.PublishTimeout(),

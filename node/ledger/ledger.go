@@ -49,8 +49,8 @@ type Ledger interface {
 	// have node.UnknownEnd, or are missing. It asks Kafka once for all of them.
 	Extents(ctx context.Context) ([]node.Extent, error)
 
-	// End returns where the log of a partition ends: whatever is appended after the call began stands there or behind.
-	// What stands before it need not be committed.
+	// End returns where the log of a partition ends, as far as it is decided: whatever is appended after the call began
+	// stands there or behind, and so does a transaction that is open. It is the End of Extents, of one partition.
 	End(ctx context.Context, number int32) (Place, error)
 }
 

@@ -243,7 +243,14 @@ func (m *mutant) hunters(dir, overlay string, seeds int) ([]hunter, error) {
 			"-run", "Export|Sealed|Mover|Moved",
 		}}}, nil
 	}
-	return []hunter{{"test", test}}, nil
+	all := []hunter{{"test", test}}
+	if where == "node/store/journal" || where == "node/ledger/simulated" {
+		all = append(all, hunter{"world", []string{ // CHRONOS_WORLDS says how many
+			"go", "test", "-overlay", overlay, "-count=1", "-timeout", "10m", "./node/store/journal",
+			"-run", "TestEngines$",
+		}})
+	}
+	return all, nil
 }
 
 // moving returns the files of the journal that only move its contents.

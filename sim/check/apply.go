@@ -18,6 +18,10 @@ func (s *state) apply(e *Event) {
 		s.positioned(e)
 	case Fire, Copy, Publish, Unknown, Fail:
 		s.appeared(e)
+	case See:
+		if sub := s.submissions[e.Message]; sub != nil {
+			sub.seen++
+		}
 	case Recur:
 		s.recur(e)
 	case Decide, Answer, Hear:
@@ -226,7 +230,7 @@ func (s *state) insert(e *Event) {
 	i.rows++
 	r := &row{incarnation: i, key: e.row(), deadline: e.Deadline, due: e.Deadline}
 	if s.decision.message == e.Message {
-		r.former, r.restored = s.decision.former, s.decision.doubtful
+		r.former, r.restored, r.maybe = s.decision.former, s.decision.doubtful, s.decision.maybe
 	}
 	s.add(r, e)
 	if e.Owner != (UUID{}) {

@@ -25,6 +25,10 @@ const (
 	// Copy: a record appeared on a dead-letter topic: Message, [Incarnation, Text: the reason].
 	Copy Kind = "copy"
 
+	// See: a consumer that reads only what was committed is handed a record of an output, dead-letter or outcome topic:
+	// Message, [Topic]. It is recorded where the store is a journal, of which such a consumer is promised more.
+	See Kind = "see"
+
 	// Truncate: a partition of an input topic has lost its end, from Offset on: Partition, Offset.
 	Truncate Kind = "truncate"
 

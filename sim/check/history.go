@@ -160,7 +160,7 @@ func cutField(line string) (name, value, rest string, err error) {
 // Kinds returns all kinds of events.
 func Kinds() []Kind {
 	return []Kind{
-		Submit, Fire, Copy, Truncate, Retain, Drop,
+		Submit, Fire, Copy, See, Truncate, Retain, Drop,
 		Start, Term, Stop, Crash, Jump, Cut, Mend,
 		Join, Leave, Poll, Deliver, Commit, Rewind, Reject, Lost,
 		Place, Take, Move, Lineage, Mark, CaughtUp,

@@ -31,6 +31,7 @@ type decision struct {
 	message  int
 	former   bool // content that was replaced may come out
 	doubtful bool // nobody knows, because of what was before the store was set back
+	maybe    bool // nobody knows, because claims are not recorded
 }
 
 // pastKey names what an instruction that came past Kafka is about: one may be about many messages.
@@ -71,6 +72,7 @@ func (s *state) instructed(e *Event) {
 	}
 	s.decision.former = r.former || e.Text == replaced && r.touched()
 	s.decision.doubtful = r.restored && !s.decision.former
+	s.decision.maybe = (r.maybe || e.Text == replaced && !s.recorded[Claim]) && !s.decision.former
 	switch e.Text {
 	case tooLate:
 		r.bound, r.promised = true, true
@@ -100,7 +102,7 @@ func (s *state) instructed(e *Event) {
 		i.asks(e.Deadline)
 		s.add(&row{
 			incarnation: i, key: r.key, deadline: e.Deadline, due: e.Due, bound: e.Text == firedNow, former: r.former,
-			restored: r.restored, stopped: r.stopped, promised: e.Text == firedNow,
+			maybe: r.maybe, restored: r.restored, stopped: r.stopped, promised: e.Text == firedNow,
 			behind: r.behind && e.Text == firedNow, // it may have come forward, and been due already
 		}, e)
 	}
@@ -125,7 +127,7 @@ func (s *state) answered(e *Event) {
 	switch {
 	case s.decision.message != e.Of:
 		answer.former = "false" // it was no valid instruction
-	case !s.decision.doubtful:
+	case !s.decision.doubtful && !s.decision.maybe:
 		answer.former = strconv.FormatBool(s.decision.former)
 	}
 	s.submissions[e.Message] = answer
@@ -141,6 +143,8 @@ func (r *row) touched() bool { return r.ready() || r.attempts > 0 }
 // not known for certain.
 func (s *state) right(e *Event) string {
 	r := s.rows[e.row()]
+	// Where nobody records claims, a message may have been in somebody's hands: either outcome is right.
+	held := r != nil && (r.bound || r.touched() || !s.recorded[Claim] && (e.Text == tooLate || e.Text == stopped))
 	switch {
 	case e.Only != (UUID{}) && (r == nil || r.id != e.Only):
 		return notFound
@@ -152,9 +156,9 @@ func (s *state) right(e *Event) string {
 		return ignored
 	case e.Action == replace:
 		return replaced
-	case (r.bound || r.touched()) && e.Action == cancel && r.series != nil:
+	case held && e.Action == cancel && r.series != nil:
 		return stopped
-	case r.bound || r.touched():
+	case held:
 		return tooLate
 	case r.restored:
 		return "" // nobody knows what it was through before
@@ -315,7 +319,8 @@ func (s *state) recur(e *Event) {
 	i.rows++
 	i.asks(e.Deadline)
 	s.add(&row{
-		incarnation: i, key: r.key, deadline: e.Deadline, due: e.Deadline, former: r.former, restored: r.restored,
+		incarnation: i, key: r.key, deadline: e.Deadline, due: e.Deadline, former: r.former, maybe: r.maybe,
+		restored: r.restored,
 	}, e)
 }
 

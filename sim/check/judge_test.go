@@ -34,7 +34,10 @@ const well = `1s submit message=1 id=x topic=out partition=in/0 payload=a key=1 
 `
 
 // gone is what follows it when all is well.
-const gone = `1.97s delete node=1.1 id=x topic=out incarnation=10000000-0000-0000-0000-000000000000
+const gone = "1.97s see message=1 topic=out\n" + settled
+
+// settled is what follows it in the store.
+const settled = `1.97s delete node=1.1 id=x topic=out incarnation=10000000-0000-0000-0000-000000000000
 1.97s delete-done node=1.1 id=x topic=out incarnation=10000000-0000-0000-0000-000000000000
 `
 
@@ -49,9 +52,6 @@ func inLine(more string) string {
 	return strings.NewReplacer("topic=out", "topic=http:out", "hold_time=", "ordered=true hold_time=").Replace(
 		preamble + until("1.9s claim") + more)
 }
-
-// goneLater is the same at a later time.
-func goneLater() string { return strings.ReplaceAll(gone, "1.97s", "10s") }
 
 // judge completes a history and judges it.
 func judge(t *testing.T, text string) check.Verdict {
@@ -138,7 +138,7 @@ func brokenFates() map[string][]string {
 		},
 		"S2": {
 			preamble + until("1.95s") + gone,
-			preamble + well + gone + gone,
+			preamble + well + gone + settled,
 		},
 		"S3": {
 			preamble + well + "2s claim node=2.1 " + row + peer + "stamp=2s\n" + goneLater(),
@@ -219,7 +219,7 @@ func brokenConduct() map[string][]string {
 			preamble + strings.Replace(well, me[:len(me)-2]+"1 stamp", me[:len(me)-2]+"9 stamp", 1) + gone,
 		},
 		"S13": {preamble + strings.Replace(well, "age=50ms", "age=2.6s", 1) + gone},
-		"S14": {preamble + well + gone[strings.Index(gone, "\n")+1:] + gone},
+		"S14": {preamble + well + settled[strings.Index(settled, "\n")+1:] + gone},
 		"S15": {
 			preamble + strings.Replace(well, "limit=10", "nth=10 limit=10", 1) + gone,
 			preamble + strings.Replace(well, "until=2.1s", "until=1.9s", 1) + gone,

@@ -28,8 +28,35 @@ const (
 	hears = "hear message=3 id=x topic=out lineage=1 text="
 )
 
+// goneLater is the end of the good history at a later time.
+func goneLater() string { return strings.ReplaceAll(gone, "1.97s", "10s") }
+
 // waiting returns the good history up to the claim.
 func waiting() string { return until("1.9s") }
+
+// unclaimed is the good history up to 1.9s, with a cancel or a replace that was submitted, without claims, as that of a
+// journal is: they are in the memory of the owner, and nobody sees them.
+func unclaimed(action string) string {
+	asked := strings.Replace(asks, "action=cancel", action, 1)
+	return strings.Replace(preamble, "ALL", "submit,insert,delete,decide,answer,fire,copy,see", 1) +
+		strings.Replace(waiting(), "1.03s commit", asked+"1.3s commit", 1)
+}
+
+// TestUnclaimed judges instructions where nobody records claims: what is answered may be so because of one.
+func TestUnclaimed(t *testing.T) {
+	if v := judge(t, unclaimed("action=cancel")+"1.93s "+decided+stays+"too_late\n"+end); len(v.Violations) > 0 {
+		t.Errorf("somebody may have claimed it: %v", v.Violations)
+	}
+	for _, former := range []string{"", " former=true"} {
+		again := "1.93s decide message=2 id=x topic=out action=replace lineage=1 text=replaced incarnation=" + x1 +
+			"\n1.93s insert node=1.1 message=2 id=x topic=out incarnation=" + x2 + " deadline=2s\n1.93s " +
+			told + "replaced deadline=2s\n1.93s " + stored +
+			"2.1s fire node=1.1 message=9 topic=said payload=b text=replaced" + former + "\n"
+		if v := judge(t, unclaimed("action=replace deadline=2s")+again+end); len(v.Violations) > 0 {
+			t.Errorf("what is replaced may have been claimed: %v", v.Violations)
+		}
+	}
+}
 
 // TestPast judges a history in which an operator cancels a message past Kafka, and the store is set back then. Nothing
 // is wrong with it: Kafka does not have the cancel, so it is lost, and the message comes out; and to keep it back would
@@ -81,6 +108,14 @@ func brokenControl() map[string][]string {
 			preamble + until("1.95s") + "1.93s " + past + zero + " text=cancelled\n",
 			changed() + "1.93s " + past + zero + " text=cancelled\n" +
 				"1.95s publish node=1.1 message=1 topic=out incarnation=" + x1 + " age=50ms wall=1.95s\n",
+			unclaimed("action=cancel") + cancelledNow + "1.96s fire node=1.1 message=1 topic=out incarnation=" + x1 +
+				" payload=a key=1 partition=out/3\n",
+		},
+		"S24": {
+			preamble + well + gone + "2.1s see message=1\n",
+			preamble + until("1.02s take") + "1.02s see message=2\n",
+			preamble + until("1.02s insert") + "1.02s see message=1\n",
+			preamble + well + settled + "3s heal\n",
 		},
 		"S20": {
 			strings.Replace(changed(), "1.92s", late+"1.92s", 1) + cancelledNow,
@@ -93,6 +128,7 @@ func brokenControl() map[string][]string {
 			preamble + waiting() + "1.94s " + hears + "cancelled\n",
 			changed() + "1.93s " + decided + stays + "not_found\n",
 			changed() + "1.93s " + decided + stays + "too_late\n",
+			unclaimed("action=cancel") + "1.93s " + decided + stays + "not_found\n",
 			claimed + "1.93s decide node=1.1 message=2 id=y topic=out action=cancel lineage=1 text=cancelled\n",
 			changed() + cancelledNow + "1.93s " + told + "cancelled deadline=2s\n1.93s " + stored + "1.93s " +
 				strings.Replace(told, "message=9", "message=8", 1) + "cancelled deadline=2s\n",

@@ -94,6 +94,7 @@ type submission struct {
 	kept                int32 // rows of it that are stored
 	attempts            int32 // publishes begun under a claim
 	fires, copies       int32 // records on the output and on a dead-letter topic
+	seen                int32 // records of it that a consumer was handed that reads only what was committed
 	letters             int32 // rows of its dead letters that were deleted
 	loose               int32 // of which nobody knows which incarnation they are of
 	first               time.Duration
@@ -159,6 +160,7 @@ type row struct {
 	promised bool          // an outcome has said that it comes out
 	stopped  bool          // an outcome has said that it is the last of its series
 	former   bool          // what it has replaced may come out
+	maybe    bool          // or it may not: claims are not recorded
 	restored bool          // it was there before the store was set back: of what comes before, nothing is known
 
 	behind  bool          // it has stood back, and may have come forward since

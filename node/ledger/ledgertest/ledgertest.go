@@ -62,6 +62,7 @@ func Run(t *testing.T, open func(t *testing.T) Environment) {
 		{"a frozen owner's transaction never appears", frozen},
 		{"consumers are not held up by a writer that is gone", unblocked},
 		{"what is decided ends before a transaction that is open", decided},
+		{"the end of the log is that of what is decided", ends},
 		{"a refused output aborts all of it", refused},
 		{"an output to a topic that is missing aborts all of it", missing},
 		{"a writer goes on after an abort", goesOn},
@@ -312,6 +313,38 @@ func decided(s *subject) {
 	}
 	from.Offset = open.End
 	s.check("behind it", texts(s.read(reader, from, aborted.End)), []string{"y=waits"})
+}
+
+// ends asks where the log ends: behind what was committed, and before a transaction that is open and whatever is
+// appended afterwards.
+func ends(s *subject) {
+	reader, before := s.own(1)
+	committed := s.commit(before, ledger.Transaction{Entries: []ledger.Entry{entry("x", "waits")}})
+	quiet, begin := s.end(reader, 1), s.begin(reader, 1)
+	if quiet.Offset < committed || quiet.TopicID != begin.TopicID || quiet.Number != 1 {
+		s.Fatalf("the log ends at %+v; it begins at %+v, and has something up to %d", quiet, begin, committed)
+	}
+	s.Freeze(s, 1, ledger.Transaction{Entries: []ledger.Entry{{Key: []byte("x")}}})
+	open := s.end(reader, 1)
+	if decided := s.extent(reader, 1).End; open.Offset != decided || open.Offset < quiet.Offset {
+		s.Fatalf("the log ends at %d, after %d, and a transaction is open at %d", open.Offset, quiet.Offset, decided)
+	}
+	_, after := s.own(1)
+	last := s.commit(after, ledger.Transaction{Entries: []ledger.Entry{entry("y", "waits")}})
+	s.check("behind it", texts(s.read(reader, open, last)), []string{"y=waits"})
+	if now := s.end(reader, 1); now.Offset < last {
+		s.Fatalf("the log ends at %d, and has something up to %d", now.Offset, last)
+	}
+}
+
+// end returns where the log of a partition ends.
+func (s *subject) end(l ledger.Ledger, number int32) ledger.Place {
+	s.Helper()
+	place, err := l.End(s.Context(), number)
+	if err != nil {
+		s.Fatalf("end: %v", err)
+	}
+	return place
 }
 
 // extent returns where a partition begins, and where what is decided of it ends.

@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -28,6 +29,7 @@ type Cluster struct {
 	births    byte
 	producers map[string]*producer // by transactional id
 	strike    func(Step) Fault
+	watch     func(Committed) // called under mu
 }
 
 // Step is a point in a call to a ledger at which something can go wrong.
@@ -106,6 +108,7 @@ type producer struct {
 	session int // which writer it is, as the producer's epoch
 	number  int // of the transaction
 	open    []*partition
+	written []node.Record // by the transaction that is open
 }
 
 // New returns a cluster without topics.
@@ -184,6 +187,15 @@ func (c *Cluster) DeleteRecords(name string, number int32, before int64) {
 // Compact keeps of each key the last record that was committed, of what lies below the first open transaction. With
 // tombstones, those of the keys that end with one go as well, as they do when delete.retention.ms has passed.
 func (c *Cluster) Compact(name string, number int32, tombstones bool) {
+	before := int64(0)
+	if tombstones {
+		before = math.MaxInt64
+	}
+	c.CompactOld(name, number, before)
+}
+
+// CompactOld is the same where delete.retention.ms has passed for the tombstones that stand before an offset.
+func (c *Cluster) CompactOld(name string, number int32, before int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.topics[name].partitions[number]
@@ -200,7 +212,7 @@ func (c *Cluster) Compact(name string, number int32, tombstones bool) {
 		_, visible := slices.BinarySearchFunc(committed, r.Offset, func(s stored, offset int64) int {
 			return int(s.Offset - offset)
 		})
-		return !visible || last[string(r.Key)] != r.Offset || r.Value == nil && tombstones
+		return !visible || last[string(r.Key)] != r.Offset || r.Value == nil && r.Offset < before
 	})
 }
 
@@ -265,16 +277,20 @@ func (x *producer) append(p *partition, r node.Record) int64 {
 	if !slices.Contains(x.open, p) {
 		x.open = append(x.open, p)
 	}
-	return p.add(stored{Record: r, producer: x, session: x.session})
+	offset := p.add(stored{Record: r, producer: x, session: x.session})
+	x.written = append(x.written, p.log[len(p.log)-1].Record)
+	return offset
 }
 
-// end ends the transaction that is open, by a marker in each partition.
-func (x *producer) end(commits bool) {
+// end ends the transaction that is open, by a marker in each partition, and returns what it has written.
+func (x *producer) end(commits bool) []node.Record {
 	for _, p := range x.open {
 		p.add(stored{producer: x, session: x.session, marker: true, commits: commits})
 	}
-	x.open = nil
+	written := x.written
+	x.open, x.written = nil, nil
 	x.number++
+	return written
 }
 
 // choose returns the partition for a key: any rule does that always says the same.
@@ -398,7 +414,7 @@ func (l *Ledger) End(ctx context.Context, number int32) (ledger.Place, error) {
 	}
 	l.cluster.mu.Lock()
 	defer l.cluster.mu.Unlock()
-	place.Offset = l.cluster.topics[l.topic].partitions[number].next
+	place.Offset = l.cluster.topics[l.topic].partitions[number].stable()
 	return place, nil
 }
 
@@ -505,7 +521,7 @@ func (w *writer) Commit(ctx context.Context, transaction ledger.Transaction) (in
 	case w.fenced():
 		return 0, fmt.Errorf("commit: %w", ledger.ErrFenced)
 	}
-	w.producer.end(true)
+	c.tell(w.ledger, w.number, w.producer.end(true))
 	if ending == Unanswered {
 		w.spent = true
 		return 0, fmt.Errorf("commit: %w", errSilent)
@@ -532,7 +548,9 @@ func (w *writer) append(transaction *ledger.Transaction) (end int64, err error) 
 	}
 	p := w.topic.partitions[w.number]
 	for _, e := range transaction.Entries {
-		end = w.producer.append(p, node.Record{Key: e.Key, Value: e.Value}) + 1
+		end = w.producer.append(p, node.Record{
+			Topic: w.ledger.topic, Partition: w.number, Key: e.Key, Value: e.Value,
+		}) + 1
 	}
 	for _, r := range transaction.Outputs {
 		to, number := c.topics[r.Topic].choose(r.Key)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,17 +22,21 @@ import (
 	"chronos/node/clock/system"
 	"chronos/node/ledger/simulated"
 	"chronos/node/store/journal"
+	"chronos/sim/check"
 )
 
-// S24 with the engine: three nodes, engine and store and source of owners as in production, on a virtual clock, on a
-// simulated ledger and a simulated consumer group. Nodes are frozen between any two calls for longer than a session,
-// crash and come back with their local copy, with an old one or with none; partitions change hands; transactions get
-// lost, are aborted, or commit and nobody is told; the journal is compacted. A consumer that reads what was committed
-// sees each record of the input once at most, none before its deadline; and everything that nothing was to end has come
-// out a minute after the last fault.
+// The engine on a journal, judged by sim/check, with S24 and all that can be judged of what a recorder sees: three
+// nodes, engine and store and source of owners as in production, on a virtual clock, on a simulated ledger and a
+// simulated consumer group. Messages, series and instructions with their outcomes come in, on two lanes, and records
+// that are no submissions. Nodes are frozen between any two calls for longer than a session, crash and come back with
+// their local copy, with an old one or with none; partitions change hands; transactions get lost, are aborted, or
+// commit and nobody is told; a topic refuses what is too large, with all that shares its transaction; the journal is
+// compacted, and tombstones go. In half of the worlds nodes are standbys, too. After a minute nothing goes wrong any
+// more, and for two more the nodes go on.
 //
 // Each call takes effect at one instant: TestRandomOwners has what happens in the middle of one.
-// CHRONOS_WORLDS=1000 simulates more of them, and CHRONOS_WORLD=7 one of them.
+// CHRONOS_WORLDS=1000 simulates more of them, CHRONOS_SEED=7 from another one on, CHRONOS_WORLD=7 one of them, and
+// CHRONOS_HISTORY=file keeps the history of the last one, for lab check.
 //
 // Nothing else runs beside it: Pebble keeps channels in a pool, and one that a world has made is of no use to others.
 func TestEngines(t *testing.T) {
@@ -39,26 +44,48 @@ func TestEngines(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("CHRONOS_WORLDS")); err == nil {
 		count = n
 	}
+	if n, err := strconv.Atoi(os.Getenv("CHRONOS_SEED")); err == nil {
+		first = n
+	}
 	if n, err := strconv.Atoi(os.Getenv("CHRONOS_WORLD")); err == nil {
 		first, count = n, 1
 	}
-	var all tally
+	all := tally{outcomes: map[string]int{}}
 	for seed := first; seed < first+count; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			dir := t.TempDir()
+			defer forget() // whatever the world has shown: Test does not return where it fails
 			synctest.Test(t, func(t *testing.T) { all.add(newEngines(t, dir, uint64(seed)).play()) })
-			for range 2 { // a pool forgets at the second collection what it had before the first
-				runtime.GC()
-			}
 		})
 	}
 	if t.Log(all); count > 1 && (all.takeovers == 0 || all.fenced == 0 || all.unknown == 0 || all.crashes == 0) {
 		t.Errorf("%+v: that shows nothing", all)
 	}
+	for _, outcome := range []string{
+		"scheduled", "ignored", "replaced", "rescheduled", "cancelled", "fired", "too_late", "not_found", recurred,
+	} {
+		if count > 1 && all.outcomes[outcome] == 0 {
+			t.Errorf("nothing was ever %s: that shows nothing about it", outcome)
+		}
+	}
 }
 
+// forget empties all pools: they forget at the second collection what they had before the first.
+func forget() {
+	for range 2 {
+		runtime.GC()
+	}
+}
+
+// recurred counts with the outcomes how often a series has gone on.
+const recurred = "the next occurrence"
+
 // tally is what has happened.
-type tally struct{ takeovers, fenced, unknown, crashes, came int }
+type tally struct {
+	takeovers, fenced, unknown, crashes, came int
+
+	outcomes map[string]int // how often there was each
+}
 
 func (a *tally) add(b tally) {
 	a.takeovers += b.takeovers
@@ -66,6 +93,9 @@ func (a *tally) add(b tally) {
 	a.unknown += b.unknown
 	a.crashes += b.crashes
 	a.came += b.came
+	for outcome, n := range b.outcomes {
+		a.outcomes[outcome] += n
+	}
 }
 
 const (
@@ -82,12 +112,27 @@ type engines struct {
 	group   *consumers
 	nodes   []*engine
 	must    map[string]bool // the values that have to come out
+	recurs  map[string]bool // the values that come out more than once, as a series
+
+	recorder *recorder
+	number   int           // of the last submission
+	maxAge   time.Duration // of the local copies; 0 for an hour
+	standbys bool          // nodes keep copies of what others own
+	marks    []mark
 
 	mu     sync.Mutex
 	random *rand.Rand
-	due    map[string]time.Time // by value
 	tally  tally
 }
+
+// mark is where the partitions of the journal ended at an instant.
+type mark struct {
+	at   time.Time
+	ends [inputPartitions]int64
+}
+
+// retention is delete.retention.ms, where local copies are not to be older than less than that.
+const retention = 8 * time.Second
 
 // engine is a machine, on which one life of a node runs after another.
 type engine struct {
@@ -99,16 +144,25 @@ type engine struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	kept   bool // whether an old copy was put aside
+	lives  int
 }
 
 func newEngines(t *testing.T, dir string, seed uint64) *engines {
 	t.Helper()
 	w := &engines{
 		T: t, random: rand.New(rand.NewPCG(seed, 24)), dir: dir, cluster: simulated.New(),
-		due: map[string]time.Time{}, must: map[string]bool{},
+		must: map[string]bool{}, recurs: map[string]bool{},
 	}
 	w.cluster.CreateTopic(topicName, inputPartitions, 0)
-	w.cluster.CreateTopic(output, 2, 0)
+	for _, topic := range []string{output, deadLetters, outcomes} {
+		w.cluster.CreateTopic(topic, 2, 0)
+	}
+	w.cluster.CreateTopic(second, 2, largest)
+	w.recorder = newRecorder(w)
+	if w.random.IntN(2) == 0 {
+		w.maxAge = retention * 3 / 4
+	}
+	w.standbys = w.random.IntN(2) == 0
 	w.group = newConsumers(w)
 	for i := range 3 {
 		w.nodes = append(w.nodes, &engine{world: w, number: i})
@@ -130,10 +184,13 @@ func (w *engines) play() tally {
 		for range w.intN(8) {
 			w.submit()
 		}
+		w.marked()
 		w.trouble()
 		w.group.expel()
+		w.recorder.see()
 		if n := w.nodes[w.intN(len(w.nodes))]; !stopped && at > 15*time.Second && n.store != nil {
 			stopped = true
+			w.wrong(fmt.Sprint("node ", n.number, " is stopped in the middle of firing"))
 			n.gate.stopAtFire.Store(true) // and is fenced when it goes on
 		}
 	}
@@ -144,10 +201,13 @@ func (w *engines) play() tally {
 			n.start()
 		}
 	}
-	for range 60 {
+	w.recorder.tell(&check.Event{Kind: check.Heal})
+	for range 120 {
 		<-time.After(time.Second)
 		w.group.expel()
+		w.recorder.see()
 	}
+	w.recorder.end()
 	for _, n := range w.nodes {
 		n.stop()
 	}
@@ -166,35 +226,14 @@ func (w *engines) intN(n int) int {
 	return w.random.IntN(n)
 }
 
-// submit appends a record to the input: a message, one with an id that has been used, or a cancellation.
-func (w *engines) submit() {
-	number := len(w.due) + 1
-	id := fmt.Sprint("m", number)
-	if again := w.intN(10); again == 0 && number > 1 {
-		id = fmt.Sprint("m", 1+w.intN(number-1))
-	}
-	value := fmt.Sprintf("%s at %d", id, number)
-	due := time.Now().Add(w.between(-time.Second, 20*time.Second)).UTC().Truncate(time.Millisecond)
-	w.mu.Lock()
-	w.due[value] = due
-	w.mu.Unlock()
-	w.must[value] = id == fmt.Sprint("m", number) // or it may be a duplicate
-	headers := []node.Header{
-		{Name: node.HeaderID, Value: []byte(id)},
-		{Name: node.HeaderDeadline, Value: []byte(due.Format("2006-01-02T15:04:05.000Z"))},
-	}
-	w.group.append(node.Record{Key: []byte(id), Value: []byte(value), Headers: headers})
-	if w.intN(8) == 0 {
-		w.must[value], w.must[fmt.Sprintf("%s at %s", id, id[1:])] = false, false // or it may be too late for that
-		headers = []node.Header{headers[0], {Name: node.HeaderAction, Value: []byte("cancel")}}
-		w.group.append(node.Record{Key: []byte(id), Headers: headers})
-	}
-}
-
 // trouble has something go wrong, now and then.
 func (w *engines) trouble() {
 	n := w.nodes[w.intN(len(w.nodes))]
-	switch w.intN(40) {
+	what := w.intN(40)
+	if what < 5 {
+		w.wrong(fmt.Sprint("trouble ", what, " of node ", n.number))
+	}
+	switch what {
 	case 0:
 		n.gate.freeze(w.between(time.Second, 2*groupSession))
 	case 1:
@@ -205,14 +244,43 @@ func (w *engines) trouble() {
 		}
 	case 4:
 		w.group.rebalance()
-	case 5:
-		w.cluster.Compact(topicName, int32(w.intN(inputPartitions)), false) // tombstones stay for a day
+	case 5, 6, 7, 8:
+		w.compact(int32(w.intN(inputPartitions)))
 	}
+}
+
+// marked notes where the journal ends.
+func (w *engines) marked() {
+	m := mark{at: time.Now()}
+	for number := range m.ends {
+		end, err := w.cluster.Ledger(topicName, "chronos").End(w.Context(), int32(number))
+		if err != nil {
+			w.Error(err)
+		}
+		m.ends[number] = end.Offset
+	}
+	w.marks = append(w.marks, m)
+}
+
+// compact compacts a partition of the journal. What is a tombstone for longer than the retention goes, too, unless that
+// is a day.
+func (w *engines) compact(number int32) {
+	before := int64(0)
+	for _, m := range w.marks {
+		if w.maxAge > 0 && time.Since(m.at) > retention {
+			before = m.ends[number]
+		}
+	}
+	w.cluster.CompactOld(topicName, number, before)
 }
 
 // strike loses a request, or an answer.
 func (w *engines) strike(s simulated.Step) simulated.Fault {
-	switch w.intN(60) {
+	what := w.intN(60)
+	if what < 2 {
+		w.wrong(fmt.Sprint("a call is lost, or its answer, at step ", s.At))
+	}
+	switch what {
 	case 0:
 		return simulated.Lost
 	case 1:
@@ -224,6 +292,9 @@ func (w *engines) strike(s simulated.Step) simulated.Fault {
 	return simulated.None
 }
 
+// wrong tells the judge that something goes wrong.
+func (w *engines) wrong(what string) { w.recorder.tell(&check.Event{Kind: check.Fault, Text: what}) }
+
 // counts counts something.
 func (w *engines) counts(count func(*tally)) {
 	w.mu.Lock()
@@ -231,19 +302,12 @@ func (w *engines) counts(count func(*tally)) {
 	count(&w.tally)
 }
 
-// early returns for how long a value is not yet due.
-func (w *engines) early(value string) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Until(w.due[value])
-}
-
 // judge looks at what a consumer sees that reads what was committed.
 func (w *engines) judge() {
 	seen := map[string]int{}
-	for _, r := range w.cluster.Records(output, true) {
+	for _, r := range slices.Concat(w.cluster.Records(output, true), w.cluster.Records(second, true)) {
 		value := string(r.Value)
-		if seen[value]++; seen[value] > 1 {
+		if seen[value]++; seen[value] > 1 && !w.recurs[value] {
 			w.Errorf("S24: %q has come out %d times", value, seen[value])
 		}
 	}
@@ -252,7 +316,7 @@ func (w *engines) judge() {
 			w.Errorf("lost: %q has not come out, %s", value, w.group.where(value))
 		}
 	}
-	w.tally.came = len(seen)
+	w.tally.came, w.tally.outcomes = len(seen), w.recorder.outcomes
 }
 
 // path returns a folder of a machine.
@@ -266,36 +330,45 @@ func (n *engine) start() {
 	n.gate = &gate{world: w}
 	store, err := journal.Open(journal.Config{
 		Ledger: &gatedLedger{w.cluster.Ledger(topicName, "chronos"), n.gate}, Dir: n.path(""), Now: time.Now,
-		Group: "group",
+		Group: "group", MaxAge: w.maxAge,
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
 	config := node.Default()
 	config.Seed = [32]byte{byte(n.number), byte(w.intN(256)), byte(w.intN(256)), byte(w.intN(256))}
-	config.Routes = []node.Route{{Input: "input", Output: output}}
-	n.store, n.member = store, w.group.member()
+	config.Routes = []node.Route{{
+		Input: "input", Output: output, DeadLetter: deadLetters, Outcomes: outcomes, Targets: []string{second},
+	}}
+	n.lives++
+	n.store, n.member = store, w.group.member(fmt.Sprintf("%d.%d", n.number, n.lives))
 	source := journal.NewSource(&gatedSource{n.member, n.gate}, store, uuid.UUID{byte(n.number)}, groupSession,
 		func(_ int32, err error) {
 			if err == nil {
 				w.counts(func(t *tally) { t.takeovers++ })
 			}
 		})
-	gated := &gatedStore{Store: store, gate: n.gate}
+	gated, name := &gatedStore{Store: store, gate: n.gate}, n.member.name
 	engine, err := node.New(config, node.Ports{
 		Clock: system.New(), Store: gated, Source: source, Settling: gated,
-	}, func(node.Event) {})
+	}, func(e node.Event) { w.recorder.rejected(name, e) })
 	if err != nil {
 		w.Fatal(err)
 	}
+	w.recorder.tell(&check.Event{Kind: check.Start, Node: name, Owner: check.UUID(engine.ID())})
 	var ctx context.Context
 	ctx, n.cancel = context.WithCancel(context.WithoutCancel(w.Context()))
-	ended := make(chan struct{})
+	ended, following := make(chan struct{}), ctx
 	n.ended = ended
 	go func() {
 		defer close(ended)
+		var follower sync.WaitGroup
+		if w.standbys {
+			follower.Go(func() { store.Follow(following, func([]journal.Standby) {}) })
+		}
 		engine.Run(ctx, node.Goroutines())
 		source.Close()
+		follower.Wait()
 	}()
 }
 
@@ -319,6 +392,7 @@ func (n *engine) crash() {
 	}
 	w.counts(func(t *tally) { t.crashes++ })
 	n.gate.kill()
+	w.recorder.tell(&check.Event{Kind: check.Crash, Node: n.member.name})
 	n.cancel()
 	<-n.ended
 	if err := n.store.Close(); err != nil {

@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"slices"
 
 	"github.com/google/uuid"
@@ -146,4 +147,39 @@ func Granted(r node.Record) (names []uuid.UUID) {
 		names = append(names, d.Name)
 	}
 	return names
+}
+
+// Said is what an entry of the journal says: one of its parts, or none of them if it is not about messages.
+type Said struct {
+	// Gone is the message that there is no more.
+	Gone *node.Ref
+
+	// Row is the message that there is, as the value says it.
+	Row *memory.Row
+
+	// Input and Position are the place up to which an input partition is taken in; Input has no name.
+	Input    *node.Partition
+	Position node.Position
+}
+
+// ReadEntry reads an entry of the journal.
+func ReadEntry(key, value []byte) (Said, error) {
+	switch {
+	case key[0] == rowKey && value == nil:
+		ref, err := readJournalKey(key)
+		return Said{Gone: &ref}, err
+	case key[0] == rowKey:
+		r, err := decode(value)
+		if err != nil {
+			return Said{}, err
+		}
+		return Said{Row: &memory.Row{
+			Message: r.Message, Due: r.due, Behind: r.behind, Bound: r.bound, Former: r.former, Stopped: r.stopped,
+		}}, nil
+	case key[0] == positionKey && value != nil:
+		position, err := readPosition(value)
+		p := &node.Partition{TopicID: uuid.UUID(key[1:17]), Number: int32(binary.BigEndian.Uint32(key[17:]))}
+		return Said{Input: p, Position: position}, err
+	}
+	return Said{}, nil
 }

@@ -28,6 +28,7 @@ type consumers struct {
 // member is one consumer. It believes to own what it was told.
 type member struct {
 	group *consumers
+	name  string // of the life of a node that it is of
 
 	// Under the group's mu.
 	joined            bool
@@ -38,10 +39,12 @@ type member struct {
 
 func newConsumers(w *engines) *consumers { return &consumers{world: w} }
 
-func (g *consumers) member() *member { return &member{group: g, reads: map[int32]*int64{}} }
+func (g *consumers) member(name string) *member {
+	return &member{group: g, name: name, reads: map[int32]*int64{}}
+}
 
 // append appends a record, in the partition of its key.
-func (g *consumers) append(r node.Record) {
+func (g *consumers) append(r node.Record, s *submission) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	sum := 0
@@ -51,6 +54,7 @@ func (g *consumers) append(r node.Record) {
 	log := &g.logs[sum%inputPartitions]
 	r.Topic, r.Partition, r.Offset = "input", int32(sum%inputPartitions), int64(len(*log))
 	r.Timestamp = time.Now()
+	g.world.recorder.submitted(s, &r)
 	*log = append(*log, r)
 }
 
@@ -175,6 +179,9 @@ func (m *member) fetch() (b node.Batch) {
 		if at := m.reads[int32(number)]; at != nil {
 			part := g.logs[number][*at:min(int(*at)+20, len(g.logs[number]))]
 			b.Records = append(b.Records, part...)
+			for i := range part {
+				g.world.recorder.delivered(m.name, &part[i])
+			}
 			*at += int64(len(part))
 		}
 	}
@@ -193,8 +200,17 @@ func (m *member) Start(_ context.Context, places []node.Place) error {
 	return nil
 }
 
-// Commit implements node.Source.
-func (m *member) Commit(context.Context, []node.Place) error { return nil }
+// Commit implements node.Source. Only who owns a partition commits its offset.
+func (m *member) Commit(_ context.Context, places []node.Place) error {
+	m.group.mu.Lock()
+	defer m.group.mu.Unlock()
+	for _, p := range places {
+		if m.joined && m.group.owners[p.Number] == m {
+			m.group.world.recorder.offset(m.name, p.Number, p.Offset)
+		}
+	}
+	return nil
+}
 
 // Extents implements node.Source.
 func (m *member) Extents(context.Context) ([]node.Extent, error) {
@@ -243,7 +259,7 @@ func (s *gatedSource) Leave(ctx context.Context) error {
 	return s.gate.through(func() error { return s.member.Leave(ctx) })
 }
 
-// gatedLedger is a ledger that is asked for a partition only while the process runs.
+// gatedLedger is a ledger that is asked for a partition, or for where they end, only while the process runs.
 type gatedLedger struct {
 	ledger.Ledger
 
@@ -316,7 +332,7 @@ func (s *gatedStore) Reset(ctx context.Context, releases []node.Release) (done [
 	return done, err
 }
 
-// Fire implements node.Settling. What comes out must be due.
+// Fire implements node.Settling.
 func (s *gatedStore) Fire(
 	ctx context.Context, records []node.Record, next []node.Next,
 ) (how []node.Settled, errs []error) {
@@ -324,11 +340,6 @@ func (s *gatedStore) Fire(
 		s.gate.freeze(2 * groupSession)
 	}
 	err := s.gate.through(func() error {
-		for _, r := range records {
-			if early := s.gate.world.early(string(r.Value)); early > 0 {
-				s.gate.world.Errorf("%q is fired %v before its deadline", r.Value, early)
-			}
-		}
 		how, errs = s.Store.Fire(ctx, records, next)
 		for _, err := range errs {
 			if errors.Is(err, ledger.ErrFenced) {
@@ -341,4 +352,13 @@ func (s *gatedStore) Fire(
 		return make([]node.Settled, len(records)), slices.Repeat([]error{err}, len(records))
 	}
 	return how, errs
+}
+
+// Extents implements ledger.Ledger. A follower begins with it.
+func (l *gatedLedger) Extents(ctx context.Context) (extents []node.Extent, err error) {
+	err = l.gate.through(func() (err error) {
+		extents, err = l.Ledger.Extents(ctx)
+		return err
+	})
+	return extents, err
 }
