@@ -166,8 +166,8 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 }
 
 // RunOwned runs the cases for a store whose partitions have owners, of which one is open: what a store promises of
-// messages, claims, instructions, series, lines and pauses. What concerns the store as a whole, and is set back, moved or
-// asked past Kafka, is not among them, nor are callers that race for a row of two stores.
+// messages, claims, instructions, series, lines and pauses. What concerns the store as a whole, and is set back, moved
+// or asked past Kafka, is not among them, nor are callers that race for a row of two stores.
 func RunOwned(t *testing.T, open func(t *testing.T) Instance) {
 	t.Helper()
 	var cases []testCase
