@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -75,6 +76,8 @@ func measureSpeed(ctx context.Context, g *ground, t *table) error {
 			t.add(c.what+", CPU of node, Postgres and Kafka for a message, µs",
 				fmt.Sprintf("%s, %s, %s", c.of.cpu("nodes"), c.of.cpu("Postgres"), c.of.cpu("Kafka")))
 		}
+		t.add(fmt.Sprintf("CPUs that these three use of %d, while messages are taken in, and fired", runtime.NumCPU()),
+			b.intake.cpus(b.result.Intake.PerSecond)+", "+b.firing.cpus(b.result.Fired.PerSecondStamped))
 		t.add("peak resident memory of the node meanwhile, MB", count(float64(b.peak)/1e6))
 		return nil
 	}); err != nil {
@@ -93,24 +96,33 @@ func measureSpeed(ctx context.Context, g *ground, t *table) error {
 	})
 }
 
-// measureLateness measures 1,000 messages/s, on an empty store and beside a million that wait.
+// measureLateness measures 1,000 and 5,000 messages/s: on an empty store, beside a million that wait, and right after
+// two million have come in by Kafka, when nothing of what that leaves behind in the store is tidied up yet.
 func measureLateness(ctx context.Context, g *ground, t *table) error {
 	t.head = lateHead("ms after the deadline")
-	for _, waiting := range []int{0, 1_000_000} {
-		what := "1,000 messages/s"
-		if waiting > 0 {
-			what += fmt.Sprintf(" with %s waiting", count(float64(g.messages(waiting))))
+	for _, c := range []struct{ rate, waiting, came int }{
+		{1000, 0, 0}, {1000, 1_000_000, 0}, {5000, 0, 0}, {5000, 0, 2_000_000},
+	} {
+		name := count(float64(c.rate)) + " messages/s"
+		if c.waiting > 0 {
+			name += " with " + count(float64(g.messages(c.waiting))) + " waiting"
+		}
+		if c.came > 0 {
+			name += " with " + count(float64(g.messages(c.came))) + " waiting, right after they came in"
 		}
 		if err := g.on(ctx, 1, func(s *site) error {
 			if err := s.start(ctx, 1); err != nil {
 				return err
 			}
-			if err := s.wait(ctx, waiting, "interval '1 day'"); err != nil {
+			if err := s.wait(ctx, c.waiting, "interval '1 day'"); err != nil {
 				return err
 			}
-			r, err := s.steady(ctx, t, usual)
+			if err := s.bring(ctx, c.came); err != nil {
+				return err
+			}
+			r, err := s.steady(ctx, t, usual, "--rate", strconv.Itoa(c.rate))
 			if err == nil {
-				t.add(lateRow(what, r)...)
+				t.add(lateRow(name, r)...)
 			}
 			return err
 		}); err != nil {
@@ -118,6 +130,25 @@ func measureLateness(ctx context.Context, g *ground, t *table) error {
 		}
 	}
 	return nil
+}
+
+// bring has messages that are due tomorrow come in by Kafka, as fast as the node takes them in, and returns when all of
+// them wait. Whoever sends them is stopped then: nothing of that is measured.
+func (s *site) bring(ctx context.Context, messages int) error {
+	if messages == 0 {
+		return nil
+	}
+	messages = s.messages(messages)
+	sending, stop := context.WithCancel(ctx)
+	defer stop()
+	b, err := s.begin(sending, "--burst", strconv.Itoa(messages), "--in", "24h", "--max-messages", "10000000")
+	if err != nil {
+		return err
+	}
+	err = s.await(ctx, messages, true)
+	stop()
+	<-b.done // interrupted, with no result
+	return err
 }
 
 // wait has messages of 200 bytes wait, from some time on and one each millisecond: what it would take a load an hour to
@@ -163,6 +194,20 @@ func (p *phase) cpu(group string) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f", float64(used.Microseconds())/p.messages)
+}
+
+// cpus writes how many CPUs nodes, Postgres and Kafka use at a rate of messages a second. Where that is less than the
+// machine has, the rest is for the load, and for waiting.
+func (p *phase) cpus(rate float64) string {
+	var used time.Duration
+	for _, group := range []string{"nodes", "Postgres", "Kafka"} {
+		one, known := p.used[group]
+		if !known {
+			return "-"
+		}
+		used += one
+	}
+	return fmt.Sprintf("%.2f", used.Seconds()/p.messages*rate)
 }
 
 // burst has a hundred thousand messages on the input topic before the nodes start, so that nothing but the service says
