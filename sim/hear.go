@@ -31,8 +31,10 @@ type ear struct {
 	sleeper *task // nil when nobody sleeps
 }
 
-// listens reports whether nodes have ears: where they rest.
-func (o *Options) listens() bool { return o.IdleInterval > o.PollInterval }
+// listens reports whether nodes have ears: where they rest, and somebody else may give something back or bring it.
+func (o *Options) listens() bool {
+	return o.IdleInterval > o.PollInterval && (o.Nodes > 1 || o.Operated+o.Queues > 0 || o.Hearing != HearingWorks)
+}
 
 // checkHearing returns an error if Hearing is none of its values.
 func (o *Options) checkHearing() error {

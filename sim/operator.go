@@ -63,7 +63,7 @@ func (a *application) bring(s *Submission) *node.Item {
 	w := a.world
 	deadline, last := w.instant().Add(s.In).Truncate(time.Microsecond), time.Time{}
 	if s.NotAfter > 0 {
-		last = w.instant().Add(s.NotAfter).Truncate(time.Microsecond)
+		last = w.instant().Add(max(s.In, s.NotAfter)).Truncate(time.Microsecond) // or nobody would take that in
 	}
 	asked := *s
 	asked.Target = 0 // the lane is in the path, and not in a header

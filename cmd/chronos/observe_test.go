@@ -240,7 +240,8 @@ lanes:
 	l.awaitStatus(t, "/v1/info", http.StatusOK, "What waits stays in the store")
 	g.unlock(t)
 	l.awaitStatus(t, "/readyz", http.StatusOK, "ok")
-	for _, sampled := range []string{"chronos_waiting", "chronos_sample_age_seconds"} { // not while the store was away
+	// Not while the store was away; nor does the node hear before it has connected again, and proved it.
+	for _, sampled := range []string{"chronos_waiting", "chronos_sample_age_seconds", "chronos_hears"} {
 		l.awaitMetric(t, sampled)
 	}
 	eventually(t, func() string {

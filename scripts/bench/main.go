@@ -101,7 +101,7 @@ type measurement struct {
 func standard() []measurement {
 	return []measurement{
 		{"speed", "intake, firing, what a message costs, and the highest steady rate", measureSpeed},
-		{"lateness", "lateness at 1,000 and 5,000 messages/s, with nothing, a million and two million waiting", measureLateness},
+		{"lateness", "lateness at 1,000 and 5,000 messages/s, with up to two million waiting", measureLateness},
 	}
 }
 

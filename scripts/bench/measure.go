@@ -120,7 +120,11 @@ func measureLateness(ctx context.Context, g *ground, t *table) error {
 			if err := s.bring(ctx, c.came); err != nil {
 				return err
 			}
-			r, err := s.steady(ctx, t, usual, "--rate", strconv.Itoa(c.rate))
+			var more []string
+			if c.rate != 1000 {
+				more = []string{"--rate", strconv.Itoa(c.rate)}
+			}
+			r, err := s.steady(ctx, t, usual, more...)
 			if err == nil {
 				t.add(lateRow(name, r)...)
 			}
@@ -147,7 +151,7 @@ func (s *site) bring(ctx context.Context, messages int) error {
 	}
 	err = s.await(ctx, messages, true)
 	stop()
-	<-b.done // interrupted, with no result
+	<-b.done //nolint:errcheck // it was interrupted, and has no result
 	return err
 }
 

@@ -123,6 +123,9 @@ func (s *Store) wish(ctx context.Context, w wish) ([]granted, error) {
 		return errs[i]
 	})
 	if err == nil {
+		for _, owned := range s.working() {
+			owned.passed()
+		}
 		return states, nil
 	}
 	answered := 0
@@ -132,6 +135,18 @@ func (s *Store) wish(ctx context.Context, w wish) ([]granted, error) {
 		}
 	}
 	return nil, partly(&w, answered, len(extents), errors.Join(errs...))
+}
+
+// passed waits until the transaction is over that is under way, and has taken effect here. What was read in the journal
+// may be of one whose owner, this process, has not had the answer yet:
+//
+//	owner   commits that the intake is resumed
+//	asker   reads it, and answers
+//	owner   takes in, for whoever was answered: refused, since the intake is paused here
+//	        is answered
+func (s *shard) passed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 }
 
 // partly returns the error of a wish that not all owners have answered.
