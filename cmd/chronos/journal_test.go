@@ -17,7 +17,7 @@ func TestDevJournal(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	p, address := dev(t, "--data-dir", folder, "--store", "journal:chronos.journal", "--admin-listen", "127.0.0.1:0")
-	due := time.Now().Add(15 * time.Second) // after the first node has stopped, also on a slow machine
+	due := time.Now().Add(25 * time.Second) // after the first node has stopped, also on a slow machine
 	produce(t, address, submission("now", time.Now(), []byte("now")), submission("later", due, []byte("later")),
 		submission("never", due, []byte("never")))
 	if got := p.stdout.await(t, firedLine, 1); got[1] != "now" {
@@ -30,9 +30,9 @@ func TestDevJournal(t *testing.T) {
 	for _, one := range [][2]string{
 		{"get later", `(?s)later.*waiting.*submitted by  topic chronos.in`},
 		{"count", `chronos.out +1 `},
-		{"pause chronos.out --reason test", `Paused just now by .*test`},
+		{"pause chronos.out --reason test", `Paused (just now|\S+ ago) by .*test`}, // once the owner has heard of it
 		{"count", `chronos.out +1 .*PAUSED`},
-		{"pause --intake", `Paused just now`},
+		{"pause --intake", `Paused (just now|\S+ ago)`},
 		{"resume --intake", `Resumed`},
 		{"resume chronos.out", `Resumed`},
 		{"resume chronos.out", `It was not paused`},
