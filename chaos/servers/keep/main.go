@@ -124,7 +124,8 @@ func one(ctx context.Context, s *servers.Servers, name string) (line string, wai
 		go func() { done <- k.Start(ctx) }()
 		return "export CHRONOS_TEST_KAFKA='" + k.Addresses[0] + "'", func() error { return <-done }, nil
 	case "postgres":
-		p, err := s.Postgres(ctx, servers.PostgresConfig{})
+		// Several packages of tests share it, and each node and each store has connections of its own.
+		p, err := s.Postgres(ctx, servers.PostgresConfig{Settings: map[string]string{"max_connections": "400"}})
 		if err == nil {
 			err = p.Start(ctx)
 		}
