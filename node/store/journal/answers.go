@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,23 +44,13 @@ const (
 
 // encode writes an answer: less than a kilobyte, and what a refusal says.
 func (a *answer) encode() ([]byte, error) {
-	body, err := json.Marshal(a)
-	if err != nil {
-		return nil, fmt.Errorf("write the answer to a request: %w", err)
-	}
-	return append([]byte{version}, body...), nil
+	return writeJSON(anAnswer, a)
 }
 
-func readAnswer(value []byte) (*answer, error) {
-	if len(value) == 0 || value[0] != version {
-		return nil, fmt.Errorf("%w: the answer to a request", errForeign)
-	}
-	a := &answer{}
-	if err := json.Unmarshal(value[1:], a); err != nil {
-		return nil, fmt.Errorf("%w: the answer to a request: %w", errForeign, err)
-	}
-	return a, nil
-}
+func readAnswer(value []byte) (*answer, error) { return readJSON[answer](anAnswer, value) }
+
+// anAnswer is what errors call the entry of an answer.
+const anAnswer = "the answer to a request"
 
 // answered does what an item asks for, unless its request was answered before: then it does nothing, and what was told
 // is told again, in an entry behind the record, for whoever waits now.

@@ -203,7 +203,7 @@ func (a *Asker) tellSwitch(t *tail, value []byte) error {
 	if len(t.waiting) == 0 {
 		return nil
 	}
-	is, err := readVersioned[switched](value)
+	is, err := readJSON[switched](aPause, value)
 	if err != nil {
 		return err
 	}

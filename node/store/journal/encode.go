@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -95,7 +96,7 @@ type row struct {
 	head bool
 }
 
-// behead leaves out what decodeHead does.
+// behead leaves out key, value and headers, as decodeHead does.
 func (r *row) behead() { r.Key, r.Value, r.Headers, r.head = nil, nil, nil, true }
 
 const (
@@ -266,4 +267,26 @@ func (d *decoder) instant() time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(d.number()).UTC()
+}
+
+// writeJSON returns the value of an entry that is not read often enough to be packed: JSON behind the version. What is
+// what an error calls it.
+func writeJSON(what string, v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", what, err)
+	}
+	return append([]byte{version}, body...), nil
+}
+
+// readJSON is the reverse of writeJSON.
+func readJSON[T any](what string, value []byte) (*T, error) {
+	if len(value) == 0 || value[0] != version {
+		return nil, fmt.Errorf("%w: %s", errForeign, what)
+	}
+	v := new(T)
+	if err := json.Unmarshal(value[1:], v); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", errForeign, what, err)
+	}
+	return v, nil
 }

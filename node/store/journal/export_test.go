@@ -127,7 +127,7 @@ func Switched(r node.Record) (lane string, isPaused, some bool) {
 	if len(r.Key) == 0 || r.Key[0] != switchKey || r.Value == nil {
 		return "", false, false
 	}
-	is, err := readVersioned[switched](r.Value)
+	is, err := readJSON[switched](aPause, r.Value)
 	if err != nil {
 		panic(err)
 	}
@@ -139,7 +139,7 @@ func Granted(r node.Record) (names []uuid.UUID) {
 	if len(r.Key) == 0 || r.Key[0] != switchKey || r.Value == nil {
 		return nil
 	}
-	is, err := readVersioned[switched](r.Value)
+	is, err := readJSON[switched](aPause, r.Value)
 	if err != nil {
 		panic(err)
 	}

@@ -3,7 +3,6 @@ package journal
 import (
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,30 +67,13 @@ type done struct {
 // again.
 const keptWishes = 16
 
-// writeVersioned writes a wish or a switch: some hundred bytes, and what somebody has given as a reason.
-func writeVersioned(v any) ([]byte, error) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("write what is paused: %w", err)
-	}
-	return append([]byte{version}, body...), nil
-}
-
-// readVersioned is the reverse of writeVersioned.
-func readVersioned[T any](value []byte) (*T, error) {
-	v := new(T)
-	if len(value) == 0 || value[0] != version {
-		return nil, fmt.Errorf("%w: a pause", errForeign)
-	}
-	if err := json.Unmarshal(value[1:], v); err != nil {
-		return nil, fmt.Errorf("%w: a pause: %w", errForeign, err)
-	}
-	return v, nil
-}
+// aPause is what errors call the entries of wishes and of switches. These have some hundred bytes, and what somebody has
+// given as a reason.
+const aPause = "a pause"
 
 // readWish reads the wish that stands at an offset.
 func readWish(value []byte, at int64) (*wish, error) {
-	w, err := readVersioned[wish](value)
+	w, err := readJSON[wish](aPause, value)
 	if err == nil {
 		w.at = at
 	}
@@ -100,7 +82,7 @@ func readWish(value []byte, at int64) (*wish, error) {
 
 // entry returns the entry of a wish.
 func (w *wish) entry() (ledger.Entry, error) {
-	value, err := writeVersioned(w)
+	value, err := writeJSON(aPause, w)
 	return ledger.Entry{Key: append([]byte{wishKey}, w.Name[:]...), Value: value}, err
 }
 
@@ -175,7 +157,7 @@ func (c *change) pauses(lane string, next *switched) {
 // are done.
 func (c *change) prepareSwitches(entries []ledger.Entry, batch *pebble.Batch) ([]ledger.Entry, error) {
 	for _, lane := range slices.Sorted(maps.Keys(c.switches)) {
-		value, err := writeVersioned(c.switches[lane])
+		value, err := writeJSON(aPause, c.switches[lane])
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +194,7 @@ func (s *shard) loadSwitches() error {
 	s.switches = map[string]*switched{}
 	prefix := s.key(switchKind)
 	return s.scan(prefix, prefix, func(key, value []byte) (bool, error) {
-		is, err := readVersioned[switched](value)
+		is, err := readJSON[switched](aPause, value)
 		s.switches[string(key[len(prefix):])] = is
 		return err == nil, err
 	})
