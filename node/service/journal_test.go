@@ -58,6 +58,21 @@ func newJournalOn(t testing.TB, partitions int32) *journalOn {
 	return j
 }
 
+// input creates an input topic, and returns its name and a client that produces there.
+func (j *journalOn) input(partitions int32) (*kgo.Client, string) {
+	j.Helper()
+	client, err := kgo.NewClient(append(kafka.ProducerOptions(), kgo.SeedBrokers(j.brokers...))...)
+	if err != nil {
+		j.Fatal(err)
+	}
+	j.Cleanup(client.Close)
+	name := "input-" + uuid.NewString()
+	if _, err := kadm.NewClient(client).CreateTopic(j.Context(), partitions, -1, nil, name); err != nil {
+		j.Fatal(err)
+	}
+	return client, name
+}
+
 func (j *journalOn) open(now func() time.Time) *journalstore.Store {
 	j.Helper()
 	return j.openBy(now, kafka.Connection{Brokers: j.brokers})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
@@ -27,15 +26,7 @@ import (
 func TestJournalNodes(t *testing.T) {
 	t.Parallel()
 	j := newJournalOn(t, 4)
-	input := "input-" + uuid.NewString()
-	client, err := kgo.NewClient(append(kafka.ProducerOptions(), kgo.SeedBrokers(j.brokers...))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 4, -1, nil, input); err != nil {
-		t.Fatal(err)
-	}
+	client, input := j.input(4)
 	network := brokertest.NewNetwork(t)
 	j.run(input, kafka.Connection{Brokers: j.brokers, Dialer: network.Dial})
 	stopSecond := j.run(input, kafka.Connection{Brokers: j.brokers})
@@ -81,15 +72,7 @@ func TestJournalNodes(t *testing.T) {
 func TestJournalPauses(t *testing.T) {
 	t.Parallel()
 	j := newJournalOn(t, 4)
-	input := "input-" + uuid.NewString()
-	client, err := kgo.NewClient(append(kafka.ProducerOptions(), kgo.SeedBrokers(j.brokers...))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 4, -1, nil, input); err != nil {
-		t.Fatal(err)
-	}
+	client, input := j.input(4)
 	network := brokertest.NewNetwork(t)
 	first, _ := j.runStore(input, kafka.Connection{Brokers: j.brokers})
 	second, _ := j.runStore(input, kafka.Connection{Brokers: j.brokers, Dialer: network.Dial})

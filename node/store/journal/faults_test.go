@@ -290,6 +290,18 @@ func (w *world) take(store *journal.Store, offset int64, items []node.Item) {
 	}
 }
 
+// claim claims the first messages that are due, for a minute.
+func (w *world) claim(store *journal.Store, limit int) []node.Ready {
+	w.Helper()
+	claimed, err := store.Claim(w.Context(), node.ClaimRequest{
+		Hold: time.Minute, Until: w.clock.Now(), Lanes: []node.Share{{Lane: output, Limit: limit, Bytes: 1 << 20}},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return claimed.Messages
+}
+
 // fire fires the first messages that are due.
 func (w *world) fire(store *journal.Store, limit int) {
 	w.Helper()

@@ -27,17 +27,6 @@ func TestNothingIsSteppedOverTwice(t *testing.T) {
 		messages = append(messages, m)
 	}
 	w.take(store, 0, items)
-	claim := func(limit int) []node.Ready {
-		t.Helper()
-		claimed, err := store.Claim(t.Context(), node.ClaimRequest{
-			Hold: time.Minute, Until: w.clock.Now(),
-			Lanes: []node.Share{{Lane: output, Limit: limit, Bytes: 1 << 20}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return claimed.Messages
-	}
 	lanes := func(want ...string) {
 		t.Helper()
 		if got, err := store.Lanes(t.Context()); err != nil || !slices.Equal(got, want) {
@@ -47,10 +36,10 @@ func TestNothingIsSteppedOverTwice(t *testing.T) {
 	if err := publish(t.Context(), store, messages...); err != nil {
 		t.Fatal(err)
 	}
-	claim(1)
+	w.claim(store, 1)
 	before := store.Steps()
 	for range 10 {
-		if got := claim(1); len(got) > 0 {
+		if got := w.claim(store, 1); len(got) > 0 {
 			t.Fatalf("claimed %v", got)
 		}
 		lanes()
@@ -68,7 +57,7 @@ func TestNothingIsSteppedOverTwice(t *testing.T) {
 	lanes("a", output)
 	w.take(store, many+2, items[2:])
 	lanes("a", output, "z")
-	if got := claim(9); len(got) != 2 || got[0].ID != "later 2" || got[1].ID != "later 1" {
+	if got := w.claim(store, 9); len(got) != 2 || got[0].ID != "later 2" || got[1].ID != "later 1" {
 		t.Errorf("claimed %v, want what fell due before all else, and what fell due then", got)
 	}
 	lanes("a", "z")
@@ -91,21 +80,10 @@ func TestClaimsAreSteppedOverOnce(t *testing.T) {
 		})
 	}
 	w.take(store, 0, items)
-	claim := func(limit int) []node.Ready {
-		t.Helper()
-		claimed, err := store.Claim(t.Context(), node.ClaimRequest{
-			Hold: time.Minute, Until: w.clock.Now(),
-			Lanes: []node.Share{{Lane: output, Limit: limit, Bytes: 1 << 20}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return claimed.Messages
-	}
 	var claims []node.Ready
 	before := store.Steps()
 	for len(claims) < many {
-		some := claim(step)
+		some := w.claim(store, step)
 		if len(some) != step || some[0].ID != fmt.Sprintf("%04d", len(claims)) {
 			t.Fatalf("claimed %d messages from %q on behind %d", len(some), some[0].ID, len(claims))
 		}
@@ -116,7 +94,7 @@ func TestClaimsAreSteppedOverOnce(t *testing.T) {
 	}
 	again := func(what string, back *node.Ready) {
 		t.Helper()
-		if got := claim(step); len(got) != 1 || got[0].ID != back.ID {
+		if got := w.claim(store, step); len(got) != 1 || got[0].ID != back.ID {
 			t.Errorf("%s: claimed %v, want message %s alone", what, got, back.ID)
 		}
 	}
@@ -127,7 +105,7 @@ func TestClaimsAreSteppedOverOnce(t *testing.T) {
 			t.Fatal(reset, err)
 		}
 	}
-	if got := claim(step); len(got) > 0 {
+	if got := w.claim(store, step); len(got) > 0 {
 		t.Fatalf("claimed %v, which is claimed", got)
 	}
 	giveBack(&claims[7], time.Time{})
