@@ -67,8 +67,7 @@ type done struct {
 // again.
 const keptWishes = 16
 
-// aPause is what errors call the entries of wishes and of switches. These have some hundred bytes, and what somebody has
-// given as a reason.
+// aPause is what errors call the entries of wishes and of switches.
 const aPause = "a pause"
 
 // readWish reads the wish that stands at an offset.
