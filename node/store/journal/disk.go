@@ -214,7 +214,12 @@ func (d *disk) Close() error {
 	ended := make(chan error, 1)
 	go func() { ended <- d.DB.Close() }()
 	if err == nil {
-		return <-ended
+		select {
+		case err = <-ended:
+			return err
+		case <-d.gone: // it fails just now, while it is being closed
+			err = d.works()
+		}
 	}
 	select {
 	case also := <-ended:

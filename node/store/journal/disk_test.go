@@ -74,11 +74,11 @@ func TestDiskFull(t *testing.T) {
 				_ = store.Close()
 			}
 			next := w.stores[0]
-			if back { // as another process finds the disk
-				disk.FS = disk.mem.CrashClone(vfs.CrashCloneCfg{
+			if back { // as another process finds the disk; what is left of this one still has the other
+				found := &failing{FS: disk.mem.CrashClone(vfs.CrashCloneCfg{
 					UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1)),
-				})
-				if next, err = disk.open(w); err != nil {
+				})}
+				if next, err = found.open(w); err != nil {
 					t.Fatalf("write %d failed, and with room again: %v", from, err)
 				}
 			}
