@@ -139,7 +139,7 @@ func (c *SourceConfig) heartbeat() time.Duration { return c.SessionTimeout / 4 }
 func (c *SinkConfig) bulkOptions() []kgo.Opt {
 	return append(c.producerOptions(),
 		kgo.ProducerBatchMaxBytes(bulkBytes),
-		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		kgo.WithCompressor(newBlockCompressor()),
 	)
 }
 
@@ -148,7 +148,7 @@ func (c *SinkConfig) bulkOptions() []kgo.Opt {
 func (c *SinkConfig) carefulOptions() []kgo.Opt {
 	return append(c.producerOptions(),
 		kgo.ProducerBatchMaxBytes(carefulBytes),
-		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.Lz4Compression(), kgo.NoCompression()),
+		kgo.ProducerBatchCompression(kgo.ZstdCompression(), kgo.NoCompression()),
 	)
 }
 
