@@ -156,7 +156,7 @@ func (c *call) perform(ctx context.Context, limit time.Duration, server served) 
 			w.at(c.deadline, c, callExpires)
 		}
 	}
-	if c.crash == CrashSent {
+	if c.crashes(CrashSent) {
 		c.crashNow()
 		panic(unwound{})
 	}
@@ -165,7 +165,7 @@ func (c *call) perform(ctx context.Context, limit time.Duration, server served) 
 	}
 	t.until(ctx)
 	t.park()
-	if c.crash == CrashReplied {
+	if c.crashes(CrashReplied) {
 		c.crashNow()
 		panic(unwound{})
 	}
@@ -209,7 +209,7 @@ func (c *call) again(at int64) {
 // answered sends the reply on its way when the request has taken effect.
 func (c *call) answered() {
 	w := c.task.life.host.world
-	if c.crash == CrashApplied {
+	if c.crashes(CrashApplied) {
 		c.crashNow()
 		return
 	}
@@ -261,6 +261,14 @@ func (c *call) stepOf(kind StepKind, text string) *Step {
 		Kind: kind, Node: l.host.number, Life: l.number, Op: ops()[c.op], Nth: c.nth, Messages: c.about, Text: text,
 	}
 }
+
+// crashes reports whether its caller crashes at that point. What was to crash at the end of a call that the world's
+// healing has met on its way does not: it would be one more fault, after the last one.
+//
+//	node 4  deletes x; it is to crash when it hears of that. The standby, which has to confirm it, stalls
+//	        the world heals, and the standby goes on
+//	node 4  claims y, publishes it; hears of x: if it crashed now, y would fire twice in a world that is well
+func (c *call) crashes(at FaultKind) bool { return c.crash == at && !c.task.life.host.world.faultsOver }
 
 // crashNow ends the process of the caller, if it still lives.
 func (c *call) crashNow() {

@@ -52,7 +52,7 @@ func (p *sourcePort) Poll(ctx context.Context) (node.Batch, error) {
 			l.member.waiting = 0
 		}
 	}
-	if c.crash == CrashReplied {
+	if c.crashes(CrashReplied) {
 		c.crashNow()
 		panic(unwound{})
 	}

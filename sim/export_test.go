@@ -31,6 +31,11 @@ func (c *Clock) Correct(now time.Duration) { c.clock.correct(int64(now)) }
 // TrueFor returns the true time in which d passes.
 func (c *Clock) TrueFor(d time.Duration) time.Duration { return time.Duration(c.clock.trueFor(d)) }
 
+// ShrinkWithin shrinks a setup within another number of occurrences than Shrink does.
+func ShrinkWithin(setup Setup, most int, events uint64) (Shrinking, bool) {
+	return shrink(setup, &shrinker{most: most, mostEvents: events})
+}
+
 // Order queues instants and returns the places that they had, in the order in which they come out.
 func Order(instants []int64) []uint64 {
 	var q agenda

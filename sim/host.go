@@ -349,15 +349,8 @@ func (h *host) suspend(d time.Duration) {
 	}
 }
 
-// startIn plans the next start. A crash or stop without a time to start again lasts until the world heals. One that
-// happens after that, at the end of a call that had begun before, has the node start again at once: nodes that stay
-// away are what fates are for.
+// startIn plans the next start. A crash or stop without a time to start again lasts until the world heals.
 func (h *host) startIn(d time.Duration) {
-	if h.world.faultsOver {
-		h.restart++
-		h.startWhenDown()
-		return
-	}
 	if d <= 0 {
 		return
 	}

@@ -145,16 +145,18 @@ func (j *recorder) queuesKept(rows *queueRows) {
 	if j.world.options.Queues == 0 {
 		return
 	}
+	now := sinceEpoch(j.world.store.instant())
 	for _, id := range rows.queueOrder {
 		q := rows.queues[id]
 		e := queueEvent(check.KeepQueue, &q)
+		e.Stamp = now
 		e.Deleting, e.Drain = q.Deleting, q.Drain
 		j.add(e)
 	}
 	for _, id := range rows.taskOrder {
 		t := rows.tasks[id]
 		e := arrival(check.KeepTask, &t)
-		e.Run, e.Text = check.UUID(t.Run), string(t.Status)
+		e.Run, e.Text, e.Stamp = check.UUID(t.Run), string(t.Status), now
 		if t.Status == queue.PartiallyFailed {
 			e.Text = check.TaskComplete
 		}

@@ -290,7 +290,7 @@ func (j *recorder) stepped(h *host) {
 
 func (j *recorder) storeStepped() {
 	j.world.store.settings++
-	j.add(check.Event{Kind: check.Jump})
+	j.add(check.Event{Kind: check.Jump, Stamp: sinceEpoch(j.world.store.instant())})
 }
 
 func (j *recorder) healed() {

@@ -11,20 +11,38 @@ type Shrinking struct {
 	Setup  Setup
 	Result Result
 
-	// Runs is how many runs it took.
-	Runs int
+	// Runs is how many runs it took, and Events how many occurrences they had.
+	Runs   int
+	Events uint64
 }
+
+// The work of Shrink is bounded by what it has simulated, and not by a clock: a seed has to shrink to the same plan on
+// every machine, however busy it is. Runs alone are no measure, for a large world takes a thousand times as long as a
+// small one, and one that breaks nothing goes on where the one that was found has ended.
+const (
+	// shrinkEvents is after how many occurrences Shrink begins no other run. A core makes 65,000 to a million a second,
+	// by what the judge has to do: so that is 20 seconds to 5 minutes of a core. Most failures are small long before.
+	shrinkEvents = 20_000_000
+
+	// shrinkRuns is how many runs it may make nevertheless.
+	shrinkRuns = 20
+)
 
 // Shrink looks for a smaller plan that breaks the same invariant as a setup does: fewer faults, then fewer
 // messages, then fewer nodes and simpler numbers, over and over until nothing can be left out. What counts is the
 // name of the invariant: a smaller run may break it in another way. It gives up, with what it has, after so many
-// runs.
+// runs, or sooner where they are long (shrinkEvents). Equal setups shrink to equal plans, on every machine.
 func Shrink(setup Setup, most int) (Shrinking, bool) {
+	return shrink(setup, &shrinker{most: most, mostEvents: shrinkEvents})
+}
+
+// shrink lets a shrinker, of which the bounds are given, work on a setup.
+func shrink(setup Setup, s *shrinker) (Shrinking, bool) {
 	first := Run(setup)
 	if first.Violation == nil {
 		return Shrinking{}, false
 	}
-	s := &shrinker{invariant: first.Violation.Invariant, most: most, runs: 1}
+	s.invariant, s.runs, s.events = first.Violation.Invariant, 1, first.Stats.Events
 	setup.Observe = nil
 	setup.Plan = first.Plan.Clone()
 	setup.Options = withoutChance(setup.Options)
@@ -35,7 +53,7 @@ func Shrink(setup Setup, most int) (Shrinking, bool) {
 	}
 	s.submissions()
 	s.shrink()
-	return Shrinking{s.best, s.result, s.runs}, true
+	return Shrinking{s.best, s.result, s.runs, s.events}, true
 }
 
 // withoutChance sets back the options that say what is drawn, of which a plan is the outcome.
@@ -47,19 +65,26 @@ func withoutChance(o Options) Options {
 }
 
 type shrinker struct {
-	invariant  string
-	best       Setup
-	result     Result
-	runs, most int
+	invariant          string
+	best               Setup
+	result             Result
+	runs, most         int
+	events, mostEvents uint64 // of all runs
+}
+
+// spent reports whether there is to be no other run.
+func (s *shrinker) spent() bool {
+	return s.runs >= s.most || s.events >= s.mostEvents && s.runs >= shrinkRuns
 }
 
 // try runs a candidate, and keeps it if it breaks the invariant.
 func (s *shrinker) try(candidate Setup) bool {
-	if s.runs >= s.most || candidate.Options.Validate() != nil {
+	if s.spent() || candidate.Options.Validate() != nil {
 		return false
 	}
 	s.runs++
 	result := Run(candidate)
+	s.events += result.Stats.Events
 	if result.Violation == nil || result.Violation.Invariant != s.invariant {
 		return false
 	}
@@ -82,27 +107,14 @@ func (s *shrinker) submissions() {
 // them alone: where a race decides, the others may have served for nothing but its timing.
 func (s *shrinker) focus() {
 	const seeds = 50
-	plan := s.best.Plan
-	if len(s.result.Violation.Messages) == 0 || len(plan.Messages) <= 3 {
+	focused := s.focused()
+	if len(focused) == 0 || len(s.best.Plan.Messages) <= 3 {
 		return
-	}
-	concerned := s.result.Violation.Messages[0]
-	id := ""
-	for _, m := range plan.Messages {
-		if m.Number == concerned {
-			id = m.ID
-		}
-	}
-	focused := &Plan{Faults: slices.Clone(plan.Faults)}
-	for _, m := range plan.Messages {
-		if m.ID == id {
-			focused.Messages = append(focused.Messages, m)
-		}
 	}
 	for n := range uint64(seeds) {
 		candidate := s.best
 		candidate.Options.Seed += n
-		candidate.Plan = focused.Clone()
+		candidate.Plan = &Plan{Messages: focused, Faults: slices.Clone(s.best.Plan.Faults)}
 		if s.try(candidate) {
 			return
 		}
@@ -111,7 +123,7 @@ func (s *shrinker) focus() {
 
 // shrink repeats all passes until a round changes nothing.
 func (s *shrinker) shrink() {
-	for s.runs < s.most {
+	for !s.spent() {
 		before := s.size()
 		s.faults()
 		s.messages()
@@ -119,6 +131,7 @@ func (s *shrinker) shrink() {
 		s.earlier()
 		s.collapse()
 		s.focus()
+		s.aim()
 		s.nodes()
 		s.numbers()
 		if s.size() == before {

@@ -126,7 +126,7 @@ func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 		if l := h.life; l != nil {
 			// Not from within the call: the process hears of it a moment later.
 			w.after(time.Microsecond, func() {
-				if !l.dead {
+				if !l.dead && !w.faultsOver {
 					l.stop()
 					h.startIn(f.For)
 				}

@@ -323,11 +323,11 @@ func (s *state) hold(r *row) time.Duration {
 
 func (s *state) lived(e *Event) {
 	if e.Kind != Error || e.Port == "store" {
-		s.wrong = e.At
+		s.goesWrong(e.At)
 	}
 	if e.Kind == Jump && e.Node == "" {
 		s.jumped = e.At
-		s.tasks.jumped(e.At)
+		s.tasks.jumped(e)
 		return
 	}
 	p := s.process(e.Node)
@@ -379,16 +379,21 @@ func (p *process) erred(e *Event) {
 	b.count++
 }
 
+// goesWrong takes note that something is wrong at an instant, or until then. What lasts is not over because something
+// else goes wrong meanwhile.
+func (s *state) goesWrong(at time.Duration) { s.wrong = max(s.wrong, at) }
+
 // went takes note of what happens to the world.
 func (s *state) went(e *Event) {
 	switch e.Kind {
 	case Fault:
 		s.faults++
-		s.fault, s.wrong = e.At, max(e.At, s.wrong)
+		s.fault = e.At
+		s.goesWrong(e.At)
 		if p := s.processes[e.Node]; p != nil {
 			p.away = max(p.away, e.Until)
 		} else {
-			s.wrong = max(s.wrong, e.Until)
+			s.goesWrong(e.Until)
 		}
 	case Hang:
 		s.hangs++
@@ -401,7 +406,7 @@ func (s *state) went(e *Event) {
 
 // steered takes note of a pause, or of its end. What waits meanwhile waits on purpose.
 func (s *state) steered(e *Event) {
-	s.wrong = e.At
+	s.goesWrong(e.At)
 	if e.Kind == Resume {
 		delete(s.paused, e.Topic)
 		return

@@ -177,12 +177,15 @@ func (c *Config) Tries(rejected bool, in time.Duration) int {
 }
 
 // failures bounds how often one call of a node fails within a second (L4). A loop waits 50 ms, give or take a fifth,
-// before it repeats a call that has failed; four publishers make some calls side by side, and the claimer too.
-func failures(call string) int {
-	switch call {
-	case "delete", "reset", "publish":
-		return 250
+// before it repeats a call that has failed; four publishers make some calls side by side, and the claimer too. Where
+// there are callbacks, "take" is one of these: each request that is given up stores its own dead letter, and a hundred
+// may run into their time limits at the same instant.
+func (c *Config) failures(call string) int {
+	const once, many = 50, 250
+	switch {
+	case call == "delete", call == "reset", call == "publish", call == "take" && c.Calls > 0:
+		return many
 	default:
-		return 50
+		return once
 	}
 }

@@ -54,7 +54,8 @@ const (
 	// Crash: a process was killed.
 	Crash Kind = "crash"
 
-	// Jump: the wall clock of the process was set, or the store's where Node is empty.
+	// Jump: the wall clock of the process was set, or the store's where Node is empty: [Node, Stamp: what the store's
+	// says from now on].
 	Jump Kind = "jump"
 
 	// Cut: the process reaches Port (store or broker) no more.

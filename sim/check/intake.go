@@ -163,14 +163,16 @@ func (s *state) positioned(e *Event) {
 	case Lineage:
 		s.lineage = max(s.lineage, e.Lineage)
 		s.lineages++
-		s.begun, s.wrong, s.catching = e.At, e.At, true
+		s.begun, s.catching = e.At, true
+		s.goesWrong(e.At)
 		s.renew("a lineage began")
 		for _, name := range s.partitionNames() {
 			s.partitions[name].mark = 0
 		}
 		return
 	case CaughtUp:
-		s.caught, s.wrong, s.catching = e.At, e.At, false
+		s.caught, s.catching = e.At, false
+		s.goesWrong(e.At)
 		return
 	case Rollback:
 		s.rollback(e)
@@ -243,7 +245,8 @@ func (s *state) take(e *Event) {
 
 // rollback forgets what the store has: the Keep and KeepPlace events that follow say what is left.
 func (s *state) rollback(e *Event) {
-	s.setBack, s.wrong = e.At, e.At
+	s.setBack = e.At
+	s.goesWrong(e.At)
 	s.tasks.rollback(e.At)
 	s.undone = max(s.undone, s.lineage)
 	if e.Lineage != 0 && e.Lineage != s.lineage {

@@ -380,16 +380,16 @@ func liveness() []Invariant { //nolint:funlen // a table
 		},
 		{
 			"L5", "Punctual",
-			`As long as nothing has gone wrong, a message fires at the latest a poll interval with its jitter, the
-			calls on the way and the error of the clocks after it is due or submitted; and where nothing has gone wrong
-			since a recovery bound before a claim was made, it does not expire. On a lane with a pace this bound, and
-			those of L6, L10, L11, L15 and L16, are longer by a beat, which is a second, a poll interval and the calls
-			on the way, and by one more for each so many others of the lane that were begun meanwhile as its pace
-			says. Where nodes rest for an idle interval, and processes without a
-			node bring messages in or make them due, the way of what tells the nodes takes the place of the poll
-			interval in all bounds, if it is longer; and where that is lost or late, the idle interval does. A callback
-			is not late for the time in which the node that makes it had as many others under way as it makes at the
-			same time, until it begins one of that lane that comes later.`,
+			`As long as nothing has gone wrong, a message fires at the latest a poll interval with its
+			jitter, the calls on the way and the error of the clocks after it is due or submitted; and where nothing has
+			gone wrong since a recovery bound before a claim was made, it does not expire. On a lane with a pace this
+			bound, and those of L6, L10, L11, L15 and L16, are longer by a beat, which is a second, a poll interval and
+			the calls on the way, and by one more for each so many others of the lane as its pace says that were begun
+			meanwhile, and were due no later, or claimed before a look could find it. Where nodes rest for an idle
+			interval, and processes without a node bring messages in or make them due, the way of what tells the nodes
+			takes the place of the poll interval in all bounds, if it is longer; and where that is lost or late, the
+			idle interval does. A callback is not late for the time in which the node that makes it had as many others
+			under way as it makes at the same time, until it begins one of that lane that comes later.`,
 			[]Kind{Fire, Reset},
 			[]Kind{Submit, Fault},
 			l5,

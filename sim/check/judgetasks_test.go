@@ -1,8 +1,11 @@
 package check_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"chronos/sim/check"
 )
 
 // The ids of histories with tasks.
@@ -60,6 +63,30 @@ func TestTasks(t *testing.T) {
 	}
 }
 
+// TestTimeLimits judges tasks that nobody completes, where the clock of the store is set. What it says counts.
+func TestTimeLimits(t *testing.T) {
+	for name, text := range map[string]string{
+		"set back":                          limited("20s jump stamp=10s\n", "72s", "62s") + "73s end\n",
+		"set back, and nobody says so":      limited("20s jump\n", "72s", "62s") + "73s end\n",
+		"set back, and it still runs":       strings.Split(aTask, "5s done")[0] + "20s jump stamp=10s\n65s end\n",
+		"set, and nobody knows how it ends": strings.Split(aTask, "5s done")[0] + "20s jump\n65s end\n",
+	} {
+		if v := judge(t, aSyncQueue+text); slices.ContainsFunc(v.Violations, func(v check.Violation) bool {
+			return v.Invariant == "L19"
+		}) {
+			t.Errorf("%s: %v", name, v.Violations)
+		}
+	}
+}
+
+// limited is the life of a task that nobody completes: what happens meanwhile, and when it fails, also by the clock of
+// the store.
+func limited(meanwhile, at, stamp string) string {
+	return strings.Split(aTask, "5s done")[0] + meanwhile +
+		at + " done " + first + one + "text=Failure stamp=" + stamp + "\n" +
+		at + " promise " + first + one + "\n" + at + " call " + first + one + "text=promise/0\n"
+}
+
 func brokenTasks() map[string][]string {
 	arrive := "2s arrive " + first + nights + "stamp=2s arrival=1 limit=1\n"
 	arrive2 := "2s arrive " + second + nights + "stamp=2s arrival=2\n"
@@ -103,7 +130,12 @@ func brokenTasks() map[string][]string {
 			"1.5s queue " + nights + "stamp=1.5s lasts=1m\n" + strings.Replace(arrive, "limit=1", "limit=1 due=9s", 1) +
 				"12s begin " + first + one + "stamp=12s\n",
 		},
-		"L19": {started + "70s done " + first + one + "text=Failure stamp=70s\n", started},
+		"L19": {
+			started + "70s done " + first + one + "text=Failure stamp=70s\n", started,
+			limited("20s jump stamp=10s\n", "75s", "65s"), limited("20s jump stamp=40s\n", "45s", "65s"),
+			// It still runs by the clock that was set, and nothing has said so since.
+			started + "20s jump stamp=30s\n55s end\n",
+		},
 	}
 	for _, histories := range tasks {
 		for i := range histories {

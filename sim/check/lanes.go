@@ -79,7 +79,7 @@ func (s *state) starved(r *row, now time.Duration) finding {
 	if since <= s.wrong+calm || !s.served(r.key.topic, since-calm) {
 		return holds()
 	}
-	if now-since > s.ahead(r)+s.behind(r.key.topic, since, now) {
+	if now-since > s.ahead(r)+s.behind(r.key.topic, r.due, since, now) {
 		return brokenBy(r.submission, "nobody has claimed it for %v, after %d others of %s", now-since,
 			s.lane(r.key.topic).claims-r.ahead, r.key.topic)
 	}

@@ -127,7 +127,7 @@ func l15(s *state, e *Event) finding {
 	if since == l.instructed && since > r.joined {
 		bound += s.config.Behind()
 	}
-	bound += s.behind(r.key.topic, since, e.At)
+	bound += s.behind(r.key.topic, r.deadline, since, e.At)
 	if w := s.window(r.key.topic); w != nil {
 		bound += s.config.night(true)
 		opens, open := w.from(since, bound, 0)

@@ -99,7 +99,7 @@ func l4(s *state, e *Event) finding {
 	switch e.Kind {
 	case Error:
 		b := s.process(e.Node).errors[e.Port+" "+e.Text]
-		if b != nil && e.At-b.since < time.Second && b.count >= failures(e.Text) {
+		if b != nil && e.At-b.since < time.Second && b.count >= s.config.failures(e.Text) {
 			return brokenBy(nil, "%s repeats a call that fails, %s, %d times in %v", e.Node, e.Text, b.count+1,
 				e.At-b.since)
 		}
@@ -183,7 +183,7 @@ func (s *state) overdue(e *Event, bound time.Duration, applies bool) finding {
 	if s.config.pace(sub.key.topic) > 0 && !s.recorded[Publish] {
 		return holds() // nobody knows who went before it
 	}
-	bound += s.behind(sub.key.topic, due, at)
+	bound += s.behind(sub.key.topic, sub.deadline, due, at)
 	if w := s.window(sub.key.topic); w != nil {
 		opens, open := w.from(due, bound, 0)
 		if !open || s.rewindowed {

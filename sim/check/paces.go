@@ -78,6 +78,9 @@ type beginning struct {
 	message  int
 }
 
+// begun is the same as the lane has it: when it began and was claimed by true time, and when it was due.
+type begun struct{ at, claimed, due time.Duration }
+
 // begins notes that a publish begins on a lane with a pace.
 func (s *state) begins(e *Event) {
 	if s.config.pace(e.Topic) == 0 {
@@ -88,22 +91,29 @@ func (s *state) begins(e *Event) {
 		p.begun = map[string][]beginning{}
 	}
 	p.begun[e.Topic] = append(within(p.begun[e.Topic], e.Mono), beginning{e.Mono, e.At, e.Message})
-	l.begun = append(l.begun, e.At)
+	b := begun{at: e.At} // what nobody knows more of was due before all others
+	if i := s.incarnations[e.Incarnation]; i != nil {
+		if r := s.rows[rowKey{i.key.id, e.Topic}]; r != nil && r.incarnation == i && r.ready() {
+			// A node goes by the due time when it claims, and by the deadline when it publishes.
+			b.claimed, b.due = r.since, min(r.due, r.deadline)
+		}
+	}
+	l.begun = append(l.begun, b)
 }
 
 // unsent takes back what was noted of a publish that sent nothing, since where it goes does not answer.
 func (s *state) unsent(e *Event) {
 	p := s.process(e.Node)
-	begun := p.begun[e.Topic]
-	i := slices.IndexFunc(begun, func(b beginning) bool { return b.message == e.Message })
+	of := p.begun[e.Topic]
+	i := slices.IndexFunc(of, func(b beginning) bool { return b.message == e.Message })
 	if e.Text != Unsent || i < 0 {
 		return
 	}
 	l := s.lane(e.Topic)
-	if at := slices.Index(l.begun, begun[i].at); at >= 0 {
+	if at := slices.IndexFunc(l.begun, func(b begun) bool { return b.at == of[i].at }); at >= 0 {
 		l.begun = slices.Delete(l.begun, at, at+1)
 	}
-	p.begun[e.Topic] = slices.Delete(begun, i, i+1)
+	p.begun[e.Topic] = slices.Delete(of, i, i+1)
 }
 
 // within returns those of some publishes that have begun less than a second ago.
@@ -112,20 +122,36 @@ func within(begun []beginning, now time.Duration) []beginning {
 }
 
 // behind bounds what the pace of a lane adds to the time for which a message waits that could come out since then: a
-// beat, and one for each so many others as the pace says that have gone before it meanwhile.
-func (s *state) behind(topic string, since, now time.Duration) time.Duration {
-	pace := s.config.pace(topic)
+// beat, and one for each so many others as the pace says that have rightly gone before it meanwhile. Those are what was
+// due no later than it, and what was claimed before any node can have heard of it:
+//
+//	node 1  looks, and leaves nothing in the store
+//	node 2  stores x, which is due, and has no room for it
+//	node 1  stores y, which is due later, as claimed, and publishes it; it knows nothing of x
+//	node 1  looks: there is no room for x. What it stores as claimed from now on jumps the queue
+//
+// Where the lane opens and closes, or its messages stand in lines, what waits can't always be claimed, and whatever has
+// gone before it counts.
+func (s *state) behind(topic string, due, since, now time.Duration) time.Duration {
+	c := &s.config
+	pace := c.pace(topic)
 	if pace == 0 {
 		return 0
 	}
+	w := s.window(topic)
+	unheard := since + c.Fair()
+	if w != nil || c.Ordered && isCallback(topic) {
+		unheard = now
+	}
 	others := 0
-	for _, at := range s.lane(topic).begun {
-		if at > since-time.Second && at <= now {
+	for _, b := range s.lane(topic).begun {
+		first := b.due <= due || b.claimed <= unheard
+		if b.at > since-time.Second && b.at <= now && (b.at <= since || first) {
 			others++
 		}
 	}
-	beat := s.config.Beat()
-	if w := s.window(topic); w != nil {
+	beat := c.Beat()
+	if w != nil {
 		beat += w.Period // the lane may be closed when there is room again
 	}
 	return time.Duration(1+others/pace) * beat

@@ -57,7 +57,7 @@ func queuedInTime() []Invariant {
 		{
 			"L19", "Time limits of tasks",
 			`As long as nothing has gone wrong, and after the healing, no task runs for longer than the time limit of
-			its queue and a look.`,
+			its queue, by the clock of the store, and a look.`,
 			[]Kind{Done, End},
 			[]Kind{PutQueue, Arrive, Begin, Fault, Heal},
 			l19,

@@ -65,8 +65,8 @@ type task struct {
 	arrived  time.Duration
 	status   string // "" of one that the store has forgotten
 	run      UUID
-	begun    time.Duration
-	promises int // how many actions its promise has
+	begun    time.Duration // by the store's clock, as its time limit is
+	promises int           // how many actions its promise has
 	accepted bool
 	ended    bool // it was done, in some lineage
 }
@@ -113,9 +113,7 @@ func (q *taskQueue) contains(other *taskQueue) bool {
 // toldOfTasks takes over what an event says of queues and tasks.
 func (s *state) toldOfTasks(e *Event) {
 	t := &s.tasks
-	if e.Stamp != 0 {
-		t.ahead, t.unknown = e.Stamp-e.At, false
-	}
+	t.reads(e)
 	switch e.Kind {
 	case PutQueue, KeepQueue:
 		t.put(e)
@@ -152,8 +150,18 @@ func (s *state) toldOfTasks(e *Event) {
 	}
 }
 
-// jumped takes note that the clock of the store was set.
-func (t *tasks) jumped(at time.Duration) { t.moved, t.unknown = at, true }
+// jumped takes note that the clock of the store was set. The event may say to what.
+func (t *tasks) jumped(e *Event) {
+	t.moved, t.unknown = e.At, true
+	t.reads(e)
+}
+
+// reads takes note of what an event says of the clock of the store.
+func (t *tasks) reads(e *Event) {
+	if e.Stamp != 0 {
+		t.ahead, t.unknown = e.Stamp-e.At, false
+	}
+}
 
 // rollback forgets what a store forgets that is set back. What it keeps is told next.
 func (t *tasks) rollback(at time.Duration) {
@@ -233,7 +241,7 @@ func (t *tasks) arrive(e *Event) {
 			q.filled = e.At
 		}
 	case k.status == TaskRunning:
-		k.begun = e.At
+		k.begun = e.At + t.ahead
 		if q != nil {
 			q.running++
 		}
@@ -280,7 +288,7 @@ func (t *tasks) begin(e *Event) {
 		return
 	}
 	k.leave(e.At)
-	k.status, k.run, k.begun = TaskRunning, e.Run, e.At
+	k.status, k.run, k.begun = TaskRunning, e.Run, e.At+t.ahead
 	if k.queue != nil {
 		k.queue.running++
 	}
@@ -531,26 +539,33 @@ func (s *state) stuck(e *Event) finding {
 	return holds()
 }
 
-// l19 is the invariant L19, time limits.
+// l19 is the invariant L19, time limits. How long a task has run counts by the clock of the store, since the store goes
+// by that:
+//
+//	node 1  starts a task that may run for 10 s, at 24 s
+//	        the clock of the store is set back by 10 s
+//	node 2  looks at 34 s: by that clock it has run for no time
+//	node 3  looks at 44 s, and gives it up
 func l19(s *state, e *Event) finding {
 	floor, calm := s.calm()
 	if !calm {
 		return holds()
 	}
-	over := func(k *task) time.Duration {
+	over := func(k *task, stamp time.Duration) time.Duration {
 		if k.queue == nil || k.status != TaskRunning {
 			return 0
 		}
-		return e.At - max(max(k.begun, k.queue.floor)+k.queue.lasts, floor) - s.look()
+		begun := e.At - (stamp - k.begun)
+		return e.At - max(begun+k.queue.lasts, k.queue.floor, floor) - s.look()
 	}
 	if e.Kind == Done {
-		if k := s.tasks.tasks[e.Task]; k != nil && over(k) > 0 {
-			return brokenTask(e, "it is done %v after its time limit and what is allowed besides", over(k))
+		if k := s.tasks.tasks[e.Task]; k != nil && over(k, e.Stamp) > 0 {
+			return brokenTask(e, "it is done %v after its time limit and what is allowed besides", over(k, e.Stamp))
 		}
 		return holds()
 	}
 	for _, k := range s.tasks.all {
-		if late := over(k); late > 0 {
+		if late := over(k, e.At+s.tasks.ahead); late > 0 && !s.tasks.unknown {
 			return brokenBy(nil, "%s: it still runs, %v after its time limit and what is allowed besides", about(k),
 				late)
 		}

@@ -205,7 +205,7 @@ type burst struct {
 
 // lane is what there is to know of an output or a dead-letter topic.
 type lane struct {
-	begun  []time.Duration // the publishes, where it has a pace
+	begun  []begun // the publishes, where it has a pace
 	claims int
 	hung   bool // at any time
 }
