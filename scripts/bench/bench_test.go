@@ -136,7 +136,7 @@ func TestAgainst(t *testing.T) {
 // TestChosen chooses what to measure by its name.
 func TestChosen(t *testing.T) {
 	t.Parallel()
-	for curve, want := range map[string]int{"": 2, "all": 9, "backlog": 1, "size,nodes": 2, "nothing": -1} {
+	for curve, want := range map[string]int{"": 2, "all": 10, "backlog": 1, "size,nodes": 2, "nothing": -1} {
 		cases, err := chosen(&options{curve: curve, scale: 1})
 		if (err != nil) != (want < 0) || err == nil && len(cases) != want {
 			t.Errorf("--curve %q is %d, %v; want %d", curve, len(cases), err, want)

@@ -36,7 +36,7 @@ func measureBacklog(ctx context.Context, g *ground, t *table) error {
 		if err != nil {
 			return err
 		}
-		found, err := s.highest(ctx, t, 2000)
+		found, err := s.highest(ctx, t, 2000, "100ms")
 		if err == nil {
 			t.add(append(lateRow(count(float64(s.messages(waiting))), r), count(found.Rate))...)
 		}
@@ -200,8 +200,8 @@ func measureAdvance(ctx context.Context, g *ground, t *table) error {
 	})
 }
 
-// rest is how long nodes are watched that have nothing to do.
-const rest = 15 * time.Second
+// rest is how long nodes are watched that have nothing to do, after as long a time in which they had nothing to do.
+const rest = 30 * time.Second
 
 // measureNodes measures what a message costs more and more nodes, and what they cost at rest. How many a second there
 // are depends on the machine; this does so much less, and is what a cluster is sized by.
@@ -258,8 +258,13 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 	return err
 }
 
-// rest watches nodes that have nothing to do.
+// rest watches nodes that have had nothing to do for some time: they and Postgres tidy up behind a burst.
 func (s *site) rest(ctx context.Context) (used phase, transactions int64, err error) {
+	select {
+	case <-ctx.Done():
+		return used, 0, ctx.Err()
+	case <-time.After(rest):
+	}
 	committed := func() (n int64, err error) {
 		err = s.do(ctx, func(conn *pgx.Conn) error {
 			const query = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"chronos/cmd/chronos/bench"
 )
@@ -19,14 +21,20 @@ func (s *site) storeOf(node int) []string {
 	}
 	return []string{
 		"CHRONOS_STORE=journal:" + s.name + ".journal",
-		"CHRONOS_DATA_DIR=" + filepath.Join(s.dir, fmt.Sprintf("%s-copy-%d", s.name, node)),
+		"CHRONOS_DATA_DIR=" + s.copyOf(node),
 	}
+}
+
+// copyOf returns the folder in which a node has its local copy.
+func (s *site) copyOf(node int) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%s-copy-%d", s.name, node))
 }
 
 // kept is what one node does with one kind of store.
 type kept struct {
-	burst  *bursting
-	steady *bench.Result
+	burst   *bursting
+	steady  *bench.Result
+	highest *bench.Found
 }
 
 // measureJournal measures one node on Postgres, and one on a journal in Kafka, in the same way.
@@ -42,6 +50,12 @@ func measureJournal(ctx context.Context, g *ground, t *table) error {
 			func(s *site) (err error) {
 				if err = s.start(ctx, 1); err == nil {
 					kinds[i].steady, err = s.steady(ctx, t, usual)
+				}
+				return err
+			},
+			func(s *site) (err error) {
+				if err = s.start(ctx, 1); err == nil {
+					kinds[i].highest, err = s.highest(ctx, t, 2000, "250ms")
 				}
 				return err
 			},
@@ -88,5 +102,57 @@ func measureJournal(ctx context.Context, g *ground, t *table) error {
 	late("p50", func(q *bench.Quantiles) bench.Millis { return q.P50 })
 	late("p99", func(q *bench.Quantiles) bench.Millis { return q.P99 })
 	late("p99.9", func(q *bench.Quantiles) bench.Millis { return q.P999 })
+	row("highest steady rate with p99.9 under 250 ms after the deadline, messages/s", func(k *kept) float64 {
+		return k.highest.Rate
+	})
+	t.add("CPUs at that rate: node, Postgres, Kafka, the load",
+		cpusOf(database.highest.Best), cpusOf(journal.highest.Best), "")
 	return nil
+}
+
+// measureFull measures one node with a journal in which many messages wait, which have come in by Kafka just before:
+// what they take of its memory and of its disk, and how late others are beside them.
+func measureFull(ctx context.Context, g *ground, t *table) error {
+	t.head = slices.Insert(lateHead("waiting in a journal, 1,000 messages/s, ms after the deadline"), 1,
+		"bytes of the local copy for each")
+	return each(ctx, g, []int{1_000_000, 10_000_000}, one, func(s *site, waiting int) error {
+		s.keep()
+		if err := s.start(ctx, 1); err != nil {
+			return err
+		}
+		if err := s.bring(ctx, waiting); err != nil {
+			return err
+		}
+		r, err := s.steady(ctx, t, usual)
+		if err != nil {
+			return err
+		}
+		if err := s.stop(); err != nil { // which has it write to the disk what it has in memory
+			return err
+		}
+		stored, err := size(s.copyOf(1))
+		if err == nil {
+			n := s.messages(waiting)
+			t.add(slices.Insert(lateRow(count(float64(n)), r), 1, count(float64(stored)/float64(n)))...)
+		}
+		return err
+	})
+}
+
+// size returns how many bytes the files of a folder have.
+func size(dir string) (bytes int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		about, err := entry.Info()
+		if err == nil {
+			bytes += about.Size()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find out how large the local copy is: %w", err)
+	}
+	return bytes, nil
 }

@@ -116,6 +116,7 @@ func curves() []measurement {
 		{"advance", "how far from deadlines messages come out without timing advance, and with auto", measureAdvance},
 		{"takeover", "lateness at 1,000 messages/s when one of three nodes ends", measureTakeover},
 		{"journal", "one node on Postgres, and on a journal in Kafka", measureJournal},
+		{"full", "memory, disk and lateness of one node with 1 and 10 million waiting in a journal", measureFull},
 	}
 }
 

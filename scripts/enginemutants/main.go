@@ -1,9 +1,11 @@
 // Command enginemutants shows that the tests of the engine and the simulator notice when the engine is broken. Each
 // mutant of mutants.txt is one small edit of its source; the edited file is laid over the real one (go build -overlay),
-// so that the tree stays as it is. A mutant of the engine is caught by the first of these that fails: the named
-// scenarios and the kept plans, the engine's own tests, and a series of drawn worlds. One of another package, such as
-// a store, is caught by the tests of that package. The command fails if one is caught by nothing, and is not marked as
-// equivalent.
+// so that the tree stays as it is. All mutants of a package are woven into one build where that is possible, and the
+// environment chooses one of them; see weaver. The same build without a mutant has to pass first.
+//
+// A mutant of the engine is caught by the first of these that fails: the named scenarios and the kept plans, the
+// engine's own tests, and a series of drawn worlds. One of another package, such as a store, is caught by the tests of
+// that package. The command fails if one is caught by nothing, and is not marked as equivalent.
 //
 // The tests of package postgres need a server, and get one by scripts/with-servers. Without it the command says so of
 // each mutant there.
@@ -12,21 +14,17 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 //go:embed mutants.txt
@@ -41,10 +39,14 @@ type mutant struct {
 }
 
 func main() {
-	names := flag.String("only", "", "the mutants to run, separated by commas; all by default")
-	file := flag.String("table", "", "a file of mutants to try, in place of mutants.txt")
-	seeds := flag.Int("seeds", 1500, "how many drawn worlds each runs through")
-	every := flag.Bool("every", false, "go on after the first that catches it")
+	var o options
+	flag.StringVar(&o.names, "only", "", "the mutants to run, separated by commas; all by default")
+	flag.StringVar(&o.table, "table", "", "a file of mutants to try, in place of mutants.txt")
+	flag.StringVar(&o.log, "log", "", "a file that results are added to; mutants that it has already are not run again")
+	flag.StringVar(&o.share, "share", "", "run a part of the mutants, such as 2/8")
+	flag.IntVar(&o.seeds, "seeds", 1500, "how many drawn worlds each runs through")
+	flag.BoolVar(&o.every, "every", false, "go on after the first that catches it")
+	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "how many are hunted at once")
 	scenarios := flag.Bool("scenarios", false, "run the scenarios with the engine that this binary has")
 	worlds := flag.Bool("worlds", false, "run drawn worlds with the engine that this binary has")
 	first := flag.Uint64("first", 1, "the first of these worlds")
@@ -56,9 +58,9 @@ func main() {
 	case *scenarios:
 		err = runScenarios()
 	case *worlds:
-		err = runWorlds(*first, uint64(*seeds), *follow)
+		err = runWorlds(*first, uint64(o.seeds), *follow)
 	default:
-		survivors, err = run(*file, *names, *seeds, *every)
+		survivors, err = run(o)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "enginemutants:", err)
@@ -69,10 +71,10 @@ func main() {
 	}
 }
 
-func run(file, names string, seeds int, every bool) (survivors int, err error) {
+func run(o options) (survivors int, err error) {
 	text := table
-	if file != "" {
-		content, err := os.ReadFile(file)
+	if o.table != "" {
+		content, err := os.ReadFile(o.table)
 		if err != nil {
 			return 0, err
 		}
@@ -82,25 +84,16 @@ func run(file, names string, seeds int, every bool) (survivors int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, m := range mutants {
-		if names != "" && !slices.Contains(strings.Split(names, ","), m.name) {
-			continue
-		}
-		started := time.Now()
-		by, err := m.hunt(seeds, every)
-		if err != nil {
-			by = err.Error()
-			survivors++
-		} else if by == "" && m.equivalent == "" {
-			survivors++
-		}
-		if by == "" && m.equivalent != "" {
-			by = "survives: " + m.equivalent
-		}
-		fmt.Printf("%-26s %-60s %4.0f s  %s\n", m.name, cmp.Or(by, "SURVIVES"), time.Since(started).Seconds(), m.about)
+	chosen, err := o.choose(mutants)
+	if err != nil {
+		return 0, err
 	}
-	fmt.Printf("%d survive\n", survivors)
-	return survivors, nil
+	r := report{options: o}
+	if err := r.run(chosen); err != nil {
+		return 0, err
+	}
+	fmt.Printf("%d survive\n", r.survivors)
+	return r.survivors, nil
 }
 
 // parse reads the table of mutants.
@@ -168,131 +161,56 @@ func (m *mutant) apply(source string) (string, error) {
 	return strings.Join(slices.Concat(lines[:at], m.new, lines[at+len(m.old):]), "\n"), nil
 }
 
-// hunt returns what catches the mutant; nothing if it survives.
-func (m *mutant) hunt(seeds int, every bool) (string, error) {
-	dir, err := os.MkdirTemp("", "enginemutant")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // of a directory for temporary files
-	overlay, err := m.overlay(dir)
-	if err != nil {
-		return "", err
-	}
-	hunters, err := m.hunters(dir, overlay, seeds)
-	if err != nil {
-		return "", err
-	}
-	var by []string
-	for _, try := range hunters {
-		output, failed, err := command(try.args[0], try.args[1:]...)
-		switch {
-		case err != nil:
-			return "", err
-		case !failed:
-			continue
-		case strings.Contains(output, "[build failed]"):
-			return "", errors.New("it does not compile:\n" + output)
-		}
-		by = append(by, try.name+" "+why(output))
-		if !every {
-			break
-		}
-	}
-	return strings.Join(by, "; "), nil
-}
-
-// hunter is a command that fails if it notices the mutant.
+// hunter is a test binary, or the worlds of this command, and arguments with which it fails if it notices the mutant.
 type hunter struct {
 	name string
+	of   string // the package that is built
 	args []string
 }
 
+// worldsPackage is this command: built with a mutant, it runs scenarios and drawn worlds.
+const worldsPackage = "scripts/enginemutants"
+
 // hunters returns what is to notice a mutant, by the package that it is in.
-func (m *mutant) hunters(dir, overlay string, seeds int) ([]hunter, error) {
+func (m *mutant) hunters(seeds int) ([]hunter, error) {
 	where := filepath.Dir(m.file)
-	test := []string{
-		"go", "test", "-overlay", overlay, "-short", "-count=1", "-failfast", "-timeout", "5m", "./" + where,
-	}
+	test := []string{"-test.short", "-test.failfast", "-test.timeout", "5m"}
 	switch where {
 	case "node":
-		worlds := filepath.Join(dir, "worlds")
-		build := []string{"build", "-ldflags", "-s -w", "-overlay", overlay, "-o", worlds, "./scripts/enginemutants"}
-		if output, failed, err := command("go", build...); err != nil || failed {
-			return nil, cmp.Or(err, errors.New("it does not compile:\n"+output))
-		}
 		return []hunter{
-			{"scenario", []string{worlds, "-scenarios"}},
-			{"test", test},
-			{"seed", []string{worlds, "-worlds", "-seeds", fmt.Sprint(seeds)}},
+			{"scenario", worldsPackage, []string{"-scenarios"}},
+			{"test", where, test},
+			{"seed", worldsPackage, []string{"-worlds", "-seeds", fmt.Sprint(seeds)}},
 		}, nil
 	case "node/store/postgres":
 		if os.Getenv("CHRONOS_TEST_POSTGRES") == "" {
 			return nil, errors.New("its tests need a server: run this by scripts/with-servers")
 		}
 		// What a pooler changes is none of the statements.
-		test = append(test, "-run", "TestStore/direct|Take|Write|Instructions|Cancel|Rearm|Series|Marks")
+		test = append(test, "-test.run",
+			"TestStore/direct|Take|Write|Instructions|Cancel|Rearm|Series|Marks|Tells|Listen")
+	case "node/ledger":
+		where = "node/ledger/simulated" // the cluster in memory has its tests
 	case "cmd/chronos":
-		test = append(test, "-run", "Instruct|Outcome|SendForms|SendInDays|ClientSentences")
+		test = append(test, "-test.run", "Instruct|Outcome|SendForms|SendInDays|ClientSentences")
 	}
-	if base := filepath.Base(m.file); where == "node/store/journal" && slices.Contains(moving(), base) {
-		test = slices.Clone(test) // contents are moved in tests of both packages
-		test[len(test)-1] = "./node/store/transfer"
-		return []hunter{{"transfer", append(test, "-run", "Journal")}, {"test", []string{
-			"go", "test", "-overlay", overlay, "-short", "-count=1", "-failfast", "-timeout", "5m", "./" + where,
-			"-run", "Export|Sealed|Mover|Moved",
-		}}}, nil
+	if where == "node/store/journal" && m.moves() { // contents are moved in tests of both packages
+		return []hunter{
+			{"transfer", "node/store/transfer", append(slices.Clone(test), "-test.run", "Journal")},
+			{"test", where, append(slices.Clone(test), "-test.run", "Export|Sealed|Mover|Moved")},
+		}, nil
 	}
-	all := []hunter{{"test", test}}
-	if where == "node/store/journal" || where == "node/ledger/simulated" {
-		all = append(all, hunter{"world", []string{ // CHRONOS_WORLDS says how many
-			"go", "test", "-overlay", overlay, "-count=1", "-timeout", "10m", "./node/store/journal",
-			"-run", "TestEngines$",
-		}})
+	all := []hunter{{"test", where, test}}
+	if where == "node/store/journal" || where == "node/ledger/simulated" { // CHRONOS_WORLDS says how many
+		worlds := []string{"-test.timeout", "10m", "-test.run", "TestEngines$"}
+		all = append(all, hunter{"world", "node/store/journal", worlds})
 	}
 	return all, nil
 }
 
-// moving returns the files of the journal that only move its contents.
-func moving() []string { return []string{"move.go", "fill.go", "fit.go", "seal.go"} }
-
-// overlay writes the edited file and the description of where it is laid, and returns the name of the latter.
-func (m *mutant) overlay(dir string) (string, error) {
-	source, err := os.ReadFile(m.file)
-	if err != nil {
-		return "", err
-	}
-	edited, err := m.apply(string(source))
-	if err != nil {
-		return "", err
-	}
-	original, err := filepath.Abs(m.file)
-	if err != nil {
-		return "", err
-	}
-	replacement := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(replacement, []byte(edited), 0o600); err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {original: replacement}})
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Join(dir, "overlay.json")
-	return name, os.WriteFile(name, text, 0o600)
-}
-
-// command runs a command and reports whether it has failed.
-func command(name string, args ...string) (output string, failed bool, err error) {
-	c := exec.CommandContext(context.Background(), name, args...)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	c.Dir = "."
-	err = c.Run()
-	if _, exited := errors.AsType[*exec.ExitError](err); exited {
-		return out.String(), true, nil
-	}
-	return out.String(), false, err
+// moves reports whether the mutant is in a file of the journal that only moves its contents.
+func (m *mutant) moves() bool {
+	return slices.Contains([]string{"move.go", "fill.go", "fit.go", "seal.go"}, filepath.Base(m.file))
 }
 
 // why returns what the output of a failed command says first: of a test that fails, its innermost subtest.
