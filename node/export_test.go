@@ -30,3 +30,6 @@ func GoesAnyway(c *Config, m *Message) bool {
 	p := publisher{firer: &firer{core: &core{config: *c}}}
 	return p.goesAnyway(m)
 }
+
+// DerivedID is derivedID.
+var DerivedID = derivedID

@@ -320,3 +320,30 @@ func TestPollFailsForGood(t *testing.T) {
 		}
 	})
 }
+
+// With a timing advance, too, what is rejected is tried again after a second at the soonest: the advance was over when
+// it was tried first, and does not make the waits shorter.
+func TestPutsOffWithAdvance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var tries []time.Time
+		w.refuse = func(node.Record) error {
+			tries = append(tries, time.Now())
+			return node.ErrRejected
+		}
+		c := config(0)
+		c.Routes[0].DeadLetter = ""
+		c.TimingAdvance = 2 * time.Second
+		w.submit("x", 5*time.Second)
+		w.run(c, nil)
+		pass(20 * time.Second)
+		if len(tries) < 3 {
+			t.Fatalf("%d tries in 20 s", len(tries))
+		}
+		for i := range tries[1:] {
+			if wait := tries[i+1].Sub(tries[i]); wait < time.Second {
+				t.Errorf("try %d came %v after the one before", i+2, wait)
+			}
+		}
+	})
+}

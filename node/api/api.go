@@ -57,8 +57,9 @@ type API struct {
 	// what a look shows is what this node has.
 	Through func(ctx context.Context, item node.Item, record node.Record) (node.ItemResult, error)
 
-	// Elsewhere reports whether messages of an id are with another node, and not to be seen here; nil for never.
-	Elsewhere func(ctx context.Context, id string) (bool, error)
+	// Elsewhere reports whether a message of an id on a lane is with another node, and not to be seen here; nil for
+	// never.
+	Elsewhere func(ctx context.Context, of node.MessageID) (bool, error)
 
 	// Now is the clock that delays count from; nil for the wall clock.
 	Now func() time.Time

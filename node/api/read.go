@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"chronos/node"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
 	"chronos/node/view"
@@ -89,7 +90,7 @@ func (a *API) get(ctx context.Context, in *getInput) (*getOutput, error) {
 		}
 	}
 	if a.Elsewhere != nil {
-		elsewhere, err := a.Elsewhere(ctx, in.ID)
+		elsewhere, err := a.Elsewhere(ctx, node.MessageID{ID: in.ID, Lane: in.Lane})
 		if err != nil {
 			return nil, a.unseen(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"chronos/node"
 	"chronos/node/api"
 	"chronos/node/store/inspect"
 	"chronos/node/store/journal"
@@ -54,19 +55,22 @@ func (s *Service) openAPI(ctx context.Context) error {
 	return nil
 }
 
-// openAsker has the API of a node with a journal ask through the input topic.
+// openAsker has the API of a node with a journal ask through the input topics.
 func (s *Service) openAsker(served *api.API) error {
 	store, is := s.store.Store.(*journal.Store)
 	if !is {
 		return nil
 	}
 	opened := s.store.journal
-	sender, err := opened.ledger.NewSender(opened.Input)
+	sender, err := opened.openSenders(s.config.Node.Routes, func(t JournalTopic) string { return t.Input })
 	if err != nil {
 		return err
 	}
-	s.asker, s.sender = journal.NewAsker(opened.ledger, sender, journal.AskerLimits{}), sender
-	served.Elsewhere = func(ctx context.Context, id string) (bool, error) { return s.asker.Elsewhere(ctx, store, id) }
+	log, _ := opened.log()
+	s.asker, s.sender = journal.NewAsker(log, sender, journal.AskerLimits{}), sender
+	served.Elsewhere = func(ctx context.Context, of node.MessageID) (bool, error) {
+		return s.asker.Elsewhere(ctx, store, of)
+	}
 	served.Through = s.asker.Ask
 	return nil
 }

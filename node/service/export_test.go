@@ -31,7 +31,7 @@ func JournalProblems(topic kafka.LedgerTopic, inputs int32) ([]JournalProblem, e
 	if err != nil {
 		return nil, err
 	}
-	return store.journal.problems(&topic, inputs), store.Close()
+	return store.journal.parts[0].problems(&topic, inputs), store.Close()
 }
 
 // IsFatal reports whether an error of a partition of the journal ends the node.

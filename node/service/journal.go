@@ -15,14 +15,18 @@ import (
 	"chronos/node/store/journal"
 )
 
-// Journal is a store in Kafka: a compacted topic, and a folder for the local copy of what a node owns of it.
+// Journal is a store in Kafka: a compacted topic, or one for each of several input topics, and a folder for the local
+// copy of what a node owns of them.
 type Journal struct {
 	// Topic is the compacted topic, on the cluster of Kafka.
 	Topic string
 	Kafka kafka.Connection
 
-	// Input is the one input topic, and Group the consumer group, that the journal belongs to.
+	// Input is the first input topic, and Group the consumer group, that the journal belongs to.
 	Input, Group string
+
+	// More are the topics of further input topics, in the order of the routes.
+	More []JournalTopic
 
 	// Dir is the folder of the local copy; empty for whoever only looks at the topic.
 	Dir string
@@ -39,8 +43,8 @@ const (
 	// away that is caught up.
 	journalRetention = 2 * time.Hour
 
-	// journalSpacing is the shortest time between two transactions of a partition: less than anybody minds who waits
-	// for a deadline, and enough for hundreds of messages to share one.
+	// journalSpacing bounds how long a transaction of a partition rests: less than anybody minds who waits for a
+	// deadline, and enough for hundreds of messages to share one where brokers are busy.
 	journalSpacing = 20 * time.Millisecond
 
 	// journalForm says how such a store is named.
@@ -53,9 +57,9 @@ func InJournal(j Journal) Target { return Target{journal: &j} }
 // IsJournal reports whether the store is a journal in Kafka, of which each node has its own part.
 func (t *Target) IsJournal() bool { return t.journal != nil }
 
-// journal returns the store that is a journal of that topic.
+// journal returns the store that is a journal of that topic, or of those topics.
 func (s *Settings) journal(topic string) (Target, error) {
-	if !node.IsTopic(topic) {
+	if !strings.Contains(topic, "=") && !node.IsTopic(topic) {
 		return Target{}, s.store.Wrong(journalForm + topicForm)
 	}
 	for _, useless := range []*Value{&s.storePasswordFile, &s.pgBouncer} {
@@ -67,19 +71,13 @@ func (s *Settings) journal(topic string) (Target, error) {
 	if s.withoutKafka() {
 		return Target{}, Usagef("%s is a journal in Kafka, and there is no Kafka: set --brokers", s.store.Origin)
 	}
-	routes, origin, err := s.routes()
+	topics, err := s.readJournal(topic)
 	if err != nil {
 		return Target{}, err
 	}
-	if len(routes) != 1 {
-		return Target{}, Usagef("%s has %d input topics, and %s is a journal, of which each partition belongs to one "+
-			"of a single input topic: give each of them nodes and a journal of its own", origin, len(routes),
-			s.store.Origin)
+	j := Journal{
+		Topic: topics[0].Topic, Input: topics[0].Input, More: topics[1:], Dir: s.dataDir.Text, Standby: s.standby.on(),
 	}
-	if slices.Contains(routes[0].Topics(), topic) || routes[0].Finds(topic) {
-		return Target{}, s.store.Wrong("the journal must be a topic of its own, where nothing else is read or written")
-	}
-	j := Journal{Topic: topic, Input: routes[0].Input, Dir: s.dataDir.Text, Standby: s.standby.on()}
 	if j.Kafka, err = s.Connection(); err != nil {
 		return Target{}, err
 	}
@@ -106,10 +104,8 @@ func (s *Settings) journalFits(config *Config) error {
 				"only: leave it out, or use a database", listens.Origin, s.store.Origin)
 		}
 	}
-	if format := config.Node.Routes[0].Format; s.apiListen.IsSet && format != node.FormatChronos {
-		return Usagef("%s is set, and %s is a journal in Kafka, for which messages by HTTP are records of the input "+
-			"topic, of which the format is %s: leave it out, use the format chronos, or a database", s.apiListen.Origin,
-			s.store.Origin, format)
+	if err := s.journalInputsFit(config); err != nil {
+		return err
 	}
 	if !s.apiListen.IsSet {
 		return nil
@@ -146,25 +142,72 @@ func (t *Target) folder() error {
 type opened struct {
 	*Journal
 
-	ledger  *kafka.Ledger
+	ledger  *kafka.Ledger        // of the first topic
+	parts   []*journalPart       // all of them, in the order of the input topics
 	observe func(journal.Replay) // nil for nobody; set before anything is owned
+}
+
+// journalPart is one of the topics of a journal.
+type journalPart struct {
+	JournalTopic
+
+	ledger *kafka.Ledger
+}
+
+// Topics returns all topics of a journal, in the order of the input topics.
+func (j *Journal) Topics() []JournalTopic {
+	return append([]JournalTopic{{Topic: j.Topic, Input: j.Input}}, j.More...)
+}
+
+// connect makes the ledgers of a journal. It connects to nothing yet.
+func (j *Journal) connect() (*opened, error) {
+	o := &opened{Journal: j}
+	for _, t := range j.Topics() {
+		log, err := kafka.NewLedger(kafka.LedgerConfig{Connection: j.Kafka, Topic: t.Topic, Name: t.Topic})
+		if err != nil {
+			o.disconnect()
+			return nil, err
+		}
+		o.parts = append(o.parts, &journalPart{t, log})
+	}
+	o.ledger = o.parts[0].ledger
+	return o, nil
+}
+
+// disconnect closes the ledgers.
+func (o *opened) disconnect() {
+	for _, part := range o.parts {
+		part.ledger.Close()
+	}
+}
+
+// log returns the ledger of all topics, and the names of their input topics if there are several.
+func (o *opened) log() (all ledger.Ledger, inputs []string) {
+	if len(o.parts) == 1 {
+		return o.ledger, nil
+	}
+	var several ledger.Several
+	for _, part := range o.parts {
+		several, inputs = append(several, part.ledger), append(inputs, part.Input)
+	}
+	return several, inputs
 }
 
 // open opens the journal, which need not be there, and its local copy, if there is to be one.
 func (j *Journal) open() (*Store, error) {
-	log, err := kafka.NewLedger(kafka.LedgerConfig{Connection: j.Kafka, Topic: j.Topic, Name: j.Topic})
+	o, err := j.connect()
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{Journal: j, ledger: log}
 	if j.Dir == "" {
 		return &Store{journal: o, close: func() error {
-			log.Close()
+			o.disconnect()
 			return nil
 		}}, nil
 	}
+	log, inputs := o.log()
 	store, err := journal.Open(journal.Config{
-		Ledger: log, Dir: j.Dir, Now: time.Now, MaxAge: journalRetention / 2, Group: j.Group,
+		Ledger: log, Inputs: inputs, Dir: j.Dir, Now: time.Now, MaxAge: journalRetention / 2, Group: j.Group,
 		Spacing: journalSpacing,
 		Observe: func(r journal.Replay) {
 			if o.observe != nil {
@@ -173,7 +216,7 @@ func (j *Journal) open() (*Store, error) {
 		},
 	})
 	if err != nil {
-		log.Close()
+		o.disconnect()
 		if _, is := errors.AsType[*journal.DiskError](err); is {
 			return nil, err
 		}
@@ -181,7 +224,7 @@ func (j *Journal) open() (*Store, error) {
 	}
 	return &Store{Store: store, journal: o, close: func() error {
 		err := store.Close()
-		log.Close()
+		o.disconnect()
 		return err
 	}}, nil
 }
@@ -201,17 +244,27 @@ func (e *JournalError) Error() string {
 // matters, and what to do.
 type JournalProblem struct{ Says, Means, Do string }
 
-// check returns nil if the topic is as it has to be, and whether an error is what Kafka has said.
+// check returns nil if all topics are as they have to be, and whether an error is what Kafka has said.
 func (o *opened) check(ctx context.Context) (answered bool, err error) {
-	_, problems, err := o.look(ctx)
-	if err != nil || len(problems) == 0 {
-		return err == nil, err
+	for _, part := range o.parts {
+		_, problems, err := part.look(ctx)
+		if err != nil {
+			return false, err
+		}
+		if len(problems) > 0 {
+			return true, &JournalError{Topic: part.Topic, JournalProblem: problems[0]}
+		}
 	}
-	return true, &JournalError{Topic: o.Topic, JournalProblem: problems[0]}
+	return true, nil
+}
+
+// look returns the first topic, and what is wrong with it, the worst first.
+func (o *opened) look(ctx context.Context) (topic kafka.LedgerTopic, problems []JournalProblem, err error) {
+	return o.parts[0].look(ctx)
 }
 
 // look returns the topic, and what is wrong with it, the worst first.
-func (o *opened) look(ctx context.Context) (topic kafka.LedgerTopic, problems []JournalProblem, err error) {
+func (o *journalPart) look(ctx context.Context) (topic kafka.LedgerTopic, problems []JournalProblem, err error) {
 	if topic, err = o.ledger.Topic(ctx); err != nil {
 		return topic, nil, err
 	}
@@ -222,24 +275,33 @@ func (o *opened) look(ctx context.Context) (topic kafka.LedgerTopic, problems []
 	return topic, o.problems(&topic, inputs), nil
 }
 
-// Examine looks at the topic of the journal. It returns what it is like in a few words, and what is wrong with it.
-func (j *Journal) Examine(ctx context.Context) (said string, problems []JournalProblem, err error) {
-	only := *j
-	only.Dir = ""
-	store, err := only.open()
+// Examine looks at the topics of the journal. It returns what they are like in a few words, and what is wrong with
+// them.
+func (j *Journal) Examine(ctx context.Context) (said string, problems []*JournalError, err error) {
+	o, err := j.connect()
 	if err != nil {
 		return "", nil, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	topic, problems, err := store.journal.look(ctx)
-	return fmt.Sprintf("a journal in Kafka, topic %s with %d partitions", j.Topic, topic.Partitions), problems, err
+	defer o.disconnect()
+	var topics []string
+	for _, part := range o.parts {
+		topic, wrong, err := part.look(ctx)
+		topics = append(topics, fmt.Sprintf("topic %s with %d partitions", part.Topic, topic.Partitions))
+		if err != nil {
+			return "a journal in Kafka, " + strings.Join(topics, ", "), problems, err
+		}
+		for _, p := range wrong {
+			problems = append(problems, &JournalError{part.Topic, p})
+		}
+	}
+	return "a journal in Kafka, " + strings.Join(topics, ", "), problems, nil
 }
 
 // Journal returns the journal that the store is; nil if it is none.
 func (t *Target) Journal() *Journal { return t.journal }
 
 // problems judges a topic.
-func (o *opened) problems(topic *kafka.LedgerTopic, inputs int32) []JournalProblem {
+func (o *journalPart) problems(topic *kafka.LedgerTopic, inputs int32) []JournalProblem {
 	switch {
 	case inputs == 0:
 		return []JournalProblem{{
@@ -262,7 +324,7 @@ func (o *opened) problems(topic *kafka.LedgerTopic, inputs int32) []JournalProbl
 }
 
 // durability judges whether Kafka keeps what it was given.
-func (o *opened) durability(topic *kafka.LedgerTopic) (problems []JournalProblem) {
+func (o *journalPart) durability(topic *kafka.LedgerTopic) (problems []JournalProblem) {
 	if policy, seen := topic.Settings["cleanup.policy"]; seen && policy != "compact" {
 		problems = append(problems, JournalProblem{
 			"has cleanup.policy=" + policy, "messages would be deleted while they wait",
@@ -292,7 +354,7 @@ func (o *opened) durability(topic *kafka.LedgerTopic) (problems []JournalProblem
 }
 
 // sizes judges the limits of the topic and of transactions.
-func (o *opened) sizes(topic *kafka.LedgerTopic) (problems []JournalProblem) {
+func (o *journalPart) sizes(topic *kafka.LedgerTopic) (problems []JournalProblem) {
 	if ms, seen := number(topic.Settings["delete.retention.ms"]); seen && ms < journalRetention.Milliseconds() {
 		problems = append(problems, JournalProblem{
 			fmt.Sprintf("has delete.retention.ms=%d", ms),
@@ -338,13 +400,24 @@ func JournalSettings(replicas int) []string {
 	return settings
 }
 
+// create creates the topics that are not there, and returns what it has done.
+func (o *opened) create(ctx context.Context) (made []migrations.Migration, err error) {
+	for _, part := range o.parts {
+		one, err := part.create(ctx)
+		if made = append(made, one...); err != nil {
+			return made, err
+		}
+	}
+	_, err = o.check(ctx)
+	return made, err
+}
+
 // create creates the topic if it is not there, and returns what it has done.
-func (o *opened) create(ctx context.Context) ([]migrations.Migration, error) {
+func (o *journalPart) create(ctx context.Context) (made []migrations.Migration, err error) {
 	topic, err := o.ledger.Topic(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var made []migrations.Migration
 	if topic.Partitions == 0 {
 		inputs, err := o.ledger.Partitions(ctx, o.Input)
 		if err != nil {
@@ -369,6 +442,5 @@ func (o *opened) create(ctx context.Context) ([]migrations.Migration, error) {
 			Version: 1, Name: fmt.Sprintf("topic %s with %d partitions", o.Topic, inputs),
 		})
 	}
-	_, err = o.check(ctx)
-	return made, err
+	return made, nil
 }

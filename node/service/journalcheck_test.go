@@ -83,7 +83,8 @@ func TestJournalProblems(t *testing.T) {
 	}
 }
 
-// A node whose disk has failed ends, and so does one of another consumer group; one that no broker answers tries on.
+// A node whose disk has failed ends, and so does one of another consumer group, or of another input topic; one
+// that no broker answers tries on.
 func TestFatal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -92,6 +93,7 @@ func TestFatal(t *testing.T) {
 	}{
 		{&journalstore.DiskError{Dir: "copy", Err: syscall.ENOSPC}, true},
 		{&journalstore.OtherGroupError{Number: 1, Group: "theirs", Ours: "ours"}, true},
+		{&journalstore.SwappedError{Input: "a", Other: "b"}, true},
 		{context.DeadlineExceeded, false},
 	} {
 		if got := service.IsFatal(fmt.Errorf("catch up partition 1 of the journal: %w", c.err)); got != c.fatal {

@@ -39,11 +39,12 @@ func (s *Service) own() error {
 		return nil
 	}
 	opened := s.store.journal
-	poster, err := opened.ledger.NewSender(opened.Topic)
+	poster, err := opened.openSenders(nil, func(t JournalTopic) string { return t.Topic })
 	if err != nil {
 		return err
 	}
-	s.poster, s.board = poster, journal.NewSwitchboard(opened.ledger, poster, journal.AskerLimits{})
+	log, _ := opened.log()
+	s.poster, s.board = poster, journal.NewSwitchboard(log, poster, journal.AskerLimits{})
 	store.SwitchBy(s.board)
 	w := &owningWatch{service: s, left: map[int32]int64{}, said: map[int32]time.Time{}, trouble: map[int32]string{}}
 	s.store.journal.observe = w.replay
@@ -91,7 +92,7 @@ func (w *owningWatch) replay(r journal.Replay) {
 	}
 	w.said[r.Number] = now
 	w.service.log.Info("reading the journal, before anything of this partition is taken in or fired",
-		slog.Int("partition", int(r.Number)), slog.Int64("entries_read", r.Read),
+		w.service.store.journal.partition(r.Number), slog.Int64("entries_read", r.Read),
 		slog.Int64("entries_left_at_most", max(0, r.Left)), slog.Bool("copy_is_new", r.Anew))
 }
 
@@ -124,12 +125,12 @@ func (w *owningWatch) attempt(number int32, err error) {
 		if why := oneLine(err); why != w.trouble[number] {
 			w.trouble[number] = why
 			w.service.log.Warn("a partition of the journal cannot be taken over yet, and nothing of it fires",
-				slog.Int("partition", int(number)), slog.String("error", why))
+				w.service.store.journal.partition(number), slog.String("error", why))
 		}
 	default:
 		w.service.metrics.Owned(true)
 		delete(w.trouble, number)
-		w.service.log.Info("owns a partition of the journal", slog.Int("partition", int(number)))
+		w.service.log.Info("owns a partition of the journal", w.service.store.journal.partition(number))
 	}
 }
 
@@ -157,17 +158,14 @@ func (s *Service) bindJournal(ctx context.Context) error {
 	return s.retry(ctx, func() (bool, error) {
 		limited, cancel := context.WithTimeout(ctx, laterLook)
 		defer cancel()
-		log := s.store.journal.ledger
-		records, err := log.Records(limited)
-		if err == nil && records == 0 {
-			var committed []kafka.Committed
-			if committed, err = s.admin.Committed(limited, s.config.Group, s.config.inputs()...); err == nil &&
-				len(committed) > 0 {
-				records, err = log.Records(limited)
-				if err == nil && records == 0 {
-					return false, &EmptyJournalError{Topic: s.store.journal.Topic, Group: s.config.Group}
-				}
+		err := s.identifyInputs(limited)
+		for _, part := range s.store.journal.parts {
+			if err == nil {
+				err = s.bindPart(limited, part)
 			}
+		}
+		if _, is := errors.AsType[*EmptyJournalError](err); is {
+			return false, err
 		}
 		if err != nil {
 			return false, port.failed(ctx, "look at the journal", err)
@@ -177,9 +175,46 @@ func (s *Service) bindJournal(ctx context.Context) error {
 	})
 }
 
+// bindPart returns an EmptyJournalError if the group has come far with an input topic, and its journal is empty.
+func (s *Service) bindPart(ctx context.Context, part *journalPart) error {
+	records, err := part.ledger.Records(ctx)
+	if err != nil || records > 0 {
+		return err
+	}
+	committed, err := s.admin.Committed(ctx, s.config.Group, part.Input)
+	if err != nil || len(committed) == 0 {
+		return err
+	}
+	if records, err = part.ledger.Records(ctx); err == nil && records == 0 {
+		return &EmptyJournalError{Topic: part.Topic, Group: s.config.Group}
+	}
+	return err
+}
+
+// identifyInputs tells the store which topics its input topics are, where there are several.
+func (s *Service) identifyInputs(ctx context.Context) error {
+	store, is := s.store.Store.(*journal.Store)
+	if !is || len(s.store.journal.parts) < 2 {
+		return nil
+	}
+	var ids []uuid.UUID
+	for _, part := range s.store.journal.parts {
+		id, _, err := part.ledger.Identify(ctx, part.Input)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	store.Identify(ids)
+	return nil
+}
+
 // isFatal reports whether an error is the cause that a running node has been ended for.
 func isFatal(err error) bool {
 	var other *journal.OtherGroupError
 	var disk *journal.DiskError
+	if _, swapped := errors.AsType[*journal.SwappedError](err); swapped {
+		return true
+	}
 	return isSealed(err) || errors.As(err, &other) || errors.As(err, &disk)
 }

@@ -53,6 +53,10 @@ func (t *Target) OpenMove(
 // openMove opens the journal with a copy of all of it, in a new folder that is removed in the end. To be exported, its
 // topic need not be as nodes need it: the input topic may have got more partitions, which is why it is moved.
 func (j *Journal) openMove(ctx context.Context, options MoveOptions) (store *Store, mover transfer.Store, err error) {
+	if len(j.More) > 0 {
+		return nil, nil, Usagef("journal:%s is several journals, and each is moved by itself: name one of them, as in "+
+			"--store journal:%s --input-topic %s, in place of the routes", j.named(), j.Topic, j.Input)
+	}
 	only := *j
 	only.Dir = ""
 	if store, err = only.open(); err != nil {
@@ -97,9 +101,9 @@ func fitOf(topic *kafka.LedgerTopic, cluster, input string, id uuid.UUID, option
 	return journal.Fit{
 		Cluster: cluster, Input: node.Partition{Topic: input, TopicID: id}, Partitions: topic.Partitions,
 		Choose:     func(key []byte) int32 { return kafka.JavaPartition(key, topic.Partitions) },
-		OtherInput: options.OtherInput, Placing: options.Placing, Now: time.Now,
+		OtherInput: options.OtherInput, Placing: options.Placing,
 	}
 }
 
 // FitsJournal returns what judges whether a journal in Kafka could hold something, whichever that is.
-func FitsJournal() transfer.Fits { return &journal.Fit{Now: time.Now} }
+func FitsJournal() transfer.Fits { return &journal.Fit{} }

@@ -47,12 +47,12 @@ type Service struct {
 
 	applications *api.Server    // the listener of the API; nil for none
 	asker        *journal.Asker // of that listener, where the store is a journal
-	sender       *kafka.Sender  // of the asker
+	sender       *inputSenders  // of the asker
 	timers       *timers        // that of Metaswitch's interface; nil for none
 	horae        *timers        // that of horae's; nil for none
 
 	board  *journal.Switchboard // nil where the store is no journal
-	poster *kafka.Sender        // of the board
+	poster *inputSenders        // of the board
 
 	queues queue.Store // nil if this node has no queues
 	desk   *desk.Desk  // answers for them; nil if there are none

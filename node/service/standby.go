@@ -41,7 +41,7 @@ func (w *standbyWatch) looked(standbys []journal.Standby) {
 		if why := oneLine(standby.Err); why != w.trouble[standby.Number] {
 			w.trouble[standby.Number] = why
 			w.service.log.Warn("a standby copy cannot be brought further, and takeovers by this node would take longer",
-				slog.Int("partition", int(standby.Number)), slog.String("error", why))
+				w.service.store.journal.partition(standby.Number), slog.String("error", why))
 		}
 	}
 	w.service.metrics.Standbys(warm, len(standbys)-warm, behind)

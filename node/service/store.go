@@ -91,7 +91,7 @@ func (s *Settings) postgres() (Target, error) {
 // String returns the store for a person, without its password.
 func (t *Target) String() string {
 	if t.journal != nil {
-		return "journal:" + t.journal.Topic
+		return "journal:" + t.journal.named()
 	}
 	if t.postgres == nil {
 		return "sqlite:" + t.sqlite

@@ -249,7 +249,7 @@ func storeRows() []Setting {
 		{
 			Name: "store", Group: "store", Commands: withStore, PlaceHolder: "URL",
 			Help: "postgres://USER@HOST/DATABASE; sqlite:FILE for a single node; or journal:TOPIC, in Kafka itself " +
-				"(docs/JOURNAL.md).",
+				"(docs/JOURNAL.md), with several input topics journal:INPUT=TOPIC,INPUT=TOPIC.",
 			value:  func(s *Settings) *Value { return &s.store },
 			logged: loggedAlways, inForce: func(c *Config) any { return c.Store.String() },
 		},

@@ -13,6 +13,9 @@ const (
 	PollWait = pollWait
 )
 
+// NewBlockCompressor returns what compresses batches that are published.
+func NewBlockCompressor() *blockCompressor { return newBlockCompressor() }
+
 // Freeze owns a partition and appends a transaction, and is stopped before it commits that. GoOn commits it.
 func (l *Ledger) Freeze(
 	ctx context.Context, number int32, fence ledger.Entry, transaction ledger.Transaction,

@@ -257,3 +257,24 @@ func (a *Admin) extentsAsFarAsKnown(ctx context.Context, topics []string) ([]nod
 	}
 	return all, nil
 }
+
+// extentOf returns what one partition holds. It tries until ctx is done while no broker answers, or that partition has
+// no leader; the others may have none.
+func (a *Admin) extentOf(ctx context.Context, p topicPartition) (node.Extent, error) {
+	var extents []node.Extent
+	err := a.try(ctx, func(client *kgo.Client) error {
+		known, unknown, err := describe(ctx, client, []string{p.topic}, map[topicPartition]bool{p: true})
+		if err == nil && unknown[p] != nil {
+			err = fmt.Errorf("topic %s partition %d: %w", p.topic, p.number, unknown[p])
+		}
+		extents = known
+		return err
+	})
+	switch {
+	case err != nil:
+		return node.Extent{}, fmt.Errorf("look up what a partition holds: %w", err)
+	case len(extents) == 0:
+		return node.Extent{}, fmt.Errorf("topic %s has no partition %d", p.topic, p.number)
+	}
+	return extents[0], nil
+}

@@ -110,7 +110,7 @@ func (c *LedgerConfig) writerOptions(number int32) []kgo.Opt {
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(maxTransaction),
 		kgo.ProducerBatchMaxBytes(LedgerBatchBytes),
-		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		kgo.WithCompressor(newBlockCompressor()),
 		kgo.ProduceRequestTimeout(c.CommitTimeout),
 	)
 }
@@ -139,21 +139,17 @@ func (l *Ledger) End(ctx context.Context, number int32) (ledger.Place, error) {
 	return l.place(ctx, number, func(e node.Extent) int64 { return e.End })
 }
 
-// place returns the place at an offset that follows from the extent of a partition.
+// place returns the place at an offset that follows from the extent of a partition. It waits for the leader of that one
+// alone: whoever takes a partition over, or asks its owner, has nothing to do with the others.
 func (l *Ledger) place(ctx context.Context, number int32, offset func(node.Extent) int64) (ledger.Place, error) {
-	extents, err := l.admin.Extents(ctx, l.config.Topic)
+	extent, err := l.admin.extentOf(ctx, topicPartition{l.config.Topic, number})
 	if err != nil {
 		return ledger.Place{}, err
 	}
-	for _, extent := range extents {
-		if extent.Number == number {
-			return ledger.Place{
-				TopicID: extent.TopicID, Number: number,
-				Position: node.Position{Epoch: node.UnknownEpoch, Offset: offset(extent)},
-			}, nil
-		}
-	}
-	return ledger.Place{}, fmt.Errorf("topic %s has no partition %d", l.config.Topic, number)
+	return ledger.Place{
+		TopicID: extent.TopicID, Number: number,
+		Position: node.Position{Epoch: node.UnknownEpoch, Offset: offset(extent)},
+	}, nil
 }
 
 // Extents implements ledger.Ledger.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -231,5 +232,41 @@ func TestLedgerSpent(t *testing.T) {
 	}
 	if _, err := l.Own(t.Context(), 0, fence); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Where a partition begins and ends is known while another one has no leader: its owner can be asked by HTTP, and it
+// can be taken over. Of the one without a leader nothing is said, and not that it is empty.
+func TestLedgerPlacesApart(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 2)
+	plain.Produce(t, node.Record{Topic: topic, Partition: 0, Value: []byte("x")})
+	l, err := kafka.NewLedger(kafka.LedgerConfig{
+		Connection: kafka.Connection{Brokers: cluster.ListenAddrs()}, Topic: topic, Name: "chronos",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	leaderless(cluster, topic, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for what, place := range map[string]func(context.Context, int32) (ledger.Place, error){
+		"begin": l.Begin, "end": l.End,
+	} {
+		got, err := place(ctx, 0)
+		want := map[string]int64{"begin": 0, "end": 1}[what]
+		if err != nil || got.Offset != want || got.Number != 0 {
+			t.Errorf("%s: %+v, %v, want offset %d", what, got, err, want)
+		}
+		short, stop := context.WithTimeout(t.Context(), time.Second)
+		if got, err := place(short, 1); err == nil {
+			t.Errorf("%s of the partition without a leader: %+v", what, got)
+		}
+		stop()
+	}
+	if _, err := l.End(ctx, 2); err == nil || ctx.Err() != nil {
+		t.Errorf("a partition that there is not: %v", err)
 	}
 }

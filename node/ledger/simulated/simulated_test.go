@@ -15,28 +15,38 @@ import (
 // The conformance suite, which a real Kafka passes as well (package kafka).
 func TestSimulated(t *testing.T) {
 	t.Parallel()
-	ledgertest.Run(t, func(*testing.T) ledgertest.Environment {
-		cluster := simulated.New()
-		cluster.CreateTopic("journal", ledgertest.Partitions, 0)
-		cluster.CreateTopic("output", 3, 10_000)
-		return ledgertest.Environment{
-			OutputTopic: "output",
-			Open:        func(testing.TB) ledger.Ledger { return cluster.Ledger("journal", "test") },
-			Records: func(_ testing.TB, topic string, committed bool) []node.Record {
-				return cluster.Records(topic, committed)
-			},
-			Freeze: func(t testing.TB, number int32, transaction ledger.Transaction) func() error {
-				return freeze(t, cluster, number, transaction)
-			},
-			DeleteRecords: func(_ testing.TB, number int32, before int64) {
-				cluster.DeleteRecords("journal", number, before)
-			},
-			Recreate: func(testing.TB) {
-				cluster.DeleteTopic("journal")
-				cluster.CreateTopic("journal", ledgertest.Partitions, 0)
-			},
-		}
-	})
+	ledgertest.Run(t, func(*testing.T) ledgertest.Environment { return environment().Environment })
+}
+
+// clustered is the environment of a case, on a cluster of its own.
+type clustered struct {
+	ledgertest.Environment
+
+	cluster *simulated.Cluster
+}
+
+func environment() clustered {
+	cluster := simulated.New()
+	cluster.CreateTopic("journal", ledgertest.Partitions, 0)
+	cluster.CreateTopic("output", 3, 10_000)
+	return clustered{cluster: cluster, Environment: ledgertest.Environment{
+		OutputTopic: "output",
+		Open:        func(testing.TB) ledger.Ledger { return cluster.Ledger("journal", "test") },
+		Records: func(_ testing.TB, topic string, committed bool) []node.Record {
+			return cluster.Records(topic, committed)
+		},
+		Freeze: func(t testing.TB, number int32, transaction ledger.Transaction) func() error {
+			t.Helper()
+			return freeze(t, cluster, number, transaction)
+		},
+		DeleteRecords: func(_ testing.TB, number int32, before int64) {
+			cluster.DeleteRecords("journal", number, before)
+		},
+		Recreate: func(testing.TB) {
+			cluster.DeleteTopic("journal")
+			cluster.CreateTopic("journal", ledgertest.Partitions, 0)
+		},
+	}}
 }
 
 // freeze has a writer wait when it is about to commit.

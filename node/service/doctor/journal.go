@@ -6,12 +6,12 @@ import (
 	"unicode"
 )
 
-// journal sees whether the topic of a journal in Kafka is as it has to be.
+// journal sees whether the topics of a journal in Kafka are as they have to be.
 func (e *examination) journal(ctx context.Context) (string, error) {
 	j := e.config.Store.Journal()
 	said, problems, err := j.Examine(ctx)
 	for _, p := range problems {
-		e.find(Error, "journal "+j.Topic, p.Says, sentence(p.Means), sentence(p.Do))
+		e.find(Error, "journal "+p.Topic, p.Says, sentence(p.Means), sentence(p.Do))
 	}
 	return said, err
 }

@@ -114,15 +114,17 @@ func (s *shard) storedAnswer(from pebble.Reader, id uuid.UUID) (*answer, error) 
 	return a, err
 }
 
-// sweepAnswers has the change remove a few of the answers that have expired, those that have expired first.
+// sweepAnswers has the change remove a few of the answers that have expired, those that have expired first. What
+// expires before the first one that is left the change removes, or has stored anew.
 func (c *change) sweepAnswers(now time.Time) error {
-	prefix, found := c.key(expiryKind), 0
-	return c.scan(prefix, prefix, func(key, _ []byte) (bool, error) {
+	prefix, found, ended := c.key(expiryKind), 0, true
+	err := c.scan(prefix, append(c.key(expiryKind), c.swept...), func(key, _ []byte) (bool, error) {
 		rest := key[len(prefix):]
 		if len(rest) != 24 {
 			return false, errForeign
 		}
-		if binary.BigEndian.Uint64(rest) > order(now) {
+		c.swept = mark(rest)
+		if ended = binary.BigEndian.Uint64(rest) <= order(now) && found < sweep; !ended {
 			return false, nil
 		}
 		id := uuid.UUID(rest[8:])
@@ -130,8 +132,17 @@ func (c *change) sweepAnswers(now time.Time) error {
 			c.answers[id] = nil
 			found++
 		}
-		return found < sweep, nil
+		return true, nil
 	})
+	if ended && err == nil {
+		c.swept = markEnd
+	}
+	return err
+}
+
+// expiryOf returns the place of the answer to a request in the order in which answers expire.
+func expiryOf(id uuid.UUID, a *answer) mark {
+	return mark(binary.BigEndian.AppendUint64(nil, order(a.Expires))) + mark(id[:])
 }
 
 // prepareAnswers adds to entries and to a batch for the local copy what becomes of answers.
@@ -187,9 +198,7 @@ func (r *replaying) answer(e ledger.Entry) error {
 
 // putAnswer has a batch replace what the local copy has of an answer. Value is what after is encoded as.
 func (s *shard) putAnswer(batch *pebble.Batch, id uuid.UUID, before, after *answer, value []byte) error {
-	expiry := func(a *answer) []byte {
-		return append(binary.BigEndian.AppendUint64(s.key(expiryKind), order(a.Expires)), id[:]...)
-	}
+	expiry := func(a *answer) []byte { return append(s.key(expiryKind), expiryOf(id, a)...) }
 	var errs []error
 	if before != nil {
 		errs = append(errs, batch.Delete(expiry(before), nil), batch.Delete(s.key(answerKind, id[:]), nil))

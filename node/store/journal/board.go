@@ -51,6 +51,10 @@ var errNoPauses error = &inspect.UnableError{
 	Sentence: "this copy of the journal can pause nothing: ask a node that runs",
 }
 
+// errNoPartitions is what is said where a broker lists no partition of the journal: one that has just started does not
+// know the topic yet. Then nobody was asked, and that is no answer of all.
+var errNoPartitions = errors.New("the journal has no partition that Kafka knows of just now: ask again")
+
 // Pause implements node.Switches. It returns when all owners mind it; a *inspect.PartlyError says that some have not
 // answered.
 func (s *Store) Pause(ctx context.Context, pause node.Pause) (node.Pause, error) {
@@ -109,8 +113,11 @@ func (s *Store) wish(ctx context.Context, w wish) ([]granted, error) {
 		return nil, errNoPauses
 	}
 	extents, err := s.board.log.Extents(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(extents) == 0:
+		return nil, errNoPartitions
 	}
 	if w.Name, err = uuid.NewRandom(); err != nil {
 		return nil, fmt.Errorf("draw the name of a wish: %w", err)

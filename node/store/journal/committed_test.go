@@ -22,13 +22,15 @@ func (j *recorder) watch(c simulated.Committed) {
 	defer j.mu.Unlock()
 	x := &transaction{
 		recorder: j, puts: map[node.MessageID]*memory.Row{}, gone: map[node.Ref]bool{},
-		fired: map[node.MessageID]*node.Record{}, moves: map[int32]int64{},
+		fired: map[node.MessageID]*node.Record{}, moves: map[int32]int64{}, switched: map[string]bool{},
 	}
 	for i := range c.Records {
 		x.read(&c, &c.Records[i])
 	}
+	x.unclaimed(c.Number)
 	x.take()
 	x.settle()
+	x.steer(c.Number)
 }
 
 // transaction is what was committed together.
@@ -40,6 +42,8 @@ type transaction struct {
 	fired map[node.MessageID]*node.Record // what has come out, by the message that it is
 	loose []*node.Record                  // and what is no message that there is
 	moves map[int32]int64
+
+	switched map[string]bool // whether a lane, or the intake, is paused from now on
 }
 
 // read takes a record.
@@ -65,6 +69,8 @@ func (x *transaction) read(c *simulated.Committed, r *node.Record) {
 		x.puts[node.MessageID{ID: said.Row.ID, Lane: said.Row.Lane}] = said.Row
 	case said.Input != nil:
 		x.moves[said.Input.Number] = said.Position.Offset
+	case said.Switched != nil:
+		x.switched[*said.Switched] = said.Paused
 	}
 }
 

@@ -31,8 +31,8 @@ import (
 // that are no submissions. Nodes are frozen between any two calls for longer than a session, crash and come back with
 // their local copy, with an old one or with none; partitions change hands; transactions get lost, are aborted, or
 // commit and nobody is told; a topic refuses what is too large, with all that shares its transaction; the journal is
-// compacted, and tombstones go. In half of the worlds nodes are standbys, too. After a minute nothing goes wrong any
-// more, and for two more the nodes go on.
+// compacted, and tombstones go. Lanes and the intake are paused, and resumed. In half of the worlds nodes are standbys,
+// too. After a minute nothing goes wrong any more, and for two more the nodes go on.
 //
 // Each call takes effect at one instant: TestRandomOwners has what happens in the middle of one.
 // CHRONOS_WORLDS=1000 simulates more of them, CHRONOS_SEED=7 from another one on, CHRONOS_WORLD=7 one of them, and
@@ -58,7 +58,8 @@ func TestEngines(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { all.add(newEngines(t, dir, uint64(seed)).play()) })
 		})
 	}
-	if t.Log(all); count > 1 && (all.takeovers == 0 || all.fenced == 0 || all.unknown == 0 || all.crashes == 0) {
+	if t.Log(all); count > 1 && (all.takeovers == 0 || all.fenced == 0 || all.unknown == 0 || all.crashes == 0 ||
+		all.pauses == 0) {
 		t.Errorf("%+v: that shows nothing", all)
 	}
 	for _, outcome := range []string{
@@ -84,6 +85,9 @@ const recurred = "the next occurrence"
 type tally struct {
 	takeovers, fenced, unknown, crashes, came int
 
+	pauses int // and resumptions
+	late   int // what came out of a paused lane, and was claimed before
+
 	outcomes map[string]int // how often there was each
 }
 
@@ -93,6 +97,8 @@ func (a *tally) add(b tally) {
 	a.unknown += b.unknown
 	a.crashes += b.crashes
 	a.came += b.came
+	a.pauses += b.pauses
+	a.late += b.late
 	for outcome, n := range b.outcomes {
 		a.outcomes[outcome] += n
 	}
@@ -107,15 +113,17 @@ const (
 type engines struct {
 	*testing.T
 
-	dir     string
-	cluster *simulated.Cluster
-	group   *consumers
-	nodes   []*engine
-	must    map[string]bool // the values that have to come out
-	recurs  map[string]bool // the values that come out more than once, as a series
+	dir      string
+	cluster  *simulated.Cluster
+	group    *consumers
+	nodes    []*engine
+	operator *operator
+	must     map[string]bool // the values that have to come out
+	recurs   map[string]bool // the values that come out more than once, as a series
 
 	recorder *recorder
 	number   int           // of the last submission
+	recent   []*submission // the last messages
 	maxAge   time.Duration // of the local copies; 0 for an hour
 	standbys bool          // nodes keep copies of what others own
 	marks    []mark
@@ -167,6 +175,7 @@ func newEngines(t *testing.T, dir string, seed uint64) *engines {
 	for i := range 3 {
 		w.nodes = append(w.nodes, &engine{world: w, number: i})
 	}
+	w.operator = newOperator(w)
 	return w
 }
 
@@ -183,6 +192,9 @@ func (w *engines) play() tally {
 		at += d
 		for range w.intN(8) {
 			w.submit()
+		}
+		if w.intN(8) == 0 {
+			w.operator.wish()
 		}
 		w.marked()
 		w.trouble()
@@ -201,6 +213,7 @@ func (w *engines) play() tally {
 			n.start()
 		}
 	}
+	w.resumed()
 	w.recorder.tell(&check.Event{Kind: check.Heal})
 	for range 120 {
 		<-time.After(time.Second)
@@ -211,8 +224,24 @@ func (w *engines) play() tally {
 	for _, n := range w.nodes {
 		n.stop()
 	}
+	w.operator.close()
 	w.judge()
 	return w.tally
+}
+
+// resumed has everything be resumed, while the group goes on.
+func (w *engines) resumed() {
+	over := make(chan struct{})
+	go w.operator.resume(over)
+	for {
+		select {
+		case <-over:
+			return
+		case <-time.After(time.Second):
+			w.group.expel()
+			w.recorder.see()
+		}
+	}
 }
 
 func (w *engines) between(low, high time.Duration) time.Duration {
@@ -317,6 +346,7 @@ func (w *engines) judge() {
 		}
 	}
 	w.tally.came, w.tally.outcomes = len(seen), w.recorder.outcomes
+	w.tally.pauses, w.tally.late = w.recorder.pauses.count, w.recorder.pauses.fired
 }
 
 // path returns a folder of a machine.
@@ -366,6 +396,7 @@ func (n *engine) start() {
 		if w.standbys {
 			follower.Go(func() { store.Follow(following, func([]journal.Standby) {}) })
 		}
+		follower.Go(func() { n.hear(following, store, gated.gate) })
 		engine.Run(ctx, node.Goroutines())
 		source.Close()
 		follower.Wait()

@@ -160,6 +160,10 @@ type Said struct {
 	// Input and Position are the place up to which an input partition is taken in; Input has no name.
 	Input    *node.Partition
 	Position node.Position
+
+	// Switched is the lane, or node.Intake, of which an owner says whether it is paused, and Paused that it is.
+	Switched *string
+	Paused   bool
 }
 
 // ReadEntry reads an entry of the journal.
@@ -180,6 +184,13 @@ func ReadEntry(key, value []byte) (Said, error) {
 		position, err := readPosition(value)
 		p := &node.Partition{TopicID: uuid.UUID(key[1:17]), Number: int32(binary.BigEndian.Uint32(key[17:]))}
 		return Said{Input: p, Position: position}, err
+	case key[0] == switchKey && value != nil:
+		lane := string(key[1:])
+		is, err := readJSON[switched](aPause, value)
+		return Said{Switched: &lane, Paused: err == nil && is.Pause != nil}, err
 	}
 	return Said{}, nil
 }
+
+// IsWish reports whether a record of the journal is a wish.
+func IsWish(r node.Record) bool { return len(r.Key) > 0 && r.Key[0] == wishKey && r.Value != nil }

@@ -117,7 +117,7 @@ func refusal(reason string, err error) error {
 // fill has each partition take its part of a batch.
 func (m *Mover) fill(ctx context.Context, batch *transfer.Batch, fit *Fit) error {
 	m.indexed = false
-	places, messages, err := fit.share(batch, m.config.Partitions)
+	parts, err := fit.share(batch, m.config.Partitions)
 	if err != nil {
 		return err
 	}
@@ -130,12 +130,12 @@ func (m *Mover) fill(ctx context.Context, batch *transfer.Batch, fit *Fit) error
 			if err := batch.Refuse(&had); err != nil {
 				return false, err
 			}
-			if err := c.receive(batch, places[i], messages[i]); err != nil {
+			if err := c.receive(batch, &parts[i]); err != nil {
 				return false, err
 			}
 			had.Lines = max(had.Lines, batch.To)
 			c.seal = &had
-			return len(c.rows)+len(c.positions)+len(c.switches) > 0, nil
+			return len(c.rows)+len(c.positions)+len(c.switches)+len(c.answers) > 0, nil
 		})
 	}); err != nil {
 		return err
@@ -146,11 +146,11 @@ func (m *Mover) fill(ctx context.Context, batch *transfer.Batch, fit *Fit) error
 	return nil
 }
 
-// receive adds those of the positions, pauses and messages of a batch to a change, by their places in it, that the
-// partition has not received yet. A message that is there already has come from somebody else.
-func (c *change) receive(batch *transfer.Batch, places, messages []int) error {
+// receive adds what of a batch goes to the partition to a change, and the pauses, which go to all, as far as the
+// partition has not received them yet. A message that is there already has come from somebody else.
+func (c *change) receive(batch *transfer.Batch, of *part) error {
 	before := batch.From + 1
-	for _, i := range places {
+	for _, i := range of.places {
 		if before+int64(i) > c.shard.seal.Lines {
 			c.positions[nameless(batch.Places[i].Partition)] = batch.Places[i].Position
 		}
@@ -160,8 +160,14 @@ func (c *change) receive(batch *transfer.Batch, places, messages []int) error {
 			c.pauses(p.Lane, &switched{Pause: &paused{Since: p.Since, By: p.By, Why: p.Why}})
 		}
 	}
-	before += int64(len(batch.Places) + len(batch.Pauses) + len(batch.Answers))
-	for _, i := range messages {
+	before += int64(len(batch.Places) + len(batch.Pauses))
+	for _, i := range of.answers {
+		if a := &batch.Answers[i]; before+int64(i) > c.shard.seal.Lines {
+			c.answers[a.Request] = &answer{Told: a.Told, Expires: a.Expires.UTC()}
+		}
+	}
+	before += int64(len(batch.Answers))
+	for _, i := range of.messages {
 		if before+int64(i) <= c.shard.seal.Lines {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -54,16 +53,13 @@ type Fit struct {
 	// MaxEntry is that of Config.
 	MaxEntry int
 
-	// Now is the clock by which answers expire.
-	Now func() time.Time
-
 	misfits
 }
 
 // misfits are how many things a journal can't hold. Queues and so on are counted as they are named.
 type misfits struct {
-	answers, queues, tasks, actions int64
-	lines, keyless, large           int64
+	queues, tasks, actions int64
+	lines, keyless, large  int64
 
 	marks, others, elsewhere int64
 
@@ -81,11 +77,6 @@ func (f *Fit) Add(batch *transfer.Batch) {
 	}
 	f.tasks += int64(len(batch.Tasks))
 	f.actions += int64(len(batch.Actions))
-	for i := range batch.Answers {
-		if f.Now().Before(batch.Answers[i].Expires) {
-			f.answers++
-		}
-	}
 	if batch.Cluster != "" && f.Cluster != "" && batch.Cluster != f.Cluster {
 		f.cluster = batch.Cluster
 	}
@@ -150,24 +141,31 @@ func (f *Fit) partition(m *transfer.Message) (number int32, placed bool) {
 	return f.Choose(m.Key), true
 }
 
-// share returns which of the positions and of the messages of a batch go to each partition, by their places in it. A
-// position of another input topic goes nowhere.
-func (f *Fit) share(batch *transfer.Batch, partitions int32) (places, messages [][]int, err error) {
-	places, messages = make([][]int, partitions), make([][]int, partitions)
+// part is what of a batch goes to a partition: positions, answers and messages, by their places in it.
+type part struct{ places, answers, messages []int }
+
+// share returns what of a batch goes to each partition. A position of another input topic goes nowhere. An answer goes
+// to where the request would be sent if it were repeated: to the partition of the id, whatever key the message has.
+func (f *Fit) share(batch *transfer.Batch, partitions int32) ([]part, error) {
+	parts := make([]part, partitions)
 	for i := range batch.Places {
 		if p := batch.Places[i].Partition; f.ours(p) {
-			places[p.Number] = append(places[p.Number], i)
+			parts[p.Number].places = append(parts[p.Number].places, i)
 		}
+	}
+	for i := range batch.Answers {
+		to := &parts[f.Choose([]byte(batch.Answers[i].Told.Message.ID))]
+		to.answers = append(to.answers, i)
 	}
 	for i := range batch.Messages {
 		number, placed := f.partition(&batch.Messages[i])
 		if !placed || number < 0 || number >= partitions {
-			return nil, nil, &transfer.RefusedError{Reason: fmt.Sprintf("it has no place for message %q",
+			return nil, &transfer.RefusedError{Reason: fmt.Sprintf("it has no place for message %q",
 				batch.Messages[i].ID)}
 		}
-		messages[number] = append(messages[number], i)
+		parts[number].messages = append(parts[number].messages, i)
 	}
-	return places, messages, nil
+	return parts, nil
 }
 
 // Refusal returns an error with everything that a journal can't hold of what was added; nil if it can hold all of it.
@@ -177,7 +175,6 @@ func (f *Fit) Refusal() error {
 		n    int64
 		what string
 	}{
-		{f.answers, "answers to requests by HTTP that have not expired (wait for that, a day after the last of them)"},
 		{f.queues, "queues"},
 		{f.tasks, "tasks of queues"},
 		{f.actions, "actions of queues"},

@@ -269,7 +269,9 @@ type gatedLedger struct {
 // Own implements ledger.Ledger.
 func (l *gatedLedger) Own(ctx context.Context, number int32, fence ledger.Entry) (w ledger.Writer, err error) {
 	err = l.gate.through(func() (err error) {
-		w, err = l.Ledger.Own(ctx, number, fence)
+		if w, err = l.Ledger.Own(ctx, number, fence); err == nil {
+			l.gate.world.recorder.owned(number, l.gate)
+		}
 		return err
 	})
 	return w, err
@@ -299,7 +301,9 @@ func (s *gatedStore) Positions(ctx context.Context, places []node.Place) (p []no
 // Take implements node.Store.
 func (s *gatedStore) Take(ctx context.Context, request node.TakeRequest) (result node.TakeResult, err error) {
 	err = s.gate.through(func() (err error) {
-		result, err = s.Store.Take(ctx, request)
+		if result, err = s.Store.Take(ctx, request); err == nil {
+			s.gate.world.recorder.claimedIn(result.Results, s.gate)
+		}
 		return err
 	})
 	return result, err
@@ -308,7 +312,9 @@ func (s *gatedStore) Take(ctx context.Context, request node.TakeRequest) (result
 // Claim implements node.Store.
 func (s *gatedStore) Claim(ctx context.Context, request node.ClaimRequest) (result node.ClaimResult, err error) {
 	err = s.gate.through(func() (err error) {
-		result, err = s.Store.Claim(ctx, request)
+		if result, err = s.Store.Claim(ctx, request); err == nil {
+			s.gate.world.recorder.claimed(result.Messages, s.gate)
+		}
 		return err
 	})
 	return result, err

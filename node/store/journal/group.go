@@ -42,18 +42,24 @@ func (s *shard) do(ctx context.Context, compute func(*change) error) error {
 	jobs := s.jobs
 	s.jobs = nil
 	s.joining.Unlock()
+	s.began = time.Now()
 	s.work(context.WithoutCancel(ctx), jobs)
+	s.ended = time.Now()
 	return j.err
 }
 
-// rest waits until the last transaction has begun long enough ago. A transaction costs the brokers as much as hundreds
-// of messages do: where there are many, a moment in which more come together spares them most of it. Where there are
-// few, nobody waits.
+// rest waits for as long as the last transaction took, and until spacing after its beginning at most. A transaction
+// costs the brokers as much as hundreds of messages do: where there are many, a moment in which more come together
+// spares them most of it. On brokers that are busy transactions take long, and are few; on others nobody has to wait
+// for that. Where there are few messages, nobody waits at all.
 func (s *shard) rest() {
-	if wait := s.spacing - time.Since(s.began); wait > 0 {
+	until := s.ended.Add(s.ended.Sub(s.began))
+	if latest := s.began.Add(s.spacing); latest.Before(until) {
+		until = latest
+	}
+	if wait := time.Until(until); wait > 0 {
 		<-time.After(wait)
 	}
-	s.began = time.Now()
 }
 
 // work makes one transaction of jobs. If one of them may be to blame that it is aborted, each gets one of its own. If
@@ -73,7 +79,7 @@ func (s *shard) work(ctx context.Context, jobs []*job) {
 // transact makes a transaction of jobs, and reports whether one of them may be to blame that it is aborted.
 func (s *shard) transact(ctx context.Context, jobs []*job) (blame bool, err error) {
 	if lost, _ := s.isLost(); lost {
-		return false, fmt.Errorf("partition %d: %w: %w", s.number, ledger.ErrFenced, ledger.ErrAborted)
+		return false, fmt.Errorf("partition %s: %w: %w", ledger.Name(s.number), ledger.ErrFenced, ledger.ErrAborted)
 	}
 	c := s.change()
 	for _, j := range jobs {

@@ -162,20 +162,26 @@ func TestSpent(t *testing.T) {
 	}
 }
 
-// Two transactions of a partition do not begin sooner after each other than they are to.
+// A transaction waits for as long as the one before took, however long it may wait; and not after the first.
 func TestSpacing(t *testing.T) {
 	t.Parallel()
 	cluster := simulated.New()
 	cluster.CreateTopic(topicName, 1, 0)
-	const spacing = 30 * time.Millisecond
 	store := open(t, journal.Config{
-		Ledger: cluster.Ledger(topicName, "chronos"), Dir: t.TempDir(), Spacing: spacing,
+		Ledger: cluster.Ledger(topicName, "chronos"), Dir: t.TempDir(), Spacing: time.Hour,
 	})
 	own(t, store, 0)
 	from := node.Place{Partition: input(), Position: node.Position{Epoch: node.UnknownEpoch}}
 	if _, _, err := store.Positions(t.Context(), []node.Place{from}); err != nil {
 		t.Fatal(err)
 	}
+	const takes = 20 * time.Millisecond
+	cluster.Strike(func(step simulated.Step) simulated.Fault {
+		if step.At == simulated.Ending {
+			<-time.After(takes)
+		}
+		return simulated.None
+	})
 	began := time.Now()
 	for i := range int64(4) {
 		result, err := store.Take(t.Context(), node.TakeRequest{From: []node.Place{from}, Items: []node.Item{{
@@ -186,7 +192,7 @@ func TestSpacing(t *testing.T) {
 		}
 		from.Position = result.Positions[0]
 	}
-	if took := time.Since(began); took < 3*spacing {
-		t.Errorf("four transactions took %v, want %v at least", took, 3*spacing)
+	if took := time.Since(began); took < 7*takes {
+		t.Errorf("four transactions and three rests took %v, want %v at least", took, 7*takes)
 	}
 }

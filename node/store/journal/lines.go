@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -31,7 +30,12 @@ func (s *shard) linePrefix(l lineKey) []byte {
 
 // standKey returns the key by which a row stands in its line: by deadline, then id.
 func (s *shard) standKey(r *row) []byte {
-	return append(binary.BigEndian.AppendUint64(s.linePrefix(lineOf(&r.Message)), order(r.Deadline)), r.ID...)
+	return append(s.linePrefix(lineOf(&r.Message)), standOf(r)...)
+}
+
+// standOf returns the place of a row in its line.
+func standOf(r *row) mark {
+	return mark(binary.BigEndian.AppendUint64(nil, order(r.Deadline))) + mark(r.ID)
 }
 
 // stand has a batch change where a message stands.
@@ -47,17 +51,30 @@ func (s *shard) stand(batch *pebble.Batch, before, after *row) error {
 	return nil
 }
 
-// first returns the id of the message that stands first in a line; empty if nobody stands there.
+// maxHeads is of how many lines it is remembered where they begin, which takes some 20 MB. Of more, the next look at
+// each steps over all that was settled there since the last compaction.
+const maxHeads = 100_000
+
+// first returns the id of the message that stands first in a line; empty if nobody stands there. It begins at the mark
+// of the line, and raises that. The caller has quick.
 func (s *shard) first(l lineKey) (id string, err error) {
-	prefix := s.linePrefix(l)
-	err = s.scan(prefix, prefix, func(key, _ []byte) (bool, error) {
+	prefix, reached := s.linePrefix(l), markEnd
+	err = s.scan(prefix, append(s.linePrefix(l), s.heads[l]...), func(key, _ []byte) (bool, error) {
 		if len(key) < len(prefix)+8 {
 			return false, errForeign
 		}
-		id = string(bytes.Clone(key[len(prefix)+8:]))
+		reached = mark(key[len(prefix):])
+		id = string(reached[8:])
 		return false, nil
 	})
-	return id, err
+	if err != nil {
+		return "", err
+	}
+	if _, known := s.heads[l]; !known && len(s.heads) >= maxHeads {
+		clear(s.heads)
+	}
+	s.heads[l] = reached
+	return id, nil
 }
 
 // isFirst reports whether nobody stands before a row.

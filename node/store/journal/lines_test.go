@@ -135,7 +135,7 @@ func TestLineMoves(t *testing.T) {
 	}}
 	for placing, refused := range map[journal.Placing]bool{journal.PlaceByKey: false, journal.PlaceByOrigin: true} {
 		fit := journal.Fit{
-			Partitions: 2, Input: input(), Now: time.Now, Placing: placing, Choose: func([]byte) int32 { return 0 },
+			Partitions: 2, Input: input(), Placing: placing, Choose: func([]byte) int32 { return 0 },
 		}
 		fit.Add(&transfer.Batch{Messages: []transfer.Message{m}})
 		if err := fit.Refusal(); err != nil != refused {

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"chronos/node"
@@ -12,9 +13,28 @@ import (
 // Listen does what is wished in the partitions that this node owns, until ctx is done: it looks for wishes whenever an
 // interval is over, and when somebody of this process has sent one. A look asks Kafka once where the partitions end,
 // and reads nothing where only this node has written. What can't be read or done is tried again at the next look.
+//
+// No partition waits for another one for longer than an interval. One whose leader goes away is read until that is
+// back, which may be never, and meanwhile wishes of the others are done:
+//
+//	looks    there is a wish in 1: read it       the leader of 1 dies
+//	operator pauses the lane, just because of that
+//	looks    there is a wish in 0: it is done; 1 is still being read
 func (s *Store) Listen(ctx context.Context, interval time.Duration) {
+	var under sync.WaitGroup
+	defer under.Wait()
 	for ctx.Err() == nil {
-		_ = s.Hear(ctx) // whoever waits is told that nobody has answered
+		looks, _ := s.looks(ctx) // whoever waits is told that nobody has answered
+		over := make(chan struct{})
+		under.Go(func() {
+			defer close(over)
+			_ = atOnce(len(looks), func(i int) error { return looks[i]() })
+		})
+		select {
+		case <-over:
+		case <-ctx.Done():
+		case <-time.After(interval):
+		}
 		select {
 		case <-ctx.Done():
 		case <-s.called:
@@ -33,22 +53,30 @@ func (s *Store) call() {
 
 // Hear is one look of Listen. An error says of which partitions wishes were not done; they will be.
 func (s *Store) Hear(ctx context.Context) error {
-	working := s.working()
-	if len(working) == 0 {
-		return nil
-	}
-	extents, err := s.config.Ledger.Extents(ctx)
+	looks, err := s.looks(ctx)
 	if err != nil {
 		return err
 	}
-	return atOnce(len(working), func(i int) error {
-		owned := working[i]
+	return atOnce(len(looks), func(i int) error { return looks[i]() })
+}
+
+// looks asks Kafka where the partitions end, and returns the looks at those that this node owns.
+func (s *Store) looks(ctx context.Context) (looks []func() error, err error) {
+	working := s.working()
+	if len(working) == 0 {
+		return nil, nil
+	}
+	extents, err := s.config.Ledger.Extents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, owned := range working {
 		at := slices.IndexFunc(extents, func(e node.Extent) bool { return e.Number == owned.number })
-		if at < 0 || extents[at].End == node.UnknownEnd {
-			return nil
+		if at >= 0 && extents[at].End != node.UnknownEnd {
+			looks = append(looks, func() error { return owned.hear(ctx, s.config.Ledger, extents[at].End) })
 		}
-		return owned.hear(ctx, s.config.Ledger, extents[at].End)
-	})
+	}
+	return looks, nil
 }
 
 // hear does what is wished in the partition before an offset, where everything is decided. It is told that there may be
@@ -58,8 +86,12 @@ func (s *Store) Hear(ctx context.Context) error {
 //	owner   commits x, y: offsets 10 and 11, and the marker is 12
 //	asker   appends a wish: 13
 //	owner   commits z: 14, and not 13. So there is something between
+//
+// While another look at the partition is under way this one does nothing: the next one does.
 func (s *shard) hear(ctx context.Context, log ledger.Ledger, end int64) error {
-	s.hearing.Lock()
+	if !s.hearing.TryLock() {
+		return nil
+	}
 	defer s.hearing.Unlock()
 	from, some := s.unheard(end)
 	if !some {

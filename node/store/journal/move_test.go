@@ -25,7 +25,7 @@ func (w *world) mover(topic string) (m *journal.Mover, done func()) {
 		m, err = journal.OpenMover(journal.MoveConfig{
 			Log: w.cluster.Ledger(topic, "chronos"), Partitions: 1, Dir: dir, Now: w.clock.Now,
 			Fit: journal.Fit{
-				Partitions: 1, Input: input(), Now: w.clock.Now, Placing: journal.PlaceByKey,
+				Partitions: 1, Input: input(), Placing: journal.PlaceByKey,
 				Choose: func([]byte) int32 { return 0 },
 			},
 		})

@@ -38,7 +38,8 @@ type recorder struct {
 	committed map[int32]int64
 	made      uint64
 	seen      map[place]int64 // by partition of a topic, where the consumer is
-	outcomes  map[string]int  // how often there was each
+	pauses    pauses
+	outcomes  map[string]int // how often there was each
 }
 
 // submission is a record of the input.
@@ -83,7 +84,7 @@ const (
 )
 
 // judged are the invariants that a history of these worlds could break. docs/CORRECTNESS.md says why not the others.
-const judged = "S1 S2 S5 S6 S7 S8 S9 S10 S11 S12 S16 S17 S18 S19 S20 S21 S22 S24 S26 S29 L2 L3 L5 L6 L10 L16"
+const judged = "S1 S2 S5 S6 S7 S8 S9 S10 S11 S12 S16 S17 S18 S19 S20 S21 S22 S24 S25 S26 S29 L2 L3 L5 L6 L10 L12 L16"
 
 // headerNumber is a header of every submission, which comes out with it.
 const headerNumber = "number"
@@ -93,6 +94,7 @@ func newRecorder(w *engines) *recorder {
 		world: w, began: time.Now(), judge: check.New(), rows: map[node.MessageID]*recorded{},
 		records: map[int32][]*submission{}, positions: map[int32]int64{}, replies: map[origin]int{},
 		committed: map[int32]int64{}, last: map[int]uuid.UUID{}, seen: map[place]int64{}, outcomes: map[string]int{},
+		pauses: newPauses(),
 	}
 	c, most := node.Default(), 100*time.Millisecond // of a call, with the time between two transactions
 	j.add(&check.Event{Kind: check.Configure, Config: &check.Config{
@@ -100,7 +102,7 @@ func newRecorder(w *engines) *recorder {
 			check.Submit, check.Fire, check.Copy, check.See, check.Start, check.Stop, check.Crash, check.Deliver,
 			check.Commit, check.Rewind, check.Reject, check.Lost, check.Place, check.Take, check.Move, check.Lineage,
 			check.Insert, check.Decide, check.Answer, check.Recur, check.Duplicate, check.Delete, check.Fault,
-			check.Hang, check.Heal, check.Truncate, check.Retain, check.Drop,
+			check.Hang, check.Heal, check.Truncate, check.Retain, check.Drop, check.Pause, check.Resume,
 		},
 		HoldTime: c.HoldTime, PollInterval: c.PollInterval, DetectionInterval: c.DetectionInterval,
 		IdleInterval: c.IdleInterval, Lookahead: c.Lookahead, LeaveAfter: c.LeaveAfter, StoreTimeout: c.StoreTimeout(),

@@ -17,10 +17,11 @@ import (
 	"chronos/node/ledger"
 )
 
-// Sender puts records on the input topic. It is safe for concurrent use.
+// Sender puts records on the input topics. It is safe for concurrent use.
 type Sender interface {
-	// Partition returns the partition that a key belongs to, as Java producers choose it.
-	Partition(ctx context.Context, key []byte) (int32, error)
+	// Partition returns the partition that a key belongs to, as Java producers choose it: of the input topic through
+	// which messages of the lane come in, where there are several.
+	Partition(ctx context.Context, lane string, key []byte) (int32, error)
 
 	// Send puts a record on a partition, and returns when Kafka has acknowledged it. After an error nobody knows
 	// whether the record is there.
@@ -68,8 +69,9 @@ var ErrUnheard = errors.New("the node that owns the partition has not answered i
 
 var errEnding = errors.New("this node ends")
 
-// readAgain is the time before a partition is read on from where a read has ended.
-const readAgain = 20 * time.Millisecond
+// readAgain is the time before a partition is read on from where a read has ended, and readAnew that after a read which
+// has failed: each read is a connection of its own.
+const readAgain, readAnew = 20 * time.Millisecond, 250 * time.Millisecond
 
 // NewAsker returns an Asker on a journal.
 func NewAsker(log ledger.Ledger, sender Sender, limits AskerLimits) *Asker {
@@ -91,6 +93,7 @@ type tail struct {
 	stop    context.CancelFunc
 	ready   chan struct{} // closed when what is appended from now on will be read
 	waiting map[uuid.UUID]chan<- heard
+	idle    *time.Timer // ends it when nobody has waited for long; nil before anybody has left
 }
 
 // heard is what an asker hears.
@@ -109,7 +112,7 @@ func (a *Asker) Ask(ctx context.Context, item node.Item, record node.Record) (no
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.limits.Wait, ErrUnheard)
 	defer cancel()
-	number, err := a.sender.Partition(ctx, []byte(item.ID))
+	number, err := a.sender.Partition(ctx, item.Lane, []byte(item.ID))
 	if err != nil {
 		return node.ItemResult{}, fmt.Errorf("find the partition of %q: %w", item.ID, err)
 	}
@@ -167,6 +170,9 @@ func (a *Asker) join(ctx context.Context, number int32, ask uuid.UUID, hears cha
 		a.reading.Go(func() { a.end(t, a.read(reading, t)) })
 	}
 	t.waiting[ask] = hears
+	if t.idle != nil {
+		t.idle.Stop() // or it finds that somebody waits
+	}
 	return t, nil
 }
 
@@ -179,21 +185,28 @@ func (a *Asker) leave(t *tail, ask uuid.UUID) {
 	if len(t.waiting) > 0 || a.tails[t.number] != t {
 		return
 	}
-	time.AfterFunc(a.limits.Linger, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if len(t.waiting) == 0 && a.tails[t.number] == t {
-			delete(a.tails, t.number)
-			t.stop()
-		}
-	})
+	if t.idle == nil {
+		t.idle = time.AfterFunc(a.limits.Linger, func() { a.rest(t) })
+		return
+	}
+	t.idle.Reset(a.limits.Linger)
+}
+
+// rest ends the reading of a partition that nobody waits for.
+func (a *Asker) rest(t *tail) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(t.waiting) == 0 && a.tails[t.number] == t {
+		delete(a.tails, t.number)
+		t.stop()
+	}
 }
 
 // read reads a partition until ctx is done, or what it reads is not there any more.
 func (a *Asker) read(ctx context.Context, t *tail) error {
 	place, err := a.log.End(ctx, t.number)
 	if err != nil {
-		return fmt.Errorf("read partition %d of the journal: %w", t.number, err)
+		return fmt.Errorf("read partition %s of the journal: %w", ledger.Name(t.number), err)
 	}
 	close(t.ready)
 	for {
@@ -211,10 +224,14 @@ func (a *Asker) read(ctx context.Context, t *tail) error {
 		if errors.Is(err, ledger.ErrTruncated) || errors.Is(err, errForeign) {
 			return err
 		}
+		wait := readAgain
+		if err != nil {
+			wait = readAnew
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err() //nolint:wrapcheck // it is the end
-		case <-time.After(readAgain):
+		case <-time.After(wait):
 		}
 	}
 }
@@ -264,12 +281,12 @@ func (a *Asker) Close() {
 	a.reading.Wait()
 }
 
-// Elsewhere reports whether the partition that an id belongs to as a key is not owned by a store. Its messages are with
-// another node, or nobody has taken it over yet.
-func (a *Asker) Elsewhere(ctx context.Context, store *Store, id string) (bool, error) {
-	number, err := a.sender.Partition(ctx, []byte(id))
+// Elsewhere reports whether the partition that an id on a lane belongs to as a key is not owned by a store. Its message
+// is with another node, or nobody has taken it over yet.
+func (a *Asker) Elsewhere(ctx context.Context, store *Store, of node.MessageID) (bool, error) {
+	number, err := a.sender.Partition(ctx, of.Lane, []byte(of.ID))
 	if err != nil {
-		return false, fmt.Errorf("find the partition of %q: %w", id, err)
+		return false, fmt.Errorf("find the partition of %q: %w", of.ID, err)
 	}
 	return !slices.ContainsFunc(store.working(), func(owned *shard) bool { return owned.number == number }), nil
 }

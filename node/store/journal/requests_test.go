@@ -51,7 +51,7 @@ func (d *desk) own(store int) {
 }
 
 // Partition implements journal.Sender.
-func (d *desk) Partition(context.Context, []byte) (int32, error) { return 0, nil }
+func (d *desk) Partition(context.Context, string, []byte) (int32, error) { return 0, nil }
 
 // Send implements journal.Sender.
 func (d *desk) Send(_ context.Context, _ int32, r node.Record) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"chronos/node/ledger"
 	"chronos/node/store/transfer"
 )
 
@@ -25,7 +26,8 @@ type SealedError struct {
 
 // Error returns the sentence for a person.
 func (e *SealedError) Error() string {
-	return fmt.Sprintf("partition %d of the journal is sealed (%s) for export %s", e.Number, e.Seal.Kind, e.Seal.ID)
+	return fmt.Sprintf("partition %s of the journal is sealed (%s) for export %s", ledger.Name(e.Number), e.Seal.Kind,
+		e.Seal.ID)
 }
 
 // writeSeal returns the value of a seal.

@@ -37,9 +37,10 @@ type shard struct {
 	mu     sync.Mutex
 	writer ledger.Writer
 
-	// spacing is the shortest time between the beginnings of two transactions, and began that of the last one.
-	spacing time.Duration
-	began   time.Time
+	// spacing is the longest time that a transaction waits for, from the beginning of the one before; that one began
+	// and ended then.
+	spacing      time.Duration
+	began, ended time.Time
 
 	// jobs are the changes that wait for mu, and joining guards them.
 	joining sync.Mutex
@@ -72,6 +73,11 @@ type shard struct {
 	//	firer    fires x: it is not there, and nothing comes out
 	quick sync.Mutex
 
+	// swept is a place among answers in the order in which they expire, before which there are none: they were removed.
+	// It changes under mu. A sweep begins there, and so does not step over all that was removed since the last
+	// compaction, for each request anew.
+	swept mark
+
 	// lost says that the writer is spent: nothing is taken in and nothing fired until the partition is owned anew. If
 	// it is fenced, another node owns it.
 	lost, fenced bool
@@ -82,6 +88,10 @@ type shard struct {
 	// free has for each lane on which somebody has claimed a place before which nobody can claim anything: all there is
 	// claimed. Claims raise it (see waiting), and sink lowers it.
 	free map[string]mark
+
+	// heads has for each of some lines a place in it before which nobody stands. Looks raise it, sink lowers it, and it
+	// has maxHeads lines at most.
+	heads map[lineKey]mark
 
 	// switches is what is paused and was, by lane, and closing the pauses that are being committed. They change under
 	// quick. Nothing before heard is a wish that is still to be done; behind the transaction that ends at foreign
@@ -151,6 +161,7 @@ type change struct {
 	answers   map[uuid.UUID]*answer // nil for removed
 	switches  map[string]*switched  // nil for none
 	wishes    []uuid.UUID           // that are done
+	swept     mark                  // that of the shard, as the change leaves it; see sweepAnswers
 	lines     []lineKey             // in which messages are settled
 	group     string                // whom the partition belongs to from now on; empty for no change
 	seal      *transfer.Seal        // what it is sealed for from now on; nil for no change
@@ -159,7 +170,7 @@ type change struct {
 func (s *shard) change() *change {
 	return &change{
 		shard: s, rows: map[node.MessageID]*row{}, before: map[node.MessageID]*row{},
-		positions: map[node.Partition]node.Position{}, answers: map[uuid.UUID]*answer{},
+		positions: map[node.Partition]node.Position{}, answers: map[uuid.UUID]*answer{}, swept: s.swept,
 	}
 }
 
@@ -244,11 +255,11 @@ func nameOf(m *node.Message) node.MessageID { return node.MessageID{ID: m.ID, La
 // ledger.ErrAborted the shard is lost: what has become of the change stands in the journal.
 func (c *change) commit(ctx context.Context) error {
 	if lost, _ := c.isLost(); lost {
-		return fmt.Errorf("partition %d: %w: %w", c.number, ledger.ErrFenced, ledger.ErrAborted)
+		return fmt.Errorf("partition %s: %w: %w", ledger.Name(c.number), ledger.ErrFenced, ledger.ErrAborted)
 	}
 	if err := c.db.works(); err != nil {
 		c.lose(false)
-		return fmt.Errorf("partition %d: %w: %w", c.number, ledger.ErrAborted, err)
+		return fmt.Errorf("partition %s: %w: %w", ledger.Name(c.number), ledger.ErrAborted, err)
 	}
 	entries, batch, err := c.prepare()
 	if err != nil {
@@ -264,7 +275,7 @@ func (c *change) commit(ctx context.Context) error {
 		if fenced || errors.Is(err, ledger.ErrSpent) || !errors.Is(err, ledger.ErrAborted) {
 			c.lose(fenced)
 		}
-		return fmt.Errorf("partition %d: %w", c.number, err)
+		return fmt.Errorf("partition %s: %w", ledger.Name(c.number), err)
 	}
 	// The epoch stays that of the fence: it was the leader's then, and if it is another one's by now, the copy is
 	// found to be of another log, and made anew, which is not necessary but right.
@@ -289,6 +300,12 @@ func (c *change) applied(batch *pebble.Batch) error {
 	defer c.quick.Unlock()
 	if err := c.apply(batch); err != nil {
 		return err
+	}
+	c.shard.swept = c.swept
+	for id, a := range c.answers {
+		if a != nil {
+			c.shard.swept = min(c.shard.swept, expiryOf(id, a))
+		}
 	}
 	maps.Copy(c.shard.positions, c.positions)
 	maps.Copy(c.shard.switches, c.switches)

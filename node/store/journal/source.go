@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -31,7 +32,7 @@ type Source struct {
 	session time.Duration
 	observe func(number int32, err error)
 
-	// here are the partitions that the group has assigned to this node, by number.
+	// here are the partitions that the group has assigned to this node, by the number that they have in the journal.
 	here map[int32]*tenure
 
 	owning sync.WaitGroup
@@ -45,6 +46,8 @@ type Source struct {
 type tenure struct {
 	node.Assignment
 
+	number int32 // in the journal
+
 	told bool // the node knows of it
 	stop context.CancelFunc
 	done chan error // of the attempt to own it
@@ -56,8 +59,9 @@ const retryOwning = time.Second
 
 var _ node.Source = (*Source)(nil)
 
-// NewSource returns a Source over one that has a single input topic. Session is how long the consumer group waits for a
-// silent member. Observe is told of each attempt to own a partition: nil says that it is owned.
+// NewSource returns a Source over one that has the input topics of the store. Session is how long the consumer group
+// waits for a silent member. Observe is told of each attempt to own a partition, by its number in the journal: nil says
+// that it is owned.
 func NewSource(
 	source node.Source, store *Store, owner uuid.UUID, session time.Duration, observe func(number int32, err error),
 ) *Source {
@@ -84,16 +88,17 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 		return b, err //nolint:wrapcheck // it is the same port
 	}
 	for _, p := range b.Revoked {
-		s.giveUp(p.Number)
+		s.giveUp(s.store.number(p))
 	}
 	for _, a := range b.Assigned {
-		s.giveUp(a.Number)
-		s.here[a.Number] = &tenure{Assignment: a}
+		number := s.store.number(a.Partition)
+		s.giveUp(number)
+		s.here[number] = &tenure{Assignment: a, number: number}
 	}
 	b.Assigned = nil
 	b.Revoked = append(b.Revoked, s.lose()...)
 	b.Records = slices.DeleteFunc(b.Records, func(r node.Record) bool {
-		t := s.here[r.Partition]
+		t := s.here[s.store.number(node.Partition{Topic: r.Topic, Number: r.Partition})]
 		return t == nil || !t.told
 	})
 	b.Assigned = s.own(ctx)
@@ -131,7 +136,7 @@ func (s *Source) own(ctx context.Context) []node.Assignment {
 			err := <-t.done
 			t.stop()
 			t.done = nil
-			s.observe(t.Number, err)
+			s.observe(t.number, err)
 			if err != nil {
 				t.next = now.Add(retryOwning)
 				if _, sealed := errors.AsType[*SealedError](err); sealed {
@@ -143,7 +148,9 @@ func (s *Source) own(ctx context.Context) []node.Assignment {
 			assigned = append(assigned, t.Assignment)
 		}
 	}
-	slices.SortFunc(assigned, func(a, b node.Assignment) int { return int(a.Number - b.Number) })
+	slices.SortFunc(assigned, func(a, b node.Assignment) int {
+		return cmp.Compare(s.store.number(a.Partition), s.store.number(b.Partition))
+	})
 	return assigned
 }
 
@@ -153,7 +160,7 @@ func (s *Source) begin(ctx context.Context, t *tenure) {
 	done := make(chan error, 1)
 	t.stop, t.done = stop, done
 	s.owning.Go(func() {
-		done <- s.store.Own(ctx, t.Number, s.owner)
+		done <- s.store.Own(ctx, t.number, s.owner)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.wake()

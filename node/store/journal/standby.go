@@ -112,13 +112,15 @@ func (f *follower) round(ctx context.Context) (standbys []Standby, more bool) {
 	extents, err := f.store.config.Ledger.Extents(looking)
 	done()
 	if err != nil {
-		for i := range f.last {
-			f.last[i].Err = err
+		for _, said := range f.last {
+			standbys = append(standbys, f.unknown(said.Number, err)...)
 		}
-		return f.last, false
+		f.last = standbys
+		return standbys, false
 	}
 	for _, extent := range extents {
 		if extent.End == node.UnknownEnd {
+			standbys = append(standbys, f.unknown(extent.Number, errNoEnd)...)
 			continue
 		}
 		turn, done := f.store.begin(ctx, extent.Number)
@@ -150,6 +152,16 @@ func (f *follower) passedOver(number int32) []Standby {
 		return nil
 	}
 	return f.last[i : i+1]
+}
+
+// unknown returns what was said last of a partition of which nobody can tell more just now, with the reason; nothing if
+// it is owned: this node may have come to own it since.
+func (f *follower) unknown(number int32, why error) []Standby {
+	said := slices.Clone(f.passedOver(number))
+	for i := range said {
+		said[i].Err = why
+	}
+	return said
 }
 
 // follow brings the copy of a partition to the end of an extent.
@@ -244,6 +256,9 @@ func (l *inTurns) yield(ctx context.Context) {
 		pause(ctx, yieldInterval)
 	}
 }
+
+// errNoEnd says that nobody can tell where a partition ends.
+var errNoEnd = errors.New("the partition has no leader that could tell where it ends")
 
 // errSilence says that nothing was read for a long time.
 var errSilence = errors.New("nothing more of the journal comes, and it does not end there")

@@ -310,8 +310,11 @@ func TestStandbyGivesWay(t *testing.T) {
 			owned <- err
 		}
 	}
-	s.follower.Round(t.Context())
+	standbys, _ := s.follower.Round(t.Context())
 	owning.Wait()
+	if len(standbys) != 1 || standbys[0].Err != nil {
+		t.Errorf("a turn that ends for a takeover says %+v, want that nothing is wrong", standbys)
+	}
 	if err := <-owned; err != nil {
 		t.Fatal(err)
 	}
@@ -389,5 +392,93 @@ func TestStandbyLookFails(t *testing.T) {
 	s.cluster.CreateTopic(topicName, 1, 0)
 	if said := s.follow(); !said.Warm {
 		t.Errorf("with its topic the standby says %+v", said)
+	}
+}
+
+// asking is a ledger whose answer about the ends a test may change.
+type asking struct {
+	ledger.Ledger
+
+	extents func([]node.Extent) ([]node.Extent, error)
+}
+
+func (a *asking) Extents(ctx context.Context) ([]node.Extent, error) {
+	extents, err := a.Ledger.Extents(ctx)
+	if err != nil || a.extents == nil {
+		return extents, err
+	}
+	return a.extents(extents)
+}
+
+// A look that fails says nothing of a partition that this node has come to own since the look before: its copy is no
+// standby's any more. Method: between two looks of the standby, of which the second one gets no answer, it owns.
+func TestStandbyLookFailsAtOwner(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 0)
+	s.follow()
+	own(t, s.standby, 0)
+	s.log.Ledger = &asking{s.log.Ledger, func([]node.Extent) ([]node.Extent, error) {
+		return nil, errors.New("no answer")
+	}}
+	if standbys, _ := s.follower.Round(t.Context()); len(standbys) > 0 {
+		t.Errorf("the owner says of its partition: %+v", standbys)
+	}
+}
+
+// A partition whose end is not known just now, since it has no leader, is still told of: as it was, and why no more is
+// known. When the end is known again, it is as before.
+func TestStandbyEndUnknown(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 0)
+	s.take(s.stores[0], 0, s.many(10))
+	s.follow()
+	away := &asking{s.log.Ledger, func(extents []node.Extent) ([]node.Extent, error) {
+		for i := range extents {
+			extents[i].End = node.UnknownEnd
+		}
+		return extents, nil
+	}}
+	s.log.Ledger = away
+	for range 2 {
+		standbys, more := s.follower.Round(t.Context())
+		if len(standbys) != 1 || standbys[0].Err == nil || !standbys[0].Warm || more {
+			t.Errorf("without an end the standby says %+v, more: %t", standbys, more)
+		}
+	}
+	away.extents = nil
+	if said := s.follow(); !said.Warm || said.Err != nil {
+		t.Errorf("with an end the standby says %+v", said)
+	}
+}
+
+// A leader that has just been elected knows for a moment less than there is. A copy that has come further stays warm.
+func TestStandbyEndLower(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 0)
+	s.take(s.stores[0], 0, s.many(20))
+	s.follow()
+	s.log.Ledger = &asking{s.log.Ledger, func(extents []node.Extent) ([]node.Extent, error) {
+		for i := range extents {
+			extents[i].End -= 5
+		}
+		return extents, nil
+	}}
+	if standbys, more := s.follower.Round(t.Context()); len(standbys) != 1 || !standbys[0].Warm || more {
+		t.Errorf("behind a lower end the standby says %+v, more: %t", standbys, more)
+	}
+}
+
+// What was read of a topic says nothing of one that has taken its name, and is shorter: that is read.
+func TestStandbyOfAnotherTopic(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 0)
+	s.take(s.stores[0], 0, s.many(50))
+	s.follow()
+	s.cluster.CreateTopic(topicName, 1, 0)
+	own(t, s.stores[1], 0)
+	s.take(s.stores[1], 0, s.many(3))
+	s.log.read = 0
+	if standbys, _ := s.follower.Round(t.Context()); len(standbys) != 1 || standbys[0].Err != nil || s.log.read == 0 {
+		t.Errorf("%d entries of the new topic are read, and the standby says %+v", s.log.read, standbys)
 	}
 }

@@ -33,8 +33,12 @@ import (
 
 // Config says where a store keeps what.
 type Config struct {
-	// Ledger is the journal.
+	// Ledger is the journal; where there are several input topics, the ledger.Several of the journals of Inputs.
 	Ledger ledger.Ledger
+
+	// Inputs are the names of the input topics, in the order of their journals. Empty where there is one, whatever it
+	// is called.
+	Inputs []string
 
 	// Dir is the folder of the local copy, on the file system Files; on that of this machine if that is nil.
 	Dir   string
@@ -55,8 +59,8 @@ type Config struct {
 	// over. Empty for whichever it belongs to.
 	Group string
 
-	// Spacing is the shortest time between the beginnings of two transactions of a partition; zero for none. What comes
-	// meanwhile is in the second one, together.
+	// Spacing bounds how long a transaction of a partition rests, from the beginning of the one before; zero for no
+	// rest. It rests for as long as the one before took. What comes meanwhile is in it, together.
 	Spacing time.Duration
 
 	// Observe is told how a local copy is caught up, now and then and when it is done; nil for nobody. The calls of
@@ -83,8 +87,9 @@ type OtherGroupError struct {
 
 // Error returns the sentence for a person.
 func (e *OtherGroupError) Error() string {
-	return fmt.Sprintf("partition %d of the journal belongs to consumer group %s, and this node is of group %s: give "+
-		"this deployment a journal of its own, or the group that the journal belongs to", e.Number, e.Group, e.Ours)
+	return fmt.Sprintf("partition %s of the journal belongs to consumer group %s, and this node is of group %s: give "+
+		"this deployment a journal of its own, or the group that the journal belongs to", ledger.Name(e.Number),
+		e.Group, e.Ours)
 }
 
 // Store is a node.Store. It is safe for concurrent use. Open makes one; Close ends it.
@@ -98,6 +103,7 @@ type Store struct {
 	closed bool
 	shards map[int32]*shard
 	names  map[uuid.UUID]string // of input topics, for people
+	inputs []uuid.UUID          // the identities of the input topics; see Identify
 	roster map[uuid.UUID]inspect.Node
 	busy   map[int32]int // calls of Own and Release, by the partition: see keepOff
 	turn   *turn         // of the follower; nil for none
@@ -159,11 +165,15 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	owned := &shard{
 		number: number, db: s.db, now: s.wall, writer: writer,
 		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[string]mark{},
-		observe: s.config.Observe, spacing: s.config.Spacing, maxAge: s.config.MaxAge,
+		heads: map[lineKey]mark{}, observe: s.config.Observe, spacing: s.config.Spacing, maxAge: s.config.MaxAge,
 	}
 	if err := owned.catchUp(ctx, s.config.Ledger); err != nil {
 		writer.Close()
-		return fmt.Errorf("catch up partition %d of the journal: %w", number, err)
+		return fmt.Errorf("catch up partition %s of the journal: %w", ledger.Name(number), err)
+	}
+	if err := s.swapped(owned); err != nil {
+		writer.Close()
+		return err
 	}
 	if owned.seal.Sealed() {
 		writer.Close()
@@ -337,11 +347,12 @@ func (s *Store) Positions(ctx context.Context, places []node.Place) ([]node.Posi
 // lost is the last one known: its takes are refused. It has to be answered, since whoever asks does so until then, and
 // hears of the loss in a poll only.
 func (s *Store) position(ctx context.Context, place node.Place) (node.Position, error) {
-	locked, unlock := s.lock(func(number int32) bool { return number == place.Number })
+	wanted := s.number(place.Partition)
+	locked, unlock := s.lock(func(number int32) bool { return number == wanted })
 	defer unlock()
 	if len(locked) == 0 {
-		return node.Position{}, fmt.Errorf("this node does not own partition %d of the journal: it owns what it has "+
-			"been assigned", place.Number)
+		return node.Position{}, fmt.Errorf("this node does not own partition %s of the journal: it owns what it has "+
+			"been assigned", ledger.Name(wanted))
 	}
 	s.name(place.Partition)
 	position, found := locked[0].positions[nameless(place.Partition)]

@@ -1,7 +1,9 @@
 package journal_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,8 +31,11 @@ func (w *engines) submit() {
 	w.message(id, "")
 	switch {
 	case w.intN(5) == 0:
-		if w.intN(2) == 0 { // about one that may be on its way, or have come out
+		switch w.intN(4) {
+		case 0: // about one that may be on its way, or have come out
 			id = fmt.Sprint("m", max(1, w.number-w.intN(30)))
+		case 1:
+			id = w.nearest()
 		}
 		w.instruct(id)
 	case w.intN(20) == 0:
@@ -38,6 +43,14 @@ func (w *engines) submit() {
 			Name: node.HeaderDeadline, Value: []byte("some day"),
 		})
 	}
+}
+
+// nearest returns the id of a message that is about due: one that is on its way at this moment, as a rule.
+func (w *engines) nearest() string {
+	now := time.Now()
+	return slices.MinFunc(w.recent, func(a, b *submission) int {
+		return cmp.Compare(a.deadline.Sub(now).Abs(), b.deadline.Sub(now).Abs())
+	}).id
 }
 
 // lane returns the topic of an id: that of an instruction must be that of its message.
@@ -76,6 +89,7 @@ func (w *engines) message(id, action string) {
 		Name: node.HeaderDeadline, Value: []byte(s.deadline.Format("2006-01-02T15:04:05.000Z")),
 	})
 	w.append(s, value, headers...)
+	w.recent = append(w.recent[max(0, len(w.recent)-100):], s)
 }
 
 // instruct asks for something about a message that was there, or may be there still.

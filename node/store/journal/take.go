@@ -14,6 +14,7 @@ import (
 // taking is a take on its way. Its partitions are dealt with at the same time, each by itself.
 type taking struct {
 	request *node.TakeRequest
+	numbers []int32 // of the partitions of the journal that those of From belong to
 	shards  []*shard
 	largest int
 
@@ -36,6 +37,9 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		return node.TakeResult{}, err
 	}
 	t := &taking{request: &request, shards: s.working(), largest: s.config.MaxEntry}
+	for _, from := range request.From {
+		t.numbers = append(t.numbers, s.number(from.Partition))
+	}
 	t.compare()
 	if t.result.State = s.state(); t.result.State.IntakePaused {
 		return t.refuse(), nil
@@ -57,7 +61,7 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	}
 	for i := range request.From {
 		position := t.before[i]
-		if at := t.at(request.From[i].Number); at >= 0 {
+		if at := t.at(i); at >= 0 {
 			position, _ = t.shards[at].position(request.From[i].Partition)
 		}
 		t.result.Positions = append(t.result.Positions, position)
@@ -79,9 +83,9 @@ func (t *taking) refuse() node.TakeResult {
 	return t.result
 }
 
-// at returns the index of the partition of that number, -1 if this node does not have it.
-func (t *taking) at(number int32) int {
-	return slices.IndexFunc(t.shards, func(owned *shard) bool { return owned.number == number })
+// at returns the index of the partition that one of From belongs to, -1 if this node does not have it.
+func (t *taking) at(from int) int {
+	return slices.IndexFunc(t.shards, func(owned *shard) bool { return owned.number == t.numbers[from] })
 }
 
 // position returns that of an input partition, and whether there is one.
@@ -94,10 +98,10 @@ func (s *shard) position(p node.Partition) (node.Position, bool) {
 
 // compare finds the positions of the partitions, and whether the take is refused for each.
 func (t *taking) compare() {
-	for _, from := range t.request.From {
+	for i, from := range t.request.From {
 		var position node.Position
 		found := false
-		if at := t.at(from.Number); at >= 0 {
+		if at := t.at(i); at >= 0 {
 			position, found = t.shards[at].position(from.Partition)
 		}
 		t.before = append(t.before, position)
@@ -123,7 +127,7 @@ func (t *taking) share() (work [][]int, err error) {
 		case t.result.Refused[item.From]:
 			one.Outcome = node.Untaken
 		case t.before[item.From].Takes(item.Epoch, item.Offset):
-			at = t.at(t.request.From[item.From].Number)
+			at = t.at(item.From)
 			t.result.Refusal = t.refusal(item)
 		}
 		if t.result.Refusal != "" {
@@ -184,7 +188,7 @@ func (t *taking) refusal(item *node.Item) string {
 // decide has a change do what items ask for.
 func (t *taking) decide(c *change, items []int) error {
 	for i, from := range t.request.From {
-		if from.Number != c.number {
+		if t.numbers[i] != c.number {
 			continue
 		}
 		p := nameless(from.Partition)
@@ -268,7 +272,7 @@ func (t *taking) complete() error {
 			result.Outcome == node.Duplicate {
 			continue
 		}
-		at := t.at(t.request.From[item.From].Number)
+		at := t.at(item.From)
 		wanted := t.brought[i] && item.Claim && item.Line == uuid.Nil
 		if err := t.shards[at].taken(item, result, t.request, wanted); err != nil {
 			return err

@@ -12,11 +12,11 @@ import (
 	"chronos/node"
 )
 
-// mark is a place on a lane of a partition, in the order in which messages fall due: an instant, as order has it, and
-// an id, as keys have them. The bytes of two marks compare as their places do.
+// mark is a place among what has an order in time, such as the messages on a lane of a partition by when they fall due:
+// an instant, as order has it, and an id, as keys have them. The bytes of two marks compare as their places do.
 type mark string
 
-// markEnd is behind everything on a lane: no instant is as late.
+// markEnd is behind everything: no instant is as late.
 const markEnd mark = "\xff\xff\xff\xff\xff\xff\xff\xff\xff"
 
 // markOf returns the place of a message.
@@ -24,8 +24,8 @@ func markOf(r *row) mark {
 	return mark(binary.BigEndian.AppendUint64(nil, order(r.due))) + mark(r.ID)
 }
 
-// sink lowers the mark of a lane to a message that is in the local copy from now on, or that nobody has claimed any
-// more. It is called under quick, in the same moment:
+// sink lowers the mark of a lane, and that of a line, to a message that is in the local copy from now on, or that
+// nobody has claimed any more. It is called under quick, in the same moment:
 //
 //	claimer  finds nothing on the lane: its mark is at the end
 //	intake   stores x: x is in the copy, and the mark is lowered to it, before anybody else has quick
@@ -36,6 +36,9 @@ func markOf(r *row) mark {
 func (s *shard) sink(r *row) {
 	if before, known := s.free[r.Lane]; known {
 		s.free[r.Lane] = min(before, markOf(r))
+	}
+	if before, known := s.heads[lineOf(&r.Message)]; known {
+		s.heads[lineOf(&r.Message)] = min(before, standOf(r))
 	}
 }
 

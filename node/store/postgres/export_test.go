@@ -88,6 +88,9 @@ func Run(ctx context.Context, s *Store, statement string, arguments ...any) (lis
 	return list, err
 }
 
+// Tell has those told that rest.
+func Tell(s *Store) { s.tell() }
+
 // ForgetLooks has the next claim begin like that of a new store: from the beginning, without a look before.
 func ForgetLooks(s *Store) {
 	s.waiting.mu.Lock()

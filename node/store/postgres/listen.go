@@ -34,6 +34,10 @@ const (
 	// that nobody hears later than he would have looked; and the first one after a rest is sent at once.
 	tellGap = 50 * time.Millisecond
 
+	// tellTries is how often a notification is sent that fails: the first connection of the pool that is tried may be a
+	// dead one. Nobody hears through a server that is away for longer.
+	tellTries = 3
+
 	// proveEvery is the time from one proof to the next. So long, and a time limit of a call, a node may go on resting
 	// that does not hear any more.
 	proveEvery = 5 * time.Second
@@ -232,7 +236,7 @@ func (s *Store) tell() {
 // tellNoted tells of what is noted, until nothing has been for tellGap.
 func (s *Store) tellNoted() {
 	t := &s.teller
-	for {
+	for tries := 1; ; tries++ {
 		t.mu.Lock()
 		wait := time.Until(t.last.Add(tellGap))
 		t.mu.Unlock()
@@ -250,9 +254,14 @@ func (s *Store) tellNoted() {
 		}
 		t.noted = false
 		t.mu.Unlock()
-		_ = s.notify(context.Background(), "") // who is not told looks by himself
+		err := s.notify(context.Background(), "")
 		t.mu.Lock()
 		t.last = time.Now()
+		again := err != nil && tries < tellTries && !t.ended
+		t.noted = t.noted || again
+		if !again {
+			tries = 0 // whoever is not told looks by himself
+		}
 		t.mu.Unlock()
 	}
 }

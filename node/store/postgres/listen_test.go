@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/postgres"
 )
 
@@ -358,4 +359,44 @@ func TestTellsOfReleases(t *testing.T) {
 	if n := len(e.heard); n != 0 {
 		t.Errorf("heard %d times of what is due in an hour", n)
 	}
+}
+
+// What a transaction of queues makes due is told of also when nobody knows whether it was committed, since it may have
+// been. Goal: with an answer that does not come, somebody hears.
+func TestTellsOfQueuesUnknown(t *testing.T) {
+	t.Parallel()
+	direct := newSchema(t, newDatabase(t))
+	network, address := newRelay(t, direct)
+	e := listen(t, direct, postgres.Options{})
+	e.until(true)
+	s := open(t, address, postgres.Options{Timeout: limit})
+	_, err := s.Transact(t.Context(), func(ctx context.Context, tx queue.Tx) (queue.Result, error) {
+		if _, err := tx.Takes(ctx); err != nil {
+			return queue.Result{}, err
+		}
+		m := past(node.Schedule, "x", 0).Message
+		err := tx.Insert(ctx, []node.Message{m})
+		network.hold(false, true)
+		return queue.Result{}, err
+	})
+	if err == nil {
+		t.Fatal("nothing was answered, and that is no error")
+	}
+	network.hold(false, false)
+	e.hears()
+}
+
+// A notification that fails is sent again. Method: the connection that it goes through first is dead, and neither end
+// knows.
+func TestTellsAgain(t *testing.T) {
+	t.Parallel()
+	direct := newSchema(t, newDatabase(t))
+	network, address := newRelay(t, direct)
+	e := listen(t, direct, postgres.Options{})
+	e.until(true)
+	s := open(t, address, postgres.Options{Timeout: limit})
+	give(t, s, past(node.Schedule, "far", time.Hour))
+	network.silence()
+	postgres.Tell(s)
+	e.hears()
 }

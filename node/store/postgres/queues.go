@@ -54,11 +54,11 @@ func (s *Store) Transact(
 	for err == nil && errors.Is(answer, queue.ErrAgain) {
 		err = s.run(ctx, attempt)
 	}
-	if err != nil {
-		return queue.Result{}, fmt.Errorf("queues: %w", err)
-	}
 	if tx != nil && slices.ContainsFunc(tx.inserted, func(m node.Message) bool { return soon(&m, tx.now) }) {
 		s.tell() // whatever has become of it: it may have taken effect
+	}
+	if err != nil {
+		return queue.Result{}, fmt.Errorf("queues: %w", err)
 	}
 	if answer == nil && s.waiting.used() {
 		for _, m := range tx.inserted {

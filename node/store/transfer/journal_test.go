@@ -33,7 +33,7 @@ type ledgers struct {
 func newLedgers(partitions int32) *ledgers {
 	l := &ledgers{Cluster: simulated.New(), fit: journal.Fit{
 		Cluster: "cluster", Input: node.Partition{Topic: "in", TopicID: uuid.UUID{0: 1, 6: 0x40, 8: 0x80}},
-		Partitions: partitions, Placing: journal.PlaceByKey, MaxEntry: 1 << 20, Now: time.Now,
+		Partitions: partitions, Placing: journal.PlaceByKey, MaxEntry: 1 << 20,
 		Choose: func(key []byte) (number int32) {
 			for _, b := range key {
 				number = (number*31 + int32(b)) % partitions
@@ -89,7 +89,10 @@ func (l *ledgers) export(t fataler) []byte {
 // fitting draws contents that a journal can hold.
 func fitting(t *rapid.T) everything {
 	e := drawEverything(t)
-	e.pauses, e.answers, e.queues, e.actions, e.tasks = nil, nil, []queue.Queue{queue.NewRoot()}, nil, nil
+	e.pauses, e.queues, e.actions, e.tasks = nil, []queue.Queue{queue.NewRoot()}, nil, nil
+	for i := range e.answers { // a journal has no expired ones
+		e.answers[i].Expires = time.UnixMicro(9e15 + int64(i)).UTC()
+	}
 	for i := range e.places {
 		e.places[i].Mark = -1
 	}
@@ -182,7 +185,7 @@ func (l *ledgers) strikeFrom(number int64, fault simulated.Fault) (steps *atomic
 // keyed is many, with keys, and positions of two partitions.
 func keyed(t fataler, n int) everything {
 	e := of(t, many(t, n))
-	e.answers, e.lineage = nil, 4
+	e.lineage = 4
 	for i := range e.messages {
 		e.messages[i].Key = fmt.Append(nil, i%7)
 	}
@@ -283,6 +286,47 @@ func (l *ledgers) whole(t *testing.T, all []transfer.Message) (owned int) {
 	return owned
 }
 
+// TestJournalAnswers imports what requests were told, and repeats them, each in the partition of its id.
+// Goal: each is told what it was told before, and nothing is done.
+func TestJournalAnswers(t *testing.T) {
+	e := keyed(t, 5)
+	e.answers = nil
+	for i := range 8 {
+		e.answers = append(e.answers, transfer.Answer{
+			Request: uuid.UUID{byte(i + 1)}, Expires: time.UnixMicro(9e15).UTC(), Told: node.Told{
+				Outcome: node.Scheduled, Message: node.MessageID{ID: fmt.Sprint("x", i), Lane: "topic"}, Lineage: 3,
+			},
+		})
+	}
+	l := newLedgers(3)
+	l.fill(t, e.file(t))
+	store, err := journal.Open(journal.Config{Ledger: l.Ledger("journal", "journal"), Dir: t.TempDir(), Now: time.Now})
+	check(t, err)
+	defer func() { check(t, store.Close()) }()
+	for number := range l.fit.Partitions {
+		check(t, store.Own(t.Context(), number, uuid.New()))
+	}
+	for i := range e.answers {
+		a := &e.answers[i]
+		item := node.Item{Action: node.Cancel, Message: node.Message{
+			ID: a.Told.Message.ID, Lane: "topic", Incarnation: uuid.New(),
+		}}
+		item.Request = &node.Request{ID: a.Request, Keep: time.Hour, Ask: item.Incarnation}
+		in := l.fit.Input
+		in.Number = l.fit.Choose([]byte(item.ID))
+		positions, _, err := store.Positions(t.Context(), []node.Place{{Partition: in}})
+		check(t, err)
+		item.Epoch, item.Offset = positions[0].Epoch, positions[0].Offset
+		result, err := store.Take(t.Context(), node.TakeRequest{
+			From: []node.Place{{Partition: in, Position: positions[0]}}, Items: []node.Item{item},
+		})
+		check(t, err)
+		if told := result.Results[0].Told; told == nil || !told.Again || told.Outcome != node.Scheduled {
+			t.Errorf("request %d was told %+v", i, told)
+		}
+	}
+}
+
 // TestJournalOtherBatches has an import die when one partition has its part of a small batch, and go on with larger
 // ones, as a later release might. Goal: each partition takes what it lacks, line by line.
 func TestJournalOtherBatches(t *testing.T) {
@@ -290,8 +334,8 @@ func TestJournalOtherBatches(t *testing.T) {
 	l := newLedgers(2)
 	whole := e.batch()
 	begin, small := whole, whole
-	begin.To, begin.Last, begin.Places, begin.Messages = 0, false, nil, nil
-	small.To, small.Last, small.Messages = 2+3, false, whole.Messages[:3]
+	begin.To, begin.Last, begin.Places, begin.Answers, begin.Messages = 0, false, nil, nil, nil
+	small.To, small.Last, small.Messages = int64(2+len(e.answers)+3), false, whole.Messages[:3]
 	for _, batch := range []*transfer.Batch{&begin, &small, &whole} {
 		batch.Queues = nil
 		mover, done := l.open(t)
@@ -382,7 +426,6 @@ func TestJournalUndone(t *testing.T) {
 // none of it either.
 func TestJournalFit(t *testing.T) {
 	for want, spoil := range map[string]func(e *everything){
-		"1 answers": func(e *everything) { e.answers = of(t, many(t, 1)).answers },
 		"1 queues": func(e *everything) {
 			e.queues = append(e.queues, queue.Queue{ID: uuid.UUID{9}, Name: "q", Kind: queue.Sync, Window: "never"})
 		},
@@ -441,7 +484,7 @@ func TestJournalSurvey(t *testing.T) {
 	source := memory.New(time.Now)
 	_, err := source.Receive(t.Context(), e.batch())
 	check(t, err)
-	fit := &journal.Fit{Now: time.Now}
+	fit := &journal.Fit{}
 	check(t, transfer.Survey(t.Context(), source, quiet, fit))
 	refusal := fit.Refusal()
 	for _, want := range []string{"1 messages without a key", "several input topics, such as in and on"} {

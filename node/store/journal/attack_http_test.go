@@ -1,0 +1,41 @@
+package journal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/store/journal"
+)
+
+// A repeat that its owner refuses, since its limits are others by now, does not take the place of the answer: who asks
+// once more hears what was done, and nothing is done again.
+func TestRequestRefusedRepeat(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, journal.AskerLimits{Wait: soon})
+	request := uuid.New()
+	first := d.ask(d.submission(node.Schedule, "x"), request)
+	if err := d.take(0, 1); err != nil {
+		t.Fatal(err)
+	}
+	told := <-first
+	d.check("the first", told, node.Scheduled, false)
+	item := d.submission(node.Schedule, "x")
+	refused := node.Request{ID: request, Keep: time.Hour, Ask: uuid.New(), Refused: "it is too far away"}
+	item.Action, item.Message, item.Request = node.Pass, node.Message{}, &refused
+	d.sent <- item
+	if err := d.take(0, 1); err != nil {
+		t.Fatal(err)
+	}
+	again := d.ask(d.submission(node.Replace, "x"), request)
+	if err := d.take(0, 1); err != nil {
+		t.Fatal(err)
+	}
+	got := <-again
+	d.check("once more", got, node.Scheduled, true)
+	if got.Told.Incarnation != told.Told.Incarnation {
+		t.Errorf("another message: %v and %v", got.Told, told.Told)
+	}
+}
