@@ -28,7 +28,7 @@ WORLDS ?= 300
 SMOKE := killed-nodes,lost-replies,killed-postgres,journal-lost-answers
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-watched race-unwatched race-pooler race-plain race-sim long-sim sim sim-quick sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-watched race-unwatched race-processes race-pooler race-plain race-sim long-sim sim sim-quick sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -55,7 +55,12 @@ unit: ## Run the tests that need no servers and no network
 PLAIN_NAMES := -e chronos/node -e chronos/node/store/sqlite -e chronos/node/calendar -e chronos/node/store/storetest \
 	-e chronos/scripts/tidy
 LONG_NAMES := -e /sim -e chronos/chaos
-QUICK = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
+
+# Those of the first that take longest begin first, so that none of them is left alone in the end.
+LONGEST := chronos/cmd/chronos chronos/node/store/postgres chronos/node/service chronos/node/broker/kafka \
+	chronos/node/store/journal chronos/node/store/transfer chronos/scripts/bench
+WATCHED = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
+QUICK = $(strip $(foreach package,$(LONGEST),$(filter $(package),$(WATCHED))) $(filter-out $(LONGEST),$(WATCHED)))
 PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
 PARTLY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/store/transfer)
 MANY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/service)
@@ -63,7 +68,7 @@ LONG = $(shell go list $(PKG) | grep $(LONG_NAMES) -e /cmd/lab)
 
 # Tests of cmd/lab that simulate on one thread, as package sim does: ten times as long under the race detector, which finds
 # nothing there. They run with LONG, and under the race detector with race-sim. What simulates on all cores stays in race.
-ONE_THREAD := ^(TestModelTable|TestSimBench|TestSimBroken|TestSimScenarios)$$
+ONE_THREAD := ^(TestModelTable|TestProofTable|TestSimBench|TestSimBroken|TestSimFollowsTheProof|TestSimScenarios|TestSimShrinksByNoClock)$$
 
 # Tests of cmd/chronos that do little but parse command lines and settings, a thousand of them, and those that type what pages
 # of docs say: five times as long under the race detector. They run without it; all other tests of commands run theirs under it.
@@ -71,7 +76,7 @@ PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown
 
 # Tests of cmd/chronos whose nodes are processes of the built binary, which the race detector does not watch: it would
 # watch them send and read thousands of messages. Nodes and commands that run in the process of a test are watched.
-PROCESSES := ^(TestEndToEnd.*|TestE2E(BulkCancel|FoundTargets|HTTP|Series|WithoutKafka)|TestJournalProcesses|TestMixedVersions)$$
+PROCESSES := ^(TestEndToEnd.*|TestE2E(BulkCancel|FoundTargets|HTTP|Series|WithoutKafka)|TestJournal(Inputs|Processes)|TestMixedVersions)$$
 
 # Tests of node/store/transfer that have a move die at every step: seven times as long under the race detector. Moves
 # that do not die are watched there, and steps that do not succeed in node/store/journal.
@@ -100,8 +105,8 @@ test: ## Check and test everything, on a real Kafka and a real Postgres; sets up
 test-all: ## What `make test` leaves out: stores through a pooler, more race detector, all seeds of tests, 1000 more worlds
 	@scripts/steps race-pooler race-plain long-sim sim-more
 
-# Two packages at once with the race detector, and beside them one after the other without it: many tests wait, for
-# deadlines and for servers. What simulates comes first, for it waits for nothing, while the others wait in cmd/chronos.
+# Two packages at once with the race detector, and beside them one after the other without it, what needs no servers and
+# what does in a row of its own: many tests wait, for deadlines and for servers. No row is much longer than the others.
 #
 # The simulator runs on one thread, so that the race detector finds nothing there that the engine's own tests do not: it is
 # left to race-sim, which takes several times as long.
@@ -112,13 +117,15 @@ RACE := -race -gcflags=modernc.org/...=-race=false
 
 race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
 	scripts/setup compiler browser solvers
-	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j2 race-watched race-unwatched
+	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j3 race-watched race-unwatched race-processes
 
 race-watched:
 	$(if $(QUICK),go test $(RACE) -p 2 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)' -timeout 20m $(QUICK))
 
 race-unwatched:
 	$(if $(LONG)$(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES go test -p 1 -shuffle=on -short -timeout 20m $(LONG) $(PLAIN))
+
+race-processes:
 	$(if $(PARTLY),go test -p 1 -shuffle=on -run '$(UNWATCHED)' -timeout 20m $(PARTLY))
 
 race-pooler: ## Run the tests of the Postgres store through a pooler that race leaves out
@@ -164,7 +171,8 @@ replay: build ## Simulate one world again: SEED=7, or the plan that a failure ha
 mutants: build ## Hunt every mutant in five series of seeds, and print how soon each is caught (1 minute)
 	bin/lab sim --break all
 
-engine-mutants: ## Edit engine, stores and commands in 500 small ways, and see that tests and worlds notice (2 hours)
+# With -log FILE it goes on where it stopped: scripts/with-servers go run ./scripts/enginemutants -log FILE.
+engine-mutants: ## Edit engine, stores and commands in 700 small ways, and see that tests and worlds notice (hours)
 	scripts/with-servers go run ./scripts/enginemutants
 
 model: build ## Search all interleavings of a small cluster for broken promises
@@ -231,7 +239,7 @@ cover: ## Run all tests and show how much of the code they reach
 	scripts/with-servers go test -coverpkg=./... -coverprofile=cover.out $(PKG)
 	go tool cover -func=cover.out | tail -n 1
 
-ci: ## Run what continuous integration runs: test and model (12 minutes)
+ci: ## Run what continuous integration runs: test and model (10 minutes)
 	.ci/run
 
 clean: ## Remove what was built and downloaded here

@@ -366,8 +366,44 @@ func TestSentences(t *testing.T) {
 			"Kafka: set --brokers"},
 		{
 			args: "--store journal:j", file: "routes:\n- {input: a, output: b}\n- {input: c, output: d}\n",
-			want: "FILE:1: routes has 2 input topics, and --store is a journal, of which each partition belongs to " +
-				"one of a single input topic: give each of them nodes and a journal of its own",
+			want: "FILE:1: routes has 2 input topics, and --store names one journal: name that of each, as in " +
+				"journal:a=TOPIC,c=TOPIC; j belongs to the input topic that it was made for",
+		},
+		{
+			args: "--store journal:a=j", file: "routes:\n- {input: a, output: b}\n- {input: c, output: d}\n",
+			want: "--store names no journal for the input topic c, which FILE:1: routes has: add c=TOPIC",
+		},
+		{
+			args: "--store journal:a=j,c=k,e=l", file: "routes:\n- {input: a, output: b}\n- {input: c, output: d}\n",
+			want: "--store names a journal for the input topic e, which FILE:1: routes has not: nothing of it would " +
+				"fire; keep the route until all of it has come out",
+		},
+		{
+			args: "--store journal:a=j,c=j", file: "routes:\n- {input: a, output: b}\n- {input: c, output: d}\n",
+			want: `--store is "journal:a=j,c=j": ` +
+				"the input topics a and c must have a journal each, and not j together",
+		},
+		{
+			args: "--store journal:a=j,a=k", file: "routes:\n- {input: a, output: b}\n- {input: c, output: d}\n",
+			want: `--store is "journal:a=j,a=k": ` +
+				"it names the input topic a twice",
+		},
+		{
+			args: "--store journal:a=j,c=b", file: "routes:\n- {input: a, output: b}\n- {input: c, output: d}\n",
+			want: `--store is "journal:a=j,c=b": ` +
+				"the journal must be a topic of its own, where nothing else is read or " +
+				"written",
+		},
+		{args: "--store journal:a=", want: `--store is "journal:a=": ` +
+			"it must be journal:INPUT=TOPIC,INPUT=TOPIC: the " +
+			"name of a topic has 1 to 249 letters, digits, dots, underscores and hyphens"},
+		{
+			args: "--store journal:a=j,c=k --data-dir /set",
+			file: "routes:\n- {input: a, output: 'http:b'}\n- {input: c, output: d, targets: ['http:*']}\n" +
+				"lanes:\n- {name: 'http:b', url: 'https://b.example', order: key}\n",
+			want: "FILE:4: lanes has a lane with order: key, 2 input topics lead to callback lanes, and --store is a " +
+				"journal for each of them, which does not know the messages of the others: set order: none, have one " +
+				"input topic lead to callback lanes, or use a database",
 		},
 		{
 			args: "--store journal:j --data-dir /set --output-topic http:b --api-listen 127.0.0.1:0",

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -135,6 +136,94 @@ func TestJournalCommands(t *testing.T) {
 	c.Close()
 	got := run(t, "", strings.Fields("run --store journal:j --group far --data-dir "+copies+at)...)
 	if want := "consumer group far has committed offsets, and there is nothing in the journal j"; got.code != 1 ||
+		!strings.Contains(got.stderr, want) {
+		t.Errorf("exit code %d: %s, want %s", got.code, got.stderr, want)
+	}
+}
+
+// What the commands do where there are several input topics: each has a journal, of which both are made and looked at,
+// and which are moved one by one.
+func TestJournalInputsCommands(t *testing.T) {
+	t.Parallel()
+	address := clusterWithTopics(t)
+	folder := t.TempDir()
+	c := client(t, address)
+	for topic, partitions := range map[string]int32{"more.in": 3, "far.in": 1} {
+		if _, err := kadm.NewClient(c).CreateTopic(t.Context(), partitions, 1, nil, topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Close()
+	file := func(second string) string {
+		name := filepath.Join(folder, second+".yaml")
+		routes := "routes:\n- {input: chronos.in, output: chronos.out}\n- {input: " + second +
+			", output: chronos.out}\nbrokers: " + address + "\n"
+		if err := os.WriteFile(name, []byte(routes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return " --config " + name
+	}
+	more := " --store journal:chronos.in=j,more.in=k" + file("more.in")
+	for _, one := range []struct {
+		command string
+		code    int
+		want    string
+	}{
+		{"migrate print" + more, 0, `(?s)as chronos.in has.*--topic j .*as more.in has.*--topic k .*compact`},
+		{"migrate up --store journal:j --brokers " + address, 0, `^applied 1 topic j with 1 partitions\n$`},
+		{"migrate status" + more, 1, `the journal k does not exist`},
+		{"migrate up" + more, 0, `^applied 1 topic k with 3 partitions\n$`},
+		{"migrate up" + more, 0, `^up to date already\n$`},
+		{"migrate status" + more, 0, `^the topics of journal:chronos.in=j,more.in=k are as they have to be\n$`},
+		{"migrate up --store journal:chronos.in=j,none.in=l" + file("none.in"), 1, `l has no input topic none`},
+		{"migrate up --store journal:chronos.in=k,more.in=j" + file("more.in"), 1, `k has 3 partitions, and its input`},
+		{"doctor" + more, 1, `a journal in Kafka, topic j with 1 partitions, topic k with 3 partitions`},
+		{"doctor --store journal:chronos.in=k,more.in=j" + file("more.in"), 1, `(?s)k: has 3.*journal j: has 1`},
+		{"export --to x" + more, 2, `moved by itself: .* as in --store journal:j --input-topic chronos.in`},
+		{"migrate up --store journal:chronos.in=j,far.in=l" + file("far.in"), 0, `topic l with 1 partitions`},
+	} {
+		got := run(t, "", strings.Fields(one.command)...)
+		if said := got.stdout + got.stderr; got.code != one.code || !regexp.MustCompile(one.want).MatchString(said) {
+			t.Errorf("chronos %s: exit code %d, want %d\n%s\nwant %s", one.command, got.code, one.code, said, one.want)
+		}
+	}
+}
+
+// An input topic that the group has read with another store, or with another journal, does not begin anew on one that
+// is empty, though the journal of the other input topic is in use.
+func TestJournalInputsBegin(t *testing.T) {
+	t.Parallel()
+	address := clusterWithTopics(t)
+	folder := t.TempDir()
+	c := client(t, address, kgo.ConsumerGroup("far"), kgo.ConsumeTopics("chronos.in"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if _, err := kadm.NewClient(c).CreateTopic(t.Context(), 1, 1, nil, "more.in"); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "routes.yaml")
+	routes := "routes:\n- {input: more.in, output: chronos.out}\n- {input: chronos.in, output: chronos.out}\n"
+	if err := os.WriteFile(file, []byte(routes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	settings := []string{
+		"--store", "journal:chronos.in=new,more.in=used", "--config", file, "--brokers", address,
+	}
+	if got := run(t, "", append([]string{"migrate", "up"}, settings...)...); got.code != 0 {
+		t.Fatalf("exit code %d: %s", got.code, got.stderr)
+	}
+	produce(t, address, submission("x", time.Now(), nil))
+	if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "used", Key: []byte("k")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	c.PollFetches(t.Context())
+	if err := c.CommitUncommittedOffsets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	got := run(t, "", append([]string{
+		"run", "--group", "far", "--data-dir", filepath.Join(folder, "copy"),
+	}, settings...)...)
+	if want := "consumer group far has committed offsets, and there is nothing in the journal new"; got.code != 1 ||
 		!strings.Contains(got.stderr, want) {
 		t.Errorf("exit code %d: %s, want %s", got.code, got.stderr, want)
 	}

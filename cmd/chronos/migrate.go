@@ -78,7 +78,11 @@ func (c *migrateStatus) Run(ctx context.Context, w *world) (err error) {
 		return err
 	}
 	if _, err = store.Check(ctx); err == nil && target.IsJournal() {
-		_, err = fmt.Fprintf(w.stdout, "the topic of %s is as it has to be\n", target.String())
+		if len(target.Journal().Topics()) == 1 {
+			_, err = fmt.Fprintf(w.stdout, "the topic of %s is as it has to be\n", target.String())
+		} else {
+			_, err = fmt.Fprintf(w.stdout, "the topics of %s are as they have to be\n", target.String())
+		}
 	}
 	return err
 }
@@ -87,14 +91,17 @@ func (c *migrateStatus) Run(ctx context.Context, w *world) (err error) {
 type migratePrint struct{ storeSettings }
 
 // Run prints the script for the kind of database that the store is, Postgres if there is none; of a journal, what its
-// topic is created by.
+// topics are created by.
 func (c *migratePrint) Run(w *world) error {
 	if target, err := c.values.Target(); err == nil && target.IsJournal() {
-		j := target.Journal()
-		_, err := fmt.Fprintf(w.stdout, "# with as many partitions as %s has\nkafka-topics.sh --create --topic %s "+
-			"--partitions N --replication-factor 3 --config %s\n", j.Input, j.Topic,
-			strings.Join(service.JournalSettings(3), " --config "))
-		return err
+		for _, t := range target.Journal().Topics() {
+			if _, err := fmt.Fprintf(w.stdout, "# with as many partitions as %s has\nkafka-topics.sh --create "+
+				"--topic %s --partitions N --replication-factor 3 --config %s\n", t.Input, t.Topic,
+				strings.Join(service.JournalSettings(3), " --config ")); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	dialect, err := c.values.Dialect()
 	if err != nil {

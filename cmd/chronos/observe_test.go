@@ -85,7 +85,7 @@ func eventually(t *testing.T, condition func() string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
+	ticker := time.NewTicker(200 * time.Millisecond) // scrapes are dear under the race detector
 	defer ticker.Stop()
 	for {
 		last := condition()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 
 	"chronos/node/service"
 )
@@ -37,7 +38,7 @@ func (c *runCommand) Run(ctx context.Context, w *world) error {
 	log, inJSON := c.values.Logger(w.stderr)
 	s, err := service.Open(ctx, config, service.Options{Log: log, Version: currentVersion()})
 	if err == nil {
-		err = s.Run(ctx)
+		err = runWithRoom(ctx, s)
 	}
 	var usage *service.UsageError
 	if err == nil || !inJSON || errors.As(err, &usage) {
@@ -47,6 +48,18 @@ func (c *runCommand) Run(ctx context.Context, w *world) error {
 	log.LogAttrs(ctx, slog.LevelError, "the node can't go on",
 		slog.String("error", oneLine(err)))
 	return errLogged
+}
+
+// roomBytes is how much more than it holds a node may allocate before its memory is collected, besides as much again as
+// it holds. It holds little on its heap, however many messages wait, and would be at it several times a second.
+const roomBytes = 6 << 20
+
+// runWithRoom runs s with a heap that seems larger than it is: Go collects when a heap has doubled, and counts what was
+// allocated and never touched, for which the system has no pages to give. docs/PERFORMANCE.md has what it saves.
+func runWithRoom(ctx context.Context, s *service.Service) error {
+	room := make([]byte, roomBytes)
+	defer runtime.KeepAlive(room)
+	return s.Run(ctx)
 }
 
 // errLogged ends a command that has said already what is wrong.

@@ -71,7 +71,8 @@ func TestSimBroken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	setup, _, hunted := sim.Hunt(mutant, 1, 2000)
+	// From 3000 on it is a run that is made small in 2 s of a core. From 1 on it takes 11, which says nothing more.
+	setup, _, hunted := sim.Hunt(mutant, 3000, 2000)
 	if hunted == 0 {
 		t.Fatal("the mutant survives")
 	}
@@ -99,6 +100,27 @@ func TestSimBroken(t *testing.T) {
 	// Without the mutant, the same plan passes: it is the engine that matters.
 	plan := run(t, "", "sim", "--plan", writeWithout(t, name, "break "))
 	wantOutput(t, plan, 0, "PASSED: ")
+}
+
+// TestSimShrinksByNoClock breaks a run on a machine that is very slow: the file that is left is that of a fast one.
+// (The runs that make it smaller were once as many as the clock had room for.)
+func TestSimShrinksByNoClock(t *testing.T) {
+	left := func(simulate func(sim.Setup) sim.Result) string {
+		t.Chdir(t.TempDir())
+		wantOutput(t, simulated(t, simulate, "--seed", "1", "--break", "upsert"), 1, "FAILED: ", "Made smaller: ")
+		plan, err := os.ReadFile("chronos-sim-1.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(plan)
+	}
+	slow := left(func(setup sim.Setup) sim.Result {
+		<-time.After(2 * time.Second)
+		return sim.Run(setup)
+	})
+	if fast := left(sim.Run); slow != fast {
+		t.Errorf("on a slow machine it leaves\n%s\non a fast one\n%s", slow, fast)
+	}
 }
 
 // writeWithout copies a file without the lines that begin with a prefix.

@@ -21,8 +21,7 @@ type outcome struct {
 	subject   *subject
 	result    sim.Result
 	again     uint64 // the hash of the second run
-	wall      time.Duration
-	different bool // the two runs
+	different bool   // the two runs
 }
 
 // total is what a batch has shown so far. Runs are counted in their order, whoever ends first, so that
@@ -180,9 +179,7 @@ func (c *simCommand) runAll(ctx context.Context, w *world, next func(n uint64) *
 // outcome runs a subject of a batch.
 func (c *simCommand) outcome(s *subject) *outcome {
 	o := &outcome{subject: s}
-	began := time.Now()
 	o.result = c.run(s.setup)
-	o.wall = time.Since(began)
 	if c.Twice {
 		o.again = c.run(s.setup).Hash
 		o.different = o.again != o.result.Hash
@@ -257,7 +254,7 @@ func (c *simCommand) brokenBatch(p *paper, t *total) error {
 	o := &t.broken[0]
 	p.line("%s, which is the first of them:", o.subject.name)
 	p.line("")
-	err := c.broken(p, o.subject, &o.result, o.wall)
+	err := c.broken(p, o.subject, &o.result)
 	if p.err != nil {
 		return p.err
 	}

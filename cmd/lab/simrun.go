@@ -41,7 +41,7 @@ func (c *simCommand) single(w *world, s *subject) error {
 	}
 	p.summary(&s.setup.Options, &result, wall)
 	p.line("")
-	if err := c.verdict(p, s, &result, wall); err != nil || p.err != nil {
+	if err := c.verdict(p, s, &result); err != nil || p.err != nil {
 		return errors.Join(err, p.err)
 	}
 	return nil
@@ -115,7 +115,7 @@ func (p *paper) summary(o *sim.Options, r *sim.Result, wall time.Duration) {
 }
 
 // verdict writes whether a run has passed, and all that there is to say if it has not.
-func (c *simCommand) verdict(p *paper, s *subject, r *sim.Result, wall time.Duration) error {
+func (c *simCommand) verdict(p *paper, s *subject, r *sim.Result) error {
 	v, expected := r.Violation, ""
 	if s.script != nil {
 		expected = s.script.Expect
@@ -130,7 +130,7 @@ func (c *simCommand) verdict(p *paper, s *subject, r *sim.Result, wall time.Dura
 		p.paragraph(fmt.Sprintf("PASSED: %s breaks %s, as it is meant to: %s", s.name, v.Invariant, v.Detail))
 		return nil
 	case v != nil:
-		return c.broken(p, s, r, wall)
+		return c.broken(p, s, r)
 	case expected != "":
 		p.paragraph(fmt.Sprintf("FAILED: %s does not break %s, though it is meant to", s.name, expected))
 		return brokenf("%s does not break %s", s.name, expected)
@@ -158,7 +158,7 @@ func absent(names []string, coverage sim.Coverage) []string {
 
 // broken tells how an invariant was broken: a run that was drawn from a seed is made as small as it gets, and
 // kept in a file. That an invariant is broken is what counts: files that cannot be written do not hide it.
-func (c *simCommand) broken(p *paper, s *subject, r *sim.Result, wall time.Duration) error {
+func (c *simCommand) broken(p *paper, s *subject, r *sim.Result) error {
 	v := r.Violation
 	p.paragraph(fmt.Sprintf("FAILED: %s is broken after %s: %s", v.Invariant, span(v.At), v.Detail))
 	p.line("")
@@ -170,7 +170,7 @@ func (c *simCommand) broken(p *paper, s *subject, r *sim.Result, wall time.Durat
 	}
 	setup, result, file := s.setup, r, ""
 	if s.script == nil {
-		if small, found := c.shrink(p, s, wall); found {
+		if small, found := shrink(p, s); found {
 			setup, result = small.Setup, &small.Result
 			var err error
 			if file, err = keep(s, v, &small); err != nil {
@@ -241,12 +241,11 @@ func submissions(numbers []int) string {
 	return "submissions " + strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// shrink makes a run smaller that breaks an invariant, and shows what is left of it. It takes half a minute at most,
-// or a little more than 20 runs.
-func (c *simCommand) shrink(p *paper, s *subject, wall time.Duration) (sim.Shrinking, bool) {
-	most := min(max(int(30*time.Second/max(wall, time.Millisecond)), 20), 2000)
+// shrink makes a run smaller that breaks an invariant, and shows what is left of it. Its bounds are of what is
+// simulated: the clock is only shown, so that a seed leaves the same file on every machine.
+func shrink(p *paper, s *subject) (sim.Shrinking, bool) {
 	began := time.Now()
-	small, found := sim.Shrink(s.setup, most)
+	small, found := sim.Shrink(s.setup, 2000)
 	if !found {
 		p.paragraph("The plan of this run does not break the same invariant when it is replayed, so it could " +
 			"not be made smaller.")

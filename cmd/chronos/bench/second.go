@@ -32,6 +32,7 @@ type Reading struct {
 	CPU    time.Duration // since it started
 	Memory int64         // now, in bytes
 	Peak   int64         // the most memory that its largest process has ever had
+	Files  int64         // what of Memory are pages of files, such as its program: the kernel can drop them
 }
 
 // Meter reads what the processes of a run use up.

@@ -122,6 +122,7 @@ func (m *Meter) read(name string, members []int, all map[int]procfs.ProcStat) be
 		file, shared = max(file, status.RssFile), max(shared, status.RssShmem)
 		r.Peak = max(r.Peak, int64(status.VmHWM)) //nolint:gosec // bytes of memory
 	}
+	r.Files = int64(file)            //nolint:gosec // bytes of memory
 	r.Memory += int64(file + shared) //nolint:gosec // bytes of memory
 	return r
 }
