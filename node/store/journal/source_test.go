@@ -13,7 +13,8 @@ import (
 	"chronos/node/store/journal"
 )
 
-// group is a node.Source whose polls return what it is told, and otherwise wait until they are ended.
+// group is a node.Source whose polls return what it is told, and otherwise wait until they are ended. What it is told
+// comes first: a poll that is ended already would leave it to the next one, at random.
 type group struct {
 	node.Source
 
@@ -22,6 +23,11 @@ type group struct {
 }
 
 func (g *group) Poll(ctx context.Context) (node.Batch, error) {
+	select {
+	case b := <-g.batches:
+		return b, nil
+	default:
+	}
 	select {
 	case b := <-g.batches:
 		return b, nil
@@ -60,7 +66,11 @@ func newSourced(t *testing.T) *sourced {
 // poll polls once, after the group has something to say.
 func (s *sourced) poll(b node.Batch) node.Batch {
 	s.Helper()
-	s.group.batches <- b
+	select {
+	case s.group.batches <- b:
+	default:
+		s.Fatal("what the group said last was not taken")
+	}
 	b, err := s.source.Poll(s.Context())
 	if err != nil {
 		s.Fatal(err)
@@ -98,7 +108,10 @@ func (s *sourced) position() error {
 func TestSourceOwns(t *testing.T) {
 	t.Parallel()
 	s := newSourced(t)
-	if b := s.poll(assignment()); len(b.Assigned) != 0 || s.position() == nil {
+	if s.position() == nil {
+		t.Fatal("it is owned before the group has assigned it")
+	}
+	if b := s.poll(assignment()); len(b.Assigned) != 0 {
 		t.Fatalf("the node is told %+v before anything is owned", b)
 	}
 	s.until()
@@ -131,8 +144,8 @@ func TestSourceTriesAgain(t *testing.T) {
 	s.cluster.Strike(func(simulated.Step) simulated.Fault { return simulated.Lost })
 	s.poll(assignment())
 	for len(s.attempts) == 0 {
-		if b, err := s.source.Poll(t.Context()); err != nil || len(b.Assigned) > 0 {
-			t.Fatalf("the node is told %+v, %v", b, err)
+		if b, err := s.source.Poll(t.Context()); err != nil || len(b.Assigned) > 0 || s.position() == nil {
+			t.Fatalf("the node is told %+v, %v, of what it can't own", b, err)
 		}
 	}
 	s.cluster.Strike(nil)
