@@ -120,13 +120,13 @@ race: ## Run the tests, those that it says something about with the race detecto
 	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j3 race-watched race-unwatched race-processes
 
 race-watched:
-	$(if $(QUICK),go test $(RACE) -p 2 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)' -timeout 20m $(QUICK))
+	$(if $(QUICK),go test $(RACE) -p 2 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)' -timeout 15m $(QUICK))
 
 race-unwatched:
-	$(if $(LONG)$(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES go test -p 1 -shuffle=on -short -timeout 20m $(LONG) $(PLAIN))
+	$(if $(LONG)$(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES go test -p 1 -shuffle=on -short -timeout 15m $(LONG) $(PLAIN))
 
 race-processes:
-	$(if $(PARTLY),go test -p 1 -shuffle=on -run '$(UNWATCHED)' -timeout 20m $(PARTLY))
+	$(if $(PARTLY),go test -p 1 -shuffle=on -run '$(UNWATCHED)' -timeout 15m $(PARTLY))
 
 race-pooler: ## Run the tests of the Postgres store through a pooler that race leaves out
 	scripts/setup compiler
