@@ -3,7 +3,6 @@ package journal_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,45 +132,6 @@ func TestPauseOldWish(t *testing.T) {
 	own(t, h.stores[1], 0)
 	if got := h.claim(h.stores[1]); len(got) != 3 {
 		t.Errorf("claimed %q: a pause that was missed is in force, though the lane was resumed since", got)
-	}
-}
-
-// A wish that is sent again, since nobody has heard that it was done, is answered again and not done again: somebody
-// may have wished for the opposite since.
-func TestPauseSentAgain(t *testing.T) {
-	t.Parallel()
-	h := newHalls(t)
-	name := uuid.New()
-	r, err := journal.Wish(name, output, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hear := func() {
-		t.Helper()
-		if err := h.stores[0].Hear(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h.cluster.Append(topicName, 0, r)
-	hear()
-	h.wish(0, output, false)
-	hear()
-	answers := func() (n int) {
-		for _, r := range h.cluster.Records(topicName, true) {
-			if slices.Contains(journal.Granted(r), name) {
-				n++
-			}
-		}
-		return n
-	}
-	before := answers()
-	h.cluster.Append(topicName, 0, r)
-	hear()
-	if got := h.claim(h.stores[0]); len(got) != 1 {
-		t.Errorf("claimed %q: a pause is in force again that was resumed", got)
-	}
-	if answers() == before {
-		t.Error("it is not answered again")
 	}
 }
 
