@@ -63,13 +63,18 @@ class_archive() {
     "$({ "$java" -version 2>&1; printf '%s' "$kafka_home"; } | cksum | cut -d ' ' -f 1)"
 }
 
-# kafka_jvm is the options of a Kafka JVM that is small and starts fast. CHRONOS_TEST_KAFKA_JVM adds more, for
-# benchmarks say.
-kafka_jvm=(
-  -Xms128m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData
+# kafka_jvm is the options of a Kafka JVM. That of tests is small and starts fast. With CHRONOS_TEST_KAFKA_JVM=shipped, for
+# benchmarks, it has the memory, the garbage collector and the compiler that Kafka's own scripts give it.
+if [[ ${CHRONOS_TEST_KAFKA_JVM:-} == shipped ]]; then
+  kafka_jvm=(
+    -server -Xms1G -Xmx1G -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35
+    -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true
+  )
+else
+  kafka_jvm=(-Xms128m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData)
+fi
+kafka_jvm+=(
   -Xlog:disable -Xlog:all=error:stderr -Djava.net.preferIPv4Stack=true -Dlog4j2.level=OFF
   -Dorg.slf4j.simpleLogger.showDateTime=true -Dorg.slf4j.simpleLogger.defaultLogLevel=warn
   -Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info
 )
-read -r -a kafka_jvm_more <<<"${CHRONOS_TEST_KAFKA_JVM:-}"
-kafka_jvm+=("${kafka_jvm_more[@]}")

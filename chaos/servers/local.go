@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -35,18 +34,21 @@ java=$(find_java)
 printf '%s\n' "$java" "$kafka_home" "$(class_archive "$java")" "$(find_postgres)" "${kafka_jvm[@]}"`
 
 // openLocal finds the programs, and has them installed if need be.
-func openLocal(ctx context.Context, dir string, say io.Writer) (backend, error) {
+func openLocal(ctx context.Context, config *Config) (backend, error) {
 	root, err := Repository()
 	if err != nil {
 		return nil, err
 	}
 	setup := exec.CommandContext(ctx, filepath.Join(root, "scripts/setup"), "kafka", "postgres")
-	setup.Dir, setup.Stderr = root, say
+	setup.Dir, setup.Stderr = root, config.Say
 	if err := setup.Run(); err != nil {
 		return nil, fmt.Errorf("set up Kafka and Postgres: %w", err)
 	}
 	ask := exec.CommandContext(ctx, "bash", "-c", inquiry)
-	ask.Dir, ask.Stderr = root, say
+	ask.Dir, ask.Stderr = root, config.Say
+	if config.Shipped {
+		ask.Env = append(ask.Environ(), "CHRONOS_TEST_KAFKA_JVM=shipped")
+	}
 	out, err := ask.Output()
 	if err != nil {
 		return nil, fmt.Errorf("find Kafka and Postgres: %w", err)
@@ -56,7 +58,7 @@ func openLocal(ctx context.Context, dir string, say io.Writer) (backend, error) 
 		return nil, fmt.Errorf("find Kafka and Postgres: the scripts say only %q", lines)
 	}
 	return &localBackend{
-		dir: dir, java: lines[0], home: lines[1], archive: lines[2], postgres: lines[3], jvm: lines[4:],
+		dir: config.Dir, java: lines[0], home: lines[1], archive: lines[2], postgres: lines[3], jvm: lines[4:],
 	}, nil
 }
 

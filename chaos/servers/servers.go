@@ -51,6 +51,10 @@ type Config struct {
 
 	// Say is told what has to be installed, for people.
 	Say io.Writer
+
+	// Shipped gives brokers the Java that Kafka's own scripts give them: 1 GB, G1 and both compilers. Otherwise theirs is
+	// small and starts fast. Containers have a Java of their own.
+	Shipped bool
 }
 
 // Servers is a set of servers that belong together: they share a block of ports and a folder, and end together.
@@ -105,7 +109,7 @@ func (s *Servers) open(ctx context.Context) error {
 	}
 	switch s.config.Backend {
 	case Processes:
-		s.backend, err = openLocal(ctx, s.config.Dir, s.config.Say)
+		s.backend, err = openLocal(ctx, &s.config)
 	case Containers:
 		s.backend, err = openDocker(ctx)
 	case Given:

@@ -70,13 +70,16 @@ func open(ctx context.Context, o *options, stderr io.Writer) (g *ground, err err
 		g.postgres, err = servers.GivenPostgres(postgres)
 		return g, err
 	}
-	return g, g.start(ctx)
+	if err := g.start(ctx); err != nil {
+		return g, err
+	}
+	return g, g.warm(ctx)
 }
 
-// start starts a broker and a database, each with the settings that it comes with.
+// start starts a broker and a database, each with the settings that it comes with, the broker's Java too.
 func (g *ground) start(ctx context.Context) (err error) {
 	g.say("starting Kafka and Postgres")
-	config := servers.Config{Backend: servers.Processes, Logs: g.dir, Say: g.stderr}
+	config := servers.Config{Backend: servers.Processes, Logs: g.dir, Say: g.stderr, Shipped: true}
 	if g.servers, err = servers.Open(ctx, config); err != nil {
 		return err
 	}
@@ -90,6 +93,18 @@ func (g *ground) start(ctx context.Context) (err error) {
 		return err
 	}
 	return g.postgres.Ready(ctx, time.Minute)
+}
+
+// warm has a node take in and fire what nobody measures: Kafka's Java has compiled what it runs most after that, as that
+// of a broker has that has been up for a minute.
+func (g *ground) warm(ctx context.Context) error {
+	return g.on(ctx, 1, func(s *site) error {
+		_, err := s.burst(ctx, new(table), 1)
+		if err == nil {
+			_, err = s.steady(ctx, new(table), usual, "--rate", "2000")
+		}
+		return err
+	})
 }
 
 // close ends what was started.
