@@ -52,8 +52,8 @@ type Config struct {
 	// Say is told what has to be installed, for people.
 	Say io.Writer
 
-	// Shipped gives brokers the Java that Kafka's own scripts give them: 1 GB, G1 and both compilers. Otherwise theirs is
-	// small and starts fast. Containers have a Java of their own.
+	// Shipped gives brokers the Java that Kafka's own scripts give them: 1 GB, G1 and both compilers. Otherwise theirs
+	// is small and starts fast. Containers have a Java of their own.
 	Shipped bool
 }
 

@@ -218,6 +218,8 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 		{"at rest, CPU of a node in a second, ms"},
 		{"at rest, CPU of Postgres in a second, for each node, ms"},
 		{"at rest, transactions in a second, for each node"},
+		{"at rest, memory of a node, without pages of the program's file, MB"},
+		{"at rest, pages of the program's file, which all nodes share, MB"},
 		{"peak resident memory of the largest node, MB"},
 	}
 	t.head = []string{""}
@@ -226,7 +228,7 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 		if err != nil {
 			return err
 		}
-		idle, transactions, err := s.rest(ctx)
+		idle, err := s.rest(ctx)
 		if err != nil {
 			return err
 		}
@@ -246,7 +248,9 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 			b.intake.cpu("nodes"), b.intake.cpu("Postgres"), count(b.intake.log / b.intake.messages),
 			b.firing.cpu("nodes"), b.firing.cpu("Postgres"), count(b.firing.log / b.firing.messages),
 			count(b.result.Fired.PerSecondStamped), perNode(idle.used["nodes"]), postgres,
-			fmt.Sprintf("%.1f", float64(transactions)/rest.Seconds()/float64(nodes)), count(float64(b.peak) / 1e6),
+			fmt.Sprintf("%.1f", float64(idle.transactions)/rest.Seconds()/float64(nodes)),
+			count(float64(idle.memory-idle.files) / 1e6 / float64(nodes)), count(float64(idle.files) / 1e6),
+			count(float64(b.peak) / 1e6),
 		} {
 			rows[i] = append(rows[i], cell)
 		}
@@ -258,11 +262,19 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 	return err
 }
 
+// resting is what nodes use that have nothing to do.
+type resting struct {
+	phase
+
+	transactions  int64
+	memory, files int64 // at the end: of all nodes, and of that pages of the program's file, which they share
+}
+
 // rest watches nodes that have had nothing to do for some time: they and Postgres tidy up behind a burst.
-func (s *site) rest(ctx context.Context) (used phase, transactions int64, err error) {
+func (s *site) rest(ctx context.Context) (used resting, err error) {
 	select {
 	case <-ctx.Done():
-		return used, 0, ctx.Err()
+		return used, ctx.Err()
 	case <-time.After(rest):
 	}
 	committed := func() (n int64, err error) {
@@ -274,21 +286,21 @@ func (s *site) rest(ctx context.Context) (used phase, transactions int64, err er
 	}
 	first, err := committed()
 	if err != nil {
-		return used, 0, err
+		return used, err
 	}
 	before, err := s.read(ctx)
 	if err != nil {
-		return used, 0, err
+		return used, err
 	}
 	select {
 	case <-ctx.Done():
-		return used, 0, ctx.Err()
+		return used, ctx.Err()
 	case <-time.After(rest):
 	}
 	after, err := s.read(ctx)
 	if err != nil {
-		return used, 0, err
+		return used, err
 	}
 	last, err := committed()
-	return after.since(before, 1), last - first, err
+	return resting{after.since(before, 1), last - first, after.memory, after.files}, err
 }

@@ -95,8 +95,8 @@ func (g *ground) start(ctx context.Context) (err error) {
 	return g.postgres.Ready(ctx, time.Minute)
 }
 
-// warm has a node take in and fire what nobody measures: Kafka's Java has compiled what it runs most after that, as that
-// of a broker has that has been up for a minute.
+// warm has a node take in and fire what nobody measures: Kafka's Java has compiled what it runs most after that, as
+// that of a broker has that has been up for a minute.
 func (g *ground) warm(ctx context.Context) error {
 	return g.on(ctx, 1, func(s *site) error {
 		_, err := s.burst(ctx, new(table), 1)

@@ -310,9 +310,9 @@ func (s *site) await(ctx context.Context, messages int, taken bool) error {
 
 // spent is what was used up until an instant.
 type spent struct {
-	used        map[string]time.Duration
-	log         float64
-	peak, files int64
+	used                map[string]time.Duration
+	log                 float64
+	peak, files, memory int64 // of the nodes: the largest one's peak, its pages of files, and what all have
 }
 
 // read reads what was used up. Nodes that do not run yet have used nothing.
@@ -341,7 +341,7 @@ func (s *site) read(ctx context.Context) (*spent, error) {
 	for _, r := range readings {
 		all.used[r.Name] = r.CPU
 		if r.Name == "nodes" {
-			all.peak, all.files = r.Peak, r.Files
+			all.peak, all.files, all.memory = r.Peak, r.Files, r.Memory
 		}
 	}
 	return all, s.do(ctx, func(conn *pgx.Conn) error {
