@@ -48,12 +48,14 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	for _, owned := range working {
 		result.State.IntakePaused = result.State.IntakePaused || owned.isPaused(node.Intake)
 	}
-	dues := map[node.Ref]time.Time{}
+	dues, now := map[node.Ref]time.Time{}, s.config.Now()
 	var of []*shard
 	for _, share := range request.Lanes {
 		count, size := 0, 0
 		last := order(request.Until)
-		open := slices.DeleteFunc(slices.Clone(working), func(owned *shard) bool { return owned.isPaused(share.Lane) })
+		open := slices.DeleteFunc(slices.Clone(working), func(owned *shard) bool {
+			return owned.isPaused(share.Lane) || s.board != nil && node.IsCallback(share.Lane) && !owned.calls(now)
+		})
 		if err := s.first(open, share.Lane, last, func(owned *shard, name node.MessageID) (bool, error) {
 			r, err := owned.stored(name)
 			if err != nil {

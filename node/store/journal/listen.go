@@ -66,6 +66,7 @@ func (s *Store) looks(ctx context.Context) (looks []func() error, err error) {
 	if len(working) == 0 {
 		return nil, nil
 	}
+	asked := s.config.Now()
 	extents, err := s.config.Ledger.Extents(ctx)
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (s *Store) looks(ctx context.Context) (looks []func() error, err error) {
 	for _, owned := range working {
 		at := slices.IndexFunc(extents, func(e node.Extent) bool { return e.Number == owned.number })
 		if at >= 0 && extents[at].End != node.UnknownEnd {
-			looks = append(looks, func() error { return owned.hear(ctx, s.config.Ledger, extents[at].End) })
+			looks = append(looks, func() error { return owned.hear(ctx, s.config.Ledger, extents[at].End, asked) })
 		}
 	}
 	return looks, nil
@@ -87,18 +88,24 @@ func (s *Store) looks(ctx context.Context) (looks []func() error, err error) {
 //	asker   appends a wish: 13
 //	owner   commits z: 14, and not 13. So there is something between
 //
+// A look that finds no fence of somebody else shows that nobody else did anything in the partition before Kafka was
+// asked; one that finds a fence shows that the partition is another node's.
+//
 // While another look at the partition is under way this one does nothing: the next one does.
-func (s *shard) hear(ctx context.Context, log ledger.Ledger, end int64) error {
+func (s *shard) hear(ctx context.Context, log ledger.Ledger, end int64, asked time.Time) error {
 	if !s.hearing.TryLock() {
 		return nil
 	}
 	defer s.hearing.Unlock()
 	from, some := s.unheard(end)
 	if !some {
+		s.proved(asked)
 		return nil
 	}
 	var wishes []*wish
+	fenced := false
 	if err := log.Read(ctx, from, end, func(e ledger.Committed) error {
+		fenced = fenced || len(e.Key) > 0 && e.Key[0] == fenceKey
 		if len(e.Key) == 0 || e.Key[0] != wishKey || e.Value == nil {
 			return nil
 		}
@@ -108,13 +115,43 @@ func (s *shard) hear(ctx context.Context, log ledger.Ledger, end int64) error {
 	}); err != nil {
 		return err
 	}
+	if fenced {
+		s.lose(true)
+		return nil
+	}
 	if err := s.obey(ctx, wishes); err != nil {
 		return err
 	}
+	s.proved(asked)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = end
 	return nil
+}
+
+// surelyOurs is for how long a look or a transaction that has shown that a partition is this node's is enough to make
+// requests by it. Somebody else owns it a session (6 s) after the last beat of this node at the earliest, and what was
+// claimed is published within 4.5 s or not at all. Nodes look twice a second.
+const surelyOurs = 3 * time.Second
+
+// proved takes note that the partition was this node's at an instant.
+func (s *shard) proved(at time.Time) {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	s.ours = at
+}
+
+// calls reports whether requests may be made of the partition at an instant. A request is no part of a transaction, and
+// so nothing refuses that of a node that was stopped meanwhile, and does not know that the partition is another node's:
+//
+//	A is stopped       B owns; the lane is paused, by B, and whoever asked is answered
+//	A goes on, claims on the lane, and calls
+//
+// The caller has quick. An age is what either clock says: one goes on while the machine is suspended, the other one
+// can't be set.
+func (s *shard) calls(now time.Time) bool {
+	age := now.Round(0).Sub(s.ours.Round(0))
+	return max(age, -age, now.Sub(s.ours)) <= surelyOurs
 }
 
 // unheard returns from where on wishes are to be looked for before an offset, and whether there can be any.

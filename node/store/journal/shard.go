@@ -100,6 +100,10 @@ type shard struct {
 	closing        map[string]int
 	heard, foreign int64
 	hearing        sync.Mutex
+
+	// ours is an instant at which the partition was this node's, as a look or a transaction has shown. It changes under
+	// quick.
+	ours time.Time
 }
 
 // held is a claim.
@@ -309,6 +313,7 @@ func (c *change) applied(batch *pebble.Batch) error {
 	}
 	maps.Copy(c.shard.positions, c.positions)
 	maps.Copy(c.shard.switches, c.switches)
+	c.ours = c.asOf
 	for name, r := range c.rows {
 		claim, claimed := c.claims[name]
 		switch {

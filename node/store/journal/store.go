@@ -158,12 +158,13 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	if err := s.db.read(s.db.works); err != nil {
 		return err // and fences nobody who could go on
 	}
+	began := s.config.Now()
 	writer, err := s.config.Ledger.Own(ctx, number, ledger.Entry{Key: []byte{fenceKey}, Value: owner[:]})
 	if err != nil {
 		return err
 	}
 	owned := &shard{
-		number: number, db: s.db, now: s.wall, writer: writer,
+		number: number, db: s.db, now: s.wall, writer: writer, ours: began,
 		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[string]mark{},
 		heads: map[lineKey]mark{}, observe: s.config.Observe, spacing: s.config.Spacing, maxAge: s.config.MaxAge,
 	}

@@ -72,8 +72,20 @@ func newHalls(t *testing.T) *halls {
 	return h
 }
 
+// board gives a store a switchboard, and has it look at nothing by itself.
+func (h *halls) board(store *journal.Store) {
+	board := journal.NewSwitchboard(h.cluster.Ledger(topicName, "chronos"), poster{h.cluster}, journal.AskerLimits{})
+	h.Cleanup(board.Close)
+	store.SwitchBy(board)
+}
+
 // bring has the owner of a partition take in a message that is due, and is the next record there.
 func (h *halls) bring(number int32, id string) {
+	h.Helper()
+	h.bringTo(output, number, id)
+}
+
+func (h *halls) bringTo(lane string, number int32, id string) {
 	h.Helper()
 	store := h.stores[number]
 	place := node.Place{Partition: input(), Position: node.Position{Epoch: -1}}
@@ -85,7 +97,7 @@ func (h *halls) bring(number int32, id string) {
 	place.Position = positions[0]
 	result, err := store.Take(h.Context(), node.TakeRequest{From: []node.Place{place}, Items: []node.Item{{
 		Epoch: 1, Offset: place.Offset, Action: node.Schedule, Message: node.Message{
-			ID: id, Lane: output, Incarnation: uuid.New(), Deadline: h.clock.Now().UTC(), Value: []byte(id),
+			ID: id, Lane: lane, Incarnation: uuid.New(), Deadline: h.clock.Now().UTC(), Value: []byte(id),
 		},
 	}}})
 	if err != nil || result.Refused[0] {
@@ -96,9 +108,14 @@ func (h *halls) bring(number int32, id string) {
 // claim returns the ids of what a node claims.
 func (h *halls) claim(store *journal.Store) (ids []string) {
 	h.Helper()
+	return h.claimOn(output, store)
+}
+
+func (h *halls) claimOn(lane string, store *journal.Store) (ids []string) {
+	h.Helper()
 	claimed, err := store.Claim(h.Context(), node.ClaimRequest{
-		Node: uuid.UUID{2}, Hold: time.Minute, Until: h.clock.Now().Add(time.Second),
-		Lanes: []node.Share{{Lane: output, Limit: 9, Bytes: 1 << 20}},
+		Node: uuid.UUID{2}, Hold: time.Minute, Until: h.clock.Now().Add(time.Minute),
+		Lanes: []node.Share{{Lane: lane, Limit: 9, Bytes: 1 << 20}},
 	})
 	if err != nil {
 		h.Fatal(err)
@@ -250,7 +267,7 @@ func TestPauseFrozenOwner(t *testing.T) {
 		t.Fatal("the new owner has not done what was wished before its fence")
 	}
 	claimed, err := h.stores[0].Claim(t.Context(), node.ClaimRequest{
-		Node: uuid.UUID{2}, Hold: time.Minute, Until: h.clock.Now().Add(time.Second),
+		Node: uuid.UUID{2}, Hold: time.Minute, Until: h.clock.Now().Add(time.Minute),
 		Lanes: []node.Share{{Lane: output, Limit: 9, Bytes: 1 << 20}},
 	})
 	if err != nil || len(claimed.Messages) != 1 {
@@ -445,5 +462,71 @@ func TestPausesMove(t *testing.T) {
 	own(t, second, 0)
 	if got, err := second.Pauses(t.Context()); err != nil || !slices.Equal(got, want) {
 		t.Fatalf("paused are %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// Goal: a node that was stopped for longer than the group waits for it claims nothing for requests, which nothing would
+// refuse, until a look has shown whose the partition is. Here it is another node's, which has been asked to pause the
+// lane meanwhile. What comes out to topics it may claim: its transactions are refused.
+func TestPauseOfFrozenCaller(t *testing.T) {
+	t.Parallel()
+	h := newHalls(t)
+	const lane = node.CallbackPrefix + "bills"
+	for number, store := range h.stores {
+		h.board(store)
+		h.bringTo(lane, int32(number), fmt.Sprint("y", number)) //nolint:gosec // two
+	}
+	own(t, h.stores[1], 0)
+	h.clock.Advance(4 * time.Second)
+	if ids := h.claimOn(lane, h.stores[0]); len(ids) != 0 {
+		t.Errorf("a node that does not know whose the partition is has claimed %v for requests", ids)
+	}
+	if ids := h.claim(h.stores[0]); !slices.Equal(ids, []string{"x0"}) {
+		t.Errorf("it has claimed %v for a topic, want x0", ids)
+	}
+	for _, store := range h.stores {
+		if err := store.Hear(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ids := h.claimOn(lane, h.stores[0]); len(ids) != 0 {
+		t.Errorf("a node that has heard of its fence has claimed %v", ids)
+	}
+	if ids := h.claimOn(lane, h.stores[1]); !slices.Equal(ids, []string{"y0", "y1"}) {
+		t.Errorf("the node that has looked has claimed %v, want y0 and y1", ids)
+	}
+}
+
+// Goal: a node makes requests for 3 s after a look or a transaction has shown that the partition is its own, and not
+// for longer; a clock that was set back shows nothing.
+func TestPauseOfCallerThatLooks(t *testing.T) {
+	t.Parallel()
+	h := newHalls(t)
+	const lane = node.CallbackPrefix + "bills"
+	h.board(h.stores[0])
+	for i, step := range []struct {
+		since  time.Duration // the take
+		looks  bool
+		passes time.Duration
+		claims bool
+	}{
+		{4 * time.Second, false, 0, false},
+		{0, false, 3 * time.Second, true},
+		{4 * time.Second, true, 0, true},
+		{4 * time.Second, true, 3*time.Second + time.Millisecond, false},
+		{0, true, -4 * time.Second, false},
+	} {
+		id := fmt.Sprint("y", i)
+		h.bringTo(lane, 0, id)
+		h.clock.Advance(step.since)
+		if step.looks {
+			if err := h.stores[0].Hear(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.clock.Advance(step.passes)
+		if ids := h.claimOn(lane, h.stores[0]); slices.Contains(ids, id) != step.claims {
+			t.Errorf("%+v: it has claimed %v", step, ids)
+		}
 	}
 }
