@@ -210,8 +210,8 @@ func (w *owners) takeIn(n *owningNode, again, count int) bool {
 	if err != nil || result.Refused[0] {
 		return false
 	}
-	// A former owner, which does not know of the pause, may be asked for nothing but what has been taken in before. It is
-	// answered what became of that, without a transaction, and the position stays where it is.
+	// A former owner, which does not know of the pause, may be asked for nothing but what has been taken in before. It
+	// is answered what became of that, without a transaction, and the position stays where it is.
 	if still && result.Positions[0] != place.Position {
 		w.Fatalf("S25: records are taken in after the pause of the intake was answered")
 	}
