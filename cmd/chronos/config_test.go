@@ -163,6 +163,7 @@ func wrongValues() map[string]string {
 		"api-max-bytes": "many", "api-rate": "many", "api-waiting": "many",
 		"compat": "quartz", "metaswitch-listen": "a:b:c",
 		"horae-listen": "a:b:c", "horae-url": "nowhere", "task-retention": "soon",
+		"fetch-memory": "1000", "batch-memory": "3000000000",
 		"group": "", // every name is good
 	}
 }
@@ -230,6 +231,8 @@ func TestSentences(t *testing.T) {
 		{file: "group: g\nlookahead: 1s\n", want: "FILE:2: lookahead is 1s: it must be from 0s to 999.999ms, " +
 			"less than a fifth of the hold time, because claims are held for that long before they are published"},
 		{args: "--detection-interval 1ms", want: "--detection-interval is 1ms: it must be from 10ms to 1h0m0s"},
+		{args: "--fetch-memory 64MB", want: "--fetch-memory is 64MB: it must be a number from 1048576 to 2147483647"},
+		{args: "--batch-memory 1000", want: "--batch-memory is 1000: it must be a number from 1048576 to 2147483647"},
 		{args: "--leave-after 0s", want: "--leave-after is 0s: it must be from 1s to 1h0m0s"},
 
 		{args: "--horae-listen 0.0.0.0:8015", want: "--horae-listen is 0.0.0.0:8015: it is no address that a " +

@@ -50,6 +50,10 @@ type Config struct {
 	CreateTopics bool
 	Partitions   int32
 
+	// FetchMemory and BatchMemory bound the memory of records that come from Kafka: see kafka.SourceConfig. 0 for the
+	// defaults.
+	FetchMemory, BatchMemory int
+
 	// Callback says how the requests of callback lanes are made.
 	Callback callback.Config
 
@@ -79,6 +83,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) error { return s.callbacks(new(node.Config), &c.Callback) },
 		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
+		s.memory,
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
 		func(c *Config) (err error) { c.Group, err = s.groupName(); return err },
 		func(c *Config) (err error) { c.Admin, err = s.Admin(""); return err },

@@ -3,8 +3,10 @@ package service
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"chronos/node"
+	"chronos/node/broker/kafka"
 )
 
 // tokenRows are the settings for tokens, and for files that other clients have.
@@ -65,6 +67,18 @@ func limitRows() []Setting {
 			Allowed: fmt.Sprintf("256 to %d, or 0", node.MaxMessageBytes),
 			value:   func(s *Settings) *Value { return &s.maxHeaderBytes },
 		},
+		{
+			Name: "fetch-memory", PlaceHolder: "N", Default: strconv.Itoa(kafka.DefaultFetchMemory),
+			Help: "The most bytes that records may have in memory that were fetched from Kafka and are not taken in " +
+				"yet, decompressed. A batch of records that alone has more comes by itself.",
+			Allowed: allowedMemory, value: func(s *Settings) *Value { return &s.fetchMemory },
+		},
+		{
+			Name: "batch-memory", PlaceHolder: "N", Default: strconv.Itoa(kafka.DefaultBatchMemory),
+			Help: "The most bytes that one batch of records may have, decompressed. A larger one stops its " +
+				"partition, and the log says how it gets going again.",
+			Allowed: allowedMemory, value: func(s *Settings) *Value { return &s.batchMemory },
+		},
 	}
 	for i := range rows {
 		rows[i].Group, rows[i].Commands = "limits", Run
@@ -89,6 +103,31 @@ func (s *Settings) limits(config *node.Config) error {
 			n, err := v.number(math.MaxInt32)
 			if err != nil {
 				return err
+			}
+			*number.target = n
+		}
+	}
+	return nil
+}
+
+// minMemory is the least memory for records: that of the largest batch that topics with default settings take.
+const minMemory = 1 << 20
+
+const allowedMemory = "1048576 to 2147483647"
+
+// memory sets how much memory records may have that come from Kafka.
+func (s *Settings) memory(config *Config) error {
+	for _, number := range []struct {
+		setting *Value
+		target  *int
+	}{
+		{&s.fetchMemory, &config.FetchMemory},
+		{&s.batchMemory, &config.BatchMemory},
+	} {
+		if v := number.setting; v.IsSet {
+			n, err := v.number(math.MaxInt32)
+			if err != nil || n < minMemory {
+				return v.Wrong("it must be a number from " + allowedMemory)
 			}
 			*number.target = n
 		}

@@ -23,6 +23,7 @@ type Settings struct {
 	saslMechanism, saslUsername, saslPassword, saslPasswordFile  Value
 	saslTokenFile, saslTokenURL, saslScope                       Value
 	maxDelay, maxBytes, maxHeaders, maxHeaderBytes               Value
+	fetchMemory, batchMemory                                     Value
 	group                                                        Value
 	store, storePasswordFile, pgBouncer, migrate, dataDir        Value
 	standby                                                      Value

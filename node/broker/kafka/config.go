@@ -81,10 +81,10 @@ type SourceConfig struct {
 	FetchMaxBytes int32
 
 	// FetchMemory bounds the records that are held in memory before Poll returns them, decompressed, of all brokers
-	// together: 64 MiB if zero. A batch that alone is larger comes through by itself, up to BatchMemory.
+	// together: DefaultFetchMemory if zero. A batch that alone is larger comes through by itself, up to BatchMemory.
 	FetchMemory int
 
-	// BatchMemory is the largest batch, decompressed, that is read at all; 256 MiB if zero. A larger one stops its
+	// BatchMemory is the largest batch, decompressed, that is read at all; DefaultBatchMemory if zero. A larger one stops its
 	// partition, and Poll says so: there is no way to read a part of a batch, and a few kilobytes can
 	// decompress to more than there is memory.
 	BatchMemory int
@@ -103,6 +103,12 @@ func Fixed(config *tls.Config) func() (*tls.Config, error) {
 	return func() (*tls.Config, error) { return config, nil }
 }
 
+// The memory for records that a Source has if nobody says otherwise, in bytes.
+const (
+	DefaultFetchMemory = 64 << 20
+	DefaultBatchMemory = 256 << 20
+)
+
 const (
 	defaultClientID       = "chronos"
 	defaultLeaveAfter     = 10 * time.Second
@@ -110,8 +116,6 @@ const (
 	defaultMaxPollRecords = 500
 	defaultMaxPollBytes   = 8 << 20
 	defaultFetchMaxBytes  = 4 << 20
-	defaultFetchMemory    = 64 << 20
-	defaultBatchMemory    = 256 << 20
 
 	// minPublishTimeout is the least that franz-go takes for the delivery of a record.
 	minPublishTimeout = time.Second
@@ -138,8 +142,8 @@ func sourceDefaults(c SourceConfig) SourceConfig {
 	c.MaxPollRecords = cmp.Or(c.MaxPollRecords, defaultMaxPollRecords)
 	c.MaxPollBytes = cmp.Or(c.MaxPollBytes, defaultMaxPollBytes)
 	c.FetchMaxBytes = cmp.Or(c.FetchMaxBytes, defaultFetchMaxBytes)
-	c.FetchMemory = cmp.Or(c.FetchMemory, defaultFetchMemory)
-	c.BatchMemory = cmp.Or(c.BatchMemory, defaultBatchMemory)
+	c.FetchMemory = cmp.Or(c.FetchMemory, DefaultFetchMemory)
+	c.BatchMemory = cmp.Or(c.BatchMemory, DefaultBatchMemory)
 	return c
 }
 

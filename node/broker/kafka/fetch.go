@@ -64,8 +64,9 @@ func (m *member) classify(name topicPartition, err error) error {
 		return nil
 	case errors.As(err, &tooLarge):
 		err = fmt.Errorf("topic %s partition %d: the batch at offset %d decompresses to more than %d bytes, "+
-			"the partition is not read any further: raise the limit, or rewind the partition to offset %d",
-			name.topic, name.number, tooLarge.Offset, m.config.BatchMemory, tooLarge.NextOffset)
+			"the partition is not read any further: raise batch-memory, or do without the records before offset %d, "+
+			"by kafka-delete-records.sh", name.topic, name.number, tooLarge.Offset, m.config.BatchMemory,
+			tooLarge.NextOffset)
 		m.mu.Lock()
 		if p := m.parts[name]; p != nil {
 			p.stuck = err

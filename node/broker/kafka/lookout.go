@@ -79,6 +79,7 @@ func (m *member) look(ctx context.Context) {
 	}
 	m.see(trouble)
 	m.describeRest(ctx)
+	m.lookPastStuck(ctx)
 	if now := time.Now(); !now.Before(m.nextHold) {
 		m.nextHold = now.Add(holdInterval)
 		m.lookForHolds(ctx)
@@ -163,6 +164,32 @@ func (m *member) describeRest(ctx context.Context) {
 	m.mu.Unlock()
 	if len(names) > 0 {
 		m.describe(ctx, names)
+	}
+}
+
+// lookPastStuck has reading go on where somebody has deleted the batch that franz-go has given a partition up for, which
+// it does not look at again.
+func (m *member) lookPastStuck(ctx context.Context) {
+	stuck := make(map[topicPartition]bool)
+	m.mu.Lock()
+	for name, p := range m.parts {
+		if p.stuck != nil {
+			stuck[name] = true
+		}
+	}
+	m.mu.Unlock()
+	if len(stuck) == 0 {
+		return
+	}
+	firsts := listOffsets(ctx, m.client, sortedPartitions(stuck), timestampFirst, false)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range stuck {
+		p, first := m.parts[name], firsts[name]
+		if p != nil && p.stuck != nil && first.err == nil && first.offset > p.at.Offset {
+			p.stuck, p.outOfRange = nil, true
+			m.wake()
+		}
 	}
 }
 

@@ -374,6 +374,33 @@ func TestBatchTooLarge(t *testing.T) {
 	}
 }
 
+// The way out that the log names: without the records before the one behind the batch, the partition is read on, and what
+// is missing is told.
+func TestBatchTooLargeIsDeleted(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	input := plain.Topic(t, 1, "max.message.bytes", "16777216")
+	plain.Produce(t, node.Record{Topic: input, Value: make([]byte, 3<<20)})
+	plain.Produce(t, node.Record{Topic: input, Value: []byte("behind")})
+	c := configFor(cluster, "group", input)
+	c.BatchMemory = 1 << 20
+	b := open(t, c)
+	if err := pollError(t, b); !strings.Contains(err.Error(), "the records before offset 1, by kafka-delete-records.sh") {
+		t.Fatalf("poll: %v, want the way out", err)
+	}
+	plain.DeleteRecords(t, input, 0, 1)
+	if got := pollValues(t, b, 1); got[0] != "behind" {
+		t.Fatalf("polled %q, want what comes behind the batch", got)
+	}
+	var lost []node.Loss
+	for _, event := range b.Events {
+		lost = append(lost, event.Lost...)
+	}
+	if len(lost) != 1 || lost[0].From != 0 || lost[0].To != 1 {
+		t.Fatalf("%v is said to be lost, want the batch", lost)
+	}
+}
+
 // While the group has no coordinator, every Poll says so: one that returns nothing is no sign that all is well.
 func TestNoCoordinator(t *testing.T) {
 	t.Parallel()
