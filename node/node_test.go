@@ -359,6 +359,13 @@ func TestDeadLettersWhatIsRejected(t *testing.T) {
 		if got := header(dead[0].Record, node.HeaderReason); got != string(node.PublishRejected) {
 			t.Errorf("its reason is %q", got)
 		}
+		for name, want := range map[string]string{
+			node.HeaderSourceTopic: "in", node.HeaderSourcePartition: "0", node.HeaderSourceOffset: "0",
+		} {
+			if got := header(dead[0].Record, name); got != want {
+				t.Errorf("its %s is %q, want %q", name, got, want)
+			}
+		}
 		w.empty()
 	})
 }

@@ -98,6 +98,7 @@ func TestEndToEndRewind(t *testing.T) {
 		}
 	}
 	s.drained(t)
+	s.rewindTo(t, len(got))
 	for _, n := range nodes {
 		if code := n.end(t, syscall.SIGTERM); code != 0 {
 			t.Errorf("a node that was asked to stop exits with %d", code)
@@ -105,6 +106,54 @@ func TestEndToEndRewind(t *testing.T) {
 		if log := n.log.String(); !strings.Contains(log, "the store was set back or rewound") ||
 			!strings.Contains(log, "the store has caught up") {
 			t.Errorf("a node does not tell of the rewind:\n%s", log)
+		}
+	}
+}
+
+// rewindTo rewinds to an instant, and one partition to an offset: what was submitted from there on fires once more, and
+// nothing else. So many records have come before.
+func (s *service) rewindTo(t *testing.T, before int) {
+	t.Helper()
+	const fresh = 60
+	records := s.batch(1000, 1000+fresh, time.Now())
+	s.submit(t, records...)
+	before += fresh
+	s.read(t, s.output, patience, atLeast(before))
+	s.drained(t)
+
+	from, last := records[0].Timestamp, records[0]
+	for _, r := range records {
+		if r.Timestamp.Before(from) {
+			from = r.Timestamp
+		}
+		if r.Partition == last.Partition && r.Offset > last.Offset {
+			last = r
+		}
+	}
+	for _, c := range []struct {
+		to   []string
+		want map[string]int // how often the fresh ones have come then, other than once before
+		more int
+	}{
+		{[]string{"--to-time", from.UTC().Format(time.RFC3339Nano)}, map[string]int{}, fresh},
+		{[]string{"--partition", fmt.Sprint(last.Partition), "--to-offset", fmt.Sprint(last.Offset)},
+			map[string]int{string(last.Key): 3}, 1},
+	} {
+		code, said := s.operate(t, s.brokers, append([]string{"rewind", "--topic", s.input, "--yes"}, c.to...)...)
+		if code != 0 || !strings.Contains(said, "of the store has begun.") {
+			t.Fatalf("rewind %v exits with %d and says\n%s", c.to, code, said)
+		}
+		before += c.more
+		count := times(s.read(t, s.output, 2*patience, atLeast(before)))
+		s.drained(t)
+		for _, r := range records {
+			want := 2
+			if n, other := c.want[string(r.Key)]; other {
+				want = n
+			}
+			if got := count[string(r.Key)]; got != want {
+				t.Errorf("rewind %v: %s has come %d times, want %d", c.to, r.Key, got, want)
+			}
 		}
 	}
 }

@@ -9,11 +9,14 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // authority signs certificates for a test, and is trusted by nobody else.
@@ -139,6 +142,48 @@ func TestSecureConnections(t *testing.T) {
 				t.Errorf("without: exit code %d, %q, want %q in it", got.code, got.stderr, c.explanation)
 			}
 		})
+	}
+}
+
+// TestRunRefusedByKafka starts nodes with a password that the broker refuses, and without the right to the consumer
+// group: neither is an outage that could pass. They end after a few tries, with a sentence that says what to do.
+func TestRunRefusedByKafka(t *testing.T) {
+	t.Parallel()
+	allow := func(kind kmsg.ACLResourceType, name string) kfake.ACL {
+		return kfake.ACL{
+			Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationAll,
+			Allow: true,
+		}
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.SeedTopics(1, "chronos.in", "chronos.out", "chronos.dead"),
+		kfake.User("PLAIN", "u", "right", allow(kmsg.ACLResourceTypeTopic, "*"),
+			allow(kmsg.ACLResourceTypeCluster, "kafka-cluster")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	// A Kafka says that authentication failed. This broker would just hang up.
+	cluster.ControlKey(int16(kmsg.SASLAuthenticate), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if strings.Contains(string(request.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes), "right") {
+			return nil, nil, false
+		}
+		response := request.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		response.ErrorCode = kerr.SaslAuthenticationFailed.Code
+		return response, nil, true
+	})
+	for password, want := range map[string]string{
+		"wrong": "check the SASL settings",
+		"right": "GROUP_AUTHORIZATION_FAILED",
+	} {
+		got := run(t, "", "run", "--store", "sqlite:"+filepath.Join(t.TempDir(), "chronos.db"), "--migrate",
+			"--brokers", cluster.ListenAddrs()[0],
+			"--sasl-mechanism", "PLAIN", "--sasl-username", "u", "--sasl-password", password)
+		last := got.stderr[strings.LastIndex(strings.TrimSpace(got.stderr), "\n")+1:]
+		if got.code != 1 || !strings.Contains(last, `"msg":"the node can't go on"`) || !strings.Contains(last, want) {
+			t.Errorf("password %q: exit code %d, and the last line is %s, of\n%s", password, got.code, last, got.stderr)
+		}
 	}
 }
 

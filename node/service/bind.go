@@ -26,12 +26,24 @@ func (s *Service) bind(ctx context.Context) error {
 	}); err != nil || ctx.Err() != nil {
 		return err
 	}
-	return s.retry(ctx, func() (bool, error) { return s.bindTo(ctx, cluster) })
+	b := &binding{
+		Service: s,
+		store:   &preparation{service: s, port: node.PortStore},
+		group:   &preparation{service: s, port: node.PortSource},
+	}
+	return s.retry(ctx, func() (bool, error) { return b.bindTo(ctx, cluster) })
+}
+
+// binding is the binding of a store, over all tries: what refuses a few of them in a row is no outage.
+type binding struct {
+	*Service
+
+	store, group *preparation
 }
 
 // bindTo binds the store to a cluster, and reports whether that is done.
-func (s *Service) bindTo(ctx context.Context, cluster string) (bool, error) {
-	store := &preparation{service: s, port: node.PortStore}
+func (b *binding) bindTo(ctx context.Context, cluster string) (bool, error) {
+	s, store, group := b.Service, b.store, b.group
 	request := node.BindRequest{Cluster: cluster, Group: s.config.Group}
 	bound, err := s.store.Bind(ctx, request)
 	if err != nil {
@@ -44,7 +56,6 @@ func (s *Service) bindTo(ctx context.Context, cluster string) (bool, error) {
 	if !bound.Adopting && bound.Partitions > 0 {
 		return true, nil
 	}
-	group := &preparation{service: s, port: node.PortSource}
 	limited, cancel := context.WithTimeout(ctx, laterLook)
 	defer cancel()
 	committed, err := s.admin.Committed(limited, s.config.Group, s.config.inputs()...)
@@ -66,7 +77,7 @@ func (s *Service) bindTo(ctx context.Context, cluster string) (bool, error) {
 				slog.Int("partitions", kept))
 		}
 	case len(committed) > 0:
-		return s.bindAgain(ctx, request, len(committed))
+		return b.again(ctx, request, len(committed))
 	}
 	return true, nil
 }
@@ -84,7 +95,7 @@ func adoptable(committed []kafka.Committed) []node.Place {
 	return places
 }
 
-// bindAgain looks once more at a store that had no positions, while its group has committed offsets. A peer that starts
+// again looks once more at a store that had no positions, while its group has committed offsets. A peer that starts
 // for the first time beside this node may have made both in between:
 //
 //	this node   is told that there are no positions
@@ -92,15 +103,14 @@ func adoptable(committed []kafka.Committed) []node.Place {
 //	this node   is told of committed offsets
 //
 // Positions come before commits. So if there are none even now, the offsets are not from this store.
-func (s *Service) bindAgain(ctx context.Context, request node.BindRequest, committed int) (bool, error) {
-	store := &preparation{service: s, port: node.PortStore}
-	bound, err := s.store.Bind(ctx, request)
+func (b *binding) again(ctx context.Context, request node.BindRequest, committed int) (bool, error) {
+	bound, err := b.Service.store.Bind(ctx, request)
 	if err != nil {
-		return false, store.failed(ctx, "bind the store", err)
+		return false, b.store.failed(ctx, "bind the store", err)
 	}
-	store.answered()
+	b.store.answered()
 	if bound.Partitions == 0 {
-		return false, &NoPositionsError{Group: s.config.Group, Partitions: committed}
+		return false, &NoPositionsError{Group: b.config.Group, Partitions: committed}
 	}
 	return true, nil
 }
