@@ -190,21 +190,49 @@ func (b *batch) hunt(m *mutant, hunters []hunter, every bool) (string, error) {
 // patience is how long a hunter may take; a mutant that makes it take longer is caught by that.
 const patience = 10 * time.Minute
 
+// hurry is how long tests go on when one of them has failed. Those that run beside it have often nothing to do but to
+// wait for what the mutant does not let happen.
+const hurry = time.Second
+
+// output is what a command writes. The first failed test in it is told of.
+type output struct {
+	text   bytes.Buffer
+	failed func()
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.text.Write(p)
+	if o.failed != nil && bytes.Contains(o.text.Bytes(), []byte("--- FAIL: ")) {
+		o.failed()
+		o.failed = nil
+	}
+	return n, err
+}
+
 // command runs a command in a directory, with a mutant at work, and reports whether it has failed.
-func command(limit time.Duration, dir, number, name string, args ...string) (output string, failed bool, err error) {
+func command(limit time.Duration, dir, number, name string, args ...string) (said string, failed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
+	out := &output{}
+	enough := false // both are of the goroutine that copies the output, until Run returns
+	out.failed = func() { enough = true; time.AfterFunc(hurry, cancel) }
+	c.Stdout, c.Stderr = out, out
 	c.Dir = dir
 	c.Env = append(os.Environ(), "CHRONOS_MUTANT="+number)
+	if number != "" { // tests that are ended leave their files behind, and these go with the binary
+		c.Env = append(c.Env, "TMPDIR="+filepath.Dir(name))
+	}
+	c.WaitDelay = hurry // for processes that a test has started, and that hold the output open
 	err = c.Run()
+	if enough {
+		return out.text.String(), true, nil
+	}
 	if ctx.Err() != nil {
 		return "TIMED OUT", true, nil
 	}
 	if _, exited := errors.AsType[*exec.ExitError](err); exited {
-		return out.String(), true, nil
+		return out.text.String(), true, nil
 	}
-	return out.String(), false, err
+	return out.text.String(), false, err
 }

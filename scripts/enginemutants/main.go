@@ -201,6 +201,9 @@ func (m *mutant) hunters(seeds int) ([]hunter, error) {
 		}, nil
 	}
 	all := []hunter{{"test", where, test}}
+	if where == "node/queue/desk" { // its answers are asked for through a listener
+		all = append(all, hunter{"api", "node/api", test})
+	}
 	if where == "node/store/journal" || where == "node/ledger/simulated" { // CHRONOS_WORLDS says how many
 		worlds := []string{"-test.timeout", "10m", "-test.run", "TestEngines$"}
 		all = append(all, hunter{"world", "node/store/journal", worlds})
