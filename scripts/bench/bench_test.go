@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"chronos/chaos/servers"
 	"chronos/cmd/chronos/bench"
 )
 
@@ -19,6 +22,7 @@ func TestReplace(t *testing.T) {
 		scale:    1,
 		commands: []string{"chronos bench"}, faults: []string{"chronos bench: 1 lost"}, began: time.Unix(0, 0).UTC(),
 	}
+	one.explain("Run by run:", "run", "p99.9").add("1", "12")
 	before, after := "# Benchmarks\n<!-- make bench: speed -->\n", "<!-- end of speed -->\n\nMore.\n"
 	text, err := replace(before+"old\n"+after, one)
 	if err != nil {
@@ -30,6 +34,7 @@ func TestReplace(t *testing.T) {
 	}
 	for _, want := range []string{
 		before, after, "| intake | 1 |\n", "**Wrong:** chronos bench: 1 lost.", "    chronos bench\n",
+		"Run by run:\n\n| run | p99.9 |\n|---|--:|\n| 1 | 12 |\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it lacks %q:\n%s", want, text)
@@ -147,7 +152,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// TestCurveOnServers measures one curve on the servers of the test run, on the smallest scale, and has it written.
+// TestCurveOnServers measures two curves on the servers of the test run, on the smallest scale, and has them written.
 func TestCurveOnServers(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("CHRONOS_TEST_KAFKA") == "" || os.Getenv("CHRONOS_TEST_POSTGRES") == "" {
@@ -156,18 +161,58 @@ func TestCurveOnServers(t *testing.T) {
 		}
 		t.Fatal("set CHRONOS_TEST_KAFKA and CHRONOS_TEST_POSTGRES or run make test")
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "tables.md")
-	if err := os.WriteFile(file, []byte("<!-- make bench: overdue -->\n<!-- end of overdue -->\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for curve, want := range map[string]string{
+		"overdue": "\n| 1,000 | ",
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "tables.md")
+		begin, end := marks(curve)
+		if err := os.WriteFile(file, []byte(begin+end), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		if err := run(t.Context(), []string{"--curve", curve, "--scale", "0.001", "--dir", dir, "--write", file},
+			&stdout, &stderr); err != nil {
+			t.Fatalf("%v\n%s", err, &stderr)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || strings.Contains(string(text), "**Wrong:**") || !strings.Contains(string(text), want) {
+			t.Errorf("%v\n%s\n%s", err, text, &stderr)
+		}
 	}
-	var stdout, stderr bytes.Buffer
-	if err := run(t.Context(), []string{"--curve", "overdue", "--scale", "0.001", "--dir", dir, "--write", file},
-		&stdout, &stderr); err != nil {
-		t.Fatalf("%v\n%s", err, &stderr)
+}
+
+// TestFloorOnServers makes transactions and nothing else, and finds on the topics what it is to have appended.
+func TestFloorOnServers(t *testing.T) {
+	t.Parallel()
+	brokers := os.Getenv("CHRONOS_TEST_KAFKA")
+	if brokers == "" {
+		if testing.Short() {
+			t.Skip("without CHRONOS_TEST_KAFKA there is no Kafka to test on")
+		}
+		t.Fatal("set CHRONOS_TEST_KAFKA or run make test")
 	}
-	text, err := os.ReadFile(file)
-	if err != nil || strings.Contains(string(text), "**Wrong:**") || !strings.Contains(string(text), "\n| 1,000 | ") {
-		t.Errorf("%v\n%s\n%s", err, text, &stderr)
+	s := &site{ground: &ground{kafka: servers.GivenKafka(brokers)}, name: "bench-" + strings.ToLower(rand.Text()[:8])}
+	for _, out := range []bool{false, true} {
+		b, err := s.bare(t.Context(), 100, 30, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.perSecond <= 0 || b.messages != 100 {
+			t.Errorf("%v messages, %v/s", b.messages, b.perSecond)
+		}
+		// A hundred, one for each producer at first, and four and four that end transactions.
+		name := fmt.Sprintf("%s.bare.%t", s.name, out)
+		for topic, want := range map[string]float64{name: 112, name + ".out": 0} {
+			if out {
+				want = 112
+			}
+			if got, err := s.end(t.Context(), topic); err != nil || got != want {
+				t.Errorf("%s has %v records, %v; want %v", topic, got, err, want)
+			}
+		}
+		if err := s.kafka.Remove(s.name, name, name+".out"); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	cases, err := chosen(&o)
 	if err != nil || o.list {
 		for _, c := range allCases() {
-			_, _ = fmt.Fprintf(stdout, "%-10s %s\n", c.name, c.about)
+			_, _ = fmt.Fprintf(stdout, "%-16s %s\n", c.name, c.about)
 		}
 		return err
 	}
@@ -101,7 +101,7 @@ type measurement struct {
 func standard() []measurement {
 	return []measurement{
 		{"speed", "intake, firing, what a message costs, and the highest steady rate", measureSpeed},
-		{"lateness", "lateness at 1,000 and 5,000 messages/s, with up to two million waiting", measureLateness},
+		{"lateness", "lateness at 1,000 and 5,000 messages/s, with up to two million waiting, run by run", measureLateness},
 	}
 }
 
@@ -112,10 +112,10 @@ func curves() []measurement {
 		{"nodes", "what a message costs one, two, four and eight nodes, and what they cost at rest", measureNodes},
 		{"routes", "lateness at 1,000 messages/s over 1, 10 and 100 routes", measureRoutes},
 		{"snapshot", "lateness while a transaction holds an old snapshot open", measureSnapshot},
-		{"overdue", "lateness of new messages while a million overdue ones come out", measureOverdue},
+		{"overdue", "lateness of new messages while a million overdue ones come out, and how long that takes", measureOverdue},
 		{"advance", "how far from deadlines messages come out without timing advance, and with auto", measureAdvance},
 		{"takeover", "lateness at 1,000 messages/s when one of three nodes ends", measureTakeover},
-		{"journal", "one node on Postgres, and on a journal in Kafka", measureJournal},
+		{"journal", "one node on Postgres, and on a journal in Kafka, and what transactions alone cost", measureJournal},
 		{"full", "memory, disk and lateness of one node with 1 and 10 million waiting in a journal", measureFull},
 	}
 }
