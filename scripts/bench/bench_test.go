@@ -141,7 +141,7 @@ func TestAgainst(t *testing.T) {
 // TestChosen chooses what to measure by its name.
 func TestChosen(t *testing.T) {
 	t.Parallel()
-	for curve, want := range map[string]int{"": 2, "all": 10, "backlog": 1, "size,nodes": 2, "nothing": -1} {
+	for curve, want := range map[string]int{"": 2, "all": 11, "backlog": 1, "size,nodes": 2, "nothing": -1} {
 		cases, err := chosen(&options{curve: curve, scale: 1})
 		if (err != nil) != (want < 0) || err == nil && len(cases) != want {
 			t.Errorf("--curve %q is %d, %v; want %d", curve, len(cases), err, want)
@@ -162,7 +162,7 @@ func TestCurveOnServers(t *testing.T) {
 		t.Fatal("set CHRONOS_TEST_KAFKA and CHRONOS_TEST_POSTGRES or run make test")
 	}
 	for curve, want := range map[string]string{
-		"overdue": "\n| 1,000 | ",
+		"overdue": "\n| 1,000 | ", "takeover-journal": "\n| with --standby | 1,000 | ",
 	} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "tables.md")

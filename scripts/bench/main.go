@@ -115,6 +115,10 @@ func curves() []measurement {
 		{"overdue", "lateness of new messages while a million overdue ones come out, and how long that takes", measureOverdue},
 		{"advance", "how far from deadlines messages come out without timing advance, and with auto", measureAdvance},
 		{"takeover", "lateness at 1,000 messages/s when one of three nodes ends", measureTakeover},
+		{
+			"takeover-journal", "how long until a node on a journal has taken over from one with a million waiting",
+			measureTakeoverJournal,
+		},
 		{"journal", "one node on Postgres, and on a journal in Kafka, and what transactions alone cost", measureJournal},
 		{"full", "memory, disk and lateness of one node with 1 and 10 million waiting in a journal", measureFull},
 	}
