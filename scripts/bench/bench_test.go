@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -207,8 +208,15 @@ func TestFloorOnServers(t *testing.T) {
 			if out {
 				want = 112
 			}
-			if got, err := s.end(t.Context(), topic); err != nil || got != want {
-				t.Errorf("%s has %v records, %v; want %v", topic, got, err, want)
+			// A transaction is committed before what ends it is on every partition.
+			if err := servers.Await(t.Context(), time.Minute, func(ctx context.Context) error {
+				got, err := s.end(ctx, topic)
+				if err == nil && got != want {
+					err = fmt.Errorf("there are %v records, not %v", got, want)
+				}
+				return err
+			}); err != nil {
+				t.Errorf("%s: %v", topic, err)
 			}
 		}
 		if err := s.kafka.Remove(s.name, name, name+".out"); err != nil {
