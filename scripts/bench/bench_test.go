@@ -54,8 +54,8 @@ func TestReplace(t *testing.T) {
 func TestPlot(t *testing.T) {
 	t.Parallel()
 	one := &table{
-		name: "backlog", head: []string{"waiting", "p50", "p99", "p99.9", "max"},
-		rows: [][]string{{"10,000", "1.5", "9", "15.25", "-"}, {"1,000,000", "1.6", "10", "16,000", "-"}},
+		name: "backlog", head: []string{"waiting", "p50", "p99", "p99.9 (range)", "max"},
+		rows: [][]string{{"10,000", "1.5", "9", "15.25 (1 to 20)", "-"}, {"1,000,000", "1.6", "10", "16,000", "-"}},
 	}
 	one.plotLateness("waiting")
 	one.plotColumns(plot{title: "max"}, "max")

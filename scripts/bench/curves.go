@@ -24,7 +24,7 @@ func one[X any](X) int { return 1 }
 
 // measureBacklog measures lateness, and the highest rate, against how many messages wait.
 func measureBacklog(ctx context.Context, g *ground, t *table) error {
-	t.head = append(lateHead("waiting, 1,000 messages/s, ms after the deadline"), "highest rate, messages/s",
+	t.head = append(mediansHead("waiting, 1,000 messages/s, ms after the deadline"), "highest rate, messages/s",
 		"CPUs at it", "the next, which failed: p50, p99, p99.9", "CPUs at it")
 	err := each(ctx, g, []int{10_000, 1_000_000, 10_000_000}, one, func(s *site, waiting int) error {
 		if err := s.start(ctx, 1); err != nil {
@@ -33,15 +33,16 @@ func measureBacklog(ctx context.Context, g *ground, t *table) error {
 		if err := s.wait(ctx, waiting, "interval '1 day'"); err != nil {
 			return err
 		}
-		t.on("%s waiting", count(float64(s.messages(waiting))))
-		r, err := s.steady(ctx, t, usual)
+		name := count(float64(s.messages(waiting)))
+		results, err := s.steadies(ctx, t, name+" waiting", 3)
 		if err != nil {
 			return err
 		}
+		t.on("%s waiting", name)
 		found, err := s.highest(ctx, t, "100ms")
 		if err == nil {
 			next := failed(found).Result
-			t.add(append(lateRow(count(float64(s.messages(waiting))), r), count(found.Rate), sumOf(found.Best),
+			t.add(append(mediansRow(name, results), count(found.Rate), sumOf(found.Best),
 				lateOf(next), sumOf(next))...)
 		}
 		return err

@@ -35,7 +35,7 @@ func (c *lateCase) name(g *ground) string {
 // measureLateness measures 1,000 and 5,000 messages/s, several times each: of 20,000 messages the p99.9 is the latest
 // 20, which one stop of a server can decide. What servers did meanwhile stands below.
 func measureLateness(ctx context.Context, g *ground, t *table) error {
-	t.head = mediansHead
+	t.head = mediansHead("ms after the deadline")
 	below := t.explain("Run by run, with what the logs of the servers say of the time that was measured, and of that in "+
 		"which the latest message was late, which is a second long and more:", interruptedHead...)
 	all := new(interruptions)
@@ -50,14 +50,9 @@ func measureLateness(ctx context.Context, g *ground, t *table) error {
 			if err := s.bring(ctx, c.came); err != nil {
 				return err
 			}
-			var results []*bench.Result
-			for i := range c.runs {
-				t.on("%s, run %d", c.name(g), i+1)
-				r, err := s.steady(ctx, t, usual, "--rate", strconv.Itoa(c.rate))
-				if err != nil {
-					return err
-				}
-				results = append(results, r)
+			results, err := s.steadies(ctx, t, c.name(g), c.runs, "--rate", strconv.Itoa(c.rate))
+			if err != nil {
+				return err
 			}
 			t.add(mediansRow(c.name(g), results)...)
 			logged, err := g.interruptions()
@@ -81,10 +76,26 @@ func measureLateness(ctx context.Context, g *ground, t *table) error {
 	return nil
 }
 
+// steadies runs a steady load several times.
+func (s *site) steadies(ctx context.Context, t *table, what string, runs int, more ...string) ([]*bench.Result, error) {
+	var results []*bench.Result
+	for i := range runs {
+		t.on("%s, run %d", what, i+1)
+		r, err := s.steady(ctx, t, usual, more...)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
 // mediansHead is the head of a table of several runs for each row.
-var mediansHead = []string{
-	"ms after the deadline", "runs", "p50", "p99", "p99.9 (range)", "p99.99, worst", "max, worst", "nodes' CPUs",
-	"Postgres' CPUs", "Kafka's CPUs", "largest node, MB",
+func mediansHead(what string) []string {
+	return []string{
+		what, "runs", "p50", "p99", "p99.9 (range)", "p99.99, worst", "max, worst", "nodes' CPUs", "Postgres' CPUs",
+		"Kafka's CPUs", "largest node, MB",
+	}
 }
 
 // mediansRow is a row of several runs: the median of each figure, and beside the p99.9 its range; of what depends on a
@@ -94,7 +105,7 @@ func mediansRow(what string, results []*bench.Result) []string {
 	for _, r := range results {
 		if r.Received == nil {
 			return append([]string{what, strconv.Itoa(len(results)), "nothing came in one of them"},
-				slices.Repeat([]string{"-"}, len(mediansHead)-3)...)
+				slices.Repeat([]string{"-"}, len(mediansHead(""))-3)...)
 		}
 		all = append(all, r.Received.AfterDue)
 	}
