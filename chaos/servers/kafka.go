@@ -115,7 +115,9 @@ func (s *Servers) Kafka(ctx context.Context, config KafkaConfig) (*Kafka, error)
 	}
 	id := clusterID()
 	for _, br := range k.Brokers {
-		spec := brokerSpec{name: name(br), cluster: id, properties: k.settings(br), log: br.log, collector: br.Collector}
+		spec := brokerSpec{
+			name: name(br), cluster: id, properties: k.settings(br), log: br.log, collector: br.Collector,
+		}
 		if br.Server, err = s.backend.broker(ctx, spec); err != nil {
 			return nil, err
 		}

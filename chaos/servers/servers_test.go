@@ -175,8 +175,8 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// TestCollector starts a broker with the Java of Kafka's own scripts: it keeps the log of its collector, and another one
-// has none.
+// TestCollector starts a broker with the Java of Kafka's own scripts: it keeps the log of its collector, and another
+// one has none.
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -48,36 +48,9 @@ func measureJournal(ctx context.Context, g *ground, t *table) error {
 		return err
 	}
 	t.head = []string{"one node", "on Postgres", "on a journal", "ratio", "transactions and nothing else"}
-	var kinds [2]kept
-	for i := range kinds {
-		for _, part := range []func(s *site) error{
-			func(s *site) (err error) {
-				kinds[i].burst, err = s.burst(ctx, t, 1, burstOf)
-				return err
-			},
-			func(s *site) (err error) {
-				if err = s.start(ctx, 1); err == nil {
-					kinds[i].steady, err = s.steady(ctx, t, usual)
-				}
-				return err
-			},
-			func(s *site) (err error) {
-				if err = s.start(ctx, 1); err == nil {
-					kinds[i].highest, err = s.highest(ctx, t, "250ms")
-				}
-				return err
-			},
-		} {
-			if err := g.on(ctx, 1, func(s *site) error {
-				if i == 1 {
-					s.keep()
-				}
-				t.on("%s", t.head[1+i])
-				return part(s)
-			}); err != nil {
-				return err
-			}
-		}
+	kinds, err := g.kinds(ctx, t)
+	if err != nil {
+		return err
 	}
 	database, journal := kinds[0], kinds[1]
 	if database.steady.Received == nil || journal.steady.Received == nil {
@@ -129,6 +102,41 @@ func measureJournal(ctx context.Context, g *ground, t *table) error {
 	t.add("CPUs at the next rate: node, Postgres, Kafka, the load",
 		cpusOf(failedA.Result), cpusOf(failedB.Result), "", "")
 	return nil
+}
+
+// kinds measures one node on either kind of store.
+func (g *ground) kinds(ctx context.Context, t *table) (kinds [2]kept, err error) {
+	for i := range kinds {
+		for _, part := range []func(s *site) error{
+			func(s *site) (err error) {
+				kinds[i].burst, err = s.burst(ctx, t, 1, burstOf)
+				return err
+			},
+			func(s *site) (err error) {
+				if err = s.start(ctx, 1); err == nil {
+					kinds[i].steady, err = s.steady(ctx, t, usual)
+				}
+				return err
+			},
+			func(s *site) (err error) {
+				if err = s.start(ctx, 1); err == nil {
+					kinds[i].highest, err = s.highest(ctx, t, "250ms")
+				}
+				return err
+			},
+		} {
+			if err := g.on(ctx, 1, func(s *site) error {
+				if i == 1 {
+					s.keep()
+				}
+				t.on("%s", t.head[1+i])
+				return part(s)
+			}); err != nil {
+				return kinds, err
+			}
+		}
+	}
+	return kinds, nil
 }
 
 // floors measures transactions alone, of as many messages as those had in which a journal took a burst in and fired it.

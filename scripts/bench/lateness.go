@@ -36,8 +36,8 @@ func (c *lateCase) name(g *ground) string {
 // 20, which one stop of a server can decide. What servers did meanwhile stands below.
 func measureLateness(ctx context.Context, g *ground, t *table) error {
 	t.head = mediansHead("ms after the deadline")
-	below := t.explain("Run by run, with what the logs of the servers say of the time that was measured, and of that in "+
-		"which the latest message was late, which is a second long and more:", interruptedHead...)
+	below := t.explain("Run by run, with what the logs of the servers say of the time that was measured, and of that "+
+		"in which the latest message was late, which is a second long and more:", interruptedHead...)
 	all := new(interruptions)
 	for _, c := range lateCases {
 		if err := g.on(ctx, 1, func(s *site) error {
@@ -69,8 +69,8 @@ func measureLateness(ctx context.Context, g *ground, t *table) error {
 		}
 	}
 	if all.known {
-		t.notes = append(t.notes, fmt.Sprintf("In these %d runs Kafka's collector stopped it %d times, for %.1f ms at the longest; "+
-			"%d checkpoints of Postgres and %d of its vacuums were under way.", len(below.rows), len(all.stops),
+		t.notes = append(t.notes, fmt.Sprintf("In these %d runs Kafka's collector stopped it %d times, for %.1f ms at "+
+			"the longest; %d checkpoints of Postgres and %d vacuums were under way.", len(below.rows), len(all.stops),
 			longest(all.stops).Seconds()*1000, len(all.checkpoints), len(all.vacuums)))
 	}
 	return nil

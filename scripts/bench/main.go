@@ -101,7 +101,7 @@ type measurement struct {
 func standard() []measurement {
 	return []measurement{
 		{"speed", "intake, firing, what a message costs, and the highest steady rate", measureSpeed},
-		{"lateness", "lateness at 1,000 and 5,000 messages/s, with up to two million waiting, run by run", measureLateness},
+		{"lateness", "lateness at 1,000 and 5,000 messages/s, with up to two million waiting", measureLateness},
 	}
 }
 
@@ -112,14 +112,14 @@ func curves() []measurement {
 		{"nodes", "what a message costs one, two, four and eight nodes, and what they cost at rest", measureNodes},
 		{"routes", "lateness at 1,000 messages/s over 1, 10 and 100 routes", measureRoutes},
 		{"snapshot", "lateness while a transaction holds an old snapshot open", measureSnapshot},
-		{"overdue", "lateness of new messages while a million overdue ones come out, and how long that takes", measureOverdue},
+		{"overdue", "lateness of new messages while a million overdue ones come out, which is timed", measureOverdue},
 		{"advance", "how far from deadlines messages come out without timing advance, and with auto", measureAdvance},
 		{"takeover", "lateness at 1,000 messages/s when one of three nodes ends", measureTakeover},
 		{
 			"takeover-journal", "how long until a node on a journal has taken over from one with a million waiting",
 			measureTakeoverJournal,
 		},
-		{"journal", "one node on Postgres, and on a journal in Kafka, and what transactions alone cost", measureJournal},
+		{"journal", "one node on Postgres and on a journal in Kafka, and what transactions alone cost", measureJournal},
 		{"full", "memory, disk and lateness of one node with 1 and 10 million waiting in a journal", measureFull},
 	}
 }

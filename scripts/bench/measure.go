@@ -36,8 +36,8 @@ func (s *site) steady(ctx context.Context, t *table, d time.Duration, more ...st
 	return s.bench(ctx, t, overridden(append(args, more...))...)
 }
 
-// overridden returns flags with their values, of which each is there once: the last value of a flag that is given twice,
-// at its first place. So the command line says what is run, and nothing else.
+// overridden returns flags with their values, of which each is there once: the last value of a flag that is given
+// twice, at its first place. So the command line says what is run, and nothing else.
 func overridden(flags []string) []string {
 	var all []string
 	for i := 0; i+1 < len(flags); i += 2 {
@@ -184,8 +184,8 @@ func (s *site) burst(ctx context.Context, t *table, nodes, messages int) (*burst
 		return nil, err
 	}
 	if spare := time.Until(due); spare < time.Second {
-		t.faults = append(t.faults, fmt.Sprintf("%s: the last of %s messages came in %v after all were due: this is no "+
-			"speed of firing alone", t.of(b.line), count(float64(messages)), -spare.Round(time.Second/10)))
+		t.faults = append(t.faults, fmt.Sprintf("%s: the last of %s messages came in %v after all were due: this is "+
+			"no speed of firing alone", t.of(b.line), count(float64(messages)), -spare.Round(time.Second/10)))
 	}
 	taken, err := s.read(ctx)
 	if err != nil {

@@ -51,7 +51,8 @@ func late(p999 bench.Millis, cpus float64, peak int64) *bench.Result {
 	}
 }
 
-// TestMedians sums several runs up in one row: medians, the range of the p99.9, and the worst of what few messages decide.
+// TestMedians sums several runs up in one row: medians, the range of the p99.9, and the worst of what few messages
+// decide.
 func TestMedians(t *testing.T) {
 	t.Parallel()
 	row := mediansRow("x", []*bench.Result{late(10, 0.2, 50e6), late(90, 0.4, 70e6), late(20, 0.3, 60e6)})
@@ -74,7 +75,12 @@ func TestFailedRate(t *testing.T) {
 	t.Parallel()
 	next := late(120, 1, 1)
 	found := &bench.Found{Rate: 200, Steps: []bench.Step{
-		{Rate: 100, Held: true}, {Rate: 400}, {Rate: 400}, {Rate: 200}, {Rate: 200, Held: true}, {Rate: 300},
+		{Rate: 100, Held: true},
+		{Rate: 400},
+		{Rate: 400},
+		{Rate: 200},
+		{Rate: 200, Held: true},
+		{Rate: 300},
 		{Rate: 300, Result: next},
 	}}
 	if got := failed(found); got.Rate != 300 || got.Result != next {

@@ -61,9 +61,9 @@ func measureSpeed(ctx context.Context, g *ground, t *table) error {
 	})
 }
 
-// failed returns the last try of the lowest rate that was not held, of those above the one that was; an empty step where
-// none failed. What bounds the highest rate shows there: cores that are all in use, or a tail that is long beside a
-// median that is not.
+// failed returns the last try of the lowest rate that was not held, of those above the one that was; an empty step
+// where none failed. What bounds the highest rate shows there: cores that are all in use, or a tail that is long beside
+// a median that is not.
 func failed(found *bench.Found) (next bench.Step) {
 	for _, s := range found.Steps {
 		if !s.Held && s.Rate > found.Rate && (next.Rate == 0 || s.Rate <= next.Rate) {
@@ -82,8 +82,8 @@ func lateOf(r *bench.Result) string {
 	return ms(q.P50) + ", " + ms(q.P99) + ", " + ms(q.P999)
 }
 
-// share measures once more at a steady rate, for all that a search does not tell: which part takes how much of the cores
-// and for what.
+// share measures once more at a steady rate, for all that a search does not tell: which part takes how much of the
+// cores, and how much of Postgres a message takes.
 func (s *site) share(ctx context.Context, t *table, rate float64) error {
 	t.on("where the cores go")
 	before, err := s.read(ctx)
@@ -128,14 +128,14 @@ func (s *site) share(ctx context.Context, t *table, rate float64) error {
 	add("idle", max(left, 0))
 	sent := float64(r.Sent.Messages)
 	whole := sent / rate // seconds
-	t.notes = append(t.notes, fmt.Sprintf("In that run Postgres committed %s transactions/s, one for %.1f messages, and "+
-		"wrote %s bytes of write-ahead log for a message.", count(float64(last-first)/whole),
+	t.notes = append(t.notes, fmt.Sprintf("In that run Postgres committed %s transactions/s, one for %.1f messages, "+
+		"and wrote %s bytes of write-ahead log for a message.", count(float64(last-first)/whole),
 		sent/max(float64(last-first), 1), count((after.log-before.log)/sent)))
 	return nil
 }
 
-// busy returns how many CPUs a part has used while as many messages came out as were sent: from when the first ones were
-// due until the last one was sent; in the whole run where that is shorter than a second.
+// busy returns how many CPUs a part has used while as many messages came out as were sent: from when the first ones
+// were due until the last one was sent; in the whole run where that is shorter than a second.
 func busy(r *bench.Result, name string) (cpus float64, known bool) {
 	var used []float64
 	for _, s := range r.Seconds {

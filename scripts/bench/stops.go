@@ -122,16 +122,16 @@ func collections(log string) (stops []span) {
 	return stops
 }
 
-// talkative settings have Postgres tell of what it does by itself, in a time zone that can be read. It is nothing but talk: its
-// other settings are those that it comes with.
+// talkative settings have Postgres tell of what it does by itself, in a time zone that can be read. It is nothing but
+// talk: its other settings are those that it comes with.
 var talkative = map[string]string{
 	"log_checkpoints": "on", "log_autovacuum_min_duration": "0", "log_timezone": "UTC",
 }
 
 var (
 	// duty is a line of the log of Postgres that begins or ends what it does by itself.
-	duty = regexp.MustCompile(
-		`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) UTC \[\d+\] LOG:  ((?:check|restart)point|automatic)( starting| complete|)`)
+	duty = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) UTC \[\d+\] LOG:  ` +
+		`(checkpoint|automatic)( starting| complete|)`)
 
 	// elapsed is what stands some lines below the end of a vacuum.
 	elapsed = regexp.MustCompile(`elapsed: (\d+\.\d+) s`)

@@ -40,7 +40,8 @@ func TestInterruptions(t *testing.T) {
 	}
 	all := &interruptions{known: true, stops: collections(collectorLog)}
 	all.checkpoints, all.vacuums = housekeeping(postgresLog)
-	if len(all.stops) != 3 || !all.stops[0].to.Equal(at("20:04:49.129")) || longest(all.stops) != 176901*time.Microsecond {
+	if len(all.stops) != 3 || !all.stops[0].to.Equal(at("20:04:49.129")) ||
+		longest(all.stops) != 176901*time.Microsecond {
 		t.Errorf("the stops are %v", all.stops)
 	}
 	if want := []span{{at("20:05:09.590"), at("20:05:09.840")}}; !slices.Equal(all.vacuums, want) {
@@ -82,7 +83,8 @@ func TestLatestTime(t *testing.T) {
 	if got, want := latestTime(r), (span{began.Add(1750 * time.Millisecond), began.Add(3 * time.Second)}); got != want {
 		t.Errorf("it is %v, want %v", got, want)
 	}
-	if got, want := measuredTime(r), (span{began.Add(1500 * time.Millisecond), began.Add(9 * time.Second)}); got != want {
+	want := span{began.Add(1500 * time.Millisecond), began.Add(9 * time.Second)}
+	if got := measuredTime(r); got != want {
 		t.Errorf("%v is measured, want %v", got, want)
 	}
 	if row := interruptedRow("x", &bench.Result{}, new(interruptions)); len(row) != len(interruptedHead) {

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/chaos/servers"
+	"chronos/cmd/chronos/bench"
 )
 
 // takenOver is how a node on a journal has taken over from one that was killed, since that.
@@ -26,6 +27,8 @@ type takenOver struct {
 	given time.Duration // the consumer group has given it the partitions: a session is in it
 	owned time.Duration // the last one is owned: its journal was read
 	out   time.Duration // messages of the last one come out again
+
+	partitions int // how many it has taken over
 }
 
 // measureTakeoverJournal has two nodes share a journal, and kills one in whose partitions a million messages wait.
@@ -33,9 +36,10 @@ func measureTakeoverJournal(ctx context.Context, g *ground, t *table) error {
 	if err := g.warmJournal(ctx); err != nil {
 		return err
 	}
-	t.head = slices.Insert(append(lateHead("one of two nodes on a journal is killed (SIGKILL), 1,000 messages/s, ms after the "+
-		"deadline"), "came out twice"), 1, "waiting in its partitions", "the group has given them to the other one, s after it",
-		"their journal is read, s", "messages of them come out again, s", "of that reading, s")
+	t.head = append(lateHead("one of two nodes on a journal is killed (SIGKILL), 1,000 messages/s, ms after the "+
+		"deadline"), "came out twice")
+	t.head = slices.Insert(t.head, 1, "waiting in its partitions", "the group has given them to the other one, s "+
+		"after it", "their journal is read, s", "messages of them come out again, s", "of that reading, s")
 	return each(ctx, g, []bool{false, true}, one, func(s *site, standby bool) error {
 		s.keep()
 		s.standby = standby
@@ -46,52 +50,56 @@ func measureTakeoverJournal(ctx context.Context, g *ground, t *table) error {
 		if err := s.bring(ctx, 2*waiting); err != nil {
 			return err
 		}
-		what := "without a standby"
+		t.on("without a standby")
 		if standby {
-			what = "with --standby"
+			t.on("with --standby")
 			if err := s.awaitCopies(ctx, s.nodes[1]); err != nil {
 				return err
 			}
 		}
-		t.on("%s", what)
-		// The load measures processes as long as it runs, so the one that ends is not among those it is told of.
-		killed, other := s.nodes[0], s.nodes[1]
-		s.nodes = s.nodes[1:]
-		defer func() { s.nodes = append(s.nodes, killed) }()
-		var at time.Time
-		var lost []int32
-		given := make(chan givenTo, 1)
-		r, err := s.whileOneEnds(ctx, t, func() error {
-			var err error
-			if lost, err = lastOwnings(killed, other); err != nil {
-				given <- givenTo{err: err}
-				return err
-			}
-			at = time.Now()
-			err = killed.Stop(syscall.SIGKILL, 20*time.Second)
-			go func() { given <- s.awaitOne(ctx) }()
-			return err
-		})
+		what := t.row
+		r, o, err := s.takeOver(ctx, t)
 		if err != nil {
-			return err
-		}
-		to := <-given
-		if to.err != nil {
-			return to.err
-		}
-		o := takenOver{given: to.at.Sub(at)}
-		if o.owned, err = ownedAfter(other, at, lost); err != nil {
-			return err
-		}
-		if o.out, err = s.outAfter(ctx, at, lost); err != nil {
 			return err
 		}
 		row := append(lateRow(what, r), count(float64(r.Integrity.Doubled)))
 		t.add(slices.Insert(row, 1, append([]string{
-			count(float64(s.messages(2*waiting)*len(lost)) / partitions),
+			count(float64(s.messages(2*waiting)*o.partitions) / partitions),
 		}, o.cells()...)...)...)
 		return nil
 	})
+}
+
+// takeOver kills the first one of two nodes under load, and has the other one take over.
+func (s *site) takeOver(ctx context.Context, t *table) (r *bench.Result, o takenOver, err error) {
+	// The load measures processes as long as it runs, so the one that ends is not among those it is told of.
+	killed, other := s.nodes[0], s.nodes[1]
+	s.nodes = s.nodes[1:]
+	defer func() { s.nodes = append(s.nodes, killed) }()
+	var at time.Time
+	var lost []int32
+	given := make(chan givenTo, 1)
+	if r, err = s.whileOneEnds(ctx, t, func() (err error) {
+		if lost, err = lastOwnings(killed, other); err != nil {
+			return err
+		}
+		at = time.Now()
+		err = killed.Stop(syscall.SIGKILL, 20*time.Second)
+		go func() { given <- s.awaitOne(ctx) }()
+		return err
+	}); err != nil {
+		return nil, o, err
+	}
+	to := <-given
+	if to.err != nil {
+		return nil, o, to.err
+	}
+	o.given, o.partitions = to.at.Sub(at), len(lost)
+	if o.owned, err = ownedAfter(other, at, lost); err != nil {
+		return nil, o, err
+	}
+	o.out, err = s.outAfter(ctx, at, lost)
+	return r, o, err
 }
 
 // cells are the times, and what of them was reading.
@@ -236,8 +244,8 @@ func (s *site) awaitOne(ctx context.Context) (given givenTo) {
 	return given
 }
 
-// outAfter returns how long after an instant messages of the last of some partitions came out again. A message comes out
-// in the partition of the output that has the number of the one that it came in by: both have its key, and as many
+// outAfter returns how long after an instant messages of the last of some partitions came out again. A message comes
+// out in the partition of the output that has the number of the one that it came in by: both have its key, and as many
 // partitions. Brokers make the timestamps. The longest pause behind the instant is the takeover.
 func (s *site) outAfter(ctx context.Context, at time.Time, numbers []int32) (most time.Duration, err error) {
 	stamps, err := s.stamps(ctx, s.routes[0][1], at.Add(-time.Second))
