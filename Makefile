@@ -206,11 +206,11 @@ fmt: $(LINT) ## Format the code
 scripts-lint: ## Check the scripts with shellcheck, where it is installed
 	shellcheck -x -a .ci/run scripts/ship/check scripts/fuzz scripts/kafka/archive scripts/setup scripts/steps scripts/with-servers
 
-bench: ## Measure speed and lateness on a Kafka and a Postgres that it starts, and write the tables of BENCHMARKS.md (15 minutes)
+bench: ## Measure speed and lateness on a Kafka and a Postgres that it starts, and write the tables of BENCHMARKS.md (18 minutes)
 	scripts/setup compiler kafka postgres
 	go run ./scripts/bench --write BENCHMARKS.md
 
-bench-curves: ## Measure how that depends on backlog, size, nodes, routes and more, and write the tables (an hour)
+bench-curves: ## Measure how that depends on backlog, size, nodes, routes and more, and write the tables (an hour and a half)
 	scripts/setup compiler kafka postgres
 	go run ./scripts/bench --curve all --write BENCHMARKS.md
 

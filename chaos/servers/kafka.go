@@ -57,6 +57,9 @@ type Broker struct {
 
 	Number int
 
+	// Collector is the file of what its garbage collector says of itself; "" where it has none.
+	Collector string
+
 	// Nodes are the ways of the nodes.
 	Nodes []NodePorts
 
@@ -94,6 +97,9 @@ func (s *Servers) Kafka(ctx context.Context, config KafkaConfig) (*Kafka, error)
 	for i := range max(config.Brokers, 1) {
 		br := &Broker{Number: i + 1, client: next(), controller: next(), internal: next()}
 		br.log = s.log(name(br))
+		if s.config.Shipped && s.config.Backend == Processes {
+			br.Collector = s.log(name(br) + "-gc")
+		}
 		if config.Authority != nil {
 			br.secure, br.mutual = next(), next()
 			k.Secure, k.Mutual = append(k.Secure, Local(br.secure)), append(k.Mutual, Local(br.mutual))
@@ -109,7 +115,9 @@ func (s *Servers) Kafka(ctx context.Context, config KafkaConfig) (*Kafka, error)
 	}
 	id := clusterID()
 	for _, br := range k.Brokers {
-		spec := brokerSpec{name: name(br), cluster: id, properties: k.settings(br), log: br.log}
+		spec := brokerSpec{
+			name: name(br), cluster: id, properties: k.settings(br), log: br.log, collector: br.Collector,
+		}
 		if br.Server, err = s.backend.broker(ctx, spec); err != nil {
 			return nil, err
 		}

@@ -126,6 +126,9 @@ func (b *localBackend) broker(ctx context.Context, spec brokerSpec) (Server, err
 	if out, err := format.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("format the data of %s: %w: %s", spec.name, err, out)
 	}
+	if spec.collector != "" {
+		jvm = append(jvm, "-Xlog:gc:file="+spec.collector+":utctime:filecount=0")
+	}
 	s := &localServer{
 		Process: &Process{
 			Command: append(append([]string{b.java}, jvm...), "kafka.Kafka", properties), Dir: dir, Log: spec.log,

@@ -52,8 +52,8 @@ type Config struct {
 	// Say is told what has to be installed, for people.
 	Say io.Writer
 
-	// Shipped gives brokers the Java that Kafka's own scripts give them: 1 GB, G1 and both compilers. Otherwise theirs
-	// is small and starts fast. Containers have a Java of their own.
+	// Shipped gives brokers the Java that Kafka's own scripts give them: 1 GB, G1, both compilers, and a log of the
+	// collector. Otherwise theirs is small and starts fast. Containers have a Java of their own.
 	Shipped bool
 }
 
@@ -166,6 +166,7 @@ type brokerSpec struct {
 	cluster    string // the id of the cluster
 	properties map[string]string
 	log        string // the file for its log
+	collector  string // the file for the log of its garbage collector; "" for none
 }
 
 // databaseSpec is what a database server is made from.

@@ -1,6 +1,7 @@
 package servers_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -171,5 +172,35 @@ func TestImpossible(t *testing.T) {
 	}
 	if _, err := servers.Open(t.Context(), servers.Config{Backend: "clouds"}); err == nil {
 		t.Error("there are servers in clouds")
+	}
+}
+
+// TestCollector starts a broker with the Java of Kafka's own scripts: it keeps the log of its collector, and another
+// one has none.
+func TestCollector(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it starts Kafka: not in a short test")
+	}
+	for _, shipped := range []bool{true, false} {
+		s, err := servers.Open(t.Context(), servers.Config{
+			Backend: servers.Processes, Logs: t.TempDir(), Say: os.Stderr, Shipped: shipped,
+		})
+		must(t, err)
+		k, err := s.Kafka(t.Context(), servers.KafkaConfig{})
+		must(t, err)
+		if !shipped {
+			if k.Brokers[0].Collector != "" {
+				t.Errorf("it is to have a log: %s", k.Brokers[0].Collector)
+			}
+			must(t, s.Close())
+			continue
+		}
+		must(t, k.Start(t.Context()))
+		log, err := os.ReadFile(k.Brokers[0].Collector)
+		if err != nil || !bytes.Contains(log, []byte("] Using G1")) {
+			t.Errorf("%v\n%s", err, log)
+		}
+		must(t, s.Close())
 	}
 }

@@ -95,7 +95,8 @@ func measureAgainst(ctx context.Context, g *ground, t *table) error {
 func (g *ground) measureOne(ctx context.Context, t *table, a *against, which int) error {
 	if err := g.on(ctx, 1, func(s *site) error {
 		s.program = a.binaries[which]
-		b, err := s.burst(ctx, t, 1)
+		t.on("%s, burst", t.head[1+which])
+		b, err := s.burst(ctx, t, 1, burstOf)
 		if err != nil {
 			return err
 		}
@@ -123,6 +124,7 @@ func (g *ground) measureOne(ctx context.Context, t *table, a *against, which int
 			if err := s.start(ctx, 1); err != nil {
 				return err
 			}
+			t.on("%s, %s messages/s", t.head[1+which], count(float64(s.messages(rate))))
 			r, err := s.bench(ctx, t, "--rate", strconv.Itoa(s.messages(rate)), "--delay", s.delays(),
 				"--duration", s.duration(usual).String(), "--max-messages", "10000000")
 			if err != nil {

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"chronos/chaos/servers"
 	"chronos/cmd/chronos/bench"
 )
 
@@ -19,6 +23,7 @@ func TestReplace(t *testing.T) {
 		scale:    1,
 		commands: []string{"chronos bench"}, faults: []string{"chronos bench: 1 lost"}, began: time.Unix(0, 0).UTC(),
 	}
+	one.explain("Run by run:", "run", "p99.9").add("1", "12")
 	before, after := "# Benchmarks\n<!-- make bench: speed -->\n", "<!-- end of speed -->\n\nMore.\n"
 	text, err := replace(before+"old\n"+after, one)
 	if err != nil {
@@ -30,6 +35,7 @@ func TestReplace(t *testing.T) {
 	}
 	for _, want := range []string{
 		before, after, "| intake | 1 |\n", "**Wrong:** chronos bench: 1 lost.", "    chronos bench\n",
+		"Run by run:\n\n| run | p99.9 |\n|---|--:|\n| 1 | 12 |\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it lacks %q:\n%s", want, text)
@@ -48,8 +54,8 @@ func TestReplace(t *testing.T) {
 func TestPlot(t *testing.T) {
 	t.Parallel()
 	one := &table{
-		name: "backlog", head: []string{"waiting", "p50", "p99", "p99.9", "max"},
-		rows: [][]string{{"10,000", "1.5", "9", "15.25", "-"}, {"1,000,000", "1.6", "10", "16,000", "-"}},
+		name: "backlog", head: []string{"waiting", "p50", "p99", "p99.9 (range)", "max"},
+		rows: [][]string{{"10,000", "1.5", "9", "15.25 (1 to 20)", "-"}, {"1,000,000", "1.6", "10", "16,000", "-"}},
 	}
 	one.plotLateness("waiting")
 	one.plotColumns(plot{title: "max"}, "max")
@@ -136,7 +142,7 @@ func TestAgainst(t *testing.T) {
 // TestChosen chooses what to measure by its name.
 func TestChosen(t *testing.T) {
 	t.Parallel()
-	for curve, want := range map[string]int{"": 2, "all": 10, "backlog": 1, "size,nodes": 2, "nothing": -1} {
+	for curve, want := range map[string]int{"": 2, "all": 11, "backlog": 1, "size,nodes": 2, "nothing": -1} {
 		cases, err := chosen(&options{curve: curve, scale: 1})
 		if (err != nil) != (want < 0) || err == nil && len(cases) != want {
 			t.Errorf("--curve %q is %d, %v; want %d", curve, len(cases), err, want)
@@ -147,7 +153,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// TestCurveOnServers measures one curve on the servers of the test run, on the smallest scale, and has it written.
+// TestCurveOnServers measures two curves on the servers of the test run, on the smallest scale, and has them written.
 func TestCurveOnServers(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("CHRONOS_TEST_KAFKA") == "" || os.Getenv("CHRONOS_TEST_POSTGRES") == "" {
@@ -156,18 +162,65 @@ func TestCurveOnServers(t *testing.T) {
 		}
 		t.Fatal("set CHRONOS_TEST_KAFKA and CHRONOS_TEST_POSTGRES or run make test")
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "tables.md")
-	if err := os.WriteFile(file, []byte("<!-- make bench: overdue -->\n<!-- end of overdue -->\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for curve, want := range map[string]string{
+		"overdue": "\n| 1,000 | ", "takeover-journal": "\n| with --standby | 1,000 | ",
+	} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "tables.md")
+		begin, end := marks(curve)
+		if err := os.WriteFile(file, []byte(begin+end), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		if err := run(t.Context(), []string{"--curve", curve, "--scale", "0.001", "--dir", dir, "--write", file},
+			&stdout, &stderr); err != nil {
+			t.Fatalf("%v\n%s", err, &stderr)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || strings.Contains(string(text), "**Wrong:**") || !strings.Contains(string(text), want) {
+			t.Errorf("%v\n%s\n%s", err, text, &stderr)
+		}
 	}
-	var stdout, stderr bytes.Buffer
-	if err := run(t.Context(), []string{"--curve", "overdue", "--scale", "0.001", "--dir", dir, "--write", file},
-		&stdout, &stderr); err != nil {
-		t.Fatalf("%v\n%s", err, &stderr)
+}
+
+// TestFloorOnServers makes transactions and nothing else, and finds on the topics what it is to have appended.
+func TestFloorOnServers(t *testing.T) {
+	t.Parallel()
+	brokers := os.Getenv("CHRONOS_TEST_KAFKA")
+	if brokers == "" {
+		if testing.Short() {
+			t.Skip("without CHRONOS_TEST_KAFKA there is no Kafka to test on")
+		}
+		t.Fatal("set CHRONOS_TEST_KAFKA or run make test")
 	}
-	text, err := os.ReadFile(file)
-	if err != nil || strings.Contains(string(text), "**Wrong:**") || !strings.Contains(string(text), "\n| 1,000 | ") {
-		t.Errorf("%v\n%s\n%s", err, text, &stderr)
+	s := &site{ground: &ground{kafka: servers.GivenKafka(brokers)}, name: "bench-" + strings.ToLower(rand.Text()[:8])}
+	for _, out := range []bool{false, true} {
+		b, err := s.bare(t.Context(), 100, 30, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.perSecond <= 0 || b.messages != 100 {
+			t.Errorf("%v messages, %v/s", b.messages, b.perSecond)
+		}
+		// A hundred, one for each producer at first, and four and four that end transactions.
+		name := fmt.Sprintf("%s.bare.%t", s.name, out)
+		for topic, want := range map[string]float64{name: 112, name + ".out": 0} {
+			if out {
+				want = 112
+			}
+			// A transaction is committed before what ends it is on every partition.
+			if err := servers.Await(t.Context(), time.Minute, func(ctx context.Context) error {
+				got, err := s.end(ctx, topic)
+				if err == nil && got != want {
+					err = fmt.Errorf("there are %v records, not %v", got, want)
+				}
+				return err
+			}); err != nil {
+				t.Errorf("%s: %v", topic, err)
+			}
+		}
+		if err := s.kafka.Remove(s.name, name, name+".out"); err != nil {
+			t.Error(err)
+		}
 	}
 }

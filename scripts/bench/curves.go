@@ -24,7 +24,8 @@ func one[X any](X) int { return 1 }
 
 // measureBacklog measures lateness, and the highest rate, against how many messages wait.
 func measureBacklog(ctx context.Context, g *ground, t *table) error {
-	t.head = append(lateHead("waiting, 1,000 messages/s, ms after the deadline"), "highest rate, messages/s")
+	t.head = append(mediansHead("waiting, 1,000 messages/s, ms after the deadline"), "highest rate, messages/s",
+		"CPUs at it", "the next, which failed: p50, p99, p99.9", "CPUs at it")
 	err := each(ctx, g, []int{10_000, 1_000_000, 10_000_000}, one, func(s *site, waiting int) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
@@ -32,13 +33,17 @@ func measureBacklog(ctx context.Context, g *ground, t *table) error {
 		if err := s.wait(ctx, waiting, "interval '1 day'"); err != nil {
 			return err
 		}
-		r, err := s.steady(ctx, t, usual)
+		name := count(float64(s.messages(waiting)))
+		results, err := s.steadies(ctx, t, name+" waiting", 3)
 		if err != nil {
 			return err
 		}
-		found, err := s.highest(ctx, t, 2000, "100ms")
+		t.on("%s waiting", name)
+		found, err := s.highest(ctx, t, "100ms")
 		if err == nil {
-			t.add(append(lateRow(count(float64(s.messages(waiting))), r), count(found.Rate))...)
+			next := failed(found).Result
+			t.add(append(mediansRow(name, results), count(found.Rate), sumOf(found.Best),
+				lateOf(next), sumOf(next))...)
 		}
 		return err
 	})
@@ -55,6 +60,7 @@ func measureSize(ctx context.Context, g *ground, t *table) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
+		t.on("%s bytes", count(float64(size)))
 		r, err := s.steady(ctx, t, 2*usual, "--rate", "200", "--size", strconv.Itoa(size))
 		if err == nil {
 			t.add(lateRow(count(float64(size)), r)...)
@@ -75,11 +81,13 @@ func measureRoutes(ctx context.Context, g *ground, t *table) error {
 		if err := s.start(ctx, 1); err != nil {
 			return err
 		}
+		t.on("%d, topics just made", routes)
 		first, err := s.steady(ctx, t, usual)
 		if err != nil {
 			return err
 		}
-		fresh = append(fresh, lateRow(strconv.Itoa(routes)+", topics just made", first))
+		fresh = append(fresh, lateRow(t.row, first))
+		t.on("%d routes", routes)
 		r, err := s.steady(ctx, t, usual)
 		if err == nil {
 			t.add(lateRow(strconv.Itoa(routes), r)...)
@@ -101,6 +109,7 @@ func measureSnapshot(ctx context.Context, g *ground, t *table) error {
 		}
 		what := "none"
 		measure := func() error {
+			t.on("snapshot: %s", what)
 			r, err := s.steady(ctx, t, 2*time.Minute)
 			if err == nil {
 				t.add(lateRow(what, r)...)
@@ -127,50 +136,6 @@ func measureSnapshot(ctx context.Context, g *ground, t *table) error {
 	return err
 }
 
-// backlog is what is overdue when a node starts.
-type backlog struct {
-	overdue int
-	apart   bool // on another lane than what comes meanwhile
-}
-
-// measureOverdue has a node start on a backlog that is overdue, and measures the lateness of what comes meanwhile: on
-// the lane of the backlog, which lets out what is due first, and on one of its own.
-func measureOverdue(ctx context.Context, g *ground, t *table) error {
-	t.head = lateHead("overdue at the start, 1,000 new messages/s, ms after the deadline")
-	lanes := func(b backlog) int {
-		if b.apart {
-			return 2
-		}
-		return 1
-	}
-	err := each(ctx, g, []backlog{{}, {1_000_000, true}, {1_000_000, false}}, lanes, func(s *site, b backlog) error {
-		if err := s.migrate(ctx); err != nil {
-			return err
-		}
-		if err := s.wait(ctx, b.overdue, "interval '-1 hour'"); err != nil {
-			return err
-		}
-		if err := s.start(ctx, 1); err != nil {
-			return err
-		}
-		what := "0"
-		if b.overdue > 0 {
-			what = count(float64(s.messages(b.overdue)))
-		}
-		if b.apart {
-			what += ", on another lane"
-			s.routes = s.routes[1:] // the load knows this one only
-		}
-		r, err := s.steady(ctx, t, usual, "--warm-up", "0s")
-		if err == nil {
-			t.add(lateRow(what, r)...)
-		}
-		return err
-	})
-	t.plotLateness("overdue at the start")
-	return err
-}
-
 // advanceBound is how much earlier than its deadline a message may come with the timing advance auto: no publish to the
 // Kafka beside it takes that long in the median.
 const advanceBound = 20 * time.Millisecond
@@ -187,6 +152,7 @@ func measureAdvance(ctx context.Context, g *ground, t *table) error {
 		if advance != "0s" {
 			allowed = []string{"--advance", advanceBound.String()}
 		}
+		t.on("advance %s", advance)
 		r, err := s.steady(ctx, t, usual, allowed...)
 		if err != nil {
 			return err
@@ -224,7 +190,12 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 	}
 	t.head = []string{""}
 	err := each(ctx, g, counts, one, func(s *site, nodes int) error {
-		b, err := s.burst(ctx, t, nodes)
+		name := "1 node"
+		if nodes > 1 {
+			name = fmt.Sprintf("%d nodes", nodes)
+		}
+		t.on("%s", name)
+		b, err := s.burst(ctx, t, nodes, burstOf)
 		if err != nil {
 			return err
 		}
@@ -238,10 +209,6 @@ func measureNodes(ctx context.Context, g *ground, t *table) error {
 		postgres := "-"
 		if used, known := idle.used["Postgres"]; known {
 			postgres = perNode(used)
-		}
-		name := "1 node"
-		if nodes > 1 {
-			name = fmt.Sprintf("%d nodes", nodes)
 		}
 		t.head = append(t.head, name)
 		for i, cell := range []string{
@@ -277,14 +244,7 @@ func (s *site) rest(ctx context.Context) (used resting, err error) {
 		return used, ctx.Err()
 	case <-time.After(rest):
 	}
-	committed := func() (n int64, err error) {
-		err = s.do(ctx, func(conn *pgx.Conn) error {
-			const query = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
-			return conn.QueryRow(ctx, query).Scan(&n)
-		})
-		return n, err
-	}
-	first, err := committed()
+	first, err := s.transactions(ctx)
 	if err != nil {
 		return used, err
 	}
@@ -301,6 +261,15 @@ func (s *site) rest(ctx context.Context) (used resting, err error) {
 	if err != nil {
 		return used, err
 	}
-	last, err := committed()
+	last, err := s.transactions(ctx)
 	return resting{after.since(before, 1), last - first, after.memory, after.files}, err
+}
+
+// transactions returns how many the database of the site has committed.
+func (s *site) transactions(ctx context.Context) (n int64, err error) {
+	err = s.do(ctx, func(conn *pgx.Conn) error {
+		const query = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+		return conn.QueryRow(ctx, query).Scan(&n)
+	})
+	return n, err
 }

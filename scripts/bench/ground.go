@@ -33,7 +33,8 @@ type ground struct {
 	servers  *servers.Servers
 	kafka    *servers.Kafka
 	postgres *servers.Postgres
-	tables   int // of files that were written
+	tables   int  // of files that were written
+	warmed   bool // by a node with a journal, too
 }
 
 // patience is how long anything may take that is not measured.
@@ -86,7 +87,7 @@ func (g *ground) start(ctx context.Context) (err error) {
 	if g.kafka, err = g.servers.Kafka(ctx, servers.KafkaConfig{}); err != nil {
 		return err
 	}
-	if g.postgres, err = g.servers.Postgres(ctx, servers.PostgresConfig{}); err != nil {
+	if g.postgres, err = g.servers.Postgres(ctx, servers.PostgresConfig{Settings: talkative}); err != nil {
 		return err
 	}
 	if err := errors.Join(g.kafka.Start(ctx), g.postgres.Start(ctx)); err != nil {
@@ -98,13 +99,28 @@ func (g *ground) start(ctx context.Context) (err error) {
 // warm has a node take in and fire what nobody measures: Kafka's Java has compiled what it runs most after that, as
 // that of a broker has that has been up for a minute.
 func (g *ground) warm(ctx context.Context) error {
+	return g.on(ctx, 1, func(s *site) error { return s.warm(ctx) })
+}
+
+// warmJournal does the same with a node that has a journal, once: what a broker runs for transactions no other node has
+// it run. Servers that somebody else runs are as warm as they are.
+func (g *ground) warmJournal(ctx context.Context) error {
+	if g.servers == nil || g.warmed {
+		return nil
+	}
+	g.warmed = true
 	return g.on(ctx, 1, func(s *site) error {
-		_, err := s.burst(ctx, new(table), 1)
-		if err == nil {
-			_, err = s.steady(ctx, new(table), usual, "--rate", "2000")
-		}
-		return err
+		s.keep()
+		return s.warm(ctx)
 	})
+}
+
+func (s *site) warm(ctx context.Context) error {
+	_, err := s.burst(ctx, new(table), 1, 100_000)
+	if err == nil {
+		_, err = s.steady(ctx, new(table), usual, "--rate", "2000")
+	}
+	return err
 }
 
 // close ends what was started.
@@ -146,6 +162,7 @@ type site struct {
 	store   url.URL
 	advance string // the timing advance of its nodes; none if it is empty
 	journal bool   // what waits is kept in Kafka, and not in the store
+	standby bool   // its nodes keep copies of what others own of the journal
 	file    string // the settings of its nodes
 	nodes   []*servers.Process
 	made    int
@@ -185,9 +202,14 @@ func (g *ground) site(ctx context.Context, routes int) (*site, error) {
 	return s, nil
 }
 
-// close ends the nodes, and takes the database away, so that it costs the next site nothing.
+// close ends the nodes, and takes the database and the local copies away, so that they cost the next site nothing.
 func (s *site) close(ctx context.Context) error {
 	err := s.stop()
+	if s.journal {
+		for node := range s.made {
+			err = errors.Join(err, os.RemoveAll(s.copyOf(node+1)))
+		}
+	}
 	return errors.Join(err, s.postgres.Exec(ctx, `DROP DATABASE IF EXISTS "`+s.name+`" WITH (FORCE)`))
 }
 

@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	cases, err := chosen(&o)
 	if err != nil || o.list {
 		for _, c := range allCases() {
-			_, _ = fmt.Fprintf(stdout, "%-10s %s\n", c.name, c.about)
+			_, _ = fmt.Fprintf(stdout, "%-16s %s\n", c.name, c.about)
 		}
 		return err
 	}
@@ -112,10 +112,14 @@ func curves() []measurement {
 		{"nodes", "what a message costs one, two, four and eight nodes, and what they cost at rest", measureNodes},
 		{"routes", "lateness at 1,000 messages/s over 1, 10 and 100 routes", measureRoutes},
 		{"snapshot", "lateness while a transaction holds an old snapshot open", measureSnapshot},
-		{"overdue", "lateness of new messages while a million overdue ones come out", measureOverdue},
+		{"overdue", "lateness of new messages while a million overdue ones come out, which is timed", measureOverdue},
 		{"advance", "how far from deadlines messages come out without timing advance, and with auto", measureAdvance},
 		{"takeover", "lateness at 1,000 messages/s when one of three nodes ends", measureTakeover},
-		{"journal", "one node on Postgres, and on a journal in Kafka", measureJournal},
+		{
+			"takeover-journal", "how long until a node on a journal has taken over from one with a million waiting",
+			measureTakeoverJournal,
+		},
+		{"journal", "one node on Postgres and on a journal in Kafka, and what transactions alone cost", measureJournal},
 		{"full", "memory, disk and lateness of one node with 1 and 10 million waiting in a journal", measureFull},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -31,16 +30,32 @@ const usual = 25 * time.Second
 
 // steady runs 1,000 messages/s for some time.
 func (s *site) steady(ctx context.Context, t *table, d time.Duration, more ...string) (*bench.Result, error) {
-	args := append([]string{
-		"--rate", "1000", "--duration", s.duration(d).String(), "--delay", s.delays(),
-		"--max-messages", "10000000",
-	}, more...)
-	return s.bench(ctx, t, args...)
+	args := []string{
+		"--rate", "1000", "--duration", s.duration(d).String(), "--delay", s.delays(), "--max-messages", "10000000",
+	}
+	return s.bench(ctx, t, overridden(append(args, more...))...)
 }
 
-// highest looks for the highest steady rate with p99.9 under a bound.
-func (s *site) highest(ctx context.Context, t *table, from int, bound string) (*bench.Found, error) {
-	b, err := s.begin(ctx, "--find-max", "--p999-under", bound, "--rate", strconv.Itoa(s.messages(from)),
+// overridden returns flags with their values, of which each is there once: the last value of a flag that is given
+// twice, at its first place. So the command line says what is run, and nothing else.
+func overridden(flags []string) []string {
+	var all []string
+	for i := 0; i+1 < len(flags); i += 2 {
+		at := 0
+		for at < len(all) && all[at] != flags[i] {
+			at += 2
+		}
+		if at == len(all) {
+			all = append(all, flags[i], "")
+		}
+		all[at+1] = flags[i+1]
+	}
+	return all
+}
+
+// highest looks for the highest steady rate with p99.9 under a bound. It begins with a rate that most machines hold.
+func (s *site) highest(ctx context.Context, t *table, bound string) (*bench.Found, error) {
+	b, err := s.begin(ctx, "--find-max", "--p999-under", bound, "--rate", strconv.Itoa(s.messages(8000)),
 		"--duration", s.duration(20*time.Second).String(), "--delay", s.delays(), "--max-messages", "100000000")
 	if err != nil {
 		return nil, err
@@ -51,90 +66,12 @@ func (s *site) highest(ctx context.Context, t *table, from int, bound string) (*
 	}
 	t.ran(b.line)
 	if found.Ended != "" {
-		t.notes = append(t.notes, "`"+b.line+"`: "+found.Ended)
+		t.notes = append(t.notes, t.of(b.line)+": "+found.Ended)
 	}
 	if found.Best != nil {
 		t.others = max(t.others, found.Best.Others)
 	}
 	return found, nil
-}
-
-// measureSpeed measures what one node does at most.
-func measureSpeed(ctx context.Context, g *ground, t *table) error {
-	t.head = []string{"one node", "measured"}
-	if err := g.on(ctx, 1, func(s *site) error {
-		b, err := s.burst(ctx, t, 1)
-		if err != nil {
-			return err
-		}
-		t.add("intake, from the input topic into Postgres, messages/s", count(b.result.Intake.PerSecond))
-		t.add("firing, all due at one instant, messages/s", count(b.result.Fired.PerSecondStamped))
-		for _, c := range []struct {
-			what string
-			of   phase
-		}{{"intake", b.intake}, {"firing", b.firing}} {
-			t.add(c.what+", CPU of node, Postgres and Kafka for a message, µs",
-				fmt.Sprintf("%s, %s, %s", c.of.cpu("nodes"), c.of.cpu("Postgres"), c.of.cpu("Kafka")))
-		}
-		t.add(fmt.Sprintf("CPUs that these three use of %d, while messages are taken in, and fired", runtime.NumCPU()),
-			b.intake.cpus(b.result.Intake.PerSecond)+", "+b.firing.cpus(b.result.Fired.PerSecondStamped))
-		t.add("peak resident memory of the node meanwhile, and of that pages of its program file, MB",
-			count(float64(b.peak)/1e6)+", "+count(float64(b.files)/1e6))
-		return nil
-	}); err != nil {
-		return err
-	}
-	return g.on(ctx, 1, func(s *site) error {
-		if err := s.start(ctx, 1); err != nil {
-			return err
-		}
-		found, err := s.highest(ctx, t, 2000, "100ms")
-		if err == nil {
-			t.add("highest steady rate with p99.9 under 100 ms after the deadline, messages/s", count(found.Rate))
-			t.add("CPUs at that rate: node, Postgres, Kafka, the load", cpusOf(found.Best))
-		}
-		return err
-	})
-}
-
-// measureLateness measures 1,000 and 5,000 messages/s: on an empty store, beside a million that wait, and right after
-// two million have come in by Kafka, when nothing of what that leaves behind in the store is tidied up yet.
-func measureLateness(ctx context.Context, g *ground, t *table) error {
-	t.head = lateHead("ms after the deadline")
-	for _, c := range []struct{ rate, waiting, came int }{
-		{1000, 0, 0}, {1000, 1_000_000, 0}, {5000, 0, 0}, {5000, 0, 2_000_000},
-	} {
-		name := count(float64(c.rate)) + " messages/s"
-		if c.waiting > 0 {
-			name += " with " + count(float64(g.messages(c.waiting))) + " waiting"
-		}
-		if c.came > 0 {
-			name += " with " + count(float64(g.messages(c.came))) + " waiting, right after they came in"
-		}
-		if err := g.on(ctx, 1, func(s *site) error {
-			if err := s.start(ctx, 1); err != nil {
-				return err
-			}
-			if err := s.wait(ctx, c.waiting, "interval '1 day'"); err != nil {
-				return err
-			}
-			if err := s.bring(ctx, c.came); err != nil {
-				return err
-			}
-			var more []string
-			if c.rate != 1000 {
-				more = []string{"--rate", strconv.Itoa(c.rate)}
-			}
-			r, err := s.steady(ctx, t, usual, more...)
-			if err == nil {
-				t.add(lateRow(name, r)...)
-			}
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // bring has messages that are due tomorrow come in by Kafka, as fast as the node takes them in, and returns when all of
@@ -190,6 +127,7 @@ type phase struct {
 	messages float64
 	used     map[string]time.Duration
 	log      float64 // bytes of write-ahead log
+	appended float64 // to the journal, if the site has one, with what ends transactions
 }
 
 // cpu writes what a message has cost a group, in microseconds.
@@ -215,11 +153,15 @@ func (p *phase) cpus(rate float64) string {
 	return fmt.Sprintf("%.2f", used.Seconds()/p.messages*rate)
 }
 
-// burst has a hundred thousand messages on the input topic before the nodes start, so that nothing but the service says
-// how fast they are taken in, and all of them due at one instant after that.
-func (s *site) burst(ctx context.Context, t *table, nodes int) (*bursting, error) {
-	messages := s.messages(100_000)
-	lead := 30*time.Second + time.Duration(messages/4000)*time.Second
+// burstOf is how many messages a burst has that is measured.
+const burstOf = 300_000
+
+// burst has messages on the input topic before the nodes start, so that nothing but the service says how fast they are
+// taken in, and all of them due at one instant after that. They have so long to come in that a fifth of the usual speed
+// is enough.
+func (s *site) burst(ctx context.Context, t *table, nodes, messages int) (*bursting, error) {
+	messages = s.messages(messages)
+	lead := 30*time.Second + time.Duration(messages/7500)*time.Second
 	if err := s.migrate(ctx); err != nil {
 		return nil, err
 	}
@@ -240,6 +182,10 @@ func (s *site) burst(ctx context.Context, t *table, nodes int) (*bursting, error
 	}
 	if err := s.await(ctx, messages, true); err != nil {
 		return nil, err
+	}
+	if spare := time.Until(due); spare < time.Second {
+		t.faults = append(t.faults, fmt.Sprintf("%s: the last of %s messages came in %v after all were due: this is "+
+			"no speed of firing alone", t.of(b.line), count(float64(messages)), -spare.Round(time.Second/10)))
 	}
 	taken, err := s.read(ctx)
 	if err != nil {
@@ -311,7 +257,7 @@ func (s *site) await(ctx context.Context, messages int, taken bool) error {
 // spent is what was used up until an instant.
 type spent struct {
 	used                map[string]time.Duration
-	log                 float64
+	log, appended       float64
 	peak, files, memory int64 // of the nodes: the largest one's peak, its pages of files, and what all have
 }
 
@@ -344,6 +290,11 @@ func (s *site) read(ctx context.Context) (*spent, error) {
 			all.peak, all.files, all.memory = r.Peak, r.Files, r.Memory
 		}
 	}
+	if s.journal {
+		if all.appended, err = s.end(ctx, s.name+".journal"); err != nil {
+			return nil, err
+		}
+	}
 	return all, s.do(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8").Scan(&all.log)
 	})
@@ -351,7 +302,10 @@ func (s *site) read(ctx context.Context) (*spent, error) {
 
 // since returns what was used up since an earlier reading.
 func (s *spent) since(before *spent, messages int) phase {
-	p := phase{messages: float64(messages), used: map[string]time.Duration{}, log: s.log - before.log}
+	p := phase{
+		messages: float64(messages), used: map[string]time.Duration{}, log: s.log - before.log,
+		appended: s.appended - before.appended,
+	}
 	for name, used := range s.used {
 		p.used[name] = used - before.used[name]
 	}

@@ -24,14 +24,14 @@ func (t *table) plotLateness(over string) {
 }
 
 // plotColumns plots columns of a table against its first one. It plots nothing if a cell is no number, or if there is
-// only one row: that is no curve.
+// only one row: that is no curve. What stands in brackets behind a name or a number is left out.
 func (t *table) plotColumns(p plot, columns ...string) {
 	for _, row := range t.rows {
 		p.xs = append(p.xs, row[0])
 	}
 	for i, name := range t.head {
 		for _, wanted := range columns {
-			if name != wanted {
+			if name != wanted && !strings.HasPrefix(name, wanted+" (") {
 				continue
 			}
 			var cells []string
@@ -70,6 +70,7 @@ func (t *table) draw(p plot) {
 func (p *plot) add(cells []string) bool {
 	var l []float64
 	for _, cell := range cells {
+		cell, _, _ = strings.Cut(cell, " (")
 		value, err := strconv.ParseFloat(strings.ReplaceAll(cell, ",", ""), 64)
 		if err != nil {
 			return false

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chronos/cmd/chronos/bench"
+	"chronos/cmd/chronos/bench/machine"
 )
 
 // table is one table of BENCHMARKS.md, with what it takes to believe it.
@@ -19,6 +20,7 @@ type table struct {
 	head    []string
 	rows    [][]string
 	plots   []plot
+	more    []*section
 	machine string
 	commit  string
 	began   time.Time
@@ -28,24 +30,53 @@ type table struct {
 	faults   []string
 	notes    []string
 	others   float64 // CPUs that others used, at most
+	row      string  // what is measured just now: many rows have the same command line
+}
+
+// section is a table below the table, with what explains it.
+type section struct {
+	about string
+	head  []string
+	rows  [][]string
 }
 
 // add adds a row.
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// explain begins a table below the table.
+func (t *table) explain(about string, head ...string) *section {
+	s := &section{about: about, head: head}
+	t.more = append(t.more, s)
+	return s
+}
+
+// add adds a row.
+func (s *section) add(cells ...string) { s.rows = append(s.rows, cells) }
+
+// on names the row, or the column, that is measured from now on: what is wrong with a run is said of it.
+func (t *table) on(format string, args ...any) { t.row = fmt.Sprintf(format, args...) }
+
+// of names what a run was for.
+func (t *table) of(line string) string {
+	if t.row == "" {
+		return "`" + line + "`"
+	}
+	return t.row + " (`" + line + "`)"
+}
 
 // measured notes a run, and what is wrong with it.
 func (t *table) measured(line string, r *bench.Result) {
 	t.ran(line)
 	t.others = max(t.others, r.Others)
 	for _, f := range r.Faults {
-		t.faults = append(t.faults, line+": "+f)
+		t.faults = append(t.faults, t.of(line)+": "+f)
 	}
 	// What a table says about all of its runs is not repeated for each.
 	for _, n := range r.Notes {
 		if slices.ContainsFunc([]string{"The load was", "Kafka ", "The burst was", "The run was"}, func(p string) bool {
 			return strings.HasPrefix(n, p)
 		}) {
-			t.notes = append(t.notes, "`"+line+"`: "+n)
+			t.notes = append(t.notes, t.of(line)+": "+n)
 		}
 	}
 }
@@ -67,15 +98,22 @@ func (t *table) markdown() string {
 		line("**All numbers of messages were multiplied by %v: this shows that the command works, and nothing else.**",
 			t.scale)
 	}
-	line("")
-	line("| %s |", strings.Join(t.head, " | "))
-	line("|---%s|", strings.Repeat("|--:", len(t.head)-1))
-	for _, row := range t.rows {
-		line("| %s |", strings.Join(row, " | "))
+	rows := func(head []string, rows [][]string) {
+		line("")
+		line("| %s |", strings.Join(head, " | "))
+		line("|---%s|", strings.Repeat("|--:", len(head)-1))
+		for _, row := range rows {
+			line("| %s |", strings.Join(row, " | "))
+		}
+		line("")
 	}
-	line("")
+	rows(t.head, t.rows)
 	for i := range t.plots {
 		line("%s", t.plots[i].markdown())
+	}
+	for _, s := range t.more {
+		line("%s", s.about)
+		rows(s.head, s.rows)
 	}
 	for _, f := range t.faults {
 		line("**Wrong:** %s.\n", f)
@@ -175,11 +213,14 @@ func lateRow(what string, r *bench.Result) []string {
 	return append(row, cpus(nodes), cpus(postgres), memory(nodes))
 }
 
+// parts are the groups of processes that share the cores, in the order in which tables have them.
+var parts = []string{"nodes", "Postgres", "Kafka", machine.Self}
+
 // cpusOf returns how many CPUs each part has used; a - for what was not measured. Together with the cores of the
 // machine they say whether these are what a rate ends at.
 func cpusOf(r *bench.Result) string {
 	var all []string
-	for _, name := range []string{"nodes", "Postgres", "Kafka", "the load itself"} {
+	for _, name := range parts {
 		cell := "-"
 		if r != nil {
 			if p := process(r, name); p != nil {
@@ -189,6 +230,22 @@ func cpusOf(r *bench.Result) string {
 		all = append(all, cell)
 	}
 	return strings.Join(all, ", ")
+}
+
+// sumOf returns how many CPUs all parts have used together.
+func sumOf(r *bench.Result) string {
+	if r == nil {
+		return "-"
+	}
+	sum := 0.0
+	for _, name := range parts {
+		p := process(r, name)
+		if p == nil {
+			return "-"
+		}
+		sum += p.CPUs
+	}
+	return fmt.Sprintf("%.2f", sum)
 }
 
 // process returns what a group has used; nil if it was not measured.

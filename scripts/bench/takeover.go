@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"chronos/chaos/servers"
 	"chronos/cmd/chronos/bench"
 )
 
@@ -33,7 +32,13 @@ func measureTakeover(ctx context.Context, g *ground, t *table) error {
 		ends := s.nodes[0]
 		s.nodes = s.nodes[1:]
 		defer func() { s.nodes = append(s.nodes, ends) }()
-		r, err := s.whileOneEnds(ctx, t, ends, way.signal)
+		t.on("%s", way.what)
+		r, err := s.whileOneEnds(ctx, t, func() error {
+			if way.signal == 0 {
+				return nil
+			}
+			return ends.Stop(way.signal, 20*time.Second)
+		})
 		if err == nil {
 			t.add(append(lateRow(way.what, r), count(float64(r.Integrity.Doubled)))...)
 		}
@@ -43,10 +48,8 @@ func measureTakeover(ctx context.Context, g *ground, t *table) error {
 	return err
 }
 
-// whileOneEnds runs 1,000 messages/s, with a node that ends after a third of the time.
-func (s *site) whileOneEnds(ctx context.Context, t *table, ends *servers.Process, by syscall.Signal) (*bench.Result,
-	error,
-) {
+// whileOneEnds runs 1,000 messages/s, and ends a node after a third of the time.
+func (s *site) whileOneEnds(ctx context.Context, t *table, end func() error) (*bench.Result, error) {
 	whole := s.duration(45 * time.Second)
 	b, err := s.begin(ctx, "--rate", "1000", "--duration", whole.String(), "--delay", "500ms..1s",
 		"--max-messages", "10000000")
@@ -58,10 +61,8 @@ func (s *site) whileOneEnds(ctx context.Context, t *table, ends *servers.Process
 		return nil, errors.Join(ctx.Err(), b.end(new(bench.Result)))
 	case <-time.After(whole / 3):
 	}
-	if by != 0 {
-		if err := ends.Stop(by, 20*time.Second); err != nil {
-			return nil, fmt.Errorf("end a node: %w", err)
-		}
+	if err := end(); err != nil {
+		return nil, fmt.Errorf("end a node: %w", err)
 	}
 	r := new(bench.Result)
 	if err := b.end(r); err != nil {
