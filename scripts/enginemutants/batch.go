@@ -219,7 +219,7 @@ func command(limit time.Duration, dir, number, name string, args ...string) (sai
 	out.failed = func() { enough = true; time.AfterFunc(hurry, cancel) }
 	c.Stdout, c.Stderr = out, out
 	c.Dir = dir
-	c.Env = append(os.Environ(), "CHRONOS_MUTANT="+number)
+	c.Env = append(os.Environ(), "MUTANT_AT_WORK="+number)
 	if number != "" { // tests that are ended leave their files behind, and these go with the binary
 		c.Env = append(c.Env, "TMPDIR="+filepath.Dir(name))
 	}

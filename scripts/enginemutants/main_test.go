@@ -37,7 +37,7 @@ func TestMutantsApply(t *testing.T) {
 }
 
 // mutated is a file of the engine that no build has but that of TestProofCatchesAlone.
-const mutated = "package node\n\nimport \"os\"\n\nvar mutated = os.Getenv(\"CHRONOS_MUTANT\")\n"
+const mutated = "package node\n\nimport \"os\"\n\nvar mutated = os.Getenv(\"MUTANT_AT_WORK\")\n"
 
 // TestProofCatchesAlone runs the mutants that have a seed of the proof in that world: following the proof ends the run,
 // and without it no invariant of the judge is broken. So the trace check sees what nothing else does. All of them are
@@ -99,7 +99,7 @@ func TestProofCatchesAlone(t *testing.T) {
 		for _, follow := range []bool{true, false} {
 			run := exec.CommandContext(t.Context(), worlds, "-worlds", "-seeds", "1", "-first", fmt.Sprint(m.proof),
 				fmt.Sprintf("-follow=%v", follow))
-			run.Env = append(os.Environ(), "CHRONOS_MUTANT="+m.name)
+			run.Env = append(os.Environ(), "MUTANT_AT_WORK="+m.name)
 			output, err := run.CombinedOutput()
 			if said := string(output); follow != strings.Contains(said, ": proof") || follow != (err != nil) {
 				t.Errorf("%s, seed %d, followed %v: %v %s", m.name, m.proof, follow, err, said)

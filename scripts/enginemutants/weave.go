@@ -13,7 +13,7 @@ import (
 
 // atWork is a file that each package with woven mutants gets: its variable is the number of the one that takes effect.
 const atWork = "package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\n" +
-	"var mutantAtWork, _ = strconv.Atoi(os.Getenv(\"CHRONOS_MUTANT\"))\n"
+	"var mutantAtWork, _ = strconv.Atoi(os.Getenv(\"MUTANT_AT_WORK\"))\n"
 
 // errAlone says of a mutant that it cannot be woven, and needs a build of its own.
 var errAlone = errors.New("its edit is not inside of one function")
