@@ -1,0 +1,89 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/ledger/simulated"
+	"chronos/node/store/journal"
+	"chronos/node/store/storetest"
+)
+
+// troubled is a group that has something to complain of, as a source has while a partition of some input topic has no
+// leader, or while one of the topics is forbidden: each poll in which nothing comes is an error, unless it was ended.
+type troubled struct{ *group }
+
+// Poll implements node.Source.
+func (g troubled) Poll(ctx context.Context) (node.Batch, error) {
+	select {
+	case b := <-g.batches:
+		return b, nil
+	default:
+	}
+	if ctx.Err() != nil {
+		return node.Batch{}, nil
+	}
+	return node.Batch{}, errors.New("input topic payments.in partition 0 has no leader")
+}
+
+// What is wrong with one input topic does not keep a node from what it has of another one: an attempt to own a partition
+// that failed is repeated, and a partition that was lost is owned anew, though each poll says what is wrong.
+func TestSourceBesideTrouble(t *testing.T) {
+	t.Parallel()
+	cluster, clock := newInputs(), storetest.NewClock()
+	store := open(t, inputsConfig(cluster, clock, t.TempDir(), ordersIn, paymentsIn))
+	g := troubled{&group{batches: make(chan node.Batch, 1)}}
+	attempts := 0
+	source := journal.NewSource(g, store, uuid.New(), session, func(int32, error) { attempts++ })
+	t.Cleanup(source.Close)
+	orders := inputsOf()[0]
+	// until polls until the node is told of a partition, with the clock ahead of any wait.
+	until := func(told func(node.Batch) []node.Partition) {
+		t.Helper()
+		for began := time.Now(); time.Since(began) < soon; clock.Advance(time.Second) {
+			b, err := source.Poll(t.Context())
+			if err != nil {
+				continue
+			}
+			if all := told(b); len(all) == 1 && all[0] == orders {
+				return
+			}
+		}
+		t.Fatalf("the node is never told of %s/%d, after %d attempts to own it", orders.Topic, orders.Number, attempts)
+	}
+	assigned := func(b node.Batch) (all []node.Partition) {
+		for _, a := range b.Assigned {
+			all = append(all, a.Partition)
+		}
+		return all
+	}
+	cluster.Strike(func(simulated.Step) simulated.Fault {
+		cluster.Strike(nil)
+		return simulated.Lost
+	})
+	g.batches <- node.Batch{Assigned: []node.Assignment{{Extent: node.Extent{Partition: orders}}}}
+	until(assigned)
+	if attempts != 2 {
+		t.Fatalf("%d attempts, want the one that fails and another one", attempts)
+	}
+	cluster.Strike(func(step simulated.Step) simulated.Fault {
+		if step.At == simulated.Ending {
+			return simulated.Unanswered
+		}
+		return simulated.None
+	})
+	if _, _, err := store.Positions(t.Context(), []node.Place{{Partition: orders}}); err == nil {
+		t.Fatal("the outcome is known")
+	}
+	cluster.Strike(nil)
+	until(func(b node.Batch) []node.Partition { return b.Revoked })
+	until(assigned)
+	if _, err := source.Poll(t.Context()); err == nil {
+		t.Error("nobody is told what is wrong with the other topic")
+	}
+}
