@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/ledger"
 	"chronos/node/ledger/simulated"
 	"chronos/node/store/journal"
 	"chronos/node/store/storetest"
@@ -85,5 +86,57 @@ func TestSourceBesideTrouble(t *testing.T) {
 	until(assigned)
 	if _, err := source.Poll(t.Context()); err == nil {
 		t.Error("nobody is told what is wrong with the other topic")
+	}
+}
+
+// A journal of several that can't be seen keeps nobody from what he has of another one: its wishes are done, requests
+// are made, since a look shows whose the partition is, and a standby's copy stays young. Who asks for a pause is told
+// that not all owners were asked, and so is whoever looks.
+func TestInputsBesideUnseen(t *testing.T) {
+	t.Parallel()
+	const lane = node.CallbackPrefix + "bills"
+	cluster, clock := newInputs(), storetest.NewClock()
+	config := inputsConfig(cluster, clock, t.TempDir(), ordersIn, paymentsIn)
+	store := open(t, config)
+	board := journal.NewSwitchboard(config.Ledger, inputPoster{cluster}, journal.AskerLimits{})
+	t.Cleanup(board.Close)
+	store.SwitchBy(board)
+	orders := inputsOf()[0]
+	bring(t, store, clock, orders, config.Inputs...)
+	bringTo(t, store, clock, lane, orders)
+	standby := open(t, inputsConfig(cluster, clock, t.TempDir(), config.Inputs...))
+	follower := journal.NewFollower(standby, 0)
+	follower.Round(t.Context())
+	cluster.DeleteTopic(journalOf(paymentsIn))
+	clock.Advance(time.Minute)
+	paused, err := journal.Wish(uuid.New(), output, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Append(journalOf(ordersIn), 0, paused)
+	if err := store.Hear(t.Context()); err == nil {
+		t.Error("nobody is told that a journal can't be seen")
+	}
+	if got, err := store.Pauses(t.Context()); err != nil || len(got) != 1 || got[0].Lane != output {
+		t.Errorf("paused: %+v, %v; want %s", got, err, output)
+	}
+	claimed, err := store.Claim(t.Context(), node.ClaimRequest{
+		Until: clock.Now(), Lanes: []node.Share{{Lane: lane, Limit: 9, Bytes: 9}},
+	})
+	if err != nil || len(claimed.Messages) != 1 {
+		t.Errorf("claimed for requests: %+v, %v; want one", claimed.Messages, err)
+	}
+	standbys, _ := follower.Round(t.Context())
+	if len(standbys) != len(inputsOf()) {
+		t.Fatalf("the standby says %+v", standbys)
+	}
+	for _, said := range standbys {
+		at, _ := ledger.Split(said.Number)
+		if !said.Warm || (said.Err != nil) != (at == 1) {
+			t.Errorf("the standby says of %s: %+v", ledger.Name(said.Number), said)
+		}
+	}
+	if _, err := store.Pause(t.Context(), node.Pause{Lane: lane}); err == nil {
+		t.Error("a pause is answered, and nobody has asked the owners of the second journal")
 	}
 }
