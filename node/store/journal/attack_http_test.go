@@ -1,12 +1,15 @@
 package journal_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/control"
+	"chronos/node/ledger"
 	"chronos/node/store/journal"
 )
 
@@ -37,5 +40,23 @@ func TestRequestRefusedRepeat(t *testing.T) {
 	d.check("once more", got, node.Scheduled, true)
 	if got.Told.Incarnation != told.Told.Incarnation {
 		t.Errorf("another message: %v and %v", got.Told, told.Told)
+	}
+}
+
+// A message that no owner can keep is refused at once, and not sent: Kafka would not take its record, and whoever asks
+// would hear for ever that nobody knows what has become of it.
+func TestRequestTooLarge(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, journal.AskerLimits{Wait: time.Second})
+	for _, action := range []node.Action{node.Schedule, node.Replace} {
+		item := d.submission(action, "x")
+		item.Value = make([]byte, ledger.MaxEntryBytes)
+		got := <-d.ask(item, uuid.New())
+		if _, refused := errors.AsType[*control.RefusedError](got.err); !refused {
+			t.Errorf("%v: %v, want that it is refused", action, got.err)
+		}
+	}
+	if len(d.sent) > 0 {
+		t.Error("a record was sent that nobody can keep")
 	}
 }
