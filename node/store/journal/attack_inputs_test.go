@@ -3,6 +3,7 @@ package journal_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,5 +139,29 @@ func TestInputsBesideUnseen(t *testing.T) {
 	}
 	if _, err := store.Pause(t.Context(), node.Pause{Lane: lane}); err == nil {
 		t.Error("a pause is answered, and nobody has asked the owners of the second journal")
+	}
+}
+
+// A journal with more partitions than a node asks at the same time is paused all the same: who asks for the others waits
+// for those before them.
+func TestPauseOfMany(t *testing.T) {
+	t.Parallel()
+	h := newHalls(t)
+	board := journal.NewSwitchboard(
+		h.cluster.Ledger(topicName, "chronos"), poster{h.cluster}, journal.AskerLimits{Most: 1},
+	)
+	t.Cleanup(board.Close)
+	ctx, stop := context.WithCancel(t.Context())
+	var listening sync.WaitGroup
+	for _, store := range h.stores {
+		store.SwitchBy(board)
+		listening.Go(func() { store.Listen(ctx, time.Millisecond) })
+	}
+	defer listening.Wait()
+	defer stop()
+	for range 3 {
+		if _, err := h.stores[0].Pause(ctx, node.Pause{Lane: output}); err != nil {
+			t.Fatalf("%d partitions: %v", len(h.stores), err)
+		}
 	}
 }
