@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -46,6 +47,9 @@ func (s *Source) Owning() (attempts int) {
 	}
 	return attempts
 }
+
+// RestsUntil returns until when a partition rests whose last transaction began and ended then.
+func RestsUntil(began, ended time.Time, spacing time.Duration) time.Time { return restsUntil(began, ended, spacing) }
 
 // Waiting returns how many changes of a partition wait for the transaction that is on its way.
 func (s *Store) Waiting(number int32) int {

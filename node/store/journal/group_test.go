@@ -196,3 +196,24 @@ func TestSpacing(t *testing.T) {
 		t.Errorf("four transactions and three rests took %v, want %v at least", took, 7*takes)
 	}
 }
+
+// The rest of a partition is bounded, however long its last transaction took: nobody waits for a deadline or an answer
+// any longer because a broker is slow.
+func TestRestIsBounded(t *testing.T) {
+	t.Parallel()
+	const bound = 20 * time.Millisecond
+	began := time.Now()
+	for _, c := range []struct{ took, rests time.Duration }{
+		{0, 0},
+		{time.Millisecond, time.Millisecond},
+		{bound / 2, bound / 2},
+		{bound * 3 / 4, bound / 4},
+		{bound, 0},
+		{5 * time.Second, 0},
+	} {
+		ended := began.Add(c.took)
+		if rests := max(0, journal.RestsUntil(began, ended, bound).Sub(ended)); rests != c.rests {
+			t.Errorf("behind a transaction of %v it rests for %v, want %v", c.took, rests, c.rests)
+		}
+	}
+}
