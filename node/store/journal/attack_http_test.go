@@ -60,3 +60,20 @@ func TestRequestTooLarge(t *testing.T) {
 		t.Error("a record was sent that nobody can keep")
 	}
 }
+
+// A partition is read on when somebody has come just as it was to be read no more:
+//
+//	timer   is over, and waits for the lock
+//	asker   joins those who wait, and stops the timer too late
+func TestAskerComesInTime(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, journal.AskerLimits{Wait: soon})
+	answer := d.ask(d.submission(node.Schedule, "x"), uuid.New())
+	item := <-d.sent // so it waits
+	d.asker.Rest(0)
+	d.sent <- item
+	if err := d.take(0, 1); err != nil {
+		t.Fatal(err)
+	}
+	d.check("who came in time", <-answer, node.Scheduled, false)
+}

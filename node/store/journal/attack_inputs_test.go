@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,5 +164,56 @@ func TestPauseOfMany(t *testing.T) {
 		if _, err := h.stores[0].Pause(ctx, node.Pause{Lane: output}); err != nil {
 			t.Fatalf("%d partitions: %v", len(h.stores), err)
 		}
+	}
+}
+
+// A new owner does what was wished before in the order in which it came, and answers all of it.
+func TestWishesInOrder(t *testing.T) {
+	t.Parallel()
+	h := newHalls(t)
+	names := []uuid.UUID{h.wish(0, output, true), h.wish(0, output, false), h.wish(0, output, true)}
+	own(t, h.stores[1], 0)
+	for i, name := range names {
+		if !granted(h.cluster, name) {
+			t.Errorf("nobody has answered wish %d of %d", i+1, len(names))
+		}
+	}
+	if got, err := h.stores[1].Pauses(t.Context()); err != nil || len(got) != 1 {
+		t.Errorf("paused: %+v, %v; want what was wished last", got, err)
+	}
+}
+
+// forgetful loses the first wish of a partition, as an owner does that ends before it has looked.
+type forgetful struct {
+	poster
+
+	sent atomic.Int32
+}
+
+// Send implements journal.Poster.
+func (f *forgetful) Send(ctx context.Context, number int32, record node.Record) error {
+	if f.sent.Add(1) == 1 {
+		return nil
+	}
+	return f.poster.Send(ctx, number, record)
+}
+
+// A wish that was missed is sent again, and then done.
+func TestWishMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	own(t, w.stores[0], 0)
+	board := journal.NewSwitchboard(
+		w.cluster.Ledger(topicName, "chronos"), &forgetful{poster: poster{w.cluster}}, journal.AskerLimits{Wait: soon},
+	)
+	t.Cleanup(board.Close)
+	w.stores[0].SwitchBy(board)
+	ctx, stop := context.WithCancel(t.Context())
+	var listening sync.WaitGroup
+	listening.Go(func() { w.stores[0].Listen(ctx, time.Millisecond) })
+	defer listening.Wait()
+	defer stop()
+	if _, err := w.stores[0].Pause(ctx, node.Pause{Lane: output}); err != nil {
+		t.Errorf("a wish was missed: %v", err)
 	}
 }
