@@ -77,3 +77,16 @@ func TestAskerComesInTime(t *testing.T) {
 	}
 	d.check("who came in time", <-answer, node.Scheduled, false)
 }
+
+// Who asks of a partition that can't be read hears why, and does not wait for an answer that can't come.
+func TestAskerUnread(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, journal.AskerLimits{})
+	asker := journal.NewAsker(d.cluster.Ledger("nowhere", "asker"), silent{}, journal.AskerLimits{Wait: soon})
+	t.Cleanup(asker.Close)
+	item := d.submission(node.Schedule, "x")
+	item.Incarnation, item.Request = uuid.New(), &node.Request{ID: uuid.New(), Keep: time.Hour}
+	if _, err := asker.Ask(t.Context(), item, node.Record{}); err == nil || errors.Is(err, journal.ErrUnheard) {
+		t.Errorf("asked of a partition that is not there: %v", err)
+	}
+}
