@@ -95,9 +95,9 @@ func (s Several) End(ctx context.Context, number int32) (Place, error) {
 	return place, err
 }
 
-// Extents implements Ledger. All ledgers are asked at once. If one can't tell, or says that it has no partition, that is
-// an error, beside what the others say: who asks all owners for something must not take those of one topic for all there
-// are, and who has partitions of one topic has nothing to do with the other one.
+// Extents implements Ledger. All ledgers are asked at once. If one can't tell, or says that it has no partition, that
+// is an error, beside what the others say: who asks all owners for something must not take those of one topic for all
+// there are, and who has partitions of one topic has nothing to do with the other one.
 //
 //	first topic     4 partitions
 //	second topic    none, says a broker that has just started

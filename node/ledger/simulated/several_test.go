@@ -61,8 +61,8 @@ func TestSeveral(t *testing.T) {
 	})
 }
 
-// Where a ledger can't be seen, that is an error beside the partitions of the others; and a number that no ledger has is
-// an error.
+// Where a ledger can't be seen, that is an error beside the partitions of the others; and a number that no ledger has
+// is an error.
 func TestSeveralUnseen(t *testing.T) {
 	t.Parallel()
 	cluster := simulated.New()

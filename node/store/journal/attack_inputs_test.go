@@ -34,8 +34,8 @@ func (g troubled) Poll(ctx context.Context) (node.Batch, error) {
 	return node.Batch{}, errors.New("input topic payments.in partition 0 has no leader")
 }
 
-// What is wrong with one input topic does not keep a node from what it has of another one: an attempt to own a partition
-// that failed is repeated, and a partition that was lost is owned anew, though each poll says what is wrong.
+// What is wrong with one input topic does not keep a node from what it has of another one: an attempt to own a
+// partition that failed is repeated, and a partition that was lost is owned anew, though each poll says what is wrong.
 func TestSourceBesideTrouble(t *testing.T) {
 	t.Parallel()
 	cluster, clock := newInputs(), storetest.NewClock()
@@ -143,8 +143,8 @@ func TestInputsBesideUnseen(t *testing.T) {
 	}
 }
 
-// A journal with more partitions than a node asks at the same time is paused all the same: who asks for the others waits
-// for those before them.
+// A journal with more partitions than a node asks at the same time is paused all the same: who asks for the others
+// waits for those before them.
 func TestPauseOfMany(t *testing.T) {
 	t.Parallel()
 	h := newHalls(t)

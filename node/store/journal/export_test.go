@@ -59,7 +59,9 @@ func (a *Asker) Rest(number int32) {
 }
 
 // RestsUntil returns until when a partition rests whose last transaction began and ended then.
-func RestsUntil(began, ended time.Time, spacing time.Duration) time.Time { return restsUntil(began, ended, spacing) }
+func RestsUntil(began, ended time.Time, spacing time.Duration) time.Time {
+	return restsUntil(began, ended, spacing)
+}
 
 // Waiting returns how many changes of a partition wait for the transaction that is on its way.
 func (s *Store) Waiting(number int32) int {
