@@ -397,6 +397,11 @@ func TestSentences(t *testing.T) {
 				"the journal must be a topic of its own, where nothing else is read or " +
 				"written",
 		},
+		{
+			args: "--store journal:j --data-dir /set --output-topic http:b",
+			file: "lanes:\n- {name: 'http:b', url: 'https://b.example', dead-letter: j}\n",
+			want: "--store is journal:j: the journal must be a topic of its own, where nothing else is read or written",
+		},
 		{args: "--store journal:a=", want: `--store is "journal:a=": ` +
 			"it must be journal:INPUT=TOPIC,INPUT=TOPIC: the " +
 			"name of a topic has 1 to 249 letters, digits, dots, underscores and hyphens"},

@@ -46,7 +46,8 @@ type Ledger interface {
 
 	// Extents returns of the partitions where their logs begin, and where what is decided ends: no transaction is open
 	// before that offset, so that Read comes to it, whoever writes meanwhile. Partitions of which nobody can tell now
-	// have node.UnknownEnd, or are missing. It asks Kafka once for all of them.
+	// have node.UnknownEnd, or are missing. It asks Kafka once for all of them. With an error come those that are known
+	// nevertheless: what they say is right, and nobody may take them for all there are.
 	Extents(ctx context.Context) ([]node.Extent, error)
 
 	// End returns where the log of a partition ends, as far as it is decided: whatever is appended after the call began

@@ -95,8 +95,9 @@ func (s Several) End(ctx context.Context, number int32) (Place, error) {
 	return place, err
 }
 
-// Extents implements Ledger. All ledgers are asked at once. If one can't tell, or says that it has no partition, nobody
-// is told anything: who asks all owners for something must not take those of one topic for all there are.
+// Extents implements Ledger. All ledgers are asked at once. If one can't tell, or says that it has no partition, that
+// is an error, beside what the others say: who asks all owners for something must not take those of one topic for all
+// there are, and who has partitions of one topic has nothing to do with the other one.
 //
 //	first topic     4 partitions
 //	second topic    none, says a broker that has just started
@@ -112,9 +113,6 @@ func (s Several) Extents(ctx context.Context) ([]node.Extent, error) {
 		})
 	}
 	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
 	var extents []node.Extent
 	for i := range found {
 		for _, e := range found[i] {
@@ -122,5 +120,5 @@ func (s Several) Extents(ctx context.Context) ([]node.Extent, error) {
 			extents = append(extents, e)
 		}
 	}
-	return extents, nil
+	return extents, errors.Join(errs...)
 }

@@ -47,6 +47,10 @@ const (
 	// deadline, and enough for hundreds of messages to share one where brokers are busy.
 	journalSpacing = 20 * time.Millisecond
 
+	// journalAlone says that nothing else may be in the topic: whoever reads a record there that is no entry owns the
+	// partition no more.
+	journalAlone = "the journal must be a topic of its own, where nothing else is read or written"
+
 	// journalForm says how such a store is named.
 	journalForm = "it must be journal:TOPIC, such as journal:chronos.journal: "
 )
@@ -97,6 +101,12 @@ func (s *Settings) journalFits(config *Config) error {
 				s.standby.Origin, s.store.Origin)
 		}
 		return nil
+	}
+	for _, letters := range config.Node.Callbacks.DeadLetters() {
+		isTopic := func(t JournalTopic) bool { return t.Topic == letters }
+		if slices.ContainsFunc(config.Store.journal.Topics(), isTopic) {
+			return s.store.Wrong(journalAlone)
+		}
 	}
 	for _, listens := range []*Value{&s.metaswitchListen, &s.horaeListen} {
 		if listens.IsSet {

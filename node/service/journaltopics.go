@@ -59,7 +59,7 @@ func (s *Settings) readJournal(text string) ([]JournalTopic, error) {
 		if slices.ContainsFunc(routes, func(r node.Route) bool {
 			return slices.Contains(r.Topics(), t.Topic) || r.Finds(t.Topic)
 		}) {
-			return nil, s.store.Wrong("the journal must be a topic of its own, where nothing else is read or written")
+			return nil, s.store.Wrong(journalAlone)
 		}
 	}
 	return topics, nil

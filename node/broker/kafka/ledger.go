@@ -31,8 +31,9 @@ type LedgerConfig struct {
 	CommitTimeout time.Duration
 
 	// TransactionTimeout is when the brokers abort a transaction whose writer is silent; 10 s if zero. Consumers of the
-	// output topics that read what was committed are held up for that long by a writer that was stopped, if no other
-	// one takes its partition over. It must not be less than CommitTimeout.
+	// output topics that read what was committed are held up for that long by a writer that was stopped, and until the
+	// brokers look, which is every 10 s by default, if no other one takes its partition over. It must not be less than
+	// CommitTimeout.
 	TransactionTimeout time.Duration
 }
 

@@ -27,6 +27,9 @@ type Switchboard struct {
 	poster Poster
 	asker  *Asker // hears what owners have committed
 	limits AskerLimits
+
+	// turns has one for each partition that is asked just now: there may be more of them than an Asker lets ask.
+	turns chan struct{}
 }
 
 // askAgain is the time after which a wish is sent once more that was not answered. An owner can lose one: its copy may
@@ -36,7 +39,9 @@ const askAgain = 2 * time.Second
 // NewSwitchboard returns one on a journal.
 func NewSwitchboard(log ledger.Ledger, poster Poster, limits AskerLimits) *Switchboard {
 	asker := NewAsker(log, nil, limits)
-	return &Switchboard{log: log, poster: poster, asker: asker, limits: asker.limits}
+	return &Switchboard{
+		log: log, poster: poster, asker: asker, limits: asker.limits, turns: make(chan struct{}, asker.limits.Most),
+	}
 }
 
 // Close ends it. Whoever still waits does not hear any more.
@@ -176,6 +181,12 @@ func (b *Switchboard) ask(ctx context.Context, number int32, w wish, sent func()
 	entry, err := w.entry()
 	if err != nil {
 		return granted{}, err
+	}
+	select {
+	case b.turns <- struct{}{}:
+		defer func() { <-b.turns }()
+	case <-ctx.Done():
+		return granted{}, context.Cause(ctx)
 	}
 	hears := make(chan heard, 1)
 	t, err := b.asker.join(ctx, number, w.Name, hears)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -45,6 +46,21 @@ func (s *Source) Owning() (attempts int) {
 		}
 	}
 	return attempts
+}
+
+// Rest is what a timer calls, which has been stopped too late, when nobody has waited for a partition for long.
+func (a *Asker) Rest(number int32) {
+	a.mu.Lock()
+	t := a.tails[number]
+	a.mu.Unlock()
+	if t != nil {
+		a.rest(t)
+	}
+}
+
+// RestsUntil returns until when a partition rests whose last transaction began and ended then.
+func RestsUntil(began, ended time.Time, spacing time.Duration) time.Time {
+	return restsUntil(began, ended, spacing)
 }
 
 // Waiting returns how many changes of a partition wait for the transaction that is on its way.

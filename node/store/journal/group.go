@@ -53,13 +53,18 @@ func (s *shard) do(ctx context.Context, compute func(*change) error) error {
 // spares them most of it. On brokers that are busy transactions take long, and are few; on others nobody has to wait
 // for that. Where there are few messages, nobody waits at all.
 func (s *shard) rest() {
-	until := s.ended.Add(s.ended.Sub(s.began))
-	if latest := s.began.Add(s.spacing); latest.Before(until) {
-		until = latest
-	}
-	if wait := time.Until(until); wait > 0 {
+	if wait := time.Until(restsUntil(s.began, s.ended, s.spacing)); wait > 0 {
 		<-time.After(wait)
 	}
+}
+
+// restsUntil returns until when a partition rests whose last transaction began and ended then.
+func restsUntil(began, ended time.Time, spacing time.Duration) time.Time {
+	until := ended.Add(ended.Sub(began))
+	if latest := began.Add(spacing); latest.Before(until) {
+		return latest
+	}
+	return until
 }
 
 // work makes one transaction of jobs. If one of them may be to blame that it is aborted, each gets one of its own. If

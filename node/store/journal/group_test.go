@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -194,5 +195,69 @@ func TestSpacing(t *testing.T) {
 	}
 	if took := time.Since(began); took < 7*takes {
 		t.Errorf("four transactions and three rests took %v, want %v at least", took, 7*takes)
+	}
+}
+
+// The rest of a partition is bounded, however long its last transaction took: nobody waits for a deadline or an answer
+// any longer because a broker is slow.
+func TestRestIsBounded(t *testing.T) {
+	t.Parallel()
+	const bound = 20 * time.Millisecond
+	began := time.Now()
+	for _, c := range []struct{ took, rests time.Duration }{
+		{0, 0},
+		{time.Millisecond, time.Millisecond},
+		{bound / 2, bound / 2},
+		{bound * 3 / 4, bound / 4},
+		{bound, 0},
+		{5 * time.Second, 0},
+	} {
+		ended := began.Add(c.took)
+		if rests := max(0, journal.RestsUntil(began, ended, bound).Sub(ended)); rests != c.rests {
+			t.Errorf("behind a transaction of %v it rests for %v, want %v", c.took, rests, c.rests)
+		}
+	}
+}
+
+// Who gives up does not end the transaction that he makes for others as well. Method: while the first message is fired,
+// somebody who then gives up settles the second one, and behind him the third one is fired.
+func TestGivingUpTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	store := w.stores[0]
+	own(t, store, 0)
+	items := w.records()
+	w.take(store, 0, items)
+	var others sync.WaitGroup
+	leaving, leave := context.WithCancel(t.Context())
+	defer leave()
+	first := true
+	w.cluster.Strike(func(step simulated.Step) simulated.Fault {
+		if step.At != simulated.Appending || !first {
+			return simulated.None
+		}
+		first = false
+		waits := func(n int) {
+			for store.Waiting(0) < n && t.Context().Err() == nil {
+				runtime.Gosched()
+			}
+		}
+		others.Go(func() { _, _ = store.Delete(leaving, []node.Ref{items[1].Ref()}) })
+		waits(1)
+		others.Go(func() {
+			if err := publish(t.Context(), store, items[4].Message); err != nil {
+				t.Errorf("somebody else has given up: %v", err)
+			}
+		})
+		waits(2)
+		leave()
+		return simulated.None
+	})
+	if err := publish(t.Context(), store, items[0].Message); err != nil {
+		t.Fatal(err)
+	}
+	others.Wait()
+	if got, want := w.came(), []string{items[0].ID, items[4].ID}; !slices.Equal(got, want) {
+		t.Errorf("came out: %v, want %v", got, want)
 	}
 }

@@ -313,13 +313,21 @@ func (w *inputWorld) finish() {
 func bring(t *testing.T, store *journal.Store, clock *storetest.Clock, p node.Partition, inputs ...string) {
 	t.Helper()
 	own(t, store, numberIn(p, inputs))
+	bringTo(t, store, clock, output, p)
+}
+
+// bringTo has the owner of a partition of an input topic take in the next record, a message that is due on a lane.
+func bringTo(t *testing.T, store *journal.Store, clock *storetest.Clock, lane string, p node.Partition) {
+	t.Helper()
 	from := []node.Place{{Partition: p, Position: node.Position{Epoch: -1}}}
-	if _, _, err := store.Positions(t.Context(), from); err != nil {
+	positions, _, err := store.Positions(t.Context(), from)
+	if err != nil {
 		t.Fatal(err)
 	}
+	from[0].Position = positions[0]
 	result, err := store.Take(t.Context(), node.TakeRequest{From: from, Items: []node.Item{{
-		Epoch: 1, Action: node.Schedule, Message: node.Message{
-			ID: p.Topic, Lane: output, Incarnation: uuid.New(), Deadline: clock.Now().UTC().Truncate(time.Microsecond),
+		Epoch: 1, Offset: positions[0].Offset, Action: node.Schedule, Message: node.Message{
+			ID: p.Topic, Lane: lane, Incarnation: uuid.New(), Deadline: clock.Now().UTC().Truncate(time.Microsecond),
 		},
 	}}})
 	if err != nil || result.Taken != 1 || result.Results[0].Outcome != node.Scheduled {

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -54,30 +55,27 @@ func (s *Store) call() {
 // Hear is one look of Listen. An error says of which partitions wishes were not done; they will be.
 func (s *Store) Hear(ctx context.Context) error {
 	looks, err := s.looks(ctx)
-	if err != nil {
-		return err
-	}
-	return atOnce(len(looks), func(i int) error { return looks[i]() })
+	return errors.Join(err, atOnce(len(looks), func(i int) error { return looks[i]() }))
 }
 
-// looks asks Kafka where the partitions end, and returns the looks at those that this node owns.
+// looks asks Kafka where the partitions end, and returns the looks at those that this node owns. Where Kafka can't tell
+// of all of them, they are those at the others: nobody waits for the journal of another input topic.
 func (s *Store) looks(ctx context.Context) (looks []func() error, err error) {
 	working := s.working()
 	if len(working) == 0 {
 		return nil, nil
 	}
 	asked := s.config.Now()
-	extents, err := s.config.Ledger.Extents(ctx)
-	if err != nil {
-		return nil, err
-	}
+	looking, done := context.WithTimeout(ctx, lookLimit)
+	defer done()
+	extents, err := s.config.Ledger.Extents(looking)
 	for _, owned := range working {
 		at := slices.IndexFunc(extents, func(e node.Extent) bool { return e.Number == owned.number })
 		if at >= 0 && extents[at].End != node.UnknownEnd {
 			looks = append(looks, func() error { return owned.hear(ctx, s.config.Ledger, extents[at].End, asked) })
 		}
 	}
-	return looks, nil
+	return looks, err
 }
 
 // hear does what is wished in the partition before an offset, where everything is decided. It is told that there may be

@@ -107,7 +107,8 @@ type heard struct {
 // one id goes to the partition that the id belongs to as a key, whatever the key of the record is. The error is a
 // *control.RefusedError or intake.ErrBusy, and nothing has happened; after any other one nobody knows.
 func (a *Asker) Ask(ctx context.Context, item node.Item, record node.Record) (node.ItemResult, error) {
-	if reason := item.Refusal(); reason != "" {
+	// What no owner keeps, Kafka may not take as a record: then nobody would ever know what has become of it.
+	if reason := tooLarge(&item, ledger.MaxEntryBytes); reason != "" {
 		return node.ItemResult{}, &control.RefusedError{ID: item.ID, Reason: reason}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, a.limits.Wait, ErrUnheard)

@@ -71,7 +71,9 @@ func NewSource(
 	}
 }
 
-// Poll implements node.Source.
+// Poll implements node.Source. A poll that fails has brought nothing, and partitions are owned and given up
+// nevertheless: each one fails in which nothing comes, for as long as one partition of the input has no leader, or one
+// topic is forbidden.
 func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 	polling, stop := context.WithCancel(ctx)
 	defer stop()
@@ -84,9 +86,6 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 		}
 	}
 	b, err := s.Source.Poll(polling)
-	if err != nil {
-		return b, err //nolint:wrapcheck // it is the same port
-	}
 	for _, p := range b.Revoked {
 		s.giveUp(s.store.number(p))
 	}
@@ -102,6 +101,9 @@ func (s *Source) Poll(ctx context.Context) (node.Batch, error) {
 		return t == nil || !t.told
 	})
 	b.Assigned = s.own(ctx)
+	if err != nil && len(b.Revoked)+len(b.Assigned) == 0 {
+		return node.Batch{}, err //nolint:wrapcheck // it is the same port
+	}
 	return b, nil
 }
 

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -111,12 +112,11 @@ func (f *follower) round(ctx context.Context) (standbys []Standby, more bool) {
 	looking, done := context.WithTimeout(ctx, lookLimit)
 	extents, err := f.store.config.Ledger.Extents(looking)
 	done()
-	if err != nil {
-		for _, said := range f.last {
+	for _, said := range f.last {
+		isTold := func(e node.Extent) bool { return e.Number == said.Number }
+		if err != nil && !slices.ContainsFunc(extents, isTold) {
 			standbys = append(standbys, f.unknown(said.Number, err)...)
 		}
-		f.last = standbys
-		return standbys, false
 	}
 	for _, extent := range extents {
 		if extent.End == node.UnknownEnd {
@@ -136,6 +136,7 @@ func (f *follower) round(ctx context.Context) (standbys []Standby, more bool) {
 		}
 		standbys = append(standbys, standby)
 	}
+	slices.SortFunc(standbys, func(a, b Standby) int { return cmp.Compare(a.Number, b.Number) })
 	f.last = standbys
 	return standbys, more
 }

@@ -170,17 +170,20 @@ func (t *taking) past(item *node.Item) (at int, err error) {
 }
 
 // refusal says why the message of an item can never be kept; empty if it can.
-func (t *taking) refusal(item *node.Item) string {
+func (t *taking) refusal(item *node.Item) string { return tooLarge(item, t.largest) }
+
+// tooLarge says why the message of an item can never be kept where that is the largest entry; empty if it can.
+func tooLarge(item *node.Item, largest int) string {
 	if why := item.Refusal(); why != "" || !item.Action.Stores() {
 		return why
 	}
 	r := row{Message: item.Message, due: item.Deadline}
 	key := len(journalKey(r.Ref()))
-	if key+r.room() <= t.largest {
+	if key+r.room() <= largest {
 		return "" // most are far from that, and need not be encoded to know it
 	}
-	if size := key + len(r.encode()); size > t.largest {
-		return fmt.Sprintf("the message has %d bytes as an entry of the journal, which takes %d", size, t.largest)
+	if size := key + len(r.encode()); size > largest {
+		return fmt.Sprintf("the message has %d bytes as an entry of the journal, which takes %d", size, largest)
 	}
 	return ""
 }
