@@ -240,14 +240,19 @@ func (m *Mover) seal() (seal transfer.Seal) {
 	return seal
 }
 
-// Sealed implements transfer.Store. Others may have changed the seal since the last look.
+// Sealed implements transfer.Store. Others may have changed the seal since the last look. A journal of which a part is
+// open is not sealed for an export: what that part has may come out.
 func (m *Mover) Sealed(ctx context.Context) (transfer.Seal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.look(ctx); err != nil {
 		return transfer.Seal{}, err
 	}
-	return m.seal(), nil
+	seal := m.seal()
+	if seal.Kind == transfer.Exported && slices.ContainsFunc(m.parts, func(p *shard) bool { return p.seal != seal }) {
+		return transfer.Seal{}, nil
+	}
+	return seal, nil
 }
 
 // Contents implements transfer.Store.
@@ -314,18 +319,39 @@ func (m *Mover) state() node.State {
 	return s
 }
 
+// seals returns the seals of all partitions.
+func (m *Mover) seals() (seals []transfer.Seal) {
+	for _, p := range m.parts {
+		seals = append(seals, p.seal)
+	}
+	return seals
+}
+
+// isUndone reports whether an export has been undone in some of the partitions that have these seals.
+func isUndone(seals []transfer.Seal, id uuid.UUID) bool {
+	return slices.ContainsFunc(seals, func(s transfer.Seal) bool { return s.Kind == transfer.Open && s.ID == id })
+}
+
 // Seal implements transfer.Store. Partitions of which some node takes messages in meanwhile are sealed one after the
 // other; each is the state of the instant of its own seal, and none has a message of another one.
+//
+// Where an export has sealed a part and died, the rest gets the same seal; and where several exports have begun, all get
+// that of the first partition. But where one was undone in a part, what that has may have come out since, and whoever
+// reads the journal for that export must not go on: all get a new one.
+//
+//	export   seals 0 and 1, reads 0              reads 1: x waits; ends: is it sealed as it was?
+//	undo            opens 1, dies; x comes out           export, again: seals 1
 func (m *Mover) Seal(ctx context.Context, id uuid.UUID, by string) (transfer.Seal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.look(ctx); err != nil {
 		return transfer.Seal{}, err
 	}
-	seal := m.seal()
-	if seal.Kind != transfer.Exported {
+	seal, seen := m.seal(), m.seals()
+	if seal.Kind != transfer.Exported || isUndone(seen, seal.ID) {
 		contents, err := m.contents()
 		if err == nil {
+			contents.State.Holding = false // of a part of it
 			err = contents.Refusal()
 		}
 		if err != nil {
@@ -339,11 +365,14 @@ func (m *Mover) Seal(ctx context.Context, id uuid.UUID, by string) (transfer.Sea
 	err := m.writeAll(ctx, func(c *change) (bool, error) {
 		switch c.shard.seal.Kind {
 		case transfer.Exported:
-			if c.shard.seal.ID != seal.ID {
+			switch c.shard.seal.ID {
+			case seal.ID:
+				return false, nil
+			case seen[c.number].ID:
+			default:
 				return false, fmt.Errorf("another export, %s, has begun to seal the journal: do it again",
 					c.shard.seal.ID)
 			}
-			return false, nil
 		case transfer.Importing:
 			return false, (&transfer.Contents{Seal: c.shard.seal}).Refusal()
 		case transfer.Open, transfer.Imported:
@@ -368,7 +397,7 @@ func (m *Mover) Unseal(ctx context.Context) (node.State, error) {
 		if c.shard.seal.Kind != transfer.Exported {
 			return false, nil
 		}
-		c.seal = &transfer.Seal{Lineage: c.shard.seal.Lineage}
+		c.seal = &transfer.Seal{ID: c.shard.seal.ID, Lineage: c.shard.seal.Lineage}
 		return true, nil
 	})
 	return m.state(), err

@@ -28,10 +28,12 @@ type ledgers struct {
 	*simulated.Cluster
 
 	fit journal.Fit
+	now func() time.Time
+	log func(journal.Log) journal.Log // what a mover sees of the journal
 }
 
 func newLedgers(partitions int32) *ledgers {
-	l := &ledgers{Cluster: simulated.New(), fit: journal.Fit{
+	l := &ledgers{Cluster: simulated.New(), now: time.Now, fit: journal.Fit{
 		Cluster: "cluster", Input: node.Partition{Topic: "in", TopicID: uuid.UUID{0: 1, 6: 0x40, 8: 0x80}},
 		Partitions: partitions, Placing: journal.PlaceByKey, MaxEntry: 1 << 20,
 		Choose: func(key []byte) (number int32) {
@@ -50,8 +52,12 @@ func (l *ledgers) open(t fataler) (mover *journal.Mover, done func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "move-*")
 	check(t, err)
+	var log journal.Log = l.Ledger("journal", "journal")
+	if l.log != nil {
+		log = l.log(log)
+	}
 	mover, err = journal.OpenMover(journal.MoveConfig{
-		Log: l.Ledger("journal", "journal"), Partitions: l.fit.Partitions, Dir: dir, Now: time.Now, Fit: l.fit,
+		Log: log, Partitions: l.fit.Partitions, Dir: dir, Now: l.now, Fit: l.fit,
 	})
 	check(t, err)
 	return mover, func() {

@@ -1,0 +1,162 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"chronos/node"
+	"chronos/node/ledger"
+	"chronos/node/store/journal"
+	"chronos/node/store/transfer"
+)
+
+// watched is a journal whose calls somebody is told of before they are made.
+type watched struct {
+	journal.Log
+
+	owns  func(number int32) error // nil for nobody
+	reads atomic.Int64             // how often something was read
+}
+
+// Own implements ledger.Ledger.
+func (w *watched) Own(ctx context.Context, number int32, fence ledger.Entry) (ledger.Writer, error) {
+	if w.owns != nil {
+		if err := w.owns(number); err != nil {
+			return nil, err
+		}
+	}
+	return w.Log.Own(ctx, number, fence)
+}
+
+// Read implements ledger.Ledger.
+func (w *watched) Read(
+	ctx context.Context, from ledger.Place, until int64, each func(ledger.Committed) error,
+) error {
+	w.reads.Add(1)
+	return w.Log.Read(ctx, from, until, each)
+}
+
+// seenBy returns the journal as movers see it that are opened from now on, each of whose calls is watched.
+func (l *ledgers) seenBy(owns func(number int32) error) (*ledgers, *watched) {
+	w := &watched{owns: owns}
+	seen := *l
+	seen.log = func(log journal.Log) journal.Log {
+		w.Log = log
+		return w
+	}
+	return &seen, w
+}
+
+// without returns what keeps somebody from owning one partition.
+func without(number int32) func(int32) error {
+	return func(n int32) error {
+		if n == number {
+			return errDied
+		}
+		return nil
+	}
+}
+
+// node owns a partition as a node does, does something with it, and ends.
+func (l *ledgers) node(t *testing.T, number int32, do func(store *journal.Store, from node.Place)) {
+	t.Helper()
+	store, err := journal.Open(journal.Config{Ledger: l.Ledger("journal", "journal"), Dir: t.TempDir(), Now: time.Now})
+	check(t, err)
+	check(t, store.Own(context.Background(), number, uuid.New()))
+	from := node.Place{Partition: l.fit.Input}
+	from.Number = number
+	positions, _, err := store.Positions(context.Background(), []node.Place{from})
+	check(t, err)
+	from.Position = positions[0]
+	do(store, from)
+	check(t, store.Close())
+}
+
+// take has a node take in one record.
+func take(t fataler, store *journal.Store, from node.Place, action node.Action, id string) {
+	t.Helper()
+	item := node.Item{Epoch: from.Epoch, Offset: from.Offset, Action: action, Message: node.Message{
+		ID: id, Lane: "topic", Incarnation: uuid.New(), Deadline: time.UnixMicro(1).UTC(), Key: []byte(id),
+	}}
+	result, err := store.Take(context.Background(), node.TakeRequest{From: []node.Place{from}, Items: []node.Item{item}})
+	check(t, err)
+	if result.Refused[0] {
+		t.Fatalf("the take of %q is refused", id)
+	}
+}
+
+// TestJournalTwoExports has two exports begin at once, of which each seals a partition before it hears of the other.
+// Goal: neither is done, and to do either again seals all of it, under one name.
+func TestJournalTwoExports(t *testing.T) {
+	e := keyed(t, 30)
+	file := e.file(t)
+	l := newLedgers(2)
+	l.fill(t, file)
+	var once sync.Once
+	first, _ := l.seenBy(func(int32) error {
+		once.Do(func() {
+			second, _ := l.seenBy(without(0))
+			mover, done := second.open(t)
+			defer done()
+			if _, err := mover.Seal(t.Context(), uuid.New(), "second"); err == nil {
+				t.Error("the second export has sealed a partition that it does not own")
+			}
+		})
+		return nil
+	})
+	mover, done := first.open(t)
+	_, err := mover.Seal(t.Context(), uuid.New(), "first")
+	if done(); err == nil || !strings.Contains(err.Error(), "do it again") {
+		t.Fatalf("the first export: %v", err)
+	}
+	if got := l.export(t); !bytes.Equal(lines(got), lines(file)) {
+		t.Fatalf("the export is\n%s, want\n%s", got, file)
+	}
+	if open := l.whole(t, e.messages); open != 0 {
+		t.Fatalf("%d partitions are open", open)
+	}
+}
+
+// TestJournalHalfUndone has somebody undo an export that is being written, and die before all of it is open. Goal: the
+// export ends with an error, also if the journal is sealed again by then: what is open has fired meanwhile.
+func TestJournalHalfUndone(t *testing.T) {
+	e := keyed(t, 2100)
+	file := e.file(t)
+	for _, again := range []bool{false, true} {
+		for undone := range int32(2) {
+			l := newLedgers(2)
+			l.fill(t, file)
+			mover, done := l.open(t)
+			_, err := mover.Seal(t.Context(), uuid.New(), "test")
+			check(t, err)
+			var once sync.Once
+			var out bytes.Buffer
+			_, _, err = transfer.Export(t.Context(), mover, transfer.Header{}, &out, func(transfer.Progress) {
+				once.Do(func() {
+					half, _ := l.seenBy(without(1 - undone))
+					other, done := half.open(t)
+					if _, err := other.Unseal(t.Context()); err == nil {
+						t.Error("it was undone in a partition that nobody owns")
+					}
+					done()
+					l.node(t, undone, func(store *journal.Store, from node.Place) {
+						take(t, store, from, node.Schedule, "new")
+					})
+					if again {
+						l.export(t)
+					}
+				})
+			})
+			if done(); !transfer.IsRefused(err) {
+				t.Errorf("partition %d, sealed again %t: the export returns %v", undone, again, err)
+			}
+		}
+	}
+}
