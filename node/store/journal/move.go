@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -466,7 +467,7 @@ func (m *Mover) Actions(ctx context.Context, _ queue.Filter) ([]queue.Action, er
 // id, NUL, lane, NUL and the number of the partition: neither ids nor lanes have a NUL, so that they are in the order
 // of names.
 const (
-	indexNumber = -1
+	indexNumber = math.MaxInt32
 	indexKind   = 'o'
 )
 

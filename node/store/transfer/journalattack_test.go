@@ -160,3 +160,26 @@ func TestJournalHalfUndone(t *testing.T) {
 		}
 	}
 }
+
+// TestJournalLookedTwice looks at a journal, and again when something has come out. Goal: what is gone is not counted,
+// and an id that waits in another partition now waits once.
+func TestJournalLookedTwice(t *testing.T) {
+	l := newLedgers(2)
+	for _, id := range []string{"a", "b"} {
+		l.node(t, 0, func(store *journal.Store, from node.Place) { take(t, store, from, node.Schedule, id) })
+	}
+	mover, done := l.open(t)
+	defer done()
+	count := func(want int64) {
+		t.Helper()
+		contents, err := mover.Contents(t.Context())
+		if check(t, err); contents.Messages != want || contents.Unmovable != "" {
+			t.Errorf("%d messages, want %d; %s", contents.Messages, want, contents.Unmovable)
+		}
+	}
+	count(2)
+	l.node(t, 0, func(store *journal.Store, from node.Place) { take(t, store, from, node.Cancel, "a") })
+	count(1)
+	l.node(t, 1, func(store *journal.Store, from node.Place) { take(t, store, from, node.Schedule, "a") })
+	count(2)
+}
