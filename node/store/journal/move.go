@@ -72,6 +72,9 @@ type Mover struct {
 	// indexed says that there is an index of all messages by name, and what it has found.
 	indexed       bool
 	stored, twice int64
+
+	// answers is how many answers there were then.
+	answers int64
 }
 
 var _ transfer.Picky = (*Mover)(nil)
@@ -140,7 +143,7 @@ func (m *Mover) look(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look at partition %d of the journal: %w", i, err)
 		}
-		if p := m.parts[i]; p != nil && p.place.Offset == end {
+		if p := m.parts[i]; p != nil && p.writer == (onlooker{end}) {
 			return nil
 		}
 		read[i] = true
@@ -270,7 +273,7 @@ func (m *Mover) contents() (c transfer.Contents, err error) {
 	if err := m.index(); err != nil {
 		return c, err
 	}
-	c.Seal, c.Messages = m.seal(), m.stored
+	c.Seal, c.Messages, c.Answers = m.seal(), m.stored, m.answers
 	c.State = m.state()
 	if m.twice > 0 {
 		c.Unmovable = fmt.Sprintf("%d ids wait in it more than once, on one topic and under keys of several "+
@@ -408,46 +411,6 @@ func (m *Mover) Unseal(ctx context.Context) (node.State, error) {
 // nothing. A callback may be under way, which is made at least once.
 func (m *Mover) Held(ctx context.Context) (transfer.Held, error) { return transfer.Held{}, ctx.Err() }
 
-// Told implements transfer.Store. A refusal is not among the answers: it is told once. Of a request that was answered
-// in two partitions, because one name was given to two, the answer of the first is the one.
-func (m *Mover) Told(ctx context.Context, after uuid.UUID, limit int) (answers []transfer.Answer, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.look(ctx); err != nil {
-		return nil, err
-	}
-	for _, p := range m.parts {
-		some, err := p.told(after, limit, m.config.Now())
-		if err != nil {
-			return nil, err
-		}
-		answers = append(answers, some...)
-	}
-	slices.SortStableFunc(answers, func(a, b transfer.Answer) int { return bytes.Compare(a.Request[:], b.Request[:]) })
-	answers = slices.CompactFunc(answers, func(a, b transfer.Answer) bool { return a.Request == b.Request })
-	return answers[:min(len(answers), limit)], nil
-}
-
-// told returns answers of a partition that have not expired, those of requests after one.
-func (s *shard) told(after uuid.UUID, limit int, now time.Time) (answers []transfer.Answer, err error) {
-	prefix := s.key(answerKind)
-	err = s.scan(prefix, s.key(answerKind, after[:]), func(key, value []byte) (bool, error) {
-		a, err := readAnswer(value)
-		if err != nil {
-			return false, err
-		}
-		id := uuid.UUID(key[len(prefix):])
-		if id != after && a.Refused == "" && now.Before(a.Expires) {
-			answers = append(answers, transfer.Answer{Request: id, Told: a.Told, Expires: a.Expires})
-		}
-		return len(answers) < limit, nil
-	})
-	return answers, err
-}
-
 // Queues implements transfer.Store: there are none, nor tasks, nor actions.
 func (m *Mover) Queues(ctx context.Context, _ queue.Filter) ([]queue.Queue, error) {
 	return nil, ctx.Err()
@@ -498,7 +461,14 @@ func (m *Mover) index() error {
 			return err
 		}
 	}
-	m.stored, m.twice = 0, 0
+	m.stored, m.twice, m.answers = 0, 0, 0
+	for _, p := range m.parts {
+		n, err := p.count(p.tells(m.config.Now()))
+		if err != nil {
+			return err
+		}
+		m.answers += n
+	}
 	var last node.MessageID
 	prefix := all.key(indexKind)
 	err := all.scan(prefix, prefix, func(key, _ []byte) (bool, error) {

@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/ledger"
+	"chronos/node/ledger/simulated"
 	"chronos/node/store/journal"
 	"chronos/node/store/transfer"
 )
@@ -161,6 +163,46 @@ func TestJournalHalfUndone(t *testing.T) {
 	}
 }
 
+// TestJournalExportedLater exports a sealed journal once more when answers have expired. Goal: the lines are the same,
+// since an import that has died goes on by their numbers.
+func TestJournalExportedLater(t *testing.T) {
+	begun := time.Now()
+	e := keyed(t, 1500)
+	e.answers = nil
+	for i := range 8 {
+		e.answers = append(e.answers, transfer.Answer{
+			Request: uuid.UUID{byte(i + 1)}, Expires: begun.Add(time.Duration(i-1) * time.Hour).UTC(), Told: node.Told{
+				Outcome: node.Scheduled, Message: node.MessageID{ID: fmt.Sprint("x", i), Lane: "topic"}, Lineage: 3,
+			},
+		})
+	}
+	l := newLedgers(2)
+	l.fill(t, e.file(t))
+	first := l.export(t)
+	if n := bytes.Count(first, []byte(`{"answer":`)); n != 6 { // one had expired, and another one does just now
+		t.Errorf("%d answers are exported", n)
+	}
+	l.now = func() time.Time { return begun.Add(4*time.Hour + time.Minute) }
+	later := l.export(t)
+	if !bytes.Equal(lines(first), lines(later)) {
+		t.Errorf("there were %d answers, and there are %d", bytes.Count(first, []byte(`{"answer":`)),
+			bytes.Count(later, []byte(`{"answer":`)))
+	}
+	// An import that dies with the first file, and goes on with the second one.
+	into := newLedgers(2)
+	into.strikeFrom(20, simulated.Lost)
+	mover, done := into.open(t)
+	_, err := transfer.Import(t.Context(), mover, bytes.NewReader(first), "test", quiet)
+	if done(); err == nil {
+		t.Fatal("the import has not died")
+	}
+	into.Strike(nil)
+	into.fill(t, later)
+	if in := into.content(t); len(in.messages) != len(e.messages) {
+		t.Errorf("%d messages arrive, want %d", len(in.messages), len(e.messages))
+	}
+}
+
 // TestJournalLookedTwice looks at a journal, and again when something has come out. Goal: what is gone is not counted,
 // and an id that waits in another partition now waits once.
 func TestJournalLookedTwice(t *testing.T) {
@@ -182,4 +224,34 @@ func TestJournalLookedTwice(t *testing.T) {
 	count(1)
 	l.node(t, 1, func(store *journal.Store, from node.Place) { take(t, store, from, node.Schedule, "a") })
 	count(2)
+}
+
+// TestJournalReads counts how often an export reads: as often as there are partitions, and not again for each page of
+// answers, since each read is a connection.
+func TestJournalReads(t *testing.T) {
+	e := keyed(t, 10)
+	e.answers = nil
+	for i := range 3500 {
+		e.answers = append(e.answers, transfer.Answer{
+			Request: uuid.UUID{byte(i >> 8), byte(i), 1}, Expires: time.UnixMicro(9e15).UTC(), Told: node.Told{
+				Outcome: node.Scheduled, Message: node.MessageID{ID: fmt.Sprint("x", i), Lane: "topic"}, Lineage: 3,
+			},
+		})
+	}
+	l := newLedgers(2)
+	l.fill(t, e.file(t))
+	seen, w := l.seenBy(nil)
+	mover, done := seen.open(t)
+	defer done()
+	contents, err := mover.Contents(t.Context())
+	if check(t, err); contents.Answers != 3500 {
+		t.Errorf("it is said to have %d answers", contents.Answers)
+	}
+	file := exported(t, mover)
+	if n := bytes.Count(file, []byte(`{"answer":`)); n != len(e.answers) {
+		t.Errorf("%d answers are exported", n)
+	}
+	if most := int64(2 * 3); w.reads.Load() > most { // before the seal, when it is owned, and behind that
+		t.Errorf("it is read %d times, want %d at most", w.reads.Load(), most)
+	}
 }
