@@ -127,6 +127,15 @@ func (f *Fit) came(m *transfer.Message) bool {
 	return !f.OtherInput && m.Origin.Topic != "" && m.Origin.Topic == f.Input.Topic && m.Origin.Partition < f.Partitions
 }
 
+// way returns by what messages with a key are placed. Which Placing has said so makes no difference: by none of them
+// messages go where their keys lead, or all are refused.
+func (f *Fit) way() string {
+	if f.Placing == PlaceByOrigin && !f.OtherInput {
+		return string(PlaceByOrigin)
+	}
+	return string(PlaceByKey)
+}
+
 // partition returns where a message goes; false for nowhere. One without a key, which no instruction can name the
 // partition of, goes where it was.
 func (f *Fit) partition(m *transfer.Message) (number int32, placed bool) {

@@ -226,6 +226,51 @@ func TestJournalLookedTwice(t *testing.T) {
 	count(2)
 }
 
+// TestJournalRefusedHalfway has imports be refused when they have sealed a part of the journal. Goal: as a refusal says,
+// nothing has changed: nodes own all of it, and to do one of the imports again fills it.
+func TestJournalRefusedHalfway(t *testing.T) {
+	e := keyed(t, 5)
+	first, second := e.file(t), e.file(t) // of other names
+	l := newLedgers(2)
+	var once sync.Once
+	seen, _ := l.seenBy(func(int32) error {
+		once.Do(func() {
+			half, _ := l.seenBy(without(0))
+			mover, done := half.open(t)
+			defer done()
+			if _, err := transfer.Import(t.Context(), mover, bytes.NewReader(second), "second", quiet); err == nil {
+				t.Error("the second import has filled a partition that it does not own")
+			}
+		})
+		return nil
+	})
+	mover, done := seen.open(t)
+	_, err := transfer.Import(t.Context(), mover, bytes.NewReader(first), "first", quiet)
+	if done(); !transfer.IsRefused(err) {
+		t.Fatalf("the first import: %v", err)
+	}
+	l.fill(t, second)
+	in := l.content(t)
+	in.queues = e.queues
+	same(t, "the journal", in, e, true)
+
+	used := newLedgers(2)
+	mover, done = used.open(t)
+	defer done()
+	if _, err := mover.Sealed(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	used.node(t, 1, func(store *journal.Store, from node.Place) { take(t, store, from, node.Schedule, "a") })
+	batch := e.batch()
+	batch.Queues = nil
+	if _, err := mover.Receive(t.Context(), batch); !transfer.IsRefused(err) {
+		t.Errorf("one that a node has used since: %v", err)
+	}
+	for number := range int32(2) {
+		used.node(t, number, func(store *journal.Store, from node.Place) { take(t, store, from, node.Schedule, "b") })
+	}
+}
+
 // TestJournalReads counts how often an export reads: as often as there are partitions, and not again for each page of
 // answers, since each read is a connection.
 func TestJournalReads(t *testing.T) {
@@ -253,5 +298,47 @@ func TestJournalReads(t *testing.T) {
 	}
 	if most := int64(2 * 3); w.reads.Load() > most { // before the seal, when it is owned, and behind that
 		t.Errorf("it is read %d times, want %d at most", w.reads.Load(), most)
+	}
+}
+
+// TestJournalOtherPlacing has an import die, and go on with another rule for where messages go. Goal: that is refused,
+// since a message would be in two partitions, or in none; by the rule of before it is done.
+func TestJournalOtherPlacing(t *testing.T) {
+	e := keyed(t, 1500)
+	for i := range e.messages {
+		e.messages[i].Origin = node.Origin{Topic: "in", Partition: int32(i % 2), Offset: int64(i)}
+	}
+	file := e.file(t)
+	places := []journal.Placing{journal.PlaceByKey, journal.PlaceByOrigin}
+	for i, placing := range places {
+		l := newLedgers(2)
+		l.fit.Placing = placing
+		mover, done := l.open(t)
+		var appended atomic.Int64
+		l.Strike(func(step simulated.Step) simulated.Fault {
+			// The fence, the seal, and the first lines, which only the other partition has.
+			if step.Number == 1 && step.At == simulated.Appending && appended.Add(1) > 2 {
+				return simulated.Lost
+			}
+			return simulated.None
+		})
+		if _, err := transfer.Import(t.Context(), mover, bytes.NewReader(file), "test", quiet); err == nil {
+			t.Fatal("the import has not died")
+		}
+		done()
+		l.Strike(nil)
+		l.fit.Placing = places[1-i]
+		mover, done = l.open(t)
+		_, err := transfer.Import(t.Context(), mover, bytes.NewReader(file), "test", quiet)
+		if done(); !transfer.IsRefused(err) || !strings.Contains(err.Error(), "--place "+string(placing)) {
+			t.Errorf("by %s after %s: %v; it has %d messages, of %d", places[1-i], placing, err,
+				len(l.content(t).messages), len(e.messages))
+			continue
+		}
+		l.fit.Placing = placing
+		l.fill(t, file)
+		in := l.content(t)
+		in.queues = e.queues
+		same(t, "the journal", in, e, true)
 	}
 }
