@@ -337,6 +337,13 @@ func TestJournalAnswers(t *testing.T) {
 // ones, as a later release might. Goal: each partition takes what it lacks, line by line.
 func TestJournalOtherBatches(t *testing.T) {
 	e := keyed(t, 20)
+	e.answers = nil
+	for i := range 3 {
+		e.answers = append(e.answers, transfer.Answer{
+			Request: uuid.UUID{byte(i + 1)}, Expires: time.UnixMicro(9e15).UTC(),
+			Told: node.Told{Outcome: node.Scheduled, Message: node.MessageID{ID: fmt.Sprint("x", i), Lane: "topic"}},
+		})
+	}
 	l := newLedgers(2)
 	whole := e.batch()
 	begin, small := whole, whole
@@ -438,13 +445,17 @@ func TestJournalFit(t *testing.T) {
 		"2 messages whose order": func(e *everything) {
 			e.messages[0].Line, e.messages[4].Line = uuid.UUID{1}, uuid.UUID{1}
 		},
-		"1 messages without a key": func(e *everything) {
+		"2 messages without a key": func(e *everything) {
 			e.messages[0].Key = nil
+			e.messages[2].Key, e.messages[2].Origin = nil, node.Origin{Topic: "in", Partition: 2, Offset: 3}
 			e.messages[1].Key, e.messages[1].Origin = nil, node.Origin{Topic: "in", Partition: 1, Offset: 3}
 		},
 		"1 messages that are larger":           func(e *everything) { e.messages[0].Value = make([]byte, 1<<20) },
 		"1 positions of partitions that are b": func(e *everything) { e.places[0].Mark = e.places[0].Offset + 3 },
-		"1 positions of other inputs": func(e *everything) {
+		"2 positions of other inputs": func(e *everything) {
+			beyond := e.places[1]
+			beyond.Number = 2
+			e.places = append(e.places, beyond)
 			e.places[1].Topic, e.places[1].TopicID = "x", uuid.UUID{7}
 		},
 		"cluster elsewhere": func(e *everything) { e.cluster = "elsewhere" },

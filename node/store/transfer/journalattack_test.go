@@ -342,3 +342,64 @@ func TestJournalOtherPlacing(t *testing.T) {
 		same(t, "the journal", in, e, true)
 	}
 }
+
+// TestJournalAnsweredTwice has one name be given to two requests, for messages of two partitions. Goal: the export has
+// the answer of the first one, once, also where a page ends between them; other stores take one answer for a name.
+func TestJournalAnsweredTwice(t *testing.T) {
+	l := newLedgers(2)
+	request := uuid.UUID{7}
+	for number := range int32(2) {
+		l.node(t, number, func(store *journal.Store, from node.Place) {
+			item := node.Item{Epoch: from.Epoch, Offset: from.Offset, Action: node.Schedule, Message: node.Message{
+				ID: fmt.Sprint("of ", number), Lane: "topic", Incarnation: uuid.New(), Deadline: time.UnixMicro(1).UTC(),
+			}}
+			item.Request = &node.Request{ID: request, Keep: time.Hour, Ask: item.Incarnation}
+			_, err := store.Take(t.Context(), node.TakeRequest{From: []node.Place{from}, Items: []node.Item{item}})
+			check(t, err)
+		})
+	}
+	mover, done := l.open(t)
+	defer done()
+	for limit := range 3 {
+		told, err := mover.Told(t.Context(), uuid.Nil, limit+1)
+		check(t, err)
+		if len(told) != 1 || told[0].Told.Message.ID != "of 0" {
+			t.Fatalf("%d at most: %+v", limit+1, told)
+		}
+		if rest, err := mover.Told(t.Context(), request, limit+1); err != nil || len(rest) > 0 {
+			t.Fatalf("behind it: %+v, %v", rest, err)
+		}
+	}
+	var answers int
+	for line := range strings.Lines(string(l.export(t))) {
+		answers += strings.Count(line, `{"answer":`)
+	}
+	if answers != 1 {
+		t.Errorf("%d answers are exported", answers)
+	}
+}
+
+// TestJournalLopsided imports messages of which all go to one partition, for many batches; and into a journal of another
+// input topic of the same name, where it does not matter that they came from the other partition. One without a key has
+// no place there.
+func TestJournalLopsided(t *testing.T) {
+	e := keyed(t, 2100)
+	l := newLedgers(2)
+	number := l.fit.Choose([]byte("key"))
+	for i := range e.messages {
+		e.messages[i].Key = []byte("key")
+		e.messages[i].Origin = node.Origin{Topic: "in", Partition: 1 - number, Offset: int64(i)}
+	}
+	l.fit.Input.TopicID, l.fit.OtherInput, l.fit.Placing = uuid.UUID{8}, true, journal.PlaceSame
+	l.fill(t, e.file(t))
+	if owned := l.whole(t, e.messages); owned != 2 {
+		t.Fatalf("%d partitions are open", owned)
+	}
+	e.messages[7].Key = nil
+	fit := l.fit
+	_, _, err := transfer.CheckFor(bytes.NewReader(e.file(t)), quiet, &fit)
+	check(t, err)
+	if err := fit.Refusal(); !transfer.IsRefused(err) || !strings.Contains(err.Error(), "1 messages without a key") {
+		t.Errorf("of another input: %v", err)
+	}
+}
