@@ -48,6 +48,7 @@ type Fit struct {
 
 	// OtherInput says that what is imported was of another input topic, cluster or group, of which nothing is taken
 	// over but what waits: the journal belongs to the first group that uses it, and reads its input from the beginning.
+	// Positions of its own input topic it keeps, since what stands before them would be taken in twice.
 	OtherInput bool
 
 	// MaxEntry is that of Config.

@@ -381,7 +381,7 @@ func TestJournalAnsweredTwice(t *testing.T) {
 
 // TestJournalLopsided imports messages of which all go to one partition, for many batches; and into a journal of another
 // input topic of the same name, where it does not matter that they came from the other partition. One without a key has
-// no place there.
+// no place there, and a position that is of that topic is kept.
 func TestJournalLopsided(t *testing.T) {
 	e := keyed(t, 2100)
 	l := newLedgers(2)
@@ -391,7 +391,11 @@ func TestJournalLopsided(t *testing.T) {
 		e.messages[i].Origin = node.Origin{Topic: "in", Partition: 1 - number, Offset: int64(i)}
 	}
 	l.fit.Input.TopicID, l.fit.OtherInput, l.fit.Placing = uuid.UUID{8}, true, journal.PlaceSame
+	e.places[1].TopicID = l.fit.Input.TopicID
 	l.fill(t, e.file(t))
+	if in := l.content(t); len(in.places) != 1 || in.places[0] != e.places[1] || in.group != "" {
+		t.Errorf("positions %+v of group %q", in.places, in.group)
+	}
 	if owned := l.whole(t, e.messages); owned != 2 {
 		t.Fatalf("%d partitions are open", owned)
 	}
