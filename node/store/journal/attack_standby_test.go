@@ -3,8 +3,11 @@ package journal_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"chronos/node/ledger"
 	"chronos/node/store/journal"
@@ -81,5 +84,32 @@ func TestStandbyTurnsApart(t *testing.T) {
 	}
 	if got, err := s.standby.Copied(0); err != nil || !slices.Equal(got, want) {
 		t.Errorf("the standby has %q, want %q: %v", got, want, err)
+	}
+}
+
+// A takeover that takes longer than a copy may be old trusts neither the copy that it has caught up nor one that it has
+// made anew: tombstones that were still to be read may be gone. It is done again.
+func TestTakeoverTooSlow(t *testing.T) {
+	t.Parallel()
+	for _, follows := range []bool{true, false} {
+		s := newStanding(t, 0)
+		s.take(s.stores[0], 0, s.many(30))
+		if follows {
+			s.follow()
+		}
+		s.fire(s.stores[0], 5)
+		s.log.read = 0
+		s.log.each = func(_ context.Context, read int) {
+			if read == 1 {
+				s.clock.Advance(2 * time.Hour)
+			}
+		}
+		if err := s.standby.Own(t.Context(), 0, uuid.New()); err == nil || !strings.Contains(err.Error(), "tombstones") {
+			t.Errorf("it follows %t: the takeover ends with %v", follows, err)
+		}
+		own(t, s.standby, 0)
+		if got, want := s.ids(s.standby), s.fresh(); !slices.Equal(got, want) || len(got) != 25 {
+			t.Errorf("it follows %t: the standby has %d messages, and a node without a copy %d", follows, len(got), len(want))
+		}
 	}
 }
