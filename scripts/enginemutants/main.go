@@ -197,7 +197,7 @@ func (m *mutant) hunters(seeds int) ([]hunter, error) {
 	if where == "node/store/journal" && m.moves() { // contents are moved in tests of both packages
 		return []hunter{
 			{"transfer", "node/store/transfer", append(slices.Clone(test), "-test.run", "Journal")},
-			{"test", where, append(slices.Clone(test), "-test.run", "Export|Sealed|Mover|Moved")},
+			{"test", where, append(slices.Clone(test), "-test.run", "Export|Sealed|Mover|Moved|Undone|FirstWish")},
 		}, nil
 	}
 	all := []hunter{{"test", where, test}}
