@@ -65,8 +65,8 @@ func (m *Mover) Receive(ctx context.Context, batch transfer.Batch) (transfer.Sea
 }
 
 // refuse returns the error for a batch that comes to a partition, or to the journal, which is in another's hands, or
-// which this import has begun to fill in another way; nil if it may go on there. Each partition leaves out what it has by
-// the number of the line, so that messages have to go where they would have gone before:
+// which this import has begun to fill in another way; nil if it may go on there. Each partition leaves out what it has
+// by the number of the line, so that messages have to go where they would have gone before:
 //
 //	--place key      partition 0 has lines to 2000, partition 1 to 1000; dies
 //	--place origin   line 1500, whose key leads to 0 and which came from 1, goes to 1 as well

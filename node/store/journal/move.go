@@ -339,9 +339,9 @@ func isUndone(seals []transfer.Seal, id uuid.UUID) bool {
 // Seal implements transfer.Store. Partitions of which some node takes messages in meanwhile are sealed one after the
 // other; each is the state of the instant of its own seal, and none has a message of another one.
 //
-// Where an export has sealed a part and died, the rest gets the same seal; and where several exports have begun, all get
-// that of the first partition. But where one was undone in a part, what that has may have come out since, and whoever
-// reads the journal for that export must not go on: all get a new one.
+// Where an export has sealed a part and died, the rest gets the same seal; and where several exports have begun, all
+// get that of the first partition. But where one was undone in a part, what that has may have come out since, and
+// whoever reads the journal for that export must not go on: all get a new one.
 //
 //	export   seals 0 and 1, reads 0              reads 1: x waits; ends: is it sealed as it was?
 //	undo            opens 1, dies; x comes out           export, again: seals 1

@@ -226,8 +226,8 @@ func TestJournalLookedTwice(t *testing.T) {
 	count(2)
 }
 
-// TestJournalRefusedHalfway has imports be refused when they have sealed a part of the journal. Goal: as a refusal says,
-// nothing has changed: nodes own all of it, and to do one of the imports again fills it.
+// TestJournalRefusedHalfway has imports be refused when they have sealed a part of the journal. Goal: as a refusal
+// says, nothing has changed: nodes own all of it, and to do one of the imports again fills it.
 func TestJournalRefusedHalfway(t *testing.T) {
 	e := keyed(t, 5)
 	first, second := e.file(t), e.file(t) // of other names
@@ -379,9 +379,9 @@ func TestJournalAnsweredTwice(t *testing.T) {
 	}
 }
 
-// TestJournalLopsided imports messages of which all go to one partition, for many batches; and into a journal of another
-// input topic of the same name, where it does not matter that they came from the other partition. One without a key has
-// no place there, and a position that is of that topic is kept.
+// TestJournalLopsided imports messages of which all go to one partition, for many batches; and into a journal of
+// another input topic of the same name, where it does not matter that they came from the other partition. One without a
+// key has no place there, and a position that is of that topic is kept.
 func TestJournalLopsided(t *testing.T) {
 	e := keyed(t, 2100)
 	l := newLedgers(2)
