@@ -16,7 +16,7 @@ type importCommand struct {
 	File string `arg:"" help:"The file that chronos export has written."`
 	Yes  bool   `help:"Do it. Without it, say what would be done and change nothing."`
 
-	OtherInput bool   `help:"Into a journal of another input topic, cluster or group: leave the positions behind."`
+	OtherInput bool   `help:"Into a journal of another input topic, cluster or group: leave other positions behind."`
 	Place      string `placeholder:"HOW" help:"How messages are placed whose keys lead elsewhere now: key, origin."`
 
 	storeSettings
@@ -91,8 +91,8 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 	}
 	switch {
 	case m.otherInput:
-		m.page.line("The positions stay behind, and whom they belonged to: the store %s would belong to the first "+
-			"group whose nodes use it, which read its input from the beginning.", m.name)
+		m.page.line("Positions of other topics stay behind, and whom they belonged to: the store %s would belong to the "+
+			"first group whose nodes use it, which read its input from the beginning where it has no position.", m.name)
 	case header.Cluster != "":
 		m.page.line("The store %s would belong to %s.", m.name, owner(header.Cluster, header.Group))
 	}

@@ -74,7 +74,7 @@ func TestMoveJournal(t *testing.T) {
 	o := &deployment{[]string{"--store", "journal:j", "--brokers", other}}
 	o.does(t, 0, "applied", "migrate up")
 	o.does(t, 1, `cannot hold 1 positions of other inputs than chronos.in`, "import --yes "+at("1"))
-	o.does(t, 0, `The positions stay behind(?s:.*)Done: `, "import --yes --other-input "+at("1"))
+	o.does(t, 0, `Positions of other topics stay behind(?s:.*)Done: `, "import --yes --other-input "+at("1"))
 	o.does(t, 0, `Done: \S+ has 2 messages, 0 positions`, "export --yes --to "+at("4"))
 	(&deployment{append([]string{"--data-dir", at("other")}, o.settings...)}).does(t, 1,
 		`the store was sealed by \\?"chronos export\\?" at `, "run")

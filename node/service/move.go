@@ -20,7 +20,7 @@ type MoveOptions struct {
 	// Fill says that the store is to be filled, so that everything about it has to be as nodes need it.
 	Fill bool
 
-	// OtherInput leaves positions, and whom the source belonged to, behind.
+	// OtherInput leaves positions of other topics, and whom the source belonged to, behind.
 	OtherInput bool
 
 	// Placing says to which partition each message goes.

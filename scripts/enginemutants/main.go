@@ -197,7 +197,7 @@ func (m *mutant) hunters(seeds int) ([]hunter, error) {
 	if where == "node/store/journal" && m.moves() { // contents are moved in tests of both packages
 		return []hunter{
 			{"transfer", "node/store/transfer", append(slices.Clone(test), "-test.run", "Journal")},
-			{"test", where, append(slices.Clone(test), "-test.run", "Export|Sealed|Mover|Moved")},
+			{"test", where, append(slices.Clone(test), "-test.run", "Export|Sealed|Mover|Moved|Undone|FirstWish")},
 		}, nil
 	}
 	all := []hunter{{"test", where, test}}
@@ -213,7 +213,7 @@ func (m *mutant) hunters(seeds int) ([]hunter, error) {
 
 // moves reports whether the mutant is in a file of the journal that only moves its contents.
 func (m *mutant) moves() bool {
-	return slices.Contains([]string{"move.go", "fill.go", "fit.go", "seal.go"}, filepath.Base(m.file))
+	return slices.Contains([]string{"move.go", "fill.go", "fit.go", "seal.go", "told.go"}, filepath.Base(m.file))
 }
 
 // why returns what the output of a failed command says first: of a test that fails, its innermost subtest.

@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"chronos/node/store/transfer"
@@ -26,10 +28,10 @@ func (m *Mover) Receive(ctx context.Context, batch transfer.Batch) (transfer.Sea
 		}
 	}
 	seal := m.seal()
-	if err := batch.Refuse(&seal); err != nil || seal.Kind == transfer.Imported {
+	fit := m.config.Fit
+	if err := fit.refuse(&batch, &seal); err != nil || seal.Kind == transfer.Imported {
 		return seal, err
 	}
-	fit := m.config.Fit
 	fit.Add(&batch)
 	if err := fit.Refusal(); err != nil {
 		return seal, err
@@ -52,13 +54,36 @@ func (m *Mover) Receive(ctx context.Context, batch transfer.Batch) (transfer.Sea
 		}
 		open := c.shard.seal
 		open.Kind, open.Lines, open.Lineage = transfer.Imported, batch.To, max(state().Lineage, batch.Lineage)+1
+		open.Way = ""
 		c.seal = &open
-		return true, batch.Refuse(&c.shard.seal)
+		if batch.Cluster != "" && !fit.OtherInput {
+			c.group = batch.Group
+		}
+		return true, fit.refuse(&batch, &c.shard.seal)
 	})
 	return m.seal(), err
 }
 
-// begin seals the partitions that are not sealed yet, if no one has been used.
+// refuse returns the error for a batch that comes to a partition, or to the journal, which is in another's hands, or
+// which this import has begun to fill in another way; nil if it may go on there. Each partition leaves out what it has
+// by the number of the line, so that messages have to go where they would have gone before:
+//
+//	--place key      partition 0 has lines to 2000, partition 1 to 1000; dies
+//	--place origin   line 1500, whose key leads to 0 and which came from 1, goes to 1 as well
+//	                 line 1600, whose key leads to 1 and which came from 0, goes to neither
+func (f *Fit) refuse(batch *transfer.Batch, seal *transfer.Seal) error {
+	if err := batch.Refuse(seal); err != nil {
+		return err
+	}
+	if way := f.way(); seal.Kind == transfer.Importing && seal.Way != "" && seal.Way != way {
+		return &transfer.RefusedError{Reason: fmt.Sprintf("this import has begun with messages placed by %s, and now "+
+			"they would be placed by %s: go on as it began (--place %s)", seal.Way, way, seal.Way)}
+	}
+	return nil
+}
+
+// begin seals the partitions that are not sealed yet, if no one has been used. When it is refused nothing has changed:
+// what it has sealed by then is open again.
 func (m *Mover) begin(ctx context.Context, batch *transfer.Batch, seal transfer.Seal) error {
 	if seal.Kind == transfer.Open {
 		contents, err := m.contents()
@@ -70,21 +95,34 @@ func (m *Mover) begin(ctx context.Context, batch *transfer.Batch, seal transfer.
 		}
 		clear(m.covered)
 		seal = batch.Begin()
-		seal.Since = m.config.Now().UTC().Truncate(time.Microsecond)
+		seal.Since, seal.Way = m.config.Now().UTC().Truncate(time.Microsecond), m.config.Fit.way()
 	}
 	seal.Lines = 0
-	return m.writeAll(ctx, func(c *change) (bool, error) {
+	err := m.writeAll(ctx, func(c *change) (bool, error) {
 		if c.shard.seal.Kind != transfer.Open {
-			return false, batch.Refuse(&c.shard.seal)
+			return false, m.config.Fit.refuse(batch, &c.shard.seal)
 		}
 		if reason, err := c.used(); err != nil || reason != "" {
 			return false, refusal(reason, err)
 		}
 		c.seal = &seal
-		if batch.Cluster != "" && !m.config.Fit.OtherInput {
-			c.group = batch.Group
-		}
 		return true, nil
+	})
+	if !transfer.IsRefused(err) {
+		return err
+	}
+	if failed := m.retreat(ctx, &seal); failed != nil {
+		return fmt.Errorf("%v; and what is sealed by now could not be opened: %w", err, failed) //nolint:errorlint // it is
+		// no refusal any more: something has changed
+	}
+	return err
+}
+
+// retreat opens the partitions that have the seal of an import which has brought nothing yet.
+func (m *Mover) retreat(ctx context.Context, seal *transfer.Seal) error {
+	return m.writeAll(ctx, func(c *change) (bool, error) {
+		c.seal = &transfer.Seal{}
+		return c.shard.seal == *seal, nil
 	})
 }
 
@@ -127,7 +165,10 @@ func (m *Mover) fill(ctx context.Context, batch *transfer.Batch, fit *Fit) error
 			if had.Kind == transfer.Imported {
 				return false, nil
 			}
-			if err := batch.Refuse(&had); err != nil {
+			if had.Kind == transfer.Open {
+				return false, errors.New("somebody has opened it meanwhile: do it again")
+			}
+			if err := fit.refuse(batch, &had); err != nil {
 				return false, err
 			}
 			if err := c.receive(batch, &parts[i]); err != nil {

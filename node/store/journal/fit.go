@@ -48,6 +48,7 @@ type Fit struct {
 
 	// OtherInput says that what is imported was of another input topic, cluster or group, of which nothing is taken
 	// over but what waits: the journal belongs to the first group that uses it, and reads its input from the beginning.
+	// Positions of its own input topic it keeps, since what stands before them would be taken in twice.
 	OtherInput bool
 
 	// MaxEntry is that of Config.
@@ -125,6 +126,15 @@ func (f *Fit) add(m *transfer.Message) {
 // came reports whether it is known from which partition of the input topic of the journal a message came.
 func (f *Fit) came(m *transfer.Message) bool {
 	return !f.OtherInput && m.Origin.Topic != "" && m.Origin.Topic == f.Input.Topic && m.Origin.Partition < f.Partitions
+}
+
+// way returns by what messages with a key are placed. Which Placing has said so makes no difference: by none of them
+// messages go where their keys lead, or all are refused.
+func (f *Fit) way() string {
+	if f.Placing == PlaceByOrigin && !f.OtherInput {
+		return string(PlaceByOrigin)
+	}
+	return string(PlaceByKey)
 }
 
 // partition returns where a message goes; false for nowhere. One without a key, which no instruction can name the

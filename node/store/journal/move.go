@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -71,6 +72,9 @@ type Mover struct {
 	// indexed says that there is an index of all messages by name, and what it has found.
 	indexed       bool
 	stored, twice int64
+
+	// answers is how many answers there were then.
+	answers int64
 }
 
 var _ transfer.Picky = (*Mover)(nil)
@@ -139,7 +143,7 @@ func (m *Mover) look(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look at partition %d of the journal: %w", i, err)
 		}
-		if p := m.parts[i]; p != nil && p.place.Offset == end {
+		if p := m.parts[i]; p != nil && p.writer == (onlooker{end}) {
 			return nil
 		}
 		read[i] = true
@@ -240,14 +244,19 @@ func (m *Mover) seal() (seal transfer.Seal) {
 	return seal
 }
 
-// Sealed implements transfer.Store. Others may have changed the seal since the last look.
+// Sealed implements transfer.Store. Others may have changed the seal since the last look. A journal of which a part is
+// open is not sealed for an export: what that part has may come out.
 func (m *Mover) Sealed(ctx context.Context) (transfer.Seal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.look(ctx); err != nil {
 		return transfer.Seal{}, err
 	}
-	return m.seal(), nil
+	seal := m.seal()
+	if seal.Kind == transfer.Exported && slices.ContainsFunc(m.parts, func(p *shard) bool { return p.seal != seal }) {
+		return transfer.Seal{}, nil
+	}
+	return seal, nil
 }
 
 // Contents implements transfer.Store.
@@ -264,7 +273,7 @@ func (m *Mover) contents() (c transfer.Contents, err error) {
 	if err := m.index(); err != nil {
 		return c, err
 	}
-	c.Seal, c.Messages = m.seal(), m.stored
+	c.Seal, c.Messages, c.Answers = m.seal(), m.stored, m.answers
 	c.State = m.state()
 	if m.twice > 0 {
 		c.Unmovable = fmt.Sprintf("%d ids wait in it more than once, on one topic and under keys of several "+
@@ -314,18 +323,39 @@ func (m *Mover) state() node.State {
 	return s
 }
 
+// seals returns the seals of all partitions.
+func (m *Mover) seals() (seals []transfer.Seal) {
+	for _, p := range m.parts {
+		seals = append(seals, p.seal)
+	}
+	return seals
+}
+
+// isUndone reports whether an export has been undone in some of the partitions that have these seals.
+func isUndone(seals []transfer.Seal, id uuid.UUID) bool {
+	return slices.ContainsFunc(seals, func(s transfer.Seal) bool { return s.Kind == transfer.Open && s.ID == id })
+}
+
 // Seal implements transfer.Store. Partitions of which some node takes messages in meanwhile are sealed one after the
 // other; each is the state of the instant of its own seal, and none has a message of another one.
+//
+// Where an export has sealed a part and died, the rest gets the same seal; and where several exports have begun, all
+// get that of the first partition. But where one was undone in a part, what that has may have come out since, and
+// whoever reads the journal for that export must not go on: all get a new one.
+//
+//	export   seals 0 and 1, reads 0              reads 1: x waits; ends: is it sealed as it was?
+//	undo            opens 1, dies; x comes out           export, again: seals 1
 func (m *Mover) Seal(ctx context.Context, id uuid.UUID, by string) (transfer.Seal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.look(ctx); err != nil {
 		return transfer.Seal{}, err
 	}
-	seal := m.seal()
-	if seal.Kind != transfer.Exported {
+	seal, seen := m.seal(), m.seals()
+	if seal.Kind != transfer.Exported || isUndone(seen, seal.ID) {
 		contents, err := m.contents()
 		if err == nil {
+			contents.State.Holding = false // of a part of it
 			err = contents.Refusal()
 		}
 		if err != nil {
@@ -339,11 +369,14 @@ func (m *Mover) Seal(ctx context.Context, id uuid.UUID, by string) (transfer.Sea
 	err := m.writeAll(ctx, func(c *change) (bool, error) {
 		switch c.shard.seal.Kind {
 		case transfer.Exported:
-			if c.shard.seal.ID != seal.ID {
+			switch c.shard.seal.ID {
+			case seal.ID:
+				return false, nil
+			case seen[c.number].ID:
+			default:
 				return false, fmt.Errorf("another export, %s, has begun to seal the journal: do it again",
 					c.shard.seal.ID)
 			}
-			return false, nil
 		case transfer.Importing:
 			return false, (&transfer.Contents{Seal: c.shard.seal}).Refusal()
 		case transfer.Open, transfer.Imported:
@@ -368,7 +401,7 @@ func (m *Mover) Unseal(ctx context.Context) (node.State, error) {
 		if c.shard.seal.Kind != transfer.Exported {
 			return false, nil
 		}
-		c.seal = &transfer.Seal{Lineage: c.shard.seal.Lineage}
+		c.seal = &transfer.Seal{ID: c.shard.seal.ID, Lineage: c.shard.seal.Lineage}
 		return true, nil
 	})
 	return m.state(), err
@@ -377,46 +410,6 @@ func (m *Mover) Unseal(ctx context.Context) (node.State, error) {
 // Held implements transfer.Store. A claim in a journal is of a process: whoever had one is fenced, and publishes
 // nothing. A callback may be under way, which is made at least once.
 func (m *Mover) Held(ctx context.Context) (transfer.Held, error) { return transfer.Held{}, ctx.Err() }
-
-// Told implements transfer.Store. A refusal is not among the answers: it is told once. Of a request that was answered
-// in two partitions, because one name was given to two, the answer of the first is the one.
-func (m *Mover) Told(ctx context.Context, after uuid.UUID, limit int) (answers []transfer.Answer, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.look(ctx); err != nil {
-		return nil, err
-	}
-	for _, p := range m.parts {
-		some, err := p.told(after, limit, m.config.Now())
-		if err != nil {
-			return nil, err
-		}
-		answers = append(answers, some...)
-	}
-	slices.SortStableFunc(answers, func(a, b transfer.Answer) int { return bytes.Compare(a.Request[:], b.Request[:]) })
-	answers = slices.CompactFunc(answers, func(a, b transfer.Answer) bool { return a.Request == b.Request })
-	return answers[:min(len(answers), limit)], nil
-}
-
-// told returns answers of a partition that have not expired, those of requests after one.
-func (s *shard) told(after uuid.UUID, limit int, now time.Time) (answers []transfer.Answer, err error) {
-	prefix := s.key(answerKind)
-	err = s.scan(prefix, s.key(answerKind, after[:]), func(key, value []byte) (bool, error) {
-		a, err := readAnswer(value)
-		if err != nil {
-			return false, err
-		}
-		id := uuid.UUID(key[len(prefix):])
-		if id != after && a.Refused == "" && now.Before(a.Expires) {
-			answers = append(answers, transfer.Answer{Request: id, Told: a.Told, Expires: a.Expires})
-		}
-		return len(answers) < limit, nil
-	})
-	return answers, err
-}
 
 // Queues implements transfer.Store: there are none, nor tasks, nor actions.
 func (m *Mover) Queues(ctx context.Context, _ queue.Filter) ([]queue.Queue, error) {
@@ -437,7 +430,7 @@ func (m *Mover) Actions(ctx context.Context, _ queue.Filter) ([]queue.Action, er
 // id, NUL, lane, NUL and the number of the partition: neither ids nor lanes have a NUL, so that they are in the order
 // of names.
 const (
-	indexNumber = -1
+	indexNumber = math.MaxInt32
 	indexKind   = 'o'
 )
 
@@ -468,7 +461,14 @@ func (m *Mover) index() error {
 			return err
 		}
 	}
-	m.stored, m.twice = 0, 0
+	m.stored, m.twice, m.answers = 0, 0, 0
+	for _, p := range m.parts {
+		n, err := p.count(p.tells(m.config.Now()))
+		if err != nil {
+			return err
+		}
+		m.answers += n
+	}
 	var last node.MessageID
 	prefix := all.key(indexKind)
 	err := all.scan(prefix, prefix, func(key, _ []byte) (bool, error) {

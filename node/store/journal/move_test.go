@@ -248,6 +248,53 @@ func TestMovedLineage(t *testing.T) {
 	t.Errorf("it tells of %q, and not of lineage 7", rows[0].Headers)
 }
 
+// TestFirstWish has a lane be paused in the last of two partitions, which nobody has owned before. Goal: its owner does
+// what is wished, although that is the first entry of all, and an export has the pause, although it is of one partition.
+func TestFirstWish(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cluster.CreateTopic("two", 2, 0)
+	wish, err := journal.Wish(uuid.New(), output, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cluster.Append("two", 1, wish)
+	log := w.cluster.Ledger("two", "two")
+	own(t, open(t, journal.Config{Ledger: log, Dir: t.TempDir(), Now: w.clock.Now}), 1)
+	mover, err := journal.OpenMover(journal.MoveConfig{Log: log, Partitions: 2, Dir: t.TempDir(), Now: w.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents, err := mover.Contents(t.Context())
+	if err := errors.Join(err, mover.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if len(contents.Pauses) != 1 || contents.Pauses[0].Lane != output {
+		t.Errorf("the pauses are %+v", contents.Pauses)
+	}
+}
+
+// TestUndoneLineage opens a journal again that was filled from a later lineage. Goal: it stays in its own, which
+// outcomes have told of already.
+func TestUndoneLineage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mover, done := w.mover(topicName)
+	defer done()
+	seal, err := mover.Receive(t.Context(), transfer.Batch{ID: uuid.New(), By: "test", Lineage: 6, Last: true})
+	if err != nil || seal.Lineage != 7 {
+		t.Fatalf("%+v, %v", seal, err)
+	}
+	for range 2 {
+		if seal, err := mover.Seal(t.Context(), uuid.New(), "test"); err != nil || seal.Lineage != 7 {
+			t.Fatalf("it is sealed as %+v, %v", seal, err)
+		}
+		if state, err := mover.Unseal(t.Context()); err != nil || state.Lineage != 7 {
+			t.Fatalf("it is opened in %+v, %v", state, err)
+		}
+	}
+}
+
 // TestMoverFenced has a node own the partition again and again while it is sealed: the mover gives up in the end, with
 // a sentence, and nothing is half done that a repeat does not end.
 func TestMoverFenced(t *testing.T) {

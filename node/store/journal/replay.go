@@ -64,6 +64,10 @@ type goal struct {
 
 	// began is an instant at which the journal ended at until, as far as anything was decided.
 	began time.Time
+
+	// known is where the journal ended at least at the instant that the copy names, if somebody knows: what stands
+	// before that says nothing of how old the copy is. 0 if nobody does.
+	known int64
 }
 
 // bring has the local copy say what the journal says up to a place: the comment of catchUp says which copies go on from
@@ -75,7 +79,7 @@ func (s *shard) bring(ctx context.Context, log ledger.Ledger, to goal) error {
 		return err
 	}
 	if some && place.TopicID == to.begin.TopicID && place.Offset <= to.last && young(at, to.began) {
-		s.place, s.asOf = place, at
+		s.place, s.asOf, s.known = place, at, to.known
 		err := s.replay(ctx, log, to.until, false)
 		switch {
 		case err == nil && young(at, s.now()):
@@ -130,7 +134,7 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 		return err
 	}
 	err := log.Read(ctx, s.place, until, func(e ledger.Committed) error {
-		if !anew && e.At.Sub(s.asOf) >= s.maxAge {
+		if !anew && e.Offset >= s.known && e.At.Sub(s.asOf) >= s.maxAge {
 			return errMissed
 		}
 		if err := r.entry(e); err != nil {

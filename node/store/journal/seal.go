@@ -39,6 +39,9 @@ func writeSeal(seal *transfer.Seal) []byte {
 	e.instant(seal.Since)
 	e.number(seal.Lineage)
 	e.number(seal.Lines)
+	if seal.Way != "" {
+		e.text(seal.Way)
+	}
 	return e
 }
 
@@ -52,6 +55,9 @@ func readSeal(value []byte) (seal transfer.Seal, err error) {
 		seal.ID = uuid.UUID(id)
 	}
 	seal.By, seal.Since, seal.Lineage, seal.Lines = d.text(), d.instant(), d.number(), d.number()
+	if len(d.rest) > 0 {
+		seal.Way = d.text()
+	}
 	if d.failed || len(d.rest) > 0 {
 		return seal, fmt.Errorf("%w: a seal", errForeign)
 	}

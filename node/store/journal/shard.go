@@ -54,6 +54,9 @@ type shard struct {
 	place ledger.Place
 	asOf  time.Time
 
+	// known is that of the goal to which the local copy is brought.
+	known int64
+
 	// group is whom the partition belongs to; empty for nobody yet.
 	group string
 

@@ -97,12 +97,29 @@ type follower struct {
 	// reached are the extents to whose ends the copies have been brought, by the partition.
 	reached map[int32]node.Extent
 
+	// making are the copies that are being made anew, in several turns.
+	making map[int32]making
+
 	// last is what was said last: what is not known now is as it was.
 	last []Standby
 }
 
+// making is what a follower knows of a copy that it has begun to make anew: when that was, and where the journal ended
+// then. What stands before that end was there already. So it does not tell that the copy is old, whenever it was
+// appended by the clock of an owner:
+//
+//	owner      appends x, by a clock that is hours ahead
+//	follower   begins the copy: its turn is over before x
+//	follower   reads x, which is hours younger than the copy: made anew, and again, for ever
+type making struct {
+	began time.Time
+	end   int64
+}
+
 func newFollower(s *Store) *follower {
-	return &follower{store: s, pressed: s.isPressed, most: followTurn, reached: map[int32]node.Extent{}}
+	return &follower{
+		store: s, pressed: s.isPressed, most: followTurn, reached: map[int32]node.Extent{}, making: map[int32]making{},
+	}
 }
 
 // round gives every partition that is not owned a turn, and reports whether one of them has more to read. What the
@@ -192,19 +209,25 @@ func (f *follower) follow(ctx context.Context, extent node.Extent, began time.Ti
 		standby.Warm = warm
 		return standby
 	}
+	known := int64(0)
+	if made := f.making[extent.Number]; made.began.UnixMicro() == at.UnixMicro() {
+		known = made.end
+	}
 	standby.Err = copied.bring(ctx, &inTurns{Ledger: f.store.config.Ledger, follower: f}, goal{
 		begin: ledger.Place{
 			TopicID: extent.TopicID, Number: extent.Number,
 			Position: node.Position{Epoch: node.UnknownEpoch, Offset: extent.First},
 		},
-		until: extent.End, last: extent.End, began: began,
+		until: extent.End, last: extent.End, began: began, known: known,
 	})
 	switch {
 	case standby.Err == nil:
 		f.reached[extent.Number] = extent
+		delete(f.making, extent.Number)
 	case copied.asOf.Equal(began): // it is being made anew
 		standby.Behind = extent.End - extent.First
 		delete(f.reached, extent.Number)
+		f.making[extent.Number] = making{began, extent.End}
 	}
 	_, standby.Warm = f.reached[extent.Number]
 	return standby

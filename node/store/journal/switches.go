@@ -127,7 +127,7 @@ func (c *change) obey(w *wish) {
 	if before == nil {
 		before = c.shard.switches[w.Lane]
 	}
-	next := &switched{}
+	next := &switched{At: -1} // a wish may be the first entry of all
 	if before != nil {
 		*next = *before
 	}

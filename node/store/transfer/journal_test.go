@@ -28,10 +28,12 @@ type ledgers struct {
 	*simulated.Cluster
 
 	fit journal.Fit
+	now func() time.Time
+	log func(journal.Log) journal.Log // what a mover sees of the journal
 }
 
 func newLedgers(partitions int32) *ledgers {
-	l := &ledgers{Cluster: simulated.New(), fit: journal.Fit{
+	l := &ledgers{Cluster: simulated.New(), now: time.Now, fit: journal.Fit{
 		Cluster: "cluster", Input: node.Partition{Topic: "in", TopicID: uuid.UUID{0: 1, 6: 0x40, 8: 0x80}},
 		Partitions: partitions, Placing: journal.PlaceByKey, MaxEntry: 1 << 20,
 		Choose: func(key []byte) (number int32) {
@@ -50,8 +52,12 @@ func (l *ledgers) open(t fataler) (mover *journal.Mover, done func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "move-*")
 	check(t, err)
+	var log journal.Log = l.Ledger("journal", "journal")
+	if l.log != nil {
+		log = l.log(log)
+	}
 	mover, err = journal.OpenMover(journal.MoveConfig{
-		Log: l.Ledger("journal", "journal"), Partitions: l.fit.Partitions, Dir: dir, Now: time.Now, Fit: l.fit,
+		Log: log, Partitions: l.fit.Partitions, Dir: dir, Now: l.now, Fit: l.fit,
 	})
 	check(t, err)
 	return mover, func() {
@@ -331,6 +337,13 @@ func TestJournalAnswers(t *testing.T) {
 // ones, as a later release might. Goal: each partition takes what it lacks, line by line.
 func TestJournalOtherBatches(t *testing.T) {
 	e := keyed(t, 20)
+	e.answers = nil
+	for i := range 3 {
+		e.answers = append(e.answers, transfer.Answer{
+			Request: uuid.UUID{byte(i + 1)}, Expires: time.UnixMicro(9e15).UTC(),
+			Told: node.Told{Outcome: node.Scheduled, Message: node.MessageID{ID: fmt.Sprint("x", i), Lane: "topic"}},
+		})
+	}
 	l := newLedgers(2)
 	whole := e.batch()
 	begin, small := whole, whole
@@ -432,13 +445,17 @@ func TestJournalFit(t *testing.T) {
 		"2 messages whose order": func(e *everything) {
 			e.messages[0].Line, e.messages[4].Line = uuid.UUID{1}, uuid.UUID{1}
 		},
-		"1 messages without a key": func(e *everything) {
+		"2 messages without a key": func(e *everything) {
 			e.messages[0].Key = nil
+			e.messages[2].Key, e.messages[2].Origin = nil, node.Origin{Topic: "in", Partition: 2, Offset: 3}
 			e.messages[1].Key, e.messages[1].Origin = nil, node.Origin{Topic: "in", Partition: 1, Offset: 3}
 		},
 		"1 messages that are larger":           func(e *everything) { e.messages[0].Value = make([]byte, 1<<20) },
 		"1 positions of partitions that are b": func(e *everything) { e.places[0].Mark = e.places[0].Offset + 3 },
-		"1 positions of other inputs": func(e *everything) {
+		"2 positions of other inputs": func(e *everything) {
+			beyond := e.places[1]
+			beyond.Number = 2
+			e.places = append(e.places, beyond)
 			e.places[1].Topic, e.places[1].TopicID = "x", uuid.UUID{7}
 		},
 		"cluster elsewhere": func(e *everything) { e.cluster = "elsewhere" },

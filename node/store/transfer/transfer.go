@@ -109,6 +109,10 @@ type Seal struct {
 
 	// Lines is how many lines of the export have been received.
 	Lines int64
+
+	// Way says how an import that has begun places messages, in a store that has several places for them; "" in others.
+	// To go on in another way would be to lose some, and to double others.
+	Way string
 }
 
 // Sealed reports whether the store is not to be used.
