@@ -1,6 +1,8 @@
 package journal_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +22,10 @@ func (w *world) letter(of node.Ref) (node.Outcome, error) {
 		Node: uuid.UUID{2}, Hold: time.Minute,
 		Items: []node.Item{{From: node.NoPlace, Action: node.Schedule, Message: letter, Beside: of}},
 	})
-	if err != nil || result.Taken != 1 {
+	if err == nil && result.Refusal != "" {
+		err = errors.New(result.Refusal)
+	}
+	if err != nil {
 		return node.Untaken, err
 	}
 	return result.Results[0].Outcome, nil
@@ -55,5 +60,82 @@ func TestDeadLetterBeside(t *testing.T) {
 	}
 	if got, err := w.letter(other.Ref()); err == nil {
 		t.Errorf("who is the owner no more says of the letter that it is %v", got)
+	}
+}
+
+// A callback that is due when its partition changes hands, or soon after, may be in the hands of whoever owned that
+// before, also if that was this node: so to cancel it is too late, and it comes out. It once was cancelled, and its
+// request was made all the same. What was taken in since then, or is due later, is cancelled as ever.
+func TestCancelOfCallbackAfterTakeover(t *testing.T) {
+	t.Parallel()
+	for _, same := range []bool{true, false} {
+		w := newWorld(t)
+		first, next := w.stores[0], w.stores[1]
+		if same {
+			next = first
+		}
+		own(t, first, 0)
+		var items []node.Item
+		for offset, id := range []string{"claimed", "later", "replaced"} {
+			m := w.message(id)
+			if m.Lane = hook; id == "later" {
+				m.Deadline = m.Deadline.Add(time.Hour)
+			}
+			items = append(items, node.Item{Epoch: 1, Offset: int64(offset), Action: node.Schedule, Message: m})
+		}
+		w.take(first, 0, items)
+		own(t, next, 0)
+		fresh := w.message("fresh")
+		fresh.Lane = hook
+		items = []node.Item{{Action: node.Schedule, Message: fresh}}
+		for _, id := range []string{"claimed", "later", "fresh"} {
+			items = append(items, node.Item{Action: node.Cancel, Message: node.Message{ID: id, Lane: hook}})
+		}
+		again := w.message("replaced")
+		again.Lane = hook
+		items = append(items, node.Item{Action: node.Replace, Message: again},
+			node.Item{Action: node.Cancel, Message: node.Message{ID: "replaced", Lane: hook}})
+		for i := range items {
+			items[i].Epoch, items[i].Offset = 1, int64(3+i)
+		}
+		place := []node.Place{{Partition: input(), Position: node.Position{Epoch: 1, Offset: 3}}}
+		var got []node.Outcome
+		for i := range items { // one by one, as nothing that one take brings and removes is ever stored
+			place[0].Offset = items[i].Offset
+			result, err := next.Take(t.Context(), node.TakeRequest{From: place, Items: items[i : i+1]})
+			if err != nil || result.Refused[0] {
+				t.Fatalf("take: %+v, %v", result, err)
+			}
+			got = append(got, result.Results[0].Outcome)
+		}
+		want := []node.Outcome{
+			node.Scheduled, node.TooLate, node.Cancelled, node.Cancelled, node.Replaced, node.Cancelled,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("by the same node %v: %v, want %v", same, got, want)
+		}
+	}
+}
+
+// What has fallen due on a callback lane while that was paused nobody has claimed, and so it can be cancelled after a
+// takeover as before it: a lane is paused to do just that. What was due before may have been claimed.
+func TestCancelOfCallbackOnPausedLane(t *testing.T) {
+	t.Parallel()
+	h := newHalls(t)
+	h.bringTo(hook, 0, "before")
+	h.wish(0, hook, true)
+	if err := h.stores[0].Hear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.clock.Advance(30 * time.Second)
+	h.bringTo(hook, 0, "meanwhile")
+	own(t, h.stores[1], 0)
+	for id, want := range map[string]node.Outcome{"before": node.TooLate, "meanwhile": node.Cancelled} {
+		result, err := h.stores[1].Take(t.Context(), node.TakeRequest{Items: []node.Item{{
+			From: node.NoPlace, Action: node.Cancel, Message: node.Message{ID: id, Lane: hook},
+		}}})
+		if err != nil || result.Results[0].Outcome != want {
+			t.Errorf("cancel %s: %+v, %v, want %v", id, result, err, want)
+		}
 	}
 }
