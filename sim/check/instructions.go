@@ -250,7 +250,8 @@ func s21(s *state, e *Event) finding {
 				sub.appended)
 		}
 	case Take:
-		if sub != nil && sub.action != "" && !e.Skipped && sub.answered == 0 && len(s.past[pastKey{e.Message, sub.key}]) == 0 {
+		if sub != nil && sub.action != "" && !e.Skipped && sub.answered == 0 &&
+			len(s.past[pastKey{e.Message, sub.key}]) == 0 {
 			return brokenBy(sub, "it is taken in, and not answered")
 		}
 	default: // Fire

@@ -103,7 +103,8 @@ func TestCallbackUnseen(t *testing.T) {
 	one := asking(0, 0, asked{1, "out", "2s", "2s", "2.1s"})
 	for text, broken := range map[string]bool{"3s heal\n": false, "2.2s see message=1 topic=dead\n3s heal\n": true} {
 		v := judge(t, strings.Replace(one, end, text+end, 1))
-		if got := len(v.Violations) > 0 && v.Violations[0].Invariant == "S24"; got != broken || got != (len(v.Violations) > 0) {
+		got := slices.ContainsFunc(v.Violations, func(v check.Violation) bool { return v.Invariant == "S24" })
+		if got != broken || !broken && len(v.Violations) > 0 {
 			t.Errorf("%q: %v", text, v.Violations)
 		}
 	}
@@ -126,9 +127,10 @@ func TestAskedThroughTopic(t *testing.T) {
 // A callback that is replaced while claims are not recorded comes out as it was only if that was said (S19).
 func TestReplacedCallback(t *testing.T) {
 	for said, broken := range map[string]bool{"": true, " former=true": false} {
-		v := judge(t, strings.ReplaceAll(unclaimed("action=replace")+"1.93s decide message=2 id=x topic=out "+
-			"action=replace lineage=1 text=replaced incarnation="+x1+said+"\n1.96s fire message=1 topic=out incarnation="+
-			x1+" payload=a key=1\n"+end, "topic=out", "topic=http:out"))
+		text := unclaimed("action=replace") + "1.93s decide message=2 id=x topic=out action=replace lineage=1 " +
+			"text=replaced incarnation=" + x1 + said + "\n" +
+			"1.96s fire message=1 topic=out payload=a key=1 incarnation=" + x1 + "\n"
+		v := judge(t, strings.ReplaceAll(text+end, "topic=out", "topic=http:out"))
 		got := slices.ContainsFunc(v.Violations, func(v check.Violation) bool { return v.Invariant == "S19" })
 		if got != broken {
 			t.Errorf("%q: %v", said, v.Violations)

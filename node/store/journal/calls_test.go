@@ -270,8 +270,8 @@ func (j *recorder) requests(life *gate, r *node.Record, claim *claimed, young ti
 	for _, before := range j.calls.made[claim.Incarnation] {
 		if before.life == life && before.good && before.claim.tenure == claim.tenure &&
 			claim.ReadiedAt.Before(before.claim.Expires) {
-			j.world.Errorf("S5: %s is requested again by %s, which owns its partition all the time and has heard that it "+
-				"was done", claim.ID, life.name)
+			j.world.Errorf("S5: %s is requested again by %s, which owns its partition all the time and has heard that "+
+				"it was done", claim.ID, life.name)
 		}
 	}
 	j.calls.made[claim.Incarnation] = append(j.calls.made[claim.Incarnation], x)

@@ -64,7 +64,8 @@ func TestEngines(t *testing.T) {
 		t.Errorf("%+v: that shows nothing", all)
 	}
 	for _, outcome := range []string{
-		"scheduled", "ignored", "replaced", "rescheduled", "cancelled", "fired", "too_late", "not_found", recurred, requested,
+		"scheduled", "ignored", "replaced", "rescheduled", "cancelled", "fired", "too_late", "not_found", recurred,
+		requested,
 	} {
 		if count > 5 && all.outcomes[outcome] == 0 {
 			t.Errorf("nothing was ever %s: that shows nothing about it", outcome)
