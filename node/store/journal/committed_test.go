@@ -184,6 +184,9 @@ func (x *transaction) taken(s *submission, later []*submission) {
 	if x.fired[name] != nil && (changes(outcome) || outcome == "scheduled" || outcome == "not_found") {
 		x.settled(name, changes(outcome))
 	}
+	if x.settledBefore(name, outcome) {
+		x.over(name, changes(outcome))
+	}
 	row := x.rows[name]
 	e := &check.Event{
 		Kind: check.Decide, Message: s.number, ID: s.id, Topic: s.lane, Action: cmp.Or(s.action, "schedule"),
@@ -230,6 +233,18 @@ func (x *transaction) taken(s *submission, later []*submission) {
 		}, deadline)
 	}
 	x.told(s, reply, outcome)
+}
+
+// settledBefore reports whether a callback was settled in this transaction before a record about it was decided on: the
+// outcome is none that it could have while the callback was there; or its series has gone on, since its receiver has
+// said that it was done.
+func (x *transaction) settledBefore(name node.MessageID, outcome string) bool {
+	row := x.rows[name]
+	if row == nil || !calledLane(name.Lane) || !x.gone[row.ref] {
+		return false
+	}
+	done := slices.ContainsFunc(x.calls.made[row.ref.Incarnation], func(r *request) bool { return r.good })
+	return outcome == "scheduled" || outcome == "not_found" || changes(outcome) && row.sequence > 0 && done
 }
 
 // saysFormer reports whether it is said that what a record has replaced may come out, or nobody can tell.
