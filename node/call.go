@@ -189,7 +189,8 @@ func (p *publisher) keep(ctx context.Context, f *failure, letters string) (kept,
 		}
 		asked, _ := p.lineage.known()
 		result, err := p.store.Take(context.WithoutCancel(ctx), TakeRequest{
-			Node: p.id, Hold: p.config.HoldTime, Items: []Item{{From: NoPlace, Action: Schedule, Message: m}},
+			Node: p.id, Hold: p.config.HoldTime,
+			Items: []Item{{From: NoPlace, Action: Schedule, Message: m, Beside: f.Ref()}},
 		})
 		p.changed()
 		if err != nil {

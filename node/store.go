@@ -256,6 +256,12 @@ type Item struct {
 	// the Incarnation that the message has with it.
 	Message
 
+	// Beside names the message that an item in no partition (NoPlace) stores another one with: the dead letter of a
+	// callback. Where a store has places of its own for messages, the other one is where that one is, and if that is
+	// not there, or is another incarnation by now, the item is Untaken. Other stores pass over it. The zero value for
+	// no message.
+	Beside Ref
+
 	// Claim asks that the message is stored as claimed by TakeRequest.Node from the start; only with Schedule and
 	// Replace, and for what stands in no line. If the store catches up, or is suspect, or the lane is paused, when the
 	// call begins, it is stored as waiting; nor is a claim given on what a later item of the request has removed,

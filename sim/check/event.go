@@ -126,7 +126,9 @@ const (
 
 	// Decide: a take has decided on an instruction: Message (the record, or the number of one that came past Kafka),
 	// ID, Topic, Action, Text (the outcome), Lineage, [Incarnation, of the row that it found; Next, of the row that
-	// there is then; Deadline and Due of that; Past; Only; Request]. An Insert follows where it has brought a message.
+	// there is then; Deadline and Due of that; Past; Only; Request; Former, of a callback that is replaced, where
+	// claims are not recorded: it is said that the former content may appear]. An Insert follows where it has brought
+	// a message.
 	Decide Kind = "decide"
 
 	// Hear: whoever gave an instruction past Kafka is answered: Message, ID, Topic, Text (the outcome), Lineage.

@@ -176,23 +176,38 @@ func s23(s *state, e *Event) finding {
 	return holds()
 }
 
-// s24 is the invariant S24, exactly once. The row of a dead letter counts as the message does: either is seen once.
-// What is still stored in the end is left to L2, and what was never stored to L3.
+// s24 is the invariant S24, exactly once. The row of a dead letter counts as the message does: either is seen once. Of
+// a callback only the dead letter is a record. What is still stored in the end is left to L2, and what was never stored
+// to L3.
 func s24(s *state, e *Event) finding {
 	if e.Kind == See {
 		switch sub := s.submissions[e.Message]; {
 		case sub == nil:
 			return brokenBy(nil, "a consumer sees a record that nobody submitted")
-		case sub.seen >= sub.inserts:
-			return brokenBy(sub, "a consumer sees it %d times, and it was stored %d times", sub.seen+1, sub.inserts)
+		case sub.seen >= sub.records():
+			return brokenBy(sub, "a consumer sees it %d times, and it was stored %d times", sub.seen+1, sub.records())
 		}
 		return holds()
 	}
 	for _, sub := range s.inOrder() {
-		gone := sub.inserts > 0 && sub.kept == 0 && !sub.covered && sub.flaw == ""
+		gone := sub.records() > 0 && sub.kept == 0 && !sub.covered && sub.flaw == ""
+		if sub.calls() {
+			gone = sub.records() > 0 && sub.kept == 0 // its dead letter, which nothing takes the place of
+		}
 		if gone && sub.seen == 0 && s.healed >= 0 && s.drained(sub, e.At) {
 			return brokenBy(sub, "it was stored, is gone, and no consumer has seen it")
 		}
 	}
 	return holds()
+}
+
+// calls reports whether a submission comes out as a request.
+func (sub *submission) calls() bool { return isCallback(sub.key.topic) && sub.flaw != Invalid }
+
+// records returns how often a submission was stored as something that comes out as a record.
+func (sub *submission) records() int32 {
+	if sub.calls() {
+		return sub.inserts - sub.stored
+	}
+	return sub.inserts
 }

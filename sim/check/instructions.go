@@ -56,7 +56,7 @@ func (s *state) instructed(e *Event) {
 	default:
 	}
 	s.decision = decision{message: e.Message}
-	if e.Past {
+	if e.Past || e.Request != (UUID{}) { // somebody waits for the answer
 		about := pastKey{e.Message, e.row()}
 		s.past[about] = append(s.past[about], e.Text)
 	}
@@ -70,7 +70,7 @@ func (s *state) instructed(e *Event) {
 	if r == nil {
 		return
 	}
-	s.decision.former = r.former || e.Text == replaced && r.touched()
+	s.decision.former = r.former || e.Text == replaced && (r.touched() || e.Former)
 	s.decision.doubtful = r.restored && !s.decision.former
 	s.decision.maybe = (r.maybe || e.Text == replaced && !s.recorded[Claim]) && !s.decision.former
 	switch e.Text {
@@ -250,7 +250,8 @@ func s21(s *state, e *Event) finding {
 				sub.appended)
 		}
 	case Take:
-		if sub != nil && sub.action != "" && !e.Skipped && sub.answered == 0 {
+		if sub != nil && sub.action != "" && !e.Skipped && sub.answered == 0 &&
+			len(s.past[pastKey{e.Message, sub.key}]) == 0 {
 			return brokenBy(sub, "it is taken in, and not answered")
 		}
 	default: // Fire

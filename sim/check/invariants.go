@@ -274,7 +274,7 @@ func exact() []Invariant { //nolint:funlen // a table
 			topic or as its dead letter, no more often than it was stored, whatever goes wrong: there is no excuse. And
 			when the world has healed, and the time of S1 has passed, it has seen what was stored and is gone, unless
 			somebody was told that it does not come out, or it was passed over, or its time has passed. The same goes
-			for an outcome.`,
+			for an outcome, and of a callback, which is no record, for its dead letter.`,
 			[]Kind{See, End},
 			[]Kind{Submit, Insert, See},
 			s24,

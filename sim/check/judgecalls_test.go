@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"chronos/sim/check"
 )
 
 // asked is a callback: when it is due, when a process begins it, and when its receiver does what is asked, and says so.
@@ -91,6 +93,47 @@ func TestOccupied(t *testing.T) {
 		broken := len(v.Violations) > 0 && v.Violations[0].Invariant == "L5"
 		if broken != c.late || len(v.Violations) > 0 && !broken {
 			t.Errorf("%s: %v", name, v.Violations)
+		}
+	}
+}
+
+// A callback is a request, and so no consumer sees it (S24): one that does sees what is no record of it, unless it is
+// its dead letter.
+func TestCallbackUnseen(t *testing.T) {
+	one := asking(0, 0, asked{1, "out", "2s", "2s", "2.1s"})
+	for text, broken := range map[string]bool{"3s heal\n": false, "2.2s see message=1 topic=dead\n3s heal\n": true} {
+		v := judge(t, strings.Replace(one, end, text+end, 1))
+		got := slices.ContainsFunc(v.Violations, func(v check.Violation) bool { return v.Invariant == "S24" })
+		if got != broken || !broken && len(v.Violations) > 0 {
+			t.Errorf("%q: %v", text, v.Violations)
+		}
+	}
+}
+
+// What was asked for by HTTP through a topic is answered to whoever has asked, and on no outcome topic; and what he
+// hears is what was decided (S21).
+func TestAskedThroughTopic(t *testing.T) {
+	by := "1.93s " + decided + zero + " request=70000000-0000-0000-0000-000000000000 text=cancelled\n"
+	heard := "1.94s hear message=2 id=x topic=out lineage=1 text="
+	for text, broken := range map[string]bool{heard + "cancelled\n": false, heard + "too_late\n": true} {
+		v := judge(t, changed()+by+"1.93s "+passed+text+end)
+		got := slices.ContainsFunc(v.Violations, func(v check.Violation) bool { return v.Invariant == "S21" })
+		if got != broken {
+			t.Errorf("%q: %v", text, v.Violations)
+		}
+	}
+}
+
+// A callback that is replaced while claims are not recorded comes out as it was only if that was said (S19).
+func TestReplacedCallback(t *testing.T) {
+	for said, broken := range map[string]bool{"": true, " former=true": false} {
+		text := unclaimed("action=replace") + "1.93s decide message=2 id=x topic=out action=replace lineage=1 " +
+			"text=replaced incarnation=" + x1 + said + "\n" +
+			"1.96s fire message=1 topic=out payload=a key=1 incarnation=" + x1 + "\n"
+		v := judge(t, strings.ReplaceAll(text+end, "topic=out", "topic=http:out"))
+		got := slices.ContainsFunc(v.Violations, func(v check.Violation) bool { return v.Invariant == "S19" })
+		if got != broken {
+			t.Errorf("%q: %v", said, v.Violations)
 		}
 	}
 }

@@ -23,10 +23,12 @@ func (j *recorder) watch(c simulated.Committed) {
 	x := &transaction{
 		recorder: j, puts: map[node.MessageID]*memory.Row{}, gone: map[node.Ref]bool{},
 		fired: map[node.MessageID]*node.Record{}, moves: map[int32]int64{}, switched: map[string]bool{},
+		answers: map[uuid.UUID]*journal.Said{},
 	}
 	for i := range c.Records {
 		x.read(&c, &c.Records[i])
 	}
+	x.number = c.Number
 	x.unclaimed(c.Number)
 	x.take()
 	x.settle()
@@ -37,26 +39,25 @@ func (j *recorder) watch(c simulated.Committed) {
 type transaction struct {
 	*recorder
 
-	puts  map[node.MessageID]*memory.Row
-	gone  map[node.Ref]bool
-	fired map[node.MessageID]*node.Record // what has come out, by the message that it is
-	loose []*node.Record                  // and what is no message that there is
-	moves map[int32]int64
+	number int32 // of the partition
+	puts   map[node.MessageID]*memory.Row
+	gone   map[node.Ref]bool
+	fired  map[node.MessageID]*node.Record // what has come out, by the message that it is
+	loose  []*node.Record                  // and what is no message that there is
+	moves  map[int32]int64
 
-	switched map[string]bool // whether a lane, or the intake, is paused from now on
+	answers  map[uuid.UUID]*journal.Said // by the names of the records
+	switched map[string]bool             // whether a lane, or the intake, is paused from now on
 }
 
 // read takes a record.
 func (x *transaction) read(c *simulated.Committed, r *node.Record) {
 	if r.Topic != c.Topic {
-		number := x.identify(r.Headers)
-		for name, row := range x.rows {
-			if occurrence(row.number, row.sequence) == number && x.fired[name] == nil {
-				x.fired[name] = r
-				return
-			}
+		if name, some := x.fires(r); some {
+			x.fired[name] = r
+		} else {
+			x.loose = append(x.loose, r)
 		}
-		x.loose = append(x.loose, r)
 		return
 	}
 	said, err := journal.ReadEntry(r.Key, r.Value)
@@ -67,11 +68,33 @@ func (x *transaction) read(c *simulated.Committed, r *node.Record) {
 		x.gone[*said.Gone] = true
 	case said.Row != nil:
 		x.puts[node.MessageID{ID: said.Row.ID, Lane: said.Row.Lane}] = said.Row
+	case said.Request != uuid.Nil:
+		for _, ask := range said.Asks {
+			x.answers[ask] = &said
+		}
 	case said.Input != nil:
 		x.moves[said.Input.Number] = said.Position.Offset
 	case said.Switched != nil:
 		x.switched[*said.Switched] = said.Paused
 	}
+}
+
+// fires returns the message that a record on a topic is of. The dead letter of a callback, and that of what is no
+// submission, are messages of their own; that of what its topic refuses is not.
+func (x *transaction) fires(r *node.Record) (found node.MessageID, some bool) {
+	number := x.identify(r.Headers)
+	for name, row := range x.rows {
+		if occurrence(row.number, row.sequence) != number || x.fired[name] != nil {
+			continue
+		}
+		if name.Lane == r.Topic {
+			return name, true
+		}
+		if !calledLane(name.Lane) {
+			found, some = name, true
+		}
+	}
+	return found, some
 }
 
 // take tells what was taken in, and where the positions are now.
@@ -87,6 +110,7 @@ func (x *transaction) take() {
 			continue
 		}
 		records := x.records[number]
+		x.first(records[from:min(to, int64(len(records)))])
 		for at := from; at < min(to, int64(len(records))); at++ {
 			x.taken(records[at], records[at+1:to])
 			x.add(&check.Event{
@@ -109,6 +133,12 @@ func (x *transaction) reply(s *submission) *memory.Row {
 
 // outcome returns what became of a record by what tells of it, "" for nothing that is told.
 func (x *transaction) outcome(s *submission) string {
+	if s.request != uuid.Nil {
+		if said := x.answers[s.ask]; said != nil && !s.again {
+			return said.Told.Outcome.String()
+		}
+		return ""
+	}
 	if r := x.reply(s); r != nil {
 		return headerOf(r.Headers, node.HeaderOutcome)
 	}
@@ -131,6 +161,10 @@ func changes(outcome string) bool {
 // taken tells what was decided on a record, before those that come later in the same transaction.
 func (x *transaction) taken(s *submission, later []*submission) {
 	name := node.MessageID{ID: s.id, Lane: s.lane}
+	if s.again {
+		x.repeated(s)
+		return
+	}
 	reply, outcome := x.reply(s), x.outcome(s)
 	if s.invalid {
 		x.letter(s)
@@ -138,6 +172,10 @@ func (x *transaction) taken(s *submission, later []*submission) {
 		return
 	}
 	put := x.puts[name]
+	if outcome == "" && s.request != uuid.Nil {
+		x.world.Errorf("S21: the request about %s is taken in, and not answered", s.id)
+		return
+	}
 	if outcome == "" {
 		outcome = x.unsaid(s, name, later)
 	}
@@ -146,15 +184,22 @@ func (x *transaction) taken(s *submission, later []*submission) {
 	if x.fired[name] != nil && (changes(outcome) || outcome == "scheduled" || outcome == "not_found") {
 		x.settled(name, changes(outcome))
 	}
+	if x.settledBefore(name, outcome) {
+		x.over(name, changes(outcome))
+	}
 	row := x.rows[name]
 	e := &check.Event{
 		Kind: check.Decide, Message: s.number, ID: s.id, Topic: s.lane, Action: cmp.Or(s.action, "schedule"),
-		Text: outcome, Lineage: 1,
+		Text: outcome, Lineage: 1, Request: check.UUID(s.request),
+	}
+	if s.request != uuid.Nil {
+		x.http.told[s.request] = x.answers[s.ask].Told
 	}
 	if row != nil {
 		e.Incarnation, e.Next = check.UUID(row.ref.Incarnation), check.UUID(row.ref.Incarnation)
 	}
 	next := x.next(name, put, later)
+	e.Former = outcome == "replaced" && calledLane(s.lane) && x.saysFormer(s, put, next)
 	switch {
 	case outcome == "cancelled" || outcome == "replaced":
 		e.Next = check.UUID{}
@@ -167,9 +212,10 @@ func (x *transaction) taken(s *submission, later []*submission) {
 		e.Due = cmp.Or(e.Due, e.Deadline)
 		delete(x.gone, row.ref)
 		row.ref.Incarnation = next
+		x.calls.known[next] = known{occurrence(row.number, row.sequence), x.number}
 		x.last[occurrence(row.number, row.sequence)] = next
 	}
-	if s.confirmed || s.action != "" {
+	if s.confirmed || s.action != "" || s.request != uuid.Nil {
 		x.outcomes[outcome]++
 		x.add(e)
 	}
@@ -187,6 +233,31 @@ func (x *transaction) taken(s *submission, later []*submission) {
 		}, deadline)
 	}
 	x.told(s, reply, outcome)
+}
+
+// settledBefore reports whether a callback was settled in this transaction before a record about it was decided on: the
+// outcome is none that it could have while the callback was there; or its series has gone on, since its receiver has
+// said that it was done.
+func (x *transaction) settledBefore(name node.MessageID, outcome string) bool {
+	row := x.rows[name]
+	if row == nil || !calledLane(name.Lane) || !x.gone[row.ref] {
+		return false
+	}
+	done := slices.ContainsFunc(x.calls.made[row.ref.Incarnation], func(r *request) bool { return r.good })
+	return outcome == "scheduled" || outcome == "not_found" || changes(outcome) && row.sequence > 0 && done
+}
+
+// saysFormer reports whether it is said that what a record has replaced may come out, or nobody can tell.
+func (x *transaction) saysFormer(s *submission, put *memory.Row, next uuid.UUID) bool {
+	switch reply := x.reply(s); {
+	case s.request != uuid.Nil:
+		return x.answers[s.ask].Told.MayAppear
+	case reply != nil:
+		return headerOf(reply.Headers, node.HeaderFormer) != ""
+	case put != nil && put.Incarnation == next:
+		return put.Former
+	}
+	return true
 }
 
 // unsaid returns what became of a message of which nobody is told: "" if nothing shows it.
@@ -230,12 +301,13 @@ func (x *transaction) removed(name node.MessageID) {
 }
 
 // inserted tells of a message that there is from now on.
-func (j *recorder) inserted(row *recorded, deadline time.Time) {
-	j.rows[node.MessageID{ID: row.ref.ID, Lane: row.ref.Lane}] = row
-	j.last[row.number] = row.ref.Incarnation
-	j.add(&check.Event{
+func (x *transaction) inserted(row *recorded, deadline time.Time) {
+	x.calls.known[row.ref.Incarnation] = known{occurrence(row.number, row.sequence), x.number}
+	x.rows[node.MessageID{ID: row.ref.ID, Lane: row.ref.Lane}] = row
+	x.last[row.number] = row.ref.Incarnation
+	x.add(&check.Event{
 		Kind: check.Insert, Message: row.number, ID: row.ref.ID, Topic: row.ref.Lane,
-		Incarnation: check.UUID(row.ref.Incarnation), Deadline: j.instant(deadline),
+		Incarnation: check.UUID(row.ref.Incarnation), Deadline: x.instant(deadline),
 	})
 }
 
@@ -334,6 +406,7 @@ func (x *transaction) over(name node.MessageID, on bool) {
 	x.outcomes[recurred]++
 	row.sequence, row.ref.Incarnation = e.Nth, uuid.UUID(e.Next)
 	x.last[e.Message] = row.ref.Incarnation
+	x.calls.known[row.ref.Incarnation] = known{e.Message, x.number}
 	x.add(e)
 }
 

@@ -32,7 +32,8 @@ import (
 // their local copy, with an old one or with none; partitions change hands; transactions get lost, are aborted, or
 // commit and nobody is told; a topic refuses what is too large, with all that shares its transaction; the journal is
 // compacted, and tombstones go. Lanes and the intake are paused, and resumed. In half of the worlds nodes are standbys,
-// too. After a minute nothing goes wrong any more, and for two more the nodes go on.
+// too, in half there are callbacks to a receiver that is not always well, and in half some of what is asked for comes
+// by HTTP, each of them drawn by itself. After a minute nothing goes wrong any more, and for two more the nodes go on.
 //
 // Each call takes effect at one instant: TestRandomOwners has what happens in the middle of one.
 // CHRONOS_WORLDS=1000 simulates more of them, CHRONOS_SEED=7 from another one on, CHRONOS_WORLD=7 one of them, and
@@ -59,13 +60,14 @@ func TestEngines(t *testing.T) {
 		})
 	}
 	if t.Log(all); count > 1 && (all.takeovers == 0 || all.fenced == 0 || all.unknown == 0 || all.crashes == 0 ||
-		all.pauses == 0) {
+		all.pauses == 0 || count > 5 && (all.givenUp == 0 || all.heard == 0 || all.repeats == 0)) {
 		t.Errorf("%+v: that shows nothing", all)
 	}
 	for _, outcome := range []string{
 		"scheduled", "ignored", "replaced", "rescheduled", "cancelled", "fired", "too_late", "not_found", recurred,
+		requested,
 	} {
-		if count > 1 && all.outcomes[outcome] == 0 {
+		if count > 5 && all.outcomes[outcome] == 0 {
 			t.Errorf("nothing was ever %s: that shows nothing about it", outcome)
 		}
 	}
@@ -85,8 +87,12 @@ const recurred = "the next occurrence"
 type tally struct {
 	takeovers, fenced, unknown, crashes, came int
 
-	pauses int // and resumptions
-	late   int // what came out of a paused lane, and was claimed before
+	pauses  int // and resumptions
+	givenUp int // callbacks
+	held    int // requests on a paused lane, by claims from before
+	heard   int // answers to requests by HTTP
+	repeats int // records that have found an answer
+	late    int // what came out of a paused lane, and was claimed before
 
 	outcomes map[string]int // how often there was each
 }
@@ -99,6 +105,10 @@ func (a *tally) add(b tally) {
 	a.came += b.came
 	a.pauses += b.pauses
 	a.late += b.late
+	a.givenUp += b.givenUp
+	a.held += b.held
+	a.heard += b.heard
+	a.repeats += b.repeats
 	for outcome, n := range b.outcomes {
 		a.outcomes[outcome] += n
 	}
@@ -126,11 +136,17 @@ type engines struct {
 	recent   []*submission // the last messages
 	maxAge   time.Duration // of the local copies; 0 for an hour
 	standbys bool          // nodes keep copies of what others own
+	calls    bool          // there are callbacks
+	http     bool          // and requests by HTTP
 	marks    []mark
 
-	mu     sync.Mutex
-	random *rand.Rand
-	tally  tally
+	background sync.WaitGroup
+
+	mu       sync.Mutex
+	random   *rand.Rand
+	tally    tally
+	healed   bool // nothing goes wrong any more
+	receiver receiver
 }
 
 // mark is where the partitions of the journal ended at an instant.
@@ -149,6 +165,10 @@ type engine struct {
 	gate   *gate
 	member *member
 	store  *journal.Store
+	board  *journal.Switchboard
+
+	counter *counter // nil where it can't be asked by HTTP; under the world's mu
+
 	cancel context.CancelFunc
 	ended  chan struct{}
 	kept   bool // whether an old copy was put aside
@@ -161,6 +181,9 @@ func newEngines(t *testing.T, dir string, seed uint64) *engines {
 		T: t, random: rand.New(rand.NewPCG(seed, 24)), dir: dir, cluster: simulated.New(),
 		must: map[string]bool{}, recurs: map[string]bool{},
 	}
+	parts := rand.New(rand.NewPCG(seed, 25))
+	w.calls, w.http = parts.IntN(2) == 0, parts.IntN(2) == 0
+	w.receiver = receiver{world: w, done: map[string]int{}}
 	w.cluster.CreateTopic(topicName, inputPartitions, 0)
 	for _, topic := range []string{output, deadLetters, outcomes} {
 		w.cluster.CreateTopic(topic, 2, 0)
@@ -213,6 +236,9 @@ func (w *engines) play() tally {
 			n.start()
 		}
 	}
+	w.mu.Lock()
+	w.healed = true
+	w.mu.Unlock()
 	w.resumed()
 	w.recorder.tell(&check.Event{Kind: check.Heal})
 	for range 120 {
@@ -220,6 +246,7 @@ func (w *engines) play() tally {
 		w.group.expel()
 		w.recorder.see()
 	}
+	w.background.Wait()
 	w.recorder.end()
 	for _, n := range w.nodes {
 		n.stop()
@@ -340,6 +367,14 @@ func (w *engines) judge() {
 			w.Errorf("S24: %q has come out %d times", value, seen[value])
 		}
 	}
+	for value := range w.receiver.done {
+		seen[value]++
+	}
+	for _, r := range w.cluster.Records(deadLetters, true) { // a callback that is given up comes out there
+		if headerOf(r.Headers, node.HeaderReason) == string(node.CallbackFailed) {
+			seen[string(r.Value)]++
+		}
+	}
 	for value, must := range w.must {
 		if must && seen[value] == 0 {
 			w.Errorf("lost: %q has not come out, %s", value, w.group.where(value))
@@ -347,6 +382,8 @@ func (w *engines) judge() {
 	}
 	w.tally.came, w.tally.outcomes = len(seen), w.recorder.outcomes
 	w.tally.pauses, w.tally.late = w.recorder.pauses.count, w.recorder.pauses.fired
+	w.tally.held, w.tally.heard = w.recorder.calls.pauses, w.recorder.http.heard
+	w.tally.repeats = w.recorder.http.repeats
 }
 
 // path returns a folder of a machine.
@@ -357,21 +394,35 @@ func (n *engine) path(kind string) string {
 // start begins a life.
 func (n *engine) start() {
 	w := n.world
-	n.gate = &gate{world: w}
+	n.lives++
+	n.gate = &gate{world: w, name: fmt.Sprintf("%d.%d", n.number, n.lives)}
+	log := &gatedLedger{w.cluster.Ledger(topicName, "chronos"), n.gate}
 	store, err := journal.Open(journal.Config{
-		Ledger: &gatedLedger{w.cluster.Ledger(topicName, "chronos"), n.gate}, Dir: n.path(""), Now: time.Now,
-		Group: "group", MaxAge: w.maxAge,
+		Ledger: log, Dir: n.path(""), Now: time.Now, Group: "group", MaxAge: w.maxAge,
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
+	n.board = journal.NewSwitchboard(log, poster{w.cluster}, journal.AskerLimits{})
+	store.SwitchBy(n.board)
 	config := node.Default()
 	config.Seed = [32]byte{byte(n.number), byte(w.intN(256)), byte(w.intN(256)), byte(w.intN(256))}
 	config.Routes = []node.Route{{
 		Input: "input", Output: output, DeadLetter: deadLetters, Outcomes: outcomes, Targets: []string{second},
 	}}
-	n.lives++
-	n.store, n.member = store, w.group.member(fmt.Sprintf("%d.%d", n.number, n.lives))
+	ports := node.Ports{Clock: system.New()}
+	if w.calls {
+		config.Routes[0].Targets = append(config.Routes[0].Targets, hook)
+		config.Callbacks.Timeout = callTimeout
+		held := node.Config{HoldTime: config.CallbackHoldTime()}
+		ports.Callback = &caller{w, n.gate, held.PublishableAge()}
+	}
+	if config.Requests = w.http; w.http {
+		w.mu.Lock()
+		n.counter = &counter{journal.NewAsker(log, sender{w, n.gate}, journal.AskerLimits{}), n.gate}
+		w.mu.Unlock()
+	}
+	n.store, n.member = store, w.group.member(n.gate.name)
 	source := journal.NewSource(&gatedSource{n.member, n.gate}, store, uuid.UUID{byte(n.number)}, groupSession,
 		func(_ int32, err error) {
 			if err == nil {
@@ -379,9 +430,8 @@ func (n *engine) start() {
 			}
 		})
 	gated, name := &gatedStore{Store: store, gate: n.gate}, n.member.name
-	engine, err := node.New(config, node.Ports{
-		Clock: system.New(), Store: gated, Source: source, Settling: gated,
-	}, func(e node.Event) { w.recorder.rejected(name, e) })
+	ports.Store, ports.Source, ports.Settling = gated, source, gated
+	engine, err := node.New(config, ports, func(e node.Event) { w.recorder.rejected(name, e) })
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -408,6 +458,8 @@ func (n *engine) stop() {
 	n.cancel()
 	<-n.ended
 	n.world.group.leave(n.member)
+	n.closeDesk()
+	n.board.Close()
 	if err := n.store.Close(); err != nil {
 		n.world.Error(err)
 	}
@@ -426,6 +478,8 @@ func (n *engine) crash() {
 	w.recorder.tell(&check.Event{Kind: check.Crash, Node: n.member.name})
 	n.cancel()
 	<-n.ended
+	n.closeDesk()
+	n.board.Close()
 	if err := n.store.Close(); err != nil {
 		w.Error(err)
 	}
@@ -449,6 +503,7 @@ func (n *engine) crash() {
 // frozen, and for good when it is dead.
 type gate struct {
 	world *engines
+	name  string // of the life
 
 	// stopAtFire has the process be stopped when it fires next, for two sessions.
 	stopAtFire atomic.Bool

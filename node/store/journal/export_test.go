@@ -180,6 +180,11 @@ type Said struct {
 	// Switched is the lane, or node.Intake, of which an owner says whether it is paused, and Paused that it is.
 	Switched *string
 	Paused   bool
+
+	// Request is the request that is answered, Told what was told, and Asks the records that the entry answers.
+	Request uuid.UUID
+	Told    node.Told
+	Asks    []uuid.UUID
 }
 
 // ReadEntry reads an entry of the journal.
@@ -200,6 +205,12 @@ func ReadEntry(key, value []byte) (Said, error) {
 		position, err := readPosition(value)
 		p := &node.Partition{TopicID: uuid.UUID(key[1:17]), Number: int32(binary.BigEndian.Uint32(key[17:]))}
 		return Said{Input: p, Position: position}, err
+	case key[0] == answerKey && value != nil:
+		a, err := readAnswer(value)
+		if err != nil {
+			return Said{}, err
+		}
+		return Said{Request: uuid.UUID(key[1:]), Told: a.Told, Asks: a.Asks}, nil
 	case key[0] == switchKey && value != nil:
 		lane := string(key[1:])
 		is, err := readJSON[switched](aPause, value)

@@ -34,6 +34,7 @@ type member struct {
 	joined            bool
 	heard             time.Time // when it spoke last
 	assigned, revoked []int32   // to be told
+	leaves            []int32   // told to be revoked, and given to another one when it polls again
 	reads             map[int32]*int64
 }
 
@@ -43,16 +44,21 @@ func (g *consumers) member(name string) *member {
 	return &member{group: g, name: name, reads: map[int32]*int64{}}
 }
 
-// append appends a record, in the partition of its key.
-func (g *consumers) append(r node.Record, s *submission) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// partitionOf returns the partition of a key.
+func partitionOf(key []byte) int32 {
 	sum := 0
-	for _, b := range r.Key {
+	for _, b := range key {
 		sum += int(b)
 	}
-	log := &g.logs[sum%inputPartitions]
-	r.Topic, r.Partition, r.Offset = "input", int32(sum%inputPartitions), int64(len(*log))
+	return int32(sum % inputPartitions)
+}
+
+// put appends a record to a partition.
+func (g *consumers) put(number int32, r node.Record, s *submission) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	log := &g.logs[number]
+	r.Topic, r.Partition, r.Offset = "input", number, int64(len(*log))
 	r.Timestamp = time.Now()
 	g.world.recorder.submitted(s, &r)
 	*log = append(*log, r)
@@ -79,10 +85,28 @@ func (g *consumers) rebalance() {
 }
 
 // assign has some member own a partition. Who owned it hears of that when it polls, whenever that is.
+//
+// Where there are callbacks nobody else is assigned it before that, or before a session is over: a group waits for its
+// members, and what keeps a callback from being made by somebody else's claim rests on that (docs/adr/0029). The fence
+// of transactions does not need it.
 func (g *consumers) assign(number int32) {
+	if old := g.owners[number]; old != nil && old.joined && g.world.calls &&
+		!slices.Contains(old.assigned, number) {
+		if !slices.Contains(old.revoked, number) && !slices.Contains(old.leaves, number) {
+			old.revoked = append(old.revoked, number)
+		}
+		return
+	}
+	g.give(number)
+}
+
+// give has some member own a partition now.
+func (g *consumers) give(number int32) {
 	if old := g.owners[number]; old != nil {
 		old.assigned = slices.DeleteFunc(old.assigned, func(n int32) bool { return n == number })
-		old.revoked = append(old.revoked, number)
+		if !slices.Contains(old.leaves, number) {
+			old.revoked = append(old.revoked, number)
+		}
 	}
 	g.owners[number] = nil
 	if len(g.members) == 0 {
@@ -161,10 +185,19 @@ func (m *member) fetch() (b node.Batch) {
 	if !m.joined {
 		g.join(m)
 	}
+	for _, number := range m.leaves {
+		if g.owners[number] == m {
+			g.give(number)
+		}
+	}
+	m.leaves = nil
 	for _, number := range m.revoked {
 		if _, reads := m.reads[number]; reads {
 			delete(m.reads, number)
 			b.Revoked = append(b.Revoked, partition(number))
+		}
+		if g.owners[number] == m {
+			m.leaves = append(m.leaves, number)
 		}
 	}
 	for _, number := range m.assigned {
@@ -320,6 +353,15 @@ func (s *gatedStore) Claim(ctx context.Context, request node.ClaimRequest) (resu
 	return result, err
 }
 
+// Rearm implements node.Store.
+func (s *gatedStore) Rearm(ctx context.Context, next []node.Next) (how []node.Settled, err error) {
+	err = s.gate.through(func() (err error) {
+		how, err = s.Store.Rearm(ctx, next)
+		return err
+	})
+	return how, err
+}
+
 // Delete implements node.Store.
 func (s *gatedStore) Delete(ctx context.Context, refs []node.Ref) (done []bool, err error) {
 	err = s.gate.through(func() (err error) {
@@ -332,7 +374,9 @@ func (s *gatedStore) Delete(ctx context.Context, refs []node.Ref) (done []bool, 
 // Reset implements node.Store.
 func (s *gatedStore) Reset(ctx context.Context, releases []node.Release) (done []bool, err error) {
 	err = s.gate.through(func() (err error) {
-		done, err = s.Store.Reset(ctx, releases)
+		if done, err = s.Store.Reset(ctx, releases); err == nil {
+			s.gate.world.recorder.gaveBack(releases, done, s.gate)
+		}
 		return err
 	})
 	return done, err

@@ -22,7 +22,13 @@ type operator struct {
 }
 
 // paused are what an operator pauses.
-func paused() []string { return []string{output, second, outcomes, node.Intake} }
+func (w *engines) paused() []string {
+	lanes := []string{output, second, outcomes, node.Intake}
+	if w.calls {
+		lanes = append(lanes, hook)
+	}
+	return lanes
+}
 
 func newOperator(w *engines) *operator {
 	log := w.cluster.Ledger(topicName, "chronos")
@@ -41,7 +47,8 @@ func newOperator(w *engines) *operator {
 // wish wants something to be paused, or resumed, unless something is wished already. Not all owners may hear of it in
 // time, which is an error, and no defect.
 func (o *operator) wish() {
-	lane := paused()[o.world.intN(len(paused()))]
+	lanes := o.world.paused()
+	lane := lanes[o.world.intN(len(lanes))]
 	resume := o.world.intN(2) == 0
 	select {
 	case o.asked <- struct{}{}:
@@ -62,7 +69,7 @@ func (o *operator) wish() {
 func (o *operator) resume(over chan<- struct{}) {
 	defer close(over)
 	o.asked <- struct{}{}
-	for _, lane := range paused() {
+	for _, lane := range o.world.paused() {
 		for try := 1; ; try++ {
 			_, err := o.store.Resume(o.world.Context(), lane)
 			if err == nil {
@@ -113,6 +120,7 @@ func (j *recorder) owned(number int32, life *gate) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.pauses.owners[number] = life
+	j.calls.tenures[number]++
 }
 
 // claimed tells that a life has claimed messages.
@@ -122,6 +130,9 @@ func (j *recorder) claimed(messages []node.Ready, life *gate) {
 		claims[i] = messages[i].Claim
 	}
 	j.claims(claims, life)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.calls.noted(messages, life)
 }
 
 // claimedIn tells what a life has claimed of what it has taken in.
@@ -167,7 +178,7 @@ func (x *transaction) unclaimed(number int32) {
 // paused as long as any partition has paused it, so that nobody waits in vain; and the intake is as long as all have,
 // so that whatever is taken in is taken in wrongly.
 func (x *transaction) steer(number int32) {
-	for _, lane := range paused() {
+	for _, lane := range x.world.paused() {
 		is, some := x.switched[lane]
 		if !some {
 			continue

@@ -39,6 +39,8 @@ type recorder struct {
 	made      uint64
 	seen      map[place]int64 // by partition of a topic, where the consumer is
 	pauses    pauses
+	calls     calls
+	http      requests
 	outcomes  map[string]int // how often there was each
 }
 
@@ -53,6 +55,11 @@ type submission struct {
 	deadline  time.Time
 	every     time.Duration
 	times     int
+
+	request uuid.UUID // by HTTP; none for a record of a producer
+	ask     uuid.UUID // the name of its record
+	again   bool      // the request was decided before
+
 	origin
 }
 
@@ -94,7 +101,7 @@ func newRecorder(w *engines) *recorder {
 		world: w, began: time.Now(), judge: check.New(), rows: map[node.MessageID]*recorded{},
 		records: map[int32][]*submission{}, positions: map[int32]int64{}, replies: map[origin]int{},
 		committed: map[int32]int64{}, last: map[int]uuid.UUID{}, seen: map[place]int64{}, outcomes: map[string]int{},
-		pauses: newPauses(),
+		pauses: newPauses(), calls: newCalls(), http: newRequests(),
 	}
 	c, most := node.Default(), 100*time.Millisecond // of a call, with the time between two transactions
 	j.add(&check.Event{Kind: check.Configure, Config: &check.Config{
@@ -109,7 +116,8 @@ func newRecorder(w *engines) *recorder {
 		PublishTimeout: c.PublishTimeout(), PublishableAge: c.PublishableAge(), Retry: 1500 * time.Millisecond,
 		StandBack: 2500 * time.Millisecond, StoreLatency: most, BrokerLatency: most, ClockError: time.Millisecond,
 		Session: groupSession, Rebalance: time.Second, Settle: 10 * time.Second,
-		Begin: time.Duration(j.began.UnixNano()), DeadLetter: true, Nodes: 3, Lanes: 4, Messages: 1000,
+		Begin: time.Duration(j.began.UnixNano()), DeadLetter: true, Nodes: 3, Lanes: 5, Messages: 1000,
+		RetryFor: retryFor, CallWait: retryFor * 6 / 5,
 	}})
 	w.cluster.Watch(j.watch)
 	return j
@@ -208,7 +216,7 @@ func digest(b []byte) uint64 {
 func content(r *node.Record) uint64 {
 	parts := [][]byte{r.Key, r.Value}
 	for _, h := range r.Headers {
-		if h.Name != node.HeaderSequence && !node.IsRequest(h.Name) {
+		if h.Name != node.HeaderSequence && h.Name != node.HeaderRequest && !node.IsRequest(h.Name) {
 			parts = append(parts, []byte(h.Name), h.Value)
 		}
 	}

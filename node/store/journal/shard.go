@@ -104,6 +104,11 @@ type shard struct {
 	heard, foreign int64
 	hearing        sync.Mutex
 
+	// since is when this node came to own the partition, and fresh are the incarnations on callback lanes that it has
+	// stored since, of those that mayBeOut has to tell from others. They change under mu and quick.
+	since time.Time
+	fresh map[uuid.UUID]bool
+
 	// ours is an instant at which the partition was this node's, as a look or a transaction has shown. It changes under
 	// quick.
 	ours time.Time
@@ -250,6 +255,9 @@ func (s *shard) kept(r *row) *node.Kept {
 	if claimed = claimed && claim.Incarnation == r.Incarnation; claimed {
 		attempts = claim.attempts
 	}
+	if s.mayBeOut(r) {
+		attempts = max(attempts, 1)
+	}
 	return &node.Kept{
 		Incarnation: r.Incarnation, Deadline: r.Deadline, Due: r.due, Claimed: claimed, Attempts: attempts,
 		Bound: r.bound, Former: r.former, Sequence: r.Sequence, Stopped: r.stopped,
@@ -318,6 +326,7 @@ func (c *change) applied(batch *pebble.Batch) error {
 	maps.Copy(c.shard.switches, c.switches)
 	c.ours = c.asOf
 	for name, r := range c.rows {
+		c.freshen(c.before[name], r)
 		claim, claimed := c.claims[name]
 		switch {
 		case !claimed:

@@ -164,7 +164,8 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 		return err
 	}
 	owned := &shard{
-		number: number, db: s.db, now: s.wall, writer: writer, ours: began,
+		number: number, db: s.db, now: s.wall, writer: writer, ours: began, since: s.config.Now(),
+		fresh:     map[uuid.UUID]bool{},
 		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[string]mark{},
 		heads: map[lineKey]mark{}, observe: s.config.Observe, spacing: s.config.Spacing, maxAge: s.config.MaxAge,
 	}

@@ -55,8 +55,11 @@ func (w *engines) nearest() string {
 
 // lane returns the topic of an id: that of an instruction must be that of its message.
 func (w *engines) lane(id string) string {
-	if n := numberOf(id[1:]); n%3 == 0 {
+	switch n := numberOf(id[1:]); { // not by the remainder that gives the partition, or each lane would have its own
+	case n%4 == 0:
 		return second
+	case w.calls && n%4 == 1:
+		return hook
 	}
 	return output
 }
@@ -74,7 +77,7 @@ func (w *engines) message(id, action string) {
 		headers = append(headers, node.Header{Name: node.HeaderConfirm, Value: []byte("true")})
 	}
 	switch {
-	case s.lane == second && w.intN(10) == 0:
+	case s.lane != output && w.intN(10) == 0:
 		s.poison, first, value = true, false, value+strings.Repeat(" ", largest)
 	case w.intN(12) == 0:
 		s.every, s.times = time.Duration(1+w.intN(8))*time.Second, 2+w.intN(4)
@@ -139,5 +142,12 @@ func (w *engines) append(s *submission, value string, headers ...node.Header) {
 	if s.action != "" {
 		r.Headers = append(r.Headers, node.Header{Name: node.HeaderAction, Value: []byte(s.action)})
 	}
-	w.group.append(r, s)
+	if w.http && !s.invalid && w.intN(4) == 0 {
+		if value != "" {
+			w.must[value] = false // what is sent later may be taken in before
+		}
+		w.ask(s, r)
+		return
+	}
+	w.group.put(partitionOf(r.Key), r, s)
 }

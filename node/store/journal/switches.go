@@ -37,6 +37,9 @@ type paused struct {
 	Since time.Time `json:"since"`
 	By    string    `json:"by,omitempty"`
 	Why   string    `json:"why,omitempty"`
+
+	// Minded is since when an owner has minded it, by its clock; zero where that is not known.
+	Minded time.Time `json:"minded,omitzero"`
 }
 
 // switched is what the owner of a partition has committed of a lane, or of the intake: whether it is paused there, and
@@ -138,6 +141,11 @@ func (c *change) obey(w *wish) {
 		next.Done = append(slices.Clone(next.Done[max(0, len(next.Done)+1-keptWishes):]), one)
 		if w.Pause == nil || !one.Was {
 			next.Pause = w.Pause
+			if w.Pause != nil {
+				minded := *w.Pause
+				minded.Minded = c.now().UTC()
+				next.Pause = &minded
+			}
 		}
 	}
 	c.pauses(w.Lane, next)

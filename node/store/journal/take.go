@@ -31,7 +31,8 @@ var errMoved = errors.New("another take has moved the position of the partition 
 //
 // An instruction that comes past Kafka (node.NoPlace) acts on a message that this node owns; what it does not find is
 // not_found, and may be with another node. It brings no message of its own: which partition that belongs to is known on
-// the input topic alone, which is where an Asker sends it.
+// the input topic alone, which is where an Asker sends it. What is stored beside a message (node.Item.Beside) is stored
+// in the partition of that one.
 func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	if err := ctx.Err(); err != nil {
 		return node.TakeResult{}, err
@@ -121,7 +122,10 @@ func (t *taking) share() (work [][]int, err error) {
 			if at, err = t.past(item); err != nil {
 				return nil, err
 			}
-			if at < 0 {
+			switch {
+			case at < 0 && item.Beside != node.Ref{}:
+				one.Outcome = node.Untaken
+			case at < 0:
 				one.Outcome = item.Decide(nil).Outcome
 			}
 		case t.result.Refused[item.From]:
@@ -144,8 +148,8 @@ func (t *taking) share() (work [][]int, err error) {
 // onInput says why an instruction past Kafka is refused.
 const onInput = "a store in Kafka takes messages in through the input topic only: send it there"
 
-// past returns the index of the partition that has the message of an instruction past Kafka; -1 if none has, and if the
-// instruction is refused.
+// past returns the index of the partition that has the message of an instruction past Kafka, or the one that it is
+// stored beside; -1 if none has, and if the instruction is refused.
 func (t *taking) past(item *node.Item) (at int, err error) {
 	if t.result.Refusal = t.refusal(item); t.result.Refusal != "" {
 		return -1, nil
@@ -154,16 +158,21 @@ func (t *taking) past(item *node.Item) (at int, err error) {
 		t.result.Refusal = onInput
 		return -1, nil
 	}
+	name, only := nameOf(&item.Message), item.Only
+	beside := item.Beside != node.Ref{}
+	if beside {
+		name, only = node.MessageID{ID: item.Beside.ID, Lane: item.Beside.Lane}, item.Beside.Incarnation
+	}
 	for i, owned := range t.shards {
-		r, err := owned.stored(nameOf(&item.Message))
+		r, err := owned.stored(name)
 		if err != nil {
 			return -1, err
 		}
-		if r != nil && (item.Only == uuid.Nil || item.Only == r.Incarnation) {
+		if r != nil && (only == uuid.Nil || only == r.Incarnation) {
 			return i, nil
 		}
 	}
-	if item.Decide(nil).After != nil {
+	if !beside && item.Decide(nil).After != nil {
 		t.result.Refusal = onInput
 	}
 	return -1, nil

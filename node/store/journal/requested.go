@@ -1,0 +1,52 @@
+package journal
+
+import (
+	"time"
+
+	"chronos/node"
+)
+
+// claimedAhead is how long before it falls due a message may have been claimed: a lookahead, which is less than a fifth
+// of the hold time. The rest is for the clocks of machines that differ.
+const claimedAhead = 10 * time.Second
+
+// mayBeOut reports whether somebody who owned the partition before may have claimed a message of a callback lane, as
+// this node did, if it did. A claim is memory of an owner, and a request is no part of a transaction, so that nothing
+// refuses it when the owner is another one, or owns the partition anew:
+//
+//	A claims x, which is due in a moment        the end of a transaction is unknown, and A owns anew; or B does
+//	                                            cancel x: nobody has a claim on it, and it is cancelled
+//	A, whose engine still has its claim, makes the request
+//
+// Nor does the journal have how often a request was tried. So what was due when the partition changed hands, or soon
+// after that, counts as tried once: to cancel it is too late, and it comes out. What this node has stored itself since
+// then nobody else can have claimed, nor what has fallen due while its lane was paused.
+func (s *shard) mayBeOut(r *row) bool {
+	return node.IsCallback(r.Lane) && !r.due.After(s.since.Add(claimedAhead)) && !s.isFresh(r) && !s.waits(r)
+}
+
+func (s *shard) isFresh(r *row) bool {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	return s.fresh[r.Incarnation]
+}
+
+// waits reports whether the lane of a message has been paused since before anybody could have claimed it.
+func (s *shard) waits(r *row) bool {
+	s.quick.Lock()
+	defer s.quick.Unlock()
+	is := s.switches[r.Lane]
+	return is != nil && is.Pause != nil && !is.Pause.Minded.IsZero() &&
+		is.Pause.Minded.Add(claimedAhead).Before(r.due)
+}
+
+// freshen notes what a change does to a message. The caller has quick.
+func (c *change) freshen(before, after *row) {
+	if before != nil && (after == nil || after.Incarnation != before.Incarnation) {
+		delete(c.fresh, before.Incarnation)
+	}
+	stored := after != nil && (before == nil || after.Incarnation != before.Incarnation)
+	if stored && node.IsCallback(after.Lane) && !after.due.After(c.since.Add(claimedAhead)) {
+		c.fresh[after.Incarnation] = true
+	}
+}
