@@ -72,6 +72,10 @@ type Store struct {
 	// again and again, because nothing is claimed. A lane that is resumed is missed by the sweeps for one claim.
 	held atomic.Pointer[lanes]
 
+	// apartFrom is apartItems, and together the time, by the system's clock, until which each take is one transaction.
+	apartFrom int
+	together  atomic.Int64
+
 	watcher watcher // for Outlook
 	asked   watcher // for people who ask: inspect.go
 
@@ -151,7 +155,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.PingTimeout = options.Timeout / 4 // of a connection that has been idle for a second
 
-	s := &Store{options: options, watcher: newWatcher(""), asked: newWatcher(askedLimit())}
+	s := &Store{options: options, apartFrom: apartItems, watcher: newWatcher(""), asked: newWatcher(askedLimit())}
 	s.teller.hurry = make(chan struct{})
 	s.configure(config.ConnConfig)
 	config.BeforeConnect = renew(url, options)

@@ -36,7 +36,7 @@ const (
 func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	result, err := s.take(ctx, request)
+	result, err := s.takeBriefly(ctx, request)
 	if err != nil {
 		return node.TakeResult{}, fmt.Errorf("take %d records in: %w", len(request.Items), err)
 	}
