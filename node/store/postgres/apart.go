@@ -19,8 +19,9 @@ const (
 	// apartShare is the least part of the items that the smaller of the two has: one in so many.
 	apartShare = 4
 
-	// togetherFor is for how long takes are made of one transaction each, after one that should be.
-	togetherFor = time.Second
+	// togetherFor is for how long takes are made of one transaction each, after one that had to be. Whoever repeats a
+	// take does so within a second.
+	togetherFor = 10 * time.Second
 )
 
 // errApart says that the two transactions of a take have not met one store, or that the server has refused a record of

@@ -176,7 +176,7 @@ func TestHalfOfTakeFails(t *testing.T) {
 
 // A record that the server refuses has no part in a take of two transactions: what comes behind it must not be taken in
 // by a take that says so. The take fails, and its repeat is one transaction, which finds what the other one has stored.
-func TestRefusedInHalf(t *testing.T) {
+func TestTakeRefusedInHalf(t *testing.T) {
 	a := newApartTest(t, postgres.Options{})
 	request := a.request()
 	exec(t, a.address, `
@@ -202,7 +202,7 @@ CREATE TRIGGER refuse BEFORE INSERT ON messages FOR EACH ROW EXECUTE FUNCTION re
 
 // Where the two transactions of a take have not met one state of the store, the take fails: no state would be true of
 // all of it. The repeat is one transaction, and says what is true by then.
-func TestApartInTwoStates(t *testing.T) {
+func TestTakeInTwoStates(t *testing.T) {
 	for name, changes := range map[string]string{
 		"another lineage":      "UPDATE store SET lineage = lineage + 1",
 		"the intake is paused": "INSERT INTO pauses (lane, since, paused_by, reason) VALUES ('', now(), 'a test', '')",
@@ -242,5 +242,26 @@ func TestApartInTwoStates(t *testing.T) {
 				t.Errorf("the repeat took %d", result.Taken)
 			}
 		})
+	}
+}
+
+// A take that passes the last marks of a lineage says that all has caught up, whatever its transactions know of each
+// other's marks.
+func TestTakeCatchesUp(t *testing.T) {
+	a := newApartTest(t, postgres.Options{})
+	catchUp := node.CatchUpRequest{Lineage: 1, Begin: true}
+	for _, place := range a.from {
+		catchUp.Marks = append(catchUp.Marks, node.Extent{Partition: place.Partition, End: place.Offset + 2})
+	}
+	if state, err := a.store.CatchUp(t.Context(), catchUp); err != nil || !state.CatchingUp {
+		t.Fatalf("state %v, %v", state, err)
+	}
+	request := a.request()
+	result, err := a.store.Take(t.Context(), request)
+	if err != nil {
+		result = a.take(request)
+	}
+	if result.State.CatchingUp || result.Taken != len(request.Items) {
+		t.Errorf("took %d, state %v", result.Taken, result.State)
 	}
 }

@@ -22,7 +22,8 @@ const (
 	batchBytes = 8 << 20
 )
 
-// Take implements node.Store. It is one transaction of two messages to the server, each with its answer:
+// Take implements node.Store. It is one transaction, or two side by side (apart.go), each of two messages to the server
+// with an answer:
 //
 //	lock the partitions; read their positions; lock the rows that are there; read the answers and the state
 //	insert, change, replace, remove; remember what was answered; move the positions; commit
