@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// apartItems is how many items a take has, at least, that is made of two transactions. Of fewer, what two cost more
-	// than one is more than what they save.
+	// apartItems is how many items a take has, at least, that is made of two transactions. Measured: with 250 what two
+	// cost is more than what they save, with 500 it is not (docs/PERFORMANCE.md).
 	apartItems = 300
 
 	// apartShare is the least part of the items that the smaller of the two has: one in so many.
