@@ -18,6 +18,7 @@ func TestShares(t *testing.T) {
 	}{
 		"all have much":                {8, 1000, []int{50, 60}, []int{4, 4}, 1},
 		"one has little":               {8, 1000, []int{50, 2, 60}, []int{3, 2, 3}, 1},
+		"one has nearly nothing":       {8, 1000, []int{50, 1}, []int{7, 1}, 1},
 		"there is room for all":        {8, 1000, []int{3, 0, 4}, []int{3, 0, 4}, 1},
 		"more partitions than records": {2, 1000, []int{5, 5, 5}, []int{1, 1, 0}, 1},
 		"as many bytes":                {8, 60, []int{50, 50}, []int{3, 3}, 10},

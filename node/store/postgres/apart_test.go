@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -245,8 +246,8 @@ func TestTakeInTwoStates(t *testing.T) {
 	}
 }
 
-// A take that passes the last marks of a lineage says that all has caught up, whatever its transactions know of each
-// other's marks.
+// A take that passes the last marks of a lineage says that all has caught up, although neither of its transactions
+// knows that of the other's marks: both wait with their commits until the other one has come as far.
 func TestTakeCatchesUp(t *testing.T) {
 	a := newApartTest(t, postgres.Options{})
 	catchUp := node.CatchUpRequest{Lineage: 1, Begin: true}
@@ -256,9 +257,34 @@ func TestTakeCatchesUp(t *testing.T) {
 	if state, err := a.store.CatchUp(t.Context(), catchUp); err != nil || !state.CatchingUp {
 		t.Fatalf("state %v, %v", state, err)
 	}
+	exec(t, a.address, `
+CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_advisory_xact_lock_shared(33); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON messages DEFERRABLE INITIALLY DEFERRED
+  FOR EACH ROW EXECUTE FUNCTION wait()`)
+	exclusive := connect(t, a.address)
+	if _, err := exclusive.Exec(t.Context(), "SELECT pg_advisory_lock(33)"); err != nil {
+		t.Fatal(err)
+	}
 	request := a.request()
-	result, err := a.store.Take(t.Context(), request)
-	if err != nil {
+	var result node.TakeResult
+	var taken error
+	var first sync.WaitGroup
+	first.Go(func() { result, taken = a.store.Take(t.Context(), request) })
+	const waiters = "SELECT count(*) FROM pg_stat_activity WHERE $1::integer = ANY (pg_blocking_pids(pid))"
+	for n, end := 0, time.Now().Add(patience); n < 2; {
+		if err := a.watch.QueryRow(t.Context(), waiters, exclusive.PgConn().PID()).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d transactions wait", n)
+		}
+	}
+	if _, err := exclusive.Exec(t.Context(), "SELECT pg_advisory_unlock(33)"); err != nil {
+		t.Fatal(err)
+	}
+	first.Wait()
+	if taken != nil {
 		result = a.take(request)
 	}
 	if result.State.CatchingUp || result.Taken != len(request.Items) {
