@@ -29,7 +29,7 @@
 // share is in core (node.go): the schedule of claims that wait for their instant above all.
 //
 //   - enqueuer (enqueue.go): polls records from where the store's positions are, decodes them, and takes them into the
-//     store, the positions with them, in one transaction.
+//     store, those of each partition and its position in one transaction.
 //   - firer: its claimer (fire.go) claims what falls due soon, its publishers (publish.go) publish each message at its
 //     instant, and its settler (settle.go) deletes what is acknowledged.
 //   - recoverer (recover.go): resets claims that have expired.

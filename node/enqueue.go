@@ -10,9 +10,9 @@ import (
 )
 
 // enqueuer is the operation "consume and enqueue": it reads the input topics from the positions that the store has,
-// and takes what it reads into the store, the position with it, in one transaction. So a record that comes again,
-// whatever the reason, is taken in once; a store that was set back is told again what it has lost; and what the
-// consumer group has committed decides nothing.
+// and takes what it reads into the store, that of a partition and its position in one transaction. So a record that
+// comes again, whatever the reason, is taken in once; a store that was set back is told again what it has lost; and
+// what the consumer group has committed decides nothing.
 //
 // While a port fails, the loop keeps its records and tries again; it polls nothing, and drops nothing.
 type enqueuer struct {

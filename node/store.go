@@ -10,11 +10,12 @@ import (
 // Store keeps the messages that wait, the claims on those that are ready, and the positions up to which the input
 // topics have been taken in. It is shared by all nodes and is the only place where they meet.
 //
-// Take and CatchUp are one transaction each: all of a call, or nothing of it. The other calls are atomic per
-// message: another caller sees a message before the call or after it, never half-way; a batch as a whole need not
-// be. An error means that the outcome is unknown: the effects may have happened, or may still happen (of the calls
-// that are atomic per message, any subset of them). Every call may be repeated with the same arguments. A call
-// returns within the store timeout of Config, whatever the server does, and ends early when ctx is done.
+// CatchUp is one transaction: all of a call, or nothing of it. Take is atomic per partition: all that it does for the
+// records of one, its position included, or nothing of that; and what stands in no partition is all or nothing
+// together. The other calls are atomic per message: another caller sees a message before the call or after it, never
+// half-way; a batch as a whole need not be. An error means that the outcome is unknown: the effects may have happened,
+// or may still happen (of what is atomic by itself, any subset). Every call may be repeated with the same arguments. A
+// call returns within the store timeout of Config, whatever the server does, and ends early when ctx is done.
 //
 // What a call has answered is durable: a store that waits for a synchronous standby waits before each answer that
 // rests on a commit, its own or an earlier one of unknown outcome.
@@ -34,8 +35,8 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// twice.
 	Positions(ctx context.Context, places []Place) ([]Position, State, error)
 
-	// Take takes in records, see TakeRequest: it moves positions and stores messages, in one transaction. While
-	// nothing is to be taken in (State.Takes), it refuses every partition, and so does nothing.
+	// Take takes in records, see TakeRequest: it moves positions and stores messages, for each partition in one
+	// transaction. While nothing is to be taken in (State.Takes), it refuses every partition, and so does nothing.
 	Take(ctx context.Context, request TakeRequest) (TakeResult, error)
 
 	// CatchUp begins a new lineage, or brings the marks of one that catches up to date, see CatchUpRequest. It

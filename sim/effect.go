@@ -63,6 +63,25 @@ func (e *take) needs(*truth) []lockable {
 	return needs
 }
 
+// limit leaves partitions out: each is atomic by itself, and a store may make several transactions of a take, of which
+// some are lost. What stands in no partition is all or nothing.
+func (e *take) limit(c *call) {
+	if c.partial < 0 || len(e.request.From) == 0 {
+		return
+	}
+	first := c.partial % len(e.request.From)
+	var items []node.Item // what was handed in is in other hands as well
+	for i := range e.request.Items {
+		if item := &e.request.Items[i]; item.From < first {
+			items = append(items, *item)
+		}
+	}
+	if first > 0 {
+		c.task.life.host.world.count("take-apart")
+	}
+	e.request.Items = items
+}
+
 func (e *take) apply(rows node.Store) {
 	e.result, e.err = rows.Take(context.Background(), e.request)
 }

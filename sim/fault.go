@@ -277,7 +277,7 @@ func faultKinds() []faultDescription {
 		publish  = 1 << opPublish
 		submit   = 1 << opSubmit
 		writes   = takes | claims | deletes | resets | 1<<opApply
-		parts    = claims | deletes | resets | commits | publish
+		parts    = takes | claims | deletes | resets | commits | publish
 		store    = writes | 1<<opBind | 1<<opPositions | 1<<opCatchUp | 1<<opExpired | 1<<opLanes | 1<<opDue
 		requests = store | commits | publish | 1<<opLeave | 1<<opExtents | 1<<opCall
 		calls    = requests | polls

@@ -127,7 +127,7 @@ func points() []string {
 	return []string{
 		"crash", "expelled", "rebalance", "commit-fenced", "lock-wait",
 		"publish-retried", "fired-twice", "zombie-insert", "reused-id-fired", "rolled-back", "unconfirmed", "unsent",
-		"queued", "slow-claim", "refused-message",
+		"queued", "slow-claim", "refused-message", "take-apart",
 		"instruction-scheduled", "instruction-ignored", "instruction-replaced", "instruction-rescheduled",
 		"instruction-cancelled", "instruction-stopped", "instruction-fired", "series-goes-on",
 		"instruction-too-late", "instruction-not-found", "expired",

@@ -146,13 +146,7 @@ func (m *member) start(places []node.Place) {
 				break
 			}
 		}
-		rest := m.rest[:0:0]
-		for _, f := range m.rest {
-			if f.part != p {
-				rest = append(rest, f)
-			}
-		}
-		m.rest = rest
+		p.rest, p.restBytes = nil, 0
 	}
 	m.client.PauseFetchPartitions(held)
 	close(m.started)

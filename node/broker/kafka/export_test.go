@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"chronos/node"
 	"chronos/node/ledger"
 )
@@ -38,11 +40,7 @@ func (s *Source) Buffered() int64 {
 	if s.member == nil {
 		return 0
 	}
-	held := s.member.client.BufferedFetchBytes()
-	for _, f := range s.member.rest {
-		held += int64(f.size())
-	}
-	return held
+	return s.member.client.BufferedFetchBytes() + s.member.held.Load()
 }
 
 // ErrCommitPending says that the group has not answered yet.
@@ -55,4 +53,31 @@ func Commits(
 ) (commit func(context.Context, []node.Place) error, renew, wait func()) {
 	c := &commits{send: func(ctx context.Context, _ map[topicPartition]node.Place) error { return send(ctx) }}
 	return c.commit, c.renew, c.wait
+}
+
+// Share returns how many records of each partition a batch has, where so many of a size are left of each of one topic.
+func Share(config SourceConfig, left []int, size int) []int {
+	m := &member{config: &config, parts: map[topicPartition]*part{}}
+	for number, n := range left {
+		p := &part{}
+		for range n {
+			p.rest = append(p.rest, &kgo.Record{Partition: int32(number), Value: make([]byte, size)})
+		}
+		p.restBytes = n * size
+		m.parts[topicPartition{"topic", int32(number)}] = p
+	}
+	shares := make([]int, len(left))
+	for _, r := range m.share() {
+		shares[r.Partition]++
+	}
+	held := 0
+	for number, p := range m.parts {
+		if held += len(p.rest) * size; len(p.rest)+shares[number.number] != left[number.number] {
+			panic("records were lost")
+		}
+	}
+	if m.held.Load() != int64(held) {
+		panic("what is held was not counted")
+	}
+	return shares
 }

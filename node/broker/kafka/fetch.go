@@ -13,17 +13,10 @@ import (
 	"chronos/node"
 )
 
-// fetched is a record that is on its way to a batch, and the partition as it was when it was fetched: if it is
-// another one by then, it has been given up meanwhile.
-type fetched struct {
-	part   *part
-	record *kgo.Record
-}
-
-// size returns the number of payload bytes.
-func (f fetched) size() int {
-	size := len(f.record.Key) + len(f.record.Value)
-	for _, h := range f.record.Headers {
+// sizeOf returns the number of payload bytes of a record.
+func sizeOf(r *kgo.Record) int {
+	size := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
 		size += len(h.Key) + len(h.Value)
 	}
 	return size
@@ -175,7 +168,7 @@ func (m *member) takePartition(topic *kgo.FetchTopic, fetch kgo.FetchPartition) 
 			return
 		}
 		p.at = node.Position{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}
-		m.rest = append(m.rest, fetched{p, r})
+		p.rest, p.restBytes = append(p.rest, r), p.restBytes+sizeOf(r)
 	}
 }
 

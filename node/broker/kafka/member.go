@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -48,8 +49,8 @@ type member struct {
 	said     bool
 	nextHold time.Time
 
-	// rest are records that were fetched and did not fit into the last batch.
-	rest []fetched
+	// held is how many bytes the rests of the partitions have.
+	held atomic.Int64
 
 	mu    sync.Mutex
 	id    string                   // the member id that our partitions were assigned to; empty if none are ours
@@ -84,6 +85,10 @@ type part struct {
 
 	// at is where reading is: behind the last record that was fetched.
 	at node.Position
+
+	// rest are the records that were fetched and did not fit into the last batch, and restBytes their sizes together.
+	rest      []*kgo.Record
+	restBytes int
 
 	outOfRange bool // the log has no record at this place
 	held       hold
@@ -130,7 +135,7 @@ func newMember(s *Source) (*member, error) {
 		return nil, err
 	}
 	m.client = client
-	m.memory.watch(client.BufferedFetchBytes)
+	m.memory.watch(func() int64 { return client.BufferedFetchBytes() + m.held.Load() })
 	m.commits.send = m.commit
 	m.lookouts.Go(func() { m.lookOut(ctx) })
 	return m, nil
@@ -140,7 +145,7 @@ func newMember(s *Source) (*member, error) {
 // rebalances until it is called again.
 func (m *member) poll(ctx context.Context) (node.Batch, error) {
 	m.client.AllowRebalance()
-	if len(m.rest) > 0 {
+	if m.hasRest() {
 		m.holdPartitions()
 		if batch := m.batch(); len(batch.Records) > 0 {
 			return batch, nil
@@ -155,7 +160,7 @@ func (m *member) poll(ctx context.Context) (node.Batch, error) {
 			done()
 			return m.batch(), nil
 		}
-		fetches := m.client.PollRecords(polling, m.config.MaxPollRecords)
+		fetches := m.client.PollRecords(polling, -1) // all, so that each partition has its share of a batch
 		done()
 		m.memory.polled()
 		if err := m.examine(fetches); err != nil {
@@ -252,24 +257,57 @@ func (m *member) batch() node.Batch {
 			batch.Assigned = append(batch.Assigned, p.assigned)
 		}
 	}
-	m.rest = slices.DeleteFunc(m.rest, func(f fetched) bool {
-		return m.parts[topicPartition{f.record.Topic, f.record.Partition}] != f.part
-	})
-	size, n := 0, 0
-	for n < len(m.rest) && n < m.config.MaxPollRecords {
-		if size += m.rest[n].size(); n > 0 && size > m.config.MaxPollBytes {
-			break
-		}
-		n++
-	}
-	if n > 0 {
-		batch.Records = make([]node.Record, n)
-		for i, f := range m.rest[:n] {
-			batch.Records[i] = copyRecord(f.record)
-		}
-		m.rest = slices.Clone(m.rest[n:]) // what was returned is free to go
-	}
+	batch.Records = m.share()
 	return batch
+}
+
+// hasRest reports whether something of the last fetches is left.
+func (m *member) hasRest() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.parts {
+		if len(p.rest) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// share returns the next records of the rest, as many of each partition, as far as it has them. So no partition waits
+// for what has piled up in another one, and the store can share out what it is given. The caller has mu.
+func (m *member) share() (records []node.Record) {
+	var parts []*part
+	for _, name := range sortedPartitions(m.parts) {
+		if p := m.parts[name]; len(p.rest) > 0 {
+			parts = append(parts, p)
+		}
+	}
+	// What those leave of their shares that have little, the others have.
+	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(len(a.rest), len(b.rest)) })
+	size, held := 0, 0
+	for i, p := range parts {
+		most := m.config.MaxPollRecords - len(records)
+		bytes := m.config.MaxPollBytes - size
+		if among := len(parts) - i; among > 1 {
+			most, bytes = (most+among-1)/among, bytes/among
+		}
+		n, taken := 0, 0
+		for n < len(p.rest) && n < most {
+			next := sizeOf(p.rest[n])
+			if len(records) > 0 && taken+next > bytes {
+				break
+			}
+			taken += next
+			records = append(records, copyRecord(p.rest[n]))
+			n++
+		}
+		size += taken
+		clear(p.rest[:n]) // what was returned is free to go
+		p.rest, p.restBytes = p.rest[n:], p.restBytes-taken
+		held += p.restBytes
+	}
+	m.held.Store(int64(held))
+	return records
 }
 
 func isEmpty(b node.Batch) bool {

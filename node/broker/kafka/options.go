@@ -125,8 +125,9 @@ func (c *SourceConfig) options() []kgo.Opt {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(pollWait/2),
 		kgo.FetchMaxBytes(c.FetchMaxBytes),
-		// With less, a fetch of records of 1 MiB returns one of them.
-		kgo.FetchMaxPartitionBytes(c.FetchMaxBytes),
+		// With all of it, what has piled up in one partition would leave nothing to the others. With less than half of
+		// it, a fetch of records of 1 MiB returns one of them.
+		kgo.FetchMaxPartitionBytes(max(1, c.FetchMaxBytes/2)),
 		kgo.MetadataMinAge(consumerMetadataPause),
 	)
 }

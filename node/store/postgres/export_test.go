@@ -88,6 +88,12 @@ func Run(ctx context.Context, s *Store, statement string, arguments ...any) (lis
 	return list, err
 }
 
+// TakeApart has takes of that many items and more be made of two transactions.
+func TakeApart(s *Store, items int) *Store {
+	s.apartFrom = items
+	return s
+}
+
 // Tell has those told that rest.
 func Tell(s *Store) { s.tell() }
 

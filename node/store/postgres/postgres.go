@@ -3,8 +3,9 @@
 //
 // # Statements
 //
-// Every call is one message to the server for each batch, and one transaction under READ COMMITTED. A take has two
-// messages, as what it writes depends on what it finds, and is the only call that holds a transaction open in between:
+// Every call is one message to the server for each batch, and one transaction under READ COMMITTED. A large take is two
+// transactions side by side, each of some partitions (apart.go). A take has two messages for each, as what
+// it writes depends on what it finds, and is the only call that holds a transaction open in between:
 // a node that stops there holds up the takes of the same partitions, until the server ends its session after the
 // time limit. So does one that stops while an answer is on its way, whose session the server's network gives up after
 // twice that. Three things make the statements right, and statements.go says of each how:
@@ -72,6 +73,10 @@ type Store struct {
 	// again and again, because nothing is claimed. A lane that is resumed is missed by the sweeps for one claim.
 	held atomic.Pointer[lanes]
 
+	// apartFrom is apartItems, and together the time, by the system's clock, until which each take is one transaction.
+	apartFrom int
+	together  atomic.Int64
+
 	watcher watcher // for Outlook
 	asked   watcher // for people who ask: inspect.go
 
@@ -90,7 +95,8 @@ type Options struct {
 	// the default hold time.
 	Timeout time.Duration
 
-	// MaxConns is the greatest number of connections. A node makes three calls at once, and needs as many more when
+	// MaxConns is the greatest number of connections. A node makes three calls at once, of which a large take uses two
+	// connections if one is free; and it needs as many more when
 	// the server is gone without a word: each connection that a call gave up counts for another quarter of a minute.
 	// 0 means what the URL says with pool_max_conns, or else 8.
 	MaxConns int
@@ -151,7 +157,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.PingTimeout = options.Timeout / 4 // of a connection that has been idle for a second
 
-	s := &Store{options: options, watcher: newWatcher(""), asked: newWatcher(askedLimit())}
+	s := &Store{options: options, apartFrom: apartItems, watcher: newWatcher(""), asked: newWatcher(askedLimit())}
 	s.teller.hurry = make(chan struct{})
 	s.configure(config.ConnConfig)
 	config.BeforeConnect = renew(url, options)

@@ -37,9 +37,16 @@ func TestStore(t *testing.T) {
 				exec(t, address, asNew)
 				options := postgres.Options{PgBouncer: pooled}
 				watch := connect(t, address)
+				store := func() *postgres.Store {
+					s := postgres.NeverMarks(open(t, address, options))
+					if !pooled {
+						postgres.TakeApart(s, 2) // where that is possible, so that both kinds of takes are tested
+					}
+					return s
+				}
 				return storetest.Instance{
-					Store: postgres.NeverMarks(open(t, address, options)),
-					Peer:  postgres.NeverMarks(open(t, address, options)),
+					Store: store(),
+					Peer:  store(),
 					Dump:  func(t testing.TB) []memory.Row { return dump(t, watch) },
 					Begin: func(t testing.TB) storetest.Session { return begin(t, address) },
 					Trip:  func(t testing.TB, id string) func() { return trip(t, address, id) },

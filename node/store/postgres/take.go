@@ -22,7 +22,8 @@ const (
 	batchBytes = 8 << 20
 )
 
-// Take implements node.Store. It is one transaction of two messages to the server, each with its answer:
+// Take implements node.Store. It is one transaction, or two side by side (apart.go), each of two messages to the server
+// with an answer:
 //
 //	lock the partitions; read their positions; lock the rows that are there; read the answers and the state
 //	insert, change, replace, remove; remember what was answered; move the positions; commit
@@ -36,7 +37,7 @@ const (
 func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	result, err := s.take(ctx, request)
+	result, err := s.takeBriefly(ctx, request)
 	if err != nil {
 		return node.TakeResult{}, fmt.Errorf("take %d records in: %w", len(request.Items), err)
 	}
