@@ -3,7 +3,6 @@ package main_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -555,49 +554,4 @@ func TestForeignVariables(t *testing.T) {
 		t.Setenv(name, "x")
 	}
 	settings(t, "--store", aStore)
-}
-
-// TestSecretsStaySecret gives passwords in all ways, and looks for them in everything that is said, also by a node that
-// cannot reach its store.
-func TestSecretsStaySecret(t *testing.T) {
-	const secret = "hunter2secret"
-	file := writeFile(t, "password", secret+"\n")
-	for _, args := range [][]string{
-		{"--store", "postgres://u:" + secret + "@127.0.0.1:1/db"},
-		{"--store", "postgres://u@127.0.0.1:1/db?password=" + secret},
-		{"--store", "postgres://u@127.0.0.1:1/db?sslpassword=" + secret},
-		{"--store", "postgres://u@127.0.0.1:1/db", "--store-password-file", file},
-		{"--store", "postgres://u:" + secret + "@127.0.0.1:1/db?sslmode=wrong"},
-		{"--store", "postgres://u:" + secret + "@127.0.0.1:port/db"},
-		{"--store", "postgres://u:" + secret + "%zz@127.0.0.1/db"},
-		{"--store", "u:" + secret + "@127.0.0.1/db"},
-		{"--store", aStore, "--sasl-mechanism", "PLAIN", "--sasl-username", "u", "--sasl-password", secret},
-		{"--store", aStore, "--sasl-mechanism", "SCRAM-SHA-512", "--sasl-username", "u", "--sasl-password-file", file},
-		{"--store", aStore, "--sasl-password", secret},
-	} {
-		for _, stops := range []bool{true, false} {
-			t.Run(fmt.Sprint(args, stops), func(t *testing.T) {
-				args := append([]string{"run", "--brokers", "127.0.0.1:1", "--log-level", "debug"}, args...)
-				if stops {
-					ctx, cancel := context.WithCancel(t.Context())
-					cancel()
-					got := runUntil(ctx, "", args...)
-					assertSecret(t, secret, got.stderr+got.stdout)
-					return
-				}
-				p := start(t, args...)
-				p.stderr.await(t, `store unavailable|chronos: `, 1)
-				p.stop()
-				p.code(t)
-				assertSecret(t, secret, p.stderr.String()+p.stdout.String())
-			})
-		}
-	}
-}
-
-func assertSecret(t *testing.T, secret, said string) {
-	t.Helper()
-	if said == "" || strings.Contains(said, secret) {
-		t.Errorf("this was said:\n%s", said)
-	}
 }

@@ -136,8 +136,11 @@ func (s *service) rewindTo(t *testing.T, before int) {
 		more int
 	}{
 		{[]string{"--to-time", from.UTC().Format(time.RFC3339Nano)}, map[string]int{}, fresh},
-		{[]string{"--partition", fmt.Sprint(last.Partition), "--to-offset", fmt.Sprint(last.Offset)},
-			map[string]int{string(last.Key): 3}, 1},
+		{
+			[]string{"--partition", fmt.Sprint(last.Partition), "--to-offset", fmt.Sprint(last.Offset)},
+			map[string]int{string(last.Key): 3},
+			1,
+		},
 	} {
 		code, said := s.operate(t, s.brokers, append([]string{"rewind", "--topic", s.input, "--yes"}, c.to...)...)
 		if code != 0 || !strings.Contains(said, "of the store has begun.") {

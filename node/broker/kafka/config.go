@@ -84,8 +84,8 @@ type SourceConfig struct {
 	// together: DefaultFetchMemory if zero. A batch that alone is larger comes through by itself, up to BatchMemory.
 	FetchMemory int
 
-	// BatchMemory is the largest batch, decompressed, that is read at all; DefaultBatchMemory if zero. A larger one stops its
-	// partition, and Poll says so: there is no way to read a part of a batch, and a few kilobytes can
+	// BatchMemory is the largest batch, decompressed, that is read at all; DefaultBatchMemory if zero. A larger one
+	// stops its partition, and Poll says so: there is no way to read a part of a batch, and a few kilobytes can
 	// decompress to more than there is memory.
 	BatchMemory int
 }

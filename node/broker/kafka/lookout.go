@@ -167,8 +167,8 @@ func (m *member) describeRest(ctx context.Context) {
 	}
 }
 
-// lookPastStuck has reading go on where somebody has deleted the batch that franz-go has given a partition up for, which
-// it does not look at again.
+// lookPastStuck has reading go on where somebody has deleted the batch that franz-go has given a partition up for: it
+// does not look there again.
 func (m *member) lookPastStuck(ctx context.Context) {
 	stuck := make(map[topicPartition]bool)
 	m.mu.Lock()

@@ -374,8 +374,8 @@ func TestBatchTooLarge(t *testing.T) {
 	}
 }
 
-// The way out that the log names: without the records before the one behind the batch, the partition is read on, and what
-// is missing is told.
+// The way out that the log names: without the records before the one behind the batch, the partition is read on, and
+// what is missing is told.
 func TestBatchTooLargeIsDeleted(t *testing.T) {
 	t.Parallel()
 	cluster, plain := newFake(t)
@@ -385,7 +385,8 @@ func TestBatchTooLargeIsDeleted(t *testing.T) {
 	c := configFor(cluster, "group", input)
 	c.BatchMemory = 1 << 20
 	b := open(t, c)
-	if err := pollError(t, b); !strings.Contains(err.Error(), "the records before offset 1, by kafka-delete-records.sh") {
+	const wayOut = "the records before offset 1, by kafka-delete-records.sh"
+	if err := pollError(t, b); !strings.Contains(err.Error(), wayOut) {
 		t.Fatalf("poll: %v, want the way out", err)
 	}
 	plain.DeleteRecords(t, input, 0, 1)

@@ -28,10 +28,10 @@ func (g troubled) Poll(ctx context.Context) (node.Batch, error) {
 		return b, nil
 	default:
 	}
-	if ctx.Err() != nil {
-		return node.Batch{}, nil
+	if ctx.Err() == nil {
+		return node.Batch{}, errors.New("input topic payments.in partition 0 has no leader")
 	}
-	return node.Batch{}, errors.New("input topic payments.in partition 0 has no leader")
+	return node.Batch{}, nil
 }
 
 // What is wrong with one input topic does not keep a node from what it has of another one: an attempt to own a

@@ -104,12 +104,14 @@ func TestTakeoverTooSlow(t *testing.T) {
 				s.clock.Advance(2 * time.Hour)
 			}
 		}
-		if err := s.standby.Own(t.Context(), 0, uuid.New()); err == nil || !strings.Contains(err.Error(), "tombstones") {
+		err := s.standby.Own(t.Context(), 0, uuid.New())
+		if err == nil || !strings.Contains(err.Error(), "tombstones") {
 			t.Errorf("it follows %t: the takeover ends with %v", follows, err)
 		}
 		own(t, s.standby, 0)
 		if got, want := s.ids(s.standby), s.fresh(); !slices.Equal(got, want) || len(got) != 25 {
-			t.Errorf("it follows %t: the standby has %d messages, and a node without a copy %d", follows, len(got), len(want))
+			t.Errorf("it follows %t: the standby has %d messages, and a node without a copy %d",
+				follows, len(got), len(want))
 		}
 	}
 }

@@ -112,8 +112,8 @@ func (m *Mover) begin(ctx context.Context, batch *transfer.Batch, seal transfer.
 		return err
 	}
 	if failed := m.retreat(ctx, &seal); failed != nil {
-		return fmt.Errorf("%v; and what is sealed by now could not be opened: %w", err, failed) //nolint:errorlint // it is
-		// no refusal any more: something has changed
+		// It is no refusal any more: something has changed.
+		return fmt.Errorf("%s; and what is sealed by now could not be opened: %w", err.Error(), failed)
 	}
 	return err
 }

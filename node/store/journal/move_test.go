@@ -249,7 +249,8 @@ func TestMovedLineage(t *testing.T) {
 }
 
 // TestFirstWish has a lane be paused in the last of two partitions, which nobody has owned before. Goal: its owner does
-// what is wished, although that is the first entry of all, and an export has the pause, although it is of one partition.
+// what is wished, although that is the first entry of all, and an export has the pause, although it is of one
+// partition.
 func TestFirstWish(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

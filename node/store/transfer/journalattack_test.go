@@ -87,7 +87,8 @@ func take(t fataler, store *journal.Store, from node.Place, action node.Action, 
 	item := node.Item{Epoch: from.Epoch, Offset: from.Offset, Action: action, Message: node.Message{
 		ID: id, Lane: "topic", Incarnation: uuid.New(), Deadline: time.UnixMicro(1).UTC(), Key: []byte(id),
 	}}
-	result, err := store.Take(context.Background(), node.TakeRequest{From: []node.Place{from}, Items: []node.Item{item}})
+	request := node.TakeRequest{From: []node.Place{from}, Items: []node.Item{item}}
+	result, err := store.Take(context.Background(), request)
 	check(t, err)
 	if result.Refused[0] {
 		t.Fatalf("the take of %q is refused", id)
@@ -351,7 +352,8 @@ func TestJournalAnsweredTwice(t *testing.T) {
 	for number := range int32(2) {
 		l.node(t, number, func(store *journal.Store, from node.Place) {
 			item := node.Item{Epoch: from.Epoch, Offset: from.Offset, Action: node.Schedule, Message: node.Message{
-				ID: fmt.Sprint("of ", number), Lane: "topic", Incarnation: uuid.New(), Deadline: time.UnixMicro(1).UTC(),
+				ID: fmt.Sprint("of ", number), Lane: "topic", Incarnation: uuid.New(),
+				Deadline: time.UnixMicro(1).UTC(),
 			}}
 			item.Request = &node.Request{ID: request, Keep: time.Hour, Ask: item.Incarnation}
 			_, err := store.Take(t.Context(), node.TakeRequest{From: []node.Place{from}, Items: []node.Item{item}})
