@@ -17,7 +17,8 @@ type Mutant struct {
 	Name  string
 	About string
 
-	// Kills are the invariants that a mutant may be caught by. It counts as killed by these only.
+	// Kills are the invariants that a mutant may be caught by. It counts as killed by these only, of those that the
+	// first event breaks that breaks any.
 	Kills []string
 
 	// Config changes the configuration of each node. Rows puts something in front of the rows, at the store; Ports

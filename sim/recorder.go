@@ -16,14 +16,6 @@ import (
 	"chronos/sim/proof"
 )
 
-// Violation says which invariant was broken, when, and how.
-type Violation struct {
-	Invariant string
-	Detail    string
-	At        time.Duration
-	Messages  []int // the submissions of the id concerned
-}
-
 // recorder tells package check, the judge, what happens, as events of a history. It sees everything that an outsider
 // sees, and the store; from the engine it takes one thing, what it rejects, because nothing else tells that.
 type recorder struct {
@@ -227,11 +219,13 @@ func (j *recorder) add(e check.Event) {
 	if w.history != nil {
 		w.history(&j.event)
 	}
-	for _, v := range j.check.Add(&j.event) {
-		w.broken(v.Invariant, v.Detail)
-		w.violation.Messages = v.Messages
+	found := j.check.Add(&j.event)
+	if len(found) == 0 {
 		return
 	}
+	w.broken(found[0].Invariant, found[0].Detail)
+	w.violation.Messages = found[0].Messages
+	w.violation.Also = mapped(found[1:], func(v check.Violation) string { return v.Invariant })
 }
 
 // sinceEpoch returns an instant as a history has it; the zero time is zero.

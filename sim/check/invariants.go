@@ -184,9 +184,10 @@ func conduct() []Invariant {
 		},
 		{
 			"S16", "Sound configuration",
-			`The hold time is longer than the time limits of a claim and a publish together, and leaves a margin; and
-			a claim is not publishable for longer than the hold time less the publish timeout.`,
-			[]Kind{Configure},
+			`The hold time is longer than the time limits of a claim and a publish together, and leaves a margin, and
+			so is that of each claim; and a claim is not publishable for longer than the hold time less the publish
+			timeout.`,
+			[]Kind{Configure, Insert, Claim},
 			nil, s16,
 		},
 	}

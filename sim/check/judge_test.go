@@ -226,6 +226,7 @@ func brokenConduct() map[string][]string {
 		"S16": {
 			strings.Replace(preamble, "publish_timeout=2s", "publish_timeout=3.5s", 1),
 			strings.Replace(preamble, "publishable_age=2.5s", "publishable_age=3.5s", 1),
+			preamble + strings.Replace(well, "stamp=1.9s", "stamp=1.9s expires=4.9s", 1) + gone,
 		},
 	}
 }

@@ -461,7 +461,15 @@ func s15(s *state, e *Event) finding {
 }
 
 // s16 is the invariant S16, sound configuration.
-func s16(_ *state, e *Event) finding {
+func s16(s *state, e *Event) finding {
+	if e.Kind != Configure {
+		calls := s.config.StoreTimeout + s.config.PublishTimeout
+		if hold := e.Expires - e.Stamp; e.Expires != 0 && hold <= calls {
+			return brokenBy(s.submissions[e.Message], "the claim on %s holds for %v, and a claim and a publish may take %v",
+				e.ID, hold, calls)
+		}
+		return holds()
+	}
 	c := e.Config
 	switch {
 	case c.HoldTime == 0:
