@@ -39,6 +39,9 @@ type Mutant struct {
 	// Scatters lets the producer choose any partition, whatever the key.
 	Scatters bool
 
+	// Unconfirmed has a request that changes nothing answered while the standby confirms nothing.
+	Unconfirmed bool
+
 	// Mute has nobody told of what is stored past Kafka.
 	Mute bool
 

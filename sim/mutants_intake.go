@@ -56,6 +56,14 @@ func intakeMutants() []*Mutant { //nolint:funlen // a table
 			Ports: func(p node.Ports) node.Ports { p.Store = publishesPast{p.Store, p.Sink, p.Clock}; return p },
 		},
 		{
+			Name:  "answers-unconfirmed",
+			About: "a take that finds everything there does not wait for the standby to confirm it (A1)",
+			Kills: []string{"S10"}, Unconfirmed: true,
+			Options: func(o *Options) {
+				o.FaultRate, o.Mix, o.Lossy = 500, []FaultKind{StandbyStalls, Failover}, false
+			},
+		},
+		{
 			Name: "poll-skips", About: "the first record of a batch is skipped",
 			Kills: []string{"S10", "L3", "S18"},
 			Ports: changedPoll(func(records []node.Record) []node.Record { return records[min(1, len(records)):] }),

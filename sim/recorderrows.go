@@ -141,9 +141,13 @@ func (j *recorder) reset(l *life, release node.Release) {
 }
 
 // rolledBack tells what is left of a store that was set back.
-func (j *recorder) rolledBack(t *truth, lineage int64) {
+func (j *recorder) rolledBack(t *truth, lineage int64, confirmed bool) {
 	j.restores++
-	j.add(check.Event{Kind: check.Rollback, Lineage: lineage})
+	e := check.Event{Kind: check.Rollback, Lineage: lineage}
+	if confirmed {
+		e.Text = check.Confirmed
+	}
+	j.add(e)
 	for _, c := range t.claims() {
 		j.stamps[c.Incarnation] = c.ReadiedAt.UnixNano()
 		j.add(check.Event{
@@ -192,6 +196,17 @@ func (j *recorder) taken(l *life, p node.Partition, item *node.Item, lineage int
 	e := j.position(check.Take, p, node.Position{Epoch: item.Epoch, Offset: item.Offset})
 	e.Node, e.Message, e.Lineage, e.Skipped = l.label, j.records[j.recordOf(p, item)], lineage, skipped
 	j.add(e)
+}
+
+// answeredTake tells what positions the answer to a take has told a node.
+func (j *recorder) answeredTake(l *life, request *node.TakeRequest, result *node.TakeResult) {
+	for i, to := range result.Positions {
+		if from := request.From[i]; !result.Refused[i] {
+			e := j.position(check.Taken, from.Partition, to)
+			e.Node = l.label
+			j.add(e)
+		}
+	}
 }
 
 // began tells that a lineage begins, and caughtUp that it has caught up.

@@ -104,12 +104,17 @@ func (s *state) consumed(e *Event) {
 	}
 }
 
-// renew notes what was committed if it is later than all before: of a higher epoch, or further on in the same.
+// renew notes what was committed if it is later than all before.
 func (p *partition) renew(to place) {
-	further := to.epoch == p.newest.epoch && to.offset > p.newest.offset
-	if to.epoch != Unknowable && (to.epoch > p.newest.epoch || further) {
+	if to.after(p.newest) {
 		p.newest = to
 	}
+}
+
+// after reports whether a place is of a higher epoch than another one, or further on in the same.
+func (to place) after(other place) bool {
+	further := to.epoch == other.epoch && to.offset > other.offset
+	return to.epoch != Unknowable && (to.epoch > other.epoch || further)
 }
 
 // shrunk takes note of records that Kafka has no more.
@@ -191,6 +196,10 @@ func (s *state) positioned(e *Event) {
 		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
 		p.highest = max(p.highest, e.Offset)
 		p.retake(to)
+	case Taken:
+		if to.after(p.told) {
+			p.told = to
+		}
 	case KeepPlace:
 		p.kept, p.position, p.checked = true, to, min(p.checked, e.Offset)
 		p.retake(to)
@@ -245,7 +254,7 @@ func (s *state) take(e *Event) {
 
 // rollback forgets what the store has: the Keep and KeepPlace events that follow say what is left.
 func (s *state) rollback(e *Event) {
-	s.setBack = e.At
+	s.setBack, s.forgetful = e.At, s.forgetful || e.Text != Confirmed
 	s.goesWrong(e.At)
 	s.tasks.rollback(e.At)
 	s.undone = max(s.undone, s.lineage)

@@ -139,8 +139,9 @@ func conduct() []Invariant {
 			"S10", "Offsets",
 			`A committed offset is never ahead of the position in the store, or of the end of its partition; it leaves
 			only records behind that are fired, stored, covered, or rejected with their copies stored; and it goes
-			back only when it is set back.`,
-			[]Kind{Commit},
+			back only when it is set back. A synchronous standby that takes over has every position that a take has
+			told a node.`,
+			[]Kind{Commit, KeepPlace},
 			[]Kind{Submit, Insert, Fire, Copy, Reject, Duplicate, Rewind},
 			s10,
 		},

@@ -378,6 +378,13 @@ func s9(s *state, e *Event) finding {
 // s10 is the invariant S10, offsets.
 func s10(s *state, e *Event) finding {
 	p := s.partitions[e.Partition]
+	if e.Kind == KeepPlace {
+		if p != nil && !p.dropped && !s.forgetful && p.told.epoch == e.Epoch && p.told.offset > e.Offset {
+			return brokenBy(nil, "%s is taken in up to %d in the standby that takes over, and a node was told %d",
+				e.Partition, e.Offset, p.told.offset)
+		}
+		return holds()
+	}
 	switch {
 	case p == nil:
 		if e.Offset == 0 {

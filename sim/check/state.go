@@ -56,6 +56,9 @@ type state struct {
 	caught   time.Duration // when it had; -1 for never
 	setBack  time.Duration // when the store was set back last; -1 for never
 	dropped  time.Duration // when an input topic was deleted last; -1 for never
+
+	// forgetful says that the store has lost something that somebody was told is stored.
+	forgetful bool
 }
 
 // submission is one record on an input topic, appended once or more often.
@@ -225,6 +228,7 @@ type partition struct {
 	committed int64
 	reached   int64         // the highest that was ever committed
 	newest    place         // the latest that was ever committed, by its epoch first, where that is known
+	told      place         // the same of what takes have told nodes
 	heard     time.Duration // when something was committed last; 0 for never
 
 	kept     bool // it has a position
@@ -350,7 +354,7 @@ func (s *state) partition(name string, start int64) *partition {
 	if p == nil {
 		p = &partition{
 			lost: map[place]*record{}, start: start, end: start, furthest: start, committed: start, reached: start,
-			newest: place{start, Unknowable},
+			newest: place{start, Unknowable}, told: place{start, Unknowable},
 		}
 		s.partitions[name] = p
 	}
