@@ -459,9 +459,9 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 			if w.follow != nil {
 				if h.other {
-					w.follow.vague(h.incarnation)
+					w.follow.vague(l, h.incarnation, j.siblings(h.incarnation))
 				}
-				under[i].claim = w.follow.sent(l, h.incarnation, records[i].Topic)
+				under[i].claim = w.follow.sent(l, h.incarnation, records[i].Topic, h.other)
 			}
 		}
 		j.add(e)

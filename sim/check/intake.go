@@ -141,6 +141,7 @@ func (s *state) shrunk(e *Event) {
 		p.log = p.log[:at]
 		p.start, p.end = min(p.start, e.Offset), min(p.end, e.Offset)
 		p.checked, p.mark = min(p.checked, e.Offset), min(p.mark, e.Offset)
+		p.unwound = min(p.unwound, e.Offset)
 	default: // Retain
 		gone := p.between(p.start, e.Offset)
 		for _, r := range gone {
@@ -201,11 +202,15 @@ func (s *state) positioned(e *Event) {
 			p.told = to
 		}
 	case KeepPlace:
-		p.kept, p.position, p.checked = true, to, min(p.checked, e.Offset)
+		p.kept, p.position, p.checked = true, to, min(max(p.checked, p.unwound), e.Offset)
+		for _, r := range p.log { // a rewind may be undone: what was taken in before that counts again
+			r.taken = r.once
+		}
 		p.retake(to)
 	default: // Move
 		if p.lowers(to) {
 			p.retake(to)
+			p.told, p.unwound, s.rewound = to, max(p.unwound, p.checked), true
 		}
 		p.kept, p.position = true, to
 		p.highest = max(p.highest, e.Offset)
@@ -248,7 +253,7 @@ func (s *state) take(e *Event) {
 		p.lost[at] = &record{submission: &submission{}, place: at, taken: true}
 		return
 	}
-	r.taken = true
+	r.taken, r.once = true, true
 	r.submission.taken++
 }
 

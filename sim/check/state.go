@@ -57,6 +57,9 @@ type state struct {
 	setBack  time.Duration // when the store was set back last; -1 for never
 	dropped  time.Duration // when an input topic was deleted last; -1 for never
 
+	// rewound says that a position was lowered in a new lineage.
+	rewound bool
+
 	// forgetful says that the store has lost something that somebody was told is stored.
 	forgetful bool
 }
@@ -236,6 +239,7 @@ type partition struct {
 	highest  int64 // the highest position that there ever was
 	begin    int64 // where the first position was: nothing before it has to be taken in
 	checked  int64 // all before it was seen to be taken in
+	unwound  int64 // the same before a position was lowered on purpose
 	mark     int64 // it has to be taken in up to here
 }
 
@@ -251,6 +255,7 @@ type record struct {
 
 	place
 	taken bool // in this lineage
+	once  bool // in any
 	gone  bool // retention took it
 	told  bool // and somebody has said so
 }
