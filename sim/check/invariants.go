@@ -429,8 +429,8 @@ func lanes() []Invariant { //nolint:funlen // a table
 		{
 			"L9", "Restored",
 			`When the store was set back to a state with positions, or one was rewound, and the world has healed,
-			everything that Kafka retains from there on is taken in again, and comes out within the time between two looks at the positions
-			+ that between two looks at the marks + hold time + drain bound.`,
+			everything that Kafka retains from there on is taken in again, and comes out within the time between two
+			looks at the positions + that between two looks at the marks + hold time + drain bound.`,
 			[]Kind{End},
 			[]Kind{Submit, Take, Place, Move, Rollback, KeepPlace, Lineage, Heal},
 			l9,
