@@ -128,6 +128,7 @@ const (
 	IntakePaused    FaultKind = "intake-paused"
 	ZoneMissing     FaultKind = "zone-missing"
 	WindowChanged   FaultKind = "window-changed"
+	TakenAgain      FaultKind = "taken-again"
 )
 
 // Fault is one entry of a plan: something that goes wrong at the Nth call of an operation by a node, counted from
@@ -332,6 +333,7 @@ func faultKinds() []faultDescription {
 		{LanePaused, "somebody pauses a lane, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 8, false},
 		{IntakePaused, "somebody pauses the intake, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 0, false},
 		{ZoneMissing, "the node's machine lacks the time zones of series", claims, 4, 10 * ms, 20 * s, 0, false},
+		{TakenAgain, "somebody has records taken in again (chronos rewind)", calls | submit, 0, 0, 0, 64, false},
 		{WindowChanged, "other windows: the nodes are started anew with them in turn", calls, 6, ms, 5 * s, 8, false},
 	}
 }

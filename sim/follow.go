@@ -278,22 +278,30 @@ func (f *follower) copied(id uuid.UUID, topic string) bool {
 
 // vague tells that a node holds claims on two incarnations of one submission, and publishes one of them: which one the
 // record is of nobody can tell from outside. Either may be settled after it.
-func (f *follower) vague(id uuid.UUID) {
+func (f *follower) vague(l *life, id uuid.UUID, others []uuid.UUID) {
 	if i := f.drawn[id]; i != nil {
 		for _, other := range i.of.incarnations {
 			f.state.Set("may end", true, other.Element)
 		}
 	}
+	for _, other := range others {
+		if f.uses(l, other) != nil {
+			f.state.Set("may end", true, f.drawn[other].Element)
+		}
+	}
 }
 
-// sent tells that a node begins to publish under a claim on an incarnation, which it returns; nothing for a copy.
-func (f *follower) sent(l *life, id uuid.UUID, topic string) proof.Element {
+// sent tells that a node begins to publish under a claim on an incarnation, which it returns; nothing for a copy, nor
+// for the second record where it is not known which is of which.
+func (f *follower) sent(l *life, id uuid.UUID, topic string, vague bool) proof.Element {
 	c := f.uses(l, id)
 	switch {
 	case f.copied(id, topic):
 		return 0
 	case c == nil:
 		f.unclaimed(l, id.String())
+		return 0
+	case vague && !f.state.Is("held", c.Element):
 		return 0
 	}
 	i, expiry := f.drawn[id], f.state.Value("expiry", c.Element)

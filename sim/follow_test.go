@@ -13,7 +13,7 @@ import (
 // did not come about, that an occurrence is passed over.
 func unfollowed() []string {
 	return []string{
-		"write", "lose", "retain", "read", "place", "commit", "forget", "save", "restore", "restore unseen", "rewind",
+		"write", "lose", "retain", "read", "place", "commit", "forget", "save", "restore", "restore unseen",
 		"pass over", "passed over", "passed over at last",
 	}
 }

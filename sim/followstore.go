@@ -240,7 +240,7 @@ func (f *follower) locate(r proof.Element, p recordPlace, other int64) {
 }
 
 // placed tells what position a partition has after a call that is no take. It may be its first one, where the log
-// begins; otherwise nothing has moved it: of what operators do, no run has that they rewind.
+// begins; otherwise nothing has moved it: what an operator has rewound is known by then.
 func (f *follower) placed(p node.Partition, to node.Position) {
 	thing := f.partitionOf(p)
 	if before, known := f.at[thing]; known {
@@ -252,6 +252,17 @@ func (f *follower) placed(p node.Partition, to node.Position) {
 	}
 	f.begins(p, to)
 	f.steps["place"]++
+}
+
+// rewound tells that somebody has lowered a position, with which a lineage has begun. It is taken for a step of the
+// proof if the position is lowered: that q was written says the end of a log, and what is taken in again is for S17.
+func (f *follower) rewound(to node.Place) {
+	if before, known := f.at[f.partitionOf(to.Partition)]; !known || to.Offset > before.offset {
+		f.world.broken("proof", fmt.Sprintf("the position of %s/%d is moved to %d by a rewind, and was %d", to.Topic,
+			to.Number, to.Offset, before.offset+1))
+	}
+	f.begins(to.Partition, to.Position)
+	f.steps["rewind"]++
 }
 
 // begins notes where the position of a partition is.

@@ -1,14 +1,12 @@
 package sim
 
-import "slices"
-
 // Hunt runs a mutant with the seeds from first on, at most so many, until one of the invariants that it counts for is
 // broken. It returns the setup and the result of that run, and how many seeds it took; 0 if the mutant survives.
 func Hunt(m *Mutant, first uint64, most int) (Setup, Result, int) {
 	for n := range most {
 		setup := m.Drawn(first + uint64(n))
 		result := Run(setup)
-		if v := result.Violation; v != nil && slices.Contains(m.Kills, v.Invariant) {
+		if v := result.Violation; v != nil && v.Among(m.Kills) != "" {
 			return setup, result, n + 1
 		}
 	}

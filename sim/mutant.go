@@ -17,7 +17,8 @@ type Mutant struct {
 	Name  string
 	About string
 
-	// Kills are the invariants that a mutant may be caught by. It counts as killed by these only.
+	// Kills are the invariants that a mutant may be caught by. It counts as killed by these only, of those that the
+	// first event breaks that breaks any.
 	Kills []string
 
 	// Config changes the configuration of each node. Rows puts something in front of the rows, at the store; Ports
@@ -37,6 +38,9 @@ type Mutant struct {
 
 	// Scatters lets the producer choose any partition, whatever the key.
 	Scatters bool
+
+	// Unconfirmed has a request that changes nothing answered while the standby confirms nothing.
+	Unconfirmed bool
 
 	// Mute has nobody told of what is stored past Kafka.
 	Mute bool

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/store/memory"
 )
 
 // Mutants returns all mutants, in the order in which they are reported.
@@ -56,6 +57,16 @@ func storeMutants() []*Mutant {
 			Name: "upsert", About: "a take replaces what is there (H33)",
 			Kills: []string{"S2"}, Options: reusing,
 			Rows: func(rows node.Store, table Table) node.Store { return upsert{rows, table} },
+		},
+		{
+			Name: "second-row", About: "no index keeps the rows of one id apart: a take adds a second one",
+			Kills: []string{"S11"}, Options: func(o *Options) { reusing(o); o.Instructed, o.Operated = 0, 0 },
+			Broken: memory.Broken{Decide: func(item *node.Item, before *node.Kept) node.Verdict {
+				if item.Action == node.Schedule {
+					before = nil
+				}
+				return item.Decide(before)
+			}},
 		},
 		{
 			Name: "incarnation-of-id", About: "the incarnation repeats when the id does, like a sequence (H5)",
@@ -300,12 +311,18 @@ func claimMutants() []*Mutant { //nolint:funlen // a table
 		},
 		{
 			Name: "short-hold", About: "claims expire before they can have been used (D10)",
-			Kills: []string{"L5", "S3", "S4"},
+			Kills: []string{"S16", "L5", "S3", "S4"},
 			Options: func(o *Options) {
 				o.FaultRate, o.HoldTime, o.Lookahead = 0, 2500*time.Millisecond, 499*time.Millisecond
 				o.PollInterval, o.DetectionInterval = 50*time.Millisecond, 100*time.Millisecond
 			},
 			Rows: changedClaim(func(r *node.ClaimRequest) { r.Hold /= 10 }),
+		},
+		{
+			Name: "hold-halved", About: "a node claims for half as long as the others, and its calls take as long as theirs",
+			Kills:   []string{"S16"},
+			Options: func(o *Options) { o.HoldTime, o.Lookahead, o.PollInterval = 10*time.Second, 0, 100*time.Millisecond },
+			Config:  func(c *node.Config) { c.HoldTime /= 2 },
 		},
 		{
 			Name: "node-stamps", About: "claims are stamped and compared by the clocks of the nodes (D7, H20)",

@@ -185,6 +185,19 @@ func laneMutants() []*Mutant {
 			Ports: func(p node.Ports) node.Ports { p.Sink = failsAll{p.Sink}; return p },
 		},
 		{
+			Name: "stands-still", About: "a node publishes nothing for a while when one lane does not answer (3.4)",
+			Kills: []string{"L10"},
+			Options: func(o *Options) {
+				hanging(o)
+				o.HoldTime, o.Lookahead, o.PollInterval = 10*time.Second, 0, 50*time.Millisecond
+				o.Callbacks, o.Windows, o.Paced, o.Ending, o.Bandwidth, o.Skew = 0, 0, 0, 0, 0, 0
+			},
+			Ports: func(p node.Ports) node.Ports {
+				p.Sink = &standsStill{Sink: p.Sink, clock: p.Clock}
+				return p
+			},
+		},
+		{
 			Name: "no-shares", About: "the lane with the oldest messages gets all of a claim (3.4)",
 			Kills: []string{"L11"}, Options: backlogged,
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsFirstLane{rows} },
@@ -219,6 +232,25 @@ func (s failsAll) Publish(ctx context.Context, records []node.Record) []error {
 		if err != nil && !rejected(err) {
 			return mapped(errs, func(error) error { return errs[i] })
 		}
+	}
+	return errs
+}
+
+// standsStill waits before it publishes anything when a publish has had no answer. What it has claimed may be published
+// for 5 s, and no lane may keep another one waiting for more than a publish, which is 4 s.
+type standsStill struct {
+	node.Sink
+
+	clock node.Clock
+	until time.Duration
+}
+
+// Publish implements node.Sink.
+func (s *standsStill) Publish(ctx context.Context, records []node.Record) []error {
+	s.clock.Sleep(ctx, s.until-s.clock.Mono())
+	errs := s.Sink.Publish(ctx, records)
+	if slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, errTimeout) }) {
+		s.until = s.clock.Mono() + 4800*time.Millisecond
 	}
 	return errs
 }

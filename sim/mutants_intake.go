@@ -51,6 +51,19 @@ func intakeMutants() []*Mutant { //nolint:funlen // a table
 			Ports: func(p node.Ports) node.Ports { p.Store = repeatsAlone{p.Store}; return p },
 		},
 		{
+			Name: "publishes-past-the-store", About: "what is due on arrival is published at once, and never stored (3.1)",
+			Kills: []string{"S9"}, Options: func(o *Options) { o.Lapsed = 50 },
+			Ports: func(p node.Ports) node.Ports { p.Store = publishesPast{p.Store, p.Sink, p.Clock}; return p },
+		},
+		{
+			Name:  "answers-unconfirmed",
+			About: "a take that finds everything there does not wait for the standby to confirm it (A1)",
+			Kills: []string{"S10"}, Unconfirmed: true,
+			Options: func(o *Options) {
+				o.FaultRate, o.Mix, o.Lossy = 500, []FaultKind{StandbyStalls, Failover}, false
+			},
+		},
+		{
 			Name: "poll-skips", About: "the first record of a batch is skipped",
 			Kills: []string{"S10", "L3", "S18"},
 			Ports: changedPoll(func(records []node.Record) []node.Record { return records[min(1, len(records)):] }),
@@ -201,6 +214,31 @@ func (s lastOfRepeats) Take(ctx context.Context, request node.TakeRequest) (node
 			request.Items[before].Action, request.Items[before].Message = node.Pass, node.Message{}
 		}
 		last[id] = i
+	}
+	return s.Store.Take(ctx, request)
+}
+
+// publishesPast publishes what is due already, and passes it over when the rest of its batch is taken in.
+type publishesPast struct {
+	node.Store
+
+	sink  node.Sink
+	clock node.Clock
+}
+
+// Take implements node.Store.
+func (s publishesPast) Take(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	request.Items = slices.Clone(request.Items)
+	for i := range request.Items {
+		item := &request.Items[i]
+		due := item.Action == node.Schedule && !item.Deadline.After(s.clock.Now())
+		if !due || item.From == node.NoPlace || item.Recurs() {
+			continue
+		}
+		record := node.Record{Topic: item.Lane, Key: item.Key, Value: item.Value, Headers: item.Headers}
+		if s.sink.Publish(ctx, []node.Record{record})[0] == nil {
+			item.Action, item.Message = node.Pass, node.Message{}
+		}
 	}
 	return s.Store.Take(ctx, request)
 }

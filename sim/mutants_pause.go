@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"chronos/node"
@@ -17,6 +18,17 @@ func pauseMutants() []*Mutant {
 			About: "claims do not look at pauses: it is left to the nodes, which ask once a second",
 			Kills: []string{"S25"}, Options: steered,
 			Rows: func(rows node.Store, t Table) node.Store { return blindClaims{rows, t, lanes} },
+		},
+		{
+			Name:  "claims-as-before-the-pause",
+			About: "claims are made in a transaction that began before the pause, and have the time of its beginning",
+			Kills: []string{"L12"},
+			Options: func(o *Options) {
+				steered(o)
+				o.HoldTime, o.IdleInterval = 2500*time.Millisecond, 0
+				o.Lookahead, o.PollInterval = 50*time.Millisecond, 50*time.Millisecond
+			},
+			Rows: func(rows node.Store, t Table) node.Store { return claimsInThePast{rows, t} },
 		},
 		{
 			Name: "takes-claim-on-paused", About: "a take claims on a paused lane",
@@ -62,6 +74,34 @@ type blindClaims struct {
 // Claim implements node.Store.
 func (s blindClaims) Claim(ctx context.Context, request node.ClaimRequest) (result node.ClaimResult, err error) {
 	s.table.truth.blind(s.ignores, func() { result, err = s.Store.Claim(ctx, request) })
+	return result, err
+}
+
+// claimsInThePast claims on lanes that are paused, with the stamp of the instant of the pause. The claims hold from now
+// on, as long as all others.
+type claimsInThePast struct {
+	node.Store
+
+	table Table
+}
+
+// Claim implements node.Store.
+func (s claimsInThePast) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	result, err := s.Store.Claim(ctx, request)
+	truth := s.table.truth
+	for _, p := range truth.pauses() {
+		at := slices.IndexFunc(request.Lanes, func(share node.Share) bool { return share.Lane == p.Lane })
+		if at < 0 || err != nil {
+			continue
+		}
+		one := request
+		one.Lanes, one.Hold = request.Lanes[at:at+1], request.Hold+truth.server.instant().Sub(p.Since)
+		var more node.ClaimResult
+		truth.server.frozen = &p.Since
+		truth.blind(func(lane string) bool { return lane == p.Lane }, func() { more, err = s.Store.Claim(ctx, one) })
+		truth.server.frozen = nil
+		result.Messages = append(result.Messages, more.Messages...)
+	}
 	return result, err
 }
 

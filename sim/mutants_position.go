@@ -99,6 +99,20 @@ func positionMutants() []*Mutant { //nolint:funlen // a table
 			},
 		},
 		{
+			Name: "rewind-keeps-epoch", About: "a rewind lowers the offset of a position, and keeps its epoch (3.1)",
+			Kills: []string{"S18", "L9", "L3"},
+			Options: func(o *Options) {
+				o.FaultRate, o.Mix = 300, []FaultKind{TakenAgain, LeaderChange, Truncated}
+			},
+			Rows: func(rows node.Store, t Table) node.Store { return keepsEpoch{rows, t} },
+		},
+		{
+			Name: "rewind-at-once", About: "messages are claimed at once after a rewind, as if nothing had to be caught up",
+			Kills:   []string{"S3"},
+			Options: func(o *Options) { o.FaultRate, o.Mix = 300, []FaultKind{TakenAgain} },
+			Rows:    func(rows node.Store, _ Table) node.Store { return rewindsAtOnce{rows} },
+		},
+		{
 			Name: "lineage-unnoticed", About: "a node goes on with its claims when a lineage begins (3.1)",
 			Kills: []string{"S3", "L2", "L9"}, Options: settingBack,
 			Ports: func(p node.Ports) node.Ports { p.Store = &oneLineage{Store: p.Store}; return p },

@@ -16,14 +16,6 @@ import (
 	"chronos/sim/proof"
 )
 
-// Violation says which invariant was broken, when, and how.
-type Violation struct {
-	Invariant string
-	Detail    string
-	At        time.Duration
-	Messages  []int // the submissions of the id concerned
-}
-
 // recorder tells package check, the judge, what happens, as events of a history. It sees everything that an outsider
 // sees, and the store; from the engine it takes one thing, what it rejects, because nothing else tells that.
 type recorder struct {
@@ -227,11 +219,13 @@ func (j *recorder) add(e check.Event) {
 	if w.history != nil {
 		w.history(&j.event)
 	}
-	for _, v := range j.check.Add(&j.event) {
-		w.broken(v.Invariant, v.Detail)
-		w.violation.Messages = v.Messages
+	found := j.check.Add(&j.event)
+	if len(found) == 0 {
 		return
 	}
+	w.broken(found[0].Invariant, found[0].Detail)
+	w.violation.Messages = found[0].Messages
+	w.violation.Also = mapped(found[1:], func(v check.Violation) string { return v.Invariant })
 }
 
 // sinceEpoch returns an instant as a history has it; the zero time is zero.
@@ -465,9 +459,9 @@ func (j *recorder) publishing(l *life, records []node.Record) []held {
 			e.Incarnation, e.Age = check.UUID(h.incarnation), time.Duration(mono-h.since)
 			if w.follow != nil {
 				if h.other {
-					w.follow.vague(h.incarnation)
+					w.follow.vague(l, h.incarnation, j.siblings(h.incarnation))
 				}
-				under[i].claim = w.follow.sent(l, h.incarnation, records[i].Topic)
+				under[i].claim = w.follow.sent(l, h.incarnation, records[i].Topic, h.other)
 			}
 		}
 		j.add(e)

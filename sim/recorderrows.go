@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +58,18 @@ func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 			j.restores, settings, 0,
 		}
 	}
+}
+
+// siblings returns the other incarnations of a submission, in order. They need not have its id: each dead letter of a
+// callback has one of its own, and there are two when a record was taken in again before the first one was published.
+func (j *recorder) siblings(of uuid.UUID) (others []uuid.UUID) {
+	for id, number := range j.numbers {
+		if number == j.numbers[of] && id != of {
+			others = append(others, id)
+		}
+	}
+	slices.SortFunc(others, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	return others
 }
 
 // rowStep shows what has become of a row.
@@ -141,9 +155,13 @@ func (j *recorder) reset(l *life, release node.Release) {
 }
 
 // rolledBack tells what is left of a store that was set back.
-func (j *recorder) rolledBack(t *truth, lineage int64) {
+func (j *recorder) rolledBack(t *truth, lineage int64, confirmed bool) {
 	j.restores++
-	j.add(check.Event{Kind: check.Rollback, Lineage: lineage})
+	e := check.Event{Kind: check.Rollback, Lineage: lineage}
+	if confirmed {
+		e.Text = check.Confirmed
+	}
+	j.add(e)
 	for _, c := range t.claims() {
 		j.stamps[c.Incarnation] = c.ReadiedAt.UnixNano()
 		j.add(check.Event{
@@ -183,8 +201,16 @@ func (j *recorder) placed(l *life, p node.Partition, to node.Position, created b
 		kind = check.Place
 	}
 	e := j.position(kind, p, to)
-	e.Node = l.label
+	e.Node = labelOf(l)
 	j.add(e)
+}
+
+// labelOf names a life for people; that of somebody who is no process is none.
+func labelOf(l *life) string {
+	if l == nil {
+		return ""
+	}
+	return l.label
 }
 
 // taken tells that a take has decided on a record.
@@ -194,9 +220,20 @@ func (j *recorder) taken(l *life, p node.Partition, item *node.Item, lineage int
 	j.add(e)
 }
 
+// answeredTake tells what positions the answer to a take has told a node.
+func (j *recorder) answeredTake(l *life, request *node.TakeRequest, result *node.TakeResult) {
+	for i, to := range result.Positions {
+		if from := request.From[i]; !result.Refused[i] {
+			e := j.position(check.Taken, from.Partition, to)
+			e.Node = l.label
+			j.add(e)
+		}
+	}
+}
+
 // began tells that a lineage begins, and caughtUp that it has caught up.
 func (j *recorder) began(l *life, lineage int64, marks []node.Extent) {
-	j.add(check.Event{Kind: check.Lineage, Node: l.label, Lineage: lineage})
+	j.add(check.Event{Kind: check.Lineage, Node: labelOf(l), Lineage: lineage})
 	for _, extent := range marks {
 		j.add(check.Event{Kind: check.Mark, Partition: j.shard(extent.Partition), Offset: extent.End})
 	}

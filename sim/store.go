@@ -160,7 +160,7 @@ func (s *storeServer) failover(away time.Duration, lost int) {
 		s.stalled = w.now
 	}
 	if keep < len(s.journal) {
-		s.restore(keep, true)
+		s.restore(keep, true, !w.options.Lossy)
 	}
 	s.replaced()
 }
@@ -172,7 +172,7 @@ func (s *storeServer) setBack(ago time.Duration, suspect bool) {
 	for keep > 0 && s.journal[keep-1].when > s.world.now-int64(ago) {
 		keep--
 	}
-	s.restore(keep, suspect)
+	s.restore(keep, suspect, false)
 	s.stalled = s.world.now
 	s.replaced()
 }
@@ -195,8 +195,8 @@ func (s *storeServer) undo(c *claim) {
 	s.truth.release()
 }
 
-// restore goes back to the first effects of the journal.
-func (s *storeServer) restore(keep int, suspect bool) {
+// restore goes back to the first effects of the journal. confirmed says that they are all that anybody was told of.
+func (s *storeServer) restore(keep int, suspect, confirmed bool) {
 	w := s.world
 	s.journal = s.journal[:keep]
 	s.truth.forget()
@@ -220,7 +220,7 @@ func (s *storeServer) restore(keep int, suspect bool) {
 	s.frozen, s.truth.muted, s.truth.only = nil, false, nil
 	s.truth.suspect = suspect
 	w.count("rolled-back")
-	w.recorder.rolledBack(s.truth, s.truth.lineage())
+	w.recorder.rolledBack(s.truth, s.truth.lineage(), confirmed)
 	if w.follow != nil {
 		w.follow.restored(s.truth)
 	}

@@ -63,6 +63,7 @@ func (p *storePort) Take(ctx context.Context, request node.TakeRequest) (node.Ta
 	if err != nil {
 		return node.TakeResult{}, err
 	}
+	p.life.host.world.recorder.answeredTake(p.life, &request, &e.result)
 	if f := p.life.host.world.follow; f != nil {
 		for i := range e.result.Results {
 			if c := e.result.Results[i].Claim; claimed(c) {

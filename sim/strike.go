@@ -114,6 +114,8 @@ func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 	case LanePaused:
 		lanes := w.options.lanes()
 		w.store.pause(lanes[f.Count%len(lanes)], until)
+	case TakenAgain:
+		w.store.takeAgain(f.Count, int64(1+f.Count/4))
 	case IntakePaused:
 		w.store.pause(node.Intake, until)
 	case ZoneMissing:

@@ -195,7 +195,8 @@ func (t *transaction) apply() {
 func (t *transaction) confirmed() bool {
 	w := t.task.life.host.world
 	s := w.store
-	if w.now >= s.stalled || !t.effect.waits() {
+	hasty := w.mutant != nil && w.mutant.Unconfirmed && !t.changed
+	if w.now >= s.stalled || !t.effect.waits() || hasty {
 		return true
 	}
 	w.count("unconfirmed")

@@ -351,6 +351,9 @@ func (t *truth) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 	t.changes++
 	if f := t.follower(); f != nil && state.Lineage > before {
 		f.began(state)
+		for _, place := range request.Rewind {
+			f.rewound(place)
+		}
 	}
 	t.followPlaces(t.known)
 	return t.state(state), nil

@@ -144,8 +144,8 @@ func (c *simCommand) huntOne(ctx context.Context, m *sim.Mutant, first uint64) k
 		result := c.run(swarm(first+uint64(k.seeds), m))
 		k.seeds++
 		k.virtual += result.Stats.Virtual
-		if v := result.Violation; v != nil && slices.Contains(m.Kills, v.Invariant) {
-			k.invariant = v.Invariant
+		if v := result.Violation; v != nil {
+			k.invariant = v.Among(m.Kills)
 		}
 	}
 	k.wall = time.Since(began)

@@ -161,6 +161,9 @@ func absent(names []string, coverage sim.Coverage) []string {
 func (c *simCommand) broken(p *paper, s *subject, r *sim.Result) error {
 	v := r.Violation
 	p.paragraph(fmt.Sprintf("FAILED: %s is broken after %s: %s", v.Invariant, span(v.At), v.Detail))
+	if len(v.Also) > 0 {
+		p.paragraph("The same event breaks " + strings.Join(v.Also, ", ") + " as well.")
+	}
 	p.line("")
 	for _, i := range check.Invariants() {
 		if i.Name == v.Invariant {

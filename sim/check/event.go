@@ -164,7 +164,7 @@ const (
 	DeleteDone Kind = "delete-done"
 
 	// Rollback: the store is set back, to a backup or to a standby that lacks its last commits: [Lineage, that it has
-	// then]. The Keep and KeepPlace events that follow are all that is left.
+	// then, Text]. The Keep and KeepPlace events that follow are all that is left.
 	Rollback Kind = "rollback"
 
 	// Keep: a row that a rollback has left: ID, Topic, Incarnation, [Due, Owner, Stamp, Expires].
@@ -176,6 +176,9 @@ const (
 
 	// Resume: it is paused no more: [Topic].
 	Resume Kind = "resume"
+
+	// Taken: a take has told a node that a partition is taken in up to there: Node, Partition, Offset, [Epoch].
+	Taken Kind = "taken"
 
 	// KeepPlace: a position that a rollback has left: Partition, Offset, [Epoch].
 	KeepPlace Kind = "keep-place"
@@ -290,6 +293,9 @@ const (
 	// Unread: the node cannot say which occurrence comes next. That says nothing about the topic.
 	Unread = "unread"
 )
+
+// Confirmed is the Text of a Rollback to a synchronous standby: it lacks nothing that anybody was told is stored.
+const Confirmed = "confirmed"
 
 // Unknowable is the Epoch of a record or position where nobody knows it; then offsets alone count.
 const Unknowable = -1

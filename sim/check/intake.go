@@ -104,12 +104,17 @@ func (s *state) consumed(e *Event) {
 	}
 }
 
-// renew notes what was committed if it is later than all before: of a higher epoch, or further on in the same.
+// renew notes what was committed if it is later than all before.
 func (p *partition) renew(to place) {
-	further := to.epoch == p.newest.epoch && to.offset > p.newest.offset
-	if to.epoch != Unknowable && (to.epoch > p.newest.epoch || further) {
+	if to.after(p.newest) {
 		p.newest = to
 	}
+}
+
+// after reports whether a place is of a higher epoch than another one, or further on in the same.
+func (to place) after(other place) bool {
+	further := to.epoch == other.epoch && to.offset > other.offset
+	return to.epoch != Unknowable && (to.epoch > other.epoch || further)
 }
 
 // shrunk takes note of records that Kafka has no more.
@@ -136,6 +141,7 @@ func (s *state) shrunk(e *Event) {
 		p.log = p.log[:at]
 		p.start, p.end = min(p.start, e.Offset), min(p.end, e.Offset)
 		p.checked, p.mark = min(p.checked, e.Offset), min(p.mark, e.Offset)
+		p.unwound = min(p.unwound, e.Offset)
 	default: // Retain
 		gone := p.between(p.start, e.Offset)
 		for _, r := range gone {
@@ -191,12 +197,20 @@ func (s *state) positioned(e *Event) {
 		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
 		p.highest = max(p.highest, e.Offset)
 		p.retake(to)
+	case Taken:
+		if to.after(p.told) {
+			p.told = to
+		}
 	case KeepPlace:
-		p.kept, p.position, p.checked = true, to, min(p.checked, e.Offset)
+		p.kept, p.position, p.checked = true, to, min(max(p.checked, p.unwound), e.Offset)
+		for _, r := range p.log { // a rewind may be undone: what was taken in before that counts again
+			r.taken = r.once
+		}
 		p.retake(to)
 	default: // Move
 		if p.lowers(to) {
 			p.retake(to)
+			p.told, p.unwound, s.rewound = to, max(p.unwound, p.checked), true
 		}
 		p.kept, p.position = true, to
 		p.highest = max(p.highest, e.Offset)
@@ -239,13 +253,13 @@ func (s *state) take(e *Event) {
 		p.lost[at] = &record{submission: &submission{}, place: at, taken: true}
 		return
 	}
-	r.taken = true
+	r.taken, r.once = true, true
 	r.submission.taken++
 }
 
 // rollback forgets what the store has: the Keep and KeepPlace events that follow say what is left.
 func (s *state) rollback(e *Event) {
-	s.setBack = e.At
+	s.setBack, s.forgetful = e.At, s.forgetful || e.Text != Confirmed
 	s.goesWrong(e.At)
 	s.tasks.rollback(e.At)
 	s.undone = max(s.undone, s.lineage)

@@ -139,8 +139,9 @@ func conduct() []Invariant {
 			"S10", "Offsets",
 			`A committed offset is never ahead of the position in the store, or of the end of its partition; it leaves
 			only records behind that are fired, stored, covered, or rejected with their copies stored; and it goes
-			back only when it is set back.`,
-			[]Kind{Commit},
+			back only when it is set back. A synchronous standby that takes over has every position that a take has
+			told a node.`,
+			[]Kind{Commit, KeepPlace},
 			[]Kind{Submit, Insert, Fire, Copy, Reject, Duplicate, Rewind},
 			s10,
 		},
@@ -184,9 +185,10 @@ func conduct() []Invariant {
 		},
 		{
 			"S16", "Sound configuration",
-			`The hold time is longer than the time limits of a claim and a publish together, and leaves a margin; and
-			a claim is not publishable for longer than the hold time less the publish timeout.`,
-			[]Kind{Configure},
+			`The hold time is longer than the time limits of a claim and a publish together, and leaves a margin, and
+			so is that of each claim; and a claim is not publishable for longer than the hold time less the publish
+			timeout.`,
+			[]Kind{Configure, Insert, Claim},
 			nil, s16,
 		},
 	}
@@ -426,9 +428,9 @@ func lanes() []Invariant { //nolint:funlen // a table
 	return []Invariant{
 		{
 			"L9", "Restored",
-			`When the store was set back to a state with positions, and the world has healed, everything that Kafka
-			retains from there on is taken in again, and comes out within the time between two looks at the positions
-			+ that between two looks at the marks + hold time + drain bound.`,
+			`When the store was set back to a state with positions, or one was rewound, and the world has healed,
+			everything that Kafka retains from there on is taken in again, and comes out within the time between two
+			looks at the positions + that between two looks at the marks + hold time + drain bound.`,
 			[]Kind{End},
 			[]Kind{Submit, Take, Place, Move, Rollback, KeepPlace, Lineage, Heal},
 			l9,

@@ -210,6 +210,8 @@ func brokenConduct() map[string][]string {
 			preamble + until("1.02s") + "1.02s commit node=1.1 partition=in/0 offset=1\n",
 			preamble + well + gone + "2s commit node=1.1 partition=in/0\n",
 			preamble + strings.Replace(well, move, "", 1) + gone,
+			preamble + well + gone + "2s taken node=1.1 partition=in/0 offset=1\n" +
+				"3s rollback text=confirmed\n3s keep-place partition=in/0\n",
 		},
 		"S11": {preamble + well + "1.965s " + other},
 		"S12": {
@@ -226,6 +228,7 @@ func brokenConduct() map[string][]string {
 		"S16": {
 			strings.Replace(preamble, "publish_timeout=2s", "publish_timeout=3.5s", 1),
 			strings.Replace(preamble, "publishable_age=2.5s", "publishable_age=3.5s", 1),
+			preamble + strings.Replace(well, "stamp=1.9s", "stamp=1.9s expires=4.9s", 1) + gone,
 		},
 	}
 }

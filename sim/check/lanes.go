@@ -7,14 +7,14 @@ import (
 
 // l9 is the invariant L9, restored. What has become of a record that was taken in again is for L2.
 func l9(s *state, e *Event) finding {
-	if s.setBack < 0 || s.healed < 0 {
+	if s.setBack < 0 && !s.rewound || s.healed < 0 {
 		return holds()
 	}
 	for _, name := range s.partitionNames() {
 		p := s.partitions[name]
 		for _, r := range p.log {
 			if !p.dropped && !r.taken && !r.gone && r.place.offset >= p.begin && s.drainedAt(r.at, e.At) {
-				return brokenBy(r.submission, "the store was set back, and offset %d of %s was not taken in again",
+				return brokenBy(r.submission, "the store was set back, or a position, and offset %d of %s was not taken in again",
 					r.place.offset, name)
 			}
 		}

@@ -378,6 +378,13 @@ func s9(s *state, e *Event) finding {
 // s10 is the invariant S10, offsets.
 func s10(s *state, e *Event) finding {
 	p := s.partitions[e.Partition]
+	if e.Kind == KeepPlace {
+		if p != nil && !p.dropped && !s.forgetful && p.told.epoch == e.Epoch && p.told.offset > e.Offset {
+			return brokenBy(nil, "%s is taken in up to %d in the standby that takes over, and a node was told %d",
+				e.Partition, e.Offset, p.told.offset)
+		}
+		return holds()
+	}
 	switch {
 	case p == nil:
 		if e.Offset == 0 {
@@ -461,7 +468,15 @@ func s15(s *state, e *Event) finding {
 }
 
 // s16 is the invariant S16, sound configuration.
-func s16(_ *state, e *Event) finding {
+func s16(s *state, e *Event) finding {
+	if e.Kind != Configure {
+		calls := s.config.StoreTimeout + s.config.PublishTimeout
+		if hold := e.Expires - e.Stamp; e.Expires != 0 && hold <= calls {
+			return brokenBy(s.submissions[e.Message], "the claim on %s holds for %v, and a claim and a publish may take %v",
+				e.ID, hold, calls)
+		}
+		return holds()
+	}
 	c := e.Config
 	switch {
 	case c.HoldTime == 0:

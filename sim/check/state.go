@@ -56,6 +56,12 @@ type state struct {
 	caught   time.Duration // when it had; -1 for never
 	setBack  time.Duration // when the store was set back last; -1 for never
 	dropped  time.Duration // when an input topic was deleted last; -1 for never
+
+	// rewound says that a position was lowered in a new lineage.
+	rewound bool
+
+	// forgetful says that the store has lost something that somebody was told is stored.
+	forgetful bool
 }
 
 // submission is one record on an input topic, appended once or more often.
@@ -225,6 +231,7 @@ type partition struct {
 	committed int64
 	reached   int64         // the highest that was ever committed
 	newest    place         // the latest that was ever committed, by its epoch first, where that is known
+	told      place         // the same of what takes have told nodes
 	heard     time.Duration // when something was committed last; 0 for never
 
 	kept     bool // it has a position
@@ -232,6 +239,7 @@ type partition struct {
 	highest  int64 // the highest position that there ever was
 	begin    int64 // where the first position was: nothing before it has to be taken in
 	checked  int64 // all before it was seen to be taken in
+	unwound  int64 // the same before a position was lowered on purpose
 	mark     int64 // it has to be taken in up to here
 }
 
@@ -247,6 +255,7 @@ type record struct {
 
 	place
 	taken bool // in this lineage
+	once  bool // in any
 	gone  bool // retention took it
 	told  bool // and somebody has said so
 }
@@ -350,7 +359,7 @@ func (s *state) partition(name string, start int64) *partition {
 	if p == nil {
 		p = &partition{
 			lost: map[place]*record{}, start: start, end: start, furthest: start, committed: start, reached: start,
-			newest: place{start, Unknowable},
+			newest: place{start, Unknowable}, told: place{start, Unknowable},
 		}
 		s.partitions[name] = p
 	}
