@@ -74,5 +74,5 @@ func (b *backlog) shared() bool { return b.there && !b.begin.IsZero() }
 // sharable reports whether the claims on a lane may be shared. What comes must not jump what waits for its place in a
 // pace, nor what it stands behind in its line.
 func (f *firer) sharable(lane string) bool {
-	return f.config.PaceOf(lane) == 0 && !(IsCallback(lane) && f.config.Callbacks.lane(lane).Ordered)
+	return f.config.PaceOf(lane) == 0 && (!IsCallback(lane) || !f.config.Callbacks.lane(lane).Ordered)
 }

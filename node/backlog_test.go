@@ -16,8 +16,8 @@ import (
 // overdue is how many messages come out in some three seconds where a publish of 500 takes 50 ms, three at a time.
 const overdue = 80_000
 
-// slowly has each publish take some 50 ms. They do not end together, so that claims come in time, and the schedule stays
-// full.
+// slowly has each publish take some 50 ms. They do not end together, so that claims come in time, and the schedule
+// stays full.
 func slowly(n int, call string) (error, bool) {
 	if call == "publish" {
 		pass(time.Duration(35+n%31) * time.Millisecond)
@@ -44,7 +44,7 @@ func (d delivery) id() string {
 }
 
 // Much more is overdue on a lane than comes out at once. What is submitted meanwhile, due at once or soon, comes out
-// within what the schedule holds of the lane and a poll interval or two, and what is overdue is not much later for that.
+// within what the schedule holds of the lane and a poll interval or two, and what is overdue is hardly later for that.
 func TestNewBesideBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -86,8 +86,8 @@ func TestNewBesideBacklog(t *testing.T) {
 	})
 }
 
-// More falls due in each poll interval than half of what a claim takes, and far less than half of what comes out: all of
-// it comes out as soon as the few do.
+// More falls due in each poll interval than half of what a claim takes, and far less than half of what comes out:
+// all of it comes out as soon as the few do.
 func TestManyBesideBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -103,7 +103,7 @@ func TestManyBesideBacklog(t *testing.T) {
 		}
 		pass(300 * time.Millisecond)
 		for _, d := range w.on("out") {
-			if at, new := brought[d.id()]; new && d.at.Sub(at) <= 300*time.Millisecond {
+			if at, known := brought[d.id()]; known && d.at.Sub(at) <= 300*time.Millisecond {
 				delete(brought, d.id())
 			}
 		}
@@ -113,8 +113,8 @@ func TestManyBesideBacklog(t *testing.T) {
 	})
 }
 
-// The wall clock of a node that shares the claims on a lane is set back by an hour: what is submitted then, due at once by
-// the clock of the node, comes out as soon as before, and not when the clock is again where it was.
+// The wall clock of a node that shares the claims on a lane is set back by an hour: what is submitted then, due at once
+// by the clock of the node, comes out as soon as before, and not when the clock is again where it was.
 func TestBacklogClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -318,8 +318,8 @@ func (s *schedule) settled(now time.Duration) {
 // then. Otherwise nothing that has just fallen due on a lane with a backlog would come out before all of that: for each
 // batch that is taken out, an older one is claimed.
 //
-// A lane with a pace has no such claims (backlog), and what waits there for its place keeps it. After the wall clock was
-// set back, what is due may be behind what is not, until the claims are too old and given back.
+// A lane with a pace has no such claims (backlog), and what waits there for its place keeps it. After the wall clock
+// was set back, what is due may be behind what is not, until the claims are too old and given back.
 func (s *schedule) add(holdings []*holding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

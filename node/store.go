@@ -44,9 +44,9 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 
 	// Claim claims, on each lane of request.Lanes, waiting messages that fall due at or before request.Until, and not
 	// before what the share of the lane begins with (Share.From), for request.Node, the earliest of them first (ties by
-	// id), skipping those that another caller is claiming at this moment. It returns them in the order of their due times (ties by id, then lane), and says of those that stand in
-	// a line whose turn it is (see Turn). While the store catches up, or is suspect, it claims nothing; nor on a lane
-	// that is paused (see Switches).
+	// id), skipping those that another caller is claiming at this moment. It returns them in the order of their due
+	// times (ties by id, then lane), and says of those that stand in a line whose turn it is (see Turn). While the
+	// store catches up, or is suspect, it claims nothing; nor on a lane that is paused (see Switches).
 	Claim(ctx context.Context, request ClaimRequest) (ClaimResult, error)
 
 	// Delete removes each message whose id, lane and incarnation match, whoever holds its claim now, or nobody. It

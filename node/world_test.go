@@ -77,7 +77,7 @@ type gate struct {
 	unread atomic.Bool  // the node cannot read series
 	ahead  atomic.Int64 // how far its wall clock is ahead
 
-	after atomic.Pointer[func(call string)]         // is told of each call to the store after its effect, before its reply
+	after atomic.Pointer[func(call string)]         // is told of each call to the store after its effect
 	asks  atomic.Pointer[func(r node.ClaimRequest)] // is told of each claim before it is made
 
 	mu    sync.Mutex

@@ -190,12 +190,14 @@ func laneMutants() []*Mutant {
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsFirstLane{rows} },
 		},
 		{
-			Name: "shares-oldest-first", About: "what has just fallen due on a lane waits for all that is overdue there",
+			Name:  "shares-oldest-first",
+			About: "what has just fallen due on a lane waits for all that is overdue there",
 			Kills: []string{"L20"}, Scenario: sharedLane,
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsOldest{rows} },
 		},
 		{
-			Name: "shares-newest-first", About: "what is overdue on a lane waits while anything else falls due there",
+			Name:  "shares-newest-first",
+			About: "what is overdue on a lane waits while anything else falls due there",
 			Kills: []string{"L20"}, Scenario: floodedLane,
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsNewest{rows} },
 		},

@@ -46,7 +46,9 @@ func (s *state) passed(r *row, now time.Duration) finding {
 		return holds()
 	case c.pace(topic) > 0 || s.window(topic) != nil || c.Ordered && isCallback(topic):
 		return holds()
-	case len(lane.takings)-r.ahead > mostCounted || since <= s.wrong+s.forgiven() || !s.served(topic, since-s.forgiven()):
+	case len(lane.takings)-r.ahead > mostCounted:
+		return holds()
+	case since <= s.wrong+s.forgiven() || !s.served(topic, since-s.forgiven()):
 		return holds()
 	}
 	near, earlier, later := 0, 0, 0
@@ -60,17 +62,17 @@ func (s *state) passed(r *row, now time.Duration) finding {
 		near += count(t.due <= r.due && t.due >= r.due-c.stretch())
 	}
 	if fresh := r.due-c.TimingAdvance-2*c.ClockError >= r.waiting-lateFor; fresh && now-since > c.Shared(near) {
-		return brokenBy(r.submission, "nobody has claimed it for %v, although it had just fallen due, and %d others of %s",
+		return brokenBy(r.submission, "nobody has claimed it for %v, which had just fallen due, after %d others of %s",
 			now-since, near, topic)
 	}
 	if later > earlier+max(1, c.Nodes)*c.Batch {
-		return brokenBy(r.submission, "it waits for %v, and %d of %s that fell due later were claimed, and %d earlier ones",
+		return brokenBy(r.submission, "it waits for %v; %d of %s that fell due later were claimed, and %d earlier ones",
 			now-since, later, topic, earlier)
 	}
 	return holds()
 }
 
-// forgiven is the time after which a mistake is forgotten: who has repeated a call looks again, as does who has stood back.
+// forgiven is the time after which a mistake is forgotten: who has repeated a call looks again, and who stood back.
 func (s *state) forgiven() time.Duration {
 	c := &s.config
 	return 2*c.Retry + c.StandBack + 2*c.StoreTimeout + c.PublishTimeout

@@ -43,9 +43,9 @@ func (s *shard) sink(r *row) {
 }
 
 // waiting is what nobody has claimed of a lane in a partition between two instants, in the order in which it falls due.
-// It begins at the mark of the lane, and raises that when it is closed: so what is claimed, and what has been fired since
-// the last compaction of the local copy, is stepped over once, and not by each claim anew. One that begins above the
-// mark steps over it each time, and leaves the mark where it is: something may wait below.
+// It begins at the mark of the lane, and raises that when it is closed: so what is claimed, and what has been fired
+// since the last compaction of the local copy, is stepped over once, and not by each claim anew. One that begins above
+// the mark steps over it each time, and leaves the mark where it is: something may wait below.
 //
 // Quick is held from the beginning to close. So nothing is stored, claimed or given back meanwhile by anybody else, and
 // all before the first message that is left is claimed, or is not there.

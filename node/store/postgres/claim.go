@@ -115,7 +115,8 @@ func (c *claim) run(ctx context.Context) error {
 	start := time.Now()
 	firsts, err := c.claim(ctx, rest)
 	if err != nil || c.open {
-		looked := slices.DeleteFunc(c.held.without(rest.lanes), func(l string) bool { return !slices.Contains(whole, l) })
+		part := func(lane string) bool { return !slices.Contains(whole, lane) }
+		looked := slices.DeleteFunc(c.held.without(rest.lanes), part)
 		looks.done(looked, firsts, until, time.Since(start), err)
 	}
 	if err == nil {
