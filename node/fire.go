@@ -58,6 +58,7 @@ type laneLink struct {
 	failing    time.Duration // when a batch failed last
 	worked     time.Duration // when something came through last; 0 for never
 	backlogged bool          // the last claim did not get all that is due
+	backlog    backlog       // how its claims are shared while that is so
 	shut       bool          // nothing could be claimed on it when it was looked at last, since it was closed
 }
 
@@ -169,12 +170,9 @@ func (f *firer) claim(ctx context.Context) {
 		if all {
 			f.nextLook = started + jittered(f.random, f.config.PollInterval, 10)
 		}
-		request := ClaimRequest{
-			Node:  f.id,
-			Hold:  f.pace.hold,
-			Until: f.lapsed().Add(f.config.Lookahead),
-			Lanes: f.shares(started, all),
-		}
+		lapsed := f.lapsed()
+		request := ClaimRequest{Node: f.id, Hold: f.pace.hold, Until: lapsed.Add(f.config.Lookahead)}
+		request.Lanes = f.shares(started, all)
 		request.Ahead = f.asksIdle(all, len(request.Lanes))
 		if len(request.Lanes) == 0 {
 			return
@@ -198,7 +196,7 @@ func (f *firer) claim(ctx context.Context) {
 			return
 		}
 		f.claims.succeeded()
-		f.claimed(result.Messages, request)
+		f.claimed(started, lapsed, result.Messages, request)
 		f.follow(asked, result.State)
 		f.rests(started, all, &result)
 		if len(result.Messages) == 0 {
@@ -270,7 +268,7 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 			l.backlogged = true // so that it comes next
 			continue
 		}
-		shares = append(shares, Share{l.lane, free, size})
+		shares = append(shares, Share{l.lane, free, size, l.backlog.from(now)})
 		f.turn = at + 1
 		if l.attempts > 1 && now-l.failing < restFor && !reaching && !l.backlogged {
 			l.rest = now + jittered(f.random, retryMax, 20)
@@ -278,14 +276,20 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 	}
 	f.rest.whole = len(shares)+shutting == len(f.lanes)
 	for i := range shares {
-		shares[i].Limit = max(1, min(shares[i].Limit, messages/len(shares)))
-		shares[i].Bytes = max(1, min(shares[i].Bytes, bytes/len(shares)))
+		share := &shares[i]
+		share.Limit = max(1, min(share.Limit, messages/len(shares)))
+		share.Bytes = max(1, min(share.Bytes, bytes/len(shares)))
+		if !share.From.IsZero() {
+			share.Limit, share.Bytes = max(1, share.Limit/2), max(1, share.Bytes/2)
+			f.rest.whole = false
+		}
 	}
 	return shares
 }
 
-// claimed notes on which lanes there is more than their shares.
-func (f *firer) claimed(messages []Ready, request ClaimRequest) {
+// claimed notes on which lanes there is more than their shares, after a claim that began at a monotonic instant and
+// what the wall clock had lapsed.
+func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Ready, request ClaimRequest) {
 	count, size := map[string]int{}, map[string]int{}
 	for i := range messages {
 		count[messages[i].Lane]++
@@ -295,8 +299,15 @@ func (f *firer) claimed(messages []Ready, request ClaimRequest) {
 	defer f.mu.Unlock()
 	for _, share := range request.Lanes {
 		l := f.lane(share.Lane)
-		l.backlogged = count[share.Lane] >= share.Limit || size[share.Lane] >= share.Bytes
-		f.schedule.owes(share.Lane, l.backlogged)
+		n, interval := count[share.Lane], f.config.PollInterval
+		more := n >= share.Limit || size[share.Lane] >= share.Bytes
+		if share.From.IsZero() {
+			l.backlogged = more
+			l.backlog.oldest(n, started, lapsed, interval, more && f.sharable(share.Lane))
+		} else { // what is overdue for longer is still there
+			l.backlog.lately(n, started, lapsed, share.From, interval, more)
+		}
+		f.schedule.owes(share.Lane, l.backlogged, l.backlog.shared())
 	}
 }
 

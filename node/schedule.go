@@ -62,9 +62,9 @@ type lane struct {
 	gate  *gate
 
 	// throttle counts what was taken out lately; nil for a lane without a pace. Owing says that the last claim has left
-	// something in the store, see jumps.
-	throttle *throttle
-	owing    bool
+	// something in the store, and shared that such claims have gone on for a while, see jumps.
+	throttle      *throttle
+	owing, shared bool
 
 	// found says that no route names the lane, and heard when this node last heard of it, monotonic, see find.
 	found bool
@@ -83,6 +83,9 @@ type holding struct {
 
 	// since is the node's monotonic clock before the claim was requested: the claim is not older than that.
 	since time.Duration
+
+	// turn is its place among those of its lane, see add.
+	turn time.Time
 
 	// taken is the monotonic instant at which it was taken out to be published: the pace of its lane counts it there.
 	taken time.Duration
@@ -310,9 +313,17 @@ func (s *schedule) settled(now time.Duration) {
 }
 
 // add takes up claims. It does so even when there is no room: they have been made already.
+//
+// Of a lane that which falls due first comes first, and what is overdue when it comes here queues behind what is due by
+// then. Otherwise nothing that has just fallen due on a lane with a backlog would come out before all of that: for each
+// batch that is taken out, an older one is claimed.
+//
+// A lane with a pace has no such claims (backlog), and what waits there for its place keeps it. After the wall clock
+// was set back, what is due may be behind what is not, until the claims are too old and given back.
 func (s *schedule) add(holdings []*holding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.now()
 	for _, h := range holdings {
 		if c, contested := s.contested[h.Incarnation]; contested {
 			if c.readiedAt.Equal(h.Claim.ReadiedAt) {
@@ -326,6 +337,9 @@ func (s *schedule) add(holdings []*holding) {
 		}
 		l.heard = max(l.heard, h.since)
 		l.bytes += h.Size()
+		if h.turn = h.Deadline; h.turn.Before(now) && l.throttle == nil {
+			h.turn = now
+		}
 		heap.Push(&l.items, h)
 	}
 	if s.keeper != nil {
@@ -541,7 +555,7 @@ func (s *schedule) busy(p *publisher) {
 	}
 }
 
-// scheduled is a heap by deadline; ties by id, so that one seed gives one order.
+// scheduled is a heap by turn, then by deadline; ties by id, so that one seed gives one order.
 type scheduled []*holding
 
 func (s *scheduled) Len() int      { return len(*s) }
@@ -549,7 +563,7 @@ func (s *scheduled) Swap(i, j int) { (*s)[i], (*s)[j] = (*s)[j], (*s)[i] }
 
 func (s *scheduled) Less(i, j int) bool {
 	a, b := (*s)[i], (*s)[j]
-	return cmp.Or(a.Deadline.Compare(b.Deadline), cmp.Compare(a.ID, b.ID)) < 0
+	return cmp.Or(a.turn.Compare(b.turn), a.Deadline.Compare(b.Deadline), cmp.Compare(a.ID, b.ID)) < 0
 }
 
 func (s *scheduled) Push(x any) { *s = append(*s, x.(*holding)) }

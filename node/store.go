@@ -43,11 +43,11 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// returns the state after the call.
 	CatchUp(ctx context.Context, request CatchUpRequest) (State, error)
 
-	// Claim claims, on each lane of request.Lanes, waiting messages that fall due at or before request.Until for
-	// request.Node, the earliest of the lane first (ties by id), skipping those that another caller is claiming at this
-	// moment. It returns them in the order of their due times (ties by id, then lane), and says of those that stand in
-	// a line whose turn it is (see Turn). While the store catches up, or is suspect, it claims nothing; nor on a lane
-	// that is paused (see Switches).
+	// Claim claims, on each lane of request.Lanes, waiting messages that fall due at or before request.Until, and not
+	// before what the share of the lane begins with (Share.From), for request.Node, the earliest of them first (ties by
+	// id), skipping those that another caller is claiming at this moment. It returns them in the order of their due
+	// times (ties by id, then lane), and says of those that stand in a line whose turn it is (see Turn). While the
+	// store catches up, or is suspect, it claims nothing; nor on a lane that is paused (see Switches).
 	Claim(ctx context.Context, request ClaimRequest) (ClaimResult, error)
 
 	// Delete removes each message whose id, lane and incarnation match, whoever holds its claim now, or nobody. It
@@ -369,6 +369,9 @@ type Share struct {
 	// Bytes bounds the sizes (Message.Size) of the claimed messages together: the message that reaches the
 	// bound is the last. At least 1, so that one message is always claimed.
 	Bytes int
+
+	// From is the earliest due time that is claimed; the zero time for none. It says nothing of what waits before it.
+	From time.Time
 }
 
 // ClaimResult is what Store.Claim has claimed.

@@ -182,12 +182,13 @@ func (s *schedule) begins(h *holding) bool {
 	return true
 }
 
-// owes notes whether a claim on a lane has left something in the store, as far as this node knows.
-func (s *schedule) owes(name string, more bool) {
+// owes notes whether a claim on a lane has left something in the store, as far as this node knows, and whether the
+// claims on it are shared (backlog).
+func (s *schedule) owes(name string, more, shared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.named[name]; l != nil {
-		l.owing = more
+		l.owing, l.shared = more, shared
 	}
 }
 
@@ -199,9 +200,11 @@ func (s *schedule) owes(name string, more bool) {
 //	          a second later there is
 //	enqueuer  y, which has just come, is stored as claimed; there is no room
 //	claimer   looks: there is no room for x; ...
+//
+// On a lane whose claims are shared between what is overdue and what comes, what comes has its half there, and no more.
 func (s *schedule) jumps(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.named[name]
-	return l != nil && l.throttle != nil && l.owing
+	return l != nil && (l.throttle != nil && l.owing || l.shared)
 }

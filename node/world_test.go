@@ -77,7 +77,8 @@ type gate struct {
 	unread atomic.Bool  // the node cannot read series
 	ahead  atomic.Int64 // how far its wall clock is ahead
 
-	after atomic.Pointer[func(call string)] // is told of each call to the store after its effect, before its reply
+	after atomic.Pointer[func(call string)]         // is told of each call to the store after its effect
+	asks  atomic.Pointer[func(r node.ClaimRequest)] // is told of each claim before it is made
 
 	mu    sync.Mutex
 	calls int
@@ -223,6 +224,9 @@ func (s gatedStore) CatchUp(ctx context.Context, r node.CatchUpRequest) (node.St
 }
 
 func (s gatedStore) Claim(ctx context.Context, r node.ClaimRequest) (node.ClaimResult, error) {
+	if asks := s.gate.asks.Load(); asks != nil {
+		(*asks)(r)
+	}
 	result, err := through(s.gate, "claim", func() (node.ClaimResult, error) { return s.inner.Claim(ctx, r) })
 	bytes := 0
 	for i := range result.Messages {

@@ -20,7 +20,12 @@ func (m *Mutant) Drawn(seed uint64) Setup {
 		if err != nil {
 			panic("sim: " + err.Error())
 		}
-		return Setup{Options: script.Options, Plan: script.Plan.Clone(), Break: m}
+		setup, err := script.Setup() // which draws the submissions where the scenario names none
+		if err != nil {
+			panic("sim: " + err.Error())
+		}
+		setup.Break = m
+		return setup
 	}
 	o := Swarm(seed)
 	if m.Options != nil {

@@ -203,6 +203,18 @@ func laneMutants() []*Mutant {
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsFirstLane{rows} },
 		},
 		{
+			Name:  "shares-oldest-first",
+			About: "what has just fallen due on a lane waits for all that is overdue there",
+			Kills: []string{"L20"}, Scenario: sharedLane,
+			Rows: func(rows node.Store, _ Table) node.Store { return claimsOldest{rows} },
+		},
+		{
+			Name:  "shares-newest-first",
+			About: "what is overdue on a lane waits while anything else falls due there",
+			Kills: []string{"L20"}, Scenario: floodedLane,
+			Rows: func(rows node.Store, _ Table) node.Store { return claimsNewest{rows} },
+		},
+		{
 			Name: "claims-put-off", About: "a message that can't be published is put off for good",
 			Kills: []string{"L2"},
 			Rows:  func(rows node.Store, _ Table) node.Store { return putsOffForGood{rows} },
@@ -267,6 +279,39 @@ func (s claimsFirstLane) Claim(ctx context.Context, request node.ClaimRequest) (
 		if err != nil || len(result.Messages) > 0 || i == len(lanes)-1 {
 			return result, err
 		}
+	}
+	return s.Store.Claim(ctx, request)
+}
+
+// sharedLane is the scenario in which more is overdue on a lane than comes out at once, while more falls due there, and
+// floodedLane that in which the latter is more than comes out.
+const sharedLane, floodedLane = "shared-lane", "flooded-lane"
+
+// claimsOldest claims from the oldest on, whatever it is asked for.
+type claimsOldest struct{ node.Store }
+
+// Claim implements node.Store.
+func (s claimsOldest) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	request.Lanes = mapped(request.Lanes, func(share node.Share) node.Share {
+		share.From = time.Time{}
+		return share
+	})
+	return s.Store.Claim(ctx, request)
+}
+
+// claimsNewest claims what fell due lately, and older messages only where there is nothing of that.
+type claimsNewest struct{ node.Store }
+
+// Claim implements node.Store.
+func (s claimsNewest) Claim(ctx context.Context, request node.ClaimRequest) (node.ClaimResult, error) {
+	late := request
+	late.Lanes = mapped(request.Lanes, func(share node.Share) node.Share {
+		share.From = request.Until.Add(-time.Second)
+		return share
+	})
+	result, err := s.Store.Claim(ctx, late)
+	if err != nil || len(result.Messages) > 0 {
+		return result, err
 	}
 	return s.Store.Claim(ctx, request)
 }

@@ -68,9 +68,10 @@ type Options struct {
 	Session, Rebalance time.Duration
 
 	// The workload in percent of the submissions: those that reuse an id, those that have lapsed, those that
-	// are no valid submissions, those that their output topic rejects. Horizon is the longest delay.
+	// are no valid submissions, those that their output topic rejects. Horizon is the longest delay, and what has
+	// lapsed is overdue for Overdue, and up to ten seconds longer.
 	Reuse, Lapsed, Malformed, Poison int
-	Horizon                          time.Duration
+	Horizon, Overdue                 time.Duration
 
 	// Instructed is how many percent of the submissions are instructions about others. If there are any, every route
 	// has an outcome topic.
@@ -383,6 +384,7 @@ func (o *Options) settings() []setting {
 		settingOf("rebalance", &o.Rebalance, time.ParseDuration),
 		settingOf("reuse", &o.Reuse, strconv.Atoi),
 		settingOf("lapsed", &o.Lapsed, strconv.Atoi),
+		settingOf("overdue", &o.Overdue, time.ParseDuration),
 		settingOf("malformed", &o.Malformed, strconv.Atoi),
 		settingOf("poison", &o.Poison, strconv.Atoi),
 		settingOf("refused", &o.Refused, strconv.Atoi),

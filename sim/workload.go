@@ -304,7 +304,7 @@ const longestSeries = 4 * 3 * time.Second
 
 func drawDelay(r *rand.Rand, o Options) time.Duration {
 	if r.IntN(100) < o.Lapsed {
-		return -between(r, 0, 10*time.Second).Round(time.Microsecond)
+		return -o.Overdue - between(r, 0, 10*time.Second).Round(time.Microsecond)
 	}
 	switch r.IntN(4) {
 	case 0:

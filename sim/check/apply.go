@@ -267,7 +267,7 @@ func (s *state) keep(e *Event) {
 
 // add stores a row.
 func (s *state) add(r *row, e *Event) {
-	r.waiting, r.ahead = e.At, s.lane(r.key.topic).claims
+	r.waiting, r.ahead = e.At, len(s.lane(r.key.topic).takings)
 	if before := s.rows[r.key]; before != nil {
 		before.kept--
 		s.leave(before, e.At)
@@ -282,7 +282,8 @@ func (s *state) claim(r *row, e *Event) {
 	r.incarnation.stamp, r.incarnation.since = e.Stamp, e.At
 	r.claims++
 	r.attempts++
-	s.lane(r.key.topic).claims++
+	l := s.lane(r.key.topic)
+	l.takings = append(l.takings, taking{r.due, e.Kind == Insert})
 	if s.healed < 0 {
 		r.before++
 	}
@@ -299,7 +300,7 @@ func (s *state) reset(r *row, e *Event) {
 		r.attempts--
 	}
 	r.owner, r.stamp, r.expires = UUID{}, 0, 0
-	r.waiting, r.ahead = e.At, s.lane(r.key.topic).claims
+	r.waiting, r.ahead = e.At, len(s.lane(r.key.topic).takings)
 	if l := s.lineOf(r); l != nil && !e.Behind {
 		l.left = e.At // it is in nobody's way any more
 	}

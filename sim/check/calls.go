@@ -10,7 +10,7 @@ import (
 type request struct {
 	by    *process
 	lane  string
-	comes time.Duration // the deadline of the message
+	comes time.Duration // when its turn comes: at the deadline of the message, or when that was claimed later
 	begun time.Duration
 	fired time.Duration // when the receiver has done first what was asked; 0 for not yet
 	ended time.Duration // when the process had the answer, or gave it up; 0 for not yet, as far as known
@@ -22,7 +22,7 @@ func (p *process) calls(i *incarnation, e *Event, hold time.Duration) {
 	if !isCallback(e.Topic) {
 		return
 	}
-	i.last = &request{by: p, lane: e.Topic, comes: i.comes, begun: e.At}
+	i.last = &request{by: p, lane: e.Topic, comes: max(i.comes, i.held), begun: e.At}
 	for len(p.requests) > 0 && p.requests[0].ended > 0 && p.requests[0].ended < e.At-hold {
 		p.requests = p.requests[1:]
 	}
@@ -54,11 +54,11 @@ func (r *request) answered(usual time.Duration) {
 
 // occupied returns for how long a callback could not be made, from an instant until it was begun: the process that had
 // the claim on it made as many others as it makes at the same time, of its lane or of all. It ends where that process
-// begins one of the lane that comes later than this one: there was room for this one by then.
+// begins one of the lane whose turn comes later than that of this one: there was room for this one by then.
 //
 //	64 requests of the lane hang
 //	          x falls due
-//	                    one of the requests ends, and that of y begins     y comes later: x was passed over
+//	                    one of the requests ends, and that of y begins     y's turn is later: x was passed over
 //	                    or that of x begins                                x was not late before that
 func (s *state) occupied(sub *submission, i *incarnation, from time.Duration) time.Duration {
 	c := &s.config
@@ -78,7 +78,7 @@ func (s *state) occupied(sub *submission, i *incarnation, from time.Duration) ti
 			continue
 		}
 		of := count(r.lane == sub.key.topic)
-		if of > 0 && r.begun > from && r.comes > i.comes {
+		if of > 0 && r.begun > from && r.comes > i.last.comes {
 			to = r.begun // they come in the order in which they were begun
 			break
 		}

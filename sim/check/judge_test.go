@@ -98,7 +98,7 @@ func TestBroken(t *testing.T) {
 	broken := brokenFates()
 	for _, more := range []map[string][]string{
 		brokenConduct(), brokenIntake(), brokenLiveness(), brokenLanes(), brokenControl(), brokenSeries(),
-		brokenWindows(), brokenPaces(), brokenTasks(),
+		brokenWindows(), brokenPaces(), brokenTasks(), brokenShares(),
 	} {
 		maps.Copy(broken, more)
 	}

@@ -75,13 +75,12 @@ func (s *state) starved(r *row, now time.Duration) finding {
 	if r.ready() || now-since <= c.Fair() || s.catching || paused || s.lane(r.key.topic).hung {
 		return holds()
 	}
-	calm := 2*c.Retry + c.StandBack + 2*c.StoreTimeout + c.PublishTimeout
-	if since <= s.wrong+calm || !s.served(r.key.topic, since-calm) {
+	if since <= s.wrong+s.forgiven() || !s.served(r.key.topic, since-s.forgiven()) {
 		return holds()
 	}
 	if now-since > s.ahead(r)+s.behind(r.key.topic, r.due, since, now) {
 		return brokenBy(r.submission, "nobody has claimed it for %v, after %d others of %s", now-since,
-			s.lane(r.key.topic).claims-r.ahead, r.key.topic)
+			len(s.lane(r.key.topic).takings)-r.ahead, r.key.topic)
 	}
 	return holds()
 }
@@ -89,7 +88,7 @@ func (s *state) starved(r *row, now time.Duration) finding {
 // ahead bounds the time in which a message that may be claimed is claimed, with those of its lane before it.
 func (s *state) ahead(r *row) time.Duration {
 	c := &s.config
-	turns := (s.lane(r.key.topic).claims - r.ahead) / c.Share()
+	turns := (len(s.lane(r.key.topic).takings) - r.ahead) / c.Share()
 	bound := c.Fair() + time.Duration(turns)*(c.Look()+3*c.StoreLatency+c.BrokerLatency)
 	if s.hangs > 0 {
 		bound += c.Turn()

@@ -62,5 +62,17 @@ func queuedInTime() []Invariant {
 			[]Kind{PutQueue, Arrive, Begin, Fault, Heal},
 			l19,
 		},
+		{
+			"L20", "Shared",
+			`As long as some node is well, with a wall clock that nobody has set, and nothing has gone wrong for a
+			while, a message that is stored within a second after it fell due, or before, on a lane without a pace, a
+			window or lines, is claimed within two poll intervals and the calls on the way, whatever backlog its lane
+			has, and a poll interval and the calls on the way later for each quarter of a share of a claim of others
+			that fell due less than two seconds before it. And of what is claimed on the lane while a message
+			waits, no more fell due later than it than fell due earlier, but for one claim of each node.`,
+			[]Kind{Claim, End},
+			[]Kind{Insert, Reset, Delete, Fault, Start, Crash, Stop, Cut},
+			l20,
+		},
 	}
 }

@@ -211,9 +211,9 @@ type burst struct {
 
 // lane is what there is to know of an output or a dead-letter topic.
 type lane struct {
-	begun  []begun // the publishes, where it has a pace
-	claims int
-	hung   bool // at any time
+	begun   []begun  // the publishes, where it has a pace
+	takings []taking // all claims
+	hung    bool     // at any time
 }
 
 // pause is since when something is paused, in true time and by the clock of the store.

@@ -52,11 +52,14 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	var of []*shard
 	for _, share := range request.Lanes {
 		count, size := 0, 0
-		last := order(request.Until)
+		from, last := uint64(0), order(request.Until)
+		if !share.From.IsZero() {
+			from = order(share.From)
+		}
 		open := slices.DeleteFunc(slices.Clone(working), func(owned *shard) bool {
 			return owned.isPaused(share.Lane) || s.board != nil && node.IsCallback(share.Lane) && !owned.calls(now)
 		})
-		if err := s.first(open, share.Lane, last, func(owned *shard, name node.MessageID) (bool, error) {
+		if err := s.first(open, share.Lane, from, last, func(owned *shard, name node.MessageID) (bool, error) {
 			r, err := owned.stored(name)
 			if err != nil {
 				return false, err

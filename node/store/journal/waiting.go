@@ -42,9 +42,10 @@ func (s *shard) sink(r *row) {
 	}
 }
 
-// waiting is what nobody has claimed of a lane in a partition up to an instant, in the order in which it falls due. It
-// begins at the mark of the lane, and raises that when it is closed: so what is claimed, and what has been fired since
-// the last compaction of the local copy, is stepped over once, and not by each claim anew.
+// waiting is what nobody has claimed of a lane in a partition between two instants, in the order in which it falls due.
+// It begins at the mark of the lane, and raises that when it is closed: so what is claimed, and what has been fired
+// since the last compaction of the local copy, is stepped over once, and not by each claim anew. One that begins above
+// the mark steps over it each time, and leaves the mark where it is: something may wait below.
 //
 // Quick is held from the beginning to close. So nothing is stored, claimed or given back meanwhile by anybody else, and
 // all before the first message that is left is claimed, or is not there.
@@ -53,6 +54,7 @@ type waiting struct {
 	lane     string
 	prefix   []byte
 	last     uint64
+	above    bool // it begins above the mark
 	iterator *pebble.Iterator
 
 	// due and name are of the first message that is left, if there is one.
@@ -61,14 +63,19 @@ type waiting struct {
 	ended bool
 }
 
-// open returns what waits on a lane, which its caller closes. The local copy must stay open as long: see disk.read.
-func (s *shard) open(lane string, last uint64) (*waiting, error) {
+// open returns what waits on a lane between two instants, which its caller closes. The local copy must stay open as
+// long: see disk.read.
+func (s *shard) open(lane string, from, last uint64) (*waiting, error) {
 	q := &waiting{shard: s, lane: lane, prefix: s.lanePrefix(lane), last: last}
+	begin := s.free[lane]
+	if place := mark(binary.BigEndian.AppendUint64(nil, from)); from > 0 && begin < place {
+		begin, q.above = place, true
+	}
 	upper := s.lanePrefix(lane)
 	upper[len(upper)-1]++
 	var err error
 	q.iterator, err = s.db.NewIter(&pebble.IterOptions{
-		LowerBound: append(s.lanePrefix(lane), s.free[lane]...), UpperBound: upper,
+		LowerBound: append(s.lanePrefix(lane), begin...), UpperBound: upper,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the local copy: %w", err)
@@ -103,17 +110,17 @@ func (q *waiting) close() error {
 	}
 	q.shard.db.steps.Add(int64(q.iterator.Stats().ForwardStepCount[pebble.InternalIterCall]))
 	err := q.iterator.Error()
-	if err == nil {
+	if err == nil && !q.above {
 		q.shard.free[q.lane] = reached
 	}
 	return errors.Join(err, q.iterator.Close())
 }
 
-// first calls each with what nobody has claimed of a lane in partitions up to an instant, in the order in which it
+// first calls each with what nobody has claimed of a lane in partitions between two instants, in the order in which it
 // falls due, then by id, as long as that reports true. Each has to claim what it is called with, unless it returns an
 // error. The caller has quick of all of them.
 func (s *Store) first(
-	shards []*shard, lane string, last uint64, each func(*shard, node.MessageID) (bool, error),
+	shards []*shard, lane string, from, last uint64, each func(*shard, node.MessageID) (bool, error),
 ) error {
 	return s.db.read(func() (err error) {
 		var lists []*waiting
@@ -123,7 +130,7 @@ func (s *Store) first(
 			}
 		}()
 		for _, owned := range shards {
-			q, err := owned.open(lane, last)
+			q, err := owned.open(lane, from, last)
 			if err != nil {
 				return err
 			}
@@ -157,7 +164,7 @@ func foremost(lists []*waiting) (first *waiting) {
 // unclaimedOn reports whether there is a message on a lane that nobody has claimed. The caller has quick.
 func (s *shard) unclaimedOn(lane string) (some bool, err error) {
 	err = s.db.read(func() error {
-		q, err := s.open(lane, math.MaxUint64)
+		q, err := s.open(lane, 0, math.MaxUint64)
 		if err != nil {
 			return err
 		}

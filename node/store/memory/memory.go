@@ -205,7 +205,7 @@ func (s *Store) due(share node.Share, until time.Time) []*row {
 	}
 	var due []*row
 	size := 0
-	for r := range lane.all {
+	for r := range lane.from(&row{Row: Row{Due: share.From}}) {
 		if len(due) >= share.Limit || size >= share.Bytes || r.Due.After(until) {
 			break
 		}

@@ -103,9 +103,13 @@ func TestOrder(t *testing.T) {
 				Node: owner, Hold: hold(), Until: now.Add(time.Duration(random.IntN(50)) * time.Second),
 			}
 			for lane := range 3 {
-				request.Lanes = append(request.Lanes, node.Share{
+				share := node.Share{
 					Lane: fmt.Sprint("topic-", lane), Limit: 1 + random.IntN(200), Bytes: 1 + random.IntN(2000),
-				})
+				}
+				if random.IntN(3) == 0 {
+					share.From = now.Add(time.Duration(random.IntN(50)) * time.Second)
+				}
+				request.Lanes = append(request.Lanes, share)
 			}
 			claimed := must(store.Claim(t.Context(), request))(t).Messages
 			want := dueRows(before, request)
@@ -260,7 +264,7 @@ func dueRows(rows []memory.Row, request node.ClaimRequest) []node.Ref {
 	number, size := map[string]int{}, map[string]int{}
 	for _, r := range rows {
 		at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == r.Lane })
-		if r.ReadiedBy != uuid.Nil || r.Due.After(request.Until) || at < 0 ||
+		if r.ReadiedBy != uuid.Nil || r.Due.After(request.Until) || at < 0 || r.Due.Before(request.Lanes[at].From) ||
 			number[r.Lane] == request.Lanes[at].Limit || size[r.Lane] >= request.Lanes[at].Bytes {
 			continue
 		}

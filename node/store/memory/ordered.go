@@ -2,6 +2,7 @@ package memory
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -78,6 +79,25 @@ func (o *ordered) all(yield func(*row) bool) {
 			if !yield(r) {
 				return
 			}
+		}
+	}
+}
+
+// from yields the rows in ascending order that do not come before r, which need not be in the list. The list must not
+// change meanwhile.
+func (o *ordered) from(r *row) iter.Seq[*row] {
+	return func(yield func(*row) bool) {
+		if len(o.chunks) == 0 {
+			return
+		}
+		c, i, _ := o.find(r)
+		for _, chunk := range o.chunks[c:] {
+			for _, r := range chunk[i:] {
+				if !yield(r) {
+					return
+				}
+			}
+			i = 0
 		}
 	}
 }

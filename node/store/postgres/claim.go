@@ -73,23 +73,31 @@ type claimedRow struct {
 	unreadable error
 }
 
-// run claims what the sweep has found, if it was due and has found anything, and then from the marks on.
+// run claims what the sweep has found, if it was due and has found anything, and then from the marks on. On a lane of
+// which only what falls due from an instant on is asked for, it claims from there on, if that is above the mark: such a
+// look says nothing of what comes before, and so it moves no mark, nor does it begin or end the use of any.
 func (c *claim) run(ctx context.Context) error {
-	var lanes []string
+	var lanes, whole []string
 	until := instant(c.request.Until)
 	for _, share := range c.request.Lanes {
-		if isText(share.Lane) { // on others nothing can wait, and the server cannot read their names
-			lanes = append(lanes, share.Lane)
+		if !isText(share.Lane) {
+			continue // nothing can wait there, and the server cannot read the name
+		}
+		lanes = append(lanes, share.Lane)
+		if share.From.IsZero() {
+			whole = append(whole, share.Lane)
 		}
 	}
 	looks := &c.store.waiting
 	if done, err := c.peek(ctx, lanes); done || err != nil {
 		return err
 	}
-	if err := looks.prepare(ctx, lanes, until, c.look); err != nil {
-		return err
+	if len(whole) > 0 {
+		if err := looks.prepare(ctx, whole, until, c.look); err != nil {
+			return err
+		}
 	}
-	if swept, due := looks.next(c.store.held.Load().without(lanes)); due {
+	if swept, due := looks.next(c.store.held.Load().without(whole)); due {
 		if err := c.sweep(ctx, swept); err != nil {
 			return err
 		}
@@ -98,7 +106,7 @@ func (c *claim) run(ctx context.Context) error {
 	var rest stretches
 	for _, lane := range lanes {
 		if limit, bytes := c.left(lane); limit > 0 && bytes > 0 {
-			rest.add(lane, looks.from(lane), until)
+			rest.add(lane, c.from(lane), until)
 		}
 	}
 	if len(rest.lanes) == 0 && len(c.rows) > 0 {
@@ -107,7 +115,9 @@ func (c *claim) run(ctx context.Context) error {
 	start := time.Now()
 	firsts, err := c.claim(ctx, rest)
 	if err != nil || c.open {
-		looks.done(c.held.without(rest.lanes), firsts, until, time.Since(start), err)
+		part := func(lane string) bool { return !slices.Contains(whole, lane) }
+		looked := slices.DeleteFunc(c.held.without(rest.lanes), part)
+		looks.done(looked, firsts, until, time.Since(start), err)
 	}
 	if err == nil {
 		c.store.held.Store(&c.held)
@@ -298,17 +308,33 @@ func (c *claim) idles(claimed bool, due pgtype.Timestamptz) {
 
 // left returns what the share of a lane still allows.
 func (c *claim) left(lane string) (limit, bytes int64) {
-	for _, share := range c.request.Lanes {
-		if share.Lane == lane {
-			limit, bytes = int64(share.Limit), int64(share.Bytes)
-		}
-	}
+	share := c.share(lane)
+	limit, bytes = int64(share.Limit), int64(share.Bytes)
 	for i := range c.rows {
 		if r := &c.rows[i]; r.Lane == lane {
 			limit, bytes = limit-1, bytes-int64(r.Size())
 		}
 	}
 	return max(limit, 0), bytes
+}
+
+// from returns where to begin on a lane.
+func (c *claim) from(lane string) marks.Place {
+	mark, from := c.store.waiting.from(lane), c.share(lane).From
+	if !from.IsZero() && mark.Due.Before(from) {
+		return marks.Place{Due: from}
+	}
+	return mark
+}
+
+// share returns what is asked for on a lane.
+func (c *claim) share(lane string) node.Share {
+	for _, share := range c.request.Lanes {
+		if share.Lane == lane {
+			return share
+		}
+	}
+	return node.Share{}
 }
 
 // read reads a row to where it stays: on its own, each would be a piece of memory more.

@@ -53,9 +53,15 @@ func (l *lane) take(n int, ago time.Duration) {
 // claim returns how many messages are claimed, of so many.
 func (l *lane) claim(limit int) int {
 	l.t.Helper()
+	return l.claimFrom(time.Time{}, limit)
+}
+
+// claimFrom does so of those that fell due from an instant on.
+func (l *lane) claimFrom(from time.Time, limit int) int {
+	l.t.Helper()
 	result, err := l.store.Claim(l.t.Context(), node.ClaimRequest{
 		Node: uuid.New(), Hold: time.Hour, Until: l.now,
-		Lanes: []node.Share{{Lane: "out", Limit: limit, Bytes: 1 << 20}},
+		Lanes: []node.Share{{Lane: "out", Limit: limit, Bytes: 1 << 20, From: from}},
 	})
 	if err != nil {
 		l.t.Fatal(err)
@@ -81,6 +87,17 @@ func TestMarkStays(t *testing.T) {
 		l.take(1, time.Second) // passes the mark of the catch-up
 		if got := l.claim(100); got != 21 {
 			t.Errorf("claimed %d of 21 after the catch-up", got)
+		}
+	})
+	t.Run("when only what has fallen due lately is asked for", func(t *testing.T) {
+		l := newLane(t)
+		l.take(20, time.Minute)
+		postgres.UseMark(l.store, "out", l.now.Add(-time.Hour), l.now)
+		if got := l.claimFrom(l.now.Add(-45*time.Second), 100); got != 5 {
+			t.Fatalf("claimed %d of 5 that fell due lately", got)
+		}
+		if got := l.claim(100); got != 15 {
+			t.Errorf("claimed %d of 15 above the mark", got)
 		}
 	})
 	t.Run("when the sweep has used the share up", func(t *testing.T) {

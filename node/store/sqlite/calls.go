@@ -97,8 +97,10 @@ type due struct {
 
 // due returns what a share of a claim takes.
 func (t *transaction) due(ctx context.Context, share node.Share, until time.Time) (found []due, err error) {
+	from := share.From.UnixMicro() // of the zero time that is the earliest that a store keeps
+
 	statement := t.use(ctx, t.statements.due) //nolint:sqlclosecheck // the transaction does it
-	rows, err := statement.QueryContext(ctx, share.Lane, until.UnixMicro(), share.Limit)
+	rows, err := statement.QueryContext(ctx, share.Lane, until.UnixMicro(), share.Limit, from)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ func Queries() map[string]Query {
 		"take":    {findText, byKey},
 		"replace": {replaceText, byKey},
 		"alter":   {alterText, "USING INTEGER PRIMARY KEY (rowid=?)"},
-		"due":     {dueText, "USING INDEX messages_waiting (lane=? AND due_at<?)"},
+		"due":     {dueText, "USING INDEX messages_waiting (lane=? AND due_at>? AND due_at<?)"},
 		"claim":   {claimText, "USING INTEGER PRIMARY KEY (rowid=?)"},
 		"delete":  {removeText, byKey},
 		"rearm":   {rearmText, byKey},

@@ -53,7 +53,7 @@ const (
 		WHERE rowid = ?1`
 
 	dueText = `SELECT rowid, due_at, attempts, bound, ` + messageColumns + ` FROM messages
-		WHERE readied_at IS NULL AND lane = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3`
+		WHERE readied_at IS NULL AND lane = ?1 AND due_at BETWEEN ?4 AND ?2 ORDER BY due_at, id LIMIT ?3`
 
 	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4, attempts = attempts + 1
 		WHERE rowid = ?1`

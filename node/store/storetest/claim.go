@@ -15,6 +15,8 @@ func claimCases() []testCase {
 		{"claim/due time is inclusive", claimUntil},
 		{"claim/ties by id then lane, compared as bytes", claimTies},
 		{"claim/limit takes the earliest", claimLimit},
+		{"claim/from an instant on, and the rest later", claimFrom},
+		{"claim/from an instant on each lane", claimFromEach},
 		{"claim/bytes end with the message that reaches them", claimBytes},
 		{"claim/bytes count key, value and headers", claimSizes},
 		{"claim/without bounds", claimUnbounded},
@@ -80,6 +82,35 @@ func claimLimit(s *subject) {
 		s.checkMessages(s.claimWithin(alice(), latest(), share(limit, math.MaxInt)), list[:n]...)
 		list = list[n:]
 	}
+}
+
+// claimFrom claims what falls due from an instant on, while older messages wait: these are claimed when somebody asks
+// for all there is.
+func claimFrom(s *subject) {
+	list := s.messages(8)
+	s.insert(list...)
+	from := func(i, limit, bytes int) node.Share {
+		return node.Share{Lane: output, Limit: limit, Bytes: bytes, From: list[i].Deadline}
+	}
+	s.checkMessages(s.claimWithin(alice(), list[4].Deadline, from(5, 9, math.MaxInt)))
+	s.checkMessages(s.claimWithin(alice(), list[6].Deadline, from(3, 2, math.MaxInt)), list[3:5]...)
+	s.checkMessages(s.claimWithin(alice(), list[6].Deadline, from(3, 9, 1)), list[5])
+	s.checkMessages(s.claimWithin(alice(), list[6].Deadline, from(3, 9, math.MaxInt)), list[6])
+	s.checkMessages(s.claimWithin(alice(), list[6].Deadline, from(3, 9, math.MaxInt)))
+	s.checkMessages(s.claimWithin(alice(), list[6].Deadline, share(2, math.MaxInt)), list[:2]...)
+	s.checkMessages(s.claim(alice(), latest()), list[2], list[7])
+}
+
+// claimFromEach claims on one lane from an instant on, and on others from other ones, or all there is.
+func claimFromEach(s *subject) {
+	a, b, c := s.on("a", 4), s.on("b", 4), s.on("c", 2)
+	s.insert(slices.Concat(a, b, c)...)
+	s.checkMessages(s.claimWithin(alice(), latest(),
+		node.Share{Lane: "b", Limit: 9, Bytes: 1000, From: b[2].Deadline},
+		node.Share{Lane: "c", Limit: 9, Bytes: 1000},
+		node.Share{Lane: "a", Limit: 9, Bytes: 1000, From: a[1].Deadline.Add(time.Microsecond)},
+	), c[0], c[1], a[2], b[2], a[3], b[3])
+	s.checkMessages(s.claim(alice(), latest()), a[0], b[0], a[1], b[1])
 }
 
 func claimBytes(s *subject) {

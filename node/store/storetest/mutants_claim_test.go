@@ -20,6 +20,37 @@ func claimMutants() []mutant {
 			claimOf(eachShare(func(s *node.Share) { s.Limit = math.MaxInt }), asTaken),
 		},
 		{
+			"from is ignored", "contract/claim/from an instant on, and the rest later", true,
+			claimOf(eachShare(func(s *node.Share) { s.From = time.Time{} }), asTaken),
+		},
+		{
+			"from is exclusive", "contract/claim/from an instant on, and the rest later", true,
+			claimOf(eachShare(func(s *node.Share) {
+				if !s.From.IsZero() {
+					s.From = s.From.Add(time.Microsecond)
+				}
+			}), asTaken),
+		},
+		{
+			"from is the same on all lanes", "contract/claim/from an instant on each lane", true,
+			claimOf(func(r *node.ClaimRequest) {
+				eachShare(func(s *node.Share) { s.From = r.Lanes[0].From })(r)
+			}, asTaken),
+		},
+		{
+			"what waits before is forgotten", "contract/claim/from an instant on, and the rest later", true,
+			func(clock *storetest.Clock) storetest.Instance {
+				seen := map[string]time.Time{}
+				return claimOf(eachShare(func(s *node.Share) {
+					if s.From.IsZero() {
+						s.From = seen[s.Lane]
+					} else {
+						seen[s.Lane] = s.From
+					}
+				}), asTaken)(clock)
+			},
+		},
+		{
 			"bytes are ignored", "contract/claim/bytes end with the message that reaches them", true,
 			claimOf(eachShare(func(s *node.Share) { s.Bytes = math.MaxInt }), asTaken),
 		},

@@ -1,0 +1,94 @@
+package check
+
+import "time"
+
+const (
+	// lateFor is how long after it fell due a message may be stored and still count as one that has just fallen due.
+	lateFor = time.Second
+
+	// mostCounted is how many claims are looked through for one message. Where more were made on its lane while it
+	// waited, nothing is said of it: that would be as many looks as there are messages, for each of them.
+	mostCounted = 10_000
+)
+
+// taking is a claim on a lane: when the message was due, and whether it was stored as claimed.
+type taking struct {
+	due    time.Duration
+	stored bool
+}
+
+// l20 is the invariant L20, shared. Like L11 it looks at how long a message has waited when it is claimed, or in the
+// end.
+func l20(s *state, e *Event) finding {
+	if e.Kind == Claim {
+		if r := s.rowOf(e); r != nil {
+			return s.passed(r, e.At)
+		}
+		return holds()
+	}
+	for _, r := range s.left() {
+		if f := s.passed(r, e.At); f.detail != "" {
+			return f
+		}
+	}
+	return holds()
+}
+
+// passed finds a message that has just fallen due on a lane with a backlog and waits for that, and one of the backlog
+// that others go before. Where a lane has a pace, a window or lines, what comes must not jump what waits.
+func (s *state) passed(r *row, now time.Duration) finding {
+	c, topic := &s.config, r.key.topic
+	since := max(r.waiting, r.due-c.Lookahead)
+	lane := s.lane(topic)
+	_, paused := s.paused[topic]
+	switch {
+	case r.ready() || now-since <= c.Fair() || s.catching || paused || lane.hung:
+		return holds()
+	case c.pace(topic) > 0 || s.window(topic) != nil || c.Ordered && isCallback(topic):
+		return holds()
+	case len(lane.takings)-r.ahead > mostCounted:
+		return holds()
+	case since <= s.wrong+s.forgiven() || !s.served(topic, since-s.forgiven()):
+		return holds()
+	}
+	near, earlier, later := 0, 0, 0
+	for _, t := range lane.takings[r.ahead:] {
+		switch {
+		case t.due > r.due && !t.stored:
+			later++
+		case t.due <= r.due:
+			earlier++
+		}
+		near += count(t.due <= r.due && t.due >= r.due-c.stretch())
+	}
+	if fresh := r.due-c.TimingAdvance-2*c.ClockError >= r.waiting-lateFor; fresh && now-since > c.Shared(near) {
+		return brokenBy(r.submission, "nobody has claimed it for %v, which had just fallen due, after %d others of %s",
+			now-since, near, topic)
+	}
+	if later > earlier+max(1, c.Nodes)*c.Batch {
+		return brokenBy(r.submission, "it waits for %v; %d of %s that fell due later were claimed, and %d earlier ones",
+			now-since, later, topic, earlier)
+	}
+	return holds()
+}
+
+// forgiven is the time after which a mistake is forgotten: who has repeated a call looks again, and who stood back.
+func (s *state) forgiven() time.Duration {
+	c := &s.config
+	return 2*c.Retry + c.StandBack + 2*c.StoreTimeout + c.PublishTimeout
+}
+
+// turn bounds the time between two claims on a lane that has more to claim: there has to be room for it.
+func (c *Config) turn() time.Duration { return c.Look()*11/10 + 3*c.StoreLatency + c.BrokerLatency }
+
+// stretch is how long before a message others may have fallen due that are claimed before it, as having just done so.
+func (c *Config) stretch() time.Duration {
+	return lateFor + c.Lookahead + c.TimingAdvance + 2*c.ClockError + c.Look()*11/10 + c.turn()
+}
+
+// Shared bounds the time that a message waits for its claim on a lane that has a backlog, although it has just fallen
+// due (L20), where so many others were claimed that had: the lane is looked at so once in each poll interval, for half
+// a share, and once more after each claim from the oldest on.
+func (c *Config) Shared(near int) time.Duration {
+	return c.Fair() + c.Look()*11/10 + time.Duration(2+4*near/c.Share())*c.turn()
+}
