@@ -15,7 +15,7 @@ import (
 
 // Mutants returns all mutants, in the order in which they are reported.
 func Mutants() []*Mutant {
-	return slices.Concat(storeMutants(), claimMutants(), intakeMutants(), positionMutants(), publishMutants(),
+	return slices.Concat(storeMutants(), contentMutants(), claimMutants(), intakeMutants(), positionMutants(), publishMutants(),
 		idleMutants(), callbackMutants(), lineMutants(), laneMutants(), pauseMutants(), windowMutants(),
 		paceMutants(), queueMutants(),
 		controlMutants(), holdMutants(), pastMutants(), limitMutants(), seriesMutants(),
@@ -80,6 +80,12 @@ func storeMutants() []*Mutant {
 			Kills: []string{"L5"}, Options: func(o *Options) { reusing(o); o.FaultRate = 0 },
 			Rows: func(rows node.Store, table Table) node.Store { return duplicateFails{rows, table} },
 		},
+	}
+}
+
+// contentMutants keep something else than what came in.
+func contentMutants() []*Mutant {
+	return []*Mutant{
 		{
 			Name: "deadline-in-an-hour", About: "a zone-less deadline is read in another zone (H27)",
 			Kills: []string{"S6", "L2"},
@@ -319,10 +325,13 @@ func claimMutants() []*Mutant { //nolint:funlen // a table
 			Rows: changedClaim(func(r *node.ClaimRequest) { r.Hold /= 10 }),
 		},
 		{
-			Name: "hold-halved", About: "a node claims for half as long as the others, and its calls take as long as theirs",
-			Kills:   []string{"S16"},
-			Options: func(o *Options) { o.HoldTime, o.Lookahead, o.PollInterval = 10*time.Second, 0, 100*time.Millisecond },
-			Config:  func(c *node.Config) { c.HoldTime /= 2 },
+			Name:  "hold-halved",
+			About: "a node claims for half as long as the others, and its calls take as long as theirs",
+			Kills: []string{"S16"},
+			Options: func(o *Options) {
+				o.HoldTime, o.Lookahead, o.PollInterval = 10*time.Second, 0, 100*time.Millisecond
+			},
+			Config: func(c *node.Config) { c.HoldTime /= 2 },
 		},
 		{
 			Name: "node-stamps", About: "claims are stamped and compared by the clocks of the nodes (D7, H20)",

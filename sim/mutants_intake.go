@@ -51,7 +51,8 @@ func intakeMutants() []*Mutant { //nolint:funlen // a table
 			Ports: func(p node.Ports) node.Ports { p.Store = repeatsAlone{p.Store}; return p },
 		},
 		{
-			Name: "publishes-past-the-store", About: "what is due on arrival is published at once, and never stored (3.1)",
+			Name:  "publishes-past-the-store",
+			About: "what is due on arrival is published at once, and never stored (3.1)",
 			Kills: []string{"S9"}, Options: func(o *Options) { o.Lapsed = 50 },
 			Ports: func(p node.Ports) node.Ports { p.Store = publishesPast{p.Store, p.Sink, p.Clock}; return p },
 		},

@@ -107,7 +107,8 @@ func positionMutants() []*Mutant { //nolint:funlen // a table
 			Rows: func(rows node.Store, t Table) node.Store { return keepsEpoch{rows, t} },
 		},
 		{
-			Name: "rewind-at-once", About: "messages are claimed at once after a rewind, as if nothing had to be caught up",
+			Name:    "rewind-at-once",
+			About:   "messages are claimed at once after a rewind, as if nothing had to be caught up",
 			Kills:   []string{"S3"},
 			Options: func(o *Options) { o.FaultRate, o.Mix = 300, []FaultKind{TakenAgain} },
 			Rows:    func(rows node.Store, _ Table) node.Store { return rewindsAtOnce{rows} },

@@ -92,7 +92,8 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 	switch {
 	case m.otherInput:
 		m.page.line("Positions of other topics stay behind, and whom they belonged to: the store %s would belong to "+
-			"the first group whose nodes use it, which read its input from the beginning where it has no position.", m.name)
+			"the first group whose nodes use it, which read its input from the beginning where it has no position.",
+			m.name)
 	case header.Cluster != "":
 		m.page.line("The store %s would belong to %s.", m.name, owner(header.Cluster, header.Group))
 	}

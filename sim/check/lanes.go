@@ -14,7 +14,8 @@ func l9(s *state, e *Event) finding {
 		p := s.partitions[name]
 		for _, r := range p.log {
 			if !p.dropped && !r.taken && !r.gone && r.place.offset >= p.begin && s.drainedAt(r.at, e.At) {
-				return brokenBy(r.submission, "the store was set back, or a position, and offset %d of %s was not taken in again",
+				return brokenBy(r.submission,
+					"the store was set back, or a position, and offset %d of %s was not taken in again",
 					r.place.offset, name)
 			}
 		}

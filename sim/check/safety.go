@@ -472,7 +472,8 @@ func s16(s *state, e *Event) finding {
 	if e.Kind != Configure {
 		calls := s.config.StoreTimeout + s.config.PublishTimeout
 		if hold := e.Expires - e.Stamp; e.Expires != 0 && hold <= calls {
-			return brokenBy(s.submissions[e.Message], "the claim on %s holds for %v, and a claim and a publish may take %v",
+			return brokenBy(s.submissions[e.Message],
+				"the claim on %s holds for %v, and a claim and a publish may take %v",
 				e.ID, hold, calls)
 		}
 		return holds()
