@@ -15,9 +15,9 @@ import (
 
 // Mutants returns all mutants, in the order in which they are reported.
 func Mutants() []*Mutant {
-	return slices.Concat(storeMutants(), contentMutants(), claimMutants(), intakeMutants(), positionMutants(), publishMutants(),
-		idleMutants(), callbackMutants(), lineMutants(), laneMutants(), pauseMutants(), windowMutants(),
-		paceMutants(), queueMutants(),
+	return slices.Concat(storeMutants(), contentMutants(), claimMutants(), intakeMutants(), positionMutants(),
+		publishMutants(), idleMutants(), callbackMutants(), lineMutants(), laneMutants(), pauseMutants(),
+		windowMutants(), paceMutants(), queueMutants(),
 		controlMutants(), holdMutants(), pastMutants(), limitMutants(), seriesMutants(),
 		clockMutants(), originalMutants(), delayMutants())
 }
