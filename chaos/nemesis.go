@@ -291,7 +291,7 @@ func (n *nemesis) killNode(at, lasts time.Duration, node *chronosNode) {
 	})
 }
 
-// restartNode stops a node in order and starts it again.
+// restartNode stops a node cleanly and starts it again.
 func (n *nemesis) restartNode(at, lasts time.Duration, node *chronosNode) {
 	n.add(fault{
 		at: at, lasts: lasts, text: nodeName(node.number) + " is stopped", told: true,

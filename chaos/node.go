@@ -115,7 +115,7 @@ func (n *chronosNode) kill() error {
 	return nil
 }
 
-// stop ends the process in order, as a deployment does.
+// stop ends the process cleanly, as a deployment does.
 func (n *chronosNode) stop() error {
 	if n.life == nil {
 		return nil

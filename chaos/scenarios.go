@@ -175,7 +175,7 @@ func nodeScenarios() []*Scenario {
 			Lasts: 19 * time.Second,
 		},
 		{
-			Name: "rolling-restart", About: "Nodes are stopped in order and started again, one after the other.",
+			Name: "rolling-restart", About: "Nodes are stopped cleanly and started again, one after the other.",
 			draw: func(n *nemesis) {
 				for i, node := range n.cluster.nodes {
 					n.restartNode(time.Duration(2+5*i)*time.Second, time.Second, node)
@@ -250,7 +250,7 @@ func kafkaScenarios() []*Scenario {
 			},
 		},
 		{
-			Name: "rolling-brokers", About: "Of three brokers one after the other is restarted in order.",
+			Name: "rolling-brokers", About: "Of three brokers one after the other is restarted cleanly.",
 			Servers: true,
 			Brokers: 3, Lasts: 28 * s, Rate: 40,
 			draw: func(n *nemesis) {

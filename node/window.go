@@ -110,7 +110,7 @@ type gate struct {
 
 	open  bool
 	asked time.Time // zero for never
-	until time.Time // zero for ever
+	until time.Time // zero forever
 }
 
 // gates returns what finds the gate of a lane. Lanes that share a window share a gate.
@@ -128,7 +128,7 @@ func (c *Config) gates() func(lane string) *gate {
 	}
 }
 
-// at reports whether the gate is open at an instant, and until when; zero for ever.
+// at reports whether the gate is open at an instant, and until when; zero forever.
 func (g *gate) at(now time.Time) (open bool, until time.Time) {
 	if g == nil {
 		return true, time.Time{}

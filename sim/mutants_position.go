@@ -376,7 +376,7 @@ func (s catchesUpAtOnce) CatchUp(ctx context.Context, request node.CatchUpReques
 	return s.Store.CatchUp(ctx, request)
 }
 
-// oneLineage shows the first lineage for ever.
+// oneLineage shows the first lineage forever.
 type oneLineage struct {
 	node.Store
 

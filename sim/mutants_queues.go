@@ -119,7 +119,7 @@ func lookMutants() []*Mutant {
 			Transaction: func(tx queue.Tx, _ Table) queue.Tx { return untouched{tx} },
 		},
 		{
-			Name: "limit-forgotten", About: "a task that nobody completes runs for ever", Kills: []string{"L19"},
+			Name: "limit-forgotten", About: "a task that nobody completes runs forever", Kills: []string{"L19"},
 			Transaction: func(tx queue.Tx, _ Table) queue.Tx { return patient{tx} },
 		},
 	}

@@ -117,7 +117,7 @@ type Options struct {
 	// Queues is how many queues there are beside root, and Tasks how many tasks come to them.
 	Queues, Tasks int
 
-	// RetryFor is how long after its deadline a callback that has failed is made again; 0 for ever.
+	// RetryFor is how long after its deadline a callback that has failed is made again; 0 forever.
 	RetryFor time.Duration
 
 	// Refused is how many percent of the submissions the store can never keep.

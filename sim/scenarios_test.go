@@ -56,7 +56,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestKept runs the plans that have found a mistake. They are kept for ever, and must pass, or, where the mistake
+// TestKept runs the plans that have found a mistake. They are kept forever, and must pass, or, where the mistake
 // is not mended yet, break what they say.
 func TestKept(t *testing.T) {
 	scripts, err := sim.Scripts(os.DirFS("testdata/kept"))

@@ -34,7 +34,7 @@ type Submission struct {
 	// Delayed says that it asks for a delay of In, and not for a deadline: from the timestamp of its record on.
 	Delayed bool
 
-	// NotAfter is how long after the submission it may still be published; 0 for ever.
+	// NotAfter is how long after the submission it may still be published; 0 forever.
 	NotAfter time.Duration
 
 	// Action is what it asks for: "" to be scheduled, or one of the values of the header chronosAction. In is then for

@@ -232,7 +232,7 @@ func TestDevFolderInUse(t *testing.T) {
 }
 
 // TestDevSurvives ends "chronos dev" in both ways while messages wait, and asks that the next one fires all of them:
-// each once if it was stopped in order.
+// each once if it was stopped cleanly.
 func TestDevSurvives(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"kill -9": syscall.SIGKILL, "SIGTERM": syscall.SIGTERM} {

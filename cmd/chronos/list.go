@@ -231,7 +231,7 @@ func printLanes(page *page, all *admin.Lanes) {
 // untilText says until when something lasts.
 func untilText(t *time.Time) string {
 	if t == nil {
-		return "for ever"
+		return "forever"
 	}
 	return "until " + t.UTC().Format("Mon 2006-01-02 15:04 UTC")
 }

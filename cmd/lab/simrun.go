@@ -208,7 +208,7 @@ func (c *simCommand) broken(p *paper, s *subject, r *sim.Result) error {
 		p.line("  %-*s   the run in which it was found", len(command), s.replay)
 		if s.setup.Break == nil {
 			p.line("")
-			p.line("When it is mended, move %s to sim/testdata/kept: it is run first, for ever.", file)
+			p.line("When it is mended, move %s to sim/testdata/kept: it is run first, forever.", file)
 		}
 	}
 	return brokenf("%s breaks %s", s.name, v.Invariant)

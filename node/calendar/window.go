@@ -322,7 +322,7 @@ func (w *Window) survey() *WindowError {
 	return nil
 }
 
-// outlive finds out whether what changes on the wall for ever does so by the clock of the zone, too: 02:30 on the last
+// outlive finds out whether what changes on the wall forever does so by the clock of the zone, too: 02:30 on the last
 // Sunday of March is left out in Paris each year. Whoever asks when that opens would otherwise look through all years
 // up to 9999. It is enough to look once through all that days can do, after the last change that zones list one by one.
 func (w *Window) outlive(last, far int64) {

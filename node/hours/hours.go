@@ -130,7 +130,7 @@ func (h *Hours) Closed(lane string, at time.Time) string {
 	case !has || state.Open:
 		return ""
 	case state.Changes.IsZero():
-		return "closed for ever"
+		return "closed forever"
 	}
 	return "closed until " + state.Changes.UTC().Format("Mon 2006-01-02 15:04 UTC")
 }

@@ -73,7 +73,7 @@ func TestAt(t *testing.T) {
 	if text := h.Closed("out", instant(t, "03-06 21:00:00")); text != "closed until Thu 2030-03-07 08:00 UTC" {
 		t.Error(text)
 	}
-	if text := h.Closed("never", instant(t, "03-06 21:00:00")); text != "closed for ever" {
+	if text := h.Closed("never", instant(t, "03-06 21:00:00")); text != "closed forever" {
 		t.Error(text)
 	}
 	for _, lane := range []string{"out", "other"} {

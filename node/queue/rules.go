@@ -43,7 +43,7 @@ func (r *run) settle(ctx context.Context, q *Queue) error {
 }
 
 // open reports whether a queue is open, with all that contain it; if it is not, then it is closed until opens at least,
-// zero for ever, as far as the windows are as they are now.
+// zero forever, as far as the windows are as they are now.
 func (r *run) open(ctx context.Context, q *Queue) (open bool, opens time.Time, err error) {
 	windows := []string{q.Window}
 	if len(prefixes(q.Paths)) > 0 {

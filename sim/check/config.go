@@ -35,7 +35,7 @@ type Config struct {
 	// Ordered says that callbacks of one key come out one after the other.
 	Ordered bool
 
-	// RetryFor is how long after its deadline a callback that has failed is made again; 0 for ever.
+	// RetryFor is how long after its deadline a callback that has failed is made again; 0 forever.
 	RetryFor time.Duration
 
 	// StoreLatency and BrokerLatency bound the time of one call with which nothing goes wrong.

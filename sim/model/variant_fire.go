@@ -44,7 +44,7 @@ func deleting() []Variant {
 			Expected: []Property{S14},
 			Story: "Publishing takes longer than the hold time, so the claim is reset before the acknowledgement is " +
 				"there. The delete finds a row that is not its own any more, and leaves it; the message is " +
-				"claimed and published again, and as long as publishing stays that slow it is so for ever. " +
+				"claimed and published again, and as long as publishing stays that slow it is so forever. " +
 				"Nothing is lost, and nothing ends.",
 			Ours: "An acknowledged publish of an incarnation justifies its delete, whoever holds the claim by " +
 				"then.",
@@ -132,7 +132,7 @@ func claiming() []Variant {
 			Rules:    Rules{NoRecovery: true},
 			Scope:    Scope{Name: "one crash", Crashes: 1, Batches: 1, Fired: true},
 			Expected: []Property{L2},
-			Story:    "A node dies after its claim, and the row stays ready for ever.",
+			Story:    "A node dies after its claim, and the row stays ready forever.",
 			Ours:     "A claim that is older than the hold time is reset by any node.",
 		},
 	}

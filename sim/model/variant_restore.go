@@ -10,7 +10,7 @@ func comparing() []Variant {
 			Scope:    Scope{Name: "one lossy failover", Failover: true, Fired: true, Batches: 1},
 			Expected: []Property{L9},
 			Story: "The store was set back, and the committed offset was not. Each take from there begins " +
-				"above the position and is refused, for ever.",
+				"above the position and is refused, forever.",
 			Ours: "Consumers begin at the position of the store. Kafka's offsets are for its tools, and " +
 				"evidence.",
 		},

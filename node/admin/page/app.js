@@ -206,7 +206,7 @@ function charts(text) {
 
 function laneState(l) {
   if (l.paused) return state("warn", "■", pausedText(l.paused));
-  if (l.closed) return state("unknown", "■", l.changes ? "closed until " + when(l.changes).replace(/:00\.000/, "") : "closed for ever");
+  if (l.closed) return state("unknown", "■", l.changes ? "closed until " + when(l.changes).replace(/:00\.000/, "") : "closed forever");
   if (l.trouble) return state("bad", "✖", "cannot publish: " + cause(l.trouble));
   if (l.overdue.n > 0 || l.overdue.unknown) return state("bad", "▲", "overdue");
   if (!l.served) return state("warn", "▲", "no route of this node");

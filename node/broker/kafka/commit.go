@@ -38,7 +38,7 @@ var errCommitPending = errors.New("the group has not answered yet")
 
 // commit has places sent, and waits for a moment for the answer; not if the group is silent for longer already. Who was
 // told that there is no answer yet asks again. If the same places are on their way, or were answered meanwhile, they
-// are not sent once more; otherwise a group that always takes longer than that would get them for ever:
+// are not sent once more; otherwise a group that always takes longer than that would get them forever:
 //
 //	commit 7       sent; no answer within commitWait: pending
 //	commit 7       waits behind it

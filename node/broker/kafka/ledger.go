@@ -42,7 +42,7 @@ const (
 	defaultTransactionTimeout = 10 * time.Second
 
 	// LedgerBatchBytes is the size of the largest batch that a transaction appends. A topic that takes less refuses
-	// full batches, and with them what was to be taken in, for ever.
+	// full batches, and with them what was to be taken in, forever.
 	LedgerBatchBytes = bulkBytes
 
 	// maxTransaction is more records than a transaction has.

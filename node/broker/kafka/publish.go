@@ -459,7 +459,7 @@ func (s *Sink) draw(
 		broken = broken || spoils(err) || isUnknownTopic(err)
 	}
 	if broken {
-		// franz-go keeps a refusal to be given a producer id for ever: a permission that was missing for a
+		// franz-go keeps a refusal to be given a producer id forever: a permission that was missing for a
 		// moment would stop all publishing until the process is restarted. It also sticks to the identity of
 		// a topic that was deleted and created again. It could be told to forget the topic, but then it
 		// counts the batches of its partitions from zero again, under the producer id that it has: if it was

@@ -44,7 +44,7 @@ func TestRequestRefusedRepeat(t *testing.T) {
 }
 
 // A message that no owner can keep is refused at once, and not sent: Kafka would not take its record, and whoever asks
-// would hear for ever that nobody knows what has become of it.
+// would hear forever that nobody knows what has become of it.
 func TestRequestTooLarge(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, journal.AskerLimits{Wait: time.Second})

@@ -263,7 +263,7 @@ func TestLostBeforeItsPosition(t *testing.T) {
 		w.cluster.Strike(nil)
 		positions, _, err := store.Positions(t.Context(), []node.Place{place})
 		if err != nil || positions[0] != place.Position {
-			t.Fatalf("fault %v: the engine would ask on for ever: %v, %v", fault, positions, err)
+			t.Fatalf("fault %v: the engine would ask on forever: %v, %v", fault, positions, err)
 		}
 		result, err := store.Take(t.Context(), node.TakeRequest{From: []node.Place{place}, Items: []node.Item{{
 			Epoch: 1, Offset: 7, Action: node.Schedule, Message: w.message("a"),

@@ -18,7 +18,7 @@ import (
 const flushInterval = 5 * time.Minute
 
 // maxPatience is how long a store whose disk has failed may take to be closed. Whoever was about to write as it failed
-// may wait for Pebble, for ever.
+// may wait for Pebble, forever.
 const maxPatience = 30 * time.Second
 
 // errClosed is the error of calls that come after Close.
@@ -46,7 +46,7 @@ func (e *DiskError) Unwrap() error { return e.Err }
 // written in one batch gets there together, and nothing before what was written earlier: so each copy is as the journal
 // was at the place that it names.
 //
-// What fails is found while such a part is written, in the background. Pebble would try on for ever, and whoever wants
+// What fails is found while such a part is written, in the background. Pebble would try on forever, and whoever wants
 // to write would wait with his locks; so the first error is the last one: nothing more is written.
 type disk struct {
 	*pebble.DB
@@ -186,7 +186,7 @@ func (d *disk) size() (size uint64, err error) {
 	})
 }
 
-// flush writes what is in memory. It does not wait for a disk that fails: Pebble would, for ever.
+// flush writes what is in memory. It does not wait for a disk that fails: Pebble would, forever.
 func (d *disk) flush() error {
 	if err := d.works(); err != nil {
 		return err

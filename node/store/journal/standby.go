@@ -110,7 +110,7 @@ type follower struct {
 //
 //	owner      appends x, by a clock that is hours ahead
 //	follower   begins the copy: its turn is over before x
-//	follower   reads x, which is hours younger than the copy: made anew, and again, for ever
+//	follower   reads x, which is hours younger than the copy: made anew, and again, forever
 type making struct {
 	began time.Time
 	end   int64

@@ -33,7 +33,7 @@ var errApart = errors.New("the two transactions of the take do not fit together:
 //
 // No message is in both, so it makes no difference which comes first, and together they are what one would be, except
 // that one of them may be lost without the other. The contract has each partition take effect by itself. Neither
-// transaction waits for the other, and whoever has a connection needs no second one, so nobody waits for ever.
+// transaction waits for the other, and whoever has a connection needs no second one, so nobody waits forever.
 //
 // A repeat within the call would be told of claims that this node has made meanwhile, which the caller takes for those
 // of a first try:

@@ -223,7 +223,7 @@ func TestTakesThatCross(t *testing.T) {
 }
 
 // A take that cancels one message and brings another, and a take that brings both and has seen neither, do not wait for
-// each other. If they did, they would do so for ever here, since the server does not look for deadlocks.
+// each other. If they did, they would do so forever here, since the server does not look for deadlocks.
 func TestTakesDoNotWaitForEachOther(t *testing.T) {
 	address := with(t, newSchema(t, newDatabase(t)), "deadlock_timeout", "1h")
 	s := open(t, address, postgres.Options{})

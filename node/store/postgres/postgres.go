@@ -243,7 +243,7 @@ func (s *Store) configure(config *pgx.ConnConfig) {
 		setting{"default_transaction_read_only", "off"},
 		setting{"default_transaction_deferrable", "off"},
 		// A node that is stopped in the middle of an answer keeps its rows locked until its connection breaks: the
-		// server's network would wait for it for ever.
+		// server's network would wait for it forever.
 		setting{"tcp_user_timeout", milliseconds(200)},
 		setting{"tcp_keepalives_idle", "10"},
 		setting{"tcp_keepalives_interval", "5"},

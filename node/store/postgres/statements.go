@@ -109,7 +109,7 @@ FROM unnest($4::text[], $5::text[], $6::uuid[], $7::timestamptz[], $8::boolean[]
 
 	// replyStatement is insertStatement for what tells of outcomes, whose names are the store's own: they have the
 	// record and the lineage in them. A message that somebody has given such a name, for whatever reason, must not be
-	// in the way of its partition for ever, and is left alone.
+	// in the way of its partition forever, and is left alone.
 	replyStatement = insertStatement + " ON CONFLICT DO NOTHING"
 
 	// changeStatement gives messages that are stored another incarnation and another time, binds or stops them. Like

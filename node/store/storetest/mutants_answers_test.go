@@ -47,7 +47,7 @@ func answerMutants() []mutant {
 			true, eachAsked(func(i *node.Item) { i.Request.ID[1] = i.Request.Print[15] }),
 		},
 		{
-			"an answer is kept for ever", "contract/request/an answer is kept for so long and no longer", true,
+			"an answer is kept forever", "contract/request/an answer is kept for so long and no longer", true,
 			eachAsked(func(i *node.Item) { i.Request.Keep += 1000 * time.Hour }),
 		},
 		{

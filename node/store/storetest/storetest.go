@@ -14,7 +14,7 @@
 //   - failure, history, upgrade: what needs something done to the database from outside: a failure in the middle of a
 //     take, another server with another history, an older deployment's data;
 //   - session: what a call does while another session has changed the same rows and not committed yet, where the
-//     adapter can open one (hazards H12, H21, H23, H30 of the simulation research);
+//     adapter can open one (hazards H12, H21, H23, H30 of docs/CORRECTNESS.md);
 //   - concurrent: callers that race, of which each row may have one winner only;
 //   - random: rapid's state machine, random calls on the store and on the memory model at once, whose results and
 //     rows must be equal after each call.
