@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -62,14 +63,11 @@ func (j *recorder) hold(l *life, m *node.Message, stamp time.Time) {
 
 // siblings returns the other incarnations of a submission, in order. They need not have its id: each dead letter of a
 // callback has one of its own, and there are two when a record was taken in again before the first one was published.
-func (j *recorder) siblings(of uuid.UUID) (others []uuid.UUID) {
-	for id, number := range j.numbers {
-		if number == j.numbers[of] && id != of {
-			others = append(others, id)
-		}
-	}
-	slices.SortFunc(others, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	return others
+func (j *recorder) siblings(of uuid.UUID) []uuid.UUID {
+	byBytes := func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
+	return slices.DeleteFunc(slices.SortedFunc(maps.Keys(j.numbers), byBytes), func(id uuid.UUID) bool {
+		return id == of || j.numbers[id] != j.numbers[of]
+	})
 }
 
 // rowStep shows what has become of a row.

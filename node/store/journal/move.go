@@ -173,7 +173,7 @@ func (m *Mover) read(ctx context.Context, number int32, writer ledger.Writer) er
 	p := &shard{
 		number: number, db: m.db, now: m.wall, maxAge: m.config.MaxAge, writer: writer, lost: looks,
 		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[string]mark{},
-		heads: map[lineKey]mark{},
+		heads: map[lineKey]mark{}, fresh: map[uuid.UUID]bool{},
 	}
 	if err := p.catchUp(ctx, m.config.Log); err != nil {
 		return fmt.Errorf("read partition %d of the journal: %w", number, err)
