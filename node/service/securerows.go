@@ -71,13 +71,13 @@ func limitRows() []Setting {
 			Name: "fetch-memory", PlaceHolder: "N", Default: strconv.Itoa(kafka.DefaultFetchMemory),
 			Help: "The most bytes that records may have in memory that were fetched from Kafka and are not taken in " +
 				"yet, decompressed. A batch of records that alone has more comes by itself.",
-			Allowed: allowedMemory, value: func(s *Settings) *Value { return &s.fetchMemory },
+			Allowed: allowedMemory(), value: func(s *Settings) *Value { return &s.fetchMemory },
 		},
 		{
 			Name: "batch-memory", PlaceHolder: "N", Default: strconv.Itoa(kafka.DefaultBatchMemory),
 			Help: "The most bytes that one batch of records may have, decompressed. A larger one stops its " +
 				"partition, and the log says how it gets going again.",
-			Allowed: allowedMemory, value: func(s *Settings) *Value { return &s.batchMemory },
+			Allowed: allowedMemory(), value: func(s *Settings) *Value { return &s.batchMemory },
 		},
 	}
 	for i := range rows {
@@ -113,7 +113,8 @@ func (s *Settings) limits(config *node.Config) error {
 // minMemory is the least memory for records: that of the largest batch that topics with default settings take.
 const minMemory = 1 << 20
 
-const allowedMemory = "1048576 to 2147483647"
+// allowedMemory says what may be set.
+func allowedMemory() string { return fmt.Sprintf("%d to %d", minMemory, math.MaxInt32) }
 
 // memory sets how much memory records may have that come from Kafka.
 func (s *Settings) memory(config *Config) error {
@@ -127,7 +128,7 @@ func (s *Settings) memory(config *Config) error {
 		if v := number.setting; v.IsSet {
 			n, err := v.number(math.MaxInt32)
 			if err != nil || n < minMemory {
-				return v.Wrong("it must be a number from " + allowedMemory)
+				return v.Wrong("it must be a number from " + allowedMemory())
 			}
 			*number.target = n
 		}

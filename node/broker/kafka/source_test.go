@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"chronos/node"
+	"chronos/node/broker/brokertest"
 	"chronos/node/broker/kafka"
 )
 
@@ -337,17 +338,23 @@ func TestFetchMemory(t *testing.T) {
 	}
 }
 
-// A batch that is larger than any that is read stops its partition only, and is said again and again; from behind it,
-// reading goes on.
-func TestBatchTooLarge(t *testing.T) {
-	t.Parallel()
+// openTooLarge opens a source on a topic whose first partition begins with a batch that is larger than any that is read.
+func openTooLarge(t *testing.T, partitions int32) (b *broker, plain *brokertest.Cluster, input string) {
+	t.Helper()
 	cluster, plain := newFake(t)
-	input := plain.Topic(t, 2, "max.message.bytes", "16777216")
+	input = plain.Topic(t, partitions, "max.message.bytes", "16777216")
 	plain.Produce(t, node.Record{Topic: input, Value: make([]byte, 3<<20)})
 	plain.Produce(t, node.Record{Topic: input, Value: []byte("behind")})
 	c := configFor(cluster, "group", input)
 	c.BatchMemory = 1 << 20
-	b := open(t, c)
+	return open(t, c), plain, input
+}
+
+// A batch that is larger than any that is read stops its partition only, and is said again and again; from behind it,
+// reading goes on.
+func TestBatchTooLarge(t *testing.T) {
+	t.Parallel()
+	b, plain, input := openTooLarge(t, 2)
 	err := pollError(t, b)
 	if !strings.Contains(err.Error(), "offset 0") || !strings.Contains(err.Error(), "partition 0") {
 		t.Fatalf("poll: %v, want the batch", err)
@@ -378,13 +385,7 @@ func TestBatchTooLarge(t *testing.T) {
 // what is missing is told.
 func TestBatchTooLargeIsDeleted(t *testing.T) {
 	t.Parallel()
-	cluster, plain := newFake(t)
-	input := plain.Topic(t, 1, "max.message.bytes", "16777216")
-	plain.Produce(t, node.Record{Topic: input, Value: make([]byte, 3<<20)})
-	plain.Produce(t, node.Record{Topic: input, Value: []byte("behind")})
-	c := configFor(cluster, "group", input)
-	c.BatchMemory = 1 << 20
-	b := open(t, c)
+	b, plain, input := openTooLarge(t, 1)
 	const wayOut = "the records before offset 1, by kafka-delete-records.sh"
 	if err := pollError(t, b); !strings.Contains(err.Error(), wayOut) {
 		t.Fatalf("poll: %v, want the way out", err)

@@ -170,11 +170,8 @@ func (m *Mover) own(ctx context.Context, number int32) error {
 // read reads a partition up to the fence of a writer, which is the one of the partition from then on.
 func (m *Mover) read(ctx context.Context, number int32, writer ledger.Writer) error {
 	_, looks := writer.(onlooker)
-	p := &shard{
-		number: number, db: m.db, now: m.wall, maxAge: m.config.MaxAge, writer: writer, lost: looks,
-		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[string]mark{},
-		heads: map[lineKey]mark{}, fresh: map[uuid.UUID]bool{},
-	}
+	p := newShard(number, m.db, m.wall, m.config.MaxAge, writer)
+	p.lost = looks
 	if err := p.catchUp(ctx, m.config.Log); err != nil {
 		return fmt.Errorf("read partition %d of the journal: %w", number, err)
 	}

@@ -114,6 +114,15 @@ type shard struct {
 	ours time.Time
 }
 
+// newShard returns a partition whose transactions a writer makes, of which nothing is known yet.
+func newShard(number int32, db *disk, now func() time.Time, maxAge time.Duration, writer ledger.Writer) *shard {
+	return &shard{
+		number: number, db: db, now: now, maxAge: maxAge, writer: writer,
+		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[string]mark{},
+		heads: map[lineKey]mark{}, fresh: map[uuid.UUID]bool{},
+	}
+}
+
 // held is a claim.
 type held struct {
 	node.Claim

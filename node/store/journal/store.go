@@ -163,12 +163,9 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	owned := &shard{
-		number: number, db: s.db, now: s.wall, writer: writer, ours: began, since: s.config.Now(),
-		fresh:     map[uuid.UUID]bool{},
-		positions: map[node.Partition]node.Position{}, claims: map[node.MessageID]held{}, free: map[string]mark{},
-		heads: map[lineKey]mark{}, observe: s.config.Observe, spacing: s.config.Spacing, maxAge: s.config.MaxAge,
-	}
+	owned := newShard(number, s.db, s.wall, s.config.MaxAge, writer)
+	owned.ours, owned.since = began, s.config.Now()
+	owned.observe, owned.spacing = s.config.Observe, s.config.Spacing
 	if err := owned.catchUp(ctx, s.config.Ledger); err != nil {
 		writer.Close()
 		return fmt.Errorf("catch up partition %s of the journal: %w", ledger.Name(number), err)
