@@ -338,7 +338,8 @@ func TestFetchMemory(t *testing.T) {
 	}
 }
 
-// openTooLarge opens a source on a topic whose first partition begins with a batch that is larger than any that is read.
+// openTooLarge opens a source on a topic whose first partition begins with a batch that is larger than any that is
+// read.
 func openTooLarge(t *testing.T, partitions int32) (b *broker, plain *brokertest.Cluster, input string) {
 	t.Helper()
 	cluster, plain := newFake(t)
