@@ -117,7 +117,7 @@ func (c *chaosCommand) all(
 		tries = append(tries, t)
 		return t
 	}
-	c.atOnce(ctx, next, config, say)
+	c.tryAll(ctx, next, config, say)
 	results, absent, err := sortOut(tries)
 	if ctx.Err() != nil {
 		err = errors.New("interrupted")
@@ -243,7 +243,7 @@ func (c *chaosCommand) hunt(
 		tries = append(tries, t)
 		return t
 	}
-	c.atOnce(ctx, next, config, say)
+	c.tryAll(ctx, next, config, say)
 	passed := true
 	for _, t := range tries {
 		if t.err != nil {

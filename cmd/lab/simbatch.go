@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"chronos/sim"
 )
 
@@ -135,23 +137,20 @@ func (c *simCommand) mostSeeds() uint64 {
 // workers is how many runs there are at a time.
 func workers() int { return runtime.GOMAXPROCS(0) }
 
+// atOnce returns a group of which so many run at a time. Its Go waits for one of them to end.
+func atOnce(most int) *errgroup.Group {
+	group := new(errgroup.Group)
+	group.SetLimit(most)
+	return group
+}
+
 // runAll runs subjects on all cores until there are no more or ctx is done. What has begun is brought to an end.
 func (c *simCommand) runAll(ctx context.Context, w *world, next func(n uint64) *subject) *total {
 	t := &total{coverage: sim.Coverage{}}
 	var mu sync.Mutex
-	var begun, counted uint64
+	var counted uint64
 	early := map[uint64]*outcome{} // that ended before one that began earlier
 	shown := newProgress(w.stderr, c.mostSeeds())
-	begin := func() (uint64, *subject) {
-		mu.Lock()
-		defer mu.Unlock()
-		if ctx.Err() != nil {
-			return 0, nil
-		}
-		s := next(begun)
-		begun++
-		return begun - 1, s
-	}
 	end := func(n uint64, o *outcome) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -163,15 +162,18 @@ func (c *simCommand) runAll(ctx context.Context, w *world, next func(n uint64) *
 		}
 		shown.update(t)
 	}
-	var running sync.WaitGroup
-	for range workers() {
-		running.Go(func() {
-			for n, s := begin(); s != nil; n, s = begin() {
-				end(n, c.outcome(s))
-			}
+	running := atOnce(workers())
+	for n := uint64(0); ctx.Err() == nil; n++ {
+		s := next(n)
+		if s == nil {
+			break
+		}
+		running.Go(func() error {
+			end(n, c.outcome(s))
+			return nil
 		})
 	}
-	running.Wait()
+	_ = running.Wait() // no run returns an error
 	shown.clear()
 	return t
 }

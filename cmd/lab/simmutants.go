@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"chronos/sim"
@@ -108,28 +107,17 @@ func (c *simCommand) huntAll(ctx context.Context, terminal io.Writer, mutants []
 		kills[i] = make([]kill, series)
 	}
 	shown := isTerminal(terminal)
-	var mu sync.Mutex
-	begun := 0
-	var hunting sync.WaitGroup
-	for range workers() {
-		hunting.Go(func() {
-			for {
-				mu.Lock()
-				n := begun
-				begun++
-				if shown && n < len(mutants)*series {
-					_, _ = fmt.Fprintf(terminal, "\r\x1b[Khunt %d of %d: %s",
-						n+1, len(mutants)*series, mutants[n/series].Name)
-				}
-				mu.Unlock()
-				if n >= len(mutants)*series || ctx.Err() != nil {
-					return
-				}
-				kills[n/series][n%series] = c.huntOne(ctx, mutants[n/series], uint64(n%series)*huntSpacing+1)
-			}
+	hunting := atOnce(workers())
+	for n := range len(mutants) * series {
+		hunting.Go(func() error {
+			kills[n/series][n%series] = c.huntOne(ctx, mutants[n/series], uint64(n%series)*huntSpacing+1)
+			return nil
 		})
+		if shown { // it has just begun
+			_, _ = fmt.Fprintf(terminal, "\r\x1b[Khunt %d of %d: %s", n+1, len(mutants)*series, mutants[n/series].Name)
+		}
 	}
-	hunting.Wait()
+	_ = hunting.Wait() // no hunt returns an error
 	if shown {
 		_, _ = io.WriteString(terminal, "\r\x1b[K")
 	}

@@ -50,24 +50,16 @@ func (t *try) verdict() string {
 	return caught
 }
 
-// atOnce runs tries until there is no next one, so many at once.
-func (c *chaosCommand) atOnce(ctx context.Context, next func() *try, config chaos.Config, say *screen) {
-	var mu sync.Mutex
-	var workers sync.WaitGroup
-	for range max(c.AtOnce, 1) {
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				mu.Lock()
-				t := next()
-				mu.Unlock()
-				if t == nil {
-					return
-				}
-				c.play(ctx, t, config, say)
-			}
+// tryAll runs tries until there is no next one, so many at once.
+func (c *chaosCommand) tryAll(ctx context.Context, next func() *try, config chaos.Config, say *screen) {
+	running := atOnce(max(c.AtOnce, 1))
+	for t := next(); t != nil && ctx.Err() == nil; t = next() {
+		running.Go(func() error {
+			c.play(ctx, t, config, say)
+			return nil
 		})
 	}
-	workers.Wait()
+	_ = running.Wait() // no try returns an error: each keeps its own
 }
 
 // play runs one try, a mutant with more seeds until it is caught.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // options say which mutants are run, and how.
@@ -113,23 +115,17 @@ func (r *report) group(group []*mutant) error {
 	if by, err := b.hunt(nil, hunters, false); err != nil || by != "" {
 		return cmp.Or(err, fmt.Errorf("%s, without any mutant: %s", b.where, by))
 	}
-	next := make(chan *mutant)
-	var workers sync.WaitGroup
-	for range r.parallel {
-		workers.Go(func() {
-			for m := range next {
-				r.one(b, m, hunters)
-			}
-		})
-	}
+	var workers errgroup.Group
+	workers.SetLimit(r.parallel)
 	for _, m := range group {
 		if b.numbers[m] > 0 || slices.Contains(alone, m) {
-			next <- m
+			workers.Go(func() error {
+				r.one(b, m, hunters)
+				return nil
+			})
 		}
 	}
-	close(next)
-	workers.Wait()
-	return nil
+	return workers.Wait()
 }
 
 // one hunts a mutant, in a build of its own if it is not of the batch.

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"chronos/sim"
 )
@@ -50,27 +51,15 @@ func runScenarios() error {
 
 // runWorlds runs worlds that are drawn from so many seeds, on all cores.
 func runWorlds(from, seeds uint64, follow bool) error {
-	var next atomic.Uint64
-	next.Store(from - 1)
-	last := from + seeds - 1
-	var mu sync.Mutex
-	var first error
-	var workers sync.WaitGroup
-	for range runtime.NumCPU() {
-		workers.Go(func() {
-			for seed := next.Add(1); seed <= last; seed = next.Add(1) {
-				if v := sim.Run(sim.Setup{Options: sim.Swarm(seed), Proof: follow}).Violation; v != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					if first == nil {
-						first = fmt.Errorf("%d: %s", seed, v.Invariant)
-					}
-					next.Store(last)
-					return
-				}
+	workers, ctx := errgroup.WithContext(context.Background())
+	workers.SetLimit(runtime.NumCPU())
+	for seed := from; seed < from+seeds && ctx.Err() == nil; seed++ {
+		workers.Go(func() error {
+			if v := sim.Run(sim.Setup{Options: sim.Swarm(seed), Proof: follow}).Violation; v != nil {
+				return fmt.Errorf("%d: %s", seed, v.Invariant)
 			}
+			return nil
 		})
 	}
-	workers.Wait()
-	return first
+	return workers.Wait()
 }
