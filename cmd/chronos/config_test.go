@@ -152,7 +152,7 @@ func wrongValues() map[string]string {
 		"outcome-topic": "a b", "targets": "a,b c",
 		"epoch-deadlines": "days", "create-topics": "maybe", "create-partitions": "many", "migrate": "maybe",
 		"timing-advance": "soon", "hold-time": "soon", "poll-interval": "soon", "idle-interval": "soon",
-		"detection-interval": "soon", "lookahead": "soon", "leave-after": "soon", "log-level": "loud",
+		"detection-interval": "soon", "lookahead": "soon", "leave-after": "soon", "session-timeout": "soon", "log-level": "loud",
 		"log-format": "xml",
 		"config":     "/no/such", "admin-listen": "8080", "admin-token-file": "/no/such", "admin-tls-cert": "/no/such",
 		"admin-tls-key": "/no/such", "admin-allow": "everything",

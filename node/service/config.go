@@ -50,6 +50,9 @@ type Config struct {
 	CreateTopics bool
 	Partitions   int32
 
+	// SessionTimeout is how long the consumer group waits for a node that is silent: see kafka.SourceConfig.
+	SessionTimeout time.Duration
+
 	// FetchMemory and BatchMemory bound the memory of records that come from Kafka: see kafka.SourceConfig. 0 for the
 	// defaults.
 	FetchMemory, BatchMemory int
@@ -83,6 +86,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) error { return s.callbacks(new(node.Config), &c.Callback) },
 		func(c *Config) (err error) { c.Store, err = s.Target(); return err },
 		func(c *Config) (err error) { c.Kafka, err = s.Connection(); return err },
+		s.session,
 		s.memory,
 		func(c *Config) (err error) { c.Partitions, err = s.partitions(); return err },
 		func(c *Config) (err error) { c.Group, err = s.groupName(); return err },

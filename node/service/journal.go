@@ -36,9 +36,6 @@ type Journal struct {
 }
 
 const (
-	// journalSession is how long the consumer group waits for a node with a journal that is silent.
-	journalSession = 6 * time.Second
-
 	// journalRetention is how long the topic keeps tombstones at least: twice as long as a local copy may have been
 	// away that is caught up.
 	journalRetention = 2 * time.Hour
@@ -129,14 +126,6 @@ func (s *Settings) journalFits(config *Config) error {
 		}
 	}
 	return nil
-}
-
-// session returns how long the consumer group waits for a silent node; 0 for the default of the source.
-func (t *Target) session() time.Duration {
-	if t.IsJournal() {
-		return journalSession
-	}
-	return 0
 }
 
 // folder returns an error if the store is a journal, and it is not said where its local copy is.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,8 @@ func (s *Service) own() error {
 	w := &owningWatch{service: s, left: map[int32]int64{}, said: map[int32]time.Time{}, trouble: map[int32]string{}}
 	s.store.journal.observe = w.replay
 	s.config.Node.Requests = true // of whichever node is asked by HTTP
-	s.source = &owningSource{journal.NewSource(beneath, store, uuid.New(), journalSession, w.attempt), beneath}
+	session := cmp.Or(s.config.SessionTimeout, kafka.DefaultSessionTimeout)
+	s.source = &owningSource{journal.NewSource(beneath, store, uuid.New(), session, w.attempt), beneath}
 	return nil
 }
 

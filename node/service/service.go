@@ -224,7 +224,7 @@ func (s *Service) openBroker(connection func(client string) kafka.Connection) (e
 	}
 	if s.source, err = kafka.NewSource(kafka.SourceConfig{
 		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(),
-		LeaveAfter: config.Node.LeaveAfter, SessionTimeout: config.Store.session(),
+		LeaveAfter: config.Node.LeaveAfter, SessionTimeout: config.SessionTimeout,
 		FetchMemory: config.FetchMemory, BatchMemory: config.BatchMemory,
 	}); err != nil {
 		return err

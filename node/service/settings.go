@@ -24,7 +24,7 @@ type Settings struct {
 	saslTokenFile, saslTokenURL, saslScope                       Value
 	maxDelay, maxBytes, maxHeaders, maxHeaderBytes               Value
 	fetchMemory, batchMemory                                     Value
-	group                                                        Value
+	group, sessionTimeout                                        Value
 	store, storePasswordFile, pgBouncer, migrate, dataDir        Value
 	standby                                                      Value
 	inputTopic, outputTopic, deadLetterTopic                     Value

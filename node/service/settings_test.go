@@ -58,6 +58,7 @@ func TestBounds(t *testing.T) {
 		{"detection-interval", "10ms", "9ms", "1h", "3600001ms"},
 		{"lookahead", "0s", "-1ns", "999ms", "1s"},
 		{"leave-after", "1s", "999ms", "1h", "3600001ms"},
+		{"session-timeout", "1s", "999ms", "30m", "1800001ms"},
 	} {
 		for value, want := range map[string]bool{c.least: true, c.below: false, c.most: true, c.above: false} {
 			settings, err := service.Read(service.Run, map[string]service.Value{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/broker/kafka"
 )
 
 // Command is a set of the commands that take settings.
@@ -236,12 +237,43 @@ func kafkaRows() []Setting {
 	for i := range rows {
 		rows[i].Group, rows[i].Commands = "kafka", withKafka|Migrate // for the topic of a journal
 	}
-	return append(rows, Setting{
+	return append(rows, sessionRow(), Setting{
 		Name: "group", Group: "kafka", Commands: Run | Operate, PlaceHolder: "NAME",
 		Help: "Consumer group; all nodes of a service share one.", Default: defaultGroup,
 		value:  func(s *Settings) *Value { return &s.group },
 		logged: loggedAlways, inForce: func(c *Config) any { return c.Group },
 	})
+}
+
+// The bounds of session-timeout: a beat is a quarter of it, and the most is what brokers allow by default.
+const (
+	minSession = time.Second
+	maxSession = 30 * time.Minute
+)
+
+// sessionRow is the setting for how soon the partitions of a node that was killed go to others.
+func sessionRow() Setting {
+	return Setting{
+		Name: "session-timeout", Group: "kafka", Commands: Run, PlaceHolder: "TIME",
+		Default: kafka.DefaultSessionTimeout.String(), Allowed: "1s to 30m",
+		Help: "How long the consumer group waits for a node that is silent, before others get its partitions: what is " +
+			"submitted to them meanwhile is late by that. Less than 6s needs brokers whose " +
+			"group.min.session.timeout.ms allows it.",
+		form: form{time: true}, value: func(s *Settings) *Value { return &s.sessionTimeout },
+		logged: loggedAlways, inForce: func(c *Config) any { return c.SessionTimeout.String() },
+	}
+}
+
+// session sets how long the consumer group waits for a silent node.
+func (s *Settings) session(config *Config) error {
+	config.SessionTimeout = kafka.DefaultSessionTimeout
+	if err := s.sessionTimeout.Duration(&config.SessionTimeout); err != nil {
+		return err
+	}
+	if t := config.SessionTimeout; t < minSession || t > maxSession {
+		return s.sessionTimeout.Wrong("it must be from 1s to 30m")
+	}
+	return nil
 }
 
 func storeRows() []Setting {

@@ -103,6 +103,9 @@ func Fixed(config *tls.Config) func() (*tls.Config, error) {
 	return func() (*tls.Config, error) { return config, nil }
 }
 
+// DefaultSessionTimeout is the least that brokers accept with their default settings.
+const DefaultSessionTimeout = 6 * time.Second
+
 // The memory for records that a Source has if nobody says otherwise, in bytes.
 const (
 	DefaultFetchMemory = 64 << 20
@@ -112,7 +115,6 @@ const (
 const (
 	defaultClientID       = "chronos"
 	defaultLeaveAfter     = 10 * time.Second
-	defaultSessionTimeout = 6 * time.Second
 	defaultMaxPollRecords = 500
 	defaultMaxPollBytes   = 8 << 20
 	defaultFetchMaxBytes  = 4 << 20
@@ -138,7 +140,7 @@ func sourceDefaults(c SourceConfig) SourceConfig {
 	c.Connection = connectionDefaults(c.Connection)
 	c.Inputs = slices.Clone(c.Inputs)
 	c.LeaveAfter = cmp.Or(c.LeaveAfter, defaultLeaveAfter)
-	c.SessionTimeout = cmp.Or(c.SessionTimeout, defaultSessionTimeout)
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.MaxPollRecords = cmp.Or(c.MaxPollRecords, defaultMaxPollRecords)
 	c.MaxPollBytes = cmp.Or(c.MaxPollBytes, defaultMaxPollBytes)
 	c.FetchMaxBytes = cmp.Or(c.FetchMaxBytes, defaultFetchMaxBytes)

@@ -42,7 +42,7 @@ func Permanent(err error) (sentence string, is bool) {
 		},
 		{
 			kerr.InvalidSessionTimeout,
-			"Kafka does not accept the session timeout: choose one between group.min.session.timeout.ms and " +
+			"Kafka does not accept the session-timeout: choose one between group.min.session.timeout.ms and " +
 				"group.max.session.timeout.ms of the brokers.",
 		},
 		{errNoTopicIDs, "The brokers know no topic ids, without which Chronos is not safe: use Kafka 3.1 or newer."},
