@@ -99,43 +99,6 @@ func measureRoutes(ctx context.Context, g *ground, t *table) error {
 	return err
 }
 
-// measureSnapshot measures lateness while a transaction holds its snapshot open, so that nothing which is deleted can
-// be cleared away.
-func measureSnapshot(ctx context.Context, g *ground, t *table) error {
-	t.head = lateHead("old snapshot, 1,000 messages/s, ms after the deadline")
-	err := each(ctx, g, []bool{false, true}, one, func(s *site, held bool) error {
-		if err := s.start(ctx, 1); err != nil {
-			return err
-		}
-		what := "none"
-		measure := func() error {
-			t.on("snapshot: %s", what)
-			r, err := s.steady(ctx, t, 2*time.Minute)
-			if err == nil {
-				t.add(lateRow(what, r)...)
-			}
-			return err
-		}
-		if !held {
-			return measure()
-		}
-		what = "held for all of it"
-		return s.do(ctx, func(conn *pgx.Conn) error {
-			tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-			if err != nil {
-				return fmt.Errorf("begin the transaction that holds a snapshot: %w", err)
-			}
-			defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // it has changed nothing
-			if _, err := tx.Exec(ctx, "SELECT count(*) FROM messages"); err != nil {
-				return fmt.Errorf("take a snapshot: %w", err)
-			}
-			return measure()
-		})
-	})
-	t.plotLateness("old snapshot")
-	return err
-}
-
 // advanceBound is how much earlier than its deadline a message may come with the timing advance auto: no publish to the
 // Kafka beside it takes that long in the median.
 const advanceBound = 20 * time.Millisecond

@@ -77,6 +77,10 @@ func open(ctx context.Context, o *options, stderr io.Writer) (g *ground, err err
 	return g, g.warm(ctx)
 }
 
+// lenient is what the broker is told beside its own settings: it accepts sessions that are shorter than its default
+// allows, which are those of some rows of a curve.
+var lenient = map[string]string{"group.min.session.timeout.ms": "1000"}
+
 // start starts a broker and a database, each with the settings that it comes with, the broker's Java too.
 func (g *ground) start(ctx context.Context) (err error) {
 	g.say("starting Kafka and Postgres")
@@ -84,7 +88,7 @@ func (g *ground) start(ctx context.Context) (err error) {
 	if g.servers, err = servers.Open(ctx, config); err != nil {
 		return err
 	}
-	if g.kafka, err = g.servers.Kafka(ctx, servers.KafkaConfig{}); err != nil {
+	if g.kafka, err = g.servers.Kafka(ctx, servers.KafkaConfig{Properties: lenient}); err != nil {
 		return err
 	}
 	if g.postgres, err = g.servers.Postgres(ctx, servers.PostgresConfig{Settings: talkative}); err != nil {
@@ -161,6 +165,7 @@ type site struct {
 	routes  [][2]string // input and output
 	store   url.URL
 	advance string // the timing advance of its nodes; none if it is empty
+	session string // their session-timeout; the default if it is empty
 	journal bool   // what waits is kept in Kafka, and not in the store
 	standby bool   // its nodes keep copies of what others own of the journal
 	file    string // the settings of its nodes
@@ -223,6 +228,9 @@ func (s *site) start(ctx context.Context, count int) error {
 				"CHRONOS_BROKERS="+strings.Join(s.kafka.Addresses, ","), "CHRONOS_GROUP="+s.name,
 				"CHRONOS_TIMING_ADVANCE="+cmp.Or(s.advance, "0s")),
 			Log: filepath.Join(s.dir, fmt.Sprintf("%s-node-%d.log", s.name, s.made)),
+		}
+		if s.session != "" { // other commits may not know it
+			p.Env = append(p.Env, "CHRONOS_SESSION_TIMEOUT="+s.session)
 		}
 		if err := p.Start(); err != nil {
 			return err

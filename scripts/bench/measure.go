@@ -103,16 +103,21 @@ func (s *site) wait(ctx context.Context, rows int, from string) error {
 	s.say("%s messages are made to wait", count(float64(rows)))
 	const step = 1_000_000 // A statement of all rows would hold its snapshot for minutes.
 	for first := 1; first <= rows; first += step {
-		if err := s.execute(ctx, fmt.Sprintf(`INSERT INTO messages (id, lane, incarnation, deadline, due_at,
-		    message_size, message_headers, message_key, message_value, source_topic, source_partition, source_offset)
-		  SELECT 'w-' || i, '%s', gen_random_uuid(), at, at, 209, '[{"trace": "0123456789abcdef"}]',
-		    convert_to('k-' || i, 'UTF8'), convert_to(repeat(md5(i::text), 6) || 'vvvvvvvv', 'UTF8'), '%s', 0, i
-		  FROM (SELECT i, now() + %s + i * interval '1 ms' AS at FROM generate_series(%d, %d) AS i) AS m`,
-			s.routes[0][1], s.routes[0][0], from, first, min(first+step-1, rows))); err != nil {
+		if err := s.execute(ctx, s.waiting(first, min(first+step-1, rows), from)); err != nil {
 			return err
 		}
 	}
 	return s.execute(ctx, "VACUUM ANALYZE messages", "CHECKPOINT")
+}
+
+// waiting is the statement that has them wait from a first one to a last one.
+func (s *site) waiting(first, last int, from string) string {
+	return fmt.Sprintf(`INSERT INTO messages (id, lane, incarnation, deadline, due_at,
+		    message_size, message_headers, message_key, message_value, source_topic, source_partition, source_offset)
+		  SELECT 'w-' || i, '%s', gen_random_uuid(), at, at, 209, '[{"trace": "0123456789abcdef"}]',
+		    convert_to('k-' || i, 'UTF8'), convert_to(repeat(md5(i::text), 6) || 'vvvvvvvv', 'UTF8'), '%s', 0, i
+		  FROM (SELECT i, now() + %s + i * interval '1 ms' AS at FROM generate_series(%d, %d) AS i) AS m`,
+		s.routes[0][1], s.routes[0][0], from, first, last)
 }
 
 // bursting is what a burst has shown.

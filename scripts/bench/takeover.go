@@ -12,8 +12,9 @@ import (
 
 // leaving is how one of three nodes ends under load.
 type leaving struct {
-	what   string
-	signal syscall.Signal // 0: it goes on
+	what    string
+	signal  syscall.Signal // 0: it goes on
+	session string         // session-timeout of the nodes; their default if it is empty
 }
 
 // measureTakeover measures how late what is submitted meanwhile comes out when one of three nodes ends. Messages are
@@ -22,9 +23,13 @@ type leaving struct {
 func measureTakeover(ctx context.Context, g *ground, t *table) error {
 	t.head = append(lateHead("one of three nodes, 1,000 messages/s, ms after the deadline"), "came out twice")
 	ways := []leaving{
-		{"goes on", 0}, {"stops (SIGTERM)", syscall.SIGTERM}, {"is killed (SIGKILL)", syscall.SIGKILL},
+		{"goes on", 0, ""}, {"stops (SIGTERM)", syscall.SIGTERM, ""}, {"is killed (SIGKILL)", syscall.SIGKILL, ""},
+		{"is killed, --session-timeout 4s", syscall.SIGKILL, "4s"},
+		{"is killed, --session-timeout 3s", syscall.SIGKILL, "3s"},
+		{"goes on, --session-timeout 3s", 0, "3s"},
 	}
 	err := each(ctx, g, ways, one, func(s *site, way leaving) error {
+		s.session = way.session
 		if err := s.start(ctx, 3); err != nil {
 			return err
 		}
