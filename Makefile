@@ -62,7 +62,7 @@ LONGEST := chronos/cmd/chronos chronos/node/store/postgres chronos/node/service 
 WATCHED = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
 QUICK = $(strip $(foreach package,$(LONGEST),$(filter $(package),$(WATCHED))) $(filter-out $(LONGEST),$(WATCHED)))
 PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
-PARTLY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/store/transfer)
+PARTLY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/store/postgres -e chronos/node/store/transfer)
 MANY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/service)
 LONG = $(shell go list $(PKG) | grep $(LONG_NAMES) -e /cmd/lab)
 
@@ -78,13 +78,19 @@ PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown
 # watch them send and read thousands of messages. Nodes and commands that run in the process of a test are watched.
 PROCESSES := ^(TestEndToEnd.*|TestE2E(BulkCancel|FoundTargets|HTTP|Series|WithoutKafka)|TestJournal(Inputs|Processes)|TestMixedVersions)$$
 
+# Tests of chronos bench, which sends and reads as fast as it can: its package's own tests run under the race detector.
+MEASURING := ^TestBench(AsksWhere|Interrupted|OnServers|Other)?$$
+
 # Tests of node/store/transfer that have a move die at every step: seven times as long under the race detector. Moves
 # that do not die are watched there, and steps that do not succeed in node/store/journal.
 DEATHS := ^TestJournal(Import|Export)Dies$$
 
+# The contract of the store through a pooler: the race detector watches it as a node connects, and what differs is pgx.
+POOLED := ^TestStore$$/^as_through_PgBouncer$$/^contract$$
+
 # What race runs without the race detector, of packages whose other tests it runs with it. race-plain runs all of it
 # with the race detector.
-UNWATCHED := $(PROCESSES)|$(DEATHS)|$(PARSING)
+UNWATCHED := $(PROCESSES)|$(MEASURING)|$(DEATHS)|$(PARSING)|$(POOLED)
 
 # The system tests of Metaswitch's Chronos, with 5,000 timers, on real servers. The interface is tested in node/metaswitch and
 # node/service, and nodes without Kafka that are killed in TestE2EWithoutKafka. And a takeover of 100,000 messages, of which
