@@ -256,8 +256,8 @@ func sessionRow() Setting {
 	return Setting{
 		Name: "session-timeout", Group: "kafka", Commands: Run, PlaceHolder: "TIME",
 		Default: kafka.DefaultSessionTimeout.String(), Allowed: "1s to 30m",
-		Help: "How long the consumer group waits for a node that is silent, before others get its partitions: what is " +
-			"submitted to them meanwhile is late by that. Less than 6s needs brokers whose " +
+		Help: "How long the consumer group waits for a node that is silent, before others get its partitions: what " +
+			"is submitted to them meanwhile is late by that. Less than 6s needs brokers whose " +
 			"group.min.session.timeout.ms allows it.",
 		form: form{time: true}, value: func(s *Settings) *Value { return &s.sessionTimeout },
 		logged: loggedAlways, inForce: func(c *Config) any { return c.SessionTimeout.String() },

@@ -27,7 +27,7 @@ func measureSnapshot(ctx context.Context, g *ground, t *table) error {
 	err := each(ctx, g, []snapshotting{
 		{what: "none, 1,000 messages/s", rate: "1000", lasts: 2 * time.Minute},
 		{what: "held for all of it, 1,000 messages/s", rate: "1000", held: true, lasts: 2 * time.Minute},
-		{what: "held for an hour of 1,000 messages/s, and then", rate: "1000", held: true, dead: anHour, lasts: time.Minute},
+		{what: "held for an hour of 1,000 messages/s", rate: "1000", held: true, dead: anHour, lasts: time.Minute},
 		{what: "none, 10,000 messages/s", rate: "10000", lasts: time.Minute},
 		{what: "held for ten minutes of 10,000 messages/s", rate: "10000", held: true, lasts: 10 * time.Minute},
 	}, one, func(s *site, c snapshotting) error {
@@ -74,8 +74,8 @@ func (s *site) beside(ctx context.Context, t *table, c snapshotting) error {
 	return nil
 }
 
-// comeAndGo has messages come and go that nobody else sees, and that were due in the hour before: what they leave behind
-// lies in the way of whoever looks for what is due.
+// comeAndGo has messages come and go that nobody else sees, and that were due in the hour before: what they leave
+// behind lies in the way of whoever looks for what is due.
 func (s *site) comeAndGo(ctx context.Context, messages int) error {
 	if messages == 0 {
 		return nil

@@ -23,7 +23,9 @@ type leaving struct {
 func measureTakeover(ctx context.Context, g *ground, t *table) error {
 	t.head = append(lateHead("one of three nodes, 1,000 messages/s, ms after the deadline"), "came out twice")
 	ways := []leaving{
-		{"goes on", 0, ""}, {"stops (SIGTERM)", syscall.SIGTERM, ""}, {"is killed (SIGKILL)", syscall.SIGKILL, ""},
+		{"goes on", 0, ""},
+		{"stops (SIGTERM)", syscall.SIGTERM, ""},
+		{"is killed (SIGKILL)", syscall.SIGKILL, ""},
 		{"is killed, --session-timeout 4s", syscall.SIGKILL, "4s"},
 		{"is killed, --session-timeout 3s", syscall.SIGKILL, "3s"},
 		{"goes on, --session-timeout 3s", 0, "3s"},
