@@ -81,7 +81,8 @@ const UnknownEnd = math.MaxInt64
 type Assignment struct {
 	Extent
 
-	// Committed is what the consumer group has committed for it; its Offset is -1 if that is nothing.
+	// Committed is what the consumer group has committed for it; its Offset is -1 if that is nothing, or is known to be
+	// of another topic, which had the name before.
 	Committed Position
 }
 

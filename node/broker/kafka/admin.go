@@ -63,7 +63,8 @@ type Committed struct {
 }
 
 // Committed returns what the consumer group has committed on the topics, in order; the partitions of which it has
-// committed nothing are left out. It tries until ctx is done while no broker answers.
+// committed nothing are left out, and so are those where what it has is of a topic that had the name before. It tries
+// until ctx is done while no broker answers.
 func (a *Admin) Committed(ctx context.Context, group string, topics ...string) ([]Committed, error) {
 	var committed []Committed
 	err := a.try(ctx, func(client *kgo.Client) error {
@@ -87,12 +88,16 @@ func (a *Admin) Committed(ctx context.Context, group string, topics ...string) (
 			if response.Err != nil {
 				return fmt.Errorf("topic %s partition %d: %w", response.Topic, response.Partition, response.Err)
 			}
+			kept, of := origin(response.Metadata)
+			if isOfAnother(of, id) {
+				continue
+			}
 			committed = append(committed, Committed{
 				Place: node.Place{
 					Partition: node.Partition{Topic: response.Topic, TopicID: id, Number: response.Partition},
 					Position:  node.Position{Epoch: response.LeaderEpoch, Offset: response.At},
 				},
-				Kept: response.Metadata == keptMetadata,
+				Kept: kept,
 			})
 		}
 		return nil

@@ -1,15 +1,53 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/node"
 )
+
+// commitName names a partition as the group does: by the name of its topic or, since Kafka 4.1, by the id of that.
+type commitName struct {
+	topic  string
+	id     uuid.UUID
+	number int32
+}
+
+// onFetched is called by franz-go before adjust, with what the group has committed for partitions that were assigned:
+// adjust is not told the metadata.
+func (m *member) onFetched(_ context.Context, _ *kgo.Client, response *kmsg.OffsetFetchResponse) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, group := range response.Groups {
+		for _, topic := range group.Topics {
+			for _, p := range topic.Partitions {
+				name := commitName{topic.Topic, uuid.UUID(topic.TopicID), p.Partition}
+				if name.topic != "" {
+					name.id = uuid.Nil
+				}
+				delete(m.origins, name)
+				if p.Metadata != nil {
+					_, m.origins[name] = origin(*p.Metadata)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// originOf returns of which topic that is what the group has committed for a partition. The caller has mu.
+func (m *member) originOf(p node.Partition) uuid.UUID {
+	return cmp.Or(m.origins[commitName{topic: p.Topic, number: p.Number}],
+		m.origins[commitName{id: p.TopicID, number: p.Number}])
+}
 
 // adjust is called by franz-go in a goroutine of its own, once it knows what the group has committed for partitions
 // that were assigned. It waits until start says from where to read them. Heartbeats go on meanwhile; ctx is done when
@@ -74,6 +112,9 @@ func (m *member) describe(ctx context.Context, names map[topicPartition]bool) {
 	for _, e := range extents {
 		if p := m.parts[topicPartition{e.Topic, e.Number}]; p != nil && !p.known {
 			p.assigned.Extent, p.known = e, true
+			if isOfAnother(m.originOf(e.Partition), e.TopicID) {
+				p.assigned.Committed = node.Position{Epoch: node.UnknownEpoch, Offset: -1}
+			}
 		}
 	}
 	for _, name := range sortedPartitions(unknown) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -143,12 +145,41 @@ func (c *commits) run() {
 // wait returns when nothing is under way any more, which needs the client to be closed before.
 func (c *commits) wait() { c.worker.Wait() }
 
-// keptMetadata goes with each commit: whoever made it keeps positions in a store. A store that is set back to before it
-// had positions must not begin where such a commit is, which says how far another state of it had come:
+// keptMetadata begins what goes with each commit: whoever made it keeps positions in a store. A store that is set back
+// to before it had positions must not begin where such a commit is, which says how far another state of it had come:
 //
 //	the store adopts 100, which an older version has committed; nodes go on, and commit 900
 //	the store is set back to before the adoption, and adopts again: 900, and what came in between is lost
-const keptMetadata = "chronos: the position is in the store"
+//
+// The id of the topic follows. The group knows topics by their names, and so can have a commit of a topic that was
+// deleted: brokers before Kafka 4.1 take one that is on its way when the topic is created again, and one that is away
+// while a topic is deleted keeps what it has of it. Of the topic that has the name now it says nothing:
+//
+//	nodes commit 900; the topic is deleted, and created again; 1,000 records come
+//	a node is assigned the partition: the store has no position of this topic, and 900 is committed
+//
+// That would be a store that was set back, if the 900 were of this topic. Commits of earlier builds do not say of which
+// topic they are, and count as being of the one that is there.
+const (
+	keptMetadata  = "chronos: the position is in the store"
+	topicMetadata = ", of topic "
+)
+
+// metadataOf returns what goes with a commit on a partition of that topic.
+func metadataOf(topic uuid.UUID) string { return keptMetadata + topicMetadata + topic.String() }
+
+// origin returns what the metadata of a commit says: whether whoever has made it keeps positions in a store, and of
+// which topic it is; uuid.Nil if it does not say.
+func origin(metadata string) (kept bool, topic uuid.UUID) {
+	rest, kept := strings.CutPrefix(metadata, keptMetadata)
+	if id, said := strings.CutPrefix(rest, topicMetadata); kept && said {
+		topic, _ = uuid.Parse(id) // or it says nothing
+	}
+	return kept, topic
+}
+
+// isOfAnother reports whether a commit is known to be of another topic than that of this id.
+func isOfAnother(origin, topic uuid.UUID) bool { return origin != uuid.Nil && origin != topic }
 
 // errLost says that a commit was not sent, because the partitions belong to others.
 var errLost = errors.New("the group has given this member up")
@@ -156,6 +187,7 @@ var errLost = errors.New("the group has given this member up")
 // commit stores offsets for the partitions that are still ours.
 func (m *member) commit(ctx context.Context, places map[topicPartition]node.Place) error {
 	offsets := make(map[string]map[int32]kgo.EpochOffset)
+	ids := make(map[topicPartition]uuid.UUID)
 	m.mu.Lock()
 	for name, place := range places {
 		if p := m.parts[name]; p == nil || p.assigned.Partition != place.Partition {
@@ -165,6 +197,7 @@ func (m *member) commit(ctx context.Context, places map[topicPartition]node.Plac
 			offsets[name.topic] = make(map[int32]kgo.EpochOffset)
 		}
 		offsets[name.topic][name.number] = kgo.EpochOffset{Epoch: place.Epoch, Offset: place.Offset}
+		ids[name] = place.TopicID
 	}
 	m.mu.Unlock()
 	if len(offsets) == 0 || m.fouled.Load() {
@@ -183,8 +216,10 @@ func (m *member) commit(ctx context.Context, places map[topicPartition]node.Plac
 			return errLost
 		}
 		for i := range request.Topics {
-			for j := range request.Topics[i].Partitions {
-				request.Topics[i].Partitions[j].Metadata = new(keptMetadata)
+			topic := &request.Topics[i]
+			for j := range topic.Partitions {
+				p := &topic.Partitions[j]
+				p.Metadata = new(metadataOf(ids[topicPartition{topic.Topic, p.Partition}]))
 			}
 		}
 		return nil

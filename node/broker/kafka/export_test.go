@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
@@ -81,3 +82,9 @@ func Share(config SourceConfig, left []int, size int) []int {
 	}
 	return shares
 }
+
+// MetadataOf returns what goes with a commit on a topic of that id.
+func MetadataOf(topic uuid.UUID) string { return metadataOf(topic) }
+
+// KeptMetadata is what goes with a commit of an earlier build, which does not say of which topic it is.
+const KeptMetadata = keptMetadata

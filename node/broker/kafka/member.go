@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
@@ -55,6 +56,9 @@ type member struct {
 	mu    sync.Mutex
 	id    string                   // the member id that our partitions were assigned to; empty if none are ours
 	parts map[topicPartition]*part // those that are ours
+
+	// origins have of what the group has committed for partitions of which topic it is, as far as it says so.
+	origins map[commitName]uuid.UUID
 
 	// What Poll is still to tell, besides partitions that were assigned.
 	revoked []node.Partition
@@ -115,6 +119,7 @@ func newMember(s *Source) (*member, error) {
 		pulse:   new(pulse),
 		memory:  newMemory(s.config.FetchMemory, s.config.BatchMemory),
 		parts:   make(map[topicPartition]*part),
+		origins: make(map[commitName]uuid.UUID),
 		started: make(chan struct{}),
 		others:  make(map[string]int),
 		counts:  make(map[string]int),
@@ -128,6 +133,7 @@ func newMember(s *Source) (*member, error) {
 		kgo.OnPartitionsAssigned(m.onAssigned),
 		kgo.OnPartitionsRevoked(m.onRevoked),
 		kgo.OnPartitionsLost(m.onLost),
+		kgo.OnOffsetsFetched(m.onFetched),
 		kgo.AdjustFetchOffsetsFn(m.adjust),
 	)...)
 	if err != nil {

@@ -221,3 +221,6 @@ func ReadEntry(key, value []byte) (Said, error) {
 
 // IsWish reports whether a record of the journal is a wish.
 func IsWish(r node.Record) bool { return len(r.Key) > 0 && r.Key[0] == wishKey && r.Value != nil }
+
+// Limited returns a Log that nobody waits for longer than a limit while it says nothing.
+func Limited(log Log, limit time.Duration) Log { return &limited{log, limit} }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -41,6 +42,9 @@ type MoveConfig struct {
 	// Now is the clock, for people, and for the age of the copy. MaxAge is that of Config.
 	Now    func() time.Time
 	MaxAge time.Duration
+
+	// Silence is how long Kafka may say nothing of a partition; a minute if zero. After that, it is a SilentError.
+	Silence time.Duration
 
 	// Fit says what the journal can hold, and where.
 	Fit Fit
@@ -95,6 +99,7 @@ func OpenMover(config MoveConfig) (*Mover, error) {
 		return nil, err
 	}
 	config.MaxAge = store.config.MaxAge
+	config.Log = &limited{config.Log, cmp.Or(config.Silence, defaultSilence)}
 	owner, err := uuid.NewRandom()
 	if err != nil {
 		return nil, fmt.Errorf("draw the name of an owner: %w", errors.Join(err, store.Close()))
@@ -199,7 +204,7 @@ func (m *Mover) write(ctx context.Context, number int32, decide func(*change) (b
 		} else if last = c.commit(ctx); last == nil {
 			return nil
 		}
-		if ctx.Err() != nil {
+		if _, silent := errors.AsType[*SilentError](last); silent || ctx.Err() != nil {
 			return last
 		}
 	}

@@ -368,7 +368,9 @@ func (s *Store) position(ctx context.Context, place node.Place) (node.Position, 
 
 // errSetBack says that the journal lacks what was committed to it.
 var errSetBack = errors.New("the journal has lost what was committed to it, or a rewind was asked for: an unclean " +
-	"election of a leader is the usual cause; restore the topic, or export what is left and import it")
+	"election of a leader is the usual cause; restore the topic, or export what is left and import it; if instead " +
+	"the input topic was deleted and created again, stop all nodes, and delete what the consumer group has committed " +
+	"(kafka-consumer-groups.sh --delete-offsets)")
 
 // CatchUp implements node.Store. Kafka keeps what it has committed; what shows that it has not is an error.
 func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.State, error) {
