@@ -240,7 +240,7 @@ func (s *session) executed(message []byte) {
 	}
 }
 
-// replies passes on what the server says, but for the reply that is to be lost: it waits until the server says that it
+// replies passes on what the server says, except the reply that is to be lost: it waits until the server says that it
 // is ready for the next statement, which it does after the commit, and closes the connection.
 func (s *session) replies() {
 	defer s.end()

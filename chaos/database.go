@@ -125,6 +125,6 @@ func (c *cluster) prepareDatabase(ctx context.Context) error {
 	return nil
 }
 
-// follows tells whether the changes of the rows are in the history. Nothing is known of the tables of another
+// follows reports whether the changes of the rows are in the history. Nothing is known of the tables of another
 // implementation, and a replication slot outlives neither a failover nor a restore.
 func (c *cluster) follows() bool { return c.config.Start == "" && !c.scenario.Outside }

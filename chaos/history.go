@@ -230,7 +230,7 @@ func (h *history) deletions(events []check.Event) []check.Event {
 	return all
 }
 
-// hasFired tells whether a record of the submission was seen on the output topic.
+// hasFired reports whether a record of the submission was seen on the output topic.
 func (h *history) hasFired(n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -42,7 +42,7 @@ type Result struct {
 	timeline timeline
 }
 
-// Passed tells whether nothing was broken.
+// Passed reports whether nothing was broken.
 func (r *Result) Passed() bool { return len(r.Verdict.Violations) == 0 && len(r.Broken) == 0 }
 
 // ErrImpossible is what Run returns where this machine or the backend can't do what the scenario needs, such as to

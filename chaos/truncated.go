@@ -246,7 +246,7 @@ func (n *nemesis) measure(ctx context.Context, until time.Time, cuts []cut) erro
 const cutAndTaken = "records that Kafka has lost after they were taken in"
 
 // toldOfTheCut demands that a node has told of each partition that it goes on where the log is cut, and that none takes
-// the store for one that was set back. That everything comes out, but for what was lost before it was taken in, is S1.
+// the store for one that was set back. That everything comes out, except what was lost before it was taken in, is S1.
 func toldOfTheCut(r *run, _ *Result) string {
 	if n := r.nemesis.counts[cutAndTaken]; n < 50 {
 		return fmt.Sprintf("only %d records were lost after they had been taken in: that shows nothing", n)

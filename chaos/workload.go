@@ -267,7 +267,7 @@ func (c *submitter) reuse(s *submission) {
 	s.id, s.key, s.reused, before.reused = before.id, before.key, true, true
 }
 
-// open returns the acknowledged submissions of which nothing has come yet, but for those whose id was used twice: they
+// open returns the acknowledged submissions of which nothing has come yet, except those whose id was used twice: they
 // may be covered, and the judge sees to that.
 func (c *submitter) open() []int {
 	c.mu.Lock()

@@ -376,7 +376,7 @@ func quoted(value []byte) string {
 	return strconv.QuoteToASCII(string(value))
 }
 
-// relayed returns the headers without those of Chronos, but for those that the configuration relays. Order,
+// relayed returns the headers without those of Chronos, except for those that the configuration relays. Order,
 // repetition, nulls and bytes stay as they are.
 func (c *Config) relayed(headers []Header) []Header {
 	kept := make([]Header, 0, len(headers))

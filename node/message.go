@@ -60,7 +60,7 @@ type Message struct {
 	// not known.
 	Origin Origin
 
-	// Key, Value and Headers are relayed byte for byte. The Chronos headers are already gone, but for those
+	// Key, Value and Headers are relayed byte for byte. The Chronos headers are already gone, except for those
 	// that the configuration relays.
 	Key     []byte
 	Value   []byte

@@ -403,7 +403,7 @@ type Ready struct {
 	Turn Turn
 }
 
-// Turn says whether a message that was claimed may come out now, as far as its line is concerned. Of the messages of a
+// Turn reports whether a message that was claimed may come out now, as far as its line goes. Of the messages of a
 // lane with one Line (Message.Line), the first is the one with the earliest deadline, ties by id; one after the other
 // comes out, each when the one before it is settled.
 //

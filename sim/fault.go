@@ -68,7 +68,7 @@ const (
 	opCount
 )
 
-// idle tells whether nodes make such calls all the time, also when there is nothing to do.
+// idle reports whether nodes make such calls all the time, also when there is nothing to do.
 func (n numberedOp) idle() bool {
 	return n == opClaim || n == opExpired || n == opLanes || n == opPoll || n == opPositions || n == opDue
 }

@@ -48,7 +48,7 @@ func scramble(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// oneIn tells whether an event of chance 1 in n has occurred.
+// oneIn reports whether an event of chance 1 in n has occurred.
 func oneIn(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
 
 // between draws from least to most, both included.

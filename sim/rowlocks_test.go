@@ -466,7 +466,7 @@ func drawScript(seed uint64) (rounds []round) {
 	return rounds
 }
 
-// bothWait tells whether two sessions wait at once in the last round.
+// bothWait reports whether two sessions wait at once in the last round.
 func bothWait(rounds []round) bool {
 	run := simulated(rounds)
 	return slices.ContainsFunc(run.states[len(rounds)-1], func(state string) bool {

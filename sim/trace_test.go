@@ -35,7 +35,7 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// subsequence tells whether all of want come in list, in that order.
+// subsequence reports whether all of want come in list, in that order.
 func subsequence(want, list []string) bool {
 	for _, w := range want {
 		i := slices.Index(list, w)

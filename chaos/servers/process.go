@@ -73,7 +73,7 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// Running tells whether the program runs.
+// Running reports whether the program runs.
 func (p *Process) Running() bool {
 	p.mu.Lock()
 	done := p.done
@@ -176,7 +176,7 @@ func (p *Process) Stop(s syscall.Signal, within time.Duration) error {
 	return p.Kill()
 }
 
-// alive tells whether a process is there and is no zombie.
+// alive reports whether a process is there and is no zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

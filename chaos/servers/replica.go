@@ -135,7 +135,7 @@ func (s *Servers) stream(ctx context.Context, primary *Postgres, name string, b 
 	return standby, standby.Ready(ctx, time.Minute)
 }
 
-// follows tells whether a standby of that name is the one that commits wait for; nil if it is.
+// follows reports whether a standby of that name is the one that commits wait for; nil if it is.
 func (p *Postgres) follows(ctx context.Context, name string) error {
 	return p.Do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		var state string
@@ -183,7 +183,7 @@ func (p *Postgres) newBackup() (*Backup, error) {
 // all takes every file.
 func all(string) bool { return true }
 
-// volatile tells whether a file of a running server has no place in its backup: it belongs to the process, or is made
+// volatile reports whether a file of a running server has no place in its backup: it belongs to the process, or is made
 // anew at the start; see "Making a Base Backup Using the Low Level API" in the documentation of Postgres.
 func volatile(path string) bool {
 	switch first, rest, _ := strings.Cut(path, "/"); first {

@@ -41,7 +41,7 @@ type step struct {
 }
 
 // TestE2ESeries runs series on real servers, one with a count and one that is cancelled, and kills a node between two
-// occurrences: each comes, in order, with its number; none after the one that the outcome names; and, but for what was
+// occurrences: each comes, in order, with its number; none after the one that the outcome names; and, except what was
 // being published when the node was killed, none twice.
 func TestE2ESeries(t *testing.T) {
 	t.Parallel()

@@ -259,7 +259,7 @@ func distinct(want int) func([]arrived) bool {
 	}
 }
 
-// payloads are values and headers of every odd kind; the key is the id, but for the records of oddKeys.
+// payloads are values and headers of every odd kind; the key is the id, except for the records of oddKeys.
 func payloads() [][]byte {
 	random := make([]byte, 300)
 	_, _ = rand.Read(random) // it never fails

@@ -340,7 +340,7 @@ func TestInstructSends(t *testing.T) {
 	cases := []struct {
 		args []string
 		want string // key, value and headers, with - for a null
-		said string // but for the id
+		said string // except for the id
 	}{
 		{[]string{"cancel", "a", "--key", "k"}, "k - Action=cancel", "action    cancel\n"},
 		{[]string{"cancel", "a"}, "- - Action=cancel", "action    cancel\n"},

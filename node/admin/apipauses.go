@@ -48,7 +48,7 @@ type resumeIntakeInput struct {
 	By string `query:"by" maxLength:"200" doc:"Who does it."`
 }
 
-// Resumed says whether there was a pause.
+// Resumed reports whether there was a pause.
 type Resumed struct {
 	Was   bool       `json:"was" doc:"Whether it was paused."`
 	Opens *time.Time `json:"opens,omitempty" doc:"When the lane opens, which its window keeps closed until then."`

@@ -140,7 +140,7 @@ func (r *replayed) lookAtUse(n *ast.Ident, above []ast.Node) {
 	}
 }
 
-// within says whether the nodes belong to a method of that name.
+// within reports whether the nodes belong to a method of that name.
 func within(method string, above []ast.Node) bool {
 	return slices.ContainsFunc(above, func(n ast.Node) bool {
 		f, ok := n.(*ast.FuncDecl)
@@ -148,7 +148,7 @@ func within(method string, above []ast.Node) bool {
 	})
 }
 
-// sorted says whether a function of package maps, around whose name the nodes are, is called as the argument of a
+// sorted reports whether a function of package maps, around whose name the nodes are, is called as the argument of a
 // sorting function of package slices: name, selector, call, sorting call.
 func sorted(above []ast.Node, info *types.Info) bool {
 	if len(above) < 3 {

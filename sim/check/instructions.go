@@ -214,7 +214,7 @@ func (s *state) escaped(i *incarnation, e *Event) bool {
 		i.barred != s.era && s.setBack >= 0 && i.made <= s.setBack && s.rows[i.key] == nil && s.jumped < 0 && !stopped
 }
 
-// s20 is the invariant S20, too late comes out. What is still stored is for L2, and what was deleted for S2, but for an
+// s20 is the invariant S20, too late comes out. What is still stored is for L2, and what was deleted for S2, except an
 // occurrence that is passed over. One that was stopped may be: it was named as the last that may come.
 func s20(s *state, e *Event) finding {
 	if e.Kind != Decide {

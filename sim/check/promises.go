@@ -69,7 +69,7 @@ func queuedInTime() []Invariant {
 			window or lines, is claimed within two poll intervals and the calls on the way, whatever backlog its lane
 			has, and a poll interval and the calls on the way later for each quarter of a share of a claim of others
 			that fell due less than two seconds before it. And of what is claimed on the lane while a message
-			waits, no more fell due later than it than fell due earlier, but for one claim of each node.`,
+			waits, no more fell due later than it than fell due earlier, except for one claim of each node.`,
 			[]Kind{Claim, End},
 			[]Kind{Insert, Reset, Delete, Fault, Start, Crash, Stop, Cut},
 			l20,

@@ -31,7 +31,7 @@ func Plain(rules Rules, scope Scope) (plain, simplified, usual int, odd string) 
 	return len(unreduced.keys), len(image), len(reduced.keys), odd
 }
 
-// Packs tells whether each state of a scope is the same after it was packed and unpacked, and brought into its
+// Packs reports whether each state of a scope is the same after it was packed and unpacked, and brought into its
 // canonical form once more.
 func Packs(scope Scope) bool {
 	s := search{machine: machine{scope: scope}}

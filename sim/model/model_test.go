@@ -134,7 +134,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// TestSimplification walks with and without what makes the walk short: they meet the same states, but for what was
+// TestSimplification walks with and without what makes the walk short: they meet the same states, except for what was
 // simplified.
 func TestSimplification(t *testing.T) {
 	t.Parallel()

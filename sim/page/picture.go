@@ -294,7 +294,7 @@ func (d *drawing) row(s *sim.Step, n int) {
 	d.link(s, nodeLane(s.Node), rowLane(id), n)
 }
 
-// firstRow tells whether the message has had no row before the one that was added last.
+// firstRow reports whether the message has had no row before the one that was added last.
 func (d *drawing) firstRow(n int) bool {
 	rows := 0
 	for i := range d.Bars {

@@ -92,7 +92,7 @@ func (s *Search) Find(ctx context.Context, try func(ctx context.Context, rate fl
 	}
 }
 
-// Holds says whether a result holds a bound on the p99.9 of what was received, after it was due; why is why not.
+// Holds reports whether a result holds a bound on the p99.9 of what was received, after it was due; why is why not.
 func (r *Result) Holds(p999 Millis) (held bool, why string) {
 	switch {
 	case !r.Passed():

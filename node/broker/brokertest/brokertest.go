@@ -93,7 +93,7 @@ type testCase struct {
 	run  func(t *testing.T, env Environment)
 }
 
-// patience is how long a case waits for what must come. It is much longer than anything takes, but for the
+// patience is how long a case waits for what must come. It is much longer than anything takes, except for the
 // end of a session, so that a slow machine does not fail a case.
 const patience = time.Minute
 

@@ -333,7 +333,7 @@ func wireSize(r *node.Record) int {
 	return size
 }
 
-// publishInBulk settles records but for those whose batch was refused, which it returns.
+// publishInBulk settles records except for those whose batch was refused, which it returns.
 func (s *Sink) publishInBulk(
 	ctx context.Context, through *producer, p *publication, indexes []int,
 ) (refusedIndexes []int) {
@@ -363,7 +363,7 @@ var errNoResult = errors.New("no result")
 const giveUpAfter = dialTimeout + 2*requestOverhead
 
 // produce gives records to a client that nobody else uses meanwhile, and waits until it has let go of them. It settles
-// them as it goes, but for those that are refused, which it leaves open.
+// them as it goes, except for those that are refused, which it leaves open.
 //
 // The client sends nothing before it has all of them in their partitions, because of their order:
 //

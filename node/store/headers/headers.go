@@ -170,7 +170,7 @@ func isPlain[T string | []byte](s T) bool {
 	return true
 }
 
-// isText says whether s can be kept as a JSON string: jsonb holds no NUL, not even as an escape.
+// isText reports whether s can be kept as a JSON string: jsonb holds no NUL, not even as an escape.
 func isText(s string) bool {
 	for i := range len(s) {
 		if s[i] == 0 {

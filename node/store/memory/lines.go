@@ -47,7 +47,7 @@ func (s *Store) unqueue(r *row) {
 	}
 }
 
-// turn says whether it is the turn of a row that a call has claimed, with others.
+// turn reports whether it is the turn of a row that a call has claimed, with others.
 func (s *Store) turn(r *row, claimed []*row) node.Turn {
 	if r.Line == uuid.Nil || s.broken.Jumps {
 		return node.ItsTurn

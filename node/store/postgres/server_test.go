@@ -227,7 +227,7 @@ func (s *session) Waiting() bool {
 	return waiting(s.t, s.watch, s.tx.Conn())
 }
 
-// waiting says whether a session waits for one of holder, as watch sees it.
+// waiting reports whether a session waits for one of holder, as watch sees it.
 func waiting(t testing.TB, watch, holder *pgx.Conn) (waits bool) {
 	t.Helper()
 	err := watch.QueryRow(context.Background(), `SELECT EXISTS (

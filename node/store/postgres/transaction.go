@@ -47,7 +47,7 @@ func (t *transaction) send(ctx context.Context, steps ...step) error {
 	return t.execute(ctx, steps, false)
 }
 
-// commit executes steps and ends the transaction. If it returns an error, but for one of the server about a step, the
+// commit executes steps and ends the transaction. If it returns an error, except one of the server about a step, the
 // outcome is unknown.
 func (t *transaction) commit(ctx context.Context, steps ...step) error {
 	return t.execute(ctx, steps, true)
