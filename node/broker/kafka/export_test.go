@@ -2,6 +2,9 @@ package kafka
 
 import (
 	"context"
+	"io"
+	"net"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -80,4 +83,11 @@ func Share(config SourceConfig, left []int, size int) []int {
 		panic("what is held was not counted")
 	}
 	return shares
+}
+
+// Fail has the clients of the ledger know that an address has failed somebody.
+func (l *Ledger) Fail(address string) {
+	host, port, _ := net.SplitHostPort(address)
+	number, _ := strconv.Atoi(port)
+	l.seeds.OnBrokerConnect(kgo.BrokerMetadata{Host: host, Port: int32(number)}, 0, nil, io.EOF)
 }
