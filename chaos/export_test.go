@@ -3,6 +3,7 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -36,6 +37,18 @@ func Schedule(s *Scenario, seed uint64) string {
 
 // Said is what a node has said of its end.
 func Said(text string) string { return said(text) }
+
+// WarmTakeovers says what is broken about the takeovers from a node that was killed, for so long, by the logs of all
+// nodes in a folder.
+func WarmTakeovers(dir string, node int, killed time.Time, lasts time.Duration) string {
+	h := newHistory()
+	n := newNemesis(nil, h, 1)
+	n.counts[ownerNumber] = node
+	n.marks[theKill] = killed.Sub(h.since)
+	n.marks[theRevival] = n.marks[theKill] + lasts
+	c := &cluster{config: Config{Say: io.Discard}, logs: logIn(dir)}
+	return warmTakeovers(&run{cluster: c, history: h, nemesis: n}, nil)
+}
 
 // Once says what is broken of exactly once.
 func Once(events []check.Event) string { return once(events) }

@@ -2,12 +2,15 @@ package chaos
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -187,39 +190,66 @@ func takenOver(least int) demand {
 
 // takeovers counts how often a node has said since the first fault that it owns a partition of the journal.
 func (r *run) takeovers() (takeovers int, err error) {
+	all, err := r.ownings()
+	since := r.firstFault()
+	for _, o := range all {
+		if o.at > since {
+			takeovers++
+		}
+	}
+	return takeovers, err
+}
+
+// owning is a node that has said that it owns a partition of the journal.
+type owning struct {
+	at        time.Duration
+	node      int
+	partition int32
+	read      int64 // how many entries it has read before
+	isNew     bool  // its copy was made anew
+}
+
+// ownings returns all of them, the first one first.
+func (r *run) ownings() (all []owning, err error) {
 	files, err := filepath.Glob(r.logs("node-*.log"))
 	if err != nil {
-		return 0, fmt.Errorf("look for the logs of the nodes: %w", err)
+		return nil, fmt.Errorf("look for the logs of the nodes: %w", err)
 	}
-	since := r.firstFault()
 	for _, name := range files {
 		file, err := os.Open(name)
 		if err != nil {
-			return 0, fmt.Errorf("read the log of a node: %w", err)
+			return nil, fmt.Errorf("read the log of a node: %w", err)
 		}
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), "node-"), ".")
 		lines := bufio.NewScanner(file)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			var line struct {
-				Time time.Time
-				Msg  string
+				Time      time.Time
+				Msg       string
+				Partition int32
+				Read      int64 `json:"entries_read"`
+				New       bool  `json:"copy_is_new"`
 			}
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "owns a partition of the journal" &&
-				line.Time.After(since) {
-				takeovers++
+			if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "owns a partition of the journal" {
+				continue
 			}
+			o := owning{at: line.Time.Sub(r.history.since), partition: line.Partition, read: line.Read, isNew: line.New}
+			o.node, _ = strconv.Atoi(number)
+			all = append(all, o)
 		}
 		_ = file.Close() // it was only read
 	}
-	return takeovers, nil
+	slices.SortStableFunc(all, func(a, b owning) int { return cmp.Compare(a.at, b.at) })
+	return all, nil
 }
 
 // firstFault returns when the first fault of the schedule struck. That the machine is busy is none of it.
-func (r *run) firstFault() time.Time {
+func (r *run) firstFault() time.Duration {
 	for i := range r.events {
 		if e := &r.events[i]; e.Kind == check.Fault && !strings.HasPrefix(e.Text, theMachine) {
-			return r.history.since.Add(e.At)
+			return e.At
 		}
 	}
-	return r.history.since
+	return 0
 }

@@ -163,14 +163,16 @@ func punctualBeside(r *run, result *Result) string {
 }
 
 // lateness returns how late messages have fired that came due in some time, in ascending order: those whose record
-// is wanted.
+// is wanted, and on which no instruction decides.
 func (r *run) lateness(since, until time.Duration, wanted func(fired *check.Event) bool) []time.Duration {
 	due := map[int]time.Duration{}
 	var late []time.Duration
 	for i := range r.events {
 		switch e := &r.events[i]; e.Kind {
 		case check.Submit:
-			due[e.Message] = max(e.Deadline, e.At)
+			if e.Flaw == "" {
+				due[e.Message] = max(e.Deadline, e.At)
+			}
 		case check.Fire:
 			at, first := due[e.Message]
 			delete(due, e.Message)

@@ -71,5 +71,13 @@ func Mutants() []*Mutant {
 			"settled-apart", "with a journal, what comes out and its tombstone are two transactions",
 			scenarios["journal-killed-nodes"], false,
 		},
+		{
+			"unfenced", "with a journal, the next owner of a partition does not fence the one before",
+			scenarios["journal-killed-nodes"], false,
+		},
+		{
+			"sent-apart", "with a journal, what a transaction could not send is sent without one",
+			scenarios["journal-frozen-broker"], false,
+		},
 	}
 }

@@ -179,6 +179,9 @@ func (c *cluster) command(a addresses) (command, env []string, err error) {
 	if a.dataDir != "" {
 		settings = append(settings, [2]string{"CHRONOS_DATA_DIR", a.dataDir})
 	}
+	if c.scenario.Standby {
+		settings = append(settings, [2]string{"CHRONOS_STANDBY", "true"})
+	}
 	if a.api != "" {
 		settings = append(settings, [2]string{"CHRONOS_API_LISTEN", a.api})
 	}

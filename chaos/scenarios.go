@@ -47,6 +47,9 @@ type Scenario struct {
 	// topics is what was committed.
 	Journal bool
 
+	// Standby says that each node keeps copies of what others own of the journal.
+	Standby bool
+
 	// Outside says that the changes of the rows are not followed: it is judged by what an outsider sees.
 	Outside bool
 
@@ -73,7 +76,8 @@ type demand func(*run, *Result) string
 func Scenarios() []*Scenario {
 	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
 		copyScenarios(), truncationScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(),
-		strangerScenarios(), pauseScenarios(), callbackScenarios(), taskScenarios(), journalScenarios())
+		strangerScenarios(), pauseScenarios(), callbackScenarios(), taskScenarios(), journalScenarios(),
+		journalBrokerScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)

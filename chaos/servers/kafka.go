@@ -388,3 +388,41 @@ func (k *Kafka) Coordinator(ctx context.Context, group string) (*Broker, error) 
 	}
 	return nil, fmt.Errorf("find the coordinator of %s: there is no broker %d", group, c.NodeID)
 }
+
+// Transactions returns how many of some transactional ids each broker coordinates, by its number.
+func (k *Kafka) Transactions(ctx context.Context, ids ...string) (map[int]int, error) {
+	client, err := k.Connect()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	counts := map[int]int{}
+	for _, c := range kadm.NewClient(client).FindTxnCoordinators(ctx, ids...) {
+		if c.Err != nil {
+			return nil, fmt.Errorf("find the coordinator of %s: %w", c.Name, c.Err)
+		}
+		counts[int(c.NodeID)]++
+	}
+	return counts, nil
+}
+
+// Leads returns how many partitions of a topic each broker leads, by its number.
+func (k *Kafka) Leads(ctx context.Context, topic string) (map[int]int, error) {
+	client, err := k.Connect()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	metadata, err := kadm.NewClient(client).Metadata(ctx, topic)
+	if err == nil {
+		err = metadata.Topics.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the leaders of %s: %w", topic, err)
+	}
+	counts := map[int]int{}
+	for _, p := range metadata.Topics[topic].Partitions {
+		counts[int(p.Leader)]++
+	}
+	return counts, nil
+}

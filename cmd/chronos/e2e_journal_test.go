@@ -183,6 +183,7 @@ func TestJournalProcesses(t *testing.T) {
 		t.Errorf("the node that was killed exits with %d", code)
 	}
 	seen.await(t, len(want)*3/4) // with what the two had, which the third has taken over
+	third.log.await(t, `"copy_is_new":false`, 1)
 	if err := stopped.command.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,10 @@ type Journal struct {
 
 	// Standby has a node keep copies of what other nodes own.
 	Standby bool
+
+	// Writers begins the transactional ids, in place of the name of the topic; empty for that. Nodes with different
+	// ones do not fence each other: the laboratory breaks a node so.
+	Writers string
 }
 
 const (
@@ -162,7 +167,9 @@ func (j *Journal) Topics() []JournalTopic {
 func (j *Journal) connect() (*opened, error) {
 	o := &opened{Journal: j}
 	for _, t := range j.Topics() {
-		log, err := kafka.NewLedger(kafka.LedgerConfig{Connection: j.Kafka, Topic: t.Topic, Name: t.Topic})
+		log, err := kafka.NewLedger(kafka.LedgerConfig{
+			Connection: j.Kafka, Topic: t.Topic, Name: cmp.Or(j.Writers, t.Topic),
+		})
 		if err != nil {
 			o.disconnect()
 			return nil, err

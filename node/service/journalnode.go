@@ -47,7 +47,9 @@ func (s *Service) own() error {
 	log, _ := opened.log()
 	s.poster, s.board = poster, journal.NewSwitchboard(log, poster, journal.AskerLimits{})
 	store.SwitchBy(s.board)
-	w := &owningWatch{service: s, left: map[int32]int64{}, said: map[int32]time.Time{}, trouble: map[int32]string{}}
+	w := &owningWatch{
+		service: s, copies: map[int32]journal.Replay{}, said: map[int32]time.Time{}, trouble: map[int32]string{},
+	}
 	s.store.journal.observe = w.replay
 	s.config.Node.Requests = true // of whichever node is asked by HTTP
 	session := cmp.Or(s.config.SessionTimeout, kafka.DefaultSessionTimeout)
@@ -71,9 +73,9 @@ type owningWatch struct {
 	service *Service
 
 	mu      sync.Mutex
-	left    map[int32]int64     // entries to read, by the partition
-	said    map[int32]time.Time // when somebody was told how a replay gets on; since the first sight of it
-	trouble map[int32]string    // why a partition can't be owned, as it was said last
+	copies  map[int32]journal.Replay // how far local copies are caught up that are to be owned, by the partition
+	said    map[int32]time.Time      // when somebody was told how a replay gets on; since the first sight of it
+	trouble map[int32]string         // why a partition can't be owned, as it was said last
 }
 
 // progressInterval is how often the log has how a replay gets on.
@@ -83,7 +85,7 @@ const progressInterval = 5 * time.Second
 func (w *owningWatch) replay(r journal.Replay) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left[r.Number] = max(0, r.Left)
+	w.copies[r.Number] = r
 	w.show()
 	now := time.Now()
 	if last, known := w.said[r.Number]; !known || now.Sub(last) < progressInterval {
@@ -101,8 +103,8 @@ func (w *owningWatch) replay(r journal.Replay) {
 // show has the metrics show what is left to read.
 func (w *owningWatch) show() {
 	total := int64(0)
-	for _, left := range w.left {
-		total += left
+	for _, copied := range w.copies {
+		total += max(0, copied.Left)
 	}
 	w.service.metrics.ReplayLeft(total)
 }
@@ -112,7 +114,8 @@ func (w *owningWatch) show() {
 func (w *owningWatch) attempt(number int32, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.left, number)
+	copied := w.copies[number]
+	delete(w.copies, number)
 	delete(w.said, number)
 	w.show()
 	var sealed *journal.SealedError
@@ -132,7 +135,8 @@ func (w *owningWatch) attempt(number int32, err error) {
 	default:
 		w.service.metrics.Owned(true)
 		delete(w.trouble, number)
-		w.service.log.Info("owns a partition of the journal", w.service.store.journal.partition(number))
+		w.service.log.Info("owns a partition of the journal", w.service.store.journal.partition(number),
+			slog.Int64("entries_read", copied.Read), slog.Bool("copy_is_new", copied.Anew))
 	}
 }
 

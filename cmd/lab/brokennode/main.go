@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/google/uuid"
+
 	"chronos/node/service"
 )
 
@@ -32,6 +34,9 @@ func run(ctx context.Context) error {
 	config, err := settings.Config()
 	if err != nil {
 		return err
+	}
+	if os.Getenv("CHAOS_MUTANT") == unfenced {
+		config.Store.Journal().Writers = uuid.NewString()
 	}
 	log, _ := settings.Logger(os.Stderr)
 	s, err := service.Open(ctx, config, service.Options{Log: log, Version: "broken on purpose", Ports: mutated})

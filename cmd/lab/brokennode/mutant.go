@@ -50,6 +50,9 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Callback = &oneAtATime{Sink: ports.Callback}
 	case "settled-apart":
 		ports.Settling = nil // the engine publishes by the sink, and then has the store settle
+	case "sent-apart":
+		ports.Settling = sentApart{ports.Settling, ports.Sink}
+	case unfenced: // main has broken the store
 	case "requests-forgotten":
 		go forgetRequests(context.Background()) // as long as the process lives
 	default:
@@ -361,6 +364,32 @@ func (b *oneAtATime) Publish(ctx context.Context, records []node.Record) []error
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.Sink.Publish(ctx, records)
+}
+
+// unfenced has each process write the journal under transactional ids of its own, so that nobody is fenced by the next
+// owner of a partition.
+const unfenced = "unfenced"
+
+// sentApart publishes by the sink what a transaction could not send, and leaves it where it is.
+type sentApart struct {
+	node.Settling
+
+	sink node.Sink
+}
+
+func (b sentApart) Fire(ctx context.Context, records []node.Record, next []node.Next) ([]node.Settled, []error) {
+	settled, errs := b.Settling.Fire(ctx, records, next)
+	var failed []node.Record
+	for i, err := range errs {
+		known := errors.Is(err, node.ErrRejected) || errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrGone)
+		if err != nil && !known {
+			failed = append(failed, records[i])
+		}
+	}
+	if len(failed) > 0 {
+		_ = b.sink.Publish(ctx, failed) // broken on purpose
+	}
+	return settled, errs
 }
 
 // forgetRequests deletes all the time what requests of the HTTP API were answered, so that one that comes again is

@@ -2,6 +2,9 @@ package kafka
 
 import (
 	"context"
+	"io"
+	"net"
+	"strconv"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -88,3 +91,10 @@ func MetadataOf(topic uuid.UUID) string { return metadataOf(topic) }
 
 // KeptMetadata is what goes with a commit of an earlier build, which does not say of which topic it is.
 const KeptMetadata = keptMetadata
+
+// Fail has the clients of the ledger know that an address has failed somebody.
+func (l *Ledger) Fail(address string) {
+	host, port, _ := net.SplitHostPort(address)
+	number, _ := strconv.Atoi(port)
+	l.seeds.OnBrokerConnect(kgo.BrokerMetadata{Host: host, Port: int32(number)}, 0, nil, io.EOF)
+}

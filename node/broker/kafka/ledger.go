@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -75,6 +76,7 @@ func (c *LedgerConfig) TransactionalID(number int32) string {
 type Ledger struct {
 	config LedgerConfig
 	admin  *Admin
+	seeds  *seeds
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)
@@ -88,6 +90,8 @@ func NewLedger(config LedgerConfig) (*Ledger, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
+	seeds := newSeeds(config.Brokers)
+	config.Hooks = append(slices.Clone(config.Hooks), seeds)
 	if err := kgo.ValidateOpts(config.writerOptions(0)...); err != nil {
 		return nil, fmt.Errorf("configure Kafka client: %w", err)
 	}
@@ -95,7 +99,7 @@ func NewLedger(config LedgerConfig) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Ledger{config, admin}, nil
+	return &Ledger{config, admin, seeds}, nil
 }
 
 // Close closes the connections of the Ledger. Its writers are closed by themselves.
@@ -177,7 +181,7 @@ func (l *Ledger) Read(
 		kgo.KeepControlRecords(), // which lets an end be seen that is a marker
 		kgo.FetchMaxWait(pollWait/2),
 	)
-	client, err := kgo.NewClient(options...)
+	client, err := l.seeds.client(ctx, options)
 	if err != nil {
 		return fmt.Errorf("configure Kafka client: %w", err)
 	}
@@ -240,7 +244,7 @@ func (l *Ledger) readError(from ledger.Place, fetches kgo.Fetches) error {
 
 // Own implements ledger.Ledger.
 func (l *Ledger) Own(ctx context.Context, number int32, fence ledger.Entry) (ledger.Writer, error) {
-	client, err := kgo.NewClient(l.config.writerOptions(number)...)
+	client, err := l.seeds.client(ctx, l.config.writerOptions(number))
 	if err != nil {
 		return nil, fmt.Errorf("configure Kafka client: %w", err)
 	}

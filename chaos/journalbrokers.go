@@ -1,0 +1,276 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"chronos/chaos/servers"
+	"chronos/sim/check"
+)
+
+// transactionLimit is how long a transaction of a silent node is open at most: the brokers abort it after ten seconds,
+// and look for such ones every ten seconds.
+const transactionLimit = 20 * time.Second
+
+// journalBrokerScenarios are about the brokers beneath a journal: one of three that is silent for longer than sessions
+// and transactions last, all of them away at once, those that coordinate, and one after the other. Where copies are
+// kept on standby, a node is killed meanwhile, and those who take over have to do so from a copy that is warm.
+func journalBrokerScenarios() []*Scenario {
+	const s = time.Second
+	return []*Scenario{
+		{
+			Name: "journal-frozen-broker",
+			About: "Messages wait in a journal. A broker that leads partitions of it and of the input is frozen for " +
+				"longer than sessions and transactions last, and goes on. Each message comes out exactly once.",
+			Servers: true, Outside: true, Journal: true,
+			Brokers: 3, Lasts: 30 * s, Instructions: 10,
+			draw: func(n *nemesis) {
+				n.freezeLeader(3*s, n.between(transactionLimit+2*s, transactionLimit+5*s), 1+n.random.IntN(3))
+			},
+			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, hasLed, inTimeWithout},
+		},
+		{
+			Name: "journal-broker-outage",
+			About: "Messages wait in a journal. All three brokers are killed at once, or stopped, and are back when " +
+				"sessions and transactions are over. Each message comes out exactly once.",
+			Servers: true, Outside: true, Journal: true,
+			Brokers: 3, Lasts: 18 * s, Instructions: 10,
+			draw: func(n *nemesis) {
+				n.takeAllAway(3*s, n.between(12*s, 15*s), []string{byKill, byStop}[n.random.IntN(2)])
+			},
+			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, takenOver(partitions), resumed},
+		},
+		{
+			Name: "journal-lost-coordinator",
+			About: "Messages wait in a journal, with warm copies. The broker that keeps the group's offsets and " +
+				"coordinates transactions is killed; then the one that coordinates most of them is frozen, and a " +
+				"node killed. Each message comes out exactly once.",
+			Servers: true, Outside: true, Journal: true, Standby: true,
+			Brokers: 3, Lasts: 32 * s, Instructions: 10,
+			draw: func(n *nemesis) {
+				n.takeAway(3*s, n.between(3*s, 5*s), "the coordinator", byKill, n.bothCoordinator)
+				n.takeAway(15*s, n.between(11*s, 14*s), "the coordinator of transactions", byFreeze,
+					n.transactionCoordinator)
+				n.killOwner(n.between(16*s, 18*s), n.between(journalSession+4*s, journalSession+6*s), n.node())
+			},
+			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, coordinated, warmTakeovers},
+		},
+		{
+			Name: "journal-rolling-brokers",
+			About: "Messages wait in a journal, with warm copies. Of three brokers one after the other is restarted " +
+				"cleanly, and a node is killed meanwhile. Each message comes out exactly once.",
+			Servers: true, Outside: true, Journal: true, Standby: true,
+			Brokers: 3, Lasts: 34 * s, Instructions: 10,
+			draw: func(n *nemesis) {
+				for i, b := range n.random.Perm(3) {
+					n.takeAway(time.Duration(3+10*i)*s, s, fmt.Sprintf("broker %d", b+1), byStop, n.wholeBroker(b+1))
+				}
+				n.killOwner(n.between(12*s, 15*s), n.between(journalSession+4*s, journalSession+6*s), n.node())
+			},
+			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, warmTakeovers},
+		},
+	}
+}
+
+// What these scenarios count and mark, for their demands.
+const (
+	ledInput    = "partitions of the input that the frozen broker led"
+	ledJournal  = "partitions of the journal that the frozen broker led"
+	byFirst     = "transactional ids that the killed coordinator had"
+	bySecond    = "transactional ids that the frozen coordinator had"
+	theKill     = "an owner is killed"
+	theRevival  = "it is started again"
+	ownerNumber = "the node that was killed"
+)
+
+// freezeLeader freezes a broker, and takes note of what it leads at that moment.
+func (n *nemesis) freezeLeader(at, lasts time.Duration, number int) {
+	b := n.cluster.kafka.Brokers[number-1]
+	n.add(fault{
+		at: at, lasts: lasts, text: fmt.Sprintf("broker %d is frozen", number),
+		strike: func(ctx context.Context) error {
+			for what, topic := range map[string]string{
+				ledInput: n.cluster.topics.routes[0].in, ledJournal: n.cluster.topics.journal,
+			} {
+				leads, err := n.cluster.kafka.Leads(ctx, topic)
+				if err != nil {
+					return err
+				}
+				n.count(what, leads[number])
+			}
+			n.mark(theLoss)
+			return b.Freeze(ctx)
+		},
+		mend: func(ctx context.Context) error {
+			n.mark(theReturn)
+			if err := b.Thaw(ctx); err != nil {
+				return err
+			}
+			_ = n.cluster.kafka.Whole(ctx, 20*time.Second) // heal waits for longer
+			return nil
+		},
+	})
+}
+
+// hasLed demands that the broker that was frozen has led partitions of the input and of the journal.
+func hasLed(r *run, _ *Result) string {
+	for _, what := range []string{ledInput, ledJournal} {
+		if r.nemesis.counts[what] == 0 {
+			return "none is there of the " + what + ": that shows nothing"
+		}
+	}
+	return ""
+}
+
+// inTimeWithout demands that messages are in time without the broker that is frozen, as soon as others lead what it
+// led: that nobody waits for it until it goes on.
+func inTimeWithout(r *run, result *Result) string {
+	// The brokers give it up (3 s), others lead its partitions, and calls that wait for it end, each in its time.
+	const elections = 12 * time.Second
+	since, until := r.nemesis.marks[theLoss]+elections, r.nemesis.marks[theReturn]-time.Second
+	config := r.judged()
+	return inTime(r.lateness(since, until, func(*check.Event) bool { return true }),
+		2*config.Punctual()+result.Busy, config.Punctual())
+}
+
+// takeAllAway takes all brokers away for a while, at once.
+func (n *nemesis) takeAllAway(at, lasts time.Duration, how string) {
+	all := n.cluster.kafka.Brokers
+	n.add(fault{
+		at: at, lasts: lasts, text: "all brokers are " + how,
+		strike: func(ctx context.Context) error {
+			n.reach(check.Cut, "broker")
+			var waits sync.WaitGroup
+			errs := make([]error, len(all))
+			for i, b := range all {
+				waits.Go(func() {
+					if how == byKill {
+						errs[i] = b.Kill(ctx)
+					} else {
+						errs[i] = b.Stop(ctx)
+					}
+				})
+			}
+			waits.Wait()
+			return errors.Join(errs...)
+		},
+		mend: func(ctx context.Context) error {
+			defer n.reach(check.Mend, "broker")
+			for _, b := range all {
+				if err := b.Start(ctx); err != nil {
+					return err
+				}
+			}
+			return n.cluster.kafka.Whole(ctx, time.Minute)
+		},
+	})
+}
+
+// wholeBroker returns the broker of that number once all is whole, as whoever restarts one after the other waits for
+// that.
+func (n *nemesis) wholeBroker(number int) func(context.Context) (servers.Server, error) {
+	return func(ctx context.Context) (servers.Server, error) {
+		return n.cluster.kafka.Brokers[number-1], n.cluster.kafka.Whole(ctx, 30*time.Second)
+	}
+}
+
+// bothCoordinator returns whoever keeps the offsets of the group when the fault strikes, and takes note of how many of
+// the nodes' transactions are its own.
+func (n *nemesis) bothCoordinator(ctx context.Context) (servers.Server, error) {
+	b, err := n.cluster.kafka.Coordinator(ctx, n.cluster.topics.group)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := n.cluster.kafka.Transactions(ctx, n.cluster.topics.writers()...)
+	n.count(byFirst, counts[b.Number])
+	return b, err
+}
+
+// transactionCoordinator returns whoever coordinates most of the nodes' transactions when the fault strikes.
+func (n *nemesis) transactionCoordinator(ctx context.Context) (servers.Server, error) {
+	counts, err := n.cluster.kafka.Transactions(ctx, n.cluster.topics.writers()...)
+	if err != nil {
+		return nil, err
+	}
+	most := n.cluster.kafka.Brokers[0]
+	for _, b := range n.cluster.kafka.Brokers {
+		if counts[b.Number] > counts[most.Number] {
+			most = b
+		}
+	}
+	n.count(bySecond, counts[most.Number])
+	return most, nil
+}
+
+// writers are the transactional ids of a journal, one for each partition.
+func (t topics) writers() (ids []string) {
+	for p := range partitions {
+		ids = append(ids, fmt.Sprintf("%s/%d", t.journal, p))
+	}
+	return ids
+}
+
+// coordinated demands that the coordinators have coordinated transactions of the nodes.
+func coordinated(r *run, _ *Result) string {
+	for _, what := range []string{byFirst, bySecond} {
+		if r.nemesis.counts[what] == 0 {
+			return "none is there of the " + what + ": that shows nothing"
+		}
+	}
+	return ""
+}
+
+// killOwner kills a node for longer than its session, so that others own its partitions, and starts it again.
+func (n *nemesis) killOwner(at, lasts time.Duration, node *chronosNode) {
+	n.add(fault{
+		at: at, lasts: lasts, text: nodeName(node.number) + " is killed",
+		strike: func(context.Context) error {
+			n.mark(theKill)
+			n.count(ownerNumber, node.number)
+			return node.kill()
+		},
+		mend: func(ctx context.Context) error {
+			n.mark(theRevival)
+			return node.start(ctx, false)
+		},
+	})
+}
+
+// warmTakeovers demands that others have taken over what the node that was killed had owned, before it was there again,
+// and that each had a copy of it that was warm.
+func warmTakeovers(r *run, _ *Result) string {
+	all, err := r.ownings()
+	if err != nil {
+		return err.Error()
+	}
+	killed := r.nemesis.counts[ownerNumber]
+	from, to := r.nemesis.marks[theKill], r.nemesis.marks[theRevival]
+	owner := map[int32]int{}
+	for _, o := range all {
+		if o.at < from {
+			owner[o.partition] = o.node
+		}
+	}
+	var taken, read int64
+	last := from
+	for _, o := range all {
+		if o.at < from || o.at > to || owner[o.partition] != killed || o.node == killed {
+			continue
+		}
+		if o.isNew {
+			return fmt.Sprintf("node %d has taken partition %d of the journal over %v after the death of its owner "+
+				"with a copy that it had to make anew", o.node, o.partition, (o.at - from).Round(time.Millisecond))
+		}
+		taken, read, last = taken+1, read+o.read, o.at
+		owner[o.partition] = o.node
+	}
+	r.say("%d partitions of the killed node were taken over from warm copies, by %v after its death, reading %d entries",
+		taken, (last - from).Round(time.Millisecond), read)
+	if taken == 0 {
+		return "nobody has taken over what the killed node had owned before it was back: that shows nothing"
+	}
+	return ""
+}

@@ -1,0 +1,51 @@
+package chaos_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"chronos/chaos"
+)
+
+// TestWarmTakeovers reads the logs of nodes of which one was killed: who has taken its partitions over before it was
+// back must have had a copy. What others own anew, or what it takes back, is not looked at.
+func TestWarmTakeovers(t *testing.T) {
+	killed := time.Now().Add(time.Minute)
+	owns := func(after time.Duration, partition int, isNew bool) string {
+		return fmt.Sprintf(`{"time":%q,"msg":"owns a partition of the journal","partition":%d,"entries_read":7,`+
+			`"copy_is_new":%t}`+"\n", killed.Add(after).Format(time.RFC3339Nano), partition, isNew)
+	}
+	const s = time.Second
+	before := map[string]string{
+		"node-1.1.log": owns(-9*s, 0, true) + owns(-9*s, 1, true),
+		"node-2.1.log": owns(-9*s, 2, true) + `{"msg":"something else","partition":"orders"}` + "\n",
+	}
+	for name, c := range map[string]struct {
+		after map[string]string
+		want  string
+	}{
+		"warm":     {map[string]string{"node-2.1.log": owns(7*s, 0, false) + owns(7*s, 1, false)}, ""},
+		"cold":     {map[string]string{"node-2.1.log": owns(7*s, 0, false) + owns(7*s, 1, true)}, "partition 1"},
+		"too late": {map[string]string{"node-2.1.log": owns(11*s, 0, false)}, "shows nothing"},
+		"its own":  {map[string]string{"node-2.1.log": owns(7*s, 2, true)}, "shows nothing"},
+		"back":     {map[string]string{"node-2.1.log": owns(7*s, 0, false), "node-1.2.log": owns(12*s, 0, true)}, ""},
+	} {
+		dir := t.TempDir()
+		for _, logs := range []map[string]string{before, c.after} {
+			for file, text := range logs {
+				old, _ := os.ReadFile(filepath.Join(dir, file)) // there need be none
+				if err := os.WriteFile(filepath.Join(dir, file), append(old, text...), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got := chaos.WarmTakeovers(dir, 1, killed, 10*s)
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

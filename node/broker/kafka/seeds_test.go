@@ -1,0 +1,102 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"chronos/node/broker/kafka"
+	"chronos/node/ledger"
+)
+
+// hanging returns the address of somebody who takes connections and says nothing, as a broker does that is frozen, and
+// how many connections he was asked for.
+func hanging(t *testing.T) (address string, asked *atomic.Int32) {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked = &atomic.Int32{}
+	var accepting sync.WaitGroup
+	var conns []net.Conn
+	accepting.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return // it is closed
+			}
+			asked.Add(1)
+			conns = append(conns, conn)
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close() // it only listens
+		accepting.Wait()
+		for _, conn := range conns {
+			_ = conn.Close() // nobody is to hear of it
+		}
+	})
+	return l.Addr().String(), asked
+}
+
+// Of the addresses that a node is told, one hangs. Who takes a partition over, or reads one, finds that out once: the
+// clients that are made afterwards begin elsewhere. One that tries the address does so twice, and waits for 6 s; without
+// what the others have found out each of these clients would try it by every second chance.
+func TestLedgerHangingSeed(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 1)
+	address, asked := hanging(t)
+	l, err := kafka.NewLedger(kafka.LedgerConfig{
+		Connection: kafka.Connection{Brokers: append([]string{address}, cluster.ListenAddrs()...)},
+		Topic:      topic, Name: "chronos",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const once = 2
+	for i := 0; i < 12 && asked.Load() <= once; i++ {
+		w, err := l.Own(ctx, 0, ledger.Entry{Key: []byte("fence"), Value: fmt.Append(nil, i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+	}
+	if got := asked.Load(); got > once {
+		t.Errorf("an address that does not answer was tried %d times", got)
+	}
+}
+
+// If nobody else answers, an address is tried again that did not answer.
+func TestLedgerHangingSeeds(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 1)
+	address, _ := hanging(t)
+	l, err := kafka.NewLedger(kafka.LedgerConfig{
+		Connection: kafka.Connection{Brokers: append([]string{address}, cluster.ListenAddrs()...)},
+		Topic:      topic, Name: "chronos",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	for _, broker := range cluster.ListenAddrs() {
+		l.Fail(broker)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	w, err := l.Own(ctx, 0, ledger.Entry{Key: []byte("fence"), Value: []byte("fence")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+}
