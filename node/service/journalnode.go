@@ -46,6 +46,7 @@ func (s *Service) own() error {
 	log, _ := opened.log()
 	s.poster, s.board = poster, journal.NewSwitchboard(log, poster, journal.AskerLimits{})
 	store.SwitchBy(s.board)
+	store.ClaimAhead(s.config.Node.ClaimAhead())
 	w := &owningWatch{service: s, left: map[int32]int64{}, said: map[int32]time.Time{}, trouble: map[int32]string{}}
 	s.store.journal.observe = w.replay
 	s.config.Node.Requests = true // of whichever node is asked by HTTP

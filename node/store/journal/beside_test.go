@@ -117,6 +117,42 @@ func TestCancelOfCallbackAfterTakeover(t *testing.T) {
 	}
 }
 
+// Where messages are claimed long before they fall due, by a large lookahead or timing advance, whoever owned the
+// partition before may have claimed what falls due as long after the takeover. It once was cancelled, and its request
+// was made all the same.
+func TestCancelOfCallbackClaimedFarAhead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const ahead = 30 * time.Second
+	for _, store := range w.stores {
+		store.ClaimAhead(ahead)
+	}
+	own(t, w.stores[0], 0)
+	var items []node.Item
+	for offset, in := range []time.Duration{ahead, ahead + time.Hour} {
+		m := w.message(in.String())
+		m.Lane, m.Deadline = hook, m.Deadline.Add(in)
+		items = append(items, node.Item{Epoch: 1, Offset: int64(offset), Action: node.Schedule, Message: m})
+	}
+	w.take(w.stores[0], 0, items)
+	claimed, err := w.stores[0].Claim(t.Context(), node.ClaimRequest{
+		Node: uuid.UUID{2}, Hold: time.Hour, Until: w.clock.Now().Add(ahead),
+		Lanes: []node.Share{{Lane: hook, Limit: 9, Bytes: 1 << 20}},
+	})
+	if err != nil || len(claimed.Messages) != 1 {
+		t.Fatalf("claimed %v, %v", claimed.Messages, err)
+	}
+	own(t, w.stores[1], 0)
+	for i, want := range []node.Outcome{node.TooLate, node.Cancelled} {
+		result, err := w.stores[1].Take(t.Context(), node.TakeRequest{Items: []node.Item{{
+			From: node.NoPlace, Action: node.Cancel, Message: node.Message{ID: items[i].ID, Lane: hook},
+		}}})
+		if err != nil || result.Results[0].Outcome != want {
+			t.Errorf("cancel what is due in %s: %+v, %v, want %v", items[i].ID, result, err, want)
+		}
+	}
+}
+
 // What has fallen due on a callback lane while that was paused nobody has claimed, and so it can be cancelled after a
 // takeover as before it: a lane is paused to do just that. What was due before may have been claimed.
 func TestCancelOfCallbackOnPausedLane(t *testing.T) {
