@@ -43,12 +43,17 @@ func (s *shard) waits(r *row) bool {
 		s.claimableUntil(is.Pause.Minded).Before(r.due)
 }
 
+// maxFresh is how many messages of a partition are known to be fresh. After a rewind, or an import, all that was ever
+// submitted may be overdue when it is stored, and a local copy is on disk because that does not fit in memory. What is
+// beyond counts as tried once.
+const maxFresh = 100_000
+
 // freshen notes what a change does to a message. The caller has quick.
 func (c *change) freshen(before, after *row) {
 	if before != nil && (after == nil || after.Incarnation != before.Incarnation) {
 		delete(c.fresh, before.Incarnation)
 	}
-	stored := after != nil && (before == nil || after.Incarnation != before.Incarnation)
+	stored := len(c.fresh) < maxFresh && after != nil && (before == nil || after.Incarnation != before.Incarnation)
 	if stored && node.IsCallback(after.Lane) && !after.due.After(c.claimableUntil(c.since)) {
 		c.fresh[after.Incarnation] = true
 	}
