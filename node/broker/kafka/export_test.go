@@ -18,6 +18,13 @@ const (
 // NewBlockCompressor returns what compresses batches that are published.
 func NewBlockCompressor() *blockCompressor { return newBlockCompressor() }
 
+// NewMemory returns what decompresses for a source within bounds, where nothing waits to be polled, and what notes a
+// poll.
+func NewMemory(limit, batch int) (decompressor kgo.Decompressor, polled func()) {
+	m := newMemory(limit, batch)
+	return m, m.polled
+}
+
 // Freeze owns a partition and appends a transaction, and is stopped before it commits that. GoOn commits it.
 func (l *Ledger) Freeze(
 	ctx context.Context, number int32, fence ledger.Entry, transaction ledger.Transaction,

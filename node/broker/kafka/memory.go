@@ -125,7 +125,7 @@ func (m *memory) inflate(src []byte, codec kgo.CompressionCodecType, room int) (
 	case kgo.CodecZstd:
 		if m.zstd == nil {
 			decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-				zstd.WithDecoderMaxMemory(uint64(m.batch)))
+				zstd.WithDecoderMaxMemory(uint64(max(m.batch, zstdWindow))))
 			if err != nil {
 				return nil, err
 			}
@@ -143,6 +143,10 @@ func (m *memory) inflate(src []byte, codec kgo.CompressionCodecType, room int) (
 		return nil, fmt.Errorf("unknown compression %d", codec)
 	}
 }
+
+// zstdWindow is the largest window of zstd that is read in any case. It says nothing of how much there is: Java's
+// producer writes one of 2 MiB before each batch, however small, and every decoder should know windows of 8 MiB.
+const zstdWindow = 8 << 20
 
 // maxScratch is the largest buffer that is kept for the next batch.
 const maxScratch = 8 << 20
