@@ -231,3 +231,41 @@ func (s refusingStore) Take(ctx context.Context, r node.TakeRequest) (node.TakeR
 	}
 	return s.Store.Take(ctx, r)
 }
+
+// TestClaimAhead has nodes claim ahead by a fixed advance, and by one that follows how long publishes take: they claim
+// as far ahead as is said, which is what the next owner of a partition of a journal goes by, and no further.
+func TestClaimAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		advance  time.Duration
+		adaptive bool
+		publish  time.Duration
+	}{
+		"no advance": {0, false, 50 * time.Millisecond}, "advance": {7 * time.Second, false, 50 * time.Millisecond},
+		"adaptive": {0, true, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				config := config(0)
+				config.TimingAdvance, config.AdaptiveAdvance = c.advance, c.adaptive
+				for i := range 20 {
+					w.submit(fmt.Sprint(i), time.Duration(i)*time.Second)
+				}
+				r := w.run(config, func(_ int, call string) (error, bool) {
+					if call == "publish" {
+						pass(c.publish)
+					}
+					return nil, true
+				})
+				var most atomic.Int64
+				asks := func(r node.ClaimRequest) { most.Store(max(most.Load(), int64(time.Until(r.Until)))) }
+				r.gate.asks.Store(&asks)
+				pass(30 * time.Second)
+				r.stop()
+				if got, want := time.Duration(most.Load()), config.ClaimAhead(); got != want {
+					t.Errorf("it claims %v ahead, and says %v", got, want)
+				}
+			})
+		})
+	}
+}

@@ -232,6 +232,15 @@ func (c *Config) PublishTimeout() time.Duration { return c.HoldTime * 4 / 10 }
 // Margin returns the part of HoldTime that is kept in reserve: one tenth.
 func (c *Config) Margin() time.Duration { return c.HoldTime / 10 }
 
+// ClaimAhead returns how long before its deadline a message is claimed at most.
+func (c *Config) ClaimAhead() time.Duration {
+	advance := c.TimingAdvance
+	if c.AdaptiveAdvance {
+		advance = max(advance, c.Lookahead)
+	}
+	return c.Lookahead + advance
+}
+
 // PublishableAge returns the greatest age, by the node's monotonic clock and counted from before the claim was
 // requested, at which a claim may still be published (deviation D3): HoldTime less PublishTimeout and Margin.
 func (c *Config) PublishableAge() time.Duration {

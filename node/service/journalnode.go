@@ -47,6 +47,7 @@ func (s *Service) own() error {
 	log, _ := opened.log()
 	s.poster, s.board = poster, journal.NewSwitchboard(log, poster, journal.AskerLimits{})
 	store.SwitchBy(s.board)
+	store.ClaimAhead(s.config.Node.ClaimAhead())
 	w := &owningWatch{
 		service: s, copies: map[int32]journal.Replay{}, said: map[int32]time.Time{}, trouble: map[int32]string{},
 	}

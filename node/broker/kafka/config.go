@@ -76,15 +76,17 @@ type SourceConfig struct {
 	// MaxPollBytes bounds the keys, values and headers that Poll returns; 8 MiB if zero. One record can exceed it.
 	MaxPollBytes int
 
-	// FetchMaxBytes bounds what one broker sends at a time, as it is stored: compressed. 4 MiB if zero. A single
-	// batch can exceed it.
+	// FetchMaxBytes bounds what one broker sends at a time, as it is stored: compressed. 4 MiB if zero, or FetchMemory
+	// if that is less. A single batch can exceed it.
 	FetchMaxBytes int32
 
 	// FetchMemory bounds the records that are held in memory before Poll returns them, decompressed, of all brokers
-	// together: DefaultFetchMemory if zero. A batch that alone is larger comes through by itself, up to BatchMemory.
+	// together: DefaultFetchMemory if zero. A record counts as 200 bytes more than it has, and a header as 40. A batch
+	// that alone is larger comes through by itself, up to BatchMemory. Of what was not compressed each broker has two
+	// fetches in memory at most, beside that.
 	FetchMemory int
 
-	// BatchMemory is the largest batch, decompressed, that is read at all; DefaultBatchMemory if zero. A larger one
+	// BatchMemory is the largest batch, counted alike, that is read at all; DefaultBatchMemory if zero. A larger one
 	// stops its partition, and Poll says so: there is no way to read a part of a batch, and a few kilobytes can
 	// decompress to more than there is memory.
 	BatchMemory int
@@ -143,8 +145,8 @@ func sourceDefaults(c SourceConfig) SourceConfig {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.MaxPollRecords = cmp.Or(c.MaxPollRecords, defaultMaxPollRecords)
 	c.MaxPollBytes = cmp.Or(c.MaxPollBytes, defaultMaxPollBytes)
-	c.FetchMaxBytes = cmp.Or(c.FetchMaxBytes, defaultFetchMaxBytes)
 	c.FetchMemory = cmp.Or(c.FetchMemory, DefaultFetchMemory)
+	c.FetchMaxBytes = cmp.Or(c.FetchMaxBytes, int32(max(1, min(c.FetchMemory, defaultFetchMaxBytes))))
 	c.BatchMemory = cmp.Or(c.BatchMemory, DefaultBatchMemory)
 	return c
 }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"io"
+	"math"
 	"net"
 	"strconv"
 
@@ -21,6 +22,22 @@ const (
 
 // NewBlockCompressor returns what compresses batches that are published.
 func NewBlockCompressor() *blockCompressor { return newBlockCompressor() }
+
+// NewMemory returns what decompresses for a source within bounds, where nothing waits to be polled, and what notes a
+// poll.
+func NewMemory(limit, batch int) (decompressor kgo.Decompressor, polled func()) {
+	m := newMemory(limit, batch)
+	return m, m.polled
+}
+
+// Weigh returns how many bytes a decompressed batch takes in memory.
+func Weigh(batch []byte) int { return weigh(batch, math.MaxInt) }
+
+// FetchMaxBytes returns how much one broker sends at a time to a source with a configuration.
+func FetchMaxBytes(c SourceConfig) int32 { return sourceDefaults(c).FetchMaxBytes }
+
+// ErrNoRoom says that a batch has to wait until others were polled.
+var ErrNoRoom = errNoRoom
 
 // Freeze owns a partition and appends a transaction, and is stopped before it commits that. GoOn commits it.
 func (l *Ledger) Freeze(

@@ -16,7 +16,8 @@ import (
 )
 
 // memory is the decompressor of a Source. It keeps the records that franz-go holds before they are polled within a
-// bound: a broker bounds what it sends before decompression, and 4 MiB of it can be 4 GiB after.
+// bound: a broker bounds what it sends before decompression, and 4 MiB of it can be 4 GiB after. What counts is what the
+// records take in memory, not their bytes alone (weigh). What was never compressed is bounded by what a broker sends.
 //
 // A batch that finds no room is refused. To franz-go that is a batch which the broker has sent in part: it hands out
 // what came before it, and fetches it again. By then what came before has been polled, and a batch that has
@@ -78,9 +79,15 @@ func (m *memory) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 		room = min(room, m.limit-held)
 	}
 	out, err := m.inflate(src, codec, room)
+	weight := len(out)
+	if err == nil {
+		if weight = weigh(out, room); weight > room {
+			err = errLarger
+		}
+	}
 	switch {
 	case err == nil:
-		m.fresh += len(out)
+		m.fresh += weight
 		if m.refusals >= maxRefusals {
 			m.refusals = 0
 		}
@@ -94,6 +101,53 @@ func (m *memory) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 		m.refusals = 0
 		return nil, kgo.ErrMaxDecompress
 	}
+}
+
+const (
+	// recordCost is what franz-go keeps of a record besides its bytes, with the pointers to it, and headerCost that of a
+	// header. A record of no key and no value has eight bytes, and a header without a name has two: what is bounded by
+	// bytes alone would be twenty times as much in memory.
+	recordCost = 200
+	headerCost = 40
+)
+
+// weigh returns how many bytes a decompressed batch takes in memory, or anything above most if that is more. What can't
+// be read as records is no more than its bytes: franz-go does not make records of it, or it is of a format that has
+// more bytes for each.
+func weigh(batch []byte, most int) int {
+	weight := len(batch)
+	for rest := batch; len(rest) > 0 && weight <= most; {
+		length, used := binary.Varint(rest)
+		if used <= 0 || length <= 0 || length > int64(len(rest)-used) {
+			break
+		}
+		weight += recordCost + headerCost*headersOf(rest[used:used+int(length)])
+		rest = rest[used+int(length):]
+	}
+	return weight
+}
+
+// headersOf returns how many headers a record says that it has; no more than it has bytes.
+func headersOf(record []byte) int {
+	at := 1 // behind its attributes
+	// Its timestamp, offset, key, and value.
+	for _, isLength := range []bool{false, false, true, true} {
+		if at > len(record) {
+			return 0
+		}
+		n, used := binary.Varint(record[at:])
+		if used <= 0 {
+			return 0
+		}
+		if at += used; isLength && n > 0 {
+			at += int(min(n, int64(len(record))))
+		}
+	}
+	if at > len(record) {
+		return 0
+	}
+	n, _ := binary.Varint(record[at:])
+	return int(min(max(n, 0), int64(len(record)-at)))
 }
 
 // errLarger says that something decompresses to more than it may.
@@ -125,7 +179,7 @@ func (m *memory) inflate(src []byte, codec kgo.CompressionCodecType, room int) (
 	case kgo.CodecZstd:
 		if m.zstd == nil {
 			decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-				zstd.WithDecoderMaxMemory(uint64(m.batch)))
+				zstd.WithDecoderMaxMemory(uint64(max(m.batch, zstdWindow))))
 			if err != nil {
 				return nil, err
 			}
@@ -143,6 +197,10 @@ func (m *memory) inflate(src []byte, codec kgo.CompressionCodecType, room int) (
 		return nil, fmt.Errorf("unknown compression %d", codec)
 	}
 }
+
+// zstdWindow is the largest window of zstd that is read in any case. It says nothing of how much there is: Java's
+// producer writes one of 2 MiB before each batch, however small, and every decoder should know windows of 8 MiB.
+const zstdWindow = 8 << 20
 
 // maxScratch is the largest buffer that is kept for the next batch.
 const maxScratch = 8 << 20

@@ -3,12 +3,14 @@ package journal_test
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/store/journal"
 )
 
 // hook is a callback lane.
@@ -114,6 +116,83 @@ func TestCancelOfCallbackAfterTakeover(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("by the same node %v: %v, want %v", same, got, want)
 		}
+	}
+}
+
+// Where messages are claimed long before they fall due, by a large lookahead or timing advance, whoever owned the
+// partition before may have claimed what falls due as long after the takeover. It once was cancelled, and its request
+// was made all the same.
+func TestCancelOfCallbackClaimedFarAhead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const ahead = 30 * time.Second
+	for _, store := range w.stores {
+		store.ClaimAhead(ahead)
+	}
+	own(t, w.stores[0], 0)
+	var items []node.Item
+	for offset, in := range []time.Duration{ahead, ahead + time.Hour} {
+		m := w.message(in.String())
+		m.Lane, m.Deadline = hook, m.Deadline.Add(in)
+		items = append(items, node.Item{Epoch: 1, Offset: int64(offset), Action: node.Schedule, Message: m})
+	}
+	w.take(w.stores[0], 0, items)
+	claimed, err := w.stores[0].Claim(t.Context(), node.ClaimRequest{
+		Node: uuid.UUID{2}, Hold: time.Hour, Until: w.clock.Now().Add(ahead),
+		Lanes: []node.Share{{Lane: hook, Limit: 9, Bytes: 1 << 20}},
+	})
+	if err != nil || len(claimed.Messages) != 1 {
+		t.Fatalf("claimed %v, %v", claimed.Messages, err)
+	}
+	own(t, w.stores[1], 0)
+	for i, want := range []node.Outcome{node.TooLate, node.Cancelled} {
+		result, err := w.stores[1].Take(t.Context(), node.TakeRequest{Items: []node.Item{{
+			From: node.NoPlace, Action: node.Cancel, Message: node.Message{ID: items[i].ID, Lane: hook},
+		}}})
+		if err != nil || result.Results[0].Outcome != want {
+			t.Errorf("cancel what is due in %s: %+v, %v, want %v", items[i].ID, result, err, want)
+		}
+	}
+}
+
+// More callbacks are stored that are overdue already than a node keeps in mind: those that it does not keep in mind may
+// be in the hands of whoever owned the partition before, for all it knows. When they are gone it minds others.
+func TestFreshIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	own(t, w.stores[0], 0)
+	const more = 1000
+	cancel := func(name int) node.Outcome {
+		result, err := w.stores[0].Take(t.Context(), node.TakeRequest{Items: []node.Item{{
+			From: node.NoPlace, Action: node.Cancel, Message: node.Message{ID: strconv.Itoa(name), Lane: hook},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.Results[0].Outcome
+	}
+	store := func(from, to int) {
+		var items []node.Item
+		for i := from; i < to; i++ {
+			m := w.message(strconv.Itoa(i))
+			m.Lane, m.Incarnation = hook, uuid.New()
+			items = append(items, node.Item{Epoch: 1, Offset: int64(i), Action: node.Schedule, Message: m})
+		}
+		w.take(w.stores[0], int64(from), items)
+	}
+	for i := 0; i < journal.MaxFresh+more; i += more {
+		store(i, i+more)
+	}
+	if n := w.stores[0].Fresh(); n != journal.MaxFresh {
+		t.Errorf("%d messages are kept in mind, want %d", n, journal.MaxFresh)
+	}
+	first, last := cancel(0), cancel(journal.MaxFresh)
+	if first != node.Cancelled || last != node.TooLate {
+		t.Errorf("the first one is %v, and the first beyond %v", first, last)
+	}
+	store(journal.MaxFresh+more, journal.MaxFresh+more+1)
+	if got := cancel(journal.MaxFresh + more); got != node.Cancelled {
+		t.Errorf("one that is stored when another is gone is %v", got)
 	}
 }
 

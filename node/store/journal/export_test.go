@@ -125,6 +125,18 @@ func (f Follower) Pressed(pressed func() bool) { f.pressed = pressed }
 // IsPressed reports whether followers of the store leave the disk to owners.
 func (s *Store) IsPressed() bool { return s.isPressed() }
 
+// MaxFresh is how many messages of a partition are known to be fresh.
+const MaxFresh = maxFresh
+
+// Fresh returns how many messages are known to be fresh.
+func (s *Store) Fresh() (n int) {
+	_ = s.look(func(owned *shard) error {
+		n += len(owned.fresh)
+		return nil
+	})
+	return n
+}
+
 // Steps returns how many keys of the local copy scans have stepped over, with those that were removed.
 func (s *Store) Steps() int64 { return s.db.steps.Load() }
 

@@ -104,9 +104,11 @@ type shard struct {
 	heard, foreign int64
 	hearing        sync.Mutex
 
-	// since is when this node came to own the partition, and fresh are the incarnations on callback lanes that it has
-	// stored since, of those that mayBeOut has to tell from others. They change under mu and quick.
+	// since is when this node came to own the partition, ahead how long before it falls due a message is claimed, and
+	// fresh are the incarnations on callback lanes that this node has stored since, of those that mayBeOut has to tell
+	// from others: it changes under mu and quick.
 	since time.Time
+	ahead time.Duration
 	fresh map[uuid.UUID]bool
 
 	// ours is an instant at which the partition was this node's, as a look or a transaction has shown. It changes under

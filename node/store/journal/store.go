@@ -110,6 +110,7 @@ type Store struct {
 
 	board  *Switchboard  // nil for none
 	called chan struct{} // has Listen look
+	ahead  time.Duration // see ClaimAhead
 }
 
 var _ node.Store = (*Store)(nil)
@@ -146,6 +147,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// ClaimAhead has the store know how long before it falls due a message is claimed at most, by this node and those that
+// owned what it comes to own: node.Config.ClaimAhead. It is called before the store is used.
+func (s *Store) ClaimAhead(ahead time.Duration) { s.ahead = ahead }
+
 // DiskSize returns how many bytes the local copy has on disk, once what is in memory has been written there.
 func (s *Store) DiskSize() (uint64, error) { return s.db.size() }
 
@@ -164,7 +169,7 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 		return err
 	}
 	owned := newShard(number, s.db, s.wall, s.config.MaxAge, writer)
-	owned.ours, owned.since = began, s.config.Now()
+	owned.ours, owned.since, owned.ahead = began, s.config.Now(), s.ahead
 	owned.observe, owned.spacing = s.config.Observe, s.config.Spacing
 	if err := owned.catchUp(ctx, s.config.Ledger); err != nil {
 		writer.Close()

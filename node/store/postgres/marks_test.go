@@ -190,6 +190,45 @@ func TestMarksOfAPausedLane(t *testing.T) {
 	claim(1)
 }
 
+// A look for what fell due lately moves no mark: what is overdue for longer is claimed by the next look at the whole
+// lane, and not only when the sweep comes to it, and what such a look finds on another lane still moves the mark there.
+func TestMarksOfALookFromAnInstantOn(t *testing.T) {
+	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
+	now := time.Now().Truncate(time.Microsecond)
+	var list []node.Message
+	for i, m := range messages(4) {
+		if m.Lane, m.Deadline = "shared", now; i%2 == 1 {
+			m.Lane = "whole"
+		}
+		if i < 2 {
+			m.Deadline = now.Add(-time.Minute)
+		}
+		list = append(list, m)
+	}
+	insert(t, s, list, false)
+	for _, lane := range []string{"shared", "whole"} {
+		postgres.UseMark(s, lane, now.Add(-2*time.Minute), now) // The sweep goes down from there.
+	}
+	claim := func(want int, shares ...node.Share) {
+		t.Helper()
+		result, err := s.Claim(t.Context(), node.ClaimRequest{
+			Node: owner(), Hold: time.Minute, Until: time.Now(), Lanes: shares,
+		})
+		if err != nil || len(result.Messages) != want {
+			t.Fatalf("claimed %d messages, want %d; error %v", len(result.Messages), want, err)
+		}
+	}
+	from := now.Add(-time.Second)
+	for _, want := range []int{3, 0} { // what is new on the one lane, and all on the other
+		claim(want, node.Share{Lane: "shared", Limit: 10, Bytes: 1 << 20, From: from},
+			node.Share{Lane: "whole", Limit: 10, Bytes: 1 << 20})
+	}
+	if n := postgres.Marks(s); n != 2 {
+		t.Fatalf("marks are used on %d lanes, want 2", n)
+	}
+	claim(1, node.Share{Lane: "shared", Limit: 10, Bytes: 1 << 20})
+}
+
 // A lane that is resumed in the middle of a claim keeps its mark, too. A trigger resumes it, after the statement that
 // claims has seen the pause and before the one that asks what is paused.
 func TestMarksOfALaneThatIsResumedMeanwhile(t *testing.T) {
