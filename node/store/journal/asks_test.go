@@ -23,6 +23,7 @@ type counter struct {
 type sender struct {
 	world *engines
 	gate  *gate
+	order inlets // in which the life names the input topics
 }
 
 var _ journal.Sender = sender{}
@@ -30,8 +31,8 @@ var _ journal.Sender = sender{}
 var errUnsure = errors.New("nobody knows whether the record is there")
 
 // Partition implements journal.Sender.
-func (sender) Partition(_ context.Context, _ string, key []byte) (int32, error) {
-	return partitionOf(key), nil
+func (s sender) Partition(_ context.Context, _ string, key []byte) (int32, error) {
+	return s.order.at(s.world.home(string(key))), nil
 }
 
 // Send implements journal.Sender.
@@ -45,7 +46,7 @@ func (s sender) Send(_ context.Context, number int32, r node.Record) error {
 			return errUnsure
 		}
 		asked, _ := s.world.recorder.asks(headerOf(r.Headers, node.HeaderRequest))
-		s.world.group.put(number, r, asked)
+		s.world.group.put(s.order.number(number), r, asked)
 		if what == 1 {
 			return errUnsure
 		}

@@ -160,6 +160,7 @@ type calls struct {
 
 	tenures map[int32]int // how often somebody has come to own a partition
 	pauses  int           // requests on a paused lane, by a claim from before
+	lined   int           // others of the same key, when one was requested
 }
 
 // claimed is a claim of a life on a callback.
@@ -183,6 +184,7 @@ type request struct {
 	of     known
 	number int
 	good   bool // it was answered well, and the life has heard so
+	back   bool // its claim was given back
 }
 
 func newCalls() calls {
@@ -211,7 +213,11 @@ func (j *recorder) gaveBack(releases []node.Release, done []bool, life *gate) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := range releases {
+		for _, x := range j.calls.made[releases[i].Incarnation] {
+			x.back = x.back || done[i] && x.claim.Claim == releases[i].Claim
+		}
 		if done[i] {
+			j.released(&releases[i], life)
 			j.calls.claims[life] = slices.DeleteFunc(j.calls.claims[life], func(c claimed) bool {
 				return c.Claim == releases[i].Claim
 			})
@@ -274,6 +280,7 @@ func (j *recorder) requests(life *gate, r *node.Record, claim *claimed, young ti
 				"it was done", claim.ID, life.name)
 		}
 	}
+	j.inLine(x)
 	j.calls.made[claim.Incarnation] = append(j.calls.made[claim.Incarnation], x)
 	return x
 }

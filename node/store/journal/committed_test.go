@@ -28,11 +28,11 @@ func (j *recorder) watch(c simulated.Committed) {
 	for i := range c.Records {
 		x.read(&c, &c.Records[i])
 	}
-	x.number = c.Number
-	x.unclaimed(c.Number)
+	x.number = j.world.inlets.called(c.Topic, c.Number)
+	x.unclaimed(x.number)
 	x.take()
 	x.settle()
-	x.steer(c.Number)
+	x.steer(x.number)
 }
 
 // transaction is what was committed together.
@@ -73,7 +73,7 @@ func (x *transaction) read(c *simulated.Committed, r *node.Record) {
 			x.answers[ask] = &said
 		}
 	case said.Input != nil:
-		x.moves[said.Input.Number] = said.Position.Offset
+		x.moves[x.world.inlets.identified(said.Input)] = said.Position.Offset
 	case said.Switched != nil:
 		x.switched[*said.Switched] = said.Paused
 	}
@@ -103,18 +103,24 @@ func (x *transaction) take() {
 		from, known := x.positions[number]
 		to := x.moves[number]
 		x.positions[number] = to
-		e := &check.Event{Kind: check.Move, Partition: inputName(number), Offset: to}
+		e := &check.Event{Kind: check.Move, Partition: x.world.inputName(number), Offset: to}
 		if !known {
 			e.Kind = check.Place
 			x.add(e)
 			continue
 		}
 		records := x.records[number]
-		x.first(records[from:min(to, int64(len(records)))])
-		for at := from; at < min(to, int64(len(records))); at++ {
-			x.taken(records[at], records[at+1:to])
+		if to > int64(len(records)) {
+			x.world.Errorf("%s is taken in up to %d, and ends at %d", x.world.inputName(number), to, len(records))
+		}
+		end := min(to, int64(len(records)))
+		records = records[min(from, end):end]
+		x.first(records)
+		for i, s := range records {
+			at := from + int64(i)
+			x.taken(s, records[i+1:])
 			x.add(&check.Event{
-				Kind: check.Take, Message: records[at].number, Partition: e.Partition, Offset: at, Lineage: 1,
+				Kind: check.Take, Message: s.number, Partition: e.Partition, Offset: at, Lineage: 1,
 			})
 		}
 		x.add(e)
@@ -124,11 +130,16 @@ func (x *transaction) take() {
 // reply returns what tells of the outcome of a record; nil for nothing.
 func (x *transaction) reply(s *submission) *memory.Row {
 	for name, row := range x.puts {
-		if name.Lane == outcomes && row.Origin.Partition == s.partition && row.Origin.Offset == s.offset {
+		if name.Lane == outcomes && x.from(row) == s.origin {
 			return row
 		}
 	}
 	return nil
+}
+
+// from returns where the record stands that a message is from.
+func (x *transaction) from(row *memory.Row) origin {
+	return origin{x.world.inlets.called(row.Origin.Topic, row.Origin.Partition), row.Origin.Offset}
 }
 
 // outcome returns what became of a record by what tells of it, "" for nothing that is told.
@@ -210,6 +221,7 @@ func (x *transaction) taken(s *submission, later []*submission) {
 			e.Deadline, e.Due = x.instant(put.Deadline), x.instant(put.Due)
 		}
 		e.Due = cmp.Or(e.Due, e.Deadline)
+		row.stands(x.began.Add(e.Deadline))
 		delete(x.gone, row.ref)
 		row.ref.Incarnation = next
 		x.calls.known[next] = known{occurrence(row.number, row.sequence), x.number}
@@ -303,6 +315,7 @@ func (x *transaction) removed(name node.MessageID) {
 // inserted tells of a message that there is from now on.
 func (x *transaction) inserted(row *recorded, deadline time.Time) {
 	x.calls.known[row.ref.Incarnation] = known{occurrence(row.number, row.sequence), x.number}
+	row.stands(deadline)
 	x.rows[node.MessageID{ID: row.ref.ID, Lane: row.ref.Lane}] = row
 	x.last[row.number] = row.ref.Incarnation
 	x.add(&check.Event{
@@ -314,7 +327,7 @@ func (x *transaction) inserted(row *recorded, deadline time.Time) {
 // letter tells of the copy of a record that is no submission.
 func (x *transaction) letter(s *submission) {
 	for name, put := range x.puts {
-		if name.Lane == deadLetters && put.Origin.Partition == s.partition && put.Origin.Offset == s.offset {
+		if name.Lane == deadLetters && x.from(put) == s.origin {
 			x.inserted(&recorded{ref: put.Ref(), number: s.number}, put.Deadline)
 			return
 		}
@@ -405,6 +418,7 @@ func (x *transaction) over(name node.MessageID, on bool) {
 	e.Message = occurrence(row.number, e.Nth)
 	x.outcomes[recurred]++
 	row.sequence, row.ref.Incarnation = e.Nth, uuid.UUID(e.Next)
+	row.stands(x.began.Add(e.Deadline))
 	x.last[e.Message] = row.ref.Incarnation
 	x.calls.known[row.ref.Incarnation] = known{e.Message, x.number}
 	x.add(e)

@@ -32,8 +32,9 @@ import (
 // their local copy, with an old one or with none; partitions change hands; transactions get lost, are aborted, or
 // commit and nobody is told; a topic refuses what is too large, with all that shares its transaction; the journal is
 // compacted, and tombstones go. Lanes and the intake are paused, and resumed. In half of the worlds nodes are standbys,
-// too, in half there are callbacks to a receiver that is not always well, and in half some of what is asked for comes
-// by HTTP, each of them drawn by itself. After a minute nothing goes wrong any more, and for two more the nodes go on.
+// too, in half there are two input topics, with a journal each, and in half there are callbacks to a receiver that is
+// not always well, which may have to come out in order; in many some of what is asked for comes by HTTP. After a minute
+// nothing goes wrong any more, and for two more the nodes go on.
 //
 // Each call takes effect at one instant: TestRandomOwners has what happens in the middle of one.
 // CHRONOS_WORLDS=1000 simulates more of them, CHRONOS_SEED=7 from another one on, CHRONOS_WORLD=7 one of them, and
@@ -60,7 +61,7 @@ func TestEngines(t *testing.T) {
 		})
 	}
 	if t.Log(all); count > 1 && (all.takeovers == 0 || all.fenced == 0 || all.unknown == 0 || all.crashes == 0 ||
-		all.pauses == 0 || count > 5 && (all.givenUp == 0 || all.heard == 0 || all.repeats == 0)) {
+		all.pauses == 0 || all.claims == 0 || count > 5 && (all.givenUp == 0 || all.heard == 0 || all.repeats == 0 || all.lined == 0 || all.several == 0)) {
 		t.Errorf("%+v: that shows nothing", all)
 	}
 	for _, outcome := range []string{
@@ -90,6 +91,9 @@ type tally struct {
 	pauses  int // and resumptions
 	givenUp int // callbacks
 	held    int // requests on a paused lane, by claims from before
+	claims  int // after the healing
+	lined   int // others of the same key, when a callback was requested
+	several int // worlds with two input topics
 	heard   int // answers to requests by HTTP
 	repeats int // records that have found an answer
 	late    int // what came out of a paused lane, and was claimed before
@@ -107,6 +111,9 @@ func (a *tally) add(b tally) {
 	a.late += b.late
 	a.givenUp += b.givenUp
 	a.held += b.held
+	a.claims += b.claims
+	a.lined += b.lined
+	a.several += b.several
 	a.heard += b.heard
 	a.repeats += b.repeats
 	for outcome, n := range b.outcomes {
@@ -136,8 +143,10 @@ type engines struct {
 	recent   []*submission // the last messages
 	maxAge   time.Duration // of the local copies; 0 for an hour
 	standbys bool          // nodes keep copies of what others own
+	inlets   inlets        // the input topics
 	calls    bool          // there are callbacks
-	http     bool          // and requests by HTTP
+	ordered  bool          // those of one key come out one after the other
+	http     bool          // there are requests by HTTP
 	marks    []mark
 
 	background sync.WaitGroup
@@ -147,6 +156,7 @@ type engines struct {
 	tally    tally
 	healed   bool // nothing goes wrong any more
 	receiver receiver
+	dim      map[string]time.Time // until when nobody sees the journal of an input topic
 }
 
 // mark is where the partitions of the journal ended at an instant.
@@ -179,12 +189,17 @@ func newEngines(t *testing.T, dir string, seed uint64) *engines {
 	t.Helper()
 	w := &engines{
 		T: t, random: rand.New(rand.NewPCG(seed, 24)), dir: dir, cluster: simulated.New(),
-		must: map[string]bool{}, recurs: map[string]bool{},
+		must: map[string]bool{}, recurs: map[string]bool{}, dim: map[string]time.Time{},
 	}
 	parts := rand.New(rand.NewPCG(seed, 25))
 	w.calls, w.http = parts.IntN(2) == 0, parts.IntN(2) == 0
+	parts = rand.New(rand.NewPCG(seed, 36))
+	w.inlets, w.ordered = drawInlets(parts.IntN(2) == 0), parts.IntN(2) == 0 && w.calls
+	w.http = w.http && !w.ordered // which belongs to the partition of its id, and not to that of its key
 	w.receiver = receiver{world: w, done: map[string]int{}}
-	w.cluster.CreateTopic(topicName, inputPartitions, 0)
+	for _, one := range w.inlets {
+		w.cluster.CreateTopic(one.journal, int(one.partitions), 0)
+	}
 	for _, topic := range []string{output, deadLetters, outcomes} {
 		w.cluster.CreateTopic(topic, 2, 0)
 	}
@@ -238,11 +253,15 @@ func (w *engines) play() tally {
 	}
 	w.mu.Lock()
 	w.healed = true
+	clear(w.dim)
 	w.mu.Unlock()
 	w.resumed()
 	w.recorder.tell(&check.Event{Kind: check.Heal})
-	for range 120 {
+	for second := range 140 {
 		<-time.After(time.Second)
+		for range w.load(second) {
+			w.submit()
+		}
 		w.group.expel()
 		w.recorder.see()
 	}
@@ -254,6 +273,18 @@ func (w *engines) play() tally {
 	w.operator.close()
 	w.judge()
 	return w.tally
+}
+
+// load returns how many records come in a second after the healing: some when all failures are forgotten, and then a
+// heap of them.
+func (w *engines) load(second int) int {
+	switch {
+	case second == 25:
+		return 50
+	case second > 15 && second < 30:
+		return w.intN(8)
+	}
+	return 0
 }
 
 // resumed has everything be resumed, while the group goes on.
@@ -300,6 +331,10 @@ func (w *engines) trouble() {
 		}
 	case 4:
 		w.group.rebalance()
+	case 9:
+		if len(w.inlets) > 1 {
+			w.dims()
+		}
 	case 5, 6, 7, 8:
 		w.compact(int32(w.intN(inputPartitions)))
 	}
@@ -309,7 +344,8 @@ func (w *engines) trouble() {
 func (w *engines) marked() {
 	m := mark{at: time.Now()}
 	for number := range m.ends {
-		end, err := w.cluster.Ledger(topicName, "chronos").End(w.Context(), int32(number))
+		one, there := w.inlets.where(int32(number))
+		end, err := w.cluster.Ledger(one.journal, one.journal).End(w.Context(), there)
 		if err != nil {
 			w.Error(err)
 		}
@@ -327,7 +363,8 @@ func (w *engines) compact(number int32) {
 			before = m.ends[number]
 		}
 	}
-	w.cluster.CompactOld(topicName, number, before)
+	one, there := w.inlets.where(number)
+	w.cluster.CompactOld(one.journal, there, before)
 }
 
 // strike loses a request, or an answer.
@@ -383,7 +420,8 @@ func (w *engines) judge() {
 	w.tally.came, w.tally.outcomes = len(seen), w.recorder.outcomes
 	w.tally.pauses, w.tally.late = w.recorder.pauses.count, w.recorder.pauses.fired
 	w.tally.held, w.tally.heard = w.recorder.calls.pauses, w.recorder.http.heard
-	w.tally.repeats = w.recorder.http.repeats
+	w.tally.repeats, w.tally.lined = w.recorder.http.repeats, w.recorder.calls.lined
+	w.tally.several, w.tally.claims = len(w.inlets)-1, w.recorder.waits.healed
 }
 
 // path returns a folder of a machine.
@@ -396,30 +434,30 @@ func (n *engine) start() {
 	w := n.world
 	n.lives++
 	n.gate = &gate{world: w, name: fmt.Sprintf("%d.%d", n.number, n.lives)}
-	log := &gatedLedger{w.cluster.Ledger(topicName, "chronos"), n.gate}
+	order := w.inlets.turned(len(w.inlets) > 1 && w.intN(2) == 0)
+	names, ids := order.names()
+	log := &gatedLedger{order.ledger(w), n.gate, order}
 	store, err := journal.Open(journal.Config{
-		Ledger: log, Dir: n.path(""), Now: time.Now, Group: "group", MaxAge: w.maxAge,
+		Ledger: log, Inputs: names, Dir: n.path(""), Now: time.Now, Group: "group", MaxAge: w.maxAge,
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
-	n.board = journal.NewSwitchboard(log, poster{w.cluster}, journal.AskerLimits{})
+	store.Identify(ids)
+	n.board = journal.NewSwitchboard(log, inletPoster{w.cluster, order}, journal.AskerLimits{})
 	store.SwitchBy(n.board)
 	config := node.Default()
 	config.Seed = [32]byte{byte(n.number), byte(w.intN(256)), byte(w.intN(256)), byte(w.intN(256))}
-	config.Routes = []node.Route{{
-		Input: "input", Output: output, DeadLetter: deadLetters, Outcomes: outcomes, Targets: []string{second},
-	}}
+	config.Routes = w.routes(order)
 	ports := node.Ports{Clock: system.New()}
 	if w.calls {
-		config.Routes[0].Targets = append(config.Routes[0].Targets, hook)
-		config.Callbacks.Timeout = callTimeout
+		config.Callbacks.Timeout, config.Callbacks.Others.Ordered = callTimeout, w.ordered
 		held := node.Config{HoldTime: config.CallbackHoldTime()}
 		ports.Callback = &caller{w, n.gate, held.PublishableAge()}
 	}
 	if config.Requests = w.http; w.http {
 		w.mu.Lock()
-		n.counter = &counter{journal.NewAsker(log, sender{w, n.gate}, journal.AskerLimits{}), n.gate}
+		n.counter = &counter{journal.NewAsker(log, sender{w, n.gate, order}, journal.AskerLimits{}), n.gate}
 		w.mu.Unlock()
 	}
 	n.store, n.member = store, w.group.member(n.gate.name)
@@ -431,7 +469,7 @@ func (n *engine) start() {
 		})
 	gated, name := &gatedStore{Store: store, gate: n.gate}, n.member.name
 	ports.Store, ports.Source, ports.Settling = gated, source, gated
-	engine, err := node.New(config, ports, func(e node.Event) { w.recorder.rejected(name, e) })
+	engine, err := node.New(config, ports, func(e node.Event) { w.recorder.said(name, e) })
 	if err != nil {
 		w.Fatal(err)
 	}

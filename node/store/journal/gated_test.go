@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"chronos/node"
 	"chronos/node/ledger"
 	"chronos/node/store/journal"
@@ -44,23 +42,15 @@ func (g *consumers) member(name string) *member {
 	return &member{group: g, name: name, reads: map[int32]*int64{}}
 }
 
-// partitionOf returns the partition of a key.
-func partitionOf(key []byte) int32 {
-	sum := 0
-	for _, b := range key {
-		sum += int(b)
-	}
-	return int32(sum % inputPartitions)
-}
-
 // put appends a record to a partition.
 func (g *consumers) put(number int32, r node.Record, s *submission) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	log := &g.logs[number]
-	r.Topic, r.Partition, r.Offset = "input", number, int64(len(*log))
+	p := g.world.inlets.partition(number)
+	r.Topic, r.Partition, r.Offset = p.Topic, p.Number, int64(len(*log))
 	r.Timestamp = time.Now()
-	g.world.recorder.submitted(s, &r)
+	g.world.recorder.submitted(s, &r, origin{number, r.Offset})
 	*log = append(*log, r)
 }
 
@@ -150,15 +140,11 @@ func (g *consumers) where(value string) string {
 	for _, log := range g.logs {
 		for _, r := range log {
 			if string(r.Value) == value {
-				return fmt.Sprintf("record %d/%d", r.Partition, r.Offset)
+				return fmt.Sprintf("record %s/%d/%d", r.Topic, r.Partition, r.Offset)
 			}
 		}
 	}
 	return ""
-}
-
-func partition(number int32) node.Partition {
-	return node.Partition{Topic: "input", TopicID: uuid.UUID{9}, Number: number}
 }
 
 // Poll implements node.Source.
@@ -194,7 +180,7 @@ func (m *member) fetch() (b node.Batch) {
 	for _, number := range m.revoked {
 		if _, reads := m.reads[number]; reads {
 			delete(m.reads, number)
-			b.Revoked = append(b.Revoked, partition(number))
+			b.Revoked = append(b.Revoked, g.world.inlets.partition(number))
 		}
 		if g.owners[number] == m {
 			m.leaves = append(m.leaves, number)
@@ -203,7 +189,7 @@ func (m *member) fetch() (b node.Batch) {
 	for _, number := range m.assigned {
 		m.reads[number] = nil
 		b.Assigned = append(b.Assigned, node.Assignment{
-			Extent:    node.Extent{Partition: partition(number), End: int64(len(g.logs[number]))},
+			Extent:    node.Extent{Partition: g.world.inlets.partition(number), End: int64(len(g.logs[number]))},
 			Committed: node.Position{Epoch: node.UnknownEpoch, Offset: -1},
 		})
 	}
@@ -226,8 +212,9 @@ func (m *member) Start(_ context.Context, places []node.Place) error {
 	m.group.mu.Lock()
 	defer m.group.mu.Unlock()
 	for _, p := range places {
-		if _, is := m.reads[p.Number]; is {
-			m.reads[p.Number] = &p.Offset
+		number := m.group.world.inlets.called(p.Topic, p.Number)
+		if _, is := m.reads[number]; is {
+			m.reads[number] = &p.Offset
 		}
 	}
 	return nil
@@ -238,8 +225,9 @@ func (m *member) Commit(_ context.Context, places []node.Place) error {
 	m.group.mu.Lock()
 	defer m.group.mu.Unlock()
 	for _, p := range places {
-		if m.joined && m.group.owners[p.Number] == m {
-			m.group.world.recorder.offset(m.name, p.Number, p.Offset)
+		number := m.group.world.inlets.called(p.Topic, p.Number)
+		if m.joined && m.group.owners[number] == m {
+			m.group.world.recorder.offset(m.name, number, p.Offset)
 		}
 	}
 	return nil
@@ -252,7 +240,7 @@ func (m *member) Extents(context.Context) ([]node.Extent, error) {
 	var all []node.Extent
 	for number := range m.group.logs {
 		all = append(all, node.Extent{
-			Partition: partition(int32(number)), End: int64(len(m.group.logs[number])),
+			Partition: m.group.world.inlets.partition(int32(number)), End: int64(len(m.group.logs[number])),
 		})
 	}
 	return all, nil
@@ -296,14 +284,15 @@ func (s *gatedSource) Leave(ctx context.Context) error {
 type gatedLedger struct {
 	ledger.Ledger
 
-	gate *gate
+	gate  *gate
+	order inlets // in which the life names the input topics
 }
 
 // Own implements ledger.Ledger.
 func (l *gatedLedger) Own(ctx context.Context, number int32, fence ledger.Entry) (w ledger.Writer, err error) {
 	err = l.gate.through(func() (err error) {
 		if w, err = l.Ledger.Own(ctx, number, fence); err == nil {
-			l.gate.world.recorder.owned(number, l.gate)
+			l.gate.world.recorder.owned(l.order.number(number), l.gate)
 		}
 		return err
 	})

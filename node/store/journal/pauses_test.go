@@ -31,15 +31,17 @@ func (w *engines) paused() []string {
 }
 
 func newOperator(w *engines) *operator {
-	log := w.cluster.Ledger(topicName, "chronos")
+	names, ids := w.inlets.names()
+	log := w.inlets.ledger(w)
 	store, err := journal.Open(journal.Config{
-		Ledger: log, Dir: filepath.Join(w.dir, "operator"), Now: time.Now, Group: "group",
+		Ledger: log, Inputs: names, Dir: filepath.Join(w.dir, "operator"), Now: time.Now, Group: "group",
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
+	store.Identify(ids)
 	o := &operator{w, store, nil, make(chan struct{}, 1)}
-	o.board = journal.NewSwitchboard(log, poster{w.cluster}, journal.AskerLimits{})
+	o.board = journal.NewSwitchboard(log, inletPoster{w.cluster, w.inlets}, journal.AskerLimits{})
 	store.SwitchBy(o.board)
 	return o
 }
@@ -120,6 +122,7 @@ func (j *recorder) owned(number int32, life *gate) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.pauses.owners[number] = life
+	j.lapses(number)
 	j.calls.tenures[number]++
 }
 
@@ -152,6 +155,7 @@ func (j *recorder) claims(claims []node.Claim, life *gate) {
 		all = map[node.MessageID]time.Time{}
 		j.pauses.claimed[life] = all
 	}
+	j.holds(claims, life)
 	for i := range claims {
 		all[node.MessageID{ID: claims[i].ID, Lane: claims[i].Lane}] = claims[i].ReadiedAt
 	}

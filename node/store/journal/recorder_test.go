@@ -3,6 +3,7 @@ package journal_test
 import (
 	"hash/fnv"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ import (
 // recorder tells package check, the judge, what happens in a world. It believes no node: what was taken in, decided,
 // stored and settled it reads off the transactions that were committed, at the instant at which they take effect; what
 // comes out, off the records in them; and what a consumer sees, by reading what was committed as any consumer does.
-// From the engine it takes one thing, what it rejects.
+// From the engine it takes two things, what it rejects, and which calls have failed.
 //
 // A transaction tells no order of what it does, but the order in which the input was written does, and the outcomes
 // that it stores. transaction puts the two together.
@@ -40,6 +41,7 @@ type recorder struct {
 	seen      map[place]int64 // by partition of a topic, where the consumer is
 	pauses    pauses
 	calls     calls
+	waits     waits
 	http      requests
 	outcomes  map[string]int // how often there was each
 }
@@ -63,7 +65,7 @@ type submission struct {
 	origin
 }
 
-// origin is where a record of the input stands.
+// origin is where a record of the input stands, by the number that its partition has in the world.
 type origin struct {
 	partition int32
 	offset    int64
@@ -81,6 +83,8 @@ type recorded struct {
 	number   int // of the submission, or of what tells of an outcome
 	sequence int // of a series; 0 for none
 	of       *submission
+	deadline time.Time
+	joined   time.Time // when it had that
 }
 
 // Numbers of what the store makes of submissions, which are numbered from 1.
@@ -101,10 +105,10 @@ func newRecorder(w *engines) *recorder {
 		world: w, began: time.Now(), judge: check.New(), rows: map[node.MessageID]*recorded{},
 		records: map[int32][]*submission{}, positions: map[int32]int64{}, replies: map[origin]int{},
 		committed: map[int32]int64{}, last: map[int]uuid.UUID{}, seen: map[place]int64{}, outcomes: map[string]int{},
-		pauses: newPauses(), calls: newCalls(), http: newRequests(),
+		pauses: newPauses(), calls: newCalls(), waits: newWaits(), http: newRequests(),
 	}
 	c, most := node.Default(), 100*time.Millisecond // of a call, with the time between two transactions
-	j.add(&check.Event{Kind: check.Configure, Config: &check.Config{
+	config := &check.Config{
 		Recorded: []check.Kind{
 			check.Submit, check.Fire, check.Copy, check.See, check.Start, check.Stop, check.Crash, check.Deliver,
 			check.Commit, check.Rewind, check.Reject, check.Lost, check.Place, check.Take, check.Move, check.Lineage,
@@ -117,8 +121,13 @@ func newRecorder(w *engines) *recorder {
 		StandBack: 2500 * time.Millisecond, StoreLatency: most, BrokerLatency: most, ClockError: time.Millisecond,
 		Session: groupSession, Rebalance: time.Second, Settle: 10 * time.Second,
 		Begin: time.Duration(j.began.UnixNano()), DeadLetter: true, Nodes: 3, Lanes: 5, Messages: 1000,
-		RetryFor: retryFor, CallWait: retryFor * 6 / 5,
-	}})
+		RetryFor: retryFor, CallWait: retryFor * 6 / 5, Ordered: w.ordered,
+	}
+	if w.ordered { // one after the other, and what the one before was moved for stands back
+		config.CallWait += config.Behind()
+	}
+	j.add(&check.Event{Kind: check.Configure, Config: config})
+	j.waits.begin(config)
 	w.cluster.Watch(j.watch)
 	return j
 }
@@ -136,6 +145,9 @@ func (j *recorder) add(e *check.Event) {
 	}
 	j.ended = e.Kind == check.End
 	j.broken = append(j.broken, j.judge.Add(e)...)
+	if e.Kind != check.Configure {
+		j.waits.add(e)
+	}
 }
 
 // tell tells the judge of an event.
@@ -155,7 +167,13 @@ func (j *recorder) end() {
 	if got := strings.Join(verdict.Judged, " "); got != judged {
 		j.world.Errorf("judged are %s, and not %s", got, judged)
 	}
-	for _, v := range j.broken[:min(len(j.broken), 5)] {
+	for _, name := range strings.Fields(waited) {
+		if !slices.Contains(j.waits.judge.Verdict().Judged, name) {
+			j.world.Errorf("%s is not judged", name)
+		}
+	}
+	broken := slices.Concat(j.broken[:min(len(j.broken), 5)], j.waits.broken[:min(len(j.waits.broken), 5)])
+	for _, v := range broken {
 		j.world.Errorf("%v", v.String())
 	}
 	if file := os.Getenv("CHRONOS_HISTORY"); file != "" {
@@ -175,14 +193,14 @@ func (j *recorder) instant(t time.Time) time.Duration {
 }
 
 // submitted tells of a record of the input. It has not been read by anybody yet.
-func (j *recorder) submitted(s *submission, r *node.Record) {
+func (j *recorder) submitted(s *submission, r *node.Record, at origin) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	s.origin = origin{r.Partition, r.Offset}
-	j.records[r.Partition] = append(j.records[r.Partition], s)
+	s.origin = at
+	j.records[at.partition] = append(j.records[at.partition], s)
 	e := &check.Event{
 		Kind: check.Submit, Message: s.number, ID: s.id, Topic: s.lane, Deadline: j.instant(s.deadline),
-		Key: digest(r.Key), Partition: inputName(r.Partition), Offset: r.Offset, Action: s.action, Every: s.every,
+		Key: digest(r.Key), Partition: j.world.inputName(at.partition), Offset: r.Offset, Action: s.action, Every: s.every,
 		Limit: s.times,
 	}
 	if s.confirmed {
@@ -199,8 +217,6 @@ func (j *recorder) submitted(s *submission, r *node.Record) {
 	}
 	j.add(e)
 }
-
-func inputName(number int32) string { return "input/" + strconv.Itoa(int(number)) }
 
 // digest digests bytes; 0 is for none.
 func digest(b []byte) uint64 {
@@ -257,8 +273,9 @@ func occurrence(number, sequence int) int {
 // identify returns the number of what has come out.
 func (j *recorder) identify(headers []node.Header) int {
 	if headerOf(headers, node.HeaderOutcome) != "" {
+		number := int32(numberOf(headerOf(headers, node.HeaderSourcePartition)))
 		return j.replies[origin{
-			int32(numberOf(headerOf(headers, node.HeaderSourcePartition))),
+			j.world.inlets.called(headerOf(headers, node.HeaderSourceTopic), number),
 			int64(numberOf(headerOf(headers, node.HeaderSourceOffset))),
 		}]
 	}
@@ -288,16 +305,19 @@ func (j *recorder) offset(node string, number int32, offset int64) {
 		kind = check.Rewind
 	}
 	j.committed[number] = offset
-	j.add(&check.Event{Kind: kind, Node: node, Partition: inputName(number), Offset: offset})
+	j.add(&check.Event{Kind: kind, Node: node, Partition: j.world.inputName(number), Offset: offset})
 }
 
-// rejected takes what the engine says of records that are no submissions.
-func (j *recorder) rejected(name string, e node.Event) {
-	if r, is := e.(node.Rejected); is {
+// said takes what the engine says of records that are no submissions, and of calls that have failed.
+func (j *recorder) said(name string, e node.Event) {
+	switch e := e.(type) {
+	case node.Rejected:
 		j.tell(&check.Event{
-			Kind: check.Reject, Node: name, Message: numberOf(headerOf(r.Record.Headers, headerNumber)),
-			Text: r.Detail,
+			Kind: check.Reject, Node: name, Message: numberOf(headerOf(e.Record.Headers, headerNumber)),
+			Text: e.Detail,
 		})
+	case node.Failed:
+		j.failed(name, e)
 	}
 }
 

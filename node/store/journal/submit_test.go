@@ -130,7 +130,7 @@ func (w *engines) soon() time.Time {
 func (w *engines) append(s *submission, value string, headers ...node.Header) {
 	w.number++
 	s.number = w.number
-	r := node.Record{Key: []byte(s.id), Headers: append([]node.Header{
+	r := node.Record{Key: []byte(w.keyOf(s.id)), Headers: append([]node.Header{
 		{Name: node.HeaderID, Value: []byte(s.id)}, {Name: headerNumber, Value: []byte(strconv.Itoa(s.number))},
 	}, headers...)}
 	if value != "" {
@@ -142,12 +142,12 @@ func (w *engines) append(s *submission, value string, headers ...node.Header) {
 	if s.action != "" {
 		r.Headers = append(r.Headers, node.Header{Name: node.HeaderAction, Value: []byte(s.action)})
 	}
-	if w.http && !s.invalid && w.intN(4) == 0 {
+	if w.http && !s.invalid && w.desked(s.id) && w.intN(4) == 0 {
 		if value != "" {
 			w.must[value] = false // what is sent later may be taken in before
 		}
 		w.ask(s, r)
 		return
 	}
-	w.group.put(partitionOf(r.Key), r, s)
+	w.group.put(w.home(s.id), r, s)
 }
