@@ -129,6 +129,7 @@ const (
 	ZoneMissing     FaultKind = "zone-missing"
 	WindowChanged   FaultKind = "window-changed"
 	TakenAgain      FaultKind = "taken-again"
+	Upgraded        FaultKind = "upgraded"
 )
 
 // Fault is one entry of a plan: something that goes wrong at the Nth call of an operation by a node, counted from
@@ -334,6 +335,7 @@ func faultKinds() []faultDescription {
 		{IntakePaused, "somebody pauses the intake, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 0, false},
 		{ZoneMissing, "the node's machine lacks the time zones of series", claims, 4, 10 * ms, 20 * s, 0, false},
 		{TakenAgain, "somebody has records taken in again (chronos rewind)", calls | submit, 1, 0, 0, 64, false},
+		{Upgraded, "until now a version ran that keeps no positions", calls | submit, 0, ms, 5 * s, 0, false},
 		{WindowChanged, "other windows: the nodes are started anew with them in turn", calls, 6, ms, 5 * s, 8, false},
 	}
 }

@@ -165,14 +165,10 @@ func (h *host) start() {
 	l.begins(newTask(l, node.Enqueue, func() { l.run(ctx, ports) }))
 }
 
-// run is what a process does: it looks whether the store belongs to its cluster and group, and then runs the node.
+// run is what a process does: it binds the store, and then runs the node.
 func (l *life) run(ctx context.Context, ports node.Ports) {
 	for ctx.Err() == nil {
-		bound, err := ports.Store.Bind(ctx, node.BindRequest{Cluster: clusterID, Group: groupName})
-		if err == nil && (bound.Cluster != clusterID || bound.Group != groupName) {
-			panic("the store belongs to others")
-		}
-		if err == nil {
+		if l.bind(ctx, ports.Store) {
 			if l.host.world.options.Queues > 0 {
 				keeper := queue.Keeper{Store: &storePort{l}, Clock: ports.Clock}
 				l.loops.Go("keeper", keeper.Run)

@@ -118,6 +118,9 @@ func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 		w.store.pause(lanes[f.Count%len(lanes)], until)
 	case TakenAgain:
 		w.store.takeAgain(f.Count, int64(1+f.Count/4))
+	case Upgraded:
+		// Not from within the call, whose process ends by it.
+		w.after(time.Microsecond, func() { w.upgrade(f.For) })
 	case IntakePaused:
 		w.store.pause(node.Intake, until)
 	case ZoneMissing:

@@ -134,7 +134,7 @@ func (o *Operator) PlanBind(ctx context.Context, begin Begin) (BindPlan, error) 
 			plan.Begin[i] = c.Place // be it of another store: somebody has decided that
 		}
 		if plan.Bound.Adopting {
-			plan.Begin = adoptable(committed)
+			plan.Begin = node.Adoptable(committed)
 		}
 	case BeginEarliest:
 		extents, err := o.admin.Extents(limited, o.config.inputs()...)
