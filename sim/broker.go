@@ -304,6 +304,7 @@ type partition struct {
 
 	committed     node.Position // its Offset is -1 if that is nothing
 	inherited     bool          // that was committed for one of its name that was deleted
+	kept          bool          // it was committed by a node that keeps positions
 	owner, target *member
 }
 

@@ -34,16 +34,6 @@ func (c *clock) rate(now, ppm int64) {
 	c.ppm = ppm
 }
 
-// halt stops the monotonic clock for so long. The wall clock is right again afterwards.
-func (c *clock) halt(now, nanos int64) {
-	c.reading = c.mono(now)
-	c.base = now + nanos
-	c.offset += nanos
-}
-
-// goOn ends a halt early.
-func (c *clock) goOn(now int64) { c.base = min(c.base, now) }
-
 // trueFor returns the shortest true time in which at least d passes on this clock.
 func (c *clock) trueFor(d time.Duration) int64 {
 	n := int64(d)
@@ -85,7 +75,8 @@ func (c nodeClock) Sleep(ctx context.Context, d time.Duration) {
 func (c nodeClock) park(ctx context.Context, t *task, d time.Duration) {
 	h := c.life.host
 	turn := t.parking()
-	h.world.at(h.world.now+h.clock.trueFor(d), t, turn)
+	t.rings = h.world.now + h.clock.trueFor(d)
+	h.world.at(t.rings, t, turn)
 	t.until(ctx)
 	t.park()
 }

@@ -175,7 +175,7 @@ func (g *group) commit(m *member, places []node.Place) {
 			continue
 		}
 		back := place.Offset < p.committed.Offset
-		p.committed, p.inherited = place.Position, false
+		p.committed, p.inherited, p.kept = place.Position, false, !g.world.older
 		if back {
 			g.world.recorder.lowered(m.life, p)
 		} else {

@@ -129,6 +129,7 @@ const (
 	ZoneMissing     FaultKind = "zone-missing"
 	WindowChanged   FaultKind = "window-changed"
 	TakenAgain      FaultKind = "taken-again"
+	Upgraded        FaultKind = "upgraded"
 )
 
 // Fault is one entry of a plan: something that goes wrong at the Nth call of an operation by a node, counted from
@@ -317,7 +318,7 @@ func faultKinds() []faultDescription {
 		{Expelled, "the group gives the node up for dead, though it lives", calls, 3, 10 * ms, 5 * s, 0, false},
 		{Rewound, "the offsets of the group go back", calls, 1, 0, 0, 50, false},
 		{Stopped, "the node is told to stop, and is started again", calls, 2, ms, 10 * s, 0, false},
-		{Suspended, "the machine is suspended, its monotonic clock stands still", calls, 0, 10 * ms, 30 * s, 0, false},
+		{Suspended, "the machine is suspended, and its timers stand still", calls, 2, 10 * ms, 30 * s, 0, false},
 		{StoreUnfit, "the server refuses everybody, as it would one message", calls, 1, 10 * ms, 10 * s, 0, false},
 		{StandbyStalls, "the standby that commits wait for confirms nothing", calls, 1, 10 * ms, 20 * s, 0, false},
 		{Cluttered, "claims wade through dead entries of the index", calls, 1, 10 * ms, 20 * s, 3000, false},
@@ -333,7 +334,8 @@ func faultKinds() []faultDescription {
 		{LanePaused, "somebody pauses a lane, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 8, false},
 		{IntakePaused, "somebody pauses the intake, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 0, false},
 		{ZoneMissing, "the node's machine lacks the time zones of series", claims, 4, 10 * ms, 20 * s, 0, false},
-		{TakenAgain, "somebody has records taken in again (chronos rewind)", calls | submit, 0, 0, 0, 64, false},
+		{TakenAgain, "somebody has records taken in again (chronos rewind)", calls | submit, 1, 0, 0, 64, false},
+		{Upgraded, "until now a version ran that keeps no positions", calls | submit, 0, ms, 5 * s, 0, false},
 		{WindowChanged, "other windows: the nodes are started anew with them in turn", calls, 6, ms, 5 * s, 8, false},
 	}
 }

@@ -36,33 +36,11 @@ func TestFollowsTheProof(t *testing.T) {
 			t.Errorf("seed %d: the hash of the run depends on whether it is followed", seed)
 		}
 	}
-	for step, times := range followed(t, "rewind") { // which no drawn world makes yet
-		made[step] += times
-	}
 	for _, transition := range proof.Ours().Transitions {
 		if made[transition.Name] == 0 && !slices.Contains(unfollowed(), transition.Name) {
 			t.Errorf("no run makes the step %q", transition.Name)
 		}
 	}
-}
-
-// followed returns the steps of the proof that a scenario makes.
-func followed(t *testing.T, scenario string) map[string]int {
-	t.Helper()
-	script, err := sim.ScenarioByName(scenario)
-	if err != nil {
-		t.Fatal(err)
-	}
-	setup, err := script.Setup()
-	if err != nil {
-		t.Fatal(err)
-	}
-	setup.Proof = true
-	result := sim.Run(setup)
-	if v := result.Violation; v != nil {
-		t.Fatalf("scenario %s: %s: %s", scenario, v.Invariant, v.Detail)
-	}
-	return result.Followed
 }
 
 // TestProofCatchesFirst runs mutants of the engine that take a step which the proof does not have, or leave a row

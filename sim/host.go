@@ -59,6 +59,10 @@ type life struct {
 	stopping    bool
 	pausedUntil int64
 
+	suspended bool  // its machine is
+	since     int64 // when that began
+	asleep    int64 // for how long it was so, in all
+
 	cancel func()
 	loops  *loops
 
@@ -161,14 +165,10 @@ func (h *host) start() {
 	l.begins(newTask(l, node.Enqueue, func() { l.run(ctx, ports) }))
 }
 
-// run is what a process does: it looks whether the store belongs to its cluster and group, and then runs the node.
+// run is what a process does: it binds the store, and then runs the node.
 func (l *life) run(ctx context.Context, ports node.Ports) {
 	for ctx.Err() == nil {
-		bound, err := ports.Store.Bind(ctx, node.BindRequest{Cluster: clusterID, Group: groupName})
-		if err == nil && (bound.Cluster != clusterID || bound.Group != groupName) {
-			panic("the store belongs to others")
-		}
-		if err == nil {
+		if l.bind(ctx, ports.Store) {
 			if l.host.world.options.Queues > 0 {
 				keeper := queue.Keeper{Store: &storePort{l}, Clock: ports.Clock}
 				l.loops.Go("keeper", keeper.Run)
@@ -341,11 +341,39 @@ func (l *life) pause(d time.Duration) {
 	})
 }
 
-// suspend stops the machine for a while, and its monotonic clock with it: what it says is behind afterwards.
-func (h *host) suspend(d time.Duration) {
-	h.clock.halt(h.world.now, int64(d))
-	if h.life != nil {
-		h.life.pause(d)
+// suspend stops the machine for a while, and its timers with it: a wait goes on for what is left of it when the machine
+// is woken. The monotonic clock has counted that time, as package node/clock/system sees to.
+func (l *life) suspend(d time.Duration) {
+	w := l.host.world
+	l.pause(d)
+	l.suspended, l.since = true, w.now
+	for _, t := range l.tasks {
+		if t.parked && t.rings > w.now {
+			t.parking() // so that the timer that was set wakes nobody
+			t.left = t.rings - w.now
+		}
+	}
+	began := w.now
+	w.after(d, func() {
+		if l.since == began {
+			l.rouse()
+		}
+	})
+}
+
+// rouse ends a suspension, if there is one.
+func (l *life) rouse() {
+	w := l.host.world
+	if !l.suspended || l.dead {
+		return
+	}
+	l.suspended = false
+	l.asleep += w.now - l.since
+	for _, t := range l.tasks {
+		if t.parked && t.left > 0 {
+			t.rings, t.left = w.now+t.left, 0
+			w.at(t.rings, t, t.turn)
+		}
 	}
 }
 
@@ -381,7 +409,6 @@ func (h *host) startWhenDown() {
 func (h *host) heal(fate byte) {
 	w := h.world
 	h.fate = fate
-	h.clock.goOn(w.now)
 	h.correctWall()
 	w.recorder.stepped(h)
 	h.stepped = false
@@ -414,6 +441,7 @@ func (h *host) heal(fate byte) {
 func (l *life) wake() {
 	w := l.host.world
 	l.pausedUntil = w.now
+	l.rouse()
 	for _, t := range l.tasks {
 		if t.parked && t.late {
 			w.at(w.now, t, t.turn)

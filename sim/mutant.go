@@ -45,6 +45,9 @@ type Mutant struct {
 	// Mute has nobody told of what is stored past Kafka.
 	Mute bool
 
+	// Adopts says what is adopted of what was committed, in place of node.Adoptable; nil for that.
+	Adopts func([]node.CommittedPlace) []node.Place
+
 	// Options are what a run needs to have a chance; nil for nothing.
 	Options func(*Options)
 

@@ -16,6 +16,7 @@ import (
 // Mutants returns all mutants, in the order in which they are reported.
 func Mutants() []*Mutant {
 	return slices.Concat(storeMutants(), contentMutants(), claimMutants(), intakeMutants(), positionMutants(),
+		upgradeMutants(),
 		publishMutants(), idleMutants(), callbackMutants(), lineMutants(), laneMutants(), pauseMutants(),
 		windowMutants(), paceMutants(), queueMutants(),
 		controlMutants(), holdMutants(), pastMutants(), limitMutants(), seriesMutants(),

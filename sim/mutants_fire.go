@@ -353,8 +353,25 @@ func clockMutants() []*Mutant {
 			Kills: []string{"S13"},
 			Ports: func(p node.Ports) node.Ports { p.Clock = slowClock{p.Clock}; return p },
 		},
+		{
+			Name: "suspension-unseen", About: "the monotonic clock stands still while the machine is suspended (A10)",
+			Kills:   []string{"S13"},
+			Options: func(o *Options) { o.FaultRate, o.Mix = 300, []FaultKind{Suspended} },
+			Ports: func(p node.Ports) node.Ports {
+				if c, is := p.Clock.(nodeClock); is {
+					p.Clock = stoppedClock{c}
+				}
+				return p
+			},
+		},
 	}
 }
+
+// stoppedClock is the monotonic clock that Go reads, which does not count for how long the machine was suspended.
+type stoppedClock struct{ nodeClock }
+
+// Mono implements node.Clock.
+func (c stoppedClock) Mono() time.Duration { return c.nodeClock.Mono() - time.Duration(c.life.asleep) }
 
 // shiftedClock has a wall clock that is wrong.
 type shiftedClock struct {

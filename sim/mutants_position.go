@@ -107,6 +107,22 @@ func positionMutants() []*Mutant { //nolint:funlen // a table
 			Rows: func(rows node.Store, t Table) node.Store { return keepsEpoch{rows, t} },
 		},
 		{
+			Name: "rewind-without-epoch", About: "a rewind says at which offset to go on, and not of which epoch (3.1)",
+			Kills: []string{"S18", "L9", "L3"},
+			Options: func(o *Options) {
+				o.FaultRate, o.Mix = 1000, []FaultKind{TakenAgain, Truncated}
+			},
+			Rows: func(rows node.Store, _ Table) node.Store { return rewindsToOffset{rows} },
+		},
+		{
+			Name: "rewind-by-offset", About: "a rewind goes back from a place in the part of a log that Kafka has lost (3.1)",
+			Kills: []string{"S18", "L9", "L3"},
+			Options: func(o *Options) {
+				o.FaultRate, o.Mix = 1000, []FaultKind{TakenAgain, Truncated}
+			},
+			Rows: func(rows node.Store, t Table) node.Store { return rewindsByOffset{rows, t} },
+		},
+		{
 			Name:    "rewind-at-once",
 			About:   "messages are claimed at once after a rewind, as if nothing had to be caught up",
 			Kills:   []string{"S3"},

@@ -215,7 +215,6 @@ func actionOf(word string) node.Action {
 // heal sets right where operators work.
 func (a *application) heal() {
 	now := a.world.now
-	a.host.clock.goOn(now)
 	a.host.correctWall()
 	a.host.storeLink.heal(now)
 	a.clients.heal()

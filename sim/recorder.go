@@ -307,7 +307,7 @@ func (j *recorder) struck(f Fault, l *life) {
 	switch f.Kind {
 	case Stopped:
 		e.Kind = check.Term
-	case Pause, PauseSent:
+	case Pause, PauseSent, Suspended:
 		e.Until = time.Duration(j.world.now) + f.For
 	case Cluttered:
 		e.Node, e.Until = "", time.Duration(j.world.now)+f.For

@@ -192,14 +192,14 @@ func (j *recorder) position(kind check.Kind, p node.Partition, to node.Position)
 	return check.Event{Kind: kind, Partition: j.shard(p), Offset: to.Offset, Epoch: int(to.Epoch)}
 }
 
-// placed tells that a position was created, or moved.
-func (j *recorder) placed(l *life, p node.Partition, to node.Position, created bool) {
+// placed tells that a position was created, by an adoption or not, or moved.
+func (j *recorder) placed(l *life, p node.Partition, to node.Position, created, adopted bool) {
 	kind := check.Move
 	if created {
 		kind = check.Place
 	}
 	e := j.position(kind, p, to)
-	e.Node = labelOf(l)
+	e.Node, e.Adopted = labelOf(l), created && adopted
 	j.add(e)
 }
 

@@ -18,12 +18,13 @@ func (e *rewind) apply(rows node.Store) {
 }
 
 // takeAgain lowers the position of a partition of an input topic by so many records, or to the first that there is, as
-// service.Operator does: in a new lineage, with the ends of all logs as marks.
+// service.Operator does: in a new lineage, with the ends of all logs as marks, and with the leader epoch of the record
+// before, which is not above that of the position.
 func (s *storeServer) takeAgain(number int, records int64) {
 	w := s.world
 	p := which(w.broker.input, number)
 	position, known := s.truth.places[p.id()]
-	to := max(position.Offset-records, p.base)
+	to := min(max(position.Offset-records, p.base), p.endOf(position.Epoch))
 	if !known || to >= position.Offset {
 		return
 	}
@@ -31,9 +32,7 @@ func (s *storeServer) takeAgain(number int, records int64) {
 	lineage := s.truth.lineage()
 	e := &rewind{request: node.CatchUpRequest{
 		Lineage: lineage, Begin: true, Floor: lineage + 1, Hold: config.LongestHold(),
-		Rewind: []node.Place{{
-			Partition: p.id(), Position: node.Position{Epoch: node.UnknownEpoch, Offset: to},
-		}},
+		Rewind: []node.Place{{Partition: p.id(), Position: p.before(to)}},
 	}}
 	for _, input := range w.broker.group.partitions {
 		e.request.Marks = append(e.request.Marks, input.extent())

@@ -115,7 +115,8 @@ func newWorld(setup Setup) *world {
 	w.stats.Drained = -1
 	w.unspoilt.partial = -1
 	w.recorder = newRecorder(w)
-	if setup.Proof && w.options.Queues == 0 { // the proof knows nothing of queues
+	w.older = w.upgrades()
+	if setup.Proof && w.options.Queues == 0 && !w.older { // the proof knows nothing of queues, and of adoption
 		w.follow = newFollower(w)
 	}
 	for number := range w.options.Nodes + 1 {

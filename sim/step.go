@@ -136,7 +136,7 @@ func points() []string {
 		"heard", "unheard", "deaf",
 		"callback-busy", "callback-failed", "callback-gone", "callback-slow", "callback-hangs", "callback-unsent",
 		"callback-exhausted", "window-opened", "window-passed", "window-called", "window-shut",
-		"pace-reached",
+		"pace-reached", "taken-again",
 		"task-started", "task-complete", "task-failure", "task-deleted", "completed-again",
 		"queue-dropped", "queue-gone", "queue-closed", "queue-conflict",
 		"task-call-execution", "task-call-promise", "task-call-relief",

@@ -219,6 +219,9 @@ func (s *storeServer) restore(keep int, suspect, confirmed bool) {
 	}
 	s.frozen, s.truth.muted, s.truth.only = nil, false, nil
 	s.truth.suspect = suspect
+	if !s.migrated() {
+		s.migrate()
+	}
 	w.count("rolled-back")
 	w.recorder.rolledBack(s.truth, s.truth.lineage(), confirmed)
 	if w.follow != nil {

@@ -21,8 +21,12 @@ func (c *call) strike(f Fault) {
 		panic(unwound{})
 	case CrashSent, CrashApplied, CrashReplied:
 		c.crash, c.restart = f.Kind, f.For
-	case Pause:
-		l.pause(f.For)
+	case Pause, Suspended:
+		if f.Kind == Suspended {
+			l.suspend(f.For)
+		} else {
+			l.pause(f.For)
+		}
 		turn := c.task.parking()
 		w.at(w.now, c.task, turn)
 		c.task.park()
@@ -91,8 +95,6 @@ func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 		}
 	case Rewound:
 		w.broker.group.rewind(f.Count)
-	case Suspended:
-		h.suspend(f.For)
 	case StoreUnfit:
 		w.store.unfit = max(w.store.unfit, until)
 	case StandbyStalls:
@@ -116,6 +118,9 @@ func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 		w.store.pause(lanes[f.Count%len(lanes)], until)
 	case TakenAgain:
 		w.store.takeAgain(f.Count, int64(1+f.Count/4))
+	case Upgraded:
+		// Not from within the call, whose process ends by it.
+		w.after(time.Microsecond, func() { w.upgrade(f.For) })
 	case IntakePaused:
 		w.store.pause(node.Intake, until)
 	case ZoneMissing:

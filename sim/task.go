@@ -30,6 +30,10 @@ type task struct {
 
 	// late: the task should have gone on, but the process is stopped.
 	late bool
+
+	// rings is when the timer rings that it waits for, and left how much of the wait is left while the machine is
+	// suspended; 0 for none.
+	rings, left int64
 }
 
 // unwound is what a crash throws through the engine, up to where the task began.
@@ -93,7 +97,7 @@ func (t *task) do(turn uint64) {
 
 // run goes on with the task until it parks again or ends.
 func (t *task) run() {
-	t.parked, t.late, t.cause = false, false, nil
+	t.parked, t.late, t.cause, t.rings, t.left = false, false, nil, 0, 0
 	t.life.running = t
 	_, more := t.next()
 	if !more && !t.life.dead {

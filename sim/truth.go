@@ -42,6 +42,8 @@ type truth struct {
 
 	holding bool
 	held    []func()
+
+	adopts bool // positions come from an adoption
 }
 
 var _ node.Store = (*truth)(nil)
@@ -109,19 +111,23 @@ func (t *truth) place(p node.Partition, to node.Position) {
 	}
 	t.changes++
 	t.places[p] = to
-	caller := t.caller
-	t.tell(func() { t.server.world.recorder.placed(caller, p, to, !known) })
+	caller, adopts := t.caller, t.adopts
+	t.tell(func() { t.server.world.recorder.placed(caller, p, to, !known, adopts) })
 }
 
 // Bind implements node.Store.
 func (t *truth) Bind(ctx context.Context, request node.BindRequest) (node.Bound, error) {
+	before := must(t.rows.Bind(ctx, node.BindRequest{}))
 	bound, err := t.rows.Bind(ctx, request)
 	t.changes++
+	t.adopts = true
 	for _, place := range request.Adopt {
-		if _, known := t.places[place.Partition]; !known && err == nil {
+		_, known := t.places[place.Partition]
+		if err == nil && (known || before.Adopting && !bound.Adopting) {
 			t.look(ctx, place.Partition)
 		}
 	}
+	t.adopts = false
 	t.followPlaces(mapped(request.Adopt, func(p node.Place) node.Partition { return p.Partition }))
 	return bound, err
 }

@@ -45,6 +45,7 @@ type world struct {
 	mix        [opCount][]faultDescription
 	messages   []Submission
 	faultsOver bool
+	older      bool // the nodes stand in for a version that keeps no positions
 	rekey      bool
 	fired      []Fault
 	violation  *Violation

@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -10,6 +12,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"chronos/node"
 )
 
 // deployment is a node's settings, and what a person does by hand with the same ones.
@@ -46,7 +51,14 @@ func (d *deployment) does(t *testing.T, code int, pattern, command string, more 
 // clusterWithTopics starts a broker that has the topics of a node that is not told any.
 func clusterWithTopics(t *testing.T) (address string) {
 	t.Helper()
-	_, address = cluster(t, "")
+	_, address = brokerWithTopics(t)
+	return address
+}
+
+// brokerWithTopics does the same, and returns the broker.
+func brokerWithTopics(t *testing.T) (broker *kfake.Cluster, address string) {
+	t.Helper()
+	broker, address = cluster(t, "")
 	c := client(t, address)
 	defer c.Close()
 	created, err := kadm.NewClient(c).CreateTopics(t.Context(), 1, 1, nil, "chronos.in", "chronos.out")
@@ -56,7 +68,7 @@ func clusterWithTopics(t *testing.T) (address string) {
 	if err != nil {
 		t.Fatalf("create topics: %v", err)
 	}
-	return address
+	return broker, address
 }
 
 // TestOperate binds and rewinds by hand, in the way that the errors of a node and docs/OPERATIONS.md name.
@@ -110,6 +122,65 @@ func TestOperate(t *testing.T) {
 	}
 	d.does(t, 0, `^There is nothing to rewind: no partition has been taken in beyond that\.\n$`,
 		"rewind --topic chronos.in --to-offset 2")
+}
+
+// TestRewindNamesTheEpoch rewinds to offsets that other leaders have written than the last one. The position that is
+// stored has the epoch of the record before it, so that a node notices if Kafka loses that one. Where Kafka has lost
+// the end of the log that the position is in, and nothing of what has taken its place was taken in, it goes back to
+// where that log has ended.
+func TestRewindNamesTheEpoch(t *testing.T) {
+	t.Parallel()
+	broker, address := brokerWithTopics(t)
+	file := filepath.Join(t.TempDir(), "chronos.db")
+	d := &deployment{[]string{"--brokers", address, "--store", "sqlite:" + file}}
+	for i := range 3 { // at the epochs 0 to 2
+		id := fmt.Sprint("m", i)
+		produce(t, address, submission(id, time.Now(), []byte(id)))
+		if i < 2 {
+			if err := broker.MoveTopicPartition("chronos.in", 0, broker.LeaderFor("chronos.in", 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	d.fires(t, address, 3)
+	position := func() (epoch, next int64) {
+		inFile(t, file, func(db *sql.DB) error {
+			query := "SELECT epoch, next_offset FROM positions"
+			return db.QueryRowContext(t.Context(), query).Scan(&epoch, &next)
+		})
+		return epoch, next
+	}
+	if epoch, next := position(); epoch != 2 || next != 3 {
+		t.Fatalf("the position is %d of epoch %d", next, epoch)
+	}
+	for i, want := range []int64{1, 0, node.UnknownEpoch} {
+		to := 2 - i
+		d.does(t, 0, `Done: `, fmt.Sprintf("rewind --topic chronos.in --to-offset %d --yes", to))
+		if epoch, next := position(); epoch != want || next != int64(to) {
+			t.Errorf("rewound to %d, the position is %d of epoch %d, want %d", to, next, epoch, want)
+		}
+	}
+	// As if all three had been of epoch 0, and two of them had been lost.
+	inFile(t, file, func(db *sql.DB) error {
+		_, err := db.ExecContext(t.Context(), "UPDATE positions SET epoch = 0, next_offset = 3")
+		return err
+	})
+	d.does(t, 0, `Done: `, "rewind --topic chronos.in --to-offset 2 --yes")
+	if epoch, next := position(); epoch != 0 || next != 1 {
+		t.Errorf("rewound from a lost end, the position is %d of epoch %d, want 1 of epoch 0", next, epoch)
+	}
+}
+
+// inFile does something in the file of a store, which belongs to nobody meanwhile.
+func inFile(t *testing.T, file string, do func(*sql.DB) error) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(do(db), db.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestLostStore starts a node whose group has come far on a store that knows nothing of it.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"chronos/node"
-	"chronos/node/broker/kafka"
 )
 
 // bind waits until the store has said that it belongs to this cluster and consumer group, which it does from the first
@@ -65,7 +64,7 @@ func (b *binding) bindTo(ctx context.Context, cluster string) (bool, error) {
 	group.answered()
 	switch {
 	case bound.Adopting:
-		request.Adopt = adoptable(committed)
+		request.Adopt = node.Adoptable(committed)
 		if _, err = s.store.Bind(ctx, request); err != nil {
 			return false, store.failed(ctx, "adopt the committed offsets", err)
 		}
@@ -80,19 +79,6 @@ func (b *binding) bindTo(ctx context.Context, cluster string) (bool, error) {
 		return b.again(ctx, request, len(committed))
 	}
 	return true, nil
-}
-
-// adoptable returns where a store may begin that comes from an older deployment: at what that deployment has committed,
-// and not at what nodes that keep positions have. There is none of that, unless the store was set back to before its
-// adoption.
-func adoptable(committed []kafka.Committed) []node.Place {
-	places := []node.Place{}
-	for _, c := range committed {
-		if !c.Kept {
-			places = append(places, c.Place)
-		}
-	}
-	return places
 }
 
 // again looks once more at a store that had no positions, while its group has committed offsets. A peer that starts

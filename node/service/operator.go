@@ -134,7 +134,7 @@ func (o *Operator) PlanBind(ctx context.Context, begin Begin) (BindPlan, error) 
 			plan.Begin[i] = c.Place // be it of another store: somebody has decided that
 		}
 		if plan.Bound.Adopting {
-			plan.Begin = adoptable(committed)
+			plan.Begin = node.Adoptable(committed)
 		}
 	case BeginEarliest:
 		extents, err := o.admin.Extents(limited, o.config.inputs()...)
@@ -256,7 +256,36 @@ func (o *Operator) PlanRewind(ctx context.Context, target RewindTarget) (RewindP
 		return plan, err
 	}
 	plan.State = state
-	return plan, plan.complete(positions)
+	if err := plan.complete(positions); err != nil {
+		return plan, err
+	}
+	return plan, o.locate(limited, &plan)
+}
+
+// locate has the targets of a plan name the leader epochs of the records before them, which are none above that of the
+// position. By offsets alone records would be skipped when Kafka loses the end of a log, before the rewind or after it:
+//
+//	                                   Kafka loses the log from 3 on, and other records come in the place of 3 and 4
+//	the position, which is 6 of the    these two are never taken in
+//	lost log, goes back to 5
+//
+//	the position goes back to 5
+//	                                   Kafka loses the log from 3 on, and other records come in the place of 3 and 4
+//	reading goes on at 5               these two are never taken in
+func (o *Operator) locate(ctx context.Context, plan *RewindPlan) error {
+	targets := make([]node.Place, len(plan.Moves))
+	for i, m := range plan.Moves {
+		targets[i] = node.Place{Partition: m.Partition, Position: m.To}
+		targets[i].Epoch = m.From.Epoch
+	}
+	located, err := o.admin.WithEpochs(ctx, targets)
+	if err != nil {
+		return err
+	}
+	for i := range plan.Moves {
+		plan.Moves[i].To = located[i].Position
+	}
+	return nil
 }
 
 // aim says which partitions go where.

@@ -14,7 +14,7 @@ func (s *state) apply(e *Event) {
 		s.submit(e)
 	case Truncate, Retain, Drop, Lost:
 		s.shrunk(e)
-	case Place, Take, Move, Lineage, Mark, CaughtUp, Rollback, KeepPlace, Taken:
+	case Place, Upgrade, Take, Move, Lineage, Mark, CaughtUp, Rollback, KeepPlace, Taken:
 		s.positioned(e)
 	case Fire, Copy, Publish, Unknown, Fail:
 		s.appeared(e)

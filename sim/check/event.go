@@ -100,6 +100,10 @@ const (
 	// Place: the store keeps a position for a partition from now on: Partition, Offset, [Epoch, Adopted].
 	Place Kind = "place"
 
+	// Upgrade: the store is one of an older deployment, which has kept no positions: it has rows, and no positions any
+	// more, and waits for the adoption of what the group has committed by then.
+	Upgrade Kind = "upgrade"
+
 	// Take: a take has decided on a record: Partition, Offset, [Message, Epoch, Lineage, Skipped]. It is a part of the
 	// same transaction as the Insert or the Duplicate that it leads to, which comes before it, and the Move after it.
 	Take Kind = "take"

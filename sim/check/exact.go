@@ -134,12 +134,16 @@ func (s *state) failedSince(r *row, node string) bool {
 // created judges a position that is new: nothing that there is may lie before it, unless an older deployment has dealt
 // with it.
 func (s *state) created(p *partition, e *Event) finding {
+	committed := p.committed
+	if s.older {
+		committed = p.older
+	}
 	switch {
 	case p.kept:
 		return brokenBy(nil, "%s has a position, and is given another", e.Partition)
-	case e.Adopted && e.Offset > p.committed:
+	case e.Adopted && e.Offset > committed:
 		return brokenBy(nil, "the position %d of %s is adopted, and only %d was committed", e.Offset, e.Partition,
-			p.committed)
+			committed)
 	case !e.Adopted && e.Offset > p.start:
 		return brokenBy(nil, "the first position of %s is %d, and its first record %d", e.Partition, e.Offset, p.start)
 	}

@@ -163,7 +163,7 @@ func Kinds() []Kind {
 		Submit, Fire, Copy, See, Truncate, Retain, Drop,
 		Start, Term, Stop, Crash, Jump, Cut, Mend,
 		Join, Leave, Poll, Deliver, Commit, Rewind, Reject, Lost,
-		Place, Take, Move, Lineage, Mark, CaughtUp,
+		Place, Upgrade, Take, Move, Lineage, Mark, CaughtUp,
 		Insert, Decide, Hear, Answer, Recur, Duplicate, Ready, Claim, Reset, Delete, DeleteDone,
 		Rollback, Keep, KeepPlace, Taken, Pause, Resume,
 		Publish, Unknown, Fail, Hang, Work,

@@ -183,6 +183,9 @@ func (s *state) positioned(e *Event) {
 	case Rollback:
 		s.rollback(e)
 		return
+	case Upgrade:
+		s.upgrade()
+		return
 	default:
 	}
 	p := s.partition(e.Partition, e.Offset)
@@ -196,6 +199,10 @@ func (s *state) positioned(e *Event) {
 	case Place:
 		p.kept, p.position, p.begin, p.checked = true, to, e.Offset, e.Offset
 		p.highest = max(p.highest, e.Offset)
+		if s.upgraded {
+			p.goesOn(to)
+			break
+		}
 		p.retake(to)
 	case Taken:
 		if to.after(p.told) {
@@ -240,6 +247,27 @@ func (p *partition) retake(to place) {
 	}
 }
 
+// upgrade takes all positions away. What is committed by now is what the older deployment has dealt with.
+func (s *state) upgrade() {
+	s.older, s.upgraded = true, true
+	for _, name := range s.partitionNames() {
+		p := s.partitions[name]
+		p.kept, p.position, p.mark, p.older = false, place{}, 0, p.committed
+	}
+}
+
+// goesOn has the records be taken in again that the older deployment has stored, perhaps, and not committed.
+func (p *partition) goesOn(to place) {
+	to.offset = max(to.offset, p.older)
+	for _, r := range p.log[p.from(to.offset):] {
+		if sub := r.submission; r.taken {
+			sub.stored, sub.met, sub.answered = 0, false, 0
+			sub.excused("an older deployment has stored it, and not committed")
+		}
+	}
+	p.retake(to)
+}
+
 func (s *state) take(e *Event) {
 	if e.Skipped {
 		return
@@ -261,6 +289,7 @@ func (s *state) take(e *Event) {
 func (s *state) rollback(e *Event) {
 	s.setBack, s.forgetful = e.At, s.forgetful || e.Text != Confirmed
 	s.goesWrong(e.At)
+	s.upgraded = false // all may be taken in again
 	s.tasks.rollback(e.At)
 	s.undone = max(s.undone, s.lineage)
 	if e.Lineage != 0 && e.Lineage != s.lineage {

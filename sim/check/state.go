@@ -21,6 +21,8 @@ type state struct {
 	partitions   map[string]*partition
 	lanes        map[string]*lane
 	lines        map[lineKey]*line
+	older        bool                 // there was an older deployment, which kept no positions
+	upgraded     bool                 // and the store was not set back since
 	paused       map[string]pause     // by lane; the intake has no name
 	placed       map[placedKey]string // the partition of each key of each topic
 	decision     decision             // the last one
@@ -229,6 +231,7 @@ type partition struct {
 	dropped    bool
 
 	committed int64
+	older     int64         // what an older deployment had committed
 	reached   int64         // the highest that was ever committed
 	newest    place         // the latest that was ever committed, by its epoch first, where that is known
 	told      place         // the same of what takes have told nodes

@@ -54,19 +54,11 @@ func (a *Admin) ClusterID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// Committed is what a consumer group has committed for a partition.
-type Committed struct {
-	node.Place
-
-	// Kept says that whoever has committed it keeps positions in a store: it is no offset of an older deployment.
-	Kept bool
-}
-
 // Committed returns what the consumer group has committed on the topics, in order; the partitions of which it has
 // committed nothing are left out, and so are those where what it has is of a topic that had the name before. It tries
 // until ctx is done while no broker answers.
-func (a *Admin) Committed(ctx context.Context, group string, topics ...string) ([]Committed, error) {
-	var committed []Committed
+func (a *Admin) Committed(ctx context.Context, group string, topics ...string) ([]node.CommittedPlace, error) {
+	var committed []node.CommittedPlace
 	err := a.try(ctx, func(client *kgo.Client) error {
 		ids, err := topicIDs(ctx, client, topics)
 		if err != nil {
@@ -92,7 +84,7 @@ func (a *Admin) Committed(ctx context.Context, group string, topics ...string) (
 			if isOfAnother(of, id) {
 				continue
 			}
-			committed = append(committed, Committed{
+			committed = append(committed, node.CommittedPlace{
 				Place: node.Place{
 					Partition: node.Partition{Topic: response.Topic, TopicID: id, Number: response.Partition},
 					Position:  node.Position{Epoch: response.LeaderEpoch, Offset: response.At},

@@ -16,7 +16,6 @@ import (
 
 	"chronos/migrations"
 	"chronos/node"
-	"chronos/node/broker/kafka"
 	"chronos/node/hours"
 )
 
@@ -202,7 +201,7 @@ func (e *examination) positions(ctx context.Context) (string, error) {
 			inputs = append(inputs, t.name)
 		}
 	}
-	var committed []kafka.Committed
+	var committed []node.CommittedPlace
 	var unseen error
 	if e.noKafka == nil && len(inputs) > 0 {
 		committed, unseen = e.admin.Committed(ctx, e.config.Group, inputs...)

@@ -63,6 +63,12 @@ func (s *Store) Bind(ctx context.Context, request node.BindRequest) (node.Bound,
 	if request.Force || in.cluster == "" && in.group == "" {
 		in.cluster, in.group = request.Cluster, request.Group
 	}
+	if s.broken.AdoptsAgain {
+		for _, place := range request.Adopt {
+			delete(in.positions, place.Partition)
+		}
+		in.adopting = in.adopting || request.Adopt != nil
+	}
 	if in.adopting && request.Adopt != nil && in.cluster == request.Cluster && in.group == request.Group {
 		for _, place := range request.Adopt {
 			in.create(place)

@@ -117,6 +117,9 @@ type Broken struct {
 	// TakesWhileSuspect has it take records in although its server may have been set back.
 	TakesWhileSuspect bool
 
+	// AdoptsAgain has it adopt whenever it is asked to, whatever positions there are.
+	AdoptsAgain bool
+
 	// Forgets has it forget what it has told to requests.
 	Forgets bool
 

@@ -63,6 +63,14 @@ func (in *intake) copy() intake {
 	return c
 }
 
+// ForgetPositions has the store keep no positions, like one of an older deployment.
+func (s *Store) ForgetPositions() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.intake.positions)
+	clear(s.intake.marks)
+}
+
 // Upgrade makes the store one that comes from an older deployment, which kept no positions: it waits for their
 // adoption.
 func (s *Store) Upgrade() {
