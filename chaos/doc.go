@@ -22,8 +22,9 @@
 //     blame.go finds in the nodes' logs who has taken a claim off, which the slot does not tell. probe.go tells a
 //     machine that is too busy from nodes that are slow.
 //   - nemesis.go, disk.go, scenarios.go: faults, and when they strike. run.go: one scenario from beginning to end.
-//   - copies.go: a standby that takes over, and an old state that comes back. lanes.go: outputs that must not hold each
-//     other up. snapshot.go: dead rows. strangers.go: nodes that have no business with this database.
+//   - copies.go: a standby that takes over, and an old state that comes back. truncated.go: a Kafka that loses what it
+//     has acknowledged. lanes.go: outputs that must not hold each other up. snapshot.go: dead rows. strangers.go: nodes
+//     that have no business with this database.
 //   - callbacks.go: messages that come out as HTTP requests. receivers.go: what they are made to, which looks whether
 //     they are as asked, and has moods. requests.go: messages and instructions that come in by the HTTP API.
 //   - journal.go, journalscenarios.go: messages that wait in a journal in Kafka, with no Postgres. once.go: that they

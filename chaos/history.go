@@ -72,6 +72,18 @@ func (h *history) add(e check.Event) {
 	h.events = append(h.events, e)
 }
 
+// excuse takes note that nothing need come of a submission that was acknowledged: Kafka has lost it, and nobody else
+// has it.
+func (h *history) excuse(number int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.events {
+		if e := &h.events[i]; e.Kind == check.Submit && e.Message == number {
+			e.Flaw = check.Unacknowledged
+		}
+	}
+}
+
 // fail notes that the history is incomplete.
 func (h *history) fail(err error) {
 	h.mu.Lock()

@@ -35,8 +35,10 @@ type nemesis struct {
 	history   *history
 	flood     func(ctx context.Context, many int, due time.Time)                        // into the second route
 	callOften func(ctx context.Context, many int, first time.Time, every time.Duration) // see submitter
+	each      func(do func(*submission))                                                // what was acknowledged
 	faults    []fault
 	struck    int
+	cuts      []cut // of the logs of the input, once they have lost their ends
 
 	mu     sync.Mutex
 	failed error

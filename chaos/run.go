@@ -95,7 +95,7 @@ func Run(ctx context.Context, s *Scenario, config Config) (result *Result, err e
 		r.submitter.asker = newAsker(c)
 		r.nemesis.callOften = r.submitter.callOften
 	}
-	r.nemesis.flood = r.submitter.flood
+	r.nemesis.flood, r.nemesis.each = r.submitter.flood, r.submitter.each
 	defer r.submitter.kafka.Close()
 	if err := r.play(ctx); err != nil {
 		return nil, err

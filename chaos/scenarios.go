@@ -72,8 +72,8 @@ type demand func(*run, *Result) string
 // Scenarios returns all scenarios, in the order in which they run.
 func Scenarios() []*Scenario {
 	all := slices.Concat(quietScenarios(), linkScenarios(), nodeScenarios(), kafkaScenarios(), postgresScenarios(),
-		copyScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(), strangerScenarios(),
-		pauseScenarios(), callbackScenarios(), taskScenarios(), journalScenarios())
+		copyScenarios(), truncationScenarios(), laneScenarios(), snapshotScenarios(), controlScenarios(),
+		strangerScenarios(), pauseScenarios(), callbackScenarios(), taskScenarios(), journalScenarios())
 	for _, s := range all {
 		s.Rate = max(s.Rate, 60)
 		s.Brokers = max(s.Brokers, 1)

@@ -76,6 +76,11 @@ type submission struct {
 	decided  bool // an instruction decides on what becomes of it, or it is one
 	route    int  // its place among the routes
 
+	// partition and offset are where Kafka has put it, and acknowledged is when it said so.
+	partition    int32
+	offset       int64
+	acknowledged time.Time
+
 	message *message // of one that comes out as a request
 }
 
@@ -204,6 +209,7 @@ func (c *submitter) send(ctx context.Context, s submission, r *kgo.Record, ackno
 			c.unknown++
 			e.Flaw = check.Unacknowledged
 		} else {
+			s.partition, s.offset, s.acknowledged = r.Partition, r.Offset, time.Now()
 			c.submitted = append(c.submitted, s)
 			if acknowledged != nil {
 				acknowledged(r)
@@ -274,6 +280,15 @@ func (c *submitter) open() []int {
 		}
 	}
 	return open
+}
+
+// each calls do with all that was acknowledged.
+func (c *submitter) each(do func(*submission)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.submitted {
+		do(&c.submitted[i])
+	}
 }
 
 // counts returns how many were acknowledged and how many were not.
