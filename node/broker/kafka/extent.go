@@ -262,15 +262,19 @@ func (a *Admin) extentsAsFarAsKnown(ctx context.Context, topics []string) ([]nod
 // no leader; the others may have none.
 func (a *Admin) extentOf(ctx context.Context, p topicPartition) (node.Extent, error) {
 	var extents []node.Extent
+	var reason error // that there was at the last try which had an answer
 	err := a.try(ctx, func(client *kgo.Client) error {
 		known, unknown, err := describe(ctx, client, []string{p.topic}, map[topicPartition]bool{p: true})
 		if err == nil && unknown[p] != nil {
 			err = fmt.Errorf("topic %s partition %d: %w", p.topic, p.number, unknown[p])
+			reason = err
 		}
 		extents = known
 		return err
 	})
 	switch {
+	case err != nil && ctx.Err() != nil && reason != nil:
+		return node.Extent{}, fmt.Errorf("look up what a partition holds: %w (%w)", reason, err)
 	case err != nil:
 		return node.Extent{}, fmt.Errorf("look up what a partition holds: %w", err)
 	case len(extents) == 0:

@@ -2,35 +2,19 @@ package kafka
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // What is needed to move the contents of a journal, and by nobody else.
 
 // Stable returns the offset behind everything in a partition that has been committed, and before which no transaction
-// is open. It tries until ctx is done while no broker answers.
+// is open. It tries until ctx is done while no broker answers, or that partition has no leader: the others may have
+// none.
 func (l *Ledger) Stable(ctx context.Context, number int32) (end int64, err error) {
-	err = l.admin.try(ctx, func(client *kgo.Client) error {
-		ends, err := kadm.NewClient(client).ListCommittedOffsets(ctx, l.config.Topic)
-		if err != nil {
-			return err
-		}
-		listed, found := ends.Lookup(l.config.Topic, number)
-		if !found {
-			return errors.New("there is none")
-		}
-		end = listed.Offset
-		return listed.Err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("look for the end of partition %d of topic %s: %w", number, l.config.Topic, err)
-	}
-	return end, nil
+	place, err := l.End(ctx, number)
+	return place.Offset, err
 }
 
 // Identify returns the identity of another topic, and that of the cluster.

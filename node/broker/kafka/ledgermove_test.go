@@ -1,9 +1,13 @@
 package kafka_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node/broker/kafka"
@@ -72,5 +76,37 @@ func TestLedgerStable(t *testing.T) {
 	before := stable()
 	if before != w.Fence()+2 { // the fence, and the marker of its transaction
 		t.Errorf("it ends at %d, and the fence is at %d", before, w.Fence())
+	}
+}
+
+// Of a partition without a leader it says that, to whoever has waited for long enough, and not before: a leader may be
+// elected meanwhile. The end of another partition is told nevertheless.
+func TestLedgerStableWithoutLeader(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 2)
+	l, err := kafka.NewLedger(kafka.LedgerConfig{
+		Connection: kafka.Connection{Brokers: cluster.ListenAddrs()}, Topic: topic, Name: "chronos",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	fault := leaderless(cluster, topic, 0)
+	if end, err := l.Stable(t.Context(), 1); err != nil || end != 0 {
+		t.Errorf("the other partition ends at %d: %v", end, err)
+	}
+	const limit = 2 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	began := time.Now()
+	_, err = l.Stable(ctx, 0)
+	if took := time.Since(began); !errors.Is(err, kerr.LeaderNotAvailable) || !errors.Is(err, ctx.Err()) ||
+		took < limit || took > patience/2 {
+		t.Errorf("after %v: %v", took, err)
+	}
+	fault.Remove()
+	if end, err := l.Stable(t.Context(), 0); err != nil || end != 0 {
+		t.Errorf("it has a leader again, and ends at %d: %v", end, err)
 	}
 }
