@@ -182,7 +182,7 @@ func (m *member) fetch() (b node.Batch) {
 			delete(m.reads, number)
 			b.Revoked = append(b.Revoked, g.world.inlets.partition(number))
 		}
-		if g.owners[number] == m {
+		if g.owners[number] == m && !slices.Contains(m.assigned, number) { // or it gets back what it gives up
 			m.leaves = append(m.leaves, number)
 		}
 	}
@@ -194,6 +194,11 @@ func (m *member) fetch() (b node.Batch) {
 		})
 	}
 	m.revoked, m.assigned = nil, nil
+	for number := range m.reads {
+		if g.owners[number] != m {
+			g.world.Errorf("%s reads partition %d, which is another member's, and is not told so", m.name, number)
+		}
+	}
 	for number := range g.logs {
 		if at := m.reads[int32(number)]; at != nil {
 			part := g.logs[number][*at:min(int(*at)+20, len(g.logs[number]))]

@@ -33,8 +33,8 @@ func (j *recorder) inLine(x *request) {
 		}
 		j.calls.lined++
 		if other.comesBefore(own) && other.joined.Before(x.claim.ReadiedAt) {
-			j.world.Errorf("S28: %s is requested before %s, of the same key, which comes first: %v and %v, claimed at %v",
-				x.claim.ID, name.ID, own.deadline, other.deadline, x.claim.ReadiedAt)
+			j.world.Errorf("S28: %s, due at %v and claimed at %v, is requested before %s, of the same key, due at %v",
+				x.claim.ID, own.deadline, x.claim.ReadiedAt, name.ID, other.deadline)
 		}
 		if before := j.underWay(other.ref.Incarnation, x); before != nil {
 			j.world.Errorf("S28: %s is requested while %s, of the same key, is under way, claimed at %v",

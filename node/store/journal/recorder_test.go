@@ -167,7 +167,7 @@ func (j *recorder) end() {
 	if got := strings.Join(verdict.Judged, " "); got != judged {
 		j.world.Errorf("judged are %s, and not %s", got, judged)
 	}
-	for _, name := range strings.Fields(waited) {
+	for name := range strings.FieldsSeq(waited) {
 		if !slices.Contains(j.waits.judge.Verdict().Judged, name) {
 			j.world.Errorf("%s is not judged", name)
 		}
@@ -200,8 +200,8 @@ func (j *recorder) submitted(s *submission, r *node.Record, at origin) {
 	j.records[at.partition] = append(j.records[at.partition], s)
 	e := &check.Event{
 		Kind: check.Submit, Message: s.number, ID: s.id, Topic: s.lane, Deadline: j.instant(s.deadline),
-		Key: digest(r.Key), Partition: j.world.inputName(at.partition), Offset: r.Offset, Action: s.action, Every: s.every,
-		Limit: s.times,
+		Key: digest(r.Key), Partition: j.world.inputName(at.partition), Offset: r.Offset, Action: s.action,
+		Every: s.every, Limit: s.times,
 	}
 	if s.confirmed {
 		e.Action = "schedule"
