@@ -267,7 +267,7 @@ func warmTakeovers(r *run, _ *Result) string {
 		taken, read, last = taken+1, read+o.read, o.at
 		owner[o.partition] = o.node
 	}
-	r.say("%d partitions of the killed node were taken over from warm copies, by %v after its death, reading %d entries",
+	r.say("%d partitions of the killed node were taken over from warm copies, %v after its death, with %d entries read",
 		taken, (last - from).Round(time.Millisecond), read)
 	if taken == 0 {
 		return "nobody has taken over what the killed node had owned before it was back: that shows nothing"

@@ -45,8 +45,8 @@ func hanging(t *testing.T) (address string, asked *atomic.Int32) {
 }
 
 // Of the addresses that a node is told, one hangs. Who takes a partition over, or reads one, finds that out once: the
-// clients that are made afterwards begin elsewhere. One that tries the address does so twice, and waits for 6 s; without
-// what the others have found out each of these clients would try it by every second chance.
+// clients that are made afterwards begin elsewhere. One that tries the address does so twice, and waits for 6 s;
+// without what the others have found out each of these clients would try it by every second chance.
 func TestLedgerHangingSeed(t *testing.T) {
 	t.Parallel()
 	cluster, plain := newFake(t)
