@@ -115,8 +115,18 @@ func TestWeighNonsense(t *testing.T) {
 	t.Parallel()
 	good := tiny(3, 2)
 	for _, batch := range [][]byte{
-		{}, {0}, {0, 0, 0, 0, 0, 0, 0, 1}, {1}, {0xff}, bytes.Repeat([]byte{0xff}, 20), {2}, {2, 0}, {4, 0, 0x80},
-		{12, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0x0f}, {8, 0, 0, 0, 1}, good[:len(good)-1],
+		{},
+		{0},
+		{0, 0, 0, 0, 0, 0, 0, 1},
+		{1},
+		{0xff},
+		bytes.Repeat([]byte{0xff}, 20),
+		{2},
+		{2, 0},
+		{4, 0, 0x80},
+		{12, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0x0f},
+		{8, 0, 0, 0, 1},
+		good[:len(good)-1],
 	} {
 		memory, _ := kafka.NewMemory(1<<20, 1<<20)
 		out, err := memory.Decompress(s2.EncodeSnappy(nil, batch), kgo.CodecSnappy)
@@ -129,8 +139,8 @@ func TestWeighNonsense(t *testing.T) {
 	}
 }
 
-// A batch of zstd may come with a window that is larger than any batch that is read, as that of a Java producer is which
-// sends a few bytes: how much there is decides.
+// A batch of zstd may come with a window that is larger than any batch that is read, as that of a Java producer is
+// which sends a few bytes: how much there is decides.
 func TestZstdWindow(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1000, 2 << 20} {
@@ -166,7 +176,8 @@ func TestFetchMaxBytes(t *testing.T) {
 		config kafka.SourceConfig
 		want   int32
 	}{
-		{kafka.SourceConfig{}, 4 << 20}, {kafka.SourceConfig{FetchMemory: 1 << 20}, 1 << 20},
+		{kafka.SourceConfig{}, 4 << 20},
+		{kafka.SourceConfig{FetchMemory: 1 << 20}, 1 << 20},
 		{kafka.SourceConfig{FetchMemory: 1 << 30}, 4 << 20},
 		{kafka.SourceConfig{FetchMemory: 1 << 20, FetchMaxBytes: 2 << 20}, 2 << 20},
 	} {
