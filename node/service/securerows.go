@@ -70,16 +70,16 @@ func limitRows() []Setting {
 		{
 			Name: "fetch-memory", PlaceHolder: "N", Default: strconv.Itoa(kafka.DefaultFetchMemory),
 			Help: "The most bytes that records may have in memory that were fetched from Kafka and are not taken in " +
-				"yet, decompressed: their own, and 200 for each record and 40 for each header. A batch of records that " +
-				"alone has more comes by itself. What is sent uncompressed is bounded by two fetches from each broker, " +
-				"of 4 MiB or as many bytes as this, if that is less.",
+				"yet, decompressed: their own, and 200 for each record and 40 for each header. A batch of records " +
+				"that alone has more comes by itself. What is sent uncompressed is bounded by two fetches from each " +
+				"broker, of 4 MiB or as many bytes as this, if that is less.",
 			Allowed: allowedMemory(), value: func(s *Settings) *Value { return &s.fetchMemory },
 		},
 		{
 			Name: "batch-memory", PlaceHolder: "N", Default: strconv.Itoa(kafka.DefaultBatchMemory),
-			Help: "The most bytes that one batch of records may have in memory, decompressed, counted alike. A larger " +
-				"one stops its partition, and the log says how it gets going again. While one is read, a node takes " +
-				"some three times as much.",
+			Help: "The most bytes that one batch of records may have in memory, decompressed, counted alike. A " +
+				"larger one stops its partition, and the log says how it gets going again. While one is read, a " +
+				"node takes some three times as much.",
 			Allowed: allowedMemory(), value: func(s *Settings) *Value { return &s.batchMemory },
 		},
 	}

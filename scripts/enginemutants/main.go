@@ -201,6 +201,10 @@ func (m *mutant) hunters(seeds int) ([]hunter, error) {
 		}, nil
 	}
 	all := []hunter{{"test", where, test}}
+	if where == "node/service" { // what a node does that can never start is tested with the command
+		refused := append(slices.Clone(test), "-test.run", "RunRefusedByKafka")
+		all = append(all, hunter{"command", "cmd/chronos", refused})
+	}
 	if where == "node/queue/desk" { // its answers are asked for through a listener
 		all = append(all, hunter{"api", "node/api", test})
 	}

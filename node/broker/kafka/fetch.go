@@ -56,10 +56,10 @@ func (m *member) classify(name topicPartition, err error) error {
 		m.park(name, func(p *part) { p.outOfRange = true })
 		return nil
 	case errors.As(err, &tooLarge):
-		err = fmt.Errorf("topic %s partition %d: the batch at offset %d takes more than %d bytes when it is decompressed, "+
-			"the partition is not read any further: raise batch-memory, or do without the records before offset %d, "+
-			"by kafka-delete-records.sh", name.topic, name.number, tooLarge.Offset, m.config.BatchMemory,
-			tooLarge.NextOffset)
+		err = fmt.Errorf("topic %s partition %d: the batch at offset %d takes more than %d bytes when it is "+
+			"decompressed, the partition is not read any further: raise batch-memory, or do without the "+
+			"records before offset %d, by kafka-delete-records.sh", name.topic, name.number, tooLarge.Offset,
+			m.config.BatchMemory, tooLarge.NextOffset)
 		m.mu.Lock()
 		if p := m.parts[name]; p != nil {
 			p.stuck = err

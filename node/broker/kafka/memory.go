@@ -16,8 +16,9 @@ import (
 )
 
 // memory is the decompressor of a Source. It keeps the records that franz-go holds before they are polled within a
-// bound: a broker bounds what it sends before decompression, and 4 MiB of it can be 4 GiB after. What counts is what the
-// records take in memory, not their bytes alone (weigh). What was never compressed is bounded by what a broker sends.
+// bound: a broker bounds what it sends before decompression, and 4 MiB of it can be 4 GiB after. What counts is what
+// the records take in memory, not their bytes alone (weigh). What was never compressed is bounded by what a broker
+// sends.
 //
 // A batch that finds no room is refused. To franz-go that is a batch which the broker has sent in part: it hands out
 // what came before it, and fetches it again. By then what came before has been polled, and a batch that has
@@ -104,9 +105,9 @@ func (m *memory) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 }
 
 const (
-	// recordCost is what franz-go keeps of a record besides its bytes, with the pointers to it, and headerCost that of a
-	// header. A record of no key and no value has eight bytes, and a header without a name has two: what is bounded by
-	// bytes alone would be twenty times as much in memory.
+	// recordCost is what franz-go keeps of a record besides its bytes, with the pointers to it, and headerCost that of
+	// a header. A record of no key and no value has eight bytes, and a header without a name has two: what is bounded
+	// by bytes alone would be twenty times as much in memory.
 	recordCost = 200
 	headerCost = 40
 )
