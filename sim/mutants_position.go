@@ -115,7 +115,7 @@ func positionMutants() []*Mutant { //nolint:funlen // a table
 			Rows: func(rows node.Store, _ Table) node.Store { return rewindsToOffset{rows} },
 		},
 		{
-			Name: "rewind-by-offset", About: "a rewind goes back from a place in the part of a log that Kafka has lost (3.1)",
+			Name: "rewind-by-offset", About: "a rewind goes back from a place in an end of a log that Kafka has lost",
 			Kills: []string{"S18", "L9", "L3"},
 			Options: func(o *Options) {
 				o.FaultRate, o.Mix = 1000, []FaultKind{TakenAgain, Truncated}

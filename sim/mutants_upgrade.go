@@ -14,7 +14,7 @@ func upgradeMutants() []*Mutant {
 			Adopts: func([]node.CommittedPlace) []node.Place { return []node.Place{} },
 		},
 		{
-			Name: "adopts-too-far", About: "a position is adopted behind the next record after what was committed (3.1)",
+			Name: "adopts-too-far", About: "a position is adopted one record behind what was committed (3.1)",
 			Kills: []string{"S18"}, Scenario: "upgrade",
 			Adopts: func(committed []node.CommittedPlace) []node.Place {
 				return mapped(node.Adoptable(committed), func(p node.Place) node.Place { p.Offset++; return p })

@@ -69,7 +69,7 @@ func (s *storeServer) migrate() {
 	}
 }
 
-// migrated reports whether the store is as the nodes of now need it: it is not if it was set back to before the upgrade.
+// migrated reports whether the store is as the nodes of now need it: not if it was set back to before the upgrade.
 func (s *storeServer) migrated() bool {
 	for i := range s.journal {
 		if _, is := s.journal[i].effect.(*upgrade); is {

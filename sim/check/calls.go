@@ -52,6 +52,23 @@ func (r *request) answered(usual time.Duration) {
 	}
 }
 
+// full reports whether some process makes as many callbacks of a lane at an instant as it makes at the same time.
+func (s *state) full(lane string, at time.Duration) bool {
+	if s.config.LaneCalls == 0 || !isCallback(lane) {
+		return false
+	}
+	for _, name := range s.processNames() {
+		of := 0
+		for _, r := range s.processes[name].requests {
+			of += count(r.lane == lane && r.begun <= at && (r.ended == 0 || r.ended > at))
+		}
+		if of >= s.config.LaneCalls {
+			return true
+		}
+	}
+	return false
+}
+
 // occupied returns for how long a callback could not be made, from an instant until it was begun: the process that had
 // the claim on it made as many others as it makes at the same time, of its lane or of all. It ends where that process
 // begins one of the lane whose turn comes later than that of this one: there was room for this one by then.

@@ -449,7 +449,8 @@ func lanes() []Invariant { //nolint:funlen // a table
 			`As long as some node is well, with a wall clock that nobody has set, and nothing has gone wrong for a
 			while, a message that may be claimed is claimed within a poll interval and three calls, whatever backlog
 			other lanes have; and a poll interval and the calls on the way later for each share of a claim that its own
-			lane has before it.`,
+			lane has before it, and once more where a node makes as many callbacks of the lane as it makes at the same
+			time.`,
 			[]Kind{Claim, End},
 			[]Kind{Insert, Reset, Delete, Fault, Start, Crash, Stop, Cut},
 			l11,

@@ -18,8 +18,10 @@ func TestUpgraded(t *testing.T) {
 		"3.2s reject node=1.1 message=2 text=why\n3.2s take node=1.1 message=2 partition=in/0 offset=1 lineage=1\n" +
 		"3.2s move node=1.1 partition=in/0 offset=2\n3.3s commit node=1.1 partition=in/0 offset=2\n"
 	for what, c := range map[string]struct{ history, broken string }{
-		"as it was committed":      {committed + "4s upgrade\n4.5s place partition=in/0 offset=1 adopted=true\n", ""},
-		"too far":                  {committed + "4s upgrade\n4.5s place partition=in/0 offset=2 adopted=true\n", "S18"},
+		"as it was committed": {committed + "4s upgrade\n4.5s place partition=in/0 offset=1 adopted=true\n", ""},
+		"too far": {
+			committed + "4s upgrade\n4.5s place partition=in/0 offset=2 adopted=true\n", "S18",
+		},
 		"from the first record on": {committed + "4s upgrade\n4.5s place partition=in/0\n" + again, "S17"},
 		"what was not committed": {
 			uncommitted + "4s upgrade\n4.5s place partition=in/0 adopted=true\n" + again, "",

@@ -67,7 +67,7 @@ func (s *state) starved(r *row, now time.Duration) finding {
 		return holds() // the nodes do not agree when it is open
 	}
 	if w != nil { // it may be claimed from a lookahead before an opening on, and is not always claimed at its end
-		from, open := w.from(since, s.ahead(r)+2*c.ClockError, c.Lookahead-c.ClockError)
+		from, open := w.from(since, s.ahead(r, since, now)+2*c.ClockError, c.Lookahead-c.ClockError)
 		if !open {
 			return holds()
 		}
@@ -79,20 +79,25 @@ func (s *state) starved(r *row, now time.Duration) finding {
 	if since <= s.wrong+s.forgiven() || !s.served(r.key.topic, since-s.forgiven()) {
 		return holds()
 	}
-	if now-since > s.ahead(r)+s.behind(r.key.topic, r.due, since, now) {
+	if now-since > s.ahead(r, since, now)+s.behind(r.key.topic, r.due, since, now) {
 		return brokenBy(r.submission, "nobody has claimed it for %v, after %d others of %s", now-since,
 			len(s.lane(r.key.topic).takings)-r.ahead, r.key.topic)
 	}
 	return holds()
 }
 
-// ahead bounds the time in which a message that may be claimed is claimed, with those of its lane before it.
-func (s *state) ahead(r *row) time.Duration {
+// ahead bounds the time in which a message that may be claimed is claimed, with those of its lane before it. On a
+// callback lane that is full it waits besides until there is room for half as many as the node holds of it: a claim for
+// each that comes out would be as many transactions.
+func (s *state) ahead(r *row, since, now time.Duration) time.Duration {
 	c := &s.config
 	turns := (len(s.lane(r.key.topic).takings) - r.ahead) / c.Share()
 	bound := c.Fair() + time.Duration(turns)*(c.Look()+3*c.StoreLatency+c.BrokerLatency)
 	if s.hangs > 0 {
 		bound += c.Turn()
+	}
+	if s.full(r.key.topic, now) || s.full(r.key.topic, since) {
+		bound += c.turn()
 	}
 	return bound
 }
