@@ -326,6 +326,9 @@ func TestEndToEndRestoreUnderNodes(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	nodes := []*nodeProcess{s.start(t), s.start(t)}
+	for _, n := range nodes { // a session that ends while the store is migrated ends its node
+		n.log.await(t, `"msg":"started"`, 1)
+	}
 	due := time.Now().Add(60 * time.Second) // after the restore
 	const each = 100
 	s.submit(t, append(s.batch(0, each, time.Now()), s.batch(each, 2*each, due)...)...)
