@@ -85,12 +85,13 @@ MEASURING := ^TestBench(AsksWhere|Interrupted|OnServers|Other)?$$
 # that do not die are watched there, and steps that do not succeed in node/store/journal.
 DEATHS := ^TestJournal(Import|Export)Dies$$
 
-# The contract of the store through a pooler: the race detector watches it as a node connects, and what differs is pgx.
-POOLED := ^TestStore$$/^as_through_PgBouncer$$/^contract$$
+# The cases of the contract of the Postgres store, which call it one after the other: what they say when calls come at once,
+# the race detector watches, and so it does the store of all nodes that run in tests of node/service and cmd/chronos.
+CASES := ^TestStore$$/^(direct|as_through_PgBouncer)$$/^contract$$
 
 # What race runs without the race detector, of packages whose other tests it runs with it. race-plain runs all of it
 # with the race detector.
-UNWATCHED := $(PROCESSES)|$(MEASURING)|$(DEATHS)|$(PARSING)|$(POOLED)
+UNWATCHED := $(PROCESSES)|$(MEASURING)|$(DEATHS)|$(PARSING)|$(CASES)
 
 # The system tests of Metaswitch's Chronos, with 5,000 timers, on real servers. The interface is tested in node/metaswitch and
 # node/service, and nodes without Kafka that are killed in TestE2EWithoutKafka. And a takeover of 100,000 messages, of which
