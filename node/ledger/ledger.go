@@ -51,7 +51,8 @@ type Ledger interface {
 	Extents(ctx context.Context) ([]node.Extent, error)
 
 	// End returns where the log of a partition ends, as far as it is decided: whatever is appended after the call began
-	// stands there or behind, and so does a transaction that is open. It is the End of Extents, of one partition.
+	// stands there or behind, and so does a transaction that is open. It is the End of Extents, of one partition. What
+	// has just been committed may not be decided yet: brokers answer a commit before its marker is in the log.
 	End(ctx context.Context, number int32) (Place, error)
 }
 

@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -305,8 +306,9 @@ func decided(s *subject) {
 	}
 	s.check("while it is open", texts(s.read(reader, s.begin(reader, 1), open.End)), []string{"x=waits"})
 	_, after := s.own(1)
-	s.commit(after, ledger.Transaction{Entries: []ledger.Entry{entry("y", "waits")}})
+	last := s.commit(after, ledger.Transaction{Entries: []ledger.Entry{entry("y", "waits")}})
 	from := s.begin(reader, 1)
+	s.endsBehind(reader, 1, last)
 	aborted := s.extent(reader, 1)
 	if aborted.End <= open.End || aborted.TopicID != from.TopicID || aborted.First != from.Offset {
 		s.Fatalf("the extent is %+v, and was %+v; the log begins at %+v", aborted, open, from)
@@ -320,8 +322,8 @@ func decided(s *subject) {
 func ends(s *subject) {
 	reader, before := s.own(1)
 	committed := s.commit(before, ledger.Transaction{Entries: []ledger.Entry{entry("x", "waits")}})
-	quiet, begin := s.end(reader, 1), s.begin(reader, 1)
-	if quiet.Offset < committed || quiet.TopicID != begin.TopicID || quiet.Number != 1 {
+	quiet, begin := s.endsBehind(reader, 1, committed), s.begin(reader, 1)
+	if quiet.TopicID != begin.TopicID || quiet.Number != 1 {
 		s.Fatalf("the log ends at %+v; it begins at %+v, and has something up to %d", quiet, begin, committed)
 	}
 	s.Freeze(s, 1, ledger.Transaction{Entries: []ledger.Entry{{Key: []byte("x")}}})
@@ -332,8 +334,24 @@ func ends(s *subject) {
 	_, after := s.own(1)
 	last := s.commit(after, ledger.Transaction{Entries: []ledger.Entry{entry("y", "waits")}})
 	s.check("behind it", texts(s.read(reader, open, last)), []string{"y=waits"})
-	if now := s.end(reader, 1); now.Offset < last {
-		s.Fatalf("the log ends at %d, and has something up to %d", now.Offset, last)
+	s.endsBehind(reader, 1, last)
+}
+
+// endsBehind returns where the log of a partition ends, once all before an offset is decided, which has been committed.
+// The brokers of Kafka answer a commit before its marker is in the log:
+//
+//	coordinator   writes down that the transaction is committed, and answers
+//	reader                                        asks for the end: before the transaction
+//	leader                                                              appends the marker
+func (s *subject) endsBehind(l ledger.Ledger, number int32, offset int64) ledger.Place {
+	s.Helper()
+	for began := time.Now(); ; {
+		switch place := s.end(l, number); {
+		case place.Offset >= offset:
+			return place
+		case time.Since(began) > time.Minute:
+			s.Fatalf("the log ends at %d, and has something up to %d", place.Offset, offset)
+		}
 	}
 }
 
