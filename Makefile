@@ -246,7 +246,7 @@ cover: ## Run all tests and show how much of the code they reach
 	scripts/with-servers go test -coverpkg=./... -coverprofile=cover.out $(PKG)
 	go tool cover -func=cover.out | tail -n 1
 
-ci: ## Run what continuous integration runs: test, model and chaos-short (a quarter of an hour)
+ci: ## Run what continuous integration runs: test, model and chaos-short (11 minutes)
 	.ci/run
 
 clean: ## Remove what was built and downloaded here
