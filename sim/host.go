@@ -348,7 +348,8 @@ func (l *life) suspend(d time.Duration) {
 	l.pause(d)
 	l.suspended, l.since = true, w.now
 	for _, t := range l.tasks {
-		if t.parked && t.rings > w.now {
+		// A stop in the same instant has planned to wake the tasks whose contexts are done: that is to happen.
+		if t.parked && t.rings > w.now && (t.cause == nil || t.cause() == nil) {
 			t.parking() // so that the timer that was set wakes nobody
 			t.left = t.rings - w.now
 		}
