@@ -30,7 +30,7 @@ func journalBrokerScenarios() []*Scenario {
 			draw: func(n *nemesis) {
 				n.freezeLeader(3*s, n.between(transactionLimit+2*s, transactionLimit+5*s), 1+n.random.IntN(3))
 			},
-			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, hasLed, inTimeWithout},
+			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, counted(ledInput, ledJournal), inTimeWithout},
 		},
 		{
 			Name: "journal-broker-outage",
@@ -56,7 +56,7 @@ func journalBrokerScenarios() []*Scenario {
 					n.transactionCoordinator)
 				n.killOwner(n.between(16*s, 18*s), n.between(journalSession+4*s, journalSession+6*s), n.node())
 			},
-			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, coordinated, warmTakeovers},
+			demands: []demand{exactlyOnce, trueOutcomes, emptyJournal, counted(byFirst, bySecond), warmTakeovers},
 		},
 		{
 			Name: "journal-rolling-brokers",
@@ -115,14 +115,16 @@ func (n *nemesis) freezeLeader(at, lasts time.Duration, number int) {
 	})
 }
 
-// hasLed demands that the broker that was frozen has led partitions of the input and of the journal.
-func hasLed(r *run, _ *Result) string {
-	for _, what := range []string{ledInput, ledJournal} {
-		if r.nemesis.counts[what] == 0 {
-			return "none is there of the " + what + ": that shows nothing"
+// counted demands that a fault has met what it was to meet: that some was counted of each.
+func counted(each ...string) demand {
+	return func(r *run, _ *Result) string {
+		for _, what := range each {
+			if r.nemesis.counts[what] == 0 {
+				return "none is there of the " + what + ": that shows nothing"
+			}
 		}
+		return ""
 	}
-	return ""
 }
 
 // inTimeWithout demands that messages are in time without the broker that is frozen, as soon as others lead what it
@@ -211,16 +213,6 @@ func (t topics) writers() (ids []string) {
 		ids = append(ids, fmt.Sprintf("%s/%d", t.journal, p))
 	}
 	return ids
-}
-
-// coordinated demands that the coordinators have coordinated transactions of the nodes.
-func coordinated(r *run, _ *Result) string {
-	for _, what := range []string{byFirst, bySecond} {
-		if r.nemesis.counts[what] == 0 {
-			return "none is there of the " + what + ": that shows nothing"
-		}
-	}
-	return ""
 }
 
 // killOwner kills a node for longer than its session, so that others own its partitions, and starts it again.

@@ -249,13 +249,15 @@ func kafkaRows() []Setting {
 const (
 	minSession = time.Second
 	maxSession = 30 * time.Minute
+
+	allowedSession = "1s to 30m"
 )
 
 // sessionRow is the setting for how soon the partitions of a node that was killed go to others.
 func sessionRow() Setting {
 	return Setting{
 		Name: "session-timeout", Group: "kafka", Commands: Run, PlaceHolder: "TIME",
-		Default: kafka.DefaultSessionTimeout.String(), Allowed: "1s to 30m",
+		Default: kafka.DefaultSessionTimeout.String(), Allowed: allowedSession,
 		Help: "How long the consumer group waits for a node that is silent, before others get its partitions: what " +
 			"is submitted to them meanwhile is late by that. Less than 6s needs brokers whose " +
 			"group.min.session.timeout.ms allows it.",
@@ -271,7 +273,7 @@ func (s *Settings) session(config *Config) error {
 		return err
 	}
 	if t := config.SessionTimeout; t < minSession || t > maxSession {
-		return s.sessionTimeout.Wrong("it must be from 1s to 30m")
+		return s.sessionTimeout.Wrong("it must be from " + allowedSession)
 	}
 	return nil
 }

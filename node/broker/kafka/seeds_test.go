@@ -44,22 +44,29 @@ func hanging(t *testing.T) (address string, asked *atomic.Int32) {
 	return l.Addr().String(), asked
 }
 
-// Of the addresses that a node is told, one hangs. Who takes a partition over, or reads one, finds that out once: the
-// clients that are made afterwards begin elsewhere. One that tries the address does so twice, and waits for 6 s;
-// without what the others have found out each of these clients would try it by every second chance.
-func TestLedgerHangingSeed(t *testing.T) {
-	t.Parallel()
+// besideHanging returns a ledger that is told an address that hangs besides those of brokers that answer, the addresses
+// of these, and how often the first one was asked.
+func besideHanging(t *testing.T) (l *kafka.Ledger, well []string, asked *atomic.Int32) {
+	t.Helper()
 	cluster, plain := newFake(t)
-	topic := plain.Topic(t, 1)
+	topic, well := plain.Topic(t, 1), cluster.ListenAddrs()
 	address, asked := hanging(t)
 	l, err := kafka.NewLedger(kafka.LedgerConfig{
-		Connection: kafka.Connection{Brokers: append([]string{address}, cluster.ListenAddrs()...)},
-		Topic:      topic, Name: "chronos",
+		Connection: kafka.Connection{Brokers: append([]string{address}, well...)}, Topic: topic, Name: "chronos",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
+	return l, well, asked
+}
+
+// Of the addresses that a node is told, one hangs. Who takes a partition over, or reads one, finds that out once: the
+// clients that are made afterwards begin elsewhere. One that tries the address does so twice, and waits for 6 s;
+// without what the others have found out each of these clients would try it by every second chance.
+func TestLedgerHangingSeed(t *testing.T) {
+	t.Parallel()
+	l, _, asked := besideHanging(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	const once = 2
@@ -78,18 +85,8 @@ func TestLedgerHangingSeed(t *testing.T) {
 // If nobody else answers, an address is tried again that did not answer.
 func TestLedgerHangingSeeds(t *testing.T) {
 	t.Parallel()
-	cluster, plain := newFake(t)
-	topic := plain.Topic(t, 1)
-	address, _ := hanging(t)
-	l, err := kafka.NewLedger(kafka.LedgerConfig{
-		Connection: kafka.Connection{Brokers: append([]string{address}, cluster.ListenAddrs()...)},
-		Topic:      topic, Name: "chronos",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
-	for _, broker := range cluster.ListenAddrs() {
+	l, well, _ := besideHanging(t)
+	for _, broker := range well {
 		l.Fail(broker)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
