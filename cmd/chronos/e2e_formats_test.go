@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
@@ -36,13 +35,7 @@ func TestEndToEndFormats(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	jobs := s.input + ".jobs"
-	created, err := kadm.NewClient(s.producer).CreateTopics(t.Context(), 4, 1, nil, jobs)
-	if err == nil {
-		err = created.Error()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.cluster.CreateTopic(t, jobs, 4)
 	file := filepath.Join(t.TempDir(), "chronos.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, `routes:
   - {input: %s, format: amnesix, output: http:jobs, dead-letter: %s}

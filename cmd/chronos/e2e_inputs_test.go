@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	web "chronos/node/client"
@@ -30,10 +29,7 @@ func newInputsService(tb testing.TB) *inputsService {
 	s := &inputsService{journalService: newJournalService(tb)}
 	s.second, s.outputs = s.input+"2", [2]string{s.output, s.output + "2"}
 	for topic, partitions := range map[string]int32{s.second: 2, s.outputs[1]: 3} {
-		if _, err := kadm.NewClient(s.producer).CreateTopic(tb.Context(), partitions, 1, nil, topic); err != nil {
-			tb.Fatal(err)
-		}
-		s.known(tb, topic)
+		s.cluster.CreateTopic(tb, topic, partitions)
 	}
 	s.file = filepath.Join(s.folder, "routes.yaml")
 	routes := fmt.Sprintf("routes:\n- {input: %s, output: %s}\n- {input: %s, output: %s, targets: [%s]}\n",

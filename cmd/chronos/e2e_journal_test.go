@@ -27,20 +27,7 @@ type journalService struct {
 
 func newJournalService(tb testing.TB) *journalService {
 	tb.Helper()
-	s := &journalService{service: newTopics(tb), folder: tb.TempDir()}
-	s.known(tb, s.input)
-	return s
-}
-
-// known waits until the brokers know of a topic that was created.
-func (s *journalService) known(tb testing.TB, topic string) {
-	tb.Helper()
-	for tb.Context().Err() == nil {
-		if topics, err := kadm.NewClient(s.producer).ListTopics(tb.Context(), topic); err == nil &&
-			topics[topic].Err == nil && len(topics[topic].Partitions) > 0 {
-			return
-		}
-	}
+	return &journalService{service: newTopics(tb), folder: tb.TempDir()}
 }
 
 func (s *journalService) store() string { return "journal:" + s.input + ".journal" }
@@ -208,10 +195,7 @@ func TestJournalRefusals(t *testing.T) {
 	first := s.node(t)
 	first.log.await(t, `owns a partition of the journal`, 4)
 	for topic, partitions := range map[string]int32{s.dead + "x": 4, s.output + "x": 3} {
-		if _, err := kadm.NewClient(s.producer).CreateTopic(t.Context(), partitions, 1, nil, topic); err != nil {
-			t.Fatal(err)
-		}
-		s.known(t, topic)
+		s.cluster.CreateTopic(t, topic, partitions)
 	}
 	for _, c := range []struct {
 		name string

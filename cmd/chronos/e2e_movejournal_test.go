@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
@@ -75,14 +74,7 @@ func TestEndToEndMoveJournal(t *testing.T) {
 	}
 	does("It stays sealed, and is written once more", small, "export", "--yes", "--to", file+".again")
 
-	if _, err := kadm.NewClient(s.producer).CreatePartitions(t.Context(), 3, s.input); err != nil {
-		t.Fatal(err)
-	}
-	for known := 0; known < 7 && t.Context().Err() == nil; { // the brokers hear of it one by one
-		if topics, err := kadm.NewClient(s.producer).ListTopics(t.Context(), s.input); err == nil {
-			known = len(topics[s.input].Partitions)
-		}
-	}
+	s.cluster.AddPartitions(t, s.input, 7)
 	does("with 7 partitions", large, "migrate", "up")
 	does("has begun. Nodes may start on it", large, "import", "--yes", "--place", "key", file)
 	does("there is nothing to do", large, "import", "--yes", "--place", "key", file+".again")

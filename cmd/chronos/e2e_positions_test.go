@@ -47,9 +47,7 @@ func (s *service) recreate(tb testing.TB, topic string, partitions int32) kadm.O
 			tb.Fatalf("Kafka still has what the group has committed for %s", topic)
 		}
 	}
-	if _, err := admin.CreateTopic(tb.Context(), partitions, 1, nil, topic); err != nil {
-		tb.Fatal(err)
-	}
+	s.cluster.CreateTopic(tb, topic, partitions)
 	s.fresh(tb)
 	return committed
 }
@@ -113,9 +111,7 @@ func TestEndToEndRecreatedInput(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	second := s.input + "2"
-	if _, err := kadm.NewClient(s.producer).CreateTopic(t.Context(), 2, 1, nil, second); err != nil {
-		t.Fatal(err)
-	}
+	s.cluster.CreateTopic(t, second, 2)
 	file := s.routes(t, second)
 	start := func() *nodeProcess {
 		return s.launch(t, "--brokers", s.brokers, "--group", s.input, "--config", file)
@@ -283,9 +279,7 @@ func TestEndToEndAddedPartition(t *testing.T) {
 	nodes := []*nodeProcess{s.start(t), s.start(t)}
 	s.submit(t, s.batch(0, 100, time.Now())...)
 	s.read(t, s.output, patience, distinct(100))
-	if _, err := kadm.NewClient(s.producer).CreatePartitions(t.Context(), 2, s.input); err != nil {
-		t.Fatal(err)
-	}
+	s.cluster.AddPartitions(t, s.input, 6)
 	records := s.batch(1000, 1300, time.Now())
 	for i, r := range records {
 		r.Partition = int32(i % 6)
@@ -296,15 +290,6 @@ func TestEndToEndAddedPartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(producer.Close)
-	for { // the brokers hear of the partitions one by one
-		topics, err := kadm.NewClient(producer).ListTopics(t.Context(), s.input)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(topics[s.input].Partitions) == 6 {
-			break
-		}
-	}
 	if err := producer.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node/broker/brokertest"
 )
 
 // service is a set of node processes of the built binary on the real Kafka and the real Postgres of the test run, with
@@ -27,6 +29,7 @@ type service struct {
 	binary, brokers       string
 	input, output, dead   string
 	database              *url.URL
+	cluster               *brokertest.Cluster
 	producer              *kgo.Client
 	advance, hold, detect time.Duration
 }
@@ -80,13 +83,9 @@ func newTopics(tb testing.TB) *service {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(s.producer.Close)
-	created, err := kadm.NewClient(s.producer).CreateTopics(tb.Context(), 4, 1,
-		map[string]*string{"max.message.bytes": new("2097152")}, s.input, s.output, s.dead)
-	if err == nil {
-		err = created.Error()
-	}
-	if err != nil {
-		tb.Fatalf("create topics: %v", err)
+	s.cluster = brokertest.NewCluster(tb, kgo.SeedBrokers(s.brokers), kgo.DisableClientMetrics())
+	for _, topic := range []string{s.input, s.output, s.dead} {
+		s.cluster.CreateTopic(tb, topic, 4, "max.message.bytes", "2097152")
 	}
 	return s
 }

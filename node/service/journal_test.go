@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
+	"chronos/node/broker/brokertest"
 	"chronos/node/broker/kafka"
 	journalstore "chronos/node/store/journal"
 	"chronos/node/store/storetest"
@@ -26,6 +27,7 @@ type journalOn struct {
 	testing.TB
 
 	brokers []string
+	cluster *brokertest.Cluster
 	topic   string
 	output  string
 	nodes   int // that were run
@@ -41,20 +43,9 @@ func newJournalOn(t testing.TB, partitions int32) *journalOn {
 		t.Fatal("CHRONOS_TEST_KAFKA names no broker: set it, or run make test")
 	}
 	j := &journalOn{TB: t, brokers: strings.Split(addresses, ",")}
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.brokers...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	j.topic, j.output = "journal-"+uuid.NewString(), "output-"+uuid.NewString()
-	compact := "compact"
-	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), partitions, -1,
-		map[string]*string{"cleanup.policy": &compact}, j.topic); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 3, -1, nil, j.output); err != nil {
-		t.Fatal(err)
-	}
+	j.cluster = brokertest.NewCluster(t, kgo.SeedBrokers(j.brokers...))
+	j.topic = j.cluster.Topic(t, partitions, "cleanup.policy", "compact")
+	j.output = j.cluster.Topic(t, 3)
 	return j
 }
 
@@ -66,11 +57,7 @@ func (j *journalOn) input(partitions int32) (*kgo.Client, string) {
 		j.Fatal(err)
 	}
 	j.Cleanup(client.Close)
-	name := "input-" + uuid.NewString()
-	if _, err := kadm.NewClient(client).CreateTopic(j.Context(), partitions, -1, nil, name); err != nil {
-		j.Fatal(err)
-	}
-	return client, name
+	return client, j.cluster.Topic(j, partitions)
 }
 
 func (j *journalOn) open(now func() time.Time) *journalstore.Store {
