@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,13 +87,22 @@ func TestPlot(t *testing.T) {
 // TestPlaces asks that BENCHMARKS.md has a place for each table, so that a measurement of an hour is not in vain.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../BENCHMARKS.md")
-	if err != nil {
-		t.Fatal(err)
+	if err := hasPlaces("../../BENCHMARKS.md", allCases()); err != nil {
+		t.Error(err)
 	}
-	for _, c := range allCases() {
-		if _, err := replace(string(text), &table{name: c.name, head: []string{""}}); err != nil {
-			t.Error(err)
+}
+
+// A file that is not there, or has no place for a table, is found before anything is measured.
+func TestNoPlaces(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "tables.md")
+	for range 2 {
+		err := run(t.Context(), []string{"--curve", "journal", "--write", empty}, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), empty) {
+			t.Errorf("the error is %v", err)
+		}
+		if err := os.WriteFile(empty, nil, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

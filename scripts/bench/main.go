@@ -66,6 +66,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 		return err
 	}
+	if err := hasPlaces(o.write, cases); err != nil {
+		return err
+	}
 	g, err := open(ctx, &o, stderr)
 	if err != nil {
 		return err

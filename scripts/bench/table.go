@@ -145,6 +145,23 @@ func replace(text string, t *table) (string, error) {
 	return before + begin + t.markdown() + end + after, nil
 }
 
+// hasPlaces checks, before the first minute of many, that a file has a place for each of the tables; there may be none.
+func hasPlaces(file string, cases []measurement) error {
+	if file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read where the tables go: %w", err)
+	}
+	for _, c := range cases {
+		if _, err := replace(string(text), &table{name: c.name, head: []string{""}}); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
 // writeTable puts a table into a file.
 func writeTable(file string, t *table) error {
 	text, err := os.ReadFile(file)

@@ -102,6 +102,7 @@ func TestSettings(t *testing.T) {
 
 				"enable_seqscan":    "off",
 				"enable_bitmapscan": "off",
+				"enable_sort":       "off",
 				"random_page_cost":  "1.1",
 				"jit":               "off",
 				"TimeZone":          "UTC",

@@ -271,6 +271,7 @@ func planSettings() []setting {
 	return []setting{
 		{"enable_seqscan", "off"},
 		{"enable_bitmapscan", "off"},
+		{"enable_sort", "off"},
 		{"random_page_cost", "1.1"},
 		{"jit", "off"},
 		{"max_parallel_workers_per_gather", "0"},

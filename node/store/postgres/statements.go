@@ -14,7 +14,14 @@ package postgres
 // That no other plan is possible is by construction. Sequential and bitmap scans are switched off. A partial index
 // serves only a statement whose condition implies the index's, and a condition on readied_at appears only where
 // that is wanted. Joins are written as lookups for one row, in an order that the planner cannot turn around: it
-// would read the whole table once it takes the table for empty.
+// would read the whole table once it takes the table for empty. Then it would also read all of the flattest index, and
+// sort what it finds, in place of a few entries of the one that has them in order:
+//
+//	a snapshot is held       messages come and go, millions      the table is analyzed, and has no row
+//	                                                             messages_waiting is a level higher than messages_pkey
+//	                                                             a claim reads all dead entries of messages_pkey
+//
+// So sorts are switched off, too: those that nothing else can do are done in spite of it.
 //
 // A row that a transaction has locked it finds again by its place (ctid), which needs no index.
 //
