@@ -26,7 +26,7 @@ import (
 //	writer     waits for broker 2 in vain, and is spent
 //	Own        begins with broker 1 or 3
 //
-// They tell each other, too, who hangs: from whom nothing has come to any of them for as long as somebody has waited.
+// They tell each other, too, who hangs, as the members of a Source do: from whom nothing has come to any of them for as long as somebody has waited.
 // All that wait for him are told at once, and nobody calls him for a moment. franz-go takes a connection that is refused
 // as a reason to ask the others who leads and who coordinates; of one that is taken and not answered it makes another
 // one, and goes on waiting:
@@ -65,7 +65,7 @@ func newSeeds(c *Connection) *seeds {
 	}
 }
 
-// call opens a connection for a client of a ledger. An address that hangs is called nevertheless if nobody else is
+// call opens a connection for one of the clients. An address that hangs is called nevertheless if nobody else is
 // known to answer.
 func (s *seeds) call(ctx context.Context, network, address string) (net.Conn, error) {
 	if s.hangs(address) {

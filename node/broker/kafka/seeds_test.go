@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"chronos/node"
 	"chronos/node/broker/kafka"
 	"chronos/node/ledger"
 )
@@ -266,5 +268,41 @@ func TestLedgerStalledConnection(t *testing.T) {
 	f, _, leader := newFrozenOf(t)
 	if f.l.Stall(f.address(leader)) {
 		t.Error("a broker that has just answered is taken for one that hangs")
+	}
+}
+
+// The coordinator of the consumer group is frozen, and takes connections. A member finds that out by the first
+// heartbeat that is not answered, and goes on with whoever coordinates by then: it need not join anew.
+func TestSourceFrozenCoordinator(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 1)
+	f := &freezer{}
+	c := configFor(cluster, "group", topic)
+	c.Dialer, c.SessionTimeout = f.dial, kafka.DefaultSessionTimeout
+	source := openSource(t, c)
+	pollFor(t, source, patience, func(batch node.Batch, _ error) bool { return len(batch.Assigned) > 0 })
+	coordinator := cluster.CoordinatorFor("group")
+	if err := cluster.MoveTopicPartition(topic, 0, (coordinator+1)%3); err != nil {
+		t.Fatal(err)
+	}
+	f.freeze(cluster.ListenAddrs()[coordinator])
+	for cluster.CoordinatorFor("group") == coordinator {
+		cluster.RehashCoordinators()
+	}
+	heard := make(chan kmsg.Key, 1)
+	for _, key := range []kmsg.Key{kmsg.Heartbeat, kmsg.JoinGroup} {
+		cluster.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			select {
+			case heard <- key:
+			default:
+			}
+			return nil, nil, false
+		})
+	}
+	pollFor(t, source, patience, func(node.Batch, error) bool { return len(heard) > 0 })
+	if key := <-heard; key != kmsg.Heartbeat {
+		t.Errorf("the member has sent %v first", key.Name())
 	}
 }
