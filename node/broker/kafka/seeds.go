@@ -89,11 +89,13 @@ func (s *seeds) call(ctx context.Context, network, address string) (net.Conn, er
 func (s *seeds) hangs(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !time.Now().Before(s.hung[address]) {
-		return false
-	}
-	for other := range s.answered {
-		if !s.silent[other] {
+	return time.Now().Before(s.hung[address]) && s.anybody()
+}
+
+// anybody reports whether somebody is known to answer. Where nobody is, there is nowhere else to go. The caller has mu.
+func (s *seeds) anybody() bool {
+	for address := range s.answered {
+		if !s.silent[address] {
 			return true
 		}
 	}
@@ -154,6 +156,7 @@ func (s *seeds) heard(meta kgo.BrokerMetadata, err error) {
 	}
 	s.silent[address] = true
 	hangs := errors.Is(err, os.ErrDeadlineExceeded) && now.Sub(s.answered[address]) >= requestOverhead
+	hangs = hangs && s.anybody()
 	s.mu.Unlock()
 	if hangs {
 		s.hangUp(address)
