@@ -145,7 +145,10 @@ func (f *freezer) awaitUnheard(t *testing.T) {
 func (f *freezer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var plain net.Dialer
 	conn, err := plain.DialContext(ctx, network, address)
-	return &freezing{conn, f, address}, err
+	if err != nil {
+		return nil, err
+	}
+	return &freezing{conn, f, address}, nil
 }
 
 // freezing is a connection to a broker that may be frozen.
@@ -173,6 +176,12 @@ type frozenOf struct {
 	topic string
 }
 
+// frozenCommit is how long a commit may take, and frozenAppend how long an append waits for a leader that is frozen.
+const (
+	frozenCommit = 10 * time.Second
+	frozenAppend = frozenCommit/5 + 3*time.Second
+)
+
 // address returns that of a broker.
 func (f *frozenOf) address(number int32) string { return f.ListenAddrs()[number] }
 
@@ -185,12 +194,10 @@ func (f *frozenOf) lead(t *testing.T, number int32) {
 }
 
 // commit commits something.
-func (f *frozenOf) commit(t *testing.T) {
-	t.Helper()
+func (f *frozenOf) commit(ctx context.Context) error {
 	entries := []ledger.Entry{{Key: []byte("key"), Value: []byte("value")}}
-	if _, err := f.w.Commit(t.Context(), ledger.Transaction{Entries: entries}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := f.w.Commit(ctx, ledger.Transaction{Entries: entries})
+	return err
 }
 
 // newFrozenOf returns a writer that has a connection to the leader of its partition, who is not the coordinator of its
@@ -201,6 +208,7 @@ func newFrozenOf(t *testing.T) (f *frozenOf, coordinator, leader int32) {
 	f = &frozenOf{Cluster: cluster, freezer: &freezer{}, topic: plain.Topic(t, 1)}
 	l, err := kafka.NewLedger(kafka.LedgerConfig{
 		Connection: kafka.Connection{Brokers: cluster.ListenAddrs(), Dialer: f.dial}, Topic: f.topic, Name: "chronos",
+		CommitTimeout: frozenCommit, // for a machine that is busy
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +224,9 @@ func newFrozenOf(t *testing.T) (f *frozenOf, coordinator, leader int32) {
 	coordinator = cluster.CoordinatorFor("chronos/0")
 	leader = (coordinator + 1) % 3
 	f.lead(t, leader)
-	f.commit(t)
+	if err := f.commit(ctx); err != nil {
+		t.Fatal(err)
+	}
 	return f, coordinator, leader
 }
 
@@ -229,7 +239,9 @@ func TestLedgerFrozenCoordinator(t *testing.T) {
 	for f.CoordinatorFor("chronos/0") == coordinator {
 		f.RehashCoordinators()
 	}
-	f.commit(t)
+	if err := f.commit(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // The leader of a partition is frozen, and takes connections. By the time at which it has not answered, another broker
@@ -239,7 +251,9 @@ func TestLedgerFrozenLeader(t *testing.T) {
 	f, coordinator, leader := newFrozenOf(t)
 	f.freeze(f.address(leader))
 	f.lead(t, 3-coordinator-leader)
-	f.commit(t)
+	if err := f.commit(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // Who waits for the leader of a partition goes elsewhere as soon as somebody else has found out that it hangs.
@@ -248,16 +262,14 @@ func TestLedgerHangUp(t *testing.T) {
 	f, coordinator, leader := newFrozenOf(t)
 	f.freeze(f.address(leader))
 	f.lead(t, 3-coordinator-leader)
-	began, committed := time.Now(), make(chan struct{})
-	go func() {
-		defer close(committed)
-		f.commit(t)
-	}()
+	began, committed := time.Now(), make(chan error, 1)
+	go func() { committed <- f.commit(t.Context()) }()
 	f.awaitUnheard(t)
 	f.l.HangUp(f.address(leader))
-	<-committed
-	const alone = 4 * time.Second
-	if took := time.Since(began); took >= alone {
+	if err := <-committed; err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took >= frozenAppend {
 		t.Errorf("the commit took %v, as if nobody had known", took)
 	}
 }
