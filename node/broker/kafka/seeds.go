@@ -166,7 +166,6 @@ func (s *seeds) heard(meta kgo.BrokerMetadata, err error) {
 // hangUp ends all connections to an address, and has nobody call it for a moment.
 func (s *seeds) hangUp(address string) {
 	s.mu.Lock()
-	s.silent[address] = true
 	s.hung[address] = time.Now().Add(hungRest)
 	open := slices.Collect(maps.Keys(s.open[address]))
 	s.mu.Unlock()
