@@ -26,10 +26,10 @@ import (
 //	writer     waits for broker 2 in vain, and is spent
 //	Own        begins with broker 1 or 3
 //
-// They tell each other, too, who hangs, as the members of a Source do: from whom nothing has come to any of them for as long as somebody has waited.
-// All that wait for him are told at once, and nobody calls him for a moment. franz-go takes a connection that is refused
-// as a reason to ask the others who leads and who coordinates; of one that is taken and not answered it makes another
-// one, and goes on waiting:
+// They tell each other, too, who hangs, as the members of a Source do: from whom nothing has come to any of them for as
+// long as somebody has waited. All that wait for him are told at once, and nobody calls him for a moment. franz-go
+// takes a connection that is refused as a reason to ask the others who leads and who coordinates; of one that is taken
+// and not answered it makes another one, and goes on waiting:
 //
 //	broker 2   coordinates a transaction, and hangs
 //	writer     asks it for the commit, and waits for 3 s; is refused a connection to it, and asks who coordinates now
