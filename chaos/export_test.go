@@ -50,6 +50,19 @@ func WarmTakeovers(dir string, node int, killed time.Time, lasts time.Duration) 
 	return warmTakeovers(&run{cluster: c, history: h, nemesis: n}, nil)
 }
 
+// InTimeWithout says what is broken about messages that came due while a broker was frozen: since an instant, until
+// another one, where others led what it led from a third one on; 0 for never.
+func InTimeWithout(events []check.Event, loss, elected, back time.Duration) string {
+	h := newHistory()
+	n := newNemesis(nil, h, 1)
+	n.marks[theLoss], n.marks[theReturn] = loss, back
+	if elected > 0 {
+		n.marks[theElections] = elected
+	}
+	c := &cluster{config: Config{Say: io.Discard, HoldTime: 5 * time.Second}, scenario: &Scenario{Journal: true}}
+	return inTimeWithout(&run{cluster: c, history: h, nemesis: n, events: events}, &Result{})
+}
+
 // Once says what is broken of exactly once.
 func Once(events []check.Event) string { return once(events) }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chronos/chaos"
+	"chronos/sim/check"
 )
 
 // TestWarmTakeovers reads the logs of nodes of which one was killed: who has taken its partitions over before it was
@@ -44,6 +45,39 @@ func TestWarmTakeovers(t *testing.T) {
 			}
 		}
 		got := chaos.WarmTakeovers(dir, 1, killed, 10*s)
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestInTimeWithout has a broker be frozen from second 10 to second 34. What falls due before nodes can have found that
+// out may be late, and nothing afterwards; that depends on when the cluster has given the broker up.
+func TestInTimeWithout(t *testing.T) {
+	const s = time.Second
+	for name, c := range map[string]struct {
+		elected time.Duration // when others led what it led
+		late    time.Duration // until when messages are late by 9 s
+		want    string
+	}{
+		"in time":           {elected: 13 * s, late: 23 * s},
+		"waits":             {elected: 13 * s, late: 27 * s, want: "late"},
+		"given up later":    {elected: 17 * s, late: 27 * s},
+		"waits all along":   {elected: 17 * s, late: 34 * s, want: "late"},
+		"never given up":    {late: 20 * s, want: "shows nothing"},
+		"given up too late": {elected: 30 * s, late: 20 * s, want: "shows nothing"},
+	} {
+		var events []check.Event
+		for i := range 3000 {
+			due := time.Duration(i) * s / 60
+			fired := due + s/10
+			if due > 10*s && due < c.late {
+				fired = due + 9*s
+			}
+			events = append(events, check.Event{Kind: check.Submit, Message: i, At: due - s/2, Deadline: due},
+				check.Event{Kind: check.Fire, Message: i, At: fired})
+		}
+		got := chaos.InTimeWithout(events, 10*s, c.elected, 34*s)
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // KafkaConfig says what a cluster is to be like.
@@ -425,4 +426,27 @@ func (k *Kafka) Leads(ctx context.Context, topic string) (map[int]int, error) {
 		counts[int(p.Leader)]++
 	}
 	return counts, nil
+}
+
+// Led returns how many partitions a broker leads, those of the brokers' own topics among them, as another one has it.
+func (k *Kafka) Led(ctx context.Context, number int) (led int, err error) {
+	other := k.Addresses[number%len(k.Addresses)] // the next one: they are counted from 1
+	client, err := k.Connect(kgo.SeedBrokers(other))
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	all := kmsg.NewPtrMetadataRequest()
+	response, err := all.RequestWith(ctx, client.SeedBrokers()[0])
+	if err != nil {
+		return 0, fmt.Errorf("find the leaders of all topics: %w", err)
+	}
+	for _, topic := range response.Topics {
+		for _, p := range topic.Partitions {
+			if int(p.Leader) == number {
+				led++
+			}
+		}
+	}
+	return led, nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -111,7 +112,22 @@ const KeptMetadata = keptMetadata
 
 // Fail has the clients of the ledger know that an address has failed somebody.
 func (l *Ledger) Fail(address string) {
+	l.seeds.OnBrokerConnect(brokerAt(address), 0, nil, io.EOF)
+}
+
+// Stall has the clients of the ledger know that somebody has waited for an address in vain, and returns whether they
+// take it for one that hangs.
+func (l *Ledger) Stall(address string) bool {
+	l.seeds.OnBrokerRead(brokerAt(address), 0, 0, 0, 0, os.ErrDeadlineExceeded)
+	return l.seeds.hangs(address)
+}
+
+// HangUp has the clients of the ledger know that an address hangs.
+func (l *Ledger) HangUp(address string) { l.seeds.hangUp(address) }
+
+// brokerAt returns the broker at an address, as hooks are told of it.
+func brokerAt(address string) kgo.BrokerMetadata {
 	host, port, _ := net.SplitHostPort(address)
 	number, _ := strconv.Atoi(port)
-	l.seeds.OnBrokerConnect(kgo.BrokerMetadata{Host: host, Port: int32(number)}, 0, nil, io.EOF)
+	return kgo.BrokerMetadata{Host: host, Port: int32(number)}
 }

@@ -42,6 +42,11 @@ const (
 	defaultCommitTimeout      = 5 * time.Second
 	defaultTransactionTimeout = 10 * time.Second
 
+	// appendTries is how often the leader of a partition may say that what is to be appended is not replicated yet,
+	// within the time of a commit. A leader that says nothing for the time between two of these and requestOverhead is
+	// given up: 4 s, so that the commit can still go to another one.
+	appendTries = 5
+
 	// LedgerBatchBytes is the size of the largest batch that a transaction appends. A topic that takes less refuses
 	// full batches, and with them what was to be taken in, forever.
 	LedgerBatchBytes = bulkBytes
@@ -90,7 +95,7 @@ func NewLedger(config LedgerConfig) (*Ledger, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	seeds := newSeeds(config.Brokers)
+	seeds := newSeeds(&config.Connection)
 	config.Hooks = append(slices.Clone(config.Hooks), seeds)
 	if err := kgo.ValidateOpts(config.writerOptions(0)...); err != nil {
 		return nil, fmt.Errorf("configure Kafka client: %w", err)
@@ -116,7 +121,7 @@ func (c *LedgerConfig) writerOptions(number int32) []kgo.Opt {
 		kgo.MaxBufferedRecords(maxTransaction),
 		kgo.ProducerBatchMaxBytes(LedgerBatchBytes),
 		kgo.WithCompressor(newBlockCompressor()),
-		kgo.ProduceRequestTimeout(c.CommitTimeout),
+		kgo.ProduceRequestTimeout(c.CommitTimeout/appendTries),
 	)
 }
 

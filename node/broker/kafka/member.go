@@ -128,7 +128,8 @@ func newMember(s *Source) (*member, error) {
 	defer m.mu.Unlock()
 	client, err := kgo.NewClient(append(s.config.options(),
 		kgo.WithContext(ctx),
-		kgo.WithHooks(m.pulse),
+		kgo.WithHooks(m.pulse, s.seeds),
+		kgo.Dialer(s.seeds.call),
 		kgo.WithDecompressor(m.memory),
 		kgo.OnPartitionsAssigned(m.onAssigned),
 		kgo.OnPartitionsRevoked(m.onRevoked),

@@ -85,16 +85,25 @@ func (c *Connection) options() []kgo.Opt {
 		kgo.DisableClientMetrics(),
 		kgo.WithHooks(c.Hooks...),
 	}
-	if c.TLS != nil {
-		options = append(options, kgo.Dialer(c.dialTLS))
-	}
 	if c.SASL != nil {
 		options = append(options, kgo.SASL(c.SASL))
 	}
-	if c.Dialer != nil {
-		options = append(options, kgo.Dialer(c.Dialer))
+	return append(options, kgo.Dialer(c.dialer()))
+}
+
+// dialer is what opens connections.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialer returns what opens connections to brokers.
+func (c *Connection) dialer() dialer {
+	switch {
+	case c.TLS != nil:
+		return c.dialTLS
+	case c.Dialer != nil:
+		return c.Dialer
 	}
-	return options
+	plain := net.Dialer{Timeout: dialTimeout}
+	return plain.DialContext
 }
 
 // dialTLS makes an encrypted connection. The time limit is that of the opening and the handshake together.

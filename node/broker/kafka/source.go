@@ -46,6 +46,7 @@ type Source struct {
 	log     *slog.Logger
 	repeats repeats
 	admin   *Admin
+	seeds   *seeds
 
 	// turn is held by all methods: one at a time. It guards member, which is nil while the node is not in the group,
 	// and rested, before which Poll does not poll.
@@ -81,7 +82,9 @@ func NewSource(config SourceConfig) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{config: config, log: config.Logger, admin: admin}, nil
+	return &Source{
+		config: config, log: config.Logger, admin: admin, seeds: newSeeds(&config.Connection),
+	}, nil
 }
 
 // Poll returns what has come; see node.Source. It waits for a second at most, and returns an error if consuming

@@ -89,6 +89,9 @@ func (c *caller) ask(r *node.Record, request *request) error {
 	}
 	w.mu.Lock()
 	hangs := time.Until(to.hangs)
+	if w.healed {
+		hangs = 0 // as nothing goes wrong any more: one request would be made again while it hangs, and both be done
+	}
 	w.mu.Unlock()
 	switch {
 	case hangs > 0:
