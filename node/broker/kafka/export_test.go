@@ -64,8 +64,8 @@ func (s *Source) Buffered() int64 {
 	return s.member.client.BufferedFetchBytes() + s.member.held.Load()
 }
 
-// Repeat has the source be asked once more, as by franz-go in the session after the one in which it has asked first, from
-// where to read a partition for which the group has committed an offset. It does nothing, and reports that, until the
+// Repeat has the source be asked once more from where to read a partition, as by franz-go in the session after the one
+// in which it has asked first: the group has committed an offset there. It does nothing, and reports that, until the
 // source knows what the partition holds.
 func (s *Source) Repeat(ctx context.Context, topic string, number int32, committed int64) bool {
 	m := s.current.Load()
