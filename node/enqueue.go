@@ -189,7 +189,7 @@ func (e *enqueuer) begin(ctx context.Context) bool {
 	setBack := false
 	for i, a := range e.assigned {
 		places[i].Position = positions[i]
-		setBack = setBack || positions[i].before(a.Committed) && a.Committed.Offset <= a.End
+		setBack = setBack || positions[i].Before(a.Committed) && a.Committed.Offset <= a.End
 	}
 	if !e.mindLineage(ctx, state, setBack && !state.CatchingUp) || !e.paused && !e.start(ctx, places) {
 		return false
@@ -325,7 +325,7 @@ func (e *enqueuer) look(ctx context.Context) bool {
 	for i, r := range readings {
 		if positions[i] != r.stored || r.refused {
 			differ = append(differ, Place{r.Partition, positions[i]})
-			lowered = lowered || positions[i].before(r.stored) && r.lineage == state.Lineage
+			lowered = lowered || positions[i].Before(r.stored) && r.lineage == state.Lineage
 		} else {
 			r.lineage = state.Lineage
 		}

@@ -121,9 +121,9 @@ func (p Position) Above(q Position) bool {
 	return p.Offset > q.Offset || p.Epoch != UnknownEpoch && q.Epoch != UnknownEpoch && p.Epoch > q.Epoch
 }
 
-// before reports whether p is where a position would be that was q and was lowered. A position that has moved to a
+// Before reports whether p is where a position would be that was q and was lowered. A position that has moved to a
 // lower offset under a higher epoch was not: Kafka has lost the end of the log.
-func (p Position) before(q Position) bool {
+func (p Position) Before(q Position) bool {
 	if p.Epoch == UnknownEpoch || q.Epoch == UnknownEpoch || p.Epoch == q.Epoch {
 		return p.Offset < q.Offset
 	}
@@ -338,8 +338,13 @@ type CatchUpRequest struct {
 	// moves the position past it. One that was reached once stays so, whatever the position does then.
 	Marks []Extent
 
-	// Rewind are positions to set, whatever they are, or whether there are any; only with Begin. They are the only way
-	// in which a position is lowered on purpose.
+	// Rewind are positions to lower, or to set where there are none; only with Begin. They are the only way in which a
+	// position is lowered on purpose. One that is not Before the position that there is changes nothing: it may have
+	// been looked up before that was lowered by a take.
+	//
+	//	the position is 100; somebody wants it to be 50
+	//	                  Kafka loses the log from 30 on; other records come, and are taken in up to 35
+	//	the position is set to 50: what comes at 35 to 49 is never taken in
 	Rewind []Place
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"chronos/node/broker/kafka"
+	"chronos/node/store/journal"
 )
 
 // What the tests use from outside of the package.
@@ -33,6 +34,9 @@ func JournalProblems(topic kafka.LedgerTopic, inputs int32) ([]JournalProblem, e
 	}
 	return store.journal.parts[0].problems(&topic, inputs), store.Close()
 }
+
+// Journal returns the journal in which the service keeps its messages.
+func (s *Service) Journal() *journal.Store { return s.store.Store.(*journal.Store) }
 
 // IsFatal reports whether an error of a partition of the journal ends the node.
 func IsFatal(err error) bool { return isFatal(err) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -13,11 +14,13 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
 	"chronos/node/broker/brokertest"
 	"chronos/node/broker/kafka"
+	"chronos/node/service"
 	journalstore "chronos/node/store/journal"
 	"chronos/node/store/storetest"
 )
@@ -249,6 +252,66 @@ func TestJournalTakeover(t *testing.T) {
 	slices.Sort(came)
 	if distinct := slices.Compact(slices.Clone(came)); len(came) != messages || len(distinct) != messages {
 		t.Fatalf("%d messages came out, of them %d different ones, want %d", len(came), len(distinct), messages)
+	}
+}
+
+// A node whose messages are claimed long before they fall due, as its settings say, takes a partition over: what falls
+// due as soon as that may have been claimed by the owner of before, and to cancel it is too late.
+func TestServiceClaimsAhead(t *testing.T) {
+	t.Parallel()
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	j := &journalOn{TB: t, brokers: fake.ListenAddrs()}
+	j.cluster = brokertest.NewCluster(t, kgo.SeedBrokers(j.brokers...))
+	j.topic, j.output = j.cluster.Topic(t, 1, "cleanup.policy", "compact"), j.cluster.Topic(t, 1)
+	_, input := j.input(1)
+	config := service.Config{Node: node.Default(), Kafka: kafka.Connection{Brokers: j.brokers}, Group: j.topic}
+	config.Node.TimingAdvance, config.Node.Routes = time.Hour, []node.Route{{Input: input, Output: j.output}}
+	config.Store = service.InJournal(service.Journal{
+		Topic: j.topic, Input: input, Kafka: config.Kafka, Group: config.Group, Dir: t.TempDir(),
+	})
+	s, err := service.Open(t.Context(), config, service.Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Run(over) // closes the ports
+	})
+
+	before := j.open(time.Now)
+	from := node.Place{
+		Partition: node.Partition{TopicID: uuid.New()}, Position: node.Position{Epoch: node.UnknownEpoch},
+	}
+	const lane = node.CallbackPrefix + "hook"
+	var items, cancels []node.Item
+	for offset, due := range []time.Duration{time.Hour / 2, 2 * time.Hour} {
+		name := due.String()
+		items = append(items, node.Item{Epoch: 1, Offset: int64(offset), Action: node.Schedule, Message: node.Message{
+			ID: name, Lane: lane, Incarnation: uuid.New(), Deadline: time.Now().Add(due).UTC(),
+		}})
+		cancels = append(cancels, node.Item{
+			From: node.NoPlace, Action: node.Cancel, Message: node.Message{ID: name, Lane: lane},
+		})
+	}
+	j.own(before)
+	if _, _, err := before.Positions(t.Context(), []node.Place{from}); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := before.Take(t.Context(), node.TakeRequest{From: []node.Place{from}, Items: items})
+	if err != nil || taken.Taken != len(items) {
+		t.Fatalf("take: %+v, %v", taken, err)
+	}
+	j.own(s.Journal())
+	for i, want := range []node.Outcome{node.TooLate, node.Cancelled} {
+		result, err := s.Journal().Take(t.Context(), node.TakeRequest{Items: cancels[i : i+1]})
+		if err != nil || len(result.Results) != 1 || result.Results[0].Outcome != want {
+			t.Errorf("cancel what is due in %s: %+v, %v, want %v", cancels[i].ID, result, err, want)
+		}
 	}
 }
 

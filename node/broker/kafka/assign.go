@@ -49,6 +49,21 @@ func (m *member) originOf(p node.Partition) uuid.UUID {
 		m.origins[commitName{id: p.TopicID, number: p.Number}])
 }
 
+// disown forgets what the group has committed for a partition if that is of a topic that had the name before. Of which
+// topic the partition is has to be known for that. It may be already when franz-go asks anew, after a rebalance:
+//
+//	adjust    900 is committed; of another topic, as describe finds out
+//	          the group rebalances: adjust is over, and called again
+//	adjust    900 is committed; describe has nothing to find out
+//	Poll      tells of the partition
+//
+// The caller has mu.
+func (m *member) disown(p *part) {
+	if p.known && isOfAnother(m.originOf(p.assigned.Partition), p.assigned.TopicID) {
+		p.assigned.Committed = node.Position{Epoch: node.UnknownEpoch, Offset: -1}
+	}
+}
+
 // adjust is called by franz-go in a goroutine of its own, once it knows what the group has committed for partitions
 // that were assigned. It waits until start says from where to read them. Heartbeats go on meanwhile; ctx is done when
 // the group rebalances again, and then franz-go repeats the call in the next session.
@@ -76,6 +91,7 @@ func (m *member) adjust(
 			if at := offset.EpochOffset(); at.Offset >= 0 {
 				p.assigned.Committed = node.Position{Epoch: at.Epoch, Offset: at.Offset}
 			}
+			m.disown(p)
 		}
 	}
 	m.mu.Unlock()
@@ -112,9 +128,7 @@ func (m *member) describe(ctx context.Context, names map[topicPartition]bool) {
 	for _, e := range extents {
 		if p := m.parts[topicPartition{e.Topic, e.Number}]; p != nil && !p.known {
 			p.assigned.Extent, p.known = e, true
-			if isOfAnother(m.originOf(e.Partition), e.TopicID) {
-				p.assigned.Committed = node.Position{Epoch: node.UnknownEpoch, Offset: -1}
-			}
+			m.disown(p)
 		}
 	}
 	for _, name := range sortedPartitions(unknown) {

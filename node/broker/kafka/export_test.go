@@ -65,6 +65,23 @@ func (s *Source) Buffered() int64 {
 	return s.member.client.BufferedFetchBytes() + s.member.held.Load()
 }
 
+// Repeat has the source be asked once more from where to read a partition, as by franz-go in the session after the one
+// in which it has asked first: the group has committed an offset there. It does nothing, and reports that, until the
+// source knows what the partition holds.
+func (s *Source) Repeat(ctx context.Context, topic string, number int32, committed int64) bool {
+	m := s.current.Load()
+	m.mu.Lock()
+	p := m.parts[topicPartition{topic, number}]
+	known := p != nil && p.known
+	m.mu.Unlock()
+	if known {
+		over, cancel := context.WithCancel(ctx) // the group rebalances again
+		cancel()
+		_, _ = m.adjust(over, map[string]map[int32]kgo.Offset{topic: {number: kgo.NewOffset().At(committed)}})
+	}
+	return known
+}
+
 // ErrCommitPending says that the group has not answered yet.
 var ErrCommitPending = errCommitPending
 

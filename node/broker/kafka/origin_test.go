@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -106,4 +107,37 @@ func commitOfFormerTopic(t *testing.T, brokers []string, plain *brokertest.Clust
 			t.Errorf("partition %d is committed at %d, and says %q", number, got.At, got.Metadata)
 		}
 	}
+}
+
+// The group rebalances after franz-go has asked from where to read a partition, and before Poll has told of it; so
+// franz-go asks again. What the group has committed is of a topic that was deleted, the second time as well: the source
+// once took it for a commit of this one then.
+func TestCommitOfFormerTopicAfterRebalance(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	input := plain.Topic(t, 1)
+	c := configFor(cluster, input+"-group", input)
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: input, At: 7, LeaderEpoch: -1, Metadata: kafka.MetadataOf(uuid.New())})
+	if err := kadm.NewClient(client).CommitAllOffsets(t.Context(), c.Group, offsets); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, c)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = b.source.Poll(over) // joins, and waits for nothing
+	await(t, "the partition is known", func() bool { return b.source.Repeat(t.Context(), input, 0, 7) })
+	pollFor(t, b.source, patience, func(batch node.Batch, _ error) bool {
+		for _, a := range batch.Assigned {
+			if a.Committed.Offset != -1 {
+				t.Errorf("committed at %d, which is of another topic", a.Committed.Offset)
+			}
+		}
+		return len(batch.Assigned) > 0
+	})
 }

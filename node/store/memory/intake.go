@@ -126,7 +126,9 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 		in.timeline = s.timeline
 		in.gate = instant(now.Add(request.Hold))
 		for _, place := range request.Rewind {
-			in.positions[place.Partition] = place.Position
+			if place.Before(in.create(place)) {
+				in.positions[place.Partition] = place.Position
+			}
 		}
 	}
 	marks := map[node.Partition]int64{}

@@ -255,6 +255,9 @@ func (c *catchingUp) decide(request node.CatchUpRequest) []step {
 	if request.Begin {
 		for _, place := range sortedPlaces(request.Rewind) {
 			found := &c.read.found[c.places[keyOf(place.Partition)]]
+			if !place.Before(found.Position) {
+				continue
+			}
 			found.Position = place.Position
 			rewound.add(place.Partition, found.turn, place.Position)
 		}

@@ -106,7 +106,8 @@ const (
 		WHERE topic_id = ?1 AND partition = ?2`
 
 	rewindText = `INSERT INTO positions (topic_id, partition, topic, epoch, next_offset) VALUES (?1, ?2, ?3, ?4, ?5)
-		ON CONFLICT DO UPDATE SET epoch = ?4, next_offset = ?5`
+		ON CONFLICT DO UPDATE SET epoch = ?4, next_offset = ?5
+		WHERE CASE WHEN ?4 = -1 OR epoch = -1 OR ?4 = epoch THEN ?5 < next_offset ELSE ?4 < epoch END`
 
 	marksText = `SELECT topic_id, partition, mark FROM positions WHERE mark IS NOT NULL`
 

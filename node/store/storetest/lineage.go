@@ -382,23 +382,26 @@ func lineageTakes(s *subject) {
 	}
 }
 
-// lineageRewind sets positions downwards, upwards, and where there are none. The mark is that of the position after it.
+// lineageRewind sets positions downwards, and where there are none, and raises none. The mark is that of the position
+// after it.
 func lineageRewind(s *subject) {
-	down, up, kept := s.place(5, 10), s.place(5, 20), s.place(5, 30)
+	down, up, kept, later := s.place(5, 10), s.place(5, 20), s.place(5, 30), s.place(5, 40)
 	fresh := node.Place{Partition: s.partition(), Position: node.Position{Epoch: 2, Offset: 4}}
 	s.insert(s.message("a"))
 	rewind := []node.Place{
 		{Partition: down.Partition, Position: node.Position{Epoch: 3, Offset: 2}},
 		{Partition: up.Partition, Position: node.Position{Epoch: node.UnknownEpoch, Offset: 25}},
 		fresh,
+		{Partition: later.Partition, Position: node.Position{Epoch: 6, Offset: 35}},
 	}
-	marks := []node.Extent{extent(down, 10), extent(up, 25), extent(kept, 30), extent(fresh, 4)}
+	marks := []node.Extent{extent(down, 10), extent(up, 20), extent(kept, 30), extent(fresh, 4), extent(later, 40)}
 	s.check("without a beginning", s.catchUp(node.CatchUpRequest{Lineage: 1, Rewind: rewind}), node.State{Lineage: 1})
 	s.check("position", s.positions(down), []node.Position{down.Position})
 	state := s.catchUp(node.CatchUpRequest{Lineage: 1, Begin: true, Rewind: rewind, Marks: marks})
 	s.checkGate("rewind", state, true)
-	s.check("positions", s.positions(down, up, kept, node.Place{Partition: fresh.Partition}), []node.Position{
-		rewind[0].Position, rewind[1].Position, kept.Position, fresh.Position,
+	got := s.positions(down, up, kept, node.Place{Partition: fresh.Partition}, later)
+	s.check("positions", got, []node.Position{
+		rewind[0].Position, up.Position, kept.Position, fresh.Position, later.Position,
 	})
 
 	// A node that goes on from before is refused; the records since then are taken in a second time.
