@@ -48,8 +48,8 @@ func (s *Store) takeBriefly(ctx context.Context, request node.TakeRequest) (node
 	a, apart := s.apartOf(&request)
 	if !apart {
 		result, err := s.take(ctx, request)
-		if err == nil && !result.State.Claims() {
-			s.keepTogether() // while marks are passed, one transaction knows less of the state than it should
+		if err == nil {
+			s.mindCatchUp(result.State)
 		}
 		return result, err
 	}
@@ -67,6 +67,14 @@ func (s *Store) takeBriefly(ctx context.Context, request node.TakeRequest) (node
 		return node.TakeResult{}, errApart
 	}
 	return result, nil
+}
+
+// mindCatchUp has takes be made of one transaction each while marks are passed: of two, each would know less of the state
+// than it should.
+func (s *Store) mindCatchUp(state node.State) {
+	if state.CatchingUp {
+		s.keepTogether()
+	}
 }
 
 // keepTogether has takes be made of one transaction each for a while.

@@ -247,16 +247,11 @@ func TestTakeInTwoStates(t *testing.T) {
 }
 
 // A take that passes the last marks of a lineage says that all has caught up, although neither of its transactions
-// knows that of the other's marks: both wait with their commits until the other one has come as far.
+// knows that of the other's marks: both wait with their commits until the other one has come as far. It is another node
+// that has begun the lineage, of which this one has not heard.
 func TestTakeCatchesUp(t *testing.T) {
 	a := newApartTest(t, postgres.Options{})
-	catchUp := node.CatchUpRequest{Lineage: 1, Begin: true}
-	for _, place := range a.from {
-		catchUp.Marks = append(catchUp.Marks, node.Extent{Partition: place.Partition, End: place.Offset + 2})
-	}
-	if state, err := a.store.CatchUp(t.Context(), catchUp); err != nil || !state.CatchingUp {
-		t.Fatalf("state %v, %v", state, err)
-	}
+	a.catchUp(open(t, a.address, postgres.Options{}))
 	exec(t, a.address, `
 CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN PERFORM pg_advisory_xact_lock_shared(33); RETURN NULL; END $$;
@@ -289,5 +284,42 @@ CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON messages DEFERRABLE INITIALLY DEF
 	}
 	if result.State.CatchingUp || result.Taken != len(request.Items) {
 		t.Errorf("took %d, state %v", result.Taken, result.State)
+	}
+}
+
+// Whoever has begun a lineage, or has heard of one, need not find out by a take that fails that the next one is to be of
+// one transaction.
+func TestTakeKnowsOfCatchUp(t *testing.T) {
+	for name, hear := range map[string]func(t *testing.T, a *apartTest){
+		"begun": func(_ *testing.T, a *apartTest) { a.catchUp(a.store) },
+		"seen": func(t *testing.T, a *apartTest) {
+			t.Helper()
+			a.catchUp(open(t, a.address, postgres.Options{}))
+			if _, state, err := a.store.Positions(t.Context(), a.from); err != nil || !state.CatchingUp {
+				t.Fatalf("state %v, %v", state, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newApartTest(t, postgres.Options{})
+			hear(t, a)
+			request := a.request()
+			result, err := a.store.Take(t.Context(), request)
+			if err != nil || result.Taken != len(request.Items) {
+				t.Errorf("took %d, %v", result.Taken, err)
+			}
+		})
+	}
+}
+
+// catchUp has a lineage begin that has caught up when two more records of each partition are taken in.
+func (a *apartTest) catchUp(store node.Store) {
+	a.t.Helper()
+	request := node.CatchUpRequest{Lineage: 1, Begin: true}
+	for _, place := range a.from {
+		request.Marks = append(request.Marks, node.Extent{Partition: place.Partition, End: place.Offset + 2})
+	}
+	if state, err := store.CatchUp(a.t.Context(), request); err != nil || !state.CatchingUp {
+		a.t.Fatalf("state %v, %v", state, err)
 	}
 }

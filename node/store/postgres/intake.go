@@ -64,6 +64,7 @@ func (s *Store) Positions(ctx context.Context, places []node.Place) ([]node.Posi
 	if err != nil {
 		return nil, node.State{}, fmt.Errorf("read %d positions: %w", len(places), err)
 	}
+	s.mindCatchUp(state)
 	return positions, state, nil
 }
 
@@ -168,6 +169,7 @@ func (s *Store) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.
 	if err != nil {
 		return node.State{}, fmt.Errorf("catch up: %w", err)
 	}
+	s.mindCatchUp(state)
 	return state, nil
 }
 
