@@ -115,3 +115,11 @@ func (l *Ledger) Fail(address string) {
 	number, _ := strconv.Atoi(port)
 	l.seeds.OnBrokerConnect(kgo.BrokerMetadata{Host: host, Port: int32(number)}, 0, nil, io.EOF)
 }
+
+// Seeds are the addresses that the clients of a ledger begin with.
+type Seeds struct{ *seeds }
+
+func NewSeeds(all ...string) Seeds { return Seeds{newSeeds(all)} }
+
+// Well returns the addresses of which nobody knows that they do not answer.
+func (s Seeds) Well() []string { return s.well() }
