@@ -81,8 +81,8 @@ func (f *journalFake) run() (stop func()) {
 	return stop
 }
 
-// A node says to the owner of a journal how far ahead messages are claimed. What its former owner can have claimed, by a
-// timing advance of ten seconds, is too late to be cancelled when the next one owns the partition. It once was
+// A node says to the owner of a journal how far ahead messages are claimed. What its former owner can have claimed, by
+// a timing advance of ten seconds, is too late to be cancelled when the next one owns the partition. It once was
 // cancelled, and its request was made all the same.
 func TestJournalKnowsHowFarAheadNodesClaim(t *testing.T) {
 	t.Parallel()

@@ -287,8 +287,8 @@ func TestGuardBoundsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// TestGuardBoundsConnections opens one connection too many, one more after another has gone, and then one too many again.
-// In a bubble a connection that is not closed fails the test at once.
+// TestGuardBoundsConnections opens one connection too many, one more after another has gone, and one too many again. In
+// a bubble a connection that is not closed fails the test at once.
 func TestGuardBoundsConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := make(pipes, 1)

@@ -514,7 +514,8 @@ func TestSession(t *testing.T) {
 	asked := make(chan time.Duration, 100)
 	cluster.ControlKey(int16(kmsg.JoinGroup), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
-		asked <- time.Duration(request.(*kmsg.JoinGroupRequest).SessionTimeoutMillis) * time.Millisecond
+		join := request.(*kmsg.JoinGroupRequest)
+		asked <- time.Duration(join.SessionTimeoutMillis) * time.Millisecond
 		return nil, nil, false
 	})
 	beats := make(chan time.Time, 1000)

@@ -235,8 +235,8 @@ func TestLedgerSpent(t *testing.T) {
 	}
 }
 
-// A commit that the brokers refuse, and ask to be aborted, is aborted: its writer goes on. One of which nobody knows what
-// became of it is its writer's last.
+// A commit that the brokers refuse, and ask to be aborted, is aborted: its writer goes on. One of which nobody knows
+// what became of it is its writer's last.
 func TestLedgerCommitFails(t *testing.T) {
 	t.Parallel()
 	cluster, plain := newFake(t)
