@@ -48,6 +48,10 @@ func Mutants() []*Mutant {
 			"positions-from-memory", "a node believes itself how far it has taken in, and not the store",
 			scenarios["restored-backup"], false,
 		},
+		{
+			"epochs-unseen", "the epochs of records are not looked at, only their offsets", scenarios["truncated"],
+			false,
+		},
 		{"failure-of-all", "a failure on one lane puts off all lanes", scenarios["lost-leader"], false},
 		{"call-settled-first", "a callback is settled before it is made", scenarios["callbacks-unwell"], false},
 		{

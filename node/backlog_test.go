@@ -236,3 +236,45 @@ func TestSharedLanes(t *testing.T) {
 		})
 	}
 }
+
+// On a lane whose claims are shared, what comes from Kafka when it is due is stored as claimed by nobody: it has its
+// half of the claims, and enqueue does not give it more than that, although there is room on the schedule. On a lane
+// without a backlog it is claimed as it is stored.
+func TestSharedLaneIsClaimedByTheClaimer(t *testing.T) {
+	for name, backlog := range map[string]int{"backlog": overdue, "none": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				fill(t, w.store, max(backlog, 1))
+				r := w.run(config(0), func(_ int, call string) (error, bool) {
+					if call == "claim" {
+						pass(20 * time.Millisecond) // so that there is room meanwhile
+					}
+					return nil, true
+				})
+				pass(time.Second) // the claims are shared by now
+				claimed, stored := make(chan bool, 10_000), 0
+				takes := func(r node.TakeRequest) {
+					for i := range r.Items {
+						claimed <- r.Items[i].Claim
+					}
+				}
+				r.gate.takes.Store(&takes)
+				for i := range 50 {
+					w.submit(id(i), 0)
+					pass(13 * time.Millisecond)
+				}
+				r.stop()
+				close(claimed)
+				for is := range claimed {
+					if stored++; is == (backlog > 0) {
+						t.Fatalf("message %d is stored as claimed: %v", stored, is)
+					}
+				}
+				if left := w.claimedBy(r.node.ID()); stored < 40 || left > 0 {
+					t.Errorf("%d messages were stored, and %d are claimed after the stop", stored, left)
+				}
+			})
+		})
+	}
+}

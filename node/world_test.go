@@ -79,6 +79,7 @@ type gate struct {
 
 	after atomic.Pointer[func(call string)]         // is told of each call to the store after its effect
 	asks  atomic.Pointer[func(r node.ClaimRequest)] // is told of each claim before it is made
+	takes atomic.Pointer[func(r node.TakeRequest)]  // is told of each take before it is made
 
 	mu    sync.Mutex
 	calls int
@@ -195,6 +196,9 @@ func (s gatedStore) Positions(
 }
 
 func (s gatedStore) Take(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
+	if takes := s.gate.takes.Load(); takes != nil {
+		(*takes)(r)
+	}
 	bytes := 0
 	for i := range r.Items {
 		bytes += r.Items[i].Size()

@@ -36,6 +36,8 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		ports.Sink = timeoutIsSuccess{ports.Sink}
 	case "positions-from-memory":
 		ports.Store = &positionsFromMemory{Store: ports.Store, known: map[node.Partition]node.Position{}}
+	case "epochs-unseen":
+		ports.Source = epochsUnseen{ports.Source}
 	case "failure-of-all":
 		ports.Sink = &failureOfAll{Sink: ports.Sink}
 	case "call-settled-first":
@@ -59,6 +61,21 @@ func mutated(config node.Config, ports node.Ports) (node.Ports, error) {
 		return ports, fmt.Errorf("there is no mutant %q", name)
 	}
 	return ports, nil
+}
+
+// epochsUnseen takes all records for ones of the first leader, so that the store goes by offsets alone: what has taken
+// the place of records that Kafka has lost is thought to have been taken in.
+type epochsUnseen struct{ node.Source }
+
+func (s epochsUnseen) Poll(ctx context.Context) (node.Batch, error) {
+	b, err := s.Source.Poll(ctx)
+	for i := range b.Records {
+		b.Records[i].LeaderEpoch = 0
+	}
+	for i := range b.Moved {
+		b.Moved[i].Epoch = 0
+	}
+	return b, err
 }
 
 // mutant remembers the claims that the node was given, by what only the message has: its headers.

@@ -25,9 +25,14 @@ import (
 // pipes is a listener whose connections are pipes, so that time may be virtual.
 type pipes chan net.Conn
 
-func (p pipes) Accept() (net.Conn, error) { return <-p, nil }
-func (p pipes) Close() error              { return nil }
-func (p pipes) Addr() net.Addr            { return &net.TCPAddr{} }
+func (p pipes) Accept() (net.Conn, error) {
+	if c, open := <-p; open {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p pipes) Close() error   { return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // guarded returns the two ends of a connection: that of a client, and the guarded one.
 func guarded(t *testing.T, log *slog.Logger) (client, server net.Conn) {
@@ -282,41 +287,45 @@ func TestGuardBoundsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// TestGuardBoundsConnections opens one connection too many, and one more after another has gone.
+// TestGuardBoundsConnections opens one connection too many, one more after another has gone, and one too many again. In
+// a bubble a connection that is not closed fails the test at once.
 func TestGuardBoundsConnections(t *testing.T) {
-	listener := make(pipes, embedded.MaxConnections+2)
-	var said bytes.Buffer
-	guard := embedded.Guard(listener, slog.New(slog.NewTextHandler(&said, nil)))
-	var last net.Conn
-	for range embedded.MaxConnections {
-		_, plain := net.Pipe()
-		listener <- plain
-		var err error
-		if last, err = guard.Accept(); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipes, 1)
+		var said bytes.Buffer
+		guard := embedded.Guard(listener, slog.New(slog.NewTextHandler(&said, nil)))
+		accepted := make(chan net.Conn)
+		go func() {
+			for c, err := guard.Accept(); err == nil; c, err = guard.Accept() {
+				accepted <- c
+			}
+		}()
+		dial := func() net.Conn {
+			client, plain := net.Pipe()
+			listener <- plain
+			return client
 		}
-	}
-	tooMany, plain := net.Pipe()
-	listener <- plain
-	accepted := make(chan net.Conn)
-	go func() {
-		c, err := guard.Accept()
-		if err != nil {
-			t.Error(err)
+		refused := func() {
+			if _, err := dial().Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("one too many reads %v", err)
+			}
 		}
-		accepted <- c
-	}()
-	if _, err := tooMany.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("one too many reads %v", err)
-	}
-	_ = errors.Join(last.Close(), last.Close()) // Twice counts once.
-	_, plain = net.Pipe()
-	listener <- plain
-	<-accepted
-	want := fmt.Sprintf("there are %d connections already", embedded.MaxConnections)
-	if strings.Count(said.String(), want) != 1 {
-		t.Errorf("the log says %q, want %s", said.String(), want)
-	}
+		var last net.Conn
+		for range embedded.MaxConnections {
+			dial()
+			last = <-accepted
+		}
+		refused()
+		_ = errors.Join(last.Close(), last.Close()) // Twice counts once.
+		dial()
+		<-accepted
+		refused()
+		close(listener)
+		want := fmt.Sprintf("there are %d connections already", embedded.MaxConnections)
+		if strings.Count(said.String(), want) != 1 {
+			t.Errorf("the log says %q, want %s", said.String(), want)
+		}
+	})
 }
 
 // TestGuardDoesNotFloodLog refuses many connections at a time.

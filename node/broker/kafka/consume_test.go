@@ -504,3 +504,38 @@ func TestClose(t *testing.T) {
 		t.Errorf("leave after Close: %v", err)
 	}
 }
+
+// A source asks its group for a session as long as it is told, and sends several heartbeats in each.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	c := configFor(cluster, "group", plain.Topic(t, 1))
+	c.SessionTimeout = 3 * time.Second
+	asked := make(chan time.Duration, 100)
+	cluster.ControlKey(int16(kmsg.JoinGroup), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		join := request.(*kmsg.JoinGroupRequest)
+		asked <- time.Duration(join.SessionTimeoutMillis) * time.Millisecond
+		return nil, nil, false
+	})
+	beats := make(chan time.Time, 1000)
+	cluster.ControlKey(int16(kmsg.Heartbeat), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		beats <- time.Now()
+		return nil, nil, false
+	})
+	b := open(t, c)
+	go func() {
+		for t.Context().Err() == nil {
+			_, _ = b.Poll(t.Context()) // what comes does not matter
+		}
+	}()
+	await(t, "two heartbeats", func() bool { return len(beats) > 1 })
+	if got := <-asked; got != c.SessionTimeout {
+		t.Errorf("it asks for a session of %v, want %v", got, c.SessionTimeout)
+	}
+	first, second := <-beats, <-beats
+	if apart := second.Sub(first); apart > c.SessionTimeout*2/3 {
+		t.Errorf("heartbeats are %v apart, and a session is %v", apart, c.SessionTimeout)
+	}
+}

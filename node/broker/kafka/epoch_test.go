@@ -61,5 +61,6 @@ func TestWithEpochs(t *testing.T) {
 	}
 	check("before the first record", 2, node.UnknownEpoch, node.Position{Epoch: node.UnknownEpoch, Offset: 2})
 	check("at the first record", 3, node.UnknownEpoch, node.Position{Epoch: node.UnknownEpoch, Offset: 3})
+	check("at the first record, in a lost log", 3, 4, node.Position{Epoch: node.UnknownEpoch, Offset: 3})
 	check("behind the first record", 4, node.UnknownEpoch, node.Position{Epoch: 2, Offset: 4})
 }

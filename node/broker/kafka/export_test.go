@@ -148,3 +148,11 @@ func brokerAt(address string) kgo.BrokerMetadata {
 	number, _ := strconv.Atoi(port)
 	return kgo.BrokerMetadata{Host: host, Port: int32(number)}
 }
+
+// Seeds are the addresses that the clients of a ledger begin with.
+type Seeds struct{ *seeds }
+
+func NewSeeds(all ...string) Seeds { return Seeds{newSeeds(&Connection{Brokers: all})} }
+
+// Well returns the addresses of which nobody knows that they do not answer.
+func (s Seeds) Well() []string { return s.begin() }

@@ -235,6 +235,47 @@ func TestLedgerSpent(t *testing.T) {
 	}
 }
 
+// A commit that the brokers refuse, and ask to be aborted, is aborted: its writer goes on. One of which nobody knows
+// what became of it is its writer's last.
+func TestLedgerCommitFails(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 1)
+	l, err := kafka.NewLedger(kafka.LedgerConfig{
+		Connection: kafka.Connection{Brokers: cluster.ListenAddrs()}, Topic: topic, Name: "chronos",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	w, err := l.Own(t.Context(), 0, ledger.Entry{Key: []byte("fence"), Value: []byte("fence")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	commit := func(value string, fails *kerr.Error) error {
+		if fails != nil {
+			cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: fails, Count: 1})
+		}
+		entry := ledger.Entry{Key: []byte(value), Value: []byte(value)}
+		_, err := w.Commit(t.Context(), ledger.Transaction{Entries: []ledger.Entry{entry}})
+		return err
+	}
+	if err := commit("refused", kerr.TransactionAbortable); !errors.Is(err, ledger.ErrAborted) ||
+		errors.Is(err, ledger.ErrSpent) {
+		t.Errorf("a commit that is to be aborted: %v", err)
+	}
+	if err := commit("next", nil); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+	if err := commit("unknown", kerr.UnknownServerError); err == nil || errors.Is(err, ledger.ErrAborted) {
+		t.Errorf("a commit of which nobody knows: %v", err)
+	}
+	if err := commit("too late", nil); !errors.Is(err, ledger.ErrFenced) || !errors.Is(err, ledger.ErrAborted) {
+		t.Errorf("what comes after it: %v", err)
+	}
+}
+
 // Where a partition begins and ends is known while another one has no leader: its owner can be asked by HTTP, and it
 // can be taken over. Of the one without a leader nothing is said, and not that it is empty.
 func TestLedgerPlacesApart(t *testing.T) {

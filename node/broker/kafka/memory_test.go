@@ -132,6 +132,7 @@ func TestWeighNonsense(t *testing.T) {
 		{4, 0, 0x80},
 		{12, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0x0f},
 		{8, 0, 0, 0, 1},
+		{20, 0, 0, 0, 1, 1, 0x80, 0x80, 0x80, 0x80, 0x10}, // a record that says it has 2 Gi headers
 		good[:len(good)-1],
 	} {
 		memory, _ := kafka.NewMemory(1<<20, 1<<20)

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/node"
@@ -317,4 +320,32 @@ func TestSourceFrozenCoordinator(t *testing.T) {
 	if key := <-heard; key != kmsg.Heartbeat {
 		t.Errorf("the member has sent %v first", key.Name())
 	}
+}
+
+// An address is left out from when it does not answer until it answers again, or while none is left. That it takes a
+// connection is no answer, and that a client does not wait for one says nothing of it.
+func TestSeeds(t *testing.T) {
+	t.Parallel()
+	seeds := kafka.NewSeeds("a:1", "b:2")
+	a, b := kgo.BrokerMetadata{Host: "a", Port: 1}, kgo.BrokerMetadata{Host: "b", Port: 2}
+	read := func(of kgo.BrokerMetadata, err error) { seeds.OnBrokerRead(of, 0, 0, 0, 0, err) }
+	check := func(what string, want ...string) {
+		t.Helper()
+		if got := seeds.Well(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	read(a, context.Canceled)
+	read(a, kgo.ErrClientClosed)
+	check("who did not wait", "a:1", "b:2")
+	read(a, context.DeadlineExceeded)
+	check("who waited in vain", "b:2")
+	seeds.OnBrokerConnect(a, 0, nil, nil)
+	check("a connection", "b:2")
+	seeds.OnBrokerConnect(b, 0, nil, syscall.ECONNREFUSED)
+	check("none is left", "a:1", "b:2")
+	read(b, nil)
+	check("an answer", "b:2")
+	read(a, nil)
+	check("both answer", "a:1", "b:2")
 }

@@ -1,0 +1,79 @@
+package node_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/node"
+)
+
+// For a while no call of one kind is answered within its time limit, so that the next ones are halved again and again.
+// When the way is as fast as before, each call that goes well lets them grow, until they are as large as ever. A node
+// that stayed with small batches would be slow for the rest of its life, after one bad minute.
+func TestBatchesGrowAgain(t *testing.T) {
+	for call, c := range map[string]struct {
+		limit time.Duration
+		full  int // messages
+		sizes func(w *world) []int
+	}{
+		"take": {1500 * time.Millisecond, 7, func(w *world) (sizes []int) { // all that a poll returns
+			for _, e := range seen[node.Enqueued](w) {
+				sizes = append(sizes, len(e.Messages))
+			}
+			return sizes
+		}},
+		"claim": {1500 * time.Millisecond, 500, func(w *world) (sizes []int) {
+			for _, e := range seen[node.Claimed](w) {
+				sizes = append(sizes, len(e.Messages))
+			}
+			return sizes
+		}},
+		"publish": {2 * time.Second, 500, func(w *world) (sizes []int) {
+			for _, e := range seen[node.Fired](w) {
+				sizes = append(sizes, len(e.Messages))
+			}
+			return sizes
+		}},
+	} {
+		t.Run(call, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				if call == "take" {
+					for i := range 70 {
+						r := w.submit(id(i), time.Hour)
+						w.input["in"][r.Offset].Value = make([]byte, 1<<20)
+					}
+				} else {
+					fill(t, w.store, overdue/4)
+				}
+				var fast atomic.Bool
+				w.run(config(0), func(_ int, name string) (error, bool) {
+					if name != call || fast.Load() {
+						return nil, true
+					}
+					pass(c.limit)
+					return errInjected, false
+				})
+				pass(8 * time.Second)
+				before := len(c.sizes(w))
+				fast.Store(true)
+				pass(20 * time.Second)
+				sizes := c.sizes(w)[before:]
+				if len(sizes) == 0 || sizes[0] > c.full/4 {
+					t.Fatalf("they were not halved: %v", sizes)
+				}
+				full := 0
+				for _, n := range sizes {
+					if n == c.full {
+						full++
+					}
+				}
+				if full < 5 {
+					t.Errorf("%d calls were as large as ever: %v", full, sizes)
+				}
+			})
+		})
+	}
+}
