@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,12 +26,16 @@ type batch struct {
 	numbers  map[*mutant]int // what chooses a woven mutant, from 1
 	mu       sync.Mutex
 	binaries map[string]string // by package
+	without  *batch            // where what fails is run once more, without a mutant
+	proving  sync.Mutex
+	sound    map[string]error // by hunter: nil if it passes without a mutant
 }
 
 // newBatch weaves mutants of one package into one build. It returns those that need a build of their own, and an error
 // for each that does not compile.
 func newBatch(dir, where string, mutants []*mutant) (b *batch, alone []*mutant, broken map[*mutant]error, err error) {
 	b = &batch{where: where, dir: dir, numbers: map[*mutant]int{}, binaries: map[string]string{}}
+	b.without, b.sound = b, map[string]error{}
 	broken = map[*mutant]error{}
 	for i, m := range mutants {
 		b.numbers[m] = i + 1
@@ -80,8 +85,8 @@ func newBatch(dir, where string, mutants []*mutant) (b *batch, alone []*mutant, 
 	}
 }
 
-// single returns a batch of a mutant that could not be woven.
-func single(dir string, m *mutant) (*batch, error) {
+// single returns a batch of a mutant that could not be woven into this one.
+func (b *batch) single(dir string, m *mutant) (*batch, error) {
 	source, err := os.ReadFile(m.file)
 	if err != nil {
 		return nil, err
@@ -90,8 +95,8 @@ func single(dir string, m *mutant) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{where: filepath.Dir(m.file), dir: dir, binaries: map[string]string{}}
-	return b, b.lay(map[string]string{m.file: edited})
+	alone := &batch{where: b.where, dir: dir, binaries: map[string]string{}, without: b}
+	return alone, alone.lay(map[string]string{m.file: edited})
 }
 
 // lay writes edited files and the description of where they are laid.
@@ -161,30 +166,58 @@ func (b *batch) binary(of string) (string, error) {
 	return name, nil
 }
 
-// hunt returns what catches a mutant of the batch; nothing if it survives, and of no mutant if all is well.
+// hunt returns what catches a mutant of the batch; nothing if it survives.
 func (b *batch) hunt(m *mutant, hunters []hunter, every bool) (string, error) {
 	var by []string
 	for _, try := range hunters {
-		binary, err := b.binary(try.of)
+		found, err := b.try(try, b.numbers[m])
+		if err == nil && found != "" {
+			err = b.without.passes(try)
+		}
 		if err != nil {
 			return "", err
 		}
-		dir := try.of
-		if dir == worldsPackage {
-			dir = "." // where the scenarios are looked for
-		}
-		output, failed, err := command(patience, dir, strconv.Itoa(b.numbers[m]), binary, try.args...)
-		if err != nil {
-			return "", err
-		}
-		if failed {
-			by = append(by, try.name+" "+why(output))
+		if found != "" {
+			by = append(by, try.name+" "+found)
 			if !every {
 				break
 			}
 		}
 	}
 	return strings.Join(by, "; "), nil
+}
+
+// try returns what a hunter says that fails with the mutant of a number; nothing if it passes.
+func (b *batch) try(h hunter, number int) (string, error) {
+	binary, err := b.binary(h.of)
+	if err != nil {
+		return "", err
+	}
+	dir := h.of
+	if dir == worldsPackage {
+		dir = "." // where the scenarios are looked for
+	}
+	output, failed, err := command(patience, dir, strconv.Itoa(number), binary, h.args...)
+	if err != nil || !failed {
+		return "", err
+	}
+	return cmp.Or(why(output), "fails"), nil
+}
+
+// passes returns an error unless a hunter passes without a mutant: what fails then says nothing of one. It is asked for
+// when something has been caught, so that a run of few mutants does not begin with all that could catch them.
+func (b *batch) passes(h hunter) error {
+	b.proving.Lock()
+	defer b.proving.Unlock()
+	key := fmt.Sprint(h)
+	if _, known := b.sound[key]; !known {
+		said, err := b.try(h, 0)
+		if err == nil && said != "" {
+			err = fmt.Errorf("%s, without any mutant: %s %s", b.where, h.name, said)
+		}
+		b.sound[key] = err
+	}
+	return b.sound[key]
 }
 
 // patience is how long a hunter may take; a mutant that makes it take longer is caught by that.

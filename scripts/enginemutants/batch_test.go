@@ -34,3 +34,25 @@ func TestCommandEnds(t *testing.T) {
 		}
 	}
 }
+
+// Goal: a mutant is caught by what passes without it, and by nothing that fails anyway. Shells play the binaries.
+func TestCaughtIfSound(t *testing.T) {
+	t.Parallel()
+	m := &mutant{name: "m"}
+	for _, c := range []struct {
+		script, caught string
+		sound          bool
+	}{
+		{`echo "panic: at $MUTANT_AT_WORK"; test "$MUTANT_AT_WORK" = 0`, "named test at 1", true},
+		{"exit 1", "", false},
+		{"exit 0", "", true},
+	} {
+		b := &batch{where: ".", numbers: map[*mutant]int{m: 1}, binaries: map[string]string{".": "sh"},
+			sound: map[string]error{}}
+		b.without = b
+		caught, err := b.hunt(m, []hunter{{"named test", ".", []string{"-c", c.script}}}, false)
+		if caught != c.caught || (err == nil) != c.sound {
+			t.Errorf("%s: caught by %q, %v", c.script, caught, err)
+		}
+	}
+}

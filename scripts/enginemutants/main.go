@@ -1,11 +1,12 @@
 // Command enginemutants shows that the tests of the engine and the simulator notice when the engine is broken. Each
 // mutant of mutants.txt is one small edit of its source; the edited file is laid over the real one (go build -overlay),
 // so that the tree stays as it is. All mutants of a package are woven into one build where that is possible, and the
-// environment chooses one of them; see weaver. The same build without a mutant has to pass first.
+// environment chooses one of them; see weaver. What fails with a mutant has to pass in the same build without one.
 //
-// A mutant of the engine is caught by the first of these that fails: the named scenarios and the kept plans, the
-// engine's own tests, and a series of drawn worlds. One of another package, such as a store, is caught by the tests of
-// that package. The command fails if one is caught by nothing, and is not marked as equivalent.
+// A mutant of the engine is caught by the first of these that fails: the tests that the table names for it, the named
+// scenarios and the kept plans, the engine's own tests, and a series of drawn worlds. One of another package, such as a
+// store, is caught by the tests of that package. The command fails if one is caught by nothing, and is not marked as
+// equivalent.
 //
 // The tests of package postgres need a server, and get one by scripts/with-servers. Without it the command says so of
 // each mutant there.
@@ -21,6 +22,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -34,6 +36,7 @@ var table string
 type mutant struct {
 	name, file, about string
 	equivalent        string   // why nothing can catch it; empty where something must
+	tests             []string // that the comment on it names, and that are tried first
 	old, new          []string // lines, without what they are indented by
 	proof             uint64   // a seed in which following the proof catches it, and the judge does not; 0 for none
 }
@@ -96,17 +99,25 @@ func run(o options) (survivors int, err error) {
 	return r.survivors, nil
 }
 
+var testName = regexp.MustCompile(`\bTest\w+`)
+
 // parse reads the table of mutants.
 func parse(text string) ([]*mutant, error) {
 	var mutants []*mutant
+	within := false // what follows an empty line is no comment on the mutant before it
 	for i, line := range strings.Split(text, "\n") {
 		head, isHead := strings.CutPrefix(line, "mutant ")
 		reason, isReason := strings.CutPrefix(line, "equivalent: ")
 		seed, isSeed := strings.CutPrefix(line, "proof: ")
 		removed, isOld := strings.CutPrefix(line, "- ")
 		added, isNew := strings.CutPrefix(line, "+ ")
-		switch {
-		case line == "" || strings.HasPrefix(line, "#"):
+		switch within = (within || isHead) && line != ""; {
+		case line == "":
+		case strings.HasPrefix(line, "#"):
+			if within {
+				last := mutants[len(mutants)-1]
+				last.tests = append(last.tests, testName.FindAllString(line, -1)...)
+			}
 		case isHead:
 			what, about, explained := strings.Cut(head, ": ")
 			name, file, placed := strings.Cut(what, " ")
@@ -213,6 +224,24 @@ func (m *mutant) hunters(seeds int) ([]hunter, error) {
 		all = append(all, hunter{"world", "node/store/journal", worlds})
 	}
 	return all, nil
+}
+
+// named returns hunters that run the tests that are named for a mutant, in each package whose tests are to notice it.
+// They take a second where all the rest takes a minute, and are only a guess: who is not found there is hunted as ever.
+func (m *mutant) named(hunters []hunter) []hunter {
+	if len(m.tests) == 0 {
+		return nil
+	}
+	args := []string{"-test.short", "-test.failfast", "-test.timeout", "5m",
+		"-test.run", "^(" + strings.Join(m.tests, "|") + ")$"}
+	var all []hunter
+	for _, h := range hunters {
+		known := slices.ContainsFunc(all, func(other hunter) bool { return other.of == h.of })
+		if h.of != worldsPackage && !known {
+			all = append(all, hunter{"named test", h.of, args})
+		}
+	}
+	return all
 }
 
 // moves reports whether the mutant is in a file of the journal that only moves its contents.

@@ -36,6 +36,40 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
+// TestNamedTestsExist sees that the tests that are tried first are there, and that a comment belongs to the mutant above.
+func TestNamedTestsExist(t *testing.T) {
+	t.Parallel()
+	mutants, err := parse("mutant a f.go: a\n# TestOne, caught by TestTwo/of_it\n- a\n+ b\n\n# TestOfNone\n\n" + table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(mutants[0].tests, " "); got != "TestOne TestTwo" {
+		t.Errorf("the tests of the first are %q", got)
+	}
+	var all strings.Builder
+	err = filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && (entry.Name() == ".git" || entry.Name() == ".cache") {
+			return filepath.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		all.Write(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants[1:] {
+		for _, name := range m.tests {
+			if !strings.Contains(all.String(), "\nfunc "+name+"(") {
+				t.Errorf("%s names %s, which is nowhere", m.name, name)
+			}
+		}
+	}
+}
+
 // mutated is a file of the engine that no build has but that of TestProofCatchesAlone.
 const mutated = "package node\n\nimport \"os\"\n\nvar mutated = os.Getenv(\"MUTANT_AT_WORK\")\n"
 

@@ -111,10 +111,6 @@ func (r *report) group(group []*mutant) error {
 	for m, err := range broken {
 		r.say(m, "", err, 0)
 	}
-	// What fails without a mutant says nothing of one.
-	if by, err := b.hunt(nil, hunters, false); err != nil || by != "" {
-		return cmp.Or(err, fmt.Errorf("%s, without any mutant: %s", b.where, by))
-	}
 	var workers errgroup.Group
 	workers.SetLimit(r.parallel)
 	for _, m := range group {
@@ -131,10 +127,13 @@ func (r *report) group(group []*mutant) error {
 // one hunts a mutant, in a build of its own if it is not of the batch.
 func (r *report) one(b *batch, m *mutant, hunters []hunter) {
 	started := time.Now()
+	if !r.every {
+		hunters = slices.Concat(m.named(hunters), hunters)
+	}
 	if b.numbers[m] == 0 {
 		dir, err := os.MkdirTemp(b.dir, "alone")
 		if err == nil {
-			b, err = single(dir, m)
+			b, err = b.single(dir, m)
 		}
 		if err != nil {
 			r.say(m, "", err, 0)
