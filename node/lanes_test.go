@@ -187,7 +187,9 @@ func TestSilentPartitionLast(t *testing.T) {
 			return nil
 		}
 		fill(t, w.store, 6000) // without values
-		behind := node.Place{Partition: node.Partition{Topic: "behind"}, Position: node.Position{Epoch: node.UnknownEpoch}}
+		behind := node.Place{
+			Partition: node.Partition{Topic: "behind"}, Position: node.Position{Epoch: node.UnknownEpoch},
+		}
 		if _, _, err := w.store.Positions(t.Context(), []node.Place{behind}); err != nil {
 			t.Fatal(err)
 		}

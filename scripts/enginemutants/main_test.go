@@ -36,7 +36,8 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestNamedTestsExist sees that the tests that are tried first are there, and that a comment belongs to the mutant above.
+// TestNamedTestsExist sees that the tests that are tried first are there, and that a comment belongs to the mutant
+// above.
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
 	mutants, err := parse("mutant a f.go: a\n# TestOne, caught by TestTwo/of_it\n- a\n+ b\n\n# TestOfNone\n\n" + table)

@@ -69,8 +69,8 @@ func (s *Store) takeBriefly(ctx context.Context, request node.TakeRequest) (node
 	return result, nil
 }
 
-// mindCatchUp has takes be made of one transaction each while marks are passed: of two, each would know less of the state
-// than it should.
+// mindCatchUp has takes be made of one transaction each while marks are passed: of two, each would know less of the
+// state than it should.
 func (s *Store) mindCatchUp(state node.State) {
 	if state.CatchingUp {
 		s.keepTogether()

@@ -287,8 +287,8 @@ CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON messages DEFERRABLE INITIALLY DEF
 	}
 }
 
-// Whoever has begun a lineage, or has heard of one, need not find out by a take that fails that the next one is to be of
-// one transaction.
+// Whoever has begun a lineage, or has heard of one, need not find out by a take that fails that the next one is to be
+// of one transaction.
 func TestTakeKnowsOfCatchUp(t *testing.T) {
 	for name, hear := range map[string]func(t *testing.T, a *apartTest){
 		"begun": func(_ *testing.T, a *apartTest) { a.catchUp(a.store) },

@@ -240,9 +240,9 @@ func arguments(n int) map[string][]any {
 
 // Every statement has one plan, whatever the server knows about the table: when it is new, when it was found empty
 // and has been filled since, when it is large, and when it was found empty though its indexes are large, because a
-// snapshot keeps what has died. Then all indexes seem to have nothing, and the flattest is the cheapest: the dead are so
-// many that one with short entries is a level flatter than the one that brings them in order. That is so for the plan
-// that a connection keeps, and for those that are made anew for each call through a pooler.
+// snapshot keeps what has died. Then all indexes seem to have nothing, and the flattest is the cheapest: the dead are
+// so many that one with short entries is a level flatter than the one that brings them in order. That is so for the
+// plan that a connection keeps, and for those that are made anew for each call through a pooler.
 func TestPlans(t *testing.T) {
 	address := newSchema(t, newDatabase(t))
 	fill := func(rows int) string {
