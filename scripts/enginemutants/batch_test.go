@@ -47,8 +47,10 @@ func TestCaughtIfSound(t *testing.T) {
 		{"exit 1", "", false},
 		{"exit 0", "", true},
 	} {
-		b := &batch{where: ".", numbers: map[*mutant]int{m: 1}, binaries: map[string]string{".": "sh"},
-			sound: map[string]error{}}
+		b := &batch{
+			where: ".", numbers: map[*mutant]int{m: 1}, binaries: map[string]string{".": "sh"},
+			sound: map[string]error{},
+		}
 		b.without = b
 		caught, err := b.hunt(m, []hunter{{"named test", ".", []string{"-c", c.script}}}, false)
 		if caught != c.caught || (err == nil) != c.sound {

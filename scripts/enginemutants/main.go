@@ -232,8 +232,10 @@ func (m *mutant) named(hunters []hunter) []hunter {
 	if len(m.tests) == 0 {
 		return nil
 	}
-	args := []string{"-test.short", "-test.failfast", "-test.timeout", "5m",
-		"-test.run", "^(" + strings.Join(m.tests, "|") + ")$"}
+	args := []string{
+		"-test.short", "-test.failfast", "-test.timeout", "5m",
+		"-test.run", "^(" + strings.Join(m.tests, "|") + ")$",
+	}
 	var all []hunter
 	for _, h := range hunters {
 		known := slices.ContainsFunc(all, func(other hunter) bool { return other.of == h.of })
