@@ -115,14 +115,6 @@ func positionMutants() []*Mutant { //nolint:funlen // a table
 			Rows: func(rows node.Store, _ Table) node.Store { return rewindsToOffset{rows} },
 		},
 		{
-			Name: "rewind-by-offset", About: "a rewind goes back from a place in an end of a log that Kafka has lost",
-			Kills: []string{"S18", "L9", "L3"},
-			Options: func(o *Options) {
-				o.FaultRate, o.Mix = 1000, []FaultKind{TakenAgain, Truncated}
-			},
-			Rows: func(rows node.Store, t Table) node.Store { return rewindsByOffset{rows, t} },
-		},
-		{
 			Name:    "rewind-at-once",
 			About:   "messages are claimed at once after a rewind, as if nothing had to be caught up",
 			Kills:   []string{"S3"},

@@ -33,24 +33,6 @@ func (s rewindsToOffset) CatchUp(ctx context.Context, request node.CatchUpReques
 	return s.Store.CatchUp(ctx, request)
 }
 
-// rewindsByOffset goes back by one record, as if the position was in the log that there is.
-type rewindsByOffset struct {
-	node.Store
-
-	table Table
-}
-
-// CatchUp implements node.Store.
-func (s rewindsByOffset) CatchUp(ctx context.Context, request node.CatchUpRequest) (node.State, error) {
-	truth := s.table.truth
-	request.Rewind = mapped(request.Rewind, func(place node.Place) node.Place {
-		p := truth.server.world.broker.inputOf(place.Partition)
-		place.Position = p.before(min(max(truth.places[place.Partition].Offset-1, place.Offset), p.end()))
-		return place
-	})
-	return s.Store.CatchUp(ctx, request)
-}
-
 // rewindsAtOnce rewinds without marks, and without waiting for the claims of before.
 type rewindsAtOnce struct{ node.Store }
 
