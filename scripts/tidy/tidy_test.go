@@ -33,9 +33,9 @@ func TestEngineIsReplayable(t *testing.T) {
 	}
 }
 
-// TestImports holds the arrows of the tree that matter most, indirect imports included: the engine, the calendar, the
-// migrations and the model import nothing of ours, and the program that runs in production links nothing of the
-// laboratory, where things are broken on purpose, and no conformance suite.
+// TestImports holds the arrows of the tree that matter most, indirect imports included: the calendar, the migrations,
+// the model and the proof import nothing of ours, the engine only the calendar, and the program that runs in production
+// links nothing of the laboratory, where things are broken on purpose, and no conformance suite.
 func TestImports(t *testing.T) {
 	for pkg, allowed := range map[string]func(path string) bool{
 		"chronos/node": func(path string) bool {
