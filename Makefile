@@ -175,11 +175,11 @@ sim-long: build ## Simulate worlds from SEED on for DURATION (1h)
 replay: build ## Simulate one world again: SEED=7, or the plan that a failure has left: PLAN=chronos-sim-7.txt
 	bin/lab sim $(if $(PLAN),--plan '$(PLAN)',--seed $(SEED)) $(if $(BREAK),--break $(BREAK))
 
-mutants: build ## Hunt every mutant in five series of seeds, and print how soon each is caught (1 minute)
+mutants: build ## Hunt every mutant in five series of seeds, and print how soon each is caught (5 minutes)
 	bin/lab sim --break all
 
 # With -log FILE it goes on where it stopped: scripts/with-servers go run ./scripts/enginemutants -log FILE.
-engine-mutants: ## Edit engine, stores and commands in 700 small ways, and see that tests and worlds notice (hours)
+engine-mutants: ## Edit engine, stores and commands in 900 small ways, and see that tests and worlds notice (hours)
 	scripts/with-servers go run ./scripts/enginemutants
 
 model: build ## Search all interleavings of a small cluster for broken promises
@@ -246,7 +246,7 @@ cover: ## Run all tests and show how much of the code they reach
 	scripts/with-servers go test -coverpkg=./... -coverprofile=cover.out $(PKG)
 	go tool cover -func=cover.out | tail -n 1
 
-ci: ## Run what continuous integration runs: test, model and chaos-short (11 minutes)
+ci: ## Run what continuous integration runs: test, model and chaos-short (12 minutes)
 	.ci/run
 
 clean: ## Remove what was built and downloaded here
