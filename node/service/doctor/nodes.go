@@ -89,6 +89,12 @@ func (e *examination) nodes(ctx context.Context) (string, error) {
 	if err := e.silent(ctx); err != nil {
 		return "", err
 	}
+	e.compare(nodes)
+	return count(len(nodes), "node"), nil
+}
+
+// compare looks for versions and settings that differ from node to node.
+func (e *examination) compare(nodes []seenNode) {
 	versions := map[string][]string{}
 	settings := map[string]bool{}
 	for _, n := range nodes {
@@ -106,7 +112,7 @@ func (e *examination) nodes(ctx context.Context) (string, error) {
 		for _, n := range nodes {
 			value := ""
 			if v, there := n.settings[name]; there {
-				value = fmt.Sprint(v)
+				value = inCommon(name, fmt.Sprint(v))
 			}
 			values[value] = append(values[value], n.host)
 		}
@@ -115,14 +121,23 @@ func (e *examination) nodes(ctx context.Context) (string, error) {
 				"What a message goes through depends on the node that it meets.", "Give all nodes the same settings.")
 		}
 	}
-	return count(len(nodes), "node"), nil
 }
 
-// isPersonal reports whether a setting may differ from node to node: where it listens, how it logs, where its files
-// are, and what it makes at its start.
+// inCommon returns what of a setting has to be the same on all nodes. Each listens on an address of its own; that it
+// does is for all: the hold time of callbacks follows from it, for example.
+func inCommon(name, value string) string {
+	if strings.HasSuffix(name, "-listen") && value != "off" {
+		return "an address"
+	}
+	return value
+}
+
+// isPersonal reports whether a setting may differ from node to node: how people reach it, how it logs, where its files
+// are, what URL it gives to others, and what it makes at its start.
 func isPersonal(name string) bool {
 	return strings.HasPrefix(name, "admin-") || strings.HasPrefix(name, "log-") || strings.HasSuffix(name, "-file") ||
 		slices.Contains([]string{
-			"config", "create-topics", "migrate", "kafka-properties", "tls-ca", "tls-cert", "tls-key",
+			"config", "create-topics", "migrate", "kafka-properties", "horae-url",
+			"tls-ca", "tls-cert", "tls-key", "api-tls-cert", "api-tls-key",
 		}, name)
 }
