@@ -175,7 +175,8 @@ func inRows() []Metric {
 		{
 			Name: "chronos_rejected_total", Kind: Counter, Labels: []string{"topic", "reason"},
 			Help: "Records that are not valid submissions, by the reason.",
-			Look: "Tell whoever sends them; the log has the first of each second with topic, partition and offset.",
+			Look: "Tell whoever sends them; the log has the first five of each second, with topic, partition and " +
+				"offset.",
 		},
 		{
 			Name: "chronos_skipped_total", Kind: Counter,
@@ -246,7 +247,8 @@ func storeRows() []Metric {
 		},
 		{
 			Name: "chronos_sample_errors_total", Kind: Counter,
-			Help: "Samples of the store that failed, or ran into their time limit of 0.5 s.",
+			Help: "Samples of the store that failed, or ran into their time limit: 0.3 s for each count, 1.2 s for " +
+				"all of a sample.",
 		},
 		{
 			Name: "chronos_sample_duration_seconds", Kind: Gauge,
