@@ -88,8 +88,8 @@ func fates() []Invariant { //nolint:funlen // a table
 			only with an excuse: a claim was reset that may have led to a publish, a publish had no known
 			outcome, it was
 			submitted twice, the brokers have appended it twice, or a lineage began. That its record was delivered
-			again is none. Where a history records claims and no publishes, it fires at most once for each claim and
-			each lineage, and once more.`,
+			again is no excuse. Where a history records claims and no publishes, it fires at most once for each claim
+			and each lineage, and once more.`,
 			[]Kind{Publish, Fire},
 			[]Kind{Submit},
 			s5,
@@ -386,12 +386,12 @@ func liveness() []Invariant { //nolint:funlen // a table
 			jitter, the calls on the way and the error of the clocks after it is due or submitted; and where nothing has
 			gone wrong since a recovery bound before a claim was made, it does not expire. On a lane with a pace this
 			bound, and those of L6, L10, L11, L15 and L16, are longer by a beat, which is a second, a poll interval and
-			the calls on the way, and by one more for each so many others of the lane as its pace says that were begun
-			meanwhile, and were due no later, or claimed before a look could find it. Where nodes rest for an idle
-			interval, and processes without a node bring messages in or make them due, the way of what tells the nodes
-			takes the place of the poll interval in all bounds, if it is longer; and where that is lost or late, the
-			idle interval does. A callback is not late for the time in which the node that makes it had as many others
-			under way as it makes at the same time, until it begins one of that lane that comes later.`,
+			the calls on the way; and by one more beat each time that as many others of the lane as its pace allows in a
+			second were begun meanwhile, which were due no later, or claimed before a look could find it. Where nodes
+			rest for an idle interval, and processes without a node bring messages in or make them due, the way of what
+			tells the nodes takes the place of the poll interval in all bounds, if it is longer; and where that is lost
+			or late, the idle interval does. A callback is not late for the time in which the node that makes it had as
+			many others under way as it makes at the same time, until it begins one of that lane that comes later.`,
 			[]Kind{Fire, Reset},
 			[]Kind{Submit, Fault},
 			l5,
