@@ -13,7 +13,7 @@ import (
 type doctorCommand struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORM" help:"table or json. Default table."`
 
-	operateSettings
+	examineSettings
 }
 
 // Help says what the exit codes mean, and what it needs.

@@ -27,7 +27,8 @@ type (
 	clientSettings  struct{ settingFlags } // tail, bench and dead
 	askSettings     struct{ settingFlags } // get, list, count, pause, resume, top, queue, task and action
 	sandboxSettings struct{ settingFlags } // dev
-	operateSettings struct{ settingFlags } // bind, rewind and doctor
+	operateSettings struct{ settingFlags } // bind and rewind
+	examineSettings struct{ settingFlags } // doctor
 	probeSettings   struct{ settingFlags } // health
 )
 
@@ -46,7 +47,7 @@ func newCommands() *commands {
 		service.Cancel:  {&line.Cancel},
 		service.Client:  {&line.Tail, &line.Bench, &line.Dead.List, &line.Dead.Show, &line.Dead.Replay},
 		service.Dev:     {&line.Dev},
-		service.Operate: {&line.Bind, &line.Rewind, &line.Doctor},
+		service.Operate: {&line.Bind, &line.Rewind},
 		service.Probe:   {&line.Health},
 		service.Ask: {
 			&line.Get, &line.List, &line.Count, &line.Pause, &line.Resume, &line.Top,
@@ -54,6 +55,7 @@ func newCommands() *commands {
 			&line.Task.Put, &line.Task.Get, &line.Task.List, &line.Task.Complete, &line.Task.Delete,
 			&line.Action.Put, &line.Action.Get, &line.Action.List, &line.Action.Delete,
 		},
+		service.Operate | service.Examine: {&line.Doctor},
 	} {
 		flags := flagsOf(command)
 		for _, target := range takes {

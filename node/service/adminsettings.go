@@ -17,7 +17,7 @@ const adminOff = "off"
 func adminRows() []Setting {
 	rows := []Setting{
 		{
-			Name: "admin-listen", Commands: Run | Dev | Probe, PlaceHolder: "HOST:PORT", Default: adminOff,
+			Name: "admin-listen", Commands: Run | Dev | Probe | Examine, PlaceHolder: "HOST:PORT", Default: adminOff,
 			DevDefault: DefaultAdmin + ", or a free port if that is taken",
 			Help: "Address to serve metrics and health on; off for none. Port 0 takes a free one. Addresses that " +
 				"other machines reach need admin-token-file.",
@@ -31,26 +31,26 @@ func adminRows() []Setting {
 			},
 		},
 		{
-			Name: "admin-token-file", Commands: Run, PlaceHolder: "FILE", field: "TokenFile",
+			Name: "admin-token-file", Commands: Run | Examine, PlaceHolder: "FILE", field: "TokenFile",
 			Help: "File with the token that the API asks for, as Authorization: Bearer TOKEN; or with several, each " +
 				"on a line with a name and rights before it: NAME RIGHTS TOKEN, such as \"ann read,control " +
 				"7Gq...\". Read again when it changes. Metrics and probes need none.",
 			value: func(s *Settings) *Value { return &s.adminTokenFile },
 		},
 		{
-			Name: "admin-tls-cert", Commands: Run | Probe, PlaceHolder: "FILE", field: "CertFile",
+			Name: "admin-tls-cert", Commands: Run | Probe | Examine, PlaceHolder: "FILE", field: "CertFile",
 			Help: "PEM file with the certificate of the listener, which then speaks HTTPS; read again when it " +
 				"changes.",
 			value: func(s *Settings) *Value { return &s.adminTLSCert },
 		},
 		{
-			Name: "admin-tls-key", Commands: Run, PlaceHolder: "FILE", field: "KeyFile",
+			Name: "admin-tls-key", Commands: Run | Examine, PlaceHolder: "FILE", field: "KeyFile",
 			Help:  "PEM file with the key to that certificate.",
 			value: func(s *Settings) *Value { return &s.adminTLSKey },
 		},
 	}
 	rows = append(rows, Setting{
-		Name: "admin-allow", Commands: Run | Dev, PlaceHolder: "RIGHT,...", Default: "read",
+		Name: "admin-allow", Commands: Run | Dev | Examine, PlaceHolder: "RIGHT,...", Default: "read",
 		DevDefault: "read,payload,control",
 		Help: "What the API and the page allow: read; payload, to show the values of messages; control, to pause and " +
 			"resume, and to cancel, reschedule and fire messages. A token may have less, see admin-token-file. " +

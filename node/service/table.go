@@ -23,9 +23,10 @@ const (
 	Probe                       // chronos health
 	Ask                         // chronos get, list, count, pause, resume, top, queue, task and action
 	Cancel                      // chronos cancel: one message through Kafka, or many in the store
+	Examine                     // chronos doctor, beside Operate: what bind and rewind need no file for
 
 	// All are all of them.
-	All = Run | Migrate | Submit | Client | Dev | Operate | Probe | Ask | Cancel
+	All = Run | Migrate | Submit | Client | Dev | Operate | Probe | Ask | Cancel | Examine
 
 	withStore = Run | Migrate | Operate | Ask | Cancel
 	withKafka = Run | Submit | Client | Operate | Cancel
@@ -53,7 +54,7 @@ func (c Command) String() string {
 		{Dev, "dev"},
 		{Operate, "bind"},
 		{Operate, "rewind"},
-		{Operate, "doctor"},
+		{Operate | Examine, "doctor"},
 		{Probe, "health"},
 		{Ask, "get"},
 		{Ask, "list"},
