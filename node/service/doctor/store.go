@@ -377,7 +377,7 @@ SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backe
 	}
 	if used*10 > most*9 {
 		e.find(Warning, "Postgres", fmt.Sprintf("%d of %d connections are in use", used, most),
-			"A node that reconnects may be refused. Each node uses up to 8.",
+			"A node that reconnects may be refused. Each node uses up to 11: a pool of 8, and 3.",
 			"Raise max_connections, use a pooler (--pgbouncer), or set pool_max_conns in the URL of --store.")
 	}
 	return fmt.Sprintf("%d of %d", used, most), nil
