@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Goal: chronos doctor looks at the listener that the file of the nodes has, and at its tokens. Method: a file of SQLite
-// and no Kafka, so that no server is needed.
+// Goal: chronos doctor looks at the listener that the file of the nodes has, and at its tokens. Method: a file of
+// SQLite and no Kafka, so that no server is needed.
 func TestDoctorSeesTheListener(t *testing.T) {
 	t.Parallel()
 	store := "sqlite:" + filepath.Join(t.TempDir(), "chronos.db")
