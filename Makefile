@@ -185,7 +185,7 @@ engine-mutants: ## Edit engine, stores and commands in 900 small ways, and see t
 model: build ## Search all interleavings of a small cluster for broken promises
 	bin/lab model
 
-proof: build ## Have z3 and cvc5 check the proof of the algorithm, for any number of nodes and messages (1 minute)
+proof: build ## Have z3 and cvc5 check the proof of the algorithm, for any number of nodes and messages (10 seconds)
 	scripts/setup solvers
 	bin/lab proof
 
