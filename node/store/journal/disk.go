@@ -73,7 +73,7 @@ type disk struct {
 func openDisk(dir string, files vfs.FS) (*disk, error) {
 	d := &disk{dir: dir, gone: make(chan struct{})}
 	options := &pebble.Options{
-		FS: files, Logger: (*diskLog)(d), MemTableSize: memTable, CacheSize: 64 << 20, DisableWAL: true,
+		FS: files, Logger: (*diskLog)(d), MemTableSize: memTable, CacheSize: cacheSize, DisableWAL: true,
 		EventListener: &pebble.EventListener{
 			BackgroundError: d.broken,
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { d.broken(errors.New(info.String())) },

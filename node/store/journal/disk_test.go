@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -148,8 +149,8 @@ func (w *world) after(store *journal.Store, items []node.Item) {
 }
 
 // What can't be read is not said to be gone: it waits, and nobody would try it again until its claim has expired.
-// Method: messages that are larger than a block of the disk are fired together, while everything fails from the first
-// read on, from the second one, and so on.
+// Method: messages whose heads are in several blocks of the disk are fired together, while everything fails from the
+// first read on, from the second one, and so on.
 func TestUnreadableIsNotGone(t *testing.T) {
 	t.Parallel()
 	failures := 0
@@ -163,9 +164,8 @@ func TestUnreadableIsNotGone(t *testing.T) {
 		own(t, store, 0)
 		var items []node.Item
 		var messages []node.Message
-		for i := range int64(4) {
-			m := w.message(string('a' + rune(i)))
-			m.Headers = []node.Header{{Name: "large", Value: make([]byte, 40<<10)}}
+		for i := range int64(40) { // which are more than the disk is read for at a time
+			m := w.message(fmt.Sprintf("%0120d", i))
 			items = append(items, node.Item{Epoch: 1, Offset: i, Action: node.Schedule, Message: m})
 			messages = append(messages, m)
 		}

@@ -29,6 +29,10 @@ const (
 // version begins every value, so that a later release can tell what it reads.
 const version = 1
 
+// copyVersion begins the place of a local copy. It is another one when the copy has another form: a copy of a form that
+// this release does not know is made anew.
+const copyVersion = 2
+
 // errForeign says that an entry was not written by a release that this one knows.
 var errForeign = errors.New("the journal has an entry that this release cannot read: run the release that wrote it")
 
@@ -116,7 +120,15 @@ func (r *row) encode() []byte {
 	if r.head {
 		panic("journal: a row without its content would be stored")
 	}
-	e := encoder(append(make([]byte, 0, r.room()), version))
+	return r.write(make([]byte, 0, r.room()), r.Key, r.Value, r.Headers)
+}
+
+// encodeHead writes a row without its key, value and headers, for decodeHead.
+func (r *row) encodeHead() []byte { return r.write(nil, nil, nil, nil) }
+
+// write appends a row with some content to what is empty.
+func (r *row) write(to, key, value []byte, headers []node.Header) []byte {
+	e := encoder(append(to, version))
 	e.text(r.ID)
 	e.text(r.Lane)
 	e = append(e, r.Incarnation[:]...)
@@ -129,10 +141,10 @@ func (r *row) encode() []byte {
 	e.text(r.Origin.Topic)
 	e.number(int64(r.Origin.Partition))
 	e.number(r.Origin.Offset)
-	e.bytes(r.Key)
-	e.bytes(r.Value)
-	e.number(int64(len(r.Headers)))
-	for _, h := range r.Headers {
+	e.bytes(key)
+	e.bytes(value)
+	e.number(int64(len(headers)))
+	for _, h := range headers {
 		e.text(h.Name)
 		e.bytes(h.Value)
 	}

@@ -1,12 +1,14 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
 	"slices"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
 
 	"chronos/node"
@@ -19,7 +21,11 @@ func (s *Store) Dump() ([]memory.Row, error) {
 	err := s.each(func(owned *shard) error {
 		prefix := owned.key(rowKind)
 		return owned.scan(prefix, prefix, func(_, value []byte) (bool, error) {
-			r, err := decode(value)
+			head, err := decodeHead(value)
+			if err != nil {
+				return false, err
+			}
+			r, err := owned.stored(nameOf(&head.Message))
 			if err != nil {
 				return false, err
 			}
@@ -58,9 +64,39 @@ func (a *Asker) Rest(number int32) {
 	}
 }
 
-// RestsUntil returns until when a partition rests whose last transaction began and ended then.
-func RestsUntil(began, ended time.Time, spacing time.Duration) time.Time {
-	return restsUntil(began, ended, spacing)
+// RestsUntil returns until when a partition rests whose last transaction began and ended then, and moved as many entries.
+func RestsUntil(began, ended time.Time, moved int, spacing time.Duration) time.Time {
+	return restsUntil(began, ended, moved, spacing)
+}
+
+// Crowd is how many entries a transaction has that is not followed by a rest.
+const Crowd = crowd
+
+// Filtered returns how many looks the filters of the local copy have answered, and how many reads it has made of what
+// it does not have in memory.
+func (s *Store) Filtered() (answered, reads int64) {
+	m := s.db.Metrics()
+	return m.Filter.Hits, m.BlockCache.Misses
+}
+
+// Settle has all of the local copy be on disk, where it comes to rest.
+func (s *Store) Settle() error {
+	if err := s.db.flush(); err != nil {
+		return err
+	}
+	return s.db.Compact(context.Background(), []byte{0}, []byte{0xff}, false)
+}
+
+// Age has the copy of a partition be one of an earlier form.
+func (s *Store) Age(number int32) error {
+	copied := &shard{number: number, db: s.db}
+	key := copied.key(placeKind)
+	value, _, err := get(s.db, s.db, key, func(data []byte) ([]byte, error) { return bytes.Clone(data), nil })
+	if err != nil {
+		return err
+	}
+	value[0]--
+	return s.db.Set(key, value, pebble.NoSync)
 }
 
 // Waiting returns how many changes of a partition wait for the transaction that is on its way.
@@ -110,7 +146,7 @@ func (s *Store) Copied(number int32) (ids []string, err error) {
 	copied := &shard{number: number, db: s.db}
 	prefix := copied.key(rowKind)
 	err = copied.scan(prefix, prefix, func(_, value []byte) (bool, error) {
-		r, err := decode(value)
+		r, err := decodeHead(value)
 		if err == nil {
 			ids = append(ids, r.ID)
 		}

@@ -59,8 +59,8 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		open := slices.DeleteFunc(slices.Clone(working), func(owned *shard) bool {
 			return owned.isPaused(share.Lane) || s.board != nil && node.IsCallback(share.Lane) && !owned.calls(now)
 		})
-		if err := s.first(open, share.Lane, from, last, func(owned *shard, name node.MessageID) (bool, error) {
-			r, err := owned.stored(name)
+		if err := s.first(open, share.Lane, from, last, func(owned *shard, content []byte) (bool, error) {
+			r, err := decode(content)
 			if err != nil {
 				return false, err
 			}
@@ -236,7 +236,7 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	}
 	name := node.MessageID{ID: release.ID, Lane: release.Lane}
 	claim := s.claims[name]
-	before, _, err := get(s.db, batch, s.rowKey(name), decode)
+	before, err := s.storedIn(batch, name)
 	if err != nil || before == nil {
 		return false, err
 	}

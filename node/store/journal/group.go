@@ -42,24 +42,31 @@ func (s *shard) do(ctx context.Context, compute func(*change) error) error {
 	jobs := s.jobs
 	s.jobs = nil
 	s.joining.Unlock()
-	s.began = time.Now()
+	s.began, s.moved = time.Now(), 0
 	s.work(context.WithoutCancel(ctx), jobs)
 	s.ended = time.Now()
 	return j.err
 }
 
+// crowd is how many entries a transaction has that is not followed by a rest.
+const crowd = 200
+
 // rest waits for as long as the last transaction took, and until spacing after its beginning at most. A transaction
 // costs the brokers as much as hundreds of messages do: where there are many, a moment in which more come together
 // spares them most of it. On brokers that are busy transactions take long, and are few; on others nobody has to wait
-// for that. Where there are few messages, nobody waits at all.
+// for that. Where there are few messages, nobody waits at all; nor behind a transaction that had many, whose cost they
+// have shared.
 func (s *shard) rest() {
-	if wait := time.Until(restsUntil(s.began, s.ended, s.spacing)); wait > 0 {
+	if wait := time.Until(restsUntil(s.began, s.ended, s.moved, s.spacing)); wait > 0 {
 		<-time.After(wait)
 	}
 }
 
-// restsUntil returns until when a partition rests whose last transaction began and ended then.
-func restsUntil(began, ended time.Time, spacing time.Duration) time.Time {
+// restsUntil returns until when a partition rests whose last transaction began and ended then, and moved as many entries.
+func restsUntil(began, ended time.Time, moved int, spacing time.Duration) time.Time {
+	if moved >= crowd {
+		return ended
+	}
 	until := ended.Add(ended.Sub(began))
 	if latest := began.Add(spacing); latest.Before(until) {
 		return latest
@@ -87,10 +94,15 @@ func (s *shard) transact(ctx context.Context, jobs []*job) (blame bool, err erro
 		return false, fmt.Errorf("partition %s: %w: %w", ledger.Name(s.number), ledger.ErrFenced, ledger.ErrAborted)
 	}
 	c := s.change()
-	for _, j := range jobs {
-		if err := j.compute(c); err != nil {
-			return true, fmt.Errorf("%w: %w", ledger.ErrAborted, err)
+	if err := c.reading(func() error {
+		for _, j := range jobs {
+			if err := j.compute(c); err != nil {
+				return err
+			}
 		}
+		return nil
+	}); err != nil {
+		return true, fmt.Errorf("%w: %w", ledger.ErrAborted, err)
 	}
 	return blames(c.commit(ctx))
 }

@@ -199,22 +199,28 @@ func TestSpacing(t *testing.T) {
 }
 
 // The rest of a partition is bounded, however long its last transaction took: nobody waits for a deadline or an answer
-// any longer because a broker is slow.
+// any longer because a broker is slow. Behind many entries there is none.
 func TestRestIsBounded(t *testing.T) {
 	t.Parallel()
 	const bound = 20 * time.Millisecond
 	began := time.Now()
-	for _, c := range []struct{ took, rests time.Duration }{
-		{0, 0},
-		{time.Millisecond, time.Millisecond},
-		{bound / 2, bound / 2},
-		{bound * 3 / 4, bound / 4},
-		{bound, 0},
-		{5 * time.Second, 0},
+	for _, c := range []struct {
+		took  time.Duration
+		moved int
+		rests time.Duration
+	}{
+		{0, 1, 0},
+		{time.Millisecond, 1, time.Millisecond},
+		{bound / 2, 1, bound / 2},
+		{bound * 3 / 4, 1, bound / 4},
+		{bound, 1, 0},
+		{5 * time.Second, 1, 0},
+		{bound / 2, journal.Crowd - 1, bound / 2},
+		{bound / 2, journal.Crowd, 0},
 	} {
 		ended := began.Add(c.took)
-		if rests := max(0, journal.RestsUntil(began, ended, bound).Sub(ended)); rests != c.rests {
-			t.Errorf("behind a transaction of %v it rests for %v, want %v", c.took, rests, c.rests)
+		if rests := max(0, journal.RestsUntil(began, ended, c.moved, bound).Sub(ended)); rests != c.rests {
+			t.Errorf("behind a transaction of %v with %d entries it rests for %v, want %v", c.took, c.moved, rests, c.rests)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (s *shard) unclaimed(request *inspect.SliceRequest) (slice []inspect.Messag
 	prefix := s.lanePrefix(request.Lane)
 	after := append(binary.BigEndian.AppendUint64(slices.Clone(prefix), order(request.After.At)), request.After.ID...)
 	last := order(request.Until)
-	err = s.scan(prefix, after, func(key, _ []byte) (bool, error) {
+	err = s.scan(prefix, after, func(key, content []byte) (bool, error) {
 		at, id := binary.BigEndian.Uint64(key[len(prefix):]), string(key[len(prefix)+8:])
 		if at > last {
 			return false, nil
@@ -97,9 +97,9 @@ func (s *shard) unclaimed(request *inspect.SliceRequest) (slice []inspect.Messag
 		if _, claimed := s.claims[name]; claimed || bytes.Equal(key, after) {
 			return true, nil
 		}
-		r, err := s.stored(name)
-		if err != nil || r == nil {
-			return err == nil, err
+		r, err := decode(content)
+		if err != nil {
+			return false, err
 		}
 		slice = append(slice, s.shown(r, false))
 		return len(slice) < request.Limit, nil

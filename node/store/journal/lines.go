@@ -135,7 +135,7 @@ func (s *shard) forward(batch *pebble.Batch, l lineKey) error {
 	if _, claimed := s.claims[name]; claimed {
 		return nil
 	}
-	r, _, err := get(s.db, batch, s.rowKey(name), decode)
+	r, err := s.storedIn(batch, name)
 	if err != nil || r == nil || !r.behind || !r.due.After(r.Deadline) {
 		return err
 	}

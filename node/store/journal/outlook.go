@@ -160,7 +160,7 @@ func (s *shard) within(lane *outlook.Lane, now time.Time, claims map[string]bool
 // origins counts where overdue messages came from.
 func (s *shard) origins(lane *outlook.Lane, overdue []node.MessageID) error {
 	for _, name := range overdue {
-		r, err := s.stored(name)
+		r, err := s.headOf(name)
 		if err != nil {
 			return err
 		}

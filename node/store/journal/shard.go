@@ -38,9 +38,10 @@ type shard struct {
 	writer ledger.Writer
 
 	// spacing is the longest time that a transaction waits for, from the beginning of the one before; that one began
-	// and ended then.
+	// and ended then, and moved as many entries.
 	spacing      time.Duration
 	began, ended time.Time
+	moved        int
 
 	// jobs are the changes that wait for mu, and joining guards them.
 	joining sync.Mutex
@@ -142,8 +143,8 @@ const (
 	groupKind    = 'g' // the consumer group
 	sealKind     = 's' // the seal
 	positionKind = 'p' // of an input partition
-	rowKind      = 'r' // lane, NUL, id
-	dueKind      = 'd' // lane, NUL, due time, id
+	rowKind      = 'r' // lane, NUL, id: the head of a message
+	dueKind      = 'd' // lane, NUL, due time, id: all of it
 	answerKind   = 'a' // the id of a request
 	expiryKind   = 'x' // when an answer expires, the id of its request
 	switchKind   = 'z' // lane: whether it is paused
@@ -185,6 +186,7 @@ type change struct {
 	switches  map[string]*switched  // nil for none
 	wishes    []uuid.UUID           // that are done
 	swept     mark                  // that of the shard, as the change leaves it; see sweepAnswers
+	finder    *finder               // where heads are looked up; nil to look up each by itself
 	lines     []lineKey             // in which messages are settled
 	group     string                // whom the partition belongs to from now on; empty for no change
 	seal      *transfer.Seal        // what it is sealed for from now on; nil for no change
@@ -232,7 +234,12 @@ func (c *change) former(name node.MessageID) (*row, error) {
 	r := claim.row
 	if !claimed {
 		var err error
-		if r, _, err = get(c.db, c.db, c.rowKey(name), decodeHead); err != nil {
+		if c.finder != nil {
+			r, err = c.finder.head(c.rowKey(name))
+		} else {
+			r, err = c.headOf(name)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -248,9 +255,25 @@ func (c *change) whole(r *row) (*row, error) {
 	return new(*r), nil
 }
 
-// stored returns what the local copy has of a message; nil for nothing.
-func (s *shard) stored(name node.MessageID) (*row, error) {
-	r, _, err := get(s.db, s.db, s.rowKey(name), decode)
+// stored returns what the local copy has of a message; nil for nothing. The caller has mu or quick.
+func (s *shard) stored(name node.MessageID) (*row, error) { return s.storedIn(s.db, name) }
+
+// storedIn returns what there is of a message, read from the local copy or through a batch.
+func (s *shard) storedIn(from pebble.Reader, name node.MessageID) (*row, error) {
+	head, _, err := get(s.db, from, s.rowKey(name), decodeHead)
+	if err != nil || head == nil {
+		return nil, err
+	}
+	r, some, err := get(s.db, from, s.dueKey(head), decode)
+	if err == nil && !some {
+		err = fmt.Errorf("the local copy has only a part of message %q", name.ID)
+	}
+	return r, err
+}
+
+// headOf returns the head of what the local copy has of a message; nil for nothing.
+func (s *shard) headOf(name node.MessageID) (*row, error) {
+	r, _, err := get(s.db, s.db, s.rowKey(name), decodeHead)
 	return r, err
 }
 
@@ -294,6 +317,7 @@ func (c *change) commit(ctx context.Context) error {
 	if len(entries) == 0 && len(c.outputs) == 0 {
 		return nil
 	}
+	c.shard.moved += len(entries)
 	began := c.now()
 	end, err := c.writer.Commit(ctx, ledger.Transaction{Entries: entries, Outputs: c.outputs})
 	if err != nil {
@@ -413,7 +437,9 @@ func compareNames(a, b node.MessageID) int {
 
 func comparePartitions(a, b node.Partition) int { return bytes.Compare(inputKey(a), inputKey(b)) }
 
-// put has a batch replace what the local copy has of a message. Value is what after is encoded as.
+// put has a batch replace what the local copy has of a message. Value is what after is encoded as, which may be a head.
+// All of a message is where it falls due, so that a claim reads what it takes in one go; by its id there is the head,
+// which is what most instructions need.
 func (s *shard) put(batch *pebble.Batch, before, after *row, name node.MessageID, value []byte) error {
 	if err := s.stand(batch, before, after); err != nil {
 		return fmt.Errorf("write the local copy: %w", err)
@@ -426,16 +452,16 @@ func (s *shard) put(batch *pebble.Batch, before, after *row, name node.MessageID
 	if after == nil {
 		return batch.Delete(s.rowKey(name), nil) //nolint:wrapcheck // apply says what it was
 	}
-	if err := batch.Set(s.dueKey(after), nil, nil); err != nil {
+	if err := batch.Set(s.dueKey(after), value, nil); err != nil {
 		return fmt.Errorf("write the local copy: %w", err)
 	}
-	return batch.Set(s.rowKey(name), value, nil) //nolint:wrapcheck // apply says what it was
+	return batch.Set(s.rowKey(name), after.encodeHead(), nil) //nolint:wrapcheck // apply says what it was
 }
 
 // apply writes to the local copy, with the place up to which it has come: so it is never ahead of that. It is not
 // synced: what the disk loses is read again.
 func (s *shard) apply(batch *pebble.Batch) error {
-	value := append([]byte{version}, s.place.TopicID[:]...)
+	value := append([]byte{copyVersion}, s.place.TopicID[:]...)
 	value = binary.BigEndian.AppendUint32(value, uint32(s.place.Epoch))
 	value = binary.BigEndian.AppendUint64(value, uint64(s.place.Offset))
 	value = binary.BigEndian.AppendUint64(value, uint64(s.asOf.UnixMicro()))
@@ -452,7 +478,7 @@ func (s *shard) apply(batch *pebble.Batch) error {
 // no copy, or none that this release can read.
 func (s *shard) local() (place ledger.Place, at time.Time, some bool, err error) {
 	_, some, err = get(s.db, s.db, s.key(placeKind), func(data []byte) (struct{}, error) {
-		if len(data) == 37 && data[0] == version {
+		if len(data) == 37 && data[0] == copyVersion {
 			place = ledger.Place{
 				TopicID: uuid.UUID(data[1:17]), Number: s.number,
 				Position: node.Position{

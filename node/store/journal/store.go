@@ -118,6 +118,11 @@ var _ node.Store = (*Store)(nil)
 // memTable is how many bytes the local copies have in memory before they are written to disk.
 const memTable = 32 << 20
 
+// cacheSize is how many bytes the local copies have in memory of what is on disk, beside those of memTable: Pebble takes
+// them out of it, those that are being written to disk as well. Filters and indexes have to fit in, or each look reads
+// them from the disk.
+const cacheSize = 64<<20 + 3*memTable
+
 // Open opens the local copy. It owns nothing yet.
 func Open(config Config) (*Store, error) {
 	config.MaxAge = cmp.Or(config.MaxAge, time.Hour)

@@ -164,7 +164,7 @@ func (t *taking) past(item *node.Item) (at int, err error) {
 		name, only = node.MessageID{ID: item.Beside.ID, Lane: item.Beside.Lane}, item.Beside.Incarnation
 	}
 	for i, owned := range t.shards {
-		r, err := owned.stored(name)
+		r, err := owned.headOf(name)
 		if err != nil {
 			return -1, err
 		}
@@ -302,7 +302,7 @@ func (s *shard) taken(item *node.Item, result *node.ItemResult, request *node.Ta
 	wanted = wanted && !s.isPaused(item.Lane)
 	claim, claimed := s.claims[name]
 	if wanted && !claimed || result.Outcome == node.Skipped {
-		r, _, err := get(s.db, s.db, s.rowKey(name), decodeHead)
+		r, err := s.headOf(name)
 		if err != nil || r == nil || r.Incarnation != item.Incarnation {
 			return err
 		}

@@ -116,11 +116,11 @@ func (q *waiting) close() error {
 	return errors.Join(err, q.iterator.Close())
 }
 
-// first calls each with what nobody has claimed of a lane in partitions between two instants, in the order in which it
-// falls due, then by id, as long as that reports true. Each has to claim what it is called with, unless it returns an
-// error. The caller has quick of all of them.
+// first calls each with what the local copy has of messages that nobody has claimed, of a lane in partitions between two
+// instants, in the order in which they fall due, then by id, as long as that reports true. Each has to claim what it is
+// called with, unless it returns an error, and keeps no part of it. The caller has quick of all of them.
 func (s *Store) first(
-	shards []*shard, lane string, from, last uint64, each func(*shard, node.MessageID) (bool, error),
+	shards []*shard, lane string, from, last uint64, each func(owned *shard, content []byte) (bool, error),
 ) error {
 	return s.db.read(func() (err error) {
 		var lists []*waiting
@@ -141,7 +141,11 @@ func (s *Store) first(
 			if q == nil {
 				return nil
 			}
-			if more, err = each(q.shard, q.name); err != nil {
+			content, err := q.iterator.ValueAndErr()
+			if err != nil {
+				return fmt.Errorf("read the local copy: %w", err)
+			}
+			if more, err = each(q.shard, content); err != nil {
 				return err
 			}
 			q.next()
