@@ -95,3 +95,37 @@ func TestCommitsNowAndThen(t *testing.T) {
 		}
 	})
 }
+
+// A call that claims, publishes or deletes has as many messages as the configuration says, and no more.
+func TestBatch(t *testing.T) {
+	for _, batch := range []int{20, 700} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			due := time.Now().Add(5 * time.Second)
+			for i := range 2000 {
+				w.submit(id(i), time.Until(due))
+			}
+			c := config(0)
+			c.Batch = batch
+			w.run(c, nil)
+			pass(time.Until(due) + 10*time.Second)
+			w.empty()
+			largest := map[string]int{}
+			note := func(call string, messages int) { largest[call] = max(largest[call], messages) }
+			for _, e := range seen[node.Claimed](w) {
+				note("claim", len(e.Messages))
+			}
+			for _, e := range seen[node.Fired](w) {
+				note("publish", len(e.Messages))
+			}
+			for _, e := range seen[node.Deleted](w) {
+				note("delete", len(e.Refs))
+			}
+			for _, call := range []string{"claim", "publish", "delete"} {
+				if largest[call] != batch {
+					t.Errorf("of calls with up to %d messages the largest %s has %d", batch, call, largest[call])
+				}
+			}
+		})
+	}
+}

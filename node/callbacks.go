@@ -223,7 +223,7 @@ type pace struct {
 // topicPace is the pace of topics.
 func topicPace(c *Config) pace {
 	return pace{
-		publishers: publishers, batch: batchMessages, held: scheduleMessages,
+		publishers: publishers, batch: c.batch(), held: scheduleBatches * c.batch(),
 		hold: c.HoldTime, publish: c.PublishTimeout(), young: c.PublishableAge(),
 	}
 }

@@ -1,8 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -115,6 +117,10 @@ type Config struct {
 	// taken, published and deleted within its limits is never suspected (deviation D10).
 	HoldTime time.Duration
 
+	// Batch is the greatest number of messages in one call to a port, 1 to MaxBatch; 0 for what is best for a store in a
+	// database. Where a transaction costs much more than a message, and some run side by side, more are better.
+	Batch int
+
 	// PollInterval is the time between two looks for messages that fall due. 1 ms to a fifth of HoldTime.
 	// It does not bound precision: messages are claimed Lookahead ahead and fired each at its own instant.
 	PollInterval time.Duration
@@ -160,6 +166,9 @@ type Config struct {
 // MinHoldTime is the smallest hold time: below it the publish timeout would fall under the one second that
 // franz-go allows at least for the delivery of a record.
 const MinHoldTime = 2500 * time.Millisecond
+
+// MaxBatch is the greatest Batch.
+const MaxBatch = 10_000
 
 // MaxIdleInterval is the greatest idle interval. Who stores something that is due later than that, by a good deal, need
 // tell no node that rests: each will have looked by then.
@@ -222,6 +231,9 @@ func (c *Config) Lanes() []string {
 	add(c.Callbacks.DeadLetters()...)
 	return lanes
 }
+
+// batch returns how many messages one call to a port has at most.
+func (c *Config) batch() int { return cmp.Or(c.Batch, defaultBatch) }
 
 // StoreTimeout returns the time limit of one call to the store: three tenths of HoldTime.
 func (c *Config) StoreTimeout() time.Duration { return c.HoldTime * 3 / 10 }
@@ -291,6 +303,11 @@ func (c *Config) Validate() error {
 				b.setting, b.value.String(),
 				fmt.Sprintf("it must be from %v to %v%s", b.min, b.max, b.why),
 			}
+		}
+	}
+	if c.Batch < 0 || c.Batch > MaxBatch {
+		return &ConfigError{
+			"Batch", strconv.Itoa(c.Batch), fmt.Sprintf("it must be from 1 to %d, or 0 for the default", MaxBatch),
 		}
 	}
 	if c.IdleInterval != 0 && (c.IdleInterval < c.PollInterval || c.IdleInterval > MaxIdleInterval) {

@@ -94,7 +94,7 @@ func newEnqueuer(c *core, source Source, random *rand.ChaCha8) *enqueuer {
 		poll:    c.link(Enqueue, PortSource, random),
 		commits: c.link(Enqueue, PortSource, random),
 		links:   c.link(Enqueue, PortStore, random),
-		takes:   ration{limit: c.config.StoreTimeout()},
+		takes:   ration{limit: c.config.StoreTimeout(), most: c.config.batch()},
 		owned:   map[shard]*reading{},
 	}
 }

@@ -83,8 +83,8 @@ func newFirer(c *core, schedule *schedule, sink Sink, random *rand.ChaCha8) *fir
 		claims:   c.link(Fire, PortStore, random),
 		releases: c.link(Fire, PortStore, random),
 		bell:     c.clock.Bell(),
-		rationed: ration{limit: c.config.StoreTimeout()},
-		batches:  ration{limit: schedule.pace.publish},
+		rationed: ration{limit: c.config.StoreTimeout(), most: c.config.batch()},
+		batches:  ration{limit: schedule.pace.publish, most: c.config.batch()},
 	}
 	f.drawn, f.named = child(random), map[string]*laneLink{}
 	f.meet()

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -73,21 +74,19 @@ func jittered(random *rand.ChaCha8, d time.Duration, percent int64) time.Duratio
 // large enough to prove something. Otherwise the looks that find nothing, of which there are many while claims of
 // unknown outcome run into their expiry, would let the next one be as large as the one that never arrived.
 type ration struct {
-	// limit is the time limit of a call.
+	// limit is the time limit of a call, and most how many messages it has at most.
 	limit time.Duration
+	most  int
 
 	mu     sync.Mutex
 	halved int // how often: the bounds are those of a batch, shifted by it
 }
 
-// maxHalved leaves one message.
-const maxHalved = 9
-
 // get returns the bounds of the next call, each at least 1.
 func (r *ration) get() (messages, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return max(1, batchMessages>>r.halved), batchBytes >> r.halved
+	return max(1, r.most>>r.halved), batchBytes >> r.halved
 }
 
 // took takes note of how long a call took, whether it went well, and what it moved then. It reports whether the call
@@ -97,11 +96,11 @@ func (r *ration) took(took time.Duration, well bool, messages, bytes int) (late 
 	defer r.mu.Unlock()
 	switch {
 	case well:
-		if 2*messages >= max(1, batchMessages>>r.halved) || 2*bytes >= batchBytes>>r.halved {
+		if 2*messages >= max(1, r.most>>r.halved) || 2*bytes >= batchBytes>>r.halved {
 			r.halved = max(0, r.halved-1)
 		}
 	case took >= r.limit*3/4:
-		r.halved = min(maxHalved, r.halved+1)
+		r.halved = min(bits.Len(uint(r.most)), r.halved+1) // which leaves one message
 		return true
 	}
 	return false

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// batchMessages is the greatest number of messages in one call to a port. Measured on Postgres: below 500
-	// a call costs more for each message, above 1,000 it takes so long that it delays others.
-	batchMessages = 500
+	// defaultBatch is Config.Batch where nobody says. Measured on Postgres: below 500 a call costs more for each
+	// message, above 1,000 it takes so long that it delays others.
+	defaultBatch = 500
 
 	// batchBytes is the size of the messages in one call to a port, except for the last one taken.
 	batchBytes = 8 << 20
@@ -242,7 +242,7 @@ func (c *core) lapsed() time.Time { return c.clock.Now().Add(c.advance.get()) }
 // result is how long to wait then before the store is called again.
 func (c *core) release(ctx context.Context, l *link, releases []Release) (wait time.Duration) {
 	for len(releases) > 0 {
-		part := releases[:min(len(releases), batchMessages)]
+		part := releases[:min(len(releases), c.config.batch())]
 		releases = releases[len(part):]
 		effects, err := c.store.Reset(context.WithoutCancel(ctx), part)
 		if err != nil {

@@ -454,6 +454,7 @@ func TestConfigErrors(t *testing.T) {
 		"Lookahead":         func(c *node.Config) { c.Lookahead = time.Second },
 		"LeaveAfter":        func(c *node.Config) { c.LeaveAfter = 0 },
 		"EpochDeadlines":    func(c *node.Config) { c.EpochDeadlines = 7 },
+		"Batch":             func(c *node.Config) { c.Batch = -1 },
 		"Seed":              func(c *node.Config) { c.Seed = [32]byte{} },
 	} {
 		c := config(0)

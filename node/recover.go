@@ -46,7 +46,7 @@ func (r *recoverer) run(ctx context.Context) {
 			r.clock.Sleep(ctx, jittered(r.random, r.config.DetectionInterval, 10))
 			continue
 		}
-		expired, err := r.store.Expired(context.WithoutCancel(ctx), batchMessages)
+		expired, err := r.store.Expired(context.WithoutCancel(ctx), r.config.batch())
 		if err != nil {
 			r.clock.Sleep(ctx, r.expired.failed("expired", err))
 			continue
@@ -59,7 +59,7 @@ func (r *recoverer) run(ctx context.Context) {
 			continue
 		}
 		r.compareHolds(expired)
-		more := r.suspect(ctx, expired) && len(expired) == batchMessages
+		more := r.suspect(ctx, expired) && len(expired) == r.config.batch()
 		r.find(ctx)
 		if more {
 			continue

@@ -95,11 +95,11 @@ type holding struct {
 }
 
 const (
-	// scheduleMessages and scheduleBytes are the greatest number of messages in the schedule and their greatest
+	// scheduleBatches and scheduleBytes are the greatest number of batches of messages in the schedule and their greatest
 	// size, except for the last one taken on each lane. The lanes share them, see part; those that routes do not name
 	// may have as much again between them, if they all hold something at once.
-	scheduleMessages = 4 * batchMessages
-	scheduleBytes    = 4 * batchBytes
+	scheduleBatches = 4
+	scheduleBytes   = 4 * batchBytes
 
 	// publishers is how many batches are published at the same time. One lane fills all but one of these: a
 	// lane that hangs, and nobody knows it yet, leaves one for the others.

@@ -44,10 +44,10 @@ type settler struct {
 }
 
 const (
-	// undeletedMessages is how many fired messages may wait for their delete, and claims to be given back: with more,
-	// nothing is published, because each of them fires again if this node dies. What is being published when there are
-	// that many comes on top.
-	undeletedMessages = 4 * batchMessages
+	// undeletedBatches is how many batches of fired messages may wait for their delete, and of claims to be given back:
+	// with more, nothing is published, because each message fires again if this node dies. What is being published when
+	// there are that many comes on top.
+	undeletedBatches = 4
 
 	// stopTries is how often a settler that stops tries to delete what was fired.
 	stopTries = 3
@@ -103,7 +103,7 @@ func (s *settler) putOff(releases []Release) {
 // published.
 func (s *settler) full() bool {
 	fired, off := s.left()
-	return fired+off >= undeletedMessages
+	return fired+off >= undeletedBatches*s.config.batch()
 }
 
 // left returns how many messages wait for their delete, and how many to be given back.
@@ -215,7 +215,7 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 func (s *settler) giveBack(ctx context.Context) {
 	for s.clock.Mono() >= s.retry {
 		s.mu.Lock()
-		part := s.off[:min(len(s.off), batchMessages)]
+		part := s.off[:min(len(s.off), s.config.batch())]
 		s.mu.Unlock()
 		if len(part) == 0 {
 			return
@@ -276,7 +276,7 @@ func (s *settler) settle(ctx context.Context, part []Next) ([]Settled, error) {
 func (s *settler) next() (part []Next, repeated bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fired[:min(len(s.fired), batchMessages)], s.repeated
+	return s.fired[:min(len(s.fired), s.config.batch())], s.repeated
 }
 
 // done takes out the first n messages, or notes that a delete of some has failed.

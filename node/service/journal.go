@@ -49,6 +49,10 @@ const (
 	// deadline, and enough for hundreds of messages to share one where brokers are busy.
 	journalSpacing = 20 * time.Millisecond
 
+	// journalBatch is how many messages a call has at most. A take of four partitions is four transactions, each of as
+	// many messages as come to its share, and a transaction costs as much as hundreds of messages.
+	journalBatch = 2000
+
 	// journalAlone says that nothing else may be in the topic: whoever reads a record there that is no entry owns the
 	// partition no more.
 	journalAlone = "the journal must be a topic of its own, where nothing else is read or written"

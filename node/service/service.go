@@ -222,8 +222,11 @@ func (s *Service) openBroker(connection func(client string) kafka.Connection) (e
 		s.source, s.sink = none.NewSource(s.clock), &none.Sink{}
 		return nil
 	}
+	if config.Store.IsJournal() {
+		config.Node.Batch = journalBatch
+	}
 	if s.source, err = kafka.NewSource(kafka.SourceConfig{
-		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(),
+		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(), MaxPollRecords: config.Node.Batch,
 		LeaveAfter: config.Node.LeaveAfter, SessionTimeout: config.SessionTimeout,
 		FetchMemory: config.FetchMemory, BatchMemory: config.BatchMemory,
 	}); err != nil {
