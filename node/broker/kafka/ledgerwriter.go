@@ -45,27 +45,72 @@ func (w *ledgerWriter) Commit(ctx context.Context, transaction ledger.Transactio
 		switch {
 		case err == nil:
 			return end, w.conclude(ctx)
-		case w.spent || tries == maxTries || !errors.Is(err, kerr.OutOfOrderSequenceNumber):
+		case w.spent || tries == maxTries || ctx.Err() != nil:
+			return 0, err
+		case !errors.Is(err, kerr.OutOfOrderSequenceNumber) && !errors.Is(err, errAnother):
 			return 0, err
 		}
 	}
 }
 
-// maxTries is how often a transaction is tried whose records a broker takes for out of order. A busy one does so now
-// and then with the first records after a transaction that has just ended. Nothing of it is there once it is aborted,
-// which also begins the count anew; so nothing is said to the caller, who would have to give up what hangs on it.
+// maxTries is how often a transaction is tried whose records a broker takes for out of order, or whose producer has
+// become another one for such a reason. A busy broker does so now and then with the first records after a transaction
+// that has just ended. Nothing is there of one that is aborted, which also begins the count anew; so nothing is said to
+// the caller, who would have to give up what hangs on it.
 const maxTries = 3
+
+// identity is whom the brokers take a producer for. It is another one after each transaction, and stays the same from
+// the beginning of one to its end.
+type identity struct {
+	id    int64
+	epoch int16
+}
+
+// errAnother says that the producer has become another one in the middle of a transaction.
+var errAnother = errors.New("the producer has become another one, and what it had appended before is aborted")
+
+// identity returns that of the producer. It asks a broker if there is none, or none any more.
+func (w *ledgerWriter) identity(ctx context.Context) (is identity, err error) {
+	is.id, is.epoch, err = w.client.ProducerID(ctx)
+	return is, err
+}
 
 // prepare has all of a transaction be on the brokers, where nobody sees it yet.
 func (w *ledgerWriter) prepare(ctx context.Context, transaction *ledger.Transaction) (end int64, err error) {
 	if err := w.client.BeginTransaction(); err != nil {
 		return 0, w.spend(fmt.Errorf("begin: %w: %w", ledger.ErrAborted, err))
 	}
+	before, err := w.identity(ctx)
+	if err != nil {
+		return 0, w.abort(ctx, err)
+	}
 	a := w.append(ctx, transaction)
-	if err := a.err(); err != nil {
+	err = a.err()
+	if err == nil {
+		err = w.still(ctx, before)
+	}
+	if err != nil {
 		return 0, w.abort(ctx, err)
 	}
 	return a.end, nil
+}
+
+// still returns an error if the producer is not the one that has begun the transaction. What that one has appended is
+// aborted, and what was appended since would be committed without it:
+//
+//	writer   appends the tombstone of x; it is acknowledged
+//	broker   has forgotten the producer in a partition of the output, and refuses x, and says that its log begins
+//	         behind all that the producer has ever appended to it
+//	client   takes that for harmless: it becomes another producer, which aborts the tombstone, and appends x again
+//	writer   hears that all was appended, and commits: x is out, and waits
+//
+// The other way round x would be lost.
+func (w *ledgerWriter) still(ctx context.Context, before identity) error {
+	now, err := w.identity(ctx)
+	if err == nil && now != before {
+		err = errAnother
+	}
+	return err
 }
 
 // conclude commits what was prepared.

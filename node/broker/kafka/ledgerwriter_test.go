@@ -1,0 +1,133 @@
+package kafka_test
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"chronos/node"
+	"chronos/node/broker/brokertest"
+	"chronos/node/broker/kafka"
+	"chronos/node/ledger"
+)
+
+// writing is the writer of a journal on a fake cluster, with an output topic, of one partition each.
+type writing struct {
+	testing.TB
+	*kfake.Cluster
+
+	plain         *brokertest.Cluster
+	l             *kafka.Ledger
+	w             ledger.Writer
+	topic, output string
+}
+
+// newWriting returns a writer whose commits may take that long; 10 s, for a machine that is busy, if limit is zero.
+func newWriting(t testing.TB, limit time.Duration) *writing {
+	t.Helper()
+	cluster, plain := newFake(t)
+	w := &writing{TB: t, Cluster: cluster, plain: plain, topic: plain.Topic(t, 1), output: plain.Topic(t, 1)}
+	var err error
+	if w.l, err = kafka.NewLedger(kafka.LedgerConfig{
+		Connection: kafka.Connection{Brokers: cluster.ListenAddrs()}, Topic: w.topic, Name: "chronos",
+		CommitTimeout: cmp.Or(limit, 10*time.Second),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.l.Close)
+	w.own()
+	return w
+}
+
+// own makes a writer.
+func (w *writing) own() {
+	w.Helper()
+	var err error
+	if w.w, err = w.l.Own(w.Context(), 0, ledger.Entry{Key: []byte("fence"), Value: []byte("fence")}); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(w.w.Close)
+}
+
+// lead has brokers lead the partitions.
+func (w *writing) lead(journal, output int32) {
+	w.Helper()
+	err := errors.Join(w.MoveTopicPartition(w.topic, 0, journal), w.MoveTopicPartition(w.output, 0, output))
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// fire commits an entry and an output of that name.
+func (w *writing) fire(name string) error {
+	_, err := w.w.Commit(w.Context(), ledger.Transaction{
+		Entries: []ledger.Entry{{Key: []byte(name), Value: []byte(name)}},
+		Outputs: []node.Record{{Topic: w.output, Key: []byte(name), Value: []byte(name)}},
+	})
+	return err
+}
+
+// check compares what was committed to a topic.
+func (w *writing) check(topic string, want ...string) {
+	w.Helper()
+	var got []string
+	for _, r := range consume(w, w.ListenAddrs(), topic, true) {
+		got = append(got, string(r.Value))
+	}
+	if !slices.Equal(got, want) {
+		w.Errorf("there are %q, want %q", got, want)
+	}
+}
+
+// The partition of an output has forgotten the writer in the middle of a transaction, and its log begins behind all
+// that the writer has ever appended to it. Then franz-go becomes another producer, by which the brokers abort what
+// they have acknowledged, and appends the rest. Goal: the transaction is there, all of it. Method: the output is
+// refused once the entry is appended.
+func TestLedgerProducerChanges(t *testing.T) {
+	t.Parallel()
+	w := newWriting(t, 0)
+	const journal, output = 0, 1
+	w.lead(journal, output)
+	if err := w.fire("before"); err != nil {
+		t.Fatal(err)
+	}
+	appended := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(appended) })
+	w.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		if w.CurrentNode() == journal {
+			tell()
+			return nil, nil, false
+		}
+		w.SleepControl(func() { <-appended })
+		return refusing(request, kerr.OutOfOrderSequenceNumber), nil, true
+	})
+	if err := w.fire("after"); err != nil {
+		t.Error(err)
+	}
+	w.check(w.topic, "fence", "before", "after")
+	w.check(w.output, "before", "after")
+}
+
+// refusing returns an answer that refuses all of a request, by a broker whose logs begin behind everything.
+func refusing(request kmsg.Request, err *kerr.Error) kmsg.Response {
+	produce := request.(*kmsg.ProduceRequest)
+	response := produce.ResponseKind().(*kmsg.ProduceResponse)
+	for _, topic := range produce.Topics {
+		answer := kmsg.NewProduceResponseTopic()
+		answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
+		for _, p := range topic.Partitions {
+			one := kmsg.NewProduceResponseTopicPartition()
+			one.Partition, one.ErrorCode, one.LogStartOffset = p.Partition, err.Code, 1<<30
+			answer.Partitions = append(answer.Partitions, one)
+		}
+		response.Topics = append(response.Topics, answer)
+	}
+	return response
+}
