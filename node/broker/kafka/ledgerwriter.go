@@ -77,12 +77,12 @@ func (w *ledgerWriter) identity(ctx context.Context) (is identity, err error) {
 
 // prepare has all of a transaction be on the brokers, where nobody sees it yet.
 func (w *ledgerWriter) prepare(ctx context.Context, transaction *ledger.Transaction) (end int64, err error) {
-	if err := w.client.BeginTransaction(); err != nil {
-		return 0, w.spend(fmt.Errorf("begin: %w: %w", ledger.ErrAborted, err))
-	}
 	before, err := w.identity(ctx)
 	if err != nil {
-		return 0, w.abort(ctx, err)
+		return 0, w.spend(fmt.Errorf("begin: %w: %w", ledger.ErrAborted, err))
+	}
+	if err := w.client.BeginTransaction(); err != nil {
+		return 0, w.spend(fmt.Errorf("begin: %w: %w", ledger.ErrAborted, err))
 	}
 	a := w.append(ctx, transaction)
 	err = a.err()

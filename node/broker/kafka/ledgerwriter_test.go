@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -63,6 +64,13 @@ func (w *writing) lead(journal, output int32) {
 	if err != nil {
 		w.Fatal(err)
 	}
+}
+
+// commit commits an entry of that name.
+func (w *writing) commit(ctx context.Context, name string) error {
+	entries := []ledger.Entry{{Key: []byte(name), Value: []byte(name)}}
+	_, err := w.w.Commit(ctx, ledger.Transaction{Entries: entries})
+	return err
 }
 
 // fire commits an entry and an output of that name.
@@ -130,4 +138,28 @@ func refusing(request kmsg.Request, err *kerr.Error) kmsg.Response {
 		response.Topics = append(response.Topics, answer)
 	}
 	return response
+}
+
+// A writer that has to become another producer before it can begin, and to whom nobody answers, gives that up within
+// the time of a commit.
+func TestLedgerBeginsInTime(t *testing.T) {
+	t.Parallel()
+	const limit = 2 * time.Second
+	w := newWriting(t, limit)
+	w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.TransactionAbortable, Count: 1})
+	if err := w.commit(t.Context(), "aborted"); !errors.Is(err, ledger.ErrAborted) || errors.Is(err, ledger.ErrSpent) {
+		t.Fatalf("a commit that is to be aborted: %v", err)
+	}
+	w.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.KeepControl()
+		return nil, nil, true
+	})
+	began := time.Now()
+	err := w.commit(t.Context(), "unanswered")
+	if took := time.Since(began); took > limit+3*time.Second {
+		t.Errorf("the commit took %v, with a limit of %v", took, limit)
+	}
+	if !errors.Is(err, ledger.ErrAborted) || !errors.Is(err, ledger.ErrSpent) || errors.Is(err, ledger.ErrFenced) {
+		t.Errorf("nobody has answered: %v", err)
+	}
 }
