@@ -202,11 +202,9 @@ func (w *ledgerWriter) abort(ctx context.Context, cause error) error {
 	if isFenced(cause) {
 		return w.spend(cause)
 	}
-	if ctx.Err() != nil { // it has taken all the time there is, and gets as much again to stop
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), w.config.CommitTimeout)
-		defer cancel()
-	}
+	// It gets as much time to stop as it had, however little of that is left: a writer that can't stop is spent.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.CommitTimeout)
+	defer cancel()
 	if err := w.client.AbortBufferedRecords(ctx); err != nil {
 		return w.spend(fmt.Errorf("%w; abort: %w", cause, err))
 	}

@@ -163,3 +163,29 @@ func TestLedgerBeginsInTime(t *testing.T) {
 		t.Errorf("nobody has answered: %v", err)
 	}
 }
+
+// A transaction that is refused when most of its time is over is aborted all the same, and its writer goes on. Method:
+// brokers that are slow, so that the end of the transaction is answered behind the end of its time.
+func TestLedgerAbortHasTime(t *testing.T) {
+	t.Parallel()
+	const limit = 4 * time.Second
+	w := newWriting(t, limit)
+	began := time.Now()
+	for key, answered := range map[kmsg.Key]time.Duration{
+		kmsg.Produce: limit - limit/4, kmsg.EndTxn: limit + limit/4,
+	} {
+		w.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
+			w.SleepControl(func() { <-time.After(time.Until(began.Add(answered))) })
+			return nil, nil, false
+		})
+	}
+	w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.topic, Err: kerr.MessageTooLarge, Count: 1})
+	err := w.commit(t.Context(), "refused")
+	if !errors.Is(err, ledger.ErrRefused) || !errors.Is(err, ledger.ErrAborted) || errors.Is(err, ledger.ErrSpent) {
+		t.Errorf("it is refused late: %v", err)
+	}
+	if err := w.commit(t.Context(), "next"); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+	w.check(w.topic, "fence", "next")
+}
