@@ -125,8 +125,9 @@ var (
 	ErrFenced = errors.New("the writer of the partition is no longer its owner")
 
 	// ErrSpent says that the writer can't go on, though nobody is known to have fenced it: it could not end what it had
-	// begun. It comes with ErrAborted, since nobody has asked for a commit. Another writer may be made at once.
-	ErrSpent = errors.New("the writer could not abort what it had begun")
+	// begun, or means a topic that was deleted. It comes with ErrAborted, since nobody has asked for a commit. Another
+	// writer may be made at once.
+	ErrSpent = errors.New("the writer can't go on")
 
 	// ErrRefused says that the partition will never accept an entry of the transaction, for example because its batch
 	// is too large. It comes with ErrAborted.

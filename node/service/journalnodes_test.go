@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
@@ -136,6 +137,64 @@ func TestJournalPauses(t *testing.T) {
 	if !slices.Equal(came, want) {
 		t.Fatalf("%q came out, want %q", came, want)
 	}
+}
+
+// An output topic is deleted, and created again, while a node runs. What falls due then comes out on the new one, each
+// message once, without a restart.
+func TestJournalRecreatedOutput(t *testing.T) {
+	t.Parallel()
+	j := newJournalOn(t, 2)
+	client, input := j.input(2)
+	j.run(input, kafka.Connection{Brokers: j.brokers})
+	const messages = 20
+	var want []string
+	submit := func(part string) {
+		want = nil
+		for i := range messages {
+			id := fmt.Sprintf("%s-%02d", part, i)
+			want = append(want, id)
+			now := []byte(time.Now().UTC().Format(time.RFC3339Nano))
+			j.submit(client, input, id, node.Header{Name: node.HeaderDeadline, Value: now})
+		}
+		if err := client.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	submit("former")
+	j.consume().await(messages)
+	j.recreate()
+	submit("after")
+	seen := j.consume()
+	seen.await(messages)
+	came := seen.all()
+	slices.Sort(came)
+	if !slices.Equal(came, want) {
+		t.Fatalf("%q came out, want %q", came, want)
+	}
+}
+
+// recreate deletes the output topic, waits until it is gone, and creates it again.
+func (j *journalOn) recreate() {
+	j.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(j.brokers...))
+	if err != nil {
+		j.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(j.Context(), time.Minute)
+	defer cancel()
+	admin := kadm.NewClient(client)
+	if _, err := admin.DeleteTopic(ctx, j.output); err != nil {
+		j.Fatal(err)
+	}
+	for gone := false; !gone; {
+		topics, err := admin.ListTopics(ctx, j.output)
+		if ctx.Err() != nil {
+			j.Fatalf("topic %s is still there: %v", j.output, err)
+		}
+		gone = err == nil && topics[j.output].Err != nil
+	}
+	j.cluster.Fresh(j).CreateTopic(j, j.output, 3)
 }
 
 // untilDone repeats something until it is done by all.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -174,7 +175,7 @@ func (a *appended) output(i int, topic string, err error) {
 	case err == nil:
 	case verdict == refused:
 		a.refused, a.refusals.Errs[i] = true, fmt.Errorf("%w: %w", node.ErrRejected, err)
-	case verdict == noTopic:
+	case verdict == noTopic || meansFormer(err):
 		a.refused, a.refusals.Errs[i] = true, fmt.Errorf("%w: %w", node.ErrNoTopic, err)
 	case !a.follows(err):
 		a.other = fmt.Errorf("append to topic %s: %w", topic, err)
@@ -211,7 +212,21 @@ func (w *ledgerWriter) abort(ctx context.Context, cause error) error {
 	if err := w.client.EndTransaction(ctx, kgo.TryAbort); err != nil {
 		return w.spend(fmt.Errorf("%w; abort: %w", cause, err))
 	}
+	if meansFormer(cause) {
+		return w.spend(cause)
+	}
 	return cause
+}
+
+// meansFormer reports whether an error says that the client means a topic that was deleted: it never appends to another
+// one that has its name by now. It could be told to forget the topic; see draw for what may come of that. And a client
+// that was made in its place would fence whoever owns the partition by now. So the partition is owned anew.
+func meansFormer(err error) bool {
+	var refusals *ledger.RefusedError
+	if errors.As(err, &refusals) && slices.ContainsFunc(refusals.Errs, meansFormer) {
+		return true
+	}
+	return errors.Is(err, kerr.UnknownTopicID)
 }
 
 // unended deals with the failure of a commit: that of one that was not attempted is the end of its transaction. Of
@@ -232,8 +247,8 @@ func (w *ledgerWriter) unended(ctx context.Context, err error) error {
 }
 
 // spend ends a writer whose producer can't go on: because there is another one, or because it could not abort what it
-// had begun, while no broker answered. The difference is a session of the consumer group: who is fenced waits for that
-// long before he owns the partition anew.
+// had begun, while no broker answered, or because it means a topic that was deleted. The difference is a session of the
+// consumer group: who is fenced waits for that long before he owns the partition anew.
 func (w *ledgerWriter) spend(cause error) error {
 	w.spent = true
 	if isFenced(cause) {

@@ -189,3 +189,84 @@ func TestLedgerAbortHasTime(t *testing.T) {
 	}
 	w.check(w.topic, "fence", "next")
 }
+
+// An output topic that is deleted, and created again, is published on again. franz-go would mean the former one for as
+// long as there is the client. Goal: while there is none, and for one transaction behind that at most, the output is to
+// blame; the writer is fenced by nobody, and who makes another one need not wait.
+func TestLedgerRecreatedOutput(t *testing.T) {
+	t.Parallel()
+	w := newWriting(t, 0)
+	owned := 1
+	fire := func(name string) error {
+		err := w.fire(name)
+		if err == nil {
+			return nil
+		}
+		var refusal *ledger.RefusedError
+		isBlamed := errors.As(err, &refusal) && errors.Is(refusal.Errs[0], node.ErrNoTopic)
+		if !isBlamed || errors.Is(err, ledger.ErrFenced) {
+			t.Fatalf("%s: %v, want that there is no topic", name, err)
+		}
+		if errors.Is(err, ledger.ErrSpent) {
+			w.own()
+			owned++
+		}
+		return err
+	}
+	const rounds = 3
+	for round := range rounds {
+		await(t, "the topic accepts a record", func() bool { return fire("there") == nil })
+		w.check(w.output, "there")
+		if err := w.DeleteTopic(w.output); err != nil {
+			t.Fatal(err)
+		}
+		if round == 1 { // somebody notices before it is there again
+			for range 2 {
+				if fire("nowhere") == nil {
+					t.Fatal("there is no topic, and it accepts a record")
+				}
+			}
+		}
+		w.plain.CreateTopic(t, w.output, 1)
+	}
+	if owned > 1+rounds {
+		t.Errorf("the partition was owned %d times, and the topic was created again %d times", owned, rounds)
+	}
+}
+
+// The same in the middle of a transaction, which has been appended to the former one, and would be committed without
+// that. Method: the entry waits until the topic is another one, and is refused for a reason to look topics up.
+func TestLedgerRecreatedOutputWithin(t *testing.T) {
+	t.Parallel()
+	w := newWriting(t, 0)
+	const journal, output = 0, 1
+	w.lead(journal, output)
+	if err := w.fire("before"); err != nil {
+		t.Fatal(err)
+	}
+	appended := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(appended) })
+	w.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		if w.CurrentNode() == output {
+			tell()
+			return nil, nil, false
+		}
+		w.SleepControl(func() {
+			<-appended
+			if err := errors.Join(w.DeleteTopic(w.output), w.CreateTopic(w.output, 1, nil)); err != nil {
+				t.Error(err)
+			}
+		})
+		return refusing(request, kerr.NotLeaderForPartition), nil, true
+	})
+	err := w.fire("lost")
+	if !errors.Is(err, ledger.ErrAborted) || !errors.Is(err, ledger.ErrSpent) || errors.Is(err, ledger.ErrFenced) {
+		t.Errorf("what was appended to a topic that is no more: %v", err)
+	}
+	w.own()
+	if err := w.fire("after"); err != nil {
+		t.Error(err)
+	}
+	w.check(w.topic, "fence", "before", "fence", "after")
+	w.check(w.output, "after")
+}
