@@ -26,6 +26,8 @@ func (l *Ledger) NewSender(topic string) (*Sender, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchMaxBytes(bulkBytes),
 		kgo.ProduceRequestTimeout(l.config.CommitTimeout),
+		// Or a record that nobody waits for any more would be sent whenever its partition has a leader again.
+		kgo.AllowIdempotentProduceCancellation(),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("configure Kafka client: %w", err)
@@ -54,14 +56,22 @@ func (s *Sender) Partition(ctx context.Context, key []byte) (int32, error) {
 	return int32(kgo.StickyKeyPartitioner(nil).ForTopic(s.topic).Partition(record, int(partitions))), nil
 }
 
-// Send puts a record on a partition of the topic, and returns when Kafka has acknowledged it. After an error nobody
-// knows whether the record is there.
+// Send puts a record on a partition of the topic, and returns when Kafka has acknowledged it, or ctx is done. After an
+// error nobody knows whether the record is there, nor whether it will be.
 func (s *Sender) Send(ctx context.Context, number int32, r node.Record) error {
 	record := &kgo.Record{Topic: s.topic, Partition: number, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp}
 	for _, h := range r.Headers {
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Name, Value: h.Value})
 	}
-	if err := s.client.ProduceSync(ctx, record).FirstErr(); err != nil {
+	sent := make(chan error, 1)
+	s.client.Produce(ctx, record, func(_ *kgo.Record, err error) { sent <- err })
+	var err error
+	select {
+	case err = <-sent:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		return fmt.Errorf("topic %s, partition %d: %w", s.topic, number, err)
 	}
 	return nil
