@@ -54,14 +54,17 @@ func (p *producer) renew() {
 	p.stale = p.client != nil
 }
 
-// discard closes client, and has get make a new one.
+// discard closes client, and has get make a new one. It does nothing if somebody else has done so.
 func (p *producer) discard(client *kgo.Client) {
 	p.mu.Lock()
-	if p.client == client {
+	current := p.client == client
+	if current {
 		p.client, p.stale = nil, false
 	}
 	p.mu.Unlock()
-	client.Close()
+	if current {
+		client.Close()
+	}
 }
 
 // close ends the client. What it was asked to publish fails.

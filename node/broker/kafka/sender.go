@@ -15,28 +15,28 @@ import (
 type Sender struct {
 	topic      string
 	ledger     *Ledger
-	client     *kgo.Client
+	through    *producer
 	partitions atomic.Int32 // 0 until Kafka was asked
 }
 
 // NewSender returns a Sender on a topic of the cluster of a ledger. The topic must not get more partitions.
 func (l *Ledger) NewSender(topic string) (*Sender, error) {
 	options := append(l.config.options(), ProducerOptions()...)
-	client, err := kgo.NewClient(append(options,
+	options = append(options,
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchMaxBytes(bulkBytes),
 		kgo.ProduceRequestTimeout(l.config.CommitTimeout),
 		// Or a record that nobody waits for any more would be sent whenever its partition has a leader again.
 		kgo.AllowIdempotentProduceCancellation(),
-	)...)
-	if err != nil {
+	)
+	if err := kgo.ValidateOpts(options...); err != nil {
 		return nil, fmt.Errorf("configure Kafka client: %w", err)
 	}
-	return &Sender{topic: topic, ledger: l, client: client}, nil
+	return &Sender{topic: topic, ledger: l, through: &producer{options: options}}, nil
 }
 
 // Close closes the connections. What is on its way may be there or not.
-func (s *Sender) Close() { s.client.Close() }
+func (s *Sender) Close() { s.through.close() }
 
 // Partition returns the partition that a key belongs to, as Java producers choose it.
 func (s *Sender) Partition(ctx context.Context, key []byte) (int32, error) {
@@ -59,20 +59,26 @@ func (s *Sender) Partition(ctx context.Context, key []byte) (int32, error) {
 // Send puts a record on a partition of the topic, and returns when Kafka has acknowledged it, or ctx is done. After an
 // error nobody knows whether the record is there, nor whether it will be.
 func (s *Sender) Send(ctx context.Context, number int32, r node.Record) error {
+	client, _, err := s.through.get()
+	if err != nil {
+		return fmt.Errorf("topic %s, partition %d: %w", s.topic, number, err)
+	}
 	record := &kgo.Record{Topic: s.topic, Partition: number, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp}
 	for _, h := range r.Headers {
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Name, Value: h.Value})
 	}
 	sent := make(chan error, 1)
-	s.client.Produce(ctx, record, func(_ *kgo.Record, err error) { sent <- err })
-	var err error
+	client.Produce(ctx, record, func(_ *kgo.Record, err error) { sent <- err })
 	select {
 	case err = <-sent:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if err != nil {
-		return fmt.Errorf("topic %s, partition %d: %w", s.topic, number, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if spoils(err) || isUnknownTopic(err) {
+		s.through.discard(client) // as draw does. What others are sending is of the same topic, and fails as well
+	}
+	return fmt.Errorf("topic %s, partition %d: %w", s.topic, number, err)
 }

@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/node"
+	"chronos/node/broker/brokertest"
 	"chronos/node/broker/kafka"
 )
 
@@ -113,5 +118,61 @@ func TestSenderWaitsForItself(t *testing.T) {
 	err := send(ctx, sender, "impatient")
 	if took := time.Since(began); !errors.Is(err, ctx.Err()) || took > 5*limit {
 		t.Errorf("after %v: %v", took, err)
+	}
+}
+
+// An input topic that is deleted and created again is sent to again. franz-go would refuse the new one.
+func TestSenderRecreatedTopic(t *testing.T) {
+	t.Parallel()
+	t.Run("fake", func(t *testing.T) {
+		t.Parallel()
+		cluster, plain := newFake(t)
+		sendToRecreated(t, cluster.ListenAddrs(), plain)
+	})
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		addresses := os.Getenv("CHRONOS_TEST_KAFKA")
+		if addresses == "" {
+			t.Skip("CHRONOS_TEST_KAFKA names no broker")
+		}
+		brokers := strings.Split(addresses, ",")
+		sendToRecreated(t, brokers, brokertest.NewCluster(t, kgo.SeedBrokers(brokers...)))
+	})
+}
+
+func sendToRecreated(t *testing.T, brokers []string, plain *brokertest.Cluster) {
+	t.Helper()
+	topic := plain.Topic(t, 1)
+	sender := newSender(t, brokers, topic)
+	for range 3 {
+		await(t, "the topic accepts a record", func() bool { return send(t.Context(), sender, "text") == nil })
+		if got := values(plain.Fresh(t).Read(t, topic)); !slices.Contains(got, "text") {
+			t.Fatalf("the topic holds %q", got)
+		}
+		recreate(t, brokers, topic)
+		plain.Fresh(t).CreateTopic(t, topic, 1)
+	}
+}
+
+// A node that is not allowed to get a producer id, until somebody changes that. franz-go would never ask again.
+func TestSenderAfterProducerIDRefused(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []*kerr.Error{kerr.ClusterAuthorizationFailed, kerr.UnknownServerError} {
+		cluster, plain := newFake(t)
+		topic := plain.Topic(t, 1)
+		sender := newSender(t, cluster.ListenAddrs(), topic)
+		fault := cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Err: cause, Count: -1,
+		})
+		if err := send(t.Context(), sender, "during"); !errors.Is(err, cause) {
+			t.Errorf("send: %v, want %v", err, cause)
+		}
+		fault.Remove()
+		if err := send(t.Context(), sender, "after"); err != nil {
+			t.Errorf("send after %v: %v", cause, err)
+		}
+		if got := values(plain.Read(t, topic)); !slices.Equal(got, []string{"after"}) {
+			t.Errorf("the topic holds %q", got)
+		}
 	}
 }
