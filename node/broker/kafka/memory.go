@@ -75,8 +75,8 @@ func (m *memory) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	room := m.batch
-	if held := m.fresh + m.former + int(m.buffered()); held > 0 && m.refusals < maxRefusals {
+	room, held := m.batch, m.fresh+m.former+int(m.buffered())
+	if held > 0 && m.refusals < maxRefusals {
 		room = min(room, m.limit-held)
 	}
 	out, err := m.inflate(src, codec, room)
@@ -89,7 +89,7 @@ func (m *memory) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 	switch {
 	case err == nil:
 		m.fresh += weight
-		if m.refusals >= maxRefusals {
+		if weight > m.limit-held { // it is the one that was let in: others, which fit, do not take its turn
 			m.refusals = 0
 		}
 		return out, nil

@@ -69,6 +69,33 @@ func TestTinyRecords(t *testing.T) {
 	}
 }
 
+// A large batch is let in after some time also if small ones always come first: they do not take its turn.
+func TestLargeBatchHasItsTurn(t *testing.T) {
+	t.Parallel()
+	memory, polled := kafka.NewMemory(4<<20, 8<<20)
+	small, large := s2.EncodeSnappy(nil, tiny(1000, 0)), s2.EncodeSnappy(nil, tiny(25_000, 0))
+	let := func(batch []byte) error {
+		_, err := memory.Decompress(batch, kgo.CodecSnappy)
+		return err
+	}
+	for refusals := 0; ; refusals++ {
+		if err := let(small); err != nil {
+			t.Fatalf("a small batch: %v", err)
+		}
+		err := let(large)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, kafka.ErrNoRoom) || refusals == 100 {
+			t.Fatalf("the large batch, after %d refusals: %v", refusals, err)
+		}
+		polled()
+	}
+	if err := let(large); !errors.Is(err, kafka.ErrNoRoom) {
+		t.Errorf("the next one, at once: %v, want that there is no room", err)
+	}
+}
+
 // TestWeigh compares what batches are said to take in memory with what franz-go makes of them.
 func TestWeigh(t *testing.T) { //nolint:paralleltest // what others keep counts as well
 	for name, batch := range map[string][]byte{
