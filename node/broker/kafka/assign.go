@@ -1,12 +1,10 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 
-	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -14,39 +12,23 @@ import (
 	"chronos/node"
 )
 
-// commitName names a partition as the group does: by the name of its topic or, since Kafka 4.1, by the id of that.
-type commitName struct {
-	topic  string
-	id     uuid.UUID
-	number int32
-}
-
 // onFetched is called by franz-go before adjust, with what the group has committed for partitions that were assigned:
-// adjust is not told the metadata.
+// adjust is not told the metadata. Brokers since Kafka 4.1 name topics by their ids; franz-go has added the names.
 func (m *member) onFetched(_ context.Context, _ *kgo.Client, response *kmsg.OffsetFetchResponse) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, group := range response.Groups {
 		for _, topic := range group.Topics {
 			for _, p := range topic.Partitions {
-				name := commitName{topic.Topic, uuid.UUID(topic.TopicID), p.Partition}
-				if name.topic != "" {
-					name.id = uuid.Nil
-				}
-				delete(m.origins, name)
+				var said string
 				if p.Metadata != nil {
-					_, m.origins[name] = origin(*p.Metadata)
+					said = *p.Metadata
 				}
+				_, m.origins[topicPartition{topic.Topic, p.Partition}] = origin(said)
 			}
 		}
 	}
 	return nil
-}
-
-// originOf returns of which topic that is what the group has committed for a partition. The caller has mu.
-func (m *member) originOf(p node.Partition) uuid.UUID {
-	return cmp.Or(m.origins[commitName{topic: p.Topic, number: p.Number}],
-		m.origins[commitName{id: p.TopicID, number: p.Number}])
 }
 
 // disown forgets what the group has committed for a partition if that is of a topic that had the name before. Of which
@@ -59,7 +41,7 @@ func (m *member) originOf(p node.Partition) uuid.UUID {
 //
 // The caller has mu.
 func (m *member) disown(p *part) {
-	if p.known && isOfAnother(m.originOf(p.assigned.Partition), p.assigned.TopicID) {
+	if p.known && isOfAnother(m.origins[topicPartition{p.assigned.Topic, p.assigned.Number}], p.assigned.TopicID) {
 		p.assigned.Committed = node.Position{Epoch: node.UnknownEpoch, Offset: -1}
 	}
 }

@@ -58,7 +58,7 @@ type member struct {
 	parts map[topicPartition]*part // those that are ours
 
 	// origins have of what the group has committed for partitions of which topic it is, as far as it says so.
-	origins map[commitName]uuid.UUID
+	origins map[topicPartition]uuid.UUID
 
 	// What Poll is still to tell, besides partitions that were assigned.
 	revoked []node.Partition
@@ -119,7 +119,7 @@ func newMember(s *Source) (*member, error) {
 		pulse:   new(pulse),
 		memory:  newMemory(s.config.FetchMemory, s.config.BatchMemory),
 		parts:   make(map[topicPartition]*part),
-		origins: make(map[commitName]uuid.UUID),
+		origins: make(map[topicPartition]uuid.UUID),
 		started: make(chan struct{}),
 		others:  make(map[string]int),
 		counts:  make(map[string]int),
