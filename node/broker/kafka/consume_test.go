@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -252,6 +253,37 @@ func TestPollRecreatedInput(t *testing.T) {
 	slices.Sort(got)
 	if want := []string{"other-0", "second-0", "second-1"}; !slices.Equal(got, want) {
 		t.Fatalf("polled %q, want %q", got, want)
+	}
+}
+
+// What has piled up in one partition is half of what a broker sends at most: the others come with it.
+func TestFetchLeavesRoom(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	input := plain.Topic(t, 2)
+	plain.Produce(t, texts(input, "text", 1)...)
+	var mu sync.Mutex
+	asked := 0
+	cluster.ControlKey(int16(kmsg.Fetch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		fetch := request.(*kmsg.FetchRequest)
+		for _, topic := range fetch.Topics {
+			for _, p := range topic.Partitions {
+				asked++
+				if p.PartitionMaxBytes > fetch.MaxBytes/2 {
+					t.Errorf("of %d bytes, partition %d may have %d", fetch.MaxBytes, p.Partition, p.PartitionMaxBytes)
+				}
+			}
+		}
+		return nil, nil, false
+	})
+	pollValues(t, open(t, configFor(cluster, "group", input)), 1)
+	mu.Lock()
+	defer mu.Unlock()
+	if asked == 0 {
+		t.Error("no broker was asked for records")
 	}
 }
 

@@ -190,6 +190,44 @@ func TestLedgerAbortHasTime(t *testing.T) {
 	w.check(w.topic, "fence", "next")
 }
 
+// Who does not wait any more does not stop a commit in the middle: it would be unknown what has become of it.
+func TestLedgerCommitGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newWriting(t, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cancel()
+		return nil, nil, false
+	})
+	if err := w.commit(ctx, "entry"); err != nil {
+		t.Error(err)
+	}
+	w.check(w.topic, "fence", "entry")
+	if err := w.commit(ctx, "late"); !errors.Is(err, ledger.ErrAborted) || errors.Is(err, ledger.ErrSpent) {
+		t.Errorf("what was not begun: %v", err)
+	}
+}
+
+// Who is fenced learns that, and not that an output is refused: the partition is not his any more, and who is to blame
+// for the transaction is of no interest. Method: one answer says both.
+func TestLedgerFencedIsRefusedNothing(t *testing.T) {
+	t.Parallel()
+	w := newWriting(t, 0)
+	w.lead(0, 0)
+	if err := w.fire("before"); err != nil {
+		t.Fatal(err)
+	}
+	for topic, err := range map[string]*kerr.Error{w.topic: kerr.InvalidProducerEpoch, w.output: kerr.MessageTooLarge} {
+		w.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: err, Count: 1})
+	}
+	err := w.fire("after")
+	var refusal *ledger.RefusedError
+	if !errors.Is(err, ledger.ErrFenced) || !errors.Is(err, ledger.ErrAborted) || errors.As(err, &refusal) {
+		t.Errorf("who is fenced is told: %v", err)
+	}
+	w.check(w.output, "before")
+}
+
 // An output topic that is deleted, and created again, is published on again. franz-go would mean the former one for as
 // long as there is the client. Goal: while there is none, and for one transaction behind that at most, the output is to
 // blame; the writer is fenced by nobody, and who makes another one need not wait.

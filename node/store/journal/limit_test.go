@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node/ledger"
 	"chronos/node/store/journal"
 )
@@ -117,6 +119,39 @@ func TestMoverWithoutLeader(t *testing.T) {
 	_, err = m.Contents(t.Context())
 	if _, is := errors.AsType[*journal.SilentError](err); !is {
 		t.Errorf("contents: %v", err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// unowned is a Log of which nobody can own a partition: it has no leader for that, and can be read.
+type unowned struct {
+	journal.Log
+
+	asked int
+}
+
+func (u *unowned) Own(ctx context.Context, _ int32, _ ledger.Entry) (ledger.Writer, error) {
+	u.asked++
+	<-ctx.Done()
+	return nil, errNoLeader
+}
+
+// Whoever moves a journal of which a partition is silent for too long hears of it then, and not ten times as late.
+func TestMoverWithoutOwner(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	log := &unowned{Log: w.cluster.Ledger(topicName, "chronos")}
+	m, err := journal.OpenMover(journal.MoveConfig{
+		Log: log, Partitions: 1, Dir: t.TempDir(), Now: w.clock.Now, Silence: 100 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Seal(t.Context(), uuid.New(), "test")
+	if _, is := errors.AsType[*journal.SilentError](err); !is || log.asked != 1 {
+		t.Errorf("seal: %v, after %d tries to own the partition", err, log.asked)
 	}
 	if err := m.Close(); err != nil {
 		t.Error(err)
