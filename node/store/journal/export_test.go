@@ -176,6 +176,9 @@ func (s *Store) Fresh() (n int) {
 // Steps returns how many keys of the local copy scans have stepped over, with those that were removed.
 func (s *Store) Steps() int64 { return s.db.steps.Load() }
 
+// Flushed returns when it was begun last to write the local copies to disk.
+func (s *Store) Flushed() time.Time { return time.UnixMicro(s.db.flushed.Load()) }
+
 // Wish returns the record that wishes for a pause of a lane, or that it is resumed, under a name.
 func Wish(name uuid.UUID, lane string, pause bool) (node.Record, error) {
 	w := &wish{Name: name, Lane: lane}

@@ -98,7 +98,7 @@ func (s *shard) hear(ctx context.Context, log ledger.Ledger, end int64, asked ti
 	from, some := s.unheard(end)
 	if !some {
 		s.proved(asked)
-		return nil
+		return s.keepYoung(ctx, asked)
 	}
 	var wishes []*wish
 	fenced := false

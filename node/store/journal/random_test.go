@@ -125,7 +125,7 @@ func (w *owners) path(n *owningNode, kind string) string { return filepath.Join(
 
 func (w *owners) open(n *owningNode) {
 	store, err := journal.Open(journal.Config{
-		Ledger: w.cluster.Ledger(topicName, "chronos"), Dir: w.path(n, ""), Now: w.clock.Now,
+		Ledger: w.cluster.Ledger(topicName, "chronos"), Dir: w.path(n, ""), Now: w.clock.Now, Group: "group",
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -48,12 +48,17 @@ type shard struct {
 	jobs    []*job
 
 	// place is up to where the local copy has come, and asOf an instant at which the journal ended there: when this
-	// node began a transaction that was committed, or to read. What is written to the copy alone makes it no younger:
+	// node began a transaction that was committed, or to read, or asked where it ends (see keepYoung). What is written
+	// to the copy alone makes it no younger:
 	//
 	//	A claims x, and is stopped     B owns, fires x     compaction removes the tombstone of x
 	//	A goes on, gives its claim back; owns again, and trusts a copy that is young and has x: x comes out once more
 	place ledger.Place
 	asOf  time.Time
+
+	// committed is when this node began the last transaction that was committed, or to own the partition. It changes
+	// under mu.
+	committed time.Time
 
 	// known is that of the goal to which the local copy is brought.
 	known int64
@@ -330,7 +335,7 @@ func (c *change) commit(ctx context.Context) error {
 	// The epoch stays that of the fence: it was the leader's then, and if it is another one's by now, the copy is
 	// found to be of another log, and made anew, which is not necessary but right.
 	c.overhear(end, len(entries))
-	c.place.Offset, c.asOf = max(c.place.Offset, end), began
+	c.place.Offset, c.asOf, c.committed = max(c.place.Offset, end), began, began
 	if err := c.applied(batch); err != nil {
 		c.lose(false) // the journal has it
 		return err

@@ -82,9 +82,9 @@ func (s *standing) fresh() []string {
 }
 
 // many returns items that are due now.
-func (s *standing) many(n int) (items []node.Item) {
+func (w *world) many(n int) (items []node.Item) {
 	for i := range int64(n) {
-		m := s.message(fmt.Sprintf("m%04d", i))
+		m := w.message(fmt.Sprintf("m%04d", i))
 		m.Incarnation[3], m.Incarnation[4] = byte(i>>8), byte(i)
 		items = append(items, node.Item{Epoch: 1, Offset: i, Action: node.Schedule, Message: m})
 	}

@@ -175,7 +175,7 @@ func (s *Store) Own(ctx context.Context, number int32, owner uuid.UUID) error {
 	}
 	owned := newShard(number, s.db, s.wall, s.config.MaxAge, writer)
 	owned.ours, owned.since, owned.ahead = began, s.config.Now(), s.ahead
-	owned.observe, owned.spacing = s.config.Observe, s.config.Spacing
+	owned.observe, owned.spacing, owned.committed = s.config.Observe, s.config.Spacing, began
 	if err := owned.catchUp(ctx, s.config.Ledger); err != nil {
 		writer.Close()
 		return fmt.Errorf("catch up partition %s of the journal: %w", ledger.Name(number), err)
