@@ -94,14 +94,21 @@ type follower struct {
 	// most is how many entries are read in a turn.
 	most int
 
-	// reached are the extents to whose ends the copies have been brought, by the partition.
-	reached map[int32]node.Extent
+	// reached is up to where the copies have been brought, by the partition.
+	reached map[int32]reached
 
 	// making are the copies that are being made anew, in several turns.
 	making map[int32]making
 
 	// last is what was said last: what is not known now is as it was.
 	last []Standby
+}
+
+// reached is the end of a partition to which a copy was brought, and the place that the copy had then. What it has once
+// an attempt to own the partition has begun to make it anew is another matter.
+type reached struct {
+	end   int64
+	place ledger.Place
 }
 
 // making is what a follower knows of a copy that it has begun to make anew: when that was, and where the journal ended
@@ -118,7 +125,7 @@ type making struct {
 
 func newFollower(s *Store) *follower {
 	return &follower{
-		store: s, pressed: s.isPressed, most: followTurn, reached: map[int32]node.Extent{}, making: map[int32]making{},
+		store: s, pressed: s.isPressed, most: followTurn, reached: map[int32]reached{}, making: map[int32]making{},
 	}
 }
 
@@ -196,9 +203,10 @@ func (f *follower) follow(ctx context.Context, extent node.Extent, began time.Ti
 		delete(f.reached, extent.Number)
 	}
 	standby := Standby{Number: extent.Number, Behind: max(0, extent.End-max(from.Offset, extent.First))}
-	reached, warm := f.reached[extent.Number]
-	if warm && reached.End == extent.End && began.Sub(at) < f.store.config.MaxAge {
-		// Nothing has been decided since: the copy lacks nothing of what there was when this was asked.
+	before, warm := f.reached[extent.Number]
+	if warm && before == (reached{extent.End, from}) {
+		// Nothing has been decided since, however long that is: the copy lacks nothing of what there was when this was
+		// asked. After an outage of Kafka the copies of all nodes would be made anew otherwise.
 		copied.place = from
 		return Standby{Number: extent.Number, Warm: true, Err: copied.caughtUp(began)}
 	}
@@ -222,7 +230,7 @@ func (f *follower) follow(ctx context.Context, extent node.Extent, began time.Ti
 	})
 	switch {
 	case standby.Err == nil:
-		f.reached[extent.Number] = extent
+		f.reached[extent.Number] = reached{extent.End, copied.place}
 		delete(f.making, extent.Number)
 	case copied.asOf.Equal(began): // it is being made anew
 		standby.Behind = extent.End - extent.First

@@ -227,6 +227,54 @@ func TestStandbyStaysYoung(t *testing.T) {
 	}
 }
 
+// A standby that could not look for hours, and finds the journal as it was then, goes on: it lacks nothing, and what it
+// would read again is what all nodes would, at once, when Kafka is back.
+func TestStandbyAfterOutage(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 0)
+	s.take(s.stores[0], 0, s.many(100))
+	s.follow()
+	s.clock.Advance(3 * time.Hour)
+	s.log.read = 0
+	if said := s.follow(); !said.Warm || said.Behind != 0 || s.log.read > 0 {
+		t.Errorf("%d entries were read where nothing has happened: %+v", s.log.read, said)
+	}
+	own(t, s.standby, 0)
+	if s.log.read > 2 {
+		t.Errorf("the takeover reads %d entries where nothing has happened", s.log.read)
+	}
+}
+
+// What a standby has reached is not what its copy says once a takeover has begun to make that anew, and was given up: a
+// broker that is slow to end the transaction of the fence has the journal look as it was.
+func TestStandbyAfterAttempt(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t, 0)
+	s.take(s.stores[0], 0, s.many(1500))
+	s.follow()
+	before, err := s.log.Extents(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.clock.Advance(2 * time.Hour)
+	ctx, stop := context.WithCancel(t.Context())
+	s.log.read = 0
+	s.log.each = func(_ context.Context, read int) {
+		if read == 1200 {
+			stop()
+		}
+	}
+	if err := s.standby.Own(ctx, 0, input().TopicID); err == nil {
+		t.Fatal("the takeover was not given up")
+	}
+	s.log.each = nil
+	s.log.Ledger = &asking{s.log.Ledger, func([]node.Extent) ([]node.Extent, error) { return before, nil }}
+	s.follow()
+	if ids, err := s.standby.Copied(0); err != nil || len(ids) != 1500 {
+		t.Errorf("the standby is at the end, and has %d messages, %v", len(ids), err)
+	}
+}
+
 // A copy is no younger than the look at the ends, however long it has taken to read up to them. Method: while a standby
 // reads, which takes it most of an hour, the owner fires what waits. When the tombstones are an hour old, they go.
 func TestStandbyIsAsOldAsItsLook(t *testing.T) {
@@ -329,6 +377,7 @@ func TestStandbyIsColdAgain(t *testing.T) {
 	s := newStanding(t, 10)
 	s.take(s.stores[0], 0, s.many(50))
 	s.follow()
+	s.fire(s.stores[0], 1)
 	s.clock.Advance(2 * time.Hour)
 	if standbys, more := s.follower.Round(t.Context()); !more || standbys[0].Warm || standbys[0].Behind < 40 {
 		t.Errorf("a copy that is being made anew: %+v, more: %t", standbys, more)
