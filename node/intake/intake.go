@@ -62,30 +62,59 @@ func (i *Intake) Ask(ctx context.Context, item node.Item) (node.ItemResult, erro
 	if reason := item.Refusal(); reason != "" {
 		return node.ItemResult{}, &control.RefusedError{ID: item.ID, Reason: reason}
 	}
-	a := &asking{item: item, leads: make(chan struct{}), done: make(chan struct{})}
-	i.mu.Lock()
-	if len(i.queue) >= maxQueue {
-		i.mu.Unlock()
-		return node.ItemResult{}, ErrBusy
+	a, err := i.enter(item)
+	if err != nil {
+		return node.ItemResult{}, err
 	}
-	i.queue = append(i.queue, a)
-	if i.leader < maxTakes {
-		i.leader++
-		close(a.leads)
-	}
-	i.mu.Unlock()
 	select {
 	case <-a.done:
 	case <-a.leads:
-		i.take(context.WithoutCancel(ctx), i.next())
+		i.lead(context.WithoutCancel(ctx), a)
 	}
-	<-a.done // it was in that transaction, or in one that another leader has made
+	<-a.done // it was in one of these transactions, or in one that another leader has made
 	select {
 	case <-a.leads:
 		i.pass()
 	default: // nobody asks it to lead any more: it is not in the queue
 	}
 	return a.result, a.err
+}
+
+// enter puts a request in the queue, and has it lead while few others do.
+func (i *Intake) enter(item node.Item) (*asking, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.queue) >= maxQueue {
+		return nil, ErrBusy
+	}
+	a := &asking{item: item, leads: make(chan struct{}), done: make(chan struct{})}
+	i.queue = append(i.queue, a)
+	if i.leader < maxTakes {
+		i.leader++
+		close(a.leads)
+	}
+	return a, nil
+}
+
+// lead makes transactions of those that wait, until a is not among them. One may have no room for a, and nobody else
+// need come:
+//
+//	A and B ask, and both lead; one transaction has no room for both
+//	B makes one of A, who came first
+//	                                  A is answered before it has seen that it leads, and there is nobody to pass that
+//	                                  on to: B, who waits, leads already
+//	B waits until somebody else asks
+func (i *Intake) lead(ctx context.Context, a *asking) {
+	for waits := true; waits; waits = i.waits(a) {
+		i.take(ctx, i.next())
+	}
+}
+
+// waits reports whether a request is in the queue.
+func (i *Intake) waits(a *asking) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Contains(i.queue, a)
 }
 
 // next returns what goes into the next transaction.

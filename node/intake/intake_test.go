@@ -115,6 +115,31 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// Goal: who leads is answered, also where the one before it takes the room in the transaction that it makes, and is
+// answered before it has seen that it leads as well. Method: the goroutine of the first one is slow, and the test does
+// what it would do.
+func TestLeadsUntilItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		to := &intake.Intake{Store: s}
+		slow, err := to.Enter(item("slow", 3<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait := ask(t, to, 1, 3<<20)
+		<-slow.Done()
+		slow.Pass()
+		synctest.Wait()
+		if len(s.takes) != 2 || s.takes[0][0].ID != "slow" || s.takes[1][0].ID != "m0" {
+			t.Errorf("who leads has made %d transactions, and is not in the last one", len(s.takes))
+			ask(t, to, 1, 1) // or nobody would take it in
+		}
+		if _, errs := wait(); errs[0] != nil {
+			t.Error(errs[0])
+		}
+	})
+}
+
 // Goal: no more than 2,000 wait; one more is told at once that nothing was done.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
