@@ -179,15 +179,24 @@ func (i *Intake) take(ctx context.Context, batch []*asking) {
 }
 
 // Insist calls Take, and again while its outcome is not known, three times in all. Each item has a request, so that it
-// takes effect once. The error is the store's.
-func (i *Intake) Insist(ctx context.Context, request node.TakeRequest) (result node.TakeResult, err error) {
+// takes effect once. The error is the store's. That nothing is taken in now is no answer after a try that may have
+// taken it in: the error of that try is.
+func (i *Intake) Insist(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
+	var lost error
 	for try := range takeTries {
 		if try > 0 {
 			<-time.After(takeWait << (try - 1))
 		}
-		if result, err = i.Store.Take(ctx, request); err == nil {
+		result, err := i.Store.Take(ctx, request)
+		if err == nil && lost != nil && slices.ContainsFunc(result.Results, isUntaken) {
+			break
+		}
+		if err == nil {
 			return result, nil
 		}
+		lost = err
 	}
-	return node.TakeResult{}, err
+	return node.TakeResult{}, lost
 }
+
+func isUntaken(r node.ItemResult) bool { return r.Outcome == node.Untaken }

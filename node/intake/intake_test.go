@@ -194,7 +194,8 @@ func TestRefused(t *testing.T) {
 }
 
 // Goal: a transaction of unknown outcome is repeated as it was, three times in all, and then its error is everybody's.
-// A store that is closed is told apart from that. A later request is not the worse for it.
+// A store that is closed is told apart from that, unless it was closed after such a transaction. A later request is not
+// the worse for it.
 func TestUnknown(t *testing.T) {
 	lost := errors.New("the connection was lost")
 	for name, c := range map[string]struct {
@@ -229,15 +230,22 @@ func TestUnknown(t *testing.T) {
 			})
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
-		s := &store{answer: func(_ int, items []node.Item) (node.TakeResult, error) {
-			return node.TakeResult{
-				Taken: 1, Results: []node.ItemResult{{Outcome: node.Untaken}}, State: node.State{IntakePaused: true},
-			}, nil
-		}}
-		_, err := (&intake.Intake{Store: s}).Ask(t.Context(), item("x", 1))
-		if !control.IsClosed(err) || !strings.Contains(err.Error(), "the intake is paused") {
-			t.Errorf("%v", err)
-		}
-	})
+	for fails := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			s := &store{answer: func(n int, items []node.Item) (node.TakeResult, error) {
+				if n <= fails {
+					return node.TakeResult{}, lost // it may have been taken in before the intake was paused
+				}
+				paused := node.State{IntakePaused: true}
+				return node.TakeResult{
+					Taken: 1, Results: []node.ItemResult{{Outcome: node.Untaken}}, State: paused,
+				}, nil
+			}}
+			_, err := (&intake.Intake{Store: s}).Ask(t.Context(), item("x", 1))
+			paused := control.IsClosed(err) && strings.Contains(err.Error(), "the intake is paused")
+			if paused != (fails == 0) || errors.Is(err, lost) != (fails > 0) {
+				t.Errorf("paused after %d failures: %v", fails, err)
+			}
+		})
+	}
 }

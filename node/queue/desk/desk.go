@@ -56,11 +56,16 @@ func (d *Desk) now() time.Time {
 // happened.
 func (d *Desk) apply(ctx context.Context, command queue.Command) (result queue.Result, err error) {
 	pause := wait
+	var lost error
 	for try := 1; ; try++ {
 		result, err = d.Store.Apply(ctx, command)
-		if try > 1 && deletes(command) && IsAbsent(err) {
+		switch {
+		case try > 1 && deletes(command) && IsAbsent(err):
 			return result, nil // a try before has deleted it, and its answer was lost
+		case try > 1 && isRefusal(err, queue.Closed):
+			return result, lost // a try before may have done it
 		}
+		lost = err
 		if _, refused := errors.AsType[*queue.Refusal](err); err == nil || refused || try == tries {
 			return result, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"chronos/node"
 	"chronos/node/queue"
 	"chronos/node/queue/desk"
 	"chronos/node/store/memory"
@@ -85,12 +86,16 @@ type forgetful struct {
 	queue.Store
 
 	lost int
+	then func() // what happens meanwhile; nil for nothing
 }
 
 func (f *forgetful) Apply(ctx context.Context, command queue.Command) (queue.Result, error) {
 	result, err := f.Store.Apply(ctx, command)
 	if f.lost > 0 {
 		f.lost--
+		if f.then != nil {
+			f.then()
+		}
 		return queue.Result{}, errors.New("the connection is gone")
 	}
 	return result, err
@@ -113,6 +118,29 @@ func TestDeletedThoughUnanswered(t *testing.T) {
 	}
 	if err := d.DropAction(t.Context(), uuid.MustParse(someAction)); !desk.IsAbsent(err) {
 		t.Errorf("once more: %v", err)
+	}
+}
+
+// Goal: that the store takes nothing in is no answer to a command that it may have carried out before.
+func TestClosedMeanwhile(t *testing.T) {
+	d := newDesk(t)
+	store, is := d.Store.(*memory.Store)
+	if !is {
+		t.Fatalf("the store is a %T", d.Store)
+	}
+	d.Store = &forgetful{Store: store, lost: 1, then: func() {
+		if _, err := store.Pause(t.Context(), node.Pause{Lane: node.Intake}); err != nil {
+			t.Error(err)
+		}
+	}}
+	if task, err := d.DropTask(t.Context(), uuid.MustParse(someTask)); err == nil || refused(err, queue.Closed) {
+		t.Errorf("an answer is lost, and then the intake is paused: %+v, %v", task, err)
+	}
+	if task, err := d.FindTask(t.Context(), uuid.MustParse(someTask)); err != nil || task.Status != queue.Deleted {
+		t.Errorf("%+v, %v", task, err)
+	}
+	if _, err := d.DropQueue(t.Context(), "a", nil); !refused(err, queue.Closed) {
+		t.Errorf("the intake was paused before: %v", err)
 	}
 }
 
