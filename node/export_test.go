@@ -33,3 +33,6 @@ func GoesAnyway(c *Config, m *Message) bool {
 
 // DerivedID is derivedID.
 var DerivedID = derivedID
+
+// RequestOf is requestOf.
+var RequestOf = requestOf

@@ -112,12 +112,16 @@ func Requesting(r Record, item *Item) Record {
 		}
 		headers = append(headers, h)
 	}
-	q := item.Request
-	words := []string{q.ID.String(), q.Print.String(), q.Keep.String(), item.Only.String(), item.Incarnation.String()}
+	q, keep := item.Request, max(item.Request.Keep, keptLeast)
+	words := []string{q.ID.String(), q.Print.String(), keep.String(), item.Only.String(), item.Incarnation.String()}
 	r.Headers = append(headers, Header{HeaderTopic, []byte(item.Lane)},
 		Header{HeaderRequest, []byte(strings.Join(words, " "))})
 	return r
 }
+
+// keptLeast is how long the answer to a record is kept at least. A mark that says no time at all is none to requestOf,
+// and who can't read the mark carries the record out for whatever message there is.
+const keptLeast = time.Nanosecond
 
 // requestOf returns the request that a record is marked with, and the incarnation that is meant; nil for none. A mark
 // that can't be read is none: nobody waits for it.
