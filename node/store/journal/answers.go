@@ -61,7 +61,7 @@ func (c *change) answered(item *node.Item) (node.Verdict, *node.Told, error) {
 		return v, nil, err
 	}
 	v, next, err := c.answerTo(item, request, c.now())
-	if err != nil || next == nil {
+	if err != nil {
 		return v, nil, err
 	}
 	next.Asks = []uuid.UUID{request.Ask}
@@ -72,7 +72,8 @@ func (c *change) answered(item *node.Item) (node.Verdict, *node.Told, error) {
 	return v, &next.Told, nil
 }
 
-// answerTo does what an item asks for, and returns the answer to its request; nil if none is given.
+// answerTo does what an item asks for, and returns the answer to its request. One that was answered before is told the
+// same, also where its record is refused by now: it may have been carried out when it was none of that.
 func (c *change) answerTo(item *node.Item, request *node.Request, now time.Time) (node.Verdict, *answer, error) {
 	if err := c.sweepAnswers(now); err != nil {
 		return node.Verdict{}, nil, err
@@ -81,7 +82,7 @@ func (c *change) answerTo(item *node.Item, request *node.Request, now time.Time)
 	if err != nil {
 		return node.Verdict{}, nil, err
 	}
-	if request.Refused == "" && before != nil && before.Refused == "" && now.Before(before.Expires) {
+	if before != nil && before.Refused == "" && now.Before(before.Expires) {
 		again := *before
 		again.Told.Again = true
 		return node.Verdict{Outcome: node.Skipped}, &again, nil
@@ -92,9 +93,6 @@ func (c *change) answerTo(item *node.Item, request *node.Request, now time.Time)
 	}
 	next := &answer{Told: item.Tell(v, c.lineage()), Expires: now.Add(request.Keep).UTC()}
 	if request.Refused != "" {
-		if before != nil && before.Refused == "" && now.Before(before.Expires) {
-			return v, nil, nil // an answer that has an effect stays; who waits is told so when its time is over
-		}
 		next.Refused, next.Expires = request.Refused, now.Add(refusalKept).UTC()
 	}
 	return v, next, nil

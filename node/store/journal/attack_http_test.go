@@ -13,8 +13,8 @@ import (
 	"chronos/node/store/journal"
 )
 
-// A repeat that its owner refuses, since its limits are others by now, does not take the place of the answer: who asks
-// once more hears what was done, and nothing is done again.
+// A repeat that its owner refuses, since its limits are others by now, is told what was done, as every repeat is, and
+// does not take the place of the answer: nothing is done again.
 func TestRequestRefusedRepeat(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, journal.AskerLimits{Wait: soon})
@@ -25,13 +25,16 @@ func TestRequestRefusedRepeat(t *testing.T) {
 	}
 	told := <-first
 	d.check("the first", told, node.Scheduled, false)
-	item := d.submission(node.Schedule, "x")
-	refused := node.Request{ID: request, Keep: time.Hour, Ask: uuid.New(), Refused: "it is too far away"}
-	item.Action, item.Message, item.Request = node.Pass, node.Message{}, &refused
+	refused := d.ask(d.submission(node.Schedule, "x"), request)
+	item := <-d.sent
+	reason := *item.Request
+	reason.Refused = "it is too far away"
+	item.Action, item.Message, item.Request = node.Pass, node.Message{}, &reason
 	d.sent <- item
 	if err := d.take(0, 1); err != nil {
 		t.Fatal(err)
 	}
+	d.check("who is refused", <-refused, node.Scheduled, true)
 	again := d.ask(d.submission(node.Replace, "x"), request)
 	if err := d.take(0, 1); err != nil {
 		t.Fatal(err)
