@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -19,6 +20,29 @@ func TestDevJournalHTTP(t *testing.T) {
 	api := p.stdout.await(t, `curl -X PUT (\S+)/v1/lanes`, 1)[1]
 	produce(t, address, submission("now", time.Now(), []byte("now")))
 	p.stdout.await(t, firedLine, 1) // it owns the partition
+	ask := func(method, path, key, body string) string {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, api+"/v1/lanes/"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != "" {
+			request.Header.Set("Idempotency-Key", key)
+		}
+		if body != "" {
+			request.Header.Set("Content-Type", "application/json")
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }() // it was read
+		got, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Status[:3] + " " + string(got)
+	}
 	for _, one := range []struct {
 		method, path, key, body, want string
 	}{
@@ -36,26 +60,8 @@ func TestDevJournalHTTP(t *testing.T) {
 		{"POST", "chronos.out/messages", "made", `{"delay":"0s","value":"made"}`, `^201 .*"outcome":"scheduled"`},
 		{"POST", "chronos.out/messages", "made", `{"delay":"0s","value":"made"}`, `^201 .*"repeated":true`},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), one.method, api+"/v1/lanes/"+one.path,
-			strings.NewReader(one.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if one.key != "" {
-			request.Header.Set("Idempotency-Key", one.key)
-		}
-		if one.body != "" {
-			request.Header.Set("Content-Type", "application/json")
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		got := response.Status[:3] + " " + string(body)
-		if err != nil || !regexp.MustCompile(one.want).MatchString(got) {
-			t.Errorf("%s %s: %s (%v), want %s", one.method, one.path, got, err, one.want)
+		if got := ask(one.method, one.path, one.key, one.body); !regexp.MustCompile(one.want).MatchString(got) {
+			t.Errorf("%s %s: %s, want %s", one.method, one.path, got, one.want)
 		}
 	}
 	for _, r := range consume(t, address, "chronos.out", 2) {
@@ -64,5 +70,34 @@ func TestDevJournalHTTP(t *testing.T) {
 				t.Errorf("the message has the mark of its request: %s", h.Value)
 			}
 		}
+	}
+	// What was refused because it is behind the last instant stays refused under its key. What a look is to show has
+	// come from the journal by then.
+	const l = "chronos.out/messages/l"
+	limited := `{"delay":"10m","not_after":"` + time.Now().Add(20*time.Minute).Format(time.RFC3339) + `"}`
+	ask("PUT", l, "", limited)
+	within(t, func() bool { return strings.Contains(ask("GET", l, "", ""), "not_after") },
+		func() string { return "the message is not seen" })
+	refused := ask("PATCH", l, "beyond", `{"delay":"30m"}`)
+	ask("PUT", l+"?on-duplicate=replace", "", `{"delay":"1h"}`)
+	within(t, func() bool { return !strings.Contains(ask("GET", l, "", ""), "not_after") },
+		func() string { return "the message that has replaced it is not seen" })
+	for _, got := range []string{refused, ask("PATCH", l, "beyond", `{"delay":"30m"}`)} {
+		if !strings.HasPrefix(got, "422 ") || !strings.Contains(got, "invalid_not_after") {
+			t.Errorf("moved behind the last instant: %s", got)
+		}
+	}
+	if got := ask("PATCH", l, "another", `{"delay":"30m"}`); !strings.HasPrefix(got, "200 ") {
+		t.Errorf("moved under another key: %s", got)
+	}
+
+	// Repeated when its time has gone by, which the same request under another id shows, it is told what was done.
+	soon := `{"delay":"1s","not_after":"` + time.Now().Add(2*time.Second).Format(time.RFC3339Nano) + `"}`
+	first := ask("POST", "chronos.out/messages", "soon", soon)
+	for n := 0; !strings.HasPrefix(ask("PUT", fmt.Sprint("chronos.out/messages/other-", n), "", soon), "422 "); n++ {
+	}
+	again := ask("POST", "chronos.out/messages", "soon", soon)
+	if !strings.HasPrefix(first, "201 ") || strings.Replace(again, `,"repeated":true`, "", 1) != first {
+		t.Errorf("first %s, then %s", first, again)
 	}
 }

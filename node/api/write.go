@@ -70,6 +70,8 @@ type asked struct {
 	LaneInput
 
 	caller caller
+	id     string
+	action node.Action
 	record node.Record
 	only   string // an ETag; "" for whichever message there is
 	raw    []byte // the body
@@ -186,37 +188,44 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 	if p := a.writable(who, in.Lane); p != nil {
 		return nil, p
 	}
+	in.caller, in.id, in.action = who, id, action
 	var p *ProblemError
 	if in.record, p = body.record(id, action, a.Now()); p != nil {
-		return nil, p
-	}
-	if p := a.checkCallback(in.Lane, body, &in.record); p != nil {
 		return nil, p
 	}
 	if !utf8.Valid(in.raw) {
 		return nil, newProblem(http.StatusBadRequest, codeInvalid, "the body is not UTF-8: bytes that are no text go "+
 			"in as {\"base64\": …}").at("body")
 	}
-	if a.found.full(ctx, in.Lane, time.Now()) {
-		return nil, newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for "+
-			strconv.Itoa(node.MostFound)+" other lanes wait already that nobody has named").after(countInterval).
-			at("path.lane")
+	if p := a.checkCallback(in.Lane, body, &in.record); p != nil {
+		return a.toldOr(ctx, &in, p, 0) // by the settings of this node, as they are by now
 	}
-	limit := a.Limits.Waiting
-	if who.scopes.Waiting > 0 {
-		limit = who.scopes.Waiting
+	if p := a.full(ctx, &in); p != nil {
+		return a.toldOr(ctx, &in, p, 0)
 	}
-	if full, waiting := a.quotas.full(ctx, who.name, &who.scopes, limit, time.Now()); full {
-		return nil, newProblem(http.StatusTooManyRequests, codeFull, "about "+strconv.Itoa(waiting)+" messages wait "+
-			"already on "+
-			"the lanes that this token may write to, and "+strconv.Itoa(limit)+" may").after(countInterval)
-	}
-	in.caller = who
 	out, err := a.instruct(ctx, &in)
 	if err == nil && out.Status == http.StatusCreated && !out.Body.Repeated {
 		a.quotas.brought(who.name)
 	}
 	return out, err
+}
+
+// full returns the problem of one message more where too many wait already; nil if there is room for it.
+func (a *API) full(ctx context.Context, in *asked) *ProblemError {
+	if a.found.full(ctx, in.Lane, time.Now()) {
+		return newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for "+
+			strconv.Itoa(node.MostFound)+" other lanes wait already that nobody has named").after(countInterval).
+			at("path.lane")
+	}
+	who, limit := &in.caller, a.Limits.Waiting
+	if who.scopes.Waiting > 0 {
+		limit = who.scopes.Waiting
+	}
+	if full, waiting := a.quotas.full(ctx, who.name, &who.scopes, limit, time.Now()); full {
+		return newProblem(http.StatusTooManyRequests, codeFull, "about "+strconv.Itoa(waiting)+" messages wait "+
+			"already on the lanes that this token may write to, and "+strconv.Itoa(limit)+" may").after(countInterval)
+	}
+	return nil
 }
 
 // checkCallback returns the problem of a message for a callback lane whose request would never be made, and of one for
@@ -248,7 +257,8 @@ func (a *API) change(
 		return nil, p
 	}
 	return a.instruct(ctx, &asked{
-		LaneInput: in.LaneInput, caller: who, record: when.record(in.ID, action, a.Now()), only: in.IfMatch, raw: raw,
+		LaneInput: in.LaneInput, caller: who, id: in.ID, action: action, record: when.record(in.ID, action, a.Now()),
+		only: in.IfMatch, raw: raw,
 	})
 }
 
@@ -256,49 +266,54 @@ func (a *API) change(
 func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 	item, err := a.Node.Read(in.record, in.Lane, a.Now)
 	if err != nil {
-		return nil, unfit(err)
+		return a.unread(ctx, in, unfit(err))
 	}
-	if in.only != "" && strings.TrimSpace(in.only) != anyETag {
+	if in.conditional() {
 		if item.Only, err = parseETag(in.only); err != nil || item.Only == uuid.Nil {
 			return nil, newProblem(http.StatusPreconditionFailed, codeChanged, "the ETag is none that a look at the "+
 				"message "+
 				"has shown, so nothing was done").at("header.If-Match")
 		}
 	}
-	item.Incarnation = uuid.New()
-	item.Request = in.request(&item)
 	beyond, err := a.beyond(ctx, &item)
 	if err != nil {
 		return nil, a.unseen(err)
 	}
-	if beyond != nil && in.Key == "" {
-		return nil, beyond
+	if beyond != nil {
+		return a.toldOr(ctx, in, beyond, node.AnswerKept)
 	}
-	if beyond != nil { // unless the first request of its key was in time: what it was told is told again
-		item.Only = uuid.New()
-	}
-	ask := a.intake.Ask
-	if a.Through != nil {
-		ask = func(ctx context.Context, item node.Item) (node.ItemResult, error) {
-			return a.Through(ctx, item, in.record)
-		}
-	}
-	result, err := ask(ctx, item)
+	item.Incarnation, item.Request = uuid.New(), in.request()
+	result, err := a.give(ctx, item, in.record)
 	if err != nil {
 		return nil, a.untaken(err, in.Key != "")
 	}
-	told := result.Told
-	if beyond != nil && told.Outcome == node.NotFound {
-		return nil, beyond
+	if result.Told.Print == item.Request.Print {
+		return a.answer(in, result.Told)
 	}
-	if told.Print != item.Request.Print {
-		return nil, newProblem(http.StatusUnprocessableEntity, codeKeyUsed, "another request has had that "+
-			"Idempotency-Key "+
-			"within a day, so nothing was done: a new request needs a new one").at("header.Idempotency-Key")
+	if p := in.refused(result.Told); p != nil {
+		return nil, p
 	}
-	a.observe(Instruction{Lane: in.Lane, Action: item.Action, Outcome: told.Outcome, Again: told.Again})
-	return answer(told, item.Only != uuid.Nil)
+	return nil, newProblem(http.StatusUnprocessableEntity, codeKeyUsed, "another request has had that "+
+		"Idempotency-Key "+
+		"within a day, so nothing was done: a new request needs a new one").at("header.Idempotency-Key")
 }
+
+// give gives an item to whoever decides on it.
+func (a *API) give(ctx context.Context, item node.Item, record node.Record) (node.ItemResult, error) {
+	if a.Through != nil {
+		return a.Through(ctx, item, record)
+	}
+	return a.intake.Ask(ctx, item)
+}
+
+// answer returns the answer to a request that was decided on, now or before.
+func (a *API) answer(in *asked, told *node.Told) (*output, error) {
+	a.observe(Instruction{Lane: in.Lane, Action: in.action, Outcome: told.Outcome, Again: told.Again})
+	return answer(told, in.conditional())
+}
+
+// conditional reports whether one message is meant, and no other.
+func (in *asked) conditional() bool { return in.only != "" && strings.TrimSpace(in.only) != anyETag }
 
 // beyond returns the problem of having a message come out after the last instant at which it may: it would expire, and
 // the answer would say that it comes. Nil for none. It looks before the store decides, and so it does not see a message
@@ -327,17 +342,17 @@ func (a *API) beyond(ctx context.Context, item *node.Item) (*ProblemError, error
 
 // request names a request. Two clients that happen to choose the same key do not meet: each has a token of its own. The
 // print is of all that makes a difference; an id that is made here makes none.
-func (in *asked) request(item *node.Item) *node.Request {
+func (in *asked) request() *node.Request {
 	if in.Key == "" {
 		return &node.Request{ID: uuid.New(), Keep: unnamedKept}
 	}
-	id := item.ID
+	id := in.id
 	if in.made {
 		id = ""
 	}
 	return &node.Request{
 		ID:    hashed("request", in.caller.name, in.Key),
-		Print: hashed("print", in.Lane, id, strconv.FormatBool(in.made), item.Action.String(), in.only, string(in.raw)),
+		Print: hashed("print", in.Lane, id, strconv.FormatBool(in.made), in.action.String(), in.only, string(in.raw)),
 		Keep:  node.AnswerKept,
 	}
 }
