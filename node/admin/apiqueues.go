@@ -18,6 +18,7 @@ func (a *API) queues(api huma.API) {
 		Desk: a.Queues, Name: func(operation string) string { return operation }, Problem: a.problem,
 		Payload: func(ctx context.Context) bool { return callerOf(ctx).may(a.Rights).Payload },
 		May:     func(context.Context, string) error { return nil },
+		Owns:    func(context.Context, string) error { return nil },
 		Done: func(ctx context.Context, operation, what string) {
 			a.auditLine(ctx, "audit: somebody has changed something by the admin API", operation,
 				callerOf(ctx).Name(), "", slog.String("what", what))

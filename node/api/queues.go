@@ -52,6 +52,12 @@ func (a *API) queues(api huma.API) {
 			}
 			return nil
 		},
+		Owns: func(ctx context.Context, topic string) error {
+			if who := callerOf(ctx); !who.scopes.MayWrite(topic) {
+				return outOfScope(who.name, "write", topic, &who.scopes)
+			}
+			return nil
+		},
 	}
 	mount.Register(api)
 }

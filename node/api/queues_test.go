@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"chronos/node/api"
 	"chronos/node/listener"
 	"chronos/node/queue"
@@ -161,7 +163,8 @@ func TestQueueScopes(t *testing.T) {
 }
 
 // Goal: who may not bring anything to a topic cannot do so by what others have made: not by another content of an
-// action that has the topic, and not as the relief of a queue.
+// action that has the topic, and not as the relief of a queue. Nor does he delete such an action; who may does, also
+// when no node serves the topic any more.
 func TestQueueScopesOfOthers(t *testing.T) {
 	w := newQueues(t)
 	w.has(t, 201, "PUT", "/v1/actions/"+anAction, `{"topic":"mails.x","payload":"hello"}`, `"topic":"mails.x"`)
@@ -170,6 +173,13 @@ func TestQueueScopesOfOthers(t *testing.T) {
 	relief := `{"depth":1,"relief":"` + anAction + `"}`
 	w.has(t, 201, "PUT", "/v1/actions/"+another, `{"uri":"http://x/"}`, "")
 	promise := `{"execution":"` + another + `","promise":["` + another + `","` + anAction + `"]}`
+	const third, unserved = "aaaaaaaa-0000-4000-8000-000000000003", "aaaaaaaa-0000-4000-8000-000000000004"
+	w.has(t, 201, "PUT", "/v1/actions/"+third, `{"topic":"out"}`, "")
+	old := "old"
+	_, _, err := w.api.Queues.PutAction(t.Context(), uuid.MustParse(unserved), desk.ActionChange{Topic: &old})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		code                       int
 		scopes, method, path, body string
@@ -184,6 +194,11 @@ func TestQueueScopesOfOthers(t *testing.T) {
 		{201, "write:http:tasks,write:mails.*", "PUT", "/v1/tasks/" + another, promise},
 		{200, "write:http:tasks", "PUT", "/v1/tasks/" + aTask, `{"priority":1}`}, // it is to run as it is
 		{200, "write:http:tasks,write:mails.*", "PUT", "/v1/queues/q", relief},
+		{403, "write:http:tasks,write:mails.*", "DELETE", "/v1/actions/" + third, ""},
+		{200, "write:http:tasks,write:out", "DELETE", "/v1/actions/" + third, ""},
+		{404, "write:http:tasks", "DELETE", "/v1/actions/" + third, ""},
+		{403, "write:http:tasks", "DELETE", "/v1/actions/" + unserved, ""},
+		{200, "write:http:tasks,write:old", "DELETE", "/v1/actions/" + unserved, ""},
 	} {
 		scopes, err := api.ParseScopes(c.scopes)
 		if err != nil {

@@ -24,8 +24,9 @@ type Mount struct {
 	// Begin is called before anything else is done for a request of an operation. An error is the answer.
 	Begin func(ctx context.Context, operation string, writes bool) error
 
-	// May returns why whoever asks may not have something come out on a topic; nil if that is all right.
-	May func(ctx context.Context, topic string) error
+	// May returns why whoever asks may not have something come out on a topic; nil if that is all right. Owns is the
+	// same for what does not come out there any more: the topic need not be one that is served.
+	May, Owns func(ctx context.Context, topic string) error
 
 	// Payload reports whether whoever asks may see payloads.
 	Payload func(ctx context.Context) bool
@@ -400,15 +401,25 @@ func (m *Mount) mayUse(ctx context.Context, ids ...string) error {
 		if err != nil {
 			continue // it is refused in a moment, with a sentence of its own
 		}
-		a, err := m.Desk.FindAction(ctx, id)
-		if err == nil && a.Topic != "" {
-			err = m.May(ctx, a.Topic)
-		}
-		if err != nil && !IsAbsent(err) {
+		if err := m.checkTopic(ctx, id, m.May); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// checkTopic checks the topic of an action, if it has one.
+func (m *Mount) checkTopic(ctx context.Context, id uuid.UUID, check func(context.Context, string) error) error {
+	a, err := m.Desk.FindAction(ctx, id)
+	switch {
+	case IsAbsent(err):
+		return nil
+	case err != nil:
+		return err
+	case a.Topic == "":
+		return nil
+	}
+	return check(ctx, a.Topic)
 }
 
 func (m *Mount) complete(ctx context.Context, in *completeInput) (Completed, int, error) {
@@ -466,7 +477,11 @@ func (m *Mount) actions(api huma.API) {
 		})
 	serve(m, api, http.MethodDelete, "/v1/actions/{id}", "deleteAction", "Delete an action that nothing needs any more",
 		func(ctx context.Context, in *IDInput) (Done, int, error) {
-			if err := m.Desk.DropAction(ctx, idIn(in.ID)); err != nil {
+			id := idIn(in.ID)
+			if err := m.checkTopic(ctx, id, m.Owns); err != nil {
+				return Done{}, 0, err
+			}
+			if err := m.Desk.DropAction(ctx, id); err != nil {
 				return Done{}, 0, err
 			}
 			m.Done(ctx, "delete action", in.ID)
