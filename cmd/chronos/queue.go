@@ -216,10 +216,30 @@ func (c *queueDeleteCommand) Run(ctx context.Context, w *world) error {
 		path += "?drain=" + strconv.FormatBool(*c.Drain)
 	}
 	return tell(ctx, w, &c.askFlags, http.MethodDelete, path, nil, func(page *page, q *desk.Queue) {
-		if q.Drain && q.Pending > 0 {
-			page.line("Queue %s takes no tasks any more, and goes when the %d that wait have run.", q.Name, q.Pending)
+		if until := goes(q); until != "" {
+			page.line("Queue %s takes no tasks any more, and goes when %s.", q.Name, until)
 			return
 		}
 		page.line("Queue %s is deleted.", q.Name)
 	})
+}
+
+// goes says what has to happen before a queue goes that is being deleted; empty where it is gone.
+func goes(q *desk.Queue) string {
+	var until []string
+	add := func(n int, one, several string) {
+		switch {
+		case n == 1:
+			until = append(until, one)
+		case n > 1:
+			until = append(until, fmt.Sprintf(several, n))
+		}
+	}
+	if q.Drain {
+		add(q.Pending, "the one that waits has run", "the %d that wait have run")
+	} else {
+		add(q.Pending, "the one that waits is deleted", "the %d that wait are deleted")
+	}
+	add(q.Running, "the one that runs is done", "the %d that run are done")
+	return strings.Join(until, " and ")
 }

@@ -140,8 +140,12 @@ func (d *Desk) DropQueue(ctx context.Context, ref string, drain *bool) (queue.Qu
 		}
 	}
 	result, err := d.apply(ctx, queue.DropQueue{ID: q.ID})
-	if err == nil && result.Queue != nil {
+	switch {
+	case err != nil:
+	case result.Queue != nil:
 		q = result.Queue
+	default: // it is gone, and with it what was in it when it was looked at
+		q.State = queue.State{Deleting: true, Arrivals: q.Arrivals}
 	}
 	return *q, err
 }
