@@ -6,8 +6,8 @@
 //	})
 //
 // Each call that changes something has an Idempotency-Key, and is repeated under it while nobody knows what has become
-// of it, or while the node says that it is to come again: the effect is there once. So an error that is no
-// *ProblemError says that nobody knows, and may be met with the same call and the same key (WithKey).
+// of it, or while the node says that it is to come again: the effect is there once. IsUnknown tells the errors after
+// which nobody knows; they may be met with the same call and the same key (WithKey).
 package client
 
 import (
@@ -187,6 +187,7 @@ type ProblemError struct {
 	Then   *Outcome `json:"outcome"` // what became of the request, where it was decided on: too_late, not_found
 
 	retryAfter time.Duration
+	unknown    bool // nobody knows what has become of this try, or of one before it
 }
 
 // Field is what is wrong with one part of a request.
@@ -212,6 +213,13 @@ func IsTooLate(err error) bool { return hasStatus(err, http.StatusConflict) }
 // IsNotFound reports whether err says that there is no message of that id, or not the one that was meant (IfMatch).
 func IsNotFound(err error) bool {
 	return hasStatus(err, http.StatusNotFound) || hasStatus(err, http.StatusPreconditionFailed)
+}
+
+// IsUnknown reports whether err leaves open whether the request was carried out, or is yet to be. After any other error
+// it was not, or the error says what has become of it.
+func IsUnknown(err error) bool {
+	p, is := errors.AsType[*ProblemError](err)
+	return err != nil && (!is || p.unknown)
 }
 
 func hasStatus(err error, status int) bool {
@@ -359,16 +367,21 @@ func (c *Client) change(
 
 // do makes a request, again while it is not answered or the answer is to come again, and reads the answer.
 func (c *Client) do(ctx context.Context, r *request, answer any) (err error) {
-	wait := 100 * time.Millisecond
+	wait, lost := 100*time.Millisecond, false
 	for try := 1; ; try++ {
-		if err = c.once(ctx, r, answer); err == nil || try >= c.config.Tries || ctx.Err() != nil {
+		if err = c.once(ctx, r, answer); err == nil {
+			return nil
+		}
+		p, is := errors.AsType[*ProblemError](err)
+		if is && p.passes() {
+			p.unknown = p.unknown || lost // it says nothing of the tries before
+		}
+		lost = lost || IsUnknown(err)
+		if try >= c.config.Tries || ctx.Err() != nil || is && !p.again() {
 			return err
 		}
 		pause := wait
-		if p, is := errors.AsType[*ProblemError](err); is {
-			if p.Status != http.StatusTooManyRequests && p.Status != http.StatusServiceUnavailable {
-				return err
-			}
+		if is {
 			pause = max(pause, p.retryAfter)
 		}
 		timer := time.NewTimer(pause)
@@ -380,6 +393,34 @@ func (c *Client) do(ctx context.Context, r *request, answer any) (err error) {
 		}
 		wait *= 2
 	}
+}
+
+// again reports whether it is of use to come again. A balancer says so, too, if a node does not answer it.
+func (p *ProblemError) again() bool {
+	switch p.Status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// passes reports whether an answer is no more than that this try has come to nothing: another one could have come to
+// something.
+func (p *ProblemError) passes() bool {
+	switch p.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return true
+	}
+	return p.Status >= http.StatusInternalServerError
+}
+
+// undone reports whether an answer says that this try has done nothing.
+func (p *ProblemError) undone() bool {
+	switch p.Code {
+	case "busy", "not_taken", "store_unavailable":
+		return true
+	}
+	return p.Status < http.StatusInternalServerError
 }
 
 func (c *Client) once(ctx context.Context, r *request, answer any) error {
@@ -422,6 +463,7 @@ func (c *Client) once(ctx context.Context, r *request, answer any) error {
 		p.Detail = strings.TrimSpace(string(text[:min(len(text), 200)])) // of a proxy, perhaps
 	}
 	p.Status = response.StatusCode
+	p.unknown = !p.undone()
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds >= 0 {
 		p.retryAfter = min(time.Duration(seconds)*time.Second, time.Minute)
 	}

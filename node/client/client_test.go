@@ -7,8 +7,10 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +96,58 @@ func TestRepeats(t *testing.T) {
 	k := f.keys
 	if k[0] == "" || k[0] != k[2] || k[3] == k[0] || k[5] != "mine" || k[7] != "mine" {
 		t.Errorf("keys: %q", f.keys)
+	}
+}
+
+// Goal: the caller is told that nobody knows where that is so, also when the last answer is that nothing was done: it
+// is about the last try. Whatever a balancer answers in place of a node is no answer. Method: answers in a row, 0 for
+// one that is lost.
+func TestUnknown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answers []string
+		tries   int
+		unknown bool
+	}{
+		{[]string{"201"}, 1, false},
+		{[]string{"422 invalid"}, 1, false},
+		{[]string{"503 busy"}, 3, false},
+		{[]string{"503 not_taken"}, 3, false},
+		{[]string{"429 too_many_waiting"}, 3, false},
+		{[]string{"503 unknown"}, 3, true},
+		{[]string{"502"}, 3, true},
+		{[]string{"504", "201"}, 2, false},
+		{[]string{"500 internal"}, 1, true},
+		{[]string{"0"}, 3, true},
+		{[]string{"0", "503 busy"}, 3, true},
+		{[]string{"503 unknown", "503 busy"}, 3, true},
+		{[]string{"502", "429 too_many_requests"}, 3, true},
+		{[]string{"0", "401 unauthorized"}, 2, true},
+		{[]string{"0", "422 invalid"}, 2, false},
+		{[]string{"503 busy", "0", "409 too_late"}, 3, false},
+	} {
+		var tries atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			try := int(tries.Add(1))
+			word, code, _ := strings.Cut(c.answers[min(try, len(c.answers))-1], " ")
+			status, _ := strconv.Atoi(word)
+			if status == 0 {
+				panic(http.ErrAbortHandler)
+			}
+			w.WriteHeader(status)
+			_ = json.NewEncoder(w).Encode(map[string]any{"detail": "it is so", "code": code})
+		}))
+		t.Cleanup(server.Close)
+		asker, err := client.New(client.Config{URL: server.URL, Tries: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = asker.Put(t.Context(), "reminders", "x", client.Message{When: client.In(time.Hour)})
+		fails := c.answers[len(c.answers)-1] != "201"
+		if client.IsUnknown(err) != c.unknown || int(tries.Load()) != c.tries || (err != nil) != fails {
+			t.Errorf("%q: %v, unknown: %v, after %d tries; want %v, %d", c.answers, err, client.IsUnknown(err),
+				tries.Load(), c.unknown, c.tries)
+		}
 	}
 }
 
