@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -268,5 +271,75 @@ SELECT i::text, 'http:out', gen_random_uuid(), now(), now(), 0, '[]' FROM genera
 	}
 	if n := texts(t, db, "SELECT count(*)::text FROM messages"); n[0] != "3" {
 		t.Errorf("%s messages are left", n[0])
+	}
+}
+
+// The step to version 8 writes the paths that an import has left out, and has what waits in such queues looked after.
+// It sees what those have done who were defining queues when it began, and leaves alone what nothing is missing of.
+func TestUpgradeForPaths(t *testing.T) {
+	open := createPostgres(t)
+	db := open()
+	older(t, db, 8)
+	execute(t, db, `
+INSERT INTO queues (id, name, kind, open_window, paths, tags, drain, time_limit, depth, pending, look_at)
+SELECT gen_random_uuid(), name, 'sync', 'never', paths, '{}', false, 1, 0, pending, look
+FROM (VALUES ('outer', '{/apps}'::text[], 0, NULL::timestamptz), ('inner', '{/apps/mail,/z}', 1, NULL),
+  ('later', '{/apps/later}', 1, '2100-01-01'), ('half', '{/half,/whole}', 1, NULL), ('whole', '{/whole}', 1, NULL),
+  ('nowhere', '{}', 1, NULL), ('moved', '{/from}', 0, NULL)) AS q (name, paths, pending, look);
+INSERT INTO queue_paths SELECT path, id FROM queues CROSS JOIN LATERAL unnest(paths) AS p (path)
+WHERE path IN ('/whole', '/from')`)
+	definer, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var holder int
+	for _, statement := range []string{
+		"LOCK TABLE queue_paths IN SHARE ROW EXCLUSIVE MODE",
+		"UPDATE queues SET paths = '{/to}' WHERE name = 'moved'",
+		"DELETE FROM queue_paths WHERE path = '/from'",
+		"INSERT INTO queue_paths SELECT '/to', id FROM queues WHERE name = 'moved'",
+	} {
+		if _, err := definer.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := definer.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&holder); err != nil {
+		t.Fatal(err)
+	}
+	var applied []migrations.Migration
+	var failed error
+	var group sync.WaitGroup
+	beside := open()
+	group.Go(func() { applied, failed = migrations.Up(t.Context(), beside, migrations.Postgres) })
+	awaitWaiter(t, open(), holder)
+	if err := definer.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if group.Wait(); failed != nil || len(applied) == 0 || applied[0].Version != 8 {
+		t.Fatalf("upgrade: %+v, error %v", applied, failed)
+	}
+	got := texts(t, db, `SELECT concat_ws(' ', q.name, p.path) FROM queue_paths AS p JOIN queues AS q ON q.id = p.queue
+ORDER BY 1`)
+	want := []string{
+		"half /half", "half /whole", "inner /apps/mail", "inner /z", "later /apps/later", "moved /to", "outer /apps",
+		"whole /whole",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the queues lie at %q, want %q", got, want)
+	}
+	got = texts(t, db, "SELECT name FROM queues WHERE look_at <= now() ORDER BY 1")
+	if strings.Join(got, ", ") != "half, inner, later" {
+		t.Errorf("these are looked after: %q", got)
+	}
+}
+
+// awaitWaiter returns when a session waits for the one of a process.
+func awaitWaiter(t *testing.T, db *sql.DB, holder int) {
+	t.Helper()
+	query := fmt.Sprintf(`SELECT count(*) FROM pg_stat_activity WHERE %d = ANY (pg_blocking_pids(pid))`, holder)
+	for end := time.Now().Add(time.Minute); number(t, db, query) == 0; {
+		if time.Now().After(end) {
+			t.Fatal("no session waits")
+		}
 	}
 }

@@ -17,15 +17,15 @@ import (
 // somebody has cloned. It is what these commands make, and when the schema gets its next version, they make the next
 // one (of the last commit before it):
 //
-//	git archive --prefix=chronos/ 6727fe2 go.mod go.sum cmd/chronos node migrations >previous.tar
+//	git archive --prefix=chronos/ 22e2cc3 go.mod go.sum cmd/chronos node migrations >previous.tar
 //	tar --delete -f previous.tar --wildcards '*_test.go' '*test/*' '*/testdata/*'
-//	gzip -9n <previous.tar >cmd/chronos/testdata/previous/6727fe2.tar.gz
-const previous = "6727fe2"
+//	gzip -9n <previous.tar >cmd/chronos/testdata/previous/22e2cc3.tar.gz
+const previous = "22e2cc3"
 
 // The versions of the schema: of the previous release, and of this one.
 const (
-	previousSchema = 6
-	schema         = 7
+	previousSchema = 7
+	schema         = 8
 )
 
 // before returns the same service with the binary of the previous release.

@@ -1,0 +1,23 @@
+-- +goose Up
+
+-- The paths of queues that an import has brought. It wrote them to queues.paths, and not to queue_paths: so no queue
+-- was contained by another one, and a task could start although the queue around its own was closed. What is missing is
+-- written. A queue whose paths are missing may wait for something that nobody has told it of: it is looked after at
+-- once, if tasks wait in it, as touchStatement of node/store/postgres has it.
+--
+-- Nobody defines queues meanwhile, which is a moment (defineStatement there). A node of the release before goes on
+-- beside this. In a database that was not filled by an import nothing is missing.
+LOCK TABLE queue_paths IN SHARE ROW EXCLUSIVE MODE;
+
+UPDATE queues SET look_at = now() WHERE id = ANY (ARRAY(
+  SELECT q.id FROM queues AS q
+  WHERE q.pending > 0 AND EXISTS (
+    SELECT FROM unnest(q.paths) AS u (path)
+    WHERE NOT EXISTS (SELECT FROM queue_paths AS p WHERE p.queue = q.id AND p.path = u.path)
+  )
+  ORDER BY q.id FOR UPDATE
+));
+
+INSERT INTO queue_paths (path, queue)
+SELECT u.path, q.id FROM queues AS q CROSS JOIN LATERAL unnest(q.paths) AS u (path)
+ON CONFLICT DO NOTHING;
