@@ -20,7 +20,7 @@ type queueTransaction struct {
 	pending  []step // what is written, and not sent yet
 	inserted []node.Message
 	wrote    bool
-	defines  bool // Define was called
+	defines  bool // Define was called, or nobody else can
 
 	// failure is what the server, or the way there, has failed with.
 	failure error

@@ -488,9 +488,11 @@ func receiveSteps(batch *transfer.Batch, stored map[node.MessageID]bool) (steps 
 	return steps
 }
 
-// receiveQueues returns the statements that store the queues, actions and tasks of a batch.
+// receiveQueues returns the statements that store the queues, actions and tasks of a batch. Where the queues lie is
+// written without the lock of those who define queues: these are kept out, since the store takes nothing in, and change
+// has waited for those who were at it.
 func receiveQueues(ctx context.Context, batch *transfer.Batch) ([]step, error) {
-	tx := &queueTransaction{}
+	tx := &queueTransaction{defines: true}
 	for i := range batch.Queues {
 		if err := tx.PutQueue(ctx, &batch.Queues[i]); err != nil {
 			return nil, err

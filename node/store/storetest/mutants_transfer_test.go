@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -112,6 +113,18 @@ func transferMutants() []mutant {
 						after.Lane = "~"
 					}
 					return m.Store.Messages(ctx, after, limit, bytes)
+				}
+			}),
+		},
+		{
+			"loses where queues lie", "contract/move/what lies inside a closed queue waits", false,
+			moveBroken(func(m *moved) {
+				m.receive = func(ctx context.Context, b transfer.Batch) (transfer.Seal, error) {
+					b.Queues = slices.Clone(b.Queues)
+					for i := range b.Queues {
+						b.Queues[i].Paths = nil
+					}
+					return m.Store.Receive(ctx, b)
 				}
 			}),
 		},

@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/inspect"
 	"chronos/node/store/transfer"
 )
@@ -20,6 +21,7 @@ func transferCases() []testCase {
 		{"move/a store that begins a lineage is not sealed", moveHolding},
 		{"move/messages are read in order, claimed or not", moveRead},
 		{"move/a store is filled, and opened at the end", moveFilled},
+		{"move/what lies inside a closed queue waits", moveInside},
 		{"move/a batch is received once", moveOnce},
 		{"move/a mark is kept", moveMark},
 		{"move/a store that was in use is not filled", moveUsed},
@@ -212,6 +214,43 @@ func moveRead(s *subject) {
 			s.check("messages", got, list)
 		}
 	}
+}
+
+// moveInside fills a store with a queue that lies inside a closed one. What comes in it waits until that one opens.
+func moveInside(s *subject) {
+	outer := queue.Queue{
+		ID: export(3), Name: "outer", Kind: queue.Sync, Window: "never", Paths: []string{"/apps"}, TimeLimit: time.Hour,
+	}
+	inner := outer
+	inner.ID, inner.Name, inner.Window, inner.Paths = export(4), "inner", "always", []string{"/apps/mail"}
+	action := queue.Action{ID: export(5), URI: "http://x", Method: "GET"}
+	s.receive(transfer.Batch{
+		ID: export(1), By: "somebody", Lineage: 6, To: 3, Last: true,
+		Queues: []queue.Queue{inner, outer}, Actions: []queue.Action{action},
+	})
+	store, has := s.Store.(queue.Store)
+	if !has {
+		s.Fatalf("%T has no queues", s.Store)
+	}
+	do := func(command queue.Command) queue.Result {
+		s.Helper()
+		result, err := store.Apply(s.Context(), command)
+		if err != nil {
+			s.Fatalf("%T: %v", command, err)
+		}
+		return result
+	}
+	at, err := store.Queues(s.Context(), queue.Filter{Paths: []string{"/apps"}, Limit: 10})
+	s.check("error", err, nil)
+	s.check("what lies there", at, []queue.Queue{outer})
+	arrived := do(queue.PutTask{Task: queue.Task{ID: export(6), Queue: inner.ID, Execution: action.ID}})
+	s.check("inside a closed one", arrived.Task.Status, queue.Pending)
+	outer.Window = "always"
+	do(queue.PutQueue{Queue: outer})
+	due, _, _, err := store.Due(s.Context(), 10)
+	s.check("error", err, nil)
+	s.check("what is looked after", due, []uuid.UUID{inner.ID})
+	s.check("what starts", len(do(queue.Look{Queue: inner.ID}).Started), 1)
 }
 
 // filling is an import of two batches: a position with a mark below it, a pause, an answer, and three messages.

@@ -220,6 +220,9 @@ func of(t fataler, store transfer.Store) everything {
 	check(t, err)
 	e.actions, err = store.Actions(ctx, filter)
 	check(t, err)
+	if list, is := store.(queue.Store); is {
+		checkPaths(t, list, e.queues)
+	}
 	var after node.MessageID
 	for {
 		next, err := store.Messages(ctx, after, 1000, 1<<20)
@@ -229,6 +232,29 @@ func of(t fataler, store transfer.Store) everything {
 		}
 		e.messages = append(e.messages, next...)
 		after = node.MessageID{ID: next[len(next)-1].ID, Lane: next[len(next)-1].Lane}
+	}
+}
+
+// checkPaths checks that each queue is found where it lies.
+func checkPaths(t fataler, store queue.Store, queues []queue.Queue) {
+	t.Helper()
+	var paths []string
+	for i := range queues {
+		paths = append(paths, queues[i].Paths...)
+	}
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) {
+		filter := queue.Filter{Paths: []string{path}, Limit: len(queues)}
+		var want []queue.Queue
+		for i := range queues {
+			if filter.Queues(&queues[i]) {
+				want = append(want, queues[i])
+			}
+		}
+		got, err := store.Queues(context.Background(), filter)
+		if check(t, err); !reflect.DeepEqual(got, want) {
+			t.Fatalf("at %s lie\n%+v, want\n%+v", path, got, want)
+		}
 	}
 }
 
