@@ -413,18 +413,18 @@ func (m *Mover) Unseal(ctx context.Context) (node.State, error) {
 // nothing. A callback may be under way, which is made at least once.
 func (m *Mover) Held(ctx context.Context) (transfer.Held, error) { return transfer.Held{}, ctx.Err() }
 
-// Queues implements transfer.Store: there are none, nor tasks, nor actions.
-func (m *Mover) Queues(ctx context.Context, _ queue.Filter) ([]queue.Queue, error) {
+// QueuesBehind implements transfer.Store: there are none, nor tasks, nor actions.
+func (m *Mover) QueuesBehind(ctx context.Context, _ string, _ int) ([]queue.Queue, error) {
 	return nil, ctx.Err()
 }
 
-// Tasks implements transfer.Store.
-func (m *Mover) Tasks(ctx context.Context, _ queue.Filter) ([]queue.Task, error) {
+// TasksBehind implements transfer.Store.
+func (m *Mover) TasksBehind(ctx context.Context, _ uuid.UUID, _, _ int) ([]queue.Task, error) {
 	return nil, ctx.Err()
 }
 
-// Actions implements transfer.Store.
-func (m *Mover) Actions(ctx context.Context, _ queue.Filter) ([]queue.Action, error) {
+// ActionsBehind implements transfer.Store.
+func (m *Mover) ActionsBehind(ctx context.Context, _ uuid.UUID, _, _ int) ([]queue.Action, error) {
 	return nil, ctx.Err()
 }
 

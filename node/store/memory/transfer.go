@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/transfer"
 )
 
@@ -153,6 +154,46 @@ func (s *Store) Told(ctx context.Context, after uuid.UUID, limit int) (answers [
 	}
 	slices.SortFunc(answers, func(a, b transfer.Answer) int { return bytes.Compare(a.Request[:], b.Request[:]) })
 	return answers[:min(len(answers), limit)], nil
+}
+
+// QueuesBehind implements transfer.Store.
+func (s *Store) QueuesBehind(ctx context.Context, name string, limit int) ([]queue.Queue, error) {
+	return s.Queues(ctx, queue.Filter{AfterName: name, Limit: limit})
+}
+
+// TasksBehind implements transfer.Store.
+func (s *Store) TasksBehind(ctx context.Context, id uuid.UUID, limit, size int) ([]queue.Task, error) {
+	tasks, err := s.Tasks(ctx, queue.Filter{AfterID: id, Limit: limit})
+	for i := range tasks {
+		if size <= 0 {
+			return tasks[:i], err
+		}
+		if inline := tasks[i].Inline; inline != nil {
+			size -= content(inline)
+		}
+	}
+	return tasks, err
+}
+
+// ActionsBehind implements transfer.Store.
+func (s *Store) ActionsBehind(ctx context.Context, id uuid.UUID, limit, size int) ([]queue.Action, error) {
+	actions, err := s.Actions(ctx, queue.Filter{AfterID: id, Limit: limit})
+	for i := range actions {
+		if size <= 0 {
+			return actions[:i], err
+		}
+		size -= content(&actions[i])
+	}
+	return actions, err
+}
+
+// content returns how many bytes the content of an action has.
+func content(a *queue.Action) int {
+	encoded, err := a.Content()
+	if err != nil {
+		panic(err) // there is no action that has none
+	}
+	return len(encoded)
 }
 
 // Receive implements transfer.Store.

@@ -159,6 +159,6 @@ func QueueStatements() map[string]string {
 		"soonest": soonestStatement, "longest": longestStatement, "list_tasks": listTasksStatement,
 		"list_tasks_of": listTasksOfStatement, "put_task": putTaskStatement, "forget_tasks": forgetTasksStatement,
 		"action": actionStatement, "list_actions": listActionsStatement, "in_use": inUseStatement,
-		"drop_action": dropActionStatement,
+		"drop_action": dropActionStatement, "moved_tasks": movedTasksStatement, "moved_actions": movedActionsStatement,
 	}
 }

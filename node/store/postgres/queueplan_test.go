@@ -46,7 +46,9 @@ func queueWays() map[string][]string {
 		"in_use": {
 			"Index Only Scan tasks_execution", "Index Only Scan queues_relief", "Index Scan tasks_promising",
 		},
-		"drop_action": {"Index Scan actions_pkey"},
+		"drop_action":   {"Index Scan actions_pkey"},
+		"moved_tasks":   {"Index Scan tasks_pkey"},
+		"moved_actions": {"Index Scan actions_pkey"},
 	}
 }
 
@@ -62,6 +64,7 @@ func queueArguments() map[string][]any {
 			id, id, "", []string{}, 0, now, id, nil, []pgtype.UUID{}, int64(0), "", "", id, now, now, now, "",
 		},
 		"forget_tasks": {now, 10}, "action": {id}, "list_actions": {id, "", 10}, "in_use": {id}, "drop_action": {id},
+		"moved_tasks": {id, 10, 1 << 20}, "moved_actions": {id, 10, 1 << 20},
 	}
 }
 

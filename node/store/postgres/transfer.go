@@ -488,29 +488,6 @@ func receiveSteps(batch *transfer.Batch, stored map[node.MessageID]bool) (steps 
 	return steps
 }
 
-// receiveQueues returns the statements that store the queues, actions and tasks of a batch. Where the queues lie is
-// written without the lock of those who define queues: these are kept out, since the store takes nothing in, and change
-// has waited for those who were at it.
-func receiveQueues(ctx context.Context, batch *transfer.Batch) ([]step, error) {
-	tx := &queueTransaction{defines: true}
-	for i := range batch.Queues {
-		if err := tx.PutQueue(ctx, &batch.Queues[i]); err != nil {
-			return nil, err
-		}
-	}
-	for i := range batch.Actions {
-		if err := tx.PutAction(ctx, &batch.Actions[i]); err != nil {
-			return nil, err
-		}
-	}
-	for i := range batch.Tasks {
-		if err := tx.writeTask(addTaskStatement+" ON CONFLICT DO NOTHING", &batch.Tasks[i]); err != nil {
-			return nil, err
-		}
-	}
-	return tx.pending, nil
-}
-
 // answerArguments are those of rememberStatement.
 func answerArguments(answers []transfer.Answer) []any {
 	n := len(answers)

@@ -140,14 +140,15 @@ func queueArguments(q *queue.Queue) []any {
 // tasks reads tasks.
 func (t *transaction) tasks(ctx context.Context, text string, arguments ...any) (found []queue.Task, err error) {
 	err = t.each(ctx, text, func(rows *sql.Rows) error {
-		one, err := scanTask(rows)
+		one, _, err := scanTask(rows)
 		found = append(found, one)
 		return err
 	}, arguments...)
 	return found, err
 }
 
-func scanTask(rows *sql.Rows) (t queue.Task, err error) {
+// scanTask reads a task. Its size is that of what it has inline.
+func scanTask(rows *sql.Rows) (t queue.Task, size int, err error) {
 	var tags, promise string
 	var when, arrived int64
 	var execution, run uuid.NullUUID
@@ -156,16 +157,16 @@ func scanTask(rows *sql.Rows) (t queue.Task, err error) {
 	err = rows.Scan(&t.ID, &t.Queue, &t.Name, &tags, &t.Priority, &when, &execution, (*nullable)(&inline), &promise,
 		&t.Arrival, (*string)(&t.Status), &t.Reason, &run, &arrived, &started, &ended, &t.Fates)
 	if err != nil {
-		return t, err
+		return t, 0, err
 	}
 	t.When, t.Arrived = fromColumn(when), fromColumn(arrived)
 	t.Started, t.Ended = someInstant(started), someInstant(ended)
 	t.Execution, t.Run = execution.UUID, run.UUID
 	if t.Tags, err = texts(tags); err != nil {
-		return t, err
+		return t, 0, err
 	}
 	if err := json.Unmarshal([]byte(promise), &t.Promise); err != nil {
-		return t, fmt.Errorf("read the promise of task %v: %w", t.ID, err)
+		return t, 0, fmt.Errorf("read the promise of task %v: %w", t.ID, err)
 	}
 	if len(t.Promise) == 0 {
 		t.Promise = nil
@@ -174,7 +175,7 @@ func scanTask(rows *sql.Rows) (t queue.Task, err error) {
 		t.Inline = &queue.Action{}
 		err = t.Inline.SetContent(inline)
 	}
-	return t, err
+	return t, len(inline), err
 }
 
 func taskArguments(t *queue.Task) ([]any, error) {
@@ -200,21 +201,24 @@ func taskArguments(t *queue.Task) ([]any, error) {
 // actions reads actions.
 func (t *transaction) actions(ctx context.Context, text string, arguments ...any) (found []queue.Action, err error) {
 	err = t.each(ctx, text, func(rows *sql.Rows) error {
-		var a queue.Action
-		var tags string
-		var content []byte
-		err := rows.Scan(&a.ID, &a.Name, &tags, &content)
-		if err != nil {
-			return err
-		}
-		if a.Tags, err = texts(tags); err != nil {
-			return err
-		}
-		err = a.SetContent(content)
-		found = append(found, a)
+		one, _, err := scanAction(rows)
+		found = append(found, one)
 		return err
 	}, arguments...)
 	return found, err
+}
+
+// scanAction reads an action. Its size is that of the content.
+func scanAction(rows *sql.Rows) (a queue.Action, size int, err error) {
+	var tags string
+	var content []byte
+	if err := rows.Scan(&a.ID, &a.Name, &tags, &content); err != nil {
+		return a, 0, err
+	}
+	if a.Tags, err = texts(tags); err != nil {
+		return a, 0, err
+	}
+	return a, len(content), a.SetContent(content)
 }
 
 // texts reads a list; nil for an empty one.

@@ -332,12 +332,19 @@ func (t *transaction) say(text string, arguments ...any) error {
 func (t *transaction) each(
 	ctx context.Context, text string, read func(rows *sql.Rows) error, arguments ...any,
 ) (err error) {
+	return t.while(ctx, text, func() bool { return true }, read, arguments...)
+}
+
+// while is each, and reads no further row once goes is false.
+func (t *transaction) while(
+	ctx context.Context, text string, goes func() bool, read func(rows *sql.Rows) error, arguments ...any,
+) (err error) {
 	rows, err := t.tx.QueryContext(ctx, text, arguments...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+	for goes() && rows.Next() {
 		if err := read(rows); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/inspect"
 	"chronos/node/store/transfer"
 )
@@ -45,6 +46,9 @@ const (
 	toldText = `SELECT request, print, expires_at, outcome, id, lane, incarnation, deadline, former_deadline,
 			coalesce(sequence, 0), may_appear, lineage
 		FROM answers WHERE request > ?1 AND request <> ?2 ORDER BY request LIMIT ?3`
+
+	movedTasksText   = selectTasks + "id > ?1 ORDER BY id LIMIT ?2"
+	movedActionsText = "SELECT id, name, tags, content FROM actions WHERE id > ?1 ORDER BY id LIMIT ?2"
 
 	queuedText = `SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM actions)
 			OR (SELECT count(*) FROM (SELECT 1 FROM queues LIMIT 2)) > 1`
@@ -280,6 +284,43 @@ func (s *Store) Told(ctx context.Context, after uuid.UUID, limit int) (answers [
 		return nil, fmt.Errorf("read the answers behind %s: %w", after, err)
 	}
 	return answers, nil
+}
+
+// QueuesBehind implements transfer.Store.
+func (s *Store) QueuesBehind(ctx context.Context, name string, limit int) ([]queue.Queue, error) {
+	return s.Queues(ctx, queue.Filter{AfterName: name, Limit: limit})
+}
+
+// TasksBehind implements transfer.Store.
+func (s *Store) TasksBehind(ctx context.Context, id uuid.UUID, limit, size int) (tasks []queue.Task, err error) {
+	err = s.lookAt(ctx, func(ctx context.Context, t *transaction) error {
+		return t.while(ctx, movedTasksText, func() bool { return size > 0 }, func(rows *sql.Rows) error {
+			one, takes, err := scanTask(rows)
+			tasks = append(tasks, one)
+			size -= takes
+			return err
+		}, id[:], limit)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the tasks behind %s: %w", id, err)
+	}
+	return tasks, nil
+}
+
+// ActionsBehind implements transfer.Store.
+func (s *Store) ActionsBehind(ctx context.Context, id uuid.UUID, limit, size int) (actions []queue.Action, err error) {
+	err = s.lookAt(ctx, func(ctx context.Context, t *transaction) error {
+		return t.while(ctx, movedActionsText, func() bool { return size > 0 }, func(rows *sql.Rows) error {
+			one, takes, err := scanAction(rows)
+			actions = append(actions, one)
+			size -= takes
+			return err
+		}, id[:], limit)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the actions behind %s: %w", id, err)
+	}
+	return actions, nil
 }
 
 func scanAnswer(rows *sql.Rows) (a transfer.Answer, err error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/queue"
 	"chronos/node/store/memory"
 	"chronos/node/store/storetest"
 	"chronos/node/store/transfer"
@@ -19,6 +20,8 @@ type moved struct {
 	seal     func(context.Context, uuid.UUID, string) (transfer.Seal, error)
 	unseal   func(context.Context) (node.State, error)
 	messages func(context.Context, node.MessageID, int, int) ([]transfer.Message, error)
+	tasks    func(context.Context, uuid.UUID, int, int) ([]queue.Task, error)
+	actions  func(context.Context, uuid.UUID, int, int) ([]queue.Action, error)
 	receive  func(context.Context, transfer.Batch) (transfer.Seal, error)
 }
 
@@ -34,6 +37,14 @@ func (m *moved) Messages(
 	return m.messages(ctx, after, limit, bytes)
 }
 
+func (m *moved) TasksBehind(ctx context.Context, after uuid.UUID, limit, bytes int) ([]queue.Task, error) {
+	return m.tasks(ctx, after, limit, bytes)
+}
+
+func (m *moved) ActionsBehind(ctx context.Context, after uuid.UUID, limit, bytes int) ([]queue.Action, error) {
+	return m.actions(ctx, after, limit, bytes)
+}
+
 func (m *moved) Receive(ctx context.Context, batch transfer.Batch) (transfer.Seal, error) {
 	return m.receive(ctx, batch)
 }
@@ -43,7 +54,10 @@ func moveBroken(change func(m *moved)) func(*storetest.Clock) storetest.Instance
 	return func(clock *storetest.Clock) storetest.Instance {
 		instance := intact(clock)
 		b := instance.Store.(*broken)
-		m := &moved{broken: b, seal: b.Seal, unseal: b.Unseal, messages: b.Messages, receive: b.Receive}
+		m := &moved{
+			broken: b, seal: b.Seal, unseal: b.Unseal, messages: b.Messages, tasks: b.TasksBehind,
+			actions: b.ActionsBehind, receive: b.Receive,
+		}
 		change(m)
 		instance.Store = m
 		return instance
@@ -113,6 +127,22 @@ func transferMutants() []mutant {
 						after.Lane = "~"
 					}
 					return m.Store.Messages(ctx, after, limit, bytes)
+				}
+			}),
+		},
+		{
+			"reads more tasks than fit", "contract/move/queues, tasks and actions are read in order", false,
+			moveBroken(func(m *moved) {
+				m.tasks = func(ctx context.Context, after uuid.UUID, limit, bytes int) ([]queue.Task, error) {
+					return m.Store.TasksBehind(ctx, after, limit, bytes+1000)
+				}
+			}),
+		},
+		{
+			"reads more actions than fit", "contract/move/queues, tasks and actions are read in order", false,
+			moveBroken(func(m *moved) {
+				m.actions = func(ctx context.Context, after uuid.UUID, limit, bytes int) ([]queue.Action, error) {
+					return m.Store.ActionsBehind(ctx, after, limit, bytes+1000)
 				}
 			}),
 		},

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,7 @@ func transferCases() []testCase {
 		{"move/opened again when the claims have expired", moveUndone},
 		{"move/a store that begins a lineage is not sealed", moveHolding},
 		{"move/messages are read in order, claimed or not", moveRead},
+		{"move/queues, tasks and actions are read in order", moveReadQueues},
 		{"move/a store is filled, and opened at the end", moveFilled},
 		{"move/what lies inside a closed queue waits", moveInside},
 		{"move/a batch is received once", moveOnce},
@@ -82,6 +84,29 @@ func (s *subject) stored(limit, bytes int) (all []transfer.Message) {
 		}
 		all = append(all, next...)
 		after = node.MessageID{ID: next[len(next)-1].ID, Lane: next[len(next)-1].Lane}
+	}
+}
+
+// paged returns all rows of a kind. next returns those behind one, at most limit, up to the one with which their sizes
+// reach bytes.
+func paged[T any](s *subject, limit, bytes int, size func(*T) int, next func(last *T) ([]T, error)) (all []T) {
+	s.Helper()
+	for last := new(T); ; last = &all[len(all)-1] {
+		page, err := next(last)
+		if err != nil || len(page) > limit {
+			s.Fatalf("%d rows, where %d are to be read: %v", len(page), limit, err)
+		}
+		if len(page) == 0 {
+			return all
+		}
+		has := 0
+		for i := range page {
+			if has >= bytes {
+				s.Fatalf("%d rows are read, of which %d have %d bytes, and %d are enough", len(page), i, has, bytes)
+			}
+			has += size(&page[i])
+		}
+		all = append(all, page...)
 	}
 }
 
@@ -212,6 +237,53 @@ func moveRead(s *subject) {
 				got = append(got, m.Message)
 			}
 			s.check("messages", got, list)
+		}
+	}
+}
+
+// moveReadQueues fills a store with tasks of which some have something large to do, and reads all by pages.
+func moveReadQueues(s *subject) {
+	batch := transfer.Batch{ID: export(1), By: "somebody", Lineage: 6}
+	for i := range byte(6) {
+		q := queue.Queue{
+			ID: export(20 - i), Name: fmt.Sprint("queue-", i), Kind: queue.Sync, Window: "never", TimeLimit: time.Hour,
+		}
+		a := queue.Action{ID: export(i), Topic: output, Payload: make([]byte, 10*int(i))}
+		t := queue.Task{ID: export(i), Queue: q.ID, Execution: a.ID, Status: queue.Pending, Arrived: noon()}
+		if i%2 == 1 {
+			t.Execution, t.Inline = uuid.Nil, &queue.Action{Topic: output, Payload: a.Payload}
+		}
+		batch.Queues, batch.Actions = append(batch.Queues, q), append(batch.Actions, a)
+		batch.Tasks = append(batch.Tasks, t)
+	}
+	batch.To = int64(len(batch.Queues) + len(batch.Actions) + len(batch.Tasks))
+	s.receive(batch)
+	content := func(a *queue.Action) int {
+		encoded, err := a.Content()
+		s.check("error", err, nil)
+		return len(encoded)
+	}
+	inline := func(t *queue.Task) int {
+		if t.Inline == nil {
+			return 0
+		}
+		return content(t.Inline)
+	}
+	for _, limit := range []int{1, 2, 100} {
+		nothing := func(*queue.Queue) int { return 0 }
+		queues := paged(s, limit, 1, nothing, func(last *queue.Queue) ([]queue.Queue, error) {
+			return s.mover().QueuesBehind(s.Context(), last.Name, limit)
+		})
+		s.check("queues", queues, append(batch.Queues[:6:6], queue.NewRoot()))
+		for _, bytes := range []int{1, 200, 1 << 20} {
+			tasks := paged(s, limit, bytes, inline, func(last *queue.Task) ([]queue.Task, error) {
+				return s.mover().TasksBehind(s.Context(), last.ID, limit, bytes)
+			})
+			s.check("tasks", tasks, batch.Tasks)
+			actions := paged(s, limit, bytes, content, func(last *queue.Action) ([]queue.Action, error) {
+				return s.mover().ActionsBehind(s.Context(), last.ID, limit, bytes)
+			})
+			s.check("actions", actions, batch.Actions)
 		}
 	}
 }

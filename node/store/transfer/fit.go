@@ -90,15 +90,15 @@ func Survey(ctx context.Context, source Store, tell func(Progress), fits Fits) e
 
 // surveyQueues has fits be told of some queues, tasks and actions: one of a kind is too many for a store that has none.
 func surveyQueues(ctx context.Context, source Store, fits Fits) error {
-	queues, err := source.Queues(ctx, queue.Filter{Limit: batchTasks})
+	queues, err := source.QueuesBehind(ctx, "", batchTasks)
 	if err != nil {
 		return err
 	}
-	tasks, err := source.Tasks(ctx, queue.Filter{Limit: batchTasks})
+	tasks, err := source.TasksBehind(ctx, uuid.Nil, batchTasks, batchBytes)
 	if err != nil {
 		return err
 	}
-	actions, err := source.Actions(ctx, queue.Filter{Limit: batchTasks})
+	actions, err := source.ActionsBehind(ctx, uuid.Nil, batchTasks, batchBytes)
 	if err != nil {
 		return err
 	}

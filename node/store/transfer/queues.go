@@ -137,12 +137,13 @@ func (r *reader) addQueues(to *Batch, l *line) (is bool, err error) {
 	return true, err
 }
 
-// batchTasks is how many rows of queues are read at once: a task can be as large as a message.
+// batchTasks is how many rows of queues are read at once, beside batchBytes of what there is to do: tags, paths and
+// promises are not counted.
 const batchTasks = 100
 
 func exportQueues(ctx context.Context, source Store, w *writer, report func()) error {
 	for after := ""; ; report() {
-		queues, err := source.Queues(ctx, queue.Filter{AfterName: after, Limit: batchTasks})
+		queues, err := source.QueuesBehind(ctx, after, batchTasks)
 		if err != nil {
 			return err
 		}
@@ -160,7 +161,7 @@ func exportQueues(ctx context.Context, source Store, w *writer, report func()) e
 		}
 	}
 	for after := uuid.Nil; ; report() {
-		actions, err := source.Actions(ctx, queue.Filter{AfterID: after, Limit: batchTasks})
+		actions, err := source.ActionsBehind(ctx, after, batchTasks, batchBytes)
 		if err != nil {
 			return err
 		}
@@ -183,7 +184,7 @@ func exportQueues(ctx context.Context, source Store, w *writer, report func()) e
 
 func exportTasks(ctx context.Context, source Store, w *writer, report func()) error {
 	for after := uuid.Nil; ; report() {
-		tasks, err := source.Tasks(ctx, queue.Filter{AfterID: after, Limit: batchTasks})
+		tasks, err := source.TasksBehind(ctx, after, batchTasks, batchBytes)
 		if err != nil || len(tasks) == 0 {
 			return err
 		}

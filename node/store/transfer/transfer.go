@@ -70,10 +70,14 @@ type Rows interface {
 	// ids of the requests.
 	Told(ctx context.Context, after uuid.UUID, limit int) ([]Answer, error)
 
-	// Queues, Tasks and Actions are those of queue.Store.
-	Queues(ctx context.Context, filter queue.Filter) ([]queue.Queue, error)
-	Tasks(ctx context.Context, filter queue.Filter) ([]queue.Task, error)
-	Actions(ctx context.Context, filter queue.Filter) ([]queue.Action, error)
+	// QueuesBehind returns at most limit of the queues, those behind a name, in the order of their names.
+	QueuesBehind(ctx context.Context, name string, limit int) ([]queue.Queue, error)
+
+	// TasksBehind and ActionsBehind return the next tasks and actions behind an id, in the order of their ids. They
+	// return at most limit, and stop behind the one with which what there is to do reaches bytes, as
+	// queue.Action.Content has it: that of a task counts if it is Inline. None is left when they return none.
+	TasksBehind(ctx context.Context, id uuid.UUID, limit, bytes int) ([]queue.Task, error)
+	ActionsBehind(ctx context.Context, id uuid.UUID, limit, bytes int) ([]queue.Action, error)
 }
 
 // Kind is what a store is sealed for, or was.

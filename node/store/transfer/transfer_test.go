@@ -213,12 +213,11 @@ func of(t fataler, store transfer.Store) everything {
 		cluster: contents.Bound.Cluster, group: contents.Bound.Group, lineage: contents.State.Lineage,
 		places: contents.Places, pauses: contents.Pauses, answers: answers,
 	}
-	filter := queue.Filter{Limit: 100}
-	e.queues, err = store.Queues(ctx, filter)
+	e.queues, err = store.QueuesBehind(ctx, "", 10_000)
 	check(t, err)
-	e.tasks, err = store.Tasks(ctx, filter)
+	e.tasks, err = store.TasksBehind(ctx, uuid.Nil, 10_000, 1<<30)
 	check(t, err)
-	e.actions, err = store.Actions(ctx, filter)
+	e.actions, err = store.ActionsBehind(ctx, uuid.Nil, 10_000, 1<<30)
 	check(t, err)
 	if list, is := store.(queue.Store); is {
 		checkPaths(t, list, e.queues)
