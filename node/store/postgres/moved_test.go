@@ -44,6 +44,10 @@ func TestExportBesideLooks(t *testing.T) {
 func TestMovedPages(t *testing.T) {
 	address := newSchema(t, newDatabase(t))
 	exec(t, address, `
+INSERT INTO messages (id, lane, incarnation, deadline, due_at, message_size, message_headers, message_value)
+SELECT i::text, 'topic', gen_random_uuid(), now(), now(), 1000, '[]', decode(repeat('00', 1000), 'hex')
+FROM generate_series(1, 20000) AS i`)
+	exec(t, address, `
 INSERT INTO tasks (id, queue, name, tags, priority, not_before, inline, promise, arrival, status, reason,
   arrived_at, fates)
 SELECT gen_random_uuid(), gen_random_uuid(), '', '{}', 0, now(), decode(repeat('00', 1000), 'hex'), '{}', i,
@@ -52,8 +56,9 @@ FROM generate_series(1, 5000) AS i`)
 	exec(t, address, "INSERT INTO actions SELECT id, '', '{}', inline FROM tasks")
 	s := open(t, address, postgres.Options{})
 	statements, first := postgres.QueueStatements(), pgtype.UUID{Valid: true}
+	statements["moved"] = postgres.Statements()["moved"]
 	for name, arguments := range map[string][]any{
-		"moved_tasks": {first}, "moved_actions": {first},
+		"moved": {"", ""}, "moved_tasks": {first}, "moved_actions": {first},
 	} {
 		for _, c := range []struct{ limit, size, sent int }{{100, 1, 1}, {100, 10_000, 10}, {100, 1 << 20, 100}} {
 			text, err := postgres.Run(t.Context(), s, "EXPLAIN (ANALYZE, FORMAT JSON) "+statements[name],

@@ -224,7 +224,7 @@ func arguments(n int) map[string][]any {
 		"count_answers":  {uuids[0], uuids[0]},
 		"all_places":     nil,
 		"held":           nil,
-		"moved":          {"id", "lane", n},
+		"moved":          {"id", "lane", n, 1 << 20},
 		"told":           {uuids[0], uuids[0], n},
 		"receive":        append([]any{ids, topics, uuids, times, numbers, make([]bool, n)}, contents[3:]...),
 		"receive_pause":  {"lane", times[0], "who", "why"},

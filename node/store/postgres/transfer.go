@@ -76,9 +76,16 @@ FROM (SELECT clock_timestamp() AS now) AS clock CROSS JOIN LATERAL (
 ) AS m
 GROUP BY clock.now`
 
+	// movedStatement ends behind the row with which their sizes reach $4. It touches $3 rows of the index all the same,
+	// and leaves what is large where it is, beside the table, in those that it does not return. The order in which the
+	// sizes are summed is that of the index: nothing is sorted.
 	movedStatement = `
 SELECT ` + shownColumns + `, message_value, line, behind
-FROM messages WHERE (id, lane) > ($1::text, $2::text) ORDER BY id, lane LIMIT $3::bigint`
+FROM (
+  SELECT *, sum(message_size) OVER (ORDER BY id, lane ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+  FROM (SELECT * FROM messages WHERE (id, lane) > ($1::text, $2::text) ORDER BY id, lane LIMIT $3::bigint) AS next
+) AS sized
+WHERE coalesce(before, 0) < $4::bigint ORDER BY id, lane`
 
 	toldStatement = `
 SELECT request, print, expires_at, outcome, id, lane, incarnation, deadline, former_deadline, sequence, may_appear,
@@ -315,18 +322,13 @@ func (s *Store) Messages(
 ) (messages []transfer.Message, err error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	var room int
 	read := func(rows pgx.Rows) error {
-		if room <= 0 {
-			return nil // the server has sent it already; it is not kept
-		}
 		m, err := scanMoved(rows)
 		messages = append(messages, m)
-		room -= m.Size()
 		return err
 	}
-	err = s.once(ctx, func() { messages, room = nil, size },
-		step{statement: movedStatement, arguments: []any{after.ID, after.Lane, limit}, read: read})
+	err = s.once(ctx, func() { messages = nil },
+		step{statement: movedStatement, arguments: []any{after.ID, after.Lane, limit, size}, read: read})
 	if err != nil {
 		return nil, fmt.Errorf("read the messages behind %q: %w", after.ID, err)
 	}

@@ -131,6 +131,16 @@ func transferMutants() []mutant {
 			}),
 		},
 		{
+			"reads more messages than fit", "contract/move/messages are read in order, claimed or not", false,
+			moveBroken(func(m *moved) {
+				m.messages = func(
+					ctx context.Context, after node.MessageID, limit, bytes int,
+				) ([]transfer.Message, error) {
+					return m.Store.Messages(ctx, after, limit, bytes+1000)
+				}
+			}),
+		},
+		{
 			"reads more tasks than fit", "contract/move/queues, tasks and actions are read in order", false,
 			moveBroken(func(m *moved) {
 				m.tasks = func(ctx context.Context, after uuid.UUID, limit, bytes int) ([]queue.Task, error) {

@@ -73,18 +73,9 @@ func (s *subject) refused(call string, err error) {
 // stored returns all messages, in steps.
 func (s *subject) stored(limit, bytes int) (all []transfer.Message) {
 	s.Helper()
-	var after node.MessageID
-	for {
-		next, err := s.mover().Messages(s.Context(), after, limit, bytes)
-		if err != nil || len(next) > limit {
-			s.Fatalf("%d messages: %v", len(next), err)
-		}
-		if len(next) == 0 {
-			return all
-		}
-		all = append(all, next...)
-		after = node.MessageID{ID: next[len(next)-1].ID, Lane: next[len(next)-1].Lane}
-	}
+	return paged(s, limit, bytes, (*transfer.Message).Size, func(last *transfer.Message) ([]transfer.Message, error) {
+		return s.mover().Messages(s.Context(), node.MessageID{ID: last.ID, Lane: last.Lane}, limit, bytes)
+	})
 }
 
 // paged returns all rows of a kind. next returns those behind one, at most limit, up to the one with which their sizes
