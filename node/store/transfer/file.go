@@ -348,6 +348,7 @@ type reader struct {
 	hash   hash.Hash
 	header Header
 	lines  int64 // behind the header
+	bytes  int64 // of these lines
 	counts Counts
 	last   node.MessageID // of the messages read so far
 }
@@ -422,6 +423,7 @@ func (r *reader) next(to *Batch) (last bool, err error) {
 		return true, r.finish(l.End)
 	}
 	r.lines++
+	r.bytes += int64(len(raw))
 	r.hash.Write(raw)
 	if err == nil {
 		err = r.add(to, &l)

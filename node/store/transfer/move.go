@@ -136,18 +136,13 @@ func exportMessages(ctx context.Context, source Store, w *writer, report func())
 func Check(in io.Reader, tell func(Progress)) (Header, Counts, error) { return CheckFor(in, tell, nil) }
 
 // fill reads lines until the batch is full, or ends at the line upTo, and reports whether the last line was among them.
+// What is counted is the lines themselves: whatever they are about, a batch has not much more than they have.
 func (r *reader) fill(batch *Batch, upTo int64) (last bool, err error) {
 	batch.From, batch.To = r.lines, r.lines
-	size := 0
-	for n := 0; n < batchMessages && size < batchBytes && (n == 0 || r.lines != upTo); n++ {
+	end := r.bytes + batchBytes
+	for n := 0; n < batchMessages && r.bytes < end && (n == 0 || r.lines != upTo); n++ {
 		if last, err = r.next(batch); err != nil || last {
 			return last, err
-		}
-		if k := len(batch.Messages); k > 0 {
-			size += batch.Messages[k-1].Size()
-		}
-		if k := len(batch.Tasks); k > 0 && batch.Tasks[k-1].Inline != nil {
-			size += len(batch.Tasks[k-1].Inline.Payload)
 		}
 	}
 	return false, nil
