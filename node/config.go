@@ -117,8 +117,8 @@ type Config struct {
 	// taken, published and deleted within its limits is never suspected (deviation D10).
 	HoldTime time.Duration
 
-	// Batch is the greatest number of messages in one call to a port, 1 to MaxBatch; 0 for what is best for a store in a
-	// database. Where a transaction costs much more than a message, and some run side by side, more are better.
+	// Batch is the greatest number of messages in one call to a port, 1 to MaxBatch; 0 for what is best for a store in
+	// a database. Where a transaction costs much more than a message, and some run side by side, more are better.
 	Batch int
 
 	// PollInterval is the time between two looks for messages that fall due. 1 ms to a fifth of HoldTime.

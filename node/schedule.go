@@ -95,9 +95,9 @@ type holding struct {
 }
 
 const (
-	// scheduleBatches and scheduleBytes are the greatest number of batches of messages in the schedule and their greatest
-	// size, except for the last one taken on each lane. The lanes share them, see part; those that routes do not name
-	// may have as much again between them, if they all hold something at once.
+	// scheduleBatches is how many batches of messages the schedule has room for, and scheduleBytes their greatest size,
+	// except for the last one taken on each lane. The lanes share them, see part; those that routes do not name may
+	// have as much again between them, if they all hold something at once.
 	scheduleBatches = 4
 	scheduleBytes   = 4 * batchBytes
 

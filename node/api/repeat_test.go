@@ -237,7 +237,8 @@ func TestOneAnswerForEachKey(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		change := ways()[[]string{"intake", "through"}[seed%2]]
 		w := newWorld(t, change)
-		nodes := []http.Handler{w.handler, w.peer(func() time.Time { return w.now.Add(5 * time.Minute) }, change).Handler()}
+		ahead := func() time.Time { return w.now.Add(5 * time.Minute) }
+		nodes := []http.Handler{w.handler, w.peer(ahead, change).Handler()}
 		limit := func() string { return w.now.Add(time.Duration(random.IntN(40)) * time.Minute).Format(time.RFC3339) }
 		draw := func() request {
 			path, delay := []string{x, y}[random.IntN(2)], fmt.Sprintf(`"delay":"%dm"`, random.IntN(30))

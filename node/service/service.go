@@ -226,8 +226,8 @@ func (s *Service) openBroker(connection func(client string) kafka.Connection) (e
 		config.Node.Batch = journalBatch
 	}
 	if s.source, err = kafka.NewSource(kafka.SourceConfig{
-		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(), MaxPollRecords: config.Node.Batch,
-		LeaveAfter: config.Node.LeaveAfter, SessionTimeout: config.SessionTimeout,
+		Connection: connection("source"), Group: config.Group, Inputs: config.inputs(),
+		LeaveAfter: config.Node.LeaveAfter, SessionTimeout: config.SessionTimeout, MaxPollRecords: config.Node.Batch,
 		FetchMemory: config.FetchMemory, BatchMemory: config.BatchMemory,
 	}); err != nil {
 		return err

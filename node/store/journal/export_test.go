@@ -64,7 +64,8 @@ func (a *Asker) Rest(number int32) {
 	}
 }
 
-// RestsUntil returns until when a partition rests whose last transaction began and ended then, and moved as many entries.
+// RestsUntil returns until when a partition rests whose last transaction began and ended then, and moved that many
+// entries.
 func RestsUntil(began, ended time.Time, moved int, spacing time.Duration) time.Time {
 	return restsUntil(began, ended, moved, spacing)
 }

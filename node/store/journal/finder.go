@@ -7,9 +7,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// finder looks up the heads of messages for one change, many one after the other. Most of what is taken in is not there,
-// which the filters of Pebble's tables tell without a look at what they are about; and a look by itself (get) does not
-// ask those of the lowest level, where nearly everything is.
+// finder looks up the heads of messages for one change, many one after the other. Most of what is taken in is not
+// there, which the filters of Pebble's tables tell without a look at what they are about; and a look by itself (get)
+// does not ask those of the lowest level, where nearly everything is.
 type finder struct {
 	db       *disk
 	iterator *pebble.Iterator // nil before the first look

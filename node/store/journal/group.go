@@ -62,7 +62,8 @@ func (s *shard) rest() {
 	}
 }
 
-// restsUntil returns until when a partition rests whose last transaction began and ended then, and moved as many entries.
+// restsUntil returns until when a partition rests whose last transaction began and ended then, and moved that many
+// entries.
 func restsUntil(began, ended time.Time, moved int, spacing time.Duration) time.Time {
 	if moved >= crowd {
 		return ended

@@ -220,7 +220,7 @@ func TestRestIsBounded(t *testing.T) {
 	} {
 		ended := began.Add(c.took)
 		if rests := max(0, journal.RestsUntil(began, ended, c.moved, bound).Sub(ended)); rests != c.rests {
-			t.Errorf("behind a transaction of %v with %d entries it rests for %v, want %v", c.took, c.moved, rests, c.rests)
+			t.Errorf("behind %d entries in %v it rests for %v, want %v", c.moved, c.took, rests, c.rests)
 		}
 	}
 }

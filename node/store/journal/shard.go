@@ -322,7 +322,7 @@ func (c *change) commit(ctx context.Context) error {
 	if len(entries) == 0 && len(c.outputs) == 0 {
 		return nil
 	}
-	c.shard.moved += len(entries)
+	c.moved += len(entries)
 	began := c.now()
 	end, err := c.writer.Commit(ctx, ledger.Transaction{Entries: entries, Outputs: c.outputs})
 	if err != nil {

@@ -5,9 +5,9 @@
 //	take    position and messages                     one transaction in the partition
 //	fire    output records and tombstones             one transaction in the partition and the output topics
 //
-// What a node works with is a local copy of the partitions that it owns, in Pebble: messages, and an index by lane and
-// due time. The copy follows the journal, and is never ahead of it. Nothing of a partition is taken in or fired before
-// the copy has come to the fence that the new owner has committed.
+// What a node works with is a local copy of the partitions that it owns, in Pebble: messages by lane and due time, and
+// their heads by id. The copy follows the journal, and is never ahead of it. Nothing of a partition is taken in or
+// fired before the copy has come to the fence that the new owner has committed.
 //
 // docs/adr/0025-a-journal.md says why it is so, and what it does not do yet.
 package journal
@@ -118,9 +118,9 @@ var _ node.Store = (*Store)(nil)
 // memTable is how many bytes the local copies have in memory before they are written to disk.
 const memTable = 32 << 20
 
-// cacheSize is how many bytes the local copies have in memory of what is on disk, beside those of memTable: Pebble takes
-// them out of it, those that are being written to disk as well. Filters and indexes have to fit in, or each look reads
-// them from the disk.
+// cacheSize is how many bytes the local copies have in memory of what is on disk, beside those of memTable: Pebble
+// takes them out of it, those that are being written to disk as well. Filters and indexes have to fit in, or each look
+// reads them from the disk.
 const cacheSize = 64<<20 + 3*memTable
 
 // Open opens the local copy. It owns nothing yet.
