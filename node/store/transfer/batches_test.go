@@ -90,7 +90,7 @@ func large(t fataler) *memory.Store {
 	t.Helper()
 	var e everything
 	payload := bytes.Repeat([]byte{0xff}, largest)
-	for i := range 10 {
+	for i := range 6 {
 		id, name := uuid.UUID{0: 1, 15: byte(i)}, fmt.Sprintf("%03d", i)
 		m := transfer.Message{Message: node.Message{ID: name, Lane: "topic", Incarnation: id, Value: payload}}
 		m.Deadline = time.UnixMicro(1e15).UTC()
@@ -122,7 +122,7 @@ func TestLarge(t *testing.T) {
 	source := large(t)
 	from := &measured{Store: source, fataler: t}
 	file := exported(t, from)
-	if want := 20; from.pages < want {
+	if want := 12; from.pages < want {
 		t.Errorf("%d pages are read, want %d or more", from.pages, want)
 	}
 	target := memory.New(time.Now)
