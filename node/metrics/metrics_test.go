@@ -20,6 +20,7 @@ import (
 	"chronos/node"
 	"chronos/node/clock/system"
 	"chronos/node/metrics"
+	"chronos/node/queue"
 	"chronos/node/store/memory"
 	"chronos/node/store/storetest"
 	"chronos/node/store/transfer"
@@ -116,8 +117,11 @@ func value(t *testing.T, m *metrics.Metrics, name string, labels ...string) floa
 	return 0
 }
 
-// mover is what a store is moved by, which no port has either.
-type mover interface{ transfer.Store }
+// mover is what a store is moved by, and its queues are asked by, which no port has either.
+type mover interface {
+	transfer.Store
+	queue.Store
+}
 
 // Goal: a store that is counted is the same store. Method: the conformance suite of stores, through the decorator.
 func TestStoreIsAsItWas(t *testing.T) {
