@@ -35,6 +35,25 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what must come.
 const patience = time.Minute
 
+// onBoth runs a test on a fake cluster and on a real one, whose versions of the protocol differ.
+func onBoth(t *testing.T, test func(t *testing.T, brokers []string, plain *brokertest.Cluster)) {
+	t.Helper()
+	t.Run("fake", func(t *testing.T) {
+		t.Parallel()
+		cluster, plain := newFake(t)
+		test(t, cluster.ListenAddrs(), plain)
+	})
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		addresses := os.Getenv("CHRONOS_TEST_KAFKA")
+		if addresses == "" {
+			t.Skip("CHRONOS_TEST_KAFKA names no broker")
+		}
+		brokers := strings.Split(addresses, ",")
+		test(t, brokers, brokertest.NewCluster(t, kgo.SeedBrokers(brokers...)))
+	})
+}
+
 // newFake returns a fake cluster and the plain view of it, until the test ends.
 func newFake(t testing.TB, options ...kfake.Opt) (*kfake.Cluster, *brokertest.Cluster) {
 	t.Helper()

@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 
@@ -20,20 +19,7 @@ import (
 // count. Both on a fake cluster and on a real one, whose versions of the protocol differ.
 func TestCommitOfFormerTopic(t *testing.T) {
 	t.Parallel()
-	t.Run("fake", func(t *testing.T) {
-		t.Parallel()
-		cluster, plain := newFake(t)
-		commitOfFormerTopic(t, cluster.ListenAddrs(), plain)
-	})
-	t.Run("real", func(t *testing.T) {
-		t.Parallel()
-		addresses := os.Getenv("CHRONOS_TEST_KAFKA")
-		if addresses == "" {
-			t.Skip("CHRONOS_TEST_KAFKA names no broker")
-		}
-		brokers := strings.Split(addresses, ",")
-		commitOfFormerTopic(t, brokers, brokertest.NewCluster(t, kgo.SeedBrokers(brokers...)))
-	})
+	onBoth(t, commitOfFormerTopic)
 }
 
 func commitOfFormerTopic(t *testing.T, brokers []string, plain *brokertest.Cluster) {

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/node"
@@ -124,20 +121,7 @@ func TestSenderWaitsForItself(t *testing.T) {
 // An input topic that is deleted and created again is sent to again. franz-go would refuse the new one.
 func TestSenderRecreatedTopic(t *testing.T) {
 	t.Parallel()
-	t.Run("fake", func(t *testing.T) {
-		t.Parallel()
-		cluster, plain := newFake(t)
-		sendToRecreated(t, cluster.ListenAddrs(), plain)
-	})
-	t.Run("real", func(t *testing.T) {
-		t.Parallel()
-		addresses := os.Getenv("CHRONOS_TEST_KAFKA")
-		if addresses == "" {
-			t.Skip("CHRONOS_TEST_KAFKA names no broker")
-		}
-		brokers := strings.Split(addresses, ",")
-		sendToRecreated(t, brokers, brokertest.NewCluster(t, kgo.SeedBrokers(brokers...)))
-	})
+	onBoth(t, sendToRecreated)
 }
 
 func sendToRecreated(t *testing.T, brokers []string, plain *brokertest.Cluster) {
