@@ -442,8 +442,8 @@ func compareNames(a, b node.MessageID) int {
 
 func comparePartitions(a, b node.Partition) int { return bytes.Compare(inputKey(a), inputKey(b)) }
 
-// put has a batch replace what the local copy has of a message. Value is what after is encoded as, which may be a head.
-// All of a message is where it falls due, so that a claim reads what it takes in one go; by its id there is the head,
+// put has a batch replace what the local copy has of a message. After may be a head: value is all of it, encoded. That
+// is stored where the message falls due, so that a claim reads what it takes in one go. By its id there is the head,
 // which is what most instructions need.
 func (s *shard) put(batch *pebble.Batch, before, after *row, name node.MessageID, value []byte) error {
 	if err := s.stand(batch, before, after); err != nil {
