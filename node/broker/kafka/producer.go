@@ -326,6 +326,7 @@ func (s *Sink) watchMissing() {
 		}
 		if len(found) > 0 {
 			s.slots.renew() // they know another topic by that name
+			s.proven.forget(found)
 		}
 		if s.missing.remove(found) {
 			return

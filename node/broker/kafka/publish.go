@@ -253,22 +253,28 @@ func (s *Sink) publish(ctx context.Context, p *publication) {
 		return
 	}
 	var pace pace
+	stages := &stages{sink: s, most: firstUnproven}
 	for rest := s.publishable(p); len(rest) > 0; {
-		indexes, bytes := s.window.cut(p, rest)
-		if pace.tooSlow(ctx, bytes) {
+		some, later, unproven := stages.next(p, rest)
+		indexes, bytes := s.window.cut(p, some)
+		if pace.tooSlow(ctx, bytes) || stages.pace.tooSlow(ctx, unproven) {
 			for _, i := range rest {
-				p.settle(i, fmt.Errorf("publish on topic %s: no time left over a slow connection: %w",
+				p.settle(i, fmt.Errorf("publish on topic %s: no time left at the pace of what was published before: %w",
 					p.records[i].Topic, node.ErrUnsent))
 			}
 			return
 		}
 		start := time.Now()
 		s.attempt(ctx, p, pair, indexes, bytes)
-		pace.note(bytes, time.Since(start))
-		if ctx.Err() == nil {
-			s.window.grow(bytes, time.Since(start) < s.config.PublishTimeout/4)
+		took := time.Since(start)
+		if bytes >= minWindow/2 { // less says how long a request takes, and not how fast bytes arrive
+			pace.note(bytes, took)
 		}
-		rest = rest[len(indexes):]
+		stages.took(unproven, took)
+		if ctx.Err() == nil {
+			s.window.grow(bytes, took < s.config.PublishTimeout/4)
+		}
+		rest = slices.Concat(some[len(indexes):], later)
 	}
 }
 
@@ -452,6 +458,9 @@ func (s *Sink) draw(
 		topic := p.records[i].Topic
 		if errors.Is(err, errNoResult) {
 			p.settle(i, p.unfinished(err))
+		}
+		if err == nil {
+			s.proven.add(&p.records[i], results[n].partition)
 		}
 		if errors.Is(err, kerr.UnknownTopicOrPartition) && s.missing.add(topic, outcome(topic, err, new(pulse))) {
 			s.inBackground(s.watchMissing)

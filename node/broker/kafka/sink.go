@@ -20,6 +20,7 @@ type Sink struct {
 	admin   *producer
 	missing missingTopics
 	silent  silentPartitions
+	proven  provenPartitions
 	window  window
 
 	// mu guards closed, which says whether Close has begun.

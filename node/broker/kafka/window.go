@@ -59,24 +59,24 @@ func (w *window) grow(bytes int, soon bool) {
 	}
 }
 
-// pace is how fast one Publish gets on.
+// pace is how fast one Publish gets on: with bytes, or with partitions that are not proven.
 type pace struct {
-	bytes int
-	took  time.Duration
+	amount int
+	took   time.Duration
 }
 
-func (p *pace) note(bytes int, took time.Duration) {
-	p.bytes += bytes
+func (p *pace) note(amount int, took time.Duration) {
+	p.amount += amount
 	p.took += took
 }
 
-// tooSlow reports whether so many bytes more will probably run into the time limit of ctx. What is not begun is known
+// tooSlow reports whether so much more will probably run into the time limit of ctx. What is not begun is known
 // not to be sent, which is better than not to know.
-func (p *pace) tooSlow(ctx context.Context, bytes int) bool {
+func (p *pace) tooSlow(ctx context.Context, amount int) bool {
 	deadline, limited := ctx.Deadline()
-	if p.bytes == 0 || !limited {
+	if p.amount == 0 || !limited {
 		return false
 	}
-	expected := time.Duration(float64(p.took) * float64(bytes) / float64(p.bytes))
+	expected := time.Duration(float64(p.took) * float64(amount) / float64(p.amount))
 	return time.Until(deadline) < expected+expected/4
 }

@@ -1,0 +1,126 @@
+package kafka
+
+import (
+	"sync"
+	"time"
+
+	"chronos/node"
+)
+
+// provenPartitions are those to which this process has appended enough to know that Kafka is fast there. Kafka appends
+// to the partitions of a request one after the other, and answers when it has done all of them. What it writes to a
+// partition first, to its log and, some KiB later, to two indexes, has the file system find blocks, which waits for
+// the disk and can take tens of milliseconds each time:
+//
+//	Publish gives its client records for 400 partitions of new topics
+//	the client sends one request; Kafka appends to the first 100 of them within the time limit
+//	Publish returns: nobody knows what became of any record
+//	Kafka appends to the other 300
+//
+// All of them would be published again, and come out twice. So of partitions that are not proven few are given to a
+// client at a time, and twice as many when these were done soon, since a partition that only this process does not know
+// is as fast as others.
+type provenPartitions struct {
+	mu    sync.Mutex
+	parts map[string]map[int32]int // by topic, how much was appended, up to provenBytes
+}
+
+const (
+	// firstUnproven is how many partitions that are not proven a Publish begins with.
+	firstUnproven = 8
+
+	// provenBytes is how much is appended to a partition before it is proven. A broker with default settings writes to
+	// the indexes of a log once for each 4 KiB of it, which are compressed.
+	provenBytes = 16 << 10
+)
+
+// add takes note that a record was appended to a partition.
+func (p *provenPartitions) add(r *node.Record, partition int32) {
+	if r.Key == nil {
+		partition = unknownPartition // which stands for wherever a client puts records without a key
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.parts == nil {
+		p.parts = make(map[string]map[int32]int)
+	}
+	if p.parts[r.Topic] == nil {
+		p.parts[r.Topic] = make(map[int32]int)
+	}
+	if sum := p.parts[r.Topic][partition]; sum < provenBytes {
+		p.parts[r.Topic][partition] = sum + wireSize(r)
+	}
+}
+
+// forget takes note that these topics are other ones than they were.
+func (p *provenPartitions) forget(topics []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, topic := range topics {
+		delete(p.parts, topic)
+	}
+}
+
+func (p *provenPartitions) includes(name topicPartition) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.parts[name.topic][name.number] >= provenBytes
+}
+
+// unit is a partition, or what stands for one while nobody knows how many the topic has: a key.
+type unit struct {
+	topicPartition
+
+	key string
+}
+
+// stages shares out the records of one call of Publish: first those of proven partitions and of few others, and then of
+// the others, few partitions at a time. Records of one key are of one unit, and keep their order.
+type stages struct {
+	sink *Sink
+	most int // how many units that are not proven come next
+	pace pace
+}
+
+// next parts the records at indexes into those that come next and the others. Of those that come next it returns how
+// many units they are of that are not proven.
+func (s *stages) next(p *publication, indexes []int) (some, rest []int, unproven int) {
+	units := make(map[unit]bool)
+	for _, i := range indexes {
+		u, proven := s.unit(&p.records[i])
+		switch {
+		case proven:
+		case units[u], len(units) < s.most:
+			units[u] = true
+		default:
+			rest = append(rest, i)
+			continue
+		}
+		some = append(some, i)
+	}
+	return some, rest, len(units)
+}
+
+// unit returns what a record belongs to, and whether that is proven.
+func (s *stages) unit(r *node.Record) (u unit, proven bool) {
+	name, known := s.sink.silent.partitionOf(r)
+	switch {
+	case known:
+		return unit{topicPartition: name}, s.sink.proven.includes(name)
+	case r.Key == nil:
+		name = topicPartition{r.Topic, unknownPartition}
+		return unit{topicPartition: name}, s.sink.proven.includes(name)
+	default:
+		return unit{topicPartition{r.Topic, unknownPartition}, string(r.Key)}, false
+	}
+}
+
+// took takes note of how long it took to publish on so many units that are not proven.
+func (s *stages) took(unproven int, took time.Duration) {
+	if unproven > 0 {
+		s.pace.note(unproven, took)
+	}
+	if unproven >= s.most && took < s.sink.config.PublishTimeout/8 {
+		s.most *= 2
+	}
+}
