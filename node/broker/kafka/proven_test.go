@@ -125,3 +125,35 @@ func TestFastPartitionsAreTakenTogether(t *testing.T) {
 		last[string(r.Key)] = number
 	}
 }
+
+// What no client was given when the time of a call is over was not sent, and the call says so.
+func TestWhatNoClientWasGivenWasNotSent(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t, kfake.NumBrokers(1))
+	var records []node.Record
+	for range 20 {
+		records = append(records, node.Record{Topic: plain.Topic(t, 1), Key: []byte("key"), Value: []byte("text")})
+	}
+	over := make(chan struct{})
+	defer close(over)
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		cluster.SleepControl(func() { <-over })
+		return nil, nil, false
+	})
+	c := configFor(cluster, "group", "in")
+	c.PublishTimeout = time.Second
+	b := open(t, c)
+	unsent := 0
+	for i, err := range b.Publish(t.Context(), records) {
+		switch {
+		case err == nil:
+			t.Errorf("record %d: nobody has answered, and it counts as published", i)
+		case errors.Is(err, node.ErrUnsent):
+			unsent++
+		}
+	}
+	if unsent != 12 {
+		t.Errorf("%d of 20 records were not sent, want all except 8", unsent)
+	}
+}

@@ -19,7 +19,7 @@ import (
 const maxAttempt = 10_000
 
 // Publish appends records to their topics; see node.Sink. It also returns when ctx is done: what has no result by
-// then is given up, and its outcome is unknown.
+// then is given up, and its outcome is unknown, unless no client was given it yet.
 func (s *Sink) Publish(ctx context.Context, records []node.Record) []error {
 	if len(records) == 0 {
 		return nil
@@ -99,6 +99,7 @@ func (s *Sink) publishWithin(ctx context.Context, limit time.Duration, records [
 		records:    records,
 		results:    make([]error, len(records)),
 		settled:    make([]bool, len(records)),
+		given:      make([]bool, len(records)),
 		partitions: make([]int32, len(records)),
 		finished:   make(chan struct{}),
 	}
@@ -122,9 +123,9 @@ func (s *Sink) publishWithin(ctx context.Context, limit time.Duration, records [
 	select {
 	case <-p.finished:
 	case <-timer.C:
-		p.settleRest(p.unfinished(fmt.Errorf("no result within %v", limit)))
+		p.giveUp(fmt.Errorf("no result within %v", limit))
 	case <-ctx.Done():
-		p.settleRest(p.unfinished(ctx.Err()))
+		p.giveUp(ctx.Err())
 		return p.results
 	}
 	if !time.Now().Before(until) {
@@ -176,6 +177,7 @@ type publication struct {
 	mu      sync.Mutex
 	results []error // belong to the caller once all are settled
 	settled []bool
+	given   []bool // whether it was given to a client
 	beat    *pulse // of the client that was used last
 	attempt int    // the bytes that were given to clients together last
 
@@ -203,6 +205,25 @@ func (p *publication) settle(i int, err error) {
 func (p *publication) settleRest(err error) {
 	for i := range p.records {
 		p.settle(i, err)
+	}
+}
+
+// giveUp gives every record that has no result one: of what no client was given it is known that it was not sent.
+func (p *publication) giveUp(why error) {
+	unknown := p.unfinished(why)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.records {
+		switch {
+		case p.settled[i]:
+			continue
+		case p.given[i]:
+			p.results[i] = unknown
+		default:
+			p.results[i] = fmt.Errorf("publish on topic %s: no time was left for it: %w: %w",
+				p.records[i].Topic, node.ErrUnsent, why)
+		}
+		p.settled[i] = true
 	}
 }
 
@@ -282,7 +303,18 @@ func (s *Sink) publish(ctx context.Context, p *publication) {
 func (s *Sink) attempt(ctx context.Context, p *publication, pair *slot, indexes []int, bytes int) {
 	p.mu.Lock()
 	p.attempt = bytes
+	var open []int
+	for _, i := range indexes {
+		if !p.settled[i] { // nobody waits for the others any more: they were said not to be sent
+			p.given[i] = true
+			open = append(open, i)
+		}
+	}
 	p.mu.Unlock()
+	if len(open) == 0 {
+		return
+	}
+	indexes = open
 	normal, delicate := p.split(indexes)
 	var refused []int
 	var bulk sync.WaitGroup
