@@ -75,21 +75,64 @@ type unit struct {
 }
 
 // stages shares out the records of one call of Publish: first those of proven partitions and of few others, and then of
-// the others, few partitions at a time. Records of one key are of one unit, and keep their order.
+// the others, few partitions at a time. Records of one key are of one unit, and keep their order. What that is, and
+// whether it is proven, is decided once for a call: others find out more meanwhile.
+//
+//	this call    a, of key k, is of a partition that is not proven: it comes later
+//	another one  has appended enough to that partition: it is proven
+//	this call    b, of key k as well, would come now, before a
 type stages struct {
-	sink *Sink
-	most int // how many units that are not proven come next
-	pace pace
+	sink     *Sink
+	units    map[int]unit // of the records that are not of proven partitions, by their index
+	unproven map[unit]bool
+	most     int // how many units that are not proven come next
+	pace     pace
+}
+
+// stages returns how the records at indexes are shared out.
+func (s *Sink) stages(p *publication, indexes []int) *stages {
+	shared := &stages{sink: s, units: make(map[int]unit), unproven: make(map[unit]bool), most: firstUnproven}
+	counts := make(map[string]int) // of partitions, by topic; 0 for unknown
+	for _, i := range indexes {
+		r := &p.records[i]
+		count, counted := counts[r.Topic]
+		if !counted {
+			if n, known := s.silent.counts.Load(r.Topic); known {
+				count = n.(int)
+			}
+			counts[r.Topic] = count
+		}
+		u := unit{topicPartition: topicPartition{r.Topic, unknownPartition}}
+		switch {
+		case r.Key == nil:
+		case count > 0:
+			u.topicPartition = s.silent.partitionAmong(r, count)
+		default:
+			u.key = string(r.Key)
+		}
+		unproven, known := shared.unproven[u]
+		if !known {
+			unproven = u.key != "" || !s.proven.includes(u.topicPartition)
+			shared.unproven[u] = unproven
+		}
+		if unproven {
+			shared.units[i] = u
+		}
+	}
+	return shared
 }
 
 // next parts the records at indexes into those that come next and the others. Of those that come next it returns how
 // many units they are of that are not proven.
-func (s *stages) next(p *publication, indexes []int) (some, rest []int, unproven int) {
+func (s *stages) next(indexes []int) (some, rest []int, unproven int) {
+	if len(s.units) == 0 {
+		return indexes, nil, 0
+	}
 	units := make(map[unit]bool)
 	for _, i := range indexes {
-		u, proven := s.unit(&p.records[i])
+		u, counts := s.units[i]
 		switch {
-		case proven:
+		case !counts:
 		case units[u], len(units) < s.most:
 			units[u] = true
 		default:
@@ -99,20 +142,6 @@ func (s *stages) next(p *publication, indexes []int) (some, rest []int, unproven
 		some = append(some, i)
 	}
 	return some, rest, len(units)
-}
-
-// unit returns what a record belongs to, and whether that is proven.
-func (s *stages) unit(r *node.Record) (u unit, proven bool) {
-	name, known := s.sink.silent.partitionOf(r)
-	switch {
-	case known:
-		return unit{topicPartition: name}, s.sink.proven.includes(name)
-	case r.Key == nil:
-		name = topicPartition{r.Topic, unknownPartition}
-		return unit{topicPartition: name}, s.sink.proven.includes(name)
-	default:
-		return unit{topicPartition{r.Topic, unknownPartition}, string(r.Key)}, false
-	}
 }
 
 // took takes note of how long it took to publish on so many units that are not proven.

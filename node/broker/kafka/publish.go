@@ -274,9 +274,10 @@ func (s *Sink) publish(ctx context.Context, p *publication) {
 		return
 	}
 	var pace pace
-	stages := &stages{sink: s, most: firstUnproven}
-	for rest := s.publishable(p); len(rest) > 0; {
-		some, later, unproven := stages.next(p, rest)
+	rest := s.publishable(p)
+	stages := s.stages(p, rest)
+	for len(rest) > 0 {
+		some, later, unproven := stages.next(rest)
 		indexes, bytes := s.window.cut(p, some)
 		if pace.tooSlow(ctx, bytes) || stages.pace.tooSlow(ctx, unproven) {
 			for _, i := range rest {

@@ -118,14 +118,17 @@ func (s *silentPartitions) partitionOf(r *node.Record) (topicPartition, bool) {
 	if r.Key == nil || !known {
 		return topicPartition{}, false
 	}
+	return s.partitionAmong(r, n.(int)), true
+}
+
+// partitionAmong returns the partition of a record with a key, of so many.
+func (s *silentPartitions) partitionAmong(r *node.Record, n int) topicPartition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hasher == nil {
 		s.hasher = javaPartitioner().ForTopic("").(kgo.TopicBackupPartitioner)
 	}
-	return topicPartition{
-		r.Topic, int32(s.hasher.PartitionByBackup(&kgo.Record{Key: r.Key}, n.(int), nil)),
-	}, true
+	return topicPartition{r.Topic, int32(s.hasher.PartitionByBackup(&kgo.Record{Key: r.Key}, n, nil))}
 }
 
 // sort returns which records are to be published, and which on trial; those of silent partitions get their results.
