@@ -31,7 +31,7 @@ const version = 1
 
 // copyVersion begins the place of a local copy. It is another one when the copy has another form: a copy of a form that
 // this release does not know is made anew.
-const copyVersion = 2
+const copyVersion = 3
 
 // errForeign says that an entry was not written by a release that this one knows.
 var errForeign = errors.New("the journal has an entry that this release cannot read: run the release that wrote it")
@@ -96,8 +96,8 @@ type row struct {
 	attempts int
 	behind   bool
 
-	// head says that key, value and headers are left out.
-	head bool
+	// head says that key, value and headers are left out, and apart where the local copy has them: see put.
+	head, apart bool
 }
 
 // behead leaves out key, value and headers, as decodeHead does.
@@ -108,6 +108,7 @@ const (
 	isFormer
 	isStopped
 	isBehind
+	isApart // in heads
 )
 
 // room is as many bytes as a row has at most when it is encoded.
@@ -120,14 +121,14 @@ func (r *row) encode() []byte {
 	if r.head {
 		panic("journal: a row without its content would be stored")
 	}
-	return r.write(make([]byte, 0, r.room()), r.Key, r.Value, r.Headers)
+	return r.write(make([]byte, 0, r.room()), false, r.Key, r.Value, r.Headers)
 }
 
 // encodeHead writes a row without its key, value and headers, for decodeHead.
-func (r *row) encodeHead() []byte { return r.write(nil, nil, nil, nil) }
+func (r *row) encodeHead() []byte { return r.write(nil, r.apart, nil, nil, nil) }
 
 // write appends a row with some content to what is empty.
-func (r *row) write(to, key, value []byte, headers []node.Header) []byte {
+func (r *row) write(to []byte, apart bool, key, value []byte, headers []node.Header) []byte {
 	e := encoder(append(to, version))
 	e.text(r.ID)
 	e.text(r.Lane)
@@ -153,7 +154,7 @@ func (r *row) write(to, key, value []byte, headers []node.Header) []byte {
 	for _, flag := range []struct {
 		is  bool
 		bit byte
-	}{{r.bound, isBound}, {r.former, isFormer}, {r.stopped, isStopped}, {r.behind, isBehind}} {
+	}{{r.bound, isBound}, {r.former, isFormer}, {r.stopped, isStopped}, {r.behind, isBehind}, {apart, isApart}} {
 		if flag.is {
 			flags |= flag.bit
 		}
@@ -197,6 +198,7 @@ func decodeRow(data []byte, content bool) (*row, error) {
 	if flags := d.take(1); len(flags) == 1 {
 		r.bound, r.former = flags[0]&isBound != 0, flags[0]&isFormer != 0
 		r.stopped, r.behind = flags[0]&isStopped != 0, flags[0]&isBehind != 0
+		r.apart = flags[0]&isApart != 0
 	}
 	r.attempts = int(d.number())
 	if d.failed || len(d.rest) > 0 {

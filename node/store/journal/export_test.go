@@ -80,6 +80,9 @@ func (s *Store) Filtered() (answered, reads int64) {
 	return m.Filter.Hits, m.BlockCache.Misses
 }
 
+// Large is from how many bytes on a message is kept apart from its key.
+const Large = large
+
 // Settle has all of the local copy be on disk, where it comes to rest.
 func (s *Store) Settle() error {
 	if err := s.db.flush(); err != nil {

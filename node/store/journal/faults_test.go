@@ -55,13 +55,17 @@ func (w *world) message(id string) node.Message {
 	}
 }
 
-// records are what stands on the input: ids from a to l, of which c is cancelled again, and d is submitted twice.
+// records are what stands on the input: ids from a to l, of which c is cancelled again, and d is submitted twice. Some
+// are so large that they are kept apart.
 func (w *world) records() []node.Item {
 	var items []node.Item
 	for _, id := range []string{"a", "b", "c", "d", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
 		items = append(items, node.Item{
 			Epoch: 1, Offset: int64(len(items)), Action: node.Schedule, Message: w.message(id), Claim: id == "e",
 		})
+		if id >= "c" && id <= "g" {
+			items[len(items)-1].Key = make([]byte, journal.Large)
+		}
 		if id == "c" {
 			items = append(items, node.Item{
 				Epoch: 1, Offset: int64(len(items)), Action: node.Cancel, Message: node.Message{ID: id, Lane: output},

@@ -59,11 +59,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		open := slices.DeleteFunc(slices.Clone(working), func(owned *shard) bool {
 			return owned.isPaused(share.Lane) || s.board != nil && node.IsCallback(share.Lane) && !owned.calls(now)
 		})
-		if err := s.first(open, share.Lane, from, last, func(owned *shard, content []byte) (bool, error) {
-			r, err := decode(content)
-			if err != nil {
-				return false, err
-			}
+		if err := s.first(open, share.Lane, from, last, func(owned *shard, r *row) bool {
 			count, size = count+1, size+r.Size()
 			dues[r.Ref()] = r.due
 			ready := node.Ready{Message: r.Message, Bound: r.bound}
@@ -71,7 +67,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 			claim := owned.claim(r, request.Node, request.Hold)
 			ready.Claim, ready.Attempts = claim.Claim, claim.attempts
 			result.Messages, of = append(result.Messages, ready), append(of, owned)
-			return count < share.Limit && size < share.Bytes, nil
+			return count < share.Limit && size < share.Bytes
 		}); err != nil {
 			return node.ClaimResult{}, err
 		}

@@ -97,7 +97,7 @@ func (s *shard) unclaimed(request *inspect.SliceRequest) (slice []inspect.Messag
 		if _, claimed := s.claims[name]; claimed || bytes.Equal(key, after) {
 			return true, nil
 		}
-		r, err := decode(content)
+		r, err := s.at(s.db, key, content)
 		if err != nil {
 			return false, err
 		}

@@ -94,7 +94,7 @@ func newOwners(t *testing.T, r *rapid.T) *owners {
 	return w
 }
 
-// write draws the input: messages, some of them again under the same id, some of them cancelled again.
+// write draws the input: messages, some of them again under the same id, some of them cancelled again, some large.
 func (w *owners) write() {
 	count := rapid.IntRange(1, 25).Draw(w.T, "records")
 	last := map[string]string{} // the first value of each id
@@ -111,6 +111,9 @@ func (w *owners) write() {
 			item.Message = node.Message{
 				ID: id, Lane: output, Incarnation: uuid.UUID{1, 14: byte(i >> 8), 15: byte(i)},
 				Deadline: deadline, Value: []byte(value),
+			}
+			if rapid.Bool().Draw(w.T, "large") {
+				item.Key = make([]byte, journal.Large)
 			}
 			w.due[value] = deadline
 			if last[id] == "" { // or else it may be a duplicate

@@ -149,7 +149,8 @@ const (
 	sealKind     = 's' // the seal
 	positionKind = 'p' // of an input partition
 	rowKind      = 'r' // lane, NUL, id: the head of a message
-	dueKind      = 'd' // lane, NUL, due time, id: all of it
+	dueKind      = 'd' // lane, NUL, due time, id: all of it, or nothing if it is apart
+	apartKind    = 'c' // as dueKind: all of a message that is apart
 	answerKind   = 'a' // the id of a request
 	expiryKind   = 'x' // when an answer expires, the id of its request
 	switchKind   = 'z' // lane: whether it is paused
@@ -174,6 +175,34 @@ func (s *shard) lanePrefix(lane string) []byte { return s.key(dueKind, []byte(la
 
 func (s *shard) dueKey(r *row) []byte {
 	return append(binary.BigEndian.AppendUint64(s.lanePrefix(r.Lane), order(r.due)), r.ID...)
+}
+
+// large is of how many bytes a message is apart. Whoever counts what waits goes through keys, up to outlook.Limit of
+// them four times a minute for each lane, and what lies between them is read with them from the disk: a gigabyte, if
+// those were messages of 100 kB.
+const large = 1 << 10
+
+// apartKey returns the key of what is apart, of that under which nothing is.
+func apartKey(due []byte) []byte {
+	key := slices.Clone(due)
+	key[4] = apartKind
+	return key
+}
+
+// at returns the message that falls due under a key, of what is under that. It keeps no part of either.
+func (s *shard) at(from pebble.Reader, due, value []byte) (*row, error) {
+	if len(value) > 0 {
+		return decode(value)
+	}
+	r, some, err := get(s.db, from, apartKey(due), decode)
+	if err == nil && !some {
+		err = fmt.Errorf("the local copy has only a part of what is under %q", due)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.apart = true
+	return r, nil
 }
 
 // order has instants in the order of unsigned numbers.
@@ -269,7 +298,8 @@ func (s *shard) storedIn(from pebble.Reader, name node.MessageID) (*row, error) 
 	if err != nil || head == nil {
 		return nil, err
 	}
-	r, some, err := get(s.db, from, s.dueKey(head), decode)
+	due := s.dueKey(head)
+	r, some, err := get(s.db, from, due, func(value []byte) (*row, error) { return s.at(from, due, value) })
 	if err == nil && !some {
 		err = fmt.Errorf("the local copy has only a part of message %q", name.ID)
 	}
@@ -443,21 +473,34 @@ func compareNames(a, b node.MessageID) int {
 func comparePartitions(a, b node.Partition) int { return bytes.Compare(inputKey(a), inputKey(b)) }
 
 // put has a batch replace what the local copy has of a message. After may be a head: value is all of it, encoded. That
-// is stored where the message falls due, so that a claim reads what it takes in one go. By its id there is the head,
-// which is what most instructions need.
+// is stored where the message falls due, so that a claim reads what it takes in one go; what is large is apart, in the
+// same order. By its id there is the head, which is what most instructions need, and which says whether it is apart.
 func (s *shard) put(batch *pebble.Batch, before, after *row, name node.MessageID, value []byte) error {
 	if err := s.stand(batch, before, after); err != nil {
 		return fmt.Errorf("write the local copy: %w", err)
 	}
 	if before != nil {
-		if err := batch.Delete(s.dueKey(before), nil); err != nil {
+		due := s.dueKey(before)
+		if err := batch.Delete(due, nil); err != nil {
 			return fmt.Errorf("write the local copy: %w", err)
+		}
+		if before.apart {
+			if err := batch.Delete(apartKey(due), nil); err != nil {
+				return fmt.Errorf("write the local copy: %w", err)
+			}
 		}
 	}
 	if after == nil {
 		return batch.Delete(s.rowKey(name), nil) //nolint:wrapcheck // apply says what it was
 	}
-	if err := batch.Set(s.dueKey(after), value, nil); err != nil {
+	due := s.dueKey(after)
+	if after.apart = len(value) >= large; after.apart {
+		if err := batch.Set(apartKey(due), value, nil); err != nil {
+			return fmt.Errorf("write the local copy: %w", err)
+		}
+		value = nil
+	}
+	if err := batch.Set(due, value, nil); err != nil {
 		return fmt.Errorf("write the local copy: %w", err)
 	}
 	return batch.Set(s.rowKey(name), after.encodeHead(), nil) //nolint:wrapcheck // apply says what it was

@@ -116,11 +116,11 @@ func (q *waiting) close() error {
 	return errors.Join(err, q.iterator.Close())
 }
 
-// first calls each with what the local copy has of messages that nobody has claimed, of a lane in partitions between
-// two instants, in the order in which they fall due, then by id, as long as that reports true. Each has to claim what
-// it is called with, unless it returns an error, and keeps no part of it. The caller has quick of all of them.
+// first calls each with messages that nobody has claimed, of a lane in partitions between two instants, in the order in
+// which they fall due, then by id, as long as that reports true. Each has to claim what it is called with. The caller
+// has quick of all of them.
 func (s *Store) first(
-	shards []*shard, lane string, from, last uint64, each func(owned *shard, content []byte) (bool, error),
+	shards []*shard, lane string, from, last uint64, each func(owned *shard, r *row) bool,
 ) error {
 	return s.db.read(func() (err error) {
 		var lists []*waiting
@@ -145,9 +145,11 @@ func (s *Store) first(
 			if err != nil {
 				return fmt.Errorf("read the local copy: %w", err)
 			}
-			if more, err = each(q.shard, content); err != nil {
+			r, err := q.shard.at(s.db, q.iterator.Key(), content)
+			if err != nil {
 				return err
 			}
+			more = each(q.shard, r)
 			q.next()
 		}
 		return nil
