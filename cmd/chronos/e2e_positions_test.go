@@ -42,7 +42,9 @@ func (s *service) recreate(tb testing.TB, topic string, partitions int32) kadm.O
 	if _, err := admin.DeleteTopic(tb.Context(), topic); err != nil {
 		tb.Fatal(err)
 	}
-	for tooLate := time.Now().Add(patience); len(s.committed(tb, topic)) > 0; {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for tooLate := time.Now().Add(patience); len(s.committed(tb, topic)) > 0; <-ticker.C {
 		if time.Now().After(tooLate) {
 			tb.Fatalf("Kafka still has what the group has committed for %s", topic)
 		}

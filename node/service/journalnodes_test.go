@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
@@ -176,24 +175,7 @@ func TestJournalRecreatedOutput(t *testing.T) {
 // recreate deletes the output topic, waits until it is gone, and creates it again.
 func (j *journalOn) recreate() {
 	j.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(j.brokers...))
-	if err != nil {
-		j.Fatal(err)
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(j.Context(), time.Minute)
-	defer cancel()
-	admin := kadm.NewClient(client)
-	if _, err := admin.DeleteTopic(ctx, j.output); err != nil {
-		j.Fatal(err)
-	}
-	for gone := false; !gone; {
-		topics, err := admin.ListTopics(ctx, j.output)
-		if ctx.Err() != nil {
-			j.Fatalf("topic %s is still there: %v", j.output, err)
-		}
-		gone = err == nil && topics[j.output].Err != nil
-	}
+	j.cluster.DeleteTopic(j, j.output)
 	j.cluster.Fresh(j).CreateTopic(j, j.output, 3)
 }
 

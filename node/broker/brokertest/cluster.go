@@ -8,9 +8,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chronos/node"
 )
@@ -80,24 +82,51 @@ func (c *Cluster) CreateTopic(t testing.TB, topic string, partitions int32, sett
 	if _, err := c.admin.CreateTopic(ctx, partitions, -1, configs, topic); err != nil {
 		t.Fatalf("create topic %s: %v", topic, err)
 	}
-	c.await(ctx, t, topic, int(partitions))
+	c.awaitLeaders(ctx, t, topic, int(partitions))
 }
 
-// await waits until a topic has that many partitions, each with a leader: the brokers hear of a change some time after
-// it was acknowledged.
-func (c *Cluster) await(ctx context.Context, t testing.TB, topic string, partitions int) {
+// DeleteTopic deletes a topic, and waits until the brokers do not know it any more.
+func (c *Cluster) DeleteTopic(t testing.TB, topic string) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := c.admin.DeleteTopic(ctx, topic); err != nil {
+		t.Fatalf("delete topic %s: %v", topic, err)
+	}
+	c.await(ctx, t, topic, func(answer kmsg.MetadataResponseTopic) bool { return answer.ErrorCode != 0 })
+}
+
+// awaitLeaders waits until a topic has that many partitions, each with a leader: the brokers hear of a change some time
+// after it was acknowledged.
+func (c *Cluster) awaitLeaders(ctx context.Context, t testing.TB, topic string, partitions int) {
+	t.Helper()
+	c.await(ctx, t, topic, func(answer kmsg.MetadataResponseTopic) bool {
+		return answer.ErrorCode == 0 && len(answer.Partitions) == partitions &&
+			!slices.ContainsFunc(answer.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool {
+				return p.ErrorCode != 0 || p.Leader < 0
+			})
+	})
+}
+
+// await waits until what a broker says of a topic is right. It asks the broker each time, for kadm's ListTopics repeats
+// for five seconds what it has heard first.
+func (c *Cluster) await(
+	ctx context.Context, t testing.TB, topic string, right func(kmsg.MetadataResponseTopic) bool,
+) {
+	t.Helper()
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
 	for {
-		details, err := c.admin.ListTopics(ctx, topic)
-		ready := err == nil && details[topic].Err == nil && len(details[topic].Partitions) == partitions
-		for _, p := range details[topic].Partitions {
-			ready = ready && p.Err == nil && p.Leader >= 0
-		}
-		if ready {
+		response, err := request.RequestWith(ctx, c.client)
+		if err == nil && len(response.Topics) == 1 && right(response.Topics[0]) {
 			return
 		}
-		if ctx.Err() != nil {
-			t.Fatalf("topic %s has not %d partitions with leaders: %v", topic, partitions, err)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			t.Fatalf("topic %s is not yet as it should be after %v: %+v, error %v", topic, patience, response, err)
 		}
 	}
 }
@@ -130,7 +159,7 @@ func (c *Cluster) AddPartitions(t testing.TB, topic string, total int) {
 	if err != nil {
 		t.Fatalf("add partitions to %s: %v", topic, err)
 	}
-	c.await(ctx, t, topic, total)
+	c.awaitLeaders(ctx, t, topic, total)
 }
 
 // Produce appends records, each to the partition that it names, and fills in their offsets. A record without a

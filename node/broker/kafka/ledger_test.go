@@ -81,32 +81,10 @@ func ledgerOn(t *testing.T, brokers []string) ledgertest.Environment {
 		},
 		Recreate: func(t testing.TB) {
 			t.Helper()
-			recreate(t, brokers, topic)
+			cluster.DeleteTopic(t, topic)
 			cluster.Fresh(t).CreateTopic(t, topic, ledgertest.Partitions, compacted...)
 		},
 	}
-}
-
-// recreate deletes a topic, and waits until it is gone.
-func recreate(t testing.TB, brokers []string, topic string) {
-	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	admin := kadm.NewClient(client)
-	if _, err := admin.DeleteTopic(ctx, topic); err != nil {
-		t.Fatal(err)
-	}
-	for ctx.Err() == nil {
-		if details, err := admin.ListTopics(ctx, topic); err == nil && details[topic].Err != nil {
-			return
-		}
-	}
-	t.Fatalf("topic %s is still there", topic)
 }
 
 // consume returns what a consumer sees of a topic.

@@ -133,7 +133,7 @@ func sendToRecreated(t *testing.T, brokers []string, plain *brokertest.Cluster) 
 		if got := values(plain.Fresh(t).Read(t, topic)); !slices.Contains(got, "text") {
 			t.Fatalf("the topic holds %q", got)
 		}
-		recreate(t, brokers, topic)
+		plain.DeleteTopic(t, topic)
 		plain.Fresh(t).CreateTopic(t, topic, 1)
 	}
 }
