@@ -120,7 +120,11 @@ test-all: ## What `make test` leaves out: stores through a pooler, more race det
 #
 # SQLite, which is C translated to Go, is compiled without the race detector: it finds nothing there that its authors
 # could not find, and takes three fifths of the time of the store's tests. What calls SQLite is watched as all else is.
-RACE := -race -gcflags=modernc.org/...=-race=false
+#
+# Nor are regular expressions and the parser of command lines, which nobody shares: each command that a test of
+# cmd/chronos runs builds the parser anew, with some thousand expressions, and that took a quarter of their time.
+RACE := -race -gcflags=modernc.org/...=-race=false -gcflags=regexp/...=-race=false \
+	-gcflags=github.com/alecthomas/kong=-race=false
 
 race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
 	scripts/setup compiler browser solvers
