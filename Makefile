@@ -28,7 +28,7 @@ WORLDS ?= 300
 SMOKE := killed-nodes,lost-replies,killed-postgres,journal-lost-answers
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-watched race-unwatched race-processes race-pooler race-plain race-sim long-sim sim sim-quick sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-watched race-unwatched race-processes race-worlds race-pooler race-plain race-sim long-sim sim sim-quick sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,7 @@ QUICK = $(strip $(foreach package,$(LONGEST),$(filter $(package),$(WATCHED))) $(
 PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
 PARTLY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/store/postgres -e chronos/node/store/transfer)
 MANY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/service)
+WORLDLY = $(shell go list $(PKG) | grep -x chronos/node/store/journal)
 LONG = $(shell go list $(PKG) | grep $(LONG_NAMES) -e /cmd/lab)
 
 # Tests of cmd/lab that simulate on one thread, as package sim does: ten times as long under the race detector, which finds
@@ -98,6 +99,10 @@ UNWATCHED := $(PROCESSES)|$(MEASURING)|$(DEATHS)|$(PARSING)|$(CASES)
 # TestStandbyTakeover has 10,000. race-plain runs them.
 MASSES := ^(TestE2EMetaswitch|TestStandbyTakeoverOfMany)$$
 
+# The worlds of journals, which take half of the time of the tests of node/store/journal under the race detector: race has
+# it watch three of the six. Sim-quick simulates twenty without it, the six among them; race-plain runs all six with it.
+ENGINES := ^TestEngines$$
+
 # The Postgres store is tested once as a node connects to it and once as through a pooler. The second time the contract
 # is enough for people who wait, and that of messages alone: what else there is goes through the same statements.
 POOLER := ^TestStore$$/^as_through_PgBouncer$$/^(session|concurrent|random)$$|^TestQueues$$/^as_through_PgBouncer$$
@@ -112,8 +117,9 @@ test: ## Check and test everything, on a real Kafka and a real Postgres; sets up
 test-all: ## What `make test` leaves out: stores through a pooler, more race detector, all seeds of tests, 1000 more worlds
 	@scripts/steps race-pooler race-plain long-sim sim-more
 
-# Two packages at once with the race detector, and beside them one after the other without it, what needs no servers and
-# what does in a row of its own: many tests wait, for deadlines and for servers. No row is much longer than the others.
+# Two packages at once with the race detector, and beside them in rows of their own, one after the other without it, what
+# needs no servers and what does, and a few worlds with it: many tests wait, for deadlines and for servers. No row is much
+# longer than the others.
 #
 # The simulator runs on one thread, so that the race detector finds nothing there that the engine's own tests do not: it is
 # left to race-sim, which takes several times as long.
@@ -128,16 +134,19 @@ RACE := -race -gcflags=modernc.org/...=-race=false -gcflags=regexp/...=-race=fal
 
 race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
 	scripts/setup compiler browser solvers
-	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j3 race-watched race-unwatched race-processes
+	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j4 race-watched race-unwatched race-processes race-worlds
 
 race-watched:
-	$(if $(QUICK),go test $(RACE) -p 2 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)' -timeout 15m $(QUICK))
+	$(if $(QUICK),go test $(RACE) -p 2 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)|$(ENGINES)' -timeout 15m $(QUICK))
 
 race-unwatched:
 	$(if $(LONG)$(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES go test -p 1 -shuffle=on -short -timeout 15m $(LONG) $(PLAIN))
 
 race-processes:
 	$(if $(PARTLY),go test -p 1 -shuffle=on -run '$(UNWATCHED)' -timeout 15m $(PARTLY))
+
+race-worlds:
+	$(if $(WORLDLY),CHRONOS_WORLDS=3 go test $(RACE) -shuffle=on -run '$(ENGINES)' -timeout 15m $(WORLDLY))
 
 race-pooler: ## Run the tests of the Postgres store through a pooler that race leaves out
 	scripts/setup compiler
@@ -146,6 +155,7 @@ race-pooler: ## Run the tests of the Postgres store through a pooler that race l
 race-plain: ## Run with the race detector what race runs without; and 5,000 timers and a large takeover on real servers
 	scripts/setup compiler
 	$(if $(PLAIN),go test $(RACE) -shuffle=on -timeout 20m $(PLAIN))
+	$(if $(WORLDLY),go test $(RACE) -run '$(ENGINES)' -timeout 20m $(WORLDLY))
 	$(if $(PARTLY)$(MANY),scripts/with-servers go test $(RACE) -run '$(UNWATCHED)|$(MASSES)' -timeout 30m $(sort $(PARTLY) $(MANY)))
 
 long-sim: ## Run the simulator's tests with all seeds, also on SQLite and Postgres
