@@ -38,7 +38,7 @@ func (s sender) Partition(_ context.Context, _ string, key []byte) (int32, error
 // Send implements journal.Sender.
 func (s sender) Send(_ context.Context, number int32, r node.Record) error {
 	what := 99
-	if s.world.unwell() {
+	if !s.world.healed.Load() {
 		what = s.world.intN(12)
 	}
 	return s.gate.through(func() error {
@@ -114,7 +114,7 @@ func (w *engines) askAt(d *counter, s *submission, r node.Record) bool {
 	if err == nil {
 		err = d.gate.pass()
 	}
-	if err != nil || w.unwell() && w.intN(5) == 0 { // it gets lost on its last way
+	if err != nil || !w.healed.Load() && w.intN(5) == 0 { // it gets lost on its last way
 		return false
 	}
 	w.recorder.hears(s, result.Told)

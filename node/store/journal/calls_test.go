@@ -84,12 +84,12 @@ func (c *caller) ask(r *node.Record, request *request) error {
 	w := c.world
 	to := &w.receiver
 	mood := 99
-	if w.unwell() {
+	if !w.healed.Load() {
 		mood = w.intN(20)
 	}
 	w.mu.Lock()
 	hangs := time.Until(to.hangs)
-	if w.healed {
+	if w.healed.Load() {
 		hangs = 0 // as nothing goes wrong any more: one request would be made again while it hangs, and both be done
 	}
 	w.mu.Unlock()
@@ -129,13 +129,6 @@ func (c *caller) ask(r *node.Record, request *request) error {
 	to.does(r, request)
 	<-time.After(w.between(time.Millisecond, wellAnswered/2))
 	return nil
-}
-
-// unwell reports whether receivers may be.
-func (w *engines) unwell() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return !w.healed
 }
 
 // later does something after a while, before the world ends.

@@ -151,11 +151,11 @@ type engines struct {
 	marks    []mark
 
 	background sync.WaitGroup
+	healed     atomic.Bool // nothing goes wrong any more
 
 	mu       sync.Mutex
 	random   *rand.Rand
 	tally    tally
-	healed   bool // nothing goes wrong any more
 	receiver receiver
 	dim      map[string]time.Time // until when nobody sees the journal of an input topic
 }
@@ -252,8 +252,8 @@ func (w *engines) play() tally {
 			n.start()
 		}
 	}
+	w.healed.Store(true)
 	w.mu.Lock()
-	w.healed = true
 	clear(w.dim)
 	w.mu.Unlock()
 	w.resumed()

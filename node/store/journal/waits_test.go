@@ -62,7 +62,7 @@ func (j *recorder) holds(claims []node.Claim, life *gate) {
 			continue
 		}
 		j.waits.held[c.Incarnation] = *c
-		if j.world.healed {
+		if j.world.healed.Load() {
 			j.waits.healed++
 		}
 		e := claimEvent(check.Claim, c)
