@@ -57,8 +57,8 @@ PLAIN_NAMES := -e chronos/node -e chronos/node/store/sqlite -e chronos/node/cale
 LONG_NAMES := -e /sim -e chronos/chaos
 
 # Those of the first that take longest begin first, so that none of them is left alone in the end.
-LONGEST := chronos/cmd/chronos chronos/node/store/postgres chronos/node/service chronos/node/broker/kafka \
-	chronos/node/store/journal chronos/node/store/transfer chronos/scripts/bench
+LONGEST := chronos/node/store/postgres chronos/cmd/chronos chronos/node/service chronos/scripts/bench \
+	chronos/node/broker/kafka chronos/node/store/journal chronos/node/store/transfer
 WATCHED = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
 QUICK = $(strip $(foreach package,$(LONGEST),$(filter $(package),$(WATCHED))) $(filter-out $(LONGEST),$(WATCHED)))
 PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
