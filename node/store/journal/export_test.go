@@ -279,3 +279,15 @@ func IsWish(r node.Record) bool { return len(r.Key) > 0 && r.Key[0] == wishKey &
 
 // Limited returns a Log that nobody waits for longer than a limit while it says nothing.
 func Limited(log Log, limit time.Duration) Log { return &limited{log, limit} }
+
+// Apart returns how many messages the local copies of the partitions that the store owns have apart from their keys.
+func (s *Store) Apart() (n int, err error) {
+	err = s.each(func(owned *shard) error {
+		prefix := owned.key(apartKind)
+		return owned.scan(prefix, prefix, func(_, _ []byte) (bool, error) {
+			n++
+			return true, nil
+		})
+	})
+	return n, err
+}
