@@ -116,3 +116,30 @@ func TestClaimsAreSteppedOverOnce(t *testing.T) {
 	w.take(store, many, []node.Item{replaced})
 	again("replaced", &claims[3])
 }
+
+// What is due at the same instant in several partitions is claimed by the order of ids, whichever partition it is in.
+func TestClaimsByIDAcrossPartitions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cluster.CreateTopic(topicName, 3, 0)
+	own(t, w.stores[0], 0, 1, 2)
+	for number, id := range []string{"b", "c", "a"} {
+		place := node.Place{Partition: input(), Position: node.Position{Epoch: -1}}
+		place.Number = int32(number)
+		if _, _, err := w.stores[0].Positions(t.Context(), []node.Place{place}); err != nil {
+			t.Fatal(err)
+		}
+		result, err := w.stores[0].Take(t.Context(), node.TakeRequest{
+			From:  []node.Place{place},
+			Items: []node.Item{{Epoch: 1, Action: node.Schedule, Message: w.message(id)}},
+		})
+		if err != nil || result.Refused[0] {
+			t.Fatalf("take: %+v, %v", result, err)
+		}
+	}
+	for _, want := range []string{"a", "b", "c"} {
+		if claimed := w.claim(w.stores[0], 1); len(claimed) != 1 || claimed[0].ID != want {
+			t.Errorf("claimed %+v, want %s", claimed, want)
+		}
+	}
+}

@@ -1,12 +1,14 @@
 package journal_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/ledger"
 	"chronos/node/ledger/simulated"
 	"chronos/node/store/journal"
 )
@@ -174,6 +176,70 @@ func TestLookOfFormerOwner(t *testing.T) {
 				t.Errorf("the former owner has %d messages that have come out", len(left))
 			}
 		})
+	}
+}
+
+// answered is a ledger whose writers hear late that a transaction was committed.
+type answered struct {
+	ledger.Ledger
+
+	late func() // is done meanwhile; nil for nothing
+}
+
+func (a *answered) Own(ctx context.Context, number int32, fence ledger.Entry) (ledger.Writer, error) {
+	w, err := a.Ledger.Own(ctx, number, fence)
+	return &answeredWriter{w, a}, err
+}
+
+type answeredWriter struct {
+	ledger.Writer
+
+	ledger *answered
+}
+
+func (w *answeredWriter) Commit(ctx context.Context, transaction ledger.Transaction) (int64, error) {
+	end, err := w.Writer.Commit(ctx, transaction)
+	if late := w.ledger.late; late != nil {
+		w.ledger.late = nil
+		late()
+	}
+	return end, err
+}
+
+// A copy is as old as the transaction that was committed last was when it began, and not as the answer to it. Method: a
+// node is stopped between the two, another one takes over and fires everything, and the tombstones go.
+func TestAnswerMakesNoCopyYoung(t *testing.T) {
+	t.Parallel()
+	q := newQuiet(t)
+	log := &answered{Ledger: q.cluster.Ledger(topicName, "chronos")}
+	q.log.Ledger = log
+	own(t, q.store, 0)
+	log.late = func() {
+		own(t, q.stores[1], 0)
+		q.fire(q.stores[1], len(q.items)+1)
+		q.cluster.Compact(topicName, 0, true)
+		q.clock.Advance(2 * time.Hour)
+	}
+	last := q.message("last")
+	q.take(q.store, int64(len(q.items)), []node.Item{
+		{Epoch: 1, Offset: int64(len(q.items)), Action: node.Schedule, Message: last},
+	})
+	own(t, q.store, 0)
+	if left := q.ids(q.store); len(left) > 0 {
+		t.Errorf("the former owner has %d messages that have come out", len(left))
+	}
+}
+
+// An owner whose clock was far ahead, and is put right, commits something all the same: it can't know how long ago its
+// last transaction was.
+func TestQuietOwnerCommitsWhenSetBack(t *testing.T) {
+	t.Parallel()
+	q := newQuiet(t)
+	before := q.entries()
+	q.clock.Advance(-30 * 24 * time.Hour)
+	q.listen(time.Hour, 30*time.Minute)
+	if said := q.entries() - before; said != 1 {
+		t.Errorf("it commits %d entries within an hour, want one", said)
 	}
 }
 
