@@ -193,6 +193,40 @@ func TestRepeatedElsewhere(t *testing.T) {
 	}
 }
 
+// Goal: where nobody hears what a request was told before, it is not said to be refused: it may have been carried out.
+// One that the store can never take was not, and without a key nothing was told before. Method: requests that are too
+// late by now, and a way to the store that fails.
+func TestRepeatedUnheard(t *testing.T) {
+	t.Parallel()
+	var fails error
+	w := newWorld(t, func(a *api.API) {
+		a.Through = func(context.Context, node.Item, node.Record) (node.ItemResult, error) {
+			return node.ItemResult{}, fails
+		}
+	})
+	w.now = w.now.Add(6 * time.Minute)
+	for _, c := range late() {
+		for _, told := range []struct {
+			fails  error
+			key    string
+			status int
+			code   string
+		}{
+			{errors.New("the answer is lost"), "k", 503, "unknown"},
+			{errors.New("the answer is lost"), "", 422, c.code},
+			{&control.ClosedError{}, "k", 503, "not_taken"},
+			{&control.RefusedError{ID: "x", Reason: "it is never taken"}, "k", 422, c.code},
+		} {
+			fails = told.fails
+			got := w.ask(t, c.method, c.path, c.body, "Idempotency-Key", told.key)
+			if got.code != told.status || got.Code != told.code {
+				t.Errorf("%s %s, %q, %v: %d %s, want %d %s", c.method, c.body, told.key, fails, got.code, got.text,
+					told.status, told.code)
+			}
+		}
+	}
+}
+
 // Goal: who repeats the request that has used a quota up is told what it has brought, and not that there is no room for
 // it; a new one is, and is carried out under the same key when there is.
 func TestRepeatedWhenFull(t *testing.T) {
