@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -34,6 +36,7 @@ func TestNewPartitionsAreTakenInTurns(t *testing.T) {
 		id   [16]byte
 	}
 	seen := make(map[topic]bool)
+	most := 0
 	cluster.ControlKey(int16(kmsg.Produce), func(asked kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		mu.Lock()
@@ -44,6 +47,7 @@ func TestNewPartitionsAreTakenInTurns(t *testing.T) {
 				fresh++
 			}
 		}
+		most = max(most, fresh)
 		mu.Unlock()
 		if fresh > 0 {
 			// As the disk of a broker does, which no other clock knows.
@@ -77,6 +81,9 @@ func TestNewPartitionsAreTakenInTurns(t *testing.T) {
 			t.Errorf("topic %s has %d records, want one", topic, n)
 		}
 	}
+	if most > 8 {
+		t.Errorf("a request is for %d new partitions, want no more than 8, which took long", most)
+	}
 }
 
 // Where partitions are fast, a call takes few requests for all of them, although it does not know that, and one once it
@@ -85,26 +92,21 @@ func TestFastPartitionsAreTakenTogether(t *testing.T) {
 	t.Parallel()
 	cluster, plain := newFake(t, kfake.NumBrokers(1))
 	topic := plain.Topic(t, 50)
-	var requests atomic.Int32
-	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		requests.Add(1)
-		return nil, nil, false
-	})
+	requests := counted(cluster)
 	b := open(t, configFor(cluster, "group", "in"))
 	publish := func(first, size int) int32 {
-		before := requests.Load()
 		var records []node.Record
 		for i := range 1000 {
 			value := fmt.Appendf(make([]byte, 0, size), "%d", first+i)
 			records = append(records, node.Record{Topic: topic, Key: fmt.Append(nil, i%250), Value: value[:size]})
 		}
-		for i, err := range b.Publish(t.Context(), records) {
-			if err != nil {
-				t.Fatalf("record %d: %v", i, err)
+		return requests(func() {
+			for i, err := range b.Publish(t.Context(), records) {
+				if err != nil {
+					t.Fatalf("record %d: %v", i, err)
+				}
 			}
-		}
-		return requests.Load() - before
+		})
 	}
 	// How many partitions there are is not known yet, so that they are of 250 keys: 8, 16, 32, 64, 128 and the rest.
 	if n := publish(0, 5000); n < 2 || n > 6 {
@@ -155,5 +157,209 @@ func TestWhatNoClientWasGivenWasNotSent(t *testing.T) {
 	}
 	if unsent != 12 {
 		t.Errorf("%d of 20 records were not sent, want all except 8", unsent)
+	}
+}
+
+// counted returns how many requests to append there are while something is done.
+func counted(cluster *kfake.Cluster) func(do func()) int32 {
+	var requests atomic.Int32
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		requests.Add(1)
+		return nil, nil, false
+	})
+	return func(do func()) int32 {
+		before := requests.Load()
+		do()
+		return requests.Load() - before
+	}
+}
+
+// A partition is known to be fast when much was appended to it: little says nothing, and neither does what was refused.
+// Records without a key go anywhere, and of their topic it is known then.
+func TestWhatProvesPartitions(t *testing.T) {
+	t.Parallel()
+	const little, much = 10, 20_000
+	for name, c := range map[string]struct {
+		key   []byte
+		size  int
+		cause *kerr.Error // by which the first records are refused; nil for none
+		want  int32       // requests for what comes later
+	}{
+		"much":                  {[]byte("key"), much, nil, 1},
+		"much without a key":    {nil, much, nil, 1},
+		"little":                {[]byte("key"), little, nil, 2},
+		"little without a key":  {nil, little, nil, 2},
+		"much that was refused": {[]byte("key"), much, kerr.MessageTooLarge, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, plain := newFake(t, kfake.NumBrokers(1))
+			var topics []string
+			for range 16 { // 8 and 8, of which nobody knows that they are fast
+				topics = append(topics, plain.Topic(t, 1))
+			}
+			requests := counted(cluster)
+			b := open(t, configFor(cluster, "group", "in"))
+			publish := func(size int, want error) {
+				var records []node.Record
+				for _, topic := range topics {
+					records = append(records, node.Record{Topic: topic, Key: c.key, Value: make([]byte, size)})
+				}
+				for i, err := range b.Publish(t.Context(), records) {
+					if !errors.Is(err, want) {
+						t.Fatalf("record %d: %v, want %v", i, err, want)
+					}
+				}
+			}
+			if c.cause == nil {
+				publish(c.size, nil)
+			} else {
+				fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: c.cause, Count: -1})
+				publish(c.size, node.ErrRejected)
+				fault.Remove()
+			}
+			if n := requests(func() { publish(little, nil) }); n != c.want {
+				t.Errorf("%d requests, want %d", n, c.want)
+			}
+		})
+	}
+}
+
+// A topic that was deleted and created again has new partitions, whatever was known of the old ones.
+func TestCreatedAgainIsNotProven(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t, kfake.NumBrokers(1))
+	const topic, partitions = "again", 16 // 8 and 8, of which nobody knows that they are fast
+	plain.CreateTopic(t, topic, partitions)
+	var large, small []node.Record
+	for i := range 4 * partitions {
+		r := node.Record{Topic: topic, Key: fmt.Append(nil, i), Value: []byte("text")}
+		small = append(small, r)
+		r.Value = make([]byte, 20_000)
+		large = append(large, r)
+	}
+	config := configFor(cluster, "group", "in")
+	config.PublishTimeout = 2 * time.Second
+	b := open(t, config)
+	all := func(records []node.Record, want error) bool {
+		for _, err := range b.Publish(t.Context(), records) {
+			if !errors.Is(err, want) {
+				return false
+			}
+		}
+		return true
+	}
+	requests := counted(cluster)
+	await(t, "publishing works", func() bool { return all(large, nil) })
+	if n := requests(func() { all(small, nil) }); n != 1 {
+		t.Errorf("%d requests for partitions that are known to be fast, want one", n)
+	}
+	if err := cluster.DeleteTopic(topic); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the topic is missing", func() bool { return all(small, node.ErrNoTopic) })
+	plain.CreateTopic(t, topic, partitions)
+	await(t, "publishing works again", func() bool { return all(small, nil) })
+	if n := requests(func() { all(small, nil) }); n < 2 {
+		t.Errorf("%d requests for partitions that are new, want two", n)
+	}
+}
+
+// What a client was given when a call is given up may have been appended; what it was not given was not, and the call
+// says which is which. Method: the broker says nothing, and the caller goes away when it has the first request.
+func TestGivenUpIsUnknown(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t, kfake.NumBrokers(1))
+	var records []node.Record
+	for range 20 {
+		records = append(records, node.Record{Topic: plain.Topic(t, 1), Key: []byte("key"), Value: []byte("text")})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	over := make(chan struct{})
+	defer close(over)
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		cancel()
+		cluster.SleepControl(func() { <-over })
+		return nil, nil, false
+	})
+	b := open(t, configFor(cluster, "group", "in"))
+	unknown := 0
+	for i, err := range b.Publish(ctx, records) {
+		switch {
+		case err == nil:
+			t.Errorf("record %d: nobody has answered, and it counts as published", i)
+		case !errors.Is(err, node.ErrUnsent):
+			unknown++
+		}
+	}
+	if unknown != 8 {
+		t.Errorf("of %d records nobody knows what became of them, want 8 of 20", unknown)
+	}
+}
+
+// What comes next is not begun if it would take too long at the pace of much that was published before; little that has
+// taken long says how long a request takes, and nothing of bytes. Method: eight records are acknowledged late, and a
+// larger one comes after them.
+func TestPaceIsOfManyBytes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		size int
+		want error
+	}{"little": {10, nil}, "much": {10_000, node.ErrUnsent}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, plain := newFake(t, kfake.NumBrokers(1))
+			var records []node.Record
+			for range 8 {
+				records = append(records, node.Record{
+					Topic: plain.Topic(t, 1), Key: []byte("key"), Value: make([]byte, c.size),
+				})
+			}
+			larger := node.Record{Topic: plain.Topic(t, 1), Key: []byte("key"), Value: make([]byte, 500_000)}
+			var once sync.Once
+			cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+				cluster.KeepControl()
+				once.Do(func() {
+					cluster.SleepControl(func() { <-time.After(time.Second) })
+				})
+				return nil, nil, false
+			})
+			config := configFor(cluster, "group", "in")
+			config.PublishTimeout = 5 * time.Second
+			b := open(t, config)
+			for i, err := range b.Publish(t.Context(), append(records, larger)) {
+				if want := map[bool]error{true: c.want}[i == len(records)]; !errors.Is(err, want) {
+					t.Errorf("record %d: %v, want %v", i, err, want)
+				}
+			}
+		})
+	}
+}
+
+// Records without a key say nothing of the partitions to which keys lead: while nobody knows how many a topic has, keys
+// are taken in turns.
+func TestRecordsWithoutKeyProveNoKeys(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t, kfake.NumBrokers(1))
+	topic := plain.Topic(t, 16)
+	requests := counted(cluster)
+	b := open(t, configFor(cluster, "group", "in"))
+	publish := func(records []node.Record) {
+		for i, err := range b.Publish(t.Context(), records) {
+			if err != nil {
+				t.Fatalf("record %d: %v", i, err)
+			}
+		}
+	}
+	publish([]node.Record{{Topic: topic, Value: make([]byte, 20_000)}})
+	var keyed []node.Record
+	for i := range 16 { // 8 and 8
+		keyed = append(keyed, node.Record{Topic: topic, Key: fmt.Append(nil, i), Value: []byte("text")})
+	}
+	if n := requests(func() { publish(keyed) }); n != 2 {
+		t.Errorf("%d requests for keys of which nobody knows where they lead, want two", n)
 	}
 }
