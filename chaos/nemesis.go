@@ -109,6 +109,7 @@ func (n *nemesis) let(ctx context.Context, f fault) {
 	err := f.strike(ctx)
 	if f.mend != nil {
 		n.last(ctx, f, tell)
+		tell(f.text + ", until now") // a broker takes seconds to be back
 		if mendErr := f.mend(context.WithoutCancel(ctx)); err == nil {
 			err = mendErr
 		}
