@@ -156,3 +156,6 @@ func NewSeeds(all ...string) Seeds { return Seeds{newSeeds(&Connection{Brokers: 
 
 // Well returns the addresses of which nobody knows that they do not answer.
 func (s Seeds) Well() []string { return s.begin() }
+
+// Narrow bounds the bytes that the sink gives to a client at a time, as publishes that were not over in time do.
+func (s *Sink) Narrow(bytes int) { s.window.bytes = bytes }

@@ -122,11 +122,10 @@ func (s *Sink) stages(p *publication, indexes []int) *stages {
 	return shared
 }
 
-// next parts the records at indexes into those that come next and the others. Of those that come next it returns how
-// many units they are of that are not proven.
-func (s *stages) next(indexes []int) (some, rest []int, unproven int) {
+// next parts the records at indexes into those that come next and the others.
+func (s *stages) next(indexes []int) (some, rest []int) {
 	if len(s.units) == 0 {
-		return indexes, nil, 0
+		return indexes, nil
 	}
 	units := make(map[unit]bool)
 	for _, i := range indexes {
@@ -141,7 +140,21 @@ func (s *stages) next(indexes []int) (some, rest []int, unproven int) {
 		}
 		some = append(some, i)
 	}
-	return some, rest, len(units)
+	return some, rest
+}
+
+// count returns how many units the records at indexes are of that are not proven.
+func (s *stages) count(indexes []int) int {
+	if len(s.units) == 0 {
+		return 0
+	}
+	units := make(map[unit]bool)
+	for _, i := range indexes {
+		if u, counts := s.units[i]; counts {
+			units[u] = true
+		}
+	}
+	return len(units)
 }
 
 // took takes note of how long it took to publish on so many units that are not proven.

@@ -363,3 +363,39 @@ func TestRecordsWithoutKeyProveNoKeys(t *testing.T) {
 		t.Errorf("%d requests for keys of which nobody knows where they lead, want two", n)
 	}
 }
+
+// New partitions are only counted when a client was given something for them: what did not fit in with it says nothing.
+// Method: the window has room for one record of the first topic, which has some, and there are many other ones behind.
+func TestWhatDidNotFitIsNotCounted(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t, kfake.NumBrokers(1))
+	var records []node.Record
+	large := plain.Topic(t, 1)
+	for range 6 {
+		records = append(records, node.Record{Topic: large, Key: []byte("key"), Value: make([]byte, 40_000)})
+	}
+	for range 40 {
+		records = append(records, node.Record{Topic: plain.Topic(t, 1), Key: []byte("key"), Value: []byte("text")})
+	}
+	var mu sync.Mutex
+	first := 0 // how many topics there are in the first request that is about several
+	cluster.ControlKey(int16(kmsg.Produce), func(asked kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		if n := len(asked.(*kmsg.ProduceRequest).Topics); n > 1 && first == 0 {
+			first = n
+		}
+		return nil, nil, false
+	})
+	b := open(t, configFor(cluster, "group", "in"))
+	b.Narrow(64 << 10)
+	for i, err := range b.Publish(t.Context(), records) {
+		if err != nil {
+			t.Fatalf("record %d: %v", i, err)
+		}
+	}
+	if first < 2 || first > 8 {
+		t.Errorf("the first request for several new partitions is for %d, want 2 to 8", first)
+	}
+}

@@ -277,9 +277,10 @@ func (s *Sink) publish(ctx context.Context, p *publication) {
 	rest := s.publishable(p)
 	stages := s.stages(p, rest)
 	for len(rest) > 0 {
-		some, later, unproven := stages.next(rest)
+		some, later := stages.next(rest)
 		indexes, bytes := s.window.cut(p, some)
-		if pace.tooSlow(ctx, bytes) || stages.pace.tooSlow(ctx, unproven) {
+		unproven := stages.count(indexes)
+		if ctx.Err() != nil || pace.tooSlow(ctx, bytes) || stages.pace.tooSlow(ctx, unproven) {
 			for _, i := range rest {
 				p.settle(i, fmt.Errorf("publish on topic %s: no time left at the pace of what was published before: %w",
 					p.records[i].Topic, node.ErrUnsent))
