@@ -202,6 +202,56 @@ func TestUnreadableIsNotGone(t *testing.T) {
 	}
 }
 
+// A partition is lost if claims can't be given back in it: some of them may be, and the local copy has not heard of it.
+// Whoever owns it anew claims all of the messages again. Method: as above, after one read, two, and so on.
+func TestUnreadableIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	for from := int64(1); ; from++ {
+		w := newWorld(t)
+		disk := newFailing(errorfs.OpIsRead)
+		store, err := disk.open(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own(t, store, 0)
+		const many = 40
+		var items []node.Item
+		for i := range int64(many) {
+			m := w.message(fmt.Sprintf("%0120d", i))
+			items = append(items, node.Item{Epoch: 1, Offset: i, Action: node.Schedule, Message: m})
+		}
+		w.take(store, 0, items)
+		if err := store.Settle(); err != nil {
+			t.Fatal(err)
+		}
+		var releases []node.Release
+		for _, ready := range w.claim(store, many) {
+			releases = append(releases, node.Release{Claim: ready.Claim})
+		}
+		disk.seen.Store(0)
+		disk.from.Store(from)
+		_, err = store.Reset(t.Context(), releases)
+		failed := disk.seen.Load() >= from
+		disk.from.Store(0)
+		if lost := store.Lost(); (err != nil) != (len(lost) == 1) {
+			t.Errorf("read %d fails: the claims are given back: %v, and lost is %v", from, err, lost)
+		}
+		own(t, store, 0)
+		if again := w.claim(store, many); len(again) != many {
+			t.Errorf("read %d fails: %d messages can be claimed again, want %d", from, len(again), many)
+		}
+		if err := store.Close(); err != nil {
+			t.Errorf("read %d fails: %v", from, err)
+		}
+		if !failed {
+			if from == 1 {
+				t.Error("no read has failed")
+			}
+			break
+		}
+	}
+}
+
 func nexts(messages []node.Message) []node.Next {
 	next := make([]node.Next, len(messages))
 	for i := range messages {

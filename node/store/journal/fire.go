@@ -195,14 +195,17 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 			return nil
 		}
 		batch := owned.db.NewIndexedBatch()
+		var err error
 		for _, i := range which {
-			done, err := owned.reset(batch, &releases[i])
-			if err != nil {
-				return err
+			if reset[i], err = owned.reset(batch, &releases[i]); err != nil {
+				break
 			}
-			reset[i] = done
 		}
-		return owned.apply(batch)
+		if err == nil {
+			err = owned.apply(batch)
+		}
+		owned.lost = err != nil // claims may be given up that the local copy has not heard of
+		return err
 	})
 }
 
@@ -236,7 +239,6 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	if err != nil || before == nil {
 		return false, err
 	}
-	delete(s.claims, name)
 	after := *before
 	after.attempts, after.behind = claim.attempts, release.Behind
 	if release.Unsent {
@@ -253,6 +255,7 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	if late {
 		after.due = release.Due.UTC().Truncate(time.Microsecond)
 	}
+	delete(s.claims, name)
 	s.sink(before) // where it stays, should the batch not get there
 	s.sink(&after)
 	if err := s.put(batch, before, &after, name, after.encode()); err != nil || !release.Behind {
@@ -409,7 +412,7 @@ func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 	if len(which) == 0 {
 		return
 	}
-	var here []int
+	here := which // what is not looked at, because the partition is lost, is not gone
 	var settled []node.Settled
 	err := owned.do(ctx, func(c *change) error {
 		here, settled = which, nil // what can't be read is not gone

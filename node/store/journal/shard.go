@@ -364,7 +364,9 @@ func (c *change) commit(ctx context.Context) error {
 	}
 	// The epoch stays that of the fence: it was the leader's then, and if it is another one's by now, the copy is
 	// found to be of another log, and made anew, which is not necessary but right.
-	c.overhear(end, len(entries))
+	if len(entries) > 0 { // outputs alone leave no mark in the journal
+		c.overhear(end, len(entries))
+	}
 	c.place.Offset, c.asOf, c.committed = max(c.place.Offset, end), began, began
 	if err := c.applied(batch); err != nil {
 		c.lose(false) // the journal has it
