@@ -57,13 +57,13 @@ PLAIN_NAMES := -e chronos/node -e chronos/node/store/sqlite -e chronos/node/cale
 LONG_NAMES := -e /sim -e chronos/chaos
 
 # Those of the first that take longest begin first, so that none of them is left alone in the end.
-LONGEST := chronos/node/store/postgres chronos/cmd/chronos chronos/node/service chronos/scripts/bench \
-	chronos/node/broker/kafka chronos/node/store/journal chronos/node/store/transfer
+LONGEST := chronos/node/store/postgres chronos/cmd/chronos chronos/node/service chronos/node/broker/kafka \
+	chronos/node/store/journal chronos/node/store/transfer chronos/scripts/bench
 WATCHED = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
 QUICK = $(strip $(foreach package,$(LONGEST),$(filter $(package),$(WATCHED))) $(filter-out $(LONGEST),$(WATCHED)))
 PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
 PARTLY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/store/postgres -e chronos/node/store/transfer)
-MANY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/service)
+MANY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/service -e chronos/scripts/bench)
 WORLDLY = $(shell go list $(PKG) | grep -x chronos/node/store/journal)
 LONG = $(shell go list $(PKG) | grep $(LONG_NAMES) -e /cmd/lab)
 
@@ -96,11 +96,12 @@ UNWATCHED := $(PROCESSES)|$(MEASURING)|$(DEATHS)|$(PARSING)|$(CASES)
 
 # The system tests of Metaswitch's Chronos, with 5,000 timers, on real servers. The interface is tested in node/metaswitch and
 # node/service, and nodes without Kafka that are killed in TestE2EWithoutKafka. And a takeover of 100,000 messages, of which
-# TestStandbyTakeover has 10,000. race-plain runs them.
-MASSES := ^(TestE2EMetaswitch|TestStandbyTakeoverOfMany)$$
+# TestStandbyTakeover has 10,000. And a curve of scripts/bench in small, which loads servers and nodes of its own as fast as
+# it can beside all other tests; TestFloorOnServers runs the same servers and tables. race-plain runs them.
+MASSES := ^(TestE2EMetaswitch|TestStandbyTakeoverOfMany|TestCurveOnServers)$$
 
 # The worlds of journals, which take half of the time of the tests of node/store/journal under the race detector: race has
-# it watch three of the six. Sim-quick simulates twenty without it, the six among them; race-plain runs all six with it.
+# it watch three of the six. Sim-quick simulates twelve without it, the six among them; race-plain runs all six with it.
 ENGINES := ^TestEngines$$
 
 # The Postgres store is tested once as a node connects to it and once as through a pooler. The second time the contract
@@ -166,10 +167,10 @@ race-sim: ## The same with the race detector (15 minutes): what a night is for, 
 	scripts/setup compiler solvers
 	scripts/with-servers go test $(RACE) -shuffle=on -timeout 60m ./sim/... ./cmd/lab
 
-sim-quick: build ## Simulate all scenarios and 500 worlds, each twice, and 20 of journals (40 seconds)
+sim-quick: build ## Simulate all scenarios and 500 worlds, each twice, and 12 of journals (30 seconds)
 	bin/lab sim --scenario all --twice
 	bin/lab sim --seed $(SEED) --seeds 500 --twice
-	$(MAKE) --no-print-directory sim-journal WORLDS=20
+	$(MAKE) --no-print-directory sim-journal WORLDS=12
 
 sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (7 minutes)
 	bin/lab sim --scenario all --twice
