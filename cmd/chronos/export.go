@@ -215,6 +215,11 @@ func (m *move) roster(ctx context.Context) error {
 		return nil
 	}
 	nodes, now, err := roster.Nodes(ctx)
+	if errors.Is(err, inspect.ErrTooLong) {
+		m.page.line("Nodes that run on it end within seconds; which ones there are, the store is too busy to say. " +
+			"Those of a release before this one do not: stop them first.")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"io"
 	"reflect"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/service"
 	"chronos/node/service/doctor"
@@ -82,4 +84,10 @@ func Parses(args []string) error {
 	}
 	_, err = parser.Parse(args)
 	return err
+}
+
+// RosterOf writes what an export says of the nodes that run on a store.
+func RosterOf(ctx context.Context, store node.Store, out io.Writer) error {
+	m := move{store: &service.Store{Store: store}, page: &page{out: out}}
+	return m.roster(ctx)
 }

@@ -1,11 +1,18 @@
 package main_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	chronos "chronos/cmd/chronos"
+	"chronos/node"
+	"chronos/node/store/inspect"
 )
 
 // TestMoveSentences asks for a sentence and an exit code for each mistake that a person can make in a move, and that
@@ -75,4 +82,30 @@ func TestMoveSentences(t *testing.T) {
 	used.does(t, 1, `it has messages, and only a store that has never been used can be filled\n$`,
 		"import --yes "+at("moved"))
 	sealed.does(t, 0, `There is nothing to rewind|goes to`, "rewind --topic chronos.in --to-earliest")
+}
+
+// unasked is a store that can't say which nodes run on it.
+type unasked struct {
+	node.Store
+	inspect.Roster
+
+	err error
+}
+
+func (u unasked) Nodes(context.Context) ([]inspect.Node, time.Time, error) {
+	return nil, time.Time{}, fmt.Errorf("look for nodes: %w", u.err)
+}
+
+// An export does not fail because a store is too busy to say which nodes run on it: that is for people. It says so.
+func TestBusyRoster(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	err := chronos.RosterOf(t.Context(), unasked{err: inspect.ErrTooLong}, &said)
+	if err != nil || !strings.Contains(said.String(), "too busy to say") {
+		t.Errorf("it says %q, %v", &said, err)
+	}
+	broken := errors.New("broken")
+	if err := chronos.RosterOf(t.Context(), unasked{err: broken}, &said); !errors.Is(err, broken) {
+		t.Errorf("a store that is broken: %v", err)
+	}
 }
