@@ -82,16 +82,16 @@ type unit struct {
 //	another one  has appended enough to that partition: it is proven
 //	this call    b, of key k as well, would come now, before a
 type stages struct {
-	sink     *Sink
-	units    map[int]unit // of the records that are not of proven partitions, by their index
-	unproven map[unit]bool
-	most     int // how many units that are not proven come next
-	pace     pace
+	sink  *Sink
+	units map[int]unit // of the records that are not of proven partitions, by their index
+	most  int          // how many units that are not proven come next
+	pace  pace
 }
 
 // stages returns how the records at indexes are shared out.
 func (s *Sink) stages(p *publication, indexes []int) *stages {
-	shared := &stages{sink: s, units: make(map[int]unit), unproven: make(map[unit]bool), most: firstUnproven}
+	shared := &stages{sink: s, units: make(map[int]unit), most: firstUnproven}
+	decided := make(map[unit]bool)
 	counts := make(map[string]int) // of partitions, by topic; 0 for unknown
 	for _, i := range indexes {
 		r := &p.records[i]
@@ -110,10 +110,10 @@ func (s *Sink) stages(p *publication, indexes []int) *stages {
 		default:
 			u.key = string(r.Key)
 		}
-		unproven, known := shared.unproven[u]
+		unproven, known := decided[u]
 		if !known {
 			unproven = u.key != "" || !s.proven.includes(u.topicPartition)
-			shared.unproven[u] = unproven
+			decided[u] = unproven
 		}
 		if unproven {
 			shared.units[i] = u
