@@ -162,14 +162,7 @@ func TestUnreadableIsNotGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		own(t, store, 0)
-		var items []node.Item
-		var messages []node.Message
-		for i := range int64(40) { // which are more than the disk is read for at a time
-			m := w.message(fmt.Sprintf("%0120d", i))
-			items = append(items, node.Item{Epoch: 1, Offset: i, Action: node.Schedule, Message: m})
-			messages = append(messages, m)
-		}
-		w.take(store, 0, items)
+		messages := w.takeMany(store)
 		if err := store.Close(); err != nil { // so that nothing of it is in memory
 			t.Fatal(err)
 		}
@@ -214,13 +207,7 @@ func TestUnreadableIsNotGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		own(t, store, 0)
-		const many = 40
-		var items []node.Item
-		for i := range int64(many) {
-			m := w.message(fmt.Sprintf("%0120d", i))
-			items = append(items, node.Item{Epoch: 1, Offset: i, Action: node.Schedule, Message: m})
-		}
-		w.take(store, 0, items)
+		many := len(w.takeMany(store))
 		if err := store.Settle(); err != nil {
 			t.Fatal(err)
 		}
@@ -250,6 +237,19 @@ func TestUnreadableIsNotGivenBack(t *testing.T) {
 			break
 		}
 	}
+}
+
+// takeMany has a store take in more messages than the disk is read for at a time.
+func (w *world) takeMany(store *journal.Store) (messages []node.Message) {
+	w.Helper()
+	var items []node.Item
+	for i := range int64(40) {
+		m := w.message(fmt.Sprintf("%0120d", i))
+		items = append(items, node.Item{Epoch: 1, Offset: i, Action: node.Schedule, Message: m})
+		messages = append(messages, m)
+	}
+	w.take(store, 0, items)
+	return messages
 }
 
 func nexts(messages []node.Message) []node.Next {
