@@ -213,7 +213,7 @@ func TestSilentPartitionLast(t *testing.T) {
 		if got := len(w.on("out")); got != 1 {
 			t.Errorf("%d came out behind the silent partition, want 1", got)
 		}
-		pass(20 * time.Second)
+		pass(3500 * time.Millisecond) // a second until it is due, and once that the node stands back
 		if got := len(w.on("out")); got != 2 {
 			t.Errorf("%d came out beside the silent partition, want 2", got)
 		}

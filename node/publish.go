@@ -484,11 +484,14 @@ func (p *publisher) putBack(ctx context.Context, held []*holding, unsent bool) {
 	p.reset(ctx, releases)
 }
 
-// putLast gives claims back to the store, behind all that is due now.
+// putLast gives claims back to the store, behind all that was due when they were claimed, except for what fell due
+// lately: a lane that is in doubt is seldom looked at, and they would be all that is found of that (see backlog).
 func (p *publisher) putLast(ctx context.Context, held []*holding) {
-	due := p.lapsed().Add(p.config.Lookahead).Truncate(time.Microsecond) // so that it can be claimed at once
+	lapsed, now := p.lapsed(), p.clock.Mono()
 	releases := make([]Release, len(held))
 	for i, h := range held {
+		looked := lapsed.Add(h.since - now - p.config.PollInterval)
+		due := looked.Add(-lateFor - time.Microsecond).Truncate(time.Microsecond)
 		releases[i] = Release{Claim: h.Claim, Due: due, Unsent: true}
 	}
 	p.reset(ctx, releases)
