@@ -28,9 +28,9 @@ import (
 
 // TestSameTraceOnSQLite runs seeds on a store of another kind: one seed gives one trace, whatever keeps the rows.
 func TestSameTraceOnSQLite(t *testing.T) {
-	seeds := 6
+	seeds := 40
 	if testing.Short() {
-		seeds = 2
+		seeds = 6
 	}
 	for seed := range uint64(seeds) {
 		o := sim.Swarm(seed)
@@ -45,7 +45,8 @@ func TestSameTraceOnSQLite(t *testing.T) {
 			return openSQLite(t, filepath.Join(t.TempDir(), strconv.Itoa(stores)), now)
 		}
 		if got := sim.Run(setup); got.Hash != want.Hash {
-			t.Errorf("seed %d: the hash is %x on SQLite, and %x in memory", seed, got.Hash, want.Hash)
+			t.Errorf("seed %d: the hash is %x on SQLite, and %x in memory: %s",
+				seed, got.Hash, want.Hash, difference(sim.Setup{Options: o}, setup))
 		}
 	}
 }
@@ -77,15 +78,18 @@ func openSQLite(t *testing.T, path string, now func() time.Time) node.Store {
 // TestSameTraceOnPostgres runs seeds on the store of production: its statements, on a real server, have the results
 // that the specification has. The one thing that is replaced is the server's clock: a function of the same name stands
 // before it in the search path, and says what the simulated clock says. CHRONOS_DIFFERENTIAL_SEEDS is how many
-// seeds to run, 3 unless it is set.
+// seeds to run, 12 unless it is set.
 func TestSameTraceOnPostgres(t *testing.T) {
-	server, seeds := postgresOf(t), seedsOf(t, 3)
+	server, seeds := postgresOf(t), seedsOf(t, 12)
 	calls := 0
 	for seed := range uint64(seeds) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			o := sim.Swarm(seed)
 			o.Messages, o.Faulty, o.Healed, o.Horizon = 30, 10*time.Second, 20*time.Second, 4*time.Second
 			o.PollInterval, o.DetectionInterval = 500*time.Millisecond, time.Second
+			if o.IdleInterval > 0 {
+				o.IdleInterval = max(o.IdleInterval, o.PollInterval)
+			}
 			withQueues(&o)
 			setup := sim.Setup{Options: o}
 			want := sim.Run(setup)

@@ -72,7 +72,7 @@ func (t *transaction) idle(ctx context.Context, request *node.ClaimRequest) (tim
 		return 0, nil
 	}
 	end := request.Until.Add(request.Ahead).UnixMicro()
-	first := end
+	idle := request.Ahead
 	for _, share := range request.Lanes {
 		var claimed bool
 		var due sql.NullInt64
@@ -80,10 +80,10 @@ func (t *transaction) idle(ctx context.Context, request *node.ClaimRequest) (tim
 			return 0, err
 		}
 		if due.Valid {
-			first = min(first, due.Int64)
+			idle = min(idle, time.UnixMicro(due.Int64).Sub(request.Until))
 		}
 	}
-	return max(0, min(request.Ahead, time.UnixMicro(first).Sub(request.Until))), nil
+	return max(0, idle), nil
 }
 
 // due is a message that is to be claimed.
