@@ -21,7 +21,6 @@ func unreached() map[string]string {
 		"enqueuer.turn":          "nothing can: begin has started all partitions, or the node has left or stops",
 		"enqueuer.start":         "no run stops a node while its source fails to start",
 		"enqueuer.startOver":     "the same",
-		"enqueuer.begin":         "the same",
 		"enqueuer.mindLineage":   "no run stops a node while its source cannot say how far topics reach",
 		"schedule.room":          "nothing can: a node serves every lane that it takes messages in for",
 		"schedule.find":          "a run has fewer lanes than a node serves",
