@@ -183,7 +183,8 @@ func (c *Cluster) Produce(t testing.TB, records ...node.Record) []node.Record {
 	return produced
 }
 
-// Transact appends records in a transaction, which it commits or aborts.
+// Transact appends records in a transaction, which it commits or aborts. It returns when that stands in the log: the
+// coordinator answers before the leaders have its marker.
 func (c *Cluster) Transact(t testing.TB, commit bool, records ...node.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -197,13 +198,27 @@ func (c *Cluster) Transact(t testing.TB, commit bool, records ...node.Record) {
 	if err := client.BeginTransaction(); err != nil {
 		t.Fatalf("begin transaction: %v", err)
 	}
+	next := map[node.Partition]int64{} // where the marker comes, or after it
 	for _, r := range records {
-		if err := client.ProduceSync(ctx, plain(r)).FirstErr(); err != nil {
+		results := client.ProduceSync(ctx, plain(r))
+		if err := results.FirstErr(); err != nil {
 			t.Fatalf("produce in a transaction: %v", err)
 		}
+		next[node.Partition{Topic: r.Topic, Number: r.Partition}] = results[0].Record.Offset + 1
 	}
 	if err := client.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {
 		t.Fatalf("end transaction: %v", err)
+	}
+	for p, at := range next {
+		for end := int64(0); end <= at; {
+			ends, err := c.admin.ListEndOffsets(ctx, p.Topic)
+			if ctx.Err() != nil {
+				t.Fatalf("wait for the end of a transaction on %s: %v", p.Topic, err)
+			}
+			if of, found := ends.Lookup(p.Topic, p.Number); found && of.Err == nil {
+				end = of.Offset
+			}
+		}
 	}
 }
 
