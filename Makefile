@@ -138,7 +138,7 @@ race: ## Run the tests, those that it says something about with the race detecto
 	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j4 race-watched race-unwatched race-processes race-worlds
 
 race-watched:
-	$(if $(QUICK),go test $(RACE) -p 2 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)|$(ENGINES)' -timeout 15m $(QUICK))
+	$(if $(QUICK),go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)|$(ENGINES)' -timeout 15m $(QUICK))
 
 race-unwatched:
 	$(if $(LONG)$(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES go test -p 1 -shuffle=on -short -timeout 15m $(LONG) $(PLAIN))

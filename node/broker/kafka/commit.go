@@ -24,7 +24,7 @@ type commits struct {
 	next    *commit // what is not sent yet; nil if there is nothing
 	sent    *commit // the last one that was sent and whose outcome nobody was told; nil if there is none
 	running bool
-	since   time.Time // when the request that is under way was sent
+	since   time.Time // when the request that is under way was sent, or answered
 	worker  sync.WaitGroup
 }
 
@@ -138,6 +138,9 @@ func (c *commits) run() {
 		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 		current.err = c.send(ctx, current.places)
 		cancel()
+		c.mu.Lock()
+		c.since = time.Now() // what comes now does not wait behind a group that is silent
+		c.mu.Unlock()
 		close(current.done)
 	}
 }
