@@ -28,7 +28,7 @@ WORLDS ?= 300
 SMOKE := killed-nodes,lost-replies,killed-postgres,journal-lost-answers
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-watched race-unwatched race-processes race-worlds race-pooler race-plain race-sim long-sim sim sim-quick sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-watched race-unwatched race-processes race-worlds race-pooler race-plain race-sim long-sim sim sim-quick sim-worlds sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -58,7 +58,8 @@ LONG_NAMES := -e /sim -e chronos/chaos
 
 # Those of the first that take longest begin first, so that none of them is left alone in the end.
 LONGEST := chronos/node/store/postgres chronos/cmd/chronos chronos/node/service chronos/node/broker/kafka \
-	chronos/node/store/journal chronos/node/store/transfer chronos/scripts/bench
+	chronos/node/store/journal chronos/node/store/transfer chronos/cmd/lab chronos/migrations chronos/node/admin \
+	chronos/node/api chronos/node/service/doctor chronos/scripts/bench
 WATCHED = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
 QUICK = $(strip $(foreach package,$(LONGEST),$(filter $(package),$(WATCHED))) $(filter-out $(LONGEST),$(WATCHED)))
 PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
@@ -101,7 +102,7 @@ UNWATCHED := $(PROCESSES)|$(MEASURING)|$(DEATHS)|$(PARSING)|$(CASES)
 MASSES := ^(TestE2EMetaswitch|TestStandbyTakeoverOfMany|TestCurveOnServers)$$
 
 # The worlds of journals, which take half of the time of the tests of node/store/journal under the race detector: race has
-# it watch three of the six. Sim-quick simulates twelve without it, the six among them; race-plain runs all six with it.
+# it watch two of the six. Sim-quick simulates twelve without it, the six among them; race-plain runs all six with it.
 ENGINES := ^TestEngines$$
 
 # The Postgres store is tested once as a node connects to it and once as through a pooler. The second time the contract
@@ -118,7 +119,7 @@ test: ## Check and test everything, on a real Kafka and a real Postgres; sets up
 test-all: ## What `make test` leaves out: stores through a pooler, more race detector, all seeds of tests, 1000 more worlds
 	@scripts/steps race-pooler race-plain long-sim sim-more
 
-# Two packages at once with the race detector, and beside them in rows of their own, one after the other without it, what
+# Three packages at once with the race detector, and beside them in rows of their own, one after the other without it, what
 # needs no servers and what does, and a few worlds with it: many tests wait, for deadlines and for servers. No row is much
 # longer than the others.
 #
@@ -147,7 +148,7 @@ race-processes:
 	$(if $(PARTLY),go test -p 1 -shuffle=on -run '$(UNWATCHED)' -timeout 15m $(PARTLY))
 
 race-worlds:
-	$(if $(WORLDLY),CHRONOS_WORLDS=3 go test $(RACE) -shuffle=on -run '$(ENGINES)' -timeout 15m $(WORLDLY))
+	$(if $(WORLDLY),CHRONOS_WORLDS=2 go test $(RACE) -shuffle=on -run '$(ENGINES)' -timeout 15m $(WORLDLY))
 
 race-pooler: ## Run the tests of the Postgres store through a pooler that race leaves out
 	scripts/setup compiler
@@ -167,10 +168,12 @@ race-sim: ## The same with the race detector (15 minutes): what a night is for, 
 	scripts/setup compiler solvers
 	scripts/with-servers go test $(RACE) -shuffle=on -timeout 60m ./sim/... ./cmd/lab
 
-sim-quick: build ## Simulate all scenarios and 500 worlds, each twice, and 12 of journals (30 seconds)
+sim-quick: build ## Simulate all scenarios and 500 worlds, each twice, and beside them 12 of journals (20 seconds)
+	$(MAKE) --no-print-directory --output-sync -j2 sim-worlds sim-journal WORLDS=12
+
+sim-worlds:
 	bin/lab sim --scenario all --twice
 	bin/lab sim --seed $(SEED) --seeds 500 --twice
-	$(MAKE) --no-print-directory sim-journal WORLDS=12
 
 sim: build ## Simulate all scenarios and SEEDS (10000) worlds from SEED on, each twice (7 minutes)
 	bin/lab sim --scenario all --twice
