@@ -484,13 +484,14 @@ func (p *publisher) putBack(ctx context.Context, held []*holding, unsent bool) {
 	p.reset(ctx, releases)
 }
 
-// putLast gives claims back to the store, behind all that was due when they were claimed, except for what fell due
-// lately: a lane that is in doubt is seldom looked at, and they would be all that is found of that (see backlog).
+// putLast gives claims back to the store, behind all that was due when they were claimed, except for what had fallen
+// due lately. The next look for that must not find them: it begins a second before the last one (see backlog), and on a
+// lane that nothing comes through there is one every two seconds, whose share they would use up each time.
 func (p *publisher) putLast(ctx context.Context, held []*holding) {
 	lapsed, now := p.lapsed(), p.clock.Mono()
 	releases := make([]Release, len(held))
 	for i, h := range held {
-		looked := lapsed.Add(h.since - now - p.config.PollInterval)
+		looked := lapsed.Add(h.since - now - p.config.PollInterval) // or later: when the lane was asked for that last
 		due := looked.Add(-lateFor - time.Microsecond).Truncate(time.Microsecond)
 		releases[i] = Release{Claim: h.Claim, Due: due, Unsent: true}
 	}
