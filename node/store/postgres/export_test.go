@@ -53,6 +53,12 @@ func UseMarks(s *Store, lanes []string, at time.Time) {
 	s.expired.use([]string{""}, nil, at, time.Now())
 }
 
+// Unhurried gives those who ask s that long: the answers are what is tested, on a machine that has much else to do.
+func Unhurried(s *Store, limit time.Duration) *Store {
+	s.asked.limit, s.askedFor = askedLimit(limit), limit
+	return s
+}
+
 // Look keeps the connection for those who ask, until end is called.
 func Look(s *Store) (end func()) {
 	if err := s.asked.begin(context.Background()); err != nil {

@@ -97,11 +97,11 @@ FROM nodes WHERE id >= '00000000-0000-0000-0000-000000000000' ORDER BY host, id 
 )
 
 // askedLimit is the time limit of each statement for people who ask, as the server reads it.
-func askedLimit() string { return fmt.Sprint(inspectLimit.Milliseconds()) }
+func askedLimit(limit time.Duration) string { return fmt.Sprint(limit.Milliseconds()) }
 
 // ask executes statements for people who ask, on the connection for that, within their time limit.
 func (s *Store) ask(asking context.Context, restart func(), steps ...step) error {
-	ctx, cancel := context.WithTimeout(asking, inspectTimeout)
+	ctx, cancel := context.WithTimeout(asking, s.askedFor)
 	defer cancel()
 	if err := s.asked.begin(ctx); err != nil {
 		return cmp.Or(asking.Err(), inspect.ErrTooLong)
@@ -112,7 +112,7 @@ func (s *Store) ask(asking context.Context, restart func(), steps ...step) error
 		return err
 	}
 	if s.options.PgBouncer { // others have it from the connection
-		limit := step{statement: limitStatement, arguments: []any{askedLimit()}}
+		limit := step{statement: limitStatement, arguments: []any{s.asked.limit}}
 		steps = append([]step{limit}, steps...)
 	}
 	if err = through.once(ctx, restart, steps...); isCancelled(err) {

@@ -15,7 +15,7 @@ import (
 func TestInspect(t *testing.T) {
 	database := newDatabase(t)
 	inspecttest.Run(t, func(t *testing.T) inspecttest.Store {
-		return open(t, newSchema(t, database), postgres.Options{})
+		return postgres.Unhurried(open(t, newSchema(t, database), postgres.Options{}), patience)
 	})
 }
 

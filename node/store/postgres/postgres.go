@@ -78,7 +78,10 @@ type Store struct {
 	together  atomic.Int64
 
 	watcher watcher // for Outlook
-	asked   watcher // for people who ask: inspect.go
+
+	// asked is for people who ask, and askedFor the time limit of such a call, inspectTimeout: inspect.go.
+	asked    watcher
+	askedFor time.Duration
 
 	// idle says that the last claim which was asked has found that there would be nothing for a while, see claim.peek.
 	idle atomic.Bool
@@ -157,7 +160,10 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.PingTimeout = options.Timeout / 4 // of a connection that has been idle for a second
 
-	s := &Store{options: options, apartFrom: apartItems, watcher: newWatcher(""), asked: newWatcher(askedLimit())}
+	s := &Store{
+		options: options, apartFrom: apartItems, watcher: newWatcher(""),
+		asked: newWatcher(askedLimit(inspectLimit)), askedFor: inspectTimeout,
+	}
 	s.teller.hurry = make(chan struct{})
 	s.configure(config.ConnConfig)
 	config.BeforeConnect = renew(url, options)

@@ -38,7 +38,7 @@ func TestStore(t *testing.T) {
 				options := postgres.Options{PgBouncer: pooled}
 				watch := connect(t, address)
 				store := func() *postgres.Store {
-					s := postgres.NeverMarks(open(t, address, options))
+					s := postgres.Unhurried(postgres.NeverMarks(open(t, address, options)), patience)
 					if !pooled {
 						postgres.TakeApart(s, 2) // where that is possible, so that both kinds of takes are tested
 					}

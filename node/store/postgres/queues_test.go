@@ -20,9 +20,10 @@ func TestQueues(t *testing.T) {
 				exec(t, address, asNew)
 				options := postgres.Options{PgBouncer: pooled}
 				watch := connect(t, address)
-				store := open(t, address, options)
+				opened := func() *postgres.Store { return postgres.Unhurried(open(t, address, options), patience) }
+				store := opened()
 				return storetest.QueueInstance{
-					Store: store, Peer: open(t, address, options), Switches: store,
+					Store: store, Peer: opened(), Switches: store,
 					Messages: func(t testing.TB) (names []string) {
 						for _, row := range dump(t, watch) {
 							names = append(names, row.ID+" "+row.Lane)
