@@ -187,20 +187,7 @@ func TestSilentPartitionLast(t *testing.T) {
 			return nil
 		}
 		fill(t, w.store, 6000) // without values
-		behind := node.Place{
-			Partition: node.Partition{Topic: "behind"}, Position: node.Position{Epoch: node.UnknownEpoch},
-		}
-		if _, _, err := w.store.Positions(t.Context(), []node.Place{behind}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.store.Take(t.Context(), node.TakeRequest{From: []node.Place{behind}, Items: []node.Item{{
-			Action: node.Schedule, Message: node.Message{
-				ID: "behind", Lane: "out", Deadline: time.Now().Add(-time.Minute).UTC(), Incarnation: uuid.New(),
-				Value: []byte("behind"),
-			},
-		}}}); err != nil {
-			t.Fatal(err)
-		}
+		behind(t, w)
 		for i := range 120 {
 			r := w.submit(id(i), time.Duration(i)*500*time.Millisecond)
 			r.Topic = "in2"
@@ -216,6 +203,46 @@ func TestSilentPartitionLast(t *testing.T) {
 		pass(3500 * time.Millisecond) // a second until it is due, and once that the node stands back
 		if got := len(w.on("out")); got != 2 {
 			t.Errorf("%d came out beside the silent partition, want 2", got)
+		}
+	})
+}
+
+// behind stores a message that is overdue for less long than those of fill.
+func behind(t *testing.T, w *world) {
+	t.Helper()
+	from := node.Place{
+		Partition: node.Partition{Topic: "behind"}, Position: node.Position{Epoch: node.UnknownEpoch},
+	}
+	if _, _, err := w.store.Positions(t.Context(), []node.Place{from}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.Take(t.Context(), node.TakeRequest{From: []node.Place{from}, Items: []node.Item{{
+		Action: node.Schedule, Message: node.Message{
+			ID: "behind", Lane: "out", Deadline: time.Now().Add(-time.Minute).UTC(), Incarnation: uuid.New(),
+			Value: []byte("behind"),
+		},
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// There is one lane, nothing falls due, and all that is overdue but one message belongs to a silent partition. That one is
+// reached all the same, and soon: of each claim all is tried, and queues behind the rest then.
+func TestSilentPartitionAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.refuse = func(r node.Record) error {
+			if len(r.Value) == 0 {
+				return node.ErrUnsent
+			}
+			return nil
+		}
+		fill(t, w.store, 6000) // without values
+		behind(t, w)
+		w.run(config(0), nil)
+		pass(12 * time.Second) // in each of four looks, two seconds apart, two thousand are tried
+		if got := w.values("out"); len(got) != 1 {
+			t.Errorf("%v came out behind the silent partition, want one", got)
 		}
 	})
 }

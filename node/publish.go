@@ -293,8 +293,8 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 // this node's clock, and compared with that of whoever claims it next: nodes that are cut off, and whose clocks are
 // ahead, would otherwise pass it to each other, and a healthy one that is behind come too late each time.
 //
-// Those of silent partitions queue again behind all that is due, if this node is known to reach the brokers. They are
-// the oldest of their lane, and a share full of them would be all that is ever claimed of it.
+// Those of silent partitions queue again behind all that is due. They are the oldest of their lane, and a share full of
+// them would be all that is ever claimed of it.
 func (p *publisher) settleLanes(
 	ctx context.Context, held []*holding, failed []failure, verdicts map[string]error,
 ) {
@@ -317,19 +317,21 @@ func (p *publisher) settleLanes(
 }
 
 // leave puts off messages that could not be published, except for those of the lanes that this node stands back from:
-// these are given back, with everything that it holds there.
+// these are given back, with everything that it holds there. But where some partition is silent, what is held goes on to
+// be tried: it costs nobody time, and may belong to another partition.
 func (p *publisher) leave(ctx context.Context, failed []failure, back map[string]bool) {
 	var off []failure
 	var idle, unknown, last []*holding
 	var cause error
 	var took time.Duration
-	reaching := p.reaches()
+	mute := map[string]bool{} // lanes with silent partitions
 	for _, f := range failed {
+		mute[f.Lane] = mute[f.Lane] || silent(f.err)
 		switch {
 		case !back[f.Lane]:
 			off = append(off, f)
 			continue
-		case reaching && silent(f.err):
+		case silent(f.err):
 			last = append(last, f.holding)
 		case unsent(f.err):
 			idle = append(idle, f.holding)
@@ -349,7 +351,7 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 	p.putBack(ctx, unknown, false)
 	p.putLast(ctx, last)
 	for _, l := range p.schedule.names() {
-		if back[l] {
+		if back[l] && !mute[l] {
 			idle = append(idle, p.schedule.clearLane(l)...)
 		}
 	}
@@ -484,15 +486,18 @@ func (p *publisher) putBack(ctx context.Context, held []*holding, unsent bool) {
 	p.reset(ctx, releases)
 }
 
+// lastFor is how long before they were claimed messages fall due anew whose partition is silent, see putLast.
+const lastFor = 10 * time.Second
+
 // putLast gives claims back to the store, behind all that was due when they were claimed, except for what had fallen
-// due lately. The next look for that must not find them: it begins a second before the last one (see backlog), and on a
-// lane that nothing comes through there is one every two seconds, whose share they would use up each time.
+// due lately. The next look for that, of whichever node, must not find them: it begins a second before the last one (see
+// backlog), on a lane that nothing comes through there is one every few seconds, and they would use up its share each
+// time. And they must be due by the clock of every node.
 func (p *publisher) putLast(ctx context.Context, held []*holding) {
 	lapsed, now := p.lapsed(), p.clock.Mono()
 	releases := make([]Release, len(held))
 	for i, h := range held {
-		looked := lapsed.Add(h.since - now - p.config.PollInterval) // or later: when the lane was asked for that last
-		due := looked.Add(-lateFor - time.Microsecond).Truncate(time.Microsecond)
+		due := lapsed.Add(h.since - now - lastFor).Truncate(time.Microsecond)
 		releases[i] = Release{Claim: h.Claim, Due: due, Unsent: true}
 	}
 	p.reset(ctx, releases)

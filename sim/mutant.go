@@ -39,6 +39,9 @@ type Mutant struct {
 	// Scatters lets the producer choose any partition, whatever the key.
 	Scatters bool
 
+	// Silences has a partition that does not answer silence all of its topic.
+	Silences bool
+
 	// Unconfirmed has a request that changes nothing answered while the standby confirms nothing.
 	Unconfirmed bool
 

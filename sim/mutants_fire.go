@@ -215,6 +215,10 @@ func laneMutants() []*Mutant {
 			Rows: func(rows node.Store, _ Table) node.Store { return claimsNewest{rows} },
 		},
 		{
+			Name: "silent-topic", About: "a partition that does not answer silences its whole topic (3.4)",
+			Kills: []string{"L21"}, Scenario: "silent-partition", Silences: true,
+		},
+		{
 			Name: "claims-put-off", About: "a message that can't be published is put off for good",
 			Kills: []string{"L2"},
 			Rows:  func(rows node.Store, _ Table) node.Store { return putsOffForGood{rows} },

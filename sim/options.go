@@ -73,6 +73,9 @@ type Options struct {
 	Reuse, Lapsed, Malformed, Poison int
 	Horizon, Overdue                 time.Duration
 
+	// Alike is how many percent of those that have lapsed have the same key, and so come out on one partition.
+	Alike int
+
 	// Instructed is how many percent of the submissions are instructions about others. If there are any, every route
 	// has an outcome topic.
 	Instructed int
@@ -285,6 +288,7 @@ func (o *Options) Validate() error {
 		{"drift", o.Drift, 0, 100_000},
 		{"reuse", o.Reuse, 0, 100},
 		{"lapsed", o.Lapsed, 0, 100},
+		{"alike", o.Alike, 0, 100},
 		{"malformed", o.Malformed, 0, 100},
 		{"poison", o.Poison, 0, 100},
 		{"refused", o.Refused, 0, 100},
@@ -385,6 +389,7 @@ func (o *Options) settings() []setting {
 		settingOf("reuse", &o.Reuse, strconv.Atoi),
 		settingOf("lapsed", &o.Lapsed, strconv.Atoi),
 		settingOf("overdue", &o.Overdue, time.ParseDuration),
+		settingOf("alike", &o.Alike, strconv.Atoi),
 		settingOf("malformed", &o.Malformed, strconv.Atoi),
 		settingOf("poison", &o.Poison, strconv.Atoi),
 		settingOf("refused", &o.Refused, strconv.Atoi),

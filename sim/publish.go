@@ -75,7 +75,14 @@ func (b *publishing) aim(i int) {
 			key = nil
 		}
 		b.targets[i] = t.choose(key)
-		if again, slow := b.life.slow[b.targets[i]]; slow {
+		if r.Key == nil { // it may go anywhere, and goes around what does not answer
+			for range len(t.partitions) - 1 {
+				if _, slow := b.life.slow[b.targets[i]]; slow {
+					b.targets[i] = t.choose(nil)
+				}
+			}
+		}
+		if again, slow := b.life.slowUntil(b.targets[i]); slow {
 			if w.now < again {
 				b.results[i] = node.ErrUnsent
 				w.count("unsent")
@@ -85,6 +92,20 @@ func (b *publishing) aim(i int) {
 		}
 	}
 	b.open = append(b.open, i)
+}
+
+// slowUntil reports whether a partition did not answer a moment ago, and when another record is sent to it.
+func (l *life) slowUntil(p *partition) (again int64, slow bool) {
+	if m := l.host.world.mutant; m != nil && m.Silences {
+		for _, other := range p.topic.partitions {
+			if at, silent := l.slow[other]; silent {
+				again, slow = max(again, at), true
+			}
+		}
+		return again, slow
+	}
+	again, slow = l.slow[p]
+	return again, slow
 }
 
 // perform sends the records that are open, and notes which partitions have not answered.

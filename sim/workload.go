@@ -243,6 +243,9 @@ func drawSubmission(o Options, i int, bursts []time.Duration, before []Submissio
 		s.Key = "k" + strconv.Itoa(r.IntN(8))
 	}
 	s.In = drawDelay(r, o)
+	if alike := stream(o.Seed, forWorkload, i+1, 2); s.In < 0 && alike.IntN(100) < o.Alike {
+		s.Key = "k0"
+	}
 	switch chance := r.IntN(100); {
 	case chance < o.Reuse && i > 0:
 		// An id once more: while it waits, right after it fires, or at some time.

@@ -397,12 +397,26 @@ func (s *state) went(e *Event) {
 			s.goesWrong(e.Until)
 		}
 	case Hang:
-		s.hangs++
-		s.lane(e.Topic).hung = true
+		s.hung(e)
 	case Work:
 	default: // Heal
 		s.heal(e)
 	}
+}
+
+// hung takes note of a topic that answers nobody, or of one of its partitions.
+func (s *state) hung(e *Event) {
+	s.hangs++
+	l := s.lane(e.Topic)
+	l.hung = true
+	if e.Partition == "" {
+		l.whole = true
+		return
+	}
+	if l.silent == nil {
+		l.silent = map[string]bool{}
+	}
+	l.silent[e.Partition] = true
 }
 
 // steered takes note of a pause, or of its end. What waits meanwhile waits on purpose.

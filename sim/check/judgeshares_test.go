@@ -41,7 +41,35 @@ func brokenShares() map[string][]string {
 	return map[string][]string{"L20": {
 		backlogged(11*s, 12*s, 3*s), // it has just fallen due, and waits for what is there for long
 		backlogged(10*s, 2*s, 11*s), // it is there for longest, and what falls due later goes before it
+	}, "L21": {
+		beside("partition=out/1", "", 14*s),
+		beside("partition=out/1", "13s heal\n", 18*s), // it was late by then
 	}}
+}
+
+// beside is a history of a message that is due at 2 s and comes out later on partition 3 of its topic, of which something
+// hangs; then may come what happens right before.
+func beside(hangs, then string, at time.Duration) string {
+	return preamble + "0.5s hang topic=out " + hangs + "\n" + strings.NewReplacer(
+		"1.95s publish", then+at.String()+" publish", "1.96s fire", at.String()+" fire").Replace(well)
+}
+
+// TestBeside judges what is no failure to be in time beside a partition that hangs.
+func TestBeside(t *testing.T) {
+	const s = time.Second
+	for name, text := range map[string]string{
+		"in time":            beside("partition=out/1", "", 5*s),
+		"the one that hangs": beside("partition=out/3", "", 14*s),
+		"after the healing":  beside("partition=out/1", "4s heal\n", 18*s),
+		"all of it hangs":    beside("", "", 14*s),
+	} {
+		v := judge(t, text+end)
+		for _, b := range v.Violations {
+			if b.Invariant == "L21" {
+				t.Errorf("%s: %v", name, b)
+			}
+		}
+	}
 }
 
 // TestShares judges histories in which a message waits for others by right: it is no new one, or they are not later

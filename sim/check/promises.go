@@ -74,5 +74,15 @@ func queuedInTime() []Invariant {
 			[]Kind{Insert, Reset, Delete, Fault, Start, Crash, Stop, Cut},
 			l20,
 		},
+		{
+			"L21", "Beside a silent partition",
+			`As long as nothing else has gone wrong than that single partitions of output topics hang, a message for
+			another partition of such a topic comes out in time all the same, whatever waits for those that hang, if
+			it is stored within a second after it fell due, or before, on a lane without a pace or a window: within
+			the bound of L20, and twice a turn of a publish and the time for which a node leaves a lane alone.`,
+			[]Kind{Fire},
+			[]Kind{Submit, Fault, Hang},
+			l21,
+		},
 	}
 }

@@ -92,3 +92,45 @@ func (c *Config) stretch() time.Duration {
 func (c *Config) Shared(near int) time.Duration {
 	return c.Fair() + c.Look()*11/10 + time.Duration(2+4*near/c.Share())*c.turn()
 }
+
+// l21 is the invariant L21, beside a silent partition. Which partition a message belongs to is known once it comes out;
+// of the time after the healing, in which the partition answers again, nothing is said.
+func l21(s *state, e *Event) finding {
+	sub := s.submissions[e.Message]
+	if sub == nil || sub.fires > 0 || s.faults+s.pauses > 0 || s.lineages > 0 || sub.at < s.config.Settle {
+		return holds()
+	}
+	c, topic := &s.config, sub.key.topic
+	l, now, due := s.lane(topic), e.At, sub.deadline
+	if s.healed >= 0 {
+		now = s.healed
+	}
+	if !c.Adaptive {
+		due -= c.TimingAdvance
+	}
+	switch late := now - max(due, sub.at); {
+	case l.whole || l.silent == nil || l.silent[e.Partition]:
+	case isCallback(topic) || c.pace(topic) > 0 || s.window(topic) != nil:
+	case sub.at > due+lateFor:
+	case late > c.Beside(0) && late > c.Beside(s.near(sub)): // most are not late at all, and the others cost more to judge
+		return brokenBy(sub, "it fires %v late beside a partition that hangs, more than %v", late, c.Beside(s.near(sub)))
+	}
+	return holds()
+}
+
+// near returns how many of its lane fall due with a message, or so little before it that they may be claimed first.
+func (s *state) near(sub *submission) int {
+	n := 0
+	for _, other := range s.submissions {
+		n += count(other.key.topic == sub.key.topic && other.deadline <= sub.deadline &&
+			other.deadline >= sub.deadline-s.config.stretch()-2*(s.config.Turn()+s.config.StandBack))
+	}
+	return n
+}
+
+// Beside bounds the lateness of a message whose lane has other partitions that hang (L21), with so many others that have
+// just fallen due: it may wait twice until a publish is given up, and for as long as the node that gave it up leaves the lane
+// alone: the first claim after that may begin with the oldest.
+func (c *Config) Beside(near int) time.Duration {
+	return 2*(c.Turn()+c.StandBack) + c.Shared(near)
+}

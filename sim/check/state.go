@@ -215,7 +215,11 @@ type burst struct {
 type lane struct {
 	begun   []begun  // the publishes, where it has a pace
 	takings []taking // all claims
-	hung    bool     // at any time
+	hung    bool     // at any time, or one of its partitions
+
+	// silent are the partitions of the topic that hung, at any time.
+	silent map[string]bool
+	whole  bool // all of it hung, at any time
 }
 
 // pause is since when something is paused, in true time and by the clock of the store.
