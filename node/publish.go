@@ -486,18 +486,22 @@ func (p *publisher) putBack(ctx context.Context, held []*holding, unsent bool) {
 	p.reset(ctx, releases)
 }
 
-// lastFor is how long before they were claimed messages fall due anew whose partition is silent, see putLast.
+// lastFor is how long before they were claimed messages fall due anew whose partition is silent, at most, see putLast.
 const lastFor = 10 * time.Second
 
 // putLast gives claims back to the store, behind all that was due when they were claimed, except for what had fallen
 // due lately. The next look for that, of whichever node, must not find them: it begins a second before the last one (see
 // backlog), on a lane that nothing comes through there is one every few seconds, and they would use up its share each
-// time. And they must be due by the clock of every node.
+// time. And they must be due by the clock of every node. But nothing falls due before its deadline, since whoever looks
+// for messages by their deadlines begins where these fall due (node/store/inspect).
 func (p *publisher) putLast(ctx context.Context, held []*holding) {
 	lapsed, now := p.lapsed(), p.clock.Mono()
 	releases := make([]Release, len(held))
 	for i, h := range held {
 		due := lapsed.Add(h.since - now - lastFor).Truncate(time.Microsecond)
+		if due.Before(h.Deadline) {
+			due = h.Deadline
+		}
 		releases[i] = Release{Claim: h.Claim, Due: due, Unsent: true}
 	}
 	p.reset(ctx, releases)

@@ -219,6 +219,11 @@ func laneMutants() []*Mutant {
 			Kills: []string{"L21"}, Scenario: "silent-partition", Silences: true,
 		},
 		{
+			Name: "due-before", About: "a message that is given back falls due an hour before its deadline",
+			Kills: []string{"S23"},
+			Rows:  func(rows node.Store, _ Table) node.Store { return dueBefore{rows} },
+		},
+		{
 			Name: "claims-put-off", About: "a message that can't be published is put off for good",
 			Kills: []string{"L2"},
 			Rows:  func(rows node.Store, _ Table) node.Store { return putsOffForGood{rows} },
@@ -328,6 +333,19 @@ func (s putsOffForGood) Reset(ctx context.Context, releases []node.Release) ([]b
 	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
 		if !r.Due.IsZero() {
 			r.Due = r.Due.Add(24 * time.Hour)
+		}
+		return r
+	}))
+}
+
+// dueBefore has what is put off fall due before its deadline.
+type dueBefore struct{ node.Store }
+
+// Reset implements node.Store.
+func (s dueBefore) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
+		if !r.Due.IsZero() {
+			r.Due = r.Due.Add(-time.Hour)
 		}
 		return r
 	}))

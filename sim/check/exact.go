@@ -161,6 +161,9 @@ func s23(s *state, e *Event) finding {
 	if s.standsBack(r) {
 		return holds()
 	}
+	if e.Due != 0 && e.Due < r.deadline {
+		return brokenBy(r.submission, "%s has it fall due %v before its deadline", e.Node, r.deadline-e.Due)
+	}
 	p := s.process(e.Node)
 	dropped := isCallback(r.key.topic) && r.notAfter > 0 // and its dead letter could not be stored
 	if e.Due != 0 && e.Due > r.due && !s.failedSince(r, e.Node) && !dropped {

@@ -265,7 +265,8 @@ func exact() []Invariant { //nolint:funlen // a table
 			`No result of a lane's sink puts off or gives back another lane's message: a message is put off only by a
 			node that has failed to publish it; and given back only where a publish on its lane has failed, its claim
 			is too old, its lane closes (S29), or the node stops. What has not its turn (S28) may be given back and put
-			off.`,
+			off. Nothing of that has a message fall due before its deadline: who looks for messages by their deadlines
+			begins where these fall due.`,
 			[]Kind{Reset},
 			[]Kind{Insert, Claim, Publish, Unknown, Fail, Term},
 			s23,

@@ -359,6 +359,8 @@ func brokenLanes() map[string][]string {
 		"S23": {
 			back,
 			back + " due=5s",
+			preamble + until("1.95s") + "1.92s fail node=1.1 message=1 topic=out text=unsent\n" +
+				"1.95s reset node=1.1 " + row + me + "stamp=1.9s age=50ms unsent=true due=1.9s",
 			preamble + until("1.95s") + "1.92s fail node=1.1 message=8 topic=other text=unsent\n" +
 				"1.95s reset node=1.1 " + row + me + "stamp=1.9s age=50ms unsent=true",
 			preamble + until("1.95s") + "1.92s fail node=1.1 message=8 topic=out text=unsent\n" +
