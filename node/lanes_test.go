@@ -226,8 +226,8 @@ func behind(t *testing.T, w *world) {
 	}
 }
 
-// There is one lane, nothing falls due, and all that is overdue but one message belongs to a silent partition. That one is
-// reached all the same, and soon: of each claim all is tried, and queues behind the rest then.
+// There is one lane, nothing falls due, and all that is overdue but one message belongs to a silent partition. That one
+// is reached all the same, and soon: of each claim all is tried, and queues behind the rest then.
 func TestSilentPartitionAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -317,8 +317,8 @@ func (p *publisher) settleLanes(
 }
 
 // leave puts off messages that could not be published, except for those of the lanes that this node stands back from:
-// these are given back, with everything that it holds there. But where some partition is silent, what is held goes on to
-// be tried: it costs nobody time, and may belong to another partition.
+// these are given back, with everything that it holds there. But where some partition is silent, what is held is tried
+// first: it costs nobody time, and may belong to another partition.
 func (p *publisher) leave(ctx context.Context, failed []failure, back map[string]bool) {
 	var off []failure
 	var idle, unknown, last []*holding
@@ -490,10 +490,10 @@ func (p *publisher) putBack(ctx context.Context, held []*holding, unsent bool) {
 const lastFor = 10 * time.Second
 
 // putLast gives claims back to the store, behind all that was due when they were claimed, except for what had fallen
-// due lately. The next look for that, of whichever node, must not find them: it begins a second before the last one (see
-// backlog), on a lane that nothing comes through there is one every few seconds, and they would use up its share each
-// time. And they must be due by the clock of every node. But nothing falls due before its deadline, since whoever looks
-// for messages by their deadlines begins where these fall due (node/store/inspect).
+// due lately. The next look for that, of whichever node, must not find them: it begins a second before the last one
+// (see backlog), on a lane that nothing comes through there is one every few seconds, and they would use up its share
+// each time. And they must be due by the clock of every node. But nothing falls due before its deadline, since whoever
+// looks for messages by their deadlines begins where these fall due (node/store/inspect).
 func (p *publisher) putLast(ctx context.Context, held []*holding) {
 	lapsed, now := p.lapsed(), p.clock.Mono()
 	releases := make([]Release, len(held))

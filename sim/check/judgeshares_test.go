@@ -47,8 +47,8 @@ func brokenShares() map[string][]string {
 	}}
 }
 
-// beside is a history of a message that is due at 2 s and comes out later on partition 3 of its topic, of which something
-// hangs; then may come what happens right before.
+// beside is a history of a message that is due at 2 s and comes out later on partition 3 of its topic, of which
+// something hangs; then may come what happens right before.
 func beside(hangs, then string, at time.Duration) string {
 	return preamble + "0.5s hang topic=out " + hangs + "\n" + strings.NewReplacer(
 		"1.95s publish", then+at.String()+" publish", "1.96s fire", at.String()+" fire").Replace(well)

@@ -112,8 +112,10 @@ func l21(s *state, e *Event) finding {
 	case l.whole || l.silent == nil || l.silent[e.Partition]:
 	case isCallback(topic) || c.pace(topic) > 0 || s.window(topic) != nil:
 	case sub.at > due+lateFor:
-	case late > c.Beside(0) && late > c.Beside(s.near(sub)): // most are not late at all, and the others cost more to judge
-		return brokenBy(sub, "it fires %v late beside a partition that hangs, more than %v", late, c.Beside(s.near(sub)))
+	case late <= c.Beside(0): // as most are; to judge the others costs more
+	case late > c.Beside(s.near(sub)):
+		return brokenBy(sub, "it fires %v late beside a partition that hangs, more than %v", late,
+			c.Beside(s.near(sub)))
 	}
 	return holds()
 }
@@ -128,9 +130,9 @@ func (s *state) near(sub *submission) int {
 	return n
 }
 
-// Beside bounds the lateness of a message whose lane has other partitions that hang (L21), with so many others that have
-// just fallen due: it may wait twice until a publish is given up, and for as long as the node that gave it up leaves the lane
-// alone: the first claim after that may begin with the oldest.
+// Beside bounds the lateness of a message whose lane has other partitions that hang (L21), with so many others that
+// have just fallen due: it may wait twice until a publish is given up, and for as long as the node that gave it up
+// leaves the lane alone, since the first claim after that may begin with the oldest.
 func (c *Config) Beside(near int) time.Duration {
 	return 2*(c.Turn()+c.StandBack) + c.Shared(near)
 }
