@@ -111,6 +111,9 @@ func TestBusy(t *testing.T) {
 	if got, known := busy(r, "nodes"); got != 0.5 || !known {
 		t.Errorf("%v CPUs, %t; want 0.5", got, known)
 	}
+	if got, want := cpusOf(r), "0.50, -, 7.00, -"; got != want {
+		t.Errorf("the cell of a table is %q, want %q", got, want)
+	}
 	r.Seconds = nil
 	if got, known := busy(r, "nodes"); got != 0.1 || !known {
 		t.Errorf("without seconds %v CPUs, %t; want those of the run", got, known)

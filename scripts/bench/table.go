@@ -233,15 +233,15 @@ func lateRow(what string, r *bench.Result) []string {
 // parts are the groups of processes that share the cores, in the order in which tables have them.
 var parts = []string{"nodes", "Postgres", "Kafka", machine.Self}
 
-// cpusOf returns how many CPUs each part has used; a - for what was not measured. Together with the cores of the
-// machine they say whether these are what a rate ends at.
+// cpusOf returns how many CPUs each part has used at the full rate (see busy); a - for what was not measured. Together
+// with the cores of the machine they say whether these are what a rate ends at.
 func cpusOf(r *bench.Result) string {
 	var all []string
 	for _, name := range parts {
 		cell := "-"
 		if r != nil {
-			if p := process(r, name); p != nil {
-				cell = fmt.Sprintf("%.2f", p.CPUs)
+			if cpus, known := busy(r, name); known {
+				cell = fmt.Sprintf("%.2f", cpus)
 			}
 		}
 		all = append(all, cell)
@@ -249,18 +249,18 @@ func cpusOf(r *bench.Result) string {
 	return strings.Join(all, ", ")
 }
 
-// sumOf returns how many CPUs all parts have used together.
+// sumOf returns how many CPUs all parts have used together, at the full rate.
 func sumOf(r *bench.Result) string {
 	if r == nil {
 		return "-"
 	}
 	sum := 0.0
 	for _, name := range parts {
-		p := process(r, name)
-		if p == nil {
+		cpus, known := busy(r, name)
+		if !known {
 			return "-"
 		}
-		sum += p.CPUs
+		sum += cpus
 	}
 	return fmt.Sprintf("%.2f", sum)
 }
