@@ -157,7 +157,8 @@ func (s *stages) count(indexes []int) int {
 	return len(units)
 }
 
-// took takes note of how long it took to publish on so many units that are not proven.
+// took takes note of how long it took to append to so many units that are not proven. What was refused does not count:
+// no disk was asked for that.
 func (s *stages) took(unproven int, took time.Duration) {
 	if unproven > 0 {
 		s.pace.note(unproven, took)

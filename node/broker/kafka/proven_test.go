@@ -20,12 +20,27 @@ import (
 // The first append to a partition takes Kafka some time, and a request is answered when all of it is appended. Many
 // partitions that are new together take longer than a publish may: what was not sent is known not to be, and the rest
 // is acknowledged. Nothing has to be published twice.
+// That records for other topics are refused at once says nothing of how fast that is.
 func TestNewPartitionsAreTakenInTurns(t *testing.T) {
 	t.Parallel()
+	t.Run("alone", func(t *testing.T) { t.Parallel(); takeNewInTurns(t, 0) })
+	t.Run("behind what is refused", func(t *testing.T) { t.Parallel(); takeNewInTurns(t, 248) })
+}
+
+func takeNewInTurns(t *testing.T, refused int) {
+	t.Helper()
 	const topics = 100
 	cluster, plain := newFake(t, kfake.NumBrokers(1))
+	forbidden := plain.Topic(t, 1)
+	forbiddenID := cluster.TopicInfo(forbidden).TopicID
+	cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: forbidden, Err: kerr.TopicAuthorizationFailed, Count: -1,
+	})
 	var names []string
 	var records []node.Record
+	for i := range refused {
+		records = append(records, node.Record{Topic: forbidden, Key: fmt.Append(nil, i), Value: []byte("text")})
+	}
 	for range topics {
 		names = append(names, plain.Topic(t, 1))
 		records = append(records, node.Record{Topic: names[len(names)-1], Key: []byte("key"), Value: []byte("text")})
@@ -42,6 +57,9 @@ func TestNewPartitionsAreTakenInTurns(t *testing.T) {
 		mu.Lock()
 		fresh := 0
 		for _, t := range asked.(*kmsg.ProduceRequest).Topics {
+			if t.Topic == forbidden || t.TopicID == forbiddenID {
+				continue
+			}
 			if name := (topic{t.Topic, t.TopicID}); !seen[name] {
 				seen[name] = true
 				fresh++
@@ -67,7 +85,7 @@ func TestNewPartitionsAreTakenInTurns(t *testing.T) {
 			switch {
 			case errors.Is(err, node.ErrUnsent):
 				left = append(left, records[i])
-			case err != nil:
+			case err != nil && records[i].Topic != forbidden:
 				t.Fatalf("call %d: %v", call, err)
 			}
 		}

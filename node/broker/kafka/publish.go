@@ -227,6 +227,18 @@ func (p *publication) giveUp(why error) {
 	}
 }
 
+// appended returns those of the records at indexes that were acknowledged.
+func (p *publication) appended(indexes []int) (some []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, i := range indexes {
+		if p.settled[i] && p.results[i] == nil {
+			some = append(some, i)
+		}
+	}
+	return some
+}
+
 // topics returns the topics of the records, once each.
 func (p *publication) topics() []string {
 	var topics []string
@@ -293,7 +305,7 @@ func (s *Sink) publish(ctx context.Context, p *publication) {
 		if bytes >= minWindow/2 { // less says how long a request takes, and not how fast bytes arrive
 			pace.note(bytes, took)
 		}
-		stages.took(unproven, took)
+		stages.took(stages.count(p.appended(indexes)), took)
 		if ctx.Err() == nil {
 			s.window.grow(bytes, took < s.config.PublishTimeout/4)
 		}
