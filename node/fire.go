@@ -371,6 +371,7 @@ func (f *firer) standBack(ctx context.Context, claimed []Ready) (served []Ready)
 		if wait >= beat {
 			due = due.Add(beat - time.Microsecond).Truncate(beat)
 		}
+		due = noSooner(&m.Message, due)
 		releases = append(releases, Release{Claim: m.Claim, Due: due, Unsent: true, Behind: m.Turn == Behind})
 	}
 	behind := map[lineName]int{}

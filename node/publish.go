@@ -460,7 +460,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 			// It is claimed a lookahead and the timing advance before that, and published at once, since its deadline
 			// has passed.
 			wait := p.config.Lookahead + min(max(now.Sub(f.Deadline), least), most)
-			retry := lapsed.Add(wait).Truncate(time.Microsecond)
+			retry := noSooner(&f.Message, lapsed.Add(wait))
 			if retry.Before(earliest) {
 				earliest = retry
 			}
@@ -492,19 +492,25 @@ const lastFor = 10 * time.Second
 // putLast gives claims back to the store, behind all that was due when they were claimed, except for what had fallen
 // due lately. The next look for that, of whichever node, must not find them: it begins a second before the last one
 // (see backlog), on a lane that nothing comes through there is one every few seconds, and they would use up its share
-// each time. And they must be due by the clock of every node. But nothing falls due before its deadline, since whoever
-// looks for messages by their deadlines begins where these fall due (node/store/inspect).
+// each time. And they must be due by the clock of every node.
 func (p *publisher) putLast(ctx context.Context, held []*holding) {
 	lapsed, now := p.lapsed(), p.clock.Mono()
 	releases := make([]Release, len(held))
 	for i, h := range held {
-		due := lapsed.Add(h.since - now - lastFor).Truncate(time.Microsecond)
-		if due.Before(h.Deadline) {
-			due = h.Deadline
-		}
+		due := noSooner(&h.Message, lapsed.Add(h.since-now-lastFor))
 		releases[i] = Release{Claim: h.Claim, Due: due, Unsent: true}
 	}
 	p.reset(ctx, releases)
+}
+
+// noSooner returns when a message falls due that is to do so at an instant: nothing falls due before its deadline,
+// since whoever looks for messages by their deadlines begins where these fall due (node/store/inspect). It would
+// otherwise for an instant in the past, and by a wall clock that was set back.
+func noSooner(m *Message, due time.Time) time.Time {
+	if due.Before(m.Deadline) {
+		return m.Deadline
+	}
+	return due.Truncate(time.Microsecond)
 }
 
 func (p *publisher) reset(ctx context.Context, releases []Release) {
