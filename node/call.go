@@ -110,7 +110,7 @@ func (p *publisher) callLater(failed []failure) {
 			wait = max(wait, deferred.After)
 		}
 		// It is claimed a lookahead before that, and tried at once, since its deadline has passed.
-		retry := now.Add(p.config.Lookahead + wait).Truncate(time.Microsecond)
+		retry := noSooner(&f.Message, now.Add(p.config.Lookahead+wait))
 		if earliest.IsZero() || retry.Before(earliest) {
 			earliest = retry
 		}
@@ -167,11 +167,9 @@ func (p *publisher) giveUp(ctx context.Context, failed []failure) {
 	for _, f := range later {
 		now := p.clock.Now()
 		wait := min(max(now.Sub(f.Deadline), permanentRetryMin), permanentRetryMax)
-		retry := now.Add(p.config.Lookahead + jittered(p.drawn, wait, 20))
+		retry := noSooner(&f.Message, now.Add(p.config.Lookahead+jittered(p.drawn, wait, 20)))
 		p.observe(Unpublished{Messages: []Message{f.Message}, Err: f.err, Retry: retry, Took: f.took, Permanent: true})
-		p.settler.putOff([]Release{{
-			Claim: f.Claim, Due: retry.Truncate(time.Microsecond), Unsent: errors.Is(f.err, errExpired),
-		}})
+		p.settler.putOff([]Release{{Claim: f.Claim, Due: retry, Unsent: errors.Is(f.err, errExpired)}})
 	}
 }
 
