@@ -123,7 +123,7 @@ func l21(s *state, e *Event) finding {
 // near returns how many of its lane fall due with a message, or so little before it that they may be claimed first.
 func (s *state) near(sub *submission) int {
 	n := 0
-	for _, other := range s.submissions {
+	for _, other := range s.inOrder() {
 		n += count(other.key.topic == sub.key.topic && other.deadline <= sub.deadline &&
 			other.deadline >= sub.deadline-s.config.stretch()-2*(s.config.Turn()+s.config.StandBack))
 	}

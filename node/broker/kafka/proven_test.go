@@ -69,12 +69,12 @@ func takeNewInTurns(t *testing.T, refused int) {
 		mu.Unlock()
 		if fresh > 0 {
 			// As the disk of a broker does, which no other clock knows.
-			cluster.SleepControl(func() { <-time.After(time.Duration(fresh) * 40 * time.Millisecond) })
+			cluster.SleepControl(func() { <-time.After(time.Duration(fresh) * 100 * time.Millisecond) })
 		}
 		return nil, nil, false
 	})
 	c := configFor(cluster, "group", "in")
-	c.PublishTimeout = 2 * time.Second
+	c.PublishTimeout = 5 * time.Second // so that a quarter of what eight take is more than a machine may stand still
 	b := open(t, c)
 	for call := 1; len(records) > 0; call++ {
 		if call > topics {

@@ -61,7 +61,7 @@ func TestTLSAndSASL(t *testing.T) {
 				t.Fatalf("polled %q; commit: %v", values(batch), err)
 			}
 
-			config.PublishTimeout = time.Second
+			config.PublishTimeout = 2 * time.Second
 			config.SASL = credentials("chronos", "wrong")
 			expectTrouble(t, "a wrong password", config, "SASL")
 			config.SASL = nil
@@ -203,7 +203,7 @@ func TestWrongPassword(t *testing.T) {
 	})
 	config := configFor(cluster, "group", "topic")
 	config.SessionTimeout = 0
-	config.PublishTimeout = time.Second
+	config.PublishTimeout = 2 * time.Second
 	config.SASL = plain.Auth{User: "chronos", Pass: "wrong"}.AsMechanism()
 	b := open(t, config)
 	expect := func(what string, err error) {
