@@ -90,6 +90,10 @@ func newTopics(tb testing.TB) *service {
 	return s
 }
 
+// unhurried gives the calls of a node six times as long. A publish that takes longer than it may is of unknown outcome, and
+// comes twice: on a machine that runs all tests at once, two seconds are no limit where each is to come once.
+var unhurried = []string{"--hold-time", "30s"}
+
 // nodeProcess is a node.
 type nodeProcess struct {
 	command *exec.Cmd
@@ -278,7 +282,7 @@ func payloads() [][]byte {
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	nodes := []*nodeProcess{s.start(t), s.start(t)}
+	nodes := []*nodeProcess{s.start(t, unhurried...), s.start(t, unhurried...)}
 	const messages = 5000
 	values := payloads()
 	odd := []kgo.RecordHeader{
@@ -412,7 +416,7 @@ func TestEndToEndBurst(t *testing.T) {
 		batch[i] = s.record(fmt.Sprintf("m-%05d", i), due, []byte("value"))
 	}
 	s.submit(t, batch...)
-	s.start(t)
+	s.start(t, unhurried...)
 	got := s.read(t, s.output, 3*patience, distinct(messages))
 	s.drained(t)
 	if len(got) != messages {

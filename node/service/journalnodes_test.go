@@ -31,24 +31,38 @@ func TestJournalNodes(t *testing.T) {
 	j.run(input, kafka.Connection{Brokers: j.brokers, Dialer: network.Dial})
 	stopSecond := j.run(input, kafka.Connection{Brokers: j.brokers})
 
-	const messages = 3000
-	begin := time.Now().Add(4 * time.Second)
-	var want []string
-	for i := range messages {
-		id := fmt.Sprintf("message-%04d", i)
-		due := begin.Add(time.Duration(i) * 4 * time.Millisecond) // 12 s of them
+	seen := j.consume()
+	const first = 40
+	want := make([]string, 0, first+3000)
+	send := func(id string, due time.Time) {
 		deadline := []byte(due.UTC().Format(time.RFC3339Nano))
 		j.submit(client, input, id, node.Header{Name: node.HeaderDeadline, Value: deadline})
-		if i%10 == 9 && i > messages/2 {
+	}
+	for i := range first { // when these have come out, the nodes have joined
+		want = append(want, fmt.Sprintf("first-%04d", i))
+		send(want[i], time.Now())
+	}
+	seen.await(first)
+
+	const messages = 3000
+	begin := time.Now().Add(4 * time.Second)
+	due := func(i int) time.Time { return begin.Add(time.Duration(i) * 4 * time.Millisecond) } // 12 s of them
+	cancelled := func(i int) bool { return i > messages/2 && i%10 == 9 }
+	for i := range messages { // before the others, so that each is taken in long before its message is due
+		if id := fmt.Sprintf("message-%04d", i); cancelled(i) {
+			send(id, due(i))
 			j.submit(client, input, id, node.Header{Name: node.HeaderAction, Value: []byte("cancel")})
-			continue
 		}
-		want = append(want, id)
+	}
+	for i := range messages {
+		if id := fmt.Sprintf("message-%04d", i); !cancelled(i) {
+			want = append(want, id)
+			send(id, due(i))
+		}
 	}
 	if err := client.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	seen := j.consume()
 	seen.await(messages / 10)
 	network.Freeze()
 	seen.await(messages / 4)
@@ -61,7 +75,12 @@ func TestJournalNodes(t *testing.T) {
 	came := seen.all()
 	slices.Sort(came)
 	if !slices.Equal(came, want) {
-		t.Fatalf("%d messages came out, %d different ones, want %d", len(came), len(slices.Compact(came)), len(want))
+		for i, id := range came {
+			if _, known := slices.BinarySearch(want, id); !known || i > 0 && came[i-1] == id {
+				t.Errorf("%s came out, which was cancelled, or came out before", id)
+			}
+		}
+		t.Fatalf("%d messages came out, want %d", len(came), len(want))
 	}
 }
 
