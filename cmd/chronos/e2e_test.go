@@ -90,8 +90,8 @@ func newTopics(tb testing.TB) *service {
 	return s
 }
 
-// unhurried gives the calls of a node six times as long. A publish that takes longer than it may is of unknown outcome, and
-// comes twice: on a machine that runs all tests at once, two seconds are no limit where each is to come once.
+// unhurried gives the calls of a node six times as long. A publish that takes longer than it may is of unknown outcome,
+// and comes twice: on a machine that runs all tests at once, two seconds are no limit where each is to come once.
 var unhurried = []string{"--hold-time", "30s"}
 
 // nodeProcess is a node.
