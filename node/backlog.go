@@ -27,6 +27,8 @@ type backlog struct {
 	// that look began; the next interval begins at the monotonic instant next.
 	looked, begin time.Time
 	next          time.Duration
+
+	rounds rounds
 }
 
 // lateFor is how late a message may be stored and still count as one that falls due now.
@@ -36,11 +38,11 @@ const lateFor = time.Second
 // was set back, one look finds nothing.
 func (b *backlog) from(now time.Duration) time.Time {
 	switch {
-	case !b.there || b.owed > 0:
+	case !b.rounds.resting(now) && (!b.there || b.owed > 0):
 		return time.Time{}
 	case now >= b.next:
 		return b.looked.Add(-lateFor).Truncate(time.Microsecond)
-	case b.more:
+	case b.more || b.rounds.resting(now):
 		return b.begin
 	default:
 		return time.Time{}
@@ -50,6 +52,7 @@ func (b *backlog) from(now time.Duration) time.Time {
 // oldest notes a claim of n messages from the oldest on, which began at a monotonic instant and what the wall clock had
 // lapsed, and whether it has left something that may be shared.
 func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interval time.Duration, more bool) {
+	rounds := b.rounds
 	switch {
 	case !more:
 		*b = backlog{}
@@ -58,6 +61,14 @@ func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interva
 	default:
 		b.owed = max(0, b.owed-n)
 	}
+	b.rounds = rounds
+}
+
+// rest notes that all was gone through by a claim that began at a monotonic instant and what the wall clock had lapsed, so
+// that for a while only what falls due lately is asked for.
+func (b *backlog) rest(started time.Duration, lapsed time.Time, interval time.Duration) {
+	b.looked, b.next = lapsed, started+interval
+	b.begin, b.more = lapsed.Add(-lateFor).Truncate(time.Microsecond), false
 }
 
 // lately notes a claim of n messages that fell due from an instant on, and whether it may have left something of these.
@@ -65,7 +76,9 @@ func (b *backlog) lately(n int, started time.Duration, lapsed, from time.Time, i
 	if started >= b.next {
 		b.looked, b.begin, b.next = lapsed, from, started+interval
 	}
-	b.owed, b.more = b.owed+n, more
+	if b.more = more; !b.rounds.resting(started) { // in a rest it is owed to nobody
+		b.owed += n
+	}
 }
 
 // shared reports whether there was a claim of what fell due lately since the backlog began.
@@ -73,6 +86,9 @@ func (b *backlog) shared() bool { return b.there && !b.begin.IsZero() }
 
 // sharable reports whether the claims on a lane may be shared. What comes must not jump what waits for its place in a
 // pace, nor what it stands behind in its line.
-func (f *firer) sharable(lane string) bool {
-	return f.config.PaceOf(lane) == 0 && (!IsCallback(lane) || !f.config.Callbacks.lane(lane).Ordered)
+//
+// Where a partition is silent, a pace is no reason: what waits for that partition would be all of each claim, which the
+// pace makes small.
+func (f *firer) sharable(lane string, silent bool) bool {
+	return (silent || f.config.PaceOf(lane) == 0) && (!IsCallback(lane) || !f.config.Callbacks.lane(lane).Ordered)
 }

@@ -57,6 +57,7 @@ type laneLink struct {
 	rest       time.Duration // look no sooner for what may have fallen due
 	failing    time.Duration // when a batch failed last
 	worked     time.Duration // when something came through last; 0 for never
+	silent     time.Duration // when something was not tried since its partition does not answer; 0 for never
 	backlogged bool          // the last claim did not get all that is due
 	backlog    backlog       // how its claims are shared while that is so
 	shut       bool          // nothing could be claimed on it when it was looked at last, since it was closed
@@ -290,24 +291,34 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 // claimed notes on which lanes there is more than their shares, after a claim that began at a monotonic instant and
 // what the wall clock had lapsed.
 func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Ready, request ClaimRequest) {
-	count, size := map[string]int{}, map[string]int{}
+	type lot struct { // what was claimed on a lane
+		count, size int
+		last        *Ready
+	}
+	lots := map[string]lot{}
 	for i := range messages {
-		count[messages[i].Lane]++
-		size[messages[i].Lane] += messages[i].Size()
+		m := &messages[i]
+		former := lots[m.Lane]
+		lots[m.Lane] = lot{former.count + 1, former.size + m.Size(), m}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, share := range request.Lanes {
 		l := f.lane(share.Lane)
-		n, interval := count[share.Lane], f.config.PollInterval
-		more := n >= share.Limit || size[share.Lane] >= share.Bytes
-		if share.From.IsZero() {
+		lot, interval := lots[share.Lane], f.config.PollInterval
+		more := lot.count >= share.Limit || lot.size >= share.Bytes
+		switch silent := f.silently(l); {
+		case !share.From.IsZero(): // what is overdue for longer is still there
+			l.backlog.lately(lot.count, started, lapsed, share.From, interval, more)
+			l.backlogged = more || !l.backlog.rounds.resting(started)
+		default:
 			l.backlogged = more
-			l.backlog.oldest(n, started, lapsed, interval, more && f.sharable(share.Lane))
-		} else { // what is overdue for longer is still there
-			l.backlog.lately(n, started, lapsed, share.From, interval, more)
+			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, silent))
+			if l.backlog.rounds.claimed(started, f.last(lapsed, lot.last), lot.last, more, silent) {
+				l.backlog.rest(started, lapsed, interval)
+			}
 		}
-		f.schedule.owes(share.Lane, l.backlogged, l.backlog.shared())
+		f.schedule.owes(share.Lane, l.backlogged || l.backlog.there, l.backlog.shared())
 	}
 }
 
@@ -487,13 +498,14 @@ func (f *firer) reaching() bool { return slices.ContainsFunc(f.lanes, f.lately) 
 // publish on it comes first. Otherwise this node could claim the same messages each time they fall due, and keep
 // them from its peers forever.
 //
-// A batch of which nothing was tried, because it belongs to silent partitions, is no failure of a lane on which
-// something has just come through: the others would wait with it.
+// A batch of which nothing was tried, because it belongs to silent partitions, is no failure of its lane, on a node that
+// reaches brokers: the others would wait with it. There it is the rest between two rounds (backlog) that leaves its
+// messages to peers.
 func (f *firer) laneFails(name string, err error) (again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.lane(name)
-	if silent(err) && f.lately(l) {
+	if silent(err) && f.reaching() {
 		return false
 	}
 	again = l.attempts > 0

@@ -319,20 +319,28 @@ func (p *publisher) settleLanes(
 // leave puts off messages that could not be published, except for those of the lanes that this node stands back from:
 // these are given back, with everything that it holds there. But where some partition is silent, what is held is tried
 // first: it costs nobody time, and may belong to another partition.
+//
+// What belongs to a silent partition, and is overdue for a while, queues behind all that is due instead. It would
+// otherwise fall due lately each time that it is tried again, and fill the half of the claims that is for new messages
+// (backlog): with a hundred thousand of them these waited for ten seconds.
 func (p *publisher) leave(ctx context.Context, failed []failure, back map[string]bool) {
 	var off []failure
 	var idle, unknown, last []*holding
 	var cause error
 	var took time.Duration
 	mute := map[string]bool{} // lanes with silent partitions
+	late := p.lapsed().Add(-p.lastFor())
 	for _, f := range failed {
-		mute[f.Lane] = mute[f.Lane] || silent(f.err)
+		if silent(f.err) && !mute[f.Lane] {
+			mute[f.Lane] = true
+			p.silenced(f.Lane)
+		}
 		switch {
+		case silent(f.err) && (back[f.Lane] || f.Deadline.Before(late)):
+			last = append(last, f.holding)
 		case !back[f.Lane]:
 			off = append(off, f)
 			continue
-		case silent(f.err):
-			last = append(last, f.holding)
 		case unsent(f.err):
 			idle = append(idle, f.holding)
 		default:
@@ -486,23 +494,6 @@ func (p *publisher) putBack(ctx context.Context, held []*holding, unsent bool) {
 	p.reset(ctx, releases)
 }
 
-// lastFor is how long before they were claimed messages fall due anew whose partition is silent, at most, see putLast.
-const lastFor = 10 * time.Second
-
-// putLast gives claims back to the store, behind all that was due when they were claimed, except for what had fallen
-// due lately. The next look for that, of whichever node, must not find them: it begins a second before the last one
-// (see backlog), on a lane that nothing comes through there is one every few seconds, and they would use up its share
-// each time. And they must be due by the clock of every node.
-func (p *publisher) putLast(ctx context.Context, held []*holding) {
-	lapsed, now := p.lapsed(), p.clock.Mono()
-	releases := make([]Release, len(held))
-	for i, h := range held {
-		due := noSooner(&h.Message, lapsed.Add(h.since-now-lastFor))
-		releases[i] = Release{Claim: h.Claim, Due: due, Unsent: true}
-	}
-	p.reset(ctx, releases)
-}
-
 func (p *publisher) reset(ctx context.Context, releases []Release) {
 	p.release(ctx, &p.releases, releases)
 }
@@ -590,10 +581,6 @@ func record(m *Message) Record {
 func permanent(err error) bool {
 	return errors.Is(err, ErrRejected) || errors.Is(err, ErrNoTopic)
 }
-
-// silent reports whether a publish that failed with err was not tried, because a partition does not answer. That says
-// nothing about the other partitions of its lane.
-func silent(err error) bool { return errors.Is(err, ErrUnsent) }
 
 // unsent reports whether a publish that failed with err has surely appended nothing.
 func unsent(err error) bool { return permanent(err) || errors.Is(err, ErrUnsent) }

@@ -16,7 +16,7 @@ import (
 
 // settling is a store that publishes: what is acknowledged is settled in the same step, and what the store does not
 // have any more is not published.
-type settling struct{ gatedSink }
+type settling struct{ *gatedSink }
 
 func (s *settling) Fire(
 	ctx context.Context, records []node.Record, next []node.Next,

@@ -395,6 +395,9 @@ type ClaimResult struct {
 type Ready struct {
 	Message
 
+	// Due is when it fell due: its deadline, or until when it was put off.
+	Due time.Time
+
 	Claim Claim
 
 	// Attempts is how many claims on this incarnation may have led to a publish, this one included: each claim counts

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -388,46 +387,6 @@ func (s *gatedSource) Leave(context.Context) error {
 	})
 }
 
-// gatedSink is the output topics as one node sees them.
-type gatedSink struct {
-	gate  *gate
-	world *world
-}
-
-func (b *gatedSink) Publish(_ context.Context, records []node.Record) []error {
-	<-time.After(2 * time.Millisecond)
-	late := slices.ContainsFunc(records, b.world.hangs) || slices.ContainsFunc(records, b.world.tardy)
-	size := 0
-	for _, r := range records {
-		size += len(r.Value)
-	}
-	stuck := b.world.narrow > 0 && size > b.world.narrow
-	late = late || stuck
-	errs := make([]error, len(records))
-	err := b.gate.pass("publish", func() {
-		b.world.mu.Lock()
-		defer b.world.mu.Unlock()
-		for i, r := range records {
-			if stuck || b.world.hangs(r) {
-				errs[i] = errInjected
-				continue
-			}
-			if errs[i] = b.world.refuse(r); errs[i] == nil {
-				b.world.output = append(b.world.output, delivery{r, time.Now()})
-			}
-		}
-	})
-	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-	}
-	if late {
-		<-time.After(2 * time.Second)
-	}
-	return errs
-}
-
 // config returns the default configuration with one route and a dead-letter topic.
 func config(seed byte) node.Config {
 	c := node.Default()
@@ -441,6 +400,7 @@ func config(seed byte) node.Config {
 type running struct {
 	node *node.Node
 	gate *gate
+	sink *gatedSink
 	stop func() // gracefully; returns when the node has stopped
 }
 
@@ -452,8 +412,9 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	for _, r := range c.Routes {
 		source.topics = append(source.topics, r.Input)
 	}
+	sink := &gatedSink{gate: g, world: w}
 	ports := node.Ports{
-		Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: &gatedSink{g, w},
+		Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: sink,
 		Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow}, Callback: &gatedCalls{g, w},
 		Callable: w.callable,
 	}
@@ -467,7 +428,7 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 		}
 	}
 	if w.settles {
-		ports.Sink, ports.Settling = nil, &settling{gatedSink{g, w}}
+		ports.Sink, ports.Settling = nil, &settling{sink}
 	}
 	n, err := node.New(c, ports,
 		func(e node.Event) {
@@ -492,7 +453,7 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 		<-done
 	}
 	w.t.Cleanup(stop)
-	return &running{n, g, stop}
+	return &running{n, g, sink, stop}
 }
 
 // submit puts a record with a valid submission on the input topic.

@@ -48,7 +48,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	for _, owned := range working {
 		result.State.IntakePaused = result.State.IntakePaused || owned.isPaused(node.Intake)
 	}
-	dues, now := map[node.Ref]time.Time{}, s.config.Now()
+	now := s.config.Now()
 	var of []*shard
 	for _, share := range request.Lanes {
 		count, size := 0, 0
@@ -61,8 +61,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		})
 		if err := s.first(open, share.Lane, from, last, func(owned *shard, r *row) bool {
 			count, size = count+1, size+r.Size()
-			dues[r.Ref()] = r.due
-			ready := node.Ready{Message: r.Message, Bound: r.bound}
+			ready := node.Ready{Message: r.Message, Due: r.due, Bound: r.bound}
 			r.behead()
 			claim := owned.claim(r, request.Node, request.Hold)
 			ready.Claim, ready.Attempts = claim.Claim, claim.attempts
@@ -76,7 +75,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		return node.ClaimResult{}, err
 	}
 	slices.SortStableFunc(result.Messages, func(a, b node.Ready) int {
-		return cmp.Or(dues[a.Ref()].Compare(dues[b.Ref()]), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))
 	})
 	return result, nil
 }

@@ -176,7 +176,8 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	}
 	for _, r := range claimed {
 		result.Messages = append(result.Messages, node.Ready{
-			Message: clone(r.Message), Claim: r.held(), Attempts: r.Attempts, Bound: r.Bound, Turn: s.turn(r, claimed),
+			Message: clone(r.Message), Due: r.Due, Claim: r.held(), Attempts: r.Attempts, Bound: r.Bound,
+			Turn: s.turn(r, claimed),
 		})
 	}
 	result.Idle = s.idle(&request)

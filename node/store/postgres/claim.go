@@ -25,7 +25,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		return node.ClaimResult{}, fmt.Errorf("claim messages: %w", err)
 	}
 	slices.SortFunc(c.rows, func(a, b claimedRow) int {
-		return cmp.Or(a.due.Compare(b.due), strings.Compare(a.ID, b.ID), strings.Compare(a.Lane, b.Lane))
+		return cmp.Or(a.Due.Compare(b.Due), strings.Compare(a.ID, b.ID), strings.Compare(a.Lane, b.Lane))
 	})
 	result := node.ClaimResult{State: c.state, Idle: c.idle}
 	result.Messages = make([]node.Ready, 0, len(c.rows))
@@ -69,7 +69,6 @@ type claim struct {
 type claimedRow struct {
 	node.Ready
 
-	due        time.Time
 	unreadable error
 }
 
@@ -226,7 +225,7 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	firsts = map[string]marks.Place{}
 	for i := range c.rows[kept:] {
 		r := &c.rows[kept+i]
-		place := marks.Place{Due: r.due, ID: r.ID}
+		place := marks.Place{Due: r.Due, ID: r.ID}
 		if first, found := firsts[r.Lane]; !found || place.Before(first) {
 			firsts[r.Lane] = place
 		}
@@ -349,7 +348,7 @@ func (c *claim) read(rows pgx.Rows) error {
 	var series pgtype.Text
 	var sequence pgtype.Int8
 	var line pgtype.UUID
-	err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.due, &r.Claim.ReadiedAt, &r.Claim.Expires,
+	err := rows.Scan(&r.ID, &r.Lane, &r.Incarnation, &r.Deadline, &r.Due, &r.Claim.ReadiedAt, &r.Claim.Expires,
 		&r.Attempts, &topic, &partition, &offset, &text, &r.Key, &r.Value, &notAfter,
 		&series, &sequence, &at, &r.Bound, &line)
 	if err != nil {
@@ -357,7 +356,7 @@ func (c *claim) read(rows pgx.Rows) error {
 		return err
 	}
 	r.Headers, r.unreadable = headers.Decode(text)
-	r.Deadline, r.due, r.NotAfter = r.Deadline.UTC(), r.due.UTC(), timeOf(notAfter)
+	r.Deadline, r.Due, r.NotAfter = r.Deadline.UTC(), r.Due.UTC(), timeOf(notAfter)
 	r.Recurrence, r.Line = recurrence(series, sequence, at), line.Bytes
 	r.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
 	r.Claim = node.Claim{

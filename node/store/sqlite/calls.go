@@ -50,7 +50,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 				return err
 			}
 			result.Messages = append(result.Messages, node.Ready{
-				Message: d.Message, Attempts: d.attempts + 1, Bound: d.bound,
+				Message: d.Message, Due: fromColumn(d.at), Attempts: d.attempts + 1, Bound: d.bound,
 				Claim: node.Claim{Ref: d.Ref(), ReadiedAt: t.now, ReadiedBy: request.Node, Expires: expires},
 			})
 		}

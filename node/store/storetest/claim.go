@@ -28,6 +28,7 @@ func claimCases() []testCase {
 		{"claim/no lane that was not asked for", claimOtherLanes},
 		{"claim/in the order of due times over all lanes", claimLaneOrder},
 		{"claim/counts attempts", claimAttempts},
+		{"claim/says when a message fell due", claimSaysDue},
 		{"claim/tells how long nothing falls due", claimIdle},
 		{"claim/results share no memory with the store", claimResults},
 	}
@@ -309,6 +310,21 @@ func claimLaneOrder(s *subject) {
 	}
 	s.release(releases...)
 	s.checkMessages(s.claim(alice(), latest()), a[2], b[2], a[1], b[1], a[0], b[0])
+}
+
+// A claim says when a message fell due: at its deadline, or when it was put off until.
+func claimSaysDue(s *subject) {
+	list := s.messages(1)
+	s.insert(list[0])
+	for _, due := range []time.Time{list[0].Deadline, list[0].Deadline.Add(90 * time.Minute)} {
+		claimed := s.claim(alice(), latest())
+		if len(claimed) != 1 {
+			s.Fatalf("%d messages claimed, want 1", len(claimed))
+		}
+		s.checkInstant("the instant at which it fell due", claimed[0].Due)
+		s.check("due", claimed[0].Due, due)
+		s.release(node.Release{Claim: claimed[0].Claim, Due: list[0].Deadline.Add(90 * time.Minute)})
+	}
 }
 
 func claimAttempts(s *subject) {

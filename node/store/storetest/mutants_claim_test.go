@@ -215,6 +215,15 @@ func claimMutants() []mutant {
 			}),
 		},
 		{
+			"a claim says that all fell due at their deadlines", "contract/claim/says when a message fell due", true,
+			claimOf(asAsked, func(_ context.Context, _ *broken, r []node.Ready) []node.Ready {
+				for i := range r {
+					r[i].Due = r[i].Deadline
+				}
+				return r
+			}),
+		},
+		{
 			"all claims are for one hold time", "contract/expired/each claim by its own hold time", true,
 			claimOf(func(r *node.ClaimRequest) { r.Hold = time.Minute }, asTaken),
 		},

@@ -320,6 +320,9 @@ func (m *machine) claim(t *rapid.T, request node.ClaimRequest) {
 		if why := diffMessage(mine.Message, theirs.Message); why != "" {
 			t.Fatalf("claimed message %d: %s", i, why)
 		}
+		if mine.Due != theirs.Due {
+			t.Fatalf("claimed message %d: it fell due at %v, want %v", i, mine.Due, theirs.Due)
+		}
 		if mine.Attempts != theirs.Attempts || mine.Turn != theirs.Turn {
 			t.Fatalf("claimed message %d: got attempt %d, turn %d, want %d, %d", i, mine.Attempts, mine.Turn,
 				theirs.Attempts, theirs.Turn)

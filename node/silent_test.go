@@ -1,0 +1,245 @@
+package node_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"chronos/node"
+)
+
+// silence is what became of the records of a partition that does not answer: those without a value, or whose value
+// says so.
+type silence struct {
+	mu    sync.Mutex
+	tries map[time.Duration]int // by the second
+}
+
+// silent has the partition of some records not answer.
+func (w *world) silent() *silence {
+	s := &silence{tries: map[time.Duration]int{}}
+	w.refuse = func(r node.Record) error {
+		if r.Topic != "out" || len(r.Value) > 0 && !strings.Contains(string(r.Value), "silent") {
+			return nil
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tries[time.Since(w.began).Truncate(time.Second)]++
+		return node.ErrUnsent
+	}
+	return s
+}
+
+// most returns how many tries there were in the second with the most of them, from one on.
+func (s *silence) most(from time.Duration) (most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, n := range s.tries {
+		if at >= from {
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// lateness returns how late the healthy messages came out that prompt has submitted, sorted; those that are still out
+// count until now.
+func (w *world) lateness(due map[string]time.Time) []time.Duration {
+	late := map[string]time.Duration{}
+	for _, d := range w.on("out") {
+		if at, known := due[d.id()]; known {
+			late[d.id()] = d.at.Sub(at)
+		}
+	}
+	var all []time.Duration
+	for id, at := range due {
+		if _, out := late[id]; !out {
+			late[id] = time.Since(at)
+		}
+		all = append(all, late[id])
+	}
+	slices.Sort(all)
+	return all
+}
+
+// prompt submits a healthy message each while, due at once, and returns when each was due.
+func (w *world) prompt(n int, each time.Duration) map[string]time.Time {
+	due := map[string]time.Time{}
+	for i := range n {
+		pass(each)
+		w.submit(id(i), 0)
+		due[id(i)] = time.Now()
+	}
+	return due
+}
+
+// busy has claims and resets take as long as on a real store, and so bounds how much a node can go round.
+func busy(_ int, call string) (error, bool) {
+	if call == "claim" || call == "reset" {
+		pass(30 * time.Millisecond)
+	}
+	return nil, true
+}
+
+// Much more waits for a silent partition than a store goes through in a second, and messages for other partitions of
+// the lane come out in time. Where nothing else of the lane comes out, too, and where it has a pace.
+func TestSilentBacklog(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		backlog  int
+		each     time.Duration
+		pace     int
+		p50, max time.Duration
+	}{
+		{"beside traffic", 60_000, 50 * time.Millisecond, 0, 300 * time.Millisecond, time.Second},
+		{"beside little", 60_000, 10 * time.Second, 0, 300 * time.Millisecond, time.Second},
+		{"with a pace", 20_000, 10 * time.Second, 100, 300 * time.Millisecond, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.silent()
+				fill(t, w.store, c.backlog)
+				config := config(0)
+				config.Routes = append(config.Routes, node.Route{Input: "in2", Output: "out2"})
+				if c.pace > 0 {
+					config.Paces = []node.LanePace{{Lane: "out", PerSecond: c.pace}}
+				}
+				w.beside(150)
+				w.run(config, busy)
+				pass(10 * time.Second)
+				n := int(min(600, 2*time.Minute/c.each))
+				late := w.lateness(w.prompt(n, c.each))
+				t.Logf("p50 %v, max %v", late[len(late)/2], late[len(late)-1])
+				if late[len(late)/2] > c.p50 || late[len(late)-1] > c.max {
+					t.Errorf("late by %v, and by %v at most, want %v and %v", late[len(late)/2], late[len(late)-1],
+						c.p50, c.max)
+				}
+			})
+		})
+	}
+}
+
+// beside has a message of another lane come out each second, for so long.
+func (w *world) beside(seconds int) {
+	for i := range seconds {
+		r := w.submit(fmt.Sprint("beside-", i), time.Duration(i)*time.Second)
+		r.Topic = "in2"
+		w.submitRecord(r)
+	}
+	w.input["in"] = nil
+}
+
+// A hundred messages fall due each second for a silent partition, and one in ten seconds for another one of its lane, on
+// which nothing else comes out: it is in time.
+func TestSilentTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.silent()
+		c := config(0)
+		c.Routes = append(c.Routes, node.Route{Input: "in2", Output: "out2"})
+		due := map[string]time.Time{}
+		w.beside(150)
+		for i := range 12_000 {
+			in := time.Duration(i) * 10 * time.Millisecond
+			w.submit(fmt.Sprint("silent-", i), in)
+			if i%1000 == 999 {
+				w.submit(id(i), in)
+				due[id(i)] = w.began.Add(in)
+			}
+		}
+		w.run(c, busy)
+		pass(121 * time.Second)
+		if late := w.lateness(due); late[len(late)-1] > time.Second {
+			t.Errorf("late by %v", late)
+		}
+	})
+}
+
+// What waits for a silent partition is tried once a second, by a node on which its lane works and by one on which
+// nothing else comes out; not each time that the node looks, or as fast as the store allows.
+func TestSilentTries(t *testing.T) {
+	for _, waiting := range []int{1, 50, 5_000} {
+		for _, works := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d, works %v", waiting, works), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					silence := w.silent()
+					fill(t, w.store, waiting)
+					var claims atomic.Int64
+					w.run(config(0), func(_ int, call string) (error, bool) {
+						if call == "claim" {
+							claims.Add(1)
+						}
+						return nil, true
+					})
+					if works {
+						w.prompt(200, 100*time.Millisecond)
+					} else {
+						pass(20 * time.Second)
+					}
+					if n := claims.Load(); n > 20*(15+int64(waiting)/100) { // at each look one, and those of a round
+						t.Errorf("%d claims in 20s", n)
+					}
+					most := silence.most(5 * time.Second)
+					if most > 2*waiting || works && most < waiting {
+						t.Errorf("%d tries in a second, of %d", most, waiting)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Of two nodes one does not reach a partition, and is ahead: what is due there comes out of the other one, be it that the
+// lane works at the first one otherwise, or that nothing comes out of that.
+func TestSilentToOne(t *testing.T) {
+	for _, ahead := range []time.Duration{100 * time.Millisecond, 4 * time.Second, 15 * time.Second} {
+		for _, works := range []bool{true, false} {
+			for _, waiting := range []int{1, 2000} {
+				t.Run(fmt.Sprintf("%v ahead, works %v, %d", ahead, works, waiting), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { silentToOne(t, ahead, works, waiting) })
+				})
+			}
+		}
+	}
+}
+
+func silentToOne(t *testing.T, ahead time.Duration, works bool, waiting int) {
+	w := newWorld(t)
+	for i := range waiting {
+		w.submit(fmt.Sprint("silent-", i), 5*time.Second)
+	}
+	if works {
+		for i := range 600 {
+			w.submit(id(i), time.Duration(i)*100*time.Millisecond)
+		}
+	}
+	cut := w.run(config(0), busy)
+	cut.gate.ahead.Store(int64(ahead))
+	cut.sink.refuse = func(r node.Record) error {
+		if strings.Contains(string(r.Value), "silent") {
+			return node.ErrUnsent
+		}
+		return nil
+	}
+	w.run(config(1), busy)
+	pass(15 * time.Second)
+	came := 0
+	var last time.Duration
+	for _, d := range w.on("out") {
+		if strings.Contains(d.id(), "silent") {
+			came++
+			last = max(last, d.at.Sub(w.began)-5*time.Second)
+		}
+	}
+	if came != waiting || last > 6*time.Second {
+		t.Errorf("%d of %d came out, the last one %v late", came, waiting, last)
+	}
+	t.Logf("the last one was %v late", last)
+}
