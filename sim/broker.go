@@ -179,6 +179,13 @@ func (b *brokerServer) hang(number int, whole bool, until int64) {
 	b.world.at(until, action(func() { b.world.recorder.hangs(check.Work, p, whole) }), 0)
 }
 
+// cut has a node not reach the leader of one partition of an output topic.
+func (b *brokerServer) cut(number int, h *host, until int64) {
+	p := which(b.other, number)
+	h.brokerLink.cutFrom(p, until)
+	b.world.recorder.unreached(p, h)
+}
+
 // truncate changes the leader of a partition of an input topic to one that lacks the last records.
 func (b *brokerServer) truncate(number, records int) {
 	p := which(b.input, number)

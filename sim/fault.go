@@ -124,6 +124,7 @@ const (
 	OffsetsLost     FaultKind = "offsets-lost"
 	LaneHangs       FaultKind = "lane-hangs"
 	PartitionHangs  FaultKind = "partition-hangs"
+	CutPartition    FaultKind = "cut-partition"
 	LanePaused      FaultKind = "lane-paused"
 	IntakePaused    FaultKind = "intake-paused"
 	ZoneMissing     FaultKind = "zone-missing"
@@ -331,6 +332,7 @@ func faultKinds() []faultDescription {
 		{OffsetsLost, "the offsets of the group are lost", calls, 1, 0, 0, 0, false},
 		{LaneHangs, "the leaders of an output topic answer nobody", calls, 1, 10 * ms, 20 * s, 8, false},
 		{PartitionHangs, "the leader of an output partition answers nobody", calls, 1, 10 * ms, 20 * s, 64, false},
+		{CutPartition, "the node does not reach the leader of an output partition", calls, 1, 10 * ms, 60 * s, 64, false},
 		{LanePaused, "somebody pauses a lane, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 8, false},
 		{IntakePaused, "somebody pauses the intake, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 0, false},
 		{ZoneMissing, "the node's machine lacks the time zones of series", claims, 4, 10 * ms, 20 * s, 0, false},

@@ -10,8 +10,9 @@ type link struct {
 	random *rand.Rand
 	usual  int64 // the usual time of a call, there and back
 
-	requestsCut, repliesCut int64 // until when nothing passes
-	bandwidth               int64 // bytes in a second, 0 for no limit
+	requestsCut, repliesCut int64                // until when nothing passes
+	unreached               map[*partition]int64 // until when nothing passes to the leaders of some partitions
+	bandwidth               int64                // bytes in a second, 0 for no limit
 }
 
 func newLink(w *world, p purpose, number int, usual time.Duration) link {
@@ -45,4 +46,12 @@ func (l *link) cut(until int64, both bool) {
 	}
 }
 
-func (l *link) heal(now int64) { l.requestsCut, l.repliesCut = now, now }
+// cutFrom lets nothing pass to the leader of a partition until an instant.
+func (l *link) cutFrom(p *partition, until int64) {
+	if l.unreached == nil {
+		l.unreached = map[*partition]int64{}
+	}
+	l.unreached[p] = max(l.unreached[p], until)
+}
+
+func (l *link) heal(now int64) { l.requestsCut, l.repliesCut, l.unreached = now, now, nil }

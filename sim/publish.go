@@ -184,6 +184,8 @@ func (b *publishing) offer(i int) (again int64) {
 		return 0
 	case w.now < p.absent:
 		return p.absent
+	case w.now < b.link.unreached[p]:
+		return b.link.unreached[p]
 	case w.now < p.hangs:
 		b.queued++
 		w.count("queued")

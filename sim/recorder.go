@@ -297,7 +297,7 @@ func (j *recorder) healed() {
 }
 
 func (j *recorder) struck(f Fault, l *life) {
-	if slices.Contains([]FaultKind{LaneHangs, PartitionHangs, LanePaused, IntakePaused}, f.Kind) {
+	if slices.Contains([]FaultKind{LaneHangs, PartitionHangs, CutPartition, LanePaused, IntakePaused}, f.Kind) {
 		return // they are events of their own
 	}
 	e := check.Event{Kind: check.Fault, Text: f.String()}

@@ -353,6 +353,14 @@ func (j *recorder) dropped(p *partition) {
 }
 
 // hangs tells that the sink of a lane, or one partition of it, answers nobody, or again.
+func (j *recorder) unreached(p *partition, h *host) {
+	e := check.Event{Kind: check.Unreached, Topic: p.topic.name, Partition: p.String()}
+	if h.life != nil {
+		e.Node = h.life.label
+	}
+	j.add(e)
+}
+
 func (j *recorder) hangs(kind check.Kind, p *partition, whole bool) {
 	e := check.Event{Kind: kind, Topic: p.topic.name}
 	if !whole {

@@ -129,6 +129,8 @@ func (w *world) disturb(f Fault, h *host) { //nolint:funlen // a table
 		w.changeWindows(f.Count, f.For)
 	case LaneHangs, PartitionHangs:
 		w.broker.hang(f.Count, f.Kind == LaneHangs, until)
+	case CutPartition:
+		w.broker.cut(f.Count, h, until)
 	case Stopped:
 		if l := h.life; l != nil {
 			// Not from within the call: the process hears of it a moment later.

@@ -32,7 +32,7 @@ func (s *state) apply(e *Event) {
 		s.consumed(e)
 	case Start, Term, Stop, Crash, Jump, Cut, Mend, Join, Leave, Error:
 		s.lived(e)
-	case Fault, Hang, Work, Heal:
+	case Fault, Hang, Unreached, Work, Heal:
 		s.went(e)
 	case Pause, Resume:
 		s.steered(e)
@@ -396,7 +396,7 @@ func (s *state) went(e *Event) {
 		} else {
 			s.goesWrong(e.Until)
 		}
-	case Hang:
+	case Hang, Unreached:
 		s.hung(e)
 	case Work:
 	default: // Heal
@@ -404,7 +404,7 @@ func (s *state) went(e *Event) {
 	}
 }
 
-// hung takes note of a topic that answers nobody, or of one of its partitions.
+// hung takes note of a topic that answers nobody, or of one of its partitions, or of one that some node does not reach.
 func (s *state) hung(e *Event) {
 	s.hangs++
 	l := s.lane(e.Topic)
@@ -414,9 +414,12 @@ func (s *state) hung(e *Event) {
 		return
 	}
 	if l.silent == nil {
-		l.silent = map[string]bool{}
+		l.silent = map[string]map[string]bool{}
 	}
-	l.silent[e.Partition] = true
+	if l.silent[e.Partition] == nil {
+		l.silent[e.Partition] = map[string]bool{}
+	}
+	l.silent[e.Partition][e.Node] = true
 }
 
 // steered takes note of a pause, or of its end. What waits meanwhile waits on purpose.

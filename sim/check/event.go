@@ -204,6 +204,9 @@ const (
 	// Hang: the sink of a lane, or of one of its partitions, takes records and answers none: Topic, [Partition].
 	Hang Kind = "hang"
 
+	// Unreached: a node does not reach a partition of a lane from now on, for a while: Node, Topic, Partition.
+	Unreached Kind = "unreached"
+
 	// Work: it answers again: Topic, [Partition].
 	Work Kind = "work"
 )

@@ -166,7 +166,7 @@ func Kinds() []Kind {
 		Place, Upgrade, Take, Move, Lineage, Mark, CaughtUp,
 		Insert, Decide, Hear, Answer, Recur, Duplicate, Ready, Claim, Reset, Delete, DeleteDone,
 		Rollback, Keep, KeepPlace, Taken, Pause, Resume,
-		Publish, Unknown, Fail, Hang, Work,
+		Publish, Unknown, Fail, Hang, Unreached, Work,
 		PutQueue, DropQueue, Arrive, Done, Promise, Withdraw, Begin, QueueGone, KeepQueue, KeepTask, Call, Accept, Told,
 		Configure, Fault, Error, Heal, End,
 	}

@@ -44,6 +44,8 @@ func brokenShares() map[string][]string {
 	}, "L21": {
 		beside("partition=out/1", "", 14*s),
 		beside("partition=out/1", "13s heal\n", 18*s), // it was late by then
+	}, "L22": {
+		unreached("a", "out/3", 24*s),
 	}}
 }
 
@@ -54,6 +56,16 @@ func beside(hangs, then string, at time.Duration) string {
 		"1.95s publish", then+at.String()+" publish", "1.96s fire", at.String()+" fire").Replace(well)
 }
 
+// unreached is beside, where nodes do not reach a partition.
+func unreached(nodes, partition string, at time.Duration) string {
+	text := strings.Replace(beside("partition=out/9", "", at), "hold_time=", "nodes=3 hold_time=", 1)
+	for node := range strings.FieldsSeq(nodes) {
+		cut := "0.5s unreached node=" + node + " topic=out partition=" + partition + "\n"
+		text = strings.Replace(text, "0.5s hang", cut+"0.5s hang", 1)
+	}
+	return text
+}
+
 // TestBeside judges what is no failure to be in time beside a partition that hangs.
 func TestBeside(t *testing.T) {
 	const s = time.Second
@@ -62,10 +74,12 @@ func TestBeside(t *testing.T) {
 		"the one that hangs": beside("partition=out/3", "", 14*s),
 		"after the healing":  beside("partition=out/1", "4s heal\n", 18*s),
 		"all of it hangs":    beside("", "", 14*s),
+		"reached by nobody":  unreached("a b c d e", "out/3", 24*s),
+		"a peer is in time":  unreached("a", "out/3", 9*s),
 	} {
 		v := judge(t, text+end)
 		for _, b := range v.Violations {
-			if b.Invariant == "L21" {
+			if b.Invariant == "L21" || b.Invariant == "L22" {
 				t.Errorf("%s: %v", name, b)
 			}
 		}

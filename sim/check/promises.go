@@ -84,5 +84,14 @@ func queuedInTime() []Invariant {
 			[]Kind{Submit, Fault, Hang},
 			l21,
 		},
+		{
+			"L22", "By way of a peer",
+			`As long as nothing else has gone wrong than that nodes do not reach single partitions of output topics, or
+			that partitions hang, a message for one that some node reaches all the time comes out, whatever the clocks
+			of the nodes say, if it is stored as for L21: within the bound of that, and as much again.`,
+			[]Kind{Fire},
+			[]Kind{Submit, Fault, Hang, Unreached},
+			l22,
+		},
 	}
 }

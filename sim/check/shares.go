@@ -93,15 +93,43 @@ func (c *Config) Shared(near int) time.Duration {
 	return c.Fair() + c.Look()*11/10 + time.Duration(2+4*near/c.Share())*c.turn()
 }
 
-// l21 is the invariant L21, beside a silent partition. Which partition a message belongs to is known once it comes out;
-// of the time after the healing, in which the partition answers again, nothing is said.
+// l21 is the invariant L21, beside a silent partition. Which partition a message belongs to is known once it comes out.
 func l21(s *state, e *Event) finding {
-	sub := s.submissions[e.Message]
-	if sub == nil || sub.fires > 0 || s.faults+s.pauses > 0 || s.lineages > 0 || sub.at < s.config.Settle {
+	l, to := s.silence(e)
+	if l == nil || l.silent == nil || to != nil {
 		return holds()
 	}
+	return s.besides(e, s.config.Beside, "beside a partition that hangs")
+}
+
+// l22 is the invariant L22, by way of a peer.
+func l22(s *state, e *Event) finding {
+	_, to := s.silence(e)
+	if to == nil || to[""] || len(to) >= s.config.Nodes {
+		return holds()
+	}
+	return s.besides(e, s.config.Around, "although some node reaches its partition")
+}
+
+// silence returns the lane of a message that fires, if nothing else has gone wrong than that single partitions hang, or
+// that nodes do not reach them, and to whom the partition of the message was silent.
+func (s *state) silence(e *Event) (l *lane, to map[string]bool) {
+	sub := s.submissions[e.Message]
+	if sub == nil || sub.fires > 0 || s.faults+s.pauses > 0 || s.lineages > 0 || sub.at < s.config.Settle {
+		return nil, nil
+	}
+	if l = s.lane(sub.key.topic); l.whole {
+		return nil, nil
+	}
+	return l, l.silent[e.Partition]
+}
+
+// besides finds a message that fires later than it may, with so many others that had just fallen due. Of the time after
+// the healing, in which all partitions answer, nothing is said.
+func (s *state) besides(e *Event, bound func(near int) time.Duration, how string) finding {
+	sub := s.submissions[e.Message]
 	c, topic := &s.config, sub.key.topic
-	l, now, due := s.lane(topic), e.At, sub.deadline
+	now, due := e.At, sub.deadline
 	if s.healed >= 0 {
 		now = s.healed
 	}
@@ -109,13 +137,11 @@ func l21(s *state, e *Event) finding {
 		due -= c.TimingAdvance
 	}
 	switch late := now - max(due, sub.at); {
-	case l.whole || l.silent == nil || l.silent[e.Partition]:
 	case isCallback(topic) || c.pace(topic) > 0 || s.window(topic) != nil:
 	case sub.at > due+lateFor:
-	case late <= c.Beside(0): // as most are; to judge the others costs more
-	case late > c.Beside(s.near(sub)):
-		return brokenBy(sub, "it fires %v late beside a partition that hangs, more than %v", late,
-			c.Beside(s.near(sub)))
+	case late <= bound(0): // as most are; to judge the others costs more
+	case late > bound(s.near(sub)):
+		return brokenBy(sub, "it fires %v late %s, more than %v", late, how, bound(s.near(sub)))
 	}
 	return holds()
 }
@@ -135,4 +161,11 @@ func (s *state) near(sub *submission) int {
 // leaves the lane alone, since the first claim after that may begin with the oldest.
 func (c *Config) Beside(near int) time.Duration {
 	return 2*(c.Turn()+c.StandBack) + c.Shared(near)
+}
+
+// Around bounds the lateness of a message whose partition some nodes do not reach (L22). One of them may claim it
+// first, once because it does not know, and once to find out whether the partition answers again; and twice it may be
+// put off, until it is there for everybody.
+func (c *Config) Around(near int) time.Duration {
+	return c.Beside(near) + 2*(c.Turn()+c.StandBack)
 }

@@ -217,8 +217,8 @@ type lane struct {
 	takings []taking // all claims
 	hung    bool     // at any time, or one of its partitions
 
-	// silent are the partitions of the topic that hung, at any time.
-	silent map[string]bool
+	// silent are the partitions of the topic that hung, at any time, or that nodes did not reach: to whom, "" for all.
+	silent map[string]map[string]bool
 	whole  bool // all of it hung, at any time
 }
 
@@ -432,10 +432,10 @@ func (s *state) finished(sub *submission) bool {
 	return sub.rejected && !s.config.DeadLetter || sub.covered || sub.inserts > 0 || sub.fires > 0 || sub.copies > 0
 }
 
-// settled reports whether something has come of a submission in this lineage, as it has to before a position is
-// moved past it.
+// settled reports whether something has come of a submission in this lineage, as it has to before a position is moved
+// past it; or is there from the one before: a take that is repeated, since it was not answered, finds its own message.
 func (s *state) settled(sub *submission) bool {
-	return sub.rejected && !s.config.DeadLetter || sub.met || sub.stored > 0
+	return sub.rejected && !s.config.DeadLetter || sub.met || sub.stored > 0 || s.stored(sub) != nil
 }
 
 // inKafka reports whether the submission could still be consumed, as far as anybody knows.
