@@ -173,6 +173,15 @@ type listed struct {
 
 // listOffsets asks the leaders of partitions for the offsets at a timestamp. Where stable is set, the end of a log is
 // that of what a consumer sees: it lies before a transaction that is open. Each partition has a result.
+//
+// A leader that does not answer is found out after requestOverhead. franz-go would allow it the time limit of the request
+// besides, half a minute, and a heartbeat waits behind it on the same connection:
+//
+//	member       asks for offsets at broker 2, which coordinates its group
+//	broker 2     is frozen; another one coordinates the group
+//	member       sends a heartbeat to broker 2, and gives up on the offsets
+//	coordinator  has heard nothing for a session, and gives its partitions to others
+//	member       finds out that broker 2 does not answer, 33 s later
 func listOffsets(
 	ctx context.Context, client *kgo.Client, partitions []topicPartition, timestamp int64, stable bool,
 ) map[topicPartition]listed {
@@ -182,6 +191,9 @@ func listOffsets(
 	}
 	request := kmsg.NewPtrListOffsetsRequest()
 	request.ReplicaID = -1
+	if timestamp < 0 {
+		request.TimeoutMillis = 0 // for a look in tiered storage, which no such timestamp needs
+	}
 	if stable {
 		request.IsolationLevel = 1
 	}

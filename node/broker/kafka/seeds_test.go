@@ -322,6 +322,30 @@ func TestSourceFrozenCoordinator(t *testing.T) {
 	}
 }
 
+// What a member asks of a broker may wait before its heartbeats on the same connection. No such request may take longer
+// than a heartbeat to find out that the broker is frozen: franz-go adds the time limit of the request to that.
+func TestSourceAsksBriefly(t *testing.T) {
+	t.Parallel()
+	cluster, plain := newFake(t)
+	topic := plain.Topic(t, 1)
+	limits := make(chan int32, 100)
+	cluster.ControlKey(int16(kmsg.ListOffsets), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		select {
+		case limits <- request.(*kmsg.ListOffsetsRequest).TimeoutMillis:
+		default:
+		}
+		return nil, nil, false
+	})
+	source := openSource(t, configFor(cluster, "group", topic))
+	pollFor(t, source, patience, func(node.Batch, error) bool { return len(limits) >= 2 })
+	for range len(limits) {
+		if limit := <-limits; limit != 0 {
+			t.Errorf("the offsets of a log were asked for within %d ms", limit)
+		}
+	}
+}
+
 // An address is left out from when it does not answer until it answers again, or while none is left. That it takes a
 // connection is no answer, and that a client does not wait for one says nothing of it.
 func TestSeeds(t *testing.T) {
