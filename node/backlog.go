@@ -29,30 +29,38 @@ type backlog struct {
 	next          time.Duration
 
 	rounds rounds
+
+	// missed is when an occurrence was due that a round has left behind: the next look at what fell due lately begins
+	// there; the zero time for none.
+	missed time.Time
 }
 
 // lateFor is how late a message may be stored and still count as one that falls due now.
 const lateFor = time.Second
 
-// from returns the instant from which on to claim now (monotonic), the zero time for all there is. After the wall clock
-// was set back, one look finds nothing.
-func (b *backlog) from(now time.Duration) time.Time {
+// from returns the instant from which on to claim now (monotonic), the zero time for all there is, and whether that is
+// for what fell due lately. After the wall clock was set back, one look finds nothing.
+func (b *backlog) from(now time.Duration) (from time.Time, lately bool) {
+	resting := b.rounds.resting(now)
 	switch {
-	case !b.rounds.resting(now) && (!b.there || b.owed > 0):
-		return time.Time{}
+	case !b.missed.IsZero() && now >= b.next:
+		from, b.missed = b.missed, time.Time{}
+		return from, true
+	case !resting && (!b.there || b.owed > 0):
+		return b.rounds.cursor, false
 	case now >= b.next:
-		return b.looked.Add(-lateFor).Truncate(time.Microsecond)
-	case b.more || b.rounds.resting(now):
-		return b.begin
+		return b.looked.Add(-lateFor).Truncate(time.Microsecond), true
+	case b.more || resting:
+		return b.begin, true
 	default:
-		return time.Time{}
+		return b.rounds.cursor, false
 	}
 }
 
 // oldest notes a claim of n messages from the oldest on, which began at a monotonic instant and what the wall clock had
 // lapsed, and whether it has left something that may be shared.
 func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interval time.Duration, more bool) {
-	rounds := b.rounds
+	rounds, missed := b.rounds, b.missed
 	switch {
 	case !more:
 		*b = backlog{}
@@ -61,11 +69,11 @@ func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interva
 	default:
 		b.owed = max(0, b.owed-n)
 	}
-	b.rounds = rounds
+	b.rounds, b.missed = rounds, missed
 }
 
-// rest notes that all was gone through by a claim that began at a monotonic instant and what the wall clock had lapsed, so
-// that for a while only what falls due lately is asked for.
+// rest notes that all was gone through by a claim that began at a monotonic instant and what the wall clock had lapsed,
+// so that for a while only what falls due lately is asked for.
 func (b *backlog) rest(started time.Duration, lapsed time.Time, interval time.Duration) {
 	b.looked, b.next = lapsed, started+interval
 	b.begin, b.more = lapsed.Add(-lateFor).Truncate(time.Microsecond), false
@@ -83,6 +91,13 @@ func (b *backlog) lately(n int, started time.Duration, lapsed, from time.Time, i
 
 // shared reports whether there was a claim of what fell due lately since the backlog began.
 func (b *backlog) shared() bool { return b.there && !b.begin.IsZero() }
+
+// recurred has the next look at what fell due lately begin with an occurrence that was due before that.
+func (b *backlog) recurred(at time.Time) {
+	if from := b.looked.Add(-lateFor); at.Before(from) && (b.missed.IsZero() || at.Before(b.missed)) {
+		b.missed = at
+	}
+}
 
 // sharable reports whether the claims on a lane may be shared. What comes must not jump what waits for its place in a
 // pace, nor what it stands behind in its line.

@@ -60,6 +60,7 @@ type laneLink struct {
 	silent     time.Duration // when something was not tried since its partition does not answer; 0 for never
 	backlogged bool          // the last claim did not get all that is due
 	backlog    backlog       // how its claims are shared while that is so
+	lately     bool          // the claim that is under way is for what fell due lately
 	shut       bool          // nothing could be claimed on it when it was looked at last, since it was closed
 }
 
@@ -269,7 +270,9 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 			l.backlogged = true // so that it comes next
 			continue
 		}
-		shares = append(shares, Share{l.lane, free, size, l.backlog.from(now)})
+		var from time.Time
+		from, l.lately = l.backlog.from(now)
+		shares = append(shares, Share{l.lane, free, size, from})
 		f.turn = at + 1
 		if l.attempts > 1 && now-l.failing < restFor && !reaching && !l.backlogged {
 			l.rest = now + jittered(f.random, retryMax, 20)
@@ -280,10 +283,11 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 		share := &shares[i]
 		share.Limit = max(1, min(share.Limit, messages/len(shares)))
 		share.Bytes = max(1, min(share.Bytes, bytes/len(shares)))
-		if !share.From.IsZero() {
+		l := f.lane(share.Lane)
+		if l.lately && !l.backlog.rounds.resting(now) {
 			share.Limit, share.Bytes = max(1, share.Limit/2), max(1, share.Bytes/2)
-			f.rest.whole = false
 		}
+		f.rest.whole = f.rest.whole && share.From.IsZero()
 	}
 	return shares
 }
@@ -293,13 +297,13 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Ready, request ClaimRequest) {
 	type lot struct { // what was claimed on a lane
 		count, size int
-		last        *Ready
+		due         time.Time // of the last one
 	}
 	lots := map[string]lot{}
 	for i := range messages {
 		m := &messages[i]
 		former := lots[m.Lane]
-		lots[m.Lane] = lot{former.count + 1, former.size + m.Size(), m}
+		lots[m.Lane] = lot{former.count + 1, former.size + m.Size(), m.Due}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -307,18 +311,23 @@ func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Read
 		l := f.lane(share.Lane)
 		lot, interval := lots[share.Lane], f.config.PollInterval
 		more := lot.count >= share.Limit || lot.size >= share.Bytes
-		switch silent := f.silently(l); {
-		case !share.From.IsZero(): // what is overdue for longer is still there
+		silent := f.silently(l, f.pace.publish+2*roundFor)
+		if !silent {
+			l.backlog.rounds = rounds{}
+		}
+		switch {
+		case l.lately: // what is overdue for longer is still there
 			l.backlog.lately(lot.count, started, lapsed, share.From, interval, more)
 			l.backlogged = more || !l.backlog.rounds.resting(started)
 		default:
 			l.backlogged = more
 			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, silent))
-			if l.backlog.rounds.claimed(started, f.last(lapsed, lot.last), lot.last, more, silent) {
+			if silent && l.backlog.rounds.claimed(started, lot.due, more) {
 				l.backlog.rest(started, lapsed, interval)
 			}
 		}
-		f.schedule.owes(share.Lane, l.backlogged || l.backlog.there, l.backlog.shared())
+		shared := l.backlog.shared() && !l.backlog.rounds.resting(started)
+		f.schedule.owes(share.Lane, l.backlogged, shared)
 	}
 }
 
@@ -355,11 +364,16 @@ func (f *firer) lane(name string) *laneLink {
 func (f *firer) recurred(next []Next) {
 	until := f.lapsed().Add(f.config.Lookahead)
 	var lanes []string
+	f.mu.Lock()
 	for i := range next {
 		if !next[i].At.After(until) {
 			lanes = append(lanes, next[i].Of.Lane)
+			if l := f.lane(next[i].Of.Lane); f.silently(l, restFor) && !next[i].At.IsZero() {
+				l.backlog.recurred(next[i].At)
+			}
 		}
 	}
+	f.mu.Unlock()
 	f.look(lanes)
 }
 
@@ -449,8 +463,10 @@ func (f *firer) look(lanes []string) {
 		return
 	}
 	f.mu.Lock()
+	now := f.clock.Mono()
 	for _, lane := range lanes {
-		f.lane(lane).backlogged = true
+		l := f.lane(lane)
+		l.backlogged = l.backlogged || !l.backlog.rounds.resting(now) // or else at the next look
 	}
 	f.mu.Unlock()
 	f.bell.Ring()
@@ -498,9 +514,9 @@ func (f *firer) reaching() bool { return slices.ContainsFunc(f.lanes, f.lately) 
 // publish on it comes first. Otherwise this node could claim the same messages each time they fall due, and keep
 // them from its peers forever.
 //
-// A batch of which nothing was tried, because it belongs to silent partitions, is no failure of its lane, on a node that
-// reaches brokers: the others would wait with it. There it is the rest between two rounds (backlog) that leaves its
-// messages to peers.
+// A batch of which nothing was tried, because it belongs to silent partitions, is no failure of its lane, on a node
+// that reaches brokers: the others would wait with it. There it is the rest between two rounds (backlog) that leaves
+// its messages to peers.
 func (f *firer) laneFails(name string, err error) (again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

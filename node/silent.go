@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"time"
 )
@@ -10,21 +11,21 @@ import (
 // nothing about the other partitions of its lane.
 func silent(err error) bool { return errors.Is(err, ErrUnsent) }
 
-// rounds is how a lane is claimed on while a partition of it is silent. What belongs there is tried, and queues last
-// (putLast), so that claims from the oldest on go round. A round that took less than roundFor is followed by a rest until
+// rounds is how a lane is claimed on while a partition of it is silent. What belongs there is tried, and given back to
+// where it was (putBehind). So claims from the oldest on go on behind what they have claimed before, and not with the
+// oldest again, until nothing is left: that is a round. One that took less than roundFor is followed by a rest until
 // that is over, in which the lane is asked for nothing but what fell due lately.
 //
-//	due before the round began            tried in this round      just fallen due
-//	|------------------------------------>|------------------>-----|--------------> due
-//	oldest oldest oldest oldest oldest    the round is over        from
+//	claimed before in this round        |cursor                     |from       until
+//	------------------------------------+---------------------------+-----------+------> due
 //
 // So what waits for a silent partition is tried once a second if the store goes through it so fast, and not as fast as
-// it can. And in the rest a peer that reaches the partition finds it. The zero value is a lane on which no round has
-// begun. Only the claimer uses it.
+// it can; and as it stays where it was, whatever the clocks say, any peer finds it that reaches the partition. The zero
+// value is a lane on which no round has begun. Only the claimer uses it.
 type rounds struct {
-	// tried is when what was tried first in the round falls due anew; the zero time before a round. The round began at
-	// the monotonic instant began, and until rests there is a rest.
-	tried        time.Time
+	// cursor is when the last message fell due that the round has claimed; the zero time before it has claimed any. It
+	// began at the monotonic instant began, and until rests there is a rest.
+	cursor       time.Time
 	began, rests time.Duration
 }
 
@@ -33,22 +34,18 @@ const roundFor = time.Second
 
 func (r *rounds) resting(now time.Duration) bool { return now < r.rests }
 
-// claimed notes a claim from the oldest on, which began at a monotonic instant, and reports whether a rest follows it.
-// What it has claimed would fall due at tried if it were put last, and last is the last of that, nil for none. There may
-// be more on the lane, of which some partition is silent, or none.
-func (r *rounds) claimed(started time.Duration, tried time.Time, last *Ready, more, silent bool) (rests bool) {
-	if r.tried.IsZero() {
-		r.tried, r.began = tried, started
+// claimed notes a claim that is part of a round, and began at a monotonic instant, and reports whether a rest follows
+// it. It has claimed messages of which the last one fell due at due, or none, and there may be more.
+func (r *rounds) claimed(started time.Duration, due time.Time, more bool) (rests bool) {
+	if r.cursor.IsZero() {
+		r.began = started
 	}
-	if more && last != nil && last.Due.Before(r.tried) {
+	if more {
+		r.cursor = due
 		return false
 	}
-	rests = silent && r.began+roundFor > started
-	if rests {
-		r.rests = r.began + roundFor
-	}
-	r.tried = time.Time{}
-	return rests
+	r.cursor, r.rests = time.Time{}, r.began+roundFor
+	return r.resting(started)
 }
 
 // silenced notes that messages of a lane were not tried, since their partitions do not answer.
@@ -58,34 +55,33 @@ func (f *firer) silenced(name string) {
 	f.lane(name).silent = f.clock.Mono()
 }
 
-// silently reports whether that was so not long ago. The caller holds mu.
-func (f *firer) silently(l *laneLink) bool {
-	return l.silent > 0 && f.clock.Mono()-l.silent < f.pace.publish+2*roundFor
+// silently reports whether that was so within a while. The caller holds mu.
+func (f *firer) silently(l *laneLink, within time.Duration) bool {
+	return l.silent > 0 && f.clock.Mono()-l.silent < within
 }
 
-// lastFor returns how long before they were claimed messages fall due anew whose partition is silent, see putLast.
-func (f *firer) lastFor() time.Duration { return 2*lateFor + 2*f.config.PollInterval }
+// settledFor returns for how long a message is overdue that no look for what fell due lately finds any more, wherever
+// it is put (behind): such a look begins lateFor before the last one.
+func (f *firer) settledFor() time.Duration { return 2*lateFor + 2*f.config.PollInterval }
 
-// last returns when a message falls due anew that is to be the last, and was claimed when the clock had lapsed so much.
-func (f *firer) last(lapsed time.Time, m *Ready) time.Time {
-	if m != nil && m.Claim.ReadiedAt.Before(lapsed) {
-		lapsed = m.Claim.ReadiedAt
-	}
-	return lapsed.Add(-f.lastFor())
+// behind returns when a message is to be due that waits for a silent partition: at its deadline, or up to a second
+// later. All that fell due at one instant would be at one place otherwise, and a round could not go on behind a part of
+// it. It depends on the message alone, so that what was tried once is where it was.
+func behind(m *Message) time.Time {
+	at := binary.BigEndian.Uint32(m.Incarnation[:4]) % uint32(lateFor/time.Microsecond)
+	return m.Deadline.Add(time.Duration(at) * time.Microsecond)
 }
 
-// putLast gives claims back to the store, behind all that was due when they were claimed, except for what had fallen
-// due lately. The next look for that must not find them: it begins a second before the last one (see backlog), and
-// they would use up its share each time. A second more is for nodes whose clocks are behind.
-//
-// If the clock of this node is ahead of that of the store, they go by that one: they would otherwise be due here before
-// they are elsewhere, and a peer that reaches the partition would never come by them.
-func (p *publisher) putLast(ctx context.Context, held []*holding) {
-	ago, now := p.lapsed(), p.clock.Mono()
+// putBehind gives claims of messages back to the store that wait for silent partitions, and are overdue for a while: to
+// where they are, for all others to find.
+func (p *publisher) putBehind(ctx context.Context, held []*holding) {
+	settled := p.lapsed().Add(-p.settledFor())
 	releases := make([]Release, len(held))
 	for i, h := range held {
-		due := noSooner(&h.Message, p.last(ago.Add(h.since-now), &h.Ready))
-		releases[i] = Release{Claim: h.Claim, Due: due, Unsent: true}
+		releases[i] = Release{Claim: h.Claim, Unsent: true}
+		if due := behind(&h.Message); h.Deadline.Before(settled) && !due.Equal(h.Due) {
+			releases[i].Due = due
+		}
 	}
 	p.reset(ctx, releases)
 }

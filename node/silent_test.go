@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chronos/node"
+	"chronos/node/store/memory"
 )
 
 // silence is what became of the records of a partition that does not answer: those without a value, or whose value
@@ -125,6 +126,102 @@ func TestSilentBacklog(t *testing.T) {
 	}
 }
 
+// The clock of the store, or of the node, is set back while the node goes round what waits for a silent partition: that
+// is tried as often as before, and what falls due meanwhile comes out.
+func TestSilentSetBack(t *testing.T) {
+	for _, back := range []time.Duration{3 * time.Second, 10 * time.Minute} {
+		for _, ofStore := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%v of the store %v", back, ofStore), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					var store atomic.Int64
+					w.store = memory.New(func() time.Time { return time.Now().Add(time.Duration(store.Load())) })
+					silence := w.silent()
+					const waiting = 5_000
+					fill(t, w.store, waiting)
+					r := w.run(config(0), nil)
+					pass(160 * time.Millisecond)
+					due := time.Duration(0) // by the clock of the node, now
+					if ofStore {
+						store.Store(-int64(back))
+					} else {
+						r.gate.ahead.Store(-int64(back))
+						due = -back
+					}
+					for i := range 200 {
+						pass(100 * time.Millisecond)
+						w.submit(id(i), due)
+					}
+					if most := silence.most(2 * time.Second); most > 2*waiting {
+						t.Errorf("%d tries in a second, of %d", most, waiting)
+					}
+					pass(time.Second)
+					if got := len(w.on("out")); got != 200 {
+						t.Errorf("%d of 200 came out", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The clock of the store is behind that of the node. What is overdue by a few seconds when it is stored, past the node,
+// is found in the next round, in front of thousands that wait for a silent partition.
+func TestSilentStoreBehind(t *testing.T) {
+	for _, by := range []time.Duration{0, 3 * time.Second, 10 * time.Minute} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.store = memory.New(func() time.Time { return time.Now().Add(-by) })
+				silence := w.silent()
+				fill(t, w.store, 5_000)
+				w.run(config(0), busy)
+				w.prompt(100, 100*time.Millisecond)
+				for i := range 20 {
+					w.stored(node.Message{
+						ID: fmt.Sprint("late", i), Lane: "out", Deadline: time.Now().Add(-4 * time.Second),
+					})
+					pass(2 * time.Second)
+					if got := w.values("out")[fmt.Sprint("value late", i)]; got != 1 {
+						t.Errorf("%d came out %d times within 2s", i, got)
+					}
+				}
+				if most := silence.most(5 * time.Second); most < 4_000 {
+					t.Errorf("%d tries in a second, of 5000", most)
+				}
+			})
+		})
+	}
+}
+
+// A series that is behind, since the store was away, catches up beside messages for a silent partition.
+func TestSilentSeries(t *testing.T) {
+	for _, waiting := range []int{1, 5_000} {
+		t.Run(fmt.Sprint(waiting), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.silent()
+				fill(t, w.store, waiting)
+				w.beside(100)
+				w.series("x", "every 1s", time.Second, node.HeaderMissed, "all")
+				c := config(0)
+				c.Routes = append(c.Routes, node.Route{Input: "in2", Output: "out2"})
+				w.run(c, func(n int, call string) (error, bool) {
+					if at := time.Since(w.began); at > 20*time.Second && at < 25*time.Second {
+						pass(time.Second)
+						return errInjected, false
+					}
+					return busy(n, call)
+				})
+				pass(80*time.Second + 500*time.Millisecond)
+				if got := len(w.on("out")); got != 80 {
+					t.Errorf("%d of 80 occurrences came out", got)
+				}
+			})
+		})
+	}
+}
+
 // beside has a message of another lane come out each second, for so long.
 func (w *world) beside(seconds int) {
 	for i := range seconds {
@@ -132,11 +229,13 @@ func (w *world) beside(seconds int) {
 		r.Topic = "in2"
 		w.submitRecord(r)
 	}
-	w.input["in"] = nil
+	w.input["in"] = slices.DeleteFunc(w.input["in"], func(r node.Record) bool {
+		return strings.HasPrefix(string(r.Value), "value beside-")
+	})
 }
 
-// A hundred messages fall due each second for a silent partition, and one in ten seconds for another one of its lane, on
-// which nothing else comes out: it is in time.
+// A hundred messages fall due each second for a silent partition, and one in ten seconds for another one of its lane,
+// on which nothing else comes out: it is in time.
 func TestSilentTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -196,10 +295,10 @@ func TestSilentTries(t *testing.T) {
 	}
 }
 
-// Of two nodes one does not reach a partition, and is ahead: what is due there comes out of the other one, be it that the
-// lane works at the first one otherwise, or that nothing comes out of that.
+// Of two nodes one does not reach a partition, and is ahead, or behind: what is due there comes out of the other one,
+// be it that the lane works at the first one otherwise, or that nothing comes out of that.
 func TestSilentToOne(t *testing.T) {
-	for _, ahead := range []time.Duration{100 * time.Millisecond, 4 * time.Second, 15 * time.Second} {
+	for _, ahead := range []time.Duration{-10 * time.Second, 100 * time.Millisecond, 15 * time.Second} {
 		for _, works := range []bool{true, false} {
 			for _, waiting := range []int{1, 2000} {
 				t.Run(fmt.Sprintf("%v ahead, works %v, %d", ahead, works, waiting), func(t *testing.T) {

@@ -268,7 +268,7 @@ func describe(kind FaultKind) (faultDescription, bool) {
 const mostRate = 500
 
 // faultKinds returns all kinds of faults.
-func faultKinds() []faultDescription {
+func faultKinds() []faultDescription { //nolint:funlen // a table
 	const (
 		ms, s    = time.Millisecond, time.Second
 		takes    = 1 << opTake
@@ -332,7 +332,7 @@ func faultKinds() []faultDescription {
 		{OffsetsLost, "the offsets of the group are lost", calls, 1, 0, 0, 0, false},
 		{LaneHangs, "the leaders of an output topic answer nobody", calls, 1, 10 * ms, 20 * s, 8, false},
 		{PartitionHangs, "the leader of an output partition answers nobody", calls, 1, 10 * ms, 20 * s, 64, false},
-		{CutPartition, "the node does not reach the leader of an output partition", calls, 1, 10 * ms, 60 * s, 64, false},
+		{CutPartition, "the node does not reach the leader of a partition", calls, 1, 10 * ms, 60 * s, 64, false},
 		{LanePaused, "somebody pauses a lane, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 8, false},
 		{IntakePaused, "somebody pauses the intake, and resumes it", calls | submit, 1, 10 * ms, 20 * s, 0, false},
 		{ZoneMissing, "the node's machine lacks the time zones of series", claims, 4, 10 * ms, 20 * s, 0, false},

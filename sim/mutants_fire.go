@@ -362,7 +362,7 @@ type unsentLater struct{ node.Store }
 // Reset implements node.Store.
 func (s unsentLater) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
 	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
-		if later := r.Claim.ReadiedAt.Add(1250 * time.Millisecond); r.Unsent && !r.Due.IsZero() && r.Due.Before(later) {
+		if later := r.ReadiedAt.Add(1250 * time.Millisecond); r.Unsent && !r.Due.IsZero() && r.Due.Before(later) {
 			r.Due = later
 		}
 		return r

@@ -174,8 +174,8 @@ type listed struct {
 // listOffsets asks the leaders of partitions for the offsets at a timestamp. Where stable is set, the end of a log is
 // that of what a consumer sees: it lies before a transaction that is open. Each partition has a result.
 //
-// A leader that does not answer is found out after requestOverhead. franz-go would allow it the time limit of the request
-// besides, half a minute, and a heartbeat waits behind it on the same connection:
+// A leader that does not answer is found out after requestOverhead. franz-go would allow it the time limit of the
+// request besides, half a minute, and a heartbeat waits behind it on the same connection:
 //
 //	member       asks for offsets at broker 2, which coordinates its group
 //	broker 2     is frozen; another one coordinates the group
