@@ -28,7 +28,7 @@ WORLDS ?= 300
 SMOKE := killed-nodes,lost-replies,killed-postgres,journal-lost-answers
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-watched race-unwatched race-processes race-worlds race-pooler race-plain race-sim long-sim sim sim-quick sim-worlds sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all race race-watched race-unwatched race-processes race-worlds race-pooler race-plain race-sim long-sim long-chaos sim sim-quick sim-worlds sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -54,7 +54,7 @@ unit: ## Run the tests that need no servers and no network
 #   scripts/tidy       reads the tree, on one thread
 PLAIN_NAMES := -e chronos/node -e chronos/node/store/sqlite -e chronos/node/calendar -e chronos/node/store/storetest \
 	-e chronos/scripts/tidy
-LONG_NAMES := -e /sim -e chronos/chaos
+LONG_NAMES := -e ^chronos/sim -e ^chronos/chaos
 
 # Those of the first that take longest begin first, so that none of them is left alone in the end.
 LONGEST := chronos/node/store/postgres chronos/cmd/chronos chronos/node/service chronos/node/broker/kafka \
@@ -117,7 +117,7 @@ test: ## Check and test everything, on a real Kafka and a real Postgres; sets up
 	@scripts/steps vet lint race sim-quick
 
 test-all: ## What `make test` leaves out: stores through a pooler, more race detector, all seeds of tests, 1000 more worlds
-	@scripts/steps race-pooler race-plain long-sim sim-more
+	@scripts/steps race-pooler race-plain long-sim sim-more long-chaos
 
 # Three packages at once with the race detector, and beside them in rows of their own, one after the other without it, what
 # needs no servers and what does, and a few worlds with it: many tests wait, for deadlines and for servers. No row is much
@@ -163,6 +163,10 @@ race-plain: ## Run with the race detector what race runs without; and 5,000 time
 long-sim: ## Run the simulator's tests with all seeds, also on SQLite and Postgres
 	scripts/setup solvers
 	scripts/with-servers go test -shuffle=on -timeout 20m ./sim/... ./cmd/lab
+
+long-chaos: ## Run the tests of the chaos suite that start servers of their own, which race leaves out
+	scripts/setup compiler
+	scripts/with-servers go test -p 1 -shuffle=on -timeout 20m ./chaos/...
 
 race-sim: ## The same with the race detector (15 minutes): what a night is for, like sim
 	scripts/setup compiler solvers
