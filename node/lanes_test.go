@@ -172,9 +172,9 @@ func TestOneOfBatchFails(t *testing.T) {
 }
 
 // All that is overdue on a lane belongs to a silent partition, much more of it than a node claims at once, while
-// another lane comes through. The node stands back from the lane, but what it has tried queues behind the rest of the
-// lane, which gets its turn: what falls due meanwhile, which has a share of the claims, and what is long overdue but
-// stands behind all of that, which has none.
+// another lane comes through. What it has tried stays where it is, and claims go on behind it: the rest of the lane gets
+// its turn, what falls due meanwhile, which has a share of the claims, and what is long overdue but stands behind all of
+// that, which has none.
 func TestSilentPartitionLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -227,7 +227,7 @@ func behind(t *testing.T, w *world) {
 }
 
 // There is one lane, nothing falls due, and all that is overdue but one message belongs to a silent partition. That one
-// is reached all the same, and soon: of each claim all is tried, and queues behind the rest then.
+// is reached all the same, and soon: of each claim all is tried, and the next one goes on behind it.
 func TestSilentPartitionAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -293,8 +293,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 // this node's clock, and compared with that of whoever claims it next: nodes that are cut off, and whose clocks are
 // ahead, would otherwise pass it to each other, and a healthy one that is behind come too late each time.
 //
-// Those of silent partitions queue again behind all that is due. They are the oldest of their lane, and a share full of
-// them would be all that is ever claimed of it.
+// What becomes of those of silent partitions, which may be the oldest of their lane for hours, leave says.
 func (p *publisher) settleLanes(
 	ctx context.Context, held []*holding, failed []failure, verdicts map[string]error,
 ) {
