@@ -172,9 +172,9 @@ func TestOneOfBatchFails(t *testing.T) {
 }
 
 // All that is overdue on a lane belongs to a silent partition, much more of it than a node claims at once, while
-// another lane comes through. What it has tried stays where it is, and claims go on behind it: the rest of the lane gets
-// its turn, what falls due meanwhile, which has a share of the claims, and what is long overdue but stands behind all of
-// that, which has none.
+// another lane comes through. What it has tried stays where it is, and claims go on behind it: the rest of the lane
+// gets its turn, what falls due meanwhile, which has a share of the claims, and what is long overdue but stands behind
+// all of that, which has none.
 func TestSilentPartitionLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
