@@ -319,7 +319,7 @@ func (p *publisher) settleLanes(
 // these are given back, with everything that it holds there. But where some partition is silent, what is held is tried
 // first: it costs nobody time, and may belong to another partition.
 //
-// What belongs to a silent partition, and is overdue for a while, stays where it is instead (rounds). It would
+// What belongs to a silent partition, and is overdue for long, stays where it is instead (rounds). It would
 // otherwise fall due lately each time that it is tried again, and fill the half of the claims that is for new messages
 // (backlog): with a hundred thousand of them these waited for ten seconds. And it would fall due by the clock of this
 // node: one that is ahead would come by it first each time, and keep it from a peer that reaches the partition.
@@ -329,14 +329,14 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 	var cause error
 	var took time.Duration
 	mute := map[string]bool{} // lanes with silent partitions
-	settled := p.lapsed().Add(-p.settledFor())
+	longOverdue := p.longOverdue()
 	for _, f := range failed {
 		if silent(f.err) && !mute[f.Lane] {
 			mute[f.Lane] = true
 			p.silenced(f.Lane)
 		}
 		switch {
-		case silent(f.err) && (back[f.Lane] || f.Deadline.Before(settled)):
+		case silent(f.err) && (back[f.Lane] || f.Deadline.Before(longOverdue)):
 			waiting = append(waiting, f.holding)
 		case !back[f.Lane]:
 			off = append(off, f)
@@ -357,7 +357,7 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 		Took: took, Permanent: permanent(cause),
 	})
 	p.putBack(ctx, unknown, false)
-	p.putBehind(ctx, waiting)
+	p.putInPlace(ctx, waiting, longOverdue)
 	for _, l := range p.schedule.names() {
 		if back[l] && !mute[l] {
 			idle = append(idle, p.schedule.clearLane(l)...)
@@ -468,7 +468,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 			// It is claimed a lookahead and the timing advance before that, and published at once, since its deadline
 			// has passed.
 			wait := p.config.Lookahead + min(max(now.Sub(f.Deadline), least), most)
-			if silent(f.err) { // it is tried two or three times before it is overdue for a while
+			if silent(f.err) { // it is tried two or three times before it is overdue for long
 				wait = p.config.Lookahead + retryMax
 			}
 			retry := noSooner(&f.Message, lapsed.Add(wait))

@@ -12,7 +12,7 @@ import (
 func silent(err error) bool { return errors.Is(err, ErrUnsent) }
 
 // rounds is how a lane is claimed on while a partition of it is silent. What belongs there is tried, and given back to
-// where it was (putBehind). So claims from the oldest on go on behind what they have claimed before, and not with the
+// where it was (putInPlace). So claims from the oldest on go on behind what they have claimed before, and not with the
 // oldest again, until nothing is left: that is a round. One that took less than roundFor is followed by a rest until
 // that is over, in which the lane is asked for nothing but what fell due lately.
 //
@@ -60,26 +60,25 @@ func (f *firer) silently(l *laneLink, within time.Duration) bool {
 	return l.silent > 0 && f.clock.Mono()-l.silent < within
 }
 
-// settledFor returns for how long a message is overdue that no look for what fell due lately finds any more, wherever
-// it is put (behind): such a look begins lateFor before the last one.
-func (f *firer) settledFor() time.Duration { return 2*lateFor + 2*f.config.PollInterval }
+// longOverdue returns the instant before which the deadlines are of messages that no look for what fell due lately
+// finds any more, in whichever place they are (place): such a look begins lateFor before the last one.
+func (f *firer) longOverdue() time.Time { return f.lapsed().Add(-2*lateFor - 2*f.config.PollInterval) }
 
-// behind returns when a message is to be due that waits for a silent partition: at its deadline, or up to a second
+// place returns when a message is to be due that waits for a silent partition: at its deadline, or up to a second
 // later. All that fell due at one instant would be at one place otherwise, and a round could not go on behind a part of
 // it. It depends on the message alone, so that what was tried once is where it was.
-func behind(m *Message) time.Time {
+func place(m *Message) time.Time {
 	at := binary.BigEndian.Uint32(m.Incarnation[:4]) % uint32(lateFor/time.Microsecond)
 	return m.Deadline.Add(time.Duration(at) * time.Microsecond)
 }
 
-// putBehind gives claims of messages back to the store that wait for silent partitions, and are overdue for a while: to
-// where they are, for all others to find.
-func (p *publisher) putBehind(ctx context.Context, held []*holding) {
-	settled := p.lapsed().Add(-p.settledFor())
+// putInPlace gives claims of messages back to the store that wait for silent partitions: to where they are, for all
+// others to find, and those that are overdue for long to their place.
+func (p *publisher) putInPlace(ctx context.Context, held []*holding, longOverdue time.Time) {
 	releases := make([]Release, len(held))
 	for i, h := range held {
 		releases[i] = Release{Claim: h.Claim, Unsent: true}
-		if due := behind(&h.Message); h.Deadline.Before(settled) && !due.Equal(h.Due) {
+		if due := place(&h.Message); h.Deadline.Before(longOverdue) && !due.Equal(h.Due) {
 			releases[i].Due = due
 		}
 	}
