@@ -33,7 +33,10 @@ func TestWarmTakeovers(t *testing.T) {
 		"cold":     {map[string]string{"node-2.1.log": owns(7*s, 0, false) + owns(7*s, 1, true)}, "partition 1"},
 		"too late": {map[string]string{"node-2.1.log": owns(11*s, 0, false)}, "shows nothing"},
 		"its own":  {map[string]string{"node-2.1.log": owns(7*s, 2, true)}, "shows nothing"},
-		"back":     {map[string]string{"node-2.1.log": owns(7*s, 0, false), "node-1.2.log": owns(12*s, 0, true)}, ""},
+		"one left": {map[string]string{"node-2.1.log": owns(7*s, 0, false)}, "and 1 not"},
+		"back": {map[string]string{
+			"node-2.1.log": owns(7*s, 0, false) + owns(7*s, 1, false), "node-1.2.log": owns(12*s, 0, true),
+		}, ""},
 	} {
 		dir := t.TempDir()
 		for _, logs := range []map[string]string{before, c.after} {

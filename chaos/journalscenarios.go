@@ -190,7 +190,7 @@ func takenOver(least int) demand {
 
 // takeovers counts how often a node has said since the first fault that it owns a partition of the journal.
 func (r *run) takeovers() (takeovers int, err error) {
-	all, err := r.ownings()
+	all, err := r.ownings(r.history.since)
 	since := r.firstFault()
 	for _, o := range all {
 		if o.at > since {
@@ -209,9 +209,9 @@ type owning struct {
 	isNew     bool  // its copy was made anew
 }
 
-// ownings returns all of them, the first one first.
-func (r *run) ownings() (all []owning, err error) {
-	files, err := filepath.Glob(r.logs("node-*.log"))
+// ownings returns all of them, the first one first, in the time that begins at an instant.
+func (c *cluster) ownings(since time.Time) (all []owning, err error) {
+	files, err := filepath.Glob(c.logs("node-*.log"))
 	if err != nil {
 		return nil, fmt.Errorf("look for the logs of the nodes: %w", err)
 	}
@@ -234,7 +234,7 @@ func (r *run) ownings() (all []owning, err error) {
 			if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "owns a partition of the journal" {
 				continue
 			}
-			o := owning{at: line.Time.Sub(r.history.since), partition: line.Partition, read: line.Read, isNew: line.New}
+			o := owning{at: line.Time.Sub(since), partition: line.Partition, read: line.Read, isNew: line.New}
 			o.node, _ = strconv.Atoi(number)
 			all = append(all, o)
 		}

@@ -25,7 +25,11 @@ type fault struct {
 	told      bool   // the history hears of it by other events
 	strike    func(ctx context.Context) error
 	mend      func(ctx context.Context) error // nil where nothing is left to mend
+	lasting   func() bool                     // not nil: it lasts on while this holds, for lastingOn at most
 }
+
+// lastingOn is how long a fault lasts on where it waits for something.
+const lastingOn = 20 * time.Second
 
 // nemesis draws faults from the seed and lets them strike. Every choice comes from its random source, in an order that
 // depends on the scenario alone: one seed gives one schedule.
@@ -126,12 +130,22 @@ func (n *nemesis) let(ctx context.Context, f fault) {
 // last waits for as long as a fault lasts. Where the rows are not followed, nobody sees what becomes of claims
 // meanwhile, and the history is told again that it is there: the judge excuses what happens shortly after it was told.
 func (n *nemesis) last(ctx context.Context, f fault, tell func(text string)) {
-	const again = 5 * time.Second
+	const again, soon = 5 * time.Second, 250 * time.Millisecond
 	until := time.Now().Add(f.lasts)
-	for !n.cluster.follows() && time.Until(until) > again && sleepUntil(ctx, time.Now().Add(again)) {
-		tell(f.text + ", still")
+	latest, told := until, time.Now()
+	if f.lasting != nil {
+		latest = until.Add(lastingOn)
 	}
-	sleepUntil(ctx, until)
+	for now := time.Now(); now.Before(until) || now.Before(latest) && f.lasting(); now = time.Now() {
+		if !n.cluster.follows() && now.Sub(told) >= again {
+			tell(f.text + ", still")
+			told = now
+		}
+		next := min(told.Add(again).Sub(now), max(until.Sub(now), soon))
+		if !sleepUntil(ctx, now.Add(next)) {
+			return
+		}
+	}
 }
 
 // mark notes that something happens now that the scenario has to know of in the end.
@@ -139,6 +153,13 @@ func (n *nemesis) mark(what string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.marks[what] = n.history.now()
+}
+
+// marked returns when something happened that was noted.
+func (n *nemesis) marked(what string) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.marks[what]
 }
 
 // count notes a number, for the scenario in the end, and says it.
