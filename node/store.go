@@ -377,6 +377,18 @@ type Share struct {
 
 	// From is the earliest due time that is claimed; the zero time for none. It says nothing of what waits before it.
 	From time.Time
+
+	// Until is the latest due time that is claimed, if it is before that of the request; the zero time for that one. It
+	// says nothing of what waits behind it.
+	Until time.Time
+}
+
+// Latest returns the latest due time that is claimed on the lane, of a request that claims until an instant.
+func (s Share) Latest(until time.Time) time.Time {
+	if !s.Until.IsZero() && s.Until.Before(until) {
+		return s.Until
+	}
+	return until
 }
 
 // ClaimResult is what Store.Claim has claimed.

@@ -52,7 +52,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	var of []*shard
 	for _, share := range request.Lanes {
 		count, size := 0, 0
-		from, last := uint64(0), order(request.Until)
+		from, last := uint64(0), order(share.Latest(request.Until))
 		if !share.From.IsZero() {
 			from = order(share.From)
 		}

@@ -210,7 +210,7 @@ func (s *Store) due(share node.Share, until time.Time) []*row {
 	var due []*row
 	size := 0
 	for r := range lane.from(&row{Row: Row{Due: share.From}}) {
-		if len(due) >= share.Limit || size >= share.Bytes || r.Due.After(until) {
+		if len(due) >= share.Limit || size >= share.Bytes || r.Due.After(share.Latest(until)) {
 			break
 		}
 		due = append(due, r)

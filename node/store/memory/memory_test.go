@@ -109,6 +109,9 @@ func TestOrder(t *testing.T) {
 				if random.IntN(3) == 0 {
 					share.From = now.Add(time.Duration(random.IntN(50)) * time.Second)
 				}
+				if random.IntN(3) == 0 {
+					share.Until = now.Add(time.Duration(random.IntN(50)) * time.Second)
+				}
 				request.Lanes = append(request.Lanes, share)
 			}
 			claimed := must(store.Claim(t.Context(), request))(t).Messages
@@ -265,6 +268,7 @@ func dueRows(rows []memory.Row, request node.ClaimRequest) []node.Ref {
 	for _, r := range rows {
 		at := slices.IndexFunc(request.Lanes, func(s node.Share) bool { return s.Lane == r.Lane })
 		if r.ReadiedBy != uuid.Nil || r.Due.After(request.Until) || at < 0 || r.Due.Before(request.Lanes[at].From) ||
+			!request.Lanes[at].Until.IsZero() && r.Due.After(request.Lanes[at].Until) ||
 			number[r.Lane] == request.Lanes[at].Limit || size[r.Lane] >= request.Lanes[at].Bytes {
 			continue
 		}

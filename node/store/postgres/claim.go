@@ -73,10 +73,11 @@ type claimedRow struct {
 }
 
 // run claims what the sweep has found, if it was due and has found anything, and then from the marks on. On a lane of
-// which only what falls due from an instant on is asked for, it claims from there on, if that is above the mark: such a
-// look says nothing of what comes before, and so it moves no mark, nor does it begin or end the use of any.
+// which only what falls due from an instant on is asked for, it claims from there on, if that is above the mark. Such a
+// look says nothing of what comes before, nor one up to an instant of what comes behind it; so neither moves a mark, nor
+// does it begin or end the use of any.
 func (c *claim) run(ctx context.Context) error {
-	var lanes, whole []string
+	var lanes, oldest, whole []string
 	until := instant(c.request.Until)
 	for _, share := range c.request.Lanes {
 		if !isText(share.Lane) {
@@ -84,6 +85,9 @@ func (c *claim) run(ctx context.Context) error {
 		}
 		lanes = append(lanes, share.Lane)
 		if share.From.IsZero() {
+			oldest = append(oldest, share.Lane)
+		}
+		if share.From.IsZero() && share.Until.IsZero() {
 			whole = append(whole, share.Lane)
 		}
 	}
@@ -96,7 +100,7 @@ func (c *claim) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if swept, due := looks.next(c.store.held.Load().without(whole)); due {
+	if swept, due := looks.next(c.store.held.Load().without(oldest)); due {
 		if err := c.sweep(ctx, swept); err != nil {
 			return err
 		}
@@ -105,7 +109,7 @@ func (c *claim) run(ctx context.Context) error {
 	var rest stretches
 	for _, lane := range lanes {
 		if limit, bytes := c.left(lane); limit > 0 && bytes > 0 {
-			rest.add(lane, c.from(lane), until)
+			rest.add(lane, c.from(lane), instant(c.share(lane).Latest(c.request.Until)))
 		}
 	}
 	if len(rest.lanes) == 0 && len(c.rows) > 0 {

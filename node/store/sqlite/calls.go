@@ -100,7 +100,7 @@ func (t *transaction) due(ctx context.Context, share node.Share, until time.Time
 	from := share.From.UnixMicro() // of the zero time that is the earliest that a store keeps
 
 	statement := t.use(ctx, t.statements.due) //nolint:sqlclosecheck // the transaction does it
-	rows, err := statement.QueryContext(ctx, share.Lane, until.UnixMicro(), share.Limit, from)
+	rows, err := statement.QueryContext(ctx, share.Lane, share.Latest(until).UnixMicro(), share.Limit, from)
 	if err != nil {
 		return nil, err
 	}

@@ -295,15 +295,19 @@ func (m *machine) Claim(t *rapid.T) {
 	request := node.ClaimRequest{Node: drawOwner(t), Hold: m.drawHold(t), Until: drawInstant().Draw(t, "until")}
 	lanes := rapid.SliceOfNDistinct(rapid.SampledFrom(lanes()), 0, 3, rapid.ID).Draw(t, "lanes")
 	for _, lane := range lanes {
-		var from time.Time
+		var from, until time.Time
 		if rapid.IntRange(0, 3).Draw(t, "late") == 0 {
 			from = drawInstant().Draw(t, "from")
+		}
+		if rapid.IntRange(0, 3).Draw(t, "early") == 0 {
+			until = drawInstant().Draw(t, "until")
 		}
 		request.Lanes = append(request.Lanes, node.Share{
 			Lane:  lane,
 			Limit: rapid.OneOf(rapid.IntRange(1, 4), rapid.Just(math.MaxInt)).Draw(t, "limit"),
 			Bytes: rapid.OneOf(rapid.IntRange(1, 20), rapid.Just(math.MaxInt)).Draw(t, "bytes"),
 			From:  from,
+			Until: until,
 		})
 	}
 	m.claim(t, request)
