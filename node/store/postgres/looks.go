@@ -126,6 +126,16 @@ func (l *looks) note(lane string, due time.Time) {
 	}
 }
 
+// lower says that a message was put where it will be claimed time and again. If that is below the mark of its lane, the
+// mark is lowered.
+func (l *looks) lower(lane string, due time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if set := l.sets[lane]; set != nil {
+		set.Lower(lane, due)
+	}
+}
+
 // next returns the slice that is to be looked at now, if there is one.
 func (l *looks) next(lanes []string) (sweep, bool) {
 	l.mu.Lock()

@@ -77,6 +77,50 @@ func TestMarksPassNothingOver(t *testing.T) {
 	}
 }
 
+// What waits for a silent partition is claimed and given back below the mark, time and again: each look finds it, and what
+// waits below that is found as well.
+func TestMarksOfWhatIsGivenBack(t *testing.T) {
+	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
+	list := messages(9)
+	for i := range list {
+		list[i].Lane, list[i].Deadline = "lane", time.Now().Add(-time.Minute)
+	}
+	insert(t, s, list, false)
+	postgres.UseMarks(s, []string{"lane"}, time.Now())
+	healthy := messages(10)[9:]
+	healthy[0].Lane, healthy[0].Deadline = "lane", time.Now().Add(-time.Hour)
+	insert(t, s, healthy, false)
+	looks, came := 0, 0
+	for end := time.Now().Add(patience); looks < 20 || came < 1; looks++ {
+		result, err := s.Claim(t.Context(), node.ClaimRequest{
+			Node: owner(), Hold: time.Minute, Until: time.Now(),
+			Lanes: []node.Share{{Lane: "lane", Limit: 100, Bytes: 1 << 20}},
+		})
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("after %d looks: %v", looks, err)
+		}
+		var releases []node.Release
+		for i := range result.Messages {
+			m := &result.Messages[i]
+			if m.ID == healthy[0].ID {
+				came++
+				continue
+			}
+			due := m.Deadline.Add(time.Duration(i) * time.Millisecond).Truncate(time.Microsecond)
+			releases = append(releases, node.Release{Claim: m.Claim, Due: due, Unsent: true})
+		}
+		if looks > 2 && len(releases) != len(list) && came == 0 {
+			t.Fatalf("look %d found %d of %d", looks, len(releases), len(list))
+		}
+		if _, err := s.Reset(t.Context(), releases); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if came != 1 {
+		t.Errorf("what waits below came %d times", came)
+	}
+}
+
 // What a take of this store leaves waiting below a mark is claimed by the next call, however far below it lies: what is
 // stored overdue, and what an instruction has moved there.
 func TestMarksHeedInstructions(t *testing.T) {

@@ -132,6 +132,9 @@ func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset [
 		readiedBy = append(readiedBy, uuidOf(r.ReadiedBy))
 		due = append(due, pgtype.Timestamptz{Time: instant(r.Due), Valid: !r.Due.IsZero()})
 		unsent, behind = append(unsent, r.Unsent), append(behind, r.Behind)
+		if !r.Due.IsZero() { // whatever becomes of it: it may take effect
+			s.waiting.lower(r.Lane, instant(r.Due))
+		}
 	}
 	return end, n.execute(ctx, s, reset, resetStatement,
 		n.ids, n.lanes, n.incarnations, readiedAt, readiedBy, due, unsent, behind)

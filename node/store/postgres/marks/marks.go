@@ -30,10 +30,10 @@ import (
 //
 // Slices are as wide as sliceCost allows, and the sweep takes a tenth of the time, so that a straggler waits at most
 // sixteen times as long as it takes to wade through everything, and 3 s: 30 s after that hour. The highest slice,
-// where nearly all stragglers are, has a turn each second. A slice that holds something is looked at again until it is
-// empty: there may be a hundred thousand, where a transaction of many messages was committed late. A sweep that was
-// cheap from the marks to the beginning shows that the dead are gone, and ends the use of marks: then looks start at
-// the beginning, and nothing is below.
+// where nearly all stragglers are, has a turn each second; where looks are as rare as that, every other turn. A slice
+// that holds something is looked at again until it is empty: there may be a hundred thousand, where a transaction of
+// many messages was committed late. A sweep that was cheap from the marks to the beginning shows that the dead are gone,
+// and ends the use of marks: then looks start at the beginning, and nothing is below.
 //
 // What this node itself has put below a mark, it need not search for (Note): that is the next slice, in turn with those
 // of the sweep. It makes such a message come out at once, as a rule, and nothing depends on it.
@@ -48,6 +48,7 @@ type Set struct {
 	cost   time.Duration // of the sweep so far
 	rest   time.Time     // no slice before
 	summit time.Time     // when the highest slice had its last turn
+	high   bool          // the last slice was that one
 	again  *Slice        // the slice to look at again, since it held something
 
 	noted  *Slice // where something is known to have begun to wait
@@ -129,6 +130,15 @@ func (m *Set) Claimed(lane string, first Place, found bool, until time.Time) {
 	}
 }
 
+// Lower lowers the mark of a lane below where a message is put that will be claimed there time and again, and given back.
+// For the sweep it would be in the way: a slice that holds something is looked at until it is empty.
+func (m *Set) Lower(lane string, due time.Time) {
+	below := instant(due.Add(-time.Microsecond)) // the ends of slices belong to them
+	if mark, marked := m.lanes[lane]; m.used && marked && below.Before(mark.Due) {
+		m.lanes[lane], m.again = Place{Due: below}, nil
+	}
+}
+
 // Note says that a message has begun to wait on a lane. If that is below the mark, the next slice is there, or reaches
 // from what was noted before to there.
 func (m *Set) Note(lane string, due time.Time) {
@@ -174,7 +184,7 @@ func (m *Set) Next(lanes []string, now time.Time) (Slice, bool) {
 
 // descend returns the next slice of the sweep.
 func (m *Set) descend(lanes []string, now time.Time) Slice {
-	if now.Sub(m.summit) >= summitEvery {
+	if m.high = now.Sub(m.summit) >= summitEvery && !m.high; m.high {
 		m.summit = now
 		s := Slice{aside: true}
 		for _, lane := range lanes {

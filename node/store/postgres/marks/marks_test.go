@@ -210,3 +210,28 @@ func TestNote(t *testing.T) {
 		set.Swept(s, 0, false, false, now)
 	}
 }
+
+// What is claimed time and again below the mark, and given back, has the mark lowered: looks find it each time, and the
+// sweep finds what begins to wait below that, also where there is one look in a second.
+func TestLower(t *testing.T) {
+	const lane = "output"
+	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	w := &world{now: now, held: now, rate: 1000}
+	w.set.Lower(lane, now) // for nothing: there are no marks
+	w.set.Use([]string{lane}, nil, now, now)
+	again, below := straggler{now.Add(-3 * time.Second), now}, straggler{now.Add(-10 * time.Minute), now}
+	w.stragglers = []straggler{below, again}
+	tries := 0
+	for range 15 {
+		w.call()
+		if !slices.Contains(w.stragglers, again) {
+			tries++
+			w.stragglers = append(w.stragglers, again)
+			w.set.Lower(lane, again.due)
+		}
+		w.now = w.now.Add(time.Second)
+	}
+	if tries < 14 || slices.Contains(w.stragglers, below) {
+		t.Errorf("%d tries in 15 looks; left are %v", tries, w.stragglers)
+	}
+}
