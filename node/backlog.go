@@ -14,13 +14,14 @@ import "time"
 // Once in each poll interval the lane is asked first for what fell due lately: since a second before the look of the
 // interval before, since a message may be stored that late. It is asked so again, after a claim from the oldest on, as
 // long as there is more of that. What is left of it when the interval ends belongs to the backlog: where all of a
-// backlog fell due at one instant, that is in the way of nobody for long.
+// backlog fell due at one instant, that is in the way of nobody for long. Each such look, if it finds nothing, too, is
+// followed by a claim from the oldest on: where a claim takes longer than the interval, the next look is due already.
 //
 // The first such look comes a poll interval after the backlog has begun, so that a lane that has none for so long is
 // claimed on as ever. The zero value is a lane without a backlog. Only the claimer uses it.
 type backlog struct {
 	there bool // the last claim from the oldest on has left something
-	owed  int  // how many messages more were claimed of what fell due lately than from the oldest on since
+	owed  int  // how many messages are to be claimed from the oldest on before the next look at what fell due lately
 	more  bool // the last look at what fell due lately has left something
 
 	// looked is what the clock said, with the timing advance, at the first look of the last interval, and begin where
@@ -29,38 +30,51 @@ type backlog struct {
 	next          time.Duration
 
 	rounds rounds
-
-	// missed is when an occurrence was due that a round has left behind: the next look at what fell due lately begins
-	// there; the zero time for none.
-	missed time.Time
+	missed missed
 }
+
+// missed are the occurrences that a round has left behind: of series that catch up, the first one due at first and the
+// last one at last; the zero times for none. Between two looks at what fell due lately there is one for these. Sought
+// says that it was made.
+type missed struct {
+	first, last time.Time
+	sought      bool
+}
+
+// look says what a claim is for.
+type look int
+
+const (
+	fromOldest look = iota
+	forLate         // what fell due lately
+	forMissed       // occurrences of series that catch up
+)
 
 // lateFor is how late a message may be stored and still count as one that falls due now.
 const lateFor = time.Second
 
-// from returns the instant from which on to claim now (monotonic), the zero time for all there is, and whether that is
-// for what fell due lately. After the wall clock was set back, one look finds nothing.
-func (b *backlog) from(now time.Duration) (from time.Time, lately bool) {
+// ask returns what to claim for now (monotonic): from which instant on and until which one, at latest; the zero times
+// for all there is. After the wall clock was set back, one look finds nothing.
+func (b *backlog) ask(now time.Duration, latest time.Time) (l look, from, until time.Time) {
 	resting := b.rounds.resting(now)
 	switch {
-	case !b.missed.IsZero() && now >= b.next:
-		from, b.missed = b.missed, time.Time{}
-		return from, true
-	case !resting && (!b.there || b.owed > 0):
-		return b.rounds.cursor, false
+	case !resting && b.owed > 0:
+	case !b.missed.first.IsZero() && !b.missed.sought:
+		return forMissed, b.missed.first, b.missed.last
+	case !resting && !b.there:
 	case now >= b.next:
-		return b.looked.Add(-lateFor).Truncate(time.Microsecond), true
+		return forLate, b.looked.Add(-lateFor).Truncate(time.Microsecond), time.Time{}
 	case b.more || resting:
-		return b.begin, true
-	default:
-		return b.rounds.cursor, false
+		return forLate, b.begin, time.Time{}
 	}
+	return fromOldest, b.rounds.cursor, b.rounds.until(latest)
 }
 
 // oldest notes a claim of n messages from the oldest on, which began at a monotonic instant and what the wall clock had
 // lapsed, and whether it has left something that may be shared.
 func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interval time.Duration, more bool) {
 	rounds, missed := b.rounds, b.missed
+	missed.sought = missed.sought && b.there && more // where there is no look at what fell due lately between two
 	switch {
 	case !more:
 		*b = backlog{}
@@ -84,18 +98,44 @@ func (b *backlog) lately(n int, started time.Duration, lapsed, from time.Time, i
 	if started >= b.next {
 		b.looked, b.begin, b.next = lapsed, from, started+interval
 	}
-	if b.more = more; !b.rounds.resting(started) { // in a rest it is owed to nobody
-		b.owed += n
+	b.more, b.missed.sought = more, false
+	b.owes(n, started)
+}
+
+// sought notes a claim of n messages for occurrences that were left behind, and whether it may have left some of these.
+func (b *backlog) sought(n int, started time.Duration, more bool) {
+	if !more {
+		b.missed = missed{}
+	}
+	b.missed.sought = true
+	b.owes(n, started)
+}
+
+// owes notes that n messages were claimed that are not the oldest. In a rest that is owed to nobody.
+func (b *backlog) owes(n int, started time.Duration) {
+	if !b.rounds.resting(started) {
+		b.owed += max(1, n)
 	}
 }
 
 // shared reports whether there was a claim of what fell due lately since the backlog began.
 func (b *backlog) shared() bool { return b.there && !b.begin.IsZero() }
 
-// recurred has the next look at what fell due lately begin with an occurrence that was due before that.
-func (b *backlog) recurred(at time.Time) {
-	if from := b.looked.Add(-lateFor); at.Before(from) && (b.missed.IsZero() || at.Before(b.missed)) {
-		b.missed = at
+// recurred notes an occurrence when the wall clock had lapsed, which no look at what fell due lately finds if it was due
+// before that.
+func (b *backlog) recurred(at, lapsed time.Time) {
+	if !b.looked.IsZero() {
+		lapsed = b.looked
+	}
+	if !at.Before(lapsed.Add(-lateFor)) {
+		return
+	}
+	if m := &b.missed; m.first.IsZero() {
+		m.first, m.last = at, at
+	} else if at.Before(m.first) {
+		m.first = at
+	} else if at.After(m.last) {
+		m.last = at
 	}
 }
 

@@ -60,7 +60,7 @@ type laneLink struct {
 	silent     time.Duration // when something was not tried since its partition does not answer; 0 for never
 	backlogged bool          // the last claim did not get all that is due
 	backlog    backlog       // how its claims are shared while that is so
-	lately     bool          // the claim that is under way is for what fell due lately
+	look       look          // what the claim that is under way is for
 	shut       bool          // nothing could be claimed on it when it was looked at last, since it was closed
 }
 
@@ -174,7 +174,7 @@ func (f *firer) claim(ctx context.Context) {
 		}
 		lapsed := f.lapsed()
 		request := ClaimRequest{Node: f.id, Hold: f.pace.hold, Until: lapsed.Add(f.config.Lookahead)}
-		request.Lanes = f.shares(started, all)
+		request.Lanes = f.shares(started, all, request.Until)
 		request.Ahead = f.asksIdle(all, len(request.Lanes))
 		if len(request.Lanes) == 0 {
 			return
@@ -192,6 +192,7 @@ func (f *firer) claim(ctx context.Context) {
 			f.slow = started + slowFor*f.pace.hold
 		}
 		if err != nil {
+			f.unclaimed(started, lapsed, request)
 			f.rest.quiet = false
 			// The claims may have been made. Nobody knows of them, so they are recovered after the hold time.
 			f.storeRetry = f.clock.Mono() + f.claims.failed("claim", err)
@@ -232,7 +233,7 @@ func (f *firer) claim(ctx context.Context) {
 // A share is one message at least, however large. So for a while after a claim that ran into its time limit the lanes
 // take turns, one in each claim. Otherwise four lanes with a message of a megabyte each would make four megabytes of
 // every claim, and on a way that is too slow for that none of them would ever come out.
-func (f *firer) shares(now time.Duration, all bool) []Share {
+func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hungry = false
@@ -270,9 +271,9 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 			l.backlogged = true // so that it comes next
 			continue
 		}
-		var from time.Time
-		from, l.lately = l.backlog.from(now)
-		shares = append(shares, Share{l.lane, free, size, from})
+		share := Share{Lane: l.lane, Limit: free, Bytes: size}
+		l.look, share.From, share.Until = l.backlog.ask(now, latest)
+		shares = append(shares, share)
 		f.turn = at + 1
 		if l.attempts > 1 && now-l.failing < restFor && !reaching && !l.backlogged {
 			l.rest = now + jittered(f.random, retryMax, 20)
@@ -284,10 +285,10 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 		share.Limit = max(1, min(share.Limit, messages/len(shares)))
 		share.Bytes = max(1, min(share.Bytes, bytes/len(shares)))
 		l := f.lane(share.Lane)
-		if l.lately && !l.backlog.rounds.resting(now) {
+		if l.look != fromOldest && !l.backlog.rounds.resting(now) {
 			share.Limit, share.Bytes = max(1, share.Limit/2), max(1, share.Bytes/2)
 		}
-		f.rest.whole = f.rest.whole && share.From.IsZero()
+		f.rest.whole = f.rest.whole && share.From.IsZero() && share.Until.IsZero()
 	}
 	return shares
 }
@@ -297,33 +298,40 @@ func (f *firer) shares(now time.Duration, all bool) []Share {
 func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Ready, request ClaimRequest) {
 	type lot struct { // what was claimed on a lane
 		count, size int
-		due         time.Time // of the last one
+		first, last *Ready
 	}
 	lots := map[string]lot{}
 	for i := range messages {
 		m := &messages[i]
-		former := lots[m.Lane]
-		lots[m.Lane] = lot{former.count + 1, former.size + m.Size(), m.Due}
+		l, some := lots[m.Lane]
+		if !some {
+			l.first = m
+		}
+		lots[m.Lane] = lot{l.count + 1, l.size + m.Size(), l.first, m}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, share := range request.Lanes {
 		l := f.lane(share.Lane)
 		lot, interval := lots[share.Lane], f.config.PollInterval
-		more := lot.count >= share.Limit || lot.size >= share.Bytes
-		silent := f.silently(l, f.pace.publish+2*roundFor)
-		if !silent {
+		full := lot.count >= share.Limit || lot.size >= share.Bytes
+		round := f.goesRound(l)
+		if !round {
 			l.backlog.rounds = rounds{}
 		}
 		switch {
-		case l.lately: // what is overdue for longer is still there
-			l.backlog.lately(lot.count, started, lapsed, share.From, interval, more)
-			l.backlogged = more || !l.backlog.rounds.resting(started)
+		case l.look == forLate: // what is overdue for longer is still there
+			l.backlog.lately(lot.count, started, lapsed, share.From, interval, full)
+			l.backlogged = full || !l.backlog.rounds.resting(started)
+		case l.look == forMissed:
+			l.backlog.sought(lot.count, started, full)
+			l.backlogged = true
 		default:
+			more := full || !share.Until.IsZero()
 			l.backlogged = more
-			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, silent))
-			if silent && l.backlog.rounds.claimed(started, lot.due, more) {
-				l.backlog.rest(started, lapsed, interval)
+			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, round))
+			if round {
+				f.wentRound(l, share, started, lapsed, full, lot.first, lot.last)
 			}
 		}
 		shared := l.backlog.shared() && !l.backlog.rounds.resting(started)
@@ -362,14 +370,15 @@ func (f *firer) lane(name string) *laneLink {
 // recurred has the claimer look at once on the lanes of occurrences that are due already: a series that catches up
 // comes out as fast as its lane takes it, and not once in each poll interval.
 func (f *firer) recurred(next []Next) {
-	until := f.lapsed().Add(f.config.Lookahead)
+	lapsed := f.lapsed()
+	until := lapsed.Add(f.config.Lookahead)
 	var lanes []string
 	f.mu.Lock()
 	for i := range next {
 		if !next[i].At.After(until) {
 			lanes = append(lanes, next[i].Of.Lane)
 			if l := f.lane(next[i].Of.Lane); f.silently(l, restFor) && !next[i].At.IsZero() {
-				l.backlog.recurred(next[i].At)
+				l.backlog.recurred(next[i].At, lapsed)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"time"
 )
 
@@ -22,11 +23,23 @@ func silent(err error) bool { return errors.Is(err, ErrUnsent) }
 // So what waits for a silent partition is tried once a second if the store goes through it so fast, and not as fast as
 // it can; and as it stays where it was, whatever the clocks say, any peer finds it that reaches the partition. The zero
 // value is a lane on which no round has begun. Only the claimer uses it.
+//
+// What lies between the last of these messages and now has fired, and while somebody holds a snapshot of the store for
+// long, a claim wades through all of it: after an hour at 1,000 messages/s that takes longer than a call may. So once a
+// claim takes long, the next ones go through a part of the time each (Share.Until), as wide as they get through it, and
+// each is followed by a rest as long as it took.
 type rounds struct {
-	// cursor is when the last message fell due that the round has claimed; the zero time before it has claimed any. It
-	// began at the monotonic instant began, and until rests there is a rest.
+	// cursor is up to when the round has claimed what fell due; the zero time before it has claimed any. It began at
+	// the monotonic instant began, and until rests there is a rest.
 	cursor       time.Time
 	began, rests time.Duration
+
+	// first is when the first message fell due that the last round has claimed, and width how much time a claim goes
+	// through from there, or from the cursor on; 0 for all there is. wading says that a claim has run into its time
+	// limit, and none that could go through all there is has come to its end since.
+	first  time.Time
+	width  time.Duration
+	wading bool
 }
 
 // roundFor is how often what belongs to a silent partition is tried, at most.
@@ -34,18 +47,101 @@ const roundFor = time.Second
 
 func (r *rounds) resting(now time.Duration) bool { return now < r.rests }
 
-// claimed notes a claim that is part of a round, and began at a monotonic instant, and reports whether a rest follows
-// it. It has claimed messages of which the last one fell due at due, or none, and there may be more.
-func (r *rounds) claimed(started time.Duration, due time.Time, more bool) (rests bool) {
-	if r.cursor.IsZero() {
-		r.began = started
+// until returns up to when the next claim of a round goes that could go up to latest; the zero time for that.
+func (r *rounds) until(latest time.Time) time.Time {
+	if from := r.begins(); r.width > 0 && !from.IsZero() && latest.Sub(from) > r.width {
+		return from.Add(r.width)
 	}
-	if more {
-		r.cursor = due
+	return time.Time{}
+}
+
+// begins returns where the next claim begins, as far as that is known; the zero time if it is not.
+func (r *rounds) begins() time.Time {
+	if r.cursor.IsZero() {
+		return r.first
+	}
+	return r.cursor
+}
+
+// took notes how long a claim of a round took, which ended at a monotonic instant, and was to go up to an instant; what
+// it may take at most; and whether it has gone so far.
+func (r *rounds) took(took, most, ended time.Duration, until time.Time, through bool) {
+	from := r.begins()
+	switch {
+	case from.IsZero():
+	case !through || took > most/4:
+		r.width = max(lateFor, until.Sub(from)/2)
+	case took < most/8 && r.width > 0:
+		r.width = min(2*r.width, math.MaxInt64/4)
+	}
+	if !through || took > most/16 {
+		r.rests = ended + took
+	}
+	r.wading = !through || r.wading && r.width > 0
+}
+
+// claimed notes a claim that is part of a round, and began at a monotonic instant, and reports whether the round is
+// over. The first message that it has claimed is first, nil for none, and it has come as far as to: there may be more
+// from there on, if that is not zero.
+func (r *rounds) claimed(started time.Duration, first *Ready, to time.Time) (over bool) {
+	if r.cursor.IsZero() {
+		r.began, r.first = started, time.Time{}
+		if first != nil {
+			r.first = first.Due
+		}
+	}
+	if r.cursor = to; !to.IsZero() {
 		return false
 	}
-	r.cursor, r.rests = time.Time{}, r.began+roundFor
-	return r.resting(started)
+	r.rests = max(r.rests, r.began+roundFor)
+	return true
+}
+
+// wentRound notes a claim of a round on a lane, for which it had a share, that began at a monotonic instant and what the
+// wall clock had lapsed. It was full, or has come up to where the share ends, and has claimed messages from the first to
+// the last, or none. The caller holds mu.
+func (f *firer) wentRound(
+	l *laneLink, share Share, started time.Duration, lapsed time.Time, full bool, first, last *Ready,
+) {
+	b := &l.backlog
+	to := share.Until
+	if !full {
+		f.wentThrough(l, share, started, lapsed, true)
+	} else if to = last.Due; to.Equal(place(&last.Message)) {
+		to = to.Add(time.Microsecond) // or a claim for one message would find the same one again, once it is back there
+	}
+	if !share.Until.IsZero() {
+		b.owed = 0 // it has gone through a part, however little was there
+	}
+	if b.rounds.claimed(started, first, to) && b.rounds.resting(f.clock.Mono()) {
+		b.rest(started, lapsed, f.config.PollInterval)
+	}
+}
+
+// wentThrough notes how long a claim of a round took that was to go up to where its share ends, and whether it has. The
+// caller holds mu.
+func (f *firer) wentThrough(l *laneLink, share Share, started time.Duration, lapsed time.Time, through bool) {
+	b, now := &l.backlog, f.clock.Mono()
+	b.rounds.took(now-started, f.config.StoreTimeout(), now, share.Latest(lapsed.Add(f.config.Lookahead)), through)
+	if b.rounds.resting(now) && b.begin.IsZero() {
+		b.rest(started, lapsed, f.config.PollInterval)
+	}
+}
+
+// unclaimed notes that a claim failed which began at a monotonic instant and what the wall clock had lapsed. One that
+// ran into its time limit may have had too much to go through, be it that nobody knows of a silent partition yet.
+func (f *firer) unclaimed(started time.Duration, lapsed time.Time, request ClaimRequest) {
+	if f.clock.Mono()-started < f.config.StoreTimeout()*3/4 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, share := range request.Lanes {
+		l := f.lane(share.Lane)
+		if l.look == fromOldest && (f.goesRound(l) || f.sharable(share.Lane, false)) {
+			f.wentThrough(l, share, started, lapsed, false)
+		}
+	}
 }
 
 // silenced notes that messages of a lane were not tried, since their partitions do not answer.
@@ -53,6 +149,12 @@ func (f *firer) silenced(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lane(name).silent = f.clock.Mono()
+}
+
+// goesRound reports whether the claims on a lane go round: while a partition of it is silent, and where claims may be
+// shared, while they wade. The caller holds mu.
+func (f *firer) goesRound(l *laneLink) bool {
+	return f.silently(l, f.pace.publish+2*roundFor) || l.backlog.rounds.wading && f.sharable(l.lane, false)
 }
 
 // silently reports whether that was so within a while. The caller holds mu.
@@ -73,13 +175,14 @@ func place(m *Message) time.Time {
 }
 
 // putInPlace gives claims of messages back to the store that wait for silent partitions: to where they are, for all
-// others to find, and those that are overdue for long to their place.
+// others to find, and those that are overdue for long to their place, also if they are there. A store that looks from a
+// mark on (node/store/postgres/marks) is told so where the next round has to begin.
 func (p *publisher) putInPlace(ctx context.Context, held []*holding, longOverdue time.Time) {
 	releases := make([]Release, len(held))
 	for i, h := range held {
 		releases[i] = Release{Claim: h.Claim, Unsent: true}
-		if due := place(&h.Message); h.Deadline.Before(longOverdue) && !due.Equal(h.Due) {
-			releases[i].Due = due
+		if h.Deadline.Before(longOverdue) {
+			releases[i].Due = place(&h.Message)
 		}
 	}
 	p.reset(ctx, releases)

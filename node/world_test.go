@@ -23,6 +23,7 @@ type world struct {
 	t     *testing.T
 	began time.Time
 	store *memory.Store
+	wade  *wade // not nil: the store of the nodes wades
 
 	mu        sync.Mutex
 	input     map[string][]node.Record // by topic, each of one partition
@@ -415,7 +416,7 @@ func (w *world) run(c node.Config, decide func(n int, call string) (error, bool)
 	sink := &gatedSink{gate: g, world: w}
 	ports := node.Ports{
 		Clock: &clock{gate: g, start: time.Now()}, Source: source, Sink: sink,
-		Store: gatedStore{g, refusingStore{w.store, w.refuses}, w.slow}, Callback: &gatedCalls{g, w},
+		Store: gatedStore{g, w.wading(refusingStore{w.store, w.refuses}), w.slow}, Callback: &gatedCalls{g, w},
 		Callable: w.callable,
 	}
 	if w.hears != nil {
