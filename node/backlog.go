@@ -23,6 +23,7 @@ type backlog struct {
 	there bool // the last claim from the oldest on has left something
 	owed  int  // how many messages are to be claimed from the oldest on before the next look at what fell due lately
 	more  bool // the last look at what fell due lately has left something
+	again bool // the last claim from the oldest on failed: until nothing is left of what fell due lately, none follows
 
 	// looked is what the clock said, with the timing advance, at the first look of the last interval, and begin where
 	// that look began; the next interval begins at the monotonic instant next.
@@ -86,6 +87,15 @@ func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interva
 	b.rounds, b.missed = rounds, missed
 }
 
+// failed notes that a claim from the oldest on failed, which began at a monotonic instant and what the wall clock had
+// lapsed: something is there, for all that is known, and the next look is for what fell due lately.
+func (b *backlog) failed(started time.Duration, lapsed time.Time) {
+	if b.begin.IsZero() {
+		b.looked, b.begin = lapsed, lapsed.Add(-lateFor).Truncate(time.Microsecond)
+	}
+	b.there, b.owed, b.next, b.again = true, 0, started, true
+}
+
 // rest notes that all was gone through by a claim that began at a monotonic instant and what the wall clock had lapsed,
 // so that for a while only what falls due lately is asked for.
 func (b *backlog) rest(started time.Duration, lapsed time.Time, interval time.Duration) {
@@ -99,7 +109,9 @@ func (b *backlog) lately(n int, started time.Duration, lapsed, from time.Time, i
 		b.looked, b.begin, b.next = lapsed, from, started+interval
 	}
 	b.more, b.missed.sought = more, false
-	b.owes(n, started)
+	if b.again = b.again && more; !b.again {
+		b.owes(n, started)
+	}
 }
 
 // sought notes a claim of n messages for occurrences that were left behind, and whether it may have left some of these.

@@ -28,7 +28,8 @@ type firer struct {
 	claims     link
 	releases   link
 	bell       Bell
-	rationed   ration // of claims
+	whole      ration // of claims that begin with the oldest of some lane
+	part       ration // of those that ask only for what fell due lately: they need not wade through anything
 	batches    ration // of publishes
 	publishers []*publisher
 	settler    *settler
@@ -36,6 +37,9 @@ type firer struct {
 	// nextLook is when to look for due messages on all lanes next, monotonic, and storeRetry when to call the
 	// store again that has failed. Until slow the lanes take turns, see shares. Only the claimer uses them.
 	nextLook, storeRetry, slow time.Duration
+
+	// rationed is the one of the two that bounds the claim that is under way.
+	rationed *ration
 
 	// rest is what decides on longer waits between two looks. See rest.go.
 	rest rest
@@ -85,7 +89,8 @@ func newFirer(c *core, schedule *schedule, sink Sink, random *rand.ChaCha8) *fir
 		claims:   c.link(Fire, PortStore, random),
 		releases: c.link(Fire, PortStore, random),
 		bell:     c.clock.Bell(),
-		rationed: ration{limit: c.config.StoreTimeout(), most: c.config.batch()},
+		whole:    ration{limit: c.config.StoreTimeout(), most: c.config.batch()},
+		part:     ration{limit: c.config.StoreTimeout(), most: c.config.batch()},
 		batches:  ration{limit: schedule.pace.publish, most: c.config.batch()},
 	}
 	f.drawn, f.named = child(random), map[string]*laneLink{}
@@ -243,7 +248,6 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 	if now < f.slow {
 		most = 1
 	}
-	messages, bytes := f.rationed.get()
 	var shares []Share
 	shutting := 0
 	turn := f.turn
@@ -280,6 +284,11 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 		}
 	}
 	f.rest.whole = len(shares)+shutting == len(f.lanes)
+	f.rationed = &f.part
+	if slices.ContainsFunc(shares, func(s Share) bool { return f.lane(s.Lane).look == fromOldest }) {
+		f.rationed = &f.whole
+	}
+	messages, bytes := f.rationed.get()
 	for i := range shares {
 		share := &shares[i]
 		share.Limit = max(1, min(share.Limit, messages/len(shares)))

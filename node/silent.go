@@ -35,11 +35,9 @@ type rounds struct {
 	began, rests time.Duration
 
 	// first is when the first message fell due that the last round has claimed, and width how much time a claim goes
-	// through from there, or from the cursor on; 0 for all there is. wading says that a claim has run into its time
-	// limit, and none that could go through all there is has come to its end since.
-	first  time.Time
-	width  time.Duration
-	wading bool
+	// through from there, or from the cursor on; 0 for all there is.
+	first time.Time
+	width time.Duration
 }
 
 // roundFor is how often what belongs to a silent partition is tried, at most.
@@ -68,7 +66,8 @@ func (r *rounds) begins() time.Time {
 func (r *rounds) took(took, most, ended time.Duration, until time.Time, through bool) {
 	from := r.begins()
 	switch {
-	case from.IsZero():
+	case from.IsZero(), through && took <= most/4 && r.cursor.IsZero() && r.until(until).IsZero():
+		r.width = 0 // nothing is known of where what waits begins, or there is little to go through
 	case !through || took > most/4:
 		r.width = max(lateFor, until.Sub(from)/2)
 	case took < most/8 && r.width > 0:
@@ -77,7 +76,6 @@ func (r *rounds) took(took, most, ended time.Duration, until time.Time, through 
 	if !through || took > most/16 {
 		r.rests = ended + took
 	}
-	r.wading = !through || r.wading && r.width > 0
 }
 
 // claimed notes a claim that is part of a round, and began at a monotonic instant, and reports whether the round is
@@ -107,8 +105,8 @@ func (f *firer) wentRound(
 	to := share.Until
 	if !full {
 		f.wentThrough(l, share, started, lapsed, true)
-	} else if to = last.Due; to.Equal(place(&last.Message)) {
-		to = to.Add(time.Microsecond) // or a claim for one message would find the same one again, once it is back there
+	} else if to = last.Due; to.Equal(share.From) && to.Equal(place(&last.Message)) {
+		to = to.Add(time.Microsecond) // or a claim for one message would find the same one each time, back in its place
 	}
 	if !share.Until.IsZero() {
 		b.owed = 0 // it has gone through a part, however little was there
@@ -129,7 +127,8 @@ func (f *firer) wentThrough(l *laneLink, share Share, started time.Duration, lap
 }
 
 // unclaimed notes that a claim failed which began at a monotonic instant and what the wall clock had lapsed. One that
-// ran into its time limit may have had too much to go through, be it that nobody knows of a silent partition yet.
+// ran into its time limit may have had too much to go through. Then the next one is for what fell due lately, also where
+// nobody knows of a silent partition yet.
 func (f *firer) unclaimed(started time.Duration, lapsed time.Time, request ClaimRequest) {
 	if f.clock.Mono()-started < f.config.StoreTimeout()*3/4 {
 		return
@@ -138,8 +137,14 @@ func (f *firer) unclaimed(started time.Duration, lapsed time.Time, request Claim
 	defer f.mu.Unlock()
 	for _, share := range request.Lanes {
 		l := f.lane(share.Lane)
-		if l.look == fromOldest && (f.goesRound(l) || f.sharable(share.Lane, false)) {
+		switch b := &l.backlog; {
+		case l.look != fromOldest: // they take turns
+			b.again = false
+			b.owes(0, started)
+		case f.goesRound(l):
 			f.wentThrough(l, share, started, lapsed, false)
+		case f.sharable(share.Lane, false):
+			b.failed(started, lapsed)
 		}
 	}
 }
@@ -151,10 +156,10 @@ func (f *firer) silenced(name string) {
 	f.lane(name).silent = f.clock.Mono()
 }
 
-// goesRound reports whether the claims on a lane go round: while a partition of it is silent, and where claims may be
-// shared, while they wade. The caller holds mu.
+// goesRound reports whether the claims on a lane go round, since a partition of it is silent, or was when it was tried
+// last and there is much to go through. The caller holds mu.
 func (f *firer) goesRound(l *laneLink) bool {
-	return f.silently(l, f.pace.publish+2*roundFor) || l.backlog.rounds.wading && f.sharable(l.lane, false)
+	return f.silently(l, f.pace.publish+2*roundFor) || l.backlog.rounds.width > 0
 }
 
 // silently reports whether that was so within a while. The caller holds mu.
