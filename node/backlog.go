@@ -133,8 +133,8 @@ func (b *backlog) owes(n int, started time.Duration) {
 // shared reports whether there was a claim of what fell due lately since the backlog began.
 func (b *backlog) shared() bool { return b.there && !b.begin.IsZero() }
 
-// recurred notes an occurrence when the wall clock had lapsed, which no look at what fell due lately finds if it was due
-// before that.
+// recurred notes an occurrence when the wall clock had lapsed, which no look at what fell due lately finds if it was
+// due before that.
 func (b *backlog) recurred(at, lapsed time.Time) {
 	if !b.looked.IsZero() {
 		lapsed = b.looked

@@ -328,14 +328,14 @@ func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Read
 		if !round {
 			l.backlog.rounds = rounds{}
 		}
-		switch {
-		case l.look == forLate: // what is overdue for longer is still there
+		switch l.look {
+		case forLate: // what is overdue for longer is still there
 			l.backlog.lately(lot.count, started, lapsed, share.From, interval, full)
 			l.backlogged = full || !l.backlog.rounds.resting(started)
-		case l.look == forMissed:
+		case forMissed:
 			l.backlog.sought(lot.count, started, full)
 			l.backlogged = true
-		default:
+		case fromOldest:
 			more := full || !share.Until.IsZero()
 			l.backlogged = more
 			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, round))

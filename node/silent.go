@@ -95,9 +95,9 @@ func (r *rounds) claimed(started time.Duration, first *Ready, to time.Time) (ove
 	return true
 }
 
-// wentRound notes a claim of a round on a lane, for which it had a share, that began at a monotonic instant and what the
-// wall clock had lapsed. It was full, or has come up to where the share ends, and has claimed messages from the first to
-// the last, or none. The caller holds mu.
+// wentRound notes a claim of a round on a lane, for which it had a share, that began at a monotonic instant and what
+// the wall clock had lapsed. It was full, or has come up to where the share ends, and has claimed messages from the
+// first to the last, or none. The caller holds mu.
 func (f *firer) wentRound(
 	l *laneLink, share Share, started time.Duration, lapsed time.Time, full bool, first, last *Ready,
 ) {
@@ -127,8 +127,8 @@ func (f *firer) wentThrough(l *laneLink, share Share, started time.Duration, lap
 }
 
 // unclaimed notes that a claim failed which began at a monotonic instant and what the wall clock had lapsed. One that
-// ran into its time limit may have had too much to go through. Then the next one is for what fell due lately, also where
-// nobody knows of a silent partition yet.
+// ran into its time limit may have had too much to go through. Then the next one is for what fell due lately, also
+// where nobody knows of a silent partition yet.
 func (f *firer) unclaimed(started time.Duration, lapsed time.Time, request ClaimRequest) {
 	if f.clock.Mono()-started < f.config.StoreTimeout()*3/4 {
 		return

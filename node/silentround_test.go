@@ -11,11 +11,11 @@ import (
 	"chronos/node"
 )
 
-// A claim takes longer than the time between two looks: the backlog of a lane comes out all the same, by the claims that
-// follow the looks for what falls due lately. So it does beside a silent partition, whose messages are tried.
+// A claim takes longer than the time between two looks: the backlog of a lane comes out all the same, by the claims
+// that follow the looks for what falls due lately. So it does beside a silent partition, whose messages are tried.
 func TestBacklogOfASlowStore(t *testing.T) {
 	for _, silent := range []bool{false, true} {
-		for poll, claim := range map[time.Duration]time.Duration{5: 12, 20: 25, 100: 100, 101: 200} {
+		for poll, claim := range map[int]int{5: 12, 20: 25, 100: 100, 101: 200} {
 			t.Run(fmt.Sprintf("%dms, claims of %dms, silent %v", poll, claim, silent), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
@@ -26,11 +26,11 @@ func TestBacklogOfASlowStore(t *testing.T) {
 						silence = w.silent()
 					}
 					c := config(0)
-					c.PollInterval = poll * time.Millisecond
+					c.PollInterval = time.Duration(poll) * time.Millisecond
 					c.Routes = append(c.Routes, node.Route{Input: "in2", Output: "out2"})
 					w.run(c, func(_ int, call string) (error, bool) {
 						if call == "claim" {
-							pass(claim * time.Millisecond)
+							pass(time.Duration(claim) * time.Millisecond)
 						}
 						return nil, true
 					})
@@ -99,8 +99,8 @@ func TestSilentOneByOne(t *testing.T) {
 	}
 }
 
-// A series that is half an hour behind catches up beside many messages for a silent partition, and in nobody's way: what
-// falls due meanwhile comes out in time.
+// A series that is half an hour behind catches up beside many messages for a silent partition, and in nobody's way:
+// what falls due meanwhile comes out in time.
 func TestSilentSeriesInNobodysWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -68,9 +68,9 @@ func (s *wade) cost(share node.Share, to time.Time) time.Duration {
 	return max(0, time.Duration(float64(to.Sub(from))/float64(time.Hour)*float64(s.hour)))
 }
 
-// While somebody holds a snapshot, what waits for a silent partition for an hour has all behind it that has fired since,
-// and a claim does not get through that. What falls due meanwhile comes out all the same, on a node that has just
-// started, too; so does what is long overdue, and when the partition is back, what waits for it.
+// While somebody holds a snapshot, what waits for a silent partition for an hour has all behind it that has fired
+// since, and a claim does not get through that. What falls due meanwhile comes out all the same, on a node that has
+// just started, too; so does what is long overdue, and when the partition is back, what waits for it.
 func TestSilentWade(t *testing.T) {
 	for _, waiting := range []int{0, 1, 100, 1_000} {
 		for _, hour := range []time.Duration{800 * time.Millisecond, 2 * time.Second, 20 * time.Second} {

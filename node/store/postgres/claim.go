@@ -74,8 +74,8 @@ type claimedRow struct {
 
 // run claims what the sweep has found, if it was due and has found anything, and then from the marks on. On a lane of
 // which only what falls due from an instant on is asked for, it claims from there on, if that is above the mark. Such a
-// look says nothing of what comes before, nor one up to an instant of what comes behind it; so neither moves a mark, nor
-// does it begin or end the use of any.
+// look says nothing of what comes before, nor one up to an instant of what comes behind it; so neither moves a mark,
+// nor does it begin or end the use of any.
 func (c *claim) run(ctx context.Context) error {
 	var lanes, oldest, whole []string
 	until := instant(c.request.Until)

@@ -77,8 +77,8 @@ func TestMarksPassNothingOver(t *testing.T) {
 	}
 }
 
-// What waits for a silent partition is claimed and given back below the mark, time and again: each look finds it, and what
-// waits below that is found as well.
+// What waits for a silent partition is claimed and given back below the mark, time and again: each look finds it, and
+// what waits below that is found as well.
 func TestMarksOfWhatIsGivenBack(t *testing.T) {
 	s := open(t, newSchema(t, newDatabase(t)), postgres.Options{})
 	list := messages(9)

@@ -29,11 +29,11 @@ import (
 //   - The clock of the node that set the mark is ahead.
 //
 // Slices are as wide as sliceCost allows, and the sweep takes a tenth of the time, so that a straggler waits at most
-// sixteen times as long as it takes to wade through everything, and 3 s: 30 s after that hour. The highest slice,
-// where nearly all stragglers are, has a turn each second; where looks are as rare as that, every other turn. A slice
-// that holds something is looked at again until it is empty: there may be a hundred thousand, where a transaction of
-// many messages was committed late. A sweep that was cheap from the marks to the beginning shows that the dead are gone,
-// and ends the use of marks: then looks start at the beginning, and nothing is below.
+// sixteen times as long as it takes to wade through everything, and 3 s: 30 s after that hour. The highest slice, where
+// nearly all stragglers are, has a turn each second; where looks are as rare as that, every other turn. A slice that
+// holds something is looked at again until it is empty: there may be a hundred thousand, where a transaction of many
+// messages was committed late. A sweep that was cheap from the marks to the beginning shows that the dead are gone, and
+// ends the use of marks: then looks start at the beginning, and nothing is below.
 //
 // What this node itself has put below a mark, it need not search for (Note): that is the next slice, in turn with those
 // of the sweep. It makes such a message come out at once, as a rule, and nothing depends on it.
@@ -130,8 +130,8 @@ func (m *Set) Claimed(lane string, first Place, found bool, until time.Time) {
 	}
 }
 
-// Lower lowers the mark of a lane below where a message is put that will be claimed there time and again, and given back.
-// For the sweep it would be in the way: a slice that holds something is looked at until it is empty.
+// Lower lowers the mark of a lane below where a message is put that will be claimed there time and again, and given
+// back. For the sweep it would be in the way: a slice that holds something is looked at until it is empty.
 func (m *Set) Lower(lane string, due time.Time) {
 	below := instant(due.Add(-time.Microsecond)) // the ends of slices belong to them
 	if mark, marked := m.lanes[lane]; m.used && marked && below.Before(mark.Due) {
