@@ -61,12 +61,12 @@ func (r *rounds) begins() time.Time {
 	return r.cursor
 }
 
-// took notes how long a claim of a round took, which ended at a monotonic instant, and was to go up to an instant; what
-// it may take at most; and whether it has gone so far.
-func (r *rounds) took(took, most, ended time.Duration, until time.Time, through bool) {
+// took notes how long a claim of a round took, which ended at a monotonic instant; what it may take at most; where it was
+// to end, and whether it could go no further (whole) and has come so far (through).
+func (r *rounds) took(took, most, ended time.Duration, until time.Time, whole, through bool) {
 	from := r.begins()
 	switch {
-	case from.IsZero(), through && took <= most/4 && r.cursor.IsZero() && r.until(until).IsZero():
+	case from.IsZero(), through && took <= most/4 && r.cursor.IsZero() && whole:
 		r.width = 0 // nothing is known of where what waits begins, or there is little to go through
 	case !through || took > most/4:
 		r.width = max(lateFor, until.Sub(from)/2)
@@ -120,7 +120,8 @@ func (f *firer) wentRound(
 // caller holds mu.
 func (f *firer) wentThrough(l *laneLink, share Share, started time.Duration, lapsed time.Time, through bool) {
 	b, now := &l.backlog, f.clock.Mono()
-	b.rounds.took(now-started, f.config.StoreTimeout(), now, share.Latest(lapsed.Add(f.config.Lookahead)), through)
+	until := share.Latest(lapsed.Add(f.config.Lookahead))
+	b.rounds.took(now-started, f.config.StoreTimeout(), now, until, share.Until.IsZero(), through)
 	if b.rounds.resting(now) && b.begin.IsZero() {
 		b.rest(started, lapsed, f.config.PollInterval)
 	}
