@@ -1,5 +1,7 @@
 package node
 
+import "time"
+
 // Asked is what a record asks for, for tests that look at nothing but that.
 type Asked struct {
 	Action  Action
@@ -36,3 +38,55 @@ var DerivedID = derivedID
 
 // RequestOf is requestOf.
 var RequestOf = requestOf
+
+// Backlog is backlog, for tests that make the claims themselves.
+type Backlog struct{ b backlog }
+
+// Look is look.
+type Look = look
+
+// The looks of a backlog.
+const (
+	FromOldest = fromOldest
+	ForLate    = forLate
+	ForMissed  = forMissed
+)
+
+// Ask is ask.
+func (b *Backlog) Ask(now time.Duration, latest time.Time) (l Look, from, until time.Time) {
+	return b.b.ask(now, latest)
+}
+
+// Oldest is oldest.
+func (b *Backlog) Oldest(n int, started time.Duration, lapsed time.Time, interval time.Duration, more bool) {
+	b.b.oldest(n, started, lapsed, interval, more)
+}
+
+// Lately is lately.
+func (b *Backlog) Lately(n int, started time.Duration, lapsed, from time.Time, interval time.Duration, more bool) {
+	b.b.lately(n, started, lapsed, from, interval, more)
+}
+
+// Sought is sought.
+func (b *Backlog) Sought(n int, started time.Duration, more bool) { b.b.sought(n, started, more) }
+
+// Failed is failed.
+func (b *Backlog) Failed(started time.Duration, lapsed time.Time) { b.b.failed(started, lapsed) }
+
+// Rest is rest.
+func (b *Backlog) Rest(started time.Duration, lapsed time.Time, interval time.Duration) {
+	b.b.rest(started, lapsed, interval)
+}
+
+// Recurred is recurred.
+func (b *Backlog) Recurred(at, lapsed time.Time) { b.b.recurred(at, lapsed) }
+
+// Claimed is rounds.claimed.
+func (b *Backlog) Claimed(started time.Duration, first *Ready, to time.Time) (over bool) {
+	return b.b.rounds.claimed(started, first, to)
+}
+
+// Took is rounds.took.
+func (b *Backlog) Took(took, most, ended time.Duration, until time.Time, whole, through bool) {
+	b.b.rounds.took(took, most, ended, until, whole, through)
+}
