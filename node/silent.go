@@ -61,8 +61,8 @@ func (r *rounds) begins() time.Time {
 	return r.cursor
 }
 
-// took notes how long a claim of a round took, which ended at a monotonic instant; what it may take at most; where it was
-// to end, and whether it could go no further (whole) and has come so far (through).
+// took notes how long a claim of a round took, which ended at a monotonic instant; what it may take at most; where it
+// was to end, and whether it could go no further (whole) and has come so far (through).
 func (r *rounds) took(took, most, ended time.Duration, until time.Time, whole, through bool) {
 	from := r.begins()
 	switch {

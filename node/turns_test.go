@@ -13,10 +13,9 @@ const pollEach = 100 * time.Millisecond // between two looks, in the tests of tu
 type turns struct {
 	node.Backlog
 
-	t      *testing.T
-	began  time.Time
-	now    time.Duration
-	latest time.Duration // after now
+	t     *testing.T
+	began time.Time
+	now   time.Duration
 }
 
 // newTurns returns those of a lane on which a claim from the oldest on has left something.
