@@ -14,7 +14,7 @@ import (
 func TestShrinkFindsSmallPlans(t *testing.T) {
 	names := []string{"upsert", "publish-timeout-is-success", "commit-first", "delete-by-id", "expired-not-own"}
 	if testing.Short() {
-		names = names[:3]
+		names = names[1:2]
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestShrinkFindsSmallPlans(t *testing.T) {
 // to spend it makes the runs that it always may, and no other; with some, it ends at the first run that reaches the
 // bound; and a second time all is as it was.
 func TestShrinkIsBounded(t *testing.T) {
-	m, err := sim.MutantByName("expired-not-own")
+	m, err := sim.MutantByName("upsert")
 	if err != nil {
 		t.Fatal(err)
 	}
