@@ -14,7 +14,7 @@ import (
 func TestShrinkFindsSmallPlans(t *testing.T) {
 	names := []string{"upsert", "publish-timeout-is-success", "commit-first", "delete-by-id", "expired-not-own"}
 	if testing.Short() {
-		names = names[1:2]
+		names = names[:1]
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
