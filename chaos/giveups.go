@@ -14,15 +14,15 @@ import (
 // for so long that what falls due there up to surelyGivenUp after that is given up before they are well again, also by
 // a node that is killed meanwhile and another that takes over. A node that has started anew puts off what it can't
 // send for as long as that is overdue, until it knows for itself who is unwell, which the last of them does after some
-// ten seconds:
+// ten seconds, or twelve on a busy machine:
 //
 //	 3.9 s  a message falls due, of which one node after the other knows nothing: it is put off at 3.9, 5.5, 7.3
-//	10.2 s  and once more, by a node that was killed at 5 s: for 6.5 s
-//	16.8 s  all nodes know: it is given up
+//	12.0 s  and once more, by a node that was killed at 5 s: for 8.1 s, or a fifth more
+//	21.7 s  all nodes know: it is given up
 const (
 	retriedFor    = 2 * time.Second
 	sinceUnwell   = 2 * time.Second
-	unwellFor     = 18 * time.Second
+	unwellFor     = 24 * time.Second
 	surelyGivenUp = 4 * time.Second
 )
 
