@@ -260,7 +260,7 @@ func TestRoundWidth(t *testing.T) {
 // has found there: a claim that does not get through is followed by one for all there is.
 func TestRoundBeginsNowhere(t *testing.T) {
 	const most = 16 * time.Second
-	b := &turns{t: t, began: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC), now: time.Minute}
+	b := &turns{began: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC), now: time.Minute}
 	b.Claimed(b.now, &node.Ready{Due: b.began.Add(-time.Hour)}, time.Time{})
 	b.Claimed(b.now, nil, time.Time{})
 	b.Took(most, most, b.now, b.began, true, false)
@@ -272,7 +272,7 @@ func TestRoundBeginsNowhere(t *testing.T) {
 // A claim that takes between an eighth and a quarter of its limit is followed by one that goes through as much.
 func TestRoundWidthStays(t *testing.T) {
 	const most = 16 * time.Second
-	b := &turns{t: t, began: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC), now: time.Minute}
+	b := &turns{began: time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC), now: time.Minute}
 	first := b.began.Add(-time.Hour)
 	b.Claimed(b.now, &node.Ready{Due: first}, time.Time{})
 	b.Took(most, most, b.now, b.began, true, false)
