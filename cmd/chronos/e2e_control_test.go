@@ -105,14 +105,6 @@ func (c *controlled) take(t *testing.T, steps ...step) {
 	}
 }
 
-// pause pauses the output topic, or resumes it.
-func (c *controlled) pause(t *testing.T, command string) {
-	t.Helper()
-	if got := run(t, "", command, c.output, "--store", c.database.String()); got.code != 0 {
-		t.Fatalf("%s: exit code %d, stderr %q", command, got.code, got.stderr)
-	}
-}
-
 // values returns the values of the first n records of a topic, once there are so many.
 func (c *controlled) values(t *testing.T, topic string, n int) map[string]int {
 	t.Helper()
@@ -152,7 +144,7 @@ func TestE2EControl(t *testing.T) {
 	if got := c.values(t, c.target, 1); got["target"] != 1 {
 		t.Errorf("the target has %v", got)
 	}
-	c.pause(t, "pause")
+	c.pausing(t, "pause")
 	c.take(t,
 		step{"send --in 1h --id fired --key k --confirm fired", 0, `scheduled `},
 		step{"fire fired --key k", 0, `fired  fired  it comes out now; it was due at `},
@@ -168,7 +160,7 @@ func TestE2EControl(t *testing.T) {
 		},
 	)
 	<-time.After(time.Until(last)) // it has to pass: then the message must not appear any more
-	c.pause(t, "resume")
+	c.pausing(t, "resume")
 	if got := c.values(t, c.output, 4); len(got) != 4 || got["fired"] != 1 {
 		t.Errorf("the output topic has %v", got)
 	}

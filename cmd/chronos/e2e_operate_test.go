@@ -29,6 +29,14 @@ func (s *service) operate(t *testing.T, brokers string, args ...string) (code in
 	return command.ProcessState.ExitCode(), string(out)
 }
 
+// pausing pauses the output topic, or resumes it: command is "pause" or "resume".
+func (s *service) pausing(t *testing.T, command string) {
+	t.Helper()
+	if got := run(t, "", command, s.output, "--store", s.database.String()); got.code != 0 {
+		t.Fatalf("%s: exit code %d, stderr %q", command, got.code, got.stderr)
+	}
+}
+
 // batch returns a record for each number from first up to, not including, end, due at an instant.
 func (s *service) batch(first, end int, due time.Time) []*kgo.Record {
 	var records []*kgo.Record
@@ -65,7 +73,8 @@ func TestEndToEndRewind(t *testing.T) {
 	const fired, waiting = 300, 200
 	s.submit(t, s.batch(0, fired, time.Now())...)
 	s.read(t, s.output, patience, distinct(fired))
-	due := time.Now().Add(30 * time.Second) // after the rewind
+	s.pausing(t, "pause") // what falls due before the rewind, on a slow machine, waits for it
+	due := time.Now().Add(10 * time.Second)
 	s.submit(t, s.batch(fired, fired+waiting, due)...)
 	s.drainedTo(t, waiting)
 
@@ -86,6 +95,7 @@ func TestEndToEndRewind(t *testing.T) {
 		t.Fatalf("rewind --yes exits with %d and says\n%s", code, said)
 	}
 	t.Logf("it says\n%s", said)
+	s.pausing(t, "resume")
 	got := s.read(t, s.output, 2*patience, atLeast(2*fired+waiting))
 	for id, count := range times(got) {
 		if want := map[bool]int{true: 2, false: 1}[id < fmt.Sprintf("m-%05d", fired)]; count != want {
@@ -207,9 +217,10 @@ func TestEndToEndRestoreBeforeAdoption(t *testing.T) {
 	s := newService(t)
 	node := s.start(t)
 	const fired, lost = 100, 50
-	due := time.Now().Add(30 * time.Second) // after the first node has gone
-	s.submit(t, append(s.batch(0, fired, time.Now()), s.batch(fired, fired+lost, due)...)...)
+	s.submit(t, s.batch(0, fired, time.Now())...)
 	s.read(t, s.output, patience, distinct(fired))
+	s.pausing(t, "pause") // until the first node has gone, however long that takes
+	s.submit(t, s.batch(fired, fired+lost, time.Now())...)
 	s.drainedTo(t, lost)
 	if code := node.end(t, syscall.SIGTERM); code != 0 {
 		t.Fatalf("the node exits with %d", code)
@@ -225,6 +236,7 @@ func TestEndToEndRestoreBeforeAdoption(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	s.pausing(t, "resume")
 	node = s.start(t)
 	got := s.read(t, s.output, 3*patience, atLeast(2*fired+lost))
 	s.drained(t)

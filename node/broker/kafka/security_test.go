@@ -74,25 +74,25 @@ func TestTLSAndSASL(t *testing.T) {
 	}
 }
 
-// expectTrouble expects that Poll and Publish fail, both for the reason.
+// expectTrouble expects that Poll and Publish fail, both for the reason. A call that ends before the brokers have answered
+// at all, on a busy machine, cannot give it: then the next one has to.
 func expectTrouble(t *testing.T, what string, with config, reason string) {
 	t.Helper()
 	b := open(t, with)
-	if err := pollError(t, b); !strings.Contains(err.Error(), reason) {
-		t.Errorf("%s: poll: %v, want %q", what, err, reason)
-	}
-	// A call that ends before the brokers have answered at all, on a busy machine, cannot give the reason.
-	err := publishOne(t, b, "topic", "text")
-	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
-		if strings.Contains(err.Error(), reason) {
-			break
+	for call, try := range map[string]func() error{
+		"poll":    func() error { return pollError(t, b) },
+		"publish": func() error { return publishOne(t, b, "topic", "text") },
+	} {
+		err := try()
+		for end := time.Now().Add(patience); err != nil && !strings.Contains(err.Error(), reason); err = try() {
+			if time.Now().After(end) {
+				t.Errorf("%s: %s: %v, want %q", what, call, err, reason)
+				break
+			}
 		}
-		err = publishOne(t, b, "topic", "text")
-	}
-	if err == nil || errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrRejected) {
-		t.Errorf("%s: publish: %v, want an unknown outcome", what, err)
-	} else if !strings.Contains(err.Error(), reason) {
-		t.Errorf("%s: publish: %v, want %q", what, err, reason)
+		if call == "publish" && (err == nil || errors.Is(err, node.ErrNoTopic) || errors.Is(err, node.ErrRejected)) {
+			t.Errorf("%s: publish: %v, want an unknown outcome", what, err)
+		}
 	}
 }
 
