@@ -123,6 +123,8 @@ test-all: ## What `make test` leaves out: stores through a pooler, more race det
 # needs no servers and what does, and a few worlds with it: many tests wait, for deadlines and for servers. No row is much
 # longer than the others.
 #
+# What knows no time but a virtual one steps back for tests that real time runs away from, and so do compilers.
+#
 # The simulator runs on one thread, so that the race detector finds nothing there that the engine's own tests do not: it is
 # left to race-sim, which takes several times as long.
 #
@@ -134,6 +136,9 @@ test-all: ## What `make test` leaves out: stores through a pooler, more race det
 RACE := -race -gcflags=modernc.org/...=-race=false -gcflags=regexp/...=-race=false \
 	-gcflags=github.com/alecthomas/kong=-race=false
 
+STEP_BACK := nice -n 10
+RACE += -toolexec '$(STEP_BACK)'
+
 race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
 	scripts/setup compiler browser solvers
 	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j4 race-watched race-unwatched race-processes race-worlds
@@ -142,13 +147,13 @@ race-watched:
 	$(if $(QUICK),go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)|$(ENGINES)' -timeout 15m $(QUICK))
 
 race-unwatched:
-	$(if $(LONG)$(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES go test -p 1 -shuffle=on -short -timeout 15m $(LONG) $(PLAIN))
+	$(if $(LONG)$(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES $(STEP_BACK) go test -p 1 -shuffle=on -short -timeout 15m $(LONG) $(PLAIN))
 
 race-processes:
-	$(if $(PARTLY),go test -p 1 -shuffle=on -run '$(UNWATCHED)' -timeout 15m $(PARTLY))
+	$(if $(PARTLY),go test -toolexec '$(STEP_BACK)' -p 1 -shuffle=on -run '$(UNWATCHED)' -timeout 15m $(PARTLY))
 
 race-worlds:
-	$(if $(WORLDLY),CHRONOS_WORLDS=2 go test $(RACE) -shuffle=on -run '$(ENGINES)' -timeout 15m $(WORLDLY))
+	$(if $(WORLDLY),CHRONOS_WORLDS=2 $(STEP_BACK) go test $(RACE) -shuffle=on -run '$(ENGINES)' -timeout 15m $(WORLDLY))
 
 race-pooler: ## Run the tests of the Postgres store through a pooler that race leaves out
 	scripts/setup compiler
