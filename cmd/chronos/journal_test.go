@@ -39,7 +39,7 @@ func TestDevJournal(t *testing.T) {
 	if got := p.stdout.await(t, firedLine, 1); got[1] != "now" {
 		t.Errorf("%q fired, want now", got[1])
 	}
-	says(`Paused (just now|\S+ ago) by .*test`, "pause", "chronos.out", "--reason", "test") // once the owner has heard of it
+	says(`Paused (just now|\S+ ago) by .*test`, "pause", "chronos.out", "--reason", "test") // the owner has heard of it
 	produce(t, address, submission("later", time.Now(), []byte("later")),
 		submission("never", time.Now(), []byte("never")))
 	if got := run(t, "", "cancel", "never", "--brokers", address, "--key", "k"); got.code != 0 {

@@ -74,8 +74,8 @@ func TestTLSAndSASL(t *testing.T) {
 	}
 }
 
-// expectTrouble expects that Poll and Publish fail, both for the reason. A call that ends before the brokers have answered
-// at all, on a busy machine, cannot give it: then the next one has to.
+// expectTrouble expects that Poll and Publish fail, both for the reason. A call that ends before the brokers have
+// answered at all, on a busy machine, cannot give it: then the next one has to.
 func expectTrouble(t *testing.T, what string, with config, reason string) {
 	t.Helper()
 	b := open(t, with)
