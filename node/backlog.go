@@ -23,7 +23,10 @@ type backlog struct {
 	there bool // the last claim from the oldest on has left something
 	owed  int  // how many messages are to be claimed from the oldest on before the next look at what fell due lately
 	more  bool // the last look at what fell due lately has left something
-	again bool // the last claim from the oldest on failed: until nothing is left of what fell due lately, none follows
+
+	// again is up to when none follows a claim from the oldest on that has failed while something is left of what fell
+	// due lately: such a claim has its half of the time, and so have the others.
+	again time.Duration
 
 	// looked is what the clock said, with the timing advance, at the first look of the last interval, and begin where
 	// that look began; the next interval begins at the monotonic instant next.
@@ -87,13 +90,13 @@ func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interva
 	b.rounds, b.missed = rounds, missed
 }
 
-// failed notes that a claim from the oldest on failed, which began at a monotonic instant and what the wall clock had
-// lapsed: something is there, for all that is known, and the next look is for what fell due lately.
-func (b *backlog) failed(started time.Duration, lapsed time.Time) {
+// failed notes that a claim from the oldest on failed, which began and ended at monotonic instants and what the wall
+// clock had lapsed: something is there, for all that is known, and the next look is for what fell due lately.
+func (b *backlog) failed(started, ended time.Duration, lapsed time.Time) {
 	if b.begin.IsZero() {
 		b.looked, b.begin = lapsed, lapsed.Add(-lateFor).Truncate(time.Microsecond)
 	}
-	b.there, b.owed, b.next, b.again = true, 0, started, true
+	b.there, b.owed, b.next, b.again = true, 0, started, ended+(ended-started)
 }
 
 // rest notes that all was gone through by a claim that began at a monotonic instant and what the wall clock had lapsed,
@@ -109,7 +112,8 @@ func (b *backlog) lately(n int, started time.Duration, lapsed, from time.Time, i
 		b.looked, b.begin, b.next = lapsed, from, started+interval
 	}
 	b.more, b.missed.sought = more, false
-	if b.again = b.again && more; !b.again {
+	if !more || started >= b.again {
+		b.again = 0
 		b.owes(n, started)
 	}
 }

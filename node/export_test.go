@@ -71,7 +71,9 @@ func (b *Backlog) Lately(n int, started time.Duration, lapsed, from time.Time, i
 func (b *Backlog) Sought(n int, started time.Duration, more bool) { b.b.sought(n, started, more) }
 
 // Failed is failed.
-func (b *Backlog) Failed(started time.Duration, lapsed time.Time) { b.b.failed(started, lapsed) }
+func (b *Backlog) Failed(started, ended time.Duration, lapsed time.Time) {
+	b.b.failed(started, ended, lapsed)
+}
 
 // Rest is rest.
 func (b *Backlog) Rest(started time.Duration, lapsed time.Time, interval time.Duration) {

@@ -293,10 +293,6 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 		share := &shares[i]
 		share.Limit = max(1, min(share.Limit, messages/len(shares)))
 		share.Bytes = max(1, min(share.Bytes, bytes/len(shares)))
-		l := f.lane(share.Lane)
-		if l.look != fromOldest && !l.backlog.rounds.resting(now) {
-			share.Limit, share.Bytes = max(1, share.Limit/2), max(1, share.Bytes/2)
-		}
 		f.rest.whole = f.rest.whole && share.From.IsZero() && share.Until.IsZero()
 	}
 	return shares
@@ -332,13 +328,14 @@ func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Read
 		case forLate: // what is overdue for longer is still there
 			l.backlog.lately(lot.count, started, lapsed, share.From, interval, full)
 			l.backlogged = full || !l.backlog.rounds.resting(started)
+			l.backlog.rounds.quick = f.clock.Mono() - started
 		case forMissed:
 			l.backlog.sought(lot.count, started, full)
 			l.backlogged = true
 		case fromOldest:
 			more := full || !share.Until.IsZero()
 			l.backlogged = more
-			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, round))
+			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, f.hushed(l)))
 			if round {
 				f.wentRound(l, share, started, lapsed, full, lot.first, lot.last)
 			}

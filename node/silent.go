@@ -38,6 +38,10 @@ type rounds struct {
 	// through from there, or from the cursor on; 0 for all there is.
 	first time.Time
 	width time.Duration
+
+	// quick is how long the last claim for what fell due lately took: so long takes one that wades through nothing,
+	// where the store is far or busy, and a narrower one is no quicker.
+	quick time.Duration
 }
 
 // roundFor is how often what belongs to a silent partition is tried, at most.
@@ -64,16 +68,16 @@ func (r *rounds) begins() time.Time {
 // took notes how long a claim of a round took, which ended at a monotonic instant; what it may take at most; where it
 // was to end, and whether it could go no further (whole) and has come so far (through).
 func (r *rounds) took(took, most, ended time.Duration, until time.Time, whole, through bool) {
-	from := r.begins()
+	from, waded := r.begins(), took-r.quick
 	switch {
-	case from.IsZero(), through && took <= most/4 && r.cursor.IsZero() && whole:
+	case from.IsZero(), through && waded <= most/4 && r.cursor.IsZero() && whole:
 		r.width = 0 // nothing is known of where what waits begins, or there is little to go through
-	case !through || took > most/4:
+	case !through || waded > most/4:
 		r.width = max(lateFor, until.Sub(from)/2)
-	case took < most/8 && r.width > 0:
+	case waded < most/8 && r.width > 0:
 		r.width = min(2*r.width, math.MaxInt64/4)
 	}
-	if !through || took > most/16 {
+	if !through || waded > most/16 {
 		r.rests = ended + took
 	}
 }
@@ -140,12 +144,12 @@ func (f *firer) unclaimed(started time.Duration, lapsed time.Time, request Claim
 		l := f.lane(share.Lane)
 		switch b := &l.backlog; {
 		case l.look != fromOldest: // they take turns
-			b.again = false
+			b.again = 0
 			b.owes(0, started)
 		case f.goesRound(l):
 			f.wentThrough(l, share, started, lapsed, false)
 		case f.sharable(share.Lane, false):
-			b.failed(started, lapsed)
+			b.failed(started, f.clock.Mono(), lapsed)
 		}
 	}
 }
@@ -159,9 +163,10 @@ func (f *firer) silenced(name string) {
 
 // goesRound reports whether the claims on a lane go round, since a partition of it is silent, or was when it was tried
 // last and there is much to go through. The caller holds mu.
-func (f *firer) goesRound(l *laneLink) bool {
-	return f.silently(l, f.pace.publish+2*roundFor) || l.backlog.rounds.width > 0
-}
+func (f *firer) goesRound(l *laneLink) bool { return f.hushed(l) || l.backlog.rounds.width > 0 }
+
+// hushed reports whether a partition of the lane is silent. The caller holds mu.
+func (f *firer) hushed(l *laneLink) bool { return f.silently(l, f.pace.publish+2*roundFor) }
 
 // silently reports whether that was so within a while. The caller holds mu.
 func (f *firer) silently(l *laneLink, within time.Duration) bool {

@@ -73,7 +73,7 @@ func TestTurnsAfterFailure(t *testing.T) {
 	b.late(0, false)
 	looked := b.lapsed()
 	b.ask(node.FromOldest)
-	b.Failed(b.now, b.lapsed())
+	b.Failed(b.now, b.now+5*time.Second, b.lapsed())
 	b.now += 5 * time.Second
 	if from, _ := b.ask(node.ForLate); from.After(looked.Add(-time.Second)) {
 		t.Errorf("what fell due is asked for from %v on, after the last look was at %v", from, looked)
@@ -81,6 +81,19 @@ func TestTurnsAfterFailure(t *testing.T) {
 	b.late(250, true)
 	b.late(250, true)
 	b.late(1, false)
+	b.ask(node.FromOldest)
+}
+
+// However much falls due after a claim from the oldest on has failed, the next one follows after as long as that took.
+func TestTurnsAfterFailureEnd(t *testing.T) {
+	b := newTurns(t)
+	b.late(0, false)
+	b.ask(node.FromOldest)
+	began := b.now
+	b.Failed(began, began+5*time.Second, b.lapsed())
+	for b.now += 5 * time.Second; b.now < began+10*time.Second; {
+		b.late(250, true)
+	}
 	b.ask(node.FromOldest)
 }
 
