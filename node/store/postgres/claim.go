@@ -131,8 +131,8 @@ func (c *claim) run(ctx context.Context) error {
 
 // sweep looks at a slice of a lane below its mark, and claims what waits there.
 func (c *claim) sweep(ctx context.Context, swept sweep) error {
-	from, until := swept.slice.From[0], swept.slice.Until[0]
-	firsts, took, gaveUp, err := c.look(ctx, swept.slice.Lanes, from, until)
+	until := swept.slice.Until[0]
+	firsts, took, gaveUp, err := c.look(ctx, swept.slice.Lanes, swept.slice.From, until)
 	if err != nil {
 		return err
 	}
@@ -152,15 +152,11 @@ func (c *claim) sweep(ctx context.Context, swept sweep) error {
 	return nil
 }
 
-// look returns the first message that waits on each lane in a stretch of time, how long that took the server, and
-// whether it took too long to find out.
+// look is a lookFunc. What waits on a lane is looked for from its instant on.
 func (c *claim) look(
-	ctx context.Context, lanes []string, from, until time.Time,
+	ctx context.Context, lanes []string, froms []time.Time, until time.Time,
 ) (firsts map[string]marks.Place, took time.Duration, gaveUp bool, err error) {
-	froms, untils := make([]time.Time, len(lanes)), make([]time.Time, len(lanes))
-	for i := range lanes {
-		froms[i], untils[i] = from, until
-	}
+	untils := slices.Repeat([]time.Time{until}, len(lanes))
 	limit := fmt.Sprint(marks.SliceLimit.Milliseconds())
 	var watch stopwatch
 	err = c.store.once(ctx, func() { firsts = map[string]marks.Place{} },

@@ -49,8 +49,8 @@ func Statements() map[string]string {
 // UseMarks makes s look for what is due, and for what has expired, from marks that lie at an instant, as it does once a
 // look from the beginning is dear.
 func UseMarks(s *Store, lanes []string, at time.Time) {
-	s.waiting.use(lanes, nil, at, time.Now())
-	s.expired.use([]string{""}, nil, at, time.Now())
+	s.waiting.use(lanes, nil, at, time.Now(), false)
+	s.expired.use([]string{""}, nil, at, time.Now(), false)
 }
 
 // Unhurried gives those who ask s that long: the answers are what is tested, on a machine that has much else to do.
@@ -123,7 +123,35 @@ func NeverMarks(s *Store) *Store {
 
 // UseMark has the next claims on a lane start at the mark, below which nothing waited at that time.
 func UseMark(s *Store, lane string, mark, now time.Time) {
-	s.waiting.use([]string{lane}, map[string]marks.Place{lane: {Due: mark}}, now, now.Add(-time.Hour))
+	s.waiting.use([]string{lane}, map[string]marks.Place{lane: {Due: mark}}, now, now.Add(-time.Hour), false)
+}
+
+// Looks is looks, for tests that look themselves.
+type Looks struct{ looks }
+
+// UseMark begins to use a mark on a lane.
+func (l *Looks) UseMark(lane string, mark time.Time) {
+	l.use([]string{lane}, map[string]marks.Place{lane: {Due: mark}}, time.Now(), time.Now(), false)
+}
+
+// From returns where a look at a lane starts.
+func (l *Looks) From(lane string) time.Time { return l.from(lane).Due }
+
+// Done has a look at lanes end with an error, or none after so long.
+func (l *Looks) Done(lanes []string, took time.Duration, err error) {
+	l.done(lanes, nil, time.Now(), took, err)
+}
+
+// Prepare is prepare, where each look takes so long or is given up. It returns from where it looks at each lane.
+func (l *Looks) Prepare(lanes []string, took time.Duration, gaveUp bool) (froms []time.Time, err error) {
+	l.looked = time.Time{} // or it would not do so twice in a second
+	err = l.prepare(context.Background(), lanes, time.Now(), func(
+		_ context.Context, _ []string, from []time.Time, _ time.Time,
+	) (map[string]marks.Place, time.Duration, bool, error) {
+		froms = from
+		return nil, took, gaveUp, nil
+	})
+	return froms, err
 }
 
 // Writes returns the statements that store a take of records where nothing is stored yet, and how many of the arguments

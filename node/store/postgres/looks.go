@@ -17,10 +17,11 @@ type looks struct {
 	mu   sync.Mutex
 	sets map[string]*marks.Set
 
-	// dear says that a call from the beginning has taken long. Whether that was for what it had to wade through, the
-	// next call finds out, but not more often than once a second.
-	dear   bool
-	looked time.Time
+	// dear says that a call from the beginning has taken long, and stuck that one from a mark was given up by the
+	// server. Whether that was for what it had to wade through, the next call finds out, but not more often than once a
+	// second.
+	dear, stuck bool
+	looked      time.Time
 
 	// The lanes take turns with their sweeps, which together take as much time as one sweep may.
 	turn int
@@ -33,9 +34,9 @@ type sweep struct {
 	set   *marks.Set
 }
 
-// lookFunc returns the first message of each lane in a stretch of time, how long that took the server, and whether it
-// took too long.
-type lookFunc func(ctx context.Context, lanes []string, from, until time.Time) (
+// lookFunc returns the first message of each lane from an instant of its own up to a common one, how long that took
+// the server, and whether it took too long.
+type lookFunc func(ctx context.Context, lanes []string, froms []time.Time, until time.Time) (
 	firsts map[string]marks.Place, took time.Duration, gaveUp bool, err error)
 
 // stopwatch measures what a look costs, by the clock of the server: between two statements that come in one batch with
@@ -59,36 +60,48 @@ func clockStep(now *time.Time) step {
 	return step{statement: clockStatement, read: func(rows pgx.Rows) error { return rows.Scan(now) }}
 }
 
-// prepare looks from the beginning, if a call that did has taken long, and begins to use marks if this takes long, too.
+// prepare looks from the beginning, or from the marks, if a call that did has taken long, and begins to use marks if
+// this takes long, too.
+//
+// It begins so anew where a look from a mark takes too long. A mark is lowered to what waits for a silent partition,
+// and moves up when a look from it comes to its end: while somebody holds a snapshot it would not, once too much has
+// fired above it for that. What waits in between the sweep finds.
 func (l *looks) prepare(ctx context.Context, lanes []string, until time.Time, look lookFunc) error {
 	l.mu.Lock()
-	dear := l.dear && time.Since(l.looked) >= time.Second
+	dear, stuck := l.dear || l.stuck, l.stuck
+	if time.Since(l.looked) < time.Second {
+		dear = false
+	}
 	if dear {
-		l.dear, l.looked = false, time.Now()
+		l.dear, l.stuck, l.looked = false, false, time.Now()
 	}
 	l.mu.Unlock()
 	if !dear {
 		return nil
 	}
-	firsts, took, gaveUp, err := look(ctx, lanes, earliest(), until)
+	froms := make([]time.Time, len(lanes))
+	for i, lane := range lanes {
+		froms[i] = l.from(lane).Due
+	}
+	firsts, took, gaveUp, err := look(ctx, lanes, froms, until)
 	if err != nil {
 		return err
 	}
 	if gaveUp || took > marks.DearLook {
-		l.use(lanes, firsts, until, time.Now())
+		l.use(lanes, firsts, until, time.Now(), stuck)
 	}
 	return nil
 }
 
-// use begins to use marks on lanes that have none.
-func (l *looks) use(lanes []string, firsts map[string]marks.Place, until, now time.Time) {
+// use begins to use marks on lanes that have none, or on all lanes anew.
+func (l *looks) use(lanes []string, firsts map[string]marks.Place, until, now time.Time, anew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sets == nil {
 		l.sets = map[string]*marks.Set{}
 	}
 	for _, lane := range lanes {
-		if set := l.sets[lane]; set == nil || !set.Used() {
+		if set := l.sets[lane]; set == nil || !set.Used() || anew {
 			l.sets[lane] = &marks.Set{}
 			l.sets[lane].Use([]string{lane}, firsts, until, now)
 		}
@@ -188,6 +201,8 @@ func (l *looks) done(
 		case err == nil:
 			first, found := firsts[lane]
 			set.Claimed(lane, first, found, until)
+		default:
+			l.stuck = l.stuck || isCancelled(err)
 		}
 	}
 }

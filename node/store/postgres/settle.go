@@ -157,9 +157,9 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 	}
 	lanes := []string{""}
 	err := s.expired.prepare(ctx, lanes, time.Now(), func(
-		ctx context.Context, _ []string, from, until time.Time,
+		ctx context.Context, _ []string, froms []time.Time, until time.Time,
 	) (map[string]marks.Place, time.Duration, bool, error) {
-		first, took, gaveUp, err := s.briefly(ctx, 1, from, until)
+		first, took, gaveUp, err := s.briefly(ctx, 1, froms[0], until)
 		return firstExpired(first), took, gaveUp, err
 	})
 	if err != nil {

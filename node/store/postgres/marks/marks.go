@@ -35,6 +35,9 @@ import (
 // messages was committed late. A sweep that was cheap from the marks to the beginning shows that the dead are gone, and
 // ends the use of marks: then looks start at the beginning, and nothing is below.
 //
+// A mark moves up with each look from it. One that was lowered (Lower) may have so much above it that no look comes to
+// its end any more: then the use of marks begins anew, and what waits in between is left to the sweep.
+//
 // What this node itself has put below a mark, it need not search for (Note): that is the next slice, in turn with those
 // of the sweep. It makes such a message come out at once, as a rule, and nothing depends on it.
 //
