@@ -119,7 +119,7 @@ test: ## Check and test everything, on a real Kafka and a real Postgres; sets up
 test-all: ## What `make test` leaves out: stores through a pooler, more race detector, all seeds of tests, 1000 more worlds
 	@scripts/steps race-pooler race-plain long-sim sim-more long-chaos
 
-# Three packages at once with the race detector, and beside them in rows of their own, one after the other without it, what
+# Two packages at once with the race detector, and beside them in rows of their own, one after the other without it, what
 # needs no servers and what does, and a few worlds with it: many tests wait, for deadlines and for servers. No row is much
 # longer than the others.
 #
@@ -144,7 +144,7 @@ race: ## Run the tests, those that it says something about with the race detecto
 	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j4 race-watched race-unwatched race-processes race-worlds
 
 race-watched:
-	$(if $(QUICK),go test $(RACE) -p 3 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)|$(ENGINES)' -timeout 15m $(QUICK))
+	$(if $(QUICK),go test $(RACE) -p 2 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)|$(ENGINES)' -timeout 15m $(QUICK))
 
 race-unwatched:
 	$(if $(LONG)$(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES $(STEP_BACK) go test -p 1 -shuffle=on -short -timeout 15m $(LONG) $(PLAIN))
