@@ -69,7 +69,7 @@ func (w *world) overdueForHours(waiting int) {
 	}
 }
 
-// slowly returns a gate where each claim takes that long, and for a minute runs into its time limit if the store is out.
+// slowly returns a gate where each claim takes that long; if the store is out, for a minute it runs into its limit.
 func (w *world) slowly(each time.Duration, out bool) func(int, string) (error, bool) {
 	return func(_ int, call string) (error, bool) {
 		if call != "claim" {
