@@ -23,14 +23,16 @@ func TestDevJournal(t *testing.T) {
 		node := p.stdout.await(t, `A page, metrics and health: (\S+)`, 1)[1]
 		return p, address, func(want string, words ...string) {
 			t.Helper()
-			var got result
-			for end := time.Now().Add(patience); time.Now().Before(end); { // until the journal has an owner
-				if got = run(t, "", append(words, "--admin", node)...); got.code == 0 {
-					break
+			expression := regexp.MustCompile(want)
+			for end := time.Now().Add(patience); ; { // it owns nothing of the journal yet, when it has just started
+				got := run(t, "", append(words, "--admin", node)...)
+				said := got.stdout + got.stderr
+				if expression.MatchString(said) {
+					return
 				}
-			}
-			if said := got.stdout + got.stderr; !regexp.MustCompile(want).MatchString(said) {
-				t.Errorf("%s: exit code %d, %s, want %s", words, got.code, said, want)
+				if time.Now().After(end) {
+					t.Fatalf("%s: exit code %d, %s, want %s", words, got.code, said, want)
+				}
 			}
 		}
 	}
