@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
-
 	"chronos/node"
 )
 
@@ -95,27 +93,13 @@ func TestSilentBack(t *testing.T) {
 		const waiting = 4_000
 		w := newWorld(t)
 		w.silent()
-		var items []node.Item
-		for i := range waiting {
-			items = append(items, node.Item{
-				From: node.NoPlace, Action: node.Schedule, Message: node.Message{
-					ID: id(i), Lane: "out", Incarnation: uuid.New(),
-					Deadline: time.Now().Add(-2*time.Hour + time.Duration(i)*time.Second),
-				},
-			})
-		}
-		if _, err := w.store.Take(t.Context(), node.TakeRequest{Items: items}); err != nil {
-			t.Fatal(err)
-		}
+		w.overdue(waiting, time.Second)
 		w.beside(60)
-		c := config(0)
-		c.Routes = append(c.Routes, node.Route{Input: "in2", Output: "out2"})
+		c := besideAnother()
 		c.Paces = []node.LanePace{{Lane: "out", PerSecond: 100}}
 		w.run(c, busy)
 		pass(3 * time.Second)
-		w.mu.Lock()
-		w.refuse = func(node.Record) error { return nil }
-		w.mu.Unlock()
+		w.answers()
 		pass(50 * time.Second)
 		if got := len(w.on("out")); got != waiting {
 			t.Errorf("%d of %d came out", got, waiting)

@@ -110,7 +110,7 @@ func silentWade(t *testing.T, waiting int, hour time.Duration) {
 	if got := w.values("out")["value overdue"]; got != 1 {
 		t.Errorf("what is long overdue came out %d times", got)
 	}
-	w.refuse = func(node.Record) error { return nil }
+	w.answers()
 	pass(5*hour + 10*time.Second)
 	if got := len(w.on("out")); got != 601+waiting {
 		t.Errorf("%d came out, of %d", got, 601+waiting)

@@ -54,14 +54,14 @@ func TestClaimThatTimedOut(t *testing.T) {
 	}
 }
 
-// overdueForHours stores so many messages of a silent partition that fell due over the last two hours.
-func (w *world) overdueForHours(waiting int) {
+// overdue stores so many messages of a silent partition that fell due one after the other in the last two hours.
+func (w *world) overdue(waiting int, each time.Duration) {
 	w.t.Helper()
 	items := make([]node.Item, waiting)
 	for i := range items {
 		items[i] = node.Item{From: node.NoPlace, Action: node.Schedule, Message: node.Message{
 			ID: id(i), Lane: "out", Incarnation: uuid.New(),
-			Deadline: w.began.Add(time.Duration(i-waiting) * 2 * time.Hour / time.Duration(waiting)),
+			Deadline: time.Now().Add(-2*time.Hour + time.Duration(i)*each),
 		}}
 	}
 	if _, err := w.store.Take(w.t.Context(), node.TakeRequest{Items: items}); err != nil {
@@ -108,7 +108,7 @@ func TestSilentSlowStore(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
 					w.silent()
-					w.overdueForHours(waiting)
+					w.overdue(waiting, 1800*time.Millisecond)
 					w.beside(600)
 					w.run(besideAnother(), w.slowly(each, out))
 					pass(90 * time.Second)
@@ -129,7 +129,7 @@ func TestSilentPaceBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.silent()
-		w.overdueForHours(8_000)
+		w.overdue(8_000, 900*time.Millisecond)
 		w.beside(600)
 		c := besideAnother()
 		c.Paces = []node.LanePace{{Lane: "out", PerSecond: 50}}
