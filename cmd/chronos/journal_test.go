@@ -47,7 +47,7 @@ func TestDevJournal(t *testing.T) {
 	if got := run(t, "", "cancel", "never", "--brokers", address, "--key", "k"); got.code != 0 {
 		t.Errorf("cancel: exit code %d: %s", got.code, got.stderr)
 	}
-	says(`(?s)later.*submitted by  topic chronos.in`, "get", "later")
+	says(`(?s)later.*overdue.*submitted by  topic chronos.in`, "get", "later")
 	says(`chronos.out +1 .*PAUSED`, "count")
 	says(`Paused (just now|\S+ ago)`, "pause", "--intake")
 	says(`Resumed`, "resume", "--intake")
