@@ -123,8 +123,6 @@ test-all: ## What `make test` leaves out: stores through a pooler, more race det
 # needs no servers and what does, and a few worlds with it: many tests wait, for deadlines and for servers. No row is much
 # longer than the others.
 #
-# What knows no time but a virtual one steps back for tests that real time runs away from, and so do compilers.
-#
 # The simulator runs on one thread, so that the race detector finds nothing there that the engine's own tests do not: it is
 # left to race-sim, which takes several times as long.
 #
@@ -136,6 +134,7 @@ test-all: ## What `make test` leaves out: stores through a pooler, more race det
 RACE := -race -gcflags=modernc.org/...=-race=false -gcflags=regexp/...=-race=false \
 	-gcflags=github.com/alecthomas/kong=-race=false
 
+# Compilers, and tests whose clock is a virtual one, leave the processors to tests that wait in real time.
 STEP_BACK := nice -n 10
 RACE += -toolexec '$(STEP_BACK)'
 

@@ -335,7 +335,7 @@ func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Read
 		case fromOldest:
 			more := full || !share.Until.IsZero()
 			l.backlogged = more
-			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, f.hushed(l)))
+			l.backlog.oldest(lot.count, started, lapsed, interval, more && f.sharable(share.Lane, f.isSilent(l)))
 			if round {
 				f.wentRound(l, share, started, lapsed, full, lot.first, lot.last)
 			}

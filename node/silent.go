@@ -163,10 +163,10 @@ func (f *firer) silenced(name string) {
 
 // goesRound reports whether the claims on a lane go round, since a partition of it is silent, or was when it was tried
 // last and there is much to go through. The caller holds mu.
-func (f *firer) goesRound(l *laneLink) bool { return f.hushed(l) || l.backlog.rounds.width > 0 }
+func (f *firer) goesRound(l *laneLink) bool { return f.isSilent(l) || l.backlog.rounds.width > 0 }
 
-// hushed reports whether a partition of the lane is silent. The caller holds mu.
-func (f *firer) hushed(l *laneLink) bool { return f.silently(l, f.pace.publish+2*roundFor) }
+// isSilent reports whether a partition of the lane is silent. The caller holds mu.
+func (f *firer) isSilent(l *laneLink) bool { return f.silently(l, f.pace.publish+2*roundFor) }
 
 // silently reports whether that was so within a while. The caller holds mu.
 func (f *firer) silently(l *laneLink, within time.Duration) bool {

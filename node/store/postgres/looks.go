@@ -68,10 +68,8 @@ func clockStep(now *time.Time) step {
 // fired above it for that. What waits in between the sweep finds.
 func (l *looks) prepare(ctx context.Context, lanes []string, until time.Time, look lookFunc) error {
 	l.mu.Lock()
-	dear, stuck := l.dear || l.stuck, l.stuck
-	if time.Since(l.looked) < time.Second {
-		dear = false
-	}
+	stuck := l.stuck
+	dear := (l.dear || stuck) && time.Since(l.looked) >= time.Second
 	if dear {
 		l.dear, l.stuck, l.looked = false, false, time.Now()
 	}
