@@ -123,35 +123,76 @@ func TestCallbackPutOffTogether(t *testing.T) {
 	})
 }
 
+// What a publisher gives back untried, since the lane has just closed, goes back together: a call for each would be as
+// many at the same time as there are publishers.
+func TestCallbackGivenBackTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var closed atomic.Bool
+		closed.Store(true)
+		c := calls(0)
+		c.Windows = []node.LaneWindow{{Lane: "http:out", Window: closing{&closed}}}
+		const messages = 320
+		for i := range messages {
+			w.submit(id(i), 4*time.Second)
+		}
+		var under, most atomic.Int32
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "reset" {
+				most.Store(max(most.Load(), under.Add(1)))
+				pass(50 * time.Millisecond)
+				under.Add(-1)
+			}
+			return nil, true
+		})
+		pass(5 * time.Second)
+		if got := most.Load(); got == 0 || got > 2 {
+			t.Errorf("%d calls that give claims back at the same time, want one, or two with that of the claimer", got)
+		}
+		closed.Store(false)
+		pass(5 * time.Second)
+		if got := len(w.values("http:out")); got != messages {
+			t.Errorf("%d of %d came out", got, messages)
+		}
+		w.empty()
+	})
+}
+
 // A copy that the store can never keep, however much it is cut, is kept by nobody: the message ends all the same, and
-// whoever is told does not hear of a copy that he would look for in vain. One that fits when it is cut is kept cut.
+// whoever is told does not hear of a copy that he would look for in vain. One that fits when it is cut is kept cut;
+// what is given up beside it is kept whole.
 func TestCallbackLetterRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.answer = func(node.Record) error { return &node.RefusedError{Err: errInjected, Status: 410} }
 		w.refuses = func(m *node.Message) bool {
-			never := slices.ContainsFunc(m.Headers, func(h node.Header) bool {
-				return h.Name == node.HeaderID && string(h.Value) == "never"
-			})
-			return m.Lane == "failed" && (never || len(m.Value) > 0)
+			is := func(id string) bool {
+				return slices.ContainsFunc(m.Headers, func(h node.Header) bool {
+					return h.Name == node.HeaderID && string(h.Value) == id
+				})
+			}
+			return m.Lane == "failed" && !is("whole") && (is("never") || len(m.Value) > 0)
 		}
 		c := calls(0)
 		c.Callbacks.Lanes = []node.CallbackLane{{Name: "http:out", DeadLetter: "failed"}}
-		w.submit("never", time.Second)
-		w.submit("cut", time.Second)
+		for _, id := range []string{"never", "cut", "whole"} {
+			w.submit(id, time.Second)
+		}
 		w.run(c, nil)
 		pass(10 * time.Second)
 		to := map[string]string{}
 		for _, e := range seen[node.GaveUp](w) {
 			to[e.Message.ID] += e.DeadLetter + "."
 		}
-		if to["never"] != "." || to["cut"] != "failed." {
+		if to["never"] != "." || to["cut"] != "failed." || to["whole"] != "failed." {
 			t.Errorf("copies are said to be on %v", to)
 		}
-		got := w.on("failed")
-		if len(got) != 1 || header(got[0].Record, node.HeaderID) != "cut" ||
-			header(got[0].Record, node.HeaderCut) == "" || len(got[0].Value) != 0 {
-			t.Errorf("dead letters: %v", got)
+		cut := map[string]bool{}
+		for _, d := range w.on("failed") {
+			cut[header(d.Record, node.HeaderID)] = header(d.Record, node.HeaderCut) != "" && len(d.Value) == 0
+		}
+		if len(cut) != 2 || !cut["cut"] || cut["whole"] {
+			t.Errorf("dead letters, and whether they are cut: %v", cut)
 		}
 		w.empty()
 	})

@@ -134,7 +134,7 @@ func (p *publisher) expire(ctx context.Context, ended []*holding) {
 		return
 	}
 	if p.pace.calls {
-		p.expireCalls(ctx, ended)
+		p.expireCalls(ended)
 		return
 	}
 	var failed []failure
@@ -438,8 +438,8 @@ func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 
 // goesAnyway reports whether a message comes out on its lane without having to name it. Where nobody knows which route
 // it came by, that is as far as can be told. One that brings a task says itself where that comes out.
-func (p *publisher) goesAnyway(m *Message) bool {
-	return m.taskPart() != "" || slices.ContainsFunc(p.config.Routes, func(r Route) bool {
+func (c *core) goesAnyway(m *Message) bool {
+	return m.taskPart() != "" || slices.ContainsFunc(c.config.Routes, func(r Route) bool {
 		return r.Output == m.Lane && (r.Input == m.Origin.Topic || m.Origin.Topic == "")
 	})
 }
@@ -497,7 +497,13 @@ func (p *publisher) putBack(ctx context.Context, held []*holding, unsent bool) {
 	p.reset(ctx, releases)
 }
 
+// reset gives claims back. Where each message is a publish of its own it leaves that to the settler: a call of the
+// store for each would be as many at the same time as there are publishers.
 func (p *publisher) reset(ctx context.Context, releases []Release) {
+	if p.pace.calls {
+		p.settler.putOff(releases)
+		return
+	}
 	p.release(ctx, &p.releases, releases)
 }
 

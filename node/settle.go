@@ -15,15 +15,18 @@ type settler struct {
 	*core
 
 	pace    pace
+	random  *rand.ChaCha8
 	deletes link
+	takes   link
+	keeps   ration // of takes
 	bell    Bell
 
 	// due is told of occurrences that wait now, and moved of what is settled.
 	due   func([]Next)
 	moved func([]Ref)
 
-	// retry is when to call the store next after it has failed, monotonic.
-	retry time.Duration
+	// retry is when to call the store next after it has failed, monotonic, and keepRetry when to have it keep copies.
+	retry, keepRetry time.Duration
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -36,6 +39,10 @@ type settler struct {
 	// request fails by itself, and the messages for a host that is away are as many as there are.
 	off []Release
 
+	// over are callbacks that were given up, and of which copies are to be kept (giveup.go), and overBytes their size.
+	over      []givenUp
+	overBytes int
+
 	// repeated says that a delete of some of them was tried and may have happened.
 	repeated bool
 
@@ -44,9 +51,9 @@ type settler struct {
 }
 
 const (
-	// undeletedBatches is how many batches of fired messages may wait for their delete, and of claims to be given back:
-	// with more, nothing is published, because each message fires again if this node dies. What is being published when
-	// there are that many comes on top.
+	// undeletedBatches is how many batches of fired messages may wait for their delete, of claims to be given back, and
+	// of messages whose copies are to be kept: with more, nothing is published, because each message fires again if
+	// this node dies. What is being published when there are that many comes on top.
 	undeletedBatches = 4
 
 	// stopTries is how often a settler that stops tries to delete what was fired.
@@ -55,14 +62,16 @@ const (
 
 func newSettler(c *core, pace pace, random *rand.ChaCha8) *settler {
 	return &settler{
-		core: c, pace: pace, deletes: c.link(Settle, PortStore, random), bell: c.clock.Bell(),
-		publishing: pace.publishers,
+		core: c, pace: pace, random: random, bell: c.clock.Bell(), publishing: pace.publishers,
+		deletes: c.link(Settle, PortStore, random), takes: c.link(Settle, PortStore, random),
+		keeps: ration{limit: c.config.StoreTimeout(), most: c.config.batch()},
 	}
 }
 
 // run deletes until ctx is done and the last publisher has returned, and then what is left.
 func (s *settler) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		s.keep(ctx)
 		s.delete(ctx)
 		s.giveBack(ctx)
 		s.bell.Sleep(ctx, s.idle())
@@ -71,12 +80,13 @@ func (s *settler) run(ctx context.Context) {
 		s.bell.Sleep(context.WithoutCancel(ctx), s.pace.publish)
 	}
 	for range stopTries {
-		s.retry = 0
+		s.retry, s.keepRetry = 0, 0
+		s.keep(ctx)
 		s.delete(ctx)
 		s.giveBack(ctx)
 	}
-	if fired, off := s.left(); fired+off > 0 {
-		s.observe(LeftBehind{Fired: fired, Claims: off})
+	if fired, off := s.left(); fired+off+s.unkept() > 0 {
+		s.observe(LeftBehind{Fired: fired, Claims: off + s.unkept()})
 	}
 }
 
@@ -99,11 +109,12 @@ func (s *settler) putOff(releases []Release) {
 	s.bell.Ring()
 }
 
-// full reports whether so many messages wait for their delete, or to be given back, that nothing more is to be
-// published.
+// full reports whether so many messages wait for their delete, to be given back, or for their copies to be kept, that
+// nothing more is to be published.
 func (s *settler) full() bool {
-	fired, off := s.left()
-	return fired+off >= undeletedBatches*s.config.batch()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.fired)+len(s.off)+len(s.over) >= undeletedBatches*s.config.batch() || s.overBytes >= givenUpBytes
 }
 
 // left returns how many messages wait for their delete, and how many to be given back.
@@ -111,6 +122,13 @@ func (s *settler) left() (fired, off int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.fired), len(s.off)
+}
+
+// unkept returns of how many messages copies are to be kept.
+func (s *settler) unkept() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.over)
 }
 
 // leave is for a publisher that returns.
@@ -130,10 +148,14 @@ func (s *settler) awaits() bool {
 
 // idle returns how long there is nothing to do.
 func (s *settler) idle() time.Duration {
-	if fired, off := s.left(); fired+off == 0 {
-		return time.Hour
+	next := time.Hour
+	if fired, off := s.left(); fired+off > 0 {
+		next = s.retry - s.clock.Mono()
 	}
-	return s.retry - s.clock.Mono()
+	if s.unkept() > 0 {
+		next = min(next, s.keepRetry-s.clock.Mono())
+	}
+	return next
 }
 
 // delete deletes what was acknowledged, by incarnation, whoever holds the claim now (deviation D2). The two other ways
