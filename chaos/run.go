@@ -179,7 +179,8 @@ func (r *run) play(ctx context.Context) error {
 	return r.drain(ctx)
 }
 
-// task has tasks come, where the scenario is about some.
+// task has tasks come, where the scenario is about some, and returns when they are about to be executed: faults are to
+// strike meanwhile, however long it takes to bring them.
 func (r *run) task(ctx context.Context) error {
 	if r.scenario.Tasks == 0 {
 		return nil
@@ -189,7 +190,7 @@ func (r *run) task(ctx context.Context) error {
 		return err
 	}
 	r.tasker = t
-	go t.run(ctx, address) // it ends with the last request, which is repeated for a while only
+	t.run(ctx, address) // it ends with the last request, which is repeated for a while only
 	return nil
 }
 

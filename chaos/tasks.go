@@ -28,15 +28,15 @@ func taskScenarios() []*Scenario {
 		About: fmt.Sprintf("A queue runs %d tasks one at a time while nodes are killed and Postgres is restarted. "+
 			"Each is executed, after the one before it is completed, in the order of priority and arrival.",
 			tasksInTurn),
-		Hosts: 1, Asks: 1, Rate: 1, Tasks: tasksInTurn, Outside: true, Servers: true, Lasts: 60 * s,
+		Hosts: 1, Asks: 1, Rate: 1, Tasks: tasksInTurn, Outside: true, Servers: true, Lasts: 36 * s,
 		draw: func(n *nemesis) {
-			at := 25 * s
+			at := s
 			for _, i := range n.random.Perm(3) {
 				n.killNode(at, n.between(1*s, 3*s), n.cluster.nodes[i])
 				at += n.between(4*s, 6*s)
 			}
-			n.takeAway(34*s, 2*s, thePostgres, byStop, n.database)
-			n.takeAway(50*s, 2*s, thePostgres, byKill, n.database)
+			n.takeAway(10*s, 2*s, thePostgres, byStop, n.database)
+			n.takeAway(26*s, 2*s, thePostgres, byKill, n.database)
 		},
 		demands: []demand{inTurn},
 	}}
