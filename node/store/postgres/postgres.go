@@ -83,6 +83,10 @@ type Store struct {
 	asked    watcher
 	askedFor time.Duration
 
+	// queueing has as many places as there may be transactions about queues at the same time: half of the connections.
+	// As many come as tasks begin and end at once, and as requests; claims wait for none of them.
+	queueing chan struct{}
+
 	// idle says that the last claim which was asked has found that there would be nothing for a while, see claim.peek.
 	idle atomic.Bool
 
@@ -99,8 +103,8 @@ type Options struct {
 	Timeout time.Duration
 
 	// MaxConns is the greatest number of connections. A node makes three calls at once, of which a large take uses two
-	// connections if one is free; and it needs as many more when
-	// the server is gone without a word: each connection that a call gave up counts for another quarter of a minute.
+	// connections if one is free; half of all may be for what is about queues; and it needs as many more when the
+	// server is gone without a word: each connection that a call gave up counts for another quarter of a minute.
 	// 0 means what the URL says with pool_max_conns, or else 8.
 	MaxConns int
 
@@ -163,6 +167,7 @@ func Open(ctx context.Context, url string, options Options) (*Store, error) {
 	s := &Store{
 		options: options, apartFrom: apartItems, watcher: newWatcher(""),
 		asked: newWatcher(askedLimit(inspectLimit)), askedFor: inspectTimeout,
+		queueing: make(chan struct{}, max(1, config.MaxConns/2)),
 	}
 	s.teller.hurry = make(chan struct{})
 	s.configure(config.ConnConfig)

@@ -1,10 +1,14 @@
 package postgres_test
 
 import (
+	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"chronos/node"
 	"chronos/node/queue"
 	"chronos/node/store/postgres"
 )
@@ -44,4 +48,54 @@ func TestTasksDoNotWaitForDefinitions(t *testing.T) {
 	if err := definer.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// More transactions about queues than the store has connections are to be made, and none of them comes to its end.
+// Claims get connections all the same; and what waits for one of those transactions in vain says so.
+func TestQueuesLeaveConnections(t *testing.T) {
+	address := newSchema(t, newDatabase(t))
+	const most = 4 // of queues, at the same time
+	store := postgres.Unhurried(open(t, address, postgres.Options{MaxConns: 2 * most}), patience)
+	goOn, begun := make(chan struct{}), make(chan struct{}, 4*most)
+	var under sync.WaitGroup
+	for range 4 * most {
+		under.Go(func() {
+			_, err := store.Transact(t.Context(), func(context.Context, queue.Tx) (queue.Result, error) {
+				begun <- struct{}{}
+				<-goOn
+				return queue.Result{}, nil
+			})
+			if err != nil {
+				t.Errorf("a transaction: %v", err)
+			}
+		})
+	}
+	for range most {
+		<-begun
+	}
+	claiming, over := context.WithTimeout(t.Context(), 20*time.Second)
+	defer over()
+	for range 2 * most {
+		_, err := store.Claim(claiming, node.ClaimRequest{
+			Node: uuid.New(), Hold: time.Minute, Until: time.Now(),
+			Lanes: []node.Share{{Lane: "out", Limit: 1, Bytes: 1}},
+		})
+		if err != nil {
+			t.Errorf("a claim beside transactions about queues: %v", err)
+		}
+	}
+	if more := len(begun); more > 0 {
+		t.Errorf("%d transactions about queues are under way, want %d", most+more, most)
+	}
+	impatient, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := store.Transact(impatient, func(context.Context, queue.Tx) (queue.Result, error) {
+		t.Error("it has begun beside the others")
+		return queue.Result{}, nil
+	})
+	if err == nil {
+		t.Error("it does not say that it has waited in vain")
+	}
+	close(goOn)
+	under.Wait()
 }

@@ -31,6 +31,12 @@ func (s *Store) Transact(
 ) (queue.Result, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
+	select {
+	case s.queueing <- struct{}{}:
+		defer func() { <-s.queueing }()
+	case <-ctx.Done():
+		return queue.Result{}, fmt.Errorf("queues: too many of their transactions are under way: %w", ctx.Err())
+	}
 	var result queue.Result
 	var answer error // what do has returned, where it is no failure of the server
 	var tx *queueTransaction
