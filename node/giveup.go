@@ -97,38 +97,33 @@ func (s *settler) kept(n int, left []givenUp) {
 // another, which may find it refused once more: the copy's id follows from its incarnation, so that the store covers
 // the second copy while the first one waits.
 //
-// What the store does not answer about stays, and is tried again, as long as its claim may be published under: behind
-// that another node may have given it up, and its copy may have come out.
+// What the store does not answer about stays, and is tried again, as long as its claim lasts: behind that another node
+// may have given it up, and its copy may have come out.
 func (s *settler) keep(ctx context.Context) {
 	for s.clock.Mono() >= s.keepRetry {
 		part := s.toKeep()
-		if len(part) == 0 {
+		n := len(part)
+		if n == 0 {
 			return
 		}
-		left, err := s.keepPart(ctx, s.younger(part))
-		s.kept(len(part), left)
+		left, err := s.keepPart(ctx, s.lasting(part))
+		s.kept(n, left)
 		if err != nil {
 			s.keepRetry = s.clock.Mono() + s.takes.failed("take", err)
 		}
 	}
 }
 
-// younger gives back what has become too old to be kept, and returns the rest.
-func (s *settler) younger(part []givenUp) (young []givenUp) {
-	var old []Claim
+// lasting returns the messages whose claims last, and puts the others off.
+func (s *settler) lasting(part []givenUp) []givenUp {
 	now := s.clock.Mono()
-	for _, g := range part {
-		if now-g.since <= s.pace.young {
-			young = append(young, g)
-			continue
+	return slices.DeleteFunc(part, func(g givenUp) bool {
+		over := now-g.since >= s.pace.hold
+		if over {
+			s.keepLater(&g.failure)
 		}
-		old = append(old, g.Claim)
-		s.putOff([]Release{{Claim: g.Claim, Unsent: errors.Is(g.err, errExpired)}})
-	}
-	if len(old) > 0 {
-		s.observe(Abandoned{Claims: old})
-	}
-	return young
+		return over
+	})
 }
 
 // keepPart stores copies of what was given up, in one call, and returns what is to be tried again. A copy that the
@@ -185,8 +180,8 @@ func (s *settler) keepPart(ctx context.Context, part []givenUp) (left []givenUp,
 	return left, nil
 }
 
-// keepLater puts a message off of which no copy is taken in: for as long as it is overdue, since its receiver is asked
-// again, which has said that it wants none of it.
+// keepLater puts a message off of which no copy is kept at present: for as long as it is overdue, since its receiver is
+// asked again, which has said that it wants none of it.
 func (s *settler) keepLater(f *failure) {
 	now := s.clock.Now()
 	wait := min(max(now.Sub(f.Deadline), permanentRetryMin), permanentRetryMax)

@@ -55,6 +55,7 @@ type life struct {
 
 	tasks       []*task // the first runs node.Run, the others the loops that it has started
 	running     *task
+	calling     int  // calls of the store that are under way, but for those about queues
 	dead        bool // it has crashed or ended
 	stopping    bool
 	pausedUntil int64

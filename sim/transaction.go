@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -37,10 +38,24 @@ const (
 	committed              // it has had its effect, and may have to wait for the standby
 )
 
+// mostCalls is how many calls of the store a process may have under way: one for each loop but those that make
+// callbacks: the intake, two claimers, two settlers, four publishers, the detector and the keeper of queues. A
+// node has eight connections to Postgres; with a call for each callback that fails, its claims would have to wait for
+// one. What becomes of tasks is told by those who make their requests: the store itself bounds that.
+const mostCalls = 11
+
 // perform sends the transaction and waits for its answer.
 func (t *transaction) perform(ctx context.Context) error {
-	w := t.task.life.host.world
+	l := t.task.life
+	w := l.host.world
 	t.history = w.store.history
+	if t.op != opApply {
+		l.calling++
+		defer func() { l.calling-- }()
+	}
+	if l.calling > mostCalls {
+		w.broken("engine", fmt.Sprintf("node %d has %d calls of the store under way", l.host.number, l.calling))
+	}
 	return t.call.perform(ctx, w.options.storeTimeout(), t)
 }
 
