@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -63,10 +64,9 @@ func (s *settler) bury(g givenUp) {
 	s.bell.Ring()
 }
 
-// toKeep returns the next messages of which copies are to be kept, as many as fit into one call. Only kept takes them
-// out.
-func (s *settler) toKeep() []givenUp {
-	messages, bytes := s.keeps.get()
+// toKeep returns the next messages of which copies are to be kept, as many as fit into bounds, and one at least. Only
+// kept takes them out.
+func (s *settler) toKeep(messages, bytes int) []givenUp {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, size := 0, 0
@@ -81,9 +81,10 @@ func (s *settler) toKeep() []givenUp {
 func (s *settler) kept(n int, left []givenUp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, g := range s.over[:n] {
-		s.overBytes -= g.Size()
+	for i := range n {
+		s.overBytes -= s.over[i].Size()
 	}
+	clear(s.over[:n]) // or what it holds would be held for as long as there is more
 	s.over = s.over[n:]
 	for _, g := range left {
 		s.over, s.overBytes = append(s.over, g), s.overBytes+g.Size()
@@ -93,25 +94,49 @@ func (s *settler) kept(n int, left []givenUp) {
 	}
 }
 
-// keep stores copies of what was given up, and settles that. A node that dies between the two leaves the message to
-// another, which may find it refused once more: the copy's id follows from its incarnation, so that the store covers
-// the second copy while the first one waits.
+// keep stores copies of what was given up, in one call, and settles that. It reports whether the call went well. A node
+// that dies between the two leaves the message to another, which may find it refused once more: the copy's id follows
+// from its incarnation, so that the store covers the second copy while the first one waits.
 //
-// What the store does not answer about stays, and is tried again, as long as its claim lasts: behind that another node
-// may have given it up, and its copy may have come out.
-func (s *settler) keep(ctx context.Context) {
-	for s.clock.Mono() >= s.keepRetry {
-		part := s.toKeep()
-		n := len(part)
-		if n == 0 {
-			return
-		}
-		left, err := s.keepPart(ctx, s.lasting(part))
-		s.kept(n, left)
-		if err != nil {
-			s.keepRetry = s.clock.Mono() + s.takes.failed("take", err)
-		}
+// What the store does not answer about is put off, and its receiver is asked again: the copy may be stored, and come out
+// at once, and each repeat of the call would store another one. So is what a claim has ended of: another node may have
+// given it up, and its copy may have come out. If the call before has failed as well, all that waits is put off:
+// the store keeps nothing at present, and where too much waits, all other callbacks would wait with it.
+//
+// The next call has half as many messages if the store has not answered, or has refused one: that may be the fault of
+// one of them, and with that one alone no other waits for it.
+func (s *settler) keep(ctx context.Context) bool {
+	if s.clock.Mono() < s.keepRetry {
+		return false
 	}
+	part := s.toKeep(s.keeps, batchBytes)
+	n := len(part)
+	if n == 0 {
+		return false
+	}
+	left, err := s.keepPart(ctx, s.lasting(part))
+	failedBefore := s.keepRetry > 0
+	s.keepRetry = 0
+	if err == nil && len(left) == 0 {
+		s.keeps = min(2*s.keeps, s.config.batch())
+	} else {
+		s.keeps = max(1, n/2)
+	}
+	if err == nil {
+		s.kept(n, left)
+		return true
+	}
+	s.keepRetry = s.clock.Mono() + s.takes.failed("take", err)
+	s.kept(n, nil)
+	if failedBefore {
+		rest := s.toKeep(math.MaxInt, math.MaxInt)
+		left = append(left, rest...)
+		s.kept(len(rest), nil)
+	}
+	for i := range left {
+		s.keepLater(&left[i].failure)
+	}
+	return false
 }
 
 // lasting returns the messages whose claims last, and puts the others off.
@@ -126,13 +151,11 @@ func (s *settler) lasting(part []givenUp) []givenUp {
 	})
 }
 
-// keepPart stores copies of what was given up, in one call, and returns what is to be tried again. A copy that the
-// store can never keep is cut, more and more; what is refused even then is kept by nobody, as if there were no dead
-// letters.
+// keepPart stores copies of what was given up, in one call, and returns what it has not settled. A copy that the store
+// can never keep is cut, more and more; what is refused even then is kept by nobody, as if there were no dead letters.
 func (s *settler) keepPart(ctx context.Context, part []givenUp) (left []givenUp, err error) {
 	request := TakeRequest{Node: s.id, Hold: s.config.HoldTime}
 	fitting := part[:0:0]
-	size := 0
 	for _, g := range part {
 		m, fits := s.letter(&g)
 		if !fits {
@@ -140,16 +163,13 @@ func (s *settler) keepPart(ctx context.Context, part []givenUp) (left []givenUp,
 			continue
 		}
 		fitting = append(fitting, g)
-		size += m.Size()
 		request.Items = append(request.Items, Item{From: NoPlace, Action: Schedule, Message: m, Beside: g.Ref()})
 	}
 	if len(fitting) == 0 {
 		return nil, nil
 	}
-	started := s.clock.Mono()
 	asked, _ := s.lineage.known()
 	result, err := s.store.Take(context.WithoutCancel(ctx), request)
-	s.keeps.took(s.clock.Mono()-started, err == nil, len(fitting), size)
 	s.changed()
 	if err != nil {
 		return fitting, err //nolint:wrapcheck // the caller says what it was

@@ -1,12 +1,11 @@
 package node_test
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/uuid"
 
 	"chronos/node"
 )
@@ -71,23 +70,24 @@ func TestGivenUpTogether(t *testing.T) {
 	})
 }
 
-// TestGivenUpInOutage has the store answer nothing about copies for a while. For as long as a claim lasts its receiver,
-// which has said that it wants none of it, is not asked again. Where the store is away for longer the messages are put
-// off, and whoever has them next gives them up.
+// TestGivenUpInOutage has the store answer nothing about copies for a while. Its receiver, which has said that it wants
+// none of it, is asked again after 1 s, 2 s, 4 s and so on. Claims do not wait for that, nor does what is given back.
 func TestGivenUpInOutage(t *testing.T) {
-	settings := node.Default()
-	hold := settings.CallbackHoldTime()
 	for name, test := range map[string]struct {
 		lasts time.Duration
 		asked int
 	}{
-		"shorter than a claim": {hold - 2*time.Second, 1},
-		"longer than a claim":  {hold + 2*time.Second, 2},
+		"short": {2 * time.Second, 3},
+		"long":  {time.Minute, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const messages = 10
+				const messages = 100
 				w, c := refusing(t, messages, 5*time.Second)
+				for i := range 10 {
+					w.submit("other "+id(i), 5*time.Second+time.Duration(i)*100*time.Millisecond,
+						node.Header{Name: node.HeaderTopic, Value: []byte("http:other")})
+				}
 				var failing atomic.Bool
 				n := w.run(c, func(_ int, call string) (error, bool) {
 					if call == "take" && failing.Load() {
@@ -101,8 +101,11 @@ func TestGivenUpInOutage(t *testing.T) {
 				if got := len(w.on("failed")); got > 0 {
 					t.Errorf("%d dead letters while the store keeps none", got)
 				}
+				if got := len(w.on("http:other")); got != 10 {
+					t.Errorf("%d of 10 others came out beside them", got)
+				}
 				failing.Store(false)
-				pass(time.Minute)
+				pass(3 * time.Minute)
 				if got := len(w.on("http:out")); got < messages || got > test.asked*messages {
 					t.Errorf("the receiver was asked %d times for %d messages, want %d times for each at most", got,
 						messages, test.asked)
@@ -117,36 +120,48 @@ func TestGivenUpInOutage(t *testing.T) {
 	}
 }
 
-// TestGivenUpByTwo has a node that reaches the store for everything but copies, until another one has taken over what
-// it has given up, and ended it. Its own copies are too old by then: a second one of each would come out.
+// hang has takes of copies wait until the returned function is called. It counts for how many copies they ask.
+func (r *running) hang() (under *atomic.Int32, goOn func()) {
+	under, waits := &atomic.Int32{}, make(chan struct{})
+	takes := func(request node.TakeRequest) {
+		if letters := lettersOf(request); letters > 0 {
+			under.Add(int32(letters))
+			<-waits
+		}
+	}
+	r.gate.takes.Store(&takes)
+	return under, func() {
+		r.gate.takes.Store(nil)
+		close(waits)
+	}
+}
+
+// TestGivenUpByTwo has a call of a node about a copy hang, until another node has taken over what the first one has
+// given up, and ended it. What waits behind that call is too old by then: a second copy of each would come out.
 func TestGivenUpByTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const messages = 10
 		w, c := refusing(t, messages, 5*time.Second)
-		var failing atomic.Bool
-		w.run(c, func(_ int, call string) (error, bool) {
-			if call == "take" && failing.Load() {
-				return errInjected, false
-			}
-			return nil, true
-		})
-		pass(4900 * time.Millisecond)
-		failing.Store(true)
-		pass(200 * time.Millisecond)
+		first := w.run(c, nil)
+		under, goOn := first.hang()
+		pass(5200 * time.Millisecond)
 		c.Seed[0]++
 		w.run(c, nil)
-		pass(5 * time.Minute)
-		failing.Store(false)
-		pass(5 * time.Minute)
+		pass(c.CallbackHoldTime() + 10*time.Second)
 		if got := len(w.on("failed")); got != messages {
-			t.Errorf("%d dead letters in the end, want %d", got, messages)
+			t.Errorf("%d dead letters when the other node has taken over, want %d", got, messages)
+		}
+		goOn()
+		pass(20 * time.Second)
+		if got, most := len(w.on("failed")), messages+int(under.Load()); got > most || under.Load() == messages {
+			t.Errorf("%d dead letters in the end, want %d at most", got, most)
 		}
 		w.empty()
 	})
 }
 
-// TestGivenUpBounded has the store keep no copies for long. What waits for that is bounded, in messages and in bytes:
-// nothing more is asked of receivers then. A node that stops says what it leaves behind, and another one goes on.
+// TestGivenUpBounded has a call about copies hang. What waits behind it is bounded, in messages and in bytes: nothing
+// more is asked of receivers then.
 func TestGivenUpBounded(t *testing.T) {
 	const callers = 64
 	for name, test := range map[string]struct{ messages, most, size int }{
@@ -161,38 +176,27 @@ func TestGivenUpBounded(t *testing.T) {
 					w.input["in"][i].Value = append(r.Value, make([]byte, test.size)...)
 				}
 				c.HoldTime = time.Minute
-				var failing atomic.Bool
-				decide := func(_ int, call string) (error, bool) {
-					if call == "take" && failing.Load() {
-						return errInjected, false
-					}
-					return nil, true
-				}
-				n := w.run(c, decide)
-				pass(4900 * time.Millisecond)
-				failing.Store(true)
-				pass(20 * time.Second)
+				n := w.run(c, nil)
+				_, goOn := n.hang()
+				pass(25 * time.Second)
 				if got := len(w.on("http:out")); got < test.most/3 || got > test.most {
-					t.Errorf("receivers were asked for %d messages while the store keeps no copies, want %d at most",
+					t.Errorf("receivers were asked for %d messages while the store does not answer, want %d at most",
 						got, test.most)
 				}
-				n.stop()
-				left, claimed := 0, 0
-				for _, e := range seen[node.LeftBehind](w) {
-					left += e.Claims
-				}
-				for _, row := range w.store.Dump() {
-					if row.ReadiedBy != uuid.Nil {
-						claimed++
+				goOn()
+				largest := 0
+				takes := func(r node.TakeRequest) {
+					size := 0
+					for i := range r.Items {
+						size += r.Items[i].Size()
 					}
+					largest = max(largest, size*min(1, lettersOf(r)))
 				}
-				if left == 0 || left != claimed {
-					t.Errorf("said of %d claims that they are left behind; there are %d", left, claimed)
-				}
-				failing.Store(false)
-				c.Seed[0]++
-				w.run(c, nil)
+				n.gate.takes.Store(&takes)
 				pass(10 * time.Minute)
+				if largest > 9<<20 {
+					t.Errorf("%d bytes of copies are in one call", largest)
+				}
 				if got := len(w.on("failed")); got != test.messages {
 					t.Errorf("%d dead letters, want %d", got, test.messages)
 				}
@@ -200,4 +204,94 @@ func TestGivenUpBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGivenUpInTurn has copies come to the settler during each of its calls, and messages of another lane that come out.
+// These are deleted all the same.
+func TestGivenUpInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c := refusing(t, 0, 0)
+		const messages = 400
+		for i := range messages {
+			due := 20*time.Second + time.Duration(i)*25*time.Millisecond
+			w.submit(id(i), due)
+			w.submit("other "+id(i), due, node.Header{Name: node.HeaderTopic, Value: []byte("http:other")})
+		}
+		n := w.run(c, nil)
+		takes := func(r node.TakeRequest) {
+			if lettersOf(r) > 0 {
+				pass(30 * time.Millisecond)
+			}
+		}
+		n.gate.takes.Store(&takes)
+		pass(20 * time.Second)
+		for range 10 {
+			pass(time.Second)
+			if out, rows := len(w.on("http:other")), w.store.Dump(); len(rows) > 2*messages-2*out+20 {
+				t.Fatalf("%d messages of another lane came out, and as many were given up: %d of %d are still stored",
+					out, len(rows), 2*messages)
+			}
+		}
+		pass(5 * time.Second)
+		w.empty()
+	})
+}
+
+// TestGivenUpHoldsUpNobody has the store keep no copies for minutes, while more is given up than may wait for that. What
+// is for another receiver comes out in time.
+func TestGivenUpHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const messages, others = 3000, 100
+		w, c := refusing(t, messages, 30*time.Second)
+		for i := range others {
+			w.submit("other "+id(i), 30*time.Second+time.Duration(i)*time.Second,
+				node.Header{Name: node.HeaderTopic, Value: []byte("http:other")})
+		}
+		var failing atomic.Bool
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "take" && failing.Load() {
+				return errInjected, false
+			}
+			return nil, true
+		})
+		pass(29 * time.Second)
+		failing.Store(true)
+		pass((others + 3) * time.Second)
+		if got := len(w.on("http:other")); got != others {
+			t.Errorf("%d of %d messages for another receiver came out", got, others)
+		}
+		failing.Store(false)
+		pass(10 * time.Minute)
+		if got := len(w.on("failed")); got != messages {
+			t.Errorf("%d dead letters, want %d", got, messages)
+		}
+		w.empty()
+	})
+}
+
+// TestGivenUpBesideOne has calls fail in which the copy of one message is. The copies of all others are kept soon.
+func TestGivenUpBesideOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const messages = 200
+		w, c := refusing(t, messages, 30*time.Second)
+		var poisoned atomic.Bool
+		n := w.run(c, func(_ int, call string) (error, bool) {
+			if call == "take" && poisoned.Load() {
+				return errInjected, false
+			}
+			return nil, true
+		})
+		takes := func(r node.TakeRequest) {
+			poisoned.Store(slices.ContainsFunc(r.Items, func(item node.Item) bool {
+				return item.From == node.NoPlace && slices.ContainsFunc(item.Headers, func(h node.Header) bool {
+					return h.Name == node.HeaderID && string(h.Value) == id(100)
+				})
+			}))
+		}
+		n.gate.takes.Store(&takes)
+		pass(40 * time.Second)
+		if got := len(w.on("failed")); got != messages-1 {
+			t.Errorf("%d copies are kept ten seconds later, want all but one of %d", got, messages)
+		}
+	})
 }

@@ -18,15 +18,16 @@ type settler struct {
 	random  *rand.ChaCha8
 	deletes link
 	takes   link
-	keeps   ration // of takes
 	bell    Bell
 
 	// due is told of occurrences that wait now, and moved of what is settled.
 	due   func([]Next)
 	moved func([]Ref)
 
-	// retry is when to call the store next after it has failed, monotonic, and keepRetry when to have it keep copies.
+	// retry is when to call the store next after it has failed, monotonic, and keepRetry when to have it keep copies, of
+	// keeps messages at most.
 	retry, keepRetry time.Duration
+	keeps            int
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -64,30 +65,39 @@ func newSettler(c *core, pace pace, random *rand.ChaCha8) *settler {
 	return &settler{
 		core: c, pace: pace, random: random, bell: c.clock.Bell(), publishing: pace.publishers,
 		deletes: c.link(Settle, PortStore, random), takes: c.link(Settle, PortStore, random),
-		keeps: ration{limit: c.config.StoreTimeout(), most: c.config.batch()},
+		keeps: c.config.batch(),
 	}
 }
 
-// run deletes until ctx is done and the last publisher has returned, and then what is left.
+// run settles until ctx is done and the last publisher has returned, and then what is left.
 func (s *settler) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		s.keep(ctx)
-		s.delete(ctx)
-		s.giveBack(ctx)
-		s.bell.Sleep(ctx, s.idle())
-	}
-	for s.awaits() {
-		s.bell.Sleep(context.WithoutCancel(ctx), s.pace.publish)
+	for ctx.Err() == nil || s.awaits() {
+		if s.round(ctx) {
+			continue
+		}
+		waiting := ctx
+		if ctx.Err() != nil {
+			waiting = context.WithoutCancel(ctx) // for the last publisher
+		}
+		s.bell.Sleep(waiting, s.idle())
 	}
 	for range stopTries {
 		s.retry, s.keepRetry = 0, 0
-		s.keep(ctx)
-		s.delete(ctx)
-		s.giveBack(ctx)
+		for s.round(ctx) {
+		}
 	}
 	if fired, off := s.left(); fired+off+s.unkept() > 0 {
 		s.observe(LeftBehind{Fired: fired, Claims: off + s.unkept()})
 	}
+}
+
+// round makes one call of each kind, if there is something to do: as long as more comes during each call of one kind,
+// the others would wait. It reports whether there may be more to do at once.
+func (s *settler) round(ctx context.Context) bool {
+	kept := s.keep(ctx)
+	deleted := s.delete(ctx)
+	given := s.giveBack(ctx)
+	return kept || deleted || given
 }
 
 // add takes over messages that were acknowledged.
@@ -167,26 +177,30 @@ func (s *settler) idle() time.Duration {
 //	           finds nothing; x fires forever.
 //
 // A message that is missing was fired by a peer as well, or deleted by an earlier try.
-func (s *settler) delete(ctx context.Context) {
-	for s.clock.Mono() >= s.retry {
-		part, repeated := s.next()
-		if len(part) == 0 {
-			return
-		}
-		settled, err := s.settle(context.WithoutCancel(ctx), part)
-		if err != nil {
-			s.retry = s.clock.Mono() + s.deletes.failed("delete", err)
-			s.done(0)
-			return
-		}
-		s.deletes.succeeded()
-		promised := s.report(part, settled, repeated)
-		// They come out: whoever claims one next is told so.
-		if wait := s.release(ctx, &s.deletes, promised); wait > 0 {
-			s.retry = s.clock.Mono() + wait
-		}
-		s.done(len(part))
+//
+// It deletes as many as fit into one call, and reports whether that went well.
+func (s *settler) delete(ctx context.Context) bool {
+	if s.clock.Mono() < s.retry {
+		return false
 	}
+	part, repeated := s.next()
+	if len(part) == 0 {
+		return false
+	}
+	settled, err := s.settle(context.WithoutCancel(ctx), part)
+	if err != nil {
+		s.retry = s.clock.Mono() + s.deletes.failed("delete", err)
+		s.done(0)
+		return false
+	}
+	s.deletes.succeeded()
+	promised := s.report(part, settled, repeated)
+	// They come out: whoever claims one next is told so.
+	if wait := s.release(ctx, &s.deletes, promised); wait > 0 {
+		s.retry = s.clock.Mono() + wait
+	}
+	s.done(len(part))
+	return true
 }
 
 // report says what became of messages that were settled, and returns the claims on those that come out although they
@@ -232,26 +246,29 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 	return promised
 }
 
-// giveBack gives back what was put off. What the store does not take stays, and is tried again: a claim that has
-// expired meanwhile is nobody's, and to give it back changes nothing.
-func (s *settler) giveBack(ctx context.Context) {
-	for s.clock.Mono() >= s.retry {
-		s.mu.Lock()
-		part := s.off[:min(len(s.off), s.config.batch())]
-		s.mu.Unlock()
-		if len(part) == 0 {
-			return
-		}
-		if wait := s.release(ctx, &s.deletes, part); wait > 0 {
-			s.retry = s.clock.Mono() + wait
-			return
-		}
-		s.mu.Lock()
-		if s.off = s.off[len(part):]; len(s.off) == 0 {
-			s.off = nil
-		}
-		s.mu.Unlock()
+// giveBack gives back what was put off, as much as fits into one call, and reports whether that went well. What the store
+// does not take stays, and is tried again: a claim that has expired meanwhile is nobody's, and to give it back changes
+// nothing.
+func (s *settler) giveBack(ctx context.Context) bool {
+	if s.clock.Mono() < s.retry {
+		return false
 	}
+	s.mu.Lock()
+	part := s.off[:min(len(s.off), s.config.batch())]
+	s.mu.Unlock()
+	if len(part) == 0 {
+		return false
+	}
+	if wait := s.release(ctx, &s.deletes, part); wait > 0 {
+		s.retry = s.clock.Mono() + wait
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.off = s.off[len(part):]; len(s.off) == 0 {
+		s.off = nil
+	}
+	return true
 }
 
 // settle deletes messages, or has their next occurrences take their place.
