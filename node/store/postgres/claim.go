@@ -100,7 +100,7 @@ func (c *claim) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if swept, due := looks.next(c.store.held.Load().without(oldest)); due {
+	if swept, due := looks.next(c.store.held.Load().without(oldest), c.store.held.Load().without(lanes)); due {
 		if err := c.sweep(ctx, swept); err != nil {
 			return err
 		}
@@ -152,17 +152,21 @@ func (c *claim) sweep(ctx context.Context, swept sweep) error {
 	return nil
 }
 
-// look is a lookFunc. What waits on a lane is looked for from its instant on.
+// look is a lookFunc. What waits on a lane is looked for from its instant on, as far as a claim would go from there.
 func (c *claim) look(
 	ctx context.Context, lanes []string, froms []time.Time, until time.Time,
 ) (firsts map[string]marks.Place, took time.Duration, gaveUp bool, err error) {
-	untils := slices.Repeat([]time.Time{until}, len(lanes))
+	untils, most := slices.Repeat([]time.Time{until}, len(lanes)), make([]int64, len(lanes))
+	for i, lane := range lanes {
+		most[i], _ = c.left(lane)
+		most[i] = max(1, most[i])
+	}
 	limit := fmt.Sprint(marks.SliceLimit.Milliseconds())
 	var watch stopwatch
 	err = c.store.once(ctx, func() { firsts = map[string]marks.Place{} },
 		step{statement: limitStatement, arguments: []any{limit}},
 		watch.begin(),
-		step{statement: lookStatement, arguments: []any{lanes, froms, untils}, read: func(rows pgx.Rows) error {
+		step{statement: lookStatement, arguments: []any{lanes, froms, untils, most}, read: func(rows pgx.Rows) error {
 			var place int
 			var first marks.Place
 			err := rows.Scan(&place, &first.Due, &first.ID)
@@ -264,7 +268,7 @@ func (c *claim) peek(ctx context.Context, lanes []string) (done bool, err error)
 			return err
 		},
 	})
-	c.store.waiting.costs(time.Since(start), err)
+	c.store.waiting.costs(lanes, time.Since(start), err)
 	err = c.known(err)
 	return c.idle > 0, err
 }

@@ -107,15 +107,15 @@ func Tell(s *Store) { s.tell() }
 func ForgetLooks(s *Store) {
 	s.waiting.mu.Lock()
 	defer s.waiting.mu.Unlock()
-	s.waiting.dear, s.waiting.sets = false, nil
+	s.waiting.doubts, s.waiting.sets = nil, nil
 }
 
-// NeverMarks keeps s from using marks, for an hour, however long its looks take. With marks a claim may bring what is
+// NeverMarks keeps s from using marks, however long its looks take. With marks a claim may bring what is
 // due later before what is due earlier, so that a test on a slow machine would see another order than it asks for.
 func NeverMarks(s *Store) *Store {
 	for _, l := range []*looks{&s.waiting, &s.expired} {
 		l.mu.Lock()
-		l.looked = time.Now().Add(time.Hour)
+		l.never = true
 		l.mu.Unlock()
 	}
 	return s
@@ -137,6 +137,12 @@ func (l *Looks) UseMark(lane string, mark time.Time) {
 // From returns where a look at a lane starts.
 func (l *Looks) From(lane string) time.Time { return l.from(lane).Due }
 
+// Sweeps reports whether the sweep has a turn now, on lanes or else on others.
+func (l *Looks) Sweeps(lanes, others []string) bool {
+	_, due := l.next(lanes, others)
+	return due
+}
+
 // Done has a look at lanes end with an error, or none after so long.
 func (l *Looks) Done(lanes []string, took time.Duration, err error) {
 	l.done(lanes, nil, time.Now(), took, err)
@@ -144,7 +150,9 @@ func (l *Looks) Done(lanes []string, took time.Duration, err error) {
 
 // Prepare is prepare, where each look takes so long or is given up. It returns from where it looks at each lane.
 func (l *Looks) Prepare(lanes []string, took time.Duration, gaveUp bool) (froms []time.Time, err error) {
-	l.looked = time.Time{} // or it would not do so twice in a second
+	for _, d := range l.doubts {
+		d.looked = time.Time{} // or it would not look twice in a second
+	}
 	err = l.prepare(context.Background(), lanes, time.Now(), func(
 		_ context.Context, _ []string, from []time.Time, _ time.Time,
 	) (map[string]marks.Place, time.Duration, bool, error) {

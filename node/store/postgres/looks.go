@@ -17,15 +17,25 @@ type looks struct {
 	mu   sync.Mutex
 	sets map[string]*marks.Set
 
-	// dear says that a call from the beginning has taken long, and stuck that one from a mark was given up by the
-	// server. Whether that was for what it had to wade through, the next call finds out, but not more often than once a
-	// second.
-	dear, stuck bool
-	looked      time.Time
+	// doubts are the lanes of which a call has taken too long. Whether that was for what it had to wade through there,
+	// a later call finds out.
+	doubts map[string]*doubt
+
+	never bool // no marks are used, whatever looks take: for tests
 
 	// The lanes take turns with their sweeps, which together take as much time as one sweep may.
 	turn int
 	rest time.Time
+}
+
+// doubt is of a lane.
+type doubt struct {
+	// dear says that a call from the beginning has taken long, and stuck that one from a mark was given up by the
+	// server.
+	dear, stuck bool
+
+	// looked is when somebody has found out the last time, which is not done more often than once a second.
+	looked time.Time
 }
 
 // sweep is the slice of a lane that is looked at.
@@ -60,38 +70,65 @@ func clockStep(now *time.Time) step {
 	return step{statement: clockStatement, read: func(rows pgx.Rows) error { return rows.Scan(now) }}
 }
 
-// prepare looks from the beginning, or from the marks, if a call that did has taken long, and begins to use marks if
-// this takes long, too.
+// prepare looks from the beginning, or from the mark, at a lane of which a call that did has taken long, and begins to
+// use marks if this takes long, too. It does so for one lane in each call, the one that was not looked at for the
+// longest: where a call for several was given up, nobody knows for which of them, and one that is cheap must not make
+// the others seem so.
 //
 // It begins so anew where a look from a mark takes too long. A mark is lowered to what waits for a silent partition,
 // and moves up when a look from it comes to its end: while somebody holds a snapshot it would not, once too much has
 // fired above it for that. What waits in between the sweep finds.
 func (l *looks) prepare(ctx context.Context, lanes []string, until time.Time, look lookFunc) error {
-	l.mu.Lock()
-	stuck := l.stuck
-	dear := (l.dear || stuck) && time.Since(l.looked) >= time.Second
-	if dear {
-		l.dear, l.stuck, l.looked = false, false, time.Now()
-	}
-	l.mu.Unlock()
-	if !dear {
+	lane, stuck, some := l.suspect(lanes)
+	if !some {
 		return nil
 	}
-	froms := make([]time.Time, len(lanes))
-	for i, lane := range lanes {
-		froms[i] = l.from(lane).Due
-	}
-	firsts, took, gaveUp, err := look(ctx, lanes, froms, until)
+	firsts, took, gaveUp, err := look(ctx, []string{lane}, []time.Time{l.from(lane).Due}, until)
 	if err != nil {
 		return err
 	}
 	if gaveUp || took > marks.DearLook {
-		l.use(lanes, firsts, until, time.Now(), stuck)
+		l.use([]string{lane}, firsts, until, time.Now(), stuck)
 	}
 	return nil
 }
 
-// use begins to use marks on lanes that have none, or on all lanes anew.
+// suspect returns the lane that is to be looked at now, if there is one, and whether its mark is in doubt.
+func (l *looks) suspect(lanes []string) (lane string, stuck, some bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	var next *doubt
+	for _, name := range lanes {
+		d := l.doubts[name]
+		if l.never || d == nil || !d.dear && !d.stuck || now.Sub(d.looked) < time.Second {
+			continue
+		}
+		if next == nil || d.looked.Before(next.looked) {
+			lane, next = name, d
+		}
+	}
+	if next == nil {
+		return "", false, false
+	}
+	stuck = next.stuck
+	next.dear, next.stuck, next.looked = false, false, now
+	return lane, stuck, true
+}
+
+// doubt returns that of a lane. The caller holds mu.
+func (l *looks) doubt(lane string) *doubt {
+	if l.doubts == nil {
+		l.doubts = map[string]*doubt{}
+	}
+	if l.doubts[lane] == nil {
+		l.doubts[lane] = &doubt{}
+	}
+	return l.doubts[lane]
+}
+
+// use begins to use marks on lanes that have none, or on all lanes anew: then the sweep goes on where it is. If it
+// began anew as often as that, it would never come to what waits the longest.
 func (l *looks) use(lanes []string, firsts map[string]marks.Place, until, now time.Time, anew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,9 +136,12 @@ func (l *looks) use(lanes []string, firsts map[string]marks.Place, until, now ti
 		l.sets = map[string]*marks.Set{}
 	}
 	for _, lane := range lanes {
-		if set := l.sets[lane]; set == nil || !set.Used() || anew {
+		switch set := l.sets[lane]; {
+		case set == nil || !set.Used():
 			l.sets[lane] = &marks.Set{}
 			l.sets[lane].Use([]string{lane}, firsts, until, now)
+		case anew:
+			set.Raise(lane, until)
 		}
 	}
 }
@@ -147,13 +187,18 @@ func (l *looks) lower(lane string, due time.Time) {
 	}
 }
 
-// next returns the slice that is to be looked at now, if there is one.
-func (l *looks) next(lanes []string) (sweep, bool) {
+// next returns the slice that is to be looked at now, if there is one: on some lanes, or if one has been due there for
+// a while, on others.
+func (l *looks) next(lanes, others []string) (sweep, bool) {
+	const while = 200 * time.Millisecond
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	if len(l.sets) == 0 || now.Before(l.rest) {
 		return sweep{}, false
+	}
+	if len(lanes) == 0 && now.Sub(l.rest) >= while {
+		lanes = others
 	}
 	for range lanes {
 		l.turn++
@@ -195,21 +240,28 @@ func (l *looks) done(
 		set := l.sets[lane]
 		switch {
 		case set == nil || !set.Used():
-			l.dear = l.dear || isCancelled(err) || err == nil && took > marks.DearLook
+			d := l.doubt(lane)
+			d.dear = d.dear || isCancelled(err) || err == nil && took > marks.DearLook
 		case err == nil:
 			first, found := firsts[lane]
 			set.Claimed(lane, first, found, until)
 		default:
-			l.stuck = l.stuck || isCancelled(err)
+			d := l.doubt(lane)
+			d.stuck = d.stuck || isCancelled(err)
 		}
 	}
 }
 
-// costs notes how long a look from the beginning took that moves no mark, and its error.
-func (l *looks) costs(took time.Duration, err error) {
+// costs notes how long a look from the beginning of lanes took that moves no mark, and its error.
+func (l *looks) costs(lanes []string, took time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.dear = l.dear || isCancelled(err) || err == nil && took > marks.DearLook
+	if !isCancelled(err) && (err != nil || took <= marks.DearLook) {
+		return
+	}
+	for _, lane := range lanes {
+		l.doubt(lane).dear = true
+	}
 }
 
 // isCancelled reports whether err says that the server has given a statement up, because of its time limit.

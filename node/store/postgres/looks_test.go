@@ -13,16 +13,18 @@ import (
 
 // lane is a store with messages on one lane, and claims on it.
 type lane struct {
-	t     *testing.T
-	store *postgres.Store
-	place node.Place
-	now   time.Time
+	t       *testing.T
+	address string
+	store   *postgres.Store
+	place   node.Place
+	now     time.Time
 }
 
 func newLane(t *testing.T) *lane {
 	t.Helper()
+	address := newSchema(t, newDatabase(t))
 	l := &lane{
-		t: t, store: open(t, newSchema(t, newDatabase(t)), postgres.Options{Timeout: 10 * time.Second}),
+		t: t, address: address, store: open(t, address, postgres.Options{Timeout: 10 * time.Second}),
 		place: node.Place{Partition: node.Partition{Topic: "in", TopicID: uuid.New()}},
 		now:   time.Now().UTC().Truncate(time.Microsecond),
 	}

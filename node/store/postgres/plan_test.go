@@ -201,7 +201,7 @@ func arguments(n int) map[string][]any {
 		"channel":        nil,
 		"notify":         {"_of_one"},
 		"claim":          {uuids[0], int64(5_000_000), topics, numbers, numbers, times, topics, times},
-		"look":           {topics, times, times},
+		"look":           {topics, times, times, numbers},
 		"turn":           {uuids, topics, times, ids, times, uuids},
 		"forward":        {uuids, topics},
 		"delete":         {ids, topics, uuids},

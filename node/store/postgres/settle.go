@@ -159,14 +159,14 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 	err := s.expired.prepare(ctx, lanes, time.Now(), func(
 		ctx context.Context, _ []string, froms []time.Time, until time.Time,
 	) (map[string]marks.Place, time.Duration, bool, error) {
-		first, took, gaveUp, err := s.briefly(ctx, 1, froms[0], until)
+		first, took, gaveUp, err := s.briefly(ctx, limit, froms[0], until)
 		return firstExpired(first), took, gaveUp, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	var found []node.Claim
-	if swept, due := s.expired.next(lanes); due {
+	if swept, due := s.expired.next(lanes, nil); due {
 		claims, took, gaveUp, err := s.briefly(ctx, limit, swept.slice.From[0], swept.slice.Until[0])
 		if err != nil {
 			return nil, err

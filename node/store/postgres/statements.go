@@ -313,17 +313,21 @@ WHERE ctid = ANY (ARRAY(
 )) AND readied_by IS NULL AND behind AND due_at > deadline
 RETURNING lane, due_at`
 
-	// lookStatement tells for each lane the first row that waits between two due times, whoever has locked it. It sends
-	// no payloads, so that the time it takes is that of wading through dead entries.
+	// lookStatement tells for each lane the first row that waits between two due times, whoever has locked it. It goes
+	// through as many rows as a claim there would, and sends no payloads: so the time it takes is that of wading
+	// through dead entries. One that ends at the first row takes none of it where they all lie behind that.
 	lookStatement = `
 SELECT looked.place, found.due_at, found.id
-FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[])
-  WITH ORDINALITY AS looked (lane, from_due, until, place)
+FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[], $4::bigint[])
+  WITH ORDINALITY AS looked (lane, from_due, until, most, place)
 CROSS JOIN LATERAL (
-  SELECT due_at, id FROM messages
-  WHERE lane = looked.lane AND readied_at IS NULL AND due_at >= looked.from_due AND due_at <= looked.until
-  ORDER BY lane, due_at, id LIMIT 1
-) AS found`
+  SELECT min(due_at) AS due_at, (array_agg(id ORDER BY due_at, id))[1] AS id FROM (
+    SELECT due_at, id FROM messages
+    WHERE lane = looked.lane AND readied_at IS NULL AND due_at >= looked.from_due AND due_at <= looked.until
+    ORDER BY lane, due_at, id LIMIT looked.most
+  ) AS gone_through
+) AS found
+WHERE found.id IS NOT NULL`
 
 	// idleStatement tells whether somebody holds a claim, and when the first message that waits on some lanes falls
 	// due, if by some instant.

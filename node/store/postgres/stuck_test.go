@@ -2,9 +2,12 @@ package postgres_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"chronos/node/store/postgres"
@@ -52,5 +55,58 @@ func TestMarksThatNoLookGetsAwayFrom(t *testing.T) {
 				t.Errorf("it looks once more, from %v: %v", froms, err)
 			}
 		})
+	}
+}
+
+// A call for two lanes is given up, and the next ones are for one lane each: that looks at one lane are cheap says
+// nothing of the other one.
+func TestMarksOfEachLane(t *testing.T) {
+	var l postgres.Looks
+	l.Done([]string{"dear", "cheap"}, 0, &pgconn.PgError{Code: "57014"})
+	if froms, err := l.Prepare([]string{"cheap"}, 0, false); err != nil || len(froms) != 1 {
+		t.Fatalf("it looks from %v: %v", froms, err)
+	}
+	if froms, err := l.Prepare([]string{"cheap", "dear"}, 0, true); err != nil || len(froms) != 1 {
+		t.Fatalf("it looks from %v: %v", froms, err)
+	}
+	for lane, marked := range map[string]bool{"dear": true, "cheap": false} {
+		if from := l.From(lane); (time.Since(from) < time.Minute) != marked {
+			t.Errorf("looks at the %s lane begin at %v", lane, from)
+		}
+	}
+}
+
+// While all claims on a lane begin where a round has come to, the sweep has turns there all the same.
+func TestSweepBesideRounds(t *testing.T) {
+	var l postgres.Looks
+	l.UseMark("lane", time.Now().Add(-time.Minute))
+	if !l.Sweeps(nil, []string{"lane"}) {
+		t.Error("there is no sweep")
+	}
+	if l.Sweeps(nil, nil) {
+		t.Error("there is a sweep of no lane")
+	}
+}
+
+// The look that tells whether claims are dear goes through as many rows as a claim, on each lane.
+func TestLookGoesAsFarAsAClaim(t *testing.T) {
+	l := newLane(t)
+	l.take(20, time.Minute)
+	conn := connect(t, l.address)
+	for most, want := range map[int64]string{1: "rows=1 ", 7: "rows=7 ", 100: "rows=20 "} {
+		rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, TIMING off, COSTS off) "+postgres.Statements()["look"],
+			[]string{"out"}, []time.Time{l.now.Add(-time.Hour)}, []time.Time{l.now}, []int64{most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(plan, func(line string) bool {
+			return strings.Contains(line, "messages_waiting") && strings.Contains(line, want)
+		}) {
+			t.Errorf("of a look that stands for a claim of %d the plan is %s", most, strings.Join(plan, "\n"))
+		}
 	}
 }

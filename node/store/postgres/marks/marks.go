@@ -36,7 +36,7 @@ import (
 // ends the use of marks: then looks start at the beginning, and nothing is below.
 //
 // A mark moves up with each look from it. One that was lowered (Lower) may have so much above it that no look comes to
-// its end any more: then the use of marks begins anew, and what waits in between is left to the sweep.
+// its end any more: then it is raised (Raise), and what waits in between is left to the sweep.
 //
 // What this node itself has put below a mark, it need not search for (Note): that is the next slice, in turn with those
 // of the sweep. It makes such a message come out at once, as a rule, and nothing depends on it.
@@ -130,6 +130,13 @@ func (m *Set) Claimed(lane string, first Place, found bool, until time.Time) {
 	}
 	if now, marked := m.lanes[lane]; !marked || now.Before(next) {
 		m.lanes[lane] = next
+	}
+}
+
+// Raise moves the mark of a lane up to a look that ends at an instant, whatever waits in between: the sweep finds that.
+func (m *Set) Raise(lane string, until time.Time) {
+	if m.used {
+		m.lanes[lane] = Place{Due: instant(until.Add(-nearMark))}
 	}
 }
 

@@ -235,3 +235,32 @@ func TestLower(t *testing.T) {
 		t.Errorf("%d tries in 15 looks; left are %v", tries, w.stragglers)
 	}
 }
+
+// A mark is raised over what waits. The sweep goes on downwards from where it is, and what lies in between it finds the
+// next time: where marks are raised as often as once a second, it would come to nothing far below otherwise.
+func TestRaise(t *testing.T) {
+	const lane = "output"
+	var set marks.Set
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	waits := marks.Place{Due: now.Add(-time.Hour), ID: "x"}
+	set.Use([]string{lane}, map[string]marks.Place{lane: waits}, now, now)
+	lowest := waits.Due
+	for range 100 {
+		now = now.Add(time.Second)
+		slice, due := set.Next([]string{lane}, now)
+		if !due {
+			t.Fatal("the sweep has no turn")
+		}
+		set.Swept(slice, 5*time.Millisecond, false, false, now)
+		set.Raise(lane, now)
+		if from := slice.From[0]; from.Before(lowest) {
+			lowest = from
+		}
+	}
+	if mark := set.From(lane); !mark.Due.After(now.Add(-2 * time.Second)) {
+		t.Errorf("the mark is at %v", mark)
+	}
+	if lowest.After(waits.Due.Add(-time.Hour)) {
+		t.Errorf("the sweep has come down to %v only", lowest)
+	}
+}
