@@ -33,6 +33,10 @@ type backlog struct {
 	looked, begin time.Time
 	next          time.Duration
 
+	// seen is what the clock said, with the timing advance, at the last claim that has left nothing of what had fallen
+	// due; the zero time for none.
+	seen time.Time
+
 	rounds rounds
 	missed missed
 }
@@ -54,8 +58,13 @@ const (
 	forMissed       // occurrences of series that catch up
 )
 
-// lateFor is how late a message may be stored and still count as one that falls due now.
-const lateFor = time.Second
+const (
+	// lateFor is how late a message may be stored and still count as one that falls due now.
+	lateFor = time.Second
+
+	// gapFor is the longest that a lane is not claimed on while claims on others take as long as they may.
+	gapFor = 5 * time.Second
+)
 
 // ask returns what to claim for now (monotonic): from which instant on and until which one, at latest; the zero times
 // for all there is. After the wall clock was set back, one look finds nothing.
@@ -81,9 +90,9 @@ func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interva
 	missed.sought = missed.sought && b.there && more // where there is no look at what fell due lately between two
 	switch {
 	case !more:
-		*b = backlog{}
+		*b = backlog{seen: lapsed}
 	case !b.there:
-		*b = backlog{there: true, looked: lapsed, next: started + interval}
+		*b = backlog{there: true, looked: b.since(lapsed), next: started + interval, seen: b.seen}
 	default:
 		b.owed = max(0, b.owed-n)
 	}
@@ -94,7 +103,8 @@ func (b *backlog) oldest(n int, started time.Duration, lapsed time.Time, interva
 // clock had lapsed: something is there, for all that is known, and the next look is for what fell due lately.
 func (b *backlog) failed(started, ended time.Duration, lapsed time.Time) {
 	if b.begin.IsZero() {
-		b.looked, b.begin = lapsed, lapsed.Add(-lateFor).Truncate(time.Microsecond)
+		b.looked = b.since(lapsed)
+		b.begin = b.looked.Add(-lateFor).Truncate(time.Microsecond)
 	}
 	b.there, b.owed, b.next, b.again = true, 0, started, ended+(ended-started)
 }
@@ -102,8 +112,23 @@ func (b *backlog) failed(started, ended time.Duration, lapsed time.Time) {
 // rest notes that all was gone through by a claim that began at a monotonic instant and what the wall clock had lapsed,
 // so that for a while only what falls due lately is asked for.
 func (b *backlog) rest(started time.Duration, lapsed time.Time, interval time.Duration) {
-	b.looked, b.next = lapsed, started+interval
-	b.begin, b.more = lapsed.Add(-lateFor).Truncate(time.Microsecond), false
+	b.looked, b.next = b.since(lapsed), started+interval
+	b.begin, b.more = b.looked.Add(-lateFor).Truncate(time.Microsecond), false
+}
+
+// since returns from when on nothing has been looked for, at an instant at which looks for what fell due lately begin:
+// since the last claim on the lane. That may be a while ago, where claims on other lanes take long, and what fell due
+// in between would be in no look. It is no more than gapFor, or else the looks would be for all that was overdue when
+// the lane was resumed, say.
+func (b *backlog) since(lapsed time.Time) time.Time {
+	last := b.seen
+	if last.Before(b.looked) {
+		last = b.looked
+	}
+	if last.After(lapsed) || last.Before(lapsed.Add(-gapFor)) {
+		return lapsed
+	}
+	return last
 }
 
 // lately notes a claim of n messages that fell due from an instant on, and whether it may have left something of these.
@@ -125,6 +150,15 @@ func (b *backlog) sought(n int, started time.Duration, more bool) {
 	}
 	b.missed.sought = true
 	b.owes(n, started)
+}
+
+// vain notes that a claim failed that was for what fell due lately, or for occurrences that were left behind: the next
+// one is for the other of the two. Where it was for too many of these, it is for the first one alone from now on; a
+// round finds the others.
+func (b *backlog) vain(l look) {
+	if b.missed.sought = l == forMissed; b.missed.sought {
+		b.missed.last = b.missed.first
+	}
 }
 
 // owes notes that n messages were claimed that are not the oldest. In a rest that is owed to nobody.

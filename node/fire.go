@@ -238,6 +238,10 @@ func (f *firer) claim(ctx context.Context) {
 // A share is one message at least, however large. So for a while after a claim that ran into its time limit the lanes
 // take turns, one in each claim. Otherwise four lanes with a message of a megabyte each would make four megabytes of
 // every claim, and on a way that is too slow for that none of them would ever come out.
+//
+// Where a lane goes round by parts (rounds.width) each part is a claim of its own. How long it takes decides on how
+// wide the next one is; with others beside it, on which much has to be gone through, it would get narrower and
+// narrower.
 func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,7 +254,7 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 	}
 	var shares []Share
 	shutting := 0
-	turn := f.turn
+	turn, passed := f.turn, -1
 	for i := range f.lanes {
 		at := (turn + i) % len(f.lanes)
 		l := f.lanes[at]
@@ -277,11 +281,21 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 		}
 		share := Share{Lane: l.lane, Limit: free, Bytes: size}
 		l.look, share.From, share.Until = l.backlog.ask(now, latest)
+		if l.look == fromOldest && l.backlog.rounds.width > 0 { // how long it takes decides on the next one
+			if len(shares) > 0 {
+				l.backlogged, passed = true, at
+				continue
+			}
+			most = 1
+		}
 		shares = append(shares, share)
 		f.turn = at + 1
 		if l.attempts > 1 && now-l.failing < restFor && !reaching && !l.backlogged {
 			l.rest = now + jittered(f.random, retryMax, 20)
 		}
+	}
+	if passed >= 0 {
+		f.turn = passed
 	}
 	f.rest.whole = len(shares)+shutting == len(f.lanes)
 	f.rationed = &f.part

@@ -206,8 +206,8 @@ func TestGivenUpBounded(t *testing.T) {
 	}
 }
 
-// TestGivenUpInTurn has copies come to the settler during each of its calls, and messages of another lane that come out.
-// These are deleted all the same.
+// TestGivenUpInTurn has copies come to the settler during each of its calls, and messages of another lane that come
+// out. These are deleted all the same.
 func TestGivenUpInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c := refusing(t, 0, 0)
@@ -237,8 +237,8 @@ func TestGivenUpInTurn(t *testing.T) {
 	})
 }
 
-// TestGivenUpHoldsUpNobody has the store keep no copies for minutes, while more is given up than may wait for that. What
-// is for another receiver comes out in time.
+// TestGivenUpHoldsUpNobody has the store keep no copies for minutes, while more is given up than may wait for that.
+// What is for another receiver comes out in time.
 func TestGivenUpHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const messages, others = 3000, 100

@@ -24,8 +24,8 @@ type settler struct {
 	due   func([]Next)
 	moved func([]Ref)
 
-	// retry is when to call the store next after it has failed, monotonic, and keepRetry when to have it keep copies, of
-	// keeps messages at most.
+	// retry is when to call the store next after it has failed, monotonic, and keepRetry when to have it keep copies,
+	// of keeps messages at most.
 	retry, keepRetry time.Duration
 	keeps            int
 
@@ -246,9 +246,9 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 	return promised
 }
 
-// giveBack gives back what was put off, as much as fits into one call, and reports whether that went well. What the store
-// does not take stays, and is tried again: a claim that has expired meanwhile is nobody's, and to give it back changes
-// nothing.
+// giveBack gives back what was put off, as much as fits into one call, and reports whether that went well. What the
+// store does not take stays, and is tried again: a claim that has expired meanwhile is nobody's, and to give it back
+// changes nothing.
 func (s *settler) giveBack(ctx context.Context) bool {
 	if s.clock.Mono() < s.retry {
 		return false

@@ -145,6 +145,7 @@ func (f *firer) unclaimed(started time.Duration, lapsed time.Time, request Claim
 		switch b := &l.backlog; {
 		case l.look != fromOldest: // they take turns
 			b.again = 0
+			b.vain(l.look)
 			b.owes(0, started)
 		case f.goesRound(l):
 			f.wentThrough(l, share, started, lapsed, false)
