@@ -585,19 +585,3 @@ func noSooner(m *Message, due time.Time) time.Time {
 	}
 	return due.Truncate(time.Microsecond)
 }
-
-func claims(held []*holding) []Claim {
-	list := make([]Claim, len(held))
-	for i, h := range held {
-		list[i] = h.Claim
-	}
-	return list
-}
-
-func messages(held []*holding) []Message {
-	list := make([]Message, len(held))
-	for i, h := range held {
-		list[i] = h.Message
-	}
-	return list
-}

@@ -30,3 +30,19 @@ func (s *schedule) all() []Held {
 	}
 	return all
 }
+
+func claims(held []*holding) []Claim {
+	list := make([]Claim, len(held))
+	for i, h := range held {
+		list[i] = h.Claim
+	}
+	return list
+}
+
+func messages(held []*holding) []Message {
+	list := make([]Message, len(held))
+	for i, h := range held {
+		list[i] = h.Message
+	}
+	return list
+}
