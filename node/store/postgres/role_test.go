@@ -62,7 +62,7 @@ func work(t *testing.T, address string) error {
 	if err := errors.Join(migrations.Check(t.Context(), db, migrations.Postgres), db.Close()); err != nil {
 		return err
 	}
-	store, ctx := open(t, address, postgres.Options{Timeout: patience}), t.Context()
+	store, ctx := postgres.Unhurried(open(t, address, postgres.Options{Timeout: patience}), patience), t.Context()
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	place := node.Place{Partition: node.Partition{Topic: "in", TopicID: uuid.New()}}
 	missing := node.Ref{ID: "missing", Lane: "out", Incarnation: uuid.New()}
