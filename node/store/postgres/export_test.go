@@ -143,6 +143,16 @@ func (l *Looks) Sweeps(lanes, others []string) bool {
 	return due
 }
 
+// Sweep looks at the next slice of a lane, which takes so long and finds nothing, and returns where that begins.
+func (l *Looks) Sweep(lane string, took time.Duration) (from time.Time) {
+	s, due := l.next([]string{lane}, nil)
+	if !due {
+		return time.Time{}
+	}
+	l.swept(s, took, false, false)
+	return s.slice.From[0]
+}
+
 // Done has a look at lanes end with an error, or none after so long.
 func (l *Looks) Done(lanes []string, took time.Duration, err error) {
 	l.done(lanes, nil, time.Now(), took, err)

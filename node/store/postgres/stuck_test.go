@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -109,4 +110,35 @@ func TestLookGoesAsFarAsAClaim(t *testing.T) {
 			t.Errorf("of a look that stands for a claim of %d the plan is %s", most, strings.Join(plan, "\n"))
 		}
 	}
+}
+
+// A mark is raised while the sweep is far below it. The sweep goes on there, and does not begin anew.
+func TestSweepGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lane, took = "lane", 5 * time.Millisecond
+		var l postgres.Looks
+		l.UseMark(lane, time.Now().Add(-time.Minute))
+		lowest := func(n int) time.Time {
+			low := time.Now()
+			for range n {
+				<-time.After(time.Second)
+				from := l.Sweep(lane, took)
+				if from.IsZero() {
+					t.Fatal("the sweep has no turn")
+				}
+				if from.Before(low) {
+					low = from
+				}
+			}
+			return low
+		}
+		before := lowest(20)
+		l.Done([]string{lane}, 0, &pgconn.PgError{Code: "57014"})
+		if _, err := l.Prepare([]string{lane}, 0, true); err != nil || time.Since(l.From(lane)) > time.Minute {
+			t.Fatalf("the mark is at %v: %v", l.From(lane), err)
+		}
+		if after := lowest(3); !after.Before(before) {
+			t.Errorf("the sweep had come down to %v, and is at %v", before, after)
+		}
+	})
 }
