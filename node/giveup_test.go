@@ -295,3 +295,48 @@ func TestGivenUpBesideOne(t *testing.T) {
 		}
 	})
 }
+
+// TestGivenUpAfterASlowCall has receivers take long to refuse, so that calls end later than their claims could have
+// been published. Each receiver is asked once all the same, and each copy is kept.
+func TestGivenUpAfterASlowCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const messages = 16
+		w, c := refusing(t, messages, 5*time.Second)
+		w.answer = func(r node.Record) error {
+			if r.Topic != "http:out" {
+				return nil
+			}
+			pass(12 * time.Second)
+			return &node.RefusedError{Err: errInjected, Status: 410}
+		}
+		c.Callbacks.Lanes[0].Concurrency = 2
+		w.run(c, nil)
+		pass(3 * time.Minute)
+		if asked, kept := len(w.on("http:out")), len(w.on("failed")); asked != messages || kept != messages {
+			t.Errorf("receivers were asked %d times, and %d copies are kept, want %d of each", asked, kept, messages)
+		}
+		w.empty()
+	})
+}
+
+// TestGivenUpAndRefused has the store refuse all copies, however much they are cut. What that costs grows as their
+// number: a call in which one is refused is not repeated with all others each time.
+func TestGivenUpAndRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const messages = 300
+		w, c := refusing(t, messages, 5*time.Second)
+		w.refuses = func(m *node.Message) bool { return m.Lane == "failed" }
+		n := w.run(c, nil)
+		var copies atomic.Int32
+		takes := func(r node.TakeRequest) { copies.Add(int32(lettersOf(r))) }
+		n.gate.takes.Store(&takes)
+		pass(time.Minute)
+		if got := len(seen[node.GaveUp](w)); got != messages {
+			t.Errorf("told of %d that were given up, want %d", got, messages)
+		}
+		if got := copies.Load(); got < 4*messages || got > 10*messages {
+			t.Errorf("%d copies are in calls, of %d messages that are cut four times", got, messages)
+		}
+		w.empty()
+	})
+}
