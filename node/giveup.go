@@ -99,9 +99,9 @@ func (s *settler) kept(n int, left []givenUp) {
 // from its incarnation, so that the store covers the second copy while the first one waits.
 //
 // What the store does not answer about is put off, and its receiver is asked again: the copy may be stored, and come
-// out at once, and each repeat of the call would store another one. So is what a claim has ended of: another node may
-// have given it up, and its copy may have come out. If the call before has failed as well, all that waits is put off:
-// the store keeps nothing at present, and where too much waits, all other callbacks would wait with it.
+// out at once, and each repeat of the call would store another one. So is a message whose claim has ended: another node
+// may have given it up, and its copy may have come out. If the call before has failed as well, all that waits is put
+// off: the store keeps nothing at present, and where too much waits, all other callbacks would wait with it.
 //
 // The next call has half as many messages if the store has not answered, or has refused one: that may be the fault of
 // one of them, and with that one alone no other waits for it.

@@ -38,6 +38,16 @@ func lettersOf(r node.TakeRequest) (letters int) {
 	return letters
 }
 
+// noTakes returns a gate that lets no take through while some are failing.
+func noTakes(failing *atomic.Bool) func(int, string) (error, bool) {
+	return func(_ int, call string) (error, bool) {
+		if call == "take" && failing.Load() {
+			return errInjected, false
+		}
+		return nil, true
+	}
+}
+
 // TestGivenUpTogether has callbacks given up at one instant, as many as are made at the same time, and again, while the
 // store takes its time. Their copies are kept together, in one call after the other: a call for each would leave no
 // connection to claims, and no lane would get on.
@@ -89,12 +99,7 @@ func TestGivenUpInOutage(t *testing.T) {
 						node.Header{Name: node.HeaderTopic, Value: []byte("http:other")})
 				}
 				var failing atomic.Bool
-				n := w.run(c, func(_ int, call string) (error, bool) {
-					if call == "take" && failing.Load() {
-						return errInjected, false
-					}
-					return nil, true
-				})
+				n := w.run(c, noTakes(&failing))
 				pass(4900 * time.Millisecond)
 				failing.Store(true)
 				pass(test.lasts)
@@ -248,12 +253,7 @@ func TestGivenUpHoldsUpNobody(t *testing.T) {
 				node.Header{Name: node.HeaderTopic, Value: []byte("http:other")})
 		}
 		var failing atomic.Bool
-		w.run(c, func(_ int, call string) (error, bool) {
-			if call == "take" && failing.Load() {
-				return errInjected, false
-			}
-			return nil, true
-		})
+		w.run(c, noTakes(&failing))
 		pass(29 * time.Second)
 		failing.Store(true)
 		pass((others + 3) * time.Second)
@@ -275,12 +275,7 @@ func TestGivenUpBesideOne(t *testing.T) {
 		const messages = 200
 		w, c := refusing(t, messages, 30*time.Second)
 		var poisoned atomic.Bool
-		n := w.run(c, func(_ int, call string) (error, bool) {
-			if call == "take" && poisoned.Load() {
-				return errInjected, false
-			}
-			return nil, true
-		})
+		n := w.run(c, noTakes(&poisoned))
 		takes := func(r node.TakeRequest) {
 			poisoned.Store(slices.ContainsFunc(r.Items, func(item node.Item) bool {
 				return item.From == node.NoPlace && slices.ContainsFunc(item.Headers, func(h node.Header) bool {
