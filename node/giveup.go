@@ -38,7 +38,7 @@ func (p *publisher) expireCalls(ended []*holding) {
 func (p *publisher) giveUp(failed []failure) {
 	for _, f := range failed {
 		if letters := p.deadLettersOf(f.Lane); letters != "" {
-			p.settler.bury(givenUp{failure: f, letters: letters})
+			p.settler.addGivenUp(givenUp{failure: f, letters: letters})
 		} else {
 			p.settler.ended(&f, "")
 		}
@@ -55,8 +55,8 @@ func (s *settler) ended(f *failure, letters string) {
 	s.add([]Next{f.next})
 }
 
-// bury takes over a message of which a copy is to be kept.
-func (s *settler) bury(g givenUp) {
+// addGivenUp takes over a message of which a copy is to be kept.
+func (s *settler) addGivenUp(g givenUp) {
 	s.mu.Lock()
 	s.over = append(s.over, g)
 	s.overBytes += g.Size()
