@@ -199,27 +199,36 @@ func (f *firer) claim(ctx context.Context) {
 		if err != nil {
 			f.unclaimed(started, lapsed, request)
 			f.rest.quiet = false
-			// The claims may have been made. Nobody knows of them, so they are recovered after the hold time.
+			if len(result.Messages) > 0 {
+				f.serve(ctx, started, asked, &result)
+			}
+			// Other claims may have been made. Nobody knows of them, so they are recovered after the hold time.
 			f.storeRetry = f.clock.Mono() + f.claims.failed("claim", err)
 			return
 		}
 		f.claims.succeeded()
 		f.claimed(started, lapsed, result.Messages, request)
-		f.follow(asked, result.State)
 		f.rests(started, all, &result)
-		if len(result.Messages) == 0 {
-			continue
-		}
-		f.observe(Claimed{Messages: result.Messages})
-		served := f.standBack(ctx, result.Messages)
-		// The age of the claim counts from before it was requested: the store stamped it later, so no
-		// detector can find it older than this node does, at equal rates of their clocks.
-		holdings := make([]*holding, len(served))
-		for i := range served {
-			holdings[i] = &holding{Ready: served[i], since: started}
-		}
-		f.hold(f.schedule, result.State.Lineage, holdings)
+		f.serve(ctx, started, asked, &result)
 	}
+}
+
+// serve puts on the schedule what was claimed by a call that began at a monotonic instant, when the lineage asked was
+// known.
+func (f *firer) serve(ctx context.Context, started time.Duration, asked int64, result *ClaimResult) {
+	f.follow(asked, result.State)
+	if len(result.Messages) == 0 {
+		return
+	}
+	f.observe(Claimed{Messages: result.Messages})
+	served := f.standBack(ctx, result.Messages)
+	// The age of the claim counts from before it was requested: the store stamped it later, so no
+	// detector can find it older than this node does, at equal rates of their clocks.
+	holdings := make([]*holding, len(served))
+	for i := range served {
+		holdings[i] = &holding{Ready: served[i], since: started}
+	}
+	f.hold(f.schedule, result.State.Lineage, holdings)
 }
 
 // shares returns what to claim on which lanes: on all that are open and not put off, or only on those with a backlog,

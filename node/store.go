@@ -48,6 +48,9 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// id), skipping those that another caller is claiming at this moment. It returns them in the order of their due
 	// times (ties by id, then lane), and says of those that stand in a line whose turn it is (see Turn). While the
 	// store catches up, or is suspect, it claims nothing; nor on a lane that is paused (see Switches).
+	//
+	// An error may come with a result, if the store claims by several transactions and a later one has failed: then
+	// Messages are claimed for certain, and State is that of when they were. As ever, others may have been claimed.
 	Claim(ctx context.Context, request ClaimRequest) (ClaimResult, error)
 
 	// Delete removes each message whose id, lane and incarnation match, whoever holds its claim now, or nobody. It
@@ -450,7 +453,7 @@ const (
 	Behind
 
 	// InTheWay says that the message is the first of its line, but another one of the line is claimed, by a call of
-	// before.
+	// before; or, where the claim comes with an error, that nobody could find out whose turn it is.
 	InTheWay
 )
 

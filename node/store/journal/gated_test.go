@@ -344,7 +344,10 @@ func (s *gatedStore) Claim(ctx context.Context, request node.ClaimRequest) (resu
 		}
 		return err
 	})
-	return result, err
+	if err != nil {
+		return node.ClaimResult{}, err // the answer is lost
+	}
+	return result, nil
 }
 
 // Rearm implements node.Store.

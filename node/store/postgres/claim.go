@@ -21,8 +21,12 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	c := claim{store: s, request: request}
-	if err := c.run(ctx); err != nil {
-		return node.ClaimResult{}, fmt.Errorf("claim messages: %w", err)
+	err := c.run(ctx)
+	if err != nil {
+		err = fmt.Errorf("claim messages: %w", err)
+	}
+	if err != nil && len(c.rows) == 0 {
+		return node.ClaimResult{}, err
 	}
 	slices.SortFunc(c.rows, func(a, b claimedRow) int {
 		return cmp.Or(a.Due.Compare(b.Due), strings.Compare(a.ID, b.ID), strings.Compare(a.Lane, b.Lane))
@@ -36,7 +40,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 			s.report(fmt.Errorf("read message %q for lane %s: %w", r.ID, r.Lane, r.unreadable))
 		}
 	}
-	return result, nil
+	return result, err
 }
 
 // claim is one call of Claim.
@@ -76,6 +80,9 @@ type claimedRow struct {
 // which only what falls due from an instant on is asked for, it claims from there on, if that is above the mark. Such a
 // look says nothing of what comes before, nor one up to an instant of what comes behind it; so neither moves a mark,
 // nor does it begin or end the use of any.
+//
+// Each of its statements is committed by itself. What one has claimed stays in rows when a later one fails: it is ours
+// for the hold time, and comes out late if nobody is told of it.
 func (c *claim) run(ctx context.Context) error {
 	var lanes, oldest, whole []string
 	until := instant(c.request.Until)
@@ -124,7 +131,9 @@ func (c *claim) run(ctx context.Context) error {
 	}
 	if err == nil {
 		c.store.held.Store(&c.held)
-		err = c.turns(ctx)
+	}
+	if failed := c.turns(ctx); err == nil {
+		err = failed
 	}
 	return err
 }
@@ -194,7 +203,7 @@ func (s *stretches) add(lane string, from marks.Place, until time.Time) {
 }
 
 // claim claims as much on each lane as its share allows beside what is claimed already, and returns the first message
-// of each.
+// of each. If it fails, rows and state are as before: whatever it has read may have been taken back.
 func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]marks.Place, err error) {
 	limits, bytes := make([]int64, len(on.lanes)), make([]int64, len(on.lanes))
 	dues, ids := make([]time.Time, len(on.lanes)), make([]string, len(on.lanes))
@@ -202,7 +211,7 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 		limits[i], bytes[i] = c.left(lane)
 		dues[i], ids[i] = on.froms[i].Due, on.froms[i].ID
 	}
-	kept := len(c.rows)
+	kept, known := len(c.rows), c.state
 	var before node.State
 	steps := []step{{statement: claimsLock}}
 	marked := c.store.waiting.used()
@@ -224,7 +233,9 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 	}
 	steps = append(steps, c.asksIdle(on.lanes)...)
 	err = c.store.once(ctx, func() { c.rows, c.state = c.rows[:kept], node.State{} }, steps...)
-	err = c.known(err)
+	if err = c.known(err); err != nil {
+		c.rows, c.state = c.rows[:kept], known
+	}
 	c.open = !marked || before.Claims()
 	firsts = map[string]marks.Place{}
 	for i := range c.rows[kept:] {

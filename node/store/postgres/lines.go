@@ -35,7 +35,8 @@ func (l *lines) add(id pgtype.UUID, lane string) {
 	l.lines, l.lanes = append(l.lines, id), append(l.lanes, lane)
 }
 
-// turns asks whose turn it is of what was claimed and stands in a line.
+// turns asks whose turn it is of what was claimed and stands in a line. If it cannot find out, all of that is in the
+// way: it is given back, and looked at again soon.
 func (c *claim) turns(ctx context.Context) error {
 	var of []*claimedRow
 	var lines, owners []pgtype.UUID
@@ -54,11 +55,12 @@ func (c *claim) turns(ctx context.Context) error {
 	if len(of) == 0 {
 		return nil
 	}
-	return c.store.once(ctx, func() {
+	all := func(turn node.Turn) {
 		for _, r := range of {
-			r.Turn = node.ItsTurn
+			r.Turn = turn
 		}
-	}, step{
+	}
+	err := c.store.once(ctx, func() { all(node.ItsTurn) }, step{
 		statement: turnStatement, arguments: []any{lines, lanes, deadlines, ids, since, owners},
 		read: func(rows pgx.Rows) error {
 			var place int
@@ -70,6 +72,10 @@ func (c *claim) turns(ctx context.Context) error {
 			return err
 		},
 	})
+	if err != nil {
+		all(node.InTheWay)
+	}
+	return err
 }
 
 // forwardLimit is the time limit of forwardStatement, in milliseconds.
