@@ -207,7 +207,7 @@ func (f *firer) claim(ctx context.Context) {
 			return
 		}
 		f.claims.succeeded()
-		f.claimed(started, lapsed, result.Messages, request)
+		f.claimed(started, lapsed, &result, request)
 		f.rests(started, all, &result)
 		f.serve(ctx, started, asked, &result)
 	}
@@ -322,15 +322,15 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 }
 
 // claimed notes on which lanes there is more than their shares, after a claim that began at a monotonic instant and
-// what the wall clock had lapsed.
-func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Ready, request ClaimRequest) {
+// what the wall clock had lapsed. Where something is unreadable there may be: the next claim does not find that again.
+func (f *firer) claimed(started time.Duration, lapsed time.Time, result *ClaimResult, request ClaimRequest) {
 	type lot struct { // what was claimed on a lane
 		count, size int
 		first, last *Ready
 	}
 	lots := map[string]lot{}
-	for i := range messages {
-		m := &messages[i]
+	for i := range result.Messages {
+		m := &result.Messages[i]
 		l, some := lots[m.Lane]
 		if !some {
 			l.first = m
@@ -342,7 +342,7 @@ func (f *firer) claimed(started time.Duration, lapsed time.Time, messages []Read
 	for _, share := range request.Lanes {
 		l := f.lane(share.Lane)
 		lot, interval := lots[share.Lane], f.config.PollInterval
-		full := lot.count >= share.Limit || lot.size >= share.Bytes
+		full := lot.count >= share.Limit || lot.size >= share.Bytes || slices.Contains(result.Unreadable, share.Lane)
 		round := f.goesRound(l)
 		if !round {
 			l.backlog.rounds = rounds{}

@@ -101,10 +101,14 @@ func (r *rounds) claimed(started time.Duration, first *Ready, to time.Time) (ove
 
 // wentRound notes a claim of a round on a lane, for which it had a share, that began at a monotonic instant and what
 // the wall clock had lapsed. It was full, or has come up to where the share ends, and has claimed messages from the
-// first to the last, or none. The caller holds mu.
+// first to the last, or none. One that was full of what cannot be read says nothing: the next one begins where it did,
+// and does not find that again. The caller holds mu.
 func (f *firer) wentRound(
 	l *laneLink, share Share, started time.Duration, lapsed time.Time, full bool, first, last *Ready,
 ) {
+	if full && last == nil {
+		return
+	}
 	b := &l.backlog
 	to := share.Until
 	if !full {

@@ -399,6 +399,11 @@ type ClaimResult struct {
 	State    State
 	Messages []Ready
 
+	// Unreadable are the lanes on which something was claimed that the store cannot read, since somebody has changed a
+	// row by hand: each once. It keeps its claim, and is not among Messages. So of such a lane there may be less here
+	// than its share, and more behind that.
+	Unreadable []string
+
 	// Idle says that after the call nobody held a claim, on whatever lane, and nothing that waited on the lanes of the
 	// request, paused or not, was due before Until + Idle: so whoever changes nothing, and hears of no change, need not
 	// look for so long. 0 to ClaimRequest.Ahead. 0 says nothing: a store need not know, and does not while it claims

@@ -37,6 +37,9 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		if r := &c.rows[i]; r.unreadable == nil {
 			result.Messages = append(result.Messages, r.Ready)
 		} else {
+			if !slices.Contains(result.Unreadable, r.Lane) {
+				result.Unreadable = append(result.Unreadable, r.Lane)
+			}
 			s.report(fmt.Errorf("read message %q for lane %s: %w", r.ID, r.Lane, r.unreadable))
 		}
 	}

@@ -124,3 +124,30 @@ CREATE TRIGGER hold AFTER UPDATE ON messages FOR EACH STATEMENT EXECUTE FUNCTION
 		t.Errorf("the turns are %v", turns)
 	}
 }
+
+// Somebody has changed rows by hand, so that they cannot be read. The claim says on which lanes, each once, and says so
+// to whoever is to be told; the others are claimed as ever.
+func TestClaimSaysWhatIsUnreadable(t *testing.T) {
+	address := newSchema(t, newDatabase(t))
+	var reports []string
+	s := open(t, address, postgres.Options{Report: func(err error) { reports = append(reports, err.Error()) }})
+	list := messages(5)
+	for i := range list[3:] {
+		list[3+i].Lane = "other"
+	}
+	insert(t, s, list, false)
+	exec(t, address, `UPDATE messages SET message_headers = '{}' WHERE id < '`+list[2].ID+`'`)
+	request := due(3)
+	request.Hold = time.Minute
+	request.Lanes = append(request.Lanes, node.Share{Lane: "other", Limit: 3, Bytes: 1 << 20})
+	result, err := s.Claim(t.Context(), request)
+	if err != nil || len(result.Messages) != 3 || result.Messages[0].ID != list[2].ID {
+		t.Errorf("claimed %d messages, want 3; error %v", len(result.Messages), err)
+	}
+	if len(result.Unreadable) != 1 || result.Unreadable[0] != "output" || len(reports) != 2 {
+		t.Errorf("unreadable on %q, and %d reports, want 2 on the lane output", result.Unreadable, len(reports))
+	}
+	if result, err := s.Claim(t.Context(), request); err != nil || len(result.Messages)+len(result.Unreadable) > 0 {
+		t.Errorf("claimed once more: %+v, error %v", result, err)
+	}
+}
