@@ -114,9 +114,8 @@ func (s *settler) keep(ctx context.Context) bool {
 	if n == 0 {
 		return false
 	}
+	failedBefore := s.takes.attempts > 0
 	left, err := s.keepPart(ctx, s.lasting(part))
-	failedBefore := s.keepRetry > 0
-	s.keepRetry = 0
 	if err == nil && len(left) == 0 {
 		s.keeps = min(2*s.keeps, s.config.batch())
 	} else {

@@ -335,3 +335,34 @@ func TestGivenUpAndRefused(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestStopWithoutCopies has a node stop while the store keeps no copies. It gives back all that waits for them: another
+// node asks their receivers soon.
+func TestStopWithoutCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const messages = 600
+		w, c := refusing(t, messages, 5*time.Second)
+		var failing, hanging atomic.Bool
+		gate := noTakes(&failing)
+		n := w.run(c, func(number int, call string) (error, bool) {
+			for call == "take" && hanging.Load() {
+				pass(50 * time.Millisecond)
+			}
+			return gate(number, call)
+		})
+		pass(4 * time.Second)
+		failing.Store(true)
+		hanging.Store(true) // all that is given up waits behind one call
+		pass(3 * time.Second)
+		go n.stop()
+		pass(time.Second)
+		hanging.Store(false)
+		n.stop()
+		if got := len(w.on("http:out")); got != messages {
+			t.Errorf("%d of %d receivers were asked before the node stopped", got, messages)
+		}
+		for _, left := range seen[node.LeftBehind](w) {
+			t.Errorf("left behind: %+v", left)
+		}
+	})
+}

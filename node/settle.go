@@ -17,6 +17,7 @@ type settler struct {
 	pace    pace
 	random  *rand.ChaCha8
 	deletes link
+	resets  link
 	takes   link
 	bell    Bell
 
@@ -24,10 +25,11 @@ type settler struct {
 	due   func([]Next)
 	moved func([]Ref)
 
-	// retry is when to call the store next after it has failed, monotonic, and keepRetry when to have it keep copies,
-	// of keeps messages at most.
-	retry, keepRetry time.Duration
-	keeps            int
+	// deleteRetry, giveRetry and keepRetry are when to call the store next after it has failed, monotonic: to delete,
+	// to give back, and to keep copies, of keeps messages at most. Each is of its own: a row that somebody has locked
+	// makes deletes fail for as long, and what was put off is not to wait for that.
+	deleteRetry, giveRetry, keepRetry time.Duration
+	keeps                             int
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -64,8 +66,8 @@ const (
 func newSettler(c *core, pace pace, random *rand.ChaCha8) *settler {
 	return &settler{
 		core: c, pace: pace, random: random, bell: c.clock.Bell(), publishing: pace.publishers,
-		deletes: c.link(Settle, PortStore, random), takes: c.link(Settle, PortStore, random),
-		keeps: c.config.batch(),
+		deletes: c.link(Settle, PortStore, random), resets: c.link(Settle, PortStore, random),
+		takes: c.link(Settle, PortStore, random), keeps: c.config.batch(),
 	}
 }
 
@@ -82,7 +84,7 @@ func (s *settler) run(ctx context.Context) {
 		s.bell.Sleep(waiting, s.idle())
 	}
 	for range stopTries {
-		s.retry, s.keepRetry = 0, 0
+		s.deleteRetry, s.giveRetry, s.keepRetry = 0, 0, 0
 		for s.round(ctx) {
 		}
 	}
@@ -159,8 +161,12 @@ func (s *settler) awaits() bool {
 // idle returns how long there is nothing to do.
 func (s *settler) idle() time.Duration {
 	next := time.Hour
-	if fired, off := s.left(); fired+off > 0 {
-		next = s.retry - s.clock.Mono()
+	fired, off := s.left()
+	if fired > 0 {
+		next = s.deleteRetry - s.clock.Mono()
+	}
+	if off > 0 {
+		next = min(next, s.giveRetry-s.clock.Mono())
 	}
 	if s.unkept() > 0 {
 		next = min(next, s.keepRetry-s.clock.Mono())
@@ -180,7 +186,7 @@ func (s *settler) idle() time.Duration {
 //
 // It deletes as many as fit into one call, and reports whether that went well.
 func (s *settler) delete(ctx context.Context) bool {
-	if s.clock.Mono() < s.retry {
+	if s.clock.Mono() < s.deleteRetry {
 		return false
 	}
 	part, repeated := s.next()
@@ -189,15 +195,15 @@ func (s *settler) delete(ctx context.Context) bool {
 	}
 	settled, err := s.settle(context.WithoutCancel(ctx), part)
 	if err != nil {
-		s.retry = s.clock.Mono() + s.deletes.failed("delete", err)
+		s.deleteRetry = s.clock.Mono() + s.deletes.failed("delete", err)
 		s.done(0)
 		return false
 	}
 	s.deletes.succeeded()
 	promised := s.report(part, settled, repeated)
 	// They come out: whoever claims one next is told so.
-	if wait := s.release(ctx, &s.deletes, promised); wait > 0 {
-		s.retry = s.clock.Mono() + wait
+	if wait := s.release(ctx, &s.resets, promised); wait > 0 {
+		s.giveRetry = s.clock.Mono() + wait
 	}
 	s.done(len(part))
 	return true
@@ -250,7 +256,7 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 // store does not take stays, and is tried again: a claim that has expired meanwhile is nobody's, and to give it back
 // changes nothing.
 func (s *settler) giveBack(ctx context.Context) bool {
-	if s.clock.Mono() < s.retry {
+	if s.clock.Mono() < s.giveRetry {
 		return false
 	}
 	s.mu.Lock()
@@ -259,8 +265,8 @@ func (s *settler) giveBack(ctx context.Context) bool {
 	if len(part) == 0 {
 		return false
 	}
-	if wait := s.release(ctx, &s.deletes, part); wait > 0 {
-		s.retry = s.clock.Mono() + wait
+	if wait := s.release(ctx, &s.resets, part); wait > 0 {
+		s.giveRetry = s.clock.Mono() + wait
 		return false
 	}
 	s.mu.Lock()

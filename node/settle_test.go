@@ -101,3 +101,65 @@ func TestStopDeletesWhatFires(t *testing.T) {
 		})
 	}
 }
+
+// busyOnce returns a world with two callbacks, settings to make them with, and the number of requests to the second
+// receiver, which is busy when it is asked first: it is to be asked again a second later. The first one is deleted.
+func busyOnce(t *testing.T) (w *world, c node.Config, asked func() int) {
+	var first atomic.Bool
+	w = newWorld(t)
+	w.answer = func(r node.Record) error {
+		if r.Topic == "http:other" && first.CompareAndSwap(false, true) {
+			return &node.DeferredError{Err: errInjected}
+		}
+		return nil
+	}
+	w.submit("done", 5*time.Second)
+	w.submit("busy", 6*time.Second, node.Header{Name: node.HeaderTopic, Value: []byte("http:other")})
+	return w, calls(0), func() int { return len(w.on("http:other")) }
+}
+
+// Somebody has locked a row, so that deletes fail. What was put off is given back meanwhile, and comes when it should.
+func TestPutOffBesideDeletes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c, asked := busyOnce(t)
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "delete" {
+				pass(1500 * time.Millisecond)
+				return errInjected, false
+			}
+			return nil, true
+		})
+		pass(10 * time.Second)
+		if asked() != 2 {
+			t.Errorf("the receiver that was busy was asked %d times, want twice", asked())
+		}
+	})
+}
+
+// Nothing can be given back for a while. What has fired is deleted meanwhile; and what was put off is given back when
+// that is over.
+func TestDeletesBesidePutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c, asked := busyOnce(t)
+		w.submit("later", 8*time.Second)
+		var failing atomic.Bool
+		failing.Store(true)
+		w.run(c, func(_ int, call string) (error, bool) {
+			if call == "reset" && failing.Load() {
+				pass(1500 * time.Millisecond)
+				return errInjected, false
+			}
+			return nil, true
+		})
+		pass(11 * time.Second)
+		if left := w.store.Len(); left != 1 {
+			t.Errorf("%d messages are left, want the one that was put off", left)
+		}
+		failing.Store(false)
+		pass(5 * time.Second)
+		if asked() != 2 {
+			t.Errorf("the receiver that was busy was asked %d times, want twice", asked())
+		}
+		w.empty()
+	})
+}

@@ -120,7 +120,7 @@ func TestStandbyTakeover(t *testing.T) {
 }
 
 // The same with 100,000, which takes 80 s of processor time under the race detector: too much for make test, which has
-// the ten thousand. make test-all runs it.
+// the ten thousand. make test-long runs it.
 func TestStandbyTakeoverOfMany(t *testing.T) {
 	t.Parallel()
 	standbyTakeover(t, 100_000)
