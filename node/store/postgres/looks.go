@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +24,7 @@ type looks struct {
 
 	never bool // no marks are used, whatever looks take: for tests
 
-	// The lanes take turns with their sweeps, which together take as much time as one sweep may.
-	turn int
+	// rest is how long no lane is swept: they take turns, and all sweeps together take as much time as one may.
 	rest time.Time
 }
 
@@ -190,32 +190,47 @@ func (l *looks) lower(lane string, due time.Time) {
 // next returns the slice that is to be looked at now, if there is one: on some lanes, or if one has been due there for
 // a while, on others.
 func (l *looks) next(lanes, others []string) (sweep, bool) {
-	const while = 200 * time.Millisecond
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	if len(l.sets) == 0 || now.Before(l.rest) {
 		return sweep{}, false
 	}
-	if len(lanes) == 0 && now.Sub(l.rest) >= while {
-		lanes = others
-	}
-	for range lanes {
-		l.turn++
-		lane := lanes[l.turn%len(lanes)]
-		set := l.sets[lane]
-		if set == nil {
-			continue
+	for {
+		lane, some := l.turn(lanes, others, now)
+		if !some {
+			return sweep{}, false
 		}
-		slice, due := set.Next([]string{lane}, now)
-		if due && len(slice.Lanes) == 1 {
+		set := l.sets[lane]
+		slice, _ := set.Next([]string{lane}, now)
+		if len(slice.Lanes) > 0 {
 			return sweep{slice, set}, true
 		}
-		if due {
-			set.Swept(slice, 0, false, false, now)
+		set.Swept(slice, 0, false, false, now) // all of it is above the mark; the next one is wider, and below it
+	}
+}
+
+// turn returns the lane that is swept next: the one that has waited for the longest since its own last slice, whatever
+// the sweep has done on others meanwhile. On a lane that goes round hardly any claim begins with the oldest, and if
+// others came first for theirs, which have a slice due as soon as the common rest is over, it would have no turn. The
+// caller holds mu.
+func (l *looks) turn(lanes, others []string, now time.Time) (next string, some bool) {
+	const while = 200 * time.Millisecond
+	var since time.Time
+	for i, lane := range slices.Concat(lanes, others) {
+		latest := now
+		if i >= len(lanes) {
+			latest = now.Add(-while)
+		}
+		set := l.sets[lane]
+		if set == nil || !set.Used() || set.Rest().After(latest) {
+			continue
+		}
+		if !some || set.Rest().Before(since) {
+			next, since, some = lane, set.Rest(), true
 		}
 	}
-	return sweep{}, false
+	return next, some
 }
 
 // swept notes what became of the look at a slice.
