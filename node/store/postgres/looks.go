@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,7 +17,7 @@ import (
 // looks says from where calls look for what is due on each lane, see package marks. It is safe for concurrent use.
 type looks struct {
 	mu   sync.Mutex
-	sets map[string]*marks.Set
+	sets map[string]*set
 
 	// doubts are the lanes of which a call has taken too long. Whether that was for what it had to wade through there,
 	// a later call finds out.
@@ -28,21 +29,35 @@ type looks struct {
 	rest time.Time
 }
 
+// set is of a lane on which marks are used. Somebody has asked for it at that time.
+type set struct {
+	marks.Set
+
+	asked time.Time
+}
+
 // doubt is of a lane.
 type doubt struct {
 	// dear says that a call from the beginning has taken long, and stuck that one from a mark was given up by the
 	// server.
 	dear, stuck bool
+	noted       time.Time // when a call has said so the last time
 
-	// looked is when somebody has found out the last time, which is not done more often than once a second.
-	looked time.Time
+	looked time.Time // when somebody has found out the last time
 }
+
+// lookEvery is how often that is done, at most.
+const lookEvery = time.Second
 
 // sweep is the slice of a lane that is looked at.
 type sweep struct {
 	slice marks.Slice
-	set   *marks.Set
+	set   *set
 }
+
+// unasked is for how long nobody has asked for a lane that is forgotten here: names of lanes may be made up. One that
+// is claimed on again begins like a new one, which costs a look from the beginning that is given up.
+const unasked = 10 * time.Minute
 
 // lookFunc returns the first message of each lane from an instant of its own up to a common one, how long that took
 // the server, and whether it took too long.
@@ -101,7 +116,7 @@ func (l *looks) suspect(lanes []string) (lane string, stuck, some bool) {
 	var next *doubt
 	for _, name := range lanes {
 		d := l.doubts[name]
-		if l.never || d == nil || !d.dear && !d.stuck || now.Sub(d.looked) < time.Second {
+		if l.never || d == nil || !d.dear && !d.stuck || now.Sub(d.looked) < lookEvery {
 			continue
 		}
 		if next == nil || d.looked.Before(next.looked) {
@@ -116,7 +131,7 @@ func (l *looks) suspect(lanes []string) (lane string, stuck, some bool) {
 	return lane, stuck, true
 }
 
-// doubt returns that of a lane. The caller holds mu.
+// doubt returns that of a lane, of which there is something to note. The caller holds mu.
 func (l *looks) doubt(lane string) *doubt {
 	if l.doubts == nil {
 		l.doubts = map[string]*doubt{}
@@ -124,6 +139,7 @@ func (l *looks) doubt(lane string) *doubt {
 	if l.doubts[lane] == nil {
 		l.doubts[lane] = &doubt{}
 	}
+	l.doubts[lane].noted = time.Now()
 	return l.doubts[lane]
 }
 
@@ -133,15 +149,15 @@ func (l *looks) use(lanes []string, firsts map[string]marks.Place, until, now ti
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sets == nil {
-		l.sets = map[string]*marks.Set{}
+		l.sets = map[string]*set{}
 	}
 	for _, lane := range lanes {
-		switch set := l.sets[lane]; {
-		case set == nil || !set.Used():
-			l.sets[lane] = &marks.Set{}
+		switch s := l.sets[lane]; {
+		case s == nil || !s.Used():
+			l.sets[lane] = &set{asked: time.Now()}
 			l.sets[lane].Use([]string{lane}, firsts, until, now)
 		case anew:
-			set.Raise(lane, until)
+			s.Raise(lane, until)
 		}
 	}
 }
@@ -163,6 +179,7 @@ func (l *looks) from(lane string) marks.Place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if set := l.sets[lane]; set != nil {
+		set.asked = time.Now()
 		return set.From(lane)
 	}
 	return marks.Place{Due: earliest()}
@@ -246,6 +263,7 @@ func (l *looks) swept(s sweep, took time.Duration, gaveUp, found bool) {
 }
 
 // done notes what became of a look from the marks: what it found first on each lane, how long it took, and its error.
+// What is known of lanes that does not matter any more is forgotten.
 func (l *looks) done(
 	lanes []string, firsts map[string]marks.Place, until time.Time, took time.Duration, err error,
 ) {
@@ -255,16 +273,26 @@ func (l *looks) done(
 		set := l.sets[lane]
 		switch {
 		case set == nil || !set.Used():
-			d := l.doubt(lane)
-			d.dear = d.dear || isCancelled(err) || err == nil && took > marks.DearLook
+			if isCancelled(err) || err == nil && took > marks.DearLook {
+				l.doubt(lane).dear = true
+			}
 		case err == nil:
 			first, found := firsts[lane]
 			set.Claimed(lane, first, found, until)
-		default:
-			d := l.doubt(lane)
-			d.stuck = d.stuck || isCancelled(err)
+		case isCancelled(err):
+			l.doubt(lane).stuck = true
 		}
 	}
+	l.forget(time.Now())
+}
+
+// forget forgets what is over, and the lanes that nobody asks for any more. The caller holds mu.
+func (l *looks) forget(now time.Time) {
+	maps.DeleteFunc(l.doubts, func(_ string, d *doubt) bool {
+		cleared := !d.dear && !d.stuck && now.Sub(d.looked) >= lookEvery
+		return cleared || now.Sub(d.noted) >= unasked
+	})
+	maps.DeleteFunc(l.sets, func(_ string, s *set) bool { return !s.Used() || now.Sub(s.asked) >= unasked })
 }
 
 // costs notes how long a look from the beginning of lanes took that moves no mark, and its error.
