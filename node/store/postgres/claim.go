@@ -133,7 +133,8 @@ func (c *claim) run(ctx context.Context) error {
 		looks.done(looked, firsts, until, time.Since(start), err)
 	}
 	if err == nil {
-		c.store.held.Store(&c.held)
+		held := c.held // or the whole claim would be kept, with its rows
+		c.store.held.Store(&held)
 	}
 	if failed := c.turns(ctx); err == nil {
 		err = failed

@@ -2,9 +2,11 @@ package postgres_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
 
@@ -150,4 +152,26 @@ func TestClaimSaysWhatIsUnreadable(t *testing.T) {
 	if result, err := s.Claim(t.Context(), request); err != nil || len(result.Messages)+len(result.Unreadable) > 0 {
 		t.Errorf("claimed once more: %+v, error %v", result, err)
 	}
+}
+
+// A store that has made a claim does not keep what was claimed.
+func TestClaimIsNotKept(t *testing.T) {
+	l := newLane(t)
+	l.take(1, time.Minute)
+	exec(t, l.address, "UPDATE messages SET message_value = convert_to(repeat('x', 1000000), 'UTF8')")
+	claimed := func() weak.Pointer[byte] {
+		result, err := l.store.Claim(t.Context(), node.ClaimRequest{
+			Node: uuid.New(), Hold: time.Hour, Until: l.now,
+			Lanes: []node.Share{{Lane: "out", Limit: 1, Bytes: 8 << 20}},
+		})
+		if err != nil || len(result.Messages) != 1 || len(result.Messages[0].Value) != 1_000_000 {
+			t.Fatalf("claimed %d, %v", len(result.Messages), err)
+		}
+		return weak.Make(&result.Messages[0].Value[0])
+	}()
+	runtime.GC()
+	if claimed.Value() != nil {
+		t.Error("the value is in memory still")
+	}
+	runtime.KeepAlive(l.store)
 }

@@ -153,6 +153,27 @@ func (l *Looks) Sweep(lane string, took time.Duration) (from time.Time) {
 	return s.slice.From[0]
 }
 
+// Turn looks at the slice that is due on lanes, or else on others, which finds nothing, and returns the lane of it; the
+// empty string where none is due.
+func (l *Looks) Turn(lanes, others []string, took time.Duration) string {
+	s, due := l.next(lanes, others)
+	if !due {
+		return ""
+	}
+	<-time.After(took)
+	l.swept(s, took, false, false)
+	return s.slice.Lanes[0]
+}
+
+// Kept returns of how many lanes a doubt or a mark is kept.
+func (l *Looks) Kept() int { return len(l.doubts) + len(l.sets) }
+
+// Suspects reports whether one of lanes is to be looked at now, as prepare asks that.
+func (l *Looks) Suspects(lanes ...string) bool {
+	_, _, some := l.suspect(lanes)
+	return some
+}
+
 // Done has a look at lanes end with an error, or none after so long.
 func (l *Looks) Done(lanes []string, took time.Duration, err error) {
 	l.done(lanes, nil, time.Now(), took, err)

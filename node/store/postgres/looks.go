@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 // looks says from where calls look for what is due on each lane, see package marks. It is safe for concurrent use.
 type looks struct {
 	mu   sync.Mutex
-	sets map[string]*marks.Set
+	sets map[string]*set
 
 	// doubts are the lanes of which a call has taken too long. Whether that was for what it had to wade through there,
 	// a later call finds out.
@@ -23,9 +25,15 @@ type looks struct {
 
 	never bool // no marks are used, whatever looks take: for tests
 
-	// The lanes take turns with their sweeps, which together take as much time as one sweep may.
-	turn int
+	// rest is how long no lane is swept: they take turns, and all sweeps together take as much time as one may.
 	rest time.Time
+}
+
+// set is of a lane on which marks are used. Somebody has asked for it at that time.
+type set struct {
+	marks.Set
+
+	asked time.Time
 }
 
 // doubt is of a lane.
@@ -33,16 +41,23 @@ type doubt struct {
 	// dear says that a call from the beginning has taken long, and stuck that one from a mark was given up by the
 	// server.
 	dear, stuck bool
+	noted       time.Time // when a call has said so the last time
 
-	// looked is when somebody has found out the last time, which is not done more often than once a second.
-	looked time.Time
+	looked time.Time // when somebody has found out the last time
 }
+
+// lookEvery is how often that is done, at most.
+const lookEvery = time.Second
 
 // sweep is the slice of a lane that is looked at.
 type sweep struct {
 	slice marks.Slice
-	set   *marks.Set
+	set   *set
 }
+
+// unasked is for how long nobody has asked for a lane that is forgotten here: names of lanes may be made up. One that
+// is claimed on again begins like a new one, which costs a look from the beginning that is given up.
+const unasked = 10 * time.Minute
 
 // lookFunc returns the first message of each lane from an instant of its own up to a common one, how long that took
 // the server, and whether it took too long.
@@ -101,7 +116,7 @@ func (l *looks) suspect(lanes []string) (lane string, stuck, some bool) {
 	var next *doubt
 	for _, name := range lanes {
 		d := l.doubts[name]
-		if l.never || d == nil || !d.dear && !d.stuck || now.Sub(d.looked) < time.Second {
+		if l.never || d == nil || !d.dear && !d.stuck || now.Sub(d.looked) < lookEvery {
 			continue
 		}
 		if next == nil || d.looked.Before(next.looked) {
@@ -116,7 +131,7 @@ func (l *looks) suspect(lanes []string) (lane string, stuck, some bool) {
 	return lane, stuck, true
 }
 
-// doubt returns that of a lane. The caller holds mu.
+// doubt returns that of a lane, of which there is something to note. The caller holds mu.
 func (l *looks) doubt(lane string) *doubt {
 	if l.doubts == nil {
 		l.doubts = map[string]*doubt{}
@@ -124,6 +139,7 @@ func (l *looks) doubt(lane string) *doubt {
 	if l.doubts[lane] == nil {
 		l.doubts[lane] = &doubt{}
 	}
+	l.doubts[lane].noted = time.Now()
 	return l.doubts[lane]
 }
 
@@ -133,15 +149,15 @@ func (l *looks) use(lanes []string, firsts map[string]marks.Place, until, now ti
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sets == nil {
-		l.sets = map[string]*marks.Set{}
+		l.sets = map[string]*set{}
 	}
 	for _, lane := range lanes {
-		switch set := l.sets[lane]; {
-		case set == nil || !set.Used():
-			l.sets[lane] = &marks.Set{}
+		switch s := l.sets[lane]; {
+		case s == nil || !s.Used():
+			l.sets[lane] = &set{asked: time.Now()}
 			l.sets[lane].Use([]string{lane}, firsts, until, now)
 		case anew:
-			set.Raise(lane, until)
+			s.Raise(lane, until)
 		}
 	}
 }
@@ -163,6 +179,7 @@ func (l *looks) from(lane string) marks.Place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if set := l.sets[lane]; set != nil {
+		set.asked = time.Now()
 		return set.From(lane)
 	}
 	return marks.Place{Due: earliest()}
@@ -190,32 +207,47 @@ func (l *looks) lower(lane string, due time.Time) {
 // next returns the slice that is to be looked at now, if there is one: on some lanes, or if one has been due there for
 // a while, on others.
 func (l *looks) next(lanes, others []string) (sweep, bool) {
-	const while = 200 * time.Millisecond
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	if len(l.sets) == 0 || now.Before(l.rest) {
 		return sweep{}, false
 	}
-	if len(lanes) == 0 && now.Sub(l.rest) >= while {
-		lanes = others
-	}
-	for range lanes {
-		l.turn++
-		lane := lanes[l.turn%len(lanes)]
-		set := l.sets[lane]
-		if set == nil {
-			continue
+	for {
+		lane, some := l.turn(lanes, others, now)
+		if !some {
+			return sweep{}, false
 		}
-		slice, due := set.Next([]string{lane}, now)
-		if due && len(slice.Lanes) == 1 {
+		set := l.sets[lane]
+		slice, _ := set.Next([]string{lane}, now)
+		if len(slice.Lanes) > 0 {
 			return sweep{slice, set}, true
 		}
-		if due {
-			set.Swept(slice, 0, false, false, now)
+		set.Swept(slice, 0, false, false, now) // all of it is above the mark; the next one is wider, and below it
+	}
+}
+
+// turn returns the lane that is swept next: the one that has waited for the longest since its own last slice, whatever
+// the sweep has done on others meanwhile. On a lane that goes round hardly any claim begins with the oldest, and if
+// others came first for theirs, which have a slice due as soon as the common rest is over, it would have no turn. The
+// caller holds mu.
+func (l *looks) turn(lanes, others []string, now time.Time) (next string, some bool) {
+	const while = 200 * time.Millisecond
+	var since time.Time
+	for i, lane := range slices.Concat(lanes, others) {
+		latest := now
+		if i >= len(lanes) {
+			latest = now.Add(-while)
+		}
+		set := l.sets[lane]
+		if set == nil || !set.Used() || set.Rest().After(latest) {
+			continue
+		}
+		if !some || set.Rest().Before(since) {
+			next, since, some = lane, set.Rest(), true
 		}
 	}
-	return sweep{}, false
+	return next, some
 }
 
 // swept notes what became of the look at a slice.
@@ -231,6 +263,7 @@ func (l *looks) swept(s sweep, took time.Duration, gaveUp, found bool) {
 }
 
 // done notes what became of a look from the marks: what it found first on each lane, how long it took, and its error.
+// What is known of lanes that does not matter any more is forgotten.
 func (l *looks) done(
 	lanes []string, firsts map[string]marks.Place, until time.Time, took time.Duration, err error,
 ) {
@@ -240,16 +273,26 @@ func (l *looks) done(
 		set := l.sets[lane]
 		switch {
 		case set == nil || !set.Used():
-			d := l.doubt(lane)
-			d.dear = d.dear || isCancelled(err) || err == nil && took > marks.DearLook
+			if isCancelled(err) || err == nil && took > marks.DearLook {
+				l.doubt(lane).dear = true
+			}
 		case err == nil:
 			first, found := firsts[lane]
 			set.Claimed(lane, first, found, until)
-		default:
-			d := l.doubt(lane)
-			d.stuck = d.stuck || isCancelled(err)
+		case isCancelled(err):
+			l.doubt(lane).stuck = true
 		}
 	}
+	l.forget(time.Now())
+}
+
+// forget forgets what is over, and the lanes that nobody asks for any more. The caller holds mu.
+func (l *looks) forget(now time.Time) {
+	maps.DeleteFunc(l.doubts, func(_ string, d *doubt) bool {
+		cleared := !d.dear && !d.stuck && now.Sub(d.looked) >= lookEvery
+		return cleared || now.Sub(d.noted) >= unasked
+	})
+	maps.DeleteFunc(l.sets, func(_ string, s *set) bool { return !s.Used() || now.Sub(s.asked) >= unasked })
 }
 
 // costs notes how long a look from the beginning of lanes took that moves no mark, and its error.

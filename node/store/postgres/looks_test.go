@@ -1,11 +1,14 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"chronos/node"
 	"chronos/node/store/postgres"
@@ -112,6 +115,76 @@ func TestMarkStays(t *testing.T) {
 		}
 		if got := l.claim(100); got != 20 {
 			t.Errorf("claimed %d of 20 above the mark", got)
+		}
+	})
+}
+
+// Names of lanes are made up, thousands of them, and each is claimed on for a while. Nothing is kept of one on which
+// all was well, for a second at most of one that was looked at, and for ten minutes of the others.
+func TestLooksForgetLanes(t *testing.T) {
+	const many, dear, minute = 1000, 100 * time.Millisecond, time.Minute
+	cancelled := &pgconn.PgError{Code: "57014"}
+	for _, c := range []struct {
+		what string
+		each func(l *postgres.Looks, lane string)
+		kept int           // of them, at first
+		over time.Duration // when there are none any more
+	}{
+		{"cheap", func(l *postgres.Looks, lane string) { l.Done([]string{lane}, 0, nil) }, 0, 0},
+		{"an error", func(l *postgres.Looks, lane string) { l.Done([]string{lane}, 0, errors.New("reset")) }, 0, 0},
+		{"dear", func(l *postgres.Looks, lane string) { l.Done([]string{lane}, dear, nil) }, many, 10 * minute},
+		{"given up", func(l *postgres.Looks, lane string) { l.Done([]string{lane}, 0, cancelled) }, many, 10 * minute},
+		{"dear, then looked at", func(l *postgres.Looks, lane string) {
+			l.Done([]string{lane}, dear, nil)
+			l.Suspects(lane)
+		}, many, time.Second},
+		{"with a mark", func(l *postgres.Looks, lane string) { l.UseMark(lane, time.Now()) }, many, 10 * minute},
+		{"a mark from which a look is given up", func(l *postgres.Looks, lane string) {
+			l.UseMark(lane, time.Now())
+			l.Done([]string{lane}, 0, cancelled)
+		}, 2 * many, 10 * minute},
+		{"a mark, and the dead are gone", func(l *postgres.Looks, lane string) {
+			l.UseMark(lane, time.Now())
+			for !l.Sweep(lane, 0).IsZero() {
+			}
+			l.Done(nil, 0, nil)
+		}, 0, 0},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var l postgres.Looks
+				for i := range many {
+					c.each(&l, fmt.Sprint("made up ", i))
+				}
+				if n := l.Kept(); n != c.kept {
+					t.Errorf("of %d lanes %d are kept, want %d", many, n, c.kept)
+				}
+				<-time.After(c.over)
+				if l.Done(nil, 0, nil); l.Kept() > 0 {
+					t.Errorf("%d are kept after %v", l.Kept(), c.over)
+				}
+			})
+		})
+	}
+}
+
+// Of a lane that is claimed on the mark is kept, however long that goes on, and that it was looked at for as long as it
+// is not looked at again.
+func TestLooksRememberLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l postgres.Looks
+		mark := time.Now().Add(-time.Hour)
+		l.UseMark("marked", mark)
+		for i := range 3600 {
+			l.Done([]string{"dear"}, 100*time.Millisecond, nil)
+			if from := l.From("marked"); !from.Equal(mark) {
+				t.Fatalf("a look begins at %v, want the mark at %v", from, mark)
+			}
+			if looks := l.Suspects("dear"); looks != (i%2 == 0) {
+				t.Fatalf("after %d halves of a second it is %t that the lane is looked at", i, looks)
+			}
+			l.Done([]string{"another"}, 0, nil)
+			<-time.After(time.Second / 2)
 		}
 	})
 }

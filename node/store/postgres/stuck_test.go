@@ -89,6 +89,73 @@ func TestSweepBesideRounds(t *testing.T) {
 	}
 }
 
+// A lane goes round, and each claim on it begins where the round has come to. It has its share of the sweep all the
+// same, which is half of it beside another lane with a mark, whose claims begin with the oldest. Together they take no
+// more than a tenth of the time.
+func TestSweepBesideAnotherLane(t *testing.T) {
+	const took, between = 20 * time.Millisecond, 100 * time.Millisecond
+	both, round, other := []string{"round", "other"}, []string{"round"}, []string{"other"}
+	for _, c := range []struct {
+		what   string
+		claims [][2][]string // one after the other, each on lanes from the oldest on, and on these
+		marked bool          // the other lane
+	}{
+		{"one claim for both, the other has no mark", [][2][]string{{other, both}}, false},
+		{"one claim for both", [][2][]string{{other, both}}, true},
+		{"by parts, the other has no mark", [][2][]string{{nil, round}, {other, both}, {other, both}}, false},
+		{"by parts", [][2][]string{{nil, round}, {other, both}, {other, both}}, true},
+		{"by parts, the other shares its claims", [][2][]string{{nil, round}, {other, both}, {nil, both}}, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var l postgres.Looks
+				l.UseMark("round", time.Now().Add(-time.Minute))
+				if c.marked {
+					l.UseMark("other", time.Now())
+				}
+				turns := map[string]int{}
+				began := time.Now()
+				for i := 0; time.Since(began) < 10*time.Minute; i++ {
+					claim := c.claims[i%len(c.claims)]
+					turns[l.Turn(claim[0], claim[1], took)]++
+					<-time.After(between)
+				}
+				if n := turns["round"]; n < 600 || n < turns["other"]*9/10 {
+					t.Errorf("the lane that goes round has %d turns, the other one %d", n, turns["other"])
+				}
+				if c.marked && turns["other"] < 600 {
+					t.Errorf("the other lane has %d turns", turns["other"])
+				}
+				if all := time.Duration(turns["round"]+turns["other"]) * took; all > time.Since(began)/10 {
+					t.Errorf("the sweeps take %v of %v", all, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// A claim that does not begin with the oldest has something else to do. It is swept with only where no other claim has
+// been for a while.
+func TestSweepGoesWithTheOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took = 20 * time.Millisecond
+		lane := []string{"lane"}
+		var l postgres.Looks
+		l.UseMark("lane", time.Now().Add(-time.Minute))
+		for range 1000 {
+			if l.Turn(lane, lane, took) == "" {
+				t.Fatal("there is no sweep with a claim from the oldest on")
+			}
+			for range 2 {
+				<-time.After(9 * took)
+				if l.Turn(nil, lane, took) != "" {
+					t.Fatal("there is one with another claim")
+				}
+			}
+		}
+	})
+}
+
 // The look that tells whether claims are dear goes through as many rows as a claim, on each lane.
 func TestLookGoesAsFarAsAClaim(t *testing.T) {
 	l := newLane(t)

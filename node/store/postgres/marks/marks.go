@@ -29,11 +29,12 @@ import (
 //   - The clock of the node that set the mark is ahead.
 //
 // Slices are as wide as sliceCost allows, and the sweep takes a tenth of the time, so that a straggler waits at most
-// sixteen times as long as it takes to wade through everything, and 3 s: 30 s after that hour. The highest slice, where
-// nearly all stragglers are, has a turn each second; where looks are as rare as that, every other turn. A slice that
-// holds something is looked at again until it is empty: there may be a hundred thousand, where a transaction of many
-// messages was committed late. A sweep that was cheap from the marks to the beginning shows that the dead are gone, and
-// ends the use of marks: then looks start at the beginning, and nothing is below.
+// sixteen times as long as it takes to wade through everything, and 3 s: 30 s after that hour. It waits longer where
+// looks are rarer than slices, or other sets have turns. The highest slice, where nearly all stragglers are, has a turn
+// each second; where looks are as rare as that, every other turn. A slice that holds something is looked at again until
+// it is empty: there may be a hundred thousand, where a transaction of many messages was committed late. A sweep that
+// was cheap from the marks to the beginning shows that the dead are gone, and ends the use of marks: then looks start
+// at the beginning, and nothing is below.
 //
 // A mark moves up with each look from it. One that was lowered (Lower) may have so much above it that no look comes to
 // its end any more: then it is raised (Raise), and what waits in between is left to the sweep.
@@ -97,6 +98,9 @@ const (
 
 // Used reports whether marks are used.
 func (m *Set) Used() bool { return m.used }
+
+// Rest returns until when the sweep rests: from then on there is a slice to look at.
+func (m *Set) Rest() time.Time { return m.rest }
 
 // From returns where to start the look at a lane.
 func (m *Set) From(lane string) Place {
