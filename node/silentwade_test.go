@@ -22,7 +22,8 @@ type wade struct {
 
 	rows         *memory.Store
 	hour         time.Duration
-	since        time.Time // nothing has fired that fell due before
+	row          time.Duration // what each message costs that a claim returns
+	since        time.Time     // nothing has fired that fell due before
 	limit        time.Duration
 	claims, late atomic.Int64
 }
@@ -65,7 +66,8 @@ func (s *wade) cost(share node.Share, to time.Time) time.Duration {
 	if share.From.After(from) {
 		from = share.From
 	}
-	return max(0, time.Duration(float64(to.Sub(from))/float64(time.Hour)*float64(s.hour)))
+	cost := time.Duration(min(len(rows), share.Limit)) * s.row
+	return cost + max(0, time.Duration(float64(to.Sub(from))/float64(time.Hour)*float64(s.hour)))
 }
 
 // While somebody holds a snapshot, what waits for a silent partition for an hour has all behind it that has fired
