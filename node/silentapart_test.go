@@ -1,6 +1,9 @@
 package node_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,4 +52,50 @@ func TestSilentFarApart(t *testing.T) {
 // after the last try: the round goes on all the same, and what falls due meanwhile comes out in time.
 func TestSilentLongRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { silentWade(t, 1, time.Minute) })
+}
+
+// Many lanes have a silent partition each, and are gone through in parts, which take a while each. On a lane beside
+// them, on which nothing is wrong, messages come out in time.
+func TestSilentBesideParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lanes, waiting, n = 12, 60, 300
+		w := newWorld(t)
+		w.refuse = func(r node.Record) error {
+			if strings.HasPrefix(r.Topic, "out") {
+				return node.ErrUnsent
+			}
+			return nil
+		}
+		c := config(0)
+		c.Routes = []node.Route{{Input: "in", Output: "healthy", DeadLetter: "dead"}}
+		for i := range lanes {
+			lane := fmt.Sprint("out", i)
+			c.Routes[0].Targets = append(c.Routes[0].Targets, lane)
+			for j := range waiting {
+				at := time.Now().Add(-time.Hour + time.Duration(j)*time.Minute)
+				w.stored(node.Message{ID: fmt.Sprint("silent-", j), Lane: lane, Deadline: at})
+			}
+		}
+		w.wade = &wade{
+			rows: w.store, hour: 2 * time.Second, since: w.began.Add(-time.Hour), limit: 1500 * time.Millisecond,
+		}
+		w.run(c, nil)
+		pass(2 * time.Minute)
+		due := map[string]time.Time{}
+		for i := range n {
+			w.now("healthy", fmt.Sprint(i), 1)
+			due[fmt.Sprint(i, "-0")] = time.Now()
+			pass(100 * time.Millisecond)
+		}
+		pass(5 * time.Second)
+		var late []time.Duration
+		for _, d := range w.on("healthy") {
+			late = append(late, d.at.Sub(due[d.id()]))
+		}
+		slices.Sort(late)
+		if len(late) != n || late[n*9/10] > 400*time.Millisecond || late[n-1] > time.Second {
+			t.Fatalf("%d of %d came out, late by %v", len(late), n, late[max(0, len(late)-30):])
+		}
+		t.Logf("late by %v, %v for nine of ten, %v at most", late[n/2], late[n*9/10], late[n-1])
+	})
 }

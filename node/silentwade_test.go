@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,8 +16,8 @@ import (
 	"chronos/node/store/memory"
 )
 
-// wade is a store as it is while somebody holds a snapshot of it: on the lane out a claim wades through what has fired,
-// at hour for each hour of it, and runs into the time limit where that is more. What waits is where it fell due.
+// wade is a store as it is while somebody holds a snapshot of it: on lanes called out… a claim wades through what has
+// fired, at hour for each hour of it, and runs into the time limit where that is more. What waits is where it fell due.
 type wade struct {
 	node.Store
 
@@ -41,7 +42,7 @@ func (s *wade) Claim(ctx context.Context, request node.ClaimRequest) (node.Claim
 	s.claims.Add(1)
 	cost := 5 * time.Millisecond
 	for _, share := range request.Lanes {
-		if share.Lane == "out" {
+		if strings.HasPrefix(share.Lane, "out") {
 			cost += s.cost(share, share.Latest(request.Until))
 		}
 	}
