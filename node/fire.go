@@ -38,6 +38,10 @@ type firer struct {
 	// store again that has failed. Until slow the lanes take turns, see shares. Only the claimer uses them.
 	nextLook, storeRetry, slow time.Duration
 
+	// alone says that the last claim was for a part of a round, and crowded that the last one that was not has run into
+	// its time limit, and was for several lanes. Only the claimer uses them.
+	alone, crowded bool
+
 	// rationed is the one of the two that bounds the claim that is under way.
 	rationed *ration
 
@@ -179,9 +183,13 @@ func (f *firer) claim(ctx context.Context) {
 		}
 		lapsed := f.lapsed()
 		request := ClaimRequest{Node: f.id, Hold: f.pace.hold, Until: lapsed.Add(f.config.Lookahead)}
+		alone := f.alone
 		request.Lanes = f.shares(started, all, request.Until)
 		request.Ahead = f.asksIdle(all, len(request.Lanes))
 		if len(request.Lanes) == 0 {
+			if alone {
+				continue // those that were passed over have their turn
+			}
 			return
 		}
 		asked, behind := f.lineage.known()
@@ -193,7 +201,9 @@ func (f *firer) claim(ctx context.Context) {
 		for i := range result.Messages {
 			size += result.Messages[i].Size()
 		}
-		if f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size) {
+		late := f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size)
+		f.crowded = late && !f.alone && len(request.Lanes) > 1 || f.alone && f.crowded
+		if late && !f.alone {
 			f.slow = started + slowFor*f.pace.hold
 		}
 		if err != nil {
@@ -250,20 +260,21 @@ func (f *firer) serve(ctx context.Context, started time.Duration, asked int64, r
 //
 // Where a lane goes round by parts (rounds.width) each part is a claim of its own. How long it takes decides on how
 // wide the next one is; with others beside it, on which much has to be gone through, it would get narrower and
-// narrower.
+// narrower. The claim that follows is for the lanes that have no such part, all of them, also while lanes take turns:
+// beside many parts each of these would wait for all of them. Unless such a claim has run into its time limit itself.
 func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hungry = false
 	f.meet()
 	reaching := f.reaching()
-	most := len(f.lanes)
-	if now < f.slow {
+	most, turn, passed, alone := len(f.lanes), f.turn, -1, f.alone
+	f.alone = false
+	if now < f.slow && (f.crowded || !alone) {
 		most = 1
 	}
 	var shares []Share
 	shutting := 0
-	turn, passed := f.turn, -1
 	for i := range f.lanes {
 		at := (turn + i) % len(f.lanes)
 		l := f.lanes[at]
@@ -291,11 +302,13 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 		share := Share{Lane: l.lane, Limit: free, Bytes: size}
 		l.look, share.From, share.Until = l.backlog.ask(now, latest)
 		if l.look == fromOldest && l.backlog.rounds.width > 0 { // how long it takes decides on the next one
-			if len(shares) > 0 {
-				l.backlogged, passed = true, at
+			if len(shares) > 0 || alone {
+				if l.backlogged = true; passed < 0 {
+					passed = at
+				}
 				continue
 			}
-			most = 1
+			most, f.alone = 1, true
 		}
 		shares = append(shares, share)
 		f.turn = at + 1
@@ -583,14 +596,4 @@ func (f *firer) giveBack(ctx context.Context, held []*holding) bool {
 		f.storeRetry = f.clock.Mono() + wait
 	}
 	return wait == 0
-}
-
-// noSooner returns when a message falls due that is to do so at an instant: nothing falls due before its deadline,
-// since whoever looks for messages by their deadlines begins where these fall due (node/store/inspect). It would
-// otherwise for an instant in the past, and by a wall clock that was set back.
-func noSooner(m *Message, due time.Time) time.Time {
-	if due.Before(m.Deadline) {
-		return m.Deadline
-	}
-	return due.Truncate(time.Microsecond)
 }

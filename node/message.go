@@ -156,3 +156,13 @@ const (
 	MissingField Reason = "missing_field"
 	InvalidField Reason = "invalid_field"
 )
+
+// noSooner returns when a message falls due that is to do so at an instant: nothing falls due before its deadline,
+// since whoever looks for messages by their deadlines begins where these fall due (node/store/inspect). It would
+// otherwise for an instant in the past, and by a wall clock that was set back.
+func noSooner(m *Message, due time.Time) time.Time {
+	if due.Before(m.Deadline) {
+		return m.Deadline
+	}
+	return due.Truncate(time.Microsecond)
+}

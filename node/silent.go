@@ -166,11 +166,15 @@ func (f *firer) silenced(name string) {
 	f.lane(name).silent = f.clock.Mono()
 }
 
-// goesRound reports whether the claims on a lane go round, since a partition of it is silent, or was when it was tried
-// last and there is much to go through. The caller holds mu.
-func (f *firer) goesRound(l *laneLink) bool { return f.isSilent(l) || l.backlog.rounds.width > 0 }
+// goesRound reports whether the claims on a lane go round, since a partition of it was silent not long ago, or was when
+// it was tried last and there is much to go through. Where claims run into their time limit, those that come through
+// may be further apart than isSilent looks back: each of them would be the first one of a round. The caller holds mu.
+func (f *firer) goesRound(l *laneLink) bool {
+	return f.silently(l, restFor) || l.backlog.rounds.width > 0
+}
 
-// isSilent reports whether a partition of the lane is silent. The caller holds mu.
+// isSilent reports whether a partition of the lane is silent, as far as what waits for its place in a pace is
+// concerned: it is to have it again soon when the partition answers. The caller holds mu.
 func (f *firer) isSilent(l *laneLink) bool { return f.silently(l, f.pace.publish+2*roundFor) }
 
 // silently reports whether that was so within a while. The caller holds mu.

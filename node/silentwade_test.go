@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,14 +16,15 @@ import (
 	"chronos/node/store/memory"
 )
 
-// wade is a store as it is while somebody holds a snapshot of it: on the lane out a claim wades through what has fired,
-// at hour for each hour of it, and runs into the time limit where that is more. What waits is where it fell due.
+// wade is a store as it is while somebody holds a snapshot of it: on lanes called out… a claim wades through what has
+// fired, at hour for each hour of it, and runs into the time limit where that is more. What waits is where it fell due.
 type wade struct {
 	node.Store
 
 	rows         *memory.Store
 	hour         time.Duration
-	since        time.Time // nothing has fired that fell due before
+	row          time.Duration // what each message costs that a claim returns
+	since        time.Time     // nothing has fired that fell due before
 	limit        time.Duration
 	claims, late atomic.Int64
 }
@@ -40,7 +42,7 @@ func (s *wade) Claim(ctx context.Context, request node.ClaimRequest) (node.Claim
 	s.claims.Add(1)
 	cost := 5 * time.Millisecond
 	for _, share := range request.Lanes {
-		if share.Lane == "out" {
+		if strings.HasPrefix(share.Lane, "out") {
 			cost += s.cost(share, share.Latest(request.Until))
 		}
 	}
@@ -65,7 +67,8 @@ func (s *wade) cost(share node.Share, to time.Time) time.Duration {
 	if share.From.After(from) {
 		from = share.From
 	}
-	return max(0, time.Duration(float64(to.Sub(from))/float64(time.Hour)*float64(s.hour)))
+	cost := time.Duration(min(len(rows), share.Limit)) * s.row
+	return cost + max(0, time.Duration(float64(to.Sub(from))/float64(time.Hour)*float64(s.hour)))
 }
 
 // While somebody holds a snapshot, what waits for a silent partition for an hour has all behind it that has fired
