@@ -168,7 +168,7 @@ func (t *Target) Open(ctx context.Context, limit time.Duration) (*Store, error) 
 		return t.journal.open()
 	}
 	if t.postgres == nil {
-		store, err := sqlite.Open(ctx, t.sqlite, sqlite.Options{Timeout: limit})
+		store, err := sqlite.Open(ctx, t.sqlite, sqlite.Options{Timeout: limit, Report: t.report})
 		if err != nil {
 			return nil, err
 		}

@@ -49,6 +49,13 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 			if _, err := changes(claim, d.rowID, readiedAt, readiedBy, expires.UnixMicro()); err != nil {
 				return err
 			}
+			if d.unreadable != nil {
+				if !slices.Contains(result.Unreadable, d.Lane) {
+					result.Unreadable = append(result.Unreadable, d.Lane)
+				}
+				s.report(d.unreadable)
+				continue
+			}
 			result.Messages = append(result.Messages, node.Ready{
 				Message: d.Message, Due: fromColumn(d.at), Attempts: d.attempts + 1, Bound: d.bound,
 				Claim: node.Claim{Ref: d.Ref(), ReadiedAt: t.now, ReadiedBy: request.Node, Expires: expires},
@@ -93,6 +100,10 @@ type due struct {
 	rowID, at int64 // its place in the table, and due_at
 	attempts  int
 	bound     bool
+
+	// unreadable says why the row cannot be read. It is claimed all the same, and not returned: it would be found
+	// again by each call, and once there are as many as a share allows, nothing else would.
+	unreadable error
 }
 
 // due returns what a share of a claim takes.
@@ -107,8 +118,9 @@ func (t *transaction) due(ctx context.Context, share node.Share, until time.Time
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for size := 0; size < share.Bytes && rows.Next(); {
 		var d due
-		if d.Message, err = scanMessage(rows, &d.rowID, &d.at, &d.attempts, &d.bound); err != nil {
-			return nil, err
+		d.Message, d.unreadable = scanMessage(rows, &d.rowID, &d.at, &d.attempts, &d.bound)
+		if d.unreadable != nil && ctx.Err() != nil {
+			return nil, d.unreadable
 		}
 		found = append(found, d)
 		size += d.Size()
@@ -180,22 +192,27 @@ func (t *transaction) rearm(ctx context.Context, n node.Next) (node.Settled, err
 	return node.Removed, nil
 }
 
-// Expired implements node.Store. Claims that expire together are in the order of their ids, then lanes.
+// Expired implements node.Store. Claims that expire together are in the order of their ids, then lanes. One that cannot
+// be read is reported, and counts for nothing.
 func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	var expired []node.Claim
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) (err error) {
 		statement := t.use(ctx, t.statements.expired) //nolint:sqlclosecheck // the transaction does it
-		rows, err := statement.QueryContext(ctx, t.now.UnixMicro(), limit)
+		rows, err := statement.QueryContext(ctx, t.now.UnixMicro())
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
+		for len(expired) < limit && rows.Next() {
 			claim, err := scanClaim(rows)
-			if err != nil {
+			switch {
+			case err == nil:
+				expired = append(expired, claim)
+			case ctx.Err() != nil:
 				return err
+			default:
+				s.report(err)
 			}
-			expired = append(expired, claim)
 		}
 		return rows.Err()
 	})

@@ -60,7 +60,7 @@ const (
 
 // Find implements inspect.Source.
 func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) (found []inspect.Message, err error) {
-	err = s.look(ctx, shownText, showing(&found), id, parts.Payload, inspect.MaxFound)
+	err = s.look(ctx, shownText, s.showing(&found), id, parts.Payload, inspect.MaxFound)
 	if err != nil {
 		return nil, fmt.Errorf("look for message %q: %w", id, err)
 	}
@@ -71,10 +71,10 @@ func (s *Store) Find(ctx context.Context, id string, parts inspect.Parts) (found
 func (s *Store) Slice(ctx context.Context, r inspect.SliceRequest) (slice []inspect.Message, err error) {
 	limit := min(max(r.Limit, 1), inspect.MaxSlice)
 	if r.Claimed {
-		err = s.look(ctx, claimedSliceText, showing(&slice),
+		err = s.look(ctx, claimedSliceText, s.showing(&slice),
 			r.After.At.UnixMicro(), r.After.ID, r.After.Lane, r.Until.UnixMicro(), limit, r.Lane)
 	} else {
-		err = s.look(ctx, waitingSliceText, showing(&slice),
+		err = s.look(ctx, waitingSliceText, s.showing(&slice),
 			r.Lane, r.After.At.UnixMicro(), r.After.ID, r.Until.UnixMicro(), limit)
 	}
 	if err != nil {
@@ -83,8 +83,8 @@ func (s *Store) Slice(ctx context.Context, r inspect.SliceRequest) (slice []insp
 	return slice, nil
 }
 
-// showing reads rows of shownColumns.
-func showing(to *[]inspect.Message) func(scan func(...any) error) error {
+// showing reads rows of shownColumns. Headers that somebody has spoilt by hand are reported and left out.
+func (s *Store) showing(to *[]inspect.Message) func(scan func(...any) error) error {
 	return func(scan func(...any) error) error {
 		var m inspect.Message
 		var deadline, due int64
@@ -101,7 +101,7 @@ func showing(to *[]inspect.Message) func(scan func(...any) error) error {
 		m.Deadline, m.Due = fromColumn(deadline), fromColumn(due)
 		limits.set(&m.Message)
 		if m.Headers, err = headers.Decode(list); err != nil {
-			return fmt.Errorf("read message %q for lane %q: %w", m.ID, m.Lane, err)
+			s.report(fmt.Errorf("read message %q for lane %q: %w", m.ID, m.Lane, err))
 		}
 		value := m.Value
 		m.Value = nil

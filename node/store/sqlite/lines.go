@@ -15,7 +15,7 @@ import (
 func (t *transaction) turns(ctx context.Context, found []due, claimed []node.Ready) error {
 	rows := []int64{}
 	for i := range found {
-		if found[i].Line != uuid.Nil {
+		if found[i].Line != uuid.Nil || found[i].unreadable != nil { // its line may not have been read
 			rows = append(rows, found[i].rowID)
 		}
 	}

@@ -33,6 +33,11 @@ type Options struct {
 	// Timeout is how long a call may take. Zero: the store timeout of node.Default. A disk that hangs can hold
 	// a call up for longer, because the operating system cannot be told to give up a write.
 	Timeout time.Duration
+
+	// Report is told of a row that cannot be read, because somebody has changed it by hand. The row is skipped: it
+	// stays claimed until the hold time has passed, and then comes up again, or until it is mended, if its claim cannot
+	// be read either. It is called in a transaction, and must not call the store. Nil: nobody is told.
+	Report func(error)
 }
 
 // Store is a node.Store in a SQLite file. It is safe for concurrent use; calls take turns.
@@ -41,6 +46,7 @@ type Store struct {
 	path    string
 	now     func() time.Time
 	timeout time.Duration
+	report  func(error)
 
 	calls  sync.RWMutex // held for reading by every call, so that Close can wait for them
 	closed bool
@@ -66,6 +72,9 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 		defaults := node.Default()
 		options.Timeout = defaults.StoreTimeout()
 	}
+	if options.Report == nil {
+		options.Report = func(error) {}
+	}
 	absolute, err := filepath.Abs(path)
 	if err != nil || path == "" {
 		return nil, fmt.Errorf("open SQLite file %q: there is no such path", path)
@@ -77,7 +86,9 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 	// A second connection would be locked out like another process. This one stays open, and keeps the lock.
 	db.SetMaxOpenConns(1)
 
-	s := &Store{db: db, path: path, now: options.Now, timeout: options.Timeout, looks: newLooks()}
+	s := &Store{
+		db: db, path: path, now: options.Now, timeout: options.Timeout, report: options.Report, looks: newLooks(),
+	}
 	if err := s.takeHold(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

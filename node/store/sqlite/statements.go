@@ -52,7 +52,7 @@ const (
 			expires_at = CASE WHEN incarnation = ?2 THEN expires_at END
 		WHERE rowid = ?1`
 
-	dueText = `SELECT rowid, due_at, attempts, bound, ` + messageColumns + ` FROM messages
+	dueText = `SELECT rowid, due_at, attempts, bound <> 0, ` + messageColumns + ` FROM messages
 		WHERE readied_at IS NULL AND lane = ?1 AND due_at BETWEEN ?4 AND ?2 ORDER BY due_at, id LIMIT ?3`
 
 	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4, attempts = attempts + 1
@@ -87,7 +87,7 @@ const (
 		SELECT 1 FROM messages WHERE id = ?1 AND lane = ?2 AND incarnation = ?3 AND bound)`
 
 	expiredText = `SELECT id, lane, incarnation, readied_at, readied_by, expires_at FROM messages
-		WHERE readied_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at, id, lane LIMIT ?2`
+		WHERE readied_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at, id, lane`
 
 	resetText = `UPDATE messages SET readied_at = NULL, readied_by = NULL, expires_at = NULL,
 			due_at = CASE WHEN ?8 AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.line = messages.line
@@ -210,7 +210,8 @@ func messageArguments(m *node.Message) []any {
 	}
 }
 
-// scanMessage reads a row that has the columns of before and then messageColumns.
+// scanMessage reads a row that has the columns of before and then messageColumns. With an error comes what could be
+// read: at least the name, if those of before could.
 func scanMessage(rows *sql.Rows, before ...any) (m node.Message, err error) {
 	var deadline int64
 	var limits limits
@@ -219,12 +220,13 @@ func scanMessage(rows *sql.Rows, before ...any) (m node.Message, err error) {
 	columns := append(before, &m.ID, &m.Lane, &m.Incarnation, &deadline,
 		&limits.notAfter, &limits.series, &limits.sequence, &limits.at,
 		(*nullable)(&m.Key), (*nullable)(&m.Value), &list, &line)
-	if err := rows.Scan(columns...); err != nil {
-		return m, err
-	}
+	err = rows.Scan(columns...)
 	m.Deadline, m.Line = fromColumn(deadline), line.UUID
 	limits.set(&m)
-	if m.Headers, err = headers.Decode(list); err != nil {
+	if err == nil {
+		m.Headers, err = headers.Decode(list)
+	}
+	if err != nil {
 		return m, fmt.Errorf("read message %q for lane %q: %w", m.ID, m.Lane, err)
 	}
 	return m, nil
@@ -251,7 +253,7 @@ func (l *limits) set(m *node.Message) {
 func scanClaim(rows *sql.Rows) (c node.Claim, err error) {
 	var at, expires int64
 	if err := rows.Scan(&c.ID, &c.Lane, &c.Incarnation, &at, &c.ReadiedBy, &expires); err != nil {
-		return c, err
+		return c, fmt.Errorf("read the claim on message %q for lane %q: %w", c.ID, c.Lane, err)
 	}
 	c.ReadiedAt, c.Expires = fromColumn(at), fromColumn(expires)
 	return c, nil
