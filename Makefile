@@ -28,7 +28,7 @@ WORLDS ?= 300
 SMOKE := killed-nodes,lost-replies,killed-postgres,journal-lost-answers
 
 .DEFAULT_GOAL := help
-.PHONY: help build unit test test-all race race-watched race-unwatched race-processes race-worlds race-pooler race-plain race-sim long-sim long-chaos sim sim-quick sim-worlds sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
+.PHONY: help build unit test test-all test-long race race-watched race-unwatched race-cases rest rest-processes rest-worlds rest-sims race-pooler race-plain race-sim long-sim long-chaos sim sim-quick sim-worlds sim-journal sim-more sim-long replay mutants engine-mutants model proof chaos chaos-short chaos-long chaos-mutants vet lint fmt scripts-lint bench bench-curves fuzz zones tidy vuln licences ship image cover ci clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
@@ -42,7 +42,7 @@ unit: ## Run the tests that need no servers and no network
 
 # The packages whose tests `make test` runs with the race detector; those that it runs without it, because they take four
 # times as long with it and others run the same code with it; and those that it runs with -short, which means something to
-# them alone. What is left out so, test-all runs.
+# them alone. What is left out so, test-all and test-long run.
 #
 #   node               all on one virtual clock: the nodes in the tests of node/service and cmd/chronos run under the race
 #                      detector, on real servers
@@ -63,17 +63,20 @@ LONGEST := chronos/node/store/postgres chronos/cmd/chronos chronos/node/service 
 WATCHED = $(shell go list $(PKG) | grep -v $(LONG_NAMES) | grep -vx $(PLAIN_NAMES))
 QUICK = $(strip $(foreach package,$(LONGEST),$(filter $(package),$(WATCHED))) $(filter-out $(LONGEST),$(WATCHED)))
 PLAIN = $(shell go list $(PKG) | grep -x $(PLAIN_NAMES))
-PARTLY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/store/postgres -e chronos/node/store/transfer)
+PARTLY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/store/transfer)
+CASED = $(shell go list $(PKG) | grep -x -e chronos/node/store/postgres)
 MANY = $(shell go list $(PKG) | grep -x -e chronos/cmd/chronos -e chronos/node/service -e chronos/scripts/bench)
 WORLDLY = $(shell go list $(PKG) | grep -x chronos/node/store/journal)
 LONG = $(shell go list $(PKG) | grep $(LONG_NAMES) -e /cmd/lab)
 
 # Tests of cmd/lab that simulate on one thread, as package sim does: ten times as long under the race detector, which finds
-# nothing there. They run with LONG, and under the race detector with race-sim. What simulates on all cores stays in race.
+# nothing there. They run with LONG, in test-all, and under the race detector with race-sim. What simulates on all cores stays
+# in race.
 ONE_THREAD := ^(TestModelTable|TestProofTable|TestSimBench|TestSimBroken|TestSimFollowsTheProof|TestSimScenarios|TestSimShrinksByNoClock)$$
 
 # Tests of cmd/chronos that do little but parse command lines and settings, a thousand of them, and those that type what pages
-# of docs say: five times as long under the race detector. They run without it; all other tests of commands run theirs under it.
+# of docs say: five times as long under the race detector. test-all runs them without it; all other tests of commands run
+# theirs under it.
 PARSING := ^(TestCommandsOfPages|TestEverySettingInAllPlaces|TestNoSecretIsShown|Test(Client|Lane|Move|Window)?Sentences|Test(Callbacks|Control|HTTP|Moving|Queues|Windows)Page)$$
 
 # Tests of cmd/chronos whose nodes are processes of the built binary, which the race detector does not watch: it would
@@ -91,9 +94,10 @@ DEATHS := ^TestJournal(Import|Export)Dies$$
 # the race detector watches, and so it does the store of all nodes that run in tests of node/service and cmd/chronos.
 CASES := ^TestStore$$/^(direct|as_through_PgBouncer)$$/^contract$$
 
-# What race runs without the race detector, of packages whose other tests it runs with it. race-plain runs all of it
-# with the race detector.
-UNWATCHED := $(PROCESSES)|$(MEASURING)|$(DEATHS)|$(PARSING)|$(CASES)
+# What test-all runs without the race detector, of packages whose other tests race runs with it; and what race itself runs
+# so. race-plain runs all of it with the race detector.
+REST := $(PROCESSES)|$(MEASURING)|$(DEATHS)|$(PARSING)
+UNWATCHED := $(REST)|$(CASES)
 
 # The system tests of Metaswitch's Chronos, with 5,000 timers, on real servers. The interface is tested in node/metaswitch and
 # node/service, and nodes without Kafka that are killed in TestE2EWithoutKafka. And a takeover of 100,000 messages, of which
@@ -101,27 +105,30 @@ UNWATCHED := $(PROCESSES)|$(MEASURING)|$(DEATHS)|$(PARSING)|$(CASES)
 # it can beside all other tests; TestFloorOnServers runs the same servers and tables. race-plain runs them.
 MASSES := ^(TestE2EMetaswitch|TestStandbyTakeoverOfMany|TestCurveOnServers)$$
 
-# The worlds of journals, which take half of the time of the tests of node/store/journal under the race detector: race has
-# it watch two of the six. Sim-quick simulates twelve without it, the six among them; race-plain runs all six with it.
+# The worlds of journals, which take half of the time of the tests of node/store/journal under the race detector: test-all
+# has it watch two of the six. Sim-quick simulates twelve without it, the six among them; race-plain runs all six with it.
 ENGINES := ^TestEngines$$
 
 # The Postgres store is tested once as a node connects to it and once as through a pooler. The second time the contract
 # is enough for people who wait, and that of messages alone: what else there is goes through the same statements.
 POOLER := ^TestStore$$/^as_through_PgBouncer$$/^(session|concurrent|random)$$|^TestQueues$$/^as_through_PgBouncer$$
 
-# The worlds that test-all simulates: others than those of sim-quick.
+# The worlds that test-long simulates: others than those of sim-quick.
 MORE_SEED := 1001
 MORE_SEEDS := 1000
 
-test: ## Check and test everything, on a real Kafka and a real Postgres; sets up what it needs
+test: ## Check and test, on a real Kafka and a real Postgres; sets up what it needs (7 minutes, 16 the first time)
 	@scripts/steps vet lint race sim-quick
 
-test-all: ## What `make test` leaves out: stores through a pooler, more race detector, all seeds of tests, 1000 more worlds
+test-all: ## What `make test` leaves to CI: nodes that are processes, simulator, laboratory, chaos, journals in worlds (4 minutes)
+	@scripts/steps rest
+
+test-long: ## What both leave out: stores through a pooler, more race detector, all seeds of tests, 1000 more worlds
 	@scripts/steps race-pooler race-plain long-sim sim-more long-chaos
 
-# Two packages at once with the race detector, and beside them in rows of their own, one after the other without it, what
-# needs no servers and what does, and a few worlds with it: many tests wait, for deadlines and for servers. No row is much
-# longer than the others.
+# Two packages at once with the race detector, and beside them without it what needs no servers, one package after the other,
+# and the contract of the Postgres store: many tests wait, for deadlines and for servers. More at once takes longer: nodes
+# use the processors while their tests wait for a turn.
 #
 # The simulator runs on one thread, so that the race detector finds nothing there that the engine's own tests do not: it is
 # left to race-sim, which takes several times as long.
@@ -139,19 +146,31 @@ STEP_BACK := nice -n 10
 RACE += -toolexec '$(STEP_BACK)'
 
 race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
-	scripts/setup compiler browser solvers
-	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j4 race-watched race-unwatched race-processes race-worlds
+	scripts/setup compiler browser
+	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j3 race-watched race-unwatched race-cases
 
 race-watched:
 	$(if $(QUICK),go test $(RACE) -p 2 -shuffle=on -skip '$(ONE_THREAD)|$(UNWATCHED)|$(MASSES)|$(POOLER)|$(ENGINES)' -timeout 15m $(QUICK))
 
 race-unwatched:
-	$(if $(LONG)$(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES $(STEP_BACK) go test -p 1 -shuffle=on -short -timeout 15m $(LONG) $(PLAIN))
+	$(if $(PLAIN),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES $(STEP_BACK) go test -p 1 -shuffle=on -short -timeout 15m $(PLAIN))
 
-race-processes:
-	$(if $(PARTLY),go test -toolexec '$(STEP_BACK)' -p 1 -shuffle=on -run '$(UNWATCHED)' -timeout 15m $(PARTLY))
+race-cases:
+	$(if $(CASED),go test -toolexec '$(STEP_BACK)' -shuffle=on -run '$(CASES)' -timeout 15m $(CASED))
 
-race-worlds:
+# What race has no time for, in three rows: commands whose nodes are processes, which need servers; the tests of simulator,
+# laboratory and chaos suite; and the worlds of journals.
+rest: ## Run the tests that race leaves to test-all
+	scripts/setup compiler solvers
+	$(if $(PARTLY),scripts/with-servers )$(MAKE) --no-print-directory -j3 rest-processes rest-sims rest-worlds
+
+rest-processes:
+	$(if $(PARTLY),go test -toolexec '$(STEP_BACK)' -p 1 -shuffle=on -run '$(REST)' -timeout 15m $(PARTLY))
+
+rest-sims:
+	$(if $(LONG),env -u CHRONOS_TEST_KAFKA -u CHRONOS_TEST_POSTGRES $(STEP_BACK) go test -p 1 -shuffle=on -short -timeout 15m $(LONG))
+
+rest-worlds:
 	$(if $(WORLDLY),CHRONOS_WORLDS=2 $(STEP_BACK) go test $(RACE) -shuffle=on -run '$(ENGINES)' -timeout 15m $(WORLDLY))
 
 race-pooler: ## Run the tests of the Postgres store through a pooler that race leaves out
@@ -162,7 +181,7 @@ race-plain: ## Run with the race detector what race runs without; and 5,000 time
 	scripts/setup compiler
 	$(if $(PLAIN),go test $(RACE) -shuffle=on -timeout 20m $(PLAIN))
 	$(if $(WORLDLY),go test $(RACE) -run '$(ENGINES)' -timeout 20m $(WORLDLY))
-	$(if $(PARTLY)$(MANY),scripts/with-servers go test $(RACE) -run '$(UNWATCHED)|$(MASSES)' -timeout 30m $(sort $(PARTLY) $(MANY)))
+	$(if $(PARTLY)$(CASED)$(MANY),scripts/with-servers go test $(RACE) -run '$(UNWATCHED)|$(MASSES)' -timeout 30m $(sort $(PARTLY) $(CASED) $(MANY)))
 
 long-sim: ## Run the simulator's tests with all seeds, also on SQLite and Postgres
 	scripts/setup solvers
@@ -272,7 +291,7 @@ cover: ## Run all tests and show how much of the code they reach
 	scripts/with-servers go test -coverpkg=./... -coverprofile=cover.out $(PKG)
 	go tool cover -func=cover.out | tail -n 1
 
-ci: ## Run what continuous integration runs: test, model and chaos-short (12 minutes)
+ci: ## Run what continuous integration runs: test, test-all, model and chaos-short (15 to 20 minutes)
 	.ci/run
 
 clean: ## Remove what was built and downloaded here

@@ -7,12 +7,12 @@ import (
 )
 
 // dearest is the mutant that the judge catches in the 614th world, and all others in the first 150. With -short it is
-// not hunted: TestProofCatchesFirst catches it by the proof, and make test-all hunts it.
+// not hunted: TestProofCatchesFirst catches it by the proof, and make test-long hunts it.
 const dearest = "past-while-holding"
 
 // near has the seeds from which mutants are hunted with -short: of those that take seconds of a core from the first
 // seed on, because their worlds are long or the judge finds nothing in most, and a fraction of one from another. All
-// are hunted from the first seed in make test-all. A seed that becomes another world makes the hunt longer, no more.
+// are hunted from the first seed in make test-long. A seed that becomes another world makes the hunt longer, no more.
 func near(name string) uint64 {
 	return map[string]uint64{
 		"start-of-batch": 101, "too-late-forgotten": 301, "past-too-late-forgotten": 301, "expired-never": 201,

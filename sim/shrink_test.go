@@ -10,7 +10,7 @@ import (
 // TestShrinkFindsSmallPlans breaks the simulation on purpose, and expects that of dozens of faults and messages only a
 // few are left, in the median of seven runs. The smaller setup breaks the same invariant, again and again.
 // (Delete-if-owner is not among these: it takes twice as long as they do together.) With -short it leaves out the two
-// that take nine tenths of the time, which make test-all has.
+// that take nine tenths of the time, which make test-long has.
 func TestShrinkFindsSmallPlans(t *testing.T) {
 	names := []string{"upsert", "publish-timeout-is-success", "commit-first", "delete-by-id", "expired-not-own"}
 	if testing.Short() {
