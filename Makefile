@@ -41,8 +41,8 @@ unit: ## Run the tests that need no servers and no network
 	go test -short -race $(PKG)
 
 # The packages whose tests `make test` runs with the race detector; those that it runs without it, because they take four
-# times as long with it and others run the same code with it; and those that it runs with -short, which means something to
-# them alone. What is left out so, test-all and test-long run.
+# times as long with it and others run the same code with it; and those that test-all runs (LONG). It runs these with
+# -short, which means something to them alone; test-long runs what is left out so.
 #
 #   node               all on one virtual clock: the nodes in the tests of node/service and cmd/chronos run under the race
 #                      detector, on real servers
@@ -146,7 +146,7 @@ STEP_BACK := nice -n 10
 RACE += -toolexec '$(STEP_BACK)'
 
 race: ## Run the tests, those that it says something about with the race detector, on a real Kafka and a real Postgres
-	scripts/setup compiler browser
+	scripts/setup compiler browser solvers
 	$(if $(QUICK),scripts/with-servers )$(MAKE) --no-print-directory -j3 race-watched race-unwatched race-cases
 
 race-watched:
