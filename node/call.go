@@ -56,7 +56,7 @@ func (p *publisher) call(ctx context.Context, held []*holding) {
 	var again, over []failure
 	var unsent []*holding
 	for i, h := range held {
-		if silent(errs[i]) && !errors.Is(errs[i], ErrRejected) {
+		if untried(errs[i]) && !errors.Is(errs[i], ErrRejected) {
 			unsent = append(unsent, h)
 		}
 		switch {
@@ -64,9 +64,9 @@ func (p *publisher) call(ctx context.Context, held []*holding) {
 			fired = append(fired, h.Message)
 			settled = append(settled, h.next)
 		case errors.Is(errs[i], ErrRejected):
-			over = append(over, failure{h, errs[i], took})
+			over = append(over, failure{holding: h, err: errs[i], took: took})
 		default:
-			again = append(again, failure{h, errs[i], took})
+			again = append(again, failure{holding: h, err: errs[i], took: took})
 		}
 	}
 	p.spare(unsent)
@@ -100,7 +100,7 @@ func (p *publisher) callLater(failed []failure) {
 	var took time.Duration
 	for _, f := range failed {
 		wait := callBackoff(f.Attempts)
-		if silent(f.err) {
+		if untried(f.err) {
 			wait = min(max(now.Sub(f.Deadline), retryMin), unsentRetryMax)
 		}
 		wait = jittered(p.drawn, wait, 20)
@@ -114,7 +114,7 @@ func (p *publisher) callLater(failed []failure) {
 		}
 		took = max(took, f.took)
 		messages = append(messages, f.Message)
-		releases = append(releases, Release{Claim: f.Claim, Due: retry, Unsent: silent(f.err)})
+		releases = append(releases, Release{Claim: f.Claim, Due: retry, Unsent: untried(f.err)})
 	}
 	p.observe(Unpublished{Messages: messages, Err: failed[0].err, Retry: earliest, Took: took})
 	p.settler.putOff(releases)

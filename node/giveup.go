@@ -25,7 +25,7 @@ const givenUpBytes = 2 * batchBytes
 func (p *publisher) expireCalls(ended []*holding) {
 	failed := make([]failure, len(ended))
 	for i, h := range ended {
-		failed[i] = failure{h, errExpired, 0}
+		failed[i] = failure{holding: h, err: errExpired}
 	}
 	p.giveUp(failed)
 }

@@ -77,7 +77,7 @@ func (p *publisher) publishDue(ctx context.Context) bool {
 	}
 	p.schedule.done(b, func(lane string) (failed, known bool) {
 		err, known := verdicts[lane]
-		return err != nil, known && !silent(err)
+		return err != nil, known && !untried(err)
 	})
 	p.expire(ctx, ended)
 	p.putOff(ctx, unread)
@@ -142,7 +142,7 @@ func (p *publisher) expire(ctx context.Context, ended []*holding) {
 	var settled []Next
 	for _, h := range ended {
 		if p.deadLettersOf(h.Lane) != "" {
-			failed = append(failed, failure{h, errExpired, 0})
+			failed = append(failed, failure{holding: h, err: errExpired})
 			continue
 		}
 		gone = append(gone, h.Message)
@@ -164,7 +164,7 @@ func (p *publisher) expire(ctx context.Context, ended []*holding) {
 // was tried, because their claims are too old by now.
 func (p *publisher) uncopied(left []failure) (failed []failure, old []*holding) {
 	for _, f := range left {
-		if errors.Is(f.err, errExpired) && !p.publishable(f.since) {
+		if f.letter == nil && !p.publishable(f.since) {
 			old = append(old, f.holding)
 		} else {
 			failed = append(failed, f)
@@ -183,8 +183,8 @@ func (p *publisher) unreached(failed []failure) map[string]bool {
 		return back
 	}
 	for _, f := range failed {
-		if _, settled := back[f.Lane]; !settled && !errors.Is(f.err, ErrRejected) {
-			back[f.Lane] = p.laneFails(f.Lane, f.err)
+		if _, settled := back[f.Lane]; !settled && !f.reached() {
+			back[f.Lane] = p.laneFails(f.Lane, f.cause())
 		}
 	}
 	return back
@@ -206,7 +206,7 @@ func (p *publisher) settlements(young []*holding) (due []*holding, unread []fail
 		next, over, err := recur(&h.Ready, p.clock.Now(), newUUID(p.drawn))
 		switch h.next = next; {
 		case err != nil:
-			unread = append(unread, failure{h, err, 0})
+			unread = append(unread, failure{holding: h, err: err})
 		case over:
 			missed = append(missed, next)
 		default:
@@ -243,6 +243,28 @@ type failure struct {
 
 	err  error
 	took time.Duration // how long the call to the sink took
+
+	// letter is why its copy could not be published on the dead-letter topic; nil if it was not tried.
+	letter error
+}
+
+// cause returns why, for people: with what became of the copy.
+func (f *failure) cause() error {
+	if f.letter == nil || errors.Is(f.letter, ErrRejected) {
+		return f.err
+	}
+	return fmt.Errorf("%w; and its dead letter: %w", f.err, f.letter)
+}
+
+// unsent reports whether surely neither the message nor its copy was appended.
+func (f *failure) unsent() bool { return unsent(f.err) && (f.letter == nil || unsent(f.letter)) }
+
+// reached reports whether a broker has answered about the message, or about its copy if that was tried.
+func (f *failure) reached() bool {
+	if f.letter != nil {
+		return errors.Is(f.letter, ErrRejected)
+	}
+	return errors.Is(f.err, ErrRejected)
 }
 
 // publishBatch publishes messages. What is acknowledged is to be deleted; what is not is given back. It returns, for
@@ -259,7 +281,7 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 	var unsent []*holding
 	verdicts := map[string]error{}
 	for i, h := range held {
-		if silent(errs[i]) && !errors.Is(errs[i], ErrRejected) {
+		if untried(errs[i]) && !errors.Is(errs[i], ErrRejected) {
 			unsent = append(unsent, h)
 		}
 		before, known := verdicts[h.Lane]
@@ -274,10 +296,10 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 			continue
 		case errors.Is(errs[i], ErrRejected):
 			verdicts[h.Lane] = nil // the lane has answered
-		case !known || before != nil && silent(before):
+		case !known || before != nil && untried(before):
 			verdicts[h.Lane] = errs[i] // of a partition that was tried, if there is one
 		}
-		failed = append(failed, failure{h, errs[i], took})
+		failed = append(failed, failure{holding: h, err: errs[i], took: took})
 	}
 	p.spare(unsent)
 	p.acknowledged(fired, took)
@@ -293,7 +315,8 @@ func (p *publisher) publishBatch(ctx context.Context, held []*holding) map[strin
 // this node's clock, and compared with that of whoever claims it next: nodes that are cut off, and whose clocks are
 // ahead, would otherwise pass it to each other, and a healthy one that is behind come too late each time.
 //
-// What becomes of those of silent partitions, which may be the oldest of their lane for hours, leave says.
+// What becomes of those of silent partitions, which may be the oldest of their lane for hours, leave says. What was not
+// sent for want of time or of a connection is given back as it is: it keeps its place in the order of its lane.
 func (p *publisher) settleLanes(
 	ctx context.Context, held []*holding, failed []failure, verdicts map[string]error,
 ) {
@@ -338,15 +361,17 @@ func (p *publisher) leave(ctx context.Context, failed []failure, back map[string
 		switch {
 		case silent(f.err) && (back[f.Lane] || f.Deadline.Before(longOverdue)):
 			waiting = append(waiting, f.holding)
+		case untried(f.err) && !silent(f.err):
+			idle = append(idle, f.holding)
 		case !back[f.Lane]:
 			off = append(off, f)
 			continue
-		case unsent(f.err):
+		case f.unsent():
 			idle = append(idle, f.holding)
 		default:
 			unknown = append(unknown, f.holding)
 		}
-		cause, took = f.err, max(took, f.took)
+		cause, took = f.cause(), max(took, f.took)
 	}
 	p.putOff(ctx, off)
 	if cause == nil {
@@ -401,9 +426,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 			if errors.Is(err, ErrGone) {
 				continue
 			}
-			if !errors.Is(err, ErrRejected) {
-				dead[i].err = err
-			}
+			dead[i].letter = err
 			dead[i].took += took
 			left = append(left, dead[i])
 		}
@@ -419,7 +442,7 @@ func (p *publisher) deadLetter(ctx context.Context, failed []failure) []failure 
 // copyOf returns the copy of a message that was rejected for its dead-letter topic, cut as much as asked.
 func (p *publisher) copyOf(f *failure, cut int) (Record, bool) {
 	switch {
-	case !errors.Is(f.err, ErrRejected):
+	case !errors.Is(f.err, ErrRejected), f.letter != nil && !errors.Is(f.letter, ErrRejected):
 		return Record{}, false
 	case !p.publishable(f.since):
 		return Record{}, false // a lane in the same batch has hung, and the claim could expire meanwhile
@@ -463,7 +486,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 				continue
 			}
 			if cause == nil {
-				cause = f.err
+				cause = f.cause()
 			}
 			// It is claimed a lookahead and the timing advance before that, and published at once, since its deadline
 			// has passed.
@@ -477,7 +500,7 @@ func (p *publisher) putOff(ctx context.Context, failed []failure) {
 			}
 			took = max(took, f.took)
 			messages = append(messages, f.Message)
-			releases = append(releases, Release{Claim: f.Claim, Due: retry, Unsent: unsent(f.err)})
+			releases = append(releases, Release{Claim: f.Claim, Due: retry, Unsent: f.unsent()})
 		}
 		if len(messages) > 0 {
 			p.observe(Unpublished{

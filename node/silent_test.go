@@ -31,7 +31,7 @@ func (w *world) silent() *silence {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.tries[time.Since(w.began).Truncate(time.Second)]++
-		return node.ErrUnsent
+		return node.ErrUnavailable
 	}
 	return s
 }
@@ -323,7 +323,7 @@ func silentToOne(t *testing.T, ahead time.Duration, works bool, waiting int) {
 	cut.gate.ahead.Store(int64(ahead))
 	cut.sink.refuse = func(r node.Record) error {
 		if strings.Contains(string(r.Value), "silent") {
-			return node.ErrUnsent
+			return node.ErrUnavailable
 		}
 		return nil
 	}

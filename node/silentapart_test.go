@@ -62,7 +62,7 @@ func TestSilentBesideParts(t *testing.T) {
 		w := newWorld(t)
 		w.refuse = func(r node.Record) error {
 			if strings.HasPrefix(r.Topic, "out") {
-				return node.ErrUnsent
+				return node.ErrUnavailable
 			}
 			return nil
 		}

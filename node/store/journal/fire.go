@@ -441,8 +441,10 @@ func (f *firing) in(ctx context.Context, owned *shard, which []int) {
 		switch {
 		case err == nil:
 			f.settled[i], f.errs[i] = settled[n], nil
-		case errors.Is(err, ledger.ErrAborted):
+		case errors.Is(err, ledger.ErrFenced), errors.Is(err, ledger.ErrSpent) && errors.Is(err, ledger.ErrAborted):
 			f.errs[i] = fmt.Errorf("%w: %w", node.ErrUnsent, err)
+		case errors.Is(err, ledger.ErrAborted): // an output partition is the likeliest not to have answered
+			f.errs[i] = fmt.Errorf("%w: %w", node.ErrUnavailable, err)
 		default:
 			f.errs[i] = err
 		}
