@@ -53,7 +53,7 @@ func (p *sinkPort) Publish(ctx context.Context, records []node.Record) []error {
 	if b.partial >= 0 { // some of the records are lost: their results stay what they are
 		b.open, b.partial = b.open[:min(b.partial, len(b.open))], -1
 	}
-	if len(b.open) > 0 || !slices.Contains(b.results, node.ErrUnsent) {
+	if len(b.open) > 0 || !slices.Contains(b.results, node.ErrUnavailable) {
 		b.perform(ctx)
 	}
 	results := b.results
@@ -84,7 +84,7 @@ func (b *publishing) aim(i int) {
 		}
 		if again, slow := b.life.slowUntil(b.targets[i]); slow {
 			if w.now < again {
-				b.results[i] = node.ErrUnsent
+				b.results[i] = node.ErrUnavailable
 				w.count("unsent")
 				return
 			}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -159,3 +160,48 @@ func (s Seeds) Well() []string { return s.begin() }
 
 // Narrow bounds the bytes that the sink gives to a client at a time, as publishes that were not over in time do.
 func (s *Sink) Narrow(bytes int) { s.window.bytes = bytes }
+
+// SilentPick returns which of n partitions of a topic a record without a key goes to while one of them is silent, and
+// whether that is its number: among those with leaders only, an index is not.
+func SilentPick(silent int32, n int) (pick int, number bool) {
+	var s silentPartitions
+	s.add(map[topicPartition]bool{{"topic", silent}: false})
+	p := watchedPartitioner{javaPartitioner(), &s}.ForTopic("topic")
+	number = p.RequiresConsistency(&kgo.Record{})
+	return p.(kgo.TopicBackupPartitioner).PartitionByBackup(&kgo.Record{}, n, &idle{n}), number
+}
+
+// idle tells of partitions for which nothing waits.
+type idle struct{ left int }
+
+// Next implements kgo.TopicBackupIter.
+func (i *idle) Next() (int, int64) { i.left--; return i.left, 0 }
+
+// Rem implements kgo.TopicBackupIter.
+func (i *idle) Rem() int { return i.left }
+
+// MostTopics is how many topics are remembered.
+const MostTopics = mostTopics
+
+// Remembered returns of how many topics something is known, in each place, after so many were published on.
+func Remembered(topics int) []int {
+	var counts topicCounts
+	var proven provenPartitions
+	made := func() *slot {
+		return &slot{knows: map[string]bool{}, bulk: new(producer), careful: new(producer)}
+	}
+	all := &slots{taken: make(chan struct{}, maxSlots), make: made}
+	for i := range topics {
+		topic := strconv.Itoa(i)
+		counts.set(topic, 1)
+		proven.add(&node.Record{Topic: topic}, 0)
+		all.give(all.take(context.Background(), []string{topic}))
+	}
+	return []int{len(counts.counts), len(proven.parts), len(all.all[0].knows)}
+}
+
+// Missing returns how many topics are looked for that nobody has wanted for some time.
+func Missing(idle time.Duration) int {
+	m := missingTopics{topics: map[string]missing{"topic": {errNoResult, time.Now().Add(-idle)}}}
+	return len(m.list())
+}

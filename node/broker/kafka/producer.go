@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chronos/node"
 )
 
 // producer is a franz-go client that is made when it is needed first, and replaced when it is beyond repair.
@@ -119,6 +121,11 @@ type slots struct {
 // maxSlots bounds the slots: further calls of Publish wait.
 const maxSlots = 8
 
+// mostTopics is how many topics are remembered, at most, in each place where something is known of topics. Applications
+// make up names of topics, and a client asks for all that it has ever published on each time that it looks. Beyond it,
+// what is known is forgotten, and learned anew: twice node.MaxLanes are never in use at once.
+const mostTopics = 2 * node.MaxLanes
+
 // take returns a slot, one that knows the topics if it can; nil when ctx was done before there was one.
 //
 // Where there are many topics, each is published on mostly through the same slot then. If any would do, each slot would
@@ -147,6 +154,11 @@ func (s *slots) take(ctx context.Context, topics []string) *slot {
 	}
 	taken := s.free[best]
 	s.free = slices.Delete(s.free, best, best+1)
+	if len(taken.knows) > mostTopics {
+		clear(taken.knows)
+		taken.bulk.renew()
+		taken.careful.renew()
+	}
 	taken.learn(topics)
 	return taken
 }
@@ -258,18 +270,33 @@ func spoils(err error) bool {
 // takes half a second to be sure, for which everything in the same call would have to wait, each time.
 type missingTopics struct {
 	mu      sync.Mutex
-	topics  map[string]error
+	topics  map[string]missing
 	watched bool
 }
 
-// missingCheck is how often missing topics are looked for.
-const missingCheck = 500 * time.Millisecond
+// missing is what is known of a missing topic: why, and when somebody wanted to publish on it last.
+type missing struct {
+	err    error
+	wanted time.Time
+}
+
+const (
+	// missingCheck is how often missing topics are looked for.
+	missingCheck = 500 * time.Millisecond
+
+	// missingFor is for how long they are, after the last publish. A publish that comes later finds out anew.
+	missingFor = 10 * time.Minute
+)
 
 // get returns the error of a topic that is missing, nil if it is not known to be.
 func (m *missingTopics) get(topic string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.topics[topic]
+	known, is := m.topics[topic]
+	if is {
+		m.topics[topic] = missing{known.err, time.Now()}
+	}
+	return known.err
 }
 
 // add lists a topic, and reports whether the caller has to watch from now on.
@@ -277,20 +304,24 @@ func (m *missingTopics) add(topic string, err error) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.topics == nil {
-		m.topics = make(map[string]error)
+		m.topics = make(map[string]missing)
 	}
-	m.topics[topic] = err
+	m.topics[topic] = missing{err, time.Now()}
 	watch := !m.watched
 	m.watched = true
 	return watch
 }
 
-// list returns the topics that are missing.
+// list returns the topics that are missing, and forgets those that nobody has wanted for long.
 func (m *missingTopics) list() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	topics := make([]string, 0, len(m.topics))
-	for topic := range m.topics {
+	for topic, known := range m.topics {
+		if time.Since(known.wanted) > missingFor {
+			delete(m.topics, topic)
+			continue
+		}
 		topics = append(topics, topic)
 	}
 	return topics

@@ -45,6 +45,9 @@ func (p *provenPartitions) add(r *node.Record, partition int32) {
 		p.parts = make(map[string]map[int32]int)
 	}
 	if p.parts[r.Topic] == nil {
+		if len(p.parts) >= mostTopics {
+			clear(p.parts)
+		}
 		p.parts[r.Topic] = make(map[int32]int)
 	}
 	if sum := p.parts[r.Topic][partition]; sum < provenBytes {
@@ -97,9 +100,7 @@ func (s *Sink) stages(p *publication, indexes []int) *stages {
 		r := &p.records[i]
 		count, counted := counts[r.Topic]
 		if !counted {
-			if n, known := s.silent.counts.Load(r.Topic); known {
-				count = n.(int)
-			}
+			count = s.silent.counts.of(r.Topic)
 			counts[r.Topic] = count
 		}
 		u := unit{topicPartition: topicPartition{r.Topic, unknownPartition}}

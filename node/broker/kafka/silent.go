@@ -27,12 +27,35 @@ import (
 // then, nothing is on trial: it is the number of bytes that has to become smaller, see window.
 type silentPartitions struct {
 	count  atomic.Int32 // of parts, to save the way through mu
-	counts sync.Map     // of partitions, by topic, as a client has seen it last
+	counts topicCounts
 
 	mu      sync.Mutex
 	hasher  kgo.TopicBackupPartitioner
 	parts   map[topicPartition]*silence
 	watched bool
+}
+
+// topicCounts is how many partitions topics have, as a client or the look-out has seen last: of mostTopics at most. It
+// is safe for concurrent use.
+type topicCounts struct {
+	mu     sync.RWMutex
+	counts map[string]int
+}
+
+func (t *topicCounts) set(topic string, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.counts[topic]; t.counts == nil || !known && len(t.counts) >= mostTopics {
+		t.counts = make(map[string]int)
+	}
+	t.counts[topic] = n
+}
+
+// of returns how many partitions a topic has; 0 if that is not known.
+func (t *topicCounts) of(topic string) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.counts[topic]
 }
 
 // silence is what is known of a silent partition.
@@ -80,6 +103,16 @@ type watchedTopic struct {
 	silent *silentPartitions
 	topic  string
 	count  int
+	all    bool // the client chooses among all partitions for the record at hand
+}
+
+// RequiresConsistency has franz-go choose among all partitions, so that an index is the number of a partition: for
+// records with a key, and for others as long as some partition is silent. Among those that have leaders only, which it
+// chooses from otherwise, an index says nothing of the number. franz-go calls it right before PartitionByBackup, under
+// one lock.
+func (w *watchedTopic) RequiresConsistency(r *kgo.Record) bool {
+	w.all = r.Key != nil || w.silent.count.Load() > 0
+	return w.all
 }
 
 func (w *watchedTopic) PartitionByBackup(r *kgo.Record, n int, backup kgo.TopicBackupIter) int {
@@ -87,11 +120,11 @@ func (w *watchedTopic) PartitionByBackup(r *kgo.Record, n int, backup kgo.TopicB
 	if r.Key != nil {
 		if w.count != n { // with a key, n are all partitions, whether they have leaders or not
 			w.count = n
-			w.silent.counts.Store(w.topic, n)
+			w.silent.counts.set(w.topic, n)
 		}
 		return pick
 	}
-	if w.silent.count.Load() > 0 {
+	if w.all {
 		for i := range n {
 			if other := (pick + i) % n; !w.silent.includes(topicPartition{w.topic, int32(other)}) {
 				return other
@@ -114,11 +147,11 @@ func (s *silentPartitions) includes(name topicPartition) bool {
 
 // partitionOf returns the partition of a record, if that is known before a client has decided on it.
 func (s *silentPartitions) partitionOf(r *node.Record) (topicPartition, bool) {
-	n, known := s.counts.Load(r.Topic)
-	if r.Key == nil || !known {
+	n := s.counts.of(r.Topic)
+	if r.Key == nil || n == 0 {
 		return topicPartition{}, false
 	}
-	return s.partitionAmong(r, n.(int)), true
+	return s.partitionAmong(r, n), true
 }
 
 // partitionAmong returns the partition of a record with a key, of so many.
@@ -177,10 +210,10 @@ func unsent(name topicPartition, since time.Time, reason error) error {
 	silent := time.Since(since).Round(time.Second)
 	if reason == nil {
 		return fmt.Errorf("publish on topic %s: partition %d has let a publish time out %v ago: %w",
-			name.topic, name.number, silent, node.ErrUnsent)
+			name.topic, name.number, silent, node.ErrUnavailable)
 	}
 	return fmt.Errorf("publish on topic %s: partition %d does not answer for %v: %w: %w",
-		name.topic, name.number, silent, node.ErrUnsent, reason)
+		name.topic, name.number, silent, node.ErrUnavailable, reason)
 }
 
 // add takes partitions for silent, and reports whether the caller has to watch them from now on.
@@ -279,6 +312,11 @@ func (s *Sink) ask(ctx context.Context, client *kgo.Client, names []topicPartiti
 	var led []topicPartition
 	for _, name := range names {
 		failed := details[name.topic].Err
+		if n := len(details[name.topic].Partitions); failed == nil && n > s.silent.counts.of(name.topic) {
+			// Clients see that a topic has more partitions only when they are given records for it. If all keys belong
+			// to silent partitions, they are given none.
+			s.silent.counts.set(name.topic, n)
+		}
 		detail, exists := details[name.topic].Partitions[name.number]
 		switch {
 		case failed != nil && !kerr.IsRetriable(failed), isUnknownTopic(failed):
