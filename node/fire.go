@@ -35,12 +35,11 @@ type firer struct {
 	settler    *settler
 
 	// nextLook is when to look for due messages on all lanes next, monotonic, and storeRetry when to call the
-	// store again that has failed. Until slow the lanes take turns, see shares. Only the claimer uses them.
-	nextLook, storeRetry, slow time.Duration
+	// store again that has failed. Only the claimer uses them.
+	nextLook, storeRetry time.Duration
 
-	// alone says that the last claim was for a part of a round, and crowded that the last one that was not has run into
-	// its time limit, and was for several lanes. Only the claimer uses them.
-	alone, crowded bool
+	// alone says that the last claim was for a part of a round. Only the claimer uses it.
+	alone bool
 
 	// rationed is the one of the two that bounds the claim that is under way.
 	rationed *ration
@@ -73,10 +72,6 @@ type laneLink struct {
 }
 
 const (
-	// slowFor is for how many hold times the lanes take turns. What a claim without an answer has left behind comes
-	// again within one.
-	slowFor = 10
-
 	// restFor is how long after its last failure a lane is looked at once a second only by a node on which nothing
 	// comes through. Without it a node would do so until it has published something there itself: where another one
 	// has published what it has failed with, it would for days, and when that one stops, be late with the next message.
@@ -184,7 +179,7 @@ func (f *firer) claim(ctx context.Context) {
 		lapsed := f.lapsed()
 		request := ClaimRequest{Node: f.id, Hold: f.pace.hold, Until: lapsed.Add(f.config.Lookahead)}
 		alone := f.alone
-		request.Lanes = f.shares(started, all, request.Until)
+		request.Lanes, request.Bytes = f.shares(started, all, request.Until)
 		request.Ahead = f.asksIdle(all, len(request.Lanes))
 		if len(request.Lanes) == 0 {
 			if alone {
@@ -201,11 +196,7 @@ func (f *firer) claim(ctx context.Context) {
 		for i := range result.Messages {
 			size += result.Messages[i].Size()
 		}
-		late := f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size)
-		f.crowded = late && !f.alone && len(request.Lanes) > 1 || f.alone && f.crowded
-		if late && !f.alone {
-			f.slow = started + slowFor*f.pace.hold
-		}
+		f.rationed.took(f.clock.Mono()-started, err == nil, len(result.Messages), size)
 		if err != nil {
 			f.unclaimed(started, lapsed, request)
 			f.rest.quiet = false
@@ -254,15 +245,15 @@ func (f *firer) serve(ctx context.Context, started time.Duration, asked int64, r
 //	B publishes x, until its time limit
 //	B gives x back               A, C and D look; ...
 //
-// A share is one message at least, however large. So for a while after a claim that ran into its time limit the lanes
-// take turns, one in each claim. Otherwise four lanes with a message of a megabyte each would make four megabytes of
-// every claim, and on a way that is too slow for that none of them would ever come out.
+// A share is one message at least, however large, and all of a claim together no more than the ration allows, which the
+// bound on its bytes sees to. On the lanes that it does not come to, the next claim begins. So on a way that is too slow
+// for four megabytes, four lanes with a message of a megabyte each come out one after the other.
 //
 // Where a lane goes round by parts (rounds.width) each part is a claim of its own. How long it takes decides on how
 // wide the next one is; with others beside it, on which much has to be gone through, it would get narrower and
-// narrower. The claim that follows is for the lanes that have no such part, all of them, also while lanes take turns:
-// beside many parts each of these would wait for all of them. Unless such a claim has run into its time limit itself.
-func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
+// narrower. The claim that follows is for the lanes that have no such part, all of them: beside many parts each of these
+// would wait for all of them.
+func (f *firer) shares(now time.Duration, all bool, latest time.Time) (shares []Share, bytes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hungry = false
@@ -270,10 +261,6 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 	reaching := f.reaching()
 	most, turn, passed, alone := len(f.lanes), f.turn, -1, f.alone
 	f.alone = false
-	if now < f.slow && (f.crowded || !alone) {
-		most = 1
-	}
-	var shares []Share
 	shutting := 0
 	for i := range f.lanes {
 		at := (turn + i) % len(f.lanes)
@@ -325,13 +312,13 @@ func (f *firer) shares(now time.Duration, all bool, latest time.Time) []Share {
 		f.rationed = &f.whole
 	}
 	messages, bytes := f.rationed.get()
-	for i := range shares {
+	for i := range shares { // no lane has all of the bytes, unless it is alone
 		share := &shares[i]
 		share.Limit = max(1, min(share.Limit, messages/len(shares)))
 		share.Bytes = max(1, min(share.Bytes, bytes/len(shares)))
 		f.rest.whole = f.rest.whole && share.From.IsZero() && share.Until.IsZero()
 	}
-	return shares
+	return shares, bytes
 }
 
 // claimed notes on which lanes there is more than their shares, after a claim that began at a monotonic instant and
@@ -352,10 +339,18 @@ func (f *firer) claimed(started time.Duration, lapsed time.Time, result *ClaimRe
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, share := range request.Lanes {
+	reached, through := request.Reached(result.Messages)
+	for _, share := range request.Lanes[reached:] {
+		f.lane(share.Lane).backlogged = true
+	}
+	if reached < len(request.Lanes) {
+		f.turn = max(0, slices.Index(f.lanes, f.lane(request.Lanes[reached].Lane)))
+	}
+	for i, share := range request.Lanes[:reached] {
 		l := f.lane(share.Lane)
 		lot, interval := lots[share.Lane], f.config.PollInterval
-		full := lot.count >= share.Limit || lot.size >= share.Bytes || slices.Contains(result.Unreadable, share.Lane)
+		full := lot.count >= share.Limit || lot.size >= share.Bytes || slices.Contains(result.Unreadable, share.Lane) ||
+			!through && i == reached-1
 		round := f.goesRound(l)
 		if !round {
 			l.backlog.rounds = rounds{}

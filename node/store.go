@@ -363,8 +363,34 @@ type ClaimRequest struct {
 	// Lanes are the lanes to claim on, none of them twice, and what may be claimed on each.
 	Lanes []Share
 
+	// Bytes bounds the sizes (Message.Size) of all claimed messages together, in the order of Lanes: the message that
+	// reaches the bound is the last, and the lanes after its own are not looked at, see Reached. 0 for no bound.
+	Bytes int
+
 	// Ahead asks for ClaimResult.Idle, and is the most that it may say; 0 for not asking.
 	Ahead time.Duration
+}
+
+// Reached returns how many of Lanes a claim has looked at that has claimed these messages: all of them, unless Bytes
+// was the end of it. Then it says nothing of the others, and there may be more on the last one.
+func (r *ClaimRequest) Reached(claimed []Ready) (lanes int, all bool) {
+	size := 0
+	for i := range claimed {
+		size += claimed[i].Size()
+	}
+	if r.Bytes <= 0 || size < r.Bytes {
+		return len(r.Lanes), true
+	}
+	some := make(map[string]bool, len(claimed))
+	for i := range claimed {
+		some[claimed[i].Lane] = true
+	}
+	for i, share := range r.Lanes {
+		if some[share.Lane] {
+			lanes = i + 1
+		}
+	}
+	return lanes, false
 }
 
 // Share is how much may be claimed on a lane.

@@ -50,7 +50,14 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	}
 	now := s.config.Now()
 	var of []*shard
+	left := request.Bytes
 	for _, share := range request.Lanes {
+		if request.Bytes > 0 && left <= 0 {
+			break
+		}
+		if request.Bytes > 0 {
+			share.Bytes = min(share.Bytes, left)
+		}
 		count, size := 0, 0
 		from, last := uint64(0), order(share.Latest(request.Until))
 		if !share.From.IsZero() {
@@ -60,7 +67,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 			return owned.isPaused(share.Lane) || s.board != nil && node.IsCallback(share.Lane) && !owned.calls(now)
 		})
 		if err := s.first(open, share.Lane, from, last, func(owned *shard, r *row) bool {
-			count, size = count+1, size+r.Size()
+			count, size, left = count+1, size+r.Size(), left-r.Size()
 			ready := node.Ready{Message: r.Message, Due: r.due, Bound: r.bound}
 			r.behead()
 			claim := owned.claim(r, request.Node, request.Hold)

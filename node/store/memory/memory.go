@@ -163,9 +163,21 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 		return result, nil
 	}
 	var claimed []*row
+	left := request.Bytes
 	for _, share := range request.Lanes {
-		if !s.intake.paused(share.Lane) {
-			claimed = append(claimed, s.due(share, request.Until)...)
+		if s.intake.paused(share.Lane) {
+			continue
+		}
+		if request.Bytes > 0 {
+			share.Bytes = min(share.Bytes, left)
+		}
+		due := s.due(share, request.Until)
+		claimed = append(claimed, due...)
+		for _, r := range due {
+			left -= r.Size()
+		}
+		if request.Bytes > 0 && left <= 0 {
+			break
 		}
 	}
 	slices.SortFunc(claimed, compareDue)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -117,8 +118,9 @@ func (c *claim) run(ctx context.Context) error {
 	}
 	// A lane whose share the sweep has used up is not looked at: that would find nothing, and move its mark up.
 	var rest stretches
+	swept := len(c.rows)
 	for _, lane := range lanes {
-		if limit, bytes := c.left(lane); limit > 0 && bytes > 0 {
+		if limit, bytes := c.left(lane); limit > 0 && bytes > 0 && c.bytesLeft() > 0 {
 			rest.add(lane, c.from(lane), instant(c.share(lane).Latest(c.request.Until)))
 		}
 	}
@@ -129,7 +131,7 @@ func (c *claim) run(ctx context.Context) error {
 	firsts, err := c.claim(ctx, rest)
 	if err != nil || c.open {
 		part := func(lane string) bool { return !slices.Contains(whole, lane) }
-		looked := slices.DeleteFunc(c.held.without(rest.lanes), part)
+		looked := slices.DeleteFunc(c.held.without(c.reached(rest.lanes, swept)), part)
 		looks.done(looked, firsts, until, time.Since(start), err)
 	}
 	if err == nil {
@@ -228,6 +230,7 @@ func (c *claim) claim(ctx context.Context, on stretches) (firsts map[string]mark
 			statement: claimStatement,
 			arguments: []any{
 				uuidOf(c.request.Node), c.request.Hold.Microseconds(), on.lanes, limits, bytes, dues, ids, on.untils,
+				c.bytesLeft(),
 			},
 			read: c.read,
 		},
@@ -334,6 +337,31 @@ func (c *claim) left(lane string) (limit, bytes int64) {
 		}
 	}
 	return max(limit, 0), bytes
+}
+
+// bytesLeft returns how many bytes all lanes together still have; at most what a bigint holds where there is no bound.
+func (c *claim) bytesLeft() int64 {
+	if c.request.Bytes <= 0 {
+		return math.MaxInt64
+	}
+	left := int64(c.request.Bytes)
+	for i := range c.rows {
+		left -= int64(c.rows[i].Size())
+	}
+	return left
+}
+
+// reached returns those of lanes that the last statement has come to, which has claimed the rows from a place on: all of
+// them, unless the bound on all bytes was the end of it.
+func (c *claim) reached(lanes []string, from int) []string {
+	if c.bytesLeft() > 0 {
+		return lanes
+	}
+	last := -1
+	for i := range c.rows[from:] {
+		last = max(last, slices.Index(lanes, c.rows[from+i].Lane))
+	}
+	return lanes[:last+1]
 }
 
 // from returns where to begin on a lane.

@@ -200,7 +200,7 @@ func arguments(n int) map[string][]any {
 		"peek":           {topics, times[0]},
 		"channel":        nil,
 		"notify":         {"_of_one"},
-		"claim":          {uuids[0], int64(5_000_000), topics, numbers, numbers, times, topics, times},
+		"claim":          {uuids[0], int64(5_000_000), topics, numbers, numbers, times, topics, times, int64(1 << 40)},
 		"look":           {topics, times, times, numbers},
 		"turn":           {uuids, topics, times, ids, times, uuids},
 		"forward":        {uuids, topics},

@@ -239,9 +239,10 @@ WHERE p.n = 0`
 // from.
 const (
 	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on
-	// (from_due, from_id) up to a due time, as many as its limit and its bytes allow. $1 is the node, $2 the hold time
-	// in microseconds, and the lanes are arrays. It looks at nothing while the store catches up or is suspect, and at
-	// no lane that is paused: the condition on share.lane alone is tested before the look at the messages.
+	// (from_due, from_id) up to a due time, as many as its limit and its bytes allow, and as many of all lanes together,
+	// in their order, as $9 bytes allow. $1 is the node, $2 the hold time in microseconds, and the lanes are arrays. It
+	// looks at nothing while the store catches up or is suspect, and at no lane that is paused: the condition on
+	// share.lane alone is tested before the look at the messages.
 	//
 	// = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every row, and lock and claim
 	// others each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts,
@@ -257,26 +258,30 @@ UPDATE messages SET attempts = attempts + 1, (readied_at, readied_by, expires_at
   FROM (SELECT clock_timestamp() AS now) AS clock
 )
 WHERE ctid = ANY (ARRAY(
-  SELECT sized.place
-  FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
-    AS share (lane, most, bytes, from_due, from_id, until)
-  CROSS JOIN LATERAL (
-    SELECT locked.place, sum(locked.message_size) OVER (
-      ORDER BY locked.due_at, locked.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    ) AS before
-    FROM (
-      SELECT ctid AS place, due_at, id, message_size FROM messages
-      WHERE lane = share.lane AND readied_at IS NULL
-        AND (due_at, id) >= (share.from_due, share.from_id) AND due_at <= share.until
-      ORDER BY lane, due_at, id LIMIT share.most FOR UPDATE SKIP LOCKED
-    ) AS locked
-  ) AS sized
-  WHERE coalesce(sized.before, 0) < share.bytes
-    AND share.lane <> ALL (ARRAY(SELECT lane FROM pauses WHERE lane > '')) AND (
-    SELECT gate <= clock_timestamp() AND timeline = ` + currentTimeline + `
-      AND NOT EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL)
-    FROM store WHERE single
-  )
+  SELECT summed.place
+  FROM (
+    SELECT sized.place, sum(sized.message_size) OVER (ORDER BY share.number, sized.number) - sized.message_size AS before
+    FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
+      WITH ORDINALITY AS share (lane, most, bytes, from_due, from_id, until, number)
+    CROSS JOIN LATERAL (
+      SELECT locked.place, locked.message_size, row_number() OVER in_order AS number,
+        sum(locked.message_size) OVER in_order - locked.message_size AS before
+      FROM (
+        SELECT ctid AS place, due_at, id, message_size FROM messages
+        WHERE lane = share.lane AND readied_at IS NULL
+          AND (due_at, id) >= (share.from_due, share.from_id) AND due_at <= share.until
+        ORDER BY lane, due_at, id LIMIT share.most FOR UPDATE SKIP LOCKED
+      ) AS locked
+      WINDOW in_order AS (ORDER BY locked.due_at, locked.id)
+    ) AS sized
+    WHERE sized.before < share.bytes
+      AND share.lane <> ALL (ARRAY(SELECT lane FROM pauses WHERE lane > '')) AND (
+      SELECT gate <= clock_timestamp() AND timeline = ` + currentTimeline + `
+        AND NOT EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL)
+      FROM store WHERE single
+    )
+  ) AS summed
+  WHERE summed.before < $9::bigint
 )) AND readied_by IS NULL
 RETURNING id, lane, incarnation, deadline, due_at, readied_at, expires_at, attempts,
   source_topic, source_partition, source_offset, message_headers::text, message_key, message_value, not_after,

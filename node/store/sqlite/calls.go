@@ -22,6 +22,7 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 			return err
 		}
 		var found []due
+		left := request.Bytes
 		for _, share := range request.Lanes {
 			paused, err := t.paused(ctx, share.Lane)
 			if err != nil {
@@ -30,11 +31,20 @@ func (s *Store) Claim(ctx context.Context, request node.ClaimRequest) (result no
 			if paused {
 				continue
 			}
+			if request.Bytes > 0 {
+				share.Bytes = min(share.Bytes, left)
+			}
 			lane, err := t.due(ctx, share, request.Until)
 			if err != nil {
 				return err
 			}
 			found = append(found, lane...)
+			for i := range lane {
+				left -= lane[i].Size()
+			}
+			if request.Bytes > 0 && left <= 0 {
+				break
+			}
 		}
 		slices.SortFunc(found, func(a, b due) int {
 			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Lane, b.Lane))

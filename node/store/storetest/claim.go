@@ -25,6 +25,7 @@ func claimCases() []testCase {
 		{"claim/claims are stamped by the store's clock", claimStamp},
 		{"claim/by due time, not deadline", claimDue},
 		{"claim/each lane has its own share", claimShares},
+		{"claim/bytes of all lanes together", claimTogether},
 		{"claim/a backlog on one lane takes nothing from another", claimBacklog},
 		{"claim/no lane that was not asked for", claimOtherLanes},
 		{"claim/in the order of due times over all lanes", claimLaneOrder},
@@ -287,6 +288,26 @@ func claimShares(s *subject) {
 	s.checkMessages(s.claimWithin(alice(), latest(), shares...), a[2], b[2], a[3], b[3], c[3], c[4])
 	s.checkMessages(s.claimWithin(alice(), latest(), shares...), a[4], b[4])
 	s.checkMessages(s.claimWithin(alice(), latest(), shares...))
+}
+
+// claimTogether claims with a bound on the bytes of all lanes together: the message that reaches it is the last, in the
+// order of the lanes, and there is one at least. What the last lane has left, and the lanes that were not looked at, the
+// next claims get, also where a store remembers how far it has looked.
+func claimTogether(s *subject) {
+	a, b, c := s.on("a", 3), s.on("b", 3), s.on("c", 3)
+	s.insert(slices.Concat(a, b, c)...)
+	claim := func(bytes int, want []node.Message, lanes ...string) {
+		s.Helper()
+		request := node.ClaimRequest{Node: alice(), Hold: hold, Until: latest(), Bytes: bytes}
+		for _, lane := range lanes {
+			request.Lanes = append(request.Lanes, node.Share{Lane: lane, Limit: 2, Bytes: math.MaxInt})
+		}
+		s.checkMessages(s.claimFor(request), want...)
+	}
+	claim(21, []node.Message{b[0], c[0], c[1]}, "c", "b", "a") // the third reaches the bound
+	claim(1, []node.Message{a[0]}, "a", "b", "c")
+	claim(20, []node.Message{a[1], a[2]}, "a", "b", "c")
+	claim(1000, []node.Message{b[1], b[2], c[2]}, "a", "b", "c")
 }
 
 // claimBacklog has a lane with far more due, and due longer, than its share allows. The other lane gets what it would

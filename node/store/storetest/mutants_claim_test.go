@@ -20,6 +20,10 @@ func claimMutants() []mutant {
 			claimOf(eachShare(func(s *node.Share) { s.Limit = math.MaxInt }), asTaken),
 		},
 		{
+			"bytes of all lanes are ignored", "contract/claim/bytes of all lanes together", true,
+			claimOf(func(r *node.ClaimRequest) { r.Bytes = 0 }, asTaken),
+		},
+		{
 			"from is ignored", "contract/claim/from an instant on, and the rest later", true,
 			claimOf(eachShare(func(s *node.Share) { s.From = time.Time{} }), asTaken),
 		},
