@@ -219,30 +219,8 @@ func (s *Store) due(share node.Share, until time.Time) []*row {
 	return due
 }
 
-// Delete implements node.Store.
-func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	deleted := make([]bool, len(refs))
-	for i, ref := range refs {
-		key := node.MessageID{ID: ref.ID, Lane: ref.Lane}
-		r := s.rows[key]
-		if r == nil || r.Incarnation != ref.Incarnation {
-			continue
-		}
-		s.drop(r)
-		s.forward(r)
-		deleted[i] = true
-	}
-	return deleted, nil
-}
-
-// Rearm implements node.Store.
-func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+// Settle implements node.Store.
+func (s *Store) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -295,14 +273,14 @@ func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 }
 
 // Reset implements node.Store.
-func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	reset := make([]bool, len(releases))
+	reset := make([]node.Settled, len(releases))
 	for i, release := range releases {
 		r := s.rows[node.MessageID{ID: release.ID, Lane: release.Lane}]
 		if r == nil || !r.ready || r.Ref() != release.Ref ||
@@ -319,7 +297,7 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 			r.Attempts--
 		}
 		s.add(r)
-		reset[i] = true
+		reset[i] = node.Freed
 		if release.Behind {
 			s.forward(r)
 		}

@@ -111,7 +111,7 @@ func calls(s *postgres.Store) map[string]func(context.Context) error {
 			return err
 		},
 		"Delete": func(ctx context.Context) error {
-			_, err := s.Delete(ctx, []node.Ref{claim.Ref})
+			_, err := s.Settle(ctx, node.Removals(claim.Ref))
 			return err
 		},
 		"Expired": func(ctx context.Context) error {
@@ -393,8 +393,8 @@ func TestDeadlock(t *testing.T) {
 		other.Claim(list[1].Ref(), owner())
 		done := make(chan error, 1)
 		go func() {
-			deleted, err := s.Delete(t.Context(), []node.Ref{list[0].Ref(), list[1].Ref()})
-			if err == nil && slices.Contains(deleted, false) {
+			deleted, err := s.Settle(t.Context(), node.Removals(list[0].Ref(), list[1].Ref()))
+			if err == nil && slices.Contains(deleted, node.Gone) {
 				err = fmt.Errorf("deleted %v", deleted)
 			}
 			done <- err

@@ -13,74 +13,47 @@ import (
 	"chronos/node/store/postgres/marks"
 )
 
-// Delete implements node.Store.
-func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	ctx, cancel := s.limit(ctx)
-	defer cancel()
-	deleted := make([]bool, len(refs))
-	err := ctx.Err()
-	for from := 0; from < len(refs) && err == nil; from += batchRows {
-		err = s.deleteBatch(ctx, refs[from:min(from+batchRows, len(refs))], deleted[from:])
-	}
-	if err == nil {
-		err = s.confirm(ctx, deleted)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("delete %d messages: %w", len(refs), err)
-	}
-	return deleted, nil
-}
-
-// deleteBatch executes one delete and notes which refs had a row, of equal ones the first.
-func (s *Store) deleteBatch(ctx context.Context, refs []node.Ref, deleted []bool) error {
-	n := newNames(len(refs))
-	for at, ref := range refs {
-		if _, repeated := n.places[ref]; !repeated {
-			n.add(at, ref)
-		}
-	}
-	return n.execute(ctx, s, deleted, deleteStatement, n.ids, n.lanes, n.incarnations)
-}
-
-// execute executes a statement that returns refs with lines, notes which came, and has what stood behind them come
-// forward.
-func (n *names) execute(ctx context.Context, s *Store, effects []bool, statement string, arguments ...any) error {
+// execute executes a statement that returns refs with lines, notes what became of those that came, and has what stood
+// behind them come forward.
+func (n *names) execute(
+	ctx context.Context, s *Store, settled []node.Settled, how node.Settled, statement string, arguments ...any,
+) error {
 	var effective []node.Ref
-	var settled lines
-	err := s.once(ctx, func() { effective, settled = nil, lines{} }, step{
+	var behind lines
+	err := s.once(ctx, func() { effective, behind = nil, lines{} }, step{
 		statement: statement, arguments: arguments, read: func(rows pgx.Rows) error {
 			var ref node.Ref
 			var line pgtype.UUID
 			err := rows.Scan(&ref.ID, &ref.Lane, &ref.Incarnation, &line)
 			effective = append(effective, ref)
-			settled.add(line, ref.Lane)
+			behind.add(line, ref.Lane)
 			return err
 		},
 	})
 	if err != nil {
 		return err
 	}
-	s.forward(ctx, &settled)
+	s.forward(ctx, &behind)
 	for _, ref := range effective {
-		effects[n.places[ref]] = true
+		settled[n.places[ref]] = how
 	}
 	return nil
 }
 
 // confirm waits until what others have done is durable, where a result rests on that: what an earlier call of unknown
 // outcome has deleted or given back is not there any more, but perhaps it is on a standby that takes over.
-func (s *Store) confirm(ctx context.Context, effects []bool) error {
-	if !slices.Contains(effects, false) {
+func (s *Store) confirm(ctx context.Context, settled []node.Settled) error {
+	if !slices.Contains(settled, node.Gone) && !slices.Contains(settled, node.Promised) {
 		return nil
 	}
 	return s.once(ctx, func() {}, step{statement: confirmStatement})
 }
 
 // Reset implements node.Store.
-func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
-	reset := make([]bool, len(releases))
+	reset := make([]node.Settled, len(releases))
 	err := ctx.Err()
 	for from := 0; from < len(releases) && err == nil; {
 		var n int
@@ -110,7 +83,7 @@ func soonAgain(release node.Release) bool { return release.Due.Before(time.Now()
 // resetBatch executes one reset for the first n of releases, notes which took effect, and returns n. Of two that name
 // the same message, the second is for the next batch, since it may be by another claim. The same holds for two with
 // one incarnation, by which the statement finds the new due time.
-func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset []bool) (int, error) {
+func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset []node.Settled) (int, error) {
 	n := newNames(min(len(releases), batchRows))
 	seen := map[any]bool{}
 	var readiedAt []time.Time
@@ -136,7 +109,7 @@ func (s *Store) resetBatch(ctx context.Context, releases []node.Release, reset [
 			s.waiting.lower(r.Lane, instant(r.Due))
 		}
 	}
-	return end, n.execute(ctx, s, reset, resetStatement,
+	return end, n.execute(ctx, s, reset, node.Freed, resetStatement,
 		n.ids, n.lanes, n.incarnations, readiedAt, readiedBy, due, unsent, behind)
 }
 
