@@ -214,7 +214,7 @@ func (s *settler) delete(ctx context.Context) bool {
 // were to be passed over.
 func (s *settler) report(part []Next, settled []Settled, repeated bool) (promised []Release) {
 	var deleted, missing []Ref
-	var recurred, passed []Next
+	var recurred, passed, busy []Next
 	for i, next := range part {
 		if next.PassesOver() && (settled[i] == Removed || settled[i] == Rearmed) {
 			passed = append(passed, next)
@@ -226,10 +226,13 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 			recurred = append(recurred, next)
 		case Promised:
 			promised = append(promised, Release{Claim: next.Missed, Unsent: true})
+		case Busy:
+			busy = append(busy, next)
 		default:
 			missing = append(missing, next.Of)
 		}
 	}
+	s.add(busy) // behind what has come meanwhile
 	if s.pace.calls { // nothing stands in a line elsewhere
 		moved := slices.Clone(deleted)
 		for i := range recurred {

@@ -17,6 +17,20 @@ import (
 // or may still happen (of what is atomic by itself, any subset). Every call may be repeated with the same arguments. A
 // call returns within the store timeout of Config, whatever the server does, and ends early when ctx is done.
 //
+// No call waits for a lock of another session for longer than a moment. A call leaves alone what is locked, says so,
+// and does the rest:
+//
+//   - Claim and Expired pass over it.
+//   - Settle and Reset answer Busy for it.
+//   - Take answers BusyItem for an item about a message whose row is locked, or whose name another session is just
+//     inserting. In a partition the items before it are taken in as ever, the position moves up to it, and those behind
+//     it that are to be taken in are Untaken. Other partitions are not affected; an item of theirs about the same
+//     message is a BusyItem, too. So is, alone, an item that stands in no partition (NoPlace).
+//   - Where the row of a partition itself is locked, all items of that partition are BusyItem, and it is not refused.
+//
+// After the lock is released the same call finds what it has left. A lock on a whole table is waited for, and fails a
+// call at its time limit. A store that only one process can open never answers Busy.
+//
 // What a call has answered is durable: a store that waits for a synchronous standby waits before each answer that
 // rests on a commit, its own or an earlier one of unknown outcome.
 //
@@ -62,12 +76,13 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	//     that, since a node may not know it.
 	//   - Promised: it was to be passed over (Next.Missed) and is bound, so it stays as it is.
 	//   - Gone: there is no message of that id, lane and incarnation.
+	//   - Busy: the row is locked, and nothing has happened to it.
 	//
 	// A message that stood behind one that was removed or rearmed in its line comes forward, see Turn.
 	Settle(ctx context.Context, next []Next) ([]Settled, error)
 
 	// Expired returns at most limit claims that have expired by the store's clock, the longest expired first. It
-	// changes nothing and locks nothing. limit is at least 1.
+	// passes over those that are locked. It changes nothing, and keeps no lock. limit is at least 1.
 	Expired(ctx context.Context, limit int) ([]Claim, error)
 
 	// Lanes returns the lanes on which messages wait, in their order, at most MaxLanes. It changes nothing and locks
@@ -76,7 +91,7 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 
 	// Reset turns ready messages back into waiting ones, each only if it is still held by exactly the claim
 	// given (id, lane, incarnation, ReadiedAt and ReadiedBy). It returns for each release, in order, what became of it:
-	// Freed, or Gone if nobody holds that claim any more.
+	// Freed; Gone if nobody holds that claim any more; or Busy if the row is locked, and nothing has happened to it.
 	Reset(ctx context.Context, releases []Release) ([]Settled, error)
 }
 

@@ -120,6 +120,7 @@ func breakIt(change func(b *broken, clock *storetest.Clock)) func(*storetest.Clo
 			Answers: func(testing.TB) int { return inner.Answers() },
 			Promote: func(testing.TB) { inner.Promote() },
 			Upgrade: func(testing.TB) { inner.Upgrade() },
+			Lock:    func(_ testing.TB, locks memory.Locks) func() { return inner.Lock(locks) },
 			Trip: func(_ testing.TB, id string) func() {
 				b.tripped = id
 				return func() { b.tripped = "" }
@@ -309,7 +310,7 @@ func mutants() []mutant {
 	return slices.Concat(
 		takeMutants(), positionMutants(), lineageMutants(), payloadMutants(), claimMutants(), recoverMutants(),
 		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(), pastMutants(),
-		answerMutants(), seriesMutants(), lineMutants(), transferMutants(),
+		answerMutants(), seriesMutants(), lineMutants(), transferMutants(), busyMutants(),
 	)
 }
 
