@@ -232,7 +232,7 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 			missing = append(missing, next.Of)
 		}
 	}
-	s.add(busy) // behind what has come meanwhile
+	s.add(busy)       // behind what has come meanwhile
 	if s.pace.calls { // nothing stands in a line elsewhere
 		moved := slices.Clone(deleted)
 		for i := range recurred {

@@ -265,7 +265,7 @@ func TestTableLocked(t *testing.T) {
 	for name, pooled := range map[string]bool{"direct": false, "as through PgBouncer": true} {
 		t.Run(name, func(t *testing.T) {
 			address := newSchema(t, newDatabase(t))
-			s := open(t, address, postgres.Options{Timeout: limit, PgBouncer: pooled})
+			s := openHasty(t, address, postgres.Options{Timeout: limit, PgBouncer: pooled})
 			var all sync.WaitGroup // so that no connection has to be made in the time of a call that is to fail
 			for _, call := range calls(s) {
 				all.Go(func() {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"chronos/node"
@@ -127,40 +126,37 @@ func (r *rearm) add(place int, n *node.Next) {
 
 // execute makes one transaction, and notes what became of each.
 func (r *rearm) execute(ctx context.Context, s *Store, settled []node.Settled) error {
-	var rearmed, removed, promised []node.Ref
+	var rearmed, removed, promised, busy []node.Ref
 	var behind lines
-	collect := func(to *[]node.Ref) func(pgx.Rows) error {
-		return func(rows pgx.Rows) error {
-			var ref node.Ref
-			var line pgtype.UUID
-			err := rows.Scan(&ref.ID, &ref.Lane, &ref.Incarnation, &line)
-			*to = append(*to, ref)
-			behind.add(line, ref.Lane)
-			return err
-		}
-	}
 	f := r.follow
 	steps := []step{
 		{
-			statement: rearmStatement, read: collect(&rearmed),
+			statement: rearmStatement, read: effects(&rearmed, &behind),
 			arguments: []any{f.ids, f.lanes, f.incarnations, r.incarnations, r.sequences, r.instants, r.followOver},
 		},
 		{
-			statement: endStatement, read: collect(&removed),
+			statement: endStatement, read: effects(&removed, &behind),
 			arguments: []any{r.all.ids, r.all.lanes, r.all.incarnations, r.ends, r.over},
 		},
 	}
 	if slices.Contains(r.over, true) {
 		steps = append(steps, step{
-			statement: promisedStatement, read: collect(&promised),
+			statement: promisedStatement, read: effects(&promised, nil),
 			arguments: []any{r.all.ids, r.all.lanes, r.all.incarnations},
 		})
 	}
-	err := s.once(ctx, func() { rearmed, removed, promised, behind = nil, nil, nil, lines{} }, steps...)
+	restart := func() { rearmed, removed, promised, busy, behind = nil, nil, nil, nil, lines{} }
+	err := s.onceFree(ctx, restart, steps, step{
+		statement: thereStatement, read: effects(&busy, nil),
+		arguments: []any{r.all.ids, r.all.lanes, r.all.incarnations},
+	})
 	if err != nil {
 		return err
 	}
 	s.forward(ctx, &behind)
+	for _, ref := range busy {
+		settled[r.all.places[ref]] = node.Busy
+	}
 	for _, ref := range rearmed {
 		settled[r.places[ref]] = node.Rearmed
 	}

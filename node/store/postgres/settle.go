@@ -20,24 +20,63 @@ func (n *names) execute(
 ) error {
 	var effective []node.Ref
 	var behind lines
-	err := s.once(ctx, func() { effective, behind = nil, lines{} }, step{
-		statement: statement, arguments: arguments, read: func(rows pgx.Rows) error {
-			var ref node.Ref
-			var line pgtype.UUID
-			err := rows.Scan(&ref.ID, &ref.Lane, &ref.Incarnation, &line)
-			effective = append(effective, ref)
-			behind.add(line, ref.Lane)
-			return err
-		},
-	})
+	var busy []node.Ref
+	restart := func() { effective, busy, behind = nil, nil, lines{} }
+	change := step{statement: statement, arguments: arguments, read: effects(&effective, &behind)}
+	there := step{statement: thereStatement, arguments: arguments[:3]}
+	if how == node.Freed {
+		there = step{statement: heldClaimsStatement, arguments: arguments[:5]}
+	}
+	there.read = effects(&busy, nil)
+	err := s.onceFree(ctx, restart, []step{change}, there)
 	if err != nil {
 		return err
 	}
 	s.forward(ctx, &behind)
+	for _, ref := range busy {
+		settled[n.places[ref]] = node.Busy
+	}
 	for _, ref := range effective {
 		settled[n.places[ref]] = how
 	}
 	return nil
+}
+
+// effects returns what reads refs with the lines that they stood in; nil for lines that do not matter.
+func effects(refs *[]node.Ref, behind *lines) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var ref node.Ref
+		var line pgtype.UUID
+		err := rows.Scan(&ref.ID, &ref.Lane, &ref.Incarnation, &line)
+		*refs = append(*refs, ref)
+		if behind != nil {
+			behind.add(line, ref.Lane)
+		}
+		return err
+	}
+}
+
+// onceFree makes one transaction of changes. Where another session has something locked for longer than a moment, it
+// makes one that leaves that alone, and then tells what of all is still there.
+func (s *Store) onceFree(ctx context.Context, restart func(), changes []step, there step) error {
+	err := s.runWithin(ctx, "", func(t *transaction) error {
+		restart()
+		return t.commit(ctx, changes...)
+	})
+	if !isLocked(err) {
+		return err
+	}
+	steps := []step{{statement: lockTableStatement}}
+	for _, one := range changes {
+		if one.changes() {
+			one.statement = free(one.statement)
+		}
+		steps = append(steps, one)
+	}
+	return s.runWithin(ctx, s.patient(), func(t *transaction) error {
+		restart()
+		return t.commit(ctx, append(steps, there)...)
+	})
 }
 
 // confirm waits until what others have done is durable, where a result rests on that: what an earlier call of unknown
@@ -132,24 +171,25 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 	err := s.expired.prepare(ctx, lanes, time.Now(), func(
 		ctx context.Context, _ []string, froms []time.Time, until time.Time,
 	) (map[string]marks.Place, time.Duration, bool, error) {
-		first, took, gaveUp, err := s.briefly(ctx, limit, froms[0], until)
-		return firstExpired(first), took, gaveUp, err
+		_, first, took, gaveUp, err := s.briefly(ctx, limit, froms[0], until)
+		return first, took, gaveUp, err
 	})
 	if err != nil {
 		return nil, err
 	}
 	var found []node.Claim
 	if swept, due := s.expired.next(lanes, nil); due {
-		claims, took, gaveUp, err := s.briefly(ctx, limit, swept.slice.From[0], swept.slice.Until[0])
+		claims, first, took, gaveUp, err := s.briefly(ctx, limit, swept.slice.From[0], swept.slice.Until[0])
 		if err != nil {
 			return nil, err
 		}
 		found = claims
-		s.expired.swept(swept, took, gaveUp, len(found) >= limit) // they stay until somebody resets them
+		// They stay until somebody resets them.
+		s.expired.swept(swept, took, gaveUp, len(found) >= limit || len(found) == 0 && len(first) > 0)
 	}
 	start := time.Now()
-	list, watch, err := s.expiredBetween(ctx, limit, s.expired.from("").Due, latest())
-	s.expired.done(lanes, firstExpired(list), watch.began, time.Since(start), err)
+	list, first, watch, err := s.expiredBetween(ctx, limit, s.expired.from("").Due, latest())
+	s.expired.done(lanes, first, watch.began, time.Since(start), err)
 	if err != nil {
 		return nil, err
 	}
@@ -161,20 +201,21 @@ func (s *Store) lookForExpired(ctx context.Context, limit int) ([]node.Claim, er
 
 // briefly is expiredBetween for the time that the look at a slice may take.
 func (s *Store) briefly(ctx context.Context, limit int, from, until time.Time) (
-	list []node.Claim, took time.Duration, gaveUp bool, err error,
+	list []node.Claim, first map[string]marks.Place, took time.Duration, gaveUp bool, err error,
 ) {
-	list, watch, err := s.expiredBetween(ctx, limit, from, until, step{
+	list, first, watch, err := s.expiredBetween(ctx, limit, from, until, step{
 		statement: limitStatement, arguments: []any{fmt.Sprint(marks.SliceLimit.Milliseconds())},
 	})
 	if isCancelled(err) {
-		return nil, watch.took(true), true, nil
+		return nil, nil, watch.took(true), true, nil
 	}
-	return list, watch.took(false), false, err
+	return list, first, watch.took(false), false, err
 }
 
-// expiredBetween returns claims that have expired between two instants, and when the server began and ended to look.
+// expiredBetween returns claims that have expired between two instants, but for those that are locked; the place of the
+// first of all, which the mark must not pass; and when the server began and ended to look.
 func (s *Store) expiredBetween(ctx context.Context, limit int, from, until time.Time, before ...step) (
-	list []node.Claim, watch stopwatch, err error,
+	list []node.Claim, first map[string]marks.Place, watch stopwatch, err error,
 ) {
 	steps := append(before,
 		watch.begin(),
@@ -185,15 +226,13 @@ func (s *Store) expiredBetween(ctx context.Context, limit int, from, until time.
 			list = append(list, c)
 			return err
 		}},
+		step{statement: firstExpiredStatement, arguments: []any{from, until}, read: func(rows pgx.Rows) error {
+			var place marks.Place
+			err := rows.Scan(&place.Due)
+			first = map[string]marks.Place{"": place}
+			return err
+		}},
 		watch.end())
-	err = s.once(ctx, func() { list = nil }, steps...)
-	return list, watch, err
-}
-
-// firstExpired returns the place of the first of claims that have expired, if there are any.
-func firstExpired(claims []node.Claim) map[string]marks.Place {
-	if len(claims) == 0 {
-		return nil
-	}
-	return map[string]marks.Place{"": {Due: claims[0].Expires, ID: ""}}
+	err = s.once(ctx, func() { list, first = nil, nil }, steps...)
+	return list, first, watch, err
 }

@@ -1,5 +1,7 @@
 package postgres
 
+import "strings"
+
 // The table of messages has three indexes, and nearly each statement enters it through exactly one of them:
 //
 //	messages_pkey     (id, lane)                              take, delete, reset
@@ -60,15 +62,29 @@ LEFT JOIN (` + positionsStatement + `) AS at (place, turn, epoch, next_offset) O
 	// lockMessagesStatement locks the rows that are there already, in the order of its arguments, which is that of
 	// their names, and reads what instructions are decided on. It waits for a transaction that is changing a row, and
 	// follows the row to what that has made of it.
-	lockMessagesStatement = `
+	lockMessagesStatement = messagesHead + " FOR UPDATE\n) AS m"
+
+	messagesHead = `
 SELECT u.place, m.ctid, m.incarnation, m.deadline, m.due_at, m.readied_at, m.readied_by, m.expires_at, m.attempts,
   m.bound, m.former, m.sequence, m.stopped
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, lane, place)
 CROSS JOIN LATERAL (
   SELECT ctid, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts, bound, former,
     sequence, stopped
-  FROM messages WHERE id = u.id AND lane = u.lane FOR UPDATE
-) AS m`
+  FROM messages WHERE id = u.id AND lane = u.lane`
+
+	// lockFreePartitionsStatement and lockFreeMessagesStatement lock only what nobody else has locked, and
+	// readMessagesStatement reads what is there, whoever has locked it.
+	lockFreePartitionsStatement = `
+SELECT u.place, p.mark
+FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS u (topic_id, partition, place)
+CROSS JOIN LATERAL (
+  SELECT mark FROM partitions WHERE topic_id = u.topic_id AND partition = u.partition FOR UPDATE SKIP LOCKED
+) AS p`
+
+	lockFreeMessagesStatement = messagesHead + " FOR UPDATE SKIP LOCKED\n) AS m"
+
+	readMessagesStatement = messagesHead + " LIMIT 1\n) AS m"
 
 	// stateStatement tells what the store is, and the time.
 	stateStatement = `
@@ -299,16 +315,18 @@ WHERE EXISTS (
 )`
 
 	// forwardStatement has the first message of each line fall due at its deadline, if it waits and has stood back. It
-	// waits for whoever has locked the row: that may be a call by which it stands back.
+	// leaves alone a row that is locked. If that is by a call by which it stands back, that call has it come forward.
 	forwardStatement = `
 UPDATE messages SET due_at = deadline, behind = false
 WHERE ctid = ANY (ARRAY(
   SELECT first.place
   FROM unnest($1::uuid[], $2::text[]) AS u (line, lane)
   CROSS JOIN LATERAL (
-    SELECT m.ctid AS place FROM messages AS m
+    SELECT m.id, m.lane FROM messages AS m
     WHERE m.line = u.line AND m.lane = u.lane ORDER BY m.line, m.lane, m.deadline, m.id LIMIT 1
-    FOR UPDATE
+  ) AS head
+  CROSS JOIN LATERAL (
+    SELECT m.ctid AS place FROM messages AS m WHERE m.id = head.id AND m.lane = head.lane FOR UPDATE SKIP LOCKED
   ) AS first
 )) AND readied_by IS NULL AND behind AND due_at > deadline
 RETURNING lane, due_at`
@@ -345,6 +363,14 @@ CROSS JOIN LATERAL (
 SELECT idle.*, state.* FROM (` + idleStatement + `) AS idle (claimed, due)
 CROSS JOIN (` + stateStatement + `) AS state`
 
+	// lockLimitStatement gives the statements after it in the transaction a time limit for locks, in milliseconds.
+	lockLimitStatement = "SELECT set_config('lock_timeout', $1, true)"
+
+	// lockTableStatement and lockTablesStatement wait for whoever has locked a whole table, so that what a statement
+	// after them meets within a short limit for locks is a row.
+	lockTableStatement  = "LOCK TABLE messages IN ROW EXCLUSIVE MODE"
+	lockTablesStatement = "LOCK TABLE messages, partitions, positions, answers IN ROW EXCLUSIVE MODE"
+
 	// limitStatement gives the statements after it in the transaction a time limit of their own, in milliseconds.
 	limitStatement = "SELECT set_config('statement_timeout', $1, true)"
 )
@@ -363,6 +389,9 @@ RETURNING id, lane, incarnation, line`
 	// of series in the place of those that are settled, unless they are stopped. The second removes those that are, and
 	// those that none follows. Both leave alone what is to be passed over and is bound, and nothing else that is there:
 	// the third finds that.
+	//
+	// Each of them, and resetStatement, has a form that leaves alone what is locked (free), and then thereStatement, or
+	// heldClaimsStatement, finds that it is still there.
 	rearmStatement = `
 UPDATE messages SET (incarnation, sequence, occurs_at, deadline, due_at, readied_at, readied_by, expires_at,
   attempts, bound, behind) = (
@@ -390,12 +419,32 @@ WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
   AND bound`
 
-	// expiredStatement reads the clock once, so that the index can be asked for what lies before it.
+	// expiredStatement reads the clock once, so that the index can be asked for what lies before it. It passes over what
+	// is locked; firstExpiredStatement does not, and tells where the next look has to begin to find that.
 	expiredStatement = `
 SELECT id, lane, incarnation, readied_at, readied_by, expires_at FROM messages
 WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz
   AND expires_at <= (SELECT least(clock_timestamp(), $2::timestamptz))
-ORDER BY expires_at LIMIT $3::bigint`
+ORDER BY expires_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED`
+
+	firstExpiredStatement = `
+SELECT expires_at FROM messages
+WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz
+  AND expires_at <= (SELECT least(clock_timestamp(), $2::timestamptz))
+ORDER BY expires_at LIMIT 1`
+
+	// thereStatement and heldClaimsStatement tell what is there of what was to be settled, or of claims to be given up.
+	thereStatement = `
+SELECT id, lane, incarnation, NULL::uuid FROM messages
+WHERE id = ANY ($1::text[])
+  AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE`
+
+	heldClaimsStatement = `
+SELECT id, lane, incarnation, NULL::uuid FROM messages
+WHERE id = ANY ($1::text[])
+  AND ((id, lane, incarnation, readied_at, readied_by) IN (
+    SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[], $5::uuid[])
+  )) IS TRUE`
 
 	clockStatement = "SELECT clock_timestamp()"
 
@@ -419,3 +468,15 @@ WHERE id = ANY ($1::text[])
   )) IS TRUE
 RETURNING id, lane, incarnation, CASE WHEN behind THEN line END`
 )
+
+// free returns the form of a statement about messages that leaves alone those that another session has locked. The rows
+// that it changes are found by the places at which the inner query has locked them.
+func free(statement string) string {
+	before, rest, found := strings.Cut(statement, "\nWHERE id = ANY")
+	condition, after, returns := strings.Cut(rest, "\nRETURNING")
+	if !found || !returns {
+		panic("chronos: no statement about messages: " + statement)
+	}
+	return before + "\nWHERE ctid = ANY (ARRAY(\n  SELECT ctid FROM messages WHERE id = ANY" + condition +
+		"\n  FOR UPDATE SKIP LOCKED\n))\nRETURNING" + after
+}

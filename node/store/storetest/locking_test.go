@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 
@@ -142,6 +143,17 @@ func (s *locking) Reset(ctx context.Context, releases []node.Release) ([]node.Se
 		reset[i] = one[0]
 	}
 	return reset, ctx.Err()
+}
+
+// Expired passes over what is locked.
+func (s *locking) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := s.Store.Expired(ctx, math.MaxInt)
+	free := slices.DeleteFunc(all, func(c node.Claim) bool {
+		return s.locks[node.MessageID{ID: c.ID, Lane: c.Lane}] != nil
+	})
+	return free[:min(len(free), limit)], err
 }
 
 func (s *locking) begin(t testing.TB) storetest.Session {
