@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -212,6 +213,10 @@ func (s *Store) briefly(ctx context.Context, limit int, from, until time.Time) (
 	return list, first, watch.took(false), false, err
 }
 
+// errNoClaim is what is wrong with a claim that somebody has edited.
+var errNoClaim = errors.New("readied_at is infinite, so nobody can give it up: set readied_at, readied_by and " +
+	"expires_at to NULL")
+
 // expiredBetween returns claims that have expired between two instants, but for those that are locked; the place of the
 // first of all, which the mark must not pass; and when the server began and ended to look.
 func (s *Store) expiredBetween(ctx context.Context, limit int, from, until time.Time, before ...step) (
@@ -221,8 +226,13 @@ func (s *Store) expiredBetween(ctx context.Context, limit int, from, until time.
 		watch.begin(),
 		step{statement: expiredStatement, arguments: []any{from, until, limit}, read: func(rows pgx.Rows) error {
 			var c node.Claim
-			err := rows.Scan(&c.ID, &c.Lane, &c.Incarnation, &c.ReadiedAt, &c.ReadiedBy, &c.Expires)
-			c.ReadiedAt, c.Expires = c.ReadiedAt.UTC(), c.Expires.UTC()
+			var readiedAt pgtype.Timestamptz
+			err := rows.Scan(&c.ID, &c.Lane, &c.Incarnation, &readiedAt, &c.ReadiedBy, &c.Expires)
+			c.ReadiedAt, c.Expires = readiedAt.Time.UTC(), c.Expires.UTC()
+			if err == nil && (readiedAt.InfinityModifier != pgtype.Finite) {
+				s.report(fmt.Errorf("read the claim on message %q for lane %s: %w", c.ID, c.Lane, errNoClaim))
+				return nil
+			}
 			list = append(list, c)
 			return err
 		}},

@@ -267,8 +267,10 @@ const (
 	// just claimed is not locked. A row that has just been put off is locked but not claimed, because its ctid is
 	// that of a version that this statement cannot see; the next call gets it. The last condition is implied. It
 	// names readied_by so that no index but the ctid leads to the rows.
+	//
+	// attempts counts no further than its column goes, so that a row that somebody has edited cannot fail the claim.
 	claimStatement = `
-UPDATE messages SET attempts = attempts + 1, (readied_at, readied_by, expires_at) = (
+UPDATE messages SET attempts = attempts + (attempts < 2147483647)::integer, (readied_at, readied_by, expires_at) = (
   SELECT clock.now, $1::uuid, clock.now + $2::bigint * interval '1 microsecond'
   FROM (SELECT clock_timestamp() AS now) AS clock
 )
@@ -277,7 +279,7 @@ WHERE ctid = ANY (ARRAY(
   FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
     AS share (lane, most, bytes, from_due, from_id, until)
   CROSS JOIN LATERAL (
-    SELECT locked.place, sum(locked.message_size) OVER (
+    SELECT locked.place, sum(greatest(locked.message_size, 0)) OVER (
       ORDER BY locked.due_at, locked.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS before
     FROM (
@@ -419,8 +421,8 @@ WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
   AND bound`
 
-	// expiredStatement reads the clock once, so that the index can be asked for what lies before it. It passes over what
-	// is locked; firstExpiredStatement does not, and tells where the next look has to begin to find that.
+	// expiredStatement reads the clock once, so that the index can be asked for what lies before it. It passes over
+	// what is locked; firstExpiredStatement does not, and tells where the next look has to begin to find that.
 	expiredStatement = `
 SELECT id, lane, incarnation, readied_at, readied_by, expires_at FROM messages
 WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz
