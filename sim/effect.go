@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"chronos/node"
@@ -241,7 +242,7 @@ func (e *giveBack) apply(rows node.Store) {
 	e.settle(len(e.releases), places, must(rows.Reset(context.Background(), at(e.releases, places))))
 }
 
-// expired is a Store.Expired, which locks nothing and sees nothing that is not committed.
+// expired is a Store.Expired. It passes over what is locked, and sees nothing that is not committed.
 type expired struct {
 	simple
 
@@ -251,9 +252,12 @@ type expired struct {
 }
 
 func (e *expired) apply(rows node.Store) {
-	e.claims = slices.DeleteFunc(must(rows.Expired(context.Background(), e.most)), func(c node.Claim) bool {
-		return e.server.unseen[node.MessageID{ID: c.ID, Lane: c.Lane}]
+	all := must(rows.Expired(context.Background(), math.MaxInt))
+	e.claims = slices.DeleteFunc(all, func(c node.Claim) bool {
+		return e.server.unseen[node.MessageID{ID: c.ID, Lane: c.Lane}] ||
+			e.server.locked(&node.Message{ID: c.ID, Lane: c.Lane})
 	})
+	e.claims = e.claims[:min(len(e.claims), e.most)]
 }
 
 func (e *expired) waits() bool { return false }
