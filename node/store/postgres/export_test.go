@@ -242,7 +242,7 @@ func QueueStatements() map[string]string {
 
 // Patient returns options of a store whose calls wait for locks for as long as they may, so that a test can watch them.
 func Patient(options Options) Options {
-	options.lockMoment = options.Timeout
+	options.LockWait = options.Timeout
 	return options
 }
 

@@ -126,8 +126,9 @@ type Options struct {
 	// stays claimed until the hold time has passed, and then comes up again. Nil: nobody is told.
 	Report func(error)
 
-	// lockMoment takes the place of the constant of that name in tests that watch a call wait; 0 for that.
-	lockMoment time.Duration
+	// LockWait is how long a statement waits for a lock of another session; 0 means 50 ms. More is for tests that watch
+	// a call wait.
+	LockWait time.Duration
 }
 
 // lockMoment is how long a statement waits for a lock of another session before the call does without what is locked.
@@ -239,7 +240,7 @@ func (s *Store) configure(config *pgx.ConnConfig) {
 	}
 	settings := append(planSettings(),
 		setting{"statement_timeout", milliseconds(80)},
-		setting{"lock_timeout", s.lockLimit(s.options.lockMoment, lockMoment)},
+		setting{"lock_timeout", s.lockLimit(s.options.LockWait, lockMoment)},
 		// A node that stops between two statements of a transaction must not keep its peers from a partition.
 		setting{"idle_in_transaction_session_timeout", milliseconds(100)},
 		// A role or a database may have defaults of its own, but what was acknowledged has to be on the disk.

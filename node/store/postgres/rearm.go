@@ -44,8 +44,8 @@ type settlement struct {
 	rearm    *rearm
 }
 
-// newSettlement makes a batch of the first n. Of two that name one message, or one incarnation, by which the statements
-// find the other values, the second is for the next batch, as with Reset.
+// newSettlement makes a batch of the first n. Of two that name one message, the second is for the next batch. So is the
+// second of two that may be rearmed and have one incarnation: the statements find the other values by it.
 func newSettlement(next []node.Next) *settlement {
 	size := min(len(next), batchRows)
 	b := &settlement{removals: newNames(size), rearm: newRearm()}
@@ -53,15 +53,16 @@ func newSettlement(next []node.Next) *settlement {
 	for ; b.n < size; b.n++ {
 		n := &next[b.n]
 		id := node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane}
-		if seen[id] || seen[n.Of.Incarnation] {
+		if seen[id] || !n.Removes() && seen[n.Of.Incarnation] {
 			break
 		}
-		seen[id], seen[n.Of.Incarnation] = true, true
+		seen[id] = true
 		if n.Removes() {
 			b.removals.add(b.n, n.Of)
-		} else {
-			b.rearm.add(b.n, n)
+			continue
 		}
+		seen[n.Of.Incarnation] = true
+		b.rearm.add(b.n, n)
 	}
 	return b
 }

@@ -217,7 +217,7 @@ const tries = 4
 // a moment waits for it the next time.
 func (s *Store) run(ctx context.Context, transact func(*transaction) error) error {
 	err := s.runWithin(ctx, "", transact)
-	if isLocked(err) && s.options.lockMoment == 0 {
+	if isLocked(err) && s.options.LockWait == 0 {
 		err = s.runWithin(ctx, s.patient(), transact)
 	}
 	return err
