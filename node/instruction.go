@@ -99,6 +99,10 @@ const (
 	// NotFound: no message of the id and lane waits or is ready, or none of the incarnation that Item.Only names. It
 	// has come out, or there never was one.
 	NotFound
+
+	// BusyItem: another session has the row of the message locked, or is inserting one of its name, or has the row of
+	// the partition locked. Nothing was done for the item. The caller repeats it later.
+	BusyItem
 )
 
 // OutcomeRejected is the value of the header chronosOutcome where the record was no valid instruction.
@@ -125,7 +129,7 @@ func (o Outcome) String() string {
 		return "stopped"
 	case NotFound:
 		return "not_found"
-	case Skipped, Passed, Untaken:
+	case Skipped, Passed, Untaken, BusyItem:
 	}
 	return ""
 }

@@ -252,7 +252,7 @@ func (c *core) release(ctx context.Context, l *link, releases []Release) (wait t
 		assert(len(effects) == len(part), "reset: %d effects of %d", len(effects), len(part))
 		var released []Claim
 		for i, r := range part {
-			if effects[i] {
+			if effects[i] == Freed {
 				released = append(released, r.Claim)
 			}
 		}

@@ -134,7 +134,7 @@ func (r *recoverer) suspect(ctx context.Context, expired []Claim) bool {
 	assert(len(effects) == len(expired), "reset: %d effects of %d", len(effects), len(expired))
 	var suspected []Claim
 	for i, c := range expired {
-		if effects[i] {
+		if effects[i] == Freed {
 			suspected = append(suspected, c)
 		}
 	}

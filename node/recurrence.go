@@ -55,6 +55,18 @@ func (n *Next) PassesOver() bool { return n.Missed != Claim{} }
 // Ends reports whether no occurrence follows.
 func (n *Next) Ends() bool { return n.Incarnation == uuid.Nil }
 
+// Removes reports whether the message is removed, whatever its row says: it was published, and no occurrence follows.
+func (n *Next) Removes() bool { return n.Ends() && !n.PassesOver() }
+
+// Removals returns the argument of Store.Settle that removes messages.
+func Removals(refs ...Ref) []Next {
+	next := make([]Next, len(refs))
+	for i, ref := range refs {
+		next[i].Of = ref
+	}
+	return next
+}
+
 // Settle says what becomes of an occurrence that the store keeps as before, or not at all (nil), and of a message that
 // comes out once, whose Next has nothing but Of. It is for the store to decide, on the row: a node may not have heard
 // of a cancel.
@@ -70,12 +82,12 @@ func (n *Next) Settle(before *Kept) Settled {
 	return Rearmed
 }
 
-// Settled is what became of a Next.
+// Settled is what became of a Next, or of a Release.
 type Settled int
 
-// What becomes of a Next.
+// What becomes of a Next, or of a Release.
 const (
-	// Gone: there is no message of the incarnation any more.
+	// Gone: there is no message of the incarnation any more, or, of a Release, no such claim.
 	Gone Settled = iota
 
 	// Removed: the message is removed, because no occurrence follows, or because the series was stopped meanwhile.
@@ -86,6 +98,13 @@ const (
 
 	// Promised: the message stays as it is, because it was to be passed over, and is bound to come out.
 	Promised
+
+	// Freed: the message waits again, and the claim is given up.
+	Freed
+
+	// Busy: another session has the row locked for longer than a moment, and nothing happened to it. The caller
+	// repeats it later.
+	Busy
 )
 
 // errSeries says that a series cannot be read here, by this release, or with the time zones of this machine.

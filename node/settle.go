@@ -193,13 +193,14 @@ func (s *settler) delete(ctx context.Context) bool {
 	if len(part) == 0 {
 		return false
 	}
-	settled, err := s.settle(context.WithoutCancel(ctx), part)
+	settled, err := s.store.Settle(context.WithoutCancel(ctx), part)
 	if err != nil {
 		s.deleteRetry = s.clock.Mono() + s.deletes.failed("delete", err)
 		s.done(0)
 		return false
 	}
 	s.deletes.succeeded()
+	assert(len(settled) == len(part), "settle: %d answers for %d", len(settled), len(part))
 	promised := s.report(part, settled, repeated)
 	// They come out: whoever claims one next is told so.
 	if wait := s.release(ctx, &s.resets, promised); wait > 0 {
@@ -213,7 +214,7 @@ func (s *settler) delete(ctx context.Context) bool {
 // were to be passed over.
 func (s *settler) report(part []Next, settled []Settled, repeated bool) (promised []Release) {
 	var deleted, missing []Ref
-	var recurred, passed []Next
+	var recurred, passed, busy []Next
 	for i, next := range part {
 		if next.PassesOver() && (settled[i] == Removed || settled[i] == Rearmed) {
 			passed = append(passed, next)
@@ -225,10 +226,13 @@ func (s *settler) report(part []Next, settled []Settled, repeated bool) (promise
 			recurred = append(recurred, next)
 		case Promised:
 			promised = append(promised, Release{Claim: next.Missed, Unsent: true})
+		case Busy:
+			busy = append(busy, next)
 		default:
 			missing = append(missing, next.Of)
 		}
 	}
+	s.add(busy)       // behind what has come meanwhile
 	if s.pace.calls { // nothing stands in a line elsewhere
 		moved := slices.Clone(deleted)
 		for i := range recurred {
@@ -275,46 +279,6 @@ func (s *settler) giveBack(ctx context.Context) bool {
 		s.off = nil
 	}
 	return true
-}
-
-// settle deletes messages, or has their next occurrences take their place.
-func (s *settler) settle(ctx context.Context, part []Next) ([]Settled, error) {
-	settled := make([]Settled, len(part))
-	var refs []Ref
-	var next []Next
-	for i := range part {
-		if part[i].Ends() && !part[i].PassesOver() {
-			refs = append(refs, part[i].Of)
-		} else {
-			next = append(next, part[i])
-		}
-	}
-	var found []bool
-	var rearmed []Settled
-	var err error
-	if len(refs) > 0 {
-		if found, err = s.store.Delete(ctx, refs); err != nil {
-			return nil, err //nolint:wrapcheck // the caller says what it was
-		}
-		assert(len(found) == len(refs), "delete: %d answers for %d refs", len(found), len(refs))
-	}
-	if len(next) > 0 {
-		if rearmed, err = s.store.Rearm(ctx, next); err != nil {
-			return nil, err //nolint:wrapcheck // the caller says what it was
-		}
-		assert(len(rearmed) == len(next), "rearm: %d answers for %d", len(rearmed), len(next))
-	}
-	for i := range part {
-		switch {
-		case !part[i].Ends() || part[i].PassesOver():
-			settled[i], rearmed = rearmed[0], rearmed[1:]
-		case found[0]:
-			settled[i], found = Removed, found[1:]
-		default:
-			found = found[1:]
-		}
-	}
-	return settled, nil
 }
 
 // next returns what to delete next, and whether some of it may have been deleted before. Only done takes it out.

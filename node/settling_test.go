@@ -35,7 +35,7 @@ func (s *settling) Fire(
 		if errs[i] = err; err != nil {
 			continue
 		}
-		one, broken := s.world.store.Rearm(ctx, next[i:i+1])
+		one, broken := s.world.store.Settle(ctx, next[i:i+1])
 		if broken != nil {
 			panic(broken) // the memory store does not fail
 		}

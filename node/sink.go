@@ -25,8 +25,8 @@ type Sink interface {
 // Settling is a Sink and a Store in one, as far as a fire is concerned: what it publishes is settled in the same step,
 // so that neither happens without the other. It is safe for concurrent use.
 type Settling interface {
-	// Fire publishes records, as Sink.Publish does, and settles the messages that they are of, as Store.Delete and
-	// Store.Rearm do: each together with its record, or not at all. The results are in order: how each was settled, and
+	// Fire publishes records, as Sink.Publish does, and settles the messages that they are of, as Store.Settle
+	// does: each together with its record, or not at all. The results are in order: how each was settled, and
 	// the error of its publish; what has one is not settled. ErrGone is the error of a message that the store does not
 	// have any more under that incarnation: its record is not published. The results belong to the caller.
 	Fire(ctx context.Context, records []Record, next []Next) ([]Settled, []error)

@@ -17,6 +17,20 @@ import (
 // or may still happen (of what is atomic by itself, any subset). Every call may be repeated with the same arguments. A
 // call returns within the store timeout of Config, whatever the server does, and ends early when ctx is done.
 //
+// No call waits for a lock of another session for longer than a moment. A call leaves alone what is locked, says so,
+// and does the rest:
+//
+//   - Claim and Expired pass over it.
+//   - Settle and Reset answer Busy for it.
+//   - Take answers BusyItem for an item about a message whose row is locked, or whose name another session is just
+//     inserting. In a partition the items before it are taken in as ever, the position moves up to it, and those behind
+//     it that are to be taken in are Untaken. Other partitions are not affected; an item of theirs about the same
+//     message is a BusyItem, too. So is, alone, an item that stands in no partition (NoPlace).
+//   - Where the row of a partition itself is locked, all items of that partition are BusyItem, and it is not refused.
+//
+// After the lock is released the same call finds what it has left. A lock on a whole table is waited for, and fails a
+// call at its time limit. A store that only one process can open never answers Busy.
+//
 // What a call has answered is durable: a store that waits for a synchronous standby waits before each answer that
 // rests on a commit, its own or an earlier one of unknown outcome.
 //
@@ -53,21 +67,22 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	// Messages are claimed for certain, and State is that of when they were. As ever, others may have been claimed.
 	Claim(ctx context.Context, request ClaimRequest) (ClaimResult, error)
 
-	// Delete removes each message whose id, lane and incarnation match, whoever holds its claim now, or nobody. It
-	// returns for each ref, in order, whether there was one to remove. What stood behind one of them in its line comes
-	// forward, see Turn.
-	Delete(ctx context.Context, refs []Ref) ([]bool, error)
-
-	// Rearm settles occurrences of series, each only if its incarnation is still stored, whoever holds its claim now,
-	// or nobody: the next occurrence takes its place, with the same content, unclaimed and as if it had just been
-	// stored; or the message is removed, where none follows or the row says that the series was stopped: that the store
-	// decides, since a node may have heard of neither. One that is to be passed over (Next.Missed) stays as it is if it
-	// is bound. It returns for each, in order, what became of it. What stood behind one that was removed or rearmed in
-	// its line comes forward, see Turn.
-	Rearm(ctx context.Context, next []Next) ([]Settled, error)
+	// Settle settles messages, each only if its incarnation is still stored, whoever holds its claim now, or nobody. It
+	// returns for each, in order, what became of it:
+	//
+	//   - Rearmed: the next occurrence takes its place, with the same content, unclaimed and as if it had just been
+	//     stored.
+	//   - Removed: the message is removed. None follows, or the row says that the series was stopped: the store decides
+	//     that, since a node may not know it.
+	//   - Promised: it was to be passed over (Next.Missed) and is bound, so it stays as it is.
+	//   - Gone: there is no message of that id, lane and incarnation.
+	//   - Busy: the row is locked, and nothing has happened to it.
+	//
+	// A message that stood behind one that was removed or rearmed in its line comes forward, see Turn.
+	Settle(ctx context.Context, next []Next) ([]Settled, error)
 
 	// Expired returns at most limit claims that have expired by the store's clock, the longest expired first. It
-	// changes nothing and locks nothing. limit is at least 1.
+	// passes over those that are locked. It changes nothing, and keeps no lock. limit is at least 1.
 	Expired(ctx context.Context, limit int) ([]Claim, error)
 
 	// Lanes returns the lanes on which messages wait, in their order, at most MaxLanes. It changes nothing and locks
@@ -75,9 +90,9 @@ type Store interface { //nolint:interfacebloat // each call is one thing that ha
 	Lanes(ctx context.Context) ([]string, error)
 
 	// Reset turns ready messages back into waiting ones, each only if it is still held by exactly the claim
-	// given (id, lane, incarnation, ReadiedAt and ReadiedBy). It returns for each release, in order, whether
-	// it took effect.
-	Reset(ctx context.Context, releases []Release) ([]bool, error)
+	// given (id, lane, incarnation, ReadiedAt and ReadiedBy). It returns for each release, in order, what became of it:
+	// Freed; Gone if nobody holds that claim any more; or Busy if the row is locked, and nothing has happened to it.
+	Reset(ctx context.Context, releases []Release) ([]Settled, error)
 }
 
 // MaxLanes is the largest number of lanes that Store.Lanes returns.
@@ -466,7 +481,7 @@ type Ready struct {
 // has its turn; that both stand back for each other, for a moment, is the price.
 //
 // A message that has not its turn stands back: its claim is given up, and it is looked at again a while later
-// (Release.Behind). It need not wait for that: when Delete or Rearm has settled a message of the line, or Reset has
+// (Release.Behind). It need not wait for that: when Settle has settled a message of the line, or Reset has
 // one stand back, the one that is first then comes forward, that is, it falls due at its deadline, if it has stood
 // back. And if it is itself first by the time that it stands back, it is not put off.
 //

@@ -247,6 +247,12 @@ func (e *enqueuer) take(ctx context.Context, chunk []*submission) (taken int, ok
 		}
 		r.stored, r.lineage = result.Positions[i], result.State.Lineage
 	}
+	for i := range result.Taken {
+		if result.Results[i].Outcome == BusyItem { // it is read again from there, like a partition that is refused
+			chunk[i].reading.refused = true
+			e.nextLook = 0
+		}
+	}
 	if result.Taken < len(chunk) && result.Refusal != "" {
 		e.refuse(chunk[result.Taken], result.Refusal)
 	}
@@ -364,7 +370,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 	skipped := 0
 	for i, s := range taken {
 		one := result.Results[i]
-		if one.Outcome == Untaken {
+		if one.Outcome == Untaken || one.Outcome == BusyItem {
 			continue
 		}
 		s.reading.from = Position{s.Epoch, s.Offset + 1}
@@ -380,7 +386,7 @@ func (e *enqueuer) took(taken []*submission, result TakeResult) {
 		case Replaced:
 			e.serves(s.Lane)
 			stored = append(stored, s.Message)
-		case Passed, Untaken, Rescheduled, Cancelled, FiredNow, TooLate, Stopped, NotFound:
+		case Passed, Untaken, Rescheduled, Cancelled, FiredNow, TooLate, Stopped, NotFound, BusyItem:
 		}
 		if s.instructs() && one.Outcome != Skipped {
 			decided = append(decided, Decision{MessageID{s.ID, s.Lane}, s.Action, one.Outcome})

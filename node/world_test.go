@@ -252,12 +252,8 @@ func (s gatedStore) Claim(ctx context.Context, r node.ClaimRequest) (node.ClaimR
 	return result, err
 }
 
-func (s gatedStore) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	return through(s.gate, "delete", func() ([]bool, error) { return s.inner.Delete(ctx, refs) })
-}
-
-func (s gatedStore) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
-	return through(s.gate, "delete", func() ([]node.Settled, error) { return s.inner.Rearm(ctx, next) })
+func (s gatedStore) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	return through(s.gate, "delete", func() ([]node.Settled, error) { return s.inner.Settle(ctx, next) })
 }
 
 func (s gatedStore) Lanes(ctx context.Context) ([]string, error) {
@@ -268,8 +264,8 @@ func (s gatedStore) Expired(ctx context.Context, limit int) ([]node.Claim, error
 	return through(s.gate, "expired", func() ([]node.Claim, error) { return s.inner.Expired(ctx, limit) })
 }
 
-func (s gatedStore) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
-	return through(s.gate, "reset", func() ([]bool, error) { return s.inner.Reset(ctx, releases) })
+func (s gatedStore) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
+	return through(s.gate, "reset", func() ([]node.Settled, error) { return s.inner.Reset(ctx, releases) })
 }
 
 func through[T any](g *gate, call string, effect func() (T, error)) (result T, err error) {

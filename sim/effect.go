@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"chronos/node"
@@ -132,7 +133,7 @@ type found struct {
 
 	seen  []bool // which rows a transaction that stays open has found when it began; nil for all
 	items int    // how many of them take effect
-	done  []bool
+	done  []node.Settled
 }
 
 func (f *found) limit(c *call) { f.items = c.items(f.items) }
@@ -148,8 +149,8 @@ func (f *found) places() (places []int) {
 }
 
 // settle notes the results of what was changed, of n items.
-func (f *found) settle(n int, places []int, done []bool) {
-	f.done = make([]bool, n)
+func (f *found) settle(n int, places []int, done []node.Settled) {
+	f.done = make([]node.Settled, n)
 	for at, i := range places {
 		f.done[i] = done[at]
 	}
@@ -164,53 +165,19 @@ func at[E any](list []E, places []int) []E {
 	return there
 }
 
-// remove is a Store.Delete.
-type remove struct {
+// settle is a Store.Settle.
+type settle struct {
 	found
 
-	refs []node.Ref
+	next []node.Next
 }
 
-func (e *remove) finds(t *truth, i int) bool {
-	ref := e.refs[i]
-	return t.stored[node.MessageID{ID: ref.ID, Lane: ref.Lane}].Incarnation == ref.Incarnation
-}
-
-func (e *remove) needs(t *truth) (needs []lockable) {
-	for i, ref := range e.refs {
-		if e.finds(t, i) {
-			needs = append(needs, rowOf(ref.ID, ref.Lane))
-		}
-	}
-	return needs
-}
-
-func (e *remove) see(t *truth) {
-	e.seen = make([]bool, len(e.refs))
-	for i := range e.refs {
-		e.seen[i] = e.finds(t, i)
-	}
-}
-
-func (e *remove) apply(rows node.Store) {
-	places := e.places()
-	e.settle(len(e.refs), places, must(rows.Delete(context.Background(), at(e.refs, places))))
-}
-
-// rearm is a Store.Rearm.
-type rearm struct {
-	found
-
-	next    []node.Next
-	settled []node.Settled
-}
-
-func (e *rearm) finds(t *truth, i int) bool {
+func (e *settle) finds(t *truth, i int) bool {
 	of := e.next[i].Of
-	return t.stored[node.MessageID{ID: of.ID, Lane: of.Lane}].Ref == of
+	return t.stored[node.MessageID{ID: of.ID, Lane: of.Lane}].Incarnation == of.Incarnation
 }
 
-func (e *rearm) needs(t *truth) (needs []lockable) {
+func (e *settle) needs(t *truth) (needs []lockable) {
 	for i := range e.next {
 		if e.finds(t, i) {
 			needs = append(needs, rowOf(e.next[i].Of.ID, e.next[i].Of.Lane))
@@ -219,19 +186,26 @@ func (e *rearm) needs(t *truth) (needs []lockable) {
 	return needs
 }
 
-func (e *rearm) see(t *truth) {
+func (e *settle) see(t *truth) {
 	e.seen = make([]bool, len(e.next))
 	for i := range e.next {
 		e.seen[i] = e.finds(t, i)
 	}
 }
 
-func (e *rearm) apply(rows node.Store) {
-	e.settled = make([]node.Settled, len(e.next))
+func (e *settle) apply(rows node.Store) {
 	places := e.places()
-	for at, settled := range must(rows.Rearm(context.Background(), at(e.next, places))) {
-		e.settled[places[at]] = settled
+	e.settle(len(e.next), places, must(rows.Settle(context.Background(), at(e.next, places))))
+}
+
+// removals returns what it has asked to be removed, whatever its rows say.
+func (e *settle) removals() (refs []node.Ref) {
+	for _, i := range e.places() {
+		if e.next[i].Removes() {
+			refs = append(refs, e.next[i].Of)
+		}
 	}
+	return refs
 }
 
 // giveBack is a Store.Reset.
@@ -268,7 +242,7 @@ func (e *giveBack) apply(rows node.Store) {
 	e.settle(len(e.releases), places, must(rows.Reset(context.Background(), at(e.releases, places))))
 }
 
-// expired is a Store.Expired, which locks nothing and sees nothing that is not committed.
+// expired is a Store.Expired. It passes over what is locked, and sees nothing that is not committed.
 type expired struct {
 	simple
 
@@ -278,9 +252,12 @@ type expired struct {
 }
 
 func (e *expired) apply(rows node.Store) {
-	e.claims = slices.DeleteFunc(must(rows.Expired(context.Background(), e.most)), func(c node.Claim) bool {
-		return e.server.unseen[node.MessageID{ID: c.ID, Lane: c.Lane}]
+	all := must(rows.Expired(context.Background(), math.MaxInt))
+	e.claims = slices.DeleteFunc(all, func(c node.Claim) bool {
+		return e.server.unseen[node.MessageID{ID: c.ID, Lane: c.Lane}] ||
+			e.server.locked(&node.Message{ID: c.ID, Lane: c.Lane})
 	})
+	e.claims = e.claims[:min(len(e.claims), e.most)]
 }
 
 func (e *expired) waits() bool { return false }

@@ -118,11 +118,14 @@ type deleteByID struct {
 	table Table
 }
 
-// Delete implements node.Store.
-func (s deleteByID) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	return s.Store.Delete(ctx, mapped(refs, func(ref node.Ref) node.Ref {
-		c, _ := s.table.Claim(node.MessageID{ID: ref.ID, Lane: ref.Lane})
-		return c.Ref
+// Settle implements node.Store.
+func (s deleteByID) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	return s.Store.Settle(ctx, mapped(next, func(n node.Next) node.Next {
+		if n.Removes() {
+			c, _ := s.table.Claim(node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane})
+			n.Of = c.Ref
+		}
+		return n
 	}))
 }
 
@@ -133,17 +136,17 @@ type deleteFence struct {
 	allowed func(node.Ref) bool
 }
 
-// Delete implements node.Store.
-func (s deleteFence) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	deleted := make([]bool, len(refs))
-	for i, ref := range refs {
-		deleted[i] = true
-		if s.allowed(ref) {
-			found, _ := s.Store.Delete(ctx, []node.Ref{ref})
-			deleted[i] = found[0]
+// Settle implements node.Store.
+func (s deleteFence) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	settled := make([]node.Settled, len(next))
+	for i := range next {
+		settled[i] = node.Removed
+		if !next[i].Removes() || s.allowed(next[i].Of) {
+			found, _ := s.Store.Settle(ctx, next[i:i+1])
+			settled[i] = found[0]
 		}
 	}
-	return deleted, nil
+	return settled, nil
 }
 
 // fencedDelete deletes what is allowed by the claim that there is.
@@ -190,12 +193,12 @@ func (s claimFence) Take(ctx context.Context, request node.TakeRequest) (node.Ta
 	return result, err
 }
 
-// Delete implements node.Store.
-func (s claimFence) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+// Settle implements node.Store.
+func (s claimFence) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	return deleteFence{s.Store, func(ref node.Ref) bool {
 		c, _ := s.table.Claim(node.MessageID{ID: ref.ID, Lane: ref.Lane})
 		return c.ReadiedBy == s.table.Caller() && s.given[grant{s.table.Caller(), ref}].Equal(c.ReadiedAt)
-	}}.Delete(ctx, refs)
+	}}.Settle(ctx, next)
 }
 
 // upsert deletes what is in the way of a take.
@@ -210,7 +213,7 @@ func (s upsert) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	for _, item := range request.Items {
 		c, found := s.table.Claim(node.MessageID{ID: item.ID, Lane: item.Lane})
 		if found && item.Action == node.Schedule && c.Incarnation != item.Incarnation {
-			_, _ = s.Delete(ctx, []node.Ref{c.Ref})
+			_, _ = s.Settle(ctx, node.Removals(c.Ref))
 		}
 	}
 	return s.Store.Take(ctx, request)
@@ -398,7 +401,7 @@ type resetLoosely struct {
 }
 
 // Reset implements node.Store.
-func (s resetLoosely) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s resetLoosely) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
 		if c, found := s.table.Claim(node.MessageID{ID: r.ID, Lane: r.Lane}); found && s.alike(s.table, r, c) {
 			r.Claim = c
@@ -415,8 +418,8 @@ func looseReset(alike func(Table, node.Release, node.Claim) bool) func(node.Stor
 type resetsNothing struct{ node.Store }
 
 // Reset implements node.Store.
-func (resetsNothing) Reset(_ context.Context, releases []node.Release) ([]bool, error) {
-	return mapped(releases, func(node.Release) bool { return true }), nil
+func (resetsNothing) Reset(_ context.Context, releases []node.Release) ([]node.Settled, error) {
+	return mapped(releases, func(node.Release) node.Settled { return node.Freed }), nil
 }
 
 // expiredFilter leaves some expired claims out.

@@ -175,15 +175,15 @@ type endsSeries struct {
 	failed map[string]bool // the ids of the messages whose last callback was given up
 }
 
-// Rearm implements node.Store.
-func (s *endsSeries) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+// Settle implements node.Store.
+func (s *endsSeries) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	next = slices.Clone(next)
 	for i := range next {
 		if s.failed[next[i].Of.ID] {
 			next[i] = node.Next{Of: next[i].Of}
 		}
 	}
-	return s.Store.Rearm(ctx, next)
+	return s.Store.Settle(ctx, next)
 }
 
 // endedSeries tells endsSeries what is given up.

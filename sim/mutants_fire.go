@@ -163,7 +163,7 @@ func (s deletesFirst) Publish(ctx context.Context, records []node.Record) []erro
 		}
 	}
 	if len(refs) > 0 {
-		_, _ = s.store.Delete(ctx, refs)
+		_, _ = s.store.Settle(ctx, node.Removals(refs...))
 	}
 	return s.Sink.Publish(ctx, records)
 }
@@ -334,7 +334,7 @@ func (s claimsNewest) Claim(ctx context.Context, request node.ClaimRequest) (nod
 type putsOffForGood struct{ node.Store }
 
 // Reset implements node.Store.
-func (s putsOffForGood) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s putsOffForGood) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
 		if !r.Due.IsZero() {
 			r.Due = r.Due.Add(24 * time.Hour)
@@ -347,7 +347,7 @@ func (s putsOffForGood) Reset(ctx context.Context, releases []node.Release) ([]b
 type dueBefore struct{ node.Store }
 
 // Reset implements node.Store.
-func (s dueBefore) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s dueBefore) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
 		if !r.Due.IsZero() {
 			r.Due = r.Due.Add(-time.Hour)
@@ -360,7 +360,7 @@ func (s dueBefore) Reset(ctx context.Context, releases []node.Release) ([]bool, 
 type unsentLater struct{ node.Store }
 
 // Reset implements node.Store.
-func (s unsentLater) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s unsentLater) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	return s.Store.Reset(ctx, mapped(releases, func(r node.Release) node.Release {
 		if later := r.ReadiedAt.Add(1250 * time.Millisecond); r.Unsent && !r.Due.IsZero() && r.Due.Before(later) {
 			r.Due = later
@@ -467,12 +467,15 @@ func delayMutants() []*Mutant {
 	}
 }
 
-// deletesFail fails every delete.
+// deletesFail fails every call that deletes something.
 type deletesFail struct{ node.Store }
 
-// Delete implements node.Store.
-func (deletesFail) Delete(context.Context, []node.Ref) ([]bool, error) {
-	return nil, errors.New("the delete is lost")
+// Settle implements node.Store.
+func (s deletesFail) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	if slices.ContainsFunc(next, func(n node.Next) bool { return n.Removes() }) {
+		return nil, errors.New("the delete is lost")
+	}
+	return s.Store.Settle(ctx, next)
 }
 
 // blocksOnPoison waits when a record was rejected.
@@ -499,9 +502,9 @@ type keepsClaims struct {
 }
 
 // Reset implements node.Store.
-func (s keepsClaims) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s keepsClaims) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	if slices.ContainsFunc(releases, func(r node.Release) bool { return r.ReadiedBy == s.table.Caller() }) {
-		return make([]bool, len(releases)), nil
+		return make([]node.Settled, len(releases)), nil
 	}
 	return s.Store.Reset(ctx, releases)
 }

@@ -65,13 +65,15 @@ type rearmsOtherwise struct {
 	change func(*node.Next, Table)
 }
 
-// Rearm implements node.Store.
-func (s rearmsOtherwise) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+// Settle implements node.Store.
+func (s rearmsOtherwise) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	next = slices.Clone(next)
 	for i := range next {
-		s.change(&next[i], s.table)
+		if !next[i].Removes() {
+			s.change(&next[i], s.table)
+		}
 	}
-	return s.Store.Rearm(ctx, next)
+	return s.Store.Settle(ctx, next)
 }
 
 // rearmsFirst settles occurrences when they are claimed.
@@ -89,7 +91,7 @@ func (s rearmsFirst) Claim(ctx context.Context, request node.ClaimRequest) (node
 		}
 	}
 	if err == nil && len(next) > 0 {
-		_, _ = s.Rearm(ctx, next) // it is wrong on purpose
+		_, _ = s.Settle(ctx, next) // it is wrong on purpose
 	}
 	return result, err
 }

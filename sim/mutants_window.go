@@ -163,8 +163,8 @@ func (f final) Next(after time.Time) (time.Time, bool) {
 type forgetful struct{ node.Store }
 
 // Reset implements node.Store.
-func (s forgetful) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s forgetful) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	kept := func(r node.Release) bool { return r.Unsent && r.Due.IsZero() }
 	_, err := s.Store.Reset(ctx, slices.DeleteFunc(slices.Clone(releases), kept))
-	return mapped(releases, func(node.Release) bool { return true }), err
+	return mapped(releases, func(node.Release) node.Settled { return node.Freed }), err
 }

@@ -136,17 +136,17 @@ func (s *lockedSide) do(store node.Store, number, session int, c lockedOp) strin
 		for _, id := range c.ids {
 			refs = append(refs, node.Ref{ID: id, Lane: "out", Incarnation: s.incarnation(id)})
 		}
-		var done []bool
-		done, err = store.Delete(ctx, refs)
-		text = fmt.Sprint(done)
+		var settled []node.Settled
+		settled, err = store.Settle(ctx, node.Removals(refs...))
+		text = fmt.Sprint(settled)
 	case sim.OpReset:
 		var releases []node.Release
 		for _, id := range c.ids {
 			releases = append(releases, node.Release{Claim: s.claim(id)})
 		}
-		var done []bool
-		done, err = store.Reset(ctx, releases)
-		text = fmt.Sprint(done)
+		var settled []node.Settled
+		settled, err = store.Reset(ctx, releases)
+		text = fmt.Sprint(settled)
 	default:
 		var claims []node.Claim
 		claims, err = store.Expired(ctx, 10)

@@ -53,7 +53,7 @@ func openSessions(t *testing.T, server string) *realSessions {
 	s.exec(holdTransactions)
 	for i := range 3 {
 		store, err := postgres.Open(ctx, address.String(), postgres.Options{
-			Timeout: time.Minute, MaxConns: 1, ApplicationName: fmt.Sprint("session ", i+1),
+			LockWait: time.Hour, Timeout: time.Minute, MaxConns: 1, ApplicationName: fmt.Sprint("session ", i+1),
 		})
 		if err != nil {
 			t.Fatal(err)

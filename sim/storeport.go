@@ -113,26 +113,9 @@ func (l *life) misread(claimed []node.Ready) {
 	}
 }
 
-// Delete implements node.Store.
-func (p *storePort) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	e := &remove{found: found{items: len(refs)}, refs: slices.Clone(refs)}
-	if f := p.life.host.world.follow; f != nil {
-		for _, ref := range refs {
-			f.settles(p.life, ref)
-		}
-	}
-	err := p.transaction(opDelete, e, 0, func() []int {
-		return mapped(refs, p.life.host.world.recorder.numberOf)
-	}).perform(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return e.done, nil
-}
-
-// Rearm implements node.Store. To the faults it is a delete.
-func (p *storePort) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
-	e := &rearm{found: found{items: len(next)}, next: slices.Clone(next)}
+// Settle implements node.Store. To the faults it is a delete.
+func (p *storePort) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	e := &settle{found: found{items: len(next)}, next: slices.Clone(next)}
 	if f := p.life.host.world.follow; f != nil {
 		for i := range next {
 			if next[i].PassesOver() {
@@ -148,7 +131,7 @@ func (p *storePort) Rearm(ctx context.Context, next []node.Next) ([]node.Settled
 	if err != nil {
 		return nil, err
 	}
-	return e.settled, nil
+	return e.done, nil
 }
 
 // Lanes implements node.Store.
@@ -171,7 +154,7 @@ func (p *storePort) Expired(ctx context.Context, limit int) ([]node.Claim, error
 }
 
 // Reset implements node.Store.
-func (p *storePort) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (p *storePort) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	e := &giveBack{found: found{items: len(releases)}, releases: slices.Clone(releases)}
 	if f := p.life.host.world.follow; f != nil {
 		for i := range releases {

@@ -196,8 +196,10 @@ func (t *transaction) apply() {
 			w.digest.text(c.result.Messages[i].ID)
 		}
 	}
-	if d, deletes := t.effect.(*remove); deletes {
-		w.recorder.deleteDone(l, at(d.refs, d.places()))
+	if e, settles := t.effect.(*settle); settles {
+		if refs := e.removals(); len(refs) > 0 {
+			w.recorder.deleteDone(l, refs)
+		}
 	}
 	t.answerSize = t.effect.answerSize()
 	if w.observe != nil {

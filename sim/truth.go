@@ -184,7 +184,7 @@ func (t *truth) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	for i := range result.Results {
 		item, outcome := &whole.Items[i], result.Results[i].Outcome
 		t.took(partition(item), item, result.Results[i], result.State.Lineage)
-		if outcome != node.Untaken && item.From != node.NoPlace {
+		if outcome != node.Untaken && outcome != node.BusyItem && item.From != node.NoPlace {
 			skipped := !before[item.From].Takes(item.Epoch, item.Offset)
 			t.tell(func() {
 				t.server.world.recorder.taken(caller, partition(item), item, result.State.Lineage, skipped)
@@ -255,7 +255,7 @@ func (t *truth) took(p node.Partition, item *node.Item, result node.ItemResult, 
 	decides := item.Action != node.Pass &&
 		(item.Action != node.Schedule || item.Answer != nil || item.Request != nil) &&
 		(item.Answer == nil || !item.Answer.Rejected)
-	if result.Outcome == node.Untaken || result.Outcome == node.Skipped {
+	if result.Outcome == node.Untaken || result.Outcome == node.BusyItem || result.Outcome == node.Skipped {
 		return
 	}
 	if result.Told != nil && result.Told.Again {
@@ -460,33 +460,17 @@ func (t *truth) skips(m *node.Ready) bool {
 	return t.server.locked(&m.Message)
 }
 
-// Delete implements node.Store.
-func (t *truth) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	deleted := must(t.rows.Delete(ctx, refs))
-	recorder, caller := t.server.world.recorder, t.caller
-	for i, ref := range refs {
-		if f := t.follower(); f != nil {
-			f.deleted(ref)
-		}
-		if deleted[i] {
-			t.changes++
-			id := node.MessageID{ID: ref.ID, Lane: ref.Lane}
-			delete(t.stored, id)
-			delete(t.due, id)
-			delete(t.deadline, id)
-			t.tell(func() { recorder.deleted(caller, ref) })
-		}
-	}
-	return deleted, nil
-}
-
-// Rearm implements node.Store.
-func (t *truth) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
-	settled := must(t.rows.Rearm(ctx, next))
+// Settle implements node.Store.
+func (t *truth) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	settled := must(t.rows.Settle(ctx, next))
 	recorder, caller := t.server.world.recorder, t.caller
 	for i, n := range next {
 		if f := t.follower(); f != nil {
-			f.rearmed(&n, settled[i])
+			if n.Removes() {
+				f.deleted(n.Of)
+			} else {
+				f.rearmed(&n, settled[i])
+			}
 		}
 		id := node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane}
 		switch settled[i] {
@@ -501,7 +485,7 @@ func (t *truth) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 			ref := node.Ref{ID: id.ID, Lane: id.Lane, Incarnation: n.Incarnation}
 			t.stored[id], t.due[id], t.deadline[id] = node.Claim{Ref: ref}, n.At, n.At
 			t.tell(func() { recorder.rearmed(caller, n) })
-		case node.Gone, node.Promised:
+		case node.Gone, node.Promised, node.Freed, node.Busy:
 		}
 	}
 	return settled, nil
@@ -520,11 +504,11 @@ func (t *truth) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 }
 
 // Reset implements node.Store.
-func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (t *truth) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	reset := must(t.rows.Reset(ctx, releases))
 	recorder, caller := t.server.world.recorder, t.caller
 	for i, release := range releases {
-		if reset[i] {
+		if reset[i] == node.Freed {
 			t.changes++
 			id := node.MessageID{ID: release.ID, Lane: release.Lane}
 			t.stored[id] = node.Claim{Ref: release.Ref}

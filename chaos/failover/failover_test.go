@@ -56,8 +56,8 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		{"take", func() (any, error) { return s.Take(t.Context(), repeated) }},
 		{"repeated take", func() (any, error) { return s.Take(t.Context(), repeated) }},
 		{"take of duplicates", func() (any, error) { return s.Take(t.Context(), takeOf(after, others, false)) }},
-		{"delete", func() (any, error) { return s.Delete(t.Context(), []node.Ref{first[0].Ref()}) }},
-		{"repeated delete", func() (any, error) { return s.Delete(t.Context(), []node.Ref{first[0].Ref()}) }},
+		{"delete", func() (any, error) { return s.Settle(t.Context(), node.Removals(first[0].Ref())) }},
+		{"repeated delete", func() (any, error) { return s.Settle(t.Context(), node.Removals(first[0].Ref())) }},
 		{"reset", func() (any, error) { return s.Reset(t.Context(), []node.Release{{Claim: held}}) }},
 		{"repeated reset", func() (any, error) { return s.Reset(t.Context(), []node.Release{{Claim: held}}) }},
 	} {
@@ -97,7 +97,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		Until: time.Now(), Lanes: []node.Share{{Lane: "output", Limit: 100, Bytes: 1 << 20}},
 	})
 	must(t, err)
-	if want := len(first) + len(second); len(claimed.Messages) != want || !reset[0] {
+	if want := len(first) + len(second); len(claimed.Messages) != want || reset[0] != node.Freed {
 		t.Errorf("%d messages after the failover, want %d; the claim was held: %v",
 			len(claimed.Messages), want, reset[0])
 	}

@@ -186,6 +186,9 @@ func (c *cancelCommand) many(ctx context.Context, w *world) (err error) {
 			"goes on, since what is cancelled is not there any more", failed)
 	case all.Matched == all.Left:
 		return &outcomeError{node.NotFound.String(), exitNotFound}
+	case all.Busy > 0:
+		return errors.New("another session of the database holds locks on some of them, so nothing is done to those: " +
+			"run the same command again, or end that session (the view pg_stat_activity shows it)")
 	case !b.request.DryRun && all.TooLate+all.Changed > 0:
 		return &outcomeError{node.TooLate.String(), exitTooLate}
 	}
@@ -211,6 +214,7 @@ func (b *bulk) passes(ctx context.Context) error {
 		p, all := &b.pass, &b.all
 		all.Cancelled += p.Cancelled
 		all.Changed += p.Changed
+		all.Busy = p.Busy // the next pass meets them again
 		if pass == 1 {
 			all.Scanned, all.Matched, all.Left = p.Scanned, p.Matched, p.Left
 		} else {
@@ -309,6 +313,7 @@ func (b *bulk) print(failed error) error {
 		{all.Stopped, would + node.Stopped.String(), "series: nothing comes after the occurrence that is under way"},
 		{all.TooLate, would + node.TooLate.String(), "they come out as they are, if they have not just now"},
 		{all.Changed, "changed", "had come out, or been changed by somebody, before it was their turn"},
+		{all.Busy, "busy", "another session of the database has locked them: nothing is done"},
 		{all.Left, "left alone", "outcomes and dead letters, which Chronos has made: they always come out"},
 	} {
 		if row.n > 0 {

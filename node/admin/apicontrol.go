@@ -171,13 +171,17 @@ func (a *API) isPaused(ctx context.Context, lane string) bool {
 	return err == nil && slices.ContainsFunc(pauses, func(p node.Pause) bool { return p.Lane == lane })
 }
 
-// notTaken says why there is no outcome. A status of 409 or 422 says that nothing has changed; 503 that nobody knows.
+// notTaken says why there is no outcome. A status of 409 or 422 says that nothing has changed, as
+// does 503 with a time to retry after; 503 without one that nobody knows.
 func (a *API) notTaken(ctx context.Context, item *node.Item, request *InstructRequest, err error) error {
 	refused, isRefused := errors.AsType[*control.RefusedError](err)
 	switch {
 	case control.IsClosed(err):
 		a.auditInstruction(ctx, item, request, "not taken", err)
 		return huma.Error409Conflict(err.Error())
+	case control.IsBusy(err):
+		a.auditInstruction(ctx, item, request, "not taken", err)
+		return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(err.Error()), http.Header{"Retry-After": {"1"}})
 	case isRefused:
 		a.auditInstruction(ctx, item, request, "refused", err)
 		return huma.Error422UnprocessableEntity(refused.Error())

@@ -189,7 +189,7 @@ func location(header string) string {
 func (a *API) untaken(err error, named bool) *ProblemError {
 	_, refused := errors.AsType[*control.RefusedError](err)
 	switch {
-	case errors.Is(err, intake.ErrBusy):
+	case errors.Is(err, intake.ErrBusy) || control.IsBusy(err):
 		return newProblem(http.StatusServiceUnavailable, codeBusy, err.Error()).after(time.Second)
 	case control.IsClosed(err):
 		return newProblem(http.StatusServiceUnavailable, codeClosed, err.Error()).after(closedWait)

@@ -215,6 +215,7 @@ func TestRepeatedUnheard(t *testing.T) {
 			{errors.New("the answer is lost"), "k", 503, "unknown"},
 			{errors.New("the answer is lost"), "", 422, c.code},
 			{&control.ClosedError{}, "k", 503, "not_taken"},
+			{&control.BusyError{ID: "a"}, "k", 503, "busy"},
 			{&control.RefusedError{ID: "x", Reason: "it is never taken"}, "k", 422, c.code},
 		} {
 			fails = told.fails

@@ -20,6 +20,7 @@ type Tally struct {
 	Stopped   int `json:"stopped" doc:"Occurrences of series that come out, or may have; none comes after them."`
 	TooLate   int `json:"too_late" doc:"Those come out as they are, if they have not just now."`
 	Changed   int `json:"changed" doc:"Had come out, or been changed by somebody, since they were looked at."`
+	Busy      int `json:"busy,omitempty" doc:"Another session of the database has locked them: do it again."`
 	Left      int `json:"left" doc:"Outcomes and dead letters, which Chronos itself has made: they always come out."`
 }
 
@@ -31,6 +32,7 @@ func (t *Tally) Add(o Tally) {
 	t.Stopped += o.Stopped
 	t.TooLate += o.TooLate
 	t.Changed += o.Changed
+	t.Busy += o.Busy
 	t.Left += o.Left
 }
 
@@ -101,6 +103,8 @@ func (c *Cancelled) count(outcome node.Outcome, of uuid.UUID) {
 	case node.TooLate:
 		c.TooLate++
 		c.Stays = append(c.Stays, of)
+	case node.BusyItem:
+		c.Busy++
 	default: // not found
 		c.Changed++
 	}

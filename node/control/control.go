@@ -27,9 +27,10 @@ type Taker interface {
 // its action, and of the message ID and Lane, a deadline where it moves the message, and all of it where it brings one;
 // Item.Only, where whoever gives it has looked at the message before. What else an item needs is filled in.
 //
-// The error is a *ClosedError where the store takes nothing in now, and a *RefusedError where it can never store one of
-// the messages: then nothing has happened. After any other error nobody knows what has: the call may be repeated, and
-// answers not_found for what it has cancelled before.
+// The outcome of one among several whose message another session has locked is node.BusyItem: nothing has happened to
+// it. Where it is the only one, the error is a *BusyError. The error is a *ClosedError where the store takes nothing in
+// now, and a *RefusedError where it can never store one of the messages: then nothing has happened. After any other
+// error nobody knows what has: the call may be repeated, and answers not_found for what it has cancelled before.
 func Instruct(ctx context.Context, store Taker, items []node.Item) ([]node.Outcome, error) {
 	items = slices.Clone(items)
 	for i := range items {
@@ -62,7 +63,25 @@ func Instruct(ctx context.Context, store Taker, items []node.Item) ([]node.Outco
 			return nil, &ClosedError{State: result.State}
 		}
 	}
+	if len(outcomes) == 1 && outcomes[0] == node.BusyItem {
+		return nil, &BusyError{ID: items[0].ID}
+	}
 	return outcomes, nil
+}
+
+// BusyError says that another session has locked the row of a message. Nothing has happened to that message.
+type BusyError struct{ ID string }
+
+// Error says why, and what to do.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("another session of the database holds a lock on the row of message %q, so nothing is changed: "+
+		"try again, or end that session (the view pg_stat_activity shows it)", e.ID)
+}
+
+// IsBusy reports whether err says that another session has locked the row of a message.
+func IsBusy(err error) bool {
+	_, is := errors.AsType[*BusyError](err)
+	return is
 }
 
 // ClosedError says that the store takes nothing in now. Nothing has changed.

@@ -85,6 +85,27 @@ func TestNothingHappens(t *testing.T) {
 	}
 }
 
+// TestBusy has another session lock the row of a message: the answer comes at once, says what to do, and concerns that
+// message alone.
+func TestBusy(t *testing.T) {
+	store := newStore(t, "locked", "other")
+	unlock := store.Lock(memory.Locks{Messages: []node.MessageID{{ID: "locked", Lane: "out"}}})
+	both := []node.Item{item(node.Cancel, "locked"), item(node.Cancel, "other")}
+	_, err := control.Instruct(t.Context(), store, both[:1])
+	if !control.IsBusy(err) || control.IsClosed(err) || !strings.Contains(err.Error(), `message "locked"`) ||
+		!strings.Contains(err.Error(), "pg_stat_activity") {
+		t.Errorf("one that is locked: %v", err)
+	}
+	outcomes, err := control.Instruct(t.Context(), store, both)
+	if want := []node.Outcome{node.BusyItem, node.Cancelled}; err != nil || !slices.Equal(outcomes, want) {
+		t.Errorf("got %v, %v; want %v", outcomes, err, want)
+	}
+	unlock()
+	if outcomes, err := control.Instruct(t.Context(), store, both[:1]); err != nil || outcomes[0] != node.Cancelled {
+		t.Errorf("after the lock: %v, %v", outcomes, err)
+	}
+}
+
 // TestClosed has a sentence for each reason, and a different one.
 func TestClosed(t *testing.T) {
 	seen := map[string]bool{}

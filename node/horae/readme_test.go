@@ -96,7 +96,7 @@ func (w *live) send(m *node.Message) {
 		w.t.Fatal(err)
 	}
 	ref := node.Ref{ID: m.ID, Lane: m.Lane, Incarnation: m.Incarnation}
-	if _, err := w.store.Delete(w.t.Context(), []node.Ref{ref}); err != nil {
+	if _, err := w.store.Settle(w.t.Context(), node.Removals(ref)); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -56,8 +56,8 @@ type asking struct {
 }
 
 // Ask gives an instruction that has a request to the store, and returns what became of it. The error is a
-// *control.ClosedError, a *control.RefusedError or ErrBusy, and nothing has happened; after any other one nobody knows.
-// It takes a few store timeouts at most, whether the client waits or not.
+// *control.ClosedError, a *control.RefusedError, a *control.BusyError or ErrBusy, and nothing has happened; after any
+// other one nobody knows. It takes a few store timeouts at most, whether the client waits or not.
 func (i *Intake) Ask(ctx context.Context, item node.Item) (node.ItemResult, error) {
 	if reason := item.Refusal(); reason != "" {
 		return node.ItemResult{}, &control.RefusedError{ID: item.ID, Reason: reason}
@@ -157,8 +157,12 @@ func (i *Intake) take(ctx context.Context, batch []*asking) {
 		result, err := i.Insist(ctx, node.TakeRequest{Items: items})
 		taken := min(result.Taken, len(result.Results), len(batch))
 		for at, a := range batch[:taken] {
-			if a.result = result.Results[at]; a.result.Outcome == node.Untaken {
+			switch a.result = result.Results[at]; a.result.Outcome {
+			case node.Untaken:
 				a.err = &control.ClosedError{State: result.State}
+			case node.BusyItem:
+				a.err = &control.BusyError{ID: a.item.ID}
+			default:
 			}
 			close(a.done)
 		}
@@ -179,8 +183,8 @@ func (i *Intake) take(ctx context.Context, batch []*asking) {
 }
 
 // Insist calls Take, and again while its outcome is not known, three times in all. Each item has a request, so that it
-// takes effect once. The error is the store's. That nothing is taken in now is no answer after a try that may have
-// taken it in: the error of that try is.
+// takes effect once. The error is the store's. That nothing is taken in now, or that a message is locked, is no answer
+// after a try that may have taken it in, and may be what has locked it: the error of that try is.
 func (i *Intake) Insist(ctx context.Context, request node.TakeRequest) (node.TakeResult, error) {
 	var lost error
 	for try := range takeTries {
@@ -199,4 +203,6 @@ func (i *Intake) Insist(ctx context.Context, request node.TakeRequest) (node.Tak
 	return node.TakeResult{}, lost
 }
 
-func isUntaken(r node.ItemResult) bool { return r.Outcome == node.Untaken }
+func isUntaken(r node.ItemResult) bool {
+	return r.Outcome == node.Untaken || r.Outcome == node.BusyItem
+}

@@ -284,6 +284,8 @@ func (a *API) takeOut(ctx context.Context, cancel node.Item) error {
 		return &control.RefusedError{ID: cancel.ID, Reason: result.Refusal}
 	case result.Results[1].Outcome == node.Untaken:
 		return &control.ClosedError{State: result.State}
+	case result.Results[1].Outcome == node.BusyItem:
+		return &control.BusyError{ID: cancel.ID}
 	}
 	return nil
 }
@@ -295,7 +297,7 @@ func (a *API) untaken(err error) answer {
 	switch {
 	case refusal:
 		return refused(err.Error())
-	case errors.Is(err, intake.ErrBusy) || control.IsClosed(err):
+	case errors.Is(err, intake.ErrBusy) || control.IsClosed(err) || control.IsBusy(err):
 	case a.Explain != nil:
 		away.text = "nobody knows whether that was done, so do it again: " + a.Explain(err)
 	default:

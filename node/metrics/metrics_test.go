@@ -176,12 +176,7 @@ func (f *fake) Claim(_ context.Context, r node.ClaimRequest) (node.ClaimResult, 
 	return node.ClaimResult{Messages: make([]node.Ready, 2)}, f.err
 }
 
-func (f *fake) Delete(_ context.Context, r []node.Ref) ([]bool, error) {
-	f.seen = append(f.seen, r)
-	return []bool{true}, f.err
-}
-
-func (f *fake) Rearm(_ context.Context, next []node.Next) ([]node.Settled, error) {
+func (f *fake) Settle(_ context.Context, next []node.Next) ([]node.Settled, error) {
 	f.seen = append(f.seen, next)
 	return []node.Settled{node.Rearmed}, f.err
 }
@@ -196,9 +191,9 @@ func (f *fake) Expired(_ context.Context, n int) ([]node.Claim, error) {
 	return make([]node.Claim, 1), f.err
 }
 
-func (f *fake) Reset(_ context.Context, r []node.Release) ([]bool, error) {
+func (f *fake) Reset(_ context.Context, r []node.Release) ([]node.Settled, error) {
 	f.seen = append(f.seen, r)
-	return []bool{true}, f.err
+	return []node.Settled{node.Freed}, f.err
 }
 
 func (f *fake) Poll(context.Context) (node.Batch, error) {

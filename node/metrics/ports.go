@@ -240,18 +240,10 @@ func (s *store) Claim(ctx context.Context, request node.ClaimRequest) (node.Clai
 	return result, err
 }
 
-// Delete implements node.Store.
-func (s *store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	c := s.begin(ctx, "delete")
-	deleted, err := s.Store.Delete(ctx, refs)
-	c.end(ctx, err)
-	return deleted, err
-}
-
-// Rearm implements node.Store.
-func (s *store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
-	c := s.begin(ctx, "rearm")
-	settled, err := s.Store.Rearm(ctx, next)
+// Settle implements node.Store.
+func (s *store) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	c := s.begin(ctx, "settle")
+	settled, err := s.Store.Settle(ctx, next)
 	c.end(ctx, err)
 	return settled, err
 }
@@ -273,7 +265,7 @@ func (s *store) Lanes(ctx context.Context) ([]string, error) {
 }
 
 // Reset implements node.Store.
-func (s *store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s *store) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	c := s.begin(ctx, "reset")
 	reset, err := s.Store.Reset(ctx, releases)
 	c.end(ctx, err)

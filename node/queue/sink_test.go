@@ -41,7 +41,7 @@ func (w *world) publish(sink *queue.Sink) (last error) {
 		if last != nil && !errors.Is(last, node.ErrRejected) {
 			continue
 		}
-		if _, err := w.Delete(context.Background(), []node.Ref{row.Ref()}); err != nil {
+		if _, err := w.Settle(context.Background(), node.Removals(row.Ref())); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -150,7 +150,7 @@ func (b deleteBeforeAck) Publish(ctx context.Context, records []node.Record) []e
 	}
 	b.mu.Unlock()
 	if len(refs) > 0 {
-		_, _ = b.Delete(ctx, refs) // broken on purpose
+		_, _ = b.Settle(ctx, node.Removals(refs...)) // broken on purpose
 	}
 	return b.Sink.Publish(ctx, records)
 }
@@ -158,10 +158,13 @@ func (b deleteBeforeAck) Publish(ctx context.Context, records []node.Record) []e
 // deleteByID deletes whatever has the id now.
 type deleteByID struct{ node.Store }
 
-func (s deleteByID) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	ids := make([]string, len(refs))
-	for i, ref := range refs {
-		ids[i] = ref.ID
+func (s deleteByID) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	if !removesAll(next) {
+		return s.Store.Settle(ctx, next)
+	}
+	ids := make([]string, len(next))
+	for i := range next {
+		ids[i] = next[i].Of.ID
 	}
 	conn, err := pgx.Connect(ctx, os.Getenv("CHRONOS_STORE"))
 	if err != nil {
@@ -171,17 +174,25 @@ func (s deleteByID) Delete(ctx context.Context, refs []node.Ref) ([]bool, error)
 	if _, err := conn.Exec(ctx, "DELETE FROM messages WHERE id = ANY ($1)", ids); err != nil {
 		return nil, err
 	}
-	deleted := make([]bool, len(refs))
-	for i := range deleted {
-		deleted[i] = true
+	settled := make([]node.Settled, len(next))
+	for i := range settled {
+		settled[i] = node.Removed
 	}
-	return deleted, nil
+	return settled, nil
+}
+
+// removesAll reports whether nothing recurs.
+func removesAll(next []node.Next) bool {
+	return !slices.ContainsFunc(next, func(n node.Next) bool { return !n.Removes() })
 }
 
 // deleteIfClaimed deletes only under the claim that the node was given.
 type deleteIfClaimed struct{ *mutant }
 
-func (s deleteIfClaimed) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
+func (s deleteIfClaimed) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	if !removesAll(next) {
+		return s.mutant.Settle(ctx, next)
+	}
 	conn, err := pgx.Connect(ctx, os.Getenv("CHRONOS_STORE"))
 	if err != nil {
 		return nil, err
@@ -189,8 +200,9 @@ func (s deleteIfClaimed) Delete(ctx context.Context, refs []node.Ref) ([]bool, e
 	defer conn.Close(ctx) //nolint:errcheck // nothing is left to be said
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	deleted := make([]bool, len(refs))
-	for i, ref := range refs {
+	settled := make([]node.Settled, len(next))
+	for i := range next {
+		ref := next[i].Of
 		for _, claim := range s.claims {
 			if claim.Ref != ref {
 				continue
@@ -204,10 +216,12 @@ DELETE FROM messages WHERE (id, lane, incarnation, readied_by, readied_at) IN (
 			if err != nil {
 				return nil, err
 			}
-			deleted[i] = tag.RowsAffected() > 0
+			if tag.RowsAffected() > 0 {
+				settled[i] = node.Removed
+			}
 		}
 	}
-	return deleted, nil
+	return settled, nil
 }
 
 // slowPublish hears of every acknowledgement after the hold time.

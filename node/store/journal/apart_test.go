@@ -24,7 +24,7 @@ func TestApartGoesWithItsMessage(t *testing.T) {
 		back, err := w.stores[0].Reset(w.Context(), []node.Release{{
 			Claim: claimed[0].Claim, Due: w.clock.Now().Add(later),
 		}})
-		if err != nil || !back[0] {
+		if err != nil || back[0] != node.Freed {
 			w.Fatalf("the claim is given back: %v, %v", back, err)
 		}
 	}

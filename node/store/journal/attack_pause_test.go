@@ -102,7 +102,8 @@ func TestLineLookedAtOnce(t *testing.T) {
 	for _, m := range w.claim(w.stores[0], settled) {
 		refs = append(refs, m.Ref())
 	}
-	if done, err := w.stores[0].Delete(t.Context(), refs); err != nil || len(done) != settled || !done[settled-1] {
+	done, err := w.stores[0].Settle(t.Context(), node.Removals(refs...))
+	if err != nil || len(done) != settled || done[settled-1] != node.Removed {
 		t.Fatalf("delete: %d of them, %v", len(done), err)
 	}
 	before := w.stores[0].Steps()

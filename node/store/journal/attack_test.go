@@ -305,14 +305,14 @@ func TestPartitionsApart(t *testing.T) {
 		work.Go(func() {
 			defer over.Store(true)
 			reset, err := store.Reset(t.Context(), []node.Release{{Claim: claimed.Messages[0].Claim}})
-			if err != nil || !reset[0] {
+			if err != nil || reset[0] != node.Freed {
 				t.Errorf("reset: %v, %v", reset, err)
 			}
 			if err := publish(t.Context(), store, items[0].Message); err != nil {
 				t.Error(err)
 			}
-			deleted, err := store.Delete(t.Context(), []node.Ref{items[1].Ref()})
-			if err != nil || !deleted[0] {
+			deleted, err := store.Settle(t.Context(), node.Removals(items[1].Ref()))
+			if err != nil || deleted[0] != node.Removed {
 				t.Errorf("delete: %v, %v", deleted, err)
 			}
 		})

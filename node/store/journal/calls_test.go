@@ -205,14 +205,14 @@ func (c *calls) noted(messages []node.Ready, life *gate) {
 }
 
 // gaveBack notes that a life has given claims back.
-func (j *recorder) gaveBack(releases []node.Release, done []bool, life *gate) {
+func (j *recorder) gaveBack(releases []node.Release, done []node.Settled, life *gate) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := range releases {
 		for _, x := range j.calls.made[releases[i].Incarnation] {
-			x.back = x.back || done[i] && x.claim.Claim == releases[i].Claim
+			x.back = x.back || done[i] == node.Freed && x.claim.Claim == releases[i].Claim
 		}
-		if done[i] {
+		if done[i] == node.Freed {
 			j.released(&releases[i], life)
 			j.calls.claims[life] = slices.DeleteFunc(j.calls.claims[life], func(c claimed) bool {
 				return c.Claim == releases[i].Claim

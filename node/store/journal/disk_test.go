@@ -208,7 +208,7 @@ func TestUnreadableIsNotGivenBack(t *testing.T) {
 		}
 		own(t, store, 0)
 		many := len(w.takeMany(store))
-		if err := store.Settle(); err != nil {
+		if err := store.Compact(); err != nil {
 			t.Fatal(err)
 		}
 		var releases []node.Release
@@ -308,7 +308,7 @@ func TestClosed(t *testing.T) {
 	if _, err := store.Lanes(ctx); err != nil {
 		t.Errorf("lanes: %v", err)
 	}
-	if _, err := store.Delete(ctx, []node.Ref{items[0].Ref()}); err != nil {
+	if _, err := store.Settle(ctx, node.Removals(items[0].Ref())); err != nil {
 		t.Errorf("delete: %v", err)
 	}
 	if _, _, err := store.Positions(ctx, []node.Place{{Partition: input()}}); err == nil {

@@ -83,8 +83,8 @@ func (s *Store) Filtered() (answered, reads int64) {
 // Large is from how many bytes on a message is kept apart from its key.
 const Large = large
 
-// Settle has all of the local copy be on disk, where it comes to rest.
-func (s *Store) Settle() error {
+// Compact has all of the local copy be on disk, where it comes to rest.
+func (s *Store) Compact() error {
 	if err := s.db.flush(); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func TestUnknownIDsReadNothing(t *testing.T) {
 		})
 	}
 	w.take(store, 0, items)
-	if err := store.Settle(); err != nil {
+	if err := store.Compact(); err != nil {
 		t.Fatal(err)
 	}
 	cancel := func(first, count int64) {

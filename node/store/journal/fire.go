@@ -181,11 +181,11 @@ func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 
 // Reset implements node.Store. When a message falls due next is kept in the local copy alone: a new owner may try
 // sooner.
-func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	reset := make([]bool, len(releases))
+	reset := make([]node.Settled, len(releases))
 	shards := s.working()
 	return reset, atOnce(len(shards), func(at int) error { // a claim is in one partition
 		owned := shards[at]
@@ -235,15 +235,15 @@ func (s *shard) holdsClaim(release *node.Release) bool {
 }
 
 // reset gives up a claim, if it is held.
-func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) {
+func (s *shard) reset(batch *pebble.Batch, release *node.Release) (node.Settled, error) {
 	if !s.holdsClaim(release) {
-		return false, nil // any more
+		return node.Gone, nil // any more
 	}
 	name := node.MessageID{ID: release.ID, Lane: release.Lane}
 	claim := s.claims[name]
 	before, err := s.storedIn(batch, name)
 	if err != nil || before == nil {
-		return false, err
+		return node.Gone, err
 	}
 	after := *before
 	after.attempts, after.behind = claim.attempts, release.Behind
@@ -254,7 +254,7 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	if release.Behind {
 		first, err := s.isFirst(&after)
 		if err != nil {
-			return false, err
+			return node.Gone, err
 		}
 		late = late && !first
 	}
@@ -265,27 +265,13 @@ func (s *shard) reset(batch *pebble.Batch, release *node.Release) (bool, error) 
 	s.sink(before) // where it stays, should the batch not get there
 	s.sink(&after)
 	if err := s.put(batch, before, &after, name, after.encode()); err != nil || !release.Behind {
-		return true, err
+		return node.Freed, err
 	}
-	return true, s.forward(batch, lineOf(&after.Message))
+	return node.Freed, s.forward(batch, lineOf(&after.Message))
 }
 
-// Delete implements node.Store.
-func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	next := make([]node.Next, len(refs))
-	for i, ref := range refs {
-		next[i].Of = ref
-	}
-	settled, err := s.Rearm(ctx, next)
-	deleted := make([]bool, len(settled))
-	for i := range settled {
-		deleted[i] = settled[i] == node.Removed
-	}
-	return deleted, err
-}
-
-// Rearm implements node.Store.
-func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+// Settle implements node.Store.
+func (s *Store) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -380,7 +366,7 @@ func (c *change) settle(next *node.Next) (node.Settled, error) {
 		after.At = next.At.UTC().Truncate(time.Microsecond)
 		after.Deadline, after.due, after.attempts, after.bound, after.behind = after.At, after.At, 0, false, false
 		c.rows[name] = after
-	case node.Gone, node.Promised:
+	case node.Gone, node.Promised, node.Freed, node.Busy:
 	}
 	return settled, nil
 }

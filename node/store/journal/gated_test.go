@@ -350,26 +350,17 @@ func (s *gatedStore) Claim(ctx context.Context, request node.ClaimRequest) (resu
 	return result, nil
 }
 
-// Rearm implements node.Store.
-func (s *gatedStore) Rearm(ctx context.Context, next []node.Next) (how []node.Settled, err error) {
+// Settle implements node.Store.
+func (s *gatedStore) Settle(ctx context.Context, next []node.Next) (how []node.Settled, err error) {
 	err = s.gate.through(func() (err error) {
-		how, err = s.Store.Rearm(ctx, next)
+		how, err = s.Store.Settle(ctx, next)
 		return err
 	})
 	return how, err
 }
 
-// Delete implements node.Store.
-func (s *gatedStore) Delete(ctx context.Context, refs []node.Ref) (done []bool, err error) {
-	err = s.gate.through(func() (err error) {
-		done, err = s.Store.Delete(ctx, refs)
-		return err
-	})
-	return done, err
-}
-
 // Reset implements node.Store.
-func (s *gatedStore) Reset(ctx context.Context, releases []node.Release) (done []bool, err error) {
+func (s *gatedStore) Reset(ctx context.Context, releases []node.Release) (done []node.Settled, err error) {
 	err = s.gate.through(func() (err error) {
 		if done, err = s.Store.Reset(ctx, releases); err == nil {
 			s.gate.world.recorder.gaveBack(releases, done, s.gate)

@@ -248,7 +248,7 @@ func TestGivingUpTogether(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		others.Go(func() { _, _ = store.Delete(leaving, []node.Ref{items[1].Ref()}) })
+		others.Go(func() { _, _ = store.Settle(leaving, node.Removals(items[1].Ref())) })
 		waits(1)
 		others.Go(func() {
 			if err := publish(t.Context(), store, items[4].Message); err != nil {

@@ -101,7 +101,7 @@ func TestClaimsAreSteppedOverOnce(t *testing.T) {
 	giveBack := func(back *node.Ready, due time.Time) {
 		t.Helper()
 		reset, err := store.Reset(t.Context(), []node.Release{{Claim: back.Claim, Due: due}})
-		if err != nil || !reset[0] {
+		if err != nil || reset[0] != node.Freed {
 			t.Fatal(reset, err)
 		}
 	}

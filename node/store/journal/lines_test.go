@@ -70,7 +70,8 @@ func TestLineTakeover(t *testing.T) {
 		if len(ready) != 1 || ready[0].ID != "a" || !slices.Equal(back, []string{"b", "c", "d"}) {
 			t.Fatalf("%v have their turn, and %q stand back", ready, back)
 		}
-		if deleted, err := w.stores[0].Delete(t.Context(), []node.Ref{ready[0].Ref()}); err != nil || !deleted[0] {
+		deleted, err := w.stores[0].Settle(t.Context(), node.Removals(ready[0].Ref()))
+		if err != nil || deleted[0] != node.Removed {
 			t.Fatalf("delete: %v, %v", deleted, err)
 		}
 		second, back := w.turns(w.stores[0])
@@ -78,7 +79,8 @@ func TestLineTakeover(t *testing.T) {
 			t.Fatalf("%v have their turn, and %q stand back", second, back)
 		}
 		own(t, w.stores[1], 0)
-		if deleted, err := w.stores[0].Delete(t.Context(), []node.Ref{second[0].Ref()}); err == nil && deleted[0] {
+		deleted, err = w.stores[0].Settle(t.Context(), node.Removals(second[0].Ref()))
+		if err == nil && deleted[0] == node.Removed {
 			t.Fatal("the former owner settles b")
 		}
 		if third, _ := w.turns(w.stores[0]); len(third) > 0 {
@@ -90,7 +92,8 @@ func TestLineTakeover(t *testing.T) {
 			if len(ready) != 1 || ready[0].ID != id {
 				t.Fatalf("%v have their turn at the new owner, want %s", ready, id)
 			}
-			if deleted, err := w.stores[1].Delete(t.Context(), []node.Ref{ready[0].Ref()}); err != nil || !deleted[0] {
+			deleted, err := w.stores[1].Settle(t.Context(), node.Removals(ready[0].Ref()))
+			if err != nil || deleted[0] != node.Removed {
 				t.Fatalf("delete: %v, %v", deleted, err)
 			}
 		}
@@ -112,7 +115,7 @@ func TestLineUnsettled(t *testing.T) {
 			}
 			return simulated.None
 		})
-		if _, err := w.stores[0].Delete(context.Background(), []node.Ref{ready[0].Ref()}); err == nil {
+		if _, err := w.stores[0].Settle(context.Background(), node.Removals(ready[0].Ref())); err == nil {
 			t.Fatal("settled without a transaction")
 		}
 		w.cluster.Strike(nil)

@@ -28,7 +28,7 @@ func TestCountsReadKeys(t *testing.T) {
 		items = append(items, node.Item{Epoch: 1, Offset: int64(i), Action: node.Schedule, Message: m})
 	}
 	w.take(store, 0, items)
-	if err := store.Settle(); err != nil {
+	if err := store.Compact(); err != nil {
 		t.Fatal(err)
 	}
 	_, before := store.Filtered()

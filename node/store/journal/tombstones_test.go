@@ -20,8 +20,8 @@ func TestEveryWayOut(t *testing.T) {
 	for name, leave := range map[string]func(l *leaving){
 		"fired": func(l *leaving) { l.fire(node.Next{Of: l.of}, node.Removed) },
 		"expired, or published as a dead letter": func(l *leaving) { // either is settled after its publish
-			deleted, err := l.store.Delete(l.Context(), []node.Ref{l.of})
-			if err != nil || !deleted[0] {
+			deleted, err := l.store.Settle(l.Context(), node.Removals(l.of))
+			if err != nil || deleted[0] != node.Removed {
 				l.Fatal(deleted, err)
 			}
 		},
@@ -145,7 +145,7 @@ func (l *leaving) fire(next node.Next, want node.Settled) {
 
 func (l *leaving) settle(next node.Next, want node.Settled) {
 	l.Helper()
-	settled, err := l.store.Rearm(l.Context(), []node.Next{next})
+	settled, err := l.store.Settle(l.Context(), []node.Next{next})
 	if err != nil || settled[0] != want {
 		l.Fatalf("%v, %v, want %v", settled, err, want)
 	}
@@ -159,7 +159,8 @@ func (l *leaving) deleteAll() {
 		l.Fatal(err)
 	}
 	for _, r := range rows {
-		if deleted, err := l.store.Delete(l.Context(), []node.Ref{r.Ref()}); err != nil || !deleted[0] {
+		deleted, err := l.store.Settle(l.Context(), node.Removals(r.Ref()))
+		if err != nil || deleted[0] != node.Removed {
 			l.Fatal(deleted, err)
 		}
 	}

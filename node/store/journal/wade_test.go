@@ -106,8 +106,8 @@ func TestLinesAreSteppedOverOnce(t *testing.T) {
 			result.Messages[0].Turn != node.ItsTurn {
 			t.Fatalf("claimed %+v, %v, want message %s, whose turn it is", result.Messages, err, id)
 		}
-		deleted, err := store.Delete(t.Context(), []node.Ref{result.Messages[0].Ref()})
-		if err != nil || !deleted[0] {
+		deleted, err := store.Settle(t.Context(), node.Removals(result.Messages[0].Ref()))
+		if err != nil || deleted[0] != node.Removed {
 			t.Fatalf("delete: %v, %v", deleted, err)
 		}
 	}

@@ -22,19 +22,23 @@ type answer struct {
 // fewer when requests get fewer.
 const sweep = 4
 
-// answered does what an item asks for, unless its request was answered before: then that is the answer. It reports
-// whether the item has brought a message.
+// answered does what an item asks for, unless its request was answered before, which is the answer then, or its message
+// is locked. It reports whether the item has brought a message.
 func (s *Store) answered(item *node.Item, now time.Time) (result node.ItemResult, brings bool) {
 	request := item.Request
-	if request == nil {
-		v := s.take(item)
-		return node.ItemResult{Outcome: v.Outcome}, v.Brings
+	if request != nil && !s.broken.Forgets {
+		if a, found := s.intake.answers[request.ID]; found && now.Before(a.expires) {
+			a.told.Again = true
+			return node.ItemResult{Outcome: a.told.Outcome, Told: &a.told}, false
+		}
 	}
-	if a, found := s.intake.answers[request.ID]; found && now.Before(a.expires) && !s.broken.Forgets {
-		a.told.Again = true
-		return node.ItemResult{Outcome: a.told.Outcome, Told: &a.told}, false
+	if s.locks.has(item) {
+		return node.ItemResult{Outcome: node.BusyItem}, false
 	}
 	v := s.take(item)
+	if request == nil {
+		return node.ItemResult{Outcome: v.Outcome}, v.Brings
+	}
 	told := item.Tell(v, s.intake.lineage)
 	s.intake.forget(now)
 	s.intake.answers[request.ID] = answer{told, instant(now.Add(request.Keep))}

@@ -169,7 +169,8 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 	before, refused := s.intake.compare(request.From, takes.Takes())
 
 	result := node.TakeResult{Refused: refused}
-	var brought []bool // by the item, whether it has brought a message
+	var brought []bool                        // by the item, whether it has brought a message
+	halted := make([]bool, len(request.From)) // the partitions that have met an item that is busy
 	for i := range request.Items {
 		item := &request.Items[i]
 		one, brings := node.ItemResult{Outcome: node.Skipped}, false
@@ -177,12 +178,20 @@ func (s *Store) Take(ctx context.Context, request node.TakeRequest) (node.TakeRe
 		switch {
 		case !placed && !takes.Takes() && !s.broken.TakesPast, placed && refused[item.From]:
 			one.Outcome = node.Untaken
-		case !placed || before[item.From].Takes(item.Epoch, item.Offset):
-			if result.Refusal = item.Refusal(); result.Refusal == "" {
-				one, brings = s.answered(item, now)
-				if placed {
-					s.intake.move(request.From[item.From].Partition, item)
-				}
+		case placed && s.locks.partition(request.From[item.From].Partition):
+			one.Outcome = node.BusyItem
+		case placed && !before[item.From].Takes(item.Epoch, item.Offset):
+		case placed && halted[item.From]:
+			one.Outcome = node.Untaken
+		default:
+			if result.Refusal = item.Refusal(); result.Refusal != "" {
+				break
+			}
+			one, brings = s.answered(item, now)
+			if placed && one.Outcome == node.BusyItem {
+				halted[item.From] = true
+			} else if placed {
+				s.intake.move(request.From[item.From].Partition, item)
 			}
 		}
 		if result.Refusal != "" {
@@ -299,7 +308,8 @@ func (s *Store) complete(
 ) {
 	for i := range results {
 		item, result := &request.Items[i], &results[i]
-		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
+		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.BusyItem ||
+			result.Outcome == node.Duplicate {
 			continue
 		}
 		r := s.rows[nameOf(&item.Message)]

@@ -80,7 +80,7 @@ func (s *Store) forward(of *row) {
 		return
 	}
 	first := line.chunks[0][0]
-	if first.ready || !first.Behind || !first.Due.After(first.Deadline) {
+	if s.locks.message(first.ID, first.Lane) || first.ready || !first.Behind || !first.Due.After(first.Deadline) {
 		return
 	}
 	s.remove(first)

@@ -8,7 +8,8 @@
 // error only when the context is done already.
 //
 // What happens to a database server happens to it too, when it is told to: Snapshot and Restore set it back, as a
-// backup does, and Promote gives its server another history, as the promotion of a standby does.
+// backup does, Promote gives its server another history, as the promotion of a standby does, and Lock locks rows, as
+// another session does.
 package memory
 
 import (
@@ -40,6 +41,7 @@ type Store struct {
 
 	intake intake
 	queues queues
+	locks  locked
 
 	// broken is how the store is wrong on purpose.
 	broken Broken
@@ -97,6 +99,7 @@ func New(now func() time.Time) *Store {
 			answers: map[uuid.UUID]answer{},
 		},
 		queues: newQueues(),
+		locks:  locked{map[node.MessageID]int{}, map[node.Partition]int{}},
 	}
 }
 
@@ -225,36 +228,17 @@ func (s *Store) due(share node.Share, until time.Time) []*row {
 		if len(due) >= share.Limit || size >= share.Bytes || r.Due.After(share.Latest(until)) {
 			break
 		}
+		if s.locks.message(r.ID, r.Lane) {
+			continue
+		}
 		due = append(due, r)
 		size += r.Size()
 	}
 	return due
 }
 
-// Delete implements node.Store.
-func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	deleted := make([]bool, len(refs))
-	for i, ref := range refs {
-		key := node.MessageID{ID: ref.ID, Lane: ref.Lane}
-		r := s.rows[key]
-		if r == nil || r.Incarnation != ref.Incarnation {
-			continue
-		}
-		s.drop(r)
-		s.forward(r)
-		deleted[i] = true
-	}
-	return deleted, nil
-}
-
-// Rearm implements node.Store.
-func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+// Settle implements node.Store.
+func (s *Store) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -270,6 +254,10 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 		}
 		if n.PassesOver() && r.Bound {
 			settled[i] = node.Promised
+			continue
+		}
+		if s.locks.message(r.ID, r.Lane) {
+			settled[i] = node.Busy
 			continue
 		}
 		s.drop(r)
@@ -301,24 +289,30 @@ func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 		if len(expired) >= limit || now.Before(r.Expires) {
 			break
 		}
-		expired = append(expired, r.held())
+		if !s.locks.message(r.ID, r.Lane) {
+			expired = append(expired, r.held())
+		}
 	}
 	return expired, nil
 }
 
 // Reset implements node.Store.
-func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	reset := make([]bool, len(releases))
+	reset := make([]node.Settled, len(releases))
 	for i, release := range releases {
 		r := s.rows[node.MessageID{ID: release.ID, Lane: release.Lane}]
 		if r == nil || !r.ready || r.Ref() != release.Ref ||
 			!r.ReadiedAt.Equal(instant(release.ReadiedAt)) || r.ReadiedBy != release.ReadiedBy {
+			continue
+		}
+		if s.locks.message(r.ID, r.Lane) {
+			reset[i] = node.Busy
 			continue
 		}
 		s.remove(r)
@@ -331,7 +325,7 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 			r.Attempts--
 		}
 		s.add(r)
-		reset[i] = true
+		reset[i] = node.Freed
 		if release.Behind {
 			s.forward(r)
 		}

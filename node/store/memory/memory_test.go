@@ -141,7 +141,7 @@ func TestOrder(t *testing.T) {
 			for range random.IntN(40) {
 				gone = append(gone, before[random.IntN(len(before))].Ref())
 			}
-			must(store.Delete(t.Context(), gone))(t)
+			must(store.Settle(t.Context(), node.Removals(gone...)))(t)
 			for _, ref := range gone {
 				delete(stored, node.MessageID{ID: ref.ID, Lane: ref.Lane})
 			}
@@ -164,7 +164,7 @@ func TestOrder(t *testing.T) {
 	for _, claim := range claims {
 		last = append(last, claim.Ref)
 	}
-	if deleted := must(store.Delete(t.Context(), last))(t); slices.Contains(deleted, false) {
+	if deleted := must(store.Settle(t.Context(), node.Removals(last...)))(t); slices.Contains(deleted, node.Gone) {
 		t.Fatal("Delete did not find a message that Expired has returned")
 	}
 	if store.Len() != 0 || len(store.Dump()) != 0 {
@@ -227,7 +227,7 @@ func TestRestore(t *testing.T) {
 			in.take(t, uuid.UUID{2}, time.Minute, never, message(1000+i, now))
 		}
 		for _, r := range rows[:100] {
-			must(store.Delete(t.Context(), []node.Ref{r.Ref()}))(t)
+			must(store.Settle(t.Context(), node.Removals(r.Ref())))(t)
 		}
 		must(store.Claim(t.Context(), node.ClaimRequest{Until: now, Lanes: unlimited("topic-0")}))(t)
 		must(store.CatchUp(t.Context(), node.CatchUpRequest{Lineage: 2, Begin: true}))(t)
@@ -371,7 +371,7 @@ func benchmarkCycle(b *testing.B, waiting int) {
 		if _, err := store.Expired(b.Context(), 100); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := store.Delete(b.Context(), refs(claimed.Messages)); err != nil {
+		if _, err := store.Settle(b.Context(), node.Removals(refs(claimed.Messages)...)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -134,9 +134,9 @@ func BenchmarkCalls(b *testing.B) {
 				}
 				timed("expired", func() error { _, err := s.Expired(ctx, size); return err })
 				timed("reset", func() error { _, err := s.Reset(ctx, releases); return err })
-				timed("delete", func() error { _, err := s.Delete(ctx, refs); return err })
+				timed("delete", func() error { _, err := s.Settle(ctx, node.Removals(refs...)); return err })
 				timed("take-claimed", func() error { return p.take(ctx, list, true) })
-				if _, err := s.Delete(ctx, refs); err != nil {
+				if _, err := s.Settle(ctx, node.Removals(refs...)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -305,7 +305,7 @@ func (p *benchPartition) produce(ctx context.Context, list []node.Message, asCla
 		refs[i] = list[i].Ref()
 	}
 	left.Add(-int64(len(list)))
-	_, err := p.store.Delete(ctx, refs)
+	_, err := p.store.Settle(ctx, node.Removals(refs...))
 	return err
 }
 
@@ -321,6 +321,6 @@ func fire(ctx context.Context, s *postgres.Store, size int) (n int, took time.Du
 	for i := range result.Messages {
 		refs[i] = result.Messages[i].Ref()
 	}
-	_, err = s.Delete(ctx, refs)
+	_, err = s.Settle(ctx, node.Removals(refs...))
 	return len(refs), took, err
 }

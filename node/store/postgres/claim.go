@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -403,6 +404,12 @@ func (c *claim) read(rows pgx.Rows) error {
 		return err
 	}
 	r.Headers, r.unreadable = headers.Decode(text)
+	for _, t := range []pgtype.Timestamptz{notAfter, at} {
+		if t.InfinityModifier != pgtype.Finite && r.unreadable == nil {
+			r.unreadable = errInfinite
+		}
+	}
+	r.Attempts = max(r.Attempts, 1) // this claim counts, whatever somebody has written there
 	r.Deadline, r.Due, r.NotAfter = r.Deadline.UTC(), r.Due.UTC(), timeOf(notAfter)
 	r.Recurrence, r.Line = recurrence(series, sequence, at), line.Bytes
 	r.Origin = node.Origin{Topic: topic.String, Partition: partition.Int32, Offset: offset.Int64}
@@ -411,6 +418,10 @@ func (c *claim) read(rows pgx.Rows) error {
 	}
 	return nil
 }
+
+// errInfinite is what is wrong with a row that somebody has edited.
+var errInfinite = errors.New("not_after or occurs_at of it is infinite, so it does not come out: " +
+	"set that to an instant, or delete the row")
 
 func (s *Store) report(err error) {
 	if s.options.Report != nil {

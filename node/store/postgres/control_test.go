@@ -185,14 +185,14 @@ func TestTakesThatCross(t *testing.T) {
 			for _, m := range result.Messages {
 				refs = append(refs, m.Ref())
 			}
-			deleted, failed := s.Delete(t.Context(), refs)
+			deleted, failed := s.Settle(t.Context(), node.Removals(refs...))
 			if err := errors.Join(err, failed); err != nil {
 				errs[feeds] = err
 				return
 			}
 			mu.Lock()
 			for i, effect := range deleted {
-				if effect {
+				if effect == node.Removed {
 					count[refs[i].ID]--
 				}
 			}

@@ -27,8 +27,12 @@ func Statements() map[string]string {
 		"lock_all": lockAllStatement, "count": countStatement,
 		"claim": claimStatement, "look": lookStatement, "idle": idleStatement, "peek": peekStatement,
 		"channel": channelStatement, "notify": notifyStatement,
-		"delete": deleteStatement, "expired": expiredStatement,
-		"turn": turnStatement, "forward": forwardStatement,
+		"delete": deleteStatement, "expired": expiredStatement, "first_expired": firstExpiredStatement,
+		"lock_free_partitions": lockFreePartitionsStatement, "lock_free_messages": lockFreeMessagesStatement,
+		"read_messages": readMessagesStatement, "there": thereStatement, "held_claims": heldClaimsStatement,
+		"delete_free": free(deleteStatement), "reset_free": free(resetStatement), "rearm_free": free(rearmStatement),
+		"end_free": free(endStatement),
+		"turn":     turnStatement, "forward": forwardStatement,
 		"paused": pausedStatement, "pause": pauseStatement, "resume": resumeStatement, "pauses": pausesStatement,
 		"reset": resetStatement, "claimed_count": claimedCountStatement, "coming_count": comingCountStatement,
 		"find": findStatement, "waiting_slice": waitingSliceStatement, "claimed_slice": claimedSliceStatement,
@@ -199,7 +203,7 @@ func Writes(request node.TakeRequest) (list []string) {
 	t := newTake(request)
 	t.look()
 	for i := range t.found {
-		t.found[i].found = true
+		t.found[i].found, t.found[i].locked = true, true
 	}
 	t.decide(len(request.Items), "")
 	for _, s := range t.write() {
@@ -235,3 +239,12 @@ func QueueStatements() map[string]string {
 		"drop_action": dropActionStatement, "moved_tasks": movedTasksStatement, "moved_actions": movedActionsStatement,
 	}
 }
+
+// Patient returns options of a store whose calls wait for locks for as long as they may, so that a test can watch them.
+func Patient(options Options) Options {
+	options.LockWait = options.Timeout
+	return options
+}
+
+// LockMoment is how long a call waits for a row.
+const LockMoment = lockMoment

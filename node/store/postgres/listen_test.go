@@ -348,7 +348,7 @@ func TestTellsOfReleases(t *testing.T) {
 		if again > 0 {
 			release.Due = time.Now().Add(again)
 		}
-		if reset, err := peer.Reset(t.Context(), []node.Release{release}); err != nil || !reset[0] {
+		if reset, err := peer.Reset(t.Context(), []node.Release{release}); err != nil || reset[0] != node.Freed {
 			t.Fatalf("given back: %v, %v", reset, err)
 		}
 		if again < time.Hour {

@@ -61,12 +61,12 @@ func TestMarksPassNothingOver(t *testing.T) {
 			refs = append(refs, claim.Ref)
 			expired[claim.Ref] = true
 		}
-		deleted, err := s.Delete(t.Context(), refs)
+		deleted, err := s.Settle(t.Context(), node.Removals(refs...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, done := range deleted {
-			if !done {
+			if done != node.Removed {
 				t.Fatalf("the claim %+v came twice", claims[i])
 			}
 		}

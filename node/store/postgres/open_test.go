@@ -220,16 +220,17 @@ func TestNamesThatCannotBe(t *testing.T) {
 		odd := claim
 		odd.ID, odd.Lane = name.ID, name.Lane
 		reset, err1 := s.Reset(t.Context(), []node.Release{{Claim: odd}})
-		deleted, err2 := s.Delete(t.Context(), []node.Ref{odd.Ref, odd.Ref})
+		deleted, err2 := s.Settle(t.Context(), node.Removals(odd.Ref, odd.Ref))
 		_, err3 := s.Claim(t.Context(), node.ClaimRequest{Lanes: []node.Share{{Lane: name.Lane, Limit: 1, Bytes: 1}}})
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatalf("%q: %v", name, err)
 		}
-		if got := fmt.Sprint(reset, deleted); got != "[false] [false false]" {
+		if got := fmt.Sprint(reset, deleted); got != "[0] [0 0]" {
 			t.Errorf("%q: %s", name, got)
 		}
 	}
-	if deleted, err := s.Delete(t.Context(), []node.Ref{{ID: "\x00"}, claim.Ref}); err != nil || !deleted[1] {
+	deleted, err := s.Settle(t.Context(), node.Removals(node.Ref{ID: "\x00"}, claim.Ref))
+	if err != nil || deleted[1] != node.Removed {
 		t.Errorf("delete: %v, error %v", deleted, err)
 	}
 }
@@ -255,7 +256,8 @@ func TestBrokenRow(t *testing.T) {
 			t.Fatalf("expired %+v, error %v", expired, err)
 		}
 		for _, claim := range expired {
-			if reset, err := s.Reset(t.Context(), []node.Release{{Claim: claim}}); err != nil || !reset[0] {
+			reset, err := s.Reset(t.Context(), []node.Release{{Claim: claim}})
+			if err != nil || reset[0] != node.Freed {
 				t.Fatalf("reset %v, error %v", reset, err)
 			}
 		}

@@ -111,7 +111,7 @@ func calls(s *postgres.Store) map[string]func(context.Context) error {
 			return err
 		},
 		"Delete": func(ctx context.Context) error {
-			_, err := s.Delete(ctx, []node.Ref{claim.Ref})
+			_, err := s.Settle(ctx, node.Removals(claim.Ref))
 			return err
 		},
 		"Expired": func(ctx context.Context) error {
@@ -265,7 +265,7 @@ func TestTableLocked(t *testing.T) {
 	for name, pooled := range map[string]bool{"direct": false, "as through PgBouncer": true} {
 		t.Run(name, func(t *testing.T) {
 			address := newSchema(t, newDatabase(t))
-			s := open(t, address, postgres.Options{Timeout: limit, PgBouncer: pooled})
+			s := openHasty(t, address, postgres.Options{Timeout: limit, PgBouncer: pooled})
 			var all sync.WaitGroup // so that no connection has to be made in the time of a call that is to fail
 			for _, call := range calls(s) {
 				all.Go(func() {
@@ -393,8 +393,8 @@ func TestDeadlock(t *testing.T) {
 		other.Claim(list[1].Ref(), owner())
 		done := make(chan error, 1)
 		go func() {
-			deleted, err := s.Delete(t.Context(), []node.Ref{list[0].Ref(), list[1].Ref()})
-			if err == nil && slices.Contains(deleted, false) {
+			deleted, err := s.Settle(t.Context(), node.Removals(list[0].Ref(), list[1].Ref()))
+			if err == nil && slices.Contains(deleted, node.Gone) {
 				err = fmt.Errorf("deleted %v", deleted)
 			}
 			done <- err

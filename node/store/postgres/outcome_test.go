@@ -72,7 +72,7 @@ CREATE CONSTRAINT TRIGGER warn AFTER INSERT OR UPDATE OR DELETE ON messages
 			_, taken := s.Take(t.Context(), takeOf(place, more[2:], false))
 			_, reset := s.Reset(t.Context(), []node.Release{{Claim: claim}})
 			_, claimed := s.Claim(t.Context(), due(1))
-			_, deleted := s.Delete(t.Context(), []node.Ref{claim.Ref})
+			_, deleted := s.Settle(t.Context(), node.Removals(claim.Ref))
 			for call, err := range map[string]error{
 				"Take": taken, "Reset": reset, "Claim": claimed, "Delete": deleted,
 			} {

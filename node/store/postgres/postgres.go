@@ -40,6 +40,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -124,7 +125,16 @@ type Options struct {
 	// Report is told of a row that cannot be read, because somebody has changed it by hand. The row is skipped: it
 	// stays claimed until the hold time has passed, and then comes up again. Nil: nobody is told.
 	Report func(error)
+
+	// LockWait is how long a statement waits for a lock of another session; 0 means 50 ms. More is for tests that watch
+	// a call wait.
+	LockWait time.Duration
 }
+
+// lockMoment is how long a statement waits for a lock of another session before the call does without what is locked.
+// Two nodes that meet at a row keep it for one statement and its commit, which takes some milliseconds: they wait for
+// each other. A session that keeps a row for longer is stuck, or a person's.
+const lockMoment = 50 * time.Millisecond
 
 const (
 	defaultTimeout  = 1500 * time.Millisecond
@@ -229,7 +239,8 @@ func (s *Store) configure(config *pgx.ConnConfig) {
 		return strconv.FormatInt(max(1, s.options.Timeout.Milliseconds()*percent/100), 10)
 	}
 	settings := append(planSettings(),
-		setting{"statement_timeout", milliseconds(80)}, setting{"lock_timeout", milliseconds(70)},
+		setting{"statement_timeout", milliseconds(80)},
+		setting{"lock_timeout", s.lockLimit(s.options.LockWait, lockMoment)},
 		// A node that stops between two statements of a transaction must not keep its peers from a partition.
 		setting{"idle_in_transaction_session_timeout", milliseconds(100)},
 		// A role or a database may have defaults of its own, but what was acknowledged has to be on the disk.
@@ -263,6 +274,18 @@ func (s *Store) configure(config *pgx.ConnConfig) {
 	for _, one := range settings {
 		config.RuntimeParams[one.name] = one.value
 	}
+}
+
+// patient is the time limit for a lock, in milliseconds, of a transaction that has met one and cannot do without what
+// is locked: of most calls, and of all where a whole table is locked. Before it a call may have waited for two moments,
+// and for a look that was given up.
+func (s *Store) patient() string { return s.lockLimit(s.options.Timeout * 60 / 100) }
+
+// lockLimit returns the first limit that is not zero in milliseconds, but no more than leaves a call time to say that
+// it has failed.
+func (s *Store) lockLimit(limits ...time.Duration) string {
+	limit := min(cmp.Or(limits...), s.options.Timeout*70/100)
+	return strconv.FormatInt(max(1, limit.Milliseconds()), 10)
 }
 
 // validate returns an error for a server that the store must not use. With several hosts in the URL, the next one

@@ -35,18 +35,24 @@ func TestStore(t *testing.T) {
 			exec(t, address, "CREATE TABLE fresh_queues AS TABLE queues")
 			storetest.Run(t, func(t *testing.T) storetest.Instance {
 				exec(t, address, asNew)
-				options := postgres.Options{PgBouncer: pooled}
+				options := postgres.Options{PgBouncer: pooled, Timeout: patience}
 				watch := connect(t, address)
-				store := func() *postgres.Store {
-					s := postgres.Unhurried(postgres.NeverMarks(open(t, address, options)), patience)
+				store := func(hasty bool) *postgres.Store {
+					opened := open
+					if hasty {
+						opened = openHasty
+					}
+					s := postgres.Unhurried(postgres.NeverMarks(opened(t, address, options)), patience)
 					if !pooled {
 						postgres.TakeApart(s, 2) // where that is possible, so that both kinds of takes are tested
 					}
 					return s
 				}
 				return storetest.Instance{
-					Store: store(),
-					Peer:  store(),
+					Store: store(false),
+					Peer:  store(false),
+					Hasty: store(true),
+					Lock:  func(t testing.TB, locks memory.Locks) func() { return lock(t, address, locks) },
 					Dump:  func(t testing.TB) []memory.Row { return dump(t, watch) },
 					Begin: func(t testing.TB) storetest.Session { return begin(t, address) },
 					Trip:  func(t testing.TB, id string) func() { return trip(t, address, id) },

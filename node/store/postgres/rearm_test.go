@@ -60,7 +60,7 @@ CREATE TRIGGER wait AFTER UPDATE ON messages FOR EACH STATEMENT EXECUTE FUNCTION
 		next.Missed = node.Claim{Ref: item.Ref(), ReadiedBy: uuid.New()}
 		want, left = node.Promised, 1
 	}
-	all.Go(func() { settled, errs[1] = s.Rearm(t.Context(), []node.Next{next}) })
+	all.Go(func() { settled, errs[1] = s.Settle(t.Context(), []node.Next{next}) })
 	gate.awaitWaiters(2)
 	gate.Commit()
 	all.Wait()
@@ -85,7 +85,7 @@ func TestRearmInOrder(t *testing.T) {
 	second := following(list[0].Ref(), 2, at)
 	third := following(node.Ref{ID: "a", Lane: "output", Incarnation: second.Incarnation}, 3, at.Add(time.Hour))
 	alien := following(node.Ref{ID: "a\x00", Lane: "output", Incarnation: uuid.New()}, 2, at)
-	settled, err := s.Rearm(t.Context(), []node.Next{
+	settled, err := s.Settle(t.Context(), []node.Next{
 		second, second, third, {Of: list[1].Ref()}, alien, following(list[2].Ref(), 2, at), {Of: list[2].Ref()},
 	})
 	want := []node.Settled{
@@ -144,7 +144,7 @@ func TestMarksHeedRearm(t *testing.T) {
 	f.must(t, []node.Item{item}, node.Scheduled)
 	postgres.UseMarks(s, []string{"output"}, time.Now())
 	next := following(item.Ref(), 2, time.Now().Add(-time.Hour))
-	if settled, err := s.Rearm(t.Context(), []node.Next{next}); err != nil || settled[0] != node.Rearmed {
+	if settled, err := s.Settle(t.Context(), []node.Next{next}); err != nil || settled[0] != node.Rearmed {
 		t.Fatalf("settled %v, error %v", settled, err)
 	}
 	result, err := s.Claim(t.Context(), due(10))

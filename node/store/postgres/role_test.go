@@ -131,7 +131,7 @@ func work(t *testing.T, address string) error {
 			if err != nil || len(result.Messages) == 0 {
 				return errors.Join(err, errors.New("claim: nothing"))
 			}
-			_, err = store.Delete(ctx, []node.Ref{result.Messages[0].Ref(), missing})
+			_, err = store.Settle(ctx, node.Removals(result.Messages[0].Ref(), missing))
 			return err
 		},
 		func() error { _, err := store.Expired(ctx, 10); return err },

@@ -80,12 +80,38 @@ func open(t testing.TB, address string, options postgres.Options) *postgres.Stor
 	if options.Timeout == 0 {
 		options.Timeout = patience
 	}
+	return openHasty(t, address, postgres.Patient(options))
+}
+
+// openHasty opens a store that waits for locks as in production.
+func openHasty(t testing.TB, address string, options postgres.Options) *postgres.Store {
+	t.Helper()
 	s, err := postgres.Open(t.Context(), address, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// lock has a session lock messages and partitions, until unlock is called. It inserts what is not there.
+func lock(t testing.TB, address string, locks memory.Locks) (unlock func()) {
+	t.Helper()
+	s := begin(t, address)
+	for _, name := range locks.Messages {
+		tag, err := s.tx.Exec(t.Context(), "SELECT FROM messages WHERE id = $1 AND lane = $2 FOR UPDATE",
+			name.ID, name.Lane)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tag.RowsAffected() == 0 {
+			s.Insert(node.Message{ID: name.ID, Lane: name.Lane, Deadline: time.Now()})
+		}
+	}
+	for _, p := range locks.Partitions {
+		s.exec("SELECT FROM partitions WHERE topic_id = $1 AND partition = $2 FOR UPDATE", p.TopicID, p.Number)
+	}
+	return s.Rollback
 }
 
 // connect opens a connection beside the store.

@@ -1,5 +1,7 @@
 package postgres
 
+import "strings"
+
 // The table of messages has three indexes, and nearly each statement enters it through exactly one of them:
 //
 //	messages_pkey     (id, lane)                              take, delete, reset
@@ -60,19 +62,34 @@ LEFT JOIN (` + positionsStatement + `) AS at (place, turn, epoch, next_offset) O
 	// lockMessagesStatement locks the rows that are there already, in the order of its arguments, which is that of
 	// their names, and reads what instructions are decided on. It waits for a transaction that is changing a row, and
 	// follows the row to what that has made of it.
-	lockMessagesStatement = `
+	lockMessagesStatement = messagesHead + " FOR UPDATE\n) AS m"
+
+	messagesHead = `
 SELECT u.place, m.ctid, m.incarnation, m.deadline, m.due_at, m.readied_at, m.readied_by, m.expires_at, m.attempts,
   m.bound, m.former, m.sequence, m.stopped
 FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (id, lane, place)
 CROSS JOIN LATERAL (
   SELECT ctid, incarnation, deadline, due_at, readied_at, readied_by, expires_at, attempts, bound, former,
     sequence, stopped
-  FROM messages WHERE id = u.id AND lane = u.lane FOR UPDATE
-) AS m`
+  FROM messages WHERE id = u.id AND lane = u.lane`
+
+	// lockFreePartitionsStatement and lockFreeMessagesStatement lock only what nobody else has locked, and
+	// readMessagesStatement reads what is there, whoever has locked it.
+	lockFreePartitionsStatement = `
+SELECT u.place, p.mark
+FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS u (topic_id, partition, place)
+CROSS JOIN LATERAL (
+  SELECT mark FROM partitions WHERE topic_id = u.topic_id AND partition = u.partition FOR UPDATE SKIP LOCKED
+) AS p`
+
+	lockFreeMessagesStatement = messagesHead + " FOR UPDATE SKIP LOCKED\n) AS m"
+
+	readMessagesStatement = messagesHead + " LIMIT 1\n) AS m"
 
 	// stateStatement tells what the store is, and the time.
 	stateStatement = `
-SELECT lineage, gate > clock_timestamp(), EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL),
+SELECT lineage, gate > clock_timestamp(), gate <= clock_timestamp() AND calls_gate > clock_timestamp(),
+  EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL),
   timeline <> ` + currentTimeline + `, EXISTS (SELECT FROM pauses WHERE lane = ''), clock_timestamp()
 FROM store WHERE single`
 
@@ -203,7 +220,9 @@ SELECT cluster, consumer_group, adopting, lineage, gate = 'infinity' FROM store 
 
 	beginStatement = `
 UPDATE store SET lineage = $1, timeline = ` + currentTimeline + `,
-  gate = clock_timestamp() + $2::bigint * interval '1 microsecond'
+  gate = clock.now + $2::bigint * interval '1 microsecond',
+  calls_gate = clock.now + $3::bigint * interval '1 microsecond'
+FROM (SELECT clock_timestamp() AS now) AS clock
 WHERE single`
 
 	// addPartitionsStatement and addPositionsStatement give a position to what has none. They are called in this order,
@@ -238,11 +257,11 @@ WHERE p.n = 0`
 // The statements of a claim by lanes. See docs/adr/0009-looks-start-at-a-mark.md for why each lane has a place to look
 // from.
 const (
-	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on
-	// (from_due, from_id) up to a due time, as many as its limit and its bytes allow, and as many of all lanes together,
-	// in their order, as $9 bytes allow. $1 is the node, $2 the hold time in microseconds, and the lanes are arrays. It
-	// looks at nothing while the store catches up or is suspect, and at no lane that is paused: the condition on
-	// share.lane alone is tested before the look at the messages.
+	// claimStatement claims on each lane the first rows that nobody else has locked, from a place on (from_due,
+	// from_id) up to a due time, as many as its limit and its bytes allow, and as many of all lanes together, in their
+	// order, as $9 bytes allow. $1 is the node, $2 the hold time in microseconds, and the lanes are arrays. It looks at
+	// nothing while the store catches up or is suspect, and at no lane that is paused: the condition on share.lane
+	// alone is tested before the look at the messages.
 	//
 	// = ANY (ARRAY(...)) makes the inner query run once; as a join it could run for every row, and lock and claim
 	// others each time (hazard H22). The row comparison is a condition of the index: it says where the scan starts,
@@ -252,22 +271,25 @@ const (
 	// just claimed is not locked. A row that has just been put off is locked but not claimed, because its ctid is
 	// that of a version that this statement cannot see; the next call gets it. The last condition is implied. It
 	// names readied_by so that no index but the ctid leads to the rows.
+	//
+	// attempts counts no further than its column goes, so that a row that somebody has edited cannot fail the claim.
 	claimStatement = `
-UPDATE messages SET attempts = attempts + 1, (readied_at, readied_by, expires_at) = (
+UPDATE messages SET attempts = attempts + (attempts < 2147483647)::integer, (readied_at, readied_by, expires_at) = (
   SELECT clock.now, $1::uuid, clock.now + $2::bigint * interval '1 microsecond'
   FROM (SELECT clock_timestamp() AS now) AS clock
 )
 WHERE ctid = ANY (ARRAY(
   SELECT summed.place
   FROM (
-    SELECT sized.place, sum(sized.message_size) OVER (ORDER BY share.number, sized.number) - sized.message_size AS before
+    SELECT sized.place,
+      sum(sized.message_size) OVER (ORDER BY share.number, sized.number) - sized.message_size AS before
     FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::text[], $8::timestamptz[])
       WITH ORDINALITY AS share (lane, most, bytes, from_due, from_id, until, number)
     CROSS JOIN LATERAL (
       SELECT locked.place, locked.message_size, row_number() OVER in_order AS number,
         sum(locked.message_size) OVER in_order - locked.message_size AS before
       FROM (
-        SELECT ctid AS place, due_at, id, message_size FROM messages
+        SELECT ctid AS place, due_at, id, greatest(message_size, 0) AS message_size FROM messages
         WHERE lane = share.lane AND readied_at IS NULL
           AND (due_at, id) >= (share.from_due, share.from_id) AND due_at <= share.until
         ORDER BY lane, due_at, id LIMIT share.most FOR UPDATE SKIP LOCKED
@@ -275,7 +297,9 @@ WHERE ctid = ANY (ARRAY(
       WINDOW in_order AS (ORDER BY locked.due_at, locked.id)
     ) AS sized
     WHERE sized.before < share.bytes
-      AND share.lane <> ALL (ARRAY(SELECT lane FROM pauses WHERE lane > '')) AND (
+      AND share.lane <> ALL (ARRAY(SELECT lane FROM pauses WHERE lane > ''))
+      AND (NOT starts_with(share.lane, 'http:') OR (SELECT calls_gate <= clock_timestamp() FROM store WHERE single))
+      AND (
       SELECT gate <= clock_timestamp() AND timeline = ` + currentTimeline + `
         AND NOT EXISTS (SELECT FROM partitions WHERE mark IS NOT NULL)
       FROM store WHERE single
@@ -304,16 +328,18 @@ WHERE EXISTS (
 )`
 
 	// forwardStatement has the first message of each line fall due at its deadline, if it waits and has stood back. It
-	// waits for whoever has locked the row: that may be a call by which it stands back.
+	// leaves alone a row that is locked. If that is by a call by which it stands back, that call has it come forward.
 	forwardStatement = `
 UPDATE messages SET due_at = deadline, behind = false
 WHERE ctid = ANY (ARRAY(
   SELECT first.place
   FROM unnest($1::uuid[], $2::text[]) AS u (line, lane)
   CROSS JOIN LATERAL (
-    SELECT m.ctid AS place FROM messages AS m
+    SELECT m.id, m.lane FROM messages AS m
     WHERE m.line = u.line AND m.lane = u.lane ORDER BY m.line, m.lane, m.deadline, m.id LIMIT 1
-    FOR UPDATE
+  ) AS head
+  CROSS JOIN LATERAL (
+    SELECT m.ctid AS place FROM messages AS m WHERE m.id = head.id AND m.lane = head.lane FOR UPDATE SKIP LOCKED
   ) AS first
 )) AND readied_by IS NULL AND behind AND due_at > deadline
 RETURNING lane, due_at`
@@ -350,6 +376,14 @@ CROSS JOIN LATERAL (
 SELECT idle.*, state.* FROM (` + idleStatement + `) AS idle (claimed, due)
 CROSS JOIN (` + stateStatement + `) AS state`
 
+	// lockLimitStatement gives the statements after it in the transaction a time limit for locks, in milliseconds.
+	lockLimitStatement = "SELECT set_config('lock_timeout', $1, true)"
+
+	// lockTableStatement and lockTablesStatement wait for whoever has locked a whole table, so that what a statement
+	// after them meets within a short limit for locks is a row.
+	lockTableStatement  = "LOCK TABLE messages IN ROW EXCLUSIVE MODE"
+	lockTablesStatement = "LOCK TABLE messages, partitions, positions, answers IN ROW EXCLUSIVE MODE"
+
 	// limitStatement gives the statements after it in the transaction a time limit of their own, in milliseconds.
 	limitStatement = "SELECT set_config('statement_timeout', $1, true)"
 )
@@ -368,6 +402,9 @@ RETURNING id, lane, incarnation, line`
 	// of series in the place of those that are settled, unless they are stopped. The second removes those that are, and
 	// those that none follows. Both leave alone what is to be passed over and is bound, and nothing else that is there:
 	// the third finds that.
+	//
+	// Each of them, and resetStatement, has a form that leaves alone what is locked (free), and then thereStatement, or
+	// heldClaimsStatement, finds that it is still there.
 	rearmStatement = `
 UPDATE messages SET (incarnation, sequence, occurs_at, deadline, due_at, readied_at, readied_by, expires_at,
   attempts, bound, behind) = (
@@ -395,12 +432,32 @@ WHERE id = ANY ($1::text[])
   AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE
   AND bound`
 
-	// expiredStatement reads the clock once, so that the index can be asked for what lies before it.
+	// expiredStatement reads the clock once, so that the index can be asked for what lies before it. It passes over
+	// what is locked; firstExpiredStatement does not, and tells where the next look has to begin to find that.
 	expiredStatement = `
 SELECT id, lane, incarnation, readied_at, readied_by, expires_at FROM messages
 WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz
   AND expires_at <= (SELECT least(clock_timestamp(), $2::timestamptz))
-ORDER BY expires_at LIMIT $3::bigint`
+ORDER BY expires_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED`
+
+	firstExpiredStatement = `
+SELECT expires_at FROM messages
+WHERE readied_at IS NOT NULL AND expires_at >= $1::timestamptz
+  AND expires_at <= (SELECT least(clock_timestamp(), $2::timestamptz))
+ORDER BY expires_at LIMIT 1`
+
+	// thereStatement and heldClaimsStatement tell what is there of what was to be settled, or of claims to be given up.
+	thereStatement = `
+SELECT id, lane, incarnation, NULL::uuid FROM messages
+WHERE id = ANY ($1::text[])
+  AND ((id, lane, incarnation) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[]))) IS TRUE`
+
+	heldClaimsStatement = `
+SELECT id, lane, incarnation, NULL::uuid FROM messages
+WHERE id = ANY ($1::text[])
+  AND ((id, lane, incarnation, readied_at, readied_by) IN (
+    SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[], $5::uuid[])
+  )) IS TRUE`
 
 	clockStatement = "SELECT clock_timestamp()"
 
@@ -424,3 +481,15 @@ WHERE id = ANY ($1::text[])
   )) IS TRUE
 RETURNING id, lane, incarnation, CASE WHEN behind THEN line END`
 )
+
+// free returns the form of a statement about messages that leaves alone those that another session has locked. The rows
+// that it changes are found by the places at which the inner query has locked them.
+func free(statement string) string {
+	before, rest, found := strings.Cut(statement, "\nWHERE id = ANY")
+	condition, after, returns := strings.Cut(rest, "\nRETURNING")
+	if !found || !returns {
+		panic("chronos: no statement about messages: " + statement)
+	}
+	return before + "\nWHERE ctid = ANY (ARRAY(\n  SELECT ctid FROM messages WHERE id = ANY" + condition +
+		"\n  FOR UPDATE SKIP LOCKED\n))\nRETURNING" + after
+}

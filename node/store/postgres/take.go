@@ -49,35 +49,18 @@ func (s *Store) take(ctx context.Context, request node.TakeRequest) (result node
 		return result, err
 	}
 	t := newTake(request)
-	attempt := func(upTo int, refusal string, commit bool) error {
-		return s.run(ctx, func(tx *transaction) error {
-			if err := tx.send(ctx, t.look()...); err != nil {
-				return err
-			}
-			t.decide(upTo, refusal)
-			if !commit {
-				return tx.send(ctx, t.write()...)
-			}
-			return tx.commit(ctx, t.write()...)
-		})
+	err = t.attempt(ctx, s, len(request.Items), "", true)
+	if isLocked(err) {
+		t.free, t.blocked = true, make([]bool, len(request.Items))
+		err = t.attempt(ctx, s, len(request.Items), "", true)
 	}
-	all := len(request.Items)
-	err = attempt(all, "", true)
+	err = t.passBlocked(ctx, s, err)
 	if refused, is := errors.AsType[*refusedError](err); is {
-		// The server refuses one of the records up to "bad", and none of those before "good".
-		good, bad := 0, all
-		for bad-good > 1 {
-			middle := (good + bad) / 2
-			switch err = attempt(middle, "", false); {
-			case err == nil:
-				good = middle
-			case !errors.As(err, &refused):
-				return result, err
-			default:
-				bad = middle
-			}
+		good, other := t.firstBad(ctx, s, isRefused)
+		if other != nil {
+			return result, other
 		}
-		err = attempt(good, refused.Error(), true)
+		err = t.attempt(ctx, s, good, refused.Error(), true)
 	}
 	if err == nil && s.waiting.used() {
 		t.note(&s.waiting)
@@ -88,11 +71,81 @@ func (s *Store) take(ctx context.Context, request node.TakeRequest) (result node
 	return t.result, err
 }
 
+// attempt makes a transaction of the first upTo items, which ends as if there had been none unless it commits.
+func (t *take) attempt(ctx context.Context, s *Store, upTo int, refusal string, commit bool) error {
+	locks := ""
+	if t.free {
+		locks = s.patient()
+	}
+	return s.runWithin(ctx, locks, func(tx *transaction) error {
+		if err := tx.send(ctx, t.look()...); err != nil {
+			return err
+		}
+		t.decide(upTo, refusal)
+		if !commit {
+			return tx.send(ctx, t.write()...)
+		}
+		return tx.commit(ctx, t.write()...)
+	})
+}
+
+// firstBad returns the place of the first item with which an attempt fails in that way, where one with all does. The
+// error is one of another kind.
+func (t *take) firstBad(ctx context.Context, s *Store, bad func(error) bool) (int, error) {
+	good, fails := 0, len(t.request.Items)
+	for fails-good > 1 {
+		middle := (good + fails) / 2
+		switch err := t.attempt(ctx, s, middle, "", false); {
+		case err == nil:
+			good = middle
+		case bad(err):
+			fails = middle
+		default:
+			return 0, err
+		}
+	}
+	return good, nil
+}
+
+func isRefused(err error) bool {
+	_, is := errors.AsType[*refusedError](err)
+	return is
+}
+
+// mostBlocked is how many items a take finds one by one that another session blocks. Each costs some ten attempts.
+const mostBlocked = 3
+
+// passBlocked is for a take that another session blocks although it leaves alone what is locked: that session has
+// inserted one of the names and has not committed. The first such item is busy, and the take is tried without it. From
+// the last that is looked for all are busy: some are taken in with each call.
+func (t *take) passBlocked(ctx context.Context, s *Store, err error) error {
+	for found := 1; t.free && t.looked && isLocked(err); found++ {
+		at, other := t.firstBad(ctx, s, isLocked)
+		if other != nil {
+			return other
+		}
+		for i := range t.blocked {
+			same := t.request.Items[at].Action != node.Pass && t.request.Items[i].Action != node.Pass &&
+				nameOf(&t.request.Items[i]) == nameOf(&t.request.Items[at])
+			t.blocked[i] = t.blocked[i] || i == at || same || i > at && found >= mostBlocked
+		}
+		if err = t.attempt(ctx, s, len(t.request.Items), "", true); found > mostBlocked {
+			return err
+		}
+	}
+	return err
+}
+
 // take is one call of Take.
 type take struct {
 	request    node.TakeRequest
 	partitions []int            // the places of request.From in the order of the locks
 	names      []node.MessageID // those that rows are looked for, in the order of the locks
+
+	// free says that the take leaves alone what is locked, since it has met something that was, and looked that it has
+	// found out what that is. blocked are the items that another session blocks all the same; nil for none.
+	free, looked bool
+	blocked      []bool
 
 	// What the first message has found.
 	found []foundPosition // by the place in request.From
@@ -116,17 +169,21 @@ type take struct {
 type foundPosition struct {
 	node.Position
 
-	found bool
-	turn  int64
-	mark  pgtype.Int8
+	found  bool
+	locked bool // by this take; otherwise somebody else has its row locked
+	turn   int64
+	mark   pgtype.Int8
 
-	// What is decided: whether the position moves, and past the mark.
-	moved, passed bool
+	// What is decided: whether the position moves, and past the mark; and whether it has met an item that is busy.
+	moved, passed, halted bool
 }
 
 // row is what becomes of a message.
 type row struct {
 	name node.MessageID
+
+	// busy says that somebody else has the row locked. Then it has no place.
+	busy bool
 
 	// place is where the row is, and stored what it says; not valid, and the zero value, where there is none.
 	place  pgtype.TID
@@ -189,18 +246,24 @@ func (t *take) look() []step {
 		numbers = append(numbers, t.request.From[at].Number)
 	}
 	var steps []step
+	t.looked = false
+	locks, messages := lockPartitionsStatement, lockMessagesStatement
+	if t.free {
+		locks, messages = lockFreePartitionsStatement, lockFreeMessagesStatement
+		steps = append(steps, step{statement: lockTablesStatement})
+	}
 	if slices.ContainsFunc(t.request.Items, func(i node.Item) bool { return i.From == node.NoPlace }) {
 		// What stands in no partition has none that it could lock. It must not act while a lineage begins, nor be
 		// answered before a synchronous standby has what it was decided on.
 		steps = append(steps, step{statement: claimsLock}, step{statement: confirmStatement})
 	}
 	steps = append(steps, []step{
-		{statement: lockPartitionsStatement, arguments: []any{topics, numbers}, read: func(rows pgx.Rows) error {
+		{statement: locks, arguments: []any{topics, numbers}, read: func(rows pgx.Rows) error {
 			var place int
 			var mark pgtype.Int8
 			err := rows.Scan(&place, &mark)
 			if err == nil {
-				t.found[t.partitions[place-1]].mark = mark
+				t.found[t.partitions[place-1]] = foundPosition{mark: mark, locked: true}
 			}
 			return err
 		}},
@@ -209,27 +272,40 @@ func (t *take) look() []step {
 			p := foundPosition{found: true}
 			err := rows.Scan(&place, &p.turn, &p.Epoch, &p.Offset)
 			if err == nil {
-				p.mark = t.found[t.partitions[place-1]].mark
+				before := &t.found[t.partitions[place-1]]
+				p.mark, p.locked = before.mark, before.locked
 				t.found[t.partitions[place-1]] = p
 			}
 			return err
 		}},
 	}...)
 	for names := range slices.Chunk(t.names, batchRows) {
-		steps = append(steps, t.lock(names))
+		steps = append(steps, t.read(messages, names))
+		if t.free {
+			steps = append(steps, t.read(readMessagesStatement, names))
+		}
 	}
 	steps = append(steps, t.answersSteps()...)
 	t.held = lanes{}
-	return append(steps, t.held.step(), stateStep(&t.state, &t.now))
+	steps = append(steps, t.held.step(), stateStep(&t.state, &t.now))
+	if t.free {
+		steps = append(steps, step{statement: lockLimitStatement, arguments: []any{blockedLimit}})
+	}
+	return steps
 }
 
-// lock returns the statement that locks what is there of messages.
-func (t *take) lock(names []node.MessageID) step {
+// blockedLimit is how long a take waits, in milliseconds, for a session that has inserted what it wants to insert, when
+// it has waited for a moment already.
+const blockedLimit = "10"
+
+// read returns a statement that reads what is there of messages, and mostly locks it. What is there and was not locked
+// by the one before is locked by somebody else.
+func (t *take) read(statement string, names []node.MessageID) step {
 	ids, topics := make([]string, len(names)), make([]string, len(names))
 	for i, name := range names {
 		ids[i], topics[i] = name.ID, name.Lane
 	}
-	return step{statement: lockMessagesStatement, arguments: []any{ids, topics}, read: func(rows pgx.Rows) error {
+	return step{statement: statement, arguments: []any{ids, topics}, read: func(rows pgx.Rows) error {
 		var at int
 		r := &row{}
 		k := &r.stored
@@ -242,6 +318,12 @@ func (t *take) lock(names []node.MessageID) step {
 			return err
 		}
 		r.name = names[at-1]
+		if statement == readMessagesStatement {
+			if t.rows[r.name] != nil {
+				return nil
+			}
+			r.busy, r.place = true, pgtype.TID{}
+		}
 		k.Deadline, k.Due, k.Claimed, k.Sequence = k.Deadline.UTC(), k.Due.UTC(), readiedBy.Valid, sequence.Int64
 		if k.Claimed {
 			r.claim = node.Claim{
@@ -274,6 +356,7 @@ func scanState(rows pgx.Rows, state *node.State, now *time.Time, before ...any) 
 // decide works out what becomes of the first upTo items, which are all of them unless the server refuses the next one
 // by that refusal.
 func (t *take) decide(upTo int, refusal string) {
+	t.looked = true
 	t.brought, t.fresh, t.replies = make([]bool, 0, upTo), make([]*row, 0, upTo), nil
 	t.spare = make([]row, upTo)
 	t.result = node.TakeResult{
@@ -291,14 +374,18 @@ func (t *take) decide(upTo int, refusal string) {
 		switch {
 		case !placed && closed, placed && t.result.Refused[item.From]:
 			one.Outcome = node.Untaken
-		case !placed || before[item.From].Takes(item.Epoch, item.Offset):
-			if t.result.Refusal = item.Refusal(); t.result.Refusal == "" {
-				one, brings = t.decideItem(i)
-				if placed {
-					p := &t.found[item.From]
-					p.Position, p.moved = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}, true
-					p.passed = p.passed || p.mark.Valid && p.Offset >= p.mark.Int64
-				}
+		case placed && !before[item.From].locked:
+			one.Outcome = node.BusyItem
+		case placed && !before[item.From].Takes(item.Epoch, item.Offset):
+		case placed && t.found[item.From].halted:
+			one.Outcome = node.Untaken
+		default:
+			if t.result.Refusal = item.Refusal(); t.result.Refusal != "" {
+				break
+			}
+			one, brings = t.decideItem(i)
+			if placed {
+				t.found[item.From].take(item, one.Outcome)
 			}
 		}
 		if t.result.Refusal != "" {
@@ -317,6 +404,16 @@ func (t *take) decide(upTo int, refusal string) {
 	}
 }
 
+// take has a position move behind an item, unless that is busy.
+func (p *foundPosition) take(item *node.Item, outcome node.Outcome) {
+	if outcome == node.BusyItem {
+		p.halted = true
+		return
+	}
+	p.Position, p.moved = node.Position{Epoch: item.Epoch, Offset: item.Offset + 1}, true
+	p.passed = p.passed || p.mark.Valid && p.Offset >= p.mark.Int64
+}
+
 // decideItem decides on one record that is to be taken in, and reports whether it has brought a message.
 func (t *take) decideItem(i int) (one node.ItemResult, brings bool) {
 	item := &t.request.Items[i]
@@ -329,6 +426,9 @@ func (t *take) decideItem(i int) (one node.ItemResult, brings bool) {
 		if r = t.rows[nameOf(item)]; r != nil {
 			before = r.kept
 		}
+	}
+	if t.blocked != nil && t.blocked[i] || r != nil && r.busy {
+		return node.ItemResult{Outcome: node.BusyItem}, false
 	}
 	v := item.Decide(before)
 	if r == nil && v.After != nil {
@@ -372,7 +472,8 @@ func (t *take) reply(item *node.Item, v node.Verdict) {
 func (t *take) complete() {
 	for i := range t.result.Results {
 		item, result := &t.request.Items[i], &t.result.Results[i]
-		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.Duplicate {
+		if !item.Action.Stores() || result.Outcome == node.Untaken || result.Outcome == node.BusyItem ||
+			result.Outcome == node.Duplicate {
 			continue
 		}
 		r := t.rows[nameOf(item)]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -27,6 +28,9 @@ type transaction struct {
 	store *Store
 	conn  *pgxpool.Conn
 	begun bool
+
+	// locks is the time limit for a lock, in milliseconds; empty for that of the session.
+	locks string
 
 	// committing says that COMMIT has been sent, so that the outcome is unknown until the answer is there.
 	committing bool
@@ -66,14 +70,15 @@ func (t *transaction) end(ctx context.Context) {
 // execute sends everything in one message and reads the answers. What is sent alone, from beginning to end, needs no
 // BEGIN and COMMIT on a connection that has its settings: what comes in one message is one transaction.
 func (t *transaction) execute(ctx context.Context, steps []step, commit bool) error {
-	pooled := t.store.options.PgBouncer
-	batch, skip := &pgx.Batch{}, 0
-	explicit := t.begun || !commit || pooled
-	if !t.begun && explicit {
-		batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-		if pooled {
-			batch.Queue(t.store.preamble, t.store.values...)
+	if !t.begun && t.locks != "" {
+		if err := t.limitLocks(ctx); err != nil {
+			return err
 		}
+	}
+	batch, skip := &pgx.Batch{}, 0
+	explicit := t.begun || !commit || t.store.options.PgBouncer
+	if !t.begun && explicit {
+		t.queueBegin(batch)
 		skip = batch.Len()
 	}
 	for _, s := range steps {
@@ -92,6 +97,24 @@ func (t *transaction) execute(ctx context.Context, steps []step, commit bool) er
 		return errUnconfirmed
 	}
 	return err
+}
+
+// queueBegin adds what begins a transaction to a message.
+func (t *transaction) queueBegin(batch *pgx.Batch) {
+	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+	if t.store.options.PgBouncer {
+		batch.Queue(t.store.preamble, t.store.values...)
+	}
+}
+
+// limitLocks begins the transaction with a time limit for locks of its own, in a message of its own: to prepare a
+// statement takes a lock on its tables as well, and that comes before the message with the statement.
+func (t *transaction) limitLocks(ctx context.Context) error {
+	batch := &pgx.Batch{}
+	t.queueBegin(batch)
+	batch.Queue(lockLimitStatement, t.locks)
+	t.begun = true
+	return t.conn.SendBatch(ctx, batch).Close()
 }
 
 // read reads the answers, in order, up to the first that is an error.
@@ -119,6 +142,9 @@ func (t *transaction) read(results pgx.BatchResults, skip int, steps []step, com
 	}
 	return err
 }
+
+// changes reports whether the step changes rows.
+func (s *step) changes() bool { return strings.Contains(s.statement, "\nRETURNING") }
 
 func (s *step) take(results pgx.BatchResults) error {
 	if s.read == nil {
@@ -187,12 +213,23 @@ func isRefusal(answer *pgconn.PgError) bool {
 const tries = 4
 
 // run calls transact with a transaction, and again while it had no effect for a reason that passes. Where it has met
-// another transaction there is no end to that but that of the time.
+// another transaction there is no end to that but that of the time. One that has met a lock which lasts for longer than
+// a moment waits for it the next time.
 func (s *Store) run(ctx context.Context, transact func(*transaction) error) error {
+	err := s.runWithin(ctx, "", transact)
+	if isLocked(err) && s.options.LockWait == 0 {
+		err = s.runWithin(ctx, s.patient(), transact)
+	}
+	return err
+}
+
+// runWithin is run with a time limit for locks, in milliseconds: what it meets for longer is an error.
+func (s *Store) runWithin(ctx context.Context, locks string, transact func(*transaction) error) error {
 	for try := 1; ; try++ {
 		t, err := s.begin(ctx)
 		committing := false
 		if err == nil {
+			t.locks = locks
 			err = transact(t)
 			committing = t.committing
 			t.end(ctx)
@@ -212,6 +249,12 @@ func (s *Store) run(ctx context.Context, transact func(*transaction) error) erro
 			return err
 		}
 	}
+}
+
+// isLocked reports whether err says that a transaction has waited for a lock for as long as it may.
+func isLocked(err error) bool {
+	answer, is := errors.AsType[*pgconn.PgError](err)
+	return is && answer.Code == "55P03"
 }
 
 // once makes one transaction of steps, in one round trip. Their read functions see the rows of each try.

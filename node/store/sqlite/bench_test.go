@@ -118,12 +118,12 @@ func (f *feed) fire(b *testing.B) {
 
 func (f *feed) delete(b *testing.B, refs []node.Ref) {
 	b.Helper()
-	deleted, err := f.store.Delete(b.Context(), refs)
+	deleted, err := f.store.Settle(b.Context(), node.Removals(refs...))
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i, did := range deleted {
-		if !did {
+		if did != node.Removed {
 			b.Fatalf("%+v was not there", refs[i])
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"chronos/node"
 )
 
@@ -138,28 +136,8 @@ func (t *transaction) due(ctx context.Context, share node.Share, until time.Time
 	return found, rows.Err()
 }
 
-// Delete implements node.Store.
-func (s *Store) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	deleted := make([]bool, len(refs))
-	err := s.transact(ctx, func(ctx context.Context, t *transaction) (err error) {
-		for i, ref := range refs {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if deleted[i], err = t.remove(ref); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("delete %d messages: %w", len(refs), err)
-	}
-	return deleted, nil
-}
-
-// Rearm implements node.Store.
-func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+// Settle implements node.Store.
+func (s *Store) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	settled := make([]node.Settled, len(next))
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) error {
 		for i, n := range next {
@@ -167,20 +145,20 @@ func (s *Store) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, er
 				return err
 			}
 			var err error
-			if settled[i], err = t.rearm(ctx, n); err != nil {
+			if settled[i], err = t.settleNext(ctx, n); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("settle %d occurrences: %w", len(next), err)
+		return nil, fmt.Errorf("settle %d messages: %w", len(next), err)
 	}
 	return settled, nil
 }
 
-// rearm settles one occurrence.
-func (t *transaction) rearm(ctx context.Context, n node.Next) (node.Settled, error) {
+// settleNext settles one message.
+func (t *transaction) settleNext(ctx context.Context, n node.Next) (node.Settled, error) {
 	if n.PassesOver() {
 		var promised bool
 		err := t.row(ctx, t.statements.promised, n.Of.ID, n.Of.Lane, n.Of.Incarnation[:]).Scan(&promised)
@@ -233,8 +211,8 @@ func (s *Store) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 }
 
 // Reset implements node.Store.
-func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
-	reset := make([]bool, len(releases))
+func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
+	reset := make([]node.Settled, len(releases))
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) (err error) {
 		statement := t.use(ctx, t.statements.reset)
 		behind := map[lineName]bool{}
@@ -251,11 +229,13 @@ func (s *Store) Reset(ctx context.Context, releases []node.Release) ([]bool, err
 				unsent = 1
 			}
 			readiedAt, readiedBy := claimColumns(r.ReadiedAt, r.ReadiedBy)
-			var line uuid.NullUUID
-			line, reset[i], err = settled(statement, r.ID, r.Lane, r.Incarnation[:], readiedAt, readiedBy, due, unsent,
-				r.Behind)
+			line, released, err := settled(statement, r.ID, r.Lane, r.Incarnation[:],
+				readiedAt, readiedBy, due, unsent, r.Behind)
 			if err != nil {
 				return err
+			}
+			if released {
+				reset[i] = node.Freed
 			}
 			if line.Valid {
 				behind[lineName{r.Lane, line.UUID}] = true

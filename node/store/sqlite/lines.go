@@ -57,9 +57,13 @@ func (t *transaction) settle(statement *sql.Stmt, lane string, arguments ...any)
 // settled executes a statement that concerns one row at most and returns its line, and reports whether it has changed
 // one. Like changes it runs to its end.
 func settled(statement *sql.Stmt, arguments ...any) (line uuid.NullUUID, there bool, err error) {
-	err = statement.QueryRowContext(context.Background(), arguments...).Scan(&line)
+	var value []byte
+	err = statement.QueryRowContext(context.Background(), arguments...).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return line, false, nil
+	}
+	if id, unreadable := uuid.FromBytes(value); unreadable == nil { // what somebody has spoilt by hand is no line
+		line = uuid.NullUUID{UUID: id, Valid: true}
 	}
 	return line, err == nil, err
 }

@@ -412,8 +412,8 @@ func TestFull(t *testing.T) {
 	if got := dump(t, store.DB()); fmt.Sprint(got) != fmt.Sprint(before) {
 		t.Errorf("the rows are\n%v\nand were\n%v", got, before)
 	}
-	deleted, err := store.Delete(t.Context(), []node.Ref{before[0].Ref()})
-	if err != nil || !deleted[0] {
+	deleted, err := store.Settle(t.Context(), node.Removals(before[0].Ref()))
+	if err != nil || deleted[0] != node.Removed {
 		t.Errorf("delete on the full disk: %v, %v", deleted, err)
 	}
 	limit(100_000)

@@ -55,7 +55,8 @@ const (
 	dueText = `SELECT rowid, due_at, attempts, bound <> 0, ` + messageColumns + ` FROM messages
 		WHERE readied_at IS NULL AND lane = ?1 AND due_at BETWEEN ?4 AND ?2 ORDER BY due_at, id LIMIT ?3`
 
-	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4, attempts = attempts + 1
+	claimText = `UPDATE messages SET readied_at = ?2, readied_by = ?3, expires_at = ?4,
+			attempts = attempts + (attempts < 9223372036854775807)
 		WHERE rowid = ?1`
 
 	// Whether somebody holds a claim, and when the first message that waits on a lane falls due.

@@ -97,10 +97,9 @@ type broken struct {
 	take      func(context.Context, node.TakeRequest) (node.TakeResult, error)
 	catchUp   func(context.Context, node.CatchUpRequest) (node.State, error)
 	claim     func(context.Context, node.ClaimRequest) (node.ClaimResult, error)
-	delete    func(context.Context, []node.Ref) ([]bool, error)
-	rearm     func(context.Context, []node.Next) ([]node.Settled, error)
+	settle    func(context.Context, []node.Next) ([]node.Settled, error)
 	expired   func(context.Context, int) ([]node.Claim, error)
-	reset     func(context.Context, []node.Release) ([]bool, error)
+	reset     func(context.Context, []node.Release) ([]node.Settled, error)
 
 	// tripped is the id of the message at which the take of a store that can fail does so.
 	tripped string
@@ -112,7 +111,7 @@ func breakIt(change func(b *broken, clock *storetest.Clock)) func(*storetest.Clo
 		inner := memory.New(clock.Now)
 		b := &broken{
 			Store: inner, bind: inner.Bind, positions: inner.Positions, take: inner.Take, catchUp: inner.CatchUp,
-			claim: inner.Claim, delete: inner.Delete, rearm: inner.Rearm, expired: inner.Expired, reset: inner.Reset,
+			claim: inner.Claim, settle: inner.Settle, expired: inner.Expired, reset: inner.Reset,
 		}
 		change(b, clock)
 		return storetest.Instance{
@@ -121,6 +120,7 @@ func breakIt(change func(b *broken, clock *storetest.Clock)) func(*storetest.Clo
 			Answers: func(testing.TB) int { return inner.Answers() },
 			Promote: func(testing.TB) { inner.Promote() },
 			Upgrade: func(testing.TB) { inner.Upgrade() },
+			Lock:    func(_ testing.TB, locks memory.Locks) func() { return inner.Lock(locks) },
 			Trip: func(_ testing.TB, id string) func() {
 				b.tripped = id
 				return func() { b.tripped = "" }
@@ -157,19 +157,15 @@ func (b *broken) Claim(ctx context.Context, request node.ClaimRequest) (node.Cla
 	return b.claim(ctx, request)
 }
 
-func (b *broken) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	return b.delete(ctx, refs)
-}
-
-func (b *broken) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
-	return b.rearm(ctx, next)
+func (b *broken) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+	return b.settle(ctx, next)
 }
 
 func (b *broken) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
 	return b.expired(ctx, limit)
 }
 
-func (b *broken) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (b *broken) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	return b.reset(ctx, releases)
 }
 
@@ -237,7 +233,7 @@ func stores(rows []memory.Row, ref node.Ref) bool {
 // eachRelease breaks Reset by changing every release, given the row that it is for.
 func eachRelease(change func(*node.Release, memory.Row)) func(*storetest.Clock) storetest.Instance {
 	return breakIt(func(b *broken, _ *storetest.Clock) {
-		b.reset = func(ctx context.Context, releases []node.Release) ([]bool, error) {
+		b.reset = func(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 			releases = slices.Clone(releases)
 			for i := range releases {
 				if row, found := b.row(releases[i].ID, releases[i].Lane); found {
@@ -314,7 +310,7 @@ func mutants() []mutant {
 	return slices.Concat(
 		takeMutants(), positionMutants(), lineageMutants(), payloadMutants(), claimMutants(), recoverMutants(),
 		concurrentMutants(), sessionMutants(), pauseMutants(), controlMutants(), pastMutants(),
-		answerMutants(), seriesMutants(), lineMutants(), transferMutants(),
+		answerMutants(), seriesMutants(), lineMutants(), transferMutants(), busyMutants(),
 	)
 }
 

@@ -279,7 +279,7 @@ func raceLineage(s *subject) {
 
 // winners counts for each argument how many callers were told that it took effect.
 func winners[T any](
-	s *subject, list []T, call func(context.Context, race, []T) ([]bool, error),
+	s *subject, list []T, call func(context.Context, race, []T) ([]node.Settled, error),
 ) []int64 {
 	s.Helper()
 	type numbered struct {
@@ -302,7 +302,7 @@ func winners[T any](
 			err = fmt.Errorf("%d results for %d arguments", len(done), len(values))
 		}
 		for i, did := range done {
-			if did {
+			if did != node.Gone {
 				counts[order[i].at].Add(1)
 			}
 		}
@@ -320,8 +320,8 @@ func raceDelete(s *subject) {
 	list := s.messages(size)
 	s.insert(list[:size/2]...)
 	s.insertClaimed(alice(), list[size/2:]...)
-	counts := winners(s, refsOf(list), func(ctx context.Context, r race, refs []node.Ref) ([]bool, error) {
-		return r.store.Delete(ctx, refs)
+	counts := winners(s, refsOf(list), func(ctx context.Context, r race, refs []node.Ref) ([]node.Settled, error) {
+		return r.store.Settle(ctx, node.Removals(refs...))
 	})
 	s.check("how often each was deleted", counts, many(size, int64(1)))
 	s.checkMessages(s.claim(bob(), latest()))
@@ -330,7 +330,7 @@ func raceDelete(s *subject) {
 func raceReset(s *subject) {
 	const size = 200
 	claims := s.insertClaimed(alice(), s.messages(size)...)
-	counts := winners(s, claims, func(ctx context.Context, r race, claims []node.Claim) ([]bool, error) {
+	counts := winners(s, claims, func(ctx context.Context, r race, claims []node.Claim) ([]node.Settled, error) {
 		releases := make([]node.Release, len(claims))
 		for i, claim := range claims {
 			releases[i].Claim = claim
@@ -357,9 +357,9 @@ func raceResetDelete(s *subject) {
 			_, err := r.store.Reset(ctx, releases)
 			return err
 		}
-		gone, err := r.store.Delete(ctx, shuffled(r, refsOf(list)))
+		gone, err := r.store.Settle(ctx, node.Removals(shuffled(r, refsOf(list))...))
 		for _, did := range gone {
-			if did {
+			if did == node.Removed {
 				deleted.Add(1)
 			}
 		}
@@ -384,8 +384,8 @@ func raceInsertDelete(s *subject) {
 		for from := 0; from < size; from += 20 {
 			to := from + 20
 			if caller == 0 {
-				deleted, err := s.Store.Delete(s.Context(), refsOf(old[from:to]))
-				if err != nil || slices.Contains(deleted, false) {
+				deleted, err := s.Store.Settle(s.Context(), node.Removals(refsOf(old[from:to])...))
+				if err != nil || slices.Contains(deleted, node.Gone) {
 					return fmt.Errorf("deleted %v, error %w", deleted, err)
 				}
 				continue
@@ -467,7 +467,7 @@ func (r race) live(ctx context.Context, messages []submission) (deleted int64, e
 	held = append(held, claimsOf(claimed.Messages)...)
 	if len(held) > 1 {
 		reset, err := r.store.Reset(ctx, []node.Release{{Claim: held[0]}})
-		if err != nil || !reset[0] {
+		if err != nil || reset[0] != node.Freed {
 			return 0, fmt.Errorf("giving %+v back: %v, error %w", held[0], reset, err)
 		}
 		held = held[1:]
@@ -476,8 +476,8 @@ func (r race) live(ctx context.Context, messages []submission) (deleted int64, e
 	for i, claim := range shuffled(r, held) {
 		refs[i] = claim.Ref
 	}
-	gone, err := r.store.Delete(ctx, refs)
-	if err != nil || slices.Contains(gone, false) {
+	gone, err := r.store.Settle(ctx, node.Removals(refs...))
+	if err != nil || slices.Contains(gone, node.Gone) {
 		return 0, fmt.Errorf("deleting what this node holds: %v, error %w", gone, err)
 	}
 	return int64(len(gone)), nil

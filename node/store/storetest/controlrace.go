@@ -299,8 +299,8 @@ func raceDeleteCancel(s *subject) {
 	all := s.contend(list, node.Cancel, func(ctx context.Context, caller int, r race) error {
 		ref := list[next[caller]*7%len(list)].Ref()
 		next[caller]++
-		gone, err := r.store.Delete(ctx, []node.Ref{ref})
-		if err == nil && gone[0] {
+		gone, err := r.store.Settle(ctx, node.Removals(ref))
+		if err == nil && gone[0] == node.Removed {
 			deleted.Add(1)
 		}
 		return err

@@ -83,11 +83,11 @@ func doneContext(s *subject) {
 	})
 	_, expired := s.Store.Expired(done, 1)
 	_, reset := s.Store.Reset(done, []node.Release{{Claim: claim}})
-	_, deleted := s.Store.Delete(done, []node.Ref{waiting.Ref()})
-	_, rearmed := s.Store.Rearm(done, []node.Next{{Of: waiting.Ref()}})
+	_, deleted := s.Store.Settle(done, node.Removals(waiting.Ref()))
+	_, rearmed := s.Store.Settle(done, []node.Next{{Of: waiting.Ref()}})
 	for call, err := range map[string]error{
 		"Bind": bind, "Positions": positions, "Take": take, "CatchUp": catchUp, "Claim": claimed,
-		"Expired": expired, "Reset": reset, "Delete": deleted, "Rearm": rearmed,
+		"Expired": expired, "Reset": reset, "Settle, of a removal": deleted, "Settle": rearmed,
 	} {
 		if !errors.Is(err, context.Canceled) {
 			s.Errorf("%s with a context that is done: error %v, want one that wraps %v",

@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 
@@ -110,24 +111,7 @@ func (s *locking) Claim(ctx context.Context, request node.ClaimRequest) (node.Cl
 	return result, err
 }
 
-func (s *locking) Delete(ctx context.Context, refs []node.Ref) ([]bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	deleted := make([]bool, len(refs))
-	for i, ref := range refs {
-		if err := s.await(ctx, node.MessageID{ID: ref.ID, Lane: ref.Lane}); err != nil {
-			return nil, err
-		}
-		one, err := s.Store.Delete(ctx, refs[i:i+1])
-		if err != nil {
-			return nil, err
-		}
-		deleted[i] = one[0]
-	}
-	return deleted, ctx.Err()
-}
-
-func (s *locking) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+func (s *locking) Settle(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	settled := make([]node.Settled, len(next))
@@ -135,7 +119,7 @@ func (s *locking) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, 
 		if err := s.await(ctx, node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane}); err != nil {
 			return nil, err
 		}
-		one, err := s.Store.Rearm(ctx, next[i:i+1])
+		one, err := s.Store.Settle(ctx, next[i:i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -144,10 +128,10 @@ func (s *locking) Rearm(ctx context.Context, next []node.Next) ([]node.Settled, 
 	return settled, ctx.Err()
 }
 
-func (s *locking) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (s *locking) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reset := make([]bool, len(releases))
+	reset := make([]node.Settled, len(releases))
 	for i, release := range releases {
 		if err := s.await(ctx, node.MessageID{ID: release.ID, Lane: release.Lane}); err != nil {
 			return nil, err
@@ -159,6 +143,17 @@ func (s *locking) Reset(ctx context.Context, releases []node.Release) ([]bool, e
 		reset[i] = one[0]
 	}
 	return reset, ctx.Err()
+}
+
+// Expired passes over what is locked.
+func (s *locking) Expired(ctx context.Context, limit int) ([]node.Claim, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := s.Store.Expired(ctx, math.MaxInt)
+	free := slices.DeleteFunc(all, func(c node.Claim) bool {
+		return s.locks[node.MessageID{ID: c.ID, Lane: c.Lane}] != nil
+	})
+	return free[:min(len(free), limit)], err
 }
 
 func (s *locking) begin(t testing.TB) storetest.Session {
@@ -206,7 +201,7 @@ func (s *session) Move(place node.Place) {
 
 func (s *session) Delete(ref node.Ref) {
 	s.do(ref, func(ctx context.Context) error {
-		_, err := s.store.Store.Delete(ctx, []node.Ref{ref})
+		_, err := s.store.Store.Settle(ctx, node.Removals(ref))
 		return err
 	})
 }
@@ -217,7 +212,7 @@ func (s *session) Claim(ref node.Ref, owner uuid.UUID) {
 			if row.Ref() != ref {
 				continue
 			}
-			if _, err := s.store.Store.Delete(ctx, []node.Ref{ref}); err != nil {
+			if _, err := s.store.Store.Settle(ctx, node.Removals(ref)); err != nil {
 				return err
 			}
 			return s.insert(ctx, node.TakeRequest{Node: owner}, row.Message, true)

@@ -261,52 +261,52 @@ func recoverMutants() []mutant {
 		{
 			"delete by id only", "contract/delete/one incarnation only", true,
 			breakIt(func(b *broken, _ *storetest.Clock) {
-				b.delete = func(ctx context.Context, refs []node.Ref) ([]bool, error) {
-					refs = slices.Clone(refs)
-					for i := range refs {
-						if row, found := b.row(refs[i].ID, refs[i].Lane); found {
-							refs[i].Incarnation = row.Incarnation
+				b.settle = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+					next = slices.Clone(next)
+					for i := range next {
+						if row, found := b.row(next[i].Of.ID, next[i].Of.Lane); found {
+							next[i].Of.Incarnation = row.Incarnation
 						}
 					}
-					return b.Store.Delete(ctx, refs)
+					return b.Store.Settle(ctx, next)
 				}
 			}),
 		},
 		{
 			"delete by id only, late", "contract/delete/late delete spares the next incarnation", false,
 			breakIt(func(b *broken, _ *storetest.Clock) {
-				b.delete = func(ctx context.Context, refs []node.Ref) ([]bool, error) {
-					refs = slices.Clone(refs)
-					for i := range refs {
-						if row, found := b.row(refs[i].ID, refs[i].Lane); found {
-							refs[i].Incarnation = row.Incarnation
+				b.settle = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+					next = slices.Clone(next)
+					for i := range next {
+						if row, found := b.row(next[i].Of.ID, next[i].Of.Lane); found {
+							next[i].Of.Incarnation = row.Incarnation
 						}
 					}
-					return b.Store.Delete(ctx, refs)
+					return b.Store.Settle(ctx, next)
 				}
 			}),
 		},
 		{
 			"delete needs a claim", "contract/delete/whoever holds the claim", true,
 			breakIt(func(b *broken, _ *storetest.Clock) {
-				b.delete = func(ctx context.Context, refs []node.Ref) ([]bool, error) {
-					refs = slices.Clone(refs)
-					for i := range refs {
-						if row, _ := b.row(refs[i].ID, refs[i].Lane); row.ReadiedAt.IsZero() {
-							refs[i] = node.Ref{}
+				b.settle = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+					next = slices.Clone(next)
+					for i := range next {
+						if row, _ := b.row(next[i].Of.ID, next[i].Of.Lane); row.ReadiedAt.IsZero() {
+							next[i].Of = node.Ref{}
 						}
 					}
-					return b.Store.Delete(ctx, refs)
+					return b.Store.Settle(ctx, next)
 				}
 			}),
 		},
 		{
 			"delete confirms twice", "contract/delete/results in order, a repeated one false", true,
 			breakIt(func(b *broken, _ *storetest.Clock) {
-				b.delete = func(ctx context.Context, refs []node.Ref) ([]bool, error) {
-					deleted, err := b.Store.Delete(ctx, refs)
+				b.settle = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+					deleted, err := b.Store.Settle(ctx, next)
 					for i := range deleted {
-						first := slices.Index(refs, refs[i])
+						first := slices.Index(next, next[i])
 						deleted[i] = deleted[first]
 					}
 					return deleted, err
@@ -348,7 +348,7 @@ func recoverMutants() []mutant {
 		{
 			"the last of two resets acts", "contract/reset/results in order, the first of two acts", true,
 			breakIt(func(b *broken, _ *storetest.Clock) {
-				b.reset = func(ctx context.Context, releases []node.Release) ([]bool, error) {
+				b.reset = func(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 					releases = slices.Clone(releases)
 					slices.Reverse(releases)
 					reset, err := b.Store.Reset(ctx, releases)

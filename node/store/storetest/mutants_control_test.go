@@ -294,10 +294,10 @@ func keepMutants() []mutant {
 			"giving back clears what was bound",
 			"contract/control/too late binds, and giving back does not clear it", true,
 			breakIt(func(b *broken, _ *storetest.Clock) {
-				b.reset = func(ctx context.Context, releases []node.Release) ([]bool, error) {
+				b.reset = func(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 					reset, err := b.Store.Reset(ctx, releases)
 					for i, release := range releases {
-						if row, found := b.row(release.ID, release.Lane); found && reset[i] && row.Bound {
+						if row, found := b.row(release.ID, release.Lane); found && reset[i] == node.Freed && row.Bound {
 							b.rewrite(ctx, row.Message, node.TakeRequest{}, row.Due)
 						}
 					}
@@ -379,7 +379,7 @@ func (b *broken) aside(ctx context.Context, request node.TakeRequest, items ...n
 
 // rewrite stores a message anew, as claimed if the request has a hold time, with nothing that was known of it.
 func (b *broken) rewrite(ctx context.Context, m node.Message, request node.TakeRequest, due time.Time) node.Claim {
-	b.must(b.Store.Delete(ctx, []node.Ref{m.Ref()}))
+	b.must(b.Store.Settle(ctx, node.Removals(m.Ref())))
 	item := node.Item{Action: node.Schedule, Message: m, Claim: true}
 	result := b.aside(ctx, request, item)
 	if len(result.Results) == 0 {
@@ -495,7 +495,7 @@ func replyMutants() []mutant {
 				for _, item := range r.Items {
 					if item.Answer != nil {
 						if row, found := b.row(item.Answer.ID+"/1", item.Answer.Lane); found {
-							b.must(b.Store.Delete(ctx, []node.Ref{row.Ref()}))
+							b.must(b.Store.Settle(ctx, node.Removals(row.Ref())))
 						}
 					}
 				}

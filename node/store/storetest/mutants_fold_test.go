@@ -376,13 +376,13 @@ func controlRaceMutants() []mutant {
 					}
 					return result, err
 				}
-				b.reset = func(ctx context.Context, releases []node.Release) ([]bool, error) {
+				b.reset = func(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 					<-bound
 					mu.Lock()
 					defer mu.Unlock()
 					reset, err := b.Store.Reset(ctx, releases)
 					for i, release := range releases {
-						if row, found := b.row(release.ID, release.Lane); found && reset[i] && row.Bound {
+						if row, found := b.row(release.ID, release.Lane); found && reset[i] == node.Freed && row.Bound {
 							b.rewrite(ctx, row.Message, node.TakeRequest{}, row.Due)
 						}
 					}
@@ -395,13 +395,13 @@ func controlRaceMutants() []mutant {
 			breakIt(func(b *broken, _ *storetest.Clock) {
 				var mu sync.Mutex
 				gone := map[node.MessageID]bool{}
-				b.delete = func(ctx context.Context, refs []node.Ref) ([]bool, error) {
+				b.settle = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 					mu.Lock()
 					defer mu.Unlock()
-					for _, ref := range refs {
-						gone[node.MessageID{ID: ref.ID, Lane: ref.Lane}] = true
+					for _, n := range next {
+						gone[node.MessageID{ID: n.Of.ID, Lane: n.Of.Lane}] = true
 					}
-					return b.Store.Delete(ctx, refs)
+					return b.Store.Settle(ctx, next)
 				}
 				b.take = func(ctx context.Context, r node.TakeRequest) (node.TakeResult, error) {
 					result, err := b.Store.Take(ctx, r)

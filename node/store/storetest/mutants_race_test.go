@@ -87,7 +87,7 @@ func concurrentMutants() []mutant {
 					defer writing.Unlock()
 					for _, item := range r.Items {
 						if row, found := b.row(item.ID, item.Lane); found && !stores(before, row.Ref()) {
-							b.must(b.Store.Delete(ctx, []node.Ref{row.Ref()}))
+							b.must(b.Store.Settle(ctx, node.Removals(row.Ref())))
 						}
 					}
 					return b.Store.Take(ctx, r)
@@ -185,7 +185,7 @@ func (u unlocked) Take(ctx context.Context, request node.TakeRequest) (node.Take
 }
 
 // Reset decides before it waits, and answers what it decided.
-func (u unlocked) Reset(ctx context.Context, releases []node.Release) ([]bool, error) {
+func (u unlocked) Reset(ctx context.Context, releases []node.Release) ([]node.Settled, error) {
 	if !u.reset {
 		return u.locking.Reset(ctx, releases)
 	}
@@ -193,11 +193,13 @@ func (u unlocked) Reset(ctx context.Context, releases []node.Release) ([]bool, e
 	if _, err := u.locking.Reset(ctx, releases); err != nil {
 		return nil, err
 	}
-	reset := make([]bool, len(releases))
+	reset := make([]node.Settled, len(releases))
 	for i, release := range releases {
-		reset[i] = slices.ContainsFunc(before, func(row memory.Row) bool {
+		if slices.ContainsFunc(before, func(row memory.Row) bool {
 			return row.Ref() == release.Ref && row.ReadiedAt.Equal(release.ReadiedAt)
-		})
+		}) {
+			reset[i] = node.Freed
+		}
 	}
 	return reset, nil
 }

@@ -11,17 +11,17 @@ import (
 	"chronos/node/store/storetest"
 )
 
-// eachNext breaks Rearm by changing every occurrence that is settled, given the row of its name.
+// eachNext breaks Settle by changing everything that is settled, given the row of its name.
 func eachNext(change func(n *node.Next, row memory.Row)) func(*storetest.Clock) storetest.Instance {
 	return breakIt(func(b *broken, _ *storetest.Clock) {
-		b.rearm = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+		b.settle = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 			next = slices.Clone(next)
 			for i := range next {
 				if row, found := b.row(next[i].Of.ID, next[i].Of.Lane); found {
 					change(&next[i], row)
 				}
 			}
-			return b.Store.Rearm(ctx, next)
+			return b.Store.Settle(ctx, next)
 		}
 	})
 }
@@ -31,11 +31,11 @@ func afterRearm(
 	more func(ctx context.Context, b *broken, n node.Next, before memory.Row, settled *node.Settled),
 ) func(*storetest.Clock) storetest.Instance {
 	return breakIt(func(b *broken, _ *storetest.Clock) {
-		b.rearm = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+		b.settle = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 			settled := make([]node.Settled, len(next))
 			for i, n := range next {
 				before, _ := b.row(n.Of.ID, n.Of.Lane)
-				one, err := b.Store.Rearm(ctx, []node.Next{n})
+				one, err := b.Store.Settle(ctx, []node.Next{n})
 				if err != nil {
 					return nil, err
 				}
@@ -191,7 +191,7 @@ func seriesMutants() []mutant {
 			breakIt(func(b *broken, _ *storetest.Clock) {
 				race := &meeting{left: 1}
 				var settling sync.Mutex
-				b.rearm = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+				b.settle = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
 					before := b.Dump()
 					race.meet()
 					settling.Lock()
@@ -203,7 +203,7 @@ func seriesMutants() []mutant {
 							next[i].Of = row.Ref()
 						}
 					}
-					return b.Store.Rearm(ctx, next)
+					return b.Store.Settle(ctx, next)
 				}
 			}),
 		},

@@ -20,7 +20,7 @@ func takeMutants() []mutant {
 				for _, item := range r.Items {
 					row, found := b.row(item.ID, item.Lane)
 					if found && row.Incarnation != item.Incarnation {
-						b.must(b.Store.Delete(ctx, []node.Ref{row.Ref()}))
+						b.must(b.Store.Settle(ctx, node.Removals(row.Ref())))
 					}
 				}
 			}),
@@ -39,7 +39,7 @@ func takeMutants() []mutant {
 				for _, item := range r.Items {
 					row, found := b.row(item.ID, item.Lane)
 					if found && row.Incarnation == item.Incarnation && item.Claim && row.ReadiedBy != r.Node {
-						b.must(b.Store.Delete(ctx, []node.Ref{row.Ref()}))
+						b.must(b.Store.Settle(ctx, node.Removals(row.Ref())))
 					}
 				}
 			}),
@@ -181,9 +181,9 @@ func takeMutants() []mutant {
 		{
 			"batches end at a thousand", "contract/general/large batches", false,
 			breakIt(func(b *broken, _ *storetest.Clock) {
-				b.delete = func(ctx context.Context, refs []node.Ref) ([]bool, error) {
-					deleted, err := b.Store.Delete(ctx, refs[:min(len(refs), 1000)])
-					return append(deleted, make([]bool, len(refs)-len(deleted))...), err
+				b.settle = func(ctx context.Context, next []node.Next) ([]node.Settled, error) {
+					settled, err := b.Store.Settle(ctx, next[:min(len(next), 1000)])
+					return append(settled, make([]node.Settled, len(next)-len(settled))...), err
 				}
 			}),
 		},

@@ -109,7 +109,7 @@ func transferMutants() []mutant {
 						return nil, err
 					}
 					for _, c := range claims {
-						if _, err := m.Delete(ctx, []node.Ref{c.Ref}); err != nil {
+						if _, err := m.Settle(ctx, node.Removals(c.Ref)); err != nil {
 							return nil, err
 						}
 					}

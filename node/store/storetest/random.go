@@ -354,10 +354,10 @@ func (m *machine) Delete(t *rapid.T) {
 }
 
 func (m *machine) delete(t *rapid.T, refs []node.Ref) {
-	got, err := m.instance.Store.Delete(m.t.Context(), refs)
-	m.checkCall(t, "Delete", err, len(got), len(refs))
-	want, err := m.model.Delete(m.t.Context(), refs)
-	m.checkCall(t, "the model's Delete", err, len(want), len(refs))
+	got, err := m.instance.Store.Settle(m.t.Context(), node.Removals(refs...))
+	m.checkCall(t, "Settle", err, len(got), len(refs))
+	want, err := m.model.Settle(m.t.Context(), node.Removals(refs...))
+	m.checkCall(t, "the model's Settle", err, len(want), len(refs))
 	if !slices.Equal(got, want) {
 		t.Fatalf("deleting %+v: got %v, want %v", refs, got, want)
 	}
@@ -388,10 +388,10 @@ func (m *machine) Rearm(t *rapid.T) {
 			next = append(next, n)
 		}
 	}
-	got, err := m.instance.Store.Rearm(m.t.Context(), next)
-	m.checkCall(t, "Rearm", err, len(got), len(next))
-	want, err := m.model.Rearm(m.t.Context(), next)
-	m.checkCall(t, "the model's Rearm", err, len(want), len(next))
+	got, err := m.instance.Store.Settle(m.t.Context(), next)
+	m.checkCall(t, "Settle", err, len(got), len(next))
+	want, err := m.model.Settle(m.t.Context(), next)
+	m.checkCall(t, "the model's Settle", err, len(want), len(next))
 	if !slices.Equal(got, want) {
 		t.Fatalf("settling %+v: got %v, want %v", next, got, want)
 	}

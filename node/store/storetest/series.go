@@ -326,12 +326,12 @@ func raceRearm(s *subject) {
 	var results [callers][]node.Settled
 	s.race(func(ctx context.Context, caller int, r race) (err error) {
 		batches[caller] = shuffled(r, batches[caller])
-		results[caller], err = r.store.Rearm(ctx, batches[caller])
+		results[caller], err = r.store.Settle(ctx, batches[caller])
 		return err
 	})
 	won := map[node.Ref]bool{}
 	for caller, settled := range results {
-		s.checkCall("Rearm", nil, len(settled), len(list))
+		s.checkCall("Settle", nil, len(settled), len(list))
 		for i, one := range settled {
 			if one == node.Rearmed {
 				next := batches[caller][i]
@@ -376,7 +376,7 @@ func raceRearmCancel(s *subject) {
 		}
 	}
 	all := s.contend(list, node.Cancel, func(ctx context.Context, caller int, r race) error {
-		settled, err := r.store.Rearm(ctx, []node.Next{nexts[turn[caller]*7%len(nexts)]})
+		settled, err := r.store.Settle(ctx, []node.Next{nexts[turn[caller]*7%len(nexts)]})
 		turn[caller]++
 		settle(settled)
 		return err

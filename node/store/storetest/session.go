@@ -43,6 +43,14 @@ type outcome struct {
 	commit bool
 }
 
+// unless returns the answer to a call that waited for the session: how, or Gone if the session has committed.
+func (o outcome) unless(how node.Settled) node.Settled {
+	if o.commit {
+		return node.Gone
+	}
+	return how
+}
+
 func outcomes() []outcome {
 	return []outcome{
 		{"commit", Session.Commit, true},
@@ -292,7 +300,7 @@ func expiredUncommitted(s *subject) {
 	session := s.Begin(s)
 	session.Delete(list[0].Ref())
 	session.Claim(list[2].Ref(), bob())
-	s.check("claims before the commit", s.expired(), claims)
+	s.check("claims before the commit, but for what is locked", s.expired(), claims[1:])
 	session.Commit()
 	after := s.expired()
 	s.check("claims after it", len(after), 2)
@@ -306,10 +314,10 @@ func deleteAwaitsClaim(s *subject) {
 		s.insert(m)
 		session := s.Begin(s)
 		session.Claim(m.Ref(), bob())
-		deleted := whileWaiting(s, session, o.end, func() ([]bool, error) {
-			return s.Store.Delete(s.Context(), []node.Ref{m.Ref()})
+		deleted := whileWaiting(s, session, o.end, func() ([]node.Settled, error) {
+			return s.Store.Settle(s.Context(), node.Removals(m.Ref()))
 		})
-		s.check("delete", deleted, []bool{true})
+		s.check("delete", deleted, []node.Settled{node.Removed})
 		s.check("delete again", s.delete(m.Ref()), []bool{false})
 	}
 }
@@ -320,10 +328,10 @@ func deleteAwaitsDelete(s *subject) {
 		s.insert(m)
 		session := s.Begin(s)
 		session.Delete(m.Ref())
-		deleted := whileWaiting(s, session, o.end, func() ([]bool, error) {
-			return s.Store.Delete(s.Context(), []node.Ref{m.Ref()})
+		deleted := whileWaiting(s, session, o.end, func() ([]node.Settled, error) {
+			return s.Store.Settle(s.Context(), node.Removals(m.Ref()))
 		})
-		s.check("delete", deleted, []bool{!o.commit})
+		s.check("delete", deleted, []node.Settled{o.unless(node.Removed)})
 	}
 }
 
@@ -335,7 +343,7 @@ func rearmAwaitsDelete(s *subject) {
 		session := s.Begin(s)
 		session.Delete(m.Ref())
 		settled := whileWaiting(s, session, o.end, func() ([]node.Settled, error) {
-			return s.Store.Rearm(s.Context(), []node.Next{next})
+			return s.Store.Settle(s.Context(), []node.Next{next})
 		})
 		want := node.Rearmed
 		if o.commit {
@@ -354,7 +362,7 @@ func rearmAwaitsClaim(s *subject) {
 		session := s.Begin(s)
 		session.Claim(m.Ref(), bob())
 		settled := whileWaiting(s, session, o.end, func() ([]node.Settled, error) {
-			return s.Store.Rearm(s.Context(), []node.Next{next})
+			return s.Store.Settle(s.Context(), []node.Next{next})
 		})
 		s.check("rearm", settled, []node.Settled{node.Rearmed})
 		s.check("claims", len(s.expired()), 0)
@@ -368,10 +376,10 @@ func resetAwaitsDelete(s *subject) {
 		claim := s.insertClaimed(alice(), s.message("a"))[0]
 		session := s.Begin(s)
 		session.Delete(claim.Ref)
-		reset := whileWaiting(s, session, o.end, func() ([]bool, error) {
+		reset := whileWaiting(s, session, o.end, func() ([]node.Settled, error) {
 			return s.Store.Reset(s.Context(), []node.Release{{Claim: claim}})
 		})
-		s.check("reset", reset, []bool{!o.commit})
+		s.check("reset", reset, []node.Settled{o.unless(node.Freed)})
 		s.check("delete", s.delete(claim.Ref), []bool{!o.commit})
 	}
 }
@@ -383,10 +391,10 @@ func resetAwaitsClaim(s *subject) {
 		claim := s.insertClaimed(alice(), s.message("a"))[0]
 		session := s.Begin(s)
 		session.Claim(claim.Ref, bob())
-		reset := whileWaiting(s, session, o.end, func() ([]bool, error) {
+		reset := whileWaiting(s, session, o.end, func() ([]node.Settled, error) {
 			return s.Store.Reset(s.Context(), []node.Release{{Claim: claim}})
 		})
-		s.check("reset", reset, []bool{!o.commit})
+		s.check("reset", reset, []node.Settled{o.unless(node.Freed)})
 		held := s.expired()
 		if o.commit {
 			s.check("claims", len(held), 1)
@@ -444,7 +452,7 @@ func waitingCallEnds(s *subject) {
 		},
 		"Delete": func(ctx context.Context, claim node.Claim) func() error {
 			return func() error {
-				_, err := s.Store.Delete(ctx, []node.Ref{claim.Ref})
+				_, err := s.Store.Settle(ctx, node.Removals(claim.Ref))
 				return err
 			}
 		},

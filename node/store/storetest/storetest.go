@@ -71,6 +71,14 @@ type Instance struct {
 	// adoption of its positions. Nil where no older deployment can have been.
 	Upgrade func(t testing.TB)
 
+	// Lock locks messages and partitions as another session does, until unlock is called. Nil where there can be no
+	// second session; then there are no cases about what is busy.
+	Lock func(t testing.TB, locks memory.Locks) (unlock func())
+
+	// Hasty is Store as it is in production, if Store waits for what is locked for longer, so that a case can watch a
+	// call wait. Nil: Store.
+	Hasty node.Store
+
 	// Begin opens a transaction on the store's database. Nil where there can be no second session; then there
 	// are no session cases.
 	Begin func(t testing.TB) Session
@@ -155,6 +163,11 @@ func Run(t *testing.T, open func(t *testing.T) Instance) {
 	t.Run("session", func(t *testing.T) {
 		if open(t).Begin != nil {
 			runCases(t, open, sessionCases())
+		}
+	})
+	t.Run("busy", func(t *testing.T) {
+		if open(t).Lock != nil {
+			runCases(t, open, busyCases())
 		}
 	})
 	t.Run("concurrent", func(t *testing.T) {

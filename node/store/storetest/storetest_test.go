@@ -21,6 +21,7 @@ func TestMemory(t *testing.T) {
 				Answers: func(testing.TB) int { return store.Answers() },
 				Promote: func(testing.TB) { store.Promote() },
 				Upgrade: func(testing.TB) { store.Upgrade() },
+				Lock:    func(_ testing.TB, locks memory.Locks) func() { return store.Lock(locks) },
 			}
 		})
 	})

@@ -255,15 +255,28 @@ func (s *subject) claimFor(request node.ClaimRequest) []node.Ready {
 
 func (s *subject) delete(refs ...node.Ref) []bool {
 	s.Helper()
-	deleted, err := s.Store.Delete(s.Context(), refs)
-	s.checkCall("Delete", err, len(deleted), len(refs))
-	return deleted
+	settled, err := s.Store.Settle(s.Context(), node.Removals(refs...))
+	s.checkCall("Settle", err, len(settled), len(refs))
+	return s.effects(settled, node.Removed)
+}
+
+// effects returns for each answer whether it says that the call took effect: what it says otherwise is that there was
+// nothing for it.
+func (s *subject) effects(settled []node.Settled, effect node.Settled) []bool {
+	s.Helper()
+	effects := make([]bool, len(settled))
+	for i, how := range settled {
+		if effects[i] = how == effect; !effects[i] {
+			s.check("the answer where there is no effect", how, node.Gone)
+		}
+	}
+	return effects
 }
 
 func (s *subject) rearm(next ...node.Next) []node.Settled {
 	s.Helper()
-	settled, err := s.Store.Rearm(s.Context(), next)
-	s.checkCall("Rearm", err, len(settled), len(next))
+	settled, err := s.Store.Settle(s.Context(), next)
+	s.checkCall("Settle", err, len(settled), len(next))
 	return settled
 }
 
@@ -294,7 +307,7 @@ func (s *subject) release(releases ...node.Release) []bool {
 	s.Helper()
 	reset, err := s.Store.Reset(s.Context(), releases)
 	s.checkCall("Reset", err, len(reset), len(releases))
-	return reset
+	return s.effects(reset, node.Freed)
 }
 
 // pass makes the store's clock show a later instant than now.

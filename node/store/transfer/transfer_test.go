@@ -440,7 +440,7 @@ func TestImportTwice(t *testing.T) {
 	_, err := transfer.Import(ctx, target, bytes.NewReader(file), "test", quiet)
 	check(t, err)
 	first := of(t, target).messages[0].Ref()
-	if gone, err := target.Delete(ctx, []node.Ref{first}); err != nil || !gone[0] {
+	if gone, err := target.Settle(ctx, node.Removals(first)); err != nil || gone[0] != node.Removed {
 		t.Fatalf("delete: %v %v", gone, err)
 	}
 	seal, err := transfer.Import(ctx, target, bytes.NewReader(file), "test", quiet)

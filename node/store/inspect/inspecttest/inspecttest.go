@@ -342,7 +342,7 @@ func lanes(t *testing.T, f *filled) {
 	if _, err := f.Reset(t.Context(), []node.Release{{Claim: held[0].Claim}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Delete(t.Context(), []node.Ref{late.Ref()}); err != nil {
+	if _, err := f.Settle(t.Context(), node.Removals(late.Ref())); err != nil {
 		t.Fatal(err)
 	}
 	want("one is given back, and one is gone", "A", "a", "b", "to.b")
@@ -396,7 +396,7 @@ func moving(t *testing.T, f *filled) {
 			seen[m.ID]++
 			refs = append(refs, m.Ref())
 		}
-		if _, err := f.Delete(t.Context(), refs); err != nil {
+		if _, err := f.Settle(t.Context(), node.Removals(refs...)); err != nil {
 			t.Fatal(err)
 		}
 		early := f.messages[0]
