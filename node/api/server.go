@@ -17,6 +17,9 @@ type Config struct {
 
 	Limits Limits
 
+	// Memory is that of listener.Config: it bounds the bodies of all requests under way.
+	Memory int
+
 	Keeper *credential.Keeper
 	Log    *slog.Logger
 }
@@ -33,7 +36,7 @@ type Server struct {
 func New(config Config) (*Server, error) {
 	l, err := listener.New(listener.Config{
 		Name: "api", Port: "8081", Listen: config.Listen, TokenFile: config.TokenFile, CertFile: config.CertFile,
-		KeyFile: config.KeyFile, Keeper: config.Keeper, Log: config.Log,
+		KeyFile: config.KeyFile, Memory: config.Memory, Keeper: config.Keeper, Log: config.Log,
 	}, grammar())
 	if err != nil {
 		return nil, err
