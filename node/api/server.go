@@ -47,6 +47,7 @@ func New(config Config) (*Server, error) {
 // Mount has the listener serve the API to those who have a token; and to everybody whether the node is ready, for
 // balancers, and the description.
 func (s *Server) Mount(a *API) error {
+	a.found.tokens = s.Tokens
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Guard(a.Handler(), refuse))
 	description, err := Describe()

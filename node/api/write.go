@@ -210,10 +210,10 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 
 // full returns the problem of one message more where too many wait already; nil if there is room for it.
 func (a *API) full(ctx context.Context, in *asked) *ProblemError {
-	if a.found.full(ctx, in.Lane, time.Now()) {
-		return newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for "+
-			strconv.Itoa(node.MostFound)+" other lanes wait already that nobody has named").after(countInterval).
-			at("path.lane")
+	if a.found.full(ctx, in.caller.name, in.Lane, time.Now()) {
+		return newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for so many other lanes "+
+			"that nobody has named wait already that this token may add none: there may be "+
+			strconv.Itoa(node.MostFound)+", shared out among tokens and routes").after(countInterval).at("path.lane")
 	}
 	who, limit := &in.caller, a.Limits.Waiting
 	if who.scopes.Waiting > 0 {
