@@ -166,6 +166,7 @@ func FuzzSlot(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 'N', 0, 1, 't', 0, 0, 0, 1, 'x'})
 	f.Add([]byte{0, 0, 0, 1, 'a', 0, 'b', 0, 'f', 0, 1, 1, 'i', 'd', 0, 0, 0, 0, 25, 255, 255, 255, 255})
 	f.Add([]byte{})
+	f.Add([]byte("0000"))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		if !chaos.DecodeSlot(message) && len(message) < 5 {
 			t.Errorf("%x is taken for whole", message)

@@ -97,7 +97,7 @@ func (d *decoder) take(n int) []byte {
 	if n < 0 || n > len(d.rest) {
 		d.broken = true
 		d.rest = nil
-		return make([]byte, max(n, 0))
+		return make([]byte, min(max(n, 0), 8)) // enough for any number, and little where a length is nonsense
 	}
 	part := d.rest[:n]
 	d.rest = d.rest[n:]
@@ -150,6 +150,7 @@ func (r *rows) change(d *decoder) change {
 			return c
 		}
 	}
+	d.broken = d.broken || c.old == nil && c.now == nil // it is cut off before its first tuple
 	return c
 }
 

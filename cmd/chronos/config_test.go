@@ -162,7 +162,7 @@ func wrongValues() map[string]string {
 		"api-max-bytes": "many", "api-rate": "many", "api-waiting": "many",
 		"compat": "quartz", "metaswitch-listen": "a:b:c",
 		"horae-listen": "a:b:c", "horae-url": "nowhere", "task-retention": "soon",
-		"fetch-memory": "1000", "batch-memory": "3000000000",
+		"fetch-memory": "1000", "batch-memory": "3000000000", "http-memory": "1000",
 		"group": "", // every name is good
 	}
 }

@@ -61,14 +61,14 @@ func TestControlByAPI(t *testing.T) {
 	p := start(t, "run", "--migrate", "--create-topics", "--brokers", address, "--store", store,
 		"--store-password-file", password, "--dead-letter-topic", "chronos.dead", "--admin-listen", l.address,
 		"--admin-allow", "read,control", "--admin-token-file",
-		writeFile(t, "tokens", "reader read reader-token\nann read,control token-of-ann\n"))
+		writeFile(t, "tokens", "reader read a-reader-s-token\nann read,control the-token-of-ann\n"))
 	l.awaitStatus(t, "/readyz", http.StatusOK, "ok")
 	later := time.Now().Add(time.Hour)
 	repeat := kgo.RecordHeader{Key: node.HeaderRepeat, Value: []byte("every 2h")}
 	series := submission("series", later, []byte("series"), repeat)
 	produce(t, address, submission("cancelled", later, []byte("cancelled")),
 		submission("fired", later, []byte("fired")), submission("moved", later, []byte("moved")), series)
-	const ann = "token-of-ann"
+	const ann = "the-token-of-ann"
 	seen := func(id string) (m admin.Message) {
 		t.Helper()
 		eventually(t, func() string {
@@ -88,7 +88,7 @@ func TestControlByAPI(t *testing.T) {
 			body["delay"] = delay
 		}
 		path := "/v1/messages/" + id + "/" + action
-		status, text := l.call(t, "reader-token", http.MethodPost, path, body, nil)
+		status, text := l.call(t, "a-reader-s-token", http.MethodPost, path, body, nil)
 		if status != http.StatusForbidden ||
 			!strings.Contains(text, "the token reader may not do that") {
 			t.Errorf("a reader may %s: %d %s", action, status, text)

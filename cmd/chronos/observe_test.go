@@ -374,7 +374,7 @@ create-topics: true
 admin-listen: `+listen+`
 admin-tls-cert: `+cert+`
 admin-tls-key: `+keyFile+`
-admin-token-file: `+writeFile(t, "token", "secret\n")+`
+admin-token-file: `+writeFile(t, "token", "a-secret-of-mine\n")+`
 `)
 	p := start(t, "run", "--config", file)
 	p.stderr.await(t, logged("INFO", "serving metrics and health")+`,"url":"https://`+listen, 1)

@@ -17,6 +17,9 @@ import (
 // canary is what each planted secret contains.
 const canary = "c4n4ry"
 
+// token is a secret that is long enough for a token, in a line of its own.
+const token = canary + canary + canary + "\n"
+
 // secrets returns settings for every way to give a secret, each of them in a combination that gets as far as it can,
 // and in combinations that are mistakes. All of the secrets contain the canary.
 func secrets(t *testing.T, brokers string) map[string][]string {
@@ -65,22 +68,25 @@ func secrets(t *testing.T, brokers string) map[string][]string {
 		"key password":           kafka("--kafka-properties", file("ssl.key.password="+canary)),
 		"key without properties": kafka("--kafka-properties", file("ssl.keystore.key="+canary)),
 		"token of the API": kafka("--admin-listen", "127.0.0.1:0",
-			"--admin-token-file", file(strings.Repeat(canary, 4))),
+			"--admin-token-file", file(token)),
 		"tokens of the API": kafka("--admin-listen", "127.0.0.1:0",
-			"--admin-token-file", file("ann read "+canary+"\nbob read "+canary+canary)),
-		"tokens, no right": kafka("--admin-listen", "127.0.0.1:0", "--admin-token-file", file("ann "+canary+" read")),
-		"tokens, no name":  kafka("--admin-listen", "127.0.0.1:0", "--admin-token-file", file("a\nread "+canary)),
+			"--admin-token-file", file("ann read "+token+"bob read "+canary+token)),
+		"tokens, no right": kafka("--admin-listen", "127.0.0.1:0", "--admin-token-file", file("ann "+canary+" read\n")),
+		"tokens, no name":  kafka("--admin-listen", "127.0.0.1:0", "--admin-token-file", file("a\nread "+token)),
 		"tokens, twice": kafka("--admin-listen", "127.0.0.1:0",
-			"--admin-token-file", file("ann read "+canary+"\nbob read "+canary)),
-		"short token": kafka("--admin-listen", "127.0.0.1:0", "--admin-token-file", file(canary)),
+			"--admin-token-file", file("ann read "+token+"bob read "+token)),
+		"short token": kafka("--admin-listen", "127.0.0.1:0", "--admin-token-file", file(canary+"\n")),
+		"short token, with a name": kafka("--admin-listen", "127.0.0.1:0",
+			"--admin-token-file", file("ann read "+canary+"\n")),
+		"token that is cut": kafka("--admin-listen", "127.0.0.1:0", "--admin-token-file", file(canary+token+canary)),
 		"key of the API": kafka("--admin-listen", "127.0.0.1:0",
 			"--admin-tls-cert", file(key), "--admin-tls-key", file(key)),
 		"tokens of applications": kafka("--api-listen", "127.0.0.1:0",
-			"--api-token-file", file("ann read "+canary+"\nbob write:x*,rate=1 "+canary+canary)),
+			"--api-token-file", file("ann read "+token+"bob write:x*,rate=1 "+canary+token)),
 		"tokens of applications, no scope": kafka("--api-listen", "127.0.0.1:0",
-			"--api-token-file", file("ann "+canary+" read")),
+			"--api-token-file", file("ann "+canary+" read\n")),
 		"tokens of applications, no limit": kafka("--api-listen", "127.0.0.1:0",
-			"--api-token-file", file("ann read,"+canary+"=1 read")),
+			"--api-token-file", file("ann read,"+canary+"=1 read\n")),
 		"key of applications": kafka("--api-listen", "127.0.0.1:0",
 			"--api-tls-cert", file(key), "--api-tls-key", file(key)),
 		"Postgres":            store("postgres://u:" + canary + away),

@@ -25,6 +25,9 @@ type Config struct {
 	// Rights are what the API allows, besides to read.
 	Rights Rights
 
+	// Memory is that of listener.Config: it bounds the bodies of all requests under way.
+	Memory int
+
 	// Keeper tells of files that cannot be read any more; nil tells nobody. What they held before stays in force.
 	Keeper *credential.Keeper
 
@@ -55,7 +58,7 @@ type Server struct {
 func New(config Config) (*Server, error) {
 	l, err := listener.New(listener.Config{
 		Name: "admin", Port: "8080", Listen: config.Listen, TokenFile: config.TokenFile, CertFile: config.CertFile,
-		KeyFile: config.KeyFile, Keeper: config.Keeper, Log: config.Log,
+		KeyFile: config.KeyFile, Memory: config.Memory, Keeper: config.Keeper, Log: config.Log,
 	}, grammar())
 	if err != nil {
 		return nil, err

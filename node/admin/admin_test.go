@@ -48,7 +48,7 @@ func newServer(t *testing.T, config admin.Config) *admin.Server {
 func TestRefusesMistakes(t *testing.T) {
 	t.Parallel()
 	empty := write(t, "empty", "\n")
-	token := write(t, "token", "secret\n")
+	token := write(t, "token", "a-secret-of-mine\n")
 	for _, c := range []struct {
 		config  admin.Config
 		setting string
@@ -96,7 +96,7 @@ func write(t *testing.T, name, content string) string {
 func TestGuards(t *testing.T) {
 	t.Parallel()
 	without := newServer(t, admin.Config{Listen: "127.0.0.1:0"})
-	with := newServer(t, admin.Config{Listen: "0.0.0.0:0", TokenFile: write(t, "token", "secret\n")})
+	with := newServer(t, admin.Config{Listen: "0.0.0.0:0", TokenFile: write(t, "token", "a-secret-of-mine\n")})
 	for _, c := range []struct {
 		server  *admin.Server
 		request string
@@ -125,11 +125,11 @@ func TestGuards(t *testing.T) {
 		{with, "GET /guarded", "chronos-1:8080", []string{"Authorization", "Bearer wrong"}, 401},
 		{with, "GET /guarded", "chronos-1:8080", []string{"Authorization", "Bearer "}, 401},
 		{with, "GET /guarded", "chronos-1:8080", []string{"Authorization", "Basic secret"}, 401},
-		{with, "GET /guarded", "chronos-1:8080", []string{"Authorization", "Bearer secret"}, 200},
-		{with, "GET /guarded", "chronos-1:8080", []string{"Authorization", "bearer secret"}, 200},
+		{with, "GET /guarded", "chronos-1:8080", []string{"Authorization", "Bearer a-secret-of-mine"}, 200},
+		{with, "GET /guarded", "chronos-1:8080", []string{"Authorization", "bearer a-secret-of-mine"}, 200},
 		{
 			with, "POST /guarded", "chronos-1:8080",
-			[]string{"Authorization", "Bearer secret", "Sec-Fetch-Site", "cross-site"},
+			[]string{"Authorization", "Bearer a-secret-of-mine", "Sec-Fetch-Site", "cross-site"},
 			403,
 		},
 	} {
@@ -155,7 +155,7 @@ func TestGuards(t *testing.T) {
 // out, and is told of. Method: the file is written anew, emptied, removed, with a request after each.
 func TestReadsTokenAgain(t *testing.T) {
 	t.Parallel()
-	file := write(t, "token", "first")
+	file := write(t, "token", "the-first-token.\n")
 	keeper := new(credential.Keeper)
 	var told []string
 	keeper.Tell(func(err error) { told = append(told, err.Error()) })
@@ -167,28 +167,28 @@ func TestReadsTokenAgain(t *testing.T) {
 		s.ServeHTTP(w, r)
 		return w.Code
 	}
-	if got := status("first"); got != 200 {
+	if got := status("the-first-token."); got != 200 {
 		t.Fatalf("status %d with the first token", got)
 	}
-	if err := os.WriteFile(file, []byte("second token\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("the-second-token\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := status("second token"); got != 200 {
+	if got := status("the-second-token"); got != 200 {
 		t.Errorf("status %d with the new token", got)
 	}
-	if got := status("first"); got != 401 {
+	if got := status("the-first-token."); got != 401 {
 		t.Errorf("status %d with the former token", got)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := status("second token"); got != 200 {
+	if got := status("the-second-token"); got != 200 {
 		t.Errorf("status %d while the file is empty", got)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if got := status("second token"); got != 200 {
+	if got := status("the-second-token"); got != 200 {
 		t.Errorf("status %d while the file is gone", got)
 	}
 	if want := []string{

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -86,7 +87,10 @@ func (a *API) Handler() http.Handler {
 	config.DocsPath, config.SchemasPath = "", ""
 	config.CreateHooks = nil // no $schema links in the answers
 	config.OpenAPIPath = "/openapi"
+	config.Formats, config.Transformers = listener.FormatJSON(), []huma.Transformer{listener.BoundErrors}
 	api := humago.New(mux, config)
+	api.UseMiddleware(listener.Doorman(maxBody, func(ctx huma.Context) bool { return a.allow(api, ctx) },
+		refuse))
 	a.info(api)
 	a.messages(api)
 	a.lanes(api)
@@ -103,6 +107,32 @@ func (a *API) Handler() http.Handler {
 		mux.ServeHTTP(w, r)
 	})
 }
+
+// maxBody is how large the body of a request may be.
+const maxBody = 1 << 20
+
+// allow reports whether the caller may ask for an operation, and answers the request if not. It is asked before the
+// body is read: whatever is no question takes the right control.
+func (a *API) allow(api huma.API, ctx huma.Context) bool {
+	who := callerOf(ctx.Context())
+	if ctx.Operation().Method == http.MethodGet || who.may(a.Rights).Control {
+		return true
+	}
+	_ = huma.WriteErr(api, ctx, http.StatusForbidden, who.lacks(a.Rights.Control, "control"))
+	return false
+}
+
+// refuse is a listener.Refusal, in the form of the API.
+func refuse(w http.ResponseWriter, status int, sentence string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(&huma.ErrorModel{ // whoever has gone gets no answer
+		Title: http.StatusText(status), Status: status, Detail: listener.Cut(sentence, maxSentence),
+	})
+}
+
+// maxSentence bounds the sentence of a refusal, in characters.
+const maxSentence = 1_000
 
 // Mount mounts the API on the listener, for those who have the token.
 func (s *Server) Mount(a *API) {

@@ -185,10 +185,10 @@ func TestAPIPauses(t *testing.T) {
 			t.Errorf("no audit of %s in %s", line, &s.log)
 		}
 	}
-	guarded := newServer(t, admin.Config{Listen: "127.0.0.1:0", TokenFile: write(t, "token", "x")})
+	guarded := newServer(t, admin.Config{Listen: "127.0.0.1:0", TokenFile: write(t, "token", "one-long-token..\n")})
 	guarded.Mount(s.api)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/v1/pauses/intake?by=%0Aroot", nil)
-	r.Header.Set("Authorization", "Bearer x")
+	r.Header.Set("Authorization", "Bearer one-long-token..")
 	r.Header.Set("X-Forwarded-For", "203.0.113.9")
 	guarded.ServeHTTP(httptest.NewRecorder(), r)
 	if want := `action=resume what="the intake" claimed_by="\nroot" authenticated="by the token of admin-token-file" ` +

@@ -184,9 +184,9 @@ func TestPageAsksForTheToken(t *testing.T) {
 	t.Parallel()
 	s := newPage(t, admin.Rights{Payload: true, Control: true})
 	s.put(t, "order-1", nil)
-	file := write(t, "tokens", "reader read one-long-token\nann control another-long-token\n")
+	file := write(t, "tokens", "reader read one-long-token..\nann control another-long-token\n")
 	at, p := served(t, s, admin.Config{TokenFile: file}), browse(t)
-	for _, token := range []string{"one-long-token", "another-long-token"} {
+	for _, token := range []string{"one-long-token..", "another-long-token"} {
 		p.visit(at, screen{1100, 900, "light"})
 		p.await(dialog, "A token is needed")
 		p.press("wrong", kb.Enter)
@@ -195,7 +195,7 @@ func TestPageAsksForTheToken(t *testing.T) {
 		p.press(token, kb.Enter)
 		p.await(`document.querySelector("#about").innerText`, "node me")
 		p.find("order-1")
-		if token == "one-long-token" {
+		if token == "one-long-token.." {
 			p.await(`document.querySelector("#found").innerText`, "Read only")
 			continue
 		}

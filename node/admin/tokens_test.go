@@ -10,17 +10,24 @@ import (
 	"chronos/node/admin"
 )
 
+// The tokens of the tests.
+const (
+	s1, s2, s3 = "secret-number-1.", "secret-number-2.", "secret-number-3."
+	s4, s7, s9 = "secret-number-4.", "secret-number-7.", "secret-number-9."
+)
+
 // Goal: a file of tokens is read as a person means it, and what is no such file is told by its line, without a token in
 // the sentence. Method: files of both forms, and with one mistake each.
 func TestParseTokens(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"secret\n":                    " read,payload,control",
-		"  two words \r\n":            " read,payload,control",
-		"a read s1":                   "a read",
-		"a\tread,payload  s1\r\n":     "a read,payload",
-		"# who what\n\n a control s1": "a read,control",
-		"a read s1\n# b\nb.c@d-e_1 payload,write s2\n": "a read; b.c@d-e_1 read,payload,control",
+		"secret-number-1.\n":                          " read,payload,control",
+		" secret-number-1.\r\n\n":                     " read,payload,control",
+		"a read secret-number-1.\n":                   "a read",
+		"a\tread,payload  secret-number-1.\r\n":       "a read,payload",
+		"# who what\n\n a control secret-number-1.\n": "a read,control",
+		"a read secret-number-1.\n# b\nb.c@d-e_1 payload,write secret-number-2.\n": "a read; b.c@d-e_1 " +
+			"read,payload,control",
 	} {
 		tokens, err := admin.ParseTokens(text)
 		var got []string
@@ -32,20 +39,28 @@ func TestParseTokens(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"":                                       "it is empty",
-		" \n ":                                   "it is empty",
-		"# nothing":                              "no token in it",
-		"s3cret\ns3cret":                         "line 1: it must have a name, rights and a token",
-		"a read s3cret\nb read":                  "line 2: it must have a name, rights and a token",
-		"a read s3cret more":                     "line 1: it must have a name, rights and a token",
-		"a s3cret read":                          "line 1: the rights of a: there is no such right",
-		"a read, s3cret":                         "line 1: the rights of a: there is no such right",
-		"\na;b read s3cret":                      "line 2: the name must be",
-		strings.Repeat("a", 65) + " read s3cret": "line 1: the name must be",
-		"a read s3cret\na read s3cret2":          "line 2: there is a token named a above",
-		"a read s3cret\nb read s3cret":           "line 2: b has the same token as a",
+		"":                        "it is empty",
+		" \n ":                    "it is empty",
+		"# nothing\n":             "no token in it",
+		"SECRET\nSECRET\n":        "line 1: it must have a name, rights and a token",
+		"a read SECRET\nb read\n": "line 2: it must have a name, rights and a token",
+		"a read SECRET more\n":    "line 1: it must have a name, rights and a token",
+		"a SECRET read\n":         "line 1: the rights of a: there is no such right",
+		"a read, SECRET\n":        "line 1: the rights of a: there is no such right",
+		"\na;b read SECRET\n":     "line 2: the name must be",
+		strings.Repeat("a", 65) + " read SECRET\n": "line 1: the name must be",
+		"a read SECRET\na read SECRET2\n":          "line 2: there is a token named a above",
+		"a read SECRET\nb read SECRET\n":           "line 2: b has the same token as a",
+
+		// A file that is cut, or lacks a column.
+		"a read SECRET\nb read SECRET2": "its last line has no end",
+		"SECRET":                        "its last line has no end",
+		"ann\n":                         "fewer than 16 characters",
+		"SECRET two\n":                  "line 1: it must have a name, rights and a token",
+		"grafana  read\n":               "line 1: it must have a name, rights and a token",
+		"a read s3cret-15-bytes\n":      "line 1: the token of a: it has fewer than 16 characters",
 	} {
-		tokens, err := admin.ParseTokens(text)
+		tokens, err := admin.ParseTokens(strings.ReplaceAll(text, "SECRET", "s3cret-number-1."))
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v, %v; want an error with %q", text, tokens, err, says)
 		}
@@ -57,7 +72,7 @@ func TestParseTokens(t *testing.T) {
 // broken. Method: three tokens, each with three requests; then the file is changed.
 func TestTokenRights(t *testing.T) {
 	t.Parallel()
-	file := write(t, "tokens", "reader read s1\nviewer payload s2\nann read,payload,control s3\n")
+	file := write(t, "tokens", "reader read "+s1+"\nviewer payload "+s2+"\nann read,payload,control "+s3+"\n")
 	for _, allowed := range []admin.Rights{{Payload: true, Control: true}, {Payload: true}, {}} {
 		s := newService(t, allowed)
 		server := newServer(t, admin.Config{Listen: "0.0.0.0:0", TokenFile: file})
@@ -71,7 +86,7 @@ func TestTokenRights(t *testing.T) {
 			return w.Code, w.Body.String()
 		}
 		for token, has := range map[string]admin.Rights{
-			"s1": {}, "s2": {Payload: true}, "s3": {Payload: true, Control: true},
+			s1: {}, s2: {Payload: true}, s3: {Payload: true, Control: true},
 		} {
 			check := func(what string, may, nobody bool, code int, text string) {
 				t.Helper()
@@ -95,7 +110,7 @@ func TestTokenRights(t *testing.T) {
 			code, text = ask(token, "PUT", "/v1/pauses/lanes/out", `{}`)
 			check("control", has.Control, !allowed.Control, code, text)
 		}
-		if code, _ := ask("s4", "GET", "/v1/info", ""); code != http.StatusUnauthorized {
+		if code, _ := ask(s4, "GET", "/v1/info", ""); code != http.StatusUnauthorized {
 			t.Errorf("a token that nobody has: status %d", code)
 		}
 		if audited := strings.Contains(s.log.String(), `authenticated="by the token ann"`); audited != allowed.Control {
@@ -109,9 +124,12 @@ func TestTokenRights(t *testing.T) {
 		file   string
 		status map[string]int
 	}{
-		{"reader read s1\nann control s9\n", map[string]int{"s1": 403, "s3": 401, "s9": 200}},
-		{"reader control s1\nann", map[string]int{"s1": 403, "s9": 200}}, // half written
-		{"reader control s1\n", map[string]int{"s1": 200, "s9": 401}},
+		{"reader read " + s1 + "\nann control " + s9 + "\n", map[string]int{s1: 403, s3: 401, s9: 200}},
+		{"reader control " + s1 + "\nann control secret-number-9", map[string]int{s1: 403, s9: 200}}, // half written
+		{s7 + "\n", map[string]int{s7: 401, s9: 200}},                                                // no names
+		{"reader  read\n", map[string]int{"reader": 401, "read": 401, s9: 200}},                      // a column less
+		{"reader control " + s1, map[string]int{s1: 403}},                                            // no end
+		{"reader control " + s1 + "\n", map[string]int{s1: 200, s9: 401}},
 	} {
 		if err := os.WriteFile(file, []byte(step.file), 0o600); err != nil {
 			t.Fatal(err)

@@ -37,14 +37,15 @@ type Troubles struct {
 	lanes    map[string]*Trouble
 	until    map[string]time.Time // when the trouble of a lane is over if it is not met again
 
-	cause func(error) string
+	cause func(lane string, err error) string
 	now   func() time.Time
 }
 
-// NewTroubles returns an empty one. cause says in words why something failed; nil if nobody can.
-func NewTroubles(cause func(error) string) *Troubles {
+// NewTroubles returns an empty one. cause says in words why something failed on a lane, "" where the error says it; nil
+// for always "".
+func NewTroubles(cause func(lane string, err error) string) *Troubles {
 	if cause == nil {
-		cause = func(error) string { return "" }
+		cause = func(string, error) string { return "" }
 	}
 	return &Troubles{
 		messages: map[uuid.UUID]*Trouble{}, lanes: map[string]*Trouble{}, until: map[string]time.Time{}, cause: cause,
@@ -69,7 +70,10 @@ func (t *Troubles) Observe(event node.Event) {
 func (t *Troubles) failed(e node.Unpublished) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, text, cause := t.now().UTC(), oneLine(e.Err.Error()), oneLine(t.cause(e.Err))
+	if len(e.Messages) == 0 {
+		return
+	}
+	now, text, cause := t.now().UTC(), oneLine(e.Err.Error()), oneLine(t.cause(e.Messages[0].Lane, e.Err))
 	quiet := laneQuiet
 	if errors.Is(e.Err, node.ErrRejected) {
 		quiet = rejectedQuiet

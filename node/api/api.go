@@ -14,6 +14,7 @@ import (
 	"chronos/node/control"
 	"chronos/node/intake"
 	"chronos/node/listener"
+	"chronos/node/queue"
 	"chronos/node/queue/desk"
 	"chronos/node/store/inspect"
 	"chronos/node/store/outlook"
@@ -117,7 +118,9 @@ func (a *API) Handler() http.Handler {
 	a.quotas.source, a.quotas.lanes = a.Outlook, a.known
 	a.found.node, a.found.store = a.Node, a.Store.Lanes
 	mux := &colons{mux: http.NewServeMux()}
-	a.register(humago.New(mux, specification()))
+	api := humago.New(mux, specification())
+	api.UseMiddleware(listener.Doorman(a.Limits.Bytes, a.allow, refuse))
+	a.register(api)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		seen := &seen{ResponseWriter: w}
@@ -136,6 +139,7 @@ func specification() huma.Config {
 	config.DocsPath, config.SchemasPath = "", ""
 	config.CreateHooks = nil // no $schema links in the answers
 	config.Transformers = []huma.Transformer{uniform}
+	config.Formats = listener.FormatJSON()
 	config.OpenAPIPath = "" // it is served to those without a token, too
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {
 		Type: "http", Scheme: "bearer", Description: "A token of api-token-file. Its scopes say on which lanes it " +
@@ -321,10 +325,58 @@ func handle[I, O any](
 	a *API, api huma.API, operation huma.Operation, statuses []int, call func(context.Context, *I) (*O, error),
 ) {
 	a.describe(api, &operation, statuses)
-	huma.Register(api, operation, func(ctx context.Context, in *I) (*O, error) {
-		if s, is := ctx.Value(seenKey{}).(*seen); is {
-			s.operation = operation.OperationID
+	huma.Register(api, operation, call)
+}
+
+// allow reports whether the caller may ask for an operation, and answers the request if not. It is asked before the
+// body is read, and before anything else is looked at: nothing is computed for callers who may not ask.
+func (a *API) allow(ctx huma.Context) bool {
+	operation := ctx.Operation()
+	if s, is := ctx.Context().Value(seenKey{}).(*seen); is {
+		s.operation = operation.OperationID
+	}
+	if p := a.allowed(ctx, operation); p != nil {
+		_, w := humago.Unwrap(ctx)
+		p.write(w)
+		return false
+	}
+	return true
+}
+
+// allowed returns the problem of an operation that the caller may not ask for, or with headers that are empty; nil for
+// none. The scopes for queues are those of the lane of tasks.
+func (a *API) allowed(ctx huma.Context, operation *huma.Operation) *ProblemError {
+	who, lane, reads := callerOf(ctx.Context()), ctx.Param("lane"), operation.Method == http.MethodGet
+	switch ofLane := strings.Contains(operation.Path, "{lane}"); {
+	case ofLane && reads:
+		return a.readable(who, lane)
+	case ofLane:
+		if p := a.writable(who, lane); p != nil {
+			return p
 		}
-		return call(ctx, in)
-	})
+	case reads && !who.scopes.MayRead(queue.Lane):
+		return outOfScope(who.name, "read", queue.Lane, &who.scopes)
+	case !reads && !who.scopes.MayWrite(queue.Lane):
+		return outOfScope(who.name, "write", queue.Lane, &who.scopes)
+	}
+	r, _ := humago.Unwrap(ctx)
+	return emptyHeader(r.Header)
+}
+
+// emptyHeader returns the problem of a condition, or the name of a request, that is empty: a script whose variable is
+// not set must not change whatever message there is. Nil for none.
+func emptyHeader(h http.Header) *ProblemError {
+	for _, name := range []string{"If-Match", "Idempotency-Key"} {
+		values := h.Values(name)
+		if !slices.ContainsFunc(values, func(value string) bool { return strings.TrimSpace(value) == "" }) {
+			continue
+		}
+		if name == "If-Match" {
+			return newProblem(http.StatusPreconditionFailed, codeChanged, "If-Match is empty, so no message has "+
+				"that ETag, and nothing was done: give an ETag, or leave the header out").at("header.If-Match")
+		}
+		return newProblem(http.StatusUnprocessableEntity, codeInvalid, "Idempotency-Key is empty, so nothing was "+
+			"done: give the request a name, or leave the header out").at("header.Idempotency-Key")
+	}
+	return nil
 }

@@ -35,3 +35,8 @@ func NewQuotas(source outlook.Source, lanes func(context.Context) ([]string, err
 func (q *Quotas) Full(ctx context.Context, scopes *Scopes, limit int, now time.Time) (bool, int) {
 	return q.quotas.full(ctx, "token", scopes, limit, now)
 }
+
+// Full reports whether a caller may bring nothing to one more lane, at an instant.
+func (a *API) Full(ctx context.Context, caller, lane string, now time.Time) bool {
+	return a.found.full(ctx, caller, lane, now)
+}

@@ -1,18 +1,21 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"chronos/node"
+	"chronos/node/listener"
 	"chronos/node/store/outlook"
 )
 
@@ -74,19 +77,55 @@ func retryAfter(h http.Header, wait time.Duration) {
 // seconds are those of a wait, rounded up.
 func seconds(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }
 
-// found knows the lanes on which messages wait and that nobody has named, as they were lately.
+// found knows the lanes on which messages wait and that nobody has named, as they were lately. There may be
+// node.MostFound of them, and they are shared out among owners: the tokens that may write, and the routes that have
+// targets with a *. Half of the lanes are shared out equally, and each owner always gets that many. The other half is
+// for whichever owner asks first. So no owner takes them all from another.
 type found struct {
-	node  *node.Config
-	store func(context.Context) ([]string, error)
+	node   *node.Config
+	store  func(context.Context) ([]string, error)
+	tokens func() []listener.Token[Scopes] // nil, or none of them, for one caller that may do everything
 
 	mu    sync.Mutex
-	lanes map[string]bool
-	at    time.Time // of the last look, or try; zero for never
+	lanes map[string]string // the owner of each; "" for one that several may have brought
+	was   map[string]string // lanes before the last look, which may have begun before the owner of one was known
+	at    time.Time         // of the last look, or try; zero for never
 }
 
+// owner is a token or a route.
+type owner struct {
+	name string
+	owns func(lane string) bool // whether it may bring messages for a lane that nobody has named
+}
+
+// owners returns all of them.
+func (f *found) owners() []owner {
+	var all []owner
+	if f.tokens != nil {
+		for _, t := range f.tokens() {
+			if t.Rights.writes() {
+				all = append(all, owner{tokenOwner(t.Name), t.Rights.MayWrite})
+			}
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, owner{tokenOwner(""), func(string) bool { return true }})
+	}
+	for i := range f.node.Routes {
+		r := &f.node.Routes[i]
+		if slices.ContainsFunc(r.Targets, func(target string) bool { return strings.HasSuffix(target, "*") }) {
+			all = append(all, owner{"route:" + r.Input, r.Finds})
+		}
+	}
+	return all
+}
+
+// tokenOwner returns the name of a token as an owner: not "", which is nobody.
+func tokenOwner(token string) string { return "token:" + token }
+
 // full reports whether a message may not be brought to a lane because too many others that nobody has named have some
-// already: the rule that holds for records. A store that does not answer lets it through, as with quotas.
-func (f *found) full(ctx context.Context, lane string, now time.Time) bool {
+// already. A store that does not answer lets it through, as with quotas.
+func (f *found) full(ctx context.Context, caller, lane string, now time.Time) bool {
 	if !f.node.Finds(lane) || slices.Contains(f.node.Lanes(), lane) {
 		return false
 	}
@@ -99,31 +138,75 @@ func (f *found) full(ctx context.Context, lane string, now time.Time) bool {
 	if due {
 		f.look(ctx)
 	}
+	owners := f.owners()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lanes[lane] || len(f.lanes) < node.MostFound {
-		if f.lanes != nil {
-			f.lanes[lane] = true // until the next look
-		}
+	_, known := f.lanes[lane]
+	if known || f.lanes == nil {
 		return false
 	}
-	return true
+	if !roomFor(tokenOwner(caller), owners, f.lanes) {
+		return true
+	}
+	f.lanes[lane] = tokenOwner(caller) // until a look that does not find it in the store
+	return false
 }
 
+// roomFor reports whether an owner may have one lane more, beside those that there are with their owners.
+func roomFor(name string, owners []owner, lanes map[string]string) bool {
+	own := max(1, node.MostFound/2/len(owners))
+	common := node.MostFound - own*len(owners)
+	had := map[string]int{}
+	for _, of := range lanes {
+		had[of]++
+	}
+	if had[name] < own {
+		return true
+	}
+	for of, n := range had {
+		if !slices.ContainsFunc(owners, func(o owner) bool { return o.name == of }) {
+			common -= n // nobody's, or of a token that there is no more
+			continue
+		}
+		common -= max(0, n-own)
+	}
+	return common > 0
+}
+
+// look reads which lanes there are. A lane is its owner's for as long as something waits there. Who has brought it is
+// known where this node has seen that, and where one owner alone may have.
 func (f *found) look(ctx context.Context) {
 	stored, err := f.store(ctx)
 	if err != nil {
 		return
 	}
-	lanes, named := map[string]bool{}, f.node.Lanes()
-	for _, lane := range stored {
-		if !slices.Contains(named, lane) && f.node.Finds(lane) {
-			lanes[lane] = true
-		}
-	}
+	lanes, named, owners := map[string]string{}, f.node.Lanes(), f.owners()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.lanes = lanes
+	for _, lane := range stored {
+		if slices.Contains(named, lane) || !f.node.Finds(lane) {
+			continue
+		}
+		if lanes[lane] = cmp.Or(f.lanes[lane], f.was[lane]); lanes[lane] == "" {
+			lanes[lane] = onlyOwner(owners, lane)
+		}
+	}
+	f.lanes, f.was = lanes, f.lanes
+}
+
+// onlyOwner returns the only one of owners that may have brought messages for a lane; "" where several may have.
+func onlyOwner(owners []owner, lane string) string {
+	name := ""
+	for _, o := range owners {
+		switch {
+		case !o.owns(lane):
+		case name != "":
+			return ""
+		default:
+			name = o.name
+		}
+	}
+	return name
 }
 
 // quotas count what waits on the lanes of each token. A count is taken at most every other second, and what this node

@@ -76,17 +76,17 @@ func TestQuota(t *testing.T) {
 // each other do not share it.
 func TestLimitsOfOne(t *testing.T) {
 	t.Parallel()
-	file := write(t, "tokens", "a write:out,waiting=3 s1\nb read,rate=2 s2\nc read,rate=2 s3\n")
+	file := write(t, "tokens", "a write:out,waiting=3 "+s1+"\nb read,rate=2 "+s2+"\nc read,rate=2 "+s3+"\n")
 	_, w := newServer(t, api.Config{Listen: "0.0.0.0:0", TokenFile: file}, nil)
 	put := func(id, key string) *reply {
-		return w.ask(t, "PUT", "/v1/lanes/out/messages/"+id, `{"delay":"1h"}`, "Authorization", "Bearer s1",
+		return w.ask(t, "PUT", "/v1/lanes/out/messages/"+id, `{"delay":"1h"}`, "Authorization", "Bearer "+s1,
 			"Idempotency-Key", key)
 	}
 	for range 10 {
 		put("x", "x").want(t, 201, "scheduled")
 	}
 	put("y", "y").want(t, 201, "scheduled")
-	for _, token := range []string{"s2", "s3"} {
+	for _, token := range []string{s2, s3} {
 		for range 2 {
 			w.ask(t, "GET", "/v1/lanes/out/count", "", "Authorization", "Bearer "+token).want(t, 200, "")
 		}

@@ -14,6 +14,7 @@ import (
 	"chronos/node"
 	"chronos/node/control"
 	"chronos/node/intake"
+	"chronos/node/listener"
 	"chronos/node/store/inspect"
 )
 
@@ -68,42 +69,44 @@ func (p *ProblemError) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", problemType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // whoever has gone gets no answer
+	_ = json.NewEncoder(w).Encode(p.bounded()) // whoever has gone gets no answer
+}
+
+// bounded returns the problem as it is answered.
+func (p *ProblemError) bounded() *ProblemError {
+	bounded := *p
+	bounded.Detail, bounded.Errors = listener.Bound(p.Detail, p.Errors)
+	return &bounded
 }
 
 // uniform is a huma.Transformer: it gives the problems that huma finds itself, before any handler of ours, the form of
-// ours. What was sent does not come back where it is long: it can be a body of megabytes.
+// ours, and bounds all.
 func uniform(_ huma.Context, _ string, answer any) (any, error) {
-	found, is := answer.(*huma.ErrorModel)
-	if !is {
-		return answer, nil
-	}
-	code := codeInvalid
-	switch found.Status {
-	case http.StatusRequestEntityTooLarge:
-		code = string(node.TooLarge)
-	case http.StatusInternalServerError:
-		code = codeInternal
-	}
-	p := newProblem(found.Status, code, found.Detail)
-	for _, one := range found.Errors {
-		shown := *one
-		if value, err := json.Marshal(shown.Value); err != nil || len(value) > maxShown {
-			shown.Value = nil
+	switch found := answer.(type) {
+	case *ProblemError:
+		return found.bounded(), nil
+	case *huma.ErrorModel:
+		code := codeInvalid
+		if found.Status == http.StatusInternalServerError {
+			code = codeInternal
 		}
-		p.Errors = append(p.Errors, &shown)
+		p := newProblem(found.Status, code, found.Detail)
+		p.Errors = found.Errors
+		return p.bounded(), nil
 	}
-	return p, nil
+	return answer, nil
 }
-
-// maxShown is how many bytes of JSON of what was sent a problem shows.
-const maxShown = 200
 
 // refuse is a listener.Refusal.
 func refuse(w http.ResponseWriter, status int, sentence string) {
-	newProblem(status, map[int]string{
+	code, known := map[int]string{
 		http.StatusUnauthorized: "unauthorized", http.StatusForbidden: "forbidden",
-	}[status], sentence).write(w)
+		http.StatusRequestEntityTooLarge: string(node.TooLarge), http.StatusTooManyRequests: codeRate,
+	}[status]
+	if !known {
+		code = codeInvalid
+	}
+	newProblem(status, code, sentence).write(w)
 }
 
 // The code of problems that no node.Reason is for.

@@ -14,8 +14,9 @@ import (
 	"chronos/node/queue/desk"
 )
 
-// queues registers what applications ask of queues. Their scopes are those of the lane of tasks: to read it is to see
-// queues, tasks and actions; to write it, to change them. An action that has a topic needs the scope for that as well.
+// queues registers what applications ask of queues. Their scopes are those of the lane of tasks (allowed): to read it
+// is to see queues, tasks and actions; to write it, to change them. An action that has a topic needs the scope for that
+// as well.
 func (a *API) queues(api huma.API) {
 	mount := desk.Mount{
 		Desk: a.Queues, Name: func(operation string) string { return operation }, Problem: a.queueProblem,
@@ -27,20 +28,6 @@ func (a *API) queues(api huma.API) {
 				statuses = append(statuses, http.StatusConflict, http.StatusRequestEntityTooLarge)
 			}
 			a.describe(api, operation, statuses)
-		},
-		Begin: func(ctx context.Context, operation string, writes bool) error {
-			if s, is := ctx.Value(seenKey{}).(*seen); is {
-				s.operation = operation
-			}
-			who, what := callerOf(ctx), "read"
-			may := who.scopes.MayRead(queue.Lane)
-			if writes {
-				may, what = who.scopes.MayWrite(queue.Lane), "write"
-			}
-			if !may {
-				return outOfScope(who.name, what, queue.Lane, &who.scopes)
-			}
-			return nil
 		},
 		May: func(ctx context.Context, topic string) error {
 			if !node.IsTopic(topic) {
@@ -65,7 +52,7 @@ func (a *API) queues(api huma.API) {
 // describe completes the description of an operation: its problems are those with the statuses given, and those that
 // each may have.
 func (a *API) describe(api huma.API, operation *huma.Operation, statuses []int) {
-	operation.MaxBodyBytes = a.Limits.Bytes
+	operation.MaxBodyBytes = -1 // listener.Doorman minds Limits.Bytes
 	operation.Responses = map[string]*huma.Response{}
 	problem := api.OpenAPI().Components.Schemas.Schema(typeOf[ProblemError](), true, "Problem")
 	statuses = append(slices.Clone(statuses), http.StatusUnauthorized, http.StatusForbidden,

@@ -219,7 +219,11 @@ func TestRepeatedUnheard(t *testing.T) {
 			{&control.RefusedError{ID: "x", Reason: "it is never taken"}, "k", 422, c.code},
 		} {
 			fails = told.fails
-			got := w.ask(t, c.method, c.path, c.body, "Idempotency-Key", told.key)
+			var headers []string
+			if told.key != "" {
+				headers = []string{"Idempotency-Key", told.key}
+			}
+			got := w.ask(t, c.method, c.path, c.body, headers...)
 			if got.code != told.status || got.Code != told.code {
 				t.Errorf("%s %s, %q, %v: %d %s, want %d %s", c.method, c.body, told.key, fails, got.code, got.text,
 					told.status, told.code)
@@ -233,12 +237,12 @@ func TestRepeatedUnheard(t *testing.T) {
 func TestRepeatedWhenFull(t *testing.T) {
 	t.Parallel()
 	config := func(waiting int) api.Config {
-		return api.Config{Listen: "0.0.0.0:0", TokenFile: write(t, "tokens", fmt.Sprintf("a write:out,waiting=%d s1\n",
-			waiting))}
+		tokens := fmt.Sprintf("a write:out,waiting=%d %s\n", waiting, s1)
+		return api.Config{Listen: "0.0.0.0:0", TokenFile: write(t, "tokens", tokens)}
 	}
 	_, w := newServer(t, config(1), nil)
 	put := func(handler http.Handler, id string) *reply {
-		return ask(t, handler, "PUT", "/v1/lanes/out/messages/"+id, `{"delay":"1h"}`, "Authorization", "Bearer s1",
+		return ask(t, handler, "PUT", "/v1/lanes/out/messages/"+id, `{"delay":"1h"}`, "Authorization", "Bearer "+s1,
 			"Idempotency-Key", id)
 	}
 	put(w.handler, "x").want(t, 201, "scheduled")

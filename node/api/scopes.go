@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,11 @@ func (s *Scopes) MayRead(lane string) bool { return s.may(lane, false) }
 
 // MayWrite is MayRead for what changes something.
 func (s *Scopes) MayWrite(lane string) bool { return s.may(lane, true) }
+
+// writes reports whether the scopes allow to write on any lane.
+func (s *Scopes) writes() bool {
+	return slices.ContainsFunc(s.rules, func(rule scope) bool { return rule.write })
+}
 
 func (s *Scopes) may(lane string, write bool) bool {
 	for _, rule := range s.rules {

@@ -17,6 +17,9 @@ type Config struct {
 
 	Limits Limits
 
+	// Memory is that of listener.Config: it bounds the bodies of all requests under way.
+	Memory int
+
 	Keeper *credential.Keeper
 	Log    *slog.Logger
 }
@@ -33,7 +36,7 @@ type Server struct {
 func New(config Config) (*Server, error) {
 	l, err := listener.New(listener.Config{
 		Name: "api", Port: "8081", Listen: config.Listen, TokenFile: config.TokenFile, CertFile: config.CertFile,
-		KeyFile: config.KeyFile, Keeper: config.Keeper, Log: config.Log,
+		KeyFile: config.KeyFile, Memory: config.Memory, Keeper: config.Keeper, Log: config.Log,
 	}, grammar())
 	if err != nil {
 		return nil, err
@@ -44,6 +47,7 @@ func New(config Config) (*Server, error) {
 // Mount has the listener serve the API to those who have a token; and to everybody whether the node is ready, for
 // balancers, and the description.
 func (s *Server) Mount(a *API) error {
+	a.found.tokens = s.Tokens
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Guard(a.Handler(), refuse))
 	description, err := Describe()

@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -184,11 +186,7 @@ func (a *API) writes(api huma.API) {
 
 // bring brings a message.
 func (a *API) bring(ctx context.Context, in asked, id string, action node.Action, body *Body) (*output, error) {
-	who := callerOf(ctx)
-	if p := a.writable(who, in.Lane); p != nil {
-		return nil, p
-	}
-	in.caller, in.id, in.action = who, id, action
+	in.caller, in.id, in.action = callerOf(ctx), id, action
 	var p *ProblemError
 	if in.record, p = body.record(id, action, a.Now()); p != nil {
 		return nil, p
@@ -205,17 +203,17 @@ func (a *API) bring(ctx context.Context, in asked, id string, action node.Action
 	}
 	out, err := a.instruct(ctx, &in)
 	if err == nil && out.Status == http.StatusCreated && !out.Body.Repeated {
-		a.quotas.brought(who.name)
+		a.quotas.brought(in.caller.name)
 	}
 	return out, err
 }
 
 // full returns the problem of one message more where too many wait already; nil if there is room for it.
 func (a *API) full(ctx context.Context, in *asked) *ProblemError {
-	if a.found.full(ctx, in.Lane, time.Now()) {
-		return newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for "+
-			strconv.Itoa(node.MostFound)+" other lanes wait already that nobody has named").after(countInterval).
-			at("path.lane")
+	if a.found.full(ctx, in.caller.name, in.Lane, time.Now()) {
+		return newProblem(http.StatusTooManyRequests, string(node.TooManyTargets), "messages for so many other lanes "+
+			"that nobody has named wait already that this token may add none: there may be "+
+			strconv.Itoa(node.MostFound)+", shared out among tokens and routes").after(countInterval).at("path.lane")
 	}
 	who, limit := &in.caller, a.Limits.Waiting
 	if who.scopes.Waiting > 0 {
@@ -252,13 +250,10 @@ func (a *API) checkCallback(lane string, body *Body, record *node.Record) *Probl
 func (a *API) change(
 	ctx context.Context, in *IDInput, action node.Action, when *When, raw []byte,
 ) (*output, error) {
-	who := callerOf(ctx)
-	if p := a.writable(who, in.Lane); p != nil {
-		return nil, p
-	}
 	return a.instruct(ctx, &asked{
-		LaneInput: in.LaneInput, caller: who, id: in.ID, action: action, record: when.record(in.ID, action, a.Now()),
-		only: in.IfMatch, raw: raw,
+		LaneInput: in.LaneInput, caller: callerOf(ctx), id: in.ID, action: action,
+		record: when.record(in.ID, action, a.Now()),
+		only:   in.IfMatch, raw: raw,
 	})
 }
 
@@ -357,13 +352,38 @@ func (in *asked) request() *node.Request {
 	}
 }
 
-// hashed returns a UUID that is a hash of words.
+// hashed returns a UUID that is a hash of words: of their bytes, whether they are UTF-8 or not.
 func hashed(words ...string) uuid.UUID {
-	text, err := json.Marshal(words)
-	if err != nil {
-		panic(err) // strings always can be
+	space, before, text := uuid.NameSpaceURL, "chronos:[", words
+	if slices.ContainsFunc(words, func(word string) bool { return !utf8.ValidString(word) }) {
+		before, text = "chronos bytes:[", make([]string, len(words)) // JSON has one sign for all bytes that are none
+		for i, word := range words {
+			text[i] = hex.EncodeToString([]byte(word))
+		}
 	}
-	return uuid.NewHash(sha256.New(), uuid.NameSpaceURL, append([]byte("chronos:"), text...), 8)
+	// The hash is of an array in JSON, which is as long as all messages: it is made piece by piece.
+	sum := sha256.New()
+	sum.Write(space[:])
+	for _, word := range text {
+		sum.Write([]byte(before + `"`))
+		for len(word) > 0 {
+			n := min(len(word), 32<<10)
+			for n < len(word) && !utf8.RuneStart(word[n]) {
+				n--
+			}
+			piece, err := json.Marshal(word[:n])
+			if err != nil {
+				panic(err) // strings always can be
+			}
+			sum.Write(piece[1 : len(piece)-1])
+			word = word[n:]
+		}
+		before = `",`
+	}
+	sum.Write([]byte(`"]`))
+	id := uuid.UUID(sum.Sum(nil)[:16])
+	id[6], id[8] = id[6]&0x0f|8<<4, id[8]&0x3f|0x80
+	return id
 }
 
 // answer returns the answer to a request.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/listener"
 	"chronos/node/queue"
 	"chronos/node/queue/desk"
 )
@@ -41,6 +42,9 @@ const (
 	// maxBody is how large the body of a request may be: more than a message may be, with every byte escaped.
 	maxBody = 8 << 20
 
+	// maxSentence bounds the sentence of an error, in characters: there may be a part of the body in it.
+	maxSentence = 1_000
+
 	// page is how many rows are read at once for a list, which has no pages here.
 	page = 500
 )
@@ -57,12 +61,11 @@ func (a *API) Handler() http.Handler {
 	serve := func(pattern, operation string, handle func(*answer, *http.Request)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			began := time.Now()
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			to := &answer{w: w, api: a}
 			if r.Method == http.MethodHead { // a GET of net/http's, and none of horae's
 				to.fail(http.StatusNotFound, http.StatusNotFound, "there is nothing for HEAD")
 			} else {
-				handle(to, r)
+				to.serve(r, handle)
 			}
 			a.Observe(Request{operation, to.status, time.Since(began)})
 		})
@@ -107,6 +110,23 @@ type answer struct {
 	status int
 }
 
+// serve has a request handled when its body has arrived, and answers it if that is refused.
+func (to *answer) serve(r *http.Request, handle func(*answer, *http.Request)) {
+	body, release, err := listener.ReadBody(to.w, r, maxBody)
+	if err != nil {
+		listener.RefuseBody(to.w, err, func(_ http.ResponseWriter, status int, sentence string) {
+			to.fail(status, status, sentence)
+		})
+		return
+	}
+	defer release()
+	if err := listener.CheckValues(body); err != nil {
+		to.bad("Badly formed request: " + err.Error())
+		return
+	}
+	handle(to, r)
+}
+
 // write answers with an object.
 func (to *answer) write(status int, object any) {
 	to.status = status
@@ -116,7 +136,9 @@ func (to *answer) write(status int, object any) {
 }
 
 // fail answers with an error. Whatever the code is, the status is 400, as there.
-func (to *answer) fail(status, code int, sentence string) { to.write(status, failure{code, sentence}) }
+func (to *answer) fail(status, code int, sentence string) {
+	to.write(status, failure{code, listener.Cut(sentence, maxSentence)})
+}
 
 // bad is the answer to a request that makes no sense.
 func (to *answer) bad(sentence string) {

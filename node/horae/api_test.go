@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -345,5 +346,27 @@ func TestWindows(t *testing.T) {
 	} {
 		w.want(200, `{"uuid":"$","windowOfOperation":"`+c[1]+`"}`, "PUT", "/v1/queue",
 			fmt.Sprintf(`{"name":"q%d","queueType":"async","windowOfOperation":%q}`, i, c[0]))
+	}
+}
+
+// Goal: a body is not worth many times its size, whatever is in it, and neither is what is wrong with it. Method: what
+// such requests allocate.
+func TestBodiesAreCheap(t *testing.T) {
+	w := newWorld(t)
+	for name, body := range map[string]string{
+		"tags":     `{"name":"a","queueType":"async","tags":[` + strings.Repeat(`"",`, 500_000) + `""]}`,
+		"ignored":  `{"name":"a","queueType":"async","more":[` + strings.Repeat("{},", 500_000) + `{}]}`,
+		"a window": `{"name":"a","queueType":"async","windowOfOperation":"` + strings.Repeat("<", 1<<20) + `"}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		status, text := w.ask(http.MethodPut, "/v1/queue", body)
+		runtime.ReadMemStats(&after)
+		if status != http.StatusBadRequest || len(text) > 16<<10 {
+			t.Errorf("%s: status %d, %d bytes: %.200s", name, status, len(text), text)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > uint64(1<<20+10*len(body)) {
+			t.Errorf("%s: %d bytes are allocated for a body of %d", name, got, len(body))
+		}
 	}
 }

@@ -6,19 +6,22 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"chronos/node/credential"
 )
 
 // Guard lets those requests through that may ask, see the package comment. refuse answers the others, and nil answers
-// with a sentence.
+// with a sentence. A query that is malformed is refused as well: net/http would leave out what it cannot read, and a
+// list without its filter is one of everything.
 func (l *Listener[R]) Guard(handler http.Handler, refuse Refusal) http.Handler {
 	if refuse == nil {
 		refuse = Refuse
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := Caller[R]{Remote: r.RemoteAddr}
+		tokens := l.Tokens()
 		switch {
 		case l.crossing.Check(r) != nil:
 			refuse(w, http.StatusForbidden, "a page of another site may not change anything here")
@@ -28,15 +31,32 @@ func (l *Listener[R]) Guard(handler http.Handler, refuse Refusal) http.Handler {
 			return
 		case l.tokens == nil:
 		default:
-			if who.Token = find(l.tokens.Get(), bearer(r)); who.Token == nil {
+			if who.Token = find(tokens, bearer(r)); who.Token == nil {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="chronos"`)
 				refuse(w, http.StatusUnauthorized, "the token is missing or wrong: send one that "+l.config.Name+
 					"-token-file holds, as Authorization: Bearer TOKEN")
 				return
 			}
 		}
-		handler.ServeHTTP(w, r.WithContext(who.In(r.Context())))
+		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+			refuse(w, http.StatusUnprocessableEntity, "the query of the URL is malformed: "+Cut(err.Error(), maxShown))
+			return
+		}
+		handler.ServeHTTP(w, r.WithContext(l.part(&who, tokens).in(who.In(r.Context()))))
 	})
+}
+
+// part returns what the bodies of a caller may cost. Without tokens, callers are told apart by their addresses. Where
+// there is one caller only, everything is for that one.
+func (l *Listener[R]) part(who *Caller[R], tokens []Token[R]) *part {
+	p := &part{budget: &l.bodies, who: who.Name(), most: l.bodies.most / shares}
+	switch {
+	case l.tokens == nil && l.IsLoopback(), len(tokens) == 1:
+		p.most = l.bodies.most
+	case l.tokens == nil:
+		p.who, _, _ = net.SplitHostPort(who.Remote) // "" for all whose address is none
+	}
+	return p
 }
 
 // orToken says what else would let a request through that does not name this machine.

@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -37,6 +38,10 @@ type Config struct {
 	// none. They are read again when they change.
 	CertFile, KeyFile string
 
+	// Memory bounds what the bodies of all requests under way take in memory, in bytes: a byte of a body counts
+	// BodyCost times. One caller of several has a quarter of it. More is answered with 429. 0 for DefaultMemory.
+	Memory int
+
 	// Keeper tells of files that cannot be read any more; nil tells nobody. What they held before stays in force.
 	Keeper *credential.Keeper
 
@@ -50,6 +55,7 @@ type Listener[R any] struct {
 	tokens   *credential.Source[[]Token[R]]       // nil for none
 	pair     *credential.Source[*tls.Certificate] // nil for none
 	crossing *http.CrossOriginProtection
+	bodies   budget
 
 	mu       sync.Mutex
 	listener net.Listener // nil until Open
@@ -93,6 +99,7 @@ func New[R any](config Config, grammar Grammar[R]) (*Listener[R], error) {
 		}
 	}
 	l := &Listener[R]{config: config, crossing: http.NewCrossOriginProtection()}
+	l.bodies.most = int64(cmp.Or(config.Memory, DefaultMemory))
 	if config.TokenFile != "" {
 		if l.tokens, err = newTokens(config.Keeper, config.TokenFile, grammar); err != nil {
 			return nil, &node.ConfigError{Setting: "TokenFile", Value: config.TokenFile, Allowed: err.Error()}
@@ -110,6 +117,14 @@ func New[R any](config Config, grammar Grammar[R]) (*Listener[R], error) {
 		}
 	}
 	return l, nil
+}
+
+// Tokens returns the tokens that the listener asks for now; none if it asks for none.
+func (l *Listener[R]) Tokens() []Token[R] {
+	if l.tokens == nil {
+		return nil
+	}
+	return l.tokens.Get()
 }
 
 // IsLoopback reports whether only this machine reaches the listener.

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"chronos/node/credential"
 )
@@ -28,15 +29,13 @@ type Token[R any] struct {
 
 	Rights R
 
-	// Weak says that the token is so short that it could be guessed.
-	Weak bool
-
 	hash [sha256.Size]byte
 }
 
 const (
-	// weakToken is the length below which a token is weak: 16 letters and digits are some 80 bits.
-	weakToken = 16
+	// minToken is the length of a token, in bytes, at least: 16 letters and digits are some 80 bits. Nobody counts the
+	// attempts, so a shorter one can be guessed.
+	minToken = 16
 
 	// maxTokenName bounds the name of a token.
 	maxTokenName = 64
@@ -49,14 +48,19 @@ const (
 //	grafana    read                   bf9Jq1nT0Yk3mE7s
 //	ann        read,payload,control   Zr4uW8xQ2aLh6CdP
 //
-// Names and tokens come once each. No error of it shows a token.
+// Tokens have 16 bytes or more. Names and tokens come once each. The last line ends like the others: a file that is
+// half written has no such end, or lacks a column, which is an error. No error shows a token.
 func ParseTokens[R any](text string, grammar Grammar[R]) ([]Token[R], error) {
-	if alone := strings.TrimSpace(text); !strings.Contains(alone, "\n") && len(strings.Fields(alone)) < 3 &&
-		!strings.HasPrefix(alone, "#") {
-		if alone == "" {
-			return nil, fmt.Errorf("it is empty")
+	switch alone := strings.Fields(text); {
+	case len(alone) == 0:
+		return nil, fmt.Errorf("it is empty")
+	case !strings.HasSuffix(text, "\n"):
+		return nil, fmt.Errorf("its last line has no end, as if the file were cut off: end it with a newline")
+	case len(alone) == 1 && !strings.HasPrefix(alone[0], "#"):
+		if err := checkToken(alone[0]); err != nil {
+			return nil, err
 		}
-		return []Token[R]{{Rights: grammar.All, Weak: len(alone) < weakToken, hash: sha256.Sum256([]byte(alone))}}, nil
+		return []Token[R]{{Rights: grammar.All, hash: sha256.Sum256([]byte(alone[0]))}}, nil
 	}
 	var tokens []Token[R]
 	names, hashes := map[string]bool{}, map[[sha256.Size]byte]string{}
@@ -103,9 +107,19 @@ func parseToken[R any](fields []string, grammar Grammar[R]) (Token[R], error) {
 	if err != nil {
 		return Token[R]{}, fmt.Errorf("the rights of %s: %w", name, err)
 	}
-	return Token[R]{
-		Name: name, Rights: rights, Weak: len(fields[2]) < weakToken, hash: sha256.Sum256([]byte(fields[2])),
-	}, nil
+	if err := checkToken(fields[2]); err != nil {
+		return Token[R]{}, fmt.Errorf("the token of %s: %w", name, err)
+	}
+	return Token[R]{Name: name, Rights: rights, hash: sha256.Sum256([]byte(fields[2]))}, nil
+}
+
+// checkToken refuses a token that could be guessed.
+func checkToken(token string) error {
+	if len(token) < minToken {
+		return fmt.Errorf("it has fewer than %d characters, so it can be guessed: make one by openssl rand -base64 24",
+			minToken)
+	}
+	return nil
 }
 
 const nameRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@"
@@ -123,14 +137,23 @@ func ReadTokens[R any](file string, grammar Grammar[R]) ([]Token[R], error) {
 	return tokens, nil
 }
 
-// newTokens returns the tokens of a file, as it is now.
+// newTokens returns the tokens of a file, as it is now. A file that had names keeps them: one word in their place is a
+// file that was cut, or a slip, and would be a token with all rights.
 func newTokens[R any](
 	keeper *credential.Keeper, file string, grammar Grammar[R],
 ) (*credential.Source[[]Token[R]], error) {
+	var named atomic.Bool
 	return credential.New(keeper, func() ([]Token[R], error) {
 		tokens, err := ReadTokens(file, grammar)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, fmt.Errorf("it must be a file with a token, or with one on each line: %w", err)
+		case tokens[0].Name != "":
+			named.Store(true)
+		case named.Load():
+			return nil, fmt.Errorf("the file %s: it had tokens with names and rights, and has one word now: each line "+
+				"must have a name, rights and a token, such as \"%s  TOKEN\"; to have one token for everything, "+
+				"start the node anew", file, grammar.Example)
 		}
 		return tokens, nil
 	})

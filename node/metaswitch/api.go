@@ -18,6 +18,7 @@ import (
 	"chronos/node"
 	"chronos/node/control"
 	"chronos/node/intake"
+	"chronos/node/listener"
 )
 
 // Lane is where timers wait, and come out as callbacks.
@@ -59,6 +60,9 @@ type Request struct {
 const (
 	// maxBody is how large the body of a request may be: more than a message may be, with every byte escaped.
 	maxBody = 8 << 20
+
+	// maxText bounds the text of an answer, in characters: there may be a URI in it, or what a member is called.
+	maxText = 1_000
 
 	// maxYear is the last year in which a timer may pop.
 	maxYear = 9999
@@ -127,7 +131,7 @@ func (a answer) write(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	}
 	w.WriteHeader(a.status)
-	_, _ = io.WriteString(w, a.text) // whoever has gone gets no answer
+	_, _ = io.WriteString(w, listener.Cut(a.text, maxText)) // whoever has gone gets no answer
 }
 
 // done is the answer to a request that has had its effect.
@@ -177,15 +181,16 @@ func (a *API) named(w http.ResponseWriter, r *http.Request, in *asked, id, digit
 
 // set stores a timer, in place of the one of its id, if there is one.
 func (a *API) set(w http.ResponseWriter, r *http.Request, in *asked, id string, factor uint32) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		in.answer = answer{
-			status: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body has more than %d bytes", maxBody),
-		}
+	body, release, err := listener.ReadBody(w, r, maxBody)
+	if err != nil {
+		listener.RefuseBody(w, err, func(_ http.ResponseWriter, status int, sentence string) {
+			in.answer = answer{status: status, text: sentence}
+		})
 		return
 	}
-	if err != nil {
-		in.answer = refused("the body did not arrive")
+	defer release()
+	if err := listener.CheckValues(body); err != nil {
+		in.answer = refused(err.Error())
 		return
 	}
 	now := a.Now()

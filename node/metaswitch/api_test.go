@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -401,5 +402,30 @@ func TestNotEarly(t *testing.T) {
 	if m, least := w.only(t), w.now.Add(100*time.Second); m.Deadline.Before(least) ||
 		m.Deadline.After(least.Add(time.Microsecond)) {
 		t.Errorf("the timer pops at %v, want %v or just after it", m.Deadline, least)
+	}
+}
+
+// Goal: a body is not worth many times its size, whatever is in it, and neither is what is wrong with it. Method: what
+// such requests allocate.
+func TestBodiesAreCheap(t *testing.T) {
+	w := newWorld(t, nil)
+	long := strings.Repeat("x", 1<<20)
+	for name, b := range map[string]string{
+		"tags":        body(`"interval": 100`, `,"statistics":{"tag-info":[`+strings.Repeat("{},", 500_000)+`{}]}`),
+		"ignored":     body(`"interval": 100`, `,"more":[`+strings.Repeat("[],", 500_000)+`[]]`),
+		"replicas":    body(`"interval": 100`, `,"reliability":{"replicas":[`+strings.Repeat(`"",`, 500_000)+`""]}`),
+		"a long URI":  `{"timing":{"interval":1},"callback":{"http":{"uri":"ftp://` + long + `","opaque":""}}}`,
+		"a long name": `{"timing":{"interval":1},"` + long + `":{},"callback":{}}`,
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		status, _, text := w.ask(t, "POST", "/timers", b)
+		runtime.ReadMemStats(&after)
+		if status != 400 || len(text) > 16<<10 {
+			t.Errorf("%s: status %d, %d bytes: %.200s", name, status, len(text), text)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > uint64(1<<20+10*len(b)) {
+			t.Errorf("%s: %d bytes are allocated for a body of %d", name, got, len(b))
+		}
 	}
 }

@@ -31,7 +31,7 @@ func (s *Service) listen(ctx context.Context) error {
 		return nil
 	}
 	config := s.config.Admin
-	config.Log, config.Keeper = s.log, s.config.credentials
+	config.Log, config.Keeper, config.Memory = s.log, s.config.credentials, s.config.HTTPMemory
 	server, err := admin.New(config)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ func (s *Service) openAPI(ctx context.Context) error {
 		return nil
 	}
 	config := s.config.API
-	config.Log, config.Keeper = s.log, s.config.credentials
+	config.Log, config.Keeper, config.Memory = s.log, s.config.credentials, s.config.HTTPMemory
 	server, err := api.New(config)
 	if err != nil {
 		return err

@@ -34,8 +34,12 @@ func cause(err error) string {
 	return saidByNetwork(err)
 }
 
-// ofKafka says in words, with their subject, why something could not be published.
-func ofKafka(err error) string {
+// causeOn says in words, with their subject, why something could not be published on a lane: what Kafka did, or "" for
+// a callback lane. There Kafka has no part in it, and the error names the receiver.
+func causeOn(lane string, err error) string {
+	if node.IsCallback(lane) {
+		return ""
+	}
 	text := cause(err)
 	if rest, is := strings.CutPrefix(text, "it "); is {
 		return "Kafka " + rest

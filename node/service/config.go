@@ -57,6 +57,9 @@ type Config struct {
 	// defaults.
 	FetchMemory, BatchMemory int
 
+	// HTTPMemory bounds the memory of bodies of requests, on each listener: see listener.Config. 0 for the default.
+	HTTPMemory int
+
 	// Callback says how the requests of callback lanes are made.
 	Callback callback.Config
 

@@ -15,6 +15,7 @@ const ReminderInterval = reminderInterval
 var (
 	EditDistance = editDistance
 	Cause        = cause
+	CauseOn      = causeOn
 
 	WindowForPeers = windowForPeers
 )

@@ -87,7 +87,7 @@ func (s *Settings) Horae(fallback string) (address, reached string, err error) {
 	case net.ParseIP(bare) != nil || !strings.Contains(address, ":"):
 		address = net.JoinHostPort(bare, horaePort)
 	}
-	_, err = newHorae(address)
+	_, err = newHorae(address, 0)
 	if wrong, is := errors.AsType[*node.ConfigError](err); is {
 		return "", "", s.horaeListen.Wrong(wrong.Allowed)
 	}
@@ -113,9 +113,9 @@ func (s *Settings) horaeAt() (string, error) {
 }
 
 // newHorae returns the listener of that interface.
-func newHorae(address string) (*listener.Listener[struct{}], error) {
+func newHorae(address string, memory int) (*listener.Listener[struct{}], error) {
 	return listener.New(listener.Config{
-		Name: "horae", Port: horaePort, Listen: address, Open: true,
+		Name: "horae", Port: horaePort, Listen: address, Open: true, Memory: memory,
 	}, listener.Grammar[struct{}]{})
 }
 

@@ -28,7 +28,7 @@ func (s *Service) openMetaswitch(ctx context.Context) error {
 	if s.config.Metaswitch == "" {
 		return nil
 	}
-	opened, err := newMetaswitch(s.config.Metaswitch)
+	opened, err := newMetaswitch(s.config.Metaswitch, s.config.HTTPMemory)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (s *Settings) Metaswitch() (string, error) {
 	case net.ParseIP(bare) != nil || !strings.Contains(address, ":"):
 		address = net.JoinHostPort(bare, metaswitchPort)
 	}
-	_, err := newMetaswitch(address)
+	_, err := newMetaswitch(address, 0)
 	if wrong, is := errors.AsType[*node.ConfigError](err); is {
 		return "", s.metaswitchListen.Wrong(wrong.Allowed)
 	}
@@ -59,8 +59,8 @@ func (s *Settings) Metaswitch() (string, error) {
 }
 
 // newMetaswitch returns the listener of that interface.
-func newMetaswitch(address string) (*listener.Listener[struct{}], error) {
+func newMetaswitch(address string, memory int) (*listener.Listener[struct{}], error) {
 	return listener.New(listener.Config{
-		Name: "metaswitch", Port: metaswitchPort, Listen: address, Open: true,
+		Name: "metaswitch", Port: metaswitchPort, Listen: address, Open: true, Memory: memory,
 	}, listener.Grammar[struct{}]{})
 }

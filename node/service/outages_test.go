@@ -58,6 +58,23 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// Goal: a cause names the system that it is about. Method: the same error of a topic and of a callback, whose own
+// sentence names its receiver and stands for itself.
+func TestCauseNamesItsSystem(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		fmt.Errorf("the connection to a.example was lost: %w", syscall.ECONNRESET), io.EOF, context.DeadlineExceeded,
+		fmt.Errorf("%w: refused", node.ErrRejected), syscall.ECONNREFUSED,
+	} {
+		if got := service.CauseOn("out", err); !strings.HasPrefix(got, "Kafka ") {
+			t.Errorf("%v on a topic: %q", err, got)
+		}
+		if got := service.CauseOn("http:a", err); got != "" {
+			t.Errorf("%v on a callback lane: %q, and its own sentence would do", err, got)
+		}
+	}
+}
+
 // Goal: what is out is told with its beginning, its cause and what that means; and no more when it is back. Method: the
 // store goes, then Kafka and one of its topics; the store comes back, then Kafka, whose topic stays away.
 func TestOutages(t *testing.T) {

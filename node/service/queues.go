@@ -61,7 +61,7 @@ func (s *Service) openHorae(ctx context.Context) error {
 	if s.desk == nil {
 		return Usagef("--horae-listen is set, and %v", errNoQueues)
 	}
-	opened, err := newHorae(s.config.Horae)
+	opened, err := newHorae(s.config.Horae, s.config.HTTPMemory)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"chronos/node"
 	"chronos/node/broker/kafka"
+	"chronos/node/listener"
 )
 
 // tokenRows are the settings for tokens, and for files that other clients have.
@@ -82,6 +83,14 @@ func limitRows() []Setting {
 				"node takes some three times as much.",
 			Allowed: allowedMemory(), value: func(s *Settings) *Value { return &s.batchMemory },
 		},
+		{
+			Name: "http-memory", PlaceHolder: "N", Default: strconv.Itoa(listener.DefaultMemory),
+			Help: fmt.Sprintf("The most bytes that the bodies of requests under way may take in memory, on each "+
+				"listener for HTTP: a byte of a body counts as %d. One token, or one address where there are no "+
+				"tokens, has a quarter of it, if there are others. More is answered with 429. A body that alone has "+
+				"more than a quarter is let in by itself.", listener.BodyCost),
+			Allowed: allowedMemory(), value: func(s *Settings) *Value { return &s.httpMemory },
+		},
 	}
 	for i := range rows {
 		rows[i].Group, rows[i].Commands = "limits", Run
@@ -119,7 +128,7 @@ const minMemory = 1 << 20
 // allowedMemory says what may be set.
 func allowedMemory() string { return fmt.Sprintf("%d to %d", minMemory, math.MaxInt32) }
 
-// memory sets how much memory records may have that come from Kafka.
+// memory sets how much memory records may have that come from Kafka, and bodies of requests by HTTP.
 func (s *Settings) memory(config *Config) error {
 	for _, number := range []struct {
 		setting *Value
@@ -127,6 +136,7 @@ func (s *Settings) memory(config *Config) error {
 	}{
 		{&s.fetchMemory, &config.FetchMemory},
 		{&s.batchMemory, &config.BatchMemory},
+		{&s.httpMemory, &config.HTTPMemory},
 	} {
 		if v := number.setting; v.IsSet {
 			n, err := v.number(math.MaxInt32)

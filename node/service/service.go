@@ -165,7 +165,7 @@ func With(config Config, store *Store, options Options) (*Service, error) {
 func with(config Config, store *Store, reporter *Reporter, options Options) (*Service, error) {
 	s := &Service{
 		config: config, options: options, log: options.Log, clock: system.New(), store: store, reporter: reporter,
-		metrics: metrics.New(config.Node, options.Version), troubles: admin.NewTroubles(ofKafka),
+		metrics: metrics.New(config.Node, options.Version), troubles: admin.NewTroubles(causeOn),
 		settings: config.effective(),
 	}
 	s.hours = hours.New(&s.config.Node)

@@ -23,7 +23,7 @@ type Settings struct {
 	saslMechanism, saslUsername, saslPassword, saslPasswordFile  Value
 	saslTokenFile, saslTokenURL, saslScope                       Value
 	maxDelay, maxBytes, maxHeaders, maxHeaderBytes               Value
-	fetchMemory, batchMemory                                     Value
+	fetchMemory, batchMemory, httpMemory                         Value
 	group, sessionTimeout                                        Value
 	store, storePasswordFile, pgBouncer, migrate, dataDir        Value
 	standby                                                      Value

@@ -21,7 +21,8 @@
 //     so that kfake meets no error that the guard has not met.
 //   - It asks for nothing that kfake cannot survive although it is well formed; checkMeaning lists that.
 //
-// What it asks of connections: there are at most maxConnections of them; a request that has begun arrives
+// What it asks of connections: there are at most maxConnections of them, of which one that is idle makes
+// room for a new one; a request that has begun arrives
 // within requestTime and a second for each MiB; who does not read an answer for writeTime, or says nothing for
 // idleTime, is cut off. Requests that are on their way hold maxHeld bytes in all; those beyond it wait, small ones
 // excepted, so that heartbeats are not held up by bulk.

@@ -11,6 +11,7 @@ const (
 	MaxConnections = maxConnections
 	MaxPlain       = maxPlain
 	IdleTime       = idleTime
+	IdleEnough     = idleEnough
 	RequestTime    = requestTime
 	WriteTime      = writeTime
 )

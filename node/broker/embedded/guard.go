@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,8 +20,12 @@ import (
 )
 
 const (
-	// maxConnections is how many connections there are at a time. One more is closed at once.
+	// maxConnections is how many connections there are at a time. For one more the one is closed that has been idle for
+	// longest, if that is idleEnough; otherwise the new one is.
 	maxConnections = 1_000
+
+	// idleEnough is longer than a client waits for an answer to a Fetch.
+	idleEnough = 10 * time.Second
 
 	// idleTime is how long a connection may say nothing, as Kafka's connections.max.idle.ms.
 	idleTime = 10 * time.Minute
@@ -53,14 +58,16 @@ type listener struct {
 	held   *semaphore.Weighted
 
 	mu          sync.Mutex
-	connections int
+	connections map[*conn]bool
 	said        time.Time // when the log was told something
 	unsaid      int       // what it was not told since then
 }
 
 // newListener returns a listener that guards the connections of another. log may be nil.
 func newListener(plain net.Listener, served *kversion.Versions, log *slog.Logger) *listener {
-	return &listener{Listener: plain, served: served, log: log, held: semaphore.NewWeighted(maxHeld)}
+	return &listener{
+		Listener: plain, served: served, log: log, held: semaphore.NewWeighted(maxHeld), connections: map[*conn]bool{},
+	}
 }
 
 // Accept returns the next connection.
@@ -70,43 +77,68 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.enter() {
-			return l.guard(plain), nil
+		c := l.guard(plain)
+		if l.enter(c) {
+			return c, nil
 		}
 		l.refuse(plain, fmt.Errorf("there are %d connections already", maxConnections))
-		_ = plain.Close() // It was not wanted.
+		_ = c.Close() // It was not wanted.
 	}
 }
 
 // guard returns plain as kfake is to see it.
 func (l *listener) guard(plain net.Conn) *conn {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &conn{
+	c := &conn{
 		Conn: plain, listener: l, reader: bufio.NewReader(plain),
 		wait: func(n int64) error { return l.held.Acquire(ctx, n) },
-		leave: sync.OnceFunc(func() {
-			cancel()
-			l.exit()
-		}),
 	}
+	c.leave = func() {
+		cancel()
+		l.exit(c)
+	}
+	c.acted()
+	return c
 }
 
-// enter counts a connection, and reports whether there may be one more.
-func (l *listener) enter() bool {
+// enter counts a connection, and reports whether there may be one more. If there are as many as there may be, it closes
+// the one that has been idle for longest.
+func (l *listener) enter(c *conn) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.connections >= maxConnections {
-		return false
+	var idle *conn
+	if len(l.connections) >= maxConnections {
+		if idle = l.idlest(); idle == nil {
+			l.mu.Unlock()
+			return false
+		}
+		delete(l.connections, idle)
 	}
-	l.connections++
+	l.connections[c] = true
+	l.mu.Unlock()
+	if idle != nil {
+		_ = idle.Close() // It was not used.
+	}
 	return true
 }
 
+// idlest returns the connection that has been idle for longest, if that is idleEnough; nil otherwise. The caller holds
+// mu.
+func (l *listener) idlest() *conn {
+	var idlest *conn
+	since := time.Now().Add(-idleEnough).UnixNano()
+	for c := range l.connections {
+		if last := c.last.Load(); last <= since {
+			idlest, since = c, last
+		}
+	}
+	return idlest
+}
+
 // exit counts a connection less.
-func (l *listener) exit() {
+func (l *listener) exit(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.connections--
+	delete(l.connections, c)
 }
 
 // refuse says why a connection is closed. Whoever floods the socket does not flood the log.
@@ -132,12 +164,16 @@ type conn struct {
 	reader   *bufio.Reader
 	wait     func(bytes int64) error // until so much may be held
 	leave    func()
+	last     atomic.Int64 // when something was last sent or received, in nanoseconds since 1970
 
 	buffer []byte // of the request, with its size before it
 	rest   []byte // what of buffer has not been read
 	held   int64
 	err    error // that ended the reading
 }
+
+// acted notes that something is sent or received now.
+func (c *conn) acted() { c.last.Store(time.Now().UnixNano()) }
 
 // Read returns what is left of a request, or of the next one.
 func (c *conn) Read(p []byte) (int, error) {
@@ -178,6 +214,7 @@ func (c *conn) next() error {
 		}
 		return err
 	}
+	c.acted()
 	if err := c.SetReadDeadline(time.Now().Add(requestTime)); err != nil {
 		return err
 	}
@@ -253,6 +290,7 @@ func (c *conn) Write(p []byte) (int, error) {
 			return written, err
 		}
 		n, err := c.Conn.Write(p[written:min(written+writeChunk, len(p))])
+		c.acted()
 		if written += n; err != nil || written == len(p) {
 			return written, err
 		}

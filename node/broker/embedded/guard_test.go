@@ -328,6 +328,54 @@ func TestGuardBoundsConnections(t *testing.T) {
 	})
 }
 
+// TestGuardClosesIdleConnections opens as many connections as there may be, of which all but one stay idle, and then as
+// many again: those that are used get in and stay, and the one that has been idle for longest goes first.
+func TestGuardClosesIdleConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipes, 1)
+		guard := embedded.Guard(listener, nil)
+		open := func() (client, server net.Conn) {
+			client, plain := net.Pipe()
+			listener <- plain
+			server, err := guard.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = io.Copy(io.Discard, server) }() // as the broker reads
+			return client, server
+		}
+		used, answers := open()
+		var clients []net.Conn
+		for range embedded.MaxConnections - 1 {
+			client, _ := open()
+			clients = append(clients, client)
+			<-time.After(time.Millisecond)
+		}
+		<-time.After(embedded.IdleEnough)
+		go func() { _, _ = answers.Write([]byte("x")) }()
+		if _, err := io.ReadFull(used, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for i, idle := range clients {
+			client, server := open()
+			if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Fatalf("connection %d, which has been idle for longest, is not closed: %v", i, err)
+			}
+			go func() { _, _ = server.Write([]byte("x")) }()
+			if _, err := io.ReadFull(client, make([]byte, 1)); err != nil {
+				t.Fatalf("new connection %d: %v", i, err)
+			}
+			defer func() { _ = errors.Join(client.Close(), server.Close()) }()
+		}
+		go func() { _, _ = answers.Write([]byte("x")) }()
+		if _, err := io.ReadFull(used, make([]byte, 1)); err != nil {
+			t.Errorf("the connection that is used is closed: %v", err)
+		}
+		_ = errors.Join(used.Close(), answers.Close())
+	})
+}
+
 // TestGuardDoesNotFloodLog refuses many connections at a time.
 func TestGuardDoesNotFloodLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,16 +13,13 @@ import (
 	"chronos/node/queue"
 )
 
-// Mount says how the operations on queues are served among others of a listener.
+// Mount says how the operations on queues are served among others of a listener, whose middleware says who may ask.
 type Mount struct {
 	// Desk answers.
 	Desk *Desk
 
 	// Describe completes the description of an operation.
 	Describe func(operation *huma.Operation, writes bool)
-
-	// Begin is called before anything else is done for a request of an operation. An error is the answer.
-	Begin func(ctx context.Context, operation string, writes bool) error
 
 	// May returns why whoever asks may not have something come out on a topic; nil if that is all right. Owns is the
 	// same for what does not come out there any more: the topic need not be one that is served.
@@ -196,9 +193,6 @@ func serve[I, O any](
 	writes := method != http.MethodGet
 	m.Describe(&operation, writes)
 	huma.Register(api, operation, func(ctx context.Context, in *I) (*answer[O], error) {
-		if err := m.Begin(ctx, operation.OperationID, writes); err != nil {
-			return nil, err
-		}
 		if m.Desk == nil {
 			return nil, m.Problem(absent("this store keeps no queues: it is a journal in Kafka, and queues need a " +
 				"database"))

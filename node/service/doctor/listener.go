@@ -27,10 +27,9 @@ func (e *examination) listener(context.Context) (string, error) {
 	e.exposed("admin", config.Listen, config.CertFile, config.TokenFile)
 	control := 0
 	for _, t := range tokens {
-		about := e.weak("admin", t.Name, t.Weak)
 		lacks := missing(t.Rights, config.Rights)
 		if t.Name != "" && lacks != "" {
-			e.find(Note, about, "has a right that no one has here: "+lacks,
+			e.find(Note, "token "+t.Name, "has a right that no one has here: "+lacks,
 				"It may not do that, because admin-allow does not name it.",
 				"Have admin-allow name it, or take it from the token.")
 		}
@@ -55,9 +54,6 @@ func (e *examination) api(context.Context) (string, error) {
 		return "", err
 	}
 	e.exposed("api", config.Listen, config.CertFile, config.TokenFile)
-	for _, t := range tokens {
-		e.weak("api", t.Name, t.Weak)
-	}
 	return count(len(tokens), "token"), nil
 }
 
@@ -73,19 +69,6 @@ func (e *examination) exposed(name, listen, certFile, tokenFile string) {
 		e.find(Warning, name+"-token-file", "can be read by every user of this machine",
 			"All of them may do what its tokens allow.", "chmod o-r "+tokenFile)
 	}
-}
-
-// weak sees whether a token can be guessed, and returns what to call it.
-func (e *examination) weak(listener, name string, weak bool) (about string) {
-	about = listener + "-token-file"
-	if name != "" {
-		about = "token " + name
-	}
-	if weak {
-		e.find(Warning, about, "is shorter than 16 characters",
-			"Nobody counts the attempts: what is short can be guessed.", "Make a new one: openssl rand -base64 24")
-	}
-	return about
 }
 
 // missing names the rights that a token has and the listener does not allow.
