@@ -216,13 +216,13 @@ func (a *Asker) read(ctx context.Context, t *tail) error {
 			switch {
 			case len(e.Key) == 0 || e.Value == nil:
 			case e.Key[0] == answerKey:
-				return a.tell(t, e.Value)
+				a.tell(t, e.Value)
 			case e.Key[0] == switchKey:
-				return a.tellSwitch(t, e.Value)
+				a.tellSwitch(t, e.Value)
 			}
 			return nil
 		})
-		if errors.Is(err, ledger.ErrTruncated) || errors.Is(err, errForeign) {
+		if errors.Is(err, ledger.ErrTruncated) {
 			return err
 		}
 		wait := readAgain
@@ -237,16 +237,16 @@ func (a *Asker) read(ctx context.Context, t *tail) error {
 	}
 }
 
-// tell tells those who wait for it of an answer.
-func (a *Asker) tell(t *tail, value []byte) error {
+// tell tells those who wait for it of an answer. One that can't be read answers nobody.
+func (a *Asker) tell(t *tail, value []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(t.waiting) == 0 {
-		return nil
+		return
 	}
 	told, err := readAnswer(value)
 	if err != nil {
-		return err
+		return
 	}
 	for _, ask := range told.Asks {
 		if hears := t.waiting[ask]; hears != nil {
@@ -254,7 +254,6 @@ func (a *Asker) tell(t *tail, value []byte) error {
 			delete(t.waiting, ask)
 		}
 	}
-	return nil
 }
 
 // end tells all who wait that a partition is not read any more.
