@@ -309,6 +309,13 @@ func (s *Service) identifyInputs(ctx context.Context) error {
 	return nil
 }
 
+// IsDamaged reports whether a node has ended because its local copy of a journal is damaged. It makes the copy anew
+// when it is opened again.
+func IsDamaged(err error) bool {
+	disk, is := errors.AsType[*journal.DiskError](err)
+	return is && disk.Damaged
+}
+
 // isFatal reports whether an error is the cause that a running node has been ended for.
 func isFatal(err error) bool {
 	var other *journal.OtherGroupError

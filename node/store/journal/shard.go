@@ -201,7 +201,7 @@ func (s *shard) at(from pebble.Reader, due, value []byte) (*row, error) {
 	}
 	r, some, err := get(s.db, from, apartKey(due), decode)
 	if err == nil && !some {
-		err = fmt.Errorf("the local copy has only a part of what is under %q", due)
+		err = fmt.Errorf("%w: under %q", errPart, due)
 	}
 	if err != nil {
 		return nil, err
@@ -306,7 +306,7 @@ func (s *shard) storedIn(from pebble.Reader, name node.MessageID) (*row, error) 
 	due := s.dueKey(head)
 	r, some, err := get(s.db, from, due, func(value []byte) (*row, error) { return s.at(from, due, value) })
 	if err == nil && !some {
-		err = fmt.Errorf("the local copy has only a part of message %q", name.ID)
+		err = s.db.damaged(fmt.Errorf("%w: %q", errPart, name.ID))
 	}
 	return r, err
 }
