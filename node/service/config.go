@@ -66,6 +66,10 @@ type Config struct {
 	// API is the listener for applications; its Listen is empty for none.
 	API api.Config
 
+	// RequestSecrets are what nodes with a journal sign the requests by HTTP with that they send each other, the first
+	// one, and accept, all. They must not be empty where such a node serves the API.
+	RequestSecrets [][]byte
+
 	// Metaswitch is where the interface of Metaswitch's Chronos listens; empty for nowhere.
 	Metaswitch string
 
@@ -96,6 +100,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Horae, c.HoraeURL, err = s.Horae(""); return err },
 		func(c *Config) (err error) { c.Retention, err = s.Retention(); return err },
 		s.journalFits,
+		s.requestSecrets,
 	} {
 		if err := read(&config); err != nil {
 			return config, err

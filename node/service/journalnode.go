@@ -60,7 +60,7 @@ func (s *Service) own() error {
 	}
 	s.store.journal.observe = w.replay
 	s.owning = w
-	s.config.Node.Requests = true // of whichever node is asked by HTTP
+	s.config.Node.Requests = node.NewMarks(s.config.RequestSecrets...) // of whichever node is asked by HTTP
 	session := cmp.Or(s.config.SessionTimeout, kafka.DefaultSessionTimeout)
 	s.source = &owningSource{journal.NewSource(beneath, store, uuid.New(), session, w.attempt), beneath}
 	return nil

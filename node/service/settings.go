@@ -36,7 +36,7 @@ type Settings struct {
 	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value
 	adminAllow                                                   Value
 	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
-	apiMaxBytes, apiRate, apiWaiting                             Value
+	apiMaxBytes, apiRate, apiWaiting, requestSecretFile          Value
 	compat, metaswitchListen                                     Value
 	horaeListen, horaeURL, taskRetention                         Value
 

@@ -38,7 +38,7 @@ const askAgain = 2 * time.Second
 
 // NewSwitchboard returns one on a journal.
 func NewSwitchboard(log ledger.Ledger, poster Poster, limits AskerLimits) *Switchboard {
-	asker := NewAsker(log, nil, limits)
+	asker := NewAsker(log, nil, nil, limits)
 	return &Switchboard{
 		log: log, poster: poster, asker: asker, limits: asker.limits, turns: make(chan struct{}, asker.limits.Most),
 	}

@@ -43,6 +43,7 @@ type Sender interface {
 type Asker struct {
 	log    ledger.Ledger
 	sender Sender
+	marks  *node.Marks
 	limits AskerLimits
 
 	mu      sync.Mutex
@@ -73,8 +74,8 @@ var errEnding = errors.New("this node ends")
 // has failed: each read is a connection of its own.
 const readAgain, readAnew = 20 * time.Millisecond, 250 * time.Millisecond
 
-// NewAsker returns an Asker on a journal.
-func NewAsker(log ledger.Ledger, sender Sender, limits AskerLimits) *Asker {
+// NewAsker returns an Asker on a journal, whose records are marked by marks.
+func NewAsker(log ledger.Ledger, sender Sender, marks *node.Marks, limits AskerLimits) *Asker {
 	if limits.Wait == 0 {
 		limits.Wait = 10 * time.Second
 	}
@@ -84,7 +85,7 @@ func NewAsker(log ledger.Ledger, sender Sender, limits AskerLimits) *Asker {
 	if limits.Linger == 0 {
 		limits.Linger = 30 * time.Second
 	}
-	return &Asker{log: log, sender: sender, limits: limits, tails: map[int32]*tail{}}
+	return &Asker{log: log, sender: sender, marks: marks, limits: limits, tails: map[int32]*tail{}}
 }
 
 // tail reads a partition of the journal from an end on.
@@ -130,7 +131,7 @@ func (a *Asker) Ask(ctx context.Context, item node.Item, record node.Record) (no
 	case <-ctx.Done():
 		return node.ItemResult{}, context.Cause(ctx)
 	}
-	if err := a.sender.Send(ctx, number, node.Requesting(record, &item)); err != nil {
+	if err := a.sender.Send(ctx, number, a.marks.Requesting(record, &item)); err != nil {
 		return node.ItemResult{}, fmt.Errorf("send the record of %q: %w", item.ID, err)
 	}
 	select {
