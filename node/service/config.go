@@ -141,7 +141,7 @@ func (c *Config) describe() []slog.Attr {
 		case v.IsSet && v.inline:
 			attrs = append(attrs, slog.String(key, "in "+v.Origin))
 		case v.IsSet:
-			attrs = append(attrs, slog.String(key, v.Text))
+			attrs = append(attrs, slog.String(key, v.shown()))
 		}
 	}
 	return attrs

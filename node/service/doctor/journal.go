@@ -11,6 +11,9 @@ import (
 // journal sees whether the topics of a journal in Kafka are as they have to be.
 func (e *examination) journal(ctx context.Context) (string, error) {
 	j := e.config.Store.Journal()
+	if j.Dir != "" {
+		e.private("the folder "+j.Dir, j.Dir)
+	}
 	said, problems, err := j.Examine(ctx)
 	for _, p := range problems {
 		e.find(Error, "journal "+p.Topic, p.Says, sentence(p.Means), sentence(p.Do))
