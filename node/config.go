@@ -99,9 +99,10 @@ type Config struct {
 	// Two nodes must never have the same one. Production fills it from crypto/rand at every start.
 	Seed [32]byte
 
-	// Requests has records be answered that are marked with HeaderRequest: the item has the Request of its record. Only
-	// a store may be behind it that remembers the requests of records, as package journal does.
-	Requests bool
+	// Requests checks the marks of records (HeaderRequest): an item whose record has a good one has its Request, and a
+	// record with another one is rejected. Nil ignores them. Only a store may be behind it that remembers the requests
+	// of records, as package journal does.
+	Requests *Marks
 
 	// TimingAdvance is how long before its deadline a message is published, to make up for the time that
 	// publishing takes. 0 to 10 s; 0 by default, which fires nothing early. A message is due when its deadline <= now

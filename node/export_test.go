@@ -1,6 +1,10 @@
 package node
 
-import "time"
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // Asked is what a record asks for, for tests that look at nothing but that.
 type Asked struct {
@@ -36,8 +40,11 @@ func GoesAnyway(c *Config, m *Message) bool {
 // DerivedID is derivedID.
 var DerivedID = derivedID
 
-// RequestOf is requestOf.
-var RequestOf = requestOf
+// RequestOf is requestOf, and says whether the record is rejected.
+func (m *Marks) RequestOf(r Record) (request *Request, only uuid.UUID, rejected bool) {
+	request, only, forged := m.requestOf(&r)
+	return request, only, forged != nil
+}
 
 // Backlog is backlog, for tests that make the claims themselves.
 type Backlog struct{ b backlog }

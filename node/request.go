@@ -2,6 +2,11 @@ package node
 
 import (
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,14 +99,23 @@ func (i *Item) Tell(v Verdict, lineage int64) Told {
 }
 
 // HeaderRequest marks a record of an input topic that a node has sent for somebody who waits for its outcome: the
-// request, the incarnation that is meant (Item.Only), and a name for the record. It is minded where Config.Requests
-// says so. It is never relayed.
+// request, the incarnation that is meant (Item.Only), and a name for the record, after a MAC of all of the record. It
+// is minded where Config.Requests says so. It is never relayed.
 const HeaderRequest = "chronosRequest"
+
+// Marks signs the marks of records, and accepts what it could have signed: whoever may write to an input topic cannot
+// answer what others ask, as long as the secret is known to nodes alone. NewMarks makes one.
+type Marks struct{ secrets [][]byte }
+
+// NewMarks returns Marks that sign with the first secret and accept what any of them has signed. With no secret they
+// accept nothing, and cannot sign.
+func NewMarks(secrets ...[]byte) *Marks { return &Marks{secrets} }
 
 // Requesting returns the record that asks, on the input topic, for what an item asks for that Read has made of r. The
 // item has a Request, and its Incarnation, which no other item has, names the record. A delay has become a deadline:
 // it counts from when somebody has asked, and not from when Kafka has the record.
-func Requesting(r Record, item *Item) Record {
+func (m *Marks) Requesting(r Record, item *Item) Record {
+	assert(len(m.secrets) > 0, "a request for %q without a secret to sign it with", item.ID)
 	headers := make([]Header, 0, len(r.Headers)+2)
 	for _, h := range r.Headers {
 		switch h.Name {
@@ -114,35 +128,79 @@ func Requesting(r Record, item *Item) Record {
 	}
 	q, keep := item.Request, max(item.Request.Keep, keptLeast)
 	words := []string{q.ID.String(), q.Print.String(), keep.String(), item.Only.String(), item.Incarnation.String()}
-	r.Headers = append(headers, Header{HeaderTopic, []byte(item.Lane)},
-		Header{HeaderRequest, []byte(strings.Join(words, " "))})
+	r.Headers = append(headers, Header{HeaderTopic, []byte(item.Lane)})
+	mark := strings.Join(words, " ")
+	mark = hex.EncodeToString(macOf(m.secrets[0], &r, mark)) + " " + mark
+	r.Headers = append(r.Headers, Header{HeaderRequest, []byte(mark)})
 	return r
 }
 
 // keptLeast is how long the answer to a record is kept at least. A mark that says no time at all is none to requestOf,
-// and who can't read the mark carries the record out for whatever message there is.
+// and a record with such a mark is rejected.
 const keptLeast = time.Nanosecond
 
-// requestOf returns the request that a record is marked with, and the incarnation that is meant; nil for none. A mark
-// that can't be read is none: nobody waits for it.
-func requestOf(headers []Header) (request *Request, only uuid.UUID) {
-	for _, h := range headers {
-		if h.Name != HeaderRequest {
-			continue
+// macOf returns the MAC of a record and its mark: of key, value and all headers but the mark. So a mark that somebody
+// copies is good for the same record only.
+func macOf(secret []byte, r *Record, mark string) []byte {
+	mac := hmac.New(sha256.New, secret)
+	add := func(some bool, part []byte) {
+		if !some {
+			mac.Write([]byte{0})
+			return
 		}
-		words := strings.Fields(string(h.Value))
-		if len(words) != 5 {
-			return nil, uuid.Nil
-		}
-		id, first := uuid.Parse(words[0])
-		shown, second := uuid.Parse(words[1])
-		keep, third := time.ParseDuration(words[2])
-		meant, fourth := uuid.Parse(words[3])
-		ask, fifth := uuid.Parse(words[4])
-		if cmp.Or(first, second, third, fourth, fifth) != nil || keep <= 0 || keep > AnswerKept {
-			return nil, uuid.Nil
-		}
-		return &Request{ID: id, Print: shown, Keep: keep, Ask: ask}, meant
+		mac.Write(binary.BigEndian.AppendUint64([]byte{1}, uint64(len(part))))
+		mac.Write(part)
 	}
-	return nil, uuid.Nil
+	add(true, []byte(HeaderRequest))
+	add(true, []byte(mark))
+	add(r.Key != nil, r.Key)
+	add(r.Value != nil, r.Value)
+	for _, h := range r.Headers {
+		if h.Name != HeaderRequest {
+			add(true, []byte(h.Name))
+			add(true, h.Value)
+		}
+	}
+	return mac.Sum(nil)
+}
+
+// requestOf returns the request that a record is marked with, and the incarnation that is meant; nil for none. A mark
+// that no node has signed is a rejection: without its mark a record would be carried out for whatever message there is.
+func (m *Marks) requestOf(r *Record) (request *Request, only uuid.UUID, rejected *rejection) {
+	at := slices.IndexFunc(r.Headers, func(h Header) bool { return h.Name == HeaderRequest })
+	if at < 0 {
+		return nil, uuid.Nil, nil
+	}
+	sum, mark, _ := strings.Cut(string(r.Headers[at].Value), " ")
+	given, err := hex.DecodeString(sum)
+	signed := err == nil && slices.ContainsFunc(m.secrets, func(secret []byte) bool {
+		return hmac.Equal(given, macOf(secret, r, mark))
+	})
+	if signed {
+		if request, only = readMark(mark); request != nil {
+			return request, only, nil
+		}
+	}
+	return nil, uuid.Nil, &rejection{
+		InvalidRequest, "no node with this secret has sent the record that says so: " +
+			"leave the header out; if a node has sent it, nodes have different files in request-secret-file",
+		HeaderRequest,
+	}
+}
+
+// readMark reads what is signed of a mark; nil if it can't be read.
+func readMark(mark string) (request *Request, only uuid.UUID) {
+	words := strings.Fields(mark)
+	if len(words) != 5 {
+		return nil, uuid.Nil
+	}
+	id, first := uuid.Parse(words[0])
+	shown, second := uuid.Parse(words[1])
+	keep, third := time.ParseDuration(words[2])
+	meant, fourth := uuid.Parse(words[3])
+	ask, fifth := uuid.Parse(words[4])
+	if cmp.Or(first, second, third, fourth, fifth) != nil || keep <= 0 || keep > AnswerKept {
+		return nil, uuid.Nil
+	}
+	return &Request{ID: id, Print: shown, Keep: keep, Ask: ask}, meant
 }

@@ -102,8 +102,11 @@ func (e *enqueuer) decodeBatch(records []Record) []*submission {
 		if in.rejected == nil && in.action.Stores() && !e.serves(in.message.Lane) {
 			in.rejected = tooManyTargets(route.Format.topicHeader(), in.message.Lane)
 		}
-		if e.config.Requests {
-			s.Request, s.Only = requestOf(r.Headers)
+		if e.config.Requests != nil {
+			var forged *rejection
+			if s.Request, s.Only, forged = e.config.Requests.requestOf(&r); forged != nil {
+				in.rejected = forged
+			}
 		}
 		if in.told && route.Outcomes != "" && s.Request == nil {
 			s.Answer = answer(owned.Partition, r, in.id, in.word, route.Outcomes, e.clock.Now())

@@ -159,7 +159,7 @@ func wrongValues() map[string]string {
 		"kafka-properties": "/no/such", "sasl-token-file": "/no/such", "sasl-token-url": "nowhere", "sasl-scope": "s",
 		"max-message-bytes": "many", "max-headers": "many", "max-header-bytes": "many", "max-delay": "soon",
 		"api-listen": "8081", "api-token-file": "/no/such", "api-tls-cert": "/no/such", "api-tls-key": "/no/such",
-		"api-max-bytes": "many", "api-rate": "many", "api-waiting": "many",
+		"api-max-bytes": "many", "api-rate": "many", "api-waiting": "many", "request-secret-file": "/no/such",
 		"compat": "quartz", "metaswitch-listen": "a:b:c",
 		"horae-listen": "a:b:c", "horae-url": "nowhere", "task-retention": "soon",
 		"fetch-memory": "1000", "batch-memory": "3000000000", "http-memory": "1000",
@@ -418,6 +418,22 @@ func TestSentences(t *testing.T) {
 			want: "FILE:1: lanes has a lane with order: key, --api-listen is set, and --store is a journal in Kafka, " +
 				"in which a message by HTTP is in the partition of its id, and not of its key: set order: none, " +
 				"leave --api-listen out, or use a database",
+		},
+		{
+			args: "--store journal:j --data-dir /set --brokers b:1 --api-listen 127.0.0.1:0",
+			want: "--api-listen is set, --store is a journal in Kafka, and --request-secret-file is not set: nodes " +
+				"could not tell requests by HTTP from what others write to the input topic; make a file with openssl " +
+				"rand -base64 32, and give it to all nodes",
+		},
+		{
+			args: "--store sqlite:x --request-secret-file /no/such",
+			want: "--request-secret-file is set, but --store is no journal in Kafka: it is for requests by HTTP with " +
+				"one",
+		},
+		{
+			args: "--store journal:j --data-dir /set --brokers b:1 --request-secret-file /dev/null",
+			want: "--request-secret-file is /dev/null: it must have one secret, or two while it is replaced, each on " +
+				"a line; it has 0",
 		},
 
 		{

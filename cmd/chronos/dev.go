@@ -91,9 +91,15 @@ func (c *devCommand) Run(ctx context.Context, w *world) (err error) {
 	defer cluster.Close()
 	address := cluster.Address()
 	screen := &screen{out: w.stdout}
+	secret := make([]byte, 32) // of this process: there is no other node
+	if _, err := rand.Read(secret); err != nil {
+		return errors.Join(fmt.Errorf("draw a secret: %w", err), store.Close())
+	}
 	s, err := c.service(service.Config{
-		Node: config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup, CreateTopics: true,
-		Migrate: true, Callback: service.LocalCallbacks(),
+		RequestSecrets: [][]byte{secret},
+		Node:           config, Kafka: kafka.Connection{Brokers: []string{address}}, Group: devGroup,
+		CreateTopics: true,
+		Migrate:      true, Callback: service.LocalCallbacks(),
 	}, store, service.Options{Log: log, Observe: screen.observe, Version: currentVersion()})
 	if err != nil {
 		return errors.Join(err, store.Close())

@@ -43,8 +43,13 @@ func newInputsService(tb testing.TB) *inputsService {
 // both starts a node with both input topics. Its store is journals of these names, or the right ones.
 func (s *inputsService) both(tb testing.TB, data, first, second string, more ...string) *nodeProcess {
 	tb.Helper()
+	secret := filepath.Join(s.folder, "secret")
+	if err := os.WriteFile(secret, []byte(strings.Repeat("7Gq1", 8)), 0o600); err != nil {
+		tb.Fatal(err)
+	}
 	return s.process(tb, append([]string{
 		"--store", fmt.Sprintf("journal:%s=%s,%s=%s", s.input, first, s.second, second), "--config", s.file,
+		"--request-secret-file", secret,
 		"--data-dir", filepath.Join(s.folder, data), "--brokers", s.brokers, "--group", s.input,
 	}, more...)...)
 }

@@ -21,7 +21,7 @@ type settingFlags struct {
 // The commands embed one of these.
 type (
 	nodeSettings    struct{ settingFlags } // run
-	storeSettings   struct{ settingFlags } // migrate, export and import
+	storeSettings   struct{ settingFlags } // migrate, export, import and journal
 	submitSettings  struct{ settingFlags } // send, reschedule, replace and fire
 	cancelSettings  struct{ settingFlags } // cancel
 	clientSettings  struct{ settingFlags } // tail, bench and dead
@@ -41,8 +41,11 @@ func (f *settingFlags) settings() *settingFlags { return f }
 func newCommands() *commands {
 	line := new(commands)
 	for command, takes := range map[service.Command][]takesSettings{
-		service.Run:     {&line.Run},
-		service.Migrate: {&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print, &line.Export, &line.Import},
+		service.Run: {&line.Run},
+		service.Migrate: {
+			&line.Migrate.Up, &line.Migrate.Status, &line.Migrate.Print, &line.Export, &line.Import,
+			&line.Journal.Skip,
+		},
 		service.Submit:  {&line.Send, &line.Reschedule, &line.Replace, &line.Fire},
 		service.Cancel:  {&line.Cancel},
 		service.Client:  {&line.Tail, &line.Bench, &line.Dead.List, &line.Dead.Show, &line.Dead.Replay},

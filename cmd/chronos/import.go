@@ -59,7 +59,8 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	m.page.line("%s is complete. It is export %s of the store %s, sealed at %s by %s: %s, %s, %s and %s.", file,
-		header.ID, header.Store, header.Sealed.Format(time.RFC3339), header.By, number(counts.Messages, "message"),
+		header.ID, harmless(header.Store), header.Sealed.Format(time.RFC3339), harmless(header.By),
+		number(counts.Messages, "message"),
 		number(counts.Positions, "position"), number(counts.Pauses, "pause"), number(counts.Answers, "answer"))
 	if queued := countQueues(&counts); queued != "" {
 		m.page.line("There are queues as well: %s.", queued)
@@ -95,7 +96,7 @@ func (m *move) fill(ctx context.Context, file string, yes bool) error {
 			"the first group whose nodes use it, which read its input from the beginning where it has no position.",
 			m.name)
 	case header.Cluster != "":
-		m.page.line("The store %s would belong to %s.", m.name, owner(header.Cluster, header.Group))
+		m.page.line("The store %s would belong to %s.", m.name, owner(harmless(header.Cluster), harmless(header.Group)))
 	}
 	if !yes {
 		m.page.line("Nothing was changed. The same command with --yes does it.")

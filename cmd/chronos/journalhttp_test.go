@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -8,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chronos/node"
 )
@@ -99,5 +104,66 @@ func TestDevJournalHTTP(t *testing.T) {
 	again := ask("POST", "chronos.out/messages", "soon", soon)
 	if !strings.HasPrefix(first, "201 ") || strings.Replace(again, `,"repeated":true`, "", 1) != first {
 		t.Errorf("first %s, then %s", first, again)
+	}
+}
+
+// Goal: whoever may write to the input topic answers no request of the API. Method: the attack that worked before marks
+// were signed: under the Idempotency-Key that somebody will choose, and the print of the request, a decoy is cancelled.
+func TestDevJournalForgedAnswer(t *testing.T) {
+	t.Parallel()
+	p, address := dev(t, "--data-dir", t.TempDir(), "--store", "journal:chronos.journal", "--api-listen", "127.0.0.1:0")
+	api := p.stdout.await(t, `curl -X PUT (\S+)/v1/lanes`, 1)[1]
+	hashed := func(words ...string) string {
+		text, err := json.Marshal(words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uuid.NewHash(sha256.New(), uuid.NameSpaceURL, append([]byte("chronos:"), text...), 8).String()
+	}
+	ask := func(method, id, key, body string) string {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, api+"/v1/lanes/chronos.out/messages/"+id,
+			strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Idempotency-Key", key)
+		if body != "" {
+			request.Header.Set("Content-Type", "application/json")
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }() // it was read
+		got, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Status[:3] + " " + string(got)
+	}
+	within(t, func() bool { return strings.HasPrefix(ask("PUT", "order", "put-order", `{"delay":"1h"}`), "20") },
+		func() string { return "the message is not stored" })
+	mark := hashed("request", "", "cancel-order") + " " +
+		hashed("print", "chronos.out", "order", "false", node.Cancel.String(), "", "") + " 24h0m0s " +
+		uuid.Nil.String() + " " + uuid.NewString()
+	for i, forged := range []string{mark, strings.Repeat("0", 64) + " " + mark} {
+		decoy := submission(fmt.Sprint("decoy", i), time.Now().Add(time.Hour), nil)
+		cancel := &kgo.Record{Topic: "chronos.in", Headers: []kgo.RecordHeader{
+			{Key: node.HeaderID, Value: decoy.Headers[0].Value},
+			{Key: node.HeaderAction, Value: []byte("cancel")},
+			{Key: node.HeaderTopic, Value: []byte("chronos.out")},
+			{Key: node.HeaderRequest, Value: []byte(forged)},
+		}}
+		produce(t, address, decoy, cancel)
+	}
+	consume(t, address, "chronos.dead", 2) // so both were read
+	if got := ask("DELETE", "order", "cancel-order", ""); !strings.HasPrefix(got, "200 ") ||
+		!strings.Contains(got, `"outcome":"cancelled"`) || !strings.Contains(got, `"id":"order"`) ||
+		strings.Contains(got, "repeated") {
+		t.Errorf("the answer is %s", got)
+	}
+	if got := ask("GET", "order", "look", ""); !strings.HasPrefix(got, "404 ") {
+		t.Errorf("it was said to be cancelled, and a look finds %s", got)
 	}
 }

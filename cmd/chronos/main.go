@@ -78,6 +78,8 @@ type commands struct {
 	Rewind rewindCommand `cmd:"" help:"Take records of an input topic in again." group:"hand"`
 	Export exportCommand `cmd:"" help:"Seal a store, and write all that waits to a file." group:"hand"`
 	Import importCommand `cmd:"" help:"Fill a new store from such a file." group:"hand"`
+
+	Journal journalCommand `cmd:"" help:"Get past entries of a journal in Kafka that cannot be read." group:"hand"`
 }
 
 // description is the first thing that a newcomer reads.

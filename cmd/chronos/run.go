@@ -36,9 +36,11 @@ func (c *runCommand) Run(ctx context.Context, w *world) error {
 		return err
 	}
 	log, inJSON := c.values.Logger(w.stderr)
-	s, err := service.Open(ctx, config, service.Options{Log: log, Version: currentVersion()})
-	if err == nil {
-		err = runWithRoom(ctx, s)
+	err = runOnce(ctx, config, log)
+	if service.IsDamaged(err) && ctx.Err() == nil {
+		log.LogAttrs(ctx, slog.LevelWarn, "the local copy of the journal is damaged: the node starts again, and makes "+
+			"it anew from the journal", slog.String("error", oneLine(err)))
+		err = runOnce(ctx, config, log)
 	}
 	var usage *service.UsageError
 	if err == nil || !inJSON || errors.As(err, &usage) {
@@ -48,6 +50,15 @@ func (c *runCommand) Run(ctx context.Context, w *world) error {
 	log.LogAttrs(ctx, slog.LevelError, "the node can't go on",
 		slog.String("error", oneLine(err)))
 	return errLogged
+}
+
+// runOnce runs a node until ctx is done, or it cannot go on.
+func runOnce(ctx context.Context, config service.Config, log *slog.Logger) error {
+	s, err := service.Open(ctx, config, service.Options{Log: log, Version: currentVersion()})
+	if err != nil {
+		return err
+	}
+	return runWithRoom(ctx, s)
 }
 
 // roomBytes is how much more than it holds a node may allocate before its memory is collected, besides as much again as

@@ -28,6 +28,7 @@ type Node struct {
 type NodeStatus struct {
 	Ready    bool               `json:"ready"`
 	Troubles map[string]Trouble `json:"troubles,omitempty" doc:"What it cannot publish, by lane."`
+	Journal  []string           `json:"journal,omitempty" doc:"What is wrong with partitions of the journal."`
 }
 
 // Difference is a setting that nodes do not share.

@@ -321,3 +321,30 @@ func TestOneAnswerForEachKey(t *testing.T) {
 		}
 	}
 }
+
+// Goal: an answer is believed that is about the lane and the id of the request, and no other. Method: a way to the
+// store that answers about another message, under the print of the request.
+func TestAnswerAboutAnother(t *testing.T) {
+	t.Parallel()
+	var about node.MessageID
+	w := newWorld(t, func(a *api.API) {
+		a.Through = func(_ context.Context, item node.Item, _ node.Record) (node.ItemResult, error) {
+			told := item.Tell(node.Verdict{Outcome: node.Cancelled}, 1)
+			told.Message = about
+			return node.ItemResult{Outcome: told.Outcome, Told: &told}, nil
+		}
+	})
+	for _, c := range []struct {
+		about  node.MessageID
+		status int
+	}{
+		{node.MessageID{ID: "x", Lane: "out"}, 200},
+		{node.MessageID{ID: "decoy", Lane: "out"}, 503},
+		{node.MessageID{ID: "x", Lane: "elsewhere"}, 503},
+	} {
+		about = c.about
+		if got := w.ask(t, "DELETE", "/v1/lanes/out/messages/x", "", "Idempotency-Key", "k"); got.code != c.status {
+			t.Errorf("an answer about %v: %d %s, want %d", c.about, got.code, got.text, c.status)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -283,6 +284,9 @@ func (a *API) instruct(ctx context.Context, in *asked) (*output, error) {
 		return nil, a.untaken(err, in.Key != "")
 	}
 	if result.Told.Print == item.Request.Print {
+		if !in.isOf(result.Told) {
+			return nil, a.untaken(errors.New("the answer is about another message"), in.Key != "")
+		}
 		return a.answer(in, result.Told)
 	}
 	if p := in.refused(result.Told); p != nil {
@@ -338,18 +342,24 @@ func (a *API) beyond(ctx context.Context, item *node.Item) (*ProblemError, error
 // request names a request. Two clients that happen to choose the same key do not meet: each has a token of its own. The
 // print is of all that makes a difference; an id that is made here makes none.
 func (in *asked) request() *node.Request {
-	if in.Key == "" {
-		return &node.Request{ID: uuid.New(), Keep: unnamedKept}
-	}
 	id := in.id
 	if in.made {
 		id = ""
 	}
-	return &node.Request{
-		ID:    hashed("request", in.caller.name, in.Key),
+	request := &node.Request{
+		ID: uuid.New(), Keep: unnamedKept,
 		Print: hashed("print", in.Lane, id, strconv.FormatBool(in.made), in.action.String(), in.only, string(in.raw)),
-		Keep:  node.AnswerKept,
 	}
+	if in.Key != "" {
+		request.ID, request.Keep = hashed("request", in.caller.name, in.Key), node.AnswerKept
+	}
+	return request
+}
+
+// isOf reports whether an answer is about the lane and the id of a request. An id that is made here is another one when
+// the request is repeated.
+func (in *asked) isOf(told *node.Told) bool {
+	return told.Message.Lane == in.Lane && (in.made || told.Message.ID == in.id)
 }
 
 // hashed returns a UUID that is a hash of words: of their bytes, whether they are UTF-8 or not.

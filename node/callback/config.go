@@ -134,7 +134,7 @@ func (l *Lane) Validate() error {
 	}
 	if l.URL != "" {
 		if _, err := allowed.parse(l.URL); err != nil {
-			return wrong("url", l.URL, err.Error())
+			return wrong("url", credential.Redact(l.URL), err.Error())
 		}
 	}
 	return nil

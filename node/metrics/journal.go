@@ -18,6 +18,7 @@ func (m *Metrics) beginJournal() {
 		m.counters["chronos_journal_takeovers_total"].WithLabelValues(result)
 	}
 	m.ReplayLeft(0)
+	m.Unreadable(0)
 	m.Standbys(0, 0, 0)
 }
 
@@ -32,6 +33,9 @@ func (m *Metrics) Owned(worked bool) {
 
 // ReplayLeft shows how much of a journal is to be read before all partitions are taken over.
 func (m *Metrics) ReplayLeft(entries int64) { m.set("chronos_journal_replay_left", float64(entries)) }
+
+// Unreadable shows how many entries of a journal cannot be read, in the partitions that this node was given.
+func (m *Metrics) Unreadable(entries int) { m.set("chronos_journal_unreadable", float64(entries)) }
 
 // Standbys shows how many copies a node keeps of partitions that others own: those that have come to the end of the
 // journal once, and those that have not; and how many entries all of them lack at most.

@@ -441,6 +441,12 @@ func portRows() []Metric {
 			Look: "All are warm a few minutes after the start. A takeover of a cold one reads the rest first.",
 		},
 		{
+			Name: "chronos_journal_unreadable", Kind: Gauge,
+			Help: "Entries of the journal that this release cannot read, in the partitions that this node was given.",
+			Look: "It is 0. While it is not, a partition is not served, or its next owner will not be able to serve " +
+				"it. The log has the offset and the key; `chronos journal skip` gets past it.",
+		},
+		{
 			Name: "chronos_journal_standby_behind", Kind: Gauge,
 			Help: "Entries of the journal, at most, that those copies together lacked when the node looked last, " +
 				"which it does every two seconds.",

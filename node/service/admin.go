@@ -123,7 +123,8 @@ func (s *Service) live() []admin.Check {
 }
 
 // ready answers whether this node can do its work: whether it reaches the store, whose schema is the right one, and is
-// in its group. It needs no partitions for that: there may be more nodes than partitions.
+// in its group. It needs no partitions for that: there may be more nodes than partitions. It has to
+// serve those of a journal that it was given.
 func (s *Service) ready() []admin.Check {
 	at := phase(s.phase.Load())
 	begun := admin.Check{Name: "node", OK: at == running, Detail: "it runs"}
@@ -138,7 +139,11 @@ func (s *Service) ready() []admin.Check {
 	case running:
 	}
 	store, schema := s.storeReady()
-	return []admin.Check{begun, store, schema, s.groupReady(at)}
+	checks := []admin.Check{begun, store, schema, s.groupReady(at)}
+	if s.owning != nil {
+		checks = append(checks, s.owning.check())
+	}
+	return checks
 }
 
 func (s *Service) storeReady() (store, schema admin.Check) {

@@ -67,7 +67,7 @@ func (c *Config) effective() map[string]string {
 		case v.IsSet && v.inline: // a PEM text, a key perhaps
 			all[row.Name] = "in " + v.Origin
 		case v.IsSet:
-			all[row.Name] = v.Text
+			all[row.Name] = v.shown()
 		}
 	}
 	for _, r := range c.Node.Routes {

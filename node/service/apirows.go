@@ -79,6 +79,13 @@ func apiRows() []Setting {
 				"waiting=N of its own; 0 for any number. They are counted every other second, above 10000 by estimate.",
 			Allowed: "a number from 0 to 1000000000", value: func(s *Settings) *Value { return &s.apiWaiting },
 		},
+		{
+			Name: "request-secret-file", Commands: Run | Operate, PlaceHolder: "FILE",
+			Help: "With a journal: file with the secret that all nodes share, of 32 characters or more, by which " +
+				"they know the requests by HTTP that they send each other through Kafka. A second line is a secret " +
+				"that is accepted as well, while it is replaced.",
+			value: func(s *Settings) *Value { return &s.requestSecretFile },
+		},
 	}
 	for i := range rows {
 		rows[i].Group = "api"

@@ -61,13 +61,17 @@ func (s *Service) openAsker(served *api.API) error {
 	if !is {
 		return nil
 	}
+	if len(s.config.RequestSecrets) == 0 {
+		return Usagef("the API of a node with a journal needs a secret that all nodes share: set request-secret-file")
+	}
 	opened := s.store.journal
 	sender, err := opened.openSenders(s.config.Node.Routes, func(t JournalTopic) string { return t.Input })
 	if err != nil {
 		return err
 	}
 	log, _ := opened.log()
-	s.asker, s.sender = journal.NewAsker(log, sender, journal.AskerLimits{}), sender
+	s.asker, s.sender = journal.NewAsker(log, sender, s.config.Node.Requests, journal.AskerLimits{}),
+		sender
 	served.Elsewhere = func(ctx context.Context, of node.MessageID) (bool, error) {
 		return s.asker.Elsewhere(ctx, store, of)
 	}

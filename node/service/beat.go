@@ -12,6 +12,7 @@ import (
 	"chronos/node"
 	"chronos/node/admin"
 	"chronos/node/store/inspect"
+	"chronos/node/store/journal"
 )
 
 // beat says in the store that the node lives, and looks at what is paused, until ctx is done. Nothing depends on it but
@@ -30,7 +31,12 @@ func (s *Service) beat(ctx context.Context, id uuid.UUID) {
 	ticker := time.NewTicker(inspect.BeatInterval)
 	defer ticker.Stop()
 	for turn := 0; ; turn++ {
-		status, err := json.Marshal(admin.NodeStatus{Ready: s.isReady(), Troubles: s.troubles.Lanes()})
+		own := admin.NodeStatus{Ready: s.isReady(), Troubles: s.troubles.Lanes()}
+		if journals, is := s.store.Store.(*journal.Store); is && s.owning != nil {
+			s.owning.look(journals.Unreadable())
+			own.Journal = s.owning.troubles()
+		}
+		status, err := json.Marshal(own)
 		if err != nil {
 			return
 		}

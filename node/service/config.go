@@ -69,6 +69,10 @@ type Config struct {
 	// API is the listener for applications; its Listen is empty for none.
 	API api.Config
 
+	// RequestSecrets are what nodes with a journal sign the requests by HTTP with that they send each other, the first
+	// one, and accept, all. They must not be empty where such a node serves the API.
+	RequestSecrets [][]byte
+
 	// Metaswitch is where the interface of Metaswitch's Chronos listens; empty for nowhere.
 	Metaswitch string
 
@@ -99,6 +103,7 @@ func (s *Settings) Config() (Config, error) {
 		func(c *Config) (err error) { c.Horae, c.HoraeURL, err = s.Horae(""); return err },
 		func(c *Config) (err error) { c.Retention, err = s.Retention(); return err },
 		s.journalFits,
+		s.requestSecrets,
 	} {
 		if err := read(&config); err != nil {
 			return config, err
@@ -139,7 +144,7 @@ func (c *Config) describe() []slog.Attr {
 		case v.IsSet && v.inline:
 			attrs = append(attrs, slog.String(key, "in "+v.Origin))
 		case v.IsSet:
-			attrs = append(attrs, slog.String(key, v.Text))
+			attrs = append(attrs, slog.String(key, v.shown()))
 		}
 	}
 	return attrs

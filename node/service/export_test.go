@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"chronos/node/broker/kafka"
@@ -41,3 +42,9 @@ func (s *Service) Journal() *journal.Store { return s.store.Store.(*journal.Stor
 
 // IsFatal reports whether an error of a partition of the journal ends the node.
 func IsFatal(err error) bool { return isFatal(err) }
+
+// Describe returns what the log at the start says.
+func Describe(c *Config) []slog.Attr { return c.describe() }
+
+// Effective returns the settings that the API shows.
+func Effective(c *Config) map[string]string { return c.effective() }

@@ -45,7 +45,7 @@ func queueRows() []Setting {
 			return c.Horae
 		},
 	}, {
-		Name: "horae-url", Commands: Run | Dev, PlaceHolder: "URL",
+		Name: "horae-url", Commands: Run | Dev, PlaceHolder: placeURL,
 		Help: "The URL that this interface is reached at: what the tags HORAE_API_URI and HORAE_COMPLETION_URI of " +
 			"actions become. Default that of horae-listen. Each node needs one: that of any node will do.",
 		Allowed: "a URL such as http://chronos.example:" + horaePort,

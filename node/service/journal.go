@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -227,10 +226,7 @@ func (j *Journal) open() (*Store, error) {
 	})
 	if err != nil {
 		o.disconnect()
-		if _, is := errors.AsType[*journal.DiskError](err); is {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: --data-dir must be a folder that belongs to this node alone", err)
+		return nil, err // a *journal.DiskError, or a *journal.FolderError
 	}
 	return &Store{Store: store, journal: o, close: func() error {
 		err := store.Close()

@@ -6,13 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"chronos/node"
+	"chronos/node/admin"
 	"chronos/node/broker/kafka"
+	"chronos/node/ledger"
 	"chronos/node/store/journal"
 )
 
@@ -50,9 +56,11 @@ func (s *Service) own() error {
 	store.ClaimAhead(s.config.Node.ClaimAhead())
 	w := &owningWatch{
 		service: s, copies: map[int32]journal.Replay{}, said: map[int32]time.Time{}, trouble: map[int32]string{},
+		unread: map[int32]int{},
 	}
 	s.store.journal.observe = w.replay
-	s.config.Node.Requests = true // of whichever node is asked by HTTP
+	s.owning = w
+	s.config.Node.Requests = node.NewMarks(s.config.RequestSecrets...) // of whichever node is asked by HTTP
 	session := cmp.Or(s.config.SessionTimeout, kafka.DefaultSessionTimeout)
 	s.source = &owningSource{journal.NewSource(beneath, store, uuid.New(), session, w.attempt), beneath}
 	return nil
@@ -77,6 +85,8 @@ type owningWatch struct {
 	copies  map[int32]journal.Replay // how far local copies are caught up that are to be owned, by the partition
 	said    map[int32]time.Time      // when somebody was told how a replay gets on; since the first sight of it
 	trouble map[int32]string         // why a partition can't be owned, as it was said last
+	unread  map[int32]int            // how many unreadable entries are the cause, of those in trouble
+	seen    []journal.Unreadable     // that have appeared in what this node owns, as was said last
 }
 
 // progressInterval is how often the log has how a replay gets on.
@@ -126,19 +136,102 @@ func (w *owningWatch) attempt(number int32, err error) {
 	case isFatal(err):
 		w.service.fail(err)
 	case errors.Is(err, context.Canceled): // the group has taken the partition away meanwhile
+		w.well(number)
 	case err != nil:
 		w.service.metrics.Owned(false)
-		if why := oneLine(err); why != w.trouble[number] {
-			w.trouble[number] = why
-			w.service.log.Warn("a partition of the journal cannot be taken over yet, and nothing of it fires",
-				w.service.store.journal.partition(number), slog.String("error", why))
-		}
+		w.failed(number, err)
 	default:
 		w.service.metrics.Owned(true)
-		delete(w.trouble, number)
+		w.well(number)
 		w.service.log.Info("owns a partition of the journal", w.service.store.journal.partition(number),
 			slog.Int64("entries_read", copied.Read), slog.Bool("copy_is_new", copied.Anew))
 	}
+}
+
+// well notes that a partition is served, or is another node's to serve.
+func (w *owningWatch) well(number int32) {
+	delete(w.trouble, number)
+	delete(w.unread, number)
+	w.count()
+}
+
+// count has the metrics show how many unreadable entries there are. The caller has mu.
+func (w *owningWatch) count() {
+	total := len(w.seen)
+	for _, entries := range w.unread {
+		total += entries
+	}
+	w.service.metrics.Unreadable(total)
+}
+
+// failed says why a partition can't be owned, once for each reason.
+func (w *owningWatch) failed(number int32, err error) {
+	why := oneLine(err)
+	if why == w.trouble[number] {
+		return
+	}
+	w.trouble[number] = why
+	delete(w.unread, number)
+	facts := []any{w.service.store.journal.partition(number), slog.String("error", why)}
+	if unreadable, is := errors.AsType[*journal.UnreadableError](err); is {
+		w.unread[number] = unreadable.All
+		w.service.log.Error("a partition of the journal is not served: it has an entry that cannot be read",
+			append(entryFacts(&unreadable.Entries[0]), facts...)...)
+	} else {
+		w.service.log.Warn("a partition of the journal cannot be taken over yet, and nothing of it fires", facts...)
+	}
+	w.count()
+}
+
+// entryFacts says in a log which entry of the journal something is about.
+func entryFacts(u *journal.Unreadable) []any {
+	return []any{slog.Int64("offset", u.Offset), slog.String("key", strconv.QuoteToASCII(string(u.Key)))}
+}
+
+// look notes which unreadable entries have appeared in what this node owns. Each is said once.
+func (w *owningWatch) look(entries []journal.Unreadable) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range entries {
+		u := &entries[i]
+		if slices.ContainsFunc(w.seen, func(s journal.Unreadable) bool {
+			return s.Number == u.Number && s.Offset == u.Offset
+		}) {
+			continue
+		}
+		w.service.log.Error("an entry has appeared in the journal that cannot be read: this node goes on, and the "+
+			"next owner of the partition will not be able to",
+			append(entryFacts(u), w.service.store.journal.partition(u.Number), slog.String("error", u.String()))...)
+	}
+	w.seen = entries
+	w.count()
+}
+
+// check answers whether this node serves all partitions of the journal that the group has given it.
+func (w *owningWatch) check() admin.Check {
+	check := admin.Check{
+		Name: "journal", OK: true, Detail: "every partition that this node was given is served, or is being read",
+	}
+	if said := w.troubles(); len(said) > 0 {
+		w.mu.Lock()
+		check.OK = len(w.trouble) == 0
+		w.mu.Unlock()
+		check.Detail = strings.Join(said, "; ")
+	}
+	return check
+}
+
+// troubles says what is wrong with partitions of the journal, those that are not served first.
+func (w *owningWatch) troubles() (said []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, number := range slices.Sorted(maps.Keys(w.trouble)) {
+		said = append(said, fmt.Sprintf("partition %s is not served: %s", ledger.Name(number), w.trouble[number]))
+	}
+	for i := range w.seen {
+		said = append(said, "the next owner will not be able to read an entry: "+w.seen[i].String())
+	}
+	return said
 }
 
 // EmptyJournalError says that a consumer group has come far with another store than this journal.
@@ -214,6 +307,13 @@ func (s *Service) identifyInputs(ctx context.Context) error {
 	}
 	store.Identify(ids)
 	return nil
+}
+
+// IsDamaged reports whether a node has ended because its local copy of a journal is damaged. It makes the copy anew
+// when it is opened again.
+func IsDamaged(err error) bool {
+	disk, is := errors.AsType[*journal.DiskError](err)
+	return is && disk.Damaged
 }
 
 // isFatal reports whether an error is the cause that a running node has been ended for.

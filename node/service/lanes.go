@@ -187,6 +187,7 @@ func checkDeadLetters(entries []fileLane, sink *callback.Config) error {
 func (l *fileLane) lane() (callback.Lane, node.CallbackLane, error) {
 	lane, of := callback.Default(l.name.Text), node.CallbackLane{Name: l.name.Text, DeadLetter: l.deadLetter.Text}
 	fail := func(err error) (callback.Lane, node.CallbackLane, error) { return lane, of, err }
+	l.url.url = true
 	if !l.name.IsSet {
 		return fail(Usagef("%s is not set: every lane has a name, such as http:orders", l.name.Origin))
 	}

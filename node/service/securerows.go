@@ -20,7 +20,7 @@ func tokenRows() []Setting {
 			value: func(s *Settings) *Value { return &s.saslTokenFile },
 		},
 		{
-			Name: "sasl-token-url", PlaceHolder: "URL",
+			Name: "sasl-token-url", PlaceHolder: placeURL,
 			Help: "Where to get that token by the OAuth 2 client credentials of --sasl-username and " +
 				"--sasl-password-file: an https address.",
 			value: func(s *Settings) *Value { return &s.saslTokenURL },

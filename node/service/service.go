@@ -53,6 +53,7 @@ type Service struct {
 
 	board  *journal.Switchboard // nil where the store is no journal
 	poster *inputSenders        // of the board
+	owning *owningWatch         // nil where the store is no journal
 
 	queues queue.Store // nil if this node has no queues
 	desk   *desk.Desk  // answers for them; nil if there are none

@@ -36,7 +36,7 @@ type Settings struct {
 	adminListen, adminTokenFile, adminTLSCert, adminTLSKey       Value
 	adminAllow                                                   Value
 	apiListen, apiTokenFile, apiTLSCert, apiTLSKey               Value
-	apiMaxBytes, apiRate, apiWaiting                             Value
+	apiMaxBytes, apiRate, apiWaiting, requestSecretFile          Value
 	compat, metaswitchListen                                     Value
 	horaeListen, horaeURL, taskRetention                         Value
 
@@ -60,6 +60,7 @@ type Value struct {
 	again  func() (string, error)
 
 	secret bool // no error shows it
+	url    bool // it is shown without passwords
 }
 
 // FlagValue returns the value that a flag has.
@@ -81,7 +82,15 @@ func (v *Value) Wrong(allowed string) error {
 	if v.secret || v.inline {
 		return Usagef("%s is wrong (it is not shown, it is a secret): %s", v.Origin, allowed)
 	}
-	return Usagef("%s is %s: %s", v.Origin, Shown(v.Text), allowed)
+	return Usagef("%s is %s: %s", v.Origin, Shown(v.shown()), allowed)
+}
+
+// shown returns the value as it may be shown, which a secret is never: a URL is without its passwords.
+func (v *Value) shown() string {
+	if v.url {
+		return credential.Redact(v.Text)
+	}
+	return v.Text
 }
 
 // Shown quotes a value unless it is plain.
@@ -218,7 +227,7 @@ func Read(command Command, flags map[string]Value, environ []string) (*Settings,
 	for i := range rows {
 		row := &rows[i]
 		v := row.value(s)
-		v.secret = row.secret
+		v.secret, v.url = row.secret, row.PlaceHolder == placeURL
 		if v.IsSet {
 			if err := row.form.check(v); err != nil {
 				return nil, err

@@ -28,6 +28,9 @@ const (
 	// All are all of them.
 	All = Run | Migrate | Submit | Client | Dev | Operate | Probe | Ask | Cancel | Examine
 
+	// placeURL is the PlaceHolder of a setting that is a URL: passwords in it are not shown.
+	placeURL = "URL"
+
 	withStore = Run | Migrate | Operate | Ask | Cancel
 	withKafka = Run | Submit | Client | Operate | Cancel
 )
@@ -282,7 +285,7 @@ func (s *Settings) session(config *Config) error {
 func storeRows() []Setting {
 	return []Setting{
 		{
-			Name: "store", Group: "store", Commands: withStore, PlaceHolder: "URL",
+			Name: "store", Group: "store", Commands: withStore, PlaceHolder: placeURL,
 			Help: "postgres://USER@HOST/DATABASE; sqlite:FILE for a single node; or journal:TOPIC, in Kafka itself " +
 				"(docs/JOURNAL.md), with several input topics journal:INPUT=TOPIC,INPUT=TOPIC.",
 			value:  func(s *Settings) *Value { return &s.store },
@@ -306,7 +309,7 @@ func storeRows() []Setting {
 			value: func(s *Settings) *Value { return &s.migrate },
 		},
 		{
-			Name: "data-dir", Group: "store", Commands: Run, PlaceHolder: "FOLDER",
+			Name: "data-dir", Group: "store", Commands: Run | Examine, PlaceHolder: "FOLDER",
 			Help: "Where a node whose store is a journal keeps its local copy. Each node has a folder of its own; " +
 				"one that is lost is made anew.",
 			value: func(s *Settings) *Value { return &s.dataDir },

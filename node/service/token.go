@@ -100,7 +100,7 @@ func (e *tokenEndpoint) token(ctx context.Context) (string, error) {
 	}
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, e.client))
 	if err != nil {
-		return "", tokenError(e.url, err)
+		return "", tokenError(credential.Redact(e.url), err)
 	}
 	e.last, e.as = token, now
 	return token.AccessToken, nil

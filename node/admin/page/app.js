@@ -115,6 +115,7 @@ function judge(lanes, nodes) {
   for (const n of nodes.nodes) {
     if (n.silent) warn.push(`Node ${n.id.slice(0, 8)} on ${n.host} was last seen ${ago(n.seen, Date.now() + storeAhead)}.`);
     else if (!n.status.ready) bad.push(`Node ${n.id.slice(0, 8)} on ${n.host} is not ready; its /readyz?verbose says why.`);
+    for (const what of n.silent ? [] : n.status.journal ?? []) bad.push(`The journal, on node ${n.id.slice(0, 8)}: ${what}.`);
   }
   const i = lanes.intake;
   if (i.catching_up) bad.push("The store was set back and catches up: nothing fires until that is done."

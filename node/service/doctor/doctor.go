@@ -195,6 +195,7 @@ func (e *examination) examine(ctx context.Context) {
 	look("consumer group", &e.noKafka, e.group)
 	if e.config.Store.IsJournal() { // each node has its own part, which the listener tells of
 		look("journal", &e.noKafka, e.journal)
+		look("journal entries", &e.noKafka, e.unreadable)
 	} else {
 		e.database(look)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"chronos/node/admin"
@@ -69,6 +70,25 @@ func (e *examination) exposed(name, listen, certFile, tokenFile string) {
 		e.find(Warning, name+"-token-file", "can be read by every user of this machine",
 			"All of them may do what its tokens allow.", "chmod o-r "+tokenFile)
 	}
+}
+
+// private sees whether others on this machine may read what waits: a file, or all files of a folder. A folder that is
+// closed protects what is in it.
+func (e *examination) private(about, path string) {
+	const others = 0o077
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&others == 0 {
+		return
+	}
+	if above, err := os.Stat(filepath.Dir(path)); err == nil && above.Mode().Perm()&others == 0 {
+		return
+	}
+	private := "600"
+	if info.IsDir() {
+		private = "700"
+	}
+	e.find(Warning, about, fmt.Sprintf("has mode %04o: other users of this machine may read it", info.Mode().Perm()),
+		"It has the messages that wait, with their content.", "chmod "+private+" "+path)
 }
 
 // missing names the rights that a token has and the listener does not allow.

@@ -414,5 +414,6 @@ func (e *examination) integrity(ctx context.Context) (string, error) {
 		e.find(Error, "the file", "is corrupt: "+said, "Messages may be lost.",
 			"Stop the node, and restore the last copy; what came since is taken in again from Kafka.")
 	}
+	e.private("the file "+e.config.Store.File(), e.config.Store.File())
 	return "quick_check", nil
 }

@@ -170,23 +170,13 @@ func (c *change) prepareAnswers(entries []ledger.Entry, batch *pebble.Batch) ([]
 	return entries, nil
 }
 
-// answer adds the entry of an answer to the batch.
-func (r *replaying) answer(e ledger.Entry) error {
-	if len(e.Key) != 1+len(uuid.UUID{}) {
-		return errForeign
-	}
+// answer adds the entry of an answer to the batch; after is nil if there is none any more.
+func (r *replaying) answer(e ledger.Entry, after *answer) error {
 	id := uuid.UUID(e.Key[1:])
 	before, known := r.answers[id]
 	if !known {
 		var err error
 		if before, err = r.storedAnswer(r.db, id); err != nil {
-			return err
-		}
-	}
-	var after *answer
-	if e.Value != nil {
-		var err error
-		if after, err = readAnswer(e.Value); err != nil {
 			return err
 		}
 	}

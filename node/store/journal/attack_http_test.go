@@ -85,7 +85,7 @@ func TestAskerComesInTime(t *testing.T) {
 func TestAskerUnread(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, journal.AskerLimits{})
-	asker := journal.NewAsker(d.cluster.Ledger("nowhere", "asker"), silent{}, journal.AskerLimits{Wait: soon})
+	asker := journal.NewAsker(d.cluster.Ledger("nowhere", "asker"), silent{}, marks(), journal.AskerLimits{Wait: soon})
 	t.Cleanup(asker.Close)
 	item := d.submission(node.Schedule, "x")
 	item.Incarnation, item.Request = uuid.New(), &node.Request{ID: uuid.New(), Keep: time.Hour}

@@ -38,7 +38,7 @@ const askAgain = 2 * time.Second
 
 // NewSwitchboard returns one on a journal.
 func NewSwitchboard(log ledger.Ledger, poster Poster, limits AskerLimits) *Switchboard {
-	asker := NewAsker(log, nil, limits)
+	asker := NewAsker(log, nil, nil, limits)
 	return &Switchboard{
 		log: log, poster: poster, asker: asker, limits: asker.limits, turns: make(chan struct{}, asker.limits.Most),
 	}
@@ -214,16 +214,16 @@ func (b *Switchboard) ask(ctx context.Context, number int32, w wish, sent func()
 	}
 }
 
-// tellSwitch tells those who wait for it of a switch.
-func (a *Asker) tellSwitch(t *tail, value []byte) error {
+// tellSwitch tells those who wait for it of a switch, as tell does.
+func (a *Asker) tellSwitch(t *tail, value []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(t.waiting) == 0 {
-		return nil
+		return
 	}
 	is, err := readJSON[switched](aPause, value)
 	if err != nil {
-		return err
+		return
 	}
 	for _, d := range is.Done {
 		if hears := t.waiting[d.Name]; hears != nil {
@@ -231,5 +231,4 @@ func (a *Asker) tellSwitch(t *tail, value []byte) error {
 			delete(t.waiting, d.Name)
 		}
 	}
-	return nil
 }

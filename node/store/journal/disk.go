@@ -30,10 +30,17 @@ var errClosed = errors.New("the local copy of the journal is closed")
 type DiskError struct {
 	Dir string
 	Err error
+
+	// Damaged says that what is on the disk is wrong, and not the disk: the copy is made anew when it is opened next.
+	Damaged bool
 }
 
 // Error returns the sentence for a person.
 func (e *DiskError) Error() string {
+	if e.Damaged {
+		return fmt.Sprintf("the local copy of the journal in %s is damaged: %v; nothing is lost: start the node "+
+			"again, which makes the copy anew from the journal", e.Dir, e.Err)
+	}
 	return fmt.Sprintf("the local copy of the journal in %s cannot be kept: %v; nothing is lost: make room there, or "+
 		"remove that folder, and start the node again, which reads the journal", e.Dir, e.Err)
 }
@@ -51,7 +58,7 @@ func (e *DiskError) Unwrap() error { return e.Err }
 type disk struct {
 	*pebble.DB
 
-	dir     string
+	folder  *folder
 	failed  atomic.Pointer[DiskError]
 	gone    chan struct{} // closed when it has failed
 	flushed atomic.Int64  // when it was written last, in microseconds; 0 before it is known
@@ -69,20 +76,53 @@ type disk struct {
 	closing sync.RWMutex
 }
 
-// openDisk opens the folder. Nil files is the file system of this machine.
+// openDisk opens the folder. Nil files is the file system of this machine. A copy that cannot be opened, whatever is
+// wrong with it, is removed, and made anew from the journal. A *FolderError says that the folder is not one for this
+// node, and a *DiskError that its disk fails.
 func openDisk(dir string, files vfs.FS) (*disk, error) {
-	d := &disk{dir: dir, gone: make(chan struct{})}
+	f, err := openFolder(dir, files)
+	if err != nil {
+		return nil, err
+	}
+	d, err := f.open()
+	if err == nil {
+		if err = f.label(); err == nil { // an earlier release has made it without
+			return d, nil
+		}
+		return nil, errors.Join(err, d.Close())
+	}
+	if !isOfDisk(err) {
+		if err = f.empty(err); err == nil {
+			d, err = f.open()
+		}
+	}
+	if err == nil {
+		return d, nil
+	}
+	if isOfDisk(err) {
+		if _, is := errors.AsType[*DiskError](err); !is {
+			err = f.failed(err)
+		}
+	}
+	_ = f.lock.Close() // which says nothing new
+	return nil, err
+}
+
+// open opens the copy in a folder.
+func (f *folder) open() (*disk, error) {
+	d := &disk{folder: f, gone: make(chan struct{})}
 	options := &pebble.Options{
-		FS: files, Logger: (*diskLog)(d), MemTableSize: memTable, CacheSize: cacheSize, DisableWAL: true,
+		FS: f.files, Lock: f.lock, Logger: (*diskLog)(d), MemTableSize: memTable, CacheSize: cacheSize,
+		DisableWAL: true,
 		EventListener: &pebble.EventListener{
 			BackgroundError: d.broken,
-			DataCorruption:  func(info pebble.DataCorruptionInfo) { d.broken(errors.New(info.String())) },
+			DataCorruption:  func(info pebble.DataCorruptionInfo) { _ = d.damaged(errors.New(info.String())) },
 		},
 	}
 	options.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // most of what is looked up is not there
 	var err error
 	var opening sync.WaitGroup
-	opening.Go(func() { d.DB, err = pebble.Open(dir, options) }) // which may end there, see Fatalf
+	opening.Go(func() { d.DB, err = pebble.Open(f.dir, options) }) // which may end there, see Fatalf
 	opening.Wait()
 	if err == nil {
 		err = d.works()
@@ -91,15 +131,34 @@ func openDisk(dir string, files vfs.FS) (*disk, error) {
 		return d, nil
 	}
 	if d.DB != nil {
-		err = errors.Join(err, d.Close())
+		_, closed := d.close()
+		err = errors.Join(err, closed)
 	}
 	d.over.Store(true)
-	return nil, fmt.Errorf("open the local copy of the journal in %s: %w", dir, err)
+	return nil, err
 }
 
 // broken notes that the disk fails. The caller may have any lock of Pebble.
 func (d *disk) broken(err error) {
-	problem := &DiskError{d.dir, err}
+	if pebble.IsCorruptionError(err) {
+		_ = d.damaged(err)
+		return
+	}
+	d.fails(&DiskError{Dir: d.folder.dir, Err: err})
+}
+
+// damaged notes that what is on the disk is wrong, for whoever opens it next. The caller may have any lock of Pebble.
+func (d *disk) damaged(err error) error {
+	problem := &DiskError{Dir: d.folder.dir, Err: err, Damaged: true}
+	if noted := d.folder.write(damageFile, ""); noted != nil {
+		problem = &DiskError{Dir: d.folder.dir, Err: errors.Join(err, noted)} // whoever reads it removes the folder
+	}
+	d.fails(problem)
+	return problem
+}
+
+// fails notes the first failure.
+func (d *disk) fails(problem *DiskError) {
 	if !d.failed.CompareAndSwap(nil, problem) {
 		return
 	}
@@ -152,8 +211,15 @@ func (d *disk) read(do func() error) error {
 		return errClosed
 	}
 	defer d.closing.RUnlock()
-	return do()
+	err := do()
+	if pebble.IsCorruptionError(err) || errors.Is(err, errForeign) || errors.Is(err, errPart) {
+		return d.damaged(err) // Chronos has written all of it, and as it had read it
+	}
+	return err
 }
+
+// errPart says that the local copy lacks something that it had together with something else.
+var errPart = errors.New("the local copy has only a part of a message")
 
 // get returns what is stored under a key, as decode makes it of that; the zero value and false if there is nothing.
 func get[T any](
@@ -202,30 +268,39 @@ func (d *disk) flush() error {
 	return d.works()
 }
 
-// Close writes what is in memory, and closes the database. A second call does nothing. A database that has failed may
-// wait for a goroutine of its own that has ended: then it stays as it is until the process ends.
+// Close writes what is in memory, closes the database, and unlocks the folder. A second call does nothing. A database
+// that has failed may wait for a goroutine of its own that has ended: then it stays as it is until the process ends.
 func (d *disk) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
+	ended, err := d.close()
+	if ended {
+		err = errors.Join(err, d.folder.lock.Close())
+	}
+	return err
+}
+
+// close is Close of the database alone, and reports whether it is closed.
+func (d *disk) close() (over bool, err error) {
 	d.closing.Lock()
 	defer d.over.Store(true)
-	err := d.flush()
+	err = d.flush()
 	ended := make(chan error, 1)
 	go func() { ended <- d.DB.Close() }()
 	if err == nil {
 		select {
 		case err = <-ended:
-			return err
+			return true, err
 		case <-d.gone: // it fails just now, while it is being closed
 			err = d.works()
 		}
 	}
 	select {
 	case also := <-ended:
-		return errors.Join(err, also)
+		return true, errors.Join(err, also)
 	case <-time.After(time.Second):
-		return err
+		return false, err
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	answerKey   = 'a' // the id of a request
 	switchKey   = 'z' // lane: whether it is paused; the intake without a lane
 	wishKey     = 'w' // the name of a wish to pause or resume, by whoever
+	skipKey     = 'k' // the offset of an unreadable entry that is skipped
 )
 
 // version begins every value, so that a later release can tell what it reads.
@@ -34,7 +35,7 @@ const version = 1
 const copyVersion = 3
 
 // errForeign says that an entry was not written by a release that this one knows.
-var errForeign = errors.New("the journal has an entry that this release cannot read: run the release that wrote it")
+var errForeign = errors.New("this release cannot read an entry of the journal")
 
 // journalKey returns the key of a message: a tombstone of one incarnation leaves the next one alone.
 func journalKey(ref node.Ref) []byte {
@@ -47,7 +48,7 @@ func journalKey(ref node.Ref) []byte {
 func readJournalKey(key []byte) (node.Ref, error) {
 	body := key[1:]
 	if len(body) < len(uuid.UUID{}) {
-		return node.Ref{}, fmt.Errorf("%w: key %q", errForeign, key)
+		return node.Ref{}, fmt.Errorf("%w: the key of a message", errForeign)
 	}
 	names, drawn := body[:len(body)-len(uuid.UUID{})], body[len(body)-len(uuid.UUID{}):]
 	for i, b := range names {
@@ -57,7 +58,7 @@ func readJournalKey(key []byte) (node.Ref, error) {
 			}, nil
 		}
 	}
-	return node.Ref{}, fmt.Errorf("%w: key %q", errForeign, key)
+	return node.Ref{}, fmt.Errorf("%w: the key of a message", errForeign)
 }
 
 // inputKey returns the key of the position of an input partition.
@@ -172,7 +173,7 @@ func decodeHead(data []byte) (*row, error) { return decodeRow(data, false) }
 
 func decodeRow(data []byte, content bool) (*row, error) {
 	if len(data) == 0 || data[0] != version {
-		return nil, errForeign
+		return nil, fmt.Errorf("%w: a message", errForeign)
 	}
 	d := decoder{rest: data[1:], skips: !content}
 	r := &row{head: !content}
@@ -202,7 +203,7 @@ func decodeRow(data []byte, content bool) (*row, error) {
 	}
 	r.attempts = int(d.number())
 	if d.failed || len(d.rest) > 0 {
-		return nil, errForeign
+		return nil, fmt.Errorf("%w: a message", errForeign)
 	}
 	return r, nil
 }

@@ -456,9 +456,10 @@ func (n *engine) start() {
 		held := node.Config{HoldTime: config.CallbackHoldTime()}
 		ports.Callback = &caller{w, n.gate, held.PublishableAge()}
 	}
-	if config.Requests = w.http; w.http {
+	if w.http {
+		config.Requests = marks()
 		w.mu.Lock()
-		n.counter = &counter{journal.NewAsker(log, sender{w, n.gate, order}, journal.AskerLimits{}), n.gate}
+		n.counter = &counter{journal.NewAsker(log, sender{w, n.gate, order}, marks(), journal.AskerLimits{}), n.gate}
 		w.mu.Unlock()
 	}
 	n.store, n.member = store, w.group.member(n.gate.name)

@@ -103,13 +103,12 @@ func (s *shard) hear(ctx context.Context, log ledger.Ledger, end int64, asked ti
 	var wishes []*wish
 	fenced := false
 	if err := log.Read(ctx, from, end, func(e ledger.Committed) error {
-		fenced = fenced || len(e.Key) > 0 && e.Key[0] == fenceKey
-		if len(e.Key) == 0 || e.Key[0] != wishKey || e.Value == nil {
-			return nil
+		p := s.spot(&e)
+		fenced = fenced || p.fence
+		if p.wish != nil {
+			wishes = append(wishes, p.wish)
 		}
-		w, err := readWish(e.Value, e.Offset)
-		wishes = append(wishes, w)
-		return err
+		return nil
 	}); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -53,7 +54,10 @@ func (s *shard) catchUp(ctx context.Context, log ledger.Ledger) error {
 		return err
 	}
 	s.heard = s.place.Offset
-	return s.loadPositions()
+	if err := s.loadPositions(); err != nil {
+		return err
+	}
+	return s.unread()
 }
 
 // goal is up to where a local copy is brought.
@@ -137,7 +141,7 @@ func (s *shard) replay(ctx context.Context, log ledger.Ledger, until int64, anew
 		if !anew && e.Offset >= s.known && e.At.Sub(s.asOf) >= s.maxAge {
 			return errMissed
 		}
-		if err := r.entry(e); err != nil {
+		if err := r.entry(&e); err != nil {
 			return err
 		}
 		s.place.Position = node.Position{Epoch: e.Epoch, Offset: e.Offset + 1}
@@ -173,9 +177,10 @@ func (r *replaying) begin() {
 }
 
 // entry adds an entry to the batch: the entries of one message may follow each other.
-func (r *replaying) entry(e ledger.Committed) error {
-	if len(e.Key) == 0 {
-		return errForeign
+func (r *replaying) entry(e *ledger.Committed) error {
+	p, err := parse(e)
+	if err != nil {
+		return r.unreadable(unreadable(r.number, e, err))
 	}
 	switch e.Key[0] {
 	case fenceKey:
@@ -187,28 +192,32 @@ func (r *replaying) entry(e ledger.Committed) error {
 	case positionKey:
 		return r.batch.Set(r.key(positionKind, e.Key[1:]), e.Value, nil)
 	case answerKey:
-		return r.answer(e.Entry)
+		return r.answer(e.Entry, p.answer)
 	case switchKey, wishKey:
 		return r.replaySwitch(r.batch, e)
-	case rowKey:
-	default:
-		return errForeign
+	case skipKey:
+		return r.batch.Delete(r.unreadableKey(p.skip.Offset, p.skip.Digest), nil)
 	}
-	ref, err := readJournalKey(e.Key)
+	return r.message(e, p.ref, p.head)
+}
+
+// unreadable adds an entry to the batch that cannot be read.
+func (r *replaying) unreadable(u *Unreadable) error {
+	value, err := json.Marshal(u)
 	if err != nil {
-		return err
+		return fmt.Errorf("describe an entry of the journal: %w", err)
 	}
+	return r.batch.Set(r.unreadableKey(u.Offset, u.Digest), value, nil) //nolint:wrapcheck // apply says what it was
+}
+
+// message adds the entry of a message to the batch, of which after is the head; nil for none.
+func (r *replaying) message(e *ledger.Committed, ref node.Ref, after *row) error {
 	name := node.MessageID{ID: ref.ID, Lane: ref.Lane}
 	before, err := r.former(name, e.Value != nil)
 	if err != nil {
 		return err
 	}
-	var after *row
-	if e.Value != nil {
-		if after, err = decodeHead(e.Value); err != nil {
-			return err
-		}
-	} else if before == nil || before.Incarnation != ref.Incarnation {
+	if after == nil && (before == nil || before.Incarnation != ref.Incarnation) {
 		return nil
 	}
 	r.rows[name] = after

@@ -43,6 +43,7 @@ type Sender interface {
 type Asker struct {
 	log    ledger.Ledger
 	sender Sender
+	marks  *node.Marks
 	limits AskerLimits
 
 	mu      sync.Mutex
@@ -73,8 +74,8 @@ var errEnding = errors.New("this node ends")
 // has failed: each read is a connection of its own.
 const readAgain, readAnew = 20 * time.Millisecond, 250 * time.Millisecond
 
-// NewAsker returns an Asker on a journal.
-func NewAsker(log ledger.Ledger, sender Sender, limits AskerLimits) *Asker {
+// NewAsker returns an Asker on a journal, whose records are marked by marks.
+func NewAsker(log ledger.Ledger, sender Sender, marks *node.Marks, limits AskerLimits) *Asker {
 	if limits.Wait == 0 {
 		limits.Wait = 10 * time.Second
 	}
@@ -84,7 +85,7 @@ func NewAsker(log ledger.Ledger, sender Sender, limits AskerLimits) *Asker {
 	if limits.Linger == 0 {
 		limits.Linger = 30 * time.Second
 	}
-	return &Asker{log: log, sender: sender, limits: limits, tails: map[int32]*tail{}}
+	return &Asker{log: log, sender: sender, marks: marks, limits: limits, tails: map[int32]*tail{}}
 }
 
 // tail reads a partition of the journal from an end on.
@@ -130,7 +131,7 @@ func (a *Asker) Ask(ctx context.Context, item node.Item, record node.Record) (no
 	case <-ctx.Done():
 		return node.ItemResult{}, context.Cause(ctx)
 	}
-	if err := a.sender.Send(ctx, number, node.Requesting(record, &item)); err != nil {
+	if err := a.sender.Send(ctx, number, a.marks.Requesting(record, &item)); err != nil {
 		return node.ItemResult{}, fmt.Errorf("send the record of %q: %w", item.ID, err)
 	}
 	select {
@@ -216,13 +217,13 @@ func (a *Asker) read(ctx context.Context, t *tail) error {
 			switch {
 			case len(e.Key) == 0 || e.Value == nil:
 			case e.Key[0] == answerKey:
-				return a.tell(t, e.Value)
+				a.tell(t, e.Value)
 			case e.Key[0] == switchKey:
-				return a.tellSwitch(t, e.Value)
+				a.tellSwitch(t, e.Value)
 			}
 			return nil
 		})
-		if errors.Is(err, ledger.ErrTruncated) || errors.Is(err, errForeign) {
+		if errors.Is(err, ledger.ErrTruncated) {
 			return err
 		}
 		wait := readAgain
@@ -237,16 +238,16 @@ func (a *Asker) read(ctx context.Context, t *tail) error {
 	}
 }
 
-// tell tells those who wait for it of an answer.
-func (a *Asker) tell(t *tail, value []byte) error {
+// tell tells those who wait for it of an answer. One that can't be read answers nobody.
+func (a *Asker) tell(t *tail, value []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(t.waiting) == 0 {
-		return nil
+		return
 	}
 	told, err := readAnswer(value)
 	if err != nil {
-		return err
+		return
 	}
 	for _, ask := range told.Asks {
 		if hears := t.waiting[ask]; hears != nil {
@@ -254,7 +255,6 @@ func (a *Asker) tell(t *tail, value []byte) error {
 			delete(t.waiting, ask)
 		}
 	}
-	return nil
 }
 
 // end tells all who wait that a partition is not read any more.

@@ -33,7 +33,7 @@ func newDesk(t *testing.T, limits journal.AskerLimits) *desk {
 	t.Helper()
 	d := &desk{world: newWorld(t), sent: make(chan node.Item, 2000)}
 	limits.Linger = time.Hour
-	d.asker = journal.NewAsker(d.cluster.Ledger(topicName, "asker"), d, limits)
+	d.asker = journal.NewAsker(d.cluster.Ledger(topicName, "asker"), d, marks(), limits)
 	t.Cleanup(d.asker.Close)
 	d.own(0)
 	return d
@@ -223,7 +223,7 @@ func TestRequestAgain(t *testing.T) {
 	if err := d.take(0, 1); err != nil {
 		t.Fatal(err)
 	}
-	patient := journal.NewAsker(d.cluster.Ledger(topicName, "asker"), d, journal.AskerLimits{})
+	patient := journal.NewAsker(d.cluster.Ledger(topicName, "asker"), d, marks(), journal.AskerLimits{})
 	t.Cleanup(patient.Close)
 	request := uuid.New()
 	cancels := d.ask(d.submission(node.Cancel, "x"), request)
@@ -306,3 +306,6 @@ func TestThousandRequests(t *testing.T) {
 		d.check("one of many", <-answers[i], node.Scheduled, false)
 	}
 }
+
+// marks are those of all nodes of a world.
+func marks() *node.Marks { return node.NewMarks([]byte("the secret of all nodes of a world")) }

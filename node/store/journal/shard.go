@@ -110,6 +110,9 @@ type shard struct {
 	heard, foreign int64
 	hearing        sync.Mutex
 
+	// spotted are unreadable entries that have appeared since this node owns the partition. They change under quick.
+	spotted []Unreadable
+
 	// since is when this node came to own the partition, ahead how long before it falls due a message is claimed, and
 	// fresh are the incarnations on callback lanes that this node has stored since, of those that mayBeOut has to tell
 	// from others: it changes under mu and quick.
@@ -156,6 +159,8 @@ const (
 	switchKind   = 'z' // lane: whether it is paused
 	wishKind     = 'w' // the name of a wish that nobody has done
 	lineKind     = 'l' // lane, NUL, line, deadline, id
+
+	unreadableKind = 'u' // offset, digest: an entry that cannot be read, and that nobody has skipped
 )
 
 // key returns a key of the local copy.
@@ -196,7 +201,7 @@ func (s *shard) at(from pebble.Reader, due, value []byte) (*row, error) {
 	}
 	r, some, err := get(s.db, from, apartKey(due), decode)
 	if err == nil && !some {
-		err = fmt.Errorf("the local copy has only a part of what is under %q", due)
+		err = fmt.Errorf("%w: under %q", errPart, due)
 	}
 	if err != nil {
 		return nil, err
@@ -301,7 +306,7 @@ func (s *shard) storedIn(from pebble.Reader, name node.MessageID) (*row, error) 
 	due := s.dueKey(head)
 	r, some, err := get(s.db, from, due, func(value []byte) (*row, error) { return s.at(from, due, value) })
 	if err == nil && !some {
-		err = fmt.Errorf("the local copy has only a part of message %q", name.ID)
+		err = s.db.damaged(fmt.Errorf("%w: %q", errPart, name.ID))
 	}
 	return r, err
 }

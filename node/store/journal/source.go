@@ -61,7 +61,7 @@ var _ node.Source = (*Source)(nil)
 
 // NewSource returns a Source over one that has the input topics of the store. Session is how long the consumer group
 // waits for a silent member. Observe is told of each attempt to own a partition, by its number in the journal: nil says
-// that it is owned.
+// that it is owned, and context.Canceled that the group has taken it away before it was.
 func NewSource(
 	source node.Source, store *Store, owner uuid.UUID, session time.Duration, observe func(number int32, err error),
 ) *Source {
@@ -141,8 +141,9 @@ func (s *Source) own(ctx context.Context) []node.Assignment {
 			s.observe(t.number, err)
 			if err != nil {
 				t.next = now.Add(retryOwning)
-				if _, sealed := errors.AsType[*SealedError](err); sealed {
-					t.next = now.Add(s.session) // who moves the contents is not to be fenced all the time
+				if _, sealed := errors.AsType[*SealedError](err); sealed || IsUnreadable(err) {
+					// Who moves the contents is not to be fenced all the time, and who skips an entry takes a while.
+					t.next = now.Add(s.session)
 				}
 				continue
 			}
@@ -181,6 +182,9 @@ func (s *Source) giveUp(number int32) {
 		if err := <-t.done; err != nil {
 			s.observe(number, err)
 		}
+	}
+	if !t.told {
+		s.observe(number, context.Canceled)
 	}
 	s.store.Release(number)
 	delete(s.here, number)

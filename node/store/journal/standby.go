@@ -208,7 +208,7 @@ func (f *follower) follow(ctx context.Context, extent node.Extent, began time.Ti
 		// Nothing has been decided since, however long that is: the copy lacks nothing of what there was when this was
 		// asked. After an outage of Kafka the copies of all nodes would be made anew otherwise.
 		copied.place = from
-		return Standby{Number: extent.Number, Warm: true, Err: copied.caughtUp(began)}
+		return Standby{Number: extent.Number, Warm: true, Err: cmp.Or(copied.caughtUp(began), copied.unread())}
 	}
 	// A copy that ends behind what is decided is of a log that has lost its end, or of a leader that does not know yet
 	// how far it may go. The latter knows in a moment; with the former the log is longer again at some time, and then
@@ -228,8 +228,11 @@ func (f *follower) follow(ctx context.Context, extent node.Extent, began time.Ti
 		},
 		until: extent.End, last: extent.End, began: began, known: known,
 	})
+	if standby.Err == nil {
+		standby.Err = copied.unread() // reported with each look, until it is skipped
+	}
 	switch {
-	case standby.Err == nil:
+	case standby.Err == nil || IsUnreadable(standby.Err):
 		f.reached[extent.Number] = reached{extent.End, copied.place}
 		delete(f.making, extent.Number)
 	case copied.asOf.Equal(began): // it is being made anew

@@ -184,7 +184,7 @@ func (c *change) prepareSwitches(entries []ledger.Entry, batch *pebble.Batch) ([
 
 // replaySwitch applies the entry of a switch or of a wish to a batch. A wish that nobody has done yet stays in the
 // local copy with its place, for the next owner.
-func (s *shard) replaySwitch(batch *pebble.Batch, e ledger.Committed) error {
+func (s *shard) replaySwitch(batch *pebble.Batch, e *ledger.Committed) error {
 	kind := byte(switchKind)
 	value := e.Value
 	if e.Key[0] == wishKey {

@@ -152,7 +152,7 @@ func TestAskerLingers(t *testing.T) {
 		cluster.CreateTopic(topicName, 1, 0)
 		log := &ends{Ledger: cluster.Ledger(topicName, "asker")}
 		const linger = 30 * time.Second
-		asker := journal.NewAsker(log, silent{}, journal.AskerLimits{Wait: time.Second, Linger: linger})
+		asker := journal.NewAsker(log, silent{}, marks(), journal.AskerLimits{Wait: time.Second, Linger: linger})
 		defer asker.Close()
 		ask := func() {
 			t.Helper()

@@ -79,6 +79,7 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 	if err != nil || path == "" {
 		return nil, fmt.Errorf("open SQLite file %q: there is no such path", path)
 	}
+	createPrivate(absolute)
 	db, err := sql.Open("sqlite", dataSource(absolute))
 	if err != nil {
 		return nil, fmt.Errorf("open SQLite file %s: %w", path, err)
@@ -93,6 +94,15 @@ func Open(ctx context.Context, path string, options Options) (*Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
+}
+
+// createPrivate creates the file for its owner alone, unless it is there: SQLite's own files get the mode of that one,
+// and all of them have what waits. Whatever fails here, opening it says why. One that is there is not touched: to close
+// a file is to give up the locks that this process has on it.
+func createPrivate(path string) {
+	if file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err == nil {
+		_ = file.Close() // nothing was written
+	}
 }
 
 // OpenToRead opens the SQLite file at path for somebody who only looks at it. Nothing is created or changed. While a

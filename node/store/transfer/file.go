@@ -383,6 +383,9 @@ func newReader(in io.Reader) (*reader, error) {
 			"has written it, or a later one", version.Export.Version, Version)
 	}
 	l, err := parse(raw)
+	if err == nil {
+		err = validate(&l)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("line 1: %w", err)
 	}
@@ -393,7 +396,20 @@ func newReader(in io.Reader) (*reader, error) {
 
 // raw returns the next line, with its end.
 func (r *reader) raw() ([]byte, error) {
-	raw, err := r.in.ReadBytes('\n')
+	var raw []byte
+	for {
+		part, err := r.in.ReadSlice('\n')
+		if raw = append(raw, part...); len(raw) > maxLine {
+			return nil, fmt.Errorf("line %d has more than %d bytes, which no export writes", r.lines+2, maxLine)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return r.ended(raw, err)
+		}
+	}
+}
+
+// ended returns a line that was read, with the error that has ended it.
+func (r *reader) ended(raw []byte, err error) ([]byte, error) {
 	switch {
 	case err == nil:
 		return raw, nil
@@ -425,6 +441,9 @@ func (r *reader) next(to *Batch) (last bool, err error) {
 	r.lines++
 	r.bytes += int64(len(raw))
 	r.hash.Write(raw)
+	if err == nil {
+		err = validate(&l)
+	}
 	if err == nil {
 		err = r.add(to, &l)
 	}

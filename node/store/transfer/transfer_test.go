@@ -109,7 +109,7 @@ func (e *everything) drawQueues(t *rapid.T) {
 		q := queue.Queue{
 			ID: uuid.UUID{0: byte(i + 1)}, Name: fmt.Sprint("s", i), Kind: queue.Sync, Window: "never",
 			Drain:     some("drain"),
-			TimeLimit: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "limit")) * time.Millisecond,
+			TimeLimit: time.Duration(rapid.Int64Range(1, 1<<38).Draw(t, "limit")) * time.Millisecond,
 			State: queue.State{
 				Deleting: some("deleting"), Arrivals: 9, Pending: 2, Running: 1, Relieved: at("relieved"),
 				Look: at("look"),
@@ -120,7 +120,8 @@ func (e *everything) drawQueues(t *rapid.T) {
 		}
 		e.queues = append(e.queues, q)
 		task := queue.Task{
-			ID: uuid.UUID{0: byte(i + 1)}, Queue: q.ID, Name: drawName(t), Priority: -i, When: at("when"), Arrival: 9,
+			ID: uuid.UUID{0: byte(i + 1)}, Queue: q.ID, Name: strings.ReplaceAll(drawName(t), "\t", ""),
+			Priority: -i, When: at("when"), Arrival: 9,
 			Status: queue.Pending, Arrived: drawTime(t), Fates: "",
 		}
 		if task.Inline = nil; some("inline") {
@@ -164,6 +165,7 @@ func drawMessage(t *rapid.T) transfer.Message {
 		Incarnation: uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "incarnation")), Deadline: drawTime(t),
 		Key: drawBytes(t, "key"), Value: drawBytes(t, "value"),
 	}}
+	m.Incarnation[0] |= 1
 	if m.Due = m.Deadline; some("put off") {
 		m.Due = m.Deadline.Add(-time.Microsecond)
 	}
@@ -174,7 +176,9 @@ func drawMessage(t *rapid.T) transfer.Message {
 		m.Line, m.Behind = uuid.UUID{3: 9}, rapid.Bool().Draw(t, "behind")
 	}
 	if some("series") {
-		m.Recurrence = node.Recurrence{Series: "every 1h from x", Sequence: 1 << 40, At: drawTime(t)}
+		m.Recurrence = node.Recurrence{
+			Series: "every 1h from 2026-11-22T09:00:00Z missed one", Sequence: 1 << 40, At: drawTime(t),
+		}
 		m.Stopped = rapid.Bool().Draw(t, "stopped")
 	}
 	if some("origin") {
@@ -346,12 +350,16 @@ func many(t fataler, n int) *memory.Store {
 	e := everything{
 		cluster: "cluster", group: "group", lineage: 4, places: []inspect.Place{{Mark: -1, Place: place}},
 	}
-	e.answers = []transfer.Answer{{Request: uuid.UUID{0: 5}, Expires: time.UnixMicro(9e15).UTC()}}
+	e.answers = []transfer.Answer{{
+		Request: uuid.UUID{0: 5}, Expires: time.UnixMicro(9e15).UTC(),
+		Told: node.Told{Message: node.MessageID{ID: "x", Lane: "topic"}},
+	}}
 	e.answers[0].Told.Outcome = node.Scheduled
 	for i := range n {
 		m := transfer.Message{Message: node.Message{
-			ID: fmt.Sprintf("message-%06d", i), Lane: "topic", Incarnation: uuid.UUID{0: byte(i), 1: byte(i >> 8)},
-			Deadline: time.UnixMicro(int64(i) * 1e9).UTC(), Value: []byte(fmt.Sprint("value ", i)),
+			ID: fmt.Sprintf("message-%06d", i), Lane: "topic",
+			Incarnation: uuid.UUID{0: byte(i), 1: byte(i >> 8), 15: 1},
+			Deadline:    time.UnixMicro(int64(i) * 1e9).UTC(), Value: []byte(fmt.Sprint("value ", i)),
 		}}
 		m.Due = m.Deadline
 		e.messages = append(e.messages, m)
