@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -144,7 +145,7 @@ func (s *Settings) callbacks(config *node.Config, sink *callback.Config) error {
 		sink.Lanes, engine.Lanes = append(sink.Lanes, lane), append(engine.Lanes, of)
 	}
 	engine.Timeout = sink.Longest(servesOthers(config))
-	return checkDeadLetters(entries, sink)
+	return cmp.Or(s.checkTimers(entries), checkDeadLetters(entries, sink))
 }
 
 // servesOthers reports whether a node may serve callback lanes that have no entry. Where it does not, the time limit of
@@ -178,6 +179,16 @@ func checkDeadLetters(entries []fileLane, sink *callback.Config) error {
 		at := slices.IndexFunc(sink.Lanes, func(l callback.Lane) bool { return l.Name == v.Text })
 		if v.IsSet && at >= 0 && sink.Lanes[at].URL == "" {
 			return v.Wrong("that lane needs a url, because dead letters go where it says")
+		}
+	}
+	return nil
+}
+
+// checkTimers returns an error if dead letters go where the timers of Metaswitch wait.
+func (s *Settings) checkTimers(entries []fileLane) error {
+	for i := range entries {
+		if v := &entries[i].deadLetter; s.servesMetaswitch() && v.Text == metaswitch.Lane {
+			return v.Wrong("the timers of metaswitch-listen wait on that lane: dead letters need a lane of their own")
 		}
 	}
 	return nil
