@@ -184,6 +184,7 @@ func Default() Config {
 		DetectionInterval: 500 * time.Millisecond,
 		Lookahead:         250 * time.Millisecond,
 		LeaveAfter:        10 * time.Second,
+		Limits:            Limits{MaxMissed: DefaultMaxMissed},
 		Callbacks:         Callbacks{Timeout: defaultCallbackTimeout},
 	}
 }
