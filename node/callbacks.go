@@ -182,6 +182,10 @@ func (l *CallbackLane) checkDeadLetter(named map[string]CallbackLane, routes []R
 	if IsCallback(l.DeadLetter) {
 		other, listed := named[l.DeadLetter]
 		switch {
+		case l.DeadLetter == TasksLane:
+			return wrong("that lane is for tasks, and takes nothing else: dead letters need a lane of their own")
+		case slices.ContainsFunc(routes, func(r Route) bool { return slices.Contains(r.Outputs(), l.DeadLetter) }):
+			return wrong("a route has that lane as an output or a target: dead letters need a lane of their own")
 		case l.DeadLetter == l.Name:
 			return wrong("what fails must not be sent the same way again")
 		case !listed:

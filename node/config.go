@@ -185,6 +185,7 @@ func Default() Config {
 		DetectionInterval: 500 * time.Millisecond,
 		Lookahead:         250 * time.Millisecond,
 		LeaveAfter:        10 * time.Second,
+		Limits:            Limits{MaxMissed: DefaultMaxMissed},
 		Callbacks:         Callbacks{Timeout: defaultCallbackTimeout},
 	}
 }
@@ -383,6 +384,10 @@ func validateRoutes(routes []Route) error {
 		outcomes[r.Outcomes] = r.Outcomes != ""
 	}
 	for _, r := range routes {
+		if slices.Contains(r.Outputs(), TasksLane) {
+			return wrong("output "+TasksLane, "that lane is for tasks of queues, which records bring by a header "+
+				HeaderQueue+", whatever the output is")
+		}
 		for _, target := range append(r.Outputs(), r.DeadLetter, r.Outcomes) {
 			if inputs[target] {
 				return wrong("topic "+target+" both an input and a target",

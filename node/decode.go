@@ -113,8 +113,8 @@ func (c *Config) decode(r Record, route Route) instruction {
 			in.id, in.rejected = "", &rejection{reason, fmt.Sprintf("the id %s %s", quoted([]byte(in.id)), why), ""}
 		}
 	}
-	if in.rejected == nil && in.message.Lane == TasksLane && !in.task {
-		in.rejected = notForTasks(route)
+	if in.rejected == nil {
+		in.rejected = c.checkNames(&in, route.Format)
 	}
 	in.told = in.told && in.id != "" // or nobody would know what is told
 	if in.rejected != nil {
@@ -133,6 +133,25 @@ func (c *Config) decode(r Record, route Route) instruction {
 			"key, value and headers have %d bytes, more than %d", size, MaxMessageBytes), ""}
 	}
 	return in
+}
+
+// checkNames rejects an instruction that names a message, or for a task the topic on which it comes out, that no
+// submission may name.
+func (c *Config) checkNames(in *instruction, format Format) *rejection {
+	lane := in.message.Lane
+	if in.task {
+		lane = in.message.taskHeader(HeaderTaskTopic) // none, if it completes one
+	}
+	reason, why := c.CheckName(in.id, lane)
+	switch {
+	case why == "":
+		return nil
+	case reason == UnknownTopic:
+		return &rejection{reason, why, format.topicHeader()}
+	case format == FormatChronos:
+		return &rejection{reason, why, HeaderID}
+	}
+	return &rejection{reason, why, ""}
 }
 
 // decodeHeaders reads a record of our own format.
@@ -446,7 +465,7 @@ func deadLetterOfMessage(m *Message, cause error, topic string) Record {
 		headers = m.taskRecord(part, headers)
 	} else {
 		headers = append(headers,
-			Header{HeaderID, []byte(m.ID)},
+			Header{HeaderID, []byte(strings.TrimPrefix(m.ID, InternalPrefix))}, // of a record that a task is, perhaps
 			Header{HeaderDeadline, []byte(headerTime(m.Deadline))},
 		)
 	}

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // givenUp is a message that will not be delivered, and of which a copy is to be kept: its dead letter.
@@ -238,7 +236,7 @@ func (s *settler) wholeLetter(f *failure, letters string) Message {
 		r.Headers = slices.DeleteFunc(r.Headers, func(h Header) bool { return h.Name == HeaderMethod })
 	}
 	return Message{
-		ID:          uuid.NewSHA1(uuid.NameSpaceURL, []byte("chronos:callback/"+f.Incarnation.String())).String(),
+		ID:          internalID("callback/" + f.Incarnation.String()),
 		Lane:        letters,
 		Incarnation: newUUID(s.random),
 		Deadline:    s.clock.Now().UTC().Truncate(time.Microsecond),

@@ -349,5 +349,5 @@ const maxReplyBytes = 1 << 10
 // to stand at the same offset, after Kafka has lost the end of a log or in a topic that was created again, has another.
 func derivedID(kind string, p Partition, r Record) string {
 	name := fmt.Sprintf("%s/%s/%d/%d/%d", p.Topic, p.TopicID, p.Number, r.LeaderEpoch, r.Offset)
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("chronos:"+kind+"/"+name)).String()
+	return internalID(kind + "/" + name)
 }

@@ -3,6 +3,7 @@ package node_test
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,7 @@ func TestLimitsValidate(t *testing.T) {
 	for setting, limits := range map[string]node.Limits{
 		"MaxDelay":       {MaxDelay: -1},
 		"MaxBytes":       {MaxBytes: node.MaxMessageBytes + 1},
+		"MaxMissed":      {MaxMissed: -1},
 		"MaxHeaders":     {MaxHeaders: 1},
 		"MaxHeaderBytes": {MaxHeaderBytes: 100},
 	} {
@@ -102,4 +104,47 @@ func TestLimitsValidate(t *testing.T) {
 			t.Errorf("%s: %v", setting, err)
 		}
 	}
+}
+
+// Goal: the longest delay bounds what a series has to catch up with, and no message is lost because it comes late.
+// Method: what begins before the limit, and at it, of each policy, beside one message that is as late.
+func TestMaxDelayLooksBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.submit("late", -2*time.Hour)
+		for _, c := range []struct {
+			id, policy string
+			first      time.Duration
+		}{
+			{"one", "one", -2 * time.Hour},
+			{"skip", "skip", -2 * time.Hour},
+			{"all", "all", -59 * time.Minute},
+			{"far", "all", -time.Hour - time.Second},
+			{"ancient", "all", -20 * 365 * 24 * time.Hour},
+		} {
+			w.submit(c.id, c.first, node.Header{Name: node.HeaderRepeat, Value: []byte("every 50m")},
+				node.Header{Name: node.HeaderMissed, Value: []byte(c.policy)})
+		}
+		c := config(0)
+		c.Limits.MaxDelay = time.Hour
+		w.run(c, nil)
+		pass(30 * time.Second)
+		got := w.values("out")
+		for value, want := range map[string]int{
+			"value late": 1, "value one": 1, "value all": 2, "value skip": 0, "value far": 0, "value ancient": 0,
+		} {
+			if got[value] != want {
+				t.Errorf("%s came out %d times, want %d", value, got[value], want)
+			}
+		}
+		rejected := seen[node.Rejected](w)
+		for _, r := range rejected {
+			if r.Reason != node.TooFar || !strings.Contains(r.Detail, "it may begin 1h0m0s ago at most") {
+				t.Errorf("rejected: %s %s", r.Reason, r.Detail)
+			}
+		}
+		if len(rejected) != 2 {
+			t.Errorf("%d series are rejected, want 2", len(rejected))
+		}
+	})
 }

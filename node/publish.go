@@ -203,7 +203,7 @@ func (p *publisher) settlements(young []*holding) (due []*holding, unread []fail
 			due = append(due, h)
 			continue
 		}
-		next, over, err := recur(&h.Ready, p.clock.Now(), newUUID(p.drawn))
+		next, over, err := recur(&h.Ready, p.clock.Now(), p.config.Limits.MaxMissed, newUUID(p.drawn))
 		switch h.next = next; {
 		case err != nil:
 			unread = append(unread, failure{holding: h, err: err})

@@ -40,6 +40,9 @@ type Next struct {
 	Sequence    int64
 	At          time.Time
 
+	// Passed is how many occurrences are passed over, Of and those after it: 0 where it was published.
+	Passed int64
+
 	// Missed is the claim under which the occurrence is passed over; the zero value where it was published. It is
 	// settled unless somebody has been told that it comes out. Otherwise this would happen:
 	//
@@ -116,8 +119,8 @@ var errSeries = errors.New("the series cannot be read")
 // It is all that is asked of a series, before the publish, and so nothing can go wrong with it afterwards: somebody who
 // has published an occurrence and cannot say which one is next would have to publish it again, or end the series.
 //
-// The incarnation is drawn by the caller. The error is ErrUnsent.
-func recur(m *Ready, now time.Time, incarnation uuid.UUID) (next Next, missed bool, err error) {
+// Most is Limits.MaxMissed. The incarnation is drawn by the caller. The error is ErrUnsent.
+func recur(m *Ready, now time.Time, most int, incarnation uuid.UUID) (next Next, missed bool, err error) {
 	series, err := calendar.Parse(m.Series)
 	if err != nil {
 		return Next{}, false, fmt.Errorf("%w: %w: %w", ErrUnsent, errSeries, err)
@@ -126,7 +129,7 @@ func recur(m *Ready, now time.Time, incarnation uuid.UUID) (next Next, missed bo
 	// whatever the policy is if somebody was told that it does, or wants it before its instant.
 	due, v := calendar.Occurrence{Sequence: m.Sequence, At: m.At}, calendar.Verdict{Action: calendar.Publish}
 	if !m.Bound && !m.Deadline.Before(m.At) && now.Sub(m.Deadline) > calendar.Tolerance {
-		v = series.Judge(due, now, calendar.Tolerance)
+		v = series.Judge(due, now, calendar.Tolerance, int64(most))
 	}
 	o, more := v.Next, v.Action == calendar.PassOver
 	if v.Action == calendar.Publish {
@@ -134,7 +137,7 @@ func recur(m *Ready, now time.Time, incarnation uuid.UUID) (next Next, missed bo
 	}
 	next.Of = m.Ref()
 	if v.Action != calendar.Publish {
-		next.Missed = m.Claim
+		next.Missed, next.Passed = m.Claim, v.Passed
 	}
 	if more {
 		next.Incarnation, next.Sequence, next.At = incarnation, o.Sequence, o.At

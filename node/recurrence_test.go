@@ -150,6 +150,59 @@ func TestMissed(t *testing.T) {
 	})
 }
 
+// Goal: one record does not make any number of messages, whatever it asks for (attack 11). Method: series begin an hour
+// ago, and in the year 2, and all that was missed of them is to come out. Only the latest do, and then each on time.
+// The rest is passed over, and counted.
+func TestMissedAllIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 10
+		w := newWorld(t)
+		start := time.Now()
+		all := []string{node.HeaderMissed, "all", node.HeaderDeadline}
+		w.series("hour", "every 1m", 0, append(all, in(-time.Hour))...)
+		w.series("few", "every 1m", 0, append(all, in(-9*time.Minute))...)
+		w.series("ends", "every 1m", 0, append(all, in(-time.Hour), node.HeaderRepeatCount, "55")...)
+		w.series("ancient", "every 1m", 0, append(all, "0002-01-01T00:00:00Z")...)
+		c := config(0)
+		c.Limits.MaxMissed = most
+		w.run(c, nil)
+		pass(50 * time.Second)
+		caughtUp := func(from, to int64) string {
+			var all []string
+			for number := from; number <= to; number++ {
+				all = append(all, fmt.Sprintf("%d@0.0", number))
+			}
+			return strings.Join(all, " ")
+		}
+		now := start.Unix() - time.Date(2, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+		last := now/60 + 1 // of those since the year 2
+		passed := map[string]int64{}
+		for _, e := range seen[node.PassedOver](w) {
+			for _, next := range e.Next {
+				passed[next.Of.ID] += next.Passed
+			}
+		}
+		for id, want := range map[string]struct {
+			came   string
+			passed int64
+		}{
+			"hour": {caughtUp(52, 61), 51}, "few": {caughtUp(1, 10), 0}, "ends": {caughtUp(46, 55), 45},
+			"ancient": {caughtUp(last-9, last), last - 10},
+		} {
+			if got := w.came(id, start); got != want.came {
+				t.Errorf("%s came %s, want %s", id, got, want.came)
+			}
+			if passed[id] != want.passed {
+				t.Errorf("%d of %s are passed over, want %d", passed[id], id, want.passed)
+			}
+		}
+		pass(15 * time.Second)
+		if got := w.came("hour", start); !strings.HasSuffix(got, " 62@60.0") {
+			t.Errorf("hour came %s, want the next one on time", got)
+		}
+	})
+}
+
 // Somebody is told that an occurrence comes out, after a node has claimed it and decided to pass it over: it comes out,
 // and soon; of a series that ends with it, too.
 func TestMissedAndPromised(t *testing.T) {

@@ -46,7 +46,7 @@ const (
 )
 
 // arrivePrefix is what the ids of messages that bring a task have before those of their records.
-const arrivePrefix = TaskArrives + "/"
+const arrivePrefix = InternalPrefix + TaskArrives + "/"
 
 // taskHeaders are the headers of tasks that a record has, by their names.
 func taskHeaders(headers []Header) (found map[string][]byte, rejected *rejection) {
@@ -152,7 +152,8 @@ func (m *Message) taskHeader(name string) string {
 // taskRecord returns the headers of the record that a message was which brings a task, or completes one, so that its
 // dead letter may be put back: read again it is the same task, at its time and with its topic, or the same completion.
 func (m *Message) taskRecord(part string, headers []Header) []Header {
-	headers = append(withoutTask(headers), Header{HeaderID, []byte(strings.TrimPrefix(m.ID, arrivePrefix))})
+	id := strings.TrimPrefix(strings.TrimPrefix(m.ID, arrivePrefix), InternalPrefix)
+	headers = append(withoutTask(headers), Header{HeaderID, []byte(id)})
 	again := [][2]string{{HeaderTopic, HeaderTaskTopic}, {HeaderDeadline, HeaderTaskWhen}}
 	if part == TaskEnds {
 		headers = append(headers, Header{HeaderAction, []byte(ActionComplete)})
@@ -214,7 +215,8 @@ func (c *Config) decodeCompletion(h *requested, repeated *rejection, r Record) i
 		status = []byte(TaskSuccess)
 	}
 	in.message = Message{
-		ID: id.String() + "/" + string(run) + "/end", Lane: TasksLane, Deadline: arrivedAt(r), Value: r.Value,
+		ID:   InternalPrefix + id.String() + "/" + string(run) + "/" + TaskEnds,
+		Lane: TasksLane, Deadline: arrivedAt(r), Value: r.Value,
 		Headers: []Header{
 			{HeaderTaskPart, []byte(TaskEnds)}, {HeaderTask, []byte(id.String())}, {HeaderTaskStatus, status},
 		},
@@ -223,16 +225,6 @@ func (c *Config) decodeCompletion(h *requested, repeated *rejection, r Record) i
 		in.message.Headers = append(in.message.Headers, Header{HeaderTaskRun, run})
 	}
 	return in
-}
-
-// notForTasks rejects an instruction for the lane of tasks. What waits there says itself which task it is about, and
-// what of it, so whoever could bring, replace or cancel it could complete the tasks of others, or lose them.
-func notForTasks(route Route) *rejection {
-	return &rejection{
-		UnknownTopic, fmt.Sprintf("lane %s is that of tasks, and takes no messages from elsewhere: a record that is "+
-			"a task names its queue in a header %s (input topic %s)", TasksLane, HeaderQueue, route.Input),
-		route.Format.topicHeader(),
-	}
 }
 
 // taskOf returns the id of the task that a record with a message id is: that id, if it is a UUID.

@@ -38,7 +38,7 @@ func TestDecodeTask(t *testing.T) {
 	}{
 		"a UUID for an id": {
 			[]node.Header{own, h(node.HeaderID, someTask), in},
-			"arrive/" + someTask,
+			"chronos:arrive/" + someTask,
 			"own=1 chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=" + someTask + " chronosTaskTopic=out",
 		},
 		"another topic, a priority and a time": {
@@ -46,13 +46,13 @@ func TestDecodeTask(t *testing.T) {
 				h(node.HeaderID, someTask), in, h(node.HeaderPriority, "-7"), h(node.HeaderTopic, "mails"),
 				h(node.HeaderDeadline, "2031-01-01T00:00:00Z"),
 			},
-			"arrive/" + someTask,
+			"chronos:arrive/" + someTask,
 			"chronosQueue=mail jobs chronosPriority=-7 chronosTaskWhen=2031-01-01T00:00:00.000000Z " +
 				"chronosTaskPart=arrive chronosTask=" + someTask + " chronosTaskTopic=mails",
 		},
 		"a delay": {
 			[]node.Header{h(node.HeaderID, someTask), in, h(node.HeaderDelay, "1h")},
-			"arrive/" + someTask,
+			"chronos:arrive/" + someTask,
 			"chronosQueue=mail jobs chronosTaskWhen=2030-01-31T10:00:00.123457Z chronosTaskPart=arrive chronosTask=" +
 				someTask + " chronosTaskTopic=out",
 		},
@@ -61,18 +61,18 @@ func TestDecodeTask(t *testing.T) {
 				h(node.HeaderID, someTask), in, h(node.HeaderTaskPart, "execution"), h(node.HeaderTaskTopic, "in"),
 				h(node.HeaderTaskWhen, "x"), h(node.HeaderTask, "y"), h(node.HeaderTaskRun, "z"),
 			},
-			"arrive/" + someTask,
+			"chronos:arrive/" + someTask,
 			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=" + someTask + " chronosTaskTopic=out",
 		},
 		"a UUID in capitals, which is another id": {
 			[]node.Header{h(node.HeaderID, strings.ToUpper(someTask)), in},
-			"arrive/" + strings.ToUpper(someTask),
+			"chronos:arrive/" + strings.ToUpper(someTask),
 			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=e47ddcaf-5398-5380-9b89-17bb483aea9b " +
 				"chronosTaskTopic=out",
 		},
 		"a long id": {
 			[]node.Header{h(node.HeaderID, long), in},
-			"arrive/" + derived,
+			"chronos:arrive/" + derived,
 			"chronosQueue=mail jobs chronosTaskPart=arrive chronosTask=" + derived,
 		},
 	} {
@@ -121,12 +121,12 @@ func TestDecodeCompletion(t *testing.T) {
 	}{
 		"success": {
 			[]node.Header{complete, task},
-			someTask + "/any/end",
+			"chronos:" + someTask + "/any/end",
 			"chronosTaskPart=end chronosTask=" + someTask + " chronosTaskStatus=success",
 		},
 		"failure of a run": {
 			[]node.Header{complete, task, h(node.HeaderTaskRun, run), h(node.HeaderTaskStatus, "failure")},
-			someTask + "/" + run + "/end",
+			"chronos:" + someTask + "/" + run + "/end",
 			"chronosTaskPart=end chronosTask=" + someTask + " chronosTaskStatus=failure chronosTaskRun=" + run,
 		},
 	} {

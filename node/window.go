@@ -1,7 +1,6 @@
 package node
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -58,16 +57,6 @@ func (c *Config) saidOf(lane string, length int, nameAt func(i int) string) int 
 		}
 	}
 	return found
-}
-
-// tells reports whether a lane is one of dead letters or of answers.
-func (c *Config) tells(lane string) bool {
-	for i := range c.Routes {
-		if lane == c.Routes[i].DeadLetter || lane == c.Routes[i].Outcomes {
-			return true
-		}
-	}
-	return slices.Contains(c.Callbacks.DeadLetters(), lane)
 }
 
 // validateWindows returns a *ConfigError for the first thing that is not allowed of the windows, or nil.

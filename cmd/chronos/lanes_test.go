@@ -14,8 +14,8 @@ func TestLaneSentences(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ file, want string }{
 		{"lanes: x", "FILE:1: lanes is not a list: it must have an entry for each lane, with the key name, " +
-			"and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers, order, " +
-			"dead-letter, window and max-per-second"},
+			"and any of url, url-only, timeout, retry-for, concurrency, per-host, allowed, secret-file, headers, " +
+			"order, dead-letter, window and max-per-second"},
 		{"lanes:\n  - timeout: 1s", "FILE:2: name is not set: every lane has a name, such as http:orders"},
 		{
 			"lanes:\n  - name: orders",
@@ -44,15 +44,33 @@ func TestLaneSentences(t *testing.T) {
 		{
 			"lanes:\n  - name: http:a\n    allowed: [10.0.0.0/8, 'http://b']",
 			"FILE:3: allowed is 10.0.0.0/8,http://b: http://b must be a host (orders.internal, *.internal, " +
-				"orders.internal:8080), an address (10.1.2.3) or a prefix of addresses (10.0.0.0/8)",
+				"orders.internal:8080), an address (10.1.2.3, 10.1.2.3:8080) or a prefix of " +
+				"addresses (10.0.0.0/8)",
 		},
 		{
 			"lanes:\n  - name: http:a\n    order: deadline",
 			"FILE:3: order is deadline: it must be key or none",
 		},
 		{
-			"lanes:\n  - name: http:a\n    secret-file: /nowhere/secret",
+			"lanes:\n  - name: http:a\n    secret-file: /nowhere/secret\n    url: https://b",
 			"FILE:3: secret-file is /nowhere/secret: no such file or directory",
+		},
+		{
+			"lanes:\n  - name: http:a\n    headers: {Authorization: b}",
+			"FILE:3: headers has Authorization: the lane has neither url nor allowed, so a message may name any URL, " +
+				"and they are sent only to hosts that the lane names: add url, or allowed with the hosts that they " +
+				"are for",
+		},
+		{
+			"lanes:\n  - name: http:*\n    secret-file: /nowhere/secret",
+			"FILE:3: secret-file is /nowhere/secret: the lane has neither url nor allowed, so a message may name any " +
+				"URL, and signatures are sent only to hosts that the lane names: add url, or allowed with the hosts " +
+				"that they are for",
+		},
+		{"lanes:\n  - name: http:a\n    url-only: true", "FILE:3: url-only is true: the lane has no url: add it"},
+		{
+			"lanes:\n  - name: http:a\n    url: https://b\n    url-only: yes please",
+			"FILE:4: url-only is \"yes please\": it must be true or false",
 		},
 		{
 			"lanes:\n  - name: http:a\n    headers: [a]",
@@ -103,6 +121,8 @@ routes:
   - {input: in, output: http:orders, targets: [out, "http:*"]}
 lanes:
   - name: http:orders
+    url: https://orders.internal/
+    url-only: true
     timeout: 5s
     retry-for: 1h
     concurrency: 8
@@ -114,8 +134,8 @@ lanes:
 `)
 	got := settings(t, "--store", aStore, "--config", file)
 	for key, want := range map[string]string{
-		"lane http:orders": "timeout 5s, retry for 1h0m0s, 4 per host, 8 at the same time, also to orders.internal " +
-			"10.0.0.0/8, signed, failed -> orders.failed",
+		"lane http:orders": "timeout 5s, retry for 1h0m0s, 4 per host, 8 at the same time, its own URL only, also " +
+			"to orders.internal 10.0.0.0/8, signed, failed -> orders.failed",
 		"lane http:*": "timeout 15s, retry for 24h0m0s, 16 per host",
 	} {
 		if got[key] != want {

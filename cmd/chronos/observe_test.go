@@ -201,8 +201,16 @@ lanes:
 		Key: node.HeaderNotAfter, Value: []byte(soon.Add(-time.Minute).UTC().Format(time.RFC3339)),
 	})
 	cancel.Headers = append(cancel.Headers, kgo.RecordHeader{Key: node.HeaderAction, Value: []byte("cancel")})
-	produce(t, address, ended, cancel)
+	missed := submission("missed", soon.Add(-5*time.Hour), nil)
+	missed.Topic = "a.in"
+	for name, value := range map[string]string{
+		node.HeaderRepeat: "every 1h", node.HeaderRepeatCount: "3", node.HeaderMissed: "skip",
+	} {
+		missed.Headers = append(missed.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	produce(t, address, ended, cancel, missed)
 	l.awaitMetric(t, "chronos_expired_total", "lane=a.out")
+	l.awaitMetric(t, "chronos_passed_over_total", "lane=a.out")
 	l.awaitMetric(t, "chronos_instructions_total", "action=cancel", "outcome=not_found")
 	nobody := map[string]any{"lane": "a.out", "incarnation": uuid.New()}
 	status, text := l.call(t, "", http.MethodPost, "/v1/messages/nobody/cancel", nobody, nil)
@@ -333,7 +341,7 @@ func checkMoved(t *testing.T, families map[string]*dto.MetricFamily) {
 		value  float64
 	}{
 		{"chronos_fired_total", []string{"lane=a.out"}, 3},
-		{"chronos_late_arrivals_total", []string{"lane=a.out"}, 2},
+		{"chronos_late_arrivals_total", []string{"lane=a.out"}, 3},
 		{"chronos_intake_total", []string{"result=duplicate"}, 1},
 		{"chronos_rejected_total", []string{"topic=a.in", "reason=missing_id"}, 1},
 		{"chronos_dead_lettered_total", []string{"lane=dead"}, 1},

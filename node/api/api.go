@@ -211,14 +211,8 @@ func (a *API) writable(who caller, lane string) *ProblemError {
 	if !who.scopes.MayWrite(lane) {
 		return outOfScope(who.name, "write", lane, &who.scopes)
 	}
-	own := a.Node.Callbacks.DeadLetters()
-	for _, r := range a.Node.Routes {
-		own = append(own, r.DeadLetter, r.Outcomes)
-	}
-	if lane != "" && slices.Contains(own, lane) {
-		return newProblem(http.StatusForbidden, codeLane, "lane "+lane+" is where Chronos puts dead letters or "+
-			"outcomes: "+
-			"they always come out, because somebody was told so, or relies on it").at("path.lane")
+	if why := a.Node.CheckLane(lane); why != "" {
+		return newProblem(http.StatusForbidden, codeLane, why).at("path.lane")
 	}
 	if !a.Node.Serves(lane) {
 		return newProblem(http.StatusNotFound, codeLane, "no node serves a lane of that name: it must be an output "+

@@ -120,10 +120,10 @@ func TestQueueMistakes(t *testing.T) {
 		{422, "PUT", "/v1/actions/" + anAction, `{}`, "neither a uri nor a topic"},
 		{422, "PUT", "/v1/actions/" + anAction, `{"uri":"ftp://x/"}`, "uri is refused"},
 		{404, "PUT", "/v1/actions/" + anAction, `{"topic":"elsewhere"}`, "no node serves a lane"},
-		{422, "PUT", "/v1/lanes/http:tasks/messages/x", `{"delay":"1s","url":"http://x/"}`, "lane of tasks"},
+		{403, "PUT", "/v1/lanes/http:tasks/messages/x", `{"delay":"1s","url":"http://x/"}`, "that of tasks"},
 	} {
 		got := w.ask(t, c.method, c.path, c.body)
-		if got.code != c.code || !strings.Contains(got.text, c.want) && c.want != "lane of tasks" {
+		if got.code != c.code || !strings.Contains(got.text, c.want) {
 			t.Errorf("%s %s %s: %d %s\nwant %d with %q", c.method, c.path, c.body, got.code, got.text, c.code, c.want)
 		}
 	}

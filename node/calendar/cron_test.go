@@ -141,7 +141,7 @@ func FuzzNew(f *testing.F) {
 			due = next
 		}
 		now := due.At.AddDate(1, 0, 0)
-		v := s.Judge(due, now, calendar.Tolerance)
+		v := s.Judge(due, now, calendar.Tolerance, 0)
 		if v.Action == calendar.PassOver && s.Missed() == calendar.MissedOne {
 			if next, found := s.Next(v.Next.At); v.Next.At.After(now) || found && count == "" && !next.After(now) {
 				t.Errorf("%s: at %v the latest is %v, and %v comes next", s, now, v.Next.At, next)
@@ -214,7 +214,7 @@ func BenchmarkJudge(b *testing.B) {
 				s := series(b, w)
 				now := w.First.AddDate(years, 0, 1)
 				for b.Loop() {
-					s.Judge(s.First(), now, calendar.Tolerance)
+					s.Judge(s.First(), now, calendar.Tolerance, 0)
 				}
 			})
 		}

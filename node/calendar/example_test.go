@@ -111,7 +111,7 @@ func Example_outage() {
 		fmt.Println("every 6h, missed:", missed)
 		for now := back; due.At.Before(at("2030-01-08 19:00")); now = now.Add(time.Second) {
 			now = later(now, due.At)
-			switch verdict := s.Judge(due, now, calendar.Tolerance); verdict.Action {
+			switch verdict := s.Judge(due, now, calendar.Tolerance, 0); verdict.Action {
 			case calendar.Publish:
 				fmt.Printf("  %d  of %s  comes out on %s\n", due.Sequence, due.At.Format("Mon 15:04"),
 					now.Format("Mon 15:04:05"))

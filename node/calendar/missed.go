@@ -29,7 +29,8 @@ type Verdict struct {
 // An occurrence has been missed if it is late by more than tolerance. One that has not is published, whatever the
 // policy: a late second is no outage. If it has been missed:
 //
-//   - all publishes it, and so each in turn, as fast as they can be published.
+//   - all publishes it, and so each in turn, as fast as they can be published. If most is not 0, only the latest most
+//     of those that are due are published: the first of these takes the place of the one that is due.
 //   - one publishes it if no later one is due; otherwise the latest that is due takes its place.
 //   - skip lets the latest that is due take its place if that has not been missed; otherwise the first that is not due
 //     yet, and if there is none the series ends.
@@ -42,18 +43,27 @@ type Verdict struct {
 //
 // The work is bounded by the outage, not by what was missed: nothing for an interval, and for a cron expression three
 // steps for each month and each change of clocks in it. That is 0.4 ms for one since 1970.
-func (s *Series) Judge(due Occurrence, now time.Time, tolerance time.Duration) Verdict {
-	if s.missed == MissedAll || now.Sub(due.At) <= tolerance {
+func (s *Series) Judge(due Occurrence, now time.Time, tolerance time.Duration, most int64) Verdict {
+	all := s.missed == MissedAll
+	if all && most == 0 || now.Sub(due.At) <= tolerance {
 		return Verdict{Action: Publish}
 	}
 	at, upTo := due.At.UnixMicro(), now.UnixMicro()
 	total := s.passed(at, upTo)
 	later := max(0, min(total, s.count-due.Sequence))
+	after := func(n int64) Occurrence {
+		return Occurrence{due.Sequence + n, time.UnixMicro(s.nth(at, upTo, n)).UTC()}
+	}
 	latest := due
-	if later > 0 {
-		latest = Occurrence{due.Sequence + later, time.UnixMicro(s.nth(at, upTo, later)).UTC()}
+	if later > 0 && !all {
+		latest = after(later)
 	}
 	switch {
+	case all && later < most:
+		return Verdict{Action: Publish}
+	case all:
+		over := later - most + 1
+		return Verdict{PassOver, over, after(over)}
 	case s.missed == MissedOne && later == 0:
 		return Verdict{Action: Publish}
 	case s.missed == MissedOne || now.Sub(latest.At) <= tolerance:

@@ -24,7 +24,7 @@ func TestJudge(t *testing.T) {
 			Repeat: c[0], Count: strings.Trim(c[1], "-"), Missed: c[2], First: instant(t, "2030-01-01T00:00:00Z"),
 		})
 		due := calendar.Occurrence{Sequence: sequence, At: instant(t, c[4])}
-		if got := shown(s.Judge(due, instant(t, c[5]), calendar.Tolerance)); got != c[6] {
+		if got := shown(s.Judge(due, instant(t, c[5]), calendar.Tolerance, 0)); got != c[6] {
 			t.Errorf("%s: got %s", strings.Join(c, " | "), got)
 		}
 	}
@@ -39,7 +39,7 @@ func TestJudgeUntil(t *testing.T) {
 		} {
 			until := first.Add(2 * time.Hour)
 			s := series(t, calendar.Words{Repeat: repeat, First: first, Missed: policy, Until: until})
-			if got := shown(s.Judge(s.First(), first.Add(30*time.Hour), calendar.Tolerance)); got != want {
+			if got := shown(s.Judge(s.First(), first.Add(30*time.Hour), calendar.Tolerance, 0)); got != want {
 				t.Errorf("%s, %s: got %s, want %s", repeat, policy, got, want)
 			}
 		}
@@ -126,17 +126,31 @@ func TestSeriesKeepsItsWord(t *testing.T) {
 		if rapid.Bool().Draw(t, "long") {
 			now = due.At.Add(time.Duration(rapid.Int64Range(0, 3*86400e9).Draw(t, "later")))
 		}
-		if got, want := s.Judge(due, now, tolerance), walk(s, due, now, tolerance); got != want {
+		most := rapid.Int64Range(0, 5).Draw(t, "most")
+		if got, want := s.Judge(due, now, tolerance, most), walk(s, due, now, tolerance, most); got != want {
 			t.Fatalf("%s: %v at %v is judged %v, want %v", s, due, now, got, want)
 		}
 	})
 }
 
 // walk is Judge, one occurrence after the other.
-func walk(s *calendar.Series, due calendar.Occurrence, now time.Time, tolerance time.Duration) calendar.Verdict {
+func walk(
+	s *calendar.Series, due calendar.Occurrence, now time.Time, tolerance time.Duration, most int64,
+) calendar.Verdict {
 	missed := func(o calendar.Occurrence) bool { return now.Sub(o.At) > tolerance }
-	if !missed(due) || s.Missed() == calendar.MissedAll {
+	if !missed(due) {
 		return calendar.Verdict{Action: calendar.Publish}
+	}
+	if s.Missed() == calendar.MissedAll {
+		left := []calendar.Occurrence{due} // which are due
+		for o, more := s.Following(due); more && !o.At.After(now); o, more = s.Following(o) {
+			left = append(left, o)
+		}
+		if most == 0 || int64(len(left)) <= most {
+			return calendar.Verdict{Action: calendar.Publish}
+		}
+		over := int64(len(left)) - most
+		return calendar.Verdict{Action: calendar.PassOver, Passed: over, Next: left[over]}
 	}
 	latest := due
 	next, more := s.Following(due)
@@ -184,7 +198,7 @@ func TestJudgingMakesProgress(t *testing.T) {
 		due := s.First()
 		now := due.At.Add(time.Duration(rapid.Int64Range(0, 86400e9).Draw(t, "late")))
 		for range 3 {
-			verdict := s.Judge(due, now, calendar.Tolerance)
+			verdict := s.Judge(due, now, calendar.Tolerance, 0)
 			if verdict.Action != calendar.PassOver {
 				return
 			}
@@ -208,12 +222,37 @@ func TestJudgingCostsTheOutage(t *testing.T) {
 		least := time.Hour
 		for range 3 {
 			began := time.Now()
-			s.Judge(s.First(), now, calendar.Tolerance)
+			s.Judge(s.First(), now, calendar.Tolerance, 0)
 			least = min(least, time.Since(began))
 		}
 		return least
 	}
 	if endless, ended := cost(""), cost("5"); ended > 20*endless {
 		t.Errorf("it costs %v to judge a series that has ended, and %v to judge one that goes on", ended, endless)
+	}
+}
+
+// TestJudgeMost asks that of all that were missed the latest come out, as many as may, whoever is asked first.
+func TestJudgeMost(t *testing.T) {
+	first := instant(t, "2030-01-01T00:00:00Z")
+	for _, repeat := range []string{"every 1h", "@hourly"} {
+		for _, c := range []struct {
+			most, due int64
+			want      string
+		}{
+			{0, 1, "publish"},
+			{31, 1, "publish"},
+			{30, 1, "pass_over 1 to 2 at 2030-01-01T01:00:00Z"},
+			{1, 1, "pass_over 30 to 31 at 2030-01-02T06:00:00Z"},
+			{5, 27, "publish"},
+			{5, 26, "pass_over 1 to 27 at 2030-01-02T02:00:00Z"},
+		} {
+			s := series(t, calendar.Words{Repeat: repeat, First: first, Missed: "all"})
+			due := calendar.Occurrence{Sequence: c.due, At: first.Add(time.Duration(c.due-1) * time.Hour)}
+			now := first.Add(30*time.Hour + 2*time.Minute)
+			if got := shown(s.Judge(due, now, calendar.Tolerance, c.most)); got != c.want {
+				t.Errorf("%s, %d of %d: got %s, want %s", repeat, c.most, c.due, got, c.want)
+			}
+		}
 	}
 }

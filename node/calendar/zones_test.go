@@ -168,7 +168,7 @@ func compare(t *testing.T, name string, from, to time.Time) {
 		want := calendar.Verdict{
 			Action: calendar.PassOver, Passed: last, Next: calendar.Occurrence{Sequence: last + 1, At: got[last]},
 		}
-		if verdict := s.Judge(s.First(), got[last], 0); verdict != want {
+		if verdict := s.Judge(s.First(), got[last], 0, 0); verdict != want {
 			t.Errorf("%s in %s: at %v the verdict is %v, want %v", m.text, name, got[last], verdict, want)
 		}
 	}

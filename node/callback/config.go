@@ -64,13 +64,18 @@ type Lane struct {
 	// PerHost is how many requests to one host are under way at most, 1 to node.MaxConcurrency.
 	PerHost int
 
-	// Allowed are hosts and addresses that requests may go to beside the public ones, see ParseAllowed.
+	// URLOnly refuses messages that name another URL than URL.
+	URLOnly bool
+
+	// Allowed are hosts and addresses that requests may go to beside the public ones, see parseAllowed.
 	Allowed []string
 
 	// SecretFile is a file with the secrets that requests are signed with, see package documentation; empty for none.
+	// Requests to hosts that neither URL nor Allowed names are not signed.
 	SecretFile string
 
-	// Headers are sent with each request. They win over those of the message.
+	// Headers are sent with each request to a host that URL or Allowed names, and with no other. A header of the
+	// message that has the name of one of them, as receivers may read it, is never sent.
 	Headers []node.Header
 }
 
@@ -127,7 +132,7 @@ func (l *Lane) Validate() error {
 		return wrong("allowed", strings.Join(l.Allowed, ","), err.Error())
 	}
 	for _, h := range l.Headers {
-		if !relayable(h) {
+		if !relayable(h, nil) {
 			return wrong("headers", h.Name, "it must be a header that a request may have, with a value of one line, "+
 				"and none of those that are set for each request")
 		}
@@ -137,39 +142,68 @@ func (l *Lane) Validate() error {
 			return wrong("url", credential.Redact(l.URL), err.Error())
 		}
 	}
+	return l.validateCredentials()
+}
+
+// validateCredentials returns a *LaneError for a lane that has a credential and names nobody whom it is for, or that is
+// limited to a URL that it does not have.
+func (l *Lane) validateCredentials() error {
+	const nowhere = "the lane has neither url nor allowed, so a message may name any URL, and they are sent only to " +
+		"hosts that the lane names: add url, or allowed with the hosts that they are for"
+	switch {
+	case l.URLOnly && l.URL == "":
+		return &LaneError{l.Name, "url-only", "true", "the lane has no url: add it"}
+	case l.URL != "" || len(l.Allowed) > 0:
+		return nil
+	case len(l.Headers) > 0:
+		return &LaneError{l.Name, "headers", l.Headers[0].Name, nowhere}
+	case l.SecretFile != "":
+		return &LaneError{
+			l.Name, "secret-file", l.SecretFile, strings.Replace(nowhere, "they are", "signatures are", 1),
+		}
+	}
 	return nil
 }
 
 // allowed is what a lane allows beside public addresses.
 type allowed struct {
 	hosts    []hostPort
-	prefixes []netip.Prefix
+	prefixes []prefixPort
 }
 
 // hostPort is a host that is allowed: its name, or the end of its name after a *, and its port; empty for any.
 type hostPort struct{ name, port string }
 
-// parseAllowed reads what a lane allows: addresses (10.1.2.3), prefixes of them (10.0.0.0/8), and hosts
-// (orders.internal, *.internal), which may have a port (orders.internal:8080).
+// prefixPort are addresses that are allowed, and their port; empty for any.
+type prefixPort struct {
+	netip.Prefix
+
+	port string
+}
+
+// parseAllowed reads what a lane allows: addresses (10.1.2.3) and hosts (orders.internal, *.internal), which may have a
+// port (10.1.2.3:8080, [fd00::1]:8080, orders.internal:8080), and prefixes of addresses (10.0.0.0/8).
 func parseAllowed(entries []string) (a allowed, err error) {
 	for _, entry := range entries {
 		if prefix, err := netip.ParsePrefix(entry); err == nil {
-			a.prefixes = append(a.prefixes, prefix.Masked())
+			a.prefixes = append(a.prefixes, prefixPort{prefix.Masked(), ""})
 			continue
 		}
-		if address, err := netip.ParseAddr(entry); err == nil {
-			a.prefixes = append(a.prefixes, netip.PrefixFrom(address, address.BitLen()))
-			continue
+		name, port, valid := entry, "", true
+		if host, text, err := net.SplitHostPort(entry); err == nil {
+			number, err := strconv.ParseUint(text, 10, 16)
+			name, port, valid = host, strconv.FormatUint(number, 10), err == nil && number > 0
 		}
-		name, port := entry, ""
-		if host, number, err := net.SplitHostPort(entry); err == nil {
-			name, port = host, number
+		if address, err := netip.ParseAddr(name); err == nil && valid {
+			address = address.Unmap()
+			a.prefixes = append(a.prefixes, prefixPort{netip.PrefixFrom(address, address.BitLen()), port})
+			continue
 		}
 		name = canonical(name)
 		rest := strings.TrimPrefix(name, "*.")
-		if rest == "" || strings.ContainsAny(rest, "*/:@ ") || strings.Trim(port, "0123456789") != "" {
+		if rest == "" || strings.ContainsAny(rest, "*/:@ ") || !valid {
 			return a, fmt.Errorf("%s must be a host (orders.internal, *.internal, orders.internal:8080), an address "+
-				"(10.1.2.3) or a prefix of addresses (10.0.0.0/8)", entry)
+				"(10.1.2.3, 10.1.2.3:8080) or a prefix of addresses (10.0.0.0/8)", entry)
 		}
 		a.hosts = append(a.hosts, hostPort{strings.TrimPrefix(name, "*"), port})
 	}
@@ -183,17 +217,30 @@ func canonical(host string) string { return strings.TrimSuffix(strings.ToLower(h
 func (a *allowed) names(host, port string) bool {
 	host = canonical(host)
 	return slices.ContainsFunc(a.hosts, func(h hostPort) bool {
-		if h.port != "" && h.port != port {
+		if !samePort(h.port, port) {
 			return false
 		}
 		return h.name == host || strings.HasPrefix(h.name, ".") && strings.HasSuffix(host, h.name)
 	})
 }
 
-// contains reports whether an address is allowed as such.
-func (a *allowed) contains(address netip.Addr) bool {
+// contains reports whether a port of an address is allowed as such.
+func (a *allowed) contains(address netip.Addr, port string) bool {
 	address = address.WithZone("").Unmap()
-	return slices.ContainsFunc(a.prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
+	return slices.ContainsFunc(a.prefixes, func(p prefixPort) bool {
+		return samePort(p.port, port) && p.Contains(address)
+	})
+}
+
+// opens reports whether a port of some address is allowed as such.
+func (a *allowed) opens(port string) bool {
+	return slices.ContainsFunc(a.prefixes, func(p prefixPort) bool { return samePort(p.port, port) })
+}
+
+// samePort reports whether a port of a URL is the one that is allowed; empty for any. 08080 is 8080.
+func samePort(allowed, port string) bool {
+	number, err := strconv.Atoi(port)
+	return allowed == "" || err == nil && allowed == strconv.Itoa(number)
 }
 
 // maxURL is more than most servers take, and maxHost is the longest name that there can be.
@@ -231,7 +278,7 @@ func (a *allowed) parse(text string) (*url.URL, error) {
 		}
 		return u, nil
 	}
-	if port != "80" && port != "443" && len(a.prefixes) == 0 && !a.names(u.Hostname(), port) {
+	if port != "80" && port != "443" && !a.opens(port) && !a.names(u.Hostname(), port) {
 		return nil, fmt.Errorf("port %s of %s is not allowed: only 80 and 443 are, unless the lane's key allowed "+
 			"names the host", port, u.Hostname())
 	}

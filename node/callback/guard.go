@@ -37,7 +37,7 @@ func within() (v4, v6 []netip.Prefix) {
 
 // check returns why no connection may be made to a port of an address that nobody has allowed by a name.
 func (a *allowed) check(address netip.Addr, port string) error {
-	if a.contains(address) {
+	if a.contains(address, port) {
 		return nil
 	}
 	return forbidden(ssrf.New().Safe(network(address), net.JoinHostPort(address.String(), port), nil))
@@ -45,7 +45,7 @@ func (a *allowed) check(address netip.Addr, port string) error {
 
 // checkNamed returns why no connection may be made to a port of an address of a host that is allowed by its name.
 func (a *allowed) checkNamed(address netip.Addr, port string) error {
-	if a.contains(address) {
+	if a.contains(address, port) {
 		return nil
 	}
 	for _, p := range neverByName() {

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,10 +38,17 @@ func methods() []string {
 	}
 }
 
-// reserved reports whether a header is set for each request by us or by the client, or is about the connection. Many
-// receivers take an underscore in a name for a hyphen, as CGI does.
-func reserved(name string) bool {
-	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+// folded returns the name of a header as receivers may read it: in any case, and many take an underscore for a hyphen,
+// as CGI does. Two names are one if they are equal then.
+func folded(name string) string { return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) }
+
+// taken reports whether a header is none that a message may bring: it is set for each request by us or by the client,
+// or is about the connection, or the lane has a header of that name.
+func taken(name string, own []node.Header) bool {
+	name = folded(name)
+	if slices.ContainsFunc(own, func(h node.Header) bool { return folded(h.Name) == name }) {
+		return true
+	}
 	switch name {
 	case "Host", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Connection", "Keep-Alive", "Upgrade",
 		"Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Expect", "Http2-Settings", headerNumber:
@@ -53,11 +62,11 @@ func reserved(name string) bool {
 	return false
 }
 
-// relayable reports whether a header of a message is sent along. What is no valid field, for one because there is the
-// end of a line in it, is not.
-func relayable(h node.Header) bool {
+// relayable reports whether a header of a message is sent along, on a lane that has headers of its own. A header that
+// is no valid field, for one because there is the end of a line in it, is not.
+func relayable(h node.Header, own []node.Header) bool {
 	return h.Value != nil && httpguts.ValidHeaderFieldName(h.Name) && httpguts.ValidHeaderFieldValue(string(h.Value)) &&
-		!reserved(h.Name)
+		!taken(h.Name, own)
 }
 
 // headers are those of a record by which a request is made.
@@ -94,6 +103,9 @@ func (l *lane) request(ctx context.Context, record *node.Record, h headers, agen
 	if target == "" {
 		return nil, errors.New("there is no header " + node.HeaderURL + ", and the lane has no URL of its own")
 	}
+	if l.URLOnly && target != l.URL {
+		return nil, fmt.Errorf("the lane requests its own URL only (url-only): leave the header %s out", node.HeaderURL)
+	}
 	u, err := l.allowed.parse(target)
 	if err != nil {
 		return nil, err
@@ -111,15 +123,15 @@ func (l *lane) request(ctx context.Context, record *node.Record, h headers, agen
 		return nil, err //nolint:wrapcheck // it says what it is about
 	}
 	for _, relayed := range record.Headers {
-		if relayable(relayed) {
+		if relayable(relayed, l.Headers) {
 			r.Header.Add(relayed.Name, string(relayed.Value))
 		}
 	}
-	for _, own := range l.Headers {
-		r.Header.Del(own.Name)
-	}
-	for _, own := range l.Headers {
-		r.Header.Add(own.Name, string(own.Value))
+	trusted := l.names(u)
+	if trusted {
+		for _, own := range l.Headers {
+			r.Header.Add(own.Name, string(own.Value))
+		}
 	}
 	if r.Header.Get("Content-Type") == "" && len(record.Value) > 0 {
 		r.Header.Set("Content-Type", "application/octet-stream")
@@ -134,7 +146,23 @@ func (l *lane) request(ctx context.Context, record *node.Record, h headers, agen
 		r.Header.Set(headerSequence, oneLine(h.sequence))
 		r.Header[headerNumber] = []string{oneLine(h.sequence)}
 	}
+	if !trusted {
+		return r, nil
+	}
 	return r, l.sign(r, record, h)
+}
+
+// names reports whether the lane names the host of a URL that can be requested, so that its headers and its signature
+// go there: by its own URL, with the same scheme and port, or among those that are allowed. What a name leads to makes
+// no difference. That is known only when it is dialled, and others may change it.
+func (l *lane) names(u *url.URL) bool {
+	if own, err := url.Parse(l.URL); l.URL != "" && err == nil && own.Scheme == u.Scheme && hostOf(own) == hostOf(u) {
+		return true
+	}
+	if address, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return l.allowed.contains(address, portOf(u))
+	}
+	return l.allowed.names(u.Hostname(), portOf(u))
 }
 
 // oneLine returns a text as the value of a header: what is neither printable ASCII nor a space, and %, is written as a

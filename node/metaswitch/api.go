@@ -258,6 +258,10 @@ func request() *node.Request { return &node.Request{ID: uuid.New(), Keep: unname
 // end has nothing more come of a timer. Whether there was one makes no difference to the answer.
 func (a *API) end(ctx context.Context, in *asked, id string, factor uint32) {
 	in.Action = node.Cancel
+	if _, why := a.Node.CheckName(id, Lane); why != "" {
+		in.answer = refused("the timer is not deleted: " + why)
+		return
+	}
 	item := node.Item{From: node.NoPlace, Action: node.Cancel, Message: node.Message{ID: id, Lane: Lane}}
 	item.Incarnation, item.Request = uuid.New(), request()
 	result, err := a.intake.Ask(ctx, item)

@@ -41,6 +41,10 @@ func (m *Metrics) Observe(event node.Event) {
 		for i := range e.Messages {
 			m.count("chronos_expired_total", 1, m.label(e.Messages[i].Lane))
 		}
+	case node.PassedOver:
+		for i := range e.Next {
+			m.count("chronos_passed_over_total", int(e.Next[i].Passed), m.label(e.Next[i].Of.Lane))
+		}
 	case node.DeadLettered:
 		now := time.Now()
 		for i := range e.Messages {

@@ -148,6 +148,7 @@ func (m *Metrics) begin() {
 		for _, name := range []string{
 			"chronos_late_arrivals_total", "chronos_dead_lettered_total", "chronos_recovered_total",
 			"chronos_abandoned_total", "chronos_released_total", "chronos_expired_total",
+			"chronos_passed_over_total",
 		} {
 			m.counters[name].WithLabelValues(lane)
 		}

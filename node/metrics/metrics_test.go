@@ -332,6 +332,9 @@ func TestEvents(t *testing.T) {
 		node.DeadLettered{Messages: []node.Message{{Lane: "out", NotAfter: now.Add(-time.Second)}}},
 		node.DeadLettered{Messages: []node.Message{{Lane: "out", NotAfter: now.Add(time.Hour)}}},
 		node.Lapsed{Messages: messages("out", 2)},
+		node.PassedOver{Next: []node.Next{
+			{Of: node.Ref{Lane: "out"}, Passed: 5}, {Of: node.Ref{Lane: "out"}, Passed: 3000000000},
+		}},
 		node.Decided{Decisions: []node.Decision{
 			{MessageID: node.MessageID{Lane: "out"}, Action: node.Cancel, Outcome: node.TooLate},
 			{MessageID: node.MessageID{Lane: "out"}, Action: node.Cancel, Outcome: node.TooLate},
@@ -369,6 +372,7 @@ func TestEvents(t *testing.T) {
 		{1, "chronos_dead_lettered_total", []string{"dead"}},
 		{2, "chronos_dead_lettered_total", []string{"out"}},
 		{3, "chronos_expired_total", []string{"out"}},
+		{3000000005, "chronos_passed_over_total", []string{"out"}},
 		{2, "chronos_instructions_total", []string{"cancel", "out", "too_late"}},
 		{1, "chronos_instructions_total", []string{"fire", "out", "fired"}},
 		{2, "chronos_unpublished_total", []string{"out", "true"}},

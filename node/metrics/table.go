@@ -122,6 +122,13 @@ func outRows() []Metric {
 			Look: "Something held them up: see `chronos_lateness_seconds`, pauses and outages.",
 		},
 		{
+			Name: "chronos_passed_over_total", Kind: Counter, Labels: []string{"lane"},
+			Help: "Occurrences of series that were missed and do not come out: by the header chronosMissed of the " +
+				"series, or because more were missed than max-missed.",
+			Look: "They have numbers: a consumer sees the gap in chronosSequence. See what kept the lane from coming " +
+				"out, and whether max-missed is too low for your series.",
+		},
+		{
 			Name: "chronos_settled_total", Kind: Counter, Labels: []string{"lane"},
 			Help: "Fired messages that were removed from the store.",
 		},

@@ -47,6 +47,10 @@ type DropAction struct{ ID uuid.UUID }
 type PutTask struct {
 	Task   Task
 	Before *Task
+
+	// New has the task arrive only if there is none of its ID: one that waits stays as it is, whoever has brought it,
+	// as a message does whose id comes again. One that runs, or is done, is a Conflict, as without New.
+	New bool
 }
 
 // DropTask makes a task that waits Deleted. One that runs is not to be had back.

@@ -30,7 +30,7 @@ func derive(of uuid.UUID, what string, at time.Time) uuid.UUID {
 // message returns the message of an action that a task asks for.
 func (r *run) message(t *Task, a *Action, part string) node.Message {
 	m := r.plain(a, Tags{Task: t.ID.String(), Status: string(t.Status)}, a == t.Inline)
-	m.ID = t.ID.String() + "/" + t.Run.String() + "/" + part
+	m.ID = node.InternalPrefix + t.ID.String() + "/" + t.Run.String() + "/" + part
 	m.Incarnation = derive(t.Run, part, r.now)
 	m.Headers = append(m.Headers,
 		node.Header{Name: node.HeaderTask, Value: []byte(t.ID.String())},
@@ -49,7 +49,7 @@ func (r *run) message(t *Task, a *Action, part string) node.Message {
 func (r *run) relief(q *Queue, a *Action) node.Message {
 	m := r.plain(a, Tags{}, false)
 	m.Incarnation = derive(q.ID, partRelief, r.now)
-	m.ID = q.ID.String() + "/" + m.Incarnation.String() + "/" + partRelief
+	m.ID = node.InternalPrefix + q.ID.String() + "/" + m.Incarnation.String() + "/" + partRelief
 	if a.Topic == "" {
 		m.Headers = append(m.Headers, node.Header{Name: node.HeaderTaskPart, Value: []byte(partRelief)})
 	}

@@ -43,7 +43,7 @@ func Run(ctx context.Context, tx Tx, command Command) (Result, error) {
 	case DropAction:
 		return r.deleteAction(ctx, c.ID)
 	case PutTask:
-		return r.putTask(ctx, c.Task, c.Before)
+		return r.putTask(ctx, c)
 	case DropTask:
 		return r.dropTask(ctx, c.ID)
 	case End:

@@ -207,7 +207,7 @@ func (s *Sink) arrive(ctx context.Context, r *node.Record) error {
 	if t.Queue, err = s.named(ctx, name); err != nil {
 		return answered(err)
 	}
-	return s.brought(ctx, PutTask{Task: t})
+	return s.brought(ctx, PutTask{Task: t, New: true})
 }
 
 // named returns the id of the queue that a record names, by its UUID or its name. A name that looks like the UUID of a

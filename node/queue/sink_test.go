@@ -430,3 +430,51 @@ func (r *restless) Apply(ctx context.Context, command queue.Command) (queue.Resu
 	r.looked()
 	return queue.Result{}, nil
 }
+
+// Goal: a record that is a task does not replace one of the same UUID that waits, be it of the API or of a record
+// before: it is ignored, as a message whose id waits. One that runs is not changed either, and the record is given up.
+func TestSinkRecordOfTaskThatWaits(t *testing.T) {
+	w := newWorld(t)
+	sink := newSink(w, &receiver{})
+	w.do(queue.PutQueue{Queue: syncQueue(10)})
+	h := func(name, value string) node.Header { return node.Header{Name: name, Value: []byte(value)} }
+	record := func(n int, value string) error {
+		return sink.Publish(t.Context(), []node.Record{{
+			Topic: queue.Lane, Value: []byte(value), Headers: []node.Header{
+				h(node.HeaderQueue, "q10"), h(node.HeaderTaskPart, node.TaskArrives), h(node.HeaderPriority, "7"),
+				h(node.HeaderTask, id(n).String()), h(node.HeaderTaskTopic, "out"),
+			},
+		}})[0]
+	}
+	task := func(n int) *queue.Task {
+		found, err := w.Tasks(t.Context(), queue.Filter{ID: id(n), Limit: 1})
+		if err != nil || len(found) != 1 {
+			t.Fatalf("task %d: %v %v", n, found, err)
+		}
+		return &found[0]
+	}
+	w.arrive(21, 10, 0) // it runs, so that the others wait
+	w.arrive(22, 10, 5)
+	before := *task(22)
+	if err := record(22, "other"); err != nil {
+		t.Errorf("a record of a task of the API that waits: %v", err)
+	}
+	if got := task(22); got.Inline != nil || got.Execution != before.Execution || got.Priority != 5 {
+		t.Errorf("the task of the API was replaced: %+v", got)
+	}
+	for _, value := range []string{"first", "first", "second"} {
+		if err := record(23, value); err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+	if got := task(23); got.Inline == nil || string(got.Inline.Payload) != "first" {
+		t.Errorf("the task of the first record was replaced: %+v", got)
+	}
+	w.want(w.runs(21, 22, 23), "Running Pending Pending")
+	if got := w.queue(10).Pending; got != 2 {
+		t.Errorf("%d tasks wait, want 2", got)
+	}
+	if err := record(21, "other"); !errors.Is(err, node.ErrRejected) || !strings.Contains(err.Error(), "Running") {
+		t.Errorf("a record of a task that runs: %v", err)
+	}
+}

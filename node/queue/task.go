@@ -9,7 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-func (r *run) putTask(ctx context.Context, wanted Task, read *Task) (Result, error) {
+func (r *run) putTask(ctx context.Context, c PutTask) (Result, error) {
+	wanted, read, arrives := c.Task, c.Before, c.New
 	if err := wanted.normalise(); err != nil {
 		return Result{}, err
 	}
@@ -24,6 +25,9 @@ func (r *run) putTask(ctx context.Context, wanted Task, read *Task) (Result, err
 		if before.Status != Pending {
 			return Result{}, refuse(Conflict, "The task %v is %s, and can be changed only while it is %s. Make "+
 				"another one.", before.ID, before.Status, Pending)
+		}
+		if arrives {
+			return r.result(from, before, false), nil
 		}
 		if read != nil && !before.says(read) {
 			return Result{}, changed("task " + before.ID.String())

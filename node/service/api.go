@@ -18,10 +18,7 @@ func (s *Service) mountAPI() {
 		api.Outages, api.Explain = s.reporter.Outages, s.explain
 		api.MaxDelay, api.Count = s.config.Node.Limits.MaxDelay, s.metrics.Instructed
 		api.Finds, api.Hours = s.config.Node.Finds, s.hours.At
-		for _, route := range s.config.Node.Routes {
-			api.Own = append(api.Own, route.DeadLetter, route.Outcomes)
-		}
-		api.Own = append(api.Own, s.config.Node.Callbacks.DeadLetters()...)
+		api.Own = s.config.Node.InternalLanes()
 		s.recent = admin.NewRecent(s.hours.Outlook(api.Outlook))
 		api.Outlook = s.recent
 		s.admins.Mount(api)

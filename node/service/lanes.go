@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,7 +31,8 @@ const (
 
 // fileLane is one entry of the key lanes: a callback lane, or topics that have a window or a pace.
 type fileLane struct {
-	name, url, timeout, retryFor, concurrency, perHost, allowed, secretFile, order, deadLetter, window, perSecond Value
+	name, url, urlOnly, timeout, retryFor, concurrency, perHost, allowed, secretFile, order, deadLetter, window,
+	perSecond Value
 
 	headers       []node.Header
 	headersOrigin string
@@ -39,7 +41,7 @@ type fileLane struct {
 // fields returns the values of a lane by their keys, except for its headers.
 func (l *fileLane) fields() map[string]*Value {
 	return map[string]*Value{
-		"name": &l.name, "url": &l.url, "timeout": &l.timeout, "retry-for": &l.retryFor,
+		"name": &l.name, "url": &l.url, "url-only": &l.urlOnly, "timeout": &l.timeout, "retry-for": &l.retryFor,
 		"concurrency": &l.concurrency, "per-host": &l.perHost, "allowed": &l.allowed,
 		"secret-file": &l.secretFile, "order": &l.order, "dead-letter": &l.deadLetter, "window": &l.window,
 		"max-per-second": &l.perSecond,
@@ -47,8 +49,8 @@ func (l *fileLane) fields() map[string]*Value {
 }
 
 // laneKeys names the keys of a lane to a person.
-const laneKeys = "the key name, and any of url, timeout, retry-for, concurrency, per-host, allowed, secret-file, " +
-	"headers, order, dead-letter, window and max-per-second"
+const laneKeys = "the key name, and any of url, url-only, timeout, retry-for, concurrency, per-host, allowed, " +
+	"secret-file, headers, order, dead-letter, window and max-per-second"
 
 // readLanes takes the entries of the key lanes.
 func (f *configFile) readLanes(path, origin string, list *yaml.Node) error {
@@ -144,7 +146,7 @@ func (s *Settings) callbacks(config *node.Config, sink *callback.Config) error {
 		sink.Lanes, engine.Lanes = append(sink.Lanes, lane), append(engine.Lanes, of)
 	}
 	engine.Timeout = sink.Longest(servesOthers(config))
-	return checkDeadLetters(entries, sink)
+	return cmp.Or(s.checkTimers(entries), checkDeadLetters(entries, sink))
 }
 
 // servesOthers reports whether a node may serve callback lanes that have no entry. Where it does not, the time limit of
@@ -183,6 +185,16 @@ func checkDeadLetters(entries []fileLane, sink *callback.Config) error {
 	return nil
 }
 
+// checkTimers returns an error if dead letters go where the timers of Metaswitch wait.
+func (s *Settings) checkTimers(entries []fileLane) error {
+	for i := range entries {
+		if v := &entries[i].deadLetter; s.servesMetaswitch() && v.Text == metaswitch.Lane {
+			return v.Wrong("the timers of metaswitch-listen wait on that lane: dead letters need a lane of their own")
+		}
+	}
+	return nil
+}
+
 // lane returns what an entry says of a lane, to the sink and to the engine.
 func (l *fileLane) lane() (callback.Lane, node.CallbackLane, error) {
 	lane, of := callback.Default(l.name.Text), node.CallbackLane{Name: l.name.Text, DeadLetter: l.deadLetter.Text}
@@ -216,7 +228,10 @@ func (l *fileLane) lane() (callback.Lane, node.CallbackLane, error) {
 	if of.Ordered = l.order.Text == orderKey; l.order.IsSet && !of.Ordered && l.order.Text != orderNone {
 		return fail(l.order.Wrong("it must be " + orderKey + " or " + orderNone))
 	}
-	lane.URL, lane.SecretFile = l.url.Text, l.secretFile.Text
+	if err := (&form{toggle: true}).check(&l.urlOnly); l.urlOnly.IsSet && err != nil {
+		return fail(err)
+	}
+	lane.URL, lane.URLOnly, lane.SecretFile = l.url.Text, l.urlOnly.on(), l.secretFile.Text
 	lane.Allowed, lane.Headers = l.allowed.list(), l.headers
 	if err := lane.Validate(); err != nil {
 		return fail(l.explain(err))
@@ -249,6 +264,9 @@ func describeLane(lane *callback.Lane, of *node.CallbackLane) string {
 	}
 	if of.Ordered {
 		text += ", one at a time per key"
+	}
+	if lane.URLOnly {
+		text += ", its own URL only"
 	}
 	if len(lane.Allowed) > 0 {
 		text += ", also to " + strings.Join(lane.Allowed, " ")
@@ -345,6 +363,10 @@ func keysOfLane() []laneKey {
 		},
 		{"url", "a URL", "Where messages go that have no header `chronosUrl`."},
 		{
+			"url-only", "`true` or `false`", "With `true` the lane requests its `url` and no other: a message that " +
+				"names another one is refused when it comes in. Default `false`.",
+		},
+		{
 			"timeout", "100ms to 10m", fmt.Sprintf("Time limit of one request. Default %v. The longest of all lanes "+
 				"that the node may serve makes the hold time of callbacks.", lane.Timeout),
 		},
@@ -358,15 +380,19 @@ func keysOfLane() []laneKey {
 		},
 		{"per-host", few, fmt.Sprintf("How many of them may be to one host. Default %d.", lane.PerHost)},
 		{
-			"allowed", "a list of hosts (`orders.internal`, `*.internal`, `orders.internal:8080`), addresses and " +
-				"prefixes (`10.0.0.0/8`)",
+			"allowed", "a list of hosts (`orders.internal`, `*.internal`, `orders.internal:8080`), addresses " +
+				"(`10.1.2.3`, `10.1.2.3:8080`) and prefixes (`10.0.0.0/8`)",
 			"Where requests may go beside public addresses on the ports 80 and 443. Default nowhere.",
 		},
 		{
 			"secret-file", "a path", "File with the secrets that requests are signed with, separated by spaces or " +
-				"ends of lines. Default none: they are not signed.",
+				"ends of lines. Requests to hosts that neither `url` nor `allowed` names are not signed. Default " +
+				"none: no request is signed.",
 		},
-		{"headers", "a mapping of names to values", "Headers of each request."},
+		{
+			"headers", "a mapping of names to values", "Headers of each request to a host that `url` or `allowed` " +
+				"names, and of no other. A lane that has them, or a `secret-file`, needs one of these two.",
+		},
 		{
 			"order", "`key` or `none`", "With `key`, messages of one key are requested one after the other, in the " +
 				"order of their deadlines. The same for all nodes. Default `none`.",

@@ -89,6 +89,26 @@ func TestMetaswitch(t *testing.T) {
 	}
 }
 
+// Goal: dead letters do not go where timers wait, since whoever sets a timer would name what waits there.
+func TestDeadLettersAmongTimers(t *testing.T) {
+	t.Parallel()
+	lanes := "lanes: [{name: http:a, dead-letter: http:metaswitch}, {name: http:metaswitch, url: 'https://b'}]\n"
+	for listen, want := range map[string]string{"off": "", "on": "dead letters need a lane of their own"} {
+		settings, err := service.Read(service.Run, map[string]service.Value{
+			"store":             service.FlagValue("store", "sqlite:x.db"),
+			"metaswitch-listen": service.FlagValue("metaswitch-listen", listen),
+			"config":            service.FlagValue("config", written(t, lanes)),
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = settings.Config(); (err == nil) != (want == "") ||
+			err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("metaswitch-listen %s: %v, want an error with %q", listen, err, want)
+		}
+	}
+}
+
 // Goal: the time limit of lanes that are not listed makes the hold time of callbacks only where there may be such
 // lanes: by that, what a killed node has claimed is late.
 func TestCallbackHoldTime(t *testing.T) {

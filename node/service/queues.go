@@ -42,11 +42,7 @@ func (s *Service) openQueues() {
 // comesOut returns why nothing may come out on a topic that an action names; nil if it may.
 func (s *Service) comesOut(topic string) error {
 	config := &s.config.Node
-	own := config.Callbacks.DeadLetters()
-	for _, r := range config.Routes {
-		own = append(own, r.DeadLetter, r.Outcomes)
-	}
-	if node.IsTopic(topic) && config.Serves(topic) && !slices.Contains(own, topic) {
+	if node.IsTopic(topic) && config.Serves(topic) && config.CheckLane(topic) == "" {
 		return nil
 	}
 	return &queue.Refusal{Code: queue.Invalid, Detail: "topic is " + Shown(topic) + ": it must be an output topic or " +

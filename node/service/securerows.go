@@ -44,11 +44,18 @@ func limitRows() []Setting {
 	rows := []Setting{
 		{
 			Name: "max-delay", PlaceHolder: "TIME", field: "MaxDelay", form: form{time: true}, Default: "0s",
-			Help: "How far ahead a deadline may lie when its record is taken in; what lies further is rejected. 0s " +
-				"is no " +
+			Help: "How far ahead a deadline may lie when its record is taken in; what lies further is rejected. So " +
+				"is a series that begins further in the past, if all that was missed of it is to come out. 0s is no " +
 				"limit.",
 			Allowed: "0s or more", value: func(s *Settings) *Value { return &s.maxDelay },
 			logged: loggedAlways, inForce: func(c *Config) any { return c.Node.Limits.MaxDelay.String() },
+		},
+		{
+			Name: "max-missed", PlaceHolder: "N", field: "MaxMissed", Default: strconv.Itoa(node.DefaultMaxMissed),
+			Help: "How many occurrences of a series come out late, if all that was missed of it is to come out " +
+				"(chronosMissed: all): the latest N. Those before them are passed over. 0 is no limit.",
+			Allowed: fmt.Sprintf("0 to %d", math.MaxInt32),
+			value:   func(s *Settings) *Value { return &s.maxMissed },
 		},
 		{
 			Name: "max-message-bytes", PlaceHolder: "N", field: "MaxBytes",
@@ -108,6 +115,7 @@ func (s *Settings) limits(config *node.Config) error {
 		target  *int
 	}{
 		{&s.maxBytes, &config.Limits.MaxBytes},
+		{&s.maxMissed, &config.Limits.MaxMissed},
 		{&s.maxHeaders, &config.Limits.MaxHeaders},
 		{&s.maxHeaderBytes, &config.Limits.MaxHeaderBytes},
 	} {

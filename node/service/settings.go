@@ -22,7 +22,7 @@ type Settings struct {
 	kafkaProperties, clientID                                    Value
 	saslMechanism, saslUsername, saslPassword, saslPasswordFile  Value
 	saslTokenFile, saslTokenURL, saslScope                       Value
-	maxDelay, maxBytes, maxHeaders, maxHeaderBytes               Value
+	maxDelay, maxMissed, maxBytes, maxHeaders, maxHeaderBytes    Value
 	fetchMemory, batchMemory, httpMemory                         Value
 	group, sessionTimeout                                        Value
 	store, storePasswordFile, pgBouncer, migrate, dataDir        Value

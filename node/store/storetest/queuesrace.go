@@ -115,7 +115,7 @@ func (s *queues) raceEnds(command func(task uuid.UUID, i int) queue.Command) {
 		}
 		promises := 0
 		for _, name := range s.Messages(s) {
-			if strings.HasPrefix(name, first.String()) && strings.Contains(name, "promise") {
+			if strings.Contains(name, first.String()) && strings.Contains(name, "promise") {
 				promises++
 			}
 		}

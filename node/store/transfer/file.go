@@ -3,6 +3,7 @@ package transfer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -246,7 +247,7 @@ func (l *messageLine) message() (m Message, err error) {
 			return m, err
 		}
 	}
-	if reason := m.Refusal(); reason != "" {
+	if reason := cmp.Or(m.Refusal(), m.NameRefusal()); reason != "" {
 		return m, fmt.Errorf("no store takes message %q: %s", m.ID, reason)
 	}
 	return m, nil
